@@ -1,0 +1,18 @@
+# How every library and executable of the project is made.
+
+# Linker and compiler launcher: used when there, never required.
+find_program(FSDP_CCACHE ccache)
+if(FSDP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${FSDP_CCACHE})
+endif()
+find_program(FSDP_MOLD mold)
+if(FSDP_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+add_compile_options(-Wall -Wextra -Wno-unused-parameter -fvisibility-inlines-hidden)
+include_directories(${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+
+# Installed executables find the project's libraries beside them.
+set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)

@@ -1,0 +1,61 @@
+//===- Capture.h - From an exported model to a joint graph ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Turns a torch.export archive (.pt2) or a TorchScript archive (.pt) into one
+// functional graph of forward and backward in the `aten` dialect. It lives in a
+// library of its own, libfsdp-capture.so, which is loaded only when such a file
+// comes: a process linked to LibTorch takes ten times longer to start.
+//
+//===----------------------------------------------------------------------------===//
+
+#ifndef FSDP_IR_CAPTURE_CAPTURE_H
+#define FSDP_IR_CAPTURE_CAPTURE_H
+
+#include "runtime/support/Error.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+/// Shape of one input, for archives that do not state it (--input=x:f32[4,64]).
+struct InputShape {
+  std::string name;
+  std::string dtype; ///< as MLIR prints it: f32, i64, i1, …
+  std::vector<int64_t> shape;
+};
+
+struct CaptureOptions {
+  std::string path;
+  std::vector<InputShape> inputs;
+};
+
+/// Something in the model that capture cannot take.
+struct CaptureProblem {
+  ErrorId id;
+  std::string message; ///< with module path and source line where known
+};
+
+/// The captured module, verified. The context has the `aten`, `fsdp` and `func`
+/// dialects loaded. Throws fsdp::Error.
+mlir::OwningOpRef<mlir::ModuleOp> captureModel(mlir::MLIRContext &context,
+                                               const CaptureOptions &options);
+
+/// Every unsupported construct that can be seen without running the model.
+/// Throws fsdp::Error only if the file itself cannot be read.
+std::vector<CaptureProblem> findUnsupported(const CaptureOptions &options);
+
+/// The library's entry points, found by name after dlopen.
+struct CaptureLibrary {
+  decltype(&captureModel) capture;
+  decltype(&findUnsupported) unsupported;
+};
+extern "C" const CaptureLibrary *fsdpCaptureLibrary();
+
+} // namespace fsdp
+
+#endif // FSDP_IR_CAPTURE_CAPTURE_H

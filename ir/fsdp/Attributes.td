@@ -1,0 +1,94 @@
+//===- Attributes.td - Attributes of the fsdp dialect ------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_ATTRIBUTES_TD
+#define FSDP_ATTRIBUTES_TD
+
+include "Dialect.td"
+include "mlir/IR/AttrTypeBase.td"
+
+class Fsdp_Attr<string name, string attrMnemonic>
+    : AttrDef<Fsdp_Dialect, name> {
+  let mnemonic = attrMnemonic;
+}
+
+def Fsdp_Mesh : Fsdp_Attr<"Mesh", "mesh"> {
+  let summary = "names and sizes of the mesh axes, slowest first";
+  let description = [{
+    Ranks are numbered row-major over the axes. Stands on the module as
+    `fsdp.mesh`.
+
+    Example: `#fsdp.mesh<replicate = 2, shard = 4>` has 8 ranks; ranks 0 to 3
+    are one `shard` group, ranks 0 and 4 one `replicate` group.
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$names,
+                        ArrayRefParameter<"int64_t">:$sizes);
+  let assemblyFormat = "`<` custom<Axes>($names, $sizes) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Product of the axes' sizes.
+    int64_t getWorldSize() const;
+    /// The group of the axis `name`, or null if there is none.
+    ::fsdp::GroupAttr getGroup(::llvm::StringRef name) const;
+  }];
+}
+
+def Fsdp_Group : Fsdp_Attr<"Group", "group"> {
+  let summary = "a family of rank sets that communicate";
+  let description = [{
+    The sets `{base + i * stride | i < size}`. Every axis of a row-major mesh,
+    every run of adjacent axes and every part of an axis (hpZ) is such a family.
+    Prints as an alias named after it: `#shard`.
+
+    Example: `#fsdp.group<"replicate", 2 : 4>` is two ranks, four apart.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$size,
+                        DefaultValuedParameter<"int64_t", "1">:$stride);
+  let assemblyFormat = "`<` $name `,` $size (`:` $stride^)? `>`";
+  let genVerifyDecl = 1;
+}
+
+def Fsdp_Sharding : Fsdp_Attr<"Sharding", "shard"> {
+  let summary = "a dim cut into ceil(d / size) rows per rank of a group";
+  let parameters = (ins "int64_t":$dim, "::fsdp::GroupAttr":$group);
+  let assemblyFormat = "`<` `dim` $dim `over` $group `>`";
+}
+
+def Fsdp_Record : Fsdp_Attr<"Record", "record"> {
+  let summary = "bytes of the model file that hold a tensor";
+  let description = [{
+    `name` is the record's name in the archive, `offset` the absolute position
+    in the file of the tensor's first element, `bytes` the span from there to
+    the end of its last element, and `crc` the CRC-32 that the archive's
+    directory states for the whole record. `strides` (in elements) is present
+    only if the stored tensor is not contiguous.
+
+    Example: `#fsdp.record<"data/weights/weight_0" at 1472 : 884 crc 2774181210>`
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$offset,
+                        "int64_t":$bytes,
+                        DefaultValuedParameter<"int64_t", "0">:$crc,
+                        OptionalArrayRefParameter<"int64_t">:$strides);
+  let assemblyFormat = [{
+    `<` $name `at` $offset `:` $bytes (`crc` $crc^)?
+    (`strides` `[` $strides^ `]`)? `>`
+  }];
+}
+
+def Fsdp_Model : Fsdp_Attr<"Model", "model"> {
+  let summary = "the file that a program was captured from";
+  let description = [{
+    Stands on the module as `fsdp.model`. `bytes` is the file's size and
+    `directory` a hash of its zip directory (names, sizes, CRC-32s): by both the
+    runtime recognises the file again. `torch` is the LibTorch version that
+    captured it.
+
+    Example: `#fsdp.model<"model.pt2", 51234, "9f86d081884c7d65", torch "2.11.0">`
+  }];
+  let parameters = (ins "::mlir::StringAttr":$path, "int64_t":$bytes,
+                        "::mlir::StringAttr":$directory,
+                        "::mlir::StringAttr":$torch);
+  let assemblyFormat = "`<` $path `,` $bytes `,` $directory `,` `torch` $torch `>`";
+}
+
+#endif // FSDP_ATTRIBUTES_TD

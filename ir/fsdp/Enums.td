@@ -1,0 +1,46 @@
+//===- Enums.td - Enumerations of the fsdp dialect ---------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_ENUMS_TD
+#define FSDP_ENUMS_TD
+
+include "Dialect.td"
+include "mlir/IR/EnumAttr.td"
+
+class Fsdp_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::fsdp";
+  let genSpecializedAttr = 0;
+}
+
+def Fsdp_Role : Fsdp_Enum<"Role", "what a state is", [
+  I32EnumAttrCase<"Parameter", 0, "parameter">, // trained; has a gradient
+  I32EnumAttrCase<"Frozen", 1, "frozen">,       // a parameter without gradient
+  I32EnumAttrCase<"Buffer", 2, "buffer">,       // each rank's own, may be updated
+  I32EnumAttrCase<"Constant", 3, "constant">,   // never written, never exported
+  I32EnumAttrCase<"Optimizer", 4, "optimizer">, // moments, momentum
+  I32EnumAttrCase<"Gradient", 5, "gradient">,   // running sum over micro-batches
+  I32EnumAttrCase<"Gathered", 6, "gathered">,   // kept across micro-batches
+  I32EnumAttrCase<"Scalar", 7, "scalar">,       // step count, learning rate
+  I32EnumAttrCase<"Random", 8, "random">        // seed and offset
+]>;
+def Fsdp_RoleAttr : EnumAttr<Fsdp_Dialect, Fsdp_Role, "role">;
+
+def Fsdp_Reduction : Fsdp_Enum<"Reduction", "how ranks are combined", [
+  I32EnumAttrCase<"Sum", 0, "sum">,
+  I32EnumAttrCase<"Avg", 1, "avg">,
+  I32EnumAttrCase<"Max", 2, "max">
+]>;
+def Fsdp_ReductionAttr : EnumAttr<Fsdp_Dialect, Fsdp_Reduction, "reduction">;
+
+def Fsdp_Stream : Fsdp_Enum<"Stream", "a queue of work on the device", [
+  I32EnumAttrCase<"Compute", 0, "compute">,
+  I32EnumAttrCase<"Gather", 1, "gather">,
+  I32EnumAttrCase<"Reduce", 2, "reduce">,
+  I32EnumAttrCase<"Replicate", 3, "replicate">,
+  I32EnumAttrCase<"CopyIn", 4, "copy_in">,
+  I32EnumAttrCase<"CopyOut", 5, "copy_out">
+]>;
+def Fsdp_StreamAttr : EnumAttr<Fsdp_Dialect, Fsdp_Stream, "stream">;
+
+#endif // FSDP_ENUMS_TD

@@ -1,0 +1,13 @@
+//===- Ops.td - All ops of the fsdp dialect ----------------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_OPS_TD
+#define FSDP_OPS_TD
+
+include "OpsModule.td"
+include "OpsLogical.td"
+include "OpsOptimizer.td"
+include "OpsSchedule.td"
+include "OpsPlan.td"
+
+#endif // FSDP_OPS_TD

@@ -1,0 +1,81 @@
+//===- OpsModule.td - The module's table of states ---------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_OPS_MODULE_TD
+#define FSDP_OPS_MODULE_TD
+
+include "OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
+  let summary = "declare a tensor that lives across programs";
+  let description = [{
+    The one table that all programs of the module, checkpoints, export and
+    reports read. `type` is the unsharded type; with `sharded` each rank holds
+    `getLocalType()`, the sharded dim cut to ceil(d / size) rows, of which the
+    rows beyond d are zero (invariant P). Function arguments and results are
+    bound to a state by `{fsdp.state = @name}`; a result bound to the state of an
+    argument is its update in place.
+
+    `names` lists all names of a tied tensor, its own first. `source` says where
+    the model file holds its first value; `init` is a first value that does not
+    come from the file; with neither it starts as zeros. `bucket` names the
+    tensors that are moved together. `at` is its byte offset in the arena, set
+    by the planner. `volatile` buffers are not part of an export.
+
+    Example:
+
+    ```mlir
+    fsdp.state parameter @fc1.weight : tensor<13x17xf32>
+        sharded <dim 0 over #shard> bucket "fc1"
+        source <"data/weights/weight_0" at 1472 : 884>
+    fsdp.state optimizer @"fc1.weight/exp_avg" of @fc1.weight
+        : tensor<13x17xf32> sharded <dim 0 over #shard>
+    fsdp.state scalar @"optimizer/lr" : tensor<f32> init 1.0e-3 : f32
+    ```
+
+    Constraints:
+    * ST-1: the type is a ranked tensor of static shape;
+    * ST-2: the sharded dim exists;
+    * ST-3: `of` names another state of the module;
+    * ST-4: a state has `source` or `init`, not both.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Fsdp_RoleAttr:$role,
+                       TypeAttr:$type, OptionalAttr<Fsdp_Sharding>:$sharding,
+                       OptionalAttr<FlatSymbolRefAttr>:$of,
+                       OptionalAttr<StrArrayAttr>:$names,
+                       OptionalAttr<StrAttr>:$bucket,
+                       OptionalAttr<Fsdp_Record>:$source,
+                       OptionalAttr<AnyAttr>:$init,
+                       OptionalAttr<I64Attr>:$at,
+                       UnitAttr:$host, UnitAttr:$volatile_);
+  let assemblyFormat = [{
+    `` $role $sym_name (`of` $of^)? `:` $type (`sharded` $sharding^)?
+    (`names` $names^)? (`bucket` $bucket^)? (`source` $source^)?
+    (`init` $init^)? (`at` $at^)? (`host` $host^)? (`volatile` $volatile_^)?
+    attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::RankedTensorType getGlobalType();
+    /// What one rank holds: the sharded dim cut to ceil(d / size).
+    ::mlir::RankedTensorType getLocalType();
+    /// All names of the tensor, its own first.
+    ::llvm::SmallVector<::llvm::StringRef> getAllNames();
+  }];
+}
+
+def Fsdp_ModuleOp : Fsdp_Op<"module"> {
+  let summary = "name a module of the captured model and its class";
+  let description = [{
+    One row of the model's module tree, for modules that own states or contain
+    such modules; wrap policies read it. The path of a state's module is its name
+    without the last component.
+
+    Example: `fsdp.module "model.layers.0" class "LlamaDecoderLayer"`
+  }];
+  let arguments = (ins StrAttr:$path, StrAttr:$class_name);
+  let assemblyFormat = "$path `class` $class_name attr-dict";
+}
+
+#endif // FSDP_OPS_MODULE_TD

@@ -1,0 +1,116 @@
+//===- OpsOptimizer.td - Optimizers on shards --------------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_OPS_OPTIMIZER_TD
+#define FSDP_OPS_OPTIMIZER_TD
+
+include "OpBase.td"
+
+// Functional: new values are results, bound to the states of the old ones, and
+// the planner gives both one address. All are elementwise and keep padding rows
+// zero. `grad_scale` divides the gradients (the clip coefficient).
+class Fsdp_AdamLikeOp<string mnemonic>
+    : Fsdp_Op<mnemonic, [Pure, AttrSizedOperandSegments, AttrSizedResultSegments]> {
+  let arguments = (ins Variadic<AnyRankedTensor>:$params,
+                       Variadic<AnyRankedTensor>:$grads,
+                       Variadic<AnyRankedTensor>:$exp_avgs,
+                       Variadic<AnyRankedTensor>:$exp_avg_sqs,
+                       AnyRankedTensor:$step, AnyRankedTensor:$lr,
+                       Optional<AnyRankedTensor>:$grad_scale,
+                       Optional<AnyRankedTensor>:$found_inf,
+                       F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps,
+                       F64Attr:$weight_decay);
+  let results = (outs Variadic<AnyRankedTensor>:$new_params,
+                      Variadic<AnyRankedTensor>:$new_exp_avgs,
+                      Variadic<AnyRankedTensor>:$new_exp_avg_sqs);
+  let assemblyFormat = [{
+    `params` `(` $params `)` `grads` `(` $grads `)`
+    `exp_avgs` `(` $exp_avgs `)` `exp_avg_sqs` `(` $exp_avg_sqs `)`
+    `step` $step `lr` $lr (`grad_scale` $grad_scale^)?
+    (`found_inf` $found_inf^)?
+    `betas` `(` $beta1 `,` $beta2 `)` `eps` $eps `weight_decay` $weight_decay
+    attr-dict `:` custom<AdamTypes>(type($params), type($grads),
+        type($exp_avgs), type($exp_avg_sqs), type($step), type($lr),
+        ref($grad_scale), type($grad_scale), ref($found_inf), type($found_inf),
+        type($new_params), type($new_exp_avgs), type($new_exp_avg_sqs))
+  }];
+  let hasVerifier = 1;
+}
+
+def Fsdp_AdamWOp : Fsdp_AdamLikeOp<"adamw"> {
+  let summary = "Adam with decoupled weight decay on the shards of one group";
+  let description = [{
+    torch.optim.AdamW (Loshchilov and Hutter, arXiv:1711.05101). `step` counts
+    this update, from 1.
+
+    Example:
+
+    ```mlir
+    %new:3 = fsdp.adamw params(%w) grads(%g) exp_avgs(%m) exp_avg_sqs(%v)
+        step %step lr %lr betas(9.0e-01, 9.5e-01) eps 1.0e-08
+        weight_decay 1.0e-01 : tensor<7x17xf32>
+    ```
+
+    Constraint OP-1: one gradient and two moments for each parameter.
+  }];
+}
+
+def Fsdp_AdamOp : Fsdp_AdamLikeOp<"adam"> {
+  let summary = "Adam with L2 weight decay on the shards of one group";
+  let description = [{
+    torch.optim.Adam (Kingma and Ba, arXiv:1412.6980): `weight_decay` times the
+    parameter is added to the gradient. Text and constraints as `fsdp.adamw`.
+
+    Example:
+
+    ```mlir
+    %new:3 = fsdp.adam params(%w) grads(%g) exp_avgs(%m) exp_avg_sqs(%v)
+        step %step lr %lr betas(9.0e-01, 9.5e-01) eps 1.0e-08
+        weight_decay 0.0 : tensor<7x17xf32>
+    ```
+  }];
+}
+
+def Fsdp_SgdOp : Fsdp_Op<"sgd",
+    [Pure, AttrSizedOperandSegments, AttrSizedResultSegments]> {
+  let summary = "stochastic gradient descent on the shards of one group";
+  let description = [{
+    torch.optim.SGD with dampening 0: `m = momentum * m + g`, `p = p - lr * m`
+    (nesterov: `p - lr * (g + momentum * m)`), where `g` includes
+    `weight_decay * p`. Without momentum there are no buffers.
+
+    Example:
+
+    ```mlir
+    %new:2 = fsdp.sgd params(%w) grads(%g) momentum_buffers(%m) lr %lr
+        momentum 9.0e-01 weight_decay 0.0 : tensor<7x17xf32>
+    ```
+
+    Constraint OP-2: one gradient for each parameter, and as many momentum
+    buffers if `momentum` is not 0, else none.
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$params,
+                       Variadic<AnyRankedTensor>:$grads,
+                       Variadic<AnyRankedTensor>:$momentum_buffers,
+                       AnyRankedTensor:$lr,
+                       Optional<AnyRankedTensor>:$grad_scale,
+                       Optional<AnyRankedTensor>:$found_inf,
+                       F64Attr:$momentum, F64Attr:$weight_decay,
+                       UnitAttr:$nesterov);
+  let results = (outs Variadic<AnyRankedTensor>:$new_params,
+                      Variadic<AnyRankedTensor>:$new_momentum_buffers);
+  let assemblyFormat = [{
+    `params` `(` $params `)` `grads` `(` $grads `)`
+    `momentum_buffers` `(` $momentum_buffers `)` `lr` $lr
+    (`grad_scale` $grad_scale^)? (`found_inf` $found_inf^)?
+    `momentum` $momentum `weight_decay` $weight_decay
+    (`nesterov` $nesterov^)?
+    attr-dict `:` custom<SgdTypes>(type($params), type($grads),
+        ref($momentum_buffers), type($momentum_buffers), type($lr),
+        ref($grad_scale), type($grad_scale), ref($found_inf), type($found_inf),
+        type($new_params), type($new_momentum_buffers))
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // FSDP_OPS_OPTIMIZER_TD

@@ -1,0 +1,138 @@
+//===- OpsSchedule.td - Transfers in time ------------------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_OPS_SCHEDULE_TD
+#define FSDP_OPS_SCHEDULE_TD
+
+include "OpBase.td"
+
+// A start op moves all members of one bucket at once and returns immediately.
+// Its operands may not be written, nor its results read, before the wait.
+// (group, stream) names the communicator: the same ranks gather and reduce on
+// two of them.
+class Fsdp_StartOp<string mnemonic, dag extra>
+    : Fsdp_Op<mnemonic # ".start", [Fsdp_Queued]> {
+  let arguments = !con((ins Variadic<AnyRankedTensor>:$inputs), extra,
+                       (ins Fsdp_Group:$group, Fsdp_StreamAttr:$stream,
+                            OptionalAttr<StrAttr>:$bucket));
+  let results = (outs Fsdp_Future:$future);
+  let hasVerifier = 1;
+}
+
+def Fsdp_AllGatherStartOp
+    : Fsdp_StartOp<"all_gather", (ins DenseI64ArrayAttr:$dims)> {
+  let summary = "begin to gather the shards of a bucket";
+  let description = [{
+    Example:
+
+    ```mlir
+    %f = fsdp.all_gather.start "fc1"(%w, %b) dims [0, 0] over #shard on gather
+        : tensor<7x17xf32>, tensor<7xf32>
+        -> !fsdp.future<tensor<13x17xf32>, tensor<13xf32>>
+    ```
+
+    Constraints: FU-1: the future promises one tensor for each operand; AG-1 and
+    AG-2 hold for each pair.
+  }];
+  let assemblyFormat = [{
+    ($bucket^)? `(` $inputs `)` `dims` $dims `over` $group `on` `` $stream
+    attr-dict `:` type($inputs) `->` qualified(type($future))
+  }];
+}
+
+def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter",
+    (ins Fsdp_ReductionAttr:$reduction, DenseI64ArrayAttr:$dims,
+         OptionalAttr<ArrayAttr>:$of)> {
+  let summary = "begin to reduce and scatter the gradients of a bucket";
+  let description = [{
+    Example:
+
+    ```mlir
+    %f = fsdp.reduce_scatter.start avg "fc1"(%g) dims [0] over #shard on reduce
+        of [@fc1.weight] : tensor<13x17xf32> -> !fsdp.future<tensor<7x17xf32>>
+    ```
+
+    Constraints: FU-1, AG-1, AG-2 as for `all_gather.start`; FU-2: `of` names one
+    parameter for each operand.
+  }];
+  let assemblyFormat = [{
+    `` $reduction ($bucket^)? `(` $inputs `)` `dims` $dims `over` $group
+    `on` `` $stream (`of` $of^)? attr-dict
+    `:` type($inputs) `->` qualified(type($future))
+  }];
+}
+
+def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce",
+    (ins Fsdp_ReductionAttr:$reduction, OptionalAttr<ArrayAttr>:$of)> {
+  let summary = "begin to reduce a bucket over a group";
+  let description = [{
+    The promised tensors take the operands' places.
+
+    Example:
+
+    ```mlir
+    %f = fsdp.all_reduce.start avg "metrics"(%loss, %norm) over #shard on reduce
+        : tensor<f32>, tensor<f32> -> !fsdp.future<tensor<f32>, tensor<f32>>
+    ```
+
+    Constraints: FU-1; FU-2; FU-3: promised types equal the operands'.
+  }];
+  let assemblyFormat = [{
+    `` $reduction ($bucket^)? `(` $inputs `)` `over` $group `on` `` $stream
+    (`of` $of^)? attr-dict `:` type($inputs) `->` qualified(type($future))
+  }];
+}
+
+def Fsdp_CopyStartOp : Fsdp_StartOp<"copy", (ins)> {
+  let summary = "begin to copy a bucket between host and device";
+  let description = [{
+    Example:
+
+    ```mlir
+    %f = fsdp.copy.start "fc1"(%w) over #shard on copy_in
+        : tensor<7x17xf32> -> !fsdp.future<tensor<7x17xf32>>
+    ```
+
+    Constraints: FU-1, FU-3.
+  }];
+  let assemblyFormat = [{
+    ($bucket^)? `(` $inputs `)` `over` $group `on` `` $stream attr-dict
+    `:` type($inputs) `->` qualified(type($future))
+  }];
+}
+
+def Fsdp_WaitOp : Fsdp_Op<"wait", [Fsdp_Scheduled]> {
+  let summary = "let the compute stream see the tensors of a future";
+  let description = [{
+    Ends the transfer: its operands may be reused from here on. Not pure: an
+    unread wait must stay, else its start would never be waited for.
+
+    Example:
+
+    ```mlir
+    %w, %b = fsdp.wait %f : !fsdp.future<tensor<13x17xf32>, tensor<13xf32>>
+        -> tensor<13x17xf32>, tensor<13xf32>
+    ```
+
+    Constraint WA-1: results have the promised types.
+  }];
+  let arguments = (ins Fsdp_Future:$future);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    $future attr-dict `:` qualified(type($future)) `->` type($results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Fsdp_FreeOp : Fsdp_Op<"free"> {
+  let summary = "end the lifetime of gathered tensors";
+  let description = [{
+    The tensors' memory may be reused from here on; at run time nothing happens.
+
+    Example: `fsdp.free %w, %b : tensor<13x17xf32>, tensor<13xf32>`
+  }];
+  let arguments = (ins Arg<Variadic<AnyRankedTensor>, "", [MemFree]>:$tensors);
+  let assemblyFormat = "$tensors attr-dict `:` type($tensors)";
+}
+
+#endif // FSDP_OPS_SCHEDULE_TD

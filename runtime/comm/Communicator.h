@@ -1,0 +1,122 @@
+//===- Communicator.h - Transfers between the ranks of a group ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What a back end provides. A `Fabric` connects the ranks of one run; it makes
+// one `Communicator` for each (group, stream) pair, so that gathers and
+// reductions on the same ranks never queue behind each other.
+//
+// A start call returns at once. Until `wait` has returned, the memory that it
+// names belongs to the transfer: sources may not be written, destinations not
+// read. Every rank of a group makes the same calls in the same order.
+//
+//===----------------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_COMM_COMMUNICATOR_H
+#define FSDP_RUNTIME_COMM_COMMUNICATOR_H
+
+#include "runtime/plan/plan_generated.h"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fsdp {
+
+/// One member of an all-gather: rank r's `shardBytes` land at `full + r *
+/// shardBytes`. `full` has room for size() * shardBytes bytes.
+struct GatherMember {
+  const void *shard;
+  void *full;
+  size_t shardBytes;
+};
+
+/// One member of a reduce-scatter: `full` holds size() * shardElements elements;
+/// those from rank() * shardElements on are combined over the ranks, in rank
+/// order, into `shard`.
+struct ReduceMember {
+  const void *full;
+  void *shard;
+  size_t shardElements;
+  plan::DType dtype;
+};
+
+/// One member of an all-reduce, combined in place, in rank order.
+struct AllReduceMember {
+  void *data;
+  size_t elements;
+  plan::DType dtype;
+};
+
+/// What an error says about a transfer. The text lives as long as the plan.
+struct TransferLabel {
+  std::string_view collective; ///< "all_gather"
+  std::string_view bucket;
+  uint64_t step = 0;
+};
+
+/// Transfers among the ranks of one group, on one stream. Used by one thread.
+/// All calls throw fsdp::Error (exit status 3) when a peer failed or did not
+/// come within the deadline; the message names rank, collective, bucket, step.
+class Communicator {
+public:
+  using Ticket = uint64_t;
+
+  virtual ~Communicator() = default;
+
+  /// This rank's place in the group, and the group's size.
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  virtual Ticket startAllGather(std::span<const GatherMember> members,
+                                const TransferLabel &label) = 0;
+  virtual Ticket startReduceScatter(std::span<const ReduceMember> members,
+                                    plan::Reduction reduction,
+                                    const TransferLabel &label) = 0;
+  virtual Ticket startAllReduce(std::span<const AllReduceMember> members,
+                                plan::Reduction reduction,
+                                const TransferLabel &label) = 0;
+
+  /// Blocks until the transfer is complete for this rank and no peer reads its
+  /// memory any more. Each ticket is waited for exactly once.
+  virtual void wait(Ticket ticket) = 0;
+
+  /// Bytes of staging memory that the back end holds beside the arena.
+  virtual size_t stagingBytes() const { return 0; }
+};
+
+/// The ranks that a group consists of, seen from one of them.
+struct GroupRanks {
+  std::string name;       ///< of the group, and of the stream
+  std::vector<int> ranks; ///< global ranks, ascending
+};
+
+/// Connects all ranks of one run. One object a rank.
+class Fabric {
+public:
+  virtual ~Fabric() = default;
+
+  virtual int rank() const = 0;
+  virtual int worldSize() const = 0;
+
+  /// Collective over the ranks of `group`; `group.ranks` contains rank().
+  virtual std::unique_ptr<Communicator>
+  createCommunicator(const GroupRanks &group) = 0;
+
+  /// Every rank gives `value` and gets all ranks' values, by rank. Collective
+  /// over the world; `key` is the same on all ranks and used once.
+  virtual std::vector<std::string> exchange(const std::string &key,
+                                            const std::string &value) = 0;
+
+  /// Tells the peers that this rank fails, so that their calls throw at once
+  /// rather than at the deadline. Never throws.
+  virtual void abort(const std::string &reason) noexcept = 0;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_COMM_COMMUNICATOR_H
