@@ -1,0 +1,109 @@
+# Sets up everything that building needs; sourced by ./quickstart and ./check.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Leaves FSDP_PYTHON (a python with the wheels) and FSDP_TORCH_DIR (its LibTorch)
+# and the function fsdp_build. Everything is done only where it is missing, so a
+# second run is cheap. The wheels are kept outside of the checkout, under
+# $FSDP_DEPS (default: ~/.cache/fsdp-opt), one folder for each list of packages.
+
+set -euo pipefail
+FSDP_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+export LC_ALL=C.UTF-8
+
+fsdp_say() { printf '\033[1m==> %s\033[0m\n' "$*"; }
+fsdp_fail() { printf '\n%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+
+# A long command with its output in a log, a dot every two seconds, and the end
+# of the log if it fails.
+fsdp_quietly() {
+  local what=$1 log=$2; shift 2
+  printf '    %s ' "$what"
+  "$@" >"$log" 2>&1 &
+  local pid=$!
+  while kill -0 "$pid" 2>/dev/null; do
+    sleep 2
+    printf '.'
+  done
+  if wait "$pid"; then
+    printf ' done\n'
+  else
+    printf ' failed\n\n'
+    tail -n 30 "$log" >&2
+    fsdp_fail "$what failed; the whole output is in $log"
+  fi
+}
+
+fsdp_packages() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$1"; }
+
+fsdp_setup_system() {
+  local missing=() package
+  command -v dpkg-query >/dev/null ||
+    fsdp_fail "this needs Debian 12 or a relative of it (dpkg was not found); elsewhere install what cmake/apt-packages.txt lists and call cmake yourself, see CONTRIBUTING.md"
+  for package in $(fsdp_packages "$FSDP_ROOT/cmake/apt-packages.txt"); do
+    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
+      missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fsdp_fail "these Debian packages are missing and you are not root and have no sudo:
+    ${missing[*]}
+Ask an administrator for:  apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  fsdp_say "Installing ${#missing[@]} Debian packages: ${missing[*]}"
+  fsdp_quietly "apt-get update" "$FSDP_LOGS/apt-update.log" \
+    "${as_root[@]}" apt-get update
+  for package in "${missing[@]}"; do
+    apt-cache show "$package" >/dev/null 2>&1 ||
+      fsdp_fail "Debian's package '$package' is not in your package lists. MLIR 22 comes with Debian 12's security updates: /etc/apt/sources.list needs 'deb http://deb.debian.org/debian-security bookworm-security main'."
+  done
+  fsdp_quietly "apt-get install" "$FSDP_LOGS/apt-install.log" \
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y --no-install-recommends "${missing[@]}"
+}
+
+fsdp_setup_python() {
+  local list=$FSDP_ROOT/cmake/python-packages.txt python key
+  python=$(command -v python3) || fsdp_fail "python3 was not found"
+  key=$({ fsdp_packages "$list"; "$python" -c 'import sys; print(sys.version_info[:2])'; } |
+    sha256sum | cut -c1-12)
+  local venv=$FSDP_DEPS/python-$key
+  FSDP_PYTHON=$venv/bin/python
+  if [ ! -e "$venv/complete" ]; then
+    fsdp_say "Installing LibTorch and Python packages (some 3 GB, once) into $venv"
+    rm -rf "$venv"
+    "$python" -m venv "$venv" ||
+      fsdp_fail "python3 -m venv failed; on Debian it needs the package python3-venv"
+    fsdp_quietly "pip install" "$FSDP_LOGS/pip.log" "$FSDP_PYTHON" -m pip install \
+      --disable-pip-version-check --no-input -r "$list"
+    touch "$venv/complete"
+  fi
+  FSDP_TORCH_DIR=$(echo "$venv"/lib/python3*/site-packages/torch)
+  export FSDP_PYTHON FSDP_TORCH_DIR
+}
+
+# fsdp_build TARGET...: configures build/ and builds.
+fsdp_build() {
+  # Other checkouts' object files serve as well: paths are taken relatively.
+  export CCACHE_BASEDIR=$FSDP_ROOT CCACHE_NOHASHDIR=1
+  fsdp_say "Building"
+  fsdp_quietly "cmake" "$FSDP_LOGS/configure.log" \
+    cmake --preset release -S "$FSDP_ROOT" \
+    -DFSDP_TORCH_DIR="$FSDP_TORCH_DIR" -DFSDP_PYTHON="$FSDP_PYTHON"
+  if [ -t 1 ]; then
+    NINJA_STATUS='    [%f/%t] ' cmake --build "$FSDP_ROOT/build" --target "$@"
+  else
+    cmake --build "$FSDP_ROOT/build" --target "$@" >"$FSDP_LOGS/build.log" 2>&1 || {
+      grep -E -A 8 'error|FAILED' "$FSDP_LOGS/build.log" | head -n 60 >&2
+      fsdp_fail "the build failed; the whole output is in $FSDP_LOGS/build.log"
+    }
+  fi
+}
+
+cd "$FSDP_ROOT"
+FSDP_DEPS=${FSDP_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/fsdp-opt}
+FSDP_LOGS=$FSDP_ROOT/build/logs
+mkdir -p "$FSDP_DEPS" "$FSDP_LOGS"
+fsdp_setup_system
+fsdp_setup_python
