@@ -1,4 +1,5 @@
-//===- Communicator.h - Transfers between the ranks of a group ------*- C++ -*-===//
+//===- Communicator.h - Transfers between the ranks of a group ------*- C++
+//-*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What a back end provides. A `Fabric` connects the ranks of one run; it makes
@@ -35,9 +36,9 @@ struct GatherMember {
   size_t shardBytes;
 };
 
-/// One member of a reduce-scatter: `full` holds size() * shardElements elements;
-/// those from rank() * shardElements on are combined over the ranks, in rank
-/// order, into `shard`.
+/// One member of a reduce-scatter: `full` holds size() * shardElements
+/// elements; those from rank() * shardElements on are combined over the ranks,
+/// in rank order, into `shard`.
 struct ReduceMember {
   const void *full;
   void *shard;

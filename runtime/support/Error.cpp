@@ -1,4 +1,5 @@
-//===- Error.cpp - Errors with an id and an exit status -------------------------===//
+//===- Error.cpp - Errors with an id and an exit status
+//-------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/support/Error.h"
@@ -6,7 +7,8 @@
 using namespace fsdp;
 
 static constexpr ErrorInfo kErrors[] = {
-#define FSDP_ERROR(id, name, status, title, advice) {#id, status, title, advice},
+#define FSDP_ERROR(id, name, status, title, advice)                            \
+  {#id, status, title, advice},
 #include "runtime/support/Errors.def"
 };
 
