@@ -1,0 +1,268 @@
+//===- ZipDirectory.cpp - Where a zip archive keeps its entries -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// After APPNOTE.TXT 6.3.10: end record (4.3.16), its ZIP64 form (4.3.14,
+// 4.3.15), central headers (4.3.12), local headers (4.3.7).
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/support/ZipDirectory.h"
+
+#include "runtime/support/Error.h"
+#include "runtime/support/Hash.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <system_error>
+
+using namespace fsdp;
+
+namespace {
+
+constexpr uint32_t kEndSignature = 0x06054b50;
+constexpr uint32_t kEnd64LocatorSignature = 0x07064b50;
+constexpr uint32_t kEnd64Signature = 0x06064b50;
+constexpr uint32_t kCentralSignature = 0x02014b50;
+constexpr uint32_t kLocalSignature = 0x04034b50;
+constexpr uint64_t kEndBytes = 22;
+constexpr uint64_t kEnd64LocatorBytes = 20;
+constexpr uint64_t kEnd64Bytes = 56;
+constexpr uint64_t kCentralBytes = 46;
+constexpr uint64_t kLocalBytes = 30;
+constexpr uint64_t kMaxComment = 65535;
+constexpr uint16_t kZip64Extra = 1;
+
+/// A bounds-checked window of the file.
+class Archive {
+public:
+  Archive(const std::string &path, uint64_t base, uint64_t size)
+      : path(path), stream(path, std::ios::binary), base(base), size(size) {
+    if (!stream)
+      throw Error(ErrorId::FileNotReadable,
+                  "'" + path + "' cannot be opened: " +
+                      std::error_code(errno, std::generic_category()).message());
+  }
+
+  [[noreturn]] void damaged(const std::string &what) const {
+    throw Error(ErrorId::ArchiveDamaged,
+                "'" + path + "' is a damaged zip archive: " + what +
+                    "; copy or export it again");
+  }
+
+  std::string bytes(uint64_t offset, uint64_t count, const char *what) {
+    if (offset > size || count > size - offset)
+      damaged(std::string(what) + " lies beyond the end of the file");
+    std::string buffer(count, '\0');
+    stream.clear();
+    stream.seekg(static_cast<std::streamoff>(base + offset));
+    stream.read(buffer.data(), static_cast<std::streamsize>(count));
+    if (static_cast<uint64_t>(stream.gcount()) != count)
+      damaged(std::string(what) + " cannot be read");
+    return buffer;
+  }
+
+  const std::string &path;
+
+private:
+  std::ifstream stream;
+  uint64_t base, size;
+};
+
+/// Little-endian fields of a header that is long enough.
+template <typename T>
+T field(std::string_view header, size_t at) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i)
+    value |= static_cast<T>(static_cast<T>(static_cast<uint8_t>(header[at + i]))
+                            << (8 * i));
+  return value;
+}
+
+struct End {
+  uint64_t entries, bytes, offset;
+};
+
+End readEnd(Archive &archive, uint64_t size) {
+  uint64_t tailBytes = std::min(size, kEndBytes + kMaxComment);
+  std::string tail =
+      archive.bytes(size - tailBytes, tailBytes, "the end record");
+  size_t at = std::string::npos;
+  for (size_t i = tailBytes >= kEndBytes ? tailBytes - kEndBytes + 1 : 0;
+       i-- > 0;)
+    if (field<uint32_t>(tail, i) == kEndSignature &&
+        i + kEndBytes + field<uint16_t>(tail, i + 20) == tailBytes) {
+      at = i;
+      break;
+    }
+  if (at == std::string::npos) {
+    std::string head =
+        archive.bytes(0, std::min<uint64_t>(size, 4), "the beginning");
+    if (head.size() == 4 && field<uint32_t>(head, 0) == kLocalSignature)
+      archive.damaged("it ends after " + std::to_string(size) +
+                      " bytes without a directory");
+    throw Error(ErrorId::NotAnArchive,
+                "'" + archive.path +
+                    "' is not a zip archive; expected a file of "
+                    "torch.export.save (.pt2) or torch.jit.save (.pt)");
+  }
+  End end{field<uint16_t>(tail, at + 10), field<uint32_t>(tail, at + 12),
+          field<uint32_t>(tail, at + 16)};
+  bool is64 = end.entries == 0xffff || end.bytes == 0xffffffff ||
+              end.offset == 0xffffffff;
+  uint64_t endOffset = size - tailBytes + at;
+  if (!is64 || endOffset < kEnd64LocatorBytes)
+    return end;
+  std::string locator = archive.bytes(endOffset - kEnd64LocatorBytes,
+                                      kEnd64LocatorBytes, "the end locator");
+  if (field<uint32_t>(locator, 0) != kEnd64LocatorSignature)
+    return end;
+  std::string record = archive.bytes(field<uint64_t>(locator, 8), kEnd64Bytes,
+                                     "the 64-bit end record");
+  if (field<uint32_t>(record, 0) != kEnd64Signature)
+    archive.damaged("the 64-bit end record has another signature");
+  return {field<uint64_t>(record, 32), field<uint64_t>(record, 40),
+          field<uint64_t>(record, 48)};
+}
+
+/// Replaces the fields of a central header that are all ones by those of its
+/// ZIP64 extra field, in the order that the format prescribes.
+void widen(const Archive &archive, std::string_view extra, uint64_t &bytes,
+           uint64_t &packed, uint64_t &offset) {
+  while (extra.size() >= 4) {
+    uint16_t id = field<uint16_t>(extra, 0), length = field<uint16_t>(extra, 2);
+    extra.remove_prefix(4);
+    if (length > extra.size())
+      archive.damaged("an entry's extra field is cut off");
+    if (id == kZip64Extra) {
+      std::string_view wide = extra.substr(0, length);
+      for (uint64_t *value : {&bytes, &packed, &offset}) {
+        if (*value != 0xffffffff)
+          continue;
+        if (wide.size() < 8)
+          archive.damaged("an entry's 64-bit sizes are cut off");
+        *value = field<uint64_t>(wide, 0);
+        wide.remove_prefix(8);
+      }
+      return;
+    }
+    extra.remove_prefix(length);
+  }
+}
+
+} // namespace
+
+ZipDirectory ZipDirectory::read(const std::string &path) {
+  std::ifstream stream(path, std::ios::binary | std::ios::ate);
+  std::streamoff end = stream ? static_cast<std::streamoff>(stream.tellg()) : -1;
+  // A folder opens, and has no size.
+  if (end < 0 || end == std::numeric_limits<std::streamoff>::max())
+    throw Error(ErrorId::FileNotReadable,
+                "'" + path + "' cannot be read as a file");
+  return read(path, 0, static_cast<uint64_t>(end));
+}
+
+ZipDirectory ZipDirectory::read(const std::string &path, uint64_t offset,
+                                uint64_t bytes) {
+  Archive archive(path, offset, bytes);
+  End end = readEnd(archive, bytes);
+  std::string central =
+      archive.bytes(end.offset, end.bytes, "the central directory");
+
+  ZipDirectory directory;
+  directory.file = path;
+  directory.size = bytes;
+  std::string_view rest = central;
+  for (uint64_t i = 0; i < end.entries; ++i) {
+    if (rest.size() < kCentralBytes ||
+        field<uint32_t>(rest, 0) != kCentralSignature)
+      archive.damaged("its directory states " + std::to_string(end.entries) +
+                      " entries and holds " + std::to_string(i));
+    uint16_t flags = field<uint16_t>(rest, 8), method = field<uint16_t>(rest, 10);
+    uint64_t packed = field<uint32_t>(rest, 20);
+    uint64_t local = field<uint32_t>(rest, 42);
+    size_t nameBytes = field<uint16_t>(rest, 28);
+    size_t extraBytes = field<uint16_t>(rest, 30);
+    size_t commentBytes = field<uint16_t>(rest, 32);
+    ZipEntry entry;
+    entry.crc = field<uint32_t>(rest, 16);
+    entry.bytes = field<uint32_t>(rest, 24);
+    rest.remove_prefix(kCentralBytes);
+    if (rest.size() < nameBytes + extraBytes + commentBytes)
+      archive.damaged("its directory is cut off");
+    entry.name = rest.substr(0, nameBytes);
+    widen(archive, rest.substr(nameBytes, extraBytes), entry.bytes, packed,
+          local);
+    rest.remove_prefix(nameBytes + extraBytes + commentBytes);
+
+    // Bit 0: encrypted.
+    entry.stored = method == 0 && !(flags & 1) && packed == entry.bytes;
+    std::string header =
+        archive.bytes(local, kLocalBytes, "the header of an entry");
+    if (field<uint32_t>(header, 0) != kLocalSignature)
+      archive.damaged("entry '" + entry.name + "' has no header");
+    // The local extra field may differ from the central one: it aligns data.
+    uint64_t data = local + kLocalBytes + field<uint16_t>(header, 26) +
+                    field<uint16_t>(header, 28);
+    if (data > bytes || packed > bytes - data)
+      archive.damaged("entry '" + entry.name +
+                      "' lies beyond the end of the file");
+    entry.offset = offset + data;
+    directory.all.push_back(std::move(entry));
+  }
+
+  if (!directory.all.empty()) {
+    std::string_view first = directory.all.front().name;
+    std::string_view prefix = first.substr(0, first.find('/') + 1);
+    if (std::all_of(directory.all.begin(), directory.all.end(),
+                    [&](const ZipEntry &entry) {
+                      return entry.name.size() > prefix.size() &&
+                             entry.name.starts_with(prefix);
+                    }) &&
+        !prefix.empty()) {
+      directory.root = prefix.substr(0, prefix.size() - 1);
+      for (ZipEntry &entry : directory.all)
+        entry.name.erase(0, directory.root.size() + 1);
+    }
+  }
+  for (size_t i = 0; i < directory.all.size(); ++i)
+    directory.byName.emplace(directory.all[i].name, i);
+  return directory;
+}
+
+const ZipEntry *ZipDirectory::find(std::string_view name) const {
+  auto it = byName.find(std::string(name));
+  return it == byName.end() ? nullptr : &all[it->second];
+}
+
+const ZipEntry &ZipDirectory::stored(std::string_view name) const {
+  const ZipEntry *entry = find(name);
+  if (!entry)
+    throw Error(ErrorId::ArchiveDamaged, "'" + file + "' has no entry '" +
+                                             std::string(name) +
+                                             "'; export the model again");
+  if (!entry->stored)
+    throw Error(ErrorId::ArchiveCompressed,
+                "entry '" + std::string(name) + "' of '" + file +
+                    "' is compressed or encrypted; expected plain bytes, as "
+                    "torch.export.save and torch.jit.save write them");
+  return *entry;
+}
+
+std::string ZipDirectory::readStored(std::string_view name) const {
+  const ZipEntry &entry = stored(name);
+  Archive archive(file, entry.offset, entry.bytes);
+  return archive.bytes(0, entry.bytes, "an entry");
+}
+
+std::string ZipDirectory::directoryHash() const {
+  std::string text;
+  for (const ZipEntry &entry : all) {
+    text += entry.name;
+    // No name contains a zero byte, so that no two directories give one text.
+    text += '\0';
+    text += toHex(entry.bytes) + toHex(entry.crc);
+  }
+  return toHex(hash64(text));
+}
