@@ -40,9 +40,10 @@ public:
   Archive(const std::string &path, uint64_t base, uint64_t size)
       : path(path), stream(path, std::ios::binary), base(base), size(size) {
     if (!stream)
-      throw Error(ErrorId::FileNotReadable,
-                  "'" + path + "' cannot be opened: " +
-                      std::error_code(errno, std::generic_category()).message());
+      throw Error(
+          ErrorId::FileNotReadable,
+          "'" + path + "' cannot be opened: " +
+              std::error_code(errno, std::generic_category()).message());
   }
 
   [[noreturn]] void damaged(const std::string &what) const {
@@ -155,7 +156,8 @@ void widen(const Archive &archive, std::string_view extra, uint64_t &bytes,
 
 ZipDirectory ZipDirectory::read(const std::string &path) {
   std::ifstream stream(path, std::ios::binary | std::ios::ate);
-  std::streamoff end = stream ? static_cast<std::streamoff>(stream.tellg()) : -1;
+  std::streamoff end =
+      stream ? static_cast<std::streamoff>(stream.tellg()) : -1;
   // A folder opens, and has no size.
   if (end < 0 || end == std::numeric_limits<std::streamoff>::max())
     throw Error(ErrorId::FileNotReadable,
@@ -179,7 +181,8 @@ ZipDirectory ZipDirectory::read(const std::string &path, uint64_t offset,
         field<uint32_t>(rest, 0) != kCentralSignature)
       archive.damaged("its directory states " + std::to_string(end.entries) +
                       " entries and holds " + std::to_string(i));
-    uint16_t flags = field<uint16_t>(rest, 8), method = field<uint16_t>(rest, 10);
+    uint16_t flags = field<uint16_t>(rest, 8),
+             method = field<uint16_t>(rest, 10);
     uint64_t packed = field<uint32_t>(rest, 20);
     uint64_t local = field<uint32_t>(rest, 42);
     size_t nameBytes = field<uint16_t>(rest, 28);

@@ -1,0 +1,143 @@
+//===- Verify.cpp - Check every reference of a plan -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/plan/Verify.h"
+
+#include "runtime/plan/DType.h"
+#include "runtime/plan/Shape.h"
+#include "runtime/plan/VerifyProgram.h"
+#include "runtime/support/Error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+
+using namespace fsdp;
+using plan::PlanT;
+
+namespace {
+
+constexpr uint64_t kMaxRanks = uint64_t{1} << 24;
+constexpr uint64_t kMaxArena = uint64_t{1} << 47;
+
+void verifyMesh(const PlanT &plan) {
+  uint64_t world = 1;
+  for (const auto &axis : plan.mesh) {
+    if (axis->size < 1 || axis->size > kMaxRanks ||
+        (world *= axis->size) > kMaxRanks)
+      refusePlan("mesh axis '" + axis->name + "'",
+                 "has size " + std::to_string(axis->size));
+  }
+  for (const auto &group : plan.groups) {
+    uint64_t span = uint64_t{group->size} * group->stride;
+    if (group->size < 1 || group->stride < 1 || span > world || world % span)
+      refusePlan("group '" + group->name + "'", "does not divide a mesh of " +
+                                                    std::to_string(world) +
+                                                    " ranks");
+  }
+  if (plan.data_parallel < 1 || world % plan.data_parallel)
+    refusePlan("data_parallel",
+               "does not divide a mesh of " + std::to_string(world) + " ranks");
+}
+
+void verifyRecord(const PlanT &plan, const std::string &where,
+                  const plan::RecordT &record,
+                  const std::vector<int64_t> &shape, plan::DType dtype) {
+  if (!plan.model)
+    refusePlan(where, "lies in a model file, and the plan names none");
+  auto extent = checkedExtent(shape, record.strides, dtypeBytes(dtype));
+  if (!extent || *extent > record.bytes)
+    refusePlan(where, "has a record of " + std::to_string(record.bytes) +
+                          " bytes, which does not hold its shape");
+  if (record.offset > plan.model->bytes ||
+      record.bytes > plan.model->bytes - record.offset)
+    refusePlan(where, "has a record beyond the end of the model file");
+}
+
+void verifyState(const PlanT &plan, const plan::StateT &state, size_t index) {
+  std::string where = "state '" + state.name + "'";
+  if (state.role > plan::Role::MAX || state.dtype > plan::DType::MAX)
+    refusePlan(where, "has an unknown role or element type");
+  if (!checkedExtent(state.shape, {}, dtypeBytes(state.dtype)))
+    refusePlan(where, "has no valid shape");
+  std::vector<int64_t> local = state.shape;
+  if (state.shard_dim < -1 ||
+      state.shard_dim >= static_cast<int64_t>(local.size()))
+    refusePlan(where, "is sharded on a dim that it does not have");
+  if (state.shard_dim >= 0) {
+    if (state.group >= plan.groups.size())
+      refusePlan(where, "is sharded over a group that does not exist");
+    local = shardShape(std::move(local), state.shard_dim,
+                       plan.groups[state.group]->size);
+  }
+  auto extent = checkedExtent(local, {}, dtypeBytes(state.dtype));
+  if (!extent || *extent != state.bytes)
+    refusePlan(where, "states " + std::to_string(state.bytes) +
+                          " bytes; its local shape is " + toString(local));
+  if (state.offset > plan.memory->peak ||
+      state.bytes > plan.memory->peak - state.offset ||
+      state.offset % dtypeBytes(state.dtype))
+    refusePlan(where, "does not lie in the arena");
+  if (state.source)
+    verifyRecord(plan, where, *state.source, state.shape, state.dtype);
+  if (!state.init.empty() &&
+      (state.source || state.init.size() != dtypeBytes(state.dtype)))
+    refusePlan(where, "has an initial value that is not one element");
+  if (state.of < -1 || state.of >= static_cast<int64_t>(plan.states.size()) ||
+      state.of == static_cast<int64_t>(index))
+    refusePlan(where, "belongs to a state that does not exist");
+}
+
+void verifyStates(const PlanT &plan) {
+  std::set<std::string> names;
+  std::vector<const plan::StateT *> order;
+  for (size_t i = 0; i < plan.states.size(); ++i) {
+    const plan::StateT &state = *plan.states[i];
+    verifyState(plan, state, i);
+    if (state.name.empty() || !names.insert(state.name).second)
+      refusePlan("state '" + state.name + "'", "has no name of its own");
+    if (state.bytes)
+      order.push_back(&state);
+  }
+  std::sort(order.begin(), order.end(),
+            [](const auto *a, const auto *b) { return a->offset < b->offset; });
+  for (size_t i = 1; i < order.size(); ++i)
+    if (order[i - 1]->offset + order[i - 1]->bytes > order[i]->offset)
+      refusePlan("state '" + order[i]->name + "'",
+                 "overlaps state '" + order[i - 1]->name + "'");
+}
+
+} // namespace
+
+void fsdp::refusePlan(const std::string &where, const std::string &what) {
+  throw Error(ErrorId::ArtifactCorrupted, where + " " + what);
+}
+
+void fsdp::verifyPlan(const PlanT &plan) {
+  if (!plan.memory || !plan.training)
+    refusePlan("the plan", "has no memory or training table");
+  if (plan.memory->peak > kMaxArena)
+    refusePlan("the arena", "has " + std::to_string(plan.memory->peak) +
+                                " bytes, more than any machine");
+  verifyMesh(plan);
+  verifyStates(plan);
+  for (const auto &input : plan.inputs) {
+    std::string where = "input '" + input->name + "'";
+    if (input->dtype > plan::DType::MAX ||
+        !checkedExtent(input->shape, {}, dtypeBytes(input->dtype)))
+      refusePlan(where, "has no valid type");
+    if (input->sample)
+      verifyRecord(plan, where, *input->sample, input->shape, input->dtype);
+  }
+  if (plan.training->gradient_accumulation_steps < 1 ||
+      !std::isfinite(plan.training->lr) ||
+      !std::isfinite(plan.training->max_grad_norm))
+    refusePlan("the training table", "holds a number out of range");
+  std::set<std::string> names;
+  for (const auto &program : plan.programs) {
+    if (program->name.empty() || !names.insert(program->name).second)
+      refusePlan("program '" + program->name + "'", "has no name of its own");
+    verifyProgram(plan, *program);
+  }
+}

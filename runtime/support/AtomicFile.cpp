@@ -1,0 +1,64 @@
+//===- AtomicFile.cpp - Write a file wholly or not at all -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/support/AtomicFile.h"
+
+#include "runtime/support/Error.h"
+
+#include <cerrno>
+#include <system_error>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+using namespace fsdp;
+
+AtomicFile::AtomicFile(std::string path)
+    : path(std::move(path)),
+      temporary(this->path + ".partial." + std::to_string(getpid())) {
+  descriptor =
+      open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0)
+    fail("created");
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor < 0)
+    return;
+  close(descriptor);
+  unlink(temporary.c_str());
+}
+
+void AtomicFile::fail(const char *what) const {
+  throw Error(ErrorId::FileNotWritable,
+              "'" + path + "' cannot be " + what + ": " +
+                  std::error_code(errno, std::generic_category()).message());
+}
+
+void AtomicFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0)
+      fail("written");
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+void AtomicFile::commit() {
+  // Some file systems report a full disk only now.
+  if (fsync(descriptor) != 0 && errno != EINVAL)
+    fail("written");
+  if (rename(temporary.c_str(), path.c_str()) != 0)
+    fail("put in its place");
+  close(descriptor);
+  descriptor = -1;
+}
+
+void fsdp::writeFileAtomically(const std::string &path,
+                               std::string_view bytes) {
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
+}

@@ -1,0 +1,38 @@
+//===- AtomicFile.h - Write a file wholly or not at all ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_SUPPORT_ATOMICFILE_H
+#define FSDP_RUNTIME_SUPPORT_ATOMICFILE_H
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace fsdp {
+
+/// A file that appears under its name only when it is complete: it grows as a
+/// temporary file beside it and is renamed by `commit`. Without `commit`
+/// nothing is left behind. All calls throw fsdp::Error (FileNotWritable).
+class AtomicFile {
+public:
+  explicit AtomicFile(std::string path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile &) = delete;
+  AtomicFile &operator=(const AtomicFile &) = delete;
+
+  /// Appends.
+  void write(std::string_view bytes);
+  void commit();
+
+private:
+  [[noreturn]] void fail(const char *what) const;
+
+  std::string path, temporary;
+  int descriptor = -1;
+};
+
+void writeFileAtomically(const std::string &path, std::string_view bytes);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_SUPPORT_ATOMICFILE_H
