@@ -1,0 +1,184 @@
+//===- Packing.cpp - Addresses for buffers with lifetimes -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/plan/Packing.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <queue>
+#include <set>
+
+using namespace fsdp;
+
+namespace {
+
+/// Free gaps below the top of a growing region, by address and by size.
+class GapList {
+public:
+  int64_t allocate(int64_t bytes) {
+    auto best = bySize.lower_bound({bytes, 0});
+    if (best != bySize.end()) {
+      auto [size, offset] = *best;
+      erase(byOffset.find(offset));
+      if (size > bytes)
+        insert(offset + bytes, size - bytes);
+      return offset;
+    }
+    // Nothing fits: grow the gap that touches the top, or the top itself.
+    int64_t offset = top;
+    if (!byOffset.empty()) {
+      auto last = std::prev(byOffset.end());
+      if (last->first + last->second == top) {
+        offset = last->first;
+        erase(last);
+      }
+    }
+    top = offset + bytes;
+    return offset;
+  }
+
+  void release(int64_t offset, int64_t bytes) {
+    auto next = byOffset.lower_bound(offset);
+    if (next != byOffset.end() && next->first == offset + bytes) {
+      bytes += next->second;
+      next = erase(next);
+    }
+    if (next != byOffset.begin()) {
+      auto previous = std::prev(next);
+      if (previous->first + previous->second == offset) {
+        offset = previous->first;
+        bytes += previous->second;
+        erase(previous);
+      }
+    }
+    insert(offset, bytes);
+  }
+
+  int64_t highest() const { return top; }
+
+private:
+  using Gaps = std::map<int64_t, int64_t>;
+
+  void insert(int64_t offset, int64_t bytes) {
+    byOffset.emplace(offset, bytes);
+    bySize.emplace(bytes, offset);
+  }
+  Gaps::iterator erase(Gaps::iterator gap) {
+    bySize.erase({gap->second, gap->first});
+    return byOffset.erase(gap);
+  }
+
+  Gaps byOffset;
+  std::set<std::pair<int64_t, int64_t>> bySize;
+  int64_t top = 0;
+};
+
+std::vector<size_t> identity(size_t count) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  return order;
+}
+
+} // namespace
+
+Packing fsdp::packByTime(std::span<const Interval> intervals) {
+  std::vector<size_t> order = identity(intervals.size());
+  // Among buffers that begin together the larger first, then the longer-lived.
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const Interval &x = intervals[a], &y = intervals[b];
+    if (x.first != y.first)
+      return x.first < y.first;
+    return x.bytes != y.bytes ? x.bytes > y.bytes : x.last > y.last;
+  });
+  using End = std::pair<int64_t, size_t>;
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends;
+  Packing packing;
+  packing.offsets.assign(intervals.size(), 0);
+  GapList gaps;
+  for (size_t i : order) {
+    const Interval &interval = intervals[i];
+    for (; !ends.empty() && ends.top().first < interval.first; ends.pop()) {
+      size_t dead = ends.top().second;
+      gaps.release(packing.offsets[dead], alignUp(intervals[dead].bytes));
+    }
+    if (interval.bytes == 0)
+      continue;
+    packing.offsets[i] = gaps.allocate(alignUp(interval.bytes));
+    ends.emplace(interval.last, i);
+  }
+  packing.bytes = gaps.highest();
+  return packing;
+}
+
+Packing fsdp::packBySize(std::span<const Interval> intervals) {
+  std::vector<size_t> order = identity(intervals.size());
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const Interval &x = intervals[a], &y = intervals[b];
+    if (x.bytes != y.bytes)
+      return x.bytes > y.bytes;
+    return x.last - x.first > y.last - y.first;
+  });
+  struct Placed {
+    int64_t offset, end, first, last;
+  };
+  std::vector<Placed> placed; // by offset
+  Packing packing;
+  packing.offsets.assign(intervals.size(), 0);
+  for (size_t i : order) {
+    const Interval &interval = intervals[i];
+    int64_t bytes = alignUp(interval.bytes);
+    if (bytes == 0)
+      continue;
+    int64_t top = 0, best = -1, bestGap = std::numeric_limits<int64_t>::max();
+    for (const Placed &other : placed) {
+      if (other.last < interval.first || interval.last < other.first)
+        continue;
+      int64_t gap = other.offset - top;
+      if (gap >= bytes && gap < bestGap) {
+        best = top;
+        bestGap = gap;
+        if (gap == bytes)
+          break;
+      }
+      top = std::max(top, other.end);
+    }
+    int64_t offset = best >= 0 ? best : top;
+    packing.offsets[i] = offset;
+    packing.bytes = std::max(packing.bytes, offset + bytes);
+    auto at = std::upper_bound(
+        placed.begin(), placed.end(), offset,
+        [](int64_t key, const Placed &other) { return key < other.offset; });
+    placed.insert(at, {offset, offset + bytes, interval.first, interval.last});
+  }
+  return packing;
+}
+
+Packing fsdp::pack(std::span<const Interval> intervals, size_t sizeLimit) {
+  Packing byTime = packByTime(intervals);
+  if (intervals.size() > sizeLimit || byTime.bytes == lowerBound(intervals))
+    return byTime;
+  Packing bySize = packBySize(intervals);
+  return bySize.bytes < byTime.bytes ? bySize : byTime;
+}
+
+int64_t fsdp::lowerBound(std::span<const Interval> intervals) {
+  // A buffer counts until just after its last time.
+  std::vector<std::pair<int64_t, int64_t>> changes;
+  changes.reserve(2 * intervals.size());
+  for (const Interval &interval : intervals) {
+    changes.emplace_back(interval.first, alignUp(interval.bytes));
+    changes.emplace_back(interval.last + 1, -alignUp(interval.bytes));
+  }
+  std::sort(changes.begin(), changes.end());
+  int64_t alive = 0, highest = 0;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    alive += changes[i].second;
+    bool lastOfTime =
+        i + 1 == changes.size() || changes[i + 1].first != changes[i].first;
+    if (lastOfTime)
+      highest = std::max(highest, alive);
+  }
+  return highest;
+}

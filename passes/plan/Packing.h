@@ -1,0 +1,54 @@
+//===- Packing.h - Addresses for buffers with lifetimes ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Dynamic storage allocation: buffers that are alive at the same time must not
+// overlap in memory; the region that holds them should be small. Knows neither
+// MLIR nor tensors.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_PLAN_PACKING_H
+#define FSDP_PASSES_PLAN_PACKING_H
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace fsdp {
+
+/// A buffer of `bytes` bytes, in use at the times first to last, both included.
+struct Interval {
+  int64_t bytes;
+  int64_t first, last;
+};
+
+struct Packing {
+  std::vector<int64_t> offsets; ///< one for each interval, aligned
+  int64_t bytes = 0;            ///< end of the highest buffer
+};
+
+/// Where buffers begin: LibTorch's vector kernels and the copies of the back
+/// ends like whole cache lines.
+inline constexpr int64_t kAlignment = 128;
+
+constexpr int64_t alignUp(int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// Walks through time like an allocator that takes the smallest gap that fits.
+/// O(n log n).
+Packing packByTime(std::span<const Interval> intervals);
+
+/// Places the largest buffers first, each in the smallest gap that fits among
+/// those alive at its times (Pisarchyk and Lee, arXiv:2001.03288). O(n^2).
+Packing packBySize(std::span<const Interval> intervals);
+
+/// The better of both; packBySize only up to `sizeLimit` buffers.
+Packing pack(std::span<const Interval> intervals, size_t sizeLimit);
+
+/// The highest sum of (aligned) bytes alive at one time: no packing is smaller.
+int64_t lowerBound(std::span<const Interval> intervals);
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_PLAN_PACKING_H

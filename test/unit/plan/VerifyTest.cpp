@@ -1,0 +1,218 @@
+//===- VerifyTest.cpp - Every rule of the plan's verifier -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/plan/Verify.h"
+
+#include "runtime/support/Error.h"
+#include "test/unit/plan/SamplePlan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+using namespace fsdp;
+using namespace fsdp::plan;
+
+namespace {
+
+struct Case {
+  const char *name;
+  std::function<void(PlanT &)> damage;
+  const char *message;
+};
+
+/// The n-th instruction of a kind in the sample.
+template <typename T>
+T &body(PlanT &plan, size_t n = 0) {
+  for (auto &instruction : plan.programs[0]->instructions)
+    if (instruction->body.type == BodyUnionTraits<T>::enum_value && n-- == 0)
+      return *static_cast<T *>(instruction->body.value);
+  throw std::logic_error("the sample has no such instruction");
+}
+
+ValueT &value(PlanT &plan, size_t index) {
+  return *plan.programs[0]->values[index];
+}
+
+void swapInstructions(PlanT &plan, size_t a, size_t b) {
+  auto &list = plan.programs[0]->instructions;
+  std::swap(list[a], list[b]);
+}
+
+class VerifyRule : public testing::TestWithParam<Case> {};
+
+TEST_P(VerifyRule, IsChecked) {
+  PlanT plan = test::samplePlan();
+  ASSERT_NO_THROW(verifyPlan(plan));
+  GetParam().damage(plan);
+  try {
+    verifyPlan(plan);
+    FAIL() << "was accepted";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.id(), ErrorId::ArtifactCorrupted);
+    EXPECT_THAT(error.what(), testing::HasSubstr(GetParam().message));
+  }
+}
+
+const Case kCases[] = {
+    {"Memory", [](PlanT &p) { p.memory.reset(); }, "no memory"},
+    {"Arena", [](PlanT &p) { p.memory->peak = ~0ull; }, "than any machine"},
+    {"AxisSize", [](PlanT &p) { p.mesh[0]->size = 0; }, "mesh axis 'shard'"},
+    {"GroupSize", [](PlanT &p) { p.groups[0]->size = 3; }, "does not divide"},
+    {"GroupStride", [](PlanT &p) { p.groups[0]->stride = 0; },
+     "does not divide"},
+    {"DataParallel", [](PlanT &p) { p.data_parallel = 3; }, "data_parallel"},
+    {"StateRole", [](PlanT &p) { p.states[0]->role = Role(99); },
+     "unknown role"},
+    {"StateShape", [](PlanT &p) { p.states[0]->shape = {-3, 2}; },
+     "no valid shape"},
+    {"StateOverflow",
+     [](PlanT &p) { p.states[0]->shape = {1l << 40, 1l << 40}; },
+     "no valid shape"},
+    {"StateDim", [](PlanT &p) { p.states[0]->shard_dim = 2; }, "on a dim"},
+    {"StateGroup", [](PlanT &p) { p.states[0]->group = 1; }, "over a group"},
+    {"StateBytes", [](PlanT &p) { p.states[0]->bytes = 24; },
+     "states 24 bytes"},
+    {"StateOffset", [](PlanT &p) { p.states[0]->offset = 4090; },
+     "does not lie in the arena"},
+    {"StateOverlap", [](PlanT &p) { p.states[1]->offset = 8; }, "overlaps"},
+    {"StateName", [](PlanT &p) { p.states[1]->name = "w"; }, "name of its own"},
+    {"StateOf", [](PlanT &p) { p.states[1]->of = 1; }, "belongs to a state"},
+    {"StateInit", [](PlanT &p) { p.states[4]->init = {1}; }, "initial value"},
+    {"RecordEnd", [](PlanT &p) { p.states[0]->source->offset = 4090; },
+     "beyond the end of the model file"},
+    {"RecordBytes", [](PlanT &p) { p.states[0]->source->bytes = 8; },
+     "does not hold its shape"},
+    {"RecordStrides", [](PlanT &p) { p.states[0]->source->strides = {1, 100}; },
+     "does not hold its shape"},
+    {"RecordModel", [](PlanT &p) { p.model.reset(); }, "names none"},
+    {"InputType", [](PlanT &p) { p.inputs[0]->shape = {-1}; }, "no valid type"},
+    {"Training", [](PlanT &p) { p.training->gradient_accumulation_steps = 0; },
+     "out of range"},
+    {"ProgramName",
+     [](PlanT &p) {
+       p.programs.push_back(std::make_unique<ProgramT>(*p.programs[0]));
+     },
+     "name of its own"},
+    {"ValueOffset", [](PlanT &p) { value(p, 7).offset = 4092; },
+     "outside of the arena"},
+    {"ValueBytes", [](PlanT &p) { value(p, 9).bytes = 0; }, "less room"},
+    {"ValueStrides", [](PlanT &p) { value(p, 8).strides = {1}; },
+     "no valid shape"},
+    {"ViewExtent", [](PlanT &p) { value(p, 8).strides = {100, 1}; },
+     "less room"},
+    {"ViewBase", [](PlanT &p) { value(p, 8).base = 99; },
+     "of what is no storage"},
+    {"ViewOfView", [](PlanT &p) { value(p, 8).base = 12; },
+     "of what is no storage"},
+    {"Literal", [](PlanT &p) { value(p, 6).literal = {1}; }, "another size"},
+    {"StatePlace", [](PlanT &p) { value(p, 0).offset = 128; }, "beside state"},
+    {"StateIndex", [](PlanT &p) { value(p, 0).state = 70; }, "does not exist"},
+    {"ArgumentBoth", [](PlanT &p) { p.programs[0]->arguments[0]->input = 0; },
+     "exactly one"},
+    {"ArgumentState", [](PlanT &p) { p.programs[0]->arguments[0]->state = 1; },
+     "to another state"},
+    {"ArgumentInput", [](PlanT &p) { p.programs[0]->arguments[5]->input = 1; },
+     "input that does not exist"},
+    {"ArgumentType", [](PlanT &p) { p.inputs[0]->dtype = DType::i64; },
+     "another type"},
+    {"ResultState", [](PlanT &p) { p.programs[0]->results[1]->state = 1; },
+     "elsewhere than in its state"},
+    {"ResultBoth", [](PlanT &p) { p.programs[0]->results[0]->state = 1; },
+     "exactly one"},
+    {"Location", [](PlanT &p) { p.programs[0]->instructions[0]->at = 1; },
+     "a location"},
+    {"Operator", [](PlanT &p) { body<CallT>(p).op = 3; }, "calls an operator"},
+    {"ArgContents", [](PlanT &p) { body<CallT>(p, 1).args[3]->ints.clear(); },
+     "do not fit its kind"},
+    {"ArgDType", [](PlanT &p) { body<CallT>(p, 1).args[10]->ints = {99}; },
+     "unknown enumerator"},
+    {"ArgFormat", [](PlanT &p) { body<CallT>(p, 1).args[13]->ints = {4}; },
+     "unknown enumerator"},
+    {"ArgValue", [](PlanT &p) { body<CallT>(p).args[0]->values = {55}; },
+     "names value %55"},
+    {"ArgUndefined", [](PlanT &p) { body<CallT>(p).args[0]->values = {10}; },
+     "before it is defined"},
+    {"ResultTwice", [](PlanT &p) { body<CallT>(p, 1).results = {9, 9}; },
+     "defines %9 twice"},
+    {"ResultView", [](PlanT &p) { value(p, 8).base = 5; },
+     "view of no operand"},
+    {"UseAfterFree", [](PlanT &p) { swapInstructions(p, 5, 6); },
+     "after it was freed"},
+    {"GatherBeforeWait", [](PlanT &p) { swapInstructions(p, 3, 4); },
+     "uses %7 before it is defined"},
+    {"GatherArity", [](PlanT &p) { body<AllGatherT>(p).dims = {}; },
+     "one output and dim"},
+    {"GatherDim", [](PlanT &p) { body<AllGatherT>(p).dims = {1}; },
+     "expected dim 0"},
+    {"GatherShape", [](PlanT &p) { value(p, 7).shape = {7, 2}; }, "less room"},
+    {"GatherRoom", [](PlanT &p) { value(p, 7).bytes = 24; },
+     "needs room for 4 rows"},
+    {"GatherPlace", [](PlanT &p) { body<AllGatherT>(p).outputs = {8}; },
+     "no slot"},
+    {"GatherGroup", [](PlanT &p) { body<AllGatherT>(p).group = 1; },
+     "a group that does not exist"},
+    {"GatherStream", [](PlanT &p) { body<AllGatherT>(p).stream = Stream(9); },
+     "unknown enumerator"},
+    {"FutureIndex", [](PlanT &p) { body<AllGatherT>(p).future = 3; },
+     "starts a future"},
+    {"FutureTwice", [](PlanT &p) { body<ReduceScatterT>(p).future = 0; },
+     "starts a future"},
+    {"WaitTwice", [](PlanT &p) { body<WaitT>(p, 1).future = 0; },
+     "waits for a future"},
+    {"NeverWaited",
+     [](PlanT &p) {
+       auto &list = p.programs[0]->instructions;
+       list.erase(list.begin() + 11);
+       list.resize(list.size() - 4);
+       p.programs[0]->results.resize(0);
+     },
+     "never waits for future 2"},
+    {"Futures", [](PlanT &p) { p.programs[0]->futures = 1u << 30; },
+     "more futures"},
+    {"ReduceOf", [](PlanT &p) { body<ReduceScatterT>(p).of = {77}; },
+     "state that does not exist"},
+    {"ReduceShape", [](PlanT &p) { value(p, 11).shape = {3, 2}; }, "less room"},
+    {"ReduceRoom", [](PlanT &p) { value(p, 10).bytes = 24; },
+     "needs room for 4 rows"},
+    {"Reduction",
+     [](PlanT &p) { body<ReduceScatterT>(p).reduction = Reduction(7); },
+     "unknown enumerator"},
+    {"AllReduceView", [](PlanT &p) { value(p, 12).base = 10; },
+     "no view of its input"},
+    {"FreeInFlight",
+     [](PlanT &p) {
+       FreeT free;
+       free.values = {10};
+       p.programs[0]->instructions[9]->body.Set(std::move(free));
+     },
+     "which a transfer still holds"},
+    {"PaddingGroup", [](PlanT &p) { body<ZeroPaddingT>(p).group = 5; },
+     "a group that does not exist"},
+    {"ShardOutput", [](PlanT &p) { body<ShardT>(p).output = 8; }, "no slot"},
+    {"AdamArity", [](PlanT &p) { body<AdamT>(p).grads = {}; }, "two moments"},
+    {"AdamShape", [](PlanT &p) { body<AdamT>(p).grads = {10}; },
+     "expects the shape of %0"},
+    {"AdamKind", [](PlanT &p) { body<AdamT>(p).kind = AdamKind(3); },
+     "unknown enumerator"},
+    {"AdamNumber", [](PlanT &p) { body<AdamT>(p).eps = 1.0 / 0.0; },
+     "not finite"},
+    {"SgdArity", [](PlanT &p) { body<SgdT>(p).momentum = 0; },
+     "momentum buffer"},
+    {"CopyType", [](PlanT &p) { body<CopyT>(p).to = 0; }, "expects one type"},
+    {"CopyLiteral", [](PlanT &p) { body<CopyT>(p).to = 6; }, "the literal"},
+    {"Event", [](PlanT &p) { body<AwaitEventT>(p).event = 1; },
+     "awaits an event"},
+    {"EventTwice", [](PlanT &p) { body<RecordEventT>(p).event = 4; },
+     "records an event"},
+    {"Empty", [](PlanT &p) { p.programs[0]->instructions[0]->body.Reset(); },
+     "is empty"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Plan, VerifyRule, testing::ValuesIn(kCases),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
+
+} // namespace
