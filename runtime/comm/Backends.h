@@ -1,0 +1,48 @@
+//===- Backends.h - Back ends by name ---------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_COMM_BACKENDS_H
+#define FSDP_RUNTIME_COMM_BACKENDS_H
+
+#include "runtime/comm/Communicator.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fsdp {
+
+struct FabricOptions {
+  /// Ranks of the run, as the artifact says.
+  int worldSize = 1;
+  /// How long a call waits for a peer, also at start-up.
+  std::chrono::milliseconds deadline = std::chrono::minutes(10);
+  /// Where the ranks meet: "env://", "tcp://host:port" or "file:///path". Used
+  /// by back ends whose ranks are processes.
+  std::string rendezvous = "env://";
+  /// The rank that a `fake` fabric plays.
+  int fakeRank = 0;
+};
+
+struct Backend {
+  std::string_view name;
+  std::string_view summary;
+  /// Whether all ranks are threads of one process.
+  bool inProcess;
+  /// Connects the ranks that live in this process and returns their fabrics:
+  /// all of them for a back end that is `inProcess`, else one. Each fabric is
+  /// used by one thread.
+  std::vector<std::unique_ptr<Fabric>> (*connect)(const FabricOptions &options);
+};
+
+/// All back ends, in the order in which errors and --help list them.
+const std::vector<Backend> &backends();
+
+/// Throws fsdp::Error (UnknownBackend), which lists the known names.
+const Backend &findBackend(std::string_view name);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_COMM_BACKENDS_H

@@ -1,0 +1,166 @@
+//===- Reduce.cpp - Combine rows of several ranks -------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/comm/Reduce.h"
+#include "runtime/plan/DType.h"
+#include "runtime/support/Error.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+using namespace fsdp;
+using plan::DType;
+using plan::Reduction;
+
+namespace {
+
+/// Upper half of an f32.
+struct BFloat16 {
+  uint16_t bits;
+
+  operator float() const {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
+  /// Rounds to nearest, ties to even.
+  static BFloat16 from(float value) {
+    uint32_t word = std::bit_cast<uint32_t>(value);
+    uint32_t rounded = (word + 0x7FFF + ((word >> 16) & 1)) >> 16;
+    bool isNaN = (word & 0x7FFFFFFF) > 0x7F800000;
+    return {static_cast<uint16_t>(isNaN ? 0x7FC0 : rounded)};
+  }
+};
+
+template <typename T>
+T round(std::conditional_t<std::is_same_v<T, BFloat16> ||
+                               std::is_same_v<T, _Float16>,
+                           float, T>
+            value) {
+  if constexpr (std::is_same_v<T, BFloat16>)
+    return BFloat16::from(value);
+  else
+    return static_cast<T>(value);
+}
+
+/// Elements that are combined at a time: stays in the first-level cache.
+constexpr size_t kBlock = 1024;
+
+template <typename T, typename Accumulator>
+void addRows(std::span<const void *const> sources,
+             std::span<void *const> outputs, size_t elements,
+             Reduction reduction) {
+  alignas(64) Accumulator sum[kBlock];
+  alignas(64) T rounded[kBlock];
+  for (size_t begin = 0; begin < elements; begin += kBlock) {
+    size_t count = std::min(kBlock, elements - begin);
+    const T *first = static_cast<const T *>(sources[0]) + begin;
+    for (size_t i = 0; i < count; ++i)
+      sum[i] = first[i];
+    for (const void *source : sources.subspan(1)) {
+      const T *next = static_cast<const T *>(source) + begin;
+      if (reduction == Reduction::max) {
+        // A NaN wins, as in torch.maximum.
+        for (size_t i = 0; i < count; ++i) {
+          Accumulator value = next[i];
+          sum[i] = value > sum[i] || value != value ? value : sum[i];
+        }
+      } else {
+        for (size_t i = 0; i < count; ++i)
+          sum[i] += static_cast<Accumulator>(next[i]);
+      }
+    }
+    if (reduction == Reduction::avg) {
+      Accumulator divisor = static_cast<Accumulator>(sources.size());
+      for (size_t i = 0; i < count; ++i)
+        sum[i] /= divisor;
+    }
+    const void *result = sum;
+    if constexpr (!std::is_same_v<T, Accumulator>) {
+      for (size_t i = 0; i < count; ++i)
+        rounded[i] = round<T>(sum[i]);
+      result = rounded;
+    }
+    for (void *output : outputs)
+      std::memcpy(static_cast<T *>(output) + begin, result, count * sizeof(T));
+  }
+}
+
+} // namespace
+
+void fsdp::checkReduction(DType dtype, Reduction reduction) {
+  bool supported = true;
+  switch (dtype) {
+  case DType::f32:
+  case DType::f64:
+  case DType::f16:
+  case DType::bf16:
+    break;
+  case DType::c64:
+  case DType::c128:
+    supported = reduction != Reduction::max;
+    break;
+  case DType::bool_:
+    supported = reduction == Reduction::max;
+    break;
+  case DType::f8e4m3fn:
+  case DType::f8e5m2:
+    supported = false;
+    break;
+  default:
+    supported = reduction != Reduction::avg;
+  }
+  if (!supported)
+    throw Error(ErrorId::ReductionUnsupported,
+                "expected a reduction that is defined for the element type, "
+                "found " +
+                    std::string(plan::EnumNameReduction(reduction)) + " of " +
+                    std::string(dtypeName(dtype)) +
+                    "; reduce in a floating-point type");
+}
+
+void fsdp::reduceRows(std::span<const void *const> sources,
+                      std::span<void *const> outputs, size_t elements,
+                      DType dtype, Reduction reduction) {
+  switch (dtype) {
+  case DType::f32:
+    return addRows<float, float>(sources, outputs, elements, reduction);
+  case DType::f64:
+    return addRows<double, double>(sources, outputs, elements, reduction);
+  case DType::f16:
+    return addRows<_Float16, float>(sources, outputs, elements, reduction);
+  case DType::bf16:
+    return addRows<BFloat16, float>(sources, outputs, elements, reduction);
+  case DType::c64:
+    return addRows<float, float>(sources, outputs, 2 * elements, reduction);
+  case DType::c128:
+    return addRows<double, double>(sources, outputs, 2 * elements, reduction);
+  // Sums of integers wrap, hence unsigned.
+  case DType::i64:
+    if (reduction == Reduction::max)
+      return addRows<int64_t, int64_t>(sources, outputs, elements, reduction);
+    [[fallthrough]];
+  case DType::u64:
+    return addRows<uint64_t, uint64_t>(sources, outputs, elements, reduction);
+  case DType::i32:
+    if (reduction == Reduction::max)
+      return addRows<int32_t, int32_t>(sources, outputs, elements, reduction);
+    [[fallthrough]];
+  case DType::u32:
+    return addRows<uint32_t, uint32_t>(sources, outputs, elements, reduction);
+  case DType::i16:
+    return addRows<int16_t, int16_t>(sources, outputs, elements, reduction);
+  case DType::u16:
+    return addRows<uint16_t, uint16_t>(sources, outputs, elements, reduction);
+  case DType::i8:
+    return addRows<int8_t, int8_t>(sources, outputs, elements, reduction);
+  case DType::u8:
+  case DType::bool_:
+    return addRows<uint8_t, uint8_t>(sources, outputs, elements, reduction);
+  case DType::f8e4m3fn:
+  case DType::f8e5m2:
+    return checkReduction(dtype, reduction);
+  }
+}
