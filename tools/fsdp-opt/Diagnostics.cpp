@@ -1,0 +1,70 @@
+//===- Diagnostics.cpp - MLIR's diagnostics inside an error -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "tools/fsdp-opt/Diagnostics.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Location.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace fsdp;
+using namespace mlir;
+
+std::string fsdp::describeLocation(Location loc) {
+  if (auto file = dyn_cast<FileLineColLoc>(loc)) {
+    std::string text =
+        file.getFilename().str() + ":" + std::to_string(file.getLine());
+    if (file.getColumn())
+      text += ":" + std::to_string(file.getColumn());
+    return text;
+  }
+  if (auto name = dyn_cast<NameLoc>(loc)) {
+    std::string inner = describeLocation(name.getChildLoc());
+    if (name.getName().empty())
+      return inner;
+    return name.getName().str() + (inner.empty() ? "" : " (" + inner + ")");
+  }
+  if (auto fused = dyn_cast<FusedLoc>(loc)) {
+    std::string all;
+    for (Location part : fused.getLocations())
+      if (std::string text = describeLocation(part); !text.empty())
+        all += (all.empty() ? "" : ", ") + text;
+    return all;
+  }
+  if (auto call = dyn_cast<CallSiteLoc>(loc))
+    return describeLocation(call.getCallee());
+  return "";
+}
+
+namespace {
+std::string describe(Diagnostic &diagnostic, llvm::StringRef kind) {
+  std::string place = describeLocation(diagnostic.getLocation());
+  return (place.empty() ? "" : place + ": ") + kind.str() + ": " +
+         diagnostic.str();
+}
+
+std::string describeWithNotes(Diagnostic &diagnostic, llvm::StringRef kind) {
+  std::string text = describe(diagnostic, kind);
+  for (Diagnostic &note : diagnostic.getNotes())
+    text += "\n" + describe(note, "note");
+  return text;
+}
+} // namespace
+
+DiagnosticCollector::DiagnosticCollector(MLIRContext *context)
+    : handler(context, [this](Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
+          errors += "\n" + describeWithNotes(diagnostic, "error");
+          return success();
+        }
+        bool warns = diagnostic.getSeverity() == DiagnosticSeverity::Warning;
+        llvm::errs() << describeWithNotes(diagnostic,
+                                          warns ? "warning" : "remark")
+                     << '\n';
+        return success();
+      }) {}
+
+Error DiagnosticCollector::makeError(ErrorId id,
+                                     const std::string &message) const {
+  return Error(id, message + errors);
+}

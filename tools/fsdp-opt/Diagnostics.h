@@ -1,0 +1,35 @@
+//===- Diagnostics.h - MLIR's diagnostics inside an error -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_TOOLS_FSDPOPT_DIAGNOSTICS_H
+#define FSDP_TOOLS_FSDPOPT_DIAGNOSTICS_H
+
+#include "runtime/support/Error.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+#include <string>
+
+namespace fsdp {
+
+/// Keeps the errors that are emitted during its life, so that they can be
+/// shown below the line that names the error; warnings and remarks are printed
+/// to stderr as they come.
+class DiagnosticCollector {
+public:
+  explicit DiagnosticCollector(mlir::MLIRContext *context);
+
+  /// An error of `id` that says `message` and then the kept diagnostics.
+  Error makeError(ErrorId id, const std::string &message) const;
+
+private:
+  std::string errors;
+  mlir::ScopedDiagnosticHandler handler;
+};
+
+/// `loc` for a person: module path and source line, as far as they are known.
+std::string describeLocation(mlir::Location loc);
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPOPT_DIAGNOSTICS_H

@@ -1,0 +1,24 @@
+//===- Program.h - Programs from and to files -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_TOOLS_FSDPOPT_PROGRAM_H
+#define FSDP_TOOLS_FSDPOPT_PROGRAM_H
+
+#include "tools/fsdp-opt/CommandLine.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace fsdp {
+
+/// The captured program of a model file, or the program that an IR file holds.
+/// Throws fsdp::Error.
+mlir::OwningOpRef<mlir::ModuleOp> readProgram(mlir::MLIRContext &context,
+                                              const CommandLine &line);
+
+/// The program as text or bytecode.
+std::string printProgram(mlir::ModuleOp module, OutputKind kind);
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPOPT_PROGRAM_H
