@@ -1,0 +1,76 @@
+//===- Convolution.cpp - Convolutions without data ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Below autograd a convolution of any kind is `convolution`, and its gradient
+// is `convolution_backward`; the CPU runs both as they are.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/capture/meta/Shapes.h"
+
+#include <ATen/native/ConvUtils.h>
+
+using namespace fsdp::meta;
+
+/// Channels last if the input or the weight is; the number of dimensions
+/// decides which kind.
+static at::MemoryFormat resultFormat(const Tensor &input,
+                                     const Tensor &weight) {
+  for (const Tensor &tensor : {input, weight}) {
+    at::MemoryFormat format = tensor.suggest_memory_format();
+    if (format == at::MemoryFormat::ChannelsLast ||
+        format == at::MemoryFormat::ChannelsLast3d)
+      return format;
+  }
+  return at::MemoryFormat::Contiguous;
+}
+
+static std::vector<int64_t>
+resultSizes(const Tensor &input, const Tensor &weight, IntArrayRef stride,
+            IntArrayRef padding, IntArrayRef dilation, bool transposed,
+            IntArrayRef outputPadding, int64_t groups) {
+  std::vector<int64_t> sizes = {
+      input.size(0), transposed ? weight.size(1) * groups : weight.size(0)};
+  // One value may stand for all dimensions.
+  auto at = [](IntArrayRef values, size_t index) {
+    return values[values.size() == 1 ? 0 : index];
+  };
+  for (int64_t dim = 2; dim < input.dim(); ++dim) {
+    size_t k = dim - 2;
+    int64_t reach = at(dilation, k) * (weight.size(dim) - 1);
+    sizes.push_back(transposed ? (input.size(dim) - 1) * at(stride, k) -
+                                     2 * at(padding, k) + reach +
+                                     at(outputPadding, k) + 1
+                               : (input.size(dim) + 2 * at(padding, k) - reach -
+                                  1) / at(stride, k) +
+                                     1);
+  }
+  return sizes;
+}
+
+static Tensor convolution(const Tensor &input, const Tensor &weight,
+                          const OptionalTensor &, IntArrayRef stride,
+                          IntArrayRef padding, IntArrayRef dilation,
+                          bool transposed, IntArrayRef outputPadding,
+                          int64_t groups) {
+  return at::empty(resultSizes(input, weight, stride, padding, dilation,
+                               transposed, outputPadding, groups),
+                   input.options(), resultFormat(input, weight));
+}
+
+static Three convolutionBackward(const Tensor &gradient, const Tensor &input,
+                                 const Tensor &weight, OptionalIntArrayRef,
+                                 IntArrayRef, IntArrayRef, IntArrayRef, bool,
+                                 IntArrayRef, int64_t,
+                                 std::array<bool, 3> mask) {
+  at::MemoryFormat format = resultFormat(input, weight);
+  return {
+      mask[0] ? at::empty(input.sizes(), input.options(), format) : Tensor(),
+      mask[1] ? at::empty(weight.sizes(), weight.options(), format) : Tensor(),
+      mask[2] ? contiguous({gradient.size(1)}, gradient) : Tensor()};
+}
+
+TORCH_LIBRARY_IMPL(aten, Meta, m) {
+  m.impl("convolution", convolution);
+  m.impl("convolution_backward", convolutionBackward);
+}

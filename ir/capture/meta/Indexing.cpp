@@ -1,0 +1,73 @@
+//===- Indexing.cpp - Selection and lookup without data -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/capture/meta/Shapes.h"
+
+#include <ATen/WrapDimUtils.h>
+
+using namespace fsdp::meta;
+
+static Tensor indexSelect(const Tensor &self, int64_t dim,
+                          const Tensor &index) {
+  std::vector<int64_t> sizes = self.sizes().vec();
+  if (!sizes.empty())
+    sizes[at::maybe_wrap_dim(dim, self.dim())] = index.numel();
+  return contiguous(sizes, self);
+}
+
+static Tensor embeddingDenseBackward(const Tensor &gradient, const Tensor &,
+                                     int64_t rows, int64_t, bool) {
+  return contiguous({rows, gradient.size(-1)}, gradient);
+}
+
+static Tensor take(const Tensor &self, const Tensor &index) {
+  return contiguous(index.sizes(), self);
+}
+
+static Tensor flip(const Tensor &self, IntArrayRef) {
+  return at::empty_like(self, at::MemoryFormat::Preserve);
+}
+
+static Tensor roll(const Tensor &self, IntArrayRef, IntArrayRef) {
+  return contiguousLike(self);
+}
+
+static Tensor unfoldBackward(const Tensor &gradient, IntArrayRef sizes, int64_t,
+                             int64_t, int64_t) {
+  return contiguous(sizes, gradient);
+}
+
+static Tensor channelShuffle(const Tensor &self, int64_t) {
+  return inFormatOf(self.sizes(), self, self);
+}
+
+static Tensor bucketize(const Tensor &self, const Tensor &, bool int32, bool) {
+  return contiguous(self.sizes(), self, int32 ? at::kInt : at::kLong);
+}
+
+static Tensor searchSorted(const Tensor &, const Tensor &self, bool int32, bool,
+                           std::optional<std::string_view>,
+                           const OptionalTensor &) {
+  return contiguous(self.sizes(), self, int32 ? at::kInt : at::kLong);
+}
+
+static Tensor repeatInterleave(const Tensor &repeats,
+                               std::optional<int64_t> outputSize) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      outputSize, "repeat_interleave without output_size: its result's size "
+                  "depends on data");
+  return contiguous({*outputSize}, repeats);
+}
+
+TORCH_LIBRARY_IMPL(aten, Meta, m) {
+  m.impl("index_select", indexSelect);
+  m.impl("embedding_dense_backward", embeddingDenseBackward);
+  m.impl("take", take);
+  m.impl("flip", flip);
+  m.impl("roll", roll);
+  m.impl("unfold_backward", unfoldBackward);
+  m.impl("channel_shuffle", channelShuffle);
+  m.impl("bucketize.Tensor", bucketize);
+  m.impl("searchsorted.Tensor", searchSorted);
+  m.impl("repeat_interleave.Tensor", repeatInterleave);
+}

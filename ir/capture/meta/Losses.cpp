@@ -1,0 +1,67 @@
+//===- Losses.cpp - Losses without data -----------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/capture/meta/Shapes.h"
+
+using namespace fsdp::meta;
+
+static Tensor mseLossBackward(const Tensor &gradient, const Tensor &self,
+                              const Tensor &target, int64_t) {
+  return pointwise({self, target, gradient});
+}
+
+static Tensor huberLoss(const Tensor &self, const Tensor &target,
+                        int64_t reduction, double) {
+  return reduceLoss(pointwise({self, target}), reduction);
+}
+
+static Tensor binaryCrossEntropy(const Tensor &self, const Tensor &,
+                                 const OptionalTensor &, int64_t reduction) {
+  return reduceLoss(at::empty_like(self), reduction);
+}
+
+static Tensor binaryCrossEntropyBackward(const Tensor &, const Tensor &self,
+                                         const Tensor &, const OptionalTensor &,
+                                         int64_t) {
+  return at::empty_like(self);
+}
+
+static Two nllLoss2dForward(const Tensor &self, const Tensor &target,
+                            const OptionalTensor &, int64_t reduction,
+                            int64_t) {
+  Tensor total = contiguous({}, self);
+  if (reduction != 0)
+    return {contiguous({}, self), total};
+  return {contiguous({self.size(0), self.size(2), self.size(3)}, self), total};
+}
+
+static Tensor nllLoss2dBackward(const Tensor &, const Tensor &self,
+                                const Tensor &, const OptionalTensor &, int64_t,
+                                int64_t, const Tensor &) {
+  return contiguousLike(self);
+}
+
+static Tensor multiMarginLoss(const Tensor &self, const Tensor &target,
+                              const Scalar &, const Scalar &,
+                              const OptionalTensor &, int64_t reduction) {
+  return reduceLoss(contiguous(target.sizes(), self), reduction);
+}
+
+static Two multilabelMarginLossForward(const Tensor &self, const Tensor &target,
+                                       int64_t reduction) {
+  Tensor loss = reduction == 0 && target.dim() == 2
+                    ? contiguous({target.size(0)}, self)
+                    : contiguous({}, self);
+  return {loss, contiguous(target.sizes(), self)};
+}
+
+TORCH_LIBRARY_IMPL(aten, Meta, m) {
+  m.impl("mse_loss_backward", mseLossBackward);
+  m.impl("huber_loss", huberLoss);
+  m.impl("binary_cross_entropy", binaryCrossEntropy);
+  m.impl("binary_cross_entropy_backward", binaryCrossEntropyBackward);
+  m.impl("nll_loss2d_forward", nllLoss2dForward);
+  m.impl("nll_loss2d_backward", nllLoss2dBackward);
+  m.impl("multi_margin_loss", multiMarginLoss);
+  m.impl("multilabel_margin_loss_forward", multilabelMarginLossForward);
+}
