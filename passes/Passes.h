@@ -1,0 +1,34 @@
+//===- Passes.h - All passes of the compiler ---------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Passes are declared and described in Passes.td; docs/Reference lists them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_PASSES_H
+#define FSDP_PASSES_PASSES_H
+
+#include "ir/aten/Aten.h"
+#include "ir/fsdp/Fsdp.h"
+
+#include "mlir/Pass/Pass.h"
+
+#include <limits>
+
+namespace fsdp {
+
+/// Which buckets are gathered again for backward.
+enum class ReshardMode { All, AllButRoot, None };
+
+#define GEN_PASS_DECL
+#include "passes/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "passes/Passes.h.inc"
+
+/// Makes every pass known by its argument. Call once a process.
+inline void registerPasses() { registerFsdpPasses(); }
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_PASSES_H

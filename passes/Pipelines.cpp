@@ -1,0 +1,112 @@
+//===- Pipelines.cpp - The stages of the compiler -------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/Pipelines.h"
+
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+//===----------------------------------------------------------------------===//
+// --fsdp-shard-pipeline
+//===----------------------------------------------------------------------===//
+
+void fsdp::buildShardPipeline(OpPassManager &manager,
+                              const ShardStageOptions &options) {
+  // From here on nothing may change the mathematics: what capture made is kept
+  // to compare with.
+  manager.addPass(createVerifyCaptured());
+  manager.addPass(createSnapshotReference());
+
+  AssignBucketsOptions buckets;
+  buckets.policy = options.policy;
+  buckets.classes.assign(options.classes.begin(), options.classes.end());
+  buckets.minParams = options.minParams;
+  manager.addPass(createAssignBuckets(buckets));
+
+  ShardParametersOptions shard;
+  shard.world = options.world;
+  manager.addPass(createShardParameters(shard));
+
+  // Before the second gathers, so that these gather the cast shard as well.
+  manager.addPass(createMoveCastsToShards());
+
+  ReshardAfterForwardOptions reshard;
+  reshard.mode = options.reshard;
+  manager.addPass(createReshardAfterForward(reshard));
+
+  // After it: the optimizer reads shards and must not count as backward.
+  InsertOptimizerOptions optimizer;
+  optimizer.name = options.optimizer;
+  optimizer.lr = options.lr;
+  optimizer.beta1 = options.beta1;
+  optimizer.beta2 = options.beta2;
+  optimizer.eps = options.eps;
+  optimizer.weightDecay = options.weightDecay;
+  optimizer.momentum = options.momentum;
+  optimizer.nesterov = options.nesterov;
+  optimizer.maxGradNorm = options.maxGradNorm;
+  manager.addPass(createInsertOptimizer(optimizer));
+
+  manager.addPass(createVerifySharded());
+  manager.addPass(createVerifyEquivalent());
+}
+
+//===----------------------------------------------------------------------===//
+// --fsdp-schedule-pipeline
+//===----------------------------------------------------------------------===//
+
+void fsdp::buildSchedulePipeline(OpPassManager &manager,
+                                 const ScheduleStageOptions &options) {
+  manager.addPass(createBucketCollectives());
+
+  ScheduleCollectivesOptions schedule;
+  schedule.prefetch = options.prefetch;
+  manager.addPass(createScheduleCollectives(schedule));
+
+  // Last uses are known once the order is.
+  manager.addPass(createInsertFrees());
+
+  manager.addPass(createVerifyScheduled());
+  manager.addPass(createVerifyEquivalent());
+
+  // Addresses, not ops, change from here on.
+  manager.addPass(createDropReference());
+}
+
+//===----------------------------------------------------------------------===//
+// --fsdp-plan-pipeline
+//===----------------------------------------------------------------------===//
+
+void fsdp::buildPlanPipeline(OpPassManager &manager) {}
+
+//===----------------------------------------------------------------------===//
+// --fsdp-pipeline
+//===----------------------------------------------------------------------===//
+
+void fsdp::buildPipeline(OpPassManager &manager,
+                         const CompileOptions &options) {
+  buildShardPipeline(manager, options);
+  buildSchedulePipeline(manager, options);
+  buildPlanPipeline(manager);
+}
+
+void fsdp::registerPipelines() {
+  PassPipelineRegistration<ShardOptions>(
+      "fsdp-shard-pipeline", "captured program -> sharded program",
+      [](OpPassManager &manager, const ShardOptions &options) {
+        buildShardPipeline(manager, options);
+      });
+  PassPipelineRegistration<ScheduleOptions>(
+      "fsdp-schedule-pipeline", "sharded program -> scheduled program",
+      [](OpPassManager &manager, const ScheduleOptions &options) {
+        buildSchedulePipeline(manager, options);
+      });
+  PassPipelineRegistration<>("fsdp-plan-pipeline",
+                             "scheduled program -> planned program",
+                             buildPlanPipeline);
+  PassPipelineRegistration<CompileOptions>(
+      "fsdp-pipeline", "all stages: captured program -> planned program",
+      buildPipeline);
+}

@@ -1,0 +1,105 @@
+//===- Pipelines.h - The stages of the compiler ------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Each stage is a named pipeline. The tool and the library build the same
+// ones: `options.world = 4; buildShardPipeline(manager, options)` and
+// `--fsdp-shard-pipeline="world=4"` are the same passes with the same options.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_PIPELINES_H
+#define FSDP_PASSES_PIPELINES_H
+
+#include "passes/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace fsdp {
+
+/// What the shard stage can be told. Fields are assigned like variables; their
+/// names in text are the first string of each.
+struct ShardStageOptions : virtual mlir::detail::PassOptions {
+  Option<int64_t> world{*this, "world", llvm::cl::desc("number of ranks"),
+                        llvm::cl::init(1)};
+  Option<std::string> policy{
+      *this, "policy",
+      llvm::cl::desc("wrap policy: blocks, classes, size or none"),
+      llvm::cl::init("blocks")};
+  ListOption<std::string> classes{
+      *this, "classes", llvm::cl::desc("module classes of policy 'classes'")};
+  Option<int64_t> minParams{*this, "min-params",
+                            llvm::cl::desc("parameters of policy 'size'"),
+                            llvm::cl::init(100000000)};
+  Option<ReshardMode> reshard{
+      *this, "reshard",
+      llvm::cl::desc("which buckets are gathered again for backward"),
+      llvm::cl::init(ReshardMode::AllButRoot),
+      llvm::cl::values(clEnumValN(ReshardMode::All, "all", "every bucket"),
+                       clEnumValN(ReshardMode::AllButRoot, "all-but-root",
+                                  "every bucket but the root"),
+                       clEnumValN(ReshardMode::None, "none", "no bucket"))};
+  Option<std::string> optimizer{*this, "optimizer",
+                                llvm::cl::desc("adamw, adam or sgd"),
+                                llvm::cl::init("adamw")};
+  Option<double> lr{*this, "lr", llvm::cl::desc("first learning rate"),
+                    llvm::cl::init(1.0e-3)};
+  Option<double> beta1{*this, "beta1", llvm::cl::desc("first moment's decay"),
+                       llvm::cl::init(0.9)};
+  Option<double> beta2{*this, "beta2", llvm::cl::desc("second moment's decay"),
+                       llvm::cl::init(0.999)};
+  Option<double> eps{*this, "eps", llvm::cl::desc("added to the denominator"),
+                     llvm::cl::init(1.0e-8)};
+  Option<double> weightDecay{*this, "weight-decay",
+                             llvm::cl::desc("weight decay"),
+                             llvm::cl::init(0.0)};
+  Option<double> momentum{*this, "momentum", llvm::cl::desc("momentum of sgd"),
+                          llvm::cl::init(0.0)};
+  Option<bool> nesterov{*this, "nesterov",
+                        llvm::cl::desc("Nesterov's momentum"),
+                        llvm::cl::init(false)};
+  Option<double> maxGradNorm{
+      *this, "max-grad-norm",
+      llvm::cl::desc("clip gradients to this global norm; inf does not clip"),
+      llvm::cl::init(std::numeric_limits<double>::infinity())};
+};
+
+/// What the schedule stage can be told.
+struct ScheduleStageOptions : virtual mlir::detail::PassOptions {
+  Option<int64_t> prefetch{
+      *this, "prefetch",
+      llvm::cl::desc("buckets that are gathered ahead of the one in use"),
+      llvm::cl::init(1)};
+};
+
+struct ShardOptions : mlir::PassPipelineOptions<ShardOptions>,
+                      ShardStageOptions {};
+struct ScheduleOptions : mlir::PassPipelineOptions<ScheduleOptions>,
+                         ScheduleStageOptions {};
+/// All stages.
+struct CompileOptions : mlir::PassPipelineOptions<CompileOptions>,
+                        ShardStageOptions,
+                        ScheduleStageOptions {};
+
+/// Captured program -> sharded program beside its reference.
+void buildShardPipeline(mlir::OpPassManager &manager,
+                        const ShardStageOptions &options);
+
+/// Sharded program beside its reference -> scheduled program.
+void buildSchedulePipeline(mlir::OpPassManager &manager,
+                           const ScheduleStageOptions &options);
+
+/// Scheduled program -> planned program.
+void buildPlanPipeline(mlir::OpPassManager &manager);
+
+/// All stages: captured program -> planned program.
+void buildPipeline(mlir::OpPassManager &manager, const CompileOptions &options);
+
+/// Makes the pipelines known by name: `fsdp-shard-pipeline`,
+/// `fsdp-schedule-pipeline`, `fsdp-plan-pipeline` and `fsdp-pipeline`. Call
+/// once a process.
+void registerPipelines();
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_PIPELINES_H
