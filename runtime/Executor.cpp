@@ -1,0 +1,117 @@
+//===- Executor.cpp - Runs a prepared program -----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/Executor.h"
+
+#include "runtime/DTypes.h"
+#include "runtime/support/Error.h"
+
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstring>
+
+using namespace fsdp;
+using plan::Place;
+
+/// Strides of a contiguous tensor if the plan states none.
+static std::vector<int64_t> stridesOf(const plan::ValueT &value) {
+  if (!value.strides.empty())
+    return value.strides;
+  std::vector<int64_t> strides(value.shape.size(), 1);
+  for (size_t i = strides.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * std::max<int64_t>(value.shape[i], 1);
+  return strides;
+}
+
+static at::Tensor makeTensor(const plan::ValueT &value, const Arena &arena) {
+  c10::ScalarType dtype = toScalarType(value.dtype);
+  if (value.place != Place::literal)
+    return at::from_blob(arena.at(value.offset), value.shape, stridesOf(value),
+                         dtype);
+  at::Tensor tensor = at::empty_strided(value.shape, stridesOf(value), dtype);
+  std::memcpy(tensor.mutable_data_ptr(), value.literal.data(),
+              value.literal.size());
+  if (value.wrapped)
+    tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
+
+std::string Executor::describe(const plan::InstructionT &instruction) const {
+  std::string text;
+  if (const plan::CallT *call = instruction.body.AsCall()) {
+    const plan::OperatorT &op = *plan.operators[call->op];
+    text = op.name + (op.overload.empty() ? "" : "." + op.overload);
+  } else {
+    text = plan::EnumNameBody(instruction.body.type);
+  }
+  if (instruction.at >= 0)
+    text += " of " + plan.locations[instruction.at];
+  return text;
+}
+
+template <typename Body>
+void Executor::explainErrors(const plan::InstructionT &instruction,
+                             Body body) const {
+  try {
+    body();
+  } catch (const Error &error) {
+    // Errors of transfers speak of bucket and step themselves.
+    if (error.exitStatus() == 3)
+      throw;
+    throw Error(error.id(), describe(instruction) + ": " + error.what());
+  } catch (const c10::Error &error) {
+    throw Error(ErrorId::OperatorFailed,
+                describe(instruction) + ": " + error.what_without_backtrace());
+  } catch (const std::exception &error) {
+    throw Error(ErrorId::OperatorFailed,
+                describe(instruction) + ": " + error.what());
+  }
+}
+
+Executor::Executor(const plan::PlanT &plan, const plan::ProgramT &program,
+                   const Arena &arena, RankMemory &memory,
+                   const Transfers &transfers, int rank)
+    : plan(plan), program(program), memory(memory) {
+  c10::InferenceMode guard;
+  Preparation preparation{plan,      program, arena, memory,
+                          transfers, rank,    {},    {}};
+  preparation.values.resize(program.values.size());
+  for (size_t i = 0; i < program.values.size(); ++i)
+    if (program.values[i]->place != Place::view)
+      preparation.values[i] = makeTensor(*program.values[i], arena);
+  preparation.futures.resize(program.futures);
+  state.tickets.resize(program.futures);
+  for (const auto &instruction : program.instructions)
+    explainErrors(*instruction, [&] {
+      if (auto prepared = prepareInstruction(preparation, *instruction))
+        instructions.push_back({std::move(prepared), instruction.get()});
+    });
+  values = std::move(preparation.values);
+}
+
+void Executor::run(uint64_t step) {
+  c10::InferenceMode guard;
+  RankMemory::Current current(memory);
+  state.step = step;
+  for (const Prepared &prepared : instructions)
+    explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
+}
+
+bool Executor::hasOutput(const std::string &name) const {
+  return std::any_of(
+      program.results.begin(), program.results.end(),
+      [&](const auto &result) { return result->output == name; });
+}
+
+double Executor::output(const std::string &name) const {
+  for (const auto &result : program.results)
+    if (result->output == name)
+      return values[result->value].item<double>();
+  throw Error(ErrorId::ArtifactCorrupted,
+              "program '" + program.name + "' has no output '" + name + "'");
+}

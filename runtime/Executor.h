@@ -1,0 +1,51 @@
+//===- Executor.h - Runs a prepared program ---------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_EXECUTOR_H
+#define FSDP_RUNTIME_EXECUTOR_H
+
+#include "runtime/Instruction.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+/// One program of a plan on one rank. Used by one thread.
+class Executor {
+public:
+  /// Makes all tensors and finds all operators. Throws fsdp::Error, naming the
+  /// operator and where it stands in the model.
+  Executor(const plan::PlanT &plan, const plan::ProgramT &program,
+           const Arena &arena, RankMemory &memory, const Transfers &transfers,
+           int rank);
+
+  /// Throws fsdp::Error.
+  void run(uint64_t step);
+
+  /// A named output of the program after a run; must have one element.
+  bool hasOutput(const std::string &name) const;
+  double output(const std::string &name) const;
+
+private:
+  struct Prepared {
+    std::unique_ptr<Instruction> instruction;
+    const plan::InstructionT *source;
+  };
+
+  std::string describe(const plan::InstructionT &instruction) const;
+  template <typename Body>
+  void explainErrors(const plan::InstructionT &instruction, Body body) const;
+
+  const plan::PlanT &plan;
+  const plan::ProgramT &program;
+  RankMemory &memory;
+  std::vector<at::Tensor> values;
+  std::vector<Prepared> instructions;
+  StepState state;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_EXECUTOR_H

@@ -1,0 +1,76 @@
+//===- Instruction.h - What a program is made of at run time ----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A program is prepared once. Since every tensor has its address, all of them
+// are made then, and views, which are metadata, are computed then; what is left
+// for a step are the calls and transfers that move bytes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_INSTRUCTION_H
+#define FSDP_RUNTIME_INSTRUCTION_H
+
+#include "runtime/Arena.h"
+#include "runtime/PlannedAllocator.h"
+#include "runtime/Transfers.h"
+#include "runtime/plan/plan_generated.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+/// What changes from step to step.
+struct StepState {
+  uint64_t step = 0;
+  std::vector<Communicator::Ticket> tickets; ///< by future
+};
+
+/// A part of a step.
+class Instruction {
+public:
+  virtual ~Instruction() = default;
+  virtual void run(StepState &state) = 0;
+};
+
+/// What instructions are prepared from.
+struct Preparation {
+  const plan::PlanT &plan;
+  const plan::ProgramT &program;
+  const Arena &arena;
+  RankMemory &memory;
+  const Transfers &transfers;
+  int rank;
+  /// By value. Views are undefined until the instruction that makes them has
+  /// been prepared.
+  std::vector<at::Tensor> values;
+  /// By future: where it was started.
+  std::vector<Communicator *> futures;
+
+  /// Address of a value's storage and the bytes that it may use there; null for
+  /// literals.
+  std::pair<char *, uint64_t> room(uint32_t value) const;
+};
+
+/// Prepares one instruction: the one place where kinds are registered. Null if
+/// nothing is left to do in a step. Throws fsdp::Error.
+std::unique_ptr<Instruction>
+prepareInstruction(Preparation &preparation,
+                   const plan::InstructionT &instruction);
+
+/// Operator calls (KernelCall.cpp).
+std::unique_ptr<Instruction> prepareCall(Preparation &preparation,
+                                         const plan::CallT &call);
+
+/// Optimizer updates (Optimizers.cpp).
+std::unique_ptr<Instruction> prepareAdam(Preparation &preparation,
+                                         const plan::AdamT &op);
+std::unique_ptr<Instruction> prepareSgd(Preparation &preparation,
+                                        const plan::SgdT &op);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_INSTRUCTION_H

@@ -1,0 +1,275 @@
+//===- Instructions.cpp - One function for each kind of instruction -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/Instruction.h"
+
+#include "runtime/plan/DType.h"
+#include "runtime/plan/Shape.h"
+#include "runtime/support/Error.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace fsdp;
+using plan::Body;
+
+std::pair<char *, uint64_t> Preparation::room(uint32_t value) const {
+  const plan::ValueT *v = program.values[value].get();
+  if (v->place == plan::Place::view)
+    v = program.values[v->base].get();
+  if (v->place == plan::Place::literal)
+    return {nullptr, 0};
+  return {arena.at(v->offset), v->bytes};
+}
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Transfers
+//===----------------------------------------------------------------------===//
+
+class AllGather final : public Instruction {
+public:
+  AllGather(Preparation &p, const plan::AllGatherT &op)
+      : communicator(p.transfers.get(op.group, op.stream)),
+        label{"all_gather", op.bucket}, future(op.future) {
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const at::Tensor &shard = p.values[op.inputs[i]];
+      members.push_back({shard.data_ptr(),
+                         p.values[op.outputs[i]].mutable_data_ptr(),
+                         shard.nbytes()});
+    }
+  }
+
+  void run(StepState &state) override {
+    label.step = state.step;
+    state.tickets[future] = communicator.startAllGather(members, label);
+  }
+
+private:
+  Communicator &communicator;
+  TransferLabel label;
+  uint32_t future;
+  std::vector<GatherMember> members;
+};
+
+class ReduceScatter final : public Instruction {
+public:
+  ReduceScatter(Preparation &p, const plan::ReduceScatterT &op)
+      : communicator(p.transfers.get(op.group, op.stream)),
+        label{"reduce_scatter", op.bucket}, future(op.future),
+        reduction(op.reduction) {
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const at::Tensor &shard = p.values[op.outputs[i]];
+      members.push_back({p.values[op.inputs[i]].data_ptr(),
+                         shard.mutable_data_ptr(),
+                         static_cast<size_t>(shard.numel()),
+                         p.program.values[op.inputs[i]]->dtype});
+    }
+  }
+
+  void run(StepState &state) override {
+    label.step = state.step;
+    state.tickets[future] =
+        communicator.startReduceScatter(members, reduction, label);
+  }
+
+private:
+  Communicator &communicator;
+  TransferLabel label;
+  uint32_t future;
+  plan::Reduction reduction;
+  std::vector<ReduceMember> members;
+};
+
+class AllReduce final : public Instruction {
+public:
+  AllReduce(Preparation &p, const plan::AllReduceT &op)
+      : communicator(p.transfers.get(op.group, op.stream)),
+        label{"all_reduce", op.bucket}, future(op.future),
+        reduction(op.reduction) {
+    for (uint32_t input : op.inputs) {
+      const at::Tensor &data = p.values[input];
+      members.push_back({data.mutable_data_ptr(),
+                         static_cast<size_t>(data.numel()),
+                         p.program.values[input]->dtype});
+    }
+  }
+
+  void run(StepState &state) override {
+    label.step = state.step;
+    state.tickets[future] =
+        communicator.startAllReduce(members, reduction, label);
+  }
+
+private:
+  Communicator &communicator;
+  TransferLabel label;
+  uint32_t future;
+  plan::Reduction reduction;
+  std::vector<AllReduceMember> members;
+};
+
+class Wait final : public Instruction {
+public:
+  Wait(Communicator &communicator, uint32_t future)
+      : communicator(communicator), future(future) {}
+  void run(StepState &state) override {
+    communicator.wait(state.tickets[future]);
+  }
+
+private:
+  Communicator &communicator;
+  uint32_t future;
+};
+
+std::unique_ptr<Instruction> prepare(Preparation &p,
+                                     const plan::AllGatherT &op) {
+  p.futures[op.future] = &p.transfers.get(op.group, op.stream);
+  return std::make_unique<AllGather>(p, op);
+}
+
+std::unique_ptr<Instruction> prepare(Preparation &p,
+                                     const plan::ReduceScatterT &op) {
+  p.futures[op.future] = &p.transfers.get(op.group, op.stream);
+  return std::make_unique<ReduceScatter>(p, op);
+}
+
+std::unique_ptr<Instruction> prepare(Preparation &p,
+                                     const plan::AllReduceT &op) {
+  p.futures[op.future] = &p.transfers.get(op.group, op.stream);
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    p.values[op.outputs[i]] = p.values[op.inputs[i]];
+  return std::make_unique<AllReduce>(p, op);
+}
+
+std::unique_ptr<Instruction> prepare(Preparation &p, const plan::WaitT &op) {
+  return std::make_unique<Wait>(*p.futures[op.future], op.future);
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+class ZeroBytes final : public Instruction {
+public:
+  ZeroBytes(char *begin, size_t bytes) : begin(begin), bytes(bytes) {}
+  void run(StepState &) override { std::memset(begin, 0, bytes); }
+
+private:
+  char *begin;
+  size_t bytes;
+};
+
+std::unique_ptr<Instruction> prepare(Preparation &p,
+                                     const plan::ZeroPaddingT &op) {
+  const at::Tensor &value = p.values[op.value];
+  int64_t size = p.plan.groups[op.group]->size;
+  int64_t rows = value.size(0);
+  int64_t padding = shardRows(rows, size) * size - rows;
+  if (padding == 0 || rows == 0)
+    return nullptr;
+  size_t rowBytes = value.nbytes() / static_cast<size_t>(rows);
+  return std::make_unique<ZeroBytes>(
+      static_cast<char *>(value.mutable_data_ptr()) + value.nbytes(),
+      static_cast<size_t>(padding) * rowBytes);
+}
+
+class Shard final : public Instruction {
+public:
+  Shard(at::Tensor rows, at::Tensor to, at::Tensor padding)
+      : rows(std::move(rows)), to(std::move(to)), padding(std::move(padding)) {}
+  void run(StepState &) override {
+    to.copy_(rows);
+    padding.zero_();
+  }
+
+private:
+  at::Tensor rows, to, padding;
+};
+
+std::unique_ptr<Instruction> prepare(Preparation &p, const plan::ShardT &op) {
+  const at::Tensor &full = p.values[op.input], &shard = p.values[op.output];
+  int64_t position = groupPosition(*p.plan.groups[op.group], p.rank);
+  int64_t count = shard.size(op.dim);
+  int64_t first = std::min(position * count, full.size(op.dim));
+  int64_t own = std::min(count, full.size(op.dim) - first);
+  return std::make_unique<Shard>(full.narrow(op.dim, first, own),
+                                 shard.narrow(op.dim, 0, own),
+                                 shard.narrow(op.dim, own, count - own));
+}
+
+class Copy final : public Instruction {
+public:
+  Copy(at::Tensor from, at::Tensor to)
+      : from(std::move(from)), to(std::move(to)) {}
+  void run(StepState &) override { to.copy_(from); }
+
+private:
+  at::Tensor from, to;
+};
+
+std::unique_ptr<Instruction> prepare(Preparation &p, const plan::CopyT &op) {
+  return std::make_unique<Copy>(p.values[op.from], p.values[op.to]);
+}
+
+/// Addresses are the plan's: there is nothing to give back.
+std::unique_ptr<Instruction> prepare(Preparation &, const plan::FreeT &) {
+  return nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Order between streams: on the CPU one thread issues everything in turn
+//===----------------------------------------------------------------------===//
+
+std::unique_ptr<Instruction> prepare(Preparation &,
+                                     const plan::RecordEventT &) {
+  return nullptr;
+}
+
+std::unique_ptr<Instruction> prepare(Preparation &, const plan::AwaitEventT &) {
+  return nullptr;
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The table of kinds
+//===----------------------------------------------------------------------===//
+
+std::unique_ptr<Instruction>
+fsdp::prepareInstruction(Preparation &preparation,
+                         const plan::InstructionT &instruction) {
+  const plan::BodyUnion &body = instruction.body;
+  switch (body.type) {
+  case Body::Call:
+    return prepareCall(preparation, *body.AsCall());
+  case Body::AllGather:
+    return prepare(preparation, *body.AsAllGather());
+  case Body::ReduceScatter:
+    return prepare(preparation, *body.AsReduceScatter());
+  case Body::AllReduce:
+    return prepare(preparation, *body.AsAllReduce());
+  case Body::Wait:
+    return prepare(preparation, *body.AsWait());
+  case Body::Free:
+    return prepare(preparation, *body.AsFree());
+  case Body::ZeroPadding:
+    return prepare(preparation, *body.AsZeroPadding());
+  case Body::Shard:
+    return prepare(preparation, *body.AsShard());
+  case Body::Adam:
+    return prepareAdam(preparation, *body.AsAdam());
+  case Body::Sgd:
+    return prepareSgd(preparation, *body.AsSgd());
+  case Body::Copy:
+    return prepare(preparation, *body.AsCopy());
+  case Body::RecordEvent:
+    return prepare(preparation, *body.AsRecordEvent());
+  case Body::AwaitEvent:
+    return prepare(preparation, *body.AsAwaitEvent());
+  case Body::NONE:
+    break;
+  }
+  throw Error(ErrorId::ArtifactCorrupted, "an instruction has no known kind");
+}

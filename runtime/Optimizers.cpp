@@ -1,0 +1,151 @@
+//===- Optimizers.cpp - Updates of shards in place ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// LibTorch's fused multi-tensor kernels, the ones that torch.optim uses with
+// fused=True. They take addresses, not strides: operands are contiguous.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Instruction.h"
+
+#include "runtime/plan/Shape.h"
+#include "runtime/support/Error.h"
+
+#include <ATen/core/List.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
+
+using namespace fsdp;
+
+namespace {
+
+/// The tensors that one update works on, empty ones left out.
+class Operands {
+public:
+  Operands(const Preparation &p, const std::vector<uint32_t> &params)
+      : p(p), params(params) {}
+
+  c10::List<at::Tensor> list(const std::vector<uint32_t> &values) const {
+    c10::List<at::Tensor> tensors;
+    for (size_t i = 0; i < values.size(); ++i)
+      if (p.values[params[i]].numel() != 0)
+        tensors.push_back(p.values[values[i]]);
+    return tensors;
+  }
+
+  c10::List<at::Tensor> repeat(uint32_t value) const {
+    c10::List<at::Tensor> tensors;
+    for (uint32_t param : params)
+      if (p.values[param].numel() != 0)
+        tensors.push_back(p.values[value]);
+    return tensors;
+  }
+
+private:
+  const Preparation &p;
+  const std::vector<uint32_t> &params;
+};
+
+class FusedUpdate final : public Instruction {
+public:
+  /// `arguments` is without the gradients, which stand at index 1, and without
+  /// grad_scale and found_inf, the last two.
+  FusedUpdate(RankMemory &memory, const char *op,
+              c10::List<at::Tensor> gradients, at::Tensor scale,
+              std::vector<c10::IValue> others)
+      : memory(memory),
+        handle(c10::Dispatcher::singleton().findSchemaOrThrow(op, "tensor_lr")),
+        gradients(std::move(gradients)), arguments(std::move(others)) {
+    for (const at::Tensor &gradient : this->gradients.vec())
+      isContiguous &= gradient.is_contiguous();
+    arguments.insert(arguments.begin() + 1, this->gradients);
+    // The kernels read the scale as float32; in float64 that would lose half
+    // of the digits that the model is trained in.
+    bool fits =
+        scale.defined() && scale.scalar_type() == c10::ScalarType::Float;
+    arguments.push_back(fits ? c10::IValue(scale) : c10::IValue());
+    arguments.push_back(c10::IValue());
+    if (scale.defined() && !fits)
+      divisor = std::move(scale);
+  }
+
+  void run(StepState &) override {
+    if (gradients.empty())
+      return;
+    RankMemory::Replay scratch(memory, {});
+    if (divisor.defined())
+      for (const at::Tensor &gradient : gradients.vec())
+        gradient.div_(divisor);
+    stack = arguments;
+    if (!isContiguous) {
+      c10::List<at::Tensor> copies;
+      for (const at::Tensor &gradient : gradients.vec())
+        copies.push_back(gradient.contiguous());
+      stack[1] = copies;
+    }
+    handle.callBoxed(stack);
+    stack.clear();
+  }
+
+private:
+  RankMemory &memory;
+  c10::OperatorHandle handle;
+  c10::List<at::Tensor> gradients;
+  at::Tensor divisor;
+  bool isContiguous = true;
+  std::vector<c10::IValue> arguments;
+  torch::jit::Stack stack;
+};
+
+at::Tensor optionalScale(const Preparation &p, int32_t value) {
+  return value < 0 ? at::Tensor() : p.values[value];
+}
+
+} // namespace
+
+std::unique_ptr<Instruction> fsdp::prepareAdam(Preparation &p,
+                                               const plan::AdamT &op) {
+  Operands operands(p, op.params);
+  // self, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1,
+  // beta2, weight_decay, eps, amsgrad, maximize
+  std::vector<c10::IValue> others{operands.list(op.params),
+                                  operands.list(op.exp_avgs),
+                                  operands.list(op.exp_avg_sqs),
+                                  c10::List<at::Tensor>(),
+                                  operands.repeat(op.step),
+                                  p.values[op.lr],
+                                  op.beta1,
+                                  op.beta2,
+                                  op.weight_decay,
+                                  op.eps,
+                                  false,
+                                  false};
+  const char *name = op.kind == plan::AdamKind::adamw ? "aten::_fused_adamw_"
+                                                      : "aten::_fused_adam_";
+  return std::make_unique<FusedUpdate>(p.memory, name, operands.list(op.grads),
+                                       optionalScale(p, op.grad_scale),
+                                       std::move(others));
+}
+
+std::unique_ptr<Instruction> fsdp::prepareSgd(Preparation &p,
+                                              const plan::SgdT &op) {
+  Operands operands(p, op.params);
+  // self, momentum_buffer_list, weight_decay, momentum, lr, dampening,
+  // nesterov, maximize, is_first_step. Buffers start at zero, which makes the
+  // first step an ordinary one.
+  std::vector<c10::IValue> others{operands.list(op.params),
+                                  op.momentum != 0
+                                      ? operands.list(op.momentum_buffers)
+                                      : c10::List<at::Tensor>(),
+                                  op.weight_decay,
+                                  op.momentum,
+                                  p.values[op.lr],
+                                  0.0,
+                                  op.nesterov,
+                                  false,
+                                  false};
+  return std::make_unique<FusedUpdate>(
+      p.memory, "aten::_fused_sgd_", operands.list(op.grads),
+      optionalScale(p, op.grad_scale), std::move(others));
+}

@@ -1,0 +1,161 @@
+//===- Safetensors.cpp - Read and write safetensors files -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/Safetensors.h"
+
+#include "runtime/plan/DType.h"
+#include "runtime/plan/Shape.h"
+#include "runtime/support/Error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace fsdp;
+
+static constexpr uint64_t kLengthBytes = 8;
+
+static constexpr std::pair<plan::DType, const char *> kNames[] = {
+    {plan::DType::f32, "F32"},
+    {plan::DType::f64, "F64"},
+    {plan::DType::f16, "F16"},
+    {plan::DType::bf16, "BF16"},
+    {plan::DType::i64, "I64"},
+    {plan::DType::i32, "I32"},
+    {plan::DType::i16, "I16"},
+    {plan::DType::i8, "I8"},
+    {plan::DType::u8, "U8"},
+    {plan::DType::bool_, "BOOL"},
+    {plan::DType::u16, "U16"},
+    {plan::DType::u32, "U32"},
+    {plan::DType::u64, "U64"},
+    {plan::DType::c64, "C64"},
+    {plan::DType::f8e4m3fn, "F8_E4M3"},
+    {plan::DType::f8e5m2, "F8_E5M2"},
+};
+
+static std::optional<plan::DType> parseDType(const std::string &name) {
+  for (const auto &[dtype, text] : kNames)
+    if (name == text)
+      return dtype;
+  return std::nullopt;
+}
+
+void SafetensorsFile::refuse(const std::string &what) const {
+  throw Error(ErrorId::DataFileInvalid,
+              "'" + file + "' is not a safetensors file: " + what +
+                  "; write it with safetensors.torch.save_file");
+}
+
+SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
+  int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat status;
+  if (descriptor < 0 || fstat(descriptor, &status) != 0 ||
+      !S_ISREG(status.st_mode)) {
+    int reason = descriptor < 0 ? errno : EISDIR;
+    if (descriptor >= 0)
+      close(descriptor);
+    throw Error(ErrorId::FileNotReadable,
+                "the data file '" + path + "' cannot be opened: " +
+                    std::error_code(reason, std::generic_category()).message());
+  }
+  bytes = static_cast<uint64_t>(status.st_size);
+  void *memory = bytes == 0 ? MAP_FAILED
+                            : mmap(nullptr, bytes, PROT_READ, MAP_SHARED,
+                                   descriptor, /*offset=*/0);
+  close(descriptor);
+  if (memory == MAP_FAILED)
+    refuse(bytes == 0 ? "it is empty" : "it cannot be mapped");
+  mapping = static_cast<const char *>(memory);
+  try {
+    parse();
+  } catch (...) {
+    munmap(const_cast<char *>(mapping), bytes);
+    throw;
+  }
+}
+
+SafetensorsFile::~SafetensorsFile() {
+  munmap(const_cast<char *>(mapping), bytes);
+}
+
+void SafetensorsFile::parse() {
+  if (bytes < kLengthBytes)
+    refuse("it has " + std::to_string(bytes) + " bytes");
+  uint64_t length = 0;
+  for (uint64_t i = kLengthBytes; i-- > 0;)
+    length = length << 8 | static_cast<uint8_t>(mapping[i]);
+  if (length > bytes - kLengthBytes)
+    refuse("it states a header of " + std::to_string(length) +
+           " bytes and has " + std::to_string(bytes));
+  const char *header = mapping + kLengthBytes;
+  const char *data = header + length;
+  uint64_t dataBytes = bytes - kLengthBytes - length;
+  nlohmann::json json =
+      nlohmann::json::parse(header, header + length, /*callback=*/nullptr,
+                            /*allow_exceptions=*/false);
+  if (!json.is_object())
+    refuse("its header is no JSON object");
+  for (const auto &[name, entry] : json.items()) {
+    if (name == "__metadata__")
+      continue;
+    try {
+      std::string dtypeName = entry.at("dtype");
+      std::optional<plan::DType> dtype = parseDType(dtypeName);
+      if (!dtype)
+        refuse("tensor '" + name + "' has the unknown dtype " + dtypeName);
+      auto shape = entry.at("shape").get<std::vector<int64_t>>();
+      auto offsets = entry.at("data_offsets").get<std::vector<uint64_t>>();
+      auto extent = checkedExtent(shape, {}, dtypeBytes(*dtype));
+      if (!extent || offsets.size() != 2 || offsets[1] > dataBytes ||
+          offsets[0] > offsets[1] || offsets[1] - offsets[0] != *extent)
+        refuse("the bytes of tensor '" + name +
+               "' do not fit its shape, or the file ends before them");
+      all[name] = {*dtype, std::move(shape), data + offsets[0]};
+    } catch (const nlohmann::json::exception &) {
+      refuse("the header's entry '" + name +
+             "' has no dtype, shape and "
+             "data_offsets");
+    }
+  }
+}
+
+std::string fsdp::layoutSafetensors(std::vector<TensorToStore> &tensors) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  uint64_t end = 0;
+  for (TensorToStore &tensor : tensors) {
+    const char *dtypeText = nullptr;
+    for (const auto &[dtype, text] : kNames)
+      if (dtype == tensor.dtype)
+        dtypeText = text;
+    if (!dtypeText)
+      throw Error(ErrorId::RuntimeUnsupported,
+                  "'" + tensor.name + "' has element type " +
+                      std::string(dtypeName(tensor.dtype)) +
+                      ", which safetensors files cannot hold");
+    tensor.offset = end;
+    end += *checkedExtent(tensor.shape, {}, dtypeBytes(tensor.dtype));
+    json[tensor.name] = {{"dtype", dtypeText},
+                         {"shape", tensor.shape},
+                         {"data_offsets", {tensor.offset, end}}};
+  }
+  std::string text = json.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  std::string head(kLengthBytes, '\0');
+  for (uint64_t i = 0, length = text.size(); i < kLengthBytes;
+       ++i, length >>= 8)
+    head[i] = static_cast<char>(length & 255);
+  head += text;
+  for (TensorToStore &tensor : tensors)
+    tensor.offset += head.size();
+  return head;
+}

@@ -1,0 +1,64 @@
+//===- Safetensors.h - Read and write safetensors files ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Eight bytes of length, a JSON header of that length, then the tensors' bytes,
+// one after another without gaps.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_SAFETENSORS_H
+#define FSDP_RUNTIME_SAFETENSORS_H
+
+#include "runtime/plan/plan_generated.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+/// A tensor of a file, contiguous.
+struct StoredTensor {
+  plan::DType dtype;
+  std::vector<int64_t> shape;
+  const char *data;
+};
+
+/// A file that stays mapped for reading.
+class SafetensorsFile {
+public:
+  /// Throws fsdp::Error: FileNotReadable, DataFileInvalid.
+  explicit SafetensorsFile(const std::string &path);
+  ~SafetensorsFile();
+  SafetensorsFile(const SafetensorsFile &) = delete;
+  SafetensorsFile &operator=(const SafetensorsFile &) = delete;
+
+  const std::map<std::string, StoredTensor> &tensors() const { return all; }
+  const std::string &path() const { return file; }
+
+private:
+  [[noreturn]] void refuse(const std::string &what) const;
+  void parse();
+
+  std::string file;
+  const char *mapping = nullptr;
+  uint64_t bytes = 0;
+  std::map<std::string, StoredTensor> all;
+};
+
+/// A tensor of a file that is about to be written.
+struct TensorToStore {
+  std::string name;
+  plan::DType dtype;
+  std::vector<int64_t> shape;
+  uint64_t offset = 0; ///< of its first byte in the file; set by `layout`
+};
+
+/// Gives each tensor its offset and returns the file's first bytes, which end
+/// where the first tensor begins.
+std::string layoutSafetensors(std::vector<TensorToStore> &tensors);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_SAFETENSORS_H

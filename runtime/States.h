@@ -1,0 +1,35 @@
+//===- States.h - First values of states and inputs -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_STATES_H
+#define FSDP_RUNTIME_STATES_H
+
+#include "runtime/Arena.h"
+#include "runtime/ModelFile.h"
+#include "runtime/plan/plan_generated.h"
+
+namespace fsdp {
+
+/// Rows of a state that one rank holds.
+struct OwnRows {
+  int64_t first = 0; ///< first one's number in the unsharded tensor
+  int64_t count = 0; ///< real rows
+  int64_t room = 0;  ///< with padding
+  uint64_t rowBytes = 0;
+};
+
+/// A replicated state is one that a single rank holds all of; a tensor without
+/// dims is one row.
+OwnRows ownRows(const plan::PlanT &plan, const plan::StateT &state, int rank);
+
+/// Whether any state or input takes its first value from the model file.
+bool needsModelFile(const plan::PlanT &plan);
+
+/// Gives every state of `rank` its first value; padding is zero. `model` may be
+/// null if no state has a source. Throws fsdp::Error.
+void loadStates(const plan::PlanT &plan, int rank, const Arena &arena,
+                const ModelFile *model);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_STATES_H

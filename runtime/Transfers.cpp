@@ -1,0 +1,53 @@
+//===- Transfers.cpp - The communicators of a plan ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/Transfers.h"
+
+#include <set>
+
+using namespace fsdp;
+
+int fsdp::groupPosition(const plan::GroupT &group, int rank) {
+  return rank / static_cast<int>(group.stride) % static_cast<int>(group.size);
+}
+
+std::vector<int> fsdp::groupRanks(const plan::GroupT &group, int rank) {
+  int stride = static_cast<int>(group.stride);
+  int base = rank - groupPosition(group, rank) * stride;
+  std::vector<int> ranks;
+  for (int i = 0; i < static_cast<int>(group.size); ++i)
+    ranks.push_back(base + i * stride);
+  return ranks;
+}
+
+Transfers::Transfers(const plan::PlanT &plan, Fabric &fabric) {
+  // A set, so that the order does not depend on the order of the programs.
+  std::set<std::pair<uint32_t, plan::Stream>> used;
+  for (const auto &program : plan.programs)
+    for (const auto &instruction : program->instructions) {
+      const plan::BodyUnion &body = instruction->body;
+      if (auto *op = body.AsAllGather())
+        used.emplace(op->group, op->stream);
+      else if (auto *op = body.AsReduceScatter())
+        used.emplace(op->group, op->stream);
+      else if (auto *op = body.AsAllReduce())
+        used.emplace(op->group, op->stream);
+    }
+  for (const auto &key : used) {
+    const plan::GroupT &group = *plan.groups[key.first];
+    communicators[key] = fabric.createCommunicator(
+        {group.name + "/" + plan::EnumNameStream(key.second),
+         groupRanks(group, fabric.rank())});
+  }
+}
+
+Communicator &Transfers::get(uint32_t group, plan::Stream stream) const {
+  return *communicators.at({group, stream});
+}
+
+size_t Transfers::stagingBytes() const {
+  size_t bytes = 0;
+  for (const auto &entry : communicators)
+    bytes += entry.second->stagingBytes();
+  return bytes;
+}

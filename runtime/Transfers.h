@@ -1,0 +1,40 @@
+//===- Transfers.h - The communicators of a plan ----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_TRANSFERS_H
+#define FSDP_RUNTIME_TRANSFERS_H
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/plan/plan_generated.h"
+
+#include <map>
+#include <memory>
+#include <utility>
+
+namespace fsdp {
+
+/// Place of `rank` in the group it belongs to.
+int groupPosition(const plan::GroupT &group, int rank);
+
+/// The global ranks of the group that `rank` belongs to, ascending.
+std::vector<int> groupRanks(const plan::GroupT &group, int rank);
+
+/// One communicator for each (group, stream) that the plan's programs use.
+class Transfers {
+public:
+  /// Collective: every rank makes them in the same order.
+  Transfers(const plan::PlanT &plan, Fabric &fabric);
+
+  Communicator &get(uint32_t group, plan::Stream stream) const;
+
+  /// Bytes that the back end holds beside the arena.
+  size_t stagingBytes() const;
+
+private:
+  std::map<std::pair<uint32_t, plan::Stream>, std::unique_ptr<Communicator>>
+      communicators;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_TRANSFERS_H
