@@ -31,6 +31,11 @@ def Fsdp_Dialect : Dialect {
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
+  let extraClassDeclaration = [{
+    void registerAttributes();
+    void registerTypes();
+    void registerOps();
+  }];
 }
 
 #endif // FSDP_DIALECT_TD

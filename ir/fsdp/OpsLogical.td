@@ -13,7 +13,9 @@ def Fsdp_ConstantOp : Fsdp_Op<"constant", [Pure]> {
     model file holds. `wrapped` marks a Python number that LibTorch turned into
     a 0-d tensor: it does not take part in type promotion as a tensor would.
 
-    Example: `%c = fsdp.constant dense<0.5> wrapped : tensor<f64>`
+    Example: `%c = fsdp.constant wrapped dense<0.5> : tensor<f64>`
+
+    Constraint CO-1: the result has the value's type; a wrapped number is 0-d.
   }];
   let arguments = (ins ElementsAttr:$value, UnitAttr:$wrapped);
   let results = (outs AnyRankedTensor:$result);

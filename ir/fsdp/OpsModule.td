@@ -38,7 +38,16 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     * ST-1: the type is a ranked tensor of static shape;
     * ST-2: the sharded dim exists;
     * ST-3: `of` names another state of the module;
-    * ST-4: a state has `source` or `init`, not both.
+    * ST-4: a state has `source` or `init`, not both;
+    * ST-5: its own name stands first among `names`;
+    * ST-6: `at` is not negative.
+
+    Bindings, checked in modules that carry `fsdp.mesh` or `fsdp.model`:
+    * BI-1: `fsdp.state` and `fsdp.gradient` name a state of the module;
+    * BI-2: in a program with `fsdp.captured` the argument or result has the
+      state's type;
+    * BI-3: in every other program it has the type of one rank's part;
+    * BI-4: a program binds a state to one argument and one result at most.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Fsdp_RoleAttr:$role,
                        TypeAttr:$type, OptionalAttr<Fsdp_Sharding>:$sharding,
@@ -65,7 +74,8 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
   }];
 }
 
-def Fsdp_ModuleOp : Fsdp_Op<"module"> {
+// Not ModuleOp, which is the builtin one.
+def Fsdp_ModuleInfoOp : Fsdp_Op<"module"> {
   let summary = "name a module of the captured model and its class";
   let description = [{
     One row of the model's module tree, for modules that own states or contain

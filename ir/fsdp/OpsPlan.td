@@ -33,8 +33,11 @@ def Fsdp_ZeroPaddingOp : Fsdp_Op<"zero_padding", [Fsdp_Scheduled]> {
     before the transfer starts (invariant P).
 
     Example: `fsdp.zero_padding %g dim 0 over #shard : tensor<13x17xf32>`
+
+    Constraint ZP-1: the dim exists.
   }];
   let arguments = (ins AnyRankedTensor:$tensor, I64Attr:$dim, Fsdp_Group:$group);
+  let hasVerifier = 1;
   let assemblyFormat = "$tensor `dim` $dim `over` $group attr-dict `:` type($tensor)";
 }
 

@@ -1,0 +1,70 @@
+//===- Layout.cpp - Where the elements of a tensor lie --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/aten/Layout.h"
+
+#include "ir/aten/Aten.h"
+
+using namespace mlir;
+using namespace fsdp;
+using namespace fsdp::aten;
+
+SmallVector<int64_t> aten::getContiguousStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * std::max<int64_t>(shape[i], 1);
+  return strides;
+}
+
+bool aten::isContiguous(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides) {
+  if (llvm::is_contained(shape, 0))
+    return true;
+  int64_t expected = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] == 1)
+      continue;
+    if (strides[i] != expected)
+      return false;
+    expected *= shape[i];
+  }
+  return true;
+}
+
+RankedTensorType aten::getTensorType(ArrayRef<int64_t> shape,
+                                     ArrayRef<int64_t> strides,
+                                     Type elementType) {
+  if (isContiguous(shape, strides))
+    return RankedTensorType::get(shape, elementType);
+  // The stride of a dim of size 1 is never used: derive it from the next dim.
+  SmallVector<int64_t> normal(strides);
+  for (size_t i = shape.size(); i-- > 0;)
+    if (shape[i] == 1)
+      normal[i] = i + 1 < shape.size() ? normal[i + 1] * shape[i + 1] : 1;
+  return RankedTensorType::get(
+      shape, elementType, StridesAttr::get(elementType.getContext(), normal));
+}
+
+SmallVector<int64_t> aten::getStrides(RankedTensorType type) {
+  if (auto strides = dyn_cast_or_null<StridesAttr>(type.getEncoding()))
+    return SmallVector<int64_t>(strides.getStrides());
+  return getContiguousStrides(type.getShape());
+}
+
+bool aten::isContiguous(RankedTensorType type) {
+  return !isa_and_nonnull<StridesAttr>(type.getEncoding());
+}
+
+int64_t aten::getElementBytes(Type elementType) {
+  if (auto complex = dyn_cast<ComplexType>(elementType))
+    return 2 * getElementBytes(complex.getElementType());
+  return llvm::divideCeil(elementType.getIntOrFloatBitWidth(), 8);
+}
+
+int64_t aten::getStorageBytes(RankedTensorType type) {
+  if (llvm::is_contained(type.getShape(), 0))
+    return 0;
+  int64_t last = 0;
+  for (auto [size, stride] : llvm::zip(type.getShape(), getStrides(type)))
+    last += (size - 1) * stride;
+  return (last + 1) * getElementBytes(type.getElementType());
+}

@@ -1,0 +1,106 @@
+//===- Assembly.cpp - Op classes and their custom syntax ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/fsdp/Fsdp.h"
+
+#include "mlir/IR/DialectImplementation.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+using Operand = OpAsmParser::UnresolvedOperand;
+
+// dense<0.5> wrapped : tensor<f64>
+static ParseResult parseConstantValue(OpAsmParser &parser, ElementsAttr &value,
+                                      Type &type, UnitAttr &wrapped) {
+  // The literal alone: `dense<…>` does not parse without the type behind it, so
+  // `wrapped` stands first.
+  if (succeeded(parser.parseOptionalKeyword("wrapped")))
+    wrapped = parser.getBuilder().getUnitAttr();
+  if (parser.parseAttribute(value))
+    return failure();
+  type = value.getType();
+  return success();
+}
+
+static void printConstantValue(OpAsmPrinter &printer, Operation *,
+                               ElementsAttr value, Type, UnitAttr wrapped) {
+  if (wrapped)
+    printer << "wrapped ";
+  printer << value;
+}
+
+// Optimizers print the parameters' types, and all others only where they
+// differ from what the parameters imply: gradients and moments like the
+// parameters, scalars 0-d f32.
+static RankedTensorType getScalarType(Builder &builder) {
+  return RankedTensorType::get({}, builder.getF32Type());
+}
+
+static ParseResult
+parseAdamTypes(OpAsmParser &parser, SmallVectorImpl<Type> &params,
+               SmallVectorImpl<Type> &grads, SmallVectorImpl<Type> &expAvgs,
+               SmallVectorImpl<Type> &expAvgSqs, Type &step, Type &lr,
+               std::optional<Operand> gradScale, Type &gradScaleType,
+               std::optional<Operand> foundInf, Type &foundInfType,
+               SmallVectorImpl<Type> &newParams,
+               SmallVectorImpl<Type> &newExpAvgs,
+               SmallVectorImpl<Type> &newExpAvgSqs) {
+  if (parser.parseTypeList(params))
+    return failure();
+  for (auto *types :
+       {&grads, &expAvgs, &expAvgSqs, &newParams, &newExpAvgs, &newExpAvgSqs})
+    types->assign(params.begin(), params.end());
+  step = lr = getScalarType(parser.getBuilder());
+  if (gradScale)
+    gradScaleType = lr;
+  if (foundInf)
+    foundInfType = lr;
+  return success();
+}
+
+static void printAdamTypes(OpAsmPrinter &printer, Operation *, TypeRange params,
+                           TypeRange, TypeRange, TypeRange, Type, Type, Value,
+                           Type, Value, Type, TypeRange, TypeRange, TypeRange) {
+  llvm::interleaveComma(params, printer);
+}
+
+static ParseResult
+parseSgdTypes(OpAsmParser &parser, SmallVectorImpl<Type> &params,
+              SmallVectorImpl<Type> &grads, ArrayRef<Operand> momentumBuffers,
+              SmallVectorImpl<Type> &momentumTypes, Type &lr,
+              std::optional<Operand> gradScale, Type &gradScaleType,
+              std::optional<Operand> foundInf, Type &foundInfType,
+              SmallVectorImpl<Type> &newParams,
+              SmallVectorImpl<Type> &newMomentumBuffers) {
+  if (parser.parseTypeList(params))
+    return failure();
+  grads.assign(params.begin(), params.end());
+  newParams.assign(params.begin(), params.end());
+  if (!momentumBuffers.empty()) {
+    momentumTypes.assign(params.begin(), params.end());
+    newMomentumBuffers.assign(params.begin(), params.end());
+  }
+  lr = getScalarType(parser.getBuilder());
+  if (gradScale)
+    gradScaleType = lr;
+  if (foundInf)
+    foundInfType = lr;
+  return success();
+}
+
+static void printSgdTypes(OpAsmPrinter &printer, Operation *, TypeRange params,
+                          TypeRange, OperandRange, TypeRange, Type, Value, Type,
+                          Value, Type, TypeRange, TypeRange) {
+  llvm::interleaveComma(params, printer);
+}
+
+#define GET_OP_CLASSES
+#include "ir/fsdp/Ops.cpp.inc"
+
+void FsdpDialect::registerOps() {
+  addOperations<
+#define GET_OP_LIST
+#include "ir/fsdp/Ops.cpp.inc"
+      >();
+}

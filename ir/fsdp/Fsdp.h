@@ -1,0 +1,68 @@
+//===- Fsdp.h - The fsdp dialect ---------------------------------*- C++
+//-*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_IR_FSDP_FSDP_H
+#define FSDP_IR_FSDP_FSDP_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "ir/fsdp/Dialect.h.inc"
+#include "ir/fsdp/Enums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/fsdp/Attributes.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/fsdp/Types.h.inc"
+
+namespace fsdp {
+
+/// The order in which a rank enqueues transfers.
+struct CommQueue : mlir::SideEffects::Resource::Base<CommQueue> {
+  llvm::StringRef getName() final { return "CommQueue"; }
+};
+
+/// What only the order of ops expresses: second lives, waits, events.
+struct Schedule : mlir::SideEffects::Resource::Base<Schedule> {
+  llvm::StringRef getName() final { return "Schedule"; }
+};
+
+/// Names of the attributes that the dialect puts on ops of other dialects.
+inline constexpr llvm::StringLiteral kMeshAttr = "fsdp.mesh";
+inline constexpr llvm::StringLiteral kModelAttr = "fsdp.model";
+inline constexpr llvm::StringLiteral kMemoryAttr = "fsdp.memory";
+inline constexpr llvm::StringLiteral kCapturedAttr = "fsdp.captured";
+inline constexpr llvm::StringLiteral kStateAttr = "fsdp.state";
+inline constexpr llvm::StringLiteral kInputAttr = "fsdp.input";
+inline constexpr llvm::StringLiteral kSampleAttr = "fsdp.sample";
+inline constexpr llvm::StringLiteral kOutputAttr = "fsdp.output";
+inline constexpr llvm::StringLiteral kGradientAttr = "fsdp.gradient";
+inline constexpr llvm::StringLiteral kAtAttr = "fsdp.at";
+
+/// Rows of a dim of `size` rows that each of `ranks` ranks holds: ceil.
+inline int64_t getShardRows(int64_t size, int64_t ranks) {
+  return (size + ranks - 1) / ranks;
+}
+
+/// `type` with `dim` cut to the rows that one rank of `group` holds.
+mlir::RankedTensorType getShardType(mlir::RankedTensorType type, int64_t dim,
+                                    GroupAttr group);
+
+/// Checks arguments and results of all functions of `module` against the states
+/// that they are bound to (rules BI-1 to BI-4), with one symbol table. The
+/// verifier calls it for modules that carry `fsdp.mesh` or `fsdp.model`.
+mlir::LogicalResult verifyBindings(mlir::ModuleOp module);
+
+} // namespace fsdp
+
+#define GET_OP_CLASSES
+#include "ir/fsdp/Ops.h.inc"
+
+#endif // FSDP_IR_FSDP_FSDP_H

@@ -1,0 +1,185 @@
+//===- States.cpp - States and what is bound to them ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/fsdp/Fsdp.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+RankedTensorType StateOp::getGlobalType() {
+  return cast<RankedTensorType>(getType());
+}
+
+RankedTensorType StateOp::getLocalType() {
+  RankedTensorType type = getGlobalType();
+  std::optional<ShardingAttr> sharding = getSharding();
+  if (!sharding)
+    return type;
+  return getShardType(type, sharding->getDim(), sharding->getGroup());
+}
+
+SmallVector<StringRef> StateOp::getAllNames() {
+  SmallVector<StringRef> names;
+  if (std::optional<ArrayAttr> all = getNames())
+    for (auto name : all->getAsRange<StringAttr>())
+      names.push_back(name.getValue());
+  else
+    names.push_back(getSymName());
+  return names;
+}
+
+LogicalResult StateOp::verify() {
+  // ST-1.
+  auto type = dyn_cast<RankedTensorType>(getType());
+  if (!type || !type.hasStaticShape())
+    return emitOpError("expects a ranked tensor of static shape, found ")
+           << getType();
+  // ST-2.
+  if (std::optional<ShardingAttr> sharding = getSharding())
+    if (sharding->getDim() < 0 || sharding->getDim() >= type.getRank())
+      return emitOpError("expects a sharded dim below its rank ")
+             << type.getRank() << ", found dim " << sharding->getDim();
+  // ST-4.
+  if (getSource() && getInit())
+    return emitOpError("expects 'source' or 'init', found both");
+  // ST-5.
+  if (std::optional<ArrayAttr> names = getNames()) {
+    if (names->empty() ||
+        cast<StringAttr>(names->getValue().front()) != getSymNameAttr())
+      return emitOpError("expects its own name first among its names, found ")
+             << *names;
+  }
+  // ST-6.
+  if (std::optional<uint64_t> at = getAt(); at && int64_t(*at) < 0)
+    return emitOpError("expects an address of at least 0, found ")
+           << int64_t(*at);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Bindings
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// One argument or result of a program and the state it is bound to.
+class BindingVerifier {
+public:
+  BindingVerifier(ModuleOp module) : table(module), module(module) {}
+
+  LogicalResult verify() {
+    for (StateOp state : module.getOps<StateOp>())
+      if (failed(verifyOf(state)))
+        return failure();
+    for (auto func : module.getOps<func::FuncOp>())
+      if (failed(verifyFunction(func)))
+        return failure();
+    return success();
+  }
+
+private:
+  // ST-3.
+  LogicalResult verifyOf(StateOp state) {
+    FlatSymbolRefAttr of = state.getOfAttr();
+    if (!of || (of.getAttr() != state.getSymNameAttr() &&
+                table.lookup<StateOp>(of.getAttr())))
+      return success();
+    return state.emitOpError("expects 'of' to name another state of the "
+                             "module, found '")
+           << of.getValue() << "'";
+  }
+
+  // BI-1 to BI-3. Captured programs see whole tensors, others shards.
+  LogicalResult verifyBinding(func::FuncOp func, Type type, Attribute attr,
+                              StringRef what, unsigned index, bool captured) {
+    if (!attr)
+      return success();
+    auto ref = dyn_cast<FlatSymbolRefAttr>(attr);
+    if (!ref)
+      return func.emitError(what)
+             << " " << index << " expects the name of a state, found " << attr;
+    auto state = table.lookup<StateOp>(ref.getAttr());
+    if (!state)
+      return func.emitError(what)
+             << " " << index << " is bound to '" << ref.getValue()
+             << "', which is no fsdp.state of the module";
+    RankedTensorType expected =
+        captured ? state.getGlobalType() : state.getLocalType();
+    // A state that is stored with strides is bound with them.
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (tensor && tensor.getShape() == expected.getShape() &&
+        tensor.getElementType() == expected.getElementType())
+      return success();
+    InFlightDiagnostic diag = func.emitError(what)
+                              << " " << index << " is bound to '"
+                              << ref.getValue() << "' and expects '" << expected
+                              << "', found '" << type << "'";
+    diag.attachNote(state.getLoc()) << "state declared here";
+    return diag;
+  }
+
+  LogicalResult verifyFunction(func::FuncOp func) {
+    bool captured = func->hasAttr(kCapturedAttr);
+    llvm::StringSet<> arguments, results;
+    for (auto [i, type] : llvm::enumerate(func.getArgumentTypes())) {
+      Attribute attr = func.getArgAttr(i, kStateAttr);
+      if (failed(verifyBinding(func, type, attr, "argument", i, captured)) ||
+          failed(verifyOnce(func, attr, "arguments", arguments)))
+        return failure();
+    }
+    for (auto [i, type] : llvm::enumerate(func.getResultTypes())) {
+      Attribute attr = func.getResultAttr(i, kStateAttr);
+      Attribute gradient = func.getResultAttr(i, kGradientAttr);
+      if (failed(verifyBinding(func, type, attr, "result", i, captured)) ||
+          failed(verifyBinding(func, type, gradient, "result", i, captured)) ||
+          failed(verifyOnce(func, attr, "results", results)))
+        return failure();
+    }
+    return success();
+  }
+
+  // BI-4.
+  LogicalResult verifyOnce(func::FuncOp func, Attribute attr, StringRef what,
+                           llvm::StringSet<> &seen) {
+    auto ref = dyn_cast_or_null<FlatSymbolRefAttr>(attr);
+    if (!ref || seen.insert(ref.getValue()).second)
+      return success();
+    return func.emitError("expects a state to be bound once among its ")
+           << what << ", found '" << ref.getValue() << "' twice";
+  }
+
+  SymbolTable table;
+  ModuleOp module;
+};
+
+} // namespace
+
+LogicalResult fsdp::verifyBindings(ModuleOp module) {
+  return BindingVerifier(module).verify();
+}
+
+// Checks the bindings of all programs once a module: a check for each argument
+// would look every symbol up linearly.
+LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attr) {
+  if (attr.getName() == kMeshAttr) {
+    auto module = dyn_cast<ModuleOp>(op);
+    if (!module || !isa<MeshAttr>(attr.getValue()))
+      return op->emitError("'fsdp.mesh' expects a module and a #fsdp.mesh");
+    return verifyBindings(module);
+  }
+  if (attr.getName() == kModelAttr) {
+    auto module = dyn_cast<ModuleOp>(op);
+    if (!module || !isa<ModelAttr>(attr.getValue()))
+      return op->emitError("'fsdp.model' expects a module and a #fsdp.model");
+    // With a mesh as well, that attribute's check has done it.
+    return op->hasAttr(kMeshAttr) ? success() : verifyBindings(module);
+  }
+  if (attr.getName() == kAtAttr && !isa<DenseI64ArrayAttr>(attr.getValue()))
+    return op->emitError("'fsdp.at' expects array<i64: ...>, found ")
+           << attr.getValue();
+  return success();
+}

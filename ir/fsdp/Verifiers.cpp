@@ -1,0 +1,254 @@
+//===- Verifiers.cpp - Constraints of the fsdp ops ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Each check names the constraint of the op's description that it enforces.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/fsdp/Fsdp.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+RankedTensorType fsdp::getShardType(RankedTensorType type, int64_t dim,
+                                    GroupAttr group) {
+  SmallVector<int64_t> shape(type.getShape());
+  shape[dim] = getShardRows(shape[dim], group.getSize());
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+// AG-1, AG-2.
+static LogicalResult verifySplit(Operation *op, RankedTensorType shard,
+                                 RankedTensorType full, int64_t dim,
+                                 GroupAttr group) {
+  if (shard.getElementType() != full.getElementType())
+    return op->emitOpError("expects one element type, found '")
+           << shard.getElementType() << "' in the shard and '"
+           << full.getElementType()
+           << "' in the full tensor; a collective does not convert, insert a "
+              "cast";
+  if (shard.getRank() != full.getRank() || dim < 0 || dim >= full.getRank())
+    return op->emitOpError("expects shard and full tensor of one rank greater "
+                           "than dim ")
+           << dim << ", found " << shard << " and " << full;
+  for (int64_t d = 0; d < full.getRank(); ++d) {
+    int64_t size = full.getDimSize(d);
+    int64_t expected = d == dim ? getShardRows(size, group.getSize()) : size;
+    if (shard.getDimSize(d) == expected)
+      continue;
+    InFlightDiagnostic diag = op->emitOpError("expects a shard of ")
+                              << expected << " along dim " << d;
+    if (d == dim)
+      diag << " (" << size << " over " << group.getSize()
+           << " ranks, rounded up)";
+    return diag << ", found " << shard.getDimSize(d);
+  }
+  return success();
+}
+
+LogicalResult AllGatherOp::verify() {
+  return verifySplit(*this, getShard().getType(), getFull().getType(), getDim(),
+                     getGroup());
+}
+
+LogicalResult ShardOp::verify() {
+  return verifySplit(*this, getShard().getType(), getFull().getType(), getDim(),
+                     getGroup());
+}
+
+LogicalResult ReduceScatterOp::verify() {
+  return verifySplit(*this, getShard().getType(), getFull().getType(), getDim(),
+                     getGroup());
+}
+
+// CO-1.
+LogicalResult ConstantOp::verify() {
+  auto type = cast<RankedTensorType>(getResult().getType());
+  if (getValue().getShapedType() != type)
+    return emitOpError("expects a result of the value's type ")
+           << getValue().getShapedType() << ", found " << type;
+  if (getWrapped() && type.getRank() != 0)
+    return emitOpError("expects a wrapped number to be a 0-d tensor, found ")
+           << type;
+  return success();
+}
+
+// AC-1.
+LogicalResult AccumulateOp::verify() {
+  if (getGradient().getType().getShape() == getInto().getType().getShape())
+    return success();
+  return emitOpError("expects a gradient and a sum of one shape, found ")
+         << getGradient().getType() << " and " << getInto().getType();
+}
+
+//===----------------------------------------------------------------------===//
+// Optimizers
+//===----------------------------------------------------------------------===//
+
+// One value of the parameter's shape for each parameter.
+static LogicalResult verifyPerParameter(Operation *op, ValueRange params,
+                                        ValueRange values, StringRef what) {
+  if (values.size() != params.size())
+    return op->emitOpError("expects one ")
+           << what << " for each of " << params.size() << " parameters, found "
+           << values.size();
+  for (auto [i, param, value] : llvm::enumerate(params, values))
+    if (cast<RankedTensorType>(param.getType()).getShape() !=
+        cast<RankedTensorType>(value.getType()).getShape())
+      return op->emitOpError("expects ")
+             << what << " " << i << " of the parameter's shape, found "
+             << value.getType() << " for " << param.getType();
+  return success();
+}
+
+// OP-1.
+template <typename OpTy>
+static LogicalResult verifyAdam(OpTy op) {
+  ValueRange params = op.getParams();
+  return success(
+      succeeded(verifyPerParameter(op, params, op.getGrads(), "gradient")) &&
+      succeeded(verifyPerParameter(op, params, op.getExpAvgs(), "exp_avg")) &&
+      succeeded(
+          verifyPerParameter(op, params, op.getExpAvgSqs(), "exp_avg_sq")) &&
+      succeeded(
+          verifyPerParameter(op, params, op.getNewParams(), "new parameter")) &&
+      succeeded(
+          verifyPerParameter(op, params, op.getNewExpAvgs(), "new exp_avg")) &&
+      succeeded(verifyPerParameter(op, params, op.getNewExpAvgSqs(),
+                                   "new exp_avg_sq")));
+}
+
+LogicalResult AdamWOp::verify() { return verifyAdam(*this); }
+LogicalResult AdamOp::verify() { return verifyAdam(*this); }
+
+// OP-2.
+LogicalResult SgdOp::verify() {
+  ValueRange params = getParams();
+  if (failed(verifyPerParameter(*this, params, getGrads(), "gradient")) ||
+      failed(
+          verifyPerParameter(*this, params, getNewParams(), "new parameter")))
+    return failure();
+  if (getMomentum().isZero()) {
+    if (getMomentumBuffers().empty() && getNewMomentumBuffers().empty())
+      return success();
+    return emitOpError("expects no momentum buffers, since momentum is 0, "
+                       "found ")
+           << getMomentumBuffers().size();
+  }
+  return success(
+      succeeded(verifyPerParameter(*this, params, getMomentumBuffers(),
+                                   "momentum buffer")) &&
+      succeeded(verifyPerParameter(*this, params, getNewMomentumBuffers(),
+                                   "new momentum buffer")));
+}
+
+//===----------------------------------------------------------------------===//
+// Schedule and plan
+//===----------------------------------------------------------------------===//
+
+// FU-1.
+static LogicalResult verifyPromise(Operation *op, ValueRange inputs,
+                                   FutureType future) {
+  if (future.getTensors().size() != inputs.size())
+    return op->emitOpError("expects a future of ")
+           << inputs.size() << " tensors, one for each operand, found "
+           << future.getTensors().size();
+  return success();
+}
+
+// FU-2.
+static LogicalResult verifyOf(Operation *op, ValueRange inputs,
+                              std::optional<ArrayAttr> of) {
+  if (!of)
+    return success();
+  if (of->size() != inputs.size())
+    return op->emitOpError("expects 'of' to name one parameter for each of ")
+           << inputs.size() << " operands, found " << of->size();
+  for (Attribute name : *of)
+    if (!isa<FlatSymbolRefAttr>(name))
+      return op->emitOpError("expects 'of' to name parameters, found ") << name;
+  return success();
+}
+
+// FU-1, AG-1, AG-2 for a gather (shards in) or a scatter (full tensors in).
+static LogicalResult verifySplits(Operation *op, ValueRange inputs,
+                                  FutureType future, ArrayRef<int64_t> dims,
+                                  GroupAttr group, bool gather) {
+  if (failed(verifyPromise(op, inputs, future)))
+    return failure();
+  if (dims.size() != inputs.size())
+    return op->emitOpError("expects one dim for each of ")
+           << inputs.size() << " operands, found " << dims.size();
+  for (auto [input, promised, dim] :
+       llvm::zip(inputs, future.getTensors(), dims)) {
+    auto in = cast<RankedTensorType>(input.getType());
+    auto out = cast<RankedTensorType>(promised);
+    if (failed(gather ? verifySplit(op, in, out, dim, group)
+                      : verifySplit(op, out, in, dim, group)))
+      return failure();
+  }
+  return success();
+}
+
+// FU-1, FU-3.
+static LogicalResult verifySame(Operation *op, ValueRange inputs,
+                                FutureType future) {
+  if (failed(verifyPromise(op, inputs, future)))
+    return failure();
+  for (auto [i, input, promised] : llvm::enumerate(inputs, future.getTensors()))
+    if (input.getType() != promised)
+      return op->emitOpError("expects a promise of its operand's type ")
+             << input.getType() << " at position " << i << ", found "
+             << promised;
+  return success();
+}
+
+LogicalResult AllGatherStartOp::verify() {
+  return verifySplits(*this, getInputs(), getFuture().getType(), getDims(),
+                      getGroup(), /*gather=*/true);
+}
+
+LogicalResult ReduceScatterStartOp::verify() {
+  if (failed(verifySplits(*this, getInputs(), getFuture().getType(), getDims(),
+                          getGroup(), /*gather=*/false)))
+    return failure();
+  return verifyOf(*this, getInputs(), getOf());
+}
+
+LogicalResult AllReduceStartOp::verify() {
+  if (failed(verifySame(*this, getInputs(), getFuture().getType())))
+    return failure();
+  return verifyOf(*this, getInputs(), getOf());
+}
+
+LogicalResult CopyStartOp::verify() {
+  return verifySame(*this, getInputs(), getFuture().getType());
+}
+
+// WA-1.
+LogicalResult WaitOp::verify() {
+  ArrayRef<Type> promised = getFuture().getType().getTensors();
+  if (promised.size() != getNumResults())
+    return emitOpError("expects the future's ")
+           << promised.size() << " tensors, found " << getNumResults();
+  for (auto [i, expected, found] : llvm::enumerate(promised, getResultTypes()))
+    if (expected != found) {
+      InFlightDiagnostic diag = emitOpError("expects result ")
+                                << i << " of the promised type " << expected
+                                << ", found " << found;
+      if (Operation *start = getFuture().getDefiningOp())
+        diag.attachNote(start->getLoc()) << "promised here";
+      return diag;
+    }
+  return success();
+}
+
+// ZP-1.
+LogicalResult ZeroPaddingOp::verify() {
+  auto type = cast<RankedTensorType>(getTensor().getType());
+  int64_t dim = getDim();
+  if (dim < 0 || dim >= type.getRank())
+    return emitOpError("expects a dim of its operand, found ")
+           << dim << " of " << type;
+  return success();
+}
