@@ -65,10 +65,10 @@ void Executor::explainErrors(const plan::InstructionT &instruction,
       throw;
     throw Error(error.id(), describe(instruction) + ": " + error.what());
   } catch (const c10::Error &error) {
-    throw Error(ErrorId::OperatorFailed,
+    throw Error(ErrorId::KernelFailed,
                 describe(instruction) + ": " + error.what_without_backtrace());
   } catch (const std::exception &error) {
-    throw Error(ErrorId::OperatorFailed,
+    throw Error(ErrorId::KernelFailed,
                 describe(instruction) + ": " + error.what());
   }
 }

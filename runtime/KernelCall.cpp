@@ -253,7 +253,7 @@ std::unique_ptr<Instruction> fsdp::prepareCall(Preparation &p,
   std::optional<c10::OperatorHandle> op =
       c10::Dispatcher::singleton().findSchema({name.name, name.overload});
   if (!op)
-    throw Error(ErrorId::UnknownOperator, "this LibTorch has no such operator");
+    throw Error(ErrorId::KernelMissing, "this LibTorch has no such operator");
   bool hasView = false, hasOther = false;
   for (int32_t result : call.results)
     if (result >= 0)
