@@ -403,4 +403,98 @@ def Unshard : Fsdp_ModulePass<"fsdp-unshard"> {
   }];
 }
 
+//===----------------------------------------------------------------------===//
+// Plan stage: scheduled program -> addresses and events
+//===----------------------------------------------------------------------===//
+
+def MaterializeStorages : Fsdp_ModulePass<"fsdp-materialize-storages"> {
+  let summary = "give transfers and results memory of their own where they need it";
+  let description = [{
+    Puts an `aten.clone` in front of
+
+    * an operand of `reduce_scatter.start` that is not all of its storage, that
+      is not contiguous, or that a state, an input or a constant holds: padding
+      rows are zeroed behind it;
+    * an operand of `all_reduce.start` that something else still reads, or that
+      a state, an input or a constant holds: it is reduced in place;
+    * an operand of `all_gather.start` that is not contiguous or is a constant;
+    * a result of the program that lies in a state (other than the one it is
+      bound to), which the optimizer overwrites before the result is taken.
+
+    Needs a scheduled program. Programs of well-behaved models stay as they are.
+
+    ```mlir
+    %f = fsdp.reduce_scatter.start avg "a"(%view) ...
+    ```
+    becomes
+    ```mlir
+    %own = aten.clone(%view, memory_format = "contiguous") ...
+    %f = fsdp.reduce_scatter.start avg "a"(%own) ...
+    ```
+  }];
+}
+
+def InsertZeroPadding : Fsdp_ModulePass<"fsdp-insert-zero-padding"> {
+  let summary = "zero the padding rows of gradients before they are reduced";
+  let description = [{
+    Puts `fsdp.zero_padding` in front of a `reduce_scatter.start` for each member
+    whose rows do not divide evenly: its memory held other data before
+    (invariant P).
+
+    ```mlir
+    fsdp.zero_padding %g dim 0 over #shard : tensor<13x17xf32>
+    %f = fsdp.reduce_scatter.start avg "fc1"(%g) ...
+    ```
+  }];
+}
+
+def AssignStreams : Fsdp_ModulePass<"fsdp-assign-streams"> {
+  let summary = "order the transfers' streams after the computation they need";
+  let description = [{
+    A transfer begins after all computation before it: `record compute` and
+    `await` on its stream stand in front of its start, unless the stream has
+    already waited for the last computation. Waits are on the compute stream, so
+    every reuse of memory is ordered through it and nothing else is needed.
+
+    ```mlir
+    %e = fsdp.record compute
+    fsdp.await %e on gather
+    %f = fsdp.all_gather.start "fc1"(%w) ...
+    ```
+  }];
+}
+
+def PlanMemory : Fsdp_ModulePass<"fsdp-plan-memory"> {
+  let summary = "give every tensor its address";
+  let description = [{
+    States come first, at the same addresses for all programs of the module;
+    above them the programs' transient tensors are packed by their lifetimes, so
+    that the arena is as large as its largest program needs. Sets `at` on
+    `fsdp.state`, `fsdp.at` on inputs and ops, and `fsdp.memory` on the module:
+    bytes a rank, by kind at the moment of the highest use.
+
+    A gathered tensor and a gradient that will be scattered get room for their
+    padding rows. An optimizer's results lie at their states' addresses, and so
+    does a state's new value that an elementwise op computes last; other new
+    values get memory of their own and are copied at the end.
+  }];
+  let options = [
+    Option<"sizeLimit", "size-limit", "unsigned", "4000",
+           "up to how many tensors the slower packing by size is tried, too">
+  ];
+}
+
+def VerifyPlanned : Fsdp_ModulePass<"fsdp-verify-planned"> {
+  let summary = "check a plan from the IR alone";
+  let description = [{
+    The contract of the plan stage: every tensor has an address inside the arena;
+    tensors that live at the same time do not overlap; updates in place are at
+    their state's address; no op reads a value that was overwritten; padding rows
+    are zeroed before they are reduced; a transfer starts after all computation
+    that touched its memory; `fsdp.memory` states the arena's size.
+
+    Recomputes lifetimes itself and trusts nothing that the planner thought.
+  }];
+}
+
 #endif // FSDP_PASSES_TD

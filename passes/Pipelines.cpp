@@ -79,7 +79,15 @@ void fsdp::buildSchedulePipeline(OpPassManager &manager,
 // --fsdp-plan-pipeline
 //===----------------------------------------------------------------------===//
 
-void fsdp::buildPlanPipeline(OpPassManager &manager) {}
+void fsdp::buildPlanPipeline(OpPassManager &manager) {
+  // Both before the streams: they put work on the compute stream.
+  manager.addPass(createMaterializeStorages());
+  manager.addPass(createInsertZeroPadding());
+  manager.addPass(createAssignStreams());
+
+  manager.addPass(createPlanMemory());
+  manager.addPass(createVerifyPlanned());
+}
 
 //===----------------------------------------------------------------------===//
 // --fsdp-pipeline

@@ -1,0 +1,257 @@
+//===- Liveness.cpp - Storages of a scheduled program ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/analysis/Liveness.h"
+
+#include "ir/aten/Aten.h"
+#include "passes/analysis/Programs.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+static int64_t bytesOf(Type type) {
+  return aten::getStorageBytes(cast<RankedTensorType>(type));
+}
+
+/// Whether each element of the results depends on the same element of the
+/// operands alone, so that a result may overwrite an operand of its type.
+static bool isPointwise(Operation *op) {
+  const aten::Schema *schema = aten::lookupSchema(op);
+  return schema && schema->is(aten::Flags::Pointwise);
+}
+
+//===----------------------------------------------------------------------===//
+// Queries
+//===----------------------------------------------------------------------===//
+
+unsigned Liveness::resolve(unsigned storage) const {
+  return mergedInto[storage] == kNone ? storage : mergedInto[storage];
+}
+
+unsigned Liveness::getStorage(Value value) const {
+  auto it = places.find(value);
+  return it == places.end() ? kNone : resolve(it->second.storage);
+}
+
+ArrayRef<unsigned> Liveness::getPromised(Operation *start) const {
+  auto it = promised.find(start);
+  return it == promised.end() ? ArrayRef<unsigned>() : it->second;
+}
+
+SmallVector<unsigned> Liveness::getOwned(Operation *op) const {
+  SmallVector<unsigned> owned(getPromised(op));
+  if (isStart(op) || isa<WaitOp, ReplayOp>(op))
+    return owned;
+  for (OpResult result : op->getResults())
+    if (unsigned storage = getStorage(result);
+        storage != kNone && !aten::getViewSource(result))
+      owned.push_back(storage);
+  return owned;
+}
+
+//===----------------------------------------------------------------------===//
+// The walk
+//===----------------------------------------------------------------------===//
+
+unsigned Liveness::add(StorageKind kind, int64_t bytes, int64_t now,
+                       Value value) {
+  unsigned index = storages.size();
+  storages.push_back({kind, bytes, now, now, value, {}});
+  mergedInto.push_back(kNone);
+  generations.push_back(0);
+  writers.push_back(nullptr);
+  lastReads.push_back(now);
+  if (value)
+    places[value] = {index, 0};
+  return index;
+}
+
+void Liveness::share(Value value, unsigned storage) {
+  places[value] = {storage, generations[storage]};
+}
+
+void Liveness::use(Value value, Operation *reader, int64_t now) {
+  auto it = places.find(value);
+  if (it == places.end())
+    return;
+  auto [storage, generation] = it->second;
+  storages[storage].last = std::max(storages[storage].last, now);
+  lastReads[storage] = std::max(lastReads[storage], now);
+  if (generation != generations[storage] && !isa<FreeOp>(reader))
+    staleReads.push_back({reader, value, writers[storage]});
+}
+
+void Liveness::overwrite(unsigned storage, Operation *writer) {
+  ++generations[storage];
+  writers[storage] = writer;
+}
+
+void Liveness::visitStart(Operation *op, int64_t now) {
+  int64_t size = op->getAttrOfType<GroupAttr>("group").getSize();
+  auto future = cast<FutureType>(op->getResult(0).getType());
+  SmallVector<unsigned, 4> &outputs = promised[op];
+  for (auto [input, type] :
+       llvm::zip_equal(op->getOperands(), future.getTensors())) {
+    unsigned source = getStorage(input);
+    if (isa<AllReduceStartOp>(op) && source != kNone) {
+      overwrite(source, op);
+      outputs.push_back(source);
+      continue;
+    }
+    StorageKind kind = StorageKind::Activation;
+    int64_t bytes = bytesOf(type);
+    if (isa<AllGatherStartOp>(op)) {
+      kind = StorageKind::Gathered;
+      bytes = bytesOf(input.getType()) * size;
+    } else if (isa<ReduceScatterStartOp>(op)) {
+      kind = StorageKind::Gradient;
+      if (source != kNone && storages[source].kind == StorageKind::Activation)
+        storages[source].kind = StorageKind::Gradient;
+      if (source != kNone)
+        storages[source].bytes = std::max(storages[source].bytes, bytes * size);
+    }
+    outputs.push_back(add(kind, bytes, now, Value()));
+  }
+}
+
+void Liveness::visitWait(WaitOp op, int64_t now) {
+  Operation *start = op.getFuture().getDefiningOp();
+  // The transfer held them until now. Not a read: an all-reduce has already
+  // overwritten its operands.
+  for (Value input : start->getOperands())
+    if (auto it = places.find(input); it != places.end()) {
+      unsigned storage = it->second.storage;
+      storages[storage].last = std::max(storages[storage].last, now);
+      lastReads[storage] = std::max(lastReads[storage], now);
+    }
+  for (auto [result, storage] :
+       llvm::zip_equal(op.getResults(), getPromised(start))) {
+    share(result, storage);
+    if (!storages[storage].value)
+      storages[storage].value = result;
+    storages[storage].last = std::max(storages[storage].last, now);
+  }
+}
+
+void Liveness::visitOptimizer(Operation *op, int64_t now) {
+  // Results take the places of the operands that they are new values of, in the
+  // order of the operand groups; gradients have none.
+  auto group = [&](OperandRange operands, ResultRange results) {
+    for (auto [operand, result] : llvm::zip_equal(operands, results)) {
+      unsigned storage = getStorage(operand);
+      if (storage == kNone)
+        continue;
+      overwrite(storage, op);
+      share(result, storage);
+    }
+  };
+  auto gradients = [&](OperandRange operands) {
+    for (Value operand : operands)
+      if (unsigned storage = getStorage(operand);
+          storage != kNone && storages[storage].kind == StorageKind::Activation)
+        storages[storage].kind = StorageKind::Gradient;
+  };
+  auto adam = [&](auto each) {
+    gradients(each.getGrads());
+    group(each.getParams(), each.getNewParams());
+    group(each.getExpAvgs(), each.getNewExpAvgs());
+    group(each.getExpAvgSqs(), each.getNewExpAvgSqs());
+  };
+  if (auto each = dyn_cast<AdamWOp>(op))
+    return adam(each);
+  if (auto each = dyn_cast<AdamOp>(op))
+    return adam(each);
+  auto each = cast<SgdOp>(op);
+  gradients(each.getGrads());
+  group(each.getParams(), each.getNewParams());
+  group(each.getMomentumBuffers(), each.getNewMomentumBuffers());
+}
+
+void Liveness::visit(Operation &op, int64_t now) {
+  for (Value operand : op.getOperands())
+    use(operand, &op, now);
+  if (isStart(&op))
+    return visitStart(&op, now);
+  if (auto wait = dyn_cast<WaitOp>(op))
+    return visitWait(wait, now);
+  if (isa<AdamWOp, AdamOp, SgdOp>(op))
+    return visitOptimizer(&op, now);
+  if (isa<ConstantOp>(op))
+    return;
+  for (OpResult result : op.getResults()) {
+    if (!isa<RankedTensorType>(result.getType()))
+      continue;
+    Value source =
+        isa<ReplayOp>(op) ? op.getOperand(0) : aten::getViewSource(result);
+    if (!source) {
+      add(StorageKind::Activation, bytesOf(result.getType()), now, result);
+      continue;
+    }
+    // A view of a constant is a constant.
+    if (auto it = places.find(source); it != places.end()) {
+      Place place = it->second;
+      places[result] = place;
+    }
+  }
+}
+
+void Liveness::placeResults(func::FuncOp program) {
+  DenseMap<Attribute, unsigned> states;
+  for (BlockArgument argument : program.getArguments())
+    if (auto state = program.getArgAttr(argument.getArgNumber(), kStateAttr))
+      states[state] = getStorage(argument);
+  Operation *terminator = program.getBody().front().getTerminator();
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    unsigned number = operand.getOperandNumber();
+    Attribute state = program.getResultAttr(number, kStateAttr);
+    auto it = states.find(state);
+    if (!state || it == states.end())
+      continue;
+    unsigned storage = getStorage(operand.get());
+    if (storage == it->second)
+      continue;
+    auto result = dyn_cast<OpResult>(operand.get());
+    bool fresh = result && storage != kNone && !aten::getViewSource(result) &&
+                 storages[storage].kind == StorageKind::Activation &&
+                 storages[storage].value == result;
+    if (fresh) {
+      Operation *op = result.getOwner();
+      int64_t lastRead = lastReads[it->second], now = positions[op];
+      // The op itself may read the old value if it does so element by element.
+      bool onlyAsItself = llvm::all_of(op->getOperands(), [&](Value value) {
+        return getStorage(value) != it->second ||
+               (isa<BlockArgument>(value) &&
+                value.getType() == result.getType());
+      });
+      if (lastRead < now ||
+          (lastRead == now && isPointwise(op) && onlyAsItself)) {
+        mergedInto[storage] = it->second;
+        lastReads[it->second] = end;
+        continue;
+      }
+    }
+    copies.push_back(number);
+  }
+}
+
+Liveness::Liveness(func::FuncOp program) {
+  Block &body = program.getBody().front();
+  end = 0;
+  for (Operation &op : body)
+    positions[&op] = end++;
+  --end;
+  for (BlockArgument argument : program.getArguments()) {
+    auto state = program.getArgAttrOfType<FlatSymbolRefAttr>(
+        argument.getArgNumber(), kStateAttr);
+    unsigned index = add(state ? StorageKind::State : StorageKind::Input,
+                         bytesOf(argument.getType()), -1, argument);
+    storages[index].state = state;
+    storages[index].last = end;
+  }
+  int64_t now = 0;
+  for (Operation &op : body)
+    visit(op, now++);
+  placeResults(program);
+}

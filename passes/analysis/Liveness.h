@@ -1,0 +1,113 @@
+//===- Liveness.h - Storages of a scheduled program -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Which tensors share memory, how much of it they need and from when to when.
+// Computed from the IR alone in one walk, so that the planner and the verifier
+// of its work agree on nothing but the rules:
+//
+// * a view, a `replay` and the result of a `wait` lie in another value's
+// storage;
+// * a state lives for ever; so does an input, which callers need not set again;
+// * a transfer holds its operands and results from its start to its wait;
+// * an optimizer and an all-reduce overwrite their operands;
+// * a result that is bound to a state may be computed in the state's place, if
+//   nobody reads the old value any more; else it is copied there at the end.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_ANALYSIS_LIVENESS_H
+#define FSDP_PASSES_ANALYSIS_LIVENESS_H
+
+#include "ir/fsdp/Fsdp.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace fsdp {
+
+enum class StorageKind { State, Input, Activation, Gathered, Gradient };
+
+/// One piece of memory. Times are positions of ops in the block; both ends are
+/// included.
+struct Storage {
+  StorageKind kind;
+  int64_t bytes; ///< with room for padding rows
+  int64_t first, last;
+  mlir::Value value;             ///< the first value that lies in it
+  mlir::FlatSymbolRefAttr state; ///< of a state
+};
+
+/// An op that reads a value after `writer` has overwritten it.
+struct StaleRead {
+  mlir::Operation *reader;
+  mlir::Value value;
+  mlir::Operation *writer;
+};
+
+class Liveness {
+public:
+  static constexpr unsigned kNone = ~0u;
+
+  /// `program` is one block without regions.
+  explicit Liveness(mlir::func::FuncOp program);
+
+  llvm::ArrayRef<Storage> getStorages() const { return storages; }
+
+  /// Index of the storage that `value` lies in; kNone for constants, futures,
+  /// events and undefined results.
+  unsigned getStorage(mlir::Value value) const;
+
+  /// Storages that a start's future promises, in its order.
+  llvm::ArrayRef<unsigned> getPromised(mlir::Operation *start) const;
+
+  /// The storages whose addresses stand in the op's `fsdp.at`, in its order:
+  /// those of its results that are neither views nor undefined; of a start
+  /// those that it promises; none for a wait or a replay.
+  llvm::SmallVector<unsigned> getOwned(mlir::Operation *op) const;
+
+  /// Position of the terminator.
+  int64_t getEnd() const { return end; }
+
+  llvm::ArrayRef<StaleRead> getStaleReads() const { return staleReads; }
+
+  /// Results that must be copied to the address of the state they are bound to
+  /// when all else is done: operand numbers of the terminator.
+  llvm::ArrayRef<unsigned> getCopies() const { return copies; }
+
+  /// Whether the storage at `index` turned out to lie in a state's place; it
+  /// has no memory of its own then.
+  bool isMerged(unsigned index) const { return mergedInto[index] != kNone; }
+
+private:
+  unsigned add(StorageKind kind, int64_t bytes, int64_t now, mlir::Value value);
+  void share(mlir::Value value, unsigned storage);
+  void use(mlir::Value value, mlir::Operation *reader, int64_t now);
+  void overwrite(unsigned storage, mlir::Operation *writer);
+  void visitStart(mlir::Operation *op, int64_t now);
+  void visitWait(WaitOp op, int64_t now);
+  void visitOptimizer(mlir::Operation *op, int64_t now);
+  void visit(mlir::Operation &op, int64_t now);
+  void placeResults(mlir::func::FuncOp program);
+  unsigned resolve(unsigned storage) const;
+
+  struct Place {
+    unsigned storage;
+    unsigned generation; ///< number of overwritings that it is younger than
+  };
+
+  llvm::SmallVector<Storage, 0> storages;
+  llvm::SmallVector<unsigned, 0> mergedInto; ///< a state's storage, or kNone
+  llvm::SmallVector<unsigned, 0> generations;
+  llvm::SmallVector<mlir::Operation *, 0> writers;
+  llvm::SmallVector<int64_t, 0> lastReads; ///< also of storages that live on
+  llvm::DenseMap<mlir::Value, Place> places;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<unsigned, 4>> promised;
+  llvm::DenseMap<mlir::Operation *, int64_t> positions;
+  llvm::SmallVector<StaleRead> staleReads;
+  llvm::SmallVector<unsigned> copies;
+  int64_t end = 0;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_ANALYSIS_LIVENESS_H

@@ -1,0 +1,22 @@
+//===- ScratchBound.h - Temporaries of kernels ------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_PASSES_ANALYSIS_SCRATCHBOUND_H
+#define FSDP_PASSES_ANALYSIS_SCRATCHBOUND_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <cstdint>
+
+namespace fsdp {
+
+/// Bytes of tensors that the kernels of `program` allocate beside their results
+/// at any one moment, from above: the largest over its ops, since a kernel
+/// gives its temporaries back when it returns. An estimate by rule
+/// (ScratchBound.cpp); what a machine and its number of threads really need,
+/// the runtime measures.
+int64_t getScratchBound(mlir::func::FuncOp program);
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_ANALYSIS_SCRATCHBOUND_H

@@ -1,0 +1,86 @@
+//===- PlanMemory.cpp - Give every tensor its address ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/Passes.h"
+#include "passes/analysis/Liveness.h"
+#include "passes/analysis/Programs.h"
+#include "passes/analysis/ScratchBound.h"
+#include "passes/plan/MemoryUse.h"
+#include "passes/plan/Packing.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_PLANMEMORY
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+namespace {
+
+struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
+  using PlanMemoryBase::PlanMemoryBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    int64_t states = 0;
+    for (auto state : module.getOps<StateOp>()) {
+      state.setAt(states);
+      states += alignUp(aten::getStorageBytes(state.getLocalType()));
+    }
+    MemoryUse use = getStatesUse(module);
+    int64_t top = states, highest = -1;
+    for (func::FuncOp program : getPrograms(module)) {
+      Liveness liveness(program);
+      top = std::max(top, place(program, liveness, states));
+      TransientUse transient = getPeakUse(liveness);
+      if (transient.total() > highest) {
+        highest = transient.total();
+        use.transient = transient;
+      }
+      use.scratchBound = std::max(use.scratchBound, getScratchBound(program));
+    }
+    use.states = states;
+    use.peak = top;
+    module->setAttr(kMemoryAttr, use.toAttribute(&getContext()));
+  }
+
+  /// Addresses of one program's transient tensors, from `base` on. Returns the
+  /// end of the highest.
+  int64_t place(func::FuncOp program, const Liveness &liveness, int64_t base) {
+    ArrayRef<Storage> storages = liveness.getStorages();
+    SmallVector<unsigned> transients;
+    SmallVector<Interval> intervals;
+    for (auto [index, storage] : llvm::enumerate(storages))
+      if (storage.kind != StorageKind::State && !liveness.isMerged(index)) {
+        transients.push_back(index);
+        intervals.push_back({storage.bytes, storage.first, storage.last});
+      }
+    Packing packing = pack(intervals, sizeLimit);
+
+    StateTable states(getOperation());
+    SmallVector<int64_t> addresses(storages.size(), 0);
+    for (auto [index, storage] : llvm::enumerate(storages))
+      if (storage.kind == StorageKind::State)
+        addresses[index] = *states.lookup(storage.state).getAt();
+    for (auto [index, offset] : llvm::zip_equal(transients, packing.offsets))
+      addresses[index] = base + offset;
+
+    Builder builder(&getContext());
+    for (BlockArgument argument : program.getArguments())
+      if (!program.getArgAttr(argument.getArgNumber(), kStateAttr))
+        program.setArgAttr(argument.getArgNumber(), kAtAttr,
+                           builder.getI64IntegerAttr(
+                               addresses[liveness.getStorage(argument)]));
+    for (Operation &op : program.getBody().front()) {
+      SmallVector<int64_t> at;
+      for (unsigned storage : liveness.getOwned(&op))
+        at.push_back(addresses[storage]);
+      if (!at.empty())
+        op.setDiscardableAttr(kAtAttr, builder.getDenseI64ArrayAttr(at));
+    }
+    return base + packing.bytes;
+  }
+};
+
+} // namespace

@@ -1,0 +1,256 @@
+//===- VerifyPlanned.cpp - Check a plan from the IR alone -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/Passes.h"
+#include "passes/analysis/Liveness.h"
+#include "passes/analysis/Programs.h"
+#include "passes/plan/MemoryUse.h"
+#include "passes/plan/Packing.h"
+#include "passes/plan/StreamOrder.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_VERIFYPLANNED
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+namespace {
+
+class ProgramVerifier {
+public:
+  ProgramVerifier(func::FuncOp program, const StateTable &states,
+                  int64_t statesEnd, int64_t arena)
+      : program(program), states(states), liveness(program),
+        statesEnd(statesEnd), arena(arena),
+        addresses(liveness.getStorages().size(), kUnset) {}
+
+  LogicalResult verify() {
+    // Later checks build upon the earlier ones.
+    if (failed(readArguments()))
+      return failure();
+    for (Operation &op : program.getBody().front())
+      if (failed(readAddresses(op)))
+        return failure();
+    if (failed(verifyBounds()) || failed(verifyDisjoint()) ||
+        failed(verifyReads()) || failed(verifyPadding()))
+      return failure();
+    return verifyStreamOrder(program, liveness, addresses);
+  }
+
+  /// End of the highest transient tensor.
+  int64_t getTop() const { return top; }
+
+private:
+  static constexpr int64_t kUnset = -1;
+
+  const Storage &storage(unsigned index) const {
+    return liveness.getStorages()[index];
+  }
+
+  Location locationOf(unsigned index) const {
+    Value value = storage(index).value;
+    return value ? value.getLoc() : program.getLoc();
+  }
+
+  LogicalResult readArguments() {
+    for (BlockArgument argument : program.getArguments()) {
+      unsigned number = argument.getArgNumber();
+      unsigned index = liveness.getStorage(argument);
+      if (StateOp state = states.lookup(program, number)) {
+        addresses[index] = *state.getAt();
+        continue;
+      }
+      auto at = program.getArgAttrOfType<IntegerAttr>(number, kAtAttr);
+      if (!at)
+        return program.emitError("argument ")
+               << number << " has no address; expected '" << kAtAttr
+               << "', which fsdp-plan-memory sets";
+      addresses[index] = at.getInt();
+    }
+    return success();
+  }
+
+  LogicalResult readAddresses(Operation &op) {
+    SmallVector<unsigned> owned = liveness.getOwned(&op);
+    auto at =
+        dyn_cast_or_null<DenseI64ArrayAttr>(op.getDiscardableAttr(kAtAttr));
+    size_t count = at ? at.size() : 0;
+    if (count != owned.size())
+      return op.emitOpError("has ")
+             << owned.size() << " tensors of its own and " << count
+             << " addresses";
+    for (size_t i = 0; i < count; ++i) {
+      int64_t address = at[i];
+      int64_t &known = addresses[owned[i]];
+      if (known != kUnset && known != address)
+        return op.emitOpError("updates a tensor that lies at ")
+               << known << " at another address, " << address;
+      known = address;
+    }
+    return success();
+  }
+
+  LogicalResult verifyBounds() {
+    for (auto [index, each] : llvm::enumerate(liveness.getStorages())) {
+      if (each.kind == StorageKind::State || liveness.isMerged(index))
+        continue;
+      int64_t address = addresses[index];
+      if (address < statesEnd || address + each.bytes > arena ||
+          address % kAlignment)
+        return emitError(locationOf(index))
+               << "lies at " << address << " with " << each.bytes
+               << " bytes; expected a multiple of " << kAlignment << " from "
+               << statesEnd << " on, inside of the arena of " << arena;
+      top = std::max(top, address + alignUp(each.bytes));
+    }
+    return success();
+  }
+
+  /// Sweeps over time with the living tensors ordered by address.
+  LogicalResult verifyDisjoint() {
+    SmallVector<unsigned> births;
+    for (auto [index, each] : llvm::enumerate(liveness.getStorages()))
+      if (each.kind != StorageKind::State && !liveness.isMerged(index) &&
+          each.bytes != 0)
+        births.push_back(index);
+    SmallVector<unsigned> deaths(births);
+    llvm::stable_sort(births, [&](unsigned a, unsigned b) {
+      return storage(a).first < storage(b).first;
+    });
+    llvm::stable_sort(deaths, [&](unsigned a, unsigned b) {
+      return storage(a).last < storage(b).last;
+    });
+    std::map<int64_t, unsigned> alive;
+    auto *death = deaths.begin();
+    for (unsigned index : births) {
+      for (; storage(*death).last < storage(index).first; ++death)
+        alive.erase(addresses[*death]);
+      int64_t begin = addresses[index], end = begin + storage(index).bytes;
+      auto next = alive.lower_bound(begin);
+      if (next != alive.end() && next->first < end)
+        return refuseOverlap(index, next->second);
+      if (next != alive.begin()) {
+        unsigned previous = std::prev(next)->second;
+        if (addresses[previous] + storage(previous).bytes > begin)
+          return refuseOverlap(index, previous);
+      }
+      alive.emplace(begin, index);
+    }
+    return success();
+  }
+
+  LogicalResult refuseOverlap(unsigned index, unsigned other) const {
+    InFlightDiagnostic diagnostic = emitError(locationOf(index))
+                                    << "lies in memory that is still in use, "
+                                       "at "
+                                    << addresses[index];
+    diagnostic.attachNote(locationOf(other))
+        << "by this tensor, at " << addresses[other];
+    return diagnostic;
+  }
+
+  LogicalResult verifyReads() const {
+    for (const StaleRead &read : liveness.getStaleReads()) {
+      InFlightDiagnostic diagnostic =
+          read.reader->emitOpError("reads a value that was overwritten");
+      diagnostic.attachNote(read.writer->getLoc()) << "overwritten here";
+      return diagnostic;
+    }
+    return success();
+  }
+
+  LogicalResult verifyPadding() const {
+    DenseSet<unsigned> padded;
+    for (Operation &op : program.getBody().front()) {
+      if (auto padding = dyn_cast<ZeroPaddingOp>(op))
+        padded.insert(liveness.getStorage(padding.getTensor()));
+      auto start = dyn_cast<ReduceScatterStartOp>(op);
+      if (!start)
+        continue;
+      for (auto [input, dim] :
+           llvm::zip_equal(start.getInputs(), start.getDims())) {
+        int64_t rows = cast<RankedTensorType>(input.getType()).getDimSize(dim);
+        int64_t ranks = start.getGroup().getSize();
+        if (getShardRows(rows, ranks) * ranks != rows &&
+            !padded.contains(liveness.getStorage(input)))
+          return start.emitOpError("reduces ")
+                 << getShardRows(rows, ranks) * ranks - rows
+                 << " rows of padding that were not zeroed; expected "
+                    "'fsdp.zero_padding' before it";
+      }
+    }
+    return success();
+  }
+
+  func::FuncOp program;
+  const StateTable &states;
+  Liveness liveness;
+  int64_t statesEnd, arena, top = 0;
+  SmallVector<int64_t> addresses;
+};
+
+struct VerifyPlanned : fsdp::impl::VerifyPlannedBase<VerifyPlanned> {
+  void runOnOperation() override {
+    if (failed(verify(getOperation())))
+      signalPassFailure();
+  }
+
+  LogicalResult verify(ModuleOp module) {
+    FailureOr<MemoryUse> use = MemoryUse::fromAttribute(module);
+    if (failed(use))
+      return module.emitError("has no '")
+             << kMemoryAttr
+             << "', or one with entries missing; expected what "
+                "fsdp-plan-memory sets";
+    StateTable states(module);
+    int64_t statesEnd = 0;
+    if (failed(verifyStates(states, statesEnd)))
+      return failure();
+    if (use->states != statesEnd)
+      return module.emitError("states ")
+             << use->states << " bytes of states; they end at " << statesEnd;
+    int64_t top = statesEnd;
+    for (func::FuncOp program : getPrograms(module)) {
+      ProgramVerifier verifier(program, states, statesEnd, use->peak);
+      if (failed(verifier.verify()))
+        return failure();
+      top = std::max(top, verifier.getTop());
+    }
+    if (use->peak != top)
+      return module.emitError("states an arena of ")
+             << use->peak << " bytes; its tensors end at " << top;
+    return success();
+  }
+
+  static LogicalResult verifyStates(const StateTable &table, int64_t &end) {
+    SmallVector<StateOp> states(table.getStates());
+    for (StateOp state : states)
+      if (!state.getAt() || *state.getAt() % kAlignment)
+        return state.emitOpError("has no address that is a multiple of ")
+               << kAlignment;
+    llvm::stable_sort(
+        states, [](StateOp a, StateOp b) { return *a.getAt() < *b.getAt(); });
+    StateOp previous;
+    for (StateOp state : states) {
+      int64_t bytes = aten::getStorageBytes(state.getLocalType());
+      if (bytes == 0)
+        continue;
+      int64_t at = *state.getAt();
+      if (at < end) {
+        InFlightDiagnostic diagnostic =
+            state.emitOpError("overlaps another state");
+        diagnostic.attachNote(previous.getLoc()) << "this one";
+        return diagnostic;
+      }
+      end = at + alignUp(bytes);
+      previous = state;
+    }
+    return success();
+  }
+};
+
+} // namespace
