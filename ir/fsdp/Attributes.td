@@ -71,7 +71,7 @@ def Fsdp_Record : Fsdp_Attr<"Record", "record"> {
                         OptionalArrayRefParameter<"int64_t">:$strides);
   let assemblyFormat = [{
     `<` $name `at` $offset `:` $bytes (`crc` $crc^)?
-    (`strides` `[` $strides^ `]`)? `>`
+    (`strides` ` ` `[` $strides^ `]`)? `>`
   }];
 }
 
