@@ -1,5 +1,4 @@
-//===- Communicator.h - Transfers between the ranks of a group ------*- C++
-//-*-===//
+//===- Communicator.h - Transfers between ranks -----------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What a back end provides. A `Fabric` connects the ranks of one run; it makes
@@ -10,7 +9,7 @@
 // names belongs to the transfer: sources may not be written, destinations not
 // read. Every rank of a group makes the same calls in the same order.
 //
-//===----------------------------------------------------------------------------===//
+//===----------------------------------------------------------------------===//
 
 #ifndef FSDP_RUNTIME_COMM_COMMUNICATOR_H
 #define FSDP_RUNTIME_COMM_COMMUNICATOR_H
@@ -67,6 +66,8 @@ class Communicator {
 public:
   using Ticket = uint64_t;
 
+  /// Ends transfers that are in flight, which fails the peers: afterwards none
+  /// of them touches this rank's memory, which therefore must live as long.
   virtual ~Communicator() = default;
 
   /// This rank's place in the group, and the group's size.

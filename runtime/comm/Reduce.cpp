@@ -35,9 +35,8 @@ struct BFloat16 {
 };
 
 template <typename T>
-T round(std::conditional_t<std::is_same_v<T, BFloat16> ||
-                               std::is_same_v<T, _Float16>,
-                           float, T>
+T round(std::conditional_t<
+        std::is_same_v<T, BFloat16> || std::is_same_v<T, _Float16>, float, T>
             value) {
   if constexpr (std::is_same_v<T, BFloat16>)
     return BFloat16::from(value);

@@ -1,0 +1,52 @@
+//===- Fake.h - Any number of ranks without data ----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// For dry runs: one rank plays its part as if the others were there and had
+// the same data. All-gathers repeat the own shard; a sum is its own part times
+// the number of ranks, so that results stay finite and the same every time.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_COMM_FAKE_H
+#define FSDP_RUNTIME_COMM_FAKE_H
+
+#include "runtime/comm/Communicator.h"
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace fsdp {
+
+/// Transfers of one bucket.
+struct FakeTraffic {
+  uint64_t calls = 0;
+  /// What a rank receives in an all-gather and sends into a reduction.
+  uint64_t bytes = 0;
+};
+
+class FakeFabric final : public Fabric {
+public:
+  FakeFabric(int rank, int worldSize) : place(rank), world(worldSize) {}
+
+  int rank() const override { return place; }
+  int worldSize() const override { return world; }
+  std::unique_ptr<Communicator>
+  createCommunicator(const GroupRanks &group) override;
+  std::vector<std::string> exchange(const std::string &key,
+                                    const std::string &value) override;
+  void abort(const std::string &reason) noexcept override {}
+
+  /// By (collective, bucket); grows with each start. Outlives the fabric.
+  using Traffic = std::map<std::pair<std::string, std::string>, FakeTraffic>;
+  const Traffic &traffic() const { return *record; }
+
+private:
+  const int place;
+  const int world;
+  std::shared_ptr<Traffic> record = std::make_shared<Traffic>();
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_COMM_FAKE_H

@@ -1,0 +1,79 @@
+//===- Watch.cpp - Learn that another process failed ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/comm/Watch.h"
+#include "runtime/support/Error.h"
+
+using namespace fsdp;
+
+static constexpr const char *kKey = "failure";
+static constexpr std::chrono::milliseconds kPeriod(200);
+
+Watch::Watch(std::unique_ptr<Store> store)
+    : store(std::move(store)), thread([this] { run(); }) {}
+
+Watch::~Watch() {
+  {
+    std::lock_guard lock(mutex);
+    stopping = true;
+  }
+  changed.notify_all();
+  thread.join();
+}
+
+void Watch::run() {
+  std::unique_lock lock(mutex);
+  while (!stopping) {
+    ask();
+    if (reason) {
+      for (auto &[handle, interrupt] : interrupts)
+        interrupt();
+      interrupts.clear();
+    }
+    changed.wait_for(lock, kPeriod, [&] { return stopping; });
+  }
+}
+
+void Watch::ask() {
+  if (reason)
+    return;
+  try {
+    reason = store->tryGet(kKey);
+  } catch (const Error &) {
+    reason = "the store where the ranks met is gone: the process that served "
+             "it (rank 0, or the launcher) ended";
+  }
+}
+
+std::string Watch::publish(const std::string &text) {
+  std::lock_guard lock(mutex);
+  ask();
+  if (!reason) {
+    try {
+      reason = store->setFirst(kKey, text);
+    } catch (const Error &) {
+      reason = text;
+    }
+  }
+  return *reason;
+}
+
+std::optional<std::string> Watch::failure() {
+  std::lock_guard lock(mutex);
+  ask();
+  return reason;
+}
+
+int Watch::add(std::function<void()> interrupt) {
+  std::lock_guard lock(mutex);
+  if (reason)
+    interrupt();
+  else
+    interrupts[next] = std::move(interrupt);
+  return next++;
+}
+
+void Watch::remove(int handle) {
+  std::lock_guard lock(mutex);
+  interrupts.erase(handle);
+}
