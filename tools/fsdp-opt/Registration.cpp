@@ -3,12 +3,15 @@
 
 #include "tools/fsdp-opt/Registration.h"
 
+#include "ir/aten/Aten.h"
+#include "ir/fsdp/Fsdp.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
 void fsdp::registerDialects(mlir::DialectRegistry &registry) {
-  registry.insert<mlir::func::FuncDialect>();
+  registry.insert<mlir::func::FuncDialect, aten::AtenDialect, FsdpDialect>();
 }
 
 void fsdp::registerCommandLinePasses() {

@@ -1,0 +1,72 @@
+//===- Config.h - How to shard and train ------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The config file (docs/Config.md) as plain values: every key was known, had
+// the right type, a value in range, and asks for something that is supported.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TOOLS_FSDPOPT_CONFIG_H
+#define FSDP_TOOLS_FSDPOPT_CONFIG_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fsdp {
+
+/// Which parameters are gathered together.
+enum class WrapPolicy {
+  Blocks,  ///< each repeated block of the module tree
+  Classes, ///< each module of the classes in `wrapClasses`
+  Size,    ///< modules of at least `minParams` parameters
+  None     ///< all in one bucket
+};
+
+/// Which buckets are freed after the forward pass and gathered again.
+enum class Reshard { All, AllButRoot, None };
+
+/// Defaults are those of torch.optim's class of that name.
+struct OptimizerConfig {
+  std::string name = "adamw"; ///< adamw, adam or sgd
+  double lr = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8; ///< adamw, adam
+  double momentum = 0.0;                         ///< sgd
+  double weightDecay = 1e-2;
+};
+
+struct Config {
+  /// Number of ranks, all of them one sharding group.
+  int64_t dpShard = 1;
+  WrapPolicy wrapPolicy = WrapPolicy::Blocks;
+  std::vector<std::string> wrapClasses;
+  int64_t minParams = 100'000'000;
+  Reshard reshard = Reshard::AllButRoot;
+  OptimizerConfig optimizer;
+  std::optional<double> maxGradNorm; ///< absent: no clipping
+  int64_t seed = 0;
+};
+
+/// A config, and what its file says that has no meaning here.
+struct LoadedConfig {
+  Config config;
+  std::vector<std::string> notes; ///< "fsdp.yaml:3:1: 'base_model' …"
+};
+
+/// Parses `text`, which errors call `name`. `world` is --world: it completes
+/// the mesh. Throws fsdp::Error (Config…, MeshMismatch).
+LoadedConfig parseConfig(const std::string &text, const std::string &name,
+                         std::optional<int64_t> world);
+
+/// A key that has a meaning, for the documents' test.
+struct ConfigKey {
+  std::string_view section; ///< "" for the top level
+  std::string_view name;
+};
+std::vector<ConfigKey> listConfigKeys();
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPOPT_CONFIG_H

@@ -1,0 +1,36 @@
+//===- ForeignKeys.h - Config keys of other tools ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// People bring config files of Axolotl, Accelerate and torchtitan. Keys of
+// theirs that mean nothing here are accepted with a note; those that ask for
+// something that is not there are refused, unless their value asks for nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TOOLS_FSDPOPT_FOREIGNKEYS_H
+#define FSDP_TOOLS_FSDPOPT_FOREIGNKEYS_H
+
+#include <span>
+#include <string_view>
+
+namespace fsdp {
+
+struct ForeignKey {
+  std::string_view section; ///< "" for the top level
+  std::string_view name;
+  enum Action {
+    Ignored,        ///< with a note
+    Moved,          ///< refused: the same thing has another name here
+    Refused,        ///< unless the value is empty, false, 0, no, none, constant
+    RefusedAboveOne ///< as Refused, but 1 asks for nothing either
+  } action;
+  std::string_view reason; ///< completes "'key' …"
+};
+
+/// Null if no tool that is known has such a key in that section.
+const ForeignKey *findForeignKey(std::string_view section,
+                                 std::string_view name);
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPOPT_FOREIGNKEYS_H
