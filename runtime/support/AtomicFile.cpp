@@ -46,6 +46,19 @@ void AtomicFile::write(std::string_view bytes) {
   }
 }
 
+void AtomicFile::writeAt(uint64_t offset, std::string_view bytes) {
+  while (!bytes.empty()) {
+    ssize_t count = pwrite(descriptor, bytes.data(), bytes.size(),
+                           static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0)
+      fail("written");
+    offset += static_cast<uint64_t>(count);
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
 void AtomicFile::commit() {
   // Some file systems report a full disk only now.
   if (fsync(descriptor) != 0 && errno != EINVAL)

@@ -22,6 +22,8 @@ public:
 
   /// Appends.
   void write(std::string_view bytes);
+  /// Puts `bytes` at `offset`, wherever `write` stands; gaps are zero.
+  void writeAt(uint64_t offset, std::string_view bytes);
   void commit();
 
 private:

@@ -1,0 +1,119 @@
+//===- DryRun.cpp - What a run will need, on one machine ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/Progress.h"
+#include "runtime/Train.h"
+#include "runtime/plan/DType.h"
+#include "runtime/plan/Reader.h"
+#include "runtime/plan/Shape.h"
+
+#include <cstdio>
+#include <map>
+#include <string>
+#include <utility>
+
+#include <unistd.h>
+
+using namespace fsdp;
+
+namespace {
+
+struct Traffic {
+  uint64_t calls = 0;
+  uint64_t bytes = 0;
+};
+
+uint64_t bytesOf(const plan::ProgramT &program, uint32_t value) {
+  const plan::ValueT &v = *program.values[value];
+  return *checkedExtent(v.shape, {}, dtypeBytes(v.dtype));
+}
+
+/// Per kind and bucket; what a rank receives in a gather and sends into a
+/// reduction, padding included.
+std::map<std::pair<std::string, std::string>, Traffic>
+countTraffic(const plan::PlanT &plan, const plan::ProgramT &program) {
+  std::map<std::pair<std::string, std::string>, Traffic> traffic;
+  auto add = [&](const char *kind, const std::string &bucket,
+                 const std::vector<uint32_t> &shards, uint64_t times) {
+    Traffic &entry = traffic[{kind, bucket}];
+    ++entry.calls;
+    for (uint32_t shard : shards)
+      entry.bytes += bytesOf(program, shard) * times;
+  };
+  for (const auto &instruction : program.instructions) {
+    const plan::BodyUnion &body = instruction->body;
+    if (auto *op = body.AsAllGather())
+      add("all_gather", op->bucket, op->inputs, plan.groups[op->group]->size);
+    else if (auto *op = body.AsReduceScatter())
+      add("reduce_scatter", op->bucket, op->outputs,
+          plan.groups[op->group]->size);
+    else if (auto *op = body.AsAllReduce())
+      add("all_reduce", op->bucket, op->inputs, 1);
+  }
+  return traffic;
+}
+
+void printMemory(const plan::MemoryT &memory) {
+  std::printf("memory a rank\n");
+  auto line = [](const char *name, uint64_t bytes) {
+    std::printf("  %-22s %12s\n", name, formatBytes(bytes).c_str());
+  };
+  line("peak of all tensors", memory.peak);
+  line("  parameters", memory.params);
+  line("  gradients", memory.grads);
+  line("  optimizer", memory.optimizer);
+  line("  gathered", memory.gathered);
+  line("  activations", memory.activations);
+  line("  buffers", memory.buffers);
+  line("  inputs", memory.inputs);
+  line("scratch, at most", memory.scratch_bound);
+}
+
+/// What the machine can give without swapping.
+uint64_t availableMemory() {
+  return static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+} // namespace
+
+void fsdp::dryRun(const LaunchOptions &launchOptions, uint64_t steps) {
+  PlanFile file = PlanFile::read(launchOptions.artifact);
+  const plan::PlanT &plan = file.plan();
+  uint64_t ranks = 1;
+  for (const auto &axis : plan.mesh)
+    ranks *= axis->size;
+  std::printf("%s for %llu ranks, fingerprint %s\n",
+              launchOptions.artifact.c_str(),
+              static_cast<unsigned long long>(ranks), file.hash().c_str());
+  printMemory(*plan.memory);
+  for (const auto &program : plan.programs) {
+    std::printf("collectives of %s\n", program->name.c_str());
+    for (const auto &[key, traffic] : countTraffic(plan, *program))
+      std::printf("  %-15s %-30s %3llu x %12s\n", key.first.c_str(),
+                  key.second.c_str(),
+                  static_cast<unsigned long long>(traffic.calls),
+                  formatBytes(traffic.bytes / traffic.calls).c_str());
+  }
+  uint64_t needed = plan.memory->peak + plan.memory->scratch_bound;
+  if (needed > availableMemory()) {
+    std::printf("rank 0 was not executed: it needs %s, this machine has %s "
+                "free\n",
+                formatBytes(needed).c_str(),
+                formatBytes(availableMemory()).c_str());
+    return;
+  }
+  LaunchOptions options = launchOptions;
+  options.backend = "fake";
+  launch(options, [&](Session &session) {
+    for (uint64_t i = 0; i < steps; ++i)
+      session.step();
+    MemoryUse memory = session.memory();
+    std::printf("checked: artifact, LibTorch, operators, model file, inputs\n");
+    std::printf("rank 0 executed %llu steps without the others' data: %s "
+                "tensors, %s scratch\n",
+                static_cast<unsigned long long>(steps),
+                formatBytes(memory.arena).c_str(),
+                formatBytes(memory.scratch).c_str());
+  });
+}

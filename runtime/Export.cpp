@@ -1,0 +1,157 @@
+//===- Export.cpp - Unsharded weights into one file -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/Export.h"
+
+#include "runtime/Safetensors.h"
+#include "runtime/States.h"
+#include "runtime/Transfers.h"
+#include "runtime/plan/DType.h"
+#include "runtime/support/AtomicFile.h"
+#include "runtime/support/Error.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+using namespace fsdp;
+
+/// What a rank holds of all ranks' rows at once.
+static constexpr uint64_t kBlockBytes = 8 << 20;
+
+static bool isExported(const plan::StateT &state) {
+  return state.role == plan::Role::parameter ||
+         state.role == plan::Role::frozen ||
+         (state.role == plan::Role::buffer && !state.volatile_);
+}
+
+namespace {
+
+class Exporter {
+public:
+  Exporter(const plan::PlanT &plan, const Arena &arena, Fabric &fabric,
+           const std::string &key, const std::string &path);
+  void run();
+
+private:
+  struct Entry {
+    const plan::StateT *state;
+    std::vector<uint64_t> offsets; ///< in the file, one for each name
+  };
+
+  void writeOwn(const Entry &entry);
+  void gather(const Entry &entry);
+  void write(const Entry &entry, uint64_t at, const char *data, uint64_t bytes);
+
+  const plan::PlanT &plan;
+  const Arena &arena;
+  Fabric &fabric;
+  const std::string key;
+  std::optional<AtomicFile> file; ///< on rank 0
+  std::vector<Entry> entries;
+  std::map<uint32_t, std::unique_ptr<Communicator>> communicators;
+};
+
+Exporter::Exporter(const plan::PlanT &plan, const Arena &arena, Fabric &fabric,
+                   const std::string &key, const std::string &path)
+    : plan(plan), arena(arena), fabric(fabric), key(key) {
+  std::vector<TensorToStore> tensors;
+  std::vector<size_t> owners;
+  for (const auto &state : plan.states) {
+    if (!isExported(*state))
+      continue;
+    std::vector<std::string> names = state->aliases;
+    names.insert(names.begin(), state->name);
+    for (const std::string &name : names) {
+      tensors.push_back({name, state->dtype, state->shape});
+      owners.push_back(entries.size());
+    }
+    entries.push_back({state.get(), {}});
+  }
+  // Readers expect each tensor at a multiple of its element size.
+  std::vector<size_t> order(tensors.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return dtypeBytes(tensors[a].dtype) > dtypeBytes(tensors[b].dtype);
+  });
+  std::vector<TensorToStore> sorted;
+  for (size_t i : order)
+    sorted.push_back(tensors[i]);
+  std::string head = layoutSafetensors(sorted);
+  for (size_t i = 0; i < order.size(); ++i)
+    entries[owners[order[i]]].offsets.push_back(sorted[i].offset);
+  if (fabric.rank() == 0) {
+    file.emplace(path);
+    file->write(head);
+  }
+}
+
+void Exporter::write(const Entry &entry, uint64_t at, const char *data,
+                     uint64_t bytes) {
+  for (uint64_t offset : entry.offsets)
+    file->writeAt(offset + at, std::string_view(data, bytes));
+}
+
+void Exporter::writeOwn(const Entry &entry) {
+  if (file)
+    write(entry, 0, arena.at(entry.state->offset), entry.state->bytes);
+}
+
+void Exporter::gather(const Entry &entry) {
+  const plan::StateT &state = *entry.state;
+  const plan::GroupT &group = *plan.groups[state.group];
+  std::vector<int> ranks = groupRanks(group, fabric.rank());
+  std::unique_ptr<Communicator> &communicator = communicators[state.group];
+  if (!communicator)
+    communicator = fabric.createCommunicator({group.name + "/" + key, ranks});
+  OwnRows own = ownRows(plan, state, fabric.rank());
+  uint64_t rowBytes = own.rowBytes;
+  if (rowBytes == 0)
+    return;
+  auto room = static_cast<uint64_t>(own.room);
+  uint64_t block =
+      std::max<uint64_t>(1, kBlockBytes / (rowBytes * ranks.size()));
+  auto buffer =
+      std::make_unique<char[]>(std::min(block, room) * rowBytes * ranks.size());
+  for (uint64_t first = 0; first < room; first += block) {
+    uint64_t bytes = std::min(block, room - first) * rowBytes;
+    GatherMember member{arena.at(state.offset + first * rowBytes), buffer.get(),
+                        bytes};
+    communicator->wait(
+        communicator->startAllGather({&member, 1}, {"export", state.name}));
+    if (!file)
+      continue;
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      OwnRows rows = ownRows(plan, state, ranks[i]);
+      uint64_t end = static_cast<uint64_t>(rows.count) * rowBytes;
+      uint64_t at = first * rowBytes;
+      if (at < end)
+        write(entry, static_cast<uint64_t>(rows.first) * rowBytes + at,
+              buffer.get() + i * bytes, std::min(bytes, end - at));
+    }
+  }
+}
+
+void Exporter::run() {
+  for (const Entry &entry : entries) {
+    if (entry.state->shard_dim < 0)
+      writeOwn(entry);
+    else
+      gather(entry);
+  }
+  if (file)
+    file->commit();
+  // Nobody is done before the file is there.
+  fabric.exchange(key, "written");
+}
+
+} // namespace
+
+void fsdp::exportWeights(const plan::PlanT &plan, const Arena &arena,
+                         Fabric &fabric, const std::string &key,
+                         const std::string &path) {
+  Exporter(plan, arena, fabric, key, path).run();
+}

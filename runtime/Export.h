@@ -1,0 +1,24 @@
+//===- Export.h - Unsharded weights into one file ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_EXPORT_H
+#define FSDP_RUNTIME_EXPORT_H
+
+#include "runtime/Arena.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/plan/plan_generated.h"
+
+#include <string>
+
+namespace fsdp {
+
+/// Collective: rank 0 writes parameters, frozen parameters and buffers that are
+/// not volatile to the safetensors file `path`. Rows travel in blocks, so that
+/// no rank holds a whole parameter. `key` is the same on all ranks and used
+/// once. Throws fsdp::Error.
+void exportWeights(const plan::PlanT &plan, const Arena &arena, Fabric &fabric,
+                   const std::string &key, const std::string &path);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_EXPORT_H

@@ -1,0 +1,177 @@
+//===- Launch.cpp - Run an artifact on all of its ranks -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/Launch.h"
+
+#include "runtime/Log.h"
+#include "runtime/comm/Backends.h"
+#include "runtime/comm/Rendezvous.h"
+#include "runtime/plan/Reader.h"
+#include "runtime/support/Error.h"
+
+#include <ATen/Parallel.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <sched.h>
+
+using namespace fsdp;
+
+namespace {
+
+/// The errors of this process's ranks, of which one caused the others.
+class Failures {
+public:
+  void add(Error error) {
+    std::lock_guard lock(mutex);
+    // Exit status 3 says that a peer failed: an effect, if there is any other.
+    bool isEffect = error.exitStatus() == 3;
+    if (!first || (firstIsEffect && !isEffect)) {
+      first.emplace(std::move(error));
+      firstIsEffect = isEffect;
+    }
+  }
+  void rethrow() const {
+    if (first)
+      throw *first;
+  }
+
+private:
+  std::mutex mutex;
+  std::optional<Error> first;
+  bool firstIsEffect = false;
+};
+
+int environmentNumber(const char *name) {
+  const char *text = std::getenv(name);
+  return text ? std::atoi(text) : 0;
+}
+
+int coreCount() {
+  cpu_set_t set;
+  if (sched_getaffinity(/*pid=*/0, sizeof(set), &set) == 0)
+    return CPU_COUNT(&set);
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+int threadsPerRank(int asked, int ranksOnHost) {
+  if (asked > 0)
+    return asked;
+  if (int number = environmentNumber("OMP_NUM_THREADS"); number > 0)
+    return number;
+  return std::max(1, coreCount() / std::max(1, ranksOnHost));
+}
+
+/// Any exception of a rank as one of ours.
+Error toError(int rank, std::exception_ptr exception) {
+  std::string who = "rank " + std::to_string(rank) + ": ";
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error &error) {
+    return error;
+  } catch (const std::bad_alloc &) {
+    return Error(ErrorId::OutOfMemory,
+                 who + "no memory is left; use more ranks or a smaller batch");
+  } catch (const std::exception &error) {
+    return Error(ErrorId::OperatorFailed, who + error.what());
+  }
+}
+
+/// torchrun's summary names the rank whose file has the earliest time.
+void reportToElastic(const Error &error) {
+  const char *path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (!path)
+    return;
+  nlohmann::json extra{{"py_callstack", ""},
+                       {"timestamp", std::to_string(std::time(nullptr))}};
+  nlohmann::json report{
+      {"message", {{"message", error.format()}, {"extraInfo", extra}}}};
+  std::ofstream stream(path);
+  stream << report.dump();
+  if (!stream.flush())
+    log(LogLevel::warning, "TORCHELASTIC_ERROR_FILE '" + std::string(path) +
+                               "' cannot be written");
+}
+
+void runRank(const PlanFile &plan, Fabric &fabric,
+             const SessionOptions &options, int threads,
+             const std::function<void(Session &)> &body, Failures &failures) {
+  try {
+    at::set_num_threads(threads);
+    Session session(plan, fabric, options);
+    body(session);
+  } catch (...) {
+    Error error = toError(fabric.rank(), std::current_exception());
+    fabric.abort(error.what());
+    failures.add(std::move(error));
+  }
+}
+
+void launchChecked(const LaunchOptions &options,
+                   const std::function<void(Session &)> &body) {
+  PlanFile plan = PlanFile::read(options.artifact);
+  uint64_t worldSize = 1;
+  for (const auto &axis : plan.plan().mesh)
+    worldSize *= axis->size;
+
+  std::optional<LauncherInfo> launcher = readLauncher();
+  const Backend &backend =
+      findBackend(!options.backend.empty() ? options.backend
+                  : launcher               ? "gloo"
+                                           : "local");
+  if (backend.inProcess && launcher && launcher->worldSize > 1)
+    throw Error(ErrorId::BadUsage,
+                "back end '" + std::string(backend.name) +
+                    "' runs all ranks in one process, and a launcher started " +
+                    std::to_string(launcher->worldSize) +
+                    " processes; start one, or use --backend=gloo");
+
+  FabricOptions fabricOptions;
+  fabricOptions.worldSize = static_cast<int>(worldSize);
+  fabricOptions.deadline = options.deadline;
+  fabricOptions.rendezvous = options.rendezvous;
+  std::vector<std::unique_ptr<Fabric>> fabrics = backend.connect(fabricOptions);
+
+  SessionOptions session;
+  session.artifactFolder =
+      std::filesystem::path(options.artifact).parent_path().string();
+  session.modelPath = options.modelPath;
+  session.dataPath = options.dataPath;
+  session.isInProcess = backend.inProcess;
+  int ranksOnHost = backend.inProcess ? static_cast<int>(fabrics.size())
+                                      : environmentNumber("LOCAL_WORLD_SIZE");
+  int threads = threadsPerRank(options.threads, ranksOnHost);
+
+  Failures failures;
+  std::vector<std::thread> workers;
+  for (size_t i = 1; i < fabrics.size(); ++i)
+    workers.emplace_back([&, i] {
+      runRank(plan, *fabrics[i], session, threads, body, failures);
+    });
+  runRank(plan, *fabrics[0], session, threads, body, failures);
+  for (std::thread &worker : workers)
+    worker.join();
+  failures.rethrow();
+}
+
+} // namespace
+
+void fsdp::launch(const LaunchOptions &options,
+                  const std::function<void(Session &)> &body) {
+  try {
+    launchChecked(options, body);
+  } catch (const Error &error) {
+    reportToElastic(error);
+    throw;
+  }
+}

@@ -1,0 +1,42 @@
+//===- Launch.h - Run an artifact on all of its ranks -----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_LAUNCH_H
+#define FSDP_RUNTIME_LAUNCH_H
+
+#include "runtime/Session.h"
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace fsdp {
+
+struct LaunchOptions {
+  /// The artifact of fsdp-opt.
+  std::string artifact;
+  /// "local": all ranks are threads of this process; "gloo": this process is
+  /// one rank. Empty: gloo if a launcher (torchrun, mpirun, srun) started this
+  /// process, else local.
+  std::string backend;
+  /// Where processes meet: env://, tcp://host:port or file:///path.
+  std::string rendezvous = "env://";
+  /// How long a rank waits for another one.
+  std::chrono::milliseconds deadline = std::chrono::minutes(10);
+  /// LibTorch's threads for each rank; 0: OMP_NUM_THREADS, else the machine's
+  /// cores divided by its ranks.
+  int threads = 0;
+  /// As in SessionOptions.
+  std::string modelPath, dataPath;
+};
+
+/// Makes a session for each rank of this process and calls `body` with it, on a
+/// thread of its own where there are several. Throws fsdp::Error, after it has
+/// told the other ranks: of several ranks' errors the one that caused the
+/// others.
+void launch(const LaunchOptions &options,
+            const std::function<void(Session &)> &body);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_LAUNCH_H

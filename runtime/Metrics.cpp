@@ -1,0 +1,80 @@
+//===- Metrics.cpp - One line of JSON a step ------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/Metrics.h"
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/support/Error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <bit>
+#include <cerrno>
+#include <system_error>
+
+#include <sys/resource.h>
+
+using namespace fsdp;
+
+uint64_t fsdp::peakResidentBytes() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+static Error notWritable(const std::string &path) {
+  return Error(ErrorId::FileNotWritable,
+               "the metrics file '" + path + "' cannot be written: " +
+                   std::error_code(errno, std::generic_category()).message());
+}
+
+Metrics::Metrics(const Session &session, const std::string &path)
+    : session(session), path(path),
+      resident(static_cast<size_t>(session.worldSize())) {
+  if (session.rank() != 0)
+    return;
+  file = std::fopen(path.c_str(), "we");
+  if (!file)
+    throw notWritable(path);
+}
+
+Metrics::~Metrics() {
+  if (file)
+    std::fclose(file);
+}
+
+void Metrics::updateResident(uint64_t step, bool isLast) {
+  if (session.isInProcess()) {
+    resident.assign(resident.size(), peakResidentBytes());
+    return;
+  }
+  // Peaks settle early; asking all ranks in every step would slow steps down.
+  if (step < 4 || std::has_single_bit(step) || isLast) {
+    std::vector<std::string> all =
+        session.fabric().exchange("resident/" + std::to_string(step),
+                                  std::to_string(peakResidentBytes()));
+    for (size_t i = 0; i < all.size(); ++i)
+      resident[i] = std::stoull(all[i]);
+  }
+}
+
+void Metrics::write(const StepResult &result, double seconds, bool isLast) {
+  updateResident(result.step, isLast);
+  if (!file)
+    return;
+  MemoryUse memory = session.memory();
+  nlohmann::ordered_json line;
+  line["step"] = result.step;
+  line["loss"] = result.loss;
+  line["grad_norm"] = result.gradNorm;
+  line["lr"] = result.lr;
+  line["step_time_s"] = seconds;
+  line["samples_per_s"] =
+      static_cast<double>(session.samplesPerStep()) / seconds;
+  line["peak_memory_bytes"] = memory.arena + memory.scratch + memory.staging;
+  line["rank_peak_rss_bytes"] = resident;
+  std::string text = line.dump() + "\n";
+  if (std::fwrite(text.data(), 1, text.size(), file) != text.size() ||
+      std::fflush(file) != 0)
+    throw notWritable(path);
+}

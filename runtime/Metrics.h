@@ -1,0 +1,45 @@
+//===- Metrics.h - One line of JSON a step ----------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_METRICS_H
+#define FSDP_RUNTIME_METRICS_H
+
+#include "runtime/Session.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+/// Most memory that this process ever had resident, in bytes.
+uint64_t peakResidentBytes();
+
+/// Writes metrics on rank 0; on the others it only takes part. The file is made
+/// anew; each line is flushed, so that it can be followed.
+class Metrics {
+public:
+  /// Throws fsdp::Error (FileNotWritable).
+  Metrics(const Session &session, const std::string &path);
+  ~Metrics();
+  Metrics(const Metrics &) = delete;
+  Metrics &operator=(const Metrics &) = delete;
+
+  /// Collective. `seconds` from the end of the last step to the end of this
+  /// one. Throws fsdp::Error.
+  void write(const StepResult &result, double seconds, bool isLast);
+
+private:
+  void updateResident(uint64_t step, bool isLast);
+
+  const Session &session;
+  std::string path;
+  std::FILE *file = nullptr; ///< on rank 0
+  std::vector<uint64_t> resident;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_METRICS_H

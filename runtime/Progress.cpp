@@ -1,0 +1,58 @@
+//===- Progress.cpp - How far a run has come ------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/Progress.h"
+
+#include <cstdio>
+
+#include <unistd.h>
+
+using namespace fsdp;
+
+std::string fsdp::formatBytes(uint64_t bytes) {
+  static constexpr const char *kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit)
+    value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof(text), unit == 0 ? "%.0f %s" : "%.1f %s", value,
+                kUnits[unit]);
+  return text;
+}
+
+Progress::Progress(uint64_t steps)
+    : steps(steps), isTerminal(isatty(STDERR_FILENO)), begin(Clock::now()),
+      last(begin) {}
+
+void Progress::update(const StepResult &result) {
+  uint64_t done = result.step + 1;
+  bool isEnd = done == steps;
+  Clock::time_point now = Clock::now();
+  auto interval = isTerminal ? std::chrono::milliseconds(100)
+                             : std::chrono::milliseconds(5000);
+  if (now - last < interval && !isEnd && done != 1)
+    return;
+  last = now;
+  double seconds = std::chrono::duration<double>(now - begin).count();
+  double left =
+      seconds / static_cast<double>(done) * static_cast<double>(steps - done);
+  if (!isTerminal) {
+    std::fprintf(stderr, "step %llu/%llu  loss %.4f  grad norm %.3g  %.0f s\n",
+                 static_cast<unsigned long long>(done),
+                 static_cast<unsigned long long>(steps), result.loss,
+                 result.gradNorm, seconds);
+    return;
+  }
+  constexpr int kWidth = 30;
+  int filled = static_cast<int>(done * kWidth / steps);
+  std::string bar(static_cast<size_t>(filled), '#');
+  std::fprintf(stderr,
+               "\r\033[K[%-*s] %llu/%llu  loss %.4f  %.1f steps/s  %.0f s left",
+               kWidth, bar.c_str(), static_cast<unsigned long long>(done),
+               static_cast<unsigned long long>(steps), result.loss,
+               static_cast<double>(done) / seconds, left);
+  if (isEnd)
+    std::fputc('\n', stderr);
+  std::fflush(stderr);
+}

@@ -1,0 +1,35 @@
+//===- Progress.h - How far a run has come ----------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_PROGRESS_H
+#define FSDP_RUNTIME_PROGRESS_H
+
+#include "runtime/Session.h"
+
+#include <chrono>
+#include <cstdint>
+
+namespace fsdp {
+
+/// "12.3 MiB".
+std::string formatBytes(uint64_t bytes);
+
+/// On stderr: a bar that is drawn again and again on a terminal, else a line
+/// every few seconds.
+class Progress {
+public:
+  explicit Progress(uint64_t steps);
+  void update(const StepResult &result);
+
+private:
+  using Clock = std::chrono::steady_clock;
+
+  const uint64_t steps;
+  const bool isTerminal;
+  const Clock::time_point begin;
+  Clock::time_point last;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_PROGRESS_H

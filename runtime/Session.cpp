@@ -1,0 +1,201 @@
+//===- Session.cpp - A compiled training step on one rank -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/Session.h"
+
+#include "runtime/Arena.h"
+#include "runtime/Executor.h"
+#include "runtime/Export.h"
+#include "runtime/Inputs.h"
+#include "runtime/ModelFile.h"
+#include "runtime/PlannedAllocator.h"
+#include "runtime/States.h"
+#include "runtime/Transfers.h"
+#include "runtime/plan/DType.h"
+#include "runtime/plan/Reader.h"
+#include "runtime/support/Error.h"
+
+#include <torch/headeronly/version.h>
+
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+using namespace fsdp;
+
+static constexpr const char *kProgram = "train/step";
+static constexpr const char *kLearningRate = "optimizer/lr";
+
+static int worldSizeOf(const plan::PlanT &plan) {
+  uint64_t size = 1;
+  for (const auto &axis : plan.mesh)
+    size *= axis->size;
+  return static_cast<int>(size);
+}
+
+/// What this runtime can do of what an artifact may ask for.
+static void checkSupported(const plan::PlanT &plan) {
+  const plan::TrainingT &training = *plan.training;
+  if (!training.device.empty() && training.device != "cpu")
+    throw Error(ErrorId::RuntimeUnsupported,
+                "the artifact is for device '" + training.device +
+                    "'; this build runs on 'cpu': compile with device: cpu");
+  if (training.gradient_accumulation_steps != 1)
+    throw Error(ErrorId::RuntimeUnsupported,
+                "the artifact accumulates gradients over " +
+                    std::to_string(training.gradient_accumulation_steps) +
+                    " micro-batches, which is not supported yet; compile with "
+                    "gradient_accumulation_steps: 1");
+}
+
+/// Kernels, and with them the plan's layouts, change from minor to minor.
+static void checkLibTorch(const plan::PlanT &plan) {
+  if (!plan.model || plan.model->torch.empty())
+    return;
+  std::string mine = std::to_string(TORCH_VERSION_MAJOR) + "." +
+                     std::to_string(TORCH_VERSION_MINOR);
+  const std::string &theirs = plan.model->torch;
+  if (theirs != mine && !theirs.starts_with(mine + "."))
+    throw Error(ErrorId::LibTorchMismatch,
+                "the artifact was made with LibTorch " + theirs +
+                    ", this runtime has " + mine +
+                    "; use the same minor version, or compile the model again");
+}
+
+static const plan::ProgramT &findProgram(const plan::PlanT &plan) {
+  for (const auto &program : plan.programs)
+    if (program->name == kProgram)
+      return *program;
+  throw Error(ErrorId::RuntimeUnsupported,
+              "the artifact has no program '" + std::string(kProgram) +
+                  "'; compile with a config that has an optimizer");
+}
+
+static void checkSameArtifact(const PlanFile &plan, Fabric &fabric) {
+  std::vector<std::string> hashes = fabric.exchange("plan", plan.hash());
+  for (size_t i = 0; i < hashes.size(); ++i)
+    if (hashes[i] != plan.hash())
+      throw Error(ErrorId::PlanMismatch,
+                  "rank " + std::to_string(fabric.rank()) +
+                      " runs the artifact " + plan.hash() + ", rank " +
+                      std::to_string(i) + " runs " + hashes[i] +
+                      "; give all ranks the same file");
+}
+
+struct Session::Impl {
+  Impl(const PlanFile &file, Fabric &fabric, const SessionOptions &options);
+
+  double learningRate() const;
+
+  const plan::PlanT &plan;
+  Fabric &fabric;
+  const bool isInProcess;
+  const plan::ProgramT &program;
+  Arena arena;
+  RankMemory memory;
+  Transfers transfers;
+  std::optional<ModelFile> model;
+  std::optional<Inputs> inputs;
+  std::optional<Executor> executor;
+  uint64_t nextStep = 0;
+  uint64_t exports = 0;
+};
+
+/// All that can be refused without the other ranks comes first.
+static const plan::PlanT &checked(const PlanFile &file, Fabric &fabric) {
+  const plan::PlanT &plan = file.plan();
+  checkSupported(plan);
+  checkLibTorch(plan);
+  if (fabric.worldSize() != worldSizeOf(plan))
+    throw Error(ErrorId::WorldSizeMismatch,
+                "the artifact is for " + std::to_string(worldSizeOf(plan)) +
+                    " ranks, found " + std::to_string(fabric.worldSize()) +
+                    "; launch that many, or compile with --world=" +
+                    std::to_string(fabric.worldSize()));
+  checkSameArtifact(file, fabric);
+  return plan;
+}
+
+Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
+                    const SessionOptions &options)
+    : plan(checked(file, fabric)), fabric(fabric),
+      isInProcess(options.isInProcess), program(findProgram(plan)),
+      arena(plan.memory->peak), transfers(plan, fabric) {
+  installPlannedAllocator();
+  if (needsModelFile(plan))
+    model.emplace(*plan.model, options.artifactFolder, options.modelPath);
+  const ModelFile *source = model ? &*model : nullptr;
+  inputs.emplace(plan, program, fabric.rank(), arena, source, options.dataPath);
+  loadStates(plan, fabric.rank(), arena, source);
+  executor.emplace(plan, program, arena, memory, transfers, fabric.rank());
+}
+
+double Session::Impl::learningRate() const {
+  for (const auto &state : plan.states) {
+    if (state->name != kLearningRate)
+      continue;
+    const char *at = arena.at(state->offset);
+    if (state->dtype == plan::DType::f64) {
+      double value;
+      std::memcpy(&value, at, sizeof(value));
+      return value;
+    }
+    if (state->dtype == plan::DType::f32) {
+      float value;
+      std::memcpy(&value, at, sizeof(value));
+      // Through its shortest text: 1e-3 is to read 0.001, not
+      // 0.0010000000474974513.
+      char text[32];
+      auto end = std::to_chars(text, text + sizeof(text), value).ptr;
+      double shortest = 0;
+      std::from_chars(text, end, shortest);
+      return shortest;
+    }
+  }
+  return plan.training->lr;
+}
+
+Session::Session(const PlanFile &plan, Fabric &fabric,
+                 const SessionOptions &options)
+    : impl(std::make_unique<Impl>(plan, fabric, options)) {}
+
+Session::~Session() = default;
+
+int Session::rank() const { return impl->fabric.rank(); }
+int Session::worldSize() const { return impl->fabric.worldSize(); }
+bool Session::isInProcess() const { return impl->isInProcess; }
+const plan::PlanT &Session::plan() const { return impl->plan; }
+Fabric &Session::fabric() const { return impl->fabric; }
+
+StepResult Session::step() {
+  StepResult result;
+  result.step = impl->nextStep;
+  result.lr = impl->learningRate();
+  impl->inputs->load(result.step);
+  impl->executor->run(result.step);
+  result.loss = impl->executor->output("loss");
+  if (impl->executor->hasOutput("grad_norm"))
+    result.gradNorm = impl->executor->output("grad_norm");
+  ++impl->nextStep;
+  return result;
+}
+
+void Session::setInput(const std::string &name,
+                       std::span<const std::byte> bytes) {
+  impl->inputs->set(name, bytes);
+}
+
+int64_t Session::samplesPerStep() const {
+  return impl->inputs->batchRows() *
+         static_cast<int64_t>(impl->plan.data_parallel);
+}
+
+MemoryUse Session::memory() const {
+  return {impl->plan.memory->peak, impl->plan.memory->scratch_bound,
+          impl->memory.scratchPeak(), impl->transfers.stagingBytes()};
+}
+
+void Session::exportWeights(const std::string &path) {
+  fsdp::exportWeights(impl->plan, impl->arena, impl->fabric,
+                      "export/" + std::to_string(impl->exports++), path);
+}

@@ -1,0 +1,94 @@
+//===- Session.h - A compiled training step on one rank ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The public interface of the runtime, with Launch.h. A session holds one
+// rank's shards and runs the compiled step on them; it needs no Python and no
+// compiler. All methods are used by the rank's own thread; those marked
+// collective are called by all ranks, in the same order. Errors are
+// fsdp::Error.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_SESSION_H
+#define FSDP_RUNTIME_SESSION_H
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace fsdp {
+
+class Fabric;
+class PlanFile;
+namespace plan {
+struct PlanT;
+}
+
+struct SessionOptions {
+  /// Folder that the artifact's path of the model file is relative to.
+  std::string artifactFolder = ".";
+  /// The model file, if it is not where the artifact says.
+  std::string modelPath;
+  /// A safetensors file with a tensor for each input; rows are samples. Without
+  /// it the samples that the model was exported with are used.
+  std::string dataPath;
+  /// Whether all ranks are threads of this process.
+  bool isInProcess = false;
+};
+
+struct StepResult {
+  uint64_t step = 0;
+  double loss = 0;     ///< mean over the ranks
+  double gradNorm = 0; ///< before clipping
+  double lr = 0;
+};
+
+/// Bytes of one rank.
+struct MemoryUse {
+  uint64_t arena = 0;        ///< all tensors; planned, exact
+  uint64_t scratchBound = 0; ///< planned bound of the operators' temporaries
+  uint64_t scratch = 0;      ///< most of them so far, measured
+  uint64_t staging = 0;      ///< of the transfers' back end
+};
+
+class Session {
+public:
+  /// Collective. Checks that the ranks have the same artifact, that LibTorch,
+  /// model file and data fit it, and loads this rank's rows. `plan` and
+  /// `fabric` outlive the session.
+  Session(const PlanFile &plan, Fabric &fabric, const SessionOptions &options);
+  ~Session();
+  Session(const Session &) = delete;
+  Session &operator=(const Session &) = delete;
+
+  int rank() const;
+  int worldSize() const;
+  bool isInProcess() const;
+  const plan::PlanT &plan() const;
+  Fabric &fabric() const;
+
+  /// Collective: runs the next step.
+  StepResult step();
+
+  /// Gives the input `name` these bytes (contiguous) in all further steps.
+  void setInput(const std::string &name, std::span<const std::byte> bytes);
+
+  /// Samples that all ranks together read in a step.
+  int64_t samplesPerStep() const;
+
+  MemoryUse memory() const;
+
+  /// Collective: writes the unsharded parameters, under all their names, and
+  /// persistent buffers to a safetensors file, wholly or not at all.
+  void exportWeights(const std::string &path);
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_SESSION_H

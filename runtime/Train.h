@@ -1,0 +1,31 @@
+//===- Train.h - The training loop and the dry run --------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_TRAIN_H
+#define FSDP_RUNTIME_TRAIN_H
+
+#include "runtime/Launch.h"
+
+#include <cstdint>
+#include <string>
+
+namespace fsdp {
+
+struct TrainOptions {
+  uint64_t steps = 0;
+  std::string metricsPath; ///< JSON lines; empty: none
+  std::string exportPath;  ///< safetensors; empty: none
+};
+
+/// Trains on all ranks of this process: progress on stderr, a summary on
+/// stdout. Throws fsdp::Error.
+void train(const LaunchOptions &launchOptions, const TrainOptions &options);
+
+/// Plays rank 0 alone, with transfers that move no data: prints memory and
+/// collectives, checks artifact, LibTorch, operators, model file and data, and
+/// runs `steps` steps if the machine has the memory. Throws fsdp::Error.
+void dryRun(const LaunchOptions &launchOptions, uint64_t steps);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_TRAIN_H

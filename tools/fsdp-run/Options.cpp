@@ -1,0 +1,119 @@
+//===- Options.cpp - The command line of fsdp-run -------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "tools/fsdp-run/Options.h"
+
+#include "runtime/Log.h"
+#include "runtime/plan/Version.h"
+#include "runtime/support/Error.h"
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+#include <map>
+
+using namespace fsdp;
+
+static constexpr const char *kExamples = R"(Examples:
+  fsdp-run step.fsdp --steps=100 --data=train.safetensors
+      all ranks as threads of this process
+  torchrun --no-python --nproc-per-node=4 fsdp-run step.fsdp --steps=100
+      one process a rank, over gloo; mpirun and srun work alike
+  RANK=0 WORLD_SIZE=2 fsdp-run step.fsdp --steps=9 --rendezvous=tcp://host:29500
+      by hand, once for each rank
+  fsdp-run step.fsdp --dry-run
+      memory and collectives of any world size on this machine
+  fsdp-run step.fsdp --steps=100 --metrics=m.jsonl --export=final.safetensors
+      a line of JSON a step, and the trained weights for PyTorch)";
+
+std::optional<RunOptions> fsdp::parseOptions(int argc,
+                                             const char *const *argv) {
+  RunOptions options;
+  LaunchOptions &launch = options.launch;
+  TrainOptions &train = options.train;
+  double deadline = 600;
+  std::string save, load;
+  LogLevel level = LogLevel::warning;
+  const std::map<std::string, LogLevel> levels{{"error", LogLevel::error},
+                                               {"warning", LogLevel::warning},
+                                               {"info", LogLevel::info},
+                                               {"debug", LogLevel::debug}};
+
+  CLI::App app("Trains with an artifact of fsdp-opt.", "fsdp-run");
+  app.footer(kExamples);
+  app.set_version_flag("--version",
+                       "fsdp-run " + std::string(kCompilerVersion));
+  app.add_option("PLAN", launch.artifact, "the artifact, step.fsdp")
+      ->required();
+  auto *steps = app.add_option("--steps", train.steps, "optimizer steps");
+  app.add_option("--data", launch.dataPath,
+                 "safetensors file with a tensor for each input, samples along "
+                 "the first dim; without it the exported samples are used");
+  app.add_option("--model", launch.modelPath,
+                 "the model file, if it was moved since it was compiled");
+  app.add_option("--backend", launch.backend,
+                 "local (threads), gloo (processes) or fake (one rank, no "
+                 "data); default: gloo under a launcher, else local");
+  app.add_option("--rendezvous", launch.rendezvous,
+                 "where processes meet: env://, tcp://host:port or "
+                 "file:///path")
+      ->capture_default_str();
+  app.add_option("--threads", launch.threads,
+                 "threads a rank; default: OMP_NUM_THREADS, else the cores "
+                 "divided by the ranks")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--deadline", deadline,
+                 "seconds that a rank waits for another one")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--metrics", train.metricsPath,
+                 "write one JSON object a step to this file");
+  app.add_option("--export", train.exportPath,
+                 "write the unsharded weights to this safetensors file at the "
+                 "end");
+  app.add_flag("--dry-run", options.isDryRun,
+               "print memory and collectives, check everything, and play one "
+               "rank for --steps steps (default 1)");
+  app.add_option("--log-level", level, "error, warning, info or debug")
+      ->transform(CLI::CheckedTransformer(levels, CLI::ignore_case));
+  app.add_option("--save", save)->group("");
+  app.add_option("--load", load)->group("");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success &request) {
+    app.exit(request, std::cout, std::cerr);
+    return std::nullopt;
+  } catch (const CLI::ParseError &error) {
+    throw Error(ErrorId::BadUsage,
+                std::string(error.what()) + "; see fsdp-run --help");
+  }
+  if (!save.empty() || !load.empty())
+    throw Error(ErrorId::RuntimeUnsupported,
+                std::string(save.empty() ? "--load" : "--save") +
+                    ": checkpoints are not supported yet; --export writes the "
+                    "weights");
+  if (launch.backend == "nccl")
+    throw Error(ErrorId::RuntimeUnsupported,
+                "--backend=nccl is not in this build, which runs on the CPU; "
+                "use --backend=local or --backend=gloo");
+  if (steps->count() == 0) {
+    if (!options.isDryRun)
+      throw Error(ErrorId::BadUsage,
+                  "expected --steps=N, the number of optimizer steps; see "
+                  "fsdp-run --help");
+    train.steps = 1;
+  }
+  if (options.isDryRun && !train.exportPath.empty())
+    throw Error(ErrorId::BadUsage,
+                "--export needs the data of all ranks, which --dry-run does "
+                "not have; leave one of them out");
+  if (launch.backend == "fake" && !train.exportPath.empty())
+    throw Error(ErrorId::BadUsage,
+                "--export needs the data of all ranks, which --backend=fake "
+                "does not have; leave one of them out");
+  launch.deadline =
+      std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
+  setLogLevel(level);
+  return options;
+}

@@ -1,0 +1,25 @@
+//===- Options.h - The command line of fsdp-run -----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_TOOLS_FSDPRUN_OPTIONS_H
+#define FSDP_TOOLS_FSDPRUN_OPTIONS_H
+
+#include "runtime/Train.h"
+
+#include <optional>
+
+namespace fsdp {
+
+struct RunOptions {
+  LaunchOptions launch;
+  TrainOptions train;
+  bool isDryRun = false;
+};
+
+/// Empty if --help or --version was asked for, which has then been printed.
+/// Sets the log level. Throws fsdp::Error (BadUsage, RuntimeUnsupported).
+std::optional<RunOptions> parseOptions(int argc, const char *const *argv);
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPRUN_OPTIONS_H

@@ -1,0 +1,24 @@
+//===- fsdp-run.cpp - Trains with a compiled step -------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "tools/fsdp-run/Options.h"
+
+#include "runtime/support/Error.h"
+
+#include <iostream>
+
+int main(int argc, char **argv) {
+  try {
+    std::optional<fsdp::RunOptions> options = fsdp::parseOptions(argc, argv);
+    if (!options)
+      return 0;
+    if (options->isDryRun)
+      fsdp::dryRun(options->launch, options->train.steps);
+    else
+      fsdp::train(options->launch, options->train);
+    return 0;
+  } catch (const fsdp::Error &error) {
+    std::cerr << error.format() << std::endl;
+    return error.exitStatus();
+  }
+}
