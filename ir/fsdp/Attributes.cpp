@@ -95,3 +95,12 @@ LogicalResult GroupAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                      << name.getValue() << "', found " << size << " : "
                      << stride;
 }
+
+LogicalResult FutureType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 ArrayRef<Type> tensors) {
+  for (Type type : tensors)
+    if (!isa<RankedTensorType>(type))
+      return emitError() << "expected ranked tensors in a future, found "
+                         << type;
+  return success();
+}

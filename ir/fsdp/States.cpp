@@ -115,8 +115,8 @@ private:
       return success();
     InFlightDiagnostic diag = func.emitError(what)
                               << " " << index << " is bound to '"
-                              << ref.getValue() << "' and expects '" << expected
-                              << "', found '" << type << "'";
+                              << ref.getValue() << "' and expects " << expected
+                              << ", found " << type;
     diag.attachNote(state.getLoc()) << "state declared here";
     return diag;
   }

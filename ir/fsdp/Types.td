@@ -16,12 +16,13 @@ def Fsdp_Future : Fsdp_Type<"Future", "future"> {
   let summary = "tensors that one transfer is still producing";
   let description = [{
     Made by a start op, consumed by exactly one `fsdp.wait`, which yields the
-    tensors. One future stands for a whole bucket.
+    tensors, all ranked. One future stands for a whole bucket.
 
     Example: `!fsdp.future<tensor<13x17xf32>, tensor<13xf32>>`
   }];
   let parameters = (ins ArrayRefParameter<"::mlir::Type">:$tensors);
   let assemblyFormat = "`<` $tensors `>`";
+  let genVerifyDecl = 1;
 }
 
 def Fsdp_Event : Fsdp_Type<"Event", "event"> {

@@ -22,10 +22,10 @@ static LogicalResult verifySplit(Operation *op, RankedTensorType shard,
                                  RankedTensorType full, int64_t dim,
                                  GroupAttr group) {
   if (shard.getElementType() != full.getElementType())
-    return op->emitOpError("expects one element type, found '")
-           << shard.getElementType() << "' in the shard and '"
+    return op->emitOpError("expects one element type, found ")
+           << shard.getElementType() << " in the shard and "
            << full.getElementType()
-           << "' in the full tensor; a collective does not convert, insert a "
+           << " in the full tensor; a collective does not convert, insert a "
               "cast";
   if (shard.getRank() != full.getRank() || dim < 0 || dim >= full.getRank())
     return op->emitOpError("expects shard and full tensor of one rank greater "

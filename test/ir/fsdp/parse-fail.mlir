@@ -1,0 +1,23 @@
+// RUN: fsdp-opt %s --split-input-file --verify-diagnostics
+
+// expected-error @+1 {{expected a positive size of mesh axis 'shard', found 0}}
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 0>} {}
+
+// -----
+
+// expected-error @+1 {{expected distinct mesh axes, found 'shard' twice}}
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2, shard = 4>} {}
+
+// -----
+
+// expected-error @+1 {{expected a positive size and stride of group 'shard', found 2 : 0}}
+#shard = #fsdp.group<"shard", 2 : 0>
+
+// -----
+
+func.func @f(%w: tensor<7xf32>) {
+  // expected-error @+2 {{failed to parse Fsdp_ReductionAttr}}
+  // expected-error @+1 {{expected ::fsdp::Reduction to be one of: sum, avg, max}}
+  %0 = fsdp.all_reduce mean %w over <"shard", 2> : tensor<7xf32>
+  return
+}

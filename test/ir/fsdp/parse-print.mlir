@@ -1,0 +1,110 @@
+// RUN: fsdp-opt %s --verify-roundtrip | FileCheck %s
+
+// CHECK-DAG: #mesh = #fsdp.mesh<replicate = 2, shard = 4>
+// CHECK-DAG: #shard = #fsdp.group<"shard", 4>
+// CHECK-DAG: #replicate = #fsdp.group<"replicate", 2 : 4>
+#shard = #fsdp.group<"shard", 4>
+#replicate = #fsdp.group<"replicate", 2 : 4>
+
+// CHECK: fsdp.mesh = #mesh, fsdp.model = #fsdp.model<"model.pt2", 51234, "9f86d081884c7d65", torch "2.11.0">
+module @syntax attributes {
+  fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 4>,
+  fsdp.model = #fsdp.model<"model.pt2", 51234, "9f86d081884c7d65", torch "2.11.0">
+} {
+  // CHECK: fsdp.module "net.0" class "Linear"
+  fsdp.module "net.0" class "Linear"
+
+  // CHECK: fsdp.state parameter @net.0.weight : tensor<13x17xf32> sharded <dim 0 over #shard> names ["net.0.weight", "tied.weight"] bucket "net.0" source <"data/weights/weight_0" at 1472 : 884 crc 2774181210 strides [1, 13]> at 64 host
+  fsdp.state parameter @net.0.weight : tensor<13x17xf32>
+      sharded <dim 0 over #shard> names ["net.0.weight", "tied.weight"]
+      bucket "net.0"
+      source <"data/weights/weight_0" at 1472 : 884 crc 2774181210 strides [1, 13]>
+      at 64 host
+  // CHECK: fsdp.state frozen @net.0.bias : tensor<13xf32>{{$}}
+  fsdp.state frozen @net.0.bias : tensor<13xf32>
+  // CHECK: fsdp.state buffer @net.0.cache : tensor<2xf32> volatile
+  fsdp.state buffer @net.0.cache : tensor<2xf32> volatile
+  // CHECK: fsdp.state constant @"constant/0" : tensor<i64> init dense<3> : tensor<i64>
+  fsdp.state constant @"constant/0" : tensor<i64> init dense<3> : tensor<i64>
+  // CHECK: fsdp.state optimizer @"net.0.weight/exp_avg" of @net.0.weight : tensor<13x17xf32>
+  fsdp.state optimizer @"net.0.weight/exp_avg" of @net.0.weight : tensor<13x17xf32>
+  // CHECK: fsdp.state gradient @"net.0.weight/gradient" of @net.0.weight : tensor<13x17xf32>
+  fsdp.state gradient @"net.0.weight/gradient" of @net.0.weight : tensor<13x17xf32>
+  // CHECK: fsdp.state gathered @"net.0.weight/gathered" of @net.0.weight : tensor<13x17xf32>
+  fsdp.state gathered @"net.0.weight/gathered" of @net.0.weight : tensor<13x17xf32>
+  // CHECK: fsdp.state scalar @"optimizer/lr" : tensor<f32> init 1.000000e-03 : f32
+  fsdp.state scalar @"optimizer/lr" : tensor<f32> init 1.0e-3 : f32
+  // CHECK: fsdp.state random @random : tensor<2xi64>
+  fsdp.state random @random : tensor<2xi64>
+
+  // CHECK-LABEL: func.func @logical
+  func.func @logical(%w: tensor<4x17xf32>, %g: tensor<13x17xf32>, %b: tensor<13x17xbf16>) {
+    // CHECK: fsdp.constant wrapped dense<5.000000e-01> : tensor<f64>
+    %c = fsdp.constant wrapped dense<0.5> : tensor<f64>
+    // CHECK: fsdp.constant dense<[1, 2]> : tensor<2xi64>
+    %d = fsdp.constant dense<[1, 2]> : tensor<2xi64>
+    // CHECK: fsdp.all_gather %{{.*}} dim 0 over #shard : tensor<4x17xf32> -> tensor<13x17xf32>
+    %f = fsdp.all_gather %w dim 0 over #shard : tensor<4x17xf32> -> tensor<13x17xf32>
+    // CHECK: fsdp.shard %{{.*}} dim 0 over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
+    %s = fsdp.shard %g dim 0 over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
+    // CHECK: fsdp.reduce_scatter avg %{{.*}} dim 0 over #shard of @net.0.weight : tensor<13x17xf32> -> tensor<4x17xf32>
+    %r = fsdp.reduce_scatter avg %g dim 0 over #shard of @net.0.weight : tensor<13x17xf32> -> tensor<4x17xf32>
+    // CHECK: fsdp.all_reduce sum %{{.*}} over #replicate of @net.0.weight : tensor<4x17xf32>
+    %a = fsdp.all_reduce sum %r over #replicate of @net.0.weight : tensor<4x17xf32>
+    // CHECK: fsdp.replay %{{.*}} : tensor<4x17xf32>
+    %p = fsdp.replay %w : tensor<4x17xf32>
+    // CHECK: fsdp.accumulate %{{.*}} into %{{.*}} of @net.0.weight : tensor<13x17xbf16>, tensor<13x17xf32>
+    %n = fsdp.accumulate %b into %g of @net.0.weight : tensor<13x17xbf16>, tensor<13x17xf32>
+    return
+  }
+
+  // CHECK-LABEL: func.func @optimizers
+  func.func @optimizers(%w: tensor<4x17xf32>, %b: tensor<4xf32>, %step: tensor<f32>, %lr: tensor<f32>) {
+    // CHECK: fsdp.adamw params(%[[W:.*]], %[[B:.*]]) grads(%[[W]], %[[B]]) exp_avgs(%[[W]], %[[B]]) exp_avg_sqs(%[[W]], %[[B]]) step %{{.*}} lr %[[LR:.*]] grad_scale %[[LR]] found_inf %[[LR]] betas(9.000000e-01, 5.000000e-01) eps 1.000000e-08 weight_decay 1.000000e-01 : tensor<4x17xf32>, tensor<4xf32>
+    %n:6 = fsdp.adamw params(%w, %b) grads(%w, %b) exp_avgs(%w, %b) exp_avg_sqs(%w, %b)
+        step %step lr %lr grad_scale %lr found_inf %lr betas(9.0e-01, 0.5)
+        eps 1.0e-08 weight_decay 0.1 : tensor<4x17xf32>, tensor<4xf32>
+    // CHECK: fsdp.adam params(%{{.*}}) grads(%{{.*}}) exp_avgs(%{{.*}}) exp_avg_sqs(%{{.*}}) step %{{.*}} lr %{{.*}} betas
+    %m:3 = fsdp.adam params(%w) grads(%w) exp_avgs(%w) exp_avg_sqs(%w)
+        step %step lr %lr betas(0.9, 0.999) eps 1.0e-08 weight_decay 0.0 : tensor<4x17xf32>
+    // CHECK: fsdp.sgd params(%{{.*}}) grads(%{{.*}}) momentum_buffers(%{{.*}}) lr %{{.*}} momentum 9.000000e-01 weight_decay 0.000000e+00 nesterov : tensor<4x17xf32>
+    %o:2 = fsdp.sgd params(%w) grads(%w) momentum_buffers(%w) lr %lr
+        momentum 0.9 weight_decay 0.0 nesterov : tensor<4x17xf32>
+    // CHECK: fsdp.sgd params(%{{.*}}) grads(%{{.*}}) momentum_buffers() lr %{{.*}} grad_scale %{{.*}} momentum 0.000000e+00 weight_decay 0.000000e+00 : tensor<4x17xf32>
+    %q = fsdp.sgd params(%w) grads(%w) momentum_buffers() lr %lr grad_scale %lr
+        momentum 0.0 weight_decay 0.0 : tensor<4x17xf32>
+    return
+  }
+
+  // CHECK-LABEL: func.func @schedule
+  func.func @schedule(%w: tensor<4x17xf32>, %b: tensor<4xf32>, %g: tensor<13x17xf32>, %l: tensor<f32>) {
+    // CHECK: fsdp.all_gather.start "net.0"(%{{.*}}, %{{.*}}) dims [0, 0] over #shard on gather : tensor<4x17xf32>, tensor<4xf32> -> !fsdp.future<tensor<13x17xf32>, tensor<13xf32>>
+    %f = fsdp.all_gather.start "net.0"(%w, %b) dims [0, 0] over #shard on gather
+        : tensor<4x17xf32>, tensor<4xf32> -> !fsdp.future<tensor<13x17xf32>, tensor<13xf32>>
+    // CHECK: fsdp.wait %{{.*}} : !fsdp.future<tensor<13x17xf32>, tensor<13xf32>> -> tensor<13x17xf32>, tensor<13xf32>
+    %t:2 = fsdp.wait %f : !fsdp.future<tensor<13x17xf32>, tensor<13xf32>> -> tensor<13x17xf32>, tensor<13xf32>
+    // CHECK: fsdp.reduce_scatter.start avg(%{{.*}}) dims [0] over #shard on reduce of [@net.0.weight] {fsdp.at = array<i64: 64>} : tensor<13x17xf32> -> !fsdp.future<tensor<4x17xf32>>
+    %r = fsdp.reduce_scatter.start avg (%g) dims [0] over #shard on reduce of [@net.0.weight]
+        {fsdp.at = array<i64: 64>} : tensor<13x17xf32> -> !fsdp.future<tensor<4x17xf32>>
+    // CHECK: fsdp.all_reduce.start max "metrics"(%{{.*}}) over #replicate on replicate : tensor<f32> -> !fsdp.future<tensor<f32>>
+    %a = fsdp.all_reduce.start max "metrics"(%l) over #replicate on replicate
+        : tensor<f32> -> !fsdp.future<tensor<f32>>
+    // CHECK: fsdp.copy.start "net.0"(%{{.*}}) over #shard on copy_in : tensor<4x17xf32> -> !fsdp.future<tensor<4x17xf32>>
+    %c = fsdp.copy.start "net.0"(%w) over #shard on copy_in
+        : tensor<4x17xf32> -> !fsdp.future<tensor<4x17xf32>>
+    // CHECK: fsdp.free %{{.*}}#0, %{{.*}}#1 : tensor<13x17xf32>, tensor<13xf32>
+    fsdp.free %t#0, %t#1 : tensor<13x17xf32>, tensor<13xf32>
+    return
+  }
+
+  // CHECK-LABEL: func.func @plan
+  func.func @plan(%g: tensor<13x17xf32>) {
+    // CHECK: fsdp.zero_padding %{{.*}} dim 0 over #shard : tensor<13x17xf32>
+    fsdp.zero_padding %g dim 0 over #shard : tensor<13x17xf32>
+    // CHECK: %[[E:.*]] = fsdp.record compute
+    %e = fsdp.record compute
+    // CHECK: fsdp.await %[[E]] on copy_out
+    fsdp.await %e on copy_out
+    return
+  }
+}

@@ -1,0 +1,295 @@
+// Every constraint of the ops' descriptions, violated once.
+// RUN: fsdp-opt %s --split-input-file --verify-diagnostics
+
+// AG-1
+func.func @f(%s: tensor<7x17xf32>) {
+  // expected-error @+1 {{expects one element type, found 'f32' in the shard and 'bf16' in the full tensor; a collective does not convert, insert a cast}}
+  %0 = fsdp.all_gather %s dim 0 over <"shard", 2> : tensor<7x17xf32> -> tensor<13x17xbf16>
+  return
+}
+
+// -----
+
+// AG-2
+func.func @f(%s: tensor<7x17xf32>) {
+  // expected-error @+1 {{expects a shard of 8 along dim 0 (15 over 2 ranks, rounded up), found 7}}
+  %0 = fsdp.all_gather %s dim 0 over <"shard", 2> : tensor<7x17xf32> -> tensor<15x17xf32>
+  return
+}
+
+// -----
+
+// AG-2
+func.func @f(%g: tensor<13x17xf32>) {
+  // expected-error @+1 {{expects a shard of 17 along dim 1, found 16}}
+  %0 = fsdp.reduce_scatter avg %g dim 0 over <"shard", 2> : tensor<13x17xf32> -> tensor<7x16xf32>
+  return
+}
+
+// -----
+
+// AG-2
+func.func @f(%g: tensor<13xf32>) {
+  // expected-error @+1 {{expects shard and full tensor of one rank greater than dim 1}}
+  %0 = fsdp.shard %g dim 1 over <"shard", 2> : tensor<13xf32> -> tensor<7xf32>
+  return
+}
+
+// -----
+
+// CO-1
+func.func @f() {
+  // expected-error @+1 {{expects a wrapped number to be a 0-d tensor, found 'tensor<1xf64>'}}
+  %0 = fsdp.constant wrapped dense<[0.5]> : tensor<1xf64>
+  return
+}
+
+// -----
+
+// CO-1
+func.func @f() {
+  // expected-error @+1 {{expects a result of the value's type 'tensor<f64>', found 'tensor<f32>'}}
+  %0 = "fsdp.constant"() <{value = dense<0.5> : tensor<f64>}> : () -> tensor<f32>
+  return
+}
+
+// -----
+
+// AC-1
+func.func @f(%g: tensor<13xbf16>, %a: tensor<14xf32>) {
+  // expected-error @+1 {{expects a gradient and a sum of one shape, found 'tensor<13xbf16>' and 'tensor<14xf32>'}}
+  %0 = fsdp.accumulate %g into %a : tensor<13xbf16>, tensor<14xf32>
+  return
+}
+
+// -----
+
+// OP-1
+func.func @f(%w: tensor<4xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{expects one gradient for each of 1 parameters, found 0}}
+  %0:3 = "fsdp.adamw"(%w, %w, %w, %s, %s) <{beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0,
+      operandSegmentSizes = array<i32: 1, 0, 1, 1, 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 1, 1>}>
+      : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+// OP-1
+func.func @f(%w: tensor<4xf32>, %g: tensor<5xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{expects gradient 0 of the parameter's shape, found 'tensor<5xf32>' for 'tensor<4xf32>'}}
+  %0:3 = "fsdp.adam"(%w, %g, %w, %w, %s, %s) <{beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0,
+      operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 1, 1>}>
+      : (tensor<4xf32>, tensor<5xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+// OP-2
+func.func @f(%w: tensor<4xf32>, %lr: tensor<f32>) {
+  // expected-error @+1 {{expects no momentum buffers, since momentum is 0, found 1}}
+  %0:2 = fsdp.sgd params(%w) grads(%w) momentum_buffers(%w) lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
+  return
+}
+
+// -----
+
+// OP-2
+func.func @f(%w: tensor<4xf32>, %lr: tensor<f32>) {
+  // expected-error @+1 {{expects one momentum buffer for each of 1 parameters, found 0}}
+  %0 = fsdp.sgd params(%w) grads(%w) momentum_buffers() lr %lr momentum 0.9 weight_decay 0.0 : tensor<4xf32>
+  return
+}
+
+// -----
+
+// FU-1
+func.func @f(%w: tensor<7xf32>) {
+  // expected-error @+1 {{expects a future of 1 tensors, one for each operand, found 2}}
+  %0 = fsdp.all_gather.start (%w) dims [0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<13xf32>, tensor<13xf32>>
+  return
+}
+
+// -----
+
+// FU-1
+func.func @f(%w: tensor<7xf32>) {
+  // expected-error @+1 {{expects one dim for each of 1 operands, found 2}}
+  %0 = fsdp.all_gather.start (%w) dims [0, 0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<13xf32>>
+  return
+}
+
+// -----
+
+// AG-2 of a member
+func.func @f(%w: tensor<7xf32>) {
+  // expected-error @+1 {{expects a shard of 8 along dim 0 (15 over 2 ranks, rounded up), found 7}}
+  %0 = fsdp.all_gather.start (%w) dims [0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<15xf32>>
+  return
+}
+
+// -----
+
+// FU-2
+func.func @f(%g: tensor<13xf32>) {
+  // expected-error @+1 {{expects 'of' to name one parameter for each of 1 operands, found 2}}
+  %0 = fsdp.reduce_scatter.start avg (%g) dims [0] over <"shard", 2> on reduce of [@a, @b] : tensor<13xf32> -> !fsdp.future<tensor<7xf32>>
+  return
+}
+
+// -----
+
+// FU-2
+func.func @f(%g: tensor<13xf32>) {
+  // expected-error @+1 {{expects 'of' to name parameters, found "a"}}
+  %0 = fsdp.all_reduce.start avg (%g) over <"shard", 2> on reduce of ["a"] : tensor<13xf32> -> !fsdp.future<tensor<13xf32>>
+  return
+}
+
+// -----
+
+// FU-3
+func.func @f(%g: tensor<13xf32>) {
+  // expected-error @+1 {{expects a promise of its operand's type 'tensor<13xf32>' at position 0, found 'tensor<12xf32>'}}
+  %0 = fsdp.copy.start (%g) over <"shard", 2> on copy_in : tensor<13xf32> -> !fsdp.future<tensor<12xf32>>
+  return
+}
+
+// -----
+
+// A future holds tensors
+// expected-error @+1 {{expected ranked tensors in a future, found 'i64'}}
+func.func private @f(!fsdp.future<i64>)
+
+// -----
+
+// WA-1
+func.func @f(%g: tensor<13xf32>) {
+  // expected-note @+1 {{promised here}}
+  %0 = fsdp.copy.start (%g) over <"shard", 2> on copy_in : tensor<13xf32> -> !fsdp.future<tensor<13xf32>>
+  // expected-error @+1 {{expects result 0 of the promised type 'tensor<13xf32>', found 'tensor<12xf32>'}}
+  %1 = fsdp.wait %0 : !fsdp.future<tensor<13xf32>> -> tensor<12xf32>
+  return
+}
+
+// -----
+
+// WA-1
+func.func @f(%f: !fsdp.future<tensor<13xf32>>) {
+  // expected-error @+1 {{expects the future's 1 tensors, found 2}}
+  %0:2 = fsdp.wait %f : !fsdp.future<tensor<13xf32>> -> tensor<13xf32>, tensor<13xf32>
+  return
+}
+
+// -----
+
+// ZP-1
+func.func @f(%g: tensor<13xf32>) {
+  // expected-error @+1 {{expects a dim of its operand, found 1 of 'tensor<13xf32>'}}
+  fsdp.zero_padding %g dim 1 over <"shard", 2> : tensor<13xf32>
+  return
+}
+
+// -----
+
+// ST-1
+// expected-error @+1 {{expects a ranked tensor of static shape, found 'tensor<?xf32>'}}
+fsdp.state parameter @w : tensor<?xf32>
+
+// -----
+
+// ST-2
+// expected-error @+1 {{expects a sharded dim below its rank 1, found dim 1}}
+fsdp.state parameter @w : tensor<13xf32> sharded <dim 1 over <"shard", 2>>
+
+// -----
+
+// ST-3
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  // expected-error @+1 {{expects 'of' to name another state of the module, found 'v'}}
+  fsdp.state optimizer @"w/exp_avg" of @v : tensor<13xf32>
+}
+
+// -----
+
+// ST-4
+// expected-error @+1 {{expects 'source' or 'init', found both}}
+fsdp.state parameter @w : tensor<13xf32> source <"r" at 0 : 52> init 0.0 : f32
+
+// -----
+
+// ST-5
+// expected-error @+1 {{expects its own name first among its names, found ["v", "w"]}}
+fsdp.state parameter @w : tensor<13xf32> names ["v", "w"]
+
+// -----
+
+// ST-6
+// expected-error @+1 {{expects an address of at least 0, found -64}}
+fsdp.state parameter @w : tensor<13xf32> at -64
+
+// -----
+
+// BI-1
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  // expected-error @+1 {{argument 0 is bound to 'w', which is no fsdp.state of the module}}
+  func.func @f(%w: tensor<7xf32> {fsdp.state = @w}) { return }
+}
+
+// -----
+
+// BI-1
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  // expected-error @+1 {{argument 0 expects the name of a state, found "w"}}
+  func.func @f(%w: tensor<7xf32> {fsdp.state = "w"}) { return }
+}
+
+// -----
+
+// BI-2
+module attributes {fsdp.model = #fsdp.model<"m.pt2", 1, "0", torch "2.11.0">} {
+  // expected-note @+1 {{state declared here}}
+  fsdp.state parameter @w : tensor<13xf32>
+  // expected-error @+1 {{result 0 is bound to 'w' and expects 'tensor<13xf32>', found 'tensor<7xf32>'}}
+  func.func @f(%w: tensor<7xf32>) -> (tensor<7xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+    return %w : tensor<7xf32>
+  }
+}
+
+// -----
+
+// BI-3
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  // expected-note @+1 {{state declared here}}
+  fsdp.state parameter @w : tensor<15xf32> sharded <dim 0 over <"shard", 2>>
+  // expected-error @+1 {{argument 0 is bound to 'w' and expects 'tensor<8xf32>', found 'tensor<7xf32>'}}
+  func.func @f(%w: tensor<7xf32> {fsdp.state = @w}) { return }
+}
+
+// -----
+
+// BI-4
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @w : tensor<7xf32>
+  // expected-error @+1 {{expects a state to be bound once among its arguments, found 'w' twice}}
+  func.func @f(%w: tensor<7xf32> {fsdp.state = @w}, %v: tensor<7xf32> {fsdp.state = @w}) { return }
+}
+
+// -----
+
+// expected-error @+1 {{'fsdp.mesh' expects a module and a #fsdp.mesh}}
+func.func private @f() attributes {fsdp.mesh = 1 : i64}
+
+// -----
+
+// expected-error @+1 {{'fsdp.model' expects a module and a #fsdp.model}}
+module attributes {fsdp.model = "m.pt2"} {}
+
+// -----
+
+func.func @f(%s: tensor<7xf32>) {
+  // expected-error @+1 {{'fsdp.at' expects array<i64: ...>, found 3 : i64}}
+  %0 = fsdp.replay %s {fsdp.at = 3 : i64} : tensor<7xf32>
+  return
+}
