@@ -51,7 +51,7 @@ private:
     return liveness.getStorages()[index];
   }
 
-  Location locationOf(unsigned index) const {
+  Location locationOf(unsigned index) {
     Value value = storage(index).value;
     return value ? value.getLoc() : program.getLoc();
   }
@@ -143,7 +143,7 @@ private:
     return success();
   }
 
-  LogicalResult refuseOverlap(unsigned index, unsigned other) const {
+  LogicalResult refuseOverlap(unsigned index, unsigned other) {
     InFlightDiagnostic diagnostic = emitError(locationOf(index))
                                     << "lies in memory that is still in use, "
                                        "at "
@@ -163,7 +163,7 @@ private:
     return success();
   }
 
-  LogicalResult verifyPadding() const {
+  LogicalResult verifyPadding() {
     DenseSet<unsigned> padded;
     for (Operation &op : program.getBody().front()) {
       if (auto padding = dyn_cast<ZeroPaddingOp>(op))
