@@ -1,0 +1,69 @@
+//===- JointCapture.h - Runs a model and its gradient -----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The part of capture that all kinds of model files share. A front end declares
+// the model's states and inputs, in the order of the state table, gets tensors
+// to run the model on, and hands over how to run it:
+//
+//   JointCapture capture;
+//   at::Tensor w = capture.addState({...}), x = capture.addInput({...});
+//   capture.run([&] { return model(w, x); });
+//   JointGraph graph = capture.take();
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_IR_CAPTURE_JOINTCAPTURE_H
+#define FSDP_IR_CAPTURE_JOINTCAPTURE_H
+
+#include "ir/capture/JointGraph.h"
+#include "ir/capture/Recorder.h"
+
+#include <functional>
+#include <unordered_set>
+
+namespace fsdp::capture {
+
+class JointCapture {
+public:
+  /// What the front end knows about the file and its module tree.
+  void setFile(ModelFile file) { graph.file = std::move(file); }
+  void addModule(Module module) { graph.modules.push_back(std::move(module)); }
+
+  /// Declares a state; returns the tensor that stands for it. A tied parameter
+  /// is one state, whose tensor stands for all its names. `type` must be
+  /// contiguous; `value` is filled in.
+  at::Tensor addState(State state);
+  at::Tensor addInput(Input input);
+
+  /// The tensor that holds a state after the forward pass, for front ends in
+  /// which a buffer is replaced rather than written.
+  void setStateTensor(size_t state, at::Tensor tensor);
+
+  /// To be told about locations while the model runs.
+  Recorder &getRecorder() { return recorder; }
+
+  /// Runs `forward` under the recorder, differentiates its first output by all
+  /// trainable parameters, and completes the graph: changed buffers, gradients
+  /// with storage of their own, only operators that these need. Throws Error.
+  void run(const std::function<c10::IValue()> &forward);
+
+  /// The complete graph, once.
+  JointGraph take() { return std::move(graph); }
+
+private:
+  at::Tensor wrap(const TensorType &type, ValueId &value);
+  at::Tensor getLoss(const c10::IValue &output) const;
+  std::vector<at::Tensor> differentiate(const at::Tensor &loss);
+  void addResult(Result::Kind kind, size_t index, const at::Tensor &tensor);
+  void addChangedStates();
+  void addGradients(const std::vector<at::Tensor> &gradients);
+
+  JointGraph graph;
+  Recorder recorder{graph};
+  std::vector<at::Tensor> stateTensors, inputTensors;
+  std::unordered_set<const c10::StorageImpl *> taken;
+};
+
+} // namespace fsdp::capture
+
+#endif // FSDP_IR_CAPTURE_JOINTCAPTURE_H

@@ -1,0 +1,61 @@
+//===- Pt2Capture.cpp - torch.export archives -----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/capture/Pt2Capture.h"
+#include "ir/capture/Pt2Interpreter.h"
+#include "ir/capture/Pt2Operators.h"
+#include "ir/capture/Pt2Program.h"
+
+using namespace fsdp;
+using namespace fsdp::capture;
+
+void fsdp::capture::capturePt2(const CaptureOptions &options,
+                               JointCapture &capture) {
+  ZipDirectory archive = ZipDirectory::read(options.path);
+  Pt2Program program = Pt2Program::read(archive);
+  if (program.loss.empty())
+    throw Error(ErrorId::LossNotScalar,
+                "the model returns no tensor; let it return its loss first");
+  capture.setFile(
+      {options.path, archive.fileBytes(), archive.directoryHash()});
+  for (const Module &module : program.modules)
+    capture.addModule(module);
+
+  Pt2Interpreter interpreter(capture.getRecorder());
+  std::vector<at::Tensor> states;
+  for (const State &state : program.states)
+    states.push_back(capture.addState(state));
+  for (const Pt2StateInput &input : program.stateInputs)
+    interpreter.bind(input.placeholder, states[input.state]);
+  std::vector<at::Tensor> inputs;
+  for (const Input &input : program.inputs)
+    inputs.push_back(capture.addInput(input));
+  for (const Pt2UserInput &input : program.userInputs)
+    if (input.input)
+      interpreter.bind(input.placeholder, inputs[*input.input]);
+    else
+      interpreter.bind(input.placeholder, interpreter.evaluate(*input.constant));
+
+  capture.run([&]() -> c10::IValue {
+    interpreter.run(program.getGraph());
+    for (const Pt2BufferUpdate &update : program.bufferUpdates)
+      capture.setStateTensor(update.state,
+                             interpreter.get(update.value).toTensor());
+    return interpreter.get(program.loss);
+  });
+}
+
+std::vector<CaptureProblem>
+fsdp::capture::findPt2Unsupported(const CaptureOptions &options) {
+  ZipDirectory archive = ZipDirectory::read(options.path);
+  std::vector<CaptureProblem> problems;
+  try {
+    Pt2Program program = Pt2Program::read(archive);
+    findPt2Problems(program.getGraph(), problems);
+  } catch (const Error &error) {
+    if (getErrorInfo(error.id()).id < "E007")
+      throw;
+    problems.push_back({error.id(), error.what()});
+  }
+  return problems;
+}

@@ -1,0 +1,48 @@
+//===- Pt2Interpreter.h - Runs an exported graph ----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Calls the operators of a torch.export graph one by one through LibTorch's
+// dispatcher, under a recorder.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_IR_CAPTURE_PT2INTERPRETER_H
+#define FSDP_IR_CAPTURE_PT2INTERPRETER_H
+
+#include "ir/capture/Json.h"
+#include "ir/capture/Recorder.h"
+
+#include <unordered_map>
+
+namespace fsdp::capture {
+
+class Pt2Interpreter {
+public:
+  explicit Pt2Interpreter(Recorder &recorder) : recorder(recorder) {}
+
+  /// Gives the graph value `name` its content.
+  void bind(const std::string &name, c10::IValue value) {
+    values[name] = std::move(value);
+  }
+  /// Throws Error if the graph has no such value.
+  const c10::IValue &get(const std::string &name) const;
+
+  /// The content of an argument, {"as_int": 3}.
+  c10::IValue evaluate(const json::Value &argument) const;
+
+  /// Runs all nodes. Throws Error.
+  void run(const json::Object &graph);
+
+private:
+  void callOperator(const c10::OperatorHandle &op, const json::Object &node);
+  void callRegion(const json::Object &node);
+  void bindOutputs(const json::Object &node,
+                   const std::vector<c10::IValue> &results);
+
+  Recorder &recorder;
+  std::unordered_map<std::string, c10::IValue> values;
+};
+
+} // namespace fsdp::capture
+
+#endif // FSDP_IR_CAPTURE_PT2INTERPRETER_H

@@ -1,0 +1,27 @@
+//===- Pt2Metadata.h - Where a node of an archive comes from ----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_IR_CAPTURE_PT2METADATA_H
+#define FSDP_IR_CAPTURE_PT2METADATA_H
+
+#include "ir/capture/JointGraph.h"
+#include "ir/capture/Json.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace fsdp::capture {
+
+/// Calls `visit` with every module that the node was called in, outermost
+/// first; the root's path is empty.
+void forEachPt2Module(const json::Object &node,
+                      llvm::function_ref<void(const Module &)> visit);
+
+/// Innermost module and the user's source line.
+Location getPt2Location(const json::Object &node);
+
+/// The graph among the node's arguments, or null.
+const json::Object *getPt2SubGraph(const json::Object &node);
+
+} // namespace fsdp::capture
+
+#endif // FSDP_IR_CAPTURE_PT2METADATA_H

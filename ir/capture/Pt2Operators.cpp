@@ -1,0 +1,120 @@
+//===- Pt2Operators.cpp - Operators that a node may call ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/capture/Pt2Operators.h"
+#include "ir/capture/Pt2Metadata.h"
+
+#include <torch/version.h>
+
+using namespace fsdp;
+using namespace fsdp::capture;
+
+namespace {
+
+[[noreturn]] void refuse(ErrorId id, const json::Object &node,
+                         const std::string &name, const std::string &why) {
+  std::string where = getPt2Location(node).describe();
+  throw Error(id, name + (where.empty() ? "" : " (" + where + ")") + " " + why);
+}
+
+/// The static argument `name` of the node, or null.
+const json::Value *findArgument(const json::Object &node,
+                                llvm::StringRef name) {
+  for (const json::Value &value : json::getArray(node, "inputs")) {
+    const json::Object &input = json::asObject(value);
+    if (json::getString(input, "name") == name)
+      return &json::get(input, "arg");
+  }
+  return nullptr;
+}
+
+/// Probability of dropping out, 0 outside of training.
+bool drawsNumbers(const json::Object &node, const c10::OperatorHandle &op) {
+  std::string name = op.operator_name().name;
+  bool dropout = name.find("dropout") != std::string::npos;
+  if (!dropout && !op.hasTag(at::Tag::nondeterministic_seeded))
+    return false;
+  for (const char *key : {"p", "dropout_p", "dropout"})
+    if (const json::Value *argument = findArgument(node, key)) {
+      auto [tag, value] = json::getUnion(*argument);
+      if (value.getAsNumber() == 0.0)
+        return false;
+    }
+  for (const char *key : {"train", "training"})
+    if (const json::Value *argument = findArgument(node, key)) {
+      auto [tag, value] = json::getUnion(*argument);
+      if (value.getAsBoolean() == false)
+        return false;
+    }
+  return dropout ? findArgument(node, "p") || findArgument(node, "dropout_p")
+                 : true;
+}
+
+void checkOperator(const json::Object &node, const c10::OperatorHandle &op) {
+  std::string name = getOperatorName(op);
+  if (drawsNumbers(node, op))
+    refuse(ErrorId::RandomOperator, node, name,
+           "draws random numbers, which is not supported yet; set dropout "
+           "probabilities to 0 before exporting the model");
+  if (op.hasTag(at::Tag::data_dependent_output) ||
+      op.hasTag(at::Tag::dynamic_output_shape))
+    refuse(ErrorId::DataDependent, node, name,
+           "needs a tensor's values while the program is built; write the "
+           "model so that shapes and control flow do not depend on them");
+}
+
+} // namespace
+
+Pt2Target fsdp::capture::resolvePt2Target(const json::Object &node) {
+  std::string target = json::getString(node, "target");
+  llvm::StringRef rest = target;
+  if (!rest.consume_front("torch.ops."))
+    refuse(ErrorId::DynamicDimension, node, "the Python operation '" + target + "'",
+           "computes with symbolic sizes; export the model without "
+           "dynamic_shapes, at the shapes to train with");
+  if (rest.consume_front("higher_order.")) {
+    if (rest == "wrap_with_set_grad_enabled")
+      return {Pt2NodeKind::GradRegion, std::nullopt};
+    bool branch = rest == "cond" || rest == "while_loop";
+    refuse(branch ? ErrorId::DataDependent : ErrorId::UnsupportedRegion, node,
+           "the region '" + rest.str() + "'",
+           branch ? "depends on tensors' values, which is not supported; "
+                    "torch.where computes both sides"
+           : rest == "wrap_with_autocast"
+               ? "is not supported yet: export the model without autocast"
+               : "is not supported yet; export the model without it");
+  }
+  auto [space, operation] = rest.split('.');
+  auto [name, overload] = operation.split('.');
+  std::string full = (space + "::" + name).str();
+  if (full == "aten::_assert_tensor_metadata")
+    return {Pt2NodeKind::Assertion, std::nullopt};
+  std::string shown = full + (overload == "default" ? "" : "." + overload.str());
+  std::optional<c10::OperatorHandle> op =
+      c10::Dispatcher::singleton().findSchema(
+          {full, overload == "default" ? "" : overload.str()});
+  if (space != "aten")
+    refuse(ErrorId::CustomOperator, node, shown,
+           "is an operator of a library, not of PyTorch, which is not "
+           "supported; replace it by PyTorch's own (aten::…)");
+  if (!op)
+    refuse(ErrorId::UnknownOperator, node, shown,
+           "is not an operator of PyTorch " TORCH_VERSION
+           "; export the model with that version");
+  checkOperator(node, *op);
+  return {Pt2NodeKind::Operator, op};
+}
+
+void fsdp::capture::findPt2Problems(const json::Object &graph,
+                                    std::vector<CaptureProblem> &problems) {
+  for (const json::Value &value : json::getArray(graph, "nodes")) {
+    const json::Object &node = json::asObject(value);
+    try {
+      if (resolvePt2Target(node).kind == Pt2NodeKind::GradRegion)
+        if (const json::Object *inner = getPt2SubGraph(node))
+          findPt2Problems(*inner, problems);
+    } catch (const Error &error) {
+      problems.push_back({error.id(), error.what()});
+    }
+  }
+}

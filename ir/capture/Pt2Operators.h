@@ -1,0 +1,39 @@
+//===- Pt2Operators.h - Operators that a node may call ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_IR_CAPTURE_PT2OPERATORS_H
+#define FSDP_IR_CAPTURE_PT2OPERATORS_H
+
+#include "ir/capture/Capture.h"
+#include "ir/capture/JointGraph.h"
+#include "ir/capture/Json.h"
+
+#include <optional>
+#include <vector>
+
+namespace fsdp::capture {
+
+enum class Pt2NodeKind {
+  Operator,   ///< an operator of LibTorch
+  GradRegion, ///< a sub-graph with gradients on or off
+  Assertion,  ///< checks metadata; of no effect
+};
+
+/// What a node calls.
+struct Pt2Target {
+  Pt2NodeKind kind = Pt2NodeKind::Operator;
+  std::optional<c10::OperatorHandle> op;
+};
+
+/// Resolves the node's target. Throws Error for all that can never be captured:
+/// unknown and custom operators, unsupported regions, operators whose results
+/// depend on data, draws of random numbers.
+Pt2Target resolvePt2Target(const json::Object &node);
+
+/// The problems of all nodes of a graph and its regions.
+void findPt2Problems(const json::Object &graph,
+                     std::vector<CaptureProblem> &problems);
+
+} // namespace fsdp::capture
+
+#endif // FSDP_IR_CAPTURE_PT2OPERATORS_H

@@ -1,0 +1,79 @@
+//===- Pt2Program.h - What a torch.export archive says ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The exported graph, its signature and where its tensors lie in the file. The
+// graph itself stays JSON, which the interpreter walks once.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_IR_CAPTURE_PT2PROGRAM_H
+#define FSDP_IR_CAPTURE_PT2PROGRAM_H
+
+#include "ir/capture/JointGraph.h"
+#include "ir/capture/Json.h"
+#include "runtime/support/ZipDirectory.h"
+
+#include <memory>
+
+namespace fsdp::capture {
+
+/// A placeholder that stands for a state, by index into `Pt2Program::states`.
+struct Pt2StateInput {
+  std::string placeholder;
+  size_t state;
+};
+
+/// A placeholder that stands for a tensor input, by index into `inputs`, or for
+/// a constant of the exported call (use_cache=False).
+struct Pt2UserInput {
+  std::string placeholder;
+  std::optional<size_t> input;
+  const json::Value *constant = nullptr; ///< tagged value, if not a tensor
+};
+
+/// A graph output that is the new value of a buffer.
+struct Pt2BufferUpdate {
+  std::string value;
+  size_t state;
+};
+
+class Pt2Program {
+public:
+  /// Reads `models/model.json` and the tensors' configs. Throws Error.
+  static Pt2Program read(const ZipDirectory &archive);
+
+  /// The graph: inputs, outputs, nodes.
+  const json::Object &getGraph() const { return *graph; }
+
+  /// In the order of the state table; tied tensors are one.
+  std::vector<State> states;
+  std::vector<Input> inputs;
+  /// Modules that contain states, outer before inner.
+  std::vector<Module> modules;
+  std::vector<Pt2StateInput> stateInputs;
+  std::vector<Pt2UserInput> userInputs;
+  std::vector<Pt2BufferUpdate> bufferUpdates;
+  /// Name of the graph value that is the loss; empty if there is no output.
+  std::string loss;
+
+private:
+  friend class Pt2Reader;
+  std::shared_ptr<const json::Value> document; // its address must not change
+  const json::Object *graph = nullptr;
+};
+
+/// A tensor as the archive describes it.
+struct Pt2TensorMeta {
+  TensorType type;
+  int64_t storageOffset = 0; ///< elements
+  bool requiresGrad = false;
+};
+
+/// Throws Error (DynamicDimension) if a size is a symbol; `name` is for the
+/// message.
+Pt2TensorMeta readPt2TensorMeta(const json::Object &meta,
+                                const std::string &name);
+
+} // namespace fsdp::capture
+
+#endif // FSDP_IR_CAPTURE_PT2PROGRAM_H

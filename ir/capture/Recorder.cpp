@@ -1,0 +1,318 @@
+//===- Recorder.cpp - Records operators below autograd --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/capture/Recorder.h"
+#include "ir/capture/RecorderScope.h"
+#include "runtime/support/Error.h"
+
+#include <ATen/SequenceNumber.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/library.h>
+
+#include <algorithm>
+
+using namespace fsdp;
+using namespace fsdp::capture;
+
+namespace {
+
+thread_local Recorder *active = nullptr;
+
+using Stack = std::vector<c10::IValue>;
+
+/// Calls `visit` with every defined tensor in `value`.
+template <typename Visit>
+void forEachTensor(const c10::IValue &value, Visit visit) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined())
+      visit(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor &tensor : value.toTensorVector())
+      visit(tensor);
+  } else if (value.isOptionalTensorList()) {
+    for (const std::optional<at::Tensor> &tensor :
+         value.toOptionalTensorVector())
+      if (tensor && tensor->defined())
+        visit(*tensor);
+  }
+}
+
+/// Replaces every tensor in `value` by `map(tensor)`.
+template <typename Map> void mapTensors(c10::IValue &value, Map map) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined())
+      value = map(value.toTensor());
+  } else if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor &tensor : value.toTensorVector())
+      list.push_back(map(tensor));
+    value = list;
+  } else if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (std::optional<at::Tensor> tensor : value.toOptionalTensorVector())
+      list.push_back(tensor && tensor->defined()
+                         ? std::optional<at::Tensor>(map(*tensor))
+                         : tensor);
+    value = list;
+  }
+}
+
+/// A number that type promotion treats as one stays on the CPU.
+at::Tensor toMeta(const at::Tensor &tensor) {
+  if (tensor.is_meta() || tensor.unsafeGetTensorImpl()->is_wrapped_number())
+    return tensor;
+  return at::empty_strided(tensor.sizes(), tensor.strides(),
+                           tensor.options().device(c10::kMeta));
+}
+
+/// What `type` is apart from being optional.
+const c10::Type &withoutOptional(const c10::Type &type) {
+  if (const auto *optional = type.castRaw<c10::OptionalType>())
+    return *optional->getElementType();
+  return type;
+}
+
+Argument::Kind getKind(const c10::Argument &argument) {
+  const c10::Type &type = withoutOptional(*argument.type());
+  if (type.kind() == c10::TypeKind::TensorType)
+    return Argument::Kind::Tensor;
+  if (const auto *list = type.castRaw<c10::ListType>())
+    if (withoutOptional(*list->getElementType()).kind() ==
+        c10::TypeKind::TensorType)
+      return Argument::Kind::List;
+  return Argument::Kind::Static;
+}
+
+bool isDevice(const c10::Argument &argument) {
+  return withoutOptional(*argument.type()).kind() ==
+         c10::TypeKind::DeviceObjType;
+}
+
+/// A drawing operator that draws nothing with these arguments: dropout with
+/// probability 0, or not in training.
+bool drawsNothing(const c10::FunctionSchema &schema, const Stack &arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string &name = schema.arguments()[i].name();
+    const c10::IValue &value = arguments[i];
+    if ((name == "p" || name == "dropout_p" || name == "dropout") &&
+        value.isDouble() && value.toDouble() == 0)
+      return true;
+    if ((name == "train" || name == "training") && value.isBool() &&
+        !value.toBool())
+      return true;
+  }
+  return false;
+}
+
+std::string where(const Location &location) {
+  std::string text = location.describe();
+  return text.empty() ? text : " (" + text + ")";
+}
+
+/// The first line of what LibTorch says, without the call stack.
+std::string firstLine(const c10::Error &error) {
+  std::string text = error.what_without_backtrace();
+  return text.substr(0, text.find('\n'));
+}
+
+/// The operator without kernel that LibTorch's message names, if it is one.
+std::string getMissingOperator(const std::string &message) {
+  constexpr std::string_view start = "Could not run '";
+  if (message.rfind(start, 0) != 0)
+    return {};
+  size_t end = message.find('\'', start.size());
+  return message.substr(start.size(), end - start.size());
+}
+
+void fallback(const c10::OperatorHandle &op, c10::DispatchKeySet,
+              Stack *stack) {
+  c10::impl::ExcludeDispatchKeyGuard below(
+      c10::DispatchKeySet(c10::DispatchKey::Fake));
+  if (active)
+    active->call(op, *stack);
+  else
+    op.callBoxed(*stack);
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(_, Fake, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+
+Recorder::Scope::Scope(Recorder &recorder) {
+  TORCH_INTERNAL_ASSERT(!active, "a recorder is active already");
+  active = &recorder;
+}
+
+Recorder::Scope::~Scope() { active = nullptr; }
+
+ValueId Recorder::define(const at::Tensor &meta) {
+  ValueId id = graph.values.size();
+  graph.values.push_back(TensorType::of(meta));
+  valueOf[meta.unsafeGetTensorImpl()] = id;
+  alive.push_back(meta);
+  return id;
+}
+
+ValueId Recorder::lookup(const at::Tensor &tensor) {
+  if (!tensor.defined())
+    return kNoValue;
+  at::Tensor inner = tensor;
+  if (at::functionalization::impl::isFunctionalTensor(tensor)) {
+    at::functionalization::impl::sync(tensor);
+    inner = at::functionalization::impl::from_functional_tensor(tensor);
+  }
+  if (auto it = valueOf.find(inner.unsafeGetTensorImpl()); it != valueOf.end())
+    return it->second;
+  return addConstant(inner);
+}
+
+ValueId Recorder::addConstant(const at::Tensor &tensor) {
+  if (tensor.is_meta())
+    throw Error(ErrorId::OperatorFailed,
+                "a tensor of unknown origin is used" + where(currentLocation()));
+  ValueId id = define(tensor);
+  graph.constants.push_back(
+      {id, tensor, tensor.unsafeGetTensorImpl()->is_wrapped_number()});
+  return id;
+}
+
+void Recorder::setLocation(const Location &next) {
+  if (graph.locations.empty() || location == kNoLocation ||
+      graph.locations[location].module != next.module ||
+      graph.locations[location].file != next.file ||
+      graph.locations[location].line != next.line) {
+    location = graph.locations.size();
+    graph.locations.push_back(next);
+  }
+  spans.push_back({at::sequence_number::peek(), location});
+}
+
+LocationId Recorder::currentLocationId() const {
+  std::shared_ptr<torch::autograd::Node> node =
+      torch::autograd::get_current_node();
+  if (!node)
+    return location;
+  auto next = std::upper_bound(
+      spans.begin(), spans.end(), node->sequence_nr(),
+      [](uint64_t sequence, const Span &span) { return sequence < span.sequence; });
+  return next == spans.begin() ? kNoLocation : std::prev(next)->location;
+}
+
+const Location &Recorder::currentLocation() const {
+  static const Location unknown;
+  LocationId id = currentLocationId();
+  return id == kNoLocation ? unknown : graph.locations[id];
+}
+
+void Recorder::checkAllowed(const c10::OperatorHandle &op,
+                            const Stack &arguments) const {
+  if (op.hasTag(at::Tag::nondeterministic_seeded) &&
+      !drawsNothing(op.schema(), arguments))
+    throw Error(ErrorId::RandomOperator,
+                getOperatorName(op) + where(currentLocation()) +
+                    " draws random numbers, which is not supported yet; set "
+                    "dropout probabilities to 0 before exporting the model");
+  if (op.hasTag(at::Tag::data_dependent_output) ||
+      op.hasTag(at::Tag::dynamic_output_shape))
+    throw Error(ErrorId::DataDependent,
+                getOperatorName(op) + where(currentLocation()) +
+                    " needs a tensor's values while the program is built; "
+                    "write the model so that shapes and control flow do not "
+                    "depend on them");
+}
+
+void Recorder::rethrowFailure() const {
+  if (failure)
+    std::rethrow_exception(failure);
+}
+
+void Recorder::call(const c10::OperatorHandle &op, Stack &stack) {
+  try {
+    record(op, stack);
+  } catch (...) {
+    failure = std::current_exception();
+    throw;
+  }
+}
+
+void Recorder::record(const c10::OperatorHandle &op, Stack &stack) {
+  const c10::FunctionSchema &schema = op.schema();
+  size_t count = schema.arguments().size();
+  size_t base = stack.size() - count;
+  bool anyMeta = false, anyReal = false;
+  for (size_t i = base; i < stack.size(); ++i)
+    forEachTensor(stack[i], [&](const at::Tensor &tensor) {
+      (tensor.is_meta() ? anyMeta : anyReal) = true;
+    });
+  // Functionalization runs in-place operators once more on copies, to check
+  // shapes. What has only real tensors is computed now.
+  if (schema.is_mutable() || (anyReal && !anyMeta)) {
+    op.callBoxed(stack);
+    return;
+  }
+  Stack arguments(stack.begin() + base, stack.end());
+  checkAllowed(op, arguments);
+
+  Node node{op, {}, {}, currentLocationId()};
+  for (size_t i = 0; i < count; ++i) {
+    const c10::Argument &argument = schema.arguments()[i];
+    Argument recorded;
+    recorded.kind = getKind(argument);
+    if (recorded.kind == Argument::Kind::Static)
+      recorded.value = arguments[i];
+    else if (recorded.kind == Argument::Kind::Tensor)
+      recorded.tensors.push_back(
+          arguments[i].isTensor() ? lookup(arguments[i].toTensor()) : kNoValue);
+    else if (arguments[i].isTensorList())
+      for (const at::Tensor &tensor : arguments[i].toTensorVector())
+        recorded.tensors.push_back(lookup(tensor));
+    else if (arguments[i].isOptionalTensorList())
+      for (const std::optional<at::Tensor> &tensor :
+           arguments[i].toOptionalTensorVector())
+        recorded.tensors.push_back(tensor ? lookup(*tensor) : kNoValue);
+    node.arguments.push_back(std::move(recorded));
+    if (isDevice(argument))
+      stack[base + i] = c10::Device(c10::kMeta);
+    mapTensors(stack[base + i], toMeta);
+  }
+
+  try {
+    op.callBoxed(stack);
+  } catch (const c10::Error &error) {
+    std::string message = firstLine(error);
+    std::string missing = getMissingOperator(message);
+    if (missing.empty())
+      throw Error(ErrorId::OperatorFailed, getOperatorName(op) +
+                                               where(currentLocation()) +
+                                               " refuses its arguments: " +
+                                               message);
+    throw Error(ErrorId::NoShapeRule,
+                getOperatorName(op) + where(currentLocation()) +
+                    " is not supported yet: the shapes of its results cannot "
+                    "be computed without data" +
+                    (missing == getOperatorName(op)
+                         ? ""
+                         : " (it needs " + missing + ")"));
+  }
+
+  size_t results = schema.returns().size();
+  bool anyTensor = false;
+  for (size_t i = stack.size() - results; i < stack.size(); ++i) {
+    const c10::IValue &value = stack[i];
+    if (value.isTensor()) {
+      const at::Tensor &tensor = value.toTensor();
+      node.results.push_back(tensor.defined() ? define(tensor) : kNoValue);
+      anyTensor |= tensor.defined();
+    } else if (value.isTensorList()) {
+      for (const at::Tensor &tensor : value.toTensorVector()) {
+        node.results.push_back(define(tensor));
+        anyTensor = true;
+      }
+    }
+  }
+  // Without tensors it was a question about shapes, which is answered.
+  if (anyTensor)
+    graph.nodes.push_back(std::move(node));
+}

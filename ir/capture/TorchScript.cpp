@@ -1,0 +1,415 @@
+//===- TorchScript.cpp - Captures models of torch.jit.save ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/capture/TorchScript.h"
+#include "ir/capture/TorchScriptLocation.h"
+#include "ir/capture/TorchScriptRecords.h"
+
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <algorithm>
+#include <map>
+
+using namespace fsdp;
+using namespace fsdp::capture;
+using torch::jit::Module;
+
+namespace {
+
+constexpr size_t largeConstant = 1024; // bytes that may stand in the IR itself
+
+//===----------------------------------------------------------------------===//
+// Loading
+//===----------------------------------------------------------------------===//
+
+/// "File.py", 12 out of LibTorch's `File "file.py", line 12`.
+std::string getSourceLine(const std::string &message) {
+  size_t file = message.find("File \"");
+  if (file == std::string::npos)
+    return {};
+  size_t end = message.find('"', file + 6);
+  size_t line = message.find("line ", end);
+  if (end == std::string::npos || line == std::string::npos)
+    return {};
+  size_t stop = message.find_first_not_of("0123456789", line + 5);
+  return " at " + message.substr(file + 6, end - file - 6) + ":" +
+         message.substr(line + 5, stop - line - 5);
+}
+
+std::string firstLine(const std::string &text) {
+  size_t begin = text.find_first_not_of(" \n");
+  if (begin == std::string::npos)
+    return "no reason given";
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+[[noreturn]] void failLoading(const ZipDirectory &archive,
+                              const std::string &message) {
+  constexpr std::string_view unknown = "Unknown builtin op: ";
+  if (size_t at = message.find(unknown); at != std::string::npos) {
+    size_t begin = at + unknown.size();
+    std::string name =
+        message.substr(begin, message.find_first_of(". \n", begin) - begin);
+    bool own = name.starts_with("aten::") || name.starts_with("prim::");
+    throw Error(own ? ErrorId::UnknownOperator : ErrorId::CustomOperator,
+                name + getSourceLine(message) +
+                    (own ? " is not an operator of this LibTorch; export the "
+                           "model with PyTorch 2.11"
+                         : " is an operator of a library, which is not "
+                           "supported; write it with PyTorch's own operators"));
+  }
+  throw Error(ErrorId::TorchScriptNotLoaded,
+              "'" + archive.path() +
+                  "' cannot be loaded as TorchScript: " + firstLine(message));
+}
+
+Module load(const ZipDirectory &archive) {
+  try {
+    // On the CPU and not on meta: constants of the program need their data.
+    return torch::jit::load(archive.path(), at::Device(at::kCPU));
+  } catch (const c10::Error &error) {
+    failLoading(archive, error.what_without_backtrace());
+  } catch (const std::exception &error) {
+    failLoading(archive, error.what());
+  }
+}
+
+/// Runs graphs as they are written: no profiling, no fusion.
+class PlainExecution {
+public:
+  PlainExecution() {
+    torch::jit::getProfilingMode() = false;
+    torch::jit::getExecutorMode() = false;
+  }
+  ~PlainExecution() {
+    torch::jit::getProfilingMode() = profiling;
+    torch::jit::getExecutorMode() = executor;
+  }
+
+private:
+  bool profiling = torch::jit::getProfilingMode();
+  bool executor = torch::jit::getExecutorMode();
+  torch::jit::GraphOptimizerEnabledGuard optimizer{false};
+};
+
+//===----------------------------------------------------------------------===//
+// States
+//===----------------------------------------------------------------------===//
+
+/// A tensor attribute of a module.
+struct Slot {
+  Module module;
+  std::string attribute;
+  std::string path;
+  bool isParameter = false;
+};
+
+/// "Linear" out of
+/// `__torch__.torch.nn.modules.linear.___torch_mangle_3.Linear`.
+std::string getClassName(const Module &module) {
+  return module.type()->name() ? module.type()->name()->name() : "Module";
+}
+
+std::string join(const std::string &path, const std::string &name) {
+  return path.empty() ? name : path + "." + name;
+}
+
+/// In the order of PyTorch's named_parameters: a module's own before its
+/// children's. True if there are any.
+bool collectSlots(const Module &module, const std::string &path,
+                  std::vector<Slot> &slots,
+                  std::vector<capture::Module> &modules) {
+  size_t before = slots.size(), row = modules.size();
+  modules.push_back({path, getClassName(module)});
+  c10::ClassTypePtr type = module.type();
+  std::vector<std::pair<std::string, Module>> children;
+  for (size_t i = 0; i < type->numAttributes(); ++i) {
+    const std::string &name = type->getAttributeName(i);
+    c10::IValue value = module._ivalue()->getSlot(i);
+    if (value.isTensor() && value.toTensor().defined())
+      slots.push_back({module, name, join(path, name), type->is_parameter(i)});
+    else if (type->getAttribute(i)->is_module())
+      children.emplace_back(name, Module(value.toObject()));
+  }
+  for (const auto &[name, child] : children)
+    collectSlots(child, join(path, name), slots, modules);
+  if (slots.size() == before)
+    modules.erase(modules.begin() + row, modules.end());
+  return slots.size() != before;
+}
+
+/// Declares the module's tensors and puts the capture's in their place.
+class States {
+public:
+  States(const Module &module, TorchScriptRecords &records,
+         JointCapture &capture)
+      : records(records), capture(capture) {
+    std::vector<capture::Module> modules;
+    collectSlots(module, "", slots, modules);
+    for (capture::Module &row : modules)
+      capture.addModule(std::move(row));
+    std::stable_partition(slots.begin(), slots.end(),
+                          [](const Slot &slot) { return slot.isParameter; });
+    for (const Slot &slot : slots)
+      addName(slot);
+    for (Row &row : rows)
+      declare(row);
+  }
+
+  /// Buffers that the module replaced instead of writing to them.
+  void noteReplaced() {
+    for (size_t index = 0; index < rows.size(); ++index) {
+      const Row &row = rows[index];
+      for (const Slot *slot : row.slots) {
+        at::Tensor now = slot->module.attr(slot->attribute).toTensor();
+        if (!now.is_same(row.wrapped))
+          capture.setStateTensor(index, now);
+      }
+    }
+  }
+
+private:
+  struct Row {
+    std::vector<const Slot *> slots; ///< all names of one tensor
+    at::Tensor original, wrapped;
+  };
+
+  /// Tied names are loaded as one tensor.
+  void addName(const Slot &slot) {
+    at::Tensor tensor = slot.module.attr(slot.attribute).toTensor();
+    auto [it, isNew] =
+        rowOf.try_emplace(tensor.unsafeGetTensorImpl(), rows.size());
+    if (isNew)
+      rows.push_back({{}, tensor, {}});
+    rows[it->second].slots.push_back(&slot);
+  }
+
+  void declare(Row &row) {
+    State state;
+    for (const Slot *slot : row.slots)
+      state.names.push_back(slot->path);
+    const at::Tensor &tensor = row.original;
+    state.role = !row.slots.front()->isParameter ? StateRole::Buffer
+                 : tensor.requires_grad()        ? StateRole::Parameter
+                                                 : StateRole::Frozen;
+    state.type =
+        TensorType::contiguous(tensor.scalar_type(), tensor.sizes().vec());
+    state.source = records.find(tensor);
+    row.wrapped = capture.addState(std::move(state));
+    for (const Slot *slot : row.slots)
+      Module(slot->module).setattr(slot->attribute, row.wrapped);
+  }
+
+  TorchScriptRecords &records;
+  JointCapture &capture;
+  std::vector<Slot> slots;
+  std::vector<Row> rows;
+  std::unordered_map<const c10::TensorImpl *, size_t> rowOf;
+};
+
+//===----------------------------------------------------------------------===//
+// Attributes that are not tensors
+//===----------------------------------------------------------------------===//
+
+/// Numbers and strings that a module holds: a step cannot carry changes of
+/// them.
+class PlainAttributes {
+public:
+  explicit PlainAttributes(const Module &module) {
+    for (const auto &row : module.named_modules())
+      for (size_t i = 0; i < row.value.type()->numAttributes(); ++i) {
+        c10::IValue value = row.value._ivalue()->getSlot(i);
+        if (value.isScalar() || value.isString() || value.isIntList() ||
+            value.isDoubleList() || value.isBoolList())
+          attributes.push_back(
+              {row.value, i,
+               join(row.name, row.value.type()->getAttributeName(i)),
+               value.deepcopy()});
+      }
+  }
+
+  void checkUnchanged() const {
+    for (const Attribute &attribute : attributes)
+      if (!c10::_fastEqualsForContainer(
+              attribute.module._ivalue()->getSlot(attribute.slot),
+              attribute.value))
+        throw Error(ErrorId::ModelNotSupported,
+                    "the model changes its attribute '" + attribute.path +
+                        "', which is not a tensor; make it a buffer");
+  }
+
+private:
+  struct Attribute {
+    Module module;
+    size_t slot;
+    std::string path;
+    c10::IValue value;
+  };
+  std::vector<Attribute> attributes;
+};
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+std::optional<at::ScalarType> parseType(const std::string &name) {
+  static const std::map<std::string, at::ScalarType> types = {
+      {"f32", at::kFloat},
+      {"f64", at::kDouble},
+      {"f16", at::kHalf},
+      {"bf16", at::kBFloat16},
+      {"i64", at::kLong},
+      {"i32", at::kInt},
+      {"i16", at::kShort},
+      {"i8", at::kChar},
+      {"ui8", at::kByte},
+      {"i1", at::kBool},
+      {"complex<f32>", at::kComplexFloat},
+      {"complex<f64>", at::kComplexDouble}};
+  auto it = types.find(name);
+  return it == types.end() ? std::nullopt : std::optional(it->second);
+}
+
+bool takesTensor(const c10::Argument &argument) {
+  return c10::TensorType::get()->isSubtypeOf(*argument.type());
+}
+
+/// "x (Tensor), mask (Optional[Tensor])".
+std::string list(const std::vector<c10::Argument> &arguments) {
+  std::string text;
+  for (const c10::Argument &argument : arguments)
+    text += (text.empty() ? "" : ", ") + argument.name() + " (" +
+            argument.type()->annotation_str() + ")";
+  return text;
+}
+
+class Inputs {
+public:
+  Inputs(const Module &module, const CaptureOptions &options)
+      : arguments(
+            module.get_method("forward").function().getSchema().arguments()),
+        options(options) {
+    arguments.erase(arguments.begin()); // self
+    for (const InputShape &shape : options.inputs)
+      if (std::none_of(arguments.begin(), arguments.end(),
+                       [&](const c10::Argument &argument) {
+                         return argument.name() == shape.name;
+                       }))
+        throw Error(ErrorId::InputNotKnown,
+                    "--input names '" + shape.name +
+                        "', but the arguments of the model's forward are: " +
+                        list(arguments));
+  }
+
+  std::vector<c10::IValue> declare(JointCapture &capture) const {
+    std::vector<c10::IValue> values;
+    for (const c10::Argument &argument : arguments)
+      values.push_back(declare(argument, capture));
+    return values;
+  }
+
+private:
+  c10::IValue declare(const c10::Argument &argument,
+                      JointCapture &capture) const {
+    for (const InputShape &shape : options.inputs) {
+      if (shape.name != argument.name())
+        continue;
+      if (!takesTensor(argument))
+        throw Error(ErrorId::InputNotKnown,
+                    "--input gives a tensor for '" + shape.name +
+                        "', which is a " + argument.type()->annotation_str() +
+                        "; the arguments of the model's forward are: " +
+                        list(arguments));
+      std::optional<at::ScalarType> type = parseType(shape.dtype);
+      if (!type)
+        throw Error(ErrorId::InputNotKnown,
+                    "--input=" + shape.name + ": '" + shape.dtype +
+                        "' is not a dtype; use f32, bf16, i64, i1, ...");
+      Input input;
+      input.name = shape.name;
+      input.type = TensorType::contiguous(*type, shape.shape);
+      return capture.addInput(std::move(input));
+    }
+    if (argument.default_value())
+      return *argument.default_value();
+    throw Error(ErrorId::InputShapeMissing,
+                "a .pt file does not state the shape of its inputs, and '" +
+                    argument.name() +
+                    "' has none; the arguments of the model's "
+                    "forward are: " +
+                    list(arguments) + "; give each tensor's as --input=" +
+                    argument.name() + ":f32[4,64]");
+  }
+
+  std::vector<c10::Argument> arguments;
+  const CaptureOptions &options;
+};
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+/// What the interpreter says without its call stack.
+std::string getReason(const std::string &message) {
+  size_t at = message.rfind("RuntimeError: ");
+  return firstLine(at == std::string::npos ? message : message.substr(at + 14));
+}
+
+/// The values of the first level: a module may return an object of its own.
+c10::IValue getOutput(c10::IValue output) {
+  if (output.isObject() && !output.toObjectRef().slots().empty())
+    return output.toObjectRef().getSlot(0);
+  return output;
+}
+
+} // namespace
+
+bool capture::isTorchScript(const ZipDirectory &archive) {
+  return archive.find("data.pkl") && archive.find("constants.pkl");
+}
+
+void capture::captureTorchScript(const ZipDirectory &archive,
+                                 const CaptureOptions &options,
+                                 JointCapture &capture) {
+  PlainExecution plain;
+  Module module = load(archive);
+  Inputs inputs(module, options);
+  TorchScriptRecords records(archive);
+  PlainAttributes attributes(module);
+  States states(module, records, capture);
+  std::vector<c10::IValue> arguments = inputs.declare(capture);
+  torch::jit::Method forward = module.get_method("forward");
+  // The executor prepares its graph now: not under the recorder.
+  torch::jit::toGraphFunction(forward.function()).get_executor();
+  capture.run([&] {
+    TorchScriptLocation location(capture.getRecorder());
+    try {
+      c10::IValue output = getOutput(forward(arguments));
+      states.noteReplaced();
+      attributes.checkUnchanged();
+      return output;
+    } catch (const Error &) {
+      throw;
+    } catch (const std::exception &error) {
+      // The interpreter wraps what is thrown beneath it.
+      capture.getRecorder().rethrowFailure();
+      throw Error(ErrorId::TorchScriptFailed,
+                  "the model fails" + getSourceLine(error.what()) + ": " +
+                      getReason(error.what()));
+    }
+  });
+}
+
+std::vector<CaptureProblem>
+capture::findUnsupportedTorchScript(const ZipDirectory &archive) {
+  std::vector<CaptureProblem> problems;
+  try {
+    load(archive);
+  } catch (const Error &error) {
+    problems.push_back({error.id(), error.what()});
+  }
+  return problems;
+}

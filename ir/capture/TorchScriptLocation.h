@@ -1,0 +1,28 @@
+//===- TorchScriptLocation.h - Where the interpreter is ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_IR_CAPTURE_TORCHSCRIPTLOCATION_H
+#define FSDP_IR_CAPTURE_TORCHSCRIPTLOCATION_H
+
+#include "ir/capture/Recorder.h"
+
+#include <ATen/record_function.h>
+
+namespace fsdp::capture {
+
+/// While it lives, the recorder is told of the module path and source line at
+/// which TorchScript's interpreter calls operators on this thread.
+class TorchScriptLocation {
+public:
+  explicit TorchScriptLocation(Recorder &recorder);
+  ~TorchScriptLocation();
+  TorchScriptLocation(const TorchScriptLocation &) = delete;
+  TorchScriptLocation &operator=(const TorchScriptLocation &) = delete;
+
+private:
+  at::CallbackHandle handle;
+};
+
+} // namespace fsdp::capture
+
+#endif // FSDP_IR_CAPTURE_TORCHSCRIPTLOCATION_H

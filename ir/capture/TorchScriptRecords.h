@@ -1,0 +1,35 @@
+//===- TorchScriptRecords.h - Where a .pt keeps a tensor --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_IR_CAPTURE_TORCHSCRIPTRECORDS_H
+#define FSDP_IR_CAPTURE_TORCHSCRIPTRECORDS_H
+
+#include "ir/capture/JointGraph.h"
+#include "runtime/support/ZipDirectory.h"
+
+#include <fstream>
+#include <unordered_map>
+
+namespace fsdp::capture {
+
+/// Finds the records that loaded tensors came from. A loaded module does not
+/// say, so they are found by content; records of equal content may stand for
+/// one another.
+class TorchScriptRecords {
+public:
+  explicit TorchScriptRecords(const ZipDirectory &archive);
+
+  /// None if no record holds the tensor's storage, as for an empty tensor.
+  std::optional<Record> find(const at::Tensor &tensor);
+
+private:
+  bool holds(const ZipEntry &entry, const char *data);
+
+  std::ifstream file;
+  std::string buffer;
+  std::unordered_map<uint64_t, std::vector<const ZipEntry *>> bySize;
+};
+
+} // namespace fsdp::capture
+
+#endif // FSDP_IR_CAPTURE_TORCHSCRIPTRECORDS_H
