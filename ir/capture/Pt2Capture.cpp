@@ -9,19 +9,22 @@
 using namespace fsdp;
 using namespace fsdp::capture;
 
-void fsdp::capture::capturePt2(const CaptureOptions &options,
+bool fsdp::capture::isPt2(const ZipDirectory &archive) {
+  return archive.find("models/model.json");
+}
+
+void fsdp::capture::capturePt2(const ZipDirectory &archive,
                                JointCapture &capture) {
-  ZipDirectory archive = ZipDirectory::read(options.path);
   Pt2Program program = Pt2Program::read(archive);
   if (program.loss.empty())
     throw Error(ErrorId::LossNotScalar,
                 "the model returns no tensor; let it return its loss first");
   capture.setFile(
-      {options.path, archive.fileBytes(), archive.directoryHash()});
+      {archive.path(), archive.fileBytes(), archive.directoryHash()});
   for (const Module &module : program.modules)
     capture.addModule(module);
 
-  Pt2Interpreter interpreter(capture.getRecorder());
+  Pt2Interpreter interpreter(c10::kMeta, &capture.getRecorder());
   std::vector<at::Tensor> states;
   for (const State &state : program.states)
     states.push_back(capture.addState(state));
@@ -46,8 +49,7 @@ void fsdp::capture::capturePt2(const CaptureOptions &options,
 }
 
 std::vector<CaptureProblem>
-fsdp::capture::findPt2Unsupported(const CaptureOptions &options) {
-  ZipDirectory archive = ZipDirectory::read(options.path);
+fsdp::capture::findUnsupportedPt2(const ZipDirectory &archive) {
   std::vector<CaptureProblem> problems;
   try {
     Pt2Program program = Pt2Program::read(archive);

@@ -6,14 +6,19 @@
 
 #include "ir/capture/Capture.h"
 #include "ir/capture/JointCapture.h"
+#include "runtime/support/ZipDirectory.h"
 
 namespace fsdp::capture {
 
-/// Captures the .pt2 archive `options.path`. Throws Error.
-void capturePt2(const CaptureOptions &options, JointCapture &capture);
+/// True if the archive holds a program of torch.export.
+bool isPt2(const ZipDirectory &archive);
 
-/// As fsdp::findUnsupported.
-std::vector<CaptureProblem> findPt2Unsupported(const CaptureOptions &options);
+/// Declares states and inputs of the program in `archive` and runs it. Throws
+/// Error.
+void capturePt2(const ZipDirectory &archive, JointCapture &capture);
+
+/// What can be seen to be unsupported without running the program.
+std::vector<CaptureProblem> findUnsupportedPt2(const ZipDirectory &archive);
 
 } // namespace fsdp::capture
 

@@ -201,7 +201,7 @@ c10::IValue Pt2Interpreter::evaluate(const json::Value &argument) const {
     return int64_t(c10::Layout::Strided);
   }
   if (tag == "as_device")
-    return c10::Device(c10::kMeta);
+    return device;
   if (tag == "as_complex") {
     const json::Object &parts = json::asObject(value);
     return c10::complex<double>(getFloat(json::get(parts, "real")),
@@ -250,7 +250,7 @@ void Pt2Interpreter::callRegion(const json::Object &node) {
   const json::Object *graph = getPt2SubGraph(node);
   if (!graph || arguments.empty() || !arguments[0].isBool())
     json::fail("a flag and a graph as arguments of a gradient region");
-  Pt2Interpreter region(recorder);
+  Pt2Interpreter region(device, recorder);
   const json::Array &parameters = json::getArray(*graph, "inputs");
   if (parameters.size() + 1 != arguments.size())
     json::fail("one argument for each input of a gradient region");
@@ -317,7 +317,8 @@ void Pt2Interpreter::run(const json::Object &graph) {
     if (target.kind == Pt2NodeKind::Assertion)
       continue;
     Location location = getPt2Location(node);
-    recorder.setLocation(location);
+    if (recorder)
+      recorder->setLocation(location);
     if (target.kind == Pt2NodeKind::GradRegion) {
       callRegion(node);
       continue;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Calls the operators of a torch.export graph one by one through LibTorch's
-// dispatcher, under a recorder.
+// dispatcher: under a recorder to capture it, or on real tensors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,10 @@ namespace fsdp::capture {
 
 class Pt2Interpreter {
 public:
-  explicit Pt2Interpreter(Recorder &recorder) : recorder(recorder) {}
+  /// Factories make their tensors on `device`. `recorder`, if there is one, is
+  /// told where each node comes from.
+  explicit Pt2Interpreter(c10::Device device, Recorder *recorder = nullptr)
+      : device(device), recorder(recorder) {}
 
   /// Gives the graph value `name` its content.
   void bind(const std::string &name, c10::IValue value) {
@@ -39,7 +42,8 @@ private:
   void bindOutputs(const json::Object &node,
                    const std::vector<c10::IValue> &results);
 
-  Recorder &recorder;
+  c10::Device device;
+  Recorder *recorder;
   std::unordered_map<std::string, c10::IValue> values;
 };
 

@@ -1,0 +1,283 @@
+//===- ModuleBuilder.cpp - A joint graph as a program ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/capture/ModuleBuilder.h"
+#include "ir/aten/Aten.h"
+#include "ir/capture/AttributeBuilder.h"
+#include "ir/fsdp/Fsdp.h"
+#include "runtime/support/Error.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Support/Path.h"
+
+#include <torch/version.h>
+
+using namespace mlir;
+using namespace fsdp;
+using namespace fsdp::capture;
+
+namespace {
+
+class Builder {
+public:
+  Builder(MLIRContext &context, const JointGraph &graph)
+      : graph(graph), builder(&context), unknown(builder.getUnknownLoc()) {}
+
+  OwningOpRef<mlir::ModuleOp> build();
+
+private:
+  void buildTable();
+  void buildState(const State &state);
+  func::FuncOp buildFunction();
+  void buildConstant(const Constant &constant);
+  void buildNode(const capture::Node &node);
+  RankedTensorType getType(const TensorType &type);
+  RecordAttr getRecord(const Record &record);
+  mlir::Location getLocation(LocationId id);
+  NamedAttribute getName(StringRef key, StringRef value) {
+    return builder.getNamedAttr(key, builder.getStringAttr(value));
+  }
+  NamedAttribute getSymbol(StringRef key, const State &state) {
+    return builder.getNamedAttr(
+        key, FlatSymbolRefAttr::get(builder.getContext(), state.names.front()));
+  }
+
+  const JointGraph &graph;
+  OpBuilder builder;
+  mlir::Location unknown;
+  std::vector<Value> values; // by ValueId
+  std::vector<mlir::Location> locations;
+};
+
+RankedTensorType Builder::getType(const TensorType &type) {
+  return aten::getTensorType(type.sizes, type.strides,
+                             getElementType(builder, type.dtype));
+}
+
+RecordAttr Builder::getRecord(const Record &record) {
+  return RecordAttr::get(builder.getContext(),
+                         builder.getStringAttr(record.name), record.offset,
+                         record.bytes, record.crc, record.strides);
+}
+
+mlir::Location Builder::getLocation(LocationId id) {
+  return id == kNoLocation ? unknown : locations[id];
+}
+
+void Builder::buildState(const State &state) {
+  static constexpr std::pair<StateRole, Role> roles[] = {
+      {StateRole::Parameter, Role::Parameter},
+      {StateRole::Frozen, Role::Frozen},
+      {StateRole::Buffer, Role::Buffer},
+      {StateRole::Constant, Role::Constant}};
+  Role role = llvm::find_if(roles, [&](const auto &row) {
+                return row.first == state.role;
+              })->second;
+  ArrayAttr names;
+  if (state.names.size() > 1)
+    names = builder.getStrArrayAttr(
+        SmallVector<StringRef>(state.names.begin(), state.names.end()));
+  StateOp op = StateOp::create(
+      builder, NameLoc::get(builder.getStringAttr(state.names.front())),
+      builder.getStringAttr(state.names.front()),
+      RoleAttr::get(builder.getContext(), role),
+      TypeAttr::get(getType(state.type)), /*sharding=*/ShardingAttr(),
+      /*of=*/FlatSymbolRefAttr(), names, /*bucket=*/StringAttr(),
+      state.source ? getRecord(*state.source) : RecordAttr(),
+      /*init=*/Attribute(), /*at=*/IntegerAttr(), /*host=*/UnitAttr(),
+      state.isVolatile && state.role == StateRole::Buffer
+          ? builder.getUnitAttr()
+          : UnitAttr());
+  if (llvm::is_contained(graph.withoutGradient, state.names.front()))
+    emitRemark(op.getLoc())
+        << "parameter '" << state.names.front()
+        << "' gets no gradient: the loss does not depend on it, so it stays as "
+           "it is, as in PyTorch";
+}
+
+void Builder::buildTable() {
+  for (const capture::Module &module : graph.modules)
+    fsdp::ModuleOp::create(builder, unknown,
+                           builder.getStringAttr(module.path),
+                           builder.getStringAttr(module.className));
+  for (const State &state : graph.states)
+    buildState(state);
+}
+
+func::FuncOp Builder::buildFunction() {
+  SmallVector<Type> argumentTypes, resultTypes;
+  SmallVector<DictionaryAttr> argumentAttrs, resultAttrs;
+  SmallVector<mlir::Location> argumentLocations;
+  for (const State &state : graph.states) {
+    argumentTypes.push_back(getType(state.type));
+    argumentAttrs.push_back(
+        builder.getDictionaryAttr(getSymbol(kStateAttr, state)));
+    argumentLocations.push_back(
+        NameLoc::get(builder.getStringAttr(state.names.front())));
+  }
+  for (const Input &input : graph.inputs) {
+    argumentTypes.push_back(getType(input.type));
+    SmallVector<NamedAttribute> attrs = {getName(kInputAttr, input.name)};
+    if (input.sample)
+      attrs.push_back(
+          builder.getNamedAttr(kSampleAttr, getRecord(*input.sample)));
+    argumentAttrs.push_back(builder.getDictionaryAttr(attrs));
+    argumentLocations.push_back(
+        NameLoc::get(builder.getStringAttr(input.name)));
+  }
+  for (const capture::Result &result : graph.results) {
+    resultTypes.push_back(getType(graph.values[result.value]));
+    NamedAttribute binding =
+        result.kind == capture::Result::Kind::Loss
+            ? getName(kOutputAttr, "loss")
+            : getSymbol(result.kind == capture::Result::Kind::State
+                            ? kStateAttr
+                            : kGradientAttr,
+                        graph.states[result.index]);
+    resultAttrs.push_back(builder.getDictionaryAttr(binding));
+  }
+  auto func = func::FuncOp::create(
+      builder, unknown, "train/step",
+      builder.getFunctionType(argumentTypes, resultTypes),
+      builder.getNamedAttr(kCapturedAttr, builder.getUnitAttr()),
+      argumentAttrs);
+  func.setAllResultAttrs(resultAttrs);
+  Block *block = func.addEntryBlock();
+  for (auto [argument, location] :
+       llvm::zip_equal(block->getArguments(), argumentLocations))
+    argument.setLoc(location);
+
+  builder.setInsertionPointToStart(block);
+  values.resize(graph.values.size());
+  for (size_t i = 0; i < graph.states.size(); ++i)
+    values[graph.states[i].value] = block->getArgument(i);
+  for (size_t i = 0; i < graph.inputs.size(); ++i)
+    values[graph.inputs[i].value] =
+        block->getArgument(graph.states.size() + i);
+  for (const Constant &constant : graph.constants)
+    buildConstant(constant);
+  for (const capture::Node &node : graph.nodes)
+    buildNode(node);
+  SmallVector<Value> results;
+  for (const capture::Result &result : graph.results)
+    results.push_back(values[result.value]);
+  func::ReturnOp::create(builder, unknown, results);
+  return func;
+}
+
+void Builder::buildConstant(const Constant &constant) {
+  auto op = ConstantOp::create(
+      builder, unknown, getType(TensorType::of(constant.data.contiguous())),
+      getElements(builder, constant.data),
+      constant.wrapped ? builder.getUnitAttr() : UnitAttr());
+  values[constant.value] = op.getResult();
+}
+
+void Builder::buildNode(const capture::Node &node) {
+  std::string name = "aten." + node.op.operator_name().name.substr(6);
+  if (const std::string &overload = node.op.operator_name().overload_name;
+      !overload.empty())
+    name += "." + overload;
+  const aten::Schema *schema = aten::lookupSchema(name);
+  if (!schema)
+    throw Error(ErrorId::UnknownOperator,
+                getOperatorName(node.op) +
+                    " is not in the compiler's table of operators, which is "
+                    "that of PyTorch " +
+                    aten::getTableVersion().str());
+  SmallVector<aten::TensorArgument> tensors;
+  std::vector<SmallVector<Value>> lists(node.arguments.size());
+  SmallVector<NamedAttribute> attributes;
+  for (auto [i, argument] : llvm::enumerate(node.arguments)) {
+    for (ValueId tensor : argument.tensors)
+      lists[i].push_back(tensor == kNoValue ? Value() : values[tensor]);
+    switch (argument.kind) {
+    case capture::Argument::Kind::Tensor:
+      tensors.push_back(lists[i].front());
+      break;
+    case capture::Argument::Kind::List:
+      tensors.push_back(ArrayRef<Value>(lists[i]));
+      break;
+    case capture::Argument::Kind::Static:
+      if (Attribute value = getAttribute(builder, schema->arguments[i],
+                                         argument.value))
+        attributes.push_back(builder.getNamedAttr(
+            schema->arguments[i].name, value));
+      break;
+    }
+  }
+  SmallVector<Type> types;
+  for (ValueId result : node.results)
+    types.push_back(result == kNoValue ? Type(builder.getNoneType())
+                                       : getType(graph.values[result]));
+  Operation *op = aten::buildAtenOp(builder, getLocation(node.location), name,
+                                    tensors, attributes, types);
+  for (auto [result, value] :
+       llvm::zip_equal(node.results, op->getResults()))
+    if (result != kNoValue)
+      values[result] = value;
+}
+
+OwningOpRef<mlir::ModuleOp> Builder::build() {
+  OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(unknown, "model");
+  builder.setInsertionPointToStart(module->getBody());
+  (*module)->setAttr(
+      kModelAttr,
+      ModelAttr::get(builder.getContext(),
+                     builder.getStringAttr(graph.file.path), graph.file.bytes,
+                     builder.getStringAttr(graph.file.directory),
+                     builder.getStringAttr(TORCH_VERSION)));
+  for (const capture::Location &location : graph.locations) {
+    mlir::Location place =
+        location.file.empty()
+            ? unknown
+            : FileLineColLoc::get(builder.getContext(), location.file,
+                                  location.line, 0);
+    locations.push_back(
+        location.module.empty()
+            ? place
+            : NameLoc::get(builder.getStringAttr(location.module), place));
+  }
+  buildTable();
+  buildFunction();
+  return module;
+}
+
+/// Results are written in place later on, each in storage of its own; merging
+/// equal computations may have made two of them one.
+void separateResults(func::FuncOp func) {
+  Operation *terminator = func.getBody().front().getTerminator();
+  OpBuilder builder(terminator);
+  llvm::SmallPtrSet<Value, 8> seen;
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    if (seen.insert(operand.get()).second)
+      continue;
+    Operation *copy = aten::buildAtenOp(
+        builder, operand.get().getLoc(), "aten.clone", {operand.get()},
+        builder.getNamedAttr("memory_format",
+                             builder.getStringAttr("contiguous")),
+        operand.get().getType());
+    operand.set(copy->getResult(0));
+    seen.insert(copy->getResult(0));
+  }
+}
+
+} // namespace
+
+OwningOpRef<mlir::ModuleOp>
+fsdp::capture::buildModule(MLIRContext &context, const JointGraph &graph) {
+  context.loadDialect<func::FuncDialect, FsdpDialect, aten::AtenDialect>();
+  OwningOpRef<mlir::ModuleOp> module = Builder(context, graph).build();
+  PassManager manager(&context);
+  manager.addNestedPass<func::FuncOp>(createCSEPass());
+  if (failed(manager.run(*module)))
+    throw Error(ErrorId::StageRefused,
+                "the captured program does not verify; this is a defect of "
+                "the compiler, please report it with the model");
+  module->walk(separateResults);
+  return module;
+}
