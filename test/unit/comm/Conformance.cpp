@@ -1,0 +1,370 @@
+//===- Conformance.cpp - What every back end must do ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "Conformance.h"
+#include "Harness.h"
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <thread>
+
+using namespace fsdp;
+using namespace fsdp::test;
+using plan::DType;
+using plan::Reduction;
+
+namespace {
+
+/// Elements of one rank's shard: none, few, packed and sent on their own.
+const std::vector<size_t> kShardSizes = {0, 1, 3, 1000, 0, 40000, 700001, 5};
+
+GroupRanks worldGroup(const Fabric &fabric, const char *name) {
+  GroupRanks group{name, {}};
+  for (int rank = 0; rank < fabric.worldSize(); ++rank)
+    group.ranks.push_back(rank);
+  return group;
+}
+
+/// Small whole numbers: their sums are exact in every element type.
+int pattern(int rank, size_t index, int salt = 0) {
+  return static_cast<int>((rank * 7 + index * 3 + salt) % 11);
+}
+
+template <typename T>
+void requireEqual(const std::vector<T> &found, const std::vector<T> &expected,
+                  const char *what) {
+  require(found.size() == expected.size() &&
+              std::memcmp(found.data(), expected.data(),
+                          found.size() * sizeof(T)) == 0,
+          std::string(what) + " gave other values than expected");
+}
+
+template <typename T>
+T reduced(std::vector<double> values, Reduction reduction) {
+  double result = values[0];
+  for (size_t i = 1; i < values.size(); ++i)
+    result = reduction == Reduction::max ? std::max(result, values[i])
+                                         : result + values[i];
+  if (reduction == Reduction::avg) {
+    // In the type in which sums are formed: f32 for the 16-bit types.
+    if constexpr (std::is_same_v<T, double>)
+      return result / static_cast<double>(values.size());
+    else
+      return static_cast<T>(static_cast<float>(result) /
+                            static_cast<float>(values.size()));
+  }
+  return static_cast<T>(result);
+}
+
+template <typename T>
+void checkGather(Communicator &group) {
+  std::vector<std::vector<T>> shards, fulls, expected;
+  std::vector<GatherMember> members;
+  for (size_t size : kShardSizes) {
+    shards.emplace_back(size);
+    fulls.emplace_back(size * group.size());
+    expected.emplace_back();
+    for (size_t i = 0; i < size; ++i)
+      shards.back()[i] = static_cast<T>(pattern(group.rank(), i));
+    for (int rank = 0; rank < group.size(); ++rank)
+      for (size_t i = 0; i < size; ++i)
+        expected.back().push_back(static_cast<T>(pattern(rank, i)));
+    members.push_back(
+        {shards.back().data(), fulls.back().data(), size * sizeof(T)});
+  }
+  group.wait(group.startAllGather(members, {"all_gather", "values", 0}));
+  for (size_t i = 0; i < fulls.size(); ++i)
+    requireEqual(fulls[i], expected[i], "all_gather");
+}
+
+template <typename T>
+void checkReductions(Communicator &group, DType dtype, Reduction reduction) {
+  std::vector<std::vector<T>> fulls, shards, expected;
+  std::vector<ReduceMember> members;
+  // The pattern repeats itself.
+  std::vector<T> period;
+  for (size_t i = 0; i < 11; ++i) {
+    std::vector<double> values;
+    for (int rank = 0; rank < group.size(); ++rank)
+      values.push_back(pattern(rank, i));
+    period.push_back(reduced<T>(values, reduction));
+  }
+  auto expect = [&](size_t index) { return period[index % 11]; };
+  for (size_t size : kShardSizes) {
+    fulls.emplace_back(size * group.size());
+    shards.emplace_back(size);
+    expected.emplace_back();
+    for (size_t i = 0; i < fulls.back().size(); ++i)
+      fulls.back()[i] = static_cast<T>(pattern(group.rank(), i));
+    for (size_t i = 0; i < size; ++i)
+      expected.back().push_back(expect(group.rank() * size + i));
+    members.push_back({fulls.back().data(), shards.back().data(), size, dtype});
+  }
+  group.wait(group.startReduceScatter(members, reduction,
+                                      {"reduce_scatter", "values", 0}));
+  for (size_t i = 0; i < shards.size(); ++i)
+    requireEqual(shards[i], expected[i], "reduce_scatter");
+
+  std::vector<AllReduceMember> all;
+  for (std::vector<T> &full : fulls)
+    all.push_back({full.data(), full.size(), dtype});
+  group.wait(group.startAllReduce(all, reduction, {"all_reduce", "values", 0}));
+  for (std::vector<T> &full : fulls) {
+    std::vector<T> whole(full.size());
+    for (size_t i = 0; i < whole.size(); ++i)
+      whole[i] = expect(i);
+    requireEqual(full, whole, "all_reduce");
+  }
+}
+
+void checkValues(Fabric &fabric) {
+  auto group = fabric.createCommunicator(worldGroup(fabric, "values"));
+  require(group->rank() == fabric.rank() && group->size() == fabric.worldSize(),
+          "the group does not have the fabric's ranks");
+  checkGather<float>(*group);
+  checkGather<uint8_t>(*group);
+  checkGather<int64_t>(*group);
+  for (Reduction reduction : {Reduction::sum, Reduction::avg, Reduction::max}) {
+    checkReductions<float>(*group, DType::f32, reduction);
+    checkReductions<double>(*group, DType::f64, reduction);
+    checkReductions<c10::BFloat16>(*group, DType::bf16, reduction);
+    checkReductions<c10::Half>(*group, DType::f16, reduction);
+  }
+  checkReductions<int64_t>(*group, DType::i64, Reduction::sum);
+  checkReductions<int32_t>(*group, DType::i32, Reduction::max);
+  checkReductions<uint8_t>(*group, DType::u8, Reduction::sum);
+}
+
+/// Sums whose bits depend on the order, against the order that is promised.
+void checkOrder(Fabric &fabric) {
+  auto group = fabric.createCommunicator(worldGroup(fabric, "order"));
+  const int size = group->size();
+  const size_t shardElements = 30011;
+  std::vector<std::vector<float>> all;
+  for (int rank = 0; rank < size; ++rank) {
+    std::mt19937 random(rank + 1);
+    std::normal_distribution<float> normal;
+    std::vector<float> values(shardElements * size);
+    for (float &value : values)
+      value = normal(random) * std::exp(3 * normal(random));
+    all.push_back(std::move(values));
+  }
+  std::vector<float> expected = all[0];
+  for (int rank = 1; rank < size; ++rank)
+    for (size_t i = 0; i < expected.size(); ++i)
+      expected[i] += all[rank][i];
+  for (float &value : expected)
+    value /= static_cast<float>(size);
+
+  for (int repetition = 0; repetition < 20; ++repetition) {
+    std::vector<float> full = all[group->rank()], shard(shardElements);
+    ReduceMember member{full.data(), shard.data(), shardElements, DType::f32};
+    group->wait(group->startReduceScatter({&member, 1}, Reduction::avg,
+                                          {"reduce_scatter", "order", 0}));
+    auto first = expected.begin() + group->rank() * shardElements;
+    requireEqual(shard, std::vector<float>(first, first + shardElements),
+                 "reduce_scatter, in rank order,");
+    AllReduceMember whole{full.data(), full.size(), DType::f32};
+    group->wait(group->startAllReduce({&whole, 1}, Reduction::avg,
+                                      {"all_reduce", "order", 0}));
+    requireEqual(full, expected, "all_reduce, in rank order,");
+  }
+}
+
+/// The shard may lie at its own place in the full tensor.
+void checkInPlace(Fabric &fabric) {
+  auto group = fabric.createCommunicator(worldGroup(fabric, "in place"));
+  for (size_t size : {size_t(5), size_t(50000)}) {
+    std::vector<float> full(size * group->size(), -1);
+    float *own = full.data() + group->rank() * size;
+    for (size_t i = 0; i < size; ++i)
+      own[i] = static_cast<float>(pattern(group->rank(), i));
+    GatherMember gather{own, full.data(), size * sizeof(float)};
+    group->wait(
+        group->startAllGather({&gather, 1}, {"all_gather", "in place", 0}));
+    for (int rank = 0; rank < group->size(); ++rank)
+      for (size_t i = 0; i < size; ++i)
+        require(full[rank * size + i] == static_cast<float>(pattern(rank, i)),
+                "all_gather in place gave other values");
+    ReduceMember reduce{full.data(), own, size, DType::f32};
+    group->wait(group->startReduceScatter({&reduce, 1}, Reduction::sum,
+                                          {"reduce_scatter", "in place", 0}));
+    for (size_t i = 0; i < size; ++i)
+      require(own[i] ==
+                  static_cast<float>(group->size() * pattern(group->rank(), i)),
+              "reduce_scatter in place gave other values");
+  }
+}
+
+/// Many buckets on two streams at once; ranks wait in different orders.
+void checkInFlight(Fabric &fabric) {
+  auto gathers = fabric.createCommunicator(worldGroup(fabric, "gather"));
+  auto reductions = fabric.createCommunicator(worldGroup(fabric, "reduce"));
+  const int size = fabric.worldSize(), rank = fabric.rank();
+  constexpr int kBuckets = 24;
+  auto elements = [](int bucket) { return size_t(1) + bucket * 997; };
+  std::vector<std::vector<float>> shards, fulls, sums, parts;
+  std::vector<Communicator::Ticket> gathered, reduced;
+  for (int bucket = 0; bucket < kBuckets; ++bucket) {
+    size_t count = elements(bucket);
+    shards.emplace_back(count);
+    fulls.emplace_back(count * size);
+    sums.emplace_back(count * size);
+    parts.emplace_back(count);
+    for (size_t i = 0; i < count; ++i)
+      shards.back()[i] = static_cast<float>(pattern(rank, i, bucket));
+    for (size_t i = 0; i < count * size; ++i)
+      sums.back()[i] = static_cast<float>(pattern(rank, i, bucket));
+    GatherMember gather{shards.back().data(), fulls.back().data(),
+                        count * sizeof(float)};
+    ReduceMember reduce{sums.back().data(), parts.back().data(), count,
+                        DType::f32};
+    gathered.push_back(
+        gathers->startAllGather({&gather, 1}, {"all_gather", "many", 0}));
+    reduced.push_back(reductions->startReduceScatter(
+        {&reduce, 1}, Reduction::sum, {"reduce_scatter", "many", 0}));
+  }
+  if (rank % 2)
+    for (auto ticket : gathered)
+      gathers->wait(ticket);
+  for (auto ticket = reduced.rbegin(); ticket != reduced.rend(); ++ticket)
+    reductions->wait(*ticket);
+  if (rank % 2 == 0)
+    for (auto ticket : gathered)
+      gathers->wait(ticket);
+  for (int bucket = 0; bucket < kBuckets; ++bucket) {
+    size_t count = elements(bucket);
+    for (int other = 0; other < size; ++other)
+      for (size_t i = 0; i < count; ++i)
+        require(fulls[bucket][other * count + i] ==
+                    static_cast<float>(pattern(other, i, bucket)),
+                "one of many all_gathers gave other values");
+    for (size_t i = 0; i < count; ++i) {
+      int sum = 0;
+      for (int other = 0; other < size; ++other)
+        sum += pattern(other, rank * count + i, bucket);
+      require(parts[bucket][i] == static_cast<float>(sum),
+              "one of many reduce_scatters gave other values");
+    }
+  }
+}
+
+/// A thousand steps in which ranks come at random times and write their memory
+/// again as soon as it is theirs.
+void checkDelays(Fabric &fabric) {
+  auto gathers = fabric.createCommunicator(worldGroup(fabric, "gather"));
+  auto reductions = fabric.createCommunicator(worldGroup(fabric, "reduce"));
+  const int size = fabric.worldSize(), rank = fabric.rank();
+  const size_t count = 300;
+  std::vector<float> shard(count), full(count * size), part(count);
+  std::mt19937 random(rank);
+  auto linger = [&] {
+    if (random() % 8 == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
+  };
+  for (int step = 0; step < 1000; ++step) {
+    for (size_t i = 0; i < count; ++i)
+      shard[i] = static_cast<float>(step * size + rank);
+    GatherMember gather{shard.data(), full.data(), count * sizeof(float)};
+    auto ticket =
+        gathers->startAllGather({&gather, 1}, {"all_gather", "delays", 0});
+    linger();
+    gathers->wait(ticket);
+    std::fill(shard.begin(), shard.end(), -1.0f);
+    linger();
+    for (int other = 0; other < size; ++other)
+      for (size_t i = 0; i < count; ++i)
+        require(full[other * count + i] ==
+                    static_cast<float>(step * size + other),
+                "all_gather after a delay gave other values");
+    ReduceMember reduce{full.data(), part.data(), count, DType::f32};
+    ticket = reductions->startReduceScatter({&reduce, 1}, Reduction::avg,
+                                            {"reduce_scatter", "delays", 0});
+    linger();
+    reductions->wait(ticket);
+    std::fill(full.begin(), full.end(), -1.0f);
+    for (float value : part)
+      require(value == static_cast<float>(step * size + rank),
+              "reduce_scatter after a delay gave other values");
+    float metrics[2] = {static_cast<float>(rank), static_cast<float>(step)};
+    AllReduceMember all{metrics, 2, DType::f32};
+    ticket = reductions->startAllReduce({&all, 1}, Reduction::sum,
+                                        {"all_reduce", "metrics", 0});
+    reductions->wait(ticket);
+    require(metrics[0] == static_cast<float>(size * (size - 1) / 2) &&
+                metrics[1] == static_cast<float>(size * step),
+            "all_reduce after a delay gave other values");
+  }
+}
+
+void checkSubgroups(Fabric &fabric) {
+  const int rank = fabric.rank();
+  GroupRanks half{rank % 2 ? "odd" : "even", {}};
+  for (int other = rank % 2; other < fabric.worldSize(); other += 2)
+    half.ranks.push_back(other);
+  auto group = fabric.createCommunicator(half);
+  // A second one of the same name is another one.
+  auto again = fabric.createCommunicator(half);
+  require(group->rank() == rank / 2 &&
+              group->size() == static_cast<int>(half.ranks.size()),
+          "the place in a group is wrong");
+  for (Communicator *each : {group.get(), again.get()}) {
+    int64_t value = rank + 1, sum = 0;
+    AllReduceMember member{&value, 1, DType::i64};
+    each->wait(each->startAllReduce({&member, 1}, Reduction::sum,
+                                    {"all_reduce", "half", 0}));
+    for (int other : half.ranks)
+      sum += other + 1;
+    require(value == sum, "all_reduce in a group gave another value");
+  }
+}
+
+void checkExchange(Fabric &fabric) {
+  for (int round = 0; round < 3; ++round) {
+    std::string key = "round " + std::to_string(round);
+    auto values = fabric.exchange(key, "from " + std::to_string(fabric.rank()));
+    require(static_cast<int>(values.size()) == fabric.worldSize(),
+            "exchange gave another number of values");
+    for (int rank = 0; rank < fabric.worldSize(); ++rank)
+      require(values[rank] == "from " + std::to_string(rank),
+              "exchange gave another value");
+  }
+}
+
+/// Staging memory is reused from step to step.
+void checkStaging(Fabric &fabric) {
+  auto group = fabric.createCommunicator(worldGroup(fabric, "staging"));
+  size_t after = 0;
+  for (int step = 0; step < 5; ++step) {
+    std::vector<float> full(60000 * group->size()), shard(60000);
+    ReduceMember members[] = {
+        {full.data(), shard.data(), 60000, DType::f32},
+        {full.data(), shard.data(), 10, DType::f32},
+    };
+    group->wait(group->startReduceScatter({members, 1}, Reduction::sum,
+                                          {"reduce_scatter", "staging", 0}));
+    group->wait(group->startReduceScatter({members + 1, 1}, Reduction::sum,
+                                          {"reduce_scatter", "small", 0}));
+    require(step == 0 || group->stagingBytes() == after,
+            "staging memory grew after the first step");
+    after = group->stagingBytes();
+  }
+}
+
+} // namespace
+
+const std::vector<Check> &fsdp::test::conformanceChecks() {
+  static const std::vector<Check> all = {
+      {"Values", checkValues},     {"Order", checkOrder},
+      {"InPlace", checkInPlace},   {"InFlight", checkInFlight},
+      {"Delays", checkDelays},     {"Subgroups", checkSubgroups},
+      {"Exchange", checkExchange}, {"Staging", checkStaging},
+  };
+  return all;
+}

@@ -1,0 +1,222 @@
+//===- FailureTest.cpp - What happens when a rank fails -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "Harness.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <thread>
+#include <unistd.h>
+
+using namespace fsdp;
+using namespace fsdp::test;
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+std::unique_ptr<Communicator> connectWorld(Fabric &fabric) {
+  GroupRanks group{"world", {}};
+  for (int rank = 0; rank < fabric.worldSize(); ++rank)
+    group.ranks.push_back(rank);
+  return fabric.createCommunicator(group);
+}
+
+/// Large enough not to fit into the sockets' buffers.
+constexpr size_t kShardBytes = size_t(8) << 20;
+
+struct Buffers {
+  explicit Buffers(int ranks) : shard(kShardBytes), full(kShardBytes * ranks) {}
+  std::vector<char> shard, full;
+
+  Communicator::Ticket start(Communicator &group, uint64_t step) {
+    GatherMember member{shard.data(), full.data(), kShardBytes};
+    return group.startAllGather({&member, 1}, {"all_gather", "layers.3", step});
+  }
+};
+
+const auto kNamesTransfer =
+    AllOf(HasSubstr("all_gather of bucket 'layers.3' in step 7"));
+
+class Failure : public testing::TestWithParam<RankSetup> {};
+
+TEST_P(Failure, LateRankIsNamedAtTheDeadline) {
+  RankSetup setup = GetParam();
+  setup.deadline = 1s;
+  auto outcomes = runRanks(setup, [](Fabric &fabric) {
+    Buffers buffers(fabric.worldSize());
+    auto group = connectWorld(fabric);
+    auto begin = Clock::now();
+    if (fabric.rank() == 1)
+      std::this_thread::sleep_for(2500ms);
+    try {
+      group->wait(buffers.start(*group, 7));
+    } catch (const Error &) {
+      if (fabric.rank() != 1)
+        require(Clock::now() - begin < 2400ms, "the error came late");
+      throw;
+    }
+  });
+  for (int rank = 0; rank < setup.worldSize; ++rank)
+    EXPECT_THAT(outcomes[rank],
+                AllOf(AnyOf(StartsWith("E090"), StartsWith("E091")),
+                      kNamesTransfer, HasSubstr("expected rank 1 to"),
+                      HasSubstr("within 1 s")))
+        << "rank " << rank;
+}
+
+TEST_P(Failure, AbortReachesThePeersAtOnce) {
+  RankSetup setup = GetParam();
+  auto outcomes = runRanks(setup, [](Fabric &fabric) {
+    Buffers buffers(fabric.worldSize());
+    auto group = connectWorld(fabric);
+    if (fabric.rank() == 1) {
+      std::this_thread::sleep_for(300ms);
+      fabric.abort("the disk is full");
+      return;
+    }
+    auto ticket = buffers.start(*group, 7);
+    auto begin = Clock::now();
+    try {
+      group->wait(ticket);
+    } catch (const Error &) {
+      require(Clock::now() - begin < 1500ms, "the error came late");
+      throw;
+    }
+  });
+  EXPECT_EQ(outcomes[1], "");
+  for (int rank = 0; rank < setup.worldSize; ++rank)
+    if (rank != 1) {
+      EXPECT_THAT(outcomes[rank],
+                  AllOf(StartsWith("E090"), kNamesTransfer,
+                        HasSubstr("rank 1 failed: the disk is full")))
+          << "rank " << rank;
+    }
+}
+
+TEST_P(Failure, LeavingWithATransferInFlightFailsThePeers) {
+  RankSetup setup = GetParam();
+  auto outcomes = runRanks(setup, [](Fabric &fabric) {
+    Buffers buffers(fabric.worldSize());
+    auto group = connectWorld(fabric);
+    auto ticket = buffers.start(*group, 7);
+    if (fabric.rank() == 1)
+      return;
+    group->wait(ticket);
+    // The transfer may have come through before the other left.
+    group->wait(buffers.start(*group, 8));
+  });
+  EXPECT_EQ(outcomes[1], "");
+  for (int rank = 0; rank < setup.worldSize; ++rank)
+    if (rank != 1) {
+      EXPECT_THAT(outcomes[rank],
+                  AllOf(StartsWith("E090"), HasSubstr("rank 1")))
+          << "rank " << rank;
+    }
+}
+
+TEST_P(Failure, ExchangeNamesWhoIsMissing) {
+  RankSetup setup = GetParam();
+  setup.deadline = 500ms;
+  auto outcomes = runRanks(setup, [](Fabric &fabric) {
+    if (fabric.rank() == 1)
+      std::this_thread::sleep_for(1500ms);
+    else
+      fabric.exchange("plan", "1234");
+  });
+  EXPECT_EQ(outcomes[1], "");
+  for (int rank = 0; rank < setup.worldSize; ++rank)
+    if (rank != 1) {
+      EXPECT_THAT(outcomes[rank],
+                  AllOf(AnyOf(StartsWith("E090"), StartsWith("E091")),
+                        HasSubstr("exchange of 'plan'"),
+                        HasSubstr("expected rank 1 to come")))
+          << "rank " << rank;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , Failure,
+    testing::Values(RankSetup{"local", 2}, RankSetup{"local", 4},
+                    RankSetup{"gloo", 2}, RankSetup{"gloo", 3}),
+    [](const auto &info) {
+      return info.param.backend + "_" + std::to_string(info.param.worldSize);
+    });
+
+TEST(LocalFailure, RanksThatDisagreeAreTold) {
+  auto outcomes = runRanks({"local", 2}, [](Fabric &fabric) {
+    Buffers buffers(2);
+    auto group = connectWorld(fabric);
+    GatherMember member{buffers.shard.data(), buffers.full.data(),
+                        size_t(4) << fabric.rank()};
+    group->wait(
+        group->startAllGather({&member, 1}, {"all_gather", "layers.3", 7}));
+  });
+  EXPECT_THAT(outcomes,
+              testing::Contains(AllOf(StartsWith("E098"), kNamesTransfer,
+                                      HasSubstr("all_gather of 4 bytes"),
+                                      HasSubstr("all_gather of 8 bytes"))));
+  EXPECT_THAT(outcomes, testing::Contains(StartsWith("E090")));
+}
+
+class KilledRank : public testing::TestWithParam<std::pair<int, int>> {};
+
+TEST_P(KilledRank, IsNamedByThePeersAtOnce) {
+  auto [world, victim] = GetParam();
+  auto outcomes = runRanks({"gloo", world}, [victim = victim](Fabric &fabric) {
+    Buffers buffers(fabric.worldSize());
+    auto group = connectWorld(fabric);
+    group->wait(buffers.start(*group, 6));
+    if (fabric.rank() == victim)
+      raise(SIGKILL);
+    auto begin = Clock::now();
+    try {
+      group->wait(buffers.start(*group, 7));
+    } catch (const Error &) {
+      require(Clock::now() - begin < 3s, "the error came late");
+      throw;
+    }
+  });
+  for (int rank = 0; rank < world; ++rank)
+    if (rank == victim) {
+      EXPECT_EQ(outcomes[rank], "killed by signal 9");
+    } else {
+      EXPECT_THAT(outcomes[rank],
+                  AllOf(StartsWith("E090"), kNamesTransfer,
+                        HasSubstr("rank " + std::to_string(victim))))
+          << "rank " << rank;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(, KilledRank,
+                         testing::Values(std::pair(2, 1), std::pair(2, 0),
+                                         std::pair(3, 2), std::pair(3, 0)),
+                         [](const auto &info) {
+                           return std::to_string(info.param.second) + "_of_" +
+                                  std::to_string(info.param.first);
+                         });
+
+TEST(AbsentRank, IsNamed) {
+  RankSetup setup{"gloo", 3, 1s};
+  setup.absent = {2};
+  auto outcomes = runRanks(setup, [](Fabric &) {});
+  for (int rank : {0, 1})
+    EXPECT_THAT(outcomes[rank],
+                AllOf(AnyOf(StartsWith("E092"), StartsWith("E090")),
+                      HasSubstr("expected rank 2 to come within 1 s")));
+}
+
+TEST(AbsentRank, LeavesThePortUnserved) {
+  RankSetup setup{"gloo", 2, 2s};
+  setup.absent = {0};
+  auto outcomes = runRanks(setup, [](Fabric &) {});
+  EXPECT_THAT(outcomes[1], AllOf(StartsWith("E095"), HasSubstr("127.0.0.1:")));
+}
+
+} // namespace

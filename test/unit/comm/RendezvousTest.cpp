@@ -1,0 +1,132 @@
+//===- RendezvousTest.cpp - What launchers and addresses say --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/comm/Rendezvous.h"
+#include "runtime/comm/Backends.h"
+#include "runtime/support/Error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+using namespace fsdp;
+using testing::HasSubstr;
+
+namespace {
+
+/// The environment of one launched process, and nothing of another launcher.
+class Environment : public testing::Test {
+protected:
+  void SetUp() override {
+    for (const char *name :
+         {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT",
+          "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+          "OMPI_COMM_WORLD_LOCAL_RANK", "PMI_RANK", "PMI_SIZE",
+          "MPI_LOCALRANKID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
+          "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"})
+      unsetenv(name);
+  }
+  void TearDown() override { SetUp(); }
+
+  void set(std::initializer_list<std::pair<const char *, const char *>> all) {
+    for (auto [name, value] : all)
+      setenv(name, value, 1);
+  }
+};
+
+template <typename Call>
+std::string refusal(ErrorId id, Call call) {
+  try {
+    call();
+  } catch (const Error &error) {
+    EXPECT_EQ(error.id(), id);
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+TEST_F(Environment, WithoutALauncher) {
+  EXPECT_FALSE(readLauncher().has_value());
+  EXPECT_THAT(refusal(ErrorId::RendezvousInvalid,
+                      [] { findBackend("gloo").connect({}); }),
+              HasSubstr("expected RANK and WORLD_SIZE"));
+}
+
+TEST_F(Environment, Torchrun) {
+  set({{"RANK", "3"},
+       {"WORLD_SIZE", "8"},
+       {"LOCAL_RANK", "1"},
+       {"MASTER_ADDR", "node7"},
+       {"MASTER_PORT", "29500"},
+       {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+       {"TORCHELASTIC_RESTART_COUNT", "2"}});
+  auto info = readLauncher();
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->rank, 3);
+  EXPECT_EQ(info->worldSize, 8);
+  EXPECT_EQ(info->localRank, 1);
+  Rendezvous where = parseRendezvous("env://");
+  EXPECT_EQ(where.host, "node7");
+  EXPECT_EQ(where.port, 29500);
+  EXPECT_TRUE(where.served);
+  EXPECT_EQ(where.prefix, "fsdp/2/");
+  EXPECT_FALSE(where.isLoopback());
+}
+
+TEST_F(Environment, OtherLaunchers) {
+  set({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"}});
+  EXPECT_EQ(readLauncher()->launcher, "srun");
+  EXPECT_EQ(readLauncher()->localRank, -1);
+  set({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}});
+  EXPECT_EQ(readLauncher()->rank, 2);
+  set({{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}});
+  EXPECT_EQ(readLauncher()->rank, 3);
+  set({{"RANK", "0"}, {"WORLD_SIZE", "4"}});
+  EXPECT_EQ(readLauncher()->rank, 0);
+}
+
+TEST_F(Environment, NumbersThatMakeNoSense) {
+  set({{"RANK", "4"}, {"WORLD_SIZE", "4"}});
+  EXPECT_EQ(refusal(ErrorId::RendezvousInvalid, [] { readLauncher(); }),
+            "expected RANK to be a number from 0 to 3, found '4'");
+  set({{"RANK", "0"}, {"WORLD_SIZE", "four"}});
+  EXPECT_THAT(refusal(ErrorId::RendezvousInvalid, [] { readLauncher(); }),
+              HasSubstr("WORLD_SIZE to be a number"));
+}
+
+TEST_F(Environment, WorldSizeOfAnotherArtifact) {
+  set({{"RANK", "0"}, {"WORLD_SIZE", "2"}});
+  FabricOptions options;
+  options.worldSize = 4;
+  EXPECT_THAT(refusal(ErrorId::WorldSizeMismatch,
+                      [&] { findBackend("gloo").connect(options); }),
+              HasSubstr("expected 4 ranks"));
+}
+
+TEST_F(Environment, Addresses) {
+  Rendezvous tcp = parseRendezvous("tcp://localhost:1234");
+  EXPECT_EQ(tcp.host, "localhost");
+  EXPECT_EQ(tcp.port, 1234);
+  EXPECT_TRUE(tcp.isLoopback());
+  EXPECT_EQ(parseRendezvous("tcp://[::1]:1234").host, "::1");
+  EXPECT_EQ(parseRendezvous("file:///tmp/x").path, "/tmp/x");
+  for (const char *bad : {"", "tcp://host", "tcp://:12", "file://tmp/x",
+                          "http://host:80", "tcp://host:70000"})
+    EXPECT_NE(
+        refusal(ErrorId::RendezvousInvalid, [&] { parseRendezvous(bad); }),
+        "nothing was refused")
+        << bad;
+  EXPECT_THAT(
+      refusal(ErrorId::RendezvousInvalid, [] { parseRendezvous("env://"); }),
+      HasSubstr("MASTER_ADDR"));
+}
+
+TEST(Backends, AreFoundByName) {
+  EXPECT_TRUE(findBackend("local").inProcess);
+  EXPECT_FALSE(findBackend("gloo").inProcess);
+  EXPECT_EQ(refusal(ErrorId::UnknownBackend, [] { findBackend("mpi"); }),
+            "expected one of local, gloo, fake as back end, found 'mpi'");
+}
+
+} // namespace
