@@ -17,6 +17,8 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <limits>
+
 using namespace fsdp::meta;
 
 /// A mask that is added to the scores, out of one that says which take part.
@@ -37,7 +39,8 @@ static Tensor attention(const Tensor &query, const Tensor &key,
   auto choice = static_cast<at::SDPBackend>(at::native::_fused_sdp_choice_cpp(
       query, key, value, mask, dropout, causal, scale, grouped));
   OptionalTensor added = additiveMask(mask, query.scalar_type());
-  if (choice == at::SDPBackend::flash_attention)
+  // With dropout it is refused there: whoever records operators can name it.
+  if (choice == at::SDPBackend::flash_attention || dropout > 0)
     return std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(
         query, key, value, dropout, causal, added, scale));
   return std::get<0>(at::_scaled_dot_product_attention_math(
@@ -51,11 +54,14 @@ static Tensor byPosition(const Tensor &like, int64_t width) {
       .transpose(1, 2);
 }
 
-static Two flash(const Tensor &query, const Tensor &, const Tensor &value,
-                 double, bool, const OptionalTensor &, std::optional<double>) {
+static Two flash(const Tensor &query, const Tensor &, const Tensor &,
+                 double dropout, bool, const OptionalTensor &,
+                 std::optional<double>) {
+  TORCH_CHECK_NOT_IMPLEMENTED(dropout == 0,
+                              "attention with dropout draws random numbers");
   Tensor sums = contiguous({query.size(0), query.size(2), query.size(1)}, query,
                            at::toOpMathType(query.scalar_type()));
-  return {byPosition(query, value.size(3)), sums.transpose(1, 2)};
+  return {at::empty_like(query), sums.transpose(1, 2)};
 }
 
 static Three flashBackward(const Tensor &, const Tensor &query,

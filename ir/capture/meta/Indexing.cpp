@@ -4,6 +4,7 @@
 #include "ir/capture/meta/Shapes.h"
 
 #include <ATen/WrapDimUtils.h>
+#include <ATen/native/TensorFactories.h>
 
 using namespace fsdp::meta;
 
@@ -29,7 +30,7 @@ static Tensor flip(const Tensor &self, IntArrayRef) {
 }
 
 static Tensor roll(const Tensor &self, IntArrayRef, IntArrayRef) {
-  return contiguousLike(self);
+  return inFormatOf(self.sizes(), self, self);
 }
 
 static Tensor unfoldBackward(const Tensor &gradient, IntArrayRef sizes, int64_t,
@@ -59,6 +60,23 @@ static Tensor repeatInterleave(const Tensor &repeats,
   return contiguous({*outputSize}, repeats);
 }
 
+template <int64_t (*count)(int64_t, int64_t, int64_t)>
+static Tensor triangleIndices(int64_t rows, int64_t columns, int64_t offset,
+                              std::optional<at::ScalarType> dtype,
+                              std::optional<at::Layout>,
+                              std::optional<at::Device>, std::optional<bool>) {
+  return at::empty({2, count(rows, columns, offset)},
+                   at::device(at::kMeta).dtype(dtype.value_or(at::kLong)));
+}
+
+static int64_t lowerCount(int64_t rows, int64_t columns, int64_t offset) {
+  return at::native::get_tril_size(rows, columns, offset);
+}
+
+static int64_t upperCount(int64_t rows, int64_t columns, int64_t offset) {
+  return rows * columns - lowerCount(rows, columns, offset - 1);
+}
+
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("index_select", indexSelect);
   m.impl("embedding_dense_backward", embeddingDenseBackward);
@@ -69,5 +87,7 @@ TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("channel_shuffle", channelShuffle);
   m.impl("bucketize.Tensor", bucketize);
   m.impl("searchsorted.Tensor", searchSorted);
+  m.impl("tril_indices", triangleIndices<lowerCount>);
+  m.impl("triu_indices", triangleIndices<upperCount>);
   m.impl("repeat_interleave.Tensor", repeatInterleave);
 }

@@ -5,9 +5,16 @@
 
 using namespace fsdp::meta;
 
-static Tensor mseLossBackward(const Tensor &gradient, const Tensor &self,
-                              const Tensor &target, int64_t) {
-  return pointwise({self, target, gradient});
+static Tensor mseLossBackward(const Tensor &, const Tensor &self,
+                              const Tensor &, int64_t) {
+  return contiguousLike(self);
+}
+
+/// The functional overload is composite and has allocated `result`.
+static Tensor &elementBackwardOut(const Tensor &, const Tensor &,
+                                  const Tensor &, int64_t, double,
+                                  Tensor &result) {
+  return result;
 }
 
 static Tensor huberLoss(const Tensor &self, const Tensor &target,
@@ -57,6 +64,8 @@ static Two multilabelMarginLossForward(const Tensor &self, const Tensor &target,
 
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("mse_loss_backward", mseLossBackward);
+  m.impl("smooth_l1_loss_backward.grad_input", elementBackwardOut);
+  m.impl("huber_loss_backward.out", elementBackwardOut);
   m.impl("huber_loss", huberLoss);
   m.impl("binary_cross_entropy", binaryCrossEntropy);
   m.impl("binary_cross_entropy_backward", binaryCrossEntropyBackward);

@@ -52,7 +52,11 @@ static Tensor pdistBackward(const Tensor &, const Tensor &self, double,
 }
 
 static Two weightNorm(const Tensor &v, const Tensor &g, int64_t) {
-  return {contiguousLike(v), contiguousLike(g)};
+  // Norms of bfloat16 are kept in float.
+  return {contiguousLike(v),
+          contiguous(g.sizes(), g,
+                     g.scalar_type() == at::kBFloat16 ? at::kFloat
+                                                      : g.scalar_type())};
 }
 
 static Two weightNormBackward(const Tensor &, const Tensor &v, const Tensor &g,

@@ -20,10 +20,7 @@ static Tensor where(const Tensor &condition, const Tensor &self,
 
 static Tensor &whereOut(const Tensor &condition, const Tensor &self,
                         const Tensor &other, Tensor &out) {
-  Tensor result = where(condition, self, other);
-  if (out.sizes() != result.sizes())
-    out.resize_(result.sizes());
-  return out;
+  return pointwiseOut({condition, self, other}, out);
 }
 
 static Tensor angle(const Tensor &self) {
@@ -50,7 +47,7 @@ static Tensor hardtanhBackward(const Tensor &gradient, const Tensor &self,
 }
 
 static Two logSigmoidForward(const Tensor &self) {
-  return {at::empty_like(self), at::empty_like(self)};
+  return {contiguousLike(self), contiguousLike(self)};
 }
 
 static Tensor logSigmoidBackward(const Tensor &gradient, const Tensor &self,
@@ -81,7 +78,10 @@ static Tensor shiftScalar(const Tensor &self, const Scalar &) {
 }
 
 static Two nativeDropout(const Tensor &input, double, std::optional<bool>) {
-  return {at::empty_like(input), at::empty_like(input, at::kBool)};
+  // The CPU leaves the mask of an empty input as it was allocated.
+  return {at::empty_like(input), input.numel()
+                                     ? at::empty_like(input, at::kBool)
+                                     : at::empty_like(input)};
 }
 
 static Tensor nativeDropoutBackward(const Tensor &gradient, const Tensor &mask,
@@ -89,9 +89,39 @@ static Tensor nativeDropoutBackward(const Tensor &gradient, const Tensor &mask,
   return pointwise({gradient, mask}, gradient.scalar_type());
 }
 
+/// The functional overloads of these are composite and call the ones that write
+/// to a result.
+static Tensor &unaryOut(const Tensor &self, Tensor &out) {
+  return pointwiseOut({self}, out);
+}
+
+static Tensor &binaryOut(const Tensor &self, const Tensor &other, Tensor &out) {
+  return pointwiseOut({self, other}, out);
+}
+
+static Tensor &nanToNumOut(const Tensor &self, std::optional<double>,
+                           std::optional<double>, std::optional<double>,
+                           Tensor &out) {
+  return pointwiseOut({self}, out);
+}
+
+static Tensor &mvlgammaOut(const Tensor &self, int64_t, Tensor &out) {
+  return pointwiseOut({self}, out);
+}
+
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("where.self", where);
   m.impl("where.self_out", whereOut);
+  m.impl("abs.out", unaryOut);
+  m.impl("conj_physical.out", unaryOut);
+  m.impl("logical_not.out", unaryOut);
+  m.impl("logical_and.out", binaryOut);
+  m.impl("logical_or.out", binaryOut);
+  m.impl("logical_xor.out", binaryOut);
+  m.impl("complex.out", binaryOut);
+  m.impl("polar.out", binaryOut);
+  m.impl("nan_to_num.out", nanToNumOut);
+  m.impl("mvlgamma.out", mvlgammaOut);
   m.impl("relu", unary);
   m.impl("relu_", inPlace<>);
   m.impl("hardswish", unary);

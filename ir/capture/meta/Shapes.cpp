@@ -24,10 +24,11 @@ Tensor inFormatOf(IntArrayRef sizes, const Tensor &like, const Tensor &format) {
   return at::empty(sizes, like.options(), format.suggest_memory_format());
 }
 
-static at::TensorIteratorConfig iterate(std::initializer_list<Tensor> inputs) {
+static at::TensorIteratorConfig iterate(std::initializer_list<Tensor> inputs,
+                                        const Tensor &out = {}) {
   at::TensorIteratorConfig config;
   config.check_all_same_dtype(false).check_all_same_device(false);
-  config.add_owned_output(Tensor());
+  config.set_check_mem_overlap(false).add_owned_output(out);
   for (const Tensor &input : inputs)
     config.add_owned_const_input(input);
   return config;
@@ -46,6 +47,11 @@ Tensor pointwise(std::initializer_list<Tensor> inputs, bool toFloat) {
   if (toFloat)
     config.promote_integer_inputs_to_float(true);
   return config.build().output();
+}
+
+Tensor &pointwiseOut(std::initializer_list<Tensor> inputs, Tensor &out) {
+  iterate(inputs, out).build();
+  return out;
 }
 
 Tensor reduceLoss(const Tensor &elements, int64_t reduction) {

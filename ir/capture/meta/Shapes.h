@@ -54,6 +54,10 @@ Tensor pointwise(std::initializer_list<Tensor> inputs, at::ScalarType dtype);
 /// if `toFloat`.
 Tensor pointwise(std::initializer_list<Tensor> inputs, bool toFloat = false);
 
+/// The same for an operator that writes to `out`, which gets the result's shape
+/// if it is empty.
+Tensor &pointwiseOut(std::initializer_list<Tensor> inputs, Tensor &out);
+
 /// The result of a loss: `elements` if reduction is None (0), else a scalar.
 Tensor reduceLoss(const Tensor &elements, int64_t reduction);
 

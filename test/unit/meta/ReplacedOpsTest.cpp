@@ -1,0 +1,155 @@
+//===- ReplacedOpsTest.cpp - Operators replaced above autograd ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention and batch norm choose their implementation by device. On meta
+// tensors they must choose what the CPU would.
+//
+//===----------------------------------------------------------------------===//
+
+#include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <gtest/gtest.h>
+
+using at::Tensor;
+
+namespace {
+
+/// A leaf of the same layout without data.
+Tensor toMeta(const Tensor &tensor) {
+  return at::empty_strided(tensor.sizes(), tensor.strides(),
+                           tensor.options().device(at::kMeta))
+      .set_requires_grad(tensor.requires_grad());
+}
+
+Tensor leaf(std::vector<int64_t> sizes, at::ScalarType dtype = at::kFloat) {
+  return at::randn(sizes, at::kFloat).to(dtype).set_requires_grad(true);
+}
+
+struct Attention {
+  Tensor query, key, value;
+  std::optional<Tensor> mask = std::nullopt;
+  bool causal = false;
+  bool grouped = false;
+
+  Tensor run() const {
+    return at::scaled_dot_product_attention(query, key, value, mask, 0.0,
+                                            causal, std::nullopt, grouped);
+  }
+  Attention onMeta() const {
+    return {toMeta(query), toMeta(key),
+            toMeta(value), mask ? std::optional(toMeta(*mask)) : std::nullopt,
+            causal,        grouped};
+  }
+};
+
+/// Name of the outermost gradient function, and of what feeds it.
+std::string gradientPath(const Tensor &tensor) {
+  std::string text;
+  auto node = tensor.grad_fn();
+  for (int depth = 0; node && depth < 4; ++depth) {
+    text += node->name() + " ";
+    node = node->num_outputs() ? node->next_edge(0).function : nullptr;
+  }
+  return text;
+}
+
+void expectSame(const Attention &attention) {
+  Tensor want = attention.run(), got = attention.onMeta().run();
+  EXPECT_EQ(gradientPath(got), gradientPath(want));
+  EXPECT_EQ(got.sizes(), want.sizes());
+  EXPECT_EQ(got.strides(), want.strides());
+  EXPECT_EQ(got.scalar_type(), want.scalar_type());
+}
+
+} // namespace
+
+TEST(ReplacedOps, AttentionFused) {
+  Attention plain{leaf({2, 4, 6, 8}), leaf({2, 4, 6, 8}), leaf({2, 4, 6, 8})};
+  EXPECT_NE(gradientPath(plain.run()).find("FlashAttentionForCpu"),
+            std::string::npos);
+  expectSame(plain);
+  plain.causal = true;
+  expectSame(plain);
+  plain.causal = false;
+  plain.mask = at::ones({6, 6}, at::kBool).tril();
+  expectSame(plain);
+  plain.mask = at::randn({2, 1, 6, 6});
+  expectSame(plain);
+  expectSame({leaf({2, 4, 6, 8}, at::kBFloat16),
+              leaf({2, 4, 6, 8}, at::kBFloat16),
+              leaf({2, 4, 6, 8}, at::kBFloat16)});
+}
+
+TEST(ReplacedOps, AttentionByPosition) {
+  Tensor packed = leaf({2, 6, 3, 4, 8});
+  auto part = [](const Tensor &from, int64_t index) {
+    return from.permute({2, 0, 3, 1, 4}).select(0, index);
+  };
+  auto run = [&](const Tensor &from) {
+    return at::scaled_dot_product_attention(
+        part(from, 0), part(from, 1), part(from, 2), std::nullopt, 0.0, true);
+  };
+  Tensor want = run(packed), got = run(toMeta(packed));
+  EXPECT_EQ(gradientPath(got), gradientPath(want));
+  EXPECT_EQ(got.strides(), want.strides());
+}
+
+TEST(ReplacedOps, AttentionDecomposed) {
+  // Heads of unlike width.
+  Attention wide{leaf({2, 4, 6, 8}), leaf({2, 4, 6, 8}), leaf({2, 4, 6, 10})};
+  EXPECT_EQ(gradientPath(wide.run()).find("FlashAttentionForCpu"),
+            std::string::npos);
+  expectSame(wide);
+  // A mask that is itself trained.
+  Attention masked{leaf({2, 4, 6, 8}), leaf({2, 4, 6, 8}), leaf({2, 4, 6, 8}),
+                   leaf({6, 6})};
+  expectSame(masked);
+  // Three dimensions.
+  expectSame({leaf({4, 6, 8}), leaf({4, 6, 8}), leaf({4, 6, 8})});
+  // Key heads shared by several query heads.
+  Attention grouped{leaf({2, 4, 6, 8}), leaf({2, 2, 6, 8}), leaf({2, 2, 6, 8})};
+  grouped.grouped = true;
+  expectSame(grouped);
+  grouped.causal = true;
+  expectSame(grouped);
+}
+
+TEST(ReplacedOps, AttentionWithoutAutograd) {
+  at::NoGradGuard noGrad;
+  expectSame({leaf({2, 4, 6, 8}), leaf({2, 4, 6, 8}), leaf({2, 4, 6, 8})});
+}
+
+TEST(ReplacedOps, AttentionDropoutIsRefused) {
+  Attention plain{leaf({2, 4, 6, 8}), leaf({2, 4, 6, 8}), leaf({2, 4, 6, 8})};
+  Attention meta = plain.onMeta();
+  EXPECT_THROW(at::scaled_dot_product_attention(meta.query, meta.key,
+                                                meta.value, std::nullopt, 0.1),
+               c10::NotImplementedError);
+}
+
+TEST(ReplacedOps, BatchNormWritesItsStatistics) {
+  namespace functional = at::functionalization::impl;
+  auto wrap = [](std::vector<int64_t> sizes) {
+    return functional::to_functional_tensor(
+        at::empty(sizes, at::device(at::kMeta)));
+  };
+  for (bool training : {false, true}) {
+    Tensor input = wrap({4, 6, 3, 3}), mean = wrap({6}), var = wrap({6});
+    Tensor before = functional::from_functional_tensor(mean);
+    Tensor output = at::batch_norm(input, std::nullopt, std::nullopt, mean, var,
+                                   training, 0.1, 1e-5, false);
+    EXPECT_EQ(output.sizes(), input.sizes());
+    functional::sync(mean);
+    Tensor after = functional::from_functional_tensor(mean);
+    EXPECT_EQ(after.is_same(before), !training);
+  }
+}
