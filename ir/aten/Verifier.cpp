@@ -143,9 +143,9 @@ static LogicalResult verifyStatics(const Schema &schema, Operation *op) {
       if (argument->optional && argument->getDefault(op->getContext()))
         continue;
     } else if (!isOfKind(value, argument->kind)) {
-      return op->emitOpError("expects a ")
-             << getKindName(argument->kind) << " for '" << name << "', found "
-             << value;
+      return op->emitOpError("expects '")
+             << name << "' to be of kind '" << getKindName(argument->kind)
+             << "', found " << value;
     }
     if (!normalizeArgument(*argument, value))
       return op->emitOpError("has an argument '")
@@ -186,9 +186,11 @@ static LogicalResult verifyType(Operation *op, Type type, Kind kind,
   if (fits)
     return success();
   return op->emitOpError("expects ")
-         << what << " " << index << " to be a " << getKindName(kind)
-         << (kind <= Kind::TensorList ? " of static shape" : "") << ", found "
-         << type;
+         << what << " " << index
+         << (kind <= Kind::TensorList ? " to be a tensor of static shape"
+                                      : " to be of kind '")
+         << (kind <= Kind::TensorList ? "" : getKindName(kind))
+         << (kind <= Kind::TensorList ? "" : "'") << ", found " << type;
 }
 
 // AT-7: as many results as the schema has; a list takes what the others leave.
