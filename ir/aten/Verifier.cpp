@@ -185,12 +185,12 @@ static LogicalResult verifyType(Operation *op, Type type, Kind kind,
   }
   if (fits)
     return success();
-  return op->emitOpError("expects ")
-         << what << " " << index
-         << (kind <= Kind::TensorList ? " to be a tensor of static shape"
-                                      : " to be of kind '")
-         << (kind <= Kind::TensorList ? "" : getKindName(kind))
-         << (kind <= Kind::TensorList ? "" : "'") << ", found " << type;
+  InFlightDiagnostic diag = op->emitOpError("expects ") << what << " " << index;
+  if (kind == Kind::Tensor || kind == Kind::TensorList)
+    diag << " to be a tensor of static shape";
+  else
+    diag << " to be of kind '" << getKindName(kind) << "'";
+  return diag << ", found " << type;
 }
 
 // AT-7: as many results as the schema has; a list takes what the others leave.

@@ -2,10 +2,15 @@
 // behind it, an unread wait stays, and a gather of a shard is the tensor.
 // RUN: fsdp-opt %s --cse --canonicalize | FileCheck %s
 // RUN: fsdp-opt %stages/2-sharded.mlir --cse --canonicalize | grep -c "fsdp.all_gather " | FileCheck %s --check-prefix=GATHERS
+// RUN: sed -E ":a;N;\$!ba;s/(%[0-9]+) = fsdp.replay (%[0-9]+) : [^\n]*\n([^\n]*all_gather )\1 /\3\2 /" %stages/2-sharded.mlir > %t
+// RUN: not grep fsdp.replay %t
+// RUN: fsdp-opt %t --cse --canonicalize | grep -c "fsdp.all_gather " | FileCheck %s --check-prefix=MERGED
 // RUN: fsdp-opt %stages/2b-recompute.mlir --cse --canonicalize | grep -c "aten.addmm" | FileCheck %s --check-prefix=ADDMM
 
 // Four before backward and one behind the replay.
 // GATHERS: {{^}}5{{$}}
+// Without the replay the last is merged into the first.
+// MERGED: {{^}}4{{$}}
 // Forward's two and the recomputed one.
 // ADDMM: {{^}}3{{$}}
 
