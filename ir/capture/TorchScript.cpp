@@ -15,7 +15,7 @@
 
 using namespace fsdp;
 using namespace fsdp::capture;
-using torch::jit::Module;
+using ScriptModule = torch::jit::Module;
 
 namespace {
 
@@ -66,7 +66,7 @@ std::string firstLine(const std::string &text) {
                   "' cannot be loaded as TorchScript: " + firstLine(message));
 }
 
-Module load(const ZipDirectory &archive) {
+ScriptModule load(const ZipDirectory &archive) {
   try {
     // On the CPU and not on meta: constants of the program need their data.
     return torch::jit::load(archive.path(), at::Device(at::kCPU));
@@ -101,7 +101,7 @@ private:
 
 /// A tensor attribute of a module.
 struct Slot {
-  Module module;
+  ScriptModule module;
   std::string attribute;
   std::string path;
   bool isParameter = false;
@@ -109,7 +109,7 @@ struct Slot {
 
 /// "Linear" out of
 /// `__torch__.torch.nn.modules.linear.___torch_mangle_3.Linear`.
-std::string getClassName(const Module &module) {
+std::string getClassName(const ScriptModule &module) {
   return module.type()->name() ? module.type()->name()->name() : "Module";
 }
 
@@ -119,20 +119,20 @@ std::string join(const std::string &path, const std::string &name) {
 
 /// In the order of PyTorch's named_parameters: a module's own before its
 /// children's. True if there are any.
-bool collectSlots(const Module &module, const std::string &path,
+bool collectSlots(const ScriptModule &module, const std::string &path,
                   std::vector<Slot> &slots,
                   std::vector<capture::Module> &modules) {
   size_t before = slots.size(), row = modules.size();
   modules.push_back({path, getClassName(module)});
   c10::ClassTypePtr type = module.type();
-  std::vector<std::pair<std::string, Module>> children;
+  std::vector<std::pair<std::string, ScriptModule>> children;
   for (size_t i = 0; i < type->numAttributes(); ++i) {
     const std::string &name = type->getAttributeName(i);
     c10::IValue value = module._ivalue()->getSlot(i);
     if (value.isTensor() && value.toTensor().defined())
       slots.push_back({module, name, join(path, name), type->is_parameter(i)});
     else if (type->getAttribute(i)->is_module())
-      children.emplace_back(name, Module(value.toObject()));
+      children.emplace_back(name, ScriptModule(value.toObject()));
   }
   for (const auto &[name, child] : children)
     collectSlots(child, join(path, name), slots, modules);
@@ -144,7 +144,7 @@ bool collectSlots(const Module &module, const std::string &path,
 /// Declares the module's tensors and puts the capture's in their place.
 class States {
 public:
-  States(const Module &module, TorchScriptRecords &records,
+  States(const ScriptModule &module, TorchScriptRecords &records,
          JointCapture &capture)
       : records(records), capture(capture) {
     std::vector<capture::Module> modules;
@@ -200,7 +200,7 @@ private:
     state.source = records.find(tensor);
     row.wrapped = capture.addState(std::move(state));
     for (const Slot *slot : row.slots)
-      Module(slot->module).setattr(slot->attribute, row.wrapped);
+      ScriptModule(slot->module).setattr(slot->attribute, row.wrapped);
   }
 
   TorchScriptRecords &records;
@@ -218,7 +218,7 @@ private:
 /// them.
 class PlainAttributes {
 public:
-  explicit PlainAttributes(const Module &module) {
+  explicit PlainAttributes(const ScriptModule &module) {
     for (const auto &row : module.named_modules())
       for (size_t i = 0; i < row.value.type()->numAttributes(); ++i) {
         c10::IValue value = row.value._ivalue()->getSlot(i);
@@ -243,7 +243,7 @@ public:
 
 private:
   struct Attribute {
-    Module module;
+    ScriptModule module;
     size_t slot;
     std::string path;
     c10::IValue value;
@@ -288,7 +288,7 @@ std::string list(const std::vector<c10::Argument> &arguments) {
 
 class Inputs {
 public:
-  Inputs(const Module &module, const CaptureOptions &options)
+  Inputs(const ScriptModule &module, const CaptureOptions &options)
       : arguments(
             module.get_method("forward").function().getSchema().arguments()),
         options(options) {
@@ -375,7 +375,7 @@ void capture::captureTorchScript(const ZipDirectory &archive,
                                  const CaptureOptions &options,
                                  JointCapture &capture) {
   PlainExecution plain;
-  Module module = load(archive);
+  ScriptModule module = load(archive);
   Inputs inputs(module, options);
   TorchScriptRecords records(archive);
   PlainAttributes attributes(module);
