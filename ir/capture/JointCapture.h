@@ -27,7 +27,7 @@ class JointCapture {
 public:
   /// What the front end knows about the file and its module tree.
   void setFile(ModelFile file) { graph.file = std::move(file); }
-  void addModule(Module module) { graph.modules.push_back(std::move(module)); }
+  void addModule(ModuleInfo module) { graph.modules.push_back(std::move(module)); }
 
   /// Declares a state; returns the tensor that stands for it. A tied parameter
   /// is one state, whose tensor stands for all its names. `type` must be

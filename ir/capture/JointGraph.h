@@ -79,7 +79,7 @@ struct Input {
 };
 
 /// One row of the model's module tree.
-struct Module {
+struct ModuleInfo {
   std::string path;
   std::string className;
 };
@@ -127,7 +127,7 @@ struct ModelFile {
 
 struct JointGraph {
   ModelFile file;
-  std::vector<Module> modules;
+  std::vector<ModuleInfo> modules;
   std::vector<State> states;
   std::vector<Input> inputs;
   std::vector<TensorType> values;

@@ -100,7 +100,7 @@ void Builder::buildState(const State &state) {
 }
 
 void Builder::buildTable() {
-  for (const capture::Module &module : graph.modules)
+  for (const ModuleInfo &module : graph.modules)
     fsdp::ModuleOp::create(builder, unknown,
                            builder.getStringAttr(module.path),
                            builder.getStringAttr(module.className));

@@ -21,7 +21,7 @@ void fsdp::capture::capturePt2(const ZipDirectory &archive,
                 "the model returns no tensor; let it return its loss first");
   capture.setFile(
       {archive.path(), archive.fileBytes(), archive.directoryHash()});
-  for (const Module &module : program.modules)
+  for (const ModuleInfo &module : program.modules)
     capture.addModule(module);
 
   Pt2Interpreter interpreter(c10::kMeta, &capture.getRecorder());

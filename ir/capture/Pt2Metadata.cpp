@@ -24,7 +24,7 @@ static llvm::StringRef getMetadata(const json::Object &node,
 
 void fsdp::capture::forEachPt2Module(
     const json::Object &node,
-    llvm::function_ref<void(const Module &)> visit) {
+    llvm::function_ref<void(const ModuleInfo &)> visit) {
   // "key,path,package.Class;key,path,package.Class", outermost first.
   llvm::StringRef rest = getMetadata(node, "nn_module_stack");
   while (!rest.empty()) {
@@ -40,7 +40,7 @@ void fsdp::capture::forEachPt2Module(
 Location fsdp::capture::getPt2Location(const json::Object &node) {
   Location location;
   forEachPt2Module(node,
-                   [&](const Module &module) { location.module = module.path; });
+                   [&](const ModuleInfo &module) { location.module = module.path; });
   // As Python prints it, innermost call last. PyTorch's own modules say less
   // than the user's line that calls them.
   llvm::StringRef rest = getMetadata(node, "stack_trace");

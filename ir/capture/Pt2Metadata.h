@@ -14,7 +14,7 @@ namespace fsdp::capture {
 /// Calls `visit` with every module that the node was called in, outermost
 /// first; the root's path is empty.
 void forEachPt2Module(const json::Object &node,
-                      llvm::function_ref<void(const Module &)> visit);
+                      llvm::function_ref<void(const ModuleInfo &)> visit);
 
 /// Innermost module and the user's source line.
 Location getPt2Location(const json::Object &node);

@@ -352,7 +352,7 @@ void Pt2Reader::checkOverlaps() const {
 void Pt2Reader::collectModules(const json::Object &graph) {
   for (const json::Value &value : json::getArray(graph, "nodes")) {
     const json::Object &node = json::asObject(value);
-    forEachPt2Module(node, [&](const Module &module) {
+    forEachPt2Module(node, [&](const ModuleInfo &module) {
       classOf.try_emplace(module.path, module.className);
     });
     if (const json::Object *inner = getPt2SubGraph(node))

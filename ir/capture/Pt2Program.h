@@ -49,7 +49,7 @@ public:
   std::vector<State> states;
   std::vector<Input> inputs;
   /// Modules that contain states, outer before inner.
-  std::vector<Module> modules;
+  std::vector<ModuleInfo> modules;
   std::vector<Pt2StateInput> stateInputs;
   std::vector<Pt2UserInput> userInputs;
   std::vector<Pt2BufferUpdate> bufferUpdates;
