@@ -1,0 +1,171 @@
+"""What the end-to-end tests share: export, compile, run, and PyTorch's answer.
+
+The reference is one process: the ranks' batches go through the plain model one
+after another and one optimizer step is taken with the mean gradient.
+"""
+import argparse
+import copy
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+
+warnings.filterwarnings("ignore")
+# The machine's threads are for the ranks.
+torch.set_num_threads(1)
+
+OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+# A large eps, or Adam makes whole steps out of rounding noise where the true
+# gradient is zero.
+ADAMW = {"name": "adamw", "lr": 1e-2, "betas": [0.8, 0.9], "eps": 1e-3, "weight_decay": 0.1}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", type=lambda p: pathlib.Path(p).resolve(), required=True, help="folder of fsdp-opt and fsdp-run")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    return parser.parse_args()
+
+
+def run_cases(cases, only):
+    """Calls each case (name -> function of a fresh folder); exit status 1 if one fails."""
+    failed = []
+    chosen = {name: case for name, case in cases.items() if only in name}
+    for name, case in chosen.items():
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                case(pathlib.Path(folder))
+                print(f"ok    {name}", flush=True)
+            except Exception as error:
+                failed.append(name)
+                print(f"FAIL  {name}: {type(error).__name__}: {error}", flush=True)
+    print(f"{len(chosen) - len(failed)} of {len(chosen)} passed")
+    sys.exit(1 if failed or not chosen else 0)
+
+
+def call(*command, cwd, env=None, timeout=240):
+    """The finished process, whatever its exit status."""
+    clean = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")}
+    return subprocess.run([str(c) for c in command], cwd=cwd, env={**clean, "OMP_NUM_THREADS": "1", **(env or {})},
+                          capture_output=True, text=True, timeout=timeout)
+
+
+def must(*command, **options):
+    done = call(*command, **options)
+    assert done.returncode == 0, f"{pathlib.Path(command[0]).name} exited with {done.returncode}: {done.stderr.strip()[-1500:]}"
+    return done
+
+
+def export(model, inputs, path):
+    torch.export.save(torch.export.export(model, (), inputs, strict=False), path)
+
+
+def make_data(inputs, batches):
+    """Rows for `batches` batches less one row, so that the last one wraps round."""
+    def rows(value):
+        count = value.shape[0] * batches - 1
+        if value.is_floating_point():
+            return torch.randn(count, *value.shape[1:], dtype=value.dtype)
+        return torch.randint(0, int(value.max()) + 1, (count, *value.shape[1:]), dtype=value.dtype)
+    return {name: rows(value) for name, value in inputs.items()}
+
+
+def batch_of(data, inputs, number):
+    """Batch `number` of the data file, as fsdp-run reads it."""
+    out = {}
+    for name, value in inputs.items():
+        size = value.shape[0]
+        out[name] = data[name][torch.arange(number * size, (number + 1) * size) % len(data[name])]
+    return out
+
+
+def reference(model, inputs, data, world, steps, config):
+    """Loss and gradient norm of each step; parameters under all names and rank 0's buffers at the end."""
+    model = copy.deepcopy(model)
+    options = dict(config["optimizer"])
+    optimizer = OPTIMIZERS[options.pop("name")]([p for p in model.parameters() if p.requires_grad], **options)
+    buffers = [{k: v.clone() for k, v in model.named_buffers()} for _ in range(world)]
+    rows = []
+    for step in range(steps):
+        loss_sum = 0.0
+        for rank in range(world):
+            for name, value in model.named_buffers():
+                value.copy_(buffers[rank][name])
+            loss = model(**batch_of(data, inputs, step * world + rank))
+            (loss / world).backward()
+            loss_sum += loss.item() / world
+            buffers[rank] = {k: v.clone() for k, v in model.named_buffers()}
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.get("max_grad_norm", float("inf")))
+        optimizer.step()
+        optimizer.zero_grad()
+        rows.append((loss_sum, norm.item()))
+    persistent = {k: buffers[0][k] for k in model.state_dict() if k in buffers[0]}
+    return rows, {k: v.detach() for k, v in model.named_parameters(remove_duplicate=False)}, persistent
+
+
+def compile_step(bin, folder, model, inputs, config, *flags):
+    export(model, inputs, folder / "model.pt2")
+    (folder / "fsdp.yaml").write_text(yaml.safe_dump(config))
+    must(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", *flags, "-o", "step.fsdp", cwd=folder)
+
+
+def train(bin, folder, world, steps, backend="local", tag=""):
+    """Metrics rows and the exported tensors of one run."""
+    launcher = []
+    if backend == "gloo":
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--no-python", f"--nproc-per-node={world}", "--standalone"]
+    metrics, final = folder / f"metrics{tag}.jsonl", folder / f"final{tag}.safetensors"
+    must(*launcher, bin / "fsdp-run", "step.fsdp", "--data=data.safetensors", f"--steps={steps}",
+         f"--metrics={metrics}", f"--export={final}", cwd=folder)
+    return [json.loads(line) for line in metrics.read_text().splitlines()], load_file(final)
+
+
+def make_config(world, optimizer=None, **extra):
+    fsdp = {k: extra.pop(k) for k in ("reshard_after_forward", "auto_wrap_policy", "transformer_layer_cls_to_wrap", "min_num_params") if k in extra}
+    return {"fsdp_version": 2, "mesh": {"dp_shard": world}, "fsdp_config": fsdp, "optimizer": optimizer or ADAMW, **extra}
+
+
+def compare(rows, final, want_rows, want_parameters, want_buffers, start):
+    assert [row["step"] for row in rows] == list(range(len(want_rows))), f"steps {[row['step'] for row in rows]}"
+    for row, (loss, norm) in zip(rows, want_rows):
+        assert abs(row["loss"] - loss) <= 2e-5 * max(1, abs(loss)), f"step {row['step']}: loss {row['loss']} instead of {loss}"
+        assert abs(row["grad_norm"] - norm) <= 1e-3 * norm, f"step {row['step']}: grad_norm {row['grad_norm']} instead of {norm}"
+    expected = {**want_parameters, **want_buffers}
+    assert set(final) == set(expected), f"exported {sorted(set(final) ^ set(expected))} too few or too many"
+    moved = {k: (want_parameters[k] - start[k]).abs().mean().item() for k in want_parameters}
+    furthest = max(moved.values())
+    assert furthest > 1e-4, "nothing moved: the case tests nothing"
+    for name, want in expected.items():
+        have = final[name]
+        assert have.dtype == want.dtype and have.shape == want.shape, f"{name} is {have.dtype} {tuple(have.shape)}"
+        if name in moved and moved[name] == 0:
+            assert torch.equal(have, want), f"{name} is frozen and has changed"
+        error = (have.double() - want.double()).abs().mean().item()
+        bound = 1e-3 * moved.get(name, 0) + 3e-4 * furthest + 3e-7 * want.double().abs().mean().item()
+        assert error <= bound, f"{name}: mean error {error:.2e}, bound {bound:.2e}"
+
+
+def train_case(bin, factory, world, backend="local", steps=3, **config):
+    """A case for `run_cases`: training equals PyTorch's."""
+    def case(folder):
+        torch.manual_seed(7)
+        model, inputs = factory()
+        model.train()
+        settings = make_config(world, **config)
+        start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
+        data = make_data(inputs, world * steps)
+        save_file(data, folder / "data.safetensors")
+        compile_step(bin, folder, model, inputs, settings)
+        rows, final = train(bin, folder, world, steps, backend)
+        compare(rows, final, *reference(model, inputs, data, world, steps, settings), start)
+        for row in rows:
+            assert len(row["rank_peak_rss_bytes"]) == world and row["peak_memory_bytes"] > 0 and row["step_time_s"] > 0, row
+            assert abs(row["lr"] / settings["optimizer"]["lr"] - 1) < 1e-6, row
+    return case

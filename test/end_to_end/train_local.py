@@ -1,0 +1,39 @@
+"""Training on ranks that are threads equals PyTorch's."""
+import zoo
+from harness import parse_arguments, run_cases, train_case
+
+SGD = {"name": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}
+PLAIN_SGD = {"name": "sgd", "lr": 0.1}
+ADAM = {"name": "adam", "lr": 1e-2, "betas": [0.8, 0.9], "eps": 1e-3, "weight_decay": 0.1}
+
+
+def main():
+    arguments = parse_arguments()
+    cases = {}
+
+    def add(factory, world, label="", **config):
+        name = " ".join(filter(None, [factory.__name__, f"world={world}", label]))
+        cases[name] = train_case(arguments.bin, factory, world, **config)
+
+    for world in (1, 2, 3, 4):
+        add(zoo.mlp, world, "zero3", reshard_after_forward=True)
+    add(zoo.mlp, 2, "adam", optimizer=ADAM)
+    add(zoo.mlp, 3, "sgd zero2", optimizer=SGD, reshard_after_forward=False)
+    add(zoo.mlp, 2, "plain sgd, one bucket", optimizer=PLAIN_SGD, auto_wrap_policy="NO_WRAP")
+    add(zoo.mlp, 2, "by size", auto_wrap_policy="SIZE_BASED_WRAP", min_num_params=100)
+    for world in (1, 3, 4):
+        add(zoo.tiny, world, "sgd", optimizer=SGD, reshard_after_forward=True)
+    add(zoo.double, 3, "adamw")
+    add(zoo.convnet, 2, "zero3 sgd", optimizer=PLAIN_SGD, reshard_after_forward=True)
+    add(zoo.convnet, 3, "zero2", reshard_after_forward=False)
+    blocks = {"auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": "GptBlock"}
+    add(zoo.gpt, 1, "zero3", reshard_after_forward=True, **blocks)
+    add(zoo.gpt, 2, "zero3 clip", reshard_after_forward=True, max_grad_norm=0.1, **blocks)
+    add(zoo.gpt, 4, "zero2", reshard_after_forward=False, **blocks)
+    add(zoo.gpt, 3, "default policy")
+    add(zoo.llama, 2, "zero3", reshard_after_forward=True)
+    add(zoo.llama, 4, "zero2 clip sgd", optimizer=SGD, reshard_after_forward=False, max_grad_norm=0.5)
+    run_cases(cases, arguments.only)
+
+
+main()

@@ -1,0 +1,137 @@
+"""Small models whose first output is the loss, with inputs for one rank.
+
+Shapes are chosen so that no world size from 2 to 4 divides them all, and some
+shards are empty.
+"""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Classifier(nn.Module):
+    """Makes the loss the first output of a network."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x, y):
+        logits = self.net(x)
+        return F.cross_entropy(logits.flatten(0, -2), y.flatten())
+
+
+def mlp():
+    net = nn.Sequential(nn.Linear(19, 23), nn.Tanh(), nn.LayerNorm(23), nn.Linear(23, 7))
+    return Classifier(net), {"x": torch.randn(6, 19), "y": torch.randint(0, 7, (6,))}
+
+
+def tiny():
+    """Fewer rows than ranks: most shards are empty or all padding."""
+
+    class Tiny(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gain = nn.Parameter(torch.ones(1, 3))
+            self.first, self.second = nn.Linear(3, 2), nn.Linear(2, 1)
+
+        def forward(self, x, y):
+            return F.mse_loss(self.second(torch.sigmoid(self.first(x * self.gain))), y)
+
+    return Tiny(), {"x": torch.randn(5, 3), "y": torch.randn(5, 1)}
+
+
+def double():
+    net = nn.Sequential(nn.Linear(9, 11), nn.GELU(), nn.Linear(11, 5)).double()
+    return Classifier(net), {"x": torch.randn(4, 9, dtype=torch.float64), "y": torch.randint(0, 5, (4,))}
+
+
+def convnet():
+    """Buffers that change: running statistics and a counter of batches."""
+    net = nn.Sequential(
+        nn.Conv2d(2, 5, 3, padding=1, bias=False), nn.BatchNorm2d(5), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(5, 7, 3), nn.GroupNorm(7, 7), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(7, 3))
+    return Classifier(net), {"x": torch.randn(4, 2, 10, 10), "y": torch.randint(0, 3, (4,))}
+
+
+class GptBlock(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 2 * width + 1), nn.Linear(2 * width + 1, width)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(a.transpose(1, 2).reshape(b, t, c))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+def gpt():
+    """The head shares the embedding's weight; one norm and one bias are frozen."""
+
+    class Gpt(nn.Module):
+        def __init__(self, vocabulary=31, width=18, layers=2, length=9):
+            super().__init__()
+            self.embed = nn.Embedding(vocabulary, width)
+            self.position = nn.Parameter(0.02 * torch.randn(length, width))
+            self.blocks = nn.ModuleList(GptBlock(width, 3) for _ in range(layers))
+            self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+            self.head.weight = self.embed.weight
+            self.blocks[1].norm1.requires_grad_(False)
+            self.blocks[0].up.bias.requires_grad_(False)
+
+        def forward(self, x):
+            h = self.embed(x) + self.position
+            for block in self.blocks:
+                h = block(h)
+            return self.head(self.norm(h))
+
+    return Classifier(Gpt()), {"x": torch.randint(0, 31, (2, 9)), "y": torch.randint(0, 31, (2, 9))}
+
+
+class LlamaBlock(nn.Module):
+    def __init__(self, width, heads, groups):
+        super().__init__()
+        self.heads, self.groups = heads, groups
+        size = width // heads
+        self.norm1, self.norm2 = nn.RMSNorm(width, eps=1e-6), nn.RMSNorm(width, eps=1e-6)
+        self.q, self.o = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
+        self.k, self.v = nn.Linear(width, groups * size, bias=False), nn.Linear(width, groups * size, bias=False)
+        self.gate, self.up = nn.Linear(width, 27, bias=False), nn.Linear(width, 27, bias=False)
+        self.down = nn.Linear(27, width, bias=False)
+
+    def forward(self, x, cos, sin):
+        b, t, _ = x.shape
+        h = self.norm1(x)
+        q, k, v = (f(h).view(b, t, -1, x.shape[-1] // self.heads).transpose(1, 2) for f in (self.q, self.k, self.v))
+        rotate = lambda z: z * cos + torch.cat((-z[..., z.shape[-1] // 2:], z[..., : z.shape[-1] // 2]), -1) * sin
+        spread = lambda z: z.repeat_interleave(self.heads // self.groups, 1)
+        a = F.scaled_dot_product_attention(rotate(q), spread(rotate(k)), spread(v), is_causal=True)
+        x = x + self.o(a.transpose(1, 2).flatten(2))
+        h = self.norm2(x)
+        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+
+
+def llama():
+    """Rotary positions, grouped heads, gated units, a constant that is no state."""
+
+    class Llama(nn.Module):
+        def __init__(self, vocabulary=29, width=16, layers=3, length=8):
+            super().__init__()
+            self.embed = nn.Embedding(vocabulary, width)
+            self.layers = nn.ModuleList(LlamaBlock(width, 4, 2) for _ in range(layers))
+            self.norm, self.head = nn.RMSNorm(width), nn.Linear(width, vocabulary, bias=False)
+            angles = torch.outer(torch.arange(length), 100.0 ** -(torch.arange(0, 4, 2) / 4)).repeat(1, 2)
+            self.register_buffer("cos", angles.cos(), persistent=False)
+            self.register_buffer("sin", angles.sin(), persistent=False)
+
+        def forward(self, x):
+            h = self.embed(x)
+            for layer in self.layers:
+                h = layer(h, self.cos, self.sin)
+            return self.head(self.norm(h))
+
+    return Classifier(Llama()), {"x": torch.randint(0, 29, (2, 8)), "y": torch.randint(0, 29, (2, 8))}
