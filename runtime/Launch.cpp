@@ -83,7 +83,7 @@ Error toError(int rank, std::exception_ptr exception) {
     return Error(ErrorId::OutOfMemory,
                  who + "no memory is left; use more ranks or a smaller batch");
   } catch (const std::exception &error) {
-    return Error(ErrorId::OperatorFailed, who + error.what());
+    return Error(ErrorId::KernelFailed, who + error.what());
   }
 }
 

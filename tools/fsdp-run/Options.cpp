@@ -33,7 +33,7 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
   TrainOptions &train = options.train;
   double deadline = 600;
   std::string save, load;
-  LogLevel level = LogLevel::warning;
+  std::string level = "warning";
   const std::map<std::string, LogLevel> levels{{"error", LogLevel::error},
                                                {"warning", LogLevel::warning},
                                                {"info", LogLevel::info},
@@ -75,7 +75,13 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                "print memory and collectives, check everything, and play one "
                "rank for --steps steps (default 1)");
   app.add_option("--log-level", level, "error, warning, info or debug")
-      ->transform(CLI::CheckedTransformer(levels, CLI::ignore_case));
+      ->check([&](const std::string &name) {
+        return levels.count(name) ? std::string()
+                                  : "expected error, warning, info or debug, "
+                                    "found '" +
+                                        name + "'";
+      })
+      ->capture_default_str();
   app.add_option("--save", save)->group("");
   app.add_option("--load", load)->group("");
 
@@ -114,6 +120,6 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                 "does not have; leave one of them out");
   launch.deadline =
       std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
-  setLogLevel(level);
+  setLogLevel(levels.at(level));
   return options;
 }

@@ -1,0 +1,108 @@
+//===- SafetensorsTest.cpp - Whole and damaged files ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/Safetensors.h"
+
+#include "runtime/support/Error.h"
+#include "test/unit/runtime/TemporaryFolder.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+using namespace fsdp;
+using namespace fsdp::test;
+
+namespace {
+
+class SafetensorsTest : public testing::Test {
+protected:
+  std::string path() const { return folder.path() + "/x.safetensors"; }
+
+  std::string whole() {
+    writeTensors(path(), {{"a", {2, 3}, {1, 2, 3, 4, 5, 6}},
+                          {"empty", {0, 4}, {}},
+                          {"b", {}, {7}}});
+    std::ifstream stream(path(), std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+
+  void put(const std::string &bytes) {
+    std::ofstream(path(), std::ios::binary) << bytes;
+  }
+
+  void expectRefused(const std::string &bytes) {
+    put(bytes);
+    try {
+      SafetensorsFile file(path());
+      FAIL() << "was read";
+    } catch (const Error &error) {
+      EXPECT_EQ(error.id(), ErrorId::DataFileInvalid) << error.what();
+    }
+  }
+
+  static std::string withHeader(const std::string &header,
+                                const std::string &data) {
+    std::string bytes;
+    for (size_t i = 0, n = header.size(); i < 8; ++i, n >>= 8)
+      bytes += static_cast<char>(n & 255);
+    return bytes + header + data;
+  }
+
+  TemporaryFolder folder;
+};
+
+TEST_F(SafetensorsTest, ReadsWhatWasWritten) {
+  whole();
+  SafetensorsFile file(path());
+  ASSERT_EQ(file.tensors().size(), 3u);
+  const StoredTensor &a = file.tensors().at("a");
+  EXPECT_EQ(a.dtype, plan::DType::f32);
+  EXPECT_EQ(a.shape, (std::vector<int64_t>{2, 3}));
+  float values[6];
+  std::memcpy(values, a.data, sizeof(values));
+  EXPECT_EQ(values[5], 6);
+  EXPECT_EQ(file.tensors().at("empty").shape, (std::vector<int64_t>{0, 4}));
+  float b;
+  std::memcpy(&b, file.tensors().at("b").data, sizeof(b));
+  EXPECT_EQ(b, 7);
+}
+
+TEST_F(SafetensorsTest, EveryCutIsRefused) {
+  std::string bytes = whole();
+  for (size_t length = 0; length < bytes.size(); ++length)
+    expectRefused(bytes.substr(0, length));
+}
+
+TEST_F(SafetensorsTest, BadHeadersAreRefused) {
+  expectRefused(withHeader("[]", ""));
+  expectRefused(withHeader("{\"a\": 1}", ""));
+  expectRefused(withHeader(
+      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", "1234"));
+  expectRefused(withHeader(
+      R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", "1234"));
+  expectRefused(withHeader(
+      R"({"a":{"dtype":"F99","shape":[1],"data_offsets":[0,4]}})", "1234"));
+  expectRefused(withHeader(
+      R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", "1234"));
+  expectRefused(
+      withHeader(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],)"
+                 R"("data_offsets":[0,4]}})",
+                 "1234"));
+}
+
+TEST_F(SafetensorsTest, MetadataIsNoTensor) {
+  put(withHeader(R"({"__metadata__":{"format":"pt"}})", ""));
+  EXPECT_TRUE(SafetensorsFile(path()).tensors().empty());
+}
+
+TEST_F(SafetensorsTest, AFolderIsRefused) {
+  try {
+    SafetensorsFile file(folder.path());
+    FAIL() << "was read";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.id(), ErrorId::FileNotReadable);
+  }
+}
+
+} // namespace

@@ -1,0 +1,56 @@
+//===- TinyModel.h - One linear layer, planned by hand ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_TEST_UNIT_RUNTIME_TINYMODEL_H
+#define FSDP_TEST_UNIT_RUNTIME_TINYMODEL_H
+
+#include "runtime/plan/plan_generated.h"
+
+#include <string>
+#include <vector>
+
+namespace fsdp::test {
+
+enum class Optimizer { adamw, adam, sgd };
+
+/// loss = mse(x @ w.T, y) with a 5x3 weight, batches of 2, and the optimizer on
+/// shards. Five rows fit no world size above 1.
+struct TinyModel {
+  int worldSize = 1;
+  Optimizer optimizer = Optimizer::adamw;
+  double lr = 0.1, beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
+  double weightDecay = 0.1, momentum = 0.9;
+  /// 0: no clipping.
+  double maxGradNorm = 0;
+  /// The prediction lies column by column, as no kernel makes it by itself.
+  bool isTransposed = false;
+  /// The file stores the weight column by column.
+  bool isSourceStrided = false;
+  bool hasSample = true;
+
+  static constexpr int64_t kOut = 5, kIn = 3, kBatch = 2;
+
+  /// Writes `folder`/model.pt2 and `folder`/step.fsdp.
+  void write(const std::string &folder) const;
+  plan::PlanT makePlan() const;
+
+  static std::vector<float> initialWeight();
+  static std::vector<float> sampleX();
+  static std::vector<float> sampleY();
+};
+
+/// The same training in float64, by plain loops.
+struct TinyReference {
+  explicit TinyReference(const TinyModel &model);
+  /// x and y of all ranks, one batch after another.
+  void step(const std::vector<float> &x, const std::vector<float> &y);
+
+  TinyModel model;
+  std::vector<double> weight, first, second;
+  double loss = 0, gradNorm = 0;
+  int steps = 0;
+};
+
+} // namespace fsdp::test
+
+#endif // FSDP_TEST_UNIT_RUNTIME_TINYMODEL_H

@@ -1,0 +1,238 @@
+//===- TrainTest.cpp - Trained weights against plain loops ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/Train.h"
+#include "runtime/Launch.h"
+#include "runtime/Safetensors.h"
+#include "test/unit/runtime/TemporaryFolder.h"
+#include "test/unit/runtime/TinyModel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <mutex>
+
+using namespace fsdp;
+using namespace fsdp::test;
+
+namespace {
+
+struct Case {
+  std::string name;
+  TinyModel model;
+};
+
+void PrintTo(const Case &value, std::ostream *stream) { *stream << value.name; }
+
+struct Outcome {
+  std::vector<StepResult> steps;
+  std::vector<float> weight;
+  MemoryUse memory;
+};
+
+std::vector<float> floats(const StoredTensor &tensor) {
+  size_t count = 1;
+  for (int64_t size : tensor.shape)
+    count *= static_cast<size_t>(size);
+  std::vector<float> values(count);
+  std::memcpy(values.data(), tensor.data, count * sizeof(float));
+  return values;
+}
+
+Outcome run(const LaunchOptions &options, const std::string &folder,
+            int steps) {
+  Outcome outcome;
+  std::string path = folder + "/final.safetensors";
+  launch(options, [&](Session &session) {
+    for (int i = 0; i < steps; ++i) {
+      StepResult result = session.step();
+      if (session.rank() == 0)
+        outcome.steps.push_back(result);
+    }
+    if (session.rank() == 0)
+      outcome.memory = session.memory();
+    session.exportWeights(path);
+  });
+  SafetensorsFile file(path);
+  outcome.weight = floats(file.tensors().at("net.weight"));
+  EXPECT_EQ(floats(file.tensors().at("tied.weight")), outcome.weight);
+  EXPECT_EQ(floats(file.tensors().at("net.scale")), std::vector<float>{2.5f});
+  EXPECT_EQ(file.tensors().size(), 3u);
+  return outcome;
+}
+
+class TrainTest : public testing::TestWithParam<Case> {
+protected:
+  void SetUp() override {
+    GetParam().model.write(folder.path());
+    options.artifact = folder.path() + "/step.fsdp";
+    options.backend = "local";
+    options.threads = 1;
+  }
+
+  TemporaryFolder folder;
+  LaunchOptions options;
+};
+
+std::vector<float> repeat(const std::vector<float> &values, int times) {
+  std::vector<float> all;
+  for (int i = 0; i < times; ++i)
+    all.insert(all.end(), values.begin(), values.end());
+  return all;
+}
+
+TEST_P(TrainTest, EqualsPlainLoops) {
+  const TinyModel &model = GetParam().model;
+  Outcome outcome = run(options, folder.path(), 5);
+  TinyReference reference(model);
+  for (const StepResult &result : outcome.steps) {
+    reference.step(repeat(TinyModel::sampleX(), model.worldSize),
+                   repeat(TinyModel::sampleY(), model.worldSize));
+    EXPECT_NEAR(result.loss, reference.loss, 1e-5);
+    EXPECT_NEAR(result.gradNorm, reference.gradNorm, 1e-5);
+    EXPECT_EQ(result.lr, model.lr);
+  }
+  for (size_t i = 0; i < outcome.weight.size(); ++i)
+    EXPECT_NEAR(outcome.weight[i], reference.weight[i], 2e-5) << i;
+  EXPECT_LT(outcome.memory.scratch, 4096u);
+}
+
+TEST_P(TrainTest, RepeatsBitForBit) {
+  Outcome a = run(options, folder.path(), 3);
+  Outcome b = run(options, folder.path(), 3);
+  EXPECT_EQ(a.weight, b.weight);
+  for (size_t i = 0; i < a.steps.size(); ++i)
+    EXPECT_EQ(a.steps[i].loss, b.steps[i].loss);
+}
+
+TinyModel make(int worldSize, Optimizer optimizer, double maxGradNorm = 0) {
+  TinyModel model;
+  model.worldSize = worldSize;
+  model.optimizer = optimizer;
+  model.maxGradNorm = maxGradNorm;
+  return model;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  // Six ranks: one holds padding alone.
+  for (int world : {1, 2, 3, 4, 6}) {
+    std::string ranks = std::to_string(world);
+    all.push_back({"adamw" + ranks, make(world, Optimizer::adamw)});
+    all.push_back({"adam" + ranks, make(world, Optimizer::adam)});
+    all.push_back({"sgd" + ranks, make(world, Optimizer::sgd)});
+    all.push_back({"clipped" + ranks, make(world, Optimizer::adamw, 0.25)});
+    all.push_back({"clippedSgd" + ranks, make(world, Optimizer::sgd, 0.25)});
+  }
+  TinyModel model = make(2, Optimizer::adamw);
+  model.isTransposed = true;
+  all.push_back({"otherLayout", model});
+  model.isTransposed = false;
+  model.isSourceStrided = true;
+  all.push_back({"stridedSource", model});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TrainTest, testing::ValuesIn(cases()),
+                         [](const auto &info) { return info.param.name; });
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
+
+TEST(DataTest, RanksReadTheirRowsAndGoRoundTheFile) {
+  TemporaryFolder folder;
+  TinyModel model = make(2, Optimizer::sgd);
+  model.write(folder.path());
+  // Seven rows: the third batch goes past the end.
+  constexpr int kRows = 7;
+  std::vector<float> x, y;
+  for (int i = 0; i < kRows * TinyModel::kIn; ++i)
+    x.push_back(0.1f * static_cast<float>(i % 13));
+  for (int i = 0; i < kRows * TinyModel::kOut; ++i)
+    y.push_back(0.05f * static_cast<float>(i % 17));
+  writeTensors(
+      folder.path() + "/data.safetensors",
+      {{"x", {kRows, TinyModel::kIn}, x}, {"y", {kRows, TinyModel::kOut}, y}});
+  LaunchOptions options;
+  options.artifact = folder.path() + "/step.fsdp";
+  options.dataPath = folder.path() + "/data.safetensors";
+  Outcome outcome = run(options, folder.path(), 5);
+
+  TinyReference reference(model);
+  int row = 0;
+  for (const StepResult &result : outcome.steps) {
+    std::vector<float> stepX, stepY;
+    for (int i = 0; i < 2 * TinyModel::kBatch; ++i, row = (row + 1) % kRows) {
+      stepX.insert(stepX.end(), x.begin() + row * TinyModel::kIn,
+                   x.begin() + (row + 1) * TinyModel::kIn);
+      stepY.insert(stepY.end(), y.begin() + row * TinyModel::kOut,
+                   y.begin() + (row + 1) * TinyModel::kOut);
+    }
+    reference.step(stepX, stepY);
+    EXPECT_NEAR(result.loss, reference.loss, 1e-5);
+  }
+}
+
+TEST(DataTest, InputsCanBeSet) {
+  TemporaryFolder folder;
+  TinyModel model = make(2, Optimizer::sgd);
+  model.write(folder.path());
+  std::vector<float> x(TinyModel::kBatch * TinyModel::kIn, 0.5f);
+  LaunchOptions options;
+  options.artifact = folder.path() + "/step.fsdp";
+  double loss = 0;
+  launch(options, [&](Session &session) {
+    session.setInput("x", std::as_bytes(std::span(x)));
+    StepResult result = session.step();
+    if (session.rank() == 0)
+      loss = result.loss;
+  });
+  TinyReference reference(model);
+  reference.step(repeat(x, 2), repeat(TinyModel::sampleY(), 2));
+  EXPECT_NEAR(loss, reference.loss, 1e-6);
+}
+
+//===----------------------------------------------------------------------===//
+// The loop of fsdp-run
+//===----------------------------------------------------------------------===//
+
+TEST(LoopTest, WritesOneLineAStep) {
+  TemporaryFolder folder;
+  make(3, Optimizer::adamw).write(folder.path());
+  LaunchOptions options;
+  options.artifact = folder.path() + "/step.fsdp";
+  TrainOptions training;
+  training.steps = 4;
+  training.metricsPath = folder.path() + "/metrics.jsonl";
+  train(options, training);
+  std::ifstream stream(training.metricsPath);
+  std::string line;
+  for (int step = 0; step < 4; ++step) {
+    ASSERT_TRUE(std::getline(stream, line));
+    EXPECT_THAT(line, testing::StartsWith("{\"step\":" + std::to_string(step) +
+                                          ",\"loss\":"));
+    EXPECT_THAT(line, testing::HasSubstr("\"lr\":0.1,"));
+    EXPECT_THAT(line, testing::ContainsRegex(
+                          "\"rank_peak_rss_bytes\":\\[[0-9]+,[0-9]+,[0-9]+]"));
+  }
+  EXPECT_FALSE(std::getline(stream, line));
+}
+
+TEST(LoopTest, DryRunPlaysOneOfManyRanks) {
+  TemporaryFolder folder;
+  make(64, Optimizer::adamw).write(folder.path());
+  LaunchOptions options;
+  options.artifact = folder.path() + "/step.fsdp";
+  testing::internal::CaptureStdout();
+  dryRun(options, 2);
+  std::string text = testing::internal::GetCapturedStdout();
+  EXPECT_THAT(text, testing::HasSubstr("for 64 ranks"));
+  // 64 ranks times one row of 12 bytes.
+  EXPECT_THAT(text, testing::ContainsRegex("all_gather +net +1 x +768 B"));
+  EXPECT_THAT(text, testing::HasSubstr("executed 2 steps"));
+}
+
+} // namespace
