@@ -34,15 +34,36 @@ struct BFloat16 {
   }
 };
 
-template <typename T>
-T round(std::conditional_t<
-        std::is_same_v<T, BFloat16> || std::is_same_v<T, _Float16>, float, T>
-            value) {
-  if constexpr (std::is_same_v<T, BFloat16>)
-    return BFloat16::from(value);
-  else
-    return static_cast<T>(value);
-}
+/// IEEE half. The compiler's own `_Float16` calls a function for each element
+/// where the processor at hand cannot be assumed to convert; this vectorises.
+struct Float16 {
+  uint16_t bits;
+
+  operator float() const {
+    uint32_t word = static_cast<uint32_t>(bits & 0x7FFF) << 13;
+    // Scaling moves the exponent's bias and makes subnormals normal.
+    float scaled = std::bit_cast<float>(word) * 0x1p112f;
+    uint32_t finite = std::bit_cast<uint32_t>(scaled);
+    uint32_t special = word | 0x7F800000;
+    uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
+    return std::bit_cast<float>((word >= 0x0F800000 ? special : finite) | sign);
+  }
+  /// Rounds to nearest, ties to even.
+  static Float16 from(float value) {
+    uint32_t word = std::bit_cast<uint32_t>(value);
+    uint32_t magnitude = word & 0x7FFFFFFF;
+    uint32_t normal =
+        (magnitude - (112u << 23) + 0xFFF + ((magnitude >> 13) & 1)) >> 13;
+    // Below 2^-14, adding 1/2 leaves just the bits that a subnormal keeps.
+    uint32_t subnormal =
+        std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) -
+        std::bit_cast<uint32_t>(0.5f);
+    uint32_t result = magnitude < 0x38800000 ? subnormal : normal;
+    result = magnitude >= 0x477FF000 ? 0x7C00 : result; // rounds to infinity
+    result = magnitude > 0x7F800000 ? 0x7E00 : result;  // not a number
+    return {static_cast<uint16_t>(result | (word >> 16 & 0x8000))};
+  }
+};
 
 /// Elements that are combined at a time: stays in the first-level cache.
 constexpr size_t kBlock = 1024;
@@ -79,7 +100,7 @@ void addRows(std::span<const void *const> sources,
     const void *result = sum;
     if constexpr (!std::is_same_v<T, Accumulator>) {
       for (size_t i = 0; i < count; ++i)
-        rounded[i] = round<T>(sum[i]);
+        rounded[i] = T::from(sum[i]);
       result = rounded;
     }
     for (void *output : outputs)
@@ -129,7 +150,7 @@ void fsdp::reduceRows(std::span<const void *const> sources,
   case DType::f64:
     return addRows<double, double>(sources, outputs, elements, reduction);
   case DType::f16:
-    return addRows<_Float16, float>(sources, outputs, elements, reduction);
+    return addRows<Float16, float>(sources, outputs, elements, reduction);
   case DType::bf16:
     return addRows<BFloat16, float>(sources, outputs, elements, reduction);
   case DType::c64:

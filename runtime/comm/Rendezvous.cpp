@@ -5,6 +5,7 @@
 #include "runtime/comm/Label.h"
 #include "runtime/support/Error.h"
 
+#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -115,6 +116,9 @@ std::unique_ptr<Store> fsdp::connectStore(const Rendezvous &where, int rank,
   std::string address = where.kind == Rendezvous::Kind::tcp
                             ? where.host + ":" + std::to_string(where.port)
                             : where.path;
+  // What c10d would print, with stack traces, is said by our errors.
+  if (!std::getenv("TORCH_CPP_LOG_LEVEL"))
+    FLAGS_caffe2_log_level = 3;
   try {
     if (where.kind == Rendezvous::Kind::file)
       return std::make_unique<Store>(
