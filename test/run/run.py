@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs fsdp-run as a person would and checks files, messages and statuses."""
+
+import argparse
+import json
+import os
+import pathlib
+import socket
+import struct
+import subprocess
+import tempfile
+import unittest
+
+
+def clean_environment(**more):
+    drop = ("RANK", "WORLD_SIZE", "MASTER_", "OMPI_", "PMI_", "SLURM_", "TORCHELASTIC_", "LOCAL_RANK", "OMP_NUM")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(drop)}
+    return {**env, "OMP_NUM_THREADS": "1", **more}
+
+
+def read_weights(path):
+    """Name -> list of float32, of a file in which all tensors are float32."""
+    data = path.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    body = data[8 + size:]
+    values = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        values[name] = struct.unpack(f"<{(end - begin) // 4}f", body[begin:end])
+    return values
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class FsdpRun(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+        self.make(2)
+
+    def make(self, world):
+        subprocess.run([ARGS.make_step, self.folder, str(world)], check=True)
+
+    def start(self, *args, artifact="step.fsdp", **env):
+        return subprocess.Popen([ARGS.fsdp_run, artifact, *args], cwd=self.folder, env=clean_environment(**env), text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def run_it(self, *args, status=0, **env):
+        process = self.start(*args, **env)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, status, err)
+        return out, err
+
+    def refused(self, status, error, *args, **env):
+        _, err = self.run_it(*args, status=status, **env)
+        self.assertRegex(err.splitlines()[0], rf"^error\[fsdp-{error}\]: ")
+        return err
+
+    def run_ranks(self, world, *args, status=0, env=None):
+        ranks = [self.start(*args, RANK=str(r), WORLD_SIZE=str(world), **(env or {})) for r in range(world)]
+        for process in ranks:
+            _, err = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, status, err)
+
+    def test_local(self):
+        out, _ = self.run_it("--steps=5", "--metrics=m.jsonl", "--export=a.safetensors")
+        self.assertIn("5 steps on 2 ranks", out)
+        self.assertRegex(out, r"predicted .*tensors.*scratch\)\n.*measured ")
+        rows = [json.loads(line) for line in (self.folder / "m.jsonl").read_text().splitlines()]
+        self.assertEqual([r["step"] for r in rows], list(range(5)))
+        self.assertLess(rows[-1]["loss"], rows[0]["loss"])
+        for row in rows:
+            self.assertEqual(len(row["rank_peak_rss_bytes"]), 2)
+            self.assertGreater(row["step_time_s"], 0)
+            self.assertGreater(row["samples_per_s"], 0)
+            self.assertGreater(row["peak_memory_bytes"], 0)
+            self.assertEqual(row["lr"], 0.1)
+        self.assertEqual(set(read_weights(self.folder / "a.safetensors")), {"net.weight", "tied.weight", "net.scale"})
+        self.run_it("--steps=5", "--export=b.safetensors")
+        self.assertEqual((self.folder / "a.safetensors").read_bytes(), (self.folder / "b.safetensors").read_bytes())
+
+    def test_processes_agree_with_threads(self):
+        self.make(3)
+        self.run_it("--steps=5", "--export=local.safetensors")
+        want = read_weights(self.folder / "local.safetensors")
+        ways = [([], {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}),
+                ([f"--rendezvous=tcp://127.0.0.1:{free_port()}"], {}),
+                ([f"--rendezvous=file://{self.folder}/store"], {})]
+        for number, (args, env) in enumerate(ways):
+            name = f"{number}.safetensors"
+            self.run_ranks(3, "--steps=5", f"--export={name}", "--metrics=m.jsonl", *args, env=env)
+            for key, values in read_weights(self.folder / name).items():
+                for a, b in zip(values, want[key]):
+                    self.assertAlmostEqual(a, b, delta=1e-6)
+            rows = (self.folder / "m.jsonl").read_text().splitlines()
+            self.assertEqual(len(json.loads(rows[-1])["rank_peak_rss_bytes"]), 3)
+        self.assertEqual((self.folder / "0.safetensors").read_bytes(), (self.folder / "1.safetensors").read_bytes())
+
+    def test_a_rank_that_never_comes(self):
+        err = self.refused(3, "E092", "--steps=1", "--deadline=2", RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                           MASTER_PORT=str(free_port()))
+        self.assertIn("1", err)
+
+    def test_another_world_size(self):
+        self.refused(3, "E096", "--steps=1", "--deadline=2", RANK="0", WORLD_SIZE="3", MASTER_ADDR="127.0.0.1",
+                     MASTER_PORT=str(free_port()))
+
+    def test_ranks_with_different_artifacts(self):
+        (self.folder / "step.fsdp").rename(self.folder / "a.fsdp")
+        other = self.folder / "other"
+        other.mkdir()
+        subprocess.run([ARGS.make_step, other, "2", "0.5"], check=True)
+        env = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        ranks = [self.start("--steps=1", "--deadline=20", artifact=name, RANK=str(r), **env)
+                 for r, name in enumerate(["a.fsdp", "other/step.fsdp"])]
+        errors = [process.communicate(timeout=60)[1] for process in ranks]
+        self.assertEqual([process.returncode for process in ranks], [3, 3], errors)
+        self.assertTrue(any("E093" in e for e in errors), errors)
+
+    def test_usage(self):
+        self.refused(2, "E040")
+        self.refused(2, "E040", "--stepz=3")
+        self.refused(2, "E040", "--steps=1", "--threads=0")
+        self.refused(2, "E040", "--steps=1", "--log-level=loud")
+        self.refused(2, "E040", "--dry-run", "--export=x.safetensors")
+        self.refused(2, "E097", "--steps=1", "--backend=glue")
+        self.assertIn("--backend=local", self.refused(2, "E076", "--steps=1", "--backend=nccl"))
+        self.assertIn("not supported yet", self.refused(2, "E076", "--steps=1", "--save=x"))
+        self.assertIn("not supported yet", self.refused(2, "E076", "--steps=1", "--load=x"))
+        out, _ = self.run_it("--help")
+        self.assertIn("Examples:", out)
+
+    def test_artifacts(self):
+        whole = (self.folder / "step.fsdp").read_bytes()
+        for damage in (whole[:len(whole) // 2], whole[:-40] + bytes(40)):
+            (self.folder / "step.fsdp").write_bytes(damage)
+            self.refused(1, "E061", "--steps=1")
+        (self.folder / "step.fsdp").write_bytes(b"not an artifact at all")
+        self.refused(1, "E060", "--steps=1")
+        (self.folder / "step.fsdp").unlink()
+        self.refused(1, "E001", "--steps=1")
+
+    def test_data_is_checked_before_the_first_step(self):
+        (self.folder / "bad.safetensors").write_bytes(b"no header")
+        self.refused(1, "E083", "--steps=1", "--data=bad.safetensors", "--metrics=m.jsonl")
+        self.refused(1, "E001", "--steps=1", "--data=none.safetensors")
+
+    def test_a_failed_export_leaves_nothing(self):
+        self.refused(1, "E064", "--steps=1", "--export=none/x.safetensors")
+        self.assertEqual({p.name for p in self.folder.iterdir()}, {"model.pt2", "step.fsdp"})
+
+    def test_dry_run_of_many_ranks(self):
+        self.make(512)
+        out, _ = self.run_it("--dry-run")
+        self.assertIn("for 512 ranks", out)
+        self.assertIn("all_gather", out)
+        self.assertIn("executed 1 steps", out)
+
+    def test_elastic_error_file(self):
+        path = self.folder / "error.json"
+        self.refused(1, "E001", "--steps=1", "--model=none.pt2", TORCHELASTIC_ERROR_FILE=str(path))
+        report = json.loads(path.read_text())
+        self.assertIn("E001", report["message"]["message"])
+        self.assertGreater(int(report["message"]["extraInfo"]["timestamp"]), 0)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fsdp-run", required=True)
+    parser.add_argument("--make-step", required=True)
+    ARGS, rest = parser.parse_known_args()
+    unittest.main(argv=["run.py", *rest])
