@@ -70,7 +70,7 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
     for (BlockArgument argument : program.getArguments())
       if (!program.getArgAttr(argument.getArgNumber(), kStateAttr))
         program.setArgAttr(argument.getArgNumber(), kAtAttr,
-                           builder.getI64IntegerAttr(
+                           builder.getDenseI64ArrayAttr(
                                addresses[liveness.getStorage(argument)]));
     for (Operation &op : program.getBody().front()) {
       SmallVector<int64_t> at;

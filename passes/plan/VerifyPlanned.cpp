@@ -64,12 +64,12 @@ private:
         addresses[index] = *state.getAt();
         continue;
       }
-      auto at = program.getArgAttrOfType<IntegerAttr>(number, kAtAttr);
-      if (!at)
+      auto at = program.getArgAttrOfType<DenseI64ArrayAttr>(number, kAtAttr);
+      if (!at || at.size() != 1)
         return program.emitError("argument ")
                << number << " has no address; expected '" << kAtAttr
                << "', which fsdp-plan-memory sets";
-      addresses[index] = at.getInt();
+      addresses[index] = at[0];
     }
     return success();
   }

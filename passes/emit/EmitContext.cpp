@@ -1,0 +1,90 @@
+//===- EmitContext.cpp - Tables that programs share -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/emit/EmitProgram.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+uint32_t EmitContext::getGroup(GroupAttr group) {
+  auto [it, isNew] = groups.try_emplace(group, plan.groups.size());
+  if (isNew) {
+    auto entry = std::make_unique<plan::GroupT>();
+    entry->name = group.getName().str();
+    entry->size = static_cast<uint32_t>(group.getSize());
+    entry->stride = static_cast<uint32_t>(group.getStride());
+    plan.groups.push_back(std::move(entry));
+  }
+  return it->second;
+}
+
+uint32_t EmitContext::getOperator(OperationName name) {
+  auto [it, isNew] = operators.try_emplace(name, plan.operators.size());
+  if (isNew) {
+    // "aten.add.Tensor" is overload "Tensor" of "aten::add".
+    auto [dialect, rest] = name.getStringRef().split('.');
+    auto [base, overload] = rest.split('.');
+    auto entry = std::make_unique<plan::OperatorT>();
+    entry->name = (dialect + "::" + base).str();
+    entry->overload = overload.str();
+    plan.operators.push_back(std::move(entry));
+  }
+  return it->second;
+}
+
+/// "layers.0 (model.py:12)", from the module path and the line that are nearest
+/// to the outside.
+static void describe(Location location, StringRef &path, FileLineColLoc &line) {
+  if (auto name = dyn_cast<NameLoc>(location)) {
+    if (path.empty())
+      path = name.getName().getValue();
+    describe(name.getChildLoc(), path, line);
+  } else if (auto file = dyn_cast<FileLineColLoc>(location)) {
+    if (!line)
+      line = file;
+  } else if (auto call = dyn_cast<CallSiteLoc>(location)) {
+    describe(call.getCallee(), path, line);
+  } else if (auto fused = dyn_cast<FusedLoc>(location)) {
+    for (Location part : fused.getLocations())
+      describe(part, path, line);
+  }
+}
+
+int32_t EmitContext::getLocation(Location location) {
+  auto [it, isNew] = locations.try_emplace(location, -1);
+  if (!isNew)
+    return it->second;
+  StringRef path;
+  FileLineColLoc line;
+  describe(location, path, line);
+  std::string text = path.str();
+  if (line) {
+    std::string place =
+        line.getFilename().str() + ":" + std::to_string(line.getLine());
+    text = text.empty() ? place : text + " (" + place + ")";
+  }
+  if (!text.empty()) {
+    it->second = static_cast<int32_t>(plan.locations.size());
+    plan.locations.push_back(std::move(text));
+  }
+  return it->second;
+}
+
+std::optional<int32_t> EmitContext::getInput(StringRef name, plan::DType dtype,
+                                             RankedTensorType type,
+                                             RecordAttr sample) {
+  for (auto [index, input] : llvm::enumerate(plan.inputs))
+    if (input->name == name) {
+      if (input->dtype != dtype || ArrayRef(input->shape) != type.getShape())
+        return std::nullopt;
+      return static_cast<int32_t>(index);
+    }
+  auto input = std::make_unique<plan::InputT>();
+  input->name = name.str();
+  input->dtype = dtype;
+  input->shape = type.getShape();
+  if (sample)
+    input->sample = emitRecord(sample);
+  plan.inputs.push_back(std::move(input));
+  return static_cast<int32_t>(plan.inputs.size() - 1);
+}

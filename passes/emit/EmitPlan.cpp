@@ -1,0 +1,145 @@
+//===- EmitPlan.cpp - From a planned module to an artifact ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/emit/EmitPlan.h"
+
+#include "ir/aten/Aten.h"
+#include "passes/analysis/Programs.h"
+#include "passes/emit/EmitProgram.h"
+#include "passes/emit/Types.h"
+#include "passes/plan/MemoryUse.h"
+#include "runtime/plan/Collectives.h"
+#include "runtime/plan/Version.h"
+#include "runtime/plan/Writer.h"
+#include "runtime/support/Error.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+std::unique_ptr<plan::RecordT> fsdp::emitRecord(RecordAttr record) {
+  auto result = std::make_unique<plan::RecordT>();
+  result->name = record.getName().str();
+  result->offset = record.getOffset();
+  result->bytes = record.getBytes();
+  result->crc = static_cast<uint32_t>(record.getCrc());
+  result->strides = record.getStrides();
+  return result;
+}
+
+static plan::Role toRole(Role role) { return static_cast<plan::Role>(role); }
+static_assert(static_cast<int>(Role::Random) ==
+                      static_cast<int>(plan::Role::random) &&
+                  static_cast<int>(Role::Scalar) ==
+                      static_cast<int>(plan::Role::scalar),
+              "roles of the dialect and of the artifact have one numbering");
+
+static LogicalResult emitState(StateOp state, const StateTable &table,
+                               EmitContext &context) {
+  auto result = std::make_unique<plan::StateT>();
+  RankedTensorType type = state.getGlobalType();
+  std::optional<plan::DType> dtype = toDType(type.getElementType());
+  if (!dtype)
+    return state.emitOpError("has an element type that an artifact cannot "
+                             "hold: ")
+           << type.getElementType();
+  result->name = state.getSymName().str();
+  for (StringRef name : state.getAllNames())
+    if (name != state.getSymName())
+      result->aliases.push_back(name.str());
+  result->role = toRole(state.getRole());
+  result->dtype = *dtype;
+  result->shape = type.getShape();
+  if (std::optional<ShardingAttr> sharding = state.getSharding()) {
+    result->shard_dim = static_cast<int32_t>(sharding->getDim());
+    result->group = context.getGroup(sharding->getGroup());
+  }
+  result->bytes = aten::getStorageBytes(state.getLocalType());
+  result->offset = *state.getAt();
+  if (std::optional<RecordAttr> source = state.getSource())
+    result->source = emitRecord(*source);
+  if (std::optional<Attribute> init = state.getInit()) {
+    std::optional<std::vector<uint8_t>> bytes =
+        toBytes(*init, type.getElementType());
+    if (!bytes)
+      return state.emitOpError("has a first value that is no ")
+             << type.getElementType() << ": " << *init;
+    result->init = std::move(*bytes);
+  }
+  if (auto of = state.getOfAttr())
+    result->of = static_cast<int32_t>(table.getIndex(table.lookup(of)));
+  result->volatile_ = state.getVolatile_();
+  result->bucket = state.getBucket().value_or("").str();
+  context.plan.states.push_back(std::move(result));
+  return success();
+}
+
+static void emitMemory(const MemoryUse &use, plan::PlanT &plan) {
+  plan.memory = std::make_unique<plan::MemoryT>();
+  plan::MemoryT &memory = *plan.memory;
+  memory.peak = use.peak;
+  memory.states = use.states;
+  memory.params = use.params;
+  memory.optimizer = use.optimizer;
+  memory.buffers = use.buffers;
+  memory.inputs = use.transient.inputs;
+  memory.activations = use.transient.activations;
+  memory.gathered = use.transient.gathered;
+  memory.grads = use.transient.grads;
+  memory.scratch_bound = use.scratchBound;
+}
+
+LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
+                             plan::PlanT &plan) {
+  FailureOr<MemoryUse> use = MemoryUse::fromAttribute(module);
+  if (failed(use))
+    return module.emitError("is not planned; run fsdp-plan-pipeline before an "
+                            "artifact is written");
+  plan = {};
+  plan.compiler = kCompilerVersion;
+  if (auto model = module->getAttrOfType<ModelAttr>(kModelAttr)) {
+    plan.model = std::make_unique<plan::ModelT>();
+    plan.model->path =
+        options.modelPath.empty() ? model.getPath().str() : options.modelPath;
+    plan.model->bytes = model.getBytes();
+    plan.model->directory = model.getDirectory().str();
+    plan.model->torch = model.getTorch().str();
+  }
+  EmitContext context(plan);
+  if (auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr)) {
+    for (auto [name, size] :
+         llvm::zip_equal(mesh.getNames(), mesh.getSizes())) {
+      plan.mesh.push_back(std::make_unique<plan::AxisT>());
+      plan.mesh.back()->name = name.str();
+      plan.mesh.back()->size = static_cast<uint32_t>(size);
+    }
+    plan.data_parallel = static_cast<uint32_t>(mesh.getWorldSize());
+  }
+  StateTable table(module);
+  for (StateOp state : table.getStates())
+    if (failed(emitState(state, table, context)))
+      return failure();
+  emitMemory(*use, plan);
+  plan.training = std::make_unique<plan::TrainingT>();
+  plan.training->seed = options.seed;
+  plan.training->lr = options.lr;
+  plan.training->max_grad_norm = options.maxGradNorm;
+  plan.training->device = options.device;
+  for (func::FuncOp program : getPrograms(module))
+    if (failed(emitProgram(program, table, context)))
+      return failure();
+  plan.collectives_hash = hashCollectives(plan);
+  return success();
+}
+
+FailureOr<std::string> fsdp::emitArtifact(ModuleOp module,
+                                          const EmitOptions &options) {
+  plan::PlanT plan;
+  if (failed(emitPlan(module, options, plan)))
+    return failure();
+  try {
+    return serializePlan(plan);
+  } catch (const Error &error) {
+    return module.emitError("gives a plan that does not hold together: ")
+           << error.what();
+  }
+}

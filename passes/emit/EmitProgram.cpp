@@ -1,0 +1,445 @@
+//===- EmitProgram.cpp - From a program to its instructions ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One value of the plan for each tensor of the program, but for those that are
+// the same tensor at run time: a replay and its operand, an optimizer's result
+// and the state that it updates.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/emit/EmitProgram.h"
+
+#include "ir/aten/Aten.h"
+#include "passes/analysis/Liveness.h"
+#include "passes/emit/EmitArguments.h"
+#include "passes/emit/Types.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fsdp;
+using plan::Place;
+
+namespace {
+
+class ProgramEmitter {
+public:
+  ProgramEmitter(func::FuncOp program, const StateTable &states,
+                 EmitContext &context)
+      : program(program), states(states), context(context), liveness(program) {}
+
+  LogicalResult run();
+
+private:
+  /// The plan's value of `value`, which has been made.
+  uint32_t idOf(Value value) const { return ids.at(value); }
+  std::vector<uint32_t> idsOf(ValueRange values) const {
+    std::vector<uint32_t> result;
+    for (Value value : values)
+      result.push_back(idOf(value));
+    return result;
+  }
+  int32_t optionalIdOf(Value value) const {
+    return value ? static_cast<int32_t>(idOf(value)) : -1;
+  }
+  std::vector<uint32_t> promisedIdsOf(Operation *start) const;
+
+  FailureOr<uint32_t> makeValue(Value value, Place place);
+  LogicalResult makeSlot(Value value, int64_t address);
+  LogicalResult makeView(Value value, Value source);
+  LogicalResult makeResult(OpResult result);
+  LogicalResult makePromised(Operation *start);
+
+  LogicalResult emitArgument(BlockArgument argument);
+  LogicalResult emit(Operation &op);
+  LogicalResult emitCall(Operation &op);
+  LogicalResult emitConstant(ConstantOp op);
+  LogicalResult emitResults(func::ReturnOp op);
+  template <typename Op>
+  void emitAdam(Op op, plan::AdamKind kind);
+  void emitSgd(SgdOp op);
+  template <typename T>
+  void add(T body, Location location) {
+    auto instruction = std::make_unique<plan::InstructionT>();
+    instruction->body.Set(std::move(body));
+    instruction->at = context.getLocation(location);
+    result.instructions.push_back(std::move(instruction));
+  }
+
+  func::FuncOp program;
+  const StateTable &states;
+  EmitContext &context;
+  Liveness liveness;
+  plan::ProgramT result;
+  DenseMap<Value, uint32_t> ids;
+  DenseMap<Value, uint32_t> futures, events;
+  /// Addresses that stand in `fsdp.at`, by storage.
+  DenseMap<unsigned, int64_t> addresses;
+};
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+FailureOr<uint32_t> ProgramEmitter::makeValue(Value value, Place place) {
+  auto type = cast<RankedTensorType>(value.getType());
+  std::optional<plan::DType> dtype = toDType(type.getElementType());
+  if (!dtype)
+    return emitError(value.getLoc(), "an artifact cannot hold tensors of ")
+           << type.getElementType();
+  auto entry = std::make_unique<plan::ValueT>();
+  entry->dtype = *dtype;
+  entry->shape = type.getShape();
+  if (!aten::isContiguous(type)) {
+    SmallVector<int64_t> strides = aten::getStrides(type);
+    entry->strides.assign(strides.begin(), strides.end());
+  }
+  entry->place = place;
+  uint32_t id = result.values.size();
+  result.values.push_back(std::move(entry));
+  ids[value] = id;
+  return id;
+}
+
+/// A value that owns its storage: a slot, or the place of a state.
+LogicalResult ProgramEmitter::makeSlot(Value value, int64_t address) {
+  unsigned index = liveness.getStorage(value);
+  const Storage &storage = liveness.getStorages()[index];
+  bool isState = storage.kind == StorageKind::State;
+  FailureOr<uint32_t> id =
+      makeValue(value, isState ? Place::state : Place::slot);
+  if (failed(id))
+    return failure();
+  plan::ValueT &entry = *result.values[*id];
+  entry.offset = address;
+  entry.bytes = storage.bytes;
+  if (isState)
+    entry.state = states.getIndex(states.lookup(storage.state));
+  return success();
+}
+
+LogicalResult ProgramEmitter::makeView(Value value, Value source) {
+  FailureOr<uint32_t> id = makeValue(value, Place::view);
+  if (failed(id))
+    return failure();
+  const plan::ValueT &entry = *result.values[idOf(source)];
+  result.values[*id]->base =
+      entry.place == Place::view ? entry.base : idOf(source);
+  return success();
+}
+
+LogicalResult ProgramEmitter::makeResult(OpResult value) {
+  if (Value source = aten::getViewSource(value))
+    return makeView(value, source);
+  return makeSlot(value, addresses.at(liveness.getStorage(value)));
+}
+
+/// The values that a start promises exist from then on, under the results of
+/// its wait.
+LogicalResult ProgramEmitter::makePromised(Operation *start) {
+  auto wait = cast<WaitOp>(*start->getResult(0).user_begin());
+  futures[start->getResult(0)] = result.futures++;
+  for (auto [number, value] : llvm::enumerate(wait.getResults())) {
+    LogicalResult made =
+        isa<AllReduceStartOp>(start)
+            ? makeView(value, start->getOperand(number))
+            : makeSlot(value, addresses.at(liveness.getStorage(value)));
+    if (failed(made))
+      return failure();
+  }
+  return success();
+}
+
+std::vector<uint32_t> ProgramEmitter::promisedIdsOf(Operation *start) const {
+  return idsOf(cast<WaitOp>(*start->getResult(0).user_begin()).getResults());
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions
+//===----------------------------------------------------------------------===//
+
+LogicalResult ProgramEmitter::emitArgument(BlockArgument argument) {
+  unsigned number = argument.getArgNumber();
+  auto binding = std::make_unique<plan::BindingT>();
+  if (StateOp state = states.lookup(program, number)) {
+    if (failed(makeSlot(argument, *state.getAt())))
+      return failure();
+    binding->state = static_cast<int32_t>(states.getIndex(state));
+  } else {
+    auto name = program.getArgAttrOfType<StringAttr>(number, kInputAttr);
+    if (!name)
+      return program.emitError("argument ")
+             << number << " is bound to neither a state nor an input";
+    auto at = program.getArgAttrOfType<DenseI64ArrayAttr>(number, kAtAttr);
+    if (failed(makeSlot(argument, at[0])))
+      return failure();
+    auto type = cast<RankedTensorType>(argument.getType());
+    std::optional<int32_t> input = context.getInput(
+        name.getValue(), result.values[idOf(argument)]->dtype, type,
+        program.getArgAttrOfType<RecordAttr>(number, kSampleAttr));
+    if (!input)
+      return program.emitError("input '")
+             << name.getValue() << "' has another type in another program";
+    binding->input = *input;
+  }
+  binding->value = idOf(argument);
+  result.arguments.push_back(std::move(binding));
+  return success();
+}
+
+LogicalResult ProgramEmitter::emitConstant(ConstantOp op) {
+  FailureOr<uint32_t> id = makeValue(op.getResult(), Place::literal);
+  if (failed(id))
+    return failure();
+  std::optional<std::vector<uint8_t>> bytes = toBytes(op.getValue());
+  if (!bytes)
+    return op.emitOpError("has a value that an artifact cannot hold: ")
+           << op.getValue();
+  result.values[*id]->literal = std::move(*bytes);
+  result.values[*id]->wrapped = op.getWrapped();
+  return success();
+}
+
+LogicalResult ProgramEmitter::emitCall(Operation &op) {
+  plan::CallT call;
+  call.op = context.getOperator(op.getName());
+  if (failed(emitArguments(
+          &op, [&](Value value) { return static_cast<int32_t>(idOf(value)); },
+          call.args)))
+    return failure();
+  for (OpResult value : op.getResults()) {
+    if (!isa<RankedTensorType>(value.getType())) {
+      call.results.push_back(-1);
+      continue;
+    }
+    if (failed(makeResult(value)))
+      return failure();
+    call.results.push_back(static_cast<int32_t>(idOf(value)));
+  }
+  add(std::move(call), op.getLoc());
+  return success();
+}
+
+template <typename Op>
+void ProgramEmitter::emitAdam(Op op, plan::AdamKind kind) {
+  plan::AdamT adam;
+  adam.kind = kind;
+  adam.params = idsOf(op.getParams());
+  adam.grads = idsOf(op.getGrads());
+  adam.exp_avgs = idsOf(op.getExpAvgs());
+  adam.exp_avg_sqs = idsOf(op.getExpAvgSqs());
+  adam.step = idOf(op.getStep());
+  adam.lr = idOf(op.getLr());
+  adam.grad_scale = optionalIdOf(op.getGradScale());
+  adam.beta1 = op.getBeta1().convertToDouble();
+  adam.beta2 = op.getBeta2().convertToDouble();
+  adam.eps = op.getEps().convertToDouble();
+  adam.weight_decay = op.getWeightDecay().convertToDouble();
+  add(std::move(adam), op.getLoc());
+  auto same = [&](ValueRange olds, ValueRange news) {
+    for (auto [before, after] : llvm::zip_equal(olds, news))
+      ids[after] = idOf(before);
+  };
+  same(op.getParams(), op.getNewParams());
+  same(op.getExpAvgs(), op.getNewExpAvgs());
+  same(op.getExpAvgSqs(), op.getNewExpAvgSqs());
+}
+
+void ProgramEmitter::emitSgd(SgdOp op) {
+  plan::SgdT sgd;
+  sgd.params = idsOf(op.getParams());
+  sgd.grads = idsOf(op.getGrads());
+  sgd.momentum_buffers = idsOf(op.getMomentumBuffers());
+  sgd.lr = idOf(op.getLr());
+  sgd.grad_scale = optionalIdOf(op.getGradScale());
+  sgd.momentum = op.getMomentum().convertToDouble();
+  sgd.weight_decay = op.getWeightDecay().convertToDouble();
+  sgd.nesterov = op.getNesterov();
+  add(std::move(sgd), op.getLoc());
+  for (auto [before, after] :
+       llvm::zip_equal(op.getParams(), op.getNewParams()))
+    ids[after] = idOf(before);
+  for (auto [before, after] :
+       llvm::zip_equal(op.getMomentumBuffers(), op.getNewMomentumBuffers()))
+    ids[after] = idOf(before);
+}
+
+/// What all starts have.
+template <typename Body, typename Op>
+static Body makeTransfer(Op op, uint32_t group) {
+  Body body;
+  body.bucket = op.getBucket().value_or("").str();
+  body.group = group;
+  body.stream = static_cast<plan::Stream>(op.getStream());
+  return body;
+}
+
+LogicalResult ProgramEmitter::emitResults(func::ReturnOp op) {
+  DenseMap<Attribute, Value> arguments;
+  for (BlockArgument argument : program.getArguments())
+    if (auto state = program.getArgAttr(argument.getArgNumber(), kStateAttr))
+      arguments[state] = argument;
+  DenseSet<unsigned> copies(liveness.getCopies().begin(),
+                            liveness.getCopies().end());
+  for (auto [number, value] : llvm::enumerate(op.getOperands())) {
+    auto binding = std::make_unique<plan::BindingT>();
+    binding->value = idOf(value);
+    if (auto state = program.getResultAttrOfType<FlatSymbolRefAttr>(
+            number, kStateAttr)) {
+      binding->state =
+          static_cast<int32_t>(states.getIndex(states.lookup(state)));
+      if (!arguments.contains(state))
+        return op.emitOpError("gives state ")
+               << state << " a new value, which is no argument of the program";
+      if (copies.contains(number)) {
+        plan::CopyT copy;
+        copy.from = idOf(value);
+        copy.to = idOf(arguments[state]);
+        binding->value = copy.to;
+        add(std::move(copy), value.getLoc());
+      }
+    } else if (auto name = program.getResultAttrOfType<StringAttr>(
+                   number, kOutputAttr)) {
+      binding->output = name.str();
+    } else {
+      return op.emitOpError("result ")
+             << number << " is bound to neither a state nor an output";
+    }
+    result.results.push_back(std::move(binding));
+  }
+  return success();
+}
+
+LogicalResult ProgramEmitter::emit(Operation &op) {
+  if (auto at =
+          dyn_cast_or_null<DenseI64ArrayAttr>(op.getDiscardableAttr(kAtAttr)))
+    for (auto [storage, address] :
+         llvm::zip_equal(liveness.getOwned(&op), at.asArrayRef()))
+      addresses[storage] = address;
+  if (isStart(&op) && failed(makePromised(&op)))
+    return failure();
+  return TypeSwitch<Operation *, LogicalResult>(&op)
+      .Case([&](func::ReturnOp ret) { return emitResults(ret); })
+      .Case([&](ConstantOp constant) { return emitConstant(constant); })
+      .Case([&](ReplayOp replay) {
+        ids[replay.getResult()] = idOf(replay.getInput());
+        return success();
+      })
+      .Case([&](AllGatherStartOp start) {
+        auto body = makeTransfer<plan::AllGatherT>(
+            start, context.getGroup(start.getGroup()));
+        body.inputs = idsOf(start.getInputs());
+        body.outputs = promisedIdsOf(start);
+        body.dims.assign(start.getDims().begin(), start.getDims().end());
+        body.future = futures[start.getFuture()];
+        add(std::move(body), start.getLoc());
+        return success();
+      })
+      .Case([&](ReduceScatterStartOp start) {
+        auto body = makeTransfer<plan::ReduceScatterT>(
+            start, context.getGroup(start.getGroup()));
+        body.reduction = static_cast<plan::Reduction>(start.getReduction());
+        body.inputs = idsOf(start.getInputs());
+        body.outputs = promisedIdsOf(start);
+        body.dims.assign(start.getDims().begin(), start.getDims().end());
+        if (std::optional<ArrayAttr> of = start.getOf())
+          for (auto state : of->getAsRange<FlatSymbolRefAttr>())
+            body.of.push_back(states.getIndex(states.lookup(state)));
+        body.future = futures[start.getFuture()];
+        add(std::move(body), start.getLoc());
+        return success();
+      })
+      .Case([&](AllReduceStartOp start) {
+        auto body = makeTransfer<plan::AllReduceT>(
+            start, context.getGroup(start.getGroup()));
+        body.reduction = static_cast<plan::Reduction>(start.getReduction());
+        body.inputs = idsOf(start.getInputs());
+        body.outputs = promisedIdsOf(start);
+        body.future = futures[start.getFuture()];
+        add(std::move(body), start.getLoc());
+        return success();
+      })
+      .Case([&](WaitOp wait) {
+        plan::WaitT body;
+        body.future = futures[wait.getFuture()];
+        add(std::move(body), wait.getLoc());
+        return success();
+      })
+      .Case([&](FreeOp free) {
+        plan::FreeT body;
+        body.values = idsOf(free.getTensors());
+        add(std::move(body), free.getLoc());
+        return success();
+      })
+      .Case([&](ZeroPaddingOp padding) {
+        plan::ZeroPaddingT body;
+        body.value = idOf(padding.getTensor());
+        body.dim = static_cast<int32_t>(padding.getDim());
+        body.group = context.getGroup(padding.getGroup());
+        add(std::move(body), padding.getLoc());
+        return success();
+      })
+      .Case([&](ShardOp shard) {
+        if (failed(makeResult(cast<OpResult>(shard.getShard()))))
+          return failure();
+        plan::ShardT body;
+        body.input = idOf(shard.getFull());
+        body.output = idOf(shard.getShard());
+        body.dim = static_cast<int32_t>(shard.getDim());
+        body.group = context.getGroup(shard.getGroup());
+        add(std::move(body), shard.getLoc());
+        return success();
+      })
+      .Case([&](AdamWOp adam) {
+        emitAdam(adam, plan::AdamKind::adamw);
+        return success();
+      })
+      .Case([&](AdamOp adam) {
+        emitAdam(adam, plan::AdamKind::adam);
+        return success();
+      })
+      .Case([&](SgdOp sgd) {
+        emitSgd(sgd);
+        return success();
+      })
+      .Case([&](RecordOp record) {
+        plan::RecordEventT body;
+        body.stream = static_cast<plan::Stream>(record.getStream());
+        body.event = events[record.getEvent()] = result.events++;
+        add(std::move(body), record.getLoc());
+        return success();
+      })
+      .Case([&](AwaitOp await) {
+        plan::AwaitEventT body;
+        body.stream = static_cast<plan::Stream>(await.getStream());
+        body.event = events[await.getEvent()];
+        add(std::move(body), await.getLoc());
+        return success();
+      })
+      .Default([&](Operation *other) -> LogicalResult {
+        if (aten::lookupSchema(other))
+          return emitCall(*other);
+        return other->emitOpError("cannot be executed; expected a planned "
+                                  "program");
+      });
+}
+
+LogicalResult ProgramEmitter::run() {
+  result.name = program.getSymName().str();
+  for (BlockArgument argument : program.getArguments())
+    if (failed(emitArgument(argument)))
+      return failure();
+  for (Operation &op : program.getBody().front())
+    if (failed(emit(op)))
+      return failure();
+  context.plan.programs.push_back(
+      std::make_unique<plan::ProgramT>(std::move(result)));
+  return success();
+}
+
+} // namespace
+
+LogicalResult fsdp::emitProgram(func::FuncOp program, const StateTable &states,
+                                EmitContext &context) {
+  return ProgramEmitter(program, states, context).run();
+}

@@ -1,0 +1,25 @@
+//===- Report.h - What a step moves and needs, as JSON ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_PASSES_EMIT_REPORT_H
+#define FSDP_PASSES_EMIT_REPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/JSON.h"
+
+namespace fsdp {
+
+/// The report of a planned module (--report), per rank and optimizer step:
+///
+///   collectives  one entry a transfer, in the order in which they start: kind,
+///                group, dtype, bucket, members (tensors), count (always 1),
+///                bytes (received by an all-gather, sent into a reduce-scatter;
+///                padding rows included)
+///   metrics      the same for the transfers of loss and gradient norm
+///   memory       fsdp.memory, in bytes
+///   ops          how often each op stands in the program
+llvm::json::Value buildReport(mlir::ModuleOp module);
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_EMIT_REPORT_H
