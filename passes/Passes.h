@@ -1,4 +1,5 @@
-//===- Passes.h - All passes of the compiler ---------------------*- C++ -*-===//
+//===- Passes.h - All passes of the compiler ---------------------*- C++
+//-*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Passes are declared and described in Passes.td; docs/Reference lists them.

@@ -1,0 +1,51 @@
+//===- ForwardSlice.cpp - Where forward ends ------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/analysis/ForwardSlice.h"
+
+#include "ir/fsdp/Fsdp.h"
+#include "passes/analysis/Programs.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+// A wait's result needs one member of the transfer only: loss and gradient norm
+// share one, but the norm is no part of forward.
+static Value getMember(OpResult result) {
+  auto wait = dyn_cast<WaitOp>(result.getOwner());
+  Operation *start = wait ? wait.getFuture().getDefiningOp() : nullptr;
+  return start ? start->getOperand(result.getResultNumber()) : Value();
+}
+
+static bool isForwardResult(func::FuncOp func, StateTable &states,
+                            unsigned index) {
+  if (auto name = func.getResultAttrOfType<StringAttr>(index, kOutputAttr))
+    return name.getValue() != kGradNormOutput;
+  StateOp state = states.lookup(
+      func.getResultAttrOfType<FlatSymbolRefAttr>(index, kStateAttr));
+  return state && state.getRole() == Role::Buffer;
+}
+
+ForwardSlice::ForwardSlice(func::FuncOp func) {
+  StateTable states(func->getParentOfType<ModuleOp>());
+  SmallVector<Value> worklist;
+  Block &body = func.getBody().front();
+  for (OpOperand &operand : body.getTerminator()->getOpOperands())
+    if (isForwardResult(func, states, operand.getOperandNumber()))
+      worklist.push_back(operand.get());
+  while (!worklist.empty()) {
+    auto result = dyn_cast<OpResult>(worklist.pop_back_val());
+    if (!result)
+      continue;
+    if (Value member = getMember(result)) {
+      slice.insert(result.getOwner());
+      worklist.push_back(member);
+    } else if (slice.insert(result.getOwner()).second) {
+      llvm::append_range(worklist, result.getOwner()->getOperands());
+    }
+  }
+  // The metrics' transfer stands at the end of the step.
+  for (Operation &op : body)
+    if (slice.contains(&op) && !isCollective(&op) && !isa<WaitOp>(op))
+      last = &op;
+}

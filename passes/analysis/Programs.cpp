@@ -1,0 +1,57 @@
+//===- Programs.cpp - Functions of a module and their states --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/analysis/Programs.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+bool fsdp::isReference(func::FuncOp func) {
+  return func.getSymName().starts_with(kReferencePrefix);
+}
+
+SmallVector<func::FuncOp> fsdp::getPrograms(ModuleOp module) {
+  SmallVector<func::FuncOp> programs;
+  for (auto func : module.getOps<func::FuncOp>())
+    if (!func.isExternal() && !isReference(func))
+      programs.push_back(func);
+  return programs;
+}
+
+bool fsdp::isParameter(StateOp state) {
+  return state.getRole() == Role::Parameter || state.getRole() == Role::Frozen;
+}
+
+StateTable::StateTable(ModuleOp module) {
+  for (StateOp state : module.getOps<StateOp>()) {
+    byName[state.getSymNameAttr()] = state;
+    index[state] = states.size();
+    states.push_back(state);
+  }
+}
+
+StateOp StateTable::lookup(StringAttr name) const {
+  return byName.lookup(name);
+}
+
+bool fsdp::isShardSide(Operation *op) {
+  return isa<ReplayOp>(op) || op->getName().getStringRef() == "aten._to_copy";
+}
+
+BlockArgument fsdp::getShardSource(Value shard) {
+  while (Operation *op = shard.getDefiningOp()) {
+    if (!isShardSide(op))
+      return {};
+    shard = op->getOperand(0);
+  }
+  return cast<BlockArgument>(shard);
+}
+
+bool fsdp::isStart(Operation *op) {
+  return isa<AllGatherStartOp, ReduceScatterStartOp, AllReduceStartOp,
+             CopyStartOp>(op);
+}
+
+bool fsdp::isCollective(Operation *op) {
+  return isStart(op) || isa<AllGatherOp, ReduceScatterOp, AllReduceOp>(op);
+}

@@ -1,0 +1,70 @@
+//===- ValueNumbering.h - Equal computations get equal numbers ---*- C++
+//-*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_PASSES_ANALYSIS_VALUE_NUMBERING_H
+#define FSDP_PASSES_ANALYSIS_VALUE_NUMBERING_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/Allocator.h"
+
+#include <string>
+
+namespace fsdp {
+
+/// Numbers the values of several functions in one table. Two values have one
+/// number if and only if they are the same expression over states and inputs,
+/// where collectives, replays and waits stand for their operand. Exact: keys
+/// are compared, not hashes. Linear time.
+class ValueNumbering {
+public:
+  using Number = unsigned;
+
+  /// A value that must be the same in equal programs.
+  struct Observation {
+    std::string what; // "output 'loss'", "gradient of 'fc1.weight'"
+    Number number;
+    mlir::Location loc;
+  };
+
+  /// Numbers a straight-line function. Observes outputs, new values of buffers
+  /// and, for each parameter, every value that is treated as its gradient: a
+  /// result, the operand of the reduction marked `of` it, the optimizer's
+  /// operand. The norm of the gradients is no part of what was captured.
+  llvm::SmallVector<Observation> run(mlir::func::FuncOp func);
+
+  /// The first op that computed a number; null for arguments.
+  mlir::Operation *getOp(Number number) const { return ops.lookup(number); }
+
+  /// How many numbers there are; all below are known.
+  Number getCount() const { return next; }
+
+  /// Among the ops of the last function that `number` depends on, the first
+  /// whose results have numbers from `known` on; null if there is none.
+  mlir::Operation *findFirstUnknown(Number number, Number known) const;
+
+  /// Whether `number` is `other` cast to f32, as metrics are.
+  bool isMetricOf(Number number, Number other) const;
+
+private:
+  using Key = llvm::ArrayRef<uintptr_t>;
+
+  Number intern(Key key, unsigned size, mlir::Operation *op);
+  void numberOp(mlir::Operation &op);
+  /// Whether the op only moves what it is given; numbers its results if so.
+  bool passThrough(mlir::Operation &op);
+
+  llvm::BumpPtrAllocator allocator;
+  llvm::DenseMap<Key, Number> table;
+  llvm::DenseMap<Number, mlir::Operation *> ops;
+  llvm::DenseMap<Number, Number> metricOperands;
+  Number next = 0;
+
+  // Of the function that is being numbered.
+  llvm::DenseMap<mlir::Value, Number> numbers;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_ANALYSIS_VALUE_NUMBERING_H

@@ -1,0 +1,32 @@
+//===- Views.h - Which values share storage ----------------------*- C++
+//-*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_PASSES_ANALYSIS_VIEWS_H
+#define FSDP_PASSES_ANALYSIS_VIEWS_H
+
+#include "mlir/IR/Block.h"
+#include "mlir/IR/Value.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace fsdp {
+
+/// Roots of the values of one block: the value that owns a view's storage.
+/// Built in one walk, in linear time.
+class Views {
+public:
+  explicit Views(mlir::Block &block);
+
+  /// The value whose storage `value` is or may be a view of; itself if none.
+  mlir::Value getRoot(mlir::Value value) const {
+    mlir::Value root = roots.lookup(value);
+    return root ? root : value;
+  }
+
+private:
+  llvm::DenseMap<mlir::Value, mlir::Value> roots;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_ANALYSIS_VIEWS_H

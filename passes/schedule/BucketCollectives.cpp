@@ -1,0 +1,300 @@
+//===- BucketCollectives.cpp - One transfer for a bucket -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/Passes.h"
+#include "passes/analysis/Programs.h"
+
+#include "llvm/ADT/MapVector.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_BUCKETCOLLECTIVES
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+namespace {
+
+/// What the members of one transfer have in common.
+struct BucketKey {
+  StringAttr bucket;
+  bool again; // gathered a second time
+  Type element;
+  GroupAttr group;
+  Attribute reduction; // null for gathers
+
+  bool operator==(const BucketKey &) const = default;
+};
+
+template <typename LogicalOp>
+struct Member {
+  LogicalOp op;
+  unsigned state; // its number in the table, which orders members
+};
+
+template <typename LogicalOp>
+struct Bucket {
+  BucketKey key;
+  SmallVector<Member<LogicalOp>> members;
+};
+
+template <typename LogicalOp>
+using Buckets = SmallVector<Bucket<LogicalOp>>;
+
+Type getElement(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
+bool isReplayed(Value shard) {
+  for (Operation *op = shard.getDefiningOp(); op && isShardSide(op);
+       op = op->getOperand(0).getDefiningOp())
+    if (isa<ReplayOp>(op))
+      return true;
+  return false;
+}
+
+class Bucketer {
+public:
+  Bucketer(func::FuncOp func, const StateTable &states)
+      : func(func), states(states), builder(func.getContext()) {
+    for (auto [i, op] : llvm::enumerate(func.getBody().front()))
+      positions[&op] = i;
+  }
+
+  LogicalResult run() {
+    if (failed(collect()))
+      return failure();
+    for (Bucket<AllGatherOp> &bucket : sort(gathers))
+      fuse(bucket);
+    for (Bucket<ReduceScatterOp> &bucket : sort(reductions))
+      if (failed(fuse(bucket)))
+        return failure();
+    for (Bucket<AllReduceOp> &bucket : metrics)
+      if (failed(fuse(bucket)))
+        return failure();
+    return success();
+  }
+
+private:
+  LogicalResult collect() {
+    for (Operation &op : func.getBody().front()) {
+      LogicalResult done = success();
+      if (auto gather = dyn_cast<AllGatherOp>(op)) {
+        BlockArgument source = getShardSource(gather.getShard());
+        done =
+            add(gathers, gather,
+                source ? states.lookup(func, source.getArgNumber()) : StateOp(),
+                isReplayed(gather.getShard()), getElement(gather.getFull()),
+                Attribute());
+      } else if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
+        done = add(reductions, reduce, states.lookup(reduce.getOfAttr()), false,
+                   getElement(reduce.getFull()), reduce.getReductionAttr());
+      } else if (auto reduce = dyn_cast<AllReduceOp>(op)) {
+        if (reduce.getOf())
+          return reduce.emitOpError("of a gradient cannot be scheduled yet; "
+                                    "expected gradients to be reduced by "
+                                    "fsdp.reduce_scatter alone");
+        insert(metrics,
+               {builder.getStringAttr(kMetricsBucket), false,
+                getElement(reduce.getInput()), reduce.getGroup(),
+                reduce.getReductionAttr()},
+               {reduce, 0});
+      }
+      if (failed(done))
+        return failure();
+    }
+    return success();
+  }
+
+  template <typename LogicalOp>
+  LogicalResult add(Buckets<LogicalOp> &buckets, LogicalOp op, StateOp state,
+                    bool again, Type element, Attribute reduction) {
+    if (!state || !state.getBucket())
+      return op.emitOpError("expects to move a parameter that has a bucket, or "
+                            "its gradient; run fsdp-assign-buckets first");
+    insert(buckets,
+           {state.getBucketAttr(), again, element, op.getGroup(), reduction},
+           {op, states.getIndex(state)});
+    return success();
+  }
+
+  template <typename LogicalOp>
+  void insert(Buckets<LogicalOp> &buckets, BucketKey key,
+              Member<LogicalOp> member) {
+    // Most ops of a bucket stand close together: the last one is the likeliest.
+    auto it = std::find_if(
+        buckets.rbegin(), buckets.rend(),
+        [&](const Bucket<LogicalOp> &bucket) { return bucket.key == key; });
+    if (it != buckets.rend())
+      it->members.push_back(member);
+    else
+      buckets.push_back({key, {member}});
+  }
+
+  /// Members in the order of the state table; types other than the one that
+  /// comes first in the table get a name of their own.
+  template <typename LogicalOp>
+  Buckets<LogicalOp> &sort(Buckets<LogicalOp> &buckets) {
+    llvm::DenseMap<StringAttr, std::pair<unsigned, Type>> first;
+    for (Bucket<LogicalOp> &bucket : buckets) {
+      llvm::stable_sort(bucket.members, [](const auto &a, const auto &b) {
+        return a.state < b.state;
+      });
+      std::pair<unsigned, Type> head{bucket.members.front().state,
+                                     bucket.key.element};
+      auto [it, isNew] = first.try_emplace(bucket.key.bucket, head);
+      if (!isNew && head.first < it->second.first)
+        it->second = head;
+    }
+    for (Bucket<LogicalOp> &bucket : buckets) {
+      if (bucket.key.element == first.at(bucket.key.bucket).second)
+        continue;
+      std::string name = bucket.key.bucket.str() + "/";
+      llvm::raw_string_ostream(name) << bucket.key.element;
+      bucket.key.bucket = builder.getStringAttr(name);
+    }
+    return buckets;
+  }
+
+  unsigned positionOf(Operation *op) const { return positions.at(op); }
+
+  template <typename LogicalOp>
+  static auto getOps(const Bucket<LogicalOp> &bucket) {
+    return llvm::map_range(bucket.members,
+                           [](const auto &member) { return member.op; });
+  }
+
+  /// Moves what makes a shard in front of `at`.
+  void hoistShardSide(Value shard, Operation *at, unsigned position) {
+    Operation *op = shard.getDefiningOp();
+    if (!op || positionOf(op) < position)
+      return;
+    hoistShardSide(op->getOperand(0), at, position);
+    op->moveBefore(at);
+    positions[op] = position ? position - 1 : 0;
+  }
+
+  // Gathers stand at the first of them: all readers come after it.
+  void fuse(const Bucket<AllGatherOp> &bucket) {
+    auto ops = getOps(bucket);
+    AllGatherOp first = *llvm::min_element(
+        ops, [&](auto a, auto b) { return positionOf(a) < positionOf(b); });
+    SmallVector<Value> inputs;
+    SmallVector<Type> types;
+    SmallVector<int64_t> dims;
+    for (AllGatherOp op : ops) {
+      hoistShardSide(op.getShard(), first, positionOf(first));
+      inputs.push_back(op.getShard());
+      types.push_back(op.getFull().getType());
+      dims.push_back(op.getDim());
+    }
+    builder.setInsertionPoint(first);
+    auto start = AllGatherStartOp::create(
+        builder, first.getLoc(), FutureType::get(builder.getContext(), types),
+        inputs, dims, bucket.key.group, Stream::Gather, bucket.key.bucket);
+    finish(bucket, start.getFuture(), types);
+  }
+
+  // Reductions stand at the last of them: all gradients are computed by then.
+  LogicalResult fuse(const Bucket<ReduceScatterOp> &bucket) {
+    Operation *last = getLast(bucket);
+    if (failed(verifyReaders(bucket, last)))
+      return failure();
+    SmallVector<Value> inputs;
+    SmallVector<Type> types;
+    SmallVector<int64_t> dims;
+    SmallVector<Attribute> of;
+    for (ReduceScatterOp op : getOps(bucket)) {
+      inputs.push_back(op.getFull());
+      types.push_back(op.getShard().getType());
+      dims.push_back(op.getDim());
+      of.push_back(op.getOfAttr());
+    }
+    builder.setInsertionPoint(last);
+    auto start = ReduceScatterStartOp::create(
+        builder, last->getLoc(), FutureType::get(builder.getContext(), types),
+        inputs, cast<ReductionAttr>(bucket.key.reduction).getValue(), dims,
+        builder.getArrayAttr(of), bucket.key.group, Stream::Reduce,
+        bucket.key.bucket);
+    finish(bucket, start.getFuture(), types);
+    return success();
+  }
+
+  LogicalResult fuse(const Bucket<AllReduceOp> &bucket) {
+    Operation *last = getLast(bucket);
+    if (failed(verifyReaders(bucket, last)))
+      return failure();
+    SmallVector<Value> inputs;
+    SmallVector<Type> types;
+    for (AllReduceOp op : getOps(bucket)) {
+      inputs.push_back(op.getInput());
+      types.push_back(op.getResult().getType());
+    }
+    builder.setInsertionPoint(last);
+    auto start = AllReduceStartOp::create(
+        builder, last->getLoc(), FutureType::get(builder.getContext(), types),
+        inputs, cast<ReductionAttr>(bucket.key.reduction).getValue(),
+        ArrayAttr(), bucket.key.group, Stream::Reduce, bucket.key.bucket);
+    finish(bucket, start.getFuture(), types);
+    return success();
+  }
+
+  template <typename LogicalOp>
+  Operation *getLast(const Bucket<LogicalOp> &bucket) const {
+    return *llvm::max_element(getOps(bucket), [&](auto a, auto b) {
+      return positionOf(a) < positionOf(b);
+    });
+  }
+
+  /// A result that is read before the last member is computed cannot wait for
+  /// it.
+  template <typename LogicalOp>
+  LogicalResult verifyReaders(const Bucket<LogicalOp> &bucket,
+                              Operation *last) const {
+    for (LogicalOp op : getOps(bucket))
+      for (Operation *reader : op->getUsers())
+        if (auto it = positions.find(reader);
+            it != positions.end() && it->second < positionOf(last)) {
+          InFlightDiagnostic diagnostic =
+              op.emitOpError("is read before all members of its bucket '")
+              << bucket.key.bucket.getValue() << "' are computed";
+          diagnostic.attachNote(reader->getLoc()) << "read here";
+          diagnostic.attachNote(last->getLoc()) << "the last member";
+          return diagnostic;
+        }
+    return success();
+  }
+
+  template <typename LogicalOp>
+  void finish(const Bucket<LogicalOp> &bucket, Value future,
+              ArrayRef<Type> types) {
+    auto wait = WaitOp::create(builder, future.getLoc(), types, future);
+    for (auto [op, result] : llvm::zip(getOps(bucket), wait.getResults())) {
+      op->getResult(0).replaceAllUsesWith(result);
+      op->erase();
+    }
+  }
+
+  func::FuncOp func;
+  const StateTable &states;
+  OpBuilder builder;
+  llvm::DenseMap<Operation *, unsigned> positions;
+  Buckets<AllGatherOp> gathers;
+  Buckets<ReduceScatterOp> reductions;
+  Buckets<AllReduceOp> metrics;
+};
+
+struct BucketCollectives final
+    : fsdp::impl::BucketCollectivesBase<BucketCollectives> {
+  void runOnOperation() override {
+    StateTable states(getOperation());
+    for (func::FuncOp func : getPrograms(getOperation()))
+      if (failed(Bucketer(func, states).run()))
+        return signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,69 @@
+//===- InsertFrees.cpp - End gathered tensors' lives ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/Passes.h"
+#include "passes/analysis/Programs.h"
+#include "passes/analysis/Views.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_INSERTFREES
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+namespace {
+
+struct InsertFrees final : fsdp::impl::InsertFreesBase<InsertFrees> {
+  void runOnOperation() override {
+    for (func::FuncOp func : getPrograms(getOperation()))
+      if (failed(run(func.getBody().front())))
+        return signalPassFailure();
+  }
+
+private:
+  static LogicalResult run(Block &body) {
+    Views views(body);
+    // The last op that reads each gathered tensor; the wait itself if none.
+    llvm::MapVector<Value, Operation *> lastUses;
+    for (Operation &op : body) {
+      if (auto wait = dyn_cast<WaitOp>(op)) {
+        Operation *start = wait.getFuture().getDefiningOp();
+        if (isa<AllGatherStartOp>(start))
+          for (Value result : wait.getResults())
+            lastUses[result] = wait;
+        // Until here the transfer read them.
+        extend(lastUses, views, start->getOperands(), &op);
+      }
+      extend(lastUses, views, op.getOperands(), &op);
+    }
+    llvm::MapVector<Operation *, SmallVector<Value>> frees;
+    for (auto [value, op] : lastUses) {
+      if (isa<FreeOp>(op))
+        return op->emitOpError("stands in a program whose frees are still to "
+                               "be inserted");
+      if (op->hasTrait<OpTrait::IsTerminator>())
+        return op->emitOpError("returns a gathered tensor, which must be freed "
+                               "before; return its shard instead");
+      frees[op].push_back(value);
+    }
+    for (auto &[op, values] : frees) {
+      OpBuilder builder(op->getContext());
+      builder.setInsertionPointAfter(op);
+      FreeOp::create(builder, op->getLoc(), values);
+    }
+    return success();
+  }
+
+  static void extend(llvm::MapVector<Value, Operation *> &lastUses,
+                     const Views &views, OperandRange operands, Operation *op) {
+    for (Value operand : operands)
+      if (auto it = lastUses.find(views.getRoot(operand)); it != lastUses.end())
+        it->second = op;
+  }
+};
+
+} // namespace

@@ -1,0 +1,42 @@
+//===- OptimizerKinds.h - The optimizers that are known ----------*- C++
+//-*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_PASSES_SHARD_OPTIMIZER_KINDS_H
+#define FSDP_PASSES_SHARD_OPTIMIZER_KINDS_H
+
+#include "ir/fsdp/Fsdp.h"
+#include "passes/Passes.h"
+
+namespace fsdp {
+
+/// Values of one update of parameters that share an element type.
+struct UpdateOperands {
+  llvm::SmallVector<mlir::Value> params, grads;
+  /// For each state that the optimizer keeps of a parameter, one for each.
+  llvm::SmallVector<llvm::SmallVector<mlir::Value>, 2> moments;
+  mlir::Value step; ///< this update's number, from 1; null if not asked for
+  mlir::Value lr;
+  mlir::Value gradScale; ///< divides the gradients; may be null
+};
+
+struct OptimizerKind {
+  llvm::StringLiteral name;
+  /// Whether updates need their number.
+  bool needsStep;
+  /// Names of the states that it keeps of each parameter.
+  llvm::SmallVector<llvm::StringRef, 2> (*getMoments)(
+      const InsertOptimizerOptions &options);
+  /// Builds the op. Its results are the new parameters, then the new moments in
+  /// the order of `getMoments`.
+  mlir::Operation *(*build)(mlir::OpBuilder &builder, mlir::Location loc,
+                            const UpdateOperands &operands,
+                            const InsertOptimizerOptions &options);
+};
+
+/// All optimizers; a new one is added here.
+llvm::ArrayRef<OptimizerKind> getOptimizerKinds();
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_SHARD_OPTIMIZER_KINDS_H

@@ -1,0 +1,175 @@
+//===- Unshard.cpp - Erase the sharding, for reading ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/Passes.h"
+#include "passes/analysis/Optimizers.h"
+#include "passes/analysis/Programs.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_UNSHARD
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+namespace {
+
+/// The value that a value stands for once collectives move nothing, or null.
+Value seeThrough(Value value) {
+  auto result = dyn_cast<OpResult>(value);
+  if (!result)
+    return {};
+  Operation *op = result.getOwner();
+  if (auto wait = dyn_cast<WaitOp>(op))
+    return wait.getFuture().getDefiningOp()->getOperand(
+        result.getResultNumber());
+  if (isa<AllGatherOp, ReduceScatterOp, AllReduceOp, ShardOp, ReplayOp>(op))
+    return op->getOperand(0);
+  return {};
+}
+
+/// Rebuilds one program on whole tensors, backwards from its results: what only
+/// the optimizer and the metrics need is never reached.
+class Unsharder {
+public:
+  Unsharder(func::FuncOp func, const StateTable &states)
+      : func(func), states(states), builder(func.getContext()) {}
+
+  void run() {
+    collectResults();
+    auto whole = func.cloneWithoutRegions();
+    Block *body = whole.addEntryBlock();
+    // Arguments get their types below.
+    body->eraseArguments(0, body->getNumArguments());
+    SmallVector<DictionaryAttr> argumentAttrs;
+    for (BlockArgument argument : func.getArguments()) {
+      StateOp state = states.lookup(func, argument.getArgNumber());
+      if (state && !isCaptured(state))
+        continue;
+      Type type = state ? Type(state.getGlobalType()) : argument.getType();
+      mapping.map(argument, body->addArgument(type, argument.getLoc()));
+      argumentAttrs.push_back(func.getArgAttrDict(argument.getArgNumber()));
+    }
+    builder.setInsertionPointToEnd(body);
+    markNeeded();
+    for (Operation &op : func.getBody().front().without_terminator())
+      rebuild(op);
+    SmallVector<Value> values;
+    for (Value value : results)
+      values.push_back(mapping.lookup(value));
+    func::ReturnOp::create(builder, func.getLoc(), values);
+    whole.setFunctionType(builder.getFunctionType(
+        body->getArgumentTypes(), ValueRange(values).getTypes()));
+    whole.setAllArgAttrs(argumentAttrs);
+    whole.setAllResultAttrs(resultAttrs);
+    whole->setAttr(kCapturedAttr, builder.getUnitAttr());
+    func->getBlock()->getOperations().insert(func->getIterator(), whole);
+    func.erase();
+  }
+
+  /// Optimizer states and scalars are not part of what is captured.
+  static bool isCaptured(StateOp state) {
+    return isParameter(state) || state.getRole() == Role::Buffer ||
+           state.getRole() == Role::Constant;
+  }
+
+private:
+  void addResult(Value value, DictionaryAttr attributes) {
+    results.push_back(value);
+    resultAttrs.push_back(attributes);
+  }
+
+  void collectResults() {
+    for (auto [i, value] : llvm::enumerate(
+             func.getBody().front().getTerminator()->getOperands())) {
+      auto output = func.getResultAttrOfType<StringAttr>(i, kOutputAttr);
+      StateOp state = states.lookup(
+          func.getResultAttrOfType<FlatSymbolRefAttr>(i, kStateAttr));
+      if (func.getResultAttr(i, kGradientAttr) ||
+          (output && output.getValue() != kGradNormOutput) ||
+          (state && state.getRole() == Role::Buffer))
+        addResult(value, func.getResultAttrDict(i));
+    }
+    for (Operation &op : func.getBody().front())
+      if (std::optional<OptimizerUpdate> update = getOptimizerUpdate(&op))
+        for (auto [param, grad] : llvm::zip(update->params, update->grads))
+          addResult(
+              grad,
+              builder.getDictionaryAttr(builder.getNamedAttr(
+                  kGradientAttr,
+                  func.getArgAttr(cast<BlockArgument>(param).getArgNumber(),
+                                  kStateAttr))));
+  }
+
+  void markNeeded() {
+    SmallVector<Value> worklist(results);
+    while (!worklist.empty()) {
+      Value value = worklist.pop_back_val();
+      if (Value source = seeThrough(value)) {
+        needed.insert(value.getDefiningOp());
+        worklist.push_back(source);
+      } else if (Operation *op = value.getDefiningOp();
+                 op && needed.insert(op).second) {
+        llvm::append_range(worklist, op->getOperands());
+      }
+    }
+  }
+
+  void rebuild(Operation &op) {
+    if (!needed.contains(&op))
+      return;
+    if (op.getNumResults() != 0 && seeThrough(op.getResult(0))) {
+      // Members that nothing needs were not rebuilt either.
+      for (OpResult result : op.getResults())
+        if (Value whole = mapping.lookupOrNull(seeThrough(result)))
+          mapping.map(result, whole);
+      return;
+    }
+    Operation *whole = builder.clone(op, mapping);
+    // A cast of a shard is now one of the whole parameter.
+    if (isShardSide(&op)) {
+      auto from = cast<RankedTensorType>(whole->getOperand(0).getType());
+      auto to = cast<RankedTensorType>(whole->getResult(0).getType());
+      if (from.getShape() != to.getShape())
+        whole->getResult(0).setType(
+            RankedTensorType::get(from.getShape(), to.getElementType()));
+    }
+  }
+
+  func::FuncOp func;
+  const StateTable &states;
+  OpBuilder builder;
+  IRMapping mapping;
+  SmallVector<Value> results;
+  SmallVector<DictionaryAttr> resultAttrs;
+  llvm::DenseSet<Operation *> needed;
+};
+
+struct Unshard final : fsdp::impl::UnshardBase<Unshard> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    {
+      StateTable states(module);
+      for (func::FuncOp func : getPrograms(module))
+        if (!func->hasAttr(kCapturedAttr))
+          Unsharder(func, states).run();
+    }
+    for (StateOp state : llvm::make_early_inc_range(module.getOps<StateOp>())) {
+      if (!Unsharder::isCaptured(state)) {
+        state.erase();
+        continue;
+      }
+      state.removeShardingAttr();
+      state.removeBucketAttr();
+      state.removeAtAttr();
+    }
+    module->removeAttr(kMeshAttr);
+    module->removeAttr(kMemoryAttr);
+  }
+};
+
+} // namespace

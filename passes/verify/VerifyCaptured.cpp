@@ -1,0 +1,172 @@
+//===- VerifyCaptured.cpp - The contract of a captured program -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/Passes.h"
+#include "passes/analysis/Programs.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_VERIFYCAPTURED
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+namespace {
+
+/// Roles that capture gives.
+bool isCapturedRole(Role role) {
+  return role == Role::Parameter || role == Role::Frozen ||
+         role == Role::Buffer || role == Role::Constant;
+}
+
+class CapturedVerifier {
+public:
+  CapturedVerifier(func::FuncOp func, const StateTable &states)
+      : func(func), states(states) {}
+
+  LogicalResult verify() {
+    if (!func.getBody().hasOneBlock())
+      return func.emitError("expects a captured program to be one block");
+    if (failed(verifyArguments()) || failed(verifyResults()))
+      return failure();
+    for (Operation &op : func.getBody().front().without_terminator())
+      if (failed(verifyOp(op)))
+        return failure();
+    return success();
+  }
+
+private:
+  LogicalResult verifyArguments() {
+    llvm::DenseSet<Operation *> bound;
+    llvm::StringSet<> inputs;
+    for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+      if (StateOp state = states.lookup(func, i)) {
+        bound.insert(state);
+        continue;
+      }
+      auto input = func.getArgAttrOfType<StringAttr>(i, kInputAttr);
+      if (!input)
+        return func.emitError("expects argument ")
+               << i << " to be a state ('" << kStateAttr << "') or an input ('"
+               << kInputAttr << "')";
+      if (!inputs.insert(input.getValue()).second)
+        return func.emitError("has two inputs called '")
+               << input.getValue() << "'";
+    }
+    for (StateOp state : states.getStates()) {
+      if (!isCapturedRole(state.getRole()))
+        return state.emitOpError("expects a role that capture gives, found ")
+               << stringifyRole(state.getRole());
+      if (!bound.contains(state)) {
+        InFlightDiagnostic diagnostic =
+            state.emitOpError("expects to be an argument of the program");
+        diagnostic.attachNote(func.getLoc()) << "the program";
+        return diagnostic;
+      }
+    }
+    return success();
+  }
+
+  LogicalResult verifyResults() {
+    if (failed(verifyLoss()))
+      return failure();
+    llvm::DenseSet<Operation *> withGradient;
+    for (unsigned i = 0; i < func.getNumResults(); ++i) {
+      if (auto of =
+              func.getResultAttrOfType<FlatSymbolRefAttr>(i, kGradientAttr)) {
+        if (failed(verifyGradient(i, states.lookup(of))))
+          return failure();
+        withGradient.insert(states.lookup(of));
+      } else if (auto bound = func.getResultAttrOfType<FlatSymbolRefAttr>(
+                     i, kStateAttr)) {
+        StateOp state = states.lookup(bound);
+        if (!state || state.getRole() != Role::Buffer)
+          return func.emitError("result ")
+                 << i << " expects to be the new value of a buffer, found '"
+                 << bound.getValue() << "'";
+      } else if (!func.getResultAttr(i, kOutputAttr)) {
+        return func.emitError("expects result ")
+               << i << " to be an output ('" << kOutputAttr
+               << "'), a new value ('" << kStateAttr << "') or a gradient ('"
+               << kGradientAttr << "')";
+      }
+    }
+    for (StateOp state : states.getStates())
+      if (state.getRole() == Role::Parameter && !withGradient.contains(state))
+        return state.emitOpError(
+            "expects a gradient among the results; a parameter without one is "
+            "'frozen'");
+    return success();
+  }
+
+  LogicalResult verifyLoss() {
+    auto type = func.getNumResults() == 0
+                    ? RankedTensorType()
+                    : dyn_cast<RankedTensorType>(func.getResultTypes()[0]);
+    if (type && type.getRank() == 0 && isa<FloatType>(type.getElementType()) &&
+        func.getResultAttr(0, kOutputAttr))
+      return success();
+    return func.emitError("expects its first result to be the loss, an output "
+                          "that is a floating-point scalar");
+  }
+
+  LogicalResult verifyGradient(unsigned index, StateOp state) {
+    if (!state || state.getRole() != Role::Parameter)
+      return func.emitError("result ")
+             << index << " expects to be the gradient of a parameter, found "
+             << func.getResultAttr(index, kGradientAttr);
+    auto type = cast<RankedTensorType>(func.getResultTypes()[index]);
+    if (type.getEncoding())
+      return func.emitError("result ")
+             << index << ", the gradient of '" << state.getSymName()
+             << "', expects to be contiguous, found " << type;
+    return success();
+  }
+
+  LogicalResult verifyOp(Operation &op) {
+    if (isa<ConstantOp>(op))
+      return success();
+    const aten::Schema *schema = aten::lookupSchema(&op);
+    if (!schema)
+      return op.emitOpError("expects to be an aten op or an fsdp.constant in a "
+                            "captured program");
+    if (schema->writes())
+      return op.emitOpError("writes an operand; a captured program is "
+                            "functional");
+    return success();
+  }
+
+  func::FuncOp func;
+  const StateTable &states;
+};
+
+struct VerifyCaptured final : fsdp::impl::VerifyCapturedBase<VerifyCaptured> {
+  void runOnOperation() override {
+    if (failed(verify(getOperation())))
+      signalPassFailure();
+  }
+
+  static LogicalResult verify(ModuleOp module) {
+    if (failed(verifyBindings(module)))
+      return failure();
+    StateTable states(module);
+    unsigned captured = 0;
+    for (func::FuncOp func : getPrograms(module)) {
+      if (!func->hasAttr(kCapturedAttr))
+        return func.emitError("expects a captured program, marked '")
+               << kCapturedAttr << "'";
+      if (failed(CapturedVerifier(func, states).verify()))
+        return failure();
+      ++captured;
+    }
+    if (captured != 1)
+      return module.emitError("expects one captured program, found ")
+             << captured;
+    return success();
+  }
+};
+
+} // namespace

@@ -1,0 +1,112 @@
+//===- VerifyEquivalent.cpp - Prove that nothing changed -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/Passes.h"
+#include "passes/analysis/Programs.h"
+#include "passes/analysis/ValueNumbering.h"
+
+#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_VERIFYEQUIVALENT
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+namespace {
+
+struct VerifyEquivalent final
+    : fsdp::impl::VerifyEquivalentBase<VerifyEquivalent> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (failed(verify(getOperation())))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult verify(ModuleOp module) {
+    OwningOpRef<ModuleOp> file;
+    if (!to.empty()) {
+      file = parseSourceFile<ModuleOp>(to, &getContext());
+      if (!file)
+        return failure();
+    }
+    func::FuncOp reference = file ? getCaptured(*file) : getReference(module);
+    if (!reference)
+      return module.emitError("expects a captured program to compare with, as "
+                              "'@\"reference/…\"' in the module or in a file "
+                              "given with 'to'");
+    ValueNumbering numbering;
+    auto expected = numbering.run(reference);
+    for (func::FuncOp func : getPrograms(module))
+      if (failed(compare(numbering, expected, func)))
+        return failure();
+    return success();
+  }
+
+  static func::FuncOp getReference(ModuleOp module) {
+    for (auto func : module.getOps<func::FuncOp>())
+      if (isReference(func))
+        return func;
+    return {};
+  }
+
+  static func::FuncOp getCaptured(ModuleOp module) {
+    for (auto func : module.getOps<func::FuncOp>())
+      if (func->hasAttr(kCapturedAttr))
+        return func;
+    return {};
+  }
+
+  using Observation = ValueNumbering::Observation;
+
+  static LogicalResult compare(ValueNumbering &numbering,
+                               ArrayRef<Observation> expected,
+                               func::FuncOp func) {
+    llvm::StringMap<const Observation *> byName;
+    for (const Observation &each : expected)
+      byName[each.what] = &each;
+    llvm::StringMap<bool> seen;
+    ValueNumbering::Number known = numbering.getCount();
+    for (const Observation &found : numbering.run(func)) {
+      seen[found.what] = true;
+      const Observation *captured = byName.lookup(found.what);
+      if (!captured)
+        return emitError(found.loc)
+               << "has a " << found.what << " that was not captured";
+      if (found.number != captured->number &&
+          !numbering.isMetricOf(found.number, captured->number))
+        return refuse(numbering, known, *captured, found);
+    }
+    for (const Observation &each : expected)
+      if (!seen.contains(each.what)) {
+        InFlightDiagnostic diagnostic = func.emitError("lacks the ")
+                                        << each.what;
+        diagnostic.attachNote(each.loc) << "captured here";
+        return diagnostic;
+      }
+    return success();
+  }
+
+  static LogicalResult refuse(const ValueNumbering &numbering,
+                              ValueNumbering::Number known,
+                              const Observation &captured,
+                              const Observation &found) {
+    InFlightDiagnostic diagnostic = emitError(found.loc)
+                                    << "the " << found.what
+                                    << " differs from what was captured";
+    if (Operation *op = numbering.findFirstUnknown(found.number, known))
+      diagnostic.attachNote(op->getLoc())
+          << "the first op that differs is " << op->getName();
+    if (Operation *op = numbering.getOp(captured.number))
+      diagnostic.attachNote(op->getLoc())
+          << "captured as the result of " << op->getName();
+    return diagnostic;
+  }
+};
+
+} // namespace
