@@ -121,7 +121,7 @@ std::string join(const std::string &path, const std::string &name) {
 /// children's. True if there are any.
 bool collectSlots(const ScriptModule &module, const std::string &path,
                   std::vector<Slot> &slots,
-                  std::vector<capture::Module> &modules) {
+                  std::vector<ModuleInfo> &modules) {
   size_t before = slots.size(), row = modules.size();
   modules.push_back({path, getClassName(module)});
   c10::ClassTypePtr type = module.type();
@@ -147,9 +147,9 @@ public:
   States(const ScriptModule &module, TorchScriptRecords &records,
          JointCapture &capture)
       : records(records), capture(capture) {
-    std::vector<capture::Module> modules;
+    std::vector<ModuleInfo> modules;
     collectSlots(module, "", slots, modules);
-    for (capture::Module &row : modules)
+    for (ModuleInfo &row : modules)
       capture.addModule(std::move(row));
     std::stable_partition(slots.begin(), slots.end(),
                           [](const Slot &slot) { return slot.isParameter; });
