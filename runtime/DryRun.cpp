@@ -8,6 +8,7 @@
 #include "runtime/plan/Shape.h"
 
 #include <cstdio>
+#include <fstream>
 #include <map>
 #include <string>
 #include <utility>
@@ -69,9 +70,16 @@ void printMemory(const plan::MemoryT &memory) {
   line("scratch, at most", memory.scratch_bound);
 }
 
-/// What the machine can give without swapping.
+/// What the machine can give without swapping; all that it has where Linux does
+/// not tell.
 uint64_t availableMemory() {
-  return static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)) *
+  std::ifstream stream("/proc/meminfo");
+  for (std::string name; stream >> name;) {
+    uint64_t kilobytes = 0;
+    if (name == "MemAvailable:" && stream >> kilobytes)
+      return kilobytes * 1024;
+  }
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
          static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 

@@ -44,7 +44,7 @@ Inputs::Inputs(const plan::PlanT &plan, const plan::ProgramT &program, int rank,
       }
     }
     if (!source.stored)
-      loadSample(input, model, source.to, file != nullptr);
+      loadSample(input, model, source.to, rank == 0);
     sources.push_back(source);
   }
   if (file && rank == 0)
@@ -82,18 +82,16 @@ void Inputs::checkStored(const plan::InputT &input,
 }
 
 void Inputs::loadSample(const plan::InputT &input, const ModelFile *model,
-                        char *to, bool hasFile) const {
+                        char *to, bool isTold) const {
   if (!input.sample)
     throw Error(ErrorId::DataMissing,
                 "input '" + input.name + "' has no data: " +
-                    (hasFile ? "'" + file->path() +
-                                   "' has no tensor of that "
-                                   "name"
-                             : std::string("there is no --data file")) +
+                    (file ? "'" + file->path() + "' has no tensor of that name"
+                          : std::string("there is no --data file")) +
                     ", and the model file holds no sample of it; expected " +
                     std::string(dtypeName(input.dtype)) + " of shape " +
                     toString(input.shape) + " a step and rank");
-  if (hasFile)
+  if (file && isTold)
     log(LogLevel::warning, "input '" + input.name + "' is not in '" +
                                file->path() +
                                "': every step uses the sample that the model "

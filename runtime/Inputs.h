@@ -50,7 +50,7 @@ private:
 
   void checkStored(const plan::InputT &input, const StoredTensor &stored) const;
   void loadSample(const plan::InputT &input, const ModelFile *model, char *to,
-                  bool hasFile) const;
+                  bool isTold) const;
 
   std::unique_ptr<SafetensorsFile> file;
   std::vector<Source> sources;
