@@ -1,0 +1,68 @@
+// RUN: fsdp-opt %s --fsdp-plan-memory --fsdp-verify-planned --split-input-file | FileCheck %s
+
+// States first; padded room for what is gathered and scattered; memory of what
+// is dead is used again.
+#shard = #fsdp.group<"shard", 2>
+// CHECK: fsdp.memory = {activations = {{.*}}, buffers = 0 : i64, {{.*}}inputs = 256 : i64, optimizer = 4 : i64, params = 256 : i64, peak = {{.*}}, scratch_bound = 0 : i64, states = 384 : i64}
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  // CHECK: fsdp.state parameter @w : {{.*}} at 0
+  fsdp.state parameter @w : tensor<3x32xf32> sharded <dim 0 over #shard>
+  // CHECK: fsdp.state scalar @lr : {{.*}} at 256
+  fsdp.state scalar @lr : tensor<f32>
+  // CHECK-LABEL: @"train/step"
+  // CHECK-SAME: fsdp.at = array<i64: [[X:[0-9]+]]>, fsdp.input = "x"
+  func.func @"train/step"(%w: tensor<2x32xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr},
+                          %x: tensor<2x32xf32> {fsdp.input = "x"}) -> (tensor<2x32xf32> {fsdp.state = @w}) {
+    %e = fsdp.record compute
+    fsdp.await %e on gather
+    // Four rows: 512 bytes.
+    // CHECK: fsdp.all_gather.start "w"(%{{.*}}) {{.*}} {fsdp.at = array<i64: [[FULL:[0-9]+]]>}
+    %f = fsdp.all_gather.start "w"(%w) dims [0] over #shard on gather : tensor<2x32xf32> -> !fsdp.future<tensor<3x32xf32>>
+    // CHECK-NEXT: fsdp.wait
+    // CHECK-NOT: fsdp.at
+    %full = fsdp.wait %f : !fsdp.future<tensor<3x32xf32>> -> tensor<3x32xf32>
+    // CHECK: aten.t(%{{[0-9]+}}) :
+    %t = aten.t(%full) : (tensor<3x32xf32>) -> tensor<32x3xf32, #aten.strides<1, 32>>
+    // CHECK: aten.mm({{.*}}) {fsdp.at
+    %y = aten.mm(%x, %t) : (tensor<2x32xf32>, tensor<32x3xf32, #aten.strides<1, 32>>) -> tensor<2x3xf32>
+    fsdp.free %full : tensor<3x32xf32>
+    %yt = aten.t(%y) : (tensor<2x3xf32>) -> tensor<3x2xf32, #aten.strides<1, 3>>
+    // The gathered tensor's memory, room for four rows again.
+    // CHECK: aten.mm({{.*}}) {fsdp.at = array<i64: [[FULL]]>}
+    %g = aten.mm(%yt, %x) : (tensor<3x2xf32, #aten.strides<1, 3>>, tensor<2x32xf32>) -> tensor<3x32xf32>
+    fsdp.zero_padding %g dim 0 over #shard : tensor<3x32xf32>
+    %e2 = fsdp.record compute
+    fsdp.await %e2 on reduce
+    %h = fsdp.reduce_scatter.start avg "w"(%g) dims [0] over #shard on reduce of [@w] : tensor<3x32xf32> -> !fsdp.future<tensor<2x32xf32>>
+    %s = fsdp.wait %h : !fsdp.future<tensor<2x32xf32>> -> tensor<2x32xf32>
+    // CHECK: fsdp.sgd {{.*}} {fsdp.at = array<i64: 0>}
+    %n = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2x32xf32>
+    return %n : tensor<2x32xf32>
+  }
+}
+
+// -----
+
+// New values of states: in place if an elementwise op computes them last.
+// CHECK: fsdp.state buffer @count : {{.*}} at 0
+// CHECK: fsdp.state buffer @mean : {{.*}} at 128
+// CHECK: fsdp.state buffer @old : {{.*}} at 256
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
+  fsdp.state buffer @count : tensor<i64>
+  fsdp.state buffer @mean : tensor<8xf32>
+  fsdp.state buffer @old : tensor<8xf32>
+  func.func @"train/step"(%count: tensor<i64> {fsdp.state = @count}, %mean: tensor<8xf32> {fsdp.state = @mean},
+                          %old: tensor<8xf32> {fsdp.state = @old})
+      -> (tensor<i64> {fsdp.state = @count}, tensor<8xf32> {fsdp.state = @mean}, tensor<8xf32> {fsdp.state = @old}) {
+    // CHECK: aten.add.Scalar({{.*}}) {fsdp.at = array<i64: 0>}
+    %c = aten.add.Scalar(%count, other = 1) : (tensor<i64>) -> tensor<i64>
+    // Not elementwise: it may still read the old value when it writes.
+    // CHECK: aten.cumsum({{.*}}) {fsdp.at = array<i64: {{(384|512)}}>}
+    %m = aten.cumsum(%mean, dim = 0) : (tensor<8xf32>) -> tensor<8xf32>
+    // Elementwise, and the old value is read again.
+    // CHECK: aten.mul.Scalar({{.*}}) {fsdp.at = array<i64: {{(384|512)}}>}
+    %o = aten.mul.Scalar(%old, other = 2.0) : (tensor<8xf32>) -> tensor<8xf32>
+    %again = aten.relu(%old) : (tensor<8xf32>) -> tensor<8xf32>
+    return %c, %m, %o : tensor<i64>, tensor<8xf32>, tensor<8xf32>
+  }
+}

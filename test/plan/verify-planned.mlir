@@ -1,0 +1,161 @@
+// RUN: fsdp-opt %s --fsdp-verify-planned --split-input-file --verify-diagnostics
+
+// A right plan.
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 64 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 384 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"(%x: tensor<8xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<8xf32> {fsdp.output = "y"}) {
+    %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>
+    %b = aten.relu(%a) {fsdp.at = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
+    return %b : tensor<8xf32>
+  }
+}
+
+// -----
+
+// expected-error @+1 {{has no 'fsdp.memory'}}
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
+}
+
+// -----
+
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 64 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 384 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"(%x: tensor<8xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<8xf32> {fsdp.output = "y"}) {
+    // expected-note @+1 {{by this tensor, at 128}}
+    %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>
+    // expected-error @+1 {{lies in memory that is still in use, at 128}}
+    %b = aten.relu(%a) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>
+    return %b : tensor<8xf32>
+  }
+}
+
+// -----
+
+// A view keeps its base alive, also one that its schema does not confess.
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 64 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 384 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"(%x: tensor<8xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<8xf32> {fsdp.output = "y"}) {
+    // expected-note @+1 {{by this tensor, at 128}}
+    %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>
+    %v = aten._unsafe_view(%a, size = [2, 4]) : (tensor<8xf32>) -> tensor<2x4xf32>
+    // expected-error @+1 {{lies in memory that is still in use}}
+    %b = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>
+    %c = aten.sum(%v) {fsdp.at = array<i64: 256>} : (tensor<2x4xf32>) -> tensor<f32>
+    return %b : tensor<8xf32>
+  }
+}
+
+// -----
+
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 256 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"(%x: tensor<8xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<8xf32> {fsdp.output = "y"}) {
+    // expected-error @+1 {{has 1 tensors of its own and 0 addresses}}
+    %a = aten.relu(%x) : (tensor<8xf32>) -> tensor<8xf32>
+    return %a : tensor<8xf32>
+  }
+}
+
+// -----
+
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 256 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"(%x: tensor<8xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<8xf32> {fsdp.output = "y"}) {
+    // expected-error @+1 {{lies at 256 with 32 bytes; expected a multiple of 128 from 0 on, inside of the arena of 256}}
+    %a = aten.relu(%x) {fsdp.at = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
+    return %a : tensor<8xf32>
+  }
+}
+
+// -----
+
+// expected-error @+1 {{states an arena of 512 bytes; its tensors end at 256}}
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 512 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"(%x: tensor<8xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<8xf32> {fsdp.output = "y"}) {
+    %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>
+    return %a : tensor<8xf32>
+  }
+}
+
+// -----
+
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 0 : i64, buffers = 64 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 256 : i64, scratch_bound = 0 : i64, states = 256 : i64}} {
+  // expected-note @+1 {{this one}}
+  fsdp.state buffer @a : tensor<40xf32> at 0
+  // expected-error @+1 {{overlaps another state}}
+  fsdp.state buffer @b : tensor<8xf32> at 128
+}
+
+// -----
+
+// An update in place at another address.
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 0 : i64, buffers = 4 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 256 : i64, scratch_bound = 0 : i64, states = 128 : i64}} {
+  fsdp.state buffer @a : tensor<f32> at 0
+  func.func @"train/step"(%a: tensor<f32> {fsdp.state = @a}) -> (tensor<f32> {fsdp.state = @a}) {
+    // expected-error @+1 {{updates a tensor that lies at 0 at another address, 128}}
+    %b = aten.add.Scalar(%a, other = 1.0) {fsdp.at = array<i64: 128>} : (tensor<f32>) -> tensor<f32>
+    return %b : tensor<f32>
+  }
+}
+
+// -----
+
+// A read of the old value after the optimizer.
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 4 : i64, params = 4 : i64, peak = 512 : i64, scratch_bound = 0 : i64, states = 256 : i64}} {
+  fsdp.state parameter @w : tensor<4xf32> at 0
+  fsdp.state scalar @lr : tensor<f32> at 128
+  func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr})
+      -> (tensor<4xf32> {fsdp.state = @w}, tensor<4xf32> {fsdp.output = "y"}) {
+    %g = aten.relu(%w) {fsdp.at = array<i64: 256>} : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-note @+1 {{overwritten here}}
+    %n = fsdp.sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 {fsdp.at = array<i64: 0>} : tensor<4xf32>
+    // expected-error @+1 {{reads a value that was overwritten}}
+    %y = aten.relu(%w) {fsdp.at = array<i64: 384>} : (tensor<4xf32>) -> tensor<4xf32>
+    return %n, %y : tensor<4xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+// Padding that nobody zeroed.
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 256 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"() {
+    %g = aten.ones(size = [3]) {fsdp.at = array<i64: 0>} : () -> tensor<3xf32>
+    %e = fsdp.record compute
+    fsdp.await %e on reduce
+    // expected-error @+1 {{reduces 1 rows of padding that were not zeroed}}
+    %f = fsdp.reduce_scatter.start avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<3xf32> -> !fsdp.future<tensor<2xf32>>
+    %r = fsdp.wait %f : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
+    return
+  }
+}
+
+// -----
+
+// A transfer that may overtake the computation of what it moves.
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 256 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"() {
+    %e = fsdp.record compute
+    %g = aten.ones(size = [4]) {fsdp.at = array<i64: 0>} : () -> tensor<4xf32>
+    fsdp.await %e on reduce
+    // expected-error @+1 {{may start before computation that touches the memory at 0 is done}}
+    %f = fsdp.reduce_scatter.start avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
+    %r = fsdp.wait %f : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
+    return
+  }
+}
+
+// -----
+
+// A transfer's memory is in use until the wait, not only at the start.
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 256 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"() {
+    // expected-note @+1 {{by this tensor, at 0}}
+    %g = aten.ones(size = [4]) {fsdp.at = array<i64: 0>} : () -> tensor<4xf32>
+    %e = fsdp.record compute
+    fsdp.await %e on reduce
+    %f = fsdp.reduce_scatter.start avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
+    // expected-error @+1 {{lies in memory that is still in use, at 0}}
+    %h = aten.ones(size = [4]) {fsdp.at = array<i64: 0>} : () -> tensor<4xf32>
+    %r = fsdp.wait %f : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
+    return
+  }
+}
