@@ -306,11 +306,9 @@ void GlooCommunicator::post(InFlight &flight) {
         peer = (place + (sends ? step : size() - step)) % size();
         int each = tag;
         for (const GlooMessage &message : flight.transfer.messages) {
-          auto tensors =
-              sends ? wrap(message.send + peer * message.sendStride,
-                           message.bytes)
-                    : wrap(message.receive + peer * message.receiveStride,
-                           message.bytes);
+          auto tensors = sends ? wrap(message.send + peer * message.sendStride,
+                                      message.bytes)
+                               : wrap(message.from(peer, place), message.bytes);
           flight.pending.push_back(
               {peer, sends ? group->send(tensors, peer, each)
                            : group->recv(tensors, peer, each)});

@@ -18,7 +18,7 @@ namespace {
 /// Where the parts that this rank gets of one reduced member lie.
 struct ReducedMember {
   const std::byte *own;
-  const std::byte *received; ///< rank-major, with a gap at the own rank
+  const std::byte *received; ///< by rank, without room for the own part
   size_t stride;
   std::byte *out;
   size_t elements;
@@ -36,7 +36,9 @@ struct Combine {
     for (const ReducedMember &member : members) {
       for (int peer = 0; peer < size; ++peer)
         sources[peer] =
-            peer == rank ? member.own : member.received + peer * member.stride;
+            peer == rank ? member.own
+                         : member.received +
+                               (peer < rank ? peer : peer - 1) * member.stride;
       void *out = member.out;
       reduceRows(sources, {&out, 1}, member.elements, member.dtype, reduction);
     }
@@ -69,8 +71,9 @@ GlooTransfer GlooTransfer::allGather(std::span<const GatherMember> members,
       packed += member.shardBytes;
       small.push_back(member);
     } else {
-      transfer.messages.push_back(
-          {member.shardBytes, own, 0, asBytes(member.full), member.shardBytes});
+      transfer.messages.push_back({member.shardBytes, own, 0,
+                                   asBytes(member.full), member.shardBytes,
+                                   true});
     }
   }
   if (small.empty()) {
@@ -85,7 +88,7 @@ GlooTransfer GlooTransfer::allGather(std::span<const GatherMember> members,
     std::memcpy(mine + offset, member.shard, member.shardBytes);
     offset += member.shardBytes;
   }
-  transfer.messages.push_back({packed, mine, 0, staging, packed});
+  transfer.messages.push_back({packed, mine, 0, staging, packed, true});
   transfer.finish = [small = std::move(small), staging, packed, rank, size] {
     for (int peer = 0; peer < size; ++peer) {
       const std::byte *part = staging + peer * packed;
@@ -117,16 +120,16 @@ GlooTransfer GlooTransfer::reduceScatter(std::span<const ReduceMember> members,
       small.push_back(member);
       continue;
     }
-    std::byte *received = allocate(bytes * size);
+    std::byte *received = allocate(bytes * (size - 1));
     transfer.messages.push_back(
-        {bytes, asBytes(member.full), bytes, received, bytes});
+        {bytes, asBytes(member.full), bytes, received, bytes, false});
     combine.members.push_back({asBytes(member.full) + rank * bytes, received,
                                bytes, asBytes(member.shard),
                                member.shardElements, member.dtype});
   }
   if (!small.empty()) {
     std::byte *sent = allocate(packed * size);
-    std::byte *received = allocate(packed * size);
+    std::byte *received = allocate(packed * (size - 1));
     size_t offset = 0;
     for (const ReduceMember &member : small) {
       size_t bytes = member.shardElements * dtypeBytes(member.dtype);
@@ -139,7 +142,8 @@ GlooTransfer GlooTransfer::reduceScatter(std::span<const ReduceMember> members,
            asBytes(member.shard), member.shardElements, member.dtype});
       offset += (bytes + 15) / 16 * 16;
     }
-    transfer.messages.push_back({packed, sent, packed, received, packed});
+    transfer.messages.push_back(
+        {packed, sent, packed, received, packed, false});
   }
   transfer.finish = std::move(combine);
   return transfer;
@@ -156,20 +160,20 @@ GlooTransfer GlooTransfer::allReduce(std::span<const AllReduceMember> members,
   transfer.finish = [] {};
   if (!packed)
     return transfer;
-  std::byte *staging = allocate(packed * size);
-  std::byte *mine = staging + rank * packed;
+  std::byte *mine = allocate(packed * size);
+  std::byte *received = mine + packed;
   size_t offset = 0;
   for (const AllReduceMember &member : members) {
     size_t bytes = member.elements * dtypeBytes(member.dtype);
     if (!bytes)
       continue;
     std::memcpy(mine + offset, member.data, bytes);
-    combine.members.push_back({mine + offset, staging + offset, packed,
+    combine.members.push_back({mine + offset, received + offset, packed,
                                asBytes(member.data), member.elements,
                                member.dtype});
     offset += (bytes + 15) / 16 * 16;
   }
-  transfer.messages.push_back({packed, mine, 0, staging, packed});
+  transfer.messages.push_back({packed, mine, 0, received, packed, false});
   transfer.finish = std::move(combine);
   return transfer;
 }

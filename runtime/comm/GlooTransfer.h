@@ -24,9 +24,16 @@ struct GlooMessage {
   /// To peer p go the bytes at send + p * sendStride.
   const std::byte *send;
   size_t sendStride;
-  /// Those of peer p come to receive + p * receiveStride.
+  /// Those of peer p come to receive + p * receiveStride; where this rank's
+  /// own part has no room, peers above it move down by one.
   std::byte *receive;
   size_t receiveStride;
+  bool hasOwnRoom;
+
+  std::byte *from(int peer, int rank) const {
+    return receive +
+           (hasOwnRoom || peer < rank ? peer : peer - 1) * receiveStride;
+  }
 };
 
 class GlooTransfer {

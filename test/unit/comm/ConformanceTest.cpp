@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 using namespace fsdp::test;
 
 namespace {
@@ -14,6 +16,11 @@ struct Case {
   Check check;
   RankSetup setup;
 };
+
+void PrintTo(const Case &each, std::ostream *stream) {
+  *stream << each.check.name << " on " << each.setup.worldSize << " ranks of "
+          << each.setup.backend;
+}
 
 class Conformance : public testing::TestWithParam<Case> {};
 
