@@ -5,6 +5,8 @@
 
 #include "ir/aten/Aten.h"
 #include "ir/fsdp/Fsdp.h"
+#include "passes/Passes.h"
+#include "passes/Pipelines.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -15,6 +17,8 @@ void fsdp::registerDialects(mlir::DialectRegistry &registry) {
 }
 
 void fsdp::registerCommandLinePasses() {
+  registerPasses();
+  registerPipelines();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerInlinerPass();
