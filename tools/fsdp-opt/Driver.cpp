@@ -3,18 +3,23 @@
 
 #include "tools/fsdp-opt/Driver.h"
 
+#include "runtime/plan/Print.h"
+#include "tools/fsdp-opt/Artifact.h"
 #include "tools/fsdp-opt/CommandLine.h"
+#include "tools/fsdp-opt/Compile.h"
+#include "tools/fsdp-opt/Explain.h"
 #include "tools/fsdp-opt/Files.h"
 #include "tools/fsdp-opt/Program.h"
 #include "tools/fsdp-opt/Registration.h"
 
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <new>
+#include <filesystem>
 
 using namespace fsdp;
 using namespace mlir;
@@ -23,18 +28,73 @@ namespace {
 /// Passes and options of MLIR on a program, as mlir-opt runs them. Returns
 /// false after a failure, which MLIR has described.
 bool runPlainOpt(const CommandLine &line, DialectRegistry &registry,
-                 std::string input, const std::string &name) {
+                 std::optional<std::string> captured) {
   auto config = MlirOptMainConfig::createFromCLOptions();
-  if (line.outputKind == OutputKind::Bytecode)
+  // Lists need no input, which may be a terminal.
+  std::string input;
+  if (captured)
+    input = std::move(*captured);
+  else if (!config.shouldShowDialects() && !config.shouldListPasses())
+    input = readInput(line.input);
+  // Unlike text, bytecode is parsed again in no time and keeps locations.
+  if (line.outputKind != OutputKind::Text)
     config.emitBytecode(true);
   std::string output;
   llvm::raw_string_ostream stream(output);
   if (failed(MlirOptMain(stream,
-                         llvm::MemoryBuffer::getMemBufferCopy(input, name),
+                         llvm::MemoryBuffer::getMemBuffer(input, line.input),
                          registry, config)))
     return false;
+  if (line.outputKind == OutputKind::Artifact) {
+    MLIRContext context(registry);
+    ParserConfig parser(&context);
+    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(output, parser);
+    if (!module)
+      throw Error(ErrorId::NoArtifact,
+                  "an artifact holds one program; these options print none, or "
+                  "several");
+    output = makeArtifact(*module, line.output, nullptr);
+  }
   writeOutput(line.output, output);
   return true;
+}
+
+/// Writes "DIR/1-captured.mlir" and its like, if a folder was asked for.
+void saveStage(const CommandLine &line, llvm::StringRef stage,
+               ModuleOp module) {
+  if (line.stagesFolder.empty())
+    return;
+  std::filesystem::path folder(line.stagesFolder);
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (failure)
+    throw Error(ErrorId::FileNotWritable,
+                "folder '" + line.stagesFolder +
+                    "' cannot be made: " + failure.message());
+  writeOutput((folder / (stage + ".mlir").str()).string(),
+              printProgram(module, OutputKind::Text));
+}
+
+/// Model or captured program in, what the config asks for out.
+void compile(MLIRContext &context, const CommandLine &line) {
+  LoadedConfig loaded =
+      parseConfig(readInput(line.config), line.config, line.world);
+  for (const std::string &note : loaded.notes)
+    llvm::errs() << "note: " << note << '\n';
+  OwningOpRef<ModuleOp> module = readProgram(context, line);
+  saveStage(line, "1-captured", *module);
+  compileProgram(*module, loaded.config,
+                 [&](llvm::StringRef stage, ModuleOp program) {
+                   saveStage(line, stage, program);
+                 });
+
+  // All is made before anything is written.
+  std::string output = line.outputKind == OutputKind::Artifact
+                           ? makeArtifact(*module, line.output, &loaded.config)
+                           : printProgram(*module, line.outputKind);
+  if (!line.report.empty())
+    writeOutput(line.report, makeReport(*module));
+  writeOutput(line.output, output);
 }
 
 int run(int argc, char **argv) {
@@ -44,14 +104,25 @@ int run(int argc, char **argv) {
   std::optional<CommandLine> line = parseCommandLine(argc, argv, registry);
   if (!line)
     return 0;
+
+  if (line->inputKind == InputKind::Artifact) {
+    writeOutput(line->output, printArtifact(PlanFile::read(line->input)));
+    return 0;
+  }
   if (line->isPlainOpt())
-    return runPlainOpt(*line, registry, readInput(line->input), line->input)
-               ? 0
-               : 1;
+    return runPlainOpt(*line, registry, std::nullopt) ? 0 : 1;
+
   MLIRContext context(registry);
+  if (line->explain)
+    return explain(context, *line);
+  if (!line->config.empty()) {
+    compile(context, *line);
+    return 0;
+  }
   OwningOpRef<ModuleOp> module = readProgram(context, *line);
+  saveStage(*line, "1-captured", *module);
   std::string program = printProgram(*module, OutputKind::Bytecode);
-  return runPlainOpt(*line, registry, std::move(program), line->input) ? 0 : 1;
+  return runPlainOpt(*line, registry, std::move(program)) ? 0 : 1;
 }
 } // namespace
 

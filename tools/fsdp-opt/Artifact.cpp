@@ -1,0 +1,64 @@
+//===- Artifact.cpp - What a planned program becomes --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "tools/fsdp-opt/Artifact.h"
+
+#include "ir/fsdp/Fsdp.h"
+#include "passes/emit/EmitPlan.h"
+#include "passes/emit/Report.h"
+#include "tools/fsdp-opt/Diagnostics.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <filesystem>
+
+using namespace fsdp;
+using namespace mlir;
+
+namespace {
+/// The model file seen from the artifact's folder. A path that leads nowhere
+/// from here stays as it is: fsdp-run --model can name the file.
+std::string getModelPath(ModuleOp module, const std::string &output) {
+  auto model = module->getAttrOfType<ModelAttr>(kModelAttr);
+  if (!model)
+    return "";
+  std::string path = model.getPath().str();
+  std::error_code failure;
+  if (!std::filesystem::exists(path, failure))
+    return path;
+  std::filesystem::path folder =
+      std::filesystem::absolute(output, failure).parent_path();
+  std::filesystem::path relative =
+      std::filesystem::relative(path, folder, failure);
+  return failure || relative.empty() ? path : relative.string();
+}
+} // namespace
+
+std::string fsdp::makeArtifact(ModuleOp module, const std::string &output,
+                               const Config *config) {
+  if (!module->hasAttr(kMemoryAttr))
+    throw Error(ErrorId::NoArtifact,
+                "the program was not planned, so it cannot become '" + output +
+                    "'; compile it with --config=FILE.yaml");
+  EmitOptions options;
+  options.modelPath = getModelPath(module, output);
+  for (StateOp state : module.getOps<StateOp>())
+    if (state.getSymName() == "optimizer/lr")
+      if (auto lr = dyn_cast_or_null<FloatAttr>(state.getInitAttr()))
+        options.lr = lr.getValueAsDouble();
+  if (config) {
+    options.lr = config->optimizer.lr;
+    options.seed = static_cast<uint64_t>(config->seed);
+    options.maxGradNorm = config->maxGradNorm.value_or(-1);
+  }
+  DiagnosticCollector diagnostics(module.getContext());
+  FailureOr<std::string> bytes = emitArtifact(module, options);
+  if (failed(bytes))
+    throw diagnostics.makeError(ErrorId::NoArtifact,
+                                "the program cannot become an artifact");
+  return std::move(*bytes);
+}
+
+std::string fsdp::makeReport(ModuleOp module) {
+  return llvm::formatv("{0:2}\n", buildReport(module));
+}

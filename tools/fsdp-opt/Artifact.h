@@ -1,0 +1,27 @@
+//===- Artifact.h - What a planned program becomes --------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_TOOLS_FSDPOPT_ARTIFACT_H
+#define FSDP_TOOLS_FSDPOPT_ARTIFACT_H
+
+#include "tools/fsdp-opt/Config.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+
+namespace fsdp {
+
+/// The bytes of the artifact that is written to `output`: it names its model
+/// file relative to its own folder. `config` is what the program was compiled
+/// with, null if only its IR is known. Throws fsdp::Error (NoArtifact) if
+/// `module` was not planned.
+std::string makeArtifact(mlir::ModuleOp module, const std::string &output,
+                         const Config *config);
+
+/// Collectives, memory and ops of the planned program as JSON (--report).
+std::string makeReport(mlir::ModuleOp module);
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPOPT_ARTIFACT_H

@@ -1,0 +1,185 @@
+//===- Explain.cpp - What a model holds and what it would cost ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "tools/fsdp-opt/Explain.h"
+
+#include "passes/plan/MemoryUse.h"
+#include "tools/fsdp-opt/CaptureLoader.h"
+#include "tools/fsdp-opt/Compile.h"
+#include "tools/fsdp-opt/Files.h"
+#include "tools/fsdp-opt/Program.h"
+#include "tools/fsdp-opt/Summary.h"
+#include "tools/fsdp-opt/Table.h"
+
+#include "ir/fsdp/Fsdp.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+using namespace fsdp;
+using namespace mlir;
+
+namespace {
+constexpr int64_t kWorlds[] = {1, 2, 4, 8, 16, 32, 64};
+
+/// The config, whose number of ranks is replaced later on.
+Config readConfig(const CommandLine &line) {
+  if (line.config.empty())
+    return Config();
+  std::string text = readInput(line.config);
+  try {
+    return parseConfig(text, line.config, line.world).config;
+  } catch (const Error &error) {
+    if (error.id() != ErrorId::ConfigMissingKey)
+      throw;
+    return parseConfig(text, line.config, 1).config;
+  }
+}
+
+void printParameters(const StatesSummary &states) {
+  Table table;
+  table.add({"parameters", "tensors", "elements", "size"});
+  auto addRow = [&](const char *name, const TensorSum &sum) {
+    if (sum.tensors)
+      table.add({name, formatCount(sum.tensors), formatCount(sum.elements),
+                 formatBytes(sum.bytes)});
+  };
+  addRow("trainable", states.trainable);
+  addRow("frozen", states.frozen);
+  addRow("buffers", states.buffers);
+  addRow("constants", states.constants);
+  llvm::outs() << table.print();
+  for (const std::vector<std::string> &names : states.ties) {
+    llvm::outs() << "  tied: ";
+    llvm::interleave(names, llvm::outs(), " = ");
+    llvm::outs() << '\n';
+  }
+}
+
+/// Consecutive buckets that differ in their name alone share a row.
+void printBuckets(llvm::ArrayRef<BucketSummary> buckets) {
+  Table table;
+  table.add({"bucket", "class", "tensors", "elements", "size"});
+  for (size_t i = 0; i < buckets.size();) {
+    const BucketSummary &first = buckets[i];
+    size_t end = i + 1;
+    while (end < buckets.size() && buckets[end].className == first.className &&
+           buckets[end].sum.tensors == first.sum.tensors &&
+           buckets[end].sum.bytes == first.sum.bytes)
+      ++end;
+    std::string name = first.name;
+    if (end - i > 1)
+      name += " … " + buckets[end - 1].name + " (" + std::to_string(end - i) +
+              ", each:)";
+    table.add({name, first.className, formatCount(first.sum.tensors),
+               formatCount(first.sum.elements), formatBytes(first.sum.bytes)});
+    i = end;
+  }
+  llvm::outs() << table.print();
+}
+
+/// Compiles copies for several world sizes. Prints the buckets before the table
+/// of sizes, since they do not depend on the number of ranks.
+void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
+  std::set<int64_t> worlds(std::begin(kWorlds), std::end(kWorlds));
+  if (line.world)
+    worlds.insert(*line.world);
+  if (!line.config.empty())
+    worlds.insert(config.dpShard);
+
+  Table table;
+  table.add({"ranks", "peak", "parameters", "optimizer", "buffers", "gathered",
+             "gradients", "activations", "all-gathers", "reduce-scatters"});
+  bool first = true;
+  for (int64_t world : worlds) {
+    config.dpShard = world;
+    OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
+    compileProgram(*copy, config, [](llvm::StringRef, ModuleOp) {});
+    if (std::exchange(first, false)) {
+      printBuckets(summarizeBuckets(*copy));
+      llvm::outs() << "\nmemory of a rank and transfers of a step\n";
+    }
+    int64_t gathers = 0, reductions = 0;
+    copy->walk([&](Operation *op) {
+      gathers += isa<AllGatherStartOp>(op);
+      reductions += isa<ReduceScatterStartOp>(op);
+    });
+    MemoryUse use = *MemoryUse::fromAttribute(*copy);
+    table.add({std::to_string(world), formatBytes(use.peak),
+               formatBytes(use.params), formatBytes(use.optimizer),
+               formatBytes(use.buffers), formatBytes(use.transient.gathered),
+               formatBytes(use.transient.grads),
+               formatBytes(use.transient.activations + use.transient.inputs),
+               std::to_string(gathers), std::to_string(reductions)});
+  }
+  llvm::outs() << table.print()
+               << "  Parts of the transient memory are those at the moment of "
+                  "its highest use;\n  temporaries of operators come on top "
+                  "(--report bounds them).\n";
+}
+
+void printSuggestion(ModuleOp module, const CommandLine &line) {
+  // The class of the outermost repeated modules is the layer.
+  std::string layer;
+  OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
+  Config blocks;
+  compileProgram(*copy, blocks, [](llvm::StringRef, ModuleOp) {});
+  for (const BucketSummary &bucket : summarizeBuckets(*copy))
+    if (!bucket.className.empty())
+      layer = bucket.className;
+  llvm::outs() << "\na config to start with (all keys: docs/Config.md)\n"
+               << "  fsdp_version: 2\n"
+               << "  mesh: {dp_shard: " << line.world.value_or(8) << "}\n"
+               << "  fsdp_config:\n";
+  if (!layer.empty())
+    llvm::outs() << "    auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+                 << "    transformer_layer_cls_to_wrap: " << layer << '\n';
+  llvm::outs() << "    reshard_after_forward: true\n"
+               << "  optimizer: {name: adamw, lr: 1.0e-3, weight_decay: 0.1}\n"
+               << "  max_grad_norm: 1.0\n";
+}
+
+/// Everything that keeps the model from being captured.
+std::vector<CaptureProblem> findProblems(MLIRContext &context,
+                                         const CommandLine &line,
+                                         OwningOpRef<ModuleOp> &module) {
+  std::vector<CaptureProblem> problems;
+  if (line.inputKind == InputKind::Model)
+    problems = loadCaptureLibrary().unsupported({line.input, line.inputs});
+  if (!problems.empty())
+    return problems;
+  module = readProgram(context, line);
+  return problems;
+}
+} // namespace
+
+int fsdp::explain(MLIRContext &context, const CommandLine &line) {
+  Config config = readConfig(line);
+  OwningOpRef<ModuleOp> module;
+  std::vector<CaptureProblem> problems = findProblems(context, line, module);
+  if (!problems.empty()) {
+    const CaptureProblem &first = problems.front();
+    llvm::errs() << Error(first.id, first.message).format() << '\n';
+    llvm::outs() << "not supported (" << problems.size() << ")\n";
+    for (const CaptureProblem &problem : problems)
+      llvm::outs() << "  " << Error(problem.id, problem.message).format()
+                   << '\n';
+    return getErrorInfo(first.id).exitStatus;
+  }
+
+  llvm::outs() << line.input << '\n';
+  printParameters(summarizeStates(*module));
+  llvm::outs() << "\ninputs of a rank\n";
+  for (const std::string &input : describeInputs(*module))
+    llvm::outs() << "  " << input << '\n';
+  llvm::outs() << "\nclasses of modules\n";
+  for (const auto &[name, count] : countClasses(*module))
+    llvm::outs() << "  " << count << " x " << name << '\n';
+  llvm::outs() << "\nnot supported: nothing\n\n";
+  printWorlds(*module, config, line);
+  if (line.config.empty())
+    printSuggestion(*module, line);
+  return 0;
+}

@@ -1,0 +1,97 @@
+//===- Summary.cpp - What a program says about its states ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "tools/fsdp-opt/Summary.h"
+
+#include "ir/aten/Aten.h"
+#include "ir/fsdp/Fsdp.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+
+using namespace fsdp;
+using namespace mlir;
+
+static void add(TensorSum &sum, RankedTensorType type) {
+  ++sum.tensors;
+  sum.elements += type.getNumElements();
+  sum.bytes +=
+      type.getNumElements() * aten::getElementBytes(type.getElementType());
+}
+
+StatesSummary fsdp::summarizeStates(ModuleOp module) {
+  StatesSummary summary;
+  for (StateOp state : module.getOps<StateOp>()) {
+    RankedTensorType type = state.getGlobalType();
+    switch (state.getRole()) {
+    case Role::Parameter:
+      add(summary.trainable, type);
+      break;
+    case Role::Frozen:
+      add(summary.frozen, type);
+      break;
+    case Role::Buffer:
+      add(summary.buffers, type);
+      break;
+    case Role::Constant:
+      add(summary.constants, type);
+      break;
+    default:
+      continue;
+    }
+    llvm::SmallVector<llvm::StringRef> names = state.getAllNames();
+    if (names.size() > 1)
+      summary.ties.emplace_back(names.begin(), names.end());
+  }
+  return summary;
+}
+
+std::vector<BucketSummary> fsdp::summarizeBuckets(ModuleOp module) {
+  llvm::StringMap<llvm::StringRef> classes;
+  for (auto op : module.getOps<ModuleInfoOp>())
+    classes[op.getPath()] = op.getClassName();
+  llvm::MapVector<llvm::StringRef, TensorSum> sums;
+  for (StateOp state : module.getOps<StateOp>())
+    if (std::optional<llvm::StringRef> bucket = state.getBucket())
+      add(sums[*bucket], state.getGlobalType());
+  std::vector<BucketSummary> all;
+  for (auto &[name, sum] : sums)
+    all.push_back({name.str(), classes.lookup(name).str(), sum});
+  return all;
+}
+
+std::vector<std::string> fsdp::describeInputs(ModuleOp module) {
+  std::vector<std::string> all;
+  for (auto function : module.getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments()) {
+      auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                        kInputAttr);
+      auto type = dyn_cast<RankedTensorType>(argument.getType());
+      if (!name || !type)
+        continue;
+      std::string text;
+      llvm::raw_string_ostream stream(text);
+      stream << name.getValue() << ": " << type.getElementType() << "[";
+      llvm::interleave(type.getShape(), stream, ",");
+      stream << "]";
+      all.push_back(text);
+    }
+  return all;
+}
+
+std::vector<std::pair<std::string, int64_t>>
+fsdp::countClasses(ModuleOp module) {
+  llvm::MapVector<llvm::StringRef, int64_t> counts;
+  for (auto op : module.getOps<ModuleInfoOp>())
+    ++counts[op.getClassName()];
+  std::vector<std::pair<std::string, int64_t>> all;
+  for (auto &[name, count] : counts)
+    all.emplace_back(name.str(), count);
+  std::ranges::stable_sort(all, std::greater<>(),
+                           [](const auto &entry) { return entry.second; });
+  return all;
+}

@@ -1,0 +1,42 @@
+//===- Summary.h - What a program says about its states ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_TOOLS_FSDPOPT_SUMMARY_H
+#define FSDP_TOOLS_FSDPOPT_SUMMARY_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+/// Tensors of one kind.
+struct TensorSum {
+  int64_t tensors = 0, elements = 0, bytes = 0;
+};
+
+/// The states of a captured program; unsharded sizes.
+struct StatesSummary {
+  TensorSum trainable, frozen, buffers, constants;
+  std::vector<std::vector<std::string>> ties; ///< names of each tied tensor
+};
+StatesSummary summarizeStates(mlir::ModuleOp module);
+
+/// One bucket of a sharded program, in the order of its first member.
+struct BucketSummary {
+  std::string name, className;
+  TensorSum sum;
+};
+std::vector<BucketSummary> summarizeBuckets(mlir::ModuleOp module);
+
+/// "x: f32[4,64]" of each input, in order.
+std::vector<std::string> describeInputs(mlir::ModuleOp module);
+
+/// Classes of the module tree with how often they occur, most first.
+std::vector<std::pair<std::string, int64_t>>
+countClasses(mlir::ModuleOp module);
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPOPT_SUMMARY_H

@@ -1,0 +1,60 @@
+//===- Table.cpp - Numbers and columns for people -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "tools/fsdp-opt/Table.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+
+using namespace fsdp;
+
+std::string fsdp::formatCount(int64_t count) {
+  std::string digits = std::to_string(count);
+  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
+  return digits;
+}
+
+std::string fsdp::formatBytes(int64_t bytes) {
+  static constexpr const char *units[] = {"B",   "KiB", "MiB",
+                                          "GiB", "TiB", "PiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(units)) {
+    value /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, unit ? "%.1f %s" : "%.0f %s", value,
+                units[unit]);
+  return text;
+}
+
+std::string Table::print() const {
+  std::vector<size_t> widths;
+  std::vector<bool> numbers;
+  for (size_t i = 0; i < rows.size(); ++i)
+    for (size_t c = 0; c < rows[i].size(); ++c) {
+      if (widths.size() == c) {
+        widths.push_back(0);
+        numbers.push_back(rows.size() > 1);
+      }
+      const std::string &cell = rows[i][c];
+      widths[c] = std::max(widths[c], cell.size());
+      if (i && !cell.empty() &&
+          !std::isdigit(static_cast<unsigned char>(cell[0])))
+        numbers[c] = false;
+    }
+  std::string text;
+  for (const std::vector<std::string> &row : rows) {
+    std::string line = " ";
+    for (size_t c = 0; c < row.size(); ++c) {
+      std::string pad(widths[c] - row[c].size(), ' ');
+      line += (c ? "  " : " ") + (numbers[c] ? pad + row[c] : row[c] + pad);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
