@@ -109,7 +109,14 @@ void runRank(const PlanFile &plan, Fabric &fabric,
   try {
     at::set_num_threads(threads);
     Session session(plan, fabric, options);
-    body(session);
+    try {
+      body(session);
+    } catch (...) {
+      // Before the session ends, whose unfinished transfers would else be what
+      // the peers take for the cause.
+      fabric.abort(toError(fabric.rank(), std::current_exception()).what());
+      throw;
+    }
   } catch (...) {
     Error error = toError(fabric.rank(), std::current_exception());
     fabric.abort(error.what());
