@@ -63,8 +63,7 @@ at::Tensor JointCapture::getLoss(const c10::IValue &output) const {
   if (!loss.defined())
     throw Error(ErrorId::LossNotScalar,
                 "expected the model's first output to be its loss, found " +
-                    output.tagKind() +
-                    "; let the model return the loss first");
+                    output.tagKind() + "; let the model return the loss first");
   if (loss.dim() != 0 || !loss.is_floating_point()) {
     std::string type = c10::toString(loss.scalar_type());
     std::string sizes;
@@ -182,4 +181,25 @@ void JointCapture::run(const std::function<c10::IValue()> &forward) {
     addGradients(gradients);
   }
   simplify(graph);
+}
+
+void JointCapture::moveConstants(
+    uint64_t bytes,
+    const std::function<std::optional<Record>(const at::Tensor &)> &find) {
+  size_t moved = 0;
+  std::erase_if(graph.constants, [&](const Constant &constant) {
+    if (constant.data.nbytes() <= bytes || !constant.data.is_contiguous())
+      return false;
+    std::optional<Record> source = find(constant.data);
+    if (!source)
+      return false;
+    State state;
+    state.names = {"constant/" + std::to_string(moved++)};
+    state.role = StateRole::Constant;
+    state.type = TensorType::of(constant.data);
+    state.source = std::move(source);
+    state.value = constant.value;
+    graph.states.push_back(std::move(state));
+    return true;
+  });
 }

@@ -27,7 +27,9 @@ class JointCapture {
 public:
   /// What the front end knows about the file and its module tree.
   void setFile(ModelFile file) { graph.file = std::move(file); }
-  void addModule(ModuleInfo module) { graph.modules.push_back(std::move(module)); }
+  void addModule(ModuleInfo module) {
+    graph.modules.push_back(std::move(module));
+  }
 
   /// Declares a state; returns the tensor that stands for it. A tied parameter
   /// is one state, whose tensor stands for all its names. `type` must be
@@ -46,6 +48,13 @@ public:
   /// trainable parameters, and completes the graph: changed buffers, gradients
   /// with storage of their own, only operators that these need. Throws Error.
   void run(const std::function<c10::IValue()> &forward);
+
+  /// After `run`: constants of more than `bytes` bytes whose data lies in the
+  /// model file, where `find` says, become states, so that the graph does not
+  /// carry it.
+  void moveConstants(
+      uint64_t bytes,
+      const std::function<std::optional<Record>(const at::Tensor &)> &find);
 
   /// The complete graph, once.
   JointGraph take() { return std::move(graph); }

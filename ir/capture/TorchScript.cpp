@@ -19,7 +19,7 @@ using ScriptModule = torch::jit::Module;
 
 namespace {
 
-constexpr size_t largeConstant = 1024; // bytes that may stand in the IR itself
+constexpr uint64_t largeConstant = 1024; // bytes that may stand in the IR
 
 //===----------------------------------------------------------------------===//
 // Loading
@@ -120,8 +120,7 @@ std::string join(const std::string &path, const std::string &name) {
 /// In the order of PyTorch's named_parameters: a module's own before its
 /// children's. True if there are any.
 bool collectSlots(const ScriptModule &module, const std::string &path,
-                  std::vector<Slot> &slots,
-                  std::vector<ModuleInfo> &modules) {
+                  std::vector<Slot> &slots, std::vector<ModuleInfo> &modules) {
   size_t before = slots.size(), row = modules.size();
   modules.push_back({path, getClassName(module)});
   c10::ClassTypePtr type = module.type();
@@ -400,6 +399,9 @@ void capture::captureTorchScript(const ZipDirectory &archive,
                   "the model fails" + getSourceLine(error.what()) + ": " +
                       getReason(error.what()));
     }
+  });
+  capture.moveConstants(largeConstant, [&](const at::Tensor &tensor) {
+    return records.find(tensor);
   });
 }
 
