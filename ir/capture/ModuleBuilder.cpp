@@ -22,9 +22,9 @@ using namespace fsdp::capture;
 
 namespace {
 
-class Builder {
+class ProgramBuilder {
 public:
-  Builder(MLIRContext &context, const JointGraph &graph)
+  ProgramBuilder(MLIRContext &context, const JointGraph &graph)
       : graph(graph), builder(&context), unknown(builder.getUnknownLoc()) {}
 
   OwningOpRef<mlir::ModuleOp> build();
@@ -35,7 +35,7 @@ private:
   func::FuncOp buildFunction();
   void buildConstant(const Constant &constant);
   void buildNode(const capture::Node &node);
-  RankedTensorType getType(const TensorType &type);
+  RankedTensorType getType(const capture::TensorType &type);
   RecordAttr getRecord(const Record &record);
   mlir::Location getLocation(LocationId id);
   NamedAttribute getName(StringRef key, StringRef value) {
@@ -53,22 +53,22 @@ private:
   std::vector<mlir::Location> locations;
 };
 
-RankedTensorType Builder::getType(const TensorType &type) {
+RankedTensorType ProgramBuilder::getType(const capture::TensorType &type) {
   return aten::getTensorType(type.sizes, type.strides,
                              getElementType(builder, type.dtype));
 }
 
-RecordAttr Builder::getRecord(const Record &record) {
+RecordAttr ProgramBuilder::getRecord(const Record &record) {
   return RecordAttr::get(builder.getContext(),
                          builder.getStringAttr(record.name), record.offset,
                          record.bytes, record.crc, record.strides);
 }
 
-mlir::Location Builder::getLocation(LocationId id) {
+mlir::Location ProgramBuilder::getLocation(LocationId id) {
   return id == kNoLocation ? unknown : locations[id];
 }
 
-void Builder::buildState(const State &state) {
+void ProgramBuilder::buildState(const State &state) {
   static constexpr std::pair<StateRole, Role> roles[] = {
       {StateRole::Parameter, Role::Parameter},
       {StateRole::Frozen, Role::Frozen},
@@ -99,16 +99,16 @@ void Builder::buildState(const State &state) {
            "it is, as in PyTorch";
 }
 
-void Builder::buildTable() {
+void ProgramBuilder::buildTable() {
   for (const ModuleInfo &module : graph.modules)
-    fsdp::ModuleOp::create(builder, unknown,
+    ModuleInfoOp::create(builder, unknown,
                            builder.getStringAttr(module.path),
                            builder.getStringAttr(module.className));
   for (const State &state : graph.states)
     buildState(state);
 }
 
-func::FuncOp Builder::buildFunction() {
+func::FuncOp ProgramBuilder::buildFunction() {
   SmallVector<Type> argumentTypes, resultTypes;
   SmallVector<DictionaryAttr> argumentAttrs, resultAttrs;
   SmallVector<mlir::Location> argumentLocations;
@@ -169,15 +169,15 @@ func::FuncOp Builder::buildFunction() {
   return func;
 }
 
-void Builder::buildConstant(const Constant &constant) {
+void ProgramBuilder::buildConstant(const Constant &constant) {
   auto op = ConstantOp::create(
-      builder, unknown, getType(TensorType::of(constant.data.contiguous())),
+      builder, unknown, getType(capture::TensorType::of(constant.data.contiguous())),
       getElements(builder, constant.data),
       constant.wrapped ? builder.getUnitAttr() : UnitAttr());
   values[constant.value] = op.getResult();
 }
 
-void Builder::buildNode(const capture::Node &node) {
+void ProgramBuilder::buildNode(const capture::Node &node) {
   std::string name = "aten." + node.op.operator_name().name.substr(6);
   if (const std::string &overload = node.op.operator_name().overload_name;
       !overload.empty())
@@ -222,7 +222,7 @@ void Builder::buildNode(const capture::Node &node) {
       values[result] = value;
 }
 
-OwningOpRef<mlir::ModuleOp> Builder::build() {
+OwningOpRef<mlir::ModuleOp> ProgramBuilder::build() {
   OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(unknown, "model");
   builder.setInsertionPointToStart(module->getBody());
   (*module)->setAttr(
@@ -271,7 +271,7 @@ void separateResults(func::FuncOp func) {
 OwningOpRef<mlir::ModuleOp>
 fsdp::capture::buildModule(MLIRContext &context, const JointGraph &graph) {
   context.loadDialect<func::FuncDialect, FsdpDialect, aten::AtenDialect>();
-  OwningOpRef<mlir::ModuleOp> module = Builder(context, graph).build();
+  OwningOpRef<mlir::ModuleOp> module = ProgramBuilder(context, graph).build();
   PassManager manager(&context);
   manager.addNestedPass<func::FuncOp>(createCSEPass());
   if (failed(manager.run(*module)))
