@@ -50,15 +50,15 @@ module @mlp attributes {fsdp.mesh = #mesh, fsdp.model = #fsdp.model<"mlp.pt2", 5
     %23 = aten.mm(%22, %7) : (tensor<5x8xbf16, #aten.strides<1, 5>>, tensor<8x13xbf16>) -> tensor<5x13xbf16>
     %24 = aten.sum.dim_IntList(%18, dim = [0]) : (tensor<8x5xbf16>) -> tensor<5xbf16>
     %25 = aten._to_copy(%23, dtype = f32) : (tensor<5x13xbf16>) -> tensor<5x13xf32>
-    %26 = aten._to_copy(%24, dtype = f32) : (tensor<5xbf16>) -> tensor<5xf32>
-    %27 = fsdp.reduce_scatter avg %25 dim 0 over #shard of @fc2.weight : tensor<5x13xf32> -> tensor<3x13xf32>
-    %28 = fsdp.reduce_scatter avg %26 dim 0 over #shard of @fc2.bias : tensor<5xf32> -> tensor<3xf32>
+    %26 = fsdp.reduce_scatter avg %25 dim 0 over #shard of @fc2.weight : tensor<5x13xf32> -> tensor<3x13xf32>
+    %27 = aten._to_copy(%24, dtype = f32) : (tensor<5xbf16>) -> tensor<5xf32>
+    %28 = fsdp.reduce_scatter avg %27 dim 0 over #shard of @fc2.bias : tensor<5xf32> -> tensor<3xf32>
     %29 = aten.threshold_backward(%21, %7, threshold = 0) : (tensor<8x13xbf16>, tensor<8x13xbf16>) -> tensor<8x13xbf16>
     %30 = aten.t(%29) : (tensor<8x13xbf16>) -> tensor<13x8xbf16, #aten.strides<1, 13>>
     %31 = aten.mm(%30, %0) : (tensor<13x8xbf16, #aten.strides<1, 13>>, tensor<8x17xbf16>) -> tensor<13x17xbf16>
     %32 = aten._to_copy(%31, dtype = f32) : (tensor<13x17xbf16>) -> tensor<13x17xf32>
     %33 = fsdp.reduce_scatter avg %32 dim 0 over #shard of @fc1.weight : tensor<13x17xf32> -> tensor<7x17xf32>
-    %34:3 = aten._foreach_norm.Scalar([%33, %27, %28]) : (tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>) -> (tensor<f32>, tensor<f32>, tensor<f32>)
+    %34:3 = aten._foreach_norm.Scalar([%33, %26, %28]) : (tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>) -> (tensor<f32>, tensor<f32>, tensor<f32>)
     %35 = aten.stack([%34#0, %34#1, %34#2]) : (tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<3xf32>
     %36 = aten.mul.Tensor(%35, %35) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
     %37 = aten.sum(%36) : (tensor<3xf32>) -> tensor<f32>
@@ -70,7 +70,8 @@ module @mlp attributes {fsdp.mesh = #mesh, fsdp.model = #fsdp.model<"mlp.pt2", 5
     %43 = aten.div.Scalar(%42, other = 1.000000e+00) : (tensor<f32>) -> tensor<f32>
     %44 = aten.clamp_min(%43, min = 1.000000e+00) : (tensor<f32>) -> tensor<f32>
     %45 = aten.add.Scalar(%arg10, other = 1.000000e+00) : (tensor<f32>) -> tensor<f32>
-    %new_params:3, %new_exp_avgs:3, %new_exp_avg_sqs:3 = fsdp.adamw params(%arg0, %arg2, %arg3) grads(%33, %27, %28) exp_avgs(%arg4, %arg6, %arg8) exp_avg_sqs(%arg5, %arg7, %arg9) step %45 lr %arg11 grad_scale %44 betas(9.000000e-01, 0.94999999999999996) eps 1.000000e-08 weight_decay 1.000000e-01 : tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>
+    %new_params:3, %new_exp_avgs:3, %new_exp_avg_sqs:3 = fsdp.adamw params(%arg0, %arg2, %arg3) grads(%33, %26, %28) exp_avgs(%arg4, %arg6, %arg8) exp_avg_sqs(%arg5, %arg7, %arg9) step %45 lr %arg11 grad_scale %44 betas(9.000000e-01, 0.94999999999999996) eps 1.000000e-08 weight_decay 1.000000e-01 : tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>
     return %38, %41, %new_params#0, %new_params#1, %new_params#2, %new_exp_avgs#0, %new_exp_avgs#1, %new_exp_avgs#2, %new_exp_avg_sqs#0, %new_exp_avg_sqs#1, %new_exp_avg_sqs#2, %45 : tensor<f32>, tensor<f32>, tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>, tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>, tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>, tensor<f32>
   }
 }
+

@@ -23,18 +23,18 @@ module @mlp attributes {fsdp.mesh = #mesh, fsdp.model = #fsdp.model<"mlp.pt2", 5
   fsdp.state scalar @"optimizer/step" : tensor<f32> init 0.000000e+00 : f32
   fsdp.state scalar @"optimizer/lr" : tensor<f32> init 1.000000e-03 : f32
   func.func @"train/step"(%arg0: tensor<7x17xf32> {fsdp.state = @fc1.weight}, %arg1: tensor<7xf32> {fsdp.state = @fc1.bias}, %arg2: tensor<3x13xf32> {fsdp.state = @fc2.weight}, %arg3: tensor<3xf32> {fsdp.state = @fc2.bias}, %arg4: tensor<7x17xf32> {fsdp.state = @"fc1.weight/exp_avg"}, %arg5: tensor<7x17xf32> {fsdp.state = @"fc1.weight/exp_avg_sq"}, %arg6: tensor<3x13xf32> {fsdp.state = @"fc2.weight/exp_avg"}, %arg7: tensor<3x13xf32> {fsdp.state = @"fc2.weight/exp_avg_sq"}, %arg8: tensor<3xf32> {fsdp.state = @"fc2.bias/exp_avg"}, %arg9: tensor<3xf32> {fsdp.state = @"fc2.bias/exp_avg_sq"}, %arg10: tensor<f32> {fsdp.state = @"optimizer/step"}, %arg11: tensor<f32> {fsdp.state = @"optimizer/lr"}, %arg12: tensor<8x17xf32> {fsdp.input = "x", fsdp.sample = #fsdp.record<"data/sample_inputs/0" at 4096 : 544>}, %arg13: tensor<8x5xf32> {fsdp.input = "y", fsdp.sample = #fsdp.record<"data/sample_inputs/1" at 4736 : 160>}) -> (tensor<f32> {fsdp.output = "loss"}, tensor<f32> {fsdp.output = "grad_norm"}, tensor<7x17xf32> {fsdp.state = @fc1.weight}, tensor<3x13xf32> {fsdp.state = @fc2.weight}, tensor<3xf32> {fsdp.state = @fc2.bias}, tensor<7x17xf32> {fsdp.state = @"fc1.weight/exp_avg"}, tensor<3x13xf32> {fsdp.state = @"fc2.weight/exp_avg"}, tensor<3xf32> {fsdp.state = @"fc2.bias/exp_avg"}, tensor<7x17xf32> {fsdp.state = @"fc1.weight/exp_avg_sq"}, tensor<3x13xf32> {fsdp.state = @"fc2.weight/exp_avg_sq"}, tensor<3xf32> {fsdp.state = @"fc2.bias/exp_avg_sq"}, tensor<f32> {fsdp.state = @"optimizer/step"}) {
-    %0 = aten._to_copy(%arg12, dtype = bf16) : (tensor<8x17xf32>) -> tensor<8x17xbf16>
-    %1 = aten._to_copy(%arg0, dtype = bf16) : (tensor<7x17xf32>) -> tensor<7x17xbf16>
-    %2 = aten._to_copy(%arg1, dtype = bf16) : (tensor<7xf32>) -> tensor<7xbf16>
-    %3 = fsdp.all_gather.start "fc1"(%1, %2) dims [0, 0] over #shard on gather : tensor<7x17xbf16>, tensor<7xbf16> -> !fsdp.future<tensor<13x17xbf16>, tensor<13xbf16>>
+    %0 = aten._to_copy(%arg0, dtype = bf16) : (tensor<7x17xf32>) -> tensor<7x17xbf16>
+    %1 = aten._to_copy(%arg1, dtype = bf16) : (tensor<7xf32>) -> tensor<7xbf16>
+    %2 = fsdp.all_gather.start "fc1"(%0, %1) dims [0, 0] over #shard on gather : tensor<7x17xbf16>, tensor<7xbf16> -> !fsdp.future<tensor<13x17xbf16>, tensor<13xbf16>>
+    %3 = aten._to_copy(%arg12, dtype = bf16) : (tensor<8x17xf32>) -> tensor<8x17xbf16>
     %4 = aten._to_copy(%arg2, dtype = bf16) : (tensor<3x13xf32>) -> tensor<3x13xbf16>
     %5 = aten._to_copy(%arg3, dtype = bf16) : (tensor<3xf32>) -> tensor<3xbf16>
     %6 = fsdp.all_gather.start "fc2"(%4, %5) dims [0, 0] over #shard on gather : tensor<3x13xbf16>, tensor<3xbf16> -> !fsdp.future<tensor<5x13xbf16>, tensor<5xbf16>>
-    %7:2 = fsdp.wait %3 : !fsdp.future<tensor<13x17xbf16>, tensor<13xbf16>> -> tensor<13x17xbf16>, tensor<13xbf16>
+    %7:2 = fsdp.wait %2 : !fsdp.future<tensor<13x17xbf16>, tensor<13xbf16>> -> tensor<13x17xbf16>, tensor<13xbf16>
     %8 = aten.t(%7#0) : (tensor<13x17xbf16>) -> tensor<17x13xbf16, #aten.strides<1, 17>>
-    %9 = aten.addmm(%7#1, %0, %8) : (tensor<13xbf16>, tensor<8x17xbf16>, tensor<17x13xbf16, #aten.strides<1, 17>>) -> tensor<8x13xbf16>
-    %10 = aten.relu(%9) : (tensor<8x13xbf16>) -> tensor<8x13xbf16>
+    %9 = aten.addmm(%7#1, %3, %8) : (tensor<13xbf16>, tensor<8x17xbf16>, tensor<17x13xbf16, #aten.strides<1, 17>>) -> tensor<8x13xbf16>
     fsdp.free %7#0, %7#1 : tensor<13x17xbf16>, tensor<13xbf16>
+    %10 = aten.relu(%9) : (tensor<8x13xbf16>) -> tensor<8x13xbf16>
     %11:2 = fsdp.wait %6 : !fsdp.future<tensor<5x13xbf16>, tensor<5xbf16>> -> tensor<5x13xbf16>, tensor<5xbf16>
     %12 = aten.t(%11#0) : (tensor<5x13xbf16>) -> tensor<13x5xbf16, #aten.strides<1, 13>>
     %13 = aten.addmm(%11#1, %10, %12) : (tensor<5xbf16>, tensor<8x13xbf16>, tensor<13x5xbf16, #aten.strides<1, 13>>) -> tensor<8x5xbf16>
@@ -57,7 +57,7 @@ module @mlp attributes {fsdp.mesh = #mesh, fsdp.model = #fsdp.model<"mlp.pt2", 5
     %28 = fsdp.reduce_scatter.start avg "fc2"(%26, %27) dims [0, 0] over #shard on reduce of [@fc2.weight, @fc2.bias] : tensor<5x13xf32>, tensor<5xf32> -> !fsdp.future<tensor<3x13xf32>, tensor<3xf32>>
     %29 = aten.threshold_backward(%22, %10, threshold = 0) : (tensor<8x13xbf16>, tensor<8x13xbf16>) -> tensor<8x13xbf16>
     %30 = aten.t(%29) : (tensor<8x13xbf16>) -> tensor<13x8xbf16, #aten.strides<1, 13>>
-    %31 = aten.mm(%30, %0) : (tensor<13x8xbf16, #aten.strides<1, 13>>, tensor<8x17xbf16>) -> tensor<13x17xbf16>
+    %31 = aten.mm(%30, %3) : (tensor<13x8xbf16, #aten.strides<1, 13>>, tensor<8x17xbf16>) -> tensor<13x17xbf16>
     %32 = aten._to_copy(%31, dtype = f32) : (tensor<13x17xbf16>) -> tensor<13x17xf32>
     %33 = fsdp.reduce_scatter.start avg "fc1"(%32) dims [0] over #shard on reduce of [@fc1.weight] : tensor<13x17xf32> -> !fsdp.future<tensor<7x17xf32>>
     %34:2 = fsdp.wait %28 : !fsdp.future<tensor<3x13xf32>, tensor<3xf32>> -> tensor<3x13xf32>, tensor<3xf32>
@@ -78,3 +78,4 @@ module @mlp attributes {fsdp.mesh = #mesh, fsdp.model = #fsdp.model<"mlp.pt2", 5
     return %41#0, %43, %new_params#0, %new_params#1, %new_params#2, %new_exp_avgs#0, %new_exp_avgs#1, %new_exp_avgs#2, %new_exp_avg_sqs#0, %new_exp_avg_sqs#1, %new_exp_avg_sqs#2, %47 : tensor<f32>, tensor<f32>, tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>, tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>, tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>, tensor<f32>
   }
 }
+

@@ -1,0 +1,25 @@
+// RUN: fsdp-opt %s --fsdp-insert-optimizer --split-input-file --verify-diagnostics
+
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
+  // expected-error @+1 {{expects gradients to train with, found none; at least one parameter must require them}}
+  func.func @"train/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) {
+    return %x : tensor<f32>
+  }
+}
+
+// -----
+
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
+  // expected-error @+1 {{expects a parameter of f16, bf16, f32 or f64 to train, found 'complex<f32>'; freeze it}}
+  fsdp.state parameter @w : tensor<2xcomplex<f32>>
+  func.func @"train/step"(%w: tensor<2xcomplex<f32>> {fsdp.state = @w}, %x: tensor<f32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xcomplex<f32>> {fsdp.gradient = @w}) {
+    return %x, %w : tensor<f32>, tensor<2xcomplex<f32>>
+  }
+}
+
+// -----
+
+// expected-error @+1 {{expects a sharded program; run fsdp-shard-parameters first}}
+module {
+}

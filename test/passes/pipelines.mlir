@@ -1,0 +1,20 @@
+// The pipelines turn the captured program of test/ir/stages into exactly the
+// sharded, the scheduled and the planned one; all stages at once give the same.
+//
+// DEFINE: %{shard} = world=2 policy=classes classes=Linear reshard=all lr=1e-3 beta2=0.95 weight-decay=0.1 max-grad-norm=1
+//
+// RUN: fsdp-opt %stages/1-captured.mlir --fsdp-shard-pipeline="%{shard}" -o %t.beside
+// RUN: fsdp-opt %t.beside --fsdp-drop-reference | grep -v "^$" > %t.2
+// RUN: grep -vE "^(//|$)" %stages/2-sharded.mlir | diff - %t.2
+//
+// RUN: fsdp-opt %t.beside --fsdp-schedule-pipeline | grep -v "^$" > %t.3
+// RUN: grep -vE "^(//|$)" %stages/3-scheduled.mlir | diff - %t.3
+//
+// RUN: fsdp-opt %t.3 --fsdp-plan-pipeline | grep -v "^$" > %t.4
+// RUN: grep -vE "^(//|$)" %stages/4-planned.mlir | diff - %t.4
+// RUN: fsdp-opt %stages/1-captured.mlir --fsdp-pipeline="%{shard} prefetch=1" | grep -v "^$" | diff %t.4 -
+//
+// Erasing the sharding gives the captured program back.
+//
+// RUN: fsdp-opt %t.2 --fsdp-unshard --cse | grep -v "^$" > %t.1
+// RUN: grep -vE "^(//|$)" %stages/1-captured.mlir | diff - %t.1
