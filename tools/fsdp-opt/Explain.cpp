@@ -3,6 +3,7 @@
 
 #include "tools/fsdp-opt/Explain.h"
 
+#include "passes/emit/Report.h"
 #include "passes/plan/MemoryUse.h"
 #include "tools/fsdp-opt/CaptureLoader.h"
 #include "tools/fsdp-opt/Compile.h"
@@ -11,7 +12,6 @@
 #include "tools/fsdp-opt/Summary.h"
 #include "tools/fsdp-opt/Table.h"
 
-#include "ir/fsdp/Fsdp.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
@@ -71,13 +71,38 @@ void printBuckets(llvm::ArrayRef<BucketSummary> buckets) {
       ++end;
     std::string name = first.name;
     if (end - i > 1)
-      name += " … " + buckets[end - 1].name + " (" + std::to_string(end - i) +
-              ", each:)";
+      name += " … " + buckets[end - 1].name + ", each of " +
+              std::to_string(end - i);
     table.add({name, first.className, formatCount(first.sum.tensors),
                formatCount(first.sum.elements), formatBytes(first.sum.bytes)});
     i = end;
   }
   llvm::outs() << table.print();
+}
+
+struct Transfers {
+  int64_t count = 0, bytes = 0;
+
+  std::string describe() const {
+    return std::to_string(count) +
+           (count ? " (" + formatBytes(bytes) + ")" : "");
+  }
+};
+
+/// The collectives of a step that are of that kind in the report.
+Transfers sumTransfers(ModuleOp module, llvm::StringRef kind) {
+  Transfers sum;
+  llvm::json::Value report = buildReport(module);
+  for (llvm::json::Value &row :
+       *report.getAsObject()->getArray("collectives")) {
+    const llvm::json::Object &transfer = *row.getAsObject();
+    if (transfer.getString("kind") == kind) {
+      int64_t count = *transfer.getInteger("count");
+      sum.count += count;
+      sum.bytes += count * *transfer.getInteger("bytes");
+    }
+  }
+  return sum;
 }
 
 /// Compiles copies for several world sizes. Prints the buckets before the table
@@ -101,18 +126,15 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
       printBuckets(summarizeBuckets(*copy));
       llvm::outs() << "\nmemory of a rank and transfers of a step\n";
     }
-    int64_t gathers = 0, reductions = 0;
-    copy->walk([&](Operation *op) {
-      gathers += isa<AllGatherStartOp>(op);
-      reductions += isa<ReduceScatterStartOp>(op);
-    });
+    Transfers gathers = sumTransfers(*copy, "all_gather");
+    Transfers reductions = sumTransfers(*copy, "reduce_scatter");
     MemoryUse use = *MemoryUse::fromAttribute(*copy);
     table.add({std::to_string(world), formatBytes(use.peak),
                formatBytes(use.params), formatBytes(use.optimizer),
                formatBytes(use.buffers), formatBytes(use.transient.gathered),
                formatBytes(use.transient.grads),
                formatBytes(use.transient.activations + use.transient.inputs),
-               std::to_string(gathers), std::to_string(reductions)});
+               gathers.describe(), reductions.describe()});
   }
   llvm::outs() << table.print()
                << "  Parts of the transient memory are those at the moment of "

@@ -31,6 +31,12 @@ std::string fsdp::formatBytes(int64_t bytes) {
   return text;
 }
 
+/// Characters of UTF-8 text.
+static size_t getWidth(const std::string &text) {
+  return static_cast<size_t>(
+      std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
 std::string Table::print() const {
   std::vector<size_t> widths;
   std::vector<bool> numbers;
@@ -41,7 +47,7 @@ std::string Table::print() const {
         numbers.push_back(rows.size() > 1);
       }
       const std::string &cell = rows[i][c];
-      widths[c] = std::max(widths[c], cell.size());
+      widths[c] = std::max(widths[c], getWidth(cell));
       if (i && !cell.empty() &&
           !std::isdigit(static_cast<unsigned char>(cell[0])))
         numbers[c] = false;
@@ -50,7 +56,7 @@ std::string Table::print() const {
   for (const std::vector<std::string> &row : rows) {
     std::string line = " ";
     for (size_t c = 0; c < row.size(); ++c) {
-      std::string pad(widths[c] - row[c].size(), ' ');
+      std::string pad(widths[c] - getWidth(row[c]), ' ');
       line += (c ? "  " : " ") + (numbers[c] ? pad + row[c] : row[c] + pad);
     }
     line.erase(line.find_last_not_of(' ') + 1);
