@@ -17,37 +17,39 @@ namespace {
   throw Error(id, name + (where.empty() ? "" : " (" + where + ")") + " " + why);
 }
 
-/// The static argument `name` of the node, or null.
-const json::Value *findArgument(const json::Object &node,
-                                llvm::StringRef name) {
+/// The number or flag that the node passes for `name`, else the default.
+std::optional<double> findNumber(const json::Object &node,
+                                 const c10::OperatorHandle &op,
+                                 llvm::StringRef name) {
   for (const json::Value &value : json::getArray(node, "inputs")) {
     const json::Object &input = json::asObject(value);
-    if (json::getString(input, "name") == name)
-      return &json::get(input, "arg");
+    if (json::getString(input, "name") != name)
+      continue;
+    auto [tag, number] = json::getUnion(json::get(input, "arg"));
+    if (std::optional<bool> flag = number.getAsBoolean())
+      return *flag;
+    return number.getAsNumber();
   }
-  return nullptr;
+  for (const c10::Argument &argument : op.schema().arguments())
+    if (argument.name() == name && argument.default_value()) {
+      const c10::IValue &value = *argument.default_value();
+      if (value.isBool())
+        return value.toBool();
+      if (value.isDouble())
+        return value.toDouble();
+    }
+  return std::nullopt;
 }
 
-/// Probability of dropping out, 0 outside of training.
+/// Dropout and other random operators, unless their arguments switch them off.
 bool drawsNumbers(const json::Object &node, const c10::OperatorHandle &op) {
-  std::string name = op.operator_name().name;
-  bool dropout = name.find("dropout") != std::string::npos;
-  if (!dropout && !op.hasTag(at::Tag::nondeterministic_seeded))
+  if (op.operator_name().name.find("dropout") == std::string::npos &&
+      !op.hasTag(at::Tag::nondeterministic_seeded))
     return false;
-  for (const char *key : {"p", "dropout_p", "dropout"})
-    if (const json::Value *argument = findArgument(node, key)) {
-      auto [tag, value] = json::getUnion(*argument);
-      if (value.getAsNumber() == 0.0)
-        return false;
-    }
-  for (const char *key : {"train", "training"})
-    if (const json::Value *argument = findArgument(node, key)) {
-      auto [tag, value] = json::getUnion(*argument);
-      if (value.getAsBoolean() == false)
-        return false;
-    }
-  return dropout ? findArgument(node, "p") || findArgument(node, "dropout_p")
-                 : true;
+  for (const char *name : {"p", "dropout_p", "dropout", "train", "training"})
+    if (findNumber(node, op, name) == 0.0)
+      return false;
+  return true;
 }
 
 void checkOperator(const json::Object &node, const c10::OperatorHandle &op) {
@@ -56,8 +58,10 @@ void checkOperator(const json::Object &node, const c10::OperatorHandle &op) {
     refuse(ErrorId::RandomOperator, node, name,
            "draws random numbers, which is not supported yet; set dropout "
            "probabilities to 0 before exporting the model");
+  // Indexing is seen to use masks only when it runs.
+  bool index = op.operator_name().name == "aten::index";
   if (op.hasTag(at::Tag::data_dependent_output) ||
-      op.hasTag(at::Tag::dynamic_output_shape))
+      (op.hasTag(at::Tag::dynamic_output_shape) && !index))
     refuse(ErrorId::DataDependent, node, name,
            "needs a tensor's values while the program is built; write the "
            "model so that shapes and control flow do not depend on them");

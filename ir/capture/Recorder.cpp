@@ -104,6 +104,23 @@ bool drawsNothing(const c10::FunctionSchema &schema, const Stack &arguments) {
   return false;
 }
 
+/// Whether the results' shapes depend on data. Indexing by numbers has a tag as
+/// if they did, for the sake of masks.
+bool dependsOnData(const c10::OperatorHandle &op, const Stack &arguments) {
+  if (op.hasTag(at::Tag::data_dependent_output))
+    return true;
+  if (!op.hasTag(at::Tag::dynamic_output_shape))
+    return false;
+  if (op.operator_name().name != "aten::index")
+    return true;
+  bool mask = false;
+  forEachTensor(arguments[1], [&](const at::Tensor &index) {
+    mask |= index.scalar_type() == c10::ScalarType::Bool ||
+            index.scalar_type() == c10::ScalarType::Byte;
+  });
+  return mask;
+}
+
 std::string where(const Location &location) {
   std::string text = location.describe();
   return text.empty() ? text : " (" + text + ")";
@@ -214,8 +231,7 @@ void Recorder::checkAllowed(const c10::OperatorHandle &op,
                 getOperatorName(op) + where(currentLocation()) +
                     " draws random numbers, which is not supported yet; set "
                     "dropout probabilities to 0 before exporting the model");
-  if (op.hasTag(at::Tag::data_dependent_output) ||
-      op.hasTag(at::Tag::dynamic_output_shape))
+  if (dependsOnData(op, arguments))
     throw Error(ErrorId::DataDependent,
                 getOperatorName(op) + where(currentLocation()) +
                     " needs a tensor's values while the program is built; "
