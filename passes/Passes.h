@@ -1,5 +1,4 @@
-//===- Passes.h - All passes of the compiler ---------------------*- C++
-//-*-===//
+//===- Passes.h - All passes of the compiler --------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Passes are declared and described in Passes.td; docs/Reference lists them.

@@ -1,5 +1,4 @@
-//===- Pipelines.h - The stages of the compiler ------------------*- C++
-//-*-===//
+//===- Pipelines.h - The stages of the compiler -----------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Each stage is a named pipeline. The tool and the library build the same

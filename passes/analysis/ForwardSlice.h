@@ -1,5 +1,4 @@
-//===- ForwardSlice.h - Where forward ends -----------------------*- C++
-//-*-===//
+//===- ForwardSlice.h - Where forward ends ----------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_PASSES_ANALYSIS_FORWARD_SLICE_H

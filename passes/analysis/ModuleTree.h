@@ -1,5 +1,4 @@
-//===- ModuleTree.h - The modules of a model ---------------------*- C++
-//-*-===//
+//===- ModuleTree.h - The modules of a model --------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_PASSES_ANALYSIS_MODULE_TREE_H

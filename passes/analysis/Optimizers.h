@@ -1,5 +1,4 @@
-//===- Optimizers.h - What all optimizer ops share ---------------*- C++
-//-*-===//
+//===- Optimizers.h - What all optimizer ops share --------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_PASSES_ANALYSIS_OPTIMIZERS_H

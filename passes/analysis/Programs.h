@@ -1,5 +1,4 @@
-//===- Programs.h - Functions of a module and their states -------*- C++
-//-*-===//
+//===- Programs.h - Functions of a module and their states ------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_PASSES_ANALYSIS_PROGRAMS_H

@@ -1,5 +1,4 @@
-//===- ValueNumbering.h - Equal computations get equal numbers ---*- C++
-//-*-===//
+//===- ValueNumbering.h - Equal computations get equal numbers --*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_PASSES_ANALYSIS_VALUE_NUMBERING_H

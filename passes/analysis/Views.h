@@ -1,5 +1,4 @@
-//===- Views.h - Which values share storage ----------------------*- C++
-//-*-===//
+//===- Views.h - Which values share storage ---------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_PASSES_ANALYSIS_VIEWS_H

@@ -1,5 +1,4 @@
-//===- WrapPolicies.h - Which modules form buckets ---------------*- C++
-//-*-===//
+//===- WrapPolicies.h - Which modules form buckets --------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_PASSES_ANALYSIS_WRAP_POLICIES_H

@@ -1,5 +1,4 @@
-//===- GradientNorm.h - The global norm of sharded gradients -----*- C++
-//-*-===//
+//===- GradientNorm.h - The global norm of sharded gradients ----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_PASSES_SHARD_GRADIENT_NORM_H

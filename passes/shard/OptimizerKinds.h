@@ -1,5 +1,4 @@
-//===- OptimizerKinds.h - The optimizers that are known ----------*- C++
-//-*-===//
+//===- OptimizerKinds.h - The optimizers that are known ---------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_PASSES_SHARD_OPTIMIZER_KINDS_H

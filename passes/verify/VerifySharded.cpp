@@ -132,14 +132,14 @@ private:
         continue;
       for (auto [param, grad, result] :
            llvm::zip(update->params, update->grads, update->newParams)) {
-        if (failed(verifyUpdate(&op, param, grad, result)))
-          return failure();
         if (auto [it, isNew] = updates.try_emplace(param, &op); !isNew) {
           InFlightDiagnostic diagnostic =
               op.emitOpError("updates a parameter a second time");
           diagnostic.attachNote(it->second->getLoc()) << "first update here";
           return diagnostic;
         }
+        if (failed(verifyUpdate(&op, param, grad, result)))
+          return failure();
       }
     }
     // Before the optimizer is inserted, gradients are results.

@@ -49,7 +49,7 @@
 // CHECK-NEXT:   %[[N:.+]] = aten.sqrt(%[[A2]])
 
 // ADAMW-NEXT:   %[[STEP:.+]] = aten.add.Scalar(%{{.+}}, other = 1.000000e+00)
-// ADAMW-NEXT:   fsdp.adamw {{.*}}step %[[STEP]] lr %{{[^ ]+}} betas(9.000000e-01, 9.990000e-01) eps 1.000000e-08 weight_decay 2.500000e-01 : tensor<3xf64>
+// ADAMW-NEXT:   fsdp.adamw {{.*}}step %[[STEP]] lr %{{[^ ]+}} betas(9.000000e-01, 0.99899999999999999) eps 1.000000e-08 weight_decay 2.500000e-01 : tensor<3xf64>
 // ADAMW-NEXT:   fsdp.adamw {{.*}} : tensor<2xf32>
 
 // CLIP-NEXT:    %[[ABOVE:.+]] = aten.add.Scalar(%[[N]], other = 9.9999999999999995E-7)

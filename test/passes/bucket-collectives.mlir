@@ -1,0 +1,101 @@
+// RUN: fsdp-opt %s --fsdp-bucket-collectives --split-input-file --verify-diagnostics | FileCheck %s
+
+#shard = #fsdp.group<"shard", 2>
+
+// Gathers come together at the first, with what makes their shards, in the order
+// of the state table whatever that of their uses; a second life is a transfer of
+// its own; another element type, too. Reductions come together at the last.
+
+// CHECK-LABEL: func.func @"train/step"
+// CHECK-SAME:    %[[A:[^:]+]]: tensor<2xf32> {fsdp.state = @a}, %[[B:[^:]+]]: tensor<2xf32> {fsdp.state = @b}, %[[C:[^:]+]]: tensor<2xf64> {fsdp.state = @c}, %[[D:[^:]+]]: tensor<2xf32> {fsdp.state = @d}
+// CHECK-NEXT:    %[[AC:.+]] = aten._to_copy(%[[A]], dtype = f32)
+// CHECK-NEXT:    %[[F1:.+]] = fsdp.all_gather.start "one"(%[[AC]], %[[B]]) dims [0, 0] over #shard on gather
+// CHECK-NEXT:    %[[W1:.+]]:2 = fsdp.wait %[[F1]]
+// CHECK-NEXT:    %[[S:.+]] = aten.sum(%[[W1]]#1)
+// CHECK-NEXT:    aten.sum(%[[W1]]#0)
+// CHECK-NEXT:    %[[F2:.+]] = fsdp.all_gather.start "one/f64"(%[[C]]) dims [0]
+// CHECK-NEXT:    %[[W2:.+]] = fsdp.wait %[[F2]]
+// CHECK-NEXT:    %[[F3:.+]] = fsdp.all_gather.start "two"(%[[D]])
+// CHECK-NEXT:    %[[W3:.+]] = fsdp.wait %[[F3]]
+// CHECK-NEXT:    %[[R:.+]] = fsdp.replay %[[B]]
+// CHECK-NEXT:    %[[F4:.+]] = fsdp.all_gather.start "one"(%[[R]]) dims [0] over
+// CHECK-NEXT:    %[[W4:.+]] = fsdp.wait %[[F4]]
+// CHECK-NEXT:    %[[F5:.+]] = fsdp.reduce_scatter.start avg "two"(%[[W3]]) dims [0] over #shard on reduce of [@d]
+// CHECK-NEXT:    fsdp.wait %[[F5]]
+// CHECK-NEXT:    aten.neg(%[[W4]])
+// CHECK-NEXT:    %[[F6:.+]] = fsdp.reduce_scatter.start avg "one"(%[[W1]]#0, %[[W4]]) dims [0, 0] over #shard on reduce of [@a, @b]
+// CHECK-NEXT:    %[[W6:.+]]:2 = fsdp.wait %[[F6]]
+// CHECK-NEXT:    %[[F7:.+]] = fsdp.reduce_scatter.start avg "one/f64"(%[[W2]]) dims [0] over #shard on reduce of [@c]
+// CHECK-NEXT:    %[[W7:.+]] = fsdp.wait %[[F7]]
+// CHECK-NEXT:    %[[F8:.+]] = fsdp.all_reduce.start avg "metrics"(%[[S]], %[[S]]) over #shard on reduce
+// CHECK-NEXT:    %[[W8:.+]]:2 = fsdp.wait %[[F8]]
+// CHECK-NEXT:    return %[[W8]]#0, %[[W8]]#1, %[[W6]]#0, %[[W6]]#1, %[[W7]]
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @a : tensor<4xf32> sharded <dim 0 over #shard> bucket "one"
+  fsdp.state parameter @b : tensor<4xf32> sharded <dim 0 over #shard> bucket "one"
+  fsdp.state parameter @c : tensor<4xf64> sharded <dim 0 over #shard> bucket "one"
+  fsdp.state parameter @d : tensor<4xf32> sharded <dim 0 over #shard> bucket "two"
+  func.func @"train/step"(%a: tensor<2xf32> {fsdp.state = @a}, %b: tensor<2xf32> {fsdp.state = @b}, %c: tensor<2xf64> {fsdp.state = @c}, %d: tensor<2xf32> {fsdp.state = @d})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<f32> {fsdp.output = "grad_norm"}, tensor<2xf32> {fsdp.gradient = @a}, tensor<2xf32> {fsdp.gradient = @b}, tensor<2xf64> {fsdp.gradient = @c}) {
+    %bf = fsdp.all_gather %b dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
+    %s = aten.sum(%bf) : (tensor<4xf32>) -> tensor<f32>
+    %ac = aten._to_copy(%a, dtype = f32) : (tensor<2xf32>) -> tensor<2xf32>
+    %af = fsdp.all_gather %ac dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
+    %t = aten.sum(%af) : (tensor<4xf32>) -> tensor<f32>
+    %cf = fsdp.all_gather %c dim 0 over #shard : tensor<2xf64> -> tensor<4xf64>
+    %df = fsdp.all_gather %d dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
+    %br = fsdp.replay %b : tensor<2xf32>
+    %bg = fsdp.all_gather %br dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
+    %rd = fsdp.reduce_scatter avg %df dim 0 over #shard of @d : tensor<4xf32> -> tensor<2xf32>
+    %rb = fsdp.reduce_scatter avg %bg dim 0 over #shard of @b : tensor<4xf32> -> tensor<2xf32>
+    %n = aten.neg(%bg) : (tensor<4xf32>) -> tensor<4xf32>
+    %ra = fsdp.reduce_scatter avg %af dim 0 over #shard of @a : tensor<4xf32> -> tensor<2xf32>
+    %rc = fsdp.reduce_scatter avg %cf dim 0 over #shard of @c : tensor<4xf64> -> tensor<2xf64>
+    %m = fsdp.all_reduce avg %s over #shard : tensor<f32>
+    %o = fsdp.all_reduce avg %s over #shard : tensor<f32>
+    return %m, %o, %ra, %rb, %rc : tensor<f32>, tensor<f32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf64>
+  }
+}
+
+// -----
+
+// A reduced gradient that is read before its bucket is complete.
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @a : tensor<4xf32> sharded <dim 0 over #shard> bucket "one"
+  fsdp.state parameter @b : tensor<4xf32> sharded <dim 0 over #shard> bucket "one"
+  func.func @"train/step"(%g: tensor<4xf32> {fsdp.input = "g"}) -> (tensor<2xf32> {fsdp.gradient = @a}, tensor<2xf32> {fsdp.gradient = @b}) {
+    // expected-error @+1 {{is read before all members of its bucket 'one' are computed}}
+    %a = fsdp.reduce_scatter avg %g dim 0 over #shard of @a : tensor<4xf32> -> tensor<2xf32>
+    // expected-note @+1 {{read here}}
+    %n = aten.neg(%a) : (tensor<2xf32>) -> tensor<2xf32>
+    // expected-note @+1 {{the last member}}
+    %b = fsdp.reduce_scatter avg %g dim 0 over #shard of @b : tensor<4xf32> -> tensor<2xf32>
+    return %n, %b : tensor<2xf32>, tensor<2xf32>
+  }
+}
+
+// -----
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state frozen @a : tensor<4xf32> sharded <dim 0 over #shard>
+  func.func @"train/step"(%a: tensor<2xf32> {fsdp.state = @a}) -> (tensor<4xf32> {fsdp.output = "y"}) {
+    // expected-error @+1 {{expects to move a parameter that has a bucket, or its gradient; run fsdp-assign-buckets first}}
+    %f = fsdp.all_gather %a dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
+    return %f : tensor<4xf32>
+  }
+}
+
+// -----
+
+#replicate = #fsdp.group<"replicate", 2>
+module {
+  fsdp.state parameter @a : tensor<4xf32>
+  func.func @"train/step"(%g: tensor<4xf32> {fsdp.input = "g"}) -> (tensor<4xf32> {fsdp.gradient = @a}) {
+    // expected-error @+1 {{of a gradient cannot be scheduled yet}}
+    %r = fsdp.all_reduce avg %g over #replicate of @a : tensor<4xf32>
+    return %r : tensor<4xf32>
+  }
+}

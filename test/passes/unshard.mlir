@@ -1,0 +1,42 @@
+// RUN: fsdp-opt %s --fsdp-unshard | FileCheck %s
+// RUN: fsdp-opt %stages/3-scheduled.mlir --fsdp-unshard -o %t.unsharded
+// RUN: fsdp-opt %stages/3-scheduled.mlir --fsdp-verify-equivalent=to=%t.unsharded -o %t
+
+// What only metrics and optimizer need is gone, a cast of a shard is one of the
+// whole parameter, the optimizer's gradient a result, the reference untouched.
+
+// CHECK-NOT:     #fsdp
+// CHECK:         module {
+// CHECK-NEXT:    fsdp.state parameter @w : tensor<3x2xf32>{{$}}
+// CHECK-NOT:     scalar
+// CHECK-LABEL:   func.func @"train/step"
+// CHECK-SAME:      (%[[W:[^:]+]]: tensor<3x2xf32> {fsdp.state = @w}, %[[X:[^:]+]]: tensor<3x2xf32> {fsdp.input = "x"})
+// CHECK-SAME:      -> (tensor<f32> {fsdp.output = "loss"}, tensor<3x2xf32> {fsdp.gradient = @w}) attributes {fsdp.captured}
+// CHECK-NEXT:      %[[C:.+]] = aten._to_copy(%[[W]], dtype = bf16) : (tensor<3x2xf32>) -> tensor<3x2xbf16>
+// CHECK-NEXT:      %[[P:.+]] = aten.mul.Tensor(%[[C]], %[[X]])
+// CHECK-NEXT:      %[[L:.+]] = aten.sum(%[[P]])
+// CHECK-NEXT:      return %[[L]], %[[P]]
+// CHECK:           func.func @"reference/step"
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @w : tensor<3x2xf32> sharded <dim 0 over #shard> bucket "root"
+  fsdp.state scalar @lr : tensor<f32>
+  func.func @"train/step"(%w: tensor<2x2xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr}, %x: tensor<3x2xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<f32> {fsdp.output = "grad_norm"}, tensor<2x2xf32> {fsdp.state = @w}) {
+    %c = aten._to_copy(%w, dtype = bf16) : (tensor<2x2xf32>) -> tensor<2x2xbf16>
+    %r = fsdp.replay %c : tensor<2x2xbf16>
+    %f = fsdp.all_gather.start "root"(%r, %c) dims [0, 0] over #shard on gather : tensor<2x2xbf16>, tensor<2x2xbf16> -> !fsdp.future<tensor<3x2xbf16>, tensor<3x2xbf16>>
+    %0, %unread = fsdp.wait %f : !fsdp.future<tensor<3x2xbf16>, tensor<3x2xbf16>> -> tensor<3x2xbf16>, tensor<3x2xbf16>
+    %p = aten.mul.Tensor(%0, %x) : (tensor<3x2xbf16>, tensor<3x2xf32>) -> tensor<3x2xf32>
+    fsdp.free %0, %unread : tensor<3x2xbf16>, tensor<3x2xbf16>
+    %l = aten.sum(%p) : (tensor<3x2xf32>) -> tensor<f32>
+    %s = fsdp.reduce_scatter avg %p dim 0 over #shard of @w : tensor<3x2xf32> -> tensor<2x2xf32>
+    %n = aten.linalg_vector_norm(%s) : (tensor<2x2xf32>) -> tensor<f32>
+    %m = fsdp.all_reduce avg %l over #shard : tensor<f32>
+    %new = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2x2xf32>
+    return %m, %n, %new : tensor<f32>, tensor<f32>, tensor<2x2xf32>
+  }
+  func.func @"reference/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
+    return %x : tensor<f32>
+  }
+}

@@ -1,0 +1,119 @@
+// A program may compute in another order, twice, through collectives, and more
+// than what was captured; nothing else.
+//
+// RUN: fsdp-opt %s --fsdp-verify-equivalent --split-input-file --verify-diagnostics
+//
+// The reference may stand in a file.
+//
+// RUN: fsdp-opt %stages/2-sharded.mlir --fsdp-verify-equivalent=to=%stages/1-captured.mlir
+// RUN: fsdp-opt %stages/2b-recompute.mlir --fsdp-verify-equivalent=to=%stages/1-captured.mlir
+// RUN: fsdp-opt %stages/3-scheduled.mlir --fsdp-verify-equivalent=to=%stages/1-captured.mlir
+// RUN: fsdp-opt %stages/4-planned.mlir --fsdp-verify-equivalent=to=%stages/1-captured.mlir
+//
+// Changes that MLIR's verifier accepts: another operand, another argument,
+// another gradient, swapped gradients.
+//
+// RUN: sed 's/aten.mm(%22, %7)/aten.mm(%22, %6)/' %stages/2-sharded.mlir | not fsdp-opt --fsdp-verify-equivalent=to=%stages/1-captured.mlir 2>&1 | FileCheck %s --check-prefix=OPERAND
+// RUN: sed 's/reduction = 1/reduction = 2/' %stages/3-scheduled.mlir | not fsdp-opt --fsdp-verify-equivalent=to=%stages/1-captured.mlir 2>&1 | FileCheck %s --check-prefix=ARGUMENT
+// RUN: sed 's/aten.relu/aten.selu/' %stages/3-scheduled.mlir | not fsdp-opt --fsdp-verify-equivalent=to=%stages/1-captured.mlir 2>&1 | FileCheck %s --check-prefix=LOSS
+// RUN: sed 's/all_reduce.start avg "metrics"(%17, %39)/all_reduce.start avg "metrics"(%39, %39)/' %stages/3-scheduled.mlir | not fsdp-opt --fsdp-verify-equivalent=to=%stages/1-captured.mlir 2>&1 | FileCheck %s --check-prefix=METRIC
+//
+// OPERAND:  the gradient of 'fc2.weight' differs from what was captured
+// OPERAND:  note: the first op that differs is aten.mm
+// OPERAND:  note: captured as the result of aten._to_copy
+// ARGUMENT: the gradient of 'fc2.weight' differs from what was captured
+// ARGUMENT: note: the first op that differs is aten.mse_loss_backward
+// LOSS:     differs from what was captured
+// LOSS:     note: the first op that differs is aten.selu
+// METRIC:   the output 'loss' differs from what was captured
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard>
+  fsdp.state buffer @b : tensor<4xf32>
+  func.func @"reference/step"(%w: tensor<4xf32> {fsdp.state = @w}, %b: tensor<4xf32> {fsdp.state = @b}, %x: tensor<4xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.state = @b}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+    %p = aten.mul.Tensor(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %l = aten.sum(%p) : (tensor<4xf32>) -> tensor<f32>
+    %n = aten.neg(%b) : (tensor<4xf32>) -> tensor<4xf32>
+    return %l, %n, %x : tensor<f32>, tensor<4xf32>, tensor<4xf32>
+  }
+  func.func @"train/step"(%x: tensor<4xf32> {fsdp.input = "x"}, %b: tensor<4xf32> {fsdp.state = @b}, %w: tensor<2xf32> {fsdp.state = @w})
+      -> (tensor<4xf32> {fsdp.state = @b}, tensor<f32> {fsdp.output = "loss"}, tensor<f32> {fsdp.output = "grad_norm"}) {
+    %dead = aten.neg(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %n = aten.neg(%b) : (tensor<4xf32>) -> tensor<4xf32>
+    %f = fsdp.all_gather %w dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
+    %r = fsdp.replay %w : tensor<2xf32>
+    %g = fsdp.all_gather %r dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
+    %0 = aten.mul.Tensor(%f, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %p = aten.mul.Tensor(%g, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %l = aten.sum(%p) : (tensor<4xf32>) -> tensor<f32>
+    %a = fsdp.all_reduce avg %l over #shard : tensor<f32>
+    %s = fsdp.reduce_scatter avg %x dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
+    return %n, %a, %a : tensor<4xf32>, tensor<f32>, tensor<f32>
+  }
+}
+
+// -----
+
+// Without collectives the optimizer's operand is the gradient.
+
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
+  fsdp.state parameter @w : tensor<4xf32>
+  fsdp.state scalar @lr : tensor<f32>
+  func.func @"reference/step"(%w: tensor<4xf32> {fsdp.state = @w}, %x: tensor<4xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+    %l = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
+    return %l, %x : tensor<f32>, tensor<4xf32>
+  }
+  func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr}, %x: tensor<4xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.state = @w}) {
+    %l = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
+    // expected-error @+1 {{the gradient of 'w' differs from what was captured}}
+    %new = fsdp.sgd params(%w) grads(%w) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
+    return %l, %new : tensor<f32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+module {
+  fsdp.state parameter @w : tensor<4xf32>
+  fsdp.state buffer @b : tensor<4xf32>
+  func.func @"reference/step"(%w: tensor<4xf32> {fsdp.state = @w}, %b: tensor<4xf32> {fsdp.state = @b}, %x: tensor<4xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.state = @b}) attributes {fsdp.captured} {
+    %l = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
+    // expected-note @+1 {{captured here}}
+    %n = aten.neg(%b) : (tensor<4xf32>) -> tensor<4xf32>
+    return %l, %n : tensor<f32>, tensor<4xf32>
+  }
+  // expected-error @+1 {{lacks the new value of 'b'}}
+  func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}, %b: tensor<4xf32> {fsdp.state = @b}, %x: tensor<4xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}) {
+    %l = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
+    return %l : tensor<f32>
+  }
+}
+
+// -----
+
+module {
+  fsdp.state parameter @w : tensor<4xf32>
+  func.func @"reference/step"(%w: tensor<4xf32> {fsdp.state = @w}, %x: tensor<4xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
+    %l = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
+    return %l : tensor<f32>
+  }
+  // expected-error @+1 {{has a gradient of 'w' that was not captured}}
+  func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}, %x: tensor<4xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @w}) {
+    %l = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
+    return %l, %x : tensor<f32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+// expected-error @+1 {{expects a captured program to compare with}}
+module {
+}
