@@ -6,7 +6,6 @@
 #include "ir/capture/TorchScriptRecords.h"
 
 #include <torch/csrc/jit/api/module.h>
-#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
 
@@ -27,7 +26,10 @@ constexpr uint64_t largeConstant = 1024; // bytes that may stand in the IR
 
 /// "File.py", 12 out of LibTorch's `File "file.py", line 12`.
 std::string getSourceLine(const std::string &message) {
-  size_t file = message.find("File \"");
+  // Of the user's code if it is shown, not of what was made out of it.
+  size_t original = message.find("original code");
+  size_t file =
+      message.find("File \"", original == std::string::npos ? 0 : original);
   if (file == std::string::npos)
     return {};
   size_t end = message.find('"', file + 6);
@@ -351,10 +353,14 @@ private:
 // Running
 //===----------------------------------------------------------------------===//
 
-/// What the interpreter says without its call stack.
+/// What the interpreter says behind its call stack.
 std::string getReason(const std::string &message) {
-  size_t at = message.rfind("RuntimeError: ");
-  return firstLine(at == std::string::npos ? message : message.substr(at + 14));
+  size_t end = message.find_last_not_of(" \n");
+  if (end == std::string::npos)
+    return "no reason given";
+  size_t begin = message.rfind('\n', end);
+  begin = begin == std::string::npos ? 0 : begin + 1;
+  return message.substr(begin, end + 1 - begin);
 }
 
 /// The values of the first level: a module may return an object of its own.
@@ -376,6 +382,8 @@ void capture::captureTorchScript(const ZipDirectory &archive,
   PlainExecution plain;
   ScriptModule module = load(archive);
   Inputs inputs(module, options);
+  capture.setFile(
+      {archive.path(), archive.fileBytes(), archive.directoryHash()});
   TorchScriptRecords records(archive);
   PlainAttributes attributes(module);
   States states(module, records, capture);
@@ -384,7 +392,7 @@ void capture::captureTorchScript(const ZipDirectory &archive,
   // The executor prepares its graph now: not under the recorder.
   torch::jit::toGraphFunction(forward.function()).get_executor();
   capture.run([&] {
-    TorchScriptLocation location(capture.getRecorder());
+    TorchScriptLocation location(module, capture.getRecorder());
     try {
       c10::IValue output = getOutput(forward(arguments));
       states.noteReplaced();

@@ -7,6 +7,9 @@
 #include "ir/capture/Recorder.h"
 
 #include <ATen/record_function.h>
+#include <torch/csrc/jit/api/module.h>
+
+#include <memory>
 
 namespace fsdp::capture {
 
@@ -14,12 +17,14 @@ namespace fsdp::capture {
 /// which TorchScript's interpreter calls operators on this thread.
 class TorchScriptLocation {
 public:
-  explicit TorchScriptLocation(Recorder &recorder);
+  TorchScriptLocation(const torch::jit::Module &root, Recorder &recorder);
   ~TorchScriptLocation();
   TorchScriptLocation(const TorchScriptLocation &) = delete;
   TorchScriptLocation &operator=(const TorchScriptLocation &) = delete;
 
 private:
+  struct Observer;
+  std::unique_ptr<Observer> observer;
   at::CallbackHandle handle;
 };
 

@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Below autograd a convolution of any kind is `convolution`, and its gradient
-// is `convolution_backward`; the CPU runs both as they are.
+// is `convolution_backward`; the CPU runs both as they are. Traces hold
+// `_convolution`, which picks a library by device: above autograd it is
+// replaced.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ir/capture/meta/Shapes.h"
 
-#include <ATen/native/ConvUtils.h>
+#include <ATen/ops/convolution.h>
 
 using namespace fsdp::meta;
 
@@ -68,6 +70,20 @@ static Three convolutionBackward(const Tensor &gradient, const Tensor &input,
       mask[0] ? at::empty(input.sizes(), input.options(), format) : Tensor(),
       mask[1] ? at::empty(weight.sizes(), weight.options(), format) : Tensor(),
       mask[2] ? contiguous({gradient.size(1)}, gradient) : Tensor()};
+}
+
+/// The flags behind `groups` are CUDA's.
+static Tensor tracedConvolution(const Tensor &input, const Tensor &weight,
+                                const OptionalTensor &bias, IntArrayRef stride,
+                                IntArrayRef padding, IntArrayRef dilation,
+                                bool transposed, IntArrayRef outputPadding,
+                                int64_t groups, bool, bool, bool, bool) {
+  return at::convolution(input, weight, bias, stride, padding, dilation,
+                         transposed, outputPadding, groups);
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradMeta, m) {
+  m.impl("_convolution", tracedConvolution);
 }
 
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
