@@ -5,6 +5,7 @@
 
 #include "runtime/plan/Print.h"
 #include "tools/fsdp-opt/Artifact.h"
+#include "tools/fsdp-opt/BytecodeCheck.h"
 #include "tools/fsdp-opt/CommandLine.h"
 #include "tools/fsdp-opt/Compile.h"
 #include "tools/fsdp-opt/Explain.h"
@@ -15,11 +16,14 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <filesystem>
+
+#include <unistd.h>
 
 using namespace fsdp;
 using namespace mlir;
@@ -34,8 +38,10 @@ bool runPlainOpt(const CommandLine &line, DialectRegistry &registry,
   std::string input;
   if (captured)
     input = std::move(*captured);
-  else if (!config.shouldShowDialects() && !config.shouldListPasses())
+  else if (!config.shouldShowDialects() && !config.shouldListPasses()) {
     input = readInput(line.input);
+    checkBytecode(input, line.input, registry);
+  }
   // Unlike text, bytecode is parsed again in no time and keeps locations.
   if (line.outputKind != OutputKind::Text)
     config.emitBytecode(true);
@@ -97,6 +103,20 @@ void compile(MLIRContext &context, const CommandLine &line) {
   writeOutput(line.output, output);
 }
 
+/// MLIR's reader of bytecode ends the process over sizes that make no sense;
+/// to a person that is a file like any other that cannot be read.
+[[noreturn]] void refuseFatal(void *, const char *reason, bool) {
+  std::string message =
+      Error(ErrorId::ProgramNotReadable,
+            std::string("the program cannot be processed: ") + reason)
+          .format() +
+      "\n";
+  // As little as possible: memory may be used up.
+  [[maybe_unused]] ssize_t written =
+      write(STDERR_FILENO, message.data(), message.size());
+  _exit(getErrorInfo(ErrorId::ProgramNotReadable).exitStatus);
+}
+
 int run(int argc, char **argv) {
   registerCommandLinePasses();
   DialectRegistry registry;
@@ -128,6 +148,10 @@ int run(int argc, char **argv) {
 
 int fsdp::runDriver(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  llvm::install_fatal_error_handler(refuseFatal);
+  // InitLLVM has set one of its own.
+  llvm::remove_bad_alloc_error_handler();
+  llvm::install_bad_alloc_error_handler(refuseFatal);
   try {
     return run(argc, argv);
   } catch (const Error &error) {

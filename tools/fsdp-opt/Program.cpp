@@ -3,6 +3,7 @@
 
 #include "tools/fsdp-opt/Program.h"
 
+#include "tools/fsdp-opt/BytecodeCheck.h"
 #include "tools/fsdp-opt/CaptureLoader.h"
 #include "tools/fsdp-opt/Diagnostics.h"
 #include "tools/fsdp-opt/Files.h"
@@ -22,8 +23,10 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
   DiagnosticCollector diagnostics(&context);
   ParserConfig config(&context);
   std::string name = line.input == "-" ? "standard input" : line.input;
+  std::string bytes = readInput(line.input);
+  checkBytecode(bytes, name, context.getDialectRegistry());
   OwningOpRef<ModuleOp> module =
-      parseSourceString<ModuleOp>(readInput(line.input), config, name);
+      parseSourceString<ModuleOp>(bytes, config, name);
   if (!module)
     throw diagnostics.makeError(ErrorId::ProgramNotReadable,
                                 "'" + name + "' holds no valid program");
