@@ -82,8 +82,8 @@ Attribute fsdp::capture::getAttribute(mlir::Builder &builder,
     return argument.getDefault(builder.getContext()) ? builder.getUnitAttr()
                                                      : Attribute();
   if (argument.kind == aten::Kind::DType)
-    return TypeAttr::get(getElementType(
-        builder, static_cast<c10::ScalarType>(value.toInt())));
+    return TypeAttr::get(
+        getElementType(builder, static_cast<c10::ScalarType>(value.toInt())));
   if (argument.kind == aten::Kind::MemoryFormat)
     return getMemoryFormat(builder, value.toInt());
   if (!value.isList())

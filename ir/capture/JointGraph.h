@@ -106,7 +106,7 @@ struct Node {
 /// A tensor that is neither computed nor in the state table.
 struct Constant {
   ValueId value = kNoValue;
-  at::Tensor data; ///< on the CPU
+  at::Tensor data;      ///< on the CPU
   bool wrapped = false; ///< a Python number that LibTorch made a 0-d tensor
 };
 

@@ -1,8 +1,8 @@
 //===- Json.h - Reads JSON whose form is known ------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Accessors that throw fsdp::Error (ArchiveDamaged) where a model file's JSON is
-// not as expected.
+// Accessors that throw fsdp::Error (ArchiveDamaged) where a model file's JSON
+// is not as expected.
 //
 //===----------------------------------------------------------------------===//
 

@@ -101,9 +101,8 @@ void ProgramBuilder::buildState(const State &state) {
 
 void ProgramBuilder::buildTable() {
   for (const ModuleInfo &module : graph.modules)
-    ModuleInfoOp::create(builder, unknown,
-                           builder.getStringAttr(module.path),
-                           builder.getStringAttr(module.className));
+    ModuleInfoOp::create(builder, unknown, builder.getStringAttr(module.path),
+                         builder.getStringAttr(module.className));
   for (const State &state : graph.states)
     buildState(state);
 }
@@ -156,8 +155,7 @@ func::FuncOp ProgramBuilder::buildFunction() {
   for (size_t i = 0; i < graph.states.size(); ++i)
     values[graph.states[i].value] = block->getArgument(i);
   for (size_t i = 0; i < graph.inputs.size(); ++i)
-    values[graph.inputs[i].value] =
-        block->getArgument(graph.states.size() + i);
+    values[graph.inputs[i].value] = block->getArgument(graph.states.size() + i);
   for (const Constant &constant : graph.constants)
     buildConstant(constant);
   for (const capture::Node &node : graph.nodes)
@@ -171,7 +169,8 @@ func::FuncOp ProgramBuilder::buildFunction() {
 
 void ProgramBuilder::buildConstant(const Constant &constant) {
   auto op = ConstantOp::create(
-      builder, unknown, getType(capture::TensorType::of(constant.data.contiguous())),
+      builder, unknown,
+      getType(capture::TensorType::of(constant.data.contiguous())),
       getElements(builder, constant.data),
       constant.wrapped ? builder.getUnitAttr() : UnitAttr());
   values[constant.value] = op.getResult();
@@ -203,10 +202,10 @@ void ProgramBuilder::buildNode(const capture::Node &node) {
       tensors.push_back(ArrayRef<Value>(lists[i]));
       break;
     case capture::Argument::Kind::Static:
-      if (Attribute value = getAttribute(builder, schema->arguments[i],
-                                         argument.value))
-        attributes.push_back(builder.getNamedAttr(
-            schema->arguments[i].name, value));
+      if (Attribute value =
+              getAttribute(builder, schema->arguments[i], argument.value))
+        attributes.push_back(
+            builder.getNamedAttr(schema->arguments[i].name, value));
       break;
     }
   }
@@ -216,8 +215,7 @@ void ProgramBuilder::buildNode(const capture::Node &node) {
                                        : getType(graph.values[result]));
   Operation *op = aten::buildAtenOp(builder, getLocation(node.location), name,
                                     tensors, attributes, types);
-  for (auto [result, value] :
-       llvm::zip_equal(node.results, op->getResults()))
+  for (auto [result, value] : llvm::zip_equal(node.results, op->getResults()))
     if (result != kNoValue)
       values[result] = value;
 }
@@ -225,12 +223,12 @@ void ProgramBuilder::buildNode(const capture::Node &node) {
 OwningOpRef<mlir::ModuleOp> ProgramBuilder::build() {
   OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(unknown, "model");
   builder.setInsertionPointToStart(module->getBody());
-  (*module)->setAttr(
-      kModelAttr,
-      ModelAttr::get(builder.getContext(),
-                     builder.getStringAttr(graph.file.path), graph.file.bytes,
-                     builder.getStringAttr(graph.file.directory),
-                     builder.getStringAttr(TORCH_VERSION)));
+  (*module)->setAttr(kModelAttr,
+                     ModelAttr::get(builder.getContext(),
+                                    builder.getStringAttr(graph.file.path),
+                                    graph.file.bytes,
+                                    builder.getStringAttr(graph.file.directory),
+                                    builder.getStringAttr(TORCH_VERSION)));
   for (const capture::Location &location : graph.locations) {
     mlir::Location place =
         location.file.empty()

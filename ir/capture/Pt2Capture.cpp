@@ -37,7 +37,8 @@ void fsdp::capture::capturePt2(const ZipDirectory &archive,
     if (input.input)
       interpreter.bind(input.placeholder, inputs[*input.input]);
     else
-      interpreter.bind(input.placeholder, interpreter.evaluate(*input.constant));
+      interpreter.bind(input.placeholder,
+                       interpreter.evaluate(*input.constant));
 
   capture.run([&]() -> c10::IValue {
     interpreter.run(program.getGraph());
@@ -55,7 +56,9 @@ fsdp::capture::findUnsupportedPt2(const ZipDirectory &archive) {
     Pt2Program program = Pt2Program::read(archive);
     findPt2Problems(program.getGraph(), problems);
   } catch (const Error &error) {
-    if (getErrorInfo(error.id()).id < "E007")
+    // A file that cannot be read is no property of the model.
+    if (error.id() != ErrorId::ModelNotSupported &&
+        error.id() != ErrorId::DynamicDimension)
       throw;
     problems.push_back({error.id(), error.what()});
   }

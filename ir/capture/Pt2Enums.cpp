@@ -55,9 +55,10 @@ c10::MemoryFormat fsdp::capture::getPt2MemoryFormat(int64_t number) {
   case 4:
     return c10::MemoryFormat::Preserve;
   default:
-    throw Error(ErrorId::ModelNotSupported,
-                "the model uses a memory format that is not supported (number " +
-                    std::to_string(number) + " of torch.export's list)");
+    throw Error(
+        ErrorId::ModelNotSupported,
+        "the model uses a memory format that is not supported (number " +
+            std::to_string(number) + " of torch.export's list)");
   }
 }
 

@@ -223,8 +223,8 @@ void Pt2Interpreter::callOperator(const c10::OperatorHandle &op,
   size_t used = 0;
   for (const c10::Argument &argument : op.schema().arguments()) {
     if (auto it = given.find(argument.name()); it != given.end()) {
-      stack.push_back(convert(evaluate(*it->second), *argument.type(),
-                              argument.N()));
+      stack.push_back(
+          convert(evaluate(*it->second), *argument.type(), argument.N()));
       ++used;
     } else if (argument.default_value()) {
       stack.push_back(*argument.default_value());

@@ -39,8 +39,8 @@ void fsdp::capture::forEachPt2Module(
 
 Location fsdp::capture::getPt2Location(const json::Object &node) {
   Location location;
-  forEachPt2Module(node,
-                   [&](const ModuleInfo &module) { location.module = module.path; });
+  forEachPt2Module(
+      node, [&](const ModuleInfo &module) { location.module = module.path; });
   // As Python prints it, innermost call last. PyTorch's own modules say less
   // than the user's line that calls them.
   llvm::StringRef rest = getMetadata(node, "stack_trace");
@@ -62,11 +62,9 @@ Location fsdp::capture::getPt2Location(const json::Object &node) {
   return location;
 }
 
-const json::Object *
-fsdp::capture::getPt2SubGraph(const json::Object &node) {
+const json::Object *fsdp::capture::getPt2SubGraph(const json::Object &node) {
   for (const json::Value &input : json::getArray(node, "inputs")) {
-    auto [tag, value] =
-        json::getUnion(json::get(json::asObject(input), "arg"));
+    auto [tag, value] = json::getUnion(json::get(json::asObject(input), "arg"));
     if (tag == "as_graph")
       return &json::getObject(json::asObject(value), "graph");
   }

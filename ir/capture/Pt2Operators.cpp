@@ -14,6 +14,13 @@ namespace {
 [[noreturn]] void refuse(ErrorId id, const json::Object &node,
                          const std::string &name, const std::string &why) {
   std::string where = getPt2Location(node).describe();
+  // A region may know its place by its nodes only.
+  if (const json::Object *graph =
+          where.empty() ? getPt2SubGraph(node) : nullptr)
+    for (const json::Value &inner : json::getArray(*graph, "nodes"))
+      if (where = getPt2Location(json::asObject(inner)).describe();
+          !where.empty())
+        break;
   throw Error(id, name + (where.empty() ? "" : " (" + where + ")") + " " + why);
 }
 
@@ -73,7 +80,8 @@ Pt2Target fsdp::capture::resolvePt2Target(const json::Object &node) {
   std::string target = json::getString(node, "target");
   llvm::StringRef rest = target;
   if (!rest.consume_front("torch.ops."))
-    refuse(ErrorId::DynamicDimension, node, "the Python operation '" + target + "'",
+    refuse(ErrorId::DynamicDimension, node,
+           "the Python operation '" + target + "'",
            "computes with symbolic sizes; export the model without "
            "dynamic_shapes, at the shapes to train with");
   if (rest.consume_front("higher_order.")) {
@@ -93,7 +101,8 @@ Pt2Target fsdp::capture::resolvePt2Target(const json::Object &node) {
   std::string full = (space + "::" + name).str();
   if (full == "aten::_assert_tensor_metadata")
     return {Pt2NodeKind::Assertion, std::nullopt};
-  std::string shown = full + (overload == "default" ? "" : "." + overload.str());
+  std::string shown =
+      full + (overload == "default" ? "" : "." + overload.str());
   std::optional<c10::OperatorHandle> op =
       c10::Dispatcher::singleton().findSchema(
           {full, overload == "default" ? "" : overload.str()});

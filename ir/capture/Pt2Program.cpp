@@ -29,13 +29,19 @@ int64_t readSize(const json::Value &value, const std::string &name,
     return json::asInt(size);
   std::string symbol = "a symbol";
   if (const json::Object *object = size.getAsObject())
-    if (auto text = object->getString("expr_str"))
-      symbol = text->str();
-  throw Error(ErrorId::DynamicDimension,
-              "'" + name + "' has a " + what + " that is not bound to a number (" +
-                  symbol +
-                  "); export the model without dynamic_shapes, at the shapes to "
-                  "train with");
+    if (auto text = object->getString("expr_str")) {
+      // Symbol('s17', positive=True, integer=True)
+      llvm::StringRef name = *text;
+      if (name.consume_front("Symbol('"))
+        name = name.split('\'').first;
+      symbol = name.str();
+    }
+  throw Error(
+      ErrorId::DynamicDimension,
+      "'" + name + "' has a " + what + " that is not bound to a number (" +
+          symbol +
+          "); export the model without dynamic_shapes, at the shapes to "
+          "train with");
 }
 
 std::vector<int64_t> readSizes(const json::Array &values,
@@ -49,8 +55,8 @@ std::vector<int64_t> readSizes(const json::Array &values,
 json::Value parse(const ZipDirectory &archive, llvm::StringRef entry) {
   if (!archive.find(entry))
     throw Error(ErrorId::NotAProgram,
-                "'" + archive.path() + "' holds no program: expected the entry '" +
-                    entry.str() +
+                "'" + archive.path() +
+                    "' holds no program: expected the entry '" + entry.str() +
                     "' of a torch.export archive; export the model with "
                     "torch.export.save");
   llvm::Expected<json::Value> value =
@@ -80,8 +86,10 @@ Pt2TensorMeta fsdp::capture::readPt2TensorMeta(const json::Object &meta,
   checkPt2Layout(json::getInt(meta, "layout"));
   Pt2TensorMeta result;
   result.type.dtype = getPt2ScalarType(json::getInt(meta, "dtype"));
-  result.type.sizes = readSizes(json::getArray(meta, "sizes"), name, "dimension");
-  result.type.strides = readSizes(json::getArray(meta, "strides"), name, "stride");
+  result.type.sizes =
+      readSizes(json::getArray(meta, "sizes"), name, "dimension");
+  result.type.strides =
+      readSizes(json::getArray(meta, "strides"), name, "stride");
   if (result.type.sizes.size() != result.type.strides.size())
     json::fail("as many strides as sizes");
   result.storageOffset =
@@ -97,8 +105,8 @@ public:
   Pt2Reader(const ZipDirectory &archive) : archive(archive) {}
 
   Pt2Program read() {
-    program.document =
-        std::make_shared<const json::Value>(parse(archive, "models/model.json"));
+    program.document = std::make_shared<const json::Value>(
+        parse(archive, "models/model.json"));
     const json::Object &root = json::asObject(*program.document);
     checkVersion(root);
     const json::Object &module = json::getObject(root, "graph_module");
@@ -126,7 +134,8 @@ private:
   void addState(const std::string &placeholder, const std::string &name,
                 StateRole role, bool isVolatile);
   void addInput(const json::Object &spec);
-  Pt2TensorMeta getMeta(const std::string &placeholder, const std::string &name);
+  Pt2TensorMeta getMeta(const std::string &placeholder,
+                        const std::string &name);
   std::optional<Record> getRecord(const Payload &payload) const;
   void checkOverlaps() const;
   void collectModules(const json::Object &graph);
@@ -135,9 +144,9 @@ private:
 
   const ZipDirectory &archive;
   Pt2Program program;
-  std::unordered_map<std::string, Payload> payloads; // by state name
-  std::unordered_map<std::string, size_t> stateOf;   // by state name
-  std::unordered_map<std::string, size_t> stateAt;   // by record and layout
+  std::unordered_map<std::string, Payload> payloads;    // by state name
+  std::unordered_map<std::string, size_t> stateOf;      // by state name
+  std::unordered_map<std::string, size_t> stateAt;      // by record and layout
   std::unordered_map<std::string, std::string> classOf; // by module path
   size_t constants = 0;
 };
@@ -150,15 +159,16 @@ void Pt2Reader::checkVersion(const json::Object &root) {
   std::string torch = root.getString("torch_version").value_or("unknown").str();
   throw Error(ErrorId::ArchiveVersion,
               "'" + archive.path() + "' was exported by PyTorch " + torch +
-                  " in archive schema " + std::to_string(major) +
-                  "; schema " + std::to_string(schemaMajor) +
+                  " in archive schema " + std::to_string(major) + "; schema " +
+                  std::to_string(schemaMajor) +
                   " is read, which PyTorch 2.11 writes: export the model again "
                   "with it");
 }
 
 void Pt2Reader::readPayloads(const std::string &folder) {
   std::string kind = folder == "data/weights/" ? "weights" : "constants";
-  json::Value config = parse(archive, folder + "model_" + kind + "_config.json");
+  json::Value config =
+      parse(archive, folder + "model_" + kind + "_config.json");
   for (const auto &[key, value] :
        json::getObject(json::asObject(config), "config")) {
     const json::Object &entry = json::asObject(value);
@@ -212,9 +222,8 @@ void Pt2Reader::addState(const std::string &placeholder,
   state.names = {name};
   state.isVolatile = isVolatile;
   auto payload = payloads.find(name);
-  Pt2TensorMeta meta = payload == payloads.end()
-                           ? getMeta(placeholder, name)
-                           : payload->second.meta;
+  Pt2TensorMeta meta = payload == payloads.end() ? getMeta(placeholder, name)
+                                                 : payload->second.meta;
   if (role == StateRole::Parameter && !meta.requiresGrad)
     role = StateRole::Frozen;
   state.role = role;
@@ -263,8 +272,7 @@ void Pt2Reader::addInput(const json::Object &spec) {
   input.name = json::getString(json::asObject(value), "name");
   Pt2TensorMeta meta = getMeta(input.name, input.name);
   input.type = TensorType::contiguous(meta.type.dtype, meta.type.sizes);
-  program.userInputs.push_back(
-      {input.name, program.inputs.size(), nullptr});
+  program.userInputs.push_back({input.name, program.inputs.size(), nullptr});
   program.inputs.push_back(std::move(input));
 }
 
@@ -368,8 +376,7 @@ void Pt2Reader::readModules(const json::Object &module) {
          dot = dot ? name.rfind('.', dot - 1) : std::string::npos)
       owners.insert(name.substr(0, dot));
   std::unordered_set<std::string> done;
-  for (const json::Value &value :
-       json::getArray(module, "module_call_graph")) {
+  for (const json::Value &value : json::getArray(module, "module_call_graph")) {
     std::string path = json::getString(json::asObject(value), "fqn");
     auto found = classOf.find(path);
     if (found != classOf.end() && owners.contains(path) &&

@@ -54,8 +54,7 @@ private:
   void addLeaf(const at::Tensor &tensor) {
     auto entry = entryAt.end();
     if (tensor.has_storage() && tensor.device().is_cpu())
-      entry = entryAt.find(
-          static_cast<const char *>(tensor.storage().data()));
+      entry = entryAt.find(static_cast<const char *>(tensor.storage().data()));
     if (entry == entryAt.end()) {
       leaves.push_back(std::nullopt);
       return;
@@ -69,8 +68,11 @@ private:
         end += (tensor.size(dim) - 1) * tensor.stride(dim) * tensor.itemsize();
     }
     const ZipEntry &zip = *entry->second;
-    sample.record = {std::string(kArchive) + "/" + zip.name, zip.offset + begin,
-                     end - begin, zip.crc, {}};
+    sample.record = {std::string(kArchive) + "/" + zip.name,
+                     zip.offset + begin,
+                     end - begin,
+                     zip.crc,
+                     {}};
     if (!tensor.is_contiguous())
       sample.record.strides = sample.type.strides;
     leaves.push_back(std::move(sample));

@@ -15,9 +15,9 @@ struct Pt2Sample {
   Record record;
 };
 
-/// The leaves of the exported call's arguments, in order; nullopt for those that
-/// are no tensors or hold no data. Empty if the archive has no samples that can
-/// be read without Python.
+/// The leaves of the exported call's arguments, in order; nullopt for those
+/// that are no tensors or hold no data. Empty if the archive has no samples
+/// that can be read without Python.
 std::vector<std::optional<Pt2Sample>>
 readPt2Samples(const ZipDirectory &archive);
 

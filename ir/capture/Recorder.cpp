@@ -38,7 +38,8 @@ void forEachTensor(const c10::IValue &value, Visit visit) {
 }
 
 /// Replaces every tensor in `value` by `map(tensor)`.
-template <typename Map> void mapTensors(c10::IValue &value, Map map) {
+template <typename Map>
+void mapTensors(c10::IValue &value, Map map) {
   if (value.isTensor()) {
     if (value.toTensor().defined())
       value = map(value.toTensor());
@@ -132,13 +133,17 @@ std::string firstLine(const c10::Error &error) {
   return text.substr(0, text.find('\n'));
 }
 
-/// The operator without kernel that LibTorch's message names, if it is one.
+/// The operator without meta kernel that LibTorch's message names, if it is
+/// one of the two that say so.
 std::string getMissingOperator(const std::string &message) {
   constexpr std::string_view start = "Could not run '";
-  if (message.rfind(start, 0) != 0)
-    return {};
-  size_t end = message.find('\'', start.size());
-  return message.substr(start.size(), end - start.size());
+  if (message.starts_with(start))
+    return message.substr(start.size(),
+                          message.find('\'', start.size()) - start.size());
+  constexpr std::string_view middle =
+      ": attempted to run this operator with Meta tensors";
+  size_t end = message.find(middle);
+  return end == std::string::npos ? "" : message.substr(0, end);
 }
 
 void fallback(const c10::OperatorHandle &op, c10::DispatchKeySet,
@@ -187,8 +192,8 @@ ValueId Recorder::lookup(const at::Tensor &tensor) {
 
 ValueId Recorder::addConstant(const at::Tensor &tensor) {
   if (tensor.is_meta())
-    throw Error(ErrorId::OperatorFailed,
-                "a tensor of unknown origin is used" + where(currentLocation()));
+    throw Error(ErrorId::OperatorFailed, "a tensor of unknown origin is used" +
+                                             where(currentLocation()));
   ValueId id = define(tensor);
   graph.constants.push_back(
       {id, tensor, tensor.unsafeGetTensorImpl()->is_wrapped_number()});
@@ -211,9 +216,10 @@ LocationId Recorder::currentLocationId() const {
       torch::autograd::get_current_node();
   if (!node)
     return location;
-  auto next = std::upper_bound(
-      spans.begin(), spans.end(), node->sequence_nr(),
-      [](uint64_t sequence, const Span &span) { return sequence < span.sequence; });
+  auto next = std::upper_bound(spans.begin(), spans.end(), node->sequence_nr(),
+                               [](uint64_t sequence, const Span &span) {
+                                 return sequence < span.sequence;
+                               });
   return next == spans.begin() ? kNoLocation : std::prev(next)->location;
 }
 
@@ -300,10 +306,9 @@ void Recorder::record(const c10::OperatorHandle &op, Stack &stack) {
     std::string message = firstLine(error);
     std::string missing = getMissingOperator(message);
     if (missing.empty())
-      throw Error(ErrorId::OperatorFailed, getOperatorName(op) +
-                                               where(currentLocation()) +
-                                               " refuses its arguments: " +
-                                               message);
+      throw Error(ErrorId::OperatorFailed,
+                  getOperatorName(op) + where(currentLocation()) +
+                      " refuses its arguments: " + message);
     throw Error(ErrorId::NoShapeRule,
                 getOperatorName(op) + where(currentLocation()) +
                     " is not supported yet: the shapes of its results cannot "

@@ -50,25 +50,23 @@ constexpr std::pair<std::string_view, const char *> scalarForms[] = {
     {"Tensor_mode", "Scalar_mode"},
 };
 const std::unordered_set<std::string_view> scalarOperators = {
-    "aten::add",         "aten::sub",        "aten::mul",
-    "aten::div",         "aten::remainder",  "aten::eq",
-    "aten::ne",          "aten::lt",         "aten::le",
-    "aten::gt",          "aten::ge",         "aten::bitwise_and",
-    "aten::bitwise_or",  "aten::bitwise_xor", "aten::fmod",
-    "aten::masked_fill", "aten::fill",       "aten::floor_divide",
+    "aten::add",        "aten::sub",          "aten::mul",  "aten::div",
+    "aten::remainder",  "aten::eq",           "aten::ne",   "aten::lt",
+    "aten::le",         "aten::gt",           "aten::ge",   "aten::bitwise_and",
+    "aten::bitwise_or", "aten::bitwise_xor",  "aten::fmod", "aten::masked_fill",
+    "aten::fill",       "aten::floor_divide",
 };
 const std::unordered_set<std::string_view> commutativeOperators = {
-    "aten::mul", "aten::eq", "aten::ne", "aten::bitwise_and",
-    "aten::bitwise_or", "aten::bitwise_xor"};
+    "aten::mul",         "aten::eq",         "aten::ne",
+    "aten::bitwise_and", "aten::bitwise_or", "aten::bitwise_xor"};
 
 /// Operators that return a view of their first argument, or that argument.
 const std::unordered_set<std::string_view> identities = {
     "aten::detach", "aten::alias", "aten::lift_fresh"};
 /// Those that do if sizes and strides stay the same.
 const std::unordered_set<std::string_view> reshapes = {
-    "aten::view",   "aten::_unsafe_view", "aten::expand",
-    "aten::permute", "aten::transpose",   "aten::_reshape_alias",
-    "aten::slice"};
+    "aten::view",      "aten::_unsafe_view",   "aten::expand", "aten::permute",
+    "aten::transpose", "aten::_reshape_alias", "aten::slice"};
 
 void Simplifier::useScalars(Node &node) {
   if (numbers.empty() ||
@@ -93,8 +91,7 @@ void Simplifier::useScalars(Node &node) {
       numbers.contains(node.arguments[0].tensors[0]))
     std::swap(node.arguments[0], node.arguments[last]);
   auto number = numbers.find(node.arguments[last].tensors[0]);
-  if (number == numbers.end() ||
-      numbers.contains(node.arguments[0].tensors[0]))
+  if (number == numbers.end() || numbers.contains(node.arguments[0].tensors[0]))
     return;
   auto scalar = c10::Dispatcher::singleton().findSchema(
       {node.op.operator_name().name, form->second});

@@ -82,8 +82,7 @@ int compare(const std::string &path) {
   Pt2Program program = Pt2Program::read(archive);
   std::vector<at::Tensor> states, inputs;
   for (const State &state : program.states)
-    states.push_back(
-        load(path, state.source, state.type, state.names.front()));
+    states.push_back(load(path, state.source, state.type, state.names.front()));
   for (const Input &input : program.inputs)
     inputs.push_back(load(path, input.sample, input.type, input.name));
 
@@ -97,11 +96,10 @@ int compare(const std::string &path) {
   for (size_t i = 0; i < results.size(); ++i) {
     const Result &result = graph.results[i];
     const std::string &name = graph.states[result.index].names.front();
-    at::Tensor expected =
-        result.kind == Result::Kind::Loss       ? reference.loss
-        : result.kind == Result::Kind::Gradient
-            ? reference.gradients[result.index]
-            : reference.states[result.index];
+    at::Tensor expected = result.kind == Result::Kind::Loss ? reference.loss
+                          : result.kind == Result::Kind::Gradient
+                              ? reference.gradients[result.index]
+                              : reference.states[result.index];
     ++counts[int(result.kind)];
     if (expected.defined() && isClose(results[i], expected))
       continue;

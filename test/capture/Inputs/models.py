@@ -1,0 +1,233 @@
+"""Exports models below: models.py FOLDER NAME... writes FOLDER/NAME.pt2."""
+import pathlib
+import sys
+import warnings
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+warnings.filterwarnings("ignore")
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.LayerNorm(7), nn.Linear(7, 3))
+
+    def forward(self, x, y):
+        return F.cross_entropy(self.net(x), y)
+
+
+def mlp():
+    return Mlp(), {"x": torch.randn(4, 5), "y": torch.randint(0, 3, (4,))}
+
+
+def double():
+    return Mlp().double(), {"x": torch.randn(4, 5).double(), "y": torch.randint(0, 3, (4,))}
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.qkv = nn.LayerNorm(width), nn.Linear(width, 3 * width)
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def forward(self, x, turn):
+        b, t, c = x.shape
+        q, k, v = self.qkv(self.norm(x)).view(b, t, 3, 2, c // 2).permute(2, 0, 3, 1, 4)
+        a = F.scaled_dot_product_attention(q * turn, k * turn, v, is_causal=True)
+        x = x + a.transpose(1, 2).reshape(b, t, c)
+        return x + self.down(F.silu(self.up(x)))
+
+
+class Decoder(nn.Module):
+    """Tied, frozen and unused parameters, a buffer outside the state dict, a region without gradients."""
+
+    def __init__(self, width=8, words=11):
+        super().__init__()
+        self.embed = nn.Embedding(words, width)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(2))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
+        self.head.weight = self.embed.weight
+        self.blocks[1].norm.requires_grad_(False)
+        self.unused = nn.Parameter(torch.ones(3))
+        self.register_buffer("speed", torch.rand(width // 2), persistent=False)
+
+    def forward(self, tokens, flag=False):
+        with torch.no_grad():
+            turn = torch.cos(torch.arange(tokens.shape[1], device=tokens.device)[:, None] * self.speed)
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = block(x, turn)
+        logits = self.head(self.norm(x))
+        loss = F.cross_entropy(logits[:, :-1].reshape(-1, logits.shape[-1]), tokens[:, 1:].reshape(-1))
+        return {"loss": loss, "logits": logits}
+
+
+def decoder():
+    return Decoder(), {"tokens": torch.randint(0, 11, (2, 6)), "flag": False}
+
+
+def meta():
+    """A model without data, as large ones are exported."""
+    with torch.device("meta"):
+        return Decoder(), {"tokens": torch.zeros(2, 6, dtype=torch.long), "flag": False}
+
+
+class Statistics(nn.Module):
+    """Buffers that the forward pass changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.batch_norm, self.group_norm = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.GroupNorm(2, 4)
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x):
+        h = F.max_pool2d(F.relu(self.batch_norm(self.conv(x))), 2)
+        self.mean.mul_(0.9).add_(0.1 * h.detach().mean(dim=(0, 2, 3)))
+        return (self.group_norm(h) * self.mean[None, :, None, None].clone()).square().mean()
+
+
+def statistics():
+    return Statistics(), {"x": torch.randn(2, 3, 8, 8)}
+
+
+class Operators(nn.Module):
+    """Writes in place, numbers in the place of tensors, lists, indices, constants of the program."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Parameter(torch.randn(4, 6)), nn.Parameter(torch.randn(6))
+        self.c = nn.Parameter(torch.randn(6))
+
+    def forward(self, x, index):
+        h = (1.0 - x) * 2 / self.a + torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+        h = h.clone()
+        h[1:3].add_(self.b)
+        h[index, 0] = 0.5
+        left, right = h.split([2, 4], dim=1)
+        rows = torch.stack(torch.cat([left, right.flip(1)], dim=1).unbind(0))
+        rows = torch.where(rows > 0, rows, 0.1 * rows) ** 2
+        rows = rows.masked_fill(rows > 4, 1.0)[index]
+        return rows.mean() + (self.b + self.c).sum() + rows.std() + torch.zeros(2).fill_(3.0).sum()
+
+
+def operators():
+    return Operators(), {"x": torch.randn(4, 6), "index": torch.tensor([0, 3, 1])}
+
+
+class Equal(nn.Module):
+    """Two parameters whose gradients are one value."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Parameter(torch.randn(3)), nn.Parameter(torch.randn(3))
+
+    def forward(self, x):
+        return ((self.a + self.b) * x).sum()
+
+
+def equal():
+    return Equal(), {"x": torch.randn(3)}
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(4, 5, 2, batch_first=True), nn.Linear(5, 4)
+
+    def forward(self, x):
+        return F.mse_loss(self.head(self.lstm(x)[0]), x)
+
+
+def recurrent():
+    return Recurrent(), {"x": torch.randn(2, 3, 4)}
+
+
+class Of(nn.Module):
+    """A linear layer `proj` and what `loss` makes of it."""
+
+    def __init__(self, loss, trained=True):
+        super().__init__()
+        self.proj = nn.Linear(4, 4).requires_grad_(trained)
+        self.loss = loss
+
+    def forward(self, x):
+        return self.loss(self.proj, x)
+
+
+def refused(loss, **options):
+    return lambda: (Of(loss, **options), {"x": torch.randn(2, 4)})
+
+
+@torch.library.custom_op("mylib::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return 2 * x
+
+
+@twice.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+def _write_input(proj, x):
+    x.mul_(2)
+    return proj(x).sum()
+
+
+def _autocast(proj, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return proj(x).float().sum()
+
+
+class Overlap(nn.Module):
+    def __init__(self):
+        super().__init__()
+        data = torch.randn(6)
+        self.a, self.b = nn.Parameter(data[:4]), nn.Parameter(data[2:])
+
+    def forward(self, x):
+        return (self.a * self.b * x).sum()
+
+
+def overlap():
+    return Overlap(), {"x": torch.randn(4)}
+
+
+REFUSED = {
+    "dropout": refused(lambda proj, x: F.dropout(proj(x), 0.1).sum()),
+    "random": refused(lambda proj, x: (proj(x) + torch.randn(4)).sum()),
+    "custom": refused(lambda proj, x: (proj(x) + twice(x)).sum()),
+    "masked": refused(lambda proj, x: proj(x)[x > 0].sum()),
+    "cond": refused(lambda proj, x: torch.cond(x.sum() > 0, lambda h: h * 2, lambda h: h * 3, (proj(x),)).sum()),
+    "autocast": refused(_autocast),
+    "vector": refused(lambda proj, x: proj(x).sum(0)),
+    "integer": refused(lambda proj, x: proj(x).argmax()),
+    "frozen": refused(lambda proj, x: proj(x).sum(), trained=False),
+    "detached": refused(lambda proj, x: proj(x).detach().sum()),
+    "writes": refused(_write_input),
+    "no_shapes": refused(lambda proj, x: torch.histc(x, 4).sum() + proj(x).sum()),
+    "several": refused(lambda proj, x: (F.dropout(proj(x), 0.1) + twice(x)).sum()),
+}
+
+
+def main(folder, *names):
+    for name in names:
+        torch.manual_seed(0)
+        options = {}
+        if name == "decomposed":
+            model, inputs = statistics()
+        elif name == "dynamic":
+            model, inputs = mlp()
+            batch = torch.export.Dim("batch", min=2)
+            options = {"dynamic_shapes": {"x": {0: batch}, "y": {0: batch}}}
+        else:
+            model, inputs = (REFUSED.get(name) or globals()[name])()
+        program = torch.export.export(model.train(), (), inputs, strict=False, **options)
+        if name == "decomposed":
+            program = program.run_decompositions({})
+        torch.export.save(program, str(pathlib.Path(folder) / f"{name}.pt2"))
+
+
+main(*sys.argv[1:])
