@@ -9,14 +9,6 @@
 using namespace mlir;
 using namespace fsdp;
 
-// A wait's result needs one member of the transfer only: loss and gradient norm
-// share one, but the norm is no part of forward.
-static Value getMember(OpResult result) {
-  auto wait = dyn_cast<WaitOp>(result.getOwner());
-  Operation *start = wait ? wait.getFuture().getDefiningOp() : nullptr;
-  return start ? start->getOperand(result.getResultNumber()) : Value();
-}
-
 static bool isForwardResult(func::FuncOp func, StateTable &states,
                             unsigned index) {
   if (auto name = func.getResultAttrOfType<StringAttr>(index, kOutputAttr))
@@ -37,7 +29,9 @@ ForwardSlice::ForwardSlice(func::FuncOp func) {
     auto result = dyn_cast<OpResult>(worklist.pop_back_val());
     if (!result)
       continue;
-    if (Value member = getMember(result)) {
+    // A wait's result needs one member of the transfer only: loss and gradient
+    // norm share one, but the norm is no part of forward.
+    if (Value member = getTransferred(result)) {
       slice.insert(result.getOwner());
       worklist.push_back(member);
     } else if (slice.insert(result.getOwner()).second) {

@@ -52,6 +52,14 @@ bool fsdp::isStart(Operation *op) {
              CopyStartOp>(op);
 }
 
+Value fsdp::getTransferred(Value value) {
+  auto wait = value.getDefiningOp<WaitOp>();
+  Operation *start = wait ? wait.getFuture().getDefiningOp() : nullptr;
+  if (!start || !isStart(start))
+    return {};
+  return start->getOperand(cast<OpResult>(value).getResultNumber());
+}
+
 bool fsdp::isCollective(Operation *op) {
   return isStart(op) || isa<AllGatherOp, ReduceScatterOp, AllReduceOp>(op);
 }

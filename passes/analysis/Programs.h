@@ -60,6 +60,8 @@ mlir::BlockArgument getShardSource(mlir::Value shard);
 bool isShardSide(mlir::Operation *op);
 
 bool isStart(mlir::Operation *op);
+/// What a start moved, if the value is a result of its wait, else null.
+mlir::Value getTransferred(mlir::Value value);
 /// A gather, reduction or transfer, logical or scheduled.
 bool isCollective(mlir::Operation *op);
 

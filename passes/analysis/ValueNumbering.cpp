@@ -33,11 +33,9 @@ ValueNumbering::Number ValueNumbering::intern(Key key, unsigned size,
 bool ValueNumbering::passThrough(Operation &op) {
   if (isStart(&op))
     return true; // The wait looks its members up.
-  if (auto wait = dyn_cast<WaitOp>(op)) {
-    Operation *start = wait.getFuture().getDefiningOp();
-    for (OpResult result : wait->getResults())
-      numbers[result] =
-          numbers.lookup(start->getOperand(result.getResultNumber()));
+  if (isa<WaitOp>(op)) {
+    for (OpResult result : op.getResults())
+      numbers[result] = numbers.lookup(getTransferred(result));
     return true;
   }
   if (isa<AllGatherOp, ReduceScatterOp, AllReduceOp, ShardOp, ReplayOp>(op)) {

@@ -60,8 +60,8 @@ class Bucketer {
 public:
   Bucketer(func::FuncOp func, const StateTable &states)
       : func(func), states(states), builder(func.getContext()) {
-    for (auto [i, op] : llvm::enumerate(func.getBody().front()))
-      positions[&op] = i;
+    for (Operation &op : func.getBody().front())
+      positions.insert({&op, positions.size() + 1});
   }
 
   LogicalResult run() {
@@ -174,7 +174,7 @@ private:
       return;
     hoistShardSide(op->getOperand(0), at, position);
     op->moveBefore(at);
-    positions[op] = position ? position - 1 : 0;
+    positions[op] = position - 1;
   }
 
   // Gathers stand at the first of them: all readers come after it.

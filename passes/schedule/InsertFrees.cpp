@@ -31,14 +31,15 @@ private:
     llvm::MapVector<Value, Operation *> lastUses;
     for (Operation &op : body) {
       if (auto wait = dyn_cast<WaitOp>(op)) {
-        Operation *start = wait.getFuture().getDefiningOp();
-        if (isa<AllGatherStartOp>(start))
+        if (isa_and_nonnull<AllGatherStartOp>(wait.getFuture().getDefiningOp()))
           for (Value result : wait.getResults())
             lastUses[result] = wait;
         // Until here the transfer read them.
-        extend(lastUses, views, start->getOperands(), &op);
+        for (Value result : wait.getResults())
+          extend(lastUses, views, getTransferred(result), &op);
       }
-      extend(lastUses, views, op.getOperands(), &op);
+      for (Value operand : op.getOperands())
+        extend(lastUses, views, operand, &op);
     }
     llvm::MapVector<Operation *, SmallVector<Value>> frees;
     for (auto [value, op] : lastUses) {
@@ -59,10 +60,10 @@ private:
   }
 
   static void extend(llvm::MapVector<Value, Operation *> &lastUses,
-                     const Views &views, OperandRange operands, Operation *op) {
-    for (Value operand : operands)
-      if (auto it = lastUses.find(views.getRoot(operand)); it != lastUses.end())
-        it->second = op;
+                     const Views &views, Value used, Operation *op) {
+    auto it = lastUses.find(views.getRoot(used));
+    if (it != lastUses.end())
+      it->second = op;
   }
 };
 

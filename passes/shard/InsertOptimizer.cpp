@@ -282,9 +282,15 @@ private:
     if (!(maxGradNorm > 0))
       return module.emitError("expected a positive norm to clip to, found ")
              << llvm::formatv("{0}", maxGradNorm.getValue()).str();
-    if (!module->hasAttr(kMeshAttr))
+    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    if (!mesh)
       return module.emitError(
           "expects a sharded program; run fsdp-shard-parameters first");
+    if (GroupAttr group = mesh.getGroup("shard");
+        !group || group.getSize() != mesh.getWorldSize())
+      return module.emitError(
+                 "expects a mesh whose one axis is 'shard', found ")
+             << mesh;
     InsertOptimizerOptions options{name,     lr,       beta1,
                                    beta2,    eps,      weightDecay,
                                    momentum, nesterov, maxGradNorm};

@@ -20,14 +20,11 @@ namespace {
 
 /// The value that a value stands for once collectives move nothing, or null.
 Value seeThrough(Value value) {
-  auto result = dyn_cast<OpResult>(value);
-  if (!result)
-    return {};
-  Operation *op = result.getOwner();
-  if (auto wait = dyn_cast<WaitOp>(op))
-    return wait.getFuture().getDefiningOp()->getOperand(
-        result.getResultNumber());
-  if (isa<AllGatherOp, ReduceScatterOp, AllReduceOp, ShardOp, ReplayOp>(op))
+  if (Value moved = getTransferred(value))
+    return moved;
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<AllGatherOp, ReduceScatterOp, AllReduceOp, ShardOp,
+                      ReplayOp>(op))
     return op->getOperand(0);
   return {};
 }

@@ -50,14 +50,14 @@ private:
 
   static func::FuncOp getReference(ModuleOp module) {
     for (auto func : module.getOps<func::FuncOp>())
-      if (isReference(func))
+      if (isReference(func) && !func.isExternal())
         return func;
     return {};
   }
 
   static func::FuncOp getCaptured(ModuleOp module) {
     for (auto func : module.getOps<func::FuncOp>())
-      if (func->hasAttr(kCapturedAttr))
+      if (func->hasAttr(kCapturedAttr) && !func.isExternal())
         return func;
     return {};
   }

@@ -23,3 +23,9 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
 // expected-error @+1 {{expects a sharded program; run fsdp-shard-parameters first}}
 module {
 }
+
+// -----
+
+// expected-error @+1 {{expects a mesh whose one axis is 'shard', found #fsdp.mesh<replicate = 2, shard = 2>}}
+module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2>} {
+}
