@@ -5,13 +5,13 @@
 
 Each layer has nine parameters and about 200 ops, as a Llama layer captured by fsdp-opt: normalisations, seven linear maps that are views, transposes and
 matrix products, attention, a gated feed-forward part, and their gradients. The sizes are tiny: only the number of ops matters. With --opt the program runs
-through all stages, the time is printed for each pass, and more than --seconds in all is an error.
+through all stages, the time is printed for each pass, and more than --seconds of processor time in all is an error.
 """
 import argparse
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 
 SEQUENCE, WIDTH, HIDDEN, VOCABULARY = 8, 16, 32, 64
 
@@ -167,9 +167,9 @@ def main():
     with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
         file.writelines(line + "\n" for line in write(args.layers))
         file.flush()
-        start = time.monotonic()
         done = subprocess.run([args.opt, file.name, "--fsdp-pipeline=world=64 reshard=all max-grad-norm=1", "--mlir-timing", "-o", "/dev/null"], stderr=subprocess.PIPE, text=True)
-        seconds = time.monotonic() - start
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = used.ru_utime + used.ru_stime
     print(done.stderr)
     if done.returncode:
         sys.exit(f"fsdp-opt failed with status {done.returncode}")
