@@ -3,7 +3,7 @@
     decoder.py --layers 4 > decoder.mlir
     decoder.py --layers 126 --opt build/bin/fsdp-opt --seconds 20
 
-Each layer has nine parameters and about 200 ops, as a Llama layer captured by fsdp-opt: normalisations, seven linear maps that are views, transposes and
+Each layer has nine parameters and about 120 ops, as a Llama layer captured by fsdp-opt: normalisations, seven linear maps that are views, transposes and
 matrix products, attention, a gated feed-forward part, and their gradients. The sizes are tiny: only the number of ops matters. With --opt the program runs
 through all stages, the time is printed for each pass, and more than --seconds of processor time in all is an error.
 """
