@@ -54,6 +54,19 @@ static Tensor multiMarginLoss(const Tensor &self, const Tensor &target,
   return reduceLoss(contiguous(target.sizes(), self), reduction);
 }
 
+static Tensor multiMarginLossBackward(const Tensor &, const Tensor &self,
+                                      const Tensor &, const Scalar &,
+                                      const Scalar &, const OptionalTensor &,
+                                      int64_t) {
+  return contiguousLike(self);
+}
+
+static Tensor multilabelMarginLossBackward(const Tensor &, const Tensor &self,
+                                           const Tensor &, int64_t,
+                                           const Tensor &) {
+  return contiguousLike(self);
+}
+
 static Two multilabelMarginLossForward(const Tensor &self, const Tensor &target,
                                        int64_t reduction) {
   Tensor loss = reduction == 0 && target.dim() == 2
@@ -72,5 +85,7 @@ TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("nll_loss2d_forward", nllLoss2dForward);
   m.impl("nll_loss2d_backward", nllLoss2dBackward);
   m.impl("multi_margin_loss", multiMarginLoss);
+  m.impl("multi_margin_loss_backward", multiMarginLossBackward);
+  m.impl("multilabel_margin_loss_backward", multilabelMarginLossBackward);
   m.impl("multilabel_margin_loss_forward", multilabelMarginLossForward);
 }

@@ -38,9 +38,19 @@ static Two mode(const Tensor &self, int64_t dim, bool keepdim) {
   return valuesAndIndices(self, dim, keepdim);
 }
 
+/// `cummax` and `cummin` have allocated both results.
+static void cumulativeHelper(const Tensor &, Tensor &, Tensor &, int64_t) {}
+
+static Tensor logCumulativeSumExp(const Tensor &self, int64_t) {
+  return contiguousLike(self);
+}
+
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("median.dim_values", medianOut);
   m.impl("nanmedian.dim_values", medianOut);
   m.impl("kthvalue.values", kthvalueOut);
   m.impl("mode", mode);
+  m.impl("_cummax_helper", cumulativeHelper);
+  m.impl("_cummin_helper", cumulativeHelper);
+  m.impl("_logcumsumexp", logCumulativeSumExp);
 }

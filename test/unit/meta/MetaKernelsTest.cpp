@@ -467,7 +467,9 @@ std::vector<Case> pointwiseOps() {
       {"polar", binary},
       {"nan_to_num", unary},
       {"mvlgamma",
-       [](const Maker &make) -> Stack { return {make.unit({4, 5}).add(1), 1}; }},
+       [](const Maker &make) -> Stack {
+         return {make.unit({4, 5}).add(1), 1};
+       }},
       {"conj_physical", unary},
       {"relu", unary},
       {"relu_", unary},
@@ -581,13 +583,31 @@ std::vector<Case> losses() {
                                -100,
                                out[1]};
                      }});
-    cases.push_back({"multi_margin_loss", [=](const Maker &make) -> Stack {
-                       return {make({4, 5}), make.index({4}, 5), 1, 1,
-                               none,         reduction};
-                     }});
+    auto margin = [=](const Maker &make) -> Stack {
+      return {make({4, 5}), make.index({4}, 5), 1, 1, none, reduction};
+    };
+    auto labels = [=](const Maker &make) -> Stack {
+      return {make({4, 5}), make.index({4, 5}, 5), reduction};
+    };
+    cases.push_back({"multi_margin_loss", margin});
     cases.push_back(
-        {"multilabel_margin_loss_forward", [=](const Maker &make) -> Stack {
-           return {make({4, 5}), make.index({4, 5}, 5), reduction};
+        {"multi_margin_loss_backward", [=](const Maker &make) -> Stack {
+           Stack in = margin(make);
+           return {gradient(first("multi_margin_loss", in)),
+                   in[0],
+                   in[1],
+                   1,
+                   1,
+                   none,
+                   reduction};
+         }});
+    cases.push_back({"multilabel_margin_loss_forward", labels});
+    cases.push_back(
+        {"multilabel_margin_loss_backward", [=](const Maker &make) -> Stack {
+           Stack in = labels(make);
+           Stack out = call("multilabel_margin_loss_forward", in);
+           return {gradient(out[0].toTensor()), in[0], in[1], reduction,
+                   out[1]};
          }});
   }
   return cases;
@@ -787,6 +807,11 @@ std::vector<Case> reductions() {
 
 std::vector<Case> sorting() {
   std::vector<Case> cases;
+  for (const char *op : {"cummax", "cummin", "logcumsumexp"})
+    for (int64_t dim : {0, -1})
+      cases.push_back({op, [=](const Maker &make) -> Stack {
+                         return {make({4, 5, 6}), dim};
+                       }});
   for (bool keepdim : {false, true}) {
     for (const char *op : {"median.dim", "nanmedian.dim", "mode"})
       for (int64_t dim : {0, -1})
