@@ -3,11 +3,12 @@
 //
 // The rule of an op, by what LibTorch's CPU kernels do:
 //
-//   none      writes its results straight away
-//   copies    makes its strided operands contiguous and computes a result that
-//             it then casts or moves (what an op without a rule is taken for)
-//   reorders  copies operands and results into the layout of a library, both
-//             ways, and may keep partial sums for each thread
+//   none       writes its results straight away
+//   strided    makes its strided operands contiguous first
+//   copies     holds as much again as its operands and results (what an op
+//              without a rule is taken for)
+//   reorders   copies operands and results into the layout of a library, both
+//              ways, and may keep partial sums for each thread
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +24,7 @@ using namespace fsdp;
 
 namespace {
 
-enum class Rule { None, Copies, Reorders };
+enum class Rule { None, Strided, Copies, Reorders };
 
 struct Row {
   StringLiteral name; // all overloads
@@ -32,33 +33,53 @@ struct Row {
 
 constexpr Row kRows[] = {
     {"_foreach_norm", Rule::None},
-    {"_log_softmax", Rule::None},
-    {"_log_softmax_backward_data", Rule::None},
-    {"_softmax", Rule::None},
-    {"_softmax_backward_data", Rule::None},
     {"_to_copy", Rule::None},
     {"addmm", Rule::None},
+    {"all", Rule::None},
+    {"any", Rule::None},
     {"arange", Rule::None},
-    {"baddbmm", Rule::None},
-    {"bmm", Rule::None},
+    {"argmax", Rule::None},
+    {"argmin", Rule::None},
     {"cat", Rule::None},
     {"clone", Rule::None},
+    {"constant_pad_nd", Rule::None},
+    {"cumsum", Rule::None},
     {"embedding", Rule::None},
     {"empty", Rule::None},
     {"fill", Rule::None},
     {"full", Rule::None},
     {"full_like", Rule::None},
-    {"gather", Rule::None},
-    {"index_select", Rule::None},
+    {"linalg_vector_norm", Rule::None},
+    {"mean", Rule::None},
     {"mm", Rule::None},
-    {"native_layer_norm", Rule::None},
+    {"new_empty", Rule::None},
+    {"new_full", Rule::None},
+    {"new_ones", Rule::None},
+    {"new_zeros", Rule::None},
+    {"nll_loss_backward", Rule::None},
     {"nll_loss_forward", Rule::None},
     {"ones", Rule::None},
     {"ones_like", Rule::None},
+    {"scalar_tensor", Rule::None},
+    {"select_backward", Rule::None},
+    {"slice_backward", Rule::None},
     {"stack", Rule::None},
     {"sum", Rule::None},
+    {"tril", Rule::None},
+    {"triu", Rule::None},
     {"zeros", Rule::None},
     {"zeros_like", Rule::None},
+    {"_log_softmax", Rule::Strided},
+    {"_log_softmax_backward_data", Rule::Strided},
+    {"_softmax", Rule::Strided},
+    {"_softmax_backward_data", Rule::Strided},
+    {"baddbmm", Rule::Strided},
+    {"bmm", Rule::Strided},
+    {"embedding_dense_backward", Rule::Strided},
+    {"gather", Rule::Strided},
+    {"index_select", Rule::Strided},
+    {"native_group_norm", Rule::Strided},
+    {"native_layer_norm", Rule::Strided},
     {"_scaled_dot_product_flash_attention_for_cpu", Rule::Reorders},
     {"_scaled_dot_product_flash_attention_for_cpu_backward", Rule::Reorders},
     {"convolution", Rule::Reorders},
@@ -83,13 +104,19 @@ Rule ruleOf(Operation *op, const aten::Schema &schema) {
   return schema.is(aten::Flags::Pointwise) ? Rule::None : Rule::Copies;
 }
 
-int64_t bytesOf(TypeRange types, bool onlyStrided) {
+/// What the heap makes of an allocation.
+int64_t allocated(int64_t bytes) {
+  constexpr int64_t kRounding = 64;
+  return bytes == 0 ? 0 : bytes + kRounding;
+}
+
+int64_t bytesOf(TypeRange types, bool onlyStrided = false) {
   int64_t bytes = 0;
   for (Type type : types)
     if (auto tensor = dyn_cast<RankedTensorType>(type))
       if (!onlyStrided || !aten::isContiguous(tensor))
-        bytes += tensor.getNumElements() *
-                 aten::getElementBytes(tensor.getElementType());
+        bytes += allocated(tensor.getNumElements() *
+                           aten::getElementBytes(tensor.getElementType()));
   return bytes;
 }
 
@@ -102,15 +129,16 @@ int64_t boundOf(Operation *op) {
         return aten::getViewSource(result) != nullptr;
       }))
     return 0;
+  int64_t all = bytesOf(op->getOperandTypes()) + bytesOf(op->getResultTypes());
   switch (ruleOf(op, *schema)) {
   case Rule::None:
     return 0;
+  case Rule::Strided:
+    return bytesOf(op->getOperandTypes(), /*onlyStrided=*/true);
   case Rule::Copies:
-    return bytesOf(op->getOperandTypes(), /*onlyStrided=*/true) +
-           bytesOf(op->getResultTypes(), /*onlyStrided=*/false);
+    return all;
   case Rule::Reorders:
-    return 2 * (bytesOf(op->getOperandTypes(), /*onlyStrided=*/false) +
-                bytesOf(op->getResultTypes(), /*onlyStrided=*/false));
+    return 2 * all;
   }
   llvm_unreachable("unknown rule");
 }
