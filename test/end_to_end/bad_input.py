@@ -38,8 +38,8 @@ class Bad:
         """A good model, config, data file and artifact to spoil."""
         torch.manual_seed(0)
         model, inputs = zoo.mlp()
-        self.data = make_data(inputs, world * 2)
-        save_file(self.data, folder / "data.safetensors")
+        self.rows = make_data(inputs, world * 2)
+        save_file(self.rows, folder / "data.safetensors")
         compile_step(self.bin, folder, model, inputs, make_config(world))
 
     def compile(self, folder, model, inputs, status, pattern, **options):
@@ -160,8 +160,8 @@ class Bad:
         spoiled[len(spoiled) // 2] ^= 0x55
         for content in (bytes(spoiled), whole[: len(whole) // 2], whole[:3], b"", b"text " * 50):
             (folder / "bad.fsdp").write_bytes(content)
-            self.run(folder, ["bad.fsdp", "--steps=1"], 1, "artifact")
-            self.opt(folder, ["bad.fsdp", "-o", "-"], 1, "artifact")
+            self.run(folder, ["bad.fsdp", "--steps=1"], 1, r"bad\.fsdp")
+            self.opt(folder, ["bad.fsdp", "-o", "-"], 1, r"bad\.fsdp")
 
     def newer_artifact(self, folder):
         self.step(folder)
@@ -171,7 +171,7 @@ class Bad:
         version = root + struct.unpack_from("<H", whole, vtable + 4)[0]
         struct.pack_into("<I", whole, version, 999)
         (folder / "bad.fsdp").write_bytes(whole)
-        self.run(folder, ["bad.fsdp", "--steps=1"], 1, "newer")
+        self.run(folder, ["bad.fsdp", "--steps=1"], 1, r"E062\]: .*999")
 
     def model_file_changed(self, folder):
         self.step(folder)
@@ -200,7 +200,7 @@ class Bad:
 
     def data(self, folder, change, pattern):
         self.step(folder)
-        save_file({k: v.contiguous() for k, v in change(self.data).items()}, folder / "bad.safetensors")
+        save_file({k: v.contiguous() for k, v in change(self.rows).items()}, folder / "bad.safetensors")
         self.run(folder, ["step.fsdp", "--steps=1", "--data=bad.safetensors", "--export=final.safetensors"], 1, pattern)
 
     def data_of_wrong_shape(self, folder):
