@@ -4,6 +4,8 @@
 //
 // Start it once for all ranks as threads, or with torchrun --no-python, mpirun
 // or srun for one process a rank.
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/Launch.h"
 #include "runtime/support/Error.h"
