@@ -479,7 +479,7 @@ def PlanMemory : Fsdp_ModulePass<"fsdp-plan-memory"> {
     values get memory of their own and are copied at the end.
   }];
   let options = [
-    Option<"sizeLimit", "size-limit", "unsigned", "4000",
+    Option<"sizeLimit", "size-limit", "unsigned", "50000",
            "up to how many tensors the slower packing by size is tried, too">
   ];
 }
