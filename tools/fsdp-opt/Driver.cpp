@@ -5,13 +5,13 @@
 
 #include "runtime/plan/Print.h"
 #include "tools/fsdp-opt/Artifact.h"
-#include "tools/fsdp-opt/BytecodeCheck.h"
 #include "tools/fsdp-opt/CommandLine.h"
 #include "tools/fsdp-opt/Compile.h"
 #include "tools/fsdp-opt/Explain.h"
 #include "tools/fsdp-opt/Files.h"
 #include "tools/fsdp-opt/Program.h"
 #include "tools/fsdp-opt/Registration.h"
+#include "tools/fsdp-opt/SafeBytecode.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -38,10 +38,8 @@ bool runPlainOpt(const CommandLine &line, DialectRegistry &registry,
   std::string input;
   if (captured)
     input = std::move(*captured);
-  else if (!config.shouldShowDialects() && !config.shouldListPasses()) {
-    input = readInput(line.input);
-    checkBytecode(input, line.input, registry);
-  }
+  else if (!config.shouldShowDialects() && !config.shouldListPasses())
+    input = makeSafe(readInput(line.input), line.input, registry);
   // Unlike text, bytecode is parsed again in no time and keeps locations.
   if (line.outputKind != OutputKind::Text)
     config.emitBytecode(true);

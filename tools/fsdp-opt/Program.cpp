@@ -3,10 +3,10 @@
 
 #include "tools/fsdp-opt/Program.h"
 
-#include "tools/fsdp-opt/BytecodeCheck.h"
 #include "tools/fsdp-opt/CaptureLoader.h"
 #include "tools/fsdp-opt/Diagnostics.h"
 #include "tools/fsdp-opt/Files.h"
+#include "tools/fsdp-opt/SafeBytecode.h"
 
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/IR/AsmState.h"
@@ -23,8 +23,8 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
   DiagnosticCollector diagnostics(&context);
   ParserConfig config(&context);
   std::string name = line.input == "-" ? "standard input" : line.input;
-  std::string bytes = readInput(line.input);
-  checkBytecode(bytes, name, context.getDialectRegistry());
+  std::string bytes =
+      makeSafe(readInput(line.input), name, context.getDialectRegistry());
   OwningOpRef<ModuleOp> module =
       parseSourceString<ModuleOp>(bytes, config, name);
   if (!module)
