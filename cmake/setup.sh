@@ -56,7 +56,7 @@ Ask an administrator for:  apt-get install ${missing[*]}"
     "${as_root[@]}" apt-get update
   for package in "${missing[@]}"; do
     apt-cache show "$package" >/dev/null 2>&1 ||
-      fsdp_fail "Debian's package '$package' is not in your package lists. MLIR 22 comes with Debian 12's security updates: /etc/apt/sources.list needs 'deb http://deb.debian.org/debian-security bookworm-security main'."
+      fsdp_fail "Debian's package '$package' is not in your package lists. MLIR 22 comes with Debian 12's security updates: the suite bookworm-security (component main) must be among your apt sources, see sources.list(5)."
   done
   fsdp_quietly "apt-get install" "$FSDP_LOGS/apt-install.log" \
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
