@@ -7,6 +7,8 @@
 #include "mlir/IR/Location.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <vector>
+
 using namespace fsdp;
 using namespace mlir;
 
@@ -51,6 +53,19 @@ std::string describeWithNotes(Diagnostic &diagnostic, llvm::StringRef kind) {
 }
 } // namespace
 
+static std::vector<std::string> &getNotes() {
+  static std::vector<std::string> notes;
+  return notes;
+}
+
+void fsdp::addNote(std::string line) { getNotes().push_back(std::move(line)); }
+
+void fsdp::printNotes() {
+  for (const std::string &line : getNotes())
+    llvm::errs() << line << '\n';
+  getNotes().clear();
+}
+
 DiagnosticCollector::DiagnosticCollector(MLIRContext *context)
     : handler(context, [this](Diagnostic &diagnostic) {
         if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
@@ -58,9 +73,7 @@ DiagnosticCollector::DiagnosticCollector(MLIRContext *context)
           return success();
         }
         bool warns = diagnostic.getSeverity() == DiagnosticSeverity::Warning;
-        llvm::errs() << describeWithNotes(diagnostic,
-                                          warns ? "warning" : "remark")
-                     << '\n';
+        addNote(describeWithNotes(diagnostic, warns ? "warning" : "remark"));
         return success();
       }) {}
 

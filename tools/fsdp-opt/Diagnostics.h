@@ -12,9 +12,15 @@
 
 namespace fsdp {
 
+/// Keeps a line for stderr until the end, since an error's line comes first.
+void addNote(std::string line);
+
+/// Prints the kept lines.
+void printNotes();
+
 /// Keeps the errors that are emitted during its life, so that they can be
-/// shown below the line that names the error; warnings and remarks are printed
-/// to stderr as they come.
+/// shown below the line that names the error; warnings and remarks become
+/// notes.
 class DiagnosticCollector {
 public:
   explicit DiagnosticCollector(mlir::MLIRContext *context);

@@ -7,6 +7,7 @@
 #include "tools/fsdp-opt/Artifact.h"
 #include "tools/fsdp-opt/CommandLine.h"
 #include "tools/fsdp-opt/Compile.h"
+#include "tools/fsdp-opt/Diagnostics.h"
 #include "tools/fsdp-opt/Explain.h"
 #include "tools/fsdp-opt/Files.h"
 #include "tools/fsdp-opt/Program.h"
@@ -84,7 +85,7 @@ void compile(MLIRContext &context, const CommandLine &line) {
   LoadedConfig loaded =
       parseConfig(readInput(line.config), line.config, line.world);
   for (const std::string &note : loaded.notes)
-    llvm::errs() << "note: " << note << '\n';
+    addNote("note: " + note);
   OwningOpRef<ModuleOp> module = readProgram(context, line);
   saveStage(line, "1-captured", *module);
   compileProgram(*module, loaded.config,
@@ -150,10 +151,13 @@ int fsdp::runDriver(int argc, char **argv) {
   // InitLLVM has set one of its own.
   llvm::remove_bad_alloc_error_handler();
   llvm::install_bad_alloc_error_handler(refuseFatal);
+  int status = 0;
   try {
-    return run(argc, argv);
+    status = run(argc, argv);
   } catch (const Error &error) {
     llvm::errs() << error.format() << '\n';
-    return error.exitStatus();
+    status = error.exitStatus();
   }
+  printNotes();
+  return status;
 }

@@ -14,9 +14,8 @@
 
 #include "llvm/Support/raw_ostream.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <set>
+#include <utility>
 
 using namespace fsdp;
 using namespace mlir;
@@ -105,6 +104,18 @@ Transfers sumTransfers(ModuleOp module, llvm::StringRef kind) {
   return sum;
 }
 
+const char *describeReshard(Reshard reshard) {
+  switch (reshard) {
+  case Reshard::All:
+    return "reshard_after_forward: true";
+  case Reshard::AllButRoot:
+    return "the default of reshard_after_forward (all but the root bucket)";
+  case Reshard::None:
+    return "reshard_after_forward: false";
+  }
+  llvm_unreachable("all modes are described");
+}
+
 /// Compiles copies for several world sizes. Prints the buckets before the table
 /// of sizes, since they do not depend on the number of ranks.
 void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
@@ -124,7 +135,9 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
     compileProgram(*copy, config, [](llvm::StringRef, ModuleOp) {});
     if (std::exchange(first, false)) {
       printBuckets(summarizeBuckets(*copy));
-      llvm::outs() << "\nmemory of a rank and transfers of a step\n";
+      llvm::outs() << "\nmemory of a rank and transfers of a step, with "
+                   << config.optimizer.name << " and "
+                   << describeReshard(config.reshard) << '\n';
     }
     Transfers gathers = sumTransfers(*copy, "all_gather");
     Transfers reductions = sumTransfers(*copy, "reduce_scatter");

@@ -18,9 +18,9 @@ using namespace mlir;
 
 OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
                                         const CommandLine &line) {
+  DiagnosticCollector diagnostics(&context);
   if (line.inputKind == InputKind::Model)
     return loadCaptureLibrary().capture(context, {line.input, line.inputs});
-  DiagnosticCollector diagnostics(&context);
   ParserConfig config(&context);
   std::string name = line.input == "-" ? "standard input" : line.input;
   std::string bytes =

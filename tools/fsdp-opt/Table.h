@@ -21,7 +21,6 @@ std::string formatBytes(int64_t bytes);
 class Table {
 public:
   void add(std::vector<std::string> row) { rows.push_back(std::move(row)); }
-  bool empty() const { return rows.empty(); }
   /// One line a row, each indented by two spaces.
   std::string print() const;
 
