@@ -98,7 +98,8 @@ def reference(model, inputs, data, world, steps, config):
         for rank in range(world):
             for name, value in model.named_buffers():
                 value.copy_(buffers[rank][name])
-            loss = model(**batch_of(data, inputs, step * world + rank))
+            out = model(**batch_of(data, inputs, step * world + rank))
+            loss = out[0] if isinstance(out, tuple) else out
             (loss / world).backward()
             loss_sum += loss.item() / world
             buffers[rank] = {k: v.clone() for k, v in model.named_buffers()}
@@ -110,10 +111,18 @@ def reference(model, inputs, data, world, steps, config):
     return rows, {k: v.detach() for k, v in model.named_parameters(remove_duplicate=False)}, persistent
 
 
-def compile_step(bin, folder, model, inputs, config, *flags):
-    export(model, inputs, folder / "model.pt2")
+def compile_step(bin, folder, model, inputs, config, form="exported"):
+    """Compiles the model as an exported, traced or scripted file."""
     (folder / "fsdp.yaml").write_text(yaml.safe_dump(config))
-    must(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", *flags, "-o", "step.fsdp", cwd=folder)
+    if form == "exported":
+        export(model, inputs, folder / "model.pt2")
+        file, flags = "model.pt2", []
+    else:
+        script = torch.jit.trace(model, example_kwarg_inputs=inputs, check_trace=False) if form == "traced" else torch.jit.script(model)
+        script.save(str(folder / "model.pt"))
+        short = {torch.int64: "i64", torch.float32: "f32"}
+        file, flags = "model.pt", [f"--input={k}:{short[v.dtype]}[{','.join(map(str, v.shape))}]" for k, v in inputs.items()]
+    must(bin / "fsdp-opt", file, "--config=fsdp.yaml", *flags, "-o", "step.fsdp", cwd=folder)
 
 
 def train(bin, folder, world, steps, backend="local", tag=""):
@@ -152,7 +161,7 @@ def compare(rows, final, want_rows, want_parameters, want_buffers, start):
         assert error <= bound, f"{name}: mean error {error:.2e}, bound {bound:.2e}"
 
 
-def train_case(bin, factory, world, backend="local", steps=3, **config):
+def train_case(bin, factory, world, backend="local", steps=3, form="exported", **config):
     """A case for `run_cases`: training equals PyTorch's."""
     def case(folder):
         torch.manual_seed(7)
@@ -162,7 +171,7 @@ def train_case(bin, factory, world, backend="local", steps=3, **config):
         start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
         data = make_data(inputs, world * steps)
         save_file(data, folder / "data.safetensors")
-        compile_step(bin, folder, model, inputs, settings)
+        compile_step(bin, folder, model, inputs, settings, form)
         rows, final = train(bin, folder, world, steps, backend)
         compare(rows, final, *reference(model, inputs, data, world, steps, settings), start)
         for row in rows:

@@ -24,6 +24,7 @@ def main():
     for world in (1, 3, 4):
         add(zoo.tiny, world, "sgd", optimizer=SGD, reshard_after_forward=True)
     add(zoo.double, 3, "adamw")
+    add(zoo.partial, 2, "adamw", reshard_after_forward=True)
     add(zoo.convnet, 2, "zero3 sgd", optimizer=PLAIN_SGD, reshard_after_forward=True)
     add(zoo.convnet, 3, "zero2", reshard_after_forward=False)
     blocks = {"auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": "GptBlock"}
@@ -33,6 +34,10 @@ def main():
     add(zoo.gpt, 3, "default policy")
     add(zoo.llama, 2, "zero3", reshard_after_forward=True)
     add(zoo.llama, 4, "zero2 clip sgd", optimizer=SGD, reshard_after_forward=False, max_grad_norm=0.5)
+    for form in ("traced", "scripted"):
+        add(zoo.mlp, 3, form, form=form, reshard_after_forward=True)
+        add(zoo.convnet, 2, form, form=form, optimizer=PLAIN_SGD)
+    add(zoo.gpt, 2, "traced", form="traced", reshard_after_forward=True)
     run_cases(cases, arguments.only)
 
 

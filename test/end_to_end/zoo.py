@@ -40,6 +40,20 @@ def tiny():
     return Tiny(), {"x": torch.randn(5, 3), "y": torch.randn(5, 1)}
 
 
+def partial():
+    """A layer that the loss does not depend on stays as it is, weight decay or not."""
+
+    class Partial(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused = nn.Linear(5, 7), nn.Linear(5, 3)
+
+        def forward(self, x, y):
+            return F.mse_loss(self.used(x), y), self.unused(x)
+
+    return Partial(), {"x": torch.randn(4, 5), "y": torch.randn(4, 7)}
+
+
 def double():
     net = nn.Sequential(nn.Linear(9, 11), nn.GELU(), nn.Linear(11, 5)).double()
     return Classifier(net), {"x": torch.randn(4, 9, dtype=torch.float64), "y": torch.randint(0, 5, (4,))}
