@@ -21,7 +21,11 @@ def VerifyCaptured : Fsdp_ModulePass<"fsdp-verify-captured"> {
     of functional `aten` ops and `fsdp.constant`s, in which every state of the
     module is an argument, every other argument is an input, and the results are
     the loss (first, a floating-point scalar), further outputs, the new values
-    of changed buffers and one gradient for each `parameter`.
+    of changed buffers and one gradient for each `parameter`. Outputs are
+    contiguous and have names of their own.
+
+    A program called `infer/…` has neither a loss of that kind nor gradients:
+    its results are outputs and the new values of changed buffers.
 
     Needs: nothing. Leaves the program as it is.
   }];
@@ -203,6 +207,37 @@ def ReshardAfterForward : Fsdp_ModulePass<"fsdp-reshard-after-forward"> {
   ];
 }
 
+def InsertMetrics : Fsdp_ModulePass<"fsdp-insert-metrics"> {
+  let summary = "average outputs that are numbers over the ranks";
+  let description = [{
+    For each output that is a floating-point tensor without dims a result is
+    added that is its mean over the ranks, in f32, for the run's metrics. The
+    output itself stays each rank's own. The loss of a training program is left
+    to `fsdp-insert-optimizer`.
+
+    Input:
+
+    ```mlir
+    func.func @"infer/step"(…) -> (tensor<f32> {fsdp.output = "accuracy"}) {
+      …
+      return %accuracy : tensor<f32>
+    ```
+
+    Output:
+
+    ```mlir
+    func.func @"infer/step"(…) -> (tensor<f32> {fsdp.output = "accuracy"},
+                                   tensor<f32> {fsdp.metric = "accuracy"}) {
+      …
+      %m = fsdp.all_reduce avg %accuracy over #shard : tensor<f32>
+      return %accuracy, %m : tensor<f32>, tensor<f32>
+    ```
+
+    Needs: a mesh. Must run before `fsdp-insert-optimizer`, so that all metrics
+    travel in one transfer.
+  }];
+}
+
 def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
   let summary = "turn gradients into new parameters, on shards";
   let description = [{
@@ -217,7 +252,8 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
     max((norm + 1e-6) / c, 1), which is torch.nn.utils.clip_grad_norm_ with one
     rounding less (its coefficient is the reciprocal).
 
-    There is one optimizer op for each element type.
+    There is one optimizer op for each element type. Programs for inference
+    (`infer/…`) stay as they are.
 
     Input:
 
@@ -356,6 +392,7 @@ def VerifySharded : Fsdp_ModulePass<"fsdp-verify-sharded"> {
       groups whose sizes multiply to the mesh's size; frozen parameters have
       none.
     * The optimizer updates each parameter once, with that gradient.
+    * A program for inference reduces no gradient and updates no parameter.
     * Only ops that keep padding rows zero (invariant P) read shards: casts,
       replays, collectives, norms, the optimizer.
     * No schedule op is there yet.

@@ -36,6 +36,9 @@ void fsdp::buildShardPipeline(OpPassManager &manager,
   reshard.mode = options.reshard;
   manager.addPass(createReshardAfterForward(reshard));
 
+  // Before the optimizer, whose clipping reads what travels with them.
+  manager.addPass(createInsertMetrics());
+
   // After it: the optimizer reads shards and must not count as backward.
   InsertOptimizerOptions optimizer;
   optimizer.name = options.optimizer;

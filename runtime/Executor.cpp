@@ -101,17 +101,3 @@ void Executor::run(uint64_t step) {
   for (const Prepared &prepared : instructions)
     explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
 }
-
-bool Executor::hasOutput(const std::string &name) const {
-  return std::any_of(
-      program.results.begin(), program.results.end(),
-      [&](const auto &result) { return result->output == name; });
-}
-
-double Executor::output(const std::string &name) const {
-  for (const auto &result : program.results)
-    if (result->output == name)
-      return values[result->value].item<double>();
-  throw Error(ErrorId::ArtifactCorrupted,
-              "program '" + program.name + "' has no output '" + name + "'");
-}

@@ -24,9 +24,11 @@ public:
   /// Throws fsdp::Error.
   void run(uint64_t step);
 
-  /// A named output of the program after a run; must have one element.
-  bool hasOutput(const std::string &name) const;
-  double output(const std::string &name) const;
+  /// What `binding`, one of the program's results, is bound to: a tensor that
+  /// lies in one place for good and whose contents change with each run.
+  const at::Tensor &getResult(const plan::BindingT &binding) const {
+    return values[binding.value];
+  }
 
 private:
   struct Prepared {

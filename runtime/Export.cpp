@@ -6,7 +6,6 @@
 #include "runtime/Safetensors.h"
 #include "runtime/States.h"
 #include "runtime/Transfers.h"
-#include "runtime/plan/DType.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Error.h"
 
@@ -70,19 +69,9 @@ Exporter::Exporter(const plan::PlanT &plan, const Arena &arena, Fabric &fabric,
     }
     entries.push_back({state.get(), {}});
   }
-  // Readers expect each tensor at a multiple of its element size.
-  std::vector<size_t> order(tensors.size());
-  for (size_t i = 0; i < order.size(); ++i)
-    order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return dtypeBytes(tensors[a].dtype) > dtypeBytes(tensors[b].dtype);
-  });
-  std::vector<TensorToStore> sorted;
-  for (size_t i : order)
-    sorted.push_back(tensors[i]);
-  std::string head = layoutSafetensors(sorted);
-  for (size_t i = 0; i < order.size(); ++i)
-    entries[owners[order[i]]].offsets.push_back(sorted[i].offset);
+  std::string head = layoutSafetensors(tensors);
+  for (size_t i = 0; i < tensors.size(); ++i)
+    entries[owners[i]].offsets.push_back(tensors[i].offset);
   if (fabric.rank() == 0) {
     file.emplace(path);
     file->write(head);

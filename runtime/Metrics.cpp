@@ -65,9 +65,15 @@ void Metrics::write(const StepResult &result, double seconds, bool isLast) {
   MemoryUse memory = session.memory();
   nlohmann::ordered_json line;
   line["step"] = result.step;
-  line["loss"] = result.loss;
-  line["grad_norm"] = result.gradNorm;
-  line["lr"] = result.lr;
+  if (result.loss)
+    line["loss"] = *result.loss;
+  if (result.gradNorm)
+    line["grad_norm"] = *result.gradNorm;
+  if (result.lr)
+    line["lr"] = *result.lr;
+  // Below a key of their own: a model may call an output anything.
+  for (const auto &[name, value] : result.metrics)
+    line["outputs"][name] = value;
   line["step_time_s"] = seconds;
   line["samples_per_s"] =
       static_cast<double>(session.samplesPerStep()) / seconds;

@@ -21,6 +21,15 @@ std::string fsdp::formatBytes(uint64_t bytes) {
   return text;
 }
 
+/// Nothing for a number that the step does not have.
+static std::string number(const char *format, std::optional<double> value) {
+  if (!value)
+    return "";
+  char text[64];
+  std::snprintf(text, sizeof(text), format, *value);
+  return text;
+}
+
 Progress::Progress(uint64_t steps)
     : steps(steps), isTerminal(isatty(STDERR_FILENO)), begin(Clock::now()),
       last(begin) {}
@@ -38,19 +47,20 @@ void Progress::update(const StepResult &result) {
   double left =
       seconds / static_cast<double>(done) * static_cast<double>(steps - done);
   if (!isTerminal) {
-    std::fprintf(stderr, "step %llu/%llu  loss %.4f  grad norm %.3g  %.0f s\n",
+    std::string text = number("  loss %.4f", result.loss) +
+                       number("  grad norm %.3g", result.gradNorm);
+    std::fprintf(stderr, "step %llu/%llu%s  %.0f s\n",
                  static_cast<unsigned long long>(done),
-                 static_cast<unsigned long long>(steps), result.loss,
-                 result.gradNorm, seconds);
+                 static_cast<unsigned long long>(steps), text.c_str(), seconds);
     return;
   }
   constexpr int kWidth = 30;
   int filled = static_cast<int>(done * kWidth / steps);
   std::string bar(static_cast<size_t>(filled), '#');
-  std::fprintf(stderr,
-               "\r\033[K[%-*s] %llu/%llu  loss %.4f  %.1f steps/s  %.0f s left",
+  std::fprintf(stderr, "\r\033[K[%-*s] %llu/%llu%s  %.1f steps/s  %.0f s left",
                kWidth, bar.c_str(), static_cast<unsigned long long>(done),
-               static_cast<unsigned long long>(steps), result.loss,
+               static_cast<unsigned long long>(steps),
+               number("  loss %.4f", result.loss).c_str(),
                static_cast<double>(done) / seconds, left);
   if (isEnd)
     std::fputc('\n', stderr);

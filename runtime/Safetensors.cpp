@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -132,7 +133,15 @@ void SafetensorsFile::parse() {
 std::string fsdp::layoutSafetensors(std::vector<TensorToStore> &tensors) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   uint64_t end = 0;
-  for (TensorToStore &tensor : tensors) {
+  std::vector<TensorToStore *> order;
+  for (TensorToStore &tensor : tensors)
+    order.push_back(&tensor);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto *a, const auto *b) {
+                     return dtypeBytes(a->dtype) > dtypeBytes(b->dtype);
+                   });
+  for (TensorToStore *next : order) {
+    TensorToStore &tensor = *next;
     const char *dtypeText = nullptr;
     for (const auto &[dtype, text] : kNames)
       if (dtype == tensor.dtype)

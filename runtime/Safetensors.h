@@ -56,7 +56,8 @@ struct TensorToStore {
 };
 
 /// Gives each tensor its offset and returns the file's first bytes, which end
-/// where the first tensor begins.
+/// where the first tensor begins. Larger elements come first, since readers
+/// expect each tensor at a multiple of its element size.
 std::string layoutSafetensors(std::vector<TensorToStore> &tensors);
 
 } // namespace fsdp

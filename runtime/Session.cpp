@@ -13,6 +13,7 @@
 #include "runtime/Transfers.h"
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Reader.h"
+#include "runtime/plan/Shape.h"
 #include "runtime/support/Error.h"
 
 #include <torch/headeronly/version.h>
@@ -23,7 +24,9 @@
 
 using namespace fsdp;
 
-static constexpr const char *kProgram = "train/step";
+static constexpr const char *kPrograms[] = {"train/step", "infer/step"};
+static constexpr const char *kLoss = "loss";
+static constexpr const char *kGradNorm = "grad_norm";
 static constexpr const char *kLearningRate = "optimizer/lr";
 
 static int worldSizeOf(const plan::PlanT &plan) {
@@ -63,12 +66,13 @@ static void checkLibTorch(const plan::PlanT &plan) {
 }
 
 static const plan::ProgramT &findProgram(const plan::PlanT &plan) {
-  for (const auto &program : plan.programs)
-    if (program->name == kProgram)
-      return *program;
+  for (const char *name : kPrograms)
+    for (const auto &program : plan.programs)
+      if (program->name == name)
+        return *program;
   throw Error(ErrorId::RuntimeUnsupported,
-              "the artifact has no program '" + std::string(kProgram) +
-                  "'; compile with a config that has an optimizer");
+              "the artifact has neither a program 'train/step' nor "
+              "'infer/step'; compile a model with --config");
 }
 
 static void checkSameArtifact(const PlanFile &plan, Fabric &fabric) {
@@ -85,18 +89,23 @@ static void checkSameArtifact(const PlanFile &plan, Fabric &fabric) {
 struct Session::Impl {
   Impl(const PlanFile &file, Fabric &fabric, const SessionOptions &options);
 
-  double learningRate() const;
+  std::optional<double> learningRate() const;
+  void collectResults();
 
   const plan::PlanT &plan;
   Fabric &fabric;
   const bool isInProcess;
   const plan::ProgramT &program;
+  const bool isTraining;
   Arena arena;
   RankMemory memory;
   Transfers transfers;
   std::optional<ModelFile> model;
   std::optional<Inputs> inputs;
   std::optional<Executor> executor;
+  std::vector<OutputTensor> outputs;
+  /// Results that are numbers of all ranks.
+  std::vector<std::pair<std::string, const plan::BindingT *>> metrics;
   uint64_t nextStep = 0;
   uint64_t exports = 0;
 };
@@ -120,7 +129,8 @@ Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
                     const SessionOptions &options)
     : plan(checked(file, fabric)), fabric(fabric),
       isInProcess(options.isInProcess), program(findProgram(plan)),
-      arena(plan.memory->peak), transfers(plan, fabric) {
+      isTraining(program.name.starts_with("train/")), arena(plan.memory->peak),
+      transfers(plan, fabric) {
   installPlannedAllocator();
   if (needsModelFile(plan))
     model.emplace(*plan.model, options.artifactFolder, options.modelPath);
@@ -128,9 +138,31 @@ Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
   inputs.emplace(plan, program, fabric.rank(), arena, source, options.dataPath);
   loadStates(plan, fabric.rank(), arena, source);
   executor.emplace(plan, program, arena, memory, transfers, fabric.rank());
+  collectResults();
 }
 
-double Session::Impl::learningRate() const {
+void Session::Impl::collectResults() {
+  for (const auto &binding : program.results) {
+    const std::string &name = binding->output;
+    // A training program reports these two as means over the ranks.
+    if (isTraining && (name == kLoss || name == kGradNorm)) {
+      metrics.emplace_back(name, binding.get());
+    } else if (!binding->metric.empty()) {
+      metrics.emplace_back(binding->metric, binding.get());
+    } else if (!name.empty()) {
+      const plan::ValueT &value = *program.values[binding->value];
+      const at::Tensor &tensor = executor->getResult(*binding);
+      outputs.push_back(
+          {name,
+           dtypeName(value.dtype),
+           value.shape,
+           {static_cast<const std::byte *>(tensor.const_data_ptr()),
+            *checkedExtent(value.shape, {}, dtypeBytes(value.dtype))}});
+    }
+  }
+}
+
+std::optional<double> Session::Impl::learningRate() const {
   for (const auto &state : plan.states) {
     if (state->name != kLearningRate)
       continue;
@@ -152,7 +184,7 @@ double Session::Impl::learningRate() const {
       return shortest;
     }
   }
-  return plan.training->lr;
+  return isTraining ? std::optional(plan.training->lr) : std::nullopt;
 }
 
 Session::Session(const PlanFile &plan, Fabric &fabric,
@@ -173,11 +205,36 @@ StepResult Session::step() {
   result.lr = impl->learningRate();
   impl->inputs->load(result.step);
   impl->executor->run(result.step);
-  result.loss = impl->executor->output("loss");
-  if (impl->executor->hasOutput("grad_norm"))
-    result.gradNorm = impl->executor->output("grad_norm");
+  for (const auto &[name, binding] : impl->metrics) {
+    double number = impl->executor->getResult(*binding).item<double>();
+    if (name == kLoss)
+      result.loss = number;
+    else if (name == kGradNorm && impl->isTraining)
+      result.gradNorm = number;
+    else
+      result.metrics.emplace_back(name, number);
+  }
   ++impl->nextStep;
   return result;
+}
+
+bool Session::isTraining() const { return impl->isTraining; }
+
+const std::vector<OutputTensor> &Session::outputs() const {
+  return impl->outputs;
+}
+
+const OutputTensor &Session::output(std::string_view name) const {
+  std::string names;
+  for (const OutputTensor &output : impl->outputs) {
+    if (output.name == name)
+      return output;
+    names += (names.empty() ? "'" : ", '") + output.name + "'";
+  }
+  throw Error(ErrorId::OutputNotKept,
+              "the artifact keeps no output '" + std::string(name) + "'" +
+                  (names.empty() ? "" : ", but " + names) +
+                  "; compile the model with --output=" + std::string(name));
 }
 
 void Session::setInput(const std::string &name,

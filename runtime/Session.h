@@ -15,8 +15,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace fsdp {
 
@@ -38,11 +42,24 @@ struct SessionOptions {
   bool isInProcess = false;
 };
 
+/// What all ranks have after a step. A program for inference has a loss only if
+/// the model returns one under that name, and neither norm nor rate.
 struct StepResult {
   uint64_t step = 0;
-  double loss = 0;     ///< mean over the ranks
-  double gradNorm = 0; ///< before clipping
-  double lr = 0;
+  std::optional<double> loss;     ///< mean over the ranks
+  std::optional<double> gradNorm; ///< before clipping
+  std::optional<double> lr;
+  /// Means over the ranks of the other outputs that are floating-point numbers.
+  std::vector<std::pair<std::string, double>> metrics;
+};
+
+/// An output that was kept (fsdp-opt --output), of one rank's batch.
+struct OutputTensor {
+  std::string name;           ///< "logits"
+  std::string_view dtype;     ///< "f32", "bf16", "i64", …
+  std::vector<int64_t> shape; ///< contiguous
+  /// In the rank's arena: those of the last step, until the next one begins.
+  std::span<const std::byte> bytes;
 };
 
 /// Bytes of one rank.
@@ -71,6 +88,15 @@ public:
 
   /// Collective: runs the next step.
   StepResult step();
+
+  /// Whether steps train, rather than only compute outputs.
+  bool isTraining() const;
+
+  /// The kept outputs, in the order in which the model returns them. The list
+  /// stays the same; what the bytes hold changes with each step.
+  const std::vector<OutputTensor> &outputs() const;
+  /// Throws fsdp::Error (OutputNotKept) that lists what there is.
+  const OutputTensor &output(std::string_view name) const;
 
   /// Gives the input `name` these bytes (contiguous) in all further steps.
   void setInput(const std::string &name, std::span<const std::byte> bytes);

@@ -4,6 +4,7 @@
 #include "runtime/Train.h"
 
 #include "runtime/Metrics.h"
+#include "runtime/OutputFile.h"
 #include "runtime/Progress.h"
 #include "runtime/support/Error.h"
 
@@ -32,12 +33,20 @@ static void checkWritable(const std::string &path) {
             "': " + std::error_code(errno, std::generic_category()).message());
 }
 
-static void printSummary(const Session &session, uint64_t steps, double first,
-                         double last, double seconds) {
+static void printSummary(const Session &session, uint64_t steps,
+                         const StepResult &first, const StepResult &last,
+                         double seconds) {
   MemoryUse memory = session.memory();
-  std::printf("%llu steps on %d ranks in %.1f s: loss %.4f -> %.4f\n",
+  std::printf("%llu steps on %d ranks in %.1f s: ",
               static_cast<unsigned long long>(steps), session.worldSize(),
-              seconds, first, last);
+              seconds);
+  if (session.isTraining())
+    std::printf("loss %.4f -> %.4f\n", first.loss.value_or(0),
+                last.loss.value_or(0));
+  else
+    std::printf("%.1f samples/s\n",
+                static_cast<double>(session.samplesPerStep()) *
+                    static_cast<double>(steps) / seconds);
   std::printf("peak memory a rank: predicted %s (%s tensors, at most %s "
               "scratch)\n",
               formatBytes(memory.arena + memory.scratchBound).c_str(),
@@ -57,31 +66,39 @@ static void trainRank(Session &session, const TrainOptions &options) {
   bool isFirst = session.rank() == 0;
   if (!options.metricsPath.empty())
     metrics.emplace(session, options.metricsPath);
-  if (isFirst && !options.exportPath.empty())
-    checkWritable(options.exportPath);
+  for (const std::string &path : {options.exportPath, options.outputsPath})
+    if (isFirst && !path.empty())
+      checkWritable(path);
+  std::optional<OutputFile> outputs;
+  if (!options.outputsPath.empty())
+    outputs.emplace(session, options.outputsPath, options.steps);
   if (isFirst)
     progress.emplace(options.steps);
 
-  double firstLoss = 0, lastLoss = 0;
+  StepResult firstResult, lastResult;
   Clock::time_point begin = Clock::now(), last = begin;
   for (uint64_t i = 0; i < options.steps; ++i) {
     StepResult result = session.step();
     Clock::time_point now = Clock::now();
     double seconds = std::chrono::duration<double>(now - last).count();
     last = now;
-    if (i == 0)
-      firstLoss = result.loss;
-    lastLoss = result.loss;
+    if (outputs)
+      outputs->append();
     if (metrics)
       metrics->write(result, seconds, i + 1 == options.steps);
     if (progress)
       progress->update(result);
+    if (i == 0)
+      firstResult = result;
+    lastResult = std::move(result);
   }
+  if (outputs)
+    outputs->commit();
   if (!options.exportPath.empty())
     session.exportWeights(options.exportPath);
   if (isFirst) {
     double seconds = std::chrono::duration<double>(last - begin).count();
-    printSummary(session, options.steps, firstLoss, lastLoss, seconds);
+    printSummary(session, options.steps, firstResult, lastResult, seconds);
   }
 }
 

@@ -15,10 +15,11 @@ struct TrainOptions {
   uint64_t steps = 0;
   std::string metricsPath; ///< JSON lines; empty: none
   std::string exportPath;  ///< safetensors; empty: none
+  std::string outputsPath; ///< safetensors; empty: none
 };
 
-/// Trains on all ranks of this process: progress on stderr, a summary on
-/// stdout. Throws fsdp::Error.
+/// Trains, or computes outputs, on all ranks of this process: progress on
+/// stderr, a summary on stdout. Throws fsdp::Error.
 void train(const LaunchOptions &launchOptions, const TrainOptions &options);
 
 /// Plays rank 0 alone, with transfers that move no data: prints memory and

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/Capture.h"
+#include "ir/capture/AttributeBuilder.h"
 #include "ir/capture/JointCapture.h"
 #include "ir/capture/ModuleBuilder.h"
 #include "ir/capture/Pt2Capture.h"
@@ -21,18 +22,33 @@ using namespace fsdp::capture;
                   "torch.jit.save (.pt)");
 }
 
+static OutputSummary summarize(mlir::MLIRContext &context, const Output &output,
+                               bool isLoss) {
+  mlir::Builder builder(&context);
+  std::string dtype;
+  llvm::raw_string_ostream(dtype) << getElementType(builder, output.type.dtype);
+  return {output.name, dtype, output.type.sizes, output.isKept || isLoss};
+}
+
 mlir::OwningOpRef<mlir::ModuleOp>
-fsdp::captureModel(mlir::MLIRContext &context, const CaptureOptions &options) {
+fsdp::captureModel(mlir::MLIRContext &context, const CaptureOptions &options,
+                   std::vector<OutputSummary> *outputs) {
   // By what the archive holds, not by its name.
   ZipDirectory archive = ZipDirectory::read(options.path);
-  JointCapture capture;
+  JointCapture capture(options.request);
   if (isPt2(archive))
     capturePt2(archive, capture);
   else if (isTorchScript(archive))
     captureTorchScript(archive, options, capture);
   else
     refuse(archive);
-  return buildModule(context, capture.take());
+  JointGraph graph = capture.take();
+  if (outputs)
+    for (const Output &output : graph.outputs)
+      outputs->push_back(
+          summarize(context, output,
+                    !graph.isInference && &output == &graph.outputs.front()));
+  return buildModule(context, graph);
 }
 
 std::vector<CaptureProblem>

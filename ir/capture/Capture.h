@@ -12,6 +12,7 @@
 #ifndef FSDP_IR_CAPTURE_CAPTURE_H
 #define FSDP_IR_CAPTURE_CAPTURE_H
 
+#include "ir/capture/CaptureRequest.h"
 #include "runtime/support/Error.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -33,6 +34,7 @@ struct InputShape {
 struct CaptureOptions {
   std::string path;
   std::vector<InputShape> inputs;
+  CaptureRequest request;
 };
 
 /// Something in the model that capture cannot take.
@@ -42,9 +44,11 @@ struct CaptureProblem {
 };
 
 /// The captured module, verified. The context has the `aten`, `fsdp` and `func`
-/// dialects loaded. Throws fsdp::Error.
-mlir::OwningOpRef<mlir::ModuleOp> captureModel(mlir::MLIRContext &context,
-                                               const CaptureOptions &options);
+/// dialects loaded. `outputs`, if not null, gets all that the model returns, in
+/// order. Throws fsdp::Error.
+mlir::OwningOpRef<mlir::ModuleOp>
+captureModel(mlir::MLIRContext &context, const CaptureOptions &options,
+             std::vector<OutputSummary> *outputs);
 
 /// Every unsupported construct that can be seen without running the model.
 /// Throws fsdp::Error only if the file itself cannot be read.

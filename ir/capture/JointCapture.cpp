@@ -26,8 +26,6 @@ at::Tensor JointCapture::wrap(const TensorType &type, ValueId &value) {
 
 at::Tensor JointCapture::addState(State state) {
   at::Tensor tensor = wrap(state.type, state.value);
-  if (state.role == StateRole::Parameter)
-    tensor.requires_grad_(true);
   graph.states.push_back(std::move(state));
   stateTensors.push_back(tensor);
   return tensor;
@@ -44,26 +42,27 @@ void JointCapture::setStateTensor(size_t state, at::Tensor tensor) {
   stateTensors[state] = std::move(tensor);
 }
 
-/// The first tensor of what a model returned: of a tuple, list or dict the
-/// first element.
-static at::Tensor getFirstTensor(const c10::IValue &output) {
-  if (output.isTensor())
-    return output.toTensor();
-  if (output.isTuple() && !output.toTupleRef().elements().empty())
-    return getFirstTensor(output.toTupleRef().elements()[0]);
-  if (output.isList() && !output.toListRef().empty())
-    return getFirstTensor(output.toListRef()[0]);
-  if (output.isGenericDict() && !output.toGenericDict().empty())
-    return getFirstTensor(output.toGenericDict().begin()->value());
-  return {};
+/// Roles of parameters are settled before the model runs on them.
+void JointCapture::chooseMode() {
+  bool isTrainable = false;
+  for (const State &state : graph.states)
+    isTrainable |= state.role == StateRole::Parameter;
+  graph.isInference = request.mode == CaptureMode::Inference ||
+                      (request.mode == CaptureMode::Auto && !isTrainable);
+  for (size_t i = 0; i < graph.states.size(); ++i) {
+    State &state = graph.states[i];
+    if (state.role != StateRole::Parameter)
+      continue;
+    if (graph.isInference)
+      state.role = StateRole::Frozen;
+    else
+      stateTensors[i].requires_grad_(true);
+  }
 }
 
-at::Tensor JointCapture::getLoss(const c10::IValue &output) const {
-  at::Tensor loss = getFirstTensor(output);
-  if (!loss.defined())
-    throw Error(ErrorId::LossNotScalar,
-                "expected the model's first output to be its loss, found " +
-                    output.tagKind() + "; let the model return the loss first");
+at::Tensor
+JointCapture::getLoss(const std::vector<ReturnedTensor> &returned) const {
+  at::Tensor loss = returned.front().tensor;
   if (loss.dim() != 0 || !loss.is_floating_point()) {
     std::string type = c10::toString(loss.scalar_type());
     std::string sizes;
@@ -74,7 +73,8 @@ at::Tensor JointCapture::getLoss(const c10::IValue &output) const {
                 "floating-point tensor without dims, found " +
                     type + "[" + sizes +
                     "]; let the model return the loss first (.mean() or "
-                    ".sum() makes it a scalar)");
+                    ".sum() makes it a scalar), or write mode: inference in "
+                    "the config to run the model without training it");
   }
   return loss;
 }
@@ -87,7 +87,8 @@ std::vector<at::Tensor> JointCapture::differentiate(const at::Tensor &loss) {
   if (leaves.empty())
     throw Error(ErrorId::NothingToTrain,
                 "the model has no trainable parameter; at least one must have "
-                "requires_grad=True when it is exported");
+                "requires_grad=True when it is exported, or write mode: "
+                "inference in the config to run the model without training it");
   if (!loss.requires_grad())
     throw Error(ErrorId::NothingToTrain,
                 "the loss depends on none of the " +
@@ -122,6 +123,12 @@ void JointCapture::addResult(Result::Kind kind, size_t index,
   if (!owns)
     result = at::clone(tensor, c10::MemoryFormat::Contiguous);
   graph.results.push_back({kind, index, recorder.lookup(result)});
+}
+
+void JointCapture::addOutputs(const std::vector<ReturnedTensor> &returned) {
+  for (size_t i = 0; i < returned.size(); ++i)
+    if (graph.outputs[i].isKept)
+      addResult(Result::Kind::Output, i, returned[i].tensor);
 }
 
 void JointCapture::addChangedStates() {
@@ -165,20 +172,33 @@ void JointCapture::addGradients(const std::vector<at::Tensor> &gradients) {
   }
 }
 
-void JointCapture::run(const std::function<c10::IValue()> &forward) {
+void JointCapture::run(
+    const std::function<std::vector<ReturnedTensor>()> &forward) {
+  chooseMode();
   {
     Recorder::Scope scope(recorder);
-    at::Tensor loss;
-    std::vector<at::Tensor> gradients;
+    at::AutoGradMode mode(!graph.isInference);
+    std::vector<ReturnedTensor> returned = forward();
+    if (returned.empty())
+      throw Error(ErrorId::LossNotScalar,
+                  "the model returns no tensor; let it return its loss first");
+    at::Tensor loss = graph.isInference ? at::Tensor() : getLoss(returned);
+    graph.outputs = nameOutputs(returned, graph.isInference);
+    selectOutputs(request.outputs, graph.isInference, graph.outputs);
     {
-      at::AutoGradMode mode(true);
-      loss = getLoss(forward());
-      gradients = differentiate(loss);
+      // Before the gradients: a copy of an output is a part of forward.
+      at::NoGradGuard none;
+      if (loss.defined())
+        addResult(Result::Kind::Loss, 0, loss);
+      addOutputs(returned);
     }
+    std::vector<at::Tensor> gradients;
+    if (loss.defined())
+      gradients = differentiate(loss);
     at::NoGradGuard none;
-    addResult(Result::Kind::Loss, 0, loss);
     addChangedStates();
-    addGradients(gradients);
+    if (loss.defined())
+      addGradients(gradients);
   }
   simplify(graph);
 }

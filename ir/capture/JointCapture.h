@@ -5,9 +5,9 @@
 // the model's states and inputs, in the order of the state table, gets tensors
 // to run the model on, and hands over how to run it:
 //
-//   JointCapture capture;
+//   JointCapture capture(request);
 //   at::Tensor w = capture.addState({...}), x = capture.addInput({...});
-//   capture.run([&] { return model(w, x); });
+//   capture.run([&] { return flattenReturned(model(w, x)); });
 //   JointGraph graph = capture.take();
 //
 //===----------------------------------------------------------------------===//
@@ -15,7 +15,9 @@
 #ifndef FSDP_IR_CAPTURE_JOINTCAPTURE_H
 #define FSDP_IR_CAPTURE_JOINTCAPTURE_H
 
+#include "ir/capture/CaptureRequest.h"
 #include "ir/capture/JointGraph.h"
+#include "ir/capture/Outputs.h"
 #include "ir/capture/Recorder.h"
 
 #include <functional>
@@ -25,6 +27,9 @@ namespace fsdp::capture {
 
 class JointCapture {
 public:
+  explicit JointCapture(CaptureRequest request = {})
+      : request(std::move(request)) {}
+
   /// What the front end knows about the file and its module tree.
   void setFile(ModelFile file) { graph.file = std::move(file); }
   void addModule(ModuleInfo module) {
@@ -44,10 +49,12 @@ public:
   /// To be told about locations while the model runs.
   Recorder &getRecorder() { return recorder; }
 
-  /// Runs `forward` under the recorder, differentiates its first output by all
-  /// trainable parameters, and completes the graph: changed buffers, gradients
-  /// with storage of their own, only operators that these need. Throws Error.
-  void run(const std::function<c10::IValue()> &forward);
+  /// Runs `forward`, which returns the model's tensors, under the recorder,
+  /// differentiates the first of them by all trainable parameters, unless the
+  /// program is for inference, and completes the graph: kept outputs, changed
+  /// buffers and gradients with storage of their own, only operators that these
+  /// need. Throws Error.
+  void run(const std::function<std::vector<ReturnedTensor>()> &forward);
 
   /// After `run`: constants of more than `bytes` bytes whose data lies in the
   /// model file, where `find` says, become states, so that the graph does not
@@ -61,12 +68,15 @@ public:
 
 private:
   at::Tensor wrap(const TensorType &type, ValueId &value);
-  at::Tensor getLoss(const c10::IValue &output) const;
+  void chooseMode();
+  at::Tensor getLoss(const std::vector<ReturnedTensor> &returned) const;
   std::vector<at::Tensor> differentiate(const at::Tensor &loss);
   void addResult(Result::Kind kind, size_t index, const at::Tensor &tensor);
+  void addOutputs(const std::vector<ReturnedTensor> &returned);
   void addChangedStates();
   void addGradients(const std::vector<at::Tensor> &gradients);
 
+  CaptureRequest request;
   JointGraph graph;
   Recorder recorder{graph};
   std::vector<at::Tensor> stateTensors, inputTensors;

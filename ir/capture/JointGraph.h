@@ -110,9 +110,17 @@ struct Constant {
   bool wrapped = false; ///< a Python number that LibTorch made a 0-d tensor
 };
 
-/// A result of the step; `index` is into `states`.
+/// A tensor that the model returns.
+struct Output {
+  std::string name; ///< "logits"; "loss" for the first of a training program
+  std::vector<std::string> aliases; ///< further names that a user may ask by
+  TensorType type;
+  bool isKept = false; ///< asked for: a result of the program
+};
+
+/// A result of the program; `index` is into `outputs` or `states`.
 struct Result {
-  enum class Kind : uint8_t { Loss, State, Gradient };
+  enum class Kind : uint8_t { Loss, Output, State, Gradient };
   Kind kind = Kind::Loss;
   size_t index = 0;
   ValueId value = kNoValue;
@@ -133,7 +141,11 @@ struct JointGraph {
   std::vector<TensorType> values;
   std::vector<Constant> constants;
   std::vector<Node> nodes;
-  std::vector<Result> results; ///< loss, changed buffers, gradients, in order
+  /// Loss, kept outputs, changed buffers, gradients, in order; for inference
+  /// neither loss nor gradients.
+  std::vector<Result> results;
+  std::vector<Output> outputs; ///< all that the model returns
+  bool isInference = false;    ///< forward only
   std::vector<Location> locations;
   /// Trainable parameters that the loss does not depend on: now frozen.
   std::vector<std::string> withoutGradient;

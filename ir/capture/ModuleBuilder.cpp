@@ -32,6 +32,7 @@ public:
 private:
   void buildTable();
   void buildState(const State &state);
+  NamedAttribute getBinding(const capture::Result &result);
   func::FuncOp buildFunction();
   void buildConstant(const Constant &constant);
   void buildNode(const capture::Node &node);
@@ -107,6 +108,20 @@ void ProgramBuilder::buildTable() {
     buildState(state);
 }
 
+NamedAttribute ProgramBuilder::getBinding(const capture::Result &result) {
+  switch (result.kind) {
+  case capture::Result::Kind::Loss:
+    return getName(kOutputAttr, "loss");
+  case capture::Result::Kind::Output:
+    return getName(kOutputAttr, graph.outputs[result.index].name);
+  case capture::Result::Kind::State:
+    return getSymbol(kStateAttr, graph.states[result.index]);
+  case capture::Result::Kind::Gradient:
+    return getSymbol(kGradientAttr, graph.states[result.index]);
+  }
+  llvm_unreachable("all kinds of results are bound");
+}
+
 func::FuncOp ProgramBuilder::buildFunction() {
   SmallVector<Type> argumentTypes, resultTypes;
   SmallVector<DictionaryAttr> argumentAttrs, resultAttrs;
@@ -130,17 +145,10 @@ func::FuncOp ProgramBuilder::buildFunction() {
   }
   for (const capture::Result &result : graph.results) {
     resultTypes.push_back(getType(graph.values[result.value]));
-    NamedAttribute binding =
-        result.kind == capture::Result::Kind::Loss
-            ? getName(kOutputAttr, "loss")
-            : getSymbol(result.kind == capture::Result::Kind::State
-                            ? kStateAttr
-                            : kGradientAttr,
-                        graph.states[result.index]);
-    resultAttrs.push_back(builder.getDictionaryAttr(binding));
+    resultAttrs.push_back(builder.getDictionaryAttr(getBinding(result)));
   }
   auto func = func::FuncOp::create(
-      builder, unknown, "train/step",
+      builder, unknown, graph.isInference ? "infer/step" : "train/step",
       builder.getFunctionType(argumentTypes, resultTypes),
       builder.getNamedAttr(kCapturedAttr, builder.getUnitAttr()),
       argumentAttrs);

@@ -16,9 +16,6 @@ bool fsdp::capture::isPt2(const ZipDirectory &archive) {
 void fsdp::capture::capturePt2(const ZipDirectory &archive,
                                JointCapture &capture) {
   Pt2Program program = Pt2Program::read(archive);
-  if (program.loss.empty())
-    throw Error(ErrorId::LossNotScalar,
-                "the model returns no tensor; let it return its loss first");
   capture.setFile(
       {archive.path(), archive.fileBytes(), archive.directoryHash()});
   for (const ModuleInfo &module : program.modules)
@@ -40,12 +37,16 @@ void fsdp::capture::capturePt2(const ZipDirectory &archive,
       interpreter.bind(input.placeholder,
                        interpreter.evaluate(*input.constant));
 
-  capture.run([&]() -> c10::IValue {
+  capture.run([&] {
     interpreter.run(program.getGraph());
     for (const Pt2BufferUpdate &update : program.bufferUpdates)
       capture.setStateTensor(update.state,
                              interpreter.get(update.value).toTensor());
-    return interpreter.get(program.loss);
+    std::vector<ReturnedTensor> returned;
+    for (const Pt2Output &output : program.outputs)
+      returned.push_back({output.path, interpreter.get(output.value).toTensor(),
+                          output.value});
+    return returned;
   });
 }
 

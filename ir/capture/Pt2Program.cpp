@@ -4,6 +4,7 @@
 #include "ir/capture/Pt2Program.h"
 #include "ir/capture/Pt2Enums.h"
 #include "ir/capture/Pt2Metadata.h"
+#include "ir/capture/Pt2Outputs.h"
 #include "ir/capture/Pt2Samples.h"
 
 #include <unordered_map>
@@ -116,6 +117,7 @@ public:
     const json::Object &signature = json::getObject(module, "signature");
     for (const json::Value &spec : json::getArray(signature, "input_specs"))
       readInputSpec(json::getUnion(spec));
+    outputPaths = readPt2OutputPaths(module);
     for (const json::Value &spec : json::getArray(signature, "output_specs"))
       readOutputSpec(json::getUnion(spec));
     checkOverlaps();
@@ -149,6 +151,8 @@ private:
   std::unordered_map<std::string, size_t> stateAt;      // by record and layout
   std::unordered_map<std::string, std::string> classOf; // by module path
   size_t constants = 0;
+  std::vector<OutputPath> outputPaths; // of all that is returned
+  size_t returned = 0;
 };
 
 void Pt2Reader::checkVersion(const json::Object &root) {
@@ -313,6 +317,7 @@ void Pt2Reader::readOutputSpec(Tagged spec) {
   const json::Object &object = json::asObject(value);
   const json::Value &argument = json::get(object, "arg");
   if (tag == "user_output" || tag == "loss_output") {
+    size_t position = returned++;
     const json::Value *name = &argument;
     if (tag == "user_output") {
       auto [kind, inner] = json::getUnion(argument);
@@ -320,8 +325,12 @@ void Pt2Reader::readOutputSpec(Tagged spec) {
         return;
       name = &inner;
     }
-    if (program.loss.empty())
-      program.loss = json::getString(json::asObject(*name), "name");
+    Pt2Output output;
+    output.value = json::getString(json::asObject(*name), "name");
+    output.path = position < outputPaths.size()
+                      ? outputPaths[position]
+                      : OutputPath{{std::to_string(position)}, false};
+    program.outputs.push_back(std::move(output));
     return;
   }
   if (tag == "buffer_mutation") {

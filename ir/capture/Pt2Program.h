@@ -11,6 +11,7 @@
 
 #include "ir/capture/JointGraph.h"
 #include "ir/capture/Json.h"
+#include "ir/capture/Outputs.h"
 #include "runtime/support/ZipDirectory.h"
 
 #include <memory>
@@ -37,6 +38,12 @@ struct Pt2BufferUpdate {
   size_t state;
 };
 
+/// A tensor that the program returns.
+struct Pt2Output {
+  std::string value; ///< of the graph
+  OutputPath path;
+};
+
 class Pt2Program {
 public:
   /// Reads `models/model.json` and the tensors' configs. Throws Error.
@@ -53,8 +60,8 @@ public:
   std::vector<Pt2StateInput> stateInputs;
   std::vector<Pt2UserInput> userInputs;
   std::vector<Pt2BufferUpdate> bufferUpdates;
-  /// Name of the graph value that is the loss; empty if there is no output.
-  std::string loss;
+  /// In order; the first of a training program is its loss.
+  std::vector<Pt2Output> outputs;
 
 private:
   friend class Pt2Reader;

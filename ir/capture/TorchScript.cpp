@@ -363,13 +363,6 @@ std::string getReason(const std::string &message) {
   return message.substr(begin, end + 1 - begin);
 }
 
-/// The values of the first level: a module may return an object of its own.
-c10::IValue getOutput(c10::IValue output) {
-  if (output.isObject() && !output.toObjectRef().slots().empty())
-    return output.toObjectRef().getSlot(0);
-  return output;
-}
-
 } // namespace
 
 bool capture::isTorchScript(const ZipDirectory &archive) {
@@ -394,10 +387,10 @@ void capture::captureTorchScript(const ZipDirectory &archive,
   capture.run([&] {
     TorchScriptLocation location(module, capture.getRecorder());
     try {
-      c10::IValue output = getOutput(forward(arguments));
+      c10::IValue output = forward(arguments);
       states.noteReplaced();
       attributes.checkUnchanged();
-      return output;
+      return flattenReturned(output);
     } catch (const Error &) {
       throw;
     } catch (const std::exception &error) {

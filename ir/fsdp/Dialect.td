@@ -24,8 +24,21 @@ def Fsdp_Dialect : Dialect {
     | schedule | `all_gather.start`, `wait`, `free`, …         | ordered |
     | plan     | `record`, `await`, `zero_padding`, `at` attrs | ordered |
 
-    Programs are `func.func`s whose names contain a slash (`@"train/step"`), so
-    that they never clash with a parameter's name.
+    Programs are `func.func`s whose names contain a slash (`@"train/step"`,
+    `@"infer/step"`), so that they never clash with a parameter's name. What their
+    arguments and results are stands in attributes:
+
+    | attribute            | on               | meaning                        |
+    |----------------------|------------------|--------------------------------|
+    | `fsdp.state = @w`    | argument, result | a state's value; its new value |
+    | `fsdp.input = "x"`   | argument         | what a step is given           |
+    | `fsdp.sample`        | argument         | an input's value in the model file |
+    | `fsdp.output = "y"`  | result           | what the model returns, of one rank's batch |
+    | `fsdp.metric = "y"`  | result           | the mean of that output over the ranks, a number |
+    | `fsdp.gradient = @w` | result           | a parameter's gradient         |
+
+    A training program's outputs `loss`, its first result, and `grad_norm` are
+    means over the ranks from `fsdp-insert-optimizer` on.
   }];
   let cppNamespace = "::fsdp";
   let useDefaultTypePrinterParser = 1;

@@ -43,6 +43,8 @@ inline constexpr llvm::StringLiteral kStateAttr = "fsdp.state";
 inline constexpr llvm::StringLiteral kInputAttr = "fsdp.input";
 inline constexpr llvm::StringLiteral kSampleAttr = "fsdp.sample";
 inline constexpr llvm::StringLiteral kOutputAttr = "fsdp.output";
+/// On a result: the mean over ranks of the output of that name, a number.
+inline constexpr llvm::StringLiteral kMetricAttr = "fsdp.metric";
 inline constexpr llvm::StringLiteral kGradientAttr = "fsdp.gradient";
 inline constexpr llvm::StringLiteral kAtAttr = "fsdp.at";
 

@@ -10,12 +10,28 @@ bool fsdp::isReference(func::FuncOp func) {
   return func.getSymName().starts_with(kReferencePrefix);
 }
 
+bool fsdp::isInference(func::FuncOp func) {
+  return func.getSymName().starts_with(kInferencePrefix);
+}
+
 SmallVector<func::FuncOp> fsdp::getPrograms(ModuleOp module) {
   SmallVector<func::FuncOp> programs;
   for (auto func : module.getOps<func::FuncOp>())
     if (!func.isExternal() && !isReference(func))
       programs.push_back(func);
   return programs;
+}
+
+FailureOr<MeshAttr> fsdp::getDataMesh(ModuleOp module) {
+  auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+  if (!mesh)
+    return module.emitError(
+        "expects a sharded program; run fsdp-shard-parameters first");
+  if (GroupAttr group = mesh.getGroup("shard");
+      !group || group.getSize() != mesh.getWorldSize())
+    return module.emitError("expects a mesh whose one axis is 'shard', found ")
+           << mesh;
+  return mesh;
 }
 
 bool fsdp::isParameter(StateOp state) {

@@ -20,10 +20,19 @@ inline constexpr llvm::StringLiteral kGradNormOutput = "grad_norm";
 /// Functions called so are what others are compared with; no pass changes them.
 inline constexpr llvm::StringLiteral kReferencePrefix = "reference/";
 
+/// Programs called so only compute outputs: they have neither gradients nor an
+/// optimizer, and no loss but as one of the outputs.
+inline constexpr llvm::StringLiteral kInferencePrefix = "infer/";
+
 bool isReference(mlir::func::FuncOp func);
+bool isInference(mlir::func::FuncOp func);
 
 /// The functions with a body that are no references.
 llvm::SmallVector<mlir::func::FuncOp> getPrograms(mlir::ModuleOp module);
+
+/// The mesh of a sharded module, which has one axis, 'shard', over all ranks.
+/// Emits an error if there is no such mesh.
+mlir::FailureOr<MeshAttr> getDataMesh(mlir::ModuleOp module);
 
 /// Whether the state is trained or frozen, not a buffer or the like.
 bool isParameter(StateOp state);

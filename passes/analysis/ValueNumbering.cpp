@@ -137,6 +137,11 @@ ValueNumbering::run(func::FuncOp func) {
         observe("output", name.getValue(), value, loc);
       continue;
     }
+    if (auto name = func.getResultAttrOfType<StringAttr>(i, kMetricAttr)) {
+      observe("output", name.getValue(), value, loc);
+      observed.back().isMetric = true;
+      continue;
+    }
     StateOp state = states.lookup(
         func.getResultAttrOfType<FlatSymbolRefAttr>(i, kStateAttr));
     if (state && state.getRole() == Role::Buffer)

@@ -25,12 +25,14 @@ public:
     std::string what; // "output 'loss'", "gradient of 'fc1.weight'"
     Number number;
     mlir::Location loc;
+    bool isMetric = false; // the mean of an output, not the output itself
   };
 
   /// Numbers a straight-line function. Observes outputs, new values of buffers
   /// and, for each parameter, every value that is treated as its gradient: a
   /// result, the operand of the reduction marked `of` it, the optimizer's
-  /// operand. The norm of the gradients is no part of what was captured.
+  /// operand. A metric is observed as the output that it is the mean of. The
+  /// norm of the gradients is no part of what was captured.
   llvm::SmallVector<Observation> run(mlir::func::FuncOp func);
 
   /// The first op that computed a number; null for arguments.

@@ -301,6 +301,9 @@ LogicalResult ProgramEmitter::emitResults(func::ReturnOp op) {
     } else if (auto name = program.getResultAttrOfType<StringAttr>(
                    number, kOutputAttr)) {
       binding->output = name.str();
+    } else if (auto name = program.getResultAttrOfType<StringAttr>(
+                   number, kMetricAttr)) {
+      binding->metric = name.str();
     } else {
       return op.emitOpError("result ")
              << number << " is bound to neither a state nor an output";

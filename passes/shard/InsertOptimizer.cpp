@@ -282,19 +282,15 @@ private:
     if (!(maxGradNorm > 0))
       return module.emitError("expected a positive norm to clip to, found ")
              << llvm::formatv("{0}", maxGradNorm.getValue()).str();
-    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
-    if (!mesh)
-      return module.emitError(
-          "expects a sharded program; run fsdp-shard-parameters first");
-    if (GroupAttr group = mesh.getGroup("shard");
-        !group || group.getSize() != mesh.getWorldSize())
-      return module.emitError(
-                 "expects a mesh whose one axis is 'shard', found ")
-             << mesh;
+    if (failed(getDataMesh(module)))
+      return failure();
     InsertOptimizerOptions options{name,     lr,       beta1,
                                    beta2,    eps,      weightDecay,
                                    momentum, nesterov, maxGradNorm};
     SmallVector<func::FuncOp> programs = getPrograms(module);
+    if (!programs.empty() && llvm::all_of(programs, isInference))
+      return success();
+    llvm::erase_if(programs, isInference);
     if (programs.size() != 1)
       return module.emitError("expects one program to train, found ")
              << programs.size();

@@ -53,6 +53,9 @@ private:
   void collect(Value value) {
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
+      // A copy that is a result was made for it, in forward.
+      if (user->hasTrait<OpTrait::IsTerminator>())
+        continue;
       if (positions.at(user) > border) {
         uses.push_back(&use);
         continue;

@@ -71,12 +71,16 @@ private:
   }
 
   LogicalResult verifyResults() {
-    if (failed(verifyLoss()))
+    if (!isInference(func) && failed(verifyLoss()))
       return failure();
     llvm::DenseSet<Operation *> withGradient;
     for (unsigned i = 0; i < func.getNumResults(); ++i) {
       if (auto of =
               func.getResultAttrOfType<FlatSymbolRefAttr>(i, kGradientAttr)) {
+        if (isInference(func))
+          return func.emitError("result ")
+                 << i << " is a gradient; expected none in a program called '"
+                 << kInferencePrefix << "…'";
         if (failed(verifyGradient(i, states.lookup(of))))
           return failure();
         withGradient.insert(states.lookup(of));
@@ -87,13 +91,19 @@ private:
           return func.emitError("result ")
                  << i << " expects to be the new value of a buffer, found '"
                  << bound.getValue() << "'";
-      } else if (!func.getResultAttr(i, kOutputAttr)) {
+      } else if (auto name =
+                     func.getResultAttrOfType<StringAttr>(i, kOutputAttr)) {
+        if (failed(verifyOutput(i, name)))
+          return failure();
+      } else {
         return func.emitError("expects result ")
                << i << " to be an output ('" << kOutputAttr
                << "'), a new value ('" << kStateAttr << "') or a gradient ('"
                << kGradientAttr << "')";
       }
     }
+    if (isInference(func))
+      return success();
     for (StateOp state : states.getStates())
       if (state.getRole() == Role::Parameter && !withGradient.contains(state))
         return state.emitOpError(
@@ -111,6 +121,19 @@ private:
       return success();
     return func.emitError("expects its first result to be the loss, an output "
                           "that is a floating-point scalar");
+  }
+
+  /// Outputs are handed out as they lie in memory.
+  LogicalResult verifyOutput(unsigned index, StringAttr name) {
+    if (!outputs.insert(name).second)
+      return func.emitError("has two outputs called '")
+             << name.getValue() << "'";
+    auto type = dyn_cast<RankedTensorType>(func.getResultTypes()[index]);
+    if (!type || type.getEncoding())
+      return func.emitError("output '")
+             << name.getValue() << "' expects to be contiguous, found "
+             << func.getResultTypes()[index];
+    return success();
   }
 
   LogicalResult verifyGradient(unsigned index, StateOp state) {
@@ -141,6 +164,7 @@ private:
 
   func::FuncOp func;
   const StateTable &states;
+  llvm::DenseSet<StringAttr> outputs;
 };
 
 struct VerifyCaptured final : fsdp::impl::VerifyCapturedBase<VerifyCaptured> {

@@ -73,7 +73,8 @@ private:
     llvm::StringMap<bool> seen;
     ValueNumbering::Number known = numbering.getCount();
     for (const Observation &found : numbering.run(func)) {
-      seen[found.what] = true;
+      if (!found.isMetric)
+        seen[found.what] = true;
       const Observation *captured = byName.lookup(found.what);
       if (!captured)
         return emitError(found.loc)

@@ -27,6 +27,8 @@ public:
       if (failed(verifyStage(op)) || failed(collectReduction(op)) ||
           failed(verifyPadding(op)))
         return failure();
+    if (isInference(func))
+      return verifyNoUpdates();
     if (failed(verifyReductions()))
       return failure();
     return verifyUpdates();
@@ -119,6 +121,16 @@ private:
         return state.emitOpError("expects its gradient to be reduced over ")
                << ranks << " ranks, found " << found;
     }
+    return success();
+  }
+
+  LogicalResult verifyNoUpdates() {
+    if (!chains.empty())
+      return chains.begin()->second.last->emitOpError(
+          "reduces a gradient in a program for inference");
+    for (Operation &op : func.getBody().front())
+      if (getOptimizerUpdate(&op))
+        return op.emitOpError("updates parameters in a program for inference");
     return success();
   }
 

@@ -7,6 +7,7 @@
 #include "runtime/plan/plan_generated.h"
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 
 namespace fsdp {
@@ -63,6 +64,14 @@ inline std::string_view dtypeName(plan::DType dtype) {
 
 inline size_t dtypeBytes(plan::DType dtype) {
   return getDTypeInfo(dtype).bytes;
+}
+
+/// The opposite of `dtypeName`; none for a name that no dtype has.
+inline std::optional<plan::DType> findDType(std::string_view name) {
+  for (plan::DType dtype : plan::EnumValuesDType())
+    if (dtypeName(dtype) == name)
+      return dtype;
+  return std::nullopt;
 }
 
 } // namespace fsdp

@@ -338,7 +338,8 @@ void Printer::printProgram(const plan::ProgramT &each) {
     line("  result " + use(binding->value) + " " +
          (binding->state >= 0
               ? "state " + quote(plan.states[binding->state]->name)
-              : "output " + quote(binding->output)));
+          : binding->metric.empty() ? "output " + quote(binding->output)
+                                    : "metric " + quote(binding->metric)));
 }
 
 } // namespace

@@ -266,9 +266,16 @@ void ProgramVerifier::verifyArgument(const plan::BindingT &binding) {
 
 void ProgramVerifier::verifyResult(const plan::BindingT &binding) {
   use(binding.value);
-  if (binding.input != -1 || (binding.state == -1) == binding.output.empty())
+  int names =
+      !binding.output.empty() + !binding.metric.empty() + (binding.state != -1);
+  if (binding.input != -1 || names != 1)
     refuse("binds result " + name(binding.value) +
-           " to not exactly one of state and output");
+           " to not exactly one of state, output and metric");
+  const ValueT &result = value(binding.value);
+  if (!binding.output.empty() && !result.strides.empty())
+    refuse("gives out '" + binding.output + "', which is not contiguous");
+  if (!binding.metric.empty() && checkedElements(result.shape) != 1)
+    refuse("reports '" + binding.metric + "', which is no number");
   if (binding.state == -1)
     return;
   const ValueT &base = value(root(binding.value));

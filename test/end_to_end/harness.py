@@ -86,8 +86,11 @@ def batch_of(data, inputs, number):
     return out
 
 
-def reference(model, inputs, data, world, steps, config):
-    """Loss and gradient norm of each step; parameters under all names and rank 0's buffers at the end."""
+def reference(model, inputs, data, world, steps, config, record=lambda out: None):
+    """Loss and gradient norm of each step; parameters under all names and rank 0's buffers at the end.
+
+    `record` sees what the model returns, step by step, in each rank by rank.
+    """
     model = copy.deepcopy(model)
     options = dict(config["optimizer"])
     optimizer = OPTIMIZERS[options.pop("name")]([p for p in model.parameters() if p.requires_grad], **options)
@@ -99,7 +102,8 @@ def reference(model, inputs, data, world, steps, config):
             for name, value in model.named_buffers():
                 value.copy_(buffers[rank][name])
             out = model(**batch_of(data, inputs, step * world + rank))
-            loss = out[0] if isinstance(out, tuple) else out
+            record(out)
+            loss = out["loss"] if isinstance(out, dict) else out[0] if isinstance(out, tuple) else out
             (loss / world).backward()
             loss_sum += loss.item() / world
             buffers[rank] = {k: v.clone() for k, v in model.named_buffers()}
@@ -111,8 +115,8 @@ def reference(model, inputs, data, world, steps, config):
     return rows, {k: v.detach() for k, v in model.named_parameters(remove_duplicate=False)}, persistent
 
 
-def compile_step(bin, folder, model, inputs, config, form="exported"):
-    """Compiles the model as an exported, traced or scripted file."""
+def compile_step(bin, folder, model, inputs, config, form="exported", options=()):
+    """Compiles the model as an exported, traced or scripted file; the finished process."""
     (folder / "fsdp.yaml").write_text(yaml.safe_dump(config))
     if form == "exported":
         export(model, inputs, folder / "model.pt2")
@@ -122,18 +126,24 @@ def compile_step(bin, folder, model, inputs, config, form="exported"):
         script.save(str(folder / "model.pt"))
         short = {torch.int64: "i64", torch.float32: "f32"}
         file, flags = "model.pt", [f"--input={k}:{short[v.dtype]}[{','.join(map(str, v.shape))}]" for k, v in inputs.items()]
-    must(bin / "fsdp-opt", file, "--config=fsdp.yaml", *flags, "-o", "step.fsdp", cwd=folder)
+    return must(bin / "fsdp-opt", file, "--config=fsdp.yaml", *flags, *options, "-o", "step.fsdp", cwd=folder)
+
+
+def run_step(bin, folder, world, *options, backend="local", artifact="step.fsdp"):
+    """Runs the artifact on the folder's data; the rows of its metrics."""
+    launcher = []
+    if backend == "gloo":
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--no-python", f"--nproc-per-node={world}", "--standalone"]
+    metrics = folder / "metrics.jsonl"
+    must(*launcher, bin / "fsdp-run", artifact, "--data=data.safetensors", f"--metrics={metrics}", *options, cwd=folder)
+    return [json.loads(line) for line in metrics.read_text().splitlines()]
 
 
 def train(bin, folder, world, steps, backend="local", tag=""):
     """Metrics rows and the exported tensors of one run."""
-    launcher = []
-    if backend == "gloo":
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--no-python", f"--nproc-per-node={world}", "--standalone"]
-    metrics, final = folder / f"metrics{tag}.jsonl", folder / f"final{tag}.safetensors"
-    must(*launcher, bin / "fsdp-run", "step.fsdp", "--data=data.safetensors", f"--steps={steps}",
-         f"--metrics={metrics}", f"--export={final}", cwd=folder)
-    return [json.loads(line) for line in metrics.read_text().splitlines()], load_file(final)
+    final = folder / f"final{tag}.safetensors"
+    rows = run_step(bin, folder, world, f"--steps={steps}", f"--export={final}", backend=backend)
+    return rows, load_file(final)
 
 
 def make_config(world, optimizer=None, **extra):

@@ -61,3 +61,26 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     return %k, %s : tensor<bf16>, tensor<2x4xf32>
   }
 }
+
+// -----
+
+// A parameter that is given out is copied in forward; the result is no reason to
+// gather it again.
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard> bucket "a"
+  // CHECK-LABEL: func.func @"train/given"
+  // CHECK-COUNT-1: fsdp.all_gather
+  // CHECK-NOT: fsdp.all_gather
+  // CHECK: return
+  func.func @"train/given"(%w: tensor<2xf32> {fsdp.state = @w}, %x: tensor<4xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.output = "w"}, tensor<2xf32> {fsdp.gradient = @w}) {
+    %f = fsdp.all_gather %w dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
+    %c = aten.clone(%f, memory_format = "contiguous") : (tensor<4xf32>) -> tensor<4xf32>
+    %p = aten.mul.Tensor(%f, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %l = aten.sum(%p) : (tensor<4xf32>) -> tensor<f32>
+    %s = fsdp.reduce_scatter avg %x dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
+    return %l, %c, %s : tensor<f32>, tensor<4xf32>, tensor<2xf32>
+  }
+}

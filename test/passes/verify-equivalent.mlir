@@ -117,3 +117,54 @@ module {
 // expected-error @+1 {{expects a captured program to compare with}}
 module {
 }
+
+// -----
+
+// A metric is the mean of the output that it is called after, and no substitute
+// for it.
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  func.func @"reference/step"(%x: tensor<f32> {fsdp.input = "x"}, %d: tensor<f64> {fsdp.input = "d"})
+      -> (tensor<f32> {fsdp.output = "x"}, tensor<f64> {fsdp.output = "d"}) attributes {fsdp.captured} {
+    return %x, %d : tensor<f32>, tensor<f64>
+  }
+  func.func @"infer/step"(%x: tensor<f32> {fsdp.input = "x"}, %d: tensor<f64> {fsdp.input = "d"})
+      -> (tensor<f32> {fsdp.output = "x"}, tensor<f64> {fsdp.output = "d"}, tensor<f32> {fsdp.metric = "x"}, tensor<f32> {fsdp.metric = "d"}) {
+    %c = aten._to_copy(%d, dtype = f32) : (tensor<f64>) -> tensor<f32>
+    %m = fsdp.all_reduce avg %x over #shard : tensor<f32>
+    %n = fsdp.all_reduce avg %c over #shard : tensor<f32>
+    return %x, %d, %m, %n : tensor<f32>, tensor<f64>, tensor<f32>, tensor<f32>
+  }
+}
+
+// -----
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  func.func @"reference/step"(%x: tensor<f32> {fsdp.input = "x"}, %y: tensor<f32> {fsdp.input = "y"})
+      -> (tensor<f32> {fsdp.output = "x"}) attributes {fsdp.captured} {
+    return %x : tensor<f32>
+  }
+  func.func @"infer/step"(%x: tensor<f32> {fsdp.input = "x"}, %y: tensor<f32> {fsdp.input = "y"})
+      -> (tensor<f32> {fsdp.output = "x"}, tensor<f32> {fsdp.metric = "x"}) {
+    // expected-error @+1 {{the output 'x' differs from what was captured}}
+    %m = fsdp.all_reduce avg %y over #shard : tensor<f32>
+    return %x, %m : tensor<f32>, tensor<f32>
+  }
+}
+
+// -----
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  // expected-note @+1 {{captured here}}
+  func.func @"reference/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "x"}) attributes {fsdp.captured} {
+    return %x : tensor<f32>
+  }
+  // expected-error @+1 {{lacks the output 'x'}}
+  func.func @"infer/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.metric = "x"}) {
+    %m = fsdp.all_reduce avg %x over #shard : tensor<f32>
+    return %m : tensor<f32>
+  }
+}

@@ -172,3 +172,42 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     return
   }
 }
+
+// -----
+
+// A program for inference trains nothing, even if the module's other programs do.
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard>
+  func.func @"infer/step"(%w: tensor<2xf32> {fsdp.state = @w}) -> (tensor<4xf32> {fsdp.output = "w"}) {
+    %f = fsdp.all_gather %w dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
+    return %f : tensor<4xf32>
+  }
+}
+
+// -----
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard>
+  func.func @"infer/step"(%w: tensor<2xf32> {fsdp.state = @w}, %g: tensor<4xf32> {fsdp.input = "g"}) -> (tensor<4xf32> {fsdp.output = "g"}) {
+    // expected-error @+1 {{reduces a gradient in a program for inference}}
+    %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
+    return %g : tensor<4xf32>
+  }
+}
+
+// -----
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard>
+  fsdp.state scalar @lr : tensor<f32>
+  func.func @"infer/step"(%w: tensor<2xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr}, %s: tensor<2xf32> {fsdp.input = "s"})
+      -> (tensor<2xf32> {fsdp.state = @w}) {
+    // expected-error @+1 {{updates parameters in a program for inference}}
+    %new = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
+    return %new : tensor<2xf32>
+  }
+}

@@ -128,7 +128,10 @@ class FsdpRun(unittest.TestCase):
         self.refused(2, "E040", "--stepz=3")
         self.refused(2, "E040", "--steps=1", "--threads=0")
         self.refused(2, "E040", "--steps=1", "--log-level=loud")
-        self.refused(2, "E040", "--dry-run", "--export=x.safetensors")
+        for option in ("--export=x.safetensors", "--outputs=x.safetensors"):
+            self.refused(2, "E040", "--dry-run", option)
+            self.refused(2, "E040", "--steps=1", "--backend=fake", option)
+        self.assertIn("--output=NAME", self.refused(2, "E077", "--steps=1", "--outputs=x.safetensors"))
         self.refused(2, "E097", "--steps=1", "--backend=glue")
         self.assertIn("--backend=local", self.refused(2, "E076", "--steps=1", "--backend=nccl"))
         self.assertIn("not supported yet", self.refused(2, "E076", "--steps=1", "--save=x"))

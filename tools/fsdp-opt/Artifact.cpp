@@ -7,6 +7,7 @@
 #include "passes/emit/EmitPlan.h"
 #include "passes/emit/Report.h"
 #include "tools/fsdp-opt/Diagnostics.h"
+#include "tools/fsdp-opt/Mode.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -46,9 +47,10 @@ std::string fsdp::makeArtifact(ModuleOp module, const std::string &output,
     if (state.getSymName() == "optimizer/lr")
       if (auto lr = dyn_cast_or_null<FloatAttr>(state.getInitAttr()))
         options.lr = lr.getValueAsDouble();
-  if (config) {
-    options.lr = config->optimizer.lr;
+  if (config)
     options.seed = static_cast<uint64_t>(config->seed);
+  if (config && !isForInference(module)) {
+    options.lr = config->optimizer.lr;
     options.maxGradNorm = config->maxGradNorm.value_or(-1);
   }
   DiagnosticCollector diagnostics(module.getContext());

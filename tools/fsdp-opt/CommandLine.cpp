@@ -44,6 +44,9 @@ struct Options {
   cl::list<std::string> inputs{"input",
                                cl::desc("shape of one input of a .pt file"),
                                cl::value_desc("NAME:f32[4,64]")};
+  cl::list<std::string> outputs{
+      "output", cl::desc("keep an output of the model beside the loss"),
+      cl::value_desc("NAME")};
   cl::opt<bool> explain{"explain", cl::desc("say what the model holds")};
 };
 
@@ -129,6 +132,9 @@ void check(const CommandLine &line) {
   if (!line.inputs.empty() && !model)
     refuse("--input gives shapes to a model file (.pt2, .pt); '" + line.input +
            "' holds a program, which has its own");
+  if (!line.outputs.empty() && !model)
+    refuse("--output chooses among the outputs of a model file (.pt2, .pt); '" +
+           line.input + "' holds a program, which has those that were kept");
   if (line.explain && line.output != "-")
     refuse("--explain prints to the terminal; take -o away");
   if (model && !compiles && line.outputKind == OutputKind::Artifact)
@@ -240,6 +246,7 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   }
   for (const std::string &text : options.inputs)
     line.inputs.push_back(parseInputShape(text));
+  line.outputs.assign(options.outputs.begin(), options.outputs.end());
   line.inputKind = classifyInput(line.input);
   line.outputKind = classifyOutput(line);
   check(line);

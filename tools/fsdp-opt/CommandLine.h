@@ -32,6 +32,7 @@ struct CommandLine {
   std::string stagesFolder;
   std::optional<int64_t> world;
   std::vector<InputShape> inputs;
+  std::vector<std::string> outputs; ///< to keep, by name
   bool explain = false;
   InputKind inputKind = InputKind::Program;
   OutputKind outputKind = OutputKind::Text;

@@ -61,9 +61,11 @@ private:
   void parseMaxGradNorm(const Node &node);
   void parseDevice(const Node &node);
   void parseSeed(const Node &node);
+  void parseMode(const Node &node);
 
   void checkPolicy();
   void checkOptimizer();
+  void checkMode(const Node &root);
   void resolveMesh(const Node &root);
 
   /// A value that is not negative.
@@ -101,6 +103,7 @@ const std::vector<ConfigParser::Key> &ConfigParser::getKeys() {
        &P::parseCastInputs},
       {"fsdp_config", "offload_params", &P::parseOffload},
       {"fsdp_config", "cpu_offload_pin_memory", &P::parsePinMemory},
+      {"", "mode", &P::parseMode},
       {"", "optimizer", &P::parseOptimizer},
       {"optimizer", "name", &P::parseOptimizerName},
       {"optimizer", "lr", &P::parseLr},
@@ -218,6 +221,7 @@ void ConfigParser::parseSection(std::string_view section, const Node &node) {
 LoadedConfig ConfigParser::parse(const Node &root) {
   parseSection("", root);
   checkPolicy();
+  checkMode(root);
   resolveMesh(root);
   return std::move(result);
 }
@@ -395,6 +399,7 @@ void ConfigParser::parsePinMemory(const Node &node) {
 void ConfigParser::parseOptimizer(const Node &node) {
   if (node.IsScalar())
     read.failType(node, "optimizer", "a map such as {name: adamw, lr: 1.0e-3}");
+  result.config.hasOptimizer = true;
   // First the name, whose defaults the other keys replace.
   if (node.IsMap() && node["name"].IsDefined())
     parseOptimizerName(node["name"]);
@@ -456,6 +461,24 @@ void ConfigParser::parseWeightDecay(const Node &node) {
 //===----------------------------------------------------------------------===//
 // The step
 //===----------------------------------------------------------------------===//
+
+void ConfigParser::parseMode(const Node &node) {
+  static constexpr std::string_view choices[] = {"train", "inference"};
+  result.config.mode = read.readChoice(node, "mode", choices) == choices[0]
+                           ? Mode::Train
+                           : Mode::Inference;
+}
+
+/// One file may serve training and inference: what only training needs does not
+/// disturb.
+void ConfigParser::checkMode(const Node &root) {
+  if (result.config.mode != Mode::Inference)
+    return;
+  for (const char *key : {"optimizer", "max_grad_norm"})
+    if (const Node node = root[key]; node.IsDefined() && !node.IsNull())
+      result.notes.push_back(read.describePlace(node) + ": '" + key +
+                             "' has no effect with mode: inference");
+}
 
 void ConfigParser::parseAccumulation(const Node &node) {
   int64_t steps = read.readInt(node, "gradient_accumulation_steps");

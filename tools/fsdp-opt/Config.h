@@ -25,6 +25,9 @@ enum class WrapPolicy {
   None     ///< all in one bucket
 };
 
+/// Whether parameters are trained, or only the model's outputs computed.
+enum class Mode { Train, Inference };
+
 /// Which buckets are freed after the forward pass and gathered again.
 enum class Reshard { All, AllButRoot, None };
 
@@ -44,7 +47,10 @@ struct Config {
   std::vector<std::string> wrapClasses;
   int64_t minParams = 100'000'000;
   Reshard reshard = Reshard::AllButRoot;
+  /// Absent: Train, unless the model has nothing to train.
+  std::optional<Mode> mode;
   OptimizerConfig optimizer;
+  bool hasOptimizer = false;         ///< the file has the key `optimizer`
   std::optional<double> maxGradNorm; ///< absent: no clipping
   int64_t seed = 0;
 };

@@ -10,6 +10,7 @@
 #include "tools/fsdp-opt/Diagnostics.h"
 #include "tools/fsdp-opt/Explain.h"
 #include "tools/fsdp-opt/Files.h"
+#include "tools/fsdp-opt/Mode.h"
 #include "tools/fsdp-opt/Program.h"
 #include "tools/fsdp-opt/Registration.h"
 #include "tools/fsdp-opt/SafeBytecode.h"
@@ -86,7 +87,10 @@ void compile(MLIRContext &context, const CommandLine &line) {
       parseConfig(readInput(line.config), line.config, line.world);
   for (const std::string &note : loaded.notes)
     addNote("note: " + note);
-  OwningOpRef<ModuleOp> module = readProgram(context, line);
+  OwningOpRef<ModuleOp> module =
+      readProgram(context, line, getCaptureMode(&loaded.config));
+  checkMode(*module, loaded.config);
+  addModeNotes(*module, &loaded.config);
   saveStage(line, "1-captured", *module);
   compileProgram(*module, loaded.config,
                  [&](llvm::StringRef stage, ModuleOp program) {
@@ -138,7 +142,9 @@ int run(int argc, char **argv) {
     compile(context, *line);
     return 0;
   }
-  OwningOpRef<ModuleOp> module = readProgram(context, *line);
+  OwningOpRef<ModuleOp> module =
+      readProgram(context, *line, getCaptureMode(nullptr));
+  addModeNotes(*module, nullptr);
   saveStage(*line, "1-captured", *module);
   std::string program = printProgram(*module, OutputKind::Bytecode);
   return runPlainOpt(*line, registry, std::move(program)) ? 0 : 1;

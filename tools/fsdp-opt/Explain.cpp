@@ -8,6 +8,7 @@
 #include "tools/fsdp-opt/CaptureLoader.h"
 #include "tools/fsdp-opt/Compile.h"
 #include "tools/fsdp-opt/Files.h"
+#include "tools/fsdp-opt/Mode.h"
 #include "tools/fsdp-opt/Program.h"
 #include "tools/fsdp-opt/Summary.h"
 #include "tools/fsdp-opt/Table.h"
@@ -135,9 +136,12 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
     compileProgram(*copy, config, [](llvm::StringRef, ModuleOp) {});
     if (std::exchange(first, false)) {
       printBuckets(summarizeBuckets(*copy));
-      llvm::outs() << "\nmemory of a rank and transfers of a step, with "
-                   << config.optimizer.name << " and "
-                   << describeReshard(config.reshard) << '\n';
+      llvm::outs() << "\nmemory of a rank and transfers of a step, ";
+      if (isForInference(module))
+        llvm::outs() << "for inference\n";
+      else
+        llvm::outs() << "with " << config.optimizer.name << " and "
+                     << describeReshard(config.reshard) << '\n';
     }
     Transfers gathers = sumTransfers(*copy, "all_gather");
     Transfers reductions = sumTransfers(*copy, "reduce_scatter");
@@ -166,26 +170,48 @@ void printSuggestion(ModuleOp module, const CommandLine &line) {
       layer = bucket.className;
   llvm::outs() << "\na config to start with (all keys: docs/Config.md)\n"
                << "  fsdp_version: 2\n"
-               << "  mesh: {dp_shard: " << line.world.value_or(8) << "}\n"
-               << "  fsdp_config:\n";
+               << "  mesh: {dp_shard: " << line.world.value_or(8) << "}\n";
+  if (!layer.empty() || !isForInference(module))
+    llvm::outs() << "  fsdp_config:\n";
   if (!layer.empty())
     llvm::outs() << "    auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
                  << "    transformer_layer_cls_to_wrap: " << layer << '\n';
-  llvm::outs() << "    reshard_after_forward: true\n"
-               << "  optimizer: {name: adamw, lr: 1.0e-3, weight_decay: 0.1}\n"
-               << "  max_grad_norm: 1.0\n";
+  if (isForInference(module))
+    llvm::outs() << "  mode: inference\n";
+  else
+    llvm::outs()
+        << "    reshard_after_forward: true\n"
+        << "  optimizer: {name: adamw, lr: 1.0e-3, weight_decay: 0.1}\n"
+        << "  max_grad_norm: 1.0\n";
+}
+
+/// All that the model returns, and what of it the program keeps.
+void printOutputs(ModuleOp module, llvm::ArrayRef<OutputSummary> outputs) {
+  llvm::outs() << "\noutputs of a rank\n";
+  // A program that was captured earlier has only those that were kept then.
+  if (outputs.empty())
+    for (const std::string &output : describeOutputs(module))
+      llvm::outs() << "  " << output << '\n';
+  for (const OutputSummary &output : outputs) {
+    llvm::outs() << "  " << output.name << ": " << output.dtype << "[";
+    llvm::interleave(output.shape, llvm::outs(), ",");
+    llvm::outs() << "]" << (output.isKept ? "" : ", not kept without --output=")
+                 << (output.isKept ? "" : output.name) << '\n';
+  }
 }
 
 /// Everything that keeps the model from being captured.
 std::vector<CaptureProblem> findProblems(MLIRContext &context,
                                          const CommandLine &line,
-                                         OwningOpRef<ModuleOp> &module) {
+                                         CaptureMode mode,
+                                         OwningOpRef<ModuleOp> &module,
+                                         std::vector<OutputSummary> &outputs) {
   std::vector<CaptureProblem> problems;
   if (line.inputKind == InputKind::Model)
     problems = loadCaptureLibrary().unsupported({line.input, line.inputs});
   if (!problems.empty())
     return problems;
-  module = readProgram(context, line);
+  module = readProgram(context, line, mode, &outputs);
   return problems;
 }
 } // namespace
@@ -193,7 +219,10 @@ std::vector<CaptureProblem> findProblems(MLIRContext &context,
 int fsdp::explain(MLIRContext &context, const CommandLine &line) {
   Config config = readConfig(line);
   OwningOpRef<ModuleOp> module;
-  std::vector<CaptureProblem> problems = findProblems(context, line, module);
+  std::vector<OutputSummary> outputs;
+  CaptureMode mode = getCaptureMode(line.config.empty() ? nullptr : &config);
+  std::vector<CaptureProblem> problems =
+      findProblems(context, line, mode, module, outputs);
   if (!problems.empty()) {
     const CaptureProblem &first = problems.front();
     llvm::errs() << Error(first.id, first.message).format() << '\n';
@@ -204,11 +233,15 @@ int fsdp::explain(MLIRContext &context, const CommandLine &line) {
     return getErrorInfo(first.id).exitStatus;
   }
 
+  if (!line.config.empty())
+    checkMode(*module, config);
+  addModeNotes(*module, line.config.empty() ? nullptr : &config);
   llvm::outs() << line.input << '\n';
   printParameters(summarizeStates(*module));
   llvm::outs() << "\ninputs of a rank\n";
   for (const std::string &input : describeInputs(*module))
     llvm::outs() << "  " << input << '\n';
+  printOutputs(*module, outputs);
   llvm::outs() << "\nclasses of modules\n";
   for (const auto &[name, count] : countClasses(*module))
     llvm::outs() << "  " << count << " x " << name << '\n';

@@ -21,8 +21,11 @@ options
                           .mlir, .mlirbc: the program after the last stage
                           -: the program as text on stdout (the default)
   --input=NAME:f32[4,64]  shape of one input, for a .pt, which states none
-  --explain               parameters, blocks, everything that is not supported,
-                          and the memory of a rank for several world sizes
+  --output=NAME           keep an output of the model beside the loss, by its key,
+                          field or position; once for each
+  --explain               parameters, outputs, blocks, everything that is not
+                          supported, and the memory of a rank for several world
+                          sizes
   --report=FILE.json      collectives and memory of the compiled step
   --save-stages=DIR       the program after each stage, as 1-captured.mlir,
                           2-sharded.mlir, 3-scheduled.mlir, 4-planned.mlir
@@ -38,6 +41,7 @@ examples
   fsdp-opt model.pt2 --config=fsdp.yaml --world=8 -o step.fsdp
   fsdp-opt model.pt2 --config=fsdp.yaml --save-stages=stages --report=step.json -o step.fsdp
   fsdp-opt traced.pt --input=x:f32[4,64] --config=fsdp.yaml -o step.fsdp
+  fsdp-opt model.pt2 --output=logits --config=fsdp.yaml -o step.fsdp
   fsdp-opt model.pt2 -o captured.mlir
   fsdp-opt captured.mlir --config=fsdp.yaml --world=4 -o planned.mlir
   fsdp-opt captured.mlir --canonicalize --cse -o -

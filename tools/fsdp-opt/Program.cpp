@@ -17,10 +17,13 @@ using namespace fsdp;
 using namespace mlir;
 
 OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
-                                        const CommandLine &line) {
+                                        const CommandLine &line,
+                                        CaptureMode mode,
+                                        std::vector<OutputSummary> *outputs) {
   DiagnosticCollector diagnostics(&context);
   if (line.inputKind == InputKind::Model)
-    return loadCaptureLibrary().capture(context, {line.input, line.inputs});
+    return loadCaptureLibrary().capture(
+        context, {line.input, line.inputs, {mode, line.outputs}}, outputs);
   ParserConfig config(&context);
   std::string name = line.input == "-" ? "standard input" : line.input;
   std::string bytes =

@@ -12,9 +12,11 @@
 namespace fsdp {
 
 /// The captured program of a model file, or the program that an IR file holds.
-/// Throws fsdp::Error.
-mlir::OwningOpRef<mlir::ModuleOp> readProgram(mlir::MLIRContext &context,
-                                              const CommandLine &line);
+/// `mode` is how to capture a model; `outputs`, if not null, gets all that it
+/// returns. Throws fsdp::Error.
+mlir::OwningOpRef<mlir::ModuleOp>
+readProgram(mlir::MLIRContext &context, const CommandLine &line,
+            CaptureMode mode, std::vector<OutputSummary> *outputs = nullptr);
 
 /// The program as text or bytecode.
 std::string printProgram(mlir::ModuleOp module, OutputKind kind);

@@ -64,21 +64,35 @@ std::vector<BucketSummary> fsdp::summarizeBuckets(ModuleOp module) {
   return all;
 }
 
+static std::string describe(StringAttr name, RankedTensorType type) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << name.getValue() << ": " << type.getElementType() << "[";
+  llvm::interleave(type.getShape(), stream, ",");
+  stream << "]";
+  return text;
+}
+
 std::vector<std::string> fsdp::describeInputs(ModuleOp module) {
   std::vector<std::string> all;
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments()) {
       auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
                                                         kInputAttr);
-      auto type = dyn_cast<RankedTensorType>(argument.getType());
-      if (!name || !type)
-        continue;
-      std::string text;
-      llvm::raw_string_ostream stream(text);
-      stream << name.getValue() << ": " << type.getElementType() << "[";
-      llvm::interleave(type.getShape(), stream, ",");
-      stream << "]";
-      all.push_back(text);
+      if (auto type = dyn_cast<RankedTensorType>(argument.getType());
+          name && type)
+        all.push_back(describe(name, type));
+    }
+  return all;
+}
+
+std::vector<std::string> fsdp::describeOutputs(ModuleOp module) {
+  std::vector<std::string> all;
+  for (auto function : module.getOps<func::FuncOp>())
+    for (auto [i, result] : llvm::enumerate(function.getResultTypes())) {
+      auto name = function.getResultAttrOfType<StringAttr>(i, kOutputAttr);
+      if (auto type = dyn_cast<RankedTensorType>(result); name && type)
+        all.push_back(describe(name, type));
     }
   return all;
 }

@@ -33,6 +33,9 @@ std::vector<BucketSummary> summarizeBuckets(mlir::ModuleOp module);
 /// "x: f32[4,64]" of each input, in order.
 std::vector<std::string> describeInputs(mlir::ModuleOp module);
 
+/// "logits: f32[4,64]" of each output that the program keeps, in order.
+std::vector<std::string> describeOutputs(mlir::ModuleOp module);
+
 /// Classes of the module tree with how often they occur, most first.
 std::vector<std::pair<std::string, int64_t>>
 countClasses(mlir::ModuleOp module);

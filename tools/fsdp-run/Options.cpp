@@ -24,7 +24,9 @@ static constexpr const char *kExamples = R"(Examples:
   fsdp-run step.fsdp --dry-run
       memory and collectives of any world size on this machine
   fsdp-run step.fsdp --steps=100 --metrics=m.jsonl --export=final.safetensors
-      a line of JSON a step, and the trained weights for PyTorch)";
+      a line of JSON a step, and the trained weights for PyTorch
+  fsdp-run infer.fsdp --steps=50 --data=test.safetensors --outputs=o.safetensors
+      what the model returns for each row of the data)";
 
 std::optional<RunOptions> fsdp::parseOptions(int argc,
                                              const char *const *argv) {
@@ -71,6 +73,10 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
   app.add_option("--export", train.exportPath,
                  "write the unsharded weights to this safetensors file at the "
                  "end");
+  app.add_option(
+      "--outputs", train.outputsPath,
+      "write the kept outputs of all steps to this safetensors file, "
+      "a row for each row of the data");
   app.add_flag("--dry-run", options.isDryRun,
                "print memory and collectives, check everything, and play one "
                "rank for --steps steps (default 1)");
@@ -110,14 +116,13 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                   "fsdp-run --help");
     train.steps = 1;
   }
-  if (options.isDryRun && !train.exportPath.empty())
-    throw Error(ErrorId::BadUsage,
-                "--export needs the data of all ranks, which --dry-run does "
-                "not have; leave one of them out");
-  if (launch.backend == "fake" && !train.exportPath.empty())
-    throw Error(ErrorId::BadUsage,
-                "--export needs the data of all ranks, which --backend=fake "
-                "does not have; leave one of them out");
+  for (const auto &[name, path] : {std::pair("--export", &train.exportPath),
+                                   {"--outputs", &train.outputsPath}})
+    if (!path->empty() && (options.isDryRun || launch.backend == "fake"))
+      throw Error(ErrorId::BadUsage,
+                  std::string(name) + " needs the data of all ranks, which " +
+                      (options.isDryRun ? "--dry-run" : "--backend=fake") +
+                      " does not have; leave one of them out");
   launch.deadline =
       std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
   setLogLevel(levels.at(level));

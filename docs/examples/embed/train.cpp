@@ -27,7 +27,9 @@ int main(int argc, char **argv) {
         // session.setInput("x", bytes) would give this rank's batch here.
         fsdp::StepResult result = session.step();
         if (session.rank() == 0)
-          std::printf("step %d: loss %.4f\n", i, result.loss);
+          std::printf("step %d: loss %.4f\n", i, *result.loss);
+        // session.output("logits").bytes are what the model returned for the
+        // batch, if it was compiled with --output=logits.
       }
       session.exportWeights("final.safetensors");
     });

@@ -145,6 +145,43 @@ def recurrent():
     return Recurrent(), {"x": torch.randn(2, 3, 4)}
 
 
+class Returns(nn.Module):
+    """A linear layer and what `pack` returns of its loss and its result."""
+
+    def __init__(self, pack):
+        super().__init__()
+        self.proj, self.pack = nn.Linear(4, 3), pack
+
+    def forward(self, x):
+        h = self.proj(x)
+        return self.pack(h.square().mean(), h)
+
+
+def keys():
+    """A dict: its first entry is the loss, not the one called so; a value twice, a list, a view."""
+    return Returns(lambda loss, h: {
+        "total": loss, "logits": h, "loss": loss * 2, "grad_norm": h.norm(), "hidden": [torch.sin(h), (torch.cos(h), h.t())],
+        "again": h}), {"x": torch.randn(2, 4)}
+
+
+def positions():
+    """A tuple with values that are no tensors; an input and a parameter given back."""
+    model = Returns(None)
+    model.pack = lambda loss, h: (loss, h, None, 3, h[0], model.proj.bias, loss)
+    return model, {"x": torch.randn(2, 4)}
+
+
+def logits():
+    """No loss."""
+    return nn.Linear(4, 3), {"input": torch.randn(2, 4)}
+
+
+def fields():
+    """A class of transformers."""
+    from transformers.modeling_outputs import CausalLMOutputWithPast
+    return Returns(lambda loss, h: CausalLMOutputWithPast(loss=loss, logits=h, hidden_states=(h * 2, h * 3))), {"x": torch.randn(2, 4)}
+
+
 class Of(nn.Module):
     """A linear layer `proj` and what `loss` makes of it."""
 

@@ -87,6 +87,36 @@ class Dictionary(nn.Module):
         return {"loss": self.layer(x).sum()}
 
 
+class Named(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.layer(x)
+        return Step(h.sum(), h)
+
+
+class Keyed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.layer(x)
+        return {"total": h.sum(), "logits": h, "parts": h.t()}
+
+
+class Placed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.layer(x)
+        return h.sum(), [h, h * 2], h.sum(1), 3
+
+
 class Branch(nn.Module):
     def __init__(self):
         super().__init__()
@@ -155,6 +185,9 @@ MODELS = {
     "constant": lambda: torch.jit.trace(Constant(), torch.ones(50, 10)),
     "scripted": lambda: torch.jit.script(Scripted()),
     "dictionary": lambda: torch.jit.script(Dictionary()),
+    "named": lambda: torch.jit.script(Named()),
+    "keyed": lambda: torch.jit.script(Keyed()),
+    "placed": lambda: torch.jit.script(Placed()),
     "branch": lambda: torch.jit.script(Branch()),
     "raises": lambda: torch.jit.script(Raises()),
     "counts": lambda: torch.jit.script(Counts()),

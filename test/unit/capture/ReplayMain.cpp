@@ -1,9 +1,10 @@
 //===- ReplayMain.cpp - Compares a captured step with autograd ------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// fsdp-capture-replay MODEL.pt2: computes loss, gradients and changed buffers
-// of the archive's sample inputs in two ways, by the captured graph and by
-// running the exported program under autograd on real tensors, and compares.
+// fsdp-capture-replay MODEL.pt2 [--inference] [OUTPUT]...: computes loss,
+// outputs, gradients and changed buffers of the archive's sample inputs in two
+// ways, by the captured graph and by running the exported program under
+// autograd on real tensors, and compares.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +17,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <iostream>
+#include <string_view>
 
 using namespace fsdp;
 using namespace fsdp::capture;
@@ -23,14 +25,14 @@ using namespace fsdp::capture;
 namespace {
 
 struct Reference {
-  at::Tensor loss;
+  std::vector<at::Tensor> outputs;
   std::vector<at::Tensor> states;    // after the step
   std::vector<at::Tensor> gradients; // by state, undefined where there is none
 };
 
 Reference runEagerly(const Pt2Program &program,
                      const std::vector<at::Tensor> &states,
-                     const std::vector<at::Tensor> &inputs) {
+                     const std::vector<at::Tensor> &inputs, bool isInference) {
   Reference reference;
   Pt2Interpreter interpreter(c10::kCPU);
   std::vector<at::Tensor> leaves;
@@ -49,11 +51,15 @@ Reference runEagerly(const Pt2Program &program,
   interpreter.run(program.getGraph());
   for (const Pt2BufferUpdate &update : program.bufferUpdates)
     reference.states[update.state] = interpreter.get(update.value).toTensor();
-  reference.loss = interpreter.get(program.loss).toTensor();
-  std::vector<at::Tensor> gradients =
-      torch::autograd::grad({reference.loss}, leaves, {}, std::nullopt,
-                            /*create_graph=*/false, /*allow_unused=*/true);
+  for (const Pt2Output &output : program.outputs)
+    reference.outputs.push_back(interpreter.get(output.value).toTensor());
   reference.gradients.resize(states.size());
+  if (isInference)
+    return reference;
+  std::vector<at::Tensor> gradients =
+      torch::autograd::grad({reference.outputs.front()}, leaves, {},
+                            std::nullopt, /*create_graph=*/false,
+                            /*allow_unused=*/true);
   for (size_t i = 0, next = 0; i < states.size(); ++i)
     if (program.states[i].role == StateRole::Parameter)
       reference.gradients[i] = gradients[next++];
@@ -77,7 +83,7 @@ bool isClose(const at::Tensor &found, const at::Tensor &expected) {
                         /*equal_nan=*/true);
 }
 
-int compare(const std::string &path) {
+int compare(const std::string &path, CaptureRequest request) {
   ZipDirectory archive = ZipDirectory::read(path);
   Pt2Program program = Pt2Program::read(archive);
   std::vector<at::Tensor> states, inputs;
@@ -86,17 +92,21 @@ int compare(const std::string &path) {
   for (const Input &input : program.inputs)
     inputs.push_back(load(path, input.sample, input.type, input.name));
 
-  JointCapture capture;
+  JointCapture capture(std::move(request));
   capturePt2(archive, capture);
   JointGraph graph = capture.take();
   std::vector<at::Tensor> results = replay(graph, states, inputs);
-  Reference reference = runEagerly(program, states, inputs);
+  Reference reference = runEagerly(program, states, inputs, graph.isInference);
 
-  int counts[3] = {}, failures = 0;
+  int counts[4] = {}, failures = 0;
   for (size_t i = 0; i < results.size(); ++i) {
     const Result &result = graph.results[i];
-    const std::string &name = graph.states[result.index].names.front();
-    at::Tensor expected = result.kind == Result::Kind::Loss ? reference.loss
+    bool isOutput = result.kind == Result::Kind::Loss ||
+                    result.kind == Result::Kind::Output;
+    const std::string &name = isOutput
+                                  ? graph.outputs[result.index].name
+                                  : graph.states[result.index].names.front();
+    at::Tensor expected = isOutput ? reference.outputs[result.index]
                           : result.kind == Result::Kind::Gradient
                               ? reference.gradients[result.index]
                               : reference.states[result.index];
@@ -104,8 +114,7 @@ int compare(const std::string &path) {
     if (expected.defined() && isClose(results[i], expected))
       continue;
     ++failures;
-    std::cout << (result.kind == Result::Kind::Loss ? "loss" : name)
-              << " differs\n";
+    std::cout << name << " differs\n";
   }
   // Nothing may be missing either.
   int gradients = 0, changed = 0;
@@ -121,8 +130,10 @@ int compare(const std::string &path) {
               << " changed buffers\n";
   }
   std::cout << (failures ? "different" : "equal") << ": "
-            << counts[int(Result::Kind::Loss)] << " loss, "
-            << counts[int(Result::Kind::Gradient)] << " gradients, "
+            << counts[int(Result::Kind::Loss)] << " loss, ";
+  if (int outputs = counts[int(Result::Kind::Output)])
+    std::cout << outputs << " outputs, ";
+  std::cout << counts[int(Result::Kind::Gradient)] << " gradients, "
             << counts[int(Result::Kind::State)] << " buffers\n";
   return failures ? 1 : 0;
 }
@@ -130,12 +141,19 @@ int compare(const std::string &path) {
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 2) {
-    std::cerr << "usage: fsdp-capture-replay MODEL.pt2\n";
+  CaptureRequest request;
+  for (int i = 2; i < argc; ++i)
+    if (std::string_view(argv[i]) == "--inference")
+      request.mode = CaptureMode::Inference;
+    else
+      request.outputs.emplace_back(argv[i]);
+  if (argc < 2) {
+    std::cerr << "usage: fsdp-capture-replay MODEL.pt2 [--inference] "
+                 "[OUTPUT]...\n";
     return 2;
   }
   try {
-    return compare(argv[1]);
+    return compare(argv[1], std::move(request));
   } catch (const Error &error) {
     std::cerr << error.format() << "\n";
   } catch (const std::exception &error) {

@@ -49,6 +49,7 @@ gradient_accumulation_steps: 1
 max_grad_norm: 1.5
 device: cpu
 seed: 42
+mode: train
 )")
                       .config;
   EXPECT_EQ(config.dpShard, 8);
@@ -63,6 +64,26 @@ seed: 42
   EXPECT_DOUBLE_EQ(config.optimizer.weightDecay, 0.1);
   EXPECT_EQ(config.maxGradNorm, 1.5);
   EXPECT_EQ(config.seed, 42);
+  EXPECT_EQ(config.mode, Mode::Train);
+  EXPECT_TRUE(config.hasOptimizer);
+}
+
+TEST(Config, IgnoresWhatOnlyTrainingNeedsForInference) {
+  EXPECT_EQ(parse("mesh: {dp_shard: 2}").config.mode, std::nullopt);
+  EXPECT_FALSE(parse("mesh: {dp_shard: 2}").config.hasOptimizer);
+  LoadedConfig plain = parse("mesh: {dp_shard: 2}\nmode: inference");
+  EXPECT_EQ(plain.config.mode, Mode::Inference);
+  EXPECT_TRUE(plain.notes.empty());
+  // One file may serve both modes.
+  LoadedConfig both = parse("mesh: {dp_shard: 2}\nmax_grad_norm: 1\n"
+                            "optimizer: {lr: 1}\nmode: inference");
+  EXPECT_THAT(both.notes,
+              ElementsAre("fsdp.yaml:3:12: 'optimizer' has no effect with "
+                          "mode: inference",
+                          "fsdp.yaml:2:16: 'max_grad_norm' has no effect with "
+                          "mode: inference"));
+  EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nmode: eval"),
+              HasSubstr("'mode': expected "));
 }
 
 TEST(Config, HasTorchsDefaults) {

@@ -121,6 +121,16 @@ const Case kCases[] = {
      "elsewhere than in its state"},
     {"ResultBoth", [](PlanT &p) { p.programs[0]->results[0]->state = 1; },
      "exactly one"},
+    {"ResultMetric", [](PlanT &p) { p.programs[0]->results[0]->metric = "m"; },
+     "exactly one"},
+    {"MetricShape",
+     [](PlanT &p) {
+       plan::BindingT &result = *p.programs[0]->results[0];
+       result.output.clear();
+       result.metric = "m";
+       result.value = 5;
+     },
+     "reports 'm', which is no number"},
     {"Location", [](PlanT &p) { p.programs[0]->instructions[0]->at = 1; },
      "a location"},
     {"Operator", [](PlanT &p) { body<CallT>(p).op = 3; }, "calls an operator"},

@@ -1,0 +1,81 @@
+//===- InsertMetrics.cpp - Outputs that are numbers, over all ranks ------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/Passes.h"
+#include "passes/analysis/Programs.h"
+
+#include "ir/aten/Aten.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_INSERTMETRICS
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+namespace {
+
+bool isNumber(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.getRank() == 0 &&
+         isa<FloatType>(tensor.getElementType());
+}
+
+struct InsertMetrics final : fsdp::impl::InsertMetricsBase<InsertMetrics> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    FailureOr<MeshAttr> mesh = getDataMesh(module);
+    if (failed(mesh))
+      return signalPassFailure();
+    for (func::FuncOp func : getPrograms(module))
+      run(func, *mesh);
+  }
+
+private:
+  static void run(func::FuncOp func, MeshAttr mesh) {
+    Operation *terminator = func.getBody().front().getTerminator();
+    SmallVector<Value> values(terminator->getOperands());
+    SmallVector<DictionaryAttr> attributes;
+    for (unsigned i = 0; i < values.size(); ++i)
+      attributes.push_back(func.getResultAttrDict(i));
+    OpBuilder builder(terminator);
+    // The first result of a training program is its loss.
+    for (unsigned i = isInference(func) ? 0 : 1, e = values.size(); i < e;
+         ++i) {
+      auto name = func.getResultAttrOfType<StringAttr>(i, kOutputAttr);
+      if (!name || !isNumber(values[i].getType()))
+        continue;
+      values.push_back(average(builder, terminator, values[i], mesh));
+      attributes.push_back(
+          builder.getDictionaryAttr(builder.getNamedAttr(kMetricAttr, name)));
+    }
+    terminator->setOperands(values);
+    func.setFunctionType(builder.getFunctionType(
+        func.getArgumentTypes(), ValueRange(values).getTypes()));
+    func.setAllResultAttrs(attributes);
+  }
+
+  static Value average(OpBuilder &builder, Operation *terminator, Value value,
+                       MeshAttr mesh) {
+    auto scalar = RankedTensorType::get({}, builder.getF32Type());
+    if (value.getType() != scalar) {
+      // Where the output is computed: it is part of forward.
+      builder.setInsertionPointAfterValue(value);
+      value =
+          aten::buildAtenOp(builder, value.getLoc(), "aten._to_copy", {value},
+                            builder.getNamedAttr(
+                                "dtype", TypeAttr::get(builder.getF32Type())),
+                            scalar)
+              ->getResult(0);
+    }
+    builder.setInsertionPoint(terminator);
+    if (mesh.getWorldSize() == 1)
+      return value;
+    return AllReduceOp::create(builder, value.getLoc(), scalar, value,
+                               Reduction::Avg, mesh.getGroup("shard"),
+                               FlatSymbolRefAttr());
+  }
+};
+
+} // namespace
