@@ -4,6 +4,7 @@
 #ifndef FSDP_IR_CAPTURE_CAPTUREREQUEST_H
 #define FSDP_IR_CAPTURE_CAPTUREREQUEST_H
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -73,14 +73,17 @@ def train_case(bin, factory, runs, steps=3, **config):
         (folder / "fsdp.yaml").write_text(yaml.safe_dump(settings))
         for world, backend in runs:
             save_file(data := make_data(inputs, world * steps), folder / "data.safetensors")
-            losses = []
+            losses = {}
             for name, options in (("plain", []), ("kept", [f"--output={name}" for name in KEPT])):
+                if backend == "gloo" and not options:
+                    continue
                 must(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", f"--world={world}", *options, "-o", "step.fsdp", cwd=folder)
                 more = ["--outputs=outputs.safetensors"] if options else []
                 rows = run_step(bin, folder, world, f"--steps={steps}", f"--export={name}.safetensors", *more, backend=backend)
-                losses.append([(row["loss"], row["grad_norm"]) for row in rows])
-            assert losses[0] == losses[1], f"outputs change the training: {losses}"
-            assert (folder / "plain.safetensors").read_bytes() == (folder / "kept.safetensors").read_bytes(), "outputs change the weights"
+                losses[name] = [(row["loss"], row["grad_norm"]) for row in rows]
+            if "plain" in losses:
+                assert losses["plain"] == losses["kept"], f"outputs change the training: {losses}"
+                assert (folder / "plain.safetensors").read_bytes() == (folder / "kept.safetensors").read_bytes(), "outputs change the weights"
             records = []
             reference(model, inputs, data, world, steps, settings, record=lambda out: records.append(flatten(out)))
             compare(load_file(folder / "outputs.safetensors"), collect(records, KEPT))
@@ -189,11 +192,11 @@ def main():
     bin = arguments.bin
     worlds = [(1, "local"), (2, "local"), (3, "local")]
     run_cases({
-        "train mlp": train_case(bin, zoo.mlp, worlds, reshard_after_forward=True),
+        "train mlp": train_case(bin, zoo.mlp, worlds, steps=2, reshard_after_forward=True),
         "train gpt": train_case(bin, zoo.gpt, [(2, "local"), (2, "gloo")], steps=2, max_grad_norm=0.1),
         "infer mlp": infer_case(bin, zoo.mlp, worlds),
         "infer gpt": infer_case(bin, zoo.gpt, [*worlds, (2, "gloo")]),
-        "infer convnet": infer_case(bin, zoo.convnet, worlds),
+        "infer convnet": infer_case(bin, zoo.convnet, worlds[1:]),
         "infer convnet in training mode": infer_case(bin, zoo.convnet, [(2, "local")], evaluate=False),
         "infer llama": infer_case(bin, zoo.llama, worlds),
         "network alone": network_alone(bin),

@@ -52,6 +52,20 @@ protected:
   TemporaryFolder folder;
 };
 
+TEST_F(SafetensorsTest, AlignsEachTensorToItsElements) {
+  std::vector<TensorToStore> tensors = {{"flags", plan::DType::bool_, {3}},
+                                        {"half", plan::DType::bf16, {5}},
+                                        {"double", plan::DType::f64, {2}},
+                                        {"float", plan::DType::f32, {1}}};
+  uint64_t begin = layoutSafetensors(tensors).size();
+  EXPECT_EQ(begin % 8, 0u);
+  // In the order of their elements' sizes; the list keeps its own.
+  EXPECT_EQ(tensors[2].offset, begin);
+  EXPECT_EQ(tensors[3].offset, begin + 16);
+  EXPECT_EQ(tensors[1].offset, begin + 20);
+  EXPECT_EQ(tensors[0].offset, begin + 30);
+}
+
 TEST_F(SafetensorsTest, ReadsWhatWasWritten) {
   whole();
   SafetensorsFile file(path());

@@ -389,7 +389,11 @@ plan::PlanT Builder::build() {
     call("clamp_min", "", scale, tensor(ratio), number(1));
   }
   addOptimizer(grad, scale);
-  for (auto [value, output] : {std::pair(loss, "loss"), {norm, "grad_norm"}}) {
+  std::vector<std::pair<int, const char *>> outputs{{loss, "loss"},
+                                                    {norm, "grad_norm"}};
+  if (model.keepsPrediction)
+    outputs.emplace_back(prediction, "prediction");
+  for (auto [value, output] : outputs) {
     auto binding = std::make_unique<plan::BindingT>();
     binding->value = static_cast<uint32_t>(value);
     binding->output = output;

@@ -27,6 +27,8 @@ struct TinyModel {
   /// The file stores the weight column by column.
   bool isSourceStrided = false;
   bool hasSample = true;
+  /// The prediction is an output beside the loss.
+  bool keepsPrediction = false;
 
   static constexpr int64_t kOut = 5, kIn = 3, kBatch = 2;
 

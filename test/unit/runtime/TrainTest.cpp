@@ -4,6 +4,7 @@
 #include "runtime/Train.h"
 #include "runtime/Launch.h"
 #include "runtime/Safetensors.h"
+#include "runtime/support/Error.h"
 #include "test/unit/runtime/TemporaryFolder.h"
 #include "test/unit/runtime/TinyModel.h"
 
@@ -16,6 +17,7 @@
 
 using namespace fsdp;
 using namespace fsdp::test;
+using testing::ElementsAre;
 
 namespace {
 
@@ -193,6 +195,61 @@ TEST(DataTest, InputsCanBeSet) {
   TinyReference reference(model);
   reference.step(repeat(x, 2), repeat(TinyModel::sampleY(), 2));
   EXPECT_NEAR(loss, reference.loss, 1e-6);
+}
+
+TEST(OutputsTest, AreHandedOutByName) {
+  TemporaryFolder folder;
+  TinyModel model = make(3, Optimizer::sgd);
+  model.keepsPrediction = true;
+  model.write(folder.path());
+  LaunchOptions options;
+  options.artifact = folder.path() + "/step.fsdp";
+  launch(options, [&](Session &session) {
+    EXPECT_TRUE(session.isTraining());
+    ASSERT_EQ(session.outputs().size(), 1u);
+    const OutputTensor &output = session.output("prediction");
+    EXPECT_EQ(output.dtype, "f32");
+    EXPECT_THAT(output.shape, ElementsAre(TinyModel::kBatch, TinyModel::kOut));
+    ASSERT_EQ(output.bytes.size(), 4u * TinyModel::kBatch * TinyModel::kOut);
+    TinyReference reference(model);
+    std::vector<float> x = TinyModel::sampleX();
+    for (int step = 0; step < 2; ++step) {
+      session.step();
+      for (int64_t row = 0; row < TinyModel::kBatch; ++row)
+        for (int64_t out = 0; out < TinyModel::kOut; ++out) {
+          double expected = 0;
+          for (int64_t in = 0; in < TinyModel::kIn; ++in)
+            expected += reference.weight[out * TinyModel::kIn + in] *
+                        x[row * TinyModel::kIn + in];
+          float found;
+          std::memcpy(&found, &output.bytes[4 * (row * TinyModel::kOut + out)],
+                      4);
+          EXPECT_NEAR(found, expected, 1e-5);
+        }
+      reference.step(repeat(x, 3), repeat(TinyModel::sampleY(), 3));
+    }
+    try {
+      session.output("logits");
+      ADD_FAILURE() << "an output that is not kept was handed out";
+    } catch (const Error &error) {
+      EXPECT_EQ(error.id(), ErrorId::OutputNotKept);
+      EXPECT_THAT(error.what(), testing::HasSubstr("but 'prediction'"));
+    }
+  });
+}
+
+TEST(OutputsTest, MustBeContiguous) {
+  TinyModel model = make(1, Optimizer::sgd);
+  model.keepsPrediction = model.isTransposed = true;
+  TemporaryFolder folder;
+  try {
+    model.write(folder.path());
+    ADD_FAILURE() << "an output that is not contiguous was accepted";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.id(), ErrorId::ArtifactCorrupted);
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("gives out 'prediction', which is not"));
+  }
 }
 
 //===----------------------------------------------------------------------===//
