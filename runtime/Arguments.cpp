@@ -138,10 +138,13 @@ fsdp::makeArguments(const Preparation &p, const plan::CallT &call,
     // The real type: it tells SymInt and ScalarType, which `type` calls int.
     arguments.push_back(
         makeArgument(p, *call.args[i], innermost(formals[i].type())));
+    // Some operators take undefined tensors without saying so.
+    if (arguments.back().isNone() &&
+        formals[i].type()->kind() == c10::TypeKind::TensorType)
+      arguments.back() = at::Tensor();
     const c10::IValue &value = arguments.back();
     bool isOptional = formals[i].type()->kind() == c10::TypeKind::OptionalType;
-    if (value.isNone() ? !isOptional && !formals[i].type()->isSubtypeOf(
-                                            *c10::TensorType::get())
+    if (value.isNone() ? !isOptional
                        : !value.type()->isSubtypeOf(*formals[i].type()) &&
                              innermost(formals[i].type())->kind() !=
                                  c10::TypeKind::NumberType &&

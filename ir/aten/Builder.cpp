@@ -147,15 +147,21 @@ Attribute aten::getStaticArgument(Operation *op, StringRef name) {
 
 SmallVector<unsigned> aten::getResultCounts(Operation *op) {
   const Schema *schema = lookupSchema(op);
-  unsigned lists = llvm::count_if(schema->results, [](const Result &result) {
-    return result.kind == Kind::TensorList;
-  });
-  unsigned single = schema->results.size() - lists;
+  bool anyTensor = llvm::any_of(
+      schema->results, [](const Result &result) { return result.isTensor(); });
+  unsigned lists = 0, single = 0;
+  for (const Result &result : schema->results)
+    if (result.kind == Kind::TensorList)
+      ++lists;
+    else if (result.isTensor() || !anyTensor)
+      ++single;
   unsigned left =
       op->getNumResults() > single ? op->getNumResults() - single : 0;
   SmallVector<unsigned> counts;
   for (const Result &result : schema->results)
-    counts.push_back(result.kind == Kind::TensorList ? left / lists : 1);
+    counts.push_back(result.kind == Kind::TensorList   ? left / lists
+                     : result.isTensor() || !anyTensor ? 1
+                                                       : 0);
   return counts;
 }
 

@@ -186,6 +186,12 @@ void readSchema(const Row &row, Schema &schema) {
   if (schema.name == op)                                                       \
     schema.unannotatedView = argument;
 #include "ir/aten/Aliases.def"
+#define ATEN_OPTIONAL(op, tensor)                                              \
+  if (schema.name == op)                                                       \
+    for (Argument &argument : schema.arguments)                                \
+      if (argument.name == tensor)                                             \
+        argument.optional = true;
+#include "ir/aten/Optionals.def"
 }
 
 //===----------------------------------------------------------------------===//

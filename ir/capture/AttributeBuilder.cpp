@@ -28,6 +28,12 @@ Type fsdp::capture::getElementType(mlir::Builder &builder,
     return builder.getI8Type();
   case c10::ScalarType::Byte:
     return builder.getIntegerType(8, /*isSigned=*/false);
+  case c10::ScalarType::UInt16:
+    return builder.getIntegerType(16, /*isSigned=*/false);
+  case c10::ScalarType::UInt32:
+    return builder.getIntegerType(32, /*isSigned=*/false);
+  case c10::ScalarType::UInt64:
+    return builder.getIntegerType(64, /*isSigned=*/false);
   case c10::ScalarType::Bool:
     return builder.getI1Type();
   case c10::ScalarType::ComplexFloat:

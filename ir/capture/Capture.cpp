@@ -7,6 +7,10 @@
 #include "ir/capture/ModuleBuilder.h"
 #include "ir/capture/Pt2Capture.h"
 #include "ir/capture/TorchScript.h"
+#include "ir/capture/meta/TargetScope.h"
+#include "ir/fsdp/Fsdp.h"
+
+#include "mlir/IR/Builders.h"
 
 using namespace fsdp;
 using namespace fsdp::capture;
@@ -35,6 +39,7 @@ fsdp::captureModel(mlir::MLIRContext &context, const CaptureOptions &options,
                    std::vector<OutputSummary> *outputs) {
   // By what the archive holds, not by its name.
   ZipDirectory archive = ZipDirectory::read(options.path);
+  meta::TargetScope target(options.target);
   JointCapture capture(options.request);
   if (isPt2(archive))
     capturePt2(archive, capture);
@@ -48,7 +53,11 @@ fsdp::captureModel(mlir::MLIRContext &context, const CaptureOptions &options,
       outputs->push_back(
           summarize(context, output,
                     !graph.isInference && &output == &graph.outputs.front()));
-  return buildModule(context, graph);
+  mlir::OwningOpRef<mlir::ModuleOp> module = buildModule(context, graph);
+  if (options.target.device != Target::Device::Cpu)
+    (*module)->setAttr(kDeviceAttr, mlir::StringAttr::get(
+                                        &context, options.target.describe()));
+  return module;
 }
 
 std::vector<CaptureProblem>

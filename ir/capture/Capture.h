@@ -1,4 +1,4 @@
-//===- Capture.h - From an exported model to a joint graph ----------*- C++
+//===- Capture.h - From an exported model to a joint graph -------*- C++
 //-*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -13,6 +13,7 @@
 #define FSDP_IR_CAPTURE_CAPTURE_H
 
 #include "ir/capture/CaptureRequest.h"
+#include "ir/capture/Target.h"
 #include "runtime/support/Error.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -35,6 +36,8 @@ struct CaptureOptions {
   std::string path;
   std::vector<InputShape> inputs;
   CaptureRequest request;
+  /// What the program will run on: decides which fused operators are captured.
+  Target target;
 };
 
 /// Something in the model that capture cannot take.

@@ -37,6 +37,8 @@ struct Schedule : mlir::SideEffects::Resource::Base<Schedule> {
 /// Names of the attributes that the dialect puts on ops of other dialects.
 inline constexpr llvm::StringLiteral kMeshAttr = "fsdp.mesh";
 inline constexpr llvm::StringLiteral kModelAttr = "fsdp.model";
+/// What a module was captured for: "cuda:sm_90"; absent: "cpu".
+inline constexpr llvm::StringLiteral kDeviceAttr = "fsdp.device";
 inline constexpr llvm::StringLiteral kMemoryAttr = "fsdp.memory";
 inline constexpr llvm::StringLiteral kCapturedAttr = "fsdp.captured";
 inline constexpr llvm::StringLiteral kStateAttr = "fsdp.state";
@@ -47,6 +49,9 @@ inline constexpr llvm::StringLiteral kOutputAttr = "fsdp.output";
 inline constexpr llvm::StringLiteral kMetricAttr = "fsdp.metric";
 inline constexpr llvm::StringLiteral kGradientAttr = "fsdp.gradient";
 inline constexpr llvm::StringLiteral kAtAttr = "fsdp.at";
+
+/// What `module` was captured for, as `kDeviceAttr` says it.
+llvm::StringRef getDevice(mlir::ModuleOp module);
 
 /// Rows of a dim of `size` rows that each of `ranks` ranks holds: ceil.
 inline int64_t getShardRows(int64_t size, int64_t ranks) {

@@ -157,6 +157,11 @@ private:
 
 } // namespace
 
+StringRef fsdp::getDevice(ModuleOp module) {
+  auto device = module->getAttrOfType<StringAttr>(kDeviceAttr);
+  return device ? device.getValue() : "cpu";
+}
+
 LogicalResult fsdp::verifyBindings(ModuleOp module) {
   return BindingVerifier(module).verify();
 }
@@ -178,6 +183,9 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
     // With a mesh as well, that attribute's check has done it.
     return op->hasAttr(kMeshAttr) ? success() : verifyBindings(module);
   }
+  if (attr.getName() == kDeviceAttr &&
+      !(isa<ModuleOp>(op) && isa<StringAttr>(attr.getValue())))
+    return op->emitError("'fsdp.device' expects a module and a string");
   if (attr.getName() == kAtAttr && !isa<DenseI64ArrayAttr>(attr.getValue()))
     return op->emitError("'fsdp.at' expects array<i64: ...>, found ")
            << attr.getValue();

@@ -123,7 +123,7 @@ LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
   plan.training->seed = options.seed;
   plan.training->lr = options.lr;
   plan.training->max_grad_norm = options.maxGradNorm;
-  plan.training->device = options.device;
+  plan.training->device = getDevice(module).str();
   for (func::FuncOp program : getPrograms(module))
     if (failed(emitProgram(program, table, context)))
       return failure();

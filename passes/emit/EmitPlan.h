@@ -20,7 +20,6 @@ struct EmitOptions {
   uint64_t seed = 0;
   double lr = 0;
   double maxGradNorm = -1; ///< negative: no clipping
-  std::string device = "cpu";
 };
 
 /// Translates a module that passed `fsdp-verify-planned`. Emits an error at the

@@ -8,6 +8,7 @@
 #include "tools/fsdp-opt/YamlReader.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 using namespace fsdp;
@@ -60,6 +61,7 @@ private:
   void parseAccumulation(const Node &node);
   void parseMaxGradNorm(const Node &node);
   void parseDevice(const Node &node);
+  void parseCudaArch(const Node &node);
   void parseSeed(const Node &node);
   void parseMode(const Node &node);
 
@@ -114,6 +116,7 @@ const std::vector<ConfigParser::Key> &ConfigParser::getKeys() {
       {"", "gradient_accumulation_steps", &P::parseAccumulation},
       {"", "max_grad_norm", &P::parseMaxGradNorm},
       {"", "device", &P::parseDevice},
+      {"", "cuda_arch", &P::parseCudaArch},
       {"", "seed", &P::parseSeed},
   };
   return keys;
@@ -506,7 +509,27 @@ void ConfigParser::parseMaxGradNorm(const Node &node) {
 void ConfigParser::parseDevice(const Node &node) {
   static constexpr std::string_view choices[] = {"cpu", "cuda"};
   if (read.readChoice(node, "device", choices) == "cuda")
-    failLater(node, "device: cuda", "write cpu");
+    result.config.target.device = Target::Device::Cuda;
+}
+
+void ConfigParser::parseCudaArch(const Node &node) {
+  std::string arch = read.readString(node, "cuda_arch");
+  std::string_view digits = arch;
+  int capability = 0;
+  bool valid = digits.starts_with("sm_");
+  if (valid) {
+    digits.remove_prefix(3);
+    auto [end, failure] = std::from_chars(
+        digits.data(), digits.data() + digits.size(), capability);
+    valid = failure == std::errc() && end == digits.data() + digits.size();
+  }
+  // What LibTorch's wheel has kernels for.
+  if (!valid || capability < 75 || capability > 121)
+    read.fail(ErrorId::ConfigBadValue, node,
+              "'cuda_arch': expected a GPU's architecture from sm_75 to "
+              "sm_121, such as sm_90, found '" +
+                  arch + "'");
+  result.config.target.capability = capability;
 }
 
 void ConfigParser::parseSeed(const Node &node) {

@@ -9,6 +9,8 @@
 #ifndef FSDP_TOOLS_FSDPOPT_CONFIG_H
 #define FSDP_TOOLS_FSDPOPT_CONFIG_H
 
+#include "ir/capture/Target.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -53,6 +55,7 @@ struct Config {
   bool hasOptimizer = false;         ///< the file has the key `optimizer`
   std::optional<double> maxGradNorm; ///< absent: no clipping
   int64_t seed = 0;
+  Target target; ///< what it will run on
 };
 
 /// A config, and what its file says that has no meaning here.

@@ -87,8 +87,7 @@ void compile(MLIRContext &context, const CommandLine &line) {
       parseConfig(readInput(line.config), line.config, line.world);
   for (const std::string &note : loaded.notes)
     addNote("note: " + note);
-  OwningOpRef<ModuleOp> module =
-      readProgram(context, line, getCaptureMode(&loaded.config));
+  OwningOpRef<ModuleOp> module = readProgram(context, line, &loaded.config);
   checkMode(*module, loaded.config);
   addModeNotes(*module, &loaded.config);
   saveStage(line, "1-captured", *module);
@@ -142,8 +141,7 @@ int run(int argc, char **argv) {
     compile(context, *line);
     return 0;
   }
-  OwningOpRef<ModuleOp> module =
-      readProgram(context, *line, getCaptureMode(nullptr));
+  OwningOpRef<ModuleOp> module = readProgram(context, *line, nullptr);
   addModeNotes(*module, nullptr);
   saveStage(*line, "1-captured", *module);
   std::string program = printProgram(*module, OutputKind::Bytecode);

@@ -203,15 +203,16 @@ void printOutputs(ModuleOp module, llvm::ArrayRef<OutputSummary> outputs) {
 /// Everything that keeps the model from being captured.
 std::vector<CaptureProblem> findProblems(MLIRContext &context,
                                          const CommandLine &line,
-                                         CaptureMode mode,
+                                         const Config *config,
                                          OwningOpRef<ModuleOp> &module,
                                          std::vector<OutputSummary> &outputs) {
   std::vector<CaptureProblem> problems;
   if (line.inputKind == InputKind::Model)
-    problems = loadCaptureLibrary().unsupported({line.input, line.inputs});
+    problems =
+        loadCaptureLibrary().unsupported(getCaptureOptions(line, config));
   if (!problems.empty())
     return problems;
-  module = readProgram(context, line, mode, &outputs);
+  module = readProgram(context, line, config, &outputs);
   return problems;
 }
 } // namespace
@@ -220,9 +221,8 @@ int fsdp::explain(MLIRContext &context, const CommandLine &line) {
   Config config = readConfig(line);
   OwningOpRef<ModuleOp> module;
   std::vector<OutputSummary> outputs;
-  CaptureMode mode = getCaptureMode(line.config.empty() ? nullptr : &config);
-  std::vector<CaptureProblem> problems =
-      findProblems(context, line, mode, module, outputs);
+  std::vector<CaptureProblem> problems = findProblems(
+      context, line, line.config.empty() ? nullptr : &config, module, outputs);
   if (!problems.empty()) {
     const CaptureProblem &first = problems.front();
     llvm::errs() << Error(first.id, first.message).format() << '\n';

@@ -3,9 +3,11 @@
 
 #include "tools/fsdp-opt/Program.h"
 
+#include "ir/fsdp/Fsdp.h"
 #include "tools/fsdp-opt/CaptureLoader.h"
 #include "tools/fsdp-opt/Diagnostics.h"
 #include "tools/fsdp-opt/Files.h"
+#include "tools/fsdp-opt/Mode.h"
 #include "tools/fsdp-opt/SafeBytecode.h"
 
 #include "mlir/Bytecode/BytecodeWriter.h"
@@ -16,23 +18,40 @@
 using namespace fsdp;
 using namespace mlir;
 
+CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
+                                       const Config *config) {
+  CaptureOptions options;
+  options.path = line.input;
+  options.inputs = line.inputs;
+  options.request = {getCaptureMode(config), line.outputs};
+  if (config)
+    options.target = config->target;
+  return options;
+}
+
 OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
                                         const CommandLine &line,
-                                        CaptureMode mode,
+                                        const Config *config,
                                         std::vector<OutputSummary> *outputs) {
   DiagnosticCollector diagnostics(&context);
   if (line.inputKind == InputKind::Model)
     return loadCaptureLibrary().capture(
-        context, {line.input, line.inputs, {mode, line.outputs}}, outputs);
-  ParserConfig config(&context);
+        context, getCaptureOptions(line, config), outputs);
+  ParserConfig parser(&context);
   std::string name = line.input == "-" ? "standard input" : line.input;
   std::string bytes =
       makeSafe(readInput(line.input), name, context.getDialectRegistry());
   OwningOpRef<ModuleOp> module =
-      parseSourceString<ModuleOp>(bytes, config, name);
+      parseSourceString<ModuleOp>(bytes, parser, name);
   if (!module)
     throw diagnostics.makeError(ErrorId::ProgramNotReadable,
                                 "'" + name + "' holds no valid program");
+  if (config && getDevice(*module) != config->target.describe())
+    throw Error(ErrorId::ConfigNotSupported,
+                "'" + name + "' was captured for device '" +
+                    getDevice(*module).str() + "', but the config asks for '" +
+                    config->target.describe() +
+                    "'; compile it from the model file");
   return module;
 }
 

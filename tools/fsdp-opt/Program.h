@@ -6,17 +6,24 @@
 
 #include "tools/fsdp-opt/CommandLine.h"
 
+#include "tools/fsdp-opt/Config.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
 namespace fsdp {
 
 /// The captured program of a model file, or the program that an IR file holds.
-/// `mode` is how to capture a model; `outputs`, if not null, gets all that it
-/// returns. Throws fsdp::Error.
+/// `config` says how and for what a model is captured; null: to be trained on a
+/// CPU. `outputs`, if not null, gets all that it returns. Throws fsdp::Error,
+/// also if an IR file's program was captured for something else.
 mlir::OwningOpRef<mlir::ModuleOp>
 readProgram(mlir::MLIRContext &context, const CommandLine &line,
-            CaptureMode mode, std::vector<OutputSummary> *outputs = nullptr);
+            const Config *config,
+            std::vector<OutputSummary> *outputs = nullptr);
+
+/// What capture is told.
+CaptureOptions getCaptureOptions(const CommandLine &line, const Config *config);
 
 /// The program as text or bytecode.
 std::string printProgram(mlir::ModuleOp module, OutputKind kind);

@@ -3,49 +3,112 @@
 //
 // `scaled_dot_product_attention` picks an implementation by its arguments'
 // device. On meta tensors that would be the decomposed one; above autograd it
-// is therefore replaced by the choice that the CPU makes, so that the fused
-// operator and its fused backward are what is captured.
+// is therefore replaced by the choice that the target device makes, so that the
+// fused operator and its fused backward are what is captured.
+//
+// Attention with dropout is decomposed on every device. The fused kernels of
+// CUDA draw from LibTorch's generator, and such a draw can neither be told
+// apart by rank nor be repeated.
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/capture/meta/AttentionChoice.h"
 #include "ir/capture/meta/Shapes.h"
+#include "ir/capture/meta/TargetScope.h"
 
 #include <ATen/OpMathType.h>
-#include <ATen/SDPBackend.h>
-#include <ATen/ops/_fused_sdp_choice_native.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
+#include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
+#include <ATen/ops/_scaled_dot_product_efficient_attention.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <cmath>
 #include <limits>
 
+using namespace fsdp;
 using namespace fsdp::meta;
 
-/// A mask that is added to the scores, out of one that says which take part.
-static OptionalTensor additiveMask(const OptionalTensor &mask,
-                                   at::ScalarType dtype) {
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+/// A mask that is added to the scores, out of one that says which take part:
+/// `masked` where they do not.
+static OptionalTensor
+additiveMask(const OptionalTensor &mask, at::ScalarType dtype,
+             double masked = -std::numeric_limits<double>::infinity()) {
   if (!given(mask) || mask->scalar_type() != at::kBool)
     return mask;
   Tensor added = at::zeros_like(*mask, mask->options().dtype(dtype));
-  added.masked_fill_(mask->logical_not(),
-                     -std::numeric_limits<double>::infinity());
+  added.masked_fill_(mask->logical_not(), masked);
   return added;
+}
+
+static Tensor padLastDim(const Tensor &tensor, int64_t multiple) {
+  int64_t rest = tensor.size(-1) % multiple;
+  return rest ? at::constant_pad_nd(tensor, {0, multiple - rest}) : tensor;
+}
+
+/// The CUDA kernel takes head sizes that are multiples of 8.
+static Tensor callFlash(const sdp::sdp_params &call,
+                        std::optional<double> scale) {
+  int64_t width = call.query.size(-1);
+  Tensor output = std::get<0>(at::_scaled_dot_product_flash_attention(
+      padLastDim(call.query, 8), padLastDim(call.key, 8),
+      padLastDim(call.value, 8), call.dropout, call.is_causal,
+      /*return_debug_mask=*/false, scale.value_or(1 / std::sqrt(width))));
+  return output.size(-1) == width ? output : output.slice(-1, 0, width);
+}
+
+/// The mask's rows must start at multiples of 8 elements.
+static Tensor alignMask(const Tensor &mask, const sdp::sdp_params &call) {
+  Tensor aligned = mask;
+  bool fits = mask.stride(-1) == 1;
+  for (int64_t dim = 0; dim + 1 < mask.dim(); ++dim)
+    fits &= mask.stride(dim) % 8 == 0;
+  // Padded by a whole row of 8 if only the strides do not fit.
+  if (!fits)
+    aligned = at::constant_pad_nd(mask, {0, 8 - mask.size(-1) % 8})
+                  .slice(-1, 0, mask.size(-1));
+  return aligned.expand({call.query.size(0), call.query.size(1),
+                         call.query.size(2), call.key.size(2)});
 }
 
 static Tensor attention(const Tensor &query, const Tensor &key,
                         const Tensor &value, const OptionalTensor &mask,
                         double dropout, bool causal,
                         std::optional<double> scale, bool grouped) {
-  auto choice = static_cast<at::SDPBackend>(at::native::_fused_sdp_choice_cpp(
-      query, key, value, mask, dropout, causal, scale, grouped));
+  const Target &target = getTarget();
+  sdp::sdp_params call = {query, key, value, mask, dropout, causal, grouped};
+  at::SDPBackend backend =
+      dropout > 0 ? at::SDPBackend::math : chooseAttention(target, call, scale);
+  if (backend == at::SDPBackend::cudnn_attention)
+    // cuDNN knows no infinity.
+    return std::get<0>(at::_scaled_dot_product_cudnn_attention(
+        query, key, value, additiveMask(mask, query.scalar_type(), -65504),
+        sdp::input_requires_grad(call), dropout, causal,
+        /*return_debug_mask=*/false, scale));
   OptionalTensor added = additiveMask(mask, query.scalar_type());
-  // With dropout it is refused there: whoever records operators can name it.
-  if (choice == at::SDPBackend::flash_attention || dropout > 0)
-    return std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(
-        query, key, value, dropout, causal, added, scale));
+  if (backend == at::SDPBackend::efficient_attention)
+    return std::get<0>(at::_scaled_dot_product_efficient_attention(
+        query, key, value,
+        given(added) ? OptionalTensor(alignMask(*added, call)) : added,
+        sdp::input_requires_grad(call), dropout, causal, scale));
+  if (backend == at::SDPBackend::flash_attention)
+    return target.device == Target::Device::Cuda
+               ? callFlash(call, scale)
+               : std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(
+                     query, key, value, dropout, causal, added, scale));
   return std::get<0>(at::_scaled_dot_product_attention_math(
       query, key, value, added, dropout, causal, std::nullopt, scale, grouped));
 }
+
+//===----------------------------------------------------------------------===//
+// CPU
+//===----------------------------------------------------------------------===//
 
 /// Sizes [batch, heads, length, width], laid out as [batch, length, heads,
 /// width].
@@ -54,11 +117,8 @@ static Tensor byPosition(const Tensor &like, int64_t width) {
       .transpose(1, 2);
 }
 
-static Two flash(const Tensor &query, const Tensor &, const Tensor &,
-                 double dropout, bool, const OptionalTensor &,
-                 std::optional<double>) {
-  TORCH_CHECK_NOT_IMPLEMENTED(dropout == 0,
-                              "attention with dropout draws random numbers");
+static Two flash(const Tensor &query, const Tensor &, const Tensor &, double,
+                 bool, const OptionalTensor &, std::optional<double>) {
   Tensor sums = contiguous({query.size(0), query.size(2), query.size(1)}, query,
                            at::toOpMathType(query.scalar_type()));
   return {at::empty_like(query), sums.transpose(1, 2)};
@@ -72,6 +132,114 @@ static Three flashBackward(const Tensor &, const Tensor &query,
           byPosition(value, value.size(3))};
 }
 
+//===----------------------------------------------------------------------===//
+// CUDA
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Flash and cuDNN: output, sums, two that only nested tensors have, lengths of
+/// queries and keys, state of the generator in two parts, debug mask.
+using Fused = std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt,
+                         c10::SymInt, Tensor, Tensor, Tensor>;
+
+Fused flashCuda(const Tensor &query, const Tensor &key, const Tensor &, double,
+                bool, bool, std::optional<double>) {
+  Tensor sums = contiguous({query.size(0), query.size(1), query.size(2)}, query,
+                           at::kFloat);
+  return {at::empty_like(query),
+          sums,
+          Tensor(),
+          Tensor(),
+          query.size(2),
+          key.size(2),
+          contiguous({2}, query, at::kUInt64),
+          contiguous({}, query, at::kUInt64),
+          contiguous({0}, query)};
+}
+
+Three flashCudaBackward(const Tensor &, const Tensor &query, const Tensor &key,
+                        const Tensor &value, const Tensor &, const Tensor &,
+                        const Tensor &, const Tensor &, int64_t, int64_t,
+                        double, bool, const Tensor &, const Tensor &,
+                        std::optional<double>) {
+  return {at::empty_like(query), at::empty_like(key), at::empty_like(value)};
+}
+
+/// Sizes of the output, in the query's order of dims in memory.
+Tensor inOrderOf(const Tensor &query, IntArrayRef sizes) {
+  if (query.sizes() == sizes)
+    return at::empty_like(query);
+  std::array<int64_t, 4> order = {0, 1, 2, 3}, strides;
+  // The fastest first; of equal strides the first dim.
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return std::max<int64_t>(query.stride(a), 1) <
+           std::max<int64_t>(query.stride(b), 1);
+  });
+  int64_t stride = 1;
+  for (int64_t dim : order) {
+    strides[dim] = stride;
+    stride *= sizes[dim];
+  }
+  return at::empty_strided(sizes, strides, query.options());
+}
+
+Fused cudnn(const Tensor &query, const Tensor &key, const Tensor &value,
+            const OptionalTensor &, bool needsSums, double, bool, bool,
+            std::optional<double>) {
+  Tensor output = inOrderOf(
+      query, {query.size(0), query.size(1), query.size(2), value.size(3)});
+  Tensor sums =
+      needsSums ? contiguous({query.size(0), query.size(1), query.size(2), 1},
+                             query, at::kFloat)
+                : Tensor();
+  return {output,
+          sums,
+          Tensor(),
+          Tensor(),
+          query.size(2),
+          key.size(2),
+          contiguous({}, query, at::kLong),
+          contiguous({}, query, at::kLong),
+          Tensor()};
+}
+
+Three cudnnBackward(const Tensor &, const Tensor &query, const Tensor &key,
+                    const Tensor &value, const Tensor &, const Tensor &,
+                    const Tensor &, const Tensor &, const Tensor &,
+                    const Tensor &, const Tensor &, int64_t, int64_t, double,
+                    bool, std::optional<double>) {
+  return {at::empty_like(query), at::empty_like(key), at::empty_like(value)};
+}
+
+/// The kernel writes sums by blocks of 32 queries.
+Four efficient(const Tensor &query, const Tensor &, const Tensor &value,
+               const OptionalTensor &, bool needsSums, double, bool,
+               std::optional<double>) {
+  int64_t length = needsSums ? (query.size(2) + 31) / 32 * 32 : 0;
+  return {byPosition(query, value.size(3)),
+          contiguous({query.size(0), query.size(1), length}, query, at::kFloat),
+          contiguous({}, query, at::kLong), contiguous({}, query, at::kLong)};
+}
+
+Four efficientBackward(const Tensor &, const Tensor &query, const Tensor &key,
+                       const Tensor &value, const Tensor &mask, const Tensor &,
+                       const Tensor &, const Tensor &, const Tensor &, double,
+                       std::array<bool, 4> needed, bool,
+                       std::optional<double>) {
+  Tensor gradient;
+  if (mask.defined() && needed[3]) {
+    std::vector<int64_t> sizes = mask.sizes().vec();
+    int64_t width = sizes.back();
+    sizes.back() = (width + 15) / 16 * 16;
+    gradient = contiguous(sizes, mask).slice(-1, 0, width);
+  }
+  return {byPosition(query, query.size(3)), byPosition(key, key.size(3)),
+          byPosition(value, value.size(3)), gradient};
+}
+
+} // namespace
+
 TORCH_LIBRARY_IMPL(aten, AutogradMeta, m) {
   m.impl("scaled_dot_product_attention", attention);
 }
@@ -79,4 +247,10 @@ TORCH_LIBRARY_IMPL(aten, AutogradMeta, m) {
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("_scaled_dot_product_flash_attention_for_cpu", flash);
   m.impl("_scaled_dot_product_flash_attention_for_cpu_backward", flashBackward);
+  m.impl("_scaled_dot_product_flash_attention", flashCuda);
+  m.impl("_scaled_dot_product_flash_attention_backward", flashCudaBackward);
+  m.impl("_scaled_dot_product_cudnn_attention", cudnn);
+  m.impl("_scaled_dot_product_cudnn_attention_backward", cudnnBackward);
+  m.impl("_scaled_dot_product_efficient_attention", efficient);
+  m.impl("_scaled_dot_product_efficient_attention_backward", efficientBackward);
 }

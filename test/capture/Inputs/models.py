@@ -194,6 +194,42 @@ class Of(nn.Module):
         return self.loss(self.proj, x)
 
 
+class Attend(nn.Module):
+    """Attention over what a projection makes of x: 6 heads of the given size, the keys' and values' grouped by 2 where asked for."""
+
+    def __init__(self, size, mask=None, grouped=False):
+        super().__init__()
+        self.size, self.grouped, self.heads = size, grouped, 2 if grouped else 6
+        self.proj = nn.Linear(8, (6 + 2 * self.heads) * size)
+        self.register_buffer("mask", mask)
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        parts = self.proj(x).split([6 * self.size, self.heads * self.size, self.heads * self.size], -1)
+        q, k, v = (part.view(b, t, -1, self.size).transpose(1, 2) for part in parts)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask, is_causal=self.mask is None, enable_gqa=self.grouped).float().sum()
+
+
+def attend():
+    return Attend(16).bfloat16(), {"x": torch.randn(2, 5, 8).bfloat16()}
+
+
+def attend_grouped():
+    return Attend(16, grouped=True).bfloat16(), {"x": torch.randn(2, 5, 8).bfloat16()}
+
+
+def attend_odd():
+    return Attend(12).bfloat16(), {"x": torch.randn(2, 5, 8).bfloat16()}
+
+
+def attend_float():
+    return Attend(16), {"x": torch.randn(2, 5, 8)}
+
+
+def attend_masked():
+    return Attend(16, mask=torch.ones(5, 5).tril().bool()), {"x": torch.randn(2, 5, 8)}
+
+
 def refused(loss, **options):
     return lambda: (Of(loss, **options), {"x": torch.randn(2, 4)})
 

@@ -214,28 +214,31 @@ TEST(Config, TiesPolicyAndItsKeysTogether) {
               ElementsAre("A", "B"));
 }
 
+TEST(Config, ReadsDevice) {
+  const std::string mesh = "mesh: {dp_shard: 1}\n";
+  EXPECT_EQ(parse(mesh).config.target.describe(), "cpu");
+  EXPECT_EQ(parse(mesh + "device: cuda").config.target.describe(),
+            "cuda:sm_90");
+  EXPECT_EQ(
+      parse(mesh + "device: cuda\ncuda_arch: sm_100").config.target.describe(),
+      "cuda:sm_100");
+  for (const char *arch : {"90", "sm_", "sm_9a", "sm_70", "sm_130"})
+    EXPECT_THAT(refusal(mesh + "cuda_arch: '" + arch + "'"), HasSubstr("E044"))
+        << arch;
+}
+
 TEST(Config, RefusesWhatIsNotThere) {
   for (const char *text :
-       {"fsdp_version: 1",
-        "mesh: {dp_replicate: 2}",
-        "device: cuda",
-        "gradient_accumulation_steps: 4",
-        "fsdp_config: {offload_params: true}",
+       {"fsdp_version: 1", "mesh: {dp_replicate: 2}",
+        "gradient_accumulation_steps: 4", "fsdp_config: {offload_params: true}",
         "fsdp_config: {reshard_after_forward: 2}",
         "fsdp_config: {mixed_precision: {param_dtype: bfloat16}}",
         "fsdp_config: {mixed_precision: {buffer_dtype: float32}}",
         "fsdp_config: {activation_checkpointing: true}",
-        "tensor_parallel_size: 2",
-        "load_in_4bit: true",
-        "load_in_8bit: true",
-        "adapter: lora",
-        "learning_rate: 0.1",
-        "lr_scheduler: cosine",
-        "bf16: auto",
-        "mixed_precision: bf16",
-        "gradient_checkpointing: true",
-        "optimizer: {name: sgd, nesterov: true}",
-        "dp_shard_size: 4"})
+        "tensor_parallel_size: 2", "load_in_4bit: true", "load_in_8bit: true",
+        "adapter: lora", "learning_rate: 0.1", "lr_scheduler: cosine",
+        "bf16: auto", "mixed_precision: bf16", "gradient_checkpointing: true",
+        "optimizer: {name: sgd, nesterov: true}", "dp_shard_size: 4"})
     EXPECT_THAT(refusal(text), HasSubstr("E045 fsdp.yaml:")) << text;
   EXPECT_THAT(
       refusal("fsdp_config: {mixed_precision: {buffer_dtype: float32}}"),

@@ -128,12 +128,13 @@ TEST(ReplacedOps, AttentionWithoutAutograd) {
   expectSame({leaf({2, 4, 6, 8}), leaf({2, 4, 6, 8}), leaf({2, 4, 6, 8})});
 }
 
-TEST(ReplacedOps, AttentionDropoutIsRefused) {
-  Attention plain{leaf({2, 4, 6, 8}), leaf({2, 4, 6, 8}), leaf({2, 4, 6, 8})};
-  Attention meta = plain.onMeta();
-  EXPECT_THROW(at::scaled_dot_product_attention(meta.query, meta.key,
-                                                meta.value, std::nullopt, 0.1),
-               c10::NotImplementedError);
+TEST(ReplacedOps, AttentionWithDropoutIsDecomposed) {
+  Attention meta =
+      Attention{leaf({2, 4, 6, 8}), leaf({2, 4, 6, 8}), leaf({2, 4, 6, 8})}
+          .onMeta();
+  Tensor output = at::scaled_dot_product_attention(
+      meta.query, meta.key, meta.value, std::nullopt, 0.1);
+  EXPECT_EQ(gradientPath(output).find("ScaledDotProduct"), std::string::npos);
 }
 
 TEST(ReplacedOps, BatchNormWritesItsStatistics) {

@@ -1,0 +1,24 @@
+//===- AttentionChoice.h - Which attention kernel takes a call --*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_IR_CAPTURE_META_ATTENTIONCHOICE_H
+#define FSDP_IR_CAPTURE_META_ATTENTIONCHOICE_H
+
+#include "ir/capture/Target.h"
+
+#include <ATen/native/transformers/sdp_utils_cpp.h>
+
+namespace fsdp::meta {
+
+/// The kernel that LibTorch 2.11 would use for this call on `target`: `math`
+/// where no fused one takes the arguments. For CUDA the rules are those of
+/// aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, with the cuDNN 9.19
+/// that LibTorch's wheel brings. `arguments` are meta tensors; whether they
+/// require gradients matters.
+at::SDPBackend chooseAttention(const Target &target,
+                               const sdp::sdp_params &arguments,
+                               std::optional<double> scale);
+
+} // namespace fsdp::meta
+
+#endif // FSDP_IR_CAPTURE_META_ATTENTIONCHOICE_H
