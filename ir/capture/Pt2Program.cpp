@@ -230,6 +230,10 @@ void Pt2Reader::addState(const std::string &placeholder,
                                                  : payload->second.meta;
   if (role == StateRole::Parameter && !meta.requiresGrad)
     role = StateRole::Frozen;
+  if (role == StateRole::Parameter && !c10::isFloatingType(meta.type.dtype) &&
+      !c10::isComplexType(meta.type.dtype))
+    json::fail("a floating-point dtype for the trainable parameter '" + name +
+               "'");
   state.role = role;
   state.type = TensorType::contiguous(meta.type.dtype, meta.type.sizes);
   if (payload != payloads.end())

@@ -148,8 +148,8 @@ std::string getMissingOperator(const std::string &message) {
 
 void fallback(const c10::OperatorHandle &op, c10::DispatchKeySet,
               Stack *stack) {
-  c10::impl::ExcludeDispatchKeyGuard below(
-      c10::DispatchKeySet(c10::DispatchKey::Fake));
+  c10::impl::ExcludeDispatchKeyGuard below{
+      c10::DispatchKeySet(c10::DispatchKey::Fake)};
   if (active)
     active->call(op, *stack);
   else

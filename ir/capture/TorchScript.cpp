@@ -68,7 +68,16 @@ std::string firstLine(const std::string &text) {
                   "' cannot be loaded as TorchScript: " + firstLine(message));
 }
 
+/// LibTorch trusts the pickles and code of an archive and does not look at
+/// their checksums.
+void checkProgram(const ZipDirectory &archive) {
+  for (const ZipEntry &entry : archive.entries())
+    if (!TorchScriptRecords::holdsTensors(entry.name))
+      archive.checkContent(entry);
+}
+
 ScriptModule load(const ZipDirectory &archive) {
+  checkProgram(archive);
   try {
     // On the CPU and not on meta: constants of the program need their data.
     return torch::jit::load(archive.path(), at::Device(at::kCPU));

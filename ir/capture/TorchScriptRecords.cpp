@@ -9,7 +9,7 @@
 using namespace fsdp;
 using namespace fsdp::capture;
 
-static bool holdsTensors(std::string_view name) {
+bool TorchScriptRecords::holdsTensors(std::string_view name) {
   return name.starts_with("data/") || name.starts_with("constants/");
 }
 

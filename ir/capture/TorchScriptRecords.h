@@ -17,6 +17,9 @@ namespace fsdp::capture {
 /// one another.
 class TorchScriptRecords {
 public:
+  /// Whether the entry `name` of an archive is the storage of a tensor.
+  static bool holdsTensors(std::string_view name);
+
   explicit TorchScriptRecords(const ZipDirectory &archive);
 
   /// None if no record holds the tensor's storage, as for an empty tensor.

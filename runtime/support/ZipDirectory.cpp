@@ -11,6 +11,8 @@
 #include "runtime/support/Error.h"
 #include "runtime/support/Hash.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -70,6 +72,45 @@ private:
   std::ifstream stream;
   uint64_t base, size;
 };
+
+/// Bytes that go by, and their CRC-32.
+struct Checksum {
+  void add(const char *data, size_t count) {
+    bytes += count;
+    crc = crc32_z(crc, reinterpret_cast<const Bytef *>(data), count);
+  }
+
+  uint64_t bytes = 0;
+  uLong crc = 0;
+};
+
+/// Unpacks the `packed` bytes of `archive`, no more than `limit` and one, block
+/// by block. The sums are wrong if they are no deflated stream.
+Checksum inflateAll(Archive &archive, uint64_t packed, uint64_t limit) {
+  constexpr uint64_t block = 1 << 16;
+  Checksum sum;
+  z_stream stream = {};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
+    throw std::bad_alloc();
+  std::string input, output(block, '\0');
+  int status = Z_OK;
+  for (uint64_t done = 0; done < packed && status == Z_OK;) {
+    input = archive.bytes(done, std::min(block, packed - done), "an entry");
+    done += input.size();
+    stream.next_in = reinterpret_cast<Bytef *>(input.data());
+    stream.avail_in = input.size();
+    do {
+      stream.next_out = reinterpret_cast<Bytef *>(output.data());
+      stream.avail_out = block;
+      status = inflate(&stream, Z_NO_FLUSH);
+      sum.add(output.data(), block - stream.avail_out);
+    } while (status == Z_OK && stream.avail_out == 0 && sum.bytes <= limit);
+    if (sum.bytes > limit)
+      break;
+  }
+  inflateEnd(&stream);
+  return sum;
+}
 
 /// Little-endian fields of a header that is long enough.
 template <typename T>
@@ -199,8 +240,10 @@ ZipDirectory ZipDirectory::read(const std::string &path, uint64_t offset,
           local);
     rest.remove_prefix(nameBytes + extraBytes + commentBytes);
 
+    entry.packed = packed;
     // Bit 0: encrypted.
     entry.stored = method == 0 && !(flags & 1) && packed == entry.bytes;
+    entry.deflated = method == 8 && !(flags & 1);
     std::string header =
         archive.bytes(local, kLocalBytes, "the header of an entry");
     if (field<uint32_t>(header, 0) != kLocalSignature)
@@ -253,10 +296,32 @@ const ZipEntry &ZipDirectory::stored(std::string_view name) const {
   return *entry;
 }
 
+static void checkSum(const Archive &archive, const ZipEntry &entry,
+                     const Checksum &sum) {
+  if (sum.bytes != entry.bytes || sum.crc != entry.crc)
+    archive.damaged("the content of entry '" + entry.name +
+                    "' is not that of its checksum");
+}
+
 std::string ZipDirectory::readStored(std::string_view name) const {
   const ZipEntry &entry = stored(name);
   Archive archive(file, entry.offset, entry.bytes);
-  return archive.bytes(0, entry.bytes, "an entry");
+  std::string content = archive.bytes(0, entry.bytes, "an entry");
+  Checksum sum;
+  sum.add(content.data(), content.size());
+  checkSum(archive, entry, sum);
+  return content;
+}
+
+void ZipDirectory::checkContent(const ZipEntry &entry) const {
+  if (entry.stored) {
+    readStored(entry.name);
+    return;
+  }
+  if (!entry.deflated)
+    stored(entry.name);
+  Archive archive(file, entry.offset, entry.packed);
+  checkSum(archive, entry, inflateAll(archive, entry.packed, entry.bytes));
 }
 
 std::string ZipDirectory::directoryHash() const {

@@ -22,8 +22,10 @@ struct ZipEntry {
   std::string name;    ///< without the archive's root folder
   uint64_t offset = 0; ///< of the first data byte, from the file's beginning
   uint64_t bytes = 0;  ///< uncompressed size
+  uint64_t packed = 0; ///< size in the file
   uint32_t crc = 0;    ///< CRC-32 that the directory states
   bool stored = true;  ///< not compressed: `bytes` bytes lie at `offset`
+  bool deflated = false;
 };
 
 class ZipDirectory {
@@ -47,8 +49,14 @@ public:
   /// is compressed.
   const ZipEntry &stored(std::string_view name) const;
 
-  /// The content of a stored entry.
+  /// The content of a stored entry, which is that of its checksum: else throws
+  /// ArchiveDamaged.
   std::string readStored(std::string_view name) const;
+
+  /// Throws ArchiveDamaged if the content of `entry`, stored or deflated, is
+  /// not that of its size and checksum; ArchiveCompressed if it is packed in
+  /// another way.
+  void checkContent(const ZipEntry &entry) const;
 
   /// The folder that all entries lie in, without a slash; empty if they do not
   /// share one.

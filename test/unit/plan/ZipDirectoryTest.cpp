@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -18,9 +19,11 @@ namespace {
 /// Writes zip archives by hand, byte for byte.
 class ZipWriter {
 public:
+  /// `data` as it is in the file; `crc` and `size` of what it was made from.
   void add(const std::string &name, const std::string &data, uint32_t crc,
-           uint16_t method = 0) {
-    Entry entry{name, crc, bytes.size(), data.size(), method};
+           uint16_t method = 0, std::optional<size_t> size = std::nullopt) {
+    Entry entry{name,        crc,    bytes.size(),
+                data.size(), method, size.value_or(data.size())};
     put(0x04034b50, 4);
     put(20, 2), put(0, 2), put(method, 2), put(0, 4), put(crc, 4);
     put(data.size(), 4), put(data.size(), 4), put(name.size(), 2);
@@ -36,13 +39,13 @@ public:
       put(20, 2), put(20, 2), put(0, 2), put(entry.method, 2), put(0, 4);
       put(entry.crc, 4);
       put(zip64 ? 0xffffffff : entry.bytes, 4);
-      put(zip64 ? 0xffffffff : entry.bytes, 4);
+      put(zip64 ? 0xffffffff : entry.unpacked, 4);
       put(entry.name.size(), 2), put(zip64 ? 28 : 0, 2), put(0, 2), put(0, 2);
       put(0, 2), put(0, 4), put(zip64 ? 0xffffffff : entry.offset, 4);
       bytes += entry.name;
       if (zip64) {
         put(1, 2), put(24, 2);
-        put(entry.bytes, 8), put(entry.bytes, 8), put(entry.offset, 8);
+        put(entry.unpacked, 8), put(entry.bytes, 8), put(entry.offset, 8);
       }
     }
     size_t end = bytes.size();
@@ -67,6 +70,7 @@ private:
     uint32_t crc;
     size_t offset, bytes;
     uint16_t method;
+    size_t unpacked;
   };
   void put(uint64_t value, int count) {
     for (; count-- > 0; value >>= 8)
@@ -75,6 +79,25 @@ private:
   std::string bytes;
   std::vector<Entry> entries;
 };
+
+uint32_t checksum(const std::string &data) {
+  return crc32_z(0, reinterpret_cast<const Bytef *>(data.data()), data.size());
+}
+
+/// As zip archives hold it: a raw stream.
+std::string deflated(const std::string &data) {
+  z_stream stream = {};
+  deflateInit2(&stream, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&stream, data.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(data.data()));
+  stream.avail_in = data.size();
+  stream.next_out = reinterpret_cast<Bytef *>(out.data());
+  stream.avail_out = out.size();
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
 
 class ZipDirectoryTest : public testing::Test {
 protected:
@@ -95,8 +118,8 @@ protected:
   }
   static ZipWriter sample() {
     ZipWriter writer;
-    writer.add("model/data/weight_0", "01234567", 17);
-    writer.add("model/version", "3\n", 23);
+    writer.add("model/data/weight_0", "01234567", checksum("01234567"));
+    writer.add("model/version", "3\n", checksum("3\n"));
     return writer;
   }
 };
@@ -112,7 +135,7 @@ TEST_F(ZipDirectoryTest, FindsEntries) {
     const ZipEntry *entry = directory.find("data/weight_0");
     ASSERT_NE(entry, nullptr);
     EXPECT_EQ(bytes.substr(entry->offset, entry->bytes), "01234567");
-    EXPECT_EQ(entry->crc, 17u);
+    EXPECT_EQ(entry->crc, 0x2d803af5u);
     EXPECT_TRUE(entry->stored);
     EXPECT_EQ(directory.find("weight_0"), nullptr);
     EXPECT_EQ(directory.readStored("version"), "3\n");
@@ -122,7 +145,7 @@ TEST_F(ZipDirectoryTest, FindsEntries) {
 TEST_F(ZipDirectoryTest, FindsEntriesOfANestedArchive) {
   std::string inner = sample().finish(false);
   ZipWriter writer;
-  writer.add("outer/inner.pt", inner, 1);
+  writer.add("outer/inner.pt", inner, checksum(inner));
   std::string bytes = writer.finish(false);
   write(bytes);
   const ZipEntry outer = ZipDirectory::read(path).stored("inner.pt");
@@ -212,6 +235,48 @@ TEST_F(ZipDirectoryTest, CompressedEntriesAreRefusedWhenNeeded) {
     EXPECT_EQ(error.id(), ErrorId::ArchiveDamaged);
     EXPECT_THAT(error.what(), testing::HasSubstr("has no entry 'b'"));
   }
+}
+
+TEST_F(ZipDirectoryTest, DamagedContentIsNotRead) {
+  ZipWriter writer;
+  writer.add("m/a", "wrong", checksum("right"));
+  write(writer.finish(false));
+  ZipDirectory directory = ZipDirectory::read(path);
+  try {
+    directory.readStored("a");
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_EQ(error.id(), ErrorId::ArchiveDamaged);
+    EXPECT_THAT(error.what(), testing::HasSubstr("entry 'a'"));
+  }
+}
+
+TEST_F(ZipDirectoryTest, ChecksDeflatedContent) {
+  std::string text;
+  for (int i = 0; i < 40000; ++i)
+    text += std::to_string(i);
+  std::string packed = deflated(text);
+  auto isWhole = [&](const std::string &data, uint32_t crc, size_t size) {
+    ZipWriter writer;
+    writer.add("m/a", data, crc, 8, size);
+    write(writer.finish(false));
+    ZipDirectory directory = ZipDirectory::read(path);
+    try {
+      directory.checkContent(*directory.find("a"));
+      return true;
+    } catch (const Error &error) {
+      EXPECT_EQ(error.id(), ErrorId::ArchiveDamaged);
+      return false;
+    }
+  };
+  EXPECT_TRUE(isWhole(packed, checksum(text), text.size()));
+  EXPECT_FALSE(isWhole(packed, checksum(text) + 1, text.size()));
+  EXPECT_FALSE(isWhole(packed, checksum(text), text.size() - 1));
+  EXPECT_FALSE(isWhole(packed, checksum(text), text.size() + 1));
+  EXPECT_FALSE(isWhole(packed.substr(0, packed.size() / 2), checksum(text),
+                       text.size()));
+  packed[packed.size() / 2] ^= 0x55;
+  EXPECT_FALSE(isWhole(packed, checksum(text), text.size()));
 }
 
 } // namespace
