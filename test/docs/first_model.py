@@ -35,7 +35,7 @@ def make_model(folder, text):
 def main():
     document = (SOURCE / "docs" / "FirstModel.md").read_text()
     blocks = re.findall(r"^```sh\n(.*?)^```$", document, re.S | re.M)
-    assert len(blocks) >= 6, f"expected at least six blocks, found {len(blocks)}"
+    assert len(blocks) >= 7, f"expected at least seven blocks, found {len(blocks)}"
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
         model, text = work / "llama", SOURCE / "README.md"
@@ -50,6 +50,8 @@ def main():
         print(done.stdout, done.stderr, sep="\n")
         assert done.returncode == 0, f"a block failed with exit status {done.returncode}"
         assert len((work / "build/first/metrics.jsonl").read_text().splitlines()) == STEPS
+        losses = load_file(work / "build/first/losses.safetensors")["loss"]
+        assert losses.shape == (STEPS * RANKS,) and losses.isfinite().all(), losses
         trained = load_file(work / "build/first/trained.safetensors")
         before = load_file(model / "model.safetensors")
         moved = [name for name in before if name in trained and not torch.equal(before[name], trained[name])]
