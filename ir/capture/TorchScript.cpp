@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/TorchScript.h"
+#include "ir/capture/TorchScriptInputs.h"
 #include "ir/capture/TorchScriptLocation.h"
 #include "ir/capture/TorchScriptRecords.h"
 
@@ -10,7 +11,6 @@
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
-#include <map>
 
 using namespace fsdp;
 using namespace fsdp::capture;
@@ -262,103 +262,6 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
-// Inputs
-//===----------------------------------------------------------------------===//
-
-std::optional<at::ScalarType> parseType(const std::string &name) {
-  static const std::map<std::string, at::ScalarType> types = {
-      {"f32", at::kFloat},
-      {"f64", at::kDouble},
-      {"f16", at::kHalf},
-      {"bf16", at::kBFloat16},
-      {"i64", at::kLong},
-      {"i32", at::kInt},
-      {"i16", at::kShort},
-      {"i8", at::kChar},
-      {"ui8", at::kByte},
-      {"i1", at::kBool},
-      {"complex<f32>", at::kComplexFloat},
-      {"complex<f64>", at::kComplexDouble}};
-  auto it = types.find(name);
-  return it == types.end() ? std::nullopt : std::optional(it->second);
-}
-
-bool takesTensor(const c10::Argument &argument) {
-  return c10::TensorType::get()->isSubtypeOf(*argument.type());
-}
-
-/// "x (Tensor), mask (Optional[Tensor])".
-std::string list(const std::vector<c10::Argument> &arguments) {
-  std::string text;
-  for (const c10::Argument &argument : arguments)
-    text += (text.empty() ? "" : ", ") + argument.name() + " (" +
-            argument.type()->annotation_str() + ")";
-  return text;
-}
-
-class Inputs {
-public:
-  Inputs(const ScriptModule &module, const CaptureOptions &options)
-      : arguments(
-            module.get_method("forward").function().getSchema().arguments()),
-        options(options) {
-    arguments.erase(arguments.begin()); // self
-    for (const InputShape &shape : options.inputs)
-      if (std::none_of(arguments.begin(), arguments.end(),
-                       [&](const c10::Argument &argument) {
-                         return argument.name() == shape.name;
-                       }))
-        throw Error(ErrorId::InputNotKnown,
-                    "--input names '" + shape.name +
-                        "', but the arguments of the model's forward are: " +
-                        list(arguments));
-  }
-
-  std::vector<c10::IValue> declare(JointCapture &capture) const {
-    std::vector<c10::IValue> values;
-    for (const c10::Argument &argument : arguments)
-      values.push_back(declare(argument, capture));
-    return values;
-  }
-
-private:
-  c10::IValue declare(const c10::Argument &argument,
-                      JointCapture &capture) const {
-    for (const InputShape &shape : options.inputs) {
-      if (shape.name != argument.name())
-        continue;
-      if (!takesTensor(argument))
-        throw Error(ErrorId::InputNotKnown,
-                    "--input gives a tensor for '" + shape.name +
-                        "', which is a " + argument.type()->annotation_str() +
-                        "; the arguments of the model's forward are: " +
-                        list(arguments));
-      std::optional<at::ScalarType> type = parseType(shape.dtype);
-      if (!type)
-        throw Error(ErrorId::InputNotKnown,
-                    "--input=" + shape.name + ": '" + shape.dtype +
-                        "' is not a dtype; use f32, bf16, i64, i1, ...");
-      Input input;
-      input.name = shape.name;
-      input.type = TensorType::contiguous(*type, shape.shape);
-      return capture.addInput(std::move(input));
-    }
-    if (argument.default_value())
-      return *argument.default_value();
-    throw Error(ErrorId::InputShapeMissing,
-                "a .pt file does not state the shape of its inputs, and '" +
-                    argument.name() +
-                    "' has none; the arguments of the model's "
-                    "forward are: " +
-                    list(arguments) + "; give each tensor's as --input=" +
-                    argument.name() + ":f32[4,64]");
-  }
-
-  std::vector<c10::Argument> arguments;
-  const CaptureOptions &options;
-};
-
-//===----------------------------------------------------------------------===//
 // Running
 //===----------------------------------------------------------------------===//
 
@@ -383,7 +286,8 @@ void capture::captureTorchScript(const ZipDirectory &archive,
                                  JointCapture &capture) {
   PlainExecution plain;
   ScriptModule module = load(archive);
-  Inputs inputs(module, options);
+  TorchScriptInputs inputs(module.get_method("forward").function().getSchema(),
+                           options.inputs);
   capture.setFile(
       {archive.path(), archive.fileBytes(), archive.directoryHash()});
   TorchScriptRecords records(archive);

@@ -3,7 +3,7 @@ import pathlib
 import sys
 import warnings
 import zipfile
-from typing import Dict, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 import torch.nn as nn
@@ -85,6 +85,42 @@ class Dictionary(nn.Module):
 
     def forward(self, x) -> Dict[str, torch.Tensor]:
         return {"loss": self.layer(x).sum()}
+
+
+class TracedDict(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(5, 5)
+
+    def forward(self, batch: Dict[str, torch.Tensor]):
+        return (self.layer(batch["x"]) * batch["mask"]).sum()
+
+
+class Pair(NamedTuple):
+    left: torch.Tensor
+    right: torch.Tensor
+
+
+class Batched(nn.Module):
+    """Inputs in a dict, a list, a tuple and a NamedTuple; a dict of modules."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleDict({"a": nn.Linear(5, 5), "b": nn.Linear(5, 5)})
+
+    def forward(self, batch: Dict[str, torch.Tensor], more: List[torch.Tensor], both: Tuple[torch.Tensor, torch.Tensor],
+                pair: Optional[Pair] = None):
+        x = batch["x"]
+        for name, layer in self.layers.items():
+            x = layer(x) * (2 if name == "b" else 1)
+        if "mask" in batch:
+            x = x * batch["mask"]
+        for y in more:
+            x = x + y
+        x = x * both[0] - both[1]
+        if pair is not None:
+            x = x + pair.left * pair.right
+        return x.sum()
 
 
 class Named(nn.Module):
@@ -185,6 +221,8 @@ MODELS = {
     "constant": lambda: torch.jit.trace(Constant(), torch.ones(50, 10)),
     "scripted": lambda: torch.jit.script(Scripted()),
     "dictionary": lambda: torch.jit.script(Dictionary()),
+    "batched": lambda: torch.jit.script(Batched()),
+    "batched_traced": lambda: torch.jit.trace(TracedDict(), example_kwarg_inputs={"batch": {"x": torch.ones(4, 5), "mask": torch.ones(4, 5)}}),
     "named": lambda: torch.jit.script(Named()),
     "keyed": lambda: torch.jit.script(Keyed()),
     "placed": lambda: torch.jit.script(Placed()),
