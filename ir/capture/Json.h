@@ -27,6 +27,10 @@ using llvm::json::Value;
                   what.str());
 }
 
+/// The value of `text`, or an error: text that is not JSON, or nested so deeply
+/// that reading it, which recurs, would use up the stack.
+llvm::Expected<Value> parse(llvm::StringRef text);
+
 inline const Object &asObject(const Value &value) {
   if (const Object *object = value.getAsObject())
     return *object;

@@ -61,7 +61,7 @@ std::vector<std::string> TreeSpec::getNames(const json::Object &node,
       if (const json::Value *list = tuple->get("field_names"))
         if (readNames(*list, count, names))
           return names;
-  llvm::Expected<json::Value> value = llvm::json::parse(*context);
+  llvm::Expected<json::Value> value = json::parse(*context);
   if (!value) {
     llvm::consumeError(value.takeError());
     return names;
@@ -105,7 +105,7 @@ fsdp::capture::readPt2OutputPaths(const json::Object &module) {
         signature ? signature->getString("out_spec") : std::nullopt;
     if (!text)
       return {};
-    llvm::Expected<json::Value> spec = llvm::json::parse(*text);
+    llvm::Expected<json::Value> spec = json::parse(*text);
     if (!spec) {
       llvm::consumeError(spec.takeError());
       json::fail("a tree spec of what the model returns");

@@ -60,8 +60,7 @@ json::Value parse(const ZipDirectory &archive, llvm::StringRef entry) {
                     "' holds no program: expected the entry '" + entry.str() +
                     "' of a torch.export archive; export the model with "
                     "torch.export.save");
-  llvm::Expected<json::Value> value =
-      llvm::json::parse(archive.readStored(entry));
+  llvm::Expected<json::Value> value = json::parse(archive.readStored(entry));
   if (!value)
     throw Error(ErrorId::ArchiveDamaged,
                 "'" + entry.str() + "' in '" + archive.path() +

@@ -1,4 +1,4 @@
-"""Replaces text in the program of an archive: edit.py FROM TO OLD NEW."""
+"""Replaces text in the program of an archive: edit.py FROM TO OLD NEW; DEEP in NEW stands for deeply nested lists."""
 import sys
 import zipfile
 
@@ -8,5 +8,5 @@ with zipfile.ZipFile(source) as archive, zipfile.ZipFile(target, "w") as edited:
         data = archive.read(entry)
         if entry.filename.endswith("/models/model.json"):
             assert old.encode() in data, f"no '{old}' in the program"
-            data = data.replace(old.encode(), new.encode())
+            data = data.replace(old.encode(), new.replace("DEEP", 100000 * "[" + 100000 * "]").encode())
         edited.writestr(entry, data)
