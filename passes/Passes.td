@@ -18,14 +18,16 @@ def VerifyCaptured : Fsdp_ModulePass<"fsdp-verify-captured"> {
   let summary = "check the contract of a captured program";
   let description = [{
     A captured program is one function marked `fsdp.captured`: a straight line
-    of functional `aten` ops and `fsdp.constant`s, in which every state of the
-    module is an argument, every other argument is an input, and the results are
-    the loss (first, a floating-point scalar), further outputs, the new values
-    of changed buffers and one gradient for each `parameter`. Outputs are
-    contiguous and have names of their own.
+    of functional `aten` ops, `fsdp.constant`s and `fsdp.draw`s, in which every
+    state of the module is an argument, every other argument is an input, and
+    the results are the loss (first, a floating-point scalar), further outputs,
+    the new values of changed buffers, one gradient for each `parameter` and the
+    new random state. Outputs are contiguous and have names of their own. Draws
+    start from that state, each at a site of its own; no `aten` op draws.
 
     A program called `infer/…` has neither a loss of that kind nor gradients:
-    its results are outputs and the new values of changed buffers.
+    its results are outputs and the new values of changed buffers and of the
+    random state.
 
     Needs: nothing. Leaves the program as it is.
   }];
@@ -88,6 +90,25 @@ def AssignBuckets : Fsdp_ModulePass<"fsdp-assign-buckets"> {
                "module classes that policy `classes` chooses">,
     Option<"minParams", "min-params", "int64_t", "100000000",
            "parameters that policy `size` gives a module at least">
+  ];
+}
+
+def SetSeed : Fsdp_ModulePass<"fsdp-set-seed"> {
+  let summary = "begin random sequences at the config's seed";
+  let description = [{
+    Gives the state that draws start from its first value, (seed, 0). Programs
+    that draw nothing have none.
+
+    Input: `fsdp.state random @"random/state" : tensor<2xi64>`
+
+    Output, for `seed=7`:
+
+    ```mlir
+    fsdp.state random @"random/state" : tensor<2xi64> init dense<[7, 0]> : tensor<2xi64>
+    ```
+  }];
+  let options = [
+    Option<"seed", "seed", "int64_t", "0", "the seed">,
   ];
 }
 

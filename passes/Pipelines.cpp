@@ -19,6 +19,10 @@ void fsdp::buildShardPipeline(OpPassManager &manager,
   manager.addPass(createVerifyCaptured());
   manager.addPass(createSnapshotReference());
 
+  SetSeedOptions seed;
+  seed.seed = options.seed;
+  manager.addPass(createSetSeed(seed));
+
   AssignBucketsOptions buckets;
   buckets.policy = options.policy;
   buckets.classes.assign(options.classes.begin(), options.classes.end());

@@ -22,6 +22,9 @@ namespace fsdp {
 struct ShardStageOptions : virtual mlir::detail::PassOptions {
   Option<int64_t> world{*this, "world", llvm::cl::desc("number of ranks"),
                         llvm::cl::init(1)};
+  Option<int64_t> seed{*this, "seed",
+                       llvm::cl::desc("where random sequences begin"),
+                       llvm::cl::init(0)};
   Option<std::string> policy{
       *this, "policy",
       llvm::cl::desc("wrap policy: blocks, classes, size or none"),

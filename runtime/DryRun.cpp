@@ -1,6 +1,7 @@
 //===- DryRun.cpp - What a run will need, on one machine ------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "runtime/Inputs.h"
 #include "runtime/Progress.h"
 #include "runtime/Train.h"
 #include "runtime/plan/DType.h"
@@ -96,7 +97,8 @@ void fsdp::dryRun(const LaunchOptions &launchOptions, uint64_t steps) {
               static_cast<unsigned long long>(ranks), file.hash().c_str());
   printMemory(*plan.memory);
   for (const auto &program : plan.programs) {
-    std::printf("collectives of %s\n", program->name.c_str());
+    std::printf("collectives of %s (%s)\n", program->name.c_str(),
+                describeInputs(plan, *program).c_str());
     for (const auto &[key, traffic] : countTraffic(plan, *program))
       std::printf("  %-15s %-30s %3llu x %12s\n", key.first.c_str(),
                   key.second.c_str(),

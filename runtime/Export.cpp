@@ -3,11 +3,11 @@
 
 #include "runtime/Export.h"
 
-#include "runtime/Safetensors.h"
 #include "runtime/States.h"
 #include "runtime/Transfers.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Error.h"
+#include "runtime/weights/Safetensors.h"
 
 #include <algorithm>
 #include <map>

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 using namespace fsdp;
 
@@ -20,38 +21,73 @@ static uint64_t worldSize(const plan::PlanT &plan) {
   return size;
 }
 
-Inputs::Inputs(const plan::PlanT &plan, const plan::ProgramT &program, int rank,
+static std::string describe(const plan::InputT &input) {
+  return std::string(dtypeName(input.dtype)) + toString(input.shape);
+}
+
+std::string fsdp::describeInputs(const plan::PlanT &plan,
+                                 const plan::ProgramT &program) {
+  std::string text;
+  for (const auto &binding : program.arguments)
+    if (binding->input >= 0) {
+      const plan::InputT &input = *plan.inputs[binding->input];
+      text += (text.empty() ? "" : ", ") + input.name + ": " + describe(input);
+    }
+  return text;
+}
+
+Inputs::Inputs(const plan::PlanT &plan,
+               const std::vector<const plan::ProgramT *> &entry, int rank,
                const Arena &arena, const ModelFile *model,
                const std::string &dataPath)
-    : ranks(plan.data_parallel),
-      position(static_cast<uint64_t>(rank) * ranks / worldSize(plan)) {
+    : model(model), ranks(plan.data_parallel),
+      position(static_cast<uint64_t>(rank) * ranks / worldSize(plan)),
+      isTold(rank == 0) {
   if (!dataPath.empty())
     file = std::make_unique<SafetensorsFile>(dataPath);
-  std::set<std::string> used;
-  for (const auto &binding : program.arguments) {
-    if (binding->input < 0)
-      continue;
-    const plan::InputT &input = *plan.inputs[binding->input];
-    const plan::ValueT &value = *program.values[binding->value];
-    Source source{&input, arena.at(value.offset),
-                  *checkedExtent(input.shape, {}, dtypeBytes(input.dtype))};
-    if (file) {
-      auto it = file->tensors().find(input.name);
-      if (it != file->tensors().end()) {
-        checkStored(input, it->second);
-        source.stored = &it->second;
-        used.insert(input.name);
-      }
+  for (const plan::ProgramT *program : entry) {
+    programs.push_back({program->name, {}});
+    for (const auto &binding : program->arguments) {
+      if (binding->input < 0)
+        continue;
+      const plan::InputT &input = *plan.inputs[binding->input];
+      const plan::ValueT &value = *program->values[binding->value];
+      programs.back().slots.push_back(
+          {&input, arena.at(value.offset),
+           *checkedExtent(input.shape, {}, dtypeBytes(input.dtype))});
     }
-    if (!source.stored)
-      loadSample(input, model, source.to, rank == 0);
-    sources.push_back(source);
   }
-  if (file && rank == 0)
-    for (const auto &[name, tensor] : file->tensors())
-      if (!used.count(name))
-        log(LogLevel::warning, "tensor '" + name + "' of '" + dataPath +
-                                   "' is no input of the program");
+  // With several programs and no file, a caller may still say which.
+  if (file || programs.size() == 1)
+    pick();
+  if (file && isTold)
+    warnOfUnused();
+}
+
+void Inputs::warnOfUnused() const {
+  std::set<std::string> used;
+  for (const Slot &slot : programs[*picked].slots) {
+    used.insert(slot.input->name);
+    if (!findStored(*slot.input))
+      log(LogLevel::warning,
+          "input '" + slot.input->name + "' is not in '" + file->path() +
+              "': every step uses the sample that the model was exported with");
+  }
+  for (const auto &[name, tensor] : file->tensors())
+    if (!used.count(name))
+      log(LogLevel::warning, "tensor '" + name + "' of '" + file->path() +
+                                 "' is no input of the program");
+}
+
+//===----------------------------------------------------------------------===//
+// Which program
+//===----------------------------------------------------------------------===//
+
+const StoredTensor *Inputs::findStored(const plan::InputT &input) const {
+  if (!file)
+    return nullptr;
+  auto found = file->tensors().find(input.name);
+  return found == file->tensors().end() ? nullptr : &found->second;
 }
 
 void Inputs::checkStored(const plan::InputT &input,
@@ -67,22 +103,33 @@ void Inputs::checkStored(const plan::InputT &input,
     throw Error(ErrorId::DataShape,
                 where + "is for an input without dims, which has no rows of "
                         "samples; leave it out of the file");
-  auto describe = [](std::vector<int64_t> shape) {
+  auto describeRows = [](std::vector<int64_t> shape) {
     return "rows of shape " +
            toString(std::span<const int64_t>(shape).subspan(1));
   };
   if (stored.shape.empty() ||
       !std::equal(stored.shape.begin() + 1, stored.shape.end(),
                   input.shape.begin() + 1, input.shape.end()))
-    throw Error(ErrorId::DataShape,
-                where + "has shape " + toString(stored.shape) + "; expected " +
-                    describe(input.shape) + ", samples along the first dim");
+    throw Error(ErrorId::DataShape, where + "has shape " +
+                                        toString(stored.shape) + "; expected " +
+                                        describeRows(input.shape) +
+                                        ", samples along the first dim");
   if (stored.shape[0] == 0 && input.shape[0] != 0)
     throw Error(ErrorId::DataShape, where + "has no rows");
 }
 
-void Inputs::loadSample(const plan::InputT &input, const ModelFile *model,
-                        char *to, bool isTold) const {
+/// Throws if the input has no data that fits it.
+void Inputs::check(const plan::InputT &input) const {
+  if (auto set = given.find(input.name); set != given.end()) {
+    if (set->second.shape != input.shape)
+      throw Error(ErrorId::DataShape,
+                  "input '" + input.name + "' was given the shape " +
+                      toString(set->second.shape) + "; expected " +
+                      toString(input.shape));
+    return;
+  }
+  if (const StoredTensor *stored = findStored(input))
+    return checkStored(input, *stored);
   if (!input.sample)
     throw Error(ErrorId::DataMissing,
                 "input '" + input.name + "' has no data: " +
@@ -91,54 +138,130 @@ void Inputs::loadSample(const plan::InputT &input, const ModelFile *model,
                     ", and the model file holds no sample of it; expected " +
                     std::string(dtypeName(input.dtype)) + " of shape " +
                     toString(input.shape) + " a step and rank");
-  if (file && isTold)
-    log(LogLevel::warning, "input '" + input.name + "' is not in '" +
-                               file->path() +
-                               "': every step uses the sample that the model "
-                               "was exported with");
-  model->readRows(*input.sample, input.shape, input.dtype, 0,
-                  input.shape.empty() ? 1 : input.shape[0], to);
+}
+
+void Inputs::refuse(const std::vector<size_t> &fitting,
+                    const std::vector<std::string> &reasons) const {
+  std::string text;
+  if (fitting.empty()) {
+    for (size_t i = 0; i < programs.size(); ++i)
+      text += (i ? "; " : "") + programs[i].name + ": " + reasons[i];
+    throw Error(ErrorId::DataShape,
+                "no program of the artifact takes these inputs: " + text);
+  }
+  for (size_t i : fitting) {
+    text += (text.empty() ? "" : "; ") + programs[i].name + " (";
+    for (size_t j = 0; j < programs[i].slots.size(); ++j)
+      text += (j ? ", " : "") + programs[i].slots[j].input->name + ": " +
+              describe(*programs[i].slots[j].input);
+    text += ")";
+  }
+  throw Error(ErrorId::DataShape,
+              "several programs of the artifact take these inputs, which "
+              "differ in the number of rows alone: " +
+                  text + "; choose one with --program=NAME");
+}
+
+size_t Inputs::pick() {
+  if (picked)
+    return *picked;
+  std::vector<size_t> fitting;
+  std::vector<std::string> reasons(programs.size());
+  for (size_t i = 0; i < programs.size(); ++i)
+    try {
+      for (const Slot &slot : programs[i].slots)
+        check(*slot.input);
+      fitting.push_back(i);
+    } catch (const Error &error) {
+      if (programs.size() == 1)
+        throw;
+      reasons[i] = error.what();
+    }
+  if (fitting.size() != 1)
+    refuse(fitting, reasons);
+  picked = fitting.front();
+  return *picked;
+}
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
+
+void Inputs::copyRows(const Slot &slot, const StoredTensor &stored,
+                      uint64_t step) const {
+  auto batch = static_cast<uint64_t>(slot.input->shape[0]);
+  auto rows = static_cast<uint64_t>(stored.shape[0]);
+  uint64_t rowBytes = slot.bytes / batch;
+  uint64_t row = (step * ranks + position) * batch % rows;
+  // Runs of neighbouring rows, up to the file's end, then from its beginning.
+  for (uint64_t done = 0; done < batch;) {
+    uint64_t count = std::min(batch - done, rows - row);
+    std::memcpy(slot.to + done * rowBytes, stored.data + row * rowBytes,
+                count * rowBytes);
+    done += count;
+    row = 0;
+  }
 }
 
 void Inputs::load(uint64_t step) {
-  for (const Source &source : sources) {
-    if (!source.stored || source.bytes == 0)
+  size_t program = pick();
+  // Another program's transient tensors lie where the inputs of this one are.
+  bool isFirst = loaded != program;
+  for (const Slot &slot : programs[program].slots) {
+    const plan::InputT &input = *slot.input;
+    if (slot.bytes == 0)
       continue;
-    auto batch = static_cast<uint64_t>(source.input->shape[0]);
-    auto rows = static_cast<uint64_t>(source.stored->shape[0]);
-    uint64_t rowBytes = source.bytes / batch;
-    uint64_t row = (step * ranks + position) * batch % rows;
-    // Runs of neighbouring rows, up to the file's end, then from its beginning.
-    for (uint64_t done = 0; done < batch;) {
-      uint64_t count = std::min(batch - done, rows - row);
-      std::memcpy(source.to + done * rowBytes,
-                  source.stored->data + row * rowBytes, count * rowBytes);
-      done += count;
-      row = 0;
+    if (auto set = given.find(input.name); set != given.end()) {
+      if (isFirst || set->second.isNew)
+        std::memcpy(slot.to, set->second.bytes.data(), slot.bytes);
+      set->second.isNew = false;
+    } else if (const StoredTensor *stored = findStored(input)) {
+      copyRows(slot, *stored, step);
+    } else if (isFirst) {
+      model->readRows(*input.sample, input.shape, input.dtype, 0,
+                      input.shape.empty() ? 1 : input.shape[0], slot.to);
     }
   }
+  loaded = program;
 }
 
-void Inputs::set(const std::string &name, std::span<const std::byte> bytes) {
-  for (Source &source : sources) {
-    if (source.input->name != name)
-      continue;
-    if (bytes.size() != source.bytes)
-      throw Error(ErrorId::DataShape,
-                  "input '" + name + "' takes " + std::to_string(source.bytes) +
-                      " bytes, " + toString(source.input->shape) + " of " +
-                      std::string(dtypeName(source.input->dtype)) + ", found " +
-                      std::to_string(bytes.size()));
-    std::memcpy(source.to, bytes.data(), bytes.size());
-    source.stored = nullptr;
-    return;
+void Inputs::set(const std::string &name,
+                 std::optional<std::vector<int64_t>> shape,
+                 std::span<const std::byte> bytes) {
+  std::set<std::vector<int64_t>> known, fitting;
+  const plan::InputT *any = nullptr;
+  for (const Program &program : programs)
+    for (const Slot &slot : program.slots) {
+      if (slot.input->name != name)
+        continue;
+      any = slot.input;
+      known.insert(slot.input->shape);
+      if (bytes.size() == slot.bytes && (!shape || *shape == slot.input->shape))
+        fitting.insert(slot.input->shape);
+    }
+  if (!any)
+    throw Error(ErrorId::DataMissing,
+                "the program has no input '" + name + "'");
+  if (fitting.size() != 1) {
+    std::string shapes;
+    for (const std::vector<int64_t> &each : known)
+      shapes += (shapes.empty() ? "" : " or ") + toString(each);
+    throw Error(ErrorId::DataShape,
+                "input '" + name + "' takes " +
+                    std::string(dtypeName(any->dtype)) + " of shape " + shapes +
+                    ", found " + std::to_string(bytes.size()) + " bytes" +
+                    (shape ? " of shape " + toString(*shape) : "") +
+                    (fitting.empty() ? "" : "; say which shape they have"));
   }
-  throw Error(ErrorId::DataMissing, "the program has no input '" + name + "'");
+  Given &entry = given[name];
+  if (entry.shape != *fitting.begin())
+    picked.reset();
+  entry = {*fitting.begin(), {bytes.begin(), bytes.end()}};
 }
 
 int64_t Inputs::batchRows() const {
-  for (const Source &source : sources)
-    if (!source.input->shape.empty())
-      return source.input->shape[0];
+  for (const Slot &slot : programs[picked.value_or(0)].slots)
+    if (!slot.input->shape.empty())
+      return slot.input->shape[0];
   return 1;
 }

@@ -6,56 +6,93 @@
 
 #include "runtime/Arena.h"
 #include "runtime/ModelFile.h"
-#include "runtime/Safetensors.h"
 #include "runtime/plan/plan_generated.h"
+#include "runtime/weights/Safetensors.h"
 
+#include <cstddef>
+#include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace fsdp {
 
-/// Fills a program's inputs. An input takes its rows from the tensor of its
-/// name in the data file: step s reads rows (s * W + r) * B to + B, modulo the
-/// file's rows, with W ranks that read different rows and B the input's first
-/// dim. An input that the file does not have keeps its sample.
+/// Picks the program whose inputs the data fits, and fills them. An input takes
+/// what it was given last, else its rows from the tensor of its name in the
+/// data file: step s reads rows (s * W + r) * B to + B, modulo the file's rows,
+/// with W ranks that read different rows and B the input's first dim. An input
+/// that the file does not have keeps its sample.
 class Inputs {
 public:
-  /// Checks all inputs and loads the samples. `dataPath` may be empty, `model`
-  /// null. Throws fsdp::Error: DataMissing, DataShape, DataType,
-  /// DataFileInvalid.
-  Inputs(const plan::PlanT &plan, const plan::ProgramT &program, int rank,
+  /// `programs` are those of one entry, at least one. `dataPath` may be empty,
+  /// `model` null. Where the data is known by now, a program is picked; throws
+  /// fsdp::Error as `pick` does, and DataFileInvalid.
+  Inputs(const plan::PlanT &plan,
+         const std::vector<const plan::ProgramT *> &programs, int rank,
          const Arena &arena, const ModelFile *model,
          const std::string &dataPath);
 
-  /// Brings the rows of `step` in.
+  /// The number of the program that takes the inputs as they are. Throws
+  /// fsdp::Error if none does, or several: DataMissing, DataShape, DataType,
+  /// DataShape.
+  size_t pick();
+
+  /// Brings the rows of `step` in, for the program that `pick` returned.
   void load(uint64_t step);
 
-  /// Gives an input `bytes` from now on, in place of file or sample. Throws
-  /// fsdp::Error.
-  void set(const std::string &name, std::span<const std::byte> bytes);
+  /// Gives an input `bytes` from now on, in place of file or sample. Without a
+  /// shape, it is the one that programs give the input with so many bytes.
+  /// Throws fsdp::Error (DataMissing, DataShape).
+  void set(const std::string &name, std::optional<std::vector<int64_t>> shape,
+           std::span<const std::byte> bytes);
 
-  /// Rows of the first input that has rows; else 1.
+  /// Whether `set` was called: the picked program may then change.
+  bool isSet() const { return !given.empty(); }
+
+  /// Rows of the picked program's first input that has rows; else 1.
   int64_t batchRows() const;
 
 private:
-  struct Source {
+  /// An input of one program.
+  struct Slot {
     const plan::InputT *input;
     char *to;
     uint64_t bytes;
-    const StoredTensor *stored = nullptr; ///< null: what lies there stays
+  };
+  struct Program {
+    std::string name;
+    std::vector<Slot> slots;
+  };
+  struct Given {
+    std::vector<int64_t> shape;
+    std::vector<std::byte> bytes;
+    bool isNew = true; ///< not in the arena yet
   };
 
+  const StoredTensor *findStored(const plan::InputT &input) const;
+  void check(const plan::InputT &input) const;
   void checkStored(const plan::InputT &input, const StoredTensor &stored) const;
-  void loadSample(const plan::InputT &input, const ModelFile *model, char *to,
-                  bool isTold) const;
+  void copyRows(const Slot &slot, const StoredTensor &stored,
+                uint64_t step) const;
+  void warnOfUnused() const;
+  [[noreturn]] void refuse(const std::vector<size_t> &fitting,
+                           const std::vector<std::string> &reasons) const;
 
+  const ModelFile *model;
   std::unique_ptr<SafetensorsFile> file;
-  std::vector<Source> sources;
+  std::vector<Program> programs;
+  std::map<std::string, Given> given;
+  std::optional<size_t> picked; ///< as long as nothing changes
+  std::optional<size_t> loaded; ///< whose unchanging inputs lie in the arena
   uint64_t ranks, position;
+  bool isTold; ///< rank 0 speaks for all
 };
+
+/// "x: f32[4, 5], y: i64[4]" of a program's inputs.
+std::string describeInputs(const plan::PlanT &plan,
+                           const plan::ProgramT &program);
 
 } // namespace fsdp
 

@@ -65,6 +65,10 @@ prepareInstruction(Preparation &preparation,
 std::unique_ptr<Instruction> prepareCall(Preparation &preparation,
                                          const plan::CallT &call);
 
+/// Random numbers (Draw.cpp).
+std::unique_ptr<Instruction> prepareDraw(Preparation &preparation,
+                                         const plan::DrawT &op);
+
 /// Optimizer updates (Optimizers.cpp).
 std::unique_ptr<Instruction> prepareAdam(Preparation &preparation,
                                          const plan::AdamT &op);

@@ -268,6 +268,8 @@ fsdp::prepareInstruction(Preparation &preparation,
     return prepare(preparation, *body.AsRecordEvent());
   case Body::AwaitEvent:
     return prepare(preparation, *body.AsAwaitEvent());
+  case Body::Draw:
+    return prepareDraw(preparation, *body.AsDraw());
   case Body::NONE:
     break;
   }

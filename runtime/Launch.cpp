@@ -153,7 +153,11 @@ void launchChecked(const LaunchOptions &options,
   session.artifactFolder =
       std::filesystem::path(options.artifact).parent_path().string();
   session.modelPath = options.modelPath;
+  session.weightsPaths = options.weightsPaths;
+  session.allowMissingValues = backend.name == "fake";
   session.dataPath = options.dataPath;
+  session.seed = options.seed;
+  session.program = options.program;
   session.isInProcess = backend.inProcess;
   int ranksOnHost = backend.inProcess ? static_cast<int>(fabrics.size())
                                       : environmentNumber("LOCAL_WORLD_SIZE");

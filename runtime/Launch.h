@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace fsdp {
 
@@ -27,7 +28,9 @@ struct LaunchOptions {
   /// cores divided by its ranks.
   int threads = 0;
   /// As in SessionOptions.
-  std::string modelPath, dataPath;
+  std::string modelPath, dataPath, program;
+  std::vector<std::string> weightsPaths;
+  std::optional<uint64_t> seed;
 };
 
 /// Makes a session for each rank of this process and calls `body` with it, on a

@@ -5,6 +5,7 @@
 #define FSDP_RUNTIME_MODELFILE_H
 
 #include "runtime/plan/plan_generated.h"
+#include "runtime/support/ReadOnlyFile.h"
 
 #include <cstdint>
 #include <string>
@@ -18,9 +19,6 @@ public:
   /// `folder`. Throws fsdp::Error: FileNotReadable, ModelFileChanged.
   ModelFile(const plan::ModelT &model, const std::string &folder,
             const std::string &path);
-  ~ModelFile();
-  ModelFile(const ModelFile &) = delete;
-  ModelFile &operator=(const ModelFile &) = delete;
 
   /// Rows [first, first + count) along dim 0 of the tensor of `shape` that
   /// `record` holds, contiguous at `to`; a tensor without dims has one row.
@@ -29,10 +27,7 @@ public:
                 void *to) const;
 
 private:
-  void read(uint64_t offset, uint64_t bytes, void *to) const;
-
-  std::string path;
-  int descriptor = -1;
+  ReadOnlyFile file;
 };
 
 } // namespace fsdp

@@ -3,9 +3,9 @@
 
 #include "runtime/OutputFile.h"
 
-#include "runtime/Safetensors.h"
 #include "runtime/plan/DType.h"
 #include "runtime/support/Error.h"
+#include "runtime/weights/Safetensors.h"
 
 #include <algorithm>
 

@@ -9,8 +9,10 @@
 #include "runtime/Inputs.h"
 #include "runtime/ModelFile.h"
 #include "runtime/PlannedAllocator.h"
+#include "runtime/Programs.h"
 #include "runtime/States.h"
 #include "runtime/Transfers.h"
+#include "runtime/WeightReader.h"
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Reader.h"
 #include "runtime/plan/Shape.h"
@@ -24,7 +26,8 @@
 
 using namespace fsdp;
 
-static constexpr const char *kPrograms[] = {"train/step", "infer/step"};
+/// The entries that a session runs, the first that an artifact has.
+static constexpr const char *kEntries[] = {"train/step", "infer/step"};
 static constexpr const char *kLoss = "loss";
 static constexpr const char *kGradNorm = "grad_norm";
 static constexpr const char *kLearningRate = "optimizer/lr";
@@ -65,16 +68,6 @@ static void checkLibTorch(const plan::PlanT &plan) {
                     "; use the same minor version, or compile the model again");
 }
 
-static const plan::ProgramT &findProgram(const plan::PlanT &plan) {
-  for (const char *name : kPrograms)
-    for (const auto &program : plan.programs)
-      if (program->name == name)
-        return *program;
-  throw Error(ErrorId::RuntimeUnsupported,
-              "the artifact has neither a program 'train/step' nor "
-              "'infer/step'; compile a model with --config");
-}
-
 static void checkSameArtifact(const PlanFile &plan, Fabric &fabric) {
   std::vector<std::string> hashes = fabric.exchange("plan", plan.hash());
   for (size_t i = 0; i < hashes.size(); ++i)
@@ -89,23 +82,30 @@ static void checkSameArtifact(const PlanFile &plan, Fabric &fabric) {
 struct Session::Impl {
   Impl(const PlanFile &file, Fabric &fabric, const SessionOptions &options);
 
+  /// One program of the entry.
+  struct Prepared {
+    std::unique_ptr<Executor> executor;
+    std::vector<OutputTensor> outputs;
+    /// Results that are numbers of all ranks.
+    std::vector<std::pair<std::string, const plan::BindingT *>> metrics;
+  };
+  Prepared prepare(const plan::ProgramT &program);
   std::optional<double> learningRate() const;
-  void collectResults();
 
   const plan::PlanT &plan;
   Fabric &fabric;
   const bool isInProcess;
-  const plan::ProgramT &program;
+  const std::vector<const plan::ProgramT *> programs; ///< of one entry
   const bool isTraining;
   Arena arena;
   RankMemory memory;
   Transfers transfers;
   std::optional<ModelFile> model;
   std::optional<Inputs> inputs;
-  std::optional<Executor> executor;
-  std::vector<OutputTensor> outputs;
-  /// Results that are numbers of all ranks.
-  std::vector<std::pair<std::string, const plan::BindingT *>> metrics;
+  std::vector<Prepared> prepared; ///< by program
+  size_t lastProgram = 0;
+  /// Where inputs that a caller sets may change the program from step to step.
+  std::optional<ProgramAgreement> agreement;
   uint64_t nextStep = 0;
   uint64_t exports = 0;
 };
@@ -128,31 +128,48 @@ static const plan::PlanT &checked(const PlanFile &file, Fabric &fabric) {
 Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
                     const SessionOptions &options)
     : plan(checked(file, fabric)), fabric(fabric),
-      isInProcess(options.isInProcess), program(findProgram(plan)),
-      isTraining(program.name.starts_with("train/")), arena(plan.memory->peak),
-      transfers(plan, fabric) {
+      isInProcess(options.isInProcess),
+      programs(findPrograms(plan, kEntries, options.program)),
+      isTraining(programs.front()->name.starts_with("train/")),
+      arena(plan.memory->peak), transfers(plan, fabric) {
   installPlannedAllocator();
   if (needsModelFile(plan))
     model.emplace(*plan.model, options.artifactFolder, options.modelPath);
   const ModelFile *source = model ? &*model : nullptr;
-  inputs.emplace(plan, program, fabric.rank(), arena, source, options.dataPath);
-  loadStates(plan, fabric.rank(), arena, source);
-  executor.emplace(plan, program, arena, memory, transfers, fabric.rank());
-  collectResults();
+  inputs.emplace(plan, programs, fabric.rank(), arena, source,
+                 options.dataPath);
+  std::optional<WeightReader> weights;
+  if (needsWeights(plan))
+    weights.emplace(plan, options.artifactFolder, options.weightsPaths,
+                    options.allowMissingValues);
+  else if (!options.weightsPaths.empty())
+    throw Error(ErrorId::BadUsage,
+                "--weights: the artifact takes no first value from weights; "
+                "compile the model with --weights, too");
+  loadStates(plan, fabric.rank(), arena, source, weights ? &*weights : nullptr);
+  if (options.seed)
+    setSeed(plan, arena, *options.seed);
+  for (const plan::ProgramT *program : programs)
+    prepared.push_back(prepare(*program));
+  if (programs.size() > 1)
+    agreement.emplace(fabric);
 }
 
-void Session::Impl::collectResults() {
+Session::Impl::Prepared Session::Impl::prepare(const plan::ProgramT &program) {
+  Prepared result;
+  result.executor = std::make_unique<Executor>(plan, program, arena, memory,
+                                               transfers, fabric.rank());
   for (const auto &binding : program.results) {
     const std::string &name = binding->output;
     // A training program reports these two as means over the ranks.
     if (isTraining && (name == kLoss || name == kGradNorm)) {
-      metrics.emplace_back(name, binding.get());
+      result.metrics.emplace_back(name, binding.get());
     } else if (!binding->metric.empty()) {
-      metrics.emplace_back(binding->metric, binding.get());
+      result.metrics.emplace_back(binding->metric, binding.get());
     } else if (!name.empty()) {
       const plan::ValueT &value = *program.values[binding->value];
-      const at::Tensor &tensor = executor->getResult(*binding);
-      outputs.push_back(
+      const at::Tensor &tensor = result.executor->getResult(*binding);
+      result.outputs.push_back(
           {name,
            dtypeName(value.dtype),
            value.shape,
@@ -160,6 +177,7 @@ void Session::Impl::collectResults() {
             *checkedExtent(value.shape, {}, dtypeBytes(value.dtype))}});
     }
   }
+  return result;
 }
 
 std::optional<double> Session::Impl::learningRate() const {
@@ -203,10 +221,17 @@ StepResult Session::step() {
   StepResult result;
   result.step = impl->nextStep;
   result.lr = impl->learningRate();
+  size_t picked = impl->inputs->pick();
+  // What a file or the samples say cannot change after the first step.
+  if (impl->agreement && (impl->inputs->isSet() || result.step == 0))
+    impl->agreement->check(picked, impl->programs, result.step);
   impl->inputs->load(result.step);
-  impl->executor->run(result.step);
-  for (const auto &[name, binding] : impl->metrics) {
-    double number = impl->executor->getResult(*binding).item<double>();
+  Impl::Prepared &prepared = impl->prepared[picked];
+  prepared.executor->run(result.step);
+  impl->lastProgram = picked;
+  result.program = impl->programs[picked]->name;
+  for (const auto &[name, binding] : prepared.metrics) {
+    double number = prepared.executor->getResult(*binding).item<double>();
     if (name == kLoss)
       result.loss = number;
     else if (name == kGradNorm && impl->isTraining)
@@ -221,12 +246,12 @@ StepResult Session::step() {
 bool Session::isTraining() const { return impl->isTraining; }
 
 const std::vector<OutputTensor> &Session::outputs() const {
-  return impl->outputs;
+  return impl->prepared[impl->lastProgram].outputs;
 }
 
 const OutputTensor &Session::output(std::string_view name) const {
   std::string names;
-  for (const OutputTensor &output : impl->outputs) {
+  for (const OutputTensor &output : outputs()) {
     if (output.name == name)
       return output;
     names += (names.empty() ? "'" : ", '") + output.name + "'";
@@ -239,7 +264,13 @@ const OutputTensor &Session::output(std::string_view name) const {
 
 void Session::setInput(const std::string &name,
                        std::span<const std::byte> bytes) {
-  impl->inputs->set(name, bytes);
+  impl->inputs->set(name, std::nullopt, bytes);
+}
+
+void Session::setInput(const std::string &name, std::span<const int64_t> shape,
+                       std::span<const std::byte> bytes) {
+  impl->inputs->set(name, std::vector<int64_t>(shape.begin(), shape.end()),
+                    bytes);
 }
 
 int64_t Session::samplesPerStep() const {

@@ -35,9 +35,20 @@ struct SessionOptions {
   std::string artifactFolder = ".";
   /// The model file, if it is not where the artifact says.
   std::string modelPath;
+  /// Weights files, indices or folders to read first values from in place of
+  /// those that the artifact names.
+  std::vector<std::string> weightsPaths;
+  /// Whether states that have no first value start as zeros, for runs whose
+  /// results nobody looks at.
+  bool allowMissingValues = false;
   /// A safetensors file with a tensor for each input; rows are samples. Without
   /// it the samples that the model was exported with are used.
   std::string dataPath;
+  /// Where random sequences begin; absent: at the artifact's seed.
+  std::optional<uint64_t> seed;
+  /// Of an artifact with several programs for the inputs' shapes, the one to
+  /// run: its name, or what stands in brackets. Empty: what the inputs fit.
+  std::string program;
   /// Whether all ranks are threads of this process.
   bool isInProcess = false;
 };
@@ -51,6 +62,7 @@ struct StepResult {
   std::optional<double> lr;
   /// Means over the ranks of the other outputs that are floating-point numbers.
   std::vector<std::pair<std::string, double>> metrics;
+  std::string program; ///< the one that ran, "train/step"
 };
 
 /// An output that was kept (fsdp-opt --output), of one rank's batch.
@@ -92,14 +104,21 @@ public:
   /// Whether steps train, rather than only compute outputs.
   bool isTraining() const;
 
-  /// The kept outputs, in the order in which the model returns them. The list
-  /// stays the same; what the bytes hold changes with each step.
+  /// The kept outputs, in the order in which the model returns them: of the
+  /// program that ran last, or of the first one before any did. The list of a
+  /// program stays the same; what the bytes hold changes with each step.
   const std::vector<OutputTensor> &outputs() const;
   /// Throws fsdp::Error (OutputNotKept) that lists what there is.
   const OutputTensor &output(std::string_view name) const;
 
-  /// Gives the input `name` these bytes (contiguous) in all further steps.
+  /// Gives the input `name` these bytes (contiguous) in all further steps. If
+  /// the artifact's programs take it in several shapes, `shape` says which;
+  /// each step runs the program that takes the shapes of all inputs. All ranks
+  /// set inputs in the same steps, with the same shapes: a rank that differs is
+  /// an error on all of them.
   void setInput(const std::string &name, std::span<const std::byte> bytes);
+  void setInput(const std::string &name, std::span<const int64_t> shape,
+                std::span<const std::byte> bytes);
 
   /// Samples that all ranks together read in a step.
   int64_t samplesPerStep() const;

@@ -3,10 +3,14 @@
 
 #include "runtime/States.h"
 
+#include "runtime/DTypes.h"
 #include "runtime/Transfers.h"
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Shape.h"
 #include "runtime/support/Error.h"
+#include "runtime/weights/Initializer.h"
+
+#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <cstring>
@@ -43,20 +47,62 @@ bool fsdp::needsModelFile(const plan::PlanT &plan) {
          std::any_of(plan.inputs.begin(), plan.inputs.end(), hasSample);
 }
 
+void fsdp::setSeed(const plan::PlanT &plan, const Arena &arena, uint64_t seed) {
+  for (const auto &state : plan.states)
+    if (state->role == plan::Role::random) {
+      uint64_t first[] = {seed, 0};
+      std::memcpy(arena.at(state->offset), first, sizeof(first));
+    }
+}
+
+/// What is computed at once where it is rounded to a narrower type.
+static constexpr uint64_t kBlockElements = 1 << 16;
+
+/// Elements [first, first + count) of the unsharded state.
+static void initialize(const plan::StateT &state, uint64_t seed, uint64_t first,
+                       uint64_t count, char *to) {
+  const plan::InitializerT &init = *state.initializer;
+  InitialTensor tensor{state.name, state.shape, seed};
+  if (state.dtype == plan::DType::f64)
+    return computeElements<double>(init, tensor, first,
+                                   {reinterpret_cast<double *>(to), count});
+  if (state.dtype == plan::DType::f32)
+    return computeElements<float>(init, tensor, first,
+                                  {reinterpret_cast<float *>(to), count});
+  std::vector<float> wide(std::min(count, kBlockElements));
+  for (uint64_t done = 0; done < count;) {
+    uint64_t block = std::min(kBlockElements, count - done);
+    computeElements<float>(init, tensor, first + done, {wide.data(), block});
+    auto size = static_cast<int64_t>(block);
+    at::from_blob(to + done * dtypeBytes(state.dtype), {size},
+                  toScalarType(state.dtype))
+        .copy_(at::from_blob(wide.data(), {size}, at::kFloat));
+    done += block;
+  }
+}
+
 void fsdp::loadStates(const plan::PlanT &plan, int rank, const Arena &arena,
-                      const ModelFile *model) {
+                      const ModelFile *model, const WeightReader *weights) {
   for (const auto &state : plan.states) {
     OwnRows rows = ownRows(plan, *state, rank);
     char *to = arena.at(state->offset);
     uint64_t bytes = static_cast<uint64_t>(rows.count) * rows.rowBytes;
-    if (state->source)
+    if (state->source) {
       model->readRows(*state->source, state->shape, state->dtype, rows.first,
                       rows.count, to);
-    else if (state->init.empty())
+    } else if (state->weight) {
+      weights->readRows(*state, rows.first, rows.count, to);
+    } else if (state->initializer) {
+      uint64_t rowElements = rows.rowBytes / dtypeBytes(state->dtype);
+      initialize(*state, plan.training->seed,
+                 static_cast<uint64_t>(rows.first) * rowElements,
+                 static_cast<uint64_t>(rows.count) * rowElements, to);
+    } else if (state->init.empty()) {
       std::memset(to, 0, bytes);
-    else
+    } else {
       for (uint64_t at = 0; at < bytes; at += state->init.size())
         std::memcpy(to + at, state->init.data(), state->init.size());
+    }
     std::memset(to + bytes, 0,
                 static_cast<uint64_t>(rows.room) * rows.rowBytes - bytes);
   }

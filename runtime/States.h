@@ -6,6 +6,7 @@
 
 #include "runtime/Arena.h"
 #include "runtime/ModelFile.h"
+#include "runtime/WeightReader.h"
 #include "runtime/plan/plan_generated.h"
 
 namespace fsdp {
@@ -26,9 +27,13 @@ OwnRows ownRows(const plan::PlanT &plan, const plan::StateT &state, int rank);
 bool needsModelFile(const plan::PlanT &plan);
 
 /// Gives every state of `rank` its first value; padding is zero. `model` may be
-/// null if no state has a source. Throws fsdp::Error.
+/// null if no state has a source, `weights` if none has a weight. Throws
+/// fsdp::Error.
 void loadStates(const plan::PlanT &plan, int rank, const Arena &arena,
-                const ModelFile *model);
+                const ModelFile *model, const WeightReader *weights);
+
+/// Lets random sequences begin at `seed` in place of the artifact's.
+void setSeed(const plan::PlanT &plan, const Arena &arena, uint64_t seed);
 
 } // namespace fsdp
 

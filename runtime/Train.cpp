@@ -36,6 +36,8 @@ static void checkWritable(const std::string &path) {
 static void printSummary(const Session &session, uint64_t steps,
                          const StepResult &first, const StepResult &last,
                          double seconds) {
+  if (steps == 0)
+    return;
   MemoryUse memory = session.memory();
   std::printf("%llu steps on %d ranks in %.1f s: ",
               static_cast<unsigned long long>(steps), session.worldSize(),

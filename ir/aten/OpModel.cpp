@@ -41,20 +41,6 @@ struct WriteEffects : MemoryEffectOpInterface::FallbackModel<WriteEffects> {
   }
 };
 
-/// A generator's state: two draws may neither merge nor change places.
-struct Generator : SideEffects::Resource::Base<Generator> {
-  StringRef getName() final { return "Generator"; }
-};
-
-struct RandomEffects : MemoryEffectOpInterface::FallbackModel<RandomEffects> {
-  void
-  getEffects(Operation *,
-             SmallVectorImpl<MemoryEffects::EffectInstance> &effects) const {
-    effects.emplace_back(MemoryEffects::Read::get(), Generator::get());
-    effects.emplace_back(MemoryEffects::Write::get(), Generator::get());
-  }
-};
-
 struct Speculatable : ConditionallySpeculatable::FallbackModel<Speculatable> {
   Speculation::Speculatability getSpeculatability(Operation *) const {
     return Speculation::Speculatable;
@@ -190,8 +176,6 @@ std::unique_ptr<OperationName::Impl> aten::makeOpModel(size_t index,
   mlir::detail::InterfaceMap interfaces;
   if (getSchemaWrites(index))
     interfaces.insertModels<WriteEffects, Bytecode>();
-  else if (getSchemaFlags(index) & NondeterministicSeeded)
-    interfaces.insertModels<RandomEffects, Bytecode>();
   else
     interfaces.insertModels<PureEffects, Speculatable, Bytecode>();
   return std::make_unique<OpModel>(index, dialect, std::move(interfaces));

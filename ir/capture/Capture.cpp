@@ -3,9 +3,11 @@
 
 #include "ir/capture/Capture.h"
 #include "ir/capture/AttributeBuilder.h"
+#include "ir/capture/Bindings.h"
 #include "ir/capture/JointCapture.h"
 #include "ir/capture/ModuleBuilder.h"
 #include "ir/capture/Pt2Capture.h"
+#include "ir/capture/Simplify.h"
 #include "ir/capture/TorchScript.h"
 #include "ir/capture/meta/TargetScope.h"
 #include "ir/fsdp/Fsdp.h"
@@ -34,26 +36,47 @@ static OutputSummary summarize(mlir::MLIRContext &context, const Output &output,
   return {output.name, dtype, output.type.sizes, output.isKept || isLoss};
 }
 
+/// A .pt states no shapes, so none of its dimensions has a name.
+static void checkNoDims(const CaptureOptions &options) {
+  if (!options.dims.empty())
+    throw Error(ErrorId::InputNotKnown,
+                "--dim=" + options.dims.front().name + ": '" + options.path +
+                    "' is TorchScript, which has no named dimensions; give "
+                    "the shapes of its inputs with --input=NAME:f32[4,64]");
+}
+
 mlir::OwningOpRef<mlir::ModuleOp>
 fsdp::captureModel(mlir::MLIRContext &context, const CaptureOptions &options,
                    std::vector<OutputSummary> *outputs) {
   // By what the archive holds, not by its name.
   ZipDirectory archive = ZipDirectory::read(options.path);
   meta::TargetScope target(options.target);
-  JointCapture capture(options.request);
-  if (isPt2(archive))
-    capturePt2(archive, capture);
-  else if (isTorchScript(archive))
-    captureTorchScript(archive, options, capture);
-  else
-    refuse(archive);
-  JointGraph graph = capture.take();
+  std::vector<CapturedProgram> programs;
+  for (const Binding &binding : getBindings(options)) {
+    JointCapture capture(options.request);
+    if (isPt2(archive)) {
+      capturePt2(archive, binding.dims, capture);
+    } else if (isTorchScript(archive)) {
+      checkNoDims(options);
+      CaptureOptions own = options;
+      own.inputs = binding.inputs;
+      captureTorchScript(archive, own, capture);
+    } else {
+      refuse(archive);
+    }
+    programs.push_back({binding.label, capture.take()});
+  }
+  const JointGraph &first = programs.front().graph;
   if (outputs)
-    for (const Output &output : graph.outputs)
+    for (const Output &output : first.outputs)
       outputs->push_back(
           summarize(context, output,
-                    !graph.isInference && &output == &graph.outputs.front()));
-  mlir::OwningOpRef<mlir::ModuleOp> module = buildModule(context, graph);
+                    !first.isInference && &output == &first.outputs.front()));
+  std::vector<JointGraph *> graphs;
+  for (CapturedProgram &program : programs)
+    graphs.push_back(&program.graph);
+  dropUnusedStates(graphs);
+  mlir::OwningOpRef<mlir::ModuleOp> module = buildModule(context, programs);
   if (options.target.device != Target::Device::Cpu)
     (*module)->setAttr(kDeviceAttr, mlir::StringAttr::get(
                                         &context, options.target.describe()));
@@ -64,13 +87,31 @@ std::vector<CaptureProblem>
 fsdp::findUnsupported(const CaptureOptions &options) {
   ZipDirectory archive = ZipDirectory::read(options.path);
   if (isPt2(archive))
-    return findUnsupportedPt2(archive);
+    return findUnsupportedPt2(archive, options,
+                              getBindings(options).front().dims);
   if (isTorchScript(archive))
     return findUnsupportedTorchScript(archive);
   refuse(archive);
 }
 
+std::vector<DynamicDim> fsdp::findDynamicDims(const CaptureOptions &options) {
+  ZipDirectory archive = ZipDirectory::read(options.path);
+  if (!isPt2(archive))
+    return {};
+  std::vector<DynamicDim> all;
+  for (const Binding &binding : getBindings(options)) {
+    std::vector<DynamicDim> dims = findDynamicDimsPt2(archive, binding.dims);
+    if (all.empty())
+      all = std::move(dims);
+    else
+      for (size_t i = 0; i < all.size(); ++i)
+        all[i].bound.push_back(dims[i].bound.front());
+  }
+  return all;
+}
+
 const CaptureLibrary *fsdp::fsdpCaptureLibrary() {
-  static constexpr CaptureLibrary library = {&captureModel, &findUnsupported};
+  static constexpr CaptureLibrary library = {&captureModel, &findUnsupported,
+                                             &findDynamicDims};
   return &library;
 }

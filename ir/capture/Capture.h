@@ -13,6 +13,7 @@
 #define FSDP_IR_CAPTURE_CAPTURE_H
 
 #include "ir/capture/CaptureRequest.h"
+#include "ir/capture/Dims.h"
 #include "ir/capture/Target.h"
 #include "runtime/support/Error.h"
 
@@ -38,6 +39,8 @@ struct CaptureOptions {
   CaptureRequest request;
   /// What the program will run on: decides which fused operators are captured.
   Target target;
+  std::vector<DimValues> dims;
+  bool keepExportedDims = false; ///< as `DimSizes::keepExported`
 };
 
 /// Something in the model that capture cannot take.
@@ -57,10 +60,14 @@ captureModel(mlir::MLIRContext &context, const CaptureOptions &options,
 /// Throws fsdp::Error only if the file itself cannot be read.
 std::vector<CaptureProblem> findUnsupported(const CaptureOptions &options);
 
+/// The dynamic dimensions of the model's inputs. Throws fsdp::Error.
+std::vector<DynamicDim> findDynamicDims(const CaptureOptions &options);
+
 /// The library's entry points, found by name after dlopen.
 struct CaptureLibrary {
   decltype(&captureModel) capture;
   decltype(&findUnsupported) unsupported;
+  decltype(&findDynamicDims) dynamicDims;
 };
 extern "C" const CaptureLibrary *fsdpCaptureLibrary();
 

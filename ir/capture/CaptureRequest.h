@@ -20,6 +20,9 @@ struct CaptureRequest {
   CaptureMode mode = CaptureMode::Auto;
   /// Outputs to keep beside the loss, by name; none for inference: all.
   std::vector<std::string> outputs;
+  /// Groups of names of parameters or buffers that are one tensor, for archives
+  /// without data, which do not show it.
+  std::vector<std::vector<std::string>> ties;
 };
 
 /// A tensor that the model returns, as --explain shows it.

@@ -9,7 +9,10 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
 
 using namespace fsdp;
 using namespace fsdp::capture;
@@ -116,9 +119,12 @@ void JointCapture::addResult(Result::Kind kind, size_t index,
     functional::sync(tensor);
     inner = functional::from_functional_tensor(tensor);
   }
+  // An operator may leave its result in storage that is too large, as mse_loss
+  // does: then nothing else is there.
   bool owns = inner.is_meta() && inner.is_contiguous() &&
               inner.storage_offset() == 0 &&
-              inner.storage().nbytes() == inner.nbytes() &&
+              (inner.storage().nbytes() == inner.nbytes() ||
+               recorder.hasOwnStorage(inner)) &&
               taken.insert(inner.storage().unsafeGetStorageImpl()).second;
   if (!owns)
     result = at::clone(tensor, c10::MemoryFormat::Contiguous);
@@ -131,45 +137,67 @@ void JointCapture::addOutputs(const std::vector<ReturnedTensor> &returned) {
       addResult(Result::Kind::Output, i, returned[i].tensor);
 }
 
-void JointCapture::addChangedStates() {
-  for (size_t i = 0; i < inputTensors.size(); ++i)
-    if (recorder.lookup(inputTensors[i]) != graph.inputs[i].value)
-      throw Error(ErrorId::ModelNotSupported,
-                  "the model writes into its input '" + graph.inputs[i].name +
-                      "', which is not supported; let it work on a clone");
-  for (size_t i = 0; i < stateTensors.size(); ++i) {
-    const State &state = graph.states[i];
-    if (recorder.lookup(stateTensors[i]) == state.value)
-      continue;
-    if (state.role != StateRole::Buffer)
-      throw Error(ErrorId::ModelNotSupported,
-                  "the model writes into '" + state.names.front() +
-                      "', which is not a buffer; only buffers may change in "
-                      "the forward pass");
-    TensorType type = TensorType::of(stateTensors[i]);
-    if (type.dtype != state.type.dtype || type.sizes != state.type.sizes)
-      throw Error(ErrorId::ModelNotSupported,
-                  "the model changes the shape or dtype of its buffer '" +
-                      state.names.front() + "', which is not supported");
-    addResult(Result::Kind::State, i, stateTensors[i]);
-  }
+/// " (net.0 at model.py:12)", where the value is computed.
+std::string JointCapture::describeOrigin(ValueId value) const {
+  for (const Node &node : graph.nodes)
+    if (std::find(node.results.begin(), node.results.end(), value) !=
+            node.results.end() &&
+        node.location != kNoLocation)
+      return " (" + graph.locations[node.location].describe() + ")";
+  return "";
+}
+
+/// Adds the state's new value, if the model gave it one. Inputs may be written,
+/// too: they are the step's own copies.
+void JointCapture::addChangedState(size_t index) {
+  State &state = graph.states[index];
+  ValueId value = recorder.lookup(stateTensors[index]);
+  if (value == state.value)
+    return;
+  const std::string &name = state.names.front();
+  auto refuse = [&](const std::string &what, const std::string &why) {
+    throw Error(ErrorId::ModelNotSupported, "the model " + what + " '" + name +
+                                                "'" + describeOrigin(value) +
+                                                ", " + why);
+  };
+  if (state.role == StateRole::Parameter)
+    refuse("writes into its trainable parameter",
+           "which ranks hold in shards and only the optimizer changes; compute "
+           "with a changed copy, or freeze it (requires_grad = False)");
+  if (!state.overlaps.empty())
+    refuse("writes into", "which shares memory with '" + state.overlaps +
+                              "'; give each a tensor of its own");
+  TensorType type = TensorType::of(stateTensors[index]);
+  if (type.dtype != state.type.dtype || type.sizes != state.type.sizes)
+    refuse("changes the shape or dtype of its buffer",
+           "which is not supported; give it the largest shape that it needs");
+  // Each rank has it whole from here on, as replicas of a model do.
+  if (state.role == StateRole::Frozen)
+    graph.written.push_back(name);
+  state.role = StateRole::Buffer;
+  addResult(Result::Kind::State, index, stateTensors[index]);
 }
 
 void JointCapture::addGradients(const std::vector<at::Tensor> &gradients) {
   size_t next = 0;
+  std::vector<std::pair<size_t, at::Tensor>> given;
   for (size_t i = 0; i < graph.states.size(); ++i) {
     State &state = graph.states[i];
     if (state.role != StateRole::Parameter)
       continue;
     const at::Tensor &gradient = gradients[next++];
     if (gradient.defined()) {
-      addResult(Result::Kind::Gradient, i, gradient);
-      continue;
+      given.emplace_back(i, gradient);
+    } else {
+      // As in PyTorch, where its gradient stays None and the optimizer skips
+      // it.
+      state.role = StateRole::Frozen;
+      graph.withoutGradient.push_back(state.names.front());
     }
-    // As in PyTorch, where its gradient stays None and the optimizer skips it.
-    state.role = StateRole::Frozen;
-    graph.withoutGradient.push_back(state.names.front());
+    addChangedState(i);
   }
+  for (const auto &[state, gradient] : given)
+    addResult(Result::Kind::Gradient, state, gradient);
 }
 
 void JointCapture::run(
@@ -186,21 +214,55 @@ void JointCapture::run(
     graph.outputs = nameOutputs(returned, graph.isInference);
     selectOutputs(request.outputs, graph.isInference, graph.outputs);
     {
-      // Before the gradients: a copy of an output is a part of forward.
+      // Before the gradients: a copy for a result is a part of forward.
       at::NoGradGuard none;
       if (loss.defined())
         addResult(Result::Kind::Loss, 0, loss);
       addOutputs(returned);
+      for (size_t i = 0; i < graph.states.size(); ++i)
+        if (graph.states[i].role != StateRole::Parameter)
+          addChangedState(i);
     }
-    std::vector<at::Tensor> gradients;
-    if (loss.defined())
-      gradients = differentiate(loss);
-    at::NoGradGuard none;
-    addChangedStates();
-    if (loss.defined())
+    if (loss.defined()) {
+      std::vector<at::Tensor> gradients = differentiate(loss);
+      at::NoGradGuard none;
       addGradients(gradients);
+    }
   }
   simplify(graph);
+  addRandomState();
+}
+
+/// If something is drawn: the state, which is all that a resumed run needs to
+/// continue the sequence, and its next value, with offset + 1.
+void JointCapture::addRandomState() {
+  auto isDraw = [](const Node &node) {
+    return node.op.operator_name().name == kDrawOperator;
+  };
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), isDraw))
+    return;
+  State state;
+  state.names = {kRandomState};
+  state.role = StateRole::Random;
+  state.type = graph.values[graph.random];
+  state.value = graph.random;
+  auto define = [&] {
+    graph.values.push_back(state.type);
+    return static_cast<ValueId>(graph.values.size() - 1);
+  };
+  ValueId one = define(), next = define();
+  at::Tensor step = at::zeros({2}, c10::kLong);
+  step[1] = 1;
+  graph.constants.push_back({one, step});
+  Node add{
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::add", "Tensor"),
+      {{Argument::Kind::Tensor, {graph.random}, {}},
+       {Argument::Kind::Tensor, {one}, {}},
+       {Argument::Kind::Static, {}, c10::Scalar(1)}},
+      {next}};
+  graph.nodes.push_back(std::move(add));
+  graph.results.push_back({Result::Kind::State, graph.states.size(), next});
+  graph.states.push_back(std::move(state));
 }
 
 void JointCapture::moveConstants(

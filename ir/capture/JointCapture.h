@@ -30,6 +30,8 @@ public:
   explicit JointCapture(CaptureRequest request = {})
       : request(std::move(request)) {}
 
+  const CaptureRequest &getRequest() const { return request; }
+
   /// What the front end knows about the file and its module tree.
   void setFile(ModelFile file) { graph.file = std::move(file); }
   void addModule(ModuleInfo module) {
@@ -73,7 +75,9 @@ private:
   std::vector<at::Tensor> differentiate(const at::Tensor &loss);
   void addResult(Result::Kind kind, size_t index, const at::Tensor &tensor);
   void addOutputs(const std::vector<ReturnedTensor> &returned);
-  void addChangedStates();
+  void addRandomState();
+  std::string describeOrigin(ValueId value) const;
+  void addChangedState(size_t index);
   void addGradients(const std::vector<at::Tensor> &gradients);
 
   CaptureRequest request;

@@ -60,7 +60,10 @@ struct Record {
   std::vector<int64_t> strides; ///< empty if contiguous
 };
 
-enum class StateRole { Parameter, Frozen, Buffer, Constant };
+enum class StateRole { Parameter, Frozen, Buffer, Constant, Random };
+
+/// Name of the state of role Random; no parameter's name holds a slash.
+inline constexpr const char *kRandomState = "random/state";
 
 struct State {
   std::vector<std::string> names; ///< all names of a tied tensor, first first
@@ -69,6 +72,7 @@ struct State {
   std::optional<Record> source;
   bool isVolatile = false; ///< a buffer outside the state dict
   ValueId value = kNoValue;
+  std::string overlaps; ///< a state with some of the same bytes; may be empty
 };
 
 struct Input {
@@ -141,6 +145,8 @@ struct JointGraph {
   std::vector<TensorType> values;
   std::vector<Constant> constants;
   std::vector<Node> nodes;
+  /// (seed, offset), what draws start from; kNoValue if nothing is drawn.
+  ValueId random = kNoValue;
   /// Loss, kept outputs, changed buffers, gradients, in order; for inference
   /// neither loss nor gradients.
   std::vector<Result> results;
@@ -149,6 +155,8 @@ struct JointGraph {
   std::vector<Location> locations;
   /// Trainable parameters that the loss does not depend on: now frozen.
   std::vector<std::string> withoutGradient;
+  /// Frozen parameters that the model writes: now buffers.
+  std::vector<std::string> written;
 };
 
 /// "aten::add.Tensor", as errors name operators.

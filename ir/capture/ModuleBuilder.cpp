@@ -4,6 +4,7 @@
 #include "ir/capture/ModuleBuilder.h"
 #include "ir/aten/Aten.h"
 #include "ir/capture/AttributeBuilder.h"
+#include "ir/capture/Draws.h"
 #include "ir/fsdp/Fsdp.h"
 #include "runtime/support/Error.h"
 
@@ -22,20 +23,20 @@ using namespace fsdp::capture;
 
 namespace {
 
+/// Builds the table of states and the function of one graph.
 class ProgramBuilder {
 public:
-  ProgramBuilder(MLIRContext &context, const JointGraph &graph)
-      : graph(graph), builder(&context), unknown(builder.getUnknownLoc()) {}
+  ProgramBuilder(mlir::ModuleOp module, const JointGraph &graph);
 
-  OwningOpRef<mlir::ModuleOp> build();
+  void buildTable();
+  func::FuncOp buildFunction(StringRef name);
 
 private:
-  void buildTable();
   void buildState(const State &state);
   NamedAttribute getBinding(const capture::Result &result);
-  func::FuncOp buildFunction();
   void buildConstant(const Constant &constant);
   void buildNode(const capture::Node &node);
+  void buildDraw(const capture::Node &node);
   RankedTensorType getType(const capture::TensorType &type);
   RecordAttr getRecord(const Record &record);
   mlir::Location getLocation(LocationId id);
@@ -74,7 +75,8 @@ void ProgramBuilder::buildState(const State &state) {
       {StateRole::Parameter, Role::Parameter},
       {StateRole::Frozen, Role::Frozen},
       {StateRole::Buffer, Role::Buffer},
-      {StateRole::Constant, Role::Constant}};
+      {StateRole::Constant, Role::Constant},
+      {StateRole::Random, Role::Random}};
   Role role = llvm::find_if(roles, [&](const auto &row) {
                 return row.first == state.role;
               })->second;
@@ -98,6 +100,11 @@ void ProgramBuilder::buildState(const State &state) {
         << "parameter '" << state.names.front()
         << "' gets no gradient: the loss does not depend on it, so it stays as "
            "it is, as in PyTorch";
+  if (llvm::is_contained(graph.written, state.names.front()))
+    emitRemark(op.getLoc())
+        << "parameter '" << state.names.front()
+        << "' is frozen, but the model writes it: each rank keeps it whole, as "
+           "a buffer";
 }
 
 void ProgramBuilder::buildTable() {
@@ -122,7 +129,7 @@ NamedAttribute ProgramBuilder::getBinding(const capture::Result &result) {
   llvm_unreachable("all kinds of results are bound");
 }
 
-func::FuncOp ProgramBuilder::buildFunction() {
+func::FuncOp ProgramBuilder::buildFunction(StringRef name) {
   SmallVector<Type> argumentTypes, resultTypes;
   SmallVector<DictionaryAttr> argumentAttrs, resultAttrs;
   SmallVector<mlir::Location> argumentLocations;
@@ -148,7 +155,7 @@ func::FuncOp ProgramBuilder::buildFunction() {
     resultAttrs.push_back(builder.getDictionaryAttr(getBinding(result)));
   }
   auto func = func::FuncOp::create(
-      builder, unknown, graph.isInference ? "infer/step" : "train/step",
+      builder, unknown, name,
       builder.getFunctionType(argumentTypes, resultTypes),
       builder.getNamedAttr(kCapturedAttr, builder.getUnitAttr()),
       argumentAttrs);
@@ -184,7 +191,27 @@ void ProgramBuilder::buildConstant(const Constant &constant) {
   values[constant.value] = op.getResult();
 }
 
+/// The arguments are those of meta/Draw.cpp.
+void ProgramBuilder::buildDraw(const capture::Node &node) {
+  const std::vector<capture::Argument> &arguments = node.arguments;
+  SmallVector<Value> given;
+  for (ValueId each : arguments[1].tensors)
+    given.push_back(values[each]);
+  std::vector<double> numbers = arguments[3].value.toDoubleVector();
+  std::vector<int64_t> range = arguments[4].value.toIntVector();
+  values[node.results[0]] = DrawOp::create(
+      builder, getLocation(node.location),
+      getType(graph.values[node.results[0]]), values[arguments[0].tensors[0]],
+      given, *symbolizeDistribution(arguments[2].value.toStringRef()),
+      numbers.empty() ? DenseF64ArrayAttr()
+                      : builder.getDenseF64ArrayAttr(numbers),
+      range.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(range),
+      arguments[5].value.toInt());
+}
+
 void ProgramBuilder::buildNode(const capture::Node &node) {
+  if (node.op.operator_name().name == kDrawOperator)
+    return buildDraw(node);
   std::string name = "aten." + node.op.operator_name().name.substr(6);
   if (const std::string &overload = node.op.operator_name().overload_name;
       !overload.empty())
@@ -228,15 +255,10 @@ void ProgramBuilder::buildNode(const capture::Node &node) {
       values[result] = value;
 }
 
-OwningOpRef<mlir::ModuleOp> ProgramBuilder::build() {
-  OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(unknown, "model");
-  builder.setInsertionPointToStart(module->getBody());
-  (*module)->setAttr(kModelAttr,
-                     ModelAttr::get(builder.getContext(),
-                                    builder.getStringAttr(graph.file.path),
-                                    graph.file.bytes,
-                                    builder.getStringAttr(graph.file.directory),
-                                    builder.getStringAttr(TORCH_VERSION)));
+ProgramBuilder::ProgramBuilder(mlir::ModuleOp module, const JointGraph &graph)
+    : graph(graph), builder(module.getContext()),
+      unknown(builder.getUnknownLoc()) {
+  builder.setInsertionPointToEnd(module.getBody());
   for (const capture::Location &location : graph.locations) {
     mlir::Location place =
         location.file.empty()
@@ -248,9 +270,34 @@ OwningOpRef<mlir::ModuleOp> ProgramBuilder::build() {
             ? place
             : NameLoc::get(builder.getStringAttr(location.module), place));
   }
-  buildTable();
-  buildFunction();
-  return module;
+}
+
+/// Programs of one module share the table of states.
+void verifySameStates(const CapturedProgram &first,
+                      const CapturedProgram &other) {
+  auto refuse = [&](const std::string &what) {
+    throw Error(ErrorId::InputNotKnown,
+                what + "; programs of one artifact share their states: compile "
+                       "these shapes to artifacts of their own");
+  };
+  const std::vector<State> &mine = first.graph.states;
+  const std::vector<State> &theirs = other.graph.states;
+  for (size_t i = 0; i < std::min(mine.size(), theirs.size()); ++i) {
+    const State &a = mine[i], &b = theirs[i];
+    if (a.names != b.names || a.type != b.type)
+      refuse("at " + other.label + " the state '" + b.names.front() +
+             "' is not what '" + a.names.front() + "' is at " + first.label);
+    if (a.role != b.role) {
+      bool isFirst = a.role == StateRole::Parameter;
+      refuse("the loss depends on '" + a.names.front() + "' at " +
+             (isFirst ? first : other).label + ", but not at " +
+             (isFirst ? other : first).label);
+    }
+  }
+  if (mine.size() != theirs.size())
+    refuse("at " + first.label + " the model has " +
+           std::to_string(mine.size()) + " states, at " + other.label + " " +
+           std::to_string(theirs.size()));
 }
 
 /// Results are written in place later on, each in storage of its own; merging
@@ -262,6 +309,8 @@ void separateResults(func::FuncOp func) {
   for (OpOperand &operand : terminator->getOpOperands()) {
     if (seen.insert(operand.get()).second)
       continue;
+    // Where it is computed: what belongs to forward stays there.
+    builder.setInsertionPointAfterValue(operand.get());
     Operation *copy = aten::buildAtenOp(
         builder, operand.get().getLoc(), "aten.clone", {operand.get()},
         builder.getNamedAttr("memory_format",
@@ -275,9 +324,29 @@ void separateResults(func::FuncOp func) {
 } // namespace
 
 OwningOpRef<mlir::ModuleOp>
-fsdp::capture::buildModule(MLIRContext &context, const JointGraph &graph) {
+fsdp::capture::buildModule(MLIRContext &context,
+                           llvm::ArrayRef<CapturedProgram> programs) {
   context.loadDialect<func::FuncDialect, FsdpDialect, aten::AtenDialect>();
-  OwningOpRef<mlir::ModuleOp> module = ProgramBuilder(context, graph).build();
+  Builder builder(&context);
+  OwningOpRef<mlir::ModuleOp> module =
+      mlir::ModuleOp::create(builder.getUnknownLoc(), "model");
+  const ModelFile &file = programs.front().graph.file;
+  (*module)->setAttr(kModelAttr,
+                     ModelAttr::get(&context, builder.getStringAttr(file.path),
+                                    file.bytes,
+                                    builder.getStringAttr(file.directory),
+                                    builder.getStringAttr(TORCH_VERSION)));
+  for (const CapturedProgram &program : programs) {
+    ProgramBuilder programBuilder(*module, program.graph);
+    if (&program == &programs.front())
+      programBuilder.buildTable();
+    else
+      verifySameStates(programs.front(), program);
+    std::string name = program.graph.isInference ? "infer/step" : "train/step";
+    if (!program.label.empty())
+      name += "[" + program.label + "]";
+    programBuilder.buildFunction(name);
+  }
   PassManager manager(&context);
   manager.addNestedPass<func::FuncOp>(createCSEPass());
   if (failed(manager.run(*module)))

@@ -11,11 +11,20 @@
 
 namespace fsdp::capture {
 
-/// The module with the table of states and the captured "train/step", without
-/// repeated computations. Throws Error (ModelNotSupported) for what the `aten`
-/// dialect cannot express.
-mlir::OwningOpRef<mlir::ModuleOp> buildModule(mlir::MLIRContext &context,
-                                              const JointGraph &graph);
+/// A graph and what distinguishes it from others of the same model, "x.0=4";
+/// empty if there is one only.
+struct CapturedProgram {
+  std::string label;
+  JointGraph graph;
+};
+
+/// The module with the table of states and the captured "train/step", or
+/// "train/step[x.0=4]" for each of several, without repeated computations.
+/// Throws Error: ModelNotSupported for what the `aten` dialect cannot express,
+/// InputNotKnown if the programs do not have the same states.
+mlir::OwningOpRef<mlir::ModuleOp>
+buildModule(mlir::MLIRContext &context,
+            llvm::ArrayRef<CapturedProgram> programs);
 
 } // namespace fsdp::capture
 

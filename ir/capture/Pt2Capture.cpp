@@ -14,14 +14,16 @@ bool fsdp::capture::isPt2(const ZipDirectory &archive) {
 }
 
 void fsdp::capture::capturePt2(const ZipDirectory &archive,
-                               JointCapture &capture) {
-  Pt2Program program = Pt2Program::read(archive);
+                               const DimSizes &sizes, JointCapture &capture) {
+  Pt2Program program =
+      Pt2Program::read(archive, sizes, capture.getRequest().ties);
   capture.setFile(
       {archive.path(), archive.fileBytes(), archive.directoryHash()});
   for (const ModuleInfo &module : program.modules)
     capture.addModule(module);
 
   Pt2Interpreter interpreter(c10::kMeta, &capture.getRecorder());
+  interpreter.setExportDevice(program.device);
   std::vector<at::Tensor> states;
   for (const State &state : program.states)
     states.push_back(capture.addState(state));
@@ -34,12 +36,11 @@ void fsdp::capture::capturePt2(const ZipDirectory &archive,
     if (input.input)
       interpreter.bind(input.placeholder, inputs[*input.input]);
     else
-      interpreter.bind(input.placeholder,
-                       interpreter.evaluate(*input.constant));
+      interpreter.bind(input.placeholder, interpreter.evaluate(input));
 
   capture.run([&] {
     interpreter.run(program.getGraph());
-    for (const Pt2BufferUpdate &update : program.bufferUpdates)
+    for (const Pt2StateUpdate &update : program.updates)
       capture.setStateTensor(update.state,
                              interpreter.get(update.value).toTensor());
     std::vector<ReturnedTensor> returned;
@@ -51,10 +52,12 @@ void fsdp::capture::capturePt2(const ZipDirectory &archive,
 }
 
 std::vector<CaptureProblem>
-fsdp::capture::findUnsupportedPt2(const ZipDirectory &archive) {
+fsdp::capture::findUnsupportedPt2(const ZipDirectory &archive,
+                                  const CaptureOptions &options,
+                                  const DimSizes &sizes) {
   std::vector<CaptureProblem> problems;
   try {
-    Pt2Program program = Pt2Program::read(archive);
+    Pt2Program program = Pt2Program::read(archive, sizes, options.request.ties);
     findPt2Problems(program.getGraph(), problems);
   } catch (const Error &error) {
     // A file that cannot be read is no property of the model.
@@ -64,4 +67,10 @@ fsdp::capture::findUnsupportedPt2(const ZipDirectory &archive) {
     problems.push_back({error.id(), error.what()});
   }
   return problems;
+}
+
+std::vector<DynamicDim>
+fsdp::capture::findDynamicDimsPt2(const ZipDirectory &archive,
+                                  const DimSizes &sizes) {
+  return Pt2Program::read(archive, sizes).dims.describe();
 }

@@ -13,12 +13,20 @@ namespace fsdp::capture {
 /// True if the archive holds a program of torch.export.
 bool isPt2(const ZipDirectory &archive);
 
-/// Declares states and inputs of the program in `archive` and runs it. Throws
-/// Error.
-void capturePt2(const ZipDirectory &archive, JointCapture &capture);
+/// Declares states and inputs of the program in `archive` and runs it, with its
+/// dynamic dimensions at `sizes`. Throws Error.
+void capturePt2(const ZipDirectory &archive, const DimSizes &sizes,
+                JointCapture &capture);
 
 /// What can be seen to be unsupported without running the program.
-std::vector<CaptureProblem> findUnsupportedPt2(const ZipDirectory &archive);
+std::vector<CaptureProblem>
+findUnsupportedPt2(const ZipDirectory &archive,
+                   const CaptureOptions &options = {},
+                   const DimSizes &sizes = {{}, /*keepExported=*/true});
+
+/// The dynamic dimensions of the inputs. Throws Error as `capturePt2` does.
+std::vector<DynamicDim> findDynamicDimsPt2(const ZipDirectory &archive,
+                                           const DimSizes &sizes);
 
 } // namespace fsdp::capture
 

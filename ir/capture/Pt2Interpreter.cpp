@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/Pt2Interpreter.h"
+#include "ir/capture/Autocast.h"
 #include "ir/capture/Pt2Enums.h"
 #include "ir/capture/Pt2Metadata.h"
 #include "ir/capture/Pt2Operators.h"
+#include "ir/capture/meta/TargetScope.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -30,16 +32,18 @@ double getFloat(const json::Value &value) {
   json::fail("a number");
 }
 
-/// The number of a symbolic value that export could bind.
-const json::Value &getBound(const json::Value &value, llvm::StringRef tag) {
-  auto [kind, inner] = json::getUnion(value);
-  if (kind == tag)
-    return inner;
-  throw Error(ErrorId::DynamicDimension,
-              "the program computes with the symbolic size '" +
-                  json::asString(inner) +
-                  "'; export the model without dynamic_shapes, at the shapes "
-                  "to train with");
+Number toNumber(const c10::IValue &value) {
+  if (value.isBool())
+    return value.toBool();
+  if (value.isDouble())
+    return value.toDouble();
+  if (value.isInt())
+    return value.toInt();
+  json::fail("a number as operand of a computation with sizes");
+}
+
+c10::IValue toIValue(const Number &number) {
+  return std::visit([](auto value) { return c10::IValue(value); }, number);
 }
 
 template <typename T, typename Read>
@@ -141,6 +145,13 @@ const c10::IValue &Pt2Interpreter::get(const std::string &name) const {
   json::fail("a value named '" + name + "' before its use");
 }
 
+/// {"as_name": "sym_size_int"}, or a number that needs no name.
+c10::IValue
+Pt2Interpreter::evaluateSymbolic(const json::Value &argument) const {
+  auto [tag, value] = json::getUnion(argument);
+  return tag == "as_name" ? get(json::asString(value)) : evaluate(argument);
+}
+
 c10::IValue Pt2Interpreter::evaluate(const json::Value &argument) const {
   auto [tag, value] = json::getUnion(argument);
   auto byName = [&](const json::Value &reference) {
@@ -182,16 +193,20 @@ c10::IValue Pt2Interpreter::evaluate(const json::Value &argument) const {
     return json::asString(value);
   if (tag == "as_strings")
     return readList<std::string>(value, json::asString);
-  if (tag == "as_sym_int")
-    return json::asInt(getBound(value, "as_int"));
+  if (tag == "as_sym_int" || tag == "as_sym_float" || tag == "as_sym_bool")
+    return evaluateSymbolic(value);
   if (tag == "as_sym_ints")
-    return readList<int64_t>(value, [](const json::Value &element) {
-      return json::asInt(getBound(element, "as_int"));
+    return readList<int64_t>(value, [&](const json::Value &element) {
+      return toIValue(toNumber(evaluateSymbolic(element))).toInt();
     });
-  if (tag == "as_sym_float")
-    return getFloat(getBound(value, "as_float"));
-  if (tag == "as_sym_bool")
-    return json::asBool(getBound(value, "as_bool"));
+  if (tag == "as_sym_floats")
+    return readList<double>(value, [&](const json::Value &element) {
+      return toDouble(toNumber(evaluateSymbolic(element)));
+    });
+  if (tag == "as_sym_bools")
+    return readList<bool>(value, [&](const json::Value &element) {
+      return isTrue(toNumber(evaluateSymbolic(element)));
+    });
   if (tag == "as_scalar_type")
     return int64_t(getPt2ScalarType(json::asInt(value)));
   if (tag == "as_memory_format")
@@ -210,6 +225,10 @@ c10::IValue Pt2Interpreter::evaluate(const json::Value &argument) const {
   throw Error(ErrorId::ModelNotSupported,
               "the model has an argument of a kind that is not supported (" +
                   tag.str() + ")");
+}
+
+c10::IValue Pt2Interpreter::evaluate(const Pt2UserInput &input) const {
+  return input.number ? toIValue(*input.number) : evaluate(*input.constant);
 }
 
 void Pt2Interpreter::callOperator(const c10::OperatorHandle &op,
@@ -239,34 +258,57 @@ void Pt2Interpreter::callOperator(const c10::OperatorHandle &op,
   bindOutputs(node, stack);
 }
 
-void Pt2Interpreter::callRegion(const json::Object &node) {
-  const json::Array &inputs = json::getArray(node, "inputs");
-  std::vector<c10::IValue> arguments;
-  for (const json::Value &input : inputs) {
-    const json::Value &argument = json::get(json::asObject(input), "arg");
-    if (json::getUnion(argument).first != "as_graph")
-      arguments.push_back(evaluate(argument));
+/// Which of the region's graphs runs.
+static const json::Object &chooseGraph(const Pt2Region &region,
+                                       const Pt2Interpreter &interpreter) {
+  if (region.kind != Pt2Region::Kind::Branch)
+    return *region.graphs[0];
+  c10::IValue condition = interpreter.evaluate(*region.settings[0]);
+  if (!condition.isBool())
+    json::fail("true or false as the condition of a branch");
+  return *region.graphs[condition.toBool() ? 0 : 1];
+}
+
+static c10::DeviceType getTargetDevice() {
+  return meta::getTarget().device == Target::Device::Cuda ? c10::kCUDA
+                                                          : c10::kCPU;
+}
+
+void Pt2Interpreter::callRegion(const Pt2Region &region,
+                                const json::Object &node) {
+  std::vector<c10::IValue> operands;
+  for (const json::Value *operand : region.operands) {
+    c10::IValue value = evaluate(*operand);
+    if (value.isList())
+      for (const c10::IValue &element : value.toListRef())
+        operands.push_back(element);
+    else
+      operands.push_back(std::move(value));
   }
-  const json::Object *graph = getPt2SubGraph(node);
-  if (!graph || arguments.empty() || !arguments[0].isBool())
-    json::fail("a flag and a graph as arguments of a gradient region");
-  Pt2Interpreter region(device, recorder);
-  const json::Array &parameters = json::getArray(*graph, "inputs");
-  if (parameters.size() + 1 != arguments.size())
-    json::fail("one argument for each input of a gradient region");
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    auto [tag, value] = json::getUnion(parameters[i]);
-    if (tag == "as_tensor")
-      region.bind(json::getString(json::asObject(value), "name"),
-                  arguments[i + 1]);
+  const json::Object &graph = chooseGraph(region, *this);
+  const json::Array &parameters = json::getArray(graph, "inputs");
+  if (parameters.size() != operands.size())
+    json::fail("one argument for each input of a region");
+  Pt2Interpreter inner(device, recorder);
+  inner.setExportDevice(exportDevice);
+  for (size_t i = 0; i < parameters.size(); ++i)
+    if (std::string name = getPt2ValueName(parameters[i]); !name.empty())
+      inner.bind(name, operands[i]);
+
+  std::optional<at::AutoGradMode> gradients;
+  if (region.kind == Pt2Region::Kind::Grad)
+    gradients.emplace(evaluate(*region.settings.at(0)).toBool());
+  std::optional<AutocastScope> autocast;
+  if (region.kind == Pt2Region::Kind::Autocast) {
+    Pt2Autocast rules = readPt2Autocast(region);
+    if (exportDevice == c10::kMeta || exportDevice == rules.device ||
+        getTargetDevice() == rules.device)
+      autocast.emplace(rules.device, rules.dtype, rules.enabled);
   }
-  {
-    at::AutoGradMode mode(arguments[0].toBool());
-    region.run(*graph);
-  }
+  inner.run(graph);
   std::vector<c10::IValue> results;
-  for (const json::Value &output : json::getArray(*graph, "outputs"))
-    results.push_back(region.evaluate(output));
+  for (const json::Value &output : json::getArray(graph, "outputs"))
+    results.push_back(inner.evaluate(output));
   bindOutputs(node, results);
 }
 
@@ -299,15 +341,59 @@ void Pt2Interpreter::bindOutputs(const json::Object &node,
         for (const json::Value &name : names)
           bindName(name, take());
       }
-    } else if (tag == "as_sym_int" || tag == "as_sym_float" ||
-               tag == "as_sym_bool") {
-      throw Error(ErrorId::DynamicDimension,
-                  "the program computes with symbolic sizes; export the model "
-                  "without dynamic_shapes, at the shapes to train with");
+    } else if (std::string name = getPt2ValueName(output); !name.empty()) {
+      bind(name, take());
     } else {
       take();
     }
   }
+}
+
+/// A node that computes a number from sizes.
+void Pt2Interpreter::callNumberFunction(const std::string &function,
+                                        const json::Object &node) {
+  std::vector<Number> arguments;
+  for (const json::Value &input : json::getArray(node, "inputs"))
+    arguments.push_back(
+        toNumber(evaluate(json::get(json::asObject(input), "arg"))));
+  bindOutputs(node,
+              {toIValue(capture::callNumberFunction(function, arguments))});
+}
+
+/// A node that asks a tensor for a size.
+void Pt2Interpreter::callSizeQuery(const std::string &query,
+                                   const json::Object &node) {
+  const json::Array &inputs = json::getArray(node, "inputs");
+  auto get = [&](size_t i) {
+    if (i >= inputs.size())
+      json::fail("a tensor and a dim at '" + query + "'");
+    return evaluate(json::get(json::asObject(inputs[i]), "arg"));
+  };
+  at::Tensor tensor = get(0).toTensor();
+  int64_t result = query == "sym_size"     ? tensor.size(get(1).toInt())
+                   : query == "sym_stride" ? tensor.stride(get(1).toInt())
+                   : query == "sym_numel"  ? tensor.numel()
+                                           : tensor.storage_offset();
+  bindOutputs(node, {result});
+}
+
+/// A condition on sizes that torch.export could not prove.
+void Pt2Interpreter::checkAssertion(const json::Object &node) const {
+  const json::Array &inputs = json::getArray(node, "inputs");
+  if (inputs.empty() ||
+      isTrue(toNumber(evaluate(json::get(json::asObject(inputs[0]), "arg")))))
+    return;
+  std::string message;
+  if (inputs.size() > 1)
+    if (auto [tag, text] =
+            json::getUnion(json::get(json::asObject(inputs[1]), "arg"));
+        tag == "as_string")
+      message = json::asString(text);
+  std::string where = getPt2Location(node).describe();
+  throw Error(ErrorId::InputNotKnown,
+              "the model asserts a condition on its sizes that does not hold" +
+                  (where.empty() ? "" : " (" + where + ")") + ": " + message +
+                  "; give the dimensions other sizes with --dim");
 }
 
 void Pt2Interpreter::run(const json::Object &graph) {
@@ -319,17 +405,28 @@ void Pt2Interpreter::run(const json::Object &graph) {
     Location location = getPt2Location(node);
     if (recorder)
       recorder->setLocation(location);
-    if (target.kind == Pt2NodeKind::GradRegion) {
-      callRegion(node);
+    if (target.region) {
+      callRegion(*target.region, node);
+      continue;
+    }
+    if (target.kind == Pt2NodeKind::NumberFunction) {
+      callNumberFunction(target.function, node);
+      continue;
+    }
+    if (target.kind == Pt2NodeKind::SizeAssertion) {
+      checkAssertion(node);
       continue;
     }
     try {
-      callOperator(*target.op, node);
+      if (target.kind == Pt2NodeKind::SizeQuery)
+        callSizeQuery(target.function, node);
+      else
+        callOperator(*target.op, node);
     } catch (const c10::Error &error) {
       std::string message = error.what_without_backtrace();
       std::string where = location.describe();
       throw Error(ErrorId::OperatorFailed,
-                  getOperatorName(*target.op) +
+                  target.describe() +
                       (where.empty() ? "" : " (" + where + ")") +
                       " refuses its arguments: " +
                       message.substr(0, message.find('\n')));

@@ -10,7 +10,10 @@
 #define FSDP_IR_CAPTURE_PT2INTERPRETER_H
 
 #include "ir/capture/Json.h"
+#include "ir/capture/Pt2Program.h"
+#include "ir/capture/Pt2Regions.h"
 #include "ir/capture/Recorder.h"
+#include "ir/capture/SymbolicNumber.h"
 
 #include <unordered_map>
 
@@ -23,6 +26,10 @@ public:
   explicit Pt2Interpreter(c10::Device device, Recorder *recorder = nullptr)
       : device(device), recorder(recorder) {}
 
+  /// The kind of device that the model was exported on. torch.autocast counts
+  /// for that one and for the device to run on; if it was meta, for any.
+  void setExportDevice(c10::DeviceType type) { exportDevice = type; }
+
   /// Gives the graph value `name` its content.
   void bind(const std::string &name, c10::IValue value) {
     values[name] = std::move(value);
@@ -33,17 +40,26 @@ public:
   /// The content of an argument, {"as_int": 3}.
   c10::IValue evaluate(const json::Value &argument) const;
 
+  /// The content of an input that is no tensor.
+  c10::IValue evaluate(const Pt2UserInput &input) const;
+
   /// Runs all nodes. Throws Error.
   void run(const json::Object &graph);
 
 private:
   void callOperator(const c10::OperatorHandle &op, const json::Object &node);
-  void callRegion(const json::Object &node);
+  void callRegion(const Pt2Region &region, const json::Object &node);
+  void callNumberFunction(const std::string &function,
+                          const json::Object &node);
+  void callSizeQuery(const std::string &query, const json::Object &node);
+  void checkAssertion(const json::Object &node) const;
+  c10::IValue evaluateSymbolic(const json::Value &argument) const;
   void bindOutputs(const json::Object &node,
                    const std::vector<c10::IValue> &results);
 
   c10::Device device;
   Recorder *recorder;
+  c10::DeviceType exportDevice = c10::kMeta;
   std::unordered_map<std::string, c10::IValue> values;
 };
 

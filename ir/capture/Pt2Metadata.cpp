@@ -54,7 +54,9 @@ Location fsdp::capture::getPt2Location(const json::Object &node) {
     int64_t number;
     if (after.split(',').first.getAsInteger(10, number))
       continue;
-    if (!location.file.empty() && file.contains("/torch/nn/"))
+    // Nor does code that torch.export has made.
+    if (file.starts_with("<eval_with_key>") ||
+        (!location.file.empty() && file.contains("/torch/nn/")))
       continue;
     location.file = file.str();
     location.line = number;
@@ -62,11 +64,14 @@ Location fsdp::capture::getPt2Location(const json::Object &node) {
   return location;
 }
 
-const json::Object *fsdp::capture::getPt2SubGraph(const json::Object &node) {
-  for (const json::Value &input : json::getArray(node, "inputs")) {
-    auto [tag, value] = json::getUnion(json::get(json::asObject(input), "arg"));
-    if (tag == "as_graph")
-      return &json::getObject(json::asObject(value), "graph");
-  }
-  return nullptr;
+std::string fsdp::capture::getPt2ValueName(const json::Value &argument) {
+  auto [tag, value] = json::getUnion(argument);
+  const json::Object *object = value.getAsObject();
+  if (!object)
+    return "";
+  bool isSymbolic =
+      tag == "as_sym_int" || tag == "as_sym_float" || tag == "as_sym_bool";
+  if (tag != "as_tensor" && !isSymbolic)
+    return "";
+  return object->getString(isSymbolic ? "as_name" : "name").value_or("").str();
 }

@@ -19,8 +19,9 @@ void forEachPt2Module(const json::Object &node,
 /// Innermost module and the user's source line.
 Location getPt2Location(const json::Object &node);
 
-/// The graph among the node's arguments, or null.
-const json::Object *getPt2SubGraph(const json::Object &node);
+/// The name of a graph value: {"as_tensor": {"name": "x"}} or {"as_sym_int":
+/// {"as_name": "s"}}; empty for constants and lists.
+std::string getPt2ValueName(const json::Value &argument);
 
 } // namespace fsdp::capture
 

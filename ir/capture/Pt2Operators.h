@@ -7,6 +7,7 @@
 #include "ir/capture/Capture.h"
 #include "ir/capture/JointGraph.h"
 #include "ir/capture/Json.h"
+#include "ir/capture/Pt2Regions.h"
 
 #include <optional>
 #include <vector>
@@ -14,16 +15,29 @@
 namespace fsdp::capture {
 
 enum class Pt2NodeKind {
-  Operator,   ///< an operator of LibTorch
-  GradRegion, ///< a sub-graph with gradients on or off
-  Assertion,  ///< checks metadata; of no effect
+  Operator,       ///< an operator of LibTorch
+  Region,         ///< sub-graphs under rules of their own
+  Assertion,      ///< checks metadata or data; of no effect
+  NumberFunction, ///< computes a number from sizes
+  SizeQuery,      ///< asks a tensor for a size: sym_size, sym_stride, …
+  SizeAssertion,  ///< checks a condition on sizes
 };
 
 /// What a node calls.
 struct Pt2Target {
   Pt2NodeKind kind = Pt2NodeKind::Operator;
   std::optional<c10::OperatorHandle> op;
+  std::optional<Pt2Region> region;
+  std::string function; ///< of a NumberFunction or SizeQuery
+
+  /// "aten::add.Tensor", "sym_size".
+  std::string describe() const;
 };
+
+/// Throws Error(id): `name` with the node's place in the model, then `why`.
+[[noreturn]] void refusePt2Node(ErrorId id, const json::Object &node,
+                                const std::string &name,
+                                const std::string &why);
 
 /// Resolves the node's target. Throws Error for all that can never be captured:
 /// unknown and custom operators, unsupported regions, operators whose results

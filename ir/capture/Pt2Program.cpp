@@ -5,6 +5,7 @@
 #include "ir/capture/Pt2Enums.h"
 #include "ir/capture/Pt2Metadata.h"
 #include "ir/capture/Pt2Outputs.h"
+#include "ir/capture/Pt2Regions.h"
 #include "ir/capture/Pt2Samples.h"
 
 #include <unordered_map>
@@ -23,33 +24,11 @@ struct Payload {
   Pt2TensorMeta meta;
 };
 
-int64_t readSize(const json::Value &value, const std::string &name,
-                 const char *what) {
-  auto [tag, size] = json::getUnion(value);
-  if (tag == "as_int")
-    return json::asInt(size);
-  std::string symbol = "a symbol";
-  if (const json::Object *object = size.getAsObject())
-    if (auto text = object->getString("expr_str")) {
-      // Symbol('s17', positive=True, integer=True)
-      llvm::StringRef name = *text;
-      if (name.consume_front("Symbol('"))
-        name = name.split('\'').first;
-      symbol = name.str();
-    }
-  throw Error(
-      ErrorId::DynamicDimension,
-      "'" + name + "' has a " + what + " that is not bound to a number (" +
-          symbol +
-          "); export the model without dynamic_shapes, at the shapes to "
-          "train with");
-}
-
-std::vector<int64_t> readSizes(const json::Array &values,
-                               const std::string &name, const char *what) {
+std::vector<int64_t> readSizes(const json::Array &values, const Pt2Dims &dims,
+                               const std::string &what) {
   std::vector<int64_t> sizes;
   for (const json::Value &value : values)
-    sizes.push_back(readSize(value, name, what));
+    sizes.push_back(dims.evaluate(value, what));
   return sizes;
 }
 
@@ -82,19 +61,23 @@ int64_t getSpan(const TensorType &type) {
 } // namespace
 
 Pt2TensorMeta fsdp::capture::readPt2TensorMeta(const json::Object &meta,
+                                               const Pt2Dims &dims,
                                                const std::string &name) {
   checkPt2Layout(json::getInt(meta, "layout"));
   Pt2TensorMeta result;
   result.type.dtype = getPt2ScalarType(json::getInt(meta, "dtype"));
-  result.type.sizes =
-      readSizes(json::getArray(meta, "sizes"), name, "dimension");
-  result.type.strides =
-      readSizes(json::getArray(meta, "strides"), name, "stride");
+  result.type.sizes = readSizes(json::getArray(meta, "sizes"), dims,
+                                "a dimension of '" + name + "'");
+  result.type.strides = readSizes(json::getArray(meta, "strides"), dims,
+                                  "a stride of '" + name + "'");
   if (result.type.sizes.size() != result.type.strides.size())
     json::fail("as many strides as sizes");
-  result.storageOffset =
-      readSize(json::get(meta, "storage_offset"), name, "storage offset");
+  result.storageOffset = dims.evaluate(json::get(meta, "storage_offset"),
+                                       "the storage offset of '" + name + "'");
   result.requiresGrad = json::getBool(meta, "requires_grad");
+  std::string device = json::getString(json::getObject(meta, "device"), "type");
+  if (device == "cpu" || device == "cuda")
+    result.device = device == "cpu" ? c10::kCPU : c10::kCUDA;
   return result;
 }
 
@@ -102,13 +85,21 @@ namespace fsdp::capture {
 
 class Pt2Reader {
 public:
-  Pt2Reader(const ZipDirectory &archive) : archive(archive) {}
+  Pt2Reader(const ZipDirectory &archive, const DimSizes &sizes,
+            const std::vector<std::vector<std::string>> &ties)
+      : archive(archive), sizes(sizes) {
+    for (size_t i = 0; i < ties.size(); ++i)
+      for (const std::string &name : ties[i])
+        tieOf[name] = i;
+  }
 
   Pt2Program read() {
     program.document = std::make_shared<const json::Value>(
         parse(archive, "models/model.json"));
     const json::Object &root = json::asObject(*program.document);
     checkVersion(root);
+    program.dims = Pt2Dims::read(root);
+    program.dims.bind(sizes, archive.path());
     const json::Object &module = json::getObject(root, "graph_module");
     program.graph = &json::getObject(module, "graph");
     readPayloads("data/weights/");
@@ -138,16 +129,19 @@ private:
   Pt2TensorMeta getMeta(const std::string &placeholder,
                         const std::string &name);
   std::optional<Record> getRecord(const Payload &payload) const;
-  void checkOverlaps() const;
+  void checkOverlaps();
   void collectModules(const json::Object &graph);
   void readModules(const json::Object &module);
   void readSamples();
 
   const ZipDirectory &archive;
+  const DimSizes &sizes;
   Pt2Program program;
   std::unordered_map<std::string, Payload> payloads;    // by state name
   std::unordered_map<std::string, size_t> stateOf;      // by state name
   std::unordered_map<std::string, size_t> stateAt;      // by record and layout
+  std::unordered_map<std::string, size_t> tieOf;        // group, by state name
+  std::unordered_map<size_t, size_t> stateOfTie;        // by group
   std::unordered_map<std::string, std::string> classOf; // by module path
   size_t constants = 0;
   std::vector<OutputPath> outputPaths; // of all that is returned
@@ -182,7 +176,7 @@ void Pt2Reader::readPayloads(const std::string &folder) {
                       "' is no plain tensor (a tensor subclass or an object "
                       "of its own); export the model with plain tensors");
     payloads[key.str()] = {folder + json::getString(entry, "path_name"),
-                           readPt2TensorMeta(*meta, key.str())};
+                           readPt2TensorMeta(*meta, program.dims, key.str())};
   }
 }
 
@@ -215,7 +209,8 @@ std::optional<Record> Pt2Reader::getRecord(const Payload &payload) const {
 Pt2TensorMeta Pt2Reader::getMeta(const std::string &placeholder,
                                  const std::string &name) {
   const json::Object &metas = json::getObject(*program.graph, "tensor_values");
-  return readPt2TensorMeta(json::getObject(metas, placeholder), name);
+  return readPt2TensorMeta(json::getObject(metas, placeholder), program.dims,
+                           name);
 }
 
 void Pt2Reader::addState(const std::string &placeholder,
@@ -227,6 +222,8 @@ void Pt2Reader::addState(const std::string &placeholder,
   auto payload = payloads.find(name);
   Pt2TensorMeta meta = payload == payloads.end() ? getMeta(placeholder, name)
                                                  : payload->second.meta;
+  if (program.states.empty())
+    program.device = getMeta(placeholder, name).device;
   if (role == StateRole::Parameter && !meta.requiresGrad)
     role = StateRole::Frozen;
   if (role == StateRole::Parameter && !c10::isFloatingType(meta.type.dtype) &&
@@ -249,9 +246,16 @@ void Pt2Reader::addState(const std::string &placeholder,
              std::to_string(meta.type.strides[dim]);
     if (state.source->bytes)
       index = stateAt.try_emplace(key, index).first->second;
+  } else if (auto tie = tieOf.find(name); tie != tieOf.end()) {
+    index = stateOfTie.try_emplace(tie->second, index).first->second;
   }
   if (index < program.states.size()) {
     State &tied = program.states[index];
+    if (tied.type != state.type)
+      throw Error(ErrorId::ModelNotSupported,
+                  "'" + tied.names.front() + "' and '" + name +
+                      "' are to be tied and differ in shape or element type; "
+                      "only names of one tensor can be tied");
     tied.names.push_back(name);
     if (role == StateRole::Parameter)
       tied.role = role;
@@ -264,13 +268,18 @@ void Pt2Reader::addState(const std::string &placeholder,
 
 void Pt2Reader::addInput(const json::Object &spec) {
   auto [tag, value] = json::getUnion(json::get(spec, "arg"));
+  if (tag == "as_sym_int") {
+    std::string name = json::getString(json::asObject(value), "as_name");
+    program.userInputs.push_back(
+        {name, std::nullopt, nullptr, program.dims.getNumber(name)});
+    return;
+  }
   if (tag != "as_tensor") {
     std::string name = "an input";
     if (const json::Object *object = value.getAsObject())
       if (auto text = object->getString("as_name"))
         name = "the input '" + text->str() + "'";
-    throw Error(tag.starts_with("as_sym") ? ErrorId::DynamicDimension
-                                          : ErrorId::ModelNotSupported,
+    throw Error(ErrorId::ModelNotSupported,
                 name + " is no tensor (" + tag.str() +
                     "); pass it as a constant when exporting, inputs of a "
                     "training step are tensors");
@@ -293,6 +302,8 @@ void Pt2Reader::readInputSpec(Tagged spec) {
                                   &json::get(object, "value")});
     return;
   }
+  if (tag == "token")
+    return;
   if (tag != "parameter" && tag != "buffer" && tag != "tensor_constant")
     throw Error(ErrorId::ModelNotSupported,
                 "the model has an input of a kind that is not supported (" +
@@ -336,12 +347,17 @@ void Pt2Reader::readOutputSpec(Tagged spec) {
     program.outputs.push_back(std::move(output));
     return;
   }
-  if (tag == "buffer_mutation") {
-    program.bufferUpdates.push_back(
+  if (tag == "buffer_mutation" || tag == "parameter_mutation") {
+    bool isBuffer = tag == "buffer_mutation";
+    program.updates.push_back(
         {json::getString(json::asObject(argument), "name"),
-         stateOf.at(json::getString(object, "buffer_name"))});
+         stateOf.at(json::getString(object, isBuffer ? "buffer_name"
+                                                     : "parameter_name"))});
     return;
   }
+  // The step's own copy of an input ends with it; tokens order effects.
+  if (tag == "user_input_mutation" || tag == "token")
+    return;
   throw Error(ErrorId::ModelNotSupported,
               "the exported program has an output of a kind that is not "
               "supported (" +
@@ -349,23 +365,34 @@ void Pt2Reader::readOutputSpec(Tagged spec) {
                   "); export the model itself with torch.export.export");
 }
 
-/// Different views of the same bytes would drift apart in training.
-void Pt2Reader::checkOverlaps() const {
-  std::vector<const State *> stored;
-  for (const State &state : program.states)
+/// Different views of the same bytes would drift apart in training. Those that
+/// nobody writes may overlap.
+void Pt2Reader::checkOverlaps() {
+  std::vector<State *> stored;
+  for (State &state : program.states)
     if (state.source && state.source->bytes)
       stored.push_back(&state);
   std::sort(stored.begin(), stored.end(), [](const State *a, const State *b) {
     return a->source->offset < b->source->offset;
   });
-  for (size_t i = 1; i < stored.size(); ++i) {
-    const Record &before = *stored[i - 1]->source;
-    if (before.offset + before.bytes > stored[i]->source->offset)
-      throw Error(ErrorId::ModelNotSupported,
-                  "'" + stored[i - 1]->names.front() + "' and '" +
-                      stored[i]->names.front() +
-                      "' are different views of the same memory, which is not "
-                      "supported; give each a tensor of its own");
+  State *furthest = nullptr; // of those before, the one that ends last
+  auto getEnd = [](const State *state) {
+    return state->source->offset + state->source->bytes;
+  };
+  for (State *state : stored) {
+    if (furthest && getEnd(furthest) > state->source->offset) {
+      if (furthest->role == StateRole::Parameter ||
+          state->role == StateRole::Parameter)
+        throw Error(ErrorId::ModelNotSupported,
+                    "'" + furthest->names.front() + "' and '" +
+                        state->names.front() +
+                        "' are different views of the same memory, which is "
+                        "not supported; give each a tensor of its own");
+      furthest->overlaps = state->names.front();
+      state->overlaps = furthest->names.front();
+    }
+    if (!furthest || getEnd(state) > getEnd(furthest))
+      furthest = state;
   }
 }
 
@@ -375,8 +402,8 @@ void Pt2Reader::collectModules(const json::Object &graph) {
     forEachPt2Module(node, [&](const ModuleInfo &module) {
       classOf.try_emplace(module.path, module.className);
     });
-    if (const json::Object *inner = getPt2SubGraph(node))
-      collectModules(*inner);
+    forEachPt2SubGraph(
+        node, [&](const json::Object &inner) { collectModules(inner); });
   }
 }
 
@@ -413,6 +440,7 @@ void Pt2Reader::readSamples() {
 
 } // namespace fsdp::capture
 
-Pt2Program Pt2Program::read(const ZipDirectory &archive) {
-  return Pt2Reader(archive).read();
+Pt2Program Pt2Program::read(const ZipDirectory &archive, const DimSizes &sizes,
+                            const std::vector<std::vector<std::string>> &ties) {
+  return Pt2Reader(archive, sizes, ties).read();
 }

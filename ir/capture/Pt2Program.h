@@ -12,6 +12,7 @@
 #include "ir/capture/JointGraph.h"
 #include "ir/capture/Json.h"
 #include "ir/capture/Outputs.h"
+#include "ir/capture/Pt2Dims.h"
 #include "runtime/support/ZipDirectory.h"
 
 #include <memory>
@@ -25,15 +26,17 @@ struct Pt2StateInput {
 };
 
 /// A placeholder that stands for a tensor input, by index into `inputs`, or for
-/// a constant of the exported call (use_cache=False).
+/// a constant of the exported call (use_cache=False), or for a number that the
+/// export kept open.
 struct Pt2UserInput {
   std::string placeholder;
   std::optional<size_t> input;
   const json::Value *constant = nullptr; ///< tagged value, if not a tensor
+  std::optional<Number> number; ///< of a number that is a dynamic dimension
 };
 
-/// A graph output that is the new value of a buffer.
-struct Pt2BufferUpdate {
+/// A graph output that is the new value of a state.
+struct Pt2StateUpdate {
   std::string value;
   size_t state;
 };
@@ -47,7 +50,11 @@ struct Pt2Output {
 class Pt2Program {
 public:
   /// Reads `models/model.json` and the tensors' configs. Throws Error.
-  static Pt2Program read(const ZipDirectory &archive);
+  /// `sizes` are those of its dynamic dimensions, as `Pt2Dims::bind` takes
+  /// them; `ties` are groups of names of one tensor that has no data.
+  static Pt2Program
+  read(const ZipDirectory &archive, const DimSizes &sizes,
+       const std::vector<std::vector<std::string>> &ties = {});
 
   /// The graph: inputs, outputs, nodes.
   const json::Object &getGraph() const { return *graph; }
@@ -59,9 +66,14 @@ public:
   std::vector<ModuleInfo> modules;
   std::vector<Pt2StateInput> stateInputs;
   std::vector<Pt2UserInput> userInputs;
-  std::vector<Pt2BufferUpdate> bufferUpdates;
+  std::vector<Pt2StateUpdate> updates;
+  /// The kind of device that the parameters were on; meta for any other than
+  /// CPU and CUDA.
+  c10::DeviceType device = c10::kMeta;
   /// In order; the first of a training program is its loss.
   std::vector<Pt2Output> outputs;
+  /// Bound.
+  Pt2Dims dims;
 
 private:
   friend class Pt2Reader;
@@ -74,11 +86,12 @@ struct Pt2TensorMeta {
   TensorType type;
   int64_t storageOffset = 0; ///< elements
   bool requiresGrad = false;
+  c10::DeviceType device = c10::kMeta; ///< CPU, CUDA or, for any other, meta
 };
 
-/// Throws Error (DynamicDimension) if a size is a symbol; `name` is for the
-/// message.
-Pt2TensorMeta readPt2TensorMeta(const json::Object &meta,
+/// Sizes by `dims`, which throws Error for symbols that it does not know;
+/// `name` is for the message.
+Pt2TensorMeta readPt2TensorMeta(const json::Object &meta, const Pt2Dims &dims,
                                 const std::string &name);
 
 } // namespace fsdp::capture

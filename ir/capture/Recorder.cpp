@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/Recorder.h"
+#include "ir/capture/Autocast.h"
 #include "ir/capture/RecorderScope.h"
+#include "ir/capture/Refusal.h"
 #include "runtime/support/Error.h"
 
 #include <ATen/SequenceNumber.h>
+#include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/library.h>
 
@@ -29,12 +32,18 @@ void forEachTensor(const c10::IValue &value, Visit visit) {
   } else if (value.isTensorList()) {
     for (const at::Tensor &tensor : value.toTensorVector())
       visit(tensor);
-  } else if (value.isOptionalTensorList()) {
-    for (const std::optional<at::Tensor> &tensor :
-         value.toOptionalTensorVector())
-      if (tensor && tensor->defined())
-        visit(*tensor);
+  } else if (value.isList()) {
+    // With holes; which type TorchScript gives such a list varies.
+    for (const c10::IValue &element : value.toListRef())
+      if (element.isTensor() && element.toTensor().defined())
+        visit(element.toTensor());
   }
+}
+
+bool hasTensor(const c10::IValue &value) {
+  bool found = false;
+  forEachTensor(value, [&](const at::Tensor &) { found = true; });
+  return found;
 }
 
 /// Replaces every tensor in `value` by `map(tensor)`.
@@ -48,12 +57,12 @@ void mapTensors(c10::IValue &value, Map map) {
     for (const at::Tensor &tensor : value.toTensorVector())
       list.push_back(map(tensor));
     value = list;
-  } else if (value.isOptionalTensorList()) {
+  } else if (value.isList() && hasTensor(value)) {
     c10::List<std::optional<at::Tensor>> list;
-    for (std::optional<at::Tensor> tensor : value.toOptionalTensorVector())
-      list.push_back(tensor && tensor->defined()
-                         ? std::optional<at::Tensor>(map(*tensor))
-                         : tensor);
+    for (const c10::IValue &element : value.toListRef())
+      list.push_back(element.isTensor() && element.toTensor().defined()
+                         ? std::optional<at::Tensor>(map(element.toTensor()))
+                         : std::nullopt);
     value = list;
   }
 }
@@ -89,22 +98,6 @@ bool isDevice(const c10::Argument &argument) {
          c10::TypeKind::DeviceObjType;
 }
 
-/// A drawing operator that draws nothing with these arguments: dropout with
-/// probability 0, or not in training.
-bool drawsNothing(const c10::FunctionSchema &schema, const Stack &arguments) {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string &name = schema.arguments()[i].name();
-    const c10::IValue &value = arguments[i];
-    if ((name == "p" || name == "dropout_p" || name == "dropout") &&
-        value.isDouble() && value.toDouble() == 0)
-      return true;
-    if ((name == "train" || name == "training") && value.isBool() &&
-        !value.toBool())
-      return true;
-  }
-  return false;
-}
-
 /// Whether the results' shapes depend on data. Indexing by numbers has a tag as
 /// if they did, for the sake of masks.
 bool dependsOnData(const c10::OperatorHandle &op, const Stack &arguments) {
@@ -122,6 +115,14 @@ bool dependsOnData(const c10::OperatorHandle &op, const Stack &arguments) {
   return mask;
 }
 
+/// LibTorch's gradients of factorizations ask for values only to check that the
+/// loss does not depend on what the factorization leaves open. The check is
+/// taken as passed.
+bool isCheckOfGradient(const c10::OperatorHandle &op) {
+  return op.operator_name().name == "aten::allclose" &&
+         torch::autograd::get_current_node();
+}
+
 std::string where(const Location &location) {
   std::string text = location.describe();
   return text.empty() ? text : " (" + text + ")";
@@ -133,23 +134,39 @@ std::string firstLine(const c10::Error &error) {
   return text.substr(0, text.find('\n'));
 }
 
-/// The operator without meta kernel that LibTorch's message names, if it is
-/// one of the two that say so.
-std::string getMissingOperator(const std::string &message) {
-  constexpr std::string_view start = "Could not run '";
-  if (message.starts_with(start))
-    return message.substr(start.size(),
-                          message.find('\'', start.size()) - start.size());
-  constexpr std::string_view middle =
-      ": attempted to run this operator with Meta tensors";
-  size_t end = message.find(middle);
-  return end == std::string::npos ? "" : message.substr(0, end);
+/// The error to raise when `op` at `place` has refused with `message`.
+Error explain(const std::string &op, const std::string &place,
+              const std::string &message) {
+  Refusal refusal = explainRefusal(message);
+  std::string needs = refusal.op.empty() || refusal.op == op
+                          ? ""
+                          : " (it needs " + refusal.op + ")";
+  switch (refusal.reason) {
+  case Refusal::Reason::Arguments:
+    return {ErrorId::OperatorFailed,
+            op + place + " refuses its arguments: " + message};
+  case Refusal::Reason::NoShapeRule:
+    return {ErrorId::NoShapeRule,
+            op + place +
+                " is not supported yet: the shapes of its results cannot be "
+                "computed without data" +
+                needs};
+  case Refusal::Reason::NeedsData:
+    return {ErrorId::DataDependent,
+            op + place +
+                (refusal.advice.empty()
+                     ? " needs a tensor's values while the program is built; "
+                       "write the model so that shapes and control flow do not "
+                       "depend on them"
+                     : " cannot be captured: " + refusal.advice)};
+  }
+  return {ErrorId::OperatorFailed, message};
 }
 
 void fallback(const c10::OperatorHandle &op, c10::DispatchKeySet,
               Stack *stack) {
   c10::impl::ExcludeDispatchKeyGuard below{
-      c10::DispatchKeySet(c10::DispatchKey::Fake)};
+      c10::DispatchKeySet({c10::DispatchKey::Fake, kAutocastKey})};
   if (active)
     active->call(op, *stack);
   else
@@ -173,8 +190,16 @@ ValueId Recorder::define(const at::Tensor &meta) {
   ValueId id = graph.values.size();
   graph.values.push_back(TensorType::of(meta));
   valueOf[meta.unsafeGetTensorImpl()] = id;
+  firstIn.try_emplace(meta.storage().unsafeGetStorageImpl(), id);
   alive.push_back(meta);
   return id;
+}
+
+bool Recorder::hasOwnStorage(const at::Tensor &meta) const {
+  auto value = valueOf.find(meta.unsafeGetTensorImpl());
+  auto first = firstIn.find(meta.storage().unsafeGetStorageImpl());
+  return value != valueOf.end() && first != firstIn.end() &&
+         value->second == first->second;
 }
 
 ValueId Recorder::lookup(const at::Tensor &tensor) {
@@ -231,18 +256,54 @@ const Location &Recorder::currentLocation() const {
 
 void Recorder::checkAllowed(const c10::OperatorHandle &op,
                             const Stack &arguments) const {
-  if (op.hasTag(at::Tag::nondeterministic_seeded) &&
-      !drawsNothing(op.schema(), arguments))
+  if (needsDrawDefinition(op, arguments))
     throw Error(ErrorId::RandomOperator,
                 getOperatorName(op) + where(currentLocation()) +
-                    " draws random numbers, which is not supported yet; set "
-                    "dropout probabilities to 0 before exporting the model");
+                    " draws random numbers inside of its kernel, from a "
+                    "generator that ranks would share and no step could "
+                    "repeat; use another implementation of it, or set its "
+                    "dropout probability to 0");
   if (dependsOnData(op, arguments))
     throw Error(ErrorId::DataDependent,
                 getOperatorName(op) + where(currentLocation()) +
                     " needs a tensor's values while the program is built; "
                     "write the model so that shapes and control flow do not "
                     "depend on them");
+}
+
+void Recorder::refuse(const c10::OperatorHandle &op,
+                      const c10::Error &error) const {
+  throw explain(getOperatorName(op), where(currentLocation()),
+                firstLine(error));
+}
+
+void Recorder::recordDefinition(const c10::OperatorHandle &op, Stack &stack) {
+  // What the definition calls is recorded: the key is off in here.
+  c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  c10::impl::ForceDispatchKeyGuard record(
+      keys.included_, keys.excluded_.remove(c10::DispatchKey::Fake));
+  try {
+    callDrawDefinition(op, stack, [&](const Draw &each) { return draw(each); });
+  } catch (const c10::Error &error) {
+    refuse(op, error);
+  }
+}
+
+at::Tensor Recorder::draw(const Draw &draw) {
+  static const c10::OperatorHandle op =
+      c10::Dispatcher::singleton().findSchemaOrThrow(kDrawOperator, "");
+  if (!random.defined()) {
+    c10::impl::ExcludeDispatchKeyGuard quiet{
+        c10::DispatchKeySet(c10::DispatchKey::Fake)};
+    random = at::empty({2}, at::TensorOptions(c10::kMeta).dtype(c10::kLong));
+    graph.random = define(random);
+  }
+  Stack stack;
+  torch::jit::push(stack, random, draw.given, draw.distribution, draw.numbers,
+                   draw.range, nextSite++, draw.sizes, draw.strides,
+                   draw.dtype);
+  op.callBoxed(stack);
+  return stack.front().toTensor();
 }
 
 void Recorder::rethrowFailure() const {
@@ -268,10 +329,25 @@ void Recorder::record(const c10::OperatorHandle &op, Stack &stack) {
     forEachTensor(stack[i], [&](const at::Tensor &tensor) {
       (tensor.is_meta() ? anyMeta : anyReal) = true;
     });
+  if (needsDrawDefinition(op, stack)) {
+    if (schema.is_mutable() && !anyMeta)
+      throw Error(ErrorId::RandomOperator,
+                  getOperatorName(op) + where(currentLocation()) +
+                      " draws into a constant of the program, which would "
+                      "hold the same numbers in every step; draw into a clone "
+                      "of it");
+    if (!schema.is_mutable() && hasDrawDefinition(op))
+      return recordDefinition(op, stack);
+  }
   // Functionalization runs in-place operators once more on copies, to check
   // shapes. What has only real tensors is computed now.
   if (schema.is_mutable() || (anyReal && !anyMeta)) {
     op.callBoxed(stack);
+    return;
+  }
+  if (isCheckOfGradient(op)) {
+    torch::jit::drop(stack, count);
+    stack.push_back(true);
     return;
   }
   Stack arguments(stack.begin() + base, stack.end());
@@ -290,10 +366,10 @@ void Recorder::record(const c10::OperatorHandle &op, Stack &stack) {
     else if (arguments[i].isTensorList())
       for (const at::Tensor &tensor : arguments[i].toTensorVector())
         recorded.tensors.push_back(lookup(tensor));
-    else if (arguments[i].isOptionalTensorList())
-      for (const std::optional<at::Tensor> &tensor :
-           arguments[i].toOptionalTensorVector())
-        recorded.tensors.push_back(tensor ? lookup(*tensor) : kNoValue);
+    else if (arguments[i].isList())
+      for (const c10::IValue &element : arguments[i].toListRef())
+        recorded.tensors.push_back(
+            element.isTensor() ? lookup(element.toTensor()) : kNoValue);
     node.arguments.push_back(std::move(recorded));
     if (isDevice(argument))
       stack[base + i] = c10::Device(c10::kMeta);
@@ -303,19 +379,7 @@ void Recorder::record(const c10::OperatorHandle &op, Stack &stack) {
   try {
     op.callBoxed(stack);
   } catch (const c10::Error &error) {
-    std::string message = firstLine(error);
-    std::string missing = getMissingOperator(message);
-    if (missing.empty())
-      throw Error(ErrorId::OperatorFailed,
-                  getOperatorName(op) + where(currentLocation()) +
-                      " refuses its arguments: " + message);
-    throw Error(ErrorId::NoShapeRule,
-                getOperatorName(op) + where(currentLocation()) +
-                    " is not supported yet: the shapes of its results cannot "
-                    "be computed without data" +
-                    (missing == getOperatorName(op)
-                         ? ""
-                         : " (it needs " + missing + ")"));
+    refuse(op, error);
   }
 
   size_t results = schema.returns().size();

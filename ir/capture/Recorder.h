@@ -11,6 +11,7 @@
 #ifndef FSDP_IR_CAPTURE_RECORDER_H
 #define FSDP_IR_CAPTURE_RECORDER_H
 
+#include "ir/capture/Draws.h"
 #include "ir/capture/JointGraph.h"
 
 #include <exception>
@@ -35,6 +36,10 @@ public:
   /// a real tensor becomes a constant. kNoValue if it is undefined.
   ValueId lookup(const at::Tensor &tensor);
 
+  /// Whether an operator made `meta` in storage of its own, rather than as a
+  /// view of what was there.
+  bool hasOwnStorage(const at::Tensor &meta) const;
+
   /// Operators recorded from here on come from `location`, as do the backward
   /// operators of the autograd nodes that are made from here on.
   void setLocation(const Location &location);
@@ -53,12 +58,18 @@ private:
   void record(const c10::OperatorHandle &op, std::vector<c10::IValue> &stack);
   void checkAllowed(const c10::OperatorHandle &op,
                     const std::vector<c10::IValue> &arguments) const;
+  [[noreturn]] void refuse(const c10::OperatorHandle &op,
+                           const c10::Error &error) const;
+  void recordDefinition(const c10::OperatorHandle &op,
+                        std::vector<c10::IValue> &stack);
+  at::Tensor draw(const Draw &draw);
   LocationId currentLocationId() const;
   ValueId addConstant(const at::Tensor &tensor);
 
   JointGraph &graph;
   std::unordered_map<const c10::TensorImpl *, ValueId> valueOf;
-  std::vector<at::Tensor> alive; // keeps the keys of `valueOf` unique
+  std::unordered_map<const c10::StorageImpl *, ValueId> firstIn;
+  std::vector<at::Tensor> alive; // keeps the keys of both maps unique
 
   /// Autograd nodes numbered from `sequence` on were made at `location`.
   struct Span {
@@ -66,6 +77,8 @@ private:
     LocationId location;
   };
   std::vector<Span> spans;
+  at::Tensor random; ///< the state of draws, from the first one on
+  int64_t nextSite = 0;
   LocationId location = kNoLocation;
   std::exception_ptr failure;
 };

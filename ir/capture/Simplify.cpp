@@ -166,3 +166,65 @@ void Simplifier::dropUnused() {
 } // namespace
 
 void fsdp::capture::simplify(JointGraph &graph) { Simplifier(graph).run(); }
+
+/// Whether the result's index is that of a state.
+static bool isOfState(const Result &result) {
+  return result.kind == Result::Kind::State ||
+         result.kind == Result::Kind::Gradient;
+}
+
+/// Whether the graph reads or writes each of its states.
+static std::vector<bool> findUsedStates(const JointGraph &graph) {
+  std::vector<bool> isRead(graph.values.size()), isUsed(graph.states.size());
+  for (const Node &node : graph.nodes)
+    for (const Argument &argument : node.arguments)
+      for (ValueId tensor : argument.tensors)
+        if (tensor != kNoValue)
+          isRead[tensor] = true;
+  for (const Result &result : graph.results) {
+    isRead[result.value] = true;
+    if (isOfState(result))
+      isUsed[result.index] = true;
+  }
+  for (size_t i = 0; i < graph.states.size(); ++i)
+    if (isRead[graph.states[i].value])
+      isUsed[i] = true;
+  return isUsed;
+}
+
+/// Whether an export or a user would miss the state.
+static bool isSeen(const State &state) {
+  return state.role == StateRole::Parameter ||
+         state.role == StateRole::Frozen ||
+         (state.role == StateRole::Buffer && !state.isVolatile);
+}
+
+static void keepStates(JointGraph &graph, const std::vector<bool> &isKept) {
+  std::vector<size_t> indexOf(graph.states.size());
+  std::vector<State> kept;
+  for (size_t i = 0; i < graph.states.size(); ++i) {
+    indexOf[i] = kept.size();
+    if (isKept[i])
+      kept.push_back(std::move(graph.states[i]));
+  }
+  graph.states = std::move(kept);
+  for (Result &result : graph.results)
+    if (isOfState(result))
+      result.index = indexOf[result.index];
+}
+
+void fsdp::capture::dropUnusedStates(std::span<JointGraph *const> graphs) {
+  size_t count = graphs.front()->states.size();
+  std::vector<bool> isKept(count);
+  for (const JointGraph *graph : graphs) {
+    // Then they cannot share a table, which whoever builds it says.
+    if (graph->states.size() != count)
+      return;
+    std::vector<bool> isUsed = findUsedStates(*graph);
+    for (size_t i = 0; i < count; ++i)
+      if (isUsed[i] || isSeen(graph->states[i]))
+        isKept[i] = true;
+  }
+  for (JointGraph *graph : graphs)
+    keepStates(*graph, isKept);
+}

@@ -6,6 +6,8 @@
 
 #include "ir/capture/JointGraph.h"
 
+#include <span>
+
 namespace fsdp::capture {
 
 /// Brings a recorded graph into its normal form, without changing what it
@@ -13,6 +15,11 @@ namespace fsdp::capture {
 /// are gone, Python numbers are scalars of their operators where these take
 /// them, and operators and constants that no result needs are dropped.
 void simplify(JointGraph &graph);
+
+/// Drops constants and volatile buffers that none of the graphs, which share
+/// their states, reads or writes: nobody would notice their values, which may
+/// not even exist.
+void dropUnusedStates(std::span<JointGraph *const> graphs);
 
 } // namespace fsdp::capture
 

@@ -6,8 +6,11 @@
 #include "ir/capture/TorchScriptLocation.h"
 #include "ir/capture/TorchScriptRecords.h"
 
+#include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/runtime/graph_iterator.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
@@ -275,6 +278,33 @@ std::string getReason(const std::string &message) {
   return message.substr(begin, end + 1 - begin);
 }
 
+/// Whether the graph or one that it calls enters a context manager.
+bool entersContext(torch::jit::Graph &graph) {
+  std::shared_ptr<torch::jit::Graph> inlined = graph.copy();
+  torch::jit::Inline(*inlined);
+  torch::jit::DepthFirstGraphNodeIterator nodes(inlined);
+  while (torch::jit::Node *node = nodes.next())
+    if (node->kind() == torch::jit::prim::Enter)
+      return true;
+  return false;
+}
+
+/// Lets TorchScript put in the casts of torch.autocast, which belongs to the
+/// optimization that is off otherwise.
+void applyAutocast(torch::jit::GraphFunction &function) {
+  if (!entersContext(*function.graph()))
+    return;
+  try {
+    std::shared_ptr<torch::jit::Graph> graph = function.graph();
+    torch::jit::preoptimizeGraph(graph);
+  } catch (const c10::Error &error) {
+    throw Error(ErrorId::TorchScriptFailed,
+                "torch.autocast cannot be applied: " +
+                    firstLine(error.what_without_backtrace()) +
+                    "; export the model with torch.export instead");
+  }
+}
+
 } // namespace
 
 bool capture::isTorchScript(const ZipDirectory &archive) {
@@ -295,8 +325,11 @@ void capture::captureTorchScript(const ZipDirectory &archive,
   States states(module, records, capture);
   std::vector<c10::IValue> arguments = inputs.declare(capture);
   torch::jit::Method forward = module.get_method("forward");
+  torch::jit::GraphFunction &function =
+      torch::jit::toGraphFunction(forward.function());
+  applyAutocast(function);
   // The executor prepares its graph now: not under the recorder.
-  torch::jit::toGraphFunction(forward.function()).get_executor();
+  function.get_executor();
   capture.run([&] {
     TorchScriptLocation location(module, capture.getRecorder());
     try {

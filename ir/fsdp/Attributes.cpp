@@ -36,6 +36,27 @@ static void printAxes(AsmPrinter &printer, ArrayRef<StringAttr> names,
   });
 }
 
+// `(0.0, 2.0e-2)`, or nothing for no number.
+static ParseResult parseNumbers(AsmParser &parser, DenseF64ArrayAttr &numbers) {
+  SmallVector<double> values;
+  if (parser.parseCommaSeparatedList(
+          AsmParser::Delimiter::OptionalParen,
+          [&]() { return parser.parseFloat(values.emplace_back()); }))
+    return failure();
+  numbers = DenseF64ArrayAttr::get(parser.getContext(), values);
+  return success();
+}
+
+static void printNumbers(AsmPrinter &printer, DenseF64ArrayAttr numbers) {
+  if (numbers.empty())
+    return;
+  printer << "(";
+  llvm::interleaveComma(numbers.asArrayRef(), printer, [&](double number) {
+    printer.printFloat(APFloat(number));
+  });
+  printer << ")";
+}
+
 #define GET_ATTRDEF_CLASSES
 #include "ir/fsdp/Attributes.cpp.inc"
 #define GET_TYPEDEF_CLASSES
@@ -94,6 +115,71 @@ LogicalResult GroupAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return emitError() << "expected a positive size and stride of group '"
                      << name.getValue() << "', found " << size << " : "
                      << stride;
+}
+
+LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               InitKind kind, DenseF64ArrayAttr arguments) {
+  int64_t expected = 0;
+  switch (kind) {
+  case InitKind::Normal:
+  case InitKind::Uniform:
+    expected = 2;
+    break;
+  case InitKind::TruncNormal:
+    expected = 4;
+    break;
+  case InitKind::Rope:
+    expected = 1;
+    break;
+  case InitKind::Eye:
+    break;
+  }
+  if (arguments.size() == expected)
+    return success();
+  return emitError() << "expected " << expected << " numbers for '"
+                     << stringifyInitKind(kind) << "', found "
+                     << arguments.size();
+}
+
+Attribute WeightAttr::parse(AsmParser &parser, Type) {
+  SmallVector<StringAttr> names;
+  int64_t file = -1, offset = 0, bytes = 0;
+  Type type;
+  auto parseName = [&]() {
+    return parser.parseAttribute(names.emplace_back());
+  };
+  if (parser.parseLess() || parser.parseCommaSeparatedList(parseName))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("in")))
+    if (parser.parseInteger(file) || parser.parseKeyword("at") ||
+        parser.parseInteger(offset) || parser.parseColon() ||
+        parser.parseInteger(bytes) || parser.parseType(type))
+      return {};
+  if (parser.parseGreater())
+    return {};
+  return parser.getChecked<WeightAttr>(parser.getContext(), names, file, offset,
+                                       bytes, type);
+}
+
+void WeightAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  llvm::interleaveComma(getNames(), printer);
+  if (getFile() >= 0)
+    printer << " in " << getFile() << " at " << getOffset() << " : "
+            << getBytes() << " " << getType();
+  printer << ">";
+}
+
+LogicalResult WeightAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 ArrayRef<StringAttr> names, int64_t file,
+                                 int64_t offset, int64_t bytes, Type type) {
+  if (names.empty())
+    return emitError() << "expected the name of a tensor";
+  if (file < -1 || offset < 0 || bytes < 0 || (file >= 0) != bool(type))
+    return emitError() << "expected a file, an offset, a size and an element "
+                          "type of weight '"
+                       << names.front().getValue() << "'";
+  return success();
 }
 
 LogicalResult FutureType::verify(function_ref<InFlightDiagnostic()> emitError,

@@ -5,6 +5,7 @@
 #define FSDP_ATTRIBUTES_TD
 
 include "Dialect.td"
+include "Enums.td"
 include "mlir/IR/AttrTypeBase.td"
 
 class Fsdp_Attr<string name, string attrMnemonic>
@@ -89,6 +90,63 @@ def Fsdp_Model : Fsdp_Attr<"Model", "model"> {
                         "::mlir::StringAttr":$directory,
                         "::mlir::StringAttr":$torch);
   let assemblyFormat = "`<` $path `,` $bytes `,` $directory `,` `torch` $torch `>`";
+}
+
+def Fsdp_Init : Fsdp_Attr<"Init", "init"> {
+  let summary = "first values that are computed element by element";
+  let description = [{
+    An element is a function of the config's seed, the state's name and the
+    element's number in the unsharded tensor, so that every sharding computes the
+    same values:
+    * `normal(mean, std)`, `trunc_normal(mean, std, a, b)`, `uniform(a, b)`:
+      independent random numbers;
+    * `eye`: ones on the diagonal of a matrix, else zeros;
+    * `rope(theta)`: element i of n is theta^(-i/n), the frequencies of rotary
+      position embeddings.
+
+    The number of arguments is checked.
+
+    Example: `#fsdp.init<normal(0.000000e+00, 2.000000e-02)>`
+  }];
+  let parameters = (ins EnumParameter<Fsdp_InitKind>:$kind,
+                        "::mlir::DenseF64ArrayAttr":$arguments);
+  let assemblyFormat = "`<` $kind `` custom<Numbers>($arguments) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Fsdp_Weight : Fsdp_Attr<"Weight", "weight"> {
+  let summary = "a tensor of weights files that holds a first value";
+  let description = [{
+    `names` are the tensor's possible names in the files, of which the first that
+    they have counts; a tied state has several. `file` is its file by index into
+    the module's `fsdp.weights`, `offset` the absolute position there of the first
+    byte, `bytes` the tensor's size, and `type` its element type, which is
+    converted to the state's. With names alone (`file` is -1), the run says where
+    the files are.
+
+    Example: `#fsdp.weight<"head.weight", "embed.weight" in 0 at 1472 : 884 bf16>`
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$names,
+                        DefaultValuedParameter<"int64_t", "-1">:$file,
+                        DefaultValuedParameter<"int64_t", "0">:$offset,
+                        DefaultValuedParameter<"int64_t", "0">:$bytes,
+                        OptionalParameter<"::mlir::Type">:$type);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+def Fsdp_WeightsFile : Fsdp_Attr<"WeightsFile", "weights_file"> {
+  let summary = "a safetensors file that first values are read from";
+  let description = [{
+    `bytes` is the file's size and `header` a hash of its header (names, types and
+    shapes): by both the runtime recognises the file again. The array of them
+    stands on the module as `fsdp.weights`.
+
+    Example: `#fsdp.weights_file<"model.safetensors", 51234, "9f86d081884c7d65">`
+  }];
+  let parameters = (ins "::mlir::StringAttr":$path, "int64_t":$bytes,
+                        "::mlir::StringAttr":$header);
+  let assemblyFormat = "`<` $path `,` $bytes `,` $header `>`";
 }
 
 #endif // FSDP_ATTRIBUTES_TD

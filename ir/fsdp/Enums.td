@@ -33,6 +33,22 @@ def Fsdp_Reduction : Fsdp_Enum<"Reduction", "how ranks are combined", [
 ]>;
 def Fsdp_ReductionAttr : EnumAttr<Fsdp_Dialect, Fsdp_Reduction, "reduction">;
 
+def Fsdp_Distribution : Fsdp_Enum<"Distribution", "what a draw draws", [
+  I32EnumAttrCase<"Bernoulli", 0, "bernoulli">,
+  I32EnumAttrCase<"Uniform", 1, "uniform">,
+  I32EnumAttrCase<"Normal", 2, "normal">,
+  I32EnumAttrCase<"Exponential", 3, "exponential">,
+  I32EnumAttrCase<"Cauchy", 4, "cauchy">,
+  I32EnumAttrCase<"LogNormal", 5, "log_normal">,
+  I32EnumAttrCase<"Geometric", 6, "geometric">,
+  I32EnumAttrCase<"Integer", 7, "integer">,
+  I32EnumAttrCase<"Poisson", 8, "poisson">,
+  I32EnumAttrCase<"Binomial", 9, "binomial">,
+  I32EnumAttrCase<"Gamma", 10, "gamma">
+]>;
+def Fsdp_DistributionAttr
+    : EnumAttr<Fsdp_Dialect, Fsdp_Distribution, "distribution">;
+
 def Fsdp_Stream : Fsdp_Enum<"Stream", "a queue of work on the device", [
   I32EnumAttrCase<"Compute", 0, "compute">,
   I32EnumAttrCase<"Gather", 1, "gather">,
@@ -42,5 +58,13 @@ def Fsdp_Stream : Fsdp_Enum<"Stream", "a queue of work on the device", [
   I32EnumAttrCase<"CopyOut", 5, "copy_out">
 ]>;
 def Fsdp_StreamAttr : EnumAttr<Fsdp_Dialect, Fsdp_Stream, "stream">;
+
+def Fsdp_InitKind : Fsdp_Enum<"InitKind", "how first values are computed", [
+  I32EnumAttrCase<"Normal", 0, "normal">,           // mean, std
+  I32EnumAttrCase<"TruncNormal", 1, "trunc_normal">, // mean, std, a, b
+  I32EnumAttrCase<"Uniform", 2, "uniform">,         // a, b
+  I32EnumAttrCase<"Eye", 3, "eye">,
+  I32EnumAttrCase<"Rope", 4, "rope">                // theta
+]>;
 
 #endif // FSDP_ENUMS_TD

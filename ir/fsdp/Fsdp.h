@@ -39,6 +39,7 @@ inline constexpr llvm::StringLiteral kMeshAttr = "fsdp.mesh";
 inline constexpr llvm::StringLiteral kModelAttr = "fsdp.model";
 /// What a module was captured for: "cuda:sm_90"; absent: "cpu".
 inline constexpr llvm::StringLiteral kDeviceAttr = "fsdp.device";
+inline constexpr llvm::StringLiteral kWeightsAttr = "fsdp.weights";
 inline constexpr llvm::StringLiteral kMemoryAttr = "fsdp.memory";
 inline constexpr llvm::StringLiteral kCapturedAttr = "fsdp.captured";
 inline constexpr llvm::StringLiteral kStateAttr = "fsdp.state";

@@ -17,9 +17,10 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     bound to a state by `{fsdp.state = @name}`; a result bound to the state of an
     argument is its update in place.
 
-    `names` lists all names of a tied tensor, its own first. `source` says where
-    the model file holds its first value; `init` is a first value that does not
-    come from the file; with neither it starts as zeros. `bucket` names the
+    `names` lists all names of a tied tensor, its own first. Its first value is one
+    of these: `source`, bytes of the model file; `weight`, a tensor of weights
+    files; `init`, one element that is repeated, or `#fsdp.init`, which computes
+    every element. With none it starts as zeros. `bucket` names the
     tensors that are moved together. `at` is its byte offset in the arena, set
     by the planner. `volatile` buffers are not part of an export.
 
@@ -32,15 +33,22 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     fsdp.state optimizer @"fc1.weight/exp_avg" of @fc1.weight
         : tensor<13x17xf32> sharded <dim 0 over #shard>
     fsdp.state scalar @"optimizer/lr" : tensor<f32> init 1.0e-3 : f32
+    fsdp.state parameter @head.weight : tensor<31x18xf32>
+        weight <"lm_head.weight" in 0 at 1472 : 1116 bf16>
+    fsdp.state parameter @position : tensor<9x18xf32>
+        init #fsdp.init<normal(0.000000e+00, 2.000000e-02)>
     ```
 
     Constraints:
     * ST-1: the type is a ranked tensor of static shape;
     * ST-2: the sharded dim exists;
     * ST-3: `of` names another state of the module;
-    * ST-4: a state has `source` or `init`, not both;
+    * ST-4: a state has one of `source`, `weight` and `init` at most;
     * ST-5: its own name stands first among `names`;
-    * ST-6: `at` is not negative.
+    * ST-6: `at` is not negative;
+    * ST-7: the file of `weight` is one of the module's `fsdp.weights`, whose tensor
+      has as many bytes as the state's shape asks for in the file's type;
+    * ST-8: a state that is computed by `#fsdp.init` has a floating-point type.
 
     Bindings, checked in modules that carry `fsdp.mesh` or `fsdp.model`:
     * BI-1: `fsdp.state` and `fsdp.gradient` name a state of the module;
@@ -57,13 +65,25 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
                        OptionalAttr<Fsdp_Record>:$source,
                        OptionalAttr<AnyAttr>:$init,
                        OptionalAttr<I64Attr>:$at,
-                       UnitAttr:$host, UnitAttr:$volatile_);
+                       UnitAttr:$host, UnitAttr:$volatile_,
+                       OptionalAttr<Fsdp_Weight>:$weight);
   let assemblyFormat = [{
     `` $role $sym_name (`of` $of^)? `:` $type (`sharded` $sharding^)?
     (`names` $names^)? (`bucket` $bucket^)? (`source` $source^)?
-    (`init` $init^)? (`at` $at^)? (`host` $host^)? (`volatile` $volatile_^)?
+    (`weight` $weight^)? (`init` $init^)? (`at` $at^)? (`host` $host^)? (`volatile` $volatile_^)?
     attr-dict
   }];
+  let builders = [
+    // A state that no weights file holds.
+    OpBuilder<(ins "::mlir::StringAttr":$sym_name, "::fsdp::RoleAttr":$role,
+                   "::mlir::TypeAttr":$type, "::fsdp::ShardingAttr":$sharding,
+                   "::mlir::FlatSymbolRefAttr":$of, "::mlir::ArrayAttr":$names,
+                   "::mlir::StringAttr":$bucket, "::fsdp::RecordAttr":$source,
+                   "::mlir::Attribute":$init, "::mlir::IntegerAttr":$at,
+                   "::mlir::UnitAttr":$host, "::mlir::UnitAttr":$volatile_), [{
+      build($_builder, $_state, sym_name, role, type, sharding, of, names,
+            bucket, source, init, at, host, volatile_, ::fsdp::WeightAttr());
+    }]>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getGlobalType();

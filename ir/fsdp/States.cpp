@@ -31,6 +31,28 @@ SmallVector<StringRef> StateOp::getAllNames() {
   return names;
 }
 
+// ST-7.
+static LogicalResult verifyWeight(StateOp state) {
+  std::optional<WeightAttr> weight = state.getWeight();
+  if (!weight || weight->getFile() < 0)
+    return success();
+  auto module = state->getParentOfType<ModuleOp>();
+  auto files =
+      module ? module->getAttrOfType<ArrayAttr>(kWeightsAttr) : ArrayAttr();
+  if (!files || weight->getFile() >= int64_t(files.size()))
+    return state.emitOpError("expects a weight in one of the files of '")
+           << kWeightsAttr << "', found file " << weight->getFile();
+  Type element = weight->getType();
+  int64_t bits = element.isIntOrFloat() ? element.getIntOrFloatBitWidth() : 0;
+  if (auto complex = dyn_cast<ComplexType>(element))
+    bits = 2 * complex.getElementType().getIntOrFloatBitWidth();
+  int64_t bytes = state.getGlobalType().getNumElements() * ((bits + 7) / 8);
+  if (bytes == weight->getBytes())
+    return success();
+  return state.emitOpError("expects a weight of ")
+         << bytes << " bytes, found " << weight->getBytes();
+}
+
 LogicalResult StateOp::verify() {
   // ST-1.
   auto type = dyn_cast<RankedTensorType>(getType());
@@ -43,8 +65,9 @@ LogicalResult StateOp::verify() {
       return emitOpError("expects a sharded dim below its rank ")
              << type.getRank() << ", found dim " << sharding->getDim();
   // ST-4.
-  if (getSource() && getInit())
-    return emitOpError("expects 'source' or 'init', found both");
+  if (bool(getSource()) + bool(getInit()) + bool(getWeight()) > 1)
+    return emitOpError("expects one of 'source', 'weight' and 'init', found "
+                       "several");
   // ST-5.
   if (std::optional<ArrayAttr> names = getNames()) {
     if (names->empty() ||
@@ -56,6 +79,13 @@ LogicalResult StateOp::verify() {
   if (std::optional<uint64_t> at = getAt(); at && int64_t(*at) < 0)
     return emitOpError("expects an address of at least 0, found ")
            << int64_t(*at);
+  if (failed(verifyWeight(*this)))
+    return failure();
+  // ST-8.
+  if (auto init = dyn_cast_or_null<InitAttr>(getInitAttr());
+      init && !isa<FloatType>(type.getElementType()))
+    return emitOpError("expects floating-point elements to be computed by ")
+           << init << ", found " << type.getElementType();
   return success();
 }
 
@@ -186,6 +216,14 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
   if (attr.getName() == kDeviceAttr &&
       !(isa<ModuleOp>(op) && isa<StringAttr>(attr.getValue())))
     return op->emitError("'fsdp.device' expects a module and a string");
+  if (attr.getName() == kWeightsAttr) {
+    auto files = dyn_cast<ArrayAttr>(attr.getValue());
+    if (!isa<ModuleOp>(op) || !files ||
+        !llvm::all_of(files, llvm::IsaPred<WeightsFileAttr>))
+      return op->emitError("'fsdp.weights' expects a module and an array of "
+                           "#fsdp.weights_file");
+    return success();
+  }
   if (attr.getName() == kAtAttr && !isa<DenseI64ArrayAttr>(attr.getValue()))
     return op->emitError("'fsdp.at' expects array<i64: ...>, found ")
            << attr.getValue();

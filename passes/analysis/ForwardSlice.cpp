@@ -18,15 +18,6 @@ static bool isForwardResult(func::FuncOp func, StateTable &states,
   return state && state.getRole() == Role::Buffer;
 }
 
-/// A copy that is made for a result alone stands at the program's end and says
-/// nothing about forward's.
-static bool isCopyForResult(Operation *op) {
-  return op->getName().getStringRef() == "aten.clone" &&
-         llvm::all_of(op->getUsers(), [](Operation *user) {
-           return user->hasTrait<OpTrait::IsTerminator>() || isCollective(user);
-         });
-}
-
 ForwardSlice::ForwardSlice(func::FuncOp func) {
   StateTable states(func->getParentOfType<ModuleOp>());
   SmallVector<Value> worklist;
@@ -49,7 +40,6 @@ ForwardSlice::ForwardSlice(func::FuncOp func) {
   }
   // The metrics' transfer stands at the end of the step.
   for (Operation &op : body)
-    if (slice.contains(&op) && !isCollective(&op) && !isa<WaitOp>(op) &&
-        !isCopyForResult(&op))
+    if (slice.contains(&op) && !isCollective(&op) && !isa<WaitOp>(op))
       last = &op;
 }

@@ -4,6 +4,7 @@
 // The rule of an op, by what LibTorch's CPU kernels do:
 //
 //   none       writes its results straight away
+//   promotes   converts operands of another type than the widest one's
 //   strided    makes its strided operands contiguous first
 //   copies     holds as much again as its operands and results (what an op
 //              without a rule is taken for)
@@ -24,7 +25,7 @@ using namespace fsdp;
 
 namespace {
 
-enum class Rule { None, Strided, Copies, Reorders };
+enum class Rule { None, Promotes, Strided, Copies, Reorders };
 
 struct Row {
   StringLiteral name; // all overloads
@@ -69,6 +70,19 @@ constexpr Row kRows[] = {
     {"triu", Rule::None},
     {"zeros", Rule::None},
     {"zeros_like", Rule::None},
+    {"add", Rule::Promotes},
+    {"div", Rule::Promotes},
+    {"eq", Rule::Promotes},
+    {"ge", Rule::Promotes},
+    {"gt", Rule::Promotes},
+    {"le", Rule::Promotes},
+    {"lt", Rule::Promotes},
+    {"maximum", Rule::Promotes},
+    {"minimum", Rule::Promotes},
+    {"mul", Rule::Promotes},
+    {"ne", Rule::Promotes},
+    {"pow", Rule::Promotes},
+    {"sub", Rule::Promotes},
     {"_log_softmax", Rule::Strided},
     {"_log_softmax_backward_data", Rule::Strided},
     {"_softmax", Rule::Strided},
@@ -120,6 +134,27 @@ int64_t bytesOf(TypeRange types, bool onlyStrided = false) {
   return bytes;
 }
 
+/// A number, a tensor without dims, is converted in passing.
+int64_t convertedBytes(TypeRange operands) {
+  int64_t widest = 0;
+  Type common;
+  for (Type type : operands) {
+    auto tensor = cast<RankedTensorType>(type);
+    int64_t bytes = aten::getElementBytes(tensor.getElementType());
+    if (tensor.getRank() != 0 && bytes > widest) {
+      widest = bytes;
+      common = tensor.getElementType();
+    }
+  }
+  int64_t converted = 0;
+  for (Type type : operands) {
+    auto tensor = cast<RankedTensorType>(type);
+    if (tensor.getRank() != 0 && tensor.getElementType() != common)
+      converted += allocated(tensor.getNumElements() * widest);
+  }
+  return converted;
+}
+
 int64_t boundOf(Operation *op) {
   const aten::Schema *schema = aten::lookupSchema(op);
   // The project's own ops work in place, or in the communicator's buffers.
@@ -133,6 +168,8 @@ int64_t boundOf(Operation *op) {
   switch (ruleOf(op, *schema)) {
   case Rule::None:
     return 0;
+  case Rule::Promotes:
+    return convertedBytes(op->getOperandTypes());
   case Rule::Strided:
     return bytesOf(op->getOperandTypes(), /*onlyStrided=*/true);
   case Rule::Copies:

@@ -144,7 +144,8 @@ ValueNumbering::run(func::FuncOp func) {
     }
     StateOp state = states.lookup(
         func.getResultAttrOfType<FlatSymbolRefAttr>(i, kStateAttr));
-    if (state && state.getRole() == Role::Buffer)
+    if (state &&
+        (state.getRole() == Role::Buffer || state.getRole() == Role::Random))
       observe("new value of", state.getSymName(), value, loc);
   }
   return observed;

@@ -70,15 +70,12 @@ int32_t EmitContext::getLocation(Location location) {
   return it->second;
 }
 
-std::optional<int32_t> EmitContext::getInput(StringRef name, plan::DType dtype,
-                                             RankedTensorType type,
-                                             RecordAttr sample) {
+int32_t EmitContext::getInput(StringRef name, plan::DType dtype,
+                              RankedTensorType type, RecordAttr sample) {
   for (auto [index, input] : llvm::enumerate(plan.inputs))
-    if (input->name == name) {
-      if (input->dtype != dtype || ArrayRef(input->shape) != type.getShape())
-        return std::nullopt;
+    if (input->name == name && input->dtype == dtype &&
+        ArrayRef(input->shape) == type.getShape())
       return static_cast<int32_t>(index);
-    }
   auto input = std::make_unique<plan::InputT>();
   input->name = name.str();
   input->dtype = dtype;

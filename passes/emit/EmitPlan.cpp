@@ -9,6 +9,7 @@
 #include "passes/emit/Types.h"
 #include "passes/plan/MemoryUse.h"
 #include "runtime/plan/Collectives.h"
+#include "runtime/plan/FirstValues.h"
 #include "runtime/plan/Version.h"
 #include "runtime/plan/Writer.h"
 #include "runtime/support/Error.h"
@@ -23,6 +24,37 @@ std::unique_ptr<plan::RecordT> fsdp::emitRecord(RecordAttr record) {
   result->bytes = record.getBytes();
   result->crc = static_cast<uint32_t>(record.getCrc());
   result->strides = record.getStrides();
+  return result;
+}
+
+static std::unique_ptr<plan::InitializerT> emitInitializer(InitAttr init) {
+  auto result = std::make_unique<plan::InitializerT>();
+  result->kind = static_cast<plan::InitKind>(init.getKind());
+  ArrayRef<double> arguments = init.getArguments();
+  result->arguments.assign(arguments.begin(), arguments.end());
+  return result;
+}
+static_assert(static_cast<int>(InitKind::Rope) ==
+                      static_cast<int>(plan::InitKind::rope) &&
+                  static_cast<int>(InitKind::Rope) ==
+                      static_cast<int>(plan::InitKind::MAX),
+              "initializers of the dialect and of the artifact have one "
+              "numbering");
+
+/// Null if the file's type is one that an artifact cannot name.
+static std::unique_ptr<plan::WeightT> emitWeight(WeightAttr weight) {
+  auto result = std::make_unique<plan::WeightT>();
+  for (StringAttr name : weight.getNames())
+    result->names.push_back(name.str());
+  result->file = static_cast<int32_t>(weight.getFile());
+  if (result->file < 0)
+    return result;
+  std::optional<plan::DType> dtype = toDType(weight.getType());
+  if (!dtype)
+    return nullptr;
+  result->offset = weight.getOffset();
+  result->bytes = weight.getBytes();
+  result->dtype = *dtype;
   return result;
 }
 
@@ -57,9 +89,23 @@ static LogicalResult emitState(StateOp state, const StateTable &table,
   result->offset = *state.getAt();
   if (std::optional<RecordAttr> source = state.getSource())
     result->source = emitRecord(*source);
-  if (std::optional<Attribute> init = state.getInit()) {
+  if (std::optional<WeightAttr> weight = state.getWeight())
+    if (!(result->weight = emitWeight(*weight)))
+      return state.emitOpError("has a weight of an element type that an "
+                               "artifact cannot hold: ")
+             << weight->getType();
+  std::optional<Attribute> init = state.getInit();
+  if (auto computed = init ? dyn_cast<InitAttr>(*init) : InitAttr()) {
+    result->initializer = emitInitializer(computed);
+    if (auto problem = checkInitializer(*result->initializer, result->shape,
+                                        result->dtype))
+      return state.emitOpError("has a first value that ") << *problem;
+  } else if (init) {
+    auto elements = dyn_cast<ElementsAttr>(*init);
     std::optional<std::vector<uint8_t>> bytes =
-        toBytes(*init, type.getElementType());
+        elements && elements.getShapedType() == type
+            ? toBytes(elements)
+            : toBytes(*init, type.getElementType());
     if (!bytes)
       return state.emitOpError("has a first value that is no ")
              << type.getElementType() << ": " << *init;
@@ -88,6 +134,21 @@ static void emitMemory(const MemoryUse &use, plan::PlanT &plan) {
   memory.scratch_bound = use.scratchBound;
 }
 
+static void emitWeightsFiles(ModuleOp module, const EmitOptions &options,
+                             plan::PlanT &plan) {
+  auto files = module->getAttrOfType<ArrayAttr>(kWeightsAttr);
+  if (!files)
+    return;
+  for (auto [i, file] : llvm::enumerate(files.getAsRange<WeightsFileAttr>())) {
+    plan.weights.push_back(std::make_unique<plan::WeightsFileT>());
+    plan.weights.back()->path = i < options.weightsPaths.size()
+                                    ? options.weightsPaths[i]
+                                    : file.getPath().str();
+    plan.weights.back()->bytes = file.getBytes();
+    plan.weights.back()->header = file.getHeader().str();
+  }
+}
+
 LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
                              plan::PlanT &plan) {
   FailureOr<MemoryUse> use = MemoryUse::fromAttribute(module);
@@ -104,6 +165,7 @@ LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
     plan.model->directory = model.getDirectory().str();
     plan.model->torch = model.getTorch().str();
   }
+  emitWeightsFiles(module, options, plan);
   EmitContext context(plan);
   if (auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr)) {
     for (auto [name, size] :

@@ -9,6 +9,7 @@
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>
+#include <vector>
 
 namespace fsdp {
 
@@ -17,6 +18,8 @@ struct EmitOptions {
   /// The model file as the artifact names it: relative to the artifact, or
   /// absolute. Empty: as `fsdp.model` names it.
   std::string modelPath;
+  /// Likewise the files of `fsdp.weights`, in order.
+  std::vector<std::string> weightsPaths;
   uint64_t seed = 0;
   double lr = 0;
   double maxGradNorm = -1; ///< negative: no clipping

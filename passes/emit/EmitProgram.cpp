@@ -58,6 +58,7 @@ private:
   template <typename Op>
   void emitAdam(Op op, plan::AdamKind kind);
   void emitSgd(SgdOp op);
+  LogicalResult emitDraw(DrawOp op);
   template <typename T>
   void add(T body, Location location) {
     auto instruction = std::make_unique<plan::InstructionT>();
@@ -174,13 +175,9 @@ LogicalResult ProgramEmitter::emitArgument(BlockArgument argument) {
     if (failed(makeSlot(argument, at[0])))
       return failure();
     auto type = cast<RankedTensorType>(argument.getType());
-    std::optional<int32_t> input = context.getInput(
+    binding->input = context.getInput(
         name.getValue(), result.values[idOf(argument)]->dtype, type,
         program.getArgAttrOfType<RecordAttr>(number, kSampleAttr));
-    if (!input)
-      return program.emitError("input '")
-             << name.getValue() << "' has another type in another program";
-    binding->input = *input;
   }
   binding->value = idOf(argument);
   result.arguments.push_back(std::move(binding));
@@ -262,6 +259,28 @@ void ProgramEmitter::emitSgd(SgdOp op) {
   for (auto [before, after] :
        llvm::zip_equal(op.getMomentumBuffers(), op.getNewMomentumBuffers()))
     ids[after] = idOf(before);
+}
+
+static_assert(static_cast<int>(getMaxEnumValForDistribution()) ==
+                  static_cast<int>(plan::Distribution::MAX),
+              "distributions of the dialect and of the artifact have one "
+              "numbering");
+
+LogicalResult ProgramEmitter::emitDraw(DrawOp op) {
+  if (failed(makeResult(cast<OpResult>(op.getResult()))))
+    return failure();
+  plan::DrawT draw;
+  draw.distribution = static_cast<plan::Distribution>(op.getDistribution());
+  draw.random = idOf(op.getRandom());
+  draw.site = static_cast<uint32_t>(op.getSite());
+  draw.output = idOf(op.getResult());
+  if (std::optional<ArrayRef<double>> numbers = op.getNumbers())
+    draw.numbers = *numbers;
+  if (std::optional<ArrayRef<int64_t>> range = op.getRange())
+    draw.range = *range;
+  draw.given = idsOf(op.getGiven());
+  add(std::move(draw), op.getLoc());
+  return success();
 }
 
 /// What all starts have.
@@ -393,6 +412,7 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
         add(std::move(body), shard.getLoc());
         return success();
       })
+      .Case([&](DrawOp draw) { return emitDraw(draw); })
       .Case([&](AdamWOp adam) {
         emitAdam(adam, plan::AdamKind::adamw);
         return success();

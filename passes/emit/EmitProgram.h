@@ -19,10 +19,9 @@ public:
   uint32_t getOperator(mlir::OperationName name);
   /// -1 for an unknown location.
   int32_t getLocation(mlir::Location location);
-  /// None if another program's input of that name has another type.
-  std::optional<int32_t> getInput(llvm::StringRef name, plan::DType dtype,
-                                  mlir::RankedTensorType type,
-                                  RecordAttr sample);
+  /// Inputs of one name have an entry for each type that programs give them.
+  int32_t getInput(llvm::StringRef name, plan::DType dtype,
+                   mlir::RankedTensorType type, RecordAttr sample);
 
   plan::PlanT &plan;
 

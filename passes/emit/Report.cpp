@@ -47,29 +47,46 @@ static llvm::json::Object describe(Operation *start) {
   };
 }
 
-llvm::json::Value fsdp::buildReport(ModuleOp module) {
+/// One step by `program`.
+static llvm::json::Object describe(func::FuncOp program) {
   llvm::json::Array collectives, metrics;
   std::map<std::string, int64_t> counts;
-  for (func::FuncOp program : getPrograms(module))
-    for (Operation &op : program.getBody().front()) {
-      ++counts[op.getName().getStringRef().str()];
-      if (isa<AllGatherStartOp, ReduceScatterStartOp>(op))
-        collectives.push_back(describe(&op));
-      else if (isa<AllReduceStartOp>(op)) {
-        auto bucket = op.getAttrOfType<StringAttr>("bucket");
-        bool isMetric = bucket && bucket.getValue() == kMetricsBucket;
-        (isMetric ? metrics : collectives).push_back(describe(&op));
-      }
+  for (Operation &op : program.getBody().front()) {
+    ++counts[op.getName().getStringRef().str()];
+    if (isa<AllGatherStartOp, ReduceScatterStartOp>(op)) {
+      collectives.push_back(describe(&op));
+    } else if (isa<AllReduceStartOp>(op)) {
+      auto bucket = op.getAttrOfType<StringAttr>("bucket");
+      bool isMetric = bucket && bucket.getValue() == kMetricsBucket;
+      (isMetric ? metrics : collectives).push_back(describe(&op));
     }
-  llvm::json::Object ops, memory;
+  }
+  llvm::json::Object ops;
   for (const auto &[name, count] : counts)
     ops[name] = count;
+  return llvm::json::Object{{"collectives", std::move(collectives)},
+                            {"metrics", std::move(metrics)},
+                            {"ops", std::move(ops)}};
+}
+
+llvm::json::Value fsdp::buildReport(ModuleOp module) {
+  SmallVector<func::FuncOp> programs = getPrograms(module);
+  llvm::json::Object report;
+  llvm::json::Array each;
+  for (func::FuncOp program : programs) {
+    llvm::json::Object step = describe(program);
+    if (program == programs.front())
+      report = step;
+    step["name"] = program.getSymName();
+    each.push_back(std::move(step));
+  }
+  if (programs.size() > 1)
+    report["programs"] = std::move(each);
+  llvm::json::Object memory;
   if (auto planned = module->getAttrOfType<DictionaryAttr>(kMemoryAttr))
     for (NamedAttribute entry : planned)
       if (auto bytes = dyn_cast<IntegerAttr>(entry.getValue()))
         memory[entry.getName().getValue()] = bytes.getInt();
-  return llvm::json::Object{{"collectives", std::move(collectives)},
-                            {"metrics", std::move(metrics)},
-                            {"memory", std::move(memory)},
-                            {"ops", std::move(ops)}};
+  report["memory"] = std::move(memory);
+  return report;
 }

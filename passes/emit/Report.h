@@ -18,6 +18,8 @@ namespace fsdp {
 ///   metrics      the same for the transfers of loss and gradient norm
 ///   memory       fsdp.memory, in bytes
 ///   ops          how often each op stands in the program
+///   programs     only of a module with several, in order: name, collectives,
+///                metrics and ops of each; those above are the first one's
 llvm::json::Value buildReport(mlir::ModuleOp module);
 
 } // namespace fsdp

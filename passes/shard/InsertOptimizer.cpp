@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/Entries.h"
 #include "passes/shard/GradientNorm.h"
 #include "passes/shard/OptimizerKinds.h"
 
@@ -35,6 +35,53 @@ struct Trained {
   SmallVector<BlockArgument, 2> momentArguments;
 };
 
+FlatSymbolRefAttr refTo(StateOp state) {
+  return FlatSymbolRefAttr::get(state.getSymNameAttr());
+}
+
+/// The optimizer's states, which all programs of a module share.
+struct OptimizerStates {
+  llvm::DenseMap<Operation *, SmallVector<StateOp, 2>> moments; // by parameter
+  StateOp step, lr;
+};
+
+/// Declares them behind the module's other states, those of `params` in order.
+OptimizerStates declareStates(ModuleOp module, ArrayRef<StateOp> params,
+                              const OptimizerKind &kind,
+                              const InsertOptimizerOptions &options) {
+  OptimizerStates states;
+  OpBuilder builder(module.getContext());
+  StateOp last;
+  for (StateOp state : module.getOps<StateOp>())
+    last = state;
+  builder.setInsertionPointAfter(last);
+  auto declare = [&](StringRef name, Role role, RankedTensorType type) {
+    return StateOp::create(
+        builder, module.getLoc(), builder.getStringAttr(name),
+        RoleAttr::get(builder.getContext(), role), TypeAttr::get(type),
+        ShardingAttr(), FlatSymbolRefAttr(), ArrayAttr(), StringAttr(),
+        RecordAttr(), Attribute(), IntegerAttr(), UnitAttr(), UnitAttr());
+  };
+  SmallVector<StringRef, 2> moments = kind.getMoments(options);
+  for (StateOp param : params)
+    for (StringRef moment : moments) {
+      StateOp state = declare((param.getSymName() + "/" + moment).str(),
+                              Role::Optimizer, param.getGlobalType());
+      state.setOfAttr(refTo(param));
+      if (param.getSharding())
+        state.setShardingAttr(*param.getSharding());
+      states.moments[param].push_back(state);
+    }
+  auto scalar = RankedTensorType::get({}, builder.getF32Type());
+  if (kind.needsStep) {
+    states.step = declare("optimizer/step", Role::Scalar, scalar);
+    states.step.setInitAttr(builder.getF32FloatAttr(0));
+  }
+  states.lr = declare("optimizer/lr", Role::Scalar, scalar);
+  states.lr.setInitAttr(builder.getF32FloatAttr(options.lr));
+  return states;
+}
+
 /// Rewrites one program.
 class StepBuilder {
 public:
@@ -44,25 +91,7 @@ public:
         module(func->getParentOfType<ModuleOp>()), builder(func.getContext()),
         loc(func.getLoc()) {}
 
-  LogicalResult run() {
-    if (failed(collect()))
-      return failure();
-    declareStates();
-    addArguments();
-    buildMetrics();
-    buildUpdates();
-    setResults();
-    return success();
-  }
-
-private:
-  DictionaryAttr bind(StringRef attr, Attribute value) {
-    return builder.getDictionaryAttr(builder.getNamedAttr(attr, value));
-  }
-  static FlatSymbolRefAttr refTo(StateOp state) {
-    return FlatSymbolRefAttr::get(state.getSymNameAttr());
-  }
-
+  /// Finds what the program trains.
   LogicalResult collect() {
     StateTable states(module);
     llvm::DenseMap<Operation *, BlockArgument> arguments;
@@ -100,35 +129,26 @@ private:
     return success();
   }
 
-  void declareStates() {
-    StateOp last;
-    for (StateOp state : module.getOps<StateOp>())
-      last = state;
-    builder.setInsertionPointAfter(last);
-    auto declare = [&](StringRef name, Role role, RankedTensorType type) {
-      return StateOp::create(
-          builder, loc, builder.getStringAttr(name),
-          RoleAttr::get(builder.getContext(), role), TypeAttr::get(type),
-          ShardingAttr(), FlatSymbolRefAttr(), ArrayAttr(), StringAttr(),
-          RecordAttr(), Attribute(), IntegerAttr(), UnitAttr(), UnitAttr());
-    };
-    SmallVector<StringRef, 2> moments = kind.getMoments(options);
+  SmallVector<StateOp> getTrained() const {
+    return llvm::map_to_vector(trained,
+                               [](const Trained &each) { return each.state; });
+  }
+
+  /// `states` has those of all that the program trains.
+  void run(const OptimizerStates &states) {
     for (Trained &each : trained)
-      for (StringRef moment : moments) {
-        StateOp state = declare((each.state.getSymName() + "/" + moment).str(),
-                                Role::Optimizer, each.state.getGlobalType());
-        state.setOfAttr(refTo(each.state));
-        if (each.state.getSharding())
-          state.setShardingAttr(*each.state.getSharding());
-        each.moments.push_back(state);
-      }
-    auto scalar = RankedTensorType::get({}, builder.getF32Type());
-    if (kind.needsStep) {
-      step = declare("optimizer/step", Role::Scalar, scalar);
-      step.setInitAttr(builder.getF32FloatAttr(0));
-    }
-    lr = declare("optimizer/lr", Role::Scalar, scalar);
-    lr.setInitAttr(builder.getF32FloatAttr(options.lr));
+      each.moments = states.moments.lookup(each.state);
+    step = states.step;
+    lr = states.lr;
+    addArguments();
+    buildMetrics();
+    buildUpdates();
+    setResults();
+  }
+
+private:
+  DictionaryAttr bind(StringRef attr, Attribute value) {
+    return builder.getDictionaryAttr(builder.getNamedAttr(attr, value));
   }
 
   /// Behind the other states, in front of the inputs.
@@ -291,10 +311,21 @@ private:
     if (!programs.empty() && llvm::all_of(programs, isInference))
       return success();
     llvm::erase_if(programs, isInference);
-    if (programs.size() != 1)
-      return module.emitError("expects one program to train, found ")
-             << programs.size();
-    return StepBuilder(programs.front(), *kind, options).run();
+    if (programs.empty())
+      return module.emitError("expects a program to train, found none");
+    if (failed(verifySameGradients(programs)))
+      return failure();
+    std::vector<StepBuilder> builders;
+    for (func::FuncOp program : programs) {
+      builders.emplace_back(program, *kind, options);
+      if (failed(builders.back().collect()))
+        return failure();
+    }
+    OptimizerStates states =
+        declareStates(module, builders.front().getTrained(), *kind, options);
+    for (StepBuilder &builder : builders)
+      builder.run(states);
+    return success();
   }
 };
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/Entries.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -22,9 +22,8 @@ struct SnapshotReference final
     for (func::FuncOp func : getPrograms(module)) {
       if (!func->hasAttr(kCapturedAttr))
         continue;
-      StringRef step = func.getSymName().rsplit('/').second;
       func::FuncOp reference = func.clone();
-      reference.setSymName((kReferencePrefix + step).str());
+      reference.setSymName(getReferenceName(func));
       if (Operation *other = symbols.lookup(reference.getSymName())) {
         InFlightDiagnostic diagnostic =
             func.emitError("has a reference already; run fsdp-drop-reference "

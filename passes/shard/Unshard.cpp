@@ -71,7 +71,7 @@ public:
   /// Optimizer states and scalars are not part of what is captured.
   static bool isCaptured(StateOp state) {
     return isParameter(state) || state.getRole() == Role::Buffer ||
-           state.getRole() == Role::Constant;
+           state.getRole() == Role::Constant || state.getRole() == Role::Random;
   }
 
 private:
@@ -88,7 +88,8 @@ private:
           func.getResultAttrOfType<FlatSymbolRefAttr>(i, kStateAttr));
       if (func.getResultAttr(i, kGradientAttr) ||
           (output && output.getValue() != kGradNormOutput) ||
-          (state && state.getRole() == Role::Buffer))
+          (state && (state.getRole() == Role::Buffer ||
+                     state.getRole() == Role::Random)))
         addResult(value, func.getResultAttrDict(i));
     }
     for (Operation &op : func.getBody().front())

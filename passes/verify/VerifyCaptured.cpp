@@ -1,6 +1,7 @@
 //===- VerifyCaptured.cpp - The contract of a captured program -----------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "ir/aten/Aten.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
 
@@ -19,7 +20,7 @@ namespace {
 /// Roles that capture gives.
 bool isCapturedRole(Role role) {
   return role == Role::Parameter || role == Role::Frozen ||
-         role == Role::Buffer || role == Role::Constant;
+         role == Role::Buffer || role == Role::Constant || role == Role::Random;
 }
 
 class CapturedVerifier {
@@ -87,7 +88,8 @@ private:
       } else if (auto bound = func.getResultAttrOfType<FlatSymbolRefAttr>(
                      i, kStateAttr)) {
         StateOp state = states.lookup(bound);
-        if (!state || state.getRole() != Role::Buffer)
+        if (!state || (state.getRole() != Role::Buffer &&
+                       state.getRole() != Role::Random))
           return func.emitError("result ")
                  << i << " expects to be the new value of a buffer, found '"
                  << bound.getValue() << "'";
@@ -152,6 +154,8 @@ private:
   LogicalResult verifyOp(Operation &op) {
     if (isa<ConstantOp>(op))
       return success();
+    if (auto draw = dyn_cast<DrawOp>(op))
+      return verifyDraw(draw);
     const aten::Schema *schema = aten::lookupSchema(&op);
     if (!schema)
       return op.emitOpError("expects to be an aten op or an fsdp.constant in a "
@@ -159,12 +163,50 @@ private:
     if (schema->writes())
       return op.emitOpError("writes an operand; a captured program is "
                             "functional");
+    if (schema->is(aten::NondeterministicSeeded) && drawsNumbers(op))
+      return op.emitOpError("draws from a generator; expected fsdp.draw, which "
+                            "a step can repeat");
     return success();
+  }
+
+  /// Not with a dropout probability of 0 or outside of training.
+  static bool drawsNumbers(Operation &op) {
+    bool isDropout = op.getName().getStringRef().contains("dropout");
+    for (StringRef name : {"p", "dropout_p", "dropout"})
+      if (auto p =
+              dyn_cast_or_null<FloatAttr>(aten::getStaticArgument(&op, name));
+          p && p.getValue().isZero() && (isDropout || name != "p"))
+        return false;
+    for (StringRef name : {"train", "training"})
+      if (auto flag =
+              dyn_cast_or_null<BoolAttr>(aten::getStaticArgument(&op, name));
+          flag && !flag.getValue())
+        return false;
+    return true;
+  }
+
+  /// Draws start from the one random state, and two sites are two numbers.
+  LogicalResult verifyDraw(DrawOp draw) {
+    auto argument = dyn_cast<BlockArgument>(draw.getRandom());
+    StateOp state =
+        argument ? states.lookup(func, argument.getArgNumber()) : StateOp();
+    if (!state || state.getRole() != Role::Random)
+      return draw.emitOpError(
+          "expects to draw from the program's random state");
+    auto [it, isNew] = sites.try_emplace(draw.getSite(), draw);
+    if (isNew)
+      return success();
+    InFlightDiagnostic diagnostic = draw.emitOpError("expects a site of its "
+                                                     "own, found ")
+                                    << draw.getSite();
+    diagnostic.attachNote(it->second.getLoc()) << "also drawn here";
+    return diagnostic;
   }
 
   func::FuncOp func;
   const StateTable &states;
   llvm::DenseSet<StringAttr> outputs;
+  llvm::DenseMap<int64_t, DrawOp> sites;
 };
 
 struct VerifyCaptured final : fsdp::impl::VerifyCapturedBase<VerifyCaptured> {
@@ -177,18 +219,16 @@ struct VerifyCaptured final : fsdp::impl::VerifyCapturedBase<VerifyCaptured> {
     if (failed(verifyBindings(module)))
       return failure();
     StateTable states(module);
-    unsigned captured = 0;
-    for (func::FuncOp func : getPrograms(module)) {
+    SmallVector<func::FuncOp> programs = getPrograms(module);
+    for (func::FuncOp func : programs) {
       if (!func->hasAttr(kCapturedAttr))
         return func.emitError("expects a captured program, marked '")
                << kCapturedAttr << "'";
       if (failed(CapturedVerifier(func, states).verify()))
         return failure();
-      ++captured;
     }
-    if (captured != 1)
-      return module.emitError("expects one captured program, found ")
-             << captured;
+    if (programs.empty())
+      return module.emitError("expects a captured program, found none");
     return success();
   }
 };

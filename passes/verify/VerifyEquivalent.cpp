@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/Entries.h"
 #include "passes/analysis/ValueNumbering.h"
 
 #include "mlir/Parser/Parser.h"
@@ -35,31 +35,39 @@ private:
       if (!file)
         return failure();
     }
-    func::FuncOp reference = file ? getCaptured(*file) : getReference(module);
-    if (!reference)
+    SmallVector<func::FuncOp> references;
+    for (auto func : (file ? *file : module).getOps<func::FuncOp>())
+      if (!func.isExternal() &&
+          (file ? func->hasAttr(kCapturedAttr) : isReference(func)))
+        references.push_back(func);
+    if (references.empty())
       return module.emitError("expects a captured program to compare with, as "
                               "'@\"reference/…\"' in the module or in a file "
                               "given with 'to'");
-    ValueNumbering numbering;
-    auto expected = numbering.run(reference);
-    for (func::FuncOp func : getPrograms(module))
+    for (func::FuncOp func : getPrograms(module)) {
+      func::FuncOp reference = choose(
+          references, file ? func.getSymName().str() : getReferenceName(func));
+      if (!reference)
+        return func.emitError("expects a captured program of its own to "
+                              "compare with, among the ")
+               << references.size() << " that there are";
+      ValueNumbering numbering;
+      auto expected = numbering.run(reference);
       if (failed(compare(numbering, expected, func)))
         return failure();
+    }
     return success();
   }
 
-  static func::FuncOp getReference(ModuleOp module) {
-    for (auto func : module.getOps<func::FuncOp>())
-      if (isReference(func) && !func.isExternal())
-        return func;
-    return {};
-  }
-
-  static func::FuncOp getCaptured(ModuleOp module) {
-    for (auto func : module.getOps<func::FuncOp>())
-      if (func->hasAttr(kCapturedAttr) && !func.isExternal())
-        return func;
-    return {};
+  /// The one of `candidates` with that name; if there is only one, that one.
+  static func::FuncOp choose(ArrayRef<func::FuncOp> candidates,
+                             StringRef name) {
+    if (candidates.size() == 1)
+      return candidates.front();
+    const auto *found = llvm::find_if(candidates, [&](func::FuncOp candidate) {
+      return candidate.getSymName() == name;
+    });
+    return found == candidates.end() ? func::FuncOp() : *found;
   }
 
   using Observation = ValueNumbering::Observation;

@@ -4,6 +4,7 @@
 #include "runtime/plan/Print.h"
 
 #include "runtime/plan/DType.h"
+#include "runtime/plan/FirstValues.h"
 #include "runtime/plan/Shape.h"
 #include "runtime/support/Hash.h"
 
@@ -55,6 +56,15 @@ private:
     return quote(record.name) + " at " + std::to_string(record.offset) + " : " +
            std::to_string(record.bytes);
   }
+  static std::string weight(const plan::WeightT &weight) {
+    std::string text = join(weight.names, quote);
+    if (weight.file >= 0)
+      text += " in file " + std::to_string(weight.file) + " at " +
+              std::to_string(weight.offset) + " : " +
+              std::to_string(weight.bytes) + " " +
+              std::string(dtypeName(weight.dtype));
+    return text;
+  }
   static std::string use(int64_t value) {
     return value < 0 ? "none" : "%" + std::to_string(value);
   }
@@ -85,6 +95,7 @@ private:
   std::string sgd(const plan::SgdT &op) const;
   std::string reduceScatter(const plan::ReduceScatterT &op) const;
   std::string wait(const plan::WaitT &op) const;
+  std::string draw(const plan::DrawT &op) const;
   void printHeader();
   void printTables();
   void printProgram(const plan::ProgramT &program);
@@ -193,6 +204,19 @@ std::string Printer::wait(const plan::WaitT &op) const {
   return definitions(promised[op.future]) + " = wait " + future(op.future);
 }
 
+std::string Printer::draw(const plan::DrawT &op) const {
+  std::string text = definition(op.output) + " = draw " +
+                     plan::EnumNameDistribution(op.distribution);
+  if (!op.numbers.empty())
+    text +=
+        " with [" + join(op.numbers, [](double d) { return print(d); }) + "]";
+  if (!op.range.empty())
+    text += " range [" +
+            join(op.range, [](int64_t i) { return std::to_string(i); }) + "]";
+  text += " site " + std::to_string(op.site) + " from " + use(op.random);
+  return op.given.empty() ? text : text + " given " + uses(op.given);
+}
+
 std::string Printer::body(const plan::BodyUnion &body) const {
   switch (body.type) {
   case Body::Call: {
@@ -239,6 +263,8 @@ std::string Printer::body(const plan::BodyUnion &body) const {
   case Body::AwaitEvent:
     return "await " + event(body.AsAwaitEvent()->event) + " on " +
            stream(body.AsAwaitEvent()->stream);
+  case Body::Draw:
+    return draw(*body.AsDraw());
   case Body::NONE:
     break;
   }
@@ -251,6 +277,9 @@ void Printer::printHeader() {
     line("model " + quote(plan.model->path) + ", " +
          std::to_string(plan.model->bytes) + " bytes, directory " +
          plan.model->directory + ", torch " + plan.model->torch);
+  for (const auto &file : plan.weights)
+    line("weights " + quote(file->path) + ", " + std::to_string(file->bytes) +
+         " bytes, header " + file->header);
   line("mesh <" +
        join(plan.mesh,
             [](const auto &axis) {
@@ -298,6 +327,10 @@ void Printer::printTables() {
       text += " of " + quote(plan.states[state->of]->name);
     if (state->source)
       text += " source " + record(*state->source);
+    if (state->weight)
+      text += " weight " + weight(*state->weight);
+    if (state->initializer)
+      text += " init " + describeInitializer(*state->initializer);
     if (state->volatile_)
       text += " volatile";
     line(text);

@@ -4,6 +4,8 @@
 #include "runtime/plan/Verify.h"
 
 #include "runtime/plan/DType.h"
+#include "runtime/plan/Entry.h"
+#include "runtime/plan/FirstValues.h"
 #include "runtime/plan/Shape.h"
 #include "runtime/plan/VerifyProgram.h"
 #include "runtime/support/Error.h"
@@ -55,12 +57,59 @@ void verifyRecord(const PlanT &plan, const std::string &where,
     refusePlan(where, "has a record beyond the end of the model file");
 }
 
+void verifyWeight(const PlanT &plan, const std::string &where,
+                  const plan::StateT &state) {
+  const plan::WeightT &weight = *state.weight;
+  if (weight.names.empty())
+    refusePlan(where, "has a weight without a name");
+  if (weight.file < 0)
+    return;
+  if (static_cast<size_t>(weight.file) >= plan.weights.size())
+    refusePlan(where, "lies in a weights file that does not exist");
+  if (weight.dtype > plan::DType::MAX ||
+      !isConvertible(weight.dtype, state.dtype))
+    refusePlan(where, "has a weight whose type does not convert to its own");
+  auto extent = checkedExtent(state.shape, {}, dtypeBytes(weight.dtype));
+  if (!extent || *extent != weight.bytes)
+    refusePlan(where, "has a weight of " + std::to_string(weight.bytes) +
+                          " bytes, which is not its shape");
+  uint64_t bytes = plan.weights[weight.file]->bytes;
+  if (weight.offset > bytes || weight.bytes > bytes - weight.offset)
+    refusePlan(where, "has a weight beyond the end of its file");
+}
+
+void verifyFirstValue(const PlanT &plan, const std::string &where,
+                      const plan::StateT &state) {
+  // All elements of a state that is cut would be those of one rank.
+  bool isElement = state.init.size() == dtypeBytes(state.dtype);
+  bool isWhole = state.init.size() == state.bytes && state.shard_dim < 0;
+  if (!state.init.empty() && !isElement && !isWhole)
+    refusePlan(where, "has an initial value that is neither one element nor "
+                      "all");
+  int values = !state.init.empty() + bool(state.source) + bool(state.weight) +
+               bool(state.initializer);
+  if (values > 1)
+    refusePlan(where, "has more than one first value");
+  if (state.source)
+    verifyRecord(plan, where, *state.source, state.shape, state.dtype);
+  if (state.weight)
+    verifyWeight(plan, where, state);
+  if (state.initializer)
+    if (auto problem =
+            checkInitializer(*state.initializer, state.shape, state.dtype))
+      refusePlan(where, "has an initializer that " + *problem);
+}
+
 void verifyState(const PlanT &plan, const plan::StateT &state, size_t index) {
   std::string where = "state '" + state.name + "'";
   if (state.role > plan::Role::MAX || state.dtype > plan::DType::MAX)
     refusePlan(where, "has an unknown role or element type");
   if (!checkedExtent(state.shape, {}, dtypeBytes(state.dtype)))
     refusePlan(where, "has no valid shape");
+  if (state.role == plan::Role::random &&
+      (state.dtype != plan::DType::i64 ||
+       state.shape != std::vector<int64_t>{2} || state.shard_dim >= 0))
+    refusePlan(where, "is no seed and offset");
   std::vector<int64_t> local = state.shape;
   if (state.shard_dim < -1 ||
       state.shard_dim >= static_cast<int64_t>(local.size()))
@@ -79,11 +128,7 @@ void verifyState(const PlanT &plan, const plan::StateT &state, size_t index) {
       state.bytes > plan.memory->peak - state.offset ||
       state.offset % dtypeBytes(state.dtype))
     refusePlan(where, "does not lie in the arena");
-  if (state.source)
-    verifyRecord(plan, where, *state.source, state.shape, state.dtype);
-  if (!state.init.empty() &&
-      (state.source || state.init.size() != dtypeBytes(state.dtype)))
-    refusePlan(where, "has an initial value that is not one element");
+  verifyFirstValue(plan, where, state);
   if (state.of < -1 || state.of >= static_cast<int64_t>(plan.states.size()) ||
       state.of == static_cast<int64_t>(index))
     refusePlan(where, "belongs to a state that does not exist");
@@ -135,9 +180,18 @@ void fsdp::verifyPlan(const PlanT &plan) {
       !std::isfinite(plan.training->max_grad_norm))
     refusePlan("the training table", "holds a number out of range");
   std::set<std::string> names;
+  std::set<std::pair<std::string_view, std::set<int32_t>>> signatures;
   for (const auto &program : plan.programs) {
     if (program->name.empty() || !names.insert(program->name).second)
       refusePlan("program '" + program->name + "'", "has no name of its own");
     verifyProgram(plan, *program);
+    // The inputs' shapes tell which one a step is for.
+    std::set<int32_t> inputs;
+    for (const auto &binding : program->arguments)
+      if (binding->input >= 0)
+        inputs.insert(binding->input);
+    if (!signatures.insert({entryOf(program->name), inputs}).second)
+      refusePlan("program '" + program->name + "'",
+                 "has the inputs of another program of its entry");
   }
 }

@@ -10,6 +10,7 @@
 
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Shape.h"
+#include "runtime/support/Distributions.h"
 
 #include <algorithm>
 #include <cmath>
@@ -87,6 +88,7 @@ private:
   void verify(const plan::CopyT &op);
   void verify(const plan::RecordEventT &op);
   void verify(const plan::AwaitEventT &op);
+  void verify(const plan::DrawT &op);
   void verifyInstruction(const plan::InstructionT &instruction);
 
   struct Future {
@@ -545,6 +547,45 @@ void ProgramVerifier::verify(const plan::AwaitEventT &op) {
     refuse("awaits an event that was not recorded");
 }
 
+static bool isFloat(plan::DType dtype) {
+  return dtype == plan::DType::f32 || dtype == plan::DType::f64 ||
+         dtype == plan::DType::f16 || dtype == plan::DType::bf16;
+}
+
+static bool isInteger(plan::DType dtype) {
+  return (dtype >= plan::DType::i64 && dtype <= plan::DType::bool_) ||
+         (dtype >= plan::DType::u16 && dtype <= plan::DType::u64);
+}
+
+void ProgramVerifier::verify(const plan::DrawT &op) {
+  enumerator(op.distribution <= plan::Distribution::MAX);
+  auto index = static_cast<size_t>(op.distribution);
+  if (std::string problem =
+          describeDrawProblem(index, op.numbers, op.given.size(), op.range);
+      !problem.empty())
+    refuse(problem);
+  const ValueT &random = useContiguous(op.random);
+  if (random.dtype != plan::DType::i64 ||
+      random.shape != std::vector<int64_t>{2})
+    refuse("draws from " + name(op.random) + ", which is no seed and offset");
+  for (uint32_t given : op.given) {
+    useContiguous(given);
+    sameType(given, op.output);
+  }
+  const ValueT &output = value(op.output);
+  if (output.place != Place::slot && output.place != Place::state)
+    refuse("draws into " + name(op.output) + ", which is no place");
+  if (!isFloat(output.dtype) &&
+      !(kDistributions[index].isInteger && isInteger(output.dtype)))
+    refuse("draws elements of another type into " + name(op.output));
+  uint64_t element = dtypeBytes(output.dtype);
+  if (checkedExtent(output.shape, output.strides, element) !=
+          checkedExtent(output.shape, {}, element) ||
+      (!op.given.empty() && !output.strides.empty()))
+    refuse("draws into " + name(op.output) + ", which has gaps");
+  define(op.output);
+}
+
 void ProgramVerifier::verifyInstruction(const plan::InstructionT &instruction) {
   if (instruction.at < -1 ||
       instruction.at >= static_cast<int64_t>(plan.locations.size()))
@@ -569,6 +610,7 @@ void ProgramVerifier::verifyInstruction(const plan::InstructionT &instruction) {
     FSDP_INSTRUCTION(Copy)
     FSDP_INSTRUCTION(RecordEvent)
     FSDP_INSTRUCTION(AwaitEvent)
+    FSDP_INSTRUCTION(Draw)
 #undef FSDP_INSTRUCTION
   case Body::NONE:
     break;

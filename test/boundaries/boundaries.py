@@ -20,6 +20,7 @@ FORBIDDEN = {
     "runtime": MLIR,
     "runtime/support": f"{MLIR}|{TORCH}",
     "runtime/plan": f"{MLIR}|{TORCH}",
+    "runtime/weights": f"{MLIR}|{TORCH}",
     "tools/fsdp-opt": TORCH,
     "tools/fsdp-run": MLIR,
 }

@@ -101,16 +101,6 @@ class Bad:
         batch = torch.export.Dim("batch", min=2, max=64)
         self.compile(folder, model, inputs, 1, "dynamic|dimension", dynamic_shapes={"x": {0: batch}, "y": {0: batch}})
 
-    def random_operator(self, folder):
-        class Dropout(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.linear, self.drop = nn.Linear(3, 3), nn.Dropout(0.5)
-
-            def forward(self, x):
-                return self.drop(self.linear(x)).sum()
-        self.compile(folder, Dropout(), {"x": torch.randn(2, 3)}, 1, "aten::.*dropout|bernoulli|random")
-
     def loss_is_not_a_number(self, folder):
         self.compile(folder, nn.Linear(3, 2), {"input": torch.randn(2, 3)}, 1, "loss|scalar")
 

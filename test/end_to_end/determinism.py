@@ -6,7 +6,7 @@ import torch
 from safetensors.torch import save_file
 
 import zoo
-from harness import compile_step, make_config, make_data, must, parse_arguments, run_cases, train
+from harness import compile_step, export, make_config, make_data, must, parse_arguments, run_cases, train
 
 
 def prepare(bin, folder, factory, world, steps):
@@ -46,9 +46,21 @@ def same_artifact(bin):
     return case
 
 
+def same_program(bin):
+    """Equal archives are captured as equal programs, with all locations."""
+    def case(folder):
+        for factory in (zoo.mlp, zoo.partial, zoo.convnet, zoo.tagger, zoo.gpt, zoo.llama):
+            model, inputs = factory()
+            export(model, inputs, folder / "model.pt2")
+            first, second = (must(bin / "fsdp-opt", "model.pt2", "--mlir-print-debuginfo", "-o", "-", cwd=folder).stdout for _ in range(2))
+            assert first and first == second, f"two captures of {factory.__name__} differ"
+    return case
+
+
 def main():
     arguments = parse_arguments()
     run_cases({
+        "two captures": same_program(arguments.bin),
         "two compilations": same_artifact(arguments.bin),
         "mlp world=3 local": repeat_case(arguments.bin, zoo.mlp, 3, "local"),
         "convnet world=2 local": repeat_case(arguments.bin, zoo.convnet, 2, "local"),

@@ -63,8 +63,17 @@ def must(*command, **options):
     return done
 
 
-def export(model, inputs, path):
-    torch.export.save(torch.export.export(model, (), inputs, strict=False), path)
+EXPORTS = ("exported", "strict", "decomposed", "core")
+
+
+def export(model, inputs, path, form="exported", dims=None):
+    """Saves what torch.export makes of the model: as it is traced, or with operators decomposed."""
+    program = torch.export.export(model, (), inputs, strict=form == "strict", dynamic_shapes=dims)
+    if form == "decomposed":
+        program = program.run_decompositions({})
+    elif form == "core":
+        program = program.run_decompositions()
+    torch.export.save(program, path)
 
 
 def make_data(inputs, batches):
@@ -89,37 +98,42 @@ def batch_of(data, inputs, number):
 def reference(model, inputs, data, world, steps, config, record=lambda out: None):
     """Loss and gradient norm of each step; parameters under all names and rank 0's buffers at the end.
 
-    `record` sees what the model returns, step by step, in each rank by rank.
+    Each rank has buffers and frozen parameters of its own. `record` sees what
+    the model returns, step by step, in each rank by rank.
     """
     model = copy.deepcopy(model)
     options = dict(config["optimizer"])
     optimizer = OPTIMIZERS[options.pop("name")]([p for p in model.parameters() if p.requires_grad], **options)
-    buffers = [{k: v.clone() for k, v in model.named_buffers()} for _ in range(world)]
+    untrained = {**dict(model.named_buffers()), **{k: v.data for k, v in model.named_parameters() if not v.requires_grad}}
+    own = [{k: v.clone() for k, v in untrained.items()} for _ in range(world)]
     rows = []
     for step in range(steps):
         loss_sum = 0.0
         for rank in range(world):
-            for name, value in model.named_buffers():
-                value.copy_(buffers[rank][name])
+            for name, value in untrained.items():
+                value.copy_(own[rank][name])
             out = model(**batch_of(data, inputs, step * world + rank))
             record(out)
             loss = out["loss"] if isinstance(out, dict) else out[0] if isinstance(out, tuple) else out
             (loss / world).backward()
             loss_sum += loss.item() / world
-            buffers[rank] = {k: v.clone() for k, v in model.named_buffers()}
+            own[rank] = {k: v.clone() for k, v in untrained.items()}
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.get("max_grad_norm", float("inf")))
         optimizer.step()
         optimizer.zero_grad()
         rows.append((loss_sum, norm.item()))
-    persistent = {k: buffers[0][k] for k in model.state_dict() if k in buffers[0]}
-    return rows, {k: v.detach() for k, v in model.named_parameters(remove_duplicate=False)}, persistent
+    for name, value in untrained.items():
+        value.copy_(own[0][name])
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    persistent = {k: v for k, v in model.state_dict().items() if k not in parameters}
+    return rows, {k: v.detach() for k, v in parameters.items()}, persistent
 
 
 def compile_step(bin, folder, model, inputs, config, form="exported", options=()):
-    """Compiles the model as an exported, traced or scripted file; the finished process."""
+    """Compiles the model as a file of one of EXPORTS, or traced or scripted; the finished process."""
     (folder / "fsdp.yaml").write_text(yaml.safe_dump(config))
-    if form == "exported":
-        export(model, inputs, folder / "model.pt2")
+    if form in EXPORTS:
+        export(model, inputs, folder / "model.pt2", form)
         file, flags = "model.pt2", []
     else:
         script = torch.jit.trace(model, example_kwarg_inputs=inputs, check_trace=False) if form == "traced" else torch.jit.script(model)
@@ -129,20 +143,20 @@ def compile_step(bin, folder, model, inputs, config, form="exported", options=()
     return must(bin / "fsdp-opt", file, "--config=fsdp.yaml", *flags, *options, "-o", "step.fsdp", cwd=folder)
 
 
-def run_step(bin, folder, world, *options, backend="local", artifact="step.fsdp"):
+def run_step(bin, folder, world, *options, backend="local", artifact="step.fsdp", data="data.safetensors"):
     """Runs the artifact on the folder's data; the rows of its metrics."""
     launcher = []
     if backend == "gloo":
         launcher = [sys.executable, "-m", "torch.distributed.run", "--no-python", f"--nproc-per-node={world}", "--standalone"]
     metrics = folder / "metrics.jsonl"
-    must(*launcher, bin / "fsdp-run", artifact, "--data=data.safetensors", f"--metrics={metrics}", *options, cwd=folder)
+    must(*launcher, bin / "fsdp-run", artifact, f"--data={data}", f"--metrics={metrics}", *options, cwd=folder)
     return [json.loads(line) for line in metrics.read_text().splitlines()]
 
 
-def train(bin, folder, world, steps, backend="local", tag=""):
+def train(bin, folder, world, steps, backend="local", tag="", data="data.safetensors", options=()):
     """Metrics rows and the exported tensors of one run."""
     final = folder / f"final{tag}.safetensors"
-    rows = run_step(bin, folder, world, f"--steps={steps}", f"--export={final}", backend=backend)
+    rows = run_step(bin, folder, world, f"--steps={steps}", f"--export={final}", *options, backend=backend, data=data)
     return rows, load_file(final)
 
 

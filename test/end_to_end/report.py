@@ -57,6 +57,20 @@ class Pairs(nn.Module):
         return F.mse_loss(self.last(x), y)
 
 
+class Adapted(nn.Module):
+    """Two blocks of a frozen layer with a trained detour; the first one's input is the data."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(9, 9), nn.Tanh()) for _ in range(2))
+        zoo.add_lora(self, ("0",), rank=3)
+
+    def forward(self, x, y):
+        for block in self.blocks:
+            x = block(x)
+        return F.mse_loss(x, y)
+
+
 def padded(parameters, world):
     """W * S of the formulas, in bytes."""
     return world * FLOAT * sum(math.ceil(p.shape[0] / world) * math.prod(p.shape[1:]) for p in parameters)
@@ -121,6 +135,28 @@ def main():
         for reshard in (True, False):
             cases[f"pairs world={world} reshard={reshard}"] = formula_case(
                 arguments.bin, pairs, {"x": torch.randn(4, 6), "y": torch.randn(4, 2)}, buckets, second, world, reshard)
+
+    # Backward needs a layer's weights for the gradient of its input, which the
+    # first block's input does not have; frozen ones are reduced by nobody.
+    adapted = Adapted()
+    inputs = {"x": torch.randn(4, 9), "y": torch.randn(4, 9)}
+    layers = [block[0] for block in adapted.blocks]
+    buckets = {f"blocks.{i}": list(layer.parameters()) for i, layer in enumerate(layers)}
+    second = {"blocks.0": [layers[0].lora_B["default"].weight],
+              "blocks.1": [layers[1].base_layer.weight, layers[1].lora_A["default"].weight, layers[1].lora_B["default"].weight]}
+    for reshard in (True, False):
+        cases[f"lora reshard={reshard}"] = formula_case(arguments.bin, adapted, inputs, buckets, second, 2, reshard)
+
+    def lora_optimizer(folder):
+        """Moments of the adapters alone; step count and learning rate beside them."""
+        report = make_report(arguments.bin, folder, adapted, inputs, 2)
+        trained = [p for p in adapted.parameters() if p.requires_grad]
+        assert len(trained) == 4 and all("lora" in n for n, p in adapted.named_parameters() if p.requires_grad)
+        moments = sum(2 * math.ceil(p.shape[0] / 2) * p.shape[1] * FLOAT for p in trained)
+        scalars = report["memory"]["optimizer"] - moments
+        assert 0 <= scalars <= 16, (moments, report["memory"])
+
+    cases["lora optimizer"] = lora_optimizer
 
     def documented_numbers(folder):
         """The three layers measured under FSDP2: shards of 72, 28 and 6 elements."""

@@ -27,6 +27,7 @@ def main():
     add(zoo.partial, 2, "adamw", reshard_after_forward=True)
     add(zoo.convnet, 2, "zero3 sgd", optimizer=PLAIN_SGD, reshard_after_forward=True)
     add(zoo.convnet, 3, "zero2", reshard_after_forward=False)
+    add(zoo.tagger, 3, "zero3", reshard_after_forward=True)
     blocks = {"auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": "GptBlock"}
     add(zoo.gpt, 1, "zero3", reshard_after_forward=True, **blocks)
     add(zoo.gpt, 2, "zero3 clip", reshard_after_forward=True, max_grad_norm=0.1, **blocks)
@@ -34,6 +35,12 @@ def main():
     add(zoo.gpt, 3, "default policy")
     add(zoo.llama, 2, "zero3", reshard_after_forward=True)
     add(zoo.llama, 4, "zero2 clip sgd", optimizer=SGD, reshard_after_forward=False, max_grad_norm=0.5)
+    for factory in (zoo.lora, zoo.dpo, zoo.looped):
+        add(factory, 1, "sgd", optimizer=PLAIN_SGD)
+        add(factory, 2, "zero3 adam", optimizer=ADAM, reshard_after_forward=True, **blocks)
+        add(factory, 3, "zero3 sgd", optimizer=SGD, reshard_after_forward=True)
+    add(zoo.lora, 2, "zero2", reshard_after_forward=False)
+    add(zoo.lora_llama, 3, "zero3 adam", optimizer=ADAM, reshard_after_forward=True)
     for form in ("traced", "scripted"):
         add(zoo.mlp, 3, form, form=form, reshard_after_forward=True)
         add(zoo.convnet, 2, form, form=form, optimizer=PLAIN_SGD)

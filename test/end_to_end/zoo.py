@@ -67,6 +67,20 @@ def convnet():
     return Classifier(net), {"x": torch.randn(4, 2, 10, 10), "y": torch.randint(0, 3, (4,))}
 
 
+def tagger():
+    """A recurrent network, which LibTorch decomposes step by step."""
+
+    class Tagger(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.lstm, self.head = nn.Embedding(13, 6), nn.LSTM(6, 7, 2, batch_first=True), nn.Linear(7, 13)
+
+        def forward(self, x):
+            return self.head(self.lstm(self.embed(x))[0])
+
+    return Classifier(Tagger()), {"x": torch.randint(0, 13, (2, 5)), "y": torch.randint(0, 13, (2, 5))}
+
+
 class GptBlock(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
@@ -83,27 +97,121 @@ class GptBlock(nn.Module):
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
+class Gpt(nn.Module):
+    """The head shares the embedding's weight."""
+
+    def __init__(self, vocabulary=31, width=18, layers=2, length=9):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.position = nn.Parameter(0.02 * torch.randn(length, width))
+        self.blocks = nn.ModuleList(GptBlock(width, 3) for _ in range(layers))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, x):
+        h = self.embed(x) + self.position[: x.shape[1]]
+        for block in self.blocks:
+            h = block(h)
+        return self.head(self.norm(h))
+
+
+def tokens(vocabulary=31, length=9, *names):
+    return {name: torch.randint(0, vocabulary, (2, length)) for name in names or ("x", "y")}
+
+
 def gpt():
-    """The head shares the embedding's weight; one norm and one bias are frozen."""
+    """One norm and one bias are frozen."""
+    model = Gpt()
+    model.blocks[1].norm1.requires_grad_(False)
+    model.blocks[0].up.bias.requires_grad_(False)
+    return Classifier(model), tokens()
 
-    class Gpt(nn.Module):
-        def __init__(self, vocabulary=31, width=18, layers=2, length=9):
-            super().__init__()
-            self.embed = nn.Embedding(vocabulary, width)
-            self.position = nn.Parameter(0.02 * torch.randn(length, width))
-            self.blocks = nn.ModuleList(GptBlock(width, 3) for _ in range(layers))
-            self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
-            self.head.weight = self.embed.weight
-            self.blocks[1].norm1.requires_grad_(False)
-            self.blocks[0].up.bias.requires_grad_(False)
 
+def looped():
+    """Blocks that are used twice in one program: gradients of both uses add up."""
+
+    class Looped(Gpt):
         def forward(self, x):
-            h = self.embed(x) + self.position
-            for block in self.blocks:
+            h = self.embed(x) + self.position[: x.shape[1]]
+            for block in [*self.blocks, *self.blocks]:
                 h = block(h)
             return self.head(self.norm(h))
 
-    return Classifier(Gpt()), {"x": torch.randint(0, 31, (2, 9)), "y": torch.randint(0, 31, (2, 9))}
+    return Classifier(Looped()), tokens()
+
+
+def dpo():
+    """Preference learning: a policy used twice and a frozen reference beside it."""
+
+    class Dpo(nn.Module):
+        def __init__(self, beta=0.02):
+            super().__init__()
+            self.policy, self.reference, self.beta = Gpt(), Gpt(), beta
+            self.reference.requires_grad_(False)
+
+        def forward(self, chosen, rejected):
+            def score(model, ids):
+                predicted = model(ids)[:, :-1].log_softmax(-1)
+                return predicted.gather(-1, ids[:, 1:, None]).squeeze(-1).sum(-1)
+
+            def margin(model):
+                return score(model, chosen) - score(model, rejected)
+
+            return -F.logsigmoid(self.beta * (margin(self.policy) - margin(self.reference))).mean()
+
+    return Dpo(), tokens(31, 9, "chosen", "rejected")
+
+
+class LoraLinear(nn.Module):
+    """As PEFT's: a frozen linear layer and a trained detour of low rank, by the adapter's name."""
+
+    def __init__(self, base, rank, alpha):
+        super().__init__()
+        self.base_layer = base
+        self.lora_dropout = nn.ModuleDict({"default": nn.Identity()})
+        self.lora_A = nn.ModuleDict({"default": nn.Linear(base.in_features, rank, bias=False)})
+        self.lora_B = nn.ModuleDict({"default": nn.Linear(rank, base.out_features, bias=False)})
+        self.scaling = {"default": alpha / rank}
+        # PEFT starts B at zero; then A would not move in the first step.
+        nn.init.normal_(self.lora_B["default"].weight, 0, 0.1)
+
+    def forward(self, x):
+        result = self.base_layer(x)
+        for name, scale in self.scaling.items():
+            result = result + self.lora_B[name](self.lora_A[name](self.lora_dropout[name](x))) * scale
+        return result
+
+
+def add_lora(model, targets, rank=3, alpha=6):
+    model.requires_grad_(False)
+    for name, module in list(model.named_modules()):
+        parent, _, leaf = name.rpartition(".")
+        if isinstance(module, nn.Linear) and leaf in targets:
+            setattr(model.get_submodule(parent), leaf, LoraLinear(module, rank, alpha))
+    return model
+
+
+def lora():
+    return Classifier(add_lora(Gpt(), ("qkv", "down"))), tokens()
+
+
+def lora_llama():
+    """Adapters on Hugging Face's Llama."""
+    import transformers
+
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        vocab_size=37, hidden_size=16, intermediate_size=22, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=16))
+
+    class Loss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = add_lora(model, ("q_proj", "v_proj", "down_proj"))
+
+        def forward(self, ids):
+            return self.model(input_ids=ids, labels=ids, use_cache=False).loss
+
+    return Loss(), tokens(37, 8, "ids")
 
 
 class LlamaBlock(nn.Module):
@@ -143,9 +251,9 @@ def llama():
             self.register_buffer("sin", angles.sin(), persistent=False)
 
         def forward(self, x):
-            h = self.embed(x)
+            h, length = self.embed(x), x.shape[1]
             for layer in self.layers:
-                h = layer(h, self.cos, self.sin)
+                h = layer(h, self.cos[:length], self.sin[:length])
             return self.head(self.norm(h))
 
     return Classifier(Llama()), {"x": torch.randint(0, 29, (2, 8)), "y": torch.randint(0, 29, (2, 8))}

@@ -98,8 +98,9 @@ void fuzz::captureArchive(const std::string &path) {
     ZipDirectory archive = ZipDirectory::read(path);
     capture::JointCapture capture;
     if (capture::isPt2(archive)) {
-      capture::findUnsupportedPt2(archive);
-      capture::capturePt2(archive, capture);
+      const DimSizes exported{{}, /*keepExported=*/true};
+      capture::findUnsupportedPt2(archive, CaptureOptions(), exported);
+      capture::capturePt2(archive, exported, capture);
     } else if (capture::isTorchScript(archive)) {
       capture::findUnsupportedTorchScript(archive);
     }

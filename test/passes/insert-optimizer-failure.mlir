@@ -29,3 +29,22 @@ module {
 // expected-error @+1 {{expects a mesh whose one axis is 'shard', found #fsdp.mesh<replicate = 2, shard = 2>}}
 module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2>} {
 }
+
+// -----
+
+// A parameter that only one program trains would have optimizer states of other
+// steps than the rest.
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
+  fsdp.state parameter @w : tensor<4xf32>
+  fsdp.state parameter @v : tensor<4xf32>
+  // expected-note @+1 {{the other program}}
+  func.func @"train/step[x.0=2]"(%w: tensor<4xf32> {fsdp.state = @w}, %v: tensor<4xf32> {fsdp.state = @v}, %x: tensor<f32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @w}, tensor<4xf32> {fsdp.gradient = @v}) {
+    return %x, %w, %v : tensor<f32>, tensor<4xf32>, tensor<4xf32>
+  }
+  // expected-error @+1 {{has no gradient of 'v', which 'train/step[x.0=2]' has; programs of one artifact train the same parameters}}
+  func.func @"train/step[x.0=5]"(%w: tensor<4xf32> {fsdp.state = @w}, %v: tensor<4xf32> {fsdp.state = @v}, %x: tensor<f32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @w}) {
+    return %x, %w : tensor<f32>, tensor<4xf32>
+  }
+}

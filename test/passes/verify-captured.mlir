@@ -17,7 +17,7 @@ module {
 
 // -----
 
-// expected-error @+1 {{expects one captured program, found 0}}
+// expected-error @+1 {{expects a captured program, found none}}
 module {
 }
 
@@ -189,5 +189,57 @@ module {
   func.func @"infer/step"(%x: tensor<4x4xf32> {fsdp.input = "x"}) -> (tensor<4x4xf32, #aten.strides<1, 4>> {fsdp.output = "x"}) attributes {fsdp.captured} {
     %t = aten.t(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32, #aten.strides<1, 4>>
     return %t : tensor<4x4xf32, #aten.strides<1, 4>>
+  }
+}
+
+// -----
+
+// Draws from the random state, and what draws nothing.
+module {
+  fsdp.state random @"random/state" : tensor<2xi64>
+  func.func @"train/step"(%r: tensor<2xi64> {fsdp.state = @"random/state"}, %x: tensor<4xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xi64> {fsdp.state = @"random/state"}) attributes {fsdp.captured} {
+    %m = fsdp.draw bernoulli with [0.5] site 0 from %r : (tensor<2xi64>) -> tensor<4xf32>
+    %o, %all = aten.native_dropout(%x, p = 0.5, train = false) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi1>)
+    %p = aten.mul.Tensor(%o, %m) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %l = aten.sum(%p) : (tensor<4xf32>) -> tensor<f32>
+    %one = fsdp.constant dense<[0, 1]> : tensor<2xi64>
+    %n = aten.add.Tensor(%r, %one) : (tensor<2xi64>, tensor<2xi64>) -> tensor<2xi64>
+    return %l, %n : tensor<f32>, tensor<2xi64>
+  }
+}
+
+// -----
+
+module {
+  func.func @"train/step"(%x: tensor<4xf32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
+    // expected-error @+1 {{draws from a generator; expected fsdp.draw, which a step can repeat}}
+    %m = aten.bernoulli.p(%x, p = 0.5) : (tensor<4xf32>) -> tensor<4xf32>
+    %l = aten.sum(%m) : (tensor<4xf32>) -> tensor<f32>
+    return %l : tensor<f32>
+  }
+}
+
+// -----
+
+module {
+  func.func @"train/step"(%r: tensor<2xi64> {fsdp.input = "r"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
+    // expected-error @+1 {{expects to draw from the program's random state}}
+    %m = fsdp.draw uniform with [0.0, 1.0] site 0 from %r : (tensor<2xi64>) -> tensor<f32>
+    return %m : tensor<f32>
+  }
+}
+
+// -----
+
+module {
+  fsdp.state random @"random/state" : tensor<2xi64>
+  func.func @"train/step"(%r: tensor<2xi64> {fsdp.state = @"random/state"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
+    // expected-note @+1 {{also drawn here}}
+    %a = fsdp.draw uniform with [0.0, 1.0] site 4 from %r : (tensor<2xi64>) -> tensor<f32>
+    // expected-error @+1 {{expects a site of its own, found 4}}
+    %b = fsdp.draw normal with [0.0, 1.0] site 4 from %r : (tensor<2xi64>) -> tensor<f32>
+    %l = aten.add.Tensor(%a, %b) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    return %l : tensor<f32>
   }
 }

@@ -114,6 +114,70 @@ module {
 
 // -----
 
+// A draw may be repeated: it is a function of state and site.
+module {
+  fsdp.state random @"random/state" : tensor<2xi64>
+  func.func @"reference/step"(%r: tensor<2xi64> {fsdp.state = @"random/state"}, %x: tensor<4xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xi64> {fsdp.state = @"random/state"}) attributes {fsdp.captured} {
+    %m = fsdp.draw bernoulli with [0.5] site 0 from %r : (tensor<2xi64>) -> tensor<4xf32>
+    %p = aten.mul.Tensor(%m, %m) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %l = aten.sum(%p) : (tensor<4xf32>) -> tensor<f32>
+    %n = aten.neg(%r) : (tensor<2xi64>) -> tensor<2xi64>
+    return %l, %n : tensor<f32>, tensor<2xi64>
+  }
+  func.func @"train/step"(%r: tensor<2xi64> {fsdp.state = @"random/state"}, %x: tensor<4xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xi64> {fsdp.state = @"random/state"}) {
+    %m = fsdp.draw bernoulli with [0.5] site 0 from %r : (tensor<2xi64>) -> tensor<4xf32>
+    %s = fsdp.replay %r : tensor<2xi64>
+    %again = fsdp.draw bernoulli with [0.5] site 0 from %s : (tensor<2xi64>) -> tensor<4xf32>
+    %p = aten.mul.Tensor(%m, %again) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %l = aten.sum(%p) : (tensor<4xf32>) -> tensor<f32>
+    %n = aten.neg(%r) : (tensor<2xi64>) -> tensor<2xi64>
+    return %l, %n : tensor<f32>, tensor<2xi64>
+  }
+}
+
+// -----
+
+// At another site it is another draw, and a state that stays is no new one.
+module {
+  fsdp.state random @"random/state" : tensor<2xi64>
+  func.func @"reference/step"(%r: tensor<2xi64> {fsdp.state = @"random/state"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xi64> {fsdp.state = @"random/state"}) attributes {fsdp.captured} {
+    // expected-note @+1 {{captured as the result of fsdp.draw}}
+    %m = fsdp.draw uniform with [0.0, 1.0] site 0 from %r : (tensor<2xi64>) -> tensor<f32>
+    %n = aten.neg(%r) : (tensor<2xi64>) -> tensor<2xi64>
+    return %m, %n : tensor<f32>, tensor<2xi64>
+  }
+  func.func @"train/step"(%r: tensor<2xi64> {fsdp.state = @"random/state"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xi64> {fsdp.state = @"random/state"}) {
+    // expected-error @+2 {{the output 'loss' differs from what was captured}}
+    // expected-note @+1 {{the first op that differs is fsdp.draw}}
+    %m = fsdp.draw uniform with [0.0, 1.0] site 1 from %r : (tensor<2xi64>) -> tensor<f32>
+    %n = aten.neg(%r) : (tensor<2xi64>) -> tensor<2xi64>
+    return %m, %n : tensor<f32>, tensor<2xi64>
+  }
+}
+
+// -----
+
+module {
+  fsdp.state random @"random/state" : tensor<2xi64>
+  func.func @"reference/step"(%r: tensor<2xi64> {fsdp.state = @"random/state"}, %x: tensor<f32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xi64> {fsdp.state = @"random/state"}) attributes {fsdp.captured} {
+    // expected-note @+1 {{captured here}}
+    %n = aten.neg(%r) : (tensor<2xi64>) -> tensor<2xi64>
+    return %x, %n : tensor<f32>, tensor<2xi64>
+  }
+  // expected-error @+1 {{lacks the new value of 'random/state'}}
+  func.func @"train/step"(%r: tensor<2xi64> {fsdp.state = @"random/state"}, %x: tensor<f32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}) {
+    return %x : tensor<f32>
+  }
+}
+
+// -----
+
 // expected-error @+1 {{expects a captured program to compare with}}
 module {
 }

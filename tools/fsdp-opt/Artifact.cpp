@@ -17,13 +17,9 @@ using namespace fsdp;
 using namespace mlir;
 
 namespace {
-/// The model file seen from the artifact's folder. A path that leads nowhere
-/// from here stays as it is: fsdp-run --model can name the file.
-std::string getModelPath(ModuleOp module, const std::string &output) {
-  auto model = module->getAttrOfType<ModelAttr>(kModelAttr);
-  if (!model)
-    return "";
-  std::string path = model.getPath().str();
+/// A file seen from the artifact's folder. A path that leads nowhere from here
+/// stays as it is: fsdp-run's --model and --weights can name the file.
+std::string makeRelative(const std::string &path, const std::string &output) {
   std::error_code failure;
   if (!std::filesystem::exists(path, failure))
     return path;
@@ -42,7 +38,12 @@ std::string fsdp::makeArtifact(ModuleOp module, const std::string &output,
                 "the program was not planned, so it cannot become '" + output +
                     "'; compile it with --config=FILE.yaml");
   EmitOptions options;
-  options.modelPath = getModelPath(module, output);
+  if (auto model = module->getAttrOfType<ModelAttr>(kModelAttr))
+    options.modelPath = makeRelative(model.getPath().str(), output);
+  if (auto files = module->getAttrOfType<ArrayAttr>(kWeightsAttr))
+    for (auto file : files.getAsRange<WeightsFileAttr>())
+      options.weightsPaths.push_back(
+          makeRelative(file.getPath().str(), output));
   for (StateOp state : module.getOps<StateOp>())
     if (state.getSymName() == "optimizer/lr")
       if (auto lr = dyn_cast_or_null<FloatAttr>(state.getInitAttr()))

@@ -47,6 +47,11 @@ struct Options {
   cl::list<std::string> outputs{
       "output", cl::desc("keep an output of the model beside the loss"),
       cl::value_desc("NAME")};
+  cl::list<std::string> dims{"dim", cl::desc("size of a dynamic dimension"),
+                             cl::value_desc("NAME=SIZE[,SIZE...]")};
+  cl::list<std::string> weights{
+      "weights", cl::desc("safetensors files to read first values from"),
+      cl::value_desc("FILE|DIR|INDEX.json")};
   cl::opt<bool> explain{"explain", cl::desc("say what the model holds")};
 };
 
@@ -127,6 +132,8 @@ void check(const CommandLine &line) {
     refuse("--world needs --config=FILE.yaml");
   if (!line.report.empty() && !compiles)
     refuse("--report needs --config=FILE.yaml");
+  if (!line.weights.empty() && !compiles)
+    refuse("--weights needs --config=FILE.yaml");
   if (!line.stagesFolder.empty() && !compiles && !model)
     refuse("--save-stages needs a model file or --config=FILE.yaml");
   if (!line.inputs.empty() && !model)
@@ -135,6 +142,9 @@ void check(const CommandLine &line) {
   if (!line.outputs.empty() && !model)
     refuse("--output chooses among the outputs of a model file (.pt2, .pt); '" +
            line.input + "' holds a program, which has those that were kept");
+  if (!line.dims.empty() && !model)
+    refuse("--dim gives sizes to a model file (.pt2); '" + line.input +
+           "' holds a program, which has its own");
   if (line.explain && line.output != "-")
     refuse("--explain prints to the terminal; take -o away");
   if (model && !compiles && line.outputKind == OutputKind::Artifact)
@@ -179,6 +189,27 @@ InputShape fsdp::parseInputShape(std::string_view text) {
     shape.shape.push_back(size);
   }
   return shape;
+}
+
+DimValues fsdp::parseDimValues(std::string_view text) {
+  auto fail = [&]() {
+    refuse("--dim=" + std::string(text) +
+           ": expected NAME=SIZE as in --dim=s17=2048, or NAME.DIM=SIZE as in "
+           "--dim=x.1=2048; several programs with --dim=s17=1024,2048");
+  };
+  auto [name, sizes] = llvm::StringRef(text).rsplit('=');
+  DimValues dim{name.trim().str(), {}};
+  if (dim.name.empty() || sizes.empty())
+    fail();
+  llvm::SmallVector<llvm::StringRef> parts;
+  sizes.split(parts, ',');
+  for (llvm::StringRef part : parts) {
+    int64_t size = 0;
+    if (part.trim().getAsInteger(10, size) || size < 0)
+      fail();
+    dim.values.push_back(size);
+  }
+  return dim;
 }
 
 std::optional<CommandLine>
@@ -229,6 +260,11 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   line.report = options.report;
   line.stagesFolder = options.stages;
   line.explain = options.explain;
+  for (const std::string &path : options.weights) {
+    if (path.empty())
+      refuse("--weights needs a name");
+    line.weights.push_back(path);
+  }
   for (auto &[option, path] : {std::pair{&options.config, "--config"},
                                {&options.report, "--report"},
                                {&options.stages, "--save-stages"},
@@ -247,6 +283,8 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   for (const std::string &text : options.inputs)
     line.inputs.push_back(parseInputShape(text));
   line.outputs.assign(options.outputs.begin(), options.outputs.end());
+  for (const std::string &text : options.dims)
+    line.dims.push_back(parseDimValues(text));
   line.inputKind = classifyInput(line.input);
   line.outputKind = classifyOutput(line);
   check(line);

@@ -33,6 +33,8 @@ struct CommandLine {
   std::optional<int64_t> world;
   std::vector<InputShape> inputs;
   std::vector<std::string> outputs; ///< to keep, by name
+  std::vector<DimValues> dims;
+  std::vector<std::string> weights;
   bool explain = false;
   InputKind inputKind = InputKind::Program;
   OutputKind outputKind = OutputKind::Text;
@@ -48,6 +50,9 @@ struct CommandLine {
 /// (BadUsage, FileNotReadable).
 std::optional<CommandLine> parseCommandLine(int argc, char **argv,
                                             mlir::DialectRegistry &registry);
+
+/// "s17=1024,2048" as sizes. Throws fsdp::Error (BadUsage).
+DimValues parseDimValues(std::string_view text);
 
 /// "x:f32[4,64]" as a shape. Throws fsdp::Error (BadUsage).
 InputShape parseInputShape(std::string_view text);

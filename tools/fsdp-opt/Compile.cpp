@@ -55,6 +55,7 @@ ReshardMode getReshardMode(Reshard reshard) {
 
 void setOptions(ShardOptions &options, const Config &config) {
   options.world = config.dpShard;
+  options.seed = config.seed;
   options.policy = std::string(getPolicyName(config.wrapPolicy));
   options.classes = config.wrapClasses;
   options.minParams = config.minParams;

@@ -10,6 +10,7 @@
 #define FSDP_TOOLS_FSDPOPT_CONFIG_H
 
 #include "ir/capture/Target.h"
+#include "tools/fsdp-opt/InitRules.h"
 
 #include <cstdint>
 #include <optional>
@@ -42,6 +43,22 @@ struct OptimizerConfig {
   double weightDecay = 1e-2;
 };
 
+/// From a name of the model to the name in the files.
+struct RenameRule {
+  std::string from; ///< an ECMAScript regular expression, searched for
+  std::string to;   ///< with $1 for the first group
+};
+
+/// How weights files are read.
+struct WeightsConfig {
+  std::vector<RenameRule> rename; ///< the first that matches counts
+  /// Patterns of names in the files that count as absent.
+  std::vector<std::string> ignore;
+  /// Whether every parameter must be there, also one that the model file has
+  /// data of.
+  bool strict = true;
+};
+
 struct Config {
   /// Number of ranks, all of them one sharding group.
   int64_t dpShard = 1;
@@ -55,7 +72,11 @@ struct Config {
   bool hasOptimizer = false;         ///< the file has the key `optimizer`
   std::optional<double> maxGradNorm; ///< absent: no clipping
   int64_t seed = 0;
-  Target target; ///< what it will run on
+  Target target;              ///< what it will run on
+  std::vector<InitRule> init; ///< the last that matches counts
+  WeightsConfig weights;
+  /// Groups of names that are one tensor.
+  std::vector<std::vector<std::string>> ties;
 };
 
 /// A config, and what its file says that has no meaning here.

@@ -10,6 +10,7 @@
 #include "tools/fsdp-opt/Diagnostics.h"
 #include "tools/fsdp-opt/Explain.h"
 #include "tools/fsdp-opt/Files.h"
+#include "tools/fsdp-opt/FirstValues.h"
 #include "tools/fsdp-opt/Mode.h"
 #include "tools/fsdp-opt/Program.h"
 #include "tools/fsdp-opt/Registration.h"
@@ -91,6 +92,9 @@ void compile(MLIRContext &context, const CommandLine &line) {
   checkMode(*module, loaded.config);
   addModeNotes(*module, &loaded.config);
   saveStage(line, "1-captured", *module);
+  for (const std::string &note :
+       resolveFirstValues(*module, loaded.config, line.weights))
+    addNote("note: " + note);
   compileProgram(*module, loaded.config,
                  [&](llvm::StringRef stage, ModuleOp program) {
                    saveStage(line, stage, program);

@@ -13,6 +13,7 @@
 #include "tools/fsdp-opt/Summary.h"
 #include "tools/fsdp-opt/Table.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <set>
@@ -56,6 +57,9 @@ void printParameters(const StatesSummary &states) {
     llvm::interleave(names, llvm::outs(), " = ");
     llvm::outs() << '\n';
   }
+  if (!states.missing.empty())
+    llvm::outs() << "  no data: " << listMissing(states.missing)
+                 << "; --weights or init rules give them values\n";
 }
 
 /// Consecutive buckets that differ in their name alone share a row.
@@ -159,6 +163,33 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
                   "(--report bounds them).\n";
 }
 
+/// The dynamic dimensions, with what binds them.
+void printDims(const CommandLine &line) {
+  if (line.inputKind != InputKind::Model)
+    return;
+  std::vector<DynamicDim> dims =
+      loadCaptureLibrary().dynamicDims(getCaptureOptions(line, nullptr));
+  if (dims.empty())
+    return;
+  Table table;
+  table.add({"dynamic dimension", "where", "exported for", "with", "here"});
+  std::string command;
+  for (const DynamicDim &dim : dims) {
+    std::string bound;
+    for (int64_t size : dim.bound)
+      bound += (bound.empty() ? "" : ",") + std::to_string(size);
+    table.add({dim.symbol, llvm::join(dim.places, ", "), dim.range,
+               dim.exported ? std::to_string(*dim.exported) : "unknown",
+               bound});
+    // The place says more than the symbol, where it is the symbol.
+    llvm::StringRef place = dim.places.front();
+    command += " --dim=" + (place.contains(' ') ? dim.symbol : place.str()) +
+               "=" + bound;
+  }
+  llvm::outs() << table.print() << "  compile with these sizes:" << command
+               << "\n\n";
+}
+
 void printSuggestion(ModuleOp module, const CommandLine &line) {
   // The class of the outermost repeated modules is the layer.
   std::string layer;
@@ -237,6 +268,7 @@ int fsdp::explain(MLIRContext &context, const CommandLine &line) {
     checkMode(*module, config);
   addModeNotes(*module, line.config.empty() ? nullptr : &config);
   llvm::outs() << line.input << '\n';
+  printDims(line);
   printParameters(summarizeStates(*module));
   llvm::outs() << "\ninputs of a rank\n";
   for (const std::string &input : describeInputs(*module))

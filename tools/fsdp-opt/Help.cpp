@@ -20,12 +20,17 @@ options
   -o OUT                  .fsdp: the artifact for fsdp-run
                           .mlir, .mlirbc: the program after the last stage
                           -: the program as text on stdout (the default)
+  --weights=PATH          safetensors file, model.safetensors.index.json, or folder
+                          with either, to start from (docs/Weights.md)
   --input=NAME:f32[4,64]  shape of one input, for a .pt, which states none
+  --dim=NAME=SIZE         size of a dynamic dimension of a .pt2: a symbol of the
+                          archive (s17) or INPUT.DIM (x.0); --explain lists them.
+                          x.0=4,8: two programs in one artifact
   --output=NAME           keep an output of the model beside the loss, by its key,
                           field or position; once for each
-  --explain               parameters, outputs, blocks, everything that is not
-                          supported, and the memory of a rank for several world
-                          sizes
+  --explain               parameters, dynamic dimensions, outputs, blocks,
+                          everything that is not supported, and the memory of a
+                          rank for several world sizes
   --report=FILE.json      collectives and memory of the compiled step
   --save-stages=DIR       the program after each stage, as 1-captured.mlir,
                           2-sharded.mlir, 3-scheduled.mlir, 4-planned.mlir

@@ -23,9 +23,14 @@ CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
   CaptureOptions options;
   options.path = line.input;
   options.inputs = line.inputs;
-  options.request = {getCaptureMode(config), line.outputs};
-  if (config)
+  options.dims = line.dims;
+  // Explaining asks for nothing yet: the export's sizes serve as well.
+  options.keepExportedDims = line.explain;
+  options.request = {getCaptureMode(config), line.outputs, /*ties=*/{}};
+  if (config) {
     options.target = config->target;
+    options.request.ties = config->ties;
+  }
   return options;
 }
 

@@ -43,6 +43,9 @@ StatesSummary fsdp::summarizeStates(ModuleOp module) {
     default:
       continue;
     }
+    if (!state.getSource() && !state.getInit() && !state.getWeight())
+      summary.missing.push_back(
+          {state.getSymName().str(), type.getShape().vec()});
     llvm::SmallVector<llvm::StringRef> names = state.getAllNames();
     if (names.size() > 1)
       summary.ties.emplace_back(names.begin(), names.end());
@@ -64,12 +67,16 @@ std::vector<BucketSummary> fsdp::summarizeBuckets(ModuleOp module) {
   return all;
 }
 
-static std::string describe(StringAttr name, RankedTensorType type) {
+static std::string describe(StringAttr name, RankedTensorType type,
+                            func::FuncOp function) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   stream << name.getValue() << ": " << type.getElementType() << "[";
   llvm::interleave(type.getShape(), stream, ",");
   stream << "]";
+  auto module = function->getParentOfType<ModuleOp>();
+  if (!llvm::hasSingleElement(module.getOps<func::FuncOp>()))
+    stream << " of " << function.getSymName();
   return text;
 }
 
@@ -81,7 +88,7 @@ std::vector<std::string> fsdp::describeInputs(ModuleOp module) {
                                                         kInputAttr);
       if (auto type = dyn_cast<RankedTensorType>(argument.getType());
           name && type)
-        all.push_back(describe(name, type));
+        all.push_back(describe(name, type, function));
     }
   return all;
 }
@@ -92,7 +99,7 @@ std::vector<std::string> fsdp::describeOutputs(ModuleOp module) {
     for (auto [i, result] : llvm::enumerate(function.getResultTypes())) {
       auto name = function.getResultAttrOfType<StringAttr>(i, kOutputAttr);
       if (auto type = dyn_cast<RankedTensorType>(result); name && type)
-        all.push_back(describe(name, type));
+        all.push_back(describe(name, type, function));
     }
   return all;
 }

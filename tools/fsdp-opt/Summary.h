@@ -4,6 +4,8 @@
 #ifndef FSDP_TOOLS_FSDPOPT_SUMMARY_H
 #define FSDP_TOOLS_FSDPOPT_SUMMARY_H
 
+#include "runtime/weights/MissingValues.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>
@@ -20,6 +22,7 @@ struct TensorSum {
 struct StatesSummary {
   TensorSum trainable, frozen, buffers, constants;
   std::vector<std::vector<std::string>> ties; ///< names of each tied tensor
+  std::vector<MissingValue> missing;          ///< tensors without a first value
 };
 StatesSummary summarizeStates(mlir::ModuleOp module);
 
@@ -30,7 +33,8 @@ struct BucketSummary {
 };
 std::vector<BucketSummary> summarizeBuckets(mlir::ModuleOp module);
 
-/// "x: f32[4,64]" of each input, in order.
+/// "x: f32[4,64]" of each input, in order; of several programs with
+/// " of train/step[x.0=4]" behind it.
 std::vector<std::string> describeInputs(mlir::ModuleOp module);
 
 /// "logits: f32[4,64]" of each output that the program keeps, in order.

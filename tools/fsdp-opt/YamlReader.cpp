@@ -3,7 +3,7 @@
 
 #include "tools/fsdp-opt/YamlReader.h"
 
-#include "tools/fsdp-opt/Nearest.h"
+#include "runtime/support/Nearest.h"
 
 #include <charconv>
 #include <cmath>

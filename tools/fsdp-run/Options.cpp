@@ -53,6 +53,14 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                  "the first dim; without it the exported samples are used");
   app.add_option("--model", launch.modelPath,
                  "the model file, if it was moved since it was compiled");
+  app.add_option("--program", launch.program,
+                 "which program of the artifact to run, if its inputs' shapes "
+                 "do not tell");
+  app.add_option("--weights", launch.weightsPaths,
+                 "safetensors file, model.safetensors.index.json, or folder to "
+                 "read first values from, in place of what was named when the "
+                 "artifact was compiled; several are looked through in order")
+      ->allow_extra_args(false);
   app.add_option("--backend", launch.backend,
                  "local (threads), gloo (processes) or fake (one rank, no "
                  "data); default: gloo under a launcher, else local");
@@ -64,6 +72,8 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                  "threads a rank; default: OMP_NUM_THREADS, else the cores "
                  "divided by the ranks")
       ->check(CLI::PositiveNumber);
+  app.add_option("--seed", launch.seed,
+                 "where random sequences begin; default: the config's seed");
   app.add_option("--deadline", deadline,
                  "seconds that a rank waits for another one")
       ->check(CLI::PositiveNumber)

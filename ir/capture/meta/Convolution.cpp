@@ -72,6 +72,71 @@ static Three convolutionBackward(const Tensor &gradient, const Tensor &input,
       mask[2] ? contiguous({gradient.size(1)}, gradient) : Tensor()};
 }
 
+/// Sizes of a convolution whose input may lack the batch dimension.
+static std::vector<int64_t> plainSizes(const Tensor &self, const Tensor &weight,
+                                       IntArrayRef stride, IntArrayRef padding,
+                                       IntArrayRef dilation, bool transposed,
+                                       IntArrayRef outputPadding) {
+  bool batched = self.dim() == weight.dim();
+  std::vector<int64_t> sizes =
+      resultSizes(batched ? self : self.unsqueeze(0), weight, stride, padding,
+                  dilation, transposed, outputPadding, /*groups=*/1);
+  if (!batched)
+    sizes.erase(sizes.begin());
+  return sizes;
+}
+
+static Tensor slowConv2d(const Tensor &self, const Tensor &weight, IntArrayRef,
+                         const OptionalTensor &, IntArrayRef stride,
+                         IntArrayRef padding) {
+  return at::empty(plainSizes(self, weight, stride, padding, {1}, false, {0}),
+                   self.options(), resultFormat(self, weight));
+}
+
+static Three slowConv2dBackward(const Tensor &gradient, const Tensor &self,
+                                const Tensor &weight, IntArrayRef, IntArrayRef,
+                                IntArrayRef, std::array<bool, 3> mask) {
+  at::MemoryFormat format = resultFormat(self, weight);
+  return {mask[0] ? at::empty(self.sizes(), self.options(), format) : Tensor(),
+          mask[1] ? at::empty(weight.sizes(), weight.options(), format)
+                  : Tensor(),
+          mask[2] ? contiguous({gradient.size(1)}, gradient) : Tensor()};
+}
+
+static Tensor slowConv3d(const Tensor &self, const Tensor &weight, IntArrayRef,
+                         const OptionalTensor &, IntArrayRef stride,
+                         IntArrayRef padding) {
+  return contiguous(plainSizes(self, weight, stride, padding, {1}, false, {0}),
+                    self);
+}
+
+static Tensor dilatedConv2d(const Tensor &self, const Tensor &weight,
+                            IntArrayRef, const OptionalTensor &,
+                            IntArrayRef stride, IntArrayRef padding,
+                            IntArrayRef dilation) {
+  return at::empty(
+      plainSizes(self, weight, stride, padding, dilation, false, {0}),
+      self.options(), resultFormat(self, weight));
+}
+
+static Tensor dilatedConv3d(const Tensor &self, const Tensor &weight,
+                            IntArrayRef, const OptionalTensor &,
+                            IntArrayRef stride, IntArrayRef padding,
+                            IntArrayRef dilation) {
+  return contiguous(
+      plainSizes(self, weight, stride, padding, dilation, false, {0}), self);
+}
+
+static Tensor transposedConv3d(const Tensor &self, const Tensor &weight,
+                               IntArrayRef, const OptionalTensor &,
+                               IntArrayRef stride, IntArrayRef padding,
+                               IntArrayRef outputPadding,
+                               IntArrayRef dilation) {
+  return contiguous(
+      plainSizes(self, weight, stride, padding, dilation, true, outputPadding),
+      self);
+}
+
 /// The flags behind `groups` are CUDA's.
 static Tensor tracedConvolution(const Tensor &input, const Tensor &weight,
                                 const OptionalTensor &bias, IntArrayRef stride,
@@ -89,4 +154,10 @@ TORCH_LIBRARY_IMPL(aten, AutogradMeta, m) {
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("convolution", convolution);
   m.impl("convolution_backward", convolutionBackward);
+  m.impl("_slow_conv2d_forward", slowConv2d);
+  m.impl("_slow_conv2d_backward.output_mask", slowConv2dBackward);
+  m.impl("slow_conv3d_forward", slowConv3d);
+  m.impl("slow_conv_dilated2d", dilatedConv2d);
+  m.impl("slow_conv_dilated3d", dilatedConv3d);
+  m.impl("slow_conv_transpose3d", transposedConv3d);
 }

@@ -16,11 +16,6 @@ static Tensor indexSelect(const Tensor &self, int64_t dim,
   return contiguous(sizes, self);
 }
 
-static Tensor embeddingDenseBackward(const Tensor &gradient, const Tensor &,
-                                     int64_t rows, int64_t, bool) {
-  return contiguous({rows, gradient.size(-1)}, gradient);
-}
-
 static Tensor take(const Tensor &self, const Tensor &index) {
   return contiguous(index.sizes(), self);
 }
@@ -52,6 +47,28 @@ static Tensor searchSorted(const Tensor &, const Tensor &self, bool int32, bool,
   return contiguous(self.sizes(), self, int32 ? at::kInt : at::kLong);
 }
 
+static Tensor bucketizeScalar(const Scalar &, const Tensor &boundaries,
+                              bool int32, bool) {
+  return contiguous({}, boundaries, int32 ? at::kInt : at::kLong);
+}
+
+static Tensor searchSortedScalar(const Tensor &sorted, const Scalar &,
+                                 bool int32, bool,
+                                 std::optional<std::string_view>,
+                                 const OptionalTensor &) {
+  return contiguous({}, sorted, int32 ? at::kInt : at::kLong);
+}
+
+static Tensor nonzeroStatic(const Tensor &self, int64_t size, int64_t) {
+  return contiguous({size, self.dim()}, self, at::kLong);
+}
+
+/// LibTorch's own composite kernel selects by the mask first.
+static Tensor maskedScatterBackward(const Tensor &gradient, const Tensor &,
+                                    IntArrayRef sizes) {
+  return contiguous(sizes, gradient);
+}
+
 static Tensor repeatInterleave(const Tensor &repeats,
                                std::optional<int64_t> outputSize) {
   TORCH_CHECK_NOT_IMPLEMENTED(
@@ -79,7 +96,6 @@ static int64_t upperCount(int64_t rows, int64_t columns, int64_t offset) {
 
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("index_select", indexSelect);
-  m.impl("embedding_dense_backward", embeddingDenseBackward);
   m.impl("take", take);
   m.impl("flip", flip);
   m.impl("roll", roll);
@@ -90,4 +106,8 @@ TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("tril_indices", triangleIndices<lowerCount>);
   m.impl("triu_indices", triangleIndices<upperCount>);
   m.impl("repeat_interleave.Tensor", repeatInterleave);
+  m.impl("bucketize.Scalar", bucketizeScalar);
+  m.impl("searchsorted.Scalar", searchSortedScalar);
+  m.impl("nonzero_static", nonzeroStatic);
+  m.impl("masked_scatter_backward", maskedScatterBackward);
 }

@@ -75,7 +75,24 @@ static Two multilabelMarginLossForward(const Tensor &self, const Tensor &target,
   return {loss, contiguous(target.sizes(), self)};
 }
 
+/// With lengths as numbers. Those in tensors decide about the forward's shapes,
+/// which therefore depend on data.
+static Tensor ctcLossBackward(const Tensor &, const Tensor &logProbs,
+                              const Tensor &, IntArrayRef, IntArrayRef,
+                              const Tensor &, const Tensor &, int64_t, bool) {
+  return contiguousLike(logProbs);
+}
+
+static Two ctcLossOfTensors(const Tensor &, const Tensor &, const Tensor &,
+                            const Tensor &, int64_t, bool) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false, "ctc_loss with lengths in tensors: the shape of what its backward "
+             "needs depends on data; pass them as tuples of numbers");
+}
+
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
+  m.impl("_ctc_loss.Tensor", ctcLossOfTensors);
+  m.impl("_ctc_loss_backward", ctcLossBackward);
   m.impl("mse_loss_backward", mseLossBackward);
   m.impl("smooth_l1_loss_backward.grad_input", elementBackwardOut);
   m.impl("huber_loss_backward.out", elementBackwardOut);

@@ -52,11 +52,10 @@ static Tensor pdistBackward(const Tensor &, const Tensor &self, double,
 }
 
 static Two weightNorm(const Tensor &v, const Tensor &g, int64_t) {
-  // Norms of bfloat16 are kept in float.
-  return {contiguousLike(v),
-          contiguous(g.sizes(), g,
-                     g.scalar_type() == at::kBFloat16 ? at::kFloat
-                                                      : g.scalar_type())};
+  // Norms of half types are kept in float.
+  at::ScalarType type =
+      at::isReducedFloatingType(g.scalar_type()) ? at::kFloat : g.scalar_type();
+  return {contiguousLike(v), contiguous(g.sizes(), g, type)};
 }
 
 static Two weightNormBackward(const Tensor &, const Tensor &v, const Tensor &g,

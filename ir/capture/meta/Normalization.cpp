@@ -1,4 +1,4 @@
-//===- Normalization.cpp - Layer, group and RMS norm without data ---------===//
+//===- Normalization.cpp - Norms and masked softmax without data ----------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/meta/Shapes.h"
@@ -54,9 +54,21 @@ static Three groupNormBackward(const Tensor &, const Tensor &input,
           mask[2] ? contiguous({channels}, parameter) : Tensor()};
 }
 
+static Tensor maskedSoftmax(const Tensor &self, const Tensor &,
+                            std::optional<int64_t>, std::optional<int64_t>) {
+  return at::empty_like(self);
+}
+
+static Tensor maskedSoftmaxBackward(const Tensor &gradient, const Tensor &,
+                                    const Tensor &, std::optional<int64_t>) {
+  return contiguousLike(gradient);
+}
+
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("native_layer_norm", layerNorm);
   m.impl("native_layer_norm_backward", layerNormBackward);
+  m.impl("_masked_softmax", maskedSoftmax);
+  m.impl("_masked_softmax_backward", maskedSoftmaxBackward);
   m.impl("native_group_norm", groupNorm);
   m.impl("native_group_norm_backward", groupNormBackward);
 }

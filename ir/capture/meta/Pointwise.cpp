@@ -18,11 +18,6 @@ static Tensor where(const Tensor &condition, const Tensor &self,
   return pointwise({condition, self, other}, at::result_type(self, other));
 }
 
-static Tensor &whereOut(const Tensor &condition, const Tensor &self,
-                        const Tensor &other, Tensor &out) {
-  return pointwiseOut({condition, self, other}, out);
-}
-
 static Tensor angle(const Tensor &self) {
   at::ScalarType type = self.scalar_type();
   return pointwise({self}, at::isComplexType(type) ? at::toRealValueType(type)
@@ -89,6 +84,40 @@ static Tensor nativeDropoutBackward(const Tensor &gradient, const Tensor &mask,
   return pointwise({gradient, mask}, gradient.scalar_type());
 }
 
+static Tensor addRelu(const Tensor &self, const Tensor &other, const Scalar &) {
+  return pointwise({self, other});
+}
+
+static Tensor addReluScalar(const Tensor &self, const Scalar &,
+                            const Scalar &) {
+  return pointwise({self});
+}
+
+/// The number takes part in promotion as a wrapped one.
+static Tensor remainderOfScalar(const Scalar &self, const Tensor &other) {
+  return pointwise({other}, at::result_type(self, other));
+}
+
+static Tensor gammaGradient(const Tensor &self, const Tensor &) {
+  return contiguousLike(self);
+}
+
+static Tensor dirichletGradient(const Tensor &x, const Tensor &,
+                                const Tensor &) {
+  return contiguousLike(x);
+}
+
+static Tensor rreluWithNoise(const Tensor &self, Tensor &, const Scalar &,
+                             const Scalar &, bool,
+                             std::optional<at::Generator>) {
+  return contiguousLike(self);
+}
+
+static std::tuple<Tensor &, Tensor &>
+frexpOut(const Tensor &self, Tensor &mantissa, Tensor &exponent) {
+  return {pointwiseOut({self}, mantissa), pointwiseOut({self}, exponent)};
+}
+
 /// The functional overloads of these are composite and call the ones that write
 /// to a result.
 static Tensor &unaryOut(const Tensor &self, Tensor &out) {
@@ -105,13 +134,8 @@ static Tensor &nanToNumOut(const Tensor &self, std::optional<double>,
   return pointwiseOut({self}, out);
 }
 
-static Tensor &mvlgammaOut(const Tensor &self, int64_t, Tensor &out) {
-  return pointwiseOut({self}, out);
-}
-
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("where.self", where);
-  m.impl("where.self_out", whereOut);
   m.impl("abs.out", unaryOut);
   m.impl("conj_physical.out", unaryOut);
   m.impl("logical_not.out", unaryOut);
@@ -121,7 +145,13 @@ TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("complex.out", binaryOut);
   m.impl("polar.out", binaryOut);
   m.impl("nan_to_num.out", nanToNumOut);
-  m.impl("mvlgamma.out", mvlgammaOut);
+  m.impl("frexp.Tensor_out", frexpOut);
+  m.impl("_add_relu.Tensor", addRelu);
+  m.impl("_add_relu.Scalar", addReluScalar);
+  m.impl("remainder.Scalar_Tensor", remainderOfScalar);
+  m.impl("_standard_gamma_grad", gammaGradient);
+  m.impl("_dirichlet_grad", dirichletGradient);
+  m.impl("rrelu_with_noise", rreluWithNoise);
   m.impl("relu", unary);
   m.impl("relu_", inPlace<>);
   m.impl("hardswish", unary);

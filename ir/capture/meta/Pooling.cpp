@@ -63,6 +63,12 @@ static Tensor maxUnpool3d(const Tensor &self, const Tensor &,
   return contiguous(withTail(self, outputSize), self);
 }
 
+static Tensor fractionalMaxPool3dBackward(const Tensor &, const Tensor &self,
+                                          IntArrayRef, IntArrayRef,
+                                          const Tensor &) {
+  return contiguousLike(self);
+}
+
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("_adaptive_avg_pool2d", adaptiveAveragePool);
   m.impl("_adaptive_avg_pool2d_backward", adaptiveAveragePoolBackward);
@@ -70,6 +76,7 @@ TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("_adaptive_avg_pool3d_backward", adaptiveAveragePool3dBackward);
   m.impl("max_pool3d_with_indices", maxPool3d);
   m.impl("max_pool3d_with_indices_backward", maxPool3dBackward);
+  m.impl("fractional_max_pool3d_backward", fractionalMaxPool3dBackward);
   m.impl("max_unpool2d", maxUnpool2d);
   m.impl("max_unpool3d", maxUnpool3d);
 }

@@ -49,12 +49,27 @@ static Two varianceAndMean(const Tensor &self, OptionalIntArrayRef dims,
           reduced(self, dims, keepdim, self.scalar_type())};
 }
 
+static Two aminmax(const Tensor &self) { return {scalar(self), scalar(self)}; }
+
+static Two aminmaxOverDim(const Tensor &self, int64_t dim, bool keepdim) {
+  std::vector<int64_t> sizes = reducedSizes(self, dim, keepdim);
+  return {contiguous(sizes, self), contiguous(sizes, self)};
+}
+
+static Tensor histogram(const Tensor &self, int64_t bins, const Scalar &,
+                        const Scalar &) {
+  return contiguous({bins}, self);
+}
+
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("max", scalar);
   m.impl("min", scalar);
   m.impl("median", scalar);
   m.impl("nanmedian", scalar);
   m.impl("prod", prod);
+  m.impl("_aminmax", aminmax);
+  m.impl("_aminmax.dim", aminmaxOverDim);
+  m.impl("histc", histogram);
   m.impl("nansum", nansum);
   m.impl("count_nonzero.dim_IntList", countNonzero);
   m.impl("var.correction", variance);

@@ -54,6 +54,21 @@ Tensor &pointwiseOut(std::initializer_list<Tensor> inputs, Tensor &out) {
   return out;
 }
 
+Tensor byColumns(IntArrayRef sizes, const Tensor &like, at::ScalarType dtype) {
+  std::vector<int64_t> transposed = sizes.vec();
+  std::iter_swap(transposed.end() - 1, transposed.end() - 2);
+  return contiguous(transposed, like, dtype).transpose(-2, -1);
+}
+
+Tensor &takeLayout(Tensor &out, const Tensor &result) {
+  if (out.sizes() == result.sizes())
+    return out;
+  int64_t extent = result.storage().nbytes() / result.itemsize();
+  out.resize_({extent});
+  out.as_strided_(result.sizes(), result.strides(), 0);
+  return out;
+}
+
 Tensor reduceLoss(const Tensor &elements, int64_t reduction) {
   return reduction == 0 ? elements : contiguous({}, elements);
 }

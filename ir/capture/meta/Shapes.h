@@ -46,6 +46,13 @@ Tensor contiguousLike(const Tensor &like);
 /// suggests.
 Tensor inFormatOf(IntArrayRef sizes, const Tensor &like, const Tensor &format);
 
+/// A batch of matrices, each stored by columns.
+Tensor byColumns(IntArrayRef sizes, const Tensor &like, at::ScalarType dtype);
+
+/// Gives `out`, which an operator writes to, the layout of `result` unless it
+/// has its sizes already.
+Tensor &takeLayout(Tensor &out, const Tensor &result);
+
 /// What TensorIterator allocates for a pointwise operator over `inputs`: the
 /// broadcast shape, in the inputs' memory order.
 Tensor pointwise(std::initializer_list<Tensor> inputs, at::ScalarType dtype);

@@ -182,6 +182,63 @@ def fields():
     return Returns(lambda loss, h: CausalLMOutputWithPast(loss=loss, logits=h, hidden_states=(h * 2, h * 3))), {"x": torch.randn(2, 4)}
 
 
+class Dropping(nn.Module):
+    """One dropout of each kind, two of them alike, and some that drop nothing."""
+
+    def __init__(self, dtype=torch.float32, p=0.25, much=0.995):
+        super().__init__()
+        self.first, self.second = (nn.Linear(8, 8, dtype=dtype) for _ in range(2))
+        self.drop, self.none, self.p, self.much = nn.Dropout(p), nn.Dropout(0.0), p, much
+
+    def forward(self, x):
+        h = self.drop(self.drop(torch.tanh(self.first(x))))
+        h = F.dropout(F.dropout(self.none(h), 0.5, training=False) * 2, self.much) + F.alpha_dropout(h, 0.5, training=True) + F.dropout1d(h, 0.5)
+        h = F.dropout(self.second(h), self.p, inplace=True)
+        return h.float().square().sum() + F.dropout(h, 1.0).float().sum()
+
+
+def dropping():
+    return Dropping(), {"x": torch.randn(6, 8)}
+
+
+def dropping_bf16():
+    # Scales that bfloat16 holds: LibTorch rounds them on the CPU.
+    return Dropping(torch.bfloat16, p=0.5, much=0.875), {"x": torch.randn(6, 8).bfloat16()}
+
+
+def native():
+    """With the operators that run_decompositions writes."""
+    return dropping()
+
+
+class Drawing(nn.Module):
+    """Operators that draw: factories, in place, with parameters that need a gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.table = nn.Parameter(torch.rand(24) + 0.5), nn.Parameter(torch.randn(9, 3))
+
+    def forward(self, x):
+        w, empty = self.weight, torch.empty_like(x)
+        rows = self.table[torch.multinomial(x[:9], 5, replacement=True)] + self.table[torch.randint(0, 9, (5,))]
+        drawn = [
+            torch.rand(24), torch.rand_like(x, dtype=torch.float64), torch.randn(24), torch.randn_like(w), torch.normal(w, 0.5),
+            torch.normal(w, x), torch.normal(1.0, w), empty.uniform_(-1, 2), torch.empty(24).normal_(1, 2), torch.randn(24, dtype=torch.complex64).abs(),
+            torch.empty(24).exponential_(2.0), torch.empty(24).cauchy_(1, 2).atan(), torch.empty(24).log_normal_(0.1, 0.2),
+            torch.empty(24).geometric_(0.4), torch.empty(24).random_(), torch.empty(24).random_(9), torch.randint_like(x, 2, 5),
+            torch.bernoulli(x), torch.bernoulli(x, 0.3), torch.empty(24).bernoulli_(x), torch.poisson(3 * x), torch.poisson(30 * x),
+            torch.binomial(torch.full((24,), 9.0), x), torch._standard_gamma(w), torch._sample_dirichlet(x + 1),
+            F.gumbel_softmax(w, dim=0), F.rrelu(w - 1, training=True), F.rrelu(w - 1, training=False),
+            torch.empty(4, 6).t().uniform_().flatten(), torch.rand_like(x.view(4, 6).t()).flatten(),
+        ]
+        steps = torch.arange(24.0) / 24
+        return rows.sum() + sum((torch.tanh(d.float() / 4) * w * steps).sum() for d in drawn)
+
+
+def drawing():
+    return Drawing(), {"x": torch.rand(24)}
+
+
 class Of(nn.Module):
     """A linear layer `proj` and what `loss` makes of it."""
 
@@ -244,14 +301,77 @@ def _(x):
     return torch.empty_like(x)
 
 
-def _write_input(proj, x):
-    x.mul_(2)
+def _autocast(proj, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return proj(proj(x)).float().sum()
+
+
+def casts():
+    """A weight that is used twice."""
+    return Of(_autocast), {"x": torch.randn(2, 4)}
+
+
+def _autocast_cuda(proj, x):
+    with torch.autocast("cuda", dtype=torch.float16):
+        return torch.exp(proj(x)).sum()
+
+
+def cuda_casts():
+    return Of(_autocast_cuda), {"x": torch.randn(2, 4)}
+
+
+def _write_parameter(proj, x):
+    with torch.no_grad():
+        proj.weight.mul_(0.9)
     return proj(x).sum()
 
 
-def _autocast(proj, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        return proj(x).float().sum()
+class Frozen(nn.Module):
+    """A frozen parameter that is written, a constant that is, and an input."""
+
+    def __init__(self):
+        super().__init__()
+        self.proj, self.target = nn.Linear(4, 4), nn.Parameter(torch.zeros(4), requires_grad=False)
+        self.register_buffer("both", torch.zeros(4))
+        self.register_buffer("part", self.both[1:3])
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.target.mul_(0.9).add_(x.mean(0))
+        x.add_(1)
+        return (self.proj(x) * self.target + self.both).sum() + self.part.sum()
+
+
+def written():
+    return Frozen(), {"x": torch.randn(2, 4)}
+
+
+class OverlapWritten(Frozen):
+    def forward(self, x):
+        self.part.add_(1)
+        return (self.proj(x) * self.both).sum()
+
+
+def overlap_written():
+    return OverlapWritten(), {"x": torch.randn(2, 4)}
+
+
+def _region(proj, x):
+    run = lambda h, w: torch.tanh(h) @ w
+    return torch._higher_order_ops.hints_wrapper(run, (proj(x), proj.weight), {}, hints={"any": 1}).sum()
+
+
+def hinted():
+    return Of(_region), {"x": torch.randn(2, 4)}
+
+
+def _loop(proj, x):
+    body = lambda i, h: (i + 1, h * 2)
+    return torch._higher_order_ops.while_loop(lambda i, h: i < 3, body, (torch.tensor(0), proj(x)))[1].sum()
+
+
+def _scan(proj, x):
+    return torch._higher_order_ops.scan(lambda c, z: (c + z, c * z), torch.zeros(4), proj(x))[1].sum()
 
 
 class Overlap(nn.Module):
@@ -269,19 +389,21 @@ def overlap():
 
 
 REFUSED = {
-    "dropout": refused(lambda proj, x: F.dropout(proj(x), 0.1).sum()),
-    "random": refused(lambda proj, x: (proj(x) + torch.randn(4)).sum()),
     "custom": refused(lambda proj, x: (proj(x) + twice(x)).sum()),
     "masked": refused(lambda proj, x: proj(x)[x > 0].sum()),
     "cond": refused(lambda proj, x: torch.cond(x.sum() > 0, lambda h: h * 2, lambda h: h * 3, (proj(x),)).sum()),
-    "autocast": refused(_autocast),
+    "loop": refused(_loop),
+    "scan": refused(_scan),
+    "map": refused(lambda proj, x: torch._higher_order_ops.map(lambda z: z * 2, proj(x)).sum()),
     "vector": refused(lambda proj, x: proj(x).sum(0)),
     "integer": refused(lambda proj, x: proj(x).argmax()),
     "frozen": refused(lambda proj, x: proj(x).sum(), trained=False),
     "detached": refused(lambda proj, x: proj(x).detach().sum()),
-    "writes": refused(_write_input),
-    "no_shapes": refused(lambda proj, x: torch.histc(x, 4).sum() + proj(x).sum()),
-    "several": refused(lambda proj, x: (F.dropout(proj(x), 0.1) + twice(x)).sum()),
+    "writes_parameter": refused(_write_parameter),
+    "no_shapes": refused(lambda proj, x: torch._int_mm(x.char(), x.char().t()).sum() + proj(x).sum()),
+    "bags": refused(lambda proj, x: F.embedding_bag(
+        x[0].long().abs() % 3, proj.weight, x[0, :2].long() * 0, mode="sum", sparse=True).sum()),
+    "several": refused(lambda proj, x: (torch.cond(x.sum() > 0, lambda h: h * 2, lambda h: h * 3, (proj(x),)) + twice(x)).sum()),
 }
 
 
@@ -297,8 +419,8 @@ def main(folder, *names):
             options = {"dynamic_shapes": {"x": {0: batch}, "y": {0: batch}}}
         else:
             model, inputs = (REFUSED.get(name) or globals()[name])()
-        program = torch.export.export(model.train(), (), inputs, strict=False, **options)
-        if name == "decomposed":
+        program = torch.export.export(model.train(), (), inputs, strict=name == "cuda_casts", **options)
+        if name in ("decomposed", "native"):
             program = program.run_decompositions({})
         torch.export.save(program, str(pathlib.Path(folder) / f"{name}.pt2"))
 

@@ -7,9 +7,11 @@
 #replicate = #fsdp.group<"replicate", 2 : 4>
 
 // CHECK: fsdp.mesh = #mesh, fsdp.model = #fsdp.model<"model.pt2", 51234, "9f86d081884c7d65", torch "2.11.0">
+// CHECK-SAME: fsdp.weights = [#fsdp.weights_file<"m.safetensors", 578, "0a">]
 module @syntax attributes {
   fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 4>,
-  fsdp.model = #fsdp.model<"model.pt2", 51234, "9f86d081884c7d65", torch "2.11.0">
+  fsdp.model = #fsdp.model<"model.pt2", 51234, "9f86d081884c7d65", torch "2.11.0">,
+  fsdp.weights = [#fsdp.weights_file<"m.safetensors", 578, "0a">]
 } {
   // CHECK: fsdp.module "net.0" class "Linear"
   fsdp.module "net.0" class "Linear"
@@ -34,6 +36,14 @@ module @syntax attributes {
   fsdp.state gathered @"net.0.weight/gathered" of @net.0.weight : tensor<13x17xf32>
   // CHECK: fsdp.state scalar @"optimizer/lr" : tensor<f32> init 1.000000e-03 : f32
   fsdp.state scalar @"optimizer/lr" : tensor<f32> init 1.0e-3 : f32
+  // CHECK: fsdp.state frozen @net.1.weight : tensor<13x17xf32> weight <"net.1.weight", "also" in 0 at 136 : 442 bf16>{{$}}
+  fsdp.state frozen @net.1.weight : tensor<13x17xf32> weight <"net.1.weight", "also" in 0 at 136 : 442 bf16>
+  // CHECK: fsdp.state frozen @net.2.weight : tensor<13x17xf32> weight <"net.2.weight">{{$}}
+  fsdp.state frozen @net.2.weight : tensor<13x17xf32> weight <"net.2.weight">
+  // CHECK: fsdp.state frozen @net.3.weight : tensor<13x17xf32> init #fsdp.init<normal(0.000000e+00, 2.000000e-02)>{{$}}
+  fsdp.state frozen @net.3.weight : tensor<13x17xf32> init #fsdp.init<normal(0.0, 0.02)>
+  // CHECK: fsdp.state frozen @net.4.weight : tensor<13x17xf32> init #fsdp.init<eye>{{$}}
+  fsdp.state frozen @net.4.weight : tensor<13x17xf32> init #fsdp.init<eye>
   // CHECK: fsdp.state random @random : tensor<2xi64>
   fsdp.state random @random : tensor<2xi64>
 

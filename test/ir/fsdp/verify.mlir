@@ -213,12 +213,6 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 
 // -----
 
-// ST-4
-// expected-error @+1 {{expects 'source' or 'init', found both}}
-fsdp.state parameter @w : tensor<13xf32> source <"r" at 0 : 52> init 0.0 : f32
-
-// -----
-
 // ST-5
 // expected-error @+1 {{expects its own name first among its names, found ["v", "w"]}}
 fsdp.state parameter @w : tensor<13xf32> names ["v", "w"]
@@ -292,4 +286,130 @@ func.func @f(%s: tensor<7xf32>) {
   // expected-error @+1 {{'fsdp.at' expects array<i64: ...>, found 3 : i64}}
   %0 = fsdp.replay %s {fsdp.at = 3 : i64} : tensor<7xf32>
   return
+}
+
+// -----
+
+// DR-1
+func.func @f(%r: tensor<2xi32>) {
+  // expected-error @+1 {{expects a state (seed, offset) of type tensor<2xi64>, found 'tensor<2xi32>'}}
+  %0 = fsdp.draw uniform with [0.0, 1.0] site 0 from %r : (tensor<2xi32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// DR-2
+func.func @f(%r: tensor<2xi64>) {
+  // expected-error @+1 {{uniform expects 2 numbers, found 1}}
+  %0 = fsdp.draw uniform with [0.0] site 0 from %r : (tensor<2xi64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// DR-2
+func.func @f(%r: tensor<2xi64>) {
+  // expected-error @+1 {{bernoulli expects a probability from 0 to 1, found 1.5}}
+  %0 = fsdp.draw bernoulli with [1.5] site 0 from %r : (tensor<2xi64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// DR-2
+func.func @f(%r: tensor<2xi64>) {
+  // expected-error @+1 {{integer expects a range that is not empty, found 4 to 3}}
+  %0 = fsdp.draw integer range [4, 3] site 0 from %r : (tensor<2xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+// DR-2
+func.func @f(%r: tensor<2xi64>) {
+  // expected-error @+1 {{poisson expects 1 tensors of parameters, found 0}}
+  %0 = fsdp.draw poisson site 0 from %r : (tensor<2xi64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// DR-3
+func.func @f(%r: tensor<2xi64>) {
+  // expected-error @+1 {{expects a site from 0 to 4294967295, found -1}}
+  %0 = fsdp.draw uniform with [0.0, 1.0] site -1 from %r : (tensor<2xi64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// DR-4
+func.func @f(%r: tensor<2xi64>) {
+  // expected-error @+1 {{expects elements that normal draws, found 'i64'}}
+  %0 = fsdp.draw normal with [0.0, 1.0] site 0 from %r : (tensor<2xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+// DR-5
+func.func @f(%r: tensor<2xi64>, %rate: tensor<1xf32>) {
+  // expected-error @+1 {{expects parameters and result of one contiguous type, found 'tensor<1xf32>' and 'tensor<4xf32>'}}
+  %0 = fsdp.draw poisson site 0 from %r given %rate : (tensor<2xi64>, tensor<1xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// DR-6
+func.func @f(%r: tensor<2xi64>) {
+  // expected-error @+1 {{expects a result that fills its storage, found}}
+  %0 = fsdp.draw uniform with [0.0, 1.0] site 0 from %r : (tensor<2xi64>) -> tensor<4xf32, #aten.strides<2>>
+  return
+}
+
+// -----
+
+// ST-4
+// expected-error @+1 {{expects one of 'source', 'weight' and 'init', found several}}
+fsdp.state parameter @w : tensor<13xf32> source <"r" at 0 : 52> init 0.0 : f32
+
+// -----
+
+// ST-7
+module attributes {fsdp.weights = [#fsdp.weights_file<"m.safetensors", 99, "0">]} {
+  fsdp.state parameter @v : tensor<13xf32> weight <"v" in 0 at 8 : 26 bf16>
+  // expected-error @+1 {{expects a weight in one of the files of 'fsdp.weights', found file 1}}
+  fsdp.state parameter @w : tensor<13xf32> weight <"w" in 1 at 8 : 52 f32>
+}
+
+// -----
+
+// ST-7
+module attributes {fsdp.weights = [#fsdp.weights_file<"m.safetensors", 99, "0">]} {
+  // expected-error @+1 {{expects a weight of 26 bytes, found 52}}
+  fsdp.state parameter @w : tensor<13xf32> weight <"w" in 0 at 8 : 52 bf16>
+}
+
+// -----
+
+// ST-8
+// expected-error @+1 {{expects floating-point elements to be computed by #fsdp.init<eye>, found 'i64'}}
+fsdp.state parameter @w : tensor<3x3xi64> init #fsdp.init<eye>
+
+// -----
+
+// expected-error @+1 {{expected 2 numbers for 'normal', found 1}}
+fsdp.state parameter @w : tensor<3x3xf32> init #fsdp.init<normal(0.0)>
+
+// -----
+
+// expected-error @+1 {{expected a file, an offset, a size and an element type of weight 'w'}}
+fsdp.state parameter @w : tensor<3x3xf32> weight <"w" in 0 at -8 : 36 f32>
+
+// -----
+
+// expected-error @+1 {{'fsdp.weights' expects a module and an array of #fsdp.weights_file}}
+module attributes {fsdp.weights = ["m.safetensors"]} {
 }

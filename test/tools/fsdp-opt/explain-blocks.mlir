@@ -6,6 +6,7 @@
 // CHECK:      trainable 4 98 392 B
 // CHECK-NEXT: buffers 1 1 8 B
 // CHECK-NEXT: tied: in.weight = out.weight
+// CHECK-NEXT: no data: 5 tensors ('in.weight', 'layers.0.fc.weight', 'layers.1.fc.weight', 'scale', …); --weights or init rules give them values
 // CHECK:      3 x Linear
 // CHECK-NEXT: 2 x Block
 // CHECK:      layers.0 … layers.1, each of 2 Block 1 25 100 B

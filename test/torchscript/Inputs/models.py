@@ -213,6 +213,15 @@ def damaged(path):
             out.writestr(name, content.replace(b"def forward", b"def {forward") if name.endswith(".py") else content)
 
 
+class Dropping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(5, 5), nn.Dropout(0.25), nn.Linear(5, 5), nn.Dropout(0.25, inplace=True))
+
+    def forward(self, x):
+        return self.net(x).square().mean() + torch.rand_like(x).mean()
+
+
 tokens = torch.zeros(2, 3, dtype=torch.long)
 MODELS = {
     "tied": lambda: torch.jit.trace(Tied(), (tokens, tokens)),
@@ -229,7 +238,7 @@ MODELS = {
     "branch": lambda: torch.jit.script(Branch()),
     "raises": lambda: torch.jit.script(Raises()),
     "counts": lambda: torch.jit.script(Counts()),
-    "dropout": lambda: torch.jit.script(nn.Sequential(nn.Linear(5, 5), nn.Dropout(0.5), nn.Flatten(0))),
+    "dropping": lambda: torch.jit.script(Dropping()),
     "custom": custom,
 }
 SAVED = {

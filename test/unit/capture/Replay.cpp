@@ -25,7 +25,7 @@ at::Tensor fsdp::capture::loadRecord(const std::string &path,
   return storage
       .as_strided(type.sizes,
                   record.strides.empty() ? type.strides : record.strides)
-      .contiguous();
+      .clone(at::MemoryFormat::Contiguous); // canonical also for dims of size 1
 }
 
 std::vector<at::Tensor>

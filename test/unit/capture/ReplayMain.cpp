@@ -1,10 +1,13 @@
 //===- ReplayMain.cpp - Compares a captured step with autograd ------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// fsdp-capture-replay MODEL.pt2 [--inference] [OUTPUT]...: computes loss,
-// outputs, gradients and changed buffers of the archive's sample inputs in two
-// ways, by the captured graph and by running the exported program under
-// autograd on real tensors, and compares.
+// fsdp-capture-replay MODEL.pt2 [--inference] [NAME=SIZE]... [OUTPUT]...
+// fsdp-capture-replay --each MODEL.pt2...
+//
+// Computes loss, outputs, gradients and changed buffers of the archive's sample
+// inputs in two ways, by the captured graph and by running the exported program
+// under autograd on real tensors, and compares. Dynamic dimensions get the
+// sizes given, and the samples are repeated or cut to fit.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,8 +15,13 @@
 #include "ir/capture/Pt2Interpreter.h"
 #include "ir/capture/Pt2Program.h"
 #include "runtime/support/Error.h"
+#include "test/unit/capture/CounterDraws.h"
 #include "test/unit/capture/Replay.h"
 
+#include "llvm/ADT/StringRef.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/tensor.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <iostream>
@@ -23,6 +31,8 @@ using namespace fsdp;
 using namespace fsdp::capture;
 
 namespace {
+
+constexpr int64_t kSeed = 5;
 
 struct Reference {
   std::vector<at::Tensor> outputs;
@@ -45,11 +55,11 @@ Reference runEagerly(const Pt2Program &program,
   for (const Pt2StateInput &input : program.stateInputs)
     interpreter.bind(input.placeholder, reference.states[input.state]);
   for (const Pt2UserInput &input : program.userInputs)
-    interpreter.bind(input.placeholder,
-                     input.input ? c10::IValue(inputs[*input.input])
-                                 : interpreter.evaluate(*input.constant));
+    interpreter.bind(input.placeholder, input.input
+                                            ? c10::IValue(inputs[*input.input])
+                                            : interpreter.evaluate(input));
   interpreter.run(program.getGraph());
-  for (const Pt2BufferUpdate &update : program.bufferUpdates)
+  for (const Pt2StateUpdate &update : program.updates)
     reference.states[update.state] = interpreter.get(update.value).toTensor();
   for (const Pt2Output &output : program.outputs)
     reference.outputs.push_back(interpreter.get(output.value).toTensor());
@@ -83,20 +93,41 @@ bool isClose(const at::Tensor &found, const at::Tensor &expected) {
                         /*equal_nan=*/true);
 }
 
-int compare(const std::string &path, CaptureRequest request) {
+/// Repeats or cuts each dim.
+at::Tensor resize(at::Tensor tensor, const std::vector<int64_t> &sizes) {
+  for (size_t dim = 0; dim < sizes.size(); ++dim)
+    tensor = tensor.index_select(
+        int64_t(dim),
+        at::arange(sizes[dim]).remainder(tensor.size(int64_t(dim))));
+  return tensor;
+}
+
+int compare(const std::string &path, CaptureRequest request,
+            const DimSizes &dims) {
   ZipDirectory archive = ZipDirectory::read(path);
-  Pt2Program program = Pt2Program::read(archive);
+  Pt2Program program = Pt2Program::read(archive, dims);
+  Pt2Program exported = Pt2Program::read(archive, {{}, /*keepExported=*/true});
   std::vector<at::Tensor> states, inputs;
   for (const State &state : program.states)
     states.push_back(load(path, state.source, state.type, state.names.front()));
-  for (const Input &input : program.inputs)
-    inputs.push_back(load(path, input.sample, input.type, input.name));
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const Input &sample = exported.inputs[i];
+    inputs.push_back(resize(load(path, sample.sample, sample.type, sample.name),
+                            program.inputs[i].type.sizes));
+  }
 
   JointCapture capture(std::move(request));
-  capturePt2(archive, capture);
+  capturePt2(archive, dims, capture);
   JointGraph graph = capture.take();
-  std::vector<at::Tensor> results = replay(graph, states, inputs);
+  // Behind the archive's own states.
+  std::vector<at::Tensor> all = states;
+  if (graph.random != kNoValue)
+    all.push_back(at::tensor({kSeed, int64_t(0)}, at::kLong));
+  std::vector<at::Tensor> results = replay(graph, all, inputs);
+  beginDraws(kSeed);
   Reference reference = runEagerly(program, states, inputs, graph.isInference);
+  if (graph.random != kNoValue)
+    reference.states.push_back(at::tensor({kSeed, int64_t(1)}, at::kLong));
 
   int counts[4] = {}, failures = 0;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -110,7 +141,9 @@ int compare(const std::string &path, CaptureRequest request) {
                           : result.kind == Result::Kind::Gradient
                               ? reference.gradients[result.index]
                               : reference.states[result.index];
-    ++counts[int(result.kind)];
+    // The random state is none of the archive's.
+    if (result.kind != Result::Kind::State || result.index < states.size())
+      ++counts[int(result.kind)];
     if (expected.defined() && isClose(results[i], expected))
       continue;
     ++failures;
@@ -138,26 +171,49 @@ int compare(const std::string &path, CaptureRequest request) {
   return failures ? 1 : 0;
 }
 
-} // namespace
-
-int main(int argc, char **argv) {
-  CaptureRequest request;
-  for (int i = 2; i < argc; ++i)
-    if (std::string_view(argv[i]) == "--inference")
-      request.mode = CaptureMode::Inference;
-    else
-      request.outputs.emplace_back(argv[i]);
-  if (argc < 2) {
-    std::cerr << "usage: fsdp-capture-replay MODEL.pt2 [--inference] "
-                 "[OUTPUT]...\n";
-    return 2;
-  }
+/// 0: equal; 1: different or refused.
+int compareOrExplain(const std::string &path, CaptureRequest request,
+                     const DimSizes &dims) {
   try {
-    return compare(argv[1], std::move(request));
+    return compare(path, std::move(request), dims);
   } catch (const Error &error) {
     std::cerr << error.format() << "\n";
   } catch (const std::exception &error) {
     std::cerr << error.what() << "\n";
   }
   return 1;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  // Many archives in one process, each named before what is said about it.
+  if (argc > 1 && std::string_view(argv[1]) == "--each") {
+    int failures = 0;
+    for (int i = 2; i < argc; ++i) {
+      std::cout << argv[i] << ": " << std::flush;
+      failures += compareOrExplain(argv[i], {}, {{}, /*keepExported=*/true});
+      std::cout << std::flush;
+    }
+    return failures ? 1 : 0;
+  }
+  CaptureRequest request;
+  DimSizes dims{{}, /*keepExported=*/true};
+  for (int i = 2; i < argc; ++i) {
+    auto [name, size] = llvm::StringRef(argv[i]).split('=');
+    int64_t number = 0;
+    if (name == "--inference")
+      request.mode = CaptureMode::Inference;
+    else if (size.getAsInteger(10, number))
+      request.outputs.emplace_back(argv[i]);
+    else
+      dims.sizes.emplace_back(name.str(), number);
+  }
+  if (argc < 2) {
+    std::cerr << "usage: fsdp-capture-replay MODEL.pt2 [--inference] "
+                 "[NAME=SIZE]... [OUTPUT]...\n       fsdp-capture-replay "
+                 "--each MODEL.pt2...\n";
+    return 2;
+  }
+  return compareOrExplain(argv[1], std::move(request), dims);
 }

@@ -3,7 +3,7 @@
 
 #include "tools/fsdp-opt/Config.h"
 #include "runtime/support/Error.h"
-#include "tools/fsdp-opt/Nearest.h"
+#include "runtime/support/Nearest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,8 +50,26 @@ max_grad_norm: 1.5
 device: cpu
 seed: 42
 mode: train
+init: {"*.weight": normal(0, 0.02), "*norm*": ones}
+weights:
+  rename: [{from: "^net[.](.*)$", to: "model.$1"}]
+  ignore: ["head.*", rotary.*]
+  strict: false
+tied: [[head.weight, embed.weight]]
 )")
                       .config;
+  ASSERT_EQ(config.init.size(), 2u);
+  EXPECT_EQ(config.init[0].pattern, "*.weight");
+  EXPECT_EQ(config.init[0].call.name, "normal");
+  EXPECT_EQ(config.init[0].call.numbers.at("std"), 0.02);
+  EXPECT_EQ(config.init[1].call.name, "ones");
+  ASSERT_EQ(config.weights.rename.size(), 1u);
+  EXPECT_EQ(config.weights.rename[0].from, "^net[.](.*)$");
+  EXPECT_EQ(config.weights.rename[0].to, "model.$1");
+  EXPECT_THAT(config.weights.ignore, ElementsAre("head.*", "rotary.*"));
+  EXPECT_FALSE(config.weights.strict);
+  ASSERT_EQ(config.ties.size(), 1u);
+  EXPECT_THAT(config.ties[0], ElementsAre("head.weight", "embed.weight"));
   EXPECT_EQ(config.dpShard, 8);
   EXPECT_EQ(config.wrapPolicy, WrapPolicy::Classes);
   EXPECT_THAT(config.wrapClasses, ElementsAre("LlamaDecoderLayer", "Other"));

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Attention and batch norm choose their implementation by device. On meta
-// tensors they must choose what the CPU would.
+// tensors they must choose what the CPU would. Dropout is the same everywhere.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/batch_norm.h>
+#include <ATen/ops/dropout.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/ones.h>
@@ -135,6 +136,22 @@ TEST(ReplacedOps, AttentionWithDropoutIsDecomposed) {
   Tensor output = at::scaled_dot_product_attention(
       meta.query, meta.key, meta.value, std::nullopt, 0.1);
   EXPECT_EQ(gradientPath(output).find("ScaledDotProduct"), std::string::npos);
+}
+
+TEST(ReplacedOps, DropoutKeepsAMask) {
+  for (at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    Tensor input = toMeta(leaf({4, 6}, dtype));
+    Tensor got = at::dropout(input, 0.1, /*train=*/true);
+    EXPECT_EQ(gradientPath(got).find("NativeDropoutBackward0"), 0u);
+    EXPECT_EQ(got.scalar_type(), dtype);
+    Tensor inPlace = input.mul(2);
+    at::dropout_(inPlace, 0.1, /*train=*/true);
+    // By the scale and the mask.
+    EXPECT_EQ(gradientPath(inPlace).find("MulBackward1 MulBackward0"), 0u);
+    // Nothing to draw: the input itself.
+    EXPECT_TRUE(at::dropout(input, 0, /*train=*/true).is_same(input));
+    EXPECT_TRUE(at::dropout(input, 0.5, /*train=*/false).is_same(input));
+  }
 }
 
 TEST(ReplacedOps, BatchNormWritesItsStatistics) {

@@ -124,6 +124,11 @@ PlanT fsdp::test::samplePlan() {
   b.plan.states[weight]->bucket = "fc";
   b.plan.states[average]->of = b.plan.states[square]->of = weight;
   b.plan.states[lr]->init = {0, 0, 0x80, 0x3f};
+  uint32_t random = b.addState("random/state", Role::random, {2}, false);
+  b.plan.states[random]->dtype = DType::i64;
+  b.plan.states[random]->bytes = 16;
+  b.plan.states[random]->init = {7, 0, 0, 0, 0, 0, 0, 0,
+                                 0, 0, 0, 0, 0, 0, 0, 0};
   b.plan.inputs.push_back(std::make_unique<InputT>());
   b.plan.inputs[0]->name = "x";
   b.plan.inputs[0]->shape = {4, 3};
@@ -150,6 +155,10 @@ PlanT fsdp::test::samplePlan() {
   uint32_t mean = b.addValue({}, Place::view, 0, 0);
   b.program.values[mean]->base = loss;
   uint32_t cut = b.addValue({2, 2}, Place::slot, 1664, 16);
+
+  uint32_t seed = b.addArgument(random);
+  b.program.values[seed]->dtype = DType::i64;
+  uint32_t noise = b.addValue({2, 2}, Place::slot, 1792, 16);
 
   for (const char *overload : {"", "default", "Tensor"}) {
     b.plan.operators.push_back(std::make_unique<OperatorT>());
@@ -250,6 +259,13 @@ PlanT fsdp::test::samplePlan() {
   copy.from = mean;
   copy.to = s;
   b.add(std::move(copy));
+  DrawT draw;
+  draw.distribution = Distribution::normal;
+  draw.random = seed;
+  draw.site = 3;
+  draw.output = noise;
+  draw.numbers = {0, 1};
+  b.add(std::move(draw));
   b.addResult(mean, -1, "loss");
   b.addResult(w, weight, "");
   b.addResult(s, step, "");

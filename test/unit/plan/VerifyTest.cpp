@@ -35,6 +35,24 @@ ValueT &value(PlanT &plan, size_t index) {
   return *plan.programs[0]->values[index];
 }
 
+/// Lets the first state come from a weights file that just holds it.
+WeightT &weight(PlanT &plan) {
+  StateT &state = *plan.states[0];
+  state.source.reset();
+  state.init.clear();
+  state.weight = std::make_unique<WeightT>();
+  state.weight->names = {"w"};
+  state.weight->file = 0;
+  state.weight->dtype = DType::bf16;
+  state.weight->bytes = 2;
+  for (int64_t size : state.shape)
+    state.weight->bytes *= size;
+  plan.weights.push_back(std::make_unique<WeightsFileT>());
+  plan.weights[0]->bytes = state.weight->bytes;
+  verifyPlan(plan);
+  return *state.weight;
+}
+
 void swapInstructions(PlanT &plan, size_t a, size_t b) {
   auto &list = plan.programs[0]->instructions;
   std::swap(list[a], list[b]);
@@ -76,6 +94,33 @@ const Case kCases[] = {
      "states 24 bytes"},
     {"StateOffset", [](PlanT &p) { p.states[0]->offset = 4090; },
      "does not lie in the arena"},
+    {"TwoFirstValues",
+     [](PlanT &p) {
+       p.states[0]->init.resize(4);
+       p.states[0]->initializer = std::make_unique<InitializerT>();
+     },
+     "more than one first value"},
+    {"InitializerArguments",
+     [](PlanT &p) {
+       p.states[0]->source.reset();
+       p.states[0]->init.clear();
+       p.states[0]->initializer = std::make_unique<InitializerT>();
+     },
+     "needs 2 numbers"},
+    {"WeightName",
+     [](PlanT &p) {
+       p.states[0]->source.reset();
+       p.states[0]->init.clear();
+       p.states[0]->weight = std::make_unique<WeightT>();
+     },
+     "without a name"},
+    {"WeightFile", [](PlanT &p) { weight(p).file = 1; },
+     "file that does not exist"},
+    {"WeightType", [](PlanT &p) { weight(p).dtype = DType::i64; },
+     "does not convert"},
+    {"WeightBytes", [](PlanT &p) { ++weight(p).bytes; }, "not its shape"},
+    {"WeightOffset", [](PlanT &p) { weight(p).offset = 100; },
+     "beyond the end of its file"},
     {"StateOverlap", [](PlanT &p) { p.states[1]->offset = 8; }, "overlaps"},
     {"StateName", [](PlanT &p) { p.states[1]->name = "w"; }, "name of its own"},
     {"StateOf", [](PlanT &p) { p.states[1]->of = 1; }, "belongs to a state"},
@@ -216,6 +261,33 @@ const Case kCases[] = {
      "awaits an event"},
     {"EventTwice", [](PlanT &p) { body<RecordEventT>(p).event = 4; },
      "records an event"},
+    {"RandomState", [](PlanT &p) { p.states[5]->shape = {1, 2}; },
+     "no seed and offset"},
+    {"InitOfAll", [](PlanT &p) { p.states[5]->init.resize(12); },
+     "neither one element nor all"},
+    {"DrawNumbers", [](PlanT &p) { body<DrawT>(p).numbers = {0}; },
+     "expects 2 numbers"},
+    {"DrawKind",
+     [](PlanT &p) { body<DrawT>(p).distribution = Distribution(77); },
+     "unknown enumerator"},
+    {"DrawGiven",
+     [](PlanT &p) {
+       body<DrawT>(p).distribution = Distribution::gamma;
+       body<DrawT>(p).numbers = {};
+       body<DrawT>(p).given = {10};
+     },
+     "expects one type"},
+    {"DrawState", [](PlanT &p) { body<DrawT>(p).random = 5; },
+     "no seed and offset"},
+    {"DrawPlace", [](PlanT &p) { body<DrawT>(p).output = 8; }, "no place"},
+    {"DrawType", [](PlanT &p) { value(p, 15).dtype = DType::i32; },
+     "elements of another type"},
+    {"DrawGaps",
+     [](PlanT &p) {
+       value(p, 15).strides = {4, 1};
+       value(p, 15).bytes = 32;
+     },
+     "which has gaps"},
     {"Empty", [](PlanT &p) { p.programs[0]->instructions[0]->body.Reset(); },
      "is empty"},
 };

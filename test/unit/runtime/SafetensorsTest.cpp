@@ -1,7 +1,7 @@
 //===- SafetensorsTest.cpp - Whole and damaged files ----------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "runtime/Safetensors.h"
+#include "runtime/weights/Safetensors.h"
 
 #include "runtime/support/Error.h"
 #include "test/unit/runtime/TemporaryFolder.h"
@@ -103,6 +103,56 @@ TEST_F(SafetensorsTest, BadHeadersAreRefused) {
       withHeader(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],)"
                  R"("data_offsets":[0,4]}})",
                  "1234"));
+}
+
+TEST_F(SafetensorsTest, OverlapsAreRefused) {
+  expectRefused(
+      withHeader(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                 R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+                 "12345678"));
+}
+
+TEST_F(SafetensorsTest, TwoTensorsOfOneNameAreRefused) {
+  expectRefused(
+      withHeader(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                 R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+                 "12345678"));
+}
+
+TEST_F(SafetensorsTest, OverflowingOffsetsAreRefused) {
+  expectRefused(withHeader(
+      R"({"a":{"dtype":"F32","shape":[1],)"
+      R"("data_offsets":[18446744073709551612,18446744073709551616]}})",
+      "1234"));
+  expectRefused(withHeader(
+      R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}})", "1234"));
+}
+
+TEST_F(SafetensorsTest, EveryFlippedByteIsReadOrRefused) {
+  std::string bytes = whole();
+  for (size_t at = 0; at < bytes.size(); ++at)
+    for (char bit : {'\x01', '\x20', '\x80'}) {
+      std::string damaged = bytes;
+      damaged[at] = static_cast<char>(damaged[at] ^ bit);
+      put(damaged);
+      try {
+        SafetensorsFile file(path());
+        for (const auto &[name, tensor] : file.tensors())
+          EXPECT_LE(tensor.offset + tensor.bytes, damaged.size());
+      } catch (const Error &error) {
+        EXPECT_EQ(error.id(), ErrorId::DataFileInvalid) << error.what();
+      }
+    }
+}
+
+TEST_F(SafetensorsTest, HashSeesTheHeaderAlone) {
+  std::string bytes = whole();
+  std::string hash = SafetensorsFile(path()).headerHash();
+  bytes.back() ^= 1;
+  put(bytes);
+  EXPECT_EQ(SafetensorsFile(path()).headerHash(), hash);
+  writeTensors(path(), {{"other", {2, 3}, {1, 2, 3, 4, 5, 6}}});
+  EXPECT_NE(SafetensorsFile(path()).headerHash(), hash);
 }
 
 TEST_F(SafetensorsTest, MetadataIsNoTensor) {

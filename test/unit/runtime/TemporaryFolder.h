@@ -4,7 +4,7 @@
 #ifndef FSDP_TEST_UNIT_RUNTIME_TEMPORARYFOLDER_H
 #define FSDP_TEST_UNIT_RUNTIME_TEMPORARYFOLDER_H
 
-#include "runtime/Safetensors.h"
+#include "runtime/weights/Safetensors.h"
 
 #include <cstdlib>
 #include <filesystem>

@@ -3,8 +3,8 @@
 
 #include "runtime/Train.h"
 #include "runtime/Launch.h"
-#include "runtime/Safetensors.h"
 #include "runtime/support/Error.h"
+#include "runtime/weights/Safetensors.h"
 #include "test/unit/runtime/TemporaryFolder.h"
 #include "test/unit/runtime/TinyModel.h"
 

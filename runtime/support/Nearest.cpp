@@ -1,7 +1,7 @@
 //===- Nearest.cpp - The nearest name to a misspelt one -----------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "tools/fsdp-opt/Nearest.h"
+#include "runtime/support/Nearest.h"
 
 #include <algorithm>
 #include <cctype>

@@ -6,10 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_RUNTIME_SAFETENSORS_H
-#define FSDP_RUNTIME_SAFETENSORS_H
+#ifndef FSDP_RUNTIME_WEIGHTS_SAFETENSORS_H
+#define FSDP_RUNTIME_WEIGHTS_SAFETENSORS_H
 
 #include "runtime/plan/plan_generated.h"
+#include "runtime/support/Error.h"
 
 #include <cstdint>
 #include <map>
@@ -23,25 +24,37 @@ struct StoredTensor {
   plan::DType dtype;
   std::vector<int64_t> shape;
   const char *data;
+  uint64_t offset; ///< of its first byte in the file
+  uint64_t bytes;
 };
 
 /// A file that stays mapped for reading.
 class SafetensorsFile {
 public:
-  /// Throws fsdp::Error: FileNotReadable, DataFileInvalid.
-  explicit SafetensorsFile(const std::string &path);
+  /// Checks the header: every tensor lies within the file, has as many bytes
+  /// as its shape and type ask for, and shares none with another. `invalid` is
+  /// the error if not. Throws fsdp::Error: FileNotReadable, `invalid`.
+  explicit SafetensorsFile(const std::string &path,
+                           ErrorId invalid = ErrorId::DataFileInvalid);
   ~SafetensorsFile();
   SafetensorsFile(const SafetensorsFile &) = delete;
   SafetensorsFile &operator=(const SafetensorsFile &) = delete;
 
   const std::map<std::string, StoredTensor> &tensors() const { return all; }
   const std::string &path() const { return file; }
+  /// Size of the file in bytes.
+  uint64_t size() const { return bytes; }
+  /// Hash of the length and the header: of all names, types and shapes.
+  std::string headerHash() const;
 
 private:
   [[noreturn]] void refuse(const std::string &what) const;
   void parse();
+  void checkOverlaps() const;
 
   std::string file;
+  ErrorId invalid;
+  uint64_t headBytes = 0; ///< of the length and the header
   const char *mapping = nullptr;
   uint64_t bytes = 0;
   std::map<std::string, StoredTensor> all;
@@ -62,4 +75,4 @@ std::string layoutSafetensors(std::vector<TensorToStore> &tensors);
 
 } // namespace fsdp
 
-#endif // FSDP_RUNTIME_SAFETENSORS_H
+#endif // FSDP_RUNTIME_WEIGHTS_SAFETENSORS_H

@@ -1,8 +1,8 @@
 //===- Nearest.h - The nearest name to a misspelt one -----------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_TOOLS_FSDPOPT_NEAREST_H
-#define FSDP_TOOLS_FSDPOPT_NEAREST_H
+#ifndef FSDP_RUNTIME_SUPPORT_NEAREST_H
+#define FSDP_RUNTIME_SUPPORT_NEAREST_H
 
 #include <span>
 #include <string_view>
@@ -16,4 +16,4 @@ std::string_view findNearest(std::string_view name,
 
 } // namespace fsdp
 
-#endif // FSDP_TOOLS_FSDPOPT_NEAREST_H
+#endif // FSDP_RUNTIME_SUPPORT_NEAREST_H

@@ -1,11 +1,11 @@
 //===- Safetensors.cpp - Read and write safetensors files -----------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "runtime/Safetensors.h"
+#include "runtime/weights/Safetensors.h"
 
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Shape.h"
-#include "runtime/support/Error.h"
+#include "runtime/support/Hash.h"
 
 #include <nlohmann/json.hpp>
 
@@ -13,6 +13,8 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -24,6 +26,8 @@
 using namespace fsdp;
 
 static constexpr uint64_t kLengthBytes = 8;
+/// What the format allows.
+static constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
 static constexpr std::pair<plan::DType, const char *> kNames[] = {
     {plan::DType::f32, "F32"},
@@ -52,12 +56,12 @@ static std::optional<plan::DType> parseDType(const std::string &name) {
 }
 
 void SafetensorsFile::refuse(const std::string &what) const {
-  throw Error(ErrorId::DataFileInvalid,
-              "'" + file + "' is not a safetensors file: " + what +
-                  "; write it with safetensors.torch.save_file");
+  throw Error(invalid, "'" + file + "' is not a safetensors file: " + what +
+                           "; write it with safetensors.torch.save_file");
 }
 
-SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
+SafetensorsFile::SafetensorsFile(const std::string &path, ErrorId invalid)
+    : file(path), invalid(invalid) {
   int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat status;
   if (descriptor < 0 || fstat(descriptor, &status) != 0 ||
@@ -66,7 +70,7 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
     if (descriptor >= 0)
       close(descriptor);
     throw Error(ErrorId::FileNotReadable,
-                "the data file '" + path + "' cannot be opened: " +
+                "the file '" + path + "' cannot be opened: " +
                     std::error_code(reason, std::generic_category()).message());
   }
   bytes = static_cast<uint64_t>(status.st_size);
@@ -98,14 +102,31 @@ void SafetensorsFile::parse() {
   if (length > bytes - kLengthBytes)
     refuse("it states a header of " + std::to_string(length) +
            " bytes and has " + std::to_string(bytes));
+  if (length > kMaxHeaderBytes)
+    refuse("it states a header of " + std::to_string(length) +
+           " bytes, and at most " + std::to_string(kMaxHeaderBytes) +
+           " are allowed");
+  headBytes = kLengthBytes + length;
   const char *header = mapping + kLengthBytes;
   const char *data = header + length;
   uint64_t dataBytes = bytes - kLengthBytes - length;
+  // The parser itself keeps the last of two equal keys.
+  std::set<std::string> seen;
+  std::optional<std::string> twice;
+  auto watchKeys = [&](int depth, nlohmann::json::parse_event_t event,
+                       nlohmann::json &parsed) {
+    if (event == nlohmann::json::parse_event_t::key && depth == 1)
+      if (auto name = parsed.get<std::string>(); !seen.insert(name).second)
+        twice = name;
+    return true;
+  };
   nlohmann::json json =
-      nlohmann::json::parse(header, header + length, /*callback=*/nullptr,
+      nlohmann::json::parse(header, header + length, watchKeys,
                             /*allow_exceptions=*/false);
   if (!json.is_object())
     refuse("its header is no JSON object");
+  if (twice)
+    refuse("its header has two tensors '" + *twice + "'");
   for (const auto &[name, entry] : json.items()) {
     if (name == "__metadata__")
       continue;
@@ -121,13 +142,33 @@ void SafetensorsFile::parse() {
           offsets[0] > offsets[1] || offsets[1] - offsets[0] != *extent)
         refuse("the bytes of tensor '" + name +
                "' do not fit its shape, or the file ends before them");
-      all[name] = {*dtype, std::move(shape), data + offsets[0]};
+      all[name] = {*dtype, std::move(shape), data + offsets[0],
+                   headBytes + offsets[0], *extent};
     } catch (const nlohmann::json::exception &) {
       refuse("the header's entry '" + name +
              "' has no dtype, shape and "
              "data_offsets");
     }
   }
+  checkOverlaps();
+}
+
+void SafetensorsFile::checkOverlaps() const {
+  std::vector<std::pair<const StoredTensor *, const std::string *>> order;
+  for (const auto &[name, tensor] : all)
+    if (tensor.bytes)
+      order.emplace_back(&tensor, &name);
+  std::ranges::sort(order, {},
+                    [](const auto &entry) { return entry.first->offset; });
+  for (size_t i = 1; i < order.size(); ++i)
+    if (order[i - 1].first->offset + order[i - 1].first->bytes >
+        order[i].first->offset)
+      refuse("the bytes of tensor '" + *order[i].second +
+             "' are also those of '" + *order[i - 1].second + "'");
+}
+
+std::string SafetensorsFile::headerHash() const {
+  return hash128(std::string_view(mapping, headBytes));
 }
 
 std::string fsdp::layoutSafetensors(std::vector<TensorToStore> &tensors) {

@@ -1,0 +1,68 @@
+//===- Programs.cpp - The programs of an artifact -------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/Programs.h"
+
+#include "runtime/plan/Entry.h"
+#include "runtime/support/Error.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace fsdp;
+
+std::vector<const plan::ProgramT *>
+fsdp::findPrograms(const plan::PlanT &plan,
+                   std::span<const char *const> entries,
+                   const std::string &wanted) {
+  std::string names;
+  for (std::string_view entry : entries) {
+    std::vector<const plan::ProgramT *> programs;
+    for (const auto &program : plan.programs) {
+      if (entryOf(program->name) != entry)
+        continue;
+      names += (names.empty() ? "" : ", ") + program->name;
+      if (wanted.empty() || program->name == wanted ||
+          bindingOf(program->name) == wanted)
+        programs.push_back(program.get());
+    }
+    if (!programs.empty())
+      return programs;
+    if (!names.empty())
+      throw Error(ErrorId::DataShape, "the artifact has no program '" + wanted +
+                                          "'; it has " + names);
+  }
+  for (const char *entry : entries)
+    names += std::string(names.empty() ? "neither '" : " nor '") + entry + "'";
+  throw Error(ErrorId::RuntimeUnsupported,
+              "the artifact has " + names + "; compile a model with --config");
+}
+
+static GroupRanks allRanks(const Fabric &fabric) {
+  GroupRanks group{"programs", std::vector<int>(fabric.worldSize())};
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  return group;
+}
+
+ProgramAgreement::ProgramAgreement(Fabric &fabric)
+    : communicator(fabric.createCommunicator(allRanks(fabric))),
+      all(fabric.worldSize()) {}
+
+void ProgramAgreement::check(
+    size_t picked, const std::vector<const plan::ProgramT *> &programs,
+    uint64_t step) {
+  mine = picked;
+  std::fill(all.begin(), all.end(), mine); // for back ends that move no data
+  GatherMember member{&mine, all.data(), sizeof(mine)};
+  communicator->wait(communicator->startAllGather(
+      {&member, 1}, {"all_gather", "programs", step}));
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank] != mine && all[rank] < programs.size())
+      throw Error(ErrorId::DataShape,
+                  "in step " + std::to_string(step) + " rank " +
+                      std::to_string(communicator->rank()) +
+                      " has inputs for the program '" + programs[mine]->name +
+                      "', rank " + std::to_string(rank) + " for '" +
+                      programs[all[rank]]->name +
+                      "'; give all ranks inputs of the same shapes");
+}

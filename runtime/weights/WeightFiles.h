@@ -1,0 +1,67 @@
+//===- WeightFiles.h - A model's weights in safetensors files ---*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Weights as Hugging Face lays them out: one .safetensors file, several with a
+// model.safetensors.index.json that says which tensor lies where, or a folder
+// of either kind. Only headers are read here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_WEIGHTS_WEIGHTFILES_H
+#define FSDP_RUNTIME_WEIGHTS_WEIGHTFILES_H
+
+#include "runtime/weights/Safetensors.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fsdp {
+
+class WeightFiles {
+public:
+  /// A tensor and the file that has it, by index into `files()`.
+  struct Tensor {
+    size_t file;
+    const StoredTensor *stored;
+  };
+
+  /// Opens all of `paths`, each a file, an index or a folder. Of a tensor that
+  /// several have, the first path's counts. Throws fsdp::Error:
+  /// FileNotReadable, WeightsInvalid.
+  explicit WeightFiles(const std::vector<std::string> &paths);
+
+  const std::vector<std::unique_ptr<SafetensorsFile>> &files() const {
+    return opened;
+  }
+  const std::map<std::string, Tensor> &tensors() const { return all; }
+  /// Null if no file has it.
+  const Tensor *find(const std::string &name) const;
+  /// "'a', 'b'": what was opened, for messages.
+  const std::string &describe() const { return description; }
+  /// "; the nearest name there is 'x'", or nothing if none is near.
+  std::string suggest(std::string_view name) const;
+
+private:
+  void addPath(const std::string &path);
+  void addFolder(const std::string &path);
+  void addIndex(const std::string &path);
+  size_t addFile(const std::string &path);
+  void addTensors(size_t file);
+
+  std::vector<std::unique_ptr<SafetensorsFile>> opened;
+  std::map<std::string, Tensor> all;
+  std::string description;
+};
+
+/// Throws fsdp::Error (WeightsMismatch) unless `stored`, found as `name`, has
+/// the state's shape and a type that converts to the state's.
+void checkWeight(const std::string &state, const std::vector<int64_t> &shape,
+                 plan::DType dtype, const std::string &name,
+                 const StoredTensor &stored, const std::string &file);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_WEIGHTS_WEIGHTFILES_H

@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Captures PyTorch's own samples of its operators and compares with autograd.
+
+    sweep.py --build build [--samples N] [--every K] [--only REGEX] [--jobs N]
+             [--train [--world W]]
+
+PyTorch's operator database gives arguments for every operator. Many of them
+share one module: each is applied to parameters and buffers of its own, and the
+loss is a fixed weighting of all results. The module is exported once, and
+fsdp-capture-replay compares the loss and every gradient of the captured graph
+with autograd, and the layout of every value on the way. Modules that fail are
+split until the operators at fault stand alone. With --train the module is also
+compiled and trained for one step of SGD, whose parameters must be PyTorch's.
+
+refused.txt lists the operators that capture refuses, with a part of the error:
+others must be equal, and these must be refused in these words.
+"""
+import argparse
+import concurrent.futures
+import json
+import multiprocessing
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import safetensors.torch
+import torch
+from torch.utils import _pytree
+
+warnings.filterwarnings("ignore")
+torch.set_num_threads(1)
+GROUP = 24          # operators in one module
+HERE = pathlib.Path(__file__).parent
+
+
+class Call:
+    """One operator with one sample's arguments."""
+
+    def __init__(self, name, op, sample):
+        self.name, self.op = name, op
+        self.leaves, self.spec = _pytree.tree_flatten(
+            (sample.input, sample.args, sample.kwargs))
+
+
+class Calls(torch.nn.Module):
+    def __init__(self, calls):
+        super().__init__()
+        self.calls = calls
+        for i, call in enumerate(calls):
+            for j, leaf in enumerate(call.leaves):
+                if not torch.is_tensor(leaf):
+                    continue
+                value = leaf.detach().clone()
+                if leaf.requires_grad and leaf.is_floating_point():
+                    self.register_parameter(f"t{i}_{j}", torch.nn.Parameter(value))
+                else:
+                    self.register_buffer(f"t{i}_{j}", value)
+
+    def forward(self, x):
+        loss = x.sum() * 0
+        for i, call in enumerate(self.calls):
+            leaves = [getattr(self, f"t{i}_{j}") if torch.is_tensor(leaf) else leaf
+                      for j, leaf in enumerate(call.leaves)]
+            first, args, kwargs = _pytree.tree_unflatten(leaves, call.spec)
+            for out in _pytree.tree_leaves(call.op(first, *args, **kwargs)):
+                if torch.is_tensor(out) and out.is_complex():
+                    out = torch.view_as_real(out.resolve_conj())
+                if torch.is_tensor(out) and out.is_floating_point():
+                    weights = torch.linspace(0.1, 1.0, out.numel())
+                    loss = loss + (out * weights.view(out.shape)).sum()
+        return loss
+
+
+def find_calls(options):
+    """One call for each operator and sample index that can be differentiated."""
+    from torch.testing._internal.common_methods_invocations import op_db
+    number = 0
+    for info in op_db:
+        name = info.name + (f".{info.variant_test_name}" if info.variant_test_name else "")
+        if not info.supports_autograd or torch.float32 not in info.dtypes:
+            continue
+        if options.only and not re.search(options.only, name):
+            continue
+        number += 1
+        if number % options.every:
+            continue
+        torch.manual_seed(0)
+        samples = info.sample_inputs("cpu", torch.float32, requires_grad=True)
+        for index in range(options.samples):
+            try:
+                sample = next(samples, None)
+            except Exception:
+                break
+            if sample is None:
+                break
+            yield name, index, info.op, sample
+
+
+def is_repeatable(call):
+    """False if the operator draws numbers, or cannot be differentiated here."""
+    try:
+        losses = []
+        for seed in range(2):
+            torch.manual_seed(seed)
+            module = Calls([call])
+            losses.append(module(torch.ones(2)))
+            if torch.initial_seed() != seed:    # the database seeds what draws
+                return False
+        leaves = list(module.parameters())
+        gradients = torch.autograd.grad(losses[1], leaves, allow_unused=True)
+        return (any(g is not None for g in gradients)
+                and all(g is None or torch.isfinite(g).all() for g in gradients)
+                and torch.isfinite(losses[0]).item() and torch.equal(*losses))
+    except Exception:
+        return False
+
+
+def export(calls, folder):
+    """Archives that together hold all calls that PyTorch exports: path → calls."""
+    if not calls:
+        return {}
+    path = folder / f"{len(list(folder.iterdir()))}.pt2"
+    try:
+        program = torch.export.export(Calls(calls), (torch.ones(2),), strict=False)
+        torch.export.save(program, str(path))
+        return {str(path): calls}
+    except Exception:
+        if len(calls) == 1:
+            return {}
+    half = len(calls) // 2
+    return {**export(calls[:half], folder), **export(calls[half:], folder)}
+
+
+def replay(binary, paths):
+    """What the program says about each archive: path → (equal, text)."""
+    said, rest = {}, list(paths)
+    while rest:
+        run = subprocess.run([binary, "--each", *rest], text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        parts = re.split(r"^(/\S+): ", run.stdout, flags=re.M)[1:]
+        for path, text in zip(parts[::2], parts[1::2]):
+            if path in rest:
+                equal = re.search(r"^equal: ", text, re.M) is not None
+                said[path] = equal, text.strip()
+        left = [path for path in rest if path not in said]
+        if len(left) == len(rest):
+            raise RuntimeError(f"{binary} says nothing: {run.stdout}")
+        if left:                        # the last one brought the program down
+            path = parts[-2]
+            said[path] = False, f"crash ({run.returncode}): {said[path][1]}"
+        rest = left
+    return said
+
+
+def train(options, path, calls):
+    """What is wrong with the step that fsdp-opt and fsdp-run make; None if nothing."""
+    work = pathlib.Path(path).with_suffix("")
+    work.mkdir()
+    (work / "fsdp.yaml").write_text(
+        f"{{fsdp_version: 2, mesh: {{dp_shard: {options.world}}}, optimizer: {{name: sgd, lr: 1.0}}}}")
+    for command in (
+            ["fsdp-opt", path, "--config=fsdp.yaml", "-o", "step.fsdp"],
+            ["fsdp-run", "step.fsdp", "--steps=1", "--export=final.safetensors", "--metrics=metrics.jsonl"]):
+        command[0] = str(options.build / "bin" / command[0])
+        run = subprocess.run(command, cwd=work, text=True, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, env=dict(os.environ, OMP_NUM_THREADS="1"))
+        if run.returncode:
+            return f"{command[0]} exit {run.returncode}: {run.stdout.strip()}"
+    module = Calls(calls)
+    loss = module(torch.ones(2))
+    loss.backward()
+    got = safetensors.torch.load_file(work / "final.safetensors")
+    for name, parameter in module.named_parameters():
+        gradient = 0 if parameter.grad is None else parameter.grad
+        want = (parameter - gradient).detach()
+        if not torch.allclose(got[name], want, rtol=1e-4, atol=1e-4):
+            return f"{name} differs by {(got[name] - want).abs().max():.2e}"
+    step = json.loads((work / "metrics.jsonl").read_text().splitlines()[0])
+    if abs(step["loss"] - loss.item()) > 1e-4 * max(1, abs(loss.item())):
+        return f"loss {step['loss']} instead of {loss.item()}"
+    return None
+
+
+def judge(options, entries):
+    """Results of some operators: (name, index, verdict, text)."""
+    calls = [Call(f"{name} [{index}]", op, sample) for name, index, op, sample in entries]
+    calls = [call for call in calls if is_repeatable(call)]
+    with tempfile.TemporaryDirectory() as root:
+        folder = pathlib.Path(root)
+        groups, verdicts = export(calls, folder), []
+        while groups:
+            said, again = replay(options.build / "test/bin/fsdp-capture-replay", groups), {}
+            for path, (equal, text) in said.items():
+                if equal and options.train:
+                    text = train(options, path, groups[path])
+                    equal = text is None
+                if equal:
+                    verdicts += [(call.name, True, "") for call in groups[path]]
+                elif len(groups[path]) == 1:
+                    verdicts.append((groups[path][0].name, False, text))
+                else:
+                    for call in groups[path]:
+                        again.update(export([call], folder))
+            groups = again
+    return verdicts
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=lambda p: pathlib.Path(p).resolve(), default="build")
+    parser.add_argument("--train", action="store_true", help="compile and run the step, too")
+    parser.add_argument("--world", type=int, default=1)
+    parser.add_argument("--samples", type=int, default=1, help="samples of each operator")
+    parser.add_argument("--every", type=int, default=1, help="take each K-th operator only")
+    parser.add_argument("--only", default="", help="operators whose name matches")
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args()
+
+    refused = {}
+    for line in (HERE / "refused.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, _, words = line.partition(": ")
+            refused[name] = words
+    entries = list(find_calls(options))
+    chunks = [entries[i:i + GROUP] for i in range(0, len(entries), GROUP)]
+    verdicts = []
+    if options.jobs == 1:
+        for chunk in chunks:
+            verdicts += judge(options, chunk)
+    else:
+        # Operators cannot be pickled; a forked worker has them already.
+        global work
+        work = lambda i: judge(options, chunks[i])
+        with concurrent.futures.ProcessPoolExecutor(
+                options.jobs, multiprocessing.get_context("fork")) as pool:
+            for part in pool.map(call_work, range(len(chunks))):
+                verdicts += part
+
+    counts = {"equal": 0, "refused": 0, "wrong": 0}
+    for name, equal, text in verdicts:
+        words = refused.get(name.rpartition(" [")[0])
+        if equal:
+            counts["equal"] += 1
+            continue
+        # An error of capture names an operator; anything else is a fault.
+        known = words is not None and words in text and text.startswith("error[")
+        counts["refused" if known else "wrong"] += 1
+        if not known:
+            print(f"{name}: {text}\n", flush=True)
+    total = sum(counts.values())
+    print(f"{total} operators: {counts['equal']} equal to autograd, "
+          f"{counts['refused']} refused, {counts['wrong']} wrong")
+    return 1 if counts["wrong"] or not counts["equal"] else 0
+
+
+def call_work(index):
+    return work(index)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
