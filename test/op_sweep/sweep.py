@@ -84,6 +84,9 @@ def find_calls(options):
         name = info.name + (f".{info.variant_test_name}" if info.variant_test_name else "")
         if not info.supports_autograd or torch.float32 not in info.dtypes:
             continue
+        # The database seeds what draws numbers; an exported program does not.
+        if "wrapper_set_seed" in getattr(getattr(info.op, "__code__", None), "co_names", ()):
+            continue
         if options.only and not re.search(options.only, name):
             continue
         number += 1
@@ -109,8 +112,6 @@ def is_repeatable(call):
             torch.manual_seed(seed)
             module = Calls([call])
             losses.append(module(torch.ones(2)))
-            if torch.initial_seed() != seed:    # the database seeds what draws
-                return False
         leaves = list(module.parameters())
         gradients = torch.autograd.grad(losses[1], leaves, allow_unused=True)
         return (any(g is not None for g in gradients)
