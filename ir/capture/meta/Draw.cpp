@@ -21,16 +21,6 @@ static Tensor draw(const Tensor &random, at::TensorList, std::string_view,
   return at::empty_strided(sizes, strides, random.options().dtype(dtype));
 }
 
-/// Derivatives of samples by their parameters.
-static Tensor gammaGradient(const Tensor &self, const Tensor &output) {
-  return pointwise({self, output}, self.scalar_type());
-}
-
-static Tensor dirichletGradient(const Tensor &x, const Tensor &alpha,
-                                const Tensor &total) {
-  return pointwise({x, alpha, total}, x.scalar_type());
-}
-
 TORCH_LIBRARY_FRAGMENT(fsdp, m) {
   m.def("draw(Tensor random, Tensor[] given, str distribution, "
         "float[] numbers, int[] range, int site, int[] size, int[] stride, "
@@ -38,8 +28,3 @@ TORCH_LIBRARY_FRAGMENT(fsdp, m) {
 }
 
 TORCH_LIBRARY_IMPL(fsdp, Meta, m) { m.impl("draw", draw); }
-
-TORCH_LIBRARY_IMPL(aten, Meta, m) {
-  m.impl("_standard_gamma_grad", gammaGradient);
-  m.impl("_dirichlet_grad", dirichletGradient);
-}
