@@ -1,7 +1,8 @@
 //===- Passes.h - All passes of the compiler --------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Passes are declared and described in Passes.td; docs/Reference lists them.
+// Passes are declared and described in the Passes.td of their folder;
+// docs/Reference lists them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,6 +20,13 @@ namespace fsdp {
 
 /// Which buckets are gathered again for backward.
 enum class ReshardMode { All, AllButRoot, None };
+
+/// When ranks exchange the gradients of a step's micro-batches.
+enum class GradientSync {
+  Each,         ///< all reductions in each micro-batch
+  Last,         ///< all in the last one
+  AllReduceLast ///< reduce-scatters in each, all-reduces in the last one
+};
 
 #define GEN_PASS_DECL
 #include "passes/Passes.h.inc"

@@ -27,23 +27,46 @@ void fsdp::buildShardPipeline(OpPassManager &manager,
   buckets.policy = options.policy;
   buckets.classes.assign(options.classes.begin(), options.classes.end());
   buckets.minParams = options.minParams;
+  buckets.named.assign(options.buckets.begin(), options.buckets.end());
   manager.addPass(createAssignBuckets(buckets));
 
   ShardParametersOptions shard;
   shard.world = options.world;
+  shard.replicate = options.replicate;
+  shard.ignore.assign(options.ignore.begin(), options.ignore.end());
+  shard.dims.assign(options.shardDims.begin(), options.shardDims.end());
+  shard.keepIgnoredLocal = options.keepIgnoredLocal;
   manager.addPass(createShardParameters(shard));
 
   // Before the second gathers, so that these gather the cast shard as well.
   manager.addPass(createMoveCastsToShards());
 
+  // The types that gradients are reduced in are settled.
+  DivideGradientsOptions divide;
+  divide.factor = options.divideFactor;
+  divide.forceSum = options.forceSum;
+  manager.addPass(createDivideGradients(divide));
+
   ReshardAfterForwardOptions reshard;
   reshard.mode = options.reshard;
+  reshard.ranks = options.reshardRanks;
+  reshard.overrides.assign(options.reshardOverrides.begin(),
+                           options.reshardOverrides.end());
   manager.addPass(createReshardAfterForward(reshard));
 
   // Before the optimizer, whose clipping reads what travels with them.
   manager.addPass(createInsertMetrics());
 
-  // After it: the optimizer reads shards and must not count as backward.
+  // After the metrics, whose numbers are summed in front of their exchange.
+  SplitMicroBatchesOptions split;
+  split.microBatches = options.microBatches;
+  split.sync = options.sync;
+  manager.addPass(createSplitMicroBatches(split));
+  if (options.keepGathered)
+    manager.addPass(createKeepGathered());
+
+  // After the second gathers: the optimizer reads shards and must not count as
+  // backward.
   InsertOptimizerOptions optimizer;
   optimizer.name = options.optimizer;
   optimizer.lr = options.lr;
@@ -54,6 +77,8 @@ void fsdp::buildShardPipeline(OpPassManager &manager,
   optimizer.momentum = options.momentum;
   optimizer.nesterov = options.nesterov;
   optimizer.maxGradNorm = options.maxGradNorm;
+  optimizer.normOrder = options.normOrder;
+  optimizer.groups.assign(options.groups.begin(), options.groups.end());
   manager.addPass(createInsertOptimizer(optimizer));
 
   manager.addPass(createVerifySharded());
@@ -87,7 +112,8 @@ void fsdp::buildSchedulePipeline(OpPassManager &manager,
 //===----------------------------------------------------------------------===//
 
 void fsdp::buildPlanPipeline(OpPassManager &manager) {
-  // Both before the streams: they put work on the compute stream.
+  // Before the streams: they put work on the compute stream.
+  manager.addPass(createLowerShardDims());
   manager.addPass(createMaterializeStorages());
   manager.addPass(createInsertZeroPadding());
   manager.addPass(createAssignStreams());

@@ -22,6 +22,19 @@ namespace fsdp {
 struct ShardStageOptions : virtual mlir::detail::PassOptions {
   Option<int64_t> world{*this, "world", llvm::cl::desc("number of ranks"),
                         llvm::cl::init(1)};
+  Option<int64_t> replicate{*this, "replicate",
+                            llvm::cl::desc("replicas of the shards"),
+                            llvm::cl::init(1)};
+  ListOption<std::string> ignore{
+      *this, "ignore",
+      llvm::cl::desc("patterns of names of parameters that are not sharded")};
+  ListOption<std::string> shardDims{
+      *this, "shard-dims",
+      llvm::cl::desc("dims to shard along other than 0, 'pattern=dim'")};
+  Option<bool> keepIgnoredLocal{
+      *this, "keep-ignored-local",
+      llvm::cl::desc("do not reduce the gradients of ignored parameters"),
+      llvm::cl::init(false)};
   Option<int64_t> seed{*this, "seed",
                        llvm::cl::desc("where random sequences begin"),
                        llvm::cl::init(0)};
@@ -34,6 +47,10 @@ struct ShardStageOptions : virtual mlir::detail::PassOptions {
   Option<int64_t> minParams{*this, "min-params",
                             llvm::cl::desc("parameters of policy 'size'"),
                             llvm::cl::init(100000000)};
+  ListOption<std::string> buckets{
+      *this, "buckets",
+      llvm::cl::desc("buckets by name: NAME=PATTERN|PATTERN, of parameters or "
+                     "modules")};
   Option<ReshardMode> reshard{
       *this, "reshard",
       llvm::cl::desc("which buckets are gathered again for backward"),
@@ -42,6 +59,36 @@ struct ShardStageOptions : virtual mlir::detail::PassOptions {
                        clEnumValN(ReshardMode::AllButRoot, "all-but-root",
                                   "every bucket but the root"),
                        clEnumValN(ReshardMode::None, "none", "no bucket"))};
+  Option<int64_t> reshardRanks{
+      *this, "reshard-ranks",
+      llvm::cl::desc("ranks that a part is kept over for backward; 0: all"),
+      llvm::cl::init(0)};
+  ListOption<std::string> reshardOverrides{
+      *this, "reshard-overrides",
+      llvm::cl::desc("rules for single buckets, 'pattern=value'")};
+  Option<double> divideFactor{
+      *this, "gradient-divide-factor",
+      llvm::cl::desc("what gradients' sums over ranks are divided by; 0: the "
+                     "number of ranks"),
+      llvm::cl::init(0)};
+  Option<bool> forceSum{*this, "force-sum-reduction",
+                        llvm::cl::desc("reduce gradients by sums alone"),
+                        llvm::cl::init(false)};
+  Option<int64_t> microBatches{*this, "micro-batches",
+                               llvm::cl::desc("micro-batches of a step"),
+                               llvm::cl::init(1)};
+  Option<GradientSync> sync{
+      *this, "sync",
+      llvm::cl::desc("which reductions wait for the last micro-batch"),
+      llvm::cl::init(GradientSync::Each),
+      llvm::cl::values(clEnumValN(GradientSync::Each, "each", "none"),
+                       clEnumValN(GradientSync::Last, "last", "all"),
+                       clEnumValN(GradientSync::AllReduceLast,
+                                  "all-reduce-last", "all-reduces"))};
+  Option<bool> keepGathered{
+      *this, "keep-gathered",
+      llvm::cl::desc("gather parameters once for all micro-batches"),
+      llvm::cl::init(false)};
   Option<std::string> optimizer{*this, "optimizer",
                                 llvm::cl::desc("adamw, adam or sgd"),
                                 llvm::cl::init("adamw")};
@@ -65,6 +112,14 @@ struct ShardStageOptions : virtual mlir::detail::PassOptions {
       *this, "max-grad-norm",
       llvm::cl::desc("clip gradients to this global norm; inf does not clip"),
       llvm::cl::init(std::numeric_limits<double>::infinity())};
+  Option<double> normOrder{
+      *this, "norm-order",
+      llvm::cl::desc("order of the global norm: 1, 2 or inf"),
+      llvm::cl::init(2.0)};
+  ListOption<std::string> groups{
+      *this, "groups",
+      llvm::cl::desc("groups of parameters with settings of their own: "
+                     "PATTERN|PATTERN:NAME=VALUE;NAME=VALUE")};
 };
 
 /// What the schedule stage can be told.

@@ -4,7 +4,9 @@
 #include "runtime/Inputs.h"
 #include "runtime/Progress.h"
 #include "runtime/Train.h"
+#include "runtime/comm/Counted.h"
 #include "runtime/plan/DType.h"
+#include "runtime/plan/Entry.h"
 #include "runtime/plan/Reader.h"
 #include "runtime/plan/Shape.h"
 
@@ -20,18 +22,12 @@ using namespace fsdp;
 
 namespace {
 
-struct Traffic {
-  uint64_t calls = 0;
-  uint64_t bytes = 0;
-};
-
 uint64_t bytesOf(const plan::ProgramT &program, uint32_t value) {
   const plan::ValueT &v = *program.values[value];
   return *checkedExtent(v.shape, {}, dtypeBytes(v.dtype));
 }
 
-/// Per kind and bucket; what a rank receives in a gather and sends into a
-/// reduction, padding included.
+/// Per kind and bucket.
 std::map<std::pair<std::string, std::string>, Traffic>
 countTraffic(const plan::PlanT &plan, const plan::ProgramT &program) {
   std::map<std::pair<std::string, std::string>, Traffic> traffic;
@@ -97,8 +93,15 @@ void fsdp::dryRun(const LaunchOptions &launchOptions, uint64_t steps) {
               static_cast<unsigned long long>(ranks), file.hash().c_str());
   printMemory(*plan.memory);
   for (const auto &program : plan.programs) {
-    std::printf("collectives of %s (%s)\n", program->name.c_str(),
-                describeInputs(plan, *program).c_str());
+    // The middle one of a step's parts runs for all but two micro-batches.
+    uint64_t runs = entryOf(program->name) == kStepParts[1]
+                        ? plan.training->gradient_accumulation_steps - 2
+                        : 1;
+    std::printf("collectives of %s (%s)%s\n", program->name.c_str(),
+                describeInputs(plan, *program).c_str(),
+                runs == 1
+                    ? ""
+                    : (", " + std::to_string(runs) + " times a step").c_str());
     for (const auto &[key, traffic] : countTraffic(plan, *program))
       std::printf("  %-15s %-30s %3llu x %12s\n", key.first.c_str(),
                   key.second.c_str(),

@@ -10,10 +10,12 @@
 #include "runtime/weights/Safetensors.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 using namespace fsdp;
 
@@ -42,6 +44,10 @@ private:
 
   void writeOwn(const Entry &entry);
   void gather(const Entry &entry);
+  void writeRows(const Entry &entry, const std::vector<int> &ranks,
+                 const char *gathered, uint64_t first, uint64_t count);
+  void writeRuns(const Entry &entry, const std::vector<int> &ranks,
+                 const char *gathered, uint64_t first, uint64_t count);
   void write(const Entry &entry, uint64_t at, const char *data, uint64_t bytes);
 
   const plan::PlanT &plan;
@@ -97,31 +103,63 @@ void Exporter::gather(const Entry &entry) {
   if (!communicator)
     communicator = fabric.createCommunicator({group.name + "/" + key, ranks});
   OwnRows own = ownRows(plan, state, fabric.rank());
-  uint64_t rowBytes = own.rowBytes;
-  if (rowBytes == 0)
+  // What is cut along its first dim is one run of rows, of which a block takes
+  // some; else a block takes whole runs, which rank 0 puts together.
+  bool isOneRun = state.shard_dim == 0;
+  uint64_t unitBytes =
+      isOneRun ? own.rowBytes : own.rowBytes * static_cast<uint64_t>(own.room);
+  if (unitBytes == 0)
     return;
-  auto room = static_cast<uint64_t>(own.room);
+  auto units = static_cast<uint64_t>(isOneRun ? own.room : own.outer);
   uint64_t block =
-      std::max<uint64_t>(1, kBlockBytes / (rowBytes * ranks.size()));
-  auto buffer =
-      std::make_unique<char[]>(std::min(block, room) * rowBytes * ranks.size());
-  for (uint64_t first = 0; first < room; first += block) {
-    uint64_t bytes = std::min(block, room - first) * rowBytes;
-    GatherMember member{arena.at(state.offset + first * rowBytes), buffer.get(),
-                        bytes};
+      std::max<uint64_t>(1, kBlockBytes / (unitBytes * ranks.size()));
+  auto buffer = std::make_unique<char[]>(std::min(block, units) * unitBytes *
+                                         ranks.size());
+  for (uint64_t first = 0; first < units; first += block) {
+    uint64_t count = std::min(block, units - first);
+    GatherMember member{arena.at(state.offset + first * unitBytes),
+                        buffer.get(), count * unitBytes};
     communicator->wait(
         communicator->startAllGather({&member, 1}, {"export", state.name}));
     if (!file)
       continue;
-    for (size_t i = 0; i < ranks.size(); ++i) {
-      OwnRows rows = ownRows(plan, state, ranks[i]);
-      uint64_t end = static_cast<uint64_t>(rows.count) * rowBytes;
-      uint64_t at = first * rowBytes;
-      if (at < end)
-        write(entry, static_cast<uint64_t>(rows.first) * rowBytes + at,
-              buffer.get() + i * bytes, std::min(bytes, end - at));
-    }
+    if (isOneRun)
+      writeRows(entry, ranks, buffer.get(), first, count);
+    else
+      writeRuns(entry, ranks, buffer.get(), first, count);
   }
+}
+
+/// Rows [first, first + count) of each rank's shard.
+void Exporter::writeRows(const Entry &entry, const std::vector<int> &ranks,
+                         const char *gathered, uint64_t first, uint64_t count) {
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    OwnRows rows = ownRows(plan, *entry.state, ranks[i]);
+    uint64_t bytes = count * rows.rowBytes, at = first * rows.rowBytes;
+    uint64_t end = static_cast<uint64_t>(rows.count) * rows.rowBytes;
+    if (at < end)
+      write(entry, static_cast<uint64_t>(rows.first) * rows.rowBytes + at,
+            gathered + i * bytes, std::min(bytes, end - at));
+  }
+}
+
+/// Runs [first, first + count), each of which has rows of all ranks.
+void Exporter::writeRuns(const Entry &entry, const std::vector<int> &ranks,
+                         const char *gathered, uint64_t first, uint64_t count) {
+  std::vector<char> whole;
+  uint64_t runBytes = 0;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    OwnRows rows = ownRows(plan, *entry.state, ranks[i]);
+    uint64_t room = static_cast<uint64_t>(rows.room) * rows.rowBytes;
+    runBytes = static_cast<uint64_t>(rows.all) * rows.rowBytes;
+    whole.resize(count * runBytes);
+    for (uint64_t run = 0; run < count; ++run)
+      std::memcpy(whole.data() + run * runBytes +
+                      static_cast<uint64_t>(rows.first) * rows.rowBytes,
+                  gathered + (i * count + run) * room,
+                  static_cast<uint64_t>(rows.count) * rows.rowBytes);
+  }
+  write(entry, first * runBytes, whole.data(), whole.size());
 }
 
 void Exporter::run() {

@@ -36,8 +36,7 @@ std::string fsdp::describeInputs(const plan::PlanT &plan,
   return text;
 }
 
-Inputs::Inputs(const plan::PlanT &plan,
-               const std::vector<const plan::ProgramT *> &entry, int rank,
+Inputs::Inputs(const plan::PlanT &plan, const StepPrograms &step, int rank,
                const Arena &arena, const ModelFile *model,
                const std::string &dataPath)
     : model(model), ranks(plan.data_parallel),
@@ -45,17 +44,24 @@ Inputs::Inputs(const plan::PlanT &plan,
       isTold(rank == 0) {
   if (!dataPath.empty())
     file = std::make_unique<SafetensorsFile>(dataPath);
-  for (const plan::ProgramT *program : entry) {
-    programs.push_back({program->name, {}});
-    for (const auto &binding : program->arguments) {
-      if (binding->input < 0)
-        continue;
-      const plan::InputT &input = *plan.inputs[binding->input];
-      const plan::ValueT &value = *program->values[binding->value];
-      programs.back().slots.push_back(
-          {&input, arena.at(value.offset),
-           *checkedExtent(input.shape, {}, dtypeBytes(input.dtype))});
-    }
+  for (size_t i = 0; i < step.parts[0].size(); ++i) {
+    programs.push_back({step.parts[0][i]->name, {}});
+    std::vector<Slot> &slots = programs.back().slots;
+    for (const auto &part : step.parts)
+      for (const auto &binding : part[i]->arguments) {
+        if (binding->input < 0)
+          continue;
+        const plan::InputT *input = plan.inputs[binding->input].get();
+        auto slot =
+            std::find_if(slots.begin(), slots.end(),
+                         [&](const Slot &slot) { return slot.input == input; });
+        if (slot == slots.end())
+          slot = slots.insert(
+              slot, {input,
+                     *checkedExtent(input->shape, {}, dtypeBytes(input->dtype)),
+                     {}});
+        slot->to.push_back(arena.at(part[i]->values[binding->value]->offset));
+      }
   }
   // With several programs and no file, a caller may still say which.
   if (file || programs.size() == 1)
@@ -187,42 +193,43 @@ size_t Inputs::pick() {
 // Data
 //===----------------------------------------------------------------------===//
 
-void Inputs::copyRows(const Slot &slot, const StoredTensor &stored,
-                      uint64_t step) const {
+void Inputs::copyRows(const Slot &slot, char *to, const StoredTensor &stored,
+                      uint64_t microBatch) const {
   auto batch = static_cast<uint64_t>(slot.input->shape[0]);
   auto rows = static_cast<uint64_t>(stored.shape[0]);
   uint64_t rowBytes = slot.bytes / batch;
-  uint64_t row = (step * ranks + position) * batch % rows;
+  uint64_t row = (microBatch * ranks + position) * batch % rows;
   // Runs of neighbouring rows, up to the file's end, then from its beginning.
   for (uint64_t done = 0; done < batch;) {
     uint64_t count = std::min(batch - done, rows - row);
-    std::memcpy(slot.to + done * rowBytes, stored.data + row * rowBytes,
+    std::memcpy(to + done * rowBytes, stored.data + row * rowBytes,
                 count * rowBytes);
     done += count;
     row = 0;
   }
 }
 
-void Inputs::load(uint64_t step) {
+void Inputs::load(uint64_t microBatch, size_t part) {
   size_t program = pick();
   // Another program's transient tensors lie where the inputs of this one are.
-  bool isFirst = loaded != program;
+  bool isFirst = loaded != std::pair(part, program);
   for (const Slot &slot : programs[program].slots) {
     const plan::InputT &input = *slot.input;
+    char *to = slot.to[part];
     if (slot.bytes == 0)
       continue;
     if (auto set = given.find(input.name); set != given.end()) {
       if (isFirst || set->second.isNew)
-        std::memcpy(slot.to, set->second.bytes.data(), slot.bytes);
+        std::memcpy(to, set->second.bytes.data(), slot.bytes);
       set->second.isNew = false;
     } else if (const StoredTensor *stored = findStored(input)) {
-      copyRows(slot, *stored, step);
+      copyRows(slot, to, *stored, microBatch);
     } else if (isFirst) {
       model->readRows(*input.sample, input.shape, input.dtype, 0,
-                      input.shape.empty() ? 1 : input.shape[0], slot.to);
+                      input.shape.empty() ? 1 : input.shape[0], to);
     }
   }
-  loaded = program;
+  loaded = {part, program};
 }
 
 void Inputs::set(const std::string &name,

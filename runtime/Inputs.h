@@ -6,6 +6,7 @@
 
 #include "runtime/Arena.h"
 #include "runtime/ModelFile.h"
+#include "runtime/Programs.h"
 #include "runtime/plan/plan_generated.h"
 #include "runtime/weights/Safetensors.h"
 
@@ -15,22 +16,23 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace fsdp {
 
 /// Picks the program whose inputs the data fits, and fills them. An input takes
 /// what it was given last, else its rows from the tensor of its name in the
-/// data file: step s reads rows (s * W + r) * B to + B, modulo the file's rows,
-/// with W ranks that read different rows and B the input's first dim. An input
-/// that the file does not have keeps its sample.
+/// data file: micro-batch m of the run, all steps' counted through, reads rows
+/// (m * W + r) * B to + B, modulo the file's rows, with W ranks that read
+/// different rows and B the input's first dim. An input that the file does not
+/// have keeps its sample.
 class Inputs {
 public:
-  /// `programs` are those of one entry, at least one. `dataPath` may be empty,
+  /// `dataPath` may be empty,
   /// `model` null. Where the data is known by now, a program is picked; throws
   /// fsdp::Error as `pick` does, and DataFileInvalid.
-  Inputs(const plan::PlanT &plan,
-         const std::vector<const plan::ProgramT *> &programs, int rank,
+  Inputs(const plan::PlanT &plan, const StepPrograms &step, int rank,
          const Arena &arena, const ModelFile *model,
          const std::string &dataPath);
 
@@ -39,8 +41,11 @@ public:
   /// DataShape.
   size_t pick();
 
-  /// Brings the rows of `step` in, for the program that `pick` returned.
-  void load(uint64_t step);
+  /// Brings the rows of that micro-batch in, for the program that `pick`
+  /// returned in that part of the step.
+  void load(uint64_t microBatch, size_t part);
+  /// Says that their memory was overwritten: the next load writes all of them.
+  void forget() { loaded.reset(); }
 
   /// Gives an input `bytes` from now on, in place of file or sample. Without a
   /// shape, it is the one that programs give the input with so many bytes.
@@ -58,8 +63,8 @@ private:
   /// An input of one program.
   struct Slot {
     const plan::InputT *input;
-    char *to;
     uint64_t bytes;
+    std::vector<char *> to; ///< by part of the step
   };
   struct Program {
     std::string name;
@@ -74,8 +79,8 @@ private:
   const StoredTensor *findStored(const plan::InputT &input) const;
   void check(const plan::InputT &input) const;
   void checkStored(const plan::InputT &input, const StoredTensor &stored) const;
-  void copyRows(const Slot &slot, const StoredTensor &stored,
-                uint64_t step) const;
+  void copyRows(const Slot &slot, char *to, const StoredTensor &stored,
+                uint64_t microBatch) const;
   void warnOfUnused() const;
   [[noreturn]] void refuse(const std::vector<size_t> &fitting,
                            const std::vector<std::string> &reasons) const;
@@ -85,7 +90,8 @@ private:
   std::vector<Program> programs;
   std::map<std::string, Given> given;
   std::optional<size_t> picked; ///< as long as nothing changes
-  std::optional<size_t> loaded; ///< whose unchanging inputs lie in the arena
+  /// Part and program whose unchanging inputs lie in the arena.
+  std::optional<std::pair<size_t, size_t>> loaded;
   uint64_t ranks, position;
   bool isTold; ///< rank 0 speaks for all
 };

@@ -7,6 +7,8 @@
 #include "runtime/plan/Shape.h"
 #include "runtime/support/Error.h"
 
+#include <ATen/ops/add.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -58,7 +60,7 @@ public:
   ReduceScatter(Preparation &p, const plan::ReduceScatterT &op)
       : communicator(p.transfers.get(op.group, op.stream)),
         label{"reduce_scatter", op.bucket}, future(op.future),
-        reduction(op.reduction) {
+        combination(op.reduction, op.pre, op.post) {
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const at::Tensor &shard = p.values[op.outputs[i]];
       members.push_back({p.values[op.inputs[i]].data_ptr(),
@@ -71,14 +73,14 @@ public:
   void run(StepState &state) override {
     label.step = state.step;
     state.tickets[future] =
-        communicator.startReduceScatter(members, reduction, label);
+        communicator.startReduceScatter(members, combination, label);
   }
 
 private:
   Communicator &communicator;
   TransferLabel label;
   uint32_t future;
-  plan::Reduction reduction;
+  Combination combination;
   std::vector<ReduceMember> members;
 };
 
@@ -87,7 +89,7 @@ public:
   AllReduce(Preparation &p, const plan::AllReduceT &op)
       : communicator(p.transfers.get(op.group, op.stream)),
         label{"all_reduce", op.bucket}, future(op.future),
-        reduction(op.reduction) {
+        combination(op.reduction, op.pre, op.post) {
     for (uint32_t input : op.inputs) {
       const at::Tensor &data = p.values[input];
       members.push_back({data.mutable_data_ptr(),
@@ -99,14 +101,14 @@ public:
   void run(StepState &state) override {
     label.step = state.step;
     state.tickets[future] =
-        communicator.startAllReduce(members, reduction, label);
+        communicator.startAllReduce(members, combination, label);
   }
 
 private:
   Communicator &communicator;
   TransferLabel label;
   uint32_t future;
-  plan::Reduction reduction;
+  Combination combination;
   std::vector<AllReduceMember> members;
 };
 
@@ -213,6 +215,34 @@ std::unique_ptr<Instruction> prepare(Preparation &p, const plan::CopyT &op) {
   return std::make_unique<Copy>(p.values[op.from], p.values[op.to]);
 }
 
+class Accumulate final : public Instruction {
+public:
+  Accumulate(at::Tensor gradient, at::Tensor into, at::Tensor output,
+             uint32_t divisor)
+      : gradient(std::move(gradient)), into(std::move(into)),
+        output(std::move(output)), divisor(divisor) {}
+  void run(StepState &) override {
+    at::add_out(output, into, gradient);
+    if (divisor != 1)
+      output.div_(static_cast<int64_t>(divisor));
+  }
+
+private:
+  at::Tensor gradient, into, output;
+  uint32_t divisor;
+};
+
+std::unique_ptr<Instruction> prepare(Preparation &p,
+                                     const plan::AccumulateT &op) {
+  const at::Tensor &gradient = p.values[op.gradient], &into = p.values[op.into];
+  // The plan puts the sum in the place of one of them.
+  bool grows = p.room(op.output).first == p.room(op.into).first;
+  at::Tensor output = grows ? into : gradient;
+  p.values[op.output] = output;
+  return std::make_unique<Accumulate>(gradient, into, std::move(output),
+                                      op.divisor);
+}
+
 /// Addresses are the plan's: there is nothing to give back.
 std::unique_ptr<Instruction> prepare(Preparation &, const plan::FreeT &) {
   return nullptr;
@@ -270,6 +300,8 @@ fsdp::prepareInstruction(Preparation &preparation,
     return prepare(preparation, *body.AsAwaitEvent());
   case Body::Draw:
     return prepareDraw(preparation, *body.AsDraw());
+  case Body::Accumulate:
+    return prepare(preparation, *body.AsAccumulate());
   case Body::NONE:
     break;
   }

@@ -10,6 +10,10 @@
 #include "runtime/support/Error.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tanh.h>
+#include <c10/core/InferenceMode.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -124,6 +128,18 @@ void runRank(const PlanFile &plan, Fabric &fabric,
   }
 }
 
+/// The math library behind LibTorch chooses its kernels for this processor when
+/// it is first called. Threads that are the first to call at the same moment
+/// may get different ones, and with them results that differ in the last bits
+/// from run to run.
+void settleKernels() {
+  c10::InferenceMode guard;
+  for (c10::ScalarType type : {c10::kFloat, c10::kDouble}) {
+    at::Tensor square = at::ones({16, 16}, type);
+    at::tanh(at::mm(square, square));
+  }
+}
+
 void launchChecked(const LaunchOptions &options,
                    const std::function<void(Session &)> &body) {
   PlanFile plan = PlanFile::read(options.artifact);
@@ -157,12 +173,18 @@ void launchChecked(const LaunchOptions &options,
   session.allowMissingValues = backend.name == "fake";
   session.dataPath = options.dataPath;
   session.seed = options.seed;
+  session.poison = options.poison;
+  session.lr = options.lr;
+  session.lrSchedule = options.lrSchedule;
+  session.steps = options.steps;
   session.program = options.program;
   session.isInProcess = backend.inProcess;
   int ranksOnHost = backend.inProcess ? static_cast<int>(fabrics.size())
                                       : environmentNumber("LOCAL_WORLD_SIZE");
   int threads = threadsPerRank(options.threads, ranksOnHost);
 
+  if (fabrics.size() > 1)
+    settleKernels();
   Failures failures;
   std::vector<std::thread> workers;
   for (size_t i = 1; i < fabrics.size(); ++i)

@@ -31,6 +31,10 @@ struct LaunchOptions {
   std::string modelPath, dataPath, program;
   std::vector<std::string> weightsPaths;
   std::optional<uint64_t> seed;
+  bool poison = false;
+  std::optional<double> lr;
+  std::string lrSchedule;
+  uint64_t steps = 0;
 };
 
 /// Makes a session for each rank of this process and calls `body` with it, on a

@@ -74,6 +74,11 @@ void Metrics::write(const StepResult &result, double seconds, bool isLast) {
   // Below a key of their own: a model may call an output anything.
   for (const auto &[name, value] : result.metrics)
     line["outputs"][name] = value;
+  for (const CollectiveCount &each : result.collectives)
+    line["collectives"].push_back({{"kind", each.kind},
+                                   {"group", each.group},
+                                   {"count", each.count},
+                                   {"bytes", each.bytes}});
   line["step_time_s"] = seconds;
   line["samples_per_s"] =
       static_cast<double>(session.samplesPerStep()) / seconds;

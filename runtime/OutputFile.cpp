@@ -20,7 +20,7 @@ static uint64_t alignUp(uint64_t bytes) {
 }
 
 OutputFile::OutputFile(const Session &session, const std::string &path,
-                       uint64_t steps)
+                       uint64_t batches)
     : session(session), ranks(session.plan().data_parallel) {
   const std::vector<OutputTensor> &outputs = session.outputs();
   if (outputs.empty())
@@ -32,7 +32,7 @@ OutputFile::OutputFile(const Session &session, const std::string &path,
     std::vector<int64_t> shape = output.shape;
     if (shape.empty())
       shape = {1};
-    shape[0] *= static_cast<int64_t>(steps * ranks);
+    shape[0] *= static_cast<int64_t>(batches * ranks);
     tensors.push_back({output.name, *findDType(output.dtype), shape});
   }
   std::string head = layoutSafetensors(tensors);
@@ -46,7 +46,8 @@ OutputFile::OutputFile(const Session &session, const std::string &path,
     // The file has its whole size from the beginning.
     uint64_t end = head.size();
     for (size_t i = 0; i < outputs.size(); ++i)
-      end = std::max(end, offsets[i] + outputs[i].bytes.size() * steps * ranks);
+      end =
+          std::max(end, offsets[i] + outputs[i].bytes.size() * batches * ranks);
     if (end > head.size())
       file->writeAt(end - 1, std::string_view("\0", 1));
   }

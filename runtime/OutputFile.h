@@ -15,19 +15,19 @@
 
 namespace fsdp {
 
-/// Collects the kept outputs of all steps and ranks in a safetensors file, in
-/// the order of the data's rows: a tensor of shape [B, …] becomes one of [steps
-/// · W · B, …], one without dims becomes [steps · W], where rows of a step
-/// follow one another by rank. Rows travel to rank 0 through the run's back
-/// end, in blocks, so that no rank holds more than its own and one block of
-/// all.
+/// Collects the kept outputs of all micro-batches and ranks in a safetensors
+/// file, in the order of the data's rows: a tensor of shape [B, …] becomes one
+/// of [batches · W · B, …], one without dims becomes [batches · W], where rows
+/// of a micro-batch follow one another by rank. Rows travel to rank 0 through
+/// the run's back end, in blocks, so that no rank holds more than its own and
+/// one block of all.
 class OutputFile {
 public:
   /// Collective. Throws fsdp::Error: OutputNotKept if the program has none,
   /// FileNotWritable.
-  OutputFile(const Session &session, const std::string &path, uint64_t steps);
+  OutputFile(const Session &session, const std::string &path, uint64_t batches);
 
-  /// Collective: adds the rows of the step that was just made.
+  /// Collective: adds the rows of the micro-batch that was just made.
   void append();
 
   /// Collective: the file is there afterwards, on rank 0's machine.

@@ -38,6 +38,46 @@ fsdp::findPrograms(const plan::PlanT &plan,
               "the artifact has " + names + "; compile a model with --config");
 }
 
+StepPrograms fsdp::findStep(const plan::PlanT &plan,
+                            const std::string &wanted) {
+  StepPrograms step;
+  step.microBatches = plan.training->gradient_accumulation_steps;
+  if (step.microBatches == 1) {
+    static constexpr const char *kEntries[] = {"train/step", "infer/step"};
+    step.parts.push_back(findPrograms(plan, kEntries, wanted));
+    return step;
+  }
+  std::string binding = wanted;
+  if (wanted.find('/') != std::string::npos)
+    binding = wanted.substr(entryOf(wanted).size());
+  else if (!wanted.empty())
+    binding = "[" + wanted + "]";
+  for (std::string_view entry : kStepParts) {
+    if (entry == kStepParts[1] && step.microBatches == 2)
+      continue;
+    std::string name(entry);
+    const char *entries[] = {name.c_str()};
+    std::vector<const plan::ProgramT *> programs =
+        findPrograms(plan, entries, wanted.empty() ? "" : name + binding);
+    // In the order of the first part's; the plan was verified.
+    if (!step.parts.empty())
+      std::sort(programs.begin(), programs.end(),
+                [&](const plan::ProgramT *a, const plan::ProgramT *b) {
+                  auto position = [&](const plan::ProgramT *program) {
+                    return std::find_if(step.parts[0].begin(),
+                                        step.parts[0].end(),
+                                        [&](const plan::ProgramT *first) {
+                                          return bindingOf(first->name) ==
+                                                 bindingOf(program->name);
+                                        });
+                  };
+                  return position(a) < position(b);
+                });
+    step.parts.push_back(std::move(programs));
+  }
+  return step;
+}
+
 static GroupRanks allRanks(const Fabric &fabric) {
   GroupRanks group{"programs", std::vector<int>(fabric.worldSize())};
   std::iota(group.ranks.begin(), group.ranks.end(), 0);

@@ -28,6 +28,25 @@ std::vector<const plan::ProgramT *>
 findPrograms(const plan::PlanT &plan, std::span<const char *const> entries,
              const std::string &wanted);
 
+/// What a step runs, each of its micro-batches by one program.
+struct StepPrograms {
+  /// By part, then by the shapes of the inputs, in one order for all parts. A
+  /// step of one micro-batch has one part; of several, the first, the last, and
+  /// in between the one of all others.
+  std::vector<std::vector<const plan::ProgramT *>> parts;
+  uint64_t microBatches = 1;
+
+  size_t partOf(uint64_t microBatch) const {
+    if (microBatch == 0)
+      return 0;
+    return microBatch + 1 == microBatches ? parts.size() - 1 : 1;
+  }
+};
+
+/// Those of the artifact's step: to train if it has one, else for inference.
+/// `wanted` as for `findPrograms`, whatever the part that it names.
+StepPrograms findStep(const plan::PlanT &plan, const std::string &wanted);
+
 /// Makes sure, before the first transfer of a step, that all ranks picked the
 /// same program: their transfers would never meet otherwise.
 class ProgramAgreement {

@@ -7,6 +7,7 @@
 #include "runtime/Executor.h"
 #include "runtime/Export.h"
 #include "runtime/Inputs.h"
+#include "runtime/LearningRates.h"
 #include "runtime/ModelFile.h"
 #include "runtime/PlannedAllocator.h"
 #include "runtime/Programs.h"
@@ -20,17 +21,15 @@
 
 #include <torch/headeronly/version.h>
 
-#include <charconv>
+#include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
 
 using namespace fsdp;
 
-/// The entries that a session runs, the first that an artifact has.
-static constexpr const char *kEntries[] = {"train/step", "infer/step"};
 static constexpr const char *kLoss = "loss";
 static constexpr const char *kGradNorm = "grad_norm";
-static constexpr const char *kLearningRate = "optimizer/lr";
 
 static int worldSizeOf(const plan::PlanT &plan) {
   uint64_t size = 1;
@@ -46,12 +45,6 @@ static void checkSupported(const plan::PlanT &plan) {
     throw Error(ErrorId::RuntimeUnsupported,
                 "the artifact is for device '" + training.device +
                     "'; this build runs on 'cpu': compile with device: cpu");
-  if (training.gradient_accumulation_steps != 1)
-    throw Error(ErrorId::RuntimeUnsupported,
-                "the artifact accumulates gradients over " +
-                    std::to_string(training.gradient_accumulation_steps) +
-                    " micro-batches, which is not supported yet; compile with "
-                    "gradient_accumulation_steps: 1");
 }
 
 /// Kernels, and with them the plan's layouts, change from minor to minor.
@@ -90,23 +83,24 @@ struct Session::Impl {
     std::vector<std::pair<std::string, const plan::BindingT *>> metrics;
   };
   Prepared prepare(const plan::ProgramT &program);
-  std::optional<double> learningRate() const;
+  void poisonTransients();
 
   const plan::PlanT &plan;
   Fabric &fabric;
-  const bool isInProcess;
-  const std::vector<const plan::ProgramT *> programs; ///< of one entry
+  const bool isInProcess, poison;
+  const StepPrograms programs;
   const bool isTraining;
   Arena arena;
   RankMemory memory;
   Transfers transfers;
   std::optional<ModelFile> model;
   std::optional<Inputs> inputs;
-  std::vector<Prepared> prepared; ///< by program
-  size_t lastProgram = 0;
+  const LearningRates rates;
+  std::vector<std::vector<Prepared>> prepared; ///< by part and program
+  size_t lastPart = 0, lastProgram = 0;
   /// Where inputs that a caller sets may change the program from step to step.
   std::optional<ProgramAgreement> agreement;
-  uint64_t nextStep = 0;
+  uint64_t nextMicroBatch = 0; ///< of the run
   uint64_t exports = 0;
 };
 
@@ -128,10 +122,11 @@ static const plan::PlanT &checked(const PlanFile &file, Fabric &fabric) {
 Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
                     const SessionOptions &options)
     : plan(checked(file, fabric)), fabric(fabric),
-      isInProcess(options.isInProcess),
-      programs(findPrograms(plan, kEntries, options.program)),
-      isTraining(programs.front()->name.starts_with("train/")),
-      arena(plan.memory->peak), transfers(plan, fabric) {
+      isInProcess(options.isInProcess), poison(options.poison),
+      programs(findStep(plan, options.program)),
+      isTraining(programs.parts[0][0]->name.starts_with("train/")),
+      arena(plan.memory->peak), transfers(plan, fabric),
+      rates(plan, arena, options) {
   installPlannedAllocator();
   if (needsModelFile(plan))
     model.emplace(*plan.model, options.artifactFolder, options.modelPath);
@@ -149,9 +144,12 @@ Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
   loadStates(plan, fabric.rank(), arena, source, weights ? &*weights : nullptr);
   if (options.seed)
     setSeed(plan, arena, *options.seed);
-  for (const plan::ProgramT *program : programs)
-    prepared.push_back(prepare(*program));
-  if (programs.size() > 1)
+  for (const auto &part : programs.parts) {
+    prepared.emplace_back();
+    for (const plan::ProgramT *program : part)
+      prepared.back().push_back(prepare(*program));
+  }
+  if (programs.parts[0].size() > 1)
     agreement.emplace(fabric);
 }
 
@@ -180,29 +178,22 @@ Session::Impl::Prepared Session::Impl::prepare(const plan::ProgramT &program) {
   return result;
 }
 
-std::optional<double> Session::Impl::learningRate() const {
-  for (const auto &state : plan.states) {
-    if (state->name != kLearningRate)
-      continue;
-    const char *at = arena.at(state->offset);
-    if (state->dtype == plan::DType::f64) {
-      double value;
-      std::memcpy(&value, at, sizeof(value));
-      return value;
-    }
-    if (state->dtype == plan::DType::f32) {
-      float value;
-      std::memcpy(&value, at, sizeof(value));
-      // Through its shortest text: 1e-3 is to read 0.001, not
-      // 0.0010000000474974513.
-      char text[32];
-      auto end = std::to_chars(text, text + sizeof(text), value).ptr;
-      double shortest = 0;
-      std::from_chars(text, end, shortest);
-      return shortest;
-    }
+void Session::Impl::poisonTransients() {
+  if (!poison)
+    return;
+  std::map<uint64_t, uint64_t> owned;
+  for (const auto &state : plan.states)
+    owned[state->offset] =
+        std::max(owned[state->offset], state->offset + state->bytes);
+  owned[arena.bytes()] = arena.bytes();
+  uint64_t begin = 0;
+  for (auto [offset, end] : owned) {
+    // All bits set are a NaN in every floating-point type.
+    if (begin < offset)
+      std::memset(arena.at(begin), 0xff, offset - begin);
+    begin = std::max(begin, end);
   }
-  return isTraining ? std::optional(plan.training->lr) : std::nullopt;
+  inputs->forget();
 }
 
 Session::Session(const PlanFile &plan, Fabric &fabric,
@@ -218,18 +209,38 @@ const plan::PlanT &Session::plan() const { return impl->plan; }
 Fabric &Session::fabric() const { return impl->fabric; }
 
 StepResult Session::step() {
+  for (;;)
+    if (std::optional<StepResult> result = microBatch())
+      return *result;
+}
+
+uint64_t Session::microBatches() const { return impl->programs.microBatches; }
+
+std::optional<StepResult> Session::microBatch() {
+  uint64_t count = microBatches(), number = impl->nextMicroBatch;
   StepResult result;
-  result.step = impl->nextStep;
-  result.lr = impl->learningRate();
+  result.step = number / count;
+  size_t part = impl->programs.partOf(number % count);
   size_t picked = impl->inputs->pick();
-  // What a file or the samples say cannot change after the first step.
-  if (impl->agreement && (impl->inputs->isSet() || result.step == 0))
-    impl->agreement->check(picked, impl->programs, result.step);
-  impl->inputs->load(result.step);
-  Impl::Prepared &prepared = impl->prepared[picked];
+  // What a file or the samples say cannot change after the first micro-batch.
+  if (impl->agreement && (impl->inputs->isSet() || number == 0))
+    impl->agreement->check(picked, impl->programs.parts[part], result.step);
+  impl->poisonTransients();
+  if (number % count == 0)
+    impl->transfers.resetTraffic();
+  impl->inputs->load(number, part);
+  if (impl->isTraining) {
+    std::optional<double> lr = impl->rates.set(result.step);
+    result.lr = lr ? lr : impl->plan.training->lr;
+  }
+  Impl::Prepared &prepared = impl->prepared[part][picked];
   prepared.executor->run(result.step);
+  impl->lastPart = part;
   impl->lastProgram = picked;
-  result.program = impl->programs[picked]->name;
+  ++impl->nextMicroBatch;
+  if (impl->nextMicroBatch % count != 0)
+    return std::nullopt;
+  result.program = impl->programs.parts[part][picked]->name;
   for (const auto &[name, binding] : prepared.metrics) {
     double number = prepared.executor->getResult(*binding).item<double>();
     if (name == kLoss)
@@ -239,14 +250,16 @@ StepResult Session::step() {
     else
       result.metrics.emplace_back(name, number);
   }
-  ++impl->nextStep;
+  for (const auto &[key, traffic] : impl->transfers.traffic())
+    result.collectives.push_back({std::string(key.second), "dp_" + key.first,
+                                  traffic.calls, traffic.bytes});
   return result;
 }
 
 bool Session::isTraining() const { return impl->isTraining; }
 
 const std::vector<OutputTensor> &Session::outputs() const {
-  return impl->prepared[impl->lastProgram].outputs;
+  return impl->prepared[impl->lastPart][impl->lastProgram].outputs;
 }
 
 const OutputTensor &Session::output(std::string_view name) const {
@@ -275,7 +288,7 @@ void Session::setInput(const std::string &name, std::span<const int64_t> shape,
 
 int64_t Session::samplesPerStep() const {
   return impl->inputs->batchRows() *
-         static_cast<int64_t>(impl->plan.data_parallel);
+         static_cast<int64_t>(impl->plan.data_parallel * microBatches());
 }
 
 MemoryUse Session::memory() const {

@@ -46,31 +46,55 @@ struct SessionOptions {
   std::string dataPath;
   /// Where random sequences begin; absent: at the artifact's seed.
   std::optional<uint64_t> seed;
+  /// The base's learning rate in place of the artifact's, before any schedule;
+  /// those of parameter groups follow in proportion.
+  std::optional<double> lr;
+  /// A schedule in place of the artifact's, as "linear:warmup=10,total=100"
+  /// (runtime/plan/Schedule.h). Empty: the artifact's.
+  std::string lrSchedule;
+  /// Steps that the run will take, for schedules that do not say; 0: unknown.
+  uint64_t steps = 0;
   /// Of an artifact with several programs for the inputs' shapes, the one to
   /// run: its name, or what stands in brackets. Empty: what the inputs fit.
   std::string program;
   /// Whether all ranks are threads of this process.
   bool isInProcess = false;
+  /// Whether all memory that no state owns is filled with NaN before each step,
+  /// so that a read of what nobody wrote shows.
+  bool poison = false;
 };
 
-/// What all ranks have after a step. A program for inference has a loss only if
-/// the model returns one under that name, and neither norm nor rate.
+/// Collectives of one kind and group that a rank took part in. Bytes are those
+/// that it receives in an all-gather and sends into a reduction, padding
+/// included.
+struct CollectiveCount {
+  std::string kind;  ///< "all_gather"; "metrics" for loss and norm
+  std::string group; ///< "dp_shard"
+  uint64_t count = 0, bytes = 0;
+};
+
+/// What all ranks have after a step, over all its micro-batches. A program for
+/// inference has a loss only if the model returns one under that name, and
+/// neither norm nor rate.
 struct StepResult {
   uint64_t step = 0;
-  std::optional<double> loss;     ///< mean over the ranks
+  std::optional<double> loss;     ///< mean over ranks and micro-batches
   std::optional<double> gradNorm; ///< before clipping
   std::optional<double> lr;
-  /// Means over the ranks of the other outputs that are floating-point numbers.
+  /// Means over ranks and micro-batches of the other outputs that are
+  /// floating-point numbers.
   std::vector<std::pair<std::string, double>> metrics;
-  std::string program; ///< the one that ran, "train/step"
+  /// The one that ran, "train/step"; of several micro-batches the last one's.
+  std::string program;
+  std::vector<CollectiveCount> collectives; ///< of all micro-batches
 };
 
-/// An output that was kept (fsdp-opt --output), of one rank's batch.
+/// An output that was kept (fsdp-opt --output), of one rank's micro-batch.
 struct OutputTensor {
   std::string name;           ///< "logits"
   std::string_view dtype;     ///< "f32", "bf16", "i64", …
   std::vector<int64_t> shape; ///< contiguous
-  /// In the rank's arena: those of the last step, until the next one begins.
+  /// In the rank's arena: those of the last micro-batch, until the next begins.
   std::span<const std::byte> bytes;
 };
 
@@ -98,24 +122,33 @@ public:
   const plan::PlanT &plan() const;
   Fabric &fabric() const;
 
-  /// Collective: runs the next step.
+  /// Collective: runs the next step, all its micro-batches (the config's
+  /// gradient_accumulation_steps), or what is left of it.
   StepResult step();
+
+  /// Collective: runs the next micro-batch. The step's last one updates the
+  /// parameters and gives its result. For callers who set the inputs of each,
+  /// or read the outputs of each; all others call `step`.
+  std::optional<StepResult> microBatch();
+
+  /// How many make a step.
+  uint64_t microBatches() const;
 
   /// Whether steps train, rather than only compute outputs.
   bool isTraining() const;
 
   /// The kept outputs, in the order in which the model returns them: of the
   /// program that ran last, or of the first one before any did. The list of a
-  /// program stays the same; what the bytes hold changes with each step.
+  /// program stays the same; what the bytes hold changes with each micro-batch.
   const std::vector<OutputTensor> &outputs() const;
   /// Throws fsdp::Error (OutputNotKept) that lists what there is.
   const OutputTensor &output(std::string_view name) const;
 
-  /// Gives the input `name` these bytes (contiguous) in all further steps. If
-  /// the artifact's programs take it in several shapes, `shape` says which;
-  /// each step runs the program that takes the shapes of all inputs. All ranks
-  /// set inputs in the same steps, with the same shapes: a rank that differs is
-  /// an error on all of them.
+  /// Gives the input `name` these bytes (contiguous) in all further
+  /// micro-batches. If the artifact's programs take it in several shapes,
+  /// `shape` says which; each micro-batch runs the program that takes the
+  /// shapes of all inputs. All ranks set inputs before the same micro-batches,
+  /// with the same shapes: a rank that differs is an error on all of them.
   void setInput(const std::string &name, std::span<const std::byte> bytes);
   void setInput(const std::string &name, std::span<const int64_t> shape,
                 std::span<const std::byte> bytes);

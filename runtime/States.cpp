@@ -20,23 +20,22 @@ using namespace fsdp;
 OwnRows fsdp::ownRows(const plan::PlanT &plan, const plan::StateT &state,
                       int rank) {
   OwnRows rows;
-  int64_t all = state.shape.empty() ? 1 : state.shape[0];
+  auto dim = static_cast<size_t>(std::max(state.shard_dim, 0));
+  rows.all = state.shape.empty() ? 1 : state.shape[dim];
   rows.rowBytes = dtypeBytes(state.dtype);
-  for (size_t i = 1; i < state.shape.size(); ++i)
-    rows.rowBytes *= static_cast<uint64_t>(state.shape[i]);
+  for (size_t i = 0; i < state.shape.size(); ++i)
+    if (i < dim)
+      rows.outer *= state.shape[i];
+    else if (i > dim)
+      rows.rowBytes *= static_cast<uint64_t>(state.shape[i]);
   if (state.shard_dim < 0) {
-    rows.count = rows.room = all;
+    rows.count = rows.room = rows.all;
     return rows;
   }
-  if (state.shard_dim != 0)
-    throw Error(ErrorId::RuntimeUnsupported,
-                "state '" + state.name + "' is sharded on dim " +
-                    std::to_string(state.shard_dim) +
-                    "; expected dim 0, the only one that is supported");
   const plan::GroupT &group = *plan.groups[state.group];
-  rows.room = shardRows(all, group.size);
-  rows.first = std::min(groupPosition(group, rank) * rows.room, all);
-  rows.count = std::min(rows.room, all - rows.first);
+  rows.room = shardRows(rows.all, group.size);
+  rows.first = std::min(groupPosition(group, rank) * rows.room, rows.all);
+  rows.count = std::min(rows.room, rows.all - rows.first);
   return rows;
 }
 
@@ -81,28 +80,91 @@ static void initialize(const plan::StateT &state, uint64_t seed, uint64_t first,
   }
 }
 
+namespace {
+
+/// Reads first values of one state, whole rows of its first dim.
+class FirstRows {
+public:
+  FirstRows(const plan::PlanT &plan, const plan::StateT &state,
+            const ModelFile *model, const WeightReader *weights)
+      : plan(plan), state(state), model(model), weights(weights) {
+    rowElements = 1;
+    for (size_t i = 1; i < state.shape.size(); ++i)
+      rowElements *= static_cast<uint64_t>(state.shape[i]);
+  }
+
+  uint64_t rowBytes() const { return rowElements * dtypeBytes(state.dtype); }
+
+  void read(int64_t first, int64_t count, char *to) const {
+    uint64_t bytes = static_cast<uint64_t>(count) * rowBytes();
+    if (state.source) {
+      model->readRows(*state.source, state.shape, state.dtype, first, count,
+                      to);
+    } else if (state.weight) {
+      weights->readRows(state, first, count, to);
+    } else if (state.initializer) {
+      initialize(state, plan.training->seed,
+                 static_cast<uint64_t>(first) * rowElements,
+                 static_cast<uint64_t>(count) * rowElements, to);
+    } else if (state.init.empty()) {
+      std::memset(to, 0, bytes);
+    } else {
+      for (uint64_t at = 0; at < bytes; at += state.init.size())
+        std::memcpy(to + at, state.init.data(), state.init.size());
+    }
+  }
+
+private:
+  const plan::PlanT &plan;
+  const plan::StateT &state;
+  const ModelFile *model;
+  const WeightReader *weights;
+  uint64_t rowElements;
+};
+
+} // namespace
+
+/// What a rank reads at once of a tensor that is not cut along its first dim.
+static constexpr uint64_t kBlockBytes = 8 << 20;
+
+/// Cuts the rank's rows out of whole rows of the first dim.
+static void readInner(const FirstRows &source, const OwnRows &rows,
+                      int64_t firstDim, char *to) {
+  if (firstDim == 0 || source.rowBytes() == 0)
+    return;
+  int64_t runs = rows.outer / firstDim; // of each row of the first dim
+  int64_t block = std::clamp<int64_t>(
+      static_cast<int64_t>(kBlockBytes / source.rowBytes()), 1, firstDim);
+  std::vector<char> buffer(static_cast<uint64_t>(block) * source.rowBytes());
+  uint64_t own = static_cast<uint64_t>(rows.count) * rows.rowBytes;
+  uint64_t room = static_cast<uint64_t>(rows.room) * rows.rowBytes;
+  uint64_t full = static_cast<uint64_t>(rows.all) * rows.rowBytes;
+  for (int64_t first = 0; first < firstDim; first += block) {
+    int64_t count = std::min(block, firstDim - first);
+    source.read(first, count, buffer.data());
+    const char *from =
+        buffer.data() + static_cast<uint64_t>(rows.first) * rows.rowBytes;
+    for (int64_t run = 0; run < count * runs; ++run) {
+      std::memcpy(to, from, own);
+      std::memset(to + own, 0, room - own);
+      from += full;
+      to += room;
+    }
+  }
+}
+
 void fsdp::loadStates(const plan::PlanT &plan, int rank, const Arena &arena,
                       const ModelFile *model, const WeightReader *weights) {
   for (const auto &state : plan.states) {
     OwnRows rows = ownRows(plan, *state, rank);
     char *to = arena.at(state->offset);
-    uint64_t bytes = static_cast<uint64_t>(rows.count) * rows.rowBytes;
-    if (state->source) {
-      model->readRows(*state->source, state->shape, state->dtype, rows.first,
-                      rows.count, to);
-    } else if (state->weight) {
-      weights->readRows(*state, rows.first, rows.count, to);
-    } else if (state->initializer) {
-      uint64_t rowElements = rows.rowBytes / dtypeBytes(state->dtype);
-      initialize(*state, plan.training->seed,
-                 static_cast<uint64_t>(rows.first) * rowElements,
-                 static_cast<uint64_t>(rows.count) * rowElements, to);
-    } else if (state->init.empty()) {
-      std::memset(to, 0, bytes);
-    } else {
-      for (uint64_t at = 0; at < bytes; at += state->init.size())
-        std::memcpy(to + at, state->init.data(), state->init.size());
+    FirstRows source(plan, *state, model, weights);
+    if (state->shard_dim > 0) {
+      readInner(source, rows, state->shape[0], to);
+      continue;
     }
+    uint64_t bytes = static_cast<uint64_t>(rows.count) * rows.rowBytes;
+    source.read(rows.first, rows.count, to);
     std::memset(to + bytes, 0,
                 static_cast<uint64_t>(rows.room) * rows.rowBytes - bytes);
   }

@@ -11,9 +11,12 @@
 
 namespace fsdp {
 
-/// Rows of a state that one rank holds.
+/// Rows of a state that one rank holds: of the dim that it is cut along, in
+/// each of `outer` runs that the dims in front of it make.
 struct OwnRows {
-  int64_t first = 0; ///< first one's number in the unsharded tensor
+  int64_t outer = 1;
+  int64_t all = 0;   ///< rows of the unsharded tensor
+  int64_t first = 0; ///< first one's number there
   int64_t count = 0; ///< real rows
   int64_t room = 0;  ///< with padding
   uint64_t rowBytes = 0;

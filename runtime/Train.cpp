@@ -73,14 +73,21 @@ static void trainRank(Session &session, const TrainOptions &options) {
       checkWritable(path);
   std::optional<OutputFile> outputs;
   if (!options.outputsPath.empty())
-    outputs.emplace(session, options.outputsPath, options.steps);
+    outputs.emplace(session, options.outputsPath,
+                    options.steps * session.microBatches());
   if (isFirst)
     progress.emplace(options.steps);
 
   StepResult firstResult, lastResult;
   Clock::time_point begin = Clock::now(), last = begin;
   for (uint64_t i = 0; i < options.steps; ++i) {
-    StepResult result = session.step();
+    std::optional<StepResult> done;
+    while (!done) {
+      done = session.microBatch();
+      if (outputs && !done)
+        outputs->append();
+    }
+    StepResult &result = *done;
     Clock::time_point now = Clock::now();
     double seconds = std::chrono::duration<double>(now - last).count();
     last = now;

@@ -20,7 +20,7 @@ std::vector<int> fsdp::groupRanks(const plan::GroupT &group, int rank) {
   return ranks;
 }
 
-Transfers::Transfers(const plan::PlanT &plan, Fabric &fabric) {
+Transfers::Transfers(const plan::PlanT &plan, Fabric &fabric) : plan(plan) {
   // A set, so that the order does not depend on the order of the programs.
   std::set<std::pair<uint32_t, plan::Stream>> used;
   for (const auto &program : plan.programs)
@@ -35,9 +35,10 @@ Transfers::Transfers(const plan::PlanT &plan, Fabric &fabric) {
     }
   for (const auto &key : used) {
     const plan::GroupT &group = *plan.groups[key.first];
-    communicators[key] = fabric.createCommunicator(
-        {group.name + "/" + plan::EnumNameStream(key.second),
-         groupRanks(group, fabric.rank())});
+    communicators[key] =
+        std::make_unique<CountedCommunicator>(fabric.createCommunicator(
+            {group.name + "/" + plan::EnumNameStream(key.second),
+             groupRanks(group, fabric.rank())}));
   }
 }
 
@@ -50,4 +51,21 @@ size_t Transfers::stagingBytes() const {
   for (const auto &entry : communicators)
     bytes += entry.second->stagingBytes();
   return bytes;
+}
+
+std::map<std::pair<std::string, std::string_view>, Traffic>
+Transfers::traffic() const {
+  std::map<std::pair<std::string, std::string_view>, Traffic> sums;
+  for (const auto &[key, communicator] : communicators)
+    for (const auto &[kind, traffic] : communicator->traffic()) {
+      Traffic &sum = sums[{plan.groups[key.first]->name, kind}];
+      sum.calls += traffic.calls;
+      sum.bytes += traffic.bytes;
+    }
+  return sums;
+}
+
+void Transfers::resetTraffic() {
+  for (const auto &entry : communicators)
+    entry.second->reset();
 }

@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_TRANSFERS_H
 #define FSDP_RUNTIME_TRANSFERS_H
 
-#include "runtime/comm/Communicator.h"
+#include "runtime/comm/Counted.h"
 #include "runtime/plan/plan_generated.h"
 
 #include <map>
@@ -30,8 +30,15 @@ public:
   /// Bytes that the back end holds beside the arena.
   size_t stagingBytes() const;
 
+  /// What was started since the last reset, by the group's name and the kind of
+  /// collective.
+  std::map<std::pair<std::string, std::string_view>, Traffic> traffic() const;
+  void resetTraffic();
+
 private:
-  std::map<std::pair<uint32_t, plan::Stream>, std::unique_ptr<Communicator>>
+  const plan::PlanT &plan;
+  std::map<std::pair<uint32_t, plan::Stream>,
+           std::unique_ptr<CountedCommunicator>>
       communicators;
 };
 

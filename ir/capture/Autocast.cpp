@@ -120,6 +120,8 @@ struct Setting {
 
 thread_local std::vector<Setting> settings; // innermost last
 
+thread_local OperandCaster *caster = nullptr;
+
 /// Casts of parameters, made once until the outermost scope ends: two uses of a
 /// weight then add their gradients in the lower dtype, as in PyTorch.
 thread_local std::map<std::pair<const c10::TensorImpl *, at::ScalarType>,
@@ -272,15 +274,20 @@ void fallback(const c10::OperatorHandle &op, c10::DispatchKeySet keys,
   const Setting *active = isBelow ? nullptr : getActive();
   CastPolicy policy =
       active ? getCastPolicy(op, active->device) : CastPolicy::None;
+  OperandCaster *own = isBelow ? nullptr : caster;
+  if (own)
+    own->castOperands(op, *stack, policy != CastPolicy::None);
   if (policy == CastPolicy::None) {
     op.redispatchBoxed(
         keys &
             c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kAutocastKey),
         stack);
-    return;
+  } else {
+    c10::impl::ExcludeDispatchKeyGuard once(kAutocastKey);
+    callUnder(*active, policy, op, *stack);
   }
-  c10::impl::ExcludeDispatchKeyGuard once(kAutocastKey);
-  callUnder(*active, policy, op, *stack);
+  if (own)
+    own->noteResults(op, *stack);
 }
 
 c10::impl::LocalDispatchKeySet getKeys() {
@@ -334,6 +341,12 @@ CastPolicy fsdp::capture::getCastPolicy(const c10::OperatorHandle &op,
 c10::ScalarType fsdp::capture::getAutocastDtype(c10::DeviceType device) {
   return device == c10::kCUDA ? at::kHalf : at::kBFloat16;
 }
+
+OperandCasterScope::OperandCasterScope(OperandCaster &own) : keys(getKeys()) {
+  caster = &own;
+}
+
+OperandCasterScope::~OperandCasterScope() { caster = nullptr; }
 
 AutocastScope::AutocastScope(c10::DeviceType device, c10::ScalarType dtype,
                              bool enabled)

@@ -17,6 +17,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <optional>
+#include <vector>
 
 namespace fsdp::capture {
 
@@ -47,6 +48,31 @@ public:
   ~AutocastScope();
   AutocastScope(const AutocastScope &) = delete;
   AutocastScope &operator=(const AutocastScope &) = delete;
+
+private:
+  c10::impl::ForceDispatchKeyGuard keys;
+};
+
+/// Sees the operators that a model calls, above autograd and functionalization,
+/// and may cast what they read.
+class OperandCaster {
+public:
+  virtual ~OperandCaster() = default;
+  /// `underAutocast`: an autocast of the model's own has a rule for `op`.
+  virtual void castOperands(const c10::OperatorHandle &op,
+                            std::vector<c10::IValue> &stack,
+                            bool underAutocast) = 0;
+  virtual void noteResults(const c10::OperatorHandle &op,
+                           const std::vector<c10::IValue> &stack) = 0;
+};
+
+/// Makes a caster the thread's during the object's life. One at a time.
+class OperandCasterScope {
+public:
+  explicit OperandCasterScope(OperandCaster &caster);
+  ~OperandCasterScope();
+  OperandCasterScope(const OperandCasterScope &) = delete;
+  OperandCasterScope &operator=(const OperandCasterScope &) = delete;
 
 private:
   c10::impl::ForceDispatchKeyGuard keys;

@@ -4,6 +4,8 @@
 #ifndef FSDP_IR_CAPTURE_CAPTUREREQUEST_H
 #define FSDP_IR_CAPTURE_CAPTUREREQUEST_H
 
+#include "ir/capture/Precision.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,6 +25,7 @@ struct CaptureRequest {
   /// Groups of names of parameters or buffers that are one tensor, for archives
   /// without data, which do not show it.
   std::vector<std::vector<std::string>> ties;
+  Precision precision;
 };
 
 /// A tensor that the model returns, as --explain shows it.

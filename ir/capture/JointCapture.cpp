@@ -27,15 +27,55 @@ at::Tensor JointCapture::wrap(const TensorType &type, ValueId &value) {
   return functional::to_functional_tensor(meta);
 }
 
+JointCapture::JointCapture(CaptureRequest wanted) : request(std::move(wanted)) {
+  if (request.precision.isEmpty())
+    return;
+  precision.emplace(request.precision, recorder);
+  graph.precision = request.precision.describe();
+}
+
+/// A tensor of another dtype for a value that is defined here, and the node
+/// that casts it.
+at::Tensor JointCapture::wrapAs(c10::ScalarType dtype, const TensorType &type,
+                                ValueId &value, Cast cast) {
+  if (dtype == type.dtype)
+    return wrap(type, value);
+  value = recorder.define(at::empty(
+      type.sizes, at::TensorOptions().device(c10::kMeta).dtype(type.dtype)));
+  TensorType seen = type;
+  seen.dtype = dtype;
+  ValueId result;
+  at::Tensor tensor = wrap(seen, result);
+  static const c10::OperatorHandle op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::_to_copy", "");
+  Node node{op, {}, {result}, kNoLocation, CastId(graph.casts.size())};
+  for (const c10::Argument &argument : op.schema().arguments())
+    if (argument.name() == "self")
+      node.arguments.push_back({Argument::Kind::Tensor, {value}, {}});
+    else if (argument.name() == "dtype")
+      node.arguments.push_back({Argument::Kind::Static, {}, dtype});
+    else
+      node.arguments.push_back(
+          {Argument::Kind::Static, {}, *argument.default_value()});
+  graph.nodes.push_back(std::move(node));
+  graph.casts.push_back(std::move(cast));
+  return tensor;
+}
+
 at::Tensor JointCapture::addState(State state) {
-  at::Tensor tensor = wrap(state.type, state.value);
+  at::Tensor tensor = wrapAs(
+      precision ? precision->getSeenDtype(state) : state.type.dtype, state.type,
+      state.value, {Cast::Cause::Parameter, state.names.front()});
+  seenValues.push_back(recorder.lookup(tensor));
   graph.states.push_back(std::move(state));
   stateTensors.push_back(tensor);
   return tensor;
 }
 
 at::Tensor JointCapture::addInput(Input input) {
-  at::Tensor tensor = wrap(input.type, input.value);
+  at::Tensor tensor =
+      wrapAs(precision ? precision->getSeenDtype(input) : input.type.dtype,
+             input.type, input.value, {Cast::Cause::Input, input.name});
   graph.inputs.push_back(std::move(input));
   inputTensors.push_back(tensor);
   return tensor;
@@ -111,9 +151,7 @@ std::vector<at::Tensor> JointCapture::differentiate(const at::Tensor &loss) {
 
 /// Results are written in place, by collectives and by updates of states: each
 /// gets contiguous storage that belongs to nothing else.
-void JointCapture::addResult(Result::Kind kind, size_t index,
-                             const at::Tensor &tensor) {
-  at::Tensor result = tensor;
+at::Tensor JointCapture::makeOwn(const at::Tensor &tensor) {
   at::Tensor inner = tensor;
   if (functional::isFunctionalTensor(tensor)) {
     functional::sync(tensor);
@@ -126,9 +164,12 @@ void JointCapture::addResult(Result::Kind kind, size_t index,
               (inner.storage().nbytes() == inner.nbytes() ||
                recorder.hasOwnStorage(inner)) &&
               taken.insert(inner.storage().unsafeGetStorageImpl()).second;
-  if (!owns)
-    result = at::clone(tensor, c10::MemoryFormat::Contiguous);
-  graph.results.push_back({kind, index, recorder.lookup(result)});
+  return owns ? tensor : at::clone(tensor, c10::MemoryFormat::Contiguous);
+}
+
+void JointCapture::addResult(Result::Kind kind, size_t index,
+                             const at::Tensor &tensor) {
+  graph.results.push_back({kind, index, recorder.lookup(makeOwn(tensor))});
 }
 
 void JointCapture::addOutputs(const std::vector<ReturnedTensor> &returned) {
@@ -152,7 +193,7 @@ std::string JointCapture::describeOrigin(ValueId value) const {
 void JointCapture::addChangedState(size_t index) {
   State &state = graph.states[index];
   ValueId value = recorder.lookup(stateTensors[index]);
-  if (value == state.value)
+  if (value == seenValues[index])
     return;
   const std::string &name = state.names.front();
   auto refuse = [&](const std::string &what, const std::string &why) {
@@ -164,6 +205,10 @@ void JointCapture::addChangedState(size_t index) {
     refuse("writes into its trainable parameter",
            "which ranks hold in shards and only the optimizer changes; compute "
            "with a changed copy, or freeze it (requires_grad = False)");
+  if (seenValues[index] != state.value)
+    refuse("writes into its parameter",
+           "of which mixed precision gives it a copy in another dtype, so that "
+           "the change would be lost; register it as a buffer");
   if (!state.overlaps.empty())
     refuse("writes into", "which shares memory with '" + state.overlaps +
                               "'; give each a tensor of its own");
@@ -196,8 +241,36 @@ void JointCapture::addGradients(const std::vector<at::Tensor> &gradients) {
     }
     addChangedState(i);
   }
-  for (const auto &[state, gradient] : given)
-    addResult(Result::Kind::Gradient, state, gradient);
+  for (const auto &[index, gradient] : given) {
+    State &state = graph.states[index];
+    if (!precision) {
+      addResult(Result::Kind::Gradient, index, gradient);
+      continue;
+    }
+    if (c10::ScalarType dtype = precision->getReduceDtype(state);
+        dtype != state.type.dtype)
+      state.reduceDtype = dtype;
+    // What is reduced lies in storage of its own as well.
+    at::Tensor reduced = precision->castToReduce(gradient, state);
+    if (state.reduceDtype)
+      reduced = precision->castToOwn(makeOwn(reduced), state);
+    addResult(Result::Kind::Gradient, index, reduced);
+  }
+}
+
+std::vector<ReturnedTensor> JointCapture::runForward(
+    const std::function<std::vector<ReturnedTensor>()> &forward) {
+  if (!precision)
+    return forward();
+  OperandCasterScope scope(*precision);
+  for (const at::Tensor &input : inputTensors)
+    precision->noteInput(input);
+  std::vector<ReturnedTensor> returned = forward();
+  std::vector<Output> named = nameOutputs(returned, graph.isInference);
+  for (size_t i = 0; i < returned.size(); ++i)
+    returned[i].tensor =
+        precision->castOutput(returned[i].tensor, named[i].name);
+  return returned;
 }
 
 void JointCapture::run(
@@ -206,7 +279,7 @@ void JointCapture::run(
   {
     Recorder::Scope scope(recorder);
     at::AutoGradMode mode(!graph.isInference);
-    std::vector<ReturnedTensor> returned = forward();
+    std::vector<ReturnedTensor> returned = runForward(forward);
     if (returned.empty())
       throw Error(ErrorId::LossNotScalar,
                   "the model returns no tensor; let it return its loss first");
@@ -230,6 +303,7 @@ void JointCapture::run(
     }
   }
   simplify(graph);
+  placeCasts(graph);
   addRandomState();
 }
 

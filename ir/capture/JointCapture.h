@@ -17,6 +17,7 @@
 
 #include "ir/capture/CaptureRequest.h"
 #include "ir/capture/JointGraph.h"
+#include "ir/capture/MixedPrecision.h"
 #include "ir/capture/Outputs.h"
 #include "ir/capture/Recorder.h"
 
@@ -27,8 +28,7 @@ namespace fsdp::capture {
 
 class JointCapture {
 public:
-  explicit JointCapture(CaptureRequest request = {})
-      : request(std::move(request)) {}
+  explicit JointCapture(CaptureRequest request = {});
 
   const CaptureRequest &getRequest() const { return request; }
 
@@ -40,7 +40,8 @@ public:
 
   /// Declares a state; returns the tensor that stands for it. A tied parameter
   /// is one state, whose tensor stands for all its names. `type` must be
-  /// contiguous; `value` is filled in.
+  /// contiguous; `value` is filled in. The tensor has the dtype in which mixed
+  /// precision lets the model see it.
   at::Tensor addState(State state);
   at::Tensor addInput(Input input);
 
@@ -70,9 +71,14 @@ public:
 
 private:
   at::Tensor wrap(const TensorType &type, ValueId &value);
+  at::Tensor wrapAs(c10::ScalarType dtype, const TensorType &type,
+                    ValueId &value, Cast cast);
+  std::vector<ReturnedTensor>
+  runForward(const std::function<std::vector<ReturnedTensor>()> &forward);
   void chooseMode();
   at::Tensor getLoss(const std::vector<ReturnedTensor> &returned) const;
   std::vector<at::Tensor> differentiate(const at::Tensor &loss);
+  at::Tensor makeOwn(const at::Tensor &tensor);
   void addResult(Result::Kind kind, size_t index, const at::Tensor &tensor);
   void addOutputs(const std::vector<ReturnedTensor> &returned);
   void addRandomState();
@@ -83,7 +89,10 @@ private:
   CaptureRequest request;
   JointGraph graph;
   Recorder recorder{graph};
-  std::vector<at::Tensor> stateTensors, inputTensors;
+  std::optional<MixedPrecision> precision;
+  std::vector<at::Tensor> stateTensors,
+      inputTensors;                ///< as the model sees them
+  std::vector<ValueId> seenValues; ///< of states: what their tensors start as
   std::unordered_set<const c10::StorageImpl *> taken;
 };
 

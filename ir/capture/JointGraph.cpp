@@ -46,3 +46,9 @@ std::string fsdp::capture::getOperatorName(const c10::OperatorHandle &op) {
     name += "." + overload;
   return name;
 }
+
+const char *fsdp::capture::getCauseName(Cast::Cause cause) {
+  static constexpr const char *names[] = {"parameter", "input",  "operand",
+                                          "border",    "output", "gradient"};
+  return names[static_cast<size_t>(cause)];
+}

@@ -73,6 +73,8 @@ struct State {
   bool isVolatile = false; ///< a buffer outside the state dict
   ValueId value = kNoValue;
   std::string overlaps; ///< a state with some of the same bytes; may be empty
+  /// In which its gradient is reduced, if not in its own.
+  std::optional<c10::ScalarType> reduceDtype;
 };
 
 struct Input {
@@ -100,11 +102,33 @@ struct Argument {
   c10::IValue value;
 };
 
+/// Why mixed precision put a cast in.
+struct Cast {
+  enum class Cause : uint8_t {
+    Parameter, ///< the program computes with the state `name` in param_dtype
+    Input,     ///< cast_forward_inputs of the program's input `name`
+    Operand,   ///< the operator `name` takes no operands of several dtypes
+    Border,    ///< a tensor enters or leaves the module `name` of an override
+    Output,    ///< output_dtype of the output `name`
+    Gradient,  ///< reduce_dtype or original dtype of the gradient of `name`
+  };
+  Cause cause = Cause::Operand;
+  std::string name;
+};
+
+/// "parameter", "operand", …: as a module's `fsdp.casts` says it.
+const char *getCauseName(Cast::Cause cause);
+
+/// Index into JointGraph::casts; kNoCast for what the model itself does.
+using CastId = int32_t;
+inline constexpr CastId kNoCast = -1;
+
 struct Node {
   c10::OperatorHandle op;
   std::vector<Argument> arguments; ///< one for each of the schema
   std::vector<ValueId> results;    ///< tensors, lists flattened
   LocationId location = kNoLocation;
+  CastId cast = kNoCast;
 };
 
 /// A tensor that is neither computed nor in the state table.
@@ -153,6 +177,8 @@ struct JointGraph {
   std::vector<Output> outputs; ///< all that the model returns
   bool isInference = false;    ///< forward only
   std::vector<Location> locations;
+  std::string precision;   ///< the policies that were applied, in words
+  std::vector<Cast> casts; ///< of which no node may be left
   /// Trainable parameters that the loss does not depend on: now frozen.
   std::vector<std::string> withoutGradient;
   /// Frozen parameters that the model writes: now buffers.

@@ -12,6 +12,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/Path.h"
 
@@ -95,6 +96,9 @@ void ProgramBuilder::buildState(const State &state) {
       state.isVolatile && state.role == StateRole::Buffer
           ? builder.getUnitAttr()
           : UnitAttr());
+  if (state.reduceDtype)
+    op.setReduceAttr(
+        TypeAttr::get(getElementType(builder, *state.reduceDtype)));
   if (llvm::is_contained(graph.withoutGradient, state.names.front()))
     emitRemark(op.getLoc())
         << "parameter '" << state.names.front()
@@ -272,6 +276,38 @@ ProgramBuilder::ProgramBuilder(mlir::ModuleOp module, const JointGraph &graph)
   }
 }
 
+/// The casts of mixed precision that are left in `graph`, equal ones counted.
+ArrayAttr describeCasts(Builder &builder, const JointGraph &graph) {
+  llvm::MapVector<DictionaryAttr, int64_t> counts;
+  auto getString = [&](StringRef name, StringRef value) {
+    return builder.getNamedAttr(name, builder.getStringAttr(value));
+  };
+  auto getDtype = [&](StringRef name, ValueId value) {
+    return builder.getNamedAttr(name, TypeAttr::get(getElementType(
+                                          builder, graph.values[value].dtype)));
+  };
+  for (const capture::Node &node : graph.nodes) {
+    if (node.cast == kNoCast)
+      continue;
+    const Cast &cast = graph.casts[node.cast];
+    SmallVector<NamedAttribute> row = {
+        getString("cause", getCauseName(cast.cause)),
+        getString("name", cast.name),
+        getDtype("from", node.arguments[0].tensors[0]),
+        getDtype("to", node.results[0])};
+    if (cast.cause == Cast::Cause::Operand && node.location != kNoLocation)
+      row.push_back(getString("module", graph.locations[node.location].module));
+    ++counts[builder.getDictionaryAttr(row)];
+  }
+  SmallVector<Attribute> rows;
+  for (auto [row, count] : counts) {
+    NamedAttrList entries(row);
+    entries.append("count", builder.getI64IntegerAttr(count));
+    rows.push_back(entries.getDictionary(builder.getContext()));
+  }
+  return builder.getArrayAttr(rows);
+}
+
 /// Programs of one module share the table of states.
 void verifySameStates(const CapturedProgram &first,
                       const CapturedProgram &other) {
@@ -336,6 +372,11 @@ fsdp::capture::buildModule(MLIRContext &context,
                                     file.bytes,
                                     builder.getStringAttr(file.directory),
                                     builder.getStringAttr(TORCH_VERSION)));
+  const JointGraph &first = programs.front().graph;
+  if (!first.precision.empty()) {
+    (*module)->setAttr(kPrecisionAttr, builder.getStringAttr(first.precision));
+    (*module)->setAttr(kCastsAttr, describeCasts(builder, first));
+  }
   for (const CapturedProgram &program : programs) {
     ProgramBuilder programBuilder(*module, program.graph);
     if (&program == &programs.front())

@@ -186,6 +186,13 @@ Recorder::Scope::Scope(Recorder &recorder) {
 
 Recorder::Scope::~Scope() { active = nullptr; }
 
+Recorder::CastScope::CastScope(Recorder &recorder, Cast::Cause cause,
+                               const std::string &name)
+    : recorder(recorder) {
+  recorder.cast = recorder.graph.casts.size();
+  recorder.graph.casts.push_back({cause, name});
+}
+
 ValueId Recorder::define(const at::Tensor &meta) {
   ValueId id = graph.values.size();
   graph.values.push_back(TensorType::of(meta));
@@ -311,6 +318,11 @@ void Recorder::rethrowFailure() const {
     std::rethrow_exception(failure);
 }
 
+void Recorder::raise(const Error &error) {
+  failure = std::make_exception_ptr(error);
+  throw error;
+}
+
 void Recorder::call(const c10::OperatorHandle &op, Stack &stack) {
   try {
     record(op, stack);
@@ -353,7 +365,7 @@ void Recorder::record(const c10::OperatorHandle &op, Stack &stack) {
   Stack arguments(stack.begin() + base, stack.end());
   checkAllowed(op, arguments);
 
-  Node node{op, {}, {}, currentLocationId()};
+  Node node{op, {}, {}, currentLocationId(), cast};
   for (size_t i = 0; i < count; ++i) {
     const c10::Argument &argument = schema.arguments()[i];
     Argument recorded;

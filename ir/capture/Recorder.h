@@ -13,6 +13,7 @@
 
 #include "ir/capture/Draws.h"
 #include "ir/capture/JointGraph.h"
+#include "runtime/support/Error.h"
 
 #include <exception>
 #include <unordered_map>
@@ -47,9 +48,25 @@ public:
   /// Where the operator that is running comes from.
   const Location &currentLocation() const;
 
+  /// What is recorded while the object lives is a cast that mixed precision
+  /// puts in, for that reason.
+  class CastScope {
+  public:
+    CastScope(Recorder &recorder, Cast::Cause cause, const std::string &name);
+    ~CastScope() { recorder.cast = kNoCast; }
+    CastScope(const CastScope &) = delete;
+    CastScope &operator=(const CastScope &) = delete;
+
+  private:
+    Recorder &recorder;
+  };
+
   /// Throws again what `call` threw last, if it did: an interpreter between it
   /// and the caller may have turned it into an error of its own.
   void rethrowFailure() const;
+
+  /// Throws `error`, which `rethrowFailure` repeats.
+  [[noreturn]] void raise(const Error &error);
 
   /// Called by the dispatcher.
   void call(const c10::OperatorHandle &op, std::vector<c10::IValue> &stack);
@@ -80,6 +97,7 @@ private:
   at::Tensor random; ///< the state of draws, from the first one on
   int64_t nextSite = 0;
   LocationId location = kNoLocation;
+  CastId cast = kNoCast;
   std::exception_ptr failure;
 };
 

@@ -93,6 +93,14 @@ GroupAttr MeshAttr::getGroup(StringRef name) const {
   return {};
 }
 
+GroupAttr MeshAttr::getWorldGroup() const {
+  for (auto [name, size] : llvm::zip(getNames(), getSizes()))
+    if (size == getWorldSize())
+      return getGroup(name.getValue());
+  return GroupAttr::get(getContext(), StringAttr::get(getContext(), "world"),
+                        getWorldSize(), /*stride=*/1);
+}
+
 LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                ArrayRef<StringAttr> names,
                                ArrayRef<int64_t> sizes) {

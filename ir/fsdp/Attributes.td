@@ -31,6 +31,9 @@ def Fsdp_Mesh : Fsdp_Attr<"Mesh", "mesh"> {
     int64_t getWorldSize() const;
     /// The group of the axis `name`, or null if there is none.
     ::fsdp::GroupAttr getGroup(::llvm::StringRef name) const;
+    /// The group of all ranks: that of the only axis with more than one rank,
+    /// else one called "world".
+    ::fsdp::GroupAttr getWorldGroup() const;
   }];
 }
 

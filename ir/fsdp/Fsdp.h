@@ -40,7 +40,18 @@ inline constexpr llvm::StringLiteral kModelAttr = "fsdp.model";
 /// What a module was captured for: "cuda:sm_90"; absent: "cpu".
 inline constexpr llvm::StringLiteral kDeviceAttr = "fsdp.device";
 inline constexpr llvm::StringLiteral kWeightsAttr = "fsdp.weights";
+/// The mixed-precision policies that a module was captured with, in words;
+/// absent: none.
+inline constexpr llvm::StringLiteral kPrecisionAttr = "fsdp.precision";
+/// The casts that these put in: {cause, name, module, from, to, count}.
+inline constexpr llvm::StringLiteral kCastsAttr = "fsdp.casts";
+/// By what the sum of a gradient over all ranks is divided, if not by their
+/// number.
+inline constexpr llvm::StringLiteral kDivideFactorAttr =
+    "fsdp.gradient_divide_factor";
 inline constexpr llvm::StringLiteral kMemoryAttr = "fsdp.memory";
+/// How many micro-batches make a step; absent: one.
+inline constexpr llvm::StringLiteral kMicroBatchesAttr = "fsdp.micro_batches";
 inline constexpr llvm::StringLiteral kCapturedAttr = "fsdp.captured";
 inline constexpr llvm::StringLiteral kStateAttr = "fsdp.state";
 inline constexpr llvm::StringLiteral kInputAttr = "fsdp.input";
@@ -53,6 +64,12 @@ inline constexpr llvm::StringLiteral kAtAttr = "fsdp.at";
 
 /// What `module` was captured for, as `kDeviceAttr` says it.
 llvm::StringRef getDevice(mlir::ModuleOp module);
+
+/// The policies that `module` was captured with, as `kPrecisionAttr` says them.
+llvm::StringRef getPrecision(mlir::ModuleOp module);
+
+/// How many micro-batches make a step of `module`'s training programs.
+int64_t getMicroBatches(mlir::ModuleOp module);
 
 /// Rows of a dim of `size` rows that each of `ranks` ranks holds: ceil.
 inline int64_t getShardRows(int64_t size, int64_t ranks) {

@@ -78,22 +78,38 @@ def Fsdp_ReduceScatterOp : Fsdp_SplitOp<"reduce_scatter"> {
   let summary = "combine a tensor over a group; each rank keeps its rows";
   let description = [{
     `of @p` marks the operand as *the* gradient of parameter p: erasing the
-    sharding, clipping and reports hang on it. Constraints AG-1 and AG-2.
+    sharding, clipping and reports hang on it. A sum may divide operands by `pre`
+    before and the result by `post` after it: what fp16 needs, whose sums
+    overflow, and users who divide by a number of their own.
 
     Example:
 
     ```mlir
     %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @fc1.weight
         : tensor<13x17xf32> -> tensor<7x17xf32>
+    %t = fsdp.reduce_scatter sum %h pre 2.0 post 2.0 dim 0 over #shard
+        of @fc2.weight : tensor<13x17xf16> -> tensor<4x17xf16>
     ```
+
+    Constraints: AG-1 and AG-2; RD-1: `pre` and `post` are finite and above
+    zero; RD-2: they stand at sums of floating-point numbers alone.
   }];
   let arguments = (ins AnyRankedTensor:$full, Fsdp_ReductionAttr:$reduction,
                        I64Attr:$dim, Fsdp_Group:$group,
-                       OptionalAttr<FlatSymbolRefAttr>:$of);
+                       OptionalAttr<FlatSymbolRefAttr>:$of,
+                       OptionalAttr<F64Attr>:$pre, OptionalAttr<F64Attr>:$post);
   let results = (outs AnyRankedTensor:$shard);
+  let builders = [
+    OpBuilder<(ins "::mlir::Type":$shard, "::mlir::Value":$full,
+                   "::fsdp::Reduction":$reduction, "int64_t":$dim,
+                   "::fsdp::GroupAttr":$group,
+                   "::mlir::FlatSymbolRefAttr":$of), [{
+      build($_builder, $_state, shard, full, reduction, dim, group, of,
+            ::mlir::FloatAttr(), ::mlir::FloatAttr());
+    }]>];
   let assemblyFormat = [{
-    `` $reduction $full `dim` $dim `over` $group (`of` $of^)? attr-dict
-    `:` type($full) `->` type($shard)
+    `` $reduction $full (`pre` $pre^)? (`post` $post^)? `dim` $dim
+    `over` $group (`of` $of^)? attr-dict `:` type($full) `->` type($shard)
   }];
 }
 
@@ -106,14 +122,26 @@ def Fsdp_AllReduceOp
     ```mlir
     %n = fsdp.all_reduce avg %loss over #shard : tensor<f32>
     ```
+
+    Constraints: RD-1 and RD-2 of `reduce_scatter`.
   }];
   let arguments = (ins AnyRankedTensor:$input, Fsdp_ReductionAttr:$reduction,
                        Fsdp_Group:$group,
-                       OptionalAttr<FlatSymbolRefAttr>:$of);
+                       OptionalAttr<FlatSymbolRefAttr>:$of,
+                       OptionalAttr<F64Attr>:$pre, OptionalAttr<F64Attr>:$post);
   let results = (outs AnyRankedTensor:$result);
+  let builders = [
+    OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$input,
+                   "::fsdp::Reduction":$reduction, "::fsdp::GroupAttr":$group,
+                   "::mlir::FlatSymbolRefAttr":$of), [{
+      build($_builder, $_state, result, input, reduction, group, of,
+            ::mlir::FloatAttr(), ::mlir::FloatAttr());
+    }]>];
   let assemblyFormat = [{
-    `` $reduction $input `over` $group (`of` $of^)? attr-dict `:` type($input)
+    `` $reduction $input (`pre` $pre^)? (`post` $post^)? `over` $group
+    (`of` $of^)? attr-dict `:` type($input)
   }];
+  let hasVerifier = 1;
 }
 
 def Fsdp_ReplayOp : Fsdp_Op<"replay",
@@ -139,23 +167,33 @@ def Fsdp_ReplayOp : Fsdp_Op<"replay",
 
 def Fsdp_AccumulateOp
     : Fsdp_Op<"accumulate", [Pure, AllTypesMatch<["into", "result"]>]> {
-  let summary = "add a gradient to its running sum";
+  let summary = "add what a micro-batch adds to a running sum";
   let description = [{
-    May widen the element type. The planner does it in place.
+    The sum of `into` and the first operand, which is a gradient of the parameter
+    that `of` names, or an output that is a number. With `divide A` the sum is that
+    of all A micro-batches of a step, and the result is their mean. May widen the
+    element type.
+
+    The planner does it in place: where `into` lies if the result is its new value,
+    else where the first operand lies.
 
     Example:
 
     ```mlir
     %n = fsdp.accumulate %g into %acc of @w : tensor<13xbf16>, tensor<13xf32>
+    %m = fsdp.accumulate %h into %n of @w divide 3 : tensor<13xf32>, tensor<13xf32>
     ```
 
-    Constraint AC-1: gradient and sum have one shape.
+    Constraints:
+    * AC-1: gradient and sum have one shape;
+    * AC-2: the sum is divided by the number of micro-batches, at least 2.
   }];
   let arguments = (ins AnyRankedTensor:$into, AnyRankedTensor:$gradient,
-                       OptionalAttr<FlatSymbolRefAttr>:$of);
+                       OptionalAttr<FlatSymbolRefAttr>:$of,
+                       OptionalAttr<I64Attr>:$divisor);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
-    $gradient `into` $into (`of` $of^)? attr-dict
+    $gradient `into` $into (`of` $of^)? (`divide` $divisor^)? attr-dict
     `:` type($gradient) `,` type($into)
   }];
   let hasVerifier = 1;

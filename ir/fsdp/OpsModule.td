@@ -22,7 +22,11 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     files; `init`, one element that is repeated, or `#fsdp.init`, which computes
     every element. With none it starts as zeros. `bucket` names the
     tensors that are moved together. `at` is its byte offset in the arena, set
-    by the planner. `volatile` buffers are not part of an export.
+    by the planner. `volatile` buffers are not part of an export. A `local`
+    parameter is trained by each rank on its own data alone: no rank sees
+    another's gradient of it.
+    `reduce` is the element type in which a parameter's gradient is reduced, if
+    not in its own.
 
     Example:
 
@@ -37,6 +41,7 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
         weight <"lm_head.weight" in 0 at 1472 : 1116 bf16>
     fsdp.state parameter @position : tensor<9x18xf32>
         init #fsdp.init<normal(0.000000e+00, 2.000000e-02)>
+    fsdp.state parameter @fc2.weight : tensor<5x13xf32> reduce bf16
     ```
 
     Constraints:
@@ -48,7 +53,10 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     * ST-6: `at` is not negative;
     * ST-7: the file of `weight` is one of the module's `fsdp.weights`, whose tensor
       has as many bytes as the state's shape asks for in the file's type;
-    * ST-8: a state that is computed by `#fsdp.init` has a floating-point type.
+    * ST-8: a state that is computed by `#fsdp.init` has a floating-point type;
+    * ST-9: only an unsharded parameter is `local`;
+    * ST-10: a parameter alone has `reduce`, a floating-point type other than its
+      own.
 
     Bindings, checked in modules that carry `fsdp.mesh` or `fsdp.model`:
     * BI-1: `fsdp.state` and `fsdp.gradient` name a state of the module;
@@ -66,12 +74,13 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
                        OptionalAttr<AnyAttr>:$init,
                        OptionalAttr<I64Attr>:$at,
                        UnitAttr:$host, UnitAttr:$volatile_,
-                       OptionalAttr<Fsdp_Weight>:$weight);
+                       OptionalAttr<Fsdp_Weight>:$weight, UnitAttr:$local,
+                       OptionalAttr<TypeAttr>:$reduce);
   let assemblyFormat = [{
     `` $role $sym_name (`of` $of^)? `:` $type (`sharded` $sharding^)?
     (`names` $names^)? (`bucket` $bucket^)? (`source` $source^)?
     (`weight` $weight^)? (`init` $init^)? (`at` $at^)? (`host` $host^)? (`volatile` $volatile_^)?
-    attr-dict
+    (`local` $local^)? (`reduce` $reduce^)? attr-dict
   }];
   let builders = [
     // A state that no weights file holds.
@@ -82,13 +91,16 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
                    "::mlir::Attribute":$init, "::mlir::IntegerAttr":$at,
                    "::mlir::UnitAttr":$host, "::mlir::UnitAttr":$volatile_), [{
       build($_builder, $_state, sym_name, role, type, sharding, of, names,
-            bucket, source, init, at, host, volatile_, ::fsdp::WeightAttr());
+            bucket, source, init, at, host, volatile_, ::fsdp::WeightAttr(),
+            ::mlir::UnitAttr(), ::mlir::TypeAttr());
     }]>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getGlobalType();
     /// What one rank holds: the sharded dim cut to ceil(d / size).
     ::mlir::RankedTensorType getLocalType();
+    /// In which a parameter's gradient is reduced.
+    ::mlir::Type getReduceType();
     /// All names of the tensor, its own first.
     ::llvm::SmallVector<::llvm::StringRef> getAllNames();
   }];

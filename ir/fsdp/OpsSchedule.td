@@ -42,7 +42,8 @@ def Fsdp_AllGatherStartOp
 
 def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter",
     (ins Fsdp_ReductionAttr:$reduction, DenseI64ArrayAttr:$dims,
-         OptionalAttr<ArrayAttr>:$of)> {
+         OptionalAttr<ArrayAttr>:$of, OptionalAttr<F64Attr>:$pre,
+         OptionalAttr<F64Attr>:$post)> {
   let summary = "begin to reduce and scatter the gradients of a bucket";
   let description = [{
     Example:
@@ -53,17 +54,27 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter",
     ```
 
     Constraints: FU-1, AG-1, AG-2 as for `all_gather.start`; FU-2: `of` names one
-    parameter for each operand.
+    parameter for each operand; RD-1, RD-2 as for `reduce_scatter`.
   }];
+  let builders = [
+    OpBuilder<(ins "::mlir::Type":$future, "::mlir::ValueRange":$inputs,
+                   "::fsdp::Reduction":$reduction,
+                   "::llvm::ArrayRef<int64_t>":$dims, "::mlir::ArrayAttr":$of,
+                   "::fsdp::GroupAttr":$group, "::fsdp::Stream":$stream,
+                   "::mlir::StringAttr":$bucket), [{
+      build($_builder, $_state, future, inputs, reduction, dims, of,
+            ::mlir::FloatAttr(), ::mlir::FloatAttr(), group, stream, bucket);
+    }]>];
   let assemblyFormat = [{
-    `` $reduction ($bucket^)? `(` $inputs `)` `dims` $dims `over` $group
+    `` $reduction ($bucket^)? `(` $inputs `)` (`pre` $pre^)? (`post` $post^)? `dims` $dims `over` $group
     `on` `` $stream (`of` $of^)? attr-dict
     `:` type($inputs) `->` qualified(type($future))
   }];
 }
 
 def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce",
-    (ins Fsdp_ReductionAttr:$reduction, OptionalAttr<ArrayAttr>:$of)> {
+    (ins Fsdp_ReductionAttr:$reduction, OptionalAttr<ArrayAttr>:$of,
+         OptionalAttr<F64Attr>:$pre, OptionalAttr<F64Attr>:$post)> {
   let summary = "begin to reduce a bucket over a group";
   let description = [{
     The promised tensors take the operands' places.
@@ -75,10 +86,18 @@ def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce",
         : tensor<f32>, tensor<f32> -> !fsdp.future<tensor<f32>, tensor<f32>>
     ```
 
-    Constraints: FU-1; FU-2; FU-3: promised types equal the operands'.
+    Constraints: FU-1; FU-2; FU-3: promised types equal the operands'; RD-1, RD-2.
   }];
+  let builders = [
+    OpBuilder<(ins "::mlir::Type":$future, "::mlir::ValueRange":$inputs,
+                   "::fsdp::Reduction":$reduction, "::mlir::ArrayAttr":$of,
+                   "::fsdp::GroupAttr":$group, "::fsdp::Stream":$stream,
+                   "::mlir::StringAttr":$bucket), [{
+      build($_builder, $_state, future, inputs, reduction, of,
+            ::mlir::FloatAttr(), ::mlir::FloatAttr(), group, stream, bucket);
+    }]>];
   let assemblyFormat = [{
-    `` $reduction ($bucket^)? `(` $inputs `)` `over` $group `on` `` $stream
+    `` $reduction ($bucket^)? `(` $inputs `)` (`pre` $pre^)? (`post` $post^)? `over` $group `on` `` $stream
     (`of` $of^)? attr-dict `:` type($inputs) `->` qualified(type($future))
   }];
 }

@@ -21,6 +21,10 @@ RankedTensorType StateOp::getLocalType() {
   return getShardType(type, sharding->getDim(), sharding->getGroup());
 }
 
+Type StateOp::getReduceType() {
+  return getReduce().value_or(getGlobalType().getElementType());
+}
+
 SmallVector<StringRef> StateOp::getAllNames() {
   SmallVector<StringRef> names;
   if (std::optional<ArrayAttr> all = getNames())
@@ -86,6 +90,16 @@ LogicalResult StateOp::verify() {
       init && !isa<FloatType>(type.getElementType()))
     return emitOpError("expects floating-point elements to be computed by ")
            << init << ", found " << type.getElementType();
+  // ST-9.
+  if (getLocal() && (getRole() != Role::Parameter || getSharding()))
+    return emitOpError("expects an unsharded parameter to be 'local'");
+  // ST-10.
+  if (std::optional<Type> reduce = getReduce();
+      reduce && (getRole() != Role::Parameter || !isa<FloatType>(*reduce) ||
+                 *reduce == type.getElementType()))
+    return emitOpError("expects 'reduce' of a parameter to be a floating-point "
+                       "type other than its own ")
+           << type.getElementType() << ", found " << *reduce;
   return success();
 }
 
@@ -192,6 +206,16 @@ StringRef fsdp::getDevice(ModuleOp module) {
   return device ? device.getValue() : "cpu";
 }
 
+StringRef fsdp::getPrecision(ModuleOp module) {
+  auto precision = module->getAttrOfType<StringAttr>(kPrecisionAttr);
+  return precision ? precision.getValue() : "";
+}
+
+int64_t fsdp::getMicroBatches(ModuleOp module) {
+  auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr);
+  return count ? count.getInt() : 1;
+}
+
 LogicalResult fsdp::verifyBindings(ModuleOp module) {
   return BindingVerifier(module).verify();
 }
@@ -216,6 +240,29 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
   if (attr.getName() == kDeviceAttr &&
       !(isa<ModuleOp>(op) && isa<StringAttr>(attr.getValue())))
     return op->emitError("'fsdp.device' expects a module and a string");
+  if (attr.getName() == kPrecisionAttr &&
+      !(isa<ModuleOp>(op) && isa<StringAttr>(attr.getValue())))
+    return op->emitError("'fsdp.precision' expects a module and a string");
+  if (attr.getName() == kDivideFactorAttr &&
+      !(isa<ModuleOp>(op) && isa<FloatAttr>(attr.getValue())))
+    return op->emitError("'fsdp.gradient_divide_factor' expects a module and a "
+                         "number");
+  if (attr.getName() == kCastsAttr) {
+    auto rows = dyn_cast<ArrayAttr>(attr.getValue());
+    if (!isa<ModuleOp>(op) || !rows ||
+        !llvm::all_of(rows, llvm::IsaPred<DictionaryAttr>))
+      return op->emitError("'fsdp.casts' expects a module and an array of "
+                           "dictionaries");
+    return success();
+  }
+  if (attr.getName() == kMicroBatchesAttr) {
+    auto count = dyn_cast<IntegerAttr>(attr.getValue());
+    if (!isa<ModuleOp>(op) || !count || !count.getType().isInteger(64) ||
+        count.getInt() < 2)
+      return op->emitError("'fsdp.micro_batches' expects a module and a number "
+                           "from 2 (i64)");
+    return success();
+  }
   if (attr.getName() == kWeightsAttr) {
     auto files = dyn_cast<ArrayAttr>(attr.getValue());
     if (!isa<ModuleOp>(op) || !files ||

@@ -7,6 +7,10 @@
 
 #include "ir/fsdp/Fsdp.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
+#include <cmath>
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -56,10 +60,38 @@ LogicalResult ShardOp::verify() {
                      getGroup());
 }
 
-LogicalResult ReduceScatterOp::verify() {
-  return verifySplit(*this, getShard().getType(), getFull().getType(), getDim(),
-                     getGroup());
+// RD-1, RD-2.
+template <typename OpTy>
+static LogicalResult verifyDivision(OpTy op) {
+  for (auto [name, factor] : {std::pair("pre", op.getPreAttr()),
+                              std::pair("post", op.getPostAttr())}) {
+    if (!factor)
+      continue;
+    double value = factor.getValueAsDouble();
+    if (!std::isfinite(value) || value <= 0)
+      return op.emitOpError("expects '")
+             << name << "' to be finite and above zero, found " << factor;
+    if (op.getReduction() != Reduction::Sum)
+      return op.emitOpError("expects '")
+             << name << "' at a sum alone, found "
+             << stringifyReduction(op.getReduction());
+    for (Value operand : op->getOperands())
+      if (Type element = getElementTypeOrSelf(operand.getType());
+          !isa<FloatType>(element))
+        return op.emitOpError("expects floating-point numbers to divide by '")
+               << name << "', found " << element;
+  }
+  return success();
 }
+
+LogicalResult ReduceScatterOp::verify() {
+  if (failed(verifySplit(*this, getShard().getType(), getFull().getType(),
+                         getDim(), getGroup())))
+    return failure();
+  return verifyDivision(*this);
+}
+
+LogicalResult AllReduceOp::verify() { return verifyDivision(*this); }
 
 // CO-1.
 LogicalResult ConstantOp::verify() {
@@ -75,10 +107,14 @@ LogicalResult ConstantOp::verify() {
 
 // AC-1.
 LogicalResult AccumulateOp::verify() {
-  if (getGradient().getType().getShape() == getInto().getType().getShape())
-    return success();
-  return emitOpError("expects a gradient and a sum of one shape, found ")
-         << getGradient().getType() << " and " << getInto().getType();
+  if (getGradient().getType().getShape() != getInto().getType().getShape())
+    return emitOpError("expects a gradient and a sum of one shape, found ")
+           << getGradient().getType() << " and " << getInto().getType();
+  if (std::optional<uint64_t> divisor = getDivisor();
+      divisor && int64_t(*divisor) < 2)
+    return emitOpError("expects to divide by at least 2 micro-batches, found ")
+           << int64_t(*divisor);
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -210,13 +246,15 @@ LogicalResult AllGatherStartOp::verify() {
 
 LogicalResult ReduceScatterStartOp::verify() {
   if (failed(verifySplits(*this, getInputs(), getFuture().getType(), getDims(),
-                          getGroup(), /*gather=*/false)))
+                          getGroup(), /*gather=*/false)) ||
+      failed(verifyDivision(*this)))
     return failure();
   return verifyOf(*this, getInputs(), getOf());
 }
 
 LogicalResult AllReduceStartOp::verify() {
-  if (failed(verifySame(*this, getInputs(), getFuture().getType())))
+  if (failed(verifySame(*this, getInputs(), getFuture().getType())) ||
+      failed(verifyDivision(*this)))
     return failure();
   return verifyOf(*this, getInputs(), getOf());
 }

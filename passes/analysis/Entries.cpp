@@ -12,10 +12,33 @@ StringRef fsdp::getEntry(func::FuncOp program) {
   return program.getSymName().split('[').first;
 }
 
+/// By `StepPart`.
+static constexpr llvm::StringLiteral kPartEntries[] = {
+    "train/step", "train/first", "train/middle", "train/last"};
+
+StepPart fsdp::getStepPart(func::FuncOp program) {
+  const auto *found = llvm::find(kPartEntries, getEntry(program));
+  return found == std::end(kPartEntries)
+             ? StepPart::Whole
+             : static_cast<StepPart>(found - std::begin(kPartEntries));
+}
+
+std::string fsdp::getPartName(func::FuncOp program, StepPart part) {
+  StringRef binding = program.getSymName().substr(getEntry(program).size());
+  return (kPartEntries[static_cast<size_t>(part)] + binding).str();
+}
+
+std::string fsdp::getCapturedName(func::FuncOp program) {
+  if (getStepPart(program) == StepPart::Whole)
+    return program.getSymName().str();
+  return getPartName(program, StepPart::Whole);
+}
+
 std::string fsdp::getReferenceName(func::FuncOp program) {
+  std::string captured = getCapturedName(program);
   // npos + 1 is 0: without a slash the whole name.
-  size_t step = getEntry(program).rfind('/') + 1;
-  return (kReferencePrefix + program.getSymName().substr(step)).str();
+  size_t step = StringRef(captured).split('[').first.rfind('/') + 1;
+  return (kReferencePrefix + StringRef(captured).substr(step)).str();
 }
 
 SmallVector<StringAttr> fsdp::getDifferentiated(func::FuncOp program) {

@@ -17,8 +17,28 @@ namespace fsdp {
 /// "train/step" of the program "train/step[x.0=4]".
 llvm::StringRef getEntry(mlir::func::FuncOp program);
 
-/// "reference/step[x.0=4]" of the program "train/step[x.0=4]".
+/// "reference/step[x.0=4]" of the program "train/step[x.0=4]" and of the parts
+/// of such a step.
 std::string getReferenceName(mlir::func::FuncOp program);
+
+/// What a training program does of a step. A step of several micro-batches is
+/// "train/first", "train/middle" once for each but the first and the last, and
+/// "train/last"; one of a single micro-batch is "train/step".
+enum class StepPart { Whole, First, Middle, Last };
+
+StepPart getStepPart(mlir::func::FuncOp program);
+
+/// Whether parameters are updated there, if it is a program to train.
+inline bool endsStep(mlir::func::FuncOp program) {
+  StepPart part = getStepPart(program);
+  return part == StepPart::Whole || part == StepPart::Last;
+}
+
+/// "train/last[x.0=4]" of the program "train/step[x.0=4]".
+std::string getPartName(mlir::func::FuncOp program, StepPart part);
+
+/// "train/step[x.0=4]", what was captured, of the program "train/last[x.0=4]".
+std::string getCapturedName(mlir::func::FuncOp program);
 
 /// The states whose gradients the program returns, in their order.
 llvm::SmallVector<mlir::StringAttr>

@@ -135,6 +135,23 @@ void Liveness::visitWait(WaitOp op, int64_t now) {
   }
 }
 
+void Liveness::visitAccumulate(AccumulateOp op) {
+  Value gradient = op.getGradient();
+  unsigned own = getStorage(gradient), place = getStorage(op.getInto());
+  bool isLeft = llvm::any_of(op->getUsers(), [](Operation *user) {
+    return user->hasTrait<OpTrait::IsTerminator>();
+  });
+  if (!isLeft && own != kNone && storages[own].value == gradient &&
+      storages[own].kind != StorageKind::State &&
+      storages[own].kind != StorageKind::Input && gradient.hasOneUse() &&
+      gradient.getType() == op.getResult().getType())
+    place = own;
+  if (place == kNone)
+    return;
+  overwrite(place, op);
+  share(op.getResult(), place);
+}
+
 void Liveness::visitOptimizer(Operation *op, int64_t now) {
   // Results take the places of the operands that they are new values of, in the
   // order of the operand groups; gradients have none.
@@ -176,6 +193,8 @@ void Liveness::visit(Operation &op, int64_t now) {
     return visitStart(&op, now);
   if (auto wait = dyn_cast<WaitOp>(op))
     return visitWait(wait, now);
+  if (auto accumulate = dyn_cast<AccumulateOp>(op))
+    return visitAccumulate(accumulate);
   if (isa<AdamWOp, AdamOp, SgdOp>(op))
     return visitOptimizer(&op, now);
   if (isa<ConstantOp>(op))
@@ -197,6 +216,31 @@ void Liveness::visit(Operation &op, int64_t now) {
   }
 }
 
+/// Whether `result`, which is alone in `storage`, may be made in the place of a
+/// state whose new value it is.
+bool Liveness::canLieIn(OpResult result, unsigned storage,
+                        unsigned state) const {
+  Operation *op = result.getOwner();
+  int64_t lastRead = lastReads[state];
+  if (auto wait = dyn_cast<WaitOp>(op)) {
+    // The transfer writes from its start on.
+    Operation *start = wait.getFuture().getDefiningOp();
+    return isa<AllGatherStartOp, ReduceScatterStartOp>(start) &&
+           lastRead < positions.lookup(start) &&
+           storages[storage].bytes <= storages[state].bytes;
+  }
+  if (aten::getViewSource(result) ||
+      storages[storage].kind != StorageKind::Activation)
+    return false;
+  int64_t now = positions.lookup(op);
+  // The op itself may read the old value if it does so element by element.
+  bool onlyAsItself = llvm::all_of(op->getOperands(), [&](Value value) {
+    return getStorage(value) != state ||
+           (isa<BlockArgument>(value) && value.getType() == result.getType());
+  });
+  return lastRead < now || (lastRead == now && isPointwise(op) && onlyAsItself);
+}
+
 void Liveness::placeResults(func::FuncOp program) {
   DenseMap<Attribute, unsigned> states;
   for (BlockArgument argument : program.getArguments())
@@ -212,25 +256,12 @@ void Liveness::placeResults(func::FuncOp program) {
     unsigned storage = getStorage(operand.get());
     if (storage == it->second)
       continue;
-    auto result = dyn_cast<OpResult>(operand.get());
-    bool fresh = result && storage != kNone && !aten::getViewSource(result) &&
-                 storages[storage].kind == StorageKind::Activation &&
-                 storages[storage].value == result;
-    if (fresh) {
-      Operation *op = result.getOwner();
-      int64_t lastRead = lastReads[it->second], now = positions[op];
-      // The op itself may read the old value if it does so element by element.
-      bool onlyAsItself = llvm::all_of(op->getOperands(), [&](Value value) {
-        return getStorage(value) != it->second ||
-               (isa<BlockArgument>(value) &&
-                value.getType() == result.getType());
-      });
-      if (lastRead < now ||
-          (lastRead == now && isPointwise(op) && onlyAsItself)) {
-        mergedInto[storage] = it->second;
-        lastReads[it->second] = end;
-        continue;
-      }
+    if (auto result = dyn_cast<OpResult>(operand.get());
+        result && storage != kNone && storages[storage].value == result &&
+        canLieIn(result, storage, it->second)) {
+      mergedInto[storage] = it->second;
+      lastReads[it->second] = end;
+      continue;
     }
     copies.push_back(number);
   }
@@ -254,4 +285,7 @@ Liveness::Liveness(func::FuncOp program) {
   for (Operation &op : body)
     visit(op, now++);
   placeResults(program);
+  for (auto &[start, outputs] : promised)
+    for (unsigned &storage : outputs)
+      storage = resolve(storage);
 }

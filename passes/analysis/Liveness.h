@@ -10,6 +10,9 @@
 // * a state lives for ever; so does an input, which callers need not set again;
 // * a transfer holds its operands and results from its start to its wait;
 // * an optimizer and an all-reduce overwrite their operands;
+// * a running sum grows in its own place if the result is its new value, else
+// in
+//   the summand's, if nothing else reads that;
 // * a result that is bound to a state may be computed in the state's place, if
 //   nobody reads the old value any more; else it is copied there at the end.
 //
@@ -85,8 +88,10 @@ private:
   void overwrite(unsigned storage, mlir::Operation *writer);
   void visitStart(mlir::Operation *op, int64_t now);
   void visitWait(WaitOp op, int64_t now);
+  void visitAccumulate(AccumulateOp op);
   void visitOptimizer(mlir::Operation *op, int64_t now);
   void visit(mlir::Operation &op, int64_t now);
+  bool canLieIn(mlir::OpResult result, unsigned storage, unsigned state) const;
   void placeResults(mlir::func::FuncOp program);
   unsigned resolve(unsigned storage) const;
 

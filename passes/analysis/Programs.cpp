@@ -27,11 +27,24 @@ FailureOr<MeshAttr> fsdp::getDataMesh(ModuleOp module) {
   if (!mesh)
     return module.emitError(
         "expects a sharded program; run fsdp-shard-parameters first");
-  if (GroupAttr group = mesh.getGroup("shard");
-      !group || group.getSize() != mesh.getWorldSize())
-    return module.emitError("expects a mesh whose one axis is 'shard', found ")
+  ArrayRef<StringAttr> names = mesh.getNames();
+  if (names.empty() || names.size() > 2 ||
+      names.back().getValue() != kShardAxis ||
+      (names.size() == 2 && names.front().getValue() != kReplicateAxis))
+    return module.emitError("expects a mesh with the axis 'shard', or with "
+                            "'replicate' and 'shard', found ")
            << mesh;
   return mesh;
+}
+
+int64_t fsdp::getShardSize(MeshAttr mesh) {
+  return mesh.getGroup(kShardAxis).getSize();
+}
+
+bool fsdp::isLearningRate(StateOp state) {
+  StringRef name = state.getSymName();
+  return state.getRole() == Role::Scalar && name.consume_front(kLearningRate) &&
+         (name.empty() || name.starts_with("/"));
 }
 
 bool fsdp::isParameter(StateOp state) {
@@ -50,17 +63,71 @@ StateOp StateTable::lookup(StringAttr name) const {
   return byName.lookup(name);
 }
 
+SmallVector<BlockArgument> fsdp::addStateArguments(func::FuncOp func,
+                                                   ArrayRef<StateOp> states) {
+  unsigned at = 0;
+  while (at < func.getNumArguments() && func.getArgAttr(at, kStateAttr))
+    ++at;
+  SmallVector<DictionaryAttr> attributes;
+  func.getAllArgAttrs(attributes);
+  Builder builder(func.getContext());
+  Block &body = func.getBody().front();
+  SmallVector<BlockArgument> arguments;
+  SmallVector<DictionaryAttr> added;
+  for (auto [i, each] : llvm::enumerate(states)) {
+    StateOp state = each;
+    added.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
+        kStateAttr, FlatSymbolRefAttr::get(state.getSymNameAttr()))));
+    arguments.push_back(body.insertArgument(
+        unsigned(at + i), state.getLocalType(), state.getLoc()));
+  }
+  attributes.insert(attributes.begin() + at, added.begin(), added.end());
+  func.setFunctionType(
+      builder.getFunctionType(body.getArgumentTypes(), func.getResultTypes()));
+  func.setAllArgAttrs(attributes);
+  return arguments;
+}
+
+llvm::DenseSet<Value> fsdp::getKept(func::FuncOp func,
+                                    const StateTable &states) {
+  llvm::DenseSet<Value> kept;
+  Operation *terminator = func.getBody().front().getTerminator();
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
+    if (StateOp state = states.lookup(
+            func.getResultAttrOfType<FlatSymbolRefAttr>(i, kStateAttr));
+        state && state.getRole() == Role::Gathered)
+      kept.insert(value);
+  return kept;
+}
+
 bool fsdp::isShardSide(Operation *op) {
   return isa<ReplayOp>(op) || op->getName().getStringRef() == "aten._to_copy";
 }
 
 BlockArgument fsdp::getShardSource(Value shard) {
   while (Operation *op = shard.getDefiningOp()) {
+    // A part that was kept of a gathered tensor.
+    if (auto part = dyn_cast<ShardOp>(op)) {
+      if (auto gather = part.getFull().getDefiningOp<AllGatherOp>())
+        shard = gather.getShard();
+      else if (Value moved = getTransferred(part.getFull()))
+        shard = moved;
+      else
+        return {};
+      continue;
+    }
     if (!isShardSide(op))
       return {};
     shard = op->getOperand(0);
   }
   return cast<BlockArgument>(shard);
+}
+
+bool fsdp::isReductionTail(Operation *op) {
+  if (auto reduce = dyn_cast<AllReduceOp>(op))
+    return reduce.getOf().has_value();
+  return isa<AccumulateOp>(op) ||
+         op->getName().getStringRef() == "aten._to_copy";
 }
 
 bool fsdp::isStart(Operation *op) {

@@ -8,6 +8,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace fsdp {
 
@@ -17,6 +18,9 @@ inline constexpr llvm::StringLiteral kRootBucket = "root";
 inline constexpr llvm::StringLiteral kMetricsBucket = "metrics";
 /// Name of the output that is the gradients' norm.
 inline constexpr llvm::StringLiteral kGradNormOutput = "grad_norm";
+/// Name of the state that is the learning rate; groups with rates of their own
+/// have "optimizer/lr/1" and so on.
+inline constexpr llvm::StringLiteral kLearningRate = "optimizer/lr";
 /// Functions called so are what others are compared with; no pass changes them.
 inline constexpr llvm::StringLiteral kReferencePrefix = "reference/";
 
@@ -30,9 +34,20 @@ bool isInference(mlir::func::FuncOp func);
 /// The functions with a body that are no references.
 llvm::SmallVector<mlir::func::FuncOp> getPrograms(mlir::ModuleOp module);
 
-/// The mesh of a sharded module, which has one axis, 'shard', over all ranks.
-/// Emits an error if there is no such mesh.
+/// Names of the mesh axes: parameters are cut along the one, and replicas of
+/// the shards stand along the other.
+inline constexpr llvm::StringLiteral kShardAxis = "shard";
+inline constexpr llvm::StringLiteral kReplicateAxis = "replicate";
+
+/// The mesh of a sharded module: an axis 'shard', and in front of it one
+/// 'replicate' if there is more than one replica. All of its ranks read
+/// different data. Emits an error if there is no such mesh.
 mlir::FailureOr<MeshAttr> getDataMesh(mlir::ModuleOp module);
+/// Ranks that a parameter is cut over.
+int64_t getShardSize(MeshAttr mesh);
+
+/// Whether the state is a learning rate, which the run sets before each step.
+bool isLearningRate(StateOp state);
 
 /// Whether the state is trained or frozen, not a buffer or the like.
 bool isParameter(StateOp state);
@@ -62,11 +77,26 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> index;
 };
 
-/// The argument that a shard comes from through casts and replays, or null.
+/// Gives `func` an argument for each state, bound to it, behind those of other
+/// states and in front of the inputs.
+llvm::SmallVector<mlir::BlockArgument>
+addStateArguments(mlir::func::FuncOp func, llvm::ArrayRef<StateOp> states);
+
+/// The gathered tensors that the program leaves in states, for further
+/// micro-batches.
+llvm::DenseSet<mlir::Value> getKept(mlir::func::FuncOp func,
+                                    const StateTable &states);
+
+/// The argument that a shard comes from, through casts, replays and parts that
+/// were kept of a gathered tensor, or null.
 mlir::BlockArgument getShardSource(mlir::Value shard);
 
 /// Casts and replays, which may stand between a shard and its gather.
 bool isShardSide(mlir::Operation *op);
+
+/// Casts, running sums and all-reduces: what a reduced gradient may go through
+/// on its way to the optimizer. They belong to the reduction in front of them.
+bool isReductionTail(mlir::Operation *op);
 
 bool isStart(mlir::Operation *op);
 /// What a start moved, if the value is a result of its wait, else null.

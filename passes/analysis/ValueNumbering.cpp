@@ -3,9 +3,11 @@
 
 #include "passes/analysis/ValueNumbering.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 #include "ir/aten/Aten.h"
+#include "passes/analysis/Entries.h"
 #include "passes/analysis/Optimizers.h"
-#include "passes/analysis/Programs.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -14,7 +16,12 @@ using namespace mlir;
 using namespace fsdp;
 
 // First words of keys, so that arguments and ops never share one.
-enum : uintptr_t { kArgument = 1, kAnonymousArgument = 2, kOp = 3 };
+enum : uintptr_t {
+  kArgument = 1,
+  kAnonymousArgument = 2,
+  kOp = 3,
+  kPadded = 4
+};
 
 ValueNumbering::Number ValueNumbering::intern(Key key, unsigned size,
                                               Operation *op) {
@@ -30,19 +37,83 @@ ValueNumbering::Number ValueNumbering::intern(Key key, unsigned size,
   return first;
 }
 
+void ValueNumbering::numberGathered(Value full, Value shard) {
+  Number number = numbers.lookup(shard);
+  numbers[full] = number;
+  BlockArgument source = getShardSource(shard);
+  StateOp param =
+      source ? states->lookup(current, source.getArgNumber()) : StateOp();
+  if (!param || !param.getSharding())
+    return;
+  int64_t dim = param.getSharding()->getDim();
+  int64_t rows = param.getGlobalType().getDimSize(dim);
+  if (cast<RankedTensorType>(full.getType()).getDimSize(dim) == rows)
+    return;
+  uintptr_t key[] = {kPadded, number};
+  Number whole = intern(key, 1, nullptr);
+  padded[whole] = {number, rows};
+  numbers[full] = whole;
+}
+
+bool ValueNumbering::cutsPadding(Operation &op) {
+  if (op.getName().getStringRef() != "aten.slice.Tensor")
+    return false;
+  auto it = padded.find(numbers.lookup(op.getOperand(0)));
+  if (it == padded.end())
+    return false;
+  auto intOf = [&](StringRef name) {
+    auto value =
+        dyn_cast_or_null<IntegerAttr>(aten::getStaticArgument(&op, name));
+    return value ? std::optional(value.getInt()) : std::nullopt;
+  };
+  auto [number, rows] = it->second;
+  if (intOf("dim") != 0 || intOf("start").value_or(0) != 0 ||
+      intOf("end") != rows || intOf("step") != 1)
+    return false;
+  numbers[op.getResult(0)] = number;
+  return true;
+}
+
+bool ValueNumbering::growsItsSum(AccumulateOp op) const {
+  auto into = dyn_cast<BlockArgument>(op.getInto());
+  StateOp sum = into ? states->lookup(current, into.getArgNumber()) : StateOp();
+  int64_t divisor = getStepPart(current) == StepPart::Last
+                        ? getMicroBatches(current->getParentOfType<ModuleOp>())
+                        : 1;
+  if (!sum || int64_t(op.getDivisor().value_or(1)) != divisor)
+    return false;
+  return op.getOf() ? sum.getRole() == Role::Gradient &&
+                          sum.getOfAttr() == op.getOfAttr()
+                    : sum.getRole() == Role::Scalar;
+}
+
 bool ValueNumbering::passThrough(Operation &op) {
   if (isStart(&op))
     return true; // The wait looks its members up.
-  if (isa<WaitOp>(op)) {
+  if (auto wait = dyn_cast<WaitOp>(op)) {
+    bool gathers =
+        isa_and_nonnull<AllGatherStartOp>(wait.getFuture().getDefiningOp());
     for (OpResult result : op.getResults())
-      numbers[result] = numbers.lookup(getTransferred(result));
+      if (gathers)
+        numberGathered(result, getTransferred(result));
+      else
+        numbers[result] = numbers.lookup(getTransferred(result));
     return true;
   }
-  if (isa<AllGatherOp, ReduceScatterOp, AllReduceOp, ShardOp, ReplayOp>(op)) {
+  if (auto gather = dyn_cast<AllGatherOp>(op)) {
+    numberGathered(gather.getFull(), gather.getShard());
+    return true;
+  }
+  if (isa<ReduceScatterOp, AllReduceOp, ShardOp, ReplayOp>(op)) {
     numbers[op.getResult(0)] = numbers.lookup(op.getOperand(0));
     return true;
   }
-  return false;
+  if (auto accumulate = dyn_cast<AccumulateOp>(op);
+      accumulate && growsItsSum(accumulate)) {
+    numbers[accumulate.getResult()] = numbers.lookup(accumulate.getGradient());
+    return true;
+  }
+  return cutsPadding(op);
 }
 
 void ValueNumbering::numberOp(Operation &op) {
@@ -56,6 +127,8 @@ void ValueNumbering::numberOp(Operation &op) {
   Number first = intern(key, op.getNumResults(), &op);
   for (OpResult result : op.getResults())
     numbers[result] = first + result.getResultNumber();
+  if (op.getName().getStringRef() == "aten._to_copy")
+    castOperands[first] = numbers.lookup(op.getOperand(0));
   // A cast of a number to f32 may be one that only the metrics read.
   if (op.getName().getStringRef() == "aten._to_copy" &&
       op.getResult(0).getType() ==
@@ -68,27 +141,108 @@ bool ValueNumbering::isMetricOf(Number number, Number other) const {
   return it != metricOperands.end() && it->second == other;
 }
 
+bool ValueNumbering::isCastOf(Number number, Number other) const {
+  auto it = castOperands.find(number);
+  return it != castOperands.end() && it->second == other;
+}
+
 Operation *ValueNumbering::findFirstUnknown(Number number, Number known) const {
   // Numbers are given in the order of the block.
-  Number first = number;
+  Number first = next;
   llvm::DenseSet<Number> seen;
   SmallVector<Number> worklist{number};
   while (!worklist.empty()) {
     Number current = worklist.pop_back_val();
     if (current < known || !seen.insert(current).second)
       continue;
-    first = std::min(first, current);
-    if (Operation *op = getOp(current))
+    // Arguments and padded tensors have none.
+    if (Operation *op = getOp(current)) {
+      first = std::min(first, current);
       for (Value operand : op->getOperands())
         worklist.push_back(numbers.lookup(operand));
+    }
   }
-  return first < known ? nullptr : getOp(first);
+  return getOp(first);
 }
+
+namespace {
+/// Follows each gradient through its reductions and the cast behind them to the
+/// parameter's own type, which capture had in front: what comes out is what was
+/// captured as the gradient.
+class GradientChains {
+public:
+  struct Chain {
+    Attribute of;
+    Value end;
+    Location loc;
+  };
+
+  explicit GradientChains(const StateTable &states) : states(states) {}
+
+  ArrayRef<Chain> get() const { return chains; }
+
+  void visit(Operation &op) {
+    if (isa<ReduceScatterOp, AllReduceOp>(op)) {
+      if (Attribute of = op.getAttr("of"))
+        extend(of, op.getOperand(0), op.getResult(0), op.getLoc());
+    } else if (isa<ReduceScatterStartOp, AllReduceStartOp>(op)) {
+      if (auto of = op.getAttrOfType<ArrayAttr>("of"))
+        for (auto [name, value] : llvm::zip(of, op.getOperands()))
+          extend(name, value, value, op.getLoc());
+    } else if (auto sum = dyn_cast<AccumulateOp>(op)) {
+      if (Attribute of = sum.getOfAttr())
+        extend(of, sum.getGradient(), sum.getResult(), op.getLoc());
+    } else if (isa<WaitOp>(op)) {
+      for (OpResult result : op.getResults())
+        move(getTransferred(result), result);
+    } else if (op.getName().getStringRef() == "aten._to_copy") {
+      auto it = chainOf.find(op.getOperand(0));
+      if (it != chainOf.end() && endsAsParameter(it->second, op))
+        move(op.getOperand(0), op.getResult(0));
+    }
+  }
+
+private:
+  void extend(Attribute of, Value from, Value to, Location loc) {
+    auto it = chainOf.find(from);
+    if (it == chainOf.end() || chains[it->second].of != of) {
+      chains.push_back({of, to, loc});
+      chainOf[to] = chains.size() - 1;
+    } else {
+      move(from, to);
+    }
+  }
+
+  void move(Value from, Value to) {
+    auto it = from ? chainOf.find(from) : chainOf.end();
+    if (it == chainOf.end())
+      return;
+    size_t chain = it->second;
+    chainOf.erase(it);
+    chains[chain].end = to;
+    chainOf[to] = chain;
+  }
+
+  bool endsAsParameter(size_t chain, Operation &cast) {
+    StateOp state =
+        states.lookup(dyn_cast<FlatSymbolRefAttr>(chains[chain].of));
+    return state && state.getReduce() &&
+           getElementTypeOrSelf(cast.getResult(0).getType()) ==
+               state.getGlobalType().getElementType();
+  }
+
+  const StateTable &states;
+  SmallVector<Chain> chains;
+  llvm::DenseMap<Value, size_t> chainOf; ///< by its end so far
+};
+} // namespace
 
 SmallVector<ValueNumbering::Observation>
 ValueNumbering::run(func::FuncOp func) {
   numbers.clear();
-  StateTable states(func->getParentOfType<ModuleOp>());
+  StateTable table(func->getParentOfType<ModuleOp>());
+  current = func;
+  states = &table;
   for (BlockArgument argument : func.getArguments()) {
     unsigned i = argument.getArgNumber();
     Attribute name = func.getArgAttr(i, kStateAttr);
@@ -96,7 +250,9 @@ ValueNumbering::run(func::FuncOp func) {
       name = func.getArgAttr(i, kInputAttr);
     uintptr_t key[] = {name ? kArgument : kAnonymousArgument,
                        name ? uintptr_t(name.getAsOpaquePointer()) : i};
-    numbers[argument] = intern(key, 1, nullptr);
+    auto known = kept.find(name);
+    numbers[argument] =
+        name && known != kept.end() ? known->second : intern(key, 1, nullptr);
   }
 
   SmallVector<Observation> observed;
@@ -106,27 +262,30 @@ ValueNumbering::run(func::FuncOp func) {
                         numbers.lookup(value), loc});
   };
   auto observeGradient = [&](Attribute of, Value value, Location loc) {
-    if (auto name = dyn_cast_or_null<FlatSymbolRefAttr>(of))
-      observe("gradient of", name.getValue(), value, loc);
+    auto name = dyn_cast_or_null<FlatSymbolRefAttr>(of);
+    if (!name)
+      return;
+    observe("gradient of", name.getValue(), value, loc);
+    StateOp state = table.lookup(name);
+    observed.back().isBeforeCast = state && state.getReduce() &&
+                                   getElementTypeOrSelf(value.getType()) !=
+                                       state.getGlobalType().getElementType();
   };
 
   Block &body = func.getBody().front();
+  GradientChains chains(table);
   for (Operation &op : body.without_terminator()) {
-    if (auto reduce = dyn_cast<ReduceScatterOp>(op))
-      observeGradient(reduce.getOfAttr(), reduce.getFull(), op.getLoc());
-    else if (auto reduce = dyn_cast<AllReduceOp>(op))
-      observeGradient(reduce.getOfAttr(), reduce.getInput(), op.getLoc());
-    else if (isa<ReduceScatterStartOp, AllReduceStartOp>(op)) {
-      if (auto of = op.getAttrOfType<ArrayAttr>("of"))
-        for (auto [name, value] : llvm::zip(of, op.getOperands()))
-          observeGradient(name, value, op.getLoc());
-    } else if (std::optional<OptimizerUpdate> update = getOptimizerUpdate(&op))
+    chains.visit(op);
+    if (std::optional<OptimizerUpdate> update = getOptimizerUpdate(&op))
       for (auto [param, grad] : llvm::zip(update->params, update->grads))
         if (auto argument = dyn_cast<BlockArgument>(param))
           observeGradient(func.getArgAttr(argument.getArgNumber(), kStateAttr),
                           grad, op.getLoc());
     numberOp(op);
   }
+
+  for (const GradientChains::Chain &chain : chains.get())
+    observeGradient(chain.of, chain.end, chain.loc);
 
   Operation *terminator = body.getTerminator();
   for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
@@ -142,11 +301,19 @@ ValueNumbering::run(func::FuncOp func) {
       observed.back().isMetric = true;
       continue;
     }
-    StateOp state = states.lookup(
-        func.getResultAttrOfType<FlatSymbolRefAttr>(i, kStateAttr));
+    auto bound = func.getResultAttrOfType<FlatSymbolRefAttr>(i, kStateAttr);
+    StateOp state = table.lookup(bound);
+    if (state && state.getRole() == Role::Gradient)
+      observeGradient(state.getOfAttr(), value, loc);
+    if (state && state.getRole() == Role::Gathered) {
+      auto [it, isNew] = kept.try_emplace(bound, numbers.lookup(value));
+      if (!isNew && it->second != numbers.lookup(value))
+        observe("gathered", state.getSymName(), value, loc);
+    }
     if (state &&
         (state.getRole() == Role::Buffer || state.getRole() == Role::Random))
       observe("new value of", state.getSymName(), value, loc);
   }
+  states = nullptr;
   return observed;
 }

@@ -4,8 +4,8 @@
 #ifndef FSDP_PASSES_ANALYSIS_VALUE_NUMBERING_H
 #define FSDP_PASSES_ANALYSIS_VALUE_NUMBERING_H
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/DenseMap.h"
+#include "passes/analysis/Programs.h"
+
 #include "llvm/Support/Allocator.h"
 
 #include <string>
@@ -14,8 +14,10 @@ namespace fsdp {
 
 /// Numbers the values of several functions in one table. Two values have one
 /// number if and only if they are the same expression over states and inputs,
-/// where collectives, replays and waits stand for their operand. Exact: keys
-/// are compared, not hashes. Linear time.
+/// where collectives, replays and waits stand for their operand, a running sum
+/// of micro-batches for what this one adds to it, and a parameter that stays
+/// gathered for what the first micro-batch's program gathered. Exact: keys are
+/// compared, not hashes. Linear time.
 class ValueNumbering {
 public:
   using Number = unsigned;
@@ -26,13 +28,18 @@ public:
     Number number;
     mlir::Location loc;
     bool isMetric = false; // the mean of an output, not the output itself
+    /// A gradient in the type that it is reduced in, which is not its own.
+    bool isBeforeCast = false;
   };
 
   /// Numbers a straight-line function. Observes outputs, new values of buffers
   /// and, for each parameter, every value that is treated as its gradient: a
   /// result, the operand of the reduction marked `of` it, the optimizer's
-  /// operand. A metric is observed as the output that it is the mean of. The
-  /// norm of the gradients is no part of what was captured.
+  /// operand, a summand of its running sum, the sum's new value. A metric is
+  /// observed as the output that it is the mean of. Gathered parameters that
+  /// the function leaves in a state are known to functions that are numbered
+  /// later; one that differs from what an earlier function left is observed.
+  /// The norm of the gradients is no part of what was captured.
   llvm::SmallVector<Observation> run(mlir::func::FuncOp func);
 
   /// The first op that computed a number; null for arguments.
@@ -45,6 +52,9 @@ public:
   /// whose results have numbers from `known` on; null if there is none.
   mlir::Operation *findFirstUnknown(Number number, Number known) const;
 
+  /// Whether `number` is `other` cast to another type.
+  bool isCastOf(Number number, Number other) const;
+
   /// Whether `number` is `other` cast to f32, as metrics are.
   bool isMetricOf(Number number, Number other) const;
 
@@ -55,14 +65,28 @@ private:
   void numberOp(mlir::Operation &op);
   /// Whether the op only moves what it is given; numbers its results if so.
   bool passThrough(mlir::Operation &op);
+  /// Whether the op adds a micro-batch's part to the state that is its sum, and
+  /// divides it where the step ends.
+  bool growsItsSum(AccumulateOp op) const;
+  /// Numbers what gathering `shard` gives: `shard`'s number, or one of its own
+  /// if it has padding rows.
+  void numberGathered(mlir::Value full, mlir::Value shard);
+  /// Whether the op cuts padding rows off; numbers its result if so.
+  bool cutsPadding(mlir::Operation &op);
 
   llvm::BumpPtrAllocator allocator;
   llvm::DenseMap<Key, Number> table;
   llvm::DenseMap<Number, mlir::Operation *> ops;
-  llvm::DenseMap<Number, Number> metricOperands;
+  llvm::DenseMap<Number, Number> castOperands, metricOperands;
+  /// By the state's name: what the first micro-batch's program left in it.
+  llvm::DenseMap<mlir::Attribute, Number> kept;
+  /// What a padded tensor holds, and how many rows of it.
+  llvm::DenseMap<Number, std::pair<Number, int64_t>> padded;
   Number next = 0;
 
   // Of the function that is being numbered.
+  mlir::func::FuncOp current;
+  const StateTable *states = nullptr;
   llvm::DenseMap<mlir::Value, Number> numbers;
 };
 

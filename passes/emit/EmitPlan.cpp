@@ -182,9 +182,18 @@ LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
       return failure();
   emitMemory(*use, plan);
   plan.training = std::make_unique<plan::TrainingT>();
+  plan.training->gradient_accumulation_steps =
+      static_cast<uint32_t>(getMicroBatches(module));
   plan.training->seed = options.seed;
   plan.training->lr = options.lr;
   plan.training->max_grad_norm = options.maxGradNorm;
+  plan.training->norm_order = options.normOrder;
+  for (auto [index, state] : llvm::enumerate(table.getStates()))
+    if (isLearningRate(state))
+      plan.training->rates.push_back(static_cast<uint32_t>(index));
+  if (options.schedule)
+    plan.training->schedule =
+        std::make_unique<plan::ScheduleT>(*options.schedule);
   plan.training->device = getDevice(module).str();
   for (func::FuncOp program : getPrograms(module))
     if (failed(emitProgram(program, table, context)))

@@ -8,6 +8,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct EmitOptions {
   uint64_t seed = 0;
   double lr = 0;
   double maxGradNorm = -1; ///< negative: no clipping
+  double normOrder = 2;
+  std::optional<plan::ScheduleT> schedule; ///< absent: constant
 };
 
 /// Translates a module that passed `fsdp-verify-planned`. Emits an error at the

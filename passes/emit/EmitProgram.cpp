@@ -53,6 +53,7 @@ private:
   LogicalResult emitArgument(BlockArgument argument);
   LogicalResult emit(Operation &op);
   LogicalResult emitCall(Operation &op);
+  LogicalResult emitAccumulate(AccumulateOp op);
   LogicalResult emitConstant(ConstantOp op);
   LogicalResult emitResults(func::ReturnOp op);
   template <typename Op>
@@ -217,6 +218,20 @@ LogicalResult ProgramEmitter::emitCall(Operation &op) {
   return success();
 }
 
+LogicalResult ProgramEmitter::emitAccumulate(AccumulateOp op) {
+  bool grows =
+      liveness.getStorage(op.getResult()) == liveness.getStorage(op.getInto());
+  if (failed(makeView(op.getResult(), grows ? op.getInto() : op.getGradient())))
+    return failure();
+  plan::AccumulateT accumulate;
+  accumulate.gradient = idOf(op.getGradient());
+  accumulate.into = idOf(op.getInto());
+  accumulate.output = idOf(op.getResult());
+  accumulate.divisor = static_cast<uint32_t>(op.getDivisor().value_or(1));
+  add(std::move(accumulate), op.getLoc());
+  return success();
+}
+
 template <typename Op>
 void ProgramEmitter::emitAdam(Op op, plan::AdamKind kind) {
   plan::AdamT adam;
@@ -293,6 +308,15 @@ static Body makeTransfer(Op op, uint32_t group) {
   return body;
 }
 
+template <typename Body, typename Op>
+static void setCombination(Body &body, Op op) {
+  body.reduction = static_cast<plan::Reduction>(op.getReduction());
+  if (std::optional<APFloat> pre = op.getPre())
+    body.pre = pre->convertToDouble();
+  if (std::optional<APFloat> post = op.getPost())
+    body.post = post->convertToDouble();
+}
+
 LogicalResult ProgramEmitter::emitResults(func::ReturnOp op) {
   DenseMap<Attribute, Value> arguments;
   for (BlockArgument argument : program.getArguments())
@@ -360,7 +384,7 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
       .Case([&](ReduceScatterStartOp start) {
         auto body = makeTransfer<plan::ReduceScatterT>(
             start, context.getGroup(start.getGroup()));
-        body.reduction = static_cast<plan::Reduction>(start.getReduction());
+        setCombination(body, start);
         body.inputs = idsOf(start.getInputs());
         body.outputs = promisedIdsOf(start);
         body.dims.assign(start.getDims().begin(), start.getDims().end());
@@ -374,7 +398,7 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
       .Case([&](AllReduceStartOp start) {
         auto body = makeTransfer<plan::AllReduceT>(
             start, context.getGroup(start.getGroup()));
-        body.reduction = static_cast<plan::Reduction>(start.getReduction());
+        setCombination(body, start);
         body.inputs = idsOf(start.getInputs());
         body.outputs = promisedIdsOf(start);
         body.future = futures[start.getFuture()];
@@ -412,6 +436,7 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
         add(std::move(body), shard.getLoc());
         return success();
       })
+      .Case([&](AccumulateOp op) { return emitAccumulate(op); })
       .Case([&](DrawOp draw) { return emitDraw(draw); })
       .Case([&](AdamWOp adam) {
         emitAdam(adam, plan::AdamKind::adamw);

@@ -4,9 +4,12 @@
 #include "passes/emit/Report.h"
 
 #include "ir/aten/Aten.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/Entries.h"
 #include "passes/emit/Types.h"
+#include "passes/plan/MemoryUse.h"
 #include "runtime/plan/DType.h"
+
+#include "llvm/ADT/MapVector.h"
 
 #include <map>
 
@@ -18,7 +21,7 @@ static std::string groupName(GroupAttr group) {
   return ("dp_" + group.getName().getValue()).str();
 }
 
-static llvm::json::Object describe(Operation *start) {
+static llvm::json::Object describe(Operation *start, int64_t count) {
   auto group = start->getAttrOfType<GroupAttr>("group");
   auto future = cast<FutureType>(start->getResult(0).getType());
   auto bucket = start->getAttrOfType<StringAttr>("bucket");
@@ -40,48 +43,101 @@ static llvm::json::Object describe(Operation *start) {
                           : "all_reduce"},
       {"group", groupName(group)},
       {"dtype", dtype},
-      {"count", 1},
+      {"count", count},
       {"members", static_cast<int64_t>(start->getNumOperands())},
       {"bytes", bytes},
       {"bucket", bucket ? bucket.getValue() : StringRef()},
   };
 }
 
-/// One step by `program`.
-static llvm::json::Object describe(func::FuncOp program) {
+/// How often a step of `microBatches` runs a part of it.
+static int64_t getRuns(StepPart part, int64_t microBatches) {
+  return part == StepPart::Middle ? microBatches - 2 : 1;
+}
+
+/// One step, of the programs that are its parts.
+static llvm::json::Object describe(ArrayRef<func::FuncOp> parts,
+                                   int64_t microBatches) {
   llvm::json::Array collectives, metrics;
   std::map<std::string, int64_t> counts;
-  for (Operation &op : program.getBody().front()) {
-    ++counts[op.getName().getStringRef().str()];
-    if (isa<AllGatherStartOp, ReduceScatterStartOp>(op)) {
-      collectives.push_back(describe(&op));
-    } else if (isa<AllReduceStartOp>(op)) {
-      auto bucket = op.getAttrOfType<StringAttr>("bucket");
-      bool isMetric = bucket && bucket.getValue() == kMetricsBucket;
-      (isMetric ? metrics : collectives).push_back(describe(&op));
+  for (func::FuncOp program : parts) {
+    int64_t runs = getRuns(getStepPart(program), microBatches);
+    for (Operation &op : program.getBody().front()) {
+      counts[op.getName().getStringRef().str()] += runs;
+      if (isa<AllGatherStartOp, ReduceScatterStartOp>(op)) {
+        collectives.push_back(describe(&op, runs));
+      } else if (isa<AllReduceStartOp>(op)) {
+        auto bucket = op.getAttrOfType<StringAttr>("bucket");
+        bool isMetric = bucket && bucket.getValue() == kMetricsBucket;
+        (isMetric ? metrics : collectives).push_back(describe(&op, runs));
+      }
     }
   }
+  // Of each phase the part that needs most.
+  llvm::MapVector<StringRef, TransientUse> highest;
+  for (func::FuncOp program : parts)
+    for (const PhaseUse &phase : getPhaseUses(program)) {
+      TransientUse &use = highest[phase.name];
+      if (phase.use.total() > use.total())
+        use = phase.use;
+    }
+  llvm::json::Object phases;
+  for (const auto &[name, use] : highest)
+    phases[name] = llvm::json::Object{{"inputs", use.inputs},
+                                      {"activations", use.activations},
+                                      {"gathered", use.gathered},
+                                      {"grads", use.grads}};
   llvm::json::Object ops;
   for (const auto &[name, count] : counts)
     ops[name] = count;
   return llvm::json::Object{{"collectives", std::move(collectives)},
                             {"metrics", std::move(metrics)},
+                            {"phases", std::move(phases)},
                             {"ops", std::move(ops)}};
 }
 
+/// A cast that mixed precision put in, or several equal ones.
+static llvm::json::Object describeCast(DictionaryAttr row) {
+  llvm::json::Object cast;
+  for (NamedAttribute entry : row) {
+    StringRef key = entry.getName().getValue();
+    if (auto text = dyn_cast<StringAttr>(entry.getValue()))
+      cast[key] = text.getValue();
+    else if (auto count = dyn_cast<IntegerAttr>(entry.getValue()))
+      cast[key] = count.getInt();
+    else if (auto type = dyn_cast<TypeAttr>(entry.getValue()))
+      if (std::optional<plan::DType> dtype = toDType(type.getValue()))
+        cast[key] = std::string(dtypeName(*dtype));
+  }
+  return cast;
+}
+
 llvm::json::Value fsdp::buildReport(ModuleOp module) {
+  int64_t microBatches = getMicroBatches(module);
+  // By what was captured as one.
+  llvm::MapVector<StringRef, SmallVector<func::FuncOp>> steps;
+  SmallVector<std::string> names;
   SmallVector<func::FuncOp> programs = getPrograms(module);
+  names.reserve(programs.size());
+  for (func::FuncOp program : programs)
+    steps[names.emplace_back(getCapturedName(program))].push_back(program);
   llvm::json::Object report;
   llvm::json::Array each;
-  for (func::FuncOp program : programs) {
-    llvm::json::Object step = describe(program);
-    if (program == programs.front())
+  for (auto &[name, parts] : steps) {
+    llvm::json::Object step = describe(parts, microBatches);
+    if (each.empty())
       report = step;
-    step["name"] = program.getSymName();
+    step["name"] = name.str(); // the value would not own a StringRef
     each.push_back(std::move(step));
   }
-  if (programs.size() > 1)
+  if (steps.size() > 1)
     report["programs"] = std::move(each);
+  report["micro_batches"] = microBatches;
+  llvm::json::Array casts;
+  if (auto rows = module->getAttrOfType<ArrayAttr>(kCastsAttr))
+    for (auto row : rows.getAsRange<DictionaryAttr>())
+      casts.push_back(describeCast(row));
+  report["casts"] = std::move(casts);
   llvm::json::Object memory;
   if (auto planned = module->getAttrOfType<DictionaryAttr>(kMemoryAttr))
     for (NamedAttribute entry : planned)

@@ -12,14 +12,17 @@ namespace fsdp {
 /// The report of a planned module (--report), per rank and optimizer step:
 ///
 ///   collectives  one entry a transfer, in the order in which they start: kind,
-///                group, dtype, bucket, members (tensors), count (always 1),
-///                bytes (received by an all-gather, sent into a reduce-scatter;
-///                padding rows included)
+///                group, dtype, bucket, members (tensors), count (how often the
+///                step makes it, of several micro-batches), bytes (received by
+///                an all-gather, sent into a reduce-scatter; padding rows
+///                included)
 ///   metrics      the same for the transfers of loss and gradient norm
 ///   memory       fsdp.memory, in bytes
-///   ops          how often each op stands in the program
-///   programs     only of a module with several, in order: name, collectives,
-///                metrics and ops of each; those above are the first one's
+///   ops          how often a step runs each op
+///   micro_batches  of a step
+///   programs     only of a module with programs for several shapes, in order:
+///                name, collectives, metrics and ops of a step of each; those
+///                above are the first one's
 llvm::json::Value buildReport(mlir::ModuleOp module);
 
 } // namespace fsdp

@@ -34,6 +34,17 @@ struct MaterializeStorages
       if (isa<AllReduceStartOp>(read.writer))
         contested.insert({read.writer, liveness.getStorage(read.value)});
 
+    // What cannot be made in its state's place is copied there at once, and not
+    // kept until the end: sums of gradients are large.
+    StateTable states(getOperation());
+    DenseSet<unsigned> sums;
+    for (unsigned number : liveness.getCopies())
+      if (StateOp state =
+              states.lookup(program.getResultAttrOfType<FlatSymbolRefAttr>(
+                  number, kStateAttr));
+          state && state.getRole() == Role::Gradient)
+        sums.insert(number);
+
     SmallVector<OpOperand *> operands;
     for (Operation &op : program.getBody().front()) {
       // Two members of one reduction in place may not be one storage.
@@ -51,7 +62,8 @@ struct MaterializeStorages
           needed = storage == Liveness::kNone ||
                    !aten::isContiguous(typeOf(operand.get()));
         else if (isa<func::ReturnOp>(op))
-          needed = isForeignState(liveness, program, operand);
+          needed = isForeignState(liveness, program, operand) ||
+                   sums.contains(operand.getOperandNumber());
         if (needed)
           operands.push_back(&operand);
       }

@@ -4,6 +4,9 @@
 #include "passes/plan/MemoryUse.h"
 
 #include "ir/aten/Aten.h"
+#include "passes/analysis/ForwardSlice.h"
+#include "passes/analysis/Optimizers.h"
+#include "passes/analysis/Programs.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -62,21 +65,23 @@ MemoryUse fsdp::getStatesUse(ModuleOp module) {
       break;
     case Role::Optimizer:
     case Role::Scalar:
-    case Role::Gradient:
       use.optimizer += bytes;
       break;
     case Role::Buffer:
     case Role::Constant:
-    case Role::Gathered:
     case Role::Random:
       use.buffers += bytes;
       break;
+    case Role::Gradient:
+    case Role::Gathered:
+      break; // counted with the transient tensors of their kind
     }
   }
   return use;
 }
 
-TransientUse fsdp::getPeakUse(const Liveness &liveness) {
+TransientUse fsdp::getPeakUse(const Liveness &liveness, int64_t begin,
+                              int64_t end) {
   // Changes of each kind by time; a storage counts through its last position.
   struct Change {
     int64_t time, bytes;
@@ -110,8 +115,30 @@ TransientUse fsdp::getPeakUse(const Liveness &liveness) {
     case StorageKind::State:
       break;
     }
-    if (now.total() > highest.total())
+    // What was there at the beginning counts, what goes at once does not.
+    bool isInside = change.time < end && (change.time > begin || begin < 0);
+    if (change.time <= begin)
+      highest = now;
+    else if (isInside && now.total() > highest.total())
       highest = now;
   }
   return highest;
+}
+
+SmallVector<PhaseUse, 3> fsdp::getPhaseUses(func::FuncOp program) {
+  Operation *last = ForwardSlice(program).getLast();
+  int64_t count = 0, backward = 0, optimizer = -1;
+  for (Operation &op : program.getBody().front()) {
+    if (optimizer < 0 && getOptimizerUpdate(&op))
+      optimizer = count;
+    ++count;
+    if (&op == last)
+      backward = count;
+  }
+  Liveness liveness(program);
+  if (optimizer < 0 || isInference(program))
+    return {{"forward", getPeakUse(liveness)}};
+  return {{"forward", getPeakUse(liveness, -1, backward)},
+          {"backward", getPeakUse(liveness, backward, optimizer)},
+          {"optimizer", getPeakUse(liveness, optimizer)}};
 }

@@ -6,6 +6,8 @@
 
 #include "passes/analysis/Liveness.h"
 
+#include <limits>
+
 namespace fsdp {
 
 /// Bytes of tensors that live for a part of a program, at one moment.
@@ -31,8 +33,17 @@ struct MemoryUse {
 /// The states' part; `peak` and `states` are left to the planner.
 MemoryUse getStatesUse(mlir::ModuleOp module);
 
-/// The moment at which a program's transient tensors need most.
-TransientUse getPeakUse(const Liveness &liveness);
+/// The moment at which a program's transient tensors need most, of those in
+/// front of op number `end` and from number `begin` on.
+TransientUse getPeakUse(const Liveness &liveness, int64_t begin = -1,
+                        int64_t end = std::numeric_limits<int64_t>::max());
+
+/// That moment of each phase of a program.
+struct PhaseUse {
+  llvm::StringLiteral name; ///< forward, backward, optimizer
+  TransientUse use;
+};
+llvm::SmallVector<PhaseUse, 3> getPhaseUses(mlir::func::FuncOp program);
 
 } // namespace fsdp
 

@@ -42,6 +42,13 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
     }
     use.states = states;
     use.peak = top;
+    for (auto state : module.getOps<StateOp>()) {
+      int64_t bytes = aten::getStorageBytes(state.getLocalType());
+      if (state.getRole() == Role::Gradient)
+        use.transient.grads += bytes;
+      else if (state.getRole() == Role::Gathered)
+        use.transient.gathered += bytes;
+    }
     module->setAttr(kMemoryAttr, use.toAttribute(&getContext()));
   }
 

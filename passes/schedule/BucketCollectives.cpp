@@ -4,7 +4,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
 
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <map>
 
@@ -25,6 +25,7 @@ struct BucketKey {
   Type element;
   GroupAttr group;
   Attribute reduction; // null for gathers
+  Attribute pre, post; // divisors of a sum
 
   bool operator==(const BucketKey &) const = default;
 };
@@ -59,27 +60,39 @@ bool isReplayed(Value shard) {
 class Bucketer {
 public:
   Bucketer(func::FuncOp func, const StateTable &states)
-      : func(func), states(states), builder(func.getContext()) {
-    for (Operation &op : func.getBody().front())
-      positions.insert({&op, positions.size() + 1});
-  }
+      : func(func), states(states), builder(func.getContext()) {}
 
   LogicalResult run() {
-    if (failed(collect()))
+    number();
+    if (failed(collectShards()))
       return failure();
     for (Bucket<AllGatherOp> &bucket : sort(gathers))
       fuse(bucket);
-    for (Bucket<ReduceScatterOp> &bucket : sort(reductions))
+    for (Bucket<ReduceScatterOp> &bucket : sort(scatters))
       if (failed(fuse(bucket)))
         return failure();
+    // They may stand behind the scatters now, whose results they read.
+    number();
+    if (failed(collectAllReduces()))
+      return failure();
+    for (Bucket<AllReduceOp> &bucket : sort(allReduces))
+      if (failed(fuse(bucket, Stream::Replicate)))
+        return failure();
+    number();
     for (Bucket<AllReduceOp> &bucket : metrics)
-      if (failed(fuse(bucket)))
+      if (failed(fuse(bucket, Stream::Reduce)))
         return failure();
     return success();
   }
 
 private:
-  LogicalResult collect() {
+  void number() {
+    positions.clear();
+    for (Operation &op : func.getBody().front())
+      positions.insert({&op, positions.size() + 1});
+  }
+
+  LogicalResult collectShards() {
     for (Operation &op : func.getBody().front()) {
       LogicalResult done = success();
       if (auto gather = dyn_cast<AllGatherOp>(op)) {
@@ -90,20 +103,25 @@ private:
                 isReplayed(gather.getShard()), getElement(gather.getFull()),
                 Attribute());
       } else if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
-        done = add(reductions, reduce, states.lookup(reduce.getOfAttr()), false,
+        done = add(scatters, reduce, states.lookup(reduce.getOfAttr()), false,
                    getElement(reduce.getFull()), reduce.getReductionAttr());
-      } else if (auto reduce = dyn_cast<AllReduceOp>(op)) {
-        if (reduce.getOf())
-          return reduce.emitOpError("of a gradient cannot be scheduled yet; "
-                                    "expected gradients to be reduced by "
-                                    "fsdp.reduce_scatter alone");
-        insert(metrics,
-               {builder.getStringAttr(kMetricsBucket), false,
-                getElement(reduce.getInput()), reduce.getGroup(),
-                reduce.getReductionAttr()},
-               {reduce, 0});
       }
       if (failed(done))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult collectAllReduces() {
+    for (auto reduce : func.getOps<AllReduceOp>()) {
+      Type element = getElement(reduce.getInput());
+      if (!reduce.getOf())
+        insert(metrics,
+               {builder.getStringAttr(kMetricsBucket), false, element,
+                reduce.getGroup(), reduce.getReductionAttr()},
+               {reduce, 0});
+      else if (failed(add(allReduces, reduce, states.lookup(reduce.getOfAttr()),
+                          false, element, reduce.getReductionAttr())))
         return failure();
     }
     return success();
@@ -124,6 +142,8 @@ private:
   template <typename LogicalOp>
   void insert(Buckets<LogicalOp> &buckets, BucketKey key,
               Member<LogicalOp> member) {
+    key.pre = member.op->getAttr("pre");
+    key.post = member.op->getAttr("post");
     // Most ops of a bucket stand close together: the last one is the likeliest.
     auto it = std::find_if(
         buckets.rbegin(), buckets.rend(),
@@ -201,7 +221,8 @@ private:
   // Reductions stand at the last of them: all gradients are computed by then.
   LogicalResult fuse(const Bucket<ReduceScatterOp> &bucket) {
     Operation *last = getLast(bucket);
-    if (failed(verifyReaders(bucket, last)))
+    SmallVector<Operation *> tails = collectTails(bucket, last);
+    if (failed(verifyReaders(bucket, last, tails)))
       return failure();
     SmallVector<Value> inputs;
     SmallVector<Type> types;
@@ -219,27 +240,63 @@ private:
         inputs, cast<ReductionAttr>(bucket.key.reduction).getValue(), dims,
         builder.getArrayAttr(of), bucket.key.group, Stream::Reduce,
         bucket.key.bucket);
-    finish(bucket, start.getFuture(), types);
+    setDivisors(start, bucket.key);
+    finish(bucket, start.getFuture(), types, tails);
     return success();
   }
 
-  LogicalResult fuse(const Bucket<AllReduceOp> &bucket) {
+  LogicalResult fuse(const Bucket<AllReduceOp> &bucket, Stream stream) {
     Operation *last = getLast(bucket);
-    if (failed(verifyReaders(bucket, last)))
+    SmallVector<Operation *> tails = collectTails(bucket, last);
+    if (failed(verifyReaders(bucket, last, tails)))
       return failure();
     SmallVector<Value> inputs;
     SmallVector<Type> types;
+    SmallVector<Attribute> of;
     for (AllReduceOp op : getOps(bucket)) {
       inputs.push_back(op.getInput());
       types.push_back(op.getResult().getType());
+      if (op.getOf())
+        of.push_back(op.getOfAttr());
     }
     builder.setInsertionPoint(last);
     auto start = AllReduceStartOp::create(
         builder, last->getLoc(), FutureType::get(builder.getContext(), types),
         inputs, cast<ReductionAttr>(bucket.key.reduction).getValue(),
-        ArrayAttr(), bucket.key.group, Stream::Reduce, bucket.key.bucket);
-    finish(bucket, start.getFuture(), types);
+        of.empty() ? ArrayAttr() : builder.getArrayAttr(of), bucket.key.group,
+        stream, bucket.key.bucket);
+    setDivisors(start, bucket.key);
+    finish(bucket, start.getFuture(), types, tails);
     return success();
+  }
+
+  static void setDivisors(Operation *start, const BucketKey &key) {
+    if (key.pre)
+      start->setAttr("pre", key.pre);
+    if (key.post)
+      start->setAttr("post", key.post);
+  }
+
+  /// What reads the results in front of `last` and may as well stand behind it,
+  /// in order.
+  template <typename LogicalOp>
+  SmallVector<Operation *> collectTails(const Bucket<LogicalOp> &bucket,
+                                        Operation *last) const {
+    llvm::SmallSetVector<Operation *, 8> found;
+    SmallVector<Operation *> worklist;
+    for (LogicalOp op : getOps(bucket))
+      worklist.push_back(op);
+    while (!worklist.empty())
+      for (Operation *reader : worklist.pop_back_val()->getUsers())
+        if (auto it = positions.find(reader);
+            it != positions.end() && it->second < positionOf(last) &&
+            isReductionTail(reader) && found.insert(reader))
+          worklist.push_back(reader);
+    SmallVector<Operation *> tails = found.takeVector();
+    llvm::sort(tails, [&](Operation *a, Operation *b) {
+      return positionOf(a) < positionOf(b);
+    });
+    return tails;
   }
 
   template <typename LogicalOp>
@@ -252,14 +309,18 @@ private:
   /// A result that is read before the last member is computed cannot wait for
   /// it.
   template <typename LogicalOp>
-  LogicalResult verifyReaders(const Bucket<LogicalOp> &bucket,
-                              Operation *last) const {
+  LogicalResult verifyReaders(const Bucket<LogicalOp> &bucket, Operation *last,
+                              ArrayRef<Operation *> tails) const {
+    SmallVector<Operation *> moved(tails);
     for (LogicalOp op : getOps(bucket))
+      moved.push_back(op);
+    for (Operation *op : moved)
       for (Operation *reader : op->getUsers())
         if (auto it = positions.find(reader);
-            it != positions.end() && it->second < positionOf(last)) {
+            it != positions.end() && it->second < positionOf(last) &&
+            !llvm::is_contained(tails, reader)) {
           InFlightDiagnostic diagnostic =
-              op.emitOpError("is read before all members of its bucket '")
+              op->emitOpError("is read before all members of its bucket '")
               << bucket.key.bucket.getValue() << "' are computed";
           diagnostic.attachNote(reader->getLoc()) << "read here";
           diagnostic.attachNote(last->getLoc()) << "the last member";
@@ -270,8 +331,13 @@ private:
 
   template <typename LogicalOp>
   void finish(const Bucket<LogicalOp> &bucket, Value future,
-              ArrayRef<Type> types) {
+              ArrayRef<Type> types, ArrayRef<Operation *> tails = {}) {
     auto wait = WaitOp::create(builder, future.getLoc(), types, future);
+    Operation *end = wait;
+    for (Operation *tail : tails) {
+      tail->moveAfter(end);
+      end = tail;
+    }
     for (auto [op, result] : llvm::zip(getOps(bucket), wait.getResults())) {
       op->getResult(0).replaceAllUsesWith(result);
       op->erase();
@@ -283,8 +349,8 @@ private:
   OpBuilder builder;
   llvm::DenseMap<Operation *, unsigned> positions;
   Buckets<AllGatherOp> gathers;
-  Buckets<ReduceScatterOp> reductions;
-  Buckets<AllReduceOp> metrics;
+  Buckets<ReduceScatterOp> scatters;
+  Buckets<AllReduceOp> allReduces, metrics;
 };
 
 struct BucketCollectives final

@@ -19,21 +19,25 @@ namespace {
 
 struct InsertFrees final : fsdp::impl::InsertFreesBase<InsertFrees> {
   void runOnOperation() override {
+    StateTable states(getOperation());
     for (func::FuncOp func : getPrograms(getOperation()))
-      if (failed(run(func.getBody().front())))
+      if (failed(run(func, states)))
         return signalPassFailure();
   }
 
 private:
-  static LogicalResult run(Block &body) {
+  static LogicalResult run(func::FuncOp func, const StateTable &states) {
+    Block &body = func.getBody().front();
     Views views(body);
+    DenseSet<Value> kept = getKept(func, states);
     // The last op that reads each gathered tensor; the wait itself if none.
     llvm::MapVector<Value, Operation *> lastUses;
     for (Operation &op : body) {
       if (auto wait = dyn_cast<WaitOp>(op)) {
         if (isa_and_nonnull<AllGatherStartOp>(wait.getFuture().getDefiningOp()))
           for (Value result : wait.getResults())
-            lastUses[result] = wait;
+            if (!kept.contains(result))
+              lastUses[result] = wait;
         // Until here the transfer read them.
         for (Value result : wait.getResults())
           extend(lastUses, views, getTransferred(result), &op);

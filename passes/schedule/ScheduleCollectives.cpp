@@ -23,7 +23,9 @@ namespace {
 struct Transfer {
   Operation *start;
   WaitOp wait;
-  unsigned firstUse;
+  unsigned firstUse; ///< by what stays in its place
+  /// Of reductions: what stands behind the wait, in order.
+  SmallVector<Operation *> tails;
   unsigned startSlot = 0, waitSlot = 0;
 };
 
@@ -31,6 +33,7 @@ struct Transfer {
 /// before it gives its memory back before the next bucket is gathered.
 struct Slot {
   SmallVector<Operation *, 1> reduceStarts, reduceWaits;
+  SmallVector<Operation *, 1> replicateStarts, replicateWaits;
   SmallVector<Operation *, 1> gatherStarts, gatherWaits;
 };
 
@@ -62,37 +65,70 @@ private:
 
   LogicalResult collect() {
     for (Operation *op : order) {
-      if (!isa<AllGatherStartOp, ReduceScatterStartOp>(op))
+      if (!isa<AllGatherStartOp, ReduceScatterStartOp>(op) && !isOfGradient(op))
         continue;
       Value future = op->getResult(0);
       if (!future.hasOneUse() || !isa<WaitOp>(*future.user_begin()))
         return op->emitOpError("expects one wait for its future, found ")
                << std::distance(future.use_begin(), future.use_end())
                << " uses";
-      auto wait = cast<WaitOp>(*future.user_begin());
-      unsigned firstUse = positionOf(wait);
-      bool isRead = false;
-      for (Operation *user : wait->getUsers()) {
-        firstUse =
-            isRead ? std::min(firstUse, positionOf(user)) : positionOf(user);
-        isRead = true;
-      }
-      Transfer transfer{op, wait, firstUse};
+      Transfer transfer{op, cast<WaitOp>(*future.user_begin()), 0, {}};
       if (isa<AllGatherStartOp>(op)) {
-        gathers.push_back(transfer);
+        transfer.firstUse = findFirstUse(transfer);
         collectShardSide(op);
-      } else if (llvm::none_of(op->getOperands(), [](Value value) {
-                   return isa_and_nonnull<WaitOp>(value.getDefiningOp());
-                 })) {
-        reductions.push_back(transfer);
+        gathers.push_back(transfer);
+        continue;
       }
+      collectTails(transfer);
+      transfer.firstUse = findFirstUse(transfer);
+      if (isa<AllReduceStartOp>(op))
+        replications.push_back(std::move(transfer));
+      else if (llvm::none_of(op->getOperands(), [](Value value) {
+                 return isa_and_nonnull<WaitOp>(value.getDefiningOp());
+               }))
+        reductions.push_back(std::move(transfer));
     }
-    for (const auto &list : {gathers, reductions})
-      for (const Transfer &transfer : list) {
+    for (const auto *list : {&gathers, &reductions, &replications})
+      for (const Transfer &transfer : *list) {
         moved.insert(transfer.start);
         moved.insert(transfer.wait);
+        moved.insert(transfer.tails.begin(), transfer.tails.end());
       }
     return success();
+  }
+
+  static bool isOfGradient(Operation *op) {
+    auto start = dyn_cast<AllReduceStartOp>(op);
+    return start && start.getOf();
+  }
+
+  /// Everything that reads the wait's results through casts and sums only.
+  void collectTails(Transfer &transfer) const {
+    SmallVector<Operation *> worklist{transfer.wait};
+    llvm::SmallPtrSet<Operation *, 8> seen;
+    while (!worklist.empty())
+      for (Operation *reader : worklist.pop_back_val()->getUsers())
+        if (isReductionTail(reader) && seen.insert(reader).second) {
+          transfer.tails.push_back(reader);
+          worklist.push_back(reader);
+        }
+    llvm::sort(transfer.tails, [&](Operation *a, Operation *b) {
+      return positionOf(a) < positionOf(b);
+    });
+  }
+
+  /// The first op that reads the results and stays where it is.
+  unsigned findFirstUse(const Transfer &transfer) const {
+    unsigned first = order.size();
+    auto visit = [&](Operation *op) {
+      for (Operation *user : op->getUsers())
+        if (!llvm::is_contained(transfer.tails, user) && !isOfGradient(user))
+          first = std::min(first, positionOf(user));
+    };
+    visit(transfer.wait);
+    llvm::for_each(transfer.tails, visit);
+    bool isRead = first != order.size();
+    return isRead ? first : positionOf(transfer.wait);
   }
 
   /// Casts and replays that only gathers read move with them.
@@ -131,11 +167,9 @@ private:
   }
 
   void scheduleReductions() {
+    linkReplications();
     for (Transfer &reduction : reductions)
-      for (Value operand : reduction.start->getOperands())
-        if (Operation *op = operand.getDefiningOp())
-          reduction.startSlot =
-              std::max(reduction.startSlot, positionOf(op) + 1);
+      reduction.startSlot = getOperandSlot(reduction.start);
     llvm::stable_sort(reductions, [](const Transfer &a, const Transfer &b) {
       return a.startSlot < b.startSlot;
     });
@@ -145,6 +179,57 @@ private:
         reduction.waitSlot =
             std::min(reduction.waitSlot, reductions[i + 1].startSlot);
     }
+    // Replicas add up what a reduction has left as soon as it is done. Their
+    // memory is the shards' own: nothing is gained by an early wait.
+    llvm::DenseMap<Operation *, unsigned> waitSlots;
+    for (Transfer &reduction : reductions)
+      for (Operation *op : getWaitAndTails(reduction))
+        waitSlots[op] = reduction.waitSlot;
+    for (Transfer &replication : replications) {
+      for (Value operand : replication.start->getOperands())
+        if (Operation *source = operand.getDefiningOp())
+          replication.startSlot =
+              std::max(replication.startSlot, moved.contains(source)
+                                                  ? waitSlots.lookup(source)
+                                                  : positionOf(source) + 1);
+      replication.waitSlot =
+          std::max(replication.firstUse, replication.startSlot);
+    }
+    llvm::stable_sort(replications, [](const Transfer &a, const Transfer &b) {
+      return a.startSlot < b.startSlot;
+    });
+  }
+
+  /// A reduction whose results only replicas read is needed where theirs are.
+  void linkReplications() {
+    llvm::DenseMap<Operation *, Transfer *> sources;
+    for (Transfer &reduction : reductions)
+      for (Operation *op : getWaitAndTails(reduction))
+        sources[op] = &reduction;
+    llvm::DenseMap<Transfer *, unsigned> firstUses;
+    for (Transfer &replication : replications)
+      for (Value operand : replication.start->getOperands())
+        if (Transfer *source = sources.lookup(operand.getDefiningOp())) {
+          auto [it, isNew] =
+              firstUses.try_emplace(source, replication.firstUse);
+          it->second = std::min(it->second, replication.firstUse);
+        }
+    for (auto [reduction, firstUse] : firstUses) {
+      bool isRead =
+          llvm::any_of(getWaitAndTails(*reduction), [&](Operation *op) {
+            return llvm::any_of(op->getUsers(), [&](Operation *user) {
+              return !moved.contains(user);
+            });
+          });
+      reduction->firstUse =
+          isRead ? std::min(reduction->firstUse, firstUse) : firstUse;
+    }
+  }
+
+  static SmallVector<Operation *> getWaitAndTails(const Transfer &transfer) {
+    SmallVector<Operation *> ops{transfer.wait};
+    llvm::append_range(ops, transfer.tails);
+    return ops;
   }
 
   void scheduleGathers() {
@@ -181,7 +266,13 @@ private:
     std::vector<Slot> slots(order.size());
     for (Transfer &reduction : reductions) {
       slots[reduction.startSlot].reduceStarts.push_back(reduction.start);
-      slots[reduction.waitSlot].reduceWaits.push_back(reduction.wait);
+      llvm::append_range(slots[reduction.waitSlot].reduceWaits,
+                         getWaitAndTails(reduction));
+    }
+    for (Transfer &replication : replications) {
+      slots[replication.startSlot].replicateStarts.push_back(replication.start);
+      llvm::append_range(slots[replication.waitSlot].replicateWaits,
+                         getWaitAndTails(replication));
     }
     for (Transfer &gather : gathers) {
       slots[gather.startSlot].gatherStarts.push_back(gather.start);
@@ -190,6 +281,8 @@ private:
     for (auto [slot, op] : llvm::zip_equal(slots, order)) {
       llvm::append_range(scheduled, slot.reduceStarts);
       llvm::append_range(scheduled, slot.reduceWaits);
+      llvm::append_range(scheduled, slot.replicateStarts);
+      llvm::append_range(scheduled, slot.replicateWaits);
       for (Operation *start : slot.gatherStarts)
         scheduleWithOperands(start);
       llvm::append_range(scheduled, slot.gatherWaits);
@@ -216,7 +309,7 @@ private:
   std::vector<Operation *> order, scheduled;
   llvm::DenseMap<Operation *, unsigned> positions;
   llvm::DenseSet<Operation *> moved, placed;
-  SmallVector<Transfer> gathers, reductions;
+  SmallVector<Transfer> gathers, reductions, replications;
   unsigned border = 0, backwardSlot = 0;
 };
 

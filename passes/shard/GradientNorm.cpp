@@ -7,6 +7,8 @@
 
 #include "llvm/ADT/MapVector.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -26,11 +28,46 @@ static NamedAttribute toDType(OpBuilder &builder, Type type) {
   return builder.getNamedAttr("dtype", TypeAttr::get(type));
 }
 
+std::optional<NormOrder> fsdp::getNormOrder(double order) {
+  if (order == 1)
+    return NormOrder::One;
+  if (order == 2)
+    return NormOrder::Two;
+  if (order == std::numeric_limits<double>::infinity())
+    return NormOrder::Inf;
+  return std::nullopt;
+}
+
+Reduction fsdp::getReduction(NormOrder order) {
+  return order == NormOrder::Inf ? Reduction::Max : Reduction::Avg;
+}
+
+static double getNumber(NormOrder order) {
+  switch (order) {
+  case NormOrder::One:
+    return 1;
+  case NormOrder::Two:
+    return 2;
+  case NormOrder::Inf:
+    return std::numeric_limits<double>::infinity();
+  }
+  llvm_unreachable("all orders have a number");
+}
+
+/// Of two terms, one.
+static Value join(OpBuilder &builder, Location loc, NormOrder order, Value a,
+                  Value b) {
+  StringRef name = order == NormOrder::Inf ? "aten.maximum" : "aten.add.Tensor";
+  return buildScalarOp(builder, loc, name, {a, b}, {}, builder.getF32Type());
+}
+
 /// Of gradients of one element type.
-static Value buildGroup(OpBuilder &builder, Location loc,
+static Value buildGroup(OpBuilder &builder, Location loc, NormOrder order,
                         ArrayRef<Value> gradients, Type element) {
   Type wide = element.isF64() ? element : builder.getF32Type();
   SmallVector<NamedAttribute> arguments;
+  if (order != NormOrder::Two)
+    arguments.push_back(toF64(builder, "ord", getNumber(order)));
   if (wide != element)
     arguments.push_back(toDType(builder, wide));
   Type scalar = RankedTensorType::get({}, wide);
@@ -41,44 +78,74 @@ static Value buildGroup(OpBuilder &builder, Location loc,
   SmallVector<Value> results(norms->getResults());
   int64_t count = results.size();
   Type vector = RankedTensorType::get({count}, wide);
-  Value stack = aten::buildAtenOp(
+  Value terms = aten::buildAtenOp(
                     builder, loc, "aten.stack",
                     aten::TensorArgument(ArrayRef<Value>(results)), {}, vector)
                     ->getResult(0);
-  Value squares = aten::buildAtenOp(builder, loc, "aten.mul.Tensor",
-                                    {stack, stack}, {}, vector)
-                      ->getResult(0);
-  Value sum = buildScalarOp(builder, loc, "aten.sum", {squares}, {}, wide);
+  if (order == NormOrder::Two)
+    terms = aten::buildAtenOp(builder, loc, "aten.mul.Tensor", {terms, terms},
+                              {}, vector)
+                ->getResult(0);
+  StringRef name = order == NormOrder::Inf ? "aten.max" : "aten.sum";
+  Value term = buildScalarOp(builder, loc, name, {terms}, {}, wide);
   if (wide.isF32())
-    return sum;
-  return buildScalarOp(builder, loc, "aten._to_copy", {sum},
+    return term;
+  return buildScalarOp(builder, loc, "aten._to_copy", {term},
                        toDType(builder, builder.getF32Type()),
                        builder.getF32Type());
 }
 
-Value fsdp::buildSumOfSquares(OpBuilder &builder, Location loc,
-                              ValueRange gradients) {
+/// Of gradients of any types; null if there is none.
+static Value buildTerm(OpBuilder &builder, Location loc, NormOrder order,
+                       ValueRange gradients) {
   llvm::MapVector<Type, SmallVector<Value>> groups;
-  for (Value gradient : gradients)
-    groups[cast<RankedTensorType>(gradient.getType()).getElementType()]
-        .push_back(gradient);
+  for (Value gradient : gradients) {
+    auto type = cast<RankedTensorType>(gradient.getType());
+    // The greatest of no element is not defined.
+    if (order != NormOrder::Inf || type.getNumElements() != 0)
+      groups[type.getElementType()].push_back(gradient);
+  }
   Value total;
   for (auto &[element, members] : groups) {
-    Value sum = buildGroup(builder, loc, members, element);
-    total = total ? buildScalarOp(builder, loc, "aten.add.Tensor", {total, sum},
-                                  {}, builder.getF32Type())
-                  : sum;
+    Value term = buildGroup(builder, loc, order, members, element);
+    total = total ? join(builder, loc, order, total, term) : term;
   }
   return total;
 }
 
-Value fsdp::buildNorm(OpBuilder &builder, Location loc, Value meanOfSums,
-                      int64_t ranks) {
+Value fsdp::buildNormTerm(OpBuilder &builder, Location loc, NormOrder order,
+                          ValueRange sharded, ValueRange whole,
+                          int64_t shardRanks) {
+  SmallVector<Value> own(sharded), all(whole);
+  // Where ranks only look for the greatest, it does not matter who has what.
+  if (shardRanks == 1 || order == NormOrder::Inf)
+    own.append(std::exchange(all, {}));
   Type f32 = builder.getF32Type();
-  if (ranks > 1)
-    meanOfSums = buildScalarOp(builder, loc, "aten.mul.Scalar", {meanOfSums},
-                               toF64(builder, "other", ranks), f32);
-  return buildScalarOp(builder, loc, "aten.sqrt", {meanOfSums}, {}, f32);
+  Value term = buildTerm(builder, loc, order, own);
+  if (Value part = buildTerm(builder, loc, order, all)) {
+    part = buildScalarOp(builder, loc, "aten.div.Scalar", {part},
+                         toF64(builder, "other", shardRanks), f32);
+    term = term ? join(builder, loc, order, term, part) : part;
+  }
+  if (term)
+    return term;
+  auto scalar = RankedTensorType::get({}, f32);
+  return ConstantOp::create(builder, loc, scalar,
+                            DenseElementsAttr::get(scalar, 0.0f),
+                            /*wrapped=*/UnitAttr());
+}
+
+Value fsdp::buildNorm(OpBuilder &builder, Location loc, NormOrder order,
+                      Value reduced, int64_t shardRanks) {
+  Type f32 = builder.getF32Type();
+  if (order == NormOrder::Inf)
+    return reduced;
+  if (shardRanks > 1)
+    reduced = buildScalarOp(builder, loc, "aten.mul.Scalar", {reduced},
+                            toF64(builder, "other", shardRanks), f32);
+  if (order == NormOrder::One)
+    return reduced;
+  return buildScalarOp(builder, loc, "aten.sqrt", {reduced}, {}, f32);
 }
 
 Value fsdp::buildClipDivisor(OpBuilder &builder, Location loc, Value norm,

@@ -1,22 +1,47 @@
 //===- GradientNorm.h - The global norm of sharded gradients ----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What one rank knows is reduced over all ranks of the mesh, replicas too, in
+// one scalar:
+//   p = 1, 2  each rank has the sum of |g|^p over its own elements. The mean
+//   over
+//             all ranks, times the ranks of one shard group, is the sum over
+//             all elements: replicas hold equal shards and do not count twice.
+//             Of a gradient that every rank has whole, each adds its part.
+//   p = inf   each rank has its greatest |g|; the greatest of these is the
+//   norm.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef FSDP_PASSES_SHARD_GRADIENT_NORM_H
 #define FSDP_PASSES_SHARD_GRADIENT_NORM_H
+
+#include "ir/fsdp/Fsdp.h"
 
 #include "mlir/IR/Builders.h"
 
 namespace fsdp {
 
-/// Sum of the squares of all elements of this rank's gradients, as one f32.
-/// Half-precision gradients are summed in f32, f64 ones in f64. `gradients` is
-/// not empty; all are of floating point.
-mlir::Value buildSumOfSquares(mlir::OpBuilder &builder, mlir::Location loc,
-                              mlir::ValueRange gradients);
+/// The orders that torch.nn.utils.clip_grad_norm_ is used with.
+enum class NormOrder { One, Two, Inf };
 
-/// The norm over `ranks` ranks, from the mean of their sums of squares.
+/// Nothing for other numbers than 1, 2 and infinity.
+std::optional<NormOrder> getNormOrder(double order);
+
+/// How ranks' terms become one.
+Reduction getReduction(NormOrder order);
+
+/// This rank's term, as one f32: padding rows are zero and do not count.
+/// Half-precision gradients are summed in f32, f64 ones in f64. All are of
+/// floating point; every rank has the `whole` ones. `shardRanks` is the size of
+/// a shard group.
+mlir::Value buildNormTerm(mlir::OpBuilder &builder, mlir::Location loc,
+                          NormOrder order, mlir::ValueRange sharded,
+                          mlir::ValueRange whole, int64_t shardRanks);
+
+/// The norm, from the ranks' reduced terms.
 mlir::Value buildNorm(mlir::OpBuilder &builder, mlir::Location loc,
-                      mlir::Value meanOfSums, int64_t ranks);
+                      NormOrder order, mlir::Value reduced, int64_t shardRanks);
 
 /// What gradients are divided by to clip their norm to `maxNorm`: at least 1.
 mlir::Value buildClipDivisor(mlir::OpBuilder &builder, mlir::Location loc,

@@ -3,8 +3,7 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
-
-#include "ir/aten/Aten.h"
+#include "passes/shard/Metrics.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -46,7 +45,7 @@ private:
       auto name = func.getResultAttrOfType<StringAttr>(i, kOutputAttr);
       if (!name || !isNumber(values[i].getType()))
         continue;
-      values.push_back(average(builder, terminator, values[i], mesh));
+      values.push_back(average(builder, values[i], mesh));
       attributes.push_back(
           builder.getDictionaryAttr(builder.getNamedAttr(kMetricAttr, name)));
     }
@@ -56,24 +55,12 @@ private:
     func.setAllResultAttrs(attributes);
   }
 
-  static Value average(OpBuilder &builder, Operation *terminator, Value value,
-                       MeshAttr mesh) {
-    auto scalar = RankedTensorType::get({}, builder.getF32Type());
-    if (value.getType() != scalar) {
-      // Where the output is computed: it is part of forward.
-      builder.setInsertionPointAfterValue(value);
-      value =
-          aten::buildAtenOp(builder, value.getLoc(), "aten._to_copy", {value},
-                            builder.getNamedAttr(
-                                "dtype", TypeAttr::get(builder.getF32Type())),
-                            scalar)
-              ->getResult(0);
-    }
-    builder.setInsertionPoint(terminator);
+  static Value average(OpBuilder &builder, Value value, MeshAttr mesh) {
+    value = widenMetric(builder, value);
     if (mesh.getWorldSize() == 1)
       return value;
-    return AllReduceOp::create(builder, value.getLoc(), scalar, value,
-                               Reduction::Avg, mesh.getGroup("shard"),
+    return AllReduceOp::create(builder, value.getLoc(), value.getType(), value,
+                               Reduction::Avg, mesh.getWorldGroup(),
                                FlatSymbolRefAttr());
   }
 };

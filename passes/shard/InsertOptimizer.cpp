@@ -3,7 +3,9 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/StateAppender.h"
 #include "passes/shard/GradientNorm.h"
+#include "passes/shard/Metrics.h"
 #include "passes/shard/OptimizerKinds.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -32,62 +34,70 @@ struct Trained {
   BlockArgument param;
   Value grad;
   SmallVector<StateOp, 2> moments;
-  SmallVector<BlockArgument, 2> momentArguments;
 };
 
 FlatSymbolRefAttr refTo(StateOp state) {
   return FlatSymbolRefAttr::get(state.getSymNameAttr());
 }
 
+/// What is done to the gradients, for all programs of a module.
+struct StepOptions {
+  const OptimizerKind &kind;
+  ParameterGroups groups;
+  NormOrder normOrder;
+  double maxGradNorm;
+};
+
 /// The optimizer's states, which all programs of a module share.
 struct OptimizerStates {
   llvm::DenseMap<Operation *, SmallVector<StateOp, 2>> moments; // by parameter
-  StateOp step, lr;
+  StateOp step;
+  SmallVector<StateOp> rates; // by group; those of the base's rate share it
 };
 
 /// Declares them behind the module's other states, those of `params` in order.
 OptimizerStates declareStates(ModuleOp module, ArrayRef<StateOp> params,
-                              const OptimizerKind &kind,
-                              const InsertOptimizerOptions &options) {
+                              const StepOptions &options) {
   OptimizerStates states;
-  OpBuilder builder(module.getContext());
-  StateOp last;
-  for (StateOp state : module.getOps<StateOp>())
-    last = state;
-  builder.setInsertionPointAfter(last);
-  auto declare = [&](StringRef name, Role role, RankedTensorType type) {
-    return StateOp::create(
-        builder, module.getLoc(), builder.getStringAttr(name),
-        RoleAttr::get(builder.getContext(), role), TypeAttr::get(type),
-        ShardingAttr(), FlatSymbolRefAttr(), ArrayAttr(), StringAttr(),
-        RecordAttr(), Attribute(), IntegerAttr(), UnitAttr(), UnitAttr());
-  };
-  SmallVector<StringRef, 2> moments = kind.getMoments(options);
+  StateAppender appender(module);
+  const ParameterGroups &groups = options.groups;
   for (StateOp param : params)
-    for (StringRef moment : moments) {
-      StateOp state = declare((param.getSymName() + "/" + moment).str(),
-                              Role::Optimizer, param.getGlobalType());
-      state.setOfAttr(refTo(param));
-      if (param.getSharding())
-        state.setShardingAttr(*param.getSharding());
-      states.moments[param].push_back(state);
+    for (StringRef moment :
+         options.kind.getMoments(groups.getSettings(groups.lookup(param)))) {
+      states.moments[param].push_back(
+          appender.append(module.getLoc(), param.getSymName() + "/" + moment,
+                          Role::Optimizer, param.getGlobalType(), param,
+                          param.getSharding().value_or(ShardingAttr())));
     }
-  auto scalar = RankedTensorType::get({}, builder.getF32Type());
-  if (kind.needsStep) {
-    states.step = declare("optimizer/step", Role::Scalar, scalar);
-    states.step.setInitAttr(builder.getF32FloatAttr(0));
+  Builder builder(module.getContext());
+  auto appendNumber = [&](StringRef name, float value) {
+    StateOp state =
+        appender.append(module.getLoc(), name, Role::Scalar,
+                        RankedTensorType::get({}, builder.getF32Type()));
+    state.setInitAttr(builder.getF32FloatAttr(value));
+    return state;
+  };
+  if (options.kind.needsStep)
+    states.step = appendNumber("optimizer/step", 0);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    double lr = groups.getSettings(i).lr;
+    if (i > 0 && lr == groups.getSettings(0).lr) {
+      states.rates.push_back(states.rates.front());
+      continue;
+    }
+    std::string name = kLearningRate.str();
+    if (i > 0)
+      name += "/" + std::to_string(i);
+    states.rates.push_back(appendNumber(name, lr));
   }
-  states.lr = declare("optimizer/lr", Role::Scalar, scalar);
-  states.lr.setInitAttr(builder.getF32FloatAttr(options.lr));
   return states;
 }
 
 /// Rewrites one program.
 class StepBuilder {
 public:
-  StepBuilder(func::FuncOp func, const OptimizerKind &kind,
-              const InsertOptimizerOptions &options)
-      : func(func), kind(kind), options(options),
+  StepBuilder(func::FuncOp func, const StepOptions &options)
+      : func(func), options(options), kind(options.kind),
         module(func->getParentOfType<ModuleOp>()), builder(func.getContext()),
         loc(func.getLoc()) {}
 
@@ -116,7 +126,7 @@ public:
                                  "to train, found ")
                << state.getGlobalType().getElementType()
                << "; freeze it (requires_grad = False)";
-      trained.push_back({state, param, value, {}, {}});
+      trained.push_back({state, param, value, {}});
     }
     if (trained.empty())
       return func.emitError("expects gradients to train with, found none; at "
@@ -139,7 +149,7 @@ public:
     for (Trained &each : trained)
       each.moments = states.moments.lookup(each.state);
     step = states.step;
-    lr = states.lr;
+    rates = states.rates;
     addArguments();
     buildMetrics();
     buildUpdates();
@@ -151,60 +161,46 @@ private:
     return builder.getDictionaryAttr(builder.getNamedAttr(attr, value));
   }
 
-  /// Behind the other states, in front of the inputs.
   void addArguments() {
-    unsigned at = 0;
-    while (at < func.getNumArguments() && func.getArgAttr(at, kStateAttr))
-      ++at;
-    SmallVector<DictionaryAttr> attributes;
-    func.getAllArgAttrs(attributes);
-    auto add = [&](StateOp state) {
-      attributes.insert(attributes.begin() + at,
-                        bind(kStateAttr, refTo(state)));
-      return func.getBody().front().insertArgument(at++, state.getLocalType(),
-                                                   state.getLoc());
-    };
-    for (Trained &each : trained)
-      for (StateOp moment : each.moments)
-        each.momentArguments.push_back(add(moment));
+    SmallVector<StateOp> states;
+    // The base's rate may be none of this program's parameters'.
+    llvm::DenseSet<Operation *> used;
+    for (Trained &each : trained) {
+      llvm::append_range(states, each.moments);
+      used.insert(rates[options.groups.lookup(each.state)]);
+    }
     if (step)
-      stepArgument = add(step);
-    lrArgument = add(lr);
-    func.setFunctionType(builder.getFunctionType(
-        func.getBody().front().getArgumentTypes(), func.getResultTypes()));
-    func.setAllArgAttrs(attributes);
+      states.push_back(step);
+    for (StateOp rate : rates)
+      if (used.erase(rate))
+        states.push_back(rate);
+    for (auto [state, argument] :
+         llvm::zip_equal(states, addStateArguments(func, states)))
+      arguments[state] = argument;
   }
 
   /// Loss and norm travel together, at the end; each rank has both afterwards.
   void buildMetrics() {
     Value &loss = results.front().value;
-    auto scalar = RankedTensorType::get({}, builder.getF32Type());
-    if (loss.getType() != scalar) {
-      // Where the loss is computed: it is part of forward.
-      builder.setInsertionPointAfterValue(loss);
-      loss =
-          aten::buildAtenOp(builder, loss.getLoc(), "aten._to_copy", {loss},
-                            builder.getNamedAttr(
-                                "dtype", TypeAttr::get(builder.getF32Type())),
-                            scalar)
-              ->getResult(0);
-    }
+    loss = widenMetric(builder, loss);
     builder.setInsertionPoint(func.getBody().front().getTerminator());
-    Value sum = buildSumOfSquares(
-        builder, loc,
-        llvm::map_to_vector(trained, [](auto &each) { return each.grad; }));
-    int64_t ranks = module->getAttrOfType<MeshAttr>(kMeshAttr).getWorldSize();
-    if (ranks > 1) {
-      GroupAttr group =
-          module->getAttrOfType<MeshAttr>(kMeshAttr).getGroup("shard");
-      auto mean = [&](Value value) -> Value {
-        return AllReduceOp::create(builder, loc, scalar, value, Reduction::Avg,
-                                   group, FlatSymbolRefAttr());
+    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    int64_t shardRanks = getShardSize(mesh);
+    NormOrder order = options.normOrder;
+    SmallVector<Value> sharded, whole;
+    for (Trained &each : trained)
+      (each.state.getSharding() ? sharded : whole).push_back(each.grad);
+    Value term = buildNormTerm(builder, loc, order, sharded, whole, shardRanks);
+    if (mesh.getWorldSize() > 1) {
+      auto reduce = [&](Value value, Reduction reduction) -> Value {
+        return AllReduceOp::create(builder, loc, value.getType(), value,
+                                   reduction, mesh.getWorldGroup(),
+                                   FlatSymbolRefAttr());
       };
-      loss = mean(loss);
-      sum = mean(sum);
+      loss = reduce(loss, Reduction::Avg);
+      term = reduce(term, getReduction(order));
     }
-    Value norm = buildNorm(builder, loc, sum, ranks);
+    Value norm = buildNorm(builder, loc, order, term, shardRanks);
     results.insert(
         std::next(results.begin()),
         {norm, bind(kOutputAttr, builder.getStringAttr(kGradNormOutput))});
@@ -214,29 +210,34 @@ private:
 
   void buildUpdates() {
     Value newStep;
-    if (step)
+    if (step) {
+      BlockArgument old = arguments.lookup(step);
       newStep = aten::buildAtenOp(
-                    builder, loc, "aten.add.Scalar", {stepArgument},
+                    builder, loc, "aten.add.Scalar", {old},
                     builder.getNamedAttr("other", builder.getF64FloatAttr(1)),
-                    stepArgument.getType())
+                    old.getType())
                     ->getResult(0);
-    llvm::MapVector<Type, SmallVector<Trained *>> groups;
+    }
+    llvm::MapVector<std::pair<unsigned, Type>, SmallVector<Trained *>> groups;
     for (Trained &each : trained)
-      groups[each.state.getGlobalType().getElementType()].push_back(&each);
-    for (auto &[type, members] : groups) {
+      groups[{options.groups.lookup(each.state),
+              each.state.getGlobalType().getElementType()}]
+          .push_back(&each);
+    for (auto &[key, members] : groups) {
+      unsigned group = key.first;
       UpdateOperands operands;
       operands.moments.resize(members.front()->moments.size());
       operands.step = newStep;
-      operands.lr = lrArgument;
+      operands.lr = arguments.lookup(rates[group]);
       operands.gradScale = clipDivisor;
       for (Trained *each : members) {
         operands.params.push_back(each->param);
         operands.grads.push_back(each->grad);
-        for (auto [list, moment] :
-             llvm::zip(operands.moments, each->momentArguments))
-          list.push_back(moment);
+        for (auto [list, moment] : llvm::zip(operands.moments, each->moments))
+          list.push_back(arguments.lookup(moment));
       }
-      Operation *update = kind.build(builder, loc, operands, options);
+      Operation *update =
+          kind.build(builder, loc, operands, options.groups.getSettings(group));
       auto next = update->result_begin();
       for (Trained *each : members)
         results.push_back({*next++, bind(kStateAttr, refTo(each->state))});
@@ -263,16 +264,17 @@ private:
   }
 
   func::FuncOp func;
+  const StepOptions &options;
   const OptimizerKind &kind;
-  const InsertOptimizerOptions &options;
   ModuleOp module;
   OpBuilder builder;
   Location loc;
 
   SmallVector<Trained> trained;
   SmallVector<BoundResult> results;
-  StateOp step, lr;
-  BlockArgument stepArgument, lrArgument;
+  StateOp step;
+  SmallVector<StateOp> rates;                           // by group
+  llvm::DenseMap<Operation *, BlockArgument> arguments; // of the optimizer
   Value clipDivisor;
 };
 
@@ -302,27 +304,37 @@ private:
     if (!(maxGradNorm > 0))
       return module.emitError("expected a positive norm to clip to, found ")
              << llvm::formatv("{0}", maxGradNorm.getValue()).str();
+    std::optional<NormOrder> order = getNormOrder(normOrder);
+    if (!order)
+      return module.emitError("expected a norm of order 1, 2 or inf, found ")
+             << llvm::formatv("{0}", normOrder.getValue()).str();
     if (failed(getDataMesh(module)))
       return failure();
-    InsertOptimizerOptions options{name,     lr,       beta1,
-                                   beta2,    eps,      weightDecay,
-                                   momentum, nesterov, maxGradNorm};
+    FailureOr<ParameterGroups> parameterGroups = ParameterGroups::parse(
+        module, {lr, beta1, beta2, eps, weightDecay, momentum, nesterov},
+        llvm::to_vector(groups));
+    if (failed(parameterGroups))
+      return failure();
+    StepOptions options{*kind, std::move(*parameterGroups), *order,
+                        maxGradNorm};
     SmallVector<func::FuncOp> programs = getPrograms(module);
     if (!programs.empty() && llvm::all_of(programs, isInference))
       return success();
-    llvm::erase_if(programs, isInference);
+    llvm::erase_if(programs, [](func::FuncOp program) {
+      return isInference(program) || !endsStep(program);
+    });
     if (programs.empty())
       return module.emitError("expects a program to train, found none");
     if (failed(verifySameGradients(programs)))
       return failure();
     std::vector<StepBuilder> builders;
     for (func::FuncOp program : programs) {
-      builders.emplace_back(program, *kind, options);
+      builders.emplace_back(program, options);
       if (failed(builders.back().collect()))
         return failure();
     }
     OptimizerStates states =
-        declareStates(module, builders.front().getTrained(), *kind, options);
+        declareStates(module, builders.front().getTrained(), options);
     for (StepBuilder &builder : builders)
       builder.run(states);
     return success();

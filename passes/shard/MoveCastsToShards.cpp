@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/GradientChains.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -16,18 +16,23 @@ namespace fsdp {
 
 namespace {
 
+/// Whether `op` casts to another element type and does nothing else: a cast to
+/// other strides would need the whole tensor.
+bool isPlainCast(Operation *op) {
+  if (!op || op->getName().getStringRef() != "aten._to_copy")
+    return false;
+  auto arguments =
+      dyn_cast_or_null<DictionaryAttr>(op->getPropertiesAsAttribute());
+  return arguments && arguments.size() == 1 && arguments.get("dtype");
+}
+
 /// The only reader of a gather if that is a plain cast to a type that is not
 /// wider, else null.
 Operation *getMovableCast(AllGatherOp gather) {
   if (!gather.getFull().hasOneUse())
     return nullptr;
   Operation *cast = *gather.getFull().user_begin();
-  if (cast->getName().getStringRef() != "aten._to_copy")
-    return nullptr;
-  // A cast to other strides would need the whole tensor.
-  auto arguments =
-      dyn_cast_or_null<DictionaryAttr>(cast->getPropertiesAsAttribute());
-  if (!arguments || arguments.size() != 1 || !arguments.get("dtype"))
+  if (!isPlainCast(cast))
     return nullptr;
   auto from = mlir::cast<RankedTensorType>(gather.getFull().getType());
   auto to = mlir::cast<RankedTensorType>(cast->getResult(0).getType());
@@ -41,7 +46,11 @@ Operation *getMovableCast(AllGatherOp gather) {
 struct MoveCastsToShards final
     : fsdp::impl::MoveCastsToShardsBase<MoveCastsToShards> {
   void runOnOperation() override {
+    StateTable states(getOperation());
     for (func::FuncOp func : getPrograms(getOperation())) {
+      for (ArrayRef<Operation *> chain : getGradientChains(func))
+        if (Operation *cast = getLastCast(chain.front(), states))
+          moveBehind(chain, cast);
       SmallVector<AllGatherOp> gathers(func.getOps<AllGatherOp>());
       for (AllGatherOp gather : gathers)
         if (Operation *cast = getMovableCast(gather))
@@ -50,6 +59,39 @@ struct MoveCastsToShards final
   }
 
 private:
+  /// The cast from the type in which the gradient is to be reduced to the
+  /// parameter's own, if `reduction` reads it, else null.
+  static Operation *getLastCast(Operation *reduction,
+                                const StateTable &states) {
+    StateOp state = states.lookup(getGradientOf(reduction));
+    Operation *cast = reduction->getOperand(0).getDefiningOp();
+    if (!state || !state.getReduce() || !isPlainCast(cast))
+      return nullptr;
+    auto from = mlir::cast<RankedTensorType>(cast->getOperand(0).getType());
+    return from.getElementType() == state.getReduceType() ? cast : nullptr;
+  }
+
+  static void moveBehind(ArrayRef<Operation *> chain, Operation *castOp) {
+    Value value = castOp->getOperand(0);
+    Type element = cast<RankedTensorType>(value.getType()).getElementType();
+    Type own = chain.back()->getResult(0).getType();
+    for (Operation *op : chain) {
+      op->setOperand(0, value);
+      value = op->getResult(0);
+      auto type = cast<RankedTensorType>(value.getType());
+      value.setType(type.clone(element));
+    }
+    OpBuilder builder(castOp->getContext());
+    builder.setInsertionPointAfter(chain.back());
+    IRMapping mapping;
+    mapping.map(castOp->getOperand(0), value);
+    Operation *moved = builder.clone(*castOp, mapping);
+    moved->getResult(0).setType(own);
+    value.replaceAllUsesExcept(moved->getResult(0), moved);
+    if (castOp->use_empty())
+      castOp->erase();
+  }
+
   static void swap(AllGatherOp gather, Operation *castOp) {
     auto full = cast<RankedTensorType>(castOp->getResult(0).getType());
     OpBuilder builder(castOp);

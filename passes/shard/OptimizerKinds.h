@@ -5,11 +5,11 @@
 #define FSDP_PASSES_SHARD_OPTIMIZER_KINDS_H
 
 #include "ir/fsdp/Fsdp.h"
-#include "passes/Passes.h"
+#include "passes/shard/ParameterGroups.h"
 
 namespace fsdp {
 
-/// Values of one update of parameters that share an element type.
+/// Values of one update of parameters that share settings and element type.
 struct UpdateOperands {
   llvm::SmallVector<mlir::Value> params, grads;
   /// For each state that the optimizer keeps of a parameter, one for each.
@@ -25,12 +25,12 @@ struct OptimizerKind {
   bool needsStep;
   /// Names of the states that it keeps of each parameter.
   llvm::SmallVector<llvm::StringRef, 2> (*getMoments)(
-      const InsertOptimizerOptions &options);
+      const OptimizerSettings &settings);
   /// Builds the op. Its results are the new parameters, then the new moments in
   /// the order of `getMoments`.
   mlir::Operation *(*build)(mlir::OpBuilder &builder, mlir::Location loc,
                             const UpdateOperands &operands,
-                            const InsertOptimizerOptions &options);
+                            const OptimizerSettings &settings);
 };
 
 /// All optimizers; a new one is added here.

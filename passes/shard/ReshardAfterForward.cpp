@@ -4,8 +4,10 @@
 #include "passes/Passes.h"
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/Programs.h"
+#include "runtime/support/Pattern.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -28,10 +30,12 @@ bool isDerived(OpResult result) {
 /// Gives one gathered tensor its second life.
 class SecondLife {
 public:
-  SecondLife(AllGatherOp gather,
+  /// With `inner` a part of the gathered tensor is kept for it, over these
+  /// ranks; null: it is gathered from the shards once more.
+  SecondLife(AllGatherOp gather, GroupAttr inner,
              const llvm::DenseMap<Operation *, unsigned> &positions,
              unsigned border)
-      : gather(gather), positions(positions), border(border) {}
+      : gather(gather), inner(inner), positions(positions), border(border) {}
 
   void run() {
     collect(gather.getFull());
@@ -60,6 +64,8 @@ private:
         uses.push_back(&use);
         continue;
       }
+      if (!readInForward || positions.at(lastRead) < positions.at(user))
+        lastRead = user;
       readInForward = true;
       for (OpResult result : user->getResults())
         if (isDerived(result) && user->getOperand(0) == value)
@@ -71,12 +77,13 @@ private:
     if (Value known = rebuilt.lookupOrNull(value))
       return known;
     if (value == gather.getFull()) {
+      Value shard = inner ? keepPart() : gather.getShard();
       auto replay =
-          ReplayOp::create(builder, gather.getLoc(),
-                           gather.getShard().getType(), gather.getShard());
-      auto again = AllGatherOp::create(
-          builder, gather.getLoc(), gather.getFull().getType(),
-          replay.getResult(), gather.getDim(), gather.getGroup());
+          ReplayOp::create(builder, gather.getLoc(), shard.getType(), shard);
+      auto again = AllGatherOp::create(builder, gather.getLoc(),
+                                       gather.getFull().getType(),
+                                       replay.getResult(), gather.getDim(),
+                                       inner ? inner : gather.getGroup());
       rebuilt.map(value, again.getFull());
       return again.getFull();
     }
@@ -86,10 +93,23 @@ private:
     return rebuilt.lookup(value);
   }
 
+  /// Cuts the part off behind the last read in forward.
+  Value keepPart() {
+    OpBuilder builder(gather.getContext());
+    builder.setInsertionPointAfter(lastRead);
+    auto full = cast<RankedTensorType>(gather.getFull().getType());
+    return ShardOp::create(builder, gather.getLoc(),
+                           getShardType(full, gather.getDim(), inner),
+                           gather.getFull(), gather.getDim(), inner)
+        .getShard();
+  }
+
   AllGatherOp gather;
+  GroupAttr inner;
   const llvm::DenseMap<Operation *, unsigned> &positions;
   unsigned border;
   bool readInForward = false;
+  Operation *lastRead = nullptr; ///< in forward
   SmallVector<OpOperand *> uses;
   IRMapping rebuilt;
 };
@@ -99,15 +119,85 @@ struct ReshardAfterForward final
   using Base::Base;
 
   void runOnOperation() override {
-    if (mode == ReshardMode::None)
-      return;
-    StateTable states(getOperation());
-    for (func::FuncOp func : getPrograms(getOperation()))
-      if (failed(run(func, states)))
-        return signalPassFailure();
+    if (failed(run(getOperation())))
+      signalPassFailure();
   }
 
 private:
+  /// A rule of `overrides`.
+  struct Override {
+    std::string pattern;
+    int64_t ranks;
+    bool isUsed = false;
+  };
+
+  LogicalResult run(ModuleOp module) {
+    if (mode == ReshardMode::None && overrides.empty())
+      return success();
+    StateTable states(module);
+    if (failed(readRules(module)))
+      return failure();
+    for (StateOp state : states.getStates())
+      if (isParameter(state) && state.getBucket())
+        ranksByBucket.try_emplace(*state.getBucket(),
+                                  chooseRanks(*state.getBucket()));
+    for (const Override &rule : rules)
+      if (!rule.isUsed)
+        return module.emitError("expected buckets whose names match '")
+               << rule.pattern << "', found none; fsdp-opt MODEL --explain "
+               << "lists them";
+    for (func::FuncOp func : getPrograms(module))
+      if (failed(run(func, states)))
+        return failure();
+    return success();
+  }
+
+  /// Turns modes and numbers into numbers of ranks to gather from: 1 keeps.
+  LogicalResult readRules(ModuleOp module) {
+    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    GroupAttr group = mesh ? mesh.getGroup(kShardAxis) : GroupAttr();
+    shardSize = group ? group.getSize() : 1;
+    auto verify = [&](int64_t size) -> LogicalResult {
+      if (size >= 1 && shardSize % size == 0)
+        return success();
+      return module.emitError("expected to shard over a number of ranks that "
+                              "divides the ")
+             << shardSize << " of the shard group between forward and backward"
+             << ", found " << size;
+    };
+    if (ranks != 0 && failed(verify(ranks)))
+      return failure();
+    for (const std::string &text : overrides) {
+      auto [pattern, value] = StringRef(text).rsplit('=');
+      Override rule{pattern.str(), shardSize};
+      if (value == "false")
+        rule.ranks = 1;
+      else if (value != "true" &&
+               (value.getAsInteger(10, rule.ranks) || pattern.empty()))
+        return module.emitError("expected an override such as 'layers.0=false',"
+                                " with true, false or a number of ranks, found "
+                                "'")
+               << text << "'";
+      if (failed(verify(rule.ranks)))
+        return failure();
+      rules.push_back(std::move(rule));
+    }
+    return success();
+  }
+
+  int64_t chooseRanks(StringRef bucket) {
+    int64_t chosen = ranks == 0 ? shardSize : ranks.getValue();
+    if (mode == ReshardMode::None ||
+        (mode == ReshardMode::AllButRoot && bucket == kRootBucket))
+      chosen = 1;
+    for (Override &rule : rules)
+      if (matchesPattern(rule.pattern, bucket.str())) {
+        rule.isUsed = true;
+        chosen = rule.ranks;
+      }
+    return chosen;
+  }
+
   LogicalResult run(func::FuncOp func, const StateTable &states) {
     Operation *last = ForwardSlice(func).getLast();
     if (!last)
@@ -126,11 +216,28 @@ private:
       if (!state || !state.getBucket())
         return gather.emitOpError("expects to gather a parameter that has a "
                                   "bucket; run fsdp-assign-buckets first");
-      if (mode == ReshardMode::All || *state.getBucket() != kRootBucket)
-        SecondLife(gather, positions, positions.at(last)).run();
+      int64_t size = ranksByBucket.lookup(*state.getBucket());
+      if (size > 1)
+        SecondLife(gather, getInner(gather.getGroup(), size), positions,
+                   positions.at(last))
+            .run();
     }
     return success();
   }
+
+  /// Adjacent ranks of `group`; null if these are all.
+  static GroupAttr getInner(GroupAttr group, int64_t size) {
+    if (size == group.getSize())
+      return {};
+    MLIRContext *context = group.getContext();
+    return GroupAttr::get(
+        context, StringAttr::get(context, "inner_" + llvm::Twine(size)), size,
+        group.getStride());
+  }
+
+  int64_t shardSize = 1;
+  SmallVector<Override> rules;
+  llvm::StringMap<int64_t> ranksByBucket;
 };
 
 } // namespace

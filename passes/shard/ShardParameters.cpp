@@ -3,6 +3,9 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
+#include "runtime/support/Pattern.h"
+
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -25,47 +28,123 @@ struct ShardParameters final
 
 private:
   LogicalResult run(ModuleOp module) {
-    if (world < 1)
-      return module.emitError("expected a world size of at least 1, found ")
-             << world.getValue();
-    if (module->hasAttr(kMeshAttr))
-      return module.emitError("is sharded already: it carries '")
-             << kMeshAttr << "'";
-    auto mesh =
-        MeshAttr::get(&getContext(), StringAttr::get(&getContext(), "shard"),
-                      world.getValue());
-    if (world > 1) {
-      group = mesh.getGroup("shard");
-      auto sharding = ShardingAttr::get(&getContext(), /*dim=*/0, group);
-      for (StateOp state : module.getOps<StateOp>()) {
-        if (!isParameter(state))
-          continue;
-        if (failed(verifyShardable(state)))
-          return failure();
-        state.setShardingAttr(sharding);
-      }
-    }
+    FailureOr<MeshAttr> mesh = buildMesh(module);
+    if (failed(mesh) || failed(assignSharding(module, *mesh)))
+      return failure();
     StateTable states(module);
     for (func::FuncOp func : getPrograms(module)) {
       if (!func->hasAttr(kCapturedAttr))
         continue;
       func->removeAttr(kCapturedAttr);
-      if (world == 1)
-        continue;
       if (failed(shardArguments(func, states)) ||
           failed(reduceGradients(func, states)))
         return failure();
     }
-    module->setAttr(kMeshAttr, mesh);
+    module->setAttr(kMeshAttr, *mesh);
     return success();
   }
 
-  static LogicalResult verifyShardable(StateOp state) {
-    if (state.getGlobalType().getRank() != 0)
-      return success();
-    return state.emitOpError("expects a parameter with at least one dim to "
-                             "shard, found a scalar; give it the shape [1], or "
-                             "register it as a buffer");
+  FailureOr<MeshAttr> buildMesh(ModuleOp module) {
+    if (world < 1)
+      return module.emitError("expected a world size of at least 1, found ")
+             << world.getValue();
+    if (replicate < 1 || world % replicate != 0)
+      return module.emitError("expected a number of replicas that divides the ")
+             << world.getValue() << " ranks, found " << replicate.getValue();
+    if (module->hasAttr(kMeshAttr))
+      return module.emitError("is sharded already: it carries '")
+             << kMeshAttr << "'";
+    SmallVector<StringAttr> names;
+    SmallVector<int64_t> sizes;
+    if (replicate > 1) {
+      names.push_back(StringAttr::get(&getContext(), kReplicateAxis));
+      sizes.push_back(replicate);
+    }
+    names.push_back(StringAttr::get(&getContext(), kShardAxis));
+    sizes.push_back(world / replicate);
+    auto mesh = MeshAttr::get(&getContext(), names, sizes);
+    shardGroup = mesh.getGroup(kShardAxis);
+    replicateGroup = mesh.getGroup(kReplicateAxis);
+    worldGroup = mesh.getWorldGroup();
+    return mesh;
+  }
+
+  static bool matches(StateOp state, const std::string &pattern) {
+    return llvm::any_of(state.getAllNames(), [&](StringRef name) {
+      return matchesPattern(pattern, name.str());
+    });
+  }
+
+  /// What has no rows, or shall not be cut, is whole on every rank.
+  LogicalResult assignSharding(ModuleOp module, MeshAttr mesh) {
+    llvm::StringSet<> unmatched;
+    unmatched.insert_range(ignore);
+    if (failed(readRules(module, unmatched)))
+      return failure();
+    for (StateOp state : module.getOps<StateOp>()) {
+      if (!isParameter(state))
+        continue;
+      bool isIgnored = false;
+      for (const std::string &pattern : ignore)
+        if (matches(state, pattern)) {
+          unmatched.erase(pattern);
+          isIgnored = true;
+        }
+      FailureOr<int64_t> dim = chooseDim(state, unmatched);
+      if (failed(dim))
+        return failure();
+      if (isIgnored)
+        state.setLocal(keepIgnoredLocal && world > 1 &&
+                       state.getRole() == Role::Parameter);
+      else if (getShardSize(mesh) > 1 && state.getGlobalType().getRank() != 0)
+        state.setShardingAttr(
+            ShardingAttr::get(&getContext(), *dim, shardGroup));
+    }
+    for (const auto &pattern : unmatched)
+      return module.emitError("expected parameters whose names match '")
+             << pattern.getKey() << "', found none";
+    return success();
+  }
+
+  /// A rule of `dims`. No dim: the largest.
+  struct DimRule {
+    std::string pattern;
+    std::optional<int64_t> dim;
+  };
+
+  LogicalResult readRules(ModuleOp module, llvm::StringSet<> &unmatched) {
+    for (const std::string &text : dims) {
+      auto [pattern, value] = StringRef(text).rsplit('=');
+      DimRule rule{pattern.str(), 0};
+      if (value == "largest")
+        rule.dim.reset();
+      else if (pattern.empty() || value.getAsInteger(10, *rule.dim) ||
+               *rule.dim < 0)
+        return module.emitError("expected a rule such as '*.weight=1', with a "
+                                "dim from 0 or 'largest', found '")
+               << text << "'";
+      unmatched.insert(pattern);
+      dimRules.push_back(std::move(rule));
+    }
+    return success();
+  }
+
+  /// The dim that a parameter is cut along, by the last rule that matches it.
+  FailureOr<int64_t> chooseDim(StateOp state, llvm::StringSet<> &unmatched) {
+    ArrayRef<int64_t> shape = state.getGlobalType().getShape();
+    int64_t dim = 0;
+    for (const DimRule &rule : dimRules) {
+      if (!matches(state, rule.pattern))
+        continue;
+      unmatched.erase(rule.pattern);
+      dim = rule.dim.value_or(
+          std::distance(shape.begin(), llvm::max_element(shape)));
+      if (!shape.empty() && dim >= int64_t(shape.size()))
+        return state.emitOpError("expects a dim below its ")
+               << shape.size() << " to shard, found " << dim << " by '"
+               << rule.pattern << "'";
+    }
+    return dim;
   }
 
   /// Puts a gather in front of the first op that reads a parameter.
@@ -90,8 +169,9 @@ private:
             return positions.at(a) < positions.at(b);
           });
       OpBuilder builder(first);
-      auto gather = AllGatherOp::create(builder, argument.getLoc(), full,
-                                        argument, /*dim=*/0, group);
+      auto gather =
+          AllGatherOp::create(builder, argument.getLoc(), full, argument,
+                              state.getSharding()->getDim(), shardGroup);
       argument.replaceAllUsesExcept(gather.getFull(), gather);
     }
     setTypes(func);
@@ -110,17 +190,30 @@ private:
       if (!state)
         return func.emitError("has a gradient of '")
                << of.getValue() << "', which is no state of the module";
-      Value gradient = operand.get();
-      OpBuilder builder(terminator);
-      if (Operation *op = gradient.getDefiningOp())
-        builder.setInsertionPointAfter(op);
-      auto reduce = ReduceScatterOp::create(
-          builder, gradient.getLoc(), state.getLocalType(), gradient,
-          Reduction::Avg, /*dim=*/0, group, of);
-      operand.set(reduce.getShard());
+      operand.set(reduce(operand.get(), state, terminator));
     }
     setTypes(func);
     return success();
+  }
+
+  /// Within the shard group each rank gets its rows of the mean; across
+  /// replicas only these rows travel. What is whole is averaged whole.
+  Value reduce(Value gradient, StateOp state, Operation *terminator) {
+    OpBuilder builder(terminator);
+    if (Operation *op = gradient.getDefiningOp())
+      builder.setInsertionPointAfter(op);
+    auto of = FlatSymbolRefAttr::get(state.getSymNameAttr());
+    GroupAttr across = worldGroup;
+    if (std::optional<ShardingAttr> sharding = state.getSharding()) {
+      gradient = ReduceScatterOp::create(
+          builder, gradient.getLoc(), state.getLocalType(), gradient,
+          Reduction::Avg, sharding->getDim(), sharding->getGroup(), of);
+      across = replicateGroup;
+    }
+    if (!across || across.getSize() == 1 || state.getLocal())
+      return gradient;
+    return AllReduceOp::create(builder, gradient.getLoc(), gradient.getType(),
+                               gradient, Reduction::Avg, across, of);
   }
 
   static void setTypes(func::FuncOp func) {
@@ -130,7 +223,8 @@ private:
                           body.getTerminator()->getOperandTypes()));
   }
 
-  GroupAttr group;
+  GroupAttr shardGroup, replicateGroup, worldGroup;
+  SmallVector<DimRule> dimRules;
 };
 
 } // namespace

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/Entries.h"
 #include "passes/analysis/Optimizers.h"
-#include "passes/analysis/Programs.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -18,11 +18,29 @@ namespace fsdp {
 
 namespace {
 
+/// Whether a gathered tensor is kept for further micro-batches: it is a result
+/// of the program.
+bool isPadded(Value value) {
+  bool isGathered = value.getDefiningOp<AllGatherOp>();
+  if (auto wait = value.getDefiningOp<WaitOp>())
+    isGathered =
+        isa_and_nonnull<AllGatherStartOp>(wait.getFuture().getDefiningOp());
+  return isGathered && llvm::any_of(value.getUsers(), [](Operation *user) {
+           return user->hasTrait<OpTrait::IsTerminator>();
+         });
+}
+
 /// The value that a value stands for once collectives move nothing, or null.
 Value seeThrough(Value value) {
   if (Value moved = getTransferred(value))
     return moved;
   Operation *op = value.getDefiningOp();
+  if (auto accumulate = dyn_cast_or_null<AccumulateOp>(op))
+    return accumulate.getGradient();
+  // The rows of a tensor that was gathered with its padding.
+  if (op && op->getName().getStringRef() == "aten.slice.Tensor" &&
+      isPadded(op->getOperand(0)))
+    return op->getOperand(0);
   if (isa_and_nonnull<AllGatherOp, ReduceScatterOp, AllReduceOp, ShardOp,
                       ReplayOp>(op))
     return op->getOperand(0);
@@ -39,6 +57,7 @@ public:
   void run() {
     collectResults();
     auto whole = func.cloneWithoutRegions();
+    whole.setSymName(getCapturedName(func));
     Block *body = whole.addEntryBlock();
     // Arguments get their types below.
     body->eraseArguments(0, body->getNumArguments());
@@ -86,6 +105,16 @@ private:
       auto output = func.getResultAttrOfType<StringAttr>(i, kOutputAttr);
       StateOp state = states.lookup(
           func.getResultAttrOfType<FlatSymbolRefAttr>(i, kStateAttr));
+      if (state && state.getRole() == Role::Gradient) {
+        addResult(value, builder.getDictionaryAttr(builder.getNamedAttr(
+                             kGradientAttr, state.getOfAttr())));
+        continue;
+      }
+      if (state && output) { // a running sum
+        addResult(value, builder.getDictionaryAttr(
+                             builder.getNamedAttr(kOutputAttr, output)));
+        continue;
+      }
       if (func.getResultAttr(i, kGradientAttr) ||
           (output && output.getValue() != kGradNormOutput) ||
           (state && (state.getRole() == Role::Buffer ||
@@ -150,6 +179,11 @@ private:
 struct Unshard final : fsdp::impl::UnshardBase<Unshard> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    // The first micro-batch's program is the whole step, but for the optimizer.
+    for (func::FuncOp func : getPrograms(module))
+      if (StepPart part = getStepPart(func);
+          part == StepPart::Middle || part == StepPart::Last)
+        func.erase();
     {
       StateTable states(module);
       for (func::FuncOp func : getPrograms(module))
@@ -166,6 +200,7 @@ struct Unshard final : fsdp::impl::UnshardBase<Unshard> {
       state.removeAtAttr();
     }
     module->removeAttr(kMeshAttr);
+    module->removeAttr(kMicroBatchesAttr);
     module->removeAttr(kMemoryAttr);
   }
 };

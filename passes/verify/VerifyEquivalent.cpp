@@ -44,15 +44,27 @@ private:
       return module.emitError("expects a captured program to compare with, as "
                               "'@\"reference/…\"' in the module or in a file "
                               "given with 'to'");
+    SmallVector<func::FuncOp> gathering;
+    if (llvm::any_of(module.getOps<StateOp>(), [](StateOp state) {
+          return state.getRole() == Role::Gathered;
+        }))
+      gathering =
+          llvm::filter_to_vector(getPrograms(module), [](func::FuncOp func) {
+            return getStepPart(func) == StepPart::First;
+          });
     for (func::FuncOp func : getPrograms(module)) {
       func::FuncOp reference = choose(
-          references, file ? func.getSymName().str() : getReferenceName(func));
+          references, file ? getCapturedName(func) : getReferenceName(func));
       if (!reference)
         return func.emitError("expects a captured program of its own to "
                               "compare with, among the ")
                << references.size() << " that there are";
       ValueNumbering numbering;
       auto expected = numbering.run(reference);
+      // What the others find gathered. All first programs leave the same.
+      for (func::FuncOp other : gathering)
+        if (other != func)
+          numbering.run(other);
       if (failed(compare(numbering, expected, func)))
         return failure();
     }
@@ -87,8 +99,12 @@ private:
       if (!captured)
         return emitError(found.loc)
                << "has a " << found.what << " that was not captured";
-      if (found.number != captured->number &&
-          !numbering.isMetricOf(found.number, captured->number))
+      bool isSame =
+          found.isBeforeCast
+              ? numbering.isCastOf(captured->number, found.number)
+              : found.number == captured->number ||
+                    numbering.isMetricOf(found.number, captured->number);
+      if (!isSame)
         return refuse(numbering, known, *captured, found);
     }
     for (const Observation &each : expected)

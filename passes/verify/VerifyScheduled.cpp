@@ -21,8 +21,9 @@ namespace {
 /// view of a freed tensor is found.
 class ScheduleVerifier {
 public:
-  explicit ScheduleVerifier(func::FuncOp func)
-      : body(func.getBody().front()), views(body) {}
+  ScheduleVerifier(func::FuncOp func, const StateTable &states)
+      : body(func.getBody().front()), views(body), kept(getKept(func, states)) {
+  }
 
   LogicalResult verify() {
     for (Operation &op : body)
@@ -125,12 +126,14 @@ private:
       llvm::erase(inFlight[views.getRoot(input)], start);
     if (isa<AllGatherStartOp>(start))
       for (Value result : wait.getResults())
-        gathered[result] = wait;
+        if (!kept.contains(result))
+          gathered[result] = wait;
     return success();
   }
 
   Block &body;
   Views views;
+  llvm::DenseSet<Value> kept;
   llvm::MapVector<Value, Operation *> pending, gathered;
   llvm::DenseMap<Value, Operation *> waited, freed;
   llvm::DenseMap<Value, SmallVector<Operation *, 1>> inFlight;
@@ -139,8 +142,9 @@ private:
 struct VerifyScheduled final
     : fsdp::impl::VerifyScheduledBase<VerifyScheduled> {
   void runOnOperation() override {
+    StateTable states(getOperation());
     for (func::FuncOp func : getPrograms(getOperation()))
-      if (failed(ScheduleVerifier(func).verify()))
+      if (failed(ScheduleVerifier(func, states).verify()))
         return signalPassFailure();
   }
 };

@@ -2,10 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/Entries.h"
+#include "passes/analysis/GradientChains.h"
 #include "passes/analysis/Optimizers.h"
-#include "passes/analysis/Programs.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/Format.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace fsdp;
@@ -19,8 +25,13 @@ namespace {
 
 class ShardingVerifier {
 public:
-  ShardingVerifier(func::FuncOp func, const StateTable &states, int64_t ranks)
-      : func(func), states(states), ranks(ranks) {}
+  /// By sum: over how many groups what it sums was reduced. All programs agree.
+  using SumGroups = llvm::DenseMap<Operation *, size_t>;
+
+  ShardingVerifier(func::FuncOp func, const StateTable &states, MeshAttr mesh,
+                   SumGroups &sumGroups)
+      : func(func), states(states), mesh(mesh), part(getStepPart(func)),
+        sumGroups(sumGroups) {}
 
   LogicalResult verify() {
     for (Operation &op : func.getBody().front())
@@ -29,7 +40,7 @@ public:
         return failure();
     if (isInference(func))
       return verifyNoUpdates();
-    if (failed(verifyReductions()))
+    if (failed(verifyReductions()) || failed(verifySums()))
       return failure();
     return verifyUpdates();
   }
@@ -45,8 +56,10 @@ private:
 
   /// The reductions that a parameter's gradient goes through.
   struct Chain {
-    int64_t ranks = 1;
+    SmallVector<GroupAttr, 2> groups;
     Operation *last = nullptr;
+    double scale = 1; ///< of what all ranks bring alike
+    AccumulateOp sum;
   };
 
   template <typename ReduceOp>
@@ -57,19 +70,26 @@ private:
     if (!state || state.getRole() != Role::Parameter)
       return op.emitOpError("reduces a gradient of '")
              << *op.getOf() << "', which is no trained parameter";
-    if (op.getReduction() != Reduction::Avg)
-      return op.emitOpError("expects a gradient to be averaged, found ")
-             << stringifyReduction(op.getReduction());
     Chain &chain = chains[state];
-    if (chain.last && op->getOperand(0).getDefiningOp() != chain.last) {
+    if (chain.last && !comesFrom(op->getOperand(0), chain.last)) {
       InFlightDiagnostic diagnostic =
           op.emitOpError("reduces the gradient of '")
           << *op.getOf() << "' a second time";
       diagnostic.attachNote(chain.last->getLoc()) << "first reduction here";
       return diagnostic;
     }
+    if (Type found = getElementTypeOrSelf(op->getOperand(0).getType());
+        op.getGroup().getSize() > 1 && found != state.getReduceType())
+      return op.emitOpError("expects the gradient of '")
+             << *op.getOf() << "' to be reduced in " << state.getReduceType()
+             << ", found " << found
+             << "; run fsdp-move-casts-to-shards behind "
+                "fsdp-shard-parameters";
     chain.last = op;
-    chain.ranks *= op.getGroup().getSize();
+    // One rank alone divides by what the user asks for.
+    if (op.getGroup().getSize() > 1)
+      chain.groups.push_back(op.getGroup());
+    chain.scale *= getScale(op);
     return success();
   }
 
@@ -78,6 +98,113 @@ private:
       return addReduction(reduce);
     if (auto reduce = dyn_cast<AllReduceOp>(op))
       return addReduction(reduce);
+    if (auto sum = dyn_cast<AccumulateOp>(op))
+      return addSum(sum);
+    return success();
+  }
+
+  /// A gradient is added to the running sum of its parameter, once.
+  LogicalResult addSum(AccumulateOp op) {
+    if (part == StepPart::Whole || part == StepPart::First)
+      return op.emitOpError("adds to a running sum in a program that has none "
+                            "to add to");
+    int64_t expected = part == StepPart::Last
+                           ? getMicroBatches(func->getParentOfType<ModuleOp>())
+                           : 1;
+    if (int64_t found = op.getDivisor().value_or(1); found != expected)
+      return op.emitOpError("expects to divide by ")
+             << expected << ", found " << found
+             << "; the last of a step's micro-batches makes the mean of all";
+    auto into = dyn_cast<BlockArgument>(op.getInto());
+    StateOp sum = into ? states.lookup(func, into.getArgNumber()) : StateOp();
+    if (!op.getOf()) {
+      if (sum && sum.getRole() == Role::Scalar)
+        return success();
+      return op.emitOpError("expects to add to a state of role 'scalar', or to "
+                            "say of which parameter it adds the gradient");
+    }
+    StateOp param = states.lookup(op.getOfAttr());
+    if (!param || !sum || sum.getRole() != Role::Gradient ||
+        sum.getOfAttr() != op.getOfAttr())
+      return op.emitOpError("expects to add a gradient of '")
+             << *op.getOf() << "' to a state of role 'gradient' of it";
+    Chain &chain = chains[param];
+    if (chain.sum) {
+      InFlightDiagnostic diagnostic = op.emitOpError("adds a gradient of '")
+                                      << *op.getOf() << "' a second time";
+      diagnostic.attachNote(chain.sum.getLoc()) << "added here";
+      return diagnostic;
+    }
+    if (chain.last && !comesFrom(op.getGradient(), chain.last))
+      return op.emitOpError("adds something else than the reduced gradient of "
+                            "'")
+             << *op.getOf() << "'";
+    if (failed(agree(sum, chain.groups.size(), op.getLoc())))
+      return failure();
+    chain.sum = op;
+    chain.last = op;
+    return success();
+  }
+
+  /// Casts may stand between a reduction and what follows it.
+  static bool comesFrom(Value value, Operation *op) {
+    while (Operation *source = value.getDefiningOp()) {
+      if (source == op)
+        return true;
+      if (!isShardSide(source))
+        return false;
+      value = source->getOperand(0);
+    }
+    return false;
+  }
+
+  LogicalResult agree(StateOp sum, size_t reductions, Location loc) {
+    auto [it, isNew] = sumGroups.try_emplace(sum, reductions);
+    if (isNew || it->second == reductions)
+      return success();
+    return emitError(loc) << "sums in '" << sum.getSymName()
+                          << "' what went through " << reductions
+                          << " reductions, where other programs sum what went "
+                             "through "
+                          << it->second;
+  }
+
+  /// Each gradient of a micro-batch is left in, or added to, its running sum.
+  LogicalResult verifySums() {
+    if (part == StepPart::Whole)
+      return success();
+    llvm::DenseMap<Operation *, Value> sums; // by parameter
+    Operation *terminator = func.getBody().front().getTerminator();
+    for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+      StateOp state = states.lookup(
+          func.getResultAttrOfType<FlatSymbolRefAttr>(i, kStateAttr));
+      if (state && state.getRole() == Role::Gradient) {
+        StateOp param = states.lookup(state.getOfAttr());
+        sums[param] = value;
+        if (part == StepPart::First &&
+            failed(agree(state, chains.lookup(param).groups.size(),
+                         value.getLoc())))
+          return failure();
+      }
+    }
+    for (auto [op, argument] : params) {
+      auto param = cast<StateOp>(op);
+      Chain chain = chains.lookup(param);
+      Value sum = sums.lookup(param);
+      if (part != StepPart::First && !chain.sum)
+        return param.emitOpError("expects its gradient to be added to those of "
+                                 "other micro-batches in '")
+               << func.getSymName() << "'";
+      bool isLeft = part == StepPart::Last     ? !sum
+                    : part == StepPart::Middle ? sum == chain.sum.getResult()
+                    : !chain.last ? bool(sum)
+                                  : sum && comesFrom(sum, chain.last);
+      if (!isLeft)
+        return param.emitOpError("expects the sum of its gradients to be left "
+                                 "in its state by all but the last program, "
+                                 "found otherwise in '")
+               << func.getSymName() << "'";
+    }
     return success();
   }
 
@@ -91,7 +218,7 @@ private:
       return shards.contains(value);
     };
     bool reads = llvm::any_of(op.getOperands(), isOfShard);
-    bool keeps = isShardSide(&op) || isa<AllReduceOp>(op) ||
+    bool keeps = isShardSide(&op) || isa<AllReduceOp, AccumulateOp>(op) ||
                  getOptimizerUpdate(&op).has_value();
     if (reads && !keeps &&
         !isa<AllGatherOp, ReduceScatterOp, func::ReturnOp>(op) && !isNorm(op))
@@ -116,12 +243,82 @@ private:
       if (!state || state.getRole() != Role::Parameter)
         continue;
       params[state] = func.getArgument(i);
-      int64_t found = chains.lookup(state).ranks;
-      if (found != ranks)
-        return state.emitOpError("expects its gradient to be reduced over ")
-               << ranks << " ranks, found " << found;
+      SmallVector<GroupAttr, 2> expected = getExpectedGroups(state);
+      ArrayRef<GroupAttr> found = chains[state].groups;
+      // The rest of the exchange may wait for the last micro-batch.
+      bool isWhole = endsStep(func) || found.size() >= expected.size();
+      if (found ==
+          (isWhole ? ArrayRef<GroupAttr>(expected)
+                   : ArrayRef<GroupAttr>(expected).take_front(found.size()))) {
+        if (isWhole && failed(verifyScale(state, chains[state])))
+          return failure();
+        continue;
+      }
+      InFlightDiagnostic diagnostic =
+          state.emitOpError("expects its gradient to be reduced over ");
+      print(diagnostic, expected);
+      diagnostic << ", found ";
+      print(diagnostic, found);
+      return diagnostic;
     }
     return success();
+  }
+
+  /// A shard over its own group, then over the replicas; what is whole over all
+  /// ranks at once.
+  SmallVector<GroupAttr, 2> getExpectedGroups(StateOp state) const {
+    SmallVector<GroupAttr, 2> groups;
+    if (state.getLocal())
+      return groups;
+    GroupAttr rest = mesh.getWorldGroup();
+    if (std::optional<ShardingAttr> sharding = state.getSharding()) {
+      groups.push_back(sharding->getGroup());
+      rest = mesh.getGroup(kReplicateAxis);
+    }
+    if (rest && rest.getSize() > 1)
+      groups.push_back(rest);
+    return groups;
+  }
+
+  static void print(InFlightDiagnostic &diagnostic,
+                    ArrayRef<GroupAttr> groups) {
+    if (groups.empty())
+      diagnostic << "no ranks";
+    llvm::interleave(
+        groups,
+        [&](GroupAttr group) {
+          diagnostic << group.getSize() << " ranks of '"
+                     << group.getName().getValue() << "'";
+        },
+        [&] { diagnostic << " and "; });
+  }
+
+  static std::string printNumber(double number) {
+    std::string text;
+    llvm::raw_string_ostream(text) << llvm::format("%g", number);
+    return text;
+  }
+
+  /// A gradient is the mean over ranks, or what the user divides by instead.
+  LogicalResult verifyScale(StateOp state, const Chain &chain) const {
+    if (state.getLocal())
+      return success();
+    auto factor = state->getParentOfType<ModuleOp>()->getAttrOfType<FloatAttr>(
+        kDivideFactorAttr);
+    int64_t ranks = 1;
+    for (GroupAttr group : chain.groups)
+      ranks *= group.getSize();
+    double expected = factor ? factor.getValueAsDouble() : double(ranks);
+    double found = double(ranks) / chain.scale;
+    if (std::abs(found - expected) <= 1e-9 * expected)
+      return success();
+    InFlightDiagnostic diagnostic =
+        state.emitOpError("expects the sum of its gradient over ranks to be "
+                          "divided by ")
+        << printNumber(expected) << ", found " << printNumber(found);
+    if (chain.last)
+      diagnostic.attachNote(chain.last->getLoc()) << "the last reduction";
+    return diagnostic;
   }
 
   LogicalResult verifyNoUpdates() {
@@ -142,6 +339,8 @@ private:
       std::optional<OptimizerUpdate> update = getOptimizerUpdate(&op);
       if (!update)
         continue;
+      if (!endsStep(func))
+        return op.emitOpError("updates parameters before the last micro-batch");
       for (auto [param, grad, result] :
            llvm::zip(update->params, update->grads, update->newParams)) {
         if (auto [it, isNew] = updates.try_emplace(param, &op); !isNew) {
@@ -169,7 +368,8 @@ private:
         argument ? states.lookup(func, argument.getArgNumber()) : StateOp();
     if (!state || state.getRole() != Role::Parameter)
       return op->emitOpError("updates what is no trained parameter");
-    if (ranks > 1 && grad.getDefiningOp() != chains.lookup(state).last)
+    Operation *last = chains.lookup(state).last;
+    if (last && !comesFrom(grad, last))
       return op->emitOpError("updates '")
              << state.getSymName()
              << "' with something else than its reduced gradient";
@@ -184,7 +384,9 @@ private:
 
   func::FuncOp func;
   const StateTable &states;
-  int64_t ranks;
+  MeshAttr mesh;
+  StepPart part;
+  SumGroups &sumGroups;
   llvm::DenseMap<Operation *, Chain> chains;
   llvm::MapVector<Operation *, Value> params;
   llvm::DenseSet<Value> shards;
@@ -193,15 +395,13 @@ private:
 struct VerifySharded final : fsdp::impl::VerifyShardedBase<VerifySharded> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
-    if (!mesh) {
-      module.emitError("expects a sharded program, with '")
-          << kMeshAttr << "' on the module";
+    FailureOr<MeshAttr> mesh = getDataMesh(module);
+    if (failed(mesh))
       return signalPassFailure();
-    }
     StateTable states(module);
+    ShardingVerifier::SumGroups sumGroups;
     for (func::FuncOp func : getPrograms(module))
-      if (failed(ShardingVerifier(func, states, mesh.getWorldSize()).verify()))
+      if (failed(ShardingVerifier(func, states, *mesh, sumGroups).verify()))
         return signalPassFailure();
   }
 };

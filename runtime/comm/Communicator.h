@@ -14,6 +14,7 @@
 #ifndef FSDP_RUNTIME_COMM_COMMUNICATOR_H
 #define FSDP_RUNTIME_COMM_COMMUNICATOR_H
 
+#include "runtime/comm/Reduce.h"
 #include "runtime/plan/plan_generated.h"
 
 #include <chrono>
@@ -77,10 +78,10 @@ public:
   virtual Ticket startAllGather(std::span<const GatherMember> members,
                                 const TransferLabel &label) = 0;
   virtual Ticket startReduceScatter(std::span<const ReduceMember> members,
-                                    plan::Reduction reduction,
+                                    Combination combination,
                                     const TransferLabel &label) = 0;
   virtual Ticket startAllReduce(std::span<const AllReduceMember> members,
-                                plan::Reduction reduction,
+                                Combination combination,
                                 const TransferLabel &label) = 0;
 
   /// Blocks until the transfer is complete for this rank and no peer reads its

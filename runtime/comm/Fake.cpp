@@ -40,25 +40,25 @@ public:
   }
 
   Ticket startReduceScatter(std::span<const ReduceMember> members,
-                            plan::Reduction reduction,
+                            Combination combination,
                             const TransferLabel &label) override {
     size_t bytes = 0;
     for (const ReduceMember &member : members) {
       size_t shardBytes = member.shardElements * dtypeBytes(member.dtype);
       combine(static_cast<const std::byte *>(member.full) + place * shardBytes,
-              member.shard, member.shardElements, member.dtype, reduction);
+              member.shard, member.shardElements, member.dtype, combination);
       bytes += shardBytes * (ranks - 1);
     }
     return started(label, bytes);
   }
 
   Ticket startAllReduce(std::span<const AllReduceMember> members,
-                        plan::Reduction reduction,
+                        Combination combination,
                         const TransferLabel &label) override {
     size_t bytes = 0;
     for (const AllReduceMember &member : members) {
       combine(member.data, member.data, member.elements, member.dtype,
-              reduction);
+              combination);
       bytes += member.elements * dtypeBytes(member.dtype);
     }
     return started(label, bytes);
@@ -72,10 +72,10 @@ public:
 private:
   /// As if all ranks had `source`.
   void combine(const void *source, void *output, size_t elements,
-               plan::DType dtype, plan::Reduction reduction) const {
-    checkReduction(dtype, reduction);
+               plan::DType dtype, Combination combination) const {
+    checkReduction(dtype, combination.reduction);
     std::vector<const void *> sources(ranks, source);
-    reduceRows(sources, {&output, 1}, elements, dtype, reduction);
+    reduceRows(sources, {&output, 1}, elements, dtype, combination);
   }
 
   Ticket started(const TransferLabel &label, size_t bytes) {

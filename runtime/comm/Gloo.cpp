@@ -66,23 +66,23 @@ public:
   }
 
   Ticket startReduceScatter(std::span<const ReduceMember> members,
-                            plan::Reduction reduction,
+                            Combination combination,
                             const TransferLabel &label) override {
     for (const ReduceMember &member : members)
-      checkReduction(member.dtype, reduction);
+      checkReduction(member.dtype, combination.reduction);
     return start(label, [&](const GlooTransfer::Allocate &allocate) {
-      return GlooTransfer::reduceScatter(members, reduction, place, size(),
+      return GlooTransfer::reduceScatter(members, combination, place, size(),
                                          allocate);
     });
   }
 
   Ticket startAllReduce(std::span<const AllReduceMember> members,
-                        plan::Reduction reduction,
+                        Combination combination,
                         const TransferLabel &label) override {
     for (const AllReduceMember &member : members)
-      checkReduction(member.dtype, reduction);
+      checkReduction(member.dtype, combination.reduction);
     return start(label, [&](const GlooTransfer::Allocate &allocate) {
-      return GlooTransfer::allReduce(members, reduction, place, size(),
+      return GlooTransfer::allReduce(members, combination, place, size(),
                                      allocate);
     });
   }

@@ -28,7 +28,7 @@ struct ReducedMember {
 /// Reduces all members in rank order.
 struct Combine {
   std::vector<ReducedMember> members;
-  plan::Reduction reduction;
+  Combination combination;
   int rank, size;
 
   void operator()() const {
@@ -40,7 +40,8 @@ struct Combine {
                          : member.received +
                                (peer < rank ? peer : peer - 1) * member.stride;
       void *out = member.out;
-      reduceRows(sources, {&out, 1}, member.elements, member.dtype, reduction);
+      reduceRows(sources, {&out, 1}, member.elements, member.dtype,
+                 combination);
     }
   }
 };
@@ -104,10 +105,10 @@ GlooTransfer GlooTransfer::allGather(std::span<const GatherMember> members,
 }
 
 GlooTransfer GlooTransfer::reduceScatter(std::span<const ReduceMember> members,
-                                         plan::Reduction reduction, int rank,
+                                         Combination combination, int rank,
                                          int size, const Allocate &allocate) {
   GlooTransfer transfer;
-  Combine combine{{}, reduction, rank, size};
+  Combine combine{{}, combination, rank, size};
   std::vector<ReduceMember> small;
   size_t packed = 0;
   for (const ReduceMember &member : members) {
@@ -150,10 +151,10 @@ GlooTransfer GlooTransfer::reduceScatter(std::span<const ReduceMember> members,
 }
 
 GlooTransfer GlooTransfer::allReduce(std::span<const AllReduceMember> members,
-                                     plan::Reduction reduction, int rank,
+                                     Combination combination, int rank,
                                      int size, const Allocate &allocate) {
   GlooTransfer transfer;
-  Combine combine{{}, reduction, rank, size};
+  Combine combine{{}, combination, rank, size};
   size_t packed = 0;
   for (const AllReduceMember &member : members)
     packed += (member.elements * dtypeBytes(member.dtype) + 15) / 16 * 16;

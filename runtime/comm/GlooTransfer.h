@@ -44,10 +44,10 @@ public:
   static GlooTransfer allGather(std::span<const GatherMember> members, int rank,
                                 int size, const Allocate &allocate);
   static GlooTransfer reduceScatter(std::span<const ReduceMember> members,
-                                    plan::Reduction reduction, int rank,
-                                    int size, const Allocate &allocate);
+                                    Combination combination, int rank, int size,
+                                    const Allocate &allocate);
   static GlooTransfer allReduce(std::span<const AllReduceMember> members,
-                                plan::Reduction reduction, int rank, int size,
+                                Combination combination, int rank, int size,
                                 const Allocate &allocate);
 
   std::vector<GlooMessage> messages;

@@ -98,19 +98,21 @@ public:
   }
 
   Ticket startReduceScatter(std::span<const ReduceMember> members,
-                            plan::Reduction reduction,
+                            Combination combination,
                             const TransferLabel &label) override {
     for (const ReduceMember &member : members)
-      checkReduction(member.dtype, reduction);
-    return start(std::vector(members.begin(), members.end()), reduction, label);
+      checkReduction(member.dtype, combination.reduction);
+    return start(std::vector(members.begin(), members.end()), combination,
+                 label);
   }
 
   Ticket startAllReduce(std::span<const AllReduceMember> members,
-                        plan::Reduction reduction,
+                        Combination combination,
                         const TransferLabel &label) override {
     for (const AllReduceMember &member : members)
-      checkReduction(member.dtype, reduction);
-    return start(std::vector(members.begin(), members.end()), reduction, label);
+      checkReduction(member.dtype, combination.reduction);
+    return start(std::vector(members.begin(), members.end()), combination,
+                 label);
   }
 
   void wait(Ticket ticket) override;
@@ -121,7 +123,7 @@ private:
     TransferLabel label;
   };
 
-  Ticket start(LocalMembers members, plan::Reduction reduction,
+  Ticket start(LocalMembers members, Combination combination,
                const TransferLabel &label);
   /// Blocks until `ready`, first spinning for a moment.
   template <typename Ready>
@@ -175,16 +177,16 @@ private:
 } // namespace
 
 Communicator::Ticket LocalCommunicator::start(LocalMembers members,
-                                              plan::Reduction reduction,
+                                              Combination combination,
                                               const TransferLabel &label) {
   Ticket ticket = next++;
   std::lock_guard lock(hub->mutex);
   std::shared_ptr<LocalTransfer> &transfer = group->transfers[ticket];
   if (!transfer)
-    transfer = std::make_shared<LocalTransfer>(size(), reduction);
+    transfer = std::make_shared<LocalTransfer>(size(), combination);
   inFlight[ticket] = {transfer, label};
   try {
-    if (transfer->publish(place, std::move(members), reduction)) {
+    if (transfer->publish(place, std::move(members), combination)) {
       transfer->open();
       hub->changed.notify_all();
     }

@@ -43,17 +43,17 @@ static std::string print(const LocalMembers &members) {
   return text + (members.index() ? " elements" : " bytes");
 }
 
-LocalTransfer::LocalTransfer(int size, plan::Reduction reduction)
-    : size(size), reduction(reduction), members(size), present(size),
+LocalTransfer::LocalTransfer(int size, Combination combination)
+    : size(size), combination(combination), members(size), present(size),
       lanes(size) {}
 
 bool LocalTransfer::publish(int rank, LocalMembers published,
-                            plan::Reduction publishedReduction) {
+                            Combination publishedCombination) {
   auto earlier = std::find(present.begin(), present.end(), true);
   if (earlier != present.end()) {
     int other = static_cast<int>(earlier - present.begin());
     if (published.index() != members[other].index() ||
-        publishedReduction != reduction ||
+        publishedCombination != combination ||
         shapeOf(published) != shapeOf(members[other]))
       throw Error(ErrorId::CollectiveMismatch,
                   "expected what rank " + std::to_string(other) + " started, " +
@@ -155,7 +155,7 @@ void LocalTransfer::run(int lane, const Piece &piece) const {
       sources[rank] = outputs.back();
     }
   }
-  reduceRows(sources, outputs, piece.count, dtype, reduction);
+  reduceRows(sources, outputs, piece.count, dtype, combination);
 }
 
 std::vector<int> LocalTransfer::missing() const {

@@ -20,12 +20,12 @@ using LocalMembers =
 /// threads can do. Task t of lane r belongs to rank r, which takes it first.
 class LocalTransfer {
 public:
-  LocalTransfer(int size, plan::Reduction reduction);
+  LocalTransfer(int size, Combination combination);
 
   /// Publishes `rank`'s members. Returns true to the last rank, which then
   /// calls `open`. Throws fsdp::Error (CollectiveMismatch) if an earlier rank
   /// published other kinds or sizes. The caller serialises calls.
-  bool publish(int rank, LocalMembers members, plan::Reduction reduction);
+  bool publish(int rank, LocalMembers members, Combination combination);
 
   /// Cuts the transfer into tasks and lets them be taken.
   void open();
@@ -65,7 +65,7 @@ private:
   void run(int lane, const Piece &piece) const;
 
   const int size;
-  const plan::Reduction reduction;
+  const Combination combination;
   int arrived = 0;
   std::vector<LocalMembers> members; ///< by rank
   std::vector<bool> present;         ///< by rank

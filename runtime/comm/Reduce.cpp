@@ -68,17 +68,29 @@ struct Float16 {
 /// Elements that are combined at a time: stays in the first-level cache.
 constexpr size_t kBlock = 1024;
 
+template <typename Accumulator>
+void divide(Accumulator *values, size_t count, double divisor) {
+  if (divisor == 1)
+    return;
+  Accumulator by = static_cast<Accumulator>(divisor);
+  for (size_t i = 0; i < count; ++i)
+    values[i] /= by;
+}
+
 template <typename T, typename Accumulator>
 void addRows(std::span<const void *const> sources,
              std::span<void *const> outputs, size_t elements,
-             Reduction reduction) {
+             const Combination &combination) {
+  const auto [reduction, pre, post] = combination;
   alignas(64) Accumulator sum[kBlock];
+  alignas(64) Accumulator row[kBlock];
   alignas(64) T rounded[kBlock];
   for (size_t begin = 0; begin < elements; begin += kBlock) {
     size_t count = std::min(kBlock, elements - begin);
     const T *first = static_cast<const T *>(sources[0]) + begin;
     for (size_t i = 0; i < count; ++i)
       sum[i] = first[i];
+    divide(sum, count, pre);
     for (const void *source : sources.subspan(1)) {
       const T *next = static_cast<const T *>(source) + begin;
       if (reduction == Reduction::max) {
@@ -87,16 +99,19 @@ void addRows(std::span<const void *const> sources,
           Accumulator value = next[i];
           sum[i] = value > sum[i] || value != value ? value : sum[i];
         }
-      } else {
+      } else if (pre == 1) {
         for (size_t i = 0; i < count; ++i)
           sum[i] += static_cast<Accumulator>(next[i]);
+      } else {
+        for (size_t i = 0; i < count; ++i)
+          row[i] = next[i];
+        divide(row, count, pre);
+        for (size_t i = 0; i < count; ++i)
+          sum[i] += row[i];
       }
     }
-    if (reduction == Reduction::avg) {
-      Accumulator divisor = static_cast<Accumulator>(sources.size());
-      for (size_t i = 0; i < count; ++i)
-        sum[i] /= divisor;
-    }
+    divide(sum, count,
+           reduction == Reduction::avg ? double(sources.size()) : post);
     const void *result = sum;
     if constexpr (!std::is_same_v<T, Accumulator>) {
       for (size_t i = 0; i < count; ++i)
@@ -143,44 +158,44 @@ void fsdp::checkReduction(DType dtype, Reduction reduction) {
 
 void fsdp::reduceRows(std::span<const void *const> sources,
                       std::span<void *const> outputs, size_t elements,
-                      DType dtype, Reduction reduction) {
+                      DType dtype, const Combination &combination) {
   switch (dtype) {
   case DType::f32:
-    return addRows<float, float>(sources, outputs, elements, reduction);
+    return addRows<float, float>(sources, outputs, elements, combination);
   case DType::f64:
-    return addRows<double, double>(sources, outputs, elements, reduction);
+    return addRows<double, double>(sources, outputs, elements, combination);
   case DType::f16:
-    return addRows<Float16, float>(sources, outputs, elements, reduction);
+    return addRows<Float16, float>(sources, outputs, elements, combination);
   case DType::bf16:
-    return addRows<BFloat16, float>(sources, outputs, elements, reduction);
+    return addRows<BFloat16, float>(sources, outputs, elements, combination);
   case DType::c64:
-    return addRows<float, float>(sources, outputs, 2 * elements, reduction);
+    return addRows<float, float>(sources, outputs, 2 * elements, combination);
   case DType::c128:
-    return addRows<double, double>(sources, outputs, 2 * elements, reduction);
+    return addRows<double, double>(sources, outputs, 2 * elements, combination);
   // Sums of integers wrap, hence unsigned.
   case DType::i64:
-    if (reduction == Reduction::max)
-      return addRows<int64_t, int64_t>(sources, outputs, elements, reduction);
+    if (combination.reduction == Reduction::max)
+      return addRows<int64_t, int64_t>(sources, outputs, elements, combination);
     [[fallthrough]];
   case DType::u64:
-    return addRows<uint64_t, uint64_t>(sources, outputs, elements, reduction);
+    return addRows<uint64_t, uint64_t>(sources, outputs, elements, combination);
   case DType::i32:
-    if (reduction == Reduction::max)
-      return addRows<int32_t, int32_t>(sources, outputs, elements, reduction);
+    if (combination.reduction == Reduction::max)
+      return addRows<int32_t, int32_t>(sources, outputs, elements, combination);
     [[fallthrough]];
   case DType::u32:
-    return addRows<uint32_t, uint32_t>(sources, outputs, elements, reduction);
+    return addRows<uint32_t, uint32_t>(sources, outputs, elements, combination);
   case DType::i16:
-    return addRows<int16_t, int16_t>(sources, outputs, elements, reduction);
+    return addRows<int16_t, int16_t>(sources, outputs, elements, combination);
   case DType::u16:
-    return addRows<uint16_t, uint16_t>(sources, outputs, elements, reduction);
+    return addRows<uint16_t, uint16_t>(sources, outputs, elements, combination);
   case DType::i8:
-    return addRows<int8_t, int8_t>(sources, outputs, elements, reduction);
+    return addRows<int8_t, int8_t>(sources, outputs, elements, combination);
   case DType::u8:
   case DType::bool_:
-    return addRows<uint8_t, uint8_t>(sources, outputs, elements, reduction);
+    return addRows<uint8_t, uint8_t>(sources, outputs, elements, combination);
   case DType::f8e4m3fn:
   case DType::f8e5m2:
-    return checkReduction(dtype, reduction);
+    return checkReduction(dtype, combination.reduction);
   }
 }

@@ -16,6 +16,17 @@
 
 namespace fsdp {
 
+/// How rows are combined. Sums of floating-point numbers divide the rows by
+/// `pre` and the result by `post`.
+struct Combination {
+  plan::Reduction reduction;
+  double pre = 1, post = 1;
+
+  Combination(plan::Reduction reduction, double pre = 1, double post = 1)
+      : reduction(reduction), pre(pre), post(post) {}
+  bool operator==(const Combination &) const = default;
+};
+
 /// Throws fsdp::Error (ReductionUnsupported) if `reduction` has no meaning for
 /// `dtype`: sums and maxima of 8-bit floats, means of integers, sums of bools,
 /// maxima of complex numbers.
@@ -23,11 +34,11 @@ void checkReduction(plan::DType dtype, plan::Reduction reduction);
 
 /// outputs[*][i] = sources[0][i] (+) sources[1][i] (+) …, in that order.
 /// Sums of f16 and bf16 are formed in f32 and rounded once; `avg` divides the
-/// sum by the number of sources before that. An output may be the same memory
-/// as one of the sources, but not overlap it otherwise.
+/// sum by the number of sources before that, as do `pre` and `post`. An output
+/// may be the same memory as one of the sources, but not overlap it otherwise.
 void reduceRows(std::span<const void *const> sources,
                 std::span<void *const> outputs, size_t elements,
-                plan::DType dtype, plan::Reduction reduction);
+                plan::DType dtype, const Combination &combination);
 
 } // namespace fsdp
 

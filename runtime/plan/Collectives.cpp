@@ -9,11 +9,20 @@
 
 using namespace fsdp;
 
+template <typename OpTy>
+static std::string describe(const OpTy &op) {
+  std::string text = plan::EnumNameReduction(op.reduction);
+  if (op.pre != 1 || op.post != 1)
+    text += "/" + std::to_string(op.pre) + "/" + std::to_string(op.post);
+  return text;
+}
+
 uint64_t fsdp::hashCollectives(const plan::PlanT &plan) {
   std::string text;
   for (const auto &program : plan.programs) {
     text += program->name + "\n";
-    auto add = [&](const char *kind, const auto &op, const char *reduction) {
+    auto add = [&](const char *kind, const auto &op,
+                   const std::string &reduction) {
       const plan::GroupT &group = *plan.groups[op.group];
       text += std::string(kind) + "|" + reduction + "|" + op.bucket + "|" +
               group.name + ":" + std::to_string(group.size) + ":" +
@@ -32,9 +41,9 @@ uint64_t fsdp::hashCollectives(const plan::PlanT &plan) {
       if (const auto *op = body.AsAllGather())
         add("all_gather", *op, "");
       else if (const auto *op = body.AsReduceScatter())
-        add("reduce_scatter", *op, plan::EnumNameReduction(op->reduction));
+        add("reduce_scatter", *op, describe(*op));
       else if (const auto *op = body.AsAllReduce())
-        add("all_reduce", *op, plan::EnumNameReduction(op->reduction));
+        add("all_reduce", *op, describe(*op));
     }
   }
   return hash64(text);

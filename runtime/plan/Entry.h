@@ -20,6 +20,11 @@ constexpr std::string_view bindingOf(std::string_view program) {
   return rest.size() < 2 ? std::string_view() : rest.substr(1, rest.size() - 2);
 }
 
+/// The parts of a training step of several micro-batches, in their order; a
+/// step of two has no middle ones. A step of one is "train/step".
+inline constexpr std::string_view kStepParts[] = {"train/first", "train/middle",
+                                                  "train/last"};
+
 } // namespace fsdp
 
 #endif // FSDP_RUNTIME_PLAN_ENTRY_H

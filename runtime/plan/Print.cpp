@@ -5,6 +5,7 @@
 
 #include "runtime/plan/DType.h"
 #include "runtime/plan/FirstValues.h"
+#include "runtime/plan/Schedule.h"
 #include "runtime/plan/Shape.h"
 #include "runtime/support/Hash.h"
 
@@ -191,13 +192,19 @@ std::string Printer::sgd(const plan::SgdT &op) const {
          (op.nesterov ? " nesterov" : "");
 }
 
+template <typename OpTy>
+static std::string division(const OpTy &op) {
+  return (op.pre == 1 ? "" : " pre " + print(op.pre)) +
+         (op.post == 1 ? "" : " post " + print(op.post));
+}
+
 std::string Printer::reduceScatter(const plan::ReduceScatterT &op) const {
   std::string of = join(
       op.of, [&](uint32_t state) { return quote(plan.states[state]->name); });
   return future(op.future) + " = reduce_scatter.start " +
          plan::EnumNameReduction(op.reduction) + " " + quote(op.bucket) + "(" +
-         uses(op.inputs) + ")" + over(op.group) + " on " + stream(op.stream) +
-         (of.empty() ? "" : " of [" + of + "]");
+         uses(op.inputs) + ")" + division(op) + over(op.group) + " on " +
+         stream(op.stream) + (of.empty() ? "" : " of [" + of + "]");
 }
 
 std::string Printer::wait(const plan::WaitT &op) const {
@@ -238,8 +245,8 @@ std::string Printer::body(const plan::BodyUnion &body) const {
     const plan::AllReduceT &op = *body.AsAllReduce();
     return future(op.future) + " = all_reduce.start " +
            plan::EnumNameReduction(op.reduction) + " " + quote(op.bucket) +
-           "(" + uses(op.inputs) + ")" + over(op.group) + " on " +
-           stream(op.stream);
+           "(" + uses(op.inputs) + ")" + division(op) + over(op.group) +
+           " on " + stream(op.stream);
   }
   case Body::Wait:
     return wait(*body.AsWait());
@@ -265,6 +272,12 @@ std::string Printer::body(const plan::BodyUnion &body) const {
            stream(body.AsAwaitEvent()->stream);
   case Body::Draw:
     return draw(*body.AsDraw());
+  case Body::Accumulate: {
+    const plan::AccumulateT &op = *body.AsAccumulate();
+    return definition(op.output) + " = accumulate " + use(op.gradient) +
+           " into " + use(op.into) +
+           (op.divisor == 1 ? "" : " divide " + std::to_string(op.divisor));
+  }
   case Body::NONE:
     break;
   }
@@ -294,7 +307,15 @@ void Printer::printHeader() {
        ", seed " + std::to_string(training.seed) + ", accumulation " +
        std::to_string(training.gradient_accumulation_steps) +
        ", max_grad_norm " +
-       (training.max_grad_norm < 0 ? "none" : print(training.max_grad_norm)));
+       (training.max_grad_norm < 0 ? "none" : print(training.max_grad_norm)) +
+       ", norm of order " + print(training.norm_order));
+  if (!training.rates.empty())
+    line("learning rates " +
+         join(training.rates,
+              [&](uint32_t state) { return quote(plan.states[state]->name); }) +
+         ": " +
+         (training.schedule ? describeSchedule(*training.schedule)
+                            : "constant"));
   const plan::MemoryT &memory = *plan.memory;
   line("memory " + std::to_string(memory.peak) + " bytes: states " +
        std::to_string(memory.states) + " (params " +

@@ -6,12 +6,16 @@
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Entry.h"
 #include "runtime/plan/FirstValues.h"
+#include "runtime/plan/Schedule.h"
 #include "runtime/plan/Shape.h"
 #include "runtime/plan/VerifyProgram.h"
 #include "runtime/support/Error.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -153,6 +157,69 @@ void verifyStates(const PlanT &plan) {
                  "overlaps state '" + order[i - 1]->name + "'");
 }
 
+void verifyRates(const PlanT &plan) {
+  const plan::TrainingT &training = *plan.training;
+  if (std::isnan(training.norm_order))
+    refusePlan("the training table", "holds a number out of range");
+  for (uint32_t index : training.rates) {
+    if (index >= plan.states.size())
+      refusePlan("the training table",
+                 "names a learning rate that does not exist");
+    const plan::StateT &state = *plan.states[index];
+    bool isNumber =
+        state.role == plan::Role::scalar && state.shape.empty() &&
+        state.shard_dim < 0 &&
+        (state.dtype == plan::DType::f32 || state.dtype == plan::DType::f64);
+    if (!isNumber || state.init.size() != dtypeBytes(state.dtype))
+      refusePlan("state '" + state.name + "'",
+                 "is no number with a first value, as learning rates are");
+  }
+  if (!training.schedule)
+    return;
+  if (training.schedule->kind > plan::ScheduleKind::MAX)
+    refusePlan("the schedule", "is of an unknown kind");
+  // The run may set another rate than the artifact's, which the least one may
+  // be above.
+  std::string_view name =
+      training.schedule->kind == plan::ScheduleKind::constant
+          ? "constant_with_warmup"
+          : "linear";
+  if (std::optional<std::string> problem = checkSchedule(
+          name, *training.schedule, std::numeric_limits<double>::infinity()))
+    refusePlan("the schedule", "is not valid: " + *problem);
+}
+
+/// Inputs of a program by index.
+std::set<int32_t> inputsOf(const plan::ProgramT &program) {
+  std::set<int32_t> inputs;
+  for (const auto &binding : program.arguments)
+    if (binding->input >= 0)
+      inputs.insert(binding->input);
+  return inputs;
+}
+
+/// A step of several micro-batches has all its parts at the same shapes.
+void verifyParts(const PlanT &plan) {
+  std::map<std::string_view, std::map<std::string_view, std::set<int32_t>>>
+      parts; // by entry and binding
+  for (const auto &program : plan.programs)
+    parts[entryOf(program->name)][bindingOf(program->name)] =
+        inputsOf(*program);
+  uint64_t steps = plan.training->gradient_accumulation_steps;
+  for (std::string_view entry : kStepParts) {
+    bool isNeeded = steps > 2 || (steps == 2 && entry != kStepParts[1]);
+    if (isNeeded ? parts[entry].empty() || parts[entry] != parts[kStepParts[0]]
+                 : parts.count(entry) != 0)
+      refusePlan("entry '" + std::string(entry) + "'",
+                 "does not fit a step of " + std::to_string(steps) +
+                     " micro-batches");
+  }
+  if (steps > 1 && parts.count("train/step"))
+    refusePlan("entry 'train/step'", "does not fit a step of " +
+                                         std::to_string(steps) +
+                                         " micro-batches");
+}
+
 } // namespace
 
 void fsdp::refusePlan(const std::string &where, const std::string &what) {
@@ -179,6 +246,7 @@ void fsdp::verifyPlan(const PlanT &plan) {
       !std::isfinite(plan.training->lr) ||
       !std::isfinite(plan.training->max_grad_norm))
     refusePlan("the training table", "holds a number out of range");
+  verifyRates(plan);
   std::set<std::string> names;
   std::set<std::pair<std::string_view, std::set<int32_t>>> signatures;
   for (const auto &program : plan.programs) {
@@ -186,12 +254,9 @@ void fsdp::verifyPlan(const PlanT &plan) {
       refusePlan("program '" + program->name + "'", "has no name of its own");
     verifyProgram(plan, *program);
     // The inputs' shapes tell which one a step is for.
-    std::set<int32_t> inputs;
-    for (const auto &binding : program->arguments)
-      if (binding->input >= 0)
-        inputs.insert(binding->input);
-    if (!signatures.insert({entryOf(program->name), inputs}).second)
+    if (!signatures.insert({entryOf(program->name), inputsOf(*program)}).second)
       refusePlan("program '" + program->name + "'",
                  "has the inputs of another program of its entry");
   }
+  verifyParts(plan);
 }

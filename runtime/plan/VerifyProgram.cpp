@@ -64,6 +64,7 @@ private:
   /// A value whose storage the instruction changes.
   const ValueT &change(int64_t index) const;
   void sameType(size_t a, size_t b) const;
+  void movesRows(const std::vector<int32_t> &dims) const;
   void verifySplit(size_t full, size_t shard, int32_t dim,
                    const plan::GroupT &group) const;
   /// That `rows` rows from the value's first one lie in its storage.
@@ -77,6 +78,8 @@ private:
   void verify(const plan::CallT &call);
   void verifyArg(const plan::ArgT &arg, std::vector<size_t> &operands) const;
   void verify(const plan::AllGatherT &op);
+  template <typename OpTy>
+  void verifyDivision(const OpTy &op);
   void verify(const plan::ReduceScatterT &op);
   void verify(const plan::AllReduceT &op);
   void verify(const plan::WaitT &op);
@@ -89,6 +92,7 @@ private:
   void verify(const plan::RecordEventT &op);
   void verify(const plan::AwaitEventT &op);
   void verify(const plan::DrawT &op);
+  void verify(const plan::AccumulateT &op);
   void verifyInstruction(const plan::InstructionT &instruction);
 
   struct Future {
@@ -201,6 +205,14 @@ const ValueT &ProgramVerifier::change(int64_t index) const {
   return v;
 }
 
+/// The back ends move rows.
+void ProgramVerifier::movesRows(const std::vector<int32_t> &dims) const {
+  for (int32_t dim : dims)
+    if (dim != 0)
+      refuse("moves what is split on dim " + std::to_string(dim) +
+             "; expected dim 0");
+}
+
 void ProgramVerifier::sameType(size_t a, size_t b) const {
   if (value(a).dtype != value(b).dtype || value(a).shape != value(b).shape)
     refuse("expects one type for " + name(a) + " and " + name(b));
@@ -208,12 +220,11 @@ void ProgramVerifier::sameType(size_t a, size_t b) const {
 
 void ProgramVerifier::verifySplit(size_t full, size_t shard, int32_t dim,
                                   const plan::GroupT &group) const {
-  // The back ends move rows.
-  if (dim != 0 || value(full).shape.empty())
+  if (dim < 0 || static_cast<size_t>(dim) >= value(full).shape.size())
     refuse("splits " + name(full) + " on dim " + std::to_string(dim) +
-           "; expected dim 0");
+           ", which it does not have");
   if (value(full).dtype != value(shard).dtype ||
-      shardShape(value(full).shape, 0, group.size) != value(shard).shape)
+      shardShape(value(full).shape, dim, group.size) != value(shard).shape)
     refuse("expects " + name(shard) + " to be the shard of " + name(full) +
            " over " + std::to_string(group.size) + " ranks");
 }
@@ -392,10 +403,12 @@ void ProgramVerifier::verify(const plan::AllGatherT &op) {
   if (op.inputs.empty() || op.inputs.size() != op.outputs.size() ||
       op.inputs.size() != op.dims.size())
     refuse("has not one output and dim for each input");
+  movesRows(op.dims);
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     useContiguous(op.inputs[i]);
     const ValueT &full = value(op.outputs[i]);
-    if (full.place != Place::slot || !full.strides.empty())
+    if ((full.place != Place::slot && full.place != Place::state) ||
+        !full.strides.empty())
       refuse("gathers into " + name(op.outputs[i]) + ", which is no slot");
     verifySplit(op.outputs[i], op.inputs[i], op.dims[i], ranks);
     verifyRoom(op.outputs[i], value(op.inputs[i]).shape[0] * ranks.size);
@@ -403,18 +416,32 @@ void ProgramVerifier::verify(const plan::AllGatherT &op) {
   start(op.future, op.inputs, op.outputs);
 }
 
+template <typename OpTy>
+void ProgramVerifier::verifyDivision(const OpTy &op) {
+  enumerator(op.reduction <= plan::Reduction::MAX);
+  if (op.pre == 1 && op.post == 1)
+    return;
+  for (double factor : {op.pre, op.post})
+    if (!std::isfinite(factor) || factor <= 0)
+      refuse("divides by a number that is not finite and above zero");
+  if (op.reduction != plan::Reduction::sum)
+    refuse("divides what is no sum");
+}
+
 void ProgramVerifier::verify(const plan::ReduceScatterT &op) {
   stream(op.stream);
-  enumerator(op.reduction <= plan::Reduction::MAX);
+  verifyDivision(op);
   const plan::GroupT &ranks = group(op.group);
   if (op.inputs.empty() || op.inputs.size() != op.outputs.size() ||
       op.inputs.size() != op.dims.size() ||
       (!op.of.empty() && op.of.size() != op.inputs.size()))
     refuse("has not one output, dim and parameter for each input");
+  movesRows(op.dims);
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     useContiguous(op.inputs[i]);
     const ValueT &shard = value(op.outputs[i]);
-    if (shard.place != Place::slot || !shard.strides.empty())
+    if ((shard.place != Place::slot && shard.place != Place::state) ||
+        !shard.strides.empty())
       refuse("reduces into " + name(op.outputs[i]) + ", which is no slot");
     verifySplit(op.inputs[i], op.outputs[i], op.dims[i], ranks);
     verifyRoom(op.inputs[i], shard.shape[0] * ranks.size);
@@ -427,7 +454,7 @@ void ProgramVerifier::verify(const plan::ReduceScatterT &op) {
 
 void ProgramVerifier::verify(const plan::AllReduceT &op) {
   stream(op.stream);
-  enumerator(op.reduction <= plan::Reduction::MAX);
+  verifyDivision(op);
   group(op.group);
   if (op.inputs.empty() || op.inputs.size() != op.outputs.size())
     refuse("has not one output for each input");
@@ -586,6 +613,29 @@ void ProgramVerifier::verify(const plan::DrawT &op) {
   define(op.output);
 }
 
+void ProgramVerifier::verify(const plan::AccumulateT &op) {
+  const ValueT &gradient = useContiguous(op.gradient);
+  const ValueT &into = useContiguous(op.into);
+  const ValueT &output = value(op.output);
+  if (!isFloat(gradient.dtype) || !isFloat(into.dtype) ||
+      gradient.shape != into.shape)
+    refuse("adds " + name(op.gradient) + " to " + name(op.into) +
+           ", which has another shape or is no number");
+  sameType(op.into, op.output);
+  // In place of one of the two.
+  size_t base =
+      output.place == Place::view ? output.base : program.values.size();
+  uint32_t place = base == root(op.into) ? op.into : op.gradient;
+  if (base != root(place) || !output.strides.empty())
+    refuse("leaves the sum at " + name(op.output) +
+           ", which is no view of what is summed");
+  sameType(place, op.output);
+  change(place);
+  if (op.divisor < 1)
+    refuse("divides a sum by 0");
+  define(op.output);
+}
+
 void ProgramVerifier::verifyInstruction(const plan::InstructionT &instruction) {
   if (instruction.at < -1 ||
       instruction.at >= static_cast<int64_t>(plan.locations.size()))
@@ -611,6 +661,7 @@ void ProgramVerifier::verifyInstruction(const plan::InstructionT &instruction) {
     FSDP_INSTRUCTION(RecordEvent)
     FSDP_INSTRUCTION(AwaitEvent)
     FSDP_INSTRUCTION(Draw)
+    FSDP_INSTRUCTION(Accumulate)
 #undef FSDP_INSTRUCTION
   case Body::NONE:
     break;

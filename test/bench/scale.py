@@ -70,10 +70,10 @@ def main():
             captured = work / "captured.mlir"
             _, capture, _ = measure([str(args.bin / "fsdp-opt"), str(model), "-o", str(captured)])
             operators = captured.read_text().count(" aten.")
-            seconds, _, peak = measure([str(args.bin / "fsdp-opt"), str(model), f"--config={work / 'fsdp.yaml'}",
+            seconds, processor, peak = measure([str(args.bin / "fsdp-opt"), str(model), f"--config={work / 'fsdp.yaml'}",
                                      f"--report={work / 'report.json'}", "-o", str(work / "step.fsdp")])
             report = json.loads((work / "report.json").read_text())
-            rows.append({"layers": layers, "seconds": seconds, "seconds_per_layer": seconds / layers, "peak_bytes": peak,
+            rows.append({"layers": layers, "seconds": seconds, "processor_seconds_per_layer": processor / layers, "peak_bytes": peak,
                          "capture_seconds": capture, "operators": operators,
                          "planned_peak_bytes": report["memory"]["peak"]})
             print(f"{layers:4} layers  {seconds:7.2f} s  {1e3 * seconds / layers:7.1f} ms a layer  {peak / 1e9:5.2f} GB  "
@@ -82,9 +82,9 @@ def main():
                 failures.append(f"capture of 32 layers took {capture:.1f} s; promised are {CAPTURE_SECONDS:.0f} s")
             if layers == 32 and (seconds > SECONDS or peak > BYTES):
                 failures.append(f"32 layers took {seconds:.1f} s and {peak / 1e9:.1f} GB; promised are {SECONDS:.0f} s and {BYTES / 1e9:.0f} GB")
-    if len(rows) > 1 and rows[-1]["seconds_per_layer"] > GROWTH * rows[0]["seconds_per_layer"]:
-        failures.append(f"time grows faster than the layers: {rows[0]['seconds_per_layer']:.3f} s a layer at {rows[0]['layers']}, "
-                        f"{rows[-1]['seconds_per_layer']:.3f} at {rows[-1]['layers']}")
+    if len(rows) > 1 and rows[-1]["processor_seconds_per_layer"] > GROWTH * rows[0]["processor_seconds_per_layer"]:
+        failures.append(f"time grows faster than the layers: {rows[0]['processor_seconds_per_layer']:.3f} s a layer at {rows[0]['layers']}, "
+                        f"{rows[-1]['processor_seconds_per_layer']:.3f} at {rows[-1]['layers']}")
     if len(rows) > 1:
         first, last = rows[0], rows[-1]
         each = (last["capture_seconds"] - first["capture_seconds"]) / (last["operators"] - first["operators"])

@@ -66,9 +66,10 @@ int main(int argc, char **argv) {
       }
       for (const std::string &file : files) {
         setInputs(session, SafetensorsFile(file));
-        StepResult result = session.step();
-        if (session.rank() == 0)
-          std::printf("%s %.9g\n", result.program.c_str(), result.loss);
+        std::optional<StepResult> result = session.microBatch();
+        if (result && session.rank() == 0)
+          std::printf("%s %.9g\n", result->program.c_str(),
+                      result->loss.value());
       }
     });
   } catch (const Error &error) {

@@ -49,8 +49,9 @@ def same_artifact(bin):
 def same_program(bin):
     """Equal archives are captured as equal programs, with all locations."""
     def case(folder):
-        for factory in (zoo.mlp, zoo.partial, zoo.convnet, zoo.tagger, zoo.gpt, zoo.llama):
+        for factory in (zoo.mlp, zoo.partial, zoo.convnet, zoo.tagger, zoo.gpt, zoo.llama, zoo.lora_llama, zoo.bert, zoo.gpt2, zoo.vit):
             model, inputs = factory()
+            model.train()
             export(model, inputs, folder / "model.pt2")
             first, second = (must(bin / "fsdp-opt", "model.pt2", "--mlir-print-debuginfo", "-o", "-", cwd=folder).stdout for _ in range(2))
             assert first and first == second, f"two captures of {factory.__name__} differ"

@@ -1,11 +1,14 @@
 """What the end-to-end tests share: export, compile, run, and PyTorch's answer.
 
-The reference is one process: the ranks' batches go through the plain model one
-after another and one optimizer step is taken with the mean gradient.
+The reference is one process: the ranks' batches, of one micro-batch after
+another, go through the plain model and one optimizer step is taken with the mean
+gradient.
 """
 import argparse
 import copy
+import fnmatch
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -95,31 +98,72 @@ def batch_of(data, inputs, number):
     return out
 
 
-def reference(model, inputs, data, world, steps, config, record=lambda out: None):
+def make_optimizer(model, options):
+    """torch.optim's class with the config's parameter groups; the base's group comes first."""
+    options = dict(options)
+    rules = options.pop("groups", [])
+    names = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if parameter.requires_grad:
+            names.setdefault(parameter, []).append(name)
+    groups = [{"params": []}] + [{**rule, "params": []} for rule in rules]
+    for parameter, own in names.items():
+        group = 0
+        for number, rule in enumerate(rules, start=1):
+            patterns = rule["params"] if isinstance(rule["params"], list) else [rule["params"]]
+            if any(fnmatch.fnmatchcase(name, pattern) for name in own for pattern in patterns):
+                group = number
+        groups[group]["params"].append(parameter)
+    return OPTIMIZERS[options.pop("name")](groups, **options)
+
+
+def make_scheduler(optimizer, config, steps):
+    """transformers' own scheduler, or none."""
+    rule = config.get("lr_scheduler")
+    if not rule:
+        return None
+    from transformers import get_scheduler
+    rule = {"name": rule} if isinstance(rule, str) else rule
+    total = rule.get("total_steps", steps)
+    warmup = rule.get("warmup_steps", math.ceil(rule.get("warmup_ratio", 0) * total))
+    extra = {"min_lr": rule["min_lr"]} if "min_lr" in rule else {}
+    return get_scheduler(rule["name"], optimizer, warmup, total, scheduler_specific_kwargs=extra)
+
+
+def reference(model, inputs, data, world, steps, config, record=lambda out: None, rates=None):
     """Loss and gradient norm of each step; parameters under all names and rank 0's buffers at the end.
 
     Each rank has buffers and frozen parameters of its own. `record` sees what
-    the model returns, step by step, in each rank by rank.
+    the model returns, in the order of the data's rows: step by step, in each
+    micro-batch by micro-batch, in each of them rank by rank. The base's learning
+    rate of each step is appended to `rates`.
     """
+    micro_batches = config.get("gradient_accumulation_steps", 1)
     model = copy.deepcopy(model)
-    options = dict(config["optimizer"])
-    optimizer = OPTIMIZERS[options.pop("name")]([p for p in model.parameters() if p.requires_grad], **options)
+    optimizer = make_optimizer(model, config["optimizer"])
+    scheduler = make_scheduler(optimizer, config, steps)
     untrained = {**dict(model.named_buffers()), **{k: v.data for k, v in model.named_parameters() if not v.requires_grad}}
     own = [{k: v.clone() for k, v in untrained.items()} for _ in range(world)]
     rows = []
     for step in range(steps):
         loss_sum = 0.0
-        for rank in range(world):
+        for number in range(world * micro_batches):
+            rank = number % world
             for name, value in untrained.items():
                 value.copy_(own[rank][name])
-            out = model(**batch_of(data, inputs, step * world + rank))
+            out = model(**batch_of(data, inputs, step * world * micro_batches + number))
             record(out)
             loss = out["loss"] if isinstance(out, dict) else out[0] if isinstance(out, tuple) else out
-            (loss / world).backward()
-            loss_sum += loss.item() / world
+            (loss / world / micro_batches).backward()
+            loss_sum += loss.item() / world / micro_batches
             own[rank] = {k: v.clone() for k, v in untrained.items()}
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.get("max_grad_norm", float("inf")))
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.get("max_grad_norm", float("inf")),
+                                              float(config.get("grad_norm_type", 2)))
+        if rates is not None:
+            rates.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
+        if scheduler:
+            scheduler.step()
         optimizer.zero_grad()
         rows.append((loss_sum, norm.item()))
     for name, value in untrained.items():
@@ -160,9 +204,16 @@ def train(bin, folder, world, steps, backend="local", tag="", data="data.safeten
     return rows, load_file(final)
 
 
+FSDP_KEYS = ("reshard_after_forward", "auto_wrap_policy", "transformer_layer_cls_to_wrap", "min_num_params", "buckets", "ignored_params", "reduce_ignored_params",
+             "prefetch", "offload_params", "shard_dims", "gradient_sync", "reshard_after_backward", "overrides")
+
+
 def make_config(world, optimizer=None, **extra):
-    fsdp = {k: extra.pop(k) for k in ("reshard_after_forward", "auto_wrap_policy", "transformer_layer_cls_to_wrap", "min_num_params") if k in extra}
-    return {"fsdp_version": 2, "mesh": {"dp_shard": world}, "fsdp_config": fsdp, "optimizer": optimizer or ADAMW, **extra}
+    """A config for `world` ranks, `replicate` of them with the same shards; keys of fsdp_config are taken into it."""
+    replicate = extra.pop("replicate", 1)
+    mesh = {"dp_shard": world // replicate, **({"dp_replicate": replicate} if replicate > 1 else {})}
+    fsdp = {k: extra.pop(k) for k in FSDP_KEYS if k in extra}
+    return {"fsdp_version": 2, "mesh": mesh, "fsdp_config": fsdp, "optimizer": optimizer or ADAMW, **extra}
 
 
 def compare(rows, final, want_rows, want_parameters, want_buffers, start):
@@ -185,7 +236,7 @@ def compare(rows, final, want_rows, want_parameters, want_buffers, start):
         assert error <= bound, f"{name}: mean error {error:.2e}, bound {bound:.2e}"
 
 
-def train_case(bin, factory, world, backend="local", steps=3, form="exported", **config):
+def train_case(bin, factory, world, backend="local", steps=3, form="exported", run_options=(), **config):
     """A case for `run_cases`: training equals PyTorch's."""
     def case(folder):
         torch.manual_seed(7)
@@ -193,10 +244,10 @@ def train_case(bin, factory, world, backend="local", steps=3, form="exported", *
         model.train()
         settings = make_config(world, **config)
         start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
-        data = make_data(inputs, world * steps)
+        data = make_data(inputs, world * steps * settings.get("gradient_accumulation_steps", 1))
         save_file(data, folder / "data.safetensors")
         compile_step(bin, folder, model, inputs, settings, form)
-        rows, final = train(bin, folder, world, steps, backend)
+        rows, final = train(bin, folder, world, steps, backend, options=run_options)
         compare(rows, final, *reference(model, inputs, data, world, steps, settings), start)
         for row in rows:
             assert len(row["rank_peak_rss_bytes"]) == world and row["peak_memory_bytes"] > 0 and row["step_time_s"] > 0, row

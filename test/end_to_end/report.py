@@ -1,10 +1,16 @@
-"""Collectives of --report equal FSDP2's formulas.
+"""Collectives of --report equal FSDP2's formulas, and those of a run the report's.
 
 Per bucket of W ranks, S = sum over members of ceil(d0 / W) * rest elements. An
 all-gather receives W * S elements, a reduce-scatter sends W * S' (members with
-a gradient). Forward gathers every bucket once. With reshard_after_forward true,
-backward gathers again those members whose value it reads, and only those: of
-linear layers that is the weight, unless the layer's input needs no gradient.
+a gradient), and with replicas each of them adds up S' elements. Forward gathers
+every bucket once. With reshard_after_forward true, backward gathers again those
+members whose value it reads, and only those: of linear layers that is the
+weight, unless the layer's input needs no gradient. With a number k it gathers
+them among k ranks, ceil(d0 / k) rows from each: at most what FSDP2 moves, which
+cuts its padded tensors.
+
+A step of M micro-batches makes M times as many, but reductions only once if
+they wait for the last one, and gathers only once if parameters stay gathered.
 """
 import json
 import math
@@ -13,9 +19,10 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import yaml
+from safetensors.torch import save_file
 
 import zoo
-from harness import export, make_config, must, parse_arguments, run_cases
+from harness import export, make_config, must, parse_arguments, run_cases, run_step
 
 FLOAT = 4
 
@@ -84,26 +91,54 @@ def make_report(bin, folder, model, inputs, world, **config):
 
 
 def bytes_by_kind(report):
-    out = {"all_gather": [], "reduce_scatter": []}
+    """(kind, group) -> (bucket, bytes) of every collective."""
+    out = {}
     for row in report["collectives"]:
-        out[row["kind"]] += [(row["bucket"], row["bytes"])] * row["count"]
+        out.setdefault((row["kind"], row["group"]), []).extend([(row["bucket"], row["bytes"])] * row["count"])
         assert row["dtype"] == "f32" and row["bytes"] > 0, row
-    return {kind: sorted(rows) for kind, rows in out.items()}
+    return {key: sorted(rows) for key, rows in out.items()}
 
 
-def formula_case(bin, model, inputs, buckets, second, world, reshard, **wrap):
-    """`buckets`: name -> members; `second`: name -> members that backward reads."""
+def counted(bin, folder, ranks, inputs):
+    """(kind, group) -> (calls, bytes) of one step of a run, as its back end saw them; without the metrics."""
+    save_file({name: torch.cat([value] * ranks) for name, value in inputs.items()}, folder / "data.safetensors")
+    row, = run_step(bin, folder, ranks, "--steps=1")
+    return {(each["kind"], each["group"]): (each["count"], each["bytes"]) for each in row.get("collectives", []) if each["kind"] != "metrics"}
+
+
+def formula_case(bin, model, inputs, buckets, second, world, reshard, replicate=1, micro_batches=1, **config):
+    """`world` ranks in each of `replicate` replicas. `buckets`: name -> members; `second`: name -> members that backward reads."""
     def case(folder):
-        report = make_report(bin, folder, model, inputs, world, reshard_after_forward=reshard, **wrap)
-        gathers = [(name, padded(members, world)) for name, members in buckets.items()]
-        if reshard:
-            gathers += [(name, padded(members, world)) for name, members in second.items() if members]
-        reductions = [(name, padded([p for p in members if p.requires_grad], world)) for name, members in buckets.items()]
-        expected = {"all_gather": sorted(gathers), "reduce_scatter": sorted((n, b) for n, b in reductions if b)}
+        report = make_report(bin, folder, model, inputs, world * replicate, reshard_after_forward=reshard, replicate=replicate,
+                             gradient_accumulation_steps=micro_batches, **config)
+        assert report["micro_batches"] == micro_batches
+        expected = {("all_gather", "dp_shard"): [(name, padded(members, world)) for name, members in buckets.items()]}
+        again = [(name, members) for name, members in second.items() if members]
+        if reshard is True or reshard == world:
+            expected["all_gather", "dp_shard"] += [(name, padded(members, world)) for name, members in again]
+        elif reshard is not False:
+            expected["all_gather", f"dp_inner_{reshard}"] = [(name, padded(members, reshard)) for name, members in again]
+            for _, members in again:
+                assert padded(members, reshard) <= padded(members, world), "more than FSDP2 moves"
+        trained = [(name, padded([p for p in members if p.requires_grad], world)) for name, members in buckets.items()]
+        trained = [(name, size) for name, size in trained if size]
+        expected["reduce_scatter", "dp_shard"] = trained
+        if replicate > 1:
+            expected["all_reduce", "dp_replicate"] = [(name, size // world) for name, size in trained]
+        once = {"last": ("reduce_scatter", "all_reduce"), "all_reduce_last": ("all_reduce",)}.get(config.get("gradient_sync"), ())
+        if config.get("reshard_after_backward") is False:
+            once += ("all_gather",)
+        for key in expected:
+            if key[0] not in once:
+                expected[key] *= micro_batches
+        expected = {key: sorted(rows) for key, rows in expected.items()}
         found = bytes_by_kind(report)
         assert found == expected, f"found {found}, expected {expected}"
         memory = report["memory"]
         assert memory["peak"] >= memory["params"] + memory["optimizer"] > 0, memory
+        moved = {key: (len(rows), sum(size for _, size in rows)) for key, rows in expected.items()}
+        run = counted(bin, folder, world * replicate, inputs)
+        assert run == moved, f"the run moved {run}, expected {moved}"
     return case
 
 
@@ -112,6 +147,7 @@ def main():
     torch.manual_seed(0)
     cases = {}
 
+    linear = {"auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": "Linear"}
     stack = Stack()
     frozen = Stack()
     frozen.layers[1].weight.requires_grad_(False)
@@ -123,8 +159,48 @@ def main():
         for world in (2, 4):
             for reshard in (True, False):
                 cases[f"{label} world={world} reshard={reshard}"] = formula_case(
-                    arguments.bin, model, stack_inputs, buckets, second, world, reshard,
-                    auto_wrap_policy="TRANSFORMER_BASED_WRAP", transformer_layer_cls_to_wrap="Linear")
+                    arguments.bin, model, stack_inputs, buckets, second, world, reshard, **linear)
+        cases[f"{label} world=4 parts of 2"] = formula_case(arguments.bin, model, stack_inputs, buckets, second, 4, 2, **linear)
+        for reshard in (True, False, 2):
+            cases[f"{label} 3 replicas of 2, reshard={reshard}"] = formula_case(
+                arguments.bin, model, stack_inputs, buckets, second, 2, reshard, replicate=3, **linear)
+
+    kept = {"reshard_after_backward": False}
+    last = {"gradient_sync": "last"}
+    for label, reshard, mode in (("ZeRO-3", True, {}), ("ZeRO-3, no_sync", True, last), ("ZeRO-2", False, {}), ("ZeRO-2, no_sync", False, last),
+                                 ("kept", False, kept), ("ZeRO-1", False, {**kept, **last}), ("all-reduce last", True, {"gradient_sync": "all_reduce_last"})):
+        for micro_batches in (2, 5):
+            cases[f"stack of {micro_batches} micro-batches, {label}"] = formula_case(
+                arguments.bin, stack, stack_inputs, {f"layers.{i}": list(layer.parameters()) for i, layer in enumerate(stack.layers)},
+                {f"layers.{i}": [layer.weight] for i, layer in enumerate(stack.layers) if i > 0}, 3, reshard,
+                micro_batches=micro_batches, **linear, **mode)
+
+    for mode in ({}, last, {"gradient_sync": "all_reduce_last"}):
+        cases[f"3 replicas of 2, 3 micro-batches, {mode}"] = formula_case(
+            arguments.bin, stack, stack_inputs, {f"layers.{i}": list(layer.parameters()) for i, layer in enumerate(stack.layers)},
+            {f"layers.{i}": [layer.weight] for i, layer in enumerate(stack.layers) if i > 0}, 2, True, replicate=3, micro_batches=3, **linear, **mode)
+
+    def accumulated_memory(folder):
+        """What micro-batches cost: shards of the gradients, whole gradients, whole parameters; and nothing for the first one's."""
+        def memory(world=4, **config):
+            return make_report(arguments.bin, folder, stack, stack_inputs, world, reshard_after_forward=False, **config)["memory"]
+        def aligned(sizes):
+            return sum((size * FLOAT + 127) // 128 * 128 for size in sizes)
+        rows = [math.ceil(p.shape[0] / 4) * math.prod(p.shape[1:]) for p in stack.parameters()]
+        whole = [p.numel() for p in stack.parameters()]
+        one = memory()
+        loss = 128
+        each, once = memory(gradient_accumulation_steps=3), memory(gradient_accumulation_steps=3, **last)
+        assert each["states"] == one["states"] + aligned(rows) + loss, (one, each)
+        assert once["states"] == one["states"] + aligned(whole) + loss, (one, once)
+        zero1 = memory(gradient_accumulation_steps=3, **kept, **last)
+        assert zero1["states"] == once["states"] + aligned([4 * n for n in rows]), (once, zero1)
+        # The sums lie in no transient memory beside.
+        assert each["peak"] - each["states"] <= one["peak"] - one["states"], (one, each)
+        assert once["peak"] - once["states"] <= one["peak"] - one["states"], (one, once)
+        assert zero1["peak"] - zero1["states"] <= once["peak"] - once["states"], (once, zero1)
+
+    cases["memory of micro-batches"] = accumulated_memory
 
     pairs = Pairs()
     buckets = {f"blocks.{i}": list(block.parameters()) for i, block in enumerate(pairs.blocks)}
@@ -160,10 +236,16 @@ def main():
 
     def documented_numbers(folder):
         """The three layers measured under FSDP2: shards of 72, 28 and 6 elements."""
-        report = make_report(arguments.bin, folder, stack, stack_inputs, 4, reshard_after_forward=False,
-                             auto_wrap_policy="TRANSFORMER_BASED_WRAP", transformer_layer_cls_to_wrap="Linear")
+        report = make_report(arguments.bin, folder, stack, stack_inputs, 4, reshard_after_forward=False, **linear)
         found = [row["bytes"] for row in report["collectives"] if row["kind"] == "all_gather"]
         assert found == [4 * 72 * FLOAT, 4 * 28 * FLOAT, 4 * 6 * FLOAT], found
+
+    def documented_replicas(folder):
+        """Two replicas of two ranks: reductions of 252, 84 and 24 elements, all-reduces of half of these."""
+        report = make_report(arguments.bin, folder, stack, stack_inputs, 4, replicate=2, **linear)
+        found = bytes_by_kind(report)
+        assert sorted(size for _, size in found["reduce_scatter", "dp_shard"]) == [24 * FLOAT, 84 * FLOAT, 252 * FLOAT], found
+        assert sorted(size for _, size in found["all_reduce", "dp_replicate"]) == [12 * FLOAT, 42 * FLOAT, 126 * FLOAT], found
 
     def one_rank(folder):
         model, inputs = zoo.mlp()
@@ -171,8 +253,10 @@ def main():
         assert report["collectives"] == [], report["collectives"]
 
     cases["documented numbers"] = documented_numbers
+    cases["documented replicas"] = documented_replicas
     cases["one rank moves nothing"] = one_rank
     run_cases(cases, arguments.only)
 
 
-main()
+if __name__ == "__main__":
+    main()

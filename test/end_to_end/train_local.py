@@ -21,6 +21,8 @@ def main():
     add(zoo.mlp, 3, "sgd zero2", optimizer=SGD, reshard_after_forward=False)
     add(zoo.mlp, 2, "plain sgd, one bucket", optimizer=PLAIN_SGD, auto_wrap_policy="NO_WRAP")
     add(zoo.mlp, 2, "by size", auto_wrap_policy="SIZE_BASED_WRAP", min_num_params=100)
+    add(zoo.mlp, 3, "named buckets", buckets={"ends": ["net.0", "net.3.bias"], "norm": "net.2.*"}, reshard_after_forward=True)
+    add(zoo.gpt, 2, "named buckets", buckets={"norms": "*norm*", "embedding": "*embed*"}, reshard_after_forward=True)
     for world in (1, 3, 4):
         add(zoo.tiny, world, "sgd", optimizer=SGD, reshard_after_forward=True)
     add(zoo.double, 3, "adamw")

@@ -54,6 +54,21 @@ def partial():
     return Partial(), {"x": torch.randn(4, 5), "y": torch.randn(4, 7)}
 
 
+def scaled():
+    """A parameter without dims beside matrices, one of them with fewer rows than ranks."""
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.temperature = nn.Parameter(torch.tensor(0.7))
+            self.first, self.norm, self.second = nn.Linear(7, 13), nn.LayerNorm(13), nn.Linear(13, 3)
+
+        def forward(self, x, y):
+            return F.cross_entropy(self.second(torch.tanh(self.norm(self.first(x)))) * self.temperature.exp(), y)
+
+    return Scaled(), {"x": torch.randn(5, 7), "y": torch.randint(0, 3, (5,))}
+
+
 def double():
     net = nn.Sequential(nn.Linear(9, 11), nn.GELU(), nn.Linear(11, 5)).double()
     return Classifier(net), {"x": torch.randn(4, 9, dtype=torch.float64), "y": torch.randint(0, 5, (4,))}
@@ -257,3 +272,31 @@ def llama():
             return self.head(self.norm(h))
 
     return Classifier(Llama()), {"x": torch.randint(0, 29, (2, 8)), "y": torch.randint(0, 29, (2, 8))}
+
+
+def bert():
+    """Hugging Face's, with an attention mask."""
+    import transformers
+
+    ids = torch.randint(0, 41, (2, 8))
+    model = transformers.BertForMaskedLM(transformers.BertConfig(
+        vocab_size=41, hidden_size=16, intermediate_size=22, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=16))
+    return model, {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids.clone()}
+
+
+def gpt2():
+    """Hugging Face's, with dropout."""
+    import transformers
+
+    ids = torch.randint(0, 41, (2, 8))
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=41, n_embd=16, n_layer=2, n_head=4, n_positions=16))
+    return model, {"input_ids": ids, "labels": ids.clone(), "use_cache": False}
+
+
+def vit():
+    """Hugging Face's: images cut into patches by a convolution."""
+    import transformers
+
+    model = transformers.ViTForImageClassification(transformers.ViTConfig(
+        hidden_size=16, intermediate_size=22, num_hidden_layers=2, num_attention_heads=4, image_size=16, patch_size=8))
+    return model, {"pixel_values": torch.randn(2, 3, 16, 16), "labels": torch.randint(0, 2, (2,))}

@@ -90,12 +90,39 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 
 // -----
 
-#replicate = #fsdp.group<"replicate", 2>
-module {
-  fsdp.state parameter @a : tensor<4xf32>
-  func.func @"train/step"(%g: tensor<4xf32> {fsdp.input = "g"}) -> (tensor<4xf32> {fsdp.gradient = @a}) {
-    // expected-error @+1 {{of a gradient cannot be scheduled yet}}
-    %r = fsdp.all_reduce avg %g over #replicate of @a : tensor<4xf32>
-    return %r : tensor<4xf32>
+// Replicas reduce what the shards' reduction left, in one transfer; casts of
+// members that are computed early stand behind it as well. A parameter that is
+// not sharded has a transfer of its own.
+
+#shard = #fsdp.group<"shard", 2>
+#replicate = #fsdp.group<"replicate", 2 : 2>
+#world = #fsdp.group<"world", 4>
+module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2>} {
+  fsdp.state parameter @a : tensor<4xf32> sharded <dim 0 over #shard> bucket "one"
+  fsdp.state parameter @b : tensor<4xf32> sharded <dim 0 over #shard> bucket "one"
+  fsdp.state parameter @s : tensor<f32> bucket "one"
+  // CHECK-LABEL: func.func @"train/replicas"
+  // CHECK-NEXT:    %[[N:.+]] = aten.neg
+  // CHECK-NEXT:    %[[S1:.+]] = aten.sum
+  // CHECK-NEXT:    %[[F3:.+]] = fsdp.all_reduce.start avg "one/f32"(%[[S1]]) over #[[WORLD:.+]] on replicate of [@s]
+  // CHECK-NEXT:    %[[W3:.+]] = fsdp.wait %[[F3]]
+  // CHECK-NEXT:    %[[F1:.+]] = fsdp.reduce_scatter.start avg "one"(%[[N]], %{{.+}}) dims [0, 0] over #[[SHARD:.+]] on reduce of [@a, @b]
+  // CHECK-NEXT:    %[[W1:.+]]:2 = fsdp.wait %[[F1]]
+  // CHECK-NEXT:    %[[F2:.+]] = fsdp.all_reduce.start avg "one"(%[[W1]]#0, %[[W1]]#1) over #[[REPLICATE:.+]] on replicate of [@a, @b]
+  // CHECK-NEXT:    %[[W2:.+]]:2 = fsdp.wait %[[F2]]
+  // CHECK-NEXT:    %[[CB:.+]] = aten._to_copy(%[[W2]]#1, dtype = f32)
+  // CHECK-NEXT:    %[[CA:.+]] = aten._to_copy(%[[W2]]#0, dtype = f32)
+  // CHECK-NEXT:    return %[[CA]], %[[CB]], %[[W3]]
+  func.func @"train/replicas"(%g: tensor<4xbf16> {fsdp.input = "g"}) -> (tensor<2xf32> {fsdp.gradient = @a}, tensor<2xf32> {fsdp.gradient = @b}, tensor<f32> {fsdp.gradient = @s}) {
+    %b = fsdp.reduce_scatter avg %g dim 0 over #shard of @b : tensor<4xbf16> -> tensor<2xbf16>
+    %br = fsdp.all_reduce avg %b over #replicate of @b : tensor<2xbf16>
+    %bc = aten._to_copy(%br, dtype = f32) : (tensor<2xbf16>) -> tensor<2xf32>
+    %n = aten.neg(%g) : (tensor<4xbf16>) -> tensor<4xbf16>
+    %1 = aten.sum(%n, dtype = f32) : (tensor<4xbf16>) -> tensor<f32>
+    %s = fsdp.all_reduce avg %1 over #world of @s : tensor<f32>
+    %a = fsdp.reduce_scatter avg %n dim 0 over #shard of @a : tensor<4xbf16> -> tensor<2xbf16>
+    %ar = fsdp.all_reduce avg %a over #replicate of @a : tensor<2xbf16>
+    %ac = aten._to_copy(%ar, dtype = f32) : (tensor<2xbf16>) -> tensor<2xf32>
+    return %ac, %bc, %s : tensor<2xf32>, tensor<2xf32>, tensor<f32>
   }
 }

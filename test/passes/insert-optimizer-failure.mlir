@@ -26,8 +26,8 @@ module {
 
 // -----
 
-// expected-error @+1 {{expects a mesh whose one axis is 'shard', found #fsdp.mesh<replicate = 2, shard = 2>}}
-module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2>} {
+// expected-error @+1 {{expects a mesh with the axis 'shard', or with 'replicate' and 'shard', found #fsdp.mesh<replicate = 2>}}
+module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2>} {
 }
 
 // -----

@@ -117,3 +117,56 @@ func.func @not_waited_for(%a: tensor<2xf32>) {
   %0 = fsdp.all_gather.start "a"(%a) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
   return
 }
+
+// -----
+
+// The shards' reduction is waited for when the next bucket's has started, as
+// without replicas; the replicas' starts behind it and is waited for at the end,
+// with the cast of what it yields. An unsharded parameter's starts at once.
+
+// CHECK-LABEL: func.func @"train/replicas"
+// CHECK-NEXT:    %[[N:.+]] = aten.neg
+// CHECK-NEXT:    %[[B:.+]] = fsdp.reduce_scatter.start avg "b"
+// CHECK-NEXT:    %[[M:.+]] = aten.neg(%[[N]])
+// CHECK-NEXT:    %[[A:.+]] = fsdp.reduce_scatter.start avg "a"
+// CHECK-NEXT:    %[[BW:.+]] = fsdp.wait %[[B]]
+// CHECK-NEXT:    %[[BR:.+]] = fsdp.all_reduce.start avg "b"(%[[BW]])
+// CHECK-NEXT:    %[[S:.+]] = aten.sum
+// CHECK-NEXT:    %[[SR:.+]] = fsdp.all_reduce.start avg "s"(%[[S]])
+// CHECK-NEXT:    aten.relu
+// CHECK-NEXT:    %[[AW:.+]] = fsdp.wait %[[A]]
+// CHECK-NEXT:    %[[AR:.+]] = fsdp.all_reduce.start avg "a"(%[[AW]])
+// CHECK-NEXT:    %[[BRW:.+]] = fsdp.wait %[[BR]]
+// CHECK-NEXT:    aten._to_copy(%[[BRW]]
+// CHECK-NEXT:    fsdp.wait %[[SR]]
+// CHECK-NEXT:    %[[ARW:.+]] = fsdp.wait %[[AR]]
+// CHECK-NEXT:    aten._to_copy(%[[ARW]]
+// CHECK-NEXT:    return
+
+#shard = #fsdp.group<"shard", 2>
+#replicate = #fsdp.group<"replicate", 2 : 2>
+#world = #fsdp.group<"world", 4>
+module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2>} {
+  fsdp.state parameter @a : tensor<4xf32> sharded <dim 0 over #shard> bucket "a"
+  fsdp.state parameter @b : tensor<4xf32> sharded <dim 0 over #shard> bucket "b"
+  fsdp.state parameter @s : tensor<bf16> bucket "s"
+  func.func @"train/replicas"(%g: tensor<4xbf16> {fsdp.input = "g"}) -> (tensor<2xf32> {fsdp.gradient = @a}, tensor<2xf32> {fsdp.gradient = @b}, tensor<bf16> {fsdp.gradient = @s}) {
+    %n = aten.neg(%g) : (tensor<4xbf16>) -> tensor<4xbf16>
+    %0 = fsdp.reduce_scatter.start avg "b"(%n) dims [0] over #shard on reduce of [@b] : tensor<4xbf16> -> !fsdp.future<tensor<2xbf16>>
+    %b = fsdp.wait %0 : !fsdp.future<tensor<2xbf16>> -> tensor<2xbf16>
+    %1 = fsdp.all_reduce.start avg "b"(%b) over #replicate on replicate of [@b] : tensor<2xbf16> -> !fsdp.future<tensor<2xbf16>>
+    %br = fsdp.wait %1 : !fsdp.future<tensor<2xbf16>> -> tensor<2xbf16>
+    %bc = aten._to_copy(%br, dtype = f32) : (tensor<2xbf16>) -> tensor<2xf32>
+    %m = aten.neg(%n) : (tensor<4xbf16>) -> tensor<4xbf16>
+    %2 = fsdp.reduce_scatter.start avg "a"(%m) dims [0] over #shard on reduce of [@a] : tensor<4xbf16> -> !fsdp.future<tensor<2xbf16>>
+    %a = fsdp.wait %2 : !fsdp.future<tensor<2xbf16>> -> tensor<2xbf16>
+    %3 = fsdp.all_reduce.start avg "a"(%a) over #replicate on replicate of [@a] : tensor<2xbf16> -> !fsdp.future<tensor<2xbf16>>
+    %ar = fsdp.wait %3 : !fsdp.future<tensor<2xbf16>> -> tensor<2xbf16>
+    %ac = aten._to_copy(%ar, dtype = f32) : (tensor<2xbf16>) -> tensor<2xf32>
+    %t = aten.sum(%m) : (tensor<4xbf16>) -> tensor<bf16>
+    %4 = fsdp.all_reduce.start avg "s"(%t) over #world on replicate of [@s] : tensor<bf16> -> !fsdp.future<tensor<bf16>>
+    %s = fsdp.wait %4 : !fsdp.future<tensor<bf16>> -> tensor<bf16>
+    %u = aten.relu(%m) : (tensor<4xbf16>) -> tensor<4xbf16>
+    return %ac, %bc, %s : tensor<2xf32>, tensor<2xf32>, tensor<bf16>
+  }
+}

@@ -1,14 +1,9 @@
 // RUN: fsdp-opt %s --fsdp-shard-parameters=world=2 --split-input-file --verify-diagnostics
+// RUN: not fsdp-opt %s --fsdp-shard-parameters="world=6 replicate=4" --split-input-file 2>&1 | FileCheck %s --check-prefix=REPLICAS
+// RUN: not fsdp-opt %s --fsdp-shard-parameters="world=2 ignore=*.bias" --split-input-file 2>&1 | FileCheck %s --check-prefix=IGNORE
 
-module {
-  // expected-error @+1 {{expects a parameter with at least one dim to shard, found a scalar; give it the shape [1], or register it as a buffer}}
-  fsdp.state parameter @w : tensor<f32>
-  func.func @"train/step"(%w: tensor<f32> {fsdp.state = @w}) -> (tensor<f32> {fsdp.output = "loss"}, tensor<f32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
-    return %w, %w : tensor<f32>, tensor<f32>
-  }
-}
-
-// -----
+// REPLICAS: expected a number of replicas that divides the 6 ranks, found 4
+// IGNORE:   expected parameters whose names match '*.bias', found none
 
 // expected-error @+1 {{is sharded already: it carries 'fsdp.mesh'}}
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {

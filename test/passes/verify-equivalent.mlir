@@ -21,7 +21,7 @@
 // OPERAND:  the gradient of 'fc2.weight' differs from what was captured
 // OPERAND:  note: the first op that differs is aten.mm
 // OPERAND:  note: captured as the result of aten._to_copy
-// ARGUMENT: the gradient of 'fc2.weight' differs from what was captured
+// ARGUMENT: the gradient of 'fc{{[12]}}.weight' differs from what was captured
 // ARGUMENT: note: the first op that differs is aten.mse_loss_backward
 // LOSS:     differs from what was captured
 // LOSS:     note: the first op that differs is aten.selu
@@ -230,5 +230,106 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"infer/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.metric = "x"}) {
     %m = fsdp.all_reduce avg %x over #shard : tensor<f32>
     return %m : tensor<f32>
+  }
+}
+
+// -----
+
+// A running sum of micro-batches stands for what this one adds, and a parameter
+// that stays gathered for what the first program left, padding aside.
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.micro_batches = 2 : i64} {
+  fsdp.state parameter @w : tensor<3xf32> sharded <dim 0 over #shard>
+  fsdp.state gathered @"w/gathered" of @w : tensor<4xf32>
+  fsdp.state gradient @"w/gradient" of @w : tensor<3xf32>
+  fsdp.state scalar @"loss/sum" : tensor<f32>
+  func.func @"reference/step"(%w: tensor<3xf32> {fsdp.state = @w}, %x: tensor<3xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<3xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+    %p = aten.mul.Tensor(%w, %x) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %l = aten.sum(%p) : (tensor<3xf32>) -> tensor<f32>
+    return %l, %p : tensor<f32>, tensor<3xf32>
+  }
+  func.func @"train/first"(%w: tensor<2xf32> {fsdp.state = @w}, %k: tensor<4xf32> {fsdp.state = @"w/gathered"}, %s: tensor<3xf32> {fsdp.state = @"w/gradient"}, %ls: tensor<f32> {fsdp.state = @"loss/sum"}, %x: tensor<3xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss", fsdp.state = @"loss/sum"}, tensor<3xf32> {fsdp.state = @"w/gradient"}, tensor<4xf32> {fsdp.state = @"w/gathered"}) {
+    %a = fsdp.all_gather %w dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
+    %f = aten.slice.Tensor(%a, end = 3, start = 0) : (tensor<4xf32>) -> tensor<3xf32>
+    %p = aten.mul.Tensor(%f, %x) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %l = aten.sum(%p) : (tensor<3xf32>) -> tensor<f32>
+    return %l, %p, %a : tensor<f32>, tensor<3xf32>, tensor<4xf32>
+  }
+  func.func @"train/last"(%w: tensor<2xf32> {fsdp.state = @w}, %k: tensor<4xf32> {fsdp.state = @"w/gathered"}, %s: tensor<3xf32> {fsdp.state = @"w/gradient"}, %ls: tensor<f32> {fsdp.state = @"loss/sum"}, %x: tensor<3xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xf32> {fsdp.gradient = @w}) {
+    %f = aten.slice.Tensor(%k, end = 3, start = 0) : (tensor<4xf32>) -> tensor<3xf32>
+    %p = aten.mul.Tensor(%f, %x) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %l = aten.sum(%p) : (tensor<3xf32>) -> tensor<f32>
+    %ln = fsdp.accumulate %l into %ls divide 2 : tensor<f32>, tensor<f32>
+    %n = fsdp.accumulate %p into %s of @w divide 2 : tensor<3xf32>, tensor<3xf32>
+    %r = fsdp.reduce_scatter avg %n dim 0 over #shard of @w : tensor<3xf32> -> tensor<2xf32>
+    return %ln, %r : tensor<f32>, tensor<2xf32>
+  }
+}
+
+// -----
+
+// Not with its padding, not a part of it, not before anybody gathered it.
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.micro_batches = 2 : i64} {
+  fsdp.state parameter @w : tensor<3xf32> sharded <dim 0 over #shard>
+  fsdp.state gathered @"w/gathered" of @w : tensor<4xf32>
+  func.func @"reference/step"(%w: tensor<3xf32> {fsdp.state = @w}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
+    // expected-note @+1 {{captured as the result of aten.sum}}
+    %l = aten.sum(%w) : (tensor<3xf32>) -> tensor<f32>
+    return %l : tensor<f32>
+  }
+  func.func @"train/first"(%w: tensor<2xf32> {fsdp.state = @w}, %k: tensor<4xf32> {fsdp.state = @"w/gathered"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.state = @"w/gathered"}) {
+    %a = fsdp.all_gather %w dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
+    // expected-error @+2 {{the output 'loss' differs from what was captured}}
+    // expected-note @+1 {{the first op that differs is aten.sum}}
+    %l = aten.sum(%a) : (tensor<4xf32>) -> tensor<f32>
+    return %l, %a : tensor<f32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.micro_batches = 2 : i64} {
+  fsdp.state parameter @w : tensor<3xf32> sharded <dim 0 over #shard>
+  fsdp.state gathered @"w/gathered" of @w : tensor<4xf32>
+  func.func @"reference/step"(%w: tensor<3xf32> {fsdp.state = @w}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
+    // expected-note @+1 {{captured as the result of aten.sum}}
+    %l = aten.sum(%w) : (tensor<3xf32>) -> tensor<f32>
+    return %l : tensor<f32>
+  }
+  func.func @"train/last"(%w: tensor<2xf32> {fsdp.state = @w}, %k: tensor<4xf32> {fsdp.state = @"w/gathered"})
+      -> (tensor<f32> {fsdp.output = "loss"}) {
+    // expected-note @+1 {{the first op that differs is aten.slice.Tensor}}
+    %f = aten.slice.Tensor(%k, end = 3, start = 0) : (tensor<4xf32>) -> tensor<3xf32>
+    // expected-error @+1 {{the output 'loss' differs from what was captured}}
+    %l = aten.sum(%f) : (tensor<3xf32>) -> tensor<f32>
+    return %l : tensor<f32>
+  }
+}
+
+// -----
+
+// A sum of something else is none of the gradients.
+
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.micro_batches = 2 : i64} {
+  fsdp.state parameter @w : tensor<3xf32>
+  fsdp.state buffer @b : tensor<3xf32>
+  func.func @"reference/step"(%w: tensor<3xf32> {fsdp.state = @w}, %x: tensor<3xf32> {fsdp.input = "x"})
+      -> (tensor<3xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+    return %x : tensor<3xf32>
+  }
+  func.func @"train/last"(%w: tensor<3xf32> {fsdp.state = @w}, %b: tensor<3xf32> {fsdp.state = @b}, %x: tensor<3xf32> {fsdp.input = "x"})
+      -> (tensor<3xf32> {fsdp.gradient = @w}) {
+    // expected-error @+2 {{the gradient of 'w' differs from what was captured}}
+    // expected-note @+1 {{the first op that differs is fsdp.accumulate}}
+    %n = fsdp.accumulate %x into %b of @w divide 2 : tensor<3xf32>, tensor<3xf32>
+    return %n : tensor<3xf32>
   }
 }

@@ -123,6 +123,18 @@ class FsdpRun(unittest.TestCase):
         self.assertEqual([process.returncode for process in ranks], [3, 3], errors)
         self.assertTrue(any("E093" in e for e in errors), errors)
 
+    def test_learning_rates(self):
+        def rates(*args):
+            self.run_it("--steps=4", "--metrics=m.jsonl", *args)
+            return [json.loads(line)["lr"] for line in (self.folder / "m.jsonl").read_text().splitlines()]
+        self.assertEqual(rates("--lr=0.5"), [0.5] * 4)
+        self.assertEqual(rates("--lr=0.5", "--lr-schedule=linear"), [0.5, 0.375, 0.25, 0.125])
+        self.assertEqual(rates("--lr-schedule=constant_with_warmup:warmup=2"), [0, 0.05, 0.1, 0.1])
+        self.assertIn("did you mean 'cosine'?", self.refused(2, "E040", "--steps=1", "--lr-schedule=cosin"))
+        self.assertIn("above the rate", self.refused(2, "E040", "--steps=1", "--lr=0.1", "--lr-schedule=linear:min=1"))
+        self.refused(2, "E040", "--steps=1", "--lr=-1")
+        self.refused(2, "E040", "--steps=1", "--lr=fast")
+
     def test_usage(self):
         self.refused(2, "E040")
         self.refused(2, "E040", "--stepz=3")

@@ -4,6 +4,7 @@
 #include "tools/fsdp-opt/Artifact.h"
 
 #include "ir/fsdp/Fsdp.h"
+#include "passes/analysis/Programs.h"
 #include "passes/emit/EmitPlan.h"
 #include "passes/emit/Report.h"
 #include "tools/fsdp-opt/Diagnostics.h"
@@ -45,7 +46,7 @@ std::string fsdp::makeArtifact(ModuleOp module, const std::string &output,
       options.weightsPaths.push_back(
           makeRelative(file.getPath().str(), output));
   for (StateOp state : module.getOps<StateOp>())
-    if (state.getSymName() == "optimizer/lr")
+    if (state.getSymName() == kLearningRate)
       if (auto lr = dyn_cast_or_null<FloatAttr>(state.getInitAttr()))
         options.lr = lr.getValueAsDouble();
   if (config)
@@ -53,6 +54,8 @@ std::string fsdp::makeArtifact(ModuleOp module, const std::string &output,
   if (config && !isForInference(module)) {
     options.lr = config->optimizer.lr;
     options.maxGradNorm = config->maxGradNorm.value_or(-1);
+    options.normOrder = config->gradNormType;
+    options.schedule = config->schedule;
   }
   DiagnosticCollector diagnostics(module.getContext());
   FailureOr<std::string> bytes = emitArtifact(module, options);

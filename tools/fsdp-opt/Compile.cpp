@@ -9,6 +9,10 @@
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/Timing.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <charconv>
 
 using namespace fsdp;
 using namespace mlir;
@@ -53,13 +57,70 @@ ReshardMode getReshardMode(Reshard reshard) {
   llvm_unreachable("all modes have a counterpart");
 }
 
+/// With all its digits.
+std::string formatExactly(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), value).ptr};
+}
+
+/// As the pass fsdp-insert-optimizer reads it.
+std::string printGroup(const OptimizerGroup &group) {
+  std::string text = llvm::join(group.patterns, "|") + ":";
+  auto add = [&](StringRef name, std::optional<double> value) {
+    if (value)
+      text += llvm::formatv("{0}={1};", name, formatExactly(*value)).str();
+  };
+  add("lr", group.lr);
+  add("beta1", group.beta1);
+  add("beta2", group.beta2);
+  add("eps", group.eps);
+  add("momentum", group.momentum);
+  add("weight-decay", group.weightDecay);
+  if (group.nesterov)
+    text += *group.nesterov ? "nesterov=true;" : "nesterov=false;";
+  return text;
+}
+
+GradientSync getGradientSync(Sync sync) {
+  switch (sync) {
+  case Sync::Each:
+    return GradientSync::Each;
+  case Sync::Last:
+    return GradientSync::Last;
+  case Sync::AllReduceLast:
+    return GradientSync::AllReduceLast;
+  }
+  llvm_unreachable("all choices have a counterpart");
+}
+
 void setOptions(ShardOptions &options, const Config &config) {
-  options.world = config.dpShard;
+  options.world = config.dpShard * config.dpReplicate;
+  options.replicate = config.dpReplicate;
+  options.ignore = config.ignoredParams;
+  options.shardDims = config.shardDims;
+  options.keepIgnoredLocal = !config.reduceIgnoredParams;
   options.seed = config.seed;
   options.policy = std::string(getPolicyName(config.wrapPolicy));
   options.classes = config.wrapClasses;
   options.minParams = config.minParams;
+  std::vector<std::string> buckets;
+  for (const NamedBucket &bucket : config.buckets)
+    buckets.push_back(bucket.name + "=" + llvm::join(bucket.patterns, "|"));
+  options.buckets = buckets;
   options.reshard = getReshardMode(config.reshard);
+  if (config.reshard == Reshard::All)
+    options.reshardRanks = config.reshardRanks;
+  std::vector<std::string> reshardRules;
+  for (const ModuleOverride &override : config.overrides)
+    if (!override.reshard.empty())
+      for (const std::string &pattern : override.modules)
+        reshardRules.push_back(pattern + "=" + override.reshard);
+  options.reshardOverrides = reshardRules;
+  options.divideFactor = config.gradientDivideFactor.value_or(0);
+  options.forceSum = config.forceSumReduction;
+  options.microBatches = config.microBatches;
+  options.sync = getGradientSync(config.sync);
+  options.keepGathered = config.keepGathered;
   const OptimizerConfig &optimizer = config.optimizer;
   options.optimizer = optimizer.name;
   options.lr = optimizer.lr;
@@ -68,6 +129,12 @@ void setOptions(ShardOptions &options, const Config &config) {
   options.eps = optimizer.eps;
   options.weightDecay = optimizer.weightDecay;
   options.momentum = optimizer.momentum;
+  options.nesterov = optimizer.nesterov;
+  std::vector<std::string> groups;
+  for (const OptimizerGroup &group : optimizer.groups)
+    groups.push_back(printGroup(group));
+  options.groups = groups;
+  options.normOrder = config.gradNormType;
   if (config.maxGradNorm)
     options.maxGradNorm = *config.maxGradNorm;
 }
@@ -105,8 +172,10 @@ void fsdp::compileProgram(ModuleOp module, const Config &config,
     setOptions(options, config);
     buildShardPipeline(manager, options);
   });
-  runStage("schedule", "3-scheduled", [](OpPassManager &manager) {
-    buildSchedulePipeline(manager, ScheduleOptions());
+  runStage("schedule", "3-scheduled", [&](OpPassManager &manager) {
+    ScheduleOptions options;
+    options.prefetch = config.prefetch;
+    buildSchedulePipeline(manager, options);
   });
   runStage("plan", "4-planned", buildPlanPipeline);
 }

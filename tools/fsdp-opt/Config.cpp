@@ -1,97 +1,14 @@
-//===- Config.cpp - How to shard and train ------------------------------===//
+//===- Config.cpp - How to shard and train -------------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tools/fsdp-opt/Config.h"
 
 #include "runtime/support/Nearest.h"
-#include "tools/fsdp-opt/ForeignKeys.h"
-#include "tools/fsdp-opt/YamlReader.h"
+#include "tools/fsdp-opt/ConfigParser.h"
 
 #include <algorithm>
-#include <charconv>
-#include <regex>
-#include <set>
-#include <stdexcept>
 
 using namespace fsdp;
-
-namespace {
-using Node = YAML::Node;
-
-constexpr int64_t kMaxWorldSize = 1 << 20;
-
-class ConfigParser {
-public:
-  ConfigParser(const std::string &name, std::optional<int64_t> world)
-      : read(name), world(world) {}
-
-  LoadedConfig parse(const Node &root);
-  static std::vector<ConfigKey> listKeys();
-
-private:
-  struct Key {
-    std::string_view section, name;
-    void (ConfigParser::*parse)(const Node &);
-  };
-  static const std::vector<Key> &getKeys();
-
-  void parseSection(std::string_view section, const Node &node);
-  void parseForeign(const ForeignKey &key, const Node &name, const Node &value);
-  [[noreturn]] void failUnknown(std::string_view section, const Node &name);
-
-  void parseVersion(const Node &node);
-  void parseMesh(const Node &node);
-  void parseReplicate(const Node &node);
-  void parseShard(const Node &node);
-  void parseFsdpConfig(const Node &node);
-  void parsePolicy(const Node &node);
-  void parseClasses(const Node &node);
-  void parseMinParams(const Node &node);
-  void parseReshard(const Node &node);
-  void parseMixedPrecision(const Node &node);
-  void parseDtype(const Node &node);
-  void parseCastInputs(const Node &node);
-  void parseOffload(const Node &node);
-  void parsePinMemory(const Node &node);
-  void parseOptimizer(const Node &node);
-  void parseOptimizerName(const Node &node);
-  void parseLr(const Node &node);
-  void parseBetas(const Node &node);
-  void parseEps(const Node &node);
-  void parseMomentum(const Node &node);
-  void parseWeightDecay(const Node &node);
-  void parseAccumulation(const Node &node);
-  void parseMaxGradNorm(const Node &node);
-  void parseDevice(const Node &node);
-  void parseCudaArch(const Node &node);
-  void parseSeed(const Node &node);
-  void parseMode(const Node &node);
-  void parseInit(const Node &node);
-  void parseWeights(const Node &node);
-  void parseRename(const Node &node);
-  void parseIgnore(const Node &node);
-  void parseStrict(const Node &node);
-  void parseTied(const Node &node);
-
-  void checkPolicy();
-  void checkOptimizer();
-  void checkMode(const Node &root);
-  void resolveMesh(const Node &root);
-
-  /// A value that is not negative.
-  double readAmount(const Node &node, std::string_view key);
-  [[noreturn]] void failLater(const Node &node, const std::string &what,
-                              const std::string &advice);
-
-  YamlReader read;
-  std::optional<int64_t> world;
-  LoadedConfig result;
-  std::optional<const Node> meshNode, fsdpNode, optimizerNode;
-  std::optional<int64_t> dpShard;
-  /// Keys of the section that were given.
-  std::set<std::string, std::less<>> given;
-};
-} // namespace
 
 const std::vector<ConfigParser::Key> &ConfigParser::getKeys() {
   using P = ConfigParser;
@@ -104,15 +21,29 @@ const std::vector<ConfigParser::Key> &ConfigParser::getKeys() {
       {"fsdp_config", "auto_wrap_policy", &P::parsePolicy},
       {"fsdp_config", "transformer_layer_cls_to_wrap", &P::parseClasses},
       {"fsdp_config", "min_num_params", &P::parseMinParams},
+      {"fsdp_config", "buckets", &P::parseBuckets},
       {"fsdp_config", "reshard_after_forward", &P::parseReshard},
+      {"fsdp_config", "ignored_params", &P::parseIgnoredParams},
+      {"fsdp_config", "reduce_ignored_params", &P::parseReduceIgnored},
+      {"fsdp_config", "shard_dims", &P::parseShardDims},
+      {"fsdp_config", "reshard_after_backward", &P::parseReshardBackward},
+      {"fsdp_config", "gradient_sync", &P::parseSync},
       {"fsdp_config", "mixed_precision", &P::parseMixedPrecision},
-      {"fsdp_config.mixed_precision", "param_dtype", &P::parseDtype},
-      {"fsdp_config.mixed_precision", "reduce_dtype", &P::parseDtype},
-      {"fsdp_config.mixed_precision", "output_dtype", &P::parseDtype},
+      {"fsdp_config.mixed_precision", "param_dtype", &P::parseParamDtype},
+      {"fsdp_config.mixed_precision", "reduce_dtype", &P::parseReduceDtype},
+      {"fsdp_config.mixed_precision", "output_dtype", &P::parseOutputDtype},
       {"fsdp_config.mixed_precision", "cast_forward_inputs",
        &P::parseCastInputs},
+      {"fsdp_config", "gradient_divide_factor", &P::parseDivideFactor},
+      {"fsdp_config", "force_sum_reduction", &P::parseForceSum},
+      {"fsdp_config", "overrides", &P::parseOverrides},
+      {"fsdp_config.overrides", "modules", &P::parseOverrideModules},
+      {"fsdp_config.overrides", "mixed_precision", &P::parseOverridePrecision},
+      {"fsdp_config.overrides", "reshard_after_forward",
+       &P::parseOverrideReshard},
       {"fsdp_config", "offload_params", &P::parseOffload},
       {"fsdp_config", "cpu_offload_pin_memory", &P::parsePinMemory},
+      {"fsdp_config", "prefetch", &P::parsePrefetch},
       {"", "mode", &P::parseMode},
       {"", "optimizer", &P::parseOptimizer},
       {"optimizer", "name", &P::parseOptimizerName},
@@ -120,9 +51,25 @@ const std::vector<ConfigParser::Key> &ConfigParser::getKeys() {
       {"optimizer", "betas", &P::parseBetas},
       {"optimizer", "eps", &P::parseEps},
       {"optimizer", "momentum", &P::parseMomentum},
+      {"optimizer", "nesterov", &P::parseNesterov},
       {"optimizer", "weight_decay", &P::parseWeightDecay},
+      {"optimizer", "groups", &P::parseGroups},
+      {"optimizer.groups", "params", &P::parseGroupParams},
+      {"optimizer.groups", "lr", &P::parseLr},
+      {"optimizer.groups", "betas", &P::parseBetas},
+      {"optimizer.groups", "eps", &P::parseEps},
+      {"optimizer.groups", "momentum", &P::parseMomentum},
+      {"optimizer.groups", "nesterov", &P::parseNesterov},
+      {"optimizer.groups", "weight_decay", &P::parseWeightDecay},
+      {"", "lr_scheduler", &P::parseScheduler},
+      {"lr_scheduler", "name", &P::parseSchedulerName},
+      {"lr_scheduler", "warmup_steps", &P::parseWarmupSteps},
+      {"lr_scheduler", "warmup_ratio", &P::parseWarmupRatio},
+      {"lr_scheduler", "total_steps", &P::parseTotalSteps},
+      {"lr_scheduler", "min_lr", &P::parseMinLr},
       {"", "gradient_accumulation_steps", &P::parseAccumulation},
       {"", "max_grad_norm", &P::parseMaxGradNorm},
+      {"", "grad_norm_type", &P::parseGradNormType},
       {"", "device", &P::parseDevice},
       {"", "cuda_arch", &P::parseCudaArch},
       {"", "seed", &P::parseSeed},
@@ -132,6 +79,25 @@ const std::vector<ConfigParser::Key> &ConfigParser::getKeys() {
       {"weights", "ignore", &P::parseIgnore},
       {"weights", "strict", &P::parseStrict},
       {"", "tied", &P::parseTied},
+
+      {"", "learning_rate", &P::parseLr, "optimizer.lr"},
+      {"", "adam_beta1", &P::parseAdamBeta1, "optimizer.betas"},
+      {"", "adam_beta2", &P::parseAdamBeta2, "optimizer.betas"},
+      {"", "adam_epsilon", &P::parseEps, "optimizer.eps"},
+      {"", "weight_decay", &P::parseForeignDecay, "optimizer.weight_decay"},
+      {"", "lr_scheduler_type", &P::parseScheduler, "lr_scheduler"},
+      {"", "warmup_steps", &P::parseForeignWarmupSteps,
+       "lr_scheduler.warmup_steps"},
+      {"", "warmup_ratio", &P::parseForeignWarmupRatio,
+       "lr_scheduler.warmup_ratio"},
+      {"", "max_steps", &P::parseMaxSteps, "lr_scheduler.total_steps"},
+      {"", "num_processes", &P::parseProcesses, "--world"},
+      {"", "mixed_precision", &P::parseForeignPrecision,
+       "fsdp_config.mixed_precision"},
+      {"", "bf16", &P::parseForeignPrecision, "fsdp_config.mixed_precision"},
+      {"fsdp_config", "fsdp_version", &P::parseVersion, "fsdp_version"},
+      {"fsdp_config", "sharding_strategy", &P::parseStrategy,
+       "fsdp_config.reshard_after_forward"},
   };
   return keys;
 }
@@ -179,31 +145,54 @@ void ConfigParser::failUnknown(std::string_view section, const Node &name) {
   read.fail(ErrorId::ConfigUnknownKey, name, message);
 }
 
+/// Whether the value of another tool's key asks for nothing.
+static bool isOff(const YAML::Node &value) {
+  static constexpr std::string_view words[] = {
+      "",   "false", "False", "FALSE", "0",  "0.0",
+      "no", "No",    "none",  "None",  "off"};
+  return value.IsScalar() &&
+         std::ranges::find(words, value.Scalar()) != std::end(words);
+}
+
 void ConfigParser::parseForeign(const ForeignKey &key, const Node &name,
                                 const Node &value) {
   std::string quoted = "'" + name.Scalar() + "' ";
   if (key.action == ForeignKey::Ignored) {
-    result.notes.push_back(
-        read.describePlace(name) + ": " + quoted +
-        "has no meaning here and is ignored: " + std::string(key.reason));
+    addNote(name, quoted + "has no meaning here and is ignored: " +
+                      std::string(key.reason));
     return;
   }
   if (value.IsNull() ||
       ((value.IsMap() || value.IsSequence()) && !value.size()))
     return;
-  if (value.IsScalar() && key.action != ForeignKey::Moved) {
-    static constexpr std::string_view nothing[] = {
-        "false", "False", "FALSE", "0",   "0.0",     "no",
-        "No",    "none",  "None",  "off", "constant"};
-    std::string text = value.Scalar();
-    if (text.empty() || std::ranges::find(nothing, text) != std::end(nothing) ||
-        (key.action == ForeignKey::RefusedAboveOne && text == "1"))
-      return;
-  }
+  if (value.IsScalar() && key.action != ForeignKey::Moved &&
+      (isOff(value) || value.Scalar() == "constant" ||
+       (key.action == ForeignKey::RefusedAboveOne && value.Scalar() == "1")))
+    return;
   bool sentence = key.reason.starts_with("is ");
   read.fail(ErrorId::ConfigNotSupported, name,
             quoted + (sentence ? "" : "cannot be had: ") +
                 std::string(key.reason));
+}
+
+/// One thing may be said under two names, but once.
+void ConfigParser::noteTaken(const Key &key, const Node &name) {
+  // A list of groups or overrides has the same keys again and again.
+  if (group || inOverride)
+    return;
+  std::string own(key.becomes);
+  if (own.empty())
+    own = std::string(key.section) + (key.section.empty() ? "" : ".") +
+          std::string(key.name);
+  else if (key.name != "sharding_strategy")
+    addNote(name, "'" + name.Scalar() + "' is taken as " + own);
+  // adam_beta1 and adam_beta2 are halves of one.
+  bool isHalf = key.name.starts_with("adam_beta");
+  auto [it, isNew] = taken.try_emplace(own, name.Scalar());
+  if (!isNew && !(isHalf && it->second.starts_with("adam_beta")))
+    read.fail(ErrorId::ConfigBadValue, name,
+              "'" + name.Scalar() + "' and '" + it->second +
+                  "' say the same; keep one");
 }
 
 void ConfigParser::parseSection(std::string_view section, const Node &node) {
@@ -218,16 +207,27 @@ void ConfigParser::parseSection(std::string_view section, const Node &node) {
     const Node &name = entry.first, &value = entry.second;
     if (!name.IsScalar())
       read.failType(name, section.empty() ? "key" : section, "a key");
-    if (!seen.insert(name.Scalar()).second)
+    // Accelerate's fsdp_config has a prefix before each key.
+    std::string_view own = name.Scalar();
+    if (section == "fsdp_config" && own.starts_with("fsdp_"))
+      own.remove_prefix(std::string_view("fsdp_").size());
+    if (!seen.insert(std::string(own)).second)
       read.fail(ErrorId::ConfigBadValue, name,
                 "'" + name.Scalar() + "' stands twice" +
                     describeSection(section) + "; keep one");
     auto key = std::ranges::find_if(getKeys(), [&](const Key &key) {
-      return key.section == section && key.name == name.Scalar();
+      return key.section == section &&
+             (key.name == own || key.name == name.Scalar());
     });
-    if (key != getKeys().end())
+    if (key != getKeys().end()) {
+      // Files of other tools are full of keys without a value.
+      if (value.IsNull() && !key->becomes.empty())
+        continue;
+      if (key->becomes == "fsdp_config.mixed_precision" && isOff(value))
+        continue;
+      noteTaken(*key, name);
       (this->*key->parse)(value);
-    else if (const ForeignKey *foreign = findForeignKey(section, name.Scalar()))
+    } else if (const ForeignKey *foreign = findForeignKey(section, own))
       parseForeign(*foreign, name, value);
     else
       failUnknown(section, name);
@@ -237,9 +237,20 @@ void ConfigParser::parseSection(std::string_view section, const Node &node) {
 
 LoadedConfig ConfigParser::parse(const Node &root) {
   parseSection("", root);
+  OptimizerConfig &optimizer = result.config.optimizer;
+  if (noDecay)
+    optimizer.weightDecay = 0;
+  if (optimizerWord && !taken.contains("optimizer.lr"))
+    read.fail(ErrorId::ConfigMissingKey, *optimizerWord,
+              "'optimizer: " + optimizerWord->Scalar() +
+                  "' needs learning_rate: a number");
   checkPolicy();
+  checkScheduler();
   checkMode(root);
   resolveMesh(root);
+  checkReshard();
+  checkOffload();
+  checkMicroBatches();
   return std::move(result);
 }
 
@@ -249,8 +260,8 @@ void ConfigParser::failLater(const Node &node, const std::string &what,
             what + " is not supported yet; " + advice);
 }
 
-double ConfigParser::readAmount(const Node &node, std::string_view key) {
-  double value = read.readDouble(node, key);
+int64_t ConfigParser::readCount(const Node &node, std::string_view key) {
+  int64_t value = read.readInt(node, key);
   if (value < 0)
     read.fail(ErrorId::ConfigBadValue, node,
               "'" + std::string(key) + "': expected a number from 0, found " +
@@ -258,385 +269,13 @@ double ConfigParser::readAmount(const Node &node, std::string_view key) {
   return value;
 }
 
-//===----------------------------------------------------------------------===//
-// Mesh
-//===----------------------------------------------------------------------===//
-
-void ConfigParser::parseVersion(const Node &node) {
-  if (int64_t version = read.readInt(node, "fsdp_version"); version != 2)
-    read.fail(ErrorId::ConfigNotSupported, node,
-              "'fsdp_version': expected 2, found " + std::to_string(version) +
-                  "; only FSDP2's semantics are compiled");
-}
-
-void ConfigParser::parseMesh(const Node &node) {
-  meshNode.emplace(node);
-  parseSection("mesh", node);
-}
-
-void ConfigParser::parseReplicate(const Node &node) {
-  int64_t size = read.readInt(node, "dp_replicate");
-  if (size < 1)
+double ConfigParser::readAmount(const Node &node, std::string_view key) {
+  double value = read.readDouble(node, key);
+  if (value < 0)
     read.fail(ErrorId::ConfigBadValue, node,
-              "'dp_replicate': expected a number of replicas from 1, found " +
-                  std::to_string(size));
-  if (size > 1)
-    failLater(node, "dp_replicate: " + std::to_string(size),
-              "write 1 and shard over all ranks");
-}
-
-void ConfigParser::parseShard(const Node &node) {
-  int64_t size = read.readInt(node, "dp_shard");
-  if (size != -1 && (size < 1 || size > kMaxWorldSize))
-    read.fail(ErrorId::ConfigBadValue, node,
-              "'dp_shard': expected a number of ranks from 1 to " +
-                  std::to_string(kMaxWorldSize) +
-                  ", or -1 for all of --world, found " + std::to_string(size));
-  dpShard = size;
-}
-
-void ConfigParser::resolveMesh(const Node &root) {
-  if (!dpShard && !world)
-    read.fail(ErrorId::ConfigMissingKey, meshNode ? *meshNode : root,
-              "the number of ranks is missing; add mesh: {dp_shard: N} to the "
-              "config or --world=N to the command");
-  if (dpShard == -1 && !world)
-    read.fail(
-        ErrorId::ConfigMissingKey, *meshNode,
-        "'dp_shard: -1' takes all ranks of --world, which is missing; add "
-        "--world=N to the command");
-  if (world && dpShard && *dpShard != -1 && *dpShard != *world)
-    read.fail(ErrorId::MeshMismatch, *meshNode,
-              "the mesh has " + std::to_string(*dpShard) +
-                  " ranks and --world=" + std::to_string(*world) +
-                  "; write dp_shard: -1, or leave --world out");
-  result.config.dpShard = world ? *world : *dpShard;
-}
-
-//===----------------------------------------------------------------------===//
-// fsdp_config
-//===----------------------------------------------------------------------===//
-
-void ConfigParser::parseFsdpConfig(const Node &node) {
-  fsdpNode.emplace(node);
-  parseSection("fsdp_config", node);
-}
-
-void ConfigParser::parsePolicy(const Node &node) {
-  static constexpr std::string_view choices[] = {"TRANSFORMER_BASED_WRAP",
-                                                 "SIZE_BASED_WRAP", "NO_WRAP"};
-  std::string name = read.readChoice(node, "auto_wrap_policy", choices);
-  result.config.wrapPolicy = name == choices[0]   ? WrapPolicy::Classes
-                             : name == choices[1] ? WrapPolicy::Size
-                                                  : WrapPolicy::None;
-}
-
-void ConfigParser::parseClasses(const Node &node) {
-  result.config.wrapClasses =
-      read.readStrings(node, "transformer_layer_cls_to_wrap");
-}
-
-void ConfigParser::parseMinParams(const Node &node) {
-  result.config.minParams = read.readInt(node, "min_num_params");
-  if (result.config.minParams < 1)
-    read.fail(
-        ErrorId::ConfigBadValue, node,
-        "'min_num_params': expected a number of parameters from 1, found " +
-            node.Scalar());
-}
-
-void ConfigParser::checkPolicy() {
-  const Config &config = result.config;
-  bool classes = config.wrapPolicy == WrapPolicy::Classes;
-  if (classes && config.wrapClasses.empty())
-    read.fail(ErrorId::ConfigMissingKey, *fsdpNode,
-              "TRANSFORMER_BASED_WRAP needs transformer_layer_cls_to_wrap: the "
-              "class of the repeated layer (--explain lists the classes)");
-  if (!classes && !config.wrapClasses.empty())
-    read.fail(ErrorId::ConfigBadValue,
-              (*fsdpNode)["transformer_layer_cls_to_wrap"],
-              "'transformer_layer_cls_to_wrap' needs auto_wrap_policy: "
-              "TRANSFORMER_BASED_WRAP");
-  if (fsdpNode && fsdpNode->IsMap())
-    if (const Node node = (*fsdpNode)["min_num_params"];
-        node.IsDefined() && config.wrapPolicy != WrapPolicy::Size)
-      read.fail(ErrorId::ConfigBadValue, node,
-                "'min_num_params' needs auto_wrap_policy: SIZE_BASED_WRAP");
-}
-
-void ConfigParser::parseReshard(const Node &node) {
-  if (node.IsNull())
-    return;
-  if (YamlReader::isBool(node)) {
-    result.config.reshard = read.readBool(node, "reshard_after_forward")
-                                ? Reshard::All
-                                : Reshard::None;
-    return;
-  }
-  if (!YamlReader::isInt(node))
-    read.failType(node, "reshard_after_forward", "true or false");
-  failLater(node,
-            "reshard_after_forward: " + node.Scalar() + " (to " +
-                node.Scalar() + " ranks)",
-            "write true or false");
-}
-
-void ConfigParser::parseMixedPrecision(const Node &node) {
-  parseSection("fsdp_config.mixed_precision", node);
-}
-
-void ConfigParser::parseDtype(const Node &node) {
-  if (node.IsNull())
-    return;
-  static constexpr std::string_view choices[] = {"bfloat16", "float16",
-                                                 "float32", "float64"};
-  std::string name = read.readChoice(node, "mixed_precision", choices);
-  failLater(node, "mixed_precision with " + name,
-            "take it out, and export the model in the type in which it shall "
-            "compute");
-}
-
-void ConfigParser::parseCastInputs(const Node &node) {
-  read.readBool(node, "cast_forward_inputs");
-}
-
-void ConfigParser::parseOffload(const Node &node) {
-  if (read.readBool(node, "offload_params"))
-    failLater(node, "offload_params: true", "write false");
-}
-
-void ConfigParser::parsePinMemory(const Node &node) {
-  read.readBool(node, "cpu_offload_pin_memory");
-}
-
-//===----------------------------------------------------------------------===//
-// Optimizer
-//===----------------------------------------------------------------------===//
-
-void ConfigParser::parseOptimizer(const Node &node) {
-  if (node.IsScalar())
-    read.failType(node, "optimizer", "a map such as {name: adamw, lr: 1.0e-3}");
-  result.config.hasOptimizer = true;
-  // First the name, whose defaults the other keys replace.
-  if (node.IsMap() && node["name"].IsDefined())
-    parseOptimizerName(node["name"]);
-  optimizerNode.emplace(node);
-  parseSection("optimizer", node);
-  checkOptimizer();
-}
-
-void ConfigParser::parseOptimizerName(const Node &node) {
-  static constexpr std::string_view choices[] = {"adamw", "adam", "sgd"};
-  OptimizerConfig &optimizer = result.config.optimizer;
-  optimizer.name = read.readChoice(node, "name", choices);
-  // Among the defaults of torch.optim only this one differs by class.
-  if (!optimizerNode)
-    optimizer.weightDecay = optimizer.name == "adamw" ? 1e-2 : 0.0;
-}
-
-void ConfigParser::checkOptimizer() {
-  const OptimizerConfig &optimizer = result.config.optimizer;
-  bool sgd = optimizer.name == "sgd";
-  for (const char *key : {"betas", "eps", "momentum"})
-    if (given.contains(key) && sgd != (std::string_view(key) == "momentum"))
-      read.fail(ErrorId::ConfigBadValue, (*optimizerNode)[key],
-                std::string("'") + key + "' has no meaning for the optimizer " +
-                    optimizer.name);
-}
-
-void ConfigParser::parseLr(const Node &node) {
-  result.config.optimizer.lr = readAmount(node, "lr");
-}
-
-void ConfigParser::parseBetas(const Node &node) {
-  if (!node.IsSequence() || node.size() != 2)
-    read.failType(node, "betas", "a list of two numbers such as [0.9, 0.999]");
-  double betas[2];
-  for (size_t i = 0; i < 2; ++i) {
-    betas[i] = read.readDouble(node[i], "betas");
-    if (betas[i] < 0 || betas[i] >= 1)
-      read.fail(ErrorId::ConfigBadValue, node[i],
-                "'betas': expected numbers from 0 to less than 1, found " +
-                    node[i].Scalar());
-  }
-  result.config.optimizer.beta1 = betas[0];
-  result.config.optimizer.beta2 = betas[1];
-}
-
-void ConfigParser::parseEps(const Node &node) {
-  result.config.optimizer.eps = readAmount(node, "eps");
-}
-
-void ConfigParser::parseMomentum(const Node &node) {
-  result.config.optimizer.momentum = readAmount(node, "momentum");
-}
-
-void ConfigParser::parseWeightDecay(const Node &node) {
-  result.config.optimizer.weightDecay = readAmount(node, "weight_decay");
-}
-
-//===----------------------------------------------------------------------===//
-// The step
-//===----------------------------------------------------------------------===//
-
-void ConfigParser::parseMode(const Node &node) {
-  static constexpr std::string_view choices[] = {"train", "inference"};
-  result.config.mode = read.readChoice(node, "mode", choices) == choices[0]
-                           ? Mode::Train
-                           : Mode::Inference;
-}
-
-/// One file may serve training and inference: what only training needs does not
-/// disturb.
-void ConfigParser::checkMode(const Node &root) {
-  if (result.config.mode != Mode::Inference)
-    return;
-  for (const char *key : {"optimizer", "max_grad_norm"})
-    if (const Node node = root[key]; node.IsDefined() && !node.IsNull())
-      result.notes.push_back(read.describePlace(node) + ": '" + key +
-                             "' has no effect with mode: inference");
-}
-
-void ConfigParser::parseAccumulation(const Node &node) {
-  int64_t steps = read.readInt(node, "gradient_accumulation_steps");
-  if (steps < 1)
-    read.fail(
-        ErrorId::ConfigBadValue, node,
-        "'gradient_accumulation_steps': expected a number from 1, found " +
-            std::to_string(steps));
-  if (steps > 1)
-    failLater(node, "gradient_accumulation_steps: " + std::to_string(steps),
-              "write 1");
-}
-
-void ConfigParser::parseMaxGradNorm(const Node &node) {
-  if (node.IsNull())
-    return;
-  double norm = read.readDouble(node, "max_grad_norm");
-  if (norm <= 0)
-    read.fail(ErrorId::ConfigBadValue, node,
-              "'max_grad_norm': expected a number above 0, found " +
-                  node.Scalar() + "; leave it out for no clipping");
-  result.config.maxGradNorm = norm;
-}
-
-void ConfigParser::parseDevice(const Node &node) {
-  static constexpr std::string_view choices[] = {"cpu", "cuda"};
-  if (read.readChoice(node, "device", choices) == "cuda")
-    result.config.target.device = Target::Device::Cuda;
-}
-
-void ConfigParser::parseCudaArch(const Node &node) {
-  std::string arch = read.readString(node, "cuda_arch");
-  std::string_view digits = arch;
-  int capability = 0;
-  bool valid = digits.starts_with("sm_");
-  if (valid) {
-    digits.remove_prefix(3);
-    auto [end, failure] = std::from_chars(
-        digits.data(), digits.data() + digits.size(), capability);
-    valid = failure == std::errc() && end == digits.data() + digits.size();
-  }
-  // What LibTorch's wheel has kernels for.
-  if (!valid || capability < 75 || capability > 121)
-    read.fail(ErrorId::ConfigBadValue, node,
-              "'cuda_arch': expected a GPU's architecture from sm_75 to "
-              "sm_121, such as sm_90, found '" +
-                  arch + "'");
-  result.config.target.capability = capability;
-}
-
-void ConfigParser::parseSeed(const Node &node) {
-  result.config.seed = read.readInt(node, "seed");
-  if (result.config.seed < 0)
-    read.fail(ErrorId::ConfigBadValue, node,
-              "'seed': expected a number from 0, found " + node.Scalar());
-}
-
-//===----------------------------------------------------------------------===//
-// First values
-//===----------------------------------------------------------------------===//
-
-void ConfigParser::parseInit(const Node &node) {
-  if (node.IsNull())
-    return;
-  if (!node.IsMap())
-    read.failType(
-        node, "init",
-        "a map of names and initialisers such as {\"*.bias\": zeros}");
-  for (auto entry = node.begin(); entry != node.end(); ++entry) {
-    const Node name = entry->first;
-    std::string pattern = read.readString(name, "init");
-    std::string text = read.readString(entry->second, pattern);
-    // In {a: normal(0, 1)} YAML takes the comma for the end of the value and
-    // what follows for keys without a value.
-    while (std::ranges::count(text, '(') > std::ranges::count(text, ')')) {
-      auto next = std::next(entry);
-      if (next == node.end() || !next->first.IsScalar() ||
-          !next->second.IsNull())
-        break;
-      text += ", " + next->first.Scalar();
-      entry = next;
-    }
-    try {
-      result.config.init.push_back(
-          {pattern, parseInitCall(text), read.describePlace(name)});
-    } catch (const std::invalid_argument &error) {
-      read.fail(ErrorId::ConfigBadValue, name,
-                "'init' of '" + pattern + "': " + error.what());
-    }
-  }
-}
-
-void ConfigParser::parseWeights(const Node &node) {
-  parseSection("weights", node);
-}
-
-void ConfigParser::parseRename(const Node &node) {
-  if (!node.IsSequence())
-    read.failType(node, "rename",
-                  "a list of rules such as {from: \"^net[.]\", to: \"\"}");
-  for (const Node &item : node) {
-    if (!item.IsMap() || item.size() != 2 || !item["from"].IsDefined() ||
-        !item["to"].IsDefined() || !item["to"].IsScalar())
-      read.failType(item, "rename", "a rule of 'from' and 'to'");
-    RenameRule rule{read.readString(item["from"], "from"), item["to"].Scalar()};
-    try {
-      std::regex check(rule.from);
-    } catch (const std::regex_error &error) {
-      read.fail(ErrorId::ConfigBadValue, item["from"],
-                "'from': '" + rule.from +
-                    "' is no regular expression: " + error.what());
-    }
-    result.config.weights.rename.push_back(std::move(rule));
-  }
-}
-
-void ConfigParser::parseIgnore(const Node &node) {
-  result.config.weights.ignore = read.readStrings(node, "ignore");
-}
-
-void ConfigParser::parseStrict(const Node &node) {
-  result.config.weights.strict = read.readBool(node, "strict");
-}
-
-void ConfigParser::parseTied(const Node &node) {
-  if (node.IsNull())
-    return;
-  std::set<std::string> seen;
-  if (!node.IsSequence())
-    read.failType(node, "tied", "a list of lists of names");
-  for (const Node &group : node) {
-    if (!group.IsSequence() || group.size() < 2)
-      read.failType(group, "tied", "a list of two or more names");
-    std::vector<std::string> &names = result.config.ties.emplace_back();
-    for (const Node &item : group) {
-      names.push_back(read.readString(item, "tied"));
-      if (!seen.insert(names.back()).second)
-        read.fail(ErrorId::ConfigBadValue, item,
-                  "'tied': '" + names.back() + "' stands twice; keep one");
-    }
-  }
+              "'" + std::string(key) + "': expected a number from 0, found " +
+                  node.Scalar());
+  return value;
 }
 
 //===----------------------------------------------------------------------===//

@@ -9,7 +9,9 @@
 #ifndef FSDP_TOOLS_FSDPOPT_CONFIG_H
 #define FSDP_TOOLS_FSDPOPT_CONFIG_H
 
+#include "ir/capture/Precision.h"
 #include "ir/capture/Target.h"
+#include "runtime/plan/plan_generated.h"
 #include "tools/fsdp-opt/InitRules.h"
 
 #include <cstdint>
@@ -34,13 +36,35 @@ enum class Mode { Train, Inference };
 /// Which buckets are freed after the forward pass and gathered again.
 enum class Reshard { All, AllButRoot, None };
 
+/// Parameters that are moved together.
+struct NamedBucket {
+  std::string name;
+  std::vector<std::string> patterns; ///< of parameters or modules
+};
+
+/// Settings of some parameters that differ from the others'.
+struct OptimizerGroup {
+  std::vector<std::string> patterns; ///< see runtime/support/Pattern.h
+  std::optional<double> lr, beta1, beta2, eps, momentum, weightDecay;
+  std::optional<bool> nesterov;
+};
+
+/// When ranks exchange the gradients of a step's micro-batches.
+enum class Sync {
+  Each,         ///< in each
+  Last,         ///< in the last one; whole gradients are summed until then
+  AllReduceLast ///< within a shard group in each, across replicas in the last
+};
+
 /// Defaults are those of torch.optim's class of that name.
 struct OptimizerConfig {
   std::string name = "adamw"; ///< adamw, adam or sgd
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8; ///< adamw, adam
   double momentum = 0.0;                         ///< sgd
+  bool nesterov = false;                         ///< sgd
   double weightDecay = 1e-2;
+  std::vector<OptimizerGroup> groups; ///< the last that matches counts
 };
 
 /// From a name of the model to the name in the files.
@@ -59,18 +83,54 @@ struct WeightsConfig {
   bool strict = true;
 };
 
+/// What holds for some modules instead of what the config says for all, as if
+/// each of them were wrapped on its own.
+struct ModuleOverride {
+  std::vector<std::string> modules; ///< shell patterns of their paths
+  std::string place;                ///< "fsdp.yaml:3:5"
+  std::optional<PrecisionPolicy> precision;
+  /// Of buckets called so: "true", "false" or a number of ranks; may be empty.
+  std::string reshard;
+};
+
 struct Config {
-  /// Number of ranks, all of them one sharding group.
+  /// Ranks that a parameter is sharded over.
   int64_t dpShard = 1;
+  /// Replicas of the shards (HSDP).
+  int64_t dpReplicate = 1;
   WrapPolicy wrapPolicy = WrapPolicy::Blocks;
   std::vector<std::string> wrapClasses;
   int64_t minParams = 100'000'000;
+  std::vector<NamedBucket> buckets; ///< the first that matches counts
   Reshard reshard = Reshard::AllButRoot;
+  /// With Reshard::All: over how many adjacent ranks parameters are sharded
+  /// between forward and backward; 0: over all of dpShard.
+  int64_t reshardRanks = 0;
+  /// Buckets that are gathered ahead of the one in use.
+  int64_t prefetch = 1;
+  /// Patterns of names of parameters that are not sharded.
+  std::vector<std::string> ignoredParams;
+  /// Whether these parameters' gradients are averaged over the ranks.
+  bool reduceIgnoredParams = true;
+  /// "pattern=dim" of parameters that are sharded along another dim than 0, or
+  /// "pattern=largest"; the last that matches counts.
+  std::vector<std::string> shardDims;
+  std::vector<ModuleOverride> overrides; ///< the last that matches counts
+  /// By what gradients summed over ranks are divided; absent: their number.
+  std::optional<double> gradientDivideFactor;
+  bool forceSumReduction = false;
+  Precision precision;      ///< with what overrides say of it
+  int64_t microBatches = 1; ///< of a step
+  Sync sync = Sync::Each;
+  /// Parameters stay gathered from a step's first micro-batch to its last.
+  bool keepGathered = false;
   /// Absent: Train, unless the model has nothing to train.
   std::optional<Mode> mode;
   OptimizerConfig optimizer;
-  bool hasOptimizer = false;         ///< the file has the key `optimizer`
-  std::optional<double> maxGradNorm; ///< absent: no clipping
+  bool hasOptimizer = false;               ///< the file has the key `optimizer`
+  std::optional<plan::ScheduleT> schedule; ///< absent: constant
+  std::optional<double> maxGradNorm;       ///< absent: no clipping
+  double gradNormType = 2;                 ///< 1, 2 or infinity
   int64_t seed = 0;
   Target target;              ///< what it will run on
   std::vector<InitRule> init; ///< the last that matches counts

@@ -109,9 +109,11 @@ Transfers sumTransfers(ModuleOp module, llvm::StringRef kind) {
   return sum;
 }
 
-const char *describeReshard(Reshard reshard) {
-  switch (reshard) {
+std::string describeReshard(const Config &config) {
+  switch (config.reshard) {
   case Reshard::All:
+    if (config.reshardRanks > 1)
+      return "reshard_after_forward: " + std::to_string(config.reshardRanks);
     return "reshard_after_forward: true";
   case Reshard::AllButRoot:
     return "the default of reshard_after_forward (all but the root bucket)";
@@ -128,14 +130,19 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
   if (line.world)
     worlds.insert(*line.world);
   if (!line.config.empty())
-    worlds.insert(config.dpShard);
+    worlds.insert(config.dpShard * config.dpReplicate);
 
   Table table;
   table.add({"ranks", "peak", "parameters", "optimizer", "buffers", "gathered",
-             "gradients", "activations", "all-gathers", "reduce-scatters"});
+             "gradients", "activations", "all-gathers", "reduce-scatters",
+             "all-reduces"});
   bool first = true;
   for (int64_t world : worlds) {
-    config.dpShard = world;
+    config.dpShard = world / config.dpReplicate;
+    // Neither replicas nor parts of the shard group can be cut to size.
+    if (world % config.dpReplicate != 0 ||
+        (config.reshardRanks > 1 && config.dpShard % config.reshardRanks != 0))
+      continue;
     OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
     compileProgram(*copy, config, [](llvm::StringRef, ModuleOp) {});
     if (std::exchange(first, false)) {
@@ -145,17 +152,18 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
         llvm::outs() << "for inference\n";
       else
         llvm::outs() << "with " << config.optimizer.name << " and "
-                     << describeReshard(config.reshard) << '\n';
+                     << describeReshard(config) << '\n';
     }
     Transfers gathers = sumTransfers(*copy, "all_gather");
-    Transfers reductions = sumTransfers(*copy, "reduce_scatter");
+    Transfers scatters = sumTransfers(*copy, "reduce_scatter");
+    Transfers reductions = sumTransfers(*copy, "all_reduce");
     MemoryUse use = *MemoryUse::fromAttribute(*copy);
     table.add({std::to_string(world), formatBytes(use.peak),
                formatBytes(use.params), formatBytes(use.optimizer),
                formatBytes(use.buffers), formatBytes(use.transient.gathered),
                formatBytes(use.transient.grads),
                formatBytes(use.transient.activations + use.transient.inputs),
-               gathers.describe(), reductions.describe()});
+               gathers.describe(), scatters.describe(), reductions.describe()});
   }
   llvm::outs() << table.print()
                << "  Parts of the transient memory are those at the moment of "
@@ -231,6 +239,19 @@ void printOutputs(ModuleOp module, llvm::ArrayRef<OutputSummary> outputs) {
   }
 }
 
+/// The casts that mixed precision puts in, equal ones counted.
+void printCasts(ModuleOp module) {
+  std::vector<CastSummary> casts = summarizeCasts(module);
+  if (getPrecision(module).empty())
+    return;
+  llvm::outs() << "\nmixed precision (" << getPrecision(module) << ")\n";
+  Table table;
+  table.add({"casts of", "from", "to", "count"});
+  for (const CastSummary &cast : casts)
+    table.add({cast.what, cast.from, cast.to, formatCount(cast.count)});
+  llvm::outs() << table.print();
+}
+
 /// Everything that keeps the model from being captured.
 std::vector<CaptureProblem> findProblems(MLIRContext &context,
                                          const CommandLine &line,
@@ -274,6 +295,7 @@ int fsdp::explain(MLIRContext &context, const CommandLine &line) {
   for (const std::string &input : describeInputs(*module))
     llvm::outs() << "  " << input << '\n';
   printOutputs(*module, outputs);
+  printCasts(*module);
   llvm::outs() << "\nclasses of modules\n";
   for (const auto &[name, count] : countClasses(*module))
     llvm::outs() << "  " << count << " x " << name << '\n';

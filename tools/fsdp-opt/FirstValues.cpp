@@ -7,6 +7,7 @@
 #include "passes/emit/Types.h"
 #include "runtime/plan/DType.h"
 #include "runtime/support/Nearest.h"
+#include "runtime/support/Pattern.h"
 #include "runtime/weights/MissingValues.h"
 #include "runtime/weights/WeightFiles.h"
 

@@ -35,10 +35,8 @@ constexpr std::string_view adapters = "apply adapters in Python before the "
 constexpr std::string_view recompute = "activation checkpointing is not "
                                        "supported yet";
 constexpr std::string_view precision =
-    "mixed precision is not supported yet; export the model in the type in "
-    "which it shall compute";
-constexpr std::string_view schedules =
-    "learning-rate schedules are not supported yet; optimizer.lr is constant";
+    "it asks for torch.autocast, which belongs into the exported model; "
+    "fsdp_config: {mixed_precision: {param_dtype: …}} is FSDP2's way";
 
 constexpr ForeignKey keys[] = {
     {"", "base_model", Ignored, model},
@@ -68,7 +66,6 @@ constexpr ForeignKey keys[] = {
     {"", "batch_size", Ignored, batch},
     {"", "eval_batch_size", Ignored, batch},
     {"", "num_epochs", Ignored, run},
-    {"", "max_steps", Ignored, run},
     {"", "output_dir", Ignored, run},
     {"", "logging_steps", Ignored, run},
     {"", "logging_dir", Ignored, run},
@@ -115,7 +112,6 @@ constexpr ForeignKey keys[] = {
     {"", "main_process_port", Ignored, launch},
     {"", "main_training_function", Ignored, launch},
     {"", "num_machines", Ignored, launch},
-    {"", "num_processes", Ignored, launch},
     {"", "rdzv_backend", Ignored, launch},
     {"", "same_network", Ignored, launch},
     {"", "tpu_env", Ignored, launch},
@@ -153,25 +149,18 @@ constexpr ForeignKey keys[] = {
     {"", "adapter", Refused, adapters},
     {"", "lora_model_dir", Refused, adapters},
     {"", "lora_target_linear", Refused, adapters},
-    {"", "bf16", Refused, precision},
     {"", "fp16", Refused, precision},
     {"", "float16", Refused, precision},
     {"", "bfloat16", Refused, precision},
-    {"", "mixed_precision", Refused, precision},
     {"", "gradient_checkpointing", Refused, recompute},
     {"", "activation_checkpoint", Refused, recompute},
     {"", "activation_checkpointing", Refused, recompute},
-    {"", "learning_rate", Moved, "is optimizer: {lr: …} here"},
+    {"", "cosine_min_lr_ratio", Moved,
+     "is lr_scheduler: {name: cosine_with_min_lr, min_lr: …} here, as a rate"},
+    {"", "cosine_constant_lr_ratio", Refused, "there is no such schedule"},
+    {"", "lr_scheduler_kwargs", Moved, "is lr_scheduler: {…} here"},
     {"", "lr", Moved, "is optimizer: {lr: …} here"},
-    {"", "weight_decay", Moved, "is optimizer: {weight_decay: …} here"},
-    {"", "adam_beta1", Moved, "is optimizer: {betas: […]} here"},
-    {"", "adam_beta2", Moved, "is optimizer: {betas: […]} here"},
-    {"", "adam_epsilon", Moved, "is optimizer: {eps: …} here"},
     {"", "max_norm", Moved, "is max_grad_norm here"},
-    {"", "lr_scheduler", Refused, schedules},
-    {"", "lr_scheduler_type", Refused, schedules},
-    {"", "warmup_steps", Refused, schedules},
-    {"", "warmup_ratio", Refused, schedules},
 
     {"mesh", "tensor", RefusedAboveOne, parallel},
     {"mesh", "tp", RefusedAboveOne, parallel},
@@ -188,11 +177,9 @@ constexpr ForeignKey keys[] = {
     {"fsdp_config", "limit_all_gathers", Ignored, schedule},
     {"fsdp_config", "forward_prefetch", Ignored, schedule},
     {"fsdp_config", "backward_prefetch", Ignored, schedule},
-    {"fsdp_config", "sharding_strategy", Moved,
-     "is reshard_after_forward here: true for FULL_SHARD, false for "
-     "SHARD_GRAD_OP"},
     {"fsdp_config", "activation_checkpointing", Refused, recompute},
-    {"fsdp_config", "ignored_modules", Refused, "every parameter is sharded"},
+    {"fsdp_config", "ignored_modules", Moved,
+     "is fsdp_config: {ignored_params: …} here, with patterns of names"},
 
     {"fsdp_config.mixed_precision", "buffer_dtype", Refused,
      "buffers keep their type, as in FSDP2"},
@@ -204,10 +191,12 @@ constexpr ForeignKey keys[] = {
     {"optimizer", "capturable", Ignored, "the optimizer is always fused"},
     {"optimizer", "differentiable", Refused,
      "the optimizer is outside of what is differentiated"},
-    {"optimizer", "amsgrad", Refused, "is not supported yet"},
-    {"optimizer", "maximize", Refused, "is not supported yet"},
-    {"optimizer", "nesterov", Refused, "is not supported yet"},
-    {"optimizer", "dampening", Refused, "is not supported yet"},
+    {"optimizer", "amsgrad", Refused, "is not supported"},
+    {"optimizer", "maximize", Refused, "is not supported"},
+    {"optimizer", "dampening", Refused, "is not supported"},
+    {"optimizer.groups", "dampening", Refused, "is not supported"},
+    {"optimizer.groups", "amsgrad", Refused, "is not supported"},
+    {"optimizer.groups", "maximize", Refused, "is not supported"},
     {"optimizer", "decoupled_weight_decay", Moved,
      "is optimizer: {name: adamw} here"},
     {"optimizer", "implementation", Ignored, "the optimizer is always fused"},

@@ -6,6 +6,7 @@
 #include "runtime/plan/FirstValues.h"
 #include "runtime/plan/Shape.h"
 #include "runtime/support/Nearest.h"
+#include "runtime/support/Pattern.h"
 
 #include <algorithm>
 #include <charconv>
@@ -13,8 +14,6 @@
 #include <numbers>
 #include <optional>
 #include <stdexcept>
-
-#include <fnmatch.h>
 
 using namespace fsdp;
 using plan::InitKind;
@@ -281,10 +280,6 @@ fsdp::resolveInit(const InitCall &call, std::span<const int64_t> shape,
 
 bool fsdp::isRandom(const InitCall &call) {
   return findInitialiser(call.name).isRandom;
-}
-
-bool fsdp::matchesPattern(const std::string &pattern, const std::string &name) {
-  return fnmatch(pattern.c_str(), name.c_str(), /*flags=*/0) == 0;
 }
 
 const InitRule *fsdp::findRule(std::span<const InitRule> rules,

@@ -42,13 +42,10 @@ resolveInit(const InitCall &call, std::span<const int64_t> shape,
 bool isRandom(const InitCall &call);
 
 struct InitRule {
-  std::string pattern; ///< `*` stands for any characters, dots too
+  std::string pattern; ///< see runtime/support/Pattern.h
   InitCall call;
   std::string place; ///< "fsdp.yaml:3:5"
 };
-
-/// Shell patterns: `*`, `?`, `[a-z]`.
-bool matchesPattern(const std::string &pattern, const std::string &name);
 
 /// The last rule that matches any of `names`, or null.
 const InitRule *findRule(std::span<const InitRule> rules,

@@ -26,10 +26,11 @@ CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
   options.dims = line.dims;
   // Explaining asks for nothing yet: the export's sizes serve as well.
   options.keepExportedDims = line.explain;
-  options.request = {getCaptureMode(config), line.outputs, /*ties=*/{}};
+  options.request = {getCaptureMode(config), line.outputs, /*ties=*/{}, {}};
   if (config) {
     options.target = config->target;
     options.request.ties = config->ties;
+    options.request.precision = config->precision;
   }
   return options;
 }
@@ -57,6 +58,18 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
                     getDevice(*module).str() + "', but the config asks for '" +
                     config->target.describe() +
                     "'; compile it from the model file");
+  if (config && !config->precision.isEmpty() &&
+      getPrecision(*module) != config->precision.describe()) {
+    std::string captured = getPrecision(*module).str();
+    throw Error(
+        ErrorId::ConfigNotSupported,
+        "'" + name + "' was captured " +
+            (captured.empty() ? "without mixed precision"
+                              : "with mixed precision '" + captured + "'") +
+            ", but the config asks for '" + config->precision.describe() +
+            "', which only capture applies; compile it from the model "
+            "file");
+  }
   return module;
 }
 

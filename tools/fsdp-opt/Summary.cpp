@@ -104,6 +104,43 @@ std::vector<std::string> fsdp::describeOutputs(ModuleOp module) {
   return all;
 }
 
+/// What a cast of that cause is for.
+static std::string describeCause(llvm::StringRef cause, llvm::StringRef name) {
+  if (cause == "operand")
+    return "operands of " + name.str();
+  if (cause == "border")
+    return "inputs and outputs of modules of their own policy";
+  return cause.str() + "s";
+}
+
+std::vector<CastSummary> fsdp::summarizeCasts(ModuleOp module) {
+  auto rows = module->getAttrOfType<ArrayAttr>(kCastsAttr);
+  if (!rows)
+    return {};
+  auto print = [](TypeAttr type) {
+    std::string text;
+    llvm::raw_string_ostream(text) << type.getValue();
+    return text;
+  };
+  std::vector<CastSummary> all;
+  for (auto row : rows.getAsRange<DictionaryAttr>()) {
+    CastSummary cast{describeCause(row.getAs<StringAttr>("cause").getValue(),
+                                   row.getAs<StringAttr>("name").getValue()),
+                     print(row.getAs<TypeAttr>("from")),
+                     print(row.getAs<TypeAttr>("to")),
+                     row.getAs<IntegerAttr>("count").getInt()};
+    auto same = llvm::find_if(all, [&](const CastSummary &other) {
+      return other.what == cast.what && other.from == cast.from &&
+             other.to == cast.to;
+    });
+    if (same == all.end())
+      all.push_back(std::move(cast));
+    else
+      same->count += cast.count;
+  }
+  return all;
+}
+
 std::vector<std::pair<std::string, int64_t>>
 fsdp::countClasses(ModuleOp module) {
   llvm::MapVector<llvm::StringRef, int64_t> counts;

@@ -40,6 +40,14 @@ std::vector<std::string> describeInputs(mlir::ModuleOp module);
 /// "logits: f32[4,64]" of each output that the program keeps, in order.
 std::vector<std::string> describeOutputs(mlir::ModuleOp module);
 
+/// Casts that mixed precision put in for one reason.
+struct CastSummary {
+  std::string what; ///< "parameters", "operands of aten::linear", …
+  std::string from, to;
+  int64_t count = 0;
+};
+std::vector<CastSummary> summarizeCasts(mlir::ModuleOp module);
+
 /// Classes of the module tree with how often they occur, most first.
 std::vector<std::pair<std::string, int64_t>>
 countClasses(mlir::ModuleOp module);

@@ -21,6 +21,8 @@ static constexpr const char *kExamples = R"(Examples:
       one process a rank, over gloo; mpirun and srun work alike
   RANK=0 WORLD_SIZE=2 fsdp-run step.fsdp --steps=9 --rendezvous=tcp://host:29500
       by hand, once for each rank
+  fsdp-run step.fsdp --steps=500 --lr=3e-4 --lr-schedule=cosine:warmup=50
+      another learning rate without compiling again
   fsdp-run step.fsdp --dry-run
       memory and collectives of any world size on this machine
   fsdp-run step.fsdp --steps=100 --metrics=m.jsonl --export=final.safetensors
@@ -74,6 +76,17 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
       ->check(CLI::PositiveNumber);
   app.add_option("--seed", launch.seed,
                  "where random sequences begin; default: the config's seed");
+  app.add_flag("--poison", launch.poison,
+               "fill memory that holds nothing with NaN before each step, to "
+               "find reads of it");
+  app.add_option("--lr", launch.lr,
+                 "learning rate in place of the config's; groups of parameters "
+                 "keep their ratio to it");
+  app.add_option("--lr-schedule", launch.lrSchedule,
+                 "schedule in place of the config's: constant, "
+                 "constant_with_warmup, linear, cosine or cosine_with_min_lr, "
+                 "then :NAME=VALUE,NAME=VALUE out of warmup and total (steps), "
+                 "warmup_ratio and min (a rate); total: --steps by default");
   app.add_option("--deadline", deadline,
                  "seconds that a rank waits for another one")
       ->check(CLI::PositiveNumber)
@@ -133,6 +146,7 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                   std::string(name) + " needs the data of all ranks, which " +
                       (options.isDryRun ? "--dry-run" : "--backend=fake") +
                       " does not have; leave one of them out");
+  launch.steps = train.steps;
   launch.deadline =
       std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
   setLogLevel(levels.at(level));

@@ -77,11 +77,22 @@ static Tensor alignMask(const Tensor &mask, const sdp::sdp_params &call) {
                          call.query.size(2), call.key.size(2)});
 }
 
+/// The CPU's kernel takes rows without gaps; a mask that is expanded along them
+/// gets rows of its own.
+static OptionalTensor giveRows(const OptionalTensor &mask,
+                               const Target &target) {
+  bool isExpanded = mask && mask->defined() && mask->dim() > 0 &&
+                    mask->stride(-1) != 1 &&
+                    target.device == Target::Device::Cpu;
+  return isExpanded ? OptionalTensor(mask->contiguous()) : mask;
+}
+
 static Tensor attention(const Tensor &query, const Tensor &key,
-                        const Tensor &value, const OptionalTensor &mask,
+                        const Tensor &value, const OptionalTensor &original,
                         double dropout, bool causal,
                         std::optional<double> scale, bool grouped) {
   const Target &target = getTarget();
+  OptionalTensor mask = giveRows(original, target);
   sdp::sdp_params call = {query, key, value, mask, dropout, causal, grouped};
   at::SDPBackend backend =
       dropout > 0 ? at::SDPBackend::math : chooseAttention(target, call, scale);

@@ -57,6 +57,10 @@ module @syntax attributes {
     %f = fsdp.all_gather %w dim 0 over #shard : tensor<4x17xf32> -> tensor<13x17xf32>
     // CHECK: fsdp.shard %{{.*}} dim 0 over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
     %s = fsdp.shard %g dim 0 over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
+    // CHECK: fsdp.reduce_scatter sum %{{.*}} pre 2.000000e+00 post 1.500000e+00 dim 0 over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
+    %divided = fsdp.reduce_scatter sum %g pre 2.0 post 1.5 dim 0 over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
+    // CHECK: fsdp.all_reduce sum %{{.*}} post 3.000000e+00 over #shard : tensor<13x17xf32>
+    %summed = fsdp.all_reduce sum %g post 3.0 over #shard : tensor<13x17xf32>
     // CHECK: fsdp.reduce_scatter avg %{{.*}} dim 0 over #shard of @net.0.weight : tensor<13x17xf32> -> tensor<4x17xf32>
     %r = fsdp.reduce_scatter avg %g dim 0 over #shard of @net.0.weight : tensor<13x17xf32> -> tensor<4x17xf32>
     // CHECK: fsdp.all_reduce sum %{{.*}} over #replicate of @net.0.weight : tensor<4x17xf32>
@@ -65,6 +69,8 @@ module @syntax attributes {
     %p = fsdp.replay %w : tensor<4x17xf32>
     // CHECK: fsdp.accumulate %{{.*}} into %{{.*}} of @net.0.weight : tensor<13x17xbf16>, tensor<13x17xf32>
     %n = fsdp.accumulate %b into %g of @net.0.weight : tensor<13x17xbf16>, tensor<13x17xf32>
+    // CHECK: fsdp.accumulate %{{.*}} into %{{.*}} divide 3 : tensor<13x17xbf16>, tensor<13x17xf32>
+    %mean = fsdp.accumulate %b into %g divide 3 : tensor<13x17xbf16>, tensor<13x17xf32>
     return
   }
 

@@ -64,6 +64,21 @@ func.func @f(%g: tensor<13xbf16>, %a: tensor<14xf32>) {
 
 // -----
 
+// AC-2
+func.func @f(%g: tensor<13xf32>, %a: tensor<13xf32>) {
+  // expected-error @+1 {{expects to divide by at least 2 micro-batches, found 1}}
+  %0 = fsdp.accumulate %g into %a divide 1 : tensor<13xf32>, tensor<13xf32>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{'fsdp.micro_batches' expects a module and a number from 2 (i64)}}
+module attributes {fsdp.micro_batches = 1 : i64} {
+}
+
+// -----
+
 // OP-1
 func.func @f(%w: tensor<4xf32>, %s: tensor<f32>) {
   // expected-error @+1 {{expects one gradient for each of 1 parameters, found 0}}
@@ -394,6 +409,12 @@ module attributes {fsdp.weights = [#fsdp.weights_file<"m.safetensors", 99, "0">]
 
 // -----
 
+// ST-9
+// expected-error @+1 {{expects an unsharded parameter to be 'local'}}
+fsdp.state frozen @w : tensor<3x3xf32> local
+
+// -----
+
 // ST-8
 // expected-error @+1 {{expects floating-point elements to be computed by #fsdp.init<eye>, found 'i64'}}
 fsdp.state parameter @w : tensor<3x3xi64> init #fsdp.init<eye>
@@ -413,3 +434,37 @@ fsdp.state parameter @w : tensor<3x3xf32> weight <"w" in 0 at -8 : 36 f32>
 // expected-error @+1 {{'fsdp.weights' expects a module and an array of #fsdp.weights_file}}
 module attributes {fsdp.weights = ["m.safetensors"]} {
 }
+
+// -----
+
+func.func @divides_by_zero(%g: tensor<4xf32>) {
+  // expected-error @+1 {{expects 'pre' to be finite and above zero, found 0.000000e+00 : f64}}
+  %0 = fsdp.reduce_scatter sum %g pre 0.0 dim 0 over <"shard", 2> : tensor<4xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @divides_an_average(%g: tensor<4xf32>) {
+  // expected-error @+1 {{expects 'post' at a sum alone, found avg}}
+  %0 = fsdp.all_reduce avg %g post 2.0 over <"shard", 2> : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @divides_integers(%g: tensor<4xi64>) {
+  // expected-error @+1 {{expects floating-point numbers to divide by 'pre', found 'i64'}}
+  %0 = fsdp.all_reduce.start sum (%g) pre 2.0 over <"shard", 2> on reduce : tensor<4xi64> -> !fsdp.future<tensor<4xi64>>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expects 'reduce' of a parameter to be a floating-point type other than its own 'f32', found 'f32'}}
+fsdp.state parameter @w : tensor<4xf32> reduce f32
+
+// -----
+
+// expected-error @+1 {{expects 'reduce' of a parameter to be a floating-point type other than its own 'f32', found 'bf16'}}
+fsdp.state frozen @w : tensor<4xf32> reduce bf16

@@ -79,6 +79,20 @@ TEST(Reduce, SixteenBitTypesRoundOnce) {
   }
 }
 
+TEST(Reduce, DividesBeforeAndAfter) {
+  // Each alone is close to the greatest half; so is their mean.
+  c10::Half rows[4] = {65000, 64000, 65000, 64000}, out;
+  const void *sources[] = {&rows[0], &rows[1], &rows[2], &rows[3]};
+  void *output = &out;
+  reduceRows(sources, {&output, 1}, 1, DType::f16, {Reduction::sum, 2, 2});
+  EXPECT_EQ(static_cast<float>(out), 64512);
+  float numbers[2] = {3, 9}, sum;
+  const void *two[] = {&numbers[0], &numbers[1]};
+  output = &sum;
+  reduceRows(two, {&output, 1}, 1, DType::f32, {Reduction::sum, 3, 2});
+  EXPECT_EQ(sum, 2);
+}
+
 TEST(Reduce, NotANumberWinsAMaximum) {
   float nan = std::numeric_limits<float>::quiet_NaN();
   auto found =

@@ -41,7 +41,14 @@ fsdp_config:
   auto_wrap_policy: TRANSFORMER_BASED_WRAP
   transformer_layer_cls_to_wrap: [LlamaDecoderLayer, "Other"]
   reshard_after_forward: true
-  mixed_precision: {}
+  reshard_after_backward: true
+  gradient_sync: each
+  mixed_precision: {param_dtype: bfloat16, reduce_dtype: float32, output_dtype: float64, cast_forward_inputs: false}
+  gradient_divide_factor: 3
+  force_sum_reduction: true
+  overrides:
+    - {modules: ["*norm*", head], mixed_precision: {param_dtype: float16}}
+    - {modules: "*", mixed_precision: {}}
   offload_params: false
   cpu_offload_pin_memory: true
 optimizer: {name: adam, lr: 3.0e-4, betas: [0.8, 0.95], eps: 1.0e-6, weight_decay: 0.1}
@@ -74,6 +81,11 @@ tied: [[head.weight, embed.weight]]
   EXPECT_EQ(config.wrapPolicy, WrapPolicy::Classes);
   EXPECT_THAT(config.wrapClasses, ElementsAre("LlamaDecoderLayer", "Other"));
   EXPECT_EQ(config.reshard, Reshard::All);
+  EXPECT_EQ(config.precision.describe(),
+            "param_dtype=bfloat16 reduce_dtype=float32 output_dtype=float64 "
+            "cast_forward_inputs=false; *norm*,head: param_dtype=float16; *: ");
+  EXPECT_EQ(config.gradientDivideFactor, 3);
+  EXPECT_TRUE(config.forceSumReduction);
   EXPECT_EQ(config.optimizer.name, "adam");
   EXPECT_DOUBLE_EQ(config.optimizer.lr, 3e-4);
   EXPECT_DOUBLE_EQ(config.optimizer.beta1, 0.8);
@@ -146,6 +158,192 @@ TEST(Config, AcceptsReshardAfterForward) {
   EXPECT_EQ(reshard("null"), Reshard::AllButRoot);
 }
 
+TEST(Config, ReadsGroupsOfParameters) {
+  Config config = parse(R"(
+mesh: {dp_shard: 2}
+optimizer:
+  name: sgd
+  momentum: 0.9
+  nesterov: true
+  groups:
+    - {params: ["*.bias", "*norm*"], weight_decay: 0.0}
+    - {params: head.*, lr: 1.0e-4, momentum: 0.5, nesterov: false}
+)")
+                      .config;
+  EXPECT_TRUE(config.optimizer.nesterov);
+  ASSERT_EQ(config.optimizer.groups.size(), 2u);
+  const OptimizerGroup &first = config.optimizer.groups[0];
+  EXPECT_THAT(first.patterns, ElementsAre("*.bias", "*norm*"));
+  EXPECT_EQ(first.weightDecay, 0.0);
+  EXPECT_EQ(first.lr, std::nullopt);
+  const OptimizerGroup &second = config.optimizer.groups[1];
+  EXPECT_THAT(second.patterns, ElementsAre("head.*"));
+  EXPECT_EQ(second.lr, 1e-4);
+  EXPECT_EQ(second.momentum, 0.5);
+  EXPECT_EQ(second.nesterov, false);
+  EXPECT_EQ(second.weightDecay, std::nullopt);
+  // The base's settings come behind the groups as well as before them.
+  EXPECT_EQ(
+      parse("mesh: {dp_shard: 2}\noptimizer: {groups: [{params: a, betas: "
+            "[0.1, 0.2]}], lr: 0.5}")
+          .config.optimizer.lr,
+      0.5);
+  EXPECT_THAT(refusal("optimizer: {groups: [{lr: 1}]}"), HasSubstr("E046"));
+  EXPECT_THAT(refusal("optimizer: {groups: {params: a}}"),
+              HasSubstr("a list of groups"));
+  EXPECT_THAT(refusal("optimizer: {groups: [{parms: a}]}"),
+              HasSubstr("in optimizer.groups; did you mean 'params'?"));
+}
+
+TEST(Config, ReadsSchedulesOfTheLearningRate) {
+  auto schedule = [](const std::string &text) {
+    return *parse("mesh: {dp_shard: 2}\n" + text).config.schedule;
+  };
+  EXPECT_EQ(parse("mesh: {dp_shard: 2}").config.schedule, std::nullopt);
+  EXPECT_EQ(schedule("lr_scheduler: cosine").kind, plan::ScheduleKind::cosine);
+  plan::ScheduleT full =
+      schedule("lr_scheduler: {name: cosine_with_min_lr, warmup_steps: 10, "
+               "total_steps: 100, min_lr: 1.0e-5}");
+  EXPECT_EQ(full.kind, plan::ScheduleKind::cosine);
+  EXPECT_EQ(full.warmup_steps, 10u);
+  EXPECT_EQ(full.total_steps, 100u);
+  EXPECT_EQ(full.min_lr, 1e-5);
+  EXPECT_EQ(
+      schedule("lr_scheduler: {name: linear, warmup_ratio: 0.1}").warmup_ratio,
+      0.1);
+  EXPECT_THAT(refusal("lr_scheduler: {warmup_steps: 3}"), HasSubstr("E046"));
+  EXPECT_EQ(
+      parse("mesh: {dp_shard: 2}\ngrad_norm_type: inf").config.gradNormType,
+      std::numeric_limits<double>::infinity());
+  EXPECT_EQ(parse("mesh: {dp_shard: 2}\ngrad_norm_type: 1").config.gradNormType,
+            1);
+}
+
+TEST(Config, ReadsBuckets) {
+  Config config = parse("mesh: {dp_shard: 2}\nfsdp_config:\n  buckets: {ends: "
+                        "[embed, head.*], norms: '*norm*'}")
+                      .config;
+  ASSERT_EQ(config.buckets.size(), 2u);
+  EXPECT_EQ(config.buckets[0].name, "ends");
+  EXPECT_THAT(config.buckets[0].patterns, ElementsAre("embed", "head.*"));
+  EXPECT_EQ(config.buckets[1].name, "norms");
+}
+
+TEST(Config, TakesKeysOfTransformers) {
+  LoadedConfig loaded = parse("optimizer: adamw_torch_fused\n"
+                              "learning_rate: 2.0e-4\n"
+                              "lr_scheduler: cosine\n"
+                              "warmup_steps: 10\n"
+                              "max_steps: 100\n"
+                              "adam_beta2: 0.95\n"
+                              "adam_epsilon: 1.0e-6\n"
+                              "weight_decay: 0.0\n"
+                              "max_grad_norm: 1.0\n"
+                              "num_processes: 4\n");
+  const Config &config = loaded.config;
+  EXPECT_EQ(config.dpShard, 4);
+  EXPECT_EQ(config.optimizer.name, "adamw");
+  EXPECT_EQ(config.optimizer.lr, 2e-4);
+  EXPECT_EQ(config.optimizer.beta1, 0.9);
+  EXPECT_EQ(config.optimizer.beta2, 0.95);
+  EXPECT_EQ(config.optimizer.eps, 1e-6);
+  EXPECT_EQ(config.optimizer.weightDecay, 0);
+  EXPECT_EQ(config.schedule->kind, plan::ScheduleKind::cosine);
+  EXPECT_EQ(config.schedule->warmup_steps, 10u);
+  EXPECT_EQ(config.schedule->total_steps, 100u);
+  EXPECT_EQ(config.maxGradNorm, 1.0);
+  EXPECT_EQ(loaded.notes.size(), 8u);
+  EXPECT_EQ(loaded.notes[1],
+            "fsdp.yaml:2:1: 'learning_rate' is taken as optimizer.lr");
+  EXPECT_THAT(refusal("optimizer: adamw_torch"), HasSubstr("learning_rate"));
+  EXPECT_THAT(refusal("weight_decay: 0.1"),
+              HasSubstr("groups: [{params: [\"*bias\", \"*norm*\"]"));
+  EXPECT_THAT(refusal("warmup_steps: 3"), HasSubstr("needs lr_scheduler"));
+  LoadedConfig constant = parse("lr_scheduler: constant\nwarmup_steps: 3\n", 2);
+  EXPECT_EQ(constant.config.schedule->warmup_steps, 0u);
+  EXPECT_THAT(constant.notes[1], HasSubstr("no effect"));
+}
+
+TEST(Config, TakesKeysOfAccelerate) {
+  LoadedConfig loaded = parse(R"(
+compute_environment: LOCAL_MACHINE
+distributed_type: FSDP
+downcast_bf16: 'no'
+fsdp_config:
+  fsdp_version: 2
+  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP
+  fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer
+  fsdp_reshard_after_forward: false
+  fsdp_offload_params: false
+  fsdp_state_dict_type: SHARDED_STATE_DICT
+  fsdp_cpu_ram_efficient_loading: true
+  fsdp_activation_checkpointing: false
+machine_rank: 0
+mixed_precision: 'no'
+num_machines: 1
+num_processes: 8
+)");
+  const Config &config = loaded.config;
+  EXPECT_EQ(config.dpShard, 8);
+  EXPECT_EQ(config.reshard, Reshard::None);
+  EXPECT_EQ(config.wrapPolicy, WrapPolicy::Classes);
+  EXPECT_THAT(config.wrapClasses, ElementsAre("LlamaDecoderLayer"));
+  EXPECT_THAT(refusal("fsdp_config: {fsdp_activation_checkpointing: true}"),
+              HasSubstr("E045"));
+  EXPECT_THAT(refusal("fsdp_config: {fsdp_reshard_after_foward: true}"),
+              HasSubstr("did you mean"));
+}
+
+TEST(Config, MapsShardingStrategiesOfFsdp1) {
+  struct Case {
+    const char *text;
+    int64_t shard, replicate;
+    Reshard reshard;
+  };
+  for (const Case &each : {
+           Case{"fsdp_config: {sharding_strategy: FULL_SHARD}", 4, 1,
+                Reshard::All},
+           {"fsdp_config: {fsdp_sharding_strategy: 1}", 4, 1, Reshard::All},
+           {"fsdp_config: {sharding_strategy: SHARD_GRAD_OP}", 4, 1,
+            Reshard::None},
+           {"fsdp_config: {fsdp_sharding_strategy: 2}", 4, 1, Reshard::None},
+           {"fsdp_config: {sharding_strategy: NO_SHARD}", 1, 4, Reshard::None},
+           {"fsdp_config: {sharding_strategy: 3}\nmesh: {dp_replicate: 4}", 1,
+            4, Reshard::None},
+           {"fsdp_config: {sharding_strategy: HYBRID_SHARD}\n"
+            "mesh: {dp_replicate: 2}",
+            2, 2, Reshard::All},
+           {"fsdp_config: {sharding_strategy: 4}\nmesh: {dp_replicate: 2}", 2,
+            2, Reshard::All},
+           {"fsdp_config: {sharding_strategy: HYBRID_SHARD_ZERO2}\n"
+            "mesh: {dp_replicate: 2}",
+            2, 2, Reshard::None},
+           {"fsdp_config: {sharding_strategy: 5}\nmesh: {dp_replicate: 2}", 2,
+            2, Reshard::None},
+       }) {
+    LoadedConfig loaded = parse(each.text, 4);
+    EXPECT_EQ(loaded.config.dpShard, each.shard) << each.text;
+    EXPECT_EQ(loaded.config.dpReplicate, each.replicate) << each.text;
+    EXPECT_EQ(loaded.config.reshard, each.reshard) << each.text;
+    EXPECT_EQ(loaded.notes.size(), 1u) << each.text;
+    EXPECT_THAT(loaded.notes[0], HasSubstr("' became ")) << each.text;
+  }
+  EXPECT_THAT(refusal("fsdp_config: {sharding_strategy: HYBRID_SHARD}", 4),
+              HasSubstr("E046 fsdp.yaml:1:34: 'sharding_strategy: "
+                        "HYBRID_SHARD' needs mesh: {dp_replicate: N}"));
+  EXPECT_THAT(refusal("fsdp_config: {sharding_strategy: FULL_SHARD}\n"
+                      "mesh: {dp_replicate: 2}",
+                      4),
+              HasSubstr("write HYBRID_SHARD"));
+  EXPECT_THAT(refusal("fsdp_config: {sharding_strategy: NO_SHARD}\n"
+                      "mesh: {dp_shard: 4}"),
+              HasSubstr("contradicts the mesh"));
+  EXPECT_THAT(refusal("fsdp_config: {sharding_strategy: 1, "
+                      "reshard_after_forward: true}",
+                      4),
+              HasSubstr("say the same; keep one"));
+}
+
 TEST(Config, SuggestsTheNearestKey) {
   EXPECT_EQ(refusal("mesh: {dp_shard: 2}\nfsdp_config:\n"
                     "  reshard_after_foward: true"),
@@ -170,14 +368,14 @@ TEST(Config, SaysWhichTypeWasExpected) {
   EXPECT_THAT(refusal("- a"), HasSubstr("E043"));
   EXPECT_THAT(refusal("mesh: {dp_shard: \"2\"}"), HasSubstr("the string '2'"));
   EXPECT_THAT(refusal("mesh: {dp_shard: 2.5}"), HasSubstr("the number 2.5"));
-  EXPECT_THAT(refusal("optimizer: adamw_torch"), HasSubstr("{name: adamw"));
+  EXPECT_THAT(refusal("optimizer: adamw_8bit"), HasSubstr("{name: adamw"));
   EXPECT_THAT(refusal("optimizer: {lr: fast}"),
               HasSubstr("'lr': expected a number"));
   EXPECT_THAT(refusal("optimizer: {betas: 0.9}"), HasSubstr("list of two"));
   EXPECT_THAT(refusal("fsdp_config: {offload_params: 3}"),
               HasSubstr("true or false"));
   EXPECT_THAT(refusal("fsdp_config: {reshard_after_forward: often}"),
-              HasSubstr("true or false"));
+              HasSubstr("true, false or a number of ranks"));
   EXPECT_THAT(refusal("fsdp_config: {transformer_layer_cls_to_wrap: {a: b}}"),
               HasSubstr("a name or a list"));
   EXPECT_THAT(refusal("seed: [1]"), HasSubstr("a list"));
@@ -189,6 +387,9 @@ TEST(Config, RefusesValuesOutOfRange) {
         "mesh: {dp_shard: -2}",
         "mesh: {dp_shard: 99999999}",
         "mesh: {dp_replicate: 0}",
+        "mesh: {dp_replicate: 99999999}",
+        "fsdp_config: {reshard_after_forward: 0}",
+        "mesh: {dp_shard: 4}\nfsdp_config: {reshard_after_forward: 3}",
         "optimizer: {lr: -1}",
         "optimizer: {lr: .inf}",
         "optimizer: {lr: .nan}",
@@ -197,6 +398,29 @@ TEST(Config, RefusesValuesOutOfRange) {
         "optimizer: {eps: -1}",
         "optimizer: {name: sgd, momentum: -1}",
         "optimizer: {name: lion}",
+        "optimizer: {nesterov: true}",
+        "optimizer: {name: sgd, nesterov: true}",
+        "optimizer: {groups: [{params: a, momentum: 1}]}",
+        "optimizer: {name: sgd, groups: [{params: a, nesterov: true}]}",
+        "optimizer: {groups: [{params: 'a|b'}]}",
+        "optimizer: {groups: [{params: a, lr: -1}]}",
+        "grad_norm_type: 3",
+        "grad_norm_type: -.inf",
+        "lr_scheduler: cosin",
+        "lr_scheduler: {name: constant, warmup_steps: 3}",
+        "lr_scheduler: {name: linear, warmup_steps: 3, total_steps: 2}",
+        "lr_scheduler: {name: linear, warmup_steps: 3, warmup_ratio: 0.1}",
+        "lr_scheduler: {name: linear, warmup_ratio: 1.5}",
+        "lr_scheduler: {name: linear, total_steps: 0}",
+        "lr_scheduler: {name: linear, warmup_steps: -1}",
+        "lr_scheduler: {name: cosine, min_lr: 1}",
+        "lr_scheduler: {name: constant_with_warmup, min_lr: 1.0e-5}",
+        "fsdp_config: {buckets: {a: x, 'b=c': y}}",
+        "fsdp_config: {sharding_strategy: 6}",
+        "fsdp_config: {sharding_strategy: FULL}",
+        "learning_rate: 1\noptimizer: {lr: 1}",
+        "fsdp_config: {fsdp_min_num_params: 3, min_num_params: 3}",
+        "num_processes: 0",
         "optimizer: {name: sgd, betas: [0.1, 0.1]}",
         "optimizer: {momentum: 0.9}",
         "max_grad_norm: 0",
@@ -232,6 +456,34 @@ TEST(Config, TiesPolicyAndItsKeysTogether) {
               ElementsAre("A", "B"));
 }
 
+TEST(Config, ReadsMicroBatches) {
+  const std::string mesh = "mesh: {dp_shard: 2}\n";
+  Config config = parse(mesh).config;
+  EXPECT_EQ(config.microBatches, 1);
+  EXPECT_EQ(config.sync, Sync::Each);
+  EXPECT_FALSE(config.keepGathered);
+  const std::string several = mesh + "gradient_accumulation_steps: 4\n";
+  config = parse(several + "fsdp_config: {gradient_sync: last}").config;
+  EXPECT_EQ(config.microBatches, 4);
+  EXPECT_EQ(config.sync, Sync::Last);
+  config = parse(several + "fsdp_config: {gradient_sync: all_reduce_last, "
+                           "reshard_after_forward: false, "
+                           "reshard_after_backward: false}")
+               .config;
+  EXPECT_EQ(config.sync, Sync::AllReduceLast);
+  EXPECT_TRUE(config.keepGathered);
+  for (const char *text :
+       {"{gradient_sync: often}", "{reshard_after_backward: false}",
+        "{reshard_after_forward: true, "
+        "reshard_after_backward: false}"})
+    EXPECT_THAT(refusal(several + "fsdp_config: " + text),
+                HasSubstr("E044 fsdp.yaml:"))
+        << text;
+  LoadedConfig alone = parse(mesh + "fsdp_config: {gradient_sync: last}");
+  ASSERT_EQ(alone.notes.size(), 1u);
+  EXPECT_THAT(alone.notes[0], HasSubstr("one micro-batch a step"));
+}
+
 TEST(Config, ReadsDevice) {
   const std::string mesh = "mesh: {dp_shard: 1}\n";
   EXPECT_EQ(parse(mesh).config.target.describe(), "cpu");
@@ -245,22 +497,129 @@ TEST(Config, ReadsDevice) {
         << arch;
 }
 
+TEST(Config, ReadsReplicas) {
+  Config config = parse("mesh: {dp_replicate: 2, dp_shard: 3}").config;
+  EXPECT_EQ(config.dpReplicate, 2);
+  EXPECT_EQ(config.dpShard, 3);
+  for (const char *text :
+       {"mesh: {dp_replicate: 2, dp_shard: -1}", "mesh: {dp_replicate: 2}"})
+    EXPECT_EQ(parse(text, 6).config.dpShard, 3) << text;
+  EXPECT_EQ(parse("mesh: {dp_replicate: 6}", 6).config.dpShard, 1);
+  EXPECT_THROW(parse("mesh: {dp_replicate: 4}", 6), Error);
+  EXPECT_THROW(parse("mesh: {dp_replicate: 2, dp_shard: 6}", 6), Error);
+}
+
+TEST(Config, ReadsRanksToReshardTo) {
+  auto parseReshard = [](const char *value) {
+    return parse(std::string("mesh: {dp_shard: 4}\nfsdp_config: "
+                             "{reshard_after_forward: ") +
+                 value + "}");
+  };
+  Config config = parseReshard("2").config;
+  EXPECT_EQ(config.reshard, Reshard::All);
+  EXPECT_EQ(config.reshardRanks, 2);
+  LoadedConfig kept = parseReshard("1");
+  EXPECT_EQ(kept.config.reshard, Reshard::None);
+  EXPECT_EQ(kept.notes.size(), 1u);
+}
+
+TEST(Config, ReadsIgnoredParameters) {
+  Config config = parse("mesh: {dp_shard: 2}\nfsdp_config: {ignored_params: "
+                        "['*.bias', norm.*], reduce_ignored_params: false}")
+                      .config;
+  EXPECT_THAT(config.ignoredParams, ElementsAre("*.bias", "norm.*"));
+  EXPECT_FALSE(config.reduceIgnoredParams);
+}
+
+TEST(Config, TakesAcceleratesPrecision) {
+  for (const char *text :
+       {"mixed_precision: bf16", "bf16: true", "bf16: auto"}) {
+    LoadedConfig loaded = parse(text, 2);
+    const PrecisionPolicy &policy = loaded.config.precision.policy;
+    EXPECT_EQ(policy.paramDtype, "bfloat16") << text;
+    EXPECT_EQ(policy.reduceDtype, "bfloat16") << text;
+    EXPECT_EQ(policy.outputDtype, "bfloat16") << text;
+    EXPECT_EQ(loaded.notes.size(), 2u) << text;
+  }
+  EXPECT_THAT(refusal("mixed_precision: fp8"), HasSubstr("E043"));
+  EXPECT_THAT(refusal("bf16: true\nfsdp_config: {mixed_precision: "
+                      "{param_dtype: bfloat16}}"),
+              HasSubstr("say the same"));
+}
+
+TEST(Config, ReadsReshardOfSomeBuckets) {
+  const std::string begin = "mesh: {dp_shard: 4}\nfsdp_config: {overrides: [";
+  Config config =
+      parse(begin + "{modules: layers.0, reshard_after_forward: false}, "
+                    "{modules: 'layers.*', reshard_after_forward: 2}]}")
+          .config;
+  ASSERT_EQ(config.overrides.size(), 2u);
+  EXPECT_EQ(config.overrides[0].reshard, "false");
+  EXPECT_EQ(config.overrides[1].reshard, "2");
+  EXPECT_THAT(refusal(begin + "{modules: a, reshard_after_forward: often}]}"),
+              HasSubstr("E043"));
+}
+
+TEST(Config, ReadsShardDims) {
+  const std::string mesh = "mesh: {dp_shard: 2}\nfsdp_config: ";
+  EXPECT_THAT(parse(mesh + "{shard_dims: {'*.weight': 1, head.*: largest}}")
+                  .config.shardDims,
+              ElementsAre("*.weight=1", "head.*=largest"));
+  EXPECT_THAT(refusal(mesh + "{shard_dims: {a: -1}}"), HasSubstr("E044"));
+  EXPECT_THAT(refusal(mesh + "{shard_dims: {a: wide}}"), HasSubstr("E043"));
+  EXPECT_THAT(refusal(mesh + "{shard_dims: [1]}"), HasSubstr("E043"));
+}
+
+TEST(Config, OffloadsNothingToTheHostThatItIsOn) {
+  LoadedConfig loaded =
+      parse("mesh: {dp_shard: 2}\nfsdp_config: {offload_params: true}");
+  ASSERT_EQ(loaded.notes.size(), 1u);
+  EXPECT_THAT(loaded.notes[0], HasSubstr("no effect with device: cpu"));
+}
+
+TEST(Config, ReadsPrefetch) {
+  const std::string mesh = "mesh: {dp_shard: 2}\n";
+  EXPECT_EQ(parse(mesh).config.prefetch, 1);
+  EXPECT_EQ(parse(mesh + "fsdp_config: {prefetch: 0}").config.prefetch, 0);
+  EXPECT_THAT(refusal(mesh + "fsdp_config: {prefetch: -1}"), HasSubstr("E044"));
+}
+
 TEST(Config, RefusesWhatIsNotThere) {
   for (const char *text :
-       {"fsdp_version: 1", "mesh: {dp_replicate: 2}",
-        "gradient_accumulation_steps: 4", "fsdp_config: {offload_params: true}",
-        "fsdp_config: {reshard_after_forward: 2}",
-        "fsdp_config: {mixed_precision: {param_dtype: bfloat16}}",
+       {"fsdp_version: 1",
+        "mesh: {dp_shard: 2}\ndevice: cuda\nfsdp_config: {offload_params: "
+        "true}",
         "fsdp_config: {mixed_precision: {buffer_dtype: float32}}",
         "fsdp_config: {activation_checkpointing: true}",
         "tensor_parallel_size: 2", "load_in_4bit: true", "load_in_8bit: true",
-        "adapter: lora", "learning_rate: 0.1", "lr_scheduler: cosine",
-        "bf16: auto", "mixed_precision: bf16", "gradient_checkpointing: true",
-        "optimizer: {name: sgd, nesterov: true}", "dp_shard_size: 4"})
+        "adapter: lora", "weight_decay: 0.1", "mixed_precision: fp16",
+        "gradient_checkpointing: true",
+        "optimizer: {name: sgd, dampening: 0.5}", "dp_shard_size: 4",
+        "optimizer: {amsgrad: true}",
+        "optimizer: {groups: [{params: a, maximize: true}]}"})
     EXPECT_THAT(refusal(text), HasSubstr("E045 fsdp.yaml:")) << text;
   EXPECT_THAT(
       refusal("fsdp_config: {mixed_precision: {buffer_dtype: float32}}"),
       HasSubstr("'buffer_dtype' cannot be had: buffers keep"));
+}
+
+TEST(Config, ReadsPrecision) {
+  const std::string mesh = "mesh: {dp_shard: 2}\nfsdp_config: ";
+  EXPECT_TRUE(parse(mesh + "{mixed_precision: {}}").config.precision.isEmpty());
+  EXPECT_TRUE(parse(mesh + "{mixed_precision: {param_dtype: null}}")
+                  .config.precision.isEmpty());
+  EXPECT_FALSE(parse(mesh + "{overrides: [{modules: a, mixed_precision: {}}]}")
+                   .config.precision.isEmpty());
+  EXPECT_THAT(refusal(mesh + "{mixed_precision: {param_dtype: bf16}}"),
+              HasSubstr("'param_dtype': expected "));
+  EXPECT_THAT(refusal(mesh + "{mixed_precision: {param_type: bfloat16}}"),
+              HasSubstr("did you mean 'param_dtype'?"));
+  EXPECT_THAT(refusal(mesh + "{overrides: {modules: a}}"),
+              HasSubstr("E043 fsdp.yaml:2:"));
+  EXPECT_THAT(refusal(mesh + "{overrides: [{mixed_precision: {}}]}"),
+              HasSubstr("an override needs modules"));
+  EXPECT_THAT(refusal(mesh + "{gradient_divide_factor: 0}"),
+              HasSubstr("expected a number above 0"));
 }
 
 TEST(Config, AcceptsValuesThatAskForNothing) {
@@ -268,7 +627,7 @@ TEST(Config, AcceptsValuesThatAskForNothing) {
                               "load_in_8bit: no\nadapter:\n"
                               "mixed_precision: 'no'\ndeepspeed: null\n"
                               "fsdp_config: {activation_checkpointing: false}\n"
-                              "lr_scheduler: constant\n",
+                              "learning_rate:\n",
                               2);
   EXPECT_TRUE(loaded.notes.empty());
 }

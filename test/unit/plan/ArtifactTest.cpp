@@ -84,7 +84,10 @@ TEST(Artifact, PrintsEverything) {
       PlanFile::fromBytes(serializePlan(test::samplePlan()), "a"));
   for (
       const char *part :
-      {"format 2",
+      {"format 3",
+       "norm of order 2",
+       "learning rates \"optimizer/lr\": cosine, warm-up 2, total of the run, "
+       "min_lr 1e-04",
        "model \"model.pt2\"",
        "mesh <shard = 2>",
        "parameter \"w\" : f32[3, 2] dim 0 over shard @0 16 bytes bucket \"fc\" "
@@ -105,7 +108,7 @@ TEST(Artifact, PrintsEverything) {
        "reduce_scatter.start avg \"fc\"(%10) over shard on reduce of [\"w\"]",
        "all_reduce.start avg \"metrics\"(%9)",
        "shard %10 over shard",
-       "adamw params(%0) grads(%11) exp_avgs(%1) exp_avg_sqs(%2) step %3 lr %4 "
+       "adamw params(%0) grads(%16) exp_avgs(%1) exp_avg_sqs(%2) step %3 lr %4 "
        "grad_scale %12 betas(0.9, 0.95) eps 1e-08 weight_decay 0",
        "sgd params(%0)",
        "copy %12 to %3",

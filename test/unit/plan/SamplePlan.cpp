@@ -124,6 +124,11 @@ PlanT fsdp::test::samplePlan() {
   b.plan.states[weight]->bucket = "fc";
   b.plan.states[average]->of = b.plan.states[square]->of = weight;
   b.plan.states[lr]->init = {0, 0, 0x80, 0x3f};
+  b.plan.training->rates = {lr};
+  b.plan.training->schedule = std::make_unique<ScheduleT>();
+  b.plan.training->schedule->kind = ScheduleKind::cosine;
+  b.plan.training->schedule->warmup_steps = 2;
+  b.plan.training->schedule->min_lr = 1e-4;
   uint32_t random = b.addState("random/state", Role::random, {2}, false);
   b.plan.states[random]->dtype = DType::i64;
   b.plan.states[random]->bytes = 16;
@@ -159,6 +164,9 @@ PlanT fsdp::test::samplePlan() {
   uint32_t seed = b.addArgument(random);
   b.program.values[seed]->dtype = DType::i64;
   uint32_t noise = b.addValue({2, 2}, Place::slot, 1792, 16);
+
+  uint32_t sum = b.addValue({2, 2}, Place::view, 0, 0);
+  b.program.values[sum]->base = reduced;
 
   for (const char *overload : {"", "default", "Tensor"}) {
     b.plan.operators.push_back(std::make_unique<OperatorT>());
@@ -236,9 +244,15 @@ PlanT fsdp::test::samplePlan() {
   shard.input = gradient;
   shard.output = cut;
   b.add(std::move(shard));
+  AccumulateT accumulate;
+  accumulate.gradient = reduced;
+  accumulate.into = m;
+  accumulate.output = sum;
+  accumulate.divisor = 2;
+  b.add(std::move(accumulate));
   AdamT adam;
   adam.params = {w};
-  adam.grads = {reduced};
+  adam.grads = {sum};
   adam.exp_avgs = {m};
   adam.exp_avg_sqs = {v};
   adam.step = s;

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 using namespace fsdp;
@@ -135,6 +136,30 @@ const Case kCases[] = {
     {"InputType", [](PlanT &p) { p.inputs[0]->shape = {-1}; }, "no valid type"},
     {"Training", [](PlanT &p) { p.training->gradient_accumulation_steps = 0; },
      "out of range"},
+    {"RateIndex", [](PlanT &p) { p.training->rates = {99}; },
+     "learning rate that does not exist"},
+    {"RateShape", [](PlanT &p) { p.training->rates = {0}; },
+     "no number with a first value"},
+    {"ScheduleKind",
+     [](PlanT &p) {
+       p.training->schedule = std::make_unique<ScheduleT>();
+       p.training->schedule->kind = ScheduleKind(9);
+     },
+     "unknown kind"},
+    {"ScheduleWarmup",
+     [](PlanT &p) {
+       p.training->schedule = std::make_unique<ScheduleT>();
+       p.training->schedule->kind = ScheduleKind::linear;
+       p.training->schedule->warmup_steps = 3;
+       p.training->schedule->total_steps = 2;
+     },
+     "does not fit"},
+    {"NormOrder", [](PlanT &p) { p.training->norm_order = std::nan(""); },
+     "out of range"},
+    {"Parts", [](PlanT &p) { p.training->gradient_accumulation_steps = 2; },
+     "does not fit a step of 2 micro-batches"},
+    {"PartName", [](PlanT &p) { p.programs[0]->name = "train/last"; },
+     "does not fit a step of 1 micro-batches"},
     {"ProgramName",
      [](PlanT &p) {
        p.programs.push_back(std::make_unique<ProgramT>(*p.programs[0]));
@@ -257,6 +282,12 @@ const Case kCases[] = {
      "momentum buffer"},
     {"CopyType", [](PlanT &p) { body<CopyT>(p).to = 0; }, "expects one type"},
     {"CopyLiteral", [](PlanT &p) { body<CopyT>(p).to = 6; }, "the literal"},
+    {"SumPlace", [](PlanT &p) { body<AccumulateT>(p).output = 13; },
+     "no view of what is summed"},
+    {"SumShape", [](PlanT &p) { body<AccumulateT>(p).into = 12; },
+     "another shape"},
+    {"SumDivisor", [](PlanT &p) { body<AccumulateT>(p).divisor = 0; },
+     "divides a sum by 0"},
     {"Event", [](PlanT &p) { body<AwaitEventT>(p).event = 1; },
      "awaits an event"},
     {"EventTwice", [](PlanT &p) { body<RecordEventT>(p).event = 4; },

@@ -296,6 +296,7 @@ plan::PlanT Builder::build() {
   step = state("optimizer/step", plan::Role::scalar, {}, false, nullptr, 0);
   lr = state("optimizer/lr", plan::Role::scalar, {}, false, nullptr,
              static_cast<float>(model.lr));
+  plan.training->rates = {static_cast<uint32_t>(plan.states.size() - 1)};
   state("net.scale", plan::Role::buffer, {1}, false, nullptr, 2.5f);
   uint64_t weightBytes = kOut * kIn * 4;
   int x = input("x", {kBatch, kIn}, weightBytes);
@@ -336,7 +337,8 @@ plan::PlanT Builder::build() {
   if (isSharded) {
     plan::ZeroPaddingT padding;
     padding.value = static_cast<uint32_t>(grad);
-    add(std::move(padding));
+    if (model.zeroesPadding)
+      add(std::move(padding));
     int shard = slot(shardShape(shape, 0, world));
     plan::ReduceScatterT reduce;
     reduce.bucket = "net";

@@ -29,6 +29,8 @@ struct TinyModel {
   bool hasSample = true;
   /// The prediction is an output beside the loss.
   bool keepsPrediction = false;
+  /// false: rows of padding are reduced as they are.
+  bool zeroesPadding = true;
 
   static constexpr int64_t kOut = 5, kIn = 3, kBatch = 2;
 

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <mutex>
@@ -109,6 +110,16 @@ TEST_P(TrainTest, RepeatsBitForBit) {
     EXPECT_EQ(a.steps[i].loss, b.steps[i].loss);
 }
 
+/// Whatever a step reads, it or a state has written before.
+TEST_P(TrainTest, PoisonedMemoryChangesNothing) {
+  Outcome plain = run(options, folder.path(), 3);
+  options.poison = true;
+  Outcome poisoned = run(options, folder.path(), 3);
+  EXPECT_EQ(plain.weight, poisoned.weight);
+  for (size_t i = 0; i < plain.steps.size(); ++i)
+    EXPECT_EQ(plain.steps[i].gradNorm, poisoned.steps[i].gradNorm);
+}
+
 TinyModel make(int worldSize, Optimizer optimizer, double maxGradNorm = 0) {
   TinyModel model;
   model.worldSize = worldSize;
@@ -139,6 +150,57 @@ std::vector<Case> cases() {
 
 INSTANTIATE_TEST_SUITE_P(All, TrainTest, testing::ValuesIn(cases()),
                          [](const auto &info) { return info.param.name; });
+
+TEST(PoisonTest, ShowsPaddingThatNobodyZeroed) {
+  TinyModel model = make(2, Optimizer::sgd);
+  model.zeroesPadding = false;
+  TemporaryFolder folder;
+  model.write(folder.path());
+  LaunchOptions options;
+  options.artifact = folder.path() + "/step.fsdp";
+  options.backend = "local";
+  options.threads = 1;
+  options.poison = true;
+  std::optional<double> norm;
+  launch(options, [&](Session &session) {
+    StepResult result = session.step();
+    if (session.rank() == 0)
+      norm = result.gradNorm;
+  });
+  ASSERT_TRUE(norm);
+  EXPECT_TRUE(std::isnan(*norm)) << *norm;
+}
+
+TEST(CollectivesTest, AreCounted) {
+  TemporaryFolder folder;
+  make(2, Optimizer::sgd).write(folder.path());
+  LaunchOptions options;
+  options.artifact = folder.path() + "/step.fsdp";
+  options.backend = "local";
+  options.threads = 1;
+  std::vector<std::vector<CollectiveCount>> steps;
+  launch(options, [&](Session &session) {
+    for (int i = 0; i < 2; ++i) {
+      StepResult result = session.step();
+      if (session.rank() == 1)
+        steps.push_back(result.collectives);
+    }
+  });
+  // Five rows over two ranks are six with padding.
+  constexpr uint64_t kBytes = 6 * TinyModel::kIn * sizeof(float);
+  ASSERT_EQ(steps.size(), 2u);
+  for (const std::vector<CollectiveCount> &step : steps) {
+    ASSERT_EQ(step.size(), 3u);
+    EXPECT_EQ(step[0].kind, "all_gather");
+    EXPECT_EQ(step[0].group, "dp_shard");
+    EXPECT_EQ(step[0].bytes, step[0].count * kBytes);
+    EXPECT_EQ(step[1].kind, "metrics");
+    EXPECT_EQ(step[1].count, 1u);
+    EXPECT_EQ(step[2].kind, "reduce_scatter");
+    EXPECT_EQ(step[2].count, 1u);
+    EXPECT_EQ(step[2].bytes, kBytes);
+  }
+}
 
 //===----------------------------------------------------------------------===//
 // Data
@@ -195,6 +257,34 @@ TEST(DataTest, InputsCanBeSet) {
   TinyReference reference(model);
   reference.step(repeat(x, 2), repeat(TinyModel::sampleY(), 2));
   EXPECT_NEAR(loss, reference.loss, 1e-6);
+}
+
+/// What a call refuses leaves nothing behind: the next step is as if it had not
+/// been made.
+TEST(DataTest, ARefusedInputLeavesNoTrace) {
+  TemporaryFolder folder;
+  make(2, Optimizer::adamw).write(folder.path());
+  LaunchOptions options;
+  options.artifact = folder.path() + "/step.fsdp";
+  auto train = [&](bool fails) {
+    std::vector<double> losses;
+    launch(options, [&](Session &session) {
+      for (int i = 0; i < 3; ++i) {
+        std::vector<float> few(1);
+        if (fails) {
+          EXPECT_THROW(session.setInput("x", std::as_bytes(std::span(few))),
+                       Error);
+          EXPECT_THROW(session.setInput("z", std::as_bytes(std::span(few))),
+                       Error);
+        }
+        StepResult result = session.step();
+        if (session.rank() == 0)
+          losses.push_back(*result.loss);
+      }
+    });
+    return losses;
+  };
+  EXPECT_EQ(train(true), train(false));
 }
 
 TEST(OutputsTest, AreHandedOutByName) {

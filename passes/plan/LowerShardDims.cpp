@@ -1,0 +1,121 @@
+//===- LowerShardDims.cpp - Transfers move rows ---------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/aten/Aten.h"
+#include "passes/Passes.h"
+#include "passes/analysis/Programs.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_LOWERSHARDDIMS
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+namespace {
+
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+RankedTensorType makeContiguous(ArrayRef<int64_t> shape, Type element) {
+  return aten::getTensorType(shape, aten::getContiguousStrides(shape), element);
+}
+
+/// Dim `dim` in front of the others.
+SmallVector<int64_t> bringToFront(int64_t dim, int64_t rank) {
+  SmallVector<int64_t> order{dim};
+  for (int64_t i = 0; i < rank; ++i)
+    if (i != dim)
+      order.push_back(i);
+  return order;
+}
+
+SmallVector<int64_t> invert(ArrayRef<int64_t> order) {
+  SmallVector<int64_t> inverse(order.size());
+  for (auto [to, from] : llvm::enumerate(order))
+    inverse[from] = to;
+  return inverse;
+}
+
+Value permute(OpBuilder &builder, Value value, ArrayRef<int64_t> order) {
+  RankedTensorType type = typeOf(value);
+  SmallVector<int64_t> strides = aten::getStrides(type);
+  SmallVector<int64_t> shape, permuted;
+  for (int64_t from : order) {
+    shape.push_back(type.getDimSize(from));
+    permuted.push_back(strides[from]);
+  }
+  return aten::buildAtenOp(
+             builder, value.getLoc(), "aten.permute", {value},
+             {builder.getNamedAttr("dims", builder.getI64ArrayAttr(order))},
+             {aten::getTensorType(shape, permuted, type.getElementType())})
+      ->getResult(0);
+}
+
+/// One transfer with at least one member along another dim.
+class Lowering {
+public:
+  explicit Lowering(Operation *start)
+      : start(start), wait(cast<WaitOp>(*start->getResult(0).user_begin())),
+        builder(start) {}
+
+  void run(ArrayRef<int64_t> dims) {
+    auto future = cast<FutureType>(start->getResult(0).getType());
+    SmallVector<Type> promised(future.getTensors());
+    SmallVector<int64_t> lowered(dims.size(), 0);
+    for (auto [i, dim] : llvm::enumerate(dims))
+      if (dim != 0)
+        promised[i] = lower(i, dim);
+    start->setAttr("dims", builder.getDenseI64ArrayAttr(lowered));
+    start->getResult(0).setType(
+        FutureType::get(builder.getContext(), promised));
+  }
+
+private:
+  /// Returns the type that arrives.
+  Type lower(unsigned i, int64_t dim) {
+    Value input = start->getOperand(i);
+    SmallVector<int64_t> order = bringToFront(dim, typeOf(input).getRank());
+    builder.setInsertionPoint(start);
+    start->setOperand(i, permute(builder, input, order));
+
+    OpResult result = wait->getResult(i);
+    RankedTensorType type = typeOf(result);
+    SmallVector<int64_t> shape;
+    for (int64_t from : order)
+      shape.push_back(type.getDimSize(from));
+    Type arrives = makeContiguous(shape, type.getElementType());
+    result.setType(arrives);
+    builder.setInsertionPointAfter(wait);
+    Value view = permute(builder, result, invert(order));
+    Value copy = aten::buildAtenOp(
+                     builder, wait.getLoc(), "aten.clone", {view},
+                     {builder.getNamedAttr(
+                         "memory_format", builder.getStringAttr("contiguous"))},
+                     {type})
+                     ->getResult(0);
+    result.replaceAllUsesExcept(copy, view.getDefiningOp());
+    return arrives;
+  }
+
+  Operation *start;
+  WaitOp wait;
+  OpBuilder builder;
+};
+
+struct LowerShardDims : fsdp::impl::LowerShardDimsBase<LowerShardDims> {
+  void runOnOperation() override {
+    for (func::FuncOp program : getPrograms(getOperation()))
+      for (Operation &op :
+           llvm::make_early_inc_range(program.getBody().front())) {
+        auto dims = op.getAttrOfType<DenseI64ArrayAttr>("dims");
+        if (isa<AllGatherStartOp, ReduceScatterStartOp>(op) &&
+            llvm::any_of(dims.asArrayRef(), [](int64_t dim) { return dim; }))
+          Lowering(&op).run(dims.asArrayRef());
+      }
+  }
+};
+
+} // namespace

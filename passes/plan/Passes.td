@@ -1,0 +1,130 @@
+//===- Passes.td - From a schedule to addresses and events -*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_PASSES_PLAN_PASSES_TD
+#define FSDP_PASSES_PLAN_PASSES_TD
+
+include "passes/PassBase.td"
+
+def LowerShardDims : Fsdp_ModulePass<"fsdp-lower-shard-dims"> {
+  let summary = "move what is cut along another dim than 0 by its transpose";
+  let description = [{
+    A transfer moves rows. A member that is cut along dim d travels with that
+    dim in front: its operand is a permuted view (which
+    `fsdp-materialize-storages` copies), and what arrives is permuted back and
+    copied. Members along dim 0 stay as they are.
+
+    Input:
+
+    ```mlir
+    %f = fsdp.all_gather.start "a"(%w) dims [1] over #shard on gather
+        : tensor<4x3xf32> -> !fsdp.future<tensor<4x6xf32>>
+    %g = fsdp.wait %f : …
+    ```
+
+    Output:
+
+    ```mlir
+    %p = aten.permute(%w, dims = [1, 0]) : … -> tensor<3x4xf32, #aten.strides<1, 3>>
+    %f = fsdp.all_gather.start "a"(%p) dims [0] over #shard on gather
+        : … -> !fsdp.future<tensor<6x4xf32>>
+    %r = fsdp.wait %f : …
+    %v = aten.permute(%r, dims = [1, 0]) : …
+    %g = aten.clone(%v, memory_format = "contiguous") : … -> tensor<4x6xf32>
+    ```
+
+    Needs a scheduled program. Leaves transfers along dim 0 alone.
+  }];
+}
+
+def MaterializeStorages : Fsdp_ModulePass<"fsdp-materialize-storages"> {
+  let summary = "give transfers and results memory of their own where they need it";
+  let description = [{
+    Puts an `aten.clone` in front of
+
+    * an operand of `reduce_scatter.start` that is not all of its storage, that
+      is not contiguous, or that a state, an input or a constant holds: padding
+      rows are zeroed behind it;
+    * an operand of `all_reduce.start` that something else still reads, or that
+      a state, an input or a constant holds: it is reduced in place;
+    * an operand of `all_gather.start` that is not contiguous or is a constant;
+    * a result of the program that lies in a state (other than the one it is
+      bound to), which the optimizer overwrites before the result is taken.
+
+    Needs a scheduled program. Programs of well-behaved models stay as they are.
+
+    ```mlir
+    %f = fsdp.reduce_scatter.start avg "a"(%view) ...
+    ```
+    becomes
+    ```mlir
+    %own = aten.clone(%view, memory_format = "contiguous") ...
+    %f = fsdp.reduce_scatter.start avg "a"(%own) ...
+    ```
+  }];
+}
+
+def InsertZeroPadding : Fsdp_ModulePass<"fsdp-insert-zero-padding"> {
+  let summary = "zero the padding rows of gradients before they are reduced";
+  let description = [{
+    Puts `fsdp.zero_padding` in front of a `reduce_scatter.start` for each member
+    whose rows do not divide evenly: its memory held other data before
+    (invariant P).
+
+    ```mlir
+    fsdp.zero_padding %g dim 0 over #shard : tensor<13x17xf32>
+    %f = fsdp.reduce_scatter.start avg "fc1"(%g) ...
+    ```
+  }];
+}
+
+def AssignStreams : Fsdp_ModulePass<"fsdp-assign-streams"> {
+  let summary = "order the transfers' streams after the computation they need";
+  let description = [{
+    A transfer begins after all computation before it: `record compute` and
+    `await` on its stream stand in front of its start, unless the stream has
+    already waited for the last computation. Waits are on the compute stream, so
+    every reuse of memory is ordered through it and nothing else is needed.
+
+    ```mlir
+    %e = fsdp.record compute
+    fsdp.await %e on gather
+    %f = fsdp.all_gather.start "fc1"(%w) ...
+    ```
+  }];
+}
+
+def PlanMemory : Fsdp_ModulePass<"fsdp-plan-memory"> {
+  let summary = "give every tensor its address";
+  let description = [{
+    States come first, at the same addresses for all programs of the module;
+    above them the programs' transient tensors are packed by their lifetimes, so
+    that the arena is as large as its largest program needs. Sets `at` on
+    `fsdp.state`, `fsdp.at` on inputs and ops, and `fsdp.memory` on the module:
+    bytes a rank, by kind at the moment of the highest use.
+
+    A gathered tensor and a gradient that will be scattered get room for their
+    padding rows. An optimizer's results lie at their states' addresses, and so
+    does a state's new value that an elementwise op computes last; other new
+    values get memory of their own and are copied at the end.
+  }];
+  let options = [
+    Option<"sizeLimit", "size-limit", "unsigned", "50000",
+           "up to how many tensors the slower packing by size is tried, too">
+  ];
+}
+
+def VerifyPlanned : Fsdp_ModulePass<"fsdp-verify-planned"> {
+  let summary = "check a plan from the IR alone";
+  let description = [{
+    The contract of the plan stage: every tensor has an address inside the arena;
+    tensors that live at the same time do not overlap; updates in place are at
+    their state's address; no op reads a value that was overwritten; padding rows
+    are zeroed before they are reduced; a transfer starts after all computation
+    that touched its memory; `fsdp.memory` states the arena's size.
+
+    Recomputes lifetimes itself and trusts nothing that the planner thought.
+  }];
+}
+
+#endif // FSDP_PASSES_PLAN_PASSES_TD

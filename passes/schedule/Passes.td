@@ -1,0 +1,93 @@
+//===- Passes.td - From collectives to buckets in time -----*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_PASSES_SCHEDULE_PASSES_TD
+#define FSDP_PASSES_SCHEDULE_PASSES_TD
+
+include "passes/PassBase.td"
+
+def BucketCollectives : Fsdp_ModulePass<"fsdp-bucket-collectives"> {
+  let summary = "fuse the collectives of a bucket into one transfer";
+  let description = [{
+    The gathers of one bucket and one life become one `all_gather.start` and
+    `wait`, at the first of them; its reductions one `reduce_scatter.start` and
+    `wait`, at the last, with the casts and sums of their results behind it; the
+    all-reduces of its gradients one `all_reduce.start` on the stream of the
+    replicas; the metrics another one. Members stand in
+    the order of the state table. A transfer has one element type: members of
+    another type than the first one's form a transfer of their own, called
+    `bucket/type`.
+
+    Input:
+
+    ```mlir
+    %w = fsdp.all_gather %a dim 0 over #shard : …
+    %b = fsdp.all_gather %c dim 0 over #shard : …
+    ```
+
+    Output:
+
+    ```mlir
+    %f = fsdp.all_gather.start "fc1"(%a, %c) dims [0, 0] over #shard on gather : …
+    %w, %b = fsdp.wait %f : …
+    ```
+
+    Needs: logical collectives, buckets on states. Leaves: starts and waits.
+  }];
+}
+
+def ScheduleCollectives : Fsdp_ModulePass<"fsdp-schedule-collectives"> {
+  let summary = "start transfers early and wait for them late";
+  let description = [{
+    Other ops keep their order. Let gathers be numbered by their first use, in
+    forward and in backward each.
+
+    * A gather is waited for right before its first use, and started before the
+      wait of the gather `prefetch` numbers before it. The first ones of forward
+      start at the beginning of the program, those of backward after the last
+      use of a gathered tensor in forward.
+    * Casts and replays of shards stand right before the start that reads them.
+    * A reduction starts right after its last gradient is computed; it is waited
+      for right after the next one has started, the last one before its first
+      use: at most two buckets of gradients are in flight. Casts and sums of its
+      results stand right behind its wait.
+    * An all-reduce of gradients starts as soon as what it reads is there, with
+      replicas right behind the wait of the shards' reduction, and is waited for
+      right before its first use.
+
+    Needs: starts and waits. Leaves: the same ops in a new order.
+  }];
+  let options = [
+    Option<"prefetch", "prefetch", "int64_t", "1",
+           "buckets that are gathered ahead of the one in use">
+  ];
+}
+
+def InsertFrees : Fsdp_ModulePass<"fsdp-insert-frees"> {
+  let summary = "end each gathered tensor's life after its last use";
+  let description = [{
+    Uses through views count. Members of one bucket are freed each on its own;
+    those with one last use share an op.
+
+    Input:
+
+    ```mlir
+    %w, %b = fsdp.wait %f : …
+    %y = aten.addmm(%b, %x, %w) : …
+    %z = aten.relu(%y) : …
+    ```
+
+    Output:
+
+    ```mlir
+    %w, %b = fsdp.wait %f : …
+    %y = aten.addmm(%b, %x, %w) : …
+    fsdp.free %w, %b : …
+    %z = aten.relu(%y) : …
+    ```
+
+    Needs: starts and waits in their final order.
+  }];
+}
+
+#endif // FSDP_PASSES_SCHEDULE_PASSES_TD

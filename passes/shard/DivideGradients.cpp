@@ -1,0 +1,115 @@
+//===- DivideGradients.cpp - By what gradients are divided, and where -----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/Passes.h"
+#include "passes/analysis/GradientChains.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_DIVIDEGRADIENTS
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+/// The power of two near the divisor's root by which operands of a sum in f16
+/// are divided, so that neither these vanish nor the sum overflows.
+static double getPreDivisor(double divisor) {
+  double pre = 1;
+  while (std::fmod(divisor, pre) == 0 && divisor / pre > pre)
+    pre *= 2;
+  return pre;
+}
+
+namespace {
+
+struct DivideGradients final
+    : fsdp::impl::DivideGradientsBase<DivideGradients> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (!std::isfinite(factor.getValue()) || factor < 0) {
+      module.emitError("expected a finite factor above zero to divide "
+                       "gradients by, found ")
+          << llvm::formatv("{0}", factor.getValue()).str();
+      return signalPassFailure();
+    }
+    if (factor != 0)
+      module->setAttr(kDivideFactorAttr,
+                      Builder(&getContext()).getF64FloatAttr(factor));
+    StateTable states(module);
+    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    for (func::FuncOp func : getPrograms(module)) {
+      if (factor != 0 && factor != 1 && mesh && mesh.getWorldSize() == 1)
+        reduceAlone(func, states);
+      for (ArrayRef<Operation *> chain : getGradientChains(func))
+        divide(chain);
+    }
+  }
+
+private:
+  /// One rank has nothing to reduce, but the user's factor divides all the
+  /// same: by a sum over itself.
+  static void reduceAlone(func::FuncOp func, const StateTable &states) {
+    GroupAttr self = GroupAttr::get(
+        func.getContext(), StringAttr::get(func.getContext(), "self"), 1, 1);
+    OpBuilder builder(func.getBody().front().getTerminator());
+    for (OpOperand &operand : builder.getInsertionPoint()->getOpOperands()) {
+      auto of = func.getResultAttrOfType<FlatSymbolRefAttr>(
+          operand.getOperandNumber(), kGradientAttr);
+      StateOp state = states.lookup(of);
+      if (!state || state.getLocal())
+        continue;
+      operand.set(AllReduceOp::create(builder, operand.get().getLoc(),
+                                      operand.get().getType(), operand.get(),
+                                      Reduction::Sum, self, of));
+    }
+  }
+
+  void divide(ArrayRef<Operation *> chain) const {
+    int64_t ranks = 1;
+    for (Operation *op : chain)
+      ranks *= op->getAttrOfType<GroupAttr>("group").getSize();
+    double divisor = factor != 0 ? factor.getValue() : double(ranks);
+    Type element = getElementTypeOrSelf(chain.front()->getOperand(0).getType());
+    if (element.isF16()) {
+      setAll(chain, Reduction::Sum);
+      double pre = getPreDivisor(divisor);
+      setDivisor(chain.front(), "pre", pre);
+      setDivisor(chain.back(), "post", divisor / pre);
+    } else if (forceSum) {
+      setAll(chain, Reduction::Sum);
+      setDivisor(chain.back(), "post", divisor);
+    } else if (factor != 0) {
+      setAll(chain, Reduction::Sum);
+      auto group = chain.front()->getAttrOfType<GroupAttr>("group");
+      if (divisor == group.getSize())
+        setReduction(chain.front(), Reduction::Avg);
+      else
+        setDivisor(chain.front(), "pre", divisor);
+    }
+  }
+
+  static void setReduction(Operation *op, Reduction reduction) {
+    op->setAttr("reduction", ReductionAttr::get(op->getContext(), reduction));
+  }
+
+  static void setAll(ArrayRef<Operation *> chain, Reduction reduction) {
+    for (Operation *op : chain)
+      setReduction(op, reduction);
+  }
+
+  static void setDivisor(Operation *op, StringRef name, double divisor) {
+    if (divisor != 1)
+      op->setAttr(name, Builder(op->getContext()).getF64FloatAttr(divisor));
+  }
+};
+
+} // namespace

@@ -1,0 +1,536 @@
+//===- Passes.td - From a captured graph to shards ---------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_PASSES_SHARD_PASSES_TD
+#define FSDP_PASSES_SHARD_PASSES_TD
+
+include "passes/PassBase.td"
+
+def SnapshotReference : Fsdp_ModulePass<"fsdp-snapshot-reference"> {
+  let summary = "keep a copy of the captured program to compare with";
+  let description = [{
+    Clones the captured function `@"train/step"` as `@"reference/step"`. All
+    other passes leave functions called `reference/…` alone;
+    `fsdp-verify-equivalent` compares with them.
+
+    Needs: a captured program. Leaves: the program and its reference.
+  }];
+}
+
+def DropReference : Fsdp_ModulePass<"fsdp-drop-reference"> {
+  let summary = "erase the copy of the captured program";
+  let description = "The opposite of `fsdp-snapshot-reference`.";
+}
+
+def AssignBuckets : Fsdp_ModulePass<"fsdp-assign-buckets"> {
+  let summary = "decide which parameters are moved together";
+  let description = [{
+    Writes `bucket` on every parameter, frozen ones too. Buckets that are
+    `named` come first: each is `NAME=PATTERN|PATTERN…` and takes the parameters
+    whose names, or a module's that holds them, one of its shell patterns
+    matches; of several the first one counts, and of a tied parameter any name
+    does. Of the rest a wrap policy chooses modules of the model; a parameter
+    belongs to the innermost chosen module that contains all its names, and to
+    the bucket `root` if there is none. Whatever the bucket, its members move in
+    the order of the state table, which is that of their registration.
+
+    | policy    | chosen modules                                            |
+    |-----------|-----------------------------------------------------------|
+    | `blocks`  | outermost repeated blocks: siblings with numbers as names and one class, at least two, that hold parameters |
+    | `classes` | those whose class is listed (TRANSFORMER_BASED_WRAP)        |
+    | `size`    | those with at least `min-params` parameters that no chosen module inside holds (SIZE_BASED_WRAP) |
+    | `none`    | none: one bucket (NO_WRAP)                                |
+
+    Input:
+
+    ```mlir
+    fsdp.module "layers.0" class "Block"
+    fsdp.module "layers.1" class "Block"
+    fsdp.state parameter @layers.0.weight : tensor<8x8xf32>
+    fsdp.state parameter @layers.1.weight : tensor<8x8xf32>
+    fsdp.state parameter @head.weight : tensor<8x8xf32>
+    ```
+
+    Output:
+
+    ```mlir
+    fsdp.state parameter @layers.0.weight : tensor<8x8xf32> bucket "layers.0"
+    fsdp.state parameter @layers.1.weight : tensor<8x8xf32> bucket "layers.1"
+    fsdp.state parameter @head.weight : tensor<8x8xf32> bucket "root"
+    ```
+
+    Needs: the module tree (`fsdp.module`). Leaves: a bucket on each parameter.
+  }];
+  let options = [
+    Option<"policy", "policy", "std::string", "\"blocks\"",
+           "blocks, classes, size or none">,
+    ListOption<"classes", "classes", "std::string",
+               "module classes that policy `classes` chooses">,
+    Option<"minParams", "min-params", "int64_t", "100000000",
+           "parameters that policy `size` gives a module at least">,
+    ListOption<"named", "named", "std::string",
+               "buckets with patterns of their parameters or modules">
+  ];
+}
+
+def SetSeed : Fsdp_ModulePass<"fsdp-set-seed"> {
+  let summary = "begin random sequences at the config's seed";
+  let description = [{
+    Gives the state that draws start from its first value, (seed, 0). Programs
+    that draw nothing have none.
+
+    Input: `fsdp.state random @"random/state" : tensor<2xi64>`
+
+    Output, for `seed=7`:
+
+    ```mlir
+    fsdp.state random @"random/state" : tensor<2xi64> init dense<[7, 0]> : tensor<2xi64>
+    ```
+  }];
+  let options = [
+    Option<"seed", "seed", "int64_t", "0", "the seed">,
+  ];
+}
+
+def ShardParameters : Fsdp_ModulePass<"fsdp-shard-parameters"> {
+  let summary = "let each rank hold its rows of every parameter";
+  let description = [{
+    Puts `fsdp.mesh = #fsdp.mesh<shard = N>` on the module. Parameters, frozen
+    ones too, become shards on dim 0 (ceil(d / N) rows a rank, padded with
+    zeros); their uses see an `all_gather`, their gradients go through
+    `reduce_scatter avg … of @p`. Buffers, constants and inputs stay each rank's
+    own. With one rank nothing is cut and nothing exchanged.
+
+    With R replicas (HSDP) the mesh is `<replicate = R, shard = world / R>`, and
+    each reduced shard goes through `all_reduce avg … over #replicate of @p`.
+
+    Scalars and the parameters that `ignore` names stay whole on every rank; their
+    gradients go through one `all_reduce avg … of @p` over all ranks. With
+    `keep-ignored-local` those of the ignored ones go through nothing, and their
+    states are marked `local`.
+
+    Input:
+
+    ```mlir
+    fsdp.state parameter @w : tensor<13x17xf32>
+    func.func @"train/step"(%w: tensor<13x17xf32> {fsdp.state = @w}, …)
+        -> (…, tensor<13x17xf32> {fsdp.gradient = @w})
+        attributes {fsdp.captured} {
+      %t = aten.t(%w) : …
+      …
+      return …, %g : …
+    ```
+
+    Output, for two ranks:
+
+    ```mlir
+    fsdp.state parameter @w : tensor<13x17xf32> sharded <dim 0 over #shard>
+    func.func @"train/step"(%w: tensor<7x17xf32> {fsdp.state = @w}, …)
+        -> (…, tensor<7x17xf32> {fsdp.gradient = @w}) {
+      %f = fsdp.all_gather %w dim 0 over #shard : …
+      %t = aten.t(%f) : …
+      …
+      %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : …
+      return …, %s : …
+    ```
+
+    `dims` are rules such as `*.weight=1` or `head.*=largest`, patterns of names
+    with the dim to cut along; the last one that matches counts.
+
+    Needs: a captured program. Leaves: a program on shards, no longer captured.
+  }];
+  let options = [
+    Option<"world", "world", "int64_t", "1", "number of ranks">,
+    Option<"replicate", "replicate", "int64_t", "1",
+           "number of replicas of the shards">,
+    ListOption<"ignore", "ignore", "std::string",
+               "patterns of names of parameters that are not sharded">,
+    ListOption<"dims", "dims", "std::string",
+               "dims to shard along other than 0, 'pattern=dim'">,
+    Option<"keepIgnoredLocal", "keep-ignored-local", "bool", "false",
+           "do not reduce the gradients of ignored parameters">
+  ];
+}
+
+def MoveCastsToShards : Fsdp_ModulePass<"fsdp-move-casts-to-shards"> {
+  let summary = "cast shards before they are gathered, not whole tensors after";
+  let description = [{
+    If a gathered parameter is only read by one cast to a type that is not
+    wider, each rank casts its own rows and fewer bytes travel.
+
+    Capture ends each gradient with casts to the type in which it is to be
+    reduced (`reduce` of its state) and from there to the parameter's own. The
+    first stands before the reductions and stays there; the second moves behind
+    the last of them, where each rank casts its own rows.
+
+    Input:
+
+    ```mlir
+    %f = fsdp.all_gather %w dim 0 over #shard : tensor<7x17xf32> -> tensor<13x17xf32>
+    %c = aten._to_copy(%f, dtype = bf16) : (tensor<13x17xf32>) -> tensor<13x17xbf16>
+    ```
+
+    Output:
+
+    ```mlir
+    %c = aten._to_copy(%w, dtype = bf16) : (tensor<7x17xf32>) -> tensor<7x17xbf16>
+    %f = fsdp.all_gather %c dim 0 over #shard : tensor<7x17xbf16> -> tensor<13x17xbf16>
+    ```
+
+    Input, with `fsdp.state parameter @w : tensor<13x17xf32> … reduce bf16`:
+
+    ```mlir
+    %o = aten._to_copy(%g, dtype = f32) : (tensor<13x17xbf16>) -> tensor<13x17xf32>
+    %s = fsdp.reduce_scatter avg %o dim 0 over #shard of @w
+        : tensor<13x17xf32> -> tensor<7x17xf32>
+    ```
+
+    Output:
+
+    ```mlir
+    %r = fsdp.reduce_scatter avg %g dim 0 over #shard of @w
+        : tensor<13x17xbf16> -> tensor<7x17xbf16>
+    %s = aten._to_copy(%r, dtype = f32) : (tensor<7x17xbf16>) -> tensor<7x17xf32>
+    ```
+
+    Needs: logical collectives. Must run before `fsdp-reshard-after-forward`,
+    which gathers again what is gathered.
+  }];
+}
+
+def DivideGradients : Fsdp_ModulePass<"fsdp-divide-gradients"> {
+  let summary = "choose by what gradients are divided, before and after sums";
+  let description = [{
+    Gradients are averaged over all ranks, which `avg` does at each reduction.
+    Three things ask for sums with divisors of their own, as FSDP2 makes them:
+    * gradients reduced in f16, whose sum overflows before it is divided: the
+      operands of the first reduction are divided by a power of two near the
+      root of the divisor, the results of the last one by the rest;
+    * `factor`: a divisor of the user's instead of the number of ranks, which
+      divides the operands of the first reduction. It is kept on the module as
+      `fsdp.gradient_divide_factor`. If it is the size of that reduction's group,
+      this averages and the next ones sum;
+    * `force-sum`: reductions are sums, whose last result is divided.
+
+    Input, for four ranks:
+
+    ```mlir
+    %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w
+        : tensor<13x17xf16> -> tensor<4x17xf16>
+    ```
+
+    Output:
+
+    ```mlir
+    %s = fsdp.reduce_scatter sum %g pre 2.0 post 2.0 dim 0 over #shard of @w
+        : tensor<13x17xf16> -> tensor<4x17xf16>
+    ```
+
+    Needs: averaging reductions in the types that they are to have
+    (`fsdp-move-casts-to-shards`). Leaves: reductions that divide by the same
+    number in all.
+  }];
+  let options = [
+    Option<"factor", "factor", "double", "0",
+           "what the sum over ranks is divided by; 0: their number">,
+    Option<"forceSum", "force-sum", "bool", "false",
+           "reduce by sums alone, and divide afterwards">
+  ];
+}
+
+def ReshardAfterForward : Fsdp_ModulePass<"fsdp-reshard-after-forward"> {
+  let summary = "gather again for backward instead of keeping what was gathered";
+  let description = [{
+    A gathered parameter that backward reads gets a second life: `fsdp.replay`
+    of the shard and a second `all_gather`, which backward reads instead. Views
+    and copies of the gathered tensor that backward reads are built again on
+    it, so that nothing keeps the first one alive. Forward is everything up to
+    the last op that the loss, outputs and changed buffers need. What backward
+    does not read is not gathered again.
+
+    `mode`: `all` buckets; `all-but-root`, as FSDP2's default; `none` keeps
+    every gathered parameter until its last use in backward.
+
+    With `ranks=k` each rank keeps, behind the last use in forward, a part over
+    each k adjacent ranks (ceil(d / k) rows, `fsdp.shard`), from which backward
+    gathers among these (FSDP2's integer `reshard_after_forward`; hpZ in ZeRO++,
+    arXiv:2306.10209). `overrides` are rules such as `layers.0=false`, patterns
+    of bucket names with true, false or a number of ranks; the last one that
+    matches counts.
+
+    Input:
+
+    ```mlir
+    %f = fsdp.all_gather %w dim 0 over #shard : …
+    %t = aten.t(%f) : …
+    %y = aten.mm(%x, %t) : …      // forward
+    …
+    %gx = aten.mm(%gy, %f) : …    // backward
+    ```
+
+    Output:
+
+    ```mlir
+    %f = fsdp.all_gather %w dim 0 over #shard : …
+    %t = aten.t(%f) : …
+    %y = aten.mm(%x, %t) : …
+    …
+    %r = fsdp.replay %w : …
+    %g = fsdp.all_gather %r dim 0 over #shard : …
+    %gx = aten.mm(%gy, %g) : …
+    ```
+
+    Needs: logical collectives, buckets on states (unless `mode` is `none`).
+  }];
+  let options = [
+    Option<"mode", "mode", "::fsdp::ReshardMode",
+           "::fsdp::ReshardMode::AllButRoot", "which buckets",
+           [{::llvm::cl::values(
+             clEnumValN(::fsdp::ReshardMode::All, "all", "every bucket"),
+             clEnumValN(::fsdp::ReshardMode::AllButRoot, "all-but-root",
+                        "every bucket but the root"),
+             clEnumValN(::fsdp::ReshardMode::None, "none", "no bucket"))}]>,
+    Option<"ranks", "ranks", "int64_t", "0",
+           "ranks that a part is kept over for backward; 0: all">,
+    ListOption<"overrides", "overrides", "std::string",
+               "rules for single buckets, 'pattern=value'">
+  ];
+}
+
+def InsertMetrics : Fsdp_ModulePass<"fsdp-insert-metrics"> {
+  let summary = "average outputs that are numbers over the ranks";
+  let description = [{
+    For each output that is a floating-point tensor without dims a result is
+    added that is its mean over the ranks, in f32, for the run's metrics. The
+    output itself stays each rank's own. The loss of a training program is left
+    to `fsdp-insert-optimizer`.
+
+    Input:
+
+    ```mlir
+    func.func @"infer/step"(…) -> (tensor<f32> {fsdp.output = "accuracy"}) {
+      …
+      return %accuracy : tensor<f32>
+    ```
+
+    Output:
+
+    ```mlir
+    func.func @"infer/step"(…) -> (tensor<f32> {fsdp.output = "accuracy"},
+                                   tensor<f32> {fsdp.metric = "accuracy"}) {
+      …
+      %m = fsdp.all_reduce avg %accuracy over #shard : tensor<f32>
+      return %accuracy, %m : tensor<f32>, tensor<f32>
+    ```
+
+    Needs: a mesh. Must run before `fsdp-insert-optimizer`, so that all metrics
+    travel in one transfer.
+  }];
+}
+
+def SplitMicroBatches : Fsdp_ModulePass<"fsdp-split-micro-batches"> {
+  let summary = "make a step of several micro-batches";
+  let description = [{
+    Replaces `train/step` by the programs of a step of A micro-batches:
+    `train/first`, `train/middle` (only if A > 2; it runs A - 2 times) and
+    `train/last`. Gradients are summed in states of role `gradient`; the first
+    program leaves its own there, so that nobody zeroes them. The last program
+    adds its own (`fsdp.accumulate … divide A`) and goes on with the mean, so
+    that norm, clipping and optimizer see gradients that are averaged over ranks
+    and micro-batches. The loss, and each metric, is summed in the same way in
+    front of its exchange, which only the last program makes. New values of
+    buffers and random states stay in all programs.
+
+    | `sync`            | summed                              | reductions     |
+    |-------------------|-------------------------------------|----------------|
+    | `each`            | what they yield: shards             | in all programs |
+    | `last`            | what they read: whole gradients     | in the last one |
+    | `all-reduce-last` | what the first all-reduce reads     | reduce-scatters in all, all-reduces in the last |
+
+    Without an all-reduce of gradients `all-reduce-last` is `each`. With one
+    micro-batch, and for inference, nothing changes.
+
+    Input, for `micro-batches=2`:
+
+    ```mlir
+    func.func @"train/step"(%w: tensor<7x17xf32> {fsdp.state = @w}, …)
+        -> (tensor<f32> {fsdp.output = "loss"},
+            tensor<7x17xf32> {fsdp.gradient = @w}) {
+      …
+      %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w
+      return %loss, %s : …
+    ```
+
+    Output:
+
+    ```mlir
+    fsdp.state scalar @"loss/sum" : tensor<f32>
+    fsdp.state gradient @"w/gradient" of @w : tensor<13x17xf32> sharded <dim 0 over #shard>
+    func.func @"train/first"(%w: … {fsdp.state = @w},
+                             %ls: tensor<f32> {fsdp.state = @"loss/sum"},
+                             %gs: tensor<7x17xf32> {fsdp.state = @"w/gradient"}, …)
+        -> (tensor<f32> {fsdp.output = "loss", fsdp.state = @"loss/sum"},
+            tensor<7x17xf32> {fsdp.state = @"w/gradient"}) {
+      …
+      return %loss, %s : …
+    func.func @"train/last"(…)
+        -> (tensor<f32> {fsdp.output = "loss"},
+            tensor<7x17xf32> {fsdp.gradient = @w}) {
+      …
+      %l = fsdp.accumulate %loss into %ls divide 2 : tensor<f32>, tensor<f32>
+      %m = fsdp.accumulate %s into %gs of @w divide 2 : tensor<7x17xf32>, tensor<7x17xf32>
+      return %l, %m : …
+    ```
+
+    Needs: a sharded program with gradients as results; must run behind
+    `fsdp-insert-metrics` and in front of `fsdp-insert-optimizer`. Leaves
+    `fsdp.micro_batches` on the module.
+  }];
+  let options = [
+    Option<"microBatches", "micro-batches", "int64_t", "1",
+           "micro-batches of a step">,
+    Option<"sync", "sync", "::fsdp::GradientSync",
+           "::fsdp::GradientSync::Each", "which reductions wait for the last",
+           [{::llvm::cl::values(
+             clEnumValN(::fsdp::GradientSync::Each, "each", "none"),
+             clEnumValN(::fsdp::GradientSync::Last, "last", "all"),
+             clEnumValN(::fsdp::GradientSync::AllReduceLast, "all-reduce-last",
+                        "all-reduces"))}]>
+  ];
+}
+
+def KeepGathered : Fsdp_ModulePass<"fsdp-keep-gathered"> {
+  let summary = "gather parameters once for all micro-batches of a step";
+  let description = [{
+    The first program of a step of several micro-batches leaves what it gathers
+    in states of role `gathered`, with room for the padding rows; the others read
+    these and gather nothing. The states are void after the last program, which
+    changes the parameters.
+
+    Input:
+
+    ```mlir
+    func.func @"train/first"(%w: tensor<7x17xf32> {fsdp.state = @w}, …) -> (…) {
+      %f = fsdp.all_gather %w dim 0 over #shard : tensor<7x17xf32> -> tensor<13x17xf32>
+      …
+    func.func @"train/last"(%w: tensor<7x17xf32> {fsdp.state = @w}, …) -> (…) {
+      %f = fsdp.all_gather %w dim 0 over #shard : tensor<7x17xf32> -> tensor<13x17xf32>
+      …
+    ```
+
+    Output:
+
+    ```mlir
+    fsdp.state gathered @"w/gathered" of @w : tensor<14x17xf32>
+    func.func @"train/first"(…, %k: tensor<14x17xf32> {fsdp.state = @"w/gathered"}, …)
+        -> (…, tensor<14x17xf32> {fsdp.state = @"w/gathered"}) {
+      %p = fsdp.all_gather %w dim 0 over #shard : tensor<7x17xf32> -> tensor<14x17xf32>
+      %f = aten.slice.Tensor(%p, end = 13, start = 0) : (tensor<14x17xf32>) -> tensor<13x17xf32>
+      …
+    func.func @"train/last"(…, %k: tensor<14x17xf32> {fsdp.state = @"w/gathered"}, …) -> (…) {
+      %f = aten.slice.Tensor(%k, end = 13, start = 0) : (tensor<14x17xf32>) -> tensor<13x17xf32>
+      …
+    ```
+
+    Needs: `fsdp-split-micro-batches`, and no second gathers. Leaves programs
+    for one micro-batch as they are.
+  }];
+}
+
+def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
+  let summary = "turn gradients into new parameters, on shards";
+  let description = [{
+    Adds the optimizer's states to the module and to the program, replaces the
+    results that are gradients by new parameters and states, and adds the
+    metrics: the loss as mean over ranks and the global norm of the gradients
+    before clipping, which travel in one all-reduce.
+
+    The norm is that of all gradients as one vector, of order `norm-order`: of
+    order 2 the root of the sum of squares of all ranks' shards, of order 1 the
+    sum of absolute values, of order inf the greatest absolute value. Padding
+    rows are zero and do not count. Gradients that several ranks hold alike
+    (of replicated parameters, or of replicas) count once: a rank's term is the
+    sum over its shards, plus the sum over whole gradients divided by the size n
+    of a shard group, and the norm comes from n times the mean of all ranks'
+    terms. Half-precision gradients are summed in f32. The greatest value cannot
+    travel with the loss, which is a mean: with order inf there are two scalar
+    all-reduces.
+
+    With `max-grad-norm` c the gradients are divided by
+    max((norm + 1e-6) / c, 1), which is torch.nn.utils.clip_grad_norm_ with one
+    rounding less (its coefficient is the reciprocal).
+
+    `groups` gives parameters settings of their own, as parameter groups of
+    torch.optim: each is `PATTERN|PATTERN…:NAME=VALUE;NAME=VALUE…`, where a
+    pattern is a shell pattern of names (`*` stands for any characters) and a
+    setting is called as the option of this pass. The last group that matches a
+    parameter counts; the others' settings do not. A tied parameter is matched
+    by any of its names; groups that differ and match different names of it are
+    an error, and so is a pattern that matches no parameter. A group with a
+    learning rate of its own has the state `optimizer/lr/N`, with N its number
+    from 1.
+
+    There is one optimizer op for each group and element type. Programs for
+    inference (`infer/…`) stay as they are.
+
+    Input:
+
+    ```mlir
+    func.func @"train/step"(%w: tensor<7x17xf32> {fsdp.state = @w}, …)
+        -> (tensor<f32> {fsdp.output = "loss"},
+            tensor<7x17xf32> {fsdp.gradient = @w}) {
+      …
+      return %loss, %s : …
+    ```
+
+    Output (sgd without momentum):
+
+    ```mlir
+    fsdp.state scalar @"optimizer/lr" : tensor<f32> init 1.000000e-03 : f32
+    func.func @"train/step"(%w: tensor<7x17xf32> {fsdp.state = @w},
+                            %lr: tensor<f32> {fsdp.state = @"optimizer/lr"}, …)
+        -> (tensor<f32> {fsdp.output = "loss"},
+            tensor<f32> {fsdp.output = "grad_norm"},
+            tensor<7x17xf32> {fsdp.state = @w}) {
+      …
+      %l = fsdp.all_reduce avg %loss over #shard : tensor<f32>
+      %a = fsdp.all_reduce avg %sum_of_squares over #shard : tensor<f32>
+      …
+      %new = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr …
+      return %l, %norm, %new : …
+    ```
+
+    Needs: gradients as results (`fsdp.gradient`). Leaves: a whole step.
+  }];
+  let options = [
+    Option<"name", "name", "std::string", "\"adamw\"", "adamw, adam or sgd">,
+    Option<"lr", "lr", "double", "1.0e-3", "first learning rate">,
+    Option<"beta1", "beta1", "double", "0.9", "decay of the first moment">,
+    Option<"beta2", "beta2", "double", "0.999", "decay of the second moment">,
+    Option<"eps", "eps", "double", "1.0e-8", "added to the denominator">,
+    Option<"weightDecay", "weight-decay", "double", "0.0", "weight decay">,
+    Option<"momentum", "momentum", "double", "0.0", "momentum of sgd">,
+    Option<"nesterov", "nesterov", "bool", "false", "Nesterov's momentum">,
+    Option<"maxGradNorm", "max-grad-norm", "double",
+           "std::numeric_limits<double>::infinity()",
+           "clip gradients to this global norm; inf does not clip">,
+    Option<"normOrder", "norm-order", "double", "2.0",
+           "order of the global norm: 1, 2 or inf">,
+    ListOption<"groups", "groups", "std::string",
+               "groups of parameters with settings of their own">
+  ];
+}
+
+def Unshard : Fsdp_ModulePass<"fsdp-unshard"> {
+  let summary = "erase the sharding, for reading";
+  let description = [{
+    Gives the program back that one rank would run on whole tensors: no
+    collectives, no replays, no optimizer, gradients as results. With `cse`
+    after it, that is the captured program up to the order of ops. For people;
+    the compiler itself proves equality with `fsdp-verify-equivalent`.
+
+    Needs: a program of the shard or schedule stage.
+  }];
+}
+
+#endif // FSDP_PASSES_SHARD_PASSES_TD

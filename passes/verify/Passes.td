@@ -1,0 +1,71 @@
+//===- Passes.td - Contracts -------------------------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_PASSES_VERIFY_PASSES_TD
+#define FSDP_PASSES_VERIFY_PASSES_TD
+
+include "passes/PassBase.td"
+
+def VerifyCaptured : Fsdp_ModulePass<"fsdp-verify-captured"> {
+  let summary = "check the contract of a captured program";
+  let description = [{
+    A captured program is one function marked `fsdp.captured`: a straight line
+    of functional `aten` ops, `fsdp.constant`s and `fsdp.draw`s, in which every
+    state of the module is an argument, every other argument is an input, and
+    the results are the loss (first, a floating-point scalar), further outputs,
+    the new values of changed buffers, one gradient for each `parameter` and the
+    new random state. Outputs are contiguous and have names of their own. Draws
+    start from that state, each at a site of its own; no `aten` op draws.
+
+    A program called `infer/…` has neither a loss of that kind nor gradients:
+    its results are outputs and the new values of changed buffers and of the
+    random state.
+
+    Needs: nothing. Leaves the program as it is.
+  }];
+}
+
+def VerifySharded : Fsdp_ModulePass<"fsdp-verify-sharded"> {
+  let summary = "check the contract of a sharded program";
+  let description = [{
+    * Each parameter's gradient goes through one reduction, by `avg`, over
+      groups whose sizes multiply to the mesh's size; frozen parameters have
+      none.
+    * The optimizer updates each parameter once, with that gradient.
+    * A program for inference reduces no gradient and updates no parameter.
+    * Only ops that keep padding rows zero (invariant P) read shards: casts,
+      replays, collectives, norms, the optimizer.
+    * No schedule op is there yet.
+  }];
+}
+
+def VerifyScheduled : Fsdp_ModulePass<"fsdp-verify-scheduled"> {
+  let summary = "check the contract of a scheduled program";
+  let description = [{
+    * Each future is waited for exactly once.
+    * No tensor is read after it was freed, also not through a view.
+    * No tensor is freed while a transfer reads it.
+    * Each gathered tensor is freed, once.
+    * Collectives stand at the top level of a program, none is logical.
+  }];
+}
+
+def VerifyEquivalent : Fsdp_ModulePass<"fsdp-verify-equivalent"> {
+  let summary = "prove that a program computes what was captured";
+  let description = [{
+    Numbers the values of the reference and of the program in one table, with
+    collectives, replays and waits transparent, and compares the numbers of the
+    loss, of outputs and changed buffers, and of what each parameter's reduction
+    and optimizer take as its gradient. The order of ops, copies of ops and dead
+    ops do not matter; any other difference is an error that names the first
+    result that differs and the op behind it.
+
+    Needs: `@"reference/…"` in the module, or a file with `to`.
+  }];
+  let options = [
+    Option<"to", "to", "std::string", "\"\"",
+           "file of the captured program; the module's reference if empty">
+  ];
+}
+
+#endif // FSDP_PASSES_VERIFY_PASSES_TD

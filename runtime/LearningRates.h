@@ -1,0 +1,43 @@
+//===- LearningRates.h - The rates of each step -----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_LEARNINGRATES_H
+#define FSDP_RUNTIME_LEARNINGRATES_H
+
+#include "runtime/Arena.h"
+#include "runtime/Session.h"
+#include "runtime/plan/Schedule.h"
+#include "runtime/plan/plan_generated.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace fsdp {
+
+/// The states of an artifact that are learning rates. Programs read them, this
+/// writes them: by the artifact's schedule, or by what the run says.
+class LearningRates {
+public:
+  /// Throws fsdp::Error (BadUsage).
+  LearningRates(const plan::PlanT &plan, const Arena &arena,
+                const SessionOptions &options);
+
+  /// Gives all rates their values of `step`; returns the base's as it is
+  /// printed, or nothing if the artifact has none.
+  std::optional<double> set(uint64_t step) const;
+
+private:
+  struct Rate {
+    const plan::StateT *state;
+    double first; ///< factor 1
+  };
+
+  const Arena &arena;
+  std::vector<Rate> rates; ///< the base's first
+  std::optional<RateSchedule> schedule;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_LEARNINGRATES_H

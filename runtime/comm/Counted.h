@@ -1,0 +1,52 @@
+//===- Counted.h - What went through a communicator -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_COMM_COUNTED_H
+#define FSDP_RUNTIME_COMM_COUNTED_H
+
+#include "runtime/comm/Communicator.h"
+
+#include <map>
+
+namespace fsdp {
+
+/// Calls and bytes of one kind of collective: what a rank receives in an
+/// all-gather and sends into a reduction, padding included.
+struct Traffic {
+  uint64_t calls = 0, bytes = 0;
+};
+
+/// Passes everything on to another communicator, and counts it.
+class CountedCommunicator final : public Communicator {
+public:
+  explicit CountedCommunicator(std::unique_ptr<Communicator> inner)
+      : inner(std::move(inner)) {}
+
+  /// By collective ("all_gather") since the last reset. Transfers of the bucket
+  /// "metrics" count as "metrics".
+  const std::map<std::string_view, Traffic> &traffic() const { return counts; }
+  void reset() { counts.clear(); }
+
+  int rank() const override { return inner->rank(); }
+  int size() const override { return inner->size(); }
+  Ticket startAllGather(std::span<const GatherMember> members,
+                        const TransferLabel &label) override;
+  Ticket startReduceScatter(std::span<const ReduceMember> members,
+                            Combination combination,
+                            const TransferLabel &label) override;
+  Ticket startAllReduce(std::span<const AllReduceMember> members,
+                        Combination combination,
+                        const TransferLabel &label) override;
+  void wait(Ticket ticket) override { inner->wait(ticket); }
+  size_t stagingBytes() const override { return inner->stagingBytes(); }
+
+private:
+  Traffic &count(const TransferLabel &label);
+
+  std::unique_ptr<Communicator> inner;
+  std::map<std::string_view, Traffic> counts;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_COMM_COUNTED_H

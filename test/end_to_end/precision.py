@@ -1,0 +1,193 @@
+"""Mixed precision trains as PyTorch does that casts in the same places."""
+import copy
+import fnmatch
+
+import torch
+from safetensors.torch import save_file
+
+import zoo
+from harness import OPTIMIZERS, batch_of, compile_step, make_config, make_data, parse_arguments, run_cases, train
+
+SGD = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
+BF16 = {"param_dtype": "bfloat16", "reduce_dtype": "float32"}
+
+
+def dtype_of(name, default=None):
+    return getattr(torch, name) if name else default
+
+
+def policy_of(fsdp, module):
+    """The policy of the module with that path, and whether an override makes it."""
+    parts = module.split(".") if module else []
+    paths = [".".join(parts[:i]) for i in range(len(parts) + 1)]
+    for override in reversed(fsdp.get("overrides", [])):
+        patterns = override["modules"] if isinstance(override["modules"], list) else [override["modules"]]
+        if any(fnmatch.fnmatchcase(path, pattern) for path in paths for pattern in patterns):
+            return override["mixed_precision"], True
+    return fsdp.get("mixed_precision", {}), False
+
+
+def lower(model, fsdp):
+    """A copy that computes in the dtypes of the policies."""
+    low = copy.deepcopy(model)
+    for path, module in low.named_modules():
+        for parameter in module.parameters(recurse=False):
+            if parameter.is_floating_point():
+                parameter.data = parameter.data.to(dtype_of(policy_of(fsdp, path)[0].get("param_dtype"), parameter.dtype))
+        # With overrides, dtypes meet: each layer takes its input in its own.
+        own = next(module.parameters(recurse=False), None)
+        if fsdp.get("overrides") and own is not None:
+            dtype = own.dtype
+            module.register_forward_pre_hook(
+                lambda _, args, dtype=dtype: tuple(a.to(dtype) if torch.is_tensor(a) and a.is_floating_point() else a for a in args))
+    return low
+
+
+def reference(model, inputs, data, world, steps, config):
+    """As harness.reference, with a lowered copy for each rank and gradients reduced in their dtype, in each micro-batch."""
+    micro_batches = config.get("gradient_accumulation_steps", 1)
+    model, fsdp = copy.deepcopy(model), config["fsdp_config"]
+    options = dict(config["optimizer"])
+    optimizer = OPTIMIZERS[options.pop("name")]([p for p in model.parameters() if p.requires_grad], **options)
+    cast = dtype_of(fsdp.get("mixed_precision", {}).get("param_dtype"))
+    if not fsdp.get("mixed_precision", {}).get("cast_forward_inputs", True):
+        cast = None
+    reduce_of = {}
+    for path, module in model.named_modules():
+        for parameter in module.parameters(recurse=False):
+            reduce_of.setdefault(parameter, dtype_of(policy_of(fsdp, path)[0].get("reduce_dtype"), parameter.dtype))
+    buffers = dict(model.named_buffers())
+    own = [{k: v.clone() for k, v in buffers.items()} for _ in range(world)]
+    rows = []
+    for step in range(steps):
+        loss_sum, gradients = 0.0, {}
+        for number in range(world * micro_batches):
+            rank = number % world
+            for name, value in buffers.items():
+                value.data.copy_(own[rank][name])
+            low = lower(model, fsdp)
+            batch = {k: v.to(cast) if cast and v.is_floating_point() else v for k, v in batch_of(data, inputs, step * world * micro_batches + number).items()}
+            out = low(**batch)
+            loss = out["loss"] if isinstance(out, dict) else out[0] if isinstance(out, tuple) else out
+            loss.backward()
+            loss_sum += loss.item() / world / micro_batches
+            for high, short in zip(model.parameters(), low.parameters()):
+                if short.grad is not None:
+                    gradients.setdefault(high, []).append(short.grad.to(reduce_of[high]).float())
+            own[rank] = {k: v.clone() for k, v in low.named_buffers()}
+        for parameter, each in gradients.items():
+            mean = sum(each) / (fsdp.get("gradient_divide_factor") or world) / micro_batches
+            parameter.grad = mean.to(reduce_of[parameter]).to(parameter.dtype)
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.get("max_grad_norm", float("inf")))
+        optimizer.step()
+        optimizer.zero_grad()
+        rows.append((loss_sum, norm.item()))
+    return rows, {k: v.detach() for k, v in model.named_parameters(remove_duplicate=False)}
+
+
+def compare(rows, final, want_rows, want, start, trained, accuracy):
+    for row, (loss, norm) in zip(rows, want_rows, strict=True):
+        assert abs(row["loss"] - loss) <= accuracy * max(1, abs(loss)), f"step {row['step']}: loss {row['loss']} instead of {loss}"
+        assert abs(row["grad_norm"] - norm) <= 3 * accuracy * norm, f"step {row['step']}: grad_norm {row['grad_norm']} instead of {norm}"
+    moved = {k: (want[k].float() - start[k].float()).abs().mean().item() for k in want}
+    furthest = max(moved.values())
+    assert furthest > 1e-4, "nothing moved: the case tests nothing"
+    for name, value in want.items():
+        have = final[name]
+        assert have.dtype == value.dtype and have.shape == value.shape, f"{name} is {have.dtype} {tuple(have.shape)}"
+        assert name in trained or torch.equal(have, value), f"{name} is frozen and has changed"
+        error = (have.float() - value.float()).abs().mean().item()
+        assert error <= accuracy * (moved[name] + 0.1 * furthest), f"{name}: mean error {error:.2e}, moved by {moved[name]:.2e}"
+
+
+def precision_case(bin, factory, world, accuracy, form="exported", steps=3, lowers=True, micro_batches=1, **fsdp):
+    """A case for `run_cases`. `lowers`: a run in full precision must differ."""
+    def case(folder):
+        torch.manual_seed(7)
+        model, inputs = factory()
+        model.train()
+        config = make_config(world, SGD, gradient_accumulation_steps=micro_batches)
+        config["fsdp_config"].update(fsdp)
+        start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
+        trained = {k for k, v in model.named_parameters(remove_duplicate=False) if v.requires_grad}
+        data = make_data(inputs, world * steps * micro_batches)
+        save_file(data, folder / "data.safetensors")
+        compile_step(bin, folder, model, inputs, config, form)
+        rows, final = train(bin, folder, world, steps)
+        want_rows, want = reference(model, inputs, data, world, steps, config)
+        compare(rows, final, want_rows, want, start, trained, accuracy)
+        if lowers:
+            _, full = reference(model, inputs, data, world, steps, make_config(world, SGD, gradient_accumulation_steps=micro_batches))
+            distance = lambda a: sum((a[k].float() - full[k].float()).abs().mean().item() for k in trained)
+            assert distance(final) >= 0.1 * distance(want) > 0, "the weights are those of a run in full precision"
+    return case
+
+
+def low_model():
+    """A model that was exported in bfloat16."""
+    model, inputs = zoo.mlp()
+    return model.bfloat16(), {k: v.bfloat16() if v.is_floating_point() else v for k, v in inputs.items()}
+
+
+def refused_statistics(bin):
+    def case(folder):
+        model, inputs = zoo.convnet()
+        config = make_config(2, SGD)
+        config["fsdp_config"]["mixed_precision"] = BF16
+        try:
+            compile_step(bin, folder, model, inputs, config)
+        except AssertionError as error:
+            assert "running statistics of Float" in str(error) and "overrides: [{modules:" in str(error), error
+        else:
+            raise AssertionError("batch norm with statistics of another dtype was accepted")
+    return case
+
+
+def expanded_mask(bin):
+    """A mask that is expanded along its rows does not cost the fused attention."""
+    def case(folder):
+        model, inputs = zoo.vit()
+        compile_step(bin, folder, model.train(), inputs, make_config(2, SGD), options=["--save-stages=stages"])
+        text = (folder / "stages" / "1-captured.mlir").read_text()
+        assert text.count("aten._scaled_dot_product_flash_attention_for_cpu(") == 2 and "_safe_softmax" not in text
+    return case
+
+
+def main():
+    arguments = parse_arguments()
+    cases = {"statistics are refused": refused_statistics(arguments.bin), "expanded mask": expanded_mask(arguments.bin)}
+
+    def add(factory, world, label, accuracy=1e-2, **options):
+        cases[f"{factory.__name__} world={world} {label}"] = precision_case(arguments.bin, factory, world, accuracy, **options)
+
+    for world in (1, 2, 3, 4):
+        add(zoo.mlp, world, "bf16", mixed_precision=BF16)
+    add(zoo.mlp, 3, "bf16 reduced", mixed_precision={**BF16, "reduce_dtype": "bfloat16"}, reshard_after_forward=True)
+    add(zoo.mlp, 2, "default reduce_dtype", mixed_precision={"param_dtype": "bfloat16"})
+    add(zoo.mlp, 2, "reduce_dtype alone", mixed_precision={"reduce_dtype": "bfloat16"})
+    add(zoo.mlp, 2, "output_dtype", mixed_precision={**BF16, "output_dtype": "float32"})
+    for world in (2, 3, 4):
+        add(zoo.mlp, world, "fp16", mixed_precision={"param_dtype": "float16", "reduce_dtype": "float16"})
+    add(zoo.mlp, 3, "divided by 2", mixed_precision=BF16, gradient_divide_factor=2)
+    add(zoo.mlp, 3, "sums alone", mixed_precision=BF16, force_sum_reduction=True)
+    add(zoo.mlp, 2, "norm in float32", mixed_precision=BF16, overrides=[{"modules": "net.2", "mixed_precision": {"param_dtype": "float32"}}])
+    for dtype in ("float16", "bfloat16"):
+        add(zoo.mlp, 2, f"{dtype} on one submodule", overrides=[{"modules": "net.0", "mixed_precision": {"param_dtype": dtype}}])
+    add(low_model, 3, "bf16 model", mixed_precision={"reduce_dtype": "float32"}, lowers=False)
+    add(low_model, 2, "in float32", mixed_precision={"param_dtype": "float32"})
+    add(zoo.tiny, 4, "bf16", mixed_precision=BF16)
+    add(zoo.convnet, 2, "norms in float32", accuracy=5e-2, mixed_precision=BF16,
+        overrides=[{"modules": "net.1", "mixed_precision": {}}, {"modules": ["net.5"], "mixed_precision": {"param_dtype": "float32"}}])
+    add(zoo.tagger, 2, "bf16", accuracy=5e-2, mixed_precision=BF16)
+    for factory, world in ((zoo.gpt, 2), (zoo.gpt, 3), (zoo.lora, 2), (zoo.lora, 3), (zoo.lora_llama, 2)):
+        add(factory, world, "bf16", accuracy=0.1, mixed_precision=BF16, reshard_after_forward=True)
+    for sync in ("each", "last"):
+        add(zoo.mlp, 2, f"3 micro-batches, exchanged in {sync}", mixed_precision=BF16, gradient_sync=sync, micro_batches=3)
+        add(zoo.gpt, 3, f"2 micro-batches, bf16 sums, exchanged in {sync}", accuracy=0.1, gradient_sync=sync, micro_batches=2,
+            mixed_precision={"param_dtype": "bfloat16", "reduce_dtype": "bfloat16"})
+    for form in ("traced", "scripted"):
+        add(zoo.mlp, 2, form, form=form, mixed_precision=BF16)
+    run_cases(cases, arguments.only)
+
+
+main()

@@ -1,0 +1,174 @@
+//===- ConfigParser.h - From YAML to a config -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_TOOLS_FSDPOPT_CONFIGPARSER_H
+#define FSDP_TOOLS_FSDPOPT_CONFIGPARSER_H
+
+#include "tools/fsdp-opt/Config.h"
+#include "tools/fsdp-opt/ForeignKeys.h"
+#include "tools/fsdp-opt/YamlReader.h"
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fsdp {
+
+/// Reads one config. A key is one row of getKeys() and one method, which stands
+/// in the file of its concern: ConfigSharding.cpp, ConfigPrecision.cpp,
+/// ConfigOptimizer.cpp, ConfigStep.cpp, ConfigWeights.cpp.
+class ConfigParser {
+  using Node = YAML::Node;
+
+public:
+  ConfigParser(const std::string &name, std::optional<int64_t> world)
+      : read(name), world(world) {}
+
+  LoadedConfig parse(const Node &root);
+  static std::vector<ConfigKey> listKeys();
+
+private:
+  struct Key {
+    std::string_view section, name;
+    void (ConfigParser::*parse)(const Node &);
+    /// Of another tool's key: what it is called here.
+    std::string_view becomes = {};
+  };
+  static const std::vector<Key> &getKeys();
+
+  void parseSection(std::string_view section, const Node &node);
+  void parseForeign(const ForeignKey &key, const Node &name, const Node &value);
+  void noteTaken(const Key &key, const Node &name);
+  [[noreturn]] void failUnknown(std::string_view section, const Node &name);
+
+  void parseVersion(const Node &node);
+  void parseMesh(const Node &node);
+  void parseReplicate(const Node &node);
+  void parseShard(const Node &node);
+  void parseFsdpConfig(const Node &node);
+  void parsePolicy(const Node &node);
+  void parseClasses(const Node &node);
+  void parseMinParams(const Node &node);
+  void parseBuckets(const Node &node);
+  void parseReshard(const Node &node);
+  void parseIgnoredParams(const Node &node);
+  void parseReduceIgnored(const Node &node);
+  void parseShardDims(const Node &node);
+  void parseReshardBackward(const Node &node);
+  void parseSync(const Node &node);
+  void parseMixedPrecision(const Node &node);
+  void parseParamDtype(const Node &node);
+  void parseReduceDtype(const Node &node);
+  void parseOutputDtype(const Node &node);
+  void parseCastInputs(const Node &node);
+  void parseDivideFactor(const Node &node);
+  void parseForceSum(const Node &node);
+  void parseOverrides(const Node &node);
+  void parseOverrideModules(const Node &node);
+  void parseOverridePrecision(const Node &node);
+  void parseOverrideReshard(const Node &node);
+  void parseOffload(const Node &node);
+  void parsePrefetch(const Node &node);
+  void parsePinMemory(const Node &node);
+  void parseOptimizer(const Node &node);
+  void parseOptimizerName(const Node &node);
+  void parseLr(const Node &node);
+  void parseBetas(const Node &node);
+  void parseEps(const Node &node);
+  void parseMomentum(const Node &node);
+  void parseWeightDecay(const Node &node);
+  void parseNesterov(const Node &node);
+  void parseGroups(const Node &node);
+  void parseGroupParams(const Node &node);
+  void parseScheduler(const Node &node);
+  void parseSchedulerName(const Node &node);
+  void parseWarmupSteps(const Node &node);
+  void parseWarmupRatio(const Node &node);
+  void parseTotalSteps(const Node &node);
+  void parseMinLr(const Node &node);
+  void parseGradNormType(const Node &node);
+  void parseAccumulation(const Node &node);
+  void parseMaxGradNorm(const Node &node);
+  void parseDevice(const Node &node);
+  void parseCudaArch(const Node &node);
+  void parseSeed(const Node &node);
+  void parseMode(const Node &node);
+  void parseInit(const Node &node);
+  void parseWeights(const Node &node);
+  void parseRename(const Node &node);
+  void parseIgnore(const Node &node);
+  void parseStrict(const Node &node);
+  void parseTied(const Node &node);
+
+  // Keys of other tools.
+  void parseOptimizerWord(const Node &node);
+  void parseAdamBeta1(const Node &node);
+  void parseAdamBeta2(const Node &node);
+  void parseForeignDecay(const Node &node);
+  void parseForeignWarmupSteps(const Node &node);
+  void parseForeignWarmupRatio(const Node &node);
+  void parseMaxSteps(const Node &node);
+  void parseProcesses(const Node &node);
+  void parseForeignPrecision(const Node &node);
+  void parseStrategy(const Node &node);
+  void mergeSchedule();
+  void applyStrategy();
+
+  void checkPolicy();
+  void checkOptimizer(const Node &section);
+  void checkNesterov();
+  void checkScheduler();
+  void checkMode(const Node &root);
+  void checkMicroBatches();
+  void resolveMesh(const Node &root);
+  void checkReshard();
+  void checkOffload();
+
+  /// Empty for null.
+  std::string readDtype(const Node &node, std::string_view key);
+  void addNote(const Node &node, const std::string &text) {
+    result.notes.push_back(read.describePlace(node) + ": " + text);
+  }
+  /// A setting of the group that is read, or else of all parameters.
+  template <typename T>
+  void set(T OptimizerConfig::*ofAll, std::optional<T> OptimizerGroup::*ofGroup,
+           T value);
+  /// Of reshard_after_forward; none if it is true or false.
+  std::optional<int64_t> readReshardRanks(const Node &node);
+  double readBeta(const Node &node, std::string_view key);
+  /// A whole number that is not negative.
+  int64_t readCount(const Node &node, std::string_view key);
+  /// A value that is not negative.
+  double readAmount(const Node &node, std::string_view key);
+  [[noreturn]] void failLater(const Node &node, const std::string &what,
+                              const std::string &advice);
+
+  YamlReader read;
+  std::optional<int64_t> world;
+  LoadedConfig result;
+  std::optional<const Node> meshNode, fsdpNode, optimizerNode, schedulerNode;
+  OptimizerGroup *group = nullptr; ///< the one that is read, if any
+  std::string schedulerName;
+  /// Of keys of other tools, which may stand before what they belong to.
+  std::optional<const Node> optimizerWord, foreignWarmup, strategyNode;
+  plan::ScheduleT foreignSchedule;
+  bool noDecay = false;
+  std::optional<int64_t> processes;
+  std::string strategy; ///< of FSDP1
+  /// Own keys that were given under any name, and where.
+  std::map<std::string, std::string> taken;
+  std::optional<int64_t> dpShard;
+  bool offloadParams = false;
+  PrecisionPolicy *policy = nullptr; ///< the one that is read
+  bool inOverride = false;
+  /// Keys of the section that were given.
+  std::set<std::string, std::less<>> given;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPOPT_CONFIGPARSER_H

@@ -1,0 +1,128 @@
+//===- ConfigStep.cpp - Mode, step, device of the config -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "tools/fsdp-opt/ConfigParser.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+using namespace fsdp;
+
+void ConfigParser::parseMode(const Node &node) {
+  static constexpr std::string_view choices[] = {"train", "inference"};
+  result.config.mode = read.readChoice(node, "mode", choices) == choices[0]
+                           ? Mode::Train
+                           : Mode::Inference;
+}
+
+/// One file may serve training and inference: what only training needs does not
+/// disturb.
+void ConfigParser::checkMode(const Node &root) {
+  if (result.config.mode != Mode::Inference)
+    return;
+  for (const char *key : {"optimizer", "lr_scheduler", "max_grad_norm",
+                          "gradient_accumulation_steps"})
+    if (const Node node = root[key]; node.IsDefined() && !node.IsNull())
+      addNote(node,
+              "'" + std::string(key) + "' has no effect with mode: inference");
+}
+
+void ConfigParser::parseAccumulation(const Node &node) {
+  int64_t steps = read.readInt(node, "gradient_accumulation_steps");
+  if (steps < 1)
+    read.fail(
+        ErrorId::ConfigBadValue, node,
+        "'gradient_accumulation_steps': expected a number from 1, found " +
+            std::to_string(steps));
+  result.config.microBatches = steps;
+}
+
+void ConfigParser::parseSync(const Node &node) {
+  static constexpr std::string_view choices[] = {"each", "last",
+                                                 "all_reduce_last"};
+  std::string name = read.readChoice(node, "gradient_sync", choices);
+  result.config.sync = name == choices[0]   ? Sync::Each
+                       : name == choices[1] ? Sync::Last
+                                            : Sync::AllReduceLast;
+}
+
+void ConfigParser::parseReshardBackward(const Node &node) {
+  result.config.keepGathered = !read.readBool(node, "reshard_after_backward");
+}
+
+void ConfigParser::checkMicroBatches() {
+  const Config &config = result.config;
+  // With one rank as well: the config then means the same on more.
+  if (config.keepGathered && config.reshard != Reshard::None)
+    read.fail(ErrorId::ConfigBadValue, (*fsdpNode)["reshard_after_backward"],
+              "'reshard_after_backward: false' keeps parameters gathered from "
+              "micro-batch to micro-batch, which needs reshard_after_forward: "
+              "false");
+  if (config.microBatches > 1)
+    return;
+  for (auto [key, isGiven] :
+       {std::pair("reshard_after_backward", config.keepGathered),
+        std::pair("gradient_sync", config.sync != Sync::Each)})
+    if (isGiven)
+      result.notes.push_back(
+          read.describePlace((*fsdpNode)[key]) + ": '" + key +
+          "' has no effect with one micro-batch a step; "
+          "gradient_accumulation_steps says how many there are");
+}
+
+void ConfigParser::parseMaxGradNorm(const Node &node) {
+  if (node.IsNull())
+    return;
+  double norm = read.readDouble(node, "max_grad_norm");
+  if (norm <= 0)
+    read.fail(ErrorId::ConfigBadValue, node,
+              "'max_grad_norm': expected a number above 0, found " +
+                  node.Scalar() + "; leave it out for no clipping");
+  result.config.maxGradNorm = norm;
+}
+
+void ConfigParser::parseGradNormType(const Node &node) {
+  // PyTorch users write float("inf") as inf; YAML's own word is .inf.
+  bool isWord = node.IsScalar() && node.Scalar() == "inf";
+  double order = isWord || node.Scalar() == ".inf"
+                     ? std::numeric_limits<double>::infinity()
+                     : read.readDouble(node, "grad_norm_type");
+  if (order != 1 && order != 2 && !std::isinf(order))
+    read.fail(ErrorId::ConfigBadValue, node,
+              "'grad_norm_type': expected 1, 2 or inf, found " + node.Scalar());
+  result.config.gradNormType = order;
+}
+
+void ConfigParser::parseDevice(const Node &node) {
+  static constexpr std::string_view choices[] = {"cpu", "cuda"};
+  if (read.readChoice(node, "device", choices) == "cuda")
+    result.config.target.device = Target::Device::Cuda;
+}
+
+void ConfigParser::parseCudaArch(const Node &node) {
+  std::string arch = read.readString(node, "cuda_arch");
+  std::string_view digits = arch;
+  int capability = 0;
+  bool valid = digits.starts_with("sm_");
+  if (valid) {
+    digits.remove_prefix(3);
+    auto [end, failure] = std::from_chars(
+        digits.data(), digits.data() + digits.size(), capability);
+    valid = failure == std::errc() && end == digits.data() + digits.size();
+  }
+  // What LibTorch's wheel has kernels for.
+  if (!valid || capability < 75 || capability > 121)
+    read.fail(ErrorId::ConfigBadValue, node,
+              "'cuda_arch': expected a GPU's architecture from sm_75 to "
+              "sm_121, such as sm_90, found '" +
+                  arch + "'");
+  result.config.target.capability = capability;
+}
+
+void ConfigParser::parseSeed(const Node &node) {
+  result.config.seed = read.readInt(node, "seed");
+  if (result.config.seed < 0)
+    read.fail(ErrorId::ConfigBadValue, node,
+              "'seed': expected a number from 0, found " + node.Scalar());
+}
