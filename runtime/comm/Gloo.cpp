@@ -16,6 +16,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <unistd.h>
 #include <unordered_map>
@@ -244,10 +245,14 @@ GlooCommunicator::GlooCommunicator(std::shared_ptr<Session> shared,
     this->group = c10::make_intrusive<c10d::ProcessGroupGloo>(
         session->store->under(key), place, size(), options);
   } catch (const std::exception &error) {
-    std::string message =
-        "rank " + std::to_string(session->rank) +
-        ": expected to connect to the other ranks of group '" + group.name +
-        "', found: " + firstLine(error);
+    std::string self = "rank " + std::to_string(session->rank) + ": ";
+    // A peer that connected, failed and went, before the others had connected.
+    if (std::optional<std::string> reason = session->watch->failure())
+      throw Error(ErrorId::PeerFailed, self + *reason);
+    std::string message = self +
+                          "expected to connect to the other ranks of "
+                          "group '" +
+                          group.name + "', found: " + firstLine(error);
     session->watch->publish(message);
     throw Error(ErrorId::PeerFailed, message);
   }
@@ -371,6 +376,17 @@ void GlooCommunicator::wait(Ticket ticket) {
   inFlight.erase(ticket);
 }
 
+/// gloo writes to its sockets without MSG_NOSIGNAL: a peer that is gone would
+/// kill this process before the error that names the peer is made.
+static void ignoreBrokenPipes() {
+  struct sigaction action{};
+  if (sigaction(SIGPIPE, nullptr, &action) == 0 &&
+      !(action.sa_flags & SA_SIGINFO) && action.sa_handler == SIG_DFL) {
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, nullptr);
+  }
+}
+
 std::unique_ptr<Fabric> fsdp::connectGlooFabric(const FabricOptions &options) {
   std::optional<LauncherInfo> launcher = readLauncher();
   if (!launcher)
@@ -387,6 +403,7 @@ std::unique_ptr<Fabric> fsdp::connectGlooFabric(const FabricOptions &options) {
             launcher->launcher + "; launch " +
             std::to_string(options.worldSize) +
             " or compile with --world=" + std::to_string(launcher->worldSize));
+  ignoreBrokenPipes();
   int rank = launcher->rank;
   Rendezvous where = parseRendezvous(options.rendezvous);
   std::unique_ptr<Store> store =

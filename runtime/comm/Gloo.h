@@ -17,7 +17,8 @@
 namespace fsdp {
 
 /// Meets the other ranks; throws fsdp::Error (RendezvousInvalid,
-/// RendezvousFailed, RankMissing, WorldSizeMismatch).
+/// RendezvousFailed, RankMissing, WorldSizeMismatch). Where SIGPIPE would end
+/// the process, it is ignored from then on.
 std::unique_ptr<Fabric> connectGlooFabric(const FabricOptions &options);
 
 } // namespace fsdp

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <csignal>
 #include <thread>
 #include <unistd.h>
@@ -48,18 +49,18 @@ class Failure : public testing::TestWithParam<RankSetup> {};
 
 TEST_P(Failure, LateRankIsNamedAtTheDeadline) {
   RankSetup setup = GetParam();
-  setup.deadline = 1s;
+  setup.deadline = 3s; // also to connect, on a busy machine
   auto outcomes = runRanks(setup, [](Fabric &fabric) {
     Buffers buffers(fabric.worldSize());
     auto group = connectWorld(fabric);
     auto begin = Clock::now();
     if (fabric.rank() == 1)
-      std::this_thread::sleep_for(2500ms);
+      std::this_thread::sleep_for(6s);
     try {
       group->wait(buffers.start(*group, 7));
     } catch (const Error &) {
       if (fabric.rank() != 1)
-        require(Clock::now() - begin < 2400ms, "the error came late");
+        require(Clock::now() - begin < 5800ms, "the error came late");
       throw;
     }
   });
@@ -67,7 +68,7 @@ TEST_P(Failure, LateRankIsNamedAtTheDeadline) {
     EXPECT_THAT(outcomes[rank],
                 AllOf(AnyOf(StartsWith("E090"), StartsWith("E091")),
                       kNamesTransfer, HasSubstr("expected rank 1 to"),
-                      HasSubstr("within 1 s")))
+                      HasSubstr("within 3 s")))
         << "rank " << rank;
 }
 
@@ -86,7 +87,7 @@ TEST_P(Failure, AbortReachesThePeersAtOnce) {
     try {
       group->wait(ticket);
     } catch (const Error &) {
-      require(Clock::now() - begin < 1500ms, "the error came late");
+      require(Clock::now() - begin < 5s, "the error came late");
       throw;
     }
   });
@@ -123,10 +124,10 @@ TEST_P(Failure, LeavingWithATransferInFlightFailsThePeers) {
 
 TEST_P(Failure, ExchangeNamesWhoIsMissing) {
   RankSetup setup = GetParam();
-  setup.deadline = 500ms;
+  setup.deadline = 3s;
   auto outcomes = runRanks(setup, [](Fabric &fabric) {
     if (fabric.rank() == 1)
-      std::this_thread::sleep_for(1500ms);
+      std::this_thread::sleep_for(6s);
     else
       fabric.exchange("plan", "1234");
   });
@@ -179,7 +180,7 @@ TEST_P(KilledRank, IsNamedByThePeersAtOnce) {
     try {
       group->wait(buffers.start(*group, 7));
     } catch (const Error &) {
-      require(Clock::now() - begin < 3s, "the error came late");
+      require(Clock::now() - begin < 10s, "the error came late");
       throw;
     }
   });
@@ -187,8 +188,10 @@ TEST_P(KilledRank, IsNamedByThePeersAtOnce) {
     if (rank == victim) {
       EXPECT_EQ(outcomes[rank], "killed by signal 9");
     } else {
+      // The victim may be through with step 6 before the others are.
       EXPECT_THAT(outcomes[rank],
-                  AllOf(StartsWith("E090"), kNamesTransfer,
+                  AllOf(StartsWith("E090"),
+                        HasSubstr("all_gather of bucket 'layers.3' in step "),
                         HasSubstr("rank " + std::to_string(victim))))
           << "rank " << rank;
     }
@@ -201,6 +204,33 @@ INSTANTIATE_TEST_SUITE_P(, KilledRank,
                            return std::to_string(info.param.second) + "_of_" +
                                   std::to_string(info.param.first);
                          });
+
+int brokenPipes = 0;
+
+/// Whether this process survives a write to a pipe that nobody reads.
+void writeToNobody() {
+  int ends[2];
+  require(pipe(ends) == 0, "no pipe can be made");
+  close(ends[0]);
+  require(write(ends[1], "x", 1) == -1 && errno == EPIPE,
+          "the write to nobody went through");
+  close(ends[1]);
+}
+
+TEST(ConnectionOfADeadPeer, RaisesNoSignal) {
+  EXPECT_THAT(runRanks({"gloo", 2}, [](Fabric &) { writeToNobody(); }),
+              testing::Each(""));
+}
+
+TEST(ConnectionOfADeadPeer, LeavesTheProgramsOwnHandler) {
+  auto previous = signal(SIGPIPE, [](int) { ++brokenPipes; });
+  auto outcomes = runRanks({"gloo", 1}, [](Fabric &) {
+    writeToNobody();
+    require(brokenPipes == 1, "the program's own handler was not called");
+  });
+  signal(SIGPIPE, previous);
+  EXPECT_THAT(outcomes, testing::Each(""));
+}
 
 TEST(AbsentRank, IsNamed) {
   RankSetup setup{"gloo", 3, 1s};
