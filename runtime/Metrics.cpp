@@ -10,6 +10,8 @@
 
 #include <bit>
 #include <cerrno>
+#include <fstream>
+#include <string>
 #include <system_error>
 
 #include <sys/resource.h>
@@ -17,6 +19,12 @@
 using namespace fsdp;
 
 uint64_t fsdp::peakResidentBytes() {
+  // Not what getrusage says at first: that begins with the resident memory of
+  // whoever started this process (torchrun: some hundreds of megabytes).
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:"))
+      return std::stoull(line.substr(6)) * 1024;
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;

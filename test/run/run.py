@@ -85,6 +85,14 @@ class FsdpRun(unittest.TestCase):
         self.run_it("--steps=5", "--export=b.safetensors")
         self.assertEqual((self.folder / "a.safetensors").read_bytes(), (self.folder / "b.safetensors").read_bytes())
 
+    def test_resident_peak_is_not_the_launchers(self):
+        ballast = bytearray(os.urandom(1 << 20) * 1200)     # all pages of 1.2 GB are there
+        self.run_it("--steps=2", "--metrics=m.jsonl")
+        self.assertEqual(len(ballast), 1200 << 20)
+        row = json.loads((self.folder / "m.jsonl").read_text().splitlines()[-1])
+        self.assertLess(max(row["rank_peak_rss_bytes"]), 600e6)
+        self.assertGreater(min(row["rank_peak_rss_bytes"]), 20e6)
+
     def test_processes_agree_with_threads(self):
         self.make(3)
         self.run_it("--steps=5", "--export=local.safetensors")
