@@ -4,6 +4,7 @@
 #include "runtime/Executor.h"
 
 #include "runtime/DTypes.h"
+#include "runtime/profile/Recorder.h"
 #include "runtime/support/Error.h"
 
 #include <ATen/ops/empty_strided.h>
@@ -86,11 +87,13 @@ Executor::Executor(const plan::PlanT &plan, const plan::ProgramT &program,
       preparation.values[i] = makeTensor(*program.values[i], arena);
   preparation.futures.resize(program.futures);
   state.tickets.resize(program.futures);
-  for (const auto &instruction : program.instructions)
-    explainErrors(*instruction, [&] {
-      if (auto prepared = prepareInstruction(preparation, *instruction))
-        instructions.push_back({std::move(prepared), instruction.get()});
+  for (uint32_t index = 0; index < program.instructions.size(); ++index) {
+    const plan::InstructionT &instruction = *program.instructions[index];
+    explainErrors(instruction, [&] {
+      if (auto prepared = prepareInstruction(preparation, instruction))
+        instructions.push_back({std::move(prepared), &instruction, index});
     });
+  }
   values = std::move(preparation.values);
 }
 
@@ -100,4 +103,16 @@ void Executor::run(uint64_t step) {
   state.step = step;
   for (const Prepared &prepared : instructions)
     explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
+}
+
+// A loop of its own, so that a run without a profile pays nothing for it.
+void Executor::run(uint64_t step, ProfileRecorder &recorder) {
+  c10::InferenceMode guard;
+  RankMemory::Current current(memory);
+  state.step = step;
+  for (const Prepared &prepared : instructions) {
+    int64_t begin = ProfileRecorder::now();
+    explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
+    recorder.add(prepared.index, begin, ProfileRecorder::now());
+  }
 }

@@ -12,6 +12,8 @@
 
 namespace fsdp {
 
+class ProfileRecorder;
+
 /// One program of a plan on one rank. Used by one thread.
 class Executor {
 public:
@@ -24,6 +26,9 @@ public:
   /// Throws fsdp::Error.
   void run(uint64_t step);
 
+  /// The same, and writes down when each instruction began and ended.
+  void run(uint64_t step, ProfileRecorder &recorder);
+
   /// What `binding`, one of the program's results, is bound to: a tensor that
   /// lies in one place for good and whose contents change with each run.
   const at::Tensor &getResult(const plan::BindingT &binding) const {
@@ -34,6 +39,7 @@ private:
   struct Prepared {
     std::unique_ptr<Instruction> instruction;
     const plan::InstructionT *source;
+    uint32_t index; ///< of the program's instructions
   };
 
   std::string describe(const plan::InstructionT &instruction) const;

@@ -17,6 +17,7 @@
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Reader.h"
 #include "runtime/plan/Shape.h"
+#include "runtime/profile/Recorder.h"
 #include "runtime/support/Error.h"
 
 #include <torch/headeronly/version.h>
@@ -102,6 +103,7 @@ struct Session::Impl {
   std::optional<ProgramAgreement> agreement;
   uint64_t nextMicroBatch = 0; ///< of the run
   uint64_t exports = 0;
+  ProfileRecorder *recorder = nullptr;
 };
 
 /// All that can be refused without the other ranks comes first.
@@ -228,19 +230,30 @@ std::optional<StepResult> Session::microBatch() {
   impl->poisonTransients();
   if (number % count == 0)
     impl->transfers.resetTraffic();
+  const plan::ProgramT &program = *impl->programs.parts[part][picked];
+  ProfileRecorder *recorder = impl->recorder;
+  if (recorder)
+    recorder->beginRun(result.step, number % count, program);
   impl->inputs->load(number, part);
+  if (recorder)
+    recorder->endLoading();
   if (impl->isTraining) {
     std::optional<double> lr = impl->rates.set(result.step);
     result.lr = lr ? lr : impl->plan.training->lr;
   }
   Impl::Prepared &prepared = impl->prepared[part][picked];
-  prepared.executor->run(result.step);
+  if (recorder) {
+    prepared.executor->run(result.step, *recorder);
+    recorder->endRun();
+  } else {
+    prepared.executor->run(result.step);
+  }
   impl->lastPart = part;
   impl->lastProgram = picked;
   ++impl->nextMicroBatch;
   if (impl->nextMicroBatch % count != 0)
     return std::nullopt;
-  result.program = impl->programs.parts[part][picked]->name;
+  result.program = program.name;
   for (const auto &[name, binding] : prepared.metrics) {
     double number = prepared.executor->getResult(*binding).item<double>();
     if (name == kLoss)
@@ -295,6 +308,8 @@ MemoryUse Session::memory() const {
   return {impl->plan.memory->peak, impl->plan.memory->scratch_bound,
           impl->memory.scratchPeak(), impl->transfers.stagingBytes()};
 }
+
+void Session::record(ProfileRecorder *recorder) { impl->recorder = recorder; }
 
 void Session::exportWeights(const std::string &path) {
   fsdp::exportWeights(impl->plan, impl->arena, impl->fabric,

@@ -26,6 +26,7 @@ namespace fsdp {
 
 class Fabric;
 class PlanFile;
+class ProfileRecorder;
 namespace plan {
 struct PlanT;
 }
@@ -157,6 +158,10 @@ public:
   int64_t samplesPerStep() const;
 
   MemoryUse memory() const;
+
+  /// From now on, writes down there what runs when (runtime/profile); null:
+  /// nowhere.
+  void record(ProfileRecorder *recorder);
 
   /// Collective: writes the unsharded parameters, under all their names, and
   /// persistent buffers to a safetensors file, wholly or not at all.

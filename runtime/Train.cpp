@@ -6,6 +6,7 @@
 #include "runtime/Metrics.h"
 #include "runtime/OutputFile.h"
 #include "runtime/Progress.h"
+#include "runtime/profile/Profiler.h"
 #include "runtime/support/Error.h"
 
 #include <cerrno>
@@ -68,19 +69,26 @@ static void trainRank(Session &session, const TrainOptions &options) {
   bool isFirst = session.rank() == 0;
   if (!options.metricsPath.empty())
     metrics.emplace(session, options.metricsPath);
-  for (const std::string &path : {options.exportPath, options.outputsPath})
+  for (const std::string &path :
+       {options.exportPath, options.outputsPath, options.profilePath})
     if (isFirst && !path.empty())
       checkWritable(path);
   std::optional<OutputFile> outputs;
   if (!options.outputsPath.empty())
     outputs.emplace(session, options.outputsPath,
                     options.steps * session.microBatches());
+  std::optional<Profiler> profiler;
+  if (!options.profilePath.empty())
+    profiler.emplace(session, options.profilePath,
+                     parseProfileSteps(options.profileSteps, options.steps));
   if (isFirst)
     progress.emplace(options.steps);
 
   StepResult firstResult, lastResult;
   Clock::time_point begin = Clock::now(), last = begin;
   for (uint64_t i = 0; i < options.steps; ++i) {
+    if (profiler)
+      profiler->beginStep(i);
     std::optional<StepResult> done;
     while (!done) {
       done = session.microBatch();
@@ -90,6 +98,8 @@ static void trainRank(Session &session, const TrainOptions &options) {
     StepResult &result = *done;
     Clock::time_point now = Clock::now();
     double seconds = std::chrono::duration<double>(now - last).count();
+    if (profiler)
+      profiler->endStep(i, last, now);
     last = now;
     if (outputs)
       outputs->append();
@@ -97,6 +107,9 @@ static void trainRank(Session &session, const TrainOptions &options) {
       metrics->write(result, seconds, i + 1 == options.steps);
     if (progress)
       progress->update(result);
+    // No step's time holds that of writing the profile.
+    if (profiler && profiler->finishStep(i))
+      last = Clock::now();
     if (i == 0)
       firstResult = result;
     lastResult = std::move(result);
@@ -108,6 +121,8 @@ static void trainRank(Session &session, const TrainOptions &options) {
   if (isFirst) {
     double seconds = std::chrono::duration<double>(last - begin).count();
     printSummary(session, options.steps, firstResult, lastResult, seconds);
+    if (profiler)
+      std::printf("%s", profiler->summary().c_str());
   }
 }
 

@@ -16,6 +16,9 @@ struct TrainOptions {
   std::string metricsPath; ///< JSON lines; empty: none
   std::string exportPath;  ///< safetensors; empty: none
   std::string outputsPath; ///< safetensors; empty: none
+  std::string profilePath; ///< Chrome's trace events as JSON; empty: none
+  /// "FIRST:COUNT"; empty: a few after the first ones.
+  std::string profileSteps;
 };
 
 /// Trains, or computes outputs, on all ranks of this process: progress on

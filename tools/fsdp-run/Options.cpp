@@ -5,6 +5,7 @@
 
 #include "runtime/Log.h"
 #include "runtime/plan/Version.h"
+#include "runtime/profile/Profiler.h"
 #include "runtime/support/Error.h"
 
 #include <CLI/CLI.hpp>
@@ -27,6 +28,8 @@ static constexpr const char *kExamples = R"(Examples:
       memory and collectives of any world size on this machine
   fsdp-run step.fsdp --steps=100 --metrics=m.jsonl --export=final.safetensors
       a line of JSON a step, and the trained weights for PyTorch
+  fsdp-run step.fsdp --steps=20 --profile=trace.json
+      where the time goes, for the eye and as a table
   fsdp-run infer.fsdp --steps=50 --data=test.safetensors --outputs=o.safetensors
       what the model returns for each row of the data)";
 
@@ -100,6 +103,14 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
       "--outputs", train.outputsPath,
       "write the kept outputs of all steps to this safetensors file, "
       "a row for each row of the data");
+  auto *profile = app.add_option(
+      "--profile", train.profilePath,
+      "write when each kernel and transfer of some steps ran to this file, for "
+      "https://ui.perfetto.dev, and print where the time went");
+  auto *profileSteps =
+      app.add_option("--profile-steps", train.profileSteps,
+                     "FIRST:COUNT, the steps to profile; default: up to five, "
+                     "after the first three");
   app.add_flag("--dry-run", options.isDryRun,
                "print memory and collectives, check everything, and play one "
                "rank for --steps steps (default 1)");
@@ -139,8 +150,15 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                   "fsdp-run --help");
     train.steps = 1;
   }
+  if (profileSteps->count() && !profile->count())
+    throw Error(ErrorId::BadUsage,
+                "--profile-steps says which steps to profile, and no "
+                "--profile=FILE.json asks for a profile; give both");
+  if (profile->count())
+    parseProfileSteps(train.profileSteps, train.steps);
   for (const auto &[name, path] : {std::pair("--export", &train.exportPath),
-                                   {"--outputs", &train.outputsPath}})
+                                   {"--outputs", &train.outputsPath},
+                                   {"--profile", &train.profilePath}})
     if (!path->empty() && (options.isDryRun || launch.backend == "fake"))
       throw Error(ErrorId::BadUsage,
                   std::string(name) + " needs the data of all ranks, which " +

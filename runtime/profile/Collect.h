@@ -1,0 +1,34 @@
+//===- Collect.h - The records of all ranks in one place --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_PROFILE_COLLECT_H
+#define FSDP_RUNTIME_PROFILE_COLLECT_H
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/profile/Recorder.h"
+
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+/// What one rank recorded, its times on rank 0's clock.
+struct RankProfile {
+  std::string host;
+  /// Nanoseconds by which its times may be wrong against rank 0's; 0 where both
+  /// read the same clock.
+  int64_t clockUncertainty = 0;
+  std::vector<ProfileStep> steps;
+  std::vector<ProfileRun> runs;
+  std::vector<ProfileRecord> records;
+};
+
+/// Collective: rank 0 gets those of all ranks, by rank, the others nothing.
+/// Records travel in blocks through the run's back end. Once in a run. Throws
+/// fsdp::Error.
+std::vector<RankProfile> collectProfiles(const ProfileRecorder &recorder,
+                                         Fabric &fabric);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_PROFILE_COLLECT_H
