@@ -4,6 +4,7 @@
 #include "runtime/Launch.h"
 
 #include "runtime/Log.h"
+#include "runtime/Threads.h"
 #include "runtime/comm/Backends.h"
 #include "runtime/comm/Rendezvous.h"
 #include "runtime/plan/Reader.h"
@@ -16,7 +17,6 @@
 #include <c10/core/InferenceMode.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -26,8 +26,6 @@
 #include <optional>
 #include <thread>
 #include <vector>
-
-#include <sched.h>
 
 using namespace fsdp;
 
@@ -55,26 +53,6 @@ private:
   std::optional<Error> first;
   bool firstIsEffect = false;
 };
-
-int environmentNumber(const char *name) {
-  const char *text = std::getenv(name);
-  return text ? std::atoi(text) : 0;
-}
-
-int coreCount() {
-  cpu_set_t set;
-  if (sched_getaffinity(/*pid=*/0, sizeof(set), &set) == 0)
-    return CPU_COUNT(&set);
-  return static_cast<int>(std::thread::hardware_concurrency());
-}
-
-int threadsPerRank(int asked, int ranksOnHost) {
-  if (asked > 0)
-    return asked;
-  if (int number = environmentNumber("OMP_NUM_THREADS"); number > 0)
-    return number;
-  return std::max(1, coreCount() / std::max(1, ranksOnHost));
-}
 
 /// Any exception of a rank as one of ours.
 Error toError(int rank, std::exception_ptr exception) {
@@ -108,10 +86,17 @@ void reportToElastic(const Error &error) {
 }
 
 void runRank(const PlanFile &plan, Fabric &fabric,
-             const SessionOptions &options, int threads,
-             const std::function<void(Session &)> &body, Failures &failures) {
+             const SessionOptions &options, const LaunchOptions &launch,
+             bool isAlone, const std::function<void(Session &)> &body,
+             Failures &failures) {
   try {
-    at::set_num_threads(threads);
+    RankThreads threads =
+        agreeOnThreads(fabric, launch.threads, launch.pin, isAlone);
+    // Before this thread needs OpenMP's others, which stay where it is.
+    std::optional<PinnedThread> pinned;
+    if (!threads.processors.empty())
+      pinned.emplace(threads.processors);
+    at::set_num_threads(threads.count);
     Session session(plan, fabric, options);
     try {
       body(session);
@@ -128,17 +113,20 @@ void runRank(const PlanFile &plan, Fabric &fabric,
   }
 }
 
-/// The math library behind LibTorch chooses its kernels for this processor when
-/// it is first called. Threads that are the first to call at the same moment
-/// may get different ones, and with them results that differ in the last bits
-/// from run to run.
-void settleKernels() {
+void callKernels() {
   c10::InferenceMode guard;
   for (c10::ScalarType type : {c10::kFloat, c10::kDouble}) {
     at::Tensor square = at::ones({16, 16}, type);
     at::tanh(at::mm(square, square));
   }
 }
+
+/// The math library behind LibTorch chooses its kernels for this processor when
+/// it is first called. Threads that are the first to call at the same moment
+/// may get different ones, and with them results that differ in the last bits
+/// from run to run. On a thread that ends: OpenMP's threads, which come with
+/// the first call, would else be there before rank 0's are pinned.
+void settleKernels() { std::thread(callKernels).join(); }
 
 void launchChecked(const LaunchOptions &options,
                    const std::function<void(Session &)> &body) {
@@ -170,7 +158,8 @@ void launchChecked(const LaunchOptions &options,
       std::filesystem::path(options.artifact).parent_path().string();
   session.modelPath = options.modelPath;
   session.weightsPaths = options.weightsPaths;
-  session.allowMissingValues = backend.name == "fake";
+  bool isAlone = backend.name == "fake";
+  session.allowMissingValues = isAlone;
   session.dataPath = options.dataPath;
   session.seed = options.seed;
   session.poison = options.poison;
@@ -179,9 +168,6 @@ void launchChecked(const LaunchOptions &options,
   session.steps = options.steps;
   session.program = options.program;
   session.isInProcess = backend.inProcess;
-  int ranksOnHost = backend.inProcess ? static_cast<int>(fabrics.size())
-                                      : environmentNumber("LOCAL_WORLD_SIZE");
-  int threads = threadsPerRank(options.threads, ranksOnHost);
 
   if (fabrics.size() > 1)
     settleKernels();
@@ -189,9 +175,9 @@ void launchChecked(const LaunchOptions &options,
   std::vector<std::thread> workers;
   for (size_t i = 1; i < fabrics.size(); ++i)
     workers.emplace_back([&, i] {
-      runRank(plan, *fabrics[i], session, threads, body, failures);
+      runRank(plan, *fabrics[i], session, options, isAlone, body, failures);
     });
-  runRank(plan, *fabrics[0], session, threads, body, failures);
+  runRank(plan, *fabrics[0], session, options, isAlone, body, failures);
   for (std::thread &worker : workers)
     worker.join();
   failures.rethrow();

@@ -13,6 +13,13 @@
 
 namespace fsdp {
 
+/// What the threads of each rank are kept on.
+enum class Pin {
+  none,    ///< they go where the system puts them
+  threads, ///< as many processors, hardware threads of cores, as threads
+  cores    ///< as many whole cores as threads
+};
+
 struct LaunchOptions {
   /// The artifact of fsdp-opt.
   std::string artifact;
@@ -25,8 +32,10 @@ struct LaunchOptions {
   /// How long a rank waits for another one.
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
   /// LibTorch's threads for each rank; 0: OMP_NUM_THREADS, else the machine's
-  /// cores divided by its ranks.
+  /// processors divided by its ranks.
   int threads = 0;
+  /// No rank shares with another one what it is pinned to.
+  Pin pin = Pin::none;
   /// As in SessionOptions.
   std::string modelPath, dataPath, program;
   std::vector<std::string> weightsPaths;

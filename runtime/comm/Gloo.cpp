@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <sched.h>
 #include <unistd.h>
 #include <unordered_map>
 
@@ -33,7 +34,10 @@ struct Session {
           bool loopback)
       : rank(rank), worldSize(options.worldSize), deadline(options.deadline),
         loopback(loopback), store(std::move(store)),
-        watch(std::make_unique<Watch>(this->store->clone())) {}
+        watch(std::make_unique<Watch>(this->store->clone())) {
+    if (sched_getaffinity(/*pid=*/0, sizeof(processors), &processors) != 0)
+      CPU_ZERO(&processors);
+  }
   ~Session();
 
   /// The values that `ranks` set below `key`, by place in `ranks`.
@@ -48,6 +52,30 @@ struct Session {
   const bool loopback;
   std::unique_ptr<Store> store;
   std::unique_ptr<Watch> watch;
+  /// That the process may run on, before a rank pins its thread; none: unknown.
+  cpu_set_t processors;
+};
+
+/// Lets threads that are created while it lives run on all of the process's
+/// processors: those that move messages are not to share a rank's own.
+class Unpinned {
+public:
+  explicit Unpinned(const cpu_set_t &processors) {
+    isActive =
+        CPU_COUNT(&processors) != 0 &&
+        sched_getaffinity(/*pid=*/0, sizeof(before), &before) == 0 &&
+        sched_setaffinity(/*pid=*/0, sizeof(processors), &processors) == 0;
+  }
+  ~Unpinned() {
+    if (isActive)
+      sched_setaffinity(/*pid=*/0, sizeof(before), &before);
+  }
+  Unpinned(const Unpinned &) = delete;
+  Unpinned &operator=(const Unpinned &) = delete;
+
+private:
+  cpu_set_t before;
+  bool isActive;
 };
 
 class GlooCommunicator final : public Communicator {
@@ -231,6 +259,7 @@ GlooCommunicator::GlooCommunicator(std::shared_ptr<Session> shared,
   session->gather(key + "come/", "", ranks, ErrorId::DeadlinePassed,
                   "connecting group '" + group.name + "'");
   try {
+    Unpinned unpinned(session->processors);
     auto options = c10d::ProcessGroupGloo::Options::create(session->deadline);
     // Messages are moved by the device's own thread; this one stays idle.
     options->threads = 1;

@@ -16,13 +16,11 @@ using namespace fsdp;
 std::string fsdp::describeClock() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  if (boot.empty()) {
-    char host[256] = {};
-    gethostname(host, sizeof(host) - 1);
-    boot = host;
-  }
+  // Clones of a machine have one boot, and clocks of their own.
+  char host[256] = {};
+  gethostname(host, sizeof(host) - 1);
   std::error_code failure;
-  return boot + " " +
+  return boot + " " + host + " " +
          std::filesystem::read_symlink("/proc/self/ns/time", failure).string();
 }
 

@@ -12,8 +12,8 @@
 
 namespace fsdp {
 
-/// Names the steady clock that this process reads: processes of one running
-/// host share it, unless they have time namespaces of their own.
+/// Names the steady clock that this process reads: equal for processes that are
+/// known to read the same one.
 std::string describeClock();
 
 /// What has to be added to a rank's times, in nanoseconds, to have those of the

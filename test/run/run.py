@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 
 
@@ -143,12 +144,63 @@ class FsdpRun(unittest.TestCase):
         self.refused(2, "E040", "--steps=1", "--lr=-1")
         self.refused(2, "E040", "--steps=1", "--lr=fast")
 
+    def affinities(self, process):
+        """Thread -> the processors that it may run on."""
+        found = {}
+        for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
+            try:
+                status = (task / "status").read_text()
+            except OSError:  # it has just ended
+                continue
+            text = next(line for line in status.splitlines() if line.startswith("Cpus_allowed_list:")).split()[1]
+            ranges = [part.split("-") for part in text.split(",")]
+            found[int(task.name)] = {n for part in ranges for n in range(int(part[0]), int(part[-1]) + 1)}
+        return found
+
+    def pinned_ranks(self, processes, count):
+        """The processors of each of `count` pinned threads of running processes, and those of all their other threads."""
+        for _ in range(200):
+            found = [each for process in processes for each in self.affinities(process).values()]
+            pinned = [each for each in found if len(each) == 1]
+            if len(pinned) == count and all(process.poll() is None for process in processes):
+                return pinned, [each for each in found if len(each) > 1]
+            time.sleep(0.05)
+        self.fail(f"expected {count} pinned threads, found {found}, {[process.poll() for process in processes]}")
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "two ranks need two processors")
+    def test_pinned_ranks_have_processors_of_their_own(self):
+        rounds = ["--pin=threads", "--steps=100000000", "--deadline=20"]
+        env = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        for processes in ([self.start(*rounds)], [self.start(*rounds, RANK=str(rank), **env) for rank in range(2)]):
+            try:
+                pinned, others = self.pinned_ranks(processes, 2)
+                self.assertTrue(pinned[0].isdisjoint(pinned[1]), pinned)
+                if len(processes) > 1:
+                    # The threads that move messages are nobody's.
+                    self.assertTrue(others)
+                    self.assertTrue(all(each == os.sched_getaffinity(0) for each in others), others)
+            finally:
+                for process in processes:
+                    process.kill()
+                for process in processes:
+                    process.communicate()
+
+    def test_too_many_threads(self):
+        _, err = self.run_it("--steps=1", "--threads=64")
+        self.assertRegex(err, r"warning: 2 ranks with 128 threads share \d+ processors? .*--threads=\d+")
+        for way in ("cores", "threads"):
+            err = self.refused(2, "E040", "--steps=1", "--threads=5000", f"--pin={way}")
+            self.assertRegex(err, rf"--pin={way}: .* 10000 .*2 ranks.*found \d+")
+        for args, env in (([], {}), (["--threads=1"], {}), ([], {"OMP_NUM_THREADS": ""})):
+            self.assertNotIn("warning", self.run_it("--steps=1", *args, **env)[1])
+
     def test_usage(self):
         self.refused(2, "E040")
         self.refused(2, "E040", "--stepz=3")
         self.refused(2, "E040", "--steps=1", "--threads=0")
         self.refused(2, "E040", "--steps=1", "--log-level=loud")
-        for option in ("--export=x.safetensors", "--outputs=x.safetensors"):
+        self.assertIn("cores or threads", self.refused(2, "E040", "--steps=1", "--pin=sockets"))
+        for option in ("--export=x.safetensors", "--outputs=x.safetensors", "--profile=x.json"):
             self.refused(2, "E040", "--dry-run", option)
             self.refused(2, "E040", "--steps=1", "--backend=fake", option)
         self.assertIn("--output=NAME", self.refused(2, "E077", "--steps=1", "--outputs=x.safetensors"))

@@ -40,7 +40,9 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
   TrainOptions &train = options.train;
   double deadline = 600;
   std::string save, load;
-  std::string level = "warning";
+  std::string level = "warning", pin = "none";
+  const std::map<std::string, Pin> pins{
+      {"none", Pin::none}, {"threads", Pin::threads}, {"cores", Pin::cores}};
   const std::map<std::string, LogLevel> levels{{"error", LogLevel::error},
                                                {"warning", LogLevel::warning},
                                                {"info", LogLevel::info},
@@ -77,6 +79,14 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                  "threads a rank; default: OMP_NUM_THREADS, else the cores "
                  "divided by the ranks")
       ->check(CLI::PositiveNumber);
+  app.add_option("--pin", pin,
+                 "keep each rank's threads on cores of their own: cores, or "
+                 "threads (hardware threads of cores); default: none")
+      ->check([&](const std::string &name) {
+        return pins.count(name)
+                   ? std::string()
+                   : "expected none, cores or threads, found '" + name + "'";
+      });
   app.add_option("--seed", launch.seed,
                  "where random sequences begin; default: the config's seed");
   app.add_flag("--poison", launch.poison,
@@ -165,6 +175,7 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                       (options.isDryRun ? "--dry-run" : "--backend=fake") +
                       " does not have; leave one of them out");
   launch.steps = train.steps;
+  launch.pin = pins.at(pin);
   launch.deadline =
       std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
   setLogLevel(levels.at(level));
