@@ -191,6 +191,9 @@ class FsdpRun(unittest.TestCase):
         for way in ("cores", "threads"):
             err = self.refused(2, "E040", "--steps=1", "--threads=5000", f"--pin={way}")
             self.assertRegex(err, rf"--pin={way}: .* 10000 .*2 ranks.*found \d+")
+        # Ranks that are processes know of each other, and refuse alike.
+        env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        self.run_ranks(2, "--steps=1", "--threads=5000", "--pin=cores", status=2, env=env)
         for args, env in (([], {}), (["--threads=1"], {}), ([], {"OMP_NUM_THREADS": ""})):
             self.assertNotIn("warning", self.run_it("--steps=1", *args, **env)[1])
 
