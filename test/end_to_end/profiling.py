@@ -110,7 +110,7 @@ def check(trace, printed, rows, world, programs_of_step, steps):
     ranks = {e["pid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "process_name"}
     assert [ranks[rank].split(" on ")[0] for rank in range(world)] == [f"rank {rank}" for rank in range(world)], ranks
     assert len(ranks) == world
-    other = trace["otherData"]
+    other = trace["fsdp"]
     assert other["steps"] == steps and len(other["ranks"]) == world, other
     by_kind = collections.Counter()
     for rank in range(world):

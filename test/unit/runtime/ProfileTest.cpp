@@ -406,8 +406,8 @@ TEST_F(MadeUpProfile, TraceIsOneFileWithoutOverlapOnAThread) {
   EXPECT_NEAR(transfer["args"]["exposed_us"], 0.015, 1e-9);
   for (const char *phase : {"s", "t", "f"})
     EXPECT_EQ(flows[phase], 2 * 3) << phase;
-  EXPECT_NEAR(trace["otherData"]["ranks"][1]["step_us"], 0.3, 1e-9);
-  EXPECT_EQ(trace["otherData"]["ranks"][0]["host"], "\"host\"");
+  EXPECT_NEAR(trace["fsdp"]["ranks"][1]["step_us"], 0.3, 1e-9);
+  EXPECT_EQ(trace["fsdp"]["ranks"][0]["host"], "\"host\"");
 }
 
 } // namespace
