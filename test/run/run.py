@@ -197,6 +197,37 @@ class FsdpRun(unittest.TestCase):
         for args, env in (([], {}), (["--threads=1"], {}), ([], {"OMP_NUM_THREADS": ""})):
             self.assertNotIn("warning", self.run_it("--steps=1", *args, **env)[1])
 
+    def test_profile_brings_the_clocks_of_machines_together(self):
+        apart = ["unshare", "--time", "--fork", "--monotonic", "1000"]
+        try:
+            if subprocess.run([*apart, "true"], capture_output=True).returncode:
+                self.skipTest("a clock of its own needs a time namespace")
+        except FileNotFoundError:
+            self.skipTest("unshare is not installed")
+        env = clean_environment(WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+        run = [ARGS.fsdp_run, "step.fsdp", "--steps=20", "--profile=t.json", "--profile-steps=5:10"]
+        ranks = [subprocess.Popen([*(apart if rank else []), *run], cwd=self.folder, env={**env, "RANK": str(rank)}, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
+        for process in ranks:
+            _, err = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 0, err)
+        trace = json.loads((self.folder / "t.json").read_text())
+        self.assertEqual(trace["fsdp"]["ranks"][0]["clock_uncertainty_us"], 0)
+        uncertainty = trace["fsdp"]["ranks"][1]["clock_uncertainty_us"]
+        self.assertGreater(uncertainty, 0)
+        self.assertLess(uncertainty, 1e6)
+        transfers = {}
+        for event in trace["traceEvents"]:
+            if event.get("cat") == "transfer" and event["ph"] == "X":
+                key = event["args"]["step"], event["args"]["instruction"]
+                transfers.setdefault(key, {})[event["pid"]] = event["ts"], event["ts"] + event["dur"]
+        self.assertEqual(len(transfers), 30)
+        for each in transfers.values():
+            # Nobody has a transfer before the other one has started it. Two
+            # clocks may drift apart a little while they are compared.
+            self.assertGreater(each[0][1], each[1][0] - uncertainty - 100)
+            self.assertGreater(each[1][1], each[0][0] - uncertainty - 100)
+
     def test_usage(self):
         self.refused(2, "E040")
         self.refused(2, "E040", "--stepz=3")

@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -139,6 +140,34 @@ std::set<pid_t> threadsOfProcess() {
        std::filesystem::directory_iterator("/proc/self/task"))
     threads.insert(std::stoi(entry.path().filename().string()));
   return threads;
+}
+
+TEST(DefaultThreadsTest, RanksOfOneProcessDivideItsProcessors) {
+  // As nobody asked; what is there is for the other tests.
+  const char *text = std::getenv("OMP_NUM_THREADS");
+  std::string before = text ? text : "";
+  unsetenv("OMP_NUM_THREADS");
+  int processors = static_cast<int>(findRoom(0).processors.size());
+  for (int world : {1, 2, 3}) {
+    TinyModel model;
+    model.worldSize = world;
+    TemporaryFolder folder;
+    model.write(folder.path());
+    LaunchOptions options;
+    options.artifact = folder.path() + "/step.fsdp";
+    options.backend = "local";
+    std::mutex mutex;
+    std::vector<int> found;
+    launch(options, [&](Session &session) {
+      session.step();
+      std::lock_guard lock(mutex);
+      found.push_back(at::get_num_threads());
+    });
+    EXPECT_THAT(found, testing::SizeIs(world));
+    EXPECT_THAT(found, testing::Each(std::max(1, processors / world)));
+  }
+  if (text)
+    setenv("OMP_NUM_THREADS", before.c_str(), 1);
 }
 
 TEST(PinTest, RanksAndTheThreadsThatTheyCreateStayOnCoresOfTheirOwn) {
