@@ -11,10 +11,21 @@
 #include <cctype>
 #include <map>
 #include <span>
+#include <string_view>
 
 using namespace fsdp;
-using plan::Body;
 using plan::Place;
+
+/// "ZeroPadding" as "zero_padding".
+static std::string toSnakeCase(std::string_view name) {
+  std::string text;
+  for (char c : name) {
+    if (std::isupper(static_cast<unsigned char>(c)) && !text.empty())
+      text += '_';
+    text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return text;
+}
 
 namespace {
 
@@ -149,19 +160,14 @@ Activity Describer::describe(const plan::InstructionT &instruction) {
     activity.name =
         std::string("draw ") + plan::EnumNameDistribution(op->distribution);
     activity.result = type(op->output);
-  } else if (auto *op = body.AsCopy()) {
-    activity.name = "copy";
-    activity.result = type(op->to);
-  } else if (auto *op = body.AsShard()) {
-    activity.name = "shard";
-    activity.result = type(op->output);
-  } else if (auto *op = body.AsAccumulate()) {
-    activity.name = "accumulate";
-    activity.result = type(op->output);
-  } else if (body.type == Body::ZeroPadding) {
-    activity.name = "zero_padding";
   } else {
-    activity.name = plan::EnumNameBody(body.type);
+    activity.name = toSnakeCase(plan::EnumNameBody(body.type));
+    if (auto *op = body.AsCopy())
+      activity.result = type(op->to);
+    else if (auto *op = body.AsShard())
+      activity.result = type(op->output);
+    else if (auto *op = body.AsAccumulate())
+      activity.result = type(op->output);
   }
   return activity;
 }

@@ -307,6 +307,14 @@ TEST_F(MadeUpProfile, InstructionsAreNamedAfterThePlan) {
   EXPECT_EQ(found[5].source, "model.py:9");
   EXPECT_EQ(found[6].module, "layers.1");
   EXPECT_EQ(found[6].collective, "reduce_scatter");
+  TinyModel tiny;
+  tiny.worldSize = 2;
+  plan::PlanT other = tiny.makePlan();
+  std::vector<std::string> names;
+  for (const Activity &each : describeActivities(other, *other.programs[0]))
+    names.push_back(each.name);
+  EXPECT_THAT(names, testing::IsSupersetOf({"zero_padding", "adamw",
+                                            "all_reduce.start metrics"}));
 }
 
 TEST_F(MadeUpProfile, SharesOfARankAddUpToItsStep) {
