@@ -113,10 +113,19 @@ void Profiler::write() {
       activities.push_back(describeActivities(plan, *program));
     ProfileSummary summary = summarizeProfile(activities, profiles);
     writeTrace(path, plan, activities, profiles, summary);
-    text = "profile of steps " + std::to_string(steps.first) + " to " +
-           std::to_string(steps.first + steps.count - 1) +
+    std::string first = std::to_string(steps.first);
+    std::string last = std::to_string(steps.first + steps.count - 1);
+    text = "profile of step" +
+           (steps.count == 1 ? " " + first : "s " + first + " to " + last) +
            ", times of one step; " + path +
-           " shows in https://ui.perfetto.dev\n" + printSummary(summary);
+           " shows in https://ui.perfetto.dev\n";
+    int64_t uncertainty = 0;
+    for (const RankProfile &profile : profiles)
+      uncertainty = std::max(uncertainty, profile.clockUncertainty);
+    if (uncertainty > 0)
+      text += "clocks of other machines were compared within " +
+              std::to_string(uncertainty / 1000 + 1) + " us\n";
+    text += printSummary(summary);
   }
   // Nobody goes on before the file is there.
   fabric.exchange("profile/written", "written");

@@ -178,7 +178,7 @@ def same_results(bin):
         assert [row["loss"] for row in plain] == [row["loss"] for row in profiled]
         assert (folder / "plain.safetensors").read_bytes() == (folder / "profiled.safetensors").read_bytes()
         out = must(bin / "fsdp-run", "step.fsdp", "--steps=4", "--profile=trace.json", cwd=folder).stdout
-        assert re.search(r"^profile of steps 3 to 3.*trace\.json", out, re.M), out
+        assert re.search(r"^profile of step 3,.*trace\.json", out, re.M), out
         assert re.search(r"^rank +step ms +compute +exposed +starts +inputs +other$", out, re.M), out
         assert len(re.findall(r"^(0|1|mean) +[\d.]+ .*%$", out, re.M)) == 3, out
         assert re.search(r"^operator +calls +ms", out, re.M) and "aten::" in out, out

@@ -159,7 +159,7 @@ class FsdpRun(unittest.TestCase):
 
     def pinned_ranks(self, processes, count):
         """The processors of each of `count` pinned threads of running processes, and those of all their other threads."""
-        for _ in range(200):
+        for _ in range(1200):
             found = [each for process in processes for each in self.affinities(process).values()]
             pinned = [each for each in found if len(each) == 1]
             if len(pinned) == count and all(process.poll() is None for process in processes):
@@ -208,9 +208,13 @@ class FsdpRun(unittest.TestCase):
         run = [ARGS.fsdp_run, "step.fsdp", "--steps=20", "--profile=t.json", "--profile-steps=5:10"]
         ranks = [subprocess.Popen([*(apart if rank else []), *run], cwd=self.folder, env={**env, "RANK": str(rank)}, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
-        for process in ranks:
-            _, err = process.communicate(timeout=120)
+        for rank, process in enumerate(ranks):
+            out, err = process.communicate(timeout=120)
             self.assertEqual(process.returncode, 0, err)
+            if rank == 0:
+                self.assertRegex(out, r"profile of steps 5 to 14, .*\nclocks of other machines were compared within \d+ us\n")
+            else:
+                self.assertNotIn("profile", out)
         trace = json.loads((self.folder / "t.json").read_text())
         self.assertEqual(trace["fsdp"]["ranks"][0]["clock_uncertainty_us"], 0)
         uncertainty = trace["fsdp"]["ranks"][1]["clock_uncertainty_us"]
