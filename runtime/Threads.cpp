@@ -13,7 +13,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <set>
+#include <sstream>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -29,12 +31,20 @@ static int readNumber(const std::string &path, int otherwise) {
   return stream >> number ? number : otherwise;
 }
 
+/// Of this machine. Read once: rank threads all ask for the same.
 static Processor describeProcessor(int number) {
-  std::string folder =
-      "/sys/devices/system/cpu/cpu" + std::to_string(number) + "/topology/";
-  // The first of a core's processors stands for the core.
-  return {number, readNumber(folder + "physical_package_id", 0),
-          readNumber(folder + "thread_siblings_list", number)};
+  static std::mutex mutex;
+  static std::map<int, Processor> known;
+  std::lock_guard lock(mutex);
+  auto [found, isNew] = known.try_emplace(number);
+  if (isNew) {
+    std::string folder =
+        "/sys/devices/system/cpu/cpu" + std::to_string(number) + "/topology/";
+    // The first of a core's processors stands for the core.
+    found->second = {number, readNumber(folder + "physical_package_id", 0),
+                     readNumber(folder + "thread_siblings_list", number)};
+  }
+  return found->second;
 }
 
 static std::vector<int> allowedProcessors() {
@@ -214,30 +224,61 @@ fsdp::describeOversubscription(std::span<const RankRoom> ranks,
          std::to_string(fair) + " or fewer, or leave OMP_NUM_THREADS unset";
 }
 
+std::string fsdp::printRanges(std::span<const Processor> processors) {
+  std::string text;
+  for (size_t i = 0; i < processors.size();) {
+    size_t end = i + 1;
+    while (end < processors.size() &&
+           processors[end].number == processors[end - 1].number + 1)
+      ++end;
+    text += (text.empty() ? "" : ",") + std::to_string(processors[i].number) +
+            "-" + std::to_string(processors[end - 1].number);
+    i = end;
+  }
+  return text;
+}
+
+std::vector<int> fsdp::parseRanges(const std::string &text) {
+  std::vector<int> numbers;
+  std::istringstream stream(text);
+  int first = 0, last = 0;
+  char dash = 0, comma = 0;
+  while (stream >> first >> dash >> last) {
+    for (int number = first; number <= last; ++number)
+      numbers.push_back(number);
+    stream >> comma;
+  }
+  return numbers;
+}
+
 RankThreads fsdp::agreeOnThreads(Fabric &fabric, int asked, Pin pin,
                                  bool isAlone) {
-  RankRoom room = findRoom(asked);
+  RankRoom own = findRoom(asked);
   std::vector<RankRoom> rooms;
+  int place = 0; // of this rank among those of its machine
   if (isAlone) {
-    rooms.push_back(std::move(room));
+    rooms.push_back(own);
   } else {
-    nlohmann::json text{{"host", room.host}, {"asked", room.asked}};
-    for (const Processor &each : room.processors)
-      text["processors"].push_back({each.number, each.package, each.core});
-    for (const std::string &value : fabric.exchange("threads", text.dump())) {
-      nlohmann::json json = nlohmann::json::parse(value);
-      RankRoom &other = rooms.emplace_back();
-      other.host = json["host"];
-      other.asked = json["asked"];
-      for (const auto &each : json["processors"])
-        other.processors.push_back({each[0], each[1], each[2]});
+    nlohmann::json text{{"host", own.host},
+                        {"asked", own.asked},
+                        {"processors", printRanges(own.processors)}};
+    std::vector<std::string> all = fabric.exchange("threads", text.dump());
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      nlohmann::json json = nlohmann::json::parse(all[rank]);
+      if (json["host"] != own.host)
+        continue;
+      if (rank == static_cast<size_t>(fabric.rank()))
+        place = static_cast<int>(rooms.size());
+      RankRoom &room =
+          rooms.emplace_back(RankRoom{own.host, {}, json["asked"].get<int>()});
+      for (int number : parseRanges(json["processors"]))
+        room.processors.push_back(describeProcessor(number));
     }
   }
-  int rank = isAlone ? 0 : fabric.rank();
   std::vector<RankThreads> threads = assignThreads(rooms, pin);
-  if (auto warning = describeOversubscription(rooms, threads, rank))
+  if (auto warning = describeOversubscription(rooms, threads, place))
     log(LogLevel::warning, *warning);
-  return threads[static_cast<size_t>(rank)];
+  return threads[static_cast<size_t>(place)];
 }
 
 PinnedThread::PinnedThread(std::span<const int> processors) {

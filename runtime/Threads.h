@@ -42,10 +42,10 @@ struct RankThreads {
 /// This process's.
 RankRoom findRoom(int asked);
 
-/// By rank; the same on all ranks, given the same. Where nobody asked for a
-/// number, ranks divide what they share, so that no two threads need the same
-/// processor (with Pin::cores: core), down to one thread a rank. Throws
-/// fsdp::Error (BadUsage) if pinning finds too few.
+/// By rank, of one machine or several; the same for all who ask. Where nobody
+/// asked for a number, ranks divide what they share, so that no two threads
+/// need the same processor (with Pin::cores: core), down to one thread a rank.
+/// Throws fsdp::Error (BadUsage) if pinning finds too few.
 std::vector<RankThreads> assignThreads(std::span<const RankRoom> ranks,
                                        Pin pin);
 
@@ -56,8 +56,13 @@ std::optional<std::string>
 describeOversubscription(std::span<const RankRoom> ranks,
                          std::span<const RankThreads> threads, int rank);
 
-/// Collective: the assignment of the fabric's ranks. `isAlone`: the others do
-/// not exist.
+/// "0-7,16-16" of the numbers, which ascend: short, however many there are.
+std::string printRanges(std::span<const Processor> processors);
+std::vector<int> parseRanges(const std::string &text);
+
+/// Collective: what this rank gets beside the others of its machine. `isAlone`:
+/// there are no others. Throws fsdp::Error (BadUsage), on all ranks of a
+/// machine alike.
 RankThreads agreeOnThreads(Fabric &fabric, int asked, Pin pin, bool isAlone);
 
 /// Keeps the calling thread, and all threads that it creates meanwhile, on some

@@ -96,6 +96,16 @@ TEST(AssignThreadsTest, PinningRefusesTooManyThreadsWithTheNumbers) {
   }
 }
 
+TEST(RangesTest, AreShortAndComeBack) {
+  std::vector<Processor> processors;
+  for (int number : {0, 1, 2, 16, 18, 19})
+    processors.push_back({number, 0, 0});
+  EXPECT_EQ(printRanges(processors), "0-2,16-16,18-19");
+  EXPECT_THAT(parseRanges("0-2,16-16,18-19"), ElementsAre(0, 1, 2, 16, 18, 19));
+  EXPECT_EQ(printRanges({}), "");
+  EXPECT_THAT(parseRanges(""), IsEmpty());
+}
+
 TEST(OversubscriptionTest, WarnsOnceAndNamesTheNumbers) {
   std::vector<RankRoom> ranks(4, twoSockets(16, /*asked=*/8));
   ranks[0].host = "b";
