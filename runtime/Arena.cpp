@@ -59,6 +59,8 @@ Arena::~Arena() {
   munmap(base, mapped);
 }
 
+void Arena::clear() { madvise(base, mapped, MADV_DONTNEED); }
+
 bool Arena::anyContains(const void *pointer) {
   std::shared_lock lock(registry().mutex);
   return std::any_of(

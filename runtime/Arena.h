@@ -20,6 +20,9 @@ public:
   Arena(const Arena &) = delete;
   Arena &operator=(const Arena &) = delete;
 
+  /// Makes all of it zero again and gives its pages back.
+  void clear();
+
   char *at(uint64_t offset) const { return base + offset; }
   uint64_t bytes() const { return size; }
   bool contains(const void *pointer) const {

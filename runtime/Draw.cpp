@@ -9,10 +9,11 @@ using namespace fsdp;
 
 namespace {
 
-class DrawNumbers final : public Instruction {
+class DrawNumbers final : public Computation {
 public:
   DrawNumbers(const Preparation &p, const plan::DrawT &op)
-      : state(p.values[op.random].const_data_ptr<int64_t>()), rank(p.rank),
+      : Computation(p.memory),
+        state(p.values[op.random].const_data_ptr<int64_t>()), rank(p.rank),
         site(op.site), output(p.values[op.output]) {
     parameters.kind = op.distribution;
     parameters.numbers = op.numbers;
@@ -21,11 +22,11 @@ public:
       parameters.given.push_back(p.values[given]);
   }
 
-  void run(StepState &) override {
+private:
+  void compute(StepState &) override {
     sample(parameters, RandomSequence(state[0], state[1], rank, site), output);
   }
 
-private:
   const int64_t *state; ///< (seed, offset)
   int rank;
   uint32_t site;

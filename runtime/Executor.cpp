@@ -4,6 +4,7 @@
 #include "runtime/Executor.h"
 
 #include "runtime/DTypes.h"
+#include "runtime/Log.h"
 #include "runtime/profile/Recorder.h"
 #include "runtime/support/Error.h"
 
@@ -95,6 +96,20 @@ Executor::Executor(const plan::PlanT &plan, const plan::ProgramT &program,
     });
   }
   values = std::move(preparation.values);
+}
+
+void Executor::rehearse() {
+  c10::InferenceMode guard;
+  RankMemory::Current current(memory);
+  for (const Prepared &prepared : instructions)
+    try {
+      explainErrors(*prepared.source,
+                    [&] { prepared.instruction->rehearse(state); });
+    } catch (const Error &error) {
+      if (error.id() != ErrorId::KernelFailed)
+        throw;
+      log(LogLevel::debug, std::string("not rehearsed: ") + error.what());
+    }
 }
 
 void Executor::run(uint64_t step) {

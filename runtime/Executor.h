@@ -23,6 +23,11 @@ public:
            const Arena &arena, RankMemory &memory, const Transfers &transfers,
            int rank);
 
+  /// Runs what computes, over memory whose contents nobody needs, so that the
+  /// scratch it takes is known before the first step. Kernels that refuse such
+  /// contents are left to be observed in the first step.
+  void rehearse();
+
   /// Throws fsdp::Error.
   void run(uint64_t step);
 

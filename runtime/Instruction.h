@@ -34,6 +34,36 @@ class Instruction {
 public:
   virtual ~Instruction() = default;
   virtual void run(StepState &state) = 0;
+  /// Runs before the first step, over memory that holds nothing yet and beside
+  /// no other rank, to learn what the instruction asks for beside its results.
+  virtual void rehearse(StepState &) {}
+};
+
+/// Calls LibTorch's kernels. The first run observes what they allocate; those
+/// behind it are served as observed, from the plan and the scratch region.
+class Computation : public Instruction {
+public:
+  explicit Computation(RankMemory &memory) : memory(memory) {}
+  void run(StepState &state) final;
+  void rehearse(StepState &state) final { run(state); }
+
+protected:
+  virtual void compute(StepState &state) = 0;
+  /// Gives those of the observed requests that are results their addresses.
+  /// Whatever `compute` made is still held.
+  virtual void assignResults(std::span<const ObservedRequest>,
+                             std::vector<AllocationSlot> &) {}
+  /// Lets go of what `compute` made.
+  virtual void release() {}
+
+private:
+  void observe(StepState &state);
+
+  RankMemory &memory;
+  std::vector<AllocationSlot> slots;
+  /// Kernels whose requests change from step to step are not observed for ever.
+  int observationsLeft = 4;
+  bool isObserved = false;
 };
 
 /// What instructions are prepared from.

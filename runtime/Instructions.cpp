@@ -177,16 +177,18 @@ std::unique_ptr<Instruction> prepare(Preparation &p,
       static_cast<size_t>(padding) * rowBytes);
 }
 
-class Shard final : public Instruction {
+class Shard final : public Computation {
 public:
-  Shard(at::Tensor rows, at::Tensor to, at::Tensor padding)
-      : rows(std::move(rows)), to(std::move(to)), padding(std::move(padding)) {}
-  void run(StepState &) override {
+  Shard(RankMemory &memory, at::Tensor rows, at::Tensor to, at::Tensor padding)
+      : Computation(memory), rows(std::move(rows)), to(std::move(to)),
+        padding(std::move(padding)) {}
+
+private:
+  void compute(StepState &) override {
     to.copy_(rows);
     padding.zero_();
   }
 
-private:
   at::Tensor rows, to, padding;
 };
 
@@ -196,38 +198,41 @@ std::unique_ptr<Instruction> prepare(Preparation &p, const plan::ShardT &op) {
   int64_t count = shard.size(op.dim);
   int64_t first = std::min(position * count, full.size(op.dim));
   int64_t own = std::min(count, full.size(op.dim) - first);
-  return std::make_unique<Shard>(full.narrow(op.dim, first, own),
+  return std::make_unique<Shard>(p.memory, full.narrow(op.dim, first, own),
                                  shard.narrow(op.dim, 0, own),
                                  shard.narrow(op.dim, own, count - own));
 }
 
-class Copy final : public Instruction {
+class Copy final : public Computation {
 public:
-  Copy(at::Tensor from, at::Tensor to)
-      : from(std::move(from)), to(std::move(to)) {}
-  void run(StepState &) override { to.copy_(from); }
+  Copy(RankMemory &memory, at::Tensor from, at::Tensor to)
+      : Computation(memory), from(std::move(from)), to(std::move(to)) {}
+
+private:
+  void compute(StepState &) override { to.copy_(from); }
 
 private:
   at::Tensor from, to;
 };
 
 std::unique_ptr<Instruction> prepare(Preparation &p, const plan::CopyT &op) {
-  return std::make_unique<Copy>(p.values[op.from], p.values[op.to]);
+  return std::make_unique<Copy>(p.memory, p.values[op.from], p.values[op.to]);
 }
 
-class Accumulate final : public Instruction {
+class Accumulate final : public Computation {
 public:
-  Accumulate(at::Tensor gradient, at::Tensor into, at::Tensor output,
-             uint32_t divisor)
-      : gradient(std::move(gradient)), into(std::move(into)),
-        output(std::move(output)), divisor(divisor) {}
-  void run(StepState &) override {
+  Accumulate(RankMemory &memory, at::Tensor gradient, at::Tensor into,
+             at::Tensor output, uint32_t divisor)
+      : Computation(memory), gradient(std::move(gradient)),
+        into(std::move(into)), output(std::move(output)), divisor(divisor) {}
+
+private:
+  void compute(StepState &) override {
     at::add_out(output, into, gradient);
     if (divisor != 1)
       output.div_(static_cast<int64_t>(divisor));
   }
 
-private:
   at::Tensor gradient, into, output;
   uint32_t divisor;
 };
@@ -239,8 +244,8 @@ std::unique_ptr<Instruction> prepare(Preparation &p,
   bool grows = p.room(op.output).first == p.room(op.into).first;
   at::Tensor output = grows ? into : gradient;
   p.values[op.output] = output;
-  return std::make_unique<Accumulate>(gradient, into, std::move(output),
-                                      op.divisor);
+  return std::make_unique<Accumulate>(p.memory, gradient, into,
+                                      std::move(output), op.divisor);
 }
 
 /// Addresses are the plan's: there is nothing to give back.

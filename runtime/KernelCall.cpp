@@ -41,6 +41,12 @@ bool sameLayout(const at::Tensor &a, const at::Tensor &b) {
   return true;
 }
 
+/// Whether both are the same elements in the same places.
+bool isSameTensor(const at::Tensor &a, const at::Tensor &b) {
+  return a.data_ptr() == b.data_ptr() && a.scalar_type() == b.scalar_type() &&
+         a.sizes() == b.sizes() && sameLayout(a, b);
+}
+
 /// Whether `tensor` has the plan's type.
 bool hasPlannedType(const at::Tensor &tensor, const plan::ValueT &planned) {
   if (tensor.scalar_type() != toScalarType(planned.dtype) ||
@@ -71,13 +77,16 @@ void flatten(const torch::jit::Stack &stack, std::vector<at::Tensor> &tensors) {
   }
 }
 
-class KernelCall final : public Instruction {
+class KernelCall final : public Computation {
 public:
   KernelCall(Preparation &p, const plan::CallT &call, c10::OperatorHandle op);
 
-  void run(StepState &state) override;
-
 private:
+  void compute(StepState &state) override;
+  void assignResults(std::span<const ObservedRequest> requests,
+                     std::vector<AllocationSlot> &slots) override;
+  void release() override;
+
   struct Result {
     size_t index; ///< among the flattened returns
     at::Tensor place;
@@ -86,86 +95,82 @@ private:
     bool isDirect; ///< the kernel may write there itself
   };
 
-  void observe();
-  void check(const Result &result, const at::Tensor &made) const;
+  void check() const;
   void settle();
 
-  RankMemory &memory;
   c10::OperatorHandle op;
   std::vector<c10::IValue> arguments;
   std::vector<Result> results;
   size_t resultCount;
-  bool isObserved = false;
-  std::vector<AllocationSlot> slots;
+  bool isChecked = false;
   torch::jit::Stack stack;
   std::vector<at::Tensor> made;
 };
 
 KernelCall::KernelCall(Preparation &p, const plan::CallT &call,
                        c10::OperatorHandle op)
-    : memory(p.memory), op(op), arguments(makeArguments(p, call, op.schema())),
+    : Computation(p.memory), op(op),
+      arguments(makeArguments(p, call, op.schema())),
       resultCount(call.results.size()) {
   for (size_t i = 0; i < call.results.size(); ++i) {
     if (call.results[i] < 0)
       continue;
     uint32_t value = static_cast<uint32_t>(call.results[i]);
     auto [room, bytes] = p.room(value);
-    // A kernel that reads an operand while it writes over it is not asked to.
+    // A kernel that reads an operand while it writes over it is not asked to,
+    // unless it does so element by element.
     bool isDirect = true;
     for (const auto &arg : call.args)
       for (int32_t operand : arg->values) {
         if (operand < 0)
           continue;
         auto [other, otherBytes] = p.room(static_cast<uint32_t>(operand));
-        isDirect &= !other || !rangesOverlap(room, bytes, other, otherBytes);
+        isDirect &= !other || !rangesOverlap(room, bytes, other, otherBytes) ||
+                    (op.hasTag(at::Tag::pointwise) &&
+                     isSameTensor(p.values[static_cast<size_t>(operand)],
+                                  p.values[value]));
       }
     results.push_back({i, p.values[value], room, bytes, isDirect});
   }
 }
 
-void KernelCall::check(const Result &result, const at::Tensor &made) const {
+void KernelCall::check() const {
   auto describe = [](const at::Tensor &t) {
     return t.defined() ? std::string(c10::toString(t.scalar_type())) +
                              toString(t.sizes())
                        : std::string("no tensor");
   };
-  if (!made.defined() || made.scalar_type() != result.place.scalar_type() ||
-      made.sizes() != result.place.sizes())
-    throw Error(ErrorId::ResultUnplanned,
-                "the plan expects result " + std::to_string(result.index) +
-                    " to be " + describe(result.place) + ", found " +
-                    describe(made));
-}
-
-void KernelCall::observe() {
-  RankMemory::Observation observation(memory);
-  op.callBoxed(stack);
-  flatten(stack, made);
   if (made.size() != resultCount)
     throw Error(ErrorId::ResultUnplanned,
                 "the plan expects " + std::to_string(resultCount) +
                     " results, found " + std::to_string(made.size()));
-  std::span<const ObservedRequest> requests = observation.requests();
-  slots.assign(requests.size(), {});
-  std::vector<bool> isPlanned(requests.size());
   for (const Result &result : results) {
     const at::Tensor &tensor = made[result.index];
-    check(result, tensor);
+    if (!tensor.defined() ||
+        tensor.scalar_type() != result.place.scalar_type() ||
+        tensor.sizes() != result.place.sizes())
+      throw Error(ErrorId::ResultUnplanned,
+                  "the plan expects result " + std::to_string(result.index) +
+                      " to be " + describe(result.place) + ", found " +
+                      describe(tensor));
+  }
+}
+
+void KernelCall::assignResults(std::span<const ObservedRequest> requests,
+                               std::vector<AllocationSlot> &slots) {
+  for (const Result &result : results) {
+    const at::Tensor &tensor = made[result.index];
     if (!result.isDirect || tensor.storage_offset() != 0 ||
         !sameLayout(tensor, result.place))
       continue;
     // The latest: the heap gives an address out again.
     for (size_t i = requests.size(); i-- > 0;)
       if (requests[i].pointer == tensor.storage().data()) {
-        if (requests[i].bytes <= result.roomBytes && !slots[i].address) {
+        if (requests[i].bytes <= result.roomBytes && !slots[i].address)
           slots[i] = {result.room, result.roomBytes};
-          isPlanned[i] = true;
-        }
         break;
       }
   }
-  observation.measure(isPlanned);
-  isObserved = true;
 }
 
 void KernelCall::settle() {
@@ -192,17 +197,18 @@ void KernelCall::settle() {
   }
 }
 
-void KernelCall::run(StepState &) {
+void KernelCall::compute(StepState &) {
   stack = arguments;
-  if (!isObserved) {
-    observe();
-    settle();
-  } else {
-    RankMemory::Replay replay(memory, slots);
-    op.callBoxed(stack);
-    flatten(stack, made);
-    settle();
+  op.callBoxed(stack);
+  flatten(stack, made);
+  if (!isChecked) {
+    check();
+    isChecked = true;
   }
+  settle();
+}
+
+void KernelCall::release() {
   made.clear();
   stack.clear();
 }

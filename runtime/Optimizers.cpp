@@ -47,14 +47,14 @@ private:
   const std::vector<uint32_t> &params;
 };
 
-class FusedUpdate final : public Instruction {
+class FusedUpdate final : public Computation {
 public:
   /// `arguments` is without the gradients, which stand at index 1, and without
   /// grad_scale and found_inf, the last two.
   FusedUpdate(RankMemory &memory, const char *op,
               c10::List<at::Tensor> gradients, at::Tensor scale,
               std::vector<c10::IValue> others)
-      : memory(memory),
+      : Computation(memory),
         handle(c10::Dispatcher::singleton().findSchemaOrThrow(op, "tensor_lr")),
         gradients(std::move(gradients)), arguments(std::move(others)) {
     for (const at::Tensor &gradient : this->gradients.vec())
@@ -70,10 +70,10 @@ public:
       divisor = std::move(scale);
   }
 
-  void run(StepState &) override {
+private:
+  void compute(StepState &) override {
     if (gradients.empty())
       return;
-    RankMemory::Replay scratch(memory, {});
     if (divisor.defined())
       for (const at::Tensor &gradient : gradients.vec())
         gradient.div_(divisor);
@@ -88,8 +88,6 @@ public:
     stack.clear();
   }
 
-private:
-  RankMemory &memory;
   c10::OperatorHandle handle;
   c10::List<at::Tensor> gradients;
   at::Tensor divisor;
@@ -101,18 +99,18 @@ private:
 /// SGD in half precision, in the order of torch.optim.SGD's own loop: on the
 /// CPU LibTorch 2.11's fused kernel leaves all but the last few elements of a
 /// bf16 or f16 tensor nearly where they are.
-class HalfSgd final : public Instruction {
+class HalfSgd final : public Computation {
 public:
   HalfSgd(RankMemory &memory, const plan::SgdT &op,
           c10::List<at::Tensor> params, c10::List<at::Tensor> gradients,
           c10::List<at::Tensor> buffers, at::Tensor lr, at::Tensor scale)
-      : memory(memory), params(params.vec()), gradients(gradients.vec()),
+      : Computation(memory), params(params.vec()), gradients(gradients.vec()),
         buffers(buffers.vec()), lr(std::move(lr)), scale(std::move(scale)),
         momentum(op.momentum), weightDecay(op.weight_decay),
         nesterov(op.nesterov) {}
 
-  void run(StepState &) override {
-    RankMemory::Replay scratch(memory, {});
+private:
+  void compute(StepState &) override {
     double rate = lr.item<double>();
     for (size_t i = 0; i < params.size(); ++i) {
       // Nobody reads the gradient afterwards.
@@ -132,8 +130,6 @@ public:
     }
   }
 
-private:
-  RankMemory &memory;
   std::vector<at::Tensor> params, gradients, buffers;
   at::Tensor lr, scale;
   double momentum, weightDecay;

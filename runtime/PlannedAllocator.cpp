@@ -17,6 +17,11 @@ using namespace fsdp;
 
 static thread_local RankMemory *currentMemory = nullptr;
 
+/// As LibTorch's own allocator aligns.
+static constexpr size_t alignScratch(size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
 namespace fsdp {
 
 class PlannedAllocator final : public c10::Allocator {
@@ -38,6 +43,10 @@ private:
       releaseHeap(pointer);
   }
 
+  static c10::DataPtr planned(void *address) {
+    return {address, address, &releaseNothing, c10::Device(c10::kCPU)};
+  }
+
   c10::DataPtr heap(size_t bytes) {
     void *pointer = base->raw_allocate(bytes);
     return {pointer, pointer, &releaseHeap, c10::Device(c10::kCPU)};
@@ -54,33 +63,42 @@ static PlannedAllocator &plannedAllocator() {
 
 c10::DataPtr PlannedAllocator::allocate(size_t bytes) {
   RankMemory *memory = currentMemory;
-  if (!memory || memory->mode == RankMemory::Mode::off || bytes == 0)
+  if (!memory || bytes == 0)
     return heap(bytes);
   if (memory->mode == RankMemory::Mode::observe) {
     c10::DataPtr data = heap(bytes);
+    if (memory->isSealed)
+      memory->missed += bytes;
     memory->events.push_back({memory->requests.size(), false});
     memory->requests.push_back({data.get(), bytes});
     return data;
   }
-  size_t index = memory->next++;
-  if (index < memory->slots.size()) {
-    const AllocationSlot &slot = memory->slots[index];
-    if (slot.address && bytes <= slot.room)
-      return {slot.address, slot.address, &releaseNothing,
-              c10::Device(c10::kCPU)};
+  if (memory->mode == RankMemory::Mode::replay) {
+    size_t index = memory->next++;
+    if (index < memory->slots.size()) {
+      const AllocationSlot &slot = memory->slots[index];
+      if (bytes <= slot.room) {
+        if (slot.address)
+          return planned(slot.address);
+        if (slot.offset + slot.room <= memory->scratchBytes)
+          return planned(memory->scratch + slot.offset);
+      }
+    }
+    memory->hasMissed = true;
   }
   c10::DataPtr data = heap(bytes);
-  memory->current += static_cast<int64_t>(malloc_usable_size(data.get()));
-  memory->peak = std::max(memory->peak, memory->current);
+  memory->missed += bytes;
+  memory->held += static_cast<int64_t>(malloc_usable_size(data.get()));
+  memory->peak = std::max(memory->peak, memory->held);
   return data;
 }
 
 void PlannedAllocator::releaseHeap(void *pointer) {
   RankMemory *memory = currentMemory;
   if (memory && pointer) {
-    if (memory->mode == RankMemory::Mode::replay) {
-      memory->current -= static_cast<int64_t>(malloc_usable_size(pointer));
-    } else if (memory->mode == RankMemory::Mode::observe) {
+    if (memory->mode != RankMemory::Mode::observe) {
+      memory->held -= static_cast<int64_t>(malloc_usable_size(pointer));
+    } else {
       // The latest request: the heap gives an address out again.
       auto it = std::find_if(
           memory->requests.rbegin(), memory->requests.rend(),
@@ -109,14 +127,35 @@ RankMemory::Observation::Observation(RankMemory &memory) : memory(memory) {
 
 RankMemory::Observation::~Observation() { memory.mode = Mode::off; }
 
-void RankMemory::Observation::measure(const std::vector<bool> &isPlanned) {
-  int64_t held = 0;
+void RankMemory::Observation::placeTemporaries(
+    std::vector<AllocationSlot> &slots) const {
+  struct Block {
+    size_t request, begin, end;
+  };
+  // What a library keeps for itself beyond the call stays on the heap.
+  std::vector<bool> isReleased(slots.size());
+  for (const Event &event : memory.events)
+    if (event.isRelease)
+      isReleased[event.request] = true;
+  // Of the blocks that are held, by address.
+  std::vector<Block> blocks;
   for (const Event &event : memory.events) {
-    if (isPlanned[event.request])
+    if (slots[event.request].address || !isReleased[event.request])
       continue;
-    auto bytes = static_cast<int64_t>(memory.requests[event.request].bytes);
-    held += event.isRelease ? -bytes : bytes;
-    memory.peak = std::max(memory.peak, held);
+    if (event.isRelease) {
+      std::erase_if(blocks, [&](const Block &block) {
+        return block.request == event.request;
+      });
+      continue;
+    }
+    size_t bytes = memory.requests[event.request].bytes;
+    size_t begin = 0;
+    auto at = blocks.begin();
+    while (at != blocks.end() && at->begin < begin + bytes)
+      begin = alignScratch((at++)->end);
+    blocks.insert(at, {event.request, begin, begin + bytes});
+    slots[event.request] = {nullptr, bytes, begin};
+    memory.needed = std::max(memory.needed, alignScratch(begin + bytes));
   }
 }
 
@@ -125,7 +164,8 @@ RankMemory::Replay::Replay(RankMemory &memory,
     : memory(memory) {
   memory.slots = slots;
   memory.next = 0;
-  memory.current = 0;
+  memory.held = 0;
+  memory.hasMissed = false;
   memory.mode = Mode::replay;
 }
 

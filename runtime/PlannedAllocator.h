@@ -1,11 +1,12 @@
 //===- PlannedAllocator.h - Operators write where the plan says -*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// LibTorch's operators allocate their results themselves. The allocator that
-// stands here, once installed in LibTorch's CPU slot, gives a planned address
-// to the k-th request of a call, where k was observed in the call's first run;
-// all other requests (operators' temporaries) go to the heap and are measured.
-// Threads without a `RankMemory` are not affected.
+// LibTorch's operators allocate their results and temporaries themselves. The
+// allocator that stands here, once installed in LibTorch's CPU slot, serves the
+// k-th request of a call from where the k-th one was seen to belong when the
+// call was rehearsed: a result from its planned address, a temporary from the
+// rank's scratch region. Whatever else is asked for in a step comes from the
+// heap and is counted. Threads without a `RankMemory` are not affected.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,10 +20,12 @@
 
 namespace fsdp {
 
-/// Where one request of a call is to be served.
+/// Where one request of a call is to be served. A larger request than `room`
+/// goes to the heap.
 struct AllocationSlot {
-  void *address = nullptr; ///< null: from the heap
-  size_t room = 0;         ///< a larger request goes to the heap
+  void *address = nullptr; ///< null: in the scratch region
+  size_t room = 0;         ///< bytes; 0: from the heap
+  size_t offset = 0;       ///< in the scratch region
 };
 
 /// One request that a call made while it was observed.
@@ -58,8 +61,10 @@ public:
     std::span<const ObservedRequest> requests() const {
       return memory.requests;
     }
-    /// Adds to the measured scratch all requests but those in `isPlanned`.
-    void measure(const std::vector<bool> &isPlanned);
+    /// Gives each slot without an address its place in the scratch region, such
+    /// that requests which were held at the same time lie apart. One slot for
+    /// each request; to be called when the call holds nothing any more.
+    void placeTemporaries(std::vector<AllocationSlot> &slots) const;
 
   private:
     RankMemory &memory;
@@ -73,12 +78,30 @@ public:
     Replay(const Replay &) = delete;
     Replay &operator=(const Replay &) = delete;
 
+    /// Whether the call asked for what it was observed to ask for.
+    bool isAsObserved() const {
+      return memory.next == memory.slots.size() && !memory.hasMissed;
+    }
+
   private:
     RankMemory &memory;
   };
 
-  /// Most heap bytes that the calls of this rank held at once.
-  size_t scratchPeak() const { return static_cast<size_t>(peak); }
+  /// Bytes of the scratch region that the calls observed so far need.
+  size_t scratchNeeded() const { return needed; }
+  /// The scratch region from now on; outlives the rank's calls. Ends the
+  /// rehearsal: what calls that are observed later take from the heap counts.
+  void setScratch(char *begin, size_t bytes) {
+    scratch = begin;
+    scratchBytes = bytes;
+    isSealed = true;
+  }
+
+  /// Bytes of tensor data that were asked for outside of rehearsals and came
+  /// neither from the plan nor from the scratch region; all of them so far.
+  uint64_t missedBytes() const { return missed; }
+  /// Most such bytes that were held at once.
+  size_t missedPeak() const { return static_cast<size_t>(peak); }
 
 private:
   friend class PlannedAllocator;
@@ -91,9 +114,15 @@ private:
   Mode mode = Mode::off;
   std::span<const AllocationSlot> slots;
   size_t next = 0;
+  char *scratch = nullptr;
+  size_t scratchBytes = 0;
+  size_t needed = 0;
+  bool isSealed = false;
+  bool hasMissed = false; ///< in this replay
   std::vector<ObservedRequest> requests;
   std::vector<Event> events;
-  int64_t current = 0, peak = 0;
+  uint64_t missed = 0;
+  int64_t held = 0, peak = 0;
 };
 
 /// Puts the allocator into LibTorch's CPU slot, above the one that is there.

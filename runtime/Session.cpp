@@ -26,6 +26,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <utility>
 
 using namespace fsdp;
 
@@ -84,6 +85,7 @@ struct Session::Impl {
     std::vector<std::pair<std::string, const plan::BindingT *>> metrics;
   };
   Prepared prepare(const plan::ProgramT &program);
+  void rehearse();
   void poisonTransients();
 
   const plan::PlanT &plan;
@@ -92,6 +94,7 @@ struct Session::Impl {
   const StepPrograms programs;
   const bool isTraining;
   Arena arena;
+  std::optional<Arena> scratch;
   RankMemory memory;
   Transfers transfers;
   std::optional<ModelFile> model;
@@ -102,6 +105,7 @@ struct Session::Impl {
   /// Where inputs that a caller sets may change the program from step to step.
   std::optional<ProgramAgreement> agreement;
   uint64_t nextMicroBatch = 0; ///< of the run
+  uint64_t missedBefore = 0;   ///< bytes, up to the step that runs
   uint64_t exports = 0;
   ProfileRecorder *recorder = nullptr;
 };
@@ -143,14 +147,15 @@ Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
     throw Error(ErrorId::BadUsage,
                 "--weights: the artifact takes no first value from weights; "
                 "compile the model with --weights, too");
-  loadStates(plan, fabric.rank(), arena, source, weights ? &*weights : nullptr);
-  if (options.seed)
-    setSeed(plan, arena, *options.seed);
   for (const auto &part : programs.parts) {
     prepared.emplace_back();
     for (const plan::ProgramT *program : part)
       prepared.back().push_back(prepare(*program));
   }
+  rehearse();
+  loadStates(plan, fabric.rank(), arena, source, weights ? &*weights : nullptr);
+  if (options.seed)
+    setSeed(plan, arena, *options.seed);
   if (programs.parts[0].size() > 1)
     agreement.emplace(fabric);
 }
@@ -178,6 +183,22 @@ Session::Impl::Prepared Session::Impl::prepare(const plan::ProgramT &program) {
     }
   }
   return result;
+}
+
+void Session::Impl::rehearse() {
+  // Zeros are valid as indices, whatever they point into.
+  for (const auto &part : prepared)
+    for (const Prepared &program : part) {
+      program.executor->rehearse();
+      arena.clear();
+    }
+  // As much on all ranks, so that memory is the same everywhere.
+  size_t bytes = 0;
+  for (const std::string &each :
+       fabric.exchange("scratch", std::to_string(memory.scratchNeeded())))
+    bytes = std::max<size_t>(bytes, std::stoull(each));
+  scratch.emplace(bytes);
+  memory.setScratch(scratch->at(0), bytes);
 }
 
 void Session::Impl::poisonTransients() {
@@ -254,6 +275,8 @@ std::optional<StepResult> Session::microBatch() {
   if (impl->nextMicroBatch % count != 0)
     return std::nullopt;
   result.program = program.name;
+  uint64_t missed = impl->memory.missedBytes();
+  result.unplannedBytes = missed - std::exchange(impl->missedBefore, missed);
   for (const auto &[name, binding] : prepared.metrics) {
     double number = prepared.executor->getResult(*binding).item<double>();
     if (name == kLoss)
@@ -306,7 +329,8 @@ int64_t Session::samplesPerStep() const {
 
 MemoryUse Session::memory() const {
   return {impl->plan.memory->peak, impl->plan.memory->scratch_bound,
-          impl->memory.scratchPeak(), impl->transfers.stagingBytes()};
+          impl->scratch->bytes() + impl->memory.missedPeak(),
+          impl->transfers.stagingBytes()};
 }
 
 void Session::record(ProfileRecorder *recorder) { impl->recorder = recorder; }

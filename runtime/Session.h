@@ -88,6 +88,9 @@ struct StepResult {
   /// The one that ran, "train/step"; of several micro-batches the last one's.
   std::string program;
   std::vector<CollectiveCount> collectives; ///< of all micro-batches
+  /// Bytes of tensor data that this rank's kernels asked for and that came
+  /// neither from the plan nor from the scratch region.
+  uint64_t unplannedBytes = 0;
 };
 
 /// An output that was kept (fsdp-opt --output), of one rank's micro-batch.
@@ -103,8 +106,10 @@ struct OutputTensor {
 struct MemoryUse {
   uint64_t arena = 0;        ///< all tensors; planned, exact
   uint64_t scratchBound = 0; ///< planned bound of the operators' temporaries
-  uint64_t scratch = 0;      ///< most of them so far, measured
-  uint64_t staging = 0;      ///< of the transfers' back end
+  /// The region for them, sized by a rehearsal before the first step, equal on
+  /// all ranks; and what went past it.
+  uint64_t scratch = 0;
+  uint64_t staging = 0; ///< of the transfers' back end
 };
 
 class Session {

@@ -251,5 +251,6 @@ def train_case(bin, factory, world, backend="local", steps=3, form="exported", r
         compare(rows, final, *reference(model, inputs, data, world, steps, settings), start)
         for row in rows:
             assert len(row["rank_peak_rss_bytes"]) == world and row["peak_memory_bytes"] > 0 and row["step_time_s"] > 0, row
+            assert row["unplanned_bytes"] == 0, row
             assert abs(row["lr"] / settings["optimizer"]["lr"] - 1) < 1e-6, row
     return case

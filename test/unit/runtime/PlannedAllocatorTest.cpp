@@ -55,25 +55,80 @@ TEST_F(PlannedAllocatorTest, OtherThreadsAndOtherTimesAreNotAffected) {
   EXPECT_EQ(make(64).data_ptr(), arena.at(0));
 }
 
-TEST_F(PlannedAllocatorTest, ScratchIsItsHighWaterMark) {
-  {
-    RankMemory::Replay replay(memory, {});
-    for (int i = 0; i < 5; ++i)
-      make(10000);
-  }
-  EXPECT_GE(memory.scratchPeak(), 10000u);
-  EXPECT_LT(memory.scratchPeak(), 20000u);
+TEST_F(PlannedAllocatorTest, WhatMissesThePlanIsCounted) {
+  make(7); // in no call, but in a step
+  EXPECT_EQ(memory.missedBytes(), 7u);
+  std::vector<AllocationSlot> slots{{arena.at(0), 64}};
+  RankMemory::Replay replay(memory, slots);
+  make(64);
+  EXPECT_EQ(memory.missedBytes(), 7u);
+  EXPECT_TRUE(replay.isAsObserved());
+  for (int i = 0; i < 5; ++i)
+    make(10000);
+  EXPECT_FALSE(replay.isAsObserved());
+  EXPECT_EQ(memory.missedBytes(), 50007u);
+  EXPECT_GE(memory.missedPeak(), 10000u);
+  EXPECT_LT(memory.missedPeak(), 20000u);
 }
 
-TEST_F(PlannedAllocatorTest, ObservedRequestsCountUnlessPlanned) {
+TEST_F(PlannedAllocatorTest, ACallThatAsksForLessIsNoticed) {
+  std::vector<AllocationSlot> slots{{arena.at(0), 64}, {arena.at(64), 64}};
+  RankMemory::Replay replay(memory, slots);
+  make(64);
+  EXPECT_FALSE(replay.isAsObserved());
+}
+
+/// The slots of a call that makes `body`'s requests.
+template <typename Body>
+std::vector<AllocationSlot> observe(RankMemory &memory, size_t results,
+                                    char *address, Body body) {
   RankMemory::Observation observation(memory);
-  at::Tensor result = make(5000);
-  make(300);
-  make(400);
-  ASSERT_EQ(observation.requests().size(), 3u);
-  EXPECT_EQ(observation.requests()[0].pointer, result.data_ptr());
-  observation.measure({true, false, false});
-  EXPECT_EQ(memory.scratchPeak(), 400u);
+  body();
+  std::vector<AllocationSlot> slots(observation.requests().size());
+  for (size_t i = 0; i < results; ++i)
+    slots[i] = {address + i * 128, observation.requests()[i].bytes};
+  observation.placeTemporaries(slots);
+  return slots;
+}
+
+TEST_F(PlannedAllocatorTest, TemporariesShareTheScratchRegion) {
+  auto call = [] {
+    at::Tensor result = make(5000), a = make(300);
+    at::Tensor b = make(100);
+    a.reset();
+    at::Tensor c = make(320); // fits where `a` was
+    at::Tensor d = make(50);  // behind `b`
+    at::Tensor e = make(0);
+  };
+  auto slots = observe(memory, 1, arena.at(0), call);
+  ASSERT_EQ(slots.size(), 5u);
+  EXPECT_EQ(slots[0].address, arena.at(0));
+  EXPECT_EQ(slots[1].offset, 0u);
+  EXPECT_EQ(slots[2].offset, 320u);
+  EXPECT_EQ(slots[3].offset, 0u);
+  EXPECT_EQ(slots[4].offset, 448u);
+  EXPECT_EQ(memory.scratchNeeded(), 512u);
+  EXPECT_EQ(memory.missedBytes(), 0u) << "a rehearsal is no step";
+
+  Arena scratch(memory.scratchNeeded());
+  memory.setScratch(scratch.at(0), scratch.bytes());
+  RankMemory::Replay replay(memory, slots);
+  call();
+  EXPECT_EQ(memory.missedBytes(), 0u);
+  EXPECT_TRUE(replay.isAsObserved());
+}
+
+TEST_F(PlannedAllocatorTest, AnObservationInAStepCounts) {
+  memory.setScratch(nullptr, 0);
+  observe(memory, 0, nullptr, [] { make(640); });
+  EXPECT_EQ(memory.missedBytes(), 640u);
+}
+
+TEST_F(PlannedAllocatorTest, WhatOutlivesItsCallStaysOnTheHeap) {
+  at::Tensor kept;
+  auto slots = observe(memory, 0, nullptr, [&] { kept = make(300); });
+  EXPECT_EQ(slots[0].room, 0u);
+  EXPECT_EQ(memory.scratchNeeded(), 0u);
 }
 
 TEST_F(PlannedAllocatorTest, RawPointersGoBackToWhereTheyCameFrom) {

@@ -96,6 +96,7 @@ TEST_P(TrainTest, EqualsPlainLoops) {
     EXPECT_NEAR(*result.loss, reference.loss, 1e-5);
     EXPECT_NEAR(*result.gradNorm, reference.gradNorm, 1e-5);
     EXPECT_EQ(result.lr, model.lr);
+    EXPECT_EQ(result.unplannedBytes, 0u);
   }
   for (size_t i = 0; i < outcome.weight.size(); ++i)
     EXPECT_NEAR(outcome.weight[i], reference.weight[i], 2e-5) << i;

@@ -1,0 +1,28 @@
+//===- Computation.cpp - Calls that are served as observed ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/Instruction.h"
+
+using namespace fsdp;
+
+void Computation::observe(StepState &state) {
+  RankMemory::Observation observation(memory);
+  compute(state);
+  slots.assign(observation.requests().size(), {});
+  assignResults(observation.requests(), slots);
+  release();
+  observation.placeTemporaries(slots);
+  --observationsLeft;
+  isObserved = true;
+}
+
+void Computation::run(StepState &state) {
+  if (!isObserved)
+    return observe(state);
+  RankMemory::Replay replay(memory, slots);
+  compute(state);
+  release();
+  // A library that set itself up in the observed call asks for less now.
+  if (!replay.isAsObserved() && observationsLeft > 0)
+    isObserved = false;
+}
