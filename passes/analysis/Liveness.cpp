@@ -78,8 +78,10 @@ void Liveness::use(Value value, Operation *reader, int64_t now) {
     return;
   auto [storage, generation] = it->second;
   storages[storage].last = std::max(storages[storage].last, now);
+  if (isa<FreeOp>(reader))
+    return;
   lastReads[storage] = std::max(lastReads[storage], now);
-  if (generation != generations[storage] && !isa<FreeOp>(reader))
+  if (generation != generations[storage])
     staleReads.push_back({reader, value, writers[storage]});
 }
 
@@ -267,6 +269,52 @@ void Liveness::placeResults(func::FuncOp program) {
   }
 }
 
+void Liveness::reuseDeadOperands(func::FuncOp program) {
+  auto isTransient = [&](unsigned storage) {
+    return storages[storage].kind == StorageKind::Activation ||
+           storages[storage].kind == StorageKind::Gradient;
+  };
+  // What fills a storage by now: its first value, or what took that one's
+  // place.
+  SmallVector<Value, 0> whole;
+  for (const Storage &storage : storages)
+    whole.push_back(storage.value);
+  int64_t now = -1;
+  for (Operation &op : program.getBody().front()) {
+    ++now;
+    if (op.getNumResults() != 1 || !isPointwise(&op) ||
+        aten::getViewSource(op.getResult(0)))
+      continue;
+    Value result = op.getResult(0);
+    auto it = places.find(result);
+    if (it == places.end())
+      continue;
+    unsigned own = it->second.storage;
+    if (mergedInto[own] != kNone || !isTransient(own))
+      continue;
+    for (Value operand : op.getOperands()) {
+      unsigned place = getStorage(operand);
+      if (place == kNone || place == own || !isTransient(place) ||
+          lastReads[place] != now || whole[place] != operand ||
+          operand.getType() != result.getType() ||
+          storages[own].bytes > storages[place].bytes ||
+          // Parts of it, in another order perhaps, are read meanwhile.
+          llvm::any_of(op.getOperands(), [&](Value other) {
+            return other != operand && getStorage(other) == place;
+          }))
+        continue;
+      mergedInto[own] = place;
+      whole[place] = result;
+      lastReads[place] = lastReads[own];
+      Storage &storage = storages[place];
+      storage.last = std::max(storage.last, storages[own].last);
+      if (storages[own].kind == StorageKind::Gradient)
+        storage.kind = StorageKind::Gradient;
+      break;
+    }
+  }
+}
+
 Liveness::Liveness(func::FuncOp program) {
   Block &body = program.getBody().front();
   end = 0;
@@ -285,6 +333,7 @@ Liveness::Liveness(func::FuncOp program) {
   for (Operation &op : body)
     visit(op, now++);
   placeResults(program);
+  reuseDeadOperands(program);
   for (auto &[start, outputs] : promised)
     for (unsigned &storage : outputs)
       storage = resolve(storage);

@@ -14,7 +14,9 @@
 // in
 //   the summand's, if nothing else reads that;
 // * a result that is bound to a state may be computed in the state's place, if
-//   nobody reads the old value any more; else it is copied there at the end.
+//   nobody reads the old value any more; else it is copied there at the end;
+// * an elementwise op's result lies in the place of an operand of the same type
+//   that nobody reads afterwards.
 //
 //===----------------------------------------------------------------------===//
 
@@ -77,8 +79,8 @@ public:
   /// when all else is done: operand numbers of the terminator.
   llvm::ArrayRef<unsigned> getCopies() const { return copies; }
 
-  /// Whether the storage at `index` turned out to lie in a state's place; it
-  /// has no memory of its own then.
+  /// Whether the storage at `index` turned out to lie in another one's place;
+  /// it has no memory of its own then.
   bool isMerged(unsigned index) const { return mergedInto[index] != kNone; }
 
 private:
@@ -93,6 +95,7 @@ private:
   void visit(mlir::Operation &op, int64_t now);
   bool canLieIn(mlir::OpResult result, unsigned storage, unsigned state) const;
   void placeResults(mlir::func::FuncOp program);
+  void reuseDeadOperands(mlir::func::FuncOp program);
   unsigned resolve(unsigned storage) const;
 
   struct Place {
@@ -101,10 +104,11 @@ private:
   };
 
   llvm::SmallVector<Storage, 0> storages;
-  llvm::SmallVector<unsigned, 0> mergedInto; ///< a state's storage, or kNone
+  llvm::SmallVector<unsigned, 0> mergedInto; ///< one that is not, or kNone
   llvm::SmallVector<unsigned, 0> generations;
   llvm::SmallVector<mlir::Operation *, 0> writers;
-  llvm::SmallVector<int64_t, 0> lastReads; ///< also of storages that live on
+  /// Also of storages that live on; `free` is no read.
+  llvm::SmallVector<int64_t, 0> lastReads;
   llvm::DenseMap<mlir::Value, Place> places;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<unsigned, 4>> promised;
   llvm::DenseMap<mlir::Operation *, int64_t> positions;

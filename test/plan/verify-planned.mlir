@@ -4,7 +4,7 @@
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 64 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 384 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
   func.func @"train/step"(%x: tensor<8xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<8xf32> {fsdp.output = "y"}) {
     %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>
-    %b = aten.relu(%a) {fsdp.at = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
+    %b = aten.cumsum(%a, dim = 0) {fsdp.at = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
     return %b : tensor<8xf32>
   }
 }
@@ -22,7 +22,19 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations
     // expected-note @+1 {{by this tensor, at 128}}
     %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>
     // expected-error @+1 {{lies in memory that is still in use, at 128}}
-    %b = aten.relu(%a) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>
+    %b = aten.cumsum(%a, dim = 0) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>
+    return %b : tensor<8xf32>
+  }
+}
+
+// -----
+
+// An elementwise result lies where its operand lay, and nowhere else.
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 64 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 384 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"(%x: tensor<8xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<8xf32> {fsdp.output = "y"}) {
+    %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>
+    // expected-error @+1 {{updates a tensor that lies at 128 at another address, 256}}
+    %b = aten.relu(%a) {fsdp.at = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
     return %b : tensor<8xf32>
   }
 }
