@@ -6,6 +6,8 @@
 
 #include "ir/aten/Aten.h"
 
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <set>
@@ -49,6 +51,11 @@ public:
       readGradient(func, *result);
     for (const std::string &key : kinds)
       use.key += key;
+    std::multiset<std::string> lives;
+    for (const GatherUse &each : use.gathers)
+      lives.insert(each.lifeKey + "|");
+    for (const std::string &life : lives)
+      use.lives += life;
   }
 
 private:
@@ -125,7 +132,6 @@ private:
 } // namespace
 
 ProgramUses::ProgramUses(func::FuncOp func, const StateTable &states) {
-  llvm::DenseMap<Operation *, unsigned> positions;
   for (auto [i, op] : llvm::enumerate(func.getBody().front()))
     positions[&op] = i;
   llvm::DenseMap<Attribute, unsigned> gradients;
@@ -143,6 +149,43 @@ ProgramUses::ProgramUses(func::FuncOp func, const StateTable &states) {
         .read(func,
               it == gradients.end() ? std::nullopt : std::optional(it->second));
   }
+  numberPhases(func, states);
+}
+
+void ProgramUses::numberPhases(func::FuncOp func, const StateTable &states) {
+  StringRef bucket;
+  unsigned phase = 0;
+  for (auto scatter : func.getOps<ReduceScatterOp>()) {
+    StateOp state = states.lookup(scatter.getOfAttr());
+    if (!state || !state.getBucket())
+      continue;
+    if (*state.getBucket() != bucket)
+      ++phase;
+    bucket = *state.getBucket();
+    if (auto it = uses.find(state); it != uses.end())
+      it->second.phase = phase;
+  }
+}
+
+int64_t fsdp::countVainElements(ArrayRef<StateOp> members,
+                                const ProgramUses &uses) {
+  // How many elements each gather of the flat state would be for.
+  llvm::MapVector<std::pair<StringRef, unsigned>, int64_t> wanted;
+  int64_t all = 0;
+  for (StateOp member : members) {
+    const ParameterUse *use = uses.lookup(member);
+    if (!use)
+      continue;
+    int64_t elements = member.getGlobalType().getNumElements();
+    all += elements;
+    llvm::StringMap<unsigned> counts;
+    for (const GatherUse &each : use->gathers)
+      wanted[{each.lifeKey, counts[each.lifeKey]++}] += elements;
+  }
+  int64_t vain = 0;
+  for (auto &[life, elements] : wanted)
+    vain += all - elements;
+  return vain;
 }
 
 const ParameterUse *ProgramUses::lookup(StateOp state) const {

@@ -31,7 +31,11 @@ struct ParameterUse {
   mlir::BlockArgument argument;
   llvm::SmallVector<GatherUse, 2> gathers; ///< in the program's order
   std::optional<GradientUse> gradient;
-  std::string key;     ///< equal for parameters that can be members of one
+  std::string key;   ///< equal for parameters that can be members of one
+  std::string lives; ///< equal for parameters that are gathered as often
+  /// Equal for parameters of a bucket between whose gradients no other bucket's
+  /// is computed.
+  unsigned phase = 0;
   std::string problem; ///< why it can be no member; empty if it can
 };
 
@@ -43,6 +47,9 @@ public:
   /// Null if the program does not have it.
   const ParameterUse *lookup(StateOp state) const;
 
+  /// Position in the program as it was read.
+  unsigned getPosition(mlir::Operation *op) const { return positions.at(op); }
+
   /// Bytes of the smallest element type in which one of `members` is kept,
   /// gathered or reduced.
   int64_t getLeastBytes(llvm::ArrayRef<StateOp> members) const;
@@ -51,8 +58,16 @@ public:
   void renumberResults(mlir::func::FuncOp func);
 
 private:
+  void numberPhases(mlir::func::FuncOp func, const StateTable &states);
+
   llvm::DenseMap<mlir::Operation *, ParameterUse> uses;
+  llvm::DenseMap<mlir::Operation *, unsigned> positions;
 };
+
+/// How many elements a flat state of `members` gathers in vain in a program,
+/// because not all of them are gathered as often as others.
+int64_t countVainElements(llvm::ArrayRef<StateOp> members,
+                          const ProgramUses &uses);
 
 /// What distinguishes an op from others that do the same to other tensors.
 std::string describeOp(mlir::Operation *op);

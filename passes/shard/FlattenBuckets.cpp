@@ -11,6 +11,8 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -25,6 +27,9 @@ RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
+/// What share of a flat state may be gathered in vain: one over this.
+constexpr int64_t kVainShare = 8;
+
 /// Members of one flat state and where they lie in it.
 struct FlatBucket {
   SmallVector<StateOp> members;
@@ -38,10 +43,7 @@ public:
   Flattener(func::FuncOp func, const FlatBucket &bucket,
             const ProgramUses &uses)
       : func(func), bucket(bucket), uses(uses), builder(func.getContext()),
-        flat(bucket.flat) {
-    for (auto [i, op] : llvm::enumerate(func.getBody().front()))
-      positions[&op] = i;
-  }
+        flat(bucket.flat) {}
 
   void run() {
     SmallVector<unsigned> dead;
@@ -80,13 +82,14 @@ private:
     auto first = [&](const Together &together) {
       return llvm::min_element(together,
                                [&](const auto &a, const auto &b) {
-                                 return positions.at(a.second) <
-                                        positions.at(b.second);
+                                 return uses.getPosition(a.second) <
+                                        uses.getPosition(b.second);
                                })
           ->second;
     };
     llvm::stable_sort(sorted, [&](const auto &a, const auto &b) {
-      return positions.at(first(a.second)) < positions.at(first(b.second));
+      return uses.getPosition(first(a.second)) <
+             uses.getPosition(first(b.second));
     });
     for (auto &[key, together] : sorted) {
       AllGatherOp place = first(together);
@@ -144,7 +147,7 @@ private:
       ReduceScatterOp scatter = model->scatter;
       inputs.push_back(scatter.getFull());
       results.push_back(model->result);
-      if (!last || positions.at(last) < positions.at(scatter))
+      if (!last || uses.getPosition(last) < uses.getPosition(scatter))
         last = scatter;
     }
     builder.setInsertionPoint(last);
@@ -229,7 +232,6 @@ private:
   OpBuilder builder;
   StateOp flat;
   BlockArgument argument;
-  llvm::DenseMap<Operation *, unsigned> positions;
   llvm::StringMap<Value> rebuilt;
 };
 
@@ -325,7 +327,8 @@ private:
       if (asked == BucketLayout::Rows || !state.getSharding())
         continue;
       std::string key, reason;
-      if (!describe(state, parsed.lookup(state), uses, key, reason)) {
+      if (!describe(state, parsed.lookup(state), uses,
+                    asked == BucketLayout::Auto, key, reason)) {
         if (asked == BucketLayout::Auto)
           continue;
         return state.emitOpError("cannot be in a flat bucket: it ")
@@ -341,18 +344,44 @@ private:
                << rule.pattern << "', found none; fsdp-opt MODEL --explain "
                << "lists them";
     for (auto &[key, bucket] : byKey) {
-      // One parameter alone is one transfer in rows, too.
-      bool isAsked =
-          getLayout(*bucket.members.front().getBucket()) == BucketLayout::Flat;
-      if (isAsked || bucket.members.size() > 1)
+      if (getLayout(*bucket.members.front().getBucket()) == BucketLayout::Flat)
         buckets.push_back(std::move(bucket));
+      else
+        weigh(bucket, uses, buckets);
     }
     return success();
   }
 
+  /// A flat state that gathers more than an eighth of itself in vain is taken
+  /// apart. One parameter alone is one transfer in rows, too.
+  static void weigh(FlatBucket &bucket, ArrayRef<ProgramUses> uses,
+                    SmallVectorImpl<FlatBucket> &buckets) {
+    int64_t all = 0, vain = 0;
+    for (StateOp member : bucket.members)
+      all += member.getGlobalType().getNumElements();
+    for (const ProgramUses &use : uses)
+      vain = std::max(vain, countVainElements(bucket.members, use));
+    std::map<std::string, unsigned> numbers; // of parts, by how often
+    SmallVector<FlatBucket> parts;
+    for (StateOp member : bucket.members) {
+      std::string lives;
+      if (kVainShare * vain > all)
+        for (const ProgramUses &use : uses)
+          if (const ParameterUse *found = use.lookup(member))
+            lives += found->lives + "/";
+      auto [it, isNew] = numbers.try_emplace(lives, parts.size());
+      if (isNew)
+        parts.emplace_back();
+      parts[it->second].members.push_back(member);
+    }
+    for (FlatBucket &part : parts)
+      if (part.members.size() > 1)
+        buckets.push_back(std::move(part));
+  }
+
   static bool describe(StateOp state, unsigned group,
-                       ArrayRef<ProgramUses> uses, std::string &key,
-                       std::string &reason) {
+                       ArrayRef<ProgramUses> uses, bool isApartInTime,
+                       std::string &key, std::string &reason) {
     llvm::raw_string_ostream stream(key);
     stream << *state.getBucket() << '\n'
            << stringifyRole(state.getRole()) << '\n'
@@ -371,6 +400,8 @@ private:
         return false;
       }
       stream << (found ? found->key : "absent") << '\n';
+      if (found && isApartInTime)
+        stream << found->phase << '\n';
     }
     return true;
   }

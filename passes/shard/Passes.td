@@ -313,8 +313,11 @@ def FlattenBuckets : Fsdp_ModulePass<"fsdp-flatten-buckets"> {
     Parameters of a bucket that differ in role, element type, group of the
     optimizer, type of the gradient's reduction or in the types in which programs
     gather them are members of several. `layout=rows` leaves all as it is; `flat`
-    refuses a parameter that cannot be a member; `auto` leaves such a parameter in
-    rows, and one that would be a flat state's only member. What no rank cuts
+    refuses a parameter that cannot be a member. `auto` leaves such a parameter in
+    rows, and puts together what costs little: not parameters between whose gradients
+    those of other buckets are computed, nor such as are not gathered as often, if more
+    than an eighth would be gathered in vain; what would be a state's only member
+    stays in rows. What no rank cuts
     (scalars, ignored parameters) stays whole in every layout. `overrides` are
     rules such as `layers.*=flat`, patterns of bucket names; the last one that
     matches counts.
