@@ -21,6 +21,13 @@ namespace fsdp {
 /// Which buckets are gathered again for backward.
 enum class ReshardMode { All, AllButRoot, None };
 
+/// How the shards of a bucket lie.
+enum class BucketLayout {
+  Auto, ///< flat what can be, the rest in rows
+  Rows, ///< each parameter's own rows
+  Flat  ///< equal parts of all parameters in a row
+};
+
 /// When ranks exchange the gradients of a step's micro-batches.
 enum class GradientSync {
   Each,         ///< all reductions in each micro-batch

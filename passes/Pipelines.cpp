@@ -54,6 +54,15 @@ void fsdp::buildShardPipeline(OpPassManager &manager,
                            options.reshardOverrides.end());
   manager.addPass(createReshardAfterForward(reshard));
 
+  // When casts and second gathers have found their places; sums, norms and
+  // updates are then made of flat gradients to begin with.
+  FlattenBucketsOptions flatten;
+  flatten.layout = options.layout;
+  flatten.overrides.assign(options.layoutOverrides.begin(),
+                           options.layoutOverrides.end());
+  flatten.groups.assign(options.groups.begin(), options.groups.end());
+  manager.addPass(createFlattenBuckets(flatten));
+
   // Before the optimizer, whose clipping reads what travels with them.
   manager.addPass(createInsertMetrics());
 

@@ -66,6 +66,16 @@ struct ShardStageOptions : virtual mlir::detail::PassOptions {
   ListOption<std::string> reshardOverrides{
       *this, "reshard-overrides",
       llvm::cl::desc("rules for single buckets, 'pattern=value'")};
+  Option<BucketLayout> layout{
+      *this, "layout", llvm::cl::desc("how the shards of a bucket lie"),
+      llvm::cl::init(BucketLayout::Rows),
+      llvm::cl::values(
+          clEnumValN(BucketLayout::Auto, "auto", "flat where it can be"),
+          clEnumValN(BucketLayout::Rows, "rows", "rows of each parameter"),
+          clEnumValN(BucketLayout::Flat, "flat", "flat, or an error"))};
+  ListOption<std::string> layoutOverrides{
+      *this, "layout-overrides",
+      llvm::cl::desc("rules for single buckets, 'pattern=layout'")};
   Option<double> divideFactor{
       *this, "gradient-divide-factor",
       llvm::cl::desc("what gradients' sums over ranks are divided by; 0: the "

@@ -5,6 +5,7 @@
 
 #include "runtime/States.h"
 #include "runtime/Transfers.h"
+#include "runtime/plan/DType.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Error.h"
 #include "runtime/weights/Safetensors.h"
@@ -22,7 +23,10 @@ using namespace fsdp;
 /// What a rank holds of all ranks' rows at once.
 static constexpr uint64_t kBlockBytes = 8 << 20;
 
+/// The members of a flat state are, it is not.
 static bool isExported(const plan::StateT &state) {
+  if (state.layout == plan::Layout::flat)
+    return false;
   return state.role == plan::Role::parameter ||
          state.role == plan::Role::frozen ||
          (state.role == plan::Role::buffer && !state.volatile_);
@@ -43,7 +47,10 @@ private:
   };
 
   void writeOwn(const Entry &entry);
+  Communicator &getCommunicator(uint32_t group, const std::vector<int> &ranks);
   void gather(const Entry &entry);
+  void gatherFlat(const plan::StateT &flat,
+                  const std::vector<const Entry *> &members);
   void writeRows(const Entry &entry, const std::vector<int> &ranks,
                  const char *gathered, uint64_t first, uint64_t count);
   void writeRuns(const Entry &entry, const std::vector<int> &ranks,
@@ -95,13 +102,47 @@ void Exporter::writeOwn(const Entry &entry) {
     write(entry, 0, arena.at(entry.state->offset), entry.state->bytes);
 }
 
+Communicator &Exporter::getCommunicator(uint32_t group,
+                                        const std::vector<int> &ranks) {
+  std::unique_ptr<Communicator> &communicator = communicators[group];
+  if (!communicator)
+    communicator = fabric.createCommunicator(
+        {plan.groups[group]->name + "/" + key, ranks});
+  return *communicator;
+}
+
+/// A block of each rank's part has elements of some members.
+void Exporter::gatherFlat(const plan::StateT &flat,
+                          const std::vector<const Entry *> &members) {
+  std::vector<int> ranks = groupRanks(*plan.groups[flat.group], fabric.rank());
+  Communicator &communicator = getCommunicator(flat.group, ranks);
+  uint64_t part = flatPart(plan, flat), element = dtypeBytes(flat.dtype);
+  uint64_t block =
+      std::max<uint64_t>(1, kBlockBytes / (element * ranks.size()));
+  auto buffer =
+      std::make_unique<char[]>(std::min(block, part) * element * ranks.size());
+  for (uint64_t first = 0; first < part; first += block) {
+    uint64_t count = std::min(block, part - first);
+    GatherMember member{arena.at(flat.offset + first * element), buffer.get(),
+                        count * element};
+    communicator.wait(
+        communicator.startAllGather({&member, 1}, {"export", flat.name}));
+    if (!file)
+      continue;
+    for (size_t i = 0; i < ranks.size(); ++i)
+      for (const Entry *entry : members) {
+        Overlap own = overlapOf(*entry->state, i * part + first, count);
+        write(*entry, own.first * element,
+              buffer.get() + (i * count + own.at) * element,
+              own.count * element);
+      }
+  }
+}
+
 void Exporter::gather(const Entry &entry) {
   const plan::StateT &state = *entry.state;
-  const plan::GroupT &group = *plan.groups[state.group];
-  std::vector<int> ranks = groupRanks(group, fabric.rank());
-  std::unique_ptr<Communicator> &communicator = communicators[state.group];
-  if (!communicator)
-    communicator = fabric.createCommunicator({group.name + "/" + key, ranks});
+  std::vector<int> ranks = groupRanks(*plan.groups[state.group], fabric.rank());
+  Communicator &communicator = getCommunicator(state.group, ranks);
   OwnRows own = ownRows(plan, state, fabric.rank());
   // What is cut along its first dim is one run of rows, of which a block takes
   // some; else a block takes whole runs, which rank 0 puts together.
@@ -119,8 +160,8 @@ void Exporter::gather(const Entry &entry) {
     uint64_t count = std::min(block, units - first);
     GatherMember member{arena.at(state.offset + first * unitBytes),
                         buffer.get(), count * unitBytes};
-    communicator->wait(
-        communicator->startAllGather({&member, 1}, {"export", state.name}));
+    communicator.wait(
+        communicator.startAllGather({&member, 1}, {"export", state.name}));
     if (!file)
       continue;
     if (isOneRun)
@@ -163,12 +204,17 @@ void Exporter::writeRuns(const Entry &entry, const std::vector<int> &ranks,
 }
 
 void Exporter::run() {
+  std::map<int32_t, std::vector<const Entry *>> flats;
   for (const Entry &entry : entries) {
-    if (entry.state->shard_dim < 0)
+    if (entry.state->flat >= 0)
+      flats[entry.state->flat].push_back(&entry);
+    else if (entry.state->shard_dim < 0)
       writeOwn(entry);
     else
       gather(entry);
   }
+  for (const auto &[flat, members] : flats)
+    gatherFlat(*plan.states[flat], members);
   if (file)
     file->commit();
   // Nobody is done before the file is there.

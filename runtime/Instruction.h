@@ -99,6 +99,10 @@ std::unique_ptr<Instruction> prepareCall(Preparation &preparation,
 std::unique_ptr<Instruction> prepareDraw(Preparation &preparation,
                                          const plan::DrawT &op);
 
+/// Tensors side by side (Pack.cpp).
+std::unique_ptr<Instruction> preparePack(Preparation &preparation,
+                                         const plan::PackTensorsT &op);
+
 /// Optimizer updates (Optimizers.cpp).
 std::unique_ptr<Instruction> prepareAdam(Preparation &preparation,
                                          const plan::AdamT &op);

@@ -307,6 +307,8 @@ fsdp::prepareInstruction(Preparation &preparation,
     return prepareDraw(preparation, *body.AsDraw());
   case Body::Accumulate:
     return prepare(preparation, *body.AsAccumulate());
+  case Body::PackTensors:
+    return preparePack(preparation, *body.AsPackTensors());
   case Body::NONE:
     break;
   }

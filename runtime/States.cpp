@@ -39,6 +39,21 @@ OwnRows fsdp::ownRows(const plan::PlanT &plan, const plan::StateT &state,
   return rows;
 }
 
+Overlap fsdp::overlapOf(const plan::StateT &member, uint64_t first,
+                        uint64_t count) {
+  uint64_t begin = member.flat_offset, end = begin;
+  if (auto elements = checkedElements(member.shape))
+    end += *elements;
+  uint64_t from = std::max(begin, first), to = std::min(end, first + count);
+  if (from >= to)
+    return {};
+  return {from - begin, to - from, from - first};
+}
+
+uint64_t fsdp::flatPart(const plan::PlanT &plan, const plan::StateT &flat) {
+  return static_cast<uint64_t>(flat.shape[0]) / plan.groups[flat.group]->size;
+}
+
 bool fsdp::needsModelFile(const plan::PlanT &plan) {
   auto hasSource = [](const auto &state) { return state->source != nullptr; };
   auto hasSample = [](const auto &input) { return input->sample != nullptr; };
@@ -82,30 +97,33 @@ static void initialize(const plan::StateT &state, uint64_t seed, uint64_t first,
 
 namespace {
 
-/// Reads first values of one state, whole rows of its first dim.
-class FirstRows {
+/// Reads first values of one state, in the order of its unsharded elements.
+class FirstValues {
 public:
-  FirstRows(const plan::PlanT &plan, const plan::StateT &state,
-            const ModelFile *model, const WeightReader *weights)
+  FirstValues(const plan::PlanT &plan, const plan::StateT &state,
+              const ModelFile *model, const WeightReader *weights)
       : plan(plan), state(state), model(model), weights(weights) {
-    rowElements = 1;
     for (size_t i = 1; i < state.shape.size(); ++i)
       rowElements *= static_cast<uint64_t>(state.shape[i]);
   }
 
   uint64_t rowBytes() const { return rowElements * dtypeBytes(state.dtype); }
 
-  void read(int64_t first, int64_t count, char *to) const {
-    uint64_t bytes = static_cast<uint64_t>(count) * rowBytes();
+  /// Rows of the first dim.
+  void readRows(int64_t first, int64_t count, char *to) const {
+    read(static_cast<uint64_t>(first) * rowElements,
+         static_cast<uint64_t>(count) * rowElements, to);
+  }
+
+  /// Elements [first, first + count).
+  void read(uint64_t first, uint64_t count, char *to) const {
+    uint64_t bytes = count * dtypeBytes(state.dtype);
     if (state.source) {
-      model->readRows(*state.source, state.shape, state.dtype, first, count,
-                      to);
+      readStored(first, count, to);
     } else if (state.weight) {
-      weights->readRows(state, first, count, to);
+      weights->readElements(state, first, count, to);
     } else if (state.initializer) {
-      initialize(state, plan.training->seed,
-                 static_cast<uint64_t>(first) * rowElements,
-                 static_cast<uint64_t>(count) * rowElements, to);
+      initialize(state, plan.training->seed, first, count, to);
     } else if (state.init.empty()) {
       std::memset(to, 0, bytes);
     } else {
@@ -115,11 +133,50 @@ public:
   }
 
 private:
+  void readStored(uint64_t first, uint64_t count, char *to) const {
+    if (count == 0)
+      return;
+    if (state.source->strides.empty()) {
+      auto all = static_cast<int64_t>(*checkedElements(state.shape));
+      model->readRows(*state.source, {all}, state.dtype,
+                      static_cast<int64_t>(first), static_cast<int64_t>(count),
+                      to);
+      return;
+    }
+    // Whole rows in one go; of the first and the last one what is asked for.
+    uint64_t element = dtypeBytes(state.dtype);
+    uint64_t begin = (first + rowElements - 1) / rowElements;
+    uint64_t end = (first + count) / rowElements;
+    if (begin < end)
+      readStoredRows(begin, end - begin,
+                     to + (begin * rowElements - first) * element);
+    std::vector<char> row;
+    auto readPart = [&](uint64_t number) {
+      row.resize(rowBytes());
+      readStoredRows(number, 1, row.data());
+      uint64_t from = std::max(first, number * rowElements);
+      uint64_t until = std::min(first + count, (number + 1) * rowElements);
+      std::memcpy(to + (from - first) * element,
+                  row.data() + (from - number * rowElements) * element,
+                  (until - from) * element);
+    };
+    if (begin * rowElements != first)
+      readPart(begin - 1);
+    if (end >= begin && end * rowElements != first + count)
+      readPart(end);
+  }
+
+  void readStoredRows(uint64_t first, uint64_t count, char *to) const {
+    model->readRows(*state.source, state.shape, state.dtype,
+                    static_cast<int64_t>(first), static_cast<int64_t>(count),
+                    to);
+  }
+
   const plan::PlanT &plan;
   const plan::StateT &state;
   const ModelFile *model;
   const WeightReader *weights;
-  uint64_t rowElements;
+  uint64_t rowElements = 1;
 };
 
 } // namespace
@@ -128,7 +185,7 @@ private:
 static constexpr uint64_t kBlockBytes = 8 << 20;
 
 /// Cuts the rank's rows out of whole rows of the first dim.
-static void readInner(const FirstRows &source, const OwnRows &rows,
+static void readInner(const FirstValues &source, const OwnRows &rows,
                       int64_t firstDim, char *to) {
   if (firstDim == 0 || source.rowBytes() == 0)
     return;
@@ -141,7 +198,7 @@ static void readInner(const FirstRows &source, const OwnRows &rows,
   uint64_t full = static_cast<uint64_t>(rows.all) * rows.rowBytes;
   for (int64_t first = 0; first < firstDim; first += block) {
     int64_t count = std::min(block, firstDim - first);
-    source.read(first, count, buffer.data());
+    source.readRows(first, count, buffer.data());
     const char *from =
         buffer.data() + static_cast<uint64_t>(rows.first) * rows.rowBytes;
     for (int64_t run = 0; run < count * runs; ++run) {
@@ -155,16 +212,31 @@ static void readInner(const FirstRows &source, const OwnRows &rows,
 
 void fsdp::loadStates(const plan::PlanT &plan, int rank, const Arena &arena,
                       const ModelFile *model, const WeightReader *weights) {
+  for (const auto &state : plan.states)
+    if (state->layout == plan::Layout::flat)
+      std::memset(arena.at(state->offset), 0, state->bytes);
   for (const auto &state : plan.states) {
+    if (state->layout == plan::Layout::flat)
+      continue;
+    FirstValues source(plan, *state, model, weights);
+    if (state->flat >= 0) {
+      const plan::StateT &flat = *plan.states[state->flat];
+      uint64_t part = flatPart(plan, flat);
+      int64_t position = groupPosition(*plan.groups[flat.group], rank);
+      Overlap own =
+          overlapOf(*state, static_cast<uint64_t>(position) * part, part);
+      source.read(own.first, own.count,
+                  arena.at(flat.offset + own.at * dtypeBytes(flat.dtype)));
+      continue;
+    }
     OwnRows rows = ownRows(plan, *state, rank);
     char *to = arena.at(state->offset);
-    FirstRows source(plan, *state, model, weights);
     if (state->shard_dim > 0) {
       readInner(source, rows, state->shape[0], to);
       continue;
     }
     uint64_t bytes = static_cast<uint64_t>(rows.count) * rows.rowBytes;
-    source.read(rows.first, rows.count, to);
+    source.readRows(rows.first, rows.count, to);
     std::memset(to + bytes, 0,
                 static_cast<uint64_t>(rows.room) * rows.rowBytes - bytes);
   }

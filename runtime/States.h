@@ -26,6 +26,19 @@ struct OwnRows {
 /// dims is one row.
 OwnRows ownRows(const plan::PlanT &plan, const plan::StateT &state, int rank);
 
+/// Elements of a member of a flat state that lie in some of the flat state's.
+struct Overlap {
+  uint64_t first = 0; ///< first one's number in the member
+  uint64_t count = 0;
+  uint64_t at = 0; ///< its number among the flat state's that were asked about
+};
+
+/// Those in elements [first, first + count) of the unsharded flat state.
+Overlap overlapOf(const plan::StateT &member, uint64_t first, uint64_t count);
+
+/// Elements of a flat state that each rank holds.
+uint64_t flatPart(const plan::PlanT &plan, const plan::StateT &flat);
+
 /// Whether any state or input takes its first value from the model file.
 bool needsModelFile(const plan::PlanT &plan);
 

@@ -125,7 +125,12 @@ void WeightReader::readRows(const plan::StateT &state, int64_t first,
   uint64_t rowElements = 1;
   for (size_t i = 1; i < state.shape.size(); ++i)
     rowElements *= static_cast<uint64_t>(state.shape[i]);
-  uint64_t elements = static_cast<uint64_t>(count) * rowElements;
+  readElements(state, static_cast<uint64_t>(first) * rowElements,
+               static_cast<uint64_t>(count) * rowElements, to);
+}
+
+void WeightReader::readElements(const plan::StateT &state, uint64_t first,
+                                uint64_t elements, void *to) const {
   uint64_t element = dtypeBytes(state.dtype);
   auto source = sources.find(&state);
   if (source == sources.end()) {
@@ -134,7 +139,7 @@ void WeightReader::readRows(const plan::StateT &state, int64_t first,
   }
   const auto &[file, offset, dtype] = source->second;
   uint64_t stored = dtypeBytes(dtype);
-  uint64_t begin = offset + static_cast<uint64_t>(first) * rowElements * stored;
+  uint64_t begin = offset + first * stored;
   if (dtype == state.dtype)
     return file->read(begin, elements * stored, to);
   auto buffer =

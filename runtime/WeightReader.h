@@ -34,6 +34,10 @@ public:
   void readRows(const plan::StateT &state, int64_t first, int64_t count,
                 void *to) const;
 
+  /// As `readRows`, elements [first, first + count), row-major.
+  void readElements(const plan::StateT &state, uint64_t first, uint64_t count,
+                    void *to) const;
+
 private:
   struct Source {
     const ReadOnlyFile *file;

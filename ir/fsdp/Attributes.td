@@ -58,6 +58,18 @@ def Fsdp_Sharding : Fsdp_Attr<"Sharding", "shard"> {
   let assemblyFormat = "`<` `dim` $dim `over` $group `>`";
 }
 
+def Fsdp_Part : Fsdp_Attr<"Part", "part"> {
+  let summary = "where a tensor lies in a flat state";
+  let description = [{
+    The tensor's elements, row-major, from element `offset` of the unsharded flat
+    state on.
+
+    Example: `#fsdp.part<@"layers.0/flat" at 256>`
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$flat, "int64_t":$offset);
+  let assemblyFormat = "`<` $flat `at` $offset `>`";
+}
+
 def Fsdp_Record : Fsdp_Attr<"Record", "record"> {
   let summary = "bytes of the model file that hold a tensor";
   let description = [{

@@ -26,6 +26,12 @@ def Fsdp_Role : Fsdp_Enum<"Role", "what a state is", [
 ]>;
 def Fsdp_RoleAttr : EnumAttr<Fsdp_Dialect, Fsdp_Role, "role">;
 
+def Fsdp_Layout : Fsdp_Enum<"Layout", "how a bucket's shards lie", [
+  I32EnumAttrCase<"Rows", 0, "rows">, // each parameter's own rows
+  I32EnumAttrCase<"Flat", 1, "flat">  // equal parts of all of them in a row
+]>;
+def Fsdp_LayoutAttr : EnumAttr<Fsdp_Dialect, Fsdp_Layout, "layout">;
+
 def Fsdp_Reduction : Fsdp_Enum<"Reduction", "how ranks are combined", [
   I32EnumAttrCase<"Sum", 0, "sum">,
   I32EnumAttrCase<"Avg", 1, "avg">,

@@ -144,6 +144,39 @@ def Fsdp_AllReduceOp
   let hasVerifier = 1;
 }
 
+def Fsdp_PackOp : Fsdp_Op<"pack", [Pure]> {
+  let summary = "lay tensors side by side, with zeros between them";
+  let description = [{
+    A tensor of one dim in which each operand lies, row-major, from its offset
+    on. With `of`, the operands are the gradients of the members of a flat state.
+
+    The planner lets the operands be computed in their places, so that nothing is
+    copied; what cannot be is copied there. Nothing is zeroed but what lies
+    between.
+
+    Example:
+
+    ```mlir
+    %p = fsdp.pack(%g, %h) at [0, 96] of @"fc3/flat"
+        : tensor<5x13xf32>, tensor<5xf32> -> tensor<128xf32>
+    ```
+
+    Constraints:
+    * PK-1: one offset for each operand, each behind the end of the operand before
+      it, the last inside of the result;
+    * PK-2: operands and result have one element type.
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs,
+                       DenseI64ArrayAttr:$offsets,
+                       OptionalAttr<FlatSymbolRefAttr>:$of);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    `(` $inputs `)` `at` $offsets (`of` $of^)? attr-dict
+    `:` type($inputs) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
 def Fsdp_ReplayOp : Fsdp_Op<"replay",
     [AllTypesMatch<["input", "result"]>, Fsdp_Scheduled]> {
   let summary = "begin a second life of a value: gather or compute again from here";

@@ -28,6 +28,13 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     `reduce` is the element type in which a parameter's gradient is reduced, if
     not in its own.
 
+    A state of `layout flat` holds others, one behind the other, and is cut into
+    equal parts that respect no borders of rows or tensors. These others are its
+    members: `part` says where each lies. They keep their names and first values,
+    which checkpoints, exports and reports read, but have no memory of their own;
+    programs bind the flat state alone. What lies between members is zero, as
+    padding rows are.
+
     Example:
 
     ```mlir
@@ -42,6 +49,12 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     fsdp.state parameter @position : tensor<9x18xf32>
         init #fsdp.init<normal(0.000000e+00, 2.000000e-02)>
     fsdp.state parameter @fc2.weight : tensor<5x13xf32> reduce bf16
+    fsdp.state parameter @"fc3/flat" : tensor<128xf32>
+        sharded <dim 0 over #shard> bucket "fc3" layout flat
+    fsdp.state parameter @fc3.weight : tensor<5x13xf32> bucket "fc3"
+        part <@"fc3/flat" at 0>
+    fsdp.state parameter @fc3.bias : tensor<5xf32> bucket "fc3"
+        part <@"fc3/flat" at 96>
     ```
 
     Constraints:
@@ -56,14 +69,20 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     * ST-8: a state that is computed by `#fsdp.init` has a floating-point type;
     * ST-9: only an unsharded parameter is `local`;
     * ST-10: a parameter alone has `reduce`, a floating-point type other than its
-      own.
+      own;
+    * ST-11: a flat state has one dim, which is cut evenly, and neither names nor
+      a first value nor a `part` of its own;
+    * ST-12: a `part` is not sharded itself and has no address;
+    * ST-13: it names a flat state of its element type and role, inside of which
+      it lies, behind the member before it.
 
     Bindings, checked in modules that carry `fsdp.mesh` or `fsdp.model`:
     * BI-1: `fsdp.state` and `fsdp.gradient` name a state of the module;
     * BI-2: in a program with `fsdp.captured` the argument or result has the
       state's type;
     * BI-3: in every other program it has the type of one rank's part;
-    * BI-4: a program binds a state to one argument and one result at most.
+    * BI-4: a program binds a state to one argument and one result at most;
+    * BI-5: only a captured program binds the members of a flat state.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Fsdp_RoleAttr:$role,
                        TypeAttr:$type, OptionalAttr<Fsdp_Sharding>:$sharding,
@@ -75,12 +94,15 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
                        OptionalAttr<I64Attr>:$at,
                        UnitAttr:$host, UnitAttr:$volatile_,
                        OptionalAttr<Fsdp_Weight>:$weight, UnitAttr:$local,
-                       OptionalAttr<TypeAttr>:$reduce);
+                       OptionalAttr<TypeAttr>:$reduce,
+                       OptionalAttr<Fsdp_LayoutAttr>:$layout,
+                       OptionalAttr<Fsdp_Part>:$part);
   let assemblyFormat = [{
     `` $role $sym_name (`of` $of^)? `:` $type (`sharded` $sharding^)?
     (`names` $names^)? (`bucket` $bucket^)? (`source` $source^)?
     (`weight` $weight^)? (`init` $init^)? (`at` $at^)? (`host` $host^)? (`volatile` $volatile_^)?
-    (`local` $local^)? (`reduce` $reduce^)? attr-dict
+    (`local` $local^)? (`reduce` $reduce^)? (`layout` `` $layout^)?
+    (`part` $part^)? attr-dict
   }];
   let builders = [
     // A state that no weights file holds.
@@ -92,7 +114,8 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
                    "::mlir::UnitAttr":$host, "::mlir::UnitAttr":$volatile_), [{
       build($_builder, $_state, sym_name, role, type, sharding, of, names,
             bucket, source, init, at, host, volatile_, ::fsdp::WeightAttr(),
-            ::mlir::UnitAttr(), ::mlir::TypeAttr());
+            ::mlir::UnitAttr(), ::mlir::TypeAttr(), ::fsdp::LayoutAttr(),
+            ::fsdp::PartAttr());
     }]>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -101,6 +124,10 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     ::mlir::RankedTensorType getLocalType();
     /// In which a parameter's gradient is reduced.
     ::mlir::Type getReduceType();
+    /// Whether it holds other states.
+    bool isFlat() {
+      return getLayout() == ::fsdp::Layout::Flat;
+    }
     /// All names of the tensor, its own first.
     ::llvm::SmallVector<::llvm::StringRef> getAllNames();
   }];

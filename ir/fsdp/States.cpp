@@ -57,6 +57,27 @@ static LogicalResult verifyWeight(StateOp state) {
          << bytes << " bytes, found " << weight->getBytes();
 }
 
+// ST-11, ST-12.
+static LogicalResult verifyLayout(StateOp state) {
+  if (state.getPart() && (state.getSharding() || state.getAt()))
+    return state.emitOpError("expects neither 'sharded' nor 'at' of what is "
+                             "part of a flat state, which has them");
+  if (!state.isFlat())
+    return success();
+  RankedTensorType type = state.getGlobalType();
+  std::optional<ShardingAttr> sharding = state.getSharding();
+  if (type.getRank() != 1 || !sharding ||
+      type.getDimSize(0) % sharding->getGroup().getSize() != 0)
+    return state.emitOpError("expects a flat state to have one dim that its "
+                             "ranks cut evenly, found ")
+           << type;
+  if (state.getNames() || state.getSource() || state.getInit() ||
+      state.getWeight() || state.getPart())
+    return state.emitOpError("expects names and first values of a flat state "
+                             "to be its members', found its own");
+  return success();
+}
+
 LogicalResult StateOp::verify() {
   // ST-1.
   auto type = dyn_cast<RankedTensorType>(getType());
@@ -100,7 +121,7 @@ LogicalResult StateOp::verify() {
     return emitOpError("expects 'reduce' of a parameter to be a floating-point "
                        "type other than its own ")
            << type.getElementType() << ", found " << *reduce;
-  return success();
+  return verifyLayout(*this);
 }
 
 //===----------------------------------------------------------------------===//
@@ -116,7 +137,7 @@ public:
 
   LogicalResult verify() {
     for (StateOp state : module.getOps<StateOp>())
-      if (failed(verifyOf(state)))
+      if (failed(verifyOf(state)) || failed(verifyPart(state)))
         return failure();
     for (auto func : module.getOps<func::FuncOp>())
       if (failed(verifyFunction(func)))
@@ -136,6 +157,37 @@ private:
            << of.getValue() << "'";
   }
 
+  // ST-13. Members stand in the table in the order in which they lie.
+  LogicalResult verifyPart(StateOp state) {
+    std::optional<PartAttr> part = state.getPart();
+    if (!part)
+      return success();
+    auto flat = table.lookup<StateOp>(part->getFlat().getAttr());
+    if (!flat || !flat.isFlat())
+      return state.emitOpError("expects to be part of a flat state of the "
+                               "module, found '")
+             << part->getFlat().getValue() << "'";
+    RankedTensorType type = state.getGlobalType(), whole = flat.getGlobalType();
+    int64_t &end = ends[flat];
+    int64_t offset = part->getOffset();
+    bool isAlike = type.getElementType() == whole.getElementType() &&
+                   state.getRole() == flat.getRole();
+    bool isInside = offset >= end &&
+                    type.getNumElements() <= whole.getNumElements() - offset;
+    end = offset + type.getNumElements();
+    if (isAlike && isInside)
+      return success();
+    InFlightDiagnostic diag =
+        isAlike ? state.emitOpError("expects to lie behind the member before "
+                                    "it and inside of its flat state, found "
+                                    "elements ")
+                      << offset << " to " << end
+                : state.emitOpError("expects a flat state of its element type "
+                                    "and role");
+    diag.attachNote(flat.getLoc()) << "the flat state";
+    return diag;
+  }
+
   // BI-1 to BI-3. Captured programs see whole tensors, others shards.
   LogicalResult verifyBinding(func::FuncOp func, Type type, Attribute attr,
                               StringRef what, unsigned index, bool captured) {
@@ -150,6 +202,12 @@ private:
       return func.emitError(what)
              << " " << index << " is bound to '" << ref.getValue()
              << "', which is no fsdp.state of the module";
+    // BI-5.
+    if (state.getPart() && !captured)
+      return func.emitError(what)
+             << " " << index << " is bound to '" << ref.getValue()
+             << "', which is part of the flat state '"
+             << state.getPart()->getFlat().getValue() << "'; bind that one";
     RankedTensorType expected =
         captured ? state.getGlobalType() : state.getLocalType();
     // A state that is stored with strides is bound with them.
@@ -197,6 +255,7 @@ private:
 
   SymbolTable table;
   ModuleOp module;
+  llvm::DenseMap<Operation *, int64_t> ends; ///< of flat states' members so far
 };
 
 } // namespace

@@ -105,6 +105,35 @@ LogicalResult ConstantOp::verify() {
   return success();
 }
 
+// PK-1, PK-2.
+LogicalResult PackOp::verify() {
+  auto result = cast<RankedTensorType>(getResult().getType());
+  ArrayRef<int64_t> offsets = getOffsets();
+  if (offsets.size() != getInputs().size())
+    return emitOpError("expects one offset for each of ")
+           << getInputs().size() << " operands, found " << offsets.size();
+  if (result.getRank() != 1)
+    return emitOpError("expects a result of one dim, found ") << result;
+  int64_t end = 0;
+  for (auto [i, input, offset] : llvm::enumerate(getInputs(), offsets)) {
+    auto type = cast<RankedTensorType>(input.getType());
+    if (type.getElementType() != result.getElementType())
+      return emitOpError("expects operands of the result's element type ")
+             << result.getElementType() << ", found " << type
+             << "; packing does not convert, insert a cast";
+    if (offset < end)
+      return emitOpError("expects operand ")
+             << i << " from element " << end
+             << " on, behind the one before it, "
+             << "found " << offset;
+    end = offset + type.getNumElements();
+  }
+  if (end > result.getNumElements())
+    return emitOpError("expects a result of at least ")
+           << end << " elements, found " << result;
+  return success();
+}
+
 // AC-1.
 LogicalResult AccumulateOp::verify() {
   if (getGradient().getType().getShape() != getInto().getType().getShape())

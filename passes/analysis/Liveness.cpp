@@ -60,6 +60,7 @@ unsigned Liveness::add(StorageKind kind, int64_t bytes, int64_t now,
   unsigned index = storages.size();
   storages.push_back({kind, bytes, now, now, value, {}});
   mergedInto.push_back(kNone);
+  partOf.push_back({kNone, 0});
   generations.push_back(0);
   writers.push_back(nullptr);
   lastReads.push_back(now);
@@ -154,6 +155,46 @@ void Liveness::visitAccumulate(AccumulateOp op) {
   share(op.getResult(), place);
 }
 
+/// Whether `value`, or what it is a view of, is made for the packing alone and
+/// fills a storage, which no transfer writes.
+bool Liveness::canBePart(Value value) const {
+  auto it = places.find(value);
+  if (it == places.end())
+    return false;
+  unsigned index = it->second.storage;
+  const Storage &storage = storages[index];
+  if (storage.kind != StorageKind::Activation || partOf[index].whole != kNone ||
+      !aten::isContiguous(cast<RankedTensorType>(value.getType())) ||
+      storage.bytes != bytesOf(value.getType()))
+    return false;
+  while (value.hasOneUse()) {
+    auto result = dyn_cast<OpResult>(value);
+    if (!result || isa<WaitOp, PackOp>(result.getOwner()))
+      return false;
+    Value source = aten::getViewSource(result);
+    if (auto sum = dyn_cast<AccumulateOp>(result.getOwner()))
+      source = sum.getGradient();
+    if (!source)
+      return storage.value == value;
+    value = source;
+  }
+  return false;
+}
+
+void Liveness::visitPack(PackOp op, int64_t now) {
+  auto type = cast<RankedTensorType>(op.getResult().getType());
+  unsigned whole =
+      add(StorageKind::Activation, bytesOf(type), now, op.getResult());
+  int64_t element = aten::getElementBytes(type.getElementType());
+  for (auto [input, offset] : llvm::zip_equal(op.getInputs(), op.getOffsets()))
+    if (canBePart(input)) {
+      unsigned index = places.at(input).storage;
+      partOf[index] = {whole, offset * element};
+      storages[whole].first =
+          std::min(storages[whole].first, storages[index].first);
+    }
+}
+
 void Liveness::visitOptimizer(Operation *op, int64_t now) {
   // Results take the places of the operands that they are new values of, in the
   // order of the operand groups; gradients have none.
@@ -197,6 +238,8 @@ void Liveness::visit(Operation &op, int64_t now) {
     return visitWait(wait, now);
   if (auto accumulate = dyn_cast<AccumulateOp>(op))
     return visitAccumulate(accumulate);
+  if (auto pack = dyn_cast<PackOp>(op))
+    return visitPack(pack, now);
   if (isa<AdamWOp, AdamOp, SgdOp>(op))
     return visitOptimizer(&op, now);
   if (isa<ConstantOp>(op))
@@ -234,7 +277,8 @@ bool Liveness::canLieIn(OpResult result, unsigned storage,
   if (aten::getViewSource(result) ||
       storages[storage].kind != StorageKind::Activation)
     return false;
-  int64_t now = positions.lookup(op);
+  // What is packed is made there before it is packed.
+  int64_t now = std::min(positions.lookup(op), storages[storage].first);
   // The op itself may read the old value if it does so element by element.
   bool onlyAsItself = llvm::all_of(op->getOperands(), [&](Value value) {
     return getStorage(value) != state ||
@@ -259,7 +303,8 @@ void Liveness::placeResults(func::FuncOp program) {
     if (storage == it->second)
       continue;
     if (auto result = dyn_cast<OpResult>(operand.get());
-        result && storage != kNone && storages[storage].value == result &&
+        result && storage != kNone && partOf[storage].whole == kNone &&
+        storages[storage].value == result &&
         canLieIn(result, storage, it->second)) {
       mergedInto[storage] = it->second;
       lastReads[it->second] = end;
@@ -290,13 +335,13 @@ void Liveness::reuseDeadOperands(func::FuncOp program) {
     if (it == places.end())
       continue;
     unsigned own = it->second.storage;
-    if (mergedInto[own] != kNone || !isTransient(own))
+    if (isMerged(own) || !isTransient(own))
       continue;
     for (Value operand : op.getOperands()) {
       unsigned place = getStorage(operand);
       if (place == kNone || place == own || !isTransient(place) ||
-          lastReads[place] != now || whole[place] != operand ||
-          operand.getType() != result.getType() ||
+          partOf[place].whole != kNone || lastReads[place] != now ||
+          whole[place] != operand || operand.getType() != result.getType() ||
           storages[own].bytes > storages[place].bytes ||
           // Parts of it, in another order perhaps, are read meanwhile.
           llvm::any_of(op.getOperands(), [&](Value other) {

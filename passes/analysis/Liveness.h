@@ -13,6 +13,8 @@
 // * a running sum grows in its own place if the result is its new value, else
 // in
 //   the summand's, if nothing else reads that;
+// * what is packed lies in the packed tensor, if it is all of its storage and
+//   nothing else reads it;
 // * a result that is bound to a state may be computed in the state's place, if
 //   nobody reads the old value any more; else it is copied there at the end;
 // * an elementwise op's result lies in the place of an operand of the same type
@@ -79,9 +81,22 @@ public:
   /// when all else is done: operand numbers of the terminator.
   llvm::ArrayRef<unsigned> getCopies() const { return copies; }
 
-  /// Whether the storage at `index` turned out to lie in another one's place;
-  /// it has no memory of its own then.
-  bool isMerged(unsigned index) const { return mergedInto[index] != kNone; }
+  /// Whether the storage at `index` turned out to lie in another one's place or
+  /// in a packed tensor; it has no memory of its own then.
+  bool isMerged(unsigned index) const {
+    return mergedInto[index] != kNone || partOf[index].whole != kNone;
+  }
+
+  /// Where a storage lies in a packed tensor's, or in the state's that that one
+  /// is made in.
+  struct Part {
+    unsigned whole; ///< kNone: in no other
+    int64_t offset; ///< in bytes
+  };
+  Part getPart(unsigned index) const {
+    Part part = partOf[index];
+    return part.whole == kNone ? part : Part{resolve(part.whole), part.offset};
+  }
 
 private:
   unsigned add(StorageKind kind, int64_t bytes, int64_t now, mlir::Value value);
@@ -91,6 +106,8 @@ private:
   void visitStart(mlir::Operation *op, int64_t now);
   void visitWait(WaitOp op, int64_t now);
   void visitAccumulate(AccumulateOp op);
+  void visitPack(PackOp op, int64_t now);
+  bool canBePart(mlir::Value value) const;
   void visitOptimizer(mlir::Operation *op, int64_t now);
   void visit(mlir::Operation &op, int64_t now);
   bool canLieIn(mlir::OpResult result, unsigned storage, unsigned state) const;
@@ -105,6 +122,7 @@ private:
 
   llvm::SmallVector<Storage, 0> storages;
   llvm::SmallVector<unsigned, 0> mergedInto; ///< one that is not, or kNone
+  llvm::SmallVector<Part, 0> partOf;
   llvm::SmallVector<unsigned, 0> generations;
   llvm::SmallVector<mlir::Operation *, 0> writers;
   /// Also of storages that live on; `free` is no read.

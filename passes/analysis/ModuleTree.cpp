@@ -22,7 +22,7 @@ ModuleTree::ModuleTree(ModuleOp module) {
   for (auto row : module.getOps<ModuleInfoOp>())
     nodes[add(row.getPath())].className = row.getClassName().str();
   for (StateOp state : module.getOps<StateOp>()) {
-    if (!isParameter(state))
+    if (!isParameter(state) || state.isFlat())
       continue;
     for (StringRef name : state.getAllNames()) {
       Node &owner = nodes[add(getParentPath(name))];

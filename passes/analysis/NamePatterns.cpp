@@ -15,7 +15,7 @@ using llvm::StringRef;
 std::vector<std::string> fsdp::getParameterNames(mlir::ModuleOp module) {
   std::vector<std::string> names;
   for (StateOp state : module.getOps<StateOp>())
-    if (isParameter(state))
+    if (isParameter(state) && !state.isFlat())
       for (StringRef name : state.getAllNames())
         names.push_back(name.str());
   return names;

@@ -57,6 +57,15 @@ StateTable::StateTable(ModuleOp module) {
     index[state] = states.size();
     states.push_back(state);
   }
+  for (StateOp state : states)
+    if (std::optional<PartAttr> part = state.getPart())
+      if (StateOp flat = lookup(part->getFlat()))
+        members[flat].push_back(state);
+}
+
+ArrayRef<StateOp> StateTable::getMembers(StateOp flat) const {
+  auto it = members.find(flat);
+  return it == members.end() ? ArrayRef<StateOp>() : it->second;
 }
 
 StateOp StateTable::lookup(StringAttr name) const {

@@ -68,6 +68,8 @@ public:
     return lookup(
         func.getArgAttrOfType<mlir::FlatSymbolRefAttr>(argument, kStateAttr));
   }
+  /// What lies in a flat state, in its order; nothing for other states.
+  llvm::ArrayRef<StateOp> getMembers(StateOp flat) const;
   /// Position in the table, which is the order of a bucket's members.
   unsigned getIndex(StateOp state) const { return index.at(state); }
 
@@ -75,6 +77,7 @@ private:
   llvm::SmallVector<StateOp> states;
   llvm::DenseMap<mlir::StringAttr, StateOp> byName;
   llvm::DenseMap<mlir::Operation *, unsigned> index;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<StateOp>> members;
 };
 
 /// Gives `func` an argument for each state, bound to it, behind those of other

@@ -20,7 +20,8 @@ enum : uintptr_t {
   kArgument = 1,
   kAnonymousArgument = 2,
   kOp = 3,
-  kPadded = 4
+  kPadded = 4,
+  kFlat = 5
 };
 
 ValueNumbering::Number ValueNumbering::intern(Key key, unsigned size,
@@ -74,6 +75,89 @@ bool ValueNumbering::cutsPadding(Operation &op) {
   return true;
 }
 
+ValueNumbering::Number ValueNumbering::internFlat(StateOp flat,
+                                                  ArrayRef<Number> parts) {
+  auto name = FlatSymbolRefAttr::get(flat.getSymNameAttr());
+  SmallVector<uintptr_t> key{kFlat, uintptr_t(name.getAsOpaquePointer())};
+  llvm::append_range(key, parts);
+  Number number = intern(key, 1, nullptr);
+  flats.try_emplace(
+      number, FlatParts{name, SmallVector<Number>(parts.begin(), parts.end())});
+  return number;
+}
+
+bool ValueNumbering::packsMembers(PackOp op) {
+  StateOp flat = states->lookup(op.getOfAttr());
+  if (!flat)
+    return false;
+  ArrayRef<StateOp> members = states->getMembers(flat);
+  if (members.size() != op.getInputs().size() ||
+      cast<RankedTensorType>(op.getResult().getType()).getShape() !=
+          flat.getGlobalType().getShape())
+    return false;
+  SmallVector<Number> parts;
+  for (auto [each, input, offset] :
+       llvm::zip(members, op.getInputs(), op.getOffsets())) {
+    StateOp member = each;
+    if (member.getPart()->getOffset() != offset ||
+        member.getGlobalType().getShape() !=
+            cast<RankedTensorType>(input.getType()).getShape())
+      return false;
+    parts.push_back(numbers.lookup(input));
+  }
+  numbers[op.getResult()] = internFlat(flat, parts);
+  return true;
+}
+
+bool ValueNumbering::takesMember(Operation &op) {
+  const FlatParts &held = flats.at(numbers.lookup(op.getOperand(0)));
+  auto offset = dyn_cast_or_null<IntegerAttr>(
+      aten::getStaticArgument(&op, "storage_offset"));
+  auto type = cast<RankedTensorType>(op.getResult(0).getType());
+  if (!offset || !aten::isContiguous(type))
+    return false;
+  for (auto [each, part] :
+       llvm::zip(states->getMembers(states->lookup(held.flat)), held.parts)) {
+    StateOp member = each;
+    if (member.getPart()->getOffset() == offset.getInt() &&
+        member.getGlobalType().getShape() == type.getShape()) {
+      numbers[op.getResult(0)] = part;
+      return true;
+    }
+  }
+  return false;
+}
+
+ValueNumbering::Number ValueNumbering::numberCast(Operation &op,
+                                                  Number operand) {
+  uintptr_t key[] = {
+      kOp, uintptr_t(op.getName().getAsOpaquePointer()),
+      uintptr_t(op.getPropertiesAsAttribute().getAsOpaquePointer()), operand};
+  Number number = intern(key, 1, &op);
+  castOperands[number] = operand;
+  return number;
+}
+
+bool ValueNumbering::numberFlat(Operation &op) {
+  if (auto pack = dyn_cast<PackOp>(op))
+    return packsMembers(pack);
+  auto it = op.getNumOperands() == 1
+                ? flats.find(numbers.lookup(op.getOperand(0)))
+                : flats.end();
+  if (it == flats.end())
+    return false;
+  StringRef name = op.getName().getStringRef();
+  if (name == "aten.as_strided")
+    return takesMember(op);
+  if (name != "aten._to_copy")
+    return false;
+  FlatParts held = it->second;
+  for (Number &part : held.parts)
+    part = numberCast(op, part);
+  numbers[op.getResult(0)] = internFlat(states->lookup(held.flat), held.parts);
+  return true;
+}
+
 bool ValueNumbering::growsItsSum(AccumulateOp op) const {
   auto into = dyn_cast<BlockArgument>(op.getInto());
   StateOp sum = into ? states->lookup(current, into.getArgNumber()) : StateOp();
@@ -117,7 +201,7 @@ bool ValueNumbering::passThrough(Operation &op) {
 }
 
 void ValueNumbering::numberOp(Operation &op) {
-  if (passThrough(op))
+  if (passThrough(op) || numberFlat(op))
     return;
   SmallVector<uintptr_t> key{
       kOp, uintptr_t(op.getName().getAsOpaquePointer()),
@@ -155,6 +239,8 @@ Operation *ValueNumbering::findFirstUnknown(Number number, Number known) const {
     Number current = worklist.pop_back_val();
     if (current < known || !seen.insert(current).second)
       continue;
+    if (auto it = flats.find(current); it != flats.end())
+      llvm::append_range(worklist, it->second.parts);
     // Arguments and padded tensors have none.
     if (Operation *op = getOp(current)) {
       first = std::min(first, current);
@@ -251,6 +337,17 @@ ValueNumbering::run(func::FuncOp func) {
     uintptr_t key[] = {name ? kArgument : kAnonymousArgument,
                        name ? uintptr_t(name.getAsOpaquePointer()) : i};
     auto known = kept.find(name);
+    if (StateOp state = table.lookup(func, i);
+        state && state.isFlat() && known == kept.end()) {
+      SmallVector<Number> parts;
+      for (StateOp member : table.getMembers(state)) {
+        auto ref = FlatSymbolRefAttr::get(member.getSymNameAttr());
+        uintptr_t part[] = {kArgument, uintptr_t(ref.getAsOpaquePointer())};
+        parts.push_back(intern(part, 1, nullptr));
+      }
+      numbers[argument] = internFlat(state, parts);
+      continue;
+    }
     numbers[argument] =
         name && known != kept.end() ? known->second : intern(key, 1, nullptr);
   }
@@ -265,11 +362,24 @@ ValueNumbering::run(func::FuncOp func) {
     auto name = dyn_cast_or_null<FlatSymbolRefAttr>(of);
     if (!name)
       return;
-    observe("gradient of", name.getValue(), value, loc);
     StateOp state = table.lookup(name);
-    observed.back().isBeforeCast = state && state.getReduce() &&
-                                   getElementTypeOrSelf(value.getType()) !=
-                                       state.getGlobalType().getElementType();
+    bool isBeforeCast = state && state.getReduce() &&
+                        getElementTypeOrSelf(value.getType()) !=
+                            state.getGlobalType().getElementType();
+    if (!state || !state.isFlat()) {
+      observe("gradient of", name.getValue(), value, loc);
+      observed.back().isBeforeCast = isBeforeCast;
+      return;
+    }
+    auto held = flats.find(numbers.lookup(value));
+    bool isWhole = held != flats.end() && held->second.flat == name;
+    for (auto [i, each] : llvm::enumerate(table.getMembers(state))) {
+      StateOp member = each;
+      observe("gradient of", member.getSymName(), value, loc);
+      observed.back().isBeforeCast = isBeforeCast;
+      if (isWhole)
+        observed.back().number = held->second.parts[i];
+    }
   };
 
   Block &body = func.getBody().front();

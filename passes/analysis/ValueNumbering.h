@@ -16,8 +16,9 @@ namespace fsdp {
 /// number if and only if they are the same expression over states and inputs,
 /// where collectives, replays and waits stand for their operand, a running sum
 /// of micro-batches for what this one adds to it, and a parameter that stays
-/// gathered for what the first micro-batch's program gathered. Exact: keys are
-/// compared, not hashes. Linear time.
+/// gathered for what the first micro-batch's program gathered. A flat state
+/// stands for its members: what is cast, gathered and packed in its layout is
+/// as many values as it has. Exact: keys are compared, not hashes. Linear time.
 class ValueNumbering {
 public:
   using Number = unsigned;
@@ -73,6 +74,16 @@ private:
   void numberGathered(mlir::Value full, mlir::Value shard);
   /// Whether the op cuts padding rows off; numbers its result if so.
   bool cutsPadding(mlir::Operation &op);
+  /// The number of a tensor that holds these, laid out as the members of
+  /// `flat`.
+  Number internFlat(StateOp flat, llvm::ArrayRef<Number> parts);
+  /// Whether the op makes or reads a tensor in the layout of a flat state,
+  /// whose parts are numbered as if each were a tensor of its own; numbers its
+  /// result if so.
+  bool numberFlat(mlir::Operation &op);
+  bool packsMembers(PackOp op);
+  bool takesMember(mlir::Operation &op);
+  Number numberCast(mlir::Operation &op, Number operand);
 
   llvm::BumpPtrAllocator allocator;
   llvm::DenseMap<Key, Number> table;
@@ -82,6 +93,12 @@ private:
   llvm::DenseMap<mlir::Attribute, Number> kept;
   /// What a padded tensor holds, and how many rows of it.
   llvm::DenseMap<Number, std::pair<Number, int64_t>> padded;
+  /// What a tensor in the layout of a flat state holds.
+  struct FlatParts {
+    mlir::FlatSymbolRefAttr flat;
+    llvm::SmallVector<Number> parts;
+  };
+  llvm::DenseMap<Number, FlatParts> flats;
   Number next = 0;
 
   // Of the function that is being numbered.

@@ -54,6 +54,7 @@ private:
   LogicalResult emit(Operation &op);
   LogicalResult emitCall(Operation &op);
   LogicalResult emitAccumulate(AccumulateOp op);
+  LogicalResult emitPack(PackOp op);
   LogicalResult emitConstant(ConstantOp op);
   LogicalResult emitResults(func::ReturnOp op);
   template <typename Op>
@@ -229,6 +230,17 @@ LogicalResult ProgramEmitter::emitAccumulate(AccumulateOp op) {
   accumulate.output = idOf(op.getResult());
   accumulate.divisor = static_cast<uint32_t>(op.getDivisor().value_or(1));
   add(std::move(accumulate), op.getLoc());
+  return success();
+}
+
+LogicalResult ProgramEmitter::emitPack(PackOp op) {
+  if (failed(makeResult(cast<OpResult>(op.getResult()))))
+    return failure();
+  plan::PackTensorsT pack;
+  pack.inputs = idsOf(op.getInputs());
+  pack.offsets.assign(op.getOffsets().begin(), op.getOffsets().end());
+  pack.output = idOf(op.getResult());
+  add(std::move(pack), op.getLoc());
   return success();
 }
 
@@ -437,6 +449,7 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
         return success();
       })
       .Case([&](AccumulateOp op) { return emitAccumulate(op); })
+      .Case([&](PackOp op) { return emitPack(op); })
       .Case([&](DrawOp draw) { return emitDraw(draw); })
       .Case([&](AdamWOp adam) {
         emitAdam(adam, plan::AdamKind::adamw);

@@ -21,16 +21,33 @@ static std::string groupName(GroupAttr group) {
   return ("dp_" + group.getName().getValue()).str();
 }
 
-static llvm::json::Object describe(Operation *start, int64_t count) {
+/// The state that an operand of a transfer is a shard, or the gradient, of.
+static StateOp getState(Operation *start, unsigned operand,
+                        const StateTable &states) {
+  if (auto of = start->getAttrOfType<ArrayAttr>("of"))
+    return states.lookup(cast<FlatSymbolRefAttr>(of[operand]));
+  BlockArgument source = isa<AllGatherStartOp>(start)
+                             ? getShardSource(start->getOperand(operand))
+                             : BlockArgument();
+  return source ? states.lookup(start->getParentOfType<func::FuncOp>(),
+                                source.getArgNumber())
+                : StateOp();
+}
+
+static llvm::json::Object describe(Operation *start, int64_t count,
+                                   const StateTable &states) {
   auto group = start->getAttrOfType<GroupAttr>("group");
   auto future = cast<FutureType>(start->getResult(0).getType());
   auto bucket = start->getAttrOfType<StringAttr>("bucket");
   bool gathers = isa<AllGatherStartOp>(start);
   bool scatters = isa<ReduceScatterStartOp>(start);
-  int64_t bytes = 0;
+  int64_t bytes = 0, members = 0;
   std::string dtype;
-  for (auto [input, type] :
-       llvm::zip_equal(start->getOperands(), future.getTensors())) {
+  for (auto [i, input, type] :
+       llvm::enumerate(start->getOperands(), future.getTensors())) {
+    StateOp state = getState(start, i, states);
+    bool isFlat = state && state.isFlat();
+    members += isFlat ? states.getMembers(state).size() : 1;
     auto own = cast<RankedTensorType>(gathers ? input.getType() : type);
     int64_t copies = gathers || scatters ? group.getSize() : 1;
     bytes += aten::getStorageBytes(own) * copies;
@@ -44,7 +61,8 @@ static llvm::json::Object describe(Operation *start, int64_t count) {
       {"group", groupName(group)},
       {"dtype", dtype},
       {"count", count},
-      {"members", static_cast<int64_t>(start->getNumOperands())},
+      {"tensors", static_cast<int64_t>(start->getNumOperands())},
+      {"members", members},
       {"bytes", bytes},
       {"bucket", bucket ? bucket.getValue() : StringRef()},
   };
@@ -59,17 +77,19 @@ static int64_t getRuns(StepPart part, int64_t microBatches) {
 static llvm::json::Object describe(ArrayRef<func::FuncOp> parts,
                                    int64_t microBatches) {
   llvm::json::Array collectives, metrics;
+  StateTable states(parts.front()->getParentOfType<ModuleOp>());
   std::map<std::string, int64_t> counts;
   for (func::FuncOp program : parts) {
     int64_t runs = getRuns(getStepPart(program), microBatches);
     for (Operation &op : program.getBody().front()) {
       counts[op.getName().getStringRef().str()] += runs;
       if (isa<AllGatherStartOp, ReduceScatterStartOp>(op)) {
-        collectives.push_back(describe(&op, runs));
+        collectives.push_back(describe(&op, runs, states));
       } else if (isa<AllReduceStartOp>(op)) {
         auto bucket = op.getAttrOfType<StringAttr>("bucket");
         bool isMetric = bucket && bucket.getValue() == kMetricsBucket;
-        (isMetric ? metrics : collectives).push_back(describe(&op, runs));
+        (isMetric ? metrics : collectives)
+            .push_back(describe(&op, runs, states));
       }
     }
   }

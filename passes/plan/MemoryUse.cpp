@@ -57,6 +57,8 @@ FailureOr<MemoryUse> MemoryUse::fromAttribute(ModuleOp module) {
 MemoryUse fsdp::getStatesUse(ModuleOp module) {
   MemoryUse use;
   for (auto state : module.getOps<StateOp>()) {
+    if (state.getPart())
+      continue; // counted with the flat state
     int64_t bytes = aten::getStorageBytes(state.getLocalType());
     switch (state.getRole()) {
     case Role::Parameter:

@@ -25,6 +25,8 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
     ModuleOp module = getOperation();
     int64_t states = 0;
     for (auto state : module.getOps<StateOp>()) {
+      if (state.getPart())
+        continue;
       state.setAt(states);
       states += alignUp(aten::getStorageBytes(state.getLocalType()));
     }
@@ -72,6 +74,10 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
         addresses[index] = *states.lookup(storage.state).getAt();
     for (auto [index, offset] : llvm::zip_equal(transients, packing.offsets))
       addresses[index] = base + offset;
+    for (unsigned index = 0; index < storages.size(); ++index)
+      if (auto [whole, offset] = liveness.getPart(index);
+          whole != Liveness::kNone)
+        addresses[index] = addresses[whole] + offset;
 
     Builder builder(&getContext());
     for (BlockArgument argument : program.getArguments())

@@ -72,7 +72,8 @@ public:
   StreamVerifier(const Liveness &liveness, ArrayRef<int64_t> addresses)
       : liveness(liveness), addresses(addresses), touched(0) {
     for (auto [index, storage] : llvm::enumerate(liveness.getStorages()))
-      if (!liveness.isMerged(index)) {
+      if (!liveness.isMerged(index) ||
+          liveness.getPart(index).whole != Liveness::kNone) {
         bounds.push_back(addresses[index]);
         bounds.push_back(addresses[index] + storage.bytes);
       }

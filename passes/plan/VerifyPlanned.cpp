@@ -35,8 +35,9 @@ public:
     for (Operation &op : program.getBody().front())
       if (failed(readAddresses(op)))
         return failure();
-    if (failed(verifyBounds()) || failed(verifyDisjoint()) ||
-        failed(verifyReads()) || failed(verifyPadding()))
+    if (failed(verifyParts()) || failed(verifyBounds()) ||
+        failed(verifyDisjoint()) || failed(verifyReads()) ||
+        failed(verifyPadding()))
       return failure();
     return verifyStreamOrder(program, liveness, addresses);
   }
@@ -90,6 +91,20 @@ private:
         return op.emitOpError("updates a tensor that lies at ")
                << known << " at another address, " << address;
       known = address;
+    }
+    return success();
+  }
+
+  /// What is packed was made where it lies in the packed tensor.
+  LogicalResult verifyParts() {
+    for (unsigned index = 0; index < liveness.getStorages().size(); ++index) {
+      auto [whole, offset] = liveness.getPart(index);
+      if (whole != Liveness::kNone &&
+          addresses[index] != addresses[whole] + offset)
+        return emitError(locationOf(index))
+               << "lies at " << addresses[index] << "; expected "
+               << addresses[whole] + offset << ", " << offset
+               << " bytes behind the beginning of what it is packed into";
     }
     return success();
   }
@@ -228,6 +243,7 @@ struct VerifyPlanned : fsdp::impl::VerifyPlannedBase<VerifyPlanned> {
 
   static LogicalResult verifyStates(const StateTable &table, int64_t &end) {
     SmallVector<StateOp> states(table.getStates());
+    llvm::erase_if(states, [](StateOp state) { return bool(state.getPart()); });
     for (StateOp state : states)
       if (!state.getAt() || *state.getAt() % kAlignment)
         return state.emitOpError("has no address that is a multiple of ")

@@ -61,13 +61,22 @@ OptimizerStates declareStates(ModuleOp module, ArrayRef<StateOp> params,
   OptimizerStates states;
   StateAppender appender(module);
   const ParameterGroups &groups = options.groups;
+  StateTable table(module);
   for (StateOp param : params)
     for (StringRef moment :
          options.kind.getMoments(groups.getSettings(groups.lookup(param)))) {
-      states.moments[param].push_back(
-          appender.append(module.getLoc(), param.getSymName() + "/" + moment,
-                          Role::Optimizer, param.getGlobalType(), param,
-                          param.getSharding().value_or(ShardingAttr())));
+      auto append = [&](StateOp of) {
+        return appender.append(module.getLoc(), of.getSymName() + "/" + moment,
+                               Role::Optimizer, of.getGlobalType(), of,
+                               of.getSharding().value_or(ShardingAttr()));
+      };
+      StateOp state = append(param);
+      states.moments[param].push_back(state);
+      // Members keep theirs by name, too.
+      state.setLayoutAttr(param.getLayoutAttr());
+      for (StateOp member : table.getMembers(param))
+        append(member).setPartAttr(PartAttr::get(
+            module.getContext(), refTo(state), member.getPart()->getOffset()));
     }
   Builder builder(module.getContext());
   auto appendNumber = [&](StringRef name, float value) {

@@ -77,7 +77,7 @@ LogicalResult ParameterGroups::checkPatterns(ModuleOp module) const {
   return success();
 }
 
-LogicalResult ParameterGroups::assign(StateOp parameter) {
+LogicalResult ParameterGroups::assign(StateOp parameter, bool checkTied) {
   struct Match {
     StringRef name;
     unsigned group = 0;                   ///< the last that matches
@@ -97,6 +97,8 @@ LogicalResult ParameterGroups::assign(StateOp parameter) {
         return a.group < b.group;
       });
   members[parameter.getSymNameAttr()] = winner.group;
+  if (!checkTied)
+    return success();
   // A general rule that the winner refines is no contradiction: it would take
   // the winner's name as well.
   for (const Match &match : matches) {
@@ -119,7 +121,8 @@ LogicalResult ParameterGroups::assign(StateOp parameter) {
 
 FailureOr<ParameterGroups> ParameterGroups::parse(ModuleOp module,
                                                   const OptimizerSettings &base,
-                                                  ArrayRef<std::string> texts) {
+                                                  ArrayRef<std::string> texts,
+                                                  bool checkTied) {
   ParameterGroups result;
   result.groups.push_back({{}, base});
   for (const std::string &text : texts)
@@ -128,7 +131,21 @@ FailureOr<ParameterGroups> ParameterGroups::parse(ModuleOp module,
   if (failed(result.checkPatterns(module)))
     return failure();
   for (StateOp state : module.getOps<StateOp>())
-    if (isParameter(state) && failed(result.assign(state)))
+    if (isParameter(state) && !state.isFlat() &&
+        failed(result.assign(state, checkTied)))
       return failure();
+  // A flat state is in the group of its members.
+  for (StateOp state : module.getOps<StateOp>())
+    if (std::optional<PartAttr> part = state.getPart();
+        part && isParameter(state)) {
+      unsigned group = result.lookup(state);
+      auto [it, isNew] =
+          result.members.try_emplace(part->getFlat().getAttr(), group);
+      if (!isNew && it->second != group)
+        return state.emitOpError("is in another group of the optimizer than "
+                                 "other members of '")
+               << part->getFlat().getValue()
+               << "'; give fsdp-flatten-buckets the same groups";
+    }
   return result;
 }

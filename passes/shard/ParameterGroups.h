@@ -30,10 +30,10 @@ public:
   /// `texts` are groups as "*.bias|*norm*:weight-decay=0;lr=1e-4": patterns of
   /// names, and what differs from `base`. Emits an error at `module` if one
   /// cannot be read, if a pattern matches no parameter of it, or if groups
-  /// contradict each other about a tied one.
+  /// contradict each other about a tied one, unless `checkTied` is false.
   static mlir::FailureOr<ParameterGroups>
   parse(mlir::ModuleOp module, const OptimizerSettings &base,
-        llvm::ArrayRef<std::string> texts);
+        llvm::ArrayRef<std::string> texts, bool checkTied = true);
 
   /// Number of the parameter's group.
   unsigned lookup(StateOp parameter) const {
@@ -52,7 +52,7 @@ private:
 
   mlir::LogicalResult parseGroup(mlir::ModuleOp module, llvm::StringRef text);
   mlir::LogicalResult checkPatterns(mlir::ModuleOp module) const;
-  mlir::LogicalResult assign(StateOp parameter);
+  mlir::LogicalResult assign(StateOp parameter, bool checkTied);
 
   std::vector<Group> groups;
   llvm::DenseMap<mlir::StringAttr, unsigned> members;

@@ -297,6 +297,82 @@ def ReshardAfterForward : Fsdp_ModulePass<"fsdp-reshard-after-forward"> {
   ];
 }
 
+def FlattenBuckets : Fsdp_ModulePass<"fsdp-flatten-buckets"> {
+  let summary = "let one flat state take the place of a bucket's parameters";
+  let description = [{
+    The parameters of a bucket become members of one flat state, which the ranks
+    cut into equal parts without regard to rows: one gather, whose result holds
+    every member as a view; one reduction of the members' gradients, which lie
+    side by side (`fsdp.pack`); one update.
+
+    Members begin at multiples of 128 bytes, and so do the parts, unless that
+    would make ranks exchange more than rows would: then at multiples of the
+    greatest power of two that does not.
+
+    A flat state holds what one cast, one transfer and one update can serve.
+    Parameters of a bucket that differ in role, element type, group of the
+    optimizer, type of the gradient's reduction or in the types in which programs
+    gather them are members of several. `layout=rows` leaves all as it is; `flat`
+    refuses a parameter that cannot be a member. `auto` leaves such a parameter in
+    rows, and puts together what costs little: not parameters between whose gradients
+    those of other buckets are computed, nor such as are not gathered as often, if more
+    than an eighth would be gathered in vain; what would be a state's only member
+    stays in rows. What no rank cuts
+    (scalars, ignored parameters) stays whole in every layout. `overrides` are
+    rules such as `layers.*=flat`, patterns of bucket names; the last one that
+    matches counts.
+
+    Input:
+
+    ```mlir
+    fsdp.state parameter @w : tensor<13x17xf32> sharded <dim 0 over #shard> bucket "b"
+    fsdp.state parameter @v : tensor<13xf32> sharded <dim 0 over #shard> bucket "b"
+    func.func @"train/step"(%w: tensor<7x17xf32> {fsdp.state = @w},
+                            %v: tensor<7xf32> {fsdp.state = @v}, …)
+        -> (…, tensor<7x17xf32> {fsdp.gradient = @w},
+            tensor<7xf32> {fsdp.gradient = @v}) {
+      %fw = fsdp.all_gather %w dim 0 over #shard : …
+      %fv = fsdp.all_gather %v dim 0 over #shard : …
+      …
+      %sv = fsdp.reduce_scatter avg %gv dim 0 over #shard of @v : …
+      %sw = fsdp.reduce_scatter avg %gw dim 0 over #shard of @w : …
+      return …, %sw, %sv : …
+    ```
+
+    Output:
+
+    ```mlir
+    fsdp.state parameter @"b/flat" : tensor<240xf32> sharded <dim 0 over #shard>
+        bucket "b" layout flat
+    fsdp.state parameter @w : tensor<13x17xf32> bucket "b" part <@"b/flat" at 0>
+    fsdp.state parameter @v : tensor<13xf32> bucket "b" part <@"b/flat" at 224>
+    func.func @"train/step"(%b: tensor<120xf32> {fsdp.state = @"b/flat"}, …)
+        -> (…, tensor<120xf32> {fsdp.gradient = @"b/flat"}) {
+      %f = fsdp.all_gather %b dim 0 over #shard : tensor<120xf32> -> tensor<240xf32>
+      %fw = aten.as_strided(%f, size = [13, 17], stride = [17, 1], storage_offset = 0) : …
+      %fv = aten.as_strided(%f, size = [13], stride = [1], storage_offset = 224) : …
+      …
+      %p = fsdp.pack(%gw, %gv) at [0, 224] of @"b/flat" : … -> tensor<240xf32>
+      %s = fsdp.reduce_scatter avg %p dim 0 over #shard of @"b/flat" : …
+      return …, %s : …
+    ```
+
+    Needs: a sharded program in front of the metrics, running sums and optimizer.
+  }];
+  let options = [
+    Option<"layout", "layout", "::fsdp::BucketLayout",
+           "::fsdp::BucketLayout::Rows", "of all buckets without a rule",
+           [{::llvm::cl::values(
+             clEnumValN(::fsdp::BucketLayout::Auto, "auto", "flat where it can be"),
+             clEnumValN(::fsdp::BucketLayout::Rows, "rows", "rows of each parameter"),
+             clEnumValN(::fsdp::BucketLayout::Flat, "flat", "flat, or an error"))}]>,
+    ListOption<"overrides", "overrides", "std::string",
+               "rules for single buckets, 'pattern=layout'">,
+    ListOption<"groups", "groups", "std::string",
+               "the optimizer's groups, as fsdp-insert-optimizer has them">
+  ];
+}
+
 def InsertMetrics : Fsdp_ModulePass<"fsdp-insert-metrics"> {
   let summary = "average outputs that are numbers over the ranks";
   let description = [{

@@ -64,6 +64,14 @@ public:
     SmallVector<DictionaryAttr> argumentAttrs;
     for (BlockArgument argument : func.getArguments()) {
       StateOp state = states.lookup(func, argument.getArgNumber());
+      if (state && state.isFlat() && isParameter(state)) {
+        for (StateOp member : states.getMembers(state)) {
+          parts[argument].push_back(
+              body->addArgument(member.getGlobalType(), argument.getLoc()));
+          argumentAttrs.push_back(bindTo(kStateAttr, member));
+        }
+        continue;
+      }
       if (state && !isCaptured(state))
         continue;
       Type type = state ? Type(state.getGlobalType()) : argument.getType();
@@ -75,13 +83,24 @@ public:
     for (Operation &op : func.getBody().front().without_terminator())
       rebuild(op);
     SmallVector<Value> values;
-    for (Value value : results)
-      values.push_back(mapping.lookup(value));
+    SmallVector<DictionaryAttr> valueAttrs;
+    for (auto [value, attributes] : llvm::zip_equal(results, resultAttrs)) {
+      auto of = attributes.getAs<FlatSymbolRefAttr>(kGradientAttr);
+      ArrayRef<StateOp> members = states.getMembers(states.lookup(of));
+      if (members.empty()) {
+        values.push_back(mapping.lookup(value));
+        valueAttrs.push_back(attributes);
+      }
+      for (auto [i, member] : llvm::enumerate(members)) {
+        values.push_back(parts.at(value)[i]);
+        valueAttrs.push_back(bindTo(kGradientAttr, member));
+      }
+    }
     func::ReturnOp::create(builder, func.getLoc(), values);
     whole.setFunctionType(builder.getFunctionType(
         body->getArgumentTypes(), ValueRange(values).getTypes()));
     whole.setAllArgAttrs(argumentAttrs);
-    whole.setAllResultAttrs(resultAttrs);
+    whole.setAllResultAttrs(valueAttrs);
     whole->setAttr(kCapturedAttr, builder.getUnitAttr());
     func->getBlock()->getOperations().insert(func->getIterator(), whole);
     func.erase();
@@ -89,6 +108,8 @@ public:
 
   /// Optimizer states and scalars are not part of what is captured.
   static bool isCaptured(StateOp state) {
+    if (state.isFlat())
+      return false;
     return isParameter(state) || state.getRole() == Role::Buffer ||
            state.getRole() == Role::Constant || state.getRole() == Role::Random;
   }
@@ -97,6 +118,11 @@ private:
   void addResult(Value value, DictionaryAttr attributes) {
     results.push_back(value);
     resultAttrs.push_back(attributes);
+  }
+
+  DictionaryAttr bindTo(StringRef attribute, StateOp state) {
+    return builder.getDictionaryAttr(builder.getNamedAttr(
+        attribute, FlatSymbolRefAttr::get(state.getSymNameAttr())));
   }
 
   void collectResults() {
@@ -149,6 +175,8 @@ private:
   void rebuild(Operation &op) {
     if (!needed.contains(&op))
       return;
+    if (rebuildFlat(op))
+      return;
     if (op.getNumResults() != 0 && seeThrough(op.getResult(0))) {
       // Members that nothing needs were not rebuilt either.
       for (OpResult result : op.getResults())
@@ -167,10 +195,70 @@ private:
     }
   }
 
+  /// What makes, moves, casts or reads a tensor in the layout of a flat state
+  /// does so with the members.
+  bool rebuildFlat(Operation &op) {
+    if (auto pack = dyn_cast<PackOp>(op)) {
+      for (Value input : pack.getInputs())
+        parts[pack.getResult()].push_back(mapping.lookup(input));
+      return true;
+    }
+    bool found = false;
+    for (OpResult result : op.getResults()) {
+      Value source = seeThrough(result);
+      auto it = parts.find(source                     ? source
+                           : op.getNumOperands() == 1 ? op.getOperand(0)
+                                                      : Value());
+      if (it == parts.end())
+        continue;
+      found = true;
+      SmallVector<Value> held = it->second;
+      if (source)
+        parts[result] = held;
+      else if (isShardSide(&op))
+        for (Value part : held)
+          parts[result].push_back(castLike(op, part));
+      else
+        mapping.map(result, held[getMember(op)]);
+    }
+    return found;
+  }
+
+  Value castLike(Operation &op, Value part) {
+    IRMapping own;
+    own.map(op.getOperand(0), part);
+    Value result = builder.clone(op, own)->getResult(0);
+    result.setType(RankedTensorType::get(
+        cast<RankedTensorType>(part.getType()).getShape(),
+        cast<RankedTensorType>(result.getType()).getElementType()));
+    return result;
+  }
+
+  /// Which member a view of a gathered flat state is.
+  size_t getMember(Operation &op) const {
+    Value flat = op.getOperand(0);
+    while (Value source = seeThrough(flat))
+      flat = source;
+    while (Operation *castOp = flat.getDefiningOp())
+      flat = castOp->getOperand(0);
+    StateOp state =
+        states.lookup(func, cast<BlockArgument>(flat).getArgNumber());
+    auto offset =
+        cast<IntegerAttr>(aten::getStaticArgument(&op, "storage_offset"));
+    ArrayRef<StateOp> members = states.getMembers(state);
+    return llvm::find_if(members,
+                         [&](StateOp member) {
+                           return member.getPart()->getOffset() ==
+                                  offset.getInt();
+                         }) -
+           members.begin();
+  }
+
   func::FuncOp func;
   const StateTable &states;
   OpBuilder builder;
   IRMapping mapping;
+  llvm::DenseMap<Value, SmallVector<Value>> parts; ///< by flat tensor
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> resultAttrs;
   llvm::DenseSet<Operation *> needed;
@@ -197,6 +285,7 @@ struct Unshard final : fsdp::impl::UnshardBase<Unshard> {
       }
       state.removeShardingAttr();
       state.removeBucketAttr();
+      state.removePartAttr();
       state.removeAtAttr();
     }
     module->removeAttr(kMeshAttr);

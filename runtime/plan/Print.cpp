@@ -278,6 +278,12 @@ std::string Printer::body(const plan::BodyUnion &body) const {
            " into " + use(op.into) +
            (op.divisor == 1 ? "" : " divide " + std::to_string(op.divisor));
   }
+  case Body::PackTensors: {
+    const plan::PackTensorsT &op = *body.AsPackTensors();
+    return definition(op.output) + " = pack " + uses(op.inputs) + " at [" +
+           join(op.offsets, [](uint64_t at) { return std::to_string(at); }) +
+           "]";
+  }
   case Body::NONE:
     break;
   }
@@ -338,8 +344,14 @@ void Printer::printTables() {
                        type(state->dtype, state->shape);
     if (state->shard_dim >= 0)
       text += " dim " + std::to_string(state->shard_dim) + over(state->group);
-    text += " @" + std::to_string(state->offset) + " " +
-            std::to_string(state->bytes) + " bytes";
+    if (state->flat < 0)
+      text += " @" + std::to_string(state->offset) + " " +
+              std::to_string(state->bytes) + " bytes";
+    else
+      text += " in " + quote(plan.states[state->flat]->name) + " at " +
+              std::to_string(state->flat_offset);
+    if (state->layout == plan::Layout::flat)
+      text += " flat";
     if (!state->bucket.empty())
       text += " bucket " + quote(state->bucket);
     if (!state->aliases.empty())

@@ -104,10 +104,56 @@ void verifyFirstValue(const PlanT &plan, const std::string &where,
       refusePlan(where, "has an initializer that " + *problem);
 }
 
+/// A flat state is cut evenly; what it is made of stands at its members.
+void verifyFlat(const PlanT &plan, const std::string &where,
+                const plan::StateT &state) {
+  if (state.shape.size() != 1 || state.shard_dim != 0 ||
+      state.shape[0] % plan.groups[state.group]->size != 0)
+    refusePlan(where, "is flat and not cut into equal parts");
+  if (state.source || state.weight || state.initializer ||
+      !state.init.empty() || state.flat != -1)
+    refusePlan(where, "is flat and has a first value or a place of its own");
+}
+
+/// A member has no bytes of its own, and lies in a flat state of its type.
+void verifyMember(const PlanT &plan, const std::string &where,
+                  const plan::StateT &state) {
+  if (state.flat < 0 || static_cast<size_t>(state.flat) >= plan.states.size())
+    refusePlan(where, "lies in a state that does not exist");
+  const plan::StateT &flat = *plan.states[state.flat];
+  if (flat.layout != plan::Layout::flat || flat.dtype != state.dtype ||
+      flat.role != state.role || flat.shape.size() != 1)
+    refusePlan(where, "lies in a state of another kind");
+  auto room = static_cast<uint64_t>(flat.shape[0]);
+  uint64_t count = *checkedElements(state.shape);
+  if (state.flat_offset > room || count > room - state.flat_offset)
+    refusePlan(where, "does not lie in state '" + flat.name + "'");
+  if (state.bytes != 0 || state.shard_dim != -1)
+    refusePlan(where, "lies in a flat state and has bytes of its own");
+}
+
+void verifyMembersApart(const PlanT &plan) {
+  std::map<int32_t, std::vector<const plan::StateT *>> members;
+  for (const auto &state : plan.states)
+    if (state->flat >= 0)
+      members[state->flat].push_back(state.get());
+  for (auto &[flat, each] : members) {
+    std::sort(each.begin(), each.end(), [](const auto *a, const auto *b) {
+      return a->flat_offset < b->flat_offset;
+    });
+    for (size_t i = 1; i < each.size(); ++i)
+      if (each[i - 1]->flat_offset + *checkedElements(each[i - 1]->shape) >
+          each[i]->flat_offset)
+        refusePlan("state '" + each[i]->name + "'",
+                   "overlaps state '" + each[i - 1]->name + "'");
+  }
+}
+
 void verifyState(const PlanT &plan, const plan::StateT &state, size_t index) {
   std::string where = "state '" + state.name + "'";
-  if (state.role > plan::Role::MAX || state.dtype > plan::DType::MAX)
-    refusePlan(where, "has an unknown role or element type");
+  if (state.role > plan::Role::MAX || state.dtype > plan::DType::MAX ||
+      state.layout > plan::Layout::MAX)
+    refusePlan(where, "has an unknown role, element type or layout");
   if (!checkedExtent(state.shape, {}, dtypeBytes(state.dtype)))
     refusePlan(where, "has no valid shape");
   if (state.role == plan::Role::random &&
@@ -124,8 +170,12 @@ void verifyState(const PlanT &plan, const plan::StateT &state, size_t index) {
     local = shardShape(std::move(local), state.shard_dim,
                        plan.groups[state.group]->size);
   }
+  if (state.layout == plan::Layout::flat)
+    verifyFlat(plan, where, state);
   auto extent = checkedExtent(local, {}, dtypeBytes(state.dtype));
-  if (!extent || *extent != state.bytes)
+  if (state.flat != -1)
+    verifyMember(plan, where, state);
+  else if (!extent || *extent != state.bytes)
     refusePlan(where, "states " + std::to_string(state.bytes) +
                           " bytes; its local shape is " + toString(local));
   if (state.offset > plan.memory->peak ||
@@ -149,6 +199,7 @@ void verifyStates(const PlanT &plan) {
     if (state.bytes)
       order.push_back(&state);
   }
+  verifyMembersApart(plan);
   std::sort(order.begin(), order.end(),
             [](const auto *a, const auto *b) { return a->offset < b->offset; });
   for (size_t i = 1; i < order.size(); ++i)

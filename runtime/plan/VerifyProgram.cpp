@@ -93,6 +93,7 @@ private:
   void verify(const plan::AwaitEventT &op);
   void verify(const plan::DrawT &op);
   void verify(const plan::AccumulateT &op);
+  void verify(const plan::PackTensorsT &op);
   void verifyInstruction(const plan::InstructionT &instruction);
 
   struct Future {
@@ -636,6 +637,27 @@ void ProgramVerifier::verify(const plan::AccumulateT &op) {
   define(op.output);
 }
 
+void ProgramVerifier::verify(const plan::PackTensorsT &op) {
+  const ValueT &output = value(op.output);
+  if (output.shape.size() != 1 || !output.strides.empty() ||
+      (output.place != Place::slot && output.place != Place::state))
+    refuse("packs into " + name(op.output) + ", which is no row of elements");
+  if (op.offsets.size() != op.inputs.size())
+    refuse("has not one offset for each input");
+  auto room = static_cast<uint64_t>(output.shape[0]);
+  uint64_t end = 0;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const ValueT &input = use(op.inputs[i]);
+    uint64_t count = *checkedElements(input.shape);
+    if (input.dtype != output.dtype || op.offsets[i] < end ||
+        op.offsets[i] > room || count > room - op.offsets[i])
+      refuse("has no place for " + name(op.inputs[i]) + " in " +
+             name(op.output));
+    end = op.offsets[i] + count;
+  }
+  define(op.output);
+}
+
 void ProgramVerifier::verifyInstruction(const plan::InstructionT &instruction) {
   if (instruction.at < -1 ||
       instruction.at >= static_cast<int64_t>(plan.locations.size()))
@@ -662,6 +684,7 @@ void ProgramVerifier::verifyInstruction(const plan::InstructionT &instruction) {
     FSDP_INSTRUCTION(AwaitEvent)
     FSDP_INSTRUCTION(Draw)
     FSDP_INSTRUCTION(Accumulate)
+    FSDP_INSTRUCTION(PackTensors)
 #undef FSDP_INSTRUCTION
   case Body::NONE:
     break;

@@ -30,11 +30,18 @@ OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch
 ADAMW = {"name": "adamw", "lr": 1e-2, "betas": [0.8, 0.9], "eps": 1e-3, "weight_decay": 0.1}
 
 
+# Of fsdp_config, in all configs.
+DEFAULTS = {}
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=lambda p: pathlib.Path(p).resolve(), required=True, help="folder of fsdp-opt and fsdp-run")
     parser.add_argument("--only", default="", help="cases whose name contains this")
-    return parser.parse_args()
+    parser.add_argument("--layout", help="bucket_layout of all configs that say nothing of it")
+    arguments = parser.parse_args()
+    DEFAULTS.update({"bucket_layout": arguments.layout} if arguments.layout else {})
+    return arguments
 
 
 def run_cases(cases, only):
@@ -205,14 +212,14 @@ def train(bin, folder, world, steps, backend="local", tag="", data="data.safeten
 
 
 FSDP_KEYS = ("reshard_after_forward", "auto_wrap_policy", "transformer_layer_cls_to_wrap", "min_num_params", "buckets", "ignored_params", "reduce_ignored_params",
-             "prefetch", "offload_params", "shard_dims", "gradient_sync", "reshard_after_backward", "overrides")
+             "bucket_layout", "prefetch", "offload_params", "shard_dims", "gradient_sync", "reshard_after_backward", "overrides")
 
 
 def make_config(world, optimizer=None, **extra):
     """A config for `world` ranks, `replicate` of them with the same shards; keys of fsdp_config are taken into it."""
     replicate = extra.pop("replicate", 1)
     mesh = {"dp_shard": world // replicate, **({"dp_replicate": replicate} if replicate > 1 else {})}
-    fsdp = {k: extra.pop(k) for k in FSDP_KEYS if k in extra}
+    fsdp = {**DEFAULTS, **{k: extra.pop(k) for k in FSDP_KEYS if k in extra}}
     return {"fsdp_version": 2, "mesh": mesh, "fsdp_config": fsdp, "optimizer": optimizer or ADAMW, **extra}
 
 

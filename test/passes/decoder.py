@@ -158,6 +158,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--layers", type=int, required=True)
     parser.add_argument("--opt", help="fsdp-opt to time")
+    parser.add_argument("--layout", default="rows", help="of buckets")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     args = parser.parse_args()
     if not args.opt:
@@ -167,7 +168,7 @@ def main():
     with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
         file.writelines(line + "\n" for line in write(args.layers))
         file.flush()
-        done = subprocess.run([args.opt, file.name, "--fsdp-pipeline=world=64 reshard=all max-grad-norm=1", "--mlir-timing", "-o", "/dev/null"], stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([args.opt, file.name, f"--fsdp-pipeline=world=64 reshard=all max-grad-norm=1 layout={args.layout}", "--mlir-timing", "-o", "/dev/null"], stderr=subprocess.PIPE, text=True)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = used.ru_utime + used.ru_stime
     print(done.stderr)

@@ -1,4 +1,4 @@
-// RUN: fsdp-opt %s --fsdp-unshard | FileCheck %s
+// RUN: fsdp-opt %s --fsdp-unshard --split-input-file | FileCheck %s
 // RUN: fsdp-opt %stages/3-scheduled.mlir --fsdp-unshard -o %t.unsharded
 // RUN: fsdp-opt %stages/3-scheduled.mlir --fsdp-verify-equivalent=to=%t.unsharded -o %t
 
@@ -38,5 +38,40 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   }
   func.func @"reference/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
     return %x : tensor<f32>
+  }
+}
+
+// -----
+
+// A flat state falls apart into its members.
+
+// CHECK-NOT:     flat
+// CHECK:         fsdp.state parameter @v : tensor<2xf32> reduce bf16{{$}}
+// CHECK-NEXT:    fsdp.state parameter @u : tensor<4xf32> reduce bf16{{$}}
+// CHECK-LABEL:   func.func @"train/step"
+// CHECK-SAME:      (%[[V:[^:]+]]: tensor<2xf32> {fsdp.state = @v}, %[[U:[^:]+]]: tensor<4xf32> {fsdp.state = @u})
+// CHECK-SAME:      -> (tensor<4xbf16> {fsdp.output = "loss"}, tensor<2xf32> {fsdp.gradient = @v}, tensor<4xf32> {fsdp.gradient = @u}) attributes {fsdp.captured}
+// CHECK-NEXT:      %[[VC:.+]] = aten._to_copy(%[[V]], dtype = bf16) : (tensor<2xf32>) -> tensor<2xbf16>
+// CHECK-NEXT:      %[[UC:.+]] = aten._to_copy(%[[U]], dtype = bf16) : (tensor<4xf32>) -> tensor<4xbf16>
+// CHECK-NEXT:      %[[N:.+]] = aten.neg(%[[UC]])
+// CHECK-NEXT:      %[[GV:.+]] = aten._to_copy(%[[VC]], dtype = f32) : (tensor<2xbf16>) -> tensor<2xf32>
+// CHECK-NEXT:      %[[GU:.+]] = aten._to_copy(%[[N]], dtype = f32) : (tensor<4xbf16>) -> tensor<4xf32>
+// CHECK-NEXT:      return %[[N]], %[[GV]], %[[GU]]
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @"b/flat" : tensor<8xf32> sharded <dim 0 over #shard> bucket "b" reduce bf16 layout flat
+  fsdp.state parameter @v : tensor<2xf32> bucket "b" reduce bf16 part <@"b/flat" at 0>
+  fsdp.state parameter @u : tensor<4xf32> bucket "b" reduce bf16 part <@"b/flat" at 4>
+  func.func @"train/step"(%f: tensor<4xf32> {fsdp.state = @"b/flat"}) -> (tensor<4xbf16> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @"b/flat"}) {
+    %c = aten._to_copy(%f, dtype = bf16) : (tensor<4xf32>) -> tensor<4xbf16>
+    %start = fsdp.all_gather.start "b"(%c) dims [0] over #shard on gather : tensor<4xbf16> -> !fsdp.future<tensor<8xbf16>>
+    %full = fsdp.wait %start : !fsdp.future<tensor<8xbf16>> -> tensor<8xbf16>
+    %v = aten.as_strided(%full, size = [2], stride = [1], storage_offset = 0) : (tensor<8xbf16>) -> tensor<2xbf16>
+    %u = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 4) : (tensor<8xbf16>) -> tensor<4xbf16>
+    %n = aten.neg(%u) : (tensor<4xbf16>) -> tensor<4xbf16>
+    %p = fsdp.pack(%v, %n) at [0, 4] of @"b/flat" : tensor<2xbf16>, tensor<4xbf16> -> tensor<8xbf16>
+    %s = fsdp.reduce_scatter avg %p dim 0 over #shard of @"b/flat" : tensor<8xbf16> -> tensor<4xbf16>
+    %g = aten._to_copy(%s, dtype = f32) : (tensor<4xbf16>) -> tensor<4xf32>
+    return %n, %g : tensor<4xbf16>, tensor<4xf32>
   }
 }

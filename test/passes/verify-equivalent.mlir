@@ -333,3 +333,106 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.micro_batches = 2 : i
     return %n : tensor<3xf32>
   }
 }
+
+// -----
+
+// A flat state stands for its members, through casts and collectives.
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over #shard> reduce bf16 layout flat
+  fsdp.state parameter @v : tensor<2xf32> reduce bf16 part <@f at 0>
+  fsdp.state parameter @w : tensor<4xf32> reduce bf16 part <@f at 4>
+  func.func @"reference/step"(%v: tensor<2xf32> {fsdp.state = @v}, %w: tensor<4xf32> {fsdp.state = @w})
+      -> (tensor<4xbf16> {fsdp.output = "loss"}, tensor<2xf32> {fsdp.gradient = @v}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+    %vc = aten._to_copy(%v, dtype = bf16) : (tensor<2xf32>) -> tensor<2xbf16>
+    %wc = aten._to_copy(%w, dtype = bf16) : (tensor<4xf32>) -> tensor<4xbf16>
+    %gv = aten._to_copy(%vc, dtype = f32) : (tensor<2xbf16>) -> tensor<2xf32>
+    %gw = aten._to_copy(%wc, dtype = f32) : (tensor<4xbf16>) -> tensor<4xf32>
+    return %wc, %gv, %gw : tensor<4xbf16>, tensor<2xf32>, tensor<4xf32>
+  }
+  func.func @"train/step"(%f: tensor<4xf32> {fsdp.state = @f}) -> (tensor<4xbf16> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @f}) {
+    %c = aten._to_copy(%f, dtype = bf16) : (tensor<4xf32>) -> tensor<4xbf16>
+    %full = fsdp.all_gather %c dim 0 over #shard : tensor<4xbf16> -> tensor<8xbf16>
+    %v = aten.as_strided(%full, size = [2], stride = [1], storage_offset = 0) : (tensor<8xbf16>) -> tensor<2xbf16>
+    %w = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 4) : (tensor<8xbf16>) -> tensor<4xbf16>
+    %p = fsdp.pack(%v, %w) at [0, 4] of @f : tensor<2xbf16>, tensor<4xbf16> -> tensor<8xbf16>
+    %s = fsdp.reduce_scatter avg %p dim 0 over #shard of @f : tensor<8xbf16> -> tensor<4xbf16>
+    %g = aten._to_copy(%s, dtype = f32) : (tensor<4xbf16>) -> tensor<4xf32>
+    return %w, %g : tensor<4xbf16>, tensor<4xf32>
+  }
+}
+
+// -----
+
+// A view that is no member, gradients of other members, gradients elsewhere.
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over #shard> layout flat
+  fsdp.state parameter @v : tensor<4xf32> part <@f at 0>
+  fsdp.state parameter @w : tensor<4xf32> part <@f at 4>
+  func.func @"reference/step"(%v: tensor<4xf32> {fsdp.state = @v}, %w: tensor<4xf32> {fsdp.state = @w})
+      -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @v}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+    // expected-note @+1 {{captured as the result of aten.neg}}
+    %n = aten.neg(%w) : (tensor<4xf32>) -> tensor<4xf32>
+    return %n, %v, %w : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+  func.func @"train/step"(%f: tensor<4xf32> {fsdp.state = @f}) -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @f}) {
+    %full = fsdp.all_gather %f dim 0 over #shard : tensor<4xf32> -> tensor<8xf32>
+    // expected-note @+1 {{the first op that differs is aten.as_strided}}
+    %w = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 3) : (tensor<8xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{the output 'loss' differs from what was captured}}
+    %n = aten.neg(%w) : (tensor<4xf32>) -> tensor<4xf32>
+    %v = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 0) : (tensor<8xf32>) -> tensor<4xf32>
+    %x = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 4) : (tensor<8xf32>) -> tensor<4xf32>
+    %p = fsdp.pack(%v, %x) at [0, 4] of @f : tensor<4xf32>, tensor<4xf32> -> tensor<8xf32>
+    %s = fsdp.reduce_scatter avg %p dim 0 over #shard of @f : tensor<8xf32> -> tensor<4xf32>
+    return %n, %s : tensor<4xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over #shard> layout flat
+  fsdp.state parameter @v : tensor<4xf32> part <@f at 0>
+  fsdp.state parameter @w : tensor<4xf32> part <@f at 4>
+  func.func @"reference/step"(%v: tensor<4xf32> {fsdp.state = @v}, %w: tensor<4xf32> {fsdp.state = @w})
+      -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @v}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+    return %w, %v, %w : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+  func.func @"train/step"(%f: tensor<4xf32> {fsdp.state = @f}) -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @f}) {
+    %full = fsdp.all_gather %f dim 0 over #shard : tensor<4xf32> -> tensor<8xf32>
+    %v = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 0) : (tensor<8xf32>) -> tensor<4xf32>
+    %w = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 4) : (tensor<8xf32>) -> tensor<4xf32>
+    %p = fsdp.pack(%w, %v) at [0, 4] of @f : tensor<4xf32>, tensor<4xf32> -> tensor<8xf32>
+    // expected-error @+1 {{the gradient of 'v' differs from what was captured}}
+    %s = fsdp.reduce_scatter avg %p dim 0 over #shard of @f : tensor<8xf32> -> tensor<4xf32>
+    return %w, %s : tensor<4xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over #shard> layout flat
+  fsdp.state parameter @v : tensor<3xf32> part <@f at 0>
+  fsdp.state parameter @w : tensor<4xf32> part <@f at 4>
+  func.func @"reference/step"(%v: tensor<3xf32> {fsdp.state = @v}, %w: tensor<4xf32> {fsdp.state = @w})
+      -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<3xf32> {fsdp.gradient = @v}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+    return %w, %v, %w : tensor<4xf32>, tensor<3xf32>, tensor<4xf32>
+  }
+  func.func @"train/step"(%f: tensor<4xf32> {fsdp.state = @f}) -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @f}) {
+    %full = fsdp.all_gather %f dim 0 over #shard : tensor<4xf32> -> tensor<8xf32>
+    %v = aten.as_strided(%full, size = [3], stride = [1], storage_offset = 0) : (tensor<8xf32>) -> tensor<3xf32>
+    %w = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 4) : (tensor<8xf32>) -> tensor<4xf32>
+    // expected-note @+1 {{the first op that differs is fsdp.pack}}
+    %p = fsdp.pack(%v, %w) at [0, 3] of @f : tensor<3xf32>, tensor<4xf32> -> tensor<8xf32>
+    // expected-error @+1 {{the gradient of 'v' differs from what was captured}}
+    %s = fsdp.reduce_scatter avg %p dim 0 over #shard of @f : tensor<8xf32> -> tensor<4xf32>
+    return %w, %s : tensor<4xf32>, tensor<4xf32>
+  }
+}

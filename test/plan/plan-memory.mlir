@@ -66,3 +66,43 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
     return %c, %m, %o : tensor<i64>, tensor<8xf32>, tensor<8xf32>
   }
 }
+
+// -----
+
+// What is packed is computed in its place: @w's gradient at the beginning, @v's
+// behind it. A value that others read, a part of another tensor and a transposed one
+// are copied there, and so have memory of their own.
+// CHECK: fsdp.state parameter @f : {{.*}} at 0
+// CHECK: fsdp.state parameter @w : {{.*}} part <@f at 0>{{$}}
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @f : tensor<256xf32> sharded <dim 0 over #shard> layout flat
+  fsdp.state parameter @w : tensor<64xf32> part <@f at 0>
+  fsdp.state parameter @v : tensor<32xf32> part <@f at 64>
+  fsdp.state parameter @o : tensor<32xf32> part <@f at 96>
+  fsdp.state parameter @p : tensor<32xf32> part <@f at 128>
+  fsdp.state parameter @t : tensor<2x32xf32> part <@f at 192>
+  fsdp.state scalar @lr : tensor<f32>
+  // CHECK: @"train/step"
+  func.func @"train/step"(%f: tensor<128xf32> {fsdp.state = @f}, %lr: tensor<f32> {fsdp.state = @lr}, %x: tensor<64xf32> {fsdp.input = "x"}, %y: tensor<32x2xf32> {fsdp.input = "y"}) -> (tensor<32xf32> {fsdp.output = "loss"}, tensor<128xf32> {fsdp.state = @f}) {
+    // CHECK: aten.exp({{.*}}) {fsdp.at = array<i64: 640>}
+    %w = aten.exp(%x) : (tensor<64xf32>) -> tensor<64xf32>
+    %a = aten.sin(%x) : (tensor<64xf32>) -> tensor<64xf32>
+    %half = aten.slice.Tensor(%a, dim = 0, end = 32) : (tensor<64xf32>) -> tensor<32xf32>
+    // The view of a whole is the whole.
+    // CHECK: aten.mean.dim({{.*}}) {fsdp.at = array<i64: 896>}
+    %m = aten.mean.dim(%y, dim = [1], keepdim = true) : (tensor<32x2xf32>) -> tensor<32x1xf32>
+    %v = aten.view(%m, size = [32]) : (tensor<32x1xf32>) -> tensor<32xf32>
+    // CHECK: aten.neg({{.*}}) {fsdp.at = array<i64: 2688>}
+    %o = aten.neg(%half) : (tensor<32xf32>) -> tensor<32xf32>
+    %t = aten.t(%y) : (tensor<32x2xf32>) -> tensor<2x32xf32, #aten.strides<1, 2>>
+    // CHECK: fsdp.pack({{.*}}) at [0, 64, 96, 128, 192] of @f {fsdp.at = array<i64: 640>}
+    %g = fsdp.pack(%w, %v, %o, %half, %t) at [0, 64, 96, 128, 192] of @f : tensor<64xf32>, tensor<32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<2x32xf32, #aten.strides<1, 2>> -> tensor<256xf32>
+    %e = fsdp.record compute
+    fsdp.await %e on reduce
+    %h = fsdp.reduce_scatter.start avg "b"(%g) dims [0] over #shard on reduce of [@f] : tensor<256xf32> -> !fsdp.future<tensor<128xf32>>
+    %s = fsdp.wait %h : !fsdp.future<tensor<128xf32>> -> tensor<128xf32>
+    %n = fsdp.sgd params(%f) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<128xf32>
+    return %o, %n : tensor<32xf32>, tensor<128xf32>
+  }
+}

@@ -171,3 +171,31 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
     return
   }
 }
+
+// -----
+
+// What is packed may not have been made elsewhere.
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 96 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 384 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"(%x: tensor<8xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<40xf32> {fsdp.output = "y"}) {
+    %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>
+    // expected-error @+1 {{lies at 288; expected 256, 128 bytes behind the beginning of what it is packed into}}
+    %b = aten.neg(%x) {fsdp.at = array<i64: 288>} : (tensor<8xf32>) -> tensor<8xf32>
+    %p = fsdp.pack(%a, %b) at [0, 32] {fsdp.at = array<i64: 128>} : tensor<8xf32>, tensor<8xf32> -> tensor<40xf32>
+    return %p : tensor<40xf32>
+  }
+}
+
+// -----
+
+// Nor may anything else lie there from the moment at which the first part is made.
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 96 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 384 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"(%x: tensor<8xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<40xf32> {fsdp.output = "y"}) {
+    %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>
+    // expected-error @+1 {{lies in memory that is still in use, at 256}}
+    %t = aten.exp(%x) {fsdp.at = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
+    %b = aten.neg(%t) {fsdp.at = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
+    // expected-note @+1 {{by this tensor, at 128}}
+    %p = fsdp.pack(%a, %b) at [0, 32] {fsdp.at = array<i64: 128>} : tensor<8xf32>, tensor<8xf32> -> tensor<40xf32>
+    return %p : tensor<40xf32>
+  }
+}

@@ -57,6 +57,25 @@ ReshardMode getReshardMode(Reshard reshard) {
   llvm_unreachable("all modes have a counterpart");
 }
 
+BucketLayout getBucketLayout(LayoutChoice layout) {
+  switch (layout) {
+  case LayoutChoice::Auto:
+    return BucketLayout::Auto;
+  case LayoutChoice::Rows:
+    return BucketLayout::Rows;
+  case LayoutChoice::Flat:
+    return BucketLayout::Flat;
+  }
+  llvm_unreachable("all layouts have a counterpart");
+}
+
+/// As the pass fsdp-flatten-buckets reads it.
+std::string_view getLayoutName(LayoutChoice layout) {
+  return layout == LayoutChoice::Auto   ? "auto"
+         : layout == LayoutChoice::Rows ? "rows"
+                                        : "flat";
+}
+
 /// With all its digits.
 std::string formatExactly(double value) {
   char text[32];
@@ -116,6 +135,14 @@ void setOptions(ShardOptions &options, const Config &config) {
       for (const std::string &pattern : override.modules)
         reshardRules.push_back(pattern + "=" + override.reshard);
   options.reshardOverrides = reshardRules;
+  options.layout = getBucketLayout(config.layout);
+  std::vector<std::string> layoutRules;
+  for (const ModuleOverride &override : config.overrides)
+    if (override.layout)
+      for (const std::string &pattern : override.modules)
+        layoutRules.push_back(pattern + "=" +
+                              std::string(getLayoutName(*override.layout)));
+  options.layoutOverrides = layoutRules;
   options.divideFactor = config.gradientDivideFactor.value_or(0);
   options.forceSum = config.forceSumReduction;
   options.microBatches = config.microBatches;

@@ -36,6 +36,10 @@ enum class Mode { Train, Inference };
 /// Which buckets are freed after the forward pass and gathered again.
 enum class Reshard { All, AllButRoot, None };
 
+/// How the shards of a bucket lie: in equal parts of all of them where that can
+/// be, as rows of each parameter, or in equal parts or not at all.
+enum class LayoutChoice { Auto, Rows, Flat };
+
 /// Parameters that are moved together.
 struct NamedBucket {
   std::string name;
@@ -91,6 +95,7 @@ struct ModuleOverride {
   std::optional<PrecisionPolicy> precision;
   /// Of buckets called so: "true", "false" or a number of ranks; may be empty.
   std::string reshard;
+  std::optional<LayoutChoice> layout; ///< of buckets called so
 };
 
 struct Config {
@@ -106,6 +111,7 @@ struct Config {
   /// With Reshard::All: over how many adjacent ranks parameters are sharded
   /// between forward and backward; 0: over all of dpShard.
   int64_t reshardRanks = 0;
+  LayoutChoice layout = LayoutChoice::Rows;
   /// Buckets that are gathered ahead of the one in use.
   int64_t prefetch = 1;
   /// Patterns of names of parameters that are not sharded.

@@ -71,6 +71,8 @@ private:
   void parseOverrideModules(const Node &node);
   void parseOverridePrecision(const Node &node);
   void parseOverrideReshard(const Node &node);
+  void parseLayout(const Node &node);
+  void parseOverrideLayout(const Node &node);
   void parseOffload(const Node &node);
   void parsePrefetch(const Node &node);
   void parsePinMemory(const Node &node);
@@ -139,6 +141,7 @@ private:
            T value);
   /// Of reshard_after_forward; none if it is true or false.
   std::optional<int64_t> readReshardRanks(const Node &node);
+  LayoutChoice readLayout(const Node &node);
   double readBeta(const Node &node, std::string_view key);
   /// A whole number that is not negative.
   int64_t readCount(const Node &node, std::string_view key);

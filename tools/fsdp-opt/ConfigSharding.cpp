@@ -188,6 +188,22 @@ void ConfigParser::checkReshard() {
                   std::to_string(config.reshardRanks));
 }
 
+LayoutChoice ConfigParser::readLayout(const Node &node) {
+  static constexpr std::string_view choices[] = {"auto", "rows", "flat"};
+  std::string name = read.readChoice(node, "bucket_layout", choices);
+  return name == choices[0]   ? LayoutChoice::Auto
+         : name == choices[1] ? LayoutChoice::Rows
+                              : LayoutChoice::Flat;
+}
+
+void ConfigParser::parseLayout(const Node &node) {
+  result.config.layout = readLayout(node);
+}
+
+void ConfigParser::parseOverrideLayout(const Node &node) {
+  result.config.overrides.back().layout = readLayout(node);
+}
+
 void ConfigParser::parseIgnoredParams(const Node &node) {
   result.config.ignoredParams = read.readStrings(node, "ignored_params");
 }

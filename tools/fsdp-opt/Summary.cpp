@@ -26,6 +26,8 @@ static void add(TensorSum &sum, RankedTensorType type) {
 StatesSummary fsdp::summarizeStates(ModuleOp module) {
   StatesSummary summary;
   for (StateOp state : module.getOps<StateOp>()) {
+    if (state.isFlat())
+      continue; // what it holds is counted
     RankedTensorType type = state.getGlobalType();
     switch (state.getRole()) {
     case Role::Parameter:
@@ -59,7 +61,8 @@ std::vector<BucketSummary> fsdp::summarizeBuckets(ModuleOp module) {
     classes[op.getPath()] = op.getClassName();
   llvm::MapVector<llvm::StringRef, TensorSum> sums;
   for (StateOp state : module.getOps<StateOp>())
-    if (std::optional<llvm::StringRef> bucket = state.getBucket())
+    if (std::optional<llvm::StringRef> bucket = state.getBucket();
+        bucket && !state.isFlat())
       add(sums[*bucket], state.getGlobalType());
   std::vector<BucketSummary> all;
   for (auto &[name, sum] : sums)

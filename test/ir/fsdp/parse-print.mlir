@@ -44,6 +44,12 @@ module @syntax attributes {
   fsdp.state frozen @net.3.weight : tensor<13x17xf32> init #fsdp.init<normal(0.0, 0.02)>
   // CHECK: fsdp.state frozen @net.4.weight : tensor<13x17xf32> init #fsdp.init<eye>{{$}}
   fsdp.state frozen @net.4.weight : tensor<13x17xf32> init #fsdp.init<eye>
+  // CHECK: fsdp.state frozen @"net.5/flat" : tensor<64xf32> sharded <dim 0 over #shard> layout flat{{$}}
+  fsdp.state frozen @"net.5/flat" : tensor<64xf32> sharded <dim 0 over #shard> layout flat
+  // CHECK: fsdp.state frozen @net.5.weight : tensor<5x3xf32> part <@"net.5/flat" at 0>{{$}}
+  fsdp.state frozen @net.5.weight : tensor<5x3xf32> part <@"net.5/flat" at 0>
+  // CHECK: fsdp.state frozen @net.5.bias : tensor<5xf32> part <@"net.5/flat" at 32>{{$}}
+  fsdp.state frozen @net.5.bias : tensor<5xf32> part <@"net.5/flat" at 32>
   // CHECK: fsdp.state random @random : tensor<2xi64>
   fsdp.state random @random : tensor<2xi64>
 
@@ -61,6 +67,8 @@ module @syntax attributes {
     %divided = fsdp.reduce_scatter sum %g pre 2.0 post 1.5 dim 0 over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
     // CHECK: fsdp.all_reduce sum %{{.*}} post 3.000000e+00 over #shard : tensor<13x17xf32>
     %summed = fsdp.all_reduce sum %g post 3.0 over #shard : tensor<13x17xf32>
+    // CHECK: fsdp.pack(%{{.*}}, %{{.*}}) at [0, 224] of @"net.5/flat" : tensor<13x17xf32>, tensor<4x17xf32> -> tensor<512xf32>
+    %packed = fsdp.pack(%g, %w) at [0, 224] of @"net.5/flat" : tensor<13x17xf32>, tensor<4x17xf32> -> tensor<512xf32>
     // CHECK: fsdp.reduce_scatter avg %{{.*}} dim 0 over #shard of @net.0.weight : tensor<13x17xf32> -> tensor<4x17xf32>
     %r = fsdp.reduce_scatter avg %g dim 0 over #shard of @net.0.weight : tensor<13x17xf32> -> tensor<4x17xf32>
     // CHECK: fsdp.all_reduce sum %{{.*}} over #replicate of @net.0.weight : tensor<4x17xf32>

@@ -468,3 +468,115 @@ fsdp.state parameter @w : tensor<4xf32> reduce f32
 
 // expected-error @+1 {{expects 'reduce' of a parameter to be a floating-point type other than its own 'f32', found 'bf16'}}
 fsdp.state frozen @w : tensor<4xf32> reduce bf16
+
+// -----
+
+// ST-11
+// expected-error @+1 {{expects a flat state to have one dim that its ranks cut evenly, found 'tensor<7xf32>'}}
+fsdp.state parameter @f : tensor<7xf32> sharded <dim 0 over <"shard", 2>> layout flat
+
+// -----
+
+// ST-11
+// expected-error @+1 {{expects a flat state to have one dim that its ranks cut evenly, found 'tensor<8xf32>'}}
+fsdp.state parameter @f : tensor<8xf32> layout flat
+
+// -----
+
+// ST-11
+// expected-error @+1 {{expects names and first values of a flat state to be its members', found its own}}
+fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over <"shard", 2>> init 1.0 : f32 layout flat
+
+// -----
+
+// ST-12
+// expected-error @+1 {{expects neither 'sharded' nor 'at' of what is part of a flat state, which has them}}
+fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over <"shard", 2>> part <@f at 0>
+
+// -----
+
+// ST-13
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over <"shard", 2>>
+  // expected-error @+1 {{expects to be part of a flat state of the module, found 'f'}}
+  fsdp.state parameter @w : tensor<4xf32> part <@f at 0>
+}
+
+// -----
+
+// ST-13
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  // expected-note @+1 {{the flat state}}
+  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over <"shard", 2>> layout flat
+  fsdp.state parameter @w : tensor<4xf32> part <@f at 0>
+  // expected-error @+1 {{expects to lie behind the member before it and inside of its flat state, found elements 3 to 7}}
+  fsdp.state parameter @v : tensor<4xf32> part <@f at 3>
+}
+
+// -----
+
+// ST-13
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  // expected-note @+1 {{the flat state}}
+  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over <"shard", 2>> layout flat
+  // expected-error @+1 {{expects to lie behind the member before it and inside of its flat state, found elements 6 to 10}}
+  fsdp.state parameter @w : tensor<4xf32> part <@f at 6>
+}
+
+// -----
+
+// ST-13
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  // expected-note @+1 {{the flat state}}
+  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over <"shard", 2>> layout flat
+  // expected-error @+1 {{expects a flat state of its element type and role}}
+  fsdp.state frozen @w : tensor<4xf32> part <@f at 0>
+}
+
+// -----
+
+// BI-5
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over <"shard", 2>> layout flat
+  fsdp.state parameter @w : tensor<4xf32> part <@f at 0>
+  // expected-error @+1 {{argument 0 is bound to 'w', which is part of the flat state 'f'; bind that one}}
+  func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}) {
+    return
+  }
+}
+
+// -----
+
+// PK-1
+func.func @packs_with_too_few_offsets(%g: tensor<4xf32>) {
+  // expected-error @+1 {{expects one offset for each of 2 operands, found 1}}
+  %0 = fsdp.pack(%g, %g) at [0] : tensor<4xf32>, tensor<4xf32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+// PK-1
+func.func @packs_one_over_the_other(%g: tensor<4xf32>) {
+  // expected-error @+1 {{expects operand 1 from element 4 on, behind the one before it, found 3}}
+  %0 = fsdp.pack(%g, %g) at [0, 3] : tensor<4xf32>, tensor<4xf32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+// PK-1
+func.func @packs_beyond_the_end(%g: tensor<4xf32>) {
+  // expected-error @+1 {{expects a result of at least 9 elements, found 'tensor<8xf32>'}}
+  %0 = fsdp.pack(%g) at [5] : tensor<4xf32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+// PK-2
+func.func @packs_another_type(%g: tensor<4xbf16>) {
+  // expected-error @+1 {{expects operands of the result's element type 'f32', found 'tensor<4xbf16>'; packing does not convert, insert a cast}}
+  %0 = fsdp.pack(%g) at [0] : tensor<4xbf16> -> tensor<8xf32>
+  return
+}

@@ -40,6 +40,7 @@ mesh: {dp_replicate: 1, dp_shard: 8}
 fsdp_config:
   auto_wrap_policy: TRANSFORMER_BASED_WRAP
   transformer_layer_cls_to_wrap: [LlamaDecoderLayer, "Other"]
+  bucket_layout: flat
   reshard_after_forward: true
   reshard_after_backward: true
   gradient_sync: each
@@ -81,6 +82,7 @@ tied: [[head.weight, embed.weight]]
   EXPECT_EQ(config.wrapPolicy, WrapPolicy::Classes);
   EXPECT_THAT(config.wrapClasses, ElementsAre("LlamaDecoderLayer", "Other"));
   EXPECT_EQ(config.reshard, Reshard::All);
+  EXPECT_EQ(config.layout, LayoutChoice::Flat);
   EXPECT_EQ(config.precision.describe(),
             "param_dtype=bfloat16 reduce_dtype=float32 output_dtype=float64 "
             "cast_forward_inputs=false; *norm*,head: param_dtype=float16; *: ");
@@ -156,6 +158,21 @@ TEST(Config, AcceptsReshardAfterForward) {
   EXPECT_EQ(reshard("true"), Reshard::All);
   EXPECT_EQ(reshard("false"), Reshard::None);
   EXPECT_EQ(reshard("null"), Reshard::AllButRoot);
+}
+
+TEST(Config, ReadsLayoutsOfBuckets) {
+  const std::string begin = "mesh: {dp_shard: 2}\nfsdp_config: ";
+  EXPECT_EQ(parse(begin + "{}").config.layout, LayoutChoice::Rows);
+  EXPECT_EQ(parse(begin + "{bucket_layout: auto}").config.layout,
+            LayoutChoice::Auto);
+  Config config = parse(begin + "{overrides: [{modules: a, bucket_layout: "
+                                "flat}, {modules: b}]}")
+                      .config;
+  ASSERT_EQ(config.overrides.size(), 2u);
+  EXPECT_EQ(config.overrides[0].layout, LayoutChoice::Flat);
+  EXPECT_EQ(config.overrides[1].layout, std::nullopt);
+  EXPECT_THAT(refusal(begin + "{bucket_layout: flatt}"),
+              HasSubstr("did you mean 'flat'"));
 }
 
 TEST(Config, ReadsGroupsOfParameters) {

@@ -54,6 +54,52 @@ WeightT &weight(PlanT &plan) {
   return *state.weight;
 }
 
+/// Adds a flat state of 8 elements with members of 3 and 2 at 0 and 4.
+StateT &addFlat(PlanT &plan) {
+  auto index = static_cast<int32_t>(plan.states.size());
+  auto add = [&](const char *name, int64_t elements) -> StateT & {
+    plan.states.push_back(std::make_unique<StateT>());
+    plan.states.back()->name = name;
+    plan.states.back()->shape = {elements};
+    return *plan.states.back();
+  };
+  StateT &flat = add("b/flat", 8);
+  flat.layout = Layout::flat;
+  flat.shard_dim = 0;
+  flat.bytes = 16;
+  flat.offset = plan.memory->peak;
+  plan.memory->peak += 128;
+  add("b.weight", 3).flat = index;
+  StateT &second = add("b.bias", 2);
+  second.flat = index;
+  second.flat_offset = 4;
+  verifyPlan(plan);
+  return second;
+}
+
+StateT &flatOf(PlanT &plan) { return *plan.states[addFlat(plan).flat]; }
+
+/// Lays the rank's part of the first state, four elements, into a row of eight.
+PackTensorsT &addPack(PlanT &plan) {
+  ProgramT &program = *plan.programs[0];
+  auto row = std::make_unique<ValueT>();
+  row->shape = {8};
+  row->offset = plan.memory->peak;
+  row->bytes = 32;
+  plan.memory->peak += 128;
+  PackTensorsT pack;
+  pack.inputs = {program.arguments[0]->value};
+  pack.offsets = {4};
+  pack.output = static_cast<uint32_t>(program.values.size());
+  program.values.push_back(std::move(row));
+  auto instruction = std::make_unique<InstructionT>();
+  instruction->body.Set(std::move(pack));
+  auto &list = program.instructions;
+  list.insert(list.begin(), std::move(instruction));
+  verifyPlan(plan);
+  return *list[0]->body.AsPackTensors();
+}
+
 void swapInstructions(PlanT &plan, size_t a, size_t b) {
   auto &list = plan.programs[0]->instructions;
   std::swap(list[a], list[b]);
@@ -319,6 +365,48 @@ const Case kCases[] = {
        value(p, 15).bytes = 32;
      },
      "which has gaps"},
+    {"StateLayout", [](PlanT &p) { p.states[0]->layout = Layout(7); },
+     "unknown role, element type or layout"},
+    {"FlatCut", [](PlanT &p) { flatOf(p).shape = {9}; },
+     "not cut into equal parts"},
+    {"FlatWhole", [](PlanT &p) { flatOf(p).shard_dim = -1; },
+     "not cut into equal parts"},
+    {"FlatValue", [](PlanT &p) { flatOf(p).init.resize(4); },
+     "has a first value"},
+    {"MemberOf", [](PlanT &p) { addFlat(p).flat = 99; },
+     "lies in a state that does not exist"},
+    {"MemberOfRows", [](PlanT &p) { addFlat(p).flat = 0; },
+     "lies in a state of another kind"},
+    {"MemberType", [](PlanT &p) { addFlat(p).dtype = DType::bf16; },
+     "lies in a state of another kind"},
+    {"MemberEnd", [](PlanT &p) { addFlat(p).flat_offset = 7; },
+     "does not lie in state 'b/flat'"},
+    {"MemberOverlap", [](PlanT &p) { addFlat(p).flat_offset = 2; },
+     "overlaps state 'b.weight'"},
+    {"MemberBytes", [](PlanT &p) { addFlat(p).bytes = 8; },
+     "has bytes of its own"},
+    {"PackOffsets", [](PlanT &p) { addPack(p).offsets = {}; },
+     "not one offset for each input"},
+    {"PackEnd", [](PlanT &p) { addPack(p).offsets = {5}; }, "has no place for"},
+    {"PackOverlap",
+     [](PlanT &p) {
+       PackTensorsT &pack = addPack(p);
+       pack.inputs = {pack.inputs[0], pack.inputs[0]};
+       pack.offsets = {0, 3};
+     },
+     "has no place for"},
+    {"PackOutput",
+     [](PlanT &p) {
+       PackTensorsT &pack = addPack(p);
+       value(p, pack.output).shape = {2, 4};
+     },
+     "no row of elements"},
+    {"PackType",
+     [](PlanT &p) {
+       PackTensorsT &pack = addPack(p);
+       value(p, pack.output).dtype = DType::i32;
+     },
+     "has no place for"},
     {"Empty", [](PlanT &p) { p.programs[0]->instructions[0]->body.Reset(); },
      "is empty"},
 };

@@ -1,0 +1,442 @@
+//===- FlattenBuckets.cpp - One state in place of a bucket's
+//---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/Passes.h"
+#include "passes/shard/FlatMembers.h"
+#include "passes/shard/ParameterGroups.h"
+#include "runtime/support/Pattern.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_FLATTENBUCKETS
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+namespace {
+
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// What share of a flat state may be gathered in vain: one over this.
+constexpr int64_t kVainShare = 8;
+
+/// Members of one flat state and where they lie in it.
+struct FlatBucket {
+  SmallVector<StateOp> members;
+  SmallVector<int64_t> offsets;
+  StateOp flat;
+};
+
+/// Replaces the members by the flat state in one program.
+class Flattener {
+public:
+  Flattener(func::FuncOp func, const FlatBucket &bucket,
+            const ProgramUses &uses)
+      : func(func), bucket(bucket), uses(uses), builder(func.getContext()),
+        flat(bucket.flat) {}
+
+  void run() {
+    SmallVector<unsigned> dead;
+    for (StateOp member : bucket.members)
+      if (const ParameterUse *use = uses.lookup(member))
+        dead.push_back(use->argument.getArgNumber());
+    if (dead.empty())
+      return;
+    argument = addStateArguments(func, {flat}).front();
+    gather();
+    reduce();
+    eraseArguments();
+  }
+
+private:
+  /// The gathers of all members that become one, with their numbers.
+  using Together = SmallVector<std::pair<size_t, AllGatherOp>>;
+
+  void gather() {
+    // The first gather of one kind by each member, the second, and so on.
+    llvm::MapVector<std::pair<StringRef, unsigned>, Together> all;
+    llvm::DenseMap<Operation *, const GatherUse *> source;
+    for (auto [i, member] : llvm::enumerate(bucket.members)) {
+      const ParameterUse *use = uses.lookup(member);
+      if (!use)
+        continue;
+      llvm::StringMap<unsigned> counts;
+      for (const GatherUse &each : use->gathers) {
+        all[{each.lifeKey, counts[each.lifeKey]++}].push_back({i, each.gather});
+        source[each.gather] = &each;
+      }
+    }
+    // In the order of the program, so that casts which several gathers read
+    // are made in front of the first.
+    auto sorted = all.takeVector();
+    auto first = [&](const Together &together) {
+      return llvm::min_element(together,
+                               [&](const auto &a, const auto &b) {
+                                 return uses.getPosition(a.second) <
+                                        uses.getPosition(b.second);
+                               })
+          ->second;
+    };
+    llvm::stable_sort(sorted, [&](const auto &a, const auto &b) {
+      return uses.getPosition(first(a.second)) <
+             uses.getPosition(first(b.second));
+    });
+    for (auto &[key, together] : sorted) {
+      AllGatherOp place = first(together);
+      builder.setInsertionPoint(place);
+      Value shard = rebuild(*source.at(place), key.second);
+      auto type = RankedTensorType::get(flat.getGlobalType().getShape(),
+                                        typeOf(shard).getElementType());
+      Value full = AllGatherOp::create(builder, place.getLoc(), type, shard, 0,
+                                       flat.getSharding()->getGroup());
+      for (auto &[i, old] : together) {
+        Value view = buildFlatView(builder, old.getLoc(), full,
+                                   bucket.offsets[i], typeOf(old.getFull()));
+        old.getFull().replaceAllUsesWith(view);
+      }
+    }
+    for (auto &[key, together] : sorted)
+      for (auto &[i, old] : together)
+        eraseChain(old);
+  }
+
+  /// What stands between the flat state and its gather, as between a member and
+  /// its own. A second life is each gather's own; all else is shared.
+  Value rebuild(const GatherUse &use, unsigned ordinal) {
+    Value value = argument;
+    std::string key;
+    for (Operation *op : use.chain) {
+      key += describeOp(op);
+      if (isa<ReplayOp>(op))
+        key += "#" + std::to_string(ordinal);
+      Value &known = rebuilt[key];
+      if (!known) {
+        IRMapping mapping;
+        mapping.map(op->getOperand(0), value);
+        Operation *clone = builder.clone(*op, mapping);
+        known = clone->getResult(0);
+        known.setType(
+            RankedTensorType::get(flat.getLocalType().getShape(),
+                                  typeOf(op->getResult(0)).getElementType()));
+      }
+      value = known;
+    }
+    return value;
+  }
+
+  void reduce() {
+    SmallVector<Value> inputs;
+    Operation *last = nullptr;
+    const GradientUse *model = nullptr;
+    SmallVector<unsigned> results;
+    for (StateOp member : bucket.members) {
+      const ParameterUse *use = uses.lookup(member);
+      if (!use || !use->gradient)
+        return;
+      model = &*use->gradient;
+      ReduceScatterOp scatter = model->scatter;
+      inputs.push_back(scatter.getFull());
+      results.push_back(model->result);
+      if (!last || uses.getPosition(last) < uses.getPosition(scatter))
+        last = scatter;
+    }
+    builder.setInsertionPoint(last);
+    auto of = FlatSymbolRefAttr::get(flat.getSymNameAttr());
+    ArrayRef<int64_t> shape = flat.getGlobalType().getShape();
+    Type element = typeOf(inputs.front()).getElementType();
+    Value value = PackOp::create(builder, last->getLoc(),
+                                 RankedTensorType::get(shape, element), inputs,
+                                 bucket.offsets, of);
+    SmallVector<Operation *> chain{ReduceScatterOp(model->scatter)};
+    llvm::append_range(chain, model->tail);
+    for (Operation *old : chain) {
+      IRMapping mapping;
+      mapping.map(old->getOperand(0), value);
+      Operation *clone = builder.clone(*old, mapping);
+      value = clone->getResult(0);
+      value.setType(
+          RankedTensorType::get(flat.getLocalType().getShape(),
+                                typeOf(old->getResult(0)).getElementType()));
+      if (clone->hasAttr("of"))
+        clone->setAttr("of", of);
+    }
+    setResults(results, value, of);
+    for (StateOp member : bucket.members)
+      eraseReduction(*uses.lookup(member)->gradient);
+  }
+
+  /// One gradient in place of the members'.
+  void setResults(ArrayRef<unsigned> replaced, Value gradient,
+                  FlatSymbolRefAttr of) {
+    Operation *terminator = func.getBody().front().getTerminator();
+    SmallVector<Value> values;
+    SmallVector<DictionaryAttr> attributes;
+    for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+      bool isFirst = i == *llvm::min_element(replaced);
+      if (!isFirst && llvm::is_contained(replaced, i))
+        continue;
+      values.push_back(isFirst ? gradient : value);
+      attributes.push_back(isFirst
+                               ? builder.getDictionaryAttr(
+                                     builder.getNamedAttr(kGradientAttr, of))
+                               : func.getResultAttrDict(i));
+    }
+    terminator->setOperands(values);
+    func.setFunctionType(builder.getFunctionType(
+        func.getArgumentTypes(), ValueRange(values).getTypes()));
+    func.setAllResultAttrs(attributes);
+  }
+
+  static void eraseReduction(const GradientUse &use) {
+    for (Operation *op : llvm::reverse(use.tail))
+      op->erase();
+    ReduceScatterOp scatter = use.scatter;
+    scatter.erase();
+  }
+
+  /// A gather that nothing reads any more, and what only it read.
+  static void eraseChain(AllGatherOp gather) {
+    Operation *op = gather;
+    while (op && op->use_empty()) {
+      Operation *before = op->getOperand(0).getDefiningOp();
+      op->erase();
+      op = before;
+    }
+  }
+
+  void eraseArguments() {
+    BitVector dead(func.getNumArguments());
+    for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+      auto state = func.getArgAttrOfType<FlatSymbolRefAttr>(i, kStateAttr);
+      if (llvm::any_of(bucket.members, [&](StateOp member) {
+            return state && member.getSymNameAttr() == state.getAttr();
+          }))
+        dead.set(i);
+    }
+    (void)func.eraseArguments(dead);
+  }
+
+  func::FuncOp func;
+  const FlatBucket &bucket;
+  const ProgramUses &uses;
+  OpBuilder builder;
+  StateOp flat;
+  BlockArgument argument;
+  llvm::StringMap<Value> rebuilt;
+};
+
+struct FlattenBuckets final : fsdp::impl::FlattenBucketsBase<FlattenBuckets> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (failed(run(getOperation())))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult run(ModuleOp module) {
+    if (failed(readRules(module)))
+      return failure();
+    FailureOr<MeshAttr> mesh = getDataMesh(module);
+    if (failed(mesh))
+      return failure();
+    if (layout == BucketLayout::Rows && rules.empty())
+      return success();
+    FailureOr<ParameterGroups> parsed = ParameterGroups::parse(
+        module, {}, llvm::to_vector(groups), /*checkTied=*/false);
+    if (failed(parsed))
+      return failure();
+    SmallVector<func::FuncOp> programs = getPrograms(module);
+    std::vector<ProgramUses> uses;
+    {
+      StateTable states(module);
+      for (func::FuncOp func : programs)
+        uses.emplace_back(func, states);
+    }
+    SmallVector<FlatBucket> buckets;
+    if (failed(choose(module, *parsed, uses, buckets)))
+      return failure();
+    for (FlatBucket &bucket : buckets) {
+      declare(bucket, uses);
+      for (auto [func, use] : llvm::zip_equal(programs, uses))
+        Flattener(func, bucket, use).run();
+      for (auto [member, offset] :
+           llvm::zip_equal(bucket.members, bucket.offsets)) {
+        member.setPartAttr(PartAttr::get(
+            &getContext(), FlatSymbolRefAttr::get(bucket.flat.getSymNameAttr()),
+            offset));
+        member.removeShardingAttr();
+      }
+      // Results have moved.
+      for (auto [func, use] : llvm::zip_equal(programs, uses))
+        use.renumberResults(func);
+    }
+    return success();
+  }
+
+  LogicalResult readRules(ModuleOp module) {
+    for (const std::string &text : overrides) {
+      auto [pattern, value] = StringRef(text).rsplit('=');
+      Rule rule{pattern.str(), BucketLayout::Rows};
+      if (value == "flat")
+        rule.layout = BucketLayout::Flat;
+      else if (value == "auto")
+        rule.layout = BucketLayout::Auto;
+      if (pattern.empty() ||
+          (value != "flat" && value != "auto" && value != "rows"))
+        return module.emitError("expected a layout such as 'layers.*=flat', "
+                                "with auto, rows or flat, found '")
+               << text << "'";
+      rules.push_back(std::move(rule));
+    }
+    return success();
+  }
+
+  /// What is asked for a bucket; the last rule that matches counts.
+  BucketLayout getLayout(StringRef bucket) {
+    BucketLayout chosen = layout;
+    for (Rule &rule : rules)
+      if (matchesPattern(rule.pattern, bucket.str())) {
+        rule.isUsed = true;
+        chosen = rule.layout;
+      }
+    return chosen;
+  }
+
+  LogicalResult choose(ModuleOp module, const ParameterGroups &parsed,
+                       ArrayRef<ProgramUses> uses,
+                       SmallVectorImpl<FlatBucket> &buckets) {
+    // By all that one transfer, one cast and one update must have in common.
+    llvm::MapVector<StringRef, FlatBucket> byKey;
+    llvm::StringMap<bool> keys;
+    for (StateOp state : module.getOps<StateOp>()) {
+      if (!isParameter(state) || !state.getBucket() || state.getPart())
+        continue;
+      BucketLayout asked = getLayout(*state.getBucket());
+      // What has no rows, or shall not be cut, is whole in every layout.
+      if (asked == BucketLayout::Rows || !state.getSharding())
+        continue;
+      std::string key, reason;
+      if (!describe(state, parsed.lookup(state), uses,
+                    asked == BucketLayout::Auto, key, reason)) {
+        if (asked == BucketLayout::Auto)
+          continue;
+        return state.emitOpError("cannot be in a flat bucket: it ")
+               << reason << "; write bucket_layout: auto, or rows for '"
+               << *state.getBucket() << "'";
+      }
+      StringRef kept = keys.try_emplace(key).first->first();
+      byKey[kept].members.push_back(state);
+    }
+    for (Rule &rule : rules)
+      if (!rule.isUsed)
+        return module.emitError("expected buckets whose names match '")
+               << rule.pattern << "', found none; fsdp-opt MODEL --explain "
+               << "lists them";
+    for (auto &[key, bucket] : byKey) {
+      if (getLayout(*bucket.members.front().getBucket()) == BucketLayout::Flat)
+        buckets.push_back(std::move(bucket));
+      else
+        weigh(bucket, uses, buckets);
+    }
+    return success();
+  }
+
+  /// A flat state that gathers more than an eighth of itself in vain is taken
+  /// apart. One parameter alone is one transfer in rows, too.
+  static void weigh(FlatBucket &bucket, ArrayRef<ProgramUses> uses,
+                    SmallVectorImpl<FlatBucket> &buckets) {
+    int64_t all = 0, vain = 0;
+    for (StateOp member : bucket.members)
+      all += member.getGlobalType().getNumElements();
+    for (const ProgramUses &use : uses)
+      vain = std::max(vain, countVainElements(bucket.members, use));
+    std::map<std::string, unsigned> numbers; // of parts, by how often
+    SmallVector<FlatBucket> parts;
+    for (StateOp member : bucket.members) {
+      std::string lives;
+      if (kVainShare * vain > all)
+        for (const ProgramUses &use : uses)
+          if (const ParameterUse *found = use.lookup(member))
+            lives += found->lives + "/";
+      auto [it, isNew] = numbers.try_emplace(lives, parts.size());
+      if (isNew)
+        parts.emplace_back();
+      parts[it->second].members.push_back(member);
+    }
+    for (FlatBucket &part : parts)
+      if (part.members.size() > 1)
+        buckets.push_back(std::move(part));
+  }
+
+  static bool describe(StateOp state, unsigned group,
+                       ArrayRef<ProgramUses> uses, bool isApartInTime,
+                       std::string &key, std::string &reason) {
+    llvm::raw_string_ostream stream(key);
+    stream << *state.getBucket() << '\n'
+           << stringifyRole(state.getRole()) << '\n'
+           << state.getGlobalType().getElementType() << '\n'
+           << state.getReduceType() << '\n'
+           << *state.getSharding() << '\n'
+           << group << '\n';
+    if (int64_t dim = state.getSharding()->getDim(); dim != 0) {
+      reason = "is sharded along dim " + std::to_string(dim);
+      return false;
+    }
+    for (const ProgramUses &use : uses) {
+      const ParameterUse *found = use.lookup(state);
+      if (found && !found->problem.empty()) {
+        reason = found->problem;
+        return false;
+      }
+      stream << (found ? found->key : "absent") << '\n';
+      if (found && isApartInTime)
+        stream << found->phase << '\n';
+    }
+    return true;
+  }
+
+  void declare(FlatBucket &bucket, ArrayRef<ProgramUses> uses) {
+    StateOp head = bucket.members.front();
+    int64_t bytes = 8;
+    for (const ProgramUses &use : uses)
+      bytes = std::min(bytes, use.getLeastBytes(bucket.members));
+    int64_t ranks = head.getSharding()->getGroup().getSize();
+    int64_t elements =
+        placeMembers(bucket.members, ranks, bytes, bucket.offsets);
+    unsigned &number = numbers[*head.getBucket()];
+    std::string name = (*head.getBucket() + "/flat").str();
+    if (number != 0)
+      name += "/" + std::to_string(number);
+    ++number;
+    OpBuilder builder(head);
+    Type element = head.getGlobalType().getElementType();
+    bucket.flat = StateOp::create(
+        builder, head.getLoc(), builder.getStringAttr(name), head.getRoleAttr(),
+        TypeAttr::get(RankedTensorType::get({elements}, element)),
+        head.getShardingAttr(), FlatSymbolRefAttr(), ArrayAttr(),
+        head.getBucketAttr(), RecordAttr(), Attribute(), IntegerAttr(),
+        UnitAttr(), UnitAttr(), WeightAttr(), UnitAttr(), head.getReduceAttr(),
+        LayoutAttr::get(&getContext(), Layout::Flat), PartAttr());
+  }
+
+  struct Rule {
+    std::string pattern;
+    BucketLayout layout;
+    bool isUsed = false;
+  };
+  SmallVector<Rule> rules;
+  llvm::StringMap<unsigned> numbers; ///< of flat states, by bucket
+};
+
+} // namespace
