@@ -33,7 +33,7 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
     for (func::FuncOp program : getPrograms(module)) {
       Liveness liveness(program);
       top = std::max(top, place(program, liveness, states));
-      TransientUse transient = getPeakUse(liveness);
+      TransientUse transient = getPeak(getLiveCurve(liveness)).use;
       if (transient.total() > highest) {
         highest = transient.total();
         use.transient = transient;
