@@ -3,6 +3,8 @@
 
 #include "passes/plan/Packing.h"
 
+#include "passes/plan/PackingSearch.h"
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -112,14 +114,8 @@ Packing fsdp::packByTime(std::span<const Interval> intervals) {
   return packing;
 }
 
-Packing fsdp::packBySize(std::span<const Interval> intervals) {
-  std::vector<size_t> order = identity(intervals.size());
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    const Interval &x = intervals[a], &y = intervals[b];
-    if (x.bytes != y.bytes)
-      return x.bytes > y.bytes;
-    return x.last - x.first > y.last - y.first;
-  });
+static Packing packInOrder(std::span<const Interval> intervals,
+                           const std::vector<size_t> &order) {
   struct Placed {
     int64_t offset, end, first, last;
   };
@@ -155,12 +151,62 @@ Packing fsdp::packBySize(std::span<const Interval> intervals) {
   return packing;
 }
 
-Packing fsdp::pack(std::span<const Interval> intervals, size_t sizeLimit) {
-  Packing byTime = packByTime(intervals);
-  if (intervals.size() > sizeLimit || byTime.bytes == lowerBound(intervals))
-    return byTime;
-  Packing bySize = packBySize(intervals);
-  return bySize.bytes < byTime.bytes ? bySize : byTime;
+Packing fsdp::packBySize(std::span<const Interval> intervals) {
+  std::vector<size_t> order = identity(intervals.size());
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const Interval &x = intervals[a], &y = intervals[b];
+    if (x.bytes != y.bytes)
+      return x.bytes > y.bytes;
+    return x.last - x.first > y.last - y.first;
+  });
+  return packInOrder(intervals, order);
+}
+
+Packing fsdp::packByArea(std::span<const Interval> intervals) {
+  std::vector<size_t> order = identity(intervals.size());
+  auto area = [&](size_t i) {
+    // Rounded down to fit: only the order matters.
+    const Interval &interval = intervals[i];
+    return (interval.bytes / kAlignment) * (interval.last - interval.first + 1);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return area(a) > area(b); });
+  return packInOrder(intervals, order);
+}
+
+Packing fsdp::pack(std::span<const Interval> intervals,
+                   const PackingLimits &limits) {
+  const int64_t bound = lowerBound(intervals);
+  const int64_t enough = bound + bound / kEnough;
+  Packing best = packByTime(intervals);
+  auto keepBetter = [&](Packing other) {
+    if (other.bytes < best.bytes)
+      best = std::move(other);
+    return best.bytes <= enough;
+  };
+  if (best.bytes <= enough || intervals.size() > limits.greedyBuffers ||
+      keepBetter(packBySize(intervals)) || keepBetter(packByArea(intervals)))
+    return best;
+
+  PackingSearch search(intervals);
+  int64_t work = limits.searchWork;
+  if (search.getDescentWork() > work)
+    return best;
+  // Mostly the bound itself is reached in a few descents; else half-way to it,
+  // again and again.
+  int64_t low = bound, goal = bound, share = work / 8;
+  while (best.bytes > enough && work > 0) {
+    if (std::optional<Packing> found = search.find(goal, share))
+      best = std::move(*found);
+    else if (goal > bound)
+      low = goal;
+    if (best.bytes - low <= bound / kEnough)
+      break;
+    goal = low + (best.bytes - low) / 2;
+    work = limits.searchWork - search.getWork();
+    share = work / 3 + 1;
+  }
+  return best;
 }
 
 int64_t fsdp::lowerBound(std::span<const Interval> intervals) {

@@ -43,8 +43,24 @@ Packing packByTime(std::span<const Interval> intervals);
 /// those alive at its times (Pisarchyk and Lee, arXiv:2001.03288). O(n^2).
 Packing packBySize(std::span<const Interval> intervals);
 
-/// The better of both; packBySize only up to `sizeLimit` buffers.
-Packing pack(std::span<const Interval> intervals, size_t sizeLimit);
+/// The same, those first that fill most of the plane of bytes and time.
+Packing packByArea(std::span<const Interval> intervals);
+
+/// How much `pack` may do. In numbers of the problem, not in seconds, so that
+/// results are the same on all machines.
+struct PackingLimits {
+  /// Up to how many buffers the O(n^2) packers are tried.
+  size_t greedyBuffers = 50000;
+  /// Steps of the search, some 1.5 ns each; 0: no search.
+  int64_t searchWork = 60000000;
+};
+
+/// A packing within bytes / kEnough of the lower bound ends the efforts.
+inline constexpr int64_t kEnough = 1000;
+
+/// The best of all packers, then of a search for less (PackingSearch.h).
+Packing pack(std::span<const Interval> intervals,
+             const PackingLimits &limits = {});
 
 /// The highest sum of (aligned) bytes alive at one time: no packing is smaller.
 int64_t lowerBound(std::span<const Interval> intervals);

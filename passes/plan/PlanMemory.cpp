@@ -63,7 +63,10 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
         transients.push_back(index);
         intervals.push_back({storage.bytes, storage.first, storage.last});
       }
-    Packing packing = pack(intervals, sizeLimit);
+    PackingLimits limits;
+    limits.greedyBuffers = sizeLimit;
+    limits.searchWork = searchWork;
+    Packing packing = pack(intervals, limits);
 
     StateTable states(getOperation());
     SmallVector<int64_t> addresses(storages.size(), 0);
