@@ -180,7 +180,8 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
          "its highest use;\n  temporaries of operators come on top "
          "(--report bounds them).\n\nwhere that is, and how far the "
          "peak is above the bytes in use then\n"
-      << peaks.print();
+      << peaks.print()
+      << "  --memory-map=FILE.html draws it for one number of ranks.\n";
 }
 
 /// The dynamic dimensions, with what binds them.
