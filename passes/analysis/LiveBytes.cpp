@@ -4,7 +4,7 @@
 #include "passes/analysis/LiveBytes.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/ErrorHandling.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -25,8 +25,9 @@ static int64_t &getPart(TransientUse &use, StorageKind kind) {
   llvm_unreachable("states are not transient");
 }
 
-SmallVector<LivePoint> fsdp::getLiveCurve(const Liveness &liveness,
-                                          int64_t alignment) {
+SmallVector<LivePoint>
+fsdp::getLiveCurve(const Liveness &liveness,
+                   llvm::function_ref<int64_t(int64_t)> round) {
   struct Change {
     int64_t time, bytes;
     StorageKind kind;
@@ -35,7 +36,7 @@ SmallVector<LivePoint> fsdp::getLiveCurve(const Liveness &liveness,
   for (auto [index, storage] : llvm::enumerate(liveness.getStorages())) {
     if (storage.kind == StorageKind::State || liveness.isMerged(index))
       continue;
-    int64_t bytes = llvm::alignTo(storage.bytes, alignment);
+    int64_t bytes = round ? round(storage.bytes) : storage.bytes;
     changes.push_back({storage.first, bytes, storage.kind});
     changes.push_back({storage.last + 1, -bytes, storage.kind});
   }

@@ -3,7 +3,7 @@
 //
 // What a program's transient tensors (all storages but states) need at each of
 // its ops. Follows from lifetimes alone, so it holds for any addresses: the
-// highest point, with sizes rounded up to the alignment, is what no packing can
+// highest point, with the room that each tensor takes, is what no packing can
 // stay below.
 //
 //===----------------------------------------------------------------------===//
@@ -32,10 +32,11 @@ struct LivePoint {
 };
 
 /// By time, one point for each op at which the use changes. Each storage counts
-/// with its bytes rounded up to `alignment`, from its first op through its
-/// last. O(n log n).
-llvm::SmallVector<LivePoint> getLiveCurve(const Liveness &liveness,
-                                          int64_t alignment = 1);
+/// from its first op through its last, with its bytes or what `round` makes of
+/// them: the room that it takes. O(n log n).
+llvm::SmallVector<LivePoint>
+getLiveCurve(const Liveness &liveness,
+             llvm::function_ref<int64_t(int64_t)> round = nullptr);
 
 /// The first highest point among the ops with numbers begin <= n < end. Zero at
 /// `begin` if nothing lives there.

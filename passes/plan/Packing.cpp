@@ -19,14 +19,17 @@ namespace {
 /// Free gaps below the top of a growing region, by address and by size.
 class GapList {
 public:
-  int64_t allocate(int64_t bytes) {
-    auto best = bySize.lower_bound({bytes, 0});
-    if (best != bySize.end()) {
+  int64_t allocate(int64_t bytes, int64_t alignment) {
+    for (auto best = bySize.lower_bound({bytes, 0}); best != bySize.end();
+         ++best) {
       auto [size, offset] = *best;
+      int64_t at = roundUp(offset, alignment);
+      if (at + bytes > offset + size)
+        continue;
       erase(byOffset.find(offset));
-      if (size > bytes)
-        insert(offset + bytes, size - bytes);
-      return offset;
+      insert(offset, at - offset);
+      insert(at + bytes, offset + size - (at + bytes));
+      return at;
     }
     // Nothing fits: grow the gap that touches the top, or the top itself.
     int64_t offset = top;
@@ -37,8 +40,10 @@ public:
         erase(last);
       }
     }
-    top = offset + bytes;
-    return offset;
+    int64_t at = roundUp(offset, alignment);
+    insert(offset, at - offset);
+    top = at + bytes;
+    return at;
   }
 
   void release(int64_t offset, int64_t bytes) {
@@ -64,6 +69,8 @@ private:
   using Gaps = std::map<int64_t, int64_t>;
 
   void insert(int64_t offset, int64_t bytes) {
+    if (bytes == 0)
+      return;
     byOffset.emplace(offset, bytes);
     bySize.emplace(bytes, offset);
   }
@@ -107,7 +114,8 @@ Packing fsdp::packByTime(std::span<const Interval> intervals) {
     }
     if (interval.bytes == 0)
       continue;
-    packing.offsets[i] = gaps.allocate(alignUp(interval.bytes));
+    packing.offsets[i] =
+        gaps.allocate(alignUp(interval.bytes), getAlignment(interval.bytes));
     ends.emplace(interval.last, i);
   }
   packing.bytes = gaps.highest();
@@ -125,22 +133,23 @@ static Packing packInOrder(std::span<const Interval> intervals,
   for (size_t i : order) {
     const Interval &interval = intervals[i];
     int64_t bytes = alignUp(interval.bytes);
+    int64_t alignment = getAlignment(interval.bytes);
     if (bytes == 0)
       continue;
     int64_t top = 0, best = -1, bestGap = std::numeric_limits<int64_t>::max();
     for (const Placed &other : placed) {
       if (other.last < interval.first || interval.last < other.first)
         continue;
-      int64_t gap = other.offset - top;
+      int64_t at = roundUp(top, alignment), gap = other.offset - at;
       if (gap >= bytes && gap < bestGap) {
-        best = top;
+        best = at;
         bestGap = gap;
         if (gap == bytes)
           break;
       }
       top = std::max(top, other.end);
     }
-    int64_t offset = best >= 0 ? best : top;
+    int64_t offset = best >= 0 ? best : roundUp(top, alignment);
     packing.offsets[i] = offset;
     packing.bytes = std::max(packing.bytes, offset + bytes);
     auto at = std::upper_bound(
@@ -167,7 +176,7 @@ Packing fsdp::packByArea(std::span<const Interval> intervals) {
   auto area = [&](size_t i) {
     // Rounded down to fit: only the order matters.
     const Interval &interval = intervals[i];
-    return (interval.bytes / kAlignment) * (interval.last - interval.first + 1);
+    return (interval.bytes / 16) * (interval.last - interval.first + 1);
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return area(a) > area(b); });

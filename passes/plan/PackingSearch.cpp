@@ -56,6 +56,7 @@ PackingSearch::PackingSearch(std::span<const Interval> intervals)
       continue;
     Buffer buffer;
     buffer.bytes = alignUp(interval.bytes);
+    buffer.alignment = getAlignment(interval.bytes);
     buffer.begin = count(std::ranges::lower_bound(times, interval.first));
     buffer.end = count(std::ranges::upper_bound(times, interval.last));
     buffer.interval = i;
@@ -135,7 +136,8 @@ bool PackingSearch::descend(int64_t wanted) {
   rest.assign(moments, 0);
   for (unsigned rank = 0; rank < order.size(); ++rank) {
     const Buffer &buffer = buffers[order[rank]];
-    pending.push_back({buffer.bytes, 0, buffer.begin, buffer.end, rank});
+    pending.push_back(
+        {buffer.bytes, buffer.alignment, 0, buffer.begin, buffer.end, rank});
     for (unsigned at = buffer.begin; at < buffer.end; ++at)
       rest[at] += buffer.bytes;
   }
@@ -193,7 +195,7 @@ bool PackingSearch::placeRest(int64_t lastOffset, int64_t lastRank) {
       if (each.lowest < top && each.begin < placed.end &&
           placed.begin < each.end) {
         raised.emplace_back(i, each.lowest);
-        each.lowest = top;
+        each.lowest = roundUp(top, each.alignment);
       }
     }
     workDone +=

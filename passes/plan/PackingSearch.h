@@ -43,6 +43,7 @@ public:
 private:
   struct Buffer {
     int64_t bytes;        ///< aligned
+    int64_t alignment;    ///< of its offset
     unsigned begin, end;  ///< moments; the end is excluded
     int64_t pressure = 0; ///< highest sum of bytes alive with it
     unsigned interval;    ///< its number for the caller
@@ -72,7 +73,7 @@ private:
 
   // Of the descent that is under way.
   struct Pending {
-    int64_t bytes;
+    int64_t bytes, alignment;
     int64_t lowest; ///< offset, on top of all below that live with it
     unsigned begin, end, rank;
   };

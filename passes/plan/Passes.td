@@ -106,6 +106,9 @@ def PlanMemory : Fsdp_ModulePass<"fsdp-plan-memory"> {
     `fsdp.state`, `fsdp.at` on inputs and ops, and `fsdp.memory` on the module:
     bytes a rank, by kind at the moment of the highest use.
 
+    Tensors of 8 KiB and more begin at a multiple of 128 bytes, smaller ones at
+    less, down to 16.
+
     A gathered tensor and a gradient that will be scattered get room for their
     padding rows. An optimizer's results lie at their states' addresses, and so
     does a state's new value that an elementwise op computes last; other new

@@ -23,11 +23,7 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    int64_t states = 0;
-    for (auto state : module.getOps<StateOp>()) {
-      state.setAt(states);
-      states += alignUp(aten::getStorageBytes(state.getLocalType()));
-    }
+    int64_t states = placeStates(module);
     MemoryUse use = getStatesUse(module);
     int64_t top = states, highest = -1;
     for (func::FuncOp program : getPrograms(module)) {
@@ -50,6 +46,24 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
         use.transient.gathered += bytes;
     }
     module->setAttr(kMemoryAttr, use.toAttribute(&getContext()));
+  }
+
+  /// Addresses of the states. Returns where transient tensors begin.
+  static int64_t placeStates(ModuleOp module) {
+    auto bytesOf = [](StateOp state) {
+      return aten::getStorageBytes(state.getLocalType());
+    };
+    // Those that need most alignment first, so that there are no gaps between.
+    SmallVector<StateOp> states(module.getOps<StateOp>());
+    llvm::stable_sort(states, [&](StateOp a, StateOp b) {
+      return getAlignment(bytesOf(a)) > getAlignment(bytesOf(b));
+    });
+    int64_t end = 0;
+    for (StateOp state : states) {
+      state.setAt(end);
+      end += alignUp(bytesOf(state));
+    }
+    return roundUp(end, kAlignment);
   }
 
   /// Addresses of one program's transient tensors, from `base` on. Returns the

@@ -55,7 +55,7 @@ static ProgramUse getProgramUse(func::FuncOp program, const StateTable &states,
                                   return a.use.total() < b.use.total();
                                 });
   use.lowerBound =
-      statesEnd + getPeak(getLiveCurve(liveness, kAlignment)).use.total();
+      statesEnd + getPeak(getLiveCurve(liveness, alignUp)).use.total();
   use.end = statesEnd;
   SmallVector<int64_t> addresses = getAddresses(program, liveness, states);
   for (auto [index, storage] : llvm::enumerate(liveness.getStorages()))

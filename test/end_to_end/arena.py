@@ -1,7 +1,8 @@
 """How tightly the arena is packed, and what the report and the picture say of it.
 
 The peak is at most 2 % above the lower bound (states, and the largest sum of
-what is alive at one op): for a zoo of models in all modes. The picture's
+what is alive at one op, with the room that alignment takes): for a zoo of models
+in all modes. In arenas of more than 64 KiB the bytes themselves are no further below it. The picture's
 rectangles are recomputed here from its data: none overlap while both are alive,
 they reach up to the peak, and what is alive at the peak is what the report says.
 """
@@ -14,7 +15,7 @@ import yaml
 import zoo
 from harness import export, make_config, must, parse_arguments, run_cases
 
-MOST, ALIGNMENT = 1.02, 128
+MOST = 1.02
 SGD = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
 BF16 = {"mixed_precision": {"param_dtype": "bfloat16", "reduce_dtype": "float32"}}
 MODES = {
@@ -29,7 +30,9 @@ KINDS = ["params", "optimizer", "buffers", "inputs", "activations", "gathered", 
 
 
 def align(size):
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    """The room of a tensor: multiples of 16 bytes for small ones, of 128 from 8 KiB on."""
+    unit = min(128, max(16, 1 << (max(size // 64, 1).bit_length() - 1)))
+    return -(-size // unit) * unit
 
 
 def read_map(path):
@@ -60,7 +63,7 @@ def check_map(data, report):
         assert sums[time] == max(sums), f"{program['name']}: peak at op {time} with {sums[time]}, but {max(sums)} are in use elsewhere"
         bound = max(sum(align(t[2]) for t in tensors if t[3] <= op <= t[4]) for op in range(len(program["ops"])))
         assert program["lowerBound"] == memory["states"] + bound
-        tops.append(max([align(t[1] + t[2]) for t in tensors], default=data["statesEnd"]))
+        tops.append(max([t[1] + align(t[2]) for t in tensors], default=data["statesEnd"]))
         assert program["end"] == tops[-1]
         if memory["at"]["program"] == program["name"] and memory["at"]["position"] == time:
             for number, kind in enumerate(KINDS[3:], 3):
@@ -75,6 +78,9 @@ def check_report(report):
     ratio = memory["peak"] / memory["lower_bound"]
     assert abs(memory["over_lower_bound"] - ratio) < 1e-9
     assert 1 <= ratio <= MOST, f"the arena is {ratio:.4f} of the lower bound"
+    if memory["peak"] > 65536:
+        live = sum(memory[kind] for kind in KINDS)
+        assert memory["peak"] <= MOST * live, f"the arena of {memory['peak']} bytes is {memory['peak'] / live:.4f} of those in use"
     for each in memory.get("programs", []):
         assert each["over_lower_bound"] <= MOST, each
     points = [memory["at"], *(phase["at"] for phase in report["phases"].values())]
