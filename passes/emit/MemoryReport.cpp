@@ -29,8 +29,15 @@ llvm::json::Object fsdp::describePoint(func::FuncOp program,
 std::string fsdp::printPoint(const PeakPoint &point) {
   std::string text =
       (point.phase + ", " + point.op->getName().getStringRef()).str();
-  std::string place = SourcePlace(point.op->getLoc()).describe();
-  return place.empty() ? text : text + " of " + place;
+  SourcePlace place(point.op->getLoc());
+  if (!place.module.empty())
+    text += " of " + place.module.str();
+  // The end of a path says which file it is.
+  std::string source = place.getSource();
+  StringRef folder = StringRef(source).rsplit('/').first.rsplit('/').first;
+  if (StringRef(source).count('/') > 1)
+    source = source.substr(folder.size() + 1);
+  return source.empty() ? text : text + " (" + source + ")";
 }
 
 static llvm::json::Object describeUse(const TransientUse &use) {

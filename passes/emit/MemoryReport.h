@@ -15,7 +15,7 @@ namespace fsdp {
 llvm::json::Object describePoint(mlir::func::FuncOp program,
                                  const PeakPoint &point);
 
-/// The same in a line: "backward, aten.mm of layers.3.mlp (model.py:12)".
+/// The same in a line: "backward, aten.mm of layers.3.mlp (llama/model.py:12)".
 std::string printPoint(const PeakPoint &point);
 
 /// `memory` of the report: `fsdp.memory`, the lower bound, and the point of the
