@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/emit/EmitProgram.h"
+#include "passes/emit/SourcePlace.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -32,37 +33,11 @@ uint32_t EmitContext::getOperator(OperationName name) {
   return it->second;
 }
 
-/// "layers.0 (model.py:12)", from the module path and the line that are nearest
-/// to the outside.
-static void describe(Location location, StringRef &path, FileLineColLoc &line) {
-  if (auto name = dyn_cast<NameLoc>(location)) {
-    if (path.empty())
-      path = name.getName().getValue();
-    describe(name.getChildLoc(), path, line);
-  } else if (auto file = dyn_cast<FileLineColLoc>(location)) {
-    if (!line)
-      line = file;
-  } else if (auto call = dyn_cast<CallSiteLoc>(location)) {
-    describe(call.getCallee(), path, line);
-  } else if (auto fused = dyn_cast<FusedLoc>(location)) {
-    for (Location part : fused.getLocations())
-      describe(part, path, line);
-  }
-}
-
 int32_t EmitContext::getLocation(Location location) {
   auto [it, isNew] = locations.try_emplace(location, -1);
   if (!isNew)
     return it->second;
-  StringRef path;
-  FileLineColLoc line;
-  describe(location, path, line);
-  std::string text = path.str();
-  if (line) {
-    std::string place =
-        line.getFilename().str() + ":" + std::to_string(line.getLine());
-    text = text.empty() ? place : text + " (" + place + ")";
-  }
+  std::string text = SourcePlace(location).describe();
   if (!text.empty()) {
     it->second = static_cast<int32_t>(plan.locations.size());
     plan.locations.push_back(std::move(text));

@@ -5,8 +5,8 @@
 
 #include "ir/aten/Aten.h"
 #include "passes/analysis/Entries.h"
+#include "passes/emit/MemoryReport.h"
 #include "passes/emit/Types.h"
-#include "passes/plan/MemoryUse.h"
 #include "runtime/plan/DType.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -74,12 +74,13 @@ static int64_t getRuns(StepPart part, int64_t microBatches) {
 }
 
 /// One step, of the programs that are its parts.
-static llvm::json::Object describe(ArrayRef<func::FuncOp> parts,
+static llvm::json::Object describe(ArrayRef<const ProgramUse *> parts,
                                    int64_t microBatches) {
   llvm::json::Array collectives, metrics;
   StateTable states(parts.front()->getParentOfType<ModuleOp>());
   std::map<std::string, int64_t> counts;
-  for (func::FuncOp program : parts) {
+  for (const ProgramUse *part : parts) {
+    func::FuncOp program = part->program;
     int64_t runs = getRuns(getStepPart(program), microBatches);
     for (Operation &op : program.getBody().front()) {
       counts[op.getName().getStringRef().str()] += runs;
@@ -93,26 +94,12 @@ static llvm::json::Object describe(ArrayRef<func::FuncOp> parts,
       }
     }
   }
-  // Of each phase the part that needs most.
-  llvm::MapVector<StringRef, TransientUse> highest;
-  for (func::FuncOp program : parts)
-    for (const PhaseUse &phase : getPhaseUses(program)) {
-      TransientUse &use = highest[phase.name];
-      if (phase.use.total() > use.total())
-        use = phase.use;
-    }
-  llvm::json::Object phases;
-  for (const auto &[name, use] : highest)
-    phases[name] = llvm::json::Object{{"inputs", use.inputs},
-                                      {"activations", use.activations},
-                                      {"gathered", use.gathered},
-                                      {"grads", use.grads}};
   llvm::json::Object ops;
   for (const auto &[name, count] : counts)
     ops[name] = count;
   return llvm::json::Object{{"collectives", std::move(collectives)},
                             {"metrics", std::move(metrics)},
-                            {"phases", std::move(phases)},
+                            {"phases", describePhases(parts)},
                             {"ops", std::move(ops)}};
 }
 
@@ -135,12 +122,12 @@ static llvm::json::Object describeCast(DictionaryAttr row) {
 llvm::json::Value fsdp::buildReport(ModuleOp module) {
   int64_t microBatches = getMicroBatches(module);
   // By what was captured as one.
-  llvm::MapVector<StringRef, SmallVector<func::FuncOp>> steps;
+  llvm::MapVector<StringRef, SmallVector<const ProgramUse *>> steps;
+  SmallVector<ProgramUse, 0> uses = getProgramUses(module);
   SmallVector<std::string> names;
-  SmallVector<func::FuncOp> programs = getPrograms(module);
-  names.reserve(programs.size());
-  for (func::FuncOp program : programs)
-    steps[names.emplace_back(getCapturedName(program))].push_back(program);
+  names.reserve(uses.size());
+  for (const ProgramUse &use : uses)
+    steps[names.emplace_back(getCapturedName(use.program))].push_back(&use);
   llvm::json::Object report;
   llvm::json::Array each;
   for (auto &[name, parts] : steps) {
@@ -158,11 +145,6 @@ llvm::json::Value fsdp::buildReport(ModuleOp module) {
     for (auto row : rows.getAsRange<DictionaryAttr>())
       casts.push_back(describeCast(row));
   report["casts"] = std::move(casts);
-  llvm::json::Object memory;
-  if (auto planned = module->getAttrOfType<DictionaryAttr>(kMemoryAttr))
-    for (NamedAttribute entry : planned)
-      if (auto bytes = dyn_cast<IntegerAttr>(entry.getValue()))
-        memory[entry.getName().getValue()] = bytes.getInt();
-  report["memory"] = std::move(memory);
+  report["memory"] = describeMemory(module, uses);
   return report;
 }

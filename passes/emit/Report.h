@@ -17,7 +17,13 @@ namespace fsdp {
 ///                an all-gather, sent into a reduce-scatter; padding rows
 ///                included)
 ///   metrics      the same for the transfers of loss and gradient norm
-///   memory       fsdp.memory, in bytes
+///   memory       fsdp.memory, in bytes; lower_bound, which no packing stays
+///                below, and over_lower_bound, the peak divided by it; `at`,
+///                the point of the highest use: program, phase, position
+///                (number of the op), op, and module, source, bucket where they
+///                are known; of several programs `programs`, with the same for
+///                each
+///   phases       of each phase the transient bytes by kind and `at`
 ///   ops          how often a step runs each op
 ///   micro_batches  of a step
 ///   programs     only of a module with programs for several shapes, in order:

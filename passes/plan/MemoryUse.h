@@ -4,18 +4,9 @@
 #ifndef FSDP_PASSES_PLAN_MEMORYUSE_H
 #define FSDP_PASSES_PLAN_MEMORYUSE_H
 
-#include "passes/analysis/Liveness.h"
-
-#include <limits>
+#include "passes/analysis/LiveBytes.h"
 
 namespace fsdp {
-
-/// Bytes of tensors that live for a part of a program, at one moment.
-struct TransientUse {
-  int64_t inputs = 0, activations = 0, gathered = 0, grads = 0;
-
-  int64_t total() const { return inputs + activations + gathered + grads; }
-};
 
 /// What stands in `fsdp.memory`. All in bytes a rank.
 struct MemoryUse {
@@ -32,18 +23,6 @@ struct MemoryUse {
 
 /// The states' part; `peak` and `states` are left to the planner.
 MemoryUse getStatesUse(mlir::ModuleOp module);
-
-/// The moment at which a program's transient tensors need most, of those in
-/// front of op number `end` and from number `begin` on.
-TransientUse getPeakUse(const Liveness &liveness, int64_t begin = -1,
-                        int64_t end = std::numeric_limits<int64_t>::max());
-
-/// That moment of each phase of a program.
-struct PhaseUse {
-  llvm::StringLiteral name; ///< forward, backward, optimizer
-  TransientUse use;
-};
-llvm::SmallVector<PhaseUse, 3> getPhaseUses(mlir::func::FuncOp program);
 
 } // namespace fsdp
 

@@ -3,6 +3,8 @@
 
 #include "passes/plan/Packing.h"
 
+#include "passes/plan/PackingSearch.h"
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -17,14 +19,17 @@ namespace {
 /// Free gaps below the top of a growing region, by address and by size.
 class GapList {
 public:
-  int64_t allocate(int64_t bytes) {
-    auto best = bySize.lower_bound({bytes, 0});
-    if (best != bySize.end()) {
+  int64_t allocate(int64_t bytes, int64_t alignment) {
+    for (auto best = bySize.lower_bound({bytes, 0}); best != bySize.end();
+         ++best) {
       auto [size, offset] = *best;
+      int64_t at = roundUp(offset, alignment);
+      if (at + bytes > offset + size)
+        continue;
       erase(byOffset.find(offset));
-      if (size > bytes)
-        insert(offset + bytes, size - bytes);
-      return offset;
+      insert(offset, at - offset);
+      insert(at + bytes, offset + size - (at + bytes));
+      return at;
     }
     // Nothing fits: grow the gap that touches the top, or the top itself.
     int64_t offset = top;
@@ -35,8 +40,10 @@ public:
         erase(last);
       }
     }
-    top = offset + bytes;
-    return offset;
+    int64_t at = roundUp(offset, alignment);
+    insert(offset, at - offset);
+    top = at + bytes;
+    return at;
   }
 
   void release(int64_t offset, int64_t bytes) {
@@ -62,6 +69,8 @@ private:
   using Gaps = std::map<int64_t, int64_t>;
 
   void insert(int64_t offset, int64_t bytes) {
+    if (bytes == 0)
+      return;
     byOffset.emplace(offset, bytes);
     bySize.emplace(bytes, offset);
   }
@@ -105,10 +114,49 @@ Packing fsdp::packByTime(std::span<const Interval> intervals) {
     }
     if (interval.bytes == 0)
       continue;
-    packing.offsets[i] = gaps.allocate(alignUp(interval.bytes));
+    packing.offsets[i] =
+        gaps.allocate(alignUp(interval.bytes), getAlignment(interval.bytes));
     ends.emplace(interval.last, i);
   }
   packing.bytes = gaps.highest();
+  return packing;
+}
+
+static Packing packInOrder(std::span<const Interval> intervals,
+                           const std::vector<size_t> &order) {
+  struct Placed {
+    int64_t offset, end, first, last;
+  };
+  std::vector<Placed> placed; // by offset
+  Packing packing;
+  packing.offsets.assign(intervals.size(), 0);
+  for (size_t i : order) {
+    const Interval &interval = intervals[i];
+    int64_t bytes = alignUp(interval.bytes);
+    int64_t alignment = getAlignment(interval.bytes);
+    if (bytes == 0)
+      continue;
+    int64_t top = 0, best = -1, bestGap = std::numeric_limits<int64_t>::max();
+    for (const Placed &other : placed) {
+      if (other.last < interval.first || interval.last < other.first)
+        continue;
+      int64_t at = roundUp(top, alignment), gap = other.offset - at;
+      if (gap >= bytes && gap < bestGap) {
+        best = at;
+        bestGap = gap;
+        if (gap == bytes)
+          break;
+      }
+      top = std::max(top, other.end);
+    }
+    int64_t offset = best >= 0 ? best : roundUp(top, alignment);
+    packing.offsets[i] = offset;
+    packing.bytes = std::max(packing.bytes, offset + bytes);
+    auto at = std::upper_bound(
+        placed.begin(), placed.end(), offset,
+        [](int64_t key, const Placed &other) { return key < other.offset; });
+    placed.insert(at, {offset, offset + bytes, interval.first, interval.last});
+  }
   return packing;
 }
 
@@ -120,47 +168,54 @@ Packing fsdp::packBySize(std::span<const Interval> intervals) {
       return x.bytes > y.bytes;
     return x.last - x.first > y.last - y.first;
   });
-  struct Placed {
-    int64_t offset, end, first, last;
-  };
-  std::vector<Placed> placed; // by offset
-  Packing packing;
-  packing.offsets.assign(intervals.size(), 0);
-  for (size_t i : order) {
-    const Interval &interval = intervals[i];
-    int64_t bytes = alignUp(interval.bytes);
-    if (bytes == 0)
-      continue;
-    int64_t top = 0, best = -1, bestGap = std::numeric_limits<int64_t>::max();
-    for (const Placed &other : placed) {
-      if (other.last < interval.first || interval.last < other.first)
-        continue;
-      int64_t gap = other.offset - top;
-      if (gap >= bytes && gap < bestGap) {
-        best = top;
-        bestGap = gap;
-        if (gap == bytes)
-          break;
-      }
-      top = std::max(top, other.end);
-    }
-    int64_t offset = best >= 0 ? best : top;
-    packing.offsets[i] = offset;
-    packing.bytes = std::max(packing.bytes, offset + bytes);
-    auto at = std::upper_bound(
-        placed.begin(), placed.end(), offset,
-        [](int64_t key, const Placed &other) { return key < other.offset; });
-    placed.insert(at, {offset, offset + bytes, interval.first, interval.last});
-  }
-  return packing;
+  return packInOrder(intervals, order);
 }
 
-Packing fsdp::pack(std::span<const Interval> intervals, size_t sizeLimit) {
-  Packing byTime = packByTime(intervals);
-  if (intervals.size() > sizeLimit || byTime.bytes == lowerBound(intervals))
-    return byTime;
-  Packing bySize = packBySize(intervals);
-  return bySize.bytes < byTime.bytes ? bySize : byTime;
+Packing fsdp::packByArea(std::span<const Interval> intervals) {
+  std::vector<size_t> order = identity(intervals.size());
+  auto area = [&](size_t i) {
+    // Rounded down to fit: only the order matters.
+    const Interval &interval = intervals[i];
+    return (interval.bytes / 16) * (interval.last - interval.first + 1);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return area(a) > area(b); });
+  return packInOrder(intervals, order);
+}
+
+Packing fsdp::pack(std::span<const Interval> intervals,
+                   const PackingLimits &limits) {
+  const int64_t bound = lowerBound(intervals);
+  const int64_t enough = bound + bound / kEnough;
+  Packing best = packByTime(intervals);
+  auto keepBetter = [&](Packing other) {
+    if (other.bytes < best.bytes)
+      best = std::move(other);
+    return best.bytes <= enough;
+  };
+  if (best.bytes <= enough || intervals.size() > limits.greedyBuffers ||
+      keepBetter(packBySize(intervals)) || keepBetter(packByArea(intervals)))
+    return best;
+
+  PackingSearch search(intervals);
+  int64_t work = limits.searchWork;
+  if (search.getDescentWork() > work)
+    return best;
+  // Mostly the bound itself is reached in a few descents; else half-way to it,
+  // again and again.
+  int64_t low = bound, goal = bound, share = work / 8;
+  while (best.bytes > enough && work > 0) {
+    if (std::optional<Packing> found = search.find(goal, share))
+      best = std::move(*found);
+    else if (goal > bound)
+      low = goal;
+    if (best.bytes - low <= bound / kEnough)
+      break;
+    goal = low + (best.bytes - low) / 2;
+    work = limits.searchWork - search.getWork();
+    share = work / 3 + 1;
+  }
+  return best;
 }
 
 int64_t fsdp::lowerBound(std::span<const Interval> intervals) {

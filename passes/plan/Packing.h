@@ -27,12 +27,29 @@ struct Packing {
   int64_t bytes = 0;            ///< end of the highest buffer
 };
 
-/// Where buffers begin: LibTorch's vector kernels and the copies of the back
-/// ends like whole cache lines.
+/// What the region itself begins at a multiple of, and no buffer needs more:
+/// LibTorch's vector kernels and the copies of the back ends like whole cache
+/// lines.
 inline constexpr int64_t kAlignment = 128;
 
+/// To the next multiple of a power of two.
+constexpr int64_t roundUp(int64_t bytes, int64_t power) {
+  return (bytes + power - 1) & -power;
+}
+
+/// What a buffer's offset is a multiple of: from 8 KiB on kAlignment, below as
+/// much less as keeps the gaps behind it under 1/64 of it, but at least the 16
+/// bytes that any allocator gives.
+constexpr int64_t getAlignment(int64_t bytes) {
+  int64_t alignment = kAlignment;
+  while (alignment > 16 && alignment * 64 > bytes)
+    alignment /= 2;
+  return alignment;
+}
+
+/// The room that a buffer takes.
 constexpr int64_t alignUp(int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return roundUp(bytes, getAlignment(bytes));
 }
 
 /// Walks through time like an allocator that takes the smallest gap that fits.
@@ -43,8 +60,24 @@ Packing packByTime(std::span<const Interval> intervals);
 /// those alive at its times (Pisarchyk and Lee, arXiv:2001.03288). O(n^2).
 Packing packBySize(std::span<const Interval> intervals);
 
-/// The better of both; packBySize only up to `sizeLimit` buffers.
-Packing pack(std::span<const Interval> intervals, size_t sizeLimit);
+/// The same, those first that fill most of the plane of bytes and time.
+Packing packByArea(std::span<const Interval> intervals);
+
+/// How much `pack` may do. In numbers of the problem, not in seconds, so that
+/// results are the same on all machines.
+struct PackingLimits {
+  /// Up to how many buffers the O(n^2) packers are tried.
+  size_t greedyBuffers = 50000;
+  /// Steps of the search, some 1.5 ns each; 0: no search.
+  int64_t searchWork = 60000000;
+};
+
+/// A packing within bytes / kEnough of the lower bound ends the efforts.
+inline constexpr int64_t kEnough = 1000;
+
+/// The best of all packers, then of a search for less (PackingSearch.h).
+Packing pack(std::span<const Interval> intervals,
+             const PackingLimits &limits = {});
 
 /// The highest sum of (aligned) bytes alive at one time: no packing is smaller.
 int64_t lowerBound(std::span<const Interval> intervals);

@@ -99,9 +99,15 @@ def PlanMemory : Fsdp_ModulePass<"fsdp-plan-memory"> {
   let description = [{
     States come first, at the same addresses for all programs of the module;
     above them the programs' transient tensors are packed by their lifetimes, so
-    that the arena is as large as its largest program needs. Sets `at` on
+    that the arena is as large as its largest program needs. Several greedy
+    packings are tried, and where all stay above what is alive at once, a search
+    that is bounded by its steps, not by time: addresses depend on the program
+    alone. Sets `at` on
     `fsdp.state`, `fsdp.at` on inputs and ops, and `fsdp.memory` on the module:
     bytes a rank, by kind at the moment of the highest use.
+
+    Tensors of 8 KiB and more begin at a multiple of 128 bytes, smaller ones at
+    less, down to 16.
 
     A gathered tensor and a gradient that will be scattered get room for their
     padding rows. An optimizer's results lie at their states' addresses, and so
@@ -110,7 +116,9 @@ def PlanMemory : Fsdp_ModulePass<"fsdp-plan-memory"> {
   }];
   let options = [
     Option<"sizeLimit", "size-limit", "unsigned", "50000",
-           "up to how many tensors the slower packing by size is tried, too">
+           "up to how many tensors the slower greedy packings are tried, too">,
+    Option<"searchWork", "search-work", "int64_t", "60000000",
+           "steps of the search for a tighter packing; 0: none">
   ];
 }
 

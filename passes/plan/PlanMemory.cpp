@@ -23,19 +23,13 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    int64_t states = 0;
-    for (auto state : module.getOps<StateOp>()) {
-      if (state.getPart())
-        continue;
-      state.setAt(states);
-      states += alignUp(aten::getStorageBytes(state.getLocalType()));
-    }
+    int64_t states = placeStates(module);
     MemoryUse use = getStatesUse(module);
     int64_t top = states, highest = -1;
     for (func::FuncOp program : getPrograms(module)) {
       Liveness liveness(program);
       top = std::max(top, place(program, liveness, states));
-      TransientUse transient = getPeakUse(liveness);
+      TransientUse transient = getPeak(getLiveCurve(liveness)).use;
       if (transient.total() > highest) {
         highest = transient.total();
         use.transient = transient;
@@ -54,6 +48,26 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
     module->setAttr(kMemoryAttr, use.toAttribute(&getContext()));
   }
 
+  /// Addresses of the states. Returns where transient tensors begin.
+  static int64_t placeStates(ModuleOp module) {
+    auto bytesOf = [](StateOp state) {
+      return aten::getStorageBytes(state.getLocalType());
+    };
+    // Those that need most alignment first, so that there are no gaps between.
+    SmallVector<StateOp> states(module.getOps<StateOp>());
+    // Parts of flat states lie in these.
+    llvm::erase_if(states, [](StateOp state) { return bool(state.getPart()); });
+    llvm::stable_sort(states, [&](StateOp a, StateOp b) {
+      return getAlignment(bytesOf(a)) > getAlignment(bytesOf(b));
+    });
+    int64_t end = 0;
+    for (StateOp state : states) {
+      state.setAt(end);
+      end += alignUp(bytesOf(state));
+    }
+    return roundUp(end, kAlignment);
+  }
+
   /// Addresses of one program's transient tensors, from `base` on. Returns the
   /// end of the highest.
   int64_t place(func::FuncOp program, const Liveness &liveness, int64_t base) {
@@ -65,7 +79,10 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
         transients.push_back(index);
         intervals.push_back({storage.bytes, storage.first, storage.last});
       }
-    Packing packing = pack(intervals, sizeLimit);
+    PackingLimits limits;
+    limits.greedyBuffers = sizeLimit;
+    limits.searchWork = searchWork;
+    Packing packing = pack(intervals, limits);
 
     StateTable states(getOperation());
     SmallVector<int64_t> addresses(storages.size(), 0);

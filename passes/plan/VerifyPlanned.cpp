@@ -115,11 +115,12 @@ private:
         continue;
       int64_t address = addresses[index];
       if (address < statesEnd || address + each.bytes > arena ||
-          address % kAlignment)
+          address % getAlignment(each.bytes))
         return emitError(locationOf(index))
                << "lies at " << address << " with " << each.bytes
-               << " bytes; expected a multiple of " << kAlignment << " from "
-               << statesEnd << " on, inside of the arena of " << arena;
+               << " bytes; expected a multiple of " << getAlignment(each.bytes)
+               << " from " << statesEnd << " on, inside of the arena of "
+               << arena;
       top = std::max(top, address + alignUp(each.bytes));
     }
     return success();
@@ -244,10 +245,13 @@ struct VerifyPlanned : fsdp::impl::VerifyPlannedBase<VerifyPlanned> {
   static LogicalResult verifyStates(const StateTable &table, int64_t &end) {
     SmallVector<StateOp> states(table.getStates());
     llvm::erase_if(states, [](StateOp state) { return bool(state.getPart()); });
-    for (StateOp state : states)
-      if (!state.getAt() || *state.getAt() % kAlignment)
+    for (StateOp state : states) {
+      int64_t alignment =
+          getAlignment(aten::getStorageBytes(state.getLocalType()));
+      if (!state.getAt() || *state.getAt() % alignment)
         return state.emitOpError("has no address that is a multiple of ")
-               << kAlignment;
+               << alignment;
+    }
     llvm::stable_sort(
         states, [](StateOp a, StateOp b) { return *a.getAt() < *b.getAt(); });
     StateOp previous;
@@ -265,6 +269,7 @@ struct VerifyPlanned : fsdp::impl::VerifyPlannedBase<VerifyPlanned> {
       end = at + alignUp(bytes);
       previous = state;
     }
+    end = roundUp(end, kAlignment);
     return success();
   }
 };

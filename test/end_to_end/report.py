@@ -184,17 +184,23 @@ def main():
         """What micro-batches cost: shards of the gradients, whole gradients, whole parameters; and nothing for the first one's."""
         def memory(world=4, **config):
             return make_report(arguments.bin, folder, stack, stack_inputs, world, reshard_after_forward=False, **config)["memory"]
-        def aligned(sizes):
-            return sum((size * FLOAT + 127) // 128 * 128 for size in sizes)
+        def room(sizes):
+            """Bytes of small tensors one behind the other."""
+            return sum((size * FLOAT + 15) // 16 * 16 for size in sizes)
+        def check(found, *sums):
+            """States are parameters, two moments, the sums of gradients, and numbers."""
+            numbers = (found["optimizer"] - 2 * found["params"]) // FLOAT
+            expected = 3 * room(rows) + sum(map(room, sums)) + numbers * 16
+            assert found["states"] == (expected + 127) // 128 * 128, (expected, found)
+            return numbers
         rows = [math.ceil(p.shape[0] / 4) * math.prod(p.shape[1:]) for p in stack.parameters()]
         whole = [p.numel() for p in stack.parameters()]
         one = memory()
-        loss = 128
         each, once = memory(gradient_accumulation_steps=3), memory(gradient_accumulation_steps=3, **last)
-        assert each["states"] == one["states"] + aligned(rows) + loss, (one, each)
-        assert once["states"] == one["states"] + aligned(whole) + loss, (one, once)
         zero1 = memory(gradient_accumulation_steps=3, **kept, **last)
-        assert zero1["states"] == once["states"] + aligned([4 * n for n in rows]), (once, zero1)
+        alone = check(one)
+        # The sum of the losses is one number more.
+        assert check(each, rows) == check(once, whole) == check(zero1, whole, [4 * n for n in rows]) == alone + 1
         # The sums lie in no transient memory beside.
         assert each["peak"] - each["states"] <= one["peak"] - one["states"], (one, each)
         assert once["peak"] - once["states"] <= one["peak"] - one["states"], (one, once)

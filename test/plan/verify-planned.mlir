@@ -1,7 +1,7 @@
 // RUN: fsdp-opt %s --fsdp-verify-planned --split-input-file --verify-diagnostics
 
 // A right plan.
-module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 64 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 384 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 64 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 288 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
   func.func @"train/step"(%x: tensor<8xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<8xf32> {fsdp.output = "y"}) {
     %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>
     %b = aten.cumsum(%a, dim = 0) {fsdp.at = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
@@ -68,7 +68,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations
 
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 256 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
   func.func @"train/step"(%x: tensor<8xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<8xf32> {fsdp.output = "y"}) {
-    // expected-error @+1 {{lies at 256 with 32 bytes; expected a multiple of 128 from 0 on, inside of the arena of 256}}
+    // expected-error @+1 {{lies at 256 with 32 bytes; expected a multiple of 16 from 0 on, inside of the arena of 256}}
     %a = aten.relu(%x) {fsdp.at = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
     return %a : tensor<8xf32>
   }
@@ -76,7 +76,18 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations
 
 // -----
 
-// expected-error @+1 {{states an arena of 512 bytes; its tensors end at 256}}
+// Large tensors begin where kernels like it.
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 32896 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"(%x: tensor<64x64xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<64x64xf32> {fsdp.output = "y"}) {
+    // expected-error @+1 {{lies at 16400 with 16384 bytes; expected a multiple of 128 from 0 on}}
+    %a = aten.relu(%x) {fsdp.at = array<i64: 16400>} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+    return %a : tensor<64x64xf32>
+  }
+}
+
+// -----
+
+// expected-error @+1 {{states an arena of 512 bytes; its tensors end at 160}}
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 512 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
   func.func @"train/step"(%x: tensor<8xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<8xf32> {fsdp.output = "y"}) {
     %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>

@@ -4,12 +4,15 @@
 #include "tools/fsdp-opt/Artifact.h"
 
 #include "ir/fsdp/Fsdp.h"
+#include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
 #include "passes/emit/EmitPlan.h"
+#include "passes/emit/MemoryMap.h"
 #include "passes/emit/Report.h"
 #include "tools/fsdp-opt/Diagnostics.h"
 #include "tools/fsdp-opt/Mode.h"
 
+#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <filesystem>
@@ -67,4 +70,19 @@ std::string fsdp::makeArtifact(ModuleOp module, const std::string &output,
 
 std::string fsdp::makeReport(ModuleOp module) {
   return llvm::formatv("{0:2}\n", buildReport(module));
+}
+
+std::string fsdp::makeMemoryMap(ModuleOp module, const std::string &title) {
+  if (!module->hasAttr(kMemoryAttr))
+    throw Error(ErrorId::NoArtifact,
+                "the program was not planned, so it has no addresses to draw; "
+                "compile it with --config=FILE.yaml");
+  // A program that was read from a file may hold anything.
+  DiagnosticCollector diagnostics(module.getContext());
+  PassManager manager(module.getContext());
+  manager.addPass(createVerifyPlanned());
+  if (failed(manager.run(module)))
+    throw diagnostics.makeError(ErrorId::NoArtifact,
+                                "the program's addresses are not valid");
+  return drawMemoryMap(module, title);
 }

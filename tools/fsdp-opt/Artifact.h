@@ -22,6 +22,11 @@ std::string makeArtifact(mlir::ModuleOp module, const std::string &output,
 /// Collectives, memory and ops of the planned program as JSON (--report).
 std::string makeReport(mlir::ModuleOp module);
 
+/// A picture of the planned program's arena as a page of HTML (--memory-map),
+/// with `title` above it. Throws fsdp::Error (NoArtifact) if `module` was not
+/// planned, or its addresses are not valid.
+std::string makeMemoryMap(mlir::ModuleOp module, const std::string &title);
+
 } // namespace fsdp
 
 #endif // FSDP_TOOLS_FSDPOPT_ARTIFACT_H

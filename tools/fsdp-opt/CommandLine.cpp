@@ -36,6 +36,9 @@ struct Options {
   cl::opt<std::string> report{"report",
                               cl::desc("write collectives and memory as JSON"),
                               cl::value_desc("FILE.json")};
+  cl::opt<std::string> memoryMap{"memory-map",
+                                 cl::desc("draw the arena over time"),
+                                 cl::value_desc("FILE.html")};
   cl::opt<std::string> stages{"save-stages",
                               cl::desc("write the program after each stage"),
                               cl::value_desc("DIR")};
@@ -124,6 +127,9 @@ void check(const CommandLine &line) {
       refuse("'" + line.input +
              "' is an artifact, which is compiled already; "
              "give the model it was made from");
+    if (!line.memoryMap.empty())
+      refuse("an artifact holds addresses but no lifetimes to draw; give "
+             "--memory-map when it is compiled");
     if (line.output != "-")
       refuse("an artifact can only be printed; write -o -");
     return;
@@ -132,6 +138,13 @@ void check(const CommandLine &line) {
     refuse("--world needs --config=FILE.yaml");
   if (!line.report.empty() && !compiles)
     refuse("--report needs --config=FILE.yaml");
+  if (!line.memoryMap.empty() && !compiles &&
+      line.inputKind != InputKind::Program)
+    refuse("--memory-map needs --config=FILE.yaml, or a planned program");
+  if (!line.memoryMap.empty() && line.explain)
+    refuse(
+        "--explain compiles for several numbers of ranks; --memory-map draws "
+        "one, without it");
   if (!line.weights.empty() && !compiles)
     refuse("--weights needs --config=FILE.yaml");
   if (!line.stagesFolder.empty() && !compiles && !model)
@@ -258,6 +271,7 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   line.output = options.output;
   line.config = options.config;
   line.report = options.report;
+  line.memoryMap = options.memoryMap;
   line.stagesFolder = options.stages;
   line.explain = options.explain;
   for (const std::string &path : options.weights) {
@@ -267,6 +281,7 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   }
   for (auto &[option, path] : {std::pair{&options.config, "--config"},
                                {&options.report, "--report"},
+                               {&options.memoryMap, "--memory-map"},
                                {&options.stages, "--save-stages"},
                                {&options.output, "-o"}})
     if (option->getNumOccurrences() && option->empty())

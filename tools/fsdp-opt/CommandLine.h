@@ -29,6 +29,7 @@ struct CommandLine {
   std::string output;
   std::string config;
   std::string report;
+  std::string memoryMap;
   std::string stagesFolder;
   std::optional<int64_t> world;
   std::vector<InputShape> inputs;

@@ -32,6 +32,14 @@ using namespace fsdp;
 using namespace mlir;
 
 namespace {
+/// What stands above the picture: the file's name says enough.
+void writeMemoryMap(const CommandLine &line, ModuleOp module) {
+  if (line.memoryMap.empty())
+    return;
+  std::string title = std::filesystem::path(line.input).filename().string();
+  writeOutput(line.memoryMap, makeMemoryMap(module, title));
+}
+
 /// Passes and options of MLIR on a program, as mlir-opt runs them. Returns
 /// false after a failure, which MLIR has described.
 bool runPlainOpt(const CommandLine &line, DialectRegistry &registry,
@@ -44,7 +52,9 @@ bool runPlainOpt(const CommandLine &line, DialectRegistry &registry,
   else if (!config.shouldShowDialects() && !config.shouldListPasses())
     input = makeSafe(readInput(line.input), line.input, registry);
   // Unlike text, bytecode is parsed again in no time and keeps locations.
-  if (line.outputKind != OutputKind::Text)
+  bool isReadAgain =
+      line.outputKind == OutputKind::Artifact || !line.memoryMap.empty();
+  if (line.outputKind == OutputKind::Bytecode || isReadAgain)
     config.emitBytecode(true);
   std::string output;
   llvm::raw_string_ostream stream(output);
@@ -52,15 +62,19 @@ bool runPlainOpt(const CommandLine &line, DialectRegistry &registry,
                          llvm::MemoryBuffer::getMemBuffer(input, line.input),
                          registry, config)))
     return false;
-  if (line.outputKind == OutputKind::Artifact) {
+  if (isReadAgain) {
     MLIRContext context(registry);
     ParserConfig parser(&context);
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(output, parser);
     if (!module)
       throw Error(ErrorId::NoArtifact,
-                  "an artifact holds one program; these options print none, or "
-                  "several");
-    output = makeArtifact(*module, line.output, nullptr);
+                  "an artifact or a picture holds one program; these options "
+                  "print none, or several");
+    if (line.outputKind == OutputKind::Artifact)
+      output = makeArtifact(*module, line.output, nullptr);
+    else
+      output = printProgram(*module, line.outputKind);
+    writeMemoryMap(line, *module);
   }
   writeOutput(line.output, output);
   return true;
@@ -106,6 +120,7 @@ void compile(MLIRContext &context, const CommandLine &line) {
                            : printProgram(*module, line.outputKind);
   if (!line.report.empty())
     writeOutput(line.report, makeReport(*module));
+  writeMemoryMap(line, *module);
   writeOutput(line.output, output);
 }
 

@@ -3,6 +3,7 @@
 
 #include "tools/fsdp-opt/Explain.h"
 
+#include "passes/emit/MemoryReport.h"
 #include "passes/emit/Report.h"
 #include "passes/plan/MemoryUse.h"
 #include "tools/fsdp-opt/CaptureLoader.h"
@@ -14,6 +15,7 @@
 #include "tools/fsdp-opt/Table.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <set>
@@ -94,10 +96,9 @@ struct Transfers {
 };
 
 /// The collectives of a step that are of that kind in the report.
-Transfers sumTransfers(ModuleOp module, llvm::StringRef kind) {
+Transfers sumTransfers(const llvm::json::Value &report, llvm::StringRef kind) {
   Transfers sum;
-  llvm::json::Value report = buildReport(module);
-  for (llvm::json::Value &row :
+  for (const llvm::json::Value &row :
        *report.getAsObject()->getArray("collectives")) {
     const llvm::json::Object &transfer = *row.getAsObject();
     if (transfer.getString("kind") == kind) {
@@ -132,6 +133,8 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
   if (!line.config.empty())
     worlds.insert(config.dpShard * config.dpReplicate);
 
+  Table peaks;
+  peaks.add({"ranks", "above", "highest use"});
   Table table;
   table.add({"ranks", "peak", "parameters", "optimizer", "buffers", "gathered",
              "gradients", "activations", "all-gathers", "reduce-scatters",
@@ -154,9 +157,10 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
         llvm::outs() << "with " << config.optimizer.name << " and "
                      << describeReshard(config) << '\n';
     }
-    Transfers gathers = sumTransfers(*copy, "all_gather");
-    Transfers scatters = sumTransfers(*copy, "reduce_scatter");
-    Transfers reductions = sumTransfers(*copy, "all_reduce");
+    llvm::json::Value report = buildReport(*copy);
+    Transfers gathers = sumTransfers(report, "all_gather");
+    Transfers scatters = sumTransfers(report, "reduce_scatter");
+    Transfers reductions = sumTransfers(report, "all_reduce");
     MemoryUse use = *MemoryUse::fromAttribute(*copy);
     table.add({std::to_string(world), formatBytes(use.peak),
                formatBytes(use.params), formatBytes(use.optimizer),
@@ -164,11 +168,20 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
                formatBytes(use.transient.grads),
                formatBytes(use.transient.activations + use.transient.inputs),
                gathers.describe(), scatters.describe(), reductions.describe()});
+    SmallVector<ProgramUse, 0> uses = getProgramUses(*copy);
+    const ProgramUse &largest = getLargest(uses);
+    peaks.add({std::to_string(world),
+               llvm::formatv("{0:P2}", largest.getRatio() - 1).str(),
+               printPoint(largest.peak)});
   }
-  llvm::outs() << table.print()
-               << "  Parts of the transient memory are those at the moment of "
-                  "its highest use;\n  temporaries of operators come on top "
-                  "(--report bounds them).\n";
+  llvm::outs()
+      << table.print()
+      << "  Parts of the transient memory are those at the moment of "
+         "its highest use;\n  temporaries of operators come on top "
+         "(--report bounds them).\n\nwhere that is, and how far the "
+         "peak is above the bytes in use then\n"
+      << peaks.print()
+      << "  --memory-map=FILE.html draws it for one number of ranks.\n";
 }
 
 /// The dynamic dimensions, with what binds them.

@@ -32,6 +32,8 @@ options
                           everything that is not supported, and the memory of a
                           rank for several world sizes
   --report=FILE.json      collectives and memory of the compiled step
+  --memory-map=FILE.html  a picture of the memory of a rank over the step: which
+                          tensor lies where, when, and what makes the peak
   --save-stages=DIR       the program after each stage, as 1-captured.mlir,
                           2-sharded.mlir, 3-scheduled.mlir, 4-planned.mlir
   --help, --version
@@ -50,6 +52,7 @@ examples
   fsdp-opt model.pt2 -o captured.mlir
   fsdp-opt captured.mlir --config=fsdp.yaml --world=4 -o planned.mlir
   fsdp-opt captured.mlir --canonicalize --cse -o -
+  fsdp-opt planned.mlir --memory-map=step.html -o step.fsdp
   fsdp-opt step.fsdp -o -
 
 exit status
