@@ -77,7 +77,8 @@ static int64_t getRuns(StepPart part, int64_t microBatches) {
 static llvm::json::Object describe(ArrayRef<const ProgramUse *> parts,
                                    int64_t microBatches) {
   llvm::json::Array collectives, metrics;
-  StateTable states(parts.front()->getParentOfType<ModuleOp>());
+  func::FuncOp first = parts.front()->program;
+  StateTable states(first->getParentOfType<ModuleOp>());
   std::map<std::string, int64_t> counts;
   for (const ProgramUse *part : parts) {
     func::FuncOp program = part->program;

@@ -24,19 +24,19 @@ module @mlp attributes {fsdp.memory = {activations = 4 : i64, buffers = 0 : i64,
   fsdp.state scalar @"optimizer/lr" : tensor<f32> init 1.000000e-03 : f32 at 2016
   func.func @"train/step"(%arg0: tensor<7x17xf32> {fsdp.state = @fc1.weight}, %arg1: tensor<7xf32> {fsdp.state = @fc1.bias}, %arg2: tensor<3x13xf32> {fsdp.state = @fc2.weight}, %arg3: tensor<3xf32> {fsdp.state = @fc2.bias}, %arg4: tensor<7x17xf32> {fsdp.state = @"fc1.weight/exp_avg"}, %arg5: tensor<7x17xf32> {fsdp.state = @"fc1.weight/exp_avg_sq"}, %arg6: tensor<3x13xf32> {fsdp.state = @"fc2.weight/exp_avg"}, %arg7: tensor<3x13xf32> {fsdp.state = @"fc2.weight/exp_avg_sq"}, %arg8: tensor<3xf32> {fsdp.state = @"fc2.bias/exp_avg"}, %arg9: tensor<3xf32> {fsdp.state = @"fc2.bias/exp_avg_sq"}, %arg10: tensor<f32> {fsdp.state = @"optimizer/step"}, %arg11: tensor<f32> {fsdp.state = @"optimizer/lr"}, %arg12: tensor<8x17xf32> {fsdp.at = array<i64: 3008>, fsdp.input = "x", fsdp.sample = #fsdp.record<"data/sample_inputs/0" at 4096 : 544>}, %arg13: tensor<8x5xf32> {fsdp.at = array<i64: 4352>, fsdp.input = "y", fsdp.sample = #fsdp.record<"data/sample_inputs/1" at 4736 : 160>}) -> (tensor<f32> {fsdp.output = "loss"}, tensor<f32> {fsdp.output = "grad_norm"}, tensor<7x17xf32> {fsdp.state = @fc1.weight}, tensor<3x13xf32> {fsdp.state = @fc2.weight}, tensor<3xf32> {fsdp.state = @fc2.bias}, tensor<7x17xf32> {fsdp.state = @"fc1.weight/exp_avg"}, tensor<3x13xf32> {fsdp.state = @"fc2.weight/exp_avg"}, tensor<3xf32> {fsdp.state = @"fc2.bias/exp_avg"}, tensor<7x17xf32> {fsdp.state = @"fc1.weight/exp_avg_sq"}, tensor<3x13xf32> {fsdp.state = @"fc2.weight/exp_avg_sq"}, tensor<3xf32> {fsdp.state = @"fc2.bias/exp_avg_sq"}, tensor<f32> {fsdp.state = @"optimizer/step"}) {
     %0 = aten._to_copy(%arg0, dtype = bf16) {fsdp.at = array<i64: 3552>} : (tensor<7x17xf32>) -> tensor<7x17xbf16>
-    %1 = aten._to_copy(%arg1, dtype = bf16) {fsdp.at = array<i64: 2832>} : (tensor<7xf32>) -> tensor<7xbf16>
+    %1 = aten._to_copy(%arg1, dtype = bf16) {fsdp.at = array<i64: 2800>} : (tensor<7xf32>) -> tensor<7xbf16>
     %2 = fsdp.record compute
     fsdp.await %2 on gather
-    %3 = fsdp.all_gather.start "fc1"(%0, %1) dims [0, 0] over #shard on gather {fsdp.at = array<i64: 2048, 2800>} : tensor<7x17xbf16>, tensor<7xbf16> -> !fsdp.future<tensor<13x17xbf16>, tensor<13xbf16>>
+    %3 = fsdp.all_gather.start "fc1"(%0, %1) dims [0, 0] over #shard on gather {fsdp.at = array<i64: 2048, 4032>} : tensor<7x17xbf16>, tensor<7xbf16> -> !fsdp.future<tensor<13x17xbf16>, tensor<13xbf16>>
     %4 = aten._to_copy(%arg12, dtype = bf16) {fsdp.at = array<i64: 2528>} : (tensor<8x17xf32>) -> tensor<8x17xbf16>
     %5 = aten._to_copy(%arg2, dtype = bf16) {fsdp.at = array<i64: 3952>} : (tensor<3x13xf32>) -> tensor<3x13xbf16>
-    %6 = aten._to_copy(%arg3, dtype = bf16) {fsdp.at = array<i64: 4048>} : (tensor<3xf32>) -> tensor<3xbf16>
+    %6 = aten._to_copy(%arg3, dtype = bf16) {fsdp.at = array<i64: 4080>} : (tensor<3xf32>) -> tensor<3xbf16>
     %7 = fsdp.record compute
     fsdp.await %7 on gather
-    %8 = fsdp.all_gather.start "fc2"(%5, %6) dims [0, 0] over #shard on gather {fsdp.at = array<i64: 3792, 4032>} : tensor<3x13xbf16>, tensor<3xbf16> -> !fsdp.future<tensor<5x13xbf16>, tensor<5xbf16>>
+    %8 = fsdp.all_gather.start "fc2"(%5, %6) dims [0, 0] over #shard on gather {fsdp.at = array<i64: 3792, 4064>} : tensor<3x13xbf16>, tensor<3xbf16> -> !fsdp.future<tensor<5x13xbf16>, tensor<5xbf16>>
     %9:2 = fsdp.wait %3 : !fsdp.future<tensor<13x17xbf16>, tensor<13xbf16>> -> tensor<13x17xbf16>, tensor<13xbf16>
     %10 = aten.t(%9#0) : (tensor<13x17xbf16>) -> tensor<17x13xbf16, #aten.strides<1, 17>>
-    %11 = aten.addmm(%9#1, %4, %10) {fsdp.at = array<i64: 3552>} : (tensor<13xbf16>, tensor<8x17xbf16>, tensor<17x13xbf16, #aten.strides<1, 17>>) -> tensor<8x13xbf16>
+    %11 = aten.addmm(%9#1, %4, %10) {fsdp.at = array<i64: 2800>} : (tensor<13xbf16>, tensor<8x17xbf16>, tensor<17x13xbf16, #aten.strides<1, 17>>) -> tensor<8x13xbf16>
     fsdp.free %9#0, %9#1 : tensor<13x17xbf16>, tensor<13xbf16>
     %12 = aten.relu(%11) {fsdp.at = array<i64: 2800>} : (tensor<8x13xbf16>) -> tensor<8x13xbf16>
     %13:2 = fsdp.wait %8 : !fsdp.future<tensor<5x13xbf16>, tensor<5xbf16>> -> tensor<5x13xbf16>, tensor<5xbf16>
@@ -65,7 +65,7 @@ module @mlp attributes {fsdp.memory = {activations = 4 : i64, buffers = 0 : i64,
     %31 = fsdp.record compute
     fsdp.await %31 on reduce
     %32 = fsdp.reduce_scatter.start avg "fc2"(%29, %30) dims [0, 0] over #shard on reduce of [@fc2.weight, @fc2.bias] {fsdp.at = array<i64: 4512, 4704>} : tensor<5x13xf32>, tensor<5xf32> -> !fsdp.future<tensor<3x13xf32>, tensor<3xf32>>
-    %33 = aten.threshold_backward(%25, %12, threshold = 0) {fsdp.at = array<i64: 2256>} : (tensor<8x13xbf16>, tensor<8x13xbf16>) -> tensor<8x13xbf16>
+    %33 = aten.threshold_backward(%25, %12, threshold = 0) {fsdp.at = array<i64: 2048>} : (tensor<8x13xbf16>, tensor<8x13xbf16>) -> tensor<8x13xbf16>
     %34 = aten.t(%33) : (tensor<8x13xbf16>) -> tensor<13x8xbf16, #aten.strides<1, 13>>
     %35 = aten.mm(%34, %4) {fsdp.at = array<i64: 3552>} : (tensor<13x8xbf16, #aten.strides<1, 13>>, tensor<8x17xbf16>) -> tensor<13x17xbf16>
     %36 = aten._to_copy(%35, dtype = f32) {fsdp.at = array<i64: 2048>} : (tensor<13x17xbf16>) -> tensor<13x17xf32>
@@ -77,16 +77,16 @@ module @mlp attributes {fsdp.memory = {activations = 4 : i64, buffers = 0 : i64,
     %40 = fsdp.wait %38 : !fsdp.future<tensor<7x17xf32>> -> tensor<7x17xf32>
     %41:3 = aten._foreach_norm.Scalar([%40, %39#0, %39#1]) {fsdp.at = array<i64: 4688, 4032, 4048>} : (tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>) -> (tensor<f32>, tensor<f32>, tensor<f32>)
     %42 = aten.stack([%41#0, %41#1, %41#2]) {fsdp.at = array<i64: 4672>} : (tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<3xf32>
-    %43 = aten.mul.Tensor(%42, %42) {fsdp.at = array<i64: 4688>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %44 = aten.sum(%43) {fsdp.at = array<i64: 4672>} : (tensor<3xf32>) -> tensor<f32>
+    %43 = aten.mul.Tensor(%42, %42) {fsdp.at = array<i64: 4672>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %44 = aten.sum(%43) {fsdp.at = array<i64: 4688>} : (tensor<3xf32>) -> tensor<f32>
     %45 = fsdp.record compute
     fsdp.await %45 on reduce
-    %46 = fsdp.all_reduce.start avg "metrics"(%20, %44) over #shard on reduce {fsdp.at = array<i64: 4720, 4672>} : tensor<f32>, tensor<f32> -> !fsdp.future<tensor<f32>, tensor<f32>>
+    %46 = fsdp.all_reduce.start avg "metrics"(%20, %44) over #shard on reduce {fsdp.at = array<i64: 4720, 4688>} : tensor<f32>, tensor<f32> -> !fsdp.future<tensor<f32>, tensor<f32>>
     %47:2 = fsdp.wait %46 : !fsdp.future<tensor<f32>, tensor<f32>> -> tensor<f32>, tensor<f32>
-    %48 = aten.mul.Scalar(%47#1, other = 2.000000e+00) {fsdp.at = array<i64: 4688>} : (tensor<f32>) -> tensor<f32>
+    %48 = aten.mul.Scalar(%47#1, other = 2.000000e+00) {fsdp.at = array<i64: 4672>} : (tensor<f32>) -> tensor<f32>
     %49 = aten.sqrt(%48) {fsdp.at = array<i64: 4672>} : (tensor<f32>) -> tensor<f32>
     %50 = aten.add.Scalar(%49, other = 9.9999999999999995E-7) {fsdp.at = array<i64: 4688>} : (tensor<f32>) -> tensor<f32>
-    %51 = aten.div.Scalar(%50, other = 1.000000e+00) {fsdp.at = array<i64: 4032>} : (tensor<f32>) -> tensor<f32>
+    %51 = aten.div.Scalar(%50, other = 1.000000e+00) {fsdp.at = array<i64: 4688>} : (tensor<f32>) -> tensor<f32>
     %52 = aten.clamp_min(%51, min = 1.000000e+00) {fsdp.at = array<i64: 4688>} : (tensor<f32>) -> tensor<f32>
     %53 = aten.add.Scalar(%arg10, other = 1.000000e+00) {fsdp.at = array<i64: 2000>} : (tensor<f32>) -> tensor<f32>
     %new_params:3, %new_exp_avgs:3, %new_exp_avg_sqs:3 = fsdp.adamw params(%arg0, %arg2, %arg3) grads(%40, %39#0, %39#1) exp_avgs(%arg4, %arg6, %arg8) exp_avg_sqs(%arg5, %arg7, %arg9) step %53 lr %arg11 grad_scale %52 betas(9.000000e-01, 0.94999999999999996) eps 1.000000e-08 weight_decay 1.000000e-01 {fsdp.at = array<i64: 0, 512, 672, 688, 1648, 1968, 1168, 1808, 1984>} : tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>
