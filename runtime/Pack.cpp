@@ -1,5 +1,4 @@
-//===- Pack.cpp - Tensors side by side
-//-------------------------------------===//
+//===- Pack.cpp - Tensors side by side ------------------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/Instruction.h"

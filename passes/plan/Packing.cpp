@@ -201,6 +201,11 @@ Packing fsdp::pack(std::span<const Interval> intervals,
   int64_t work = limits.searchWork;
   if (search.getDescentWork() > work)
     return best;
+  // Hard cases are worth more than the last thousandth of an easy one.
+  auto getBudget = [&] {
+    bool isHard = best.bytes > bound + bound / kHard;
+    return isHard ? kHardWork * limits.searchWork : limits.searchWork;
+  };
   // Mostly the bound itself is reached in a few descents; else half-way to it,
   // again and again.
   int64_t low = bound, goal = bound, share = work / 8;
@@ -212,7 +217,7 @@ Packing fsdp::pack(std::span<const Interval> intervals,
     if (best.bytes - low <= bound / kEnough)
       break;
     goal = low + (best.bytes - low) / 2;
-    work = limits.searchWork - search.getWork();
+    work = getBudget() - search.getWork();
     share = work / 3 + 1;
   }
   return best;

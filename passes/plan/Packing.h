@@ -68,12 +68,14 @@ Packing packByArea(std::span<const Interval> intervals);
 struct PackingLimits {
   /// Up to how many buffers the O(n^2) packers are tried.
   size_t greedyBuffers = 50000;
-  /// Steps of the search, some 1.5 ns each; 0: no search.
+  /// Steps of the search, some 1.5 ns each; 0: no search. `kHardWork` times as
+  /// many as long as the packing is more than bytes / kHard above the bound.
   int64_t searchWork = 60000000;
 };
 
 /// A packing within bytes / kEnough of the lower bound ends the efforts.
 inline constexpr int64_t kEnough = 1000;
+inline constexpr int64_t kHard = 80, kHardWork = 8;
 
 /// The best of all packers, then of a search for less (PackingSearch.h).
 Packing pack(std::span<const Interval> intervals,

@@ -1,5 +1,4 @@
-//===- FlatMembers.cpp - What may lie in one flat state
-//--------------------===//
+//===- FlatMembers.cpp - What may lie in one flat state -------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/shard/FlatMembers.h"

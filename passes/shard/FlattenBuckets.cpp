@@ -1,5 +1,4 @@
-//===- FlattenBuckets.cpp - One state in place of a bucket's
-//---------------===//
+//===- FlattenBuckets.cpp - One state in the place of a bucket's ----------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"

@@ -1,5 +1,4 @@
-//===- Error.cpp - Errors with an id and an exit status
-//-------------------------===//
+//===- Error.cpp - Errors with an id and an exit status -------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/support/Error.h"

@@ -1,5 +1,4 @@
-//===- FlatStatesTest.cpp - First values of a flat state
-//-------------------===//
+//===- FlatStatesTest.cpp - First values of a flat state ------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "TemporaryFolder.h"
