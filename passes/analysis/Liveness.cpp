@@ -378,7 +378,8 @@ Liveness::Liveness(func::FuncOp program) {
   for (Operation &op : body)
     visit(op, now++);
   placeResults(program);
-  reuseDeadOperands(program);
+  if (program->hasAttr(kReuseAttr))
+    reuseDeadOperands(program);
   for (auto &[start, outputs] : promised)
     for (unsigned &storage : outputs)
       storage = resolve(storage);

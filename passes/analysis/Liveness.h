@@ -17,8 +17,9 @@
 //   nothing else reads it;
 // * a result that is bound to a state may be computed in the state's place, if
 //   nobody reads the old value any more; else it is copied there at the end;
-// * an elementwise op's result lies in the place of an operand of the same type
-//   that nobody reads afterwards.
+// * in a program marked with `fsdp.reuse`, an elementwise op's result lies in
+// the
+//   place of an operand of the same type that nobody reads afterwards.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,6 +32,10 @@
 #include "llvm/ADT/DenseMap.h"
 
 namespace fsdp {
+
+/// On a program in which dead operands are reused; the planner sets it where
+/// that makes the arena no larger.
+inline constexpr llvm::StringLiteral kReuseAttr = "fsdp.reuse";
 
 enum class StorageKind { State, Input, Activation, Gathered, Gradient };
 

@@ -106,6 +106,10 @@ def PlanMemory : Fsdp_ModulePass<"fsdp-plan-memory"> {
     `fsdp.state`, `fsdp.at` on inputs and ops, and `fsdp.memory` on the module:
     bytes a rank, by kind at the moment of the highest use.
 
+    Each program is packed twice: as it is, and with the results of elementwise
+    ops in the places of operands that die there. Where the second needs no more,
+    it is taken and the program marked with `fsdp.reuse`.
+
     Tensors of 8 KiB and more begin at a multiple of 128 bytes, smaller ones at
     less, down to 16.
 

@@ -27,6 +27,7 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
     MemoryUse use = getStatesUse(module);
     int64_t top = states, highest = -1;
     for (func::FuncOp program : getPrograms(module)) {
+      choose(program);
       Liveness liveness(program);
       top = std::max(top, place(program, liveness, states));
       TransientUse transient = getPeak(getLiveCurve(liveness)).use;
@@ -68,22 +69,44 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
     return roundUp(end, kAlignment);
   }
 
-  /// Addresses of one program's transient tensors, from `base` on. Returns the
-  /// end of the highest.
-  int64_t place(func::FuncOp program, const Liveness &liveness, int64_t base) {
-    ArrayRef<Storage> storages = liveness.getStorages();
+  /// The transient storages, by index, and where they lie to each other.
+  struct Placement {
     SmallVector<unsigned> transients;
+    Packing packing;
+  };
+
+  Placement getPlacement(const Liveness &liveness) const {
+    Placement placement;
     SmallVector<Interval> intervals;
-    for (auto [index, storage] : llvm::enumerate(storages))
+    for (auto [index, storage] : llvm::enumerate(liveness.getStorages()))
       if (storage.kind != StorageKind::State && !liveness.isMerged(index)) {
-        transients.push_back(index);
+        placement.transients.push_back(index);
         intervals.push_back({storage.bytes, storage.first, storage.last});
       }
     PackingLimits limits;
     limits.greedyBuffers = sizeLimit;
     limits.searchWork = searchWork;
-    Packing packing = pack(intervals, limits);
+    placement.packing = pack(intervals, limits);
+    return placement;
+  }
 
+  /// Reuse lowers what is alive at once, but what lives longer is harder to
+  /// pack.
+  void choose(func::FuncOp program) const {
+    program->removeAttr(kReuseAttr);
+    Placement apart = getPlacement(Liveness(program));
+    program->setAttr(kReuseAttr, UnitAttr::get(program.getContext()));
+    Placement reused = getPlacement(Liveness(program));
+    if (reused.transients.size() == apart.transients.size() ||
+        reused.packing.bytes > apart.packing.bytes)
+      program->removeAttr(kReuseAttr);
+  }
+
+  /// Addresses of one program's transient tensors, from `base` on. Returns the
+  /// end of the highest.
+  int64_t place(func::FuncOp program, const Liveness &liveness, int64_t base) {
+    ArrayRef<Storage> storages = liveness.getStorages();
+    auto [transients, packing] = getPlacement(liveness);
     StateTable states(getOperation());
     SmallVector<int64_t> addresses(storages.size(), 0);
     for (auto [index, storage] : llvm::enumerate(storages))

@@ -1,9 +1,11 @@
 // RUN: fsdp-opt %s --fsdp-plan-memory --fsdp-verify-planned | FileCheck %s
 //
-// An elementwise op's result takes the place of an operand that dies there.
+// An elementwise op's result takes the place of an operand that dies there, and
+// the program says so.
 
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
   // CHECK-LABEL: @"train/step"
+  // CHECK-SAME: attributes {fsdp.reuse}
   func.func @"train/step"(%x: tensor<64xf32> {fsdp.input = "x"}) -> (tensor<64xf32> {fsdp.output = "y"}, tensor<f32> {fsdp.output = "z"}) {
     // An input stays for the whole program.
     // CHECK: aten.relu{{.*}} {fsdp.at = array<i64: 256>}

@@ -29,9 +29,9 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations
 
 // -----
 
-// An elementwise result lies where its operand lay, and nowhere else.
+// With reuse an elementwise result lies where its operand lay, and nowhere else.
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 64 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 32 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 384 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
-  func.func @"train/step"(%x: tensor<8xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<8xf32> {fsdp.output = "y"}) {
+  func.func @"train/step"(%x: tensor<8xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<8xf32> {fsdp.output = "y"}) attributes {fsdp.reuse} {
     %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<8xf32>) -> tensor<8xf32>
     // expected-error @+1 {{updates a tensor that lies at 128 at another address, 256}}
     %b = aten.relu(%a) {fsdp.at = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
