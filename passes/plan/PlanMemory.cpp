@@ -27,9 +27,9 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
     MemoryUse use = getStatesUse(module);
     int64_t top = states, highest = -1;
     for (func::FuncOp program : getPrograms(module)) {
-      choose(program);
+      Placement placement = choose(program);
       Liveness liveness(program);
-      top = std::max(top, place(program, liveness, states));
+      top = std::max(top, place(program, liveness, placement, states));
       TransientUse transient = getPeak(getLiveCurve(liveness)).use;
       if (transient.total() > highest) {
         highest = transient.total();
@@ -92,21 +92,24 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
 
   /// Reuse lowers what is alive at once, but what lives longer is harder to
   /// pack.
-  void choose(func::FuncOp program) const {
+  Placement choose(func::FuncOp program) const {
     program->removeAttr(kReuseAttr);
     Placement apart = getPlacement(Liveness(program));
     program->setAttr(kReuseAttr, UnitAttr::get(program.getContext()));
     Placement reused = getPlacement(Liveness(program));
-    if (reused.transients.size() == apart.transients.size() ||
-        reused.packing.bytes > apart.packing.bytes)
-      program->removeAttr(kReuseAttr);
+    if (reused.transients.size() != apart.transients.size() &&
+        reused.packing.bytes <= apart.packing.bytes)
+      return reused;
+    program->removeAttr(kReuseAttr);
+    return apart;
   }
 
   /// Addresses of one program's transient tensors, from `base` on. Returns the
   /// end of the highest.
-  int64_t place(func::FuncOp program, const Liveness &liveness, int64_t base) {
+  int64_t place(func::FuncOp program, const Liveness &liveness,
+                const Placement &placement, int64_t base) {
     ArrayRef<Storage> storages = liveness.getStorages();
-    auto [transients, packing] = getPlacement(liveness);
+    const auto &[transients, packing] = placement;
     StateTable states(getOperation());
     SmallVector<int64_t> addresses(storages.size(), 0);
     for (auto [index, storage] : llvm::enumerate(storages))
