@@ -119,18 +119,23 @@ private:
       if (isa<ReplayOp>(op))
         key += "#" + std::to_string(ordinal);
       Value &known = rebuilt[key];
-      if (!known) {
-        IRMapping mapping;
-        mapping.map(op->getOperand(0), value);
-        Operation *clone = builder.clone(*op, mapping);
-        known = clone->getResult(0);
-        known.setType(
-            RankedTensorType::get(flat.getLocalType().getShape(),
-                                  typeOf(op->getResult(0)).getElementType()));
-      }
+      if (!known)
+        known = cloneFor(op, value);
       value = known;
     }
     return value;
+  }
+
+  /// What `member` does to its operand, done to a rank's part of the flat
+  /// state.
+  Value cloneFor(Operation *member, Value operand) {
+    IRMapping mapping;
+    mapping.map(member->getOperand(0), operand);
+    Value result = builder.clone(*member, mapping)->getResult(0);
+    result.setType(
+        RankedTensorType::get(flat.getLocalType().getShape(),
+                              typeOf(member->getResult(0)).getElementType()));
+    return result;
   }
 
   void reduce() {
@@ -159,14 +164,8 @@ private:
     SmallVector<Operation *> chain{ReduceScatterOp(model->scatter)};
     llvm::append_range(chain, model->tail);
     for (Operation *old : chain) {
-      IRMapping mapping;
-      mapping.map(old->getOperand(0), value);
-      Operation *clone = builder.clone(*old, mapping);
-      value = clone->getResult(0);
-      value.setType(
-          RankedTensorType::get(flat.getLocalType().getShape(),
-                                typeOf(old->getResult(0)).getElementType()));
-      if (clone->hasAttr("of"))
+      value = cloneFor(old, value);
+      if (Operation *clone = value.getDefiningOp(); clone->hasAttr("of"))
         clone->setAttr("of", of);
     }
     setResults(results, value, of);
