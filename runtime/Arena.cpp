@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <mutex>
 #include <shared_mutex>
 #include <string>
@@ -47,6 +48,7 @@ Arena::Arena(uint64_t bytes)
                     std::error_code(errno, std::generic_category()).message() +
                     "; use more ranks or a machine with more memory");
   base = static_cast<char *>(memory);
+  madvise(base, mapped, MADV_HUGEPAGE); // fewer misses in the page tables
   std::unique_lock lock(registry().mutex);
   registry().arenas.push_back(this);
 }
@@ -57,6 +59,20 @@ Arena::~Arena() {
     std::erase(registry().arenas, this);
   }
   munmap(base, mapped);
+}
+
+void Arena::move(uint64_t offset, uint64_t bytes, char *to) {
+  moved[offset] = {bytes, to};
+}
+
+char *Arena::at(uint64_t offset) const {
+  auto behind = moved.upper_bound(offset);
+  if (behind != moved.begin()) {
+    const auto &[begin, part] = *std::prev(behind);
+    if (offset - begin < part.bytes)
+      return part.begin + (offset - begin);
+  }
+  return base + offset;
 }
 
 void Arena::clear() { madvise(base, mapped, MADV_DONTNEED); }

@@ -6,12 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 
 namespace fsdp {
 
 /// Page-aligned memory of a fixed size, zero at first. Pages are taken from the
-/// machine when they are first touched. Every tensor of a plan lies in it, so
-/// it must outlive them.
+/// machine when they are first touched. Every tensor of a plan lies in it, or
+/// where a part of it was moved to, so it must outlive them.
 class Arena {
 public:
   /// Throws fsdp::Error (OutOfMemory).
@@ -20,10 +21,16 @@ public:
   Arena(const Arena &) = delete;
   Arena &operator=(const Arena &) = delete;
 
-  /// Makes all of it zero again and gives its pages back.
+  /// Makes all of it zero again and gives its pages back. What was moved stays
+  /// as it is.
   void clear();
 
-  char *at(uint64_t offset) const { return base + offset; }
+  /// Lets `bytes` bytes from `offset` on lie at `to`, which belongs to somebody
+  /// else; for parts that do not overlap, before anything lies there.
+  void move(uint64_t offset, uint64_t bytes, char *to);
+
+  /// Valid up to the end of a part, or the beginning of the next moved one.
+  char *at(uint64_t offset) const;
   uint64_t bytes() const { return size; }
   bool contains(const void *pointer) const {
     auto p = static_cast<const char *>(pointer);
@@ -36,6 +43,11 @@ public:
 private:
   char *base = nullptr;
   uint64_t size, mapped;
+  struct Part {
+    uint64_t bytes;
+    char *begin;
+  };
+  std::map<uint64_t, Part> moved; ///< by offset
 };
 
 } // namespace fsdp

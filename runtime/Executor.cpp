@@ -30,11 +30,12 @@ static std::vector<int64_t> stridesOf(const plan::ValueT &value) {
   return strides;
 }
 
-static at::Tensor makeTensor(const plan::ValueT &value, const Arena &arena) {
+static at::Tensor makeTensor(const Preparation &preparation, uint32_t index) {
+  const plan::ValueT &value = *preparation.program.values[index];
   c10::ScalarType dtype = toScalarType(value.dtype);
   if (value.place != Place::literal)
-    return at::from_blob(arena.at(value.offset), value.shape, stridesOf(value),
-                         dtype);
+    return at::from_blob(preparation.place(index), value.shape,
+                         stridesOf(value), dtype);
   at::Tensor tensor = at::empty_strided(value.shape, stridesOf(value), dtype);
   std::memcpy(tensor.mutable_data_ptr(), value.literal.data(),
               value.literal.size());
@@ -77,21 +78,24 @@ void Executor::explainErrors(const plan::InstructionT &instruction,
 
 Executor::Executor(const plan::PlanT &plan, const plan::ProgramT &program,
                    const Arena &arena, RankMemory &memory,
-                   const Transfers &transfers, int rank)
+                   const Transfers &transfers, SharedStates *shared, int rank)
     : plan(plan), program(program), memory(memory) {
   c10::InferenceMode guard;
-  Preparation preparation{plan,      program, arena, memory,
-                          transfers, rank,    {},    {}};
+  Preparation preparation{plan,   program, arena, memory, transfers,
+                          shared, rank,    {},    {}};
   preparation.values.resize(program.values.size());
-  for (size_t i = 0; i < program.values.size(); ++i)
+  for (uint32_t i = 0; i < program.values.size(); ++i)
     if (program.values[i]->place != Place::view)
-      preparation.values[i] = makeTensor(*program.values[i], arena);
+      preparation.values[i] = makeTensor(preparation, i);
   preparation.futures.resize(program.futures);
   state.tickets.resize(program.futures);
   for (uint32_t index = 0; index < program.instructions.size(); ++index) {
     const plan::InstructionT &instruction = *program.instructions[index];
     explainErrors(instruction, [&] {
-      if (auto prepared = prepareInstruction(preparation, instruction))
+      auto prepared = prepareInstruction(preparation, instruction);
+      if (shared)
+        prepared = shared->guard(program, index, std::move(prepared));
+      if (prepared)
         instructions.push_back({std::move(prepared), &instruction, index});
     });
   }

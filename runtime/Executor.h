@@ -17,11 +17,11 @@ class ProfileRecorder;
 /// One program of a plan on one rank. Used by one thread.
 class Executor {
 public:
-  /// Makes all tensors and finds all operators. Throws fsdp::Error, naming the
-  /// operator and where it stands in the model.
+  /// Makes all tensors and finds all operators. `shared` may be null. Throws
+  /// fsdp::Error, naming the operator and where it stands in the model.
   Executor(const plan::PlanT &plan, const plan::ProgramT &program,
            const Arena &arena, RankMemory &memory, const Transfers &transfers,
-           int rank);
+           SharedStates *shared, int rank);
 
   /// Runs what computes, over memory whose contents nobody needs, so that the
   /// scratch it takes is known before the first step. Kernels that refuse such

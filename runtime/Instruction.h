@@ -12,6 +12,7 @@
 
 #include "runtime/Arena.h"
 #include "runtime/PlannedAllocator.h"
+#include "runtime/SharedStates.h"
 #include "runtime/Transfers.h"
 #include "runtime/plan/plan_generated.h"
 
@@ -73,6 +74,7 @@ struct Preparation {
   const Arena &arena;
   RankMemory &memory;
   const Transfers &transfers;
+  const SharedStates *shared; ///< null: none
   int rank;
   /// By value. Views are undefined until the instruction that makes them has
   /// been prepared.
@@ -80,6 +82,8 @@ struct Preparation {
   /// By future: where it was started.
   std::vector<Communicator *> futures;
 
+  /// Where a value's storage begins that is neither literal nor view.
+  char *place(uint32_t value) const;
   /// Address of a value's storage and the bytes that it may use there; null for
   /// literals.
   std::pair<char *, uint64_t> room(uint32_t value) const;

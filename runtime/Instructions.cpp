@@ -5,6 +5,7 @@
 
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Shape.h"
+#include "runtime/plan/Uses.h"
 #include "runtime/support/Error.h"
 
 #include <ATen/ops/add.h>
@@ -15,13 +16,17 @@
 using namespace fsdp;
 using plan::Body;
 
+char *Preparation::place(uint32_t value) const {
+  char *address = shared ? shared->addressOf(program, value) : nullptr;
+  return address ? address : arena.at(program.values[value]->offset);
+}
+
 std::pair<char *, uint64_t> Preparation::room(uint32_t value) const {
-  const plan::ValueT *v = program.values[value].get();
-  if (v->place == plan::Place::view)
-    v = program.values[v->base].get();
-  if (v->place == plan::Place::literal)
+  uint32_t root = rootOf(program, value);
+  const plan::ValueT &v = *program.values[root];
+  if (v.place == plan::Place::literal)
     return {nullptr, 0};
-  return {arena.at(v->offset), v->bytes};
+  return {place(root), v.bytes};
 }
 
 namespace {

@@ -11,6 +11,7 @@
 #include "runtime/ModelFile.h"
 #include "runtime/PlannedAllocator.h"
 #include "runtime/Programs.h"
+#include "runtime/SharedStates.h"
 #include "runtime/States.h"
 #include "runtime/Transfers.h"
 #include "runtime/WeightReader.h"
@@ -97,6 +98,7 @@ struct Session::Impl {
   std::optional<Arena> scratch;
   RankMemory memory;
   Transfers transfers;
+  SharedStates shared;
   std::optional<ModelFile> model;
   std::optional<Inputs> inputs;
   const LearningRates rates;
@@ -132,7 +134,7 @@ Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
       programs(findStep(plan, options.program)),
       isTraining(programs.parts[0][0]->name.starts_with("train/")),
       arena(plan.memory->peak), transfers(plan, fabric),
-      rates(plan, arena, options) {
+      shared(plan, fabric, arena), rates(plan, arena, options) {
   installPlannedAllocator();
   if (needsModelFile(plan))
     model.emplace(*plan.model, options.artifactFolder, options.modelPath);
@@ -162,8 +164,8 @@ Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
 
 Session::Impl::Prepared Session::Impl::prepare(const plan::ProgramT &program) {
   Prepared result;
-  result.executor = std::make_unique<Executor>(plan, program, arena, memory,
-                                               transfers, fabric.rank());
+  result.executor = std::make_unique<Executor>(
+      plan, program, arena, memory, transfers, &shared, fabric.rank());
   for (const auto &binding : program.results) {
     const std::string &name = binding->output;
     // A training program reports these two as means over the ranks.

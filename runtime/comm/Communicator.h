@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -114,6 +115,14 @@ public:
   /// over the world; `key` is the same on all ranks and used once.
   virtual std::vector<std::string> exchange(const std::string &key,
                                             const std::string &value) = 0;
+
+  /// One object for all ranks of `group` that are threads of this process, made
+  /// by the first to ask; null where every rank is a process of its own.
+  /// Collective over the group, in the same order on all of its ranks.
+  virtual std::shared_ptr<void>
+  share(const GroupRanks &, const std::function<std::shared_ptr<void>()> &) {
+    return nullptr;
+  }
 
   /// Tells the peers that this rank fails, so that their calls throw at once
   /// rather than at the deadline. Never throws.

@@ -42,6 +42,7 @@ struct Hub {
   std::condition_variable changed;
   std::map<std::string, std::shared_ptr<Group>> groups;
   std::map<std::string, Exchange> exchanges;
+  std::map<std::string, std::weak_ptr<void>> shared;
   std::optional<std::string> failure;
   /// Set after `failure`: lets a spinning rank see it without the mutex.
   std::atomic<bool> failed{false};
@@ -153,11 +154,20 @@ public:
 
   std::unique_ptr<Communicator>
   createCommunicator(const GroupRanks &group) override {
-    std::string key = group.name;
-    for (int rank : group.ranks)
-      key += ',' + std::to_string(rank);
-    key += '#' + std::to_string(created[key]++);
-    return std::make_unique<LocalCommunicator>(hub, key, group, place);
+    return std::make_unique<LocalCommunicator>(hub, nextKey(group, created),
+                                               group, place);
+  }
+
+  std::shared_ptr<void>
+  share(const GroupRanks &group,
+        const std::function<std::shared_ptr<void>()> &make) override {
+    std::string key = nextKey(group, shared);
+    std::lock_guard lock(hub->mutex);
+    std::weak_ptr<void> &object = hub->shared[key];
+    std::shared_ptr<void> held = object.lock();
+    if (!held)
+      object = held = make();
+    return held;
   }
 
   std::vector<std::string> exchange(const std::string &key,
@@ -169,9 +179,19 @@ public:
   }
 
 private:
+  using Counts = std::map<std::string, int>;
+
+  /// The same on all ranks of the group that call in the same order.
+  static std::string nextKey(const GroupRanks &group, Counts &counts) {
+    std::string key = group.name;
+    for (int rank : group.ranks)
+      key += ',' + std::to_string(rank);
+    return key + '#' + std::to_string(counts[key]++);
+  }
+
   std::shared_ptr<Hub> hub;
   const int place;
-  std::map<std::string, int> created; ///< communicators, by group and stream
+  Counts created, shared; ///< communicators, objects, by group and stream
 };
 
 } // namespace

@@ -126,7 +126,8 @@ void stepOfTinyKernels(benchmark::State &state, const Chain &chain) {
   auto fabrics = findBackend("fake").connect({});
   Transfers transfers(plan, *fabrics[0]);
   installPlannedAllocator();
-  Executor executor(plan, *plan.programs[0], arena, memory, transfers, 0);
+  Executor executor(plan, *plan.programs[0], arena, memory, transfers, nullptr,
+                    0);
   executor.run(0);
   c10::InferenceMode guard;
   at::Tensor one = at::ones({4, 4});

@@ -95,12 +95,7 @@ def case(bin, factory, modes):
         model, inputs = factory()
         export(model.train(), inputs, folder / "model.pt2")
         for label, (world, config) in modes.items():
-            config = dict(config)
-            precision = config.pop("mixed_precision", None)
-            config = make_config(world, **config)
-            if precision:
-                config["fsdp_config"]["mixed_precision"] = precision
-            (folder / "fsdp.yaml").write_text(yaml.safe_dump(config))
+            (folder / "fsdp.yaml").write_text(yaml.safe_dump(make_config(world, **config)))
             must(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "--report=report.json", "--memory-map=map.html", "-o", "step.mlirbc", cwd=folder)
             report = json.loads((folder / "report.json").read_text())
             try:

@@ -119,7 +119,8 @@ struct Case {
     RankMemory memory;
     auto fabrics = findBackend("fake").connect({});
     Transfers transfers(plan, *fabrics[0]);
-    Executor executor(plan, *plan.programs[0], arena, memory, transfers, 0);
+    Executor executor(plan, *plan.programs[0], arena, memory, transfers,
+                      nullptr, 0);
     std::vector<float> result(kElements);
     for (uint64_t step = 0; step < 2; ++step) {
       for (int i = 0; i < tensors; ++i)

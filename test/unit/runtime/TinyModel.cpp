@@ -51,15 +51,15 @@ std::string bytesOf(const std::vector<float> &values) {
 
 /// The model file's data: weight, x, y.
 std::string modelData(const TinyModel &model) {
-  std::vector<float> weight = TinyModel::initialWeight();
+  std::vector<float> weight = TinyModel::initialWeight(model.in);
   if (model.isSourceStrided) {
     std::vector<float> columns;
-    for (int64_t j = 0; j < TinyModel::kIn; ++j)
+    for (int64_t j = 0; j < model.in; ++j)
       for (int64_t i = 0; i < TinyModel::kOut; ++i)
-        columns.push_back(weight[i * TinyModel::kIn + j]);
+        columns.push_back(weight[i * model.in + j]);
     weight = columns;
   }
-  return bytesOf(weight) + bytesOf(TinyModel::sampleX()) +
+  return bytesOf(weight) + bytesOf(TinyModel::sampleX(model.in)) +
          bytesOf(TinyModel::sampleY());
 }
 
@@ -265,8 +265,8 @@ void Builder::addOptimizer(int grad, int scale) {
 }
 
 plan::PlanT Builder::build() {
-  constexpr int64_t kOut = TinyModel::kOut, kIn = TinyModel::kIn,
-                    kBatch = TinyModel::kBatch;
+  constexpr int64_t kOut = TinyModel::kOut, kBatch = TinyModel::kBatch;
+  const int64_t in = model.in;
   int64_t world = model.worldSize;
   plan.programs.push_back(std::make_unique<plan::ProgramT>());
   program = plan.programs.back().get();
@@ -282,7 +282,7 @@ plan::PlanT Builder::build() {
   plan.training->lr = model.lr;
   plan.training->device = "cpu";
 
-  Ints shape{kOut, kIn};
+  Ints shape{kOut, in};
   bool isSharded = world > 1;
   weight = state(
       "net.weight", plan::Role::parameter, shape, isSharded,
@@ -298,9 +298,9 @@ plan::PlanT Builder::build() {
              static_cast<float>(model.lr));
   plan.training->rates = {static_cast<uint32_t>(plan.states.size() - 1)};
   state("net.scale", plan::Role::buffer, {1}, false, nullptr, 2.5f);
-  uint64_t weightBytes = kOut * kIn * 4;
-  int x = input("x", {kBatch, kIn}, weightBytes);
-  int y = input("y", {kBatch, kOut}, weightBytes + kBatch * kIn * 4);
+  uint64_t weightBytes = kOut * in * 4;
+  int x = input("x", {kBatch, in}, weightBytes);
+  int y = input("y", {kBatch, kOut}, weightBytes + kBatch * in * 4);
 
   int64_t padded = shardRows(kOut, world) * world;
   int full = weight;
@@ -316,7 +316,7 @@ plan::PlanT Builder::build() {
     plan::WaitT wait;
     add(std::move(wait));
   }
-  int wt = view(full, {kIn, kOut}, {1, kIn});
+  int wt = view(full, {in, kOut}, {1, in});
   call("t", "", wt, tensor(full));
   int prediction =
       slot({kBatch, kOut}, -1, model.isTransposed ? Ints{1, kBatch} : Ints{});
@@ -421,11 +421,11 @@ std::vector<float> ramp(size_t count, float first, float step) {
 
 } // namespace
 
-std::vector<float> TinyModel::initialWeight() {
-  return ramp(kOut * kIn, -0.5f, 0.13f);
+std::vector<float> TinyModel::initialWeight(int64_t in) {
+  return ramp(kOut * in, -0.5f, 0.13f);
 }
-std::vector<float> TinyModel::sampleX() {
-  return ramp(kBatch * kIn, 0.3f, 0.2f);
+std::vector<float> TinyModel::sampleX(int64_t in) {
+  return ramp(kBatch * in, 0.3f, 0.2f);
 }
 std::vector<float> TinyModel::sampleY() {
   return ramp(kBatch * kOut, -1.0f, 0.17f);
@@ -442,7 +442,7 @@ void TinyModel::write(const std::string &folder) const {
 }
 
 TinyReference::TinyReference(const TinyModel &model) : model(model) {
-  for (float value : TinyModel::initialWeight())
+  for (float value : TinyModel::initialWeight(model.in))
     weight.push_back(value);
   first.resize(weight.size());
   second.resize(weight.size());
@@ -450,8 +450,9 @@ TinyReference::TinyReference(const TinyModel &model) : model(model) {
 
 void TinyReference::step(const std::vector<float> &x,
                          const std::vector<float> &y) {
-  constexpr int64_t kOut = TinyModel::kOut, kIn = TinyModel::kIn;
-  int64_t rows = static_cast<int64_t>(x.size()) / kIn;
+  constexpr int64_t kOut = TinyModel::kOut;
+  const int64_t in = model.in;
+  int64_t rows = static_cast<int64_t>(x.size()) / in;
   std::vector<double> grad(weight.size());
   loss = 0;
   // The mean over ranks of means is the mean over all rows.
@@ -459,11 +460,11 @@ void TinyReference::step(const std::vector<float> &x,
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t o = 0; o < kOut; ++o) {
       double p = -y[r * kOut + o];
-      for (int64_t i = 0; i < kIn; ++i)
-        p += weight[o * kIn + i] * x[r * kIn + i];
+      for (int64_t i = 0; i < in; ++i)
+        p += weight[o * in + i] * x[r * in + i];
       loss += p * p / count;
-      for (int64_t i = 0; i < kIn; ++i)
-        grad[o * kIn + i] += 2 * p * x[r * kIn + i] / count;
+      for (int64_t i = 0; i < in; ++i)
+        grad[o * in + i] += 2 * p * x[r * in + i] / count;
     }
   double sum = 0;
   for (double g : grad)

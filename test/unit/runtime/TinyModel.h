@@ -13,10 +13,15 @@ namespace fsdp::test {
 
 enum class Optimizer { adamw, adam, sgd };
 
-/// loss = mse(x @ w.T, y) with a 5x3 weight, batches of 2, and the optimizer on
-/// shards. Five rows fit no world size above 1.
+/// loss = mse(x @ w.T, y) with a 5 x `in` weight, batches of 2, and the
+/// optimizer on shards. Five rows fit no world size above 1.
 struct TinyModel {
+  static constexpr int64_t kOut = 5, kIn = 3, kBatch = 2;
+
   int worldSize = 1;
+  /// Features. Of 16, a row fills cache lines, so that threads share the
+  /// weight.
+  int64_t in = kIn;
   Optimizer optimizer = Optimizer::adamw;
   double lr = 0.1, beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
   double weightDecay = 0.1, momentum = 0.9;
@@ -32,14 +37,12 @@ struct TinyModel {
   /// false: rows of padding are reduced as they are.
   bool zeroesPadding = true;
 
-  static constexpr int64_t kOut = 5, kIn = 3, kBatch = 2;
-
   /// Writes `folder`/model.pt2 and `folder`/step.fsdp.
   void write(const std::string &folder) const;
   plan::PlanT makePlan() const;
 
-  static std::vector<float> initialWeight();
-  static std::vector<float> sampleX();
+  static std::vector<float> initialWeight(int64_t in = kIn);
+  static std::vector<float> sampleX(int64_t in = kIn);
   static std::vector<float> sampleY();
 };
 

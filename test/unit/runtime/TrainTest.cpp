@@ -91,7 +91,7 @@ TEST_P(TrainTest, EqualsPlainLoops) {
   Outcome outcome = run(options, folder.path(), 5);
   TinyReference reference(model);
   for (const StepResult &result : outcome.steps) {
-    reference.step(repeat(TinyModel::sampleX(), model.worldSize),
+    reference.step(repeat(TinyModel::sampleX(model.in), model.worldSize),
                    repeat(TinyModel::sampleY(), model.worldSize));
     EXPECT_NEAR(*result.loss, reference.loss, 1e-5);
     EXPECT_NEAR(*result.gradNorm, reference.gradNorm, 1e-5);
@@ -139,6 +139,11 @@ std::vector<Case> cases() {
     all.push_back({"sgd" + ranks, make(world, Optimizer::sgd)});
     all.push_back({"clipped" + ranks, make(world, Optimizer::adamw, 0.25)});
     all.push_back({"clippedSgd" + ranks, make(world, Optimizer::sgd, 0.25)});
+  }
+  for (int world : {2, 3, 4, 6}) {
+    TinyModel model = make(world, Optimizer::adamw, 0.25);
+    model.in = 16;
+    all.push_back({"shared" + std::to_string(world), model});
   }
   TinyModel model = make(2, Optimizer::adamw);
   model.isTransposed = true;

@@ -1,0 +1,82 @@
+"""What a run takes of the machine's memory against what was planned.
+
+The tensor region is what the compiler said, to the byte. The scratch region is
+the same in all steps, since it was sized by the rehearsal, and within the
+compiler's bound. Resident memory is below their sum, taken for each rank of the
+process, and a tenth of it and LibTorch's own footprint: what the same model
+takes beside its regions where its tensors are tiny.
+"""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+from harness import make_config, parse_arguments, run_cases, run_step
+from report import make_report
+from safetensors.torch import save_file
+
+BLOCKS, BATCH, STEPS = 4, 64, 3
+SLACK = 1.10
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+class Blocks(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.first, self.last = nn.Linear(width, width), nn.Linear(width, 8)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(BLOCKS))
+
+    def forward(self, x, y):
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x)
+        return F.cross_entropy(self.last(x), y)
+
+
+def measure(bin, folder, width, world, backend, config):
+    """Most resident bytes of a process, and the regions' bytes of the ranks in it."""
+    folder.mkdir()
+    inputs = {"x": torch.randn(BATCH, width), "y": torch.randint(0, 8, (BATCH,))}
+    report = make_report(bin, folder, Blocks(width), inputs, world, **config)["memory"]
+    save_file({k: v.repeat_interleave(world, 0) for k, v in inputs.items()}, folder / "data.safetensors")
+    rows = run_step(bin, folder, world, f"--steps={STEPS}", backend=backend)
+    (regions,) = {row["peak_memory_bytes"] for row in rows}
+    if backend == "local":  # other back ends have buffers of their own
+        scratch = regions - report["peak"]
+        assert 0 <= scratch <= report["scratch_bound"], f"{scratch} bytes of scratch, the bound is {report['scratch_bound']}"
+    assert all(row["unplanned_bytes"] == 0 for row in rows), rows
+    return max(rows[-1]["rank_peak_rss_bytes"]), regions * (world if backend == "local" else 1)
+
+
+def resident_case(bin, world, backend="local", **config):
+    def case(folder):
+        small, small_regions = measure(bin, folder / "small", 16, world, backend, config)
+        large, regions = measure(bin, folder / "large", 1024, world, backend, config)
+        assert regions > 2e8, f"regions of {regions} bytes test nothing"
+        footprint = small - small_regions
+        most = SLACK * regions + footprint
+        assert large < most, f"{large} bytes are resident, {regions} were planned beside a footprint of {footprint}: {(large - footprint) / regions:.3f}"
+        print(f"      {(large - footprint) / regions:.3f} of {regions / 2**20:.0f} MiB, footprint {footprint / 2**20:.0f} MiB")
+    return case
+
+
+def main():
+    arguments = parse_arguments()
+    run_cases({
+        "alone": resident_case(arguments.bin, 1),
+        "threads": resident_case(arguments.bin, 2),
+        "threads, flat": resident_case(arguments.bin, 2, bucket_layout="flat"),
+        "threads, kept gathered": resident_case(arguments.bin, 3, reshard_after_forward=False),
+        "threads, bf16": resident_case(arguments.bin, 2, mixed_precision={"param_dtype": "bfloat16", "reduce_dtype": "float32"}),
+        "processes": resident_case(arguments.bin, 2, "gloo"),
+    }, arguments.only)
+
+
+main()
