@@ -5,7 +5,10 @@
 //
 //   none       writes its results straight away
 //   promotes   converts operands of another type than the widest one's
+//   widens     converts operands and results of half types to single ones, and
+//              back, where the processor does not multiply them
 //   strided    makes its strided operands contiguous first
+//   batched    widens, or is strided
 //   copies     holds as much again as its operands and results (what an op
 //              without a rule is taken for)
 //   reorders   copies operands and results into the layout of a library, both
@@ -25,7 +28,7 @@ using namespace fsdp;
 
 namespace {
 
-enum class Rule { None, Promotes, Strided, Copies, Reorders };
+enum class Rule { None, Promotes, Widens, Strided, Batched, Copies, Reorders };
 
 struct Row {
   StringLiteral name; // all overloads
@@ -35,7 +38,6 @@ struct Row {
 constexpr Row kRows[] = {
     {"_foreach_norm", Rule::None},
     {"_to_copy", Rule::None},
-    {"addmm", Rule::None},
     {"all", Rule::None},
     {"any", Rule::None},
     {"arange", Rule::None},
@@ -52,7 +54,6 @@ constexpr Row kRows[] = {
     {"full_like", Rule::None},
     {"linalg_vector_norm", Rule::None},
     {"mean", Rule::None},
-    {"mm", Rule::None},
     {"new_empty", Rule::None},
     {"new_full", Rule::None},
     {"new_ones", Rule::None},
@@ -83,12 +84,14 @@ constexpr Row kRows[] = {
     {"ne", Rule::Promotes},
     {"pow", Rule::Promotes},
     {"sub", Rule::Promotes},
+    {"addmm", Rule::Widens},
+    {"mm", Rule::Widens},
     {"_log_softmax", Rule::Strided},
     {"_log_softmax_backward_data", Rule::Strided},
     {"_softmax", Rule::Strided},
     {"_softmax_backward_data", Rule::Strided},
-    {"baddbmm", Rule::Strided},
-    {"bmm", Rule::Strided},
+    {"baddbmm", Rule::Batched},
+    {"bmm", Rule::Batched},
     {"embedding_dense_backward", Rule::Strided},
     {"gather", Rule::Strided},
     {"index_select", Rule::Strided},
@@ -155,6 +158,11 @@ int64_t convertedBytes(TypeRange operands) {
   return converted;
 }
 
+bool isHalf(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return element.isF16() || element.isBF16();
+}
+
 int64_t boundOf(Operation *op) {
   const aten::Schema *schema = aten::lookupSchema(op);
   // The project's own ops work in place, or in the communicator's buffers.
@@ -165,13 +173,19 @@ int64_t boundOf(Operation *op) {
       }))
     return 0;
   int64_t all = bytesOf(op->getOperandTypes()) + bytesOf(op->getResultTypes());
+  int64_t strided = bytesOf(op->getOperandTypes(), /*onlyStrided=*/true);
+  bool hasHalf = llvm::any_of(op->getOperandTypes(), isHalf);
   switch (ruleOf(op, *schema)) {
   case Rule::None:
     return 0;
   case Rule::Promotes:
     return convertedBytes(op->getOperandTypes());
+  case Rule::Widens:
+    return hasHalf ? 2 * all : 0;
   case Rule::Strided:
-    return bytesOf(op->getOperandTypes(), /*onlyStrided=*/true);
+    return strided;
+  case Rule::Batched:
+    return hasHalf ? 2 * all : strided;
   case Rule::Copies:
     return all;
   case Rule::Reorders:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""All benchmarks in one run: what a step costs beside its kernels, and whole training steps against PyTorch.
+"""All benchmarks in one run: what a step costs beside its kernels, its parts, and whole training steps against PyTorch.
 
     bench.py --bin build/bin [--steps 12] [--repeat 3] [--shapes 128x4 512x8] [--json out.json]
 
@@ -137,12 +137,25 @@ def whole_steps(args):
     return report
 
 
+def run_benchmark(bin, name):
+    """What a program of Google Benchmark measured."""
+    program = bin.parent / "test/bin" / name
+    return json.loads(subprocess.run([program, "--benchmark_format=json"], capture_output=True, text=True, check=True).stdout)["benchmarks"]
+
+
+def parts(bin, program, counter):
+    """A ratio for each of the program's benchmarks."""
+    rows = {}
+    for row in run_benchmark(bin, program):
+        rows[row["name"]] = {counter: row[counter], "real_time": row["real_time"], "time_unit": row["time_unit"]}
+        print(f"{row['name']:36s} {counter} {row[counter]:7.4f}  {row['real_time']:12.2f} {row['time_unit']}")
+    return rows
+
+
 def executor(bin):
     """Nanoseconds of a tiny kernel in a step, and of the same kernel called directly."""
-    program = bin.parent / "test/bin/executor-bench"
-    out = subprocess.run([program, "--benchmark_format=json"], capture_output=True, text=True, check=True).stdout
     rows = {}
-    for row in json.loads(out)["benchmarks"]:
+    for row in run_benchmark(bin, "executor-bench"):
         name = row["name"].split("/")[1]
         rows[name] = {key: row[key] for key in ("step_ns", "functions_ns", "out_ns", "overhead_ns")}
         print(f"{name:12s} {row['step_ns']:6.0f} ns in a step, {row['functions_ns']:6.0f} ns by its function, {row['out_ns']:6.0f} ns with out=")
@@ -160,7 +173,8 @@ def main():
     args = parser.parse_args()
     if args.peer:
         return peer(args.peer[0], args.peer[1], int(args.peer[2]))
-    report = {"executor": executor(args.bin), "steps": whole_steps(args)}
+    report = {"executor": executor(args.bin), "transfers": parts(args.bin, "transfer-bench", "over_memcpy"),
+              "packing": parts(args.bin, "packing-bench", "over_bound"), "steps": whole_steps(args)}
     if args.json:
         args.json.write_text(json.dumps(report, indent=1) + "\n")
 

@@ -7,7 +7,7 @@
 
 #mesh = #fsdp.mesh<shard = 2>
 #shard = #fsdp.group<"shard", 2>
-module @mlp attributes {fsdp.memory = {activations = 4 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 1932 : i64, inputs = 704 : i64, optimizer = 1296 : i64, params = 672 : i64, peak = 4736 : i64, scratch_bound = 740 : i64, states = 2048 : i64}, fsdp.mesh = #mesh, fsdp.model = #fsdp.model<"mlp.pt2", 51234, "9f86d081884c7d65", torch "2.11.0">} {
+module @mlp attributes {fsdp.memory = {activations = 4 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 1932 : i64, inputs = 704 : i64, optimizer = 1296 : i64, params = 672 : i64, peak = 4736 : i64, scratch_bound = 2408 : i64, states = 2048 : i64}, fsdp.mesh = #mesh, fsdp.model = #fsdp.model<"mlp.pt2", 51234, "9f86d081884c7d65", torch "2.11.0">} {
   fsdp.module "fc1" class "Linear"
   fsdp.module "fc2" class "Linear"
   fsdp.state parameter @fc1.weight : tensor<13x17xf32> sharded <dim 0 over #shard> bucket "fc1" source <"data/weights/weight_0" at 1472 : 884 crc 6188> at 0
