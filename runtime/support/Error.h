@@ -1,5 +1,4 @@
-//===- Error.h - Errors with an id and an exit status ---------------*- C++
-//-*-===//
+//===- Error.h - Errors with an id and an exit status -----------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The one way in which the tools and libraries refuse: an id that stays the
