@@ -1,5 +1,4 @@
-//===- RejectionSampling.h - Draws that may take several tries ---*- C++
-//-*-===//
+//===- RejectionSampling.h - Draws that may take several tries --*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Each element has a sequence of its own, from which it takes what it needs.

@@ -1,5 +1,4 @@
-//===- Threads.h - How many threads a rank has, and on which cores -*- C++
-//-*-===//
+//===- Threads.h - How many threads a rank has, and where -------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_RUNTIME_THREADS_H

@@ -59,11 +59,7 @@ TEST(ProfileRecorderTest, HoldsEveryInstructionThatDoesSomething) {
   TinyModel model;
   model.worldSize = 2;
   TemporaryFolder folder;
-  model.write(folder.path());
-  LaunchOptions options;
-  options.artifact = folder.path() + "/step.fsdp";
-  options.backend = "local";
-  options.threads = 1;
+  LaunchOptions options = model.writeForThreads(folder.path());
   plan::PlanT plan = model.makePlan();
   const plan::ProgramT &program = *plan.programs[0];
   std::vector<uint32_t> expected;

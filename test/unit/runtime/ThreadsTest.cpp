@@ -162,10 +162,8 @@ TEST(DefaultThreadsTest, RanksOfOneProcessDivideItsProcessors) {
     TinyModel model;
     model.worldSize = world;
     TemporaryFolder folder;
-    model.write(folder.path());
-    LaunchOptions options;
-    options.artifact = folder.path() + "/step.fsdp";
-    options.backend = "local";
+    LaunchOptions options = model.writeForThreads(folder.path());
+    options.threads = 0;
     std::mutex mutex;
     std::vector<int> found;
     launch(options, [&](Session &session) {
@@ -189,11 +187,7 @@ TEST(PinTest, RanksAndTheThreadsThatTheyCreateStayOnCoresOfTheirOwn) {
   TinyModel model;
   model.worldSize = 2;
   TemporaryFolder folder;
-  model.write(folder.path());
-  LaunchOptions options;
-  options.artifact = folder.path() + "/step.fsdp";
-  options.backend = "local";
-  options.threads = 1;
+  LaunchOptions options = model.writeForThreads(folder.path());
   options.pin = Pin::cores;
   std::mutex mutex;
   std::map<int, std::vector<int>> own, workers;

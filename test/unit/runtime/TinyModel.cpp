@@ -441,6 +441,15 @@ void TinyModel::write(const std::string &folder) const {
   writePlan(plan, folder + "/step.fsdp");
 }
 
+LaunchOptions TinyModel::writeForThreads(const std::string &folder) const {
+  write(folder);
+  LaunchOptions options;
+  options.artifact = folder + "/step.fsdp";
+  options.backend = "local";
+  options.threads = 1;
+  return options;
+}
+
 TinyReference::TinyReference(const TinyModel &model) : model(model) {
   for (float value : TinyModel::initialWeight(model.in))
     weight.push_back(value);

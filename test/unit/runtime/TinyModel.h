@@ -4,6 +4,7 @@
 #ifndef FSDP_TEST_UNIT_RUNTIME_TINYMODEL_H
 #define FSDP_TEST_UNIT_RUNTIME_TINYMODEL_H
 
+#include "runtime/Launch.h"
 #include "runtime/plan/plan_generated.h"
 
 #include <string>
@@ -39,6 +40,8 @@ struct TinyModel {
 
   /// Writes `folder`/model.pt2 and `folder`/step.fsdp.
   void write(const std::string &folder) const;
+  /// The same. Returns what runs them with ranks that are threads, one each.
+  LaunchOptions writeForThreads(const std::string &folder) const;
   plan::PlanT makePlan() const;
 
   static std::vector<float> initialWeight(int64_t in = kIn);

@@ -69,10 +69,7 @@ Outcome run(const LaunchOptions &options, const std::string &folder,
 class TrainTest : public testing::TestWithParam<Case> {
 protected:
   void SetUp() override {
-    GetParam().model.write(folder.path());
-    options.artifact = folder.path() + "/step.fsdp";
-    options.backend = "local";
-    options.threads = 1;
+    options = GetParam().model.writeForThreads(folder.path());
   }
 
   TemporaryFolder folder;
@@ -161,11 +158,7 @@ TEST(PoisonTest, ShowsPaddingThatNobodyZeroed) {
   TinyModel model = make(2, Optimizer::sgd);
   model.zeroesPadding = false;
   TemporaryFolder folder;
-  model.write(folder.path());
-  LaunchOptions options;
-  options.artifact = folder.path() + "/step.fsdp";
-  options.backend = "local";
-  options.threads = 1;
+  LaunchOptions options = model.writeForThreads(folder.path());
   options.poison = true;
   std::optional<double> norm;
   launch(options, [&](Session &session) {
@@ -179,11 +172,8 @@ TEST(PoisonTest, ShowsPaddingThatNobodyZeroed) {
 
 TEST(CollectivesTest, AreCounted) {
   TemporaryFolder folder;
-  make(2, Optimizer::sgd).write(folder.path());
-  LaunchOptions options;
-  options.artifact = folder.path() + "/step.fsdp";
-  options.backend = "local";
-  options.threads = 1;
+  LaunchOptions options =
+      make(2, Optimizer::sgd).writeForThreads(folder.path());
   std::vector<std::vector<CollectiveCount>> steps;
   launch(options, [&](Session &session) {
     for (int i = 0; i < 2; ++i) {
