@@ -4,6 +4,7 @@
 #include "ir/aten/Aten.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/TensorBuilders.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -90,12 +91,7 @@ private:
     result.setType(arrives);
     builder.setInsertionPointAfter(wait);
     Value view = permute(builder, result, invert(order));
-    Value copy = aten::buildAtenOp(
-                     builder, wait.getLoc(), "aten.clone", {view},
-                     {builder.getNamedAttr(
-                         "memory_format", builder.getStringAttr("contiguous"))},
-                     {type})
-                     ->getResult(0);
+    Value copy = buildContiguousCopy(builder, wait.getLoc(), view);
     result.replaceAllUsesExcept(copy, view.getDefiningOp());
     return arrives;
   }

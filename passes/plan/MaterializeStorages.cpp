@@ -4,6 +4,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Liveness.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/TensorBuilders.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -106,15 +107,7 @@ struct MaterializeStorages
     OpBuilder builder(user);
     if (isa<func::ReturnOp>(user))
       builder.setInsertionPointAfterValue(operand.get());
-    RankedTensorType type = typeOf(operand.get());
-    Operation *copy = aten::buildAtenOp(
-        builder, user->getLoc(), "aten.clone", {operand.get()},
-        {builder.getNamedAttr("memory_format",
-                              builder.getStringAttr("contiguous"))},
-        {aten::getTensorType(type.getShape(),
-                             aten::getContiguousStrides(type.getShape()),
-                             type.getElementType())});
-    operand.set(copy->getResult(0));
+    operand.set(buildContiguousCopy(builder, user->getLoc(), operand.get()));
   }
 };
 

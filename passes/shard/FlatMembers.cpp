@@ -73,22 +73,25 @@ private:
     }
   }
 
-  void addGather(AllGatherOp gather, ArrayRef<Operation *> chain) {
-    GatherUse &each = use.gathers.emplace_back();
-    each.gather = gather;
-    each.chain.assign(chain.begin(), chain.end());
+  void addGather(AllGatherOp gather, SmallVectorImpl<Operation *> &chain) {
+    GatherUse each{gather, {chain.begin(), chain.end()}, {}};
     std::string kind = "gather ";
+    bool isFirstLife = true;
     for (Operation *op : chain) {
       each.lifeKey += describeOp(op);
-      if (!isa<ReplayOp>(op))
+      isFirstLife &= !isa<ReplayOp, AllGatherOp>(op);
+      if (isFirstLife)
         kind += describeOp(op);
     }
     kinds.insert(std::move(kind));
+    use.gathers.push_back(std::move(each));
+    // Parts that are kept of it are gathered again.
     for (Operation *reader : gather.getFull().getUsers())
-      if (auto part = dyn_cast<ShardOp>(reader))
-        use.problem = "is kept in parts over " +
-                      std::to_string(part.getGroup().getSize()) +
-                      " ranks for backward";
+      if (auto part = dyn_cast<ShardOp>(reader)) {
+        chain.append({gather, part});
+        readGathers(part.getShard(), chain);
+        chain.pop_back_n(2);
+      }
   }
 
   /// Follows a result of the program up to the reduction that it comes from.
@@ -252,19 +255,4 @@ int64_t fsdp::placeMembers(ArrayRef<StateOp> members, int64_t ranks,
     if (alignment == 1 || part * ranks <= byRows)
       return part * ranks;
   }
-}
-
-Value fsdp::buildFlatView(OpBuilder &builder, Location loc, Value full,
-                          int64_t offset, RankedTensorType type) {
-  return aten::buildAtenOp(
-             builder, loc, "aten.as_strided", {full},
-             {builder.getNamedAttr("size",
-                                   builder.getI64ArrayAttr(type.getShape())),
-              builder.getNamedAttr(
-                  "stride", builder.getI64ArrayAttr(
-                                aten::getContiguousStrides(type.getShape()))),
-              builder.getNamedAttr("storage_offset",
-                                   builder.getI64IntegerAttr(offset))},
-             {type})
-      ->getResult(0);
 }

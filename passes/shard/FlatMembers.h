@@ -12,7 +12,7 @@
 namespace fsdp {
 
 /// A gather of a parameter, with the casts and replays in front of it, in
-/// order.
+/// order; also those of a gather of which parts were kept for it.
 struct GatherUse {
   AllGatherOp gather;
   llvm::SmallVector<mlir::Operation *, 2> chain;
@@ -79,11 +79,6 @@ std::string describeOp(mlir::Operation *op);
 int64_t placeMembers(llvm::ArrayRef<StateOp> members, int64_t ranks,
                      int64_t leastBytes,
                      llvm::SmallVectorImpl<int64_t> &offsets);
-
-/// The tensor of `type` that lies from element `offset` on in `full`: a view.
-mlir::Value buildFlatView(mlir::OpBuilder &builder, mlir::Location loc,
-                          mlir::Value full, int64_t offset,
-                          mlir::RankedTensorType type);
 
 } // namespace fsdp
 

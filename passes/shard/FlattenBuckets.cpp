@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/TensorBuilders.h"
 #include "passes/shard/FlatMembers.h"
 #include "passes/shard/ParameterGroups.h"
 #include "runtime/support/Pattern.h"
@@ -93,14 +94,16 @@ private:
     for (auto &[key, together] : sorted) {
       AllGatherOp place = first(together);
       builder.setInsertionPoint(place);
-      Value shard = rebuild(*source.at(place), key.second);
+      Operation *cut = findCut(together, source, place);
+      Value shard = rebuild(*source.at(place), key.second, cut);
       auto type = RankedTensorType::get(flat.getGlobalType().getShape(),
                                         typeOf(shard).getElementType());
       Value full = AllGatherOp::create(builder, place.getLoc(), type, shard, 0,
-                                       flat.getSharding()->getGroup());
+                                       place.getGroup());
       for (auto &[i, old] : together) {
-        Value view = buildFlatView(builder, old.getLoc(), full,
-                                   bucket.offsets[i], typeOf(old.getFull()));
+        gathered[old] = full;
+        Value view = buildView(builder, old.getLoc(), full, bucket.offsets[i],
+                               typeOf(old.getFull()));
         old.getFull().replaceAllUsesWith(view);
       }
     }
@@ -110,31 +113,56 @@ private:
   }
 
   /// What stands between the flat state and its gather, as between a member and
-  /// its own. A second life is each gather's own; all else is shared.
-  Value rebuild(const GatherUse &use, unsigned ordinal) {
+  /// The last of the members' parts that `place` gathers again: until there
+  /// the whole flat tensor is needed. Null if it gathers no parts.
+  Operation *
+  findCut(const Together &together,
+          const llvm::DenseMap<Operation *, const GatherUse *> &source,
+          Operation *place) const {
+    Operation *last = nullptr;
+    for (const auto &[i, gather] : together)
+      for (Operation *op : source.at(gather)->chain)
+        if (isa<ShardOp>(op) && uses.getPosition(op) < uses.getPosition(place))
+          if (!last || uses.getPosition(last) < uses.getPosition(op))
+            last = op;
+    return last;
+  }
+
+  /// its own; a part is kept from `cut` on. A second life is each gather's own;
+  /// all else is shared.
+  Value rebuild(const GatherUse &use, unsigned ordinal, Operation *cut) {
     Value value = argument;
     std::string key;
     for (Operation *op : use.chain) {
       key += describeOp(op);
       if (isa<ReplayOp>(op))
+      if (isa<AllGatherOp>(op)) {
+        value = gathered.at(op);
+        continue;
+      }
         key += "#" + std::to_string(ordinal);
       Value &known = rebuilt[key];
-      if (!known)
+      if (!known) {
+        OpBuilder::InsertionGuard guard(builder);
+        if (isa<ShardOp>(op))
+          builder.setInsertionPointAfter(cut);
         known = cloneFor(op, value);
       value = known;
+      }
     }
     return value;
   }
 
-  /// What `member` does to its operand, done to a rank's part of the flat
-  /// state.
+  /// What `member` does to its operand, done to the flat state's.
   Value cloneFor(Operation *member, Value operand) {
     IRMapping mapping;
+    RankedTensorType type = typeOf(operand);
+    if (isa<ReduceScatterOp, ShardOp>(member))
+      type = getShardType(type, 0, member->getAttrOfType<GroupAttr>("group"));
     mapping.map(member->getOperand(0), operand);
     Value result = builder.clone(*member, mapping)->getResult(0);
-    result.setType(
-        RankedTensorType::get(flat.getLocalType().getShape(),
-                              typeOf(member->getResult(0)).getElementType()));
+    result.setType(RankedTensorType::get(
+        type.getShape(), typeOf(member->getResult(0)).getElementType()));
     return result;
   }
 
@@ -232,6 +260,7 @@ private:
   BlockArgument argument;
   llvm::StringMap<Value> rebuilt;
 };
+  llvm::DenseMap<Operation *, Value> gathered; ///< in place of the members'
 
 struct FlattenBuckets final : fsdp::impl::FlattenBucketsBase<FlattenBuckets> {
   using Base::Base;

@@ -309,6 +309,9 @@ def FlattenBuckets : Fsdp_ModulePass<"fsdp-flatten-buckets"> {
     would make ranks exchange more than rows would: then at multiples of the
     greatest power of two that does not.
 
+    Of a flat tensor that is kept in parts between forward and backward one part is
+    cut, where the last of the members' parts was.
+
     A flat state holds what one cast, one transfer and one update can serve.
     Parameters of a bucket that differ in role, element type, group of the
     optimizer, type of the gradient's reduction or in the types in which programs

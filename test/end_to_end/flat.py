@@ -89,6 +89,18 @@ def kept_case(bin, factory, world, backend="local", **config):
     return case
 
 
+def parts_case(bin):
+    """Of a bucket that k ranks keep between forward and backward they gather the flat tensor again, and nobody else."""
+    def case(folder):
+        report = make_report(bin, folder, Pairs(), {"x": torch.randn(4, 6), "y": torch.randn(4, 2)}, 4, reshard_after_forward=2, bucket_layout="flat")
+        first = {row["bucket"]: row for row in report["collectives"] if row["kind"] == "all_gather" and row["group"] == "dp_shard"}
+        again = {row["bucket"]: row for row in report["collectives"] if row["kind"] == "all_gather" and row["group"] == "dp_inner_2"}
+        assert set(first) == set(again) == {"blocks.0", "blocks.1", "root"}, report["collectives"]
+        for name, row in again.items():
+            assert row["tensors"] == 1 and row["bytes"] == first[name]["bytes"] and row["members"] == first[name]["members"] == 4, (row, first[name])
+    return case
+
+
 def same_draws(bin):
     """First values that are drawn do not depend on the layout."""
     def case(folder):
@@ -159,6 +171,8 @@ def main():
     cases["odd shapes are kept, gloo"] = kept_case(bin, shapes, 2, "gloo")
     cases["odd shapes are kept, replicas"] = kept_case(bin, shapes, 4, replicate=2)
     cases["a decoder is kept"] = kept_case(bin, zoo.llama, 3)
+    cases["odd shapes are kept, parts of 2"] = kept_case(bin, shapes, 4, reshard_after_forward=2)
+    cases["parts of 2"] = parts_case(bin)
     cases["draws"] = same_draws(bin)
     cases["memory"] = memory_case(bin)
     cases["refused"] = refused_case(bin)

@@ -13,23 +13,6 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 
 // -----
 
-#shard = #fsdp.group<"shard", 4>
-#inner = #fsdp.group<"inner_2", 2>
-module attributes {fsdp.mesh = #fsdp.mesh<shard = 4>} {
-  // expected-error @+1 {{cannot be in a flat bucket: it is kept in parts over 2 ranks for backward}}
-  fsdp.state frozen @w : tensor<4x4xf32> sharded <dim 0 over #shard> bucket "a"
-  func.func @"train/step"(%w: tensor<1x4xf32> {fsdp.state = @w}) -> (tensor<4x4xf32> {fsdp.output = "loss"}) {
-    %f = fsdp.all_gather %w dim 0 over #shard : tensor<1x4xf32> -> tensor<4x4xf32>
-    %p = fsdp.shard %f dim 0 over #inner : tensor<4x4xf32> -> tensor<2x4xf32>
-    %r = fsdp.replay %p : tensor<2x4xf32>
-    %g = fsdp.all_gather %r dim 0 over #inner : tensor<2x4xf32> -> tensor<4x4xf32>
-    %y = aten.add.Tensor(%f, %g) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-    return %y : tensor<4x4xf32>
-  }
-}
-
-// -----
-
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   // expected-error @+1 {{cannot be in a flat bucket: it is read by aten.neg without being gathered}}
@@ -51,5 +34,22 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %g = fsdp.reduce_scatter avg %x dim 0 over #shard of @w : tensor<4x4xf32> -> tensor<2x4xf32>
     %n = aten.neg(%g) : (tensor<2x4xf32>) -> tensor<2x4xf32>
     return %f, %n : tensor<4x4xf32>, tensor<2x4xf32>
+  }
+}
+
+// -----
+
+// A part of the gathered tensor is there to be gathered again.
+
+#shard = #fsdp.group<"shard", 4>
+#inner = #fsdp.group<"inner_2", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 4>} {
+  // expected-error @+1 {{cannot be in a flat bucket: it is read by aten.neg without being gathered}}
+  fsdp.state frozen @w : tensor<4x4xf32> sharded <dim 0 over #shard> bucket "a"
+  func.func @"infer/step"(%w: tensor<1x4xf32> {fsdp.state = @w}) -> (tensor<2x4xf32> {fsdp.output = "y"}) {
+    %f = fsdp.all_gather %w dim 0 over #shard : tensor<1x4xf32> -> tensor<4x4xf32>
+    %p = fsdp.shard %f dim 0 over #inner : tensor<4x4xf32> -> tensor<2x4xf32>
+    %y = aten.neg(%p) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    return %y : tensor<2x4xf32>
   }
 }

@@ -1,0 +1,24 @@
+//===- TensorBuilders.h - Views and copies of tensors -----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_PASSES_ANALYSIS_TENSORBUILDERS_H
+#define FSDP_PASSES_ANALYSIS_TENSORBUILDERS_H
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace fsdp {
+
+/// The tensor of `type`, strides included, that begins at element `offset` of
+/// `source`'s storage.
+mlir::Value buildView(mlir::OpBuilder &builder, mlir::Location loc,
+                      mlir::Value source, int64_t offset,
+                      mlir::RankedTensorType type);
+
+/// A copy of `source` in row-major order.
+mlir::Value buildContiguousCopy(mlir::OpBuilder &builder, mlir::Location loc,
+                                mlir::Value source);
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_ANALYSIS_TENSORBUILDERS_H
