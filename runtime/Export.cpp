@@ -1,4 +1,4 @@
-//===- Export.cpp - Unsharded weights into one file -----------------------===//
+//===- Export.cpp - Unsharded weights into files --------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/Export.h"
@@ -6,12 +6,17 @@
 #include "runtime/States.h"
 #include "runtime/Transfers.h"
 #include "runtime/plan/DType.h"
+#include "runtime/plan/Shape.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Error.h"
 #include "runtime/weights/Safetensors.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,14 +42,30 @@ namespace {
 class Exporter {
 public:
   Exporter(const plan::PlanT &plan, const Arena &arena, Fabric &fabric,
-           const std::string &key, const std::string &path);
+           const std::string &key);
+  void open(const std::string &path);
+  void openFolder(const std::string &path, uint64_t shardBytes);
   void run();
 
 private:
+  struct Place {
+    size_t file;
+    uint64_t offset;
+  };
   struct Entry {
     const plan::StateT *state;
-    std::vector<uint64_t> offsets; ///< in the file, one for each name
+    std::vector<Place> places; ///< one for each name
   };
+  /// Tensors of one file, and the entries that they belong to.
+  struct Contents {
+    std::vector<TensorToStore> tensors;
+    std::vector<size_t> owners;
+    uint64_t bytes = 0;
+  };
+
+  std::vector<Contents> divide(uint64_t shardBytes);
+  void addFile(const std::string &path, Contents contents);
+  bool isWriter() const { return fabric.rank() == 0; }
 
   void writeOwn(const Entry &entry);
   Communicator &getCommunicator(uint32_t group, const std::vector<int> &ranks);
@@ -61,44 +82,97 @@ private:
   const Arena &arena;
   Fabric &fabric;
   const std::string key;
-  std::optional<AtomicFile> file; ///< on rank 0
+  // On rank 0:
+  std::vector<std::unique_ptr<AtomicFile>> files;
+  std::optional<AtomicFile> index;
+  std::string replaced; ///< a file that readers would prefer to the new ones
   std::vector<Entry> entries;
   std::map<uint32_t, std::unique_ptr<Communicator>> communicators;
 };
 
 Exporter::Exporter(const plan::PlanT &plan, const Arena &arena, Fabric &fabric,
-                   const std::string &key, const std::string &path)
+                   const std::string &key)
     : plan(plan), arena(arena), fabric(fabric), key(key) {
-  std::vector<TensorToStore> tensors;
-  std::vector<size_t> owners;
-  for (const auto &state : plan.states) {
-    if (!isExported(*state))
-      continue;
-    std::vector<std::string> names = state->aliases;
-    names.insert(names.begin(), state->name);
+  for (const auto &state : plan.states)
+    if (isExported(*state))
+      entries.push_back({state.get(), {}});
+}
+
+/// All tensors, in files of at most `shardBytes` or one tensor.
+std::vector<Exporter::Contents> Exporter::divide(uint64_t shardBytes) {
+  std::vector<Contents> all(1);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const plan::StateT &state = *entries[i].state;
+    uint64_t bytes = *checkedExtent(state.shape, {}, dtypeBytes(state.dtype));
+    std::vector<std::string> names = state.aliases;
+    names.insert(names.begin(), state.name);
     for (const std::string &name : names) {
-      tensors.push_back({name, state->dtype, state->shape});
-      owners.push_back(entries.size());
+      if (all.back().bytes != 0 && all.back().bytes + bytes > shardBytes)
+        all.emplace_back();
+      all.back().tensors.push_back({name, state.dtype, state.shape});
+      all.back().owners.push_back(i);
+      all.back().bytes += bytes;
     }
-    entries.push_back({state.get(), {}});
   }
-  std::string head = layoutSafetensors(tensors);
-  for (size_t i = 0; i < tensors.size(); ++i)
-    entries[owners[i]].offsets.push_back(tensors[i].offset);
-  if (fabric.rank() == 0) {
-    file.emplace(path);
-    file->write(head);
+  return all;
+}
+
+void Exporter::addFile(const std::string &path, Contents contents) {
+  std::string head = layoutSafetensors(contents.tensors);
+  for (size_t i = 0; i < contents.tensors.size(); ++i)
+    entries[contents.owners[i]].places.push_back(
+        {files.size(), contents.tensors[i].offset});
+  files.push_back(std::make_unique<AtomicFile>(path));
+  files.back()->write(head);
+}
+
+void Exporter::open(const std::string &path) {
+  addFile(path, std::move(divide(UINT64_MAX).front()));
+}
+
+void Exporter::openFolder(const std::string &path, uint64_t shardBytes) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  fs::create_directories(path, code);
+  if (code)
+    throw Error(ErrorId::FileNotWritable,
+                "folder '" + path + "' cannot be made: " + code.message());
+  std::string single = (fs::path(path) / "model.safetensors").string();
+  std::string indexPath = single + ".index.json";
+  std::vector<Contents> all = divide(shardBytes);
+  if (all.size() == 1) {
+    addFile(single, std::move(all.front()));
+    replaced = indexPath;
+    return;
   }
+  nlohmann::ordered_json map = nlohmann::ordered_json::object();
+  uint64_t total = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    char name[64];
+    std::snprintf(name, sizeof(name), "model-%05zu-of-%05zu.safetensors", i + 1,
+                  all.size());
+    total += all[i].bytes;
+    for (const TensorToStore &tensor : all[i].tensors)
+      map[tensor.name] = name;
+    addFile((fs::path(path) / name).string(), std::move(all[i]));
+  }
+  index.emplace(indexPath);
+  index->write(nlohmann::ordered_json{{"metadata", {{"total_size", total}}},
+                                      {"weight_map", map}}
+                   .dump(2) +
+               "\n");
+  replaced = single;
 }
 
 void Exporter::write(const Entry &entry, uint64_t at, const char *data,
                      uint64_t bytes) {
-  for (uint64_t offset : entry.offsets)
-    file->writeAt(offset + at, std::string_view(data, bytes));
+  for (const Place &place : entry.places)
+    files[place.file]->writeAt(place.offset + at,
+                               std::string_view(data, bytes));
 }
 
 void Exporter::writeOwn(const Entry &entry) {
-  if (file)
+  if (isWriter())
     write(entry, 0, arena.at(entry.state->offset), entry.state->bytes);
 }
 
@@ -127,7 +201,7 @@ void Exporter::gatherFlat(const plan::StateT &flat,
                         count * element};
     communicator.wait(
         communicator.startAllGather({&member, 1}, {"export", flat.name}));
-    if (!file)
+    if (!isWriter())
       continue;
     for (size_t i = 0; i < ranks.size(); ++i)
       for (const Entry *entry : members) {
@@ -162,7 +236,7 @@ void Exporter::gather(const Entry &entry) {
                         buffer.get(), count * unitBytes};
     communicator.wait(
         communicator.startAllGather({&member, 1}, {"export", state.name}));
-    if (!file)
+    if (!isWriter())
       continue;
     if (isOneRun)
       writeRows(entry, ranks, buffer.get(), first, count);
@@ -215,16 +289,34 @@ void Exporter::run() {
   }
   for (const auto &[flat, members] : flats)
     gatherFlat(*plan.states[flat], members);
-  if (file)
+  for (const auto &file : files)
     file->commit();
+  if (index)
+    index->commit();
+  if (!replaced.empty()) {
+    std::error_code code;
+    std::filesystem::remove(replaced, code);
+  }
   // Nobody is done before the file is there.
   fabric.exchange(key, "written");
 }
 
 } // namespace
 
+bool fsdp::isExportFolder(const std::string &path) {
+  std::error_code code;
+  return path.ends_with('/') || std::filesystem::is_directory(path, code);
+}
+
 void fsdp::exportWeights(const plan::PlanT &plan, const Arena &arena,
                          Fabric &fabric, const std::string &key,
-                         const std::string &path) {
-  Exporter(plan, arena, fabric, key, path).run();
+                         const std::string &path, uint64_t shardBytes) {
+  Exporter exporter(plan, arena, fabric, key);
+  if (fabric.rank() == 0) {
+    if (isExportFolder(path))
+      exporter.openFolder(path, shardBytes);
+    else
+      exporter.open(path);
+  }
+  exporter.run();
 }

@@ -1,4 +1,4 @@
-//===- Export.h - Unsharded weights into one file ---------------*- C++ -*-===//
+//===- Export.h - Unsharded weights into files ------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_RUNTIME_EXPORT_H
@@ -12,12 +12,17 @@
 
 namespace fsdp {
 
+/// Whether `path` is where a folder of files is to be.
+bool isExportFolder(const std::string &path);
+
 /// Collective: rank 0 writes parameters, frozen parameters and buffers that are
-/// not volatile to the safetensors file `path`. Rows travel in blocks, so that
+/// not volatile to the safetensors file `path`, or to several of at most
+/// `shardBytes` in that folder, with an index. Rows travel in blocks, so that
 /// no rank holds a whole parameter. `key` is the same on all ranks and used
 /// once. Throws fsdp::Error.
 void exportWeights(const plan::PlanT &plan, const Arena &arena, Fabric &fabric,
-                   const std::string &key, const std::string &path);
+                   const std::string &key, const std::string &path,
+                   uint64_t shardBytes);
 
 } // namespace fsdp
 

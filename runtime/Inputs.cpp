@@ -39,8 +39,8 @@ std::string fsdp::describeInputs(const plan::PlanT &plan,
 Inputs::Inputs(const plan::PlanT &plan, const StepPrograms &step, int rank,
                const Arena &arena, const ModelFile *model,
                const std::string &dataPath)
-    : model(model), ranks(plan.data_parallel),
-      position(static_cast<uint64_t>(rank) * ranks / worldSize(plan)),
+    : model(model), position(static_cast<uint64_t>(rank) * plan.data_parallel /
+                             worldSize(plan)),
       isTold(rank == 0) {
   if (!dataPath.empty())
     file = std::make_unique<SafetensorsFile>(dataPath);
@@ -194,11 +194,13 @@ size_t Inputs::pick() {
 //===----------------------------------------------------------------------===//
 
 void Inputs::copyRows(const Slot &slot, char *to, const StoredTensor &stored,
-                      uint64_t microBatch) const {
+                      uint64_t firstRow) const {
   auto batch = static_cast<uint64_t>(slot.input->shape[0]);
   auto rows = static_cast<uint64_t>(stored.shape[0]);
   uint64_t rowBytes = slot.bytes / batch;
-  uint64_t row = (microBatch * ranks + position) * batch % rows;
+  uint64_t before = firstRow * batch /
+                    static_cast<uint64_t>(std::max<int64_t>(batchRows(), 1));
+  uint64_t row = (before + position * batch) % rows;
   // Runs of neighbouring rows, up to the file's end, then from its beginning.
   for (uint64_t done = 0; done < batch;) {
     uint64_t count = std::min(batch - done, rows - row);
@@ -209,7 +211,7 @@ void Inputs::copyRows(const Slot &slot, char *to, const StoredTensor &stored,
   }
 }
 
-void Inputs::load(uint64_t microBatch, size_t part) {
+void Inputs::load(uint64_t firstRow, size_t part) {
   size_t program = pick();
   // Another program's transient tensors lie where the inputs of this one are.
   bool isFirst = loaded != std::pair(part, program);
@@ -223,7 +225,7 @@ void Inputs::load(uint64_t microBatch, size_t part) {
         std::memcpy(to, set->second.bytes.data(), slot.bytes);
       set->second.isNew = false;
     } else if (const StoredTensor *stored = findStored(input)) {
-      copyRows(slot, to, *stored, microBatch);
+      copyRows(slot, to, *stored, firstRow);
     } else if (isFirst) {
       model->readRows(*input.sample, input.shape, input.dtype, 0,
                       input.shape.empty() ? 1 : input.shape[0], to);

@@ -23,10 +23,9 @@ namespace fsdp {
 
 /// Picks the program whose inputs the data fits, and fills them. An input takes
 /// what it was given last, else its rows from the tensor of its name in the
-/// data file: micro-batch m of the run, all steps' counted through, reads rows
-/// (m * W + r) * B to + B, modulo the file's rows, with W ranks that read
-/// different rows and B the input's first dim. An input that the file does not
-/// have keeps its sample.
+/// data file: behind n rows that all ranks together have read, rank r reads
+/// rows n + r * B to + B, modulo the file's rows, with B the input's first dim.
+/// An input that the file does not have keeps its sample.
 class Inputs {
 public:
   /// `dataPath` may be empty,
@@ -41,9 +40,11 @@ public:
   /// DataShape.
   size_t pick();
 
-  /// Brings the rows of that micro-batch in, for the program that `pick`
-  /// returned in that part of the step.
-  void load(uint64_t microBatch, size_t part);
+  /// Brings the rows of a micro-batch in, for the program that `pick` returned
+  /// in that part of the step. `firstRow`: rows of `batchRows` that all ranks
+  /// together have read before; an input with more or fewer rows a batch is as
+  /// many batches further.
+  void load(uint64_t firstRow, size_t part);
   /// Says that their memory was overwritten: the next load writes all of them.
   void forget() { loaded.reset(); }
 
@@ -80,7 +81,7 @@ private:
   void check(const plan::InputT &input) const;
   void checkStored(const plan::InputT &input, const StoredTensor &stored) const;
   void copyRows(const Slot &slot, char *to, const StoredTensor &stored,
-                uint64_t microBatch) const;
+                uint64_t firstRow) const;
   void warnOfUnused() const;
   [[noreturn]] void refuse(const std::vector<size_t> &fitting,
                            const std::vector<std::string> &reasons) const;
@@ -92,8 +93,8 @@ private:
   std::optional<size_t> picked; ///< as long as nothing changes
   /// Part and program whose unchanging inputs lie in the arena.
   std::optional<std::pair<size_t, size_t>> loaded;
-  uint64_t ranks, position;
-  bool isTold; ///< rank 0 speaks for all
+  uint64_t position; ///< among the ranks that read different rows
+  bool isTold;       ///< rank 0 speaks for all
 };
 
 /// "x: f32[4, 5], y: i64[4]" of a program's inputs.

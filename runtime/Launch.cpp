@@ -167,6 +167,8 @@ void launchChecked(const LaunchOptions &options,
   session.lrSchedule = options.lrSchedule;
   session.steps = options.steps;
   session.program = options.program;
+  session.checkpointPath = options.checkpointPath;
+  session.mayLackCheckpoint = options.mayLackCheckpoint;
   session.isInProcess = backend.inProcess;
 
   if (fabrics.size() > 1)

@@ -44,6 +44,8 @@ struct LaunchOptions {
   std::optional<double> lr;
   std::string lrSchedule;
   uint64_t steps = 0;
+  std::string checkpointPath;
+  bool mayLackCheckpoint = false;
 };
 
 /// Makes a session for each rank of this process and calls `body` with it, on a

@@ -60,22 +60,31 @@ LearningRates::LearningRates(const plan::PlanT &plan, const Arena &arena,
     }
     base = rates.front().first = lr;
   }
+  auto follow = [&](const plan::ScheduleT &rule) {
+    schedule.emplace(rule, base, options.steps);
+    description = describeSchedule(rule);
+    if (rule.total_steps == 0 && rule.kind != plan::ScheduleKind::constant)
+      description += " over " + std::to_string(options.steps) + " steps";
+  };
   try {
     if (!options.lrSchedule.empty())
-      schedule.emplace(parseSchedule(options.lrSchedule, base), base,
-                       options.steps);
+      follow(parseSchedule(options.lrSchedule, base));
     else if (training.schedule && training.schedule->min_lr > base)
       throw std::invalid_argument(
           "--lr: the artifact's schedule ends at a rate above it (" +
           describeSchedule(*training.schedule) +
           "); give another one with --lr-schedule");
     else if (training.schedule)
-      schedule.emplace(*training.schedule, base, options.steps);
+      follow(*training.schedule);
   } catch (const std::invalid_argument &error) {
     throw Error(ErrorId::BadUsage,
                 (options.lrSchedule.empty() ? "" : "--lr-schedule: ") +
                     std::string(error.what()));
   }
+}
+
+std::pair<double, std::string> LearningRates::describe() const {
+  return {rates.empty() ? 0 : rates.front().first, description};
 }
 
 std::optional<double> LearningRates::set(uint64_t step) const {

@@ -11,6 +11,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace fsdp {
@@ -27,6 +29,9 @@ public:
   /// printed, or nothing if the artifact has none.
   std::optional<double> set(uint64_t step) const;
 
+  /// The base's rate before any schedule, and the schedule in words.
+  std::pair<double, std::string> describe() const;
+
 private:
   struct Rate {
     const plan::StateT *state;
@@ -36,6 +41,7 @@ private:
   const Arena &arena;
   std::vector<Rate> rates; ///< the base's first
   std::optional<RateSchedule> schedule;
+  std::string description = "constant";
 };
 
 } // namespace fsdp

@@ -10,11 +10,13 @@
 
 #include <bit>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <system_error>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 using namespace fsdp;
 
@@ -36,13 +38,32 @@ static Error notWritable(const std::string &path) {
                    std::error_code(errno, std::generic_category()).message());
 }
 
+/// Bytes of the lines at the begin of a file that are of steps before `step`.
+static uint64_t bytesBefore(const std::string &path, uint64_t step) {
+  std::ifstream stream(path);
+  uint64_t bytes = 0;
+  for (std::string line; std::getline(stream, line) && !stream.eof();
+       bytes += line.size() + 1) {
+    nlohmann::json json = nlohmann::json::parse(line, /*callback=*/nullptr,
+                                                /*allow_exceptions=*/false);
+    if (!json.is_object() || json.value("step", step) >= step)
+      break;
+  }
+  return bytes;
+}
+
 Metrics::Metrics(const Session &session, const std::string &path)
-    : session(session), path(path),
+    : session(session), path(path), first(session.stepsDone()),
       resident(static_cast<size_t>(session.worldSize())) {
   if (session.rank() != 0)
     return;
-  file = std::fopen(path.c_str(), "we");
-  if (!file)
+  uint64_t kept = 0;
+  std::error_code code;
+  if (first != 0 && std::filesystem::is_regular_file(path, code))
+    kept = bytesBefore(path, first);
+  file = std::fopen(path.c_str(), kept == 0 ? "we" : "ae");
+  if (!file ||
+      (kept != 0 && ftruncate(fileno(file), static_cast<off_t>(kept)) != 0))
     throw notWritable(path);
 }
 
@@ -52,12 +73,13 @@ Metrics::~Metrics() {
 }
 
 void Metrics::updateResident(uint64_t step, bool isLast) {
+  uint64_t own = step - first;
   if (session.isInProcess()) {
     resident.assign(resident.size(), peakResidentBytes());
     return;
   }
   // Peaks settle early; asking all ranks in every step would slow steps down.
-  if (step < 4 || std::has_single_bit(step) || isLast) {
+  if (own < 4 || std::has_single_bit(own) || isLast) {
     std::vector<std::string> all =
         session.fabric().exchange("resident/" + std::to_string(step),
                                   std::to_string(peakResidentBytes()));

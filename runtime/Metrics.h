@@ -18,7 +18,8 @@ namespace fsdp {
 uint64_t peakResidentBytes();
 
 /// Writes metrics on rank 0; on the others it only takes part. The file is made
-/// anew; each line is flushed, so that it can be followed.
+/// anew, or continued behind the lines of the steps before if the session
+/// continues a training; each line is flushed, so that it can be followed.
 class Metrics {
 public:
   /// Throws fsdp::Error (FileNotWritable).
@@ -36,6 +37,7 @@ private:
 
   const Session &session;
   std::string path;
+  const uint64_t first;      ///< step of this run
   std::FILE *file = nullptr; ///< on rank 0
   std::vector<uint64_t> resident;
 };

@@ -30,22 +30,22 @@ static std::string number(const char *format, std::optional<double> value) {
   return text;
 }
 
-Progress::Progress(uint64_t steps)
-    : steps(steps), isTerminal(isatty(STDERR_FILENO)), begin(Clock::now()),
-      last(begin) {}
+Progress::Progress(uint64_t steps, uint64_t before)
+    : steps(steps), before(before), isTerminal(isatty(STDERR_FILENO)),
+      begin(Clock::now()), last(begin) {}
 
 void Progress::update(const StepResult &result) {
-  uint64_t done = result.step + 1;
+  uint64_t done = result.step + 1, own = done - before;
   bool isEnd = done == steps;
   Clock::time_point now = Clock::now();
   auto interval = isTerminal ? std::chrono::milliseconds(100)
                              : std::chrono::milliseconds(5000);
-  if (now - last < interval && !isEnd && done != 1)
+  if (now - last < interval && !isEnd && own != 1)
     return;
   last = now;
   double seconds = std::chrono::duration<double>(now - begin).count();
   double left =
-      seconds / static_cast<double>(done) * static_cast<double>(steps - done);
+      seconds / static_cast<double>(own) * static_cast<double>(steps - done);
   if (!isTerminal) {
     std::string text = number("  loss %.4f", result.loss) +
                        number("  grad norm %.3g", result.gradNorm);
@@ -61,7 +61,7 @@ void Progress::update(const StepResult &result) {
                kWidth, bar.c_str(), static_cast<unsigned long long>(done),
                static_cast<unsigned long long>(steps),
                number("  loss %.4f", result.loss).c_str(),
-               static_cast<double>(done) / seconds, left);
+               static_cast<double>(own) / seconds, left);
   if (isEnd)
     std::fputc('\n', stderr);
   std::fflush(stderr);

@@ -18,13 +18,14 @@ std::string formatBytes(uint64_t bytes);
 /// every few seconds.
 class Progress {
 public:
-  explicit Progress(uint64_t steps);
+  /// Of `steps` in all, `before` were done by earlier runs.
+  Progress(uint64_t steps, uint64_t before);
   void update(const StepResult &result);
 
 private:
   using Clock = std::chrono::steady_clock;
 
-  const uint64_t steps;
+  const uint64_t steps, before;
   const bool isTerminal;
   const Clock::time_point begin;
   Clock::time_point last;

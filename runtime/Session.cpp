@@ -8,6 +8,7 @@
 #include "runtime/Export.h"
 #include "runtime/Inputs.h"
 #include "runtime/LearningRates.h"
+#include "runtime/Log.h"
 #include "runtime/ModelFile.h"
 #include "runtime/PlannedAllocator.h"
 #include "runtime/Programs.h"
@@ -15,6 +16,7 @@
 #include "runtime/States.h"
 #include "runtime/Transfers.h"
 #include "runtime/WeightReader.h"
+#include "runtime/checkpoint/Loader.h"
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Reader.h"
 #include "runtime/plan/Shape.h"
@@ -87,9 +89,12 @@ struct Session::Impl {
   };
   Prepared prepare(const plan::ProgramT &program);
   void rehearse();
+  void initialize(const SessionOptions &options);
+  void continueFrom(const Manifest &manifest, const SessionOptions &options);
   void poisonTransients();
 
   const plan::PlanT &plan;
+  const std::string planHash;
   Fabric &fabric;
   const bool isInProcess, poison;
   const StepPrograms programs;
@@ -106,8 +111,12 @@ struct Session::Impl {
   size_t lastPart = 0, lastProgram = 0;
   /// Where inputs that a caller sets may change the program from step to step.
   std::optional<ProgramAgreement> agreement;
-  uint64_t nextMicroBatch = 0; ///< of the run
-  uint64_t missedBefore = 0;   ///< bytes, up to the step that runs
+  bool hasRun = false;
+  uint64_t nextMicroBatch = 0; ///< of the training
+  uint64_t rowsRead = 0;       ///< by all ranks, for those before
+  std::string loadedFrom;
+  uint64_t seed;
+  uint64_t missedBefore = 0; ///< bytes, up to the step that runs
   uint64_t exports = 0;
   ProfileRecorder *recorder = nullptr;
 };
@@ -129,23 +138,19 @@ static const plan::PlanT &checked(const PlanFile &file, Fabric &fabric) {
 
 Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
                     const SessionOptions &options)
-    : plan(checked(file, fabric)), fabric(fabric),
+    : plan(checked(file, fabric)), planHash(file.hash()), fabric(fabric),
       isInProcess(options.isInProcess), poison(options.poison),
       programs(findStep(plan, options.program)),
       isTraining(programs.parts[0][0]->name.starts_with("train/")),
       arena(plan.memory->peak), transfers(plan, fabric),
-      shared(plan, fabric, arena), rates(plan, arena, options) {
+      shared(plan, fabric, arena), rates(plan, arena, options),
+      seed(options.seed.value_or(plan.training->seed)) {
   installPlannedAllocator();
   if (needsModelFile(plan))
     model.emplace(*plan.model, options.artifactFolder, options.modelPath);
-  const ModelFile *source = model ? &*model : nullptr;
-  inputs.emplace(plan, programs, fabric.rank(), arena, source,
-                 options.dataPath);
-  std::optional<WeightReader> weights;
-  if (needsWeights(plan))
-    weights.emplace(plan, options.artifactFolder, options.weightsPaths,
-                    options.allowMissingValues);
-  else if (!options.weightsPaths.empty())
+  inputs.emplace(plan, programs, fabric.rank(), arena,
+                 model ? &*model : nullptr, options.dataPath);
+  if (!options.weightsPaths.empty() && !needsWeights(plan))
     throw Error(ErrorId::BadUsage,
                 "--weights: the artifact takes no first value from weights; "
                 "compile the model with --weights, too");
@@ -155,11 +160,64 @@ Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
       prepared.back().push_back(prepare(*program));
   }
   rehearse();
-  loadStates(plan, fabric.rank(), arena, source, weights ? &*weights : nullptr);
-  if (options.seed)
-    setSeed(plan, arena, *options.seed);
+  initialize(options);
   if (programs.parts[0].size() > 1)
     agreement.emplace(fabric);
+}
+
+/// Gives states their first values, or those of a checkpoint.
+void Session::Impl::initialize(const SessionOptions &options) {
+  std::optional<CheckpointLoader> checkpoint;
+  if (!options.checkpointPath.empty()) {
+    std::optional<std::string> path = agreeOnCheckpoint(
+        fabric, options.checkpointPath, options.mayLackCheckpoint);
+    if (path) {
+      loadedFrom = *path;
+      checkpoint.emplace(plan, fabric.rank(), *path);
+    } else if (fabric.rank() == 0) {
+      log(LogLevel::warning, "'" + options.checkpointPath +
+                                 "' holds no checkpoint: the run starts from "
+                                 "scratch");
+    }
+  }
+  auto needsValue = [&](const plan::StateT &state) {
+    return !checkpoint || !checkpoint->has(state);
+  };
+  std::optional<WeightReader> weights;
+  if (std::ranges::any_of(plan.states, [&](const auto &state) {
+        return state->weight && needsValue(*state);
+      }))
+    weights.emplace(plan, options.artifactFolder, options.weightsPaths,
+                    options.allowMissingValues);
+  loadStates(plan, fabric.rank(), arena, model ? &*model : nullptr,
+             weights ? &*weights : nullptr, needsValue);
+  if (checkpoint) {
+    checkpoint->load(arena);
+    // Nobody goes on before all have what they need.
+    fabric.exchange("loaded", "");
+  }
+  if (checkpoint && checkpoint->manifest() && isTraining)
+    continueFrom(*checkpoint->manifest(), options);
+  else if (options.seed)
+    setSeed(plan, arena, seed);
+}
+
+void Session::Impl::continueFrom(const Manifest &manifest,
+                                 const SessionOptions &options) {
+  nextMicroBatch = manifest.step * programs.microBatches;
+  rowsRead = manifest.rows;
+  // The one that the training began with goes on.
+  if (options.seed && seed != manifest.seed)
+    setSeed(plan, arena, seed);
+  else
+    seed = manifest.seed;
+  auto [lr, schedule] = rates.describe();
+  if (fabric.rank() == 0 &&
+      (lr != manifest.lr || schedule != manifest.schedule))
+    log(LogLevel::warning,
+        "the learning rate goes on as " + std::to_string(lr) + " (" + schedule +
+            "), where the checkpoint was made with " +
+            std::to_string(manifest.lr) + " (" + manifest.schedule + ")");
 }
 
 Session::Impl::Prepared Session::Impl::prepare(const plan::ProgramT &program) {
@@ -248,8 +306,9 @@ std::optional<StepResult> Session::microBatch() {
   size_t part = impl->programs.partOf(number % count);
   size_t picked = impl->inputs->pick();
   // What a file or the samples say cannot change after the first micro-batch.
-  if (impl->agreement && (impl->inputs->isSet() || number == 0))
+  if (impl->agreement && (impl->inputs->isSet() || !impl->hasRun))
     impl->agreement->check(picked, impl->programs.parts[part], result.step);
+  impl->hasRun = true;
   impl->poisonTransients();
   if (number % count == 0)
     impl->transfers.resetTraffic();
@@ -257,7 +316,7 @@ std::optional<StepResult> Session::microBatch() {
   ProfileRecorder *recorder = impl->recorder;
   if (recorder)
     recorder->beginRun(result.step, number % count, program);
-  impl->inputs->load(number, part);
+  impl->inputs->load(impl->rowsRead, part);
   if (recorder)
     recorder->endLoading();
   if (impl->isTraining) {
@@ -274,6 +333,8 @@ std::optional<StepResult> Session::microBatch() {
   impl->lastPart = part;
   impl->lastProgram = picked;
   ++impl->nextMicroBatch;
+  impl->rowsRead += impl->plan.data_parallel *
+                    static_cast<uint64_t>(impl->inputs->batchRows());
   if (impl->nextMicroBatch % count != 0)
     return std::nullopt;
   result.program = program.name;
@@ -295,6 +356,24 @@ std::optional<StepResult> Session::microBatch() {
 }
 
 bool Session::isTraining() const { return impl->isTraining; }
+
+uint64_t Session::stepsDone() const {
+  return impl->nextMicroBatch / microBatches();
+}
+
+uint64_t Session::rowsRead() const { return impl->rowsRead; }
+
+const std::string &Session::loadedFrom() const { return impl->loadedFrom; }
+
+const Arena &Session::arena() const { return impl->arena; }
+
+const std::string &Session::planHash() const { return impl->planHash; }
+
+uint64_t Session::seed() const { return impl->seed; }
+
+std::pair<double, std::string> Session::learningRate() const {
+  return impl->rates.describe();
+}
 
 const std::vector<OutputTensor> &Session::outputs() const {
   return impl->prepared[impl->lastPart][impl->lastProgram].outputs;
@@ -337,7 +416,8 @@ MemoryUse Session::memory() const {
 
 void Session::record(ProfileRecorder *recorder) { impl->recorder = recorder; }
 
-void Session::exportWeights(const std::string &path) {
+void Session::exportWeights(const std::string &path, uint64_t shardBytes) {
   fsdp::exportWeights(impl->plan, impl->arena, impl->fabric,
-                      "export/" + std::to_string(impl->exports++), path);
+                      "export/" + std::to_string(impl->exports++), path,
+                      shardBytes);
 }

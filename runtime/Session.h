@@ -24,6 +24,7 @@
 
 namespace fsdp {
 
+class Arena;
 class Fabric;
 class PlanFile;
 class ProfileRecorder;
@@ -53,8 +54,14 @@ struct SessionOptions {
   /// A schedule in place of the artifact's, as "linear:warmup=10,total=100"
   /// (runtime/plan/Schedule.h). Empty: the artifact's.
   std::string lrSchedule;
-  /// Steps that the run will take, for schedules that do not say; 0: unknown.
+  /// Steps of the whole training, for schedules that do not say; 0: unknown.
   uint64_t steps = 0;
+  /// What to start from in place of first values: a checkpoint, a folder of
+  /// several, of which the newest is meant, or safetensors files of another
+  /// writer (docs/Checkpoints.md). Empty: first values.
+  std::string checkpointPath;
+  /// Whether a run whose checkpoint is not there starts from first values.
+  bool mayLackCheckpoint = false;
   /// Of an artifact with several programs for the inputs' shapes, the one to
   /// run: its name, or what stands in brackets. Empty: what the inputs fit.
   std::string program;
@@ -102,6 +109,9 @@ struct OutputTensor {
   std::span<const std::byte> bytes;
 };
 
+/// What Hugging Face's libraries make files of.
+inline constexpr uint64_t kExportShardBytes = 5'000'000'000;
+
 /// Bytes of one rank.
 struct MemoryUse {
   uint64_t arena = 0;        ///< all tensors; planned, exact
@@ -143,6 +153,16 @@ public:
   /// Whether steps train, rather than only compute outputs.
   bool isTraining() const;
 
+  /// Steps of the training that are done, those in front of the checkpoint that
+  /// was loaded too.
+  uint64_t stepsDone() const;
+
+  /// Rows of the data that all ranks together have read for them.
+  uint64_t rowsRead() const;
+
+  /// The checkpoint that the session started from; empty: first values.
+  const std::string &loadedFrom() const;
+
   /// The kept outputs, in the order in which the model returns them: of the
   /// program that ran last, or of the first one before any did. The list of a
   /// program stays the same; what the bytes hold changes with each micro-batch.
@@ -169,8 +189,22 @@ public:
   void record(ProfileRecorder *recorder);
 
   /// Collective: writes the unsharded parameters, under all their names, and
-  /// persistent buffers to a safetensors file, wholly or not at all.
-  void exportWeights(const std::string &path);
+  /// persistent buffers to a safetensors file, wholly or not at all. If `path`
+  /// ends with '/' or is a folder, to model.safetensors there, or to files of
+  /// `shardBytes` at most, or one tensor, and model.safetensors.index.json.
+  void exportWeights(const std::string &path,
+                     uint64_t shardBytes = kExportShardBytes);
+
+  // For those who write down what a session is made of.
+
+  /// Where the plan's states lie.
+  const Arena &arena() const;
+  /// The artifact's fingerprint.
+  const std::string &planHash() const;
+  /// That random sequences began at.
+  uint64_t seed() const;
+  /// The base's learning rate before any schedule, and the schedule in words.
+  std::pair<double, std::string> learningRate() const;
 
 private:
   struct Impl;

@@ -210,13 +210,15 @@ static void readInner(const FirstValues &source, const OwnRows &rows,
   }
 }
 
-void fsdp::loadStates(const plan::PlanT &plan, int rank, const Arena &arena,
-                      const ModelFile *model, const WeightReader *weights) {
+void fsdp::loadStates(
+    const plan::PlanT &plan, int rank, const Arena &arena,
+    const ModelFile *model, const WeightReader *weights,
+    const std::function<bool(const plan::StateT &)> &isWanted) {
   for (const auto &state : plan.states)
     if (state->layout == plan::Layout::flat)
       std::memset(arena.at(state->offset), 0, state->bytes);
   for (const auto &state : plan.states) {
-    if (state->layout == plan::Layout::flat)
+    if (state->layout == plan::Layout::flat || !isWanted(*state))
       continue;
     FirstValues source(plan, *state, model, weights);
     if (state->flat >= 0) {

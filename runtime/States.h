@@ -9,6 +9,8 @@
 #include "runtime/WeightReader.h"
 #include "runtime/plan/plan_generated.h"
 
+#include <functional>
+
 namespace fsdp {
 
 /// Rows of a state that one rank holds: of the dim that it is cut along, in
@@ -42,11 +44,14 @@ uint64_t flatPart(const plan::PlanT &plan, const plan::StateT &flat);
 /// Whether any state or input takes its first value from the model file.
 bool needsModelFile(const plan::PlanT &plan);
 
-/// Gives every state of `rank` its first value; padding is zero. `model` may be
-/// null if no state has a source, `weights` if none has a weight. Throws
-/// fsdp::Error.
-void loadStates(const plan::PlanT &plan, int rank, const Arena &arena,
-                const ModelFile *model, const WeightReader *weights);
+/// Gives every state of `rank` that `isWanted` its first value; padding is
+/// zero, and so is what of flat states is not wanted. `model` may be null if no
+/// such state has a source, `weights` if none has a weight. Throws fsdp::Error.
+void loadStates(
+    const plan::PlanT &plan, int rank, const Arena &arena,
+    const ModelFile *model, const WeightReader *weights,
+    const std::function<bool(const plan::StateT &)> &isWanted =
+        [](const plan::StateT &) { return true; });
 
 /// Lets random sequences begin at `seed` in place of the artifact's.
 void setSeed(const plan::PlanT &plan, const Arena &arena, uint64_t seed);

@@ -6,9 +6,11 @@
 #include "runtime/Metrics.h"
 #include "runtime/OutputFile.h"
 #include "runtime/Progress.h"
+#include "runtime/comm/Communicator.h"
 #include "runtime/profile/Profiler.h"
 #include "runtime/support/Error.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -25,6 +27,9 @@ using Clock = std::chrono::steady_clock;
 /// Better refused now than after hours of training.
 static void checkWritable(const std::string &path) {
   std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  // One that an export makes itself.
+  if (path.ends_with('/') && !std::filesystem::exists(folder))
+    folder = folder.parent_path();
   if (folder.empty())
     folder = ".";
   if (access(folder.c_str(), W_OK | X_OK) != 0)
@@ -63,10 +68,18 @@ static void printSummary(const Session &session, uint64_t steps,
       formatBytes(memory.staging).c_str());
 }
 
-static void trainRank(Session &session, const TrainOptions &options) {
+/// `checkpointer` may be null.
+static void trainSteps(Session &session, const TrainOptions &options,
+                       Checkpointer *checkpointer) {
   std::optional<Metrics> metrics;
   std::optional<Progress> progress;
   bool isFirst = session.rank() == 0;
+  const uint64_t done = session.stepsDone();
+  const uint64_t steps = options.steps - std::min(options.steps, done);
+  if (isFirst && done != 0)
+    std::fprintf(stderr, "continuing after step %llu of '%s'\n",
+                 static_cast<unsigned long long>(done),
+                 session.loadedFrom().c_str());
   if (!options.metricsPath.empty())
     metrics.emplace(session, options.metricsPath);
   for (const std::string &path :
@@ -76,26 +89,26 @@ static void trainRank(Session &session, const TrainOptions &options) {
   std::optional<OutputFile> outputs;
   if (!options.outputsPath.empty())
     outputs.emplace(session, options.outputsPath,
-                    options.steps * session.microBatches());
+                    steps * session.microBatches());
   std::optional<Profiler> profiler;
   if (!options.profilePath.empty())
     profiler.emplace(session, options.profilePath,
-                     parseProfileSteps(options.profileSteps, options.steps));
+                     parseProfileSteps(options.profileSteps, steps));
   if (isFirst)
-    progress.emplace(options.steps);
+    progress.emplace(options.steps, done);
 
   StepResult firstResult, lastResult;
   Clock::time_point begin = Clock::now(), last = begin;
-  for (uint64_t i = 0; i < options.steps; ++i) {
+  for (uint64_t i = 0; i < steps; ++i) {
     if (profiler)
       profiler->beginStep(i);
-    std::optional<StepResult> done;
-    while (!done) {
-      done = session.microBatch();
-      if (outputs && !done)
+    std::optional<StepResult> made;
+    while (!made) {
+      made = session.microBatch();
+      if (outputs && !made)
         outputs->append();
     }
-    StepResult &result = *done;
+    StepResult &result = *made;
     Clock::time_point now = Clock::now();
     double seconds = std::chrono::duration<double>(now - last).count();
     if (profiler)
@@ -104,25 +117,42 @@ static void trainRank(Session &session, const TrainOptions &options) {
     if (outputs)
       outputs->append();
     if (metrics)
-      metrics->write(result, seconds, i + 1 == options.steps);
+      metrics->write(result, seconds, i + 1 == steps);
     if (progress)
       progress->update(result);
     // No step's time holds that of writing the profile.
     if (profiler && profiler->finishStep(i))
       last = Clock::now();
+    if (checkpointer)
+      checkpointer->afterStep();
     if (i == 0)
       firstResult = result;
     lastResult = std::move(result);
   }
   if (outputs)
     outputs->commit();
+  if (checkpointer)
+    checkpointer->finish();
   if (!options.exportPath.empty())
-    session.exportWeights(options.exportPath);
+    session.exportWeights(options.exportPath, options.exportShardBytes);
   if (isFirst) {
     double seconds = std::chrono::duration<double>(last - begin).count();
-    printSummary(session, options.steps, firstResult, lastResult, seconds);
+    printSummary(session, steps, firstResult, lastResult, seconds);
     if (profiler)
       std::printf("%s", profiler->summary().c_str());
+  }
+}
+
+static void trainRank(Session &session, const TrainOptions &options) {
+  std::optional<Checkpointer> checkpointer;
+  if (!options.checkpoints.folder.empty())
+    checkpointer.emplace(session, options.checkpoints);
+  try {
+    trainSteps(session, options, checkpointer ? &*checkpointer : nullptr);
+  } catch (const std::exception &error) {
+    // The other ranks' writers, which this one's waits for, may never come.
+    session.fabric().abort(error.what());
+    throw;
   }
 }
 

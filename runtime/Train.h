@@ -5,6 +5,7 @@
 #define FSDP_RUNTIME_TRAIN_H
 
 #include "runtime/Launch.h"
+#include "runtime/checkpoint/Checkpointer.h"
 
 #include <cstdint>
 #include <string>
@@ -12,10 +13,12 @@
 namespace fsdp {
 
 struct TrainOptions {
-  uint64_t steps = 0;
+  uint64_t steps = 0;      ///< of the whole training; a checkpoint's are done
   std::string metricsPath; ///< JSON lines; empty: none
-  std::string exportPath;  ///< safetensors; empty: none
-  std::string outputsPath; ///< safetensors; empty: none
+  std::string exportPath;  ///< safetensors, a file or a folder; empty: none
+  uint64_t exportShardBytes = kExportShardBytes; ///< of a folder's files
+  CheckpointOptions checkpoints;                 ///< no folder: none
+  std::string outputsPath;                       ///< safetensors; empty: none
   std::string profilePath; ///< Chrome's trace events as JSON; empty: none
   /// "FIRST:COUNT"; empty: a few after the first ones.
   std::string profileSteps;

@@ -112,7 +112,8 @@ public:
   createCommunicator(const GroupRanks &group) = 0;
 
   /// Every rank gives `value` and gets all ranks' values, by rank. Collective
-  /// over the world; `key` is the same on all ranks and used once.
+  /// over the world; `key` is the same on all ranks and used once. Several
+  /// threads of a rank may each exchange values at a time, in any order.
   virtual std::vector<std::string> exchange(const std::string &key,
                                             const std::string &value) = 0;
 

@@ -28,6 +28,7 @@ using namespace fsdp;
 static constexpr uint64_t kLengthBytes = 8;
 /// What the format allows.
 static constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+static constexpr const char *kMetadata = "__metadata__";
 
 static constexpr std::pair<plan::DType, const char *> kNames[] = {
     {plan::DType::f32, "F32"},
@@ -106,7 +107,7 @@ void SafetensorsFile::parse() {
     refuse("it states a header of " + std::to_string(length) +
            " bytes, and at most " + std::to_string(kMaxHeaderBytes) +
            " are allowed");
-  headBytes = kLengthBytes + length;
+  head = kLengthBytes + length;
   const char *header = mapping + kLengthBytes;
   const char *data = header + length;
   uint64_t dataBytes = bytes - kLengthBytes - length;
@@ -128,9 +129,11 @@ void SafetensorsFile::parse() {
   if (twice)
     refuse("its header has two tensors '" + *twice + "'");
   for (const auto &[name, entry] : json.items()) {
-    if (name == "__metadata__")
-      continue;
     try {
+      if (name == kMetadata) {
+        notes = entry.get<std::map<std::string, std::string>>();
+        continue;
+      }
       std::string dtypeName = entry.at("dtype");
       std::optional<plan::DType> dtype = parseDType(dtypeName);
       if (!dtype)
@@ -143,11 +146,11 @@ void SafetensorsFile::parse() {
         refuse("the bytes of tensor '" + name +
                "' do not fit its shape, or the file ends before them");
       all[name] = {*dtype, std::move(shape), data + offsets[0],
-                   headBytes + offsets[0], *extent};
+                   head + offsets[0], *extent};
     } catch (const nlohmann::json::exception &) {
       refuse("the header's entry '" + name +
-             "' has no dtype, shape and "
-             "data_offsets");
+             (name == kMetadata ? "' is no list of texts"
+                                : "' has no dtype, shape and data_offsets"));
     }
   }
   checkOverlaps();
@@ -168,11 +171,15 @@ void SafetensorsFile::checkOverlaps() const {
 }
 
 std::string SafetensorsFile::headerHash() const {
-  return hash128(std::string_view(mapping, headBytes));
+  return hash128(std::string_view(mapping, head));
 }
 
-std::string fsdp::layoutSafetensors(std::vector<TensorToStore> &tensors) {
+std::string
+fsdp::layoutSafetensors(std::vector<TensorToStore> &tensors,
+                        const std::map<std::string, std::string> &metadata) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (!metadata.empty())
+    json[kMetadata] = metadata;
   uint64_t end = 0;
   std::vector<TensorToStore *> order;
   for (TensorToStore &tensor : tensors)

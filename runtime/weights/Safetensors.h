@@ -41,9 +41,13 @@ public:
   SafetensorsFile &operator=(const SafetensorsFile &) = delete;
 
   const std::map<std::string, StoredTensor> &tensors() const { return all; }
+  /// What the writer put down beside the tensors.
+  const std::map<std::string, std::string> &metadata() const { return notes; }
   const std::string &path() const { return file; }
   /// Size of the file in bytes.
   uint64_t size() const { return bytes; }
+  /// Bytes of the length and the header.
+  uint64_t headBytes() const { return head; }
   /// Hash of the length and the header: of all names, types and shapes.
   std::string headerHash() const;
 
@@ -54,10 +58,11 @@ private:
 
   std::string file;
   ErrorId invalid;
-  uint64_t headBytes = 0; ///< of the length and the header
+  uint64_t head = 0; ///< bytes of the length and the header
   const char *mapping = nullptr;
   uint64_t bytes = 0;
   std::map<std::string, StoredTensor> all;
+  std::map<std::string, std::string> notes;
 };
 
 /// A tensor of a file that is about to be written.
@@ -71,7 +76,9 @@ struct TensorToStore {
 /// Gives each tensor its offset and returns the file's first bytes, which end
 /// where the first tensor begins. Larger elements come first, since readers
 /// expect each tensor at a multiple of its element size.
-std::string layoutSafetensors(std::vector<TensorToStore> &tensors);
+std::string
+layoutSafetensors(std::vector<TensorToStore> &tensors,
+                  const std::map<std::string, std::string> &metadata = {});
 
 } // namespace fsdp
 

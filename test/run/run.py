@@ -238,14 +238,16 @@ class FsdpRun(unittest.TestCase):
         self.refused(2, "E040", "--steps=1", "--threads=0")
         self.refused(2, "E040", "--steps=1", "--log-level=loud")
         self.assertIn("cores or threads", self.refused(2, "E040", "--steps=1", "--pin=sockets"))
-        for option in ("--export=x.safetensors", "--outputs=x.safetensors", "--profile=x.json"):
+        for option in ("--export=x.safetensors", "--outputs=x.safetensors", "--profile=x.json", "--save=x"):
             self.refused(2, "E040", "--dry-run", option)
             self.refused(2, "E040", "--steps=1", "--backend=fake", option)
         self.assertIn("--output=NAME", self.refused(2, "E077", "--steps=1", "--outputs=x.safetensors"))
         self.refused(2, "E097", "--steps=1", "--backend=glue")
         self.assertIn("--backend=local", self.refused(2, "E076", "--steps=1", "--backend=nccl"))
-        self.assertIn("not supported yet", self.refused(2, "E076", "--steps=1", "--save=x"))
-        self.assertIn("not supported yet", self.refused(2, "E076", "--steps=1", "--load=x"))
+        for option in ("--save-every=2", "--keep=2", "--save-sync", "--load=latest"):
+            self.assertIn("--save", self.refused(2, "E040", "--steps=1", option))
+        for option in ("--save-every=0", "--keep=-1", "--export-shard-size=some"):
+            self.refused(2, "E040", "--steps=1", "--save=x", option)
         out, _ = self.run_it("--help")
         self.assertIn("Examples:", out)
 

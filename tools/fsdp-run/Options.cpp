@@ -28,6 +28,8 @@ static constexpr const char *kExamples = R"(Examples:
       memory and collectives of any world size on this machine
   fsdp-run step.fsdp --steps=100 --metrics=m.jsonl --export=final.safetensors
       a line of JSON a step, and the trained weights for PyTorch
+  fsdp-run step.fsdp --steps=10000 --save=ck --save-every=500 --keep=3 --load=latest
+      checkpoints; the same command again continues from the newest
   fsdp-run step.fsdp --steps=20 --profile=trace.json
       where the time goes, for the eye and as a table
   fsdp-run infer.fsdp --steps=50 --data=test.safetensors --outputs=o.safetensors
@@ -39,7 +41,7 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
   LaunchOptions &launch = options.launch;
   TrainOptions &train = options.train;
   double deadline = 600;
-  std::string save, load;
+  CheckpointOptions &checkpoints = train.checkpoints;
   std::string level = "warning", pin = "none";
   const std::map<std::string, Pin> pins{
       {"none", Pin::none}, {"threads", Pin::threads}, {"cores", Pin::cores}};
@@ -54,7 +56,9 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                        "fsdp-run " + std::string(kCompilerVersion));
   app.add_option("PLAN", launch.artifact, "the artifact, step.fsdp")
       ->required();
-  auto *steps = app.add_option("--steps", train.steps, "optimizer steps");
+  auto *steps = app.add_option("--steps", train.steps,
+                               "optimizer steps of the whole training, those "
+                               "of a checkpoint too");
   app.add_option("--data", launch.dataPath,
                  "safetensors file with a tensor for each input, samples along "
                  "the first dim; without it the exported samples are used");
@@ -108,7 +112,12 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                  "write one JSON object a step to this file");
   app.add_option("--export", train.exportPath,
                  "write the unsharded weights to this safetensors file at the "
-                 "end");
+                 "end; with a / at its end, to files of a folder, with an "
+                 "index");
+  app.add_option("--export-shard-size", train.exportShardBytes,
+                 "bytes that a file of such a folder has at most, as 5GB")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->capture_default_str();
   app.add_option(
       "--outputs", train.outputsPath,
       "write the kept outputs of all steps to this safetensors file, "
@@ -132,8 +141,23 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                                         name + "'";
       })
       ->capture_default_str();
-  app.add_option("--save", save)->group("");
-  app.add_option("--load", load)->group("");
+  app.add_option("--save", checkpoints.folder,
+                 "write a checkpoint, step_N in this folder, at the end");
+  auto *every = app.add_option("--save-every", checkpoints.every,
+                               "write one after each so many steps, too")
+                    ->check(CLI::PositiveNumber);
+  auto *keep = app.add_option("--keep", checkpoints.keep,
+                              "delete all but so many of the newest "
+                              "checkpoints when one was written; default: none")
+                   ->check(CLI::PositiveNumber);
+  auto *isInStep =
+      app.add_flag("--save-sync", checkpoints.isInStep,
+                   "wait until a checkpoint is on the disk before the next "
+                   "step, rather than write it meanwhile");
+  app.add_option("--load", launch.checkpointPath,
+                 "continue from a checkpoint, from the newest of a folder, or "
+                 "from the newest that --save wrote (latest), which may be "
+                 "none yet; made at any world size");
 
   try {
     app.parse(argc, argv);
@@ -144,11 +168,20 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
     throw Error(ErrorId::BadUsage,
                 std::string(error.what()) + "; see fsdp-run --help");
   }
-  if (!save.empty() || !load.empty())
-    throw Error(ErrorId::RuntimeUnsupported,
-                std::string(save.empty() ? "--load" : "--save") +
-                    ": checkpoints are not supported yet; --export writes the "
-                    "weights");
+  for (const CLI::Option *option : {every, keep, isInStep})
+    if (option->count() && checkpoints.folder.empty())
+      throw Error(ErrorId::BadUsage,
+                  option->get_name() + " says how checkpoints are written, and "
+                                       "no --save=DIR says where; give both");
+  if (launch.checkpointPath == "latest") {
+    if (checkpoints.folder.empty())
+      throw Error(ErrorId::BadUsage,
+                  "--load=latest means the newest checkpoint that --save=DIR "
+                  "wrote; give both, or write --load=./latest for a folder of "
+                  "that name");
+    launch.checkpointPath = checkpoints.folder;
+    launch.mayLackCheckpoint = true;
+  }
   if (launch.backend == "nccl")
     throw Error(ErrorId::RuntimeUnsupported,
                 "--backend=nccl is not in this build, which runs on the CPU; "
@@ -166,7 +199,8 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                 "--profile=FILE.json asks for a profile; give both");
   if (profile->count())
     parseProfileSteps(train.profileSteps, train.steps);
-  for (const auto &[name, path] : {std::pair("--export", &train.exportPath),
+  for (const auto &[name, path] : {std::pair("--save", &checkpoints.folder),
+                                   {"--export", &train.exportPath},
                                    {"--outputs", &train.outputsPath},
                                    {"--profile", &train.profilePath}})
     if (!path->empty() && (options.isDryRun || launch.backend == "fake"))

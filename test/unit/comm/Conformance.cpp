@@ -11,7 +11,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <random>
+#include <stdexcept>
+#include <string>
 #include <thread>
 
 using namespace fsdp;
@@ -337,6 +340,24 @@ void checkExchange(Fabric &fabric) {
   }
 }
 
+/// Two threads of each rank, of which some wait while others come.
+void checkThreads(Fabric &fabric) {
+  auto exchange = [&](const std::string &key) {
+    for (int round = 0; round < 3; ++round) {
+      auto values = fabric.exchange(key + std::to_string(round),
+                                    key + std::to_string(fabric.rank()));
+      for (int rank = 0; rank < fabric.worldSize(); ++rank)
+        if (values[rank] != key + std::to_string(rank))
+          throw std::runtime_error("exchange gave another thread's value");
+    }
+  };
+  bool isEven = fabric.rank() % 2 == 0;
+  auto other = std::async(std::launch::async,
+                          [&] { exchange(isEven ? "one" : "two"); });
+  exchange(isEven ? "two" : "one");
+  other.get();
+}
+
 /// Staging memory is reused from step to step.
 void checkStaging(Fabric &fabric) {
   auto group = fabric.createCommunicator(worldGroup(fabric, "staging"));
@@ -364,7 +385,8 @@ const std::vector<Check> &fsdp::test::conformanceChecks() {
       {"Values", checkValues},     {"Order", checkOrder},
       {"InPlace", checkInPlace},   {"InFlight", checkInFlight},
       {"Delays", checkDelays},     {"Subgroups", checkSubgroups},
-      {"Exchange", checkExchange}, {"Staging", checkStaging},
+      {"Exchange", checkExchange}, {"Threads", checkThreads},
+      {"Staging", checkStaging},
   };
   return all;
 }

@@ -1,0 +1,148 @@
+//===- Regions.cpp - Which elements of a state a rank holds ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/checkpoint/Regions.h"
+
+#include "runtime/States.h"
+#include "runtime/Transfers.h"
+#include "runtime/plan/Shape.h"
+
+#include <algorithm>
+
+using namespace fsdp;
+
+uint64_t Region::elements() const {
+  uint64_t count = 1;
+  for (int64_t each : size)
+    count *= static_cast<uint64_t>(each);
+  return count;
+}
+
+Region fsdp::intersect(const Region &a, const Region &b) {
+  Region both;
+  for (size_t i = 0; i < a.size.size(); ++i) {
+    int64_t begin = std::max(a.offset[i], b.offset[i]);
+    int64_t end = std::min(a.offset[i] + a.size[i], b.offset[i] + b.size[i]);
+    both.offset.push_back(begin);
+    both.size.push_back(std::max<int64_t>(end - begin, 0));
+  }
+  return both;
+}
+
+std::vector<int64_t> fsdp::contiguousStrides(std::span<const int64_t> shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i > 1; --i)
+    strides[i - 2] = strides[i - 1] * shape[i - 1];
+  return strides;
+}
+
+std::vector<Region> fsdp::toRegions(std::span<const int64_t> shape,
+                                    uint64_t first, uint64_t count) {
+  if (count == 0)
+    return {};
+  if (shape.empty())
+    return {{}};
+  uint64_t row = 1;
+  for (int64_t each : shape.subspan(1))
+    row *= static_cast<uint64_t>(each);
+  std::vector<Region> regions;
+  auto addRow = [&](uint64_t number, uint64_t from, uint64_t elements) {
+    for (Region inner : toRegions(shape.subspan(1), from, elements)) {
+      inner.offset.insert(inner.offset.begin(), static_cast<int64_t>(number));
+      inner.size.insert(inner.size.begin(), 1);
+      regions.push_back(std::move(inner));
+    }
+  };
+  if (uint64_t within = first % row; within != 0) {
+    uint64_t head = std::min(row - within, count);
+    addRow(first / row, within, head);
+    first += head;
+    count -= head;
+  }
+  if (uint64_t rows = count / row; rows != 0) {
+    Region whole{std::vector<int64_t>(shape.size(), 0),
+                 {shape.begin(), shape.end()}};
+    whole.offset[0] = static_cast<int64_t>(first / row);
+    whole.size[0] = static_cast<int64_t>(rows);
+    regions.push_back(std::move(whole));
+  }
+  if (count % row != 0)
+    addRow((first + count) / row, 0, count % row);
+  return regions;
+}
+
+std::vector<Part> fsdp::ownParts(const plan::PlanT &plan,
+                                 const plan::StateT &state, int rank) {
+  std::vector<Part> parts;
+  if (state.flat >= 0) {
+    const plan::StateT &flat = *plan.states[state.flat];
+    uint64_t length = flatPart(plan, flat);
+    auto position =
+        static_cast<uint64_t>(groupPosition(*plan.groups[flat.group], rank));
+    Overlap own = overlapOf(state, position * length, length);
+    std::vector<int64_t> strides = contiguousStrides(state.shape);
+    uint64_t at = own.at;
+    for (Region &region : toRegions(state.shape, own.first, own.count)) {
+      uint64_t elements = region.elements();
+      parts.push_back({std::move(region), &flat, at, strides});
+      at += elements;
+    }
+    return parts;
+  }
+  OwnRows rows = ownRows(plan, state, rank);
+  Region region{std::vector<int64_t>(state.shape.size(), 0), state.shape};
+  std::vector<int64_t> local = state.shape;
+  if (state.shard_dim >= 0) {
+    region.offset[state.shard_dim] = rows.first;
+    region.size[state.shard_dim] = rows.count;
+    local[state.shard_dim] = rows.room;
+  }
+  if (region.elements() != 0)
+    parts.push_back({std::move(region), &state, 0, contiguousStrides(local)});
+  return parts;
+}
+
+void fsdp::forEachRun(
+    std::span<const int64_t> size, std::span<const int64_t> stridesA,
+    std::span<const int64_t> stridesB,
+    const std::function<void(uint64_t, uint64_t, uint64_t)> &run) {
+  // The inner dims that lie without gaps in both places are one run.
+  size_t outer = size.size();
+  int64_t length = 1;
+  while (outer > 0 && (size[outer - 1] == 1 || (stridesA[outer - 1] == length &&
+                                                stridesB[outer - 1] == length)))
+    length *= size[--outer];
+  std::vector<int64_t> index(outer, 0);
+  for (int64_t each : size)
+    if (each == 0)
+      return;
+  for (uint64_t a = 0, b = 0;;) {
+    run(a, b, static_cast<uint64_t>(length));
+    size_t dim = outer;
+    for (; dim > 0; --dim) {
+      size_t i = dim - 1;
+      a += static_cast<uint64_t>(stridesA[i]);
+      b += static_cast<uint64_t>(stridesB[i]);
+      if (++index[i] < size[i])
+        break;
+      a -= static_cast<uint64_t>(stridesA[i] * size[i]);
+      b -= static_cast<uint64_t>(stridesB[i] * size[i]);
+      index[i] = 0;
+    }
+    if (dim == 0)
+      return;
+  }
+}
+
+int fsdp::writerOf(const plan::PlanT &plan, const plan::GroupT &group, int rank,
+                   uint64_t number) {
+  int world = 1;
+  for (const auto &axis : plan.mesh)
+    world *= static_cast<int>(axis->size);
+  int stride = static_cast<int>(group.stride);
+  int block = stride * static_cast<int>(group.size);
+  int replicas = world / static_cast<int>(group.size);
+  int turn = static_cast<int>(number % static_cast<uint64_t>(replicas));
+  return turn / stride * block + groupPosition(group, rank) * stride +
+         turn % stride;
+}

@@ -1,0 +1,71 @@
+//===- SavedStates.cpp - What of a plan a checkpoint holds ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/checkpoint/SavedStates.h"
+
+#include "runtime/plan/Entry.h"
+#include "runtime/support/Error.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace fsdp;
+
+/// States that the first of a step's micro-batches gives a value to.
+static std::set<int32_t> writtenFirst(const plan::PlanT &plan) {
+  std::set<int32_t> states;
+  for (const auto &program : plan.programs)
+    if (entryOf(program->name) == kStepParts[0])
+      for (const auto &binding : program->results)
+        if (binding->state >= 0)
+          states.insert(binding->state);
+  return states;
+}
+
+static std::string nameOf(const plan::PlanT &plan, const plan::StateT &state) {
+  std::string name = state.name;
+  if (state.role == plan::Role::optimizer && state.of >= 0) {
+    const std::string &of = plan.states[state.of]->name;
+    if (name.starts_with(of + "/"))
+      return "optimizer." + name.substr(of.size() + 1) + "." + of;
+  }
+  if (!isOfModel(state.role))
+    std::ranges::replace(name, '/', '.');
+  return name;
+}
+
+bool fsdp::isOfModel(plan::Role role) {
+  return role == plan::Role::parameter || role == plan::Role::frozen ||
+         role == plan::Role::buffer;
+}
+
+std::vector<SavedState> fsdp::savedStates(const plan::PlanT &plan) {
+  std::set<int32_t> first = writtenFirst(plan);
+  std::set<uint32_t> rates(plan.training->rates.begin(),
+                           plan.training->rates.end());
+  std::vector<SavedState> saved;
+  std::set<std::string> names;
+  for (size_t i = 0; i < plan.states.size(); ++i) {
+    const plan::StateT &state = *plan.states[i];
+    bool isScalar = state.role == plan::Role::scalar;
+    // A number that the first micro-batch begins anew is a sum over a step.
+    bool isAnew = isScalar && (rates.contains(static_cast<uint32_t>(i)) ||
+                               first.contains(static_cast<int32_t>(i)));
+    bool lives = isOfModel(state.role) || isScalar ||
+                 state.role == plan::Role::optimizer ||
+                 state.role == plan::Role::random;
+    if (!lives || isAnew || state.layout == plan::Layout::flat)
+      continue;
+    saved.push_back({&state, nameOf(plan, state)});
+    if (!names.insert(saved.back().name).second)
+      throw Error(ErrorId::RuntimeUnsupported,
+                  "two states of the artifact would have the name '" +
+                      saved.back().name +
+                      "' in a checkpoint; rename the module of that name");
+  }
+  return saved;
+}
+
+std::string fsdp::nameOfRank(const std::string &name, int rank) {
+  return rank == 0 ? name : name + "@rank" + std::to_string(rank);
+}
