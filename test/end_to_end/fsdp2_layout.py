@@ -50,8 +50,8 @@ def same_as_rows(bin, factory, world, backend="local", steps=3, precision=None, 
     return case
 
 
-def one_call(bin, factory, world, **config):
-    """What moves in rows moves in as many bytes, in one tensor a bucket, and a run says so, too."""
+def one_call(bin, factory, world, types=frozenset({"f32"}), **config):
+    """What moves in rows moves in as many bytes, in one tensor for a bucket and type, and a run says so, too."""
     def case(folder):
         torch.manual_seed(7)
         model, inputs = factory()
@@ -59,6 +59,7 @@ def one_call(bin, factory, world, **config):
         expected = [{**row, "tensors": 1} for row in reports["rows"]["collectives"]]
         found = reports["fsdp2"]["collectives"]
         assert found == expected, f"found {found}, expected {expected}"
+        assert {row["dtype"] for row in found} == types, found
         assert any(row["members"] > 1 for row in found), "no bucket of several parameters: the case tests nothing"
         traffic = {}
         for row in found:
@@ -165,6 +166,7 @@ def main():
     same(pairs, 4, "replicas", replicate=2, reshard_after_forward=True)
     same(zoo.gpt, 3, "clip", reshard_after_forward=True, max_grad_norm=0.1)
     same(zoo.gpt, 2, "bf16", precision={**BF16, "reduce_dtype": "bfloat16"}, reshard_after_forward=True)
+    same(pairs, 2, "two types", precision=BF16, overrides=[{"modules": "*.up", "mixed_precision": {}}], reshard_after_forward=True)
     same(zoo.scaled, 4, "scalar, replicas", replicate=2)
     same(zoo.lora, 2, "frozen", reshard_after_forward=True)
     for mode in ("each", "last", "all_reduce_last"):
@@ -175,6 +177,8 @@ def main():
     cases["one call, odd shapes"] = one_call(bin, shapes, 3, reshard_after_forward=True)
     cases["one call, replicas"] = one_call(bin, pairs, 4, replicate=2, reshard_after_forward=True)
     cases["one call, parts of 2"] = one_call(bin, pairs, 4, reshard_after_forward=2)
+    cases["a call for each type"] = one_call(bin, pairs, 2, reshard_after_forward=True, types={"bf16", "f32"},
+                                             overrides=[{"modules": "*.up", "mixed_precision": BF16}])
     cases["refused"] = refused(bin)
 
     for name in PEERS:
