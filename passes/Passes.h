@@ -25,7 +25,8 @@ enum class ReshardMode { All, AllButRoot, None };
 enum class BucketLayout {
   Auto, ///< flat what can be, the rest in rows
   Rows, ///< each parameter's own rows
-  Flat  ///< equal parts of all parameters in a row
+  Flat, ///< equal parts of all parameters in a row
+  Fsdp2 ///< rows, moved as FSDP2 does: copied into one tensor, and out of it
 };
 
 /// When ranks exchange the gradients of a step's micro-batches.

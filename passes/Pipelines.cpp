@@ -109,6 +109,9 @@ void fsdp::buildSchedulePipeline(OpPassManager &manager,
   // Last uses are known once the order is.
   manager.addPass(createInsertFrees());
 
+  // Copies stand where transfers start and end.
+  manager.addPass(createCopyBuckets());
+
   manager.addPass(createVerifyScheduled());
   manager.addPass(createVerifyEquivalent());
 

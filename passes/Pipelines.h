@@ -72,7 +72,8 @@ struct ShardStageOptions : virtual mlir::detail::PassOptions {
       llvm::cl::values(
           clEnumValN(BucketLayout::Auto, "auto", "flat where it can be"),
           clEnumValN(BucketLayout::Rows, "rows", "rows of each parameter"),
-          clEnumValN(BucketLayout::Flat, "flat", "flat, or an error"))};
+          clEnumValN(BucketLayout::Flat, "flat", "flat, or an error"),
+          clEnumValN(BucketLayout::Fsdp2, "fsdp2", "rows, copied together"))};
   ListOption<std::string> layoutOverrides{
       *this, "layout-overrides",
       llvm::cl::desc("rules for single buckets, 'pattern=layout'")};

@@ -28,7 +28,8 @@ def Fsdp_RoleAttr : EnumAttr<Fsdp_Dialect, Fsdp_Role, "role">;
 
 def Fsdp_Layout : Fsdp_Enum<"Layout", "how a bucket's shards lie", [
   I32EnumAttrCase<"Rows", 0, "rows">, // each parameter's own rows
-  I32EnumAttrCase<"Flat", 1, "flat">  // equal parts of all of them in a row
+  I32EnumAttrCase<"Flat", 1, "flat">, // equal parts of all of them in a row
+  I32EnumAttrCase<"Fsdp2", 2, "fsdp2"> // rows, copied together to be moved
 ]>;
 def Fsdp_LayoutAttr : EnumAttr<Fsdp_Dialect, Fsdp_Layout, "layout">;
 

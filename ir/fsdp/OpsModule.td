@@ -74,7 +74,9 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
       a first value nor a `part` of its own;
     * ST-12: a `part` is not sharded itself and has no address;
     * ST-13: it names a flat state of its element type and role, inside of which
-      it lies, behind the member before it.
+      it lies, behind the member before it;
+    * ST-14: what has the layout `fsdp2` is a parameter with elements in a bucket,
+      sharded along dim 0.
 
     Bindings, checked in modules that carry `fsdp.mesh` or `fsdp.model`:
     * BI-1: `fsdp.state` and `fsdp.gradient` name a state of the module;

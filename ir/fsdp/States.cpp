@@ -57,15 +57,24 @@ static LogicalResult verifyWeight(StateOp state) {
          << bytes << " bytes, found " << weight->getBytes();
 }
 
-// ST-11, ST-12.
+// ST-11, ST-12, ST-14.
 static LogicalResult verifyLayout(StateOp state) {
   if (state.getPart() && (state.getSharding() || state.getAt()))
     return state.emitOpError("expects neither 'sharded' nor 'at' of what is "
                              "part of a flat state, which has them");
-  if (!state.isFlat())
-    return success();
   RankedTensorType type = state.getGlobalType();
   std::optional<ShardingAttr> sharding = state.getSharding();
+  if (state.getLayout() == Layout::Fsdp2) {
+    bool isParameter =
+        state.getRole() == Role::Parameter || state.getRole() == Role::Frozen;
+    if (isParameter && state.getBucket() && sharding &&
+        sharding->getDim() == 0 && type.getNumElements() != 0)
+      return success();
+    return state.emitOpError("expects the layout 'fsdp2' of a parameter with "
+                             "elements, in a bucket and sharded along dim 0");
+  }
+  if (!state.isFlat())
+    return success();
   if (type.getRank() != 1 || !sharding ||
       type.getDimSize(0) % sharding->getGroup().getSize() != 0)
     return state.emitOpError("expects a flat state to have one dim that its "

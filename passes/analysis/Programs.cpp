@@ -3,6 +3,8 @@
 
 #include "passes/analysis/Programs.h"
 
+#include "passes/analysis/RankMajor.h"
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -144,12 +146,33 @@ bool fsdp::isStart(Operation *op) {
              CopyStartOp>(op);
 }
 
-Value fsdp::getTransferred(Value value) {
+static Operation *getWaitedFor(Value value) {
   auto wait = value.getDefiningOp<WaitOp>();
   Operation *start = wait ? wait.getFuture().getDefiningOp() : nullptr;
-  if (!start || !isStart(start))
-    return {};
-  return start->getOperand(cast<OpResult>(value).getResultNumber());
+  return start && isStart(start) ? start : nullptr;
+}
+
+Operation *fsdp::getTransfer(Value value) {
+  Operation *start = getWaitedFor(value);
+  return start ? start : getMovedMember(value).start;
+}
+
+Value fsdp::getTransferred(Value value) {
+  if (Operation *start = getWaitedFor(value))
+    return start->getOperand(cast<OpResult>(value).getResultNumber());
+  return getMovedMember(value).source;
+}
+
+StateOp fsdp::getMovedState(Operation *start, unsigned operand,
+                            const StateTable &states) {
+  if (auto of = start->getAttrOfType<ArrayAttr>("of"))
+    return states.lookup(cast<FlatSymbolRefAttr>(of[operand]));
+  BlockArgument source = isa<AllGatherStartOp>(start)
+                             ? getShardSource(start->getOperand(operand))
+                             : BlockArgument();
+  return source ? states.lookup(start->getParentOfType<func::FuncOp>(),
+                                source.getArgNumber())
+                : StateOp();
 }
 
 bool fsdp::isCollective(Operation *op) {

@@ -102,8 +102,15 @@ bool isShardSide(mlir::Operation *op);
 bool isReductionTail(mlir::Operation *op);
 
 bool isStart(mlir::Operation *op);
-/// What a start moved, if the value is a result of its wait, else null.
+/// The start that moved a value, which is a result of its wait or a member of a
+/// bucket that travels in one tensor; else null.
+mlir::Operation *getTransfer(mlir::Value value);
+/// What that start moved, else null.
 mlir::Value getTransferred(mlir::Value value);
+/// The state that an operand of a start is a shard, or the gradient, of; null
+/// if it is not one state's.
+StateOp getMovedState(mlir::Operation *start, unsigned operand,
+                      const StateTable &states);
 /// A gather, reduction or transfer, logical or scheduled.
 bool isCollective(mlir::Operation *op);
 

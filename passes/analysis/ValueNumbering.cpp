@@ -174,11 +174,9 @@ bool ValueNumbering::growsItsSum(AccumulateOp op) const {
 bool ValueNumbering::passThrough(Operation &op) {
   if (isStart(&op))
     return true; // The wait looks its members up.
-  if (auto wait = dyn_cast<WaitOp>(op)) {
-    bool gathers =
-        isa_and_nonnull<AllGatherStartOp>(wait.getFuture().getDefiningOp());
+  if (op.getNumResults() != 0 && getTransfer(op.getResult(0))) {
     for (OpResult result : op.getResults())
-      if (gathers)
+      if (isa<AllGatherStartOp>(getTransfer(result)))
         numberGathered(result, getTransferred(result));
       else
         numbers[result] = numbers.lookup(getTransferred(result));

@@ -58,12 +58,6 @@ static std::unique_ptr<plan::WeightT> emitWeight(WeightAttr weight) {
   return result;
 }
 
-static_assert(static_cast<int>(Layout::Flat) ==
-                      static_cast<int>(plan::Layout::flat) &&
-                  static_cast<int>(Layout::Flat) ==
-                      static_cast<int>(plan::Layout::MAX),
-              "layouts of the dialect and of the artifact have one numbering");
-
 static plan::Role toRole(Role role) { return static_cast<plan::Role>(role); }
 static_assert(static_cast<int>(Role::Random) ==
                       static_cast<int>(plan::Role::random) &&
@@ -91,8 +85,7 @@ static LogicalResult emitState(StateOp state, const StateTable &table,
     result->shard_dim = static_cast<int32_t>(sharding->getDim());
     result->group = context.getGroup(sharding->getGroup());
   }
-  result->layout =
-      static_cast<plan::Layout>(state.getLayout().value_or(Layout::Rows));
+  result->layout = state.isFlat() ? plan::Layout::flat : plan::Layout::rows;
   if (std::optional<PartAttr> part = state.getPart()) {
     result->flat =
         static_cast<int32_t>(table.getIndex(table.lookup(part->getFlat())));

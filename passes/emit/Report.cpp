@@ -5,6 +5,7 @@
 
 #include "ir/aten/Aten.h"
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/RankMajor.h"
 #include "passes/emit/MemoryReport.h"
 #include "passes/emit/Types.h"
 #include "runtime/plan/DType.h"
@@ -21,19 +22,6 @@ static std::string groupName(GroupAttr group) {
   return ("dp_" + group.getName().getValue()).str();
 }
 
-/// The state that an operand of a transfer is a shard, or the gradient, of.
-static StateOp getState(Operation *start, unsigned operand,
-                        const StateTable &states) {
-  if (auto of = start->getAttrOfType<ArrayAttr>("of"))
-    return states.lookup(cast<FlatSymbolRefAttr>(of[operand]));
-  BlockArgument source = isa<AllGatherStartOp>(start)
-                             ? getShardSource(start->getOperand(operand))
-                             : BlockArgument();
-  return source ? states.lookup(start->getParentOfType<func::FuncOp>(),
-                                source.getArgNumber())
-                : StateOp();
-}
-
 static llvm::json::Object describe(Operation *start, int64_t count,
                                    const StateTable &states) {
   auto group = start->getAttrOfType<GroupAttr>("group");
@@ -45,9 +33,10 @@ static llvm::json::Object describe(Operation *start, int64_t count,
   std::string dtype;
   for (auto [i, input, type] :
        llvm::enumerate(start->getOperands(), future.getTensors())) {
-    StateOp state = getState(start, i, states);
+    StateOp state = getMovedState(start, i, states);
+    size_t copied = getCopiedMembers(input).size();
     bool isFlat = state && state.isFlat();
-    members += isFlat ? states.getMembers(state).size() : 1;
+    members += isFlat ? states.getMembers(state).size() : copied ? copied : 1;
     auto own = cast<RankedTensorType>(gathers ? input.getType() : type);
     int64_t copies = gathers || scatters ? group.getSize() : 1;
     bytes += aten::getStorageBytes(own) * copies;

@@ -10,6 +10,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSwitch.h"
 
 #include <map>
 
@@ -112,7 +113,6 @@ private:
         eraseChain(old);
   }
 
-  /// What stands between the flat state and its gather, as between a member and
   /// The last of the members' parts that `place` gathers again: until there
   /// the whole flat tensor is needed. Null if it gathers no parts.
   Operation *
@@ -128,6 +128,7 @@ private:
     return last;
   }
 
+  /// What stands between the flat state and its gather, as between a member and
   /// its own; a part is kept from `cut` on. A second life is each gather's own;
   /// all else is shared.
   Value rebuild(const GatherUse &use, unsigned ordinal, Operation *cut) {
@@ -135,11 +136,11 @@ private:
     std::string key;
     for (Operation *op : use.chain) {
       key += describeOp(op);
-      if (isa<ReplayOp>(op))
       if (isa<AllGatherOp>(op)) {
         value = gathered.at(op);
         continue;
       }
+      if (isa<ReplayOp>(op))
         key += "#" + std::to_string(ordinal);
       Value &known = rebuilt[key];
       if (!known) {
@@ -147,18 +148,18 @@ private:
         if (isa<ShardOp>(op))
           builder.setInsertionPointAfter(cut);
         known = cloneFor(op, value);
-      value = known;
       }
+      value = known;
     }
     return value;
   }
 
   /// What `member` does to its operand, done to the flat state's.
   Value cloneFor(Operation *member, Value operand) {
-    IRMapping mapping;
     RankedTensorType type = typeOf(operand);
     if (isa<ReduceScatterOp, ShardOp>(member))
       type = getShardType(type, 0, member->getAttrOfType<GroupAttr>("group"));
+    IRMapping mapping;
     mapping.map(member->getOperand(0), operand);
     Value result = builder.clone(*member, mapping)->getResult(0);
     result.setType(RankedTensorType::get(
@@ -259,8 +260,8 @@ private:
   StateOp flat;
   BlockArgument argument;
   llvm::StringMap<Value> rebuilt;
-};
   llvm::DenseMap<Operation *, Value> gathered; ///< in place of the members'
+};
 
 struct FlattenBuckets final : fsdp::impl::FlattenBucketsBase<FlattenBuckets> {
   using Base::Base;
@@ -314,17 +315,17 @@ private:
   LogicalResult readRules(ModuleOp module) {
     for (const std::string &text : overrides) {
       auto [pattern, value] = StringRef(text).rsplit('=');
-      Rule rule{pattern.str(), BucketLayout::Rows};
-      if (value == "flat")
-        rule.layout = BucketLayout::Flat;
-      else if (value == "auto")
-        rule.layout = BucketLayout::Auto;
-      if (pattern.empty() ||
-          (value != "flat" && value != "auto" && value != "rows"))
+      auto layout = llvm::StringSwitch<std::optional<BucketLayout>>(value)
+                        .Case("auto", BucketLayout::Auto)
+                        .Case("rows", BucketLayout::Rows)
+                        .Case("flat", BucketLayout::Flat)
+                        .Case("fsdp2", BucketLayout::Fsdp2)
+                        .Default(std::nullopt);
+      if (pattern.empty() || !layout)
         return module.emitError("expected a layout such as 'layers.*=flat', "
-                                "with auto, rows or flat, found '")
+                                "with auto, rows, flat or fsdp2, found '")
                << text << "'";
-      rules.push_back(std::move(rule));
+      rules.push_back({pattern.str(), *layout});
     }
     return success();
   }
@@ -353,6 +354,11 @@ private:
       // What has no rows, or shall not be cut, is whole in every layout.
       if (asked == BucketLayout::Rows || !state.getSharding())
         continue;
+      if (asked == BucketLayout::Fsdp2) {
+        if (failed(mark(state)))
+          return failure();
+        continue;
+      }
       std::string key, reason;
       if (!describe(state, parsed.lookup(state), uses,
                     asked == BucketLayout::Auto, key, reason)) {
@@ -376,6 +382,23 @@ private:
       else
         weigh(bucket, uses, buckets);
     }
+    return success();
+  }
+
+  /// For fsdp-copy-buckets, which copies where transfers start and end.
+  static LogicalResult mark(StateOp state) {
+    auto refuse = [&] {
+      return state.emitOpError(
+          "cannot be in a bucket of the layout fsdp2: it ");
+    };
+    if (int64_t dim = state.getSharding()->getDim(); dim != 0)
+      return refuse() << "is sharded along dim " << dim
+                      << "; write bucket_layout: rows for '"
+                      << *state.getBucket() << "'";
+    if (state.getGlobalType().getNumElements() == 0)
+      return refuse() << "has no elements; write bucket_layout: rows for '"
+                      << *state.getBucket() << "'";
+    state.setLayout(Layout::Fsdp2);
     return success();
   }
 

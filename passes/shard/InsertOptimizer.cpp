@@ -73,7 +73,8 @@ OptimizerStates declareStates(ModuleOp module, ArrayRef<StateOp> params,
       StateOp state = append(param);
       states.moments[param].push_back(state);
       // Members keep theirs by name, too.
-      state.setLayoutAttr(param.getLayoutAttr());
+      if (param.isFlat())
+        state.setLayoutAttr(param.getLayoutAttr());
       for (StateOp member : table.getMembers(param))
         append(member).setPartAttr(PartAttr::get(
             module.getContext(), refTo(state), member.getPart()->getOffset()));

@@ -320,7 +320,8 @@ def FlattenBuckets : Fsdp_ModulePass<"fsdp-flatten-buckets"> {
     rows, and puts together what costs little: not parameters between whose gradients
     those of other buckets are computed, nor such as are not gathered as often, if more
     than an eighth would be gathered in vain; what would be a state's only member
-    stays in rows. What no rank cuts
+    stays in rows. `fsdp2` leaves rows, too, and says `layout fsdp2` on the
+    parameters, for `fsdp-copy-buckets`; all have to be cut along dim 0. What no rank cuts
     (scalars, ignored parameters) stays whole in every layout. `overrides` are
     rules such as `layers.*=flat`, patterns of bucket names; the last one that
     matches counts.
@@ -368,7 +369,8 @@ def FlattenBuckets : Fsdp_ModulePass<"fsdp-flatten-buckets"> {
            [{::llvm::cl::values(
              clEnumValN(::fsdp::BucketLayout::Auto, "auto", "flat where it can be"),
              clEnumValN(::fsdp::BucketLayout::Rows, "rows", "rows of each parameter"),
-             clEnumValN(::fsdp::BucketLayout::Flat, "flat", "flat, or an error"))}]>,
+             clEnumValN(::fsdp::BucketLayout::Flat, "flat", "flat, or an error"),
+             clEnumValN(::fsdp::BucketLayout::Fsdp2, "fsdp2", "rows, copied together"))}]>,
     ListOption<"overrides", "overrides", "std::string",
                "rules for single buckets, 'pattern=layout'">,
     ListOption<"groups", "groups", "std::string",

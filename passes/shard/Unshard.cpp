@@ -21,10 +21,8 @@ namespace {
 /// Whether a gathered tensor is kept for further micro-batches: it is a result
 /// of the program.
 bool isPadded(Value value) {
-  bool isGathered = value.getDefiningOp<AllGatherOp>();
-  if (auto wait = value.getDefiningOp<WaitOp>())
-    isGathered =
-        isa_and_nonnull<AllGatherStartOp>(wait.getFuture().getDefiningOp());
+  bool isGathered = value.getDefiningOp<AllGatherOp>() ||
+                    isa_and_nonnull<AllGatherStartOp>(getTransfer(value));
   return isGathered && llvm::any_of(value.getUsers(), [](Operation *user) {
            return user->hasTrait<OpTrait::IsTerminator>();
          });
@@ -286,6 +284,7 @@ struct Unshard final : fsdp::impl::UnshardBase<Unshard> {
       state.removeShardingAttr();
       state.removeBucketAttr();
       state.removePartAttr();
+      state.removeLayoutAttr();
       state.removeAtAttr();
     }
     module->removeAttr(kMeshAttr);

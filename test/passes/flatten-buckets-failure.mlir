@@ -2,7 +2,7 @@
 // RUN: not fsdp-opt %s --fsdp-flatten-buckets=overrides=a=square --split-input-file 2>&1 | FileCheck %s --check-prefix=VALUE
 // RUN: not fsdp-opt %s --fsdp-flatten-buckets=overrides=b*=flat --split-input-file 2>&1 | FileCheck %s --check-prefix=NAME
 
-// VALUE: expected a layout such as 'layers.*=flat', with auto, rows or flat, found 'a=square'
+// VALUE: expected a layout such as 'layers.*=flat', with auto, rows, flat or fsdp2, found 'a=square'
 // NAME:  expected buckets whose names match 'b*', found none
 
 #shard = #fsdp.group<"shard", 2>

@@ -65,6 +65,8 @@ BucketLayout getBucketLayout(LayoutChoice layout) {
     return BucketLayout::Rows;
   case LayoutChoice::Flat:
     return BucketLayout::Flat;
+  case LayoutChoice::Fsdp2:
+    return BucketLayout::Fsdp2;
   }
   llvm_unreachable("all layouts have a counterpart");
 }
@@ -73,7 +75,8 @@ BucketLayout getBucketLayout(LayoutChoice layout) {
 std::string_view getLayoutName(LayoutChoice layout) {
   return layout == LayoutChoice::Auto   ? "auto"
          : layout == LayoutChoice::Rows ? "rows"
-                                        : "flat";
+         : layout == LayoutChoice::Flat ? "flat"
+                                        : "fsdp2";
 }
 
 /// With all its digits.

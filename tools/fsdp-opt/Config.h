@@ -38,7 +38,7 @@ enum class Reshard { All, AllButRoot, None };
 
 /// How the shards of a bucket lie: in equal parts of all of them where that can
 /// be, as rows of each parameter, or in equal parts or not at all.
-enum class LayoutChoice { Auto, Rows, Flat };
+enum class LayoutChoice { Auto, Rows, Flat, Fsdp2 };
 
 /// Parameters that are moved together.
 struct NamedBucket {

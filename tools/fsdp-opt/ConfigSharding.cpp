@@ -189,11 +189,13 @@ void ConfigParser::checkReshard() {
 }
 
 LayoutChoice ConfigParser::readLayout(const Node &node) {
-  static constexpr std::string_view choices[] = {"auto", "rows", "flat"};
+  static constexpr std::string_view choices[] = {"auto", "rows", "flat",
+                                                 "fsdp2"};
   std::string name = read.readChoice(node, "bucket_layout", choices);
   return name == choices[0]   ? LayoutChoice::Auto
          : name == choices[1] ? LayoutChoice::Rows
-                              : LayoutChoice::Flat;
+         : name == choices[2] ? LayoutChoice::Flat
+                              : LayoutChoice::Fsdp2;
 }
 
 void ConfigParser::parseLayout(const Node &node) {

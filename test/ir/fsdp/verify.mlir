@@ -489,6 +489,18 @@ fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over <"shard", 2>> init 1
 
 // -----
 
+// ST-14
+// expected-error @+1 {{expects the layout 'fsdp2' of a parameter with elements, in a bucket and sharded along dim 0}}
+fsdp.state parameter @w : tensor<4x4xf32> sharded <dim 1 over <"shard", 2>> bucket "a" layout fsdp2
+
+// -----
+
+// ST-14
+// expected-error @+1 {{expects the layout 'fsdp2' of a parameter with elements, in a bucket and sharded along dim 0}}
+fsdp.state buffer @w : tensor<4x4xf32> sharded <dim 0 over <"shard", 2>> bucket "a" layout fsdp2
+
+// -----
+
 // ST-12
 // expected-error @+1 {{expects neither 'sharded' nor 'at' of what is part of a flat state, which has them}}
 fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over <"shard", 2>> part <@f at 0>

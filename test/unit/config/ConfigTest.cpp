@@ -165,6 +165,8 @@ TEST(Config, ReadsLayoutsOfBuckets) {
   EXPECT_EQ(parse(begin + "{}").config.layout, LayoutChoice::Rows);
   EXPECT_EQ(parse(begin + "{bucket_layout: auto}").config.layout,
             LayoutChoice::Auto);
+  EXPECT_EQ(parse(begin + "{bucket_layout: fsdp2}").config.layout,
+            LayoutChoice::Fsdp2);
   Config config = parse(begin + "{overrides: [{modules: a, bucket_layout: "
                                 "flat}, {modules: b}]}")
                       .config;
