@@ -20,6 +20,8 @@ using namespace fsdp;
 /// What is hashed, and at least read, at once.
 static constexpr uint64_t kBlockBytes = 1 << 20;
 static constexpr size_t kHashDigits = 16;
+/// The disk begins when so many are there.
+static constexpr size_t kBlocksToFlush = 16;
 /// Shapes are no larger, either.
 static constexpr int64_t kMaxOffset = int64_t{1} << 47;
 
@@ -75,6 +77,8 @@ private:
   void put(std::string_view block) {
     hashes += toHex(hash64(block));
     file.write(block);
+    if (hashes.size() % (kBlocksToFlush * kHashDigits) == 0)
+      file.flushEarly();
   }
 
   AtomicFile &file;

@@ -40,7 +40,8 @@ CheckpointStaging::CheckpointStaging(const plan::PlanT &plan, int rank)
     if (all.elements() == 0) {
       // Nobody has any element of it, and it is to be there by name.
       if (whole || rank == 0)
-        pieces.push_back({i, 0, whole, std::move(all), std::nullopt, end});
+        pieces.push_back(
+            {i, 0, whole, std::move(all), std::nullopt, end, nullptr});
       continue;
     }
     if (group && writerOf(plan, *group, rank, i) != rank)
@@ -48,8 +49,8 @@ CheckpointStaging::CheckpointStaging(const plan::PlanT &plan, int rank)
     std::vector<Part> parts = ownParts(plan, state, rank);
     for (size_t number = 0; number < parts.size(); ++number) {
       Region region = parts[number].region;
-      pieces.push_back(
-          {i, number, whole, std::move(region), std::move(parts[number]), end});
+      pieces.push_back({i, number, whole, std::move(region),
+                        std::move(parts[number]), end, nullptr});
       end += bytesOf(pieces.back());
     }
   }
@@ -60,19 +61,23 @@ uint64_t CheckpointStaging::bytesOf(const Piece &piece) const {
   return piece.region.elements() * dtypeBytes(saved[piece.state].state->dtype);
 }
 
-void CheckpointStaging::copy(const Arena &arena) {
-  for (const Piece &piece : pieces) {
+void CheckpointStaging::copy(const Arena &arena, bool mayChange) {
+  for (Piece &piece : pieces) {
     if (!piece.from)
       continue;
     uint64_t element = dtypeBytes(saved[piece.state].state->dtype);
     char *to = memory.get() + piece.offset;
     const char *from =
         arena.at(piece.from->home->offset) + piece.from->first * element;
+    bool isInPlace = !mayChange;
     forEachRun(
         piece.region.size, contiguousStrides(piece.region.size),
         piece.from->strides, [&](uint64_t a, uint64_t b, uint64_t count) {
-          std::memcpy(to + a * element, from + b * element, count * element);
+          isInPlace &= count == piece.region.elements();
+          if (!isInPlace)
+            std::memcpy(to + a * element, from + b * element, count * element);
         });
+    piece.data = isInPlace ? from : to;
   }
 }
 
@@ -80,7 +85,7 @@ std::vector<uint64_t> CheckpointStaging::hashWhole() const {
   std::vector<uint64_t> hashes;
   for (const Piece &piece : pieces)
     if (piece.whole)
-      hashes.push_back(hash64({memory.get() + piece.offset, bytesOf(piece)}));
+      hashes.push_back(hash64({piece.data, bytesOf(piece)}));
   return hashes;
 }
 
@@ -98,8 +103,8 @@ CheckpointStaging::files(const std::vector<bool> &isOfRank) const {
     }
     if (files.size() <= piece.file)
       files.resize(piece.file + 1);
-    files[piece.file].push_back({std::move(name), state.state->dtype,
-                                 piece.region, memory.get() + piece.offset});
+    files[piece.file].push_back(
+        {std::move(name), state.state->dtype, piece.region, piece.data});
   }
   return files;
 }

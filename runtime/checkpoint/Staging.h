@@ -27,8 +27,9 @@ public:
 
   const std::vector<SavedState> &states() const { return saved; }
 
-  /// Takes the values that the states have now.
-  void copy(const Arena &arena);
+  /// Takes the values that the states have now. Unless `mayChange`, what needs
+  /// no copy stays in the arena, where nobody writes before all is written.
+  void copy(const Arena &arena, bool mayChange);
 
   /// For each state in `states()` that is not sharded the hash of its bytes.
   std::vector<uint64_t> hashWhole() const;
@@ -49,6 +50,7 @@ private:
     Region region;
     std::optional<Part> from; ///< nothing if there are no elements
     uint64_t offset;          ///< in `memory`
+    const char *data;         ///< there, or in the arena
   };
   uint64_t bytesOf(const Piece &piece) const;
 

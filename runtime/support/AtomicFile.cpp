@@ -59,6 +59,14 @@ void AtomicFile::writeAt(uint64_t offset, std::string_view bytes) {
   }
 }
 
+void AtomicFile::flushEarly() {
+#ifdef SYNC_FILE_RANGE_WRITE
+  // A hint: what fails here fails again in `commit`, which says so.
+  (void)sync_file_range(descriptor, /*offset=*/0, /*nbytes=*/0,
+                        SYNC_FILE_RANGE_WRITE);
+#endif
+}
+
 void AtomicFile::commit() {
   // Some file systems report a full disk only now.
   if (fsync(descriptor) != 0 && errno != EINVAL)

@@ -24,6 +24,9 @@ public:
   void write(std::string_view bytes);
   /// Puts `bytes` at `offset`, wherever `write` stands; gaps are zero.
   void writeAt(uint64_t offset, std::string_view bytes);
+  /// Lets the disk begin with what was written, rather than wait for `commit`.
+  /// Returns at once.
+  void flushEarly();
   void commit();
 
 private:
