@@ -13,7 +13,9 @@
 #include "runtime/Programs.h"
 #include "runtime/States.h"
 #include "runtime/Transfers.h"
+#include "runtime/Validation.h"
 #include "runtime/WeightReader.h"
+#include "runtime/data/DataOptions.h"
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Reader.h"
 #include "runtime/plan/Shape.h"
@@ -85,6 +87,9 @@ struct Session::Impl {
     std::vector<std::pair<std::string, const plan::BindingT *>> metrics;
   };
   Prepared prepare(const plan::ProgramT &program);
+  LearningRates makeRates(SessionOptions options) const;
+  void prepareValidation(const SessionOptions &options,
+                         const InputSources &training);
   void rehearse();
   void poisonTransients();
 
@@ -99,12 +104,14 @@ struct Session::Impl {
   Transfers transfers;
   std::optional<ModelFile> model;
   std::optional<Inputs> inputs;
-  const LearningRates rates;
+  std::optional<LearningRates> rates;
   std::vector<std::vector<Prepared>> prepared; ///< by part and program
   size_t lastPart = 0, lastProgram = 0;
+  std::optional<Validation> validation;
   /// Where inputs that a caller sets may change the program from step to step.
   std::optional<ProgramAgreement> agreement;
   uint64_t nextMicroBatch = 0; ///< of the run
+  uint64_t position = 0;       ///< rows that all ranks together have read
   uint64_t missedBefore = 0;   ///< bytes, up to the step that runs
   uint64_t exports = 0;
   ProfileRecorder *recorder = nullptr;
@@ -131,14 +138,16 @@ Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
       isInProcess(options.isInProcess), poison(options.poison),
       programs(findStep(plan, options.program)),
       isTraining(programs.parts[0][0]->name.starts_with("train/")),
-      arena(plan.memory->peak), transfers(plan, fabric),
-      rates(plan, arena, options) {
+      arena(plan.memory->peak), transfers(plan, fabric) {
   installPlannedAllocator();
   if (needsModelFile(plan))
     model.emplace(*plan.model, options.artifactFolder, options.modelPath);
   const ModelFile *source = model ? &*model : nullptr;
-  inputs.emplace(plan, programs, fabric.rank(), arena, source,
-                 options.dataPath);
+  InputSources sources{source,
+                       chooseData(plan, options.artifactFolder,
+                                  options.dataPath, options.dataOptions)};
+  inputs.emplace(plan, programs.parts, fabric.rank(), arena, sources);
+  rates.emplace(makeRates(options));
   std::optional<WeightReader> weights;
   if (needsWeights(plan))
     weights.emplace(plan, options.artifactFolder, options.weightsPaths,
@@ -152,6 +161,7 @@ Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
     for (const plan::ProgramT *program : part)
       prepared.back().push_back(prepare(*program));
   }
+  prepareValidation(options, sources);
   rehearse();
   loadStates(plan, fabric.rank(), arena, source, weights ? &*weights : nullptr);
   if (options.seed)
@@ -185,13 +195,51 @@ Session::Impl::Prepared Session::Impl::prepare(const plan::ProgramT &program) {
   return result;
 }
 
+LearningRates Session::Impl::makeRates(SessionOptions options) const {
+  // The run ends with the data.
+  if (auto steps = inputs->stepsFrom(/*firstRow=*/0, programs.microBatches))
+    options.steps = std::min(options.steps, *steps);
+  return LearningRates(plan, arena, options);
+}
+
+void Session::Impl::prepareValidation(const SessionOptions &options,
+                                      const InputSources &training) {
+  std::vector<LossProgram> found;
+  if (isTraining)
+    for (const plan::ProgramT *program :
+         findValidation(plan, programs.parts[0]))
+      found.push_back(
+          {program, std::make_unique<Executor>(plan, *program, arena, memory,
+                                               transfers, fabric.rank())});
+  if (found.empty() && !options.evalDataPath.empty())
+    throw Error(ErrorId::RuntimeUnsupported,
+                "--eval-data: the artifact has no program for validation; "
+                "compile the model with eval: {data: …} in the config");
+  InputSources sources{training.model,
+                       chooseValidationData(plan, options.artifactFolder,
+                                            options.evalDataPath,
+                                            training.data)};
+  if (found.empty() || sources.data.files.empty())
+    return;
+  uint64_t batches = options.evalBatches.value_or(
+      plan.validation ? plan.validation->batches : 0);
+  validation.emplace(plan, std::move(found), fabric.rank(), arena, sources,
+                     batches);
+}
+
 void Session::Impl::rehearse() {
-  // Zeros are valid as indices, whatever they point into.
+  std::vector<Executor *> executors;
   for (const auto &part : prepared)
-    for (const Prepared &program : part) {
-      program.executor->rehearse();
-      arena.clear();
-    }
+    for (const Prepared &program : part)
+      executors.push_back(program.executor.get());
+  if (validation)
+    for (const LossProgram &program : validation->programs())
+      executors.push_back(program.executor.get());
+  // Zeros are valid as indices, whatever they point into.
+  for (Executor *executor : executors) {
+    executor->rehearse();
+    arena.clear();
+  }
   // As much on all ranks, so that memory is the same everywhere.
   size_t bytes = 0;
   for (const std::string &each :
@@ -255,11 +303,11 @@ std::optional<StepResult> Session::microBatch() {
   ProfileRecorder *recorder = impl->recorder;
   if (recorder)
     recorder->beginRun(result.step, number % count, program);
-  impl->inputs->load(number, part);
+  impl->inputs->load(impl->position, part);
   if (recorder)
     recorder->endLoading();
   if (impl->isTraining) {
-    std::optional<double> lr = impl->rates.set(result.step);
+    std::optional<double> lr = impl->rates->set(result.step);
     result.lr = lr ? lr : impl->plan.training->lr;
   }
   Impl::Prepared &prepared = impl->prepared[part][picked];
@@ -272,6 +320,7 @@ std::optional<StepResult> Session::microBatch() {
   impl->lastPart = part;
   impl->lastProgram = picked;
   ++impl->nextMicroBatch;
+  impl->position += impl->inputs->globalRows();
   if (impl->nextMicroBatch % count != 0)
     return std::nullopt;
   result.program = program.name;
@@ -289,6 +338,26 @@ std::optional<StepResult> Session::microBatch() {
   for (const auto &[key, traffic] : impl->transfers.traffic())
     result.collectives.push_back({std::string(key.second), "dp_" + key.first,
                                   traffic.calls, traffic.bytes});
+  return result;
+}
+
+std::optional<uint64_t> Session::stepsLeft() const {
+  return impl->inputs->stepsFrom(impl->position, microBatches());
+}
+
+bool Session::canEvaluate() const { return impl->validation.has_value(); }
+
+EvalResult Session::evaluate() {
+  if (!impl->validation)
+    throw Error(ErrorId::RuntimeUnsupported,
+                "the artifact has no program for validation, or no data for "
+                "it; compile the model with eval: {data: …} in the config");
+  impl->poisonTransients();
+  EvalResult result =
+      impl->validation->run(impl->nextMicroBatch / microBatches(),
+                            impl->agreement ? &*impl->agreement : nullptr);
+  impl->inputs->forget();
+  impl->missedBefore = impl->memory.missedBytes();
   return result;
 }
 
@@ -330,7 +399,8 @@ int64_t Session::samplesPerStep() const {
 MemoryUse Session::memory() const {
   return {impl->plan.memory->peak, impl->plan.memory->scratch_bound,
           impl->scratch->bytes() + impl->memory.missedPeak(),
-          impl->transfers.stagingBytes()};
+          impl->transfers.stagingBytes() + impl->inputs->memory() +
+              (impl->validation ? impl->validation->memory() : 0)};
 }
 
 void Session::record(ProfileRecorder *recorder) { impl->recorder = recorder; }

@@ -3,6 +3,8 @@
 
 #include "runtime/Train.h"
 
+#include "runtime/Evaluation.h"
+#include "runtime/Log.h"
 #include "runtime/Metrics.h"
 #include "runtime/OutputFile.h"
 #include "runtime/Progress.h"
@@ -32,6 +34,18 @@ static void checkWritable(const std::string &path) {
         ErrorId::FileNotWritable,
         "'" + path + "' cannot be written: folder '" + folder.string() +
             "': " + std::error_code(errno, std::generic_category()).message());
+}
+
+/// What the run will take: less than was asked for where the data ends.
+static uint64_t countSteps(const Session &session, uint64_t wanted) {
+  std::optional<uint64_t> left = session.stepsLeft();
+  if (!left || *left >= wanted)
+    return wanted;
+  if (session.rank() == 0)
+    log(LogLevel::warning, "the data's epochs end after " +
+                               std::to_string(*left) + " steps, before the " +
+                               std::to_string(wanted) + " of --steps");
+  return *left;
 }
 
 static void printSummary(const Session &session, uint64_t steps,
@@ -69,6 +83,9 @@ static void trainRank(Session &session, const TrainOptions &options) {
   bool isFirst = session.rank() == 0;
   if (!options.metricsPath.empty())
     metrics.emplace(session, options.metricsPath);
+  Evaluation evaluation(session, options.evalEvery,
+                        metrics ? &*metrics : nullptr);
+  uint64_t steps = countSteps(session, options.steps);
   for (const std::string &path :
        {options.exportPath, options.outputsPath, options.profilePath})
     if (isFirst && !path.empty())
@@ -76,17 +93,17 @@ static void trainRank(Session &session, const TrainOptions &options) {
   std::optional<OutputFile> outputs;
   if (!options.outputsPath.empty())
     outputs.emplace(session, options.outputsPath,
-                    options.steps * session.microBatches());
+                    steps * session.microBatches());
   std::optional<Profiler> profiler;
   if (!options.profilePath.empty())
     profiler.emplace(session, options.profilePath,
-                     parseProfileSteps(options.profileSteps, options.steps));
+                     parseProfileSteps(options.profileSteps, steps));
   if (isFirst)
-    progress.emplace(options.steps);
+    progress.emplace(steps);
 
   StepResult firstResult, lastResult;
   Clock::time_point begin = Clock::now(), last = begin;
-  for (uint64_t i = 0; i < options.steps; ++i) {
+  for (uint64_t i = 0; i < steps; ++i) {
     if (profiler)
       profiler->beginStep(i);
     std::optional<StepResult> done;
@@ -104,23 +121,30 @@ static void trainRank(Session &session, const TrainOptions &options) {
     if (outputs)
       outputs->append();
     if (metrics)
-      metrics->write(result, seconds, i + 1 == options.steps);
+      metrics->write(result, seconds, i + 1 == steps);
     if (progress)
       progress->update(result);
     // No step's time holds that of writing the profile.
     if (profiler && profiler->finishStep(i))
       last = Clock::now();
+    if (evaluation.isDue(result.step + 1, i + 1 == steps)) {
+      evaluation.run(result.step + 1);
+      last = Clock::now();
+    }
     if (i == 0)
       firstResult = result;
     lastResult = std::move(result);
   }
+  if (options.evalOnly)
+    evaluation.run(/*steps=*/0);
   if (outputs)
     outputs->commit();
   if (!options.exportPath.empty())
     session.exportWeights(options.exportPath);
   if (isFirst) {
     double seconds = std::chrono::duration<double>(last - begin).count();
-    printSummary(session, options.steps, firstResult, lastResult, seconds);
+    printSummary(session, steps, firstResult, lastResult, seconds);
+    evaluation.printSummary();
     if (profiler)
       std::printf("%s", profiler->summary().c_str());
   }

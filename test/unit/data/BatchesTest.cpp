@@ -119,13 +119,9 @@ TEST_F(BatchesTest, AFileThatIsCutOffIsAnErrorOfTheBatch) {
   Samples &source = write(4096, 4096);
   plan::InputT x = input("x", {1024, 2});
   Batches batches(source, {&x}, {}, {1, 0, 1024});
-  batches.get(0);
   std::filesystem::resize_file(folder.path() + "/data.safetensors", 200);
-  expectError(ErrorId::FileNotReadable, "when it was opened", [&] {
-    // What was read ahead before is good.
-    for (uint64_t first = 1024; first < 1024 * 16; first += 1024)
-      batches.get(first);
-  });
+  expectError(ErrorId::FileNotReadable, "when it was opened",
+              [&] { batches.get(0); });
 }
 
 } // namespace
