@@ -20,7 +20,7 @@ namespace fsdp {
 /// last. Used by one thread.
 class ReadAhead {
 public:
-  /// Puts the batch at a position into memory for `bytes()` bytes. Called on
+  /// Puts the batch at a position into memory that has room for it. Called on
   /// the thread, for one batch at a time.
   using Read = std::function<void(uint64_t position, std::byte *to)>;
 
