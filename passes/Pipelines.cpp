@@ -14,6 +14,10 @@ using namespace fsdp;
 
 void fsdp::buildShardPipeline(OpPassManager &manager,
                               const ShardStageOptions &options) {
+  // What they compute is compared with a reference of their own.
+  if (options.validate)
+    manager.addPass(createAddValidation());
+
   // From here on nothing may change the mathematics: what capture made is kept
   // to compare with.
   manager.addPass(createVerifyCaptured());

@@ -35,6 +35,10 @@ struct ShardStageOptions : virtual mlir::detail::PassOptions {
       *this, "keep-ignored-local",
       llvm::cl::desc("do not reduce the gradients of ignored parameters"),
       llvm::cl::init(false)};
+  Option<bool> validate{*this, "validate",
+                        llvm::cl::desc("add programs that only compute the "
+                                       "loss"),
+                        llvm::cl::init(false)};
   Option<int64_t> seed{*this, "seed",
                        llvm::cl::desc("where random sequences begin"),
                        llvm::cl::init(0)};

@@ -4,6 +4,7 @@
 #include "runtime/Inputs.h"
 
 #include "runtime/Log.h"
+#include "runtime/data/DataOptions.h"
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Shape.h"
 #include "runtime/support/Error.h"
@@ -36,18 +37,19 @@ std::string fsdp::describeInputs(const plan::PlanT &plan,
   return text;
 }
 
-Inputs::Inputs(const plan::PlanT &plan, const StepPrograms &step, int rank,
-               const Arena &arena, const ModelFile *model,
-               const std::string &dataPath)
-    : model(model), position(static_cast<uint64_t>(rank) * plan.data_parallel /
-                             worldSize(plan)),
+Inputs::Inputs(const plan::PlanT &plan,
+               std::span<const std::vector<const plan::ProgramT *>> parts,
+               int rank, const Arena &arena, const InputSources &sources)
+    : model(sources.model), data(sources.data), source(openData(data)),
+      ranks(plan.data_parallel),
+      position(static_cast<uint64_t>(rank) * ranks / worldSize(plan)),
       isTold(rank == 0) {
-  if (!dataPath.empty())
-    file = std::make_unique<SafetensorsFile>(dataPath);
-  for (size_t i = 0; i < step.parts[0].size(); ++i) {
-    programs.push_back({step.parts[0][i]->name, {}});
+  if (source)
+    sourceNames = source->names();
+  for (size_t i = 0; i < parts[0].size(); ++i) {
+    programs.push_back({parts[0][i]->name, {}});
     std::vector<Slot> &slots = programs.back().slots;
-    for (const auto &part : step.parts)
+    for (const auto &part : parts)
       for (const auto &binding : part[i]->arguments) {
         if (binding->input < 0)
           continue;
@@ -63,10 +65,10 @@ Inputs::Inputs(const plan::PlanT &plan, const StepPrograms &step, int rank,
         slot->to.push_back(arena.at(part[i]->values[binding->value]->offset));
       }
   }
-  // With several programs and no file, a caller may still say which.
-  if (file || programs.size() == 1)
+  // With several programs and no data, a caller may still say which.
+  if (source || programs.size() == 1)
     pick();
-  if (file && isTold)
+  if (source && isTold)
     warnOfUnused();
 }
 
@@ -74,55 +76,20 @@ void Inputs::warnOfUnused() const {
   std::set<std::string> used;
   for (const Slot &slot : programs[*picked].slots) {
     used.insert(slot.input->name);
-    if (!findStored(*slot.input))
+    if (std::ranges::find(sourceNames, slot.input->name) == sourceNames.end())
       log(LogLevel::warning,
-          "input '" + slot.input->name + "' is not in '" + file->path() +
-              "': every step uses the sample that the model was exported with");
+          "input '" + slot.input->name + "' is not in " + source->describe() +
+              ": every step uses the sample that the model was exported with");
   }
-  for (const auto &[name, tensor] : file->tensors())
+  for (const std::string &name : sourceNames)
     if (!used.count(name))
-      log(LogLevel::warning, "tensor '" + name + "' of '" + file->path() +
-                                 "' is no input of the program");
+      log(LogLevel::warning, "tensor '" + name + "' of " + source->describe() +
+                                 " is no input of the program");
 }
 
 //===----------------------------------------------------------------------===//
 // Which program
 //===----------------------------------------------------------------------===//
-
-const StoredTensor *Inputs::findStored(const plan::InputT &input) const {
-  if (!file)
-    return nullptr;
-  auto found = file->tensors().find(input.name);
-  return found == file->tensors().end() ? nullptr : &found->second;
-}
-
-void Inputs::checkStored(const plan::InputT &input,
-                         const StoredTensor &stored) const {
-  std::string where = "tensor '" + input.name + "' of '" + file->path() + "' ";
-  if (stored.dtype != input.dtype)
-    throw Error(ErrorId::DataType,
-                where + "has element type " +
-                    std::string(dtypeName(stored.dtype)) + "; expected " +
-                    std::string(dtypeName(input.dtype)) +
-                    " as the model was exported with; convert it");
-  if (input.shape.empty())
-    throw Error(ErrorId::DataShape,
-                where + "is for an input without dims, which has no rows of "
-                        "samples; leave it out of the file");
-  auto describeRows = [](std::vector<int64_t> shape) {
-    return "rows of shape " +
-           toString(std::span<const int64_t>(shape).subspan(1));
-  };
-  if (stored.shape.empty() ||
-      !std::equal(stored.shape.begin() + 1, stored.shape.end(),
-                  input.shape.begin() + 1, input.shape.end()))
-    throw Error(ErrorId::DataShape, where + "has shape " +
-                                        toString(stored.shape) + "; expected " +
-                                        describeRows(input.shape) +
-                                        ", samples along the first dim");
-  if (stored.shape[0] == 0 && input.shape[0] != 0)
-    throw Error(ErrorId::DataShape, where + "has no rows");
-}
 
 /// Throws if the input has no data that fits it.
 void Inputs::check(const plan::InputT &input) const {
@@ -134,13 +101,13 @@ void Inputs::check(const plan::InputT &input) const {
                       toString(input.shape));
     return;
   }
-  if (const StoredTensor *stored = findStored(input))
-    return checkStored(input, *stored);
+  if (source && source->open(input))
+    return;
   if (!input.sample)
     throw Error(ErrorId::DataMissing,
                 "input '" + input.name + "' has no data: " +
-                    (file ? "'" + file->path() + "' has no tensor of that name"
-                          : std::string("there is no --data file")) +
+                    (source ? source->describe() + " has no tensor of that name"
+                            : std::string("there is no --data file")) +
                     ", and the model file holds no sample of it; expected " +
                     std::string(dtypeName(input.dtype)) + " of shape " +
                     toString(input.shape) + " a step and rank");
@@ -164,7 +131,7 @@ void Inputs::refuse(const std::vector<size_t> &fitting,
   }
   throw Error(ErrorId::DataShape,
               "several programs of the artifact take these inputs, which "
-              "differ in the number of rows alone: " +
+              "differ in the number of rows or tokens alone: " +
                   text + "; choose one with --program=NAME");
 }
 
@@ -186,6 +153,7 @@ size_t Inputs::pick() {
   if (fitting.size() != 1)
     refuse(fitting, reasons);
   picked = fitting.front();
+  openBatches();
   return *picked;
 }
 
@@ -193,28 +161,30 @@ size_t Inputs::pick() {
 // Data
 //===----------------------------------------------------------------------===//
 
-void Inputs::copyRows(const Slot &slot, char *to, const StoredTensor &stored,
-                      uint64_t firstRow) const {
-  auto batch = static_cast<uint64_t>(slot.input->shape[0]);
-  auto rows = static_cast<uint64_t>(stored.shape[0]);
-  uint64_t rowBytes = slot.bytes / batch;
-  uint64_t before = firstRow * batch /
-                    static_cast<uint64_t>(std::max<int64_t>(batchRows(), 1));
-  uint64_t row = (before + position * batch) % rows;
-  // Runs of neighbouring rows, up to the file's end, then from its beginning.
-  for (uint64_t done = 0; done < batch;) {
-    uint64_t count = std::min(batch - done, rows - row);
-    std::memcpy(to + done * rowBytes, stored.data + row * rowBytes,
-                count * rowBytes);
-    done += count;
-    row = 0;
-  }
+bool Inputs::isRead(const Slot &slot) const {
+  return slot.bytes != 0 && !given.count(slot.input->name) &&
+         std::ranges::find(sourceNames, slot.input->name) != sourceNames.end();
+}
+
+void Inputs::openBatches() {
+  batches.reset();
+  std::vector<const plan::InputT *> read;
+  for (const Slot &slot : programs[*picked].slots)
+    if (isRead(slot))
+      read.push_back(slot.input);
+  if (!read.empty())
+    batches.emplace(
+        *source, read, data,
+        RankRows{ranks, position, static_cast<uint64_t>(batchRows())});
 }
 
 void Inputs::load(uint64_t firstRow, size_t part) {
   size_t program = pick();
   // Another program's transient tensors lie where the inputs of this one are.
   bool isFirst = loaded != std::pair(part, program);
+  std::span<const std::span<const std::byte>> rows;
+  if (batches)
+    rows = batches->get(firstRow);
   for (const Slot &slot : programs[program].slots) {
     const plan::InputT &input = *slot.input;
     char *to = slot.to[part];
@@ -224,14 +194,25 @@ void Inputs::load(uint64_t firstRow, size_t part) {
       if (isFirst || set->second.isNew)
         std::memcpy(to, set->second.bytes.data(), slot.bytes);
       set->second.isNew = false;
-    } else if (const StoredTensor *stored = findStored(input)) {
-      copyRows(slot, to, *stored, firstRow);
+    } else if (isRead(slot)) {
+      std::memcpy(to, rows.front().data(), slot.bytes);
+      rows = rows.subspan(1);
     } else if (isFirst) {
       model->readRows(*input.sample, input.shape, input.dtype, 0,
                       input.shape.empty() ? 1 : input.shape[0], to);
     }
   }
   loaded = {part, program};
+}
+
+std::optional<uint64_t> Inputs::dataRows() const {
+  return batches ? std::optional(batches->rows()) : std::nullopt;
+}
+
+std::optional<uint64_t> Inputs::stepsFrom(uint64_t firstRow,
+                                          uint64_t microBatches) const {
+  return batches ? batches->stepsFrom(firstRow, globalRows() * microBatches)
+                 : std::nullopt;
 }
 
 void Inputs::set(const std::string &name,
@@ -262,8 +243,10 @@ void Inputs::set(const std::string &name,
                     (shape ? " of shape " + toString(*shape) : "") +
                     (fitting.empty() ? "" : "; say which shape they have"));
   }
-  Given &entry = given[name];
-  if (entry.shape != *fitting.begin())
+  auto [it, isFirst] = given.try_emplace(name);
+  Given &entry = it->second;
+  // Its rows are no longer read, or another program is to be picked.
+  if (isFirst || entry.shape != *fitting.begin())
     picked.reset();
   entry = {*fitting.begin(), {bytes.begin(), bytes.end()}};
 }

@@ -7,8 +7,8 @@
 #include "runtime/Arena.h"
 #include "runtime/ModelFile.h"
 #include "runtime/Programs.h"
+#include "runtime/data/Batches.h"
 #include "runtime/plan/plan_generated.h"
-#include "runtime/weights/Safetensors.h"
 
 #include <cstddef>
 #include <map>
@@ -21,34 +21,39 @@
 
 namespace fsdp {
 
+/// What inputs are filled with, where a caller gives them nothing.
+struct InputSources {
+  /// Null, or what has samples of the inputs.
+  const ModelFile *model = nullptr;
+  plan::DataT data; ///< names the files, if there are any
+};
+
 /// Picks the program whose inputs the data fits, and fills them. An input takes
-/// what it was given last, else its rows from the tensor of its name in the
-/// data file: behind n rows that all ranks together have read, rank r reads
-/// rows n + r * B to + B, modulo the file's rows, with B the input's first dim.
-/// An input that the file does not have keeps its sample.
+/// what it was given last, else its rows of the data, else its sample. Rows are
+/// counted as all ranks read them together: of the rows from `firstRow` of the
+/// data's order (RowOrder) on, rank r reads those from r * B on, B being the
+/// first dim of the program's first input that has one.
 class Inputs {
 public:
-  /// `dataPath` may be empty,
-  /// `model` null. Where the data is known by now, a program is picked; throws
-  /// fsdp::Error as `pick` does, and DataFileInvalid.
-  Inputs(const plan::PlanT &plan, const StepPrograms &step, int rank,
-         const Arena &arena, const ModelFile *model,
-         const std::string &dataPath);
+  /// For the programs of some entries that take the same inputs, by part of the
+  /// step. Where the data is known by now, a program is picked; throws
+  /// fsdp::Error as `pick` does, and as openData.
+  Inputs(const plan::PlanT &plan,
+         std::span<const std::vector<const plan::ProgramT *>> parts, int rank,
+         const Arena &arena, const InputSources &sources);
 
   /// The number of the program that takes the inputs as they are. Throws
-  /// fsdp::Error if none does, or several: DataMissing, DataShape, DataType,
-  /// DataShape.
+  /// fsdp::Error if none does, or several: DataMissing, DataShape, DataType.
   size_t pick();
 
-  /// Brings the rows of a micro-batch in, for the program that `pick` returned
-  /// in that part of the step. `firstRow`: rows of `batchRows` that all ranks
-  /// together have read before; an input with more or fewer rows a batch is as
-  /// many batches further.
+  /// Brings in the micro-batch whose first row of all ranks' is `firstRow`, for
+  /// the program that `pick` returned in that part of the step; meanwhile the
+  /// next ones are read ahead.
   void load(uint64_t firstRow, size_t part);
   /// Says that their memory was overwritten: the next load writes all of them.
   void forget() { loaded.reset(); }
 
-  /// Gives an input `bytes` from now on, in place of file or sample. Without a
+  /// Gives an input `bytes` from now on, in place of data or sample. Without a
   /// shape, it is the one that programs give the input with so many bytes.
   /// Throws fsdp::Error (DataMissing, DataShape).
   void set(const std::string &name, std::optional<std::vector<int64_t>> shape,
@@ -59,6 +64,19 @@ public:
 
   /// Rows of the picked program's first input that has rows; else 1.
   int64_t batchRows() const;
+  /// Rows that all ranks together read in a micro-batch.
+  uint64_t globalRows() const {
+    return static_cast<uint64_t>(batchRows()) * ranks;
+  }
+
+  /// Rows of an epoch; absent if no data is read.
+  std::optional<uint64_t> dataRows() const;
+  /// Steps of so many micro-batches for which there is data from `firstRow` on;
+  /// absent: there is no end.
+  std::optional<uint64_t> stepsFrom(uint64_t firstRow,
+                                    uint64_t microBatches) const;
+  /// Bytes that batches read ahead take.
+  uint64_t memory() const { return batches ? batches->memory() : 0; }
 
 private:
   /// An input of one program.
@@ -77,24 +95,26 @@ private:
     bool isNew = true; ///< not in the arena yet
   };
 
-  const StoredTensor *findStored(const plan::InputT &input) const;
   void check(const plan::InputT &input) const;
-  void checkStored(const plan::InputT &input, const StoredTensor &stored) const;
-  void copyRows(const Slot &slot, char *to, const StoredTensor &stored,
-                uint64_t firstRow) const;
   void warnOfUnused() const;
+  bool isRead(const Slot &slot) const;
+  void openBatches();
   [[noreturn]] void refuse(const std::vector<size_t> &fitting,
                            const std::vector<std::string> &reasons) const;
 
   const ModelFile *model;
-  std::unique_ptr<SafetensorsFile> file;
+  const plan::DataT data;
+  const std::unique_ptr<RowSource> source;
+  std::vector<std::string> sourceNames;
   std::vector<Program> programs;
   std::map<std::string, Given> given;
   std::optional<size_t> picked; ///< as long as nothing changes
+  /// Of the picked program's inputs that are read, in their order.
+  std::optional<Batches> batches;
   /// Part and program whose unchanging inputs lie in the arena.
   std::optional<std::pair<size_t, size_t>> loaded;
-  uint64_t position; ///< among the ranks that read different rows
-  bool isTold;       ///< rank 0 speaks for all
+  uint64_t ranks, position; ///< of those that read different rows
+  bool isTold;              ///< rank 0 speaks for all
 };
 
 /// "x: f32[4, 5], y: i64[4]" of a program's inputs.

@@ -161,6 +161,9 @@ void launchChecked(const LaunchOptions &options,
   bool isAlone = backend.name == "fake";
   session.allowMissingValues = isAlone;
   session.dataPath = options.dataPath;
+  session.dataOptions = options.dataOptions;
+  session.evalDataPath = options.evalDataPath;
+  session.evalBatches = options.evalBatches;
   session.seed = options.seed;
   session.poison = options.poison;
   session.lr = options.lr;

@@ -37,7 +37,8 @@ struct LaunchOptions {
   /// No rank shares with another one what it is pinned to.
   Pin pin = Pin::none;
   /// As in SessionOptions.
-  std::string modelPath, dataPath, program;
+  std::string modelPath, dataPath, dataOptions, evalDataPath, program;
+  std::optional<uint64_t> evalBatches;
   std::vector<std::string> weightsPaths;
   std::optional<uint64_t> seed;
   bool poison = false;

@@ -115,7 +115,23 @@ void Metrics::write(const StepResult &result, double seconds, bool isLast) {
   line["peak_memory_bytes"] = memory.arena + memory.scratch + memory.staging;
   line["unplanned_bytes"] = result.unplannedBytes;
   line["rank_peak_rss_bytes"] = resident;
-  std::string text = line.dump() + "\n";
+  writeLine(line.dump());
+}
+
+void Metrics::write(const EvalResult &result, uint64_t steps, double seconds) {
+  if (!file)
+    return;
+  nlohmann::ordered_json line;
+  line["step"] = steps;
+  line["eval_loss"] = result.loss;
+  line["eval_batches"] = result.batches;
+  line["eval_rows"] = result.rows;
+  line["eval_time_s"] = seconds;
+  writeLine(line.dump());
+}
+
+void Metrics::writeLine(const std::string &line) {
+  std::string text = line + "\n";
   if (std::fwrite(text.data(), 1, text.size(), file) != text.size() ||
       std::fflush(file) != 0)
     throw notWritable(path);

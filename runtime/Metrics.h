@@ -32,7 +32,12 @@ public:
   /// one. Throws fsdp::Error.
   void write(const StepResult &result, double seconds, bool isLast);
 
+  /// What validation found after `steps` steps, in `seconds`. Throws
+  /// fsdp::Error.
+  void write(const EvalResult &result, uint64_t steps, double seconds);
+
 private:
+  void writeLine(const std::string &line);
   void updateResident(uint64_t step, bool isLast);
 
   const Session &session;

@@ -78,6 +78,18 @@ StepPrograms fsdp::findStep(const plan::PlanT &plan,
   return step;
 }
 
+std::vector<const plan::ProgramT *>
+fsdp::findValidation(const plan::PlanT &plan,
+                     const std::vector<const plan::ProgramT *> &training) {
+  std::vector<const plan::ProgramT *> found;
+  for (const plan::ProgramT *trains : training)
+    for (const auto &program : plan.programs)
+      if (entryOf(program->name) == kValidationEntry &&
+          bindingOf(program->name) == bindingOf(trains->name))
+        found.push_back(program.get());
+  return found;
+}
+
 static GroupRanks allRanks(const Fabric &fabric) {
   GroupRanks group{"programs", std::vector<int>(fabric.worldSize())};
   std::iota(group.ranks.begin(), group.ranks.end(), 0);

@@ -47,6 +47,12 @@ struct StepPrograms {
 /// `wanted` as for `findPrograms`, whatever the part that it names.
 StepPrograms findStep(const plan::PlanT &plan, const std::string &wanted);
 
+/// The programs that compute the loss of what `training` read, in their order;
+/// none if the artifact has none.
+std::vector<const plan::ProgramT *>
+findValidation(const plan::PlanT &plan,
+               const std::vector<const plan::ProgramT *> &training);
+
 /// Makes sure, before the first transfer of a step, that all ranks picked the
 /// same program: their transfers would never meet otherwise.
 class ProgramAgreement {

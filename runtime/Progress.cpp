@@ -30,6 +30,14 @@ static std::string number(const char *format, std::optional<double> value) {
   return text;
 }
 
+void fsdp::printEvaluation(const EvalResult &result, uint64_t steps,
+                           double seconds) {
+  // Above the bar, which is drawn again.
+  std::fprintf(stderr, "%safter step %llu  eval loss %.4f  %.1f s\n",
+               isatty(STDERR_FILENO) ? "\r\033[K" : "",
+               static_cast<unsigned long long>(steps), result.loss, seconds);
+}
+
 Progress::Progress(uint64_t steps, uint64_t before)
     : steps(steps), before(before), isTerminal(isatty(STDERR_FILENO)),
       begin(Clock::now()), last(begin) {}

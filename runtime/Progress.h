@@ -14,6 +14,9 @@ namespace fsdp {
 /// "12.3 MiB".
 std::string formatBytes(uint64_t bytes);
 
+/// On stderr: the validation's loss after so many steps.
+void printEvaluation(const EvalResult &result, uint64_t steps, double seconds);
+
 /// On stderr: a bar that is drawn again and again on a terminal, else a line
 /// every few seconds.
 class Progress {

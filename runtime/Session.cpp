@@ -15,8 +15,10 @@
 #include "runtime/SharedStates.h"
 #include "runtime/States.h"
 #include "runtime/Transfers.h"
+#include "runtime/Validation.h"
 #include "runtime/WeightReader.h"
 #include "runtime/checkpoint/Loader.h"
+#include "runtime/data/DataOptions.h"
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Reader.h"
 #include "runtime/plan/Shape.h"
@@ -88,6 +90,9 @@ struct Session::Impl {
     std::vector<std::pair<std::string, const plan::BindingT *>> metrics;
   };
   Prepared prepare(const plan::ProgramT &program);
+  LearningRates makeRates(SessionOptions options) const;
+  void prepareValidation(const SessionOptions &options,
+                         const InputSources &training);
   void rehearse();
   void initialize(const SessionOptions &options);
   void continueFrom(const Manifest &manifest, const SessionOptions &options);
@@ -106,9 +111,10 @@ struct Session::Impl {
   SharedStates shared;
   std::optional<ModelFile> model;
   std::optional<Inputs> inputs;
-  const LearningRates rates;
+  std::optional<LearningRates> rates;
   std::vector<std::vector<Prepared>> prepared; ///< by part and program
   size_t lastPart = 0, lastProgram = 0;
+  std::optional<Validation> validation;
   /// Where inputs that a caller sets may change the program from step to step.
   std::optional<ProgramAgreement> agreement;
   bool hasRun = false;
@@ -143,13 +149,16 @@ Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
       programs(findStep(plan, options.program)),
       isTraining(programs.parts[0][0]->name.starts_with("train/")),
       arena(plan.memory->peak), transfers(plan, fabric),
-      shared(plan, fabric, arena), rates(plan, arena, options),
+      shared(plan, fabric, arena),
       seed(options.seed.value_or(plan.training->seed)) {
   installPlannedAllocator();
   if (needsModelFile(plan))
     model.emplace(*plan.model, options.artifactFolder, options.modelPath);
-  inputs.emplace(plan, programs, fabric.rank(), arena,
-                 model ? &*model : nullptr, options.dataPath);
+  InputSources sources{model ? &*model : nullptr,
+                       chooseData(plan, options.artifactFolder,
+                                  options.dataPath, options.dataOptions)};
+  inputs.emplace(plan, programs.parts, fabric.rank(), arena, sources);
+  rates.emplace(makeRates(options));
   if (!options.weightsPaths.empty() && !needsWeights(plan))
     throw Error(ErrorId::BadUsage,
                 "--weights: the artifact takes no first value from weights; "
@@ -159,6 +168,7 @@ Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
     for (const plan::ProgramT *program : part)
       prepared.back().push_back(prepare(*program));
   }
+  prepareValidation(options, sources);
   rehearse();
   initialize(options);
   if (programs.parts[0].size() > 1)
@@ -211,7 +221,7 @@ void Session::Impl::continueFrom(const Manifest &manifest,
     setSeed(plan, arena, seed);
   else
     seed = manifest.seed;
-  auto [lr, schedule] = rates.describe();
+  auto [lr, schedule] = rates->describe();
   if (fabric.rank() == 0 &&
       (lr != manifest.lr || schedule != manifest.schedule))
     log(LogLevel::warning,
@@ -245,13 +255,52 @@ Session::Impl::Prepared Session::Impl::prepare(const plan::ProgramT &program) {
   return result;
 }
 
+LearningRates Session::Impl::makeRates(SessionOptions options) const {
+  // The run ends with the data.
+  if (auto steps = inputs->stepsFrom(/*firstRow=*/0, programs.microBatches))
+    options.steps = std::min(options.steps, *steps);
+  return LearningRates(plan, arena, options);
+}
+
+void Session::Impl::prepareValidation(const SessionOptions &options,
+                                      const InputSources &training) {
+  std::vector<LossProgram> found;
+  if (isTraining)
+    for (const plan::ProgramT *program :
+         findValidation(plan, programs.parts[0]))
+      found.push_back(
+          {program,
+           std::make_unique<Executor>(plan, *program, arena, memory, transfers,
+                                      &shared, fabric.rank())});
+  if (found.empty() && !options.evalDataPath.empty())
+    throw Error(ErrorId::RuntimeUnsupported,
+                "--eval-data: the artifact has no program for validation; "
+                "compile the model with eval: {data: …} in the config");
+  InputSources sources{training.model,
+                       chooseValidationData(plan, options.artifactFolder,
+                                            options.evalDataPath,
+                                            training.data)};
+  if (found.empty() || sources.data.files.empty())
+    return;
+  uint64_t batches = options.evalBatches.value_or(
+      plan.validation ? plan.validation->batches : 0);
+  validation.emplace(plan, std::move(found), fabric.rank(), arena, sources,
+                     batches);
+}
+
 void Session::Impl::rehearse() {
-  // Zeros are valid as indices, whatever they point into.
+  std::vector<Executor *> executors;
   for (const auto &part : prepared)
-    for (const Prepared &program : part) {
-      program.executor->rehearse();
-      arena.clear();
-    }
+    for (const Prepared &program : part)
+      executors.push_back(program.executor.get());
+  if (validation)
+    for (const LossProgram &program : validation->programs())
+      executors.push_back(program.executor.get());
+  // Zeros are valid as indices, whatever they point into.
+  for (Executor *executor : executors) {
+    executor->rehearse();
+    arena.clear();
+  }
   // As much on all ranks, so that memory is the same everywhere.
   size_t bytes = 0;
   for (const std::string &each :
@@ -320,7 +369,7 @@ std::optional<StepResult> Session::microBatch() {
   if (recorder)
     recorder->endLoading();
   if (impl->isTraining) {
-    std::optional<double> lr = impl->rates.set(result.step);
+    std::optional<double> lr = impl->rates->set(result.step);
     result.lr = lr ? lr : impl->plan.training->lr;
   }
   Impl::Prepared &prepared = impl->prepared[part][picked];
@@ -333,8 +382,7 @@ std::optional<StepResult> Session::microBatch() {
   impl->lastPart = part;
   impl->lastProgram = picked;
   ++impl->nextMicroBatch;
-  impl->rowsRead += impl->plan.data_parallel *
-                    static_cast<uint64_t>(impl->inputs->batchRows());
+  impl->rowsRead += impl->inputs->globalRows();
   if (impl->nextMicroBatch % count != 0)
     return std::nullopt;
   result.program = program.name;
@@ -355,6 +403,26 @@ std::optional<StepResult> Session::microBatch() {
   return result;
 }
 
+std::optional<uint64_t> Session::stepsLeft() const {
+  return impl->inputs->stepsFrom(impl->rowsRead, microBatches());
+}
+
+bool Session::canEvaluate() const { return impl->validation.has_value(); }
+
+EvalResult Session::evaluate() {
+  if (!impl->validation)
+    throw Error(ErrorId::RuntimeUnsupported,
+                "the artifact has no program for validation, or no data for "
+                "it; compile the model with eval: {data: …} in the config");
+  impl->poisonTransients();
+  EvalResult result =
+      impl->validation->run(impl->nextMicroBatch / microBatches(),
+                            impl->agreement ? &*impl->agreement : nullptr);
+  impl->inputs->forget();
+  impl->missedBefore = impl->memory.missedBytes();
+  return result;
+}
+
 bool Session::isTraining() const { return impl->isTraining; }
 
 uint64_t Session::stepsDone() const {
@@ -372,7 +440,7 @@ const std::string &Session::planHash() const { return impl->planHash; }
 uint64_t Session::seed() const { return impl->seed; }
 
 std::pair<double, std::string> Session::learningRate() const {
-  return impl->rates.describe();
+  return impl->rates->describe();
 }
 
 const std::vector<OutputTensor> &Session::outputs() const {
@@ -411,7 +479,8 @@ int64_t Session::samplesPerStep() const {
 MemoryUse Session::memory() const {
   return {impl->plan.memory->peak, impl->plan.memory->scratch_bound,
           impl->scratch->bytes() + impl->memory.missedPeak(),
-          impl->transfers.stagingBytes()};
+          impl->transfers.stagingBytes() + impl->inputs->memory() +
+              (impl->validation ? impl->validation->memory() : 0)};
 }
 
 void Session::record(ProfileRecorder *recorder) { impl->recorder = recorder; }

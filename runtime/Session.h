@@ -43,9 +43,19 @@ struct SessionOptions {
   /// Whether states that have no first value start as zeros, for runs whose
   /// results nobody looks at.
   bool allowMissingValues = false;
-  /// A safetensors file with a tensor for each input; rows are samples. Without
-  /// it the samples that the model was exported with are used.
+  /// A safetensors file with a tensor for each input, rows being samples; or,
+  /// where inputs take tokens, a token file or a shell pattern of some. Stands
+  /// for the artifact's files. Without any the samples that the model was
+  /// exported with are used.
   std::string dataPath;
+  /// "shuffle=true,seed=1": fields of the artifact's data section
+  /// (docs/Data.md) that are others in this run.
+  std::string dataOptions;
+  /// What validation reads, in place of the artifact's files.
+  std::string evalDataPath;
+  /// Batches of all ranks that validation reads, in place of the artifact's
+  /// number; 0: all that the data fills.
+  std::optional<uint64_t> evalBatches;
   /// Where random sequences begin; absent: at the artifact's seed.
   std::optional<uint64_t> seed;
   /// The base's learning rate in place of the artifact's, before any schedule;
@@ -111,6 +121,12 @@ struct OutputTensor {
 
 /// What Hugging Face's libraries make files of.
 inline constexpr uint64_t kExportShardBytes = 5'000'000'000;
+/// What validation found; the same on all ranks.
+struct EvalResult {
+  double loss = 0;      ///< mean over batches and ranks
+  uint64_t batches = 0; ///< of all ranks together
+  uint64_t rows = 0;    ///< of the data
+};
 
 /// Bytes of one rank.
 struct MemoryUse {
@@ -119,7 +135,8 @@ struct MemoryUse {
   /// The region for them, sized by a rehearsal before the first step, equal on
   /// all ranks; and what went past it.
   uint64_t scratch = 0;
-  uint64_t staging = 0; ///< of the transfers' back end
+  /// Of the transfers' back end, and of batches that are read ahead.
+  uint64_t staging = 0;
 };
 
 class Session {
@@ -149,6 +166,18 @@ public:
 
   /// How many make a step.
   uint64_t microBatches() const;
+
+  /// Steps that the data has rows for from here on (its `epochs`); absent:
+  /// there is no end. Steps beyond read on in another epoch.
+  std::optional<uint64_t> stepsLeft() const;
+
+  /// Whether the artifact has a program for validation and files are named for
+  /// it.
+  bool canEvaluate() const;
+  /// Collective: the loss over the validation's rows, between two steps.
+  /// Nothing of them changes by it but the outputs' bytes, which are gone.
+  /// Throws fsdp::Error (RuntimeUnsupported) if that cannot be done.
+  EvalResult evaluate();
 
   /// Whether steps train, rather than only compute outputs.
   bool isTraining() const;

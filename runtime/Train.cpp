@@ -3,6 +3,8 @@
 
 #include "runtime/Train.h"
 
+#include "runtime/Evaluation.h"
+#include "runtime/Log.h"
 #include "runtime/Metrics.h"
 #include "runtime/OutputFile.h"
 #include "runtime/Progress.h"
@@ -37,6 +39,20 @@ static void checkWritable(const std::string &path) {
         ErrorId::FileNotWritable,
         "'" + path + "' cannot be written: folder '" + folder.string() +
             "': " + std::error_code(errno, std::generic_category()).message());
+}
+
+/// What the run will take: less than was asked for where the data ends.
+static uint64_t countSteps(const Session &session, uint64_t wanted) {
+  std::optional<uint64_t> left = session.stepsLeft();
+  if (!left || *left >= wanted)
+    return wanted;
+  uint64_t done = session.stepsDone();
+  if (session.rank() == 0)
+    log(LogLevel::warning, "the data's epochs end after " +
+                               std::to_string(done + *left) +
+                               " steps, before the " +
+                               std::to_string(done + wanted) + " of --steps");
+  return *left;
 }
 
 static void printSummary(const Session &session, uint64_t steps,
@@ -75,13 +91,16 @@ static void trainSteps(Session &session, const TrainOptions &options,
   std::optional<Progress> progress;
   bool isFirst = session.rank() == 0;
   const uint64_t done = session.stepsDone();
-  const uint64_t steps = options.steps - std::min(options.steps, done);
+  const uint64_t steps =
+      countSteps(session, options.steps - std::min(options.steps, done));
   if (isFirst && done != 0)
     std::fprintf(stderr, "continuing after step %llu of '%s'\n",
                  static_cast<unsigned long long>(done),
                  session.loadedFrom().c_str());
   if (!options.metricsPath.empty())
     metrics.emplace(session, options.metricsPath);
+  Evaluation evaluation(session, options.evalEvery,
+                        metrics ? &*metrics : nullptr);
   for (const std::string &path :
        {options.exportPath, options.outputsPath, options.profilePath})
     if (isFirst && !path.empty())
@@ -95,7 +114,7 @@ static void trainSteps(Session &session, const TrainOptions &options,
     profiler.emplace(session, options.profilePath,
                      parseProfileSteps(options.profileSteps, steps));
   if (isFirst)
-    progress.emplace(options.steps, done);
+    progress.emplace(done + steps, done);
 
   StepResult firstResult, lastResult;
   Clock::time_point begin = Clock::now(), last = begin;
@@ -125,10 +144,16 @@ static void trainSteps(Session &session, const TrainOptions &options,
       last = Clock::now();
     if (checkpointer)
       checkpointer->afterStep();
+    if (evaluation.isDue(result.step + 1, i + 1 == steps)) {
+      evaluation.run(result.step + 1);
+      last = Clock::now();
+    }
     if (i == 0)
       firstResult = result;
     lastResult = std::move(result);
   }
+  if (options.evalOnly)
+    evaluation.run(done);
   if (outputs)
     outputs->commit();
   if (checkpointer)
@@ -138,6 +163,7 @@ static void trainSteps(Session &session, const TrainOptions &options,
   if (isFirst) {
     double seconds = std::chrono::duration<double>(last - begin).count();
     printSummary(session, steps, firstResult, lastResult, seconds);
+    evaluation.printSummary();
     if (profiler)
       std::printf("%s", profiler->summary().c_str());
   }

@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/Checkpointer.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace fsdp {
@@ -22,6 +23,11 @@ struct TrainOptions {
   std::string profilePath; ///< Chrome's trace events as JSON; empty: none
   /// "FIRST:COUNT"; empty: a few after the first ones.
   std::string profileSteps;
+  /// Steps from one validation to the next, in place of the artifact's number;
+  /// 0: at the end alone.
+  std::optional<uint64_t> evalEvery;
+  /// Computes the validation's loss once, and takes no step.
+  bool evalOnly = false;
 };
 
 /// Trains, or computes outputs, on all ranks of this process: progress on

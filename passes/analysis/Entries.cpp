@@ -37,8 +37,15 @@ std::string fsdp::getCapturedName(func::FuncOp program) {
 std::string fsdp::getReferenceName(func::FuncOp program) {
   std::string captured = getCapturedName(program);
   // npos + 1 is 0: without a slash the whole name.
-  size_t step = StringRef(captured).split('[').first.rfind('/') + 1;
+  size_t step = isValidation(program)
+                    ? 0
+                    : StringRef(captured).split('[').first.rfind('/') + 1;
   return (kReferencePrefix + StringRef(captured).substr(step)).str();
+}
+
+std::string fsdp::getValidationName(func::FuncOp program) {
+  StringRef name = program.getSymName(), entry = getEntry(program);
+  return (kValidationPrefix + name.substr(entry.rfind('/') + 1)).str();
 }
 
 SmallVector<StringAttr> fsdp::getDifferentiated(func::FuncOp program) {

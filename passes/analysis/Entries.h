@@ -18,7 +18,8 @@ namespace fsdp {
 llvm::StringRef getEntry(mlir::func::FuncOp program);
 
 /// "reference/step[x.0=4]" of the program "train/step[x.0=4]" and of the parts
-/// of such a step.
+/// of such a step; "reference/eval/step[x.0=4]" of "eval/step[x.0=4]", which
+/// stands beside it.
 std::string getReferenceName(mlir::func::FuncOp program);
 
 /// What a training program does of a step. A step of several micro-batches is
@@ -39,6 +40,9 @@ std::string getPartName(mlir::func::FuncOp program, StepPart part);
 
 /// "train/step[x.0=4]", what was captured, of the program "train/last[x.0=4]".
 std::string getCapturedName(mlir::func::FuncOp program);
+
+/// "eval/step[x.0=4]" of the program "train/step[x.0=4]".
+std::string getValidationName(mlir::func::FuncOp program);
 
 /// The states whose gradients the program returns, in their order.
 llvm::SmallVector<mlir::StringAttr>

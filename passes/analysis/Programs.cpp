@@ -13,7 +13,11 @@ bool fsdp::isReference(func::FuncOp func) {
 }
 
 bool fsdp::isInference(func::FuncOp func) {
-  return func.getSymName().starts_with(kInferencePrefix);
+  return func.getSymName().starts_with(kInferencePrefix) || isValidation(func);
+}
+
+bool fsdp::isValidation(func::FuncOp func) {
+  return func.getSymName().starts_with(kValidationPrefix);
 }
 
 SmallVector<func::FuncOp> fsdp::getPrograms(ModuleOp module) {

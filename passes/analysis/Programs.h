@@ -27,9 +27,14 @@ inline constexpr llvm::StringLiteral kReferencePrefix = "reference/";
 /// Programs called so only compute outputs: they have neither gradients nor an
 /// optimizer, and no loss but as one of the outputs.
 inline constexpr llvm::StringLiteral kInferencePrefix = "infer/";
+/// Likewise; they stand beside the programs that train, whose loss they compute
+/// and whose states they leave alone.
+inline constexpr llvm::StringLiteral kValidationPrefix = "eval/";
 
 bool isReference(mlir::func::FuncOp func);
+/// For validation as well.
 bool isInference(mlir::func::FuncOp func);
+bool isValidation(mlir::func::FuncOp func);
 
 /// The functions with a body that are no references.
 llvm::SmallVector<mlir::func::FuncOp> getPrograms(mlir::ModuleOp module);

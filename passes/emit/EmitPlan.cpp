@@ -202,6 +202,10 @@ LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
     plan.training->schedule =
         std::make_unique<plan::ScheduleT>(*options.schedule);
   plan.training->device = getDevice(module).str();
+  if (options.data)
+    plan.data = std::make_unique<plan::DataT>(*options.data);
+  if (options.validation)
+    plan.validation = std::make_unique<plan::ValidationT>(*options.validation);
   for (func::FuncOp program : getPrograms(module))
     if (failed(emitProgram(program, table, context)))
       return failure();

@@ -26,6 +26,9 @@ struct EmitOptions {
   double maxGradNorm = -1; ///< negative: no clipping
   double normOrder = 2;
   std::optional<plan::ScheduleT> schedule; ///< absent: constant
+  /// Files as the artifact names them.
+  std::optional<plan::DataT> data;
+  std::optional<plan::ValidationT> validation;
 };
 
 /// Translates a module that passed `fsdp-verify-planned`. Emits an error at the

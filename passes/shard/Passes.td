@@ -6,11 +6,39 @@
 
 include "passes/PassBase.td"
 
+def AddValidation : Fsdp_ModulePass<"fsdp-add-validation"> {
+  let summary = "add a program that computes the loss and changes nothing";
+  let description = [{
+    Clones each captured program to train, `@"train/step"`, as `@"eval/step"`,
+    keeps the loss of its results and erases what that does not need: the
+    backward pass, and the new values of buffers and of the random state. The
+    clone has the same arguments. It goes through all stages beside the original
+    as a program for inference does, over the same states at the same addresses.
+
+    Input:
+
+    ```mlir
+    func.func @"train/step"(%w: …, %mean: …, %x: …) -> (
+        tensor<f32> {fsdp.output = "loss"}, tensor<8xf32> {fsdp.state = @mean},
+        tensor<8x8xf32> {fsdp.gradient = @w})
+    ```
+
+    Output, behind it:
+
+    ```mlir
+    func.func @"eval/step"(%w: …, %mean: …, %x: …) -> (
+        tensor<f32> {fsdp.output = "loss"})
+    ```
+
+    Needs: a captured program. Leaves: captured programs.
+  }];
+}
+
 def SnapshotReference : Fsdp_ModulePass<"fsdp-snapshot-reference"> {
   let summary = "keep a copy of the captured program to compare with";
   let description = [{
-    Clones the captured function `@"train/step"` as `@"reference/step"`. All
-    other passes leave functions called `reference/…` alone;
+    Clones the captured function `@"train/step"` as `@"reference/step"`, and
+    `@"eval/step"` as `@"reference/eval/step"`. All other passes leave functions called `reference/…` alone;
     `fsdp-verify-equivalent` compares with them.
 
     Needs: a captured program. Leaves: the program and its reference.

@@ -53,6 +53,9 @@ private:
             return getStepPart(func) == StepPart::First;
           });
     for (func::FuncOp func : getPrograms(module)) {
+      // It was made behind capture.
+      if (file && isValidation(func))
+        continue;
       func::FuncOp reference = choose(
           references, file ? getCapturedName(func) : getReferenceName(func));
       if (!reference)

@@ -20,6 +20,9 @@ constexpr std::string_view bindingOf(std::string_view program) {
   return rest.size() < 2 ? std::string_view() : rest.substr(1, rest.size() - 2);
 }
 
+/// Computes the loss of a training program's inputs and changes nothing.
+inline constexpr std::string_view kValidationEntry = "eval/step";
+
 /// The parts of a training step of several micro-batches, in their order; a
 /// step of two has no middle ones. A step of one is "train/step".
 inline constexpr std::string_view kStepParts[] = {"train/first", "train/middle",

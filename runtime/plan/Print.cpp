@@ -7,6 +7,7 @@
 #include "runtime/plan/FirstValues.h"
 #include "runtime/plan/Schedule.h"
 #include "runtime/plan/Shape.h"
+#include "runtime/plan/TokenFormats.h"
 #include "runtime/support/Hash.h"
 
 #include <charconv>
@@ -64,6 +65,25 @@ private:
               std::to_string(weight.offset) + " : " +
               std::to_string(weight.bytes) + " " +
               std::string(dtypeName(weight.dtype));
+    return text;
+  }
+  static std::string data(const plan::DataT &data) {
+    std::string text = data.inputs.empty() ? "samples" : "tokens";
+    if (!data.files.empty())
+      text += " of " + join(data.files, quote);
+    if (data.format != plan::TokenFormat::recognized)
+      text += ", " +
+              std::string(kTokenFormats[static_cast<size_t>(data.format) - 1]);
+    if (!data.inputs.empty())
+      text += ", " + std::string(dtypeName(data.dtype)) + " if raw, for " +
+              join(data.inputs, quote);
+    if (!data.targets.empty())
+      text += ", one later for " + join(data.targets, quote);
+    if (data.shuffle)
+      text += ", shuffled with seed " + std::to_string(data.seed);
+    if (data.epochs)
+      text += ", " + std::to_string(data.epochs) + " epochs" +
+              (data.drop_last ? "" : ", the last step filled");
     return text;
   }
   static std::string use(int64_t value) {
@@ -322,6 +342,16 @@ void Printer::printHeader() {
          ": " +
          (training.schedule ? describeSchedule(*training.schedule)
                             : "constant"));
+  if (plan.data)
+    line("data " + data(*plan.data));
+  if (plan.validation)
+    line("validation over " + join(plan.validation->files, quote) +
+         (plan.validation->every
+              ? ", every " + std::to_string(plan.validation->every) + " steps"
+              : ", at the end") +
+         (plan.validation->batches
+              ? ", " + std::to_string(plan.validation->batches) + " batches"
+              : ""));
   const plan::MemoryT &memory = *plan.memory;
   line("memory " + std::to_string(memory.peak) + " bytes: states " +
        std::to_string(memory.states) + " (params " +

@@ -271,6 +271,53 @@ void verifyParts(const PlanT &plan) {
                                          " micro-batches");
 }
 
+void verifyData(const PlanT &plan) {
+  if (!plan.data)
+    return;
+  const plan::DataT &data = *plan.data;
+  if (data.format > plan::TokenFormat::MAX ||
+      (data.dtype != plan::DType::u16 && data.dtype != plan::DType::u32))
+    refusePlan("the data table", "has an unknown format or element type");
+  if (data.inputs.empty() && !data.targets.empty())
+    refusePlan("the data table", "has targets and no inputs");
+  for (const auto *names : {&data.inputs, &data.targets})
+    for (const std::string &name : *names)
+      if (std::ranges::none_of(plan.inputs, [&](const auto &input) {
+            return input->name == name;
+          }))
+        refusePlan("the data table",
+                   "names the input '" + name + "', which does not exist");
+}
+
+/// Validation reads what training reads, and changes nothing.
+void verifyValidation(const PlanT &plan) {
+  std::map<std::string_view, std::set<int32_t>> training; // by binding
+  for (const auto &program : plan.programs)
+    if (program->name.starts_with("train/"))
+      training[bindingOf(program->name)] = inputsOf(*program);
+  size_t count = 0;
+  for (const auto &program : plan.programs) {
+    if (entryOf(program->name) != kValidationEntry)
+      continue;
+    ++count;
+    std::string where = "program '" + program->name + "'";
+    auto trained = training.find(bindingOf(program->name));
+    if (trained == training.end() || trained->second != inputsOf(*program))
+      refusePlan(where, "has not the inputs of a program that trains");
+    bool hasLoss = false;
+    for (const auto &binding : program->results) {
+      hasLoss |= binding->metric == "loss";
+      if (binding->state >= 0)
+        refusePlan(where, "changes a state");
+    }
+    if (!hasLoss)
+      refusePlan(where, "has no loss");
+  }
+  if (plan.validation && count != training.size())
+    refusePlan("entry '" + std::string(kValidationEntry) + "'",
+               "does not fit the programs that train");
+}
+
 } // namespace
 
 void fsdp::refusePlan(const std::string &where, const std::string &what) {
@@ -310,4 +357,6 @@ void fsdp::verifyPlan(const PlanT &plan) {
                  "has the inputs of another program of its entry");
   }
   verifyParts(plan);
+  verifyData(plan);
+  verifyValidation(plan);
 }

@@ -27,6 +27,7 @@ using Key = std::array<uint32_t, 2>;
 enum class Domain : uint32_t {
   Step = 1, ///< random operators of a program
   Init = 2, ///< first values of parameters
+  Rows = 3, ///< order of the data's rows
 };
 
 /// The block at `counter` of the sequence that `key` names.
@@ -46,7 +47,8 @@ inline Block generate(Block counter, Key key) {
 }
 
 /// A key for one use of the user's seed. `stream` tells sequences of one domain
-/// apart: the rank for Domain::Step, 0 for Domain::Init.
+/// apart: the rank for Domain::Step, the epoch for Domain::Rows, 0 for
+/// Domain::Init.
 inline Key deriveKey(uint64_t seed, Domain domain, uint64_t stream) {
   Block block =
       generate({uint32_t(stream), uint32_t(stream >> 32), uint32_t(domain), 0},

@@ -39,6 +39,12 @@ ReadOnlyFile::ReadOnlyFile(std::string path, std::string what,
 
 ReadOnlyFile::~ReadOnlyFile() { close(descriptor); }
 
+uint64_t ReadOnlyFile::currentBytes() const {
+  struct stat status;
+  return fstat(descriptor, &status) == 0 ? static_cast<uint64_t>(status.st_size)
+                                         : 0;
+}
+
 void ReadOnlyFile::read(uint64_t offset, uint64_t bytes, void *to) const {
   auto *out = static_cast<char *>(to);
   while (bytes != 0) {

@@ -25,6 +25,10 @@ public:
   const std::string &path() const { return file; }
   /// Size in bytes when it was opened.
   uint64_t bytes() const { return size; }
+  /// Size in bytes now; 0 if the system does not say.
+  uint64_t currentBytes() const;
+  /// The descriptor, for what only the system can do with it.
+  int handle() const { return descriptor; }
 
   /// Fills `to` with `bytes` bytes from `offset` on. Throws fsdp::Error
   /// (FileNotReadable).

@@ -10,18 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <optional>
 #include <set>
 #include <string_view>
-#include <system_error>
 #include <utility>
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 using namespace fsdp;
 
@@ -57,41 +49,16 @@ static std::optional<plan::DType> parseDType(const std::string &name) {
 }
 
 void SafetensorsFile::refuse(const std::string &what) const {
-  throw Error(invalid, "'" + file + "' is not a safetensors file: " + what +
+  throw Error(invalid, "'" + path() + "' is not a safetensors file: " + what +
                            "; write it with safetensors.torch.save_file");
 }
 
 SafetensorsFile::SafetensorsFile(const std::string &path, ErrorId invalid)
-    : file(path), invalid(invalid) {
-  int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  struct stat status;
-  if (descriptor < 0 || fstat(descriptor, &status) != 0 ||
-      !S_ISREG(status.st_mode)) {
-    int reason = descriptor < 0 ? errno : EISDIR;
-    if (descriptor >= 0)
-      close(descriptor);
-    throw Error(ErrorId::FileNotReadable,
-                "the file '" + path + "' cannot be opened: " +
-                    std::error_code(reason, std::generic_category()).message());
-  }
-  bytes = static_cast<uint64_t>(status.st_size);
-  void *memory = bytes == 0 ? MAP_FAILED
-                            : mmap(nullptr, bytes, PROT_READ, MAP_SHARED,
-                                   descriptor, /*offset=*/0);
-  close(descriptor);
-  if (memory == MAP_FAILED)
-    refuse(bytes == 0 ? "it is empty" : "it cannot be mapped");
-  mapping = static_cast<const char *>(memory);
-  try {
-    parse();
-  } catch (...) {
-    munmap(const_cast<char *>(mapping), bytes);
-    throw;
-  }
-}
-
-SafetensorsFile::~SafetensorsFile() {
-  munmap(const_cast<char *>(mapping), bytes);
+    : file(path, "the file"), invalid(invalid), mapping(file.data()),
+      bytes(file.bytes()) {
+  if (bytes == 0)
+    refuse("it is empty");
+  parse();
 }
 
 void SafetensorsFile::parse() {

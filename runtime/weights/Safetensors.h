@@ -11,6 +11,7 @@
 
 #include "runtime/plan/plan_generated.h"
 #include "runtime/support/Error.h"
+#include "runtime/support/MappedFile.h"
 
 #include <cstdint>
 #include <map>
@@ -36,18 +37,16 @@ public:
   /// the error if not. Throws fsdp::Error: FileNotReadable, `invalid`.
   explicit SafetensorsFile(const std::string &path,
                            ErrorId invalid = ErrorId::DataFileInvalid);
-  ~SafetensorsFile();
-  SafetensorsFile(const SafetensorsFile &) = delete;
-  SafetensorsFile &operator=(const SafetensorsFile &) = delete;
-
   const std::map<std::string, StoredTensor> &tensors() const { return all; }
   /// What the writer put down beside the tensors.
   const std::map<std::string, std::string> &metadata() const { return notes; }
-  const std::string &path() const { return file; }
+  const std::string &path() const { return file.path(); }
   /// Size of the file in bytes.
   uint64_t size() const { return bytes; }
   /// Bytes of the length and the header.
   uint64_t headBytes() const { return head; }
+  /// As MappedFile::checkSize.
+  void checkSize() const { file.checkSize(); }
   /// Hash of the length and the header: of all names, types and shapes.
   std::string headerHash() const;
 
@@ -56,11 +55,11 @@ private:
   void parse();
   void checkOverlaps() const;
 
-  std::string file;
+  MappedFile file;
   ErrorId invalid;
-  uint64_t head = 0; ///< bytes of the length and the header
-  const char *mapping = nullptr;
-  uint64_t bytes = 0;
+  uint64_t head = 0; ///< of the length and the header
+  const char *mapping;
+  uint64_t bytes;
   std::map<std::string, StoredTensor> all;
   std::map<std::string, std::string> notes;
 };

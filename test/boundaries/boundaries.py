@@ -21,6 +21,7 @@ FORBIDDEN = {
     "runtime/support": f"{MLIR}|{TORCH}",
     "runtime/plan": f"{MLIR}|{TORCH}",
     "runtime/weights": f"{MLIR}|{TORCH}",
+    "runtime/data": f"{MLIR}|{TORCH}",
     "tools/fsdp-opt": TORCH,
     "tools/fsdp-run": MLIR,
 }

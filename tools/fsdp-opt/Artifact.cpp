@@ -33,6 +33,18 @@ std::string makeRelative(const std::string &path, const std::string &output) {
       std::filesystem::relative(path, folder, failure);
   return failure || relative.empty() ? path : relative.string();
 }
+
+/// Paths and patterns of files that may not be there yet.
+void relocate(std::vector<std::string> &paths, const std::string &output) {
+  std::filesystem::path folder =
+      std::filesystem::absolute(output).parent_path();
+  for (std::string &path : paths)
+    if (std::filesystem::path(path).is_relative())
+      path = std::filesystem::absolute(path)
+                 .lexically_normal()
+                 .lexically_relative(folder.lexically_normal())
+                 .string();
+}
 } // namespace
 
 std::string fsdp::makeArtifact(ModuleOp module, const std::string &output,
@@ -54,11 +66,18 @@ std::string fsdp::makeArtifact(ModuleOp module, const std::string &output,
         options.lr = lr.getValueAsDouble();
   if (config)
     options.seed = static_cast<uint64_t>(config->seed);
+  if (config && config->data) {
+    options.data = config->data->data;
+    relocate(options.data->files, output);
+  }
   if (config && !isForInference(module)) {
     options.lr = config->optimizer.lr;
     options.maxGradNorm = config->maxGradNorm.value_or(-1);
     options.normOrder = config->gradNormType;
     options.schedule = config->schedule;
+    options.validation = config->validation;
+    if (options.validation)
+      relocate(options.validation->files, output);
   }
   DiagnosticCollector diagnostics(module.getContext());
   FailureOr<std::string> bytes = emitArtifact(module, options);

@@ -121,6 +121,7 @@ void setOptions(ShardOptions &options, const Config &config) {
   options.ignore = config.ignoredParams;
   options.shardDims = config.shardDims;
   options.keepIgnoredLocal = !config.reduceIgnoredParams;
+  options.validate = config.validation.has_value();
   options.seed = config.seed;
   options.policy = std::string(getPolicyName(config.wrapPolicy));
   options.classes = config.wrapClasses;

@@ -75,6 +75,21 @@ const std::vector<ConfigParser::Key> &ConfigParser::getKeys() {
       {"", "device", &P::parseDevice},
       {"", "cuda_arch", &P::parseCudaArch},
       {"", "seed", &P::parseSeed},
+      {"", "data", &P::parseData},
+      {"data", "tokens", &P::parseTokens},
+      {"data", "samples", &P::parseSamples},
+      {"data", "format", &P::parseTokenFormat},
+      {"data", "dtype", &P::parseTokenDtype},
+      {"data", "inputs", &P::parseDataInputs},
+      {"data", "targets", &P::parseDataTargets},
+      {"data", "shuffle", &P::parseShuffle},
+      {"data", "seed", &P::parseDataSeed},
+      {"data", "epochs", &P::parseEpochs},
+      {"data", "drop_last", &P::parseDropLast},
+      {"", "eval", &P::parseEval},
+      {"eval", "data", &P::parseEvalData},
+      {"eval", "every", &P::parseEvalEvery},
+      {"eval", "batches", &P::parseEvalBatches},
       {"", "init", &P::parseInit},
       {"", "weights", &P::parseWeights},
       {"weights", "rename", &P::parseRename},
@@ -253,6 +268,7 @@ LoadedConfig ConfigParser::parse(const Node &root) {
   checkReshard();
   checkOffload();
   checkMicroBatches();
+  checkEval(root);
   return std::move(result);
 }
 
@@ -269,6 +285,15 @@ int64_t ConfigParser::readCount(const Node &node, std::string_view key) {
               "'" + std::string(key) + "': expected a number from 0, found " +
                   node.Scalar());
   return value;
+}
+
+uint64_t ConfigParser::readPositive(const Node &node, std::string_view key) {
+  int64_t value = read.readInt(node, key);
+  if (value < 1)
+    read.fail(ErrorId::ConfigBadValue, node,
+              "'" + std::string(key) + "': expected a number from 1, found " +
+                  std::to_string(value));
+  return static_cast<uint64_t>(value);
 }
 
 double ConfigParser::readAmount(const Node &node, std::string_view key) {

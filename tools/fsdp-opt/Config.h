@@ -87,6 +87,12 @@ struct WeightsConfig {
   bool strict = true;
 };
 
+/// What the run reads for the inputs. Files are named as in the config.
+struct DataConfig {
+  plan::DataT data;
+  std::string place; ///< "fsdp.yaml:3:5"
+};
+
 /// What holds for some modules instead of what the config says for all, as if
 /// each of them were wrapped on its own.
 struct ModuleOverride {
@@ -136,7 +142,9 @@ struct Config {
   bool hasOptimizer = false;               ///< the file has the key `optimizer`
   std::optional<plan::ScheduleT> schedule; ///< absent: constant
   std::optional<double> maxGradNorm;       ///< absent: no clipping
-  double gradNormType = 2;                 ///< 1, 2 or infinity
+  std::optional<DataConfig> data;          ///< absent: the run says it all
+  std::optional<plan::ValidationT> validation; ///< absent: none
+  double gradNormType = 2;                     ///< 1, 2 or infinity
   int64_t seed = 0;
   Target target;              ///< what it will run on
   std::vector<InitRule> init; ///< the last that matches counts

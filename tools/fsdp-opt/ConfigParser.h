@@ -20,7 +20,7 @@ namespace fsdp {
 
 /// Reads one config. A key is one row of getKeys() and one method, which stands
 /// in the file of its concern: ConfigSharding.cpp, ConfigPrecision.cpp,
-/// ConfigOptimizer.cpp, ConfigStep.cpp, ConfigWeights.cpp.
+/// ConfigOptimizer.cpp, ConfigStep.cpp, ConfigWeights.cpp, ConfigData.cpp.
 class ConfigParser {
   using Node = YAML::Node;
 
@@ -105,6 +105,21 @@ private:
   void parseIgnore(const Node &node);
   void parseStrict(const Node &node);
   void parseTied(const Node &node);
+  void parseData(const Node &node);
+  void parseTokens(const Node &node);
+  void parseSamples(const Node &node);
+  void parseTokenFormat(const Node &node);
+  void parseTokenDtype(const Node &node);
+  void parseDataInputs(const Node &node);
+  void parseDataTargets(const Node &node);
+  void parseShuffle(const Node &node);
+  void parseDataSeed(const Node &node);
+  void parseEpochs(const Node &node);
+  void parseDropLast(const Node &node);
+  void parseEval(const Node &node);
+  void parseEvalData(const Node &node);
+  void parseEvalEvery(const Node &node);
+  void parseEvalBatches(const Node &node);
 
   // Keys of other tools.
   void parseOptimizerWord(const Node &node);
@@ -126,6 +141,7 @@ private:
   void checkScheduler();
   void checkMode(const Node &root);
   void checkMicroBatches();
+  void checkEval(const Node &root);
   void resolveMesh(const Node &root);
   void checkReshard();
   void checkOffload();
@@ -145,6 +161,11 @@ private:
   double readBeta(const Node &node, std::string_view key);
   /// A whole number that is not negative.
   int64_t readCount(const Node &node, std::string_view key);
+  /// A whole number from 1.
+  uint64_t readPositive(const Node &node, std::string_view key);
+  /// A path, or a list of them.
+  std::vector<std::string> readPaths(const Node &node, std::string_view key);
+  std::string locate(const std::string &path) const;
   /// A value that is not negative.
   double readAmount(const Node &node, std::string_view key);
   [[noreturn]] void failLater(const Node &node, const std::string &what,

@@ -22,20 +22,15 @@ void ConfigParser::checkMode(const Node &root) {
   if (result.config.mode != Mode::Inference)
     return;
   for (const char *key : {"optimizer", "lr_scheduler", "max_grad_norm",
-                          "gradient_accumulation_steps"})
+                          "gradient_accumulation_steps", "eval"})
     if (const Node node = root[key]; node.IsDefined() && !node.IsNull())
       addNote(node,
               "'" + std::string(key) + "' has no effect with mode: inference");
 }
 
 void ConfigParser::parseAccumulation(const Node &node) {
-  int64_t steps = read.readInt(node, "gradient_accumulation_steps");
-  if (steps < 1)
-    read.fail(
-        ErrorId::ConfigBadValue, node,
-        "'gradient_accumulation_steps': expected a number from 1, found " +
-            std::to_string(steps));
-  result.config.microBatches = steps;
+  result.config.microBatches =
+      static_cast<int64_t>(readPositive(node, "gradient_accumulation_steps"));
 }
 
 void ConfigParser::parseSync(const Node &node) {

@@ -7,6 +7,7 @@
 #include "tools/fsdp-opt/Artifact.h"
 #include "tools/fsdp-opt/CommandLine.h"
 #include "tools/fsdp-opt/Compile.h"
+#include "tools/fsdp-opt/DataInputs.h"
 #include "tools/fsdp-opt/Diagnostics.h"
 #include "tools/fsdp-opt/Explain.h"
 #include "tools/fsdp-opt/Files.h"
@@ -104,6 +105,7 @@ void compile(MLIRContext &context, const CommandLine &line) {
     addNote("note: " + note);
   OwningOpRef<ModuleOp> module = readProgram(context, line, &loaded.config);
   checkMode(*module, loaded.config);
+  checkDataInputs(*module, loaded.config);
   addModeNotes(*module, &loaded.config);
   saveStage(line, "1-captured", *module);
   for (const std::string &note :

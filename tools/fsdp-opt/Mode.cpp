@@ -19,7 +19,8 @@ CaptureMode fsdp::getCaptureMode(const Config *config) {
 }
 
 bool fsdp::isForInference(ModuleOp module) {
-  return llvm::any_of(getPrograms(module), isInference);
+  SmallVector<func::FuncOp> programs = getPrograms(module);
+  return !programs.empty() && llvm::all_of(programs, isInference);
 }
 
 void fsdp::checkMode(ModuleOp module, const Config &config) {
@@ -48,19 +49,28 @@ static StateOp findTrainingState(ModuleOp module) {
 }
 
 void fsdp::addModeNotes(ModuleOp module, const Config *config) {
-  if (!isForInference(module))
-    return;
-  if (!config || !config->mode)
+  bool inference = isForInference(module);
+  if (inference && (!config || !config->mode)) {
     addNote("note: the model has no trainable parameter, so it is compiled for "
             "inference (mode: inference in the config says so)");
-  StateOp state = findTrainingState(module);
+    if (config && config->validation)
+      addNote("note: 'eval' has no effect on a program for inference");
+  }
+  StateOp state;
+  if (inference || (config && config->validation))
+    state = findTrainingState(module);
   if (!state)
     return;
   std::string what =
       state.getRole() == Role::Random
           ? "draws random numbers"
           : "changes its buffer '" + state.getSymName().str() + "'";
-  addNote("note: the model " + what +
-          ", as it does in training mode, and is run as it was exported; call "
-          "eval() on it before the export if that is not meant");
+  if (inference)
+    addNote("note: the model " + what +
+            ", as it does in training mode, and is run as it was exported; "
+            "call eval() on it before the export if that is not meant");
+  else
+    addNote("note: the model " + what +
+            ", as it does in training mode, and 'eval' computes the loss as "
+            "the exported model does, without keeping what changes");
 }

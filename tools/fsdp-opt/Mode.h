@@ -24,7 +24,8 @@ bool isForInference(mlir::ModuleOp module);
 void checkMode(mlir::ModuleOp module, const Config &config);
 
 /// Notes for a captured program: that it is for inference though nobody said
-/// so, and that it does what models do in training mode.
+/// so, and that it does what models do in training mode where its outputs alone
+/// are asked for.
 void addModeNotes(mlir::ModuleOp module, const Config *config);
 
 } // namespace fsdp

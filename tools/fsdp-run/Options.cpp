@@ -61,7 +61,23 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                                "of a checkpoint too");
   app.add_option("--data", launch.dataPath,
                  "safetensors file with a tensor for each input, samples along "
-                 "the first dim; without it the exported samples are used");
+                 "the first dim, or token files, as a shell pattern; default: "
+                 "the config's, else the exported samples");
+  app.add_option("--data-options", launch.dataOptions,
+                 "how data is read, in place of the config's: KEY=VALUE,"
+                 "KEY=VALUE out of shuffle, drop_last (true, false), seed, "
+                 "epochs, format (nanogpt, llm.c, megatron), dtype (uint16, "
+                 "uint32), inputs, targets (names with + between them)");
+  app.add_option("--eval-data", launch.evalDataPath,
+                 "what validation reads, in place of the config's");
+  app.add_option("--eval-every", train.evalEvery,
+                 "steps from one validation to the next, in place of the "
+                 "config's; 0: at the end alone");
+  app.add_option("--eval-batches", launch.evalBatches,
+                 "batches of all ranks that validation reads at most, in place "
+                 "of the config's; 0: all that the data fills");
+  app.add_flag("--eval-only", train.evalOnly,
+               "compute the validation's loss once and take no step");
   app.add_option("--model", launch.modelPath,
                  "the model file, if it was moved since it was compiled");
   app.add_option("--program", launch.program,
@@ -186,7 +202,11 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
     throw Error(ErrorId::RuntimeUnsupported,
                 "--backend=nccl is not in this build, which runs on the CPU; "
                 "use --backend=local or --backend=gloo");
-  if (steps->count() == 0) {
+  if (train.evalOnly && (steps->count() || options.isDryRun))
+    throw Error(ErrorId::BadUsage,
+                "--eval-only takes no step; leave out " +
+                    std::string(steps->count() ? "--steps" : "--dry-run"));
+  if (steps->count() == 0 && !train.evalOnly) {
     if (!options.isDryRun)
       throw Error(ErrorId::BadUsage,
                   "expected --steps=N, the number of optimizer steps; see "

@@ -77,6 +77,27 @@ StateT &addFlat(PlanT &plan) {
   return second;
 }
 
+/// A program that takes the sample's arguments and calls the learning rate,
+/// a number, the loss.
+ProgramT &addValidation(PlanT &plan) {
+  plan.validation = std::make_unique<ValidationT>();
+  plan.programs.push_back(std::make_unique<ProgramT>());
+  ProgramT &program = *plan.programs.back(), &train = *plan.programs[0];
+  program.name = "eval/step";
+  for (const auto &each : train.arguments) {
+    program.arguments.push_back(std::make_unique<BindingT>(*each));
+    program.arguments.back()->value =
+        static_cast<uint32_t>(program.values.size());
+    program.values.push_back(
+        std::make_unique<ValueT>(*train.values[each->value]));
+  }
+  program.results.push_back(std::make_unique<BindingT>());
+  program.results.back()->value = program.arguments[4]->value;
+  program.results.back()->metric = "loss";
+  verifyPlan(plan);
+  return program;
+}
+
 StateT &flatOf(PlanT &plan) { return *plan.states[addFlat(plan).flat]; }
 
 /// Lays the rank's part of the first state, four elements, into a row of eight.
@@ -407,6 +428,42 @@ const Case kCases[] = {
        value(p, pack.output).dtype = DType::i32;
      },
      "has no place for"},
+    {"DataInput",
+     [](PlanT &p) {
+       p.data = std::make_unique<DataT>();
+       p.data->inputs = {"x"};
+       verifyPlan(p);
+       p.data->targets = {"z"};
+     },
+     "the data table names the input 'z', which does not exist"},
+    {"DataTargets",
+     [](PlanT &p) {
+       p.data = std::make_unique<DataT>();
+       p.data->targets = {"x"};
+     },
+     "has targets and no inputs"},
+    {"DataType",
+     [](PlanT &p) {
+       p.data = std::make_unique<DataT>();
+       p.data->dtype = DType::f32;
+     },
+     "unknown format or element type"},
+    {"ValidationMissing",
+     [](PlanT &p) { p.validation = std::make_unique<ValidationT>(); },
+     "entry 'eval/step' does not fit the programs that train"},
+    {"ValidationState",
+     [](PlanT &p) {
+       ProgramT &program = addValidation(p);
+       program.results.push_back(std::make_unique<BindingT>());
+       program.results.back()->value = program.arguments[0]->value;
+       program.results.back()->state = 0;
+     },
+     "program 'eval/step' changes a state"},
+    {"ValidationLoss", [](PlanT &p) { addValidation(p).results.clear(); },
+     "program 'eval/step' has no loss"},
+    {"ValidationBinding",
+     [](PlanT &p) { addValidation(p).name = "eval/step[x.0=3]"; },
+     "has not the inputs of a program that trains"},
     {"Empty", [](PlanT &p) { p.programs[0]->instructions[0]->body.Reset(); },
      "is empty"},
 };

@@ -1,0 +1,65 @@
+//===- AddValidation.cpp - A program that only computes the loss ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/Passes.h"
+#include "passes/analysis/Entries.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_ADDVALIDATION
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+namespace {
+
+struct AddValidation final : fsdp::impl::AddValidationBase<AddValidation> {
+  void runOnOperation() override {
+    for (func::FuncOp program : getPrograms(getOperation()))
+      if (!isInference(program) && failed(add(program)))
+        return signalPassFailure();
+  }
+
+private:
+  static LogicalResult add(func::FuncOp program) {
+    if (!program->hasAttr(kCapturedAttr) || program.getNumResults() == 0 ||
+        !program.getResultAttr(0, kOutputAttr))
+      return program.emitError("expects a captured program whose first result "
+                               "is the loss");
+    auto module = program->getParentOfType<ModuleOp>();
+    std::string name = getValidationName(program);
+    if (module.lookupSymbol(name))
+      return program.emitError("has a program '") << name << "' already";
+    OpBuilder builder(program.getContext());
+    // Behind all others, so that the first program stays the first.
+    builder.setInsertionPointToEnd(module.getBody());
+    auto clone = cast<func::FuncOp>(builder.clone(*program));
+    clone.setSymName(name);
+    keepLoss(clone);
+    eraseDead(clone);
+    return success();
+  }
+
+  /// Neither gradients nor new values of buffers and random states.
+  static void keepLoss(func::FuncOp func) {
+    Operation *terminator = func.getBody().front().getTerminator();
+    DictionaryAttr loss = func.getResultAttrDict(0);
+    terminator->setOperands({terminator->getOperand(0)});
+    func.setFunctionType(FunctionType::get(func.getContext(),
+                                           func.getArgumentTypes(),
+                                           terminator->getOperandTypes()));
+    func.setAllResultAttrs(ArrayRef<DictionaryAttr>(loss));
+  }
+
+  static void eraseDead(func::FuncOp func) {
+    for (Operation &op :
+         llvm::make_early_inc_range(llvm::reverse(func.getBody().front())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+};
+
+} // namespace

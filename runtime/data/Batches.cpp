@@ -1,0 +1,68 @@
+//===- Batches.cpp - The rows of a program's inputs -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/data/Batches.h"
+
+#include "runtime/plan/DType.h"
+#include "runtime/plan/Shape.h"
+#include "runtime/support/Error.h"
+
+using namespace fsdp;
+
+Batches::Batches(const RowSource &source,
+                 const std::vector<const plan::InputT *> &inputs,
+                 const plan::DataT &data, RankRows rows)
+    : rankRows(rows) {
+  uint64_t bytes = 0;
+  for (const plan::InputT *input : inputs) {
+    std::unique_ptr<RowReader> reader = source.open(*input);
+    RowOrder order(reader->rows(), data);
+    if (order.isStrict() && !parts.empty() &&
+        reader->rows() != parts.front().reader->rows())
+      throw Error(
+          ErrorId::DataShape,
+          source.describe() + " has " +
+              std::to_string(parts.front().reader->rows()) +
+              " rows for input '" + inputs.front()->name + "' and " +
+              std::to_string(reader->rows()) + " for '" + input->name +
+              "'; expected as many for both, where rows are shuffled or "
+              "epochs counted");
+    auto batch = static_cast<uint64_t>(input->shape[0]);
+    uint64_t extent =
+        *checkedExtent(input->shape, {}, dtypeBytes(input->dtype));
+    parts.push_back({std::move(reader), order, batch, extent / batch, bytes});
+    // Each at an address that suits its type, whatever was before.
+    bytes += (extent + 63) / 64 * 64;
+  }
+  current.resize(parts.size());
+  ahead.emplace(
+      bytes, rows.ranks * rows.batch,
+      [this](uint64_t firstRow, std::byte *to) { read(firstRow, to); });
+}
+
+void Batches::read(uint64_t firstRow, std::byte *to) const {
+  uint64_t first = firstRow + rankRows.position * rankRows.batch;
+  for (const Part &part : parts) {
+    uint64_t position = first * part.batch / rankRows.batch;
+    std::byte *at = to + part.offset;
+    for (uint64_t done = 0; done < part.batch;) {
+      RowOrder::Run run = part.order.at(position + done, part.batch - done);
+      part.reader->read(run.first, run.count, at);
+      at += run.count * part.rowBytes;
+      done += run.count;
+    }
+  }
+}
+
+const std::vector<std::span<const std::byte>> &Batches::get(uint64_t firstRow) {
+  std::span<const std::byte> bytes = ahead->get(firstRow);
+  for (size_t i = 0; i < parts.size(); ++i)
+    current[i] =
+        bytes.subspan(parts[i].offset, parts[i].batch * parts[i].rowBytes);
+  return current;
+}
+
+std::optional<uint64_t> Batches::stepsFrom(uint64_t firstRow,
+                                           uint64_t stepRows) const {
+  return parts.front().order.stepsFrom(firstRow, stepRows);
+}

@@ -1,0 +1,188 @@
+//===- DataOptions.cpp - What a run reads ---------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/data/DataOptions.h"
+
+#include "runtime/data/Samples.h"
+#include "runtime/data/Tokens.h"
+#include "runtime/plan/TokenFormats.h"
+#include "runtime/support/Error.h"
+#include "runtime/support/Nearest.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <span>
+
+using namespace fsdp;
+
+namespace {
+
+/// One KEY=VALUE of --data-options.
+class OptionReader {
+public:
+  OptionReader(plan::DataT &data, std::string_view field) : data(data) {
+    size_t equals = std::min(field.find('='), field.size());
+    key = field.substr(0, equals);
+    value = field.substr(std::min(equals + 1, field.size()));
+  }
+
+  void read() {
+    if (key == "shuffle")
+      data.shuffle = readBool();
+    else if (key == "seed")
+      data.seed = readNumber(0);
+    else if (key == "epochs")
+      data.epochs = readNumber(1);
+    else if (key == "drop_last")
+      data.drop_last = readBool();
+    else if (key == "format")
+      data.format = getTokenFormat(readChoice(kTokenFormats));
+    else if (key == "dtype")
+      data.dtype = getTokenType(readChoice(kTokenTypes));
+    else if (key == "inputs")
+      data.inputs = readNames();
+    else if (key == "targets")
+      data.targets = readNames();
+    else
+      refuseKey();
+  }
+
+private:
+  [[noreturn]] void refuse(const std::string &expected) const {
+    throw Error(ErrorId::BadUsage, "--data-options: '" + std::string(key) +
+                                       "': expected " + expected + ", found '" +
+                                       std::string(value) + "'");
+  }
+
+  [[noreturn]] void refuseKey() const {
+    static constexpr std::string_view kKeys[] = {
+        "shuffle", "seed",  "epochs", "drop_last",
+        "format",  "dtype", "inputs", "targets"};
+    std::string list;
+    for (std::string_view each : kKeys)
+      list += (list.empty() ? "" : ", ") + std::string(each);
+    std::string_view nearest = findNearest(key, kKeys);
+    throw Error(ErrorId::BadUsage,
+                "--data-options: expected KEY=VALUE with a key out of " + list +
+                    ", found '" + std::string(key) + "'" +
+                    (nearest.empty()
+                         ? ""
+                         : "; did you mean '" + std::string(nearest) + "'?"));
+  }
+
+  bool readBool() const {
+    if (value != "true" && value != "false")
+      refuse("true or false");
+    return value == "true";
+  }
+
+  uint64_t readNumber(uint64_t least) const {
+    uint64_t number = 0;
+    const char *end = value.data() + value.size();
+    auto [rest, failure] = std::from_chars(value.data(), end, number);
+    if (failure != std::errc() || rest != end || number < least)
+      refuse("a whole number from " + std::to_string(least));
+    return number;
+  }
+
+  std::string_view readChoice(std::span<const std::string_view> choices) const {
+    std::string list;
+    for (std::string_view choice : choices) {
+      if (choice == value)
+        return choice;
+      list += (list.empty() ? "" : ", ") + std::string(choice);
+    }
+    refuse("one of " + list);
+  }
+
+  std::vector<std::string> readNames() const {
+    std::vector<std::string> names;
+    for (size_t begin = 0; begin <= value.size();) {
+      size_t end = std::min(value.find('+', begin), value.size());
+      if (begin == end)
+        refuse("names with + between them");
+      names.emplace_back(value.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return names;
+  }
+
+  plan::DataT &data;
+  std::string_view key, value;
+};
+
+/// The compiler checked the config's.
+void checkNames(const plan::PlanT &plan, const plan::DataT &data) {
+  std::vector<std::string_view> known;
+  for (const auto &input : plan.inputs)
+    known.push_back(input->name);
+  for (const auto *names : {&data.inputs, &data.targets})
+    for (const std::string &name : *names)
+      if (std::ranges::find(known, name) == known.end()) {
+        std::string_view nearest = findNearest(name, known);
+        throw Error(ErrorId::BadUsage,
+                    "--data-options: the program has no input '" + name + "'" +
+                        (nearest.empty() ? ""
+                                         : "; did you mean '" +
+                                               std::string(nearest) + "'?"));
+      }
+  if (data.inputs.empty() && !data.targets.empty())
+    throw Error(ErrorId::BadUsage,
+                "--data-options: 'targets' are the tokens behind those of "
+                "'inputs'; give both");
+}
+
+std::vector<std::string> locate(const std::vector<std::string> &files,
+                                const std::string &folder,
+                                const std::string &path) {
+  if (!path.empty())
+    return {path};
+  std::vector<std::string> located;
+  for (const std::string &file : files)
+    located.push_back((std::filesystem::path(folder) / file).string());
+  return located;
+}
+
+} // namespace
+
+plan::DataT fsdp::chooseData(const plan::PlanT &plan, const std::string &folder,
+                             const std::string &path,
+                             const std::string &options) {
+  plan::DataT data = plan.data ? *plan.data : plan::DataT();
+  data.files = locate(data.files, folder, path);
+  std::string_view rest = options;
+  while (!rest.empty()) {
+    size_t comma = std::min(rest.find(','), rest.size());
+    OptionReader(data, rest.substr(0, comma)).read();
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  checkNames(plan, data);
+  return data;
+}
+
+plan::DataT fsdp::chooseValidationData(const plan::PlanT &plan,
+                                       const std::string &folder,
+                                       const std::string &path,
+                                       const plan::DataT &training) {
+  plan::DataT data;
+  if (plan.validation)
+    data.files = plan.validation->files;
+  data.files = locate(data.files, folder, path);
+  data.format = training.format;
+  data.dtype = training.dtype;
+  data.inputs = training.inputs;
+  data.targets = training.targets;
+  // Batches that are not full would count some rows twice.
+  data.epochs = 1;
+  data.drop_last = true;
+  return data;
+}
+
+std::unique_ptr<RowSource> fsdp::openData(const plan::DataT &data) {
+  if (data.files.empty())
+    return nullptr;
+  if (data.inputs.empty() || isSamplesFile(data.files.front()))
+    return std::make_unique<Samples>(data.files.front());
+  return std::make_unique<Tokens>(data);
+}

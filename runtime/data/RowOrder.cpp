@@ -1,0 +1,28 @@
+//===- RowOrder.cpp - In which order rows are read ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/data/RowOrder.h"
+
+#include "runtime/data/Permutation.h"
+
+#include <algorithm>
+
+using namespace fsdp;
+
+RowOrder::Run RowOrder::at(uint64_t position, uint64_t most) const {
+  uint64_t epoch = position / rows, number = position % rows;
+  if (shuffle)
+    return {Permutation(rows, seed, epoch)(number), 1};
+  return {number, std::min(most, rows - number)};
+}
+
+std::optional<uint64_t> RowOrder::stepsFrom(uint64_t position,
+                                            uint64_t stepRows) const {
+  if (epochs == 0)
+    return std::nullopt;
+  uint64_t end;
+  if (__builtin_mul_overflow(epochs, rows, &end))
+    return std::nullopt;
+  uint64_t left = end > position ? end - position : 0;
+  return left / stepRows + (!dropLast && left % stepRows != 0);
+}

@@ -1,0 +1,28 @@
+//===- Samples.h - Rows of safetensors files --------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_DATA_SAMPLES_H
+#define FSDP_RUNTIME_DATA_SAMPLES_H
+
+#include "runtime/data/RowSource.h"
+#include "runtime/weights/Safetensors.h"
+
+namespace fsdp {
+
+/// A safetensors file with a tensor for each input, rows along its first dim.
+class Samples final : public RowSource {
+public:
+  /// Throws fsdp::Error: FileNotReadable, DataFileInvalid.
+  explicit Samples(const std::string &path) : file(path) {}
+
+  std::string describe() const override { return "'" + file.path() + "'"; }
+  std::vector<std::string> names() const override;
+  std::unique_ptr<RowReader> open(const plan::InputT &input) const override;
+
+private:
+  SafetensorsFile file;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_DATA_SAMPLES_H

@@ -1,0 +1,19 @@
+//===- DataInputs.h - Which inputs take tokens ------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_TOOLS_FSDPOPT_DATAINPUTS_H
+#define FSDP_TOOLS_FSDPOPT_DATAINPUTS_H
+
+#include "tools/fsdp-opt/Config.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace fsdp {
+
+/// Checks that the inputs that `data` of the config names exist and can take
+/// tokens. Throws fsdp::Error (ConfigBadValue).
+void checkDataInputs(mlir::ModuleOp module, const Config &config);
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPOPT_DATAINPUTS_H
