@@ -110,7 +110,7 @@ static void trainSteps(Session &session, const TrainOptions &options,
     outputs.emplace(session, options.outputsPath,
                     steps * session.microBatches());
   std::optional<Profiler> profiler;
-  if (!options.profilePath.empty())
+  if (!options.profilePath.empty() && steps != 0)
     profiler.emplace(session, options.profilePath,
                      parseProfileSteps(options.profileSteps, steps));
   if (isFirst)

@@ -76,15 +76,15 @@ def without_times(rows):
     return [{key: row[key] for key in ("step", "loss", "grad_norm", "lr")} for row in rows]
 
 
-def resume_case(bin, factory, world, backend="local", steps=5, at=2, expect=lambda folder: None, **config):
+def resume_case(bin, factory, world, backend="local", steps=5, at=2, expect=lambda folder: None, options=(), **config):
     """A run that saves is one that does not; continued, it makes the bits of the one that went on."""
     def case(folder):
         prepare(bin, folder, factory, world, steps, **config)
-        rows, want = train(bin, folder, world, steps, backend, options=["--save=ck", f"--save-every={at}"])
+        rows, want = train(bin, folder, world, steps, backend, options=["--save=ck", f"--save-every={at}", *options])
         expect(folder)
         other = folder / "elsewhere"
         shutil.copytree(folder / f"ck/step_{at}", other)
-        again, have = train(bin, folder, world, steps, backend, "again", options=[f"--load={other}"])
+        again, have = train(bin, folder, world, steps, backend, "again", options=[f"--load={other}", *options])
         assert without_times(again) == without_times(rows), (without_times(again), without_times(rows))
         assert_same(have, want)
         manifest = manifest_of(folder / f"ck/step_{steps}")
@@ -361,7 +361,10 @@ def damaged_case(bin):
         manifest.unlink()
         faults.refused("E101", "it was not finished")
         manifest.write_text(text)
-        faults.run("--steps=2", "--load=ck")
+        done = faults.run("--steps=2", "--load=ck")
+        assert "goes on" not in done.stderr, done.stderr
+        done = faults.run("--steps=3", "--load=ck", "--lr=0.5")
+        assert "the learning rate goes on as 0.5" in done.stderr, done.stderr
         faults.refused("E100", "holds no checkpoint", options=("--steps=3", "--load=nowhere"))
         faults.refused("E040", "--save", options=("--steps=3", "--load=latest"), status=2)
         faults.refused("E040", "--keep", options=("--steps=3", "--keep=2"), status=2)
@@ -436,6 +439,7 @@ def main():
         "resume adamw, tied, clip": resume_case(bin, zoo.gpt, 3, max_grad_norm=0.5),
         "resume sgd": resume_case(bin, zoo.mlp, 2, optimizer=SGD),
         "resume dropout": resume_case(bin, random_training.gpt, 2, expect=has_random_state),
+        "resume seed": resume_case(bin, random_training.gpt, 2, expect=has_random_state, options=["--seed=5"]),
         "resume accumulation": resume_case(bin, zoo.mlp, 2, gradient_accumulation_steps=3),
         "resume hsdp": resume_case(bin, zoo.gpt, 4, replicate=2),
         "resume bf16": resume_case(bin, zoo.gpt, 2, mixed_precision=bf16),

@@ -352,8 +352,8 @@ void checkThreads(Fabric &fabric) {
     }
   };
   bool isEven = fabric.rank() % 2 == 0;
-  auto other = std::async(std::launch::async,
-                          [&] { exchange(isEven ? "one" : "two"); });
+  auto other =
+      std::async(std::launch::async, [&] { exchange(isEven ? "one" : "two"); });
   exchange(isEven ? "two" : "one");
   other.get();
 }
