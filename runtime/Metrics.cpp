@@ -113,6 +113,7 @@ void Metrics::write(const StepResult &result, double seconds, bool isLast) {
   line["samples_per_s"] =
       static_cast<double>(session.samplesPerStep()) / seconds;
   line["peak_memory_bytes"] = memory.arena + memory.scratch + memory.staging;
+  line["scratch_bytes"] = memory.scratch;
   line["unplanned_bytes"] = result.unplannedBytes;
   line["rank_peak_rss_bytes"] = resident;
   writeLine(line.dump());

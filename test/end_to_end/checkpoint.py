@@ -62,10 +62,7 @@ def prepare(bin, folder, factory, world, steps, **config):
     torch.manual_seed(7)
     model, inputs = factory()
     model.train()
-    precision = config.pop("mixed_precision", None)
     settings = make_config(world, **config)
-    if precision:
-        settings["fsdp_config"]["mixed_precision"] = precision
     save_file(make_data(inputs, world * steps * settings.get("gradient_accumulation_steps", 1)), folder / "data.safetensors")
     compile_step(bin, folder, model, inputs, settings)
 
@@ -447,6 +444,7 @@ def main():
         "resume schedule": resume_case(bin, zoo.mlp, 2, lr_scheduler={"name": "cosine", "warmup_steps": 2}),
         "resume buffers of ranks": resume_case(bin, zoo.convnet, 3, expect=differs_by_rank),
         "resume ignored parameters": resume_case(bin, zoo.scaled, 2, ignored_params=["norm.*"], reduce_ignored_params=False, optimizer=SGD),
+        "resume shuffled rows": resume_case(bin, zoo.mlp, 3, options=["--data-options=shuffle=true,seed=3"]),
         "resume over gloo": resume_case(bin, zoo.mlp, 2, "gloo"),
         "resume after kills": killed_case(bin),
         "worlds": worlds_case(bin),

@@ -48,9 +48,9 @@ def measure(bin, folder, width, world, backend, config):
     save_file({k: v.repeat_interleave(world, 0) for k, v in inputs.items()}, folder / "data.safetensors")
     rows = run_step(bin, folder, world, f"--steps={STEPS}", backend=backend)
     (regions,) = {row["peak_memory_bytes"] for row in rows}
-    if backend == "local":  # other back ends have buffers of their own
-        scratch = regions - report["peak"]
-        assert 0 <= scratch <= report["scratch_bound"], f"{scratch} bytes of scratch, the bound is {report['scratch_bound']}"
+    (scratch,) = {row["scratch_bytes"] for row in rows}
+    assert 0 <= scratch <= report["scratch_bound"], f"{scratch} bytes of scratch, the bound is {report['scratch_bound']}"
+    assert regions >= report["peak"] + scratch, f"{regions} bytes are not the planned {report['peak']} and {scratch} of scratch"
     assert all(row["unplanned_bytes"] == 0 for row in rows), rows
     return max(rows[-1]["rank_peak_rss_bytes"]), regions * (world if backend == "local" else 1)
 
