@@ -268,10 +268,9 @@ void Session::Impl::prepareValidation(const SessionOptions &options,
   if (isTraining)
     for (const plan::ProgramT *program :
          findValidation(plan, programs.parts[0]))
-      found.push_back(
-          {program,
-           std::make_unique<Executor>(plan, *program, arena, memory, transfers,
-                                      &shared, fabric.rank())});
+      found.push_back({program, std::make_unique<Executor>(
+                                    plan, *program, arena, memory, transfers,
+                                    &shared, fabric.rank())});
   if (found.empty() && !options.evalDataPath.empty())
     throw Error(ErrorId::RuntimeUnsupported,
                 "--eval-data: the artifact has no program for validation; "

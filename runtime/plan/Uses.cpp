@@ -3,10 +3,10 @@
 
 #include "runtime/plan/Uses.h"
 
+#include "runtime/plan/Visit.h"
 #include "runtime/support/Error.h"
 
 using namespace fsdp;
-using plan::Body;
 
 namespace {
 
@@ -87,30 +87,7 @@ public:
 
 std::vector<uint32_t> fsdp::namedValues(const plan::InstructionT &instruction) {
   Collector collector;
-  switch (instruction.body.type) {
-#define FSDP_INSTRUCTION(kind)                                                 \
-  case Body::kind:                                                             \
-    collector.collect(*instruction.body.As##kind());                           \
-    return collector.values;
-    FSDP_INSTRUCTION(Call)
-    FSDP_INSTRUCTION(AllGather)
-    FSDP_INSTRUCTION(ReduceScatter)
-    FSDP_INSTRUCTION(AllReduce)
-    FSDP_INSTRUCTION(Wait)
-    FSDP_INSTRUCTION(Free)
-    FSDP_INSTRUCTION(ZeroPadding)
-    FSDP_INSTRUCTION(Shard)
-    FSDP_INSTRUCTION(Adam)
-    FSDP_INSTRUCTION(Sgd)
-    FSDP_INSTRUCTION(Copy)
-    FSDP_INSTRUCTION(RecordEvent)
-    FSDP_INSTRUCTION(AwaitEvent)
-    FSDP_INSTRUCTION(Draw)
-    FSDP_INSTRUCTION(Accumulate)
-    FSDP_INSTRUCTION(PackTensors)
-#undef FSDP_INSTRUCTION
-  case Body::NONE:
-    break;
-  }
-  throw Error(ErrorId::ArtifactCorrupted, "an instruction has no known kind");
+  if (!visitBody(instruction, [&](const auto &op) { collector.collect(op); }))
+    throw Error(ErrorId::ArtifactCorrupted, "an instruction has no known kind");
+  return collector.values;
 }

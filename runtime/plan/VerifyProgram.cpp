@@ -10,13 +10,13 @@
 
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Shape.h"
+#include "runtime/plan/Visit.h"
 #include "runtime/support/Distributions.h"
 
 #include <algorithm>
 #include <cmath>
 
 using namespace fsdp;
-using plan::Body;
 using plan::Place;
 using plan::PlanT;
 using plan::ProgramT;
@@ -662,34 +662,10 @@ void ProgramVerifier::verifyInstruction(const plan::InstructionT &instruction) {
   if (instruction.at < -1 ||
       instruction.at >= static_cast<int64_t>(plan.locations.size()))
     refuse("has a location that does not exist");
-  const plan::BodyUnion &body = instruction.body;
-  if (!body.value)
+  if (!instruction.body.value)
     refuse("is empty");
-  switch (body.type) {
-#define FSDP_INSTRUCTION(kind)                                                 \
-  case Body::kind:                                                             \
-    return verify(*body.As##kind());
-    FSDP_INSTRUCTION(Call)
-    FSDP_INSTRUCTION(AllGather)
-    FSDP_INSTRUCTION(ReduceScatter)
-    FSDP_INSTRUCTION(AllReduce)
-    FSDP_INSTRUCTION(Wait)
-    FSDP_INSTRUCTION(Free)
-    FSDP_INSTRUCTION(ZeroPadding)
-    FSDP_INSTRUCTION(Shard)
-    FSDP_INSTRUCTION(Adam)
-    FSDP_INSTRUCTION(Sgd)
-    FSDP_INSTRUCTION(Copy)
-    FSDP_INSTRUCTION(RecordEvent)
-    FSDP_INSTRUCTION(AwaitEvent)
-    FSDP_INSTRUCTION(Draw)
-    FSDP_INSTRUCTION(Accumulate)
-    FSDP_INSTRUCTION(PackTensors)
-#undef FSDP_INSTRUCTION
-  case Body::NONE:
-    break;
-  }
-  refuse("is of an unknown kind");
+  if (!visitBody(instruction, [&](const auto &op) { verify(op); }))
+    refuse("is of an unknown kind");
 }
 
 void ProgramVerifier::run() {

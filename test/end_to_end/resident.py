@@ -7,44 +7,21 @@ process, and a tenth of it and LibTorch's own footprint: what the same model
 takes beside its regions where its tensors are tiny.
 """
 import torch
-import torch.nn as nn
-import torch.nn.functional as F
-
-from harness import make_config, parse_arguments, run_cases, run_step
-from report import make_report
 from safetensors.torch import save_file
+
+from harness import parse_arguments, run_cases, run_step
+from memory import Blocks
+from report import make_report
 
 BLOCKS, BATCH, STEPS = 4, 64, 3
 SLACK = 1.10
-
-
-class Block(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        return x + self.down(F.gelu(self.up(self.norm(x))))
-
-
-class Blocks(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.first, self.last = nn.Linear(width, width), nn.Linear(width, 8)
-        self.blocks = nn.ModuleList(Block(width) for _ in range(BLOCKS))
-
-    def forward(self, x, y):
-        x = self.first(x)
-        for block in self.blocks:
-            x = block(x)
-        return F.cross_entropy(self.last(x), y)
 
 
 def measure(bin, folder, width, world, backend, config):
     """Most resident bytes of a process, and the regions' bytes of the ranks in it."""
     folder.mkdir()
     inputs = {"x": torch.randn(BATCH, width), "y": torch.randint(0, 8, (BATCH,))}
-    report = make_report(bin, folder, Blocks(width), inputs, world, **config)["memory"]
+    report = make_report(bin, folder, Blocks(BLOCKS, width), inputs, world, **config)["memory"]
     save_file({k: v.repeat_interleave(world, 0) for k, v in inputs.items()}, folder / "data.safetensors")
     rows = run_step(bin, folder, world, f"--steps={STEPS}", backend=backend)
     (regions,) = {row["peak_memory_bytes"] for row in rows}

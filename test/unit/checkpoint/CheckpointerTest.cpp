@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/support/Error.h"
+#include "test/unit/checkpoint/ExpectError.h"
 #include "test/unit/runtime/TemporaryFolder.h"
 #include "test/unit/runtime/TinyModel.h"
 
@@ -53,17 +54,6 @@ protected:
       checkpointer.finish();
     });
     return losses;
-  }
-
-  void expectError(ErrorId id, const std::string &text,
-                   const std::function<void()> &call) {
-    try {
-      call();
-      ADD_FAILURE() << "was accepted, expected: " << text;
-    } catch (const Error &error) {
-      EXPECT_EQ(error.id(), id) << error.what();
-      EXPECT_THAT(error.what(), HasSubstr(text));
-    }
   }
 
   std::vector<uint64_t> steps() const {

@@ -6,12 +6,12 @@
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Error.h"
+#include "test/unit/checkpoint/ExpectError.h"
 #include "test/unit/runtime/TemporaryFolder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <numeric>
 
 using namespace fsdp;
@@ -25,17 +25,6 @@ namespace {
 std::string readAll(const std::string &path) {
   std::ifstream stream(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-void expectError(ErrorId id, const std::string &text,
-                 const std::function<void()> &call) {
-  try {
-    call();
-    ADD_FAILURE() << "was accepted, expected: " << text;
-  } catch (const Error &error) {
-    EXPECT_EQ(error.id(), id) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
 }
 
 //===----------------------------------------------------------------------===//
