@@ -414,9 +414,8 @@ EvalResult Session::evaluate() {
                 "the artifact has no program for validation, or no data for "
                 "it; compile the model with eval: {data: …} in the config");
   impl->poisonTransients();
-  EvalResult result =
-      impl->validation->run(impl->nextMicroBatch / microBatches(),
-                            impl->agreement ? &*impl->agreement : nullptr);
+  EvalResult result = impl->validation->run(
+      stepsDone(), impl->agreement ? &*impl->agreement : nullptr);
   impl->inputs->forget();
   impl->missedBefore = impl->memory.missedBytes();
   return result;

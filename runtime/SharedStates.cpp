@@ -25,8 +25,6 @@ static constexpr uint64_t kAlignment = 64;
 // What can be shared
 //===----------------------------------------------------------------------===//
 
-static bool isFloat(plan::DType dtype) { return dtype <= plan::DType::bf16; }
-
 /// Whether the instruction leaves the values that it names as they are, apart
 /// from those that it makes.
 static bool onlyReads(const plan::PlanT &plan,
@@ -210,6 +208,8 @@ SharedStates::guard(const plan::ProgramT &program, uint32_t index,
   const SharedReads &reads = sharing.programs.at(&program);
   if (reads.firstWrite < 0)
     return instruction; // the next program that writes speaks for this one
+  if (index != reads.lastRead && index != reads.firstWrite)
+    return instruction;
   // Publishing is to start a transfer of nothing, awaiting to wait for it.
   auto publish = [this](uint64_t step) {
     tickets.clear();
@@ -222,16 +222,13 @@ SharedStates::guard(const plan::ProgramT &program, uint32_t index,
     for (auto &[key, group] : groups)
       group.communicator->wait(tickets[next++]);
   };
+  if (index == reads.lastRead)
+    return std::make_unique<Guarded>(nullptr, std::move(instruction), publish);
   auto publishAndAwait = [publish, await](uint64_t step) {
     publish(step);
     await(step);
   };
-  if (reads.lastRead == index)
-    return std::make_unique<Guarded>(nullptr, std::move(instruction), publish);
-  if (reads.firstWrite != index)
-    return instruction;
-  Guarded::Action before = await;
-  if (reads.lastRead < 0)
-    before = publishAndAwait;
-  return std::make_unique<Guarded>(before, std::move(instruction), nullptr);
+  return std::make_unique<Guarded>(
+      reads.lastRead < 0 ? Guarded::Action(publishAndAwait) : await,
+      std::move(instruction), nullptr);
 }

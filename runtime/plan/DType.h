@@ -66,6 +66,12 @@ inline size_t dtypeBytes(plan::DType dtype) {
   return getDTypeInfo(dtype).bytes;
 }
 
+/// Whether it is one that optimizers and matmuls compute in.
+inline bool isFloat(plan::DType dtype) {
+  return dtype == plan::DType::f32 || dtype == plan::DType::f64 ||
+         dtype == plan::DType::f16 || dtype == plan::DType::bf16;
+}
+
 /// The opposite of `dtypeName`; none for a name that no dtype has.
 inline std::optional<plan::DType> findDType(std::string_view name) {
   for (plan::DType dtype : plan::EnumValuesDType())

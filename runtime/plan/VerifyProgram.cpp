@@ -575,11 +575,6 @@ void ProgramVerifier::verify(const plan::AwaitEventT &op) {
     refuse("awaits an event that was not recorded");
 }
 
-static bool isFloat(plan::DType dtype) {
-  return dtype == plan::DType::f32 || dtype == plan::DType::f64 ||
-         dtype == plan::DType::f16 || dtype == plan::DType::bf16;
-}
-
 static bool isInteger(plan::DType dtype) {
   return (dtype >= plan::DType::i64 && dtype <= plan::DType::bool_) ||
          (dtype >= plan::DType::u16 && dtype <= plan::DType::u64);
