@@ -91,6 +91,7 @@ void fsdp::buildShardPipeline(OpPassManager &manager,
   optimizer.nesterov = options.nesterov;
   optimizer.maxGradNorm = options.maxGradNorm;
   optimizer.normOrder = options.normOrder;
+  optimizer.skipNonFinite = options.skipNonFinite;
   optimizer.groups.assign(options.groups.begin(), options.groups.end());
   manager.addPass(createInsertOptimizer(optimizer));
 

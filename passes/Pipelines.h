@@ -131,6 +131,11 @@ struct ShardStageOptions : virtual mlir::detail::PassOptions {
       *this, "norm-order",
       llvm::cl::desc("order of the global norm: 1, 2 or inf"),
       llvm::cl::init(2.0)};
+  Option<bool> skipNonFinite{
+      *this, "skip-non-finite",
+      llvm::cl::desc("make no update where the loss or the norm is a NaN or "
+                     "infinite"),
+      llvm::cl::init(false)};
   ListOption<std::string> groups{
       *this, "groups",
       llvm::cl::desc("groups of parameters with settings of their own: "

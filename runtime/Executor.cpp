@@ -5,6 +5,7 @@
 
 #include "runtime/DTypes.h"
 #include "runtime/Log.h"
+#include "runtime/NonFiniteTrace.h"
 #include "runtime/profile/Recorder.h"
 #include "runtime/support/Error.h"
 
@@ -133,5 +134,20 @@ void Executor::run(uint64_t step, ProfileRecorder &recorder) {
     int64_t begin = ProfileRecorder::now();
     explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
     recorder.add(prepared.index, begin, ProfileRecorder::now());
+  }
+}
+
+void Executor::run(uint64_t step, NonFiniteTrace &trace) {
+  c10::InferenceMode guard;
+  state.step = step;
+  for (const Prepared &prepared : instructions) {
+    trace.before(prepared.index);
+    {
+      // What the trace asks for is no tensor of the plan.
+      RankMemory::Current current(memory);
+      explainErrors(*prepared.source,
+                    [&] { prepared.instruction->run(state); });
+    }
+    trace.after(prepared.index);
   }
 }

@@ -7,11 +7,13 @@
 #include "runtime/Instruction.h"
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace fsdp {
 
+class NonFiniteTrace;
 class ProfileRecorder;
 
 /// One program of a plan on one rank. Used by one thread.
@@ -33,6 +35,16 @@ public:
 
   /// The same, and writes down when each instruction began and ended.
   void run(uint64_t step, ProfileRecorder &recorder);
+
+  /// The same, and writes down where numbers that are not finite come from.
+  void run(uint64_t step, NonFiniteTrace &trace);
+
+  /// By value: what a trace of this program looks at.
+  std::span<const at::Tensor> tensors() const { return values; }
+  /// "aten::mm of layers.3.mlp (model.py:12)", by its number.
+  std::string describe(uint32_t instruction) const {
+    return describe(*program.instructions[instruction]);
+  }
 
   /// What `binding`, one of the program's results, is bound to: a tensor that
   /// lies in one place for good and whose contents change with each run.

@@ -12,6 +12,7 @@
 #include "runtime/Instruction.h"
 
 #include "runtime/DTypes.h"
+#include "runtime/Matmul.h"
 #include "runtime/plan/Shape.h"
 #include "runtime/support/Error.h"
 
@@ -79,7 +80,9 @@ void flatten(const torch::jit::Stack &stack, std::vector<at::Tensor> &tensors) {
 
 class KernelCall final : public Computation {
 public:
-  KernelCall(Preparation &p, const plan::CallT &call, c10::OperatorHandle op);
+  /// `op`, with its arguments, computes what `call` asks for.
+  KernelCall(Preparation &p, const plan::CallT &call, c10::OperatorHandle op,
+             std::vector<c10::IValue> arguments);
 
 private:
   void compute(StepState &state) override;
@@ -108,9 +111,9 @@ private:
 };
 
 KernelCall::KernelCall(Preparation &p, const plan::CallT &call,
-                       c10::OperatorHandle op)
-    : Computation(p.memory), op(op),
-      arguments(makeArguments(p, call, op.schema())),
+                       c10::OperatorHandle op,
+                       std::vector<c10::IValue> arguments)
+    : Computation(p.memory), op(op), arguments(std::move(arguments)),
       resultCount(call.results.size()) {
   for (size_t i = 0; i < call.results.size(); ++i) {
     if (call.results[i] < 0)
@@ -273,5 +276,9 @@ std::unique_ptr<Instruction> fsdp::prepareCall(Preparation &p,
     makeViews(p, call, *op);
     return nullptr;
   }
-  return std::make_unique<KernelCall>(p, call, *op);
+  std::vector<c10::IValue> arguments = makeArguments(p, call, op->schema());
+  if (auto other = replaceMatmul(name.name, name.overload, arguments))
+    return std::make_unique<KernelCall>(p, call, other->op,
+                                        std::move(other->arguments));
+  return std::make_unique<KernelCall>(p, call, *op, std::move(arguments));
 }

@@ -4,6 +4,7 @@
 #include "runtime/Launch.h"
 
 #include "runtime/Log.h"
+#include "runtime/Matmul.h"
 #include "runtime/Threads.h"
 #include "runtime/comm/Backends.h"
 #include "runtime/comm/Rendezvous.h"
@@ -130,6 +131,7 @@ void settleKernels() { std::thread(callKernels).join(); }
 
 void launchChecked(const LaunchOptions &options,
                    const std::function<void(Session &)> &body) {
+  setMatmulLibrary(options.matmul);
   PlanFile plan = PlanFile::read(options.artifact);
   uint64_t worldSize = 1;
   for (const auto &axis : plan.plan().mesh)
@@ -165,6 +167,8 @@ void launchChecked(const LaunchOptions &options,
   session.evalDataPath = options.evalDataPath;
   session.evalBatches = options.evalBatches;
   session.seed = options.seed;
+  session.onNonFinite = options.onNonFinite;
+  session.debugNan = options.debugNan;
   session.poison = options.poison;
   session.lr = options.lr;
   session.lrSchedule = options.lrSchedule;

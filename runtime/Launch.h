@@ -20,6 +20,13 @@ enum class Pin {
   cores    ///< as many whole cores as threads
 };
 
+/// Who multiplies matrices of f32 on the CPU.
+enum class MatmulLibrary {
+  automatic, ///< oneDNN for large ones where the processor is better at it
+  blas,      ///< LibTorch's own choice: the bits of PyTorch
+  onednn     ///< oneDNN for large ones
+};
+
 struct LaunchOptions {
   /// The artifact of fsdp-opt.
   std::string artifact;
@@ -36,12 +43,15 @@ struct LaunchOptions {
   int threads = 0;
   /// No rank shares with another one what it is pinned to.
   Pin pin = Pin::none;
+  /// In the whole process.
+  MatmulLibrary matmul = MatmulLibrary::automatic;
   /// As in SessionOptions.
   std::string modelPath, dataPath, dataOptions, evalDataPath, program;
   std::optional<uint64_t> evalBatches;
   std::vector<std::string> weightsPaths;
   std::optional<uint64_t> seed;
-  bool poison = false;
+  std::string onNonFinite;
+  bool debugNan = false, poison = false;
   std::optional<double> lr;
   std::string lrSchedule;
   uint64_t steps = 0;

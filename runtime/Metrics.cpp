@@ -99,6 +99,8 @@ void Metrics::write(const StepResult &result, double seconds, bool isLast) {
     line["loss"] = *result.loss;
   if (result.gradNorm)
     line["grad_norm"] = *result.gradNorm;
+  if (result.isSkipped)
+    line["skipped"] = true;
   if (result.lr)
     line["lr"] = *result.lr;
   // Below a key of their own: a model may call an output anything.

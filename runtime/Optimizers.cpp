@@ -50,10 +50,11 @@ private:
 class FusedUpdate final : public Computation {
 public:
   /// `arguments` is without the gradients, which stand at index 1, and without
-  /// grad_scale and found_inf, the last two.
+  /// grad_scale and found_inf, the last two. `scale` and `foundInf` may be
+  /// undefined.
   FusedUpdate(RankMemory &memory, const char *op,
               c10::List<at::Tensor> gradients, at::Tensor scale,
-              std::vector<c10::IValue> others)
+              const at::Tensor &foundInf, std::vector<c10::IValue> others)
       : Computation(memory),
         handle(c10::Dispatcher::singleton().findSchemaOrThrow(op, "tensor_lr")),
         gradients(std::move(gradients)), arguments(std::move(others)) {
@@ -65,7 +66,8 @@ public:
     bool fits =
         scale.defined() && scale.scalar_type() == c10::ScalarType::Float;
     arguments.push_back(fits ? c10::IValue(scale) : c10::IValue());
-    arguments.push_back(c10::IValue());
+    arguments.push_back(foundInf.defined() ? c10::IValue(foundInf)
+                                           : c10::IValue());
     if (scale.defined() && !fits)
       divisor = std::move(scale);
   }
@@ -103,14 +105,17 @@ class HalfSgd final : public Computation {
 public:
   HalfSgd(RankMemory &memory, const plan::SgdT &op,
           c10::List<at::Tensor> params, c10::List<at::Tensor> gradients,
-          c10::List<at::Tensor> buffers, at::Tensor lr, at::Tensor scale)
+          c10::List<at::Tensor> buffers, at::Tensor lr, at::Tensor scale,
+          at::Tensor foundInf)
       : Computation(memory), params(params.vec()), gradients(gradients.vec()),
         buffers(buffers.vec()), lr(std::move(lr)), scale(std::move(scale)),
-        momentum(op.momentum), weightDecay(op.weight_decay),
-        nesterov(op.nesterov) {}
+        foundInf(std::move(foundInf)), momentum(op.momentum),
+        weightDecay(op.weight_decay), nesterov(op.nesterov) {}
 
 private:
   void compute(StepState &) override {
+    if (foundInf.defined() && foundInf.item<float>() == 1)
+      return;
     double rate = lr.item<double>();
     for (size_t i = 0; i < params.size(); ++i) {
       // Nobody reads the gradient afterwards.
@@ -131,12 +136,12 @@ private:
   }
 
   std::vector<at::Tensor> params, gradients, buffers;
-  at::Tensor lr, scale;
+  at::Tensor lr, scale, foundInf;
   double momentum, weightDecay;
   bool nesterov;
 };
 
-at::Tensor optionalScale(const Preparation &p, int32_t value) {
+at::Tensor optionalValue(const Preparation &p, int32_t value) {
   return value < 0 ? at::Tensor() : p.values[value];
 }
 
@@ -161,9 +166,9 @@ std::unique_ptr<Instruction> fsdp::prepareAdam(Preparation &p,
                                   false};
   const char *name = op.kind == plan::AdamKind::adamw ? "aten::_fused_adamw_"
                                                       : "aten::_fused_adam_";
-  return std::make_unique<FusedUpdate>(p.memory, name, operands.list(op.grads),
-                                       optionalScale(p, op.grad_scale),
-                                       std::move(others));
+  return std::make_unique<FusedUpdate>(
+      p.memory, name, operands.list(op.grads), optionalValue(p, op.grad_scale),
+      optionalValue(p, op.found_inf), std::move(others));
 }
 
 std::unique_ptr<Instruction> fsdp::prepareSgd(Preparation &p,
@@ -175,7 +180,8 @@ std::unique_ptr<Instruction> fsdp::prepareSgd(Preparation &p,
         p.memory, op, operands.list(op.params), operands.list(op.grads),
         op.momentum != 0 ? operands.list(op.momentum_buffers)
                          : c10::List<at::Tensor>(),
-        p.values[op.lr], optionalScale(p, op.grad_scale));
+        p.values[op.lr], optionalValue(p, op.grad_scale),
+        optionalValue(p, op.found_inf));
   // self, momentum_buffer_list, weight_decay, momentum, lr, dampening,
   // nesterov, maximize, is_first_step. Buffers start at zero, which makes the
   // first step an ordinary one.
@@ -192,5 +198,6 @@ std::unique_ptr<Instruction> fsdp::prepareSgd(Preparation &p,
                                   false};
   return std::make_unique<FusedUpdate>(
       p.memory, "aten::_fused_sgd_", operands.list(op.grads),
-      optionalScale(p, op.grad_scale), std::move(others));
+      optionalValue(p, op.grad_scale), optionalValue(p, op.found_inf),
+      std::move(others));
 }

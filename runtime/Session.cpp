@@ -10,6 +10,7 @@
 #include "runtime/LearningRates.h"
 #include "runtime/Log.h"
 #include "runtime/ModelFile.h"
+#include "runtime/NonFinitePolicy.h"
 #include "runtime/PlannedAllocator.h"
 #include "runtime/Programs.h"
 #include "runtime/SharedStates.h"
@@ -112,6 +113,7 @@ struct Session::Impl {
   std::optional<ModelFile> model;
   std::optional<Inputs> inputs;
   std::optional<LearningRates> rates;
+  NonFinitePolicy nonFinite;
   std::vector<std::vector<Prepared>> prepared; ///< by part and program
   size_t lastPart = 0, lastProgram = 0;
   std::optional<Validation> validation;
@@ -149,7 +151,7 @@ Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
       programs(findStep(plan, options.program)),
       isTraining(programs.parts[0][0]->name.starts_with("train/")),
       arena(plan.memory->peak), transfers(plan, fabric),
-      shared(plan, fabric, arena),
+      shared(plan, fabric, arena), nonFinite(plan, fabric, isTraining, options),
       seed(options.seed.value_or(plan.training->seed)) {
   installPlannedAllocator();
   if (needsModelFile(plan))
@@ -375,6 +377,10 @@ std::optional<StepResult> Session::microBatch() {
   if (recorder) {
     prepared.executor->run(result.step, *recorder);
     recorder->endRun();
+  } else if (impl->nonFinite.isTracing()) {
+    NonFiniteTrace trace(program, prepared.executor->tensors());
+    prepared.executor->run(result.step, trace);
+    impl->nonFinite.note(program, *prepared.executor, trace);
   } else {
     prepared.executor->run(result.step);
   }
@@ -399,6 +405,8 @@ std::optional<StepResult> Session::microBatch() {
   for (const auto &[key, traffic] : impl->transfers.traffic())
     result.collectives.push_back({std::string(key.second), "dp_" + key.first,
                                   traffic.calls, traffic.bytes});
+  if (impl->isTraining)
+    impl->nonFinite.judge(result, impl->arena);
   return result;
 }
 

@@ -77,6 +77,13 @@ struct SessionOptions {
   std::string program;
   /// Whether all ranks are threads of this process.
   bool isInProcess = false;
+  /// "stop", "skip" or "ignore": what a loss or gradient norm that is a NaN or
+  /// infinite does, in place of what the artifact says; empty: that. Artifacts
+  /// that do not skip cannot be made to.
+  std::string onNonFinite;
+  /// Whether to look for the operator that made such a number, in every step,
+  /// which takes many times as long.
+  bool debugNan = false;
   /// Whether all memory that no state owns is filled with NaN before each step,
   /// so that a read of what nobody wrote shows.
   bool poison = false;
@@ -98,6 +105,9 @@ struct StepResult {
   uint64_t step = 0;
   std::optional<double> loss;     ///< mean over ranks and micro-batches
   std::optional<double> gradNorm; ///< before clipping
+  /// Whether the loss or the norm was no finite number and the parameters are
+  /// what they were (on_nonfinite: skip).
+  bool isSkipped = false;
   std::optional<double> lr;
   /// Means over ranks and micro-batches of the other outputs that are
   /// floating-point numbers.

@@ -8,6 +8,7 @@
 #include "runtime/Metrics.h"
 #include "runtime/OutputFile.h"
 #include "runtime/Progress.h"
+#include "runtime/Termination.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/profile/Profiler.h"
 #include "runtime/support/Error.h"
@@ -84,6 +85,23 @@ static void printSummary(const Session &session, uint64_t steps,
       formatBytes(memory.staging).c_str());
 }
 
+/// What of the run's files is not there because it ended early.
+static void reportTermination(const Session &session,
+                              const TrainOptions &options, uint64_t lastStep) {
+  std::string text = "SIGTERM: stopped after " +
+                     std::to_string(session.stepsDone()) + " of " +
+                     std::to_string(lastStep) + " steps; ";
+  text += options.checkpoints.folder.empty()
+              ? "nothing was saved, since no --save=DIR says where"
+              : "what is in '" + options.checkpoints.folder +
+                    "' goes on with --load=latest";
+  for (auto [option, path] : {std::pair("--export", &options.exportPath),
+                              {"--outputs", &options.outputsPath}})
+    if (!path->empty())
+      text += "; " + std::string(option) + " was not written";
+  log(LogLevel::warning, text);
+}
+
 /// `checkpointer` may be null.
 static void trainSteps(Session &session, const TrainOptions &options,
                        Checkpointer *checkpointer) {
@@ -116,9 +134,19 @@ static void trainSteps(Session &session, const TrainOptions &options,
   if (isFirst)
     progress.emplace(done + steps, done);
 
+  std::optional<Termination> termination;
+  if (session.isTraining())
+    termination.emplace(session.fabric());
   StepResult firstResult, lastResult;
   Clock::time_point begin = Clock::now(), last = begin;
   for (uint64_t i = 0; i < steps; ++i) {
+    if (termination && termination->isDue(session.stepsDone())) {
+      if (checkpointer)
+        checkpointer->finish();
+      if (isFirst)
+        reportTermination(session, options, done + steps);
+      return;
+    }
     if (profiler)
       profiler->beginStep(i);
     std::optional<StepResult> made;
@@ -175,6 +203,13 @@ static void trainRank(Session &session, const TrainOptions &options) {
     checkpointer.emplace(session, options.checkpoints);
   try {
     trainSteps(session, options, checkpointer ? &*checkpointer : nullptr);
+  } catch (const Error &error) {
+    // All ranks are fine but for their numbers: those of the steps before are
+    // worth being kept.
+    if (checkpointer && error.id() == ErrorId::NotFinite)
+      checkpointer->wait();
+    session.fabric().abort(error.what());
+    throw;
   } catch (const std::exception &error) {
     // The other ranks' writers, which this one's waits for, may never come.
     session.fabric().abort(error.what());

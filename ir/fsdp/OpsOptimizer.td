@@ -8,7 +8,8 @@ include "OpBase.td"
 
 // Functional: new values are results, bound to the states of the old ones, and
 // the planner gives both one address. All are elementwise and keep padding rows
-// zero. `grad_scale` divides the gradients (the clip coefficient).
+// zero. `grad_scale` divides the gradients (the clip coefficient); where
+// `found_inf` is 1, all stays as it was.
 class Fsdp_AdamLikeOp<string mnemonic>
     : Fsdp_Op<mnemonic, [Pure, AttrSizedOperandSegments, AttrSizedResultSegments]> {
   let arguments = (ins Variadic<AnyRankedTensor>:$params,

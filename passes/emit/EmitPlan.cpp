@@ -195,6 +195,7 @@ LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
   plan.training->lr = options.lr;
   plan.training->max_grad_norm = options.maxGradNorm;
   plan.training->norm_order = options.normOrder;
+  plan.training->on_nonfinite = options.onNonFinite;
   for (auto [index, state] : llvm::enumerate(table.getStates()))
     if (isLearningRate(state))
       plan.training->rates.push_back(static_cast<uint32_t>(index));

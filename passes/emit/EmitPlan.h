@@ -25,6 +25,7 @@ struct EmitOptions {
   double lr = 0;
   double maxGradNorm = -1; ///< negative: no clipping
   double normOrder = 2;
+  plan::NonFinite onNonFinite = plan::NonFinite::stop;
   std::optional<plan::ScheduleT> schedule; ///< absent: constant
   /// Files as the artifact names them.
   std::optional<plan::DataT> data;

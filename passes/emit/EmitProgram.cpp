@@ -255,6 +255,7 @@ void ProgramEmitter::emitAdam(Op op, plan::AdamKind kind) {
   adam.step = idOf(op.getStep());
   adam.lr = idOf(op.getLr());
   adam.grad_scale = optionalIdOf(op.getGradScale());
+  adam.found_inf = optionalIdOf(op.getFoundInf());
   adam.beta1 = op.getBeta1().convertToDouble();
   adam.beta2 = op.getBeta2().convertToDouble();
   adam.eps = op.getEps().convertToDouble();
@@ -276,6 +277,7 @@ void ProgramEmitter::emitSgd(SgdOp op) {
   sgd.momentum_buffers = idsOf(op.getMomentumBuffers());
   sgd.lr = idOf(op.getLr());
   sgd.grad_scale = optionalIdOf(op.getGradScale());
+  sgd.found_inf = optionalIdOf(op.getFoundInf());
   sgd.momentum = op.getMomentum().convertToDouble();
   sgd.weight_decay = op.getWeightDecay().convertToDouble();
   sgd.nesterov = op.getNesterov();

@@ -6,6 +6,7 @@
 #include "passes/analysis/StateAppender.h"
 #include "passes/shard/GradientNorm.h"
 #include "passes/shard/Metrics.h"
+#include "passes/shard/NonFinite.h"
 #include "passes/shard/OptimizerKinds.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -46,6 +47,7 @@ struct StepOptions {
   ParameterGroups groups;
   NormOrder normOrder;
   double maxGradNorm;
+  bool skipsNonFinite;
 };
 
 /// The optimizer's states, which all programs of a module share.
@@ -214,20 +216,16 @@ private:
     results.insert(
         std::next(results.begin()),
         {norm, bind(kOutputAttr, builder.getStringAttr(kGradNormOutput))});
+    if (options.skipsNonFinite)
+      foundInf = buildFoundInf(builder, loc, loss, norm);
     if (options.maxGradNorm != std::numeric_limits<double>::infinity())
       clipDivisor = buildClipDivisor(builder, loc, norm, options.maxGradNorm);
   }
 
   void buildUpdates() {
     Value newStep;
-    if (step) {
-      BlockArgument old = arguments.lookup(step);
-      newStep = aten::buildAtenOp(
-                    builder, loc, "aten.add.Scalar", {old},
-                    builder.getNamedAttr("other", builder.getF64FloatAttr(1)),
-                    old.getType())
-                    ->getResult(0);
-    }
+    if (step)
+      newStep = countUpdate(builder, loc, arguments.lookup(step), foundInf);
     llvm::MapVector<std::pair<unsigned, Type>, SmallVector<Trained *>> groups;
     for (Trained &each : trained)
       groups[{options.groups.lookup(each.state),
@@ -240,6 +238,7 @@ private:
       operands.step = newStep;
       operands.lr = arguments.lookup(rates[group]);
       operands.gradScale = clipDivisor;
+      operands.foundInf = foundInf;
       for (Trained *each : members) {
         operands.params.push_back(each->param);
         operands.grads.push_back(each->grad);
@@ -285,7 +284,7 @@ private:
   StateOp step;
   SmallVector<StateOp> rates;                           // by group
   llvm::DenseMap<Operation *, BlockArgument> arguments; // of the optimizer
-  Value clipDivisor;
+  Value clipDivisor, foundInf; // null: neither clipped nor left out
 };
 
 struct InsertOptimizer final
@@ -325,8 +324,8 @@ private:
         llvm::to_vector(groups));
     if (failed(parameterGroups))
       return failure();
-    StepOptions options{*kind, std::move(*parameterGroups), *order,
-                        maxGradNorm};
+    StepOptions options{*kind, std::move(*parameterGroups), *order, maxGradNorm,
+                        skipNonFinite};
     SmallVector<func::FuncOp> programs = getPrograms(module);
     if (!programs.empty() && llvm::all_of(programs, isInference))
       return success();

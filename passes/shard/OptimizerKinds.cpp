@@ -18,7 +18,7 @@ static Operation *buildAdam(OpBuilder &builder, Location loc,
   return AdamLikeOp::create(builder, loc, types, types, types, operands.params,
                             operands.grads, operands.moments[0],
                             operands.moments[1], operands.step, operands.lr,
-                            operands.gradScale, /*found_inf=*/Value(),
+                            operands.gradScale, operands.foundInf,
                             builder.getF64FloatAttr(settings.beta1),
                             builder.getF64FloatAttr(settings.beta2),
                             builder.getF64FloatAttr(settings.eps),
@@ -41,7 +41,7 @@ static Operation *buildSgd(OpBuilder &builder, Location loc,
   return SgdOp::create(
       builder, loc, ValueRange(operands.params).getTypes(), buffers.getTypes(),
       operands.params, operands.grads, buffers, operands.lr, operands.gradScale,
-      /*found_inf=*/Value(), builder.getF64FloatAttr(settings.momentum),
+      operands.foundInf, builder.getF64FloatAttr(settings.momentum),
       builder.getF64FloatAttr(settings.weightDecay),
       settings.nesterov ? builder.getUnitAttr() : UnitAttr());
 }

@@ -17,6 +17,7 @@ struct UpdateOperands {
   mlir::Value step; ///< this update's number, from 1; null if not asked for
   mlir::Value lr;
   mlir::Value gradScale; ///< divides the gradients; may be null
+  mlir::Value foundInf;  ///< 1 leaves the update out; may be null
 };
 
 struct OptimizerKind {

@@ -569,6 +569,10 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
     max((norm + 1e-6) / c, 1), which is torch.nn.utils.clip_grad_norm_ with one
     rounding less (its coefficient is the reciprocal).
 
+    With `skip-non-finite` no update is made where the loss or the norm is not a
+    finite number, on any rank, since all have both: the optimizers' `found_inf`
+    is 1 then, and such a step does not count as one of theirs.
+
     `groups` gives parameters settings of their own, as parameter groups of
     torch.optim: each is `PATTERN|PATTERN…:NAME=VALUE;NAME=VALUE…`, where a
     pattern is a shell pattern of names (`*` stands for any characters) and a
@@ -625,6 +629,8 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
            "clip gradients to this global norm; inf does not clip">,
     Option<"normOrder", "norm-order", "double", "2.0",
            "order of the global norm: 1, 2 or inf">,
+    Option<"skipNonFinite", "skip-non-finite", "bool", "false",
+           "make no update where the loss or the norm is a NaN or infinite">,
     ListOption<"groups", "groups", "std::string",
                "groups of parameters with settings of their own">
   ];

@@ -263,16 +263,19 @@ void Checkpointer::afterStep() {
 void Checkpointer::save() {
   if (session.stepsDone() == saved)
     return;
-  if (writer->isBusy())
-    writer->join();
+  wait();
   writer->start(session);
   saved = session.stepsDone();
   if (options.isInStep)
     writer->join();
 }
 
-void Checkpointer::finish() {
-  save();
+void Checkpointer::wait() {
   if (writer->isBusy())
     writer->join();
+}
+
+void Checkpointer::finish() {
+  save();
+  wait();
 }

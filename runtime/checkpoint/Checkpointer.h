@@ -41,6 +41,8 @@ public:
   void afterStep();
   /// Saves the session as it is, unless it was saved since its last step.
   void save();
+  /// Returns when what is being written is on the disk, if anything is.
+  void wait();
   /// Saves, and returns when the checkpoint is on the disk.
   void finish();
 

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -124,6 +125,16 @@ public:
   share(const GroupRanks &, const std::function<std::shared_ptr<void>()> &) {
     return nullptr;
   }
+
+  // Ending early, together, for ranks that work in rounds (training steps) of
+  // which none ends on any rank before it began on all.
+
+  /// Called between two rounds, after `rounds` of them, by a rank that wants to
+  /// end: on return `stopAfter` has a value, which each rank sees before the
+  /// round in question ends. Throws fsdp::Error if a peer failed.
+  virtual void requestStop(uint64_t rounds) = 0;
+  /// The number of rounds after which all ranks end; empty: nobody wants to.
+  virtual std::optional<uint64_t> stopAfter() const noexcept = 0;
 
   /// Tells the peers that this rank fails, so that their calls throw at once
   /// rather than at the deadline. Never throws.

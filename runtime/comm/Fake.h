@@ -11,6 +11,7 @@
 #define FSDP_RUNTIME_COMM_FAKE_H
 
 #include "runtime/comm/Communicator.h"
+#include "runtime/comm/StopRound.h"
 
 #include <map>
 #include <memory>
@@ -35,6 +36,10 @@ public:
   createCommunicator(const GroupRanks &group) override;
   std::vector<std::string> exchange(const std::string &key,
                                     const std::string &value) override;
+  void requestStop(uint64_t rounds) override { stop.set(rounds); }
+  std::optional<uint64_t> stopAfter() const noexcept override {
+    return stop.get();
+  }
   void abort(const std::string &reason) noexcept override {}
 
   /// By (collective, bucket); grows with each start. Outlives the fabric.
@@ -44,6 +49,7 @@ public:
 private:
   const int place;
   const int world;
+  StopRound stop;
   std::shared_ptr<Traffic> record = std::make_shared<Traffic>();
 };
 

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <numeric>
 #include <sched.h>
 #include <unistd.h>
 #include <unordered_map>
@@ -34,7 +35,7 @@ struct Session {
           bool loopback)
       : rank(rank), worldSize(options.worldSize), deadline(options.deadline),
         loopback(loopback), store(std::move(store)),
-        watch(std::make_unique<Watch>(this->store->clone())) {
+        watch(std::make_unique<Watch>(this->store->clone(), rank)) {
     if (sched_getaffinity(/*pid=*/0, sizeof(processors), &processors) != 0)
       CPU_ZERO(&processors);
   }
@@ -173,12 +174,22 @@ public:
 
   std::vector<std::string> exchange(const std::string &key,
                                     const std::string &value) override {
-    std::vector<int> all(worldSize());
-    for (int rank = 0; rank < worldSize(); ++rank)
-      all[rank] = rank;
-    return session->gather("exchange/" + key + '/', value, all,
+    return session->gather("exchange/" + key + '/', value, allRanks(),
                            ErrorId::DeadlinePassed,
                            "exchange of '" + key + "'");
+  }
+
+  void requestStop(uint64_t rounds) override {
+    if (worldSize() == 1)
+      return session->watch->publishStop(rounds);
+    // The others may be in the next round, and cannot end it before this rank
+    // begins it; their watching threads hear of it meanwhile.
+    session->watch->publishStop(rounds + 1);
+    session->gather(Watch::kStopHeard, "", allRanks(), ErrorId::DeadlinePassed,
+                    "agreeing on the step to stop after");
+  }
+  std::optional<uint64_t> stopAfter() const noexcept override {
+    return session->watch->stopAfter();
   }
 
   void abort(const std::string &reason) noexcept override {
@@ -187,6 +198,12 @@ public:
   }
 
 private:
+  std::vector<int> allRanks() const {
+    std::vector<int> all(worldSize());
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+
   std::shared_ptr<Session> session;
   std::map<std::string, int> created; ///< communicators, by group and stream
 };

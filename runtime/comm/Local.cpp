@@ -5,6 +5,7 @@
 #include "runtime/comm/Label.h"
 #include "runtime/comm/LocalTransfer.h"
 #include "runtime/comm/Reduce.h"
+#include "runtime/comm/StopRound.h"
 #include "runtime/support/Error.h"
 
 #include <algorithm>
@@ -46,6 +47,7 @@ struct Hub {
   std::optional<std::string> failure;
   /// Set after `failure`: lets a spinning rank see it without the mutex.
   std::atomic<bool> failed{false};
+  StopRound stop;
 
   /// Blocks until `ready()`. Throws if a rank failed, or at the deadline, when
   /// `late()` says what was expected.
@@ -172,6 +174,15 @@ public:
 
   std::vector<std::string> exchange(const std::string &key,
                                     const std::string &value) override;
+
+  void requestStop(uint64_t rounds) override {
+    // The others may be in the next round, and cannot end it before this rank
+    // begins it.
+    hub->stop.set(worldSize() == 1 ? rounds : rounds + 1);
+  }
+  std::optional<uint64_t> stopAfter() const noexcept override {
+    return hub->stop.get();
+  }
 
   void abort(const std::string &reason) noexcept override {
     std::lock_guard lock(hub->mutex);

@@ -7,10 +7,11 @@
 using namespace fsdp;
 
 static constexpr const char *kKey = "failure";
+static constexpr const char *kStopKey = "stop";
 static constexpr std::chrono::milliseconds kPeriod(200);
 
-Watch::Watch(std::unique_ptr<Store> store)
-    : store(std::move(store)), thread([this] { run(); }) {}
+Watch::Watch(std::unique_ptr<Store> store, int rank)
+    : rank(rank), store(std::move(store)), thread([this] { run(); }) {}
 
 Watch::~Watch() {
   {
@@ -30,6 +31,7 @@ void Watch::run() {
         interrupt();
       interrupts.clear();
     }
+    listenForStop();
     changed.wait_for(lock, kPeriod, [&] { return stopping; });
   }
 }
@@ -43,6 +45,28 @@ void Watch::ask() {
     reason = "the store where the ranks met is gone: the process that served "
              "it (rank 0, or the launcher) ended";
   }
+}
+
+void Watch::hearStop(const std::string &rounds) {
+  stop.set(std::stoull(rounds));
+  store->set(kStopHeard + std::to_string(rank), "");
+}
+
+void Watch::listenForStop() {
+  if (stop.get() || reason)
+    return;
+  try {
+    if (std::optional<std::string> rounds = store->tryGet(kStopKey))
+      hearStop(*rounds);
+  } catch (const Error &) {
+    // `ask` says next time that the store is gone.
+  }
+}
+
+void Watch::publishStop(uint64_t rounds) {
+  std::lock_guard lock(mutex);
+  if (!stop.get())
+    hearStop(store->setFirst(kStopKey, std::to_string(rounds)));
 }
 
 std::string Watch::publish(const std::string &text) {

@@ -4,9 +4,11 @@
 #ifndef FSDP_RUNTIME_COMM_WATCH_H
 #define FSDP_RUNTIME_COMM_WATCH_H
 
+#include "runtime/comm/StopRound.h"
 #include "runtime/comm/Store.h"
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,12 +19,14 @@
 
 namespace fsdp {
 
-/// Looks for the reason that a failing rank left in the store, several times a
-/// second, in a thread of its own, and interrupts whoever waits meanwhile. The
-/// first reason that anybody left is the root cause; later ones are dropped.
+/// Looks for what ranks tell all others through the store, several times a
+/// second, in a thread of its own: the reason that a failing rank left, upon
+/// which it interrupts whoever waits meanwhile (the first reason that anybody
+/// left is the root cause; later ones are dropped), and the round to stop
+/// after.
 class Watch {
 public:
-  explicit Watch(std::unique_ptr<Store> store);
+  Watch(std::unique_ptr<Store> store, int rank);
   ~Watch();
   Watch(const Watch &) = delete;
   Watch &operator=(const Watch &) = delete;
@@ -32,6 +36,13 @@ public:
 
   /// Why the run failed, asking the store; empty if it did not.
   std::optional<std::string> failure();
+
+  /// Asks all ranks to stop after `rounds`, unless one did before. The key
+  /// kStopHeard and its number is set by each rank that has heard of it.
+  void publishStop(uint64_t rounds);
+  static constexpr const char *kStopHeard = "stop/heard/";
+  /// Fabric::stopAfter.
+  std::optional<uint64_t> stopAfter() const noexcept { return stop.get(); }
 
   /// `interrupt` is called once, from the watching thread, when the run fails,
   /// or at once if it already did. It may not call the watch.
@@ -43,7 +54,11 @@ private:
   void run();
   /// The caller holds the mutex.
   void ask();
+  void listenForStop();
+  void hearStop(const std::string &rounds);
 
+  const int rank;
+  StopRound stop;
   std::mutex mutex;
   std::condition_variable changed;
   std::unique_ptr<Store> store;

@@ -112,6 +112,7 @@ private:
   }
   std::string argument(const plan::ArgT &arg) const;
   std::string body(const plan::BodyUnion &body) const;
+  std::string foundInf(int32_t value) const;
   std::string adam(const plan::AdamT &op) const;
   std::string sgd(const plan::SgdT &op) const;
   std::string reduceScatter(const plan::ReduceScatterT &op) const;
@@ -194,21 +195,26 @@ std::string Printer::argument(const plan::ArgT &arg) const {
   return "?";
 }
 
+std::string Printer::foundInf(int32_t value) const {
+  return value < 0 ? "" : " found_inf " + use(value);
+}
+
 std::string Printer::adam(const plan::AdamT &op) const {
   return std::string(plan::EnumNameAdamKind(op.kind)) + " params(" +
          uses(op.params) + ") grads(" + uses(op.grads) + ") exp_avgs(" +
          uses(op.exp_avgs) + ") exp_avg_sqs(" + uses(op.exp_avg_sqs) +
          ") step " + use(op.step) + " lr " + use(op.lr) + " grad_scale " +
-         use(op.grad_scale) + " betas(" + print(op.beta1) + ", " +
-         print(op.beta2) + ") eps " + print(op.eps) + " weight_decay " +
-         print(op.weight_decay);
+         use(op.grad_scale) + foundInf(op.found_inf) + " betas(" +
+         print(op.beta1) + ", " + print(op.beta2) + ") eps " + print(op.eps) +
+         " weight_decay " + print(op.weight_decay);
 }
 
 std::string Printer::sgd(const plan::SgdT &op) const {
   return "sgd params(" + uses(op.params) + ") grads(" + uses(op.grads) +
          ") momentum_buffers(" + uses(op.momentum_buffers) + ") lr " +
-         use(op.lr) + " grad_scale " + use(op.grad_scale) + " momentum " +
-         print(op.momentum) + " weight_decay " + print(op.weight_decay) +
+         use(op.lr) + " grad_scale " + use(op.grad_scale) +
+         foundInf(op.found_inf) + " momentum " + print(op.momentum) +
+         " weight_decay " + print(op.weight_decay) +
          (op.nesterov ? " nesterov" : "");
 }
 
@@ -334,7 +340,8 @@ void Printer::printHeader() {
        std::to_string(training.gradient_accumulation_steps) +
        ", max_grad_norm " +
        (training.max_grad_norm < 0 ? "none" : print(training.max_grad_norm)) +
-       ", norm of order " + print(training.norm_order));
+       ", norm of order " + print(training.norm_order) + ", on_nonfinite " +
+       plan::EnumNameNonFinite(training.on_nonfinite));
   if (!training.rates.empty())
     line("learning rates " +
          join(training.rates,

@@ -51,6 +51,7 @@ public:
     add(op.step);
     add(op.lr);
     addOptional(op.grad_scale);
+    addOptional(op.found_inf);
   }
   void collect(const plan::SgdT &op) {
     add(op.params);
@@ -58,6 +59,7 @@ public:
     add(op.momentum_buffers);
     add(op.lr);
     addOptional(op.grad_scale);
+    addOptional(op.found_inf);
   }
   void collect(const plan::CopyT &op) {
     add(op.from);

@@ -342,7 +342,8 @@ void fsdp::verifyPlan(const PlanT &plan) {
   }
   if (plan.training->gradient_accumulation_steps < 1 ||
       !std::isfinite(plan.training->lr) ||
-      !std::isfinite(plan.training->max_grad_norm))
+      !std::isfinite(plan.training->max_grad_norm) ||
+      plan.training->on_nonfinite > plan::NonFinite::MAX)
     refusePlan("the training table", "holds a number out of range");
   verifyRates(plan);
   std::set<std::string> names;

@@ -94,6 +94,7 @@ private:
   void verify(const plan::DrawT &op);
   void verify(const plan::AccumulateT &op);
   void verify(const plan::PackTensorsT &op);
+  void verifyFoundInf(int32_t v);
   void verifyInstruction(const plan::InstructionT &instruction);
 
   struct Future {
@@ -511,6 +512,14 @@ void ProgramVerifier::verify(const plan::ShardT &op) {
   define(op.output);
 }
 
+void ProgramVerifier::verifyFoundInf(int32_t v) {
+  if (v == -1)
+    return;
+  use(v);
+  if (value(v).dtype != plan::DType::f32 || !value(v).shape.empty())
+    refuse("expects a scalar of f32 for " + name(v));
+}
+
 void ProgramVerifier::verify(const plan::AdamT &op) {
   enumerator(op.kind <= plan::AdamKind::MAX);
   for (double number : {op.beta1, op.beta2, op.eps, op.weight_decay})
@@ -531,6 +540,7 @@ void ProgramVerifier::verify(const plan::AdamT &op) {
   use(op.lr);
   if (op.grad_scale != -1)
     use(op.grad_scale);
+  verifyFoundInf(op.found_inf);
 }
 
 void ProgramVerifier::verify(const plan::SgdT &op) {
@@ -554,6 +564,7 @@ void ProgramVerifier::verify(const plan::SgdT &op) {
   use(op.lr);
   if (op.grad_scale != -1)
     use(op.grad_scale);
+  verifyFoundInf(op.found_inf);
 }
 
 void ProgramVerifier::verify(const plan::CopyT &op) {

@@ -10,7 +10,7 @@
 namespace fsdp {
 
 /// Raised by a change of plan.fbs that an older runtime would misread.
-inline constexpr uint32_t kFormatVersion = 4;
+inline constexpr uint32_t kFormatVersion = 5;
 
 /// The oldest format that this runtime still reads.
 inline constexpr uint32_t kOldestFormatVersion = 1;

@@ -74,6 +74,7 @@ std::string fsdp::makeArtifact(ModuleOp module, const std::string &output,
     options.lr = config->optimizer.lr;
     options.maxGradNorm = config->maxGradNorm.value_or(-1);
     options.normOrder = config->gradNormType;
+    options.onNonFinite = config->onNonFinite;
     options.schedule = config->schedule;
     options.validation = config->validation;
     if (options.validation)

@@ -166,6 +166,7 @@ void setOptions(ShardOptions &options, const Config &config) {
     groups.push_back(printGroup(group));
   options.groups = groups;
   options.normOrder = config.gradNormType;
+  options.skipNonFinite = config.onNonFinite == plan::NonFinite::skip;
   if (config.maxGradNorm)
     options.maxGradNorm = *config.maxGradNorm;
 }

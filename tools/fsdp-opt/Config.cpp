@@ -72,6 +72,7 @@ const std::vector<ConfigParser::Key> &ConfigParser::getKeys() {
       {"", "gradient_accumulation_steps", &P::parseAccumulation},
       {"", "max_grad_norm", &P::parseMaxGradNorm},
       {"", "grad_norm_type", &P::parseGradNormType},
+      {"", "on_nonfinite", &P::parseOnNonFinite},
       {"", "device", &P::parseDevice},
       {"", "cuda_arch", &P::parseCudaArch},
       {"", "seed", &P::parseSeed},

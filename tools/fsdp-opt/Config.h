@@ -145,6 +145,7 @@ struct Config {
   std::optional<DataConfig> data;          ///< absent: the run says it all
   std::optional<plan::ValidationT> validation; ///< absent: none
   double gradNormType = 2;                     ///< 1, 2 or infinity
+  plan::NonFinite onNonFinite = plan::NonFinite::stop;
   int64_t seed = 0;
   Target target;              ///< what it will run on
   std::vector<InitRule> init; ///< the last that matches counts

@@ -93,6 +93,7 @@ private:
   void parseTotalSteps(const Node &node);
   void parseMinLr(const Node &node);
   void parseGradNormType(const Node &node);
+  void parseOnNonFinite(const Node &node);
   void parseAccumulation(const Node &node);
   void parseMaxGradNorm(const Node &node);
   void parseDevice(const Node &node);

@@ -21,8 +21,9 @@ void ConfigParser::parseMode(const Node &node) {
 void ConfigParser::checkMode(const Node &root) {
   if (result.config.mode != Mode::Inference)
     return;
-  for (const char *key : {"optimizer", "lr_scheduler", "max_grad_norm",
-                          "gradient_accumulation_steps", "eval"})
+  for (const char *key :
+       {"optimizer", "lr_scheduler", "max_grad_norm",
+        "gradient_accumulation_steps", "eval", "on_nonfinite"})
     if (const Node node = root[key]; node.IsDefined() && !node.IsNull())
       addNote(node,
               "'" + std::string(key) + "' has no effect with mode: inference");
@@ -87,6 +88,14 @@ void ConfigParser::parseGradNormType(const Node &node) {
     read.fail(ErrorId::ConfigBadValue, node,
               "'grad_norm_type': expected 1, 2 or inf, found " + node.Scalar());
   result.config.gradNormType = order;
+}
+
+void ConfigParser::parseOnNonFinite(const Node &node) {
+  static constexpr std::string_view choices[] = {"stop", "skip", "ignore"};
+  std::string name = read.readChoice(node, "on_nonfinite", choices);
+  result.config.onNonFinite = name == choices[0]   ? plan::NonFinite::stop
+                              : name == choices[1] ? plan::NonFinite::skip
+                                                   : plan::NonFinite::ignore;
 }
 
 void ConfigParser::parseDevice(const Node &node) {

@@ -42,7 +42,11 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
   TrainOptions &train = options.train;
   double deadline = 600;
   CheckpointOptions &checkpoints = train.checkpoints;
-  std::string level = "warning", pin = "none";
+  std::string level = "warning", pin = "none", matmul = "auto";
+  const std::map<std::string, MatmulLibrary> matmuls{
+      {"auto", MatmulLibrary::automatic},
+      {"blas", MatmulLibrary::blas},
+      {"onednn", MatmulLibrary::onednn}};
   const std::map<std::string, Pin> pins{
       {"none", Pin::none}, {"threads", Pin::threads}, {"cores", Pin::cores}};
   const std::map<std::string, LogLevel> levels{{"error", LogLevel::error},
@@ -109,6 +113,22 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
       });
   app.add_option("--seed", launch.seed,
                  "where random sequences begin; default: the config's seed");
+  app.add_option("--matmul", matmul,
+                 "who multiplies matrices of f32: auto (by the processor), "
+                 "blas (as PyTorch, bit by bit) or onednn")
+      ->check([&](const std::string &name) {
+        return matmuls.count(name)
+                   ? std::string()
+                   : "expected auto, blas or onednn, found '" + name + "'";
+      })
+      ->capture_default_str();
+  app.add_option("--on-nonfinite", launch.onNonFinite,
+                 "what a loss or gradient norm that is NaN or infinite does: "
+                 "stop, skip (the update) or ignore; default: the config's "
+                 "on_nonfinite");
+  app.add_flag("--debug-nan", launch.debugNan,
+               "find the operator that made a NaN or infinity of the loss or "
+               "the gradients; steps take many times as long");
   app.add_flag("--poison", launch.poison,
                "fill memory that holds nothing with NaN before each step, to "
                "find reads of it");
@@ -213,6 +233,11 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                   "fsdp-run --help");
     train.steps = 1;
   }
+  if (launch.debugNan && profile->count())
+    throw Error(
+        ErrorId::BadUsage,
+        "--profile tells how long steps take, and with --debug-nan they "
+        "take many times as long; leave one of them out");
   if (profileSteps->count() && !profile->count())
     throw Error(ErrorId::BadUsage,
                 "--profile-steps says which steps to profile, and no "
@@ -232,6 +257,7 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
   launch.pin = pins.at(pin);
   launch.deadline =
       std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
+  launch.matmul = matmuls.at(matmul);
   setLogLevel(levels.at(level));
   return options;
 }

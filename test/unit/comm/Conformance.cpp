@@ -378,6 +378,38 @@ void checkStaging(Fabric &fabric) {
   }
 }
 
+/// Rounds in which all take part, until ranks ask to stop: after the same one.
+void checkStop(Fabric &fabric) {
+  auto group = fabric.createCommunicator(worldGroup(fabric, "rounds"));
+  auto runUntil = [&](auto wants) {
+    uint64_t rounds = 0;
+    for (; rounds < 1000; ++rounds) {
+      if (wants(rounds) && !fabric.stopAfter())
+        fabric.requestStop(rounds);
+      if (auto after = fabric.stopAfter(); after && *after <= rounds)
+        break;
+      float value = 1;
+      AllReduceMember member{&value, 1, DType::f32};
+      group->wait(group->startAllReduce({&member, 1}, Reduction::sum,
+                                        {"all_reduce", "round", rounds}));
+    }
+    return rounds;
+  };
+  // The last rank asks, and its right neighbour a round later.
+  int last = fabric.worldSize() - 1;
+  uint64_t rounds = runUntil([&](uint64_t round) {
+    return (fabric.rank() == last && round >= 5) ||
+           (fabric.rank() == 0 && round >= 6);
+  });
+  require(rounds >= 5 && rounds < 10,
+          "stopped after " + std::to_string(rounds) + " rounds");
+  for (const std::string &each :
+       fabric.exchange("rounds", std::to_string(rounds)))
+    require(each == std::to_string(rounds),
+            "ranks stopped after " + each + " and after " +
+                std::to_string(rounds) + " rounds");
+}
+
 } // namespace
 
 const std::vector<Check> &fsdp::test::conformanceChecks() {
@@ -386,7 +418,7 @@ const std::vector<Check> &fsdp::test::conformanceChecks() {
       {"InPlace", checkInPlace},   {"InFlight", checkInFlight},
       {"Delays", checkDelays},     {"Subgroups", checkSubgroups},
       {"Exchange", checkExchange}, {"Threads", checkThreads},
-      {"Staging", checkStaging},
+      {"Staging", checkStaging},   {"Stop", checkStop},
   };
   return all;
 }
