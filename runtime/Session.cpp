@@ -261,6 +261,11 @@ LearningRates Session::Impl::makeRates(SessionOptions options) const {
   // The run ends with the data.
   if (auto steps = inputs->stepsFrom(/*firstRow=*/0, programs.microBatches))
     options.steps = std::min(options.steps, *steps);
+  else if (options.steps == kUntilDataEnds)
+    throw Error(ErrorId::BadUsage,
+                "expected --steps=N, the number of optimizer steps: the data "
+                "has no end that could stand for it (data: {epochs: …} in the "
+                "config, or --data-options=epochs=N)");
   return LearningRates(plan, arena, options);
 }
 

@@ -32,6 +32,9 @@ namespace plan {
 struct PlanT;
 }
 
+/// As a number of steps: as many as the data's `epochs` have.
+inline constexpr uint64_t kUntilDataEnds = UINT64_MAX;
+
 struct SessionOptions {
   /// Folder that the artifact's path of the model file is relative to.
   std::string artifactFolder = ".";
@@ -65,6 +68,7 @@ struct SessionOptions {
   /// (runtime/plan/Schedule.h). Empty: the artifact's.
   std::string lrSchedule;
   /// Steps of the whole training, for schedules that do not say; 0: unknown.
+  /// kUntilDataEnds is an error (BadUsage) if the data has no end.
   uint64_t steps = 0;
   /// What to start from in place of first values: a checkpoint, a folder of
   /// several, of which the newest is meant, or safetensors files of another

@@ -43,8 +43,12 @@ static void checkWritable(const std::string &path) {
 }
 
 /// What the run will take: less than was asked for where the data ends.
-static uint64_t countSteps(const Session &session, uint64_t wanted) {
+static uint64_t countSteps(const Session &session, uint64_t total) {
+  bool isUntilEnd = total == kUntilDataEnds;
+  uint64_t wanted = total - std::min(total, session.stepsDone());
   std::optional<uint64_t> left = session.stepsLeft();
+  if (isUntilEnd)
+    return *left;
   if (!left || *left >= wanted)
     return wanted;
   uint64_t done = session.stepsDone();
@@ -109,8 +113,7 @@ static void trainSteps(Session &session, const TrainOptions &options,
   std::optional<Progress> progress;
   bool isFirst = session.rank() == 0;
   const uint64_t done = session.stepsDone();
-  const uint64_t steps =
-      countSteps(session, options.steps - std::min(options.steps, done));
+  const uint64_t steps = countSteps(session, options.steps);
   if (isFirst && done != 0)
     std::fprintf(stderr, "continuing after step %llu of '%s'\n",
                  static_cast<unsigned long long>(done),

@@ -14,7 +14,8 @@
 namespace fsdp {
 
 struct TrainOptions {
-  uint64_t steps = 0;      ///< of the whole training; a checkpoint's are done
+  /// Of the whole training, those of a checkpoint too, or kUntilDataEnds.
+  uint64_t steps = 0;
   std::string metricsPath; ///< JSON lines; empty: none
   std::string exportPath;  ///< safetensors, a file or a folder; empty: none
   uint64_t exportShardBytes = kExportShardBytes; ///< of a folder's files

@@ -150,6 +150,22 @@ def ordered(bin, world, micro_batches, shuffle, drop_last, replicate=1):
         # What fills the last step is of the epoch behind the last.
         data = in_order(windows(files), 3, shuffle, 5)
         compare(rows, load_file(folder / "final.safetensors"), *reference(model, inputs, data, world, steps, settings), first)
+        # The data says how many steps there are.
+        again, _, said = run(bin, folder, world)
+        assert [row["loss"] for row in again] == [row["loss"] for row in rows] and "before" not in said, said
+    return case
+
+
+def endless(bin):
+    """Where the data has no end, the number of steps has to be said."""
+    def case(folder):
+        model, inputs, _ = start(zoo.mlp)
+        save_file({"x": torch.randn(17, 19), "y": torch.randint(0, 7, (17,))}, folder / "train.safetensors")
+        compile_step(bin, folder, model, inputs, make_config(2, data={"samples": "train.safetensors"}))
+        done = call(bin / "fsdp-run", "step.fsdp", cwd=folder)
+        assert done.returncode == 2 and "expected --steps=N" in done.stderr and "epochs" in done.stderr, done.stderr
+        rows, _, _ = run(bin, folder, 2, "--data-options=epochs=1")
+        assert len(rows) == 1, rows  # 17 rows, 12 a step
     return case
 
 
@@ -417,6 +433,7 @@ def main():
     cases = {f"{name} files": formats(bin, name) for name in FORMATS}
     cases["two epochs, the last step dropped"] = ordered(bin, 2, 1, shuffle=True, drop_last=True)
     cases["two epochs, the last step filled"] = ordered(bin, 2, 2, shuffle=True, drop_last=False)
+    cases["no end"] = endless(bin)
     cases["two epochs in the file's order, replicas"] = ordered(bin, 4, 1, shuffle=False, drop_last=False, replicate=2)
     cases["shuffled samples"] = samples_ordered(bin, 3)
     cases["one sequence for all worlds"] = one_sequence(bin)

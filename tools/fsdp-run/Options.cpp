@@ -62,7 +62,8 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
       ->required();
   auto *steps = app.add_option("--steps", train.steps,
                                "optimizer steps of the whole training, those "
-                               "of a checkpoint too");
+                               "of a checkpoint too; default: until the "
+                               "data's epochs end");
   app.add_option("--data", launch.dataPath,
                  "safetensors file with a tensor for each input, samples along "
                  "the first dim, or token files, as a shell pattern; default: "
@@ -227,11 +228,7 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                 "--eval-only takes no step; leave out " +
                     std::string(steps->count() ? "--steps" : "--dry-run"));
   if (steps->count() == 0 && !train.evalOnly) {
-    if (!options.isDryRun)
-      throw Error(ErrorId::BadUsage,
-                  "expected --steps=N, the number of optimizer steps; see "
-                  "fsdp-run --help");
-    train.steps = 1;
+    train.steps = options.isDryRun ? 1 : kUntilDataEnds;
   }
   if (launch.debugNan && profile->count())
     throw Error(
