@@ -3,9 +3,10 @@
 
     checkpoint.py --bin build/bin [--folder FOLDER] [--megabytes 384] [--repeat 5] [--world 1] [--json out.json]
 
-Each of `--repeat` rounds has three runs of the same training: without checkpoints, with `--save-sync` (throughput: bytes of the checkpoint by the
-time of the save), and with one save that is written while later steps run (delay: what all steps took longer than the median step without
-saves, against the copy in memory alone). In between dd writes as many bytes to the same folder with conv=fsync. Medians over the rounds.
+Each of `--repeat` rounds has three runs of the same training: without checkpoints, with one save that the run waits for (throughput: bytes of the
+checkpoint by the time of the save), and with saves that are written while later steps run (delay: what steps took longer than the median step without
+saves, against the copy in memory alone). In between dd writes as many bytes to the same folder with conv=fsync. Before each the disk rests: disks
+that are shared give short bursts more than they sustain, and who comes first would take them. Medians over the rounds.
 """
 import argparse
 import json
@@ -42,16 +43,21 @@ def prepare(bin, folder, megabytes, world):
     compile_step(bin, folder, Net(), {"x": torch.randn(64, width)}, make_config(world))
 
 
-def run(bin, folder, world, *options):
+def run(bin, folder, world, steps, *options):
     """Step times, and seconds of each save and of its copy."""
     # On another disk: who appends to a file waits for the journal while the checkpoint is synchronised.
     metrics = pathlib.Path(f"/dev/shm/fsdp-bench-{os.getpid()}.jsonl")
-    done = subprocess.run([bin / "fsdp-run", "step.fsdp", f"--steps={STEPS}", "--threads=1", f"--metrics={metrics}", "--log-level=info", *options],
+    done = subprocess.run([bin / "fsdp-run", "step.fsdp", f"--steps={steps}", "--threads=1", f"--metrics={metrics}", "--log-level=info", *options],
                           cwd=folder, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     times = [json.loads(line)["step_time_s"] for line in metrics.read_text().splitlines()]
     saves = [(float(a), float(b)) for a, b in re.findall(r"wrote '.*' in ([\d.]+) s, ([\d.]+) s", done.stderr)]
     return times, saves
+
+
+def checkpoint_size(folder):
+    """In megabytes."""
+    return sum(f.stat().st_size for f in (folder / f"ck/step_{SAVED}").iterdir()) / 1e6
 
 
 def main():
@@ -61,31 +67,42 @@ def main():
     parser.add_argument("--megabytes", type=float, default=384)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--world", type=int, default=1)
+    parser.add_argument("--rest", type=float, default=4, help="seconds before each write, in which a disk that gives bursts recovers")
     parser.add_argument("--json")
     arguments = parser.parse_args()
     found = {"save MB/s": [], "dd MB/s": [], "copy s": [], "next step s": [], "all steps s": [], "step s": []}
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         folder = pathlib.Path(name)
         prepare(arguments.bin, folder, arguments.megabytes, arguments.world)
-        clean = lambda: subprocess.run(["rm", "-rf", "ck", "dd.bin"], cwd=folder, check=True)
-        for _ in range(arguments.repeat):
-            plain, _ = run(arguments.bin, folder, arguments.world)
-            usual = statistics.median(plain[2:])
+
+        def rest():
+            subprocess.run(["rm", "-rf", "ck", "dd.bin"], cwd=folder, check=True)
             os.sync()
-            _, saves = run(arguments.bin, folder, arguments.world, "--save=ck", f"--save-every={SAVED}", "--save-sync")
-            size = sum(f.stat().st_size for f in (folder / f"ck/step_{SAVED}").iterdir()) / 1e6
-            clean()
-            os.sync()
+            time.sleep(arguments.rest)
+
+        def save():
+            _, saves = run(arguments.bin, folder, arguments.world, SAVED, "--save=ck", "--save-sync")
+            found["save MB/s"].append(checkpoint_size(folder) / saves[0][0])
+
+        def copy():
+            # As behind the save's steps: a virtual machine that was idle has given memory back, which the file then waits for.
+            run(arguments.bin, folder, arguments.world, SAVED)
             begin = time.perf_counter()
             subprocess.run(["dd", "if=/dev/zero", "of=dd.bin", "bs=1M", f"count={round(size * 1e6) >> 20}", "conv=fsync"], cwd=folder, check=True,
                            stderr=subprocess.DEVNULL)
             found["dd MB/s"].append(size / (time.perf_counter() - begin))
-            clean()
-            os.sync()
-            # The first save of a process makes the memory for the copy; the others use it again.
-            found["save MB/s"].append(size / statistics.median(save for save, _ in saves[1:]))
-            times, saves = run(arguments.bin, folder, arguments.world, "--save=ck", f"--save-every={SAVED}")
-            clean()
+
+        run(arguments.bin, folder, arguments.world, SAVED, "--save=ck", "--save-sync")
+        size = checkpoint_size(folder)
+        for number in range(arguments.repeat):
+            plain, _ = run(arguments.bin, folder, arguments.world, STEPS)
+            usual = statistics.median(plain[2:])
+            # In turns, so that neither always has the disk as the other left it.
+            for measure in (save, copy) if number % 2 else (copy, save):
+                rest()
+                measure()
+            rest()
+            times, saves = run(arguments.bin, folder, arguments.world, STEPS, "--save=ck", f"--save-every={SAVED}")
             # Steps behind the second save.
             found["copy s"].append(saves[1][1])
             found["next step s"].append(times[2 * SAVED] - usual)
