@@ -5,9 +5,13 @@
 // one `Communicator` for each (group, stream) pair, so that gathers and
 // reductions on the same ranks never queue behind each other.
 //
-// A start call returns at once. Until `wait` has returned, the memory that it
+// A start call returns at once. From then on until `wait`, the memory that it
 // names belongs to the transfer: sources may not be written, destinations not
-// read. Every rank of a group makes the same calls in the same order.
+// read. Work that was issued before a start comes before the transfer, work
+// that is issued after its `wait` comes behind it. On the host, work is issued
+// when it is done, so a wait blocks. On a device, work is issued to the compute
+// stream (cuda/Streams.h), and no call blocks for a peer: a wait puts an order
+// on the stream. Every rank of a group makes the same calls in the same order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -64,6 +68,8 @@ struct TransferLabel {
 /// Transfers among the ranks of one group, on one stream. Used by one thread.
 /// All calls throw fsdp::Error (exit status 3) when a peer failed or did not
 /// come within the deadline; the message names rank, collective, bucket, step.
+/// Where calls do not block, that may be a later call than the transfer's own,
+/// of any communicator of the fabric, or `Fabric::check`.
 class Communicator {
 public:
   using Ticket = uint64_t;
@@ -85,8 +91,9 @@ public:
                                 Combination combination,
                                 const TransferLabel &label) = 0;
 
-  /// Blocks until the transfer is complete for this rank and no peer reads its
-  /// memory any more. Each ticket is waited for exactly once.
+  /// What is issued from now on comes after the transfer is complete for this
+  /// rank and no peer reads its memory any more. Each ticket is waited for
+  /// exactly once.
   virtual void wait(Ticket ticket) = 0;
 
   /// Bytes of staging memory that the back end holds beside the arena.
@@ -125,8 +132,19 @@ public:
     return nullptr;
   }
 
+  /// Throws fsdp::Error if a transfer of this rank failed or is past its
+  /// deadline. For a rank that waits for its device by other means than this
+  /// interface: transfers that never end never let the device end. Any thread.
+  virtual void check() {}
+
+  /// Memory for an arena of `bytes` in which the back end's transfers go
+  /// faster, because it was registered with all ranks; null where there is
+  /// none, and any memory does. Collective over the world, before or after
+  /// communicators are made, at most once; they end before it is given back.
+  virtual std::shared_ptr<void> allocateArena(size_t) { return nullptr; }
+
   /// Tells the peers that this rank fails, so that their calls throw at once
-  /// rather than at the deadline. Never throws.
+  /// rather than at the deadline, and ends its transfers. Never throws.
   virtual void abort(const std::string &reason) noexcept = 0;
 };
 

@@ -4,13 +4,38 @@
 #include "runtime/cuda/CudaStreams.h"
 #include "runtime/support/Error.h"
 
+#include <ATen/ops/from_blob.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
 using namespace fsdp;
+
+/// Types that are divided.
+static c10::ScalarType toScalarType(plan::DType dtype) {
+  switch (dtype) {
+  case plan::DType::f32:
+    return c10::kFloat;
+  case plan::DType::f64:
+    return c10::kDouble;
+  case plan::DType::f16:
+    return c10::kHalf;
+  case plan::DType::bf16:
+    return c10::kBFloat16;
+  case plan::DType::c64:
+    return c10::kComplexFloat;
+  case plan::DType::c128:
+    return c10::kComplexDouble;
+  default:
+    throw std::logic_error("only floating-point numbers are divided");
+  }
+}
 
 static void check(cudaError_t status, const char *call, int device) {
   if (status == cudaSuccess)
@@ -55,6 +80,12 @@ public:
   ~CudaStreams() override { destroyStream(computeStream); }
 
   int device() const override { return number; }
+  std::string place() const override {
+    char text[32] = {};
+    check(cudaDeviceGetPCIBusId(text, sizeof(text), number),
+          "cudaDeviceGetPCIBusId", number);
+    return text;
+  }
   void use() override { check(cudaSetDevice(number), "cudaSetDevice", number); }
   StreamHandle compute() const override { return computeStream; }
 
@@ -121,6 +152,21 @@ public:
     if (bytes)
       check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream),
             "cudaMemcpyAsync", number);
+  }
+
+  void divide(void *data, size_t elements, plan::DType dtype, double divisor,
+              StreamHandle stream) override {
+    if (!elements)
+      return;
+    c10::InferenceMode inference;
+    c10::cuda::CUDAStreamGuard onStream(c10::cuda::getStreamFromExternal(
+        stream, static_cast<c10::DeviceIndex>(number)));
+    at::from_blob(
+        data, {static_cast<int64_t>(elements)},
+        at::TensorOptions()
+            .dtype(toScalarType(dtype))
+            .device(c10::kCUDA, static_cast<c10::DeviceIndex>(number)))
+        .div_(divisor);
   }
 
   bool isCapturing(StreamHandle stream) override {

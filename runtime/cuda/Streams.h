@@ -10,8 +10,11 @@
 #ifndef FSDP_RUNTIME_CUDA_STREAMS_H
 #define FSDP_RUNTIME_CUDA_STREAMS_H
 
+#include "runtime/plan/plan_generated.h"
+
 #include <chrono>
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 // The CUDA runtime's own opaque types (driver_types.h), never defined here.
@@ -38,6 +41,9 @@ public:
 
   /// Number of the device in this process.
   virtual int device() const = 0;
+  /// What tells the device from all others of the machine, whatever number it
+  /// has in this process: "0000:1b:00.0".
+  virtual std::string place() const = 0;
   /// Makes the device the calling thread's: libraries that the thread calls
   /// next work on it. Every thread begins without.
   virtual void use() = 0;
@@ -70,6 +76,10 @@ public:
   /// Puts a copy within the device's memory on `stream`.
   virtual void copy(void *to, const void *from, size_t bytes,
                     StreamHandle stream) = 0;
+  /// Puts the division of `elements` floating-point or complex numbers in the
+  /// device's memory on `stream`.
+  virtual void divide(void *data, size_t elements, plan::DType dtype,
+                      double divisor, StreamHandle stream) = 0;
 
   /// Whether work on `stream` is recorded into a graph instead of done. Events
   /// that are recorded meanwhile cannot be asked about.
