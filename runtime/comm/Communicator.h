@@ -104,6 +104,8 @@ public:
 struct GroupRanks {
   std::string name;       ///< of the group, and of the stream
   std::vector<int> ranks; ///< global ranks, ascending
+  /// Which of the plan's streams it is for.
+  plan::Stream stream = plan::Stream::gather;
 };
 
 /// Connects all ranks of one run. One object a rank.
