@@ -306,7 +306,12 @@ static void ignoreBrokenPipes() {
   }
 }
 
-std::unique_ptr<Fabric> fsdp::connectGlooFabric(const FabricOptions &options) {
+std::unique_ptr<Fabric>
+fsdp::makeGlooFabric(std::shared_ptr<Processes> processes) {
   ignoreBrokenPipes();
-  return std::make_unique<GlooFabric>(Processes::connect(options));
+  return std::make_unique<GlooFabric>(std::move(processes));
+}
+
+std::unique_ptr<Fabric> fsdp::connectGlooFabric(const FabricOptions &options) {
+  return makeGlooFabric(Processes::connect(options));
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/comm/Nccl.h"
+#include "runtime/comm/Gloo.h"
 #include "runtime/comm/Label.h"
 #include "runtime/comm/NcclCommunicator.h"
 #include "runtime/comm/NcclRank.h"
@@ -21,14 +22,24 @@ namespace {
 
 class NcclFabric final : public Fabric {
 public:
-  explicit NcclFabric(std::shared_ptr<NcclRank> rank)
-      : shared(std::move(rank)) {}
+  NcclFabric(std::shared_ptr<NcclRank> rank, std::unique_ptr<Fabric> host)
+      : shared(std::move(rank)), host(std::move(host)) {}
 
   int rank() const override { return shared->peers().rank(); }
   int worldSize() const override { return shared->peers().worldSize(); }
 
   std::unique_ptr<Communicator>
   createCommunicator(const GroupRanks &group) override;
+
+  std::unique_ptr<Communicator>
+  createHostCommunicator(const GroupRanks &group) override {
+    return host ? host->createCommunicator(group)
+                : Fabric::createHostCommunicator(group);
+  }
+
+  std::shared_ptr<Streams> streams() const override {
+    return shared->sharedStreams();
+  }
 
   std::vector<std::string> exchange(const std::string &key,
                                     const std::string &value) override {
@@ -50,7 +61,8 @@ private:
   void registerArena(NcclCommunicator &communicator);
 
   const std::shared_ptr<NcclRank> shared;
-  void *arena = nullptr; ///< that is registered
+  const std::unique_ptr<Fabric> host; ///< for the host's memory
+  void *arena = nullptr;              ///< that is registered
   size_t arenaBytes = 0;
 };
 
@@ -126,7 +138,8 @@ void NcclFabric::registerArena(NcclCommunicator &communicator) {
 }
 
 std::unique_ptr<Fabric> fsdp::makeNcclFabric(std::shared_ptr<Peers> peers,
-                                             const FabricOptions &options) {
+                                             const FabricOptions &options,
+                                             std::unique_ptr<Fabric> forHost) {
   char host[256] = {};
   gethostname(host, sizeof(host) - 1);
   std::string own = options.streams->place() + " of " + host;
@@ -146,7 +159,7 @@ std::unique_ptr<Fabric> fsdp::makeNcclFabric(std::shared_ptr<Peers> peers,
   auto rank = std::make_shared<NcclRank>(peers, options.streams, options.note);
   if (peers->worldSize() > 1)
     rank->library(); // refuses before anything was loaded
-  return std::make_unique<NcclFabric>(std::move(rank));
+  return std::make_unique<NcclFabric>(std::move(rank), std::move(forHost));
 }
 
 std::unique_ptr<Fabric> fsdp::connectNcclFabric(const FabricOptions &options) {
@@ -155,5 +168,6 @@ std::unique_ptr<Fabric> fsdp::connectNcclFabric(const FabricOptions &options) {
                 "back end 'nccl' moves tensors between GPUs, and the artifact "
                 "was compiled for CPUs; compile it with device: cuda, or use "
                 "--backend=gloo");
-  return makeNcclFabric(Processes::connect(options), options);
+  std::shared_ptr<Processes> processes = Processes::connect(options);
+  return makeNcclFabric(processes, options, makeGlooFabric(processes));
 }

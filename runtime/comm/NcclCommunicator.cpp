@@ -105,10 +105,11 @@ NcclCommunicator::startAllGather(std::span<const GatherMember> members,
   for (size_t i = 0; i < members.size(); ++i)
     if (members[i].shardBytes)
       present.push_back(i);
-  for (size_t i : present)
-    lookAtAlignment(label, {{members[i].shard, members[i].full}},
-                    members[i].shardBytes);
-  looked.emplace(label.collective, label.bucket);
+  if (isFirst(label))
+    for (size_t i : present)
+      if (!isAligned(label, {{members[i].shard, members[i].full}},
+                     members[i].shardBytes))
+        break;
   // NCCL itself takes all elements that it only moves for bytes.
   return start(label, "ncclAllGather", present, [&](size_t i) {
     return nccl.AllGather(members[i].shard, members[i].full,
@@ -132,10 +133,11 @@ NcclCommunicator::startReduceScatter(std::span<const ReduceMember> members,
     if (members[i].shardElements)
       present.push_back(i);
   }
-  for (size_t i : present)
-    lookAtAlignment(label, {{members[i].full, members[i].shard}},
-                    members[i].shardElements * dtypeBytes(members[i].dtype));
-  looked.emplace(label.collective, label.bucket);
+  if (isFirst(label))
+    for (size_t i : present)
+      if (!isAligned(label, {{members[i].full, members[i].shard}},
+                     members[i].shardElements * dtypeBytes(members[i].dtype)))
+        break;
   return start(
       label, "ncclReduceScatter", present,
       [&](size_t i) {
@@ -166,10 +168,11 @@ NcclCommunicator::startAllReduce(std::span<const AllReduceMember> members,
     if (members[i].elements)
       present.push_back(i);
   }
-  for (size_t i : present)
-    lookAtAlignment(label, {{members[i].data}},
-                    members[i].elements * dtypeBytes(members[i].dtype));
-  looked.emplace(label.collective, label.bucket);
+  if (isFirst(label))
+    for (size_t i : present)
+      if (!isAligned(label, {{members[i].data}},
+                     members[i].elements * dtypeBytes(members[i].dtype)))
+        break;
   return start(
       label, "ncclAllReduce", present,
       [&](size_t i) {
@@ -322,26 +325,33 @@ void NcclCommunicator::wait(Ticket ticket) {
   reap();
 }
 
+void NcclCommunicator::abandon() {
+  std::lock_guard lock(mutex);
+  for (Flight &flight : flights) {
+    flight.isWaited = true;
+    flight.isComplete |= flight.isCaptured;
+  }
+  reap();
+}
+
 /// NCCL moves 16 bytes at a time only if all addresses and sizes are multiples
 /// of 16, else elements, which are bytes in an all-gather (common_kernel.h:
 /// reduceCopy). Small messages go another way, which does not care.
-void NcclCommunicator::lookAtAlignment(const TransferLabel &label,
-                                       std::span<const void *const> pointers,
-                                       size_t bytes) {
+bool NcclCommunicator::isAligned(const TransferLabel &label,
+                                 std::span<const void *const> pointers,
+                                 size_t bytes) {
   constexpr size_t kMatters = size_t(64) << 10;
-  if (bytes < kMatters || looked.count({label.collective, label.bucket}))
-    return;
-  bool isAligned = bytes % 16 == 0;
+  bool aligned = bytes % 16 == 0;
   for (const void *pointer : pointers)
-    isAligned &= reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
-  if (isAligned)
-    return;
-  looked.emplace(label.collective, label.bucket);
+    aligned &= reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+  if (aligned || bytes < kMatters)
+    return true;
   shared->note(std::string(label.collective) + " of bucket '" +
                std::string(label.bucket) + "' is slow: a member of " +
                std::to_string(bytes) +
                " bytes a rank does not begin and end at multiples of 16 bytes; "
                "bucket_layout: flat aligns all members");
+  return false;
 }
 
 //===----------------------------------------------------------------------===//

@@ -49,6 +49,7 @@ public:
                         Combination combination,
                         const TransferLabel &label) override;
   void wait(Ticket ticket) override;
+  void abandon() override;
 
   const std::string &groupName() const { return name; }
 
@@ -109,9 +110,14 @@ private:
   /// The operation of `reduction`, made when it is first needed. Throws
   /// fsdp::Error.
   nccl::RedOp operation(const NcclReduction &reduction, const Describe &self);
-  /// Says once for each bucket if NCCL cannot move it 16 bytes at a time.
-  void lookAtAlignment(const TransferLabel &label, std::span<const void *const>,
-                       size_t bytes);
+  /// Whether the bucket was not moved before.
+  bool isFirst(const TransferLabel &label) {
+    return looked.emplace(label.collective, label.bucket).second;
+  }
+  /// Whether NCCL can move the member 16 bytes at a time, or need not; says so
+  /// if it cannot.
+  bool isAligned(const TransferLabel &label,
+                 std::span<const void *const> pointers, size_t bytes);
   /// Forgets flights that are over; the caller holds the mutex.
   void reap();
   EventHandle takeEvent();

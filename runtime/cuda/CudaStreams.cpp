@@ -69,6 +69,23 @@ private:
   int before = -1;
 };
 
+/// Lets the thread make calls that CUDA else refuses, and by which it would end
+/// a capture, while some thread captures work. None of those that are made so
+/// belongs to the capture.
+class BesideCapture {
+public:
+  explicit BesideCapture(int device) {
+    check(cudaThreadExchangeStreamCaptureMode(&mode),
+          "cudaThreadExchangeStreamCaptureMode", device);
+  }
+  ~BesideCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode); }
+  BesideCapture(const BesideCapture &) = delete;
+  BesideCapture &operator=(const BesideCapture &) = delete;
+
+private:
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+};
+
 class CudaStreams final : public Streams {
 public:
   explicit CudaStreams(int device) : number(device) {
@@ -92,6 +109,7 @@ public:
   StreamHandle createStream(StreamPriority priority,
                             std::string_view) override {
     OnDevice on(number);
+    BesideCapture beside(number);
     cudaStream_t stream = nullptr;
     // Lower numbers come first.
     check(cudaStreamCreateWithPriority(
@@ -106,6 +124,7 @@ public:
 
   EventHandle createEvent() override {
     OnDevice on(number);
+    BesideCapture beside(number);
     cudaEvent_t event = nullptr;
     check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
           "cudaEventCreateWithFlags", number);
@@ -124,6 +143,7 @@ public:
   }
 
   bool query(EventHandle event) override {
+    BesideCapture beside(number);
     cudaError_t status = cudaEventQuery(event);
     if (status == cudaErrorNotReady)
       return false;

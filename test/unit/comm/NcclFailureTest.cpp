@@ -317,6 +317,18 @@ TEST(NcclProcesses, ConnectAndLeave) {
   EXPECT_THAT(outcomes, testing::Each(""));
 }
 
+TEST(NcclProcesses, HostMemoryIsMovedBesideNccl) {
+  auto outcomes = runRanks(processes(2, 20s), [](Fabric &fabric) {
+    require(fabric.streams() == device, "the fabric has other streams");
+    auto communicator = fabric.createHostCommunicator(both);
+    float shard = static_cast<float>(fabric.rank() + 1), full[2] = {};
+    GatherMember member{&shard, full, sizeof(shard)};
+    communicator->wait(communicator->startAllGather({&member, 1}, kGather));
+    require(full[0] == 1 && full[1] == 2, "the other rank's value is missing");
+  });
+  EXPECT_THAT(outcomes, testing::Each(""));
+}
+
 TEST(NcclProcesses, RankThatNeverComesIsNamed) {
   auto outcomes = runRanks(processes(2, 2s), [](Fabric &fabric) {
     auto communicator = fabric.createCommunicator(both);

@@ -375,6 +375,24 @@ TEST_F(NcclTest, WhatIsCapturedIsNotAskedAbout) {
   EXPECT_LE(streams->liveEvents(), 4u);
 }
 
+TEST_F(NcclTest, ACaptureThatFailedLeavesNothingBehind) {
+  connect(0, 2);
+  auto communicator = world("world");
+  float shard[4] = {}, full[8];
+  GatherMember member{shard, full, sizeof(shard)};
+  streams->setCapturing(true);
+  auto lost = communicator->startAllGather({&member, 1}, kGather);
+  communicator->startAllGather({&member, 1}, kGather);
+  streams->setCapturing(false);
+  communicator->abandon();
+  EXPECT_THROW(communicator->wait(lost), std::logic_error);
+  communicator->wait(communicator->startAllGather({&member, 1}, kGather));
+  EXPECT_LE(streams->liveEvents(), 4u);
+  communicator.reset();
+  EXPECT_EQ(script->destroyed, 1);
+  EXPECT_EQ(peers->failure(), std::nullopt);
+}
+
 TEST_F(NcclTest, SaysOnceWhichBucketsAreSlow) {
   connect(0, 2);
   auto communicator = world("world");
