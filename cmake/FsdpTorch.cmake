@@ -1,4 +1,4 @@
-# LibTorch out of the torch wheel, CPU part only: TorchConfig.cmake would demand
+# LibTorch out of the torch wheel (its CUDA part: FsdpCuda.cmake); TorchConfig.cmake would demand
 # the CUDA toolkit. Set FSDP_TORCH_DIR to the wheel's `torch` folder; without it
 # the python3 on PATH is asked.
 set(FSDP_TORCH_VERSION 2.11)
@@ -33,3 +33,7 @@ target_link_options(fsdp_torch INTERFACE
   -Wl,--allow-shlib-undefined -Wl,-rpath,${FSDP_TORCH_DIR}/lib)
 target_link_libraries(fsdp_torch INTERFACE
   ${FSDP_TORCH_DIR}/lib/libtorch_cpu.so ${FSDP_TORCH_DIR}/lib/libc10.so)
+
+if(FSDP_CUDA)
+  include(FsdpCuda)
+endif()

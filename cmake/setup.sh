@@ -84,19 +84,24 @@ fsdp_setup_python() {
 }
 
 # fsdp_build TARGET...: configures build/ and builds.
-fsdp_build() {
+fsdp_build() { fsdp_build_preset release build "$@"; }
+
+# fsdp_build_preset PRESET FOLDER TARGET...: the same in another folder.
+fsdp_build_preset() {
+  local preset=$1 folder=$2; shift 2
   # Other checkouts' object files serve as well: paths are taken relatively.
   export CCACHE_BASEDIR=$FSDP_ROOT CCACHE_NOHASHDIR=1
-  fsdp_say "Building"
-  fsdp_quietly "cmake" "$FSDP_LOGS/configure.log" \
-    cmake --preset release -S "$FSDP_ROOT" \
+  fsdp_say "Building $folder"
+  fsdp_quietly "cmake" "$FSDP_LOGS/configure${folder#build}.log" \
+    cmake --preset "$preset" -S "$FSDP_ROOT" \
     -DFSDP_TORCH_DIR="$FSDP_TORCH_DIR" -DFSDP_PYTHON="$FSDP_PYTHON"
+  local log=$FSDP_LOGS/$folder.log
   if [ -t 1 ]; then
-    NINJA_STATUS='    [%f/%t] ' cmake --build "$FSDP_ROOT/build" --target "$@"
+    NINJA_STATUS='    [%f/%t] ' cmake --build "$FSDP_ROOT/$folder" --target "$@"
   else
-    cmake --build "$FSDP_ROOT/build" --target "$@" >"$FSDP_LOGS/build.log" 2>&1 || {
-      grep -E -A 8 'error|FAILED' "$FSDP_LOGS/build.log" | head -n 60 >&2
-      fsdp_fail "the build failed; the whole output is in $FSDP_LOGS/build.log"
+    cmake --build "$FSDP_ROOT/$folder" --target "$@" >"$log" 2>&1 || {
+      grep -E -A 8 'error|FAILED' "$log" | head -n 60 >&2
+      fsdp_fail "the build failed; the whole output is in $log"
     }
   fi
 }

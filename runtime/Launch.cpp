@@ -151,6 +151,9 @@ void launchChecked(const LaunchOptions &options,
 
   FabricOptions fabricOptions;
   fabricOptions.worldSize = static_cast<int>(worldSize);
+  fabricOptions.note = [](const std::string &text) {
+    log(LogLevel::info, text);
+  };
   fabricOptions.deadline = options.deadline;
   fabricOptions.rendezvous = options.rendezvous;
   std::vector<std::unique_ptr<Fabric>> fabrics = backend.connect(fabricOptions);

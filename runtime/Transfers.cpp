@@ -38,7 +38,7 @@ Transfers::Transfers(const plan::PlanT &plan, Fabric &fabric) : plan(plan) {
     communicators[key] =
         std::make_unique<CountedCommunicator>(fabric.createCommunicator(
             {group.name + "/" + plan::EnumNameStream(key.second),
-             groupRanks(group, fabric.rank())}));
+             groupRanks(group, fabric.rank()), key.second}));
   }
 }
 

@@ -5,8 +5,10 @@
 #define FSDP_RUNTIME_COMM_BACKENDS_H
 
 #include "runtime/comm/Communicator.h"
+#include "runtime/cuda/Streams.h"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,6 +26,12 @@ struct FabricOptions {
   std::string rendezvous = "env://";
   /// The rank that a `fake` fabric plays.
   int fakeRank = 0;
+  /// The device of this process's rank, for back ends that move what lies
+  /// there.
+  std::shared_ptr<Streams> streams;
+  /// Takes what a person may want to know of how transfers are made, one
+  /// sentence at a time, from any thread; may be empty.
+  std::function<void(const std::string &)> note;
 };
 
 struct Backend {

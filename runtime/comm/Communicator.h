@@ -5,9 +5,13 @@
 // one `Communicator` for each (group, stream) pair, so that gathers and
 // reductions on the same ranks never queue behind each other.
 //
-// A start call returns at once. Until `wait` has returned, the memory that it
+// A start call returns at once. From then on until `wait`, the memory that it
 // names belongs to the transfer: sources may not be written, destinations not
-// read. Every rank of a group makes the same calls in the same order.
+// read. Work that was issued before a start comes before the transfer, work
+// that is issued after its `wait` comes behind it. On the host, work is issued
+// when it is done, so a wait blocks. On a device, work is issued to the compute
+// stream (cuda/Streams.h), and no call blocks for a peer: a wait puts an order
+// on the stream. Every rank of a group makes the same calls in the same order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,6 +33,8 @@
 #include <vector>
 
 namespace fsdp {
+
+class Streams;
 
 /// One member of an all-gather: rank r's `shardBytes` land at `full + r *
 /// shardBytes`. `full` has room for size() * shardBytes bytes.
@@ -65,6 +71,8 @@ struct TransferLabel {
 /// Transfers among the ranks of one group, on one stream. Used by one thread.
 /// All calls throw fsdp::Error (exit status 3) when a peer failed or did not
 /// come within the deadline; the message names rank, collective, bucket, step.
+/// Where calls do not block, that may be a later call than the transfer's own,
+/// of any communicator of the fabric, or `Fabric::check`.
 class Communicator {
 public:
   using Ticket = uint64_t;
@@ -86,9 +94,14 @@ public:
                                 Combination combination,
                                 const TransferLabel &label) = 0;
 
-  /// Blocks until the transfer is complete for this rank and no peer reads its
-  /// memory any more. Each ticket is waited for exactly once.
+  /// What is issued from now on comes after the transfer is complete for this
+  /// rank and no peer reads its memory any more. Each ticket is waited for
+  /// exactly once.
   virtual void wait(Ticket ticket) = 0;
+
+  /// Forgets what was started and not waited for, none of which a device did
+  /// or will do: a capture failed. All ranks of the group alike.
+  virtual void abandon() {}
 
   /// Bytes of staging memory that the back end holds beside the arena.
   virtual size_t stagingBytes() const { return 0; }
@@ -98,6 +111,8 @@ public:
 struct GroupRanks {
   std::string name;       ///< of the group, and of the stream
   std::vector<int> ranks; ///< global ranks, ascending
+  /// Which of the plan's streams it is for.
+  plan::Stream stream = plan::Stream::gather;
 };
 
 /// Connects all ranks of one run. One object a rank.
@@ -111,6 +126,17 @@ public:
   /// Collective over the ranks of `group`; `group.ranks` contains rank().
   virtual std::unique_ptr<Communicator>
   createCommunicator(const GroupRanks &group) = 0;
+
+  /// One whose transfers are of the host's memory, for what is no part of a
+  /// step.
+  virtual std::unique_ptr<Communicator>
+  createHostCommunicator(const GroupRanks &group) {
+    return createCommunicator(group);
+  }
+
+  /// What the other communicators order their work against, whose transfers are
+  /// of that device's memory; null: theirs are of the host's memory, too.
+  virtual std::shared_ptr<Streams> streams() const { return nullptr; }
 
   /// Every rank gives `value` and gets all ranks' values, by rank. Collective
   /// over the world; `key` is the same on all ranks and used once. Several
@@ -136,8 +162,19 @@ public:
   /// The number of rounds after which all ranks end; empty: nobody wants to.
   virtual std::optional<uint64_t> stopAfter() const noexcept = 0;
 
+  /// Throws fsdp::Error if a transfer of this rank failed or is past its
+  /// deadline. For a rank that waits for its device by other means than this
+  /// interface: transfers that never end never let the device end. Any thread.
+  virtual void check() {}
+
+  /// Memory for an arena of `bytes` in which the back end's transfers go
+  /// faster, because it was registered with all ranks; null where there is
+  /// none, and any memory does. Collective over the world, before or after
+  /// communicators are made, at most once; they end before it is given back.
+  virtual std::shared_ptr<void> allocateArena(size_t) { return nullptr; }
+
   /// Tells the peers that this rank fails, so that their calls throw at once
-  /// rather than at the deadline. Never throws.
+  /// rather than at the deadline, and ends its transfers. Never throws.
   virtual void abort(const std::string &reason) noexcept = 0;
 };
 

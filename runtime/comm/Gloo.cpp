@@ -6,10 +6,10 @@
 #include "runtime/comm/Gloo.h"
 #include "runtime/comm/GlooTransfer.h"
 #include "runtime/comm/Label.h"
+#include "runtime/comm/Processes.h"
 #include "runtime/comm/Reduce.h"
-#include "runtime/comm/Rendezvous.h"
 #include "runtime/comm/Staging.h"
-#include "runtime/comm/Watch.h"
+#include "runtime/comm/Unpinned.h"
 #include "runtime/support/Error.h"
 
 #include <ATen/ops/from_blob.h>
@@ -18,9 +18,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
-#include <numeric>
-#include <sched.h>
-#include <unistd.h>
 #include <unordered_map>
 
 using namespace fsdp;
@@ -29,60 +26,10 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// What a rank's communicators share; the last of them ends it.
-struct Session {
-  Session(const FabricOptions &options, int rank, std::unique_ptr<Store> store,
-          bool loopback)
-      : rank(rank), worldSize(options.worldSize), deadline(options.deadline),
-        loopback(loopback), store(std::move(store)),
-        watch(std::make_unique<Watch>(this->store->clone(), rank)) {
-    if (sched_getaffinity(/*pid=*/0, sizeof(processors), &processors) != 0)
-      CPU_ZERO(&processors);
-  }
-  ~Session();
-
-  /// The values that `ranks` set below `key`, by place in `ranks`.
-  std::vector<std::string> gather(const std::string &key,
-                                  const std::string &value,
-                                  const std::vector<int> &ranks, ErrorId late,
-                                  const std::string &what);
-
-  const int rank;
-  const int worldSize;
-  const milliseconds deadline;
-  const bool loopback;
-  std::unique_ptr<Store> store;
-  std::unique_ptr<Watch> watch;
-  /// That the process may run on, before a rank pins its thread; none: unknown.
-  cpu_set_t processors;
-};
-
-/// Lets threads that are created while it lives run on all of the process's
-/// processors: those that move messages are not to share a rank's own.
-class Unpinned {
-public:
-  explicit Unpinned(const cpu_set_t &processors) {
-    isActive =
-        CPU_COUNT(&processors) != 0 &&
-        sched_getaffinity(/*pid=*/0, sizeof(before), &before) == 0 &&
-        sched_setaffinity(/*pid=*/0, sizeof(processors), &processors) == 0;
-  }
-  ~Unpinned() {
-    if (isActive)
-      sched_setaffinity(/*pid=*/0, sizeof(before), &before);
-  }
-  Unpinned(const Unpinned &) = delete;
-  Unpinned &operator=(const Unpinned &) = delete;
-
-private:
-  cpu_set_t before;
-  bool isActive;
-};
-
 class GlooCommunicator final : public Communicator {
 public:
-  GlooCommunicator(std::shared_ptr<Session> session, const GroupRanks &group,
-                   const std::string &key);
+  GlooCommunicator(std::shared_ptr<Processes> session, const GroupRanks &group,
+                   const std::string &key, const cpu_set_t &processors);
   ~GlooCommunicator() override;
 
   int rank() const override { return place; }
@@ -141,7 +88,7 @@ private:
                          const std::string &detail);
   void interrupt();
 
-  std::shared_ptr<Session> session;
+  std::shared_ptr<Processes> session;
   const std::vector<int> ranks;
   const int place;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
@@ -157,55 +104,36 @@ private:
 
 class GlooFabric final : public Fabric {
 public:
-  explicit GlooFabric(std::shared_ptr<Session> session)
+  explicit GlooFabric(std::shared_ptr<Processes> session)
       : session(std::move(session)) {}
 
-  int rank() const override { return session->rank; }
-  int worldSize() const override { return session->worldSize; }
+  int rank() const override { return session->rank(); }
+  int worldSize() const override { return session->worldSize(); }
 
   std::unique_ptr<Communicator>
   createCommunicator(const GroupRanks &group) override {
-    std::string key = "group/" + group.name;
-    for (int rank : group.ranks)
-      key += ',' + std::to_string(rank);
-    key += '#' + std::to_string(created[key]++) + '/';
-    return std::make_unique<GlooCommunicator>(session, group, key);
+    return std::make_unique<GlooCommunicator>(
+        session, group, session->nextKey(group), processors);
   }
 
   std::vector<std::string> exchange(const std::string &key,
                                     const std::string &value) override {
-    return session->gather("exchange/" + key + '/', value, allRanks(),
-                           ErrorId::DeadlinePassed,
-                           "exchange of '" + key + "'");
+    return session->exchange(key, value);
   }
 
-  void requestStop(uint64_t rounds) override {
-    if (worldSize() == 1)
-      return session->watch->publishStop(rounds);
-    // The others may be in the next round, and cannot end it before this rank
-    // begins it; their watching threads hear of it meanwhile.
-    session->watch->publishStop(rounds + 1);
-    session->gather(Watch::kStopHeard, "", allRanks(), ErrorId::DeadlinePassed,
-                    "agreeing on the step to stop after");
-  }
+  void requestStop(uint64_t rounds) override { session->requestStop(rounds); }
   std::optional<uint64_t> stopAfter() const noexcept override {
-    return session->watch->stopAfter();
+    return session->stopAfter();
   }
 
   void abort(const std::string &reason) noexcept override {
-    session->watch->publish("rank " + std::to_string(rank()) +
-                            " failed: " + reason);
+    session->publishFailure(reason);
   }
 
 private:
-  std::vector<int> allRanks() const {
-    std::vector<int> all(worldSize());
-    std::iota(all.begin(), all.end(), 0);
-    return all;
-  }
-
-  std::shared_ptr<Session> session;
-  std::map<std::string, int> created; ///< communicators, by group and stream
+  std::shared_ptr<Processes> session;
+  /// Of gloo's threads.
+  const cpu_set_t processors = allowedProcessors();
 };
 
 } // namespace
@@ -216,101 +144,51 @@ static std::string firstLine(const std::exception &error) {
   return text.substr(0, text.find('\n'));
 }
 
-Session::~Session() {
-  bool failed = watch->failure().has_value();
-  watch.reset();
-  try {
-    store->set("bye/" + std::to_string(rank), "");
-    if (!store->isServedHere())
-      return;
-    // The store ends with this process: let the others leave first.
-    auto end = Clock::now() + std::chrono::seconds(failed ? 2 : 10);
-    for (int other = 0; other < worldSize; ++other)
-      store->wait("bye/" + std::to_string(other), end);
-  } catch (const Error &) {
-    // Whoever served the store left first: nobody is waiting for this rank.
-  }
-}
-
-std::vector<std::string> Session::gather(const std::string &key,
-                                         const std::string &value,
-                                         const std::vector<int> &ranks,
-                                         ErrorId late,
-                                         const std::string &what) {
-  std::string self = "rank " + std::to_string(rank) + ": " + what;
-  store->set(key + std::to_string(rank), value);
-  auto end = Clock::now() + deadline;
-  std::vector<std::string> values;
-  std::vector<int> missing;
-  for (int other : ranks) {
-    std::optional<std::string> found;
-    // In slices, to learn of failures meanwhile.
-    do {
-      found = store->wait(key + std::to_string(other),
-                          std::min(end, Clock::now() + milliseconds(200)));
-      if (!found)
-        if (std::optional<std::string> reason = watch->failure())
-          throw Error(ErrorId::PeerFailed, self + ": " + *reason);
-    } while (!found && Clock::now() < end);
-    if (found)
-      values.push_back(*found);
-    else
-      missing.push_back(other);
-  }
-  if (missing.empty())
-    return values;
-  std::string message = self + ": expected " + describeRanks(missing) +
-                        " to come within " + describe(deadline) +
-                        ", but did not";
-  watch->publish(message);
-  throw Error(late, message);
-}
-
-GlooCommunicator::GlooCommunicator(std::shared_ptr<Session> shared,
+GlooCommunicator::GlooCommunicator(std::shared_ptr<Processes> shared,
                                    const GroupRanks &group,
-                                   const std::string &key)
+                                   const std::string &key,
+                                   const cpu_set_t &processors)
     : session(std::move(shared)), ranks(group.ranks),
-      place(static_cast<int>(std::ranges::find(ranks, session->rank) -
+      place(static_cast<int>(std::ranges::find(ranks, session->rank()) -
                              ranks.begin())) {
   // Whoever is missing is found out here, where it has a name.
   session->gather(key + "come/", "", ranks, ErrorId::DeadlinePassed,
                   "connecting group '" + group.name + "'");
   try {
-    Unpinned unpinned(session->processors);
-    auto options = c10d::ProcessGroupGloo::Options::create(session->deadline);
+    Unpinned unpinned(processors);
+    auto options = c10d::ProcessGroupGloo::Options::create(session->deadline());
     // Messages are moved by the device's own thread; this one stays idle.
     options->threads = 1;
     const char *interface = std::getenv("GLOO_SOCKET_IFNAME");
     options->devices.push_back(
-        session->loopback
+        session->isLoopback()
             ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
         : interface && *interface ? c10d::ProcessGroupGloo::
                                         createDeviceForInterface(interface)
                                   : c10d::ProcessGroupGloo::
                                         createDefaultDevice());
     this->group = c10::make_intrusive<c10d::ProcessGroupGloo>(
-        session->store->under(key), place, size(), options);
+        session->meetingPlace().under(key), place, size(), options);
   } catch (const std::exception &error) {
-    std::string self = "rank " + std::to_string(session->rank) + ": ";
+    std::string self = "rank " + std::to_string(session->rank()) + ": ";
     // A peer that connected, failed and went, before the others had connected.
-    if (std::optional<std::string> reason = session->watch->failure())
+    if (std::optional<std::string> reason = session->failure())
       throw Error(ErrorId::PeerFailed, self + *reason);
     std::string message = self +
                           "expected to connect to the other ranks of "
                           "group '" +
                           group.name + "', found: " + firstLine(error);
-    session->watch->publish(message);
+    session->publish(message);
     throw Error(ErrorId::PeerFailed, message);
   }
-  watchHandle = session->watch->add([this] { interrupt(); });
+  watchHandle = session->add([this] { interrupt(); });
 }
 
 GlooCommunicator::~GlooCommunicator() {
-  session->watch->remove(watchHandle);
+  session->remove(watchHandle);
   if (!inFlight.empty())
-    session->watch->publish(
-        describe(session->rank, inFlight.begin()->second.label) +
-        ": ended before it was complete");
+    session->publish(describe(session->rank(), inFlight.begin()->second.label) +
+                     ": ended before it was complete");
   interrupt();
   inFlight.clear();
   group.reset();
@@ -374,22 +252,22 @@ void GlooCommunicator::post(InFlight &flight) {
 
 void GlooCommunicator::fail(const TransferLabel &label, int peer, bool late,
                             const std::string &detail) {
-  std::string self = describe(session->rank, label);
+  std::string self = describe(session->rank(), label);
   // A peer that failed said so before it went: its reason is the cause, what
   // the connection says only a consequence.
-  if (std::optional<std::string> reason = session->watch->failure())
+  if (std::optional<std::string> reason = session->failure())
     throw Error(ErrorId::PeerFailed, self + ": " + *reason);
   std::string other = "rank " + std::to_string(ranks[peer]);
   if (late) {
     std::string message = self + ": expected " + other +
                           " to take part within " +
-                          describe(session->deadline) + ", but did not";
-    session->watch->publish(message);
+                          describe(session->deadline()) + ", but did not";
+    session->publish(message);
     throw Error(ErrorId::DeadlinePassed, message);
   }
   std::string message =
       self + ": lost the connection to " + other + " (" + detail + ")";
-  session->watch->publish(message);
+  session->publish(message);
   throw Error(ErrorId::PeerFailed, message);
 }
 
@@ -402,7 +280,7 @@ void GlooCommunicator::wait(Ticket ticket) {
       throw std::logic_error("no transfer with this ticket is in flight");
     flight = &found->second;
   }
-  auto end = Clock::now() + session->deadline;
+  auto end = Clock::now() + session->deadline();
   for (Pending &pending : flight->pending) {
     std::string detail = "interrupted";
     bool complete = false;
@@ -433,43 +311,12 @@ static void ignoreBrokenPipes() {
   }
 }
 
-std::unique_ptr<Fabric> fsdp::connectGlooFabric(const FabricOptions &options) {
-  std::optional<LauncherInfo> launcher = readLauncher();
-  if (!launcher)
-    throw Error(ErrorId::RendezvousInvalid,
-                "expected RANK and WORLD_SIZE in the environment, found "
-                "neither; launch with torchrun --no-python, srun or mpirun, or "
-                "take --backend=local, whose ranks share one process");
-  if (launcher->worldSize != options.worldSize)
-    throw Error(
-        ErrorId::WorldSizeMismatch,
-        "expected " + std::to_string(options.worldSize) +
-            " ranks, which the artifact was compiled for, found " +
-            std::to_string(launcher->worldSize) + " from " +
-            launcher->launcher + "; launch " +
-            std::to_string(options.worldSize) +
-            " or compile with --world=" + std::to_string(launcher->worldSize));
+std::unique_ptr<Fabric>
+fsdp::makeGlooFabric(std::shared_ptr<Processes> processes) {
   ignoreBrokenPipes();
-  int rank = launcher->rank;
-  Rendezvous where = parseRendezvous(options.rendezvous);
-  std::unique_ptr<Store> store =
-      connectStore(where, rank, options.worldSize, options.deadline);
-  char host[256] = {};
-  gethostname(host, sizeof(host) - 1);
-  std::string self = "process " + std::to_string(getpid()) + " on " + host;
-  std::string holder = store->setFirst("rank/" + std::to_string(rank), self);
-  if (holder != self)
-    throw Error(ErrorId::RendezvousInvalid,
-                "expected one process for each rank, found that " + self +
-                    " and " + holder + " both are rank " +
-                    std::to_string(rank) +
-                    "; give each its own RANK and each run its own address");
-  auto session = std::make_shared<Session>(options, rank, std::move(store),
-                                           where.isLoopback());
-  auto fabric = std::make_unique<GlooFabric>(session);
-  std::vector<int> all(options.worldSize);
-  for (int other = 0; other < options.worldSize; ++other)
-    all[other] = other;
-  session->gather("join/", "", all, ErrorId::RankMissing, "joining the run");
-  return fabric;
+  return std::make_unique<GlooFabric>(std::move(processes));
+}
+
+std::unique_ptr<Fabric> fsdp::connectGlooFabric(const FabricOptions &options) {
+  return makeGlooFabric(Processes::connect(options));
 }

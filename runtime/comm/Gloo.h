@@ -16,10 +16,15 @@
 
 namespace fsdp {
 
+class Processes;
+
 /// Meets the other ranks; throws fsdp::Error (RendezvousInvalid,
 /// RendezvousFailed, RankMissing, WorldSizeMismatch). Where SIGPIPE would end
 /// the process, it is ignored from then on.
 std::unique_ptr<Fabric> connectGlooFabric(const FabricOptions &options);
+
+/// The same for ranks that have met.
+std::unique_ptr<Fabric> makeGlooFabric(std::shared_ptr<Processes> processes);
 
 } // namespace fsdp
 

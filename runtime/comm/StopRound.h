@@ -10,6 +10,10 @@
 
 namespace fsdp {
 
+/// Where ranks meet in a store: this key and its number is set by each rank
+/// that has heard of the round to stop after.
+inline constexpr const char *kStopHeard = "stop/heard/";
+
 /// What Fabric::stopAfter says; may be set and read by several threads.
 class StopRound {
 public:

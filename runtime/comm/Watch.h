@@ -37,10 +37,8 @@ public:
   /// Why the run failed, asking the store; empty if it did not.
   std::optional<std::string> failure();
 
-  /// Asks all ranks to stop after `rounds`, unless one did before. The key
-  /// kStopHeard and its number is set by each rank that has heard of it.
+  /// Asks all ranks to stop after `rounds`, unless one did before.
   void publishStop(uint64_t rounds);
-  static constexpr const char *kStopHeard = "stop/heard/";
   /// Fabric::stopAfter.
   std::optional<uint64_t> stopAfter() const noexcept { return stop.get(); }
 

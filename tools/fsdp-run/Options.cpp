@@ -94,8 +94,9 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                  "artifact was compiled; several are looked through in order")
       ->allow_extra_args(false);
   app.add_option("--backend", launch.backend,
-                 "local (threads), gloo (processes) or fake (one rank, no "
-                 "data); default: gloo under a launcher, else local");
+                 "local (threads), gloo (processes), nccl (processes with a "
+                 "GPU each) or fake (one rank, no data); default: gloo or nccl "
+                 "under a launcher, else local");
   app.add_option("--rendezvous", launch.rendezvous,
                  "where processes meet: env://, tcp://host:port or "
                  "file:///path")
@@ -219,10 +220,12 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
     launch.checkpointPath = checkpoints.folder;
     launch.mayLackCheckpoint = true;
   }
+#ifndef FSDP_CUDA
   if (launch.backend == "nccl")
     throw Error(ErrorId::RuntimeUnsupported,
                 "--backend=nccl is not in this build, which runs on the CPU; "
                 "use --backend=local or --backend=gloo");
+#endif
   if (train.evalOnly && (steps->count() || options.isDryRun))
     throw Error(ErrorId::BadUsage,
                 "--eval-only takes no step; leave out " +

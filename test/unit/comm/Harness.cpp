@@ -97,6 +97,10 @@ static std::vector<std::string> runProcesses(const RankSetup &setup,
       setenv("MASTER_ADDR", "127.0.0.1", 1);
       setenv("MASTER_PORT", port.c_str(), 1);
       std::string text = report([&] {
+        if (setup.connect) {
+          scenario(*setup.connect(options));
+          return;
+        }
         auto fabrics = findBackend(setup.backend).connect(options);
         scenario(*fabrics[0]);
       });
@@ -132,6 +136,7 @@ static std::vector<std::string> runProcesses(const RankSetup &setup,
 
 std::vector<std::string> fsdp::test::runRanks(const RankSetup &setup,
                                               const Scenario &scenario) {
-  return findBackend(setup.backend).inProcess ? runThreads(setup, scenario)
-                                              : runProcesses(setup, scenario);
+  return !setup.connect && findBackend(setup.backend).inProcess
+             ? runThreads(setup, scenario)
+             : runProcesses(setup, scenario);
 }

@@ -25,6 +25,9 @@ struct RankSetup {
   bool meetInFile = false;
   /// Ranks that are never started.
   std::vector<int> absent = {};
+  /// Connects a process instead of the back end of that name.
+  std::function<std::unique_ptr<Fabric>(const FabricOptions &)> connect =
+      nullptr;
 };
 
 /// Runs `scenario` on all ranks: as threads, or as forked processes with an

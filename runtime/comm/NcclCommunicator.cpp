@@ -1,0 +1,518 @@
+//===- NcclCommunicator.cpp - Transfers by NCCL ---------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/comm/NcclCommunicator.h"
+#include "runtime/comm/Label.h"
+#include "runtime/plan/DType.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+using namespace fsdp;
+using std::chrono::milliseconds;
+
+/// How long ending a communicator may take, in good order or not.
+static constexpr std::chrono::seconds kEndTime(10);
+
+//===----------------------------------------------------------------------===//
+// Connecting
+//===----------------------------------------------------------------------===//
+
+NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclRank> rank,
+                                   const GroupRanks &group,
+                                   const std::string &key)
+    : shared(std::move(rank)), nccl(shared->library()),
+      streams(shared->streams()), name(group.name), key(key),
+      ranks(group.ranks),
+      place(static_cast<int>(std::ranges::find(ranks, shared->peers().rank()) -
+                             ranks.begin())) {
+  // Transfers go first where they compete with kernels: those wait for them.
+  // Sums over replicas do not: nothing waits for them before the optimizer.
+  stream = streams.createStream(group.stream == plan::Stream::replicate
+                                    ? StreamPriority::normal
+                                    : StreamPriority::high,
+                                name);
+  shared->add(this);
+  try {
+    connect();
+  } catch (...) {
+    abort();
+    release();
+    throw;
+  }
+}
+
+void NcclCommunicator::connect() {
+  std::string what = "connecting group '" + name + "'";
+  int self = shared->peers().rank();
+  Describe describeSelf = [&] {
+    return "rank " + std::to_string(self) + ": " + what;
+  };
+  streams.use();
+  nccl::UniqueId id{};
+  std::string text;
+  if (place == 0) {
+    nccl::Result result = nccl.GetUniqueId(&id);
+    if (result != nccl::Result::success)
+      throw shared->fail(ErrorId::NcclFailed, describeSelf(),
+                         "ncclGetUniqueId failed: " +
+                             nccl.describe(result, nullptr));
+    text.assign(id.internal, sizeof(id.internal));
+  }
+  // Whoever is missing is found out here, where it has a name.
+  text = shared->peers().gather(key + "come/", text, ranks,
+                                ErrorId::DeadlinePassed, what)[0];
+  if (text.size() != sizeof(id.internal))
+    throw std::logic_error("NCCL's unique id came in another size");
+  std::memcpy(id.internal, text.data(), text.size());
+
+  nccl::Config config;
+  config.blocking = 0;
+  config.splitShare = 0;
+  Unpinned unpinned(shared->allProcessors());
+  std::unique_lock lock(mutex);
+  nccl::Result result =
+      nccl.CommInitRankConfig(&comm, size(), id, place, &config);
+  settle(lock, describeSelf, "ncclCommInitRankConfig", result);
+}
+
+bool NcclCommunicator::registerMemory(void *base, size_t bytes) {
+  Describe self = [&] {
+    return "rank " + std::to_string(shared->peers().rank()) +
+           ": registering memory with group '" + name + "'";
+  };
+  shared->check(self);
+  std::unique_lock lock(mutex);
+  nccl::Result result =
+      comm ? nccl.CommWindowRegister(comm, base, bytes, &window,
+                                     nccl::kWindowCollSymmetric)
+           : nccl::Result::success;
+  settle(lock, self, "ncclCommWindowRegister", result);
+  // Where memory cannot be shared so, NCCL makes no window and says success.
+  return window != nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Transfers
+//===----------------------------------------------------------------------===//
+
+Communicator::Ticket
+NcclCommunicator::startAllGather(std::span<const GatherMember> members,
+                                 const TransferLabel &label) {
+  present.clear();
+  for (size_t i = 0; i < members.size(); ++i)
+    if (members[i].shardBytes)
+      present.push_back(i);
+  if (isFirst(label))
+    for (size_t i : present)
+      if (!isAligned(label, {{members[i].shard, members[i].full}},
+                     members[i].shardBytes))
+        break;
+  // NCCL itself takes all elements that it only moves for bytes.
+  return start(label, "ncclAllGather", present, [&](size_t i) {
+    return nccl.AllGather(members[i].shard, members[i].full,
+                          members[i].shardBytes, nccl::DataType::int8, comm,
+                          stream);
+  });
+}
+
+Communicator::Ticket
+NcclCommunicator::startReduceScatter(std::span<const ReduceMember> members,
+                                     Combination combination,
+                                     const TransferLabel &label) {
+  Describe self = [&] { return describe(shared->peers().rank(), label); };
+  present.clear();
+  reductions.clear();
+  for (size_t i = 0; i < members.size(); ++i) {
+    NcclReduction reduction =
+        toNcclReduction(members[i].dtype, combination, size());
+    reduction.op = operation(reduction, self);
+    reductions.push_back(reduction);
+    if (members[i].shardElements)
+      present.push_back(i);
+  }
+  if (isFirst(label))
+    for (size_t i : present)
+      if (!isAligned(label, {{members[i].full, members[i].shard}},
+                     members[i].shardElements * dtypeBytes(members[i].dtype)))
+        break;
+  return start(
+      label, "ncclReduceScatter", present,
+      [&](size_t i) {
+        return nccl.ReduceScatter(
+            members[i].full, members[i].shard,
+            members[i].shardElements * reductions[i].element.parts,
+            reductions[i].element.type, reductions[i].op, comm, stream);
+      },
+      [&](size_t i) {
+        if (reductions[i].post != 1)
+          streams.divide(members[i].shard, members[i].shardElements,
+                         members[i].dtype, reductions[i].post, stream);
+      });
+}
+
+Communicator::Ticket
+NcclCommunicator::startAllReduce(std::span<const AllReduceMember> members,
+                                 Combination combination,
+                                 const TransferLabel &label) {
+  Describe self = [&] { return describe(shared->peers().rank(), label); };
+  present.clear();
+  reductions.clear();
+  for (size_t i = 0; i < members.size(); ++i) {
+    NcclReduction reduction =
+        toNcclReduction(members[i].dtype, combination, size());
+    reduction.op = operation(reduction, self);
+    reductions.push_back(reduction);
+    if (members[i].elements)
+      present.push_back(i);
+  }
+  if (isFirst(label))
+    for (size_t i : present)
+      if (!isAligned(label, {{members[i].data}},
+                     members[i].elements * dtypeBytes(members[i].dtype)))
+        break;
+  return start(
+      label, "ncclAllReduce", present,
+      [&](size_t i) {
+        return nccl.AllReduce(members[i].data, members[i].data,
+                              members[i].elements * reductions[i].element.parts,
+                              reductions[i].element.type, reductions[i].op,
+                              comm, stream);
+      },
+      [&](size_t i) {
+        if (reductions[i].post != 1)
+          streams.divide(members[i].data, members[i].elements, members[i].dtype,
+                         reductions[i].post, stream);
+      });
+}
+
+Communicator::Ticket NcclCommunicator::start(const TransferLabel &label,
+                                             const char *function,
+                                             std::span<const size_t> members,
+                                             const Call &call,
+                                             const Behind &behind) {
+  Describe self = [&] { return describe(shared->peers().rank(), label); };
+  shared->check(self);
+  Flight flight;
+  flight.label = label;
+  flight.isCaptured = streams.isCapturing(streams.compute());
+  {
+    std::lock_guard lock(mutex);
+    reap();
+    flight.ready = takeEvent();
+    flight.done = takeEvent();
+  }
+  streams.record(flight.ready, streams.compute());
+  streams.wait(stream, flight.ready);
+  if (!members.empty()) {
+    shared->beforeCall(stream);
+    issue(self, function, members, call);
+    if (behind)
+      for (size_t member : members)
+        behind(member);
+    shared->afterCall(stream);
+  }
+  streams.record(flight.done, stream);
+  std::lock_guard lock(mutex);
+  flights.push_back(flight);
+  return first + flights.size() - 1;
+}
+
+void NcclCommunicator::issue(const Describe &self, const char *function,
+                             std::span<const size_t> members,
+                             const Call &call) {
+  std::unique_lock lock(mutex);
+  nccl::Result result = nccl::Result::success;
+  auto went = [](nccl::Result result) {
+    return result == nccl::Result::success ||
+           result == nccl::Result::inProgress;
+  };
+  if (comm && members.size() == 1) {
+    result = call(members[0]);
+  } else if (comm) {
+    result = nccl.GroupStart();
+    if (went(result)) {
+      for (size_t i = 0; i < members.size() && went(result); ++i)
+        result = call(members[i]);
+      // Also behind a call that failed: the thread leaves the group.
+      nccl::Result end = nccl.GroupEnd();
+      if (went(result)) {
+        result = end;
+        if (!went(end))
+          function = "ncclGroupEnd";
+      }
+    } else {
+      function = "ncclGroupStart";
+    }
+  }
+  settle(lock, self, function, result);
+}
+
+void NcclCommunicator::settle(std::unique_lock<std::mutex> &lock,
+                              const Describe &self, const char *call,
+                              nccl::Result result) {
+  auto end = Clock::now() + shared->peers().deadline();
+  for (int polls = 0; comm && result == nccl::Result::inProgress; ++polls) {
+    // The first are over in microseconds; connecting takes its time.
+    lock.unlock();
+    if (polls < 1000)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    if (Clock::now() >= end)
+      throw shared->fail(ErrorId::DeadlinePassed, self(),
+                         "expected " + std::string(call) +
+                             " to come through within " +
+                             describe(shared->peers().deadline()) + " on " +
+                             describeRanks(ranks) + ", but it did not");
+    lock.lock();
+    if (!comm)
+      break;
+    nccl::Result asked = nccl.CommGetAsyncError(comm, &result);
+    if (asked != nccl::Result::success)
+      result = asked;
+  }
+  if (result != nccl::Result::success && result != nccl::Result::inProgress) {
+    std::string reason =
+        std::string(call) + " failed: " + nccl.describe(result, comm);
+    lock.unlock();
+    throw shared->fail(ErrorId::NcclFailed, self(), reason);
+  }
+  if (comm)
+    return;
+  // Ended by another thread, which knows why.
+  lock.unlock();
+  shared->check(self);
+  throw std::logic_error("a communicator was used after its end");
+}
+
+nccl::RedOp NcclCommunicator::operation(const NcclReduction &reduction,
+                                        const Describe &self) {
+  if (reduction.pre == 1)
+    return reduction.op;
+  std::unique_lock lock(mutex);
+  auto [made, isNew] = operations.try_emplace(
+      {reduction.element.type, reduction.pre}, nccl::RedOp::sum);
+  if (isNew && comm) {
+    auto scalar = encodeScalar(1 / reduction.pre, reduction.element.type);
+    nccl::Result result = nccl.RedOpCreatePreMulSum(
+        &made->second, scalar.data(), reduction.element.type,
+        nccl::ScalarResidence::hostImmediate, comm);
+    if (result != nccl::Result::success)
+      operations.erase(made);
+    settle(lock, self, "ncclRedOpCreatePreMulSum", result);
+  }
+  return made->second;
+}
+
+void NcclCommunicator::wait(Ticket ticket) {
+  std::unique_lock lock(mutex);
+  if (ticket < first || ticket - first >= flights.size() ||
+      flights[ticket - first].isWaited)
+    throw std::logic_error("no transfer with this ticket is in flight");
+  TransferLabel label = flights[ticket - first].label;
+  lock.unlock();
+  shared->check([&] { return describe(shared->peers().rank(), label); });
+  lock.lock();
+  Flight &flight = flights[ticket - first];
+  if (!flight.isComplete)
+    streams.wait(streams.compute(), flight.done);
+  flight.isWaited = true;
+  // Nothing is known of the end of what is only captured.
+  flight.isComplete |= flight.isCaptured;
+  reap();
+}
+
+void NcclCommunicator::abandon() {
+  std::lock_guard lock(mutex);
+  for (Flight &flight : flights) {
+    flight.isWaited = true;
+    flight.isComplete |= flight.isCaptured;
+  }
+  reap();
+}
+
+/// NCCL moves 16 bytes at a time only if all addresses and sizes are multiples
+/// of 16, else elements, which are bytes in an all-gather (common_kernel.h:
+/// reduceCopy). Small messages go another way, which does not care.
+bool NcclCommunicator::isAligned(const TransferLabel &label,
+                                 std::span<const void *const> pointers,
+                                 size_t bytes) {
+  constexpr size_t kMatters = size_t(64) << 10;
+  bool aligned = bytes % 16 == 0;
+  for (const void *pointer : pointers)
+    aligned &= reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+  if (aligned || bytes < kMatters)
+    return true;
+  shared->note(std::string(label.collective) + " of bucket '" +
+               std::string(label.bucket) + "' is slow: a member of " +
+               std::to_string(bytes) +
+               " bytes a rank does not begin and end at multiples of 16 bytes; "
+               "bucket_layout: flat aligns all members");
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Flights
+//===----------------------------------------------------------------------===//
+
+EventHandle NcclCommunicator::takeEvent() {
+  if (freeEvents.empty())
+    return streams.createEvent();
+  EventHandle event = freeEvents.back();
+  freeEvents.pop_back();
+  return event;
+}
+
+void NcclCommunicator::reap() {
+  // The stream does one thing after another.
+  for (Flight &flight : flights) {
+    if (flight.isCaptured)
+      continue;
+    if (!flight.isComplete && !streams.query(flight.done))
+      break;
+    flight.isComplete = true;
+  }
+  while (!flights.empty() && flights.front().isWaited &&
+         flights.front().isComplete) {
+    freeEvents.push_back(flights.front().ready);
+    freeEvents.push_back(flights.front().done);
+    flights.pop_front();
+    ++first;
+  }
+}
+
+std::optional<NcclCommunicator::Trouble>
+NcclCommunicator::inspect(Clock::time_point now) {
+  std::lock_guard lock(mutex);
+  if (!comm)
+    return std::nullopt;
+  auto current = flights.end();
+  Trouble trouble{};
+  try {
+    reap();
+    current = std::ranges::find_if(flights, [](const Flight &flight) {
+      return !flight.isComplete && !flight.isCaptured;
+    });
+    if (current != flights.end() && !current->began &&
+        streams.query(current->ready))
+      current->began = now;
+  } catch (const Error &error) {
+    trouble.id = error.id();
+    trouble.reason = error.what();
+  }
+  trouble.self = current != flights.end()
+                     ? describe(shared->peers().rank(), current->label)
+                     : "rank " + std::to_string(shared->peers().rank()) +
+                           ": group '" + name + "'";
+  if (!trouble.reason.empty())
+    return trouble;
+  nccl::Result result = nccl::Result::success;
+  nccl::Result asked = nccl.CommGetAsyncError(comm, &result);
+  if (asked != nccl::Result::success)
+    result = asked;
+  if (result != nccl::Result::success && result != nccl::Result::inProgress) {
+    trouble.reason = "NCCL failed: " + nccl.describe(result, comm);
+    return trouble;
+  }
+  if (current == flights.end() || !current->began ||
+      now - *current->began < shared->peers().deadline())
+    return std::nullopt;
+  trouble.isLate = true;
+  trouble.key = key;
+  trouble.ranks = ranks;
+  trouble.ticket = first + static_cast<Ticket>(current - flights.begin());
+  return trouble;
+}
+
+//===----------------------------------------------------------------------===//
+// Ending
+//===----------------------------------------------------------------------===//
+
+void NcclCommunicator::abort() noexcept {
+  std::lock_guard lock(mutex);
+  if (comm)
+    nccl.CommAbort(comm);
+  comm = nullptr;
+}
+
+bool NcclCommunicator::finish() {
+  Describe self = [&] {
+    return "rank " + std::to_string(shared->peers().rank()) +
+           ": leaving group '" + name + "'";
+  };
+  shared->check(self);
+  std::unique_lock lock(mutex);
+  auto unwaited = std::ranges::find_if(
+      flights, [](const Flight &flight) { return !flight.isWaited; });
+  if (unwaited != flights.end()) {
+    TransferLabel label = unwaited->label;
+    lock.unlock();
+    shared->peers().publish(describe(shared->peers().rank(), label) +
+                            ": ended before it was complete");
+    return false;
+  }
+  // The host may be far ahead of the device.
+  while (!flights.empty()) {
+    lock.unlock();
+    std::this_thread::sleep_for(milliseconds(1));
+    shared->check(self);
+    lock.lock();
+    reap();
+  }
+  if (!comm)
+    return false;
+  for (const auto &[key, operation] : operations)
+    nccl.RedOpDestroy(operation, comm);
+  operations.clear();
+  if (window)
+    settle(lock, self, "ncclCommWindowDeregister",
+           nccl.CommWindowDeregister(comm, window));
+  nccl::Result result = nccl.CommFinalize(comm);
+  auto end = Clock::now() +
+             std::min<milliseconds>(shared->peers().deadline(), kEndTime);
+  while (comm && result == nccl::Result::inProgress && Clock::now() < end) {
+    lock.unlock();
+    std::this_thread::sleep_for(milliseconds(1));
+    lock.lock();
+    if (comm && nccl.CommGetAsyncError(comm, &result) != nccl::Result::success)
+      return false;
+  }
+  if (!comm || result != nccl::Result::success)
+    return false;
+  nccl.CommDestroy(comm);
+  comm = nullptr;
+  return true;
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  try {
+    streams.use();
+    if (!finish()) {
+      abort();
+      // Kernels that were running leave this rank's memory alone from now on.
+      EventHandle ended = takeEvent();
+      freeEvents.push_back(ended);
+      streams.record(ended, stream);
+      streams.synchronize(ended, Clock::now() + kEndTime);
+    }
+  } catch (const std::exception &) {
+    // The rank failed, or its device: whoever destroys this knows it.
+    abort();
+  }
+  release();
+}
+
+void NcclCommunicator::release() noexcept {
+  shared->remove(this);
+  for (const Flight &flight : flights) {
+    streams.destroyEvent(flight.ready);
+    streams.destroyEvent(flight.done);
+  }
+  for (EventHandle event : freeEvents)
+    streams.destroyEvent(event);
+  if (stream)
+    streams.destroyStream(stream);
+}

@@ -1,0 +1,89 @@
+//===- FakeNccl.h - A libnccl.so.2 that takes notes -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// libfake-nccl.so has NCCL's functions and plays one rank alone: what it is
+// asked for is recorded, and done as if all ranks had this rank's data, in the
+// host's memory. It is as strict as NCCL about the order of calls.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TEST_UNIT_COMM_FAKENCCL_H
+#define FSDP_TEST_UNIT_COMM_FAKENCCL_H
+
+#include "runtime/comm/NcclAbi.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace fsdp::test {
+
+inline size_t elementBytes(nccl::DataType type) {
+  switch (type) {
+  case nccl::DataType::int8:
+  case nccl::DataType::uint8:
+    return 1;
+  case nccl::DataType::float16:
+  case nccl::DataType::bfloat16:
+    return 2;
+  case nccl::DataType::int32:
+  case nccl::DataType::uint32:
+  case nccl::DataType::float32:
+    return 4;
+  default:
+    return 8;
+  }
+}
+
+/// One call of a function that does something.
+struct NcclCall {
+  std::string name; ///< "ncclAllGather"
+  int comm = -1;    ///< number of the communicator, from 0
+  int ranks = 0;    ///< of the communicator
+  const void *send = nullptr;
+  void *receive = nullptr;
+  size_t count = 0; ///< elements a rank
+  nccl::DataType type = nccl::DataType::int8;
+  nccl::RedOp op = nccl::RedOp::sum;
+  StreamHandle stream = nullptr;
+  int group = 0; ///< number of the group that it is in, from 1; 0: none
+
+  size_t bytes() const { return count * elementBytes(type); } ///< of one rank
+};
+
+/// What the library did, and how it is to behave. Set between calls.
+struct NcclScript {
+  std::mutex mutex;
+  std::vector<NcclCall> calls;
+
+  int version = nccl::version(2, 28, 9);
+  /// How often work is still in progress when it is asked about.
+  int initPolls = 3, callPolls = 2;
+  bool initEnds = true;
+  /// The next call of a function fails with this, once.
+  std::map<std::string, nccl::Result> failing;
+  /// What every communicator says when it is asked; not success: an error.
+  nccl::Result asyncError = nccl::Result::success;
+  std::string lastError;
+  bool makesWindows = true;
+  /// Told of each collective when it is put on its stream, without the mutex.
+  std::function<void(const NcclCall &)> observer;
+
+  /// Communicators that were made and neither destroyed nor aborted.
+  int alive = 0;
+  int aborted = 0, destroyed = 0;
+  std::vector<nccl::Config> configs; ///< by communicator
+  /// Factors of operations that ncclRedOpCreatePreMulSum made, by operation.
+  std::map<int, double> factors;
+};
+
+/// Loads the library at `path`, names it in FSDP_NCCL_LIBRARY and puts its
+/// script back to the beginning.
+NcclScript &useFakeNccl(const char *path);
+
+} // namespace fsdp::test
+
+#endif // FSDP_TEST_UNIT_COMM_FAKENCCL_H

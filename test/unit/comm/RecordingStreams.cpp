@@ -1,0 +1,195 @@
+//===- RecordingStreams.cpp - A device that only takes notes --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "RecordingStreams.h"
+#include "runtime/comm/Reduce.h"
+
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+using namespace fsdp;
+using namespace fsdp::test;
+
+RecordingStreams::RecordingStreams(int device, std::string place)
+    : number(device), where(std::move(place)) {
+  computeStream = createStream(StreamPriority::normal, "compute");
+}
+
+RecordingStreams::~RecordingStreams() = default;
+
+StreamHandle RecordingStreams::createStream(StreamPriority priority,
+                                            std::string_view name) {
+  std::lock_guard lock(mutex);
+  // Handles are numbers that nobody looks behind.
+  auto handle = reinterpret_cast<StreamHandle>(next++);
+  streams[handle] = {std::string(name), priority, std::nullopt, false};
+  return handle;
+}
+
+void RecordingStreams::destroyStream(StreamHandle stream) noexcept {
+  std::lock_guard lock(mutex);
+  streams.erase(stream);
+}
+
+EventHandle RecordingStreams::createEvent() {
+  std::lock_guard lock(mutex);
+  auto handle = reinterpret_cast<EventHandle>(next++);
+  events[handle] = {};
+  return handle;
+}
+
+void RecordingStreams::destroyEvent(EventHandle event) noexcept {
+  std::lock_guard lock(mutex);
+  events.erase(event);
+}
+
+size_t RecordingStreams::add(StreamHandle stream, const std::string &what) {
+  Stream &on = streams.at(stream);
+  size_t work = works.size();
+  works.push_back({what, stream, {}});
+  if (on.last)
+    works.back().after.insert(*on.last);
+  if (on.isHeld)
+    held.insert(work);
+  on.last = work;
+  return work;
+}
+
+size_t RecordingStreams::put(StreamHandle stream, const std::string &what) {
+  std::lock_guard lock(mutex);
+  return add(stream, what);
+}
+
+void RecordingStreams::record(EventHandle event, StreamHandle stream) {
+  std::lock_guard lock(mutex);
+  events.at(event) = {add(stream, "record"), capturing};
+}
+
+void RecordingStreams::wait(StreamHandle stream, EventHandle event) {
+  std::lock_guard lock(mutex);
+  size_t work = add(stream, "wait");
+  if (auto stands = events.at(event).stands)
+    works[work].after.insert(*stands);
+}
+
+bool RecordingStreams::isComplete(size_t work) const {
+  std::set<size_t> open = {work};
+  // Numbers ascend along the order, so each is seen once.
+  while (!open.empty()) {
+    size_t last = *open.rbegin();
+    open.erase(last);
+    if (held.count(last))
+      return false;
+    open.insert(works[last].after.begin(), works[last].after.end());
+  }
+  return true;
+}
+
+bool RecordingStreams::query(EventHandle event) {
+  std::lock_guard lock(mutex);
+  const Event &asked = events.at(event);
+  if (asked.isCaptured)
+    throw std::logic_error("an event of a capture was asked about");
+  return !asked.stands || isComplete(*asked.stands);
+}
+
+bool RecordingStreams::synchronize(EventHandle event,
+                                   Clock::time_point deadline) {
+  while (!query(event)) {
+    if (Clock::now() >= deadline)
+      return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+void RecordingStreams::copy(void *to, const void *from, size_t bytes,
+                            StreamHandle stream) {
+  std::memmove(to, from, bytes);
+  put(stream, "copy");
+}
+
+void RecordingStreams::divide(void *data, size_t elements, plan::DType dtype,
+                              double divisor, StreamHandle stream) {
+  const void *source = data;
+  reduceRows({&source, 1}, {&data, 1}, elements, dtype,
+             {plan::Reduction::sum, 1, divisor});
+  put(stream, "divide");
+}
+
+bool RecordingStreams::isCapturing(StreamHandle) {
+  std::lock_guard lock(mutex);
+  return capturing;
+}
+
+std::vector<RecordingStreams::Work> RecordingStreams::all() const {
+  std::lock_guard lock(mutex);
+  return works;
+}
+
+std::vector<std::string> RecordingStreams::log() const {
+  std::vector<std::string> lines;
+  for (const Work &work : all())
+    lines.push_back(name(work.stream) + ": " + work.what);
+  return lines;
+}
+
+bool RecordingStreams::isBefore(size_t first, size_t second) const {
+  std::lock_guard lock(mutex);
+  std::set<size_t> open = works.at(second).after;
+  while (!open.empty()) {
+    size_t last = *open.rbegin();
+    open.erase(last);
+    if (last == first)
+      return true;
+    open.insert(works[last].after.begin(), works[last].after.end());
+  }
+  return false;
+}
+
+void RecordingStreams::hold(StreamHandle stream) {
+  std::lock_guard lock(mutex);
+  streams.at(stream).isHeld = true;
+}
+
+void RecordingStreams::release(StreamHandle stream) {
+  std::lock_guard lock(mutex);
+  streams.at(stream).isHeld = false;
+  std::erase_if(held,
+                [&](size_t work) { return works[work].stream == stream; });
+}
+
+void RecordingStreams::setCapturing(bool value) {
+  std::lock_guard lock(mutex);
+  capturing = value;
+}
+
+std::string RecordingStreams::name(StreamHandle stream) const {
+  std::lock_guard lock(mutex);
+  auto found = streams.find(stream);
+  return found == streams.end() ? "?" : found->second.name;
+}
+
+StreamPriority RecordingStreams::priority(StreamHandle stream) const {
+  std::lock_guard lock(mutex);
+  return streams.at(stream).priority;
+}
+
+StreamHandle RecordingStreams::find(const std::string &name) const {
+  std::lock_guard lock(mutex);
+  for (const auto &[handle, stream] : streams)
+    if (stream.name == name)
+      return handle;
+  return nullptr;
+}
+
+size_t RecordingStreams::liveStreams() const {
+  std::lock_guard lock(mutex);
+  return streams.size();
+}
+
+size_t RecordingStreams::liveEvents() const {
+  std::lock_guard lock(mutex);
+  return events.size();
+}

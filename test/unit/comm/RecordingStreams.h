@@ -1,0 +1,111 @@
+//===- RecordingStreams.h - A device that only takes notes ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Streams without a device, over the host's memory. What is put on a stream is
+// done at once; what is recorded is the order that a device would be bound to.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TEST_UNIT_COMM_RECORDINGSTREAMS_H
+#define FSDP_TEST_UNIT_COMM_RECORDINGSTREAMS_H
+
+#include "runtime/cuda/Streams.h"
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace fsdp::test {
+
+class RecordingStreams final : public Streams {
+public:
+  explicit RecordingStreams(int device = 0, std::string place = "");
+  ~RecordingStreams() override;
+
+  int device() const override { return number; }
+  std::string place() const override { return where; }
+  void use() override {}
+  StreamHandle compute() const override { return computeStream; }
+  StreamHandle createStream(StreamPriority priority,
+                            std::string_view name) override;
+  void destroyStream(StreamHandle stream) noexcept override;
+  EventHandle createEvent() override;
+  void destroyEvent(EventHandle event) noexcept override;
+  void record(EventHandle event, StreamHandle stream) override;
+  void wait(StreamHandle stream, EventHandle event) override;
+  bool query(EventHandle event) override;
+  bool synchronize(EventHandle event, Clock::time_point deadline) override;
+  void copy(void *to, const void *from, size_t bytes,
+            StreamHandle stream) override;
+  void divide(void *data, size_t elements, plan::DType dtype, double divisor,
+              StreamHandle stream) override;
+  bool isCapturing(StreamHandle stream) override;
+
+  //===--------------------------------------------------------------------===//
+  // For tests
+  //===--------------------------------------------------------------------===//
+
+  /// One thing on a stream. `after`: those that it comes after directly.
+  struct Work {
+    std::string what; ///< "record", "wait", "copy", or as `put` was told
+    StreamHandle stream;
+    std::set<size_t> after;
+  };
+
+  /// Puts something on a stream, as a kernel would be; returns its number.
+  size_t put(StreamHandle stream, const std::string &what);
+  /// Everything so far, by number.
+  std::vector<Work> all() const;
+  /// "gather: record" for each, in the order of the calls.
+  std::vector<std::string> log() const;
+  /// Whether the device must have done `first` before it begins `second`.
+  bool isBefore(size_t first, size_t second) const;
+
+  /// What is put on `stream` from now on is not complete, nor what comes after
+  /// it, until `release`.
+  void hold(StreamHandle stream);
+  void release(StreamHandle stream);
+  /// Whether asking about events that are recorded from now on is an error.
+  void setCapturing(bool capturing);
+
+  std::string name(StreamHandle stream) const;
+  StreamPriority priority(StreamHandle stream) const;
+  /// By name; null if there is none.
+  StreamHandle find(const std::string &name) const;
+  /// Streams and events that were made and not destroyed.
+  size_t liveStreams() const;
+  size_t liveEvents() const;
+
+private:
+  struct Stream {
+    std::string name;
+    StreamPriority priority;
+    std::optional<size_t> last;
+    bool isHeld = false;
+  };
+  struct Event {
+    std::optional<size_t> stands;
+    bool isCaptured = false;
+  };
+
+  size_t add(StreamHandle stream, const std::string &what);
+  bool isComplete(size_t work) const;
+
+  const int number;
+  const std::string where;
+  mutable std::mutex mutex;
+  std::map<StreamHandle, Stream> streams;
+  std::map<EventHandle, Event> events;
+  std::vector<Work> works;
+  std::set<size_t> held;
+  uintptr_t next = 1;
+  bool capturing = false;
+  StreamHandle computeStream = nullptr;
+};
+
+} // namespace fsdp::test
+
+#endif // FSDP_TEST_UNIT_COMM_RECORDINGSTREAMS_H

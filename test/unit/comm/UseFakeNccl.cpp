@@ -1,0 +1,38 @@
+//===- UseFakeNccl.cpp - Load the libnccl.so.2 that takes notes -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "FakeNccl.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <stdexcept>
+#include <string>
+
+using namespace fsdp::test;
+
+NcclScript &fsdp::test::useFakeNccl(const char *path) {
+  setenv("FSDP_NCCL_LIBRARY", path, 1);
+  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    throw std::runtime_error(std::string("the fake NCCL is missing: ") +
+                             dlerror());
+  auto get =
+      reinterpret_cast<NcclScript *(*)()>(dlsym(handle, "fakeNcclScript"));
+  NcclScript &script = *get();
+  std::lock_guard lock(script.mutex);
+  NcclScript fresh;
+  script.calls.clear();
+  script.version = fresh.version;
+  script.initPolls = fresh.initPolls;
+  script.callPolls = fresh.callPolls;
+  script.initEnds = fresh.initEnds;
+  script.failing.clear();
+  script.asyncError = fresh.asyncError;
+  script.lastError.clear();
+  script.makesWindows = fresh.makesWindows;
+  script.observer = nullptr;
+  script.alive = script.aborted = script.destroyed = 0;
+  script.configs.clear();
+  script.factors.clear();
+  return script;
+}
