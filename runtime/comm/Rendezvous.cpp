@@ -3,16 +3,23 @@
 
 #include "runtime/comm/Rendezvous.h"
 #include "runtime/comm/Label.h"
+#include "runtime/comm/Round.h"
+#include "runtime/comm/Sockets.h"
 #include "runtime/support/Error.h"
 
 #include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <stdexcept>
 
 using namespace fsdp;
+
+/// To a server that is known to be there.
+static constexpr std::chrono::milliseconds kLeastToConnect(1000);
 
 static std::string environment(const char *name) {
   const char *value = std::getenv(name);
@@ -71,7 +78,7 @@ bool Rendezvous::isLoopback() const {
 
 Rendezvous fsdp::parseRendezvous(std::string_view address) {
   Rendezvous where;
-  where.prefix = "fsdp/" + environment("TORCHELASTIC_RESTART_COUNT") + "/";
+  where.prefix = "fsdp/";
   if (address == "env://") {
     where.host = environment("MASTER_ADDR");
     if (where.host.empty())
@@ -100,6 +107,7 @@ Rendezvous fsdp::parseRendezvous(std::string_view address) {
   if (address.starts_with("file:///")) {
     where.kind = Rendezvous::Kind::file;
     where.path = address.substr(7);
+    where.prefix += environment("TORCHELASTIC_RESTART_COUNT") + "/";
     return where;
   }
   throw Error(ErrorId::RendezvousInvalid,
@@ -119,20 +127,26 @@ std::unique_ptr<Store> fsdp::connectStore(const Rendezvous &where, int rank,
   // What c10d would print, with stack traces, is said by our errors.
   if (!std::getenv("TORCH_CPP_LOG_LEVEL"))
     FLAGS_caffe2_log_level = 3;
+  auto end = std::chrono::steady_clock::now() + deadline;
+  c10::intrusive_ptr<c10d::Store> base;
   try {
-    if (where.kind == Rendezvous::Kind::file)
-      return std::make_unique<Store>(
-          c10::make_intrusive<c10d::FileStore>(where.path, worldSize),
-          where.prefix, false);
-    c10d::TCPStoreOptions options;
-    options.port = static_cast<uint16_t>(where.port);
-    options.isServer = serves;
-    // Who is missing is found out by name, once the store is there.
-    options.waitWorkers = false;
-    options.timeout = deadline;
-    return std::make_unique<Store>(
-        c10::make_intrusive<c10d::TCPStore>(where.host, options), where.prefix,
-        serves);
+    if (where.kind == Rendezvous::Kind::file) {
+      base = c10::make_intrusive<c10d::FileStore>(where.path, worldSize);
+    } else {
+      c10d::TCPStoreOptions options;
+      options.port = static_cast<uint16_t>(where.port);
+      options.isServer = serves;
+      // Who is missing is found out by name, once the store is there.
+      options.waitWorkers = false;
+      if (!serves && !waitForListener(where.host, where.port, end))
+        throw std::runtime_error("nobody listens there");
+      auto left = std::chrono::ceil<std::chrono::milliseconds>(
+          end - std::chrono::steady_clock::now());
+      options.timeout = std::max(left, kLeastToConnect);
+      BreakAtDeadline guard(where.port, end + kLeastToConnect);
+      base = c10::make_intrusive<c10d::TCPStore>(where.host, options);
+      base->setTimeout(deadline);
+    }
   } catch (const std::exception &error) {
     std::string text = error.what();
     throw Error(ErrorId::RendezvousFailed,
@@ -141,4 +155,10 @@ std::unique_ptr<Store> fsdp::connectStore(const Rendezvous &where, int rank,
                     address + " within " + describe(deadline) +
                     ", found: " + text.substr(0, text.find('\n')));
   }
+  std::string prefix = where.prefix;
+  if (where.served) {
+    Store lobby(base, prefix, /*servedHere=*/false);
+    prefix += agreeOnRound(lobby, rank, worldSize, deadline) + "/";
+  }
+  return std::make_unique<Store>(std::move(base), prefix, serves);
 }

@@ -34,9 +34,10 @@ struct Rendezvous {
   std::string host; ///< tcp
   int port = 0;     ///< tcp
   std::string path; ///< file
-  /// tcp: whether the launcher serves the store, so that rank 0 need not.
+  /// tcp: whether the launcher serves the store, so that rank 0 need not. It
+  /// then holds what ranks of earlier starts left, too.
   bool served = false;
-  /// Tells restarts of one job apart.
+  /// Of all keys. Files tell restarts apart by it, by their number.
   std::string prefix;
 
   /// Whether all ranks are known to be on this machine.
@@ -48,7 +49,9 @@ struct Rendezvous {
 Rendezvous parseRendezvous(std::string_view address);
 
 /// Connects this rank to the store; rank 0 serves it where nobody else does.
-/// Throws fsdp::Error (RendezvousFailed) if it is not there by the deadline.
+/// Where the launcher does, collective over the ranks: they agree on keys of
+/// their own. Throws fsdp::Error (RendezvousFailed) if it is not there by the
+/// deadline, or (RankMissing) if a rank is not.
 std::unique_ptr<Store> connectStore(const Rendezvous &where, int rank,
                                     int worldSize,
                                     std::chrono::milliseconds deadline);

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/comm/Store.h"
+#include "runtime/comm/Sockets.h"
 #include "runtime/support/Error.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
 #include <thread>
@@ -15,6 +17,8 @@ using namespace fsdp;
 Store::Store(c10::intrusive_ptr<c10d::Store> base, std::string prefix,
              bool servedHere)
     : base(std::move(base)), prefix(std::move(prefix)), servedHere(servedHere) {
+  if (const auto *tcp = dynamic_cast<const c10d::TCPStore *>(this->base.get()))
+    limitWaits(tcp->getPort(), tcp->getTimeout());
 }
 
 Store::~Store() = default;
@@ -32,7 +36,9 @@ static auto guarded(const std::string &key, Call call) {
   } catch (const std::exception &error) {
     throw Error(ErrorId::RendezvousFailed,
                 "expected the store where the ranks meet to answer for key '" +
-                    key + "', found: " + firstLine(error));
+                    key + "', found: " + firstLine(error) +
+                    "; the process that serves it (rank 0, or the launcher) "
+                    "ended or hangs");
   }
 }
 

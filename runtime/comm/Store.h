@@ -19,8 +19,9 @@ namespace fsdp {
 
 /// A c10d store with keys below one prefix. Calls do not block for longer than
 /// it takes to ask the server; they throw fsdp::Error (RendezvousFailed) if the
-/// store is gone. Calls of several threads take turns on one connection;
-/// `clone` gives a thread its own.
+/// store is gone, or has not answered within the c10d store's timeout. Calls of
+/// several threads take turns on one connection; `clone` gives a thread its
+/// own.
 class Store {
 public:
   Store(c10::intrusive_ptr<c10d::Store> base, std::string prefix,

@@ -42,8 +42,8 @@ void Watch::ask() {
   try {
     reason = store->tryGet(kKey);
   } catch (const Error &) {
-    reason = "the store where the ranks met is gone: the process that served "
-             "it (rank 0, or the launcher) ended";
+    reason = "the store where the ranks met does not answer: the process that "
+             "served it (rank 0, or the launcher) ended or hangs";
   }
 }
 

@@ -34,11 +34,13 @@ ADAMW = {"name": "adamw", "lr": 1e-2, "betas": [0.8, 0.9], "eps": 1e-3, "weight_
 DEFAULTS = {}
 
 
-def parse_arguments():
+def parse_arguments(extend=lambda parser: None):
+    """The options of every test, and those that `extend` adds."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=lambda p: pathlib.Path(p).resolve(), required=True, help="folder of fsdp-opt and fsdp-run")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--layout", help="bucket_layout of all configs that say nothing of it")
+    extend(parser)
     arguments = parser.parse_args()
     DEFAULTS.update({"bucket_layout": arguments.layout} if arguments.layout else {})
     return arguments

@@ -205,6 +205,50 @@ INSTANTIATE_TEST_SUITE_P(, KilledRank,
                                   std::to_string(info.param.first);
                          });
 
+/// Stops this process, as a machine does that is lost: nobody closes its
+/// connections. It is killed in the end.
+void stopFor(unsigned seconds) {
+  if (fork() == 0) {
+    sleep(seconds);
+    kill(getppid(), SIGKILL);
+    _exit(0);
+  }
+  raise(SIGSTOP);
+}
+
+class StoppedRank : public testing::TestWithParam<int> {};
+
+TEST_P(StoppedRank, IsNoticedAtTheDeadline) {
+  int victim = GetParam();
+  RankSetup setup{"gloo", 3, 2s};
+  auto outcomes = runRanks(setup, [&](Fabric &fabric) {
+    Buffers buffers(fabric.worldSize());
+    auto group = connectWorld(fabric);
+    group->wait(buffers.start(*group, 6));
+    if (fabric.rank() == victim)
+      stopFor(8);
+    auto begin = Clock::now();
+    try {
+      group->wait(buffers.start(*group, 7));
+      fabric.exchange("never", "");
+    } catch (const Error &) {
+      require(Clock::now() - begin < 7s, "the error came late");
+      throw;
+    }
+  });
+  for (int rank = 0; rank < setup.worldSize; ++rank)
+    if (rank == victim)
+      EXPECT_EQ(outcomes[rank], "killed by signal 9");
+    else
+      EXPECT_THAT(outcomes[rank],
+                  AllOf(AnyOf(StartsWith("E090"), StartsWith("E091")),
+                        HasSubstr("rank " + std::to_string(victim))))
+          << "rank " << rank;
+}
+
+// Rank 0 serves the store.
+INSTANTIATE_TEST_SUITE_P(, StoppedRank, testing::Values(0, 2));
+
 int brokenPipes = 0;
 
 /// Whether this process survives a write to a pipe that nobody reads.

@@ -3,14 +3,21 @@
 
 #include "runtime/comm/Rendezvous.h"
 #include "runtime/comm/Backends.h"
+#include "runtime/comm/Sockets.h"
 #include "runtime/support/Error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <arpa/inet.h>
 #include <cstdlib>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
 
 using namespace fsdp;
+using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 namespace {
@@ -70,7 +77,7 @@ TEST_F(Environment, Torchrun) {
   EXPECT_EQ(where.host, "node7");
   EXPECT_EQ(where.port, 29500);
   EXPECT_TRUE(where.served);
-  EXPECT_EQ(where.prefix, "fsdp/2/");
+  EXPECT_EQ(where.prefix, "fsdp/");
   EXPECT_FALSE(where.isLoopback());
 }
 
@@ -120,6 +127,70 @@ TEST_F(Environment, Addresses) {
   EXPECT_THAT(
       refusal(ErrorId::RendezvousInvalid, [] { parseRendezvous("env://"); }),
       HasSubstr("MASTER_ADDR"));
+}
+
+/// A socket that listens, at a port of its own, and does not accept.
+class SilentServer {
+public:
+  SilentServer() : handle(socket(AF_INET, SOCK_STREAM, 0)) {
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    auto *generic = reinterpret_cast<sockaddr *>(&address);
+    socklen_t length = sizeof(address);
+    EXPECT_EQ(bind(handle, generic, length), 0);
+    EXPECT_EQ(getsockname(handle, generic, &length), 0);
+  }
+  ~SilentServer() { close(handle); }
+  void begin() { EXPECT_EQ(listen(handle, 16), 0); }
+  int port() const { return ntohs(address.sin_port); }
+
+private:
+  int handle;
+  sockaddr_in address{};
+};
+
+std::string connectTo(const SilentServer &server,
+                      std::chrono::milliseconds deadline) {
+  Rendezvous where;
+  where.host = "127.0.0.1";
+  where.port = server.port();
+  auto begin = std::chrono::steady_clock::now();
+  std::string text = refusal(ErrorId::RendezvousFailed, [&] {
+    connectStore(where, /*rank=*/1, /*worldSize=*/2, deadline);
+  });
+  auto time = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(time, deadline);
+  EXPECT_LT(time, deadline + 4s);
+  return text;
+}
+
+TEST(Server, IsGivenUpAtTheDeadline) {
+  // Where nobody listens, and where nobody answers.
+  SilentServer server;
+  for (bool listens : {false, true}) {
+    if (listens)
+      server.begin();
+    EXPECT_THAT(connectTo(server, 2s),
+                HasSubstr("rank 1: expected to reach the ranks' store at "
+                          "127.0.0.1:" +
+                          std::to_string(server.port()) + " within 2 s"));
+  }
+}
+
+TEST(Listener, IsFoundWhenItComes) {
+  SilentServer server;
+  auto now = std::chrono::steady_clock::now;
+  EXPECT_FALSE(waitForListener("127.0.0.1", server.port(), now() + 300ms));
+  std::thread late([&] {
+    std::this_thread::sleep_for(500ms);
+    server.begin();
+  });
+  auto begin = now();
+  EXPECT_TRUE(waitForListener("localhost", server.port(), now() + 60s));
+  EXPECT_GE(now() - begin, 400ms);
+  late.join();
+  EXPECT_FALSE(
+      waitForListener("no-such-host.invalid", server.port(), now() + 100ms));
 }
 
 TEST(Backends, AreFoundByName) {

@@ -1,0 +1,70 @@
+"""The ranks of a run as processes of their own, as a launcher starts them, to be killed."""
+import os
+import pathlib
+import random
+import re
+import signal
+import socket
+import subprocess
+import time
+
+# Below what systems give to outgoing connections, so that none takes it meanwhile.
+PORTS = range(15000, 30000)
+CLEAN = {k: v for k, v in os.environ.items() if not re.match(r"RANK$|LOCAL_RANK$|WORLD_SIZE$|MASTER_|TORCHELASTIC_|LD_PRELOAD$", k)}
+
+
+def find_port():
+    """One that nobody listens on."""
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
+
+
+class Ranks:
+    """One process for each rank; what they print goes to files of the folder. `envs` and `folders` are those of some ranks alone."""
+
+    def __init__(self, command, world, folder, tag="run", envs={}, folders={}):
+        port = find_port()
+        self.files = [pathlib.Path(folder) / f"{tag}.rank{rank}.err" for rank in range(world)]
+        self.processes = []
+        for rank in range(world):
+            env = {**CLEAN, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1",
+                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **envs.get(rank, {})}
+            with open(self.files[rank], "w") as file:
+                self.processes.append(subprocess.Popen([str(c) for c in command], cwd=folders.get(rank, folder), env=env, stdout=subprocess.DEVNULL, stderr=file))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+    def alive(self):
+        return [rank for rank, process in enumerate(self.processes) if process.poll() is None]
+
+    def signal(self, rank, number=signal.SIGKILL):
+        self.processes[rank].send_signal(number)
+
+    def wait(self, seconds, ranks=None):
+        """Seconds until the last of these ranks ended; None if one did not within so many."""
+        begin = time.monotonic()
+        for rank in range(len(self.processes)) if ranks is None else ranks:
+            try:
+                self.processes[rank].wait(max(0.01, begin + seconds - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                return None
+        return time.monotonic() - begin
+
+    def status(self, rank):
+        return self.processes[rank].returncode
+
+    def message(self, rank):
+        return self.files[rank].read_text().strip()
