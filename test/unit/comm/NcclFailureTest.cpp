@@ -274,6 +274,10 @@ TEST_F(NcclFailure, RanksMustAskForRegistrationAlike) {
     std::optional<std::string> failure() override { return std::nullopt; }
     int add(std::function<void()>) override { return 0; }
     void remove(int) override {}
+    void publishStop(uint64_t) override {}
+    std::optional<uint64_t> stopAfter() const noexcept override {
+      return std::nullopt;
+    }
   };
   setenv("FSDP_NCCL_REGISTER", "1", 1);
   FabricOptions options;

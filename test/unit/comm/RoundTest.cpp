@@ -81,12 +81,13 @@ TEST_F(Round, NamesWhoDoesNotCome) {
   for (int missing : {0, 2}) {
     auto rounds = start(3, {}, {missing}, 1s);
     for (int rank = 0; rank < 3; ++rank)
-      if (rank != missing)
+      if (rank != missing) {
         EXPECT_THAT(rounds[rank],
                     AllOf(StartsWith("rank " + std::to_string(rank) +
                                      ": joining the run"),
                           HasSubstr("expected rank " + std::to_string(missing) +
                                     " to come within 1 s")));
+      }
     base = c10::make_intrusive<c10d::HashStore>();
   }
 }
