@@ -161,17 +161,20 @@ def results_case(bin, library):
     def case(folder):
         disk = Disk(bin, library, folder)
         own = disk.make("results")
-        for option, name in (("--export=e.safetensors", "e.safetensors"), ("--export=e/", "e/model.safetensors"), ("--metrics=m.jsonl", "m.jsonl")):
-            if option == "--export=e/":
-                (own / "e").mkdir()
-            for first in (1, 2, 3):
+        (own / "e").mkdir()
+        for option, name in (("--export=e.safetensors", "e.safetensors"), ("--export=e/", "e/model.safetensors")):
+            done = disk.run(own, options=("--load=ck", option), how="nothing", log=own / "log", below=name)
+            calls = [each for each in (own / "log").read_text().splitlines() if not each.startswith("unlink ")]
+            assert done.returncode == 0 and len(calls) > 3 and calls[-1].startswith("rename "), (done.stderr, calls)
+            (own / name).unlink()
+            (own / "log").unlink()
+            for first in range(1, len(calls) + 1):
                 done = disk.run(own, options=("--load=ck", option), how="full", first=first, below=name)
-                lines = done.stderr.splitlines()
-                if option.startswith("--metrics") and first == 3:
-                    assert done.returncode == 0, done.stderr  # It has one line.
-                    continue
-                assert done.returncode == 1 and lines[-1].startswith("error[fsdp-E064]") and REASONS["full"] in lines[-1], (option, first, done.stderr)
-                assert name in lines[-1] and not list(own.rglob("*.safetensors.partial*")) and not (own / "e.safetensors").exists(), done.stderr
+                last = done.stderr.splitlines()[-1]
+                assert done.returncode == 1 and last.startswith("error[fsdp-E064]") and name in last and REASONS["full"] in last, (first, done.stderr)
+                assert sorted(path.name for path in own.iterdir()) == ["ck", "e"] and not list((own / "e").iterdir()), "half a file is left"
+        done = disk.run(own, options=("--load=ck", "--metrics=/dev/full"))
+        assert done.returncode == 1 and "the metrics file '/dev/full' cannot be written: No space left on device" in done.stderr, done.stderr
     return case
 
 

@@ -24,8 +24,8 @@ from ranks import Ranks
 WORLD, STEPS = 4, 30
 # Seconds; a rank that is merely slow, on a busy machine, is not to count as lost.
 DEADLINE, PATIENCE = 15, 150
-# What ends of itself once the reason is known: the store's server waits for the others to leave.
-GRACE = 5
+# A deadline is counted from when a rank begins to wait, which a slow disk puts off; the store's server lets the others leave first.
+GRACE = 30
 PHASES = ("starting", "step", "saving", "committing", "removing", "ended")
 COLUMNS = ("kills", "errors", "resumed", "hangs", "damaged", "unclear")
 LAYOUTS = {"rows": {}, "hsdp flat": dict(replicate=2, bucket_layout="flat", reshard_after_forward=True)}

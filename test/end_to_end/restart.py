@@ -79,7 +79,7 @@ def wait_until(condition, agents, what):
 
 
 def restart_case(bin, nodes, kills, seed):
-    """`kills`: "starting" or "training", one after the other."""
+    """`kills`: "starting", before anything is trained, or "training", one after the other."""
     def case(folder):
         generator = random.Random(seed)
         prepare(bin, folder, random_training.gpt, WORLD, STEPS)
@@ -87,18 +87,16 @@ def restart_case(bin, nodes, kills, seed):
         command = [bin / "fsdp-run", "step.fsdp", f"--steps={STEPS}", "--data=data.safetensors", "--save=ck", "--save-every=1", "--keep=2",
                    "--load=latest", "--metrics=m.jsonl", "--export=again.safetensors", f"--deadline={2 * PATIENCE}"]
         with Agents(command, folder, nodes, len(kills)) as agents:
-            killed, times = set(), []
+            killed = set()
             for kill in kills:
                 before = newest(folder / "ck")
-                begin = time.monotonic()
                 wait_until(lambda: len(found := agents.ranks()) == WORLD and not killed & set(found.values()), agents, "the next start")
                 if kill == "training":
                     wait_until(lambda: newest(folder / "ck") > before, agents, "the next checkpoint")
-                    times.append(time.monotonic() - begin)
                 time.sleep(generator.random() * 0.05)
                 ranks = agents.ranks()
-                victim = generator.choice(sorted(ranks))
-                os.kill(ranks[victim], signal.SIGKILL)
+                assert len(ranks) == WORLD, f"ranks {sorted(ranks)} are left before the kill: {agents.output()[-12000:]}"
+                os.kill(ranks[generator.randrange(WORLD)], signal.SIGKILL)
                 killed.update(ranks.values())
             for process in agents.processes:
                 process.wait(PATIENCE)
@@ -109,7 +107,6 @@ def restart_case(bin, nodes, kills, seed):
         assert newest(folder / "ck") == STEPS and sorted(p.name for p in (folder / "ck").iterdir()) == [f"step_{STEPS - 1}", f"step_{STEPS}"]
         assert without_times(json.loads(line) for line in (folder / "m.jsonl").read_text().splitlines()) == without_times(rows)
         assert_same(load_file(folder / "again.safetensors"), want)
-        print(f"    from a kill to the next checkpoint: {', '.join(f'{each:.1f}' for each in times[1:])} s", flush=True)
     return case
 
 

@@ -2,6 +2,7 @@
 replicas, in every direction, with and without resharding after the forward pass, in all
 layouts. The exported weights are the same bits, and so is everything else that it holds.
 """
+import concurrent.futures
 import itertools
 import shutil
 
@@ -13,11 +14,13 @@ from safetensors.torch import load_file, save_file
 
 import zoo
 from checkpoint import assert_same, read_checkpoint
-from harness import export, make_config, make_data, must, parse_arguments, run_cases, run_step
+from harness import export, make_config, make_data, must, parse_arguments, run_cases
+from ranks import Ranks
 
 # Ranks, and how many of them have the same shards.
 MESHES = {"1": (1, 1), "2": (2, 1), "3": (3, 1), "4": (4, 1), "2x2": (4, 2), "8": (8, 1), "2x4": (8, 2), "4x2": (8, 4)}
 LAYOUTS = ("rows", "flat", "fsdp2")
+PATIENCE = 120
 # Over processes: written where, loaded where.
 PROCESSES = (("4 reshard", "3 keep"), ("2x2 keep", "2 reshard"), ("1 reshard", "4 keep"), ("3 keep", "2x2 reshard"))
 
@@ -67,10 +70,18 @@ class Worlds:
     def world(self, name):
         return MESHES[name.split()[0]][0]
 
+    def run(self, name, *options):
+        command = [self.bin / "fsdp-run", f"{name}.fsdp", "--data=data.safetensors", "--steps=1", *options]
+        if self.backend == "local":
+            return must(*command, cwd=self.folder)
+        world = self.world(name)
+        with Ranks(command, world, self.folder) as ranks:
+            assert ranks.wait(PATIENCE) is not None, "it hangs"
+            assert not any(ranks.status(rank) for rank in range(world)), [ranks.message(rank) for rank in range(world)]
+
     def save(self, name):
         """One step, written; its weights and all of its states."""
-        run_step(self.bin, self.folder, self.world(name), "--steps=1", f"--save=from {name}", f"--export={name}.safetensors",
-                 artifact=f"{name}.fsdp", backend=self.backend)
+        self.run(name, f"--save=from {name}", f"--export={name}.safetensors")
         weights, states = load_file(self.folder / f"{name}.safetensors"), read_checkpoint(self.folder / f"from {name}/step_1")
         assert {"optimizer.step", "random.state", "hidden"} <= set(states) and "hidden" not in weights
         assert states["optimizer.exp_avg_sq.temperature"] > 0, "nothing is trained: the case tests nothing"
@@ -78,29 +89,25 @@ class Worlds:
 
     def check(self, source, target, weights, states):
         """What `target` loads of `source`'s checkpoint, exports and writes again is what was there."""
-        run_step(self.bin, self.folder, self.world(target), "--steps=1", f"--load=from {source}", "--save=to", "--export=to.safetensors",
-                 artifact=f"{target}.fsdp", backend=self.backend)
+        to = self.folder / f"to {target}"
+        self.run(target, f"--load=from {source}", f"--save={to}", f"--export={to}.safetensors")
         try:
-            assert_same(load_file(self.folder / "to.safetensors"), weights)
-            assert_same(read_checkpoint(self.folder / "to/step_1"), states)
+            assert_same(load_file(f"{to}.safetensors"), weights)
+            assert_same(read_checkpoint(to / "step_1"), states)
         except AssertionError as error:
             raise AssertionError(f"from {source} to {target}: {error}") from None
-        finally:
-            shutil.rmtree(self.folder / "to", ignore_errors=True)
+        shutil.rmtree(to)
 
 
 def threads_case(bin):
     """Every ordered pair of meshes twice, so that either setting meets either."""
     def case(folder):
         worlds = Worlds(bin, folder, make_variants())
-        pairs = 0
-        for number, source in enumerate(worlds.variants):
-            weights, states = worlds.save(source)
-            for place, mesh in enumerate(MESHES):
-                setting = ("reshard", "keep")[(number // 2 + number + place) % 2]
-                worlds.check(source, f"{mesh} {setting}", weights, states)
-                pairs += 1
-        print(f"    {pairs} pairs", flush=True)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for number, source in enumerate(worlds.variants):
+                weights, states = worlds.save(source)
+                targets = [f"{mesh} {('reshard', 'keep')[(number // 2 + number + place) % 2]}" for place, mesh in enumerate(MESHES)]
+                list(pool.map(lambda target: worlds.check(source, target, weights, states), targets))
     return case
 
 
