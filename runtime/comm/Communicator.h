@@ -33,6 +33,8 @@
 
 namespace fsdp {
 
+class Streams;
+
 /// One member of an all-gather: rank r's `shardBytes` land at `full + r *
 /// shardBytes`. `full` has room for size() * shardBytes bytes.
 struct GatherMember {
@@ -96,6 +98,10 @@ public:
   /// exactly once.
   virtual void wait(Ticket ticket) = 0;
 
+  /// Forgets what was started and not waited for, none of which a device did
+  /// or will do: a capture failed. All ranks of the group alike.
+  virtual void abandon() {}
+
   /// Bytes of staging memory that the back end holds beside the arena.
   virtual size_t stagingBytes() const { return 0; }
 };
@@ -119,6 +125,17 @@ public:
   /// Collective over the ranks of `group`; `group.ranks` contains rank().
   virtual std::unique_ptr<Communicator>
   createCommunicator(const GroupRanks &group) = 0;
+
+  /// One whose transfers are of the host's memory, for what is no part of a
+  /// step.
+  virtual std::unique_ptr<Communicator>
+  createHostCommunicator(const GroupRanks &group) {
+    return createCommunicator(group);
+  }
+
+  /// What the other communicators order their work against, whose transfers are
+  /// of that device's memory; null: theirs are of the host's memory, too.
+  virtual std::shared_ptr<Streams> streams() const { return nullptr; }
 
   /// Every rank gives `value` and gets all ranks' values, by rank. Collective
   /// over the world; `key` is the same on all ranks and used once. Several
