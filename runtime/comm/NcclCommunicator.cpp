@@ -322,6 +322,14 @@ void NcclCommunicator::wait(Ticket ticket) {
   reap();
 }
 
+void NcclCommunicator::abandon() {
+  std::lock_guard lock(mutex);
+  for (Flight &flight : flights)
+    if (flight.isCaptured)
+      flight.isWaited = flight.isComplete = true;
+  reap();
+}
+
 /// NCCL moves 16 bytes at a time only if all addresses and sizes are multiples
 /// of 16, else elements, which are bytes in an all-gather (common_kernel.h:
 /// reduceCopy). Small messages go another way, which does not care.

@@ -49,6 +49,7 @@ public:
                         Combination combination,
                         const TransferLabel &label) override;
   void wait(Ticket ticket) override;
+  void abandon() override;
 
   const std::string &groupName() const { return name; }
 
