@@ -3,6 +3,7 @@
 
 #include "SimulatedStreams.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <vector>
@@ -32,21 +33,21 @@ void SimulatedDevice::add(StreamHandle stream, Work work) {
 
 void SimulatedDevice::put(StreamHandle stream, std::function<void()> work) {
   std::lock_guard lock(mutex);
-  add(stream, {std::move(work), nullptr, nullptr, 0});
+  add(stream, {std::move(work), nullptr, nullptr, 0, nullptr});
 }
 
 void SimulatedDevice::record(EventHandle handle, StreamHandle stream) {
   std::lock_guard lock(mutex);
   Event &event = events.at(handle);
   event.stream = stream;
-  add(stream, {nullptr, handle, nullptr, ++event.recorded});
+  add(stream, {nullptr, handle, nullptr, ++event.recorded, stream});
 }
 
 void SimulatedDevice::wait(StreamHandle stream, EventHandle handle) {
   std::lock_guard lock(mutex);
   const Event &event = events.at(handle);
   if (event.recorded != 0)
-    add(stream, {nullptr, nullptr, handle, event.recorded});
+    add(stream, {nullptr, nullptr, handle, event.recorded, event.stream});
 }
 
 bool SimulatedDevice::query(EventHandle handle) {
@@ -63,20 +64,21 @@ void SimulatedDevice::synchronize(StreamHandle stream) {
 /// Up to where the event passes; null: to the end.
 void SimulatedDevice::drain(StreamHandle stream, EventHandle until,
                             uint64_t generation) {
-  if (++depth > 100)
+  if (++depth > 10000)
     throw std::logic_error("streams wait for each other");
   std::deque<Work> &queue = streams.at(stream);
   while (!queue.empty() && !(until && events.at(until).passed >= generation)) {
     Work work = queue.front();
     if (work.before && events.at(work.before).passed < work.generation) {
-      drain(events.at(work.before).stream, work.before, work.generation);
+      drain(work.on, work.before, work.generation);
       continue;
     }
     queue.pop_front();
     if (work.run)
       work.run();
     if (work.event)
-      events.at(work.event).passed = work.generation;
+      events.at(work.event).passed =
+          std::max(events.at(work.event).passed, work.generation);
   }
   --depth;
 }

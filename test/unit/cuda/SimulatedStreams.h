@@ -44,6 +44,7 @@ private:
     EventHandle event = nullptr;  ///< one that passes, or
     EventHandle before = nullptr; ///< one that has to pass first
     uint64_t generation = 0;      ///< of the event
+    StreamHandle on = nullptr;    ///< where it passes
   };
   struct Event {
     uint64_t recorded = 0, passed = 0;
