@@ -3,18 +3,11 @@
 
 #include "runtime/Arena.h"
 
-#include "runtime/support/Error.h"
-
 #include <algorithm>
-#include <cerrno>
 #include <iterator>
 #include <mutex>
 #include <shared_mutex>
-#include <string>
-#include <system_error>
 #include <vector>
-
-#include <sys/mman.h>
 
 using namespace fsdp;
 
@@ -35,20 +28,10 @@ constexpr uint64_t kPage = 4096;
 
 } // namespace
 
-Arena::Arena(uint64_t bytes)
-    : size(bytes), mapped((bytes / kPage + 1) * kPage) {
-  // The page beyond the end makes empty tensors at the end lie inside.
-  void *memory =
-      mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
-           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, /*fd=*/-1, 0);
-  if (memory == MAP_FAILED)
-    throw Error(ErrorId::OutOfMemory,
-                "a rank needs an arena of " + std::to_string(bytes) +
-                    " bytes, which cannot be mapped: " +
-                    std::error_code(errno, std::generic_category()).message() +
-                    "; use more ranks or a machine with more memory");
-  base = static_cast<char *>(memory);
-  madvise(base, mapped, MADV_HUGEPAGE); // fewer misses in the page tables
+Arena::Arena(uint64_t bytes, Memory &memory)
+    // The page beyond the end makes empty tensors at the end lie inside.
+    : memory(memory), size(bytes), mapped((bytes / kPage + 1) * kPage),
+      base(memory.map(mapped)) {
   std::unique_lock lock(registry().mutex);
   registry().arenas.push_back(this);
 }
@@ -58,7 +41,7 @@ Arena::~Arena() {
     std::unique_lock lock(registry().mutex);
     std::erase(registry().arenas, this);
   }
-  munmap(base, mapped);
+  memory.unmap(base, mapped);
 }
 
 void Arena::move(uint64_t offset, uint64_t bytes, char *to) {
@@ -75,11 +58,30 @@ char *Arena::at(uint64_t offset) const {
   return base + offset;
 }
 
-void Arena::clear() { madvise(base, mapped, MADV_DONTNEED); }
+void Arena::clear() { memory.clear(base, mapped); }
 
 bool Arena::anyContains(const void *pointer) {
   std::shared_lock lock(registry().mutex);
   return std::any_of(
       registry().arenas.begin(), registry().arenas.end(),
       [&](const Arena *arena) { return arena->contains(pointer); });
+}
+
+BytesToWrite::BytesToWrite(const Arena &arena, uint64_t offset, uint64_t bytes)
+    : arena(arena), offset(offset), bytes(bytes),
+      buffer(arena.isHost() ? nullptr
+                            : std::make_unique_for_overwrite<char[]>(bytes)),
+      begin(buffer ? buffer.get() : arena.at(offset)) {}
+
+void BytesToWrite::flush() {
+  if (buffer)
+    arena.write(offset, buffer.get(), bytes);
+}
+
+BytesToRead::BytesToRead(const Arena &arena, uint64_t offset, uint64_t bytes)
+    : buffer(arena.isHost() ? nullptr
+                            : std::make_unique_for_overwrite<char[]>(bytes)),
+      begin(buffer ? buffer.get() : arena.at(offset)) {
+  if (buffer)
+    arena.read(offset, buffer.get(), bytes);
 }

@@ -4,25 +4,26 @@
 #ifndef FSDP_RUNTIME_ARENA_H
 #define FSDP_RUNTIME_ARENA_H
 
+#include "runtime/Memory.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 
 namespace fsdp {
 
-/// Page-aligned memory of a fixed size, zero at first. Pages are taken from the
-/// machine when they are first touched. Every tensor of a plan lies in it, or
-/// where a part of it was moved to, so it must outlive them.
+/// Page-aligned memory of a fixed size, zero at first. Every tensor of a plan
+/// lies in it, or where a part of it was moved to, so it must outlive them.
 class Arena {
 public:
-  /// Throws fsdp::Error (OutOfMemory).
-  explicit Arena(uint64_t bytes);
+  /// `memory` outlives it. Throws fsdp::Error (OutOfMemory).
+  explicit Arena(uint64_t bytes, Memory &memory = hostMemory());
   ~Arena();
   Arena(const Arena &) = delete;
   Arena &operator=(const Arena &) = delete;
 
-  /// Makes all of it zero again and gives its pages back. What was moved stays
-  /// as it is.
+  /// Makes all of it zero again; what was moved stays as it is.
   void clear();
 
   /// Lets `bytes` bytes from `offset` on lie at `to`, which belongs to somebody
@@ -32,6 +33,20 @@ public:
   /// Valid up to the end of a part, or the beginning of the next moved one.
   char *at(uint64_t offset) const;
   uint64_t bytes() const { return size; }
+  /// Whether the host may use what `at` returns.
+  bool isHost() const { return memory.isHost(); }
+
+  /// Bytes from `offset` on, in one part, for the host.
+  void write(uint64_t offset, const void *from, uint64_t bytes) const {
+    memory.write(at(offset), from, bytes);
+  }
+  void read(uint64_t offset, void *to, uint64_t bytes) const {
+    memory.read(to, at(offset), bytes);
+  }
+  void fill(uint64_t offset, unsigned char byte, uint64_t bytes) const {
+    memory.fill(at(offset), byte, bytes);
+  }
+
   bool contains(const void *pointer) const {
     auto p = static_cast<const char *>(pointer);
     return p >= base && p < base + mapped;
@@ -41,13 +56,40 @@ public:
   static bool anyContains(const void *pointer);
 
 private:
-  char *base = nullptr;
+  Memory &memory;
   uint64_t size, mapped;
+  char *base;
   struct Part {
     uint64_t bytes;
     char *begin;
   };
   std::map<uint64_t, Part> moved; ///< by offset
+};
+
+/// Bytes of an arena for the host to write: they themselves, or where it cannot
+/// reach them a buffer, all of which `flush` copies there.
+class BytesToWrite {
+public:
+  BytesToWrite(const Arena &arena, uint64_t offset, uint64_t bytes);
+  char *data() { return begin; }
+  void flush();
+
+private:
+  const Arena &arena;
+  const uint64_t offset, bytes;
+  std::unique_ptr<char[]> buffer;
+  char *begin;
+};
+
+/// Bytes of an arena for the host to read: they themselves, or a copy.
+class BytesToRead {
+public:
+  BytesToRead(const Arena &arena, uint64_t offset, uint64_t bytes);
+  const char *data() const { return begin; }
+
+private:
+  std::unique_ptr<char[]> buffer;
+  const char *begin;
 };
 
 } // namespace fsdp

@@ -113,7 +113,7 @@ static c10::IValue makeArgument(const Preparation &p, const plan::ArgT &arg,
   case ArgKind::dtype:
     return toScalarType(static_cast<plan::DType>(arg.ints[0]));
   case ArgKind::device:
-    return c10::Device(c10::kCPU);
+    return p.device.torch();
   case ArgKind::layout:
     return c10::Layout::Strided;
   case ArgKind::memory_format:

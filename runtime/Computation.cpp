@@ -25,7 +25,8 @@ void Computation::observe(StepState &state) {
   slots.assign(observation.requests().size(), {});
   assignResults(observation.requests(), slots);
   release();
-  returnHeap(observation.requests());
+  if (memory.isHost())
+    returnHeap(observation.requests());
   observation.placeTemporaries(slots);
   --observationsLeft;
   isObserved = true;

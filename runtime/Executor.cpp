@@ -4,13 +4,14 @@
 #include "runtime/Executor.h"
 
 #include "runtime/DTypes.h"
+#include "runtime/Device.h"
 #include "runtime/Log.h"
 #include "runtime/NonFiniteTrace.h"
+#include "runtime/Tensors.h"
 #include "runtime/profile/Recorder.h"
 #include "runtime/support/Error.h"
 
 #include <ATen/ops/empty_strided.h>
-#include <ATen/ops/from_blob.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/util/Exception.h>
@@ -35,13 +36,15 @@ static at::Tensor makeTensor(const Preparation &preparation, uint32_t index) {
   const plan::ValueT &value = *preparation.program.values[index];
   c10::ScalarType dtype = toScalarType(value.dtype);
   if (value.place != Place::literal)
-    return at::from_blob(preparation.place(index), value.shape,
-                         stridesOf(value), dtype);
+    return tensorAt(preparation.place(index), value.shape, stridesOf(value),
+                    dtype, preparation.device.torch());
   at::Tensor tensor = at::empty_strided(value.shape, stridesOf(value), dtype);
   std::memcpy(tensor.mutable_data_ptr(), value.literal.data(),
               value.literal.size());
   if (value.wrapped)
     tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  else if (!preparation.device.isHost())
+    return tensor.to(preparation.device.torch());
   return tensor;
 }
 
@@ -79,11 +82,12 @@ void Executor::explainErrors(const plan::InstructionT &instruction,
 
 Executor::Executor(const plan::PlanT &plan, const plan::ProgramT &program,
                    const Arena &arena, RankMemory &memory,
-                   const Transfers &transfers, SharedStates *shared, int rank)
-    : plan(plan), program(program), memory(memory) {
+                   const Transfers &transfers, SharedStates *shared, int rank,
+                   Device &device)
+    : plan(plan), program(program), memory(memory), communicators(transfers) {
   c10::InferenceMode guard;
-  Preparation preparation{plan,   program, arena, memory, transfers,
-                          shared, rank,    {},    {}};
+  Preparation preparation{plan,   program, arena,  memory, transfers,
+                          shared, rank,    device, {},     {}};
   preparation.values.resize(program.values.size());
   for (uint32_t i = 0; i < program.values.size(); ++i)
     if (program.values[i]->place != Place::view)
@@ -123,6 +127,40 @@ void Executor::run(uint64_t step) {
   state.step = step;
   for (const Prepared &prepared : instructions)
     explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
+}
+
+void Executor::begin(uint64_t step) {
+  state.step = step;
+  next = 0;
+}
+
+bool Executor::advance() {
+  c10::InferenceMode guard;
+  RankMemory::Current current(memory);
+  auto isWait = [&](size_t index) {
+    return instructions[index].source->body.type == plan::Body::Wait;
+  };
+  while (next < instructions.size()) {
+    const Prepared &prepared = instructions[next];
+    explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
+    ++next;
+    // What one wait behind another waits for was started before both.
+    if (next < instructions.size() && isWait(next) && !isWait(next - 1))
+      return true;
+  }
+  return false;
+}
+
+void Executor::abandon() {
+  next = instructions.size();
+  communicators.abandon();
+}
+
+std::string Executor::needsHost() const {
+  for (const Prepared &prepared : instructions)
+    if (prepared.instruction->needsHost())
+      return "the host takes part in " + describe(*prepared.source);
+  return "";
 }
 
 // A loop of its own, so that a run without a profile pays nothing for it.

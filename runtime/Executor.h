@@ -23,7 +23,7 @@ public:
   /// fsdp::Error, naming the operator and where it stands in the model.
   Executor(const plan::PlanT &plan, const plan::ProgramT &program,
            const Arena &arena, RankMemory &memory, const Transfers &transfers,
-           SharedStates *shared, int rank);
+           SharedStates *shared, int rank, Device &device);
 
   /// Runs what computes, over memory whose contents nobody needs, so that the
   /// scratch it takes is known before the first step. Kernels that refuse such
@@ -45,6 +45,23 @@ public:
   std::string describe(uint32_t instruction) const {
     return describe(*program.instructions[instruction]);
   }
+  /// The same in pieces, for one thread that issues the programs of several
+  /// ranks in turn: `advance` goes on to in front of the next wait for a
+  /// transfer. By then all ranks that have come so far have started it. False:
+  /// the end was reached.
+  void begin(uint64_t step);
+  bool advance();
+
+  /// Ends a run in pieces that failed: transfers that were started are as if
+  /// they never were. All ranks alike.
+  void abandon();
+
+  /// Why a run cannot be repeated without the host, which computes in it or
+  /// looks at tensors; empty if it can.
+  std::string needsHost() const;
+
+  const plan::ProgramT &source() const { return program; }
+  const Transfers &transfers() const { return communicators; }
 
   /// What `binding`, one of the program's results, is bound to: a tensor that
   /// lies in one place for good and whose contents change with each run.
@@ -66,9 +83,11 @@ private:
   const plan::PlanT &plan;
   const plan::ProgramT &program;
   RankMemory &memory;
+  const Transfers &communicators;
   std::vector<at::Tensor> values;
   std::vector<Prepared> instructions;
   StepState state;
+  size_t next = 0; ///< instruction, of a run in pieces
 };
 
 } // namespace fsdp

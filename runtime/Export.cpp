@@ -173,14 +173,16 @@ void Exporter::write(const Entry &entry, uint64_t at, const char *data,
 
 void Exporter::writeOwn(const Entry &entry) {
   if (isWriter())
-    write(entry, 0, arena.at(entry.state->offset), entry.state->bytes);
+    write(entry, 0,
+          BytesToRead(arena, entry.state->offset, entry.state->bytes).data(),
+          entry.state->bytes);
 }
 
 Communicator &Exporter::getCommunicator(uint32_t group,
                                         const std::vector<int> &ranks) {
   std::unique_ptr<Communicator> &communicator = communicators[group];
   if (!communicator)
-    communicator = fabric.createCommunicator(
+    communicator = fabric.createHostCommunicator(
         {plan.groups[group]->name + "/" + key, ranks});
   return *communicator;
 }
@@ -197,8 +199,8 @@ void Exporter::gatherFlat(const plan::StateT &flat,
       std::make_unique<char[]>(std::min(block, part) * element * ranks.size());
   for (uint64_t first = 0; first < part; first += block) {
     uint64_t count = std::min(block, part - first);
-    GatherMember member{arena.at(flat.offset + first * element), buffer.get(),
-                        count * element};
+    BytesToRead own(arena, flat.offset + first * element, count * element);
+    GatherMember member{own.data(), buffer.get(), count * element};
     communicator.wait(
         communicator.startAllGather({&member, 1}, {"export", flat.name}));
     if (!isWriter())
@@ -232,8 +234,9 @@ void Exporter::gather(const Entry &entry) {
                                          ranks.size());
   for (uint64_t first = 0; first < units; first += block) {
     uint64_t count = std::min(block, units - first);
-    GatherMember member{arena.at(state.offset + first * unitBytes),
-                        buffer.get(), count * unitBytes};
+    BytesToRead part(arena, state.offset + first * unitBytes,
+                     count * unitBytes);
+    GatherMember member{part.data(), buffer.get(), count * unitBytes};
     communicator.wait(
         communicator.startAllGather({&member, 1}, {"export", state.name}));
     if (!isWriter())

@@ -10,7 +10,6 @@
 #include "runtime/support/Error.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 using namespace fsdp;
@@ -39,8 +38,10 @@ std::string fsdp::describeInputs(const plan::PlanT &plan,
 
 Inputs::Inputs(const plan::PlanT &plan,
                std::span<const std::vector<const plan::ProgramT *>> parts,
-               int rank, const Arena &arena, const InputSources &sources)
-    : model(sources.model), data(sources.data), source(openData(data)),
+               int rank, const Arena &arena, Device &device,
+               const InputSources &sources)
+    : arena(arena), model(sources.model), data(sources.data),
+      source(openData(data)), ahead(device.makeAheadWriter()),
       ranks(plan.data_parallel),
       position(static_cast<uint64_t>(rank) * ranks / worldSize(plan)),
       isTold(rank == 0) {
@@ -62,7 +63,7 @@ Inputs::Inputs(const plan::PlanT &plan,
               slot, {input,
                      *checkedExtent(input->shape, {}, dtypeBytes(input->dtype)),
                      {}});
-        slot->to.push_back(arena.at(part[i]->values[binding->value]->offset));
+        slot->to.push_back(part[i]->values[binding->value]->offset);
       }
   }
   // With several programs and no data, a caller may still say which.
@@ -168,6 +169,7 @@ bool Inputs::isRead(const Slot &slot) const {
 
 void Inputs::openBatches() {
   batches.reset();
+  onTheirWay.reset();
   std::vector<const plan::InputT *> read;
   for (const Slot &slot : programs[*picked].slots)
     if (isRead(slot))
@@ -183,26 +185,41 @@ void Inputs::load(uint64_t firstRow, size_t part) {
   // Another program's transient tensors lie where the inputs of this one are.
   bool isFirst = loaded != std::pair(part, program);
   std::span<const std::span<const std::byte>> rows;
-  if (batches)
+  bool isAhead = onTheirWay == firstRow;
+  if (batches && !isAhead)
     rows = batches->get(firstRow);
+  onTheirWay.reset();
+  size_t next = 0; // of what is read
   for (const Slot &slot : programs[program].slots) {
     const plan::InputT &input = *slot.input;
-    char *to = slot.to[part];
+    uint64_t to = slot.to[part];
     if (slot.bytes == 0)
       continue;
     if (auto set = given.find(input.name); set != given.end()) {
       if (isFirst || set->second.isNew)
-        std::memcpy(to, set->second.bytes.data(), slot.bytes);
+        arena.write(to, set->second.bytes.data(), slot.bytes);
       set->second.isNew = false;
     } else if (isRead(slot)) {
-      std::memcpy(to, rows.front().data(), slot.bytes);
-      rows = rows.subspan(1);
+      if (isAhead)
+        ahead->put(next, arena.at(to));
+      else
+        arena.write(to, rows[next].data(), slot.bytes);
+      ++next;
     } else if (isFirst) {
+      BytesToWrite sample(arena, to, slot.bytes);
       model->readRows(*input.sample, input.shape, input.dtype, 0,
-                      input.shape.empty() ? 1 : input.shape[0], to);
+                      input.shape.empty() ? 1 : input.shape[0], sample.data());
+      sample.flush();
     }
   }
   loaded = {part, program};
+}
+
+void Inputs::loadAhead(uint64_t firstRow) {
+  if (!ahead || !batches)
+    return;
+  ahead->begin(batches->get(firstRow));
+  onTheirWay = firstRow;
 }
 
 std::optional<uint64_t> Inputs::dataRows() const {

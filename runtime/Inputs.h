@@ -5,6 +5,7 @@
 #define FSDP_RUNTIME_INPUTS_H
 
 #include "runtime/Arena.h"
+#include "runtime/Device.h"
 #include "runtime/ModelFile.h"
 #include "runtime/Programs.h"
 #include "runtime/data/Batches.h"
@@ -40,7 +41,7 @@ public:
   /// fsdp::Error as `pick` does, and as openData.
   Inputs(const plan::PlanT &plan,
          std::span<const std::vector<const plan::ProgramT *>> parts, int rank,
-         const Arena &arena, const InputSources &sources);
+         const Arena &arena, Device &device, const InputSources &sources);
 
   /// The number of the program that takes the inputs as they are. Throws
   /// fsdp::Error if none does, or several: DataMissing, DataShape, DataType.
@@ -50,6 +51,9 @@ public:
   /// the program that `pick` returned in that part of the step; meanwhile the
   /// next ones are read ahead.
   void load(uint64_t firstRow, size_t part);
+  /// Begins to bring the rows that a `load` of `firstRow` will need to a
+  /// device; nothing on the host.
+  void loadAhead(uint64_t firstRow);
   /// Says that their memory was overwritten: the next load writes all of them.
   void forget() { loaded.reset(); }
 
@@ -76,14 +80,16 @@ public:
   std::optional<uint64_t> stepsFrom(uint64_t firstRow,
                                     uint64_t microBatches) const;
   /// Bytes that batches read ahead take.
-  uint64_t memory() const { return batches ? batches->memory() : 0; }
+  uint64_t memory() const {
+    return (batches ? batches->memory() : 0) + (ahead ? ahead->memory() : 0);
+  }
 
 private:
   /// An input of one program.
   struct Slot {
     const plan::InputT *input;
     uint64_t bytes;
-    std::vector<char *> to; ///< by part of the step
+    std::vector<uint64_t> to; ///< offset, by part of the step
   };
   struct Program {
     std::string name;
@@ -102,6 +108,7 @@ private:
   [[noreturn]] void refuse(const std::vector<size_t> &fitting,
                            const std::vector<std::string> &reasons) const;
 
+  const Arena &arena;
   const ModelFile *model;
   const plan::DataT data;
   const std::unique_ptr<RowSource> source;
@@ -111,6 +118,8 @@ private:
   std::optional<size_t> picked; ///< as long as nothing changes
   /// Of the picked program's inputs that are read, in their order.
   std::optional<Batches> batches;
+  const std::unique_ptr<AheadWriter> ahead;
+  std::optional<uint64_t> onTheirWay; ///< first row of what `ahead` brings
   /// Part and program whose unchanging inputs lie in the arena.
   std::optional<std::pair<size_t, size_t>> loaded;
   uint64_t ranks, position; ///< of those that read different rows

@@ -11,6 +11,7 @@
 #define FSDP_RUNTIME_INSTRUCTION_H
 
 #include "runtime/Arena.h"
+#include "runtime/Device.h"
 #include "runtime/PlannedAllocator.h"
 #include "runtime/SharedStates.h"
 #include "runtime/Transfers.h"
@@ -38,6 +39,8 @@ public:
   /// Runs before the first step, over memory that holds nothing yet and beside
   /// no other rank, to learn what the instruction asks for beside its results.
   virtual void rehearse(StepState &) {}
+  /// Whether the host looks at tensors in each step, or computes some.
+  virtual bool needsHost() const { return false; }
 };
 
 /// Calls LibTorch's kernels. The first run observes what they allocate; those
@@ -76,6 +79,7 @@ struct Preparation {
   const Transfers &transfers;
   const SharedStates *shared; ///< null: none
   int rank;
+  Device &device;
   /// By value. Views are undefined until the instruction that makes them has
   /// been prepared.
   std::vector<at::Tensor> values;

@@ -3,6 +3,7 @@
 
 #include "runtime/Instruction.h"
 
+#include "runtime/Tensors.h"
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Shape.h"
 #include "runtime/plan/Uses.h"
@@ -168,6 +169,16 @@ private:
   size_t bytes;
 };
 
+/// What the host cannot reach.
+class ZeroTensor final : public Instruction {
+public:
+  explicit ZeroTensor(at::Tensor tensor) : tensor(std::move(tensor)) {}
+  void run(StepState &) override { tensor.zero_(); }
+
+private:
+  at::Tensor tensor;
+};
+
 std::unique_ptr<Instruction> prepare(Preparation &p,
                                      const plan::ZeroPaddingT &op) {
   const at::Tensor &value = p.values[op.value];
@@ -177,9 +188,12 @@ std::unique_ptr<Instruction> prepare(Preparation &p,
   if (padding == 0 || rows == 0)
     return nullptr;
   size_t rowBytes = value.nbytes() / static_cast<size_t>(rows);
-  return std::make_unique<ZeroBytes>(
-      static_cast<char *>(value.mutable_data_ptr()) + value.nbytes(),
-      static_cast<size_t>(padding) * rowBytes);
+  char *begin = static_cast<char *>(value.mutable_data_ptr()) + value.nbytes();
+  size_t bytes = static_cast<size_t>(padding) * rowBytes;
+  if (!p.device.isHost())
+    return std::make_unique<ZeroTensor>(
+        bytesAt(begin, bytes, p.device.torch()));
+  return std::make_unique<ZeroBytes>(begin, bytes);
 }
 
 class Shard final : public Computation {
@@ -259,7 +273,9 @@ std::unique_ptr<Instruction> prepare(Preparation &, const plan::FreeT &) {
 }
 
 //===----------------------------------------------------------------------===//
-// Order between streams: on the CPU one thread issues everything in turn
+// Order between streams: on the CPU one thread issues everything in turn; on a
+// device a communicator orders each transfer after what was issued before its
+// start, which is where the plan's events stand
 //===----------------------------------------------------------------------===//
 
 std::unique_ptr<Instruction> prepare(Preparation &,

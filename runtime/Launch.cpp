@@ -3,6 +3,7 @@
 
 #include "runtime/Launch.h"
 
+#include "runtime/Device.h"
 #include "runtime/Log.h"
 #include "runtime/Matmul.h"
 #include "runtime/Threads.h"
@@ -104,7 +105,8 @@ void runRank(const PlanFile &plan, Fabric &fabric,
     } catch (...) {
       // Before the session ends, whose unfinished transfers would else be what
       // the peers take for the cause.
-      fabric.abort(toError(fabric.rank(), std::current_exception()).what());
+      session.fabric().abort(
+          toError(fabric.rank(), std::current_exception()).what());
       throw;
     }
   } catch (...) {
@@ -140,8 +142,9 @@ void launchChecked(const LaunchOptions &options,
   std::optional<LauncherInfo> launcher = readLauncher();
   const Backend &backend =
       findBackend(!options.backend.empty() ? options.backend
-                  : launcher               ? "gloo"
-                                           : "local");
+                  : !launcher              ? "local"
+                  : isForHost(plan.plan()) ? "gloo"
+                                           : "nccl");
   if (backend.inProcess && launcher && launcher->worldSize > 1)
     throw Error(ErrorId::BadUsage,
                 "back end '" + std::string(backend.name) +
@@ -156,6 +159,13 @@ void launchChecked(const LaunchOptions &options,
   };
   fabricOptions.deadline = options.deadline;
   fabricOptions.rendezvous = options.rendezvous;
+  fabricOptions.note = [](const std::string &note) {
+    log(LogLevel::info, note);
+  };
+  // Threads of one process make theirs themselves.
+  if (!backend.inProcess && !isForHost(plan.plan()))
+    fabricOptions.streams =
+        makeStreams(plan.plan(), launcher ? launcher->localRank : -1);
   std::vector<std::unique_ptr<Fabric>> fabrics = backend.connect(fabricOptions);
 
   SessionOptions session;
@@ -180,6 +190,9 @@ void launchChecked(const LaunchOptions &options,
   session.checkpointPath = options.checkpointPath;
   session.mayLackCheckpoint = options.mayLackCheckpoint;
   session.isInProcess = backend.inProcess;
+  session.streams = fabricOptions.streams;
+  session.deadline = options.deadline;
+  session.cudaGraph = options.cudaGraph;
 
   if (fabrics.size() > 1)
     settleKernels();

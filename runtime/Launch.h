@@ -30,9 +30,9 @@ enum class MatmulLibrary {
 struct LaunchOptions {
   /// The artifact of fsdp-opt.
   std::string artifact;
-  /// "local": all ranks are threads of this process; "gloo": this process is
-  /// one rank. Empty: gloo if a launcher (torchrun, mpirun, srun) started this
-  /// process, else local.
+  /// "local": all ranks are threads of this process; "gloo", "nccl": this
+  /// process is one rank. Empty: if a launcher (torchrun, mpirun, srun) started
+  /// this process gloo, or nccl for a GPU's artifact, else local.
   std::string backend;
   /// Where processes meet: env://, tcp://host:port or file:///path.
   std::string rendezvous = "env://";
@@ -57,6 +57,7 @@ struct LaunchOptions {
   uint64_t steps = 0;
   std::string checkpointPath;
   bool mayLackCheckpoint = false;
+  CudaGraph cudaGraph = CudaGraph::automatic;
 };
 
 /// Makes a session for each rank of this process and calls `body` with it, on a

@@ -93,12 +93,11 @@ std::optional<double> LearningRates::set(uint64_t step) const {
   double factor = schedule ? schedule->getFactor(step) : 1;
   for (const Rate &rate : rates) {
     double value = rate.first * factor;
-    char *at = arena.at(rate.state->offset);
     if (rate.state->dtype == plan::DType::f64) {
-      std::memcpy(at, &value, sizeof(value));
+      arena.write(rate.state->offset, &value, sizeof(value));
     } else {
       auto narrow = static_cast<float>(value);
-      std::memcpy(at, &narrow, sizeof(narrow));
+      arena.write(rate.state->offset, &narrow, sizeof(narrow));
     }
   }
   double base = rates.front().first * factor;

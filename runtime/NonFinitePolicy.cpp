@@ -5,6 +5,7 @@
 
 #include "runtime/Arena.h"
 #include "runtime/DTypes.h"
+#include "runtime/Device.h"
 #include "runtime/Executor.h"
 #include "runtime/Log.h"
 #include "runtime/comm/Communicator.h"
@@ -60,6 +61,10 @@ NonFinitePolicy::NonFinitePolicy(const plan::PlanT &plan, Fabric &fabric,
                 std::string(traces ? "--debug-nan" : "--on-nonfinite") +
                     " is about a training's loss and gradients, and the "
                     "artifact is for inference");
+  if (traces && !isForHost(plan))
+    throw Error(ErrorId::RuntimeUnsupported,
+                "--debug-nan looks at each operator on the CPU; compile the "
+                "model with device: cpu, and load the checkpoint into that");
 }
 
 static std::string describe(NonFiniteKinds what) {
@@ -170,7 +175,9 @@ void NonFinitePolicy::checkBuffers(const std::string &what,
       continue;
     c10::ScalarType type = toScalarType(state->dtype);
     auto elements = static_cast<int64_t>(state->bytes / c10::elementSize(type));
-    if (findNonFinite(at::from_blob(arena.at(state->offset), {elements}, type)))
+    std::vector<char> bytes(state->bytes);
+    arena.read(state->offset, bytes.data(), bytes.size());
+    if (findNonFinite(at::from_blob(bytes.data(), {elements}, type)))
       throw Error(ErrorId::NotFinite,
                   what + ", and so is now buffer '" + state->name +
                       "', which forward passes update: leaving the step's "

@@ -174,7 +174,7 @@ std::unique_ptr<Instruction> fsdp::prepareAdam(Preparation &p,
 std::unique_ptr<Instruction> fsdp::prepareSgd(Preparation &p,
                                               const plan::SgdT &op) {
   Operands operands(p, op.params);
-  if (!op.params.empty() &&
+  if (p.device.isHost() && !op.params.empty() &&
       c10::isReducedFloatingType(p.values[op.params[0]].scalar_type()))
     return std::make_unique<HalfSgd>(
         p.memory, op, operands.list(op.params), operands.list(op.grads),

@@ -55,7 +55,7 @@ OutputFile::OutputFile(const Session &session, const std::string &path,
     std::vector<int> all;
     for (int rank = 0; rank < session.worldSize(); ++rank)
       all.push_back(rank);
-    communicator = session.fabric().createCommunicator({"outputs", all});
+    communicator = session.fabric().createHostCommunicator({"outputs", all});
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include "runtime/Instruction.h"
 
+#include "runtime/Tensors.h"
+
 #include <cstring>
 
 using namespace fsdp;
@@ -12,7 +14,8 @@ namespace {
 /// Copies what was not computed in its place and zeroes what lies between.
 class PackTensors final : public Instruction {
 public:
-  PackTensors(Preparation &p, const plan::PackTensorsT &op) {
+  PackTensors(Preparation &p, const plan::PackTensorsT &op)
+      : device(p.device.torch()) {
     const at::Tensor &output = p.values[op.output];
     auto *begin = static_cast<char *>(output.mutable_data_ptr());
     size_t element = output.element_size();
@@ -33,23 +36,33 @@ public:
     addGap(begin + end, output.nbytes() - end);
   }
 
-  bool isNeeded() const { return !gaps.empty() || !copies.empty(); }
+  bool isNeeded() const {
+    return !gaps.empty() || !deviceGaps.empty() || !copies.empty();
+  }
 
   void run(StepState &) override {
     for (auto &[from, to] : copies)
       to.copy_(from);
     for (auto [begin, bytes] : gaps)
       std::memset(begin, 0, bytes);
+    for (const at::Tensor &gap : deviceGaps)
+      gap.zero_();
   }
 
 private:
+  const c10::Device device;
   void addGap(char *begin, size_t bytes) {
-    if (bytes != 0)
+    if (bytes == 0)
+      return;
+    if (device.is_cpu())
       gaps.emplace_back(begin, bytes);
+    else
+      deviceGaps.push_back(bytesAt(begin, bytes, device));
   }
 
   std::vector<std::pair<at::Tensor, at::Tensor>> copies; ///< from, to
   std::vector<std::pair<char *, size_t>> gaps;
+  std::vector<at::Tensor> deviceGaps; ///< what the host cannot reach
 };
 
 } // namespace

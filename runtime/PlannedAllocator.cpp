@@ -16,11 +16,10 @@
 using namespace fsdp;
 
 static thread_local RankMemory *currentMemory = nullptr;
+static thread_local RankMemory *currentDeviceMemory = nullptr;
 
-/// As LibTorch's own allocator aligns.
-static constexpr size_t alignScratch(size_t bytes) {
-  return (bytes + 63) / 64 * 64;
-}
+/// As LibTorch's own allocators align.
+static constexpr size_t kHostAlignment = 64, kDeviceAlignment = 512;
 
 namespace fsdp {
 
@@ -65,59 +64,58 @@ c10::DataPtr PlannedAllocator::allocate(size_t bytes) {
   RankMemory *memory = currentMemory;
   if (!memory || bytes == 0)
     return heap(bytes);
-  if (memory->mode == RankMemory::Mode::observe) {
-    c10::DataPtr data = heap(bytes);
-    if (memory->isSealed)
-      memory->missed += bytes;
-    memory->events.push_back({memory->requests.size(), false});
-    memory->requests.push_back({data.get(), bytes});
-    return data;
-  }
-  if (memory->mode == RankMemory::Mode::replay) {
-    size_t index = memory->next++;
-    if (index < memory->slots.size()) {
-      const AllocationSlot &slot = memory->slots[index];
-      if (bytes <= slot.room) {
-        if (slot.address)
-          return planned(slot.address);
-        if (slot.offset + slot.room <= memory->scratchBytes)
-          return planned(memory->scratch + slot.offset);
-      }
-    }
-    memory->hasMissed = true;
-  }
+  if (void *address = memory->place(bytes))
+    return planned(address);
   c10::DataPtr data = heap(bytes);
-  memory->missed += bytes;
-  memory->held += static_cast<int64_t>(malloc_usable_size(data.get()));
-  memory->peak = std::max(memory->peak, memory->held);
+  memory->noteElsewhere(data.get(), bytes, malloc_usable_size(data.get()));
   return data;
 }
 
 void PlannedAllocator::releaseHeap(void *pointer) {
-  RankMemory *memory = currentMemory;
-  if (memory && pointer) {
-    if (memory->mode != RankMemory::Mode::observe) {
-      memory->held -= static_cast<int64_t>(malloc_usable_size(pointer));
-    } else {
-      // The latest request: the heap gives an address out again.
-      auto it = std::find_if(
-          memory->requests.rbegin(), memory->requests.rend(),
-          [&](const ObservedRequest &r) { return r.pointer == pointer; });
-      if (it != memory->requests.rend())
-        memory->events.push_back(
-            {static_cast<size_t>(memory->requests.rend() - it) - 1, true});
-    }
-  }
+  if (currentMemory && pointer)
+    currentMemory->noteRelease(pointer, malloc_usable_size(pointer));
   plannedAllocator().base->raw_deleter()(pointer);
 }
 
 } // namespace fsdp
 
-RankMemory::Current::Current(RankMemory &memory) : previous(currentMemory) {
-  currentMemory = &memory;
+RankMemory *&RankMemory::slotOf(Kind kind) {
+  return kind == Kind::host ? currentMemory : currentDeviceMemory;
 }
 
-RankMemory::Current::~Current() { currentMemory = previous; }
+void RankMemory::noteElsewhere(void *pointer, size_t bytes, size_t taken) {
+  if (mode == Mode::observe) {
+    if (isSealed)
+      missed += bytes;
+    events.push_back({requests.size(), false});
+    requests.push_back({pointer, bytes});
+    return;
+  }
+  missed += bytes;
+  held += static_cast<int64_t>(taken);
+  peak = std::max(peak, held);
+}
+
+void RankMemory::noteRelease(void *pointer, size_t taken) {
+  if (mode != Mode::observe) {
+    held -= static_cast<int64_t>(taken);
+    return;
+  }
+  // The latest request: the heap gives an address out again.
+  auto it = std::find_if(
+      requests.rbegin(), requests.rend(),
+      [&](const ObservedRequest &r) { return r.pointer == pointer; });
+  if (it != requests.rend())
+    events.push_back(
+        {static_cast<size_t>(requests.rend() - it) - 1, /*isRelease=*/true});
+}
+
+RankMemory::Current::Current(RankMemory &memory)
+    : slot(slotOf(memory.kind)), previous(slot) {
+  slot = &memory;
+}
+
+RankMemory::Current::~Current() { slot = previous; }
 
 RankMemory::Observation::Observation(RankMemory &memory) : memory(memory) {
   memory.requests.clear();
@@ -131,6 +129,11 @@ void RankMemory::Observation::placeTemporaries(
     std::vector<AllocationSlot> &slots) const {
   struct Block {
     size_t request, begin, end;
+  };
+  auto alignScratch = [alignment = memory.isHost()
+                                       ? kHostAlignment
+                                       : kDeviceAlignment](size_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
   };
   // What a library keeps for itself beyond the call stays on the heap.
   std::vector<bool> isReleased(slots.size());

@@ -6,7 +6,9 @@
 // k-th request of a call from where the k-th one was seen to belong when the
 // call was rehearsed: a result from its planned address, a temporary from the
 // rank's scratch region. Whatever else is asked for in a step comes from the
-// heap and is counted. Threads without a `RankMemory` are not affected.
+// heap and is counted. Threads without a `RankMemory` are not affected. On a
+// device, cuda/DeviceAllocator.h stands in LibTorch's slot for it and follows
+// the same rules.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,9 +36,15 @@ struct ObservedRequest {
   size_t bytes;
 };
 
-/// The allocator's view of one rank. Used by the rank's thread alone.
+/// The allocator's view of one rank. Used by one thread at a time.
 class RankMemory {
 public:
+  /// Whose requests it is about: those for the host's memory, or a device's.
+  enum class Kind { host, device };
+
+  explicit RankMemory(Kind kind = Kind::host) : kind(kind) {}
+  bool isHost() const { return kind == Kind::host; }
+
   /// Serves the calling thread from here until destroyed.
   class Current {
   public:
@@ -46,6 +54,7 @@ public:
     Current &operator=(const Current &) = delete;
 
   private:
+    RankMemory *&slot;
     RankMemory *previous;
   };
 
@@ -103,14 +112,43 @@ public:
   /// Most such bytes that were held at once.
   size_t missedPeak() const { return static_cast<size_t>(peak); }
 
+  // For allocators, which serve a thread's requests by its RankMemory:
+
+  /// The calling thread's; null: none.
+  static RankMemory *current(Kind kind) { return slotOf(kind); }
+
+  /// Where a request of the running call belongs; null: the allocator takes the
+  /// memory from elsewhere and says so to `noteElsewhere`.
+  void *place(size_t bytes) {
+    if (mode != Mode::replay)
+      return nullptr;
+    size_t index = next++;
+    if (index < slots.size()) {
+      const AllocationSlot &slot = slots[index];
+      if (bytes <= slot.room) {
+        if (slot.address)
+          return slot.address;
+        if (slot.offset + slot.room <= scratchBytes)
+          return scratch + slot.offset;
+      }
+    }
+    hasMissed = true;
+    return nullptr;
+  }
+  /// `taken` is what the memory really takes.
+  void noteElsewhere(void *pointer, size_t bytes, size_t taken);
+  /// Memory from elsewhere is given back.
+  void noteRelease(void *pointer, size_t taken);
+
 private:
-  friend class PlannedAllocator;
+  static RankMemory *&slotOf(Kind kind);
   enum class Mode { off, observe, replay };
   struct Event {
     size_t request;
     bool isRelease;
   };
 
+  const Kind kind;
   Mode mode = Mode::off;
   std::span<const AllocationSlot> slots;
   size_t next = 0;

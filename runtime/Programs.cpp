@@ -97,7 +97,7 @@ static GroupRanks allRanks(const Fabric &fabric) {
 }
 
 ProgramAgreement::ProgramAgreement(Fabric &fabric)
-    : communicator(fabric.createCommunicator(allRanks(fabric))),
+    : communicator(fabric.createHostCommunicator(allRanks(fabric))),
       all(fabric.worldSize()) {}
 
 void ProgramAgreement::check(

@@ -4,6 +4,7 @@
 #include "runtime/Session.h"
 
 #include "runtime/Arena.h"
+#include "runtime/Device.h"
 #include "runtime/Executor.h"
 #include "runtime/Export.h"
 #include "runtime/Inputs.h"
@@ -29,7 +30,6 @@
 #include <torch/headeronly/version.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <utility>
@@ -44,15 +44,6 @@ static int worldSizeOf(const plan::PlanT &plan) {
   for (const auto &axis : plan.mesh)
     size *= axis->size;
   return static_cast<int>(size);
-}
-
-/// What this runtime can do of what an artifact may ask for.
-static void checkSupported(const plan::PlanT &plan) {
-  const plan::TrainingT &training = *plan.training;
-  if (!training.device.empty() && training.device != "cpu")
-    throw Error(ErrorId::RuntimeUnsupported,
-                "the artifact is for device '" + training.device +
-                    "'; this build runs on 'cpu': compile with device: cpu");
 }
 
 /// Kernels, and with them the plan's layouts, change from minor to minor.
@@ -81,7 +72,8 @@ static void checkSameArtifact(const PlanFile &plan, Fabric &fabric) {
 }
 
 struct Session::Impl {
-  Impl(const PlanFile &file, Fabric &fabric, const SessionOptions &options);
+  Impl(const PlanFile &file, Fabric &ranks, const SessionOptions &options);
+  ~Impl() { device->finish(); }
 
   /// One program of the entry.
   struct Prepared {
@@ -89,6 +81,10 @@ struct Session::Impl {
     std::vector<OutputTensor> outputs;
     /// Results that are numbers of all ranks.
     std::vector<std::pair<std::string, const plan::BindingT *>> metrics;
+    // What lies where the host cannot reach it:
+    std::vector<std::unique_ptr<std::byte[]>> copies; ///< by output
+    std::vector<const char *> places;
+    std::optional<uint64_t> copiedAt; ///< micro-batch
   };
   Prepared prepare(const plan::ProgramT &program);
   LearningRates makeRates(SessionOptions options) const;
@@ -98,9 +94,11 @@ struct Session::Impl {
   void initialize(const SessionOptions &options);
   void continueFrom(const Manifest &manifest, const SessionOptions &options);
   void poisonTransients();
+  const std::vector<OutputTensor> &outputs();
 
   const plan::PlanT &plan;
   const std::string planHash;
+  const std::unique_ptr<Device> device;
   Fabric &fabric;
   const bool isInProcess, poison;
   const StepPrograms programs;
@@ -132,7 +130,7 @@ struct Session::Impl {
 /// All that can be refused without the other ranks comes first.
 static const plan::PlanT &checked(const PlanFile &file, Fabric &fabric) {
   const plan::PlanT &plan = file.plan();
-  checkSupported(plan);
+  checkDevice(plan);
   checkLibTorch(plan);
   if (fabric.worldSize() != worldSizeOf(plan))
     throw Error(ErrorId::WorldSizeMismatch,
@@ -144,14 +142,19 @@ static const plan::PlanT &checked(const PlanFile &file, Fabric &fabric) {
   return plan;
 }
 
-Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
+Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
                     const SessionOptions &options)
-    : plan(checked(file, fabric)), planHash(file.hash()), fabric(fabric),
-      isInProcess(options.isInProcess), poison(options.poison),
-      programs(findStep(plan, options.program)),
+    : plan(checked(file, ranks)), planHash(file.hash()),
+      device(options.makeDevice ? options.makeDevice(ranks)
+                                : makeDevice(plan, ranks, options)),
+      fabric(device->fabric()), isInProcess(options.isInProcess),
+      poison(options.poison), programs(findStep(plan, options.program)),
       isTraining(programs.parts[0][0]->name.starts_with("train/")),
-      arena(plan.memory->peak), transfers(plan, fabric),
-      shared(plan, fabric, arena), nonFinite(plan, fabric, isTraining, options),
+      arena(plan.memory->peak, device->memory()),
+      memory(device->isHost() ? RankMemory::Kind::host
+                              : RankMemory::Kind::device),
+      transfers(plan, fabric), shared(plan, fabric, arena),
+      nonFinite(plan, fabric, isTraining, options),
       seed(options.seed.value_or(plan.training->seed)) {
   installPlannedAllocator();
   if (needsModelFile(plan))
@@ -159,7 +162,7 @@ Session::Impl::Impl(const PlanFile &file, Fabric &fabric,
   InputSources sources{model ? &*model : nullptr,
                        chooseData(plan, options.artifactFolder,
                                   options.dataPath, options.dataOptions)};
-  inputs.emplace(plan, programs.parts, fabric.rank(), arena, sources);
+  inputs.emplace(plan, programs.parts, fabric.rank(), arena, *device, sources);
   rates.emplace(makeRates(options));
   if (!options.weightsPaths.empty() && !needsWeights(plan))
     throw Error(ErrorId::BadUsage,
@@ -235,7 +238,7 @@ void Session::Impl::continueFrom(const Manifest &manifest,
 Session::Impl::Prepared Session::Impl::prepare(const plan::ProgramT &program) {
   Prepared result;
   result.executor = std::make_unique<Executor>(
-      plan, program, arena, memory, transfers, &shared, fabric.rank());
+      plan, program, arena, memory, transfers, &shared, fabric.rank(), *device);
   for (const auto &binding : program.results) {
     const std::string &name = binding->output;
     // A training program reports these two as means over the ranks.
@@ -246,12 +249,15 @@ Session::Impl::Prepared Session::Impl::prepare(const plan::ProgramT &program) {
     } else if (!name.empty()) {
       const plan::ValueT &value = *program.values[binding->value];
       const at::Tensor &tensor = result.executor->getResult(*binding);
+      auto *begin = static_cast<const std::byte *>(tensor.const_data_ptr());
+      uint64_t bytes = *checkedExtent(value.shape, {}, dtypeBytes(value.dtype));
+      if (!arena.isHost()) {
+        result.places.push_back(reinterpret_cast<const char *>(begin));
+        result.copies.push_back(std::make_unique<std::byte[]>(bytes));
+        begin = result.copies.back().get();
+      }
       result.outputs.push_back(
-          {name,
-           dtypeName(value.dtype),
-           value.shape,
-           {static_cast<const std::byte *>(tensor.const_data_ptr()),
-            *checkedExtent(value.shape, {}, dtypeBytes(value.dtype))}});
+          {name, dtypeName(value.dtype), value.shape, {begin, bytes}});
     }
   }
   return result;
@@ -277,7 +283,7 @@ void Session::Impl::prepareValidation(const SessionOptions &options,
          findValidation(plan, programs.parts[0]))
       found.push_back({program, std::make_unique<Executor>(
                                     plan, *program, arena, memory, transfers,
-                                    &shared, fabric.rank())});
+                                    &shared, fabric.rank(), *device)});
   if (found.empty() && !options.evalDataPath.empty())
     throw Error(ErrorId::RuntimeUnsupported,
                 "--eval-data: the artifact has no program for validation; "
@@ -290,8 +296,8 @@ void Session::Impl::prepareValidation(const SessionOptions &options,
     return;
   uint64_t batches = options.evalBatches.value_or(
       plan.validation ? plan.validation->batches : 0);
-  validation.emplace(plan, std::move(found), fabric.rank(), arena, sources,
-                     batches);
+  validation.emplace(plan, std::move(found), fabric.rank(), arena, *device,
+                     sources, batches);
 }
 
 void Session::Impl::rehearse() {
@@ -304,7 +310,7 @@ void Session::Impl::rehearse() {
       executors.push_back(program.executor.get());
   // Zeros are valid as indices, whatever they point into.
   for (Executor *executor : executors) {
-    executor->rehearse();
+    device->rehearse(*executor);
     arena.clear();
   }
   // As much on all ranks, so that memory is the same everywhere.
@@ -312,8 +318,9 @@ void Session::Impl::rehearse() {
   for (const std::string &each :
        fabric.exchange("scratch", std::to_string(memory.scratchNeeded())))
     bytes = std::max<size_t>(bytes, std::stoull(each));
-  scratch.emplace(bytes);
+  scratch.emplace(bytes, device->memory());
   memory.setScratch(scratch->at(0), bytes);
+  device->settle();
 }
 
 void Session::Impl::poisonTransients() {
@@ -328,7 +335,7 @@ void Session::Impl::poisonTransients() {
   for (auto [offset, end] : owned) {
     // All bits set are a NaN in every floating-point type.
     if (begin < offset)
-      std::memset(arena.at(begin), 0xff, offset - begin);
+      arena.fill(begin, 0xff, offset - begin);
     begin = std::max(begin, end);
   }
   inputs->forget();
@@ -379,27 +386,28 @@ std::optional<StepResult> Session::microBatch() {
     result.lr = lr ? lr : impl->plan.training->lr;
   }
   Impl::Prepared &prepared = impl->prepared[part][picked];
-  if (recorder) {
-    prepared.executor->run(result.step, *recorder);
-    recorder->endRun();
-  } else if (impl->nonFinite.isTracing()) {
+  if (impl->nonFinite.isTracing()) {
     NonFiniteTrace trace(program, prepared.executor->tensors());
     prepared.executor->run(result.step, trace);
     impl->nonFinite.note(program, *prepared.executor, trace);
   } else {
-    prepared.executor->run(result.step);
+    impl->device->run(*prepared.executor, result.step, recorder);
   }
+  if (recorder)
+    recorder->endRun();
   impl->lastPart = part;
   impl->lastProgram = picked;
   ++impl->nextMicroBatch;
   impl->rowsRead += impl->inputs->globalRows();
+  impl->inputs->loadAhead(impl->rowsRead);
   if (impl->nextMicroBatch % count != 0)
     return std::nullopt;
   result.program = program.name;
   uint64_t missed = impl->memory.missedBytes();
   result.unplannedBytes = missed - std::exchange(impl->missedBefore, missed);
   for (const auto &[name, binding] : prepared.metrics) {
-    double number = prepared.executor->getResult(*binding).item<double>();
+    double number =
+        impl->device->readNumber(prepared.executor->getResult(*binding));
     if (name == kLoss)
       result.loss = number;
     else if (name == kGradNorm && impl->isTraining)
@@ -454,8 +462,19 @@ std::pair<double, std::string> Session::learningRate() const {
   return impl->rates->describe();
 }
 
+const std::vector<OutputTensor> &Session::Impl::outputs() {
+  Prepared &last = prepared[lastPart][lastProgram];
+  if (!last.copies.empty() && last.copiedAt != nextMicroBatch && hasRun) {
+    for (size_t i = 0; i < last.copies.size(); ++i)
+      device->memory().read(last.copies[i].get(), last.places[i],
+                            last.outputs[i].bytes.size());
+    last.copiedAt = nextMicroBatch;
+  }
+  return last.outputs;
+}
+
 const std::vector<OutputTensor> &Session::outputs() const {
-  return impl->prepared[impl->lastPart][impl->lastProgram].outputs;
+  return impl->outputs();
 }
 
 const OutputTensor &Session::output(std::string_view name) const {
@@ -491,10 +510,17 @@ MemoryUse Session::memory() const {
   return {impl->plan.memory->peak, impl->plan.memory->scratch_bound,
           impl->scratch->bytes() + impl->memory.missedPeak(),
           impl->transfers.stagingBytes() + impl->inputs->memory() +
+              impl->device->workspaceBytes() +
               (impl->validation ? impl->validation->memory() : 0)};
 }
 
-void Session::record(ProfileRecorder *recorder) { impl->recorder = recorder; }
+void Session::record(ProfileRecorder *recorder) {
+  if (recorder && !impl->device->isHost())
+    throw Error(ErrorId::RuntimeUnsupported,
+                "--profile: on a GPU instructions only start work, and have no "
+                "time of their own; use a profiler of the GPU, such as nsys");
+  impl->recorder = recorder;
+}
 
 void Session::exportWeights(const std::string &path, uint64_t shardBytes) {
   fsdp::exportWeights(impl->plan, impl->arena, impl->fabric,

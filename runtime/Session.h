@@ -12,8 +12,10 @@
 #ifndef FSDP_RUNTIME_SESSION_H
 #define FSDP_RUNTIME_SESSION_H
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,15 +27,23 @@
 namespace fsdp {
 
 class Arena;
+class Device;
 class Fabric;
 class PlanFile;
 class ProfileRecorder;
+class Streams;
 namespace plan {
 struct PlanT;
 }
 
 /// As a number of steps: as many as the data's `epochs` have.
 inline constexpr uint64_t kUntilDataEnds = UINT64_MAX;
+/// Whether a GPU's steps are captured and launched as one.
+enum class CudaGraph {
+  automatic, ///< where they can be
+  on,        ///< what cannot be is an error
+  off
+};
 
 struct SessionOptions {
   /// Folder that the artifact's path of the model file is relative to.
@@ -88,6 +98,14 @@ struct SessionOptions {
   /// Whether to look for the operator that made such a number, in every step,
   /// which takes many times as long.
   bool debugNan = false;
+  /// Of an artifact for a GPU: the rank's streams there, those that the fabric
+  /// was connected with.
+  std::shared_ptr<Streams> streams;
+  CudaGraph cudaGraph = CudaGraph::automatic;
+  /// Makes the rank's device; empty: it is the one that the artifact names.
+  std::function<std::unique_ptr<Device>(Fabric &)> makeDevice;
+  /// How long a rank waits for another one where they share a GPU.
+  std::chrono::milliseconds deadline = std::chrono::minutes(10);
   /// Whether all memory that no state owns is filled with NaN before each step,
   /// so that a read of what nobody wrote shows.
   bool poison = false;
@@ -129,7 +147,8 @@ struct OutputTensor {
   std::string name;           ///< "logits"
   std::string_view dtype;     ///< "f32", "bf16", "i64", …
   std::vector<int64_t> shape; ///< contiguous
-  /// In the rank's arena: those of the last micro-batch, until the next begins.
+  /// Those of the last micro-batch, until the next begins: in the rank's arena,
+  /// or of a GPU's a copy.
   std::span<const std::byte> bytes;
 };
 
@@ -149,7 +168,8 @@ struct MemoryUse {
   /// The region for them, sized by a rehearsal before the first step, equal on
   /// all ranks; and what went past it.
   uint64_t scratch = 0;
-  /// Of the transfers' back end, and of batches that are read ahead.
+  /// Of the transfers' back end, of batches that are read ahead, and of a GPU's
+  /// libraries.
   uint64_t staging = 0;
 };
 
@@ -228,7 +248,7 @@ public:
   MemoryUse memory() const;
 
   /// From now on, writes down there what runs when (runtime/profile); null:
-  /// nowhere.
+  /// nowhere. Throws fsdp::Error (RuntimeUnsupported) on a GPU.
   void record(ProfileRecorder *recorder);
 
   /// Collective: writes the unsharded parameters, under all their names, and

@@ -129,6 +129,8 @@ Sharing::Sharing(const plan::PlanT &plan) : states(plan.states.size()) {
 SharedStates::SharedStates(const plan::PlanT &plan, Fabric &fabric,
                            Arena &arena)
     : sharing(plan), addresses(plan.states.size()) {
+  if (!arena.isHost())
+    return; // publications are the host's
   std::map<uint32_t, Group> found;
   std::vector<uint64_t> offsets(plan.states.size());
   for (size_t i = 0; i < plan.states.size(); ++i)
@@ -191,6 +193,7 @@ public:
     if (inner)
       inner->rehearse(state);
   }
+  bool needsHost() const override { return true; }
 
 private:
   const Action before;

@@ -49,7 +49,8 @@ struct Sharing {
 class SharedStates {
 public:
   /// Collective: moves the shared states of `arena` to memory that the ranks
-  /// have in common. On a fabric whose ranks are processes nothing is shared.
+  /// have in common. Of ranks that are processes, and on a device, nothing is
+  /// shared.
   SharedStates(const plan::PlanT &plan, Fabric &fabric, Arena &arena);
 
   /// Where a value lies that is the gathered form of a shared state, else null.

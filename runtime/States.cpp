@@ -65,7 +65,7 @@ void fsdp::setSeed(const plan::PlanT &plan, const Arena &arena, uint64_t seed) {
   for (const auto &state : plan.states)
     if (state->role == plan::Role::random) {
       uint64_t first[] = {seed, 0};
-      std::memcpy(arena.at(state->offset), first, sizeof(first));
+      arena.write(state->offset, first, sizeof(first));
     }
 }
 
@@ -216,7 +216,7 @@ void fsdp::loadStates(
     const std::function<bool(const plan::StateT &)> &isWanted) {
   for (const auto &state : plan.states)
     if (state->layout == plan::Layout::flat)
-      std::memset(arena.at(state->offset), 0, state->bytes);
+      arena.fill(state->offset, 0, state->bytes);
   for (const auto &state : plan.states) {
     if (state->layout == plan::Layout::flat || !isWanted(*state))
       continue;
@@ -227,19 +227,24 @@ void fsdp::loadStates(
       int64_t position = groupPosition(*plan.groups[flat.group], rank);
       Overlap own =
           overlapOf(*state, static_cast<uint64_t>(position) * part, part);
-      source.read(own.first, own.count,
-                  arena.at(flat.offset + own.at * dtypeBytes(flat.dtype)));
+      uint64_t element = dtypeBytes(flat.dtype);
+      BytesToWrite to(arena, flat.offset + own.at * element,
+                      own.count * element);
+      source.read(own.first, own.count, to.data());
+      to.flush();
       continue;
     }
     OwnRows rows = ownRows(plan, *state, rank);
-    char *to = arena.at(state->offset);
+    auto outer = static_cast<uint64_t>(rows.outer);
+    uint64_t room = static_cast<uint64_t>(rows.room) * rows.rowBytes;
+    BytesToWrite to(arena, state->offset, outer * room);
     if (state->shard_dim > 0) {
-      readInner(source, rows, state->shape[0], to);
-      continue;
+      readInner(source, rows, state->shape[0], to.data());
+    } else {
+      uint64_t bytes = static_cast<uint64_t>(rows.count) * rows.rowBytes;
+      source.readRows(rows.first, rows.count, to.data());
+      std::memset(to.data() + bytes, 0, room - bytes);
     }
-    uint64_t bytes = static_cast<uint64_t>(rows.count) * rows.rowBytes;
-    source.readRows(rows.first, rows.count, to);
-    std::memset(to + bytes, 0,
-                static_cast<uint64_t>(rows.room) * rows.rowBytes - bytes);
+    to.flush();
   }
 }

@@ -69,3 +69,45 @@ void Transfers::resetTraffic() {
   for (const auto &entry : communicators)
     entry.second->reset();
 }
+
+Transfers::Counts Transfers::counts() const {
+  Counts counts;
+  for (const auto &entry : communicators)
+    counts.push_back(entry.second->traffic());
+  return counts;
+}
+
+void Transfers::setCounts(const Counts &counts) const {
+  size_t next = 0;
+  for (const auto &entry : communicators)
+    entry.second->set(counts[next++]);
+}
+
+void Transfers::addCounts(const Counts &counts) const {
+  size_t next = 0;
+  for (const auto &entry : communicators) {
+    auto sums = entry.second->traffic();
+    for (const auto &[kind, traffic] : counts[next++]) {
+      sums[kind].calls += traffic.calls;
+      sums[kind].bytes += traffic.bytes;
+    }
+    entry.second->set(std::move(sums));
+  }
+}
+
+Transfers::Counts Transfers::difference(const Counts &after,
+                                        const Counts &before) {
+  Counts result = after;
+  for (size_t i = 0; i < result.size(); ++i)
+    for (auto &[kind, traffic] : result[i])
+      if (auto found = before[i].find(kind); found != before[i].end()) {
+        traffic.calls -= found->second.calls;
+        traffic.bytes -= found->second.bytes;
+      }
+  return result;
+}
+
+void Transfers::abandon() const {
+  for (const auto &entry : communicators)
+    entry.second->abandon();
+}

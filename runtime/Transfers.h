@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace fsdp {
 
@@ -34,6 +35,16 @@ public:
   /// collective.
   std::map<std::pair<std::string, std::string_view>, Traffic> traffic() const;
   void resetTraffic();
+
+  /// The same by communicator, to be taken back or to be repeated.
+  using Counts = std::vector<std::map<std::string_view, Traffic>>;
+  Counts counts() const;
+  void setCounts(const Counts &counts) const;
+  void addCounts(const Counts &counts) const;
+  static Counts difference(const Counts &after, const Counts &before);
+
+  /// As if nothing had been started that was not waited for (Communicator).
+  void abandon() const;
 
 private:
   const plan::PlanT &plan;

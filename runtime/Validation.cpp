@@ -26,10 +26,11 @@ std::vector<const plan::ProgramT *> Validation::listPrograms() const {
 
 Validation::Validation(const plan::PlanT &plan,
                        std::vector<LossProgram> programs, int rank,
-                       const Arena &arena, const InputSources &sources,
-                       uint64_t batches)
-    : all(std::move(programs)),
-      inputs(plan, std::vector(1, listPrograms()), rank, arena, sources),
+                       const Arena &arena, Device &device,
+                       const InputSources &sources, uint64_t batches)
+    : all(std::move(programs)), device(device),
+      inputs(plan, std::vector(1, listPrograms()), rank, arena, device,
+             sources),
       batches(batches) {
   std::optional<uint64_t> available =
       inputs.stepsFrom(/*firstRow=*/0, /*microBatches=*/1);
@@ -63,8 +64,8 @@ EvalResult Validation::run(uint64_t step, ProgramAgreement *agreement) {
   EvalResult result;
   for (; result.batches < batches; ++result.batches) {
     inputs.load(result.rows, /*part=*/0);
-    program.executor->run(step);
-    result.loss += program.executor->getResult(loss).item<double>();
+    device.run(*program.executor, step);
+    result.loss += device.readNumber(program.executor->getResult(loss));
     result.rows += inputs.globalRows();
   }
   result.loss /= static_cast<double>(result.batches);

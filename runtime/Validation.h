@@ -4,6 +4,7 @@
 #ifndef FSDP_RUNTIME_VALIDATION_H
 #define FSDP_RUNTIME_VALIDATION_H
 
+#include "runtime/Device.h"
 #include "runtime/Executor.h"
 #include "runtime/Inputs.h"
 #include "runtime/Session.h"
@@ -27,8 +28,8 @@ public:
   /// fills; one, of samples, if there is no data. Throws fsdp::Error as Inputs
   /// does, and DataShape if the data fills no batch.
   Validation(const plan::PlanT &plan, std::vector<LossProgram> programs,
-             int rank, const Arena &arena, const InputSources &sources,
-             uint64_t batches);
+             int rank, const Arena &arena, Device &device,
+             const InputSources &sources, uint64_t batches);
 
   /// Collective. `agreement` is null if there is one program alone. `step` is
   /// the one that training has come to, for errors.
@@ -42,6 +43,7 @@ private:
   std::vector<const plan::ProgramT *> listPrograms() const;
 
   const std::vector<LossProgram> all;
+  Device &device;
   Inputs inputs;
   uint64_t batches;
 };

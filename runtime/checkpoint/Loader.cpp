@@ -15,7 +15,6 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 
 using namespace fsdp;
@@ -293,7 +292,7 @@ static uint64_t distance(const Region &inner, const Region &outer,
 void CheckpointLoader::load(const Arena &arena) const {
   for (const plan::StateT *state : found)
     if (state->flat < 0)
-      std::memset(arena.at(state->offset), 0, state->bytes);
+      arena.fill(state->offset, 0, state->bytes);
   for (const File &file : files) {
     if (file.sources.empty())
       continue;
@@ -306,13 +305,15 @@ void CheckpointLoader::load(const Arena &arena) const {
         if (both.elements() == 0)
           continue;
         uint64_t from = distance(both, piece.region, strides);
-        char *to =
-            arena.at(part.home->offset) +
+        uint64_t to =
+            part.home->offset +
             (part.first + distance(both, part.region, part.strides)) * element;
         forEachRun(both.size, strides, part.strides,
                    [&](uint64_t a, uint64_t b, uint64_t count) {
+                     BytesToWrite run(arena, to + b * element, count * element);
                      readRun(opened, piece, from + a, count, state->dtype,
-                             to + b * element);
+                             run.data());
+                     run.flush();
                    });
       }
     }

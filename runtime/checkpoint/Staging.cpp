@@ -6,8 +6,6 @@
 #include "runtime/plan/DType.h"
 #include "runtime/support/Hash.h"
 
-#include <cstring>
-
 using namespace fsdp;
 
 static int countRanks(const plan::PlanT &plan) {
@@ -67,17 +65,16 @@ void CheckpointStaging::copy(const Arena &arena, bool mayChange) {
       continue;
     uint64_t element = dtypeBytes(saved[piece.state].state->dtype);
     char *to = memory.get() + piece.offset;
-    const char *from =
-        arena.at(piece.from->home->offset) + piece.from->first * element;
-    bool isInPlace = !mayChange;
+    uint64_t from = piece.from->home->offset + piece.from->first * element;
+    bool isInPlace = !mayChange && arena.isHost();
     forEachRun(
         piece.region.size, contiguousStrides(piece.region.size),
         piece.from->strides, [&](uint64_t a, uint64_t b, uint64_t count) {
           isInPlace &= count == piece.region.elements();
           if (!isInPlace)
-            std::memcpy(to + a * element, from + b * element, count * element);
+            arena.read(from + b * element, to + a * element, count * element);
         });
-    piece.data = isInPlace ? from : to;
+    piece.data = isInPlace ? arena.at(from) : to;
   }
 }
 

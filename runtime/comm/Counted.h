@@ -26,6 +26,9 @@ public:
   /// "metrics" count as "metrics".
   const std::map<std::string_view, Traffic> &traffic() const { return counts; }
   void reset() { counts.clear(); }
+  void set(std::map<std::string_view, Traffic> traffic) {
+    counts = std::move(traffic);
+  }
 
   int rank() const override { return inner->rank(); }
   int size() const override { return inner->size(); }
@@ -38,6 +41,7 @@ public:
                         Combination combination,
                         const TransferLabel &label) override;
   void wait(Ticket ticket) override { inner->wait(ticket); }
+  void abandon() override { inner->abandon(); }
   size_t stagingBytes() const override { return inner->stagingBytes(); }
 
 private:

@@ -46,6 +46,10 @@ public:
     return shared->peers().exchange(key, value);
   }
 
+  std::shared_ptr<Streams> streams() const override {
+    return shared->sharedStreams();
+  }
+
   void check() override {
     shared->check([&] { return "rank " + std::to_string(rank()); });
   }

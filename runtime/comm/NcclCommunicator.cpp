@@ -327,10 +327,9 @@ void NcclCommunicator::wait(Ticket ticket) {
 
 void NcclCommunicator::abandon() {
   std::lock_guard lock(mutex);
-  for (Flight &flight : flights) {
-    flight.isWaited = true;
-    flight.isComplete |= flight.isCaptured;
-  }
+  for (Flight &flight : flights)
+    if (flight.isCaptured)
+      flight.isWaited = flight.isComplete = true;
   reap();
 }
 

@@ -114,7 +114,7 @@ std::vector<RankProfile> fsdp::collectProfiles(const ProfileRecorder &recorder,
   std::vector<int> all(world);
   std::iota(all.begin(), all.end(), 0);
   std::unique_ptr<Communicator> communicator =
-      fabric.createCommunicator({"profile", all});
+      fabric.createHostCommunicator({"profile", all});
   std::vector<std::string> clocks =
       fabric.exchange("profile/clock", describeClock());
   bool isOneClock = std::ranges::all_of(

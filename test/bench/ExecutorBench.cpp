@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/Arena.h"
+#include "runtime/Device.h"
 #include "runtime/Executor.h"
 #include "runtime/PlannedAllocator.h"
 #include "runtime/comm/Backends.h"
@@ -126,8 +127,9 @@ void stepOfTinyKernels(benchmark::State &state, const Chain &chain) {
   auto fabrics = findBackend("fake").connect({});
   Transfers transfers(plan, *fabrics[0]);
   installPlannedAllocator();
+  auto device = makeHostDevice(*fabrics[0]);
   Executor executor(plan, *plan.programs[0], arena, memory, transfers, nullptr,
-                    0);
+                    0, *device);
   executor.run(0);
   c10::InferenceMode guard;
   at::Tensor one = at::ones({4, 4});

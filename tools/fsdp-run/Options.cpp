@@ -42,11 +42,14 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
   TrainOptions &train = options.train;
   double deadline = 600;
   CheckpointOptions &checkpoints = train.checkpoints;
-  std::string level = "warning", pin = "none", matmul = "auto";
+  std::string level = "warning", pin = "none", matmul = "auto", graph = "auto";
   const std::map<std::string, MatmulLibrary> matmuls{
       {"auto", MatmulLibrary::automatic},
       {"blas", MatmulLibrary::blas},
       {"onednn", MatmulLibrary::onednn}};
+  const std::map<std::string, CudaGraph> graphs{{"auto", CudaGraph::automatic},
+                                                {"on", CudaGraph::on},
+                                                {"off", CudaGraph::off}};
   const std::map<std::string, Pin> pins{
       {"none", Pin::none}, {"threads", Pin::threads}, {"cores", Pin::cores}};
   const std::map<std::string, LogLevel> levels{{"error", LogLevel::error},
@@ -112,6 +115,14 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
         return pins.count(name)
                    ? std::string()
                    : "expected none, cores or threads, found '" + name + "'";
+      });
+  app.add_option("--cuda-graph", graph,
+                 "on a GPU, launch a whole step at once: auto (where it can "
+                 "be captured), on (else it is an error) or off; default: auto")
+      ->check([&](const std::string &name) {
+        return graphs.count(name)
+                   ? std::string()
+                   : "expected auto, on or off, found '" + name + "'";
       });
   app.add_option("--seed", launch.seed,
                  "where random sequences begin; default: the config's seed");
@@ -255,6 +266,7 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                       " does not have; leave one of them out");
   launch.steps = train.steps;
   launch.pin = pins.at(pin);
+  launch.cudaGraph = graphs.at(graph);
   launch.deadline =
       std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
   launch.matmul = matmuls.at(matmul);

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/Arena.h"
+#include "runtime/Device.h"
 #include "runtime/Executor.h"
 #include "runtime/PlannedAllocator.h"
 #include "runtime/comm/Backends.h"
@@ -119,8 +120,9 @@ struct Case {
     RankMemory memory;
     auto fabrics = findBackend("fake").connect({});
     Transfers transfers(plan, *fabrics[0]);
+    auto device = makeHostDevice(*fabrics[0]);
     Executor executor(plan, *plan.programs[0], arena, memory, transfers,
-                      nullptr, 0);
+                      nullptr, 0, *device);
     std::vector<float> result(kElements);
     for (uint64_t step = 0; step < 2; ++step) {
       for (int i = 0; i < tensors; ++i)

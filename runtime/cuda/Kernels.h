@@ -1,0 +1,57 @@
+//===- Kernels.h - The runtime's own CUDA kernels ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Needs no CUDA header. All functions return as soon as their work is on the
+// stream, which is one of the calling thread's device.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_CUDA_KERNELS_H
+#define FSDP_RUNTIME_CUDA_KERNELS_H
+
+#include "runtime/comm/Reduce.h"
+#include "runtime/cuda/Streams.h"
+#include "runtime/plan/plan_generated.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace fsdp {
+
+/// Most rows that `reduceOnDevice` takes.
+inline constexpr size_t kMaxReducedRows = 64;
+
+/// `reduceRows` of Reduce.h on a device, with the same bits. Throws fsdp::Error
+/// (RuntimeUnsupported) if there are more rows than kMaxReducedRows.
+void reduceOnDevice(std::span<const void *const> sources,
+                    std::span<void *const> outputs, size_t elements,
+                    plan::DType dtype, const Combination &combination,
+                    StreamHandle stream);
+
+/// One draw (Sampling.h) of numbers that each depend on their own element
+/// alone.
+struct DeviceDraw {
+  plan::Distribution kind;
+  std::vector<double> numbers;
+  std::vector<int64_t> range;
+  const int64_t *state; ///< (seed, offset), on the device
+  int rank;
+  uint32_t site;
+  void *output; ///< its elements lie one behind the other
+  size_t elements;
+  plan::DType dtype;
+};
+
+/// Whether `drawOnDevice` knows the distribution for the type.
+bool canDrawOnDevice(const DeviceDraw &draw);
+
+/// What `sample` does, with the same random words. Integers, Bernoulli's and
+/// uniform numbers have the same bits, the others differ by the rounding of
+/// logarithms and the like.
+void drawOnDevice(const DeviceDraw &draw, StreamHandle stream);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_CUDA_KERNELS_H

@@ -1,0 +1,147 @@
+//===- StepGraphs.cpp - One launch per step -------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/cuda/StepGraphs.h"
+
+#include "runtime/Log.h"
+#include "runtime/cuda/InTurn.h"
+#include "runtime/support/Error.h"
+
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <cuda_runtime_api.h>
+
+using namespace fsdp;
+
+/// Runs before a capture: libraries load their kernels, and calls that ask for
+/// other memory than in the rehearsal have been observed again.
+static constexpr unsigned kWarmUps = 3;
+
+void StepGraphs::issue(std::span<DeviceTask *const> tasks) const {
+  std::vector<Turn> turns;
+  for (DeviceTask *task : tasks)
+    turns.push_back({task->executor, task->step});
+  c10::cuda::CUDAStreamGuard guard(tasks[0]->stream);
+  issueInTurn(turns, [&](size_t i) {
+    c10::cuda::setCurrentCUDAStream(tasks[i]->stream);
+  });
+}
+
+StepGraphs::StepGraphs(CudaGraph mode) : mode(mode) {}
+
+void StepGraphs::clear() noexcept { entries.clear(); }
+
+StepGraphs::~StepGraphs() {
+  for (EventHandle event : events)
+    owner->destroyEvent(event);
+}
+
+void StepGraphs::fork(std::span<DeviceTask *const> tasks) {
+  while (events.size() < tasks.size()) {
+    owner = tasks[0]->streams;
+    events.push_back(owner->createEvent());
+  }
+  StreamHandle first = tasks[0]->streams->compute();
+  owner->record(events[0], first);
+  for (DeviceTask *task : tasks.subspan(1))
+    owner->wait(task->streams->compute(), events[0]);
+}
+
+void StepGraphs::join(std::span<DeviceTask *const> tasks) {
+  while (events.size() < tasks.size()) {
+    owner = tasks[0]->streams;
+    events.push_back(owner->createEvent());
+  }
+  StreamHandle first = tasks[0]->streams->compute();
+  for (size_t i = 1; i < tasks.size(); ++i) {
+    owner->record(events[i], tasks[i]->streams->compute());
+    owner->wait(first, events[i]);
+  }
+}
+
+void StepGraphs::run(std::span<DeviceTask *const> tasks) {
+  if (mode == CudaGraph::off)
+    return issue(tasks);
+  Entry &entry = entries[tasks[0]->executor];
+  if (entry.graph)
+    return replay(entry, tasks);
+  if (!entry.isRefused && entry.runs == 0)
+    if (std::string reason = tasks[0]->executor->needsHost(); !reason.empty())
+      refuse(entry, tasks, reason);
+  if (entry.isRefused || entry.runs++ < kWarmUps)
+    return issue(tasks);
+  try {
+    capture(entry, tasks);
+  } catch (const std::exception &error) {
+    for (DeviceTask *task : tasks)
+      task->executor->abandon();
+    refuse(entry, tasks, error.what());
+    return issue(tasks);
+  }
+  replay(entry, tasks);
+}
+
+void StepGraphs::refuse(Entry &entry, std::span<DeviceTask *const> tasks,
+                        const std::string &reason) {
+  std::string message = "the program " + tasks[0]->executor->source().name +
+                        " cannot be captured as a CUDA graph: " + reason;
+  if (mode == CudaGraph::on)
+    throw Error(ErrorId::RuntimeUnsupported,
+                message + "; run it with --cuda-graph=auto or off");
+  log(LogLevel::warning, message + "; its kernels are launched one by one");
+  entry.isRefused = true;
+}
+
+void StepGraphs::capture(Entry &entry, std::span<DeviceTask *const> tasks) {
+  std::vector<Transfers::Counts> before;
+  for (DeviceTask *task : tasks)
+    before.push_back(task->executor->transfers().counts());
+  auto graph = std::make_unique<at::cuda::CUDAGraph>();
+  c10::cuda::CUDAStreamGuard guard(tasks[0]->stream);
+  // Other threads may use the device meanwhile.
+  graph->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  try {
+    fork(tasks);
+    issue(tasks);
+    join(tasks);
+    graph->capture_end();
+  } catch (...) {
+    // What was captured is thrown away. LibTorch's allocator needs to know that
+    // it is over, which `capture_end` does not say to it if it fails.
+    try {
+      graph->capture_end();
+    } catch (const std::exception &) {
+      c10::cuda::CUDACachingAllocator::endAllocateToPool(
+          tasks[0]->stream.device_index(), graph->pool());
+    }
+    (void)cudaGetLastError();
+    for (size_t i = 0; i < tasks.size(); ++i)
+      tasks[i]->executor->transfers().setCounts(before[i]);
+    throw;
+  }
+  // A replay counts them.
+  entry.transfers.clear();
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const Transfers &transfers = tasks[i]->executor->transfers();
+    entry.transfers.push_back(
+        Transfers::difference(transfers.counts(), before[i]));
+    transfers.setCounts(before[i]);
+  }
+  entry.graph = std::move(graph);
+  log(LogLevel::info, "the program " + tasks[0]->executor->source().name +
+                          " runs as a CUDA graph from step " +
+                          std::to_string(tasks[0]->step) + " on");
+}
+
+void StepGraphs::replay(Entry &entry, std::span<DeviceTask *const> tasks) {
+  // Each rank's inputs and rates were put on its own stream.
+  join(tasks);
+  {
+    c10::cuda::CUDAStreamGuard guard(tasks[0]->stream);
+    entry.graph->replay();
+  }
+  fork(tasks);
+  for (size_t i = 0; i < tasks.size(); ++i)
+    tasks[i]->executor->transfers().addCounts(entry.transfers[i]);
+}

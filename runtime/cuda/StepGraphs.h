@@ -1,0 +1,82 @@
+//===- StepGraphs.h - One launch per step -----------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// After some runs, a program's work on the device is captured as a CUDA graph,
+// that of all ranks which share the device as one; from then on a run is one
+// launch. What changes from step to step is in the device's memory: inputs,
+// learning rates, step counts, the state of random sequences.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_CUDA_STEPGRAPHS_H
+#define FSDP_RUNTIME_CUDA_STEPGRAPHS_H
+
+#include "runtime/Executor.h"
+#include "runtime/Session.h"
+#include "runtime/Transfers.h"
+#include "runtime/cuda/Streams.h"
+
+#include <c10/cuda/CUDAStream.h>
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace at::cuda {
+struct CUDAGraph;
+}
+
+namespace fsdp {
+
+/// What a rank wants to have done on the device.
+struct DeviceTask {
+  Streams *streams;
+  c10::cuda::CUDAStream stream; ///< its compute stream
+  Executor *executor;
+  uint64_t step;
+};
+
+/// Used by one thread.
+class StepGraphs {
+public:
+  explicit StepGraphs(CudaGraph mode);
+  ~StepGraphs();
+  StepGraphs(const StepGraphs &) = delete;
+  StepGraphs &operator=(const StepGraphs &) = delete;
+
+  /// Issues one run of all ranks' executors, which are of one program and
+  /// always come together.
+  void run(std::span<DeviceTask *const> tasks);
+
+  /// Forgets all graphs, which must be gone before communicators are.
+  void clear() noexcept;
+
+private:
+  struct Entry {
+    unsigned runs = 0;
+    bool isRefused = false;
+    std::unique_ptr<at::cuda::CUDAGraph> graph;
+    std::vector<Transfers::Counts> transfers; ///< of a run, by rank
+  };
+
+  void issue(std::span<DeviceTask *const> tasks) const;
+  /// Throws where a capture fails; then no work was done.
+  void capture(Entry &entry, std::span<DeviceTask *const> tasks);
+  void refuse(Entry &entry, std::span<DeviceTask *const> tasks,
+              const std::string &reason);
+  void replay(Entry &entry, std::span<DeviceTask *const> tasks);
+
+  const CudaGraph mode;
+  std::map<const Executor *, Entry> entries; ///< by rank 0's
+  // That all streams follow rank 0's, and it them; made when needed.
+  void fork(std::span<DeviceTask *const> tasks);
+  void join(std::span<DeviceTask *const> tasks);
+  std::vector<EventHandle> events;
+  Streams *owner = nullptr; ///< of the events
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_CUDA_STEPGRAPHS_H

@@ -1,0 +1,26 @@
+//===- Workspaces.h - What LibTorch's GPU libraries hold --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_CUDA_WORKSPACES_H
+#define FSDP_RUNTIME_CUDA_WORKSPACES_H
+
+#include "runtime/plan/plan_generated.h"
+
+#include <cstdint>
+
+namespace fsdp {
+
+/// Takes the memory that cuBLAS and cuBLASLt work in on the thread's current
+/// stream (ATen/cuda/CUDAContextLight.h), before any plan is followed: they
+/// keep it beyond the call that first needs it, and results depend on its size.
+void placeWorkspaces();
+
+/// Bytes of it for one stream.
+uint64_t workspaceBytesOfStream();
+
+/// How exact products are, for the whole process.
+void useArithmetic(const plan::PlanT &plan);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_CUDA_WORKSPACES_H
