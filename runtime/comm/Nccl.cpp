@@ -37,10 +37,6 @@ public:
                 : Fabric::createHostCommunicator(group);
   }
 
-  std::shared_ptr<Streams> streams() const override {
-    return shared->sharedStreams();
-  }
-
   std::vector<std::string> exchange(const std::string &key,
                                     const std::string &value) override {
     return shared->peers().exchange(key, value);

@@ -45,6 +45,10 @@ public:
         const std::function<std::shared_ptr<void>()> &make) override {
     return host.share(group, make);
   }
+  void requestStop(uint64_t rounds) override { host.requestStop(rounds); }
+  std::optional<uint64_t> stopAfter() const noexcept override {
+    return host.stopAfter();
+  }
   void abort(const std::string &reason) noexcept override;
 
 private:

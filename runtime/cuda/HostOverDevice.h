@@ -44,6 +44,10 @@ public:
   std::shared_ptr<void> allocateArena(size_t bytes) override {
     return device.allocateArena(bytes);
   }
+  void requestStop(uint64_t rounds) override { device.requestStop(rounds); }
+  std::optional<uint64_t> stopAfter() const noexcept override {
+    return device.stopAfter();
+  }
   void abort(const std::string &reason) noexcept override {
     device.abort(reason);
   }

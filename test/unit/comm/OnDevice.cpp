@@ -157,6 +157,10 @@ public:
     return inner->exchange(key, value);
   }
   void check() override { inner->check(); }
+  void requestStop(uint64_t rounds) override { inner->requestStop(rounds); }
+  std::optional<uint64_t> stopAfter() const noexcept override {
+    return inner->stopAfter();
+  }
   void abort(const std::string &reason) noexcept override {
     inner->abort(reason);
   }

@@ -282,6 +282,10 @@ public:
                                     const std::string &value) override {
     return inner.exchange(key, value);
   }
+  void requestStop(uint64_t rounds) override { inner.requestStop(rounds); }
+  std::optional<uint64_t> stopAfter() const noexcept override {
+    return inner.stopAfter();
+  }
   void abort(const std::string &reason) noexcept override {
     inner.abort(reason);
   }
