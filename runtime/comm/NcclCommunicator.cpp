@@ -349,7 +349,7 @@ bool NcclCommunicator::isAligned(const TransferLabel &label,
                std::string(label.bucket) + "' is slow: a member of " +
                std::to_string(bytes) +
                " bytes a rank does not begin and end at multiples of 16 bytes; "
-               "bucket_layout: flat aligns all members");
+               "bucket_layout: flat aligns members where rows have padding");
   return false;
 }
 
