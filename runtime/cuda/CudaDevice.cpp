@@ -9,7 +9,6 @@
 #include "runtime/cuda/CudaStreams.h"
 #include "runtime/cuda/DeviceAllocator.h"
 #include "runtime/cuda/DeviceFabric.h"
-#include "runtime/cuda/HostOverDevice.h"
 #include "runtime/cuda/Kernels.h"
 #include "runtime/cuda/StepGraphs.h"
 #include "runtime/cuda/Workspaces.h"
@@ -54,7 +53,7 @@ public:
   }
   Memory &memory() override { return cudaMemory; }
   Fabric &fabric() override {
-    return own ? static_cast<Fabric &>(*own) : *overDevice;
+    return own ? static_cast<Fabric &>(*own) : connection;
   }
 
   void rehearse(Executor &executor) override;
@@ -83,10 +82,8 @@ private:
   const c10::cuda::CUDAStream stream; ///< where kernels run
   const c10::cuda::CUDAStream before; ///< the thread's own
   CudaMemory cudaMemory;
-  // One of the two: ranks share the device, or each has one.
-  std::optional<DeviceFabric> own;
-  std::optional<HostOverDevice> overDevice;
-  StepGraphs graphs; ///< rank 0's, of all that share the device
+  std::optional<DeviceFabric> own; ///< where ranks share the device
+  StepGraphs graphs;               ///< rank 0's, of all that share the device
   uint64_t workspaces = 0;
 };
 
@@ -107,9 +104,7 @@ CudaDevice::CudaDevice(Fabric &fabric, std::shared_ptr<Streams> onDevice,
   streams->use();
   c10::cuda::setCurrentCUDAStream(stream);
   installDeviceAllocator();
-  if (fabric.streams())
-    overDevice.emplace(fabric, cudaMemory);
-  else
+  if (!fabric.streams() || fabric.worldSize() == 1)
     own.emplace(fabric, streams, &reduceOnDevice, options.deadline);
 }
 

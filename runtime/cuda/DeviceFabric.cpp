@@ -3,6 +3,8 @@
 
 #include "runtime/cuda/DeviceFabric.h"
 
+#include "runtime/comm/Local.h"
+
 #include <numeric>
 
 using namespace fsdp;
@@ -31,6 +33,13 @@ DeviceFabric::DeviceFabric(Fabric &host, std::shared_ptr<Streams> streams,
   device = shareOne<SharedDevice>(host, all, [&] {
     return std::make_shared<SharedDevice>(host.worldSize(), deadline);
   });
+  if (host.streams())
+    alone = std::move(makeLocalFabrics(1, deadline).front());
+}
+
+std::unique_ptr<Communicator>
+DeviceFabric::createHostCommunicator(const GroupRanks &group) {
+  return (alone ? *alone : host).createHostCommunicator(group);
 }
 
 DeviceFabric::~DeviceFabric() {

@@ -19,7 +19,7 @@ namespace fsdp {
 class DeviceFabric final : public Fabric {
 public:
   /// Collective. `host` connects threads of this process, or is of a world of
-  /// one, and outlives this.
+  /// one, which may have a device itself, and outlives this.
   DeviceFabric(Fabric &host, std::shared_ptr<Streams> streams,
                DeviceReduce reduce, std::chrono::milliseconds deadline);
   /// Fails the peers that still wait for this rank.
@@ -32,9 +32,7 @@ public:
   std::unique_ptr<Communicator>
   createCommunicator(const GroupRanks &group) override;
   std::unique_ptr<Communicator>
-  createHostCommunicator(const GroupRanks &group) override {
-    return host.createHostCommunicator(group);
-  }
+  createHostCommunicator(const GroupRanks &group) override;
   std::shared_ptr<Streams> streams() const override { return own; }
   std::vector<std::string> exchange(const std::string &key,
                                     const std::string &value) override {
@@ -49,6 +47,7 @@ public:
   std::optional<uint64_t> stopAfter() const noexcept override {
     return host.stopAfter();
   }
+  void check() override { host.check(); }
   void abort(const std::string &reason) noexcept override;
 
 private:
@@ -56,6 +55,7 @@ private:
   const std::shared_ptr<Streams> own;
   const DeviceReduce reduce;
   std::shared_ptr<SharedDevice> device;
+  std::unique_ptr<Fabric> alone; ///< of a world of one, if `host` has a device
 };
 
 } // namespace fsdp

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/Device.h"
 #include "runtime/Session.h"
 #include "runtime/comm/Fake.h"
 #include "runtime/comm/Nccl.h"
@@ -31,6 +32,8 @@ static StepResult runStep(const PlanFile &plan, Fabric &fabric,
                           const std::string &path) {
   SessionOptions options;
   options.artifactFolder = std::filesystem::path(path).parent_path().string();
+  // The library only records: what it is given may be the host's.
+  options.makeDevice = makeHostDevice;
   Session session(plan, fabric, options);
   session.step();
   return session.step();

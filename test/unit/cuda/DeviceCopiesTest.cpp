@@ -7,7 +7,6 @@
 #include "SimulatedStreams.h"
 #include "runtime/comm/Local.h"
 #include "runtime/cuda/DeviceFabric.h"
-#include "runtime/cuda/HostOverDevice.h"
 #include "runtime/support/Error.h"
 
 #include <gmock/gmock.h>
@@ -202,35 +201,6 @@ TEST(DeviceCopies, WhatWasAbandonedIsForgotten) {
     ranks.copies[rank]->wait(tickets[rank]);
   ranks.streams[0]->finish();
   EXPECT_EQ(gather.fulls[0], (std::vector<float>{7, 7, 7, 7}));
-}
-
-//===----------------------------------------------------------------------===//
-// The host's memory
-//===----------------------------------------------------------------------===//
-
-TEST(HostOverDevice, GathersGoOverTheDevice) {
-  auto device = std::make_shared<SimulatedDevice>(/*isLate=*/false);
-  auto hosts = makeLocalFabrics(2, 10s);
-  std::vector<std::vector<int>> full(2, std::vector<int>(6));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank)
-    threads.emplace_back([&, rank] {
-      DeviceFabric onDevice(*hosts[rank],
-                            std::make_shared<SimulatedStreams>(device),
-                            makeSimulatedReduce(device), 10s);
-      HostOverDevice fabric(onDevice, hostMemory());
-      auto group = fabric.createHostCommunicator({"all", {0, 1}});
-      std::vector<int> a{rank, rank}, b{10 + rank};
-      std::vector<GatherMember> members{
-          {a.data(), full[rank].data(), 2 * sizeof(int)},
-          {b.data(), full[rank].data() + 4, sizeof(int)}};
-      group->wait(group->startAllGather(members, {"all_gather", "x", 0}));
-      fabric.exchange("end", "");
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  for (int rank = 0; rank < 2; ++rank)
-    EXPECT_EQ(full[rank], (std::vector<int>{0, 0, 1, 1, 10, 11}));
 }
 
 //===----------------------------------------------------------------------===//
