@@ -228,8 +228,9 @@ static void checkFolder(const Session &session,
   throw Error(ErrorId::CheckpointInTheWay,
               "--save: '" + folder.path() + "' has a checkpoint '" + last +
                   "', and this run starts at step " + std::to_string(start) +
-                  "; continue from it with --load=latest, delete it, or save "
-                  "to another folder");
+                  "; continue from it with --load=latest, or, where it is "
+                  "damaged or of another run, delete it or save to another "
+                  "folder");
 }
 
 Checkpointer::Checkpointer(Session &session, const CheckpointOptions &options)

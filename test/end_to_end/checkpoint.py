@@ -341,6 +341,10 @@ def damaged_case(bin):
         # Of a folder, the newest that is whole.
         done = faults.run("--steps=1", "--load=ck")
         assert "step_2' is passed over" in done.stderr and "after step 1" in done.stderr, done.stderr
+        # Whoever wants it replaced has to say so.
+        before = faults.contents()
+        faults.refused("E105", "where it is damaged or of another run, delete it", options=("--steps=3", "--load=latest", "--save=ck"), line=1)
+        assert faults.contents() == before
         for at, text in ((3, "header"), (head // 2, "header"), (head, f"bytes {head} to"), (len(bytes) - 1, "are not those")):
             shard.write_bytes(bytes[:at] + b"%c" % (bytes[at] ^ 16) + bytes[at + 1:])
             faults.refused("E101", shard.name, text)
