@@ -4,7 +4,9 @@
 #include "runtime/PlannedAllocator.h"
 
 #include "runtime/Arena.h"
+#include "runtime/Workers.h"
 
+#include <ATen/Parallel.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
@@ -62,6 +64,8 @@ static PlannedAllocator &plannedAllocator() {
 
 c10::DataPtr PlannedAllocator::allocate(size_t bytes) {
   RankMemory *memory = currentMemory;
+  if (!memory && bytes != 0)
+    RankMemory::noteByWorker(bytes);
   if (!memory || bytes == 0)
     return heap(bytes);
   if (void *address = memory->place(bytes))
@@ -78,6 +82,19 @@ void PlannedAllocator::releaseHeap(void *pointer) {
 }
 
 } // namespace fsdp
+
+/// Of the rank whose worker this thread is; null: none's.
+static thread_local std::shared_ptr<std::atomic<uint64_t>> workerCount;
+
+void RankMemory::noteByWorker(size_t bytes) {
+  if (workerCount)
+    workerCount->fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void RankMemory::countWorkers() {
+  // LibTorch's pool is that of OpenMP, which each thread has for itself.
+  forEachWorker(at::get_num_threads(), [this] { workerCount = workers; });
+}
 
 RankMemory *&RankMemory::slotOf(Kind kind) {
   return kind == Kind::host ? currentMemory : currentDeviceMemory;

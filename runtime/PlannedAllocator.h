@@ -15,8 +15,10 @@
 #ifndef FSDP_RUNTIME_PLANNEDALLOCATOR_H
 #define FSDP_RUNTIME_PLANNEDALLOCATOR_H
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -104,11 +106,19 @@ public:
     scratch = begin;
     scratchBytes = bytes;
     isSealed = true;
+    beforeSeal = workers->load();
   }
+
+  /// Called by the rank's thread, which no plan serves then: counts what its
+  /// threads of LibTorch's pool ask for from now on. They have no plan of
+  /// their own.
+  void countWorkers();
 
   /// Bytes of tensor data that were asked for outside of rehearsals and came
   /// neither from the plan nor from the scratch region; all of them so far.
-  uint64_t missedBytes() const { return missed; }
+  uint64_t missedBytes() const {
+    return missed + (isSealed ? workers->load() - beforeSeal : 0);
+  }
   /// Most such bytes that were held at once.
   size_t missedPeak() const { return static_cast<size_t>(peak); }
 
@@ -140,6 +150,9 @@ public:
   /// Memory from elsewhere is given back.
   void noteRelease(void *pointer, size_t taken);
 
+  /// A request of the calling thread, which has no RankMemory.
+  static void noteByWorker(size_t bytes);
+
 private:
   static RankMemory *&slotOf(Kind kind);
   enum class Mode { off, observe, replay };
@@ -160,6 +173,10 @@ private:
   std::vector<ObservedRequest> requests;
   std::vector<Event> events;
   uint64_t missed = 0;
+  /// Bytes that worker threads asked for; theirs too, who may live longer.
+  using Count = std::atomic<uint64_t>;
+  const std::shared_ptr<Count> workers = std::make_shared<Count>(0);
+  uint64_t beforeSeal = 0;
   int64_t held = 0, peak = 0;
 };
 

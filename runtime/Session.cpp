@@ -174,6 +174,7 @@ Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
       prepared.back().push_back(prepare(*program));
   }
   prepareValidation(options, sources);
+  memory.countWorkers();
   rehearse();
   initialize(options);
   if (programs.parts[0].size() > 1)

@@ -4,7 +4,9 @@
 #include "runtime/PlannedAllocator.h"
 
 #include "runtime/Arena.h"
+#include "runtime/Workers.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/CPUAllocator.h>
@@ -69,6 +71,29 @@ TEST_F(PlannedAllocatorTest, WhatMissesThePlanIsCounted) {
   EXPECT_EQ(memory.missedBytes(), 50007u);
   EXPECT_GE(memory.missedPeak(), 10000u);
   EXPECT_LT(memory.missedPeak(), 20000u);
+}
+
+TEST_F(PlannedAllocatorTest, WhatWorkersAskForIsCounted) {
+  int before = at::get_num_threads();
+  uint64_t missed = 0, unknown = 0;
+  // A rank has a thread, and that one a pool, of its own.
+  std::thread([&] {
+    at::set_num_threads(3);
+    RankMemory own;
+    own.countWorkers();
+    auto allocate = [] { forEachWorker(3, [] { make(100); }); };
+    allocate(); // a rehearsal's
+    own.setScratch(nullptr, 0);
+    allocate();
+    missed = own.missedBytes();
+    std::thread([&] {
+      make(5000);
+      unknown = own.missedBytes() - missed;
+    }).join();
+  }).join();
+  at::set_num_threads(before);
+  EXPECT_EQ(missed, 200u);
+  EXPECT_EQ(unknown, 0u);
 }
 
 TEST_F(PlannedAllocatorTest, ACallThatAsksForLessIsNoticed) {
