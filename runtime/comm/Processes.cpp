@@ -8,12 +8,16 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <thread>
 
 #include <unistd.h>
 
 using namespace fsdp;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
+
+/// Ranks come to where they wait for one that is missing within so much.
+static constexpr milliseconds kOthersTime(1000);
 
 Processes::Processes(const FabricOptions &options, int rank,
                      std::unique_ptr<Store> connected, bool loopback)
@@ -102,6 +106,14 @@ std::vector<std::string> Processes::gather(const std::string &key,
   }
   if (missing.empty())
     return values;
+  // Of several, some may only be waiting for the others elsewhere: what they
+  // say at their own deadlines is the cause.
+  if (missing.size() > 1)
+    for (auto last = Clock::now() + kOthersTime; Clock::now() < last;) {
+      if (std::optional<std::string> reason = watch->failure())
+        throw Error(ErrorId::PeerFailed, self + ": " + *reason);
+      std::this_thread::sleep_for(milliseconds(50));
+    }
   std::string message = self + ": expected " + describeRanks(missing) +
                         " to come within " + describe(patience) +
                         ", but did not";

@@ -114,7 +114,9 @@ def see_phase(folder):
 def is_clear(message, victim):
     """Whether it says which rank is gone; the one that serves the store cannot be told from it."""
     first = message.splitlines()[-1] if message else ""
-    return bool(re.match(r"error\[fsdp-E09[0125]\]: ", first)) and (f"rank {victim}" in first or (victim == 0 and "store" in first))
+    # "rank 2", or "ranks 2, 3" of which 3 only waits for it.
+    named = {int(number) for names in re.findall(r"ranks? (\d+(?:, \d+)*)", first) for number in names.split(", ")}
+    return bool(re.match(r"error\[fsdp-E09[0125]\]: ", first)) and (victim in named or (victim == 0 and "store" in first))
 
 
 def find_damage(folder, undisturbed, least):
