@@ -123,10 +123,7 @@ void NonFinitePolicy::note(const plan::ProgramT &program,
     if (binding->state < 0 && !isNumber)
       continue;
     std::optional<Origin> origin = trace.findOrigin(binding->value);
-    auto order = [](const Origin &each) {
-      return std::pair(each.kind != Origin::given, each.instruction);
-    };
-    if (origin && (!first || order(*origin) < order(*first)))
+    if (origin && (!first || origin->isBefore(*first)))
       first = origin;
   }
   if (first)

@@ -28,92 +28,6 @@ NonFiniteKinds fsdp::findNonFinite(const at::Tensor &tensor) {
 
 namespace {
 
-/// What an instruction reads and writes. Those of a transfer are written when
-/// it is waited for.
-struct Accesses {
-  std::vector<uint32_t> reads, writes;
-
-  void read(uint32_t value) { reads.push_back(value); }
-  void read(const std::vector<uint32_t> &list) {
-    reads.insert(reads.end(), list.begin(), list.end());
-  }
-  void readOptional(int32_t value) {
-    if (value >= 0)
-      read(static_cast<uint32_t>(value));
-  }
-  void write(uint32_t value) { writes.push_back(value); }
-  void write(const std::vector<uint32_t> &list) {
-    writes.insert(writes.end(), list.begin(), list.end());
-  }
-  void change(const std::vector<uint32_t> &list) {
-    read(list);
-    write(list);
-  }
-
-  void add(const plan::CallT &op) {
-    for (const auto &arg : op.args)
-      for (int32_t value : arg->values)
-        readOptional(value);
-    for (int32_t value : op.results)
-      if (value >= 0)
-        write(static_cast<uint32_t>(value));
-  }
-  template <typename OpTy>
-    requires requires(OpTy op) { op.future, op.outputs; }
-  void add(const OpTy &op) {
-    read(op.inputs);
-    write(op.outputs);
-  }
-  void add(const plan::WaitT &) {}
-  void add(const plan::FreeT &) {}
-  void add(const plan::ZeroPaddingT &) {}
-  void add(const plan::RecordEventT &) {}
-  void add(const plan::AwaitEventT &) {}
-  void add(const plan::ShardT &op) {
-    read(op.input);
-    write(op.output);
-  }
-  template <typename OpTy>
-  void addOptimizer(const OpTy &op) {
-    read(op.grads);
-    read(op.lr);
-    readOptional(op.grad_scale);
-    change(op.params);
-  }
-  void add(const plan::AdamT &op) {
-    addOptimizer(op);
-    change(op.exp_avgs);
-    change(op.exp_avg_sqs);
-  }
-  void add(const plan::SgdT &op) {
-    addOptimizer(op);
-    change(op.momentum_buffers);
-  }
-  void add(const plan::CopyT &op) {
-    read(op.from);
-    write(op.to);
-  }
-  void add(const plan::DrawT &op) {
-    read(op.given);
-    write(op.output);
-  }
-  void add(const plan::AccumulateT &op) {
-    read(op.gradient);
-    read(op.into);
-    write(op.output);
-  }
-  void add(const plan::PackTensorsT &op) {
-    read(op.inputs);
-    write(op.output);
-  }
-};
-
-Accesses accessesOf(const plan::InstructionT &instruction) {
-  Accesses accesses;
-  visitBody(instruction, [&](const auto &op) { accesses.add(op); });
-  return accesses;
-}
-
 /// The future that an instruction makes; empty if it is no transfer.
 std::optional<uint32_t> futureOf(const plan::InstructionT &instruction) {
   std::optional<uint32_t> future;
@@ -193,11 +107,7 @@ NonFiniteTrace::follow(uint32_t value, size_t end, NonFiniteKinds what,
     hasRead = true;
     NonFiniteKinds kept{what.nan, !what.nan};
     std::optional<Origin> origin = follow(read, number, kept, seen);
-    // What was given was there before anything was computed.
-    auto order = [](const Origin &each) {
-      return std::pair(each.kind != Origin::given, each.instruction);
-    };
-    if (origin && (!first || order(*origin) < order(*first)))
+    if (origin && (!first || origin->isBefore(*first)))
       first = origin;
   }
   if (hasRead)

@@ -57,6 +57,14 @@ public:
     NonFiniteKinds what;
     /// Of a NaN that was made of infinities: the instruction that made these.
     std::optional<uint32_t> infinity;
+
+    /// What was given was there before anything was computed.
+    bool isBefore(const Origin &other) const {
+      auto order = [](const Origin &each) {
+        return std::pair(each.kind != given, each.instruction);
+      };
+      return order(*this) < order(other);
+    }
   };
 
   /// The first of what led to `value` being as it is at the end of the run;

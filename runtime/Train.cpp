@@ -206,14 +206,12 @@ static void trainRank(Session &session, const TrainOptions &options) {
     checkpointer.emplace(session, options.checkpoints);
   try {
     trainSteps(session, options, checkpointer ? &*checkpointer : nullptr);
-  } catch (const Error &error) {
+  } catch (const std::exception &error) {
     // All ranks are fine but for their numbers: those of the steps before are
     // worth being kept.
-    if (checkpointer && error.id() == ErrorId::NotFinite)
+    auto *own = dynamic_cast<const Error *>(&error);
+    if (checkpointer && own && own->id() == ErrorId::NotFinite)
       checkpointer->wait();
-    session.fabric().abort(error.what());
-    throw;
-  } catch (const std::exception &error) {
     // The other ranks' writers, which this one's waits for, may never come.
     session.fabric().abort(error.what());
     throw;

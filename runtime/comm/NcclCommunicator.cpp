@@ -118,10 +118,11 @@ NcclCommunicator::startAllGather(std::span<const GatherMember> members,
   });
 }
 
-Communicator::Ticket
-NcclCommunicator::startReduceScatter(std::span<const ReduceMember> members,
-                                     Combination combination,
-                                     const TransferLabel &label) {
+template <typename Member>
+void NcclCommunicator::prepareReductions(std::span<const Member> members,
+                                         size_t Member::*elements,
+                                         const Combination &combination,
+                                         const TransferLabel &label) {
   Describe self = [&] { return describe(shared->peers().rank(), label); };
   present.clear();
   reductions.clear();
@@ -130,9 +131,16 @@ NcclCommunicator::startReduceScatter(std::span<const ReduceMember> members,
         toNcclReduction(members[i].dtype, combination, size());
     reduction.op = operation(reduction, self);
     reductions.push_back(reduction);
-    if (members[i].shardElements)
+    if (members[i].*elements)
       present.push_back(i);
   }
+}
+
+Communicator::Ticket
+NcclCommunicator::startReduceScatter(std::span<const ReduceMember> members,
+                                     Combination combination,
+                                     const TransferLabel &label) {
+  prepareReductions(members, &ReduceMember::shardElements, combination, label);
   if (isFirst(label))
     for (size_t i : present)
       if (!isAligned(label, {{members[i].full, members[i].shard}},
@@ -157,17 +165,7 @@ Communicator::Ticket
 NcclCommunicator::startAllReduce(std::span<const AllReduceMember> members,
                                  Combination combination,
                                  const TransferLabel &label) {
-  Describe self = [&] { return describe(shared->peers().rank(), label); };
-  present.clear();
-  reductions.clear();
-  for (size_t i = 0; i < members.size(); ++i) {
-    NcclReduction reduction =
-        toNcclReduction(members[i].dtype, combination, size());
-    reduction.op = operation(reduction, self);
-    reductions.push_back(reduction);
-    if (members[i].elements)
-      present.push_back(i);
-  }
+  prepareReductions(members, &AllReduceMember::elements, combination, label);
   if (isFirst(label))
     for (size_t i : present)
       if (!isAligned(label, {{members[i].data}},

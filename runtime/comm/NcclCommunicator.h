@@ -116,6 +116,11 @@ private:
   }
   /// Whether NCCL can move the member 16 bytes at a time, or need not; says so
   /// if it cannot.
+  /// Fills `present` and `reductions`.
+  template <typename Member>
+  void
+  prepareReductions(std::span<const Member> members, size_t Member::*elements,
+                    const Combination &combination, const TransferLabel &label);
   bool isAligned(const TransferLabel &label,
                  std::span<const void *const> pointers, size_t bytes);
   /// Forgets flights that are over; the caller holds the mutex.

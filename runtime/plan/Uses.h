@@ -11,6 +11,16 @@
 
 namespace fsdp {
 
+/// The values that an instruction names, by what it does to them, in no order
+/// that matters. A transfer's results count as written by it, although they are
+/// there when it was waited for.
+struct Accesses {
+  std::vector<uint32_t> reads, writes; ///< what is changed is in both
+  std::vector<uint32_t> others;        ///< ended, or padded beside
+};
+/// Throws fsdp::Error (ArtifactCorrupted) if the instruction has no known kind.
+Accesses accessesOf(const plan::InstructionT &instruction);
+
 /// Every value that the instruction reads, writes or ends, in no order that
 /// matters. A wait names none: its values are its start's.
 std::vector<uint32_t> namedValues(const plan::InstructionT &instruction);

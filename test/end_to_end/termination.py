@@ -1,12 +1,7 @@
 """SIGTERM ends a training run between two steps: saved, with exit status 0, on all ranks after
 the same step, whichever of them got the signal.
 """
-import json
-import os
-import pathlib
 import signal
-import socket
-import subprocess
 import time
 
 import torch
@@ -14,6 +9,7 @@ from safetensors.torch import load_file, save_file
 
 import zoo
 from harness import compile_step, make_config, make_data, must, parse_arguments, run_cases
+from ranks import Ranks
 
 STEPS = 100_000
 
@@ -32,46 +28,38 @@ def command(bin, steps, *options):
 
 def start(bin, folder, world, backend, *options):
     """One process, or one for each rank."""
-    processes = []
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    for rank in range(world if backend == "gloo" else 1):
-        env = {**os.environ, "OMP_NUM_THREADS": "1"}
-        if backend == "gloo":
-            env |= {"RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        processes.append(subprocess.Popen(command(bin, STEPS, f"--backend={backend}", "--metrics=m.jsonl", *options), cwd=folder, env=env,
-                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-    return processes
+    return Ranks([*command(bin, STEPS, f"--backend={backend}", "--metrics=m.jsonl"), *options], world if backend == "gloo" else 1, folder)
 
 
-def await_steps(folder, processes, count=3):
+def await_steps(folder, ranks, count=3):
     end = time.time() + 120
     file = folder / "m.jsonl"
     while not file.exists() or file.read_text().count("\n") < count:
-        assert time.time() < end and all(p.poll() is None for p in processes), [p.stderr.read() for p in processes if p.poll() is not None]
+        assert time.time() < end and len(ranks.alive()) == len(ranks.processes), [ranks.message(rank) for rank in range(len(ranks.processes))]
         time.sleep(0.01)
 
 
-def finish(processes):
-    return [(p.communicate(timeout=60), p.returncode) for p in processes]
+def finish(ranks):
+    """What the ranks' processes ended with."""
+    assert ranks.wait(60) is not None, f"ranks {ranks.alive()} do not end"
+    return [ranks.status(rank) for rank in range(len(ranks.processes))]
 
 
 def ends(bin, world, backend="local", to=None, options=(), **config):
     """`to`: the ranks whose processes get the signal; None: all."""
     def case(folder):
         prepare(bin, folder, world, **config)
-        processes = start(bin, folder, world, backend, "--save=ck", "--export=final.safetensors", *options)
-        await_steps(folder, processes)
-        for rank, process in enumerate(processes):
-            if to is None or rank in to:
-                process.send_signal(signal.SIGTERM)
-        done = finish(processes)
-        assert all(status == 0 for _, status in done), [(status, err[-500:]) for (_, err), status in done]
+        with start(bin, folder, world, backend, "--save=ck", "--export=final.safetensors", *options) as ranks:
+            await_steps(folder, ranks)
+            for rank in ranks.alive():
+                if to is None or rank in to:
+                    ranks.signal(rank, signal.SIGTERM)
+            done = finish(ranks)
+            assert all(status == 0 for status in done), [(status, ranks.message(rank)[-500:]) for rank, status in enumerate(done)]
+            message = ranks.message(0)
         found = sorted((folder / "ck").iterdir(), key=lambda p: int(p.name[5:]))
         last = int(found[-1].name[5:])
         assert 3 <= last < STEPS and all((p / "manifest.json").exists() for p in found), found
-        message = done[0][0][1]
         assert f"SIGTERM: stopped after {last} of {STEPS} steps" in message and "--load=latest" in message and "--export was not written" in message, message[-500:]
         assert not (folder / "final.safetensors").exists()
         assert len((folder / "m.jsonl").read_text().splitlines()) == last
@@ -86,11 +74,12 @@ def ends(bin, world, backend="local", to=None, options=(), **config):
 def ends_unsaved(bin):
     def case(folder):
         prepare(bin, folder, 2)
-        processes = start(bin, folder, 2, "local")
-        await_steps(folder, processes)
-        processes[0].send_signal(signal.SIGTERM)
-        ((_, err), status), = finish(processes)
-        assert status == 0 and "nothing was saved, since no --save=DIR says where" in err, (status, err[-500:])
+        with start(bin, folder, 2, "local") as ranks:
+            await_steps(folder, ranks)
+            ranks.signal(0, signal.SIGTERM)
+            status, = finish(ranks)
+            message = ranks.message(0)
+        assert status == 0 and "nothing was saved, since no --save=DIR says where" in message, (status, message[-500:])
     return case
 
 
@@ -98,18 +87,14 @@ def obeys_the_second(bin):
     """A process that cannot end its step ends at once when it is asked again."""
     def case(folder):
         prepare(bin, folder, 2)
-        processes = start(bin, folder, 2, "gloo", "--save=ck")
-        await_steps(folder, processes)
-        processes[1].send_signal(signal.SIGSTOP)
-        time.sleep(0.5)
-        for _ in range(2):
-            processes[0].send_signal(signal.SIGTERM)
+        with start(bin, folder, 2, "gloo", "--save=ck") as ranks:
+            await_steps(folder, ranks)
+            ranks.signal(1, signal.SIGSTOP)
             time.sleep(0.5)
-        try:
-            assert processes[0].wait(timeout=20) == -signal.SIGTERM
-        finally:
-            processes[1].kill()
-            finish(processes)
+            for _ in range(2):
+                ranks.signal(0, signal.SIGTERM)
+                time.sleep(0.5)
+            assert ranks.wait(20, [0]) is not None and ranks.status(0) == -signal.SIGTERM, ranks.status(0)
     return case
 
 
@@ -117,10 +102,10 @@ def inference(bin):
     """Nothing is to be saved: the signal does what it does to any process."""
     def case(folder):
         prepare(bin, folder, 2, mode="inference")
-        processes = start(bin, folder, 2, "local")
-        await_steps(folder, processes)
-        processes[0].send_signal(signal.SIGTERM)
-        (_, status), = finish(processes)
+        with start(bin, folder, 2, "local") as ranks:
+            await_steps(folder, ranks)
+            ranks.signal(0, signal.SIGTERM)
+            status, = finish(ranks)
         assert status == -signal.SIGTERM, status
     return case
 
