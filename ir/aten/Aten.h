@@ -1,5 +1,4 @@
-//===- Aten.h - The aten dialect ---------------------------------*- C++
-//-*-===//
+//===- Aten.h - The aten dialect --------------------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // One op for each overload that LibTorch dispatches, `aten.<name>.<overload>`.

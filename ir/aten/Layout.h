@@ -1,5 +1,4 @@
-//===- Layout.h - Where the elements of a tensor lie -------------*- C++
-//-*-===//
+//===- Layout.h - Where the elements of a tensor lie ------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_IR_ATEN_LAYOUT_H

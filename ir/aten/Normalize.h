@@ -1,5 +1,4 @@
-//===- Normalize.h - Normal form of static arguments -------------*- C++
-//-*-===//
+//===- Normalize.h - Normal form of static arguments ------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_IR_ATEN_NORMALIZE_H

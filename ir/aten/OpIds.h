@@ -1,5 +1,4 @@
-//===- OpIds.h - Type ids of the ops of the aten dialect ---------*- C++
-//-*-===//
+//===- OpIds.h - Type ids of the ops of the aten dialect --------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_IR_ATEN_OP_IDS_H

@@ -1,5 +1,4 @@
-//===- OpModel.h - How MLIR handles an op of the aten dialect ----*- C++
-//-*-===//
+//===- OpModel.h - How MLIR handles an op of the aten dialect ---*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_IR_ATEN_OP_MODEL_H

@@ -1,5 +1,4 @@
-//===- Schema.h - What an ATen operator takes and returns --------*- C++
-//-*-===//
+//===- Schema.h - What an ATen operator takes and returns -------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_IR_ATEN_SCHEMA_H

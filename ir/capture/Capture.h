@@ -1,5 +1,4 @@
-//===- Capture.h - From an exported model to a joint graph -------*- C++
-//-*-===//
+//===- Capture.h - From an exported model to a joint graph ------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Turns a torch.export archive (.pt2) or a TorchScript archive (.pt) into one

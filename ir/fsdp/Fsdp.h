@@ -1,5 +1,4 @@
-//===- Fsdp.h - The fsdp dialect ---------------------------------*- C++
-//-*-===//
+//===- Fsdp.h - The fsdp dialect --------------------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_IR_FSDP_FSDP_H

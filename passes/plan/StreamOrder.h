@@ -1,5 +1,4 @@
-//===- StreamOrder.h - Is memory reused only after its last use? -*- C++
-//-*-===//
+//===- StreamOrder.h - Is memory reused after its last use? -----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_PASSES_PLAN_STREAMORDER_H

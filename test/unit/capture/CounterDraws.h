@@ -1,5 +1,4 @@
-//===- CounterDraws.h - LibTorch with the program's random numbers -*- C++
-//-*-===//
+//===- CounterDraws.h - LibTorch, the program's random numbers --*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Linked into a process, it makes LibTorch's CPU kernels draw what a captured

@@ -1,5 +1,4 @@
-//===- FakeQuantizationCases.cpp - Quantization-aware training on all kinds of
-// arguments ===//
+//===- FakeQuantizationCases.cpp - Quantization-aware training ------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "test/unit/meta/Cases.h"

@@ -1,5 +1,4 @@
-//===- LinearAlgebraCases.cpp - Factorizations and solvers on all kinds of
-// arguments ===//
+//===- LinearAlgebraCases.cpp - Factorizations and solvers ----------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "test/unit/meta/Cases.h"

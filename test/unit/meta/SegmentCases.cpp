@@ -1,5 +1,4 @@
-//===- SegmentCases.cpp - Segments and ragged rows on all kinds of arguments
-//===//
+//===- SegmentCases.cpp - Segments and ragged rows ------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "test/unit/meta/Cases.h"

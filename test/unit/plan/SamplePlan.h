@@ -1,5 +1,4 @@
-//===- SamplePlan.h - A valid plan with every kind of instruction -*- C++
-//-*-===//
+//===- SamplePlan.h - A plan with every kind of instruction -----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_TEST_UNIT_PLAN_SAMPLEPLAN_H
