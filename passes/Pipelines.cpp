@@ -49,6 +49,7 @@ void fsdp::buildShardPipeline(OpPassManager &manager,
   DivideGradientsOptions divide;
   divide.factor = options.divideFactor;
   divide.forceSum = options.forceSum;
+  divide.inOptimizer = options.divideInOptimizer;
   manager.addPass(createDivideGradients(divide));
 
   ReshardAfterForwardOptions reshard;

@@ -89,6 +89,10 @@ struct ShardStageOptions : virtual mlir::detail::PassOptions {
   Option<bool> forceSum{*this, "force-sum-reduction",
                         llvm::cl::desc("reduce gradients by sums alone"),
                         llvm::cl::init(false)};
+  Option<bool> divideInOptimizer{
+      *this, "divide-in-optimizer",
+      llvm::cl::desc("divide gradients in the optimizer where it can"),
+      llvm::cl::init(false)};
   Option<int64_t> microBatches{*this, "micro-batches",
                                llvm::cl::desc("micro-batches of a step"),
                                llvm::cl::init(1)};

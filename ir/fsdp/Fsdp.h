@@ -48,6 +48,10 @@ inline constexpr llvm::StringLiteral kCastsAttr = "fsdp.casts";
 /// number.
 inline constexpr llvm::StringLiteral kDivideFactorAttr =
     "fsdp.gradient_divide_factor";
+/// By what the optimizer divides gradients, because their reductions do not;
+/// absent: by nothing.
+inline constexpr llvm::StringLiteral kOptimizerDivisorAttr =
+    "fsdp.optimizer_divisor";
 inline constexpr llvm::StringLiteral kMemoryAttr = "fsdp.memory";
 /// How many micro-batches make a step; absent: one.
 inline constexpr llvm::StringLiteral kMicroBatchesAttr = "fsdp.micro_batches";

@@ -315,6 +315,10 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
       !(isa<ModuleOp>(op) && isa<FloatAttr>(attr.getValue())))
     return op->emitError("'fsdp.gradient_divide_factor' expects a module and a "
                          "number");
+  if (attr.getName() == kOptimizerDivisorAttr &&
+      !(isa<ModuleOp>(op) && isa<FloatAttr>(attr.getValue())))
+    return op->emitError("'fsdp.optimizer_divisor' expects a module and a "
+                         "number");
   if (attr.getName() == kCastsAttr) {
     auto rows = dyn_cast<ArrayAttr>(attr.getValue());
     if (!isa<ModuleOp>(op) || !rows ||

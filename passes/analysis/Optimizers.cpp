@@ -14,7 +14,7 @@ std::optional<OptimizerUpdate> fsdp::getOptimizerUpdate(Operation *op) {
   return llvm::TypeSwitch<Operation *, std::optional<OptimizerUpdate>>(op)
       .Case<AdamWOp, AdamOp, SgdOp>([](auto update) {
         return OptimizerUpdate{update.getParams(), update.getGrads(),
-                               update.getNewParams()};
+                               update.getNewParams(), update.getGradScale()};
       })
       .Default([](Operation *) { return std::nullopt; });
 }

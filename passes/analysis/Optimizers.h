@@ -15,6 +15,7 @@ namespace fsdp {
 struct OptimizerUpdate {
   mlir::OperandRange params, grads;
   mlir::ResultRange newParams;
+  mlir::Value gradScale; ///< divides the gradients; may be null
 };
 
 /// Nothing for ops that are no optimizers.

@@ -207,6 +207,8 @@ LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
     plan.data = std::make_unique<plan::DataT>(*options.data);
   if (options.validation)
     plan.validation = std::make_unique<plan::ValidationT>(*options.validation);
+  if (options.arithmetic)
+    plan.arithmetic = std::make_unique<plan::ArithmeticT>(*options.arithmetic);
   for (func::FuncOp program : getPrograms(module))
     if (failed(emitProgram(program, table, context)))
       return failure();

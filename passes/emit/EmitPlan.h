@@ -30,6 +30,7 @@ struct EmitOptions {
   /// Files as the artifact names them.
   std::optional<plan::DataT> data;
   std::optional<plan::ValidationT> validation;
+  std::optional<plan::ArithmeticT> arithmetic; ///< absent: exactly
 };
 
 /// Translates a module that passed `fsdp-verify-planned`. Emits an error at the

@@ -46,15 +46,53 @@ struct DivideGradients final
                       Builder(&getContext()).getF64FloatAttr(factor));
     StateTable states(module);
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    SmallVector<SmallVector<Operation *, 2>> chains;
     for (func::FuncOp func : getPrograms(module)) {
       if (factor != 0 && factor != 1 && mesh && mesh.getWorldSize() == 1)
         reduceAlone(func, states);
-      for (ArrayRef<Operation *> chain : getGradientChains(func))
-        divide(chain);
+      llvm::append_range(chains, getGradientChains(func));
     }
+    if (inOptimizer && leaveToOptimizer(module, states, chains))
+      return;
+    for (ArrayRef<Operation *> chain : chains)
+      divide(chain);
   }
 
 private:
+  /// Sums alone, if one number divides all that the optimizer reads: no
+  /// gradient is a rank's own, and none lies in f16, whose sums overflow.
+  bool leaveToOptimizer(ModuleOp module, const StateTable &states,
+                        ArrayRef<SmallVector<Operation *, 2>> chains) {
+    if (chains.empty() || llvm::any_of(states.getStates(), [](StateOp state) {
+          return state.getRole() == Role::Parameter &&
+                 (state.getLocal() ||
+                  state.getGlobalType().getElementType().isF16());
+        }))
+      return false;
+    double divisor = getDivisor(chains.front());
+    for (ArrayRef<Operation *> chain : chains) {
+      Value gradient = chain.front()->getOperand(0);
+      if (getElementTypeOrSelf(gradient.getType()).isF16() ||
+          getDivisor(chain) != divisor)
+        return false;
+    }
+    for (ArrayRef<Operation *> chain : chains)
+      setAll(chain, Reduction::Sum);
+    if (divisor != 1)
+      module->setAttr(kOptimizerDivisorAttr,
+                      Builder(&getContext()).getF64FloatAttr(divisor));
+    return true;
+  }
+
+  double getDivisor(ArrayRef<Operation *> chain) const {
+    if (factor != 0)
+      return factor;
+    int64_t ranks = 1;
+    for (Operation *op : chain)
+      ranks *= op->getAttrOfType<GroupAttr>("group").getSize();
+    return double(ranks);
+  }
+
   /// One rank has nothing to reduce, but the user's factor divides all the
   /// same: by a sum over itself.
   static void reduceAlone(func::FuncOp func, const StateTable &states) {
@@ -74,10 +112,7 @@ private:
   }
 
   void divide(ArrayRef<Operation *> chain) const {
-    int64_t ranks = 1;
-    for (Operation *op : chain)
-      ranks *= op->getAttrOfType<GroupAttr>("group").getSize();
-    double divisor = factor != 0 ? factor.getValue() : double(ranks);
+    double divisor = getDivisor(chain);
     Type element = getElementTypeOrSelf(chain.front()->getOperand(0).getType());
     if (element.isF16()) {
       setAll(chain, Reduction::Sum);

@@ -233,7 +233,7 @@ void ProgramUses::renumberResults(func::FuncOp func) {
 }
 
 int64_t fsdp::placeMembers(ArrayRef<StateOp> members, int64_t ranks,
-                           int64_t leastBytes,
+                           int64_t leastBytes, int64_t floorBytes,
                            SmallVectorImpl<int64_t> &offsets) {
   int64_t byRows = 0;
   for (StateOp member : members) {
@@ -242,8 +242,10 @@ int64_t fsdp::placeMembers(ArrayRef<StateOp> members, int64_t ranks,
                   .getNumElements() *
               ranks;
   }
-  int64_t alignment =
-      std::max<int64_t>(1, kMemberAlignment / std::max<int64_t>(leastBytes, 1));
+  auto count = [&](int64_t bytes) {
+    return std::max<int64_t>(1, bytes / std::max<int64_t>(leastBytes, 1));
+  };
+  int64_t alignment = count(kMemberAlignment), floor = count(floorBytes);
   for (;; alignment /= 2) {
     offsets.clear();
     int64_t end = 0;
@@ -252,7 +254,7 @@ int64_t fsdp::placeMembers(ArrayRef<StateOp> members, int64_t ranks,
       end = offsets.back() + member.getGlobalType().getNumElements();
     }
     int64_t part = llvm::alignTo(llvm::divideCeil(end, ranks), alignment);
-    if (alignment == 1 || part * ranks <= byRows)
+    if (alignment == floor || part * ranks <= byRows)
       return part * ranks;
   }
 }

@@ -462,8 +462,10 @@ private:
     for (const ProgramUses &use : uses)
       bytes = std::min(bytes, use.getLeastBytes(bucket.members));
     int64_t ranks = head.getSharding()->getGroup().getSize();
-    int64_t elements =
-        placeMembers(bucket.members, ranks, bytes, bucket.offsets);
+    // NCCL and the kernels of GPUs move 16 bytes at a time, or much slower.
+    bool isOnGpu = getDevice(getOperation()).starts_with("cuda");
+    int64_t elements = placeMembers(bucket.members, ranks, bytes,
+                                    isOnGpu ? 16 : 1, bucket.offsets);
     unsigned &number = numbers[*head.getBucket()];
     std::string name = (*head.getBucket() + "/flat").str();
     if (number != 0)

@@ -148,6 +148,23 @@ Value fsdp::buildNorm(OpBuilder &builder, Location loc, NormOrder order,
   return buildScalarOp(builder, loc, "aten.sqrt", {reduced}, {}, f32);
 }
 
+Value fsdp::divideNorm(OpBuilder &builder, Location loc, Value norm,
+                       double divisor) {
+  return buildScalarOp(builder, loc, "aten.div.Scalar", {norm},
+                       toF64(builder, "other", divisor), builder.getF32Type());
+}
+
+Value fsdp::buildDivisor(OpBuilder &builder, Location loc, Value divisor,
+                         double factor) {
+  if (divisor)
+    return buildScalarOp(builder, loc, "aten.mul.Scalar", {divisor},
+                         toF64(builder, "other", factor), builder.getF32Type());
+  auto scalar = RankedTensorType::get({}, builder.getF32Type());
+  return ConstantOp::create(builder, loc, scalar,
+                            DenseElementsAttr::get(scalar, float(factor)),
+                            /*wrapped=*/UnitAttr());
+}
+
 Value fsdp::buildClipDivisor(OpBuilder &builder, Location loc, Value norm,
                              double maxNorm) {
   Type f32 = builder.getF32Type();

@@ -43,6 +43,15 @@ mlir::Value buildNormTerm(mlir::OpBuilder &builder, mlir::Location loc,
 mlir::Value buildNorm(mlir::OpBuilder &builder, mlir::Location loc,
                       NormOrder order, mlir::Value reduced, int64_t shardRanks);
 
+/// The norm of gradients that are still to be divided by `divisor`.
+mlir::Value divideNorm(mlir::OpBuilder &builder, mlir::Location loc,
+                       mlir::Value norm, double divisor);
+
+/// What divides gradients by `factor` as well as by `divisor`, which may be
+/// null.
+mlir::Value buildDivisor(mlir::OpBuilder &builder, mlir::Location loc,
+                         mlir::Value divisor, double factor);
+
 /// What gradients are divided by to clip their norm to `maxNorm`: at least 1.
 mlir::Value buildClipDivisor(mlir::OpBuilder &builder, mlir::Location loc,
                              mlir::Value norm, double maxNorm);

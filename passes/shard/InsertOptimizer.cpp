@@ -213,13 +213,18 @@ private:
       term = reduce(term, getReduction(order));
     }
     Value norm = buildNorm(builder, loc, order, term, shardRanks);
+    auto left = module->getAttrOfType<FloatAttr>(kOptimizerDivisorAttr);
+    if (left)
+      norm = divideNorm(builder, loc, norm, left.getValueAsDouble());
     results.insert(
         std::next(results.begin()),
         {norm, bind(kOutputAttr, builder.getStringAttr(kGradNormOutput))});
     if (options.skipsNonFinite)
       foundInf = buildFoundInf(builder, loc, loss, norm);
     if (options.maxGradNorm != std::numeric_limits<double>::infinity())
-      clipDivisor = buildClipDivisor(builder, loc, norm, options.maxGradNorm);
+      divisor = buildClipDivisor(builder, loc, norm, options.maxGradNorm);
+    if (left)
+      divisor = buildDivisor(builder, loc, divisor, left.getValueAsDouble());
   }
 
   void buildUpdates() {
@@ -237,7 +242,7 @@ private:
       operands.moments.resize(members.front()->moments.size());
       operands.step = newStep;
       operands.lr = arguments.lookup(rates[group]);
-      operands.gradScale = clipDivisor;
+      operands.gradScale = divisor;
       operands.foundInf = foundInf;
       for (Trained *each : members) {
         operands.params.push_back(each->param);
@@ -284,7 +289,7 @@ private:
   StateOp step;
   SmallVector<StateOp> rates;                           // by group
   llvm::DenseMap<Operation *, BlockArgument> arguments; // of the optimizer
-  Value clipDivisor, foundInf; // null: neither clipped nor left out
+  Value divisor, foundInf; // null: neither divided nor left out
 };
 
 struct InsertOptimizer final

@@ -227,7 +227,7 @@ def MoveCastsToShards : Fsdp_ModulePass<"fsdp-move-casts-to-shards"> {
 }
 
 def DivideGradients : Fsdp_ModulePass<"fsdp-divide-gradients"> {
-  let summary = "choose by what gradients are divided, before and after sums";
+  let summary = "choose by what gradients are divided, and where";
   let description = [{
     Gradients are averaged over all ranks, which `avg` does at each reduction.
     Three things ask for sums with divisors of their own, as FSDP2 makes them:
@@ -239,6 +239,11 @@ def DivideGradients : Fsdp_ModulePass<"fsdp-divide-gradients"> {
       `fsdp.gradient_divide_factor`. If it is the size of that reduction's group,
       this averages and the next ones sum;
     * `force-sum`: reductions are sums, whose last result is divided.
+
+    With `in-optimizer` reductions are sums that nobody divides: the module says
+    in `fsdp.optimizer_divisor` by what the optimizer does it, which reads the
+    gradients anyway. It takes one divisor for all of them, so they are divided
+    as above where a gradient is reduced or kept in f16, or is each rank's own.
 
     Input, for four ranks:
 
@@ -256,13 +261,15 @@ def DivideGradients : Fsdp_ModulePass<"fsdp-divide-gradients"> {
 
     Needs: averaging reductions in the types that they are to have
     (`fsdp-move-casts-to-shards`). Leaves: reductions that divide by the same
-    number in all.
+    number in all, together with what the module leaves to the optimizer.
   }];
   let options = [
     Option<"factor", "factor", "double", "0",
            "what the sum over ranks is divided by; 0: their number">,
     Option<"forceSum", "force-sum", "bool", "false",
-           "reduce by sums alone, and divide afterwards">
+           "reduce by sums alone, and divide afterwards">,
+    Option<"inOptimizer", "in-optimizer", "bool", "false",
+           "reduce by sums alone, and divide in the optimizer where it can">
   ];
 }
 
@@ -335,7 +342,8 @@ def FlattenBuckets : Fsdp_ModulePass<"fsdp-flatten-buckets"> {
 
     Members begin at multiples of 128 bytes, and so do the parts, unless that
     would make ranks exchange more than rows would: then at multiples of the
-    greatest power of two that does not.
+    greatest power of two that does not. For a GPU these are at least 16 bytes,
+    which its kernels and NCCL move at a time, whatever rows would exchange.
 
     Of a flat tensor that is kept in parts between forward and backward one part is
     cut, where the last of the members' parts was.
@@ -572,6 +580,9 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
     With `skip-non-finite` no update is made where the loss or the norm is not a
     finite number, on any rank, since all have both: the optimizers' `found_inf`
     is 1 then, and such a step does not count as one of theirs.
+
+    What reductions leave to it (`fsdp.optimizer_divisor`) divides the norm, and
+    the gradients together with the clipping: in the optimizers' `grad_scale`.
 
     `groups` gives parameters settings of their own, as parameter groups of
     torch.optim: each is `PATTERN|PATTERN…:NAME=VALUE;NAME=VALUE…`, where a

@@ -31,7 +31,8 @@ def VerifySharded : Fsdp_ModulePass<"fsdp-verify-sharded"> {
     * Each parameter's gradient goes through one reduction, by `avg`, over
       groups whose sizes multiply to the mesh's size; frozen parameters have
       none.
-    * The optimizer updates each parameter once, with that gradient.
+    * The optimizer updates each parameter once, with that gradient, and
+      divides by what reductions leave to it.
     * A program for inference reduces no gradient and updates no parameter.
     * Only ops that keep padding rows zero (invariant P) read shards: casts,
       replays, collectives, norms, the optimizer.

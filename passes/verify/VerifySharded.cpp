@@ -299,16 +299,25 @@ private:
     return text;
   }
 
-  /// A gradient is the mean over ranks, or what the user divides by instead.
+  /// A gradient is the mean over ranks, or what the user divides by instead,
+  /// but for what the optimizer divides by.
   LogicalResult verifyScale(StateOp state, const Chain &chain) const {
-    if (state.getLocal())
+    auto module = state->getParentOfType<ModuleOp>();
+    auto left = module->getAttrOfType<FloatAttr>(kOptimizerDivisorAttr);
+    if (state.getLocal()) {
+      if (left)
+        return state.emitOpError("is each rank's own, so the optimizer must "
+                                 "not divide its gradient by ")
+               << printNumber(left.getValueAsDouble());
       return success();
-    auto factor = state->getParentOfType<ModuleOp>()->getAttrOfType<FloatAttr>(
-        kDivideFactorAttr);
+    }
+    auto factor = module->getAttrOfType<FloatAttr>(kDivideFactorAttr);
     int64_t ranks = 1;
     for (GroupAttr group : chain.groups)
       ranks *= group.getSize();
     double expected = factor ? factor.getValueAsDouble() : double(ranks);
+    if (left)
+      expected /= left.getValueAsDouble();
     double found = double(ranks) / chain.scale;
     if (std::abs(found - expected) <= 1e-9 * expected)
       return success();
@@ -341,6 +350,8 @@ private:
         continue;
       if (!endsStep(func))
         return op.emitOpError("updates parameters before the last micro-batch");
+      if (failed(verifyDivisor(&op, *update)))
+        return failure();
       for (auto [param, grad, result] :
            llvm::zip(update->params, update->grads, update->newParams)) {
         if (auto [it, isNew] = updates.try_emplace(param, &op); !isNew) {
@@ -359,6 +370,18 @@ private:
         return cast<StateOp>(state).emitOpError(
             "expects to be updated by an optimizer");
     return success();
+  }
+
+  /// It divides by what the reductions leave to it.
+  static LogicalResult verifyDivisor(Operation *op,
+                                     const OptimizerUpdate &update) {
+    auto left = op->getParentOfType<ModuleOp>()->getAttrOfType<FloatAttr>(
+        kOptimizerDivisorAttr);
+    if (!left || update.gradScale)
+      return success();
+    return op->emitOpError("expects a grad_scale, since reductions leave a "
+                           "division by ")
+           << printNumber(left.getValueAsDouble()) << " to it";
   }
 
   LogicalResult verifyUpdate(Operation *op, Value param, Value grad,

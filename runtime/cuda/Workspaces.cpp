@@ -19,13 +19,15 @@ uint64_t fsdp::workspaceBytesOfStream() {
          at::cuda::getCUDABlasLtWorkspaceSize();
 }
 
-void fsdp::useArithmetic(const plan::PlanT &) {
+void fsdp::useArithmetic(const plan::PlanT &plan) {
+  const plan::ArithmeticT allowed =
+      plan.arithmetic ? *plan.arithmetic : plan::ArithmeticT();
   at::Context &context = at::globalContext();
   // An algorithm that was measured to be the fastest is another one tomorrow.
   context.setBenchmarkCuDNN(false);
-  context.setAllowTF32CuBLAS(false);
-  context.setAllowTF32CuDNN(false);
-  context.setAllowFP16ReductionCuBLAS(false);
-  context.setAllowBF16ReductionCuBLAS(false);
-  context.setAllowFP16AccumulationCuBLAS(false);
+  context.setAllowTF32CuBLAS(allowed.tf32);
+  context.setAllowTF32CuDNN(allowed.tf32);
+  context.setAllowFP16ReductionCuBLAS(allowed.reduced_precision_reduction);
+  context.setAllowBF16ReductionCuBLAS(allowed.reduced_precision_reduction);
+  context.setAllowFP16AccumulationCuBLAS(allowed.fp16_accumulation);
 }

@@ -18,7 +18,8 @@ void placeWorkspaces();
 /// Bytes of it for one stream.
 uint64_t workspaceBytesOfStream();
 
-/// How exact products are, for the whole process.
+/// How exact products are, for the whole process: off by default, where
+/// PyTorch has reduced-precision sums and cuDNN's TF32 on.
 void useArithmetic(const plan::PlanT &plan);
 
 } // namespace fsdp

@@ -342,6 +342,12 @@ void Printer::printHeader() {
        (training.max_grad_norm < 0 ? "none" : print(training.max_grad_norm)) +
        ", norm of order " + print(training.norm_order) + ", on_nonfinite " +
        plan::EnumNameNonFinite(training.on_nonfinite));
+  if (plan.arithmetic)
+    line("arithmetic:" + std::string(plan.arithmetic->tf32 ? " tf32" : "") +
+         (plan.arithmetic->reduced_precision_reduction
+              ? " reduced_precision_reduction"
+              : "") +
+         (plan.arithmetic->fp16_accumulation ? " fp16_accumulation" : ""));
   if (!training.rates.empty())
     line("learning rates " +
          join(training.rates,

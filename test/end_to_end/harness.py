@@ -214,7 +214,7 @@ def train(bin, folder, world, steps, backend="local", tag="", data="data.safeten
 
 
 FSDP_KEYS = ("reshard_after_forward", "auto_wrap_policy", "transformer_layer_cls_to_wrap", "min_num_params", "buckets", "ignored_params", "reduce_ignored_params",
-             "bucket_layout", "prefetch", "offload_params", "shard_dims", "gradient_sync", "reshard_after_backward", "overrides", "mixed_precision")
+             "bucket_layout", "prefetch", "offload_params", "shard_dims", "gradient_sync", "gradient_division", "reshard_after_backward", "overrides", "mixed_precision")
 
 
 def make_config(world, optimizer=None, **extra):

@@ -433,3 +433,50 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.micro_batches = 2 : i
     return %g, %new : tensor<4xf32>, tensor<4xf32>
   }
 }
+
+// -----
+
+// What reductions leave to the optimizer must be divided there, and once.
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.optimizer_divisor = 2.0 : f64} {
+  fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard>
+  fsdp.state scalar @lr : tensor<f32>
+  func.func @"train/step"(%w: tensor<2xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr}, %g: tensor<4xf32> {fsdp.input = "g"})
+      -> (tensor<2xf32> {fsdp.state = @w}) {
+    %s = fsdp.reduce_scatter sum %g dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
+    // expected-error @+1 {{expects a grad_scale, since reductions leave a division by 2 to it}}
+    %new = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
+    return %new : tensor<2xf32>
+  }
+}
+
+// -----
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.optimizer_divisor = 2.0 : f64} {
+  // expected-error @+1 {{expects the sum of its gradient over ranks to be divided by 1, found 2}}
+  fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard>
+  func.func @"train/step"(%w: tensor<2xf32> {fsdp.state = @w}, %g: tensor<4xf32> {fsdp.input = "g"})
+      -> (tensor<2xf32> {fsdp.gradient = @w}) {
+    // expected-note @+1 {{the last reduction}}
+    %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
+    return %s : tensor<2xf32>
+  }
+}
+
+// -----
+
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.optimizer_divisor = 2.0 : f64} {
+  // expected-error @+1 {{is each rank's own, so the optimizer must not divide its gradient by 2}}
+  fsdp.state parameter @w : tensor<4xf32> local
+  func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}) {
+    return
+  }
+}
+
+// -----
+
+// expected-error @+1 {{'fsdp.optimizer_divisor' expects a module and a number}}
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.optimizer_divisor = "2"} {
+}

@@ -64,8 +64,10 @@ std::string fsdp::makeArtifact(ModuleOp module, const std::string &output,
     if (state.getSymName() == kLearningRate)
       if (auto lr = dyn_cast_or_null<FloatAttr>(state.getInitAttr()))
         options.lr = lr.getValueAsDouble();
-  if (config)
+  if (config) {
     options.seed = static_cast<uint64_t>(config->seed);
+    options.arithmetic = config->arithmetic;
+  }
   if (config && config->data) {
     options.data = config->data->data;
     relocate(options.data->files, output);

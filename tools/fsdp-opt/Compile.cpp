@@ -79,6 +79,18 @@ std::string_view getLayoutName(LayoutChoice layout) {
                                         : "fsdp2";
 }
 
+/// NCCL sums in the network's switches, but divides nowhere else than on GPUs.
+/// The layout that does as FSDP2 averages as it does.
+bool dividesInOptimizer(const Config &config) {
+  auto isFsdp2 = [](const ModuleOverride &override) {
+    return override.layout == LayoutChoice::Fsdp2;
+  };
+  return config.divideInOptimizer.value_or(
+      config.target.device == Target::Device::Cuda &&
+      !config.forceSumReduction && config.layout != LayoutChoice::Fsdp2 &&
+      llvm::none_of(config.overrides, isFsdp2));
+}
+
 /// With all its digits.
 std::string formatExactly(double value) {
   char text[32];
@@ -149,6 +161,7 @@ void setOptions(ShardOptions &options, const Config &config) {
   options.layoutOverrides = layoutRules;
   options.divideFactor = config.gradientDivideFactor.value_or(0);
   options.forceSum = config.forceSumReduction;
+  options.divideInOptimizer = dividesInOptimizer(config);
   options.microBatches = config.microBatches;
   options.sync = getGradientSync(config.sync);
   options.keepGathered = config.keepGathered;

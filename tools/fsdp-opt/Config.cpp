@@ -37,6 +37,7 @@ const std::vector<ConfigParser::Key> &ConfigParser::getKeys() {
        &P::parseCastInputs},
       {"fsdp_config", "gradient_divide_factor", &P::parseDivideFactor},
       {"fsdp_config", "force_sum_reduction", &P::parseForceSum},
+      {"fsdp_config", "gradient_division", &P::parseDivision},
       {"fsdp_config", "overrides", &P::parseOverrides},
       {"fsdp_config.overrides", "modules", &P::parseOverrideModules},
       {"fsdp_config.overrides", "mixed_precision", &P::parseOverridePrecision},
@@ -75,6 +76,9 @@ const std::vector<ConfigParser::Key> &ConfigParser::getKeys() {
       {"", "on_nonfinite", &P::parseOnNonFinite},
       {"", "device", &P::parseDevice},
       {"", "cuda_arch", &P::parseCudaArch},
+      {"", "tf32", &P::parseTf32},
+      {"", "reduced_precision_reduction", &P::parseReducedReduction},
+      {"", "fp16_accumulation", &P::parseFp16Accumulation},
       {"", "seed", &P::parseSeed},
       {"", "data", &P::parseData},
       {"data", "tokens", &P::parseTokens},
@@ -268,6 +272,8 @@ LoadedConfig ConfigParser::parse(const Node &root) {
   resolveMesh(root);
   checkReshard();
   checkOffload();
+  checkDivision();
+  checkArithmetic(root);
   checkMicroBatches();
   checkEval(root);
   return std::move(result);

@@ -131,6 +131,8 @@ struct Config {
   /// By what gradients summed over ranks are divided; absent: their number.
   std::optional<double> gradientDivideFactor;
   bool forceSumReduction = false;
+  /// Gradients are divided by the optimizer; absent: as the device likes it.
+  std::optional<bool> divideInOptimizer;
   Precision precision;      ///< with what overrides say of it
   int64_t microBatches = 1; ///< of a step
   Sync sync = Sync::Each;
@@ -147,8 +149,9 @@ struct Config {
   double gradNormType = 2;                     ///< 1, 2 or infinity
   plan::NonFinite onNonFinite = plan::NonFinite::stop;
   int64_t seed = 0;
-  Target target;              ///< what it will run on
-  std::vector<InitRule> init; ///< the last that matches counts
+  Target target;                               ///< what it will run on
+  std::optional<plan::ArithmeticT> arithmetic; ///< absent: exactly
+  std::vector<InitRule> init;                  ///< the last that matches counts
   WeightsConfig weights;
   /// Groups of names that are one tensor.
   std::vector<std::vector<std::string>> ties;

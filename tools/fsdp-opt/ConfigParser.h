@@ -67,6 +67,7 @@ private:
   void parseCastInputs(const Node &node);
   void parseDivideFactor(const Node &node);
   void parseForceSum(const Node &node);
+  void parseDivision(const Node &node);
   void parseOverrides(const Node &node);
   void parseOverrideModules(const Node &node);
   void parseOverridePrecision(const Node &node);
@@ -98,6 +99,10 @@ private:
   void parseMaxGradNorm(const Node &node);
   void parseDevice(const Node &node);
   void parseCudaArch(const Node &node);
+  void allow(bool plan::ArithmeticT::*what, bool is);
+  void parseTf32(const Node &node);
+  void parseReducedReduction(const Node &node);
+  void parseFp16Accumulation(const Node &node);
   void parseSeed(const Node &node);
   void parseMode(const Node &node);
   void parseInit(const Node &node);
@@ -146,6 +151,8 @@ private:
   void resolveMesh(const Node &root);
   void checkReshard();
   void checkOffload();
+  void checkDivision();
+  void checkArithmetic(const Node &root);
 
   /// Empty for null.
   std::string readDtype(const Node &node, std::string_view key);

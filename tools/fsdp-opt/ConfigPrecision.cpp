@@ -50,6 +50,22 @@ void ConfigParser::parseForceSum(const Node &node) {
   result.config.forceSumReduction = read.readBool(node, "force_sum_reduction");
 }
 
+void ConfigParser::parseDivision(const Node &node) {
+  static constexpr std::string_view choices[] = {"reduction", "optimizer"};
+  result.config.divideInOptimizer =
+      read.readChoice(node, "gradient_division", choices) == choices[1];
+}
+
+/// Behind all keys, which may come in any order.
+void ConfigParser::checkDivision() {
+  const Config &config = result.config;
+  if (config.divideInOptimizer.value_or(false) && config.forceSumReduction)
+    read.fail(ErrorId::ConfigBadValue, (*fsdpNode)["gradient_division"],
+              "'gradient_division: optimizer' and 'force_sum_reduction: true' "
+              "both sum gradients, but divide them at different places; leave "
+              "one of them out");
+}
+
 void ConfigParser::parseOverrides(const Node &node) {
   if (node.IsNull())
     return;

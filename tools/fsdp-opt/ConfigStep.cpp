@@ -124,6 +124,44 @@ void ConfigParser::parseCudaArch(const Node &node) {
   result.config.target.capability = capability;
 }
 
+void ConfigParser::allow(bool plan::ArithmeticT::*what, bool is) {
+  if (!is)
+    return;
+  if (!result.config.arithmetic)
+    result.config.arithmetic.emplace();
+  (*result.config.arithmetic).*what = true;
+}
+
+void ConfigParser::parseTf32(const Node &node) {
+  if (node.IsNull())
+    return;
+  // Axolotl's: where the GPU has it, which others ignore anyway.
+  bool isAuto = node.IsScalar() && node.Scalar() == "auto";
+  allow(&plan::ArithmeticT::tf32, isAuto || read.readBool(node, "tf32"));
+}
+
+void ConfigParser::parseReducedReduction(const Node &node) {
+  allow(&plan::ArithmeticT::reduced_precision_reduction,
+        read.readBool(node, "reduced_precision_reduction"));
+}
+
+void ConfigParser::parseFp16Accumulation(const Node &node) {
+  allow(&plan::ArithmeticT::fp16_accumulation,
+        read.readBool(node, "fp16_accumulation"));
+}
+
+/// The device is known by now.
+void ConfigParser::checkArithmetic(const Node &root) {
+  if (result.config.target.device != Target::Device::Cpu)
+    return;
+  result.config.arithmetic.reset();
+  for (const char *key :
+       {"tf32", "reduced_precision_reduction", "fp16_accumulation"})
+    if (const Node node = root[key]; node.IsDefined() && !node.IsNull())
+      addNote(node,
+              "'" + std::string(key) + "' has no effect with device: cpu");
+}
+
 void ConfigParser::parseSeed(const Node &node) {
   result.config.seed = read.readInt(node, "seed");
   if (result.config.seed < 0)

@@ -102,7 +102,6 @@ constexpr ForeignKey keys[] = {
     {"", "eager_attention", Ignored, kernels},
     {"", "attn_implementation", Ignored, kernels},
     {"", "torch_compile", Ignored, kernels},
-    {"", "tf32", Ignored, kernels},
     {"", "compute_environment", Ignored, launch},
     {"", "distributed_type", Ignored, launch},
     {"", "downcast_bf16", Ignored, launch},

@@ -516,6 +516,44 @@ TEST(Config, ReadsDevice) {
         << arch;
 }
 
+TEST(Config, ComputesExactlyUnlessToldOtherwise) {
+  const std::string gpu = "mesh: {dp_shard: 1}\ndevice: cuda\n";
+  EXPECT_FALSE(parse(gpu).config.arithmetic);
+  std::optional<plan::ArithmeticT> found =
+      parse(gpu + "tf32: true\n"
+                  "reduced_precision_reduction: true\n"
+                  "fp16_accumulation: true")
+          .config.arithmetic;
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->tf32);
+  EXPECT_TRUE(found->reduced_precision_reduction);
+  EXPECT_TRUE(found->fp16_accumulation);
+  // As configs of other tools say it.
+  EXPECT_TRUE(parse(gpu + "tf32: auto").config.arithmetic->tf32);
+  EXPECT_FALSE(parse(gpu + "tf32:").config.arithmetic);
+  EXPECT_THAT(refusal(gpu + "tf32: fast"), HasSubstr("'tf32': expected "));
+  LoadedConfig onHost = parse("mesh: {dp_shard: 1}\ntf32: true");
+  EXPECT_FALSE(onHost.config.arithmetic);
+  EXPECT_THAT(onHost.notes, ElementsAre("fsdp.yaml:2:7: 'tf32' has no effect "
+                                        "with device: cpu"));
+}
+
+TEST(Config, ReadsWhoDividesGradients) {
+  const std::string begin = "mesh: {dp_shard: 2}\nfsdp_config: ";
+  EXPECT_EQ(parse(begin + "{}").config.divideInOptimizer, std::nullopt);
+  EXPECT_EQ(
+      parse(begin + "{gradient_division: optimizer}").config.divideInOptimizer,
+      true);
+  EXPECT_EQ(
+      parse(begin + "{gradient_division: reduction}").config.divideInOptimizer,
+      false);
+  EXPECT_THAT(refusal(begin + "{gradient_division: rank}"),
+              HasSubstr("'gradient_division': expected "));
+  EXPECT_THAT(refusal(begin + "{gradient_division: optimizer, "
+                              "force_sum_reduction: true}"),
+              HasSubstr("leave one of them out"));
+}
+
 TEST(Config, ReadsReplicas) {
   Config config = parse("mesh: {dp_replicate: 2, dp_shard: 3}").config;
   EXPECT_EQ(config.dpReplicate, 2);
