@@ -93,6 +93,9 @@ void fsdp::buildShardPipeline(OpPassManager &manager,
   optimizer.maxGradNorm = options.maxGradNorm;
   optimizer.normOrder = options.normOrder;
   optimizer.skipNonFinite = options.skipNonFinite;
+  optimizer.scaleInterval = options.scaleInterval;
+  optimizer.scaleGrowth = options.scaleGrowth;
+  optimizer.scaleBackoff = options.scaleBackoff;
   optimizer.groups.assign(options.groups.begin(), options.groups.end());
   manager.addPass(createInsertOptimizer(optimizer));
 

@@ -89,6 +89,17 @@ struct ShardStageOptions : virtual mlir::detail::PassOptions {
   Option<bool> forceSum{*this, "force-sum-reduction",
                         llvm::cl::desc("reduce gradients by sums alone"),
                         llvm::cl::init(false)};
+  Option<int64_t> scaleInterval{
+      *this, "scale-interval",
+      llvm::cl::desc("updates until the loss scale grows; 0: never"),
+      llvm::cl::init(0)};
+  Option<double> scaleGrowth{*this, "scale-growth",
+                             llvm::cl::desc("by what the loss scale grows"),
+                             llvm::cl::init(2.0)};
+  Option<double> scaleBackoff{
+      *this, "scale-backoff",
+      llvm::cl::desc("by what it is multiplied where an update is left out"),
+      llvm::cl::init(0.5)};
   Option<bool> divideInOptimizer{
       *this, "divide-in-optimizer",
       llvm::cl::desc("divide gradients in the optimizer where it can"),

@@ -182,6 +182,15 @@ void NonFinitePolicy::checkBuffers(const std::string &what,
   }
 }
 
+/// A loss scale that changes grows until gradients overflow.
+bool NonFinitePolicy::isExpected(const StepResult &result) const {
+  return result.loss && std::isfinite(*result.loss) &&
+         std::ranges::any_of(plan.states, [](const auto &state) {
+           return state->role == plan::Role::scalar &&
+                  state->name == "loss/growth";
+         });
+}
+
 void NonFinitePolicy::judge(StepResult &result, const Arena &arena) {
   std::string what;
   for (auto [name, number] : {std::pair("the loss", &result.loss),
@@ -204,7 +213,7 @@ void NonFinitePolicy::judge(StepResult &result, const Arena &arena) {
                     "; continue from a checkpoint with other data or a lower "
                     "learning rate, or compile with on_nonfinite: skip");
   if (fabric.rank() == 0)
-    log(LogLevel::warning,
+    log(isExpected(result) ? LogLevel::info : LogLevel::warning,
         what + (result.isSkipped ? "; its update is left out" : "") +
             (traces ? why : ""));
   if (result.isSkipped)

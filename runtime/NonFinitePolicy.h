@@ -37,6 +37,7 @@ private:
                        const NonFiniteTrace::Origin &origin) const;
   std::string explain(uint64_t step);
   void checkBuffers(const std::string &what, const Arena &arena) const;
+  bool isExpected(const StepResult &result) const;
 
   const plan::PlanT &plan;
   Fabric &fabric;

@@ -7,6 +7,7 @@
 #include "ir/capture/Precision.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct CaptureRequest {
   /// without data, which do not show it.
   std::vector<std::vector<std::string>> ties;
   Precision precision;
+  /// First value of what the loss is multiplied by before it is differentiated;
+  /// absent: by nothing.
+  std::optional<double> lossScale;
 };
 
 /// A tensor that the model returns, as --explain shows it.

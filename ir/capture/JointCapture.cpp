@@ -103,6 +103,21 @@ void JointCapture::chooseMode() {
   }
 }
 
+/// A state, since a run changes it.
+void JointCapture::addLossScale() {
+  if (graph.isInference || !request.lossScale)
+    return;
+  State state;
+  state.names = {kLossScaleState};
+  state.role = StateRole::Scalar;
+  state.type = TensorType::contiguous(c10::kFloat, {});
+  state.init = request.lossScale;
+  lossScale = wrap(state.type, state.value);
+  seenValues.push_back(recorder.lookup(lossScale));
+  graph.states.push_back(std::move(state));
+  stateTensors.push_back(lossScale);
+}
+
 at::Tensor
 JointCapture::getLoss(const std::vector<ReturnedTensor> &returned) const {
   at::Tensor loss = returned.front().tensor;
@@ -138,8 +153,13 @@ std::vector<at::Tensor> JointCapture::differentiate(const at::Tensor &loss) {
                     std::to_string(leaves.size()) +
                     " trainable parameters; check for no_grad and detach "
                     "around the model");
+  std::vector<at::Tensor> seeds;
+  if (lossScale.defined()) {
+    at::NoGradGuard none;
+    seeds.push_back(lossScale.to(loss.scalar_type()));
+  }
   try {
-    return torch::autograd::grad({loss}, leaves, /*grad_outputs=*/{},
+    return torch::autograd::grad({loss}, leaves, seeds,
                                  /*retain_graph=*/std::nullopt,
                                  /*create_graph=*/false, /*allow_unused=*/true);
   } catch (const c10::Error &error) {
@@ -276,6 +296,7 @@ std::vector<ReturnedTensor> JointCapture::runForward(
 void JointCapture::run(
     const std::function<std::vector<ReturnedTensor>()> &forward) {
   chooseMode();
+  addLossScale();
   {
     Recorder::Scope scope(recorder);
     at::AutoGradMode mode(!graph.isInference);

@@ -76,6 +76,7 @@ private:
   std::vector<ReturnedTensor>
   runForward(const std::function<std::vector<ReturnedTensor>()> &forward);
   void chooseMode();
+  void addLossScale();
   at::Tensor getLoss(const std::vector<ReturnedTensor> &returned) const;
   std::vector<at::Tensor> differentiate(const at::Tensor &loss);
   at::Tensor makeOwn(const at::Tensor &tensor);
@@ -93,6 +94,7 @@ private:
   std::vector<at::Tensor> stateTensors,
       inputTensors;                ///< as the model sees them
   std::vector<ValueId> seenValues; ///< of states: what their tensors start as
+  at::Tensor lossScale;            ///< undefined: the loss is not scaled
   std::unordered_set<const c10::StorageImpl *> taken;
 };
 

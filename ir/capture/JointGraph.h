@@ -60,17 +60,20 @@ struct Record {
   std::vector<int64_t> strides; ///< empty if contiguous
 };
 
-enum class StateRole { Parameter, Frozen, Buffer, Constant, Random };
+enum class StateRole { Parameter, Frozen, Buffer, Constant, Random, Scalar };
 
 /// Name of the state of role Random; no parameter's name holds a slash.
 inline constexpr const char *kRandomState = "random/state";
+/// Name of the state of role Scalar, which the loss is multiplied by.
+inline constexpr const char *kLossScaleState = "loss/scale";
 
 struct State {
   std::vector<std::string> names; ///< all names of a tied tensor, first first
   StateRole role = StateRole::Parameter;
   TensorType type; ///< contiguous
   std::optional<Record> source;
-  bool isVolatile = false; ///< a buffer outside the state dict
+  std::optional<double> init; ///< first value of a Scalar
+  bool isVolatile = false;    ///< a buffer outside the state dict
   ValueId value = kNoValue;
   std::string overlaps; ///< a state with some of the same bytes; may be empty
   /// In which its gradient is reduced, if not in its own.

@@ -77,7 +77,8 @@ void ProgramBuilder::buildState(const State &state) {
       {StateRole::Frozen, Role::Frozen},
       {StateRole::Buffer, Role::Buffer},
       {StateRole::Constant, Role::Constant},
-      {StateRole::Random, Role::Random}};
+      {StateRole::Random, Role::Random},
+      {StateRole::Scalar, Role::Scalar}};
   Role role = llvm::find_if(roles, [&](const auto &row) {
                 return row.first == state.role;
               })->second;
@@ -92,7 +93,9 @@ void ProgramBuilder::buildState(const State &state) {
       TypeAttr::get(getType(state.type)), /*sharding=*/ShardingAttr(),
       /*of=*/FlatSymbolRefAttr(), names, /*bucket=*/StringAttr(),
       state.source ? getRecord(*state.source) : RecordAttr(),
-      /*init=*/Attribute(), /*at=*/IntegerAttr(), /*host=*/UnitAttr(),
+      state.init ? Attribute(builder.getF32FloatAttr(float(*state.init)))
+                 : Attribute(),
+      /*at=*/IntegerAttr(), /*host=*/UnitAttr(),
       state.isVolatile && state.role == StateRole::Buffer
           ? builder.getUnitAttr()
           : UnitAttr());

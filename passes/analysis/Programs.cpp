@@ -53,6 +53,10 @@ bool fsdp::isLearningRate(StateOp state) {
          (name.empty() || name.starts_with("/"));
 }
 
+bool fsdp::isLossScale(StateOp state) {
+  return state.getRole() == Role::Scalar && state.getSymName() == kLossScale;
+}
+
 bool fsdp::isParameter(StateOp state) {
   return state.getRole() == Role::Parameter || state.getRole() == Role::Frozen;
 }

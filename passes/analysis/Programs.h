@@ -21,6 +21,10 @@ inline constexpr llvm::StringLiteral kGradNormOutput = "grad_norm";
 /// Name of the state that is the learning rate; groups with rates of their own
 /// have "optimizer/lr/1" and so on.
 inline constexpr llvm::StringLiteral kLearningRate = "optimizer/lr";
+/// Name of the scalar state that the loss is multiplied by before it is
+/// differentiated, and of the metric that reports it.
+inline constexpr llvm::StringLiteral kLossScale = "loss/scale";
+inline constexpr llvm::StringLiteral kLossScaleMetric = "loss_scale";
 /// Functions called so are what others are compared with; no pass changes them.
 inline constexpr llvm::StringLiteral kReferencePrefix = "reference/";
 
@@ -53,6 +57,9 @@ int64_t getShardSize(MeshAttr mesh);
 
 /// Whether the state is a learning rate, which the run sets before each step.
 bool isLearningRate(StateOp state);
+
+/// Whether the state is what the loss is multiplied by.
+bool isLossScale(StateOp state);
 
 /// Whether the state is trained or frozen, not a buffer or the like.
 bool isParameter(StateOp state);

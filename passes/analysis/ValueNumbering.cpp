@@ -405,6 +405,8 @@ ValueNumbering::run(func::FuncOp func) {
       continue;
     }
     if (auto name = func.getResultAttrOfType<StringAttr>(i, kMetricAttr)) {
+      if (name.getValue() == kLossScaleMetric)
+        continue;
       observe("output", name.getValue(), value, loc);
       observed.back().isMetric = true;
       continue;

@@ -1,10 +1,12 @@
 //===- InsertOptimizer.cpp - From gradients to new parameters ------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "ir/aten/Aten.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/StateAppender.h"
 #include "passes/shard/GradientNorm.h"
+#include "passes/shard/LossScale.h"
 #include "passes/shard/Metrics.h"
 #include "passes/shard/NonFinite.h"
 #include "passes/shard/OptimizerKinds.h"
@@ -48,6 +50,7 @@ struct StepOptions {
   NormOrder normOrder;
   double maxGradNorm;
   bool skipsNonFinite;
+  LossScaling scaling;
 };
 
 /// The optimizer's states, which all programs of a module share.
@@ -55,6 +58,7 @@ struct OptimizerStates {
   llvm::DenseMap<Operation *, SmallVector<StateOp, 2>> moments; // by parameter
   StateOp step;
   SmallVector<StateOp> rates; // by group; those of the base's rate share it
+  StateOp growth;             // null: the loss scale stays
 };
 
 /// Declares them behind the module's other states, those of `params` in order.
@@ -91,6 +95,8 @@ OptimizerStates declareStates(ModuleOp module, ArrayRef<StateOp> params,
   };
   if (options.kind.needsStep)
     states.step = appendNumber("optimizer/step", 0);
+  if (options.scaling.interval != 0)
+    states.growth = appendNumber(kLossGrowth, 0);
   for (size_t i = 0; i < groups.size(); ++i) {
     double lr = groups.getSettings(i).lr;
     if (i > 0 && lr == groups.getSettings(0).lr) {
@@ -118,8 +124,13 @@ public:
     StateTable states(module);
     llvm::DenseMap<Operation *, BlockArgument> arguments;
     for (BlockArgument argument : func.getArguments())
-      if (StateOp state = states.lookup(func, argument.getArgNumber()))
+      if (StateOp state = states.lookup(func, argument.getArgNumber())) {
         arguments[state] = argument;
+        if (isLossScale(state)) {
+          scale = argument;
+          scaleState = state;
+        }
+      }
     Operation *terminator = func.getBody().front().getTerminator();
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
       auto of = func.getResultAttrOfType<FlatSymbolRefAttr>(i, kGradientAttr);
@@ -162,6 +173,7 @@ public:
       each.moments = states.moments.lookup(each.state);
     step = states.step;
     rates = states.rates;
+    growth = states.growth;
     addArguments();
     buildMetrics();
     buildUpdates();
@@ -183,6 +195,8 @@ private:
     }
     if (step)
       states.push_back(step);
+    if (growth)
+      states.push_back(growth);
     for (StateOp rate : rates)
       if (used.erase(rate))
         states.push_back(rate);
@@ -216,6 +230,8 @@ private:
     auto left = module->getAttrOfType<FloatAttr>(kOptimizerDivisorAttr);
     if (left)
       norm = divideNorm(builder, loc, norm, left.getValueAsDouble());
+    if (scale)
+      norm = unscaleNorm(builder, loc, norm, scale);
     results.insert(
         std::next(results.begin()),
         {norm, bind(kOutputAttr, builder.getStringAttr(kGradNormOutput))});
@@ -223,6 +239,8 @@ private:
       foundInf = buildFoundInf(builder, loc, loss, norm);
     if (options.maxGradNorm != std::numeric_limits<double>::infinity())
       divisor = buildClipDivisor(builder, loc, norm, options.maxGradNorm);
+    if (scale)
+      divisor = joinScale(builder, loc, divisor, scale);
     if (left)
       divisor = buildDivisor(builder, loc, divisor, left.getValueAsDouble());
   }
@@ -262,6 +280,25 @@ private:
     }
     if (step)
       results.push_back({newStep, bind(kStateAttr, refTo(step))});
+    if (growth)
+      updateScale();
+  }
+
+  /// The metric says what this step's loss was multiplied by.
+  void updateScale() {
+    Value used = aten::buildAtenOp(
+                     builder, loc, "aten.clone", {Value(scale)},
+                     builder.getNamedAttr("memory_format",
+                                          builder.getStringAttr("contiguous")),
+                     scale.getType())
+                     ->getResult(0);
+    results.push_back(
+        {used, bind(kMetricAttr, builder.getStringAttr(kLossScaleMetric))});
+    auto [newScale, newGrowth] =
+        buildScaleUpdate(builder, loc, scale, arguments.lookup(growth),
+                         foundInf, options.scaling);
+    results.push_back({newScale, bind(kStateAttr, refTo(scaleState))});
+    results.push_back({newGrowth, bind(kStateAttr, refTo(growth))});
   }
 
   void setResults() {
@@ -286,7 +323,8 @@ private:
 
   SmallVector<Trained> trained;
   SmallVector<BoundResult> results;
-  StateOp step;
+  StateOp step, growth, scaleState;
+  BlockArgument scale;                                  // null: not scaled
   SmallVector<StateOp> rates;                           // by group
   llvm::DenseMap<Operation *, BlockArgument> arguments; // of the optimizer
   Value divisor, foundInf; // null: neither divided nor left out
@@ -304,6 +342,26 @@ struct InsertOptimizer final
   }
 
 private:
+  /// None where the loss is not scaled.
+  FailureOr<LossScaling> getScaling(ModuleOp module) {
+    if (llvm::none_of(module.getOps<StateOp>(), isLossScale))
+      return LossScaling();
+    LossScaling scaling{scaleGrowth, scaleBackoff, scaleInterval};
+    if (scaling.interval == 0)
+      return scaling;
+    if (!(scaling.growth > 1) || !(scaling.backoff > 0) ||
+        !(scaling.backoff < 1) || scaling.interval < 0)
+      return module.emitError("expected a loss scale that grows by a factor "
+                              "above 1 and is cut by one between 0 and 1, "
+                              "found ")
+             << llvm::formatv("{0} and {1}", scaling.growth, scaling.backoff)
+                    .str();
+    if (!skipNonFinite)
+      return module.emitError("expected 'skip-non-finite' with a loss scale "
+                              "that changes: its overflows are no updates");
+    return scaling;
+  }
+
   LogicalResult run(ModuleOp module) {
     ArrayRef<OptimizerKind> kinds = getOptimizerKinds();
     const auto *kind = llvm::find_if(
@@ -329,8 +387,12 @@ private:
         llvm::to_vector(groups));
     if (failed(parameterGroups))
       return failure();
-    StepOptions options{*kind, std::move(*parameterGroups), *order, maxGradNorm,
-                        skipNonFinite};
+    FailureOr<LossScaling> scaling = getScaling(module);
+    if (failed(scaling))
+      return failure();
+    StepOptions options{*kind,         std::move(*parameterGroups),
+                        *order,        maxGradNorm,
+                        skipNonFinite, *scaling};
     SmallVector<func::FuncOp> programs = getPrograms(module);
     if (!programs.empty() && llvm::all_of(programs, isInference))
       return success();

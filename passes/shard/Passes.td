@@ -581,6 +581,12 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
     finite number, on any rank, since all have both: the optimizers' `found_inf`
     is 1 then, and such a step does not count as one of theirs.
 
+    Where the captured loss is multiplied by the state `loss/scale`, that divides
+    norm and gradients again. With `scale-interval` it changes as that of
+    torch.amp.GradScaler: cut where an update is left out, grown after so many
+    updates in a row, which the state `loss/growth` counts; what a step had is its
+    metric `loss_scale`.
+
     What reductions leave to it (`fsdp.optimizer_divisor`) divides the norm, and
     the gradients together with the clipping: in the optimizers' `grad_scale`.
 
@@ -642,6 +648,12 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
            "order of the global norm: 1, 2 or inf">,
     Option<"skipNonFinite", "skip-non-finite", "bool", "false",
            "make no update where the loss or the norm is a NaN or infinite">,
+    Option<"scaleInterval", "scale-interval", "int64_t", "0",
+           "after how many updates in a row the loss scale grows; 0: never">,
+    Option<"scaleGrowth", "scale-growth", "double", "2.0",
+           "by what the loss scale grows">,
+    Option<"scaleBackoff", "scale-backoff", "double", "0.5",
+           "by what it is multiplied where an update is left out">,
     ListOption<"groups", "groups", "std::string",
                "groups of parameters with settings of their own">
   ];

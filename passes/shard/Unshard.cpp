@@ -109,7 +109,8 @@ public:
     if (state.isFlat())
       return false;
     return isParameter(state) || state.getRole() == Role::Buffer ||
-           state.getRole() == Role::Constant || state.getRole() == Role::Random;
+           state.getRole() == Role::Constant ||
+           state.getRole() == Role::Random || isLossScale(state);
   }
 
 private:

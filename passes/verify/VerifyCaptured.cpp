@@ -58,7 +58,7 @@ private:
                << input.getValue() << "'";
     }
     for (StateOp state : states.getStates()) {
-      if (!isCapturedRole(state.getRole()))
+      if (!isCapturedRole(state.getRole()) && !isLossScale(state))
         return state.emitOpError("expects a role that capture gives, found ")
                << stringifyRole(state.getRole());
       if (!bound.contains(state)) {

@@ -182,6 +182,11 @@ void setOptions(ShardOptions &options, const Config &config) {
   options.skipNonFinite = config.onNonFinite == plan::NonFinite::skip;
   if (config.maxGradNorm)
     options.maxGradNorm = *config.maxGradNorm;
+  if (config.lossScale) {
+    options.scaleInterval = config.lossScale->growthInterval;
+    options.scaleGrowth = config.lossScale->growthFactor;
+    options.scaleBackoff = config.lossScale->backoffFactor;
+  }
 }
 } // namespace
 

@@ -74,6 +74,11 @@ const std::vector<ConfigParser::Key> &ConfigParser::getKeys() {
       {"", "max_grad_norm", &P::parseMaxGradNorm},
       {"", "grad_norm_type", &P::parseGradNormType},
       {"", "on_nonfinite", &P::parseOnNonFinite},
+      {"", "loss_scale", &P::parseLossScale},
+      {"loss_scale", "init", &P::parseScaleInit},
+      {"loss_scale", "growth_factor", &P::parseScaleGrowth},
+      {"loss_scale", "backoff_factor", &P::parseScaleBackoff},
+      {"loss_scale", "growth_interval", &P::parseScaleInterval},
       {"", "device", &P::parseDevice},
       {"", "cuda_arch", &P::parseCudaArch},
       {"", "tf32", &P::parseTf32},
@@ -117,6 +122,7 @@ const std::vector<ConfigParser::Key> &ConfigParser::getKeys() {
       {"", "mixed_precision", &P::parseForeignPrecision,
        "fsdp_config.mixed_precision"},
       {"", "bf16", &P::parseForeignPrecision, "fsdp_config.mixed_precision"},
+      {"", "fp16", &P::parseForeignFp16, "fsdp_config.mixed_precision"},
       {"fsdp_config", "fsdp_version", &P::parseVersion, "fsdp_version"},
       {"fsdp_config", "sharding_strategy", &P::parseStrategy,
        "fsdp_config.reshard_after_forward"},
@@ -268,6 +274,7 @@ LoadedConfig ConfigParser::parse(const Node &root) {
                   "' needs learning_rate: a number");
   checkPolicy();
   checkScheduler();
+  checkLossScale(root);
   checkMode(root);
   resolveMesh(root);
   checkReshard();

@@ -104,6 +104,13 @@ struct ModuleOverride {
   std::optional<LayoutChoice> layout; ///< of buckets called so
 };
 
+/// As torch.amp.GradScaler, whose defaults these are.
+struct LossScaleConfig {
+  double init = 65536;
+  double growthFactor = 2, backoffFactor = 0.5;
+  int64_t growthInterval = 2000; ///< 0: the scale stays
+};
+
 struct Config {
   /// Ranks that a parameter is sharded over.
   int64_t dpShard = 1;
@@ -146,7 +153,8 @@ struct Config {
   std::optional<double> maxGradNorm;       ///< absent: no clipping
   std::optional<DataConfig> data;          ///< absent: the run says it all
   std::optional<plan::ValidationT> validation; ///< absent: none
-  double gradNormType = 2;                     ///< 1, 2 or infinity
+  std::optional<LossScaleConfig> lossScale; ///< absent: the loss is not scaled
+  double gradNormType = 2;                  ///< 1, 2 or infinity
   plan::NonFinite onNonFinite = plan::NonFinite::stop;
   int64_t seed = 0;
   Target target;                               ///< what it will run on

@@ -50,19 +50,30 @@ void ConfigParser::parseAdamBeta2(const Node &node) {
 void ConfigParser::parseForeignPrecision(const Node &node) {
   std::string text = node.IsScalar() ? node.Scalar() : "";
   if (text == "fp16")
-    read.fail(
-        ErrorId::ConfigNotSupported, node,
-        "'mixed_precision: fp16' scales the loss, which is not supported "
-        "yet; write bf16, or fsdp_config: {mixed_precision: {param_dtype: "
-        "float16, reduce_dtype: float32}} for float16 without it");
+    return takeForeignPrecision(node, "float16");
   if (text != "bf16" && text != "true" && text != "True" && text != "auto")
-    read.failType(node, "mixed_precision", "no or bf16");
+    read.failType(node, "mixed_precision", "no, bf16 or fp16");
+  takeForeignPrecision(node, "bfloat16");
+}
+
+/// Axolotl's and transformers'.
+void ConfigParser::parseForeignFp16(const Node &node) {
+  if (!read.readBool(node, "fp16"))
+    return;
+  takeForeignPrecision(node, "float16");
+}
+
+void ConfigParser::takeForeignPrecision(const Node &node,
+                                        const std::string &dtype) {
   PrecisionPolicy &precision = result.config.precision.policy;
-  precision.paramDtype = precision.reduceDtype = precision.outputDtype =
-      "bfloat16";
-  addNote(node, "'" + text +
-                    "' stands for {param_dtype: bfloat16, reduce_dtype: "
-                    "bfloat16, output_dtype: bfloat16}, as in Accelerate");
+  precision.paramDtype = precision.reduceDtype = precision.outputDtype = dtype;
+  bool isScaled = dtype == "float16";
+  if (isScaled && !result.config.lossScale)
+    result.config.lossScale.emplace();
+  addNote(node, "'" + node.Scalar() + "' stands for {param_dtype: " + dtype +
+                    ", reduce_dtype: " + dtype + ", output_dtype: " + dtype +
+                    "}" + (isScaled ? " with loss_scale: dynamic" : "") +
+                    ", as in Accelerate");
 }
 
 /// transformers leaves biases and norms out of it, which patterns must say

@@ -95,6 +95,11 @@ private:
   void parseMinLr(const Node &node);
   void parseGradNormType(const Node &node);
   void parseOnNonFinite(const Node &node);
+  void parseLossScale(const Node &node);
+  void parseScaleInit(const Node &node);
+  void parseScaleGrowth(const Node &node);
+  void parseScaleBackoff(const Node &node);
+  void parseScaleInterval(const Node &node);
   void parseAccumulation(const Node &node);
   void parseMaxGradNorm(const Node &node);
   void parseDevice(const Node &node);
@@ -137,6 +142,8 @@ private:
   void parseMaxSteps(const Node &node);
   void parseProcesses(const Node &node);
   void parseForeignPrecision(const Node &node);
+  void parseForeignFp16(const Node &node);
+  void takeForeignPrecision(const Node &node, const std::string &dtype);
   void parseStrategy(const Node &node);
   void mergeSchedule();
   void applyStrategy();
@@ -146,6 +153,7 @@ private:
   void checkNesterov();
   void checkScheduler();
   void checkMode(const Node &root);
+  void checkLossScale(const Node &root);
   void checkMicroBatches();
   void checkEval(const Node &root);
   void resolveMesh(const Node &root);

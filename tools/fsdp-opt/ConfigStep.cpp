@@ -23,7 +23,7 @@ void ConfigParser::checkMode(const Node &root) {
     return;
   for (const char *key :
        {"optimizer", "lr_scheduler", "max_grad_norm",
-        "gradient_accumulation_steps", "eval", "on_nonfinite"})
+        "gradient_accumulation_steps", "eval", "on_nonfinite", "loss_scale"})
     if (const Node node = root[key]; node.IsDefined() && !node.IsNull())
       addNote(node,
               "'" + std::string(key) + "' has no effect with mode: inference");
@@ -96,6 +96,73 @@ void ConfigParser::parseOnNonFinite(const Node &node) {
   result.config.onNonFinite = name == choices[0]   ? plan::NonFinite::stop
                               : name == choices[1] ? plan::NonFinite::skip
                                                    : plan::NonFinite::ignore;
+}
+
+void ConfigParser::parseLossScale(const Node &node) {
+  if (node.IsNull())
+    return;
+  LossScaleConfig &scale = result.config.lossScale.emplace();
+  if (node.IsMap())
+    return parseSection("loss_scale", node);
+  if (node.IsScalar() && node.Scalar() == "dynamic")
+    return;
+  parseScaleInit(node);
+  scale.growthInterval = 0;
+}
+
+void ConfigParser::parseScaleInit(const Node &node) {
+  double init = read.readDouble(node, "loss_scale");
+  // What f32 holds; half of its powers of two are left to grow.
+  if (!(init >= 0x1p-126 && init <= 0x1p127))
+    read.fail(ErrorId::ConfigBadValue, node,
+              "'loss_scale': expected 'dynamic', or a number above 0 that "
+              "float32 holds, found " +
+                  node.Scalar());
+  result.config.lossScale->init = static_cast<float>(init);
+}
+
+void ConfigParser::parseScaleGrowth(const Node &node) {
+  double factor = read.readDouble(node, "growth_factor");
+  if (!(factor > 1) || !std::isfinite(factor))
+    read.fail(ErrorId::ConfigBadValue, node,
+              "'growth_factor': expected a number above 1, found " +
+                  node.Scalar());
+  result.config.lossScale->growthFactor = factor;
+}
+
+void ConfigParser::parseScaleBackoff(const Node &node) {
+  double factor = read.readDouble(node, "backoff_factor");
+  if (!(factor > 0 && factor < 1))
+    read.fail(ErrorId::ConfigBadValue, node,
+              "'backoff_factor': expected a number between 0 and 1, found " +
+                  node.Scalar());
+  result.config.lossScale->backoffFactor = factor;
+}
+
+void ConfigParser::parseScaleInterval(const Node &node) {
+  // An f32 counts to it.
+  auto interval = static_cast<int64_t>(readPositive(node, "growth_interval"));
+  if (interval > (1 << 24))
+    read.fail(ErrorId::ConfigBadValue, node,
+              "'growth_interval': expected at most 16777216, found " +
+                  node.Scalar());
+  result.config.lossScale->growthInterval = interval;
+}
+
+/// A scale that changes tries how far it can go: overflows are part of that.
+void ConfigParser::checkLossScale(const Node &root) {
+  Config &config = result.config;
+  if (!config.lossScale || config.lossScale->growthInterval == 0)
+    return;
+  const Node node = root["on_nonfinite"];
+  bool isGiven = node.IsDefined() && !node.IsNull();
+  if (isGiven && config.onNonFinite != plan::NonFinite::skip)
+    read.fail(ErrorId::ConfigBadValue, node,
+              "'on_nonfinite: " + node.Scalar() +
+                  "' does not go with a loss scale that changes, whose "
+                  "overflows leave out their update: write skip, or a number "
+                  "as loss_scale");
+  config.onNonFinite = plan::NonFinite::skip;
 }
 
 void ConfigParser::parseDevice(const Node &node) {

@@ -148,7 +148,6 @@ constexpr ForeignKey keys[] = {
     {"", "adapter", Refused, adapters},
     {"", "lora_model_dir", Refused, adapters},
     {"", "lora_target_linear", Refused, adapters},
-    {"", "fp16", Refused, precision},
     {"", "float16", Refused, precision},
     {"", "bfloat16", Refused, precision},
     {"", "gradient_checkpointing", Refused, recompute},

@@ -4,6 +4,7 @@
 #include "tools/fsdp-opt/Program.h"
 
 #include "ir/fsdp/Fsdp.h"
+#include "passes/analysis/Programs.h"
 #include "tools/fsdp-opt/CaptureLoader.h"
 #include "tools/fsdp-opt/Diagnostics.h"
 #include "tools/fsdp-opt/Files.h"
@@ -31,8 +32,19 @@ CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
     options.target = config->target;
     options.request.ties = config->ties;
     options.request.precision = config->precision;
+    if (config->lossScale)
+      options.request.lossScale = config->lossScale->init;
   }
   return options;
+}
+
+/// What the captured loss is multiplied by at first.
+static double getLossScale(ModuleOp module) {
+  for (StateOp state : module.getOps<StateOp>())
+    if (isLossScale(state))
+      if (auto init = dyn_cast_or_null<FloatAttr>(state.getInitAttr()))
+        return init.getValueAsDouble();
+  return 1;
 }
 
 OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
@@ -70,6 +82,14 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
             "', which only capture applies; compile it from the model "
             "file");
   }
+  if (config && !isForInference(*module) &&
+      getLossScale(*module) !=
+          (config->lossScale ? config->lossScale->init : 1))
+    throw Error(ErrorId::ConfigNotSupported,
+                "'" + name +
+                    "' was captured with another first loss_scale than the "
+                    "config's, which only capture applies; compile it from "
+                    "the model file");
   return module;
 }
 

@@ -554,6 +554,47 @@ TEST(Config, ReadsWhoDividesGradients) {
               HasSubstr("leave one of them out"));
 }
 
+TEST(Config, ScalesTheLoss) {
+  const std::string mesh = "mesh: {dp_shard: 2}\n";
+  EXPECT_FALSE(parse(mesh).config.lossScale);
+  Config dynamic = parse(mesh + "loss_scale: dynamic").config;
+  ASSERT_TRUE(dynamic.lossScale);
+  EXPECT_EQ(dynamic.lossScale->init, 65536);
+  EXPECT_EQ(dynamic.lossScale->growthInterval, 2000);
+  // Its overflows are no reason to stop.
+  EXPECT_EQ(dynamic.onNonFinite, plan::NonFinite::skip);
+  Config fixed = parse(mesh + "loss_scale: 1024").config;
+  EXPECT_EQ(fixed.lossScale->init, 1024);
+  EXPECT_EQ(fixed.lossScale->growthInterval, 0);
+  EXPECT_EQ(fixed.onNonFinite, plan::NonFinite::stop);
+  Config own = parse(mesh + "loss_scale: {init: 8, growth_factor: 4, "
+                            "backoff_factor: 0.25, growth_interval: 10}")
+                   .config;
+  EXPECT_EQ(own.lossScale->init, 8);
+  EXPECT_EQ(own.lossScale->growthFactor, 4);
+  EXPECT_EQ(own.lossScale->backoffFactor, 0.25);
+  EXPECT_EQ(own.lossScale->growthInterval, 10);
+  for (const char *wrong :
+       {"loss_scale: 0", "loss_scale: -1", "loss_scale: 1.0e+60",
+        "loss_scale: static", "loss_scale: {growth_factor: 1}",
+        "loss_scale: {backoff_factor: 1}", "loss_scale: {growth_interval: 0}",
+        "loss_scale: {growth_interval: 16777217}"})
+    EXPECT_THAT(refusal(mesh + wrong), HasSubstr("expected")) << wrong;
+  EXPECT_THAT(refusal(mesh + "loss_scale: dynamic\non_nonfinite: stop"),
+              HasSubstr("E044 fsdp.yaml:3:15: 'on_nonfinite: stop' does not go "
+                        "with a loss scale that changes"));
+  // As Accelerate, transformers and Axolotl say it.
+  for (const char *text : {"mixed_precision: fp16", "fp16: true"}) {
+    LoadedConfig foreign = parse(mesh + text);
+    EXPECT_EQ(foreign.config.precision.policy.paramDtype, "float16");
+    ASSERT_TRUE(foreign.config.lossScale) << text;
+    EXPECT_EQ(foreign.config.lossScale->growthInterval, 2000);
+    EXPECT_THAT(foreign.notes,
+                ::testing::Contains(HasSubstr("with loss_scale: dynamic")));
+  }
+  EXPECT_FALSE(parse(mesh + "fp16: false").config.lossScale);
+}
+
 TEST(Config, ReadsReplicas) {
   Config config = parse("mesh: {dp_replicate: 2, dp_shard: 3}").config;
   EXPECT_EQ(config.dpReplicate, 2);
@@ -649,8 +690,7 @@ TEST(Config, RefusesWhatIsNotThere) {
         "fsdp_config: {mixed_precision: {buffer_dtype: float32}}",
         "fsdp_config: {activation_checkpointing: true}",
         "tensor_parallel_size: 2", "load_in_4bit: true", "load_in_8bit: true",
-        "adapter: lora", "weight_decay: 0.1", "mixed_precision: fp16",
-        "gradient_checkpointing: true",
+        "adapter: lora", "weight_decay: 0.1", "gradient_checkpointing: true",
         "optimizer: {name: sgd, dampening: 0.5}", "dp_shard_size: 4",
         "optimizer: {amsgrad: true}",
         "optimizer: {groups: [{params: a, maximize: true}]}"})

@@ -1,0 +1,90 @@
+//===- LossScale.cpp - What keeps gradients in f16 from vanishing ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/shard/LossScale.h"
+
+#include "ir/aten/Aten.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+/// Builds ops on 0-d f32 tensors.
+class ScalarBuilder {
+public:
+  ScalarBuilder(OpBuilder &builder, Location loc)
+      : builder(builder), loc(loc),
+        type(RankedTensorType::get({}, builder.getF32Type())) {}
+
+  Value multiply(Value a, Value b) { return build("aten.mul.Tensor", {a, b}); }
+  Value divide(Value a, Value b) { return build("aten.div.Tensor", {a, b}); }
+  Value add(Value a, double b) {
+    return build("aten.add.Scalar", {a}, number("other", b));
+  }
+  Value limit(Value a, double most) {
+    return build("aten.clamp_max", {a}, number("max", most));
+  }
+  Value complement(Value a) {
+    return build("aten.rsub.Scalar", {a}, number("other", 1));
+  }
+  /// 1 where `flag` is 0, `factor` where it is 1.
+  Value choose(Value flag, double factor) {
+    Value above = build("aten.mul.Scalar", {flag}, number("other", factor - 1));
+    return add(above, 1);
+  }
+  /// 1 where `a` is at least `least`, else 0.
+  Value isAtLeast(Value a, int64_t least) {
+    Value flag = build("aten.ge.Scalar", {a}, number("other", double(least)),
+                       RankedTensorType::get({}, builder.getI1Type()));
+    return build(
+        "aten._to_copy", {flag},
+        builder.getNamedAttr("dtype", TypeAttr::get(builder.getF32Type())));
+  }
+
+private:
+  NamedAttribute number(StringRef name, double value) {
+    return builder.getNamedAttr(name, builder.getF64FloatAttr(value));
+  }
+  Value build(StringRef name, ArrayRef<aten::TensorArgument> operands,
+              ArrayRef<NamedAttribute> attributes = {}, Type result = {}) {
+    return aten::buildAtenOp(builder, loc, name, operands, attributes,
+                             result ? result : Type(type))
+        ->getResult(0);
+  }
+
+  OpBuilder &builder;
+  Location loc;
+  RankedTensorType type;
+};
+} // namespace
+
+Value fsdp::unscaleNorm(OpBuilder &builder, Location loc, Value norm,
+                        Value scale) {
+  return ScalarBuilder(builder, loc).divide(norm, scale);
+}
+
+Value fsdp::joinScale(OpBuilder &builder, Location loc, Value divisor,
+                      Value scale) {
+  return divisor ? ScalarBuilder(builder, loc).multiply(divisor, scale) : scale;
+}
+
+std::pair<Value, Value> fsdp::buildScaleUpdate(OpBuilder &builder, Location loc,
+                                               Value scale, Value count,
+                                               Value foundInf,
+                                               const LossScaling &scaling) {
+  ScalarBuilder build(builder, loc);
+  // One after the other: the order of a call's arguments is the compiler's.
+  Value counted = build.add(count, 1);
+  Value isFinite = build.complement(foundInf);
+  Value updates = build.multiply(counted, isFinite);
+  Value grows = build.isAtLeast(updates, scaling.interval);
+  Value up = build.choose(grows, scaling.growth);
+  Value down = build.choose(foundInf, scaling.backoff);
+  Value factor = build.multiply(up, down);
+  // Growing ends at the greatest power of two.
+  Value next = build.limit(build.multiply(scale, factor), 0x1p127);
+  Value isKept = build.complement(grows);
+  return {next, build.multiply(updates, isKept)};
+}
