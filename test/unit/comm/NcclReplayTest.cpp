@@ -391,8 +391,8 @@ void checkUntilItFails(Fabric &fabric) {
 }
 
 /// Rank 1 stays away from step 6. Rank 0 runs its steps as graphs, and rank 2,
-/// which could not capture them, does not. Which of the two streams each finds
-/// to hang first is left to chance.
+/// which could not capture them, does not. Rank 0 finds that the gather hangs,
+/// and rank 2 that the reduction does, which it was in before.
 TEST(NcclReplayProcesses, TheRankThatStaysAwayIsNamed) {
   auto outcomes = runRanks(processes(3, 4s), [](Fabric &fabric) {
     auto gathers = fabric.createCommunicator({"gathers", {0, 1, 2}});
@@ -413,6 +413,7 @@ TEST(NcclReplayProcesses, TheRankThatStaysAwayIsNamed) {
         device->hold(device->find("reductions"));
         fabric.exchange("step 6", "");
         startReduce(*reductions, "z", 6);
+        std::this_thread::sleep_for(500ms);
         startGather(*gathers, "b", 6);
       } else {
         // It is there, but in a kernel.
