@@ -107,6 +107,19 @@ Transfers::Counts Transfers::difference(const Counts &after,
   return result;
 }
 
+Transfers::Captured Transfers::keepCaptured() const {
+  Captured graph;
+  for (const auto &entry : communicators)
+    graph.push_back(entry.second->keepCaptured());
+  return graph;
+}
+
+void Transfers::launchCaptured(const Captured &graph, uint64_t step) const {
+  size_t next = 0;
+  for (const auto &entry : communicators)
+    entry.second->launchCaptured(graph[next++], step);
+}
+
 void Transfers::abandon() const {
   for (const auto &entry : communicators)
     entry.second->abandon();

@@ -43,6 +43,12 @@ public:
   void addCounts(const Counts &counts) const;
   static Counts difference(const Counts &after, const Counts &before);
 
+  /// What was captured is in a graph, which is about to be launched for `step`,
+  /// by communicator (Communicator).
+  using Captured = std::vector<uint64_t>;
+  Captured keepCaptured() const;
+  void launchCaptured(const Captured &graph, uint64_t step) const;
+
   /// As if nothing had been started that was not waited for (Communicator).
   void abandon() const;
 

@@ -103,6 +103,15 @@ public:
   /// or will do: a capture failed. All ranks of the group alike.
   virtual void abandon() {}
 
+  // Where steps are captured as a graph, which is launched in their place:
+
+  /// What was started while it was captured, and not abandoned, is in a graph
+  /// now. Returns a number for it, of this communicator's.
+  virtual uint64_t keepCaptured() { return 0; }
+  /// That graph is about to be launched as `step`. Throws as a start does. All
+  /// ranks of the group alike.
+  virtual void launchCaptured(uint64_t, uint64_t) {}
+
   /// Bytes of staging memory that the back end holds beside the arena.
   virtual size_t stagingBytes() const { return 0; }
 };

@@ -42,6 +42,10 @@ public:
                         const TransferLabel &label) override;
   void wait(Ticket ticket) override { inner->wait(ticket); }
   void abandon() override { inner->abandon(); }
+  uint64_t keepCaptured() override { return inner->keepCaptured(); }
+  void launchCaptured(uint64_t graph, uint64_t step) override {
+    inner->launchCaptured(graph, step);
+  }
   size_t stagingBytes() const override { return inner->stagingBytes(); }
 
 private:

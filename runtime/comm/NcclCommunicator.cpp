@@ -13,9 +13,6 @@
 using namespace fsdp;
 using std::chrono::milliseconds;
 
-/// How long ending a communicator may take, in good order or not.
-static constexpr std::chrono::seconds kEndTime(10);
-
 //===----------------------------------------------------------------------===//
 // Connecting
 //===----------------------------------------------------------------------===//
@@ -34,8 +31,9 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclRank> rank,
                                     ? StreamPriority::normal
                                     : StreamPriority::high,
                                 name);
-  shared->add(this);
   try {
+    captured.emplace(streams, stream);
+    shared->add(this);
     connect();
   } catch (...) {
     abort();
@@ -204,16 +202,26 @@ Communicator::Ticket NcclCommunicator::start(const TransferLabel &label,
   }
   streams.record(flight.ready, streams.compute());
   streams.wait(stream, flight.ready);
-  if (!members.empty()) {
+  if (!members.empty())
     shared->beforeCall(stream);
+  if (flight.isCaptured) {
+    std::lock_guard lock(mutex);
+    hasCaptured = true;
+    captured->begin(label);
+  }
+  if (!members.empty()) {
     issue(self, function, members, call);
     if (behind)
       for (size_t member : members)
         behind(member);
     shared->afterCall(stream);
   }
-  streams.record(flight.done, stream);
   std::lock_guard lock(mutex);
+  if (flight.isCaptured)
+    captured->end();
+  else
+    flight.position = issued++;
+  streams.record(flight.done, stream);
   flights.push_back(flight);
   return first + flights.size() - 1;
 }
@@ -329,6 +337,26 @@ void NcclCommunicator::abandon() {
     if (flight.isCaptured)
       flight.isWaited = flight.isComplete = true;
   reap();
+  captured->abandon();
+}
+
+uint64_t NcclCommunicator::keepCaptured() {
+  std::lock_guard lock(mutex);
+  return captured->keep();
+}
+
+void NcclCommunicator::launchCaptured(uint64_t graph, uint64_t step) {
+  std::unique_lock lock(mutex);
+  const std::vector<TransferLabel> &transfers = captured->transfers(graph);
+  if (transfers.empty())
+    return;
+  TransferLabel label = transfers.front();
+  label.step = step;
+  lock.unlock();
+  shared->check([&] { return describe(shared->peers().rank(), label); });
+  lock.lock();
+  captured->launch(graph, step, issued);
+  issued += transfers.size();
 }
 
 /// NCCL moves 16 bytes at a time only if all addresses and sizes are multiples
@@ -349,167 +377,4 @@ bool NcclCommunicator::isAligned(const TransferLabel &label,
                " bytes a rank does not begin and end at multiples of 16 bytes; "
                "bucket_layout: flat aligns members where rows have padding");
   return false;
-}
-
-//===----------------------------------------------------------------------===//
-// Flights
-//===----------------------------------------------------------------------===//
-
-EventHandle NcclCommunicator::takeEvent() {
-  if (freeEvents.empty())
-    return streams.createEvent();
-  EventHandle event = freeEvents.back();
-  freeEvents.pop_back();
-  return event;
-}
-
-void NcclCommunicator::reap() {
-  // The stream does one thing after another.
-  for (Flight &flight : flights) {
-    if (flight.isCaptured)
-      continue;
-    if (!flight.isComplete && !streams.query(flight.done))
-      break;
-    flight.isComplete = true;
-  }
-  while (!flights.empty() && flights.front().isWaited &&
-         flights.front().isComplete) {
-    freeEvents.push_back(flights.front().ready);
-    freeEvents.push_back(flights.front().done);
-    flights.pop_front();
-    ++first;
-  }
-}
-
-std::optional<NcclCommunicator::Trouble>
-NcclCommunicator::inspect(Clock::time_point now) {
-  std::lock_guard lock(mutex);
-  if (!comm)
-    return std::nullopt;
-  auto current = flights.end();
-  Trouble trouble{};
-  try {
-    reap();
-    current = std::ranges::find_if(flights, [](const Flight &flight) {
-      return !flight.isComplete && !flight.isCaptured;
-    });
-    if (current != flights.end() && !current->began &&
-        streams.query(current->ready))
-      current->began = now;
-  } catch (const Error &error) {
-    trouble.id = error.id();
-    trouble.reason = error.what();
-  }
-  trouble.self = current != flights.end()
-                     ? describe(shared->peers().rank(), current->label)
-                     : "rank " + std::to_string(shared->peers().rank()) +
-                           ": group '" + name + "'";
-  if (!trouble.reason.empty())
-    return trouble;
-  nccl::Result result = nccl::Result::success;
-  nccl::Result asked = nccl.CommGetAsyncError(comm, &result);
-  if (asked != nccl::Result::success)
-    result = asked;
-  if (result != nccl::Result::success && result != nccl::Result::inProgress) {
-    trouble.reason = "NCCL failed: " + nccl.describe(result, comm);
-    return trouble;
-  }
-  if (current == flights.end() || !current->began ||
-      now - *current->began < shared->peers().deadline())
-    return std::nullopt;
-  trouble.isLate = true;
-  trouble.key = key;
-  trouble.ranks = ranks;
-  trouble.ticket = first + static_cast<Ticket>(current - flights.begin());
-  return trouble;
-}
-
-//===----------------------------------------------------------------------===//
-// Ending
-//===----------------------------------------------------------------------===//
-
-void NcclCommunicator::abort() noexcept {
-  std::lock_guard lock(mutex);
-  if (comm)
-    nccl.CommAbort(comm);
-  comm = nullptr;
-}
-
-bool NcclCommunicator::finish() {
-  Describe self = [&] {
-    return "rank " + std::to_string(shared->peers().rank()) +
-           ": leaving group '" + name + "'";
-  };
-  shared->check(self);
-  std::unique_lock lock(mutex);
-  auto unwaited = std::ranges::find_if(
-      flights, [](const Flight &flight) { return !flight.isWaited; });
-  if (unwaited != flights.end()) {
-    TransferLabel label = unwaited->label;
-    lock.unlock();
-    shared->peers().publish(describe(shared->peers().rank(), label) +
-                            ": ended before it was complete");
-    return false;
-  }
-  // The host may be far ahead of the device.
-  while (!flights.empty()) {
-    lock.unlock();
-    std::this_thread::sleep_for(milliseconds(1));
-    shared->check(self);
-    lock.lock();
-    reap();
-  }
-  if (!comm)
-    return false;
-  for (const auto &[key, operation] : operations)
-    nccl.RedOpDestroy(operation, comm);
-  operations.clear();
-  if (window)
-    settle(lock, self, "ncclCommWindowDeregister",
-           nccl.CommWindowDeregister(comm, window));
-  nccl::Result result = nccl.CommFinalize(comm);
-  auto end = Clock::now() +
-             std::min<milliseconds>(shared->peers().deadline(), kEndTime);
-  while (comm && result == nccl::Result::inProgress && Clock::now() < end) {
-    lock.unlock();
-    std::this_thread::sleep_for(milliseconds(1));
-    lock.lock();
-    if (comm && nccl.CommGetAsyncError(comm, &result) != nccl::Result::success)
-      return false;
-  }
-  if (!comm || result != nccl::Result::success)
-    return false;
-  nccl.CommDestroy(comm);
-  comm = nullptr;
-  return true;
-}
-
-NcclCommunicator::~NcclCommunicator() {
-  try {
-    streams.use();
-    if (!finish()) {
-      abort();
-      // Kernels that were running leave this rank's memory alone from now on.
-      EventHandle ended = takeEvent();
-      freeEvents.push_back(ended);
-      streams.record(ended, stream);
-      streams.synchronize(ended, Clock::now() + kEndTime);
-    }
-  } catch (const std::exception &) {
-    // The rank failed, or its device: whoever destroys this knows it.
-    abort();
-  }
-  release();
-}
-
-void NcclCommunicator::release() noexcept {
-  shared->remove(this);
-  for (const Flight &flight : flights) {
-    streams.destroyEvent(flight.ready);
-    streams.destroyEvent(flight.done);
-  }
-  for (EventHandle event : freeEvents)
-    streams.destroyEvent(event);
-  if (stream)
-    streams.destroyStream(stream);
 }

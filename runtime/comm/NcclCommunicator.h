@@ -4,6 +4,8 @@
 #ifndef FSDP_RUNTIME_COMM_NCCLCOMMUNICATOR_H
 #define FSDP_RUNTIME_COMM_NCCLCOMMUNICATOR_H
 
+#include "runtime/comm/CapturedTransfers.h"
+#include "runtime/comm/NcclAbort.h"
 #include "runtime/comm/NcclRank.h"
 #include "runtime/comm/NcclReduction.h"
 
@@ -50,6 +52,8 @@ public:
                         const TransferLabel &label) override;
   void wait(Ticket ticket) override;
   void abandon() override;
+  uint64_t keepCaptured() override;
+  void launchCaptured(uint64_t graph, uint64_t step) override;
 
   const std::string &groupName() const { return name; }
 
@@ -65,15 +69,19 @@ public:
     ErrorId id = ErrorId::NcclFailed;
     std::string reason;
     /// If it is: who takes part, and how many transfers were before.
-    std::string key;
     std::vector<int> ranks;
-    Ticket ticket = 0;
+    uint64_t position = 0;
   };
   /// Called by the watching thread, again and again.
   std::optional<Trouble> inspect(std::chrono::steady_clock::time_point now);
+  /// How many transfers were before the one that this rank is in; empty: it is
+  /// in none.
+  std::optional<uint64_t> position();
+  /// Where the group's ranks tell each other of it.
+  std::string meetingPoint() const { return key + "stuck/"; }
 
   /// Ends what is in flight. From any thread; later calls throw what made the
-  /// rank fail.
+  /// rank fail. Graphs that hold its transfers may be destroyed afterwards.
   void abort() noexcept;
 
 private:
@@ -82,6 +90,7 @@ private:
   /// A transfer between its start and its wait, or its end if that is later.
   struct Flight {
     TransferLabel label;
+    uint64_t position = 0; ///< unless it is captured
     EventHandle ready = nullptr, done = nullptr;
     bool isCaptured = false;
     bool isWaited = false, isComplete = false;
@@ -123,8 +132,11 @@ private:
                     const Combination &combination, const TransferLabel &label);
   bool isAligned(const TransferLabel &label,
                  std::span<const void *const> pointers, size_t bytes);
-  /// Forgets flights that are over; the caller holds the mutex.
+  // The caller holds the mutex:
+  /// Forgets flights that are over.
   void reap();
+  /// The first transfer that is not over, whether its own or a graph's.
+  std::optional<CapturedTransfers::Transfer> findTurn(Clock::time_point now);
   EventHandle takeEvent();
   /// Ends NCCL's side in good order; false if it had to be aborted.
   bool finish();
@@ -145,6 +157,12 @@ private:
   std::map<std::pair<nccl::DataType, double>, nccl::RedOp> operations;
   std::deque<Flight> flights; ///< of tickets `first` on
   Ticket first = 0;
+  /// Transfers that were put on the stream, with graphs and without: the same
+  /// numbers on all ranks, whichever of them run which steps as graphs.
+  uint64_t issued = 0;
+  std::optional<CapturedTransfers> captured;
+  bool hasCaptured = false; ///< NCCL may count graphs of it
+  NcclAbort ending;
   std::vector<EventHandle> freeEvents;
   /// Members that are not empty, of the bucket at hand.
   std::vector<size_t> present;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 using namespace fsdp;
 using Clock = std::chrono::steady_clock;
@@ -159,28 +160,45 @@ void NcclRank::watch() {
 
 /// Who of the group did not come as far as this rank, as its members say that
 /// are past their deadlines, too.
-static std::vector<int> findAbsent(Peers &peers,
+static std::vector<int> findAbsent(Peers &peers, const std::string &place,
                                    const NcclCommunicator::Trouble &trouble) {
   milliseconds time =
       std::clamp(peers.deadline() / 4, milliseconds(200), milliseconds(5000));
-  auto positions =
-      peers.survey(trouble.key + "stuck/", std::to_string(trouble.ticket),
-                   trouble.ranks, time);
+  auto positions = peers.survey(place, std::to_string(trouble.position),
+                                trouble.ranks, time);
   std::vector<int> absent;
   for (size_t i = 0; i < trouble.ranks.size(); ++i)
     if (trouble.ranks[i] != peers.rank() &&
         (!positions[i] ||
-         std::strtoull(positions[i]->c_str(), nullptr, 10) < trouble.ticket))
+         std::strtoull(positions[i]->c_str(), nullptr, 10) < trouble.position))
       absent.push_back(trouble.ranks[i]);
   return absent;
 }
 
+void NcclRank::leavePositions(const std::string &except) {
+  std::map<std::string, uint64_t> positions;
+  forEach([&](NcclCommunicator &communicator) {
+    try {
+      if (auto position = communicator.position())
+        positions[communicator.meetingPoint()] = *position;
+    } catch (const Error &) {
+      // The device failed meanwhile, which the next look finds.
+    }
+  });
+  positions.erase(except);
+  for (const auto &[place, position] : positions)
+    others->survey(place, std::to_string(position), {}, milliseconds(0));
+}
+
 void NcclRank::inspect() {
   std::optional<NcclCommunicator::Trouble> trouble;
+  std::string place;
   auto now = Clock::now();
   forEach([&](NcclCommunicator &communicator) {
-    if (!trouble)
-      trouble = communicator.inspect(now);
+    if (trouble)
+      return;
+    trouble = communicator.inspect(now);
+    place = communicator.meetingPoint();
   });
   if (!trouble)
     return;
@@ -188,7 +206,8 @@ void NcclRank::inspect() {
     fail(trouble->id, trouble->self, trouble->reason);
     return;
   }
-  std::vector<int> absent = findAbsent(*others, *trouble);
+  leavePositions(place);
+  std::vector<int> absent = findAbsent(*others, place, *trouble);
   std::string within = " within " + describe(others->deadline()) + ", but ";
   fail(ErrorId::DeadlinePassed, trouble->self,
        absent.empty() ? "expected it to be complete" + within +

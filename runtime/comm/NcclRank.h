@@ -77,6 +77,9 @@ private:
   [[noreturn]] void throwFailure(const std::string &self);
   void watch();
   void inspect();
+  /// Where several transfers hang, ranks may find another one first: they tell
+  /// each other of all that they are in.
+  void leavePositions(const std::string &except);
   void endAll() noexcept;
 
   const std::shared_ptr<Peers> others;

@@ -87,6 +87,16 @@ private:
   uint64_t workspaces = 0;
 };
 
+/// How long the host waits for all that it put on the device. Transfers among
+/// processes are looked after by the fabric, which names the one that hangs,
+/// and the ranks that it waits for: it is to come first.
+std::chrono::milliseconds patienceOf(const SessionOptions &options,
+                                     Fabric &fabric) {
+  bool isWatched = fabric.streams() && fabric.worldSize() > 1;
+  return isWatched ? 2 * options.deadline + std::chrono::seconds(10)
+                   : options.deadline;
+}
+
 CudaDevice::CudaDevice(Fabric &fabric, std::shared_ptr<Streams> onDevice,
                        const SessionOptions &options)
     : connection(fabric), streams(std::move(onDevice)),
@@ -98,7 +108,7 @@ CudaDevice::CudaDevice(Fabric &fabric, std::shared_ptr<Streams> onDevice,
                            [this](size_t bytes) {
                              return connection.allocateArena(bytes);
                            },
-                           options.deadline}),
+                           patienceOf(options, fabric)}),
       graphs(options.cudaGraph) {
   // Of this rank's thread, for what it does itself: constants, results.
   streams->use();

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/cuda/CudaStreams.h"
+#include "runtime/cuda/Kernels.h"
 #include "runtime/support/Error.h"
 
 #include <ATen/ops/from_blob.h>
@@ -11,6 +12,8 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -84,6 +87,19 @@ public:
 
 private:
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+};
+
+/// Behind a CounterHandle.
+struct CudaCounter {
+  ~CudaCounter() {
+    // Both wait for what uses the memory.
+    (void)cudaFree(count);
+    (void)cudaFreeHost(seen);
+  }
+
+  uint64_t *count = nullptr;      ///< on the device
+  uint64_t *seen = nullptr;       ///< pinned, of the host
+  uint64_t *seenMapped = nullptr; ///< where the device has that
 };
 
 class CudaStreams final : public Streams {
@@ -187,6 +203,39 @@ public:
             .dtype(toScalarType(dtype))
             .device(c10::kCUDA, static_cast<c10::DeviceIndex>(number)))
         .div_(divisor);
+  }
+
+  CounterHandle createCounter() override {
+    OnDevice on(number);
+    auto counter = std::make_unique<CudaCounter>();
+    check(cudaHostAlloc(reinterpret_cast<void **>(&counter->seen),
+                        sizeof(uint64_t), cudaHostAllocMapped),
+          "cudaHostAlloc", number);
+    check(
+        cudaHostGetDevicePointer(
+            reinterpret_cast<void **>(&counter->seenMapped), counter->seen, 0),
+        "cudaHostGetDevicePointer", number);
+    check(cudaMalloc(reinterpret_cast<void **>(&counter->count),
+                     sizeof(uint64_t)),
+          "cudaMalloc", number);
+    // From -1 to 0, on the default stream, for which the others do not wait: a
+    // capture need not load the kernel.
+    check(cudaMemset(counter->count, 0xff, sizeof(uint64_t)), "cudaMemset",
+          number);
+    raiseOnDevice(counter->count, counter->seenMapped, nullptr);
+    check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize", number);
+    return reinterpret_cast<CounterHandle>(counter.release());
+  }
+  void destroyCounter(CounterHandle counter) noexcept override {
+    delete reinterpret_cast<CudaCounter *>(counter);
+  }
+  void raise(CounterHandle counter, StreamHandle stream) override {
+    auto *own = reinterpret_cast<CudaCounter *>(counter);
+    raiseOnDevice(own->count, own->seenMapped, stream);
+  }
+  uint64_t read(CounterHandle counter) noexcept override {
+    auto *own = reinterpret_cast<CudaCounter *>(counter);
+    return std::atomic_ref(*own->seen).load(std::memory_order_relaxed);
   }
 
   bool isCapturing(StreamHandle stream) override {

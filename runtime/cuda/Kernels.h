@@ -20,6 +20,10 @@
 
 namespace fsdp {
 
+/// Adds one to `count`, in the device's memory, and stores it to `seen`, which
+/// the host's memory has and the device is mapped to.
+void raiseOnDevice(uint64_t *count, uint64_t *seen, StreamHandle stream);
+
 /// Most rows that `reduceOnDevice` takes.
 inline constexpr size_t kMaxReducedRows = 64;
 

@@ -122,11 +122,13 @@ void StepGraphs::capture(Entry &entry, std::span<DeviceTask *const> tasks) {
   }
   // A replay counts them.
   entry.transfers.clear();
+  entry.captured.clear();
   for (size_t i = 0; i < tasks.size(); ++i) {
     const Transfers &transfers = tasks[i]->executor->transfers();
     entry.transfers.push_back(
         Transfers::difference(transfers.counts(), before[i]));
     transfers.setCounts(before[i]);
+    entry.captured.push_back(transfers.keepCaptured());
   }
   entry.graph = std::move(graph);
   log(LogLevel::info, "the program " + tasks[0]->executor->source().name +
@@ -137,6 +139,9 @@ void StepGraphs::capture(Entry &entry, std::span<DeviceTask *const> tasks) {
 void StepGraphs::replay(Entry &entry, std::span<DeviceTask *const> tasks) {
   // Each rank's inputs and rates were put on its own stream.
   join(tasks);
+  for (size_t i = 0; i < tasks.size(); ++i)
+    tasks[i]->executor->transfers().launchCaptured(entry.captured[i],
+                                                   tasks[i]->step);
   {
     c10::cuda::CUDAStreamGuard guard(tasks[0]->stream);
     entry.graph->replay();

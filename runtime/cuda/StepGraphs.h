@@ -58,7 +58,9 @@ private:
     unsigned runs = 0;
     bool isRefused = false;
     std::unique_ptr<at::cuda::CUDAGraph> graph;
-    std::vector<Transfers::Counts> transfers; ///< of a run, by rank
+    // Of a run, by rank:
+    std::vector<Transfers::Counts> transfers;
+    std::vector<Transfers::Captured> captured;
   };
 
   void issue(std::span<DeviceTask *const> tasks) const;

@@ -14,6 +14,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,8 @@ namespace fsdp {
 
 using StreamHandle = CUstream_st *;
 using EventHandle = CUevent_st *;
+/// Each kind of streams knows what is behind it.
+using CounterHandle = struct DeviceCounter *;
 
 /// Which of two streams' blocks the device starts first when both wait.
 enum class StreamPriority { normal, high };
@@ -80,6 +83,18 @@ public:
   /// device's memory on `stream`.
   virtual void divide(void *data, size_t elements, plan::DType dtype,
                       double divisor, StreamHandle stream) = 0;
+
+  /// A number that the device counts up, from 0, and the host looks at. Not to
+  /// be made while work is captured. The caller destroys it, once nothing on a
+  /// stream or in a graph raises it any more.
+  virtual CounterHandle createCounter() = 0;
+  virtual void destroyCounter(CounterHandle counter) noexcept = 0;
+  /// Puts its rise by one on `stream`. What raises one counter has an order. In
+  /// a graph, each launch raises it anew.
+  virtual void raise(CounterHandle counter, StreamHandle stream) = 0;
+  /// How often the device has raised it. A look at memory: it asks neither the
+  /// device nor a driver, and never fails.
+  virtual uint64_t read(CounterHandle counter) noexcept = 0;
 
   /// Whether work on `stream` is recorded into a graph instead of done. Events
   /// that are recorded meanwhile cannot be asked about.

@@ -4,6 +4,7 @@ One rank is played on the host, with a library that has NCCL's functions and
 records the calls; the numbers must be those of the back end `fake`, bit for bit.
 """
 import json
+import re
 
 import torch
 import torch.nn as nn
@@ -103,6 +104,24 @@ def check(found, report, world, replicate, layout):
         assert any(c["group"] for c in found["calls"]), "no bucket of several members was grouped"
 
 
+def hang_case(bin, world, **config):
+    """A step runs as a graph, and a transfer in it never ends: each of them in turn."""
+    def case(folder):
+        (folder / "fsdp.yaml").write_text(yaml.safe_dump(make_config(world, bucket_layout="flat", **config)))
+        export(Model(), INPUTS, folder / "model.pt2")
+        must(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "--report=report.json", "-o", "step.fsdp", cwd=folder)
+        found = json.loads(must(bin.parent / "test" / "bin" / "fsdp-nccl-hangs", "step.fsdp", world - 1, cwd=folder).stdout)
+        transfers = sum(row["count"] for row in json.loads((folder / "report.json").read_text())["collectives"])
+        assert len(found) >= transfers > 0, f"{len(found)} transfers were tried, the report has {transfers}"
+        for each in found:
+            assert each["hangs"].startswith(f"rank {world - 1}: ") and each["hangs"].endswith(" in step 1"), each
+            # Of the transfer's own group.
+            expected = re.escape(each["hangs"]) + ": expected ranks? [0-9, ]+ to take part within 0.2 s, but did not"
+            assert re.fullmatch(expected, each["found"]), f"found: {each['found']}\nexpected: {expected}"
+        assert len({each["hangs"] for each in found}) > 1
+    return case
+
+
 def main():
     arguments = parse_arguments()
     torch.manual_seed(0)
@@ -117,6 +136,8 @@ def main():
     cases["bf16 world=8"] = calls_case(bin, 8, "flat", mixed={"param_dtype": "bfloat16", "reduce_dtype": "float32"})
     cases["f16 sums are divided world=4"] = calls_case(bin, 4, "rows", mixed={"param_dtype": "float16", "reduce_dtype": "float16"})
     cases["micro-batches world=4"] = calls_case(bin, 4, "flat", gradient_accumulation_steps=3)
+    cases["a captured transfer hangs world=2"] = hang_case(bin, 2)
+    cases["a captured transfer hangs HSDP 2 of 4"] = hang_case(bin, 4, replicate=2)
     run_cases(cases, arguments.only)
 
 

@@ -153,10 +153,10 @@ def check_shared_gpu(run, folder):
         assert status == 1 and "E110" in error and "both on" in error, f"exit status {status}: {error[-500:]}"
 
 
-def check_lost_rank(run, folder, how):
-    """Rank 1 is killed or stopped in the middle of a run; rank 0 names it by the deadline."""
+def check_lost_rank(run, folder, how, graph):
+    """Rank 1 is killed or stopped in the middle of a run; rank 0 names it and the bucket by the deadline."""
     deadline = 10
-    processes = start(run, folder, 2, "--steps=1000000", "--data=data.safetensors", f"--deadline={deadline}")
+    processes = start(run, folder, 2, "--steps=1000000", "--data=data.safetensors", f"--deadline={deadline}", f"--cuda-graph={graph}")
     try:
         time.sleep(40)
         assert all(p.poll() is None for p in processes), "the run ended before the rank was lost"
@@ -165,7 +165,7 @@ def check_lost_rank(run, folder, how):
         error = processes[0].communicate(timeout=6 * deadline)[1]
         took = time.monotonic() - begin
         assert processes[0].returncode == 3, f"exit status {processes[0].returncode}: {error[-500:]}"
-        assert "rank 1" in error and "in step" in error, error[-500:]
+        assert "rank 1" in error and "of bucket" in error and "in step" in error, error[-500:]
         assert took < 3 * deadline, f"the error came after {took:.0f} s"
     finally:
         for process in processes:
@@ -199,8 +199,9 @@ def run_all(build, artifacts, only):
         cases[f"registered {name}"] = lambda f=folder, w=world, b=bound: check_registration(run, f, w, b)
     rows = artifacts / "rows-2"
     cases["two ranks on one GPU"] = lambda: check_shared_gpu(run, rows)
-    cases["killed rank"] = lambda: check_lost_rank(run, rows, signal.SIGKILL)
-    cases["stopped rank"] = lambda: check_lost_rank(run, rows, signal.SIGSTOP)
+    for graph in ("off", "on"):
+        cases[f"killed rank, CUDA graph {graph}"] = lambda g=graph: check_lost_rank(run, rows, signal.SIGKILL, g)
+        cases[f"stopped rank, CUDA graph {graph}"] = lambda g=graph: check_lost_rank(run, rows, signal.SIGSTOP, g)
     failed = skipped = passed = 0
     for name, case in cases.items():
         if only not in name:

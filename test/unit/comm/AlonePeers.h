@@ -40,9 +40,13 @@ public:
   }
 
   std::vector<std::optional<std::string>>
-  survey(const std::string &, const std::string &value,
+  survey(const std::string &key, const std::string &value,
          const std::vector<int> &ranks,
          std::chrono::milliseconds) noexcept override {
+    {
+      std::lock_guard lock(mutex);
+      surveys.emplace_back(key, value);
+    }
     std::vector<std::optional<std::string>> values;
     for (int rank : ranks)
       values.push_back(std::ranges::count(absent, rank) ? std::nullopt
@@ -83,6 +87,16 @@ public:
       onFailure();
   }
 
+  /// What this rank left in surveys whose key ends so.
+  std::vector<std::string> left(std::string_view suffix) {
+    std::lock_guard lock(mutex);
+    std::vector<std::string> values;
+    for (const auto &[key, value] : surveys)
+      if (key.ends_with(suffix))
+        values.push_back(value);
+    return values;
+  }
+
   bool devicesAreShared = false;
   std::vector<int> absent; ///< those that do not answer a survey
 
@@ -92,6 +106,7 @@ private:
   const std::chrono::milliseconds patience;
   std::mutex mutex;
   std::optional<std::string> published;
+  std::vector<std::pair<std::string, std::string>> surveys;
   std::function<void()> onFailure;
 };
 

@@ -114,4 +114,37 @@ TEST_F(CudaStreams, EventsMayBeAskedAboutBesideACapture) {
   streams->destroyEvent(within);
 }
 
+TEST_F(CudaStreams, CountersRiseWithEachLaunchOfAGraph) {
+  CounterHandle counter = streams->createCounter(),
+                other = streams->createCounter();
+  EXPECT_EQ(streams->read(counter), 0u);
+  ASSERT_EQ(cudaStreamBeginCapture(streams->compute(),
+                                   cudaStreamCaptureModeThreadLocal),
+            cudaSuccess);
+  streams->raise(counter, streams->compute());
+  streams->raise(counter, streams->compute());
+  streams->raise(other, streams->compute());
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t launched = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(streams->compute(), &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&launched, graph, 0), cudaSuccess);
+  EXPECT_EQ(streams->read(counter), 0u);
+  for (uint64_t launch = 1; launch <= 3; ++launch) {
+    ASSERT_EQ(cudaGraphLaunch(launched, streams->compute()), cudaSuccess);
+    // No call waits for the device: the count comes by itself.
+    auto end = Streams::Clock::now() + 20s;
+    while (streams->read(other) < launch && Streams::Clock::now() < end)
+      continue;
+    EXPECT_EQ(streams->read(counter), 2 * launch);
+    EXPECT_EQ(streams->read(other), launch);
+  }
+  streams->raise(counter, streams->compute());
+  cudaDeviceSynchronize();
+  EXPECT_EQ(streams->read(counter), 7u);
+  cudaGraphExecDestroy(launched);
+  cudaGraphDestroy(graph);
+  streams->destroyCounter(counter);
+  streams->destroyCounter(other);
+}
+
 } // namespace

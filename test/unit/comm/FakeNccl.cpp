@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <thread>
 
 using namespace fsdp;
 using namespace fsdp::test;
@@ -231,6 +232,12 @@ Result ncclCommDestroy(nccl::Comm comm) {
 }
 
 Result ncclCommAbort(nccl::Comm comm) {
+  {
+    std::lock_guard lock(script.mutex);
+    ++script.aborting;
+  }
+  while (script.isGraphAlive)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::lock_guard lock(script.mutex);
   --script.alive;
   ++script.aborted;

@@ -12,6 +12,7 @@
 
 #include "runtime/comm/NcclAbi.h"
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -69,12 +70,15 @@ struct NcclScript {
   nccl::Result asyncError = nccl::Result::success;
   std::string lastError;
   bool makesWindows = true;
+  /// Whether there is a graph that holds work of all communicators: until it is
+  /// gone, ncclCommAbort does not return.
+  std::atomic<bool> isGraphAlive = false;
   /// Told of each collective when it is put on its stream, without the mutex.
   std::function<void(const NcclCall &)> observer;
 
   /// Communicators that were made and neither destroyed nor aborted.
   int alive = 0;
-  int aborted = 0, destroyed = 0;
+  int aborting = 0, aborted = 0, destroyed = 0;
   std::vector<nccl::Config> configs; ///< by communicator
   /// Factors of operations that ncclRedOpCreatePreMulSum made, by operation.
   std::map<int, double> factors;

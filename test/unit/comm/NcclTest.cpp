@@ -360,7 +360,7 @@ TEST_F(NcclTest, WhatIsCapturedIsNotAskedAbout) {
   float shard[4] = {}, full[8];
   GatherMember member{shard, full, sizeof(shard)};
   communicator->wait(communicator->startAllGather({&member, 1}, kGather));
-  streams->setCapturing(true);
+  streams->beginCapture();
   for (int i = 0; i < 5; ++i) {
     auto ticket = communicator->startAllGather({&member, 1}, kGather);
     // The watching thread comes by, far behind the deadline of a capture that
@@ -368,7 +368,7 @@ TEST_F(NcclTest, WhatIsCapturedIsNotAskedAbout) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     communicator->wait(ticket);
   }
-  streams->setCapturing(false);
+  streams->endCapture();
   fabric->check();
   communicator->wait(communicator->startAllGather({&member, 1}, kGather));
   EXPECT_EQ(script->calls.size(), 7u);
@@ -380,10 +380,10 @@ TEST_F(NcclTest, ACaptureThatFailedLeavesNothingBehind) {
   auto communicator = world("world");
   float shard[4] = {}, full[8];
   GatherMember member{shard, full, sizeof(shard)};
-  streams->setCapturing(true);
+  streams->beginCapture();
   auto lost = communicator->startAllGather({&member, 1}, kGather);
   communicator->startAllGather({&member, 1}, kGather);
-  streams->setCapturing(false);
+  streams->endCapture();
   communicator->abandon();
   EXPECT_THROW(communicator->wait(lost), std::logic_error);
   communicator->wait(communicator->startAllGather({&member, 1}, kGather));

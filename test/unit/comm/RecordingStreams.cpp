@@ -7,6 +7,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 using namespace fsdp;
 using namespace fsdp::test;
@@ -47,7 +48,7 @@ void RecordingStreams::destroyEvent(EventHandle event) noexcept {
 size_t RecordingStreams::add(StreamHandle stream, const std::string &what) {
   Stream &on = streams.at(stream);
   size_t work = works.size();
-  works.push_back({what, stream, {}});
+  works.push_back({what, stream, {}, nullptr, capturing});
   if (on.last)
     works.back().after.insert(*on.last);
   if (on.isHeld)
@@ -118,6 +119,34 @@ void RecordingStreams::divide(void *data, size_t elements, plan::DType dtype,
   put(stream, "divide");
 }
 
+CounterHandle RecordingStreams::createCounter() {
+  std::lock_guard lock(mutex);
+  if (capturing)
+    throw std::logic_error("a counter is made in a capture");
+  auto handle = reinterpret_cast<CounterHandle>(next++);
+  counters.insert(handle);
+  return handle;
+}
+
+void RecordingStreams::destroyCounter(CounterHandle counter) noexcept {
+  std::lock_guard lock(mutex);
+  counters.erase(counter);
+}
+
+void RecordingStreams::raise(CounterHandle counter, StreamHandle stream) {
+  std::lock_guard lock(mutex);
+  works[add(stream, "raise")].counter = counter;
+}
+
+uint64_t RecordingStreams::read(CounterHandle counter) noexcept {
+  std::lock_guard lock(mutex);
+  uint64_t count = 0;
+  for (size_t work = 0; work < works.size(); ++work)
+    count += works[work].counter == counter && !works[work].isCaptured &&
+             isComplete(work);
+  return count;
+}
+
 bool RecordingStreams::isCapturing(StreamHandle) {
   std::lock_guard lock(mutex);
   return capturing;
@@ -160,9 +189,50 @@ void RecordingStreams::release(StreamHandle stream) {
                 [&](size_t work) { return works[work].stream == stream; });
 }
 
-void RecordingStreams::setCapturing(bool value) {
+void RecordingStreams::beginCapture() {
   std::lock_guard lock(mutex);
-  capturing = value;
+  capturing = true;
+  captureBegin = works.size();
+  for (auto &[handle, stream] : streams)
+    beforeCapture[handle] = std::exchange(stream.last, std::nullopt);
+}
+
+RecordingStreams::Graph RecordingStreams::endCapture() {
+  std::lock_guard lock(mutex);
+  capturing = false;
+  for (auto &[handle, stream] : streams)
+    stream.last = beforeCapture[handle];
+  return {captureBegin, works.size()};
+}
+
+size_t RecordingStreams::launch(const Graph &graph,
+                                const std::set<size_t> &toHold) {
+  std::lock_guard lock(mutex);
+  Stream &on = streams.at(computeStream);
+  const size_t shift = works.size() - graph.begin;
+  std::set<size_t> all;
+  for (size_t number = graph.begin; number < graph.end; ++number) {
+    Work work = works[number];
+    work.isCaptured = false;
+    work.after.clear();
+    for (size_t before : works[number].after)
+      if (before >= graph.begin)
+        work.after.insert(before + shift);
+    if (work.after.empty() && on.last)
+      work.after.insert(*on.last);
+    if (toHold.count(number))
+      held.insert(number + shift);
+    all.insert(number + shift);
+    works.push_back(std::move(work));
+  }
+  works.push_back({"graph", computeStream, std::move(all)});
+  on.last = works.size() - 1;
+  return shift;
+}
+
+void RecordingStreams::release(size_t work) {
+  std::lock_guard lock(mutex);
+  held.erase(work);
 }
 
 std::string RecordingStreams::name(StreamHandle stream) const {
@@ -192,4 +262,9 @@ size_t RecordingStreams::liveStreams() const {
 size_t RecordingStreams::liveEvents() const {
   std::lock_guard lock(mutex);
   return events.size();
+}
+
+size_t RecordingStreams::liveCounters() const {
+  std::lock_guard lock(mutex);
+  return counters.size();
 }

@@ -42,6 +42,10 @@ public:
             StreamHandle stream) override;
   void divide(void *data, size_t elements, plan::DType dtype, double divisor,
               StreamHandle stream) override;
+  CounterHandle createCounter() override;
+  void destroyCounter(CounterHandle counter) noexcept override;
+  void raise(CounterHandle counter, StreamHandle stream) override;
+  uint64_t read(CounterHandle counter) noexcept override;
   bool isCapturing(StreamHandle stream) override;
 
   //===--------------------------------------------------------------------===//
@@ -53,6 +57,12 @@ public:
     std::string what; ///< "record", "wait", "copy", or as `put` was told
     StreamHandle stream;
     std::set<size_t> after;
+    CounterHandle counter = nullptr; ///< of "raise"
+    bool isCaptured = false;         ///< no device does it
+  };
+  /// Works that were captured.
+  struct Graph {
+    size_t begin, end;
   };
 
   /// Puts something on a stream, as a kernel would be; returns its number.
@@ -68,8 +78,16 @@ public:
   /// it, until `release`.
   void hold(StreamHandle stream);
   void release(StreamHandle stream);
-  /// Whether asking about events that are recorded from now on is an error.
-  void setCapturing(bool capturing);
+  /// What is put on any stream between the two is not done, only recorded, and
+  /// asking about events that are recorded there is an error.
+  void beginCapture();
+  Graph endCapture();
+  /// Puts all of the graph on the compute stream, as a whole. Those of its
+  /// works in `held`, and what comes after them, are not complete until
+  /// `release`. Returns how much greater numbers the launch's works have than
+  /// the graph's.
+  size_t launch(const Graph &graph, const std::set<size_t> &held = {});
+  void release(size_t work);
 
   std::string name(StreamHandle stream) const;
   StreamPriority priority(StreamHandle stream) const;
@@ -78,6 +96,7 @@ public:
   /// Streams and events that were made and not destroyed.
   size_t liveStreams() const;
   size_t liveEvents() const;
+  size_t liveCounters() const;
 
 private:
   struct Stream {
@@ -101,6 +120,9 @@ private:
   std::map<EventHandle, Event> events;
   std::vector<Work> works;
   std::set<size_t> held;
+  std::set<CounterHandle> counters;
+  size_t captureBegin = 0;
+  std::map<StreamHandle, std::optional<size_t>> beforeCapture;
   uintptr_t next = 1;
   bool capturing = false;
   StreamHandle computeStream = nullptr;

@@ -31,7 +31,8 @@ NcclScript &fsdp::test::useFakeNccl(const char *path) {
   script.lastError.clear();
   script.makesWindows = fresh.makesWindows;
   script.observer = nullptr;
-  script.alive = script.aborted = script.destroyed = 0;
+  script.isGraphAlive = false;
+  script.alive = script.aborting = script.aborted = script.destroyed = 0;
   script.configs.clear();
   script.factors.clear();
   return script;

@@ -93,6 +93,14 @@ void SimulatedStreams::divide(void *, size_t, plan::DType, double,
   throw std::logic_error("nobody divides here");
 }
 
+CounterHandle SimulatedStreams::createCounter() {
+  throw std::logic_error("nobody counts here");
+}
+
+void SimulatedStreams::raise(CounterHandle, StreamHandle) {
+  throw std::logic_error("nobody counts here");
+}
+
 std::function<void(std::span<const void *const>, std::span<void *const>, size_t,
                    plan::DType, const Combination &, StreamHandle)>
 fsdp::test::makeSimulatedReduce(std::shared_ptr<SimulatedDevice> device) {
