@@ -28,6 +28,8 @@ void Computation::observe(StepState &state) {
   if (memory.isHost())
     returnHeap(observation.requests());
   observation.placeTemporaries(slots);
+  for (size_t i = 0; i < slots.size(); ++i)
+    slots[i].asked = observation.requests()[i].bytes;
   --observationsLeft;
   isObserved = true;
 }

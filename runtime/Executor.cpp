@@ -71,6 +71,11 @@ void Executor::explainErrors(const plan::InstructionT &instruction,
     if (error.exitStatus() == 3)
       throw;
     throw Error(error.id(), describe(instruction) + ": " + error.what());
+  } catch (const c10::OutOfMemoryError &error) {
+    // A device's; the host's says no such thing.
+    throw Error(ErrorId::OutOfMemory,
+                describe(instruction) + ": " + error.what_without_backtrace() +
+                    " Use more ranks, or a smaller batch");
   } catch (const c10::Error &error) {
     throw Error(ErrorId::KernelFailed,
                 describe(instruction) + ": " + error.what_without_backtrace());

@@ -62,8 +62,9 @@ bool hasPlannedType(const at::Tensor &tensor, const plan::ValueT &planned) {
   return true;
 }
 
-/// The tensors among an operator's returns, lists flattened; undefined for what
-/// is no tensor.
+/// The tensors among an operator's returns, lists flattened. What is no tensor,
+/// such as the lengths that fused attention returns, has no place in a plan
+/// (capture's Recorder.cpp).
 void flatten(const torch::jit::Stack &stack, std::vector<at::Tensor> &tensors) {
   tensors.clear();
   for (const c10::IValue &value : stack) {
@@ -72,8 +73,6 @@ void flatten(const torch::jit::Stack &stack, std::vector<at::Tensor> &tensors) {
     } else if (value.isTensorList()) {
       for (const at::Tensor &tensor : value.toTensorVector())
         tensors.push_back(tensor);
-    } else {
-      tensors.emplace_back();
     }
   }
 }

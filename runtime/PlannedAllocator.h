@@ -30,6 +30,7 @@ struct AllocationSlot {
   void *address = nullptr; ///< null: in the scratch region
   size_t room = 0;         ///< bytes; 0: from the heap
   size_t offset = 0;       ///< in the scratch region
+  size_t asked = 0;        ///< bytes that were observed; 0: any that fit
 };
 
 /// One request that a call made while it was observed.
@@ -132,15 +133,23 @@ public:
   void *place(size_t bytes) {
     if (mode != Mode::replay)
       return nullptr;
-    size_t index = next++;
-    if (index < slots.size()) {
-      const AllocationSlot &slot = slots[index];
+    if (next < slots.size()) {
+      const AllocationSlot &slot = slots[next];
+      // One that was not observed does not shift those behind it, whose places
+      // are only apart as long as they come in their order.
+      if (slot.asked != 0 && slot.asked != bytes) {
+        hasMissed = true;
+        return nullptr;
+      }
+      ++next;
       if (bytes <= slot.room) {
         if (slot.address)
           return slot.address;
         if (slot.offset + slot.room <= scratchBytes)
           return scratch + slot.offset;
       }
+    } else {
+      ++next;
     }
     hasMissed = true;
     return nullptr;

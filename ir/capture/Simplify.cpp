@@ -3,6 +3,8 @@
 
 #include "ir/capture/Simplify.h"
 
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
@@ -34,6 +36,7 @@ public:
 private:
   void visit(Node &node, size_t index);
   void useScalars(Node &node);
+  void forgetSeeds(Node &node);
   ValueId getIdentity(const Node &node) const;
   void dropUnused();
 
@@ -41,6 +44,7 @@ private:
   std::vector<ValueId> alias;    // the value that stands for each value
   std::vector<int32_t> producer; // the node that makes each value
   std::unordered_map<ValueId, c10::Scalar> numbers;
+  ValueId noSeed = kNoValue; // what stands where none is read
 };
 
 /// Operators whose last tensor may be a number, and the overloads that take it
@@ -101,6 +105,31 @@ void Simplifier::useScalars(Node &node) {
   node.arguments[last] = {Argument::Kind::Static, {}, number->second};
 }
 
+/// Without dropout nobody reads the state of LibTorch's generator, which the
+/// forward operator returns on the host, or, while a CUDA graph is captured, on
+/// the device (attention.cu: _efficient_attention_forward).
+void Simplifier::forgetSeeds(Node &node) {
+  if (node.op.operator_name().name !=
+      "aten::_scaled_dot_product_efficient_attention_backward")
+    return;
+  const c10::FunctionSchema &schema = node.op.schema();
+  auto at = [&](const char *name) -> Argument & {
+    return node.arguments[*schema.argumentIndexWithName(name)];
+  };
+  if (at("dropout_p").value.toDouble() != 0)
+    return;
+  if (noSeed == kNoValue) {
+    noSeed = static_cast<ValueId>(graph.values.size());
+    at::Tensor zero = at::zeros({}, at::kLong);
+    graph.values.push_back(TensorType::of(zero));
+    graph.constants.push_back({noSeed, zero});
+    alias.push_back(noSeed);
+    producer.push_back(-1);
+  }
+  for (const char *name : {"philox_seed", "philox_offset"})
+    at(name).tensors[0] = noSeed;
+}
+
 /// The value that the node's only result is equal to in all respects, or
 /// kNoValue.
 ValueId Simplifier::getIdentity(const Node &node) const {
@@ -129,6 +158,7 @@ void Simplifier::visit(Node &node, size_t index) {
       if (tensor != kNoValue)
         tensor = alias[tensor];
   useScalars(node);
+  forgetSeeds(node);
   if (ValueId source = getIdentity(node); source != kNoValue)
     alias[node.results[0]] = source;
   for (ValueId result : node.results)

@@ -146,6 +146,12 @@ void NcclRank::forEach(const std::function<void(NcclCommunicator &)> &visit) {
 }
 
 void NcclRank::watch() {
+  // A thread that asks about events without a device takes memory of the first.
+  try {
+    device->use();
+  } catch (const Error &) {
+    // The rank's own calls find that, too.
+  }
   milliseconds period =
       std::clamp(others->deadline() / 20, milliseconds(5), milliseconds(100));
   std::unique_lock lock(mutex);

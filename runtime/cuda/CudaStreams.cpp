@@ -43,6 +43,7 @@ static c10::ScalarType toScalarType(plan::DType dtype) {
 static void check(cudaError_t status, const char *call, int device) {
   if (status == cudaSuccess)
     return;
+  (void)cudaGetLastError(); // not to be found by whoever calls next
   throw Error(ErrorId::DeviceFailed,
               std::string(call) + " failed on CUDA device " +
                   std::to_string(device) + ": " + cudaGetErrorString(status) +
@@ -51,25 +52,14 @@ static void check(cudaError_t status, const char *call, int device) {
 
 namespace {
 
-/// Makes a device the thread's, and afterwards the one before again.
+/// Makes a device the thread's, for good: a thread that never chose one is on
+/// the first, and going back there would take some hundred megabytes of it
+/// (since CUDA 12 cudaSetDevice makes the device's context).
 class OnDevice {
 public:
   explicit OnDevice(int device) {
-    check(cudaGetDevice(&before), "cudaGetDevice", device);
-    if (before == device)
-      before = -1;
-    else
-      check(cudaSetDevice(device), "cudaSetDevice", device);
+    check(cudaSetDevice(device), "cudaSetDevice", device);
   }
-  ~OnDevice() {
-    if (before >= 0)
-      (void)cudaSetDevice(before);
-  }
-  OnDevice(const OnDevice &) = delete;
-  OnDevice &operator=(const OnDevice &) = delete;
-
-private:
-  int before = -1;
 };
 
 /// Lets the thread make calls that CUDA else refuses, and by which it would end
@@ -161,8 +151,11 @@ public:
   bool query(EventHandle event) override {
     BesideCapture beside(number);
     cudaError_t status = cudaEventQuery(event);
-    if (status == cudaErrorNotReady)
+    if (status == cudaErrorNotReady) {
+      // Else the check behind the thread's next kernel finds it, as an error.
+      (void)cudaGetLastError();
       return false;
+    }
     check(status, "cudaEventQuery", number);
     return true;
   }
@@ -197,11 +190,12 @@ public:
     c10::InferenceMode inference;
     c10::cuda::CUDAStreamGuard onStream(c10::cuda::getStreamFromExternal(
         stream, static_cast<c10::DeviceIndex>(number)));
-    at::from_blob(
-        data, {static_cast<int64_t>(elements)},
-        at::TensorOptions()
-            .dtype(toScalarType(dtype))
-            .device(c10::kCUDA, static_cast<c10::DeviceIndex>(number)))
+    c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(number));
+    // Without a target LibTorch asks the driver whose memory it is.
+    at::for_blob(data, {static_cast<int64_t>(elements)})
+        .options(at::TensorOptions().dtype(toScalarType(dtype)).device(device))
+        .target_device(device)
+        .make_tensor()
         .div_(divisor);
   }
 
@@ -256,6 +250,7 @@ private:
 int fsdp::countCudaDevices(const char **reason) {
   int count = 0;
   cudaError_t status = cudaGetDeviceCount(&count);
+  (void)cudaGetLastError(); // having none is no failure
   if (reason)
     *reason = status != cudaSuccess ? cudaGetErrorString(status)
                                     : "the driver lists no device";

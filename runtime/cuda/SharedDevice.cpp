@@ -41,16 +41,19 @@ void SharedDevice::together(
       throw Error(ErrorId::PeerFailed, what + ": " + *failure);
     return;
   }
-  // Who came may have left since.
-  if (failure)
-    throw Error(ErrorId::PeerFailed, what + ": " + *failure);
-  lock.unlock();
   auto end = [&] {
     come = 0;
     present.assign(present.size(), false);
     ++round;
     changed.notify_all();
   };
+  // Who came may have left since. Those who did not wait for the end.
+  if (failure) {
+    isBroken = true;
+    end();
+    throw Error(ErrorId::PeerFailed, what + ": " + *failure);
+  }
+  lock.unlock();
   try {
     lead(tasks);
   } catch (const std::exception &error) {

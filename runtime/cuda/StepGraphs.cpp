@@ -7,6 +7,7 @@
 #include "runtime/cuda/InTurn.h"
 #include "runtime/support/Error.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -100,20 +101,29 @@ void StepGraphs::capture(Entry &entry, std::span<DeviceTask *const> tasks) {
   auto graph = std::make_unique<at::cuda::CUDAGraph>();
   c10::cuda::CUDAStreamGuard guard(tasks[0]->stream);
   // Other threads may use the device meanwhile.
-  graph->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  const c10::MempoolId_t pool = at::cuda::graph_pool_handle();
+  graph->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
   try {
     fork(tasks);
     issue(tasks);
     join(tasks);
     graph->capture_end();
   } catch (...) {
-    // What was captured is thrown away. LibTorch's allocator needs to know that
-    // it is over, which `capture_end` does not say to it if it fails.
+    // What was captured is thrown away. LibTorch's allocators need to know that
+    // it is over, which `capture_end` does not say to it if it fails; nor does
+    // the graph know its pool then.
     try {
       graph->capture_end();
     } catch (const std::exception &) {
-      c10::cuda::CUDACachingAllocator::endAllocateToPool(
-          tasks[0]->stream.device_index(), graph->pool());
+      try {
+        namespace caching = c10::cuda::CUDACachingAllocator;
+        caching::endAllocateToPool(tasks[0]->stream.device_index(), pool);
+        caching::releasePool(tasks[0]->stream.device_index(), pool);
+        at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool);
+        at::getHostAllocator(at::kCUDA)->release_pool(pool);
+      } catch (const std::exception &) {
+        // It was over already.
+      }
     }
     (void)cudaGetLastError();
     for (size_t i = 0; i < tasks.size(); ++i)

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/meta/Shapes.h"
+#include "ir/capture/meta/TargetScope.h"
 
 #include <ATen/native/EmbeddingBag.h>
 
@@ -32,6 +33,13 @@ static Four bags(const Tensor &weight, const Tensor &indices,
   int64_t count = offsets.size(0) - includeLastOffset;
   at::ScalarType type =
       c10::promoteTypes(indices.scalar_type(), offsets.scalar_type());
+  bool isMax = mode == int64_t(EmbeddingBagMode::MAX);
+  if (isForCuda()) // EmbeddingBag.cu: _embedding_bag_cuda
+    return {contiguous({count, weight.size(1)}, weight),
+            contiguous({indices.size(0)}, offsets, type),
+            contiguous({offsets.size(0)}, offsets, type),
+            isMax ? contiguous({count, weight.size(1)}, offsets, type)
+                  : contiguous({0}, offsets, type)};
   bool direct = mode == int64_t(EmbeddingBagMode::SUM) &&
                 sumsDirectly(weight, scale, paddingIndex);
   // Sums without a backward have no need of the bags' sizes: the CPU leaves
@@ -39,7 +47,7 @@ static Four bags(const Tensor &weight, const Tensor &indices,
   bool sizesNeeded = !forwardOnly || mode != int64_t(EmbeddingBagMode::SUM);
   int64_t bagSizes = sizesNeeded ? count : offsets.size(0);
   std::vector<int64_t> largest = {bagSizes};
-  if (mode == int64_t(EmbeddingBagMode::MAX))
+  if (isMax)
     largest.push_back(weight.size(1));
   return {contiguous({count, weight.size(1)}, weight),
           contiguous({direct ? 0 : indices.size(0)}, offsets, type),

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/capture/meta/Shapes.h"
+#include "ir/capture/meta/TargetScope.h"
 
 #include <ATen/ExpandUtils.h>
 
@@ -85,12 +86,12 @@ static Tensor solveTriangular(const Tensor &matrix, const Tensor &right, bool,
                    right, right.scalar_type());
 }
 
-/// The default driver is the CPU's; CUDA has only `gels`.
+/// CUDA has only `gels`.
 static std::tuple<Tensor &, Tensor &, Tensor &, Tensor &>
 leastSquaresOut(const Tensor &self, const Tensor &other, std::optional<double>,
                 std::optional<std::string_view> driver, Tensor &solution,
                 Tensor &residuals, Tensor &rank, Tensor &singularValues) {
-  std::string_view name = driver.value_or("gelsy");
+  std::string_view name = driver.value_or(isForCuda() ? "gels" : "gelsy");
   IntArrayRef rows = self.sizes().slice(0, self.dim() - 1);
   bool vector = other.dim() == 1 ||
                 (other.dim() == self.dim() - 1 && other.sizes() == rows);

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/meta/Shapes.h"
+#include "ir/capture/meta/TargetScope.h"
+
+#include <ATen/AccumulateType.h>
 
 using namespace fsdp::meta;
 
@@ -21,7 +24,11 @@ static Three layerNorm(const Tensor &input, IntArrayRef normalizedShape,
                        double) {
   std::vector<int64_t> sizes = input.sizes().vec();
   std::fill(sizes.end() - normalizedShape.size(), sizes.end(), 1);
-  Tensor mean = contiguous(sizes, input, statisticsType(input, weight, bias));
+  // CUDA keeps them in the type that it sums in (layer_norm_kernel.cu).
+  Tensor mean = contiguous(
+      sizes, input,
+      isForCuda() ? at::toAccumulateType(input.scalar_type(), /*is_cuda=*/true)
+                  : statisticsType(input, weight, bias));
   return {contiguousLike(input), mean, contiguousLike(mean)};
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/meta/Shapes.h"
+#include "ir/capture/meta/TargetScope.h"
 
 #include <ATen/ops/result_type.h>
 
@@ -42,6 +43,9 @@ static Tensor hardtanhBackward(const Tensor &gradient, const Tensor &self,
 }
 
 static Two logSigmoidForward(const Tensor &self) {
+  // Only the CPU keeps something for the backward pass.
+  if (isForCuda())
+    return {contiguousLike(self), contiguous({0}, self)};
   return {contiguousLike(self), contiguousLike(self)};
 }
 

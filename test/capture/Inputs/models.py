@@ -287,6 +287,28 @@ def attend_masked():
     return Attend(16, mask=torch.ones(5, 5).tril().bool()), {"x": torch.randn(2, 5, 8)}
 
 
+class Kept(nn.Module):
+    """Operators that keep for the backward pass what depends on the device."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.lookup = nn.LayerNorm(6), nn.EmbeddingBag(9, 6, mode="sum")
+        self.batch, self.still = nn.BatchNorm1d(6), nn.BatchNorm1d(6).eval()
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.still.eval()
+        return self
+
+    def forward(self, rows, offsets):
+        h = self.norm(self.lookup(rows, offsets))
+        return F.logsigmoid(self.still(self.batch(h))).float().sum()
+
+
+def kept():
+    return Kept().bfloat16(), {"rows": torch.tensor([0, 3, 8, 1, 1]), "offsets": torch.tensor([0, 2, 3])}
+
+
 def refused(loss, **options):
     return lambda: (Of(loss, **options), {"x": torch.randn(2, 4)})
 

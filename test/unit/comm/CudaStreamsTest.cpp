@@ -83,6 +83,20 @@ TEST_F(CudaStreams, OneWaitsForTheOther) {
   streams->destroyStream(other);
 }
 
+TEST_F(CudaStreams, AskingTooEarlyLeavesNoErrorBehind) {
+  EventHandle event = streams->createEvent();
+  const size_t half = kBytes / 2;
+  for (int i = 0; i < 200; ++i)
+    streams->copy(memory + half, memory, half, streams->compute());
+  streams->record(event, streams->compute());
+  EXPECT_FALSE(streams->query(event));
+  // Behind each kernel LibTorch asks for the thread's last error.
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+  EXPECT_TRUE(streams->synchronize(event, Streams::Clock::now() + 20s));
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+  streams->destroyEvent(event);
+}
+
 TEST_F(CudaStreams, DivideOnTheirOrder) {
   write(std::vector<float>{2, 4, 6});
   streams->divide(memory, 3, plan::DType::f32, 4, streams->compute());

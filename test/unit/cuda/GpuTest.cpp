@@ -25,6 +25,7 @@
 
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <cuda_runtime_api.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -115,6 +116,14 @@ TEST_F(Gpu, MemoryGoesThereAndBack) {
   EXPECT_THAT(read(arena, 1000), testing::Each(std::byte(0xff)));
   arena.clear();
   EXPECT_THAT(read(arena, sent.size()), testing::Each(std::byte(0)));
+}
+
+TEST_F(Gpu, WaitingLeavesNoErrorBehind) {
+  Arena arena(uint64_t(256) << 20, *memory);
+  for (int i = 0; i < 50; ++i)
+    arena.fill(0, static_cast<unsigned char>(i), arena.bytes());
+  memory->synchronize();
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
 }
 
 TEST_F(Gpu, TooMuchMemoryIsRefused) {

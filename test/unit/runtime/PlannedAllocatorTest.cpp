@@ -103,6 +103,19 @@ TEST_F(PlannedAllocatorTest, ACallThatAsksForLessIsNoticed) {
   EXPECT_FALSE(replay.isAsObserved());
 }
 
+TEST_F(PlannedAllocatorTest, OneRequestMoreDoesNotShiftTheOthers) {
+  std::vector<AllocationSlot> slots{{arena.at(0), 64, 0, 64},
+                                    {arena.at(64), 128, 0, 100}};
+  RankMemory::Replay replay(memory, slots);
+  at::Tensor more = make(8), first = make(64), again = make(8),
+             second = make(100);
+  EXPECT_FALSE(arena.contains(more.data_ptr()));
+  EXPECT_FALSE(arena.contains(again.data_ptr()));
+  EXPECT_EQ(first.data_ptr(), arena.at(0));
+  EXPECT_EQ(second.data_ptr(), arena.at(64));
+  EXPECT_FALSE(replay.isAsObserved());
+}
+
 /// The slots of a call that makes `body`'s requests.
 template <typename Body>
 std::vector<AllocationSlot> observe(RankMemory &memory, size_t results,

@@ -1,0 +1,108 @@
+//===- KernelCallTest.cpp - Calls of LibTorch's operators -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/Arena.h"
+#include "runtime/Device.h"
+#include "runtime/Executor.h"
+#include "runtime/PlannedAllocator.h"
+#include "runtime/comm/Backends.h"
+#include "runtime/support/Error.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+using namespace fsdp;
+
+namespace {
+
+constexpr int64_t kElements = 16;
+constexpr uint64_t kRoom = 1024;
+
+/// As the fused attention operators of GPUs, whose lengths stand between
+/// tensors.
+std::tuple<at::Tensor, int64_t, at::Tensor> withLength(const at::Tensor &x) {
+  return {x.add(1), x.numel(), x.mul(2)};
+}
+
+/// As a device's allocator that has nothing left.
+at::Tensor takeTooMuch(const at::Tensor &) {
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "nothing is left.");
+}
+
+TORCH_LIBRARY_FRAGMENT(fsdp_test, m) {
+  m.def("with_length(Tensor x) -> (Tensor, int, Tensor)");
+  m.impl("with_length", c10::DispatchKey::CPU, withLength);
+  m.def("too_much(Tensor x) -> Tensor");
+  m.impl("too_much", c10::DispatchKey::CPU, takeTooMuch);
+}
+
+/// One call of `op` on the first value, each of which has a place of its own.
+void build(plan::PlanT &plan, const char *op, std::vector<int32_t> results) {
+  plan.operators.push_back(std::make_unique<plan::OperatorT>());
+  plan.operators[0]->name = op;
+  plan.programs.push_back(std::make_unique<plan::ProgramT>());
+  plan::ProgramT &program = *plan.programs[0];
+  for (uint64_t slot = 0; slot <= results.size(); ++slot) {
+    auto value = std::make_unique<plan::ValueT>();
+    value->shape = {kElements};
+    value->offset = slot * kRoom;
+    value->bytes = kElements * sizeof(float);
+    program.values.push_back(std::move(value));
+  }
+  plan::CallT call;
+  call.args.push_back(std::make_unique<plan::ArgT>());
+  call.args[0]->kind = plan::ArgKind::tensor;
+  call.args[0]->values = {0};
+  call.results = std::move(results);
+  program.instructions.push_back(std::make_unique<plan::InstructionT>());
+  program.instructions[0]->body.Set(std::move(call));
+}
+
+TEST(KernelCall, NumbersAmongTheReturnsHaveNoPlace) {
+  plan::PlanT plan;
+  build(plan, "fsdp_test::with_length", {1, 2});
+  Arena arena(3 * kRoom);
+  RankMemory memory;
+  auto fabrics = findBackend("fake").connect({});
+  Transfers transfers(plan, *fabrics[0]);
+  auto device = makeHostDevice(*fabrics[0]);
+  Executor executor(plan, *plan.programs[0], arena, memory, transfers, nullptr,
+                    0, *device);
+  std::array<float, kElements> given, more, twice;
+  for (size_t i = 0; i < given.size(); ++i)
+    given[i] = static_cast<float>(i);
+  arena.write(0, given.data(), sizeof(given));
+  for (uint64_t step = 0; step < 2; ++step)
+    executor.run(step);
+  arena.read(kRoom, more.data(), sizeof(more));
+  arena.read(2 * kRoom, twice.data(), sizeof(twice));
+  for (size_t i = 0; i < given.size(); ++i) {
+    EXPECT_EQ(more[i], given[i] + 1);
+    EXPECT_EQ(twice[i], given[i] * 2);
+  }
+}
+
+TEST(KernelCall, WhatADeviceHasNoMemoryForIsSaidInTheRehearsal) {
+  plan::PlanT plan;
+  build(plan, "fsdp_test::too_much", {1});
+  Arena arena(2 * kRoom);
+  RankMemory memory;
+  auto fabrics = findBackend("fake").connect({});
+  Transfers transfers(plan, *fabrics[0]);
+  auto device = makeHostDevice(*fabrics[0]);
+  Executor executor(plan, *plan.programs[0], arena, memory, transfers, nullptr,
+                    0, *device);
+  try {
+    executor.rehearse();
+    FAIL() << "was not refused";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.id(), ErrorId::OutOfMemory) << error.what();
+  }
+}
+
+} // namespace
