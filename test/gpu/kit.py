@@ -75,7 +75,7 @@ def stop(process):
 
 
 def clean_up():
-    """Before this process ends from outside."""
+    """Ends what was started, and removes what `roomy_folder` made."""
     for process in list(started):
         stop(process)
     for folder in made:
@@ -128,10 +128,6 @@ def roomy_folder(size):
         raise Failure(f"neither /dev/shm nor {tempfile.gettempdir()} has {2 * size >> 20} MiB free")
     made.append(pathlib.Path(tempfile.mkdtemp(prefix="fsdp-gpu-", dir=parents[0])))
     return made[-1]
-
-
-def folder_bytes(folder):
-    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
 
 
 def read_manifest(out):

@@ -4,6 +4,7 @@
     rehearse.py --bin build/bin [--only NAME]
 """
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -72,9 +73,12 @@ def check_limits(folder):
     report = (folder / "results" / "report.md").read_text()
     assert "### not run" in report and "- hangs 3" in report and "| training | 2 | 1 | 0 | 0 | 3 |" in report, report
     assert time.monotonic() - begin < 50, "processes were not ended"
-    (folder / "large").write_bytes(bytes(3 << 20))
-    command.check_size(folder, 4)
-    raises(kit.Failure, lambda: command.check_size(folder, 2), "more than --limit=2")
+    (folder / "large").mkdir()
+    (folder / "large" / "file").write_bytes(os.urandom(3 << 20))
+    raises(kit.Failure, lambda: command.pack(folder / "large", 2), "more than --limit=2")
+    command.pack(folder / "large", 4)
+    assert (command.unpack(folder / "large.tar.gz") / "file").read_bytes() == (folder / "large" / "file").read_bytes()
+    kit.clean_up()
 
 
 class MadeUp(table.Table):
@@ -126,7 +130,7 @@ def check_whole(bin):
         script, smaller = [sys.executable, kit.HERE / "run.py"], ["--names", "mlp", "gpt", "--cases", "zero3", "bf16", "--worlds", "1", "2", "--every=100"]
         kit.call([*script, "prepare", "out", "--bin", bin, "--device=cpu", "--size=tiny", *smaller], folder, timeout=800)
         # Much more time than it takes, for machines that are busy.
-        done = subprocess.run([str(c) for c in (*script, "all", "out", "--bin", bin, "--results=found", "--minutes=40", "--jobs=2")], cwd=folder, capture_output=True, text=True)
+        done = subprocess.run([str(c) for c in (*script, "all", "out.tar.gz", "--bin", bin, "--results=found", "--minutes=40", "--jobs=2")], cwd=folder, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
         found = json.loads((folder / "found" / "results.json").read_text())
         states = {name: row["state"] for name, row in found["table"].items()}

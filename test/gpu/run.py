@@ -2,8 +2,8 @@
 """Everything that one GPU can show, in one command. docs/Gpus.md says what it prints.
 
     run.py prepare OUT --bin build/bin --cuda-build build-cuda    anywhere: exports models, compiles them, and takes the build along
-    run.py all OUT --results FOLDER                               on a machine with a GPU: everything, within --minutes
-    run.py table OUT --results FOLDER --rounds 5                  there: the table alone, by and by
+    run.py all OUT.tar.gz --results FOLDER                        on a machine with a GPU: everything, within --minutes
+    run.py table OUT.tar.gz --results FOLDER --rounds 5           there: the table alone, by and by
 
 Without a build in OUT or --bin, `all` and `table` build there (cmake --preset cuda). FOLDER gets results.json, report.md
 and log.txt, which are written after every step. Exit status 0 only if all that ran was right.
@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import kit  # noqa: E402
@@ -32,6 +33,10 @@ def prepare(options):
     import cases
     import operators
     import table
+    factories = cases.factories(options.models)
+    for given, known in ((options.names, factories), (options.cases, cases.CASES)):
+        for name in set(given or ()) - set(known):
+            raise kit.Failure(f"'{name}' is not known: expected one of {', '.join(known)}")
     if options.out.exists() and not (options.out / "manifest.json").exists() and any(options.out.iterdir()):
         raise kit.Failure(f"{options.out} is not empty and no folder of `prepare`'s: give another one")
     shutil.rmtree(options.out, ignore_errors=True)
@@ -42,9 +47,8 @@ def prepare(options):
                 "cases": {}, "operators": {}, "refused": {}}
     manifest["attention"] = table.prepare(options.out, options.bin, options.size, options.device, options.arch)
     print(f"decoder: attention by {manifest['attention']}", flush=True)
-    for name, factory in cases.factories(options.models).items():
-        if options.names and name not in options.names:
-            continue
+    for name in options.names or factories:
+        factory = factories[name]
         made, refused = cases.prepare(options.out, options.bin, name, factory, options.cases or cases.CASES, options.worlds, options.device, options.arch)
         manifest["cases"][name] = made
         manifest["refused"].update(refused)
@@ -56,17 +60,31 @@ def prepare(options):
     if options.cuda_build:
         take_build(options.cuda_build, options.out / "build")
     (options.out / "manifest.json").write_text(json.dumps(manifest, indent=1))
-    check_size(options.out, options.limit)
+    pack(options.out, options.limit)
 
 
-def check_size(out, limit):
-    """Prints what a folder has, and refuses more than so many MiB."""
+def pack(out, limit):
+    """Puts the folder into one file to take along, of no more than so many MiB."""
     for folder in sorted(p for p in out.iterdir() if p.is_dir()):
-        print(f"{kit.folder_bytes(folder) / 2**20:7.1f} MiB {folder.name}")
-    size = kit.folder_bytes(out) / 2**20
-    print(f"{size:7.1f} MiB in all")
+        print(f"{sum(p.stat().st_size for p in folder.rglob('*') if p.is_file()) / 2**20:7.1f} MiB {folder.name}")
+    archive = out.with_name(out.name + ".tar.gz")
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(out, arcname=".")
+    size = archive.stat().st_size / 2**20
+    print(f"{size:7.1f} MiB {archive.name}, which has it all")
     if size > limit:
-        raise kit.Failure(f"{out} has {size:.1f} MiB, more than --limit={limit}: leave out models (--names), ranks (--worlds) or operators (--every)")
+        archive.unlink()
+        raise kit.Failure(f"{archive} has {size:.1f} MiB, more than --limit={limit}: leave out models (--names), ranks (--worlds) or operators (--every)")
+
+
+def unpack(out):
+    """The folder itself, or one with what an archive has."""
+    if not out.is_file():
+        return out
+    folder = kit.roomy_folder(20 * out.stat().st_size)
+    with tarfile.open(out) as file:
+        file.extractall(folder, filter="data")
+    return folder
 
 
 def take_build(build, to):
@@ -153,8 +171,9 @@ def show(options, with_checks, rounds):
     import stages
     from table import Table
     clock, results = kit.Clock(60 * options.minutes), Results(options.results)
+    options.out = unpack(options.out)
     manifest = kit.read_manifest(options.out)
-    is_gpu, scratch, table = manifest["device"] == "cuda", None, None
+    is_gpu, table = manifest["device"] == "cuda", None
     try:
         if with_checks:
             stages.plan(manifest, results)
@@ -162,20 +181,19 @@ def show(options, with_checks, rounds):
         bin = find_bin(options, results, clock)
         share = (lambda part: clock.until(part)) if with_checks else (lambda part: clock)
         try:
-            scratch = kit.roomy_folder(WEIGHTS[manifest["size"]])
-            table = Table(options.out, bin, manifest, results, scratch)
+            table = Table(options.out, bin, manifest, results, kit.roomy_folder(WEIGHTS[manifest["size"]]))
         except kit.Failure as failure:
             results.check("run.py", "table", "fail", str(failure))
         steps = []
         if table:
             steps += [("table", lambda: measure(table, results, share(0.45), rounds))]
         if with_checks:
-            steps += [("programs", lambda: is_gpu and stages.run_programs(bin, results, share(0.55))),
-                      ("training", lambda: stages.run_training(options.out, bin, manifest, results, share(0.72), options.jobs))]
+            steps += [("programs", lambda: is_gpu and stages.run_programs(bin, results, share(0.5))),
+                      ("training", lambda: stages.run_training(options.out, bin, manifest, results, share(0.66), options.jobs))]
         if table and is_gpu:
-            steps += [("activities", lambda: trace(table, bin.parent / "lib" / LIBRARY, results, share(0.88)))]
+            steps += [("activities", lambda: trace(table, bin.parent / "lib" / LIBRARY, results, share(0.86)))]
         if with_checks:
-            steps += [("operators", lambda: stages.run_operators(options.out, bin, manifest, results, share(0.97), options.jobs)),
+            steps += [("operators", lambda: stages.run_operators(options.out, bin, manifest, results, share(0.96), options.jobs)),
                       ("compute-sanitizer", lambda: is_gpu and stages.run_sanitizer(options.out, bin, manifest, results, share(0.99)))]
         for name, body in steps:
             try:
@@ -183,8 +201,7 @@ def show(options, with_checks, rounds):
             except Exception as error:
                 results.check("run.py", name, "fail", f"{type(error).__name__}: {error}")
     finally:
-        if scratch:
-            shutil.rmtree(scratch, ignore_errors=True)
+        kit.clean_up()
         results.facts["minutes"] = round((clock.seconds - clock.left()) / 60, 1)
         results.save()
         print(results.markdown())
@@ -206,7 +223,7 @@ def main():
     commands = parser.add_subparsers(dest="what", required=True)
     make, every, table, work_cases, work_operators = (commands.add_parser(n) for n in ("prepare", "all", "table", "work-cases", "work-operators"))
     for command in (make, every, table, work_cases, work_operators):
-        command.add_argument("out", type=path, help="folder of models and artifacts")
+        command.add_argument("out", type=path, help="folder of models and artifacts; all and table take the archive that prepare makes of it, too")
         command.add_argument("--bin", type=path, required=command not in (every, table), help="folder of fsdp-opt (prepare), or of fsdp-run")
     make.add_argument("--cuda-build", type=path, help="a build of the preset cuda to take along")
     make.add_argument("--models", type=path, help="a Python file whose MODELS has factories of (model, inputs of a rank) to train in place of this project's")
@@ -217,7 +234,7 @@ def main():
     make.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     make.add_argument("--arch", default="sm_90", help="the GPU that artifacts are compiled for")
     make.add_argument("--size", default="1b", help="of the table's decoder: 1b or tiny")
-    make.add_argument("--limit", type=float, default=52, help="MiB that OUT may have")
+    make.add_argument("--limit", type=float, default=40, help="MiB that OUT.tar.gz may have")
     for command in (every, table):
         command.add_argument("--results", type=path, required=True, help="folder for what is found")
         command.add_argument("--minutes", type=float, default=9.5)

@@ -193,19 +193,22 @@ def goals(rows):
 def markdown(rows, goals):
     if not rows:
         return []
+    def one_line(text):
+        return " ".join(text.split()).replace("|", "/")[:400]
+
     def gib(value):
         return f"{value / 2**30:.2f}" if value else "-"
     lines = ["## A step of the decoder", "", "| | ms a step | quartiles | process, GiB | tensors, GiB | idle | kernels a step | longest idle, µs | loss, first and last | what it computes |",
              "|---|---|---|---|---|---|---|---|---|---|"]
     for name, row in rows.items():
         if "seconds" not in row:
-            lines.append(f"| {name} | {row['state']} |" + " - |" * 7 + f" {' '.join(row.get('text', row['says']).split())[:400]} |")
+            lines.append(f"| {name} | {row['state']} |" + " - |" * 7 + f" {one_line(row.get('text', row['says']))} |")
             continue
         found = row.get("gaps")
         idle = f"{found['idle_share']:.1%} | {found['kernels']:.0f} | {found['longest_idle_us']:.0f}" if found else "- | - | -"
         low, high = row["quartiles"]
         says = row["says"] + (f"; {row['text']}" if row["state"] == "fail" else "") + (f"; activities: {row['gaps_text'][:200]}" if "gaps_text" in row else "")
         lines.append(f"| {name} | {1e3 * row['seconds']:.1f} | {1e3 * low:.1f} to {1e3 * high:.1f} | {gib(row['process_bytes'])} | {gib(row['tensor_bytes'])} | {idle} | "
-                     f"{row['losses'][0]:.4f}, {row['losses'][-1]:.4f} | {' '.join(says.split())} |")
+                     f"{row['losses'][0]:.4f}, {row['losses'][-1]:.4f} | {one_line(says)} |")
     lines += [""] + [f"- {g['goal']}: " + ("not measured" if g["found"] is None else f"{g['found']:.2f}, {'reached' if g['reached'] else 'missed'}") for g in goals]
     return lines + [""]
