@@ -7,6 +7,7 @@ where that differs with what PyTorch gives on the device.
 import importlib.util
 import itertools
 import json
+import logging
 import pathlib
 import tempfile
 import time
@@ -47,6 +48,7 @@ def compile_calls(bin, folder, calls, source, device, arch):
 def prepare(out, bin, every, device, arch):
     """Names of the operators in each folder, and what the compiler said to those that it refused."""
     tools = sweep()
+    logging.disable()  # torch.export shows the graphs of what it cannot export
     made, refused, numbers = {}, {}, itertools.count()
     calls = [tools.Call(name, op, sample) for name, _, op, sample in tools.find_calls(types.SimpleNamespace(only="", every=every, samples=1))]
     calls = [call for call in calls if tools.is_repeatable(call)]
