@@ -98,19 +98,32 @@ class MadeUp(table.Table):
             raise kit.Late("was not done")
         time.sleep(self.wait)
         seconds, size = self.made_up[name]
+        if env:  # a kernel for 3 of each 4 ms
+            assert env["CUDA_INJECTION64_PATH"].endswith("gaps.so"), env
+            lines = [f"kernel\t{at}\t{at + 3_000_000}\tmm\n" for at in range(1, 2 * 10**9, 4_000_000)]
+            pathlib.Path(env["FSDP_GAPS"] + ".1").write_text("".join(lines) if name != table.FSDP2 else "dropped\t3\n")
         return {"seconds": [seconds] * (steps - 1) + [9 * seconds], "losses": self.other_losses.get(name, [2.0, 1.0]), "tensor_bytes": size, "resident_bytes": 2 * size, "pid": 1}
 
 
 def check_table(folder):
     results = Results(folder / "a")
     every = {name: (0.1, 8 << 30) for name in table.ROWS if name != "eager"} | {table.OURS: (0.085, 7 << 30), table.FSDP2: (0.1, 8 << 30), table.COMPILE: (0.08, 9 << 30)}
-    command.measure(MadeUp(results, every), results, kit.Clock(100), rounds=3)
+    contenders = MadeUp(results, every)
+    command.measure(contenders, results, kit.Clock(100), rounds=3)
     rows = results.rows
     assert rows["eager"]["state"] == "fail" and "out of memory" in rows["eager"]["text"], rows["eager"]
     assert rows[table.OURS]["seconds"] == 0.085 and len(rows[table.OURS]["rounds"]) == 3, rows[table.OURS]
     found = [(round(goal["found"], 4), goal["reached"]) for goal in results.goals]
     assert found == [(0.85, False), (1.0625, False), (0.875, False), (0.7778, True), (0.875, False), (0.7778, True)], found
     assert "| eager | fail |" in results.markdown() and "0.85, missed" in results.markdown()
+    # Lists of activities: one, one that is not whole, and none.
+    library = folder / "gaps.so"
+    library.touch()
+    command.trace(contenders, library, results, kit.Clock(100))
+    found = rows[table.OURS]["gaps"]
+    assert abs(found["idle_share"] - 0.25) < 0.01 and abs(found["kernels"] - 0.085 * 13 / 5 / 0.004) < 1, found
+    assert "3 activities were dropped" in rows[table.FSDP2]["gaps_text"] and "gaps" not in rows["eager"], rows
+    assert f"| {table.OURS} | 85.0 |" in results.markdown() and "| 25.0% |" in results.markdown(), results.markdown()
     # What there is no time for is not there; a goal without it is not measured.
     results = Results(folder / "b")
     command.measure(MadeUp(results, every, wait=1), results, kit.Clock(21.5), rounds=1)
