@@ -1,16 +1,13 @@
-"""The models that test/gpu/run.py trains. Each factory gives (model, inputs of one rank); the model returns its loss."""
+"""The decoder of the table. docs/Gpus.md says what is made of it."""
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-
-class Mlp(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(24, 40), nn.GELU(), nn.Linear(40, 24), nn.LayerNorm(24), nn.Linear(24, 5))
-
-    def forward(self, x, y):
-        return F.cross_entropy(self.layers(x), y)
+# Vocabulary, width, heads, layers; rows and tokens of a rank's batch.
+SIZES = {
+    "1b": (32000, 1792, 14, 20, 4, 2048),  # 1.14 billion parameters
+    "tiny": (97, 64, 4, 3, 2, 16),
+}
 
 
 class Attention(nn.Module):
@@ -43,6 +40,8 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
+    """Gives the loss, which is computed in float32 whatever the weights are."""
+
     def __init__(self, vocabulary, width, heads, layers):
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, width)
@@ -50,29 +49,24 @@ class Decoder(nn.Module):
         self.norm = nn.RMSNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
 
+    def finish(self, x, targets):
+        logits = self.head(self.norm(x))
+        return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+
     def forward(self, tokens, targets):
         x = self.embedding(tokens)
         for block in self.blocks:
             x = block(x)
-        logits = self.head(self.norm(x))
-        return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+        return self.finish(x, targets)
 
 
-def tokens(vocabulary, batch, length):
-    return {name: torch.randint(0, vocabulary, (batch, length)) for name in ("tokens", "targets")}
+def decoder(size):
+    vocabulary, width, heads, layers, _, _ = SIZES[size]
+    return Decoder(vocabulary, width, heads, layers)
 
 
-def mlp():
-    return Mlp(), {"x": torch.randn(4, 24), "y": torch.randint(0, 5, (4,))}
-
-
-def decoder():
-    return Decoder(97, 64, 4, 3), tokens(97, 2, 16)
-
-
-def decoder_1b():
-    """1.05 billion parameters, sequences of 2048 tokens."""
-    return Decoder(32000, 1792, 14, 20), tokens(32000, 4, 2048)
-
-
-SMALL = {"mlp": mlp, "decoder": decoder}
+def tokens(size, batches=1):
+    """Rows for so many batches of one rank."""
+    vocabulary, _, _, _, rows, length = SIZES[size]
+    generator = torch.Generator(device="cpu").manual_seed(11)
+    return {name: torch.randint(0, vocabulary, (rows * batches, length), generator=generator, device="cpu") for name in ("tokens", "targets")}

@@ -1,240 +1,265 @@
 #!/usr/bin/env python3
-"""Everything that one GPU can show, in one command.
+"""Everything that one GPU can show, in one command. docs/Gpus.md says what it prints.
 
-    run.py prepare OUT --bin build/bin      here: exports the models and compiles all artifacts (no GPU needed)
-    run.py test OUT --bin build-cuda/bin    on a machine with a GPU: runs them against PyTorch on the same GPU, the tests that
-                                            need a GPU (gpu-test beside --bin), and compute-sanitizer
-    run.py table OUT --bin build-cuda/bin   there: a 1B-parameter decoder's step by PyTorch and by fsdp-run
+    run.py prepare OUT --bin build/bin --cuda-build build-cuda    anywhere: exports models, compiles them, and takes the build along
+    run.py all OUT.tar.gz --results FOLDER                        on a machine with a GPU: everything, within --minutes
+    run.py table OUT.tar.gz --results FOLDER --rounds 5           there: the table alone, by and by
 
-`test` and `table` need no compiler and no MLIR: build with `cmake --preset cuda`, or bring a build along, whose libraries
-find LibTorch by LD_LIBRARY_PATH (set here to the torch of this Python). Exit status 0 only if all that ran was right.
+Without a build in OUT or --bin, `all` and `table` build there (cmake --preset cuda). FOLDER gets results.json, report.md
+and log.txt, which are written after every step. Exit status 0 only if all that ran was right.
 """
 import argparse
+import importlib.metadata
 import json
 import os
 import pathlib
 import shutil
-import statistics
+import signal
+import subprocess
 import sys
-import time
+import tarfile
 
-import torch
-import yaml
-from safetensors.torch import load_file, save_file
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import kit  # noqa: E402
+from results import Results  # noqa: E402
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "end_to_end")]
-import harness  # noqa: E402
-import models  # noqa: E402
-
-STEPS = 6  # some as single launches, some as a graph
-SGD = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
-CASES = {
-    "zero3": {"reshard_after_forward": True},
-    "zero2": {"reshard_after_forward": False},
-    "flat": {"bucket_layout": "flat"},
-    "clip": {"max_grad_norm": 0.05},
-    "accumulate": {"gradient_accumulation_steps": 3, "optimizer": SGD},
-    "bf16": {"mixed_precision": {"param_dtype": "bfloat16", "reduce_dtype": "float32"}, "optimizer": SGD},
-}
-WORLDS = (1, 2, 4)
+ROOT = kit.HERE.parent.parent
+TARGETS = ("fsdp-run", "gpu-test", "cuda-streams-test", "fsdp-gaps")
+LIBRARY = "libfsdp-gaps.so"
+WEIGHTS = {"1b": 5 << 30, "tiny": 1 << 20}  # bytes, no less than the file has
 
 
-def fresh(factory):
-    torch.manual_seed(7)
-    model, inputs = factory()
-    return model.train(), inputs
+def prepare(options):
+    import cases
+    import operators
+    import table
+    factories = cases.factories(options.models)
+    for given, known in ((options.names, factories), (options.cases, cases.CASES)):
+        for name in set(given or ()) - set(known):
+            raise kit.Failure(f"'{name}' is not known: expected one of {', '.join(known)}")
+    if options.out.exists() and not (options.out / "manifest.json").exists() and any(options.out.iterdir()):
+        raise kit.Failure(f"{options.out} is not empty and no folder of `prepare`'s: give another one")
+    shutil.rmtree(options.out, ignore_errors=True)
+    options.out.mkdir(parents=True)
+    if options.models:
+        shutil.copy(options.models, options.out / "models.py")
+    manifest = {"device": options.device, "arch": options.arch, "size": options.size, "has_models": bool(options.models),
+                "cases": {}, "operators": {}, "refused": {}}
+    manifest["attention"] = table.prepare(options.out, options.bin, options.size, options.device, options.arch)
+    print(f"decoder: attention by {manifest['attention']}", flush=True)
+    for name in options.names or factories:
+        factory = factories[name]
+        made, refused = cases.prepare(options.out, options.bin, name, factory, options.cases or cases.CASES, options.worlds, options.device, options.arch)
+        manifest["cases"][name] = made
+        manifest["refused"].update(refused)
+        print(f"{name}: {len(made)} steps compiled, {len(refused)} refused", flush=True)
+    if options.every:
+        manifest["operators"], refused = operators.prepare(options.out, options.bin, options.every, options.device, options.arch)
+        manifest["refused"].update(refused)
+        print(f"operators: {sum(map(len, manifest['operators'].values()))} compiled, {len(refused)} refused", flush=True)
+    if options.cuda_build:
+        take_build(options.cuda_build, options.out / "build")
+    (options.out / "manifest.json").write_text(json.dumps(manifest, indent=1))
+    pack(options.out, options.limit)
 
 
-def config_of(world, case, arch):
-    return {**harness.make_config(world, **json.loads(json.dumps(CASES[case]))), "device": "cuda", "cuda_arch": arch}
+def pack(out, limit):
+    """Puts the folder into one file to take along, of no more than so many MiB."""
+    for folder in sorted(p for p in out.iterdir() if p.is_dir()):
+        print(f"{sum(p.stat().st_size for p in folder.rglob('*') if p.is_file()) / 2**20:7.1f} MiB {folder.name}")
+    archive = out.with_name(out.name + ".tar.gz")
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(out, arcname=".")
+    size = archive.stat().st_size / 2**20
+    print(f"{size:7.1f} MiB {archive.name}, which has it all")
+    if size > limit:
+        archive.unlink()
+        raise kit.Failure(f"{archive} has {size:.1f} MiB, more than --limit={limit}: leave out models (--names), ranks (--worlds) or operators (--every)")
 
 
-def prepare(arguments):
-    for name, factory in models.SMALL.items():
-        folder = arguments.out / name
-        folder.mkdir(parents=True, exist_ok=True)
-        model, inputs = fresh(factory)
-        harness.export(model, inputs, folder / "model.pt2")
-        save_file(harness.make_data(inputs, max(WORLDS) * STEPS * 3), folder / "data.safetensors")
-        for world in WORLDS:
-            for case in CASES:
-                config = config_of(world, case, arguments.arch)
-                (folder / f"{case}-{world}.yaml").write_text(yaml.safe_dump(config))
-                harness.must(arguments.bin / "fsdp-opt", "model.pt2", f"--config={case}-{world}.yaml", "-o", f"{case}-{world}.fsdp", cwd=folder)
-                print(f"compiled {name} {case} for {world}", flush=True)
-    folder = arguments.out / "decoder_1b"
-    folder.mkdir(exist_ok=True)
-    with torch.device("meta"):
-        model, inputs = models.decoder_1b()
-    harness.export(model, inputs, folder / "model.pt2")
-    for world in (1, 2):
-        config = {**harness.make_config(world, reshard_after_forward=True, mixed_precision={"param_dtype": "bfloat16", "reduce_dtype": "bfloat16"}),
-                  "device": "cuda", "cuda_arch": arguments.arch, "init": {"*": "normal(0, 0.02)", "*norm*": "ones"}}
-        (folder / f"{world}.yaml").write_text(yaml.safe_dump(config))
-        harness.must(arguments.bin / "fsdp-opt", "model.pt2", f"--config={world}.yaml", "-o", f"step-{world}.fsdp", cwd=folder, timeout=600)
-        print(f"compiled decoder_1b for {world}", flush=True)
+def unpack(out):
+    """The folder itself, or one with what an archive has."""
+    if not out.is_file():
+        return out
+    folder = kit.roomy_folder(20 * out.stat().st_size)
+    with tarfile.open(out) as file:
+        file.extractall(folder, filter="data")
+    return folder
 
 
-def environment():
-    libraries = [pathlib.Path(torch.__file__).parent / "lib"]
-    libraries += sorted(pathlib.Path(torch.__file__).parent.parent.glob("nvidia/*/lib"))
-    return {"LD_LIBRARY_PATH": ":".join([*map(str, libraries), os.environ.get("LD_LIBRARY_PATH", "")])}
+def take_build(build, to):
+    """What runs without the rest: programs and our own libraries. Debug symbols stay behind."""
+    for pattern, is_needed in (("bin/fsdp-run", True), ("lib/libfsdp-*.so", True), ("test/bin/gpu-test", False), ("test/bin/cuda-streams-test", False)):
+        found = sorted(build.glob(pattern))
+        if is_needed and not found:
+            raise kit.Failure(f"{build}/{pattern} is not there: build the targets {' '.join(TARGETS)}")
+        for source in found:
+            target = to / source.relative_to(build)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["strip", "--strip-unneeded", "-o", str(target), str(source)], check=True)
 
 
-def fsdp_run(bin, folder, artifact, *options, before=(), timeout=300):
-    metrics = folder / "metrics.jsonl"
-    metrics.unlink(missing_ok=True)
-    done = harness.must(*before, bin / "fsdp-run", artifact, f"--metrics={metrics}", *options, cwd=folder, env=environment(), timeout=timeout)
-    return [json.loads(line) for line in metrics.read_text().splitlines()], done
+def find_bin(options, results, clock):
+    """The folder of fsdp-run: as given, as taken along, or as built here."""
+    if options.bin:
+        return options.bin
+    if (options.out / "build" / "bin" / "fsdp-run").exists():
+        return options.out / "build" / "bin"
+    results.say("building")
+    build = ROOT / "build-cuda"
+    try:
+        kit.call(["cmake", "--preset", "cuda", f"-DFSDP_PYTHON={sys.executable}", f"-DFSDP_TORCH_DIR={kit.torch_folder()}"], ROOT, None, clock.left())
+        kit.call(["cmake", "--build", build, "--parallel", os.cpu_count(), "--target", *TARGETS], ROOT, None, clock.left())
+    except kit.Failure as failure:
+        raise kit.Failure(f"{failure}\ncmake/apt-packages.txt says what a build needs; a build of another machine can be taken along by `prepare --cuda-build`") from None
+    return build / "bin"
 
 
-def on_gpu(values):
-    return {k: v.cuda() for k, v in values.items()}
-
-
-def check_case(bin, folder, name, case, world):
-    config = yaml.safe_load((folder / f"{case}-{world}.yaml").read_text())
-    model, inputs = fresh(models.SMALL[name])
-    data = load_file(folder / "data.safetensors")
-    start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
-    finals, all_rows = [], []
-    for graph in ("on", "off"):
-        final = folder / f"final-{graph}.safetensors"
-        rows, _ = fsdp_run(bin, folder, f"{case}-{world}.fsdp", f"--steps={STEPS}", "--data=data.safetensors", f"--export={final}", f"--cuda-graph={graph}")
-        finals.append(load_file(final))
-        all_rows.append([(row["loss"], row["grad_norm"]) for row in rows])
-    assert all_rows[0] == all_rows[1], f"a graph gives other losses than single launches: {all_rows}"
-    for key, value in finals[0].items():
-        assert torch.equal(value, finals[1][key]), f"a graph gives another {key} than single launches"
-    for row in rows[1:]:
-        assert row["unplanned_bytes"] == 0, row
-    if case == "bf16":
-        reference_bf16(model, inputs, data, world, config, rows)
-        return
-    want_rows, parameters, buffers = harness.reference(model.cuda(), on_gpu(inputs), on_gpu(data), world, STEPS, config)
-    cpu = lambda tensors: {k: v.cpu() for k, v in tensors.items()}  # noqa: E731
-    harness.compare(rows, finals[0], want_rows, cpu(parameters), cpu(buffers), start)
-
-
-def reference_bf16(model, inputs, data, world, config, rows):
-    """Losses alone, and to what bf16 resolves: PyTorch rounds at other places."""
-    want, _, _ = harness.reference(model.cuda(), on_gpu(inputs), on_gpu(data), world, STEPS, config)
-    for row, (loss, _) in zip(rows, want):
-        assert abs(row["loss"] - loss) <= 3e-2 * max(1, abs(loss)), f"step {row['step']}: loss {row['loss']} instead of {loss}"
-
-
-def sanitize(bin, folder):
-    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-    if not pathlib.Path(tool).exists():
-        print("skipped: compute-sanitizer is not installed")
-        return
-    for world in (1, 2):
-        for graph in ("on", "off"):
-            _, done = fsdp_run(bin, folder, f"zero3-{world}.fsdp", "--steps=5", "--data=data.safetensors", f"--cuda-graph={graph}",
-                               before=(tool, "--tool=memcheck", "--error-exitcode=9"), timeout=600)
-            assert "ERROR SUMMARY: 0 errors" in done.stdout + done.stderr, done.stdout[-2000:]
-
-
-def test(arguments):
-    need_gpu()
-    failed = []
-
-    def check(name, body):
-        begin = time.monotonic()
+def describe(results, manifest):
+    results.facts["PyTorch"] = importlib.metadata.version("torch")
+    if manifest["device"] == "cuda":
+        # In a process that ends: contexts take memory of the GPU.
+        code = ("import torch; p = torch.cuda.get_device_properties(0); "
+                "print(f'{p.name}, sm_{p.major}{p.minor}, {p.total_memory / 2**30:.1f} GiB; CUDA {torch.version.cuda}; cuDNN {torch.backends.cudnn.version()}')")
         try:
-            body()
-            print(f"ok    {name} ({time.monotonic() - begin:.1f} s)", flush=True)
-        except Exception as error:
-            failed.append(name)
-            print(f"FAIL  {name}: {type(error).__name__}: {error}", flush=True)
-
-    def unit():
-        program = arguments.bin.parent / "test" / "bin" / "gpu-test"
-        done = harness.call(program, cwd=arguments.bin, env=environment(), timeout=600)
-        assert done.returncode == 0 and "SKIPPED" not in done.stdout, (done.stdout + done.stderr)[-3000:]
-
-    check("gpu-test", unit)
-    for name in models.SMALL:
-        for world in WORLDS:
-            for case in CASES:
-                check(f"{name} {case} world {world}", lambda: check_case(arguments.bin, arguments.out / name, name, case, world))
-    check("compute-sanitizer", lambda: sanitize(arguments.bin, arguments.out / "mlp"))
-    print(f"{len(failed)} failed" + (": " + ", ".join(failed) if failed else ""))
-    return 1 if failed else 0
+            out, _ = kit.call([sys.executable, "-c", code], ROOT, None, 120)
+        except kit.Failure as failure:
+            raise kit.Failure(f"expected a GPU that PyTorch sees, found none; `prepare` is the part that needs none: {failure}") from None
+        results.facts["GPU"] = out.strip()
+        driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True) if shutil.which("nvidia-smi") else None
+        results.facts["driver"] = driver.stdout.strip() if driver else "nvidia-smi is not there"
+    results.facts["cores"] = os.cpu_count()
+    results.facts["decoder"] = f"size {manifest['size']}, attention by {manifest['attention']}, TF32 off"
+    results.save()
 
 
-def need_gpu():
-    if not torch.cuda.is_available():
-        sys.exit("this needs a GPU that PyTorch sees; `prepare` is the part that does not")
-
-
-def torch_step(compiled):
-    """Median seconds and peak bytes of PyTorch's step: bf16 weights for compute, fp32 ones in the optimizer."""
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    with torch.device("cuda"):
-        model, inputs = models.decoder_1b()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    run = torch.compile(model) if compiled else model
-    times = []
-    for step in range(12):
-        torch.cuda.synchronize()
+def measure(table, results, clock, rounds):
+    """Rounds of all contenders in turns; a round is begun only if the last one would fit again."""
+    import table as rows
+    import time
+    table.write_files(min(rows.LIMIT, clock.left()))
+    for number in range(rounds):
         begin = time.monotonic()
-        with torch.autocast("cuda", torch.bfloat16):
-            loss = run(**inputs)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        torch.cuda.synchronize()
-        if step >= 4:
-            times.append(time.monotonic() - begin)
-    peak = torch.cuda.max_memory_allocated()
-    del model, optimizer, run, loss
-    return statistics.median(times), peak
+        for name in rows.ROWS:
+            if results.rows[name].get("state") == "fail":
+                continue
+            if clock.left() < 20:
+                results.say(f"no time is left for {name} in round {number + 1}")
+                continue
+            table.measure(name, clock.left())
+        table.compare()
+        if clock.left() < time.monotonic() - begin:
+            break
+    results.facts["order"] = f"{number + 1} round(s) of: " + "; ".join(rows.ROWS)
 
 
-def table(arguments):
-    need_gpu()
-    print(f"1B-parameter decoder, bf16, 4 x 2048 tokens a rank, on {torch.cuda.get_device_name()}")
-    print(f"{'':34} {'ms a step':>10} {'peak GiB':>10}")
+def trace(table, library, results, clock):
+    import table as rows
+    if not library.exists():
+        return results.note(f"no activities were listed: {library} is not there, build the target fsdp-gaps")
+    for name in rows.ROWS:
+        if results.rows[name].get("state") != "ok":
+            continue
+        if clock.left() < 15:
+            results.row(name, gaps_text="no time was left")
+            continue
+        table.trace(name, library, min(rows.LIMIT, clock.left()))
 
-    def row(name, body):
+
+def show(options, with_checks, rounds):
+    """All, or the table alone."""
+    import stages
+    from table import Table
+    clock, results = kit.Clock(60 * options.minutes), Results(options.results)
+    options.out = unpack(options.out)
+    manifest = kit.read_manifest(options.out)
+    is_gpu, table = manifest["device"] == "cuda", None
+    try:
+        if with_checks:
+            stages.plan(manifest, results)
+        describe(results, manifest)
+        bin = find_bin(options, results, clock)
+        share = (lambda part: clock.until(part)) if with_checks else (lambda part: clock)
         try:
-            seconds, peak = body()
-            print(f"{name:34} {1000 * seconds:10.1f} {peak / 2**30:10.2f}", flush=True)
-        except Exception as error:
-            print(f"{name:34} failed: {error}", flush=True)
+            table = Table(options.out, bin, manifest, results, kit.roomy_folder(WEIGHTS[manifest["size"]]))
+        except kit.Failure as failure:
+            results.check("run.py", "table", "fail", str(failure))
+        steps = []
+        if table:
+            steps += [("table", lambda: measure(table, results, share(0.45), rounds))]
+        if with_checks:
+            steps += [("programs", lambda: is_gpu and stages.run_programs(bin, results, share(0.5))),
+                      ("training", lambda: stages.run_training(options.out, bin, manifest, results, share(0.66), options.jobs))]
+        if table and is_gpu:
+            steps += [("activities", lambda: trace(table, bin.parent / "lib" / LIBRARY, results, share(0.86)))]
+        if with_checks:
+            steps += [("operators", lambda: stages.run_operators(options.out, bin, manifest, results, share(0.96), options.jobs)),
+                      ("compute-sanitizer", lambda: is_gpu and stages.run_sanitizer(options.out, bin, manifest, results, share(0.99)))]
+        for name, body in steps:
+            try:
+                body()
+            except Exception as error:
+                results.check("run.py", name, "fail", f"{type(error).__name__}: {error}")
+    finally:
+        kit.clean_up()
+        results.facts["minutes"] = round((clock.seconds - clock.left()) / 60, 1)
+        results.save()
+        print(results.markdown())
+        print(", ".join(f"{results.count(s)} {s}" for s in ("ok", "fail", "refused", "skipped", "not run")))
+    return 1 if results.failed() else 0
 
-    row("PyTorch eager, autocast", lambda: torch_step(False))
-    row("torch.compile, autocast", lambda: torch_step(True))
-    torch.cuda.empty_cache()
-    for world in (1, 2):
-        for graph in ("on", "off"):
-            def ours():
-                rows, _ = fsdp_run(arguments.bin, arguments.out / "decoder_1b", f"step-{world}.fsdp", "--steps=12", f"--cuda-graph={graph}",
-                                   f"--data={tokens_file(arguments.out)}", timeout=600)
-                return statistics.median(r["step_time_s"] for r in rows[5:]), world * rows[-1]["peak_memory_bytes"]
-            row(f"fsdp-run, {world} rank{'s' * (world > 1)}, graph {graph}", ours)
-    return 0
 
-
-def tokens_file(out):
-    path = out / "decoder_1b" / "data.safetensors"
-    if not path.exists():
-        save_file(models.tokens(32000, 64, 2048), path)
-    return path.resolve()
+def end(number, _):
+    """What was found is written; nothing that was started goes on."""
+    kit.clean_up()
+    os._exit(128 + number)
 
 
 def main():
+    def path(text):
+        return pathlib.Path(text).resolve()
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("prepare", "test", "table"))
-    parser.add_argument("out", type=lambda p: pathlib.Path(p).resolve(), help="folder of models and artifacts")
-    parser.add_argument("--bin", type=lambda p: pathlib.Path(p).resolve(), required=True, help="folder of fsdp-opt, or of a CUDA build's fsdp-run")
-    parser.add_argument("--arch", default="sm_90", help="the GPU that artifacts are compiled for")
-    arguments = parser.parse_args()
-    sys.exit({"prepare": prepare, "test": test, "table": table}[arguments.what](arguments))
+    commands = parser.add_subparsers(dest="what", required=True)
+    make, every, table, work_cases, work_operators = (commands.add_parser(n) for n in ("prepare", "all", "table", "work-cases", "work-operators"))
+    for command in (make, every, table, work_cases, work_operators):
+        command.add_argument("out", type=path, help="folder of models and artifacts; all and table take the archive that prepare makes of it, too")
+        command.add_argument("--bin", type=path, required=command not in (every, table), help="folder of fsdp-opt (prepare), or of fsdp-run")
+    make.add_argument("--cuda-build", type=path, help="a build of the preset cuda to take along")
+    make.add_argument("--models", type=path, help="a Python file whose MODELS has factories of (model, inputs of a rank) to train in place of this project's")
+    make.add_argument("--names", nargs="*", help="train these models alone")
+    make.add_argument("--cases", nargs="*", help="in these cases alone")
+    make.add_argument("--worlds", nargs="*", type=int, default=[1, 2, 4])
+    make.add_argument("--every", type=int, default=1, help="take each K-th operator only; 0: none")
+    make.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    make.add_argument("--arch", default="sm_90", help="the GPU that artifacts are compiled for")
+    make.add_argument("--size", default="1b", help="of the table's decoder: 1b or tiny")
+    make.add_argument("--limit", type=float, default=40, help="MiB that OUT.tar.gz may have")
+    for command in (every, table):
+        command.add_argument("--results", type=path, required=True, help="folder for what is found")
+        command.add_argument("--minutes", type=float, default=9.5)
+        command.add_argument("--rounds", type=int, default=1, help="of the table, if time allows")
+        command.add_argument("--jobs", type=int, default=8, help="checks at once")
+    work_cases.add_argument("--model", required=True)
+    work_operators.add_argument("--shard", type=int, required=True)
+    work_operators.add_argument("--shards", type=int, required=True)
+    options = parser.parse_args()
+    kit.has_groups = not options.what.startswith("work-")
+    signal.signal(signal.SIGTERM, end)
+    if options.what == "prepare":
+        prepare(options)
+    elif options.what == "work-cases":
+        import cases
+        cases.work(options.out, options.bin, options.model)
+    elif options.what == "work-operators":
+        import operators
+        operators.work(options.out, options.bin, options.shard, options.shards)
+    else:
+        sys.exit(show(options, options.what == "all", options.rounds))
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except kit.Failure as failure:
+        sys.exit(f"run.py: {failure}")

@@ -1,0 +1,183 @@
+"""Models trained by fsdp-run and by PyTorch on the same device: losses, gradient norms, final weights.
+
+`prepare` exports and compiles; `work` is a process that trains one model in all
+its cases and prints a line of JSON about each.
+"""
+import copy
+import functools
+import importlib.util
+import json
+import pathlib
+import sys
+import tempfile
+import time
+
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+
+import kit
+
+sys.path.insert(0, str(kit.HERE.parent / "end_to_end"))
+import harness  # noqa: E402
+import zoo  # noqa: E402
+
+STEPS = 6  # some as single launches, some as a graph
+SGD = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
+# The most telling first.
+CASES = {
+    "zero3": {"reshard_after_forward": True},
+    "bf16": {"reshard_after_forward": True, "optimizer": SGD, "mixed_precision": {"param_dtype": "bfloat16", "reduce_dtype": "float32"}},
+    "accumulate": {"reshard_after_forward": True, "gradient_accumulation_steps": 3, "optimizer": SGD},
+    "clip": {"reshard_after_forward": True, "max_grad_norm": 0.05},
+    "flat": {"reshard_after_forward": True, "bucket_layout": "flat"},
+    "zero2": {"reshard_after_forward": False},
+    "hsdp": {"reshard_after_forward": True, "replicate": 2},
+    "hpz2": {"reshard_after_forward": 2},
+    "sgd": {"reshard_after_forward": True, "optimizer": SGD},
+    "adam": {"reshard_after_forward": True, "optimizer": {"name": "adam", "lr": 1e-3, "betas": [0.8, 0.95], "eps": 1e-3, "weight_decay": 0.1}},
+}
+OWN = (zoo.gpt, zoo.mlp, zoo.llama, zoo.convnet, zoo.tagger, zoo.bert, zoo.vit, zoo.lora)
+
+
+def factories(file):
+    """Models by name: the table MODELS of a file, or this project's."""
+    if not file:
+        return {f.__name__: f for f in OWN}
+    spec = importlib.util.spec_from_file_location("given_models", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.MODELS
+
+
+def makes_sense(case, world, model):
+    if case in ("hsdp", "hpz2") and world % 2:
+        return False
+    # Running statistics in float32 refuse a batch in bfloat16.
+    return case != "bf16" or not any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) for m in model.modules())
+
+
+def config_of(case, world, device, arch):
+    return {**harness.make_config(world, **copy.deepcopy(CASES[case])), "device": device, **({"cuda_arch": arch} if device == "cuda" else {})}
+
+
+def prepare(out, bin, name, factory, cases, worlds, device, arch):
+    """(case, world) of all that was compiled, and what the compiler said to the others."""
+    folder = out / "cases" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(7)
+    model, inputs = factory()
+    model.train()
+    harness.export(model, inputs, folder / "model.pt2")
+    tensors = {k: v for k, v in inputs.items() if torch.is_tensor(v)}
+    data = harness.make_data(tensors, max(worlds) * STEPS * 3)
+    if "attention_mask" in data:
+        data["attention_mask"].fill_(1)
+    torch.save({"state": model.state_dict(), "inputs": inputs}, folder / "start.pt")
+    save_file(data, folder / "data.safetensors")
+    made, refused = [], {}
+    for case in cases:
+        for world in worlds:
+            if not makes_sense(case, world, model):
+                continue
+            (folder / "fsdp.yaml").write_text(yaml.safe_dump(config_of(case, world, device, arch)))
+            try:
+                kit.call([bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", f"{case}-{world}.fsdp"], folder, kit.environment(bin), 300)
+                made.append([case, world])
+            except kit.Failure as failure:
+                refused[f"{name} {case} world {world}"] = str(failure)
+    (folder / "fsdp.yaml").unlink()
+    return made, refused
+
+
+def lowered_reference(model, inputs, data, world, steps, config):
+    """As harness.reference, computing with bfloat16 copies of the weights."""
+    micro_batches = config.get("gradient_accumulation_steps", 1)
+    model = copy.deepcopy(model)
+    optimizer = harness.make_optimizer(model, config["optimizer"])
+    rows = []
+    for step in range(steps):
+        loss_sum = 0.0
+        for number in range(world * micro_batches):
+            low = copy.deepcopy(model)
+            for parameter in low.parameters():
+                parameter.data = parameter.data.to(torch.bfloat16)
+            batch = harness.batch_of(data, inputs, step * world * micro_batches + number)
+            out = low(**{k: v.to(torch.bfloat16) if v.is_floating_point() else v for k, v in batch.items()})
+            loss = out["loss"] if isinstance(out, dict) else out[0] if isinstance(out, tuple) else out
+            loss.float().backward()
+            loss_sum += loss.item() / world / micro_batches
+            for parameter, other in zip(model.parameters(), low.parameters()):
+                if other.grad is not None:
+                    gradient = other.grad.float() / world / micro_batches
+                    parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.get("max_grad_norm", float("inf")))
+        optimizer.step()
+        optimizer.zero_grad()
+        rows.append((loss_sum, norm.item()))
+    return rows, {k: v.detach() for k, v in model.named_parameters(remove_duplicate=False)}
+
+
+def compare_lowered(rows, final, want_rows, want, start):
+    """To what bfloat16 resolves: kernels round in other places."""
+    for row, (loss, norm) in zip(rows, want_rows, strict=True):
+        assert abs(row["loss"] - loss) <= 1e-2 * max(1, abs(loss)), f"step {row['step']}: loss {row['loss']} instead of {loss}"
+        assert abs(row["grad_norm"] - norm) <= 5e-2 * norm, f"step {row['step']}: grad_norm {row['grad_norm']} instead of {norm}"
+    moved = {k: (want[k] - start[k]).abs().mean().item() for k in want}
+    for name, value in want.items():
+        error = (final[name] - value).abs().mean().item()
+        assert error <= 0.1 * moved[name] + 1e-3 * max(moved.values()), f"{name}: mean error {error:.2e} where it moved by {moved[name]:.2e}"
+
+
+def train(bin, folder, artifact, graph, final):
+    options = [f"--steps={STEPS}", "--data=data.safetensors", f"--export={final}"]
+    return kit.Training(bin, folder, artifact, *options, *([f"--cuda-graph={graph}"] if graph else []))
+
+
+def check(bin, folder, factory, case, world, device, arch):
+    config = config_of(case, world, device, arch)
+    with tempfile.TemporaryDirectory() as scratch:
+        # Both at once: they take more time to start than to train.
+        graphs = ("on", "off") if device == "cuda" else (None,)
+        files = [pathlib.Path(scratch) / f"{graph}.safetensors" for graph in graphs]
+        runs = [train(bin, folder, f"{case}-{world}.fsdp", graph, file) for graph, file in zip(graphs, files)]
+        try:
+            rows = [run.rows(120)[0] for run in runs]
+        finally:
+            for run in runs:
+                kit.stop(run.process)
+        finals = [load_file(file) for file in files]
+    seen = [[(row["loss"], row["grad_norm"]) for row in each] for each in rows]
+    assert all(each == seen[0] for each in seen), f"a graph gives other losses or norms than single launches: {seen}"
+    for key, value in finals[0].items():
+        assert torch.equal(value, finals[-1][key]), f"a graph gives another {key} than single launches"
+    for row in rows[0][1:]:
+        assert row["unplanned_bytes"] == 0, f"step {row['step']} took {row['unplanned_bytes']} bytes that were not planned"
+    begin = torch.load(folder / "start.pt")
+    model, _ = factory()
+    model.load_state_dict(begin["state"])
+    model.train().to(device)
+    inputs = {k: v.to(device) for k, v in begin["inputs"].items() if torch.is_tensor(v)}
+    model.forward = functools.partial(model.forward, **{k: v for k, v in begin["inputs"].items() if not torch.is_tensor(v)})
+    data = {k: v.to(device) for k, v in load_file(folder / "data.safetensors").items()}
+    start = {k: v.detach().cpu().clone() for k, v in model.named_parameters(remove_duplicate=False)}
+    host = lambda values: {k: v.cpu() for k, v in values.items()}  # noqa: E731
+    if case == "bf16":
+        want_rows, want = lowered_reference(model, inputs, data, world, STEPS, config)
+        return compare_lowered(rows[0], finals[0], want_rows, host(want), start)
+    want_rows, want, buffers = harness.reference(model, inputs, data, world, STEPS, config)
+    return harness.compare(rows[0], finals[0], want_rows, host(want), host(buffers), start)
+
+
+def work(out, bin, name):
+    """Trains one model in all its cases; prints each verdict as a line of JSON."""
+    manifest = kit.read_manifest(out)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    factory = factories(out / "models.py" if manifest["has_models"] else None)[name]
+    for case, world in manifest["cases"][name]:
+        begin, said = time.monotonic(), {"name": f"{name} {case} world {world}", "state": "ok"}
+        try:
+            check(bin, out / "cases" / name, factory, case, world, manifest["device"], manifest["arch"])
+        except Exception as error:
+            said.update(state="fail", text=f"{type(error).__name__}: {error}")
+        print(json.dumps({**said, "seconds": time.monotonic() - begin}), flush=True)

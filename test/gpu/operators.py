@@ -1,0 +1,113 @@
+"""PyTorch's operator database through a compiled step on the device: the gradients of some operators at a time.
+
+One step of SGD at learning rate 1 makes p - gradient of each parameter, which is
+compared with PyTorch's: with what the CPU gave when the step was compiled, and
+where that differs with what PyTorch gives on the device.
+"""
+import importlib.util
+import itertools
+import json
+import logging
+import pathlib
+import tempfile
+import time
+import types
+
+import torch
+from safetensors.torch import load_file, save_file
+
+import kit
+
+TOGETHER = 6  # operators in one step: each process takes seconds to begin
+
+
+def sweep():
+    spec = importlib.util.spec_from_file_location("sweep", kit.HERE.parent / "op_sweep" / "sweep.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def answers(module, x):
+    """The loss and p - gradient of every parameter."""
+    loss = module(x)
+    loss.backward()
+    made = {n: (p - (0 if p.grad is None else p.grad)).detach().cpu().contiguous() for n, p in module.named_parameters()}
+    return {**made, "the loss": loss.detach().cpu().reshape(1)}
+
+
+def compile_calls(bin, folder, calls, source, device, arch):
+    folder.mkdir(parents=True)
+    (folder / "model.pt2").write_bytes(pathlib.Path(source).read_bytes())
+    target = f", device: {device}" + (f", cuda_arch: {arch}" if device == "cuda" else "")
+    (folder / "fsdp.yaml").write_text("{fsdp_version: 2, mesh: {dp_shard: 1}, optimizer: {name: sgd, lr: 1.0}" + target + "}")
+    kit.call([bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "step.fsdp"], folder, kit.environment(bin), 120)
+    (folder / "fsdp.yaml").unlink()
+
+
+def prepare(out, bin, every, device, arch):
+    """Names of the operators in each folder, and what the compiler said to those that it refused."""
+    tools = sweep()
+    logging.disable()  # torch.export shows the graphs of what it cannot export
+    made, refused, numbers = {}, {}, itertools.count()
+    calls = [tools.Call(name, op, sample) for name, _, op, sample in tools.find_calls(types.SimpleNamespace(only="", every=every, samples=1))]
+    calls = [call for call in calls if tools.is_repeatable(call)]
+    with tempfile.TemporaryDirectory() as scratch:
+        groups = [g for i in range(0, len(calls), TOGETHER) for g in tools.export(calls[i:i + TOGETHER], pathlib.Path(scratch)).items()]
+        while groups:
+            source, own = groups.pop(0)
+            folder = out / "operators" / f"{next(numbers):03}"
+            try:
+                compile_calls(bin, folder, own, source, device, arch)
+            except kit.Failure as failure:
+                for file in folder.iterdir():
+                    file.unlink()
+                folder.rmdir()
+                if len(own) == 1:
+                    refused[f"operator {own[0].name}"] = str(failure)
+                else:
+                    groups += [g for call in own for g in tools.export([call], pathlib.Path(scratch)).items()]
+                continue
+            save_file(answers(tools.Calls(own), torch.ones(2)), folder / "expected.safetensors")
+            made[folder.name] = [call.name for call in own]
+    return made, refused
+
+
+def differing(got, want):
+    return {n for n in want if not torch.allclose(got[n], want[n], rtol=1e-4, atol=1e-4, equal_nan=True)}
+
+
+def on_device(folder, device):
+    from torch.export.passes import move_to_device_pass
+    program = move_to_device_pass(torch.export.load(folder / "model.pt2"), device)
+    return answers(program.module(), torch.ones(2, device=device))
+
+
+def check(bin, folder, names, device):
+    with tempfile.TemporaryDirectory() as scratch:
+        final = pathlib.Path(scratch) / "final.safetensors"
+        rows, _ = kit.Training(bin, folder, "step.fsdp", "--steps=1", f"--export={final}").rows(120)
+        got = load_file(final)
+    want = load_file(folder / "expected.safetensors")
+    got["the loss"] = torch.tensor([rows[0]["loss"]], dtype=want["the loss"].dtype)
+    wrong = differing(got, want)
+    if wrong and device != "cpu":
+        wrong &= differing(got, on_device(folder, device))
+    # Parameters are called t<number of the operator>_<number of the argument>.
+    which = sorted({names[int(n[1:].split("_")[0])] for n in wrong if n != "the loss"} or {"the loss alone"} if wrong else ())
+    worst = max(((got[n] - want[n]).abs().max().item() for n in wrong), default=0)
+    assert not wrong, f"{', '.join(which)}: differs by up to {worst:.2e}"
+
+
+def work(out, bin, shard, shards):
+    """Every `shards`-th group; prints a verdict for each as a line of JSON."""
+    manifest = kit.read_manifest(out)
+    torch.set_num_threads(1)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    for group, names in sorted(manifest["operators"].items())[shard::shards]:
+        begin, said = time.monotonic(), {"name": kit.group_name(group, names), "state": "ok"}
+        try:
+            check(bin, out / "operators" / group, names, manifest["device"])
+        except Exception as error:
+            said.update(state="fail", text=f"{type(error).__name__}: {error}")
+        print(json.dumps({**said, "seconds": time.monotonic() - begin}), flush=True)

@@ -1,0 +1,137 @@
+"""The checks of run.py beside the table: programs of GoogleTest, training, operators, compute-sanitizer."""
+import concurrent.futures
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+import threading
+import time
+
+import kit
+
+PROGRAMS = ("gpu-test", "cuda-streams-test")
+
+
+def case_names(manifest, model):
+    return [f"{model} {case} world {world}" for case, world in manifest["cases"][model]]
+
+
+def plan(manifest, results):
+    """Names everything that there is to do, so that what is not done is seen."""
+    if manifest["device"] == "cuda":
+        for program in PROGRAMS:
+            results.plan("programs", program)
+    for model in manifest["cases"]:
+        for name in case_names(manifest, model):
+            results.plan("training", name)
+    for group, names in manifest["operators"].items():
+        results.plan("operators", kit.group_name(group, names))
+    if manifest["device"] == "cuda":
+        for name in sanitizer_names(manifest):
+            results.plan("compute-sanitizer", name)
+    for name, text in manifest["refused"].items():
+        results.check("operators" if name.startswith("operator ") else "training", name, "refused", text)
+
+
+def run_programs(bin, results, clock):
+    """Tests that need a GPU; one that is skipped there is not right."""
+    for name in PROGRAMS:
+        program = bin.parent / "test" / "bin" / name
+        if clock.left() < 5:
+            return
+        if not program.exists():
+            results.check("programs", name, "skipped", f"{program} is not there: build the target {name}")
+            continue
+        begin = time.monotonic()
+        try:
+            out, _ = kit.call([program], bin, kit.environment(bin), clock.left())
+            state, text = ("fail", "a test was skipped: " + out[-1500:]) if "SKIPPED" in out else ("ok", "")
+        except kit.Failure as failure:
+            state, text = "fail", str(failure)
+        results.check("programs", name, state, text, time.monotonic() - begin)
+
+
+def follow(stage, command, env, results, clock, expected, scratch):
+    """Runs a process that prints verdicts, until the time is over."""
+    errors = pathlib.Path(tempfile.mkstemp(dir=scratch)[1])
+    with open(errors, "w") as file:
+        process = kit.start(command, kit.HERE, env, stderr=file)
+    is_over = threading.Event()
+
+    def watch():
+        if not is_over.wait(max(clock.left(), 0)):
+            kit.stop(process)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    missing = list(expected)
+    try:
+        for line in process.stdout:
+            if line.startswith("{"):
+                said = json.loads(line)
+                results.check(stage, said["name"], said["state"], said.get("text", ""), said["seconds"])
+                if said["name"] in missing:
+                    missing.remove(said["name"])
+        process.wait()
+    finally:
+        out_of_time = clock.left() <= 0
+        is_over.set()
+        watcher.join()
+        kit.stop(process)
+    if missing and not out_of_time:
+        results.check(stage, missing[0], "fail", f"its process ended with {process.returncode}: {errors.read_text().strip()[-1000:]}")
+
+
+def run_workers(stage, jobs, results, clock, at_once):
+    """jobs: (arguments of run.py, what they will say)."""
+    with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        def one(job):
+            if clock.left() > 5:
+                arguments, expected = job
+                follow(stage, [sys.executable, kit.HERE / "run.py", *arguments], None, results, clock, expected, scratch)
+        list(pool.map(one, jobs))
+
+
+def run_training(out, bin, manifest, results, clock, at_once):
+    jobs = [(["work-cases", out, "--bin", bin, "--model", model], case_names(manifest, model)) for model in manifest["cases"]]
+    run_workers("training", jobs, results, clock, at_once)
+
+
+def run_operators(out, bin, manifest, results, clock, at_once):
+    groups = sorted(manifest["operators"].items())
+    shards = min(at_once, len(groups))
+    jobs = [(["work-operators", out, "--bin", bin, "--shard", shard, "--shards", shards],
+             [kit.group_name(*group) for group in groups[shard::shards]]) for shard in range(shards)]
+    run_workers("operators", jobs, results, clock, max(shards, 1))
+
+
+def sanitizer_names(manifest):
+    """memcheck of a step alone and of two ranks, as single launches and as a graph."""
+    return {f"memcheck {model} zero3 world {world} graph {graph}": (model, world, graph)
+            for model in list(manifest["cases"])[:1] for world in (1, 2) if ["zero3", world] in manifest["cases"][model] for graph in ("off", "on")}
+
+
+def run_sanitizer(out, bin, manifest, results, clock):
+    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if not pathlib.Path(tool).exists():
+        for name in sanitizer_names(manifest):
+            results.check("compute-sanitizer", name, "skipped", "compute-sanitizer is not installed")
+        return
+
+    def one(item):
+        name, (model, world, graph) = item
+        begin, left = time.monotonic(), clock.left()
+        if left < 10:
+            return
+        try:
+            training = kit.Training(bin, out / "cases" / model, f"zero3-{world}.fsdp", "--steps=5", "--data=data.safetensors", f"--cuda-graph={graph}",
+                                    before=(tool, "--tool=memcheck"))
+            text = training.rows(left)[1]
+            state, text = ("ok", "") if "ERROR SUMMARY: 0 errors" in text else ("fail", text[-1500:])
+        except kit.Failure as failure:
+            state, text = ("fail", str(failure)) if clock.left() > 0 else ("not run", f"not done within {left:.0f} s")
+        results.check("compute-sanitizer", name, state, text, time.monotonic() - begin)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(one, sanitizer_names(manifest).items()))
