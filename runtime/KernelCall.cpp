@@ -99,12 +99,17 @@ private:
 
   void check() const;
   void settle();
+  std::vector<c10::impl::GenericList> giveOwnLists();
+  bool wereWritten(const std::vector<c10::impl::GenericList> &given) const;
 
   c10::OperatorHandle op;
   std::vector<c10::IValue> arguments;
   std::vector<Result> results;
   size_t resultCount;
   bool isChecked = false;
+  /// Lists are passed by reference, and LibTorch 2.11's _unsafe_masked_index
+  /// writes into its own (TensorAdvancedIndexing.cpp: clamped indices).
+  bool writesLists = false;
   torch::jit::Stack stack;
   std::vector<at::Tensor> made;
 };
@@ -199,12 +204,45 @@ void KernelCall::settle() {
   }
 }
 
+/// Puts lists that nobody else has in the place of those on the stack.
+std::vector<c10::impl::GenericList> KernelCall::giveOwnLists() {
+  std::vector<c10::impl::GenericList> given;
+  for (c10::IValue &value : stack)
+    if (value.isList()) {
+      given.push_back(value.toList().copy());
+      value = given.back();
+    }
+  return given;
+}
+
+bool KernelCall::wereWritten(
+    const std::vector<c10::impl::GenericList> &given) const {
+  size_t next = 0;
+  for (const c10::IValue &value : arguments) {
+    if (!value.isList())
+      continue;
+    c10::List<c10::IValue> before = value.toList();
+    const c10::impl::GenericList &after = given[next++];
+    if (before.size() != after.size())
+      return true;
+    for (size_t i = 0; i < before.size(); ++i)
+      if (c10::IValue one = before.get(i);
+          one.isTensor() && !one.is(after.get(i)))
+        return true;
+  }
+  return false;
+}
+
 void KernelCall::compute(StepState &) {
   stack = arguments;
+  std::vector<c10::impl::GenericList> given;
+  if (!isChecked || writesLists)
+    given = giveOwnLists();
   op.callBoxed(stack);
   flatten(stack, made);
   if (!isChecked) {
     check();
+    writesLists = wereWritten(given);
     isChecked = true;
   }
   settle();

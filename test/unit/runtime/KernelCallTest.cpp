@@ -9,6 +9,7 @@
 #include "runtime/support/Error.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
 #include <gtest/gtest.h>
@@ -34,7 +35,17 @@ at::Tensor takeTooMuch(const at::Tensor &) {
   TORCH_CHECK_WITH(OutOfMemoryError, false, "nothing is left.");
 }
 
+/// As LibTorch 2.11's _unsafe_masked_index: the copy of a list is the list.
+at::Tensor writeIntoList(const c10::List<std::optional<at::Tensor>> &list) {
+  c10::List<std::optional<at::Tensor>> same = list;
+  at::Tensor first = *list.get(0);
+  same.set(0, at::zeros_like(first));
+  return first.add(1);
+}
+
 TORCH_LIBRARY_FRAGMENT(fsdp_test, m) {
+  m.def("write_into_list(Tensor?[] x) -> Tensor");
+  m.impl("write_into_list", c10::DispatchKey::CPU, writeIntoList);
   m.def("with_length(Tensor x) -> (Tensor, int, Tensor)");
   m.impl("with_length", c10::DispatchKey::CPU, withLength);
   m.def("too_much(Tensor x) -> Tensor");
@@ -42,7 +53,8 @@ TORCH_LIBRARY_FRAGMENT(fsdp_test, m) {
 }
 
 /// One call of `op` on the first value, each of which has a place of its own.
-void build(plan::PlanT &plan, const char *op, std::vector<int32_t> results) {
+void build(plan::PlanT &plan, const char *op, std::vector<int32_t> results,
+           plan::ArgKind kind = plan::ArgKind::tensor) {
   plan.operators.push_back(std::make_unique<plan::OperatorT>());
   plan.operators[0]->name = op;
   plan.programs.push_back(std::make_unique<plan::ProgramT>());
@@ -56,7 +68,7 @@ void build(plan::PlanT &plan, const char *op, std::vector<int32_t> results) {
   }
   plan::CallT call;
   call.args.push_back(std::make_unique<plan::ArgT>());
-  call.args[0]->kind = plan::ArgKind::tensor;
+  call.args[0]->kind = kind;
   call.args[0]->values = {0};
   call.results = std::move(results);
   program.instructions.push_back(std::make_unique<plan::InstructionT>());
@@ -84,6 +96,27 @@ TEST(KernelCall, NumbersAmongTheReturnsHaveNoPlace) {
   for (size_t i = 0; i < given.size(); ++i) {
     EXPECT_EQ(more[i], given[i] + 1);
     EXPECT_EQ(twice[i], given[i] * 2);
+  }
+}
+
+TEST(KernelCall, KernelsThatWriteIntoTheirListsGetCopies) {
+  plan::PlanT plan;
+  build(plan, "fsdp_test::write_into_list", {1},
+        plan::ArgKind::optional_tensors);
+  Arena arena(2 * kRoom);
+  RankMemory memory;
+  auto fabrics = findBackend("fake").connect({});
+  Transfers transfers(plan, *fabrics[0]);
+  auto device = makeHostDevice(*fabrics[0]);
+  Executor executor(plan, *plan.programs[0], arena, memory, transfers, nullptr,
+                    0, *device);
+  for (uint64_t step = 0; step < 3; ++step) {
+    std::array<float, kElements> given, more;
+    given.fill(static_cast<float>(step) + 5);
+    arena.write(0, given.data(), sizeof(given));
+    executor.run(step);
+    arena.read(kRoom, more.data(), sizeof(more));
+    EXPECT_EQ(more[3], given[3] + 1) << "step " << step;
   }
 }
 
