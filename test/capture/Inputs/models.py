@@ -309,6 +309,23 @@ def kept():
     return Kept().bfloat16(), {"rows": torch.tensor([0, 3, 8, 1, 1]), "offsets": torch.tensor([0, 2, 3])}
 
 
+class Rms(nn.Module):
+    """Norms with and without eps, over one dim and two, and without a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.proj = nn.RMSNorm(6), nn.Linear(6, 8)
+        self.two, self.bare = nn.RMSNorm((4, 8), eps=1e-5), nn.RMSNorm(8, elementwise_affine=False)
+
+    def forward(self, x):
+        h = self.two(self.proj(self.first(x)))
+        return self.bare(h.transpose(0, 1)).float().sigmoid().sum()
+
+
+def rms():
+    return Rms(), {"x": torch.randn(2, 4, 6)}
+
+
 def refused(loss, **options):
     return lambda: (Of(loss, **options), {"x": torch.randn(2, 4)})
 

@@ -1,24 +1,30 @@
 //===- ReplacedOpsTest.cpp - Operators replaced above autograd ------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention and batch norm choose their implementation by device. On meta
-// tensors they must choose what the CPU would. Dropout is the same everywhere.
+// Attention and norms choose their implementation by device. On meta tensors
+// they must choose what the target would. Dropout is the same everywhere.
 //
 //===----------------------------------------------------------------------===//
+
+#include "ir/capture/meta/TargetScope.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_fused_rms_norm.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/rms_norm.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <gtest/gtest.h>
+
+#include <thread>
 
 using at::Tensor;
 
@@ -169,5 +175,63 @@ TEST(ReplacedOps, BatchNormWritesItsStatistics) {
     functional::sync(mean);
     Tensor after = functional::from_functional_tensor(mean);
     EXPECT_EQ(after.is_same(before), !training);
+  }
+}
+
+TEST(ReplacedOps, RmsNormIsFusedForCudaAlone) {
+  auto path = [](const Tensor &input, const std::optional<Tensor> &weight) {
+    Tensor output = at::rms_norm(toMeta(input), {8}, weight);
+    EXPECT_EQ(output.sizes(), input.sizes());
+    EXPECT_EQ(output.scalar_type(), input.scalar_type());
+    return gradientPath(output);
+  };
+  Tensor input = leaf({2, 3, 8}), weight = toMeta(leaf({8}));
+  std::string decomposed =
+      gradientPath(at::rms_norm(input, {8}, leaf({8}), std::nullopt));
+  fsdp::Target cuda;
+  cuda.device = fsdp::Target::Device::Cuda;
+  EXPECT_EQ(path(input, weight), decomposed);
+  {
+    fsdp::meta::TargetScope scope(cuda);
+    EXPECT_EQ(path(input, weight).find("FusedRmsNormBackward0"), 0u);
+    EXPECT_EQ(path(input, std::nullopt).find("FusedRmsNormBackward0"), 0u);
+    // Nor does PyTorch use it for channels last, complex numbers, or operands
+    // of two types.
+    Tensor last =
+        at::randn({2, 3, 4, 8}).contiguous(at::MemoryFormat::ChannelsLast);
+    EXPECT_EQ(path(last.set_requires_grad(true), weight).find("FusedRmsNorm"),
+              std::string::npos);
+    for (at::ScalarType dtype : {at::kBFloat16, at::kComplexFloat})
+      EXPECT_EQ(path(leaf({2, 3, 8}, dtype), weight).find("FusedRmsNorm"),
+                std::string::npos);
+    EXPECT_EQ(path(leaf({2, 3, 8}, at::kComplexFloat), std::nullopt)
+                  .find("FusedRmsNorm"),
+              std::string::npos);
+    {
+      fsdp::meta::TargetScope inner(fsdp::Target{});
+      EXPECT_EQ(path(input, weight), decomposed);
+    }
+    // A target is that of one thread.
+    std::string other;
+    std::thread([&] { other = path(input, weight); }).join();
+    EXPECT_EQ(other, decomposed);
+  }
+  EXPECT_EQ(path(input, weight), decomposed);
+}
+
+/// An exported program may have the operator itself.
+TEST(ReplacedOps, FusedRmsNormOfUnlikeTypesIsDecomposed) {
+  fsdp::Target cuda;
+  cuda.device = fsdp::Target::Device::Cuda;
+  fsdp::meta::TargetScope scope(cuda);
+  Tensor weight = toMeta(leaf({8}));
+  for (at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    auto [output, roots] = at::_fused_rms_norm(toMeta(leaf({2, 3, 8}, dtype)),
+                                               {8}, weight, std::nullopt);
+    EXPECT_EQ(output.scalar_type(), dtype);
+    EXPECT_EQ(roots.scalar_type(), at::kFloat);
+    EXPECT_EQ(roots.sizes(), (std::vector<int64_t>{2, 3, 1}));
+    EXPECT_EQ(gradientPath(output).find("FusedRmsNormBackward0") == 0,
+              dtype == at::kFloat);
   }
 }
