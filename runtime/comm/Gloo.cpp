@@ -6,6 +6,7 @@
 #include "runtime/comm/Gloo.h"
 #include "runtime/comm/GlooTransfer.h"
 #include "runtime/comm/Label.h"
+#include "runtime/comm/MeetingStore.h"
 #include "runtime/comm/Processes.h"
 #include "runtime/comm/Reduce.h"
 #include "runtime/comm/Staging.h"
@@ -23,6 +24,14 @@
 using namespace fsdp;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
+
+/// gloo waits so many times as long as it is told to for a peer that is to
+/// connect (gloo/transport/tcp/pair.h, waitUntil).
+static constexpr int kConnectFactor = 5;
+/// Between the deadlines of ranks that wait for the same one.
+static constexpr milliseconds kOthersTime(1000);
+/// Below it, ranks leave a value once gloo is done, however it went.
+static constexpr const char *kConnect = "connect/";
 
 namespace {
 
@@ -80,6 +89,12 @@ private:
     std::vector<Pending> pending;
   };
 
+  c10::intrusive_ptr<c10d::ProcessGroupGloo::Options>
+  makeOptions(const cpu_set_t &processors);
+  [[noreturn]] void failToConnect(const std::string &name,
+                                  const std::string &key,
+                                  Clock::time_point begin,
+                                  const std::string &detail);
   template <typename Make>
   Ticket start(const TransferLabel &label, Make make);
   void post(InFlight &flight);
@@ -151,15 +166,33 @@ GlooCommunicator::GlooCommunicator(std::shared_ptr<Processes> shared,
     : session(std::move(shared)), ranks(group.ranks),
       place(static_cast<int>(std::ranges::find(ranks, session->rank()) -
                              ranks.begin())) {
+  auto options = makeOptions(processors);
   // Whoever is missing is found out here, where it has a name.
   session->gather(key + "come/", "", ranks, ErrorId::DeadlinePassed,
                   "connecting group '" + group.name + "'");
+  auto begin = Clock::now();
   try {
     Unpinned unpinned(processors);
-    auto options = c10d::ProcessGroupGloo::Options::create(session->deadline());
-    // Messages are moved by the device's own thread; this one stays idle.
-    options->threads = 1;
-    const char *interface = std::getenv("GLOO_SOCKET_IFNAME");
+    this->group = c10::make_intrusive<c10d::ProcessGroupGloo>(
+        c10::make_intrusive<MeetingStore>(session,
+                                          session->meetingPlace().under(key)),
+        place, size(), std::move(options));
+  } catch (const std::exception &error) {
+    failToConnect(group.name, key, begin, firstLine(error));
+  }
+  session->survey(key + kConnect, "", {}, milliseconds(0));
+  watchHandle = session->add([this] { interrupt(); });
+}
+
+c10::intrusive_ptr<c10d::ProcessGroupGloo::Options>
+GlooCommunicator::makeOptions(const cpu_set_t &processors) {
+  auto options = c10d::ProcessGroupGloo::Options::create(
+      std::max(session->deadline() / kConnectFactor, milliseconds(1)));
+  // Messages are moved by the device's own thread; this one stays idle.
+  options->threads = 1;
+  const char *interface = std::getenv("GLOO_SOCKET_IFNAME");
+  try {
+    Unpinned unpinned(processors);
     options->devices.push_back(
         session->isLoopback()
             ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
@@ -167,21 +200,44 @@ GlooCommunicator::GlooCommunicator(std::shared_ptr<Processes> shared,
                                         createDeviceForInterface(interface)
                                   : c10d::ProcessGroupGloo::
                                         createDefaultDevice());
-    this->group = c10::make_intrusive<c10d::ProcessGroupGloo>(
-        session->meetingPlace().under(key), place, size(), options);
   } catch (const std::exception &error) {
-    std::string self = "rank " + std::to_string(session->rank()) + ": ";
-    // A peer that connected, failed and went, before the others had connected.
-    if (std::optional<std::string> reason = session->failure())
-      throw Error(ErrorId::PeerFailed, self + *reason);
-    std::string message = self +
-                          "expected to connect to the other ranks of "
-                          "group '" +
-                          group.name + "', found: " + firstLine(error);
+    std::string message =
+        "rank " + std::to_string(session->rank()) +
+        ": expected a network interface for gloo, found: " + firstLine(error) +
+        "; name one in GLOO_SOCKET_IFNAME";
     session->publish(message);
-    throw Error(ErrorId::PeerFailed, message);
+    throw Error(ErrorId::RendezvousInvalid, message);
   }
-  watchHandle = session->add([this] { interrupt(); });
+  return options;
+}
+
+void GlooCommunicator::failToConnect(const std::string &name,
+                                     const std::string &key,
+                                     Clock::time_point begin,
+                                     const std::string &detail) {
+  std::string self = "rank " + std::to_string(session->rank()) +
+                     ": connecting group '" + name + "': ";
+  // gloo does not say who did not answer. All others say that they connected
+  // or did not, the last of them at their deadlines.
+  auto left = std::chrono::ceil<milliseconds>(begin + session->deadline() -
+                                              Clock::now());
+  auto said = session->survey(key + kConnect, "", ranks,
+                              std::max(left, milliseconds(0)) + kOthersTime);
+  // A peer that connected, failed and went, before the others had connected.
+  if (std::optional<std::string> reason = session->failure())
+    throw Error(ErrorId::PeerFailed, self + *reason);
+  std::vector<int> missing;
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (!said[i])
+      missing.push_back(ranks[i]);
+  std::string message =
+      self + "expected " +
+      (missing.empty() ? "all ranks" : describeRanks(missing)) +
+      " to connect within " + describe(session->deadline()) +
+      ", but did not (" + detail + ")";
+  session->publish(message);
+  throw Error(missing.empty() ? ErrorId::PeerFailed : ErrorId::DeadlinePassed,
+              message);
 }
 
 GlooCommunicator::~GlooCommunicator() {

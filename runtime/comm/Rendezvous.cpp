@@ -4,7 +4,7 @@
 #include "runtime/comm/Rendezvous.h"
 #include "runtime/comm/Label.h"
 #include "runtime/comm/Round.h"
-#include "runtime/comm/Sockets.h"
+#include "runtime/comm/TcpStore.h"
 #include "runtime/support/Error.h"
 
 #include <c10/util/Logging.h>
@@ -14,12 +14,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <stdexcept>
 
 using namespace fsdp;
-
-/// To a server that is known to be there.
-static constexpr std::chrono::milliseconds kLeastToConnect(1000);
 
 static std::string environment(const char *name) {
   const char *value = std::getenv(name);
@@ -127,25 +123,12 @@ std::unique_ptr<Store> fsdp::connectStore(const Rendezvous &where, int rank,
   // What c10d would print, with stack traces, is said by our errors.
   if (!std::getenv("TORCH_CPP_LOG_LEVEL"))
     FLAGS_caffe2_log_level = 3;
-  auto end = std::chrono::steady_clock::now() + deadline;
   c10::intrusive_ptr<c10d::Store> base;
   try {
     if (where.kind == Rendezvous::Kind::file) {
       base = c10::make_intrusive<c10d::FileStore>(where.path, worldSize);
     } else {
-      c10d::TCPStoreOptions options;
-      options.port = static_cast<uint16_t>(where.port);
-      options.isServer = serves;
-      // Who is missing is found out by name, once the store is there.
-      options.waitWorkers = false;
-      if (!serves && !waitForListener(where.host, where.port, end))
-        throw std::runtime_error("nobody listens there");
-      auto left = std::chrono::ceil<std::chrono::milliseconds>(
-          end - std::chrono::steady_clock::now());
-      options.timeout = std::max(left, kLeastToConnect);
-      BreakAtDeadline guard(where.port, end + kLeastToConnect);
-      base = c10::make_intrusive<c10d::TCPStore>(where.host, options);
-      base->setTimeout(deadline);
+      base = connectTcpStore(where.host, where.port, serves, deadline);
     }
   } catch (const std::exception &error) {
     std::string text = error.what();

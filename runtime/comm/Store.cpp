@@ -3,6 +3,7 @@
 
 #include "runtime/comm/Store.h"
 #include "runtime/comm/Sockets.h"
+#include "runtime/comm/TcpStore.h"
 #include "runtime/support/Error.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -35,8 +36,9 @@ static auto guarded(const std::string &key, Call call) {
     return call();
   } catch (const std::exception &error) {
     throw Error(ErrorId::RendezvousFailed,
-                "expected the store where the ranks meet to answer for key '" +
-                    key + "', found: " + firstLine(error) +
+                "expected the store where the ranks meet to answer" +
+                    (key.empty() ? "" : " for key '" + key + "'") +
+                    ", found: " + firstLine(error) +
                     "; the process that serves it (rank 0, or the launcher) "
                     "ended or hangs");
   }
@@ -76,7 +78,15 @@ Store::wait(const std::string &key,
 }
 
 std::unique_ptr<Store> Store::clone() const {
-  return std::make_unique<Store>(base->clone(), prefix, servedHere);
+  return guarded("", [&] {
+    c10::intrusive_ptr<c10d::Store> own;
+    if (const auto *tcp = dynamic_cast<const c10d::TCPStore *>(base.get()))
+      own = connectTcpStore(tcp->getHost(), tcp->getPort(), /*serves=*/false,
+                            tcp->getTimeout());
+    else
+      own = base->clone();
+    return std::make_unique<Store>(std::move(own), prefix, servedHere);
+  });
 }
 
 c10::intrusive_ptr<c10d::Store> Store::under(const std::string &purpose) const {

@@ -189,7 +189,8 @@ def try_moment(moment, folder, undisturbed, tally):
         tally.note(phase, "kills")
         seconds = ranks.wait(DEADLINE + GRACE, others)
         if seconds is None:
-            return tally.note(phase, "hangs", moment, f"ranks {ranks.alive()} do not end")
+            said = [f"rank {rank} ended with {ranks.status(rank)}: {ranks.message(rank)}" for rank in others if rank not in ranks.alive()]
+            return tally.note(phase, "hangs", moment, "; ".join([f"ranks {ranks.alive()} do not end", *said]))
         ranks.wait(GRACE, [moment.victim])
         tally.worst[phase] = max(tally.worst[phase], seconds)
         assert ranks.status(moment.victim) in (0, -signal.SIGKILL), ranks.message(moment.victim)

@@ -3,6 +3,10 @@
 
 #include "Harness.h"
 
+#include "runtime/comm/Gloo.h"
+#include "runtime/comm/Rendezvous.h"
+#include "runtime/comm/Store.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +18,7 @@
 using namespace fsdp;
 using namespace fsdp::test;
 using namespace std::chrono_literals;
+using namespace std::string_literals;
 using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
@@ -274,6 +279,78 @@ TEST(ConnectionOfADeadPeer, LeavesTheProgramsOwnHandler) {
   });
   signal(SIGPIPE, previous);
   EXPECT_THAT(outcomes, testing::Each(""));
+}
+
+/// Comes as rank 2 of three to where gloo's addresses are left, and is gone
+/// before it connects. The others wait for it to connect if its address is
+/// above theirs, and connect to it if it is below.
+struct GoneRank {
+  bool isAbove;
+
+  std::unique_ptr<Fabric> connect(const FabricOptions &options) const {
+    if (std::getenv("RANK") != std::string("2"))
+      return connectGlooFabric(options);
+    Rendezvous where = parseRendezvous("env://");
+    auto store = connectStore(where, 2, 3, options.deadline);
+    const std::string group = "group/world,0,1,2#0/";
+    for (const std::string &key : {"rank/2"s, "join/2"s, group + "come/2"})
+      store->set(key, "");
+    const std::string addresses = group + "/meeting/0/";
+    auto address = store->wait(addresses + "0", Clock::now() + 60s);
+    require(address.has_value(), "rank 0 left no address");
+    // 127.0.0.1 in a sockaddr_in, with its port in front.
+    size_t host = address->find("\x7f\0\0\1"s);
+    require(host != std::string::npos, "rank 0's address is not understood");
+    if (isAbove)
+      address->replace(host, 4, "\x7f\0\0\2"s);
+    else
+      address->replace(host - 2, 2, "\0\1"s);
+    store->set(addresses + "2", *address);
+    raise(SIGKILL);
+    return nullptr;
+  }
+};
+
+class RankThatDoesNotConnect : public testing::TestWithParam<bool> {};
+
+TEST_P(RankThatDoesNotConnect, IsNamedAtTheDeadline) {
+  RankSetup setup{"gloo", 3, 4s};
+  GoneRank gone{GetParam()};
+  setup.connect = [&](const FabricOptions &options) {
+    return gone.connect(options);
+  };
+  auto outcomes = runRanks(setup, [](Fabric &fabric) {
+    auto begin = Clock::now();
+    try {
+      connectWorld(fabric);
+    } catch (const Error &) {
+      require(Clock::now() - begin < 9s, "the error came late");
+      throw;
+    }
+  });
+  for (int rank : {0, 1})
+    EXPECT_THAT(outcomes[rank],
+                AllOf(AnyOf(StartsWith("E090"), StartsWith("E091")),
+                      HasSubstr("connecting group 'world': expected rank 2 to "
+                                "connect within 4 s")));
+}
+
+INSTANTIATE_TEST_SUITE_P(, RankThatDoesNotConnect, testing::Bool(),
+                         [](const auto &info) {
+                           return info.param ? "above" : "below";
+                         });
+
+TEST(NetworkInterface, ThatIsNotThereIsRefused) {
+  setenv("GLOO_SOCKET_IFNAME", "none7", 1);
+  RankSetup setup{"gloo", 2};
+  // Ranks that meet at 127.0.0.1 need none.
+  setup.meetInFile = true;
+  auto outcomes = runRanks(setup, [](Fabric &fabric) { connectWorld(fabric); });
+  unsetenv("GLOO_SOCKET_IFNAME");
+  EXPECT_THAT(outcomes,
+              testing::Contains(
+                  AllOf(StartsWith("E094"),
+                        HasSubstr("expected a network interface for gloo"))));
 }
 
 TEST(AbsentRank, IsNamed) {

@@ -142,6 +142,17 @@ public:
   }
   ~SilentServer() { close(handle); }
   void begin() { EXPECT_EQ(listen(handle, 16), 0); }
+  /// Closes so many connections, then stops to listen.
+  void leaveAfter(int connections) {
+    // As a process that is killed does: connections are reset.
+    linger reset{1, 0};
+    for (int i = 0; i < connections; ++i) {
+      int connection = accept(handle, nullptr, nullptr);
+      setsockopt(connection, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+      close(connection);
+    }
+    shutdown(handle, SHUT_RDWR);
+  }
   int port() const { return ntohs(address.sin_port); }
 
 private:
@@ -160,7 +171,7 @@ std::string connectTo(const SilentServer &server,
   });
   auto time = std::chrono::steady_clock::now() - begin;
   EXPECT_GE(time, deadline);
-  EXPECT_LT(time, deadline + 4s);
+  EXPECT_LT(time, deadline + 3s);
   return text;
 }
 
@@ -174,6 +185,16 @@ TEST(Server, IsGivenUpAtTheDeadline) {
                 HasSubstr("rank 1: expected to reach the ranks' store at "
                           "127.0.0.1:" +
                           std::to_string(server.port()) + " within 2 s"));
+  }
+}
+
+TEST(Server, ThatLeavesIsGivenUpAtTheDeadline) {
+  // Before the store's connection comes, and before it is answered.
+  for (int connections : {1, 2}) {
+    SilentServer server;
+    server.begin();
+    std::jthread leaving([&] { server.leaveAfter(connections); });
+    EXPECT_THAT(connectTo(server, 5s), HasSubstr("within 5 s"));
   }
 }
 

@@ -1,0 +1,44 @@
+//===- TcpStore.cpp - Connections to c10d's TCP store ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/comm/TcpStore.h"
+#include "runtime/comm/Sockets.h"
+
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+
+using namespace fsdp;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// c10d waits up to twice as long, in pauses that grow, for a server that is
+/// not there. Whoever listened a moment ago needs no more; if it is gone, it is
+/// waited for here.
+static constexpr milliseconds kAttempt(1000);
+
+c10::intrusive_ptr<c10d::TCPStore>
+fsdp::connectTcpStore(const std::string &host, int port, bool serves,
+                      milliseconds deadline) {
+  auto end = Clock::now() + deadline;
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(port);
+  options.isServer = serves;
+  // Who is missing is found out by name, once the store is there.
+  options.waitWorkers = false;
+  options.timeout = serves ? std::max(deadline, kAttempt) : kAttempt;
+  BreakAtDeadline guard(port, end + kAttempt);
+  while (true) {
+    if (!serves && !waitForListener(host, port, end))
+      throw std::runtime_error("nobody listens there");
+    try {
+      auto store = c10::make_intrusive<c10d::TCPStore>(host, options);
+      store->setTimeout(deadline);
+      return store;
+    } catch (const std::exception &) {
+      if (serves || Clock::now() >= end)
+        throw;
+    }
+  }
+}
