@@ -3,8 +3,6 @@
 
 #include "passes/analysis/TensorBuilders.h"
 
-#include "ir/aten/Aten.h"
-
 using namespace mlir;
 using namespace fsdp;
 
@@ -30,5 +28,13 @@ Value fsdp::buildContiguousCopy(OpBuilder &builder, Location loc,
              {builder.getNamedAttr("memory_format",
                                    builder.getStringAttr("contiguous"))},
              {RankedTensorType::get(type.getShape(), type.getElementType())})
+      ->getResult(0);
+}
+
+Value fsdp::buildScalarOp(OpBuilder &builder, Location loc, StringRef name,
+                          ArrayRef<aten::TensorArgument> tensors,
+                          ArrayRef<NamedAttribute> arguments, Type element) {
+  return aten::buildAtenOp(builder, loc, name, tensors, arguments,
+                           RankedTensorType::get({}, element))
       ->getResult(0);
 }

@@ -4,6 +4,8 @@
 #ifndef FSDP_PASSES_ANALYSIS_TENSORBUILDERS_H
 #define FSDP_PASSES_ANALYSIS_TENSORBUILDERS_H
 
+#include "ir/aten/Aten.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -18,6 +20,13 @@ mlir::Value buildView(mlir::OpBuilder &builder, mlir::Location loc,
 /// A copy of `source` in row-major order.
 mlir::Value buildContiguousCopy(mlir::OpBuilder &builder, mlir::Location loc,
                                 mlir::Value source);
+
+/// An operator that makes a 0-d tensor of `element`.
+mlir::Value buildScalarOp(mlir::OpBuilder &builder, mlir::Location loc,
+                          llvm::StringRef name,
+                          llvm::ArrayRef<aten::TensorArgument> tensors,
+                          llvm::ArrayRef<mlir::NamedAttribute> arguments,
+                          mlir::Type element);
 
 } // namespace fsdp
 

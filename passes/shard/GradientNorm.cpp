@@ -3,7 +3,7 @@
 
 #include "passes/shard/GradientNorm.h"
 
-#include "ir/aten/Aten.h"
+#include "passes/analysis/TensorBuilders.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -11,14 +11,6 @@
 
 using namespace mlir;
 using namespace fsdp;
-
-static Value buildScalarOp(OpBuilder &builder, Location loc, StringRef name,
-                           ArrayRef<aten::TensorArgument> tensors,
-                           ArrayRef<NamedAttribute> arguments, Type element) {
-  return aten::buildAtenOp(builder, loc, name, tensors, arguments,
-                           RankedTensorType::get({}, element))
-      ->getResult(0);
-}
 
 static NamedAttribute toF64(OpBuilder &builder, StringRef name, double value) {
   return builder.getNamedAttr(name, builder.getF64FloatAttr(value));

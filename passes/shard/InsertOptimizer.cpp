@@ -1,10 +1,10 @@
 //===- InsertOptimizer.cpp - From gradients to new parameters ------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "ir/aten/Aten.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/StateAppender.h"
+#include "passes/analysis/TensorBuilders.h"
 #include "passes/shard/GradientNorm.h"
 #include "passes/shard/LossScale.h"
 #include "passes/shard/Metrics.h"
@@ -286,12 +286,7 @@ private:
 
   /// The metric says what this step's loss was multiplied by.
   void updateScale() {
-    Value used = aten::buildAtenOp(
-                     builder, loc, "aten.clone", {Value(scale)},
-                     builder.getNamedAttr("memory_format",
-                                          builder.getStringAttr("contiguous")),
-                     scale.getType())
-                     ->getResult(0);
+    Value used = buildContiguousCopy(builder, loc, scale);
     results.push_back(
         {used, bind(kMetricAttr, builder.getStringAttr(kLossScaleMetric))});
     auto [newScale, newGrowth] =

@@ -3,7 +3,7 @@
 
 #include "passes/shard/LossScale.h"
 
-#include "ir/aten/Aten.h"
+#include "passes/analysis/TensorBuilders.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -15,8 +15,7 @@ namespace {
 class ScalarBuilder {
 public:
   ScalarBuilder(OpBuilder &builder, Location loc)
-      : builder(builder), loc(loc),
-        type(RankedTensorType::get({}, builder.getF32Type())) {}
+      : builder(builder), loc(loc) {}
 
   Value multiply(Value a, Value b) { return build("aten.mul.Tensor", {a, b}); }
   Value divide(Value a, Value b) { return build("aten.div.Tensor", {a, b}); }
@@ -37,7 +36,7 @@ public:
   /// 1 where `a` is at least `least`, else 0.
   Value isAtLeast(Value a, int64_t least) {
     Value flag = build("aten.ge.Scalar", {a}, number("other", double(least)),
-                       RankedTensorType::get({}, builder.getI1Type()));
+                       builder.getI1Type());
     return build(
         "aten._to_copy", {flag},
         builder.getNamedAttr("dtype", TypeAttr::get(builder.getF32Type())));
@@ -48,15 +47,13 @@ private:
     return builder.getNamedAttr(name, builder.getF64FloatAttr(value));
   }
   Value build(StringRef name, ArrayRef<aten::TensorArgument> operands,
-              ArrayRef<NamedAttribute> attributes = {}, Type result = {}) {
-    return aten::buildAtenOp(builder, loc, name, operands, attributes,
-                             result ? result : Type(type))
-        ->getResult(0);
+              ArrayRef<NamedAttribute> attributes = {}, Type element = {}) {
+    return buildScalarOp(builder, loc, name, operands, attributes,
+                         element ? element : Type(builder.getF32Type()));
   }
 
   OpBuilder &builder;
   Location loc;
-  RankedTensorType type;
 };
 } // namespace
 

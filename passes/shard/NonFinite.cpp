@@ -3,7 +3,7 @@
 
 #include "passes/shard/NonFinite.h"
 
-#include "ir/aten/Aten.h"
+#include "passes/analysis/TensorBuilders.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -12,25 +12,22 @@ using namespace fsdp;
 
 Value fsdp::buildFoundInf(OpBuilder &builder, Location loc, Value loss,
                           Value norm) {
-  Type scalar = loss.getType();
+  Type f32 = builder.getF32Type();
   auto build = [&](StringRef name, ArrayRef<aten::TensorArgument> operands,
-                   ArrayRef<NamedAttribute> attributes, Type type) {
-    return aten::buildAtenOp(builder, loc, name, operands, attributes, type)
-        ->getResult(0);
+                   ArrayRef<NamedAttribute> attributes, Type element) {
+    return buildScalarOp(builder, loc, name, operands, attributes, element);
   };
   // 0 where the number is finite, else NaN, the one that is not itself.
   auto probe = [&](Value value) {
     return build("aten.mul.Scalar", {value},
                  builder.getNamedAttr("other", builder.getF64FloatAttr(0)),
-                 scalar);
+                 f32);
   };
-  Value both = build("aten.add.Tensor", {probe(loss), probe(norm)}, {}, scalar);
-  Value isNan = build("aten.ne.Tensor", {both, both}, {},
-                      RankedTensorType::get({}, builder.getI1Type()));
+  Value both = build("aten.add.Tensor", {probe(loss), probe(norm)}, {}, f32);
+  Value isNan = build("aten.ne.Tensor", {both, both}, {}, builder.getI1Type());
   return build(
       "aten._to_copy", {isNan},
-      builder.getNamedAttr("dtype", TypeAttr::get(builder.getF32Type())),
-      scalar);
+      builder.getNamedAttr("dtype", TypeAttr::get(builder.getF32Type())), f32);
 }
 
 Value fsdp::countUpdate(OpBuilder &builder, Location loc, Value updates,

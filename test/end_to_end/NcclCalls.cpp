@@ -11,16 +11,13 @@
 #include "runtime/Session.h"
 #include "runtime/comm/Fake.h"
 #include "runtime/comm/Nccl.h"
-#include "runtime/plan/Reader.h"
-#include "runtime/support/Error.h"
+#include "test/end_to_end/PlayRank.h"
 #include "test/unit/comm/AlonePeers.h"
 #include "test/unit/comm/FakeNccl.h"
 #include "test/unit/comm/RecordingStreams.h"
 
 #include <nlohmann/json.hpp>
 
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 
@@ -58,55 +55,45 @@ static json printCalls(const NcclScript &script,
   return all;
 }
 
+static void play(const PlanFile &plan, const std::string &path, int rank,
+                 int world) {
+  FakeFabric fake(rank, world);
+  StepResult expected = runStep(plan, fake, path);
+
+  NcclScript &script = useFakeNccl(FSDP_FAKE_NCCL);
+  auto streams = std::make_shared<RecordingStreams>();
+  std::map<StreamHandle, std::string> names;
+  script.observer = [&](const NcclCall &call) {
+    names[call.stream] = streams->name(call.stream);
+  };
+  FabricOptions options;
+  options.worldSize = world;
+  options.streams = streams;
+  std::vector<std::string> notes;
+  options.note = [&](const std::string &note) { notes.push_back(note); };
+  auto fabric =
+      makeNcclFabric(std::make_shared<AlonePeers>(rank, world), options);
+  StepResult found = runStep(plan, *fabric, path);
+  script.observer = nullptr;
+
+  json collectives = json::array();
+  for (const CollectiveCount &each : found.collectives)
+    collectives.push_back({{"kind", each.kind},
+                           {"group", each.group},
+                           {"count", each.count},
+                           {"bytes", each.bytes}});
+  bool same = found.loss == expected.loss &&
+              found.gradNorm == expected.gradNorm && found.loss.has_value();
+  std::cout << json{{"same", same},
+                    {"loss", found.loss.value_or(0)},
+                    {"calls", printCalls(script, names)},
+                    {"collectives", collectives},
+                    {"destroyed", script.destroyed},
+                    {"aborted", script.aborted},
+                    {"notes", notes}}
+            << "\n";
+}
+
 int main(int argc, char **argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: fsdp-nccl-calls STEP.fsdp RANK\n");
-    return 2;
-  }
-  try {
-    std::string path = argv[1];
-    int rank = std::atoi(argv[2]), world = 1;
-    PlanFile plan = PlanFile::read(path);
-    for (const auto &axis : plan.plan().mesh)
-      world *= static_cast<int>(axis->size);
-
-    FakeFabric fake(rank, world);
-    StepResult expected = runStep(plan, fake, path);
-
-    NcclScript &script = useFakeNccl(FSDP_FAKE_NCCL);
-    auto streams = std::make_shared<RecordingStreams>();
-    std::map<StreamHandle, std::string> names;
-    script.observer = [&](const NcclCall &call) {
-      names[call.stream] = streams->name(call.stream);
-    };
-    FabricOptions options;
-    options.worldSize = world;
-    options.streams = streams;
-    std::vector<std::string> notes;
-    options.note = [&](const std::string &note) { notes.push_back(note); };
-    auto fabric =
-        makeNcclFabric(std::make_shared<AlonePeers>(rank, world), options);
-    StepResult found = runStep(plan, *fabric, path);
-    script.observer = nullptr;
-
-    json collectives = json::array();
-    for (const CollectiveCount &each : found.collectives)
-      collectives.push_back({{"kind", each.kind},
-                             {"group", each.group},
-                             {"count", each.count},
-                             {"bytes", each.bytes}});
-    bool same = found.loss == expected.loss &&
-                found.gradNorm == expected.gradNorm && found.loss.has_value();
-    std::cout << json{{"same", same},
-                      {"loss", found.loss.value_or(0)},
-                      {"calls", printCalls(script, names)},
-                      {"collectives", collectives},
-                      {"destroyed", script.destroyed},
-                      {"aborted", script.aborted},
-                      {"notes", notes}}
-              << "\n";
-  } catch (const Error &error) {
-    std::fprintf(stderr, "%s\n", error.format().c_str());
-    return error.exitStatus();
-  }
+  return playRank(argc, argv, "fsdp-nccl-calls", play);
 }

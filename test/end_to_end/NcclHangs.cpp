@@ -13,16 +13,14 @@
 #include "runtime/Session.h"
 #include "runtime/comm/Label.h"
 #include "runtime/comm/Nccl.h"
-#include "runtime/plan/Reader.h"
 #include "runtime/support/Error.h"
+#include "test/end_to_end/PlayRank.h"
 #include "test/unit/comm/AlonePeers.h"
 #include "test/unit/comm/FakeNccl.h"
 #include "test/unit/comm/RecordingStreams.h"
 
 #include <nlohmann/json.hpp>
 
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <thread>
@@ -145,25 +143,15 @@ static std::string runStep(const PlanFile &plan, const std::string &path,
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: fsdp-nccl-hangs STEP.fsdp RANK\n");
-    return 2;
-  }
-  try {
-    std::string path = argv[1];
-    int rank = std::atoi(argv[2]), world = 1;
-    PlanFile plan = PlanFile::read(path);
-    for (const auto &axis : plan.plan().mesh)
-      world *= static_cast<int>(axis->size);
-    json all = json::array();
-    std::vector<std::string> transfers;
-    for (size_t i = 0; i == 0 || i < transfers.size(); ++i) {
-      std::string found = runStep(plan, path, rank, world, i, transfers);
-      all.push_back({{"hangs", transfers.at(i)}, {"found", found}});
-    }
-    std::cout << all << "\n";
-  } catch (const Error &error) {
-    std::fprintf(stderr, "%s\n", error.format().c_str());
-    return error.exitStatus();
-  }
+  return playRank(
+      argc, argv, "fsdp-nccl-hangs",
+      [](const PlanFile &plan, const std::string &path, int rank, int world) {
+        json all = json::array();
+        std::vector<std::string> transfers;
+        for (size_t i = 0; i == 0 || i < transfers.size(); ++i) {
+          std::string found = runStep(plan, path, rank, world, i, transfers);
+          all.push_back({{"hangs", transfers.at(i)}, {"found", found}});
+        }
+        std::cout << all << "\n";
+      });
 }

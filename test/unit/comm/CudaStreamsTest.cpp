@@ -3,6 +3,7 @@
 
 #include "runtime/cuda/CudaStreams.h"
 #include "runtime/support/Error.h"
+#include "test/unit/cuda/NeedsGpu.h"
 
 #include <c10/util/Half.h>
 #include <cuda_runtime_api.h>
@@ -29,9 +30,7 @@ TEST(CudaDevices, OneThatIsNotThereIsRefused) {
 class CudaStreams : public testing::Test {
 protected:
   void SetUp() override {
-    const char *reason = nullptr;
-    if (!countCudaDevices(&reason))
-      GTEST_SKIP() << "needs a GPU: " << reason;
+    FSDP_NEEDS_GPU();
     streams = makeCudaStreams(0);
     streams->use();
     ASSERT_EQ(cudaMalloc(reinterpret_cast<void **>(&memory), kBytes),

@@ -20,6 +20,7 @@
 #include "runtime/plan/Writer.h"
 #include "runtime/support/Error.h"
 #include "runtime/weights/Safetensors.h"
+#include "test/unit/cuda/NeedsGpu.h"
 #include "test/unit/runtime/TemporaryFolder.h"
 #include "test/unit/runtime/TinyModel.h"
 
@@ -85,9 +86,7 @@ TEST(DeviceAllocator, LeavesTheHostsRequestsAlone) {
 class Gpu : public testing::Test {
 protected:
   void SetUp() override {
-    const char *reason = nullptr;
-    if (countCudaDevices(&reason) == 0)
-      GTEST_SKIP() << "needs a GPU: " << reason;
+    FSDP_NEEDS_GPU();
     streams = makeCudaStreams(0);
     memory = std::make_unique<CudaMemory>(
         streams, CudaMemory::Ways{[] {}, nullptr, std::chrono::minutes(1)});
@@ -262,11 +261,7 @@ struct Outcome {
 
 class GpuSession : public testing::TestWithParam<int> {
 protected:
-  void SetUp() override {
-    const char *reason = nullptr;
-    if (countCudaDevices(&reason) == 0)
-      GTEST_SKIP() << "needs a GPU: " << reason;
-  }
+  void SetUp() override { FSDP_NEEDS_GPU(); }
 
   void write(TinyModel model) {
     model.worldSize = GetParam();

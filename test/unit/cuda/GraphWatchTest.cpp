@@ -10,6 +10,7 @@
 #include "FakeNccl.h"
 #include "runtime/comm/Nccl.h"
 #include "runtime/cuda/CudaStreams.h"
+#include "test/unit/cuda/NeedsGpu.h"
 
 #include <ATen/cuda/CUDAGraph.h>
 #include <ATen/cuda/Sleep.h>
@@ -35,9 +36,7 @@ constexpr auto kDeadline = 600ms;
 class GraphWatch : public testing::Test {
 protected:
   void SetUp() override {
-    const char *reason = nullptr;
-    if (countCudaDevices(&reason) == 0)
-      GTEST_SKIP() << "needs a GPU: " << reason;
+    FSDP_NEEDS_GPU();
     streams = makeCudaStreams(0);
     streams->use();
     script = &useFakeNccl(FSDP_FAKE_NCCL);

@@ -53,8 +53,9 @@ TORCH_LIBRARY_FRAGMENT(fsdp_test, m) {
 }
 
 /// One call of `op` on the first value, each of which has a place of its own.
-void build(plan::PlanT &plan, const char *op, std::vector<int32_t> results,
-           plan::ArgKind kind = plan::ArgKind::tensor) {
+plan::PlanT build(const char *op, std::vector<int32_t> results,
+                  plan::ArgKind kind) {
+  plan::PlanT plan;
   plan.operators.push_back(std::make_unique<plan::OperatorT>());
   plan.operators[0]->name = op;
   plan.programs.push_back(std::make_unique<plan::ProgramT>());
@@ -73,26 +74,36 @@ void build(plan::PlanT &plan, const char *op, std::vector<int32_t> results,
   call.results = std::move(results);
   program.instructions.push_back(std::make_unique<plan::InstructionT>());
   program.instructions[0]->body.Set(std::move(call));
+  return plan;
 }
 
-TEST(KernelCall, NumbersAmongTheReturnsHaveNoPlace) {
+/// One that runs such a program, with room for three values.
+struct Rank {
+  explicit Rank(const char *op, std::vector<int32_t> results,
+                plan::ArgKind kind = plan::ArgKind::tensor)
+      : plan(build(op, std::move(results), kind)) {}
+
   plan::PlanT plan;
-  build(plan, "fsdp_test::with_length", {1, 2});
-  Arena arena(3 * kRoom);
+  Arena arena{3 * kRoom};
   RankMemory memory;
-  auto fabrics = findBackend("fake").connect({});
-  Transfers transfers(plan, *fabrics[0]);
-  auto device = makeHostDevice(*fabrics[0]);
-  Executor executor(plan, *plan.programs[0], arena, memory, transfers, nullptr,
-                    0, *device);
+  std::vector<std::unique_ptr<Fabric>> fabrics =
+      findBackend("fake").connect({});
+  Transfers transfers{plan, *fabrics[0]};
+  std::unique_ptr<Device> device = makeHostDevice(*fabrics[0]);
+  Executor executor{plan,      *plan.programs[0], arena, memory,
+                    transfers, nullptr,           0,     *device};
+};
+
+TEST(KernelCall, NumbersAmongTheReturnsHaveNoPlace) {
+  Rank rank("fsdp_test::with_length", {1, 2});
   std::array<float, kElements> given, more, twice;
   for (size_t i = 0; i < given.size(); ++i)
     given[i] = static_cast<float>(i);
-  arena.write(0, given.data(), sizeof(given));
+  rank.arena.write(0, given.data(), sizeof(given));
   for (uint64_t step = 0; step < 2; ++step)
-    executor.run(step);
-  arena.read(kRoom, more.data(), sizeof(more));
-  arena.read(2 * kRoom, twice.data(), sizeof(twice));
+    rank.executor.run(step);
+  rank.arena.read(kRoom, more.data(), sizeof(more));
+  rank.arena.read(2 * kRoom, twice.data(), sizeof(twice));
   for (size_t i = 0; i < given.size(); ++i) {
     EXPECT_EQ(more[i], given[i] + 1);
     EXPECT_EQ(twice[i], given[i] * 2);
@@ -100,38 +111,21 @@ TEST(KernelCall, NumbersAmongTheReturnsHaveNoPlace) {
 }
 
 TEST(KernelCall, KernelsThatWriteIntoTheirListsGetCopies) {
-  plan::PlanT plan;
-  build(plan, "fsdp_test::write_into_list", {1},
-        plan::ArgKind::optional_tensors);
-  Arena arena(2 * kRoom);
-  RankMemory memory;
-  auto fabrics = findBackend("fake").connect({});
-  Transfers transfers(plan, *fabrics[0]);
-  auto device = makeHostDevice(*fabrics[0]);
-  Executor executor(plan, *plan.programs[0], arena, memory, transfers, nullptr,
-                    0, *device);
+  Rank rank("fsdp_test::write_into_list", {1}, plan::ArgKind::optional_tensors);
   for (uint64_t step = 0; step < 3; ++step) {
     std::array<float, kElements> given, more;
     given.fill(static_cast<float>(step) + 5);
-    arena.write(0, given.data(), sizeof(given));
-    executor.run(step);
-    arena.read(kRoom, more.data(), sizeof(more));
+    rank.arena.write(0, given.data(), sizeof(given));
+    rank.executor.run(step);
+    rank.arena.read(kRoom, more.data(), sizeof(more));
     EXPECT_EQ(more[3], given[3] + 1) << "step " << step;
   }
 }
 
 TEST(KernelCall, WhatADeviceHasNoMemoryForIsSaidInTheRehearsal) {
-  plan::PlanT plan;
-  build(plan, "fsdp_test::too_much", {1});
-  Arena arena(2 * kRoom);
-  RankMemory memory;
-  auto fabrics = findBackend("fake").connect({});
-  Transfers transfers(plan, *fabrics[0]);
-  auto device = makeHostDevice(*fabrics[0]);
-  Executor executor(plan, *plan.programs[0], arena, memory, transfers, nullptr,
-                    0, *device);
+  Rank rank("fsdp_test::too_much", {1});
   try {
-    executor.rehearse();
+    rank.executor.rehearse();
     FAIL() << "was not refused";
   } catch (const Error &error) {
     EXPECT_EQ(error.id(), ErrorId::OutOfMemory) << error.what();
