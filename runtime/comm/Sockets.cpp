@@ -99,6 +99,26 @@ bool fsdp::waitForListener(const std::string &host, int port,
   }
 }
 
+std::optional<int> fsdp::listenOnLoopback(const std::string &host, int port) {
+  if (host != "localhost" && !host.starts_with("127."))
+    return std::nullopt;
+  int handle = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (handle < 0)
+    return std::nullopt;
+  int yes = 1;
+  setsockopt(handle, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  if (bind(handle, reinterpret_cast<sockaddr *>(&address), sizeof(address)) ==
+          0 &&
+      listen(handle, SOMAXCONN) == 0)
+    return handle;
+  close(handle);
+  return std::nullopt;
+}
+
 /// Calls `act` with each of the process's sockets that is connected to `port`.
 template <typename Act>
 static void forEachConnection(int port, Act act) {

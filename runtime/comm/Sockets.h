@@ -5,6 +5,7 @@
 #define FSDP_RUNTIME_COMM_SOCKETS_H
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -15,6 +16,13 @@ namespace fsdp {
 /// after them only: twice what it was given is not rare.
 bool waitForListener(const std::string &host, int port,
                      std::chrono::steady_clock::time_point end);
+
+/// A socket that listens for IPv4 at `port`, if `host` is this machine's
+/// loopback; the caller's to close. For c10d's store, which, left to itself,
+/// listens for IPv6 as well, then asks a name server who ::ffff:127.0.0.1 is,
+/// for its log, and answers nobody meanwhile: seconds where no name server
+/// answers. Empty for other hosts, or if the port is taken.
+std::optional<int> listenOnLoopback(const std::string &host, int port);
 
 /// Reads from and writes to those of this process's sockets that are connected
 /// to a `port`, wherever, fail when they have waited for so long. c10d's store

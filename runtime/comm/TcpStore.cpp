@@ -25,6 +25,8 @@ fsdp::connectTcpStore(const std::string &host, int port, bool serves,
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(port);
   options.isServer = serves;
+  if (serves)
+    options.masterListenFd = listenOnLoopback(host, port);
   // Who is missing is found out by name, once the store is there.
   options.waitWorkers = false;
   options.timeout = serves ? std::max(deadline, kAttempt) : kAttempt;

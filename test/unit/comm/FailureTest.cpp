@@ -9,6 +9,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <cerrno>
 #include <csignal>
@@ -295,17 +296,17 @@ struct GoneRank {
     const std::string group = "group/world,0,1,2#0/";
     for (const std::string &key : {"rank/2"s, "join/2"s, group + "come/2"})
       store->set(key, "");
-    const std::string addresses = group + "/meeting/0/";
-    auto address = store->wait(addresses + "0", Clock::now() + 60s);
-    require(address.has_value(), "rank 0 left no address");
+    auto meeting = store->under(group);
+    meeting->wait({"meeting/0/0"}, 60s);
+    std::string address = meeting->get_to_str("meeting/0/0");
     // 127.0.0.1 in a sockaddr_in, with its port in front.
-    size_t host = address->find("\x7f\0\0\1"s);
+    size_t host = address.find("\x7f\0\0\1"s);
     require(host != std::string::npos, "rank 0's address is not understood");
     if (isAbove)
-      address->replace(host, 4, "\x7f\0\0\2"s);
+      address.replace(host, 4, "\x7f\0\0\2"s);
     else
-      address->replace(host - 2, 2, "\0\1"s);
-    store->set(addresses + "2", *address);
+      address.replace(host - 2, 2, "\0\1"s);
+    meeting->set("meeting/0/2", address);
     raise(SIGKILL);
     return nullptr;
   }
