@@ -3,7 +3,10 @@
 # Linker and compiler launcher: used when there, never required.
 find_program(FSDP_CCACHE ccache)
 if(FSDP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${FSDP_CCACHE})
+  # What it asks for before it keeps sources with precompiled headers, in which
+  # macros of the command line and times of files could hide.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${FSDP_CCACHE})
 endif()
 find_program(FSDP_MOLD mold)
 if(FSDP_MOLD)
