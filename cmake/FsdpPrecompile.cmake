@@ -30,7 +30,8 @@ function(fsdp_use_precompiled name)
     target_precompile_headers(${target} REUSE_FROM fsdp-precompiled-${name})
     # A header that is read for libraries is of no use to -fPIE; ccache wants to see
     # which one is read.
-    target_compile_options(${target} PRIVATE -fPIC -fpch-preprocess)
+    target_compile_options(${target} PRIVATE -fPIC
+      $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   endforeach()
 endfunction()
 
