@@ -14,10 +14,9 @@ if(FSDP_MOLD)
 endif()
 
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -fvisibility-inlines-hidden)
-# g++ 12 sees overlaps in `"a" + std::string` (its bug 105651), and strings of
-# half the memory once <string> is precompiled.
+# g++ 12 sees overlaps in `"a" + std::string` (its bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  add_compile_options(-Wno-restrict -Wno-stringop-overflow)
+  add_compile_options(-Wno-restrict)
 endif()
 include_directories(${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 
