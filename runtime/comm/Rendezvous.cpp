@@ -4,6 +4,7 @@
 #include "runtime/comm/Rendezvous.h"
 #include "runtime/comm/Label.h"
 #include "runtime/comm/Round.h"
+#include "runtime/comm/Sockets.h"
 #include "runtime/comm/TcpStore.h"
 #include "runtime/support/Error.h"
 
@@ -68,8 +69,7 @@ std::optional<LauncherInfo> fsdp::readLauncher() {
 }
 
 bool Rendezvous::isLoopback() const {
-  return kind == Kind::tcp &&
-         (host == "localhost" || host == "::1" || host.starts_with("127."));
+  return kind == Kind::tcp && (host == "::1" || fsdp::isLoopback(host));
 }
 
 Rendezvous fsdp::parseRendezvous(std::string_view address) {

@@ -99,8 +99,12 @@ bool fsdp::waitForListener(const std::string &host, int port,
   }
 }
 
+bool fsdp::isLoopback(const std::string &host) {
+  return host == "localhost" || host.starts_with("127.");
+}
+
 std::optional<int> fsdp::listenOnLoopback(const std::string &host, int port) {
-  if (host != "localhost" && !host.starts_with("127."))
+  if (!isLoopback(host))
     return std::nullopt;
   int handle = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (handle < 0)

@@ -17,6 +17,9 @@ namespace fsdp {
 bool waitForListener(const std::string &host, int port,
                      std::chrono::steady_clock::time_point end);
 
+/// Whether `host` is this machine's loopback, written for IPv4.
+bool isLoopback(const std::string &host);
+
 /// A socket that listens for IPv4 at `port`, if `host` is this machine's
 /// loopback; the caller's to close. For c10d's store, which, left to itself,
 /// listens for IPv6 as well, then asks a name server who ::ffff:127.0.0.1 is,

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/comm/Store.h"
-#include "runtime/comm/Sockets.h"
 #include "runtime/comm/TcpStore.h"
 #include "runtime/support/Error.h"
 
@@ -18,8 +17,6 @@ using namespace fsdp;
 Store::Store(c10::intrusive_ptr<c10d::Store> base, std::string prefix,
              bool servedHere)
     : base(std::move(base)), prefix(std::move(prefix)), servedHere(servedHere) {
-  if (const auto *tcp = dynamic_cast<const c10d::TCPStore *>(this->base.get()))
-    limitWaits(tcp->getPort(), tcp->getTimeout());
 }
 
 Store::~Store() = default;

@@ -37,6 +37,7 @@ fsdp::connectTcpStore(const std::string &host, int port, bool serves,
     try {
       auto store = c10::make_intrusive<c10d::TCPStore>(host, options);
       store->setTimeout(deadline);
+      limitWaits(port, deadline);
       return store;
     } catch (const std::exception &) {
       if (serves || Clock::now() >= end)
