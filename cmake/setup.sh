@@ -64,9 +64,11 @@ Ask an administrator for:  apt-get install ${missing[*]}"
 }
 
 fsdp_setup_python() {
-  local list=$FSDP_ROOT/cmake/python-packages.txt python key
-  python=$(command -v python3) || fsdp_fail "python3 was not found"
-  key=$({ fsdp_packages "$list"; "$python" -c 'import sys; print(sys.version_info[:2])'; } |
+  # Debian's own python3, whatever else is first in PATH: what newcomers have is
+  # what is tested.
+  local list=$FSDP_ROOT/cmake/python-packages.txt python=/usr/bin/python3 key
+  [ -x "$python" ] || fsdp_fail "$python was not found; it comes with Debian's package python3"
+  key=$({ fsdp_packages "$list"; "$python" -c 'import sys; print(sys.version)'; } |
     sha256sum | cut -c1-12)
   local venv=$FSDP_DEPS/python-$key
   FSDP_PYTHON=$venv/bin/python
