@@ -30,6 +30,43 @@ static void printConstantValue(OpAsmPrinter &printer, Operation *,
   printer << value;
 }
 
+// Longer lists stand on lines of their own.
+static constexpr size_t kItemsOfALine = 4;
+
+template <typename Range>
+static void printLines(OpAsmPrinter &printer, const Range &items) {
+  for (auto [i, item] : llvm::enumerate(items)) {
+    if (i)
+      printer << ",";
+    if (i && i % kItemsOfALine == 0) {
+      printer.printNewline();
+      printer << "    ";
+    } else if (i) {
+      printer << " ";
+    }
+    printer << item;
+  }
+}
+
+static ParseResult parseOperands(OpAsmParser &parser,
+                                 SmallVectorImpl<Operand> &operands) {
+  return parser.parseOperandList(operands);
+}
+
+static void printOperands(OpAsmPrinter &printer, Operation *,
+                          OperandRange operands) {
+  printLines(printer, operands);
+}
+
+static ParseResult parseTypes(OpAsmParser &parser,
+                              SmallVectorImpl<Type> &types) {
+  return parser.parseTypeList(types);
+}
+
+static void printTypes(OpAsmPrinter &printer, Operation *, TypeRange types) {
+  printLines(printer, types);
+}
+
 // Optimizers print the parameters' types, and all others only where they
 // differ from what the parameters imply: gradients and moments like the
 // parameters, scalars 0-d f32.
@@ -62,7 +99,7 @@ parseAdamTypes(OpAsmParser &parser, SmallVectorImpl<Type> &params,
 static void printAdamTypes(OpAsmPrinter &printer, Operation *, TypeRange params,
                            TypeRange, TypeRange, TypeRange, Type, Type, Value,
                            Type, Value, Type, TypeRange, TypeRange, TypeRange) {
-  llvm::interleaveComma(params, printer);
+  printLines(printer, params);
 }
 
 static ParseResult
@@ -92,7 +129,7 @@ parseSgdTypes(OpAsmParser &parser, SmallVectorImpl<Type> &params,
 static void printSgdTypes(OpAsmPrinter &printer, Operation *, TypeRange params,
                           TypeRange, OperandRange, TypeRange, Type, Value, Type,
                           Value, Type, TypeRange, TypeRange) {
-  llvm::interleaveComma(params, printer);
+  printLines(printer, params);
 }
 
 #define GET_OP_CLASSES

@@ -74,4 +74,30 @@ def Fsdp_InitKind : Fsdp_Enum<"InitKind", "how first values are computed", [
   I32EnumAttrCase<"Rope", 4, "rope">                // theta
 ]>;
 
+def Fsdp_OnNonFinite
+    : Fsdp_Enum<"OnNonFinite", "what a loss or norm that is no number does", [
+  I32EnumAttrCase<"Stop", 0, "stop">,
+  I32EnumAttrCase<"Skip", 1, "skip">,
+  I32EnumAttrCase<"Ignore", 2, "ignore">
+]>;
+def Fsdp_OnNonFiniteAttr
+    : EnumAttr<Fsdp_Dialect, Fsdp_OnNonFinite, "on_nonfinite"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Fsdp_ScheduleKind
+    : Fsdp_Enum<"ScheduleKind", "the shape of a learning rate over time", [
+  I32EnumAttrCase<"Constant", 0, "constant">,
+  I32EnumAttrCase<"Linear", 1, "linear">,
+  I32EnumAttrCase<"Cosine", 2, "cosine">
+]>;
+
+def Fsdp_TokenFormat
+    : Fsdp_Enum<"TokenFormat", "how token files are laid out", [
+  I32EnumAttrCase<"Recognized", 0, "recognized">, // as their first bytes say
+  I32EnumAttrCase<"Raw", 1, "raw">,
+  I32EnumAttrCase<"LlmC", 2, "llm_c">,
+  I32EnumAttrCase<"Megatron", 3, "megatron">
+]>;
+
 #endif // FSDP_ENUMS_TD

@@ -52,6 +52,17 @@ inline constexpr llvm::StringLiteral kDivideFactorAttr =
 /// absent: by nothing.
 inline constexpr llvm::StringLiteral kOptimizerDivisorAttr =
     "fsdp.optimizer_divisor";
+/// What the run is told (RunAttributes.td). Absent: no optimizer, constant
+/// learning rates, no data, no validation, exact arithmetic; of the policy:
+/// `skip` where an optimizer leaves updates out, else `stop`.
+inline constexpr llvm::StringLiteral kTrainingAttr = "fsdp.training";
+inline constexpr llvm::StringLiteral kScheduleAttr = "fsdp.schedule";
+inline constexpr llvm::StringLiteral kDataAttr = "fsdp.data";
+inline constexpr llvm::StringLiteral kValidationAttr = "fsdp.validation";
+inline constexpr llvm::StringLiteral kArithmeticAttr = "fsdp.arithmetic";
+inline constexpr llvm::StringLiteral kOnNonFiniteAttr = "fsdp.on_nonfinite";
+/// Where random numbers and initializers begin (i64); absent: 0.
+inline constexpr llvm::StringLiteral kSeedAttr = "fsdp.seed";
 inline constexpr llvm::StringLiteral kMemoryAttr = "fsdp.memory";
 /// How many micro-batches make a step; absent: one.
 inline constexpr llvm::StringLiteral kMicroBatchesAttr = "fsdp.micro_batches";
@@ -70,6 +81,13 @@ llvm::StringRef getDevice(mlir::ModuleOp module);
 
 /// The policies that `module` was captured with, as `kPrecisionAttr` says them.
 llvm::StringRef getPrecision(mlir::ModuleOp module);
+
+/// Where random numbers of `module` begin, as `kSeedAttr` says.
+int64_t getSeed(mlir::ModuleOp module);
+
+/// Checks the attributes of RunAttributes.td, `attr` among them, on `op`.
+mlir::LogicalResult verifyRunAttribute(mlir::Operation *op,
+                                       mlir::NamedAttribute attr);
 
 /// How many micro-batches make a step of `module`'s training programs.
 int64_t getMicroBatches(mlir::ModuleOp module);

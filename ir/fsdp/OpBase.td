@@ -7,11 +7,17 @@
 include "Attributes.td"
 include "Dialect.td"
 include "Enums.td"
+include "RunAttributes.td"
 include "Types.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/CommonAttrConstraints.td"
 include "mlir/IR/CommonTypeConstraints.td"
+include "mlir/IR/OpAsmInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+
+// Results are called after buckets and parameters.
+def Fsdp_NamedResults
+    : DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>;
 
 class Fsdp_Op<string mnemonic, list<Trait> traits = []>
     : Op<Fsdp_Dialect, mnemonic, traits>;

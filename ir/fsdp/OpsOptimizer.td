@@ -11,7 +11,8 @@ include "OpBase.td"
 // zero. `grad_scale` divides the gradients (the clip coefficient); where
 // `found_inf` is 1, all stays as it was.
 class Fsdp_AdamLikeOp<string mnemonic>
-    : Fsdp_Op<mnemonic, [Pure, AttrSizedOperandSegments, AttrSizedResultSegments]> {
+    : Fsdp_Op<mnemonic, [Pure, AttrSizedOperandSegments, AttrSizedResultSegments,
+     Fsdp_NamedResults]> {
   let arguments = (ins Variadic<AnyRankedTensor>:$params,
                        Variadic<AnyRankedTensor>:$grads,
                        Variadic<AnyRankedTensor>:$exp_avgs,
@@ -25,8 +26,8 @@ class Fsdp_AdamLikeOp<string mnemonic>
                       Variadic<AnyRankedTensor>:$new_exp_avgs,
                       Variadic<AnyRankedTensor>:$new_exp_avg_sqs);
   let assemblyFormat = [{
-    `params` `(` $params `)` `grads` `(` $grads `)`
-    `exp_avgs` `(` $exp_avgs `)` `exp_avg_sqs` `(` $exp_avg_sqs `)`
+    `params` `(` custom<Operands>($params) `)` `grads` `(` custom<Operands>($grads) `)`
+    `exp_avgs` `(` custom<Operands>($exp_avgs) `)` `exp_avg_sqs` `(` custom<Operands>($exp_avg_sqs) `)`
     `step` $step `lr` $lr (`grad_scale` $grad_scale^)?
     (`found_inf` $found_inf^)?
     `betas` `(` $beta1 `,` $beta2 `)` `eps` $eps `weight_decay` $weight_decay
@@ -73,7 +74,8 @@ def Fsdp_AdamOp : Fsdp_AdamLikeOp<"adam"> {
 }
 
 def Fsdp_SgdOp : Fsdp_Op<"sgd",
-    [Pure, AttrSizedOperandSegments, AttrSizedResultSegments]> {
+    [Pure, AttrSizedOperandSegments, AttrSizedResultSegments,
+     Fsdp_NamedResults]> {
   let summary = "stochastic gradient descent on the shards of one group";
   let description = [{
     torch.optim.SGD with dampening 0: `m = momentum * m + g`, `p = p - lr * m`
@@ -101,8 +103,8 @@ def Fsdp_SgdOp : Fsdp_Op<"sgd",
   let results = (outs Variadic<AnyRankedTensor>:$new_params,
                       Variadic<AnyRankedTensor>:$new_momentum_buffers);
   let assemblyFormat = [{
-    `params` `(` $params `)` `grads` `(` $grads `)`
-    `momentum_buffers` `(` $momentum_buffers `)` `lr` $lr
+    `params` `(` custom<Operands>($params) `)` `grads` `(` custom<Operands>($grads) `)`
+    `momentum_buffers` `(` custom<Operands>($momentum_buffers) `)` `lr` $lr
     (`grad_scale` $grad_scale^)? (`found_inf` $found_inf^)?
     `momentum` $momentum `weight_decay` $weight_decay
     (`nesterov` $nesterov^)?

@@ -9,9 +9,10 @@ include "OpBase.td"
 // A start op moves all members of one bucket at once and returns immediately.
 // Its operands may not be written, nor its results read, before the wait.
 // (group, stream) names the communicator: the same ranks gather and reduce on
-// two of them.
+// two of them. The future is called after the bucket and what happens to it:
+// `%gather.fc1`, `%regather.fc1` (a second time), `%reduce.fc1`.
 class Fsdp_StartOp<string mnemonic, dag extra>
-    : Fsdp_Op<mnemonic # ".start", [Fsdp_Queued]> {
+    : Fsdp_Op<mnemonic # ".start", [Fsdp_Queued, Fsdp_NamedResults]> {
   let arguments = !con((ins Variadic<AnyRankedTensor>:$inputs), extra,
                        (ins Fsdp_Group:$group, Fsdp_StreamAttr:$stream,
                             OptionalAttr<StrAttr>:$bucket));
@@ -26,7 +27,7 @@ def Fsdp_AllGatherStartOp
     Example:
 
     ```mlir
-    %f = fsdp.all_gather.start "fc1"(%w, %b) dims [0, 0] over #shard on gather
+    %gather.fc1 = fsdp.all_gather.start "fc1"(%w, %b) dims [0, 0] over #shard on gather
         : tensor<7x17xf32>, tensor<7xf32>
         -> !fsdp.future<tensor<13x17xf32>, tensor<13xf32>>
     ```
@@ -35,8 +36,8 @@ def Fsdp_AllGatherStartOp
     AG-2 hold for each pair.
   }];
   let assemblyFormat = [{
-    ($bucket^)? `(` $inputs `)` `dims` $dims `over` $group `on` `` $stream
-    attr-dict `:` type($inputs) `->` qualified(type($future))
+    ($bucket^)? `(` custom<Operands>($inputs) `)` `dims` $dims `over` $group `on` `` $stream
+    attr-dict `:` custom<Types>(type($inputs)) `->` qualified(type($future))
   }];
 }
 
@@ -49,7 +50,7 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter",
     Example:
 
     ```mlir
-    %f = fsdp.reduce_scatter.start avg "fc1"(%g) dims [0] over #shard on reduce
+    %reduce.fc1 = fsdp.reduce_scatter.start avg "fc1"(%g) dims [0] over #shard on reduce
         of [@fc1.weight] : tensor<13x17xf32> -> !fsdp.future<tensor<7x17xf32>>
     ```
 
@@ -66,9 +67,9 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter",
             ::mlir::FloatAttr(), ::mlir::FloatAttr(), group, stream, bucket);
     }]>];
   let assemblyFormat = [{
-    `` $reduction ($bucket^)? `(` $inputs `)` (`pre` $pre^)? (`post` $post^)? `dims` $dims `over` $group
+    `` $reduction ($bucket^)? `(` custom<Operands>($inputs) `)` (`pre` $pre^)? (`post` $post^)? `dims` $dims `over` $group
     `on` `` $stream (`of` $of^)? attr-dict
-    `:` type($inputs) `->` qualified(type($future))
+    `:` custom<Types>(type($inputs)) `->` qualified(type($future))
   }];
 }
 
@@ -82,7 +83,7 @@ def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce",
     Example:
 
     ```mlir
-    %f = fsdp.all_reduce.start avg "metrics"(%loss, %norm) over #shard on reduce
+    %all_reduce.metrics = fsdp.all_reduce.start avg "metrics"(%loss, %norm) over #shard on reduce
         : tensor<f32>, tensor<f32> -> !fsdp.future<tensor<f32>, tensor<f32>>
     ```
 
@@ -97,8 +98,8 @@ def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce",
             ::mlir::FloatAttr(), ::mlir::FloatAttr(), group, stream, bucket);
     }]>];
   let assemblyFormat = [{
-    `` $reduction ($bucket^)? `(` $inputs `)` (`pre` $pre^)? (`post` $post^)? `over` $group `on` `` $stream
-    (`of` $of^)? attr-dict `:` type($inputs) `->` qualified(type($future))
+    `` $reduction ($bucket^)? `(` custom<Operands>($inputs) `)` (`pre` $pre^)? (`post` $post^)? `over` $group `on` `` $stream
+    (`of` $of^)? attr-dict `:` custom<Types>(type($inputs)) `->` qualified(type($future))
   }];
 }
 
@@ -108,28 +109,30 @@ def Fsdp_CopyStartOp : Fsdp_StartOp<"copy", (ins)> {
     Example:
 
     ```mlir
-    %f = fsdp.copy.start "fc1"(%w) over #shard on copy_in
+    %copy.fc1 = fsdp.copy.start "fc1"(%w) over #shard on copy_in
         : tensor<7x17xf32> -> !fsdp.future<tensor<7x17xf32>>
     ```
 
     Constraints: FU-1, FU-3.
   }];
   let assemblyFormat = [{
-    ($bucket^)? `(` $inputs `)` `over` $group `on` `` $stream attr-dict
-    `:` type($inputs) `->` qualified(type($future))
+    ($bucket^)? `(` custom<Operands>($inputs) `)` `over` $group `on` `` $stream attr-dict
+    `:` custom<Types>(type($inputs)) `->` qualified(type($future))
   }];
 }
 
-def Fsdp_WaitOp : Fsdp_Op<"wait", [Fsdp_Scheduled]> {
+def Fsdp_WaitOp : Fsdp_Op<"wait", [Fsdp_Scheduled, Fsdp_NamedResults]> {
   let summary = "let the compute stream see the tensors of a future";
   let description = [{
     Ends the transfer: its operands may be reused from here on. Not pure: an
-    unread wait must stay, else its start would never be waited for.
+    unread wait must stay, else its start would never be waited for. Its bucket is
+    in the name of its operand; its results are called after the parameters that
+    they belong to: `%fc1.weight.full` gathered, `%fc1.weight.grad` reduced.
 
     Example:
 
     ```mlir
-    %w, %b = fsdp.wait %f : !fsdp.future<tensor<13x17xf32>, tensor<13xf32>>
+    %w, %b = fsdp.wait %gather.fc1 : !fsdp.future<tensor<13x17xf32>, tensor<13xf32>>
         -> tensor<13x17xf32>, tensor<13xf32>
     ```
 

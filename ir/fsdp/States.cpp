@@ -346,5 +346,5 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
   if (attr.getName() == kAtAttr && !isa<DenseI64ArrayAttr>(attr.getValue()))
     return op->emitError("'fsdp.at' expects array<i64: ...>, found ")
            << attr.getValue();
-  return success();
+  return verifyRunAttribute(op, attr);
 }

@@ -6,6 +6,7 @@
 #include "ir/aten/Aten.h"
 #include "passes/analysis/Programs.h"
 #include "passes/emit/EmitProgram.h"
+#include "passes/emit/EmitRun.h"
 #include "passes/emit/Types.h"
 #include "passes/plan/MemoryUse.h"
 #include "runtime/plan/Collectives.h"
@@ -146,11 +147,9 @@ static void emitWeightsFiles(ModuleOp module, const EmitOptions &options,
   auto files = module->getAttrOfType<ArrayAttr>(kWeightsAttr);
   if (!files)
     return;
-  for (auto [i, file] : llvm::enumerate(files.getAsRange<WeightsFileAttr>())) {
+  for (auto file : files.getAsRange<WeightsFileAttr>()) {
     plan.weights.push_back(std::make_unique<plan::WeightsFileT>());
-    plan.weights.back()->path = i < options.weightsPaths.size()
-                                    ? options.weightsPaths[i]
-                                    : file.getPath().str();
+    plan.weights.back()->path = options.nameFile(file.getPath().getValue());
     plan.weights.back()->bytes = file.getBytes();
     plan.weights.back()->header = file.getHeader().str();
   }
@@ -166,8 +165,7 @@ LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
   plan.compiler = kCompilerVersion;
   if (auto model = module->getAttrOfType<ModelAttr>(kModelAttr)) {
     plan.model = std::make_unique<plan::ModelT>();
-    plan.model->path =
-        options.modelPath.empty() ? model.getPath().str() : options.modelPath;
+    plan.model->path = options.nameFile(model.getPath().getValue());
     plan.model->bytes = model.getBytes();
     plan.model->directory = model.getDirectory().str();
     plan.model->torch = model.getTorch().str();
@@ -188,27 +186,7 @@ LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
     if (failed(emitState(state, table, context)))
       return failure();
   emitMemory(*use, plan);
-  plan.training = std::make_unique<plan::TrainingT>();
-  plan.training->gradient_accumulation_steps =
-      static_cast<uint32_t>(getMicroBatches(module));
-  plan.training->seed = options.seed;
-  plan.training->lr = options.lr;
-  plan.training->max_grad_norm = options.maxGradNorm;
-  plan.training->norm_order = options.normOrder;
-  plan.training->on_nonfinite = options.onNonFinite;
-  for (auto [index, state] : llvm::enumerate(table.getStates()))
-    if (isLearningRate(state))
-      plan.training->rates.push_back(static_cast<uint32_t>(index));
-  if (options.schedule)
-    plan.training->schedule =
-        std::make_unique<plan::ScheduleT>(*options.schedule);
-  plan.training->device = getDevice(module).str();
-  if (options.data)
-    plan.data = std::make_unique<plan::DataT>(*options.data);
-  if (options.validation)
-    plan.validation = std::make_unique<plan::ValidationT>(*options.validation);
-  if (options.arithmetic)
-    plan.arithmetic = std::make_unique<plan::ArithmeticT>(*options.arithmetic);
+  emitRun(module, table, options, plan);
   for (func::FuncOp program : getPrograms(module))
     if (failed(emitProgram(program, table, context)))
       return failure();

@@ -8,29 +8,19 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
-#include <optional>
+#include <functional>
 #include <string>
-#include <vector>
 
 namespace fsdp {
 
-/// What the artifact states and the module does not.
+/// How the artifact names files that the module names relative to the folder in
+/// which fsdp-opt runs. All else stands in the module.
 struct EmitOptions {
-  /// The model file as the artifact names it: relative to the artifact, or
-  /// absolute. Empty: as `fsdp.model` names it.
-  std::string modelPath;
-  /// Likewise the files of `fsdp.weights`, in order.
-  std::vector<std::string> weightsPaths;
-  uint64_t seed = 0;
-  double lr = 0;
-  double maxGradNorm = -1; ///< negative: no clipping
-  double normOrder = 2;
-  plan::NonFinite onNonFinite = plan::NonFinite::stop;
-  std::optional<plan::ScheduleT> schedule; ///< absent: constant
-  /// Files as the artifact names them.
-  std::optional<plan::DataT> data;
-  std::optional<plan::ValidationT> validation;
-  std::optional<plan::ArithmeticT> arithmetic; ///< absent: exactly
+  using Naming = std::function<std::string(llvm::StringRef)>;
+  /// Files that were read: the model's, those of weights.
+  Naming nameFile = [](llvm::StringRef path) { return path.str(); };
+  /// Patterns of files that may not be there yet.
+  Naming namePattern = [](llvm::StringRef pattern) { return pattern.str(); };
 };
 
 /// Translates a module that passed `fsdp-verify-planned`. Emits an error at the

@@ -357,6 +357,20 @@ private:
     return scaling;
   }
 
+  /// What a run shows of the optimizer.
+  void setTraining(ModuleOp module) {
+    Builder builder(module.getContext());
+    FloatAttr norm, order;
+    if (std::isfinite(maxGradNorm))
+      norm = builder.getF64FloatAttr(maxGradNorm);
+    if (normOrder != 2)
+      order = builder.getF64FloatAttr(normOrder);
+    module->setAttr(kTrainingAttr,
+                    TrainingAttr::get(module.getContext(),
+                                      builder.getF64FloatAttr(lr), norm,
+                                      order));
+  }
+
   LogicalResult run(ModuleOp module) {
     ArrayRef<OptimizerKind> kinds = getOptimizerKinds();
     const auto *kind = llvm::find_if(
@@ -408,6 +422,7 @@ private:
         declareStates(module, builders.front().getTrained(), options);
     for (StepBuilder &builder : builders)
       builder.run(states);
+    setTraining(module);
     return success();
   }
 };

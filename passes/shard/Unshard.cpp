@@ -290,6 +290,7 @@ struct Unshard final : fsdp::impl::UnshardBase<Unshard> {
     }
     module->removeAttr(kMeshAttr);
     module->removeAttr(kMicroBatchesAttr);
+    module->removeAttr(kTrainingAttr);
     module->removeAttr(kMemoryAttr);
   }
 };

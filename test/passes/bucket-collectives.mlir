@@ -10,9 +10,9 @@
 // CHECK-SAME:    %[[A:[^:]+]]: tensor<2xf32> {fsdp.state = @a}, %[[B:[^:]+]]: tensor<2xf32> {fsdp.state = @b}, %[[C:[^:]+]]: tensor<2xf64> {fsdp.state = @c}, %[[D:[^:]+]]: tensor<2xf32> {fsdp.state = @d}
 // CHECK-NEXT:    %[[AC:.+]] = aten._to_copy(%[[A]], dtype = f32)
 // CHECK-NEXT:    %[[F1:.+]] = fsdp.all_gather.start "one"(%[[AC]], %[[B]]) dims [0, 0] over #shard on gather
-// CHECK-NEXT:    %[[W1:.+]]:2 = fsdp.wait %[[F1]]
-// CHECK-NEXT:    %[[S:.+]] = aten.sum(%[[W1]]#1)
-// CHECK-NEXT:    aten.sum(%[[W1]]#0)
+// CHECK-NEXT:    %[[W1_0:[^ ,]+]], %[[W1_1:[^ ,]+]] = fsdp.wait %[[F1]]
+// CHECK-NEXT:    %[[S:.+]] = aten.sum(%[[W1_1]])
+// CHECK-NEXT:    aten.sum(%[[W1_0]])
 // CHECK-NEXT:    %[[F2:.+]] = fsdp.all_gather.start "one/f64"(%[[C]]) dims [0]
 // CHECK-NEXT:    %[[W2:.+]] = fsdp.wait %[[F2]]
 // CHECK-NEXT:    %[[F3:.+]] = fsdp.all_gather.start "two"(%[[D]])
@@ -23,13 +23,13 @@
 // CHECK-NEXT:    %[[F5:.+]] = fsdp.reduce_scatter.start avg "two"(%[[W3]]) dims [0] over #shard on reduce of [@d]
 // CHECK-NEXT:    fsdp.wait %[[F5]]
 // CHECK-NEXT:    aten.neg(%[[W4]])
-// CHECK-NEXT:    %[[F6:.+]] = fsdp.reduce_scatter.start avg "one"(%[[W1]]#0, %[[W4]]) dims [0, 0] over #shard on reduce of [@a, @b]
-// CHECK-NEXT:    %[[W6:.+]]:2 = fsdp.wait %[[F6]]
+// CHECK-NEXT:    %[[F6:.+]] = fsdp.reduce_scatter.start avg "one"(%[[W1_0]], %[[W4]]) dims [0, 0] over #shard on reduce of [@a, @b]
+// CHECK-NEXT:    %[[W6_0:[^ ,]+]], %[[W6_1:[^ ,]+]] = fsdp.wait %[[F6]]
 // CHECK-NEXT:    %[[F7:.+]] = fsdp.reduce_scatter.start avg "one/f64"(%[[W2]]) dims [0] over #shard on reduce of [@c]
 // CHECK-NEXT:    %[[W7:.+]] = fsdp.wait %[[F7]]
 // CHECK-NEXT:    %[[F8:.+]] = fsdp.all_reduce.start avg "metrics"(%[[S]], %[[S]]) over #shard on reduce
-// CHECK-NEXT:    %[[W8:.+]]:2 = fsdp.wait %[[F8]]
-// CHECK-NEXT:    return %[[W8]]#0, %[[W8]]#1, %[[W6]]#0, %[[W6]]#1, %[[W7]]
+// CHECK-NEXT:    %[[W8_0:[^ ,]+]], %[[W8_1:[^ ,]+]] = fsdp.wait %[[F8]]
+// CHECK-NEXT:    return %[[W8_0]], %[[W8_1]], %[[W6_0]], %[[W6_1]], %[[W7]]
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state parameter @a : tensor<4xf32> sharded <dim 0 over #shard> bucket "one"
   fsdp.state parameter @b : tensor<4xf32> sharded <dim 0 over #shard> bucket "one"
@@ -107,11 +107,11 @@ module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2>} {
   // CHECK-NEXT:    %[[F3:.+]] = fsdp.all_reduce.start avg "one/f32"(%[[S1]]) over #[[WORLD:.+]] on replicate of [@s]
   // CHECK-NEXT:    %[[W3:.+]] = fsdp.wait %[[F3]]
   // CHECK-NEXT:    %[[F1:.+]] = fsdp.reduce_scatter.start avg "one"(%[[N]], %{{.+}}) dims [0, 0] over #[[SHARD:.+]] on reduce of [@a, @b]
-  // CHECK-NEXT:    %[[W1:.+]]:2 = fsdp.wait %[[F1]]
-  // CHECK-NEXT:    %[[F2:.+]] = fsdp.all_reduce.start avg "one"(%[[W1]]#0, %[[W1]]#1) over #[[REPLICATE:.+]] on replicate of [@a, @b]
-  // CHECK-NEXT:    %[[W2:.+]]:2 = fsdp.wait %[[F2]]
-  // CHECK-NEXT:    %[[CB:.+]] = aten._to_copy(%[[W2]]#1, dtype = f32)
-  // CHECK-NEXT:    %[[CA:.+]] = aten._to_copy(%[[W2]]#0, dtype = f32)
+  // CHECK-NEXT:    %[[W1_0:[^ ,]+]], %[[W1_1:[^ ,]+]] = fsdp.wait %[[F1]]
+  // CHECK-NEXT:    %[[F2:.+]] = fsdp.all_reduce.start avg "one"(%[[W1_0]], %[[W1_1]]) over #[[REPLICATE:.+]] on replicate of [@a, @b]
+  // CHECK-NEXT:    %[[W2_0:[^ ,]+]], %[[W2_1:[^ ,]+]] = fsdp.wait %[[F2]]
+  // CHECK-NEXT:    %[[CB:.+]] = aten._to_copy(%[[W2_1]], dtype = f32)
+  // CHECK-NEXT:    %[[CA:.+]] = aten._to_copy(%[[W2_0]], dtype = f32)
   // CHECK-NEXT:    return %[[CA]], %[[CB]], %[[W3]]
   func.func @"train/replicas"(%g: tensor<4xbf16> {fsdp.input = "g"}) -> (tensor<2xf32> {fsdp.gradient = @a}, tensor<2xf32> {fsdp.gradient = @b}, tensor<f32> {fsdp.gradient = @s}) {
     %b = fsdp.reduce_scatter avg %g dim 0 over #shard of @b : tensor<4xbf16> -> tensor<2xbf16>

@@ -6,14 +6,14 @@
 // a transfer that reads it is over. A reduced shard is nobody's to free.
 
 // CHECK-LABEL: func.func @members
-// CHECK:         %[[W:.+]]:3 = fsdp.wait
-// CHECK-NEXT:    fsdp.free %[[W]]#2 : tensor<4xf32>
-// CHECK-NEXT:    aten.view(%[[W]]#0
-// CHECK-NEXT:    aten.add.Tensor(%[[W]]#1
-// CHECK-NEXT:    fsdp.free %[[W]]#1 : tensor<4xf32>
+// CHECK:         %[[W_0:[^ ,]+]], %[[W_1:[^ ,]+]], %[[W_2:[^ ,]+]] = fsdp.wait
+// CHECK-NEXT:    fsdp.free %[[W_2]] : tensor<4xf32>
+// CHECK-NEXT:    aten.view(%[[W_0]]
+// CHECK-NEXT:    aten.add.Tensor(%[[W_1]]
+// CHECK-NEXT:    fsdp.free %[[W_1]] : tensor<4xf32>
 // CHECK-NEXT:    aten.t(
 // CHECK-NEXT:    aten.neg
-// CHECK-NEXT:    fsdp.free %[[W]]#0 : tensor<4xf32>
+// CHECK-NEXT:    fsdp.free %[[W_0]] : tensor<4xf32>
 // CHECK-NEXT:    fsdp.all_gather.start
 // CHECK-NEXT:    %[[V:.+]] = fsdp.wait
 // CHECK-NEXT:    fsdp.reduce_scatter.start

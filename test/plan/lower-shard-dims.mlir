@@ -8,11 +8,11 @@
 // CHECK-SAME:    %[[W:[^:]+]]: tensor<4x3xf32> {fsdp.state = @w}, %[[B:[^:]+]]: tensor<2xf32>
 // CHECK-NEXT:    %[[P:.+]] = aten.permute(%[[W]], dims = [1, 0]) : (tensor<4x3xf32>) -> tensor<3x4xf32, #aten.strides<1, 3>>
 // CHECK-NEXT:    %[[F:.+]] = fsdp.all_gather.start "a"(%[[P]], %[[B]]) dims [0, 0] {{.*}} -> !fsdp.future<tensor<6x4xf32>, tensor<4xf32>>
-// CHECK-NEXT:    %[[G:.+]]:2 = fsdp.wait %[[F]]
-// CHECK-NEXT:    %[[V:.+]] = aten.permute(%[[G]]#0, dims = [1, 0]) : (tensor<6x4xf32>) -> tensor<4x6xf32, #aten.strides<1, 4>>
+// CHECK-NEXT:    %[[G_0:[^ ,]+]], %[[G_1:[^ ,]+]] = fsdp.wait %[[F]]
+// CHECK-NEXT:    %[[V:.+]] = aten.permute(%[[G_0]], dims = [1, 0]) : (tensor<6x4xf32>) -> tensor<4x6xf32, #aten.strides<1, 4>>
 // CHECK-NEXT:    %[[C:.+]] = aten.clone(%[[V]], memory_format = "contiguous") : {{.*}} -> tensor<4x6xf32>
 // CHECK-NEXT:    %[[M:.+]] = aten.mm(%{{.+}}, %[[C]])
-// CHECK-NEXT:    fsdp.free %[[C]], %[[G]]#1
+// CHECK-NEXT:    fsdp.free %[[C]], %[[G_1]]
 // CHECK-NEXT:    %[[T:.+]] = aten.t(%[[M]])
 // CHECK-NEXT:    %[[GP:.+]] = aten.permute(%[[T]], dims = [1, 0]) : (tensor<4x6xf32, #aten.strides<1, 4>>) -> tensor<6x4xf32>
 // CHECK-NEXT:    %[[R:.+]] = fsdp.reduce_scatter.start avg "a"(%[[GP]]) dims [0] {{.*}} of [@w] : tensor<6x4xf32> -> !fsdp.future<tensor<3x4xf32>>

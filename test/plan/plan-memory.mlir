@@ -21,7 +21,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     // CHECK-NEXT: fsdp.wait
     // CHECK-NOT: fsdp.at
     %full = fsdp.wait %f : !fsdp.future<tensor<3x32xf32>> -> tensor<3x32xf32>
-    // CHECK: aten.t(%{{[0-9]+}}) :
+    // CHECK: aten.t(%w.full) :
     %t = aten.t(%full) : (tensor<3x32xf32>) -> tensor<32x3xf32, #aten.strides<1, 32>>
     // CHECK: aten.mm({{.*}}) {fsdp.at
     %y = aten.mm(%x, %t) : (tensor<2x32xf32>, tensor<32x3xf32, #aten.strides<1, 32>>) -> tensor<2x3xf32>

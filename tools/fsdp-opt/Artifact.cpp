@@ -10,7 +10,6 @@
 #include "passes/emit/MemoryMap.h"
 #include "passes/emit/Report.h"
 #include "tools/fsdp-opt/Diagnostics.h"
-#include "tools/fsdp-opt/Mode.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -34,54 +33,31 @@ std::string makeRelative(const std::string &path, const std::string &output) {
   return failure || relative.empty() ? path : relative.string();
 }
 
-/// Paths and patterns of files that may not be there yet.
-void relocate(std::vector<std::string> &paths, const std::string &output) {
+/// A path or pattern of files that may not be there yet.
+std::string relocate(const std::string &path, const std::string &output) {
+  if (std::filesystem::path(path).is_absolute())
+    return path;
   std::filesystem::path folder =
       std::filesystem::absolute(output).parent_path();
-  for (std::string &path : paths)
-    if (std::filesystem::path(path).is_relative())
-      path = std::filesystem::absolute(path)
-                 .lexically_normal()
-                 .lexically_relative(folder.lexically_normal())
-                 .string();
+  return std::filesystem::absolute(path)
+      .lexically_normal()
+      .lexically_relative(folder.lexically_normal())
+      .string();
 }
 } // namespace
 
-std::string fsdp::makeArtifact(ModuleOp module, const std::string &output,
-                               const Config *config) {
+std::string fsdp::makeArtifact(ModuleOp module, const std::string &output) {
   if (!module->hasAttr(kMemoryAttr))
     throw Error(ErrorId::NoArtifact,
                 "the program was not planned, so it cannot become '" + output +
                     "'; compile it with --config=FILE.yaml");
   EmitOptions options;
-  if (auto model = module->getAttrOfType<ModelAttr>(kModelAttr))
-    options.modelPath = makeRelative(model.getPath().str(), output);
-  if (auto files = module->getAttrOfType<ArrayAttr>(kWeightsAttr))
-    for (auto file : files.getAsRange<WeightsFileAttr>())
-      options.weightsPaths.push_back(
-          makeRelative(file.getPath().str(), output));
-  for (StateOp state : module.getOps<StateOp>())
-    if (state.getSymName() == kLearningRate)
-      if (auto lr = dyn_cast_or_null<FloatAttr>(state.getInitAttr()))
-        options.lr = lr.getValueAsDouble();
-  if (config) {
-    options.seed = static_cast<uint64_t>(config->seed);
-    options.arithmetic = config->arithmetic;
-  }
-  if (config && config->data) {
-    options.data = config->data->data;
-    relocate(options.data->files, output);
-  }
-  if (config && !isForInference(module)) {
-    options.lr = config->optimizer.lr;
-    options.maxGradNorm = config->maxGradNorm.value_or(-1);
-    options.normOrder = config->gradNormType;
-    options.onNonFinite = config->onNonFinite;
-    options.schedule = config->schedule;
-    options.validation = config->validation;
-    if (options.validation)
-      relocate(options.validation->files, output);
-  }
+  options.nameFile = [&](llvm::StringRef path) {
+    return makeRelative(path.str(), output);
+  };
+  options.namePattern = [&](llvm::StringRef pattern) {
+    return relocate(pattern.str(), output);
+  };
   DiagnosticCollector diagnostics(module.getContext());
   FailureOr<std::string> bytes = emitArtifact(module, options);
   if (failed(bytes))

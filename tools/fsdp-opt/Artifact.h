@@ -4,20 +4,16 @@
 #ifndef FSDP_TOOLS_FSDPOPT_ARTIFACT_H
 #define FSDP_TOOLS_FSDPOPT_ARTIFACT_H
 
-#include "tools/fsdp-opt/Config.h"
-
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>
 
 namespace fsdp {
 
-/// The bytes of the artifact that is written to `output`: it names its model
-/// file relative to its own folder. `config` is what the program was compiled
-/// with, null if only its IR is known. Throws fsdp::Error (NoArtifact) if
-/// `module` was not planned.
-std::string makeArtifact(mlir::ModuleOp module, const std::string &output,
-                         const Config *config);
+/// The bytes of the artifact that is written to `output`: it names its files
+/// relative to its own folder. All else stands in `module`. Throws fsdp::Error
+/// (NoArtifact) if `module` was not planned.
+std::string makeArtifact(mlir::ModuleOp module, const std::string &output);
 
 /// Collectives, memory and ops of the planned program as JSON (--report).
 std::string makeReport(mlir::ModuleOp module);

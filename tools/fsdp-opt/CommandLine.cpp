@@ -3,6 +3,7 @@
 
 #include "tools/fsdp-opt/CommandLine.h"
 
+#include "runtime/support/Nearest.h"
 #include "tools/fsdp-opt/Help.h"
 
 #include "mlir/IR/Dialect.h"
@@ -56,6 +57,7 @@ struct Options {
       "weights", cl::desc("safetensors files to read first values from"),
       cl::value_desc("FILE|DIR|INDEX.json")};
   cl::opt<bool> explain{"explain", cl::desc("say what the model holds")};
+  cl::opt<bool> verbose{"verbose", cl::desc("print every note")};
 };
 
 [[noreturn]] void refuse(const std::string &message) {
@@ -66,9 +68,34 @@ bool endsWith(std::string_view text, std::string_view suffix) {
   return text.size() > suffix.size() && text.ends_with(suffix);
 }
 
-/// LLVM's message without the program's name and its hint at --help.
+/// The options whose names are nearest to that of `argument`, quoted.
+std::string suggestOptions(llvm::StringRef argument) {
+  llvm::StringRef name = argument.ltrim('-').split('=').first;
+  std::vector<std::string_view> all, holding;
+  for (const auto &entry : cl::getRegisteredOptions()) {
+    llvm::StringRef each = entry.first;
+    all.emplace_back(each);
+    if (name.size() >= 4 && each.contains(name))
+      holding.emplace_back(each);
+  }
+  // Shorter names first: they are nearer.
+  std::ranges::sort(holding, [](std::string_view a, std::string_view b) {
+    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  });
+  if (holding.size() > 3)
+    holding.resize(3);
+  if (std::string_view nearest = findNearest(name, all);
+      holding.empty() && !nearest.empty())
+    holding = {nearest};
+  std::string text;
+  for (std::string_view each : holding)
+    text += (text.empty() ? "'--" : " or '--") + std::string(each) + "'";
+  return text;
+}
+
+/// LLVM's message without the program's name and its hints.
 std::string tidyParserMessage(llvm::StringRef text) {
-  auto [first, rest] = text.trim().split('\n');
+  llvm::StringRef first = text.trim().split('\n').first;
   if (size_t colon = first.find(": "); colon != llvm::StringRef::npos)
     first = first.drop_front(colon + 2);
   std::string message = first.split("  Try:").first.trim().str();
@@ -76,9 +103,11 @@ std::string tidyParserMessage(llvm::StringRef text) {
     message.pop_back();
   if (!message.empty())
     message[0] = static_cast<char>(std::tolower(message[0]));
-  if (size_t at = rest.find("Did you mean "); at != llvm::StringRef::npos)
-    message += "; did you mean " +
-               rest.drop_front(at + strlen("Did you mean ")).trim().str();
+  // LLVM's own suggestion may be as far as '-p' from '--pipeline'.
+  llvm::StringRef argument = first.split("argument '").second.split('\'').first;
+  if (std::string names = suggestOptions(argument);
+      !argument.empty() && !names.empty())
+    message += "; did you mean " + names + "?";
   return message + (message.ends_with('?') ? " " : "; ") +
          "see fsdp-opt --help";
 }
@@ -127,6 +156,9 @@ void check(const CommandLine &line) {
       refuse("'" + line.input +
              "' is an artifact, which is compiled already; "
              "give the model it was made from");
+    if (!line.report.empty())
+      refuse("an artifact can only be printed; give --report when it is "
+             "compiled");
     if (!line.memoryMap.empty())
       refuse("an artifact holds addresses but no lifetimes to draw; give "
              "--memory-map when it is compiled");
@@ -141,6 +173,9 @@ void check(const CommandLine &line) {
   if (!line.memoryMap.empty() && !compiles &&
       line.inputKind != InputKind::Program)
     refuse("--memory-map needs --config=FILE.yaml, or a planned program");
+  if (!line.report.empty() && line.explain)
+    refuse("--explain compiles for several numbers of ranks; --report is of "
+           "one, without it");
   if (!line.memoryMap.empty() && line.explain)
     refuse(
         "--explain compiles for several numbers of ranks; --memory-map draws "
@@ -163,6 +198,57 @@ void check(const CommandLine &line) {
   if (model && !compiles && line.outputKind == OutputKind::Artifact)
     refuse("an artifact needs a config: add --config=FILE.yaml, or write the "
            "captured program to a .mlir file");
+}
+
+/// Whether the option `name` has an effect on what `line` asks for.
+bool hasEffect(const CommandLine &line, llvm::StringRef name) {
+  auto isOneOf = [&](std::initializer_list<llvm::StringRef> names) {
+    return llvm::is_contained(names, name);
+  };
+  if (isOneOf({"o", "verbose", "color"}))
+    return true;
+  if (line.inputKind == InputKind::Artifact)
+    return false;
+  // MLIR's own ways to run passes take all the rest.
+  if (line.config.empty() && !line.explain)
+    return true;
+  if (isOneOf({"config", "world", "input", "dim", "output", "explain"}))
+    return true;
+  if (name.starts_with("debug") ||
+      (name.starts_with("mlir-") && name != "mlir-generate-reproducer"))
+    return true;
+  return !line.explain &&
+         isOneOf({"weights", "report", "memory-map", "save-stages"});
+}
+
+/// No option is ignored without a word.
+void checkEffects(const CommandLine &line, int argc, char **argv) {
+  for (int i = 1; i < argc; ++i) {
+    llvm::StringRef argument = argv[i];
+    llvm::StringRef name = argument.ltrim('-').split('=').first;
+    if (!argument.starts_with("-") || name.empty() || hasEffect(line, name))
+      continue;
+    if (line.inputKind == InputKind::Artifact)
+      refuse("--" + name.str() +
+             " has no effect on an artifact, which can "
+             "only be printed; leave it out");
+    refuse("--" + name.str() + " has no effect with " +
+           (line.explain ? "--explain" : "--config") +
+           "; leave it out, or give it with the program that a run without "
+           "prints (-o FILE.mlir)");
+  }
+}
+
+/// A person who gives no input would wait for ever.
+void checkTerminal(int argc, char **argv, bool hasInput) {
+  if (hasInput || !isatty(STDIN_FILENO))
+    return;
+  for (int i = 1; i < argc; ++i)
+    if (llvm::StringRef name = llvm::StringRef(argv[i]).ltrim('-');
+        name == "list-passes" || name == "show-dialects")
+      return;
+  refuse("no input is given; name a model (.pt2, .pt), a program (.mlir, "
+         ".mlirbc) or an artifact (.fsdp), or write - for standard input");
 }
 } // namespace
 
@@ -274,6 +360,7 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   line.memoryMap = options.memoryMap;
   line.stagesFolder = options.stages;
   line.explain = options.explain;
+  line.verbose = options.verbose;
   for (const std::string &path : options.weights) {
     if (path.empty())
       refuse("--weights needs a name");
@@ -300,8 +387,10 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   line.outputs.assign(options.outputs.begin(), options.outputs.end());
   for (const std::string &text : options.dims)
     line.dims.push_back(parseDimValues(text));
+  checkTerminal(argc, argv, options.input.getNumOccurrences() > 0);
   line.inputKind = classifyInput(line.input);
   line.outputKind = classifyOutput(line);
   check(line);
+  checkEffects(line, argc, argv);
   return line;
 }

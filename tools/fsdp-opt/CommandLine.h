@@ -37,8 +37,14 @@ struct CommandLine {
   std::vector<DimValues> dims;
   std::vector<std::string> weights;
   bool explain = false;
+  bool verbose = false; ///< all notes
   InputKind inputKind = InputKind::Program;
   OutputKind outputKind = OutputKind::Text;
+
+  /// The program is printed to a file, from which one goes on.
+  bool printsToFile() const {
+    return outputKind == OutputKind::Text && output != "-";
+  }
 
   /// IR in, IR out: mlir-opt's behaviour.
   bool isPlainOpt() const {

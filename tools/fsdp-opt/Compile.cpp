@@ -4,6 +4,7 @@
 #include "tools/fsdp-opt/Compile.h"
 
 #include "passes/Pipelines.h"
+#include "tools/fsdp-opt/Annotate.h"
 #include "tools/fsdp-opt/Diagnostics.h"
 
 #include "mlir/Pass/PassInstrumentation.h"
@@ -217,6 +218,7 @@ void fsdp::compileProgram(ModuleOp module, const Config &config,
     observer(savedAs, module);
   };
 
+  annotate(module, config);
   runStage("shard", "2-sharded", [&](OpPassManager &manager) {
     ShardOptions options;
     setOptions(options, config);

@@ -107,6 +107,14 @@ const std::vector<ConfigParser::Key> &ConfigParser::getKeys() {
       {"weights", "strict", &P::parseStrict},
       {"", "tied", &P::parseTied},
 
+      {"", "micro_batch_size", &P::parseStatedRows},
+      {"", "per_device_train_batch_size", &P::parseStatedRows},
+      {"", "sequence_len", &P::parseStatedTokens},
+      {"", "max_seq_length", &P::parseStatedTokens},
+      {"", "max_length", &P::parseStatedTokens},
+      {"", "block_size", &P::parseStatedTokens},
+      {"", "fsdp", &P::parseFsdpWord},
+      {"", "optim", &P::parseOptimizer, "optimizer"},
       {"", "learning_rate", &P::parseLr, "optimizer.lr"},
       {"", "adam_beta1", &P::parseAdamBeta1, "optimizer.betas"},
       {"", "adam_beta2", &P::parseAdamBeta2, "optimizer.betas"},
@@ -184,23 +192,34 @@ static bool isOff(const YAML::Node &value) {
 
 void ConfigParser::parseForeign(const ForeignKey &key, const Node &name,
                                 const Node &value) {
+  bool isEmpty = value.IsNull() ||
+                 ((value.IsMap() || value.IsSequence()) && !value.size());
+  if (isEmpty || (isOff(value) && key.action != ForeignKey::Moved))
+    return;
   std::string quoted = "'" + name.Scalar() + "' ";
-  if (key.action == ForeignKey::Ignored) {
-    addNote(name, quoted + "has no meaning here and is ignored: " +
-                      std::string(key.reason));
-    return;
+  std::string reason(key.reason);
+  switch (key.action) {
+  case ForeignKey::Ignored:
+    return addMinor(name,
+                    quoted + "has no meaning here and is ignored: " + reason);
+  case ForeignKey::Noted:
+    return addNote(name, quoted + reason);
+  case ForeignKey::Changes:
+    return addWarning(name, quoted + "is not taken from here: " + reason);
+  case ForeignKey::RefusedAboveOne:
+    if (value.IsScalar() && value.Scalar() == "1")
+      return;
+    break;
+  case ForeignKey::Refused:
+    if (value.IsScalar() && value.Scalar() == "constant")
+      return;
+    break;
+  case ForeignKey::Moved:
+    break;
   }
-  if (value.IsNull() ||
-      ((value.IsMap() || value.IsSequence()) && !value.size()))
-    return;
-  if (value.IsScalar() && key.action != ForeignKey::Moved &&
-      (isOff(value) || value.Scalar() == "constant" ||
-       (key.action == ForeignKey::RefusedAboveOne && value.Scalar() == "1")))
-    return;
   bool sentence = key.reason.starts_with("is ");
   read.fail(ErrorId::ConfigNotSupported, name,
-            quoted + (sentence ? "" : "cannot be had: ") +
-                std::string(key.reason));
+            quoted + (sentence ? "" : "cannot be had: ") + reason);
 }
 
 /// One thing may be said under two names, but once.
@@ -213,7 +232,7 @@ void ConfigParser::noteTaken(const Key &key, const Node &name) {
     own = std::string(key.section) + (key.section.empty() ? "" : ".") +
           std::string(key.name);
   else if (key.name != "sharding_strategy")
-    addNote(name, "'" + name.Scalar() + "' is taken as " + own);
+    addMinor(name, "'" + name.Scalar() + "' is taken as " + own);
   // adam_beta1 and adam_beta2 are halves of one.
   bool isHalf = key.name.starts_with("adam_beta");
   auto [it, isNew] = taken.try_emplace(own, name.Scalar());
@@ -223,6 +242,46 @@ void ConfigParser::noteTaken(const Key &key, const Node &name) {
                   "' say the same; keep one");
 }
 
+template <typename Parse>
+void ConfigParser::collect(Parse parse) {
+  try {
+    parse();
+  } catch (const Error &error) {
+    problems.push_back(error);
+    group = nullptr;
+    inOverride = false;
+  }
+}
+
+void ConfigParser::throwProblems() const {
+  if (problems.empty())
+    return;
+  std::string message = problems.front().what();
+  for (size_t i = 1; i < problems.size(); ++i)
+    message += "\n" + problems[i].format();
+  throw Error(problems.front().id(), message);
+}
+
+void ConfigParser::parseKey(std::string_view section, std::string_view own,
+                            const Node &name, const Node &value) {
+  auto key = std::ranges::find_if(getKeys(), [&](const Key &key) {
+    return key.section == section &&
+           (key.name == own || key.name == name.Scalar());
+  });
+  if (key != getKeys().end()) {
+    // Files of other tools are full of keys without a value.
+    if (value.IsNull() && !key->becomes.empty())
+      return;
+    if (key->becomes == "fsdp_config.mixed_precision" && isOff(value))
+      return;
+    noteTaken(*key, name);
+    (this->*key->parse)(value);
+  } else if (const ForeignKey *foreign = findForeignKey(section, own))
+    parseForeign(*foreign, name, value);
+  else
+    failUnknown(section, name);
+}
+
 void ConfigParser::parseSection(std::string_view section, const Node &node) {
   given.clear();
   if (node.IsNull())
@@ -230,6 +289,8 @@ void ConfigParser::parseSection(std::string_view section, const Node &node) {
   if (!node.IsMap())
     read.failType(node, section.empty() ? read.getFile() : section,
                   "a map of keys and values");
+  // The others' keys belong together: one mistake would make further ones up.
+  bool collects = section.empty() || section == "fsdp_config";
   std::set<std::string, std::less<>> seen;
   for (const auto &entry : node) {
     const Node &name = entry.first, &value = entry.second;
@@ -239,50 +300,51 @@ void ConfigParser::parseSection(std::string_view section, const Node &node) {
     std::string_view own = name.Scalar();
     if (section == "fsdp_config" && own.starts_with("fsdp_"))
       own.remove_prefix(std::string_view("fsdp_").size());
-    if (!seen.insert(std::string(own)).second)
-      read.fail(ErrorId::ConfigBadValue, name,
-                "'" + name.Scalar() + "' stands twice" +
-                    describeSection(section) + "; keep one");
-    auto key = std::ranges::find_if(getKeys(), [&](const Key &key) {
-      return key.section == section &&
-             (key.name == own || key.name == name.Scalar());
-    });
-    if (key != getKeys().end()) {
-      // Files of other tools are full of keys without a value.
-      if (value.IsNull() && !key->becomes.empty())
-        continue;
-      if (key->becomes == "fsdp_config.mixed_precision" && isOff(value))
-        continue;
-      noteTaken(*key, name);
-      (this->*key->parse)(value);
-    } else if (const ForeignKey *foreign = findForeignKey(section, own))
-      parseForeign(*foreign, name, value);
+    auto parse = [&]() {
+      if (!seen.insert(std::string(own)).second)
+        read.fail(ErrorId::ConfigBadValue, name,
+                  "'" + name.Scalar() + "' stands twice" +
+                      describeSection(section) + "; keep one");
+      parseKey(section, own, name, value);
+    };
+    if (collects)
+      collect(parse);
     else
-      failUnknown(section, name);
+      parse();
   }
   given = std::move(seen);
 }
 
 LoadedConfig ConfigParser::parse(const Node &root) {
   parseSection("", root);
+  // Checks across keys would follow one mistake with more; only how many ranks
+  // there are does not depend on the others.
+  if (!problems.empty()) {
+    if (!meshNode)
+      collect([&] { resolveMesh(root); });
+    throwProblems();
+  }
   OptimizerConfig &optimizer = result.config.optimizer;
   if (noDecay)
     optimizer.weightDecay = 0;
   if (optimizerWord && !taken.contains("optimizer.lr"))
-    read.fail(ErrorId::ConfigMissingKey, *optimizerWord,
-              "'optimizer: " + optimizerWord->Scalar() +
-                  "' needs learning_rate: a number");
-  checkPolicy();
-  checkScheduler();
-  checkLossScale(root);
+    collect([&] {
+      read.fail(ErrorId::ConfigMissingKey, *optimizerWord,
+                "'optimizer: " + optimizerWord->Scalar() +
+                    "' needs learning_rate: a number");
+    });
+  collect([&] { checkPolicy(); });
+  collect([&] { checkScheduler(); });
+  collect([&] { checkLossScale(root); });
   checkMode(root);
-  resolveMesh(root);
-  checkReshard();
-  checkOffload();
-  checkDivision();
+  collect([&] { resolveMesh(root); });
+  collect([&] { checkReshard(); });
+  collect([&] { checkOffload(); });
+  collect([&] { checkDivision(); });
   checkArithmetic(root);
-  checkMicroBatches();
-  checkEval(root);
+  collect([&] { checkMicroBatches(); });
+  collect([&] { checkEval(root); });
+  throwProblems();
   return std::move(result);
 }
 

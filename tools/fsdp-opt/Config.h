@@ -165,14 +165,26 @@ struct Config {
   std::vector<std::vector<std::string>> ties;
 };
 
-/// A config, and what its file says that has no meaning here.
+/// A size that a file of another tool states, and that the export fixed.
+struct StatedSize {
+  int64_t size = 0;
+  std::string key, place; ///< "sequence_len", "fsdp.yaml:3:1"
+};
+
+/// A config, and what its file says beside it, each "fsdp.yaml:3:1: …".
 struct LoadedConfig {
   Config config;
-  std::vector<std::string> notes; ///< "fsdp.yaml:3:1: 'base_model' …"
+  /// Training differs from what the file says unless one acts.
+  std::vector<std::string> warnings;
+  std::vector<std::string> notes;
+  /// Keys that were taken under another name, or that have no meaning here.
+  std::vector<std::string> minor;
+  std::optional<StatedSize> rows, tokens; ///< of one rank's batch
 };
 
 /// Parses `text`, which errors call `name`. `world` is --world: it completes
-/// the mesh. Throws fsdp::Error (Config…, MeshMismatch).
+/// the mesh. Throws fsdp::Error (Config…, MeshMismatch) of the first mistake,
+/// with a line for each of the others.
 LoadedConfig parseConfig(const std::string &text, const std::string &name,
                          std::optional<int64_t> world);
 

@@ -153,8 +153,59 @@ void ConfigParser::parseProcesses(const Node &node) {
 }
 
 //===----------------------------------------------------------------------===//
+// Sizes that the export fixed
+//===----------------------------------------------------------------------===//
+
+std::optional<StatedSize> ConfigParser::readStatedSize(const Node &node,
+                                                       std::string_view key) {
+  if (node.IsNull())
+    return std::nullopt;
+  return StatedSize{static_cast<int64_t>(readPositive(node, key)),
+                    std::string(key), read.describePlace(node)};
+}
+
+void ConfigParser::parseStatedRows(const Node &node) {
+  if (auto stated = readStatedSize(node, "micro_batch_size"))
+    result.rows = std::move(stated);
+}
+
+void ConfigParser::parseStatedTokens(const Node &node) {
+  if (auto stated = readStatedSize(node, "sequence_len"))
+    result.tokens = std::move(stated);
+}
+
+//===----------------------------------------------------------------------===//
 // FSDP1
 //===----------------------------------------------------------------------===//
+
+/// transformers' and older Axolotl's: words, as a list or with spaces between.
+void ConfigParser::parseFsdpWord(const Node &node) {
+  if (node.IsNull() || (node.IsScalar() && node.Scalar().empty()) ||
+      (node.IsSequence() && !node.size()))
+    return;
+  std::vector<std::string> words;
+  for (std::string text : read.readStrings(node, "fsdp"))
+    for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+      end = std::min(text.find(' ', begin), text.size());
+      if (end > begin)
+        words.push_back(text.substr(begin, end - begin));
+    }
+  for (const std::string &word : words) {
+    if (word == "auto_wrap")
+      continue;
+    if (word == "full_shard") {
+      // What fsdp_config says counts, wherever it stands.
+      if (!taken.contains("fsdp_config.reshard_after_forward"))
+        result.config.reshard = Reshard::All;
+      continue;
+    }
+    read.fail(ErrorId::ConfigNotSupported, node,
+              "'fsdp' cannot be had with '" + word +
+                  "'; say it with fsdp_config, such as {reshard_after_forward: "
+                  "false}");
+  }
+  addMinor(node, "'fsdp' is taken as fsdp_config");
+}
 
 /// A name, or its number in torch.distributed.fsdp.ShardingStrategy.
 void ConfigParser::parseStrategy(const Node &node) {

@@ -41,7 +41,13 @@ private:
   static const std::vector<Key> &getKeys();
 
   void parseSection(std::string_view section, const Node &node);
+  void parseKey(std::string_view section, std::string_view own,
+                const Node &name, const Node &value);
   void parseForeign(const ForeignKey &key, const Node &name, const Node &value);
+  /// Runs `parse`; a mistake is kept to be told with the others.
+  template <typename Parse>
+  void collect(Parse parse);
+  void throwProblems() const;
   void noteTaken(const Key &key, const Node &name);
   [[noreturn]] void failUnknown(std::string_view section, const Node &name);
 
@@ -145,6 +151,9 @@ private:
   void parseForeignFp16(const Node &node);
   void takeForeignPrecision(const Node &node, const std::string &dtype);
   void parseStrategy(const Node &node);
+  void parseFsdpWord(const Node &node);
+  void parseStatedRows(const Node &node);
+  void parseStatedTokens(const Node &node);
   void mergeSchedule();
   void applyStrategy();
 
@@ -167,6 +176,14 @@ private:
   void addNote(const Node &node, const std::string &text) {
     result.notes.push_back(read.describePlace(node) + ": " + text);
   }
+  void addMinor(const Node &node, const std::string &text) {
+    result.minor.push_back(read.describePlace(node) + ": " + text);
+  }
+  void addWarning(const Node &node, const std::string &text) {
+    result.warnings.push_back(read.describePlace(node) + ": " + text);
+  }
+  std::optional<StatedSize> readStatedSize(const Node &node,
+                                           std::string_view key);
   /// A setting of the group that is read, or else of all parameters.
   template <typename T>
   void set(T OptimizerConfig::*ofAll, std::optional<T> OptimizerGroup::*ofGroup,
@@ -188,6 +205,7 @@ private:
                               const std::string &advice);
 
   YamlReader read;
+  std::vector<Error> problems;
   std::optional<int64_t> world;
   LoadedConfig result;
   std::optional<const Node> meshNode, fsdpNode, optimizerNode, schedulerNode;

@@ -224,7 +224,9 @@ void ConfigParser::checkArithmetic(const Node &root) {
   result.config.arithmetic.reset();
   for (const char *key :
        {"tf32", "reduced_precision_reduction", "fp16_accumulation"})
-    if (const Node node = root[key]; node.IsDefined() && !node.IsNull())
+    if (const Node node = root[key];
+        node.IsDefined() && !node.IsNull() &&
+        !(YamlReader::isBool(node) && !read.readBool(node, key)))
       addNote(node,
               "'" + std::string(key) + "' has no effect with device: cpu");
 }

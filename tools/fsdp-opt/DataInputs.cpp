@@ -7,37 +7,38 @@
 #include "runtime/support/Error.h"
 #include "runtime/support/Nearest.h"
 
-#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace fsdp;
 using namespace mlir;
 
-static llvm::MapVector<StringRef, Type> getInputs(func::FuncOp program) {
-  llvm::MapVector<StringRef, Type> inputs;
-  for (BlockArgument argument : program.getArguments())
-    if (auto name = program.getArgAttrOfType<StringAttr>(
-            argument.getArgNumber(), kInputAttr))
-      inputs.insert({name.getValue(), argument.getType()});
+SmallVector<NamedInput> fsdp::getNamedInputs(func::FuncOp program) {
+  SmallVector<NamedInput> inputs;
+  for (BlockArgument argument : program.getArguments()) {
+    auto name = program.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                     kInputAttr);
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (name && type)
+      inputs.push_back({name.str(), type});
+  }
   return inputs;
 }
 
-static bool takesTokens(Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && tensor.getRank() == 2 &&
-         (tensor.getElementType().isSignlessInteger(64) ||
-          tensor.getElementType().isSignlessInteger(32));
+bool fsdp::takesTokens(RankedTensorType type) {
+  return type.getRank() == 2 && (type.getElementType().isSignlessInteger(64) ||
+                                 type.getElementType().isSignlessInteger(32));
 }
 
-static void checkInput(const llvm::MapVector<StringRef, Type> &inputs,
-                       const std::string &name, const std::string &place) {
-  auto found = inputs.find(name);
+static void checkInput(ArrayRef<NamedInput> inputs, const std::string &name,
+                       const std::string &place) {
+  const auto *found = llvm::find_if(
+      inputs, [&](const NamedInput &input) { return input.name == name; });
   if (found == inputs.end()) {
     std::vector<std::string_view> names;
     std::string list;
-    for (const auto &[each, type] : inputs) {
-      names.emplace_back(each);
-      list += (list.empty() ? "" : ", ") + each.str();
+    for (const NamedInput &input : inputs) {
+      names.emplace_back(input.name);
+      list += (list.empty() ? "" : ", ") + input.name;
     }
     std::string_view nearest = findNearest(name, names);
     throw Error(ErrorId::ConfigBadValue,
@@ -46,10 +47,10 @@ static void checkInput(const llvm::MapVector<StringRef, Type> &inputs,
                          ? "; it has " + list
                          : "; did you mean '" + std::string(nearest) + "'?"));
   }
-  if (takesTokens(found->second))
+  if (takesTokens(found->type))
     return;
   std::string type;
-  llvm::raw_string_ostream(type) << found->second;
+  llvm::raw_string_ostream(type) << found->type;
   throw Error(ErrorId::ConfigBadValue,
               place + ": 'data': input '" + name +
                   "' cannot take tokens; expected int64 or int32 of two dims, "
@@ -62,7 +63,7 @@ void fsdp::checkDataInputs(ModuleOp module, const Config &config) {
     return;
   const plan::DataT &data = config.data->data;
   for (func::FuncOp program : getPrograms(module)) {
-    llvm::MapVector<StringRef, Type> inputs = getInputs(program);
+    SmallVector<NamedInput> inputs = getNamedInputs(program);
     for (const auto *names : {&data.inputs, &data.targets})
       for (const std::string &name : *names)
         checkInput(inputs, name, config.data->place);

@@ -6,9 +6,20 @@
 
 #include "tools/fsdp-opt/Config.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace fsdp {
+
+/// An input of a program.
+struct NamedInput {
+  std::string name;
+  mlir::RankedTensorType type;
+};
+llvm::SmallVector<NamedInput> getNamedInputs(mlir::func::FuncOp program);
+
+/// Whether an input of that type can be rows of tokens.
+bool takesTokens(mlir::RankedTensorType type);
 
 /// Checks that the inputs that `data` of the config names exist and can take
 /// tokens. Throws fsdp::Error (ConfigBadValue).

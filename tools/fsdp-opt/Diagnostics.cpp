@@ -58,12 +58,23 @@ static std::vector<std::string> &getNotes() {
   return notes;
 }
 
+static std::vector<std::string> &getWarnings() {
+  static std::vector<std::string> warnings;
+  return warnings;
+}
+
+void fsdp::addWarning(std::string line) {
+  getWarnings().push_back(std::move(line));
+}
+
 void fsdp::addNote(std::string line) { getNotes().push_back(std::move(line)); }
 
 void fsdp::printNotes() {
-  for (const std::string &line : getNotes())
-    llvm::errs() << line << '\n';
-  getNotes().clear();
+  for (std::vector<std::string> *lines : {&getWarnings(), &getNotes()}) {
+    for (const std::string &line : *lines)
+      llvm::errs() << line << '\n';
+    lines->clear();
+  }
 }
 
 DiagnosticCollector::DiagnosticCollector(MLIRContext *context)

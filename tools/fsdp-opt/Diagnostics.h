@@ -15,6 +15,9 @@ namespace fsdp {
 /// Keeps a line for stderr until the end, since an error's line comes first.
 void addNote(std::string line);
 
+/// Keeps a line that is printed in front of all notes.
+void addWarning(std::string line);
+
 /// Prints the kept lines.
 void printNotes();
 

@@ -7,6 +7,7 @@
 #include "tools/fsdp-opt/Artifact.h"
 #include "tools/fsdp-opt/CommandLine.h"
 #include "tools/fsdp-opt/Compile.h"
+#include "tools/fsdp-opt/ConfigNotes.h"
 #include "tools/fsdp-opt/DataInputs.h"
 #include "tools/fsdp-opt/Diagnostics.h"
 #include "tools/fsdp-opt/Explain.h"
@@ -53,8 +54,9 @@ bool runPlainOpt(const CommandLine &line, DialectRegistry &registry,
   else if (!config.shouldShowDialects() && !config.shouldListPasses())
     input = makeSafe(readInput(line.input), line.input, registry);
   // Unlike text, bytecode is parsed again in no time and keeps locations.
-  bool isReadAgain =
-      line.outputKind == OutputKind::Artifact || !line.memoryMap.empty();
+  bool isReadAgain = line.outputKind == OutputKind::Artifact ||
+                     !line.memoryMap.empty() ||
+                     (captured && line.printsToFile());
   if (line.outputKind == OutputKind::Bytecode || isReadAgain)
     config.emitBytecode(true);
   std::string output;
@@ -69,12 +71,13 @@ bool runPlainOpt(const CommandLine &line, DialectRegistry &registry,
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(output, parser);
     if (!module)
       throw Error(ErrorId::NoArtifact,
-                  "an artifact or a picture holds one program; these options "
-                  "print none, or several");
+                  "an artifact, a picture or a captured program is one "
+                  "program; these options print none, or several");
     if (line.outputKind == OutputKind::Artifact)
-      output = makeArtifact(*module, line.output, nullptr);
+      output = makeArtifact(*module, line.output);
     else
-      output = printProgram(*module, line.outputKind);
+      output = printProgram(*module, line.outputKind,
+                            captured && line.printsToFile());
     writeMemoryMap(line, *module);
   }
   writeOutput(line.output, output);
@@ -101,9 +104,9 @@ void saveStage(const CommandLine &line, llvm::StringRef stage,
 void compile(MLIRContext &context, const CommandLine &line) {
   LoadedConfig loaded =
       parseConfig(readInput(line.config), line.config, line.world);
-  for (const std::string &note : loaded.notes)
-    addNote("note: " + note);
+  addConfigNotes(loaded, line.verbose);
   OwningOpRef<ModuleOp> module = readProgram(context, line, &loaded.config);
+  compareStatedSizes(*module, loaded);
   checkMode(*module, loaded.config);
   checkDataInputs(*module, loaded.config);
   addModeNotes(*module, &loaded.config);
@@ -117,9 +120,10 @@ void compile(MLIRContext &context, const CommandLine &line) {
                  });
 
   // All is made before anything is written.
-  std::string output = line.outputKind == OutputKind::Artifact
-                           ? makeArtifact(*module, line.output, &loaded.config)
-                           : printProgram(*module, line.outputKind);
+  std::string output =
+      line.outputKind == OutputKind::Artifact
+          ? makeArtifact(*module, line.output)
+          : printProgram(*module, line.outputKind, line.printsToFile());
   if (!line.report.empty())
     writeOutput(line.report, makeReport(*module));
   writeMemoryMap(line, *module);

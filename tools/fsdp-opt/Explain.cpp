@@ -8,6 +8,7 @@
 #include "passes/plan/MemoryUse.h"
 #include "tools/fsdp-opt/CaptureLoader.h"
 #include "tools/fsdp-opt/Compile.h"
+#include "tools/fsdp-opt/ConfigNotes.h"
 #include "tools/fsdp-opt/Files.h"
 #include "tools/fsdp-opt/Mode.h"
 #include "tools/fsdp-opt/Program.h"
@@ -28,16 +29,16 @@ namespace {
 constexpr int64_t kWorlds[] = {1, 2, 4, 8, 16, 32, 64};
 
 /// The config, whose number of ranks is replaced later on.
-Config readConfig(const CommandLine &line) {
+LoadedConfig readConfig(const CommandLine &line) {
   if (line.config.empty())
-    return Config();
+    return LoadedConfig();
   std::string text = readInput(line.config);
   try {
-    return parseConfig(text, line.config, line.world).config;
+    return parseConfig(text, line.config, line.world);
   } catch (const Error &error) {
     if (error.id() != ErrorId::ConfigMissingKey)
       throw;
-    return parseConfig(text, line.config, 1).config;
+    return parseConfig(text, line.config, 1);
   }
 }
 
@@ -283,7 +284,9 @@ std::vector<CaptureProblem> findProblems(MLIRContext &context,
 } // namespace
 
 int fsdp::explain(MLIRContext &context, const CommandLine &line) {
-  Config config = readConfig(line);
+  LoadedConfig loaded = readConfig(line);
+  addConfigNotes(loaded, line.verbose);
+  const Config &config = loaded.config;
   OwningOpRef<ModuleOp> module;
   std::vector<OutputSummary> outputs;
   std::vector<CaptureProblem> problems = findProblems(
@@ -300,6 +303,7 @@ int fsdp::explain(MLIRContext &context, const CommandLine &line) {
 
   if (!line.config.empty())
     checkMode(*module, config);
+  compareStatedSizes(*module, loaded);
   addModeNotes(*module, line.config.empty() ? nullptr : &config);
   llvm::outs() << line.input << '\n';
   printDims(line);

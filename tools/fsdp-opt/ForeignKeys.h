@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // People bring config files of Axolotl, Accelerate and torchtitan. Keys of
-// theirs that mean nothing here are accepted with a note; those that ask for
-// something that is not there are refused, unless their value asks for nothing.
+// theirs that mean nothing here, or only make the same faster or smaller, are
+// accepted with a note; those that would change training, with a warning; those
+// that ask for something that is not there are refused. A key whose value asks
+// for nothing says nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +21,9 @@ struct ForeignKey {
   std::string_view section; ///< "" for the top level
   std::string_view name;
   enum Action {
-    Ignored,        ///< with a note
+    Ignored,        ///< with one note among many
+    Noted,          ///< with a note of its own
+    Changes,        ///< with a warning: training differs unless one acts
     Moved,          ///< refused: the same thing has another name here
     Refused,        ///< unless the value is empty, false, 0, no, none, constant
     RefusedAboveOne ///< as Refused, but 1 asks for nothing either

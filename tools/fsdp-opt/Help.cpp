@@ -36,6 +36,7 @@ options
                           tensor lies where, when, and what makes the peak
   --save-stages=DIR       the program after each stage, as 1-captured.mlir,
                           2-sharded.mlir, 3-scheduled.mlir, 4-planned.mlir
+  --verbose               every note on the config's keys, not their number alone
   --help, --version
   --help-list             also every pass and every option of MLIR
 

@@ -93,7 +93,8 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
   return module;
 }
 
-std::string fsdp::printProgram(ModuleOp module, OutputKind kind) {
+std::string fsdp::printProgram(ModuleOp module, OutputKind kind,
+                               bool locations) {
   std::string bytes;
   llvm::raw_string_ostream stream(bytes);
   if (kind == OutputKind::Bytecode) {
@@ -103,7 +104,10 @@ std::string fsdp::printProgram(ModuleOp module, OutputKind kind) {
                   "the program cannot be written as bytecode");
     return bytes;
   }
-  module->print(stream, OpPrintingFlags());
+  OpPrintingFlags flags;
+  if (locations)
+    flags.enableDebugInfo();
+  module->print(stream, flags);
   stream << '\n';
   return bytes;
 }

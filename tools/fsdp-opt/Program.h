@@ -25,8 +25,10 @@ readProgram(mlir::MLIRContext &context, const CommandLine &line,
 /// What capture is told.
 CaptureOptions getCaptureOptions(const CommandLine &line, const Config *config);
 
-/// The program as text or bytecode.
-std::string printProgram(mlir::ModuleOp module, OutputKind kind);
+/// The program as text or bytecode. Text that is not only to be read keeps
+/// module paths and source lines, as bytecode does (`locations`).
+std::string printProgram(mlir::ModuleOp module, OutputKind kind,
+                         bool locations = false);
 
 } // namespace fsdp
 

@@ -118,7 +118,7 @@ module @syntax attributes {
     // CHECK: fsdp.copy.start "net.0"(%{{.*}}) over #shard on copy_in : tensor<4x17xf32> -> !fsdp.future<tensor<4x17xf32>>
     %c = fsdp.copy.start "net.0"(%w) over #shard on copy_in
         : tensor<4x17xf32> -> !fsdp.future<tensor<4x17xf32>>
-    // CHECK: fsdp.free %{{.*}}#0, %{{.*}}#1 : tensor<13x17xf32>, tensor<13xf32>
+    // CHECK: fsdp.free %{{.*}}, %{{.*}} : tensor<13x17xf32>, tensor<13xf32>
     fsdp.free %t#0, %t#1 : tensor<13x17xf32>, tensor<13xf32>
     return
   }

@@ -592,3 +592,48 @@ func.func @packs_another_type(%g: tensor<4xbf16>) {
   %0 = fsdp.pack(%g) at [0] : tensor<4xbf16> -> tensor<8xf32>
   return
 }
+
+// -----
+
+// expected-error @below {{'fsdp.schedule' expects a module and a #fsdp.schedule}}
+module attributes {fsdp.schedule = 3 : i64} {}
+
+// -----
+
+// expected-error @below {{'fsdp.seed' expects a module and a number from 0 (i64)}}
+module attributes {fsdp.seed = -1 : i64} {}
+
+// -----
+
+// expected-error @below {{'fsdp.data' expects a module and a #fsdp.data}}
+func.func @data() attributes {fsdp.data = #fsdp.data<files = ["a"]>} { return }
+
+// -----
+
+// expected-error @below {{expected 'files' to be an array of strings, found [1]}}
+module attributes {fsdp.data = #fsdp.data<files = [1]>} {}
+
+// -----
+
+// expected-error @below {{expected 'type' to be ui16 or ui32, found 'i64'}}
+module attributes {fsdp.data = #fsdp.data<files = ["a"], type = i64>} {}
+
+// -----
+
+// expected-error @below {{expected 'every' to be a number from 0, found -1}}
+module attributes {fsdp.validation = #fsdp.validation<files = ["a"], every = -1>} {}
+
+// -----
+
+// expected-error @below {{expected 'files' to name a file}}
+module attributes {fsdp.validation = #fsdp.validation<files = []>} {}
+
+// -----
+
+// expected-error @below {{expected 'max_grad_norm' to be a number above 0, found 0.000000e+00 : f64}}
+module attributes {fsdp.training = #fsdp.training<lr = 0.1, max_grad_norm = 0.0>} {}
+
+// -----
+
+// expected-error @below {{expected 'warmup_ratio' to be a number from 0}}
+module attributes {fsdp.schedule = #fsdp.schedule<kind = linear, warmup_ratio = -1.0>} {}

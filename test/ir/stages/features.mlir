@@ -30,9 +30,9 @@ module @features attributes {fsdp.mesh = #mesh} {
     return %0 : tensor<13x17xf32>
   }
   func.func @offload(%arg0: tensor<4x17xf32> {fsdp.state = @emb.weight}) -> tensor<13x17xf32> {
-    %0 = fsdp.copy.start "blk0"(%arg0) over #shard on copy_in : tensor<4x17xf32> -> !fsdp.future<tensor<4x17xf32>>
-    %1 = fsdp.wait %0 : !fsdp.future<tensor<4x17xf32>> -> tensor<4x17xf32>
-    %2 = fsdp.all_gather %1 dim 0 over #shard : tensor<4x17xf32> -> tensor<13x17xf32>
-    return %2 : tensor<13x17xf32>
+    %copy.blk0 = fsdp.copy.start "blk0"(%arg0) over #shard on copy_in : tensor<4x17xf32> -> !fsdp.future<tensor<4x17xf32>>
+    %emb.weight.full = fsdp.wait %copy.blk0 : !fsdp.future<tensor<4x17xf32>> -> tensor<4x17xf32>
+    %0 = fsdp.all_gather %emb.weight.full dim 0 over #shard : tensor<4x17xf32> -> tensor<13x17xf32>
+    return %0 : tensor<13x17xf32>
   }
 }

@@ -33,8 +33,10 @@ TEST(Config, TakesKeysOfTransformers) {
   EXPECT_EQ(config.schedule->warmup_steps, 10u);
   EXPECT_EQ(config.schedule->total_steps, 100u);
   EXPECT_EQ(config.maxGradNorm, 1.0);
-  EXPECT_EQ(loaded.notes.size(), 8u);
-  EXPECT_EQ(loaded.notes[1],
+  ASSERT_EQ(loaded.notes.size(), 1u);
+  EXPECT_THAT(loaded.notes[0], HasSubstr("transformers' defaults"));
+  ASSERT_EQ(loaded.minor.size(), 7u);
+  EXPECT_EQ(loaded.minor[0],
             "fsdp.yaml:2:1: 'learning_rate' is taken as optimizer.lr");
   EXPECT_THAT(refusal("optimizer: adamw_torch"), HasSubstr("learning_rate"));
   EXPECT_THAT(refusal("weight_decay: 0.1"),
@@ -42,7 +44,7 @@ TEST(Config, TakesKeysOfTransformers) {
   EXPECT_THAT(refusal("warmup_steps: 3"), HasSubstr("needs lr_scheduler"));
   LoadedConfig constant = parse("lr_scheduler: constant\nwarmup_steps: 3\n", 2);
   EXPECT_EQ(constant.config.schedule->warmup_steps, 0u);
-  EXPECT_THAT(constant.notes[1], HasSubstr("no effect"));
+  EXPECT_THAT(constant.notes[0], HasSubstr("no effect"));
 }
 
 TEST(Config, TakesKeysOfAccelerate) {
@@ -69,8 +71,6 @@ num_processes: 8
   EXPECT_EQ(config.reshard, Reshard::None);
   EXPECT_EQ(config.wrapPolicy, WrapPolicy::Classes);
   EXPECT_THAT(config.wrapClasses, ElementsAre("LlamaDecoderLayer"));
-  EXPECT_THAT(refusal("fsdp_config: {fsdp_activation_checkpointing: true}"),
-              HasSubstr("E045"));
   EXPECT_THAT(refusal("fsdp_config: {fsdp_reshard_after_foward: true}"),
               HasSubstr("did you mean"));
 }
@@ -133,7 +133,8 @@ TEST(Config, TakesAcceleratesPrecision) {
     EXPECT_EQ(policy.paramDtype, "bfloat16") << text;
     EXPECT_EQ(policy.reduceDtype, "bfloat16") << text;
     EXPECT_EQ(policy.outputDtype, "bfloat16") << text;
-    EXPECT_EQ(loaded.notes.size(), 2u) << text;
+    EXPECT_EQ(loaded.notes.size(), 1u) << text;
+    EXPECT_EQ(loaded.minor.size(), 1u) << text;
   }
   EXPECT_THAT(refusal("mixed_precision: fp8"), HasSubstr("E043"));
   EXPECT_THAT(refusal("bf16: true\nfsdp_config: {mixed_precision: "
@@ -147,9 +148,9 @@ TEST(Config, RefusesWhatIsNotThere) {
         "mesh: {dp_shard: 2}\ndevice: cuda\nfsdp_config: {offload_params: "
         "true}",
         "fsdp_config: {mixed_precision: {buffer_dtype: float32}}",
-        "fsdp_config: {activation_checkpointing: true}",
         "tensor_parallel_size: 2", "load_in_4bit: true", "load_in_8bit: true",
-        "adapter: lora", "weight_decay: 0.1", "gradient_checkpointing: true",
+        "adapter: lora", "weight_decay: 0.1", "rl: dpo",
+        "fsdp: [full_shard, offload]",
         "optimizer: {name: sgd, dampening: 0.5}", "dp_shard_size: 4",
         "optimizer: {amsgrad: true}",
         "optimizer: {groups: [{params: a, maximize: true}]}"})
@@ -169,15 +170,83 @@ TEST(Config, AcceptsValuesThatAskForNothing) {
   EXPECT_TRUE(loaded.notes.empty());
 }
 
+TEST(Config, KeysWithoutAValueSayNothing) {
+  LoadedConfig loaded =
+      parse("wandb_project:\nwandb_entity: ''\nmicro_batch_size:\n"
+            "sequence_len:\nresume_from_checkpoint:\nspecial_tokens: {}\n"
+            "sample_packing: false\nval_set_size: 0.0\nfsdp:\n"
+            "gradient_checkpointing: false\nplugins: []\n",
+            2);
+  EXPECT_TRUE(loaded.warnings.empty());
+  EXPECT_TRUE(loaded.notes.empty());
+  EXPECT_TRUE(loaded.minor.empty());
+  EXPECT_FALSE(loaded.rows || loaded.tokens);
+}
+
+TEST(Config, WarnsOfWhatWouldChangeTraining) {
+  LoadedConfig loaded = parse("base_model: x\nnum_epochs: 3\n"
+                              "sample_packing: true\nval_set_size: 0.05\n"
+                              "early_stopping_patience: 2\n",
+                              2);
+  ASSERT_EQ(loaded.warnings.size(), 4u);
+  EXPECT_THAT(loaded.warnings[0],
+              HasSubstr("fsdp.yaml:2:1: 'num_epochs' is not taken from here: "
+                        "data: {epochs: N}"));
+  EXPECT_THAT(loaded.warnings[1], HasSubstr("'sample_packing'"));
+  EXPECT_TRUE(loaded.notes.empty());
+  EXPECT_EQ(loaded.minor.size(), 1u);
+}
+
+TEST(Config, NotesThatCheckpointingIsNotDone) {
+  for (const char *text :
+       {"gradient_checkpointing: true", "activation_checkpointing: true",
+        "fsdp_config: {activation_checkpointing: true}",
+        "fsdp_config: {fsdp_activation_checkpointing: true}"}) {
+    LoadedConfig loaded = parse(text, 2);
+    ASSERT_EQ(loaded.notes.size(), 1u) << text;
+    EXPECT_THAT(loaded.notes[0], HasSubstr("values are the same, and memory "
+                                           "is as without it"));
+  }
+}
+
+TEST(Config, TellsAllMistakesAtOnce) {
+  std::string all = refusal("rl: dpo\noptimizer: {lr: fast}\n"
+                            "fsdp_config:\n  prefetch: -1\n"
+                            "  reshard_after_foward: true\nadapter: lora\n");
+  EXPECT_THAT(all, testing::StartsWith("E045 fsdp.yaml:1:1: 'rl' cannot"));
+  for (const char *line :
+       {"\nerror[fsdp-E043]: fsdp.yaml:2:17: 'lr': expected a number",
+        "\nerror[fsdp-E044]: fsdp.yaml:4:13: 'prefetch'",
+        "\nerror[fsdp-E042]: fsdp.yaml:5:3: unknown key",
+        "\nerror[fsdp-E045]: fsdp.yaml:6:1: 'adapter' cannot",
+        "\nerror[fsdp-E046]: fsdp.yaml:1:1: the number of ranks is missing"})
+    EXPECT_THAT(all, HasSubstr(line));
+}
+
+TEST(Config, TakesTheOptimizerOfTransformersArguments) {
+  LoadedConfig loaded = parse("optim: adamw_torch\nlearning_rate: 1.0e-4\n"
+                              "fsdp: full_shard auto_wrap\n"
+                              "per_device_train_batch_size: 8\n",
+                              2);
+  EXPECT_EQ(loaded.config.optimizer.lr, 1e-4);
+  EXPECT_EQ(loaded.config.reshard, Reshard::All);
+  ASSERT_TRUE(loaded.rows);
+  EXPECT_EQ(loaded.rows->size, 8);
+}
+
 TEST(Config, NotesForeignKeysOnce) {
   LoadedConfig loaded =
       parse("base_model: meta/x\nsequence_len: 4096\n"
             "datasets: [{path: a, type: b}]\noutput_dir: ./out\n"
             "fsdp_config: {state_dict_type: FULL_STATE_DICT}\n",
             2);
-  ASSERT_EQ(loaded.notes.size(), 5u);
-  EXPECT_THAT(loaded.notes[0], HasSubstr("fsdp.yaml:1:1: 'base_model'"));
-  EXPECT_THAT(loaded.notes[4], HasSubstr("fsdp.yaml:5:15: 'state_dict_type'"));
+  ASSERT_EQ(loaded.minor.size(), 3u);
+  EXPECT_THAT(loaded.minor[0], HasSubstr("fsdp.yaml:1:1: 'base_model'"));
+  EXPECT_THAT(loaded.minor[2], HasSubstr("fsdp.yaml:5:15: 'state_dict_type'"));
+  ASSERT_EQ(loaded.warnings.size(), 1u);
+  EXPECT_THAT(loaded.warnings[0], HasSubstr("fsdp.yaml:3:1: 'datasets'"));
+  ASSERT_TRUE(loaded.tokens);
+  EXPECT_EQ(loaded.tokens->place, "fsdp.yaml:2:15");
 }
 
 } // namespace

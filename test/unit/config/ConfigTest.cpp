@@ -182,10 +182,10 @@ TEST(Config, SuggestsTheNearestKey) {
                     "  reshard_after_foward: true"),
             "E042 fsdp.yaml:3:3: unknown key 'reshard_after_foward' in "
             "fsdp_config; did you mean 'reshard_after_forward'?");
-  EXPECT_EQ(refusal("optimiser: {name: sgd}"),
+  EXPECT_EQ(refusal("optimiser: {name: sgd}", 2),
             "E042 fsdp.yaml:1:1: unknown key 'optimiser'; did you mean "
             "'optimizer'?");
-  EXPECT_EQ(refusal("reshard_after_forward: true"),
+  EXPECT_EQ(refusal("reshard_after_forward: true", 2),
             "E042 fsdp.yaml:1:1: unknown key 'reshard_after_forward'; it "
             "belongs into fsdp_config");
   EXPECT_THAT(refusal("xyzzy: 1"), HasSubstr("expected one of fsdp_version"));

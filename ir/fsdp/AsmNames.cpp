@@ -1,0 +1,123 @@
+//===- AsmNames.cpp - What results are called in text ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/fsdp/Fsdp.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+/// Characters that a name in text may have.
+static std::string tidy(StringRef name) {
+  std::string text = name.str();
+  for (char &c : text)
+    if (!llvm::isAlnum(c) && c != '.' && c != '_' && c != '-')
+      c = '.';
+  return text;
+}
+
+/// The op that `value` was made of, through casts, views and replays; the
+/// argument at the end, if there is one.
+static BlockArgument findArgument(Value value, bool &isReplayed) {
+  // Far more than shards are changed by; names are asked for in broken
+  // programs, too.
+  for (int i = 0; i < 16; ++i) {
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      return argument;
+    Operation *op = value.getDefiningOp();
+    isReplayed |= isa<ReplayOp>(op);
+    if (op->getNumOperands() == 0)
+      break;
+    value = op->getOperand(0);
+  }
+  return {};
+}
+
+/// The state that a shard is of; "" if that is not known.
+static StringRef getStateName(Value shard) {
+  bool isReplayed = false;
+  BlockArgument argument = findArgument(shard, isReplayed);
+  if (!argument)
+    return "";
+  auto function =
+      dyn_cast_or_null<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  if (!function || argument.getArgNumber() >= function.getNumArguments())
+    return "";
+  auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(
+      argument.getArgNumber(), kStateAttr);
+  return state ? state.getValue() : StringRef();
+}
+
+static std::string getFutureName(StringRef what,
+                                 std::optional<StringRef> bucket) {
+  return what.str() + (bucket && !bucket->empty() ? "." + tidy(*bucket) : "");
+}
+
+void AllGatherStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
+  bool isReplayed = false;
+  for (Value input : getInputs())
+    findArgument(input, isReplayed);
+  set(getFuture(),
+      getFutureName(isReplayed ? "regather" : "gather", getBucket()));
+}
+
+void ReduceScatterStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
+  set(getFuture(), getFutureName("reduce", getBucket()));
+}
+
+void AllReduceStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
+  set(getFuture(), getFutureName("all_reduce", getBucket()));
+}
+
+void CopyStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
+  set(getFuture(), getFutureName("copy", getBucket()));
+}
+
+/// Of the member at `i` of what `start` moves.
+static std::string getMemberName(Operation *start, unsigned i) {
+  if (isa<AllGatherStartOp, CopyStartOp>(start)) {
+    StringRef state = i < start->getNumOperands()
+                          ? getStateName(start->getOperand(i))
+                          : StringRef();
+    return state.empty() ? "full" : tidy(state) + ".full";
+  }
+  auto of = start->getAttrOfType<ArrayAttr>("of");
+  if (of && i < of.size())
+    if (auto parameter = dyn_cast<FlatSymbolRefAttr>(of[i]))
+      return tidy(parameter.getValue()) + ".grad";
+  auto bucket = start->getAttrOfType<StringAttr>("bucket");
+  return bucket && !bucket.empty() ? tidy(bucket.getValue()) : "reduced";
+}
+
+void WaitOp::getAsmResultNames(OpAsmSetValueNameFn set) {
+  if (Operation *start = getFuture().getDefiningOp())
+    for (auto [i, result] : llvm::enumerate(getResults()))
+      set(result, getMemberName(start, i));
+}
+
+/// New values of `states`.
+static void setNewNames(OpAsmSetValueNameFn set, ResultRange results,
+                        OperandRange states) {
+  for (auto [i, result] : llvm::enumerate(results)) {
+    StringRef state = i < states.size() ? getStateName(states[i]) : StringRef();
+    set(result, state.empty() ? "new" : tidy(state) + ".new");
+  }
+}
+
+void AdamWOp::getAsmResultNames(OpAsmSetValueNameFn set) {
+  setNewNames(set, getNewParams(), getParams());
+  setNewNames(set, getNewExpAvgs(), getExpAvgs());
+  setNewNames(set, getNewExpAvgSqs(), getExpAvgSqs());
+}
+
+void AdamOp::getAsmResultNames(OpAsmSetValueNameFn set) {
+  setNewNames(set, getNewParams(), getParams());
+  setNewNames(set, getNewExpAvgs(), getExpAvgs());
+  setNewNames(set, getNewExpAvgSqs(), getExpAvgSqs());
+}
+
+void SgdOp::getAsmResultNames(OpAsmSetValueNameFn set) {
+  setNewNames(set, getNewParams(), getParams());
+  setNewNames(set, getNewMomentumBuffers(), getMomentumBuffers());
+}

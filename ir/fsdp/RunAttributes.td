@@ -1,0 +1,109 @@
+//===- RunAttributes.td - What a run is told, on the module ------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the artifact hands to the run and no op holds. The artifact is made from
+// the module alone, so that it is the same from a program that was printed and
+// read again.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUN_ATTRIBUTES_TD
+#define FSDP_RUN_ATTRIBUTES_TD
+
+include "Dialect.td"
+include "Enums.td"
+include "mlir/IR/AttrTypeBase.td"
+
+// Parameters that are left out do not print.
+class Fsdp_RunAttr<string name, string attrMnemonic>
+    : AttrDef<Fsdp_Dialect, name> {
+  let mnemonic = attrMnemonic;
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+class Fsdp_Count<string default>
+    : DefaultValuedParameter<"int64_t", default>;
+class Fsdp_Flag<string default> : DefaultValuedParameter<"bool", default>;
+def Fsdp_Number : OptionalParameter<"::mlir::FloatAttr">;
+def Fsdp_Texts : OptionalParameter<"::mlir::ArrayAttr">;
+
+def Fsdp_Training : Fsdp_RunAttr<"Training", "training"> {
+  let summary = "the optimizer's settings, as a run shows them";
+  let description = [{
+    Stands on the module as `fsdp.training`, put there by `fsdp-insert-optimizer`.
+    `lr` is the base's first learning rate, `max_grad_norm` the norm that gradients
+    are clipped to (absent: they are not), `norm_order` that norm's order (absent:
+    2).
+
+    Example: `#fsdp.training<lr = 1.000000e-03, max_grad_norm = 1.000000e+00>`
+  }];
+  let parameters = (ins "::mlir::FloatAttr":$lr, Fsdp_Number:$max_grad_norm,
+                        Fsdp_Number:$norm_order);
+}
+
+def Fsdp_Schedule_ : Fsdp_RunAttr<"Schedule", "schedule"> {
+  let summary = "learning rates as functions of the step";
+  let description = [{
+    Stands on the module as `fsdp.schedule`; absent: constant. A warm-up is a
+    number of steps or a ratio of the total; `total_steps` of 0 are the steps of
+    the run, and `min_lr` is the base's.
+
+    Example: `#fsdp.schedule<kind = cosine, warmup_steps = 10, total_steps = 100>`
+  }];
+  let parameters = (ins EnumParameter<Fsdp_ScheduleKind>:$kind,
+                        Fsdp_Count<"0">:$warmup_steps,
+                        Fsdp_Number:$warmup_ratio, Fsdp_Count<"0">:$total_steps,
+                        Fsdp_Number:$min_lr);
+}
+
+def Fsdp_Data : Fsdp_RunAttr<"Data", "data"> {
+  let summary = "which rows of which files the inputs read, and in which order";
+  let description = [{
+    Stands on the module as `fsdp.data`; absent: the run says it. `files` are
+    patterns of paths, relative to the folder in which fsdp-opt runs, or absent where
+    the run names them. `inputs` and
+    `targets` are inputs that take tokens; without them files hold samples. `type`
+    is that of raw token files. `epochs` of 0 are without end.
+
+    Example:
+    `#fsdp.data<files = ["train.bin"], inputs = ["x"], targets = ["y"], shuffle = true>`
+  }];
+  let parameters = (ins Fsdp_Texts:$files,
+      DefaultValuedParameter<"::fsdp::TokenFormat",
+                             "::fsdp::TokenFormat::Recognized">:$format,
+      OptionalParameter<"::mlir::Type">:$type, Fsdp_Texts:$inputs,
+      Fsdp_Texts:$targets, Fsdp_Flag<"false">:$shuffle, Fsdp_Count<"0">:$seed,
+      Fsdp_Count<"0">:$epochs, Fsdp_Flag<"true">:$drop_last);
+}
+
+def Fsdp_Validation : Fsdp_RunAttr<"Validation", "validation"> {
+  let summary = "when the loss is computed over other files, and which";
+  let description = [{
+    Stands on the module as `fsdp.validation`, beside programs `eval/step`. `files`
+    as in `#fsdp.data`; `every` so many steps (0: behind the last one alone), over
+    so many `batches` of all ranks (0: all of the files').
+
+    Example: `#fsdp.validation<files = ["held.bin"], every = 100>`
+  }];
+  let parameters = (ins "::mlir::ArrayAttr":$files, Fsdp_Count<"0">:$every,
+                        Fsdp_Count<"0">:$batches);
+}
+
+def Fsdp_Arithmetic : AttrDef<Fsdp_Dialect, "Arithmetic"> {
+  let mnemonic = "arithmetic";
+  let summary = "how a GPU's libraries may compute less exactly, and faster";
+  let description = [{
+    Stands on the module as `fsdp.arithmetic`; absent: exactly. `tf32` for products
+    of f32, `reduced_precision_reduction` for partial sums of products of f16 and
+    bf16, `fp16_accumulation` for products of f16.
+
+    Example: `#fsdp.arithmetic<tf32 = true>`
+  }];
+  let parameters = (ins Fsdp_Flag<"false">:$tf32,
+                        Fsdp_Flag<"false">:$reduced_precision_reduction,
+                        Fsdp_Flag<"false">:$fp16_accumulation);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+#endif // FSDP_RUN_ATTRIBUTES_TD
