@@ -31,7 +31,7 @@ constexpr int64_t kWorlds[] = {1, 2, 4, 8, 16, 32, 64};
 Config readConfig(const CommandLine &line) {
   if (line.config.empty())
     return Config();
-  std::string text = readInput(line.config);
+  std::string text = readInput(line.config, "the config", kMaxConfigBytes);
   try {
     return parseConfig(text, line.config, line.world).config;
   } catch (const Error &error) {
