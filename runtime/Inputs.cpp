@@ -206,6 +206,8 @@ void Inputs::load(uint64_t firstRow, size_t part) {
         arena.write(to, rows[next].data(), slot.bytes);
       ++next;
     } else if (isFirst) {
+      if (checkedSamples.insert(&input).second)
+        model->checkEntry(model->entryOf(*input.sample), input.name);
       BytesToWrite sample(arena, to, slot.bytes);
       model->readRows(*input.sample, input.shape, input.dtype, 0,
                       input.shape.empty() ? 1 : input.shape[0], sample.data());

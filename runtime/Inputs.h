@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -122,6 +123,7 @@ private:
   std::optional<uint64_t> onTheirWay; ///< first row of what `ahead` brings
   /// Part and program whose unchanging inputs lie in the arena.
   std::optional<std::pair<size_t, size_t>> loaded;
+  std::set<const plan::InputT *> checkedSamples;
   uint64_t ranks, position; ///< of those that read different rows
   bool isTold;              ///< rank 0 speaks for all
 };

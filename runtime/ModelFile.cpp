@@ -5,13 +5,15 @@
 
 #include "runtime/DTypes.h"
 #include "runtime/plan/DType.h"
+#include "runtime/support/Crc.h"
 #include "runtime/support/Error.h"
-#include "runtime/support/ZipDirectory.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 
 using namespace fsdp;
@@ -36,13 +38,56 @@ ModelFile::ModelFile(const plan::ModelT &model, const std::string &folder,
            std::to_string(file.bytes()));
   std::string directory;
   try {
-    directory = ZipDirectory::read(file.path()).directoryHash();
+    ZipDirectory archive = ZipDirectory::read(file.path());
+    directory = archive.directoryHash();
+    entries = archive.entries();
   } catch (const Error &error) {
     refuse(error.what());
   }
   if (directory != model.directory)
     refuse("expected a zip directory of hash " + model.directory + ", found " +
            directory);
+  std::ranges::sort(entries, {}, &ZipEntry::offset);
+}
+
+const ZipEntry &ModelFile::entryOf(const plan::RecordT &record) const {
+  auto next =
+      std::ranges::upper_bound(entries, record.offset, {}, &ZipEntry::offset);
+  if (next != entries.begin()) {
+    const ZipEntry &entry = *std::prev(next);
+    uint64_t begin = record.offset - entry.offset;
+    if (entry.stored && begin <= entry.bytes &&
+        record.bytes <= entry.bytes - begin)
+      return entry;
+  }
+  throw Error(ErrorId::ModelFileChanged,
+              "'" + file.path() + "' has no entry with bytes " +
+                  std::to_string(record.offset) + " to " +
+                  std::to_string(record.offset + record.bytes) +
+                  ", which the artifact reads; compile it again");
+}
+
+void ModelFile::checkSum(const ZipEntry &entry, uint32_t found,
+                         const std::string &what) const {
+  if (found != entry.crc)
+    throw Error(ErrorId::ModelFileChanged,
+                "'" + file.path() + "' is damaged: entry '" + entry.name +
+                    "', the value of '" + what + "', has the checksum " +
+                    crcText(found) + ", expected " + crcText(entry.crc) +
+                    "; copy or export the file again");
+}
+
+void ModelFile::checkEntry(const ZipEntry &entry,
+                           const std::string &what) const {
+  constexpr uint64_t kBlockBytes = 1 << 20;
+  std::vector<char> block(std::min(kBlockBytes, entry.bytes));
+  uint32_t crc = 0;
+  for (uint64_t done = 0; done < entry.bytes; done += block.size()) {
+    block.resize(std::min<uint64_t>(block.size(), entry.bytes - done));
+    file.read(entry.offset + done, block.size(), block.data());
+    crc = crc32Of(block.data(), block.size(), crc);
+  }
+  checkSum(entry, crc, what);
 }
 
 void ModelFile::readRows(const plan::RecordT &record,

@@ -6,13 +6,16 @@
 
 #include "runtime/plan/plan_generated.h"
 #include "runtime/support/ReadOnlyFile.h"
+#include "runtime/support/ZipDirectory.h"
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace fsdp {
 
-/// The model file that an artifact refers to, open for reading.
+/// The model file that an artifact refers to, open for reading. Opening checks
+/// its directory; `RecordChecks` the content of what is read.
 class ModelFile {
 public:
   /// Opens `path`, or if that is empty the file that `model` names, relative to
@@ -26,8 +29,21 @@ public:
                 plan::DType dtype, int64_t first, int64_t count,
                 void *to) const;
 
+  /// The entry of the archive that `record` lies in. Throws fsdp::Error
+  /// (ModelFileChanged).
+  const ZipEntry &entryOf(const plan::RecordT &record) const;
+
+  /// Reads all of `entry`, which `what` takes its value from. Throws
+  /// fsdp::Error (ModelFileChanged) if its bytes are not those of its checksum.
+  void checkEntry(const ZipEntry &entry, const std::string &what) const;
+
+  /// The same where the bytes gave the checksum `found`.
+  void checkSum(const ZipEntry &entry, uint32_t found,
+                const std::string &what) const;
+
 private:
   ReadOnlyFile file;
+  std::vector<ZipEntry> entries; ///< by offset
 };
 
 } // namespace fsdp

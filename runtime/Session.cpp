@@ -14,6 +14,7 @@
 #include "runtime/NonFinitePolicy.h"
 #include "runtime/PlannedAllocator.h"
 #include "runtime/Programs.h"
+#include "runtime/RecordChecks.h"
 #include "runtime/SharedStates.h"
 #include "runtime/States.h"
 #include "runtime/Transfers.h"
@@ -205,8 +206,14 @@ void Session::Impl::initialize(const SessionOptions &options) {
       }))
     weights.emplace(plan, options.artifactFolder, options.weightsPaths,
                     options.allowMissingValues);
+  std::optional<RecordChecks> checks;
+  if (model)
+    checks.emplace(plan, *model, needsValue);
   loadStates(plan, fabric.rank(), arena, model ? &*model : nullptr,
-             weights ? &*weights : nullptr, needsValue);
+             weights ? &*weights : nullptr, needsValue,
+             checks ? &*checks : nullptr);
+  if (checks)
+    checks->finish(fabric);
   if (checkpoint) {
     checkpoint->load(arena);
     // Nobody goes on before all have what they need.

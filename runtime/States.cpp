@@ -101,8 +101,10 @@ namespace {
 class FirstValues {
 public:
   FirstValues(const plan::PlanT &plan, const plan::StateT &state,
-              const ModelFile *model, const WeightReader *weights)
-      : plan(plan), state(state), model(model), weights(weights) {
+              const ModelFile *model, const WeightReader *weights,
+              RecordChecks *checks)
+      : plan(plan), state(state), model(model), weights(weights),
+        checks(checks) {
     for (size_t i = 1; i < state.shape.size(); ++i)
       rowElements *= static_cast<uint64_t>(state.shape[i]);
   }
@@ -141,6 +143,9 @@ private:
       model->readRows(*state.source, {all}, state.dtype,
                       static_cast<int64_t>(first), static_cast<int64_t>(count),
                       to);
+      if (checks)
+        checks->note(state, first * dtypeBytes(state.dtype),
+                     count * dtypeBytes(state.dtype), to);
       return;
     }
     // Whole rows in one go; of the first and the last one what is asked for.
@@ -176,6 +181,7 @@ private:
   const plan::StateT &state;
   const ModelFile *model;
   const WeightReader *weights;
+  RecordChecks *checks;
   uint64_t rowElements = 1;
 };
 
@@ -210,17 +216,17 @@ static void readInner(const FirstValues &source, const OwnRows &rows,
   }
 }
 
-void fsdp::loadStates(
-    const plan::PlanT &plan, int rank, const Arena &arena,
-    const ModelFile *model, const WeightReader *weights,
-    const std::function<bool(const plan::StateT &)> &isWanted) {
+void fsdp::loadStates(const plan::PlanT &plan, int rank, const Arena &arena,
+                      const ModelFile *model, const WeightReader *weights,
+                      const std::function<bool(const plan::StateT &)> &isWanted,
+                      RecordChecks *checks) {
   for (const auto &state : plan.states)
     if (state->layout == plan::Layout::flat)
       arena.fill(state->offset, 0, state->bytes);
   for (const auto &state : plan.states) {
     if (state->layout == plan::Layout::flat || !isWanted(*state))
       continue;
-    FirstValues source(plan, *state, model, weights);
+    FirstValues source(plan, *state, model, weights, checks);
     if (state->flat >= 0) {
       const plan::StateT &flat = *plan.states[state->flat];
       uint64_t part = flatPart(plan, flat);

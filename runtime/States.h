@@ -6,6 +6,7 @@
 
 #include "runtime/Arena.h"
 #include "runtime/ModelFile.h"
+#include "runtime/RecordChecks.h"
 #include "runtime/WeightReader.h"
 #include "runtime/plan/plan_generated.h"
 
@@ -46,12 +47,14 @@ bool needsModelFile(const plan::PlanT &plan);
 
 /// Gives every state of `rank` that `isWanted` its first value; padding is
 /// zero, and so is what of flat states is not wanted. `model` may be null if no
-/// such state has a source, `weights` if none has a weight. Throws fsdp::Error.
+/// such state has a source, `weights` if none has a weight. `checks` is told
+/// what is read of the model file. Throws fsdp::Error.
 void loadStates(
     const plan::PlanT &plan, int rank, const Arena &arena,
     const ModelFile *model, const WeightReader *weights,
     const std::function<bool(const plan::StateT &)> &isWanted =
-        [](const plan::StateT &) { return true; });
+        [](const plan::StateT &) { return true; },
+    RecordChecks *checks = nullptr);
 
 /// Lets random sequences begin at `seed` in place of the artifact's.
 void setSeed(const plan::PlanT &plan, const Arena &arena, uint64_t seed);

@@ -7,8 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/capture/Pt2Samples.h"
+#include "ir/capture/PickleScan.h"
 
 #include <torch/csrc/jit/serialization/unpickler.h>
+
+#include "runtime/support/Error.h"
 
 #include <cstring>
 #include <map>
@@ -27,6 +30,13 @@ public:
 
   std::vector<std::optional<Pt2Sample>> read() {
     std::string pickle = directory.readStored("data.pkl");
+    scanPickle(pickle, {"entry '" + std::string(kArchive) + "' of '" +
+                            directory.path() + "'",
+                        [&](const std::string &key) -> std::optional<uint64_t> {
+                          const ZipEntry *entry = directory.find("data/" + key);
+                          return entry ? std::optional(entry->bytes)
+                                       : std::nullopt;
+                        }});
     size_t position = 0;
     torch::jit::Unpickler unpickler(
         [&](char *buffer, size_t bytes) {
@@ -115,5 +125,9 @@ fsdp::capture::readPt2Samples(const ZipDirectory &archive) {
   } catch (const c10::Error &) {
     // Objects of Python classes: the inputs then come from a data file.
     return {};
+  } catch (const Error &error) {
+    if (error.id() == ErrorId::ModelNotSupported)
+      return {};
+    throw;
   }
 }

@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/TorchScript.h"
+#include "ir/capture/TorchScriptArchive.h"
+#include "ir/capture/TorchScriptGuard.h"
 #include "ir/capture/TorchScriptInputs.h"
 #include "ir/capture/TorchScriptLocation.h"
 #include "ir/capture/TorchScriptRecords.h"
+#include "runtime/support/ReadOnlyFile.h"
 
+#include <caffe2/serialize/inline_container.h>
+#include <caffe2/serialize/read_adapter_interface.h>
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/passes/inliner.h>
@@ -71,19 +76,60 @@ std::string firstLine(const std::string &text) {
                   "' cannot be loaded as TorchScript: " + firstLine(message));
 }
 
-/// LibTorch trusts the pickles and code of an archive and does not look at
-/// their checksums.
-void checkProgram(const ZipDirectory &archive) {
-  for (const ZipEntry &entry : archive.entries())
-    if (!TorchScriptRecords::holdsTensors(entry.name))
-      archive.checkContent(entry);
+/// The file as LibTorch reads archives.
+class ArchiveBytes : public caffe2::serialize::ReadAdapterInterface {
+public:
+  explicit ArchiveBytes(const std::string &path)
+      : file(path, "the model file") {}
+  size_t size() const override { return file.bytes(); }
+  size_t read(uint64_t position, void *buffer, size_t count,
+              const char *) const override {
+    if (position >= file.bytes())
+      return 0;
+    count = std::min<uint64_t>(count, file.bytes() - position);
+    file.read(position, count, buffer);
+    return count;
+  }
+
+private:
+  ReadOnlyFile file;
+};
+
+/// What was checked is what LibTorch will read: zip archives can be made that
+/// two readers take for different ones.
+void checkSameEntries(
+    const ZipDirectory &archive,
+    const std::shared_ptr<caffe2::serialize::ReadAdapterInterface> &bytes) {
+  caffe2::serialize::PyTorchStreamReader reader(bytes);
+  std::vector<std::string> names = reader.getAllRecords();
+  bool isSame = names.size() == archive.entries().size();
+  for (size_t i = 0; isSame && i < names.size(); ++i) {
+    const ZipEntry *entry = archive.find(names[i]);
+    isSame = entry && reader.getRecordOffset(names[i]) == entry->offset &&
+             reader.getRecordSize(names[i]) == entry->bytes;
+  }
+  if (!isSame)
+    throw Error(ErrorId::ArchiveDamaged,
+                "'" + archive.path() +
+                    "' is a damaged zip archive: its directory can be "
+                    "understood in two ways; export it again");
 }
 
+/// Nothing of the module has run, and nothing of it can do harm when it does.
 ScriptModule load(const ZipDirectory &archive) {
-  checkProgram(archive);
+  size_t stack = checkTorchScriptArchive(archive);
+  std::optional<ScriptModule> module;
   try {
-    // On the CPU and not on meta: constants of the program need their data.
-    return torch::jit::load(archive.path(), at::Device(at::kCPU));
+    runWithStack(stack, [&] {
+      auto bytes = std::make_shared<ArchiveBytes>(archive.path());
+      checkSameEntries(archive, bytes);
+      // On the CPU and not on meta: constants of the program need their data.
+      module = torch::jit::load(bytes, at::Device(at::kCPU));
+      guardTorchScript(*module);
+    });
+    return *module;
+  } catch (const Error &) {
+    throw;
   } catch (const c10::Error &error) {
     failLoading(archive, error.what_without_backtrace());
   } catch (const std::exception &error) {
@@ -331,6 +377,7 @@ void capture::captureTorchScript(const ZipDirectory &archive,
   // The executor prepares its graph now: not under the recorder.
   function.get_executor();
   capture.run([&] {
+    GuardedRun guard;
     TorchScriptLocation location(module, capture.getRecorder());
     try {
       c10::IValue output = forward(arguments);

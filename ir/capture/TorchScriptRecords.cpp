@@ -14,7 +14,7 @@ bool TorchScriptRecords::holdsTensors(std::string_view name) {
 }
 
 TorchScriptRecords::TorchScriptRecords(const ZipDirectory &archive)
-    : file(archive.path(), std::ios::binary) {
+    : file(archive.path(), "the model file") {
   for (const ZipEntry &entry : archive.entries())
     if (holdsTensors(entry.name) && entry.stored)
       bySize[entry.bytes].push_back(&entry);
@@ -23,13 +23,11 @@ TorchScriptRecords::TorchScriptRecords(const ZipDirectory &archive)
 bool TorchScriptRecords::holds(const ZipEntry &entry, const char *data) {
   // Weights of equal size are common: the first bytes tell most apart.
   constexpr uint64_t first = 64, block = 1 << 20;
-  file.clear();
-  file.seekg(entry.offset);
   for (uint64_t done = 0; done < entry.bytes;) {
     uint64_t count = std::min(entry.bytes - done, done ? block : first);
     buffer.resize(count);
-    if (!file.read(buffer.data(), count) ||
-        std::memcmp(buffer.data(), data + done, count) != 0)
+    file.read(entry.offset + done, count, buffer.data());
+    if (std::memcmp(buffer.data(), data + done, count) != 0)
       return false;
     done += count;
   }

@@ -5,9 +5,9 @@
 #define FSDP_IR_CAPTURE_TORCHSCRIPTRECORDS_H
 
 #include "ir/capture/JointGraph.h"
+#include "runtime/support/ReadOnlyFile.h"
 #include "runtime/support/ZipDirectory.h"
 
-#include <fstream>
 #include <unordered_map>
 
 namespace fsdp::capture {
@@ -28,7 +28,7 @@ public:
 private:
   bool holds(const ZipEntry &entry, const char *data);
 
-  std::ifstream file;
+  ReadOnlyFile file;
   std::string buffer;
   std::unordered_map<uint64_t, std::vector<const ZipEntry *>> bySize;
 };

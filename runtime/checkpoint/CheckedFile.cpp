@@ -7,6 +7,7 @@
 #include "runtime/plan/Shape.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Hash.h"
+#include "runtime/support/Nesting.h"
 
 #include <nlohmann/json.hpp>
 
@@ -178,9 +179,11 @@ CheckedFile::CheckedFile(const std::string &path,
     refuse("has no hashes of its blocks");
   }
   nlohmann::json sharding;
-  if (auto found = metadata.find(kShardingInfo); found != metadata.end())
+  if (auto found = metadata.find(kShardingInfo); found != metadata.end()) {
+    checkJsonDepth(found->second, "the sharding in '" + path + "'");
     sharding = nlohmann::json::parse(found->second, /*callback=*/nullptr,
                                      /*allow_exceptions=*/false);
+  }
   for (const auto &[name, tensor] : head.tensors()) {
     Region region{std::vector<int64_t>(tensor.shape.size(), 0), tensor.shape};
     if (!sharding.is_null()) {

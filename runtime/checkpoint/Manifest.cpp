@@ -7,6 +7,8 @@
 #include "runtime/plan/Shape.h"
 #include "runtime/plan/Version.h"
 #include "runtime/support/Hash.h"
+#include "runtime/support/Nesting.h"
+#include "runtime/support/ReadOnlyFile.h"
 
 #include <nlohmann/json.hpp>
 
@@ -21,6 +23,8 @@ static constexpr const char *kFormat = "fsdp-opt checkpoint";
 /// Raised by a change that an older runtime would misread.
 static constexpr uint64_t kVersion = 1;
 static constexpr const char *kChecksum = "checksum";
+/// Some hundred bytes a state and file.
+static constexpr uint64_t kMaxBytes = 256 << 20;
 
 uint64_t Manifest::worldSize() const {
   uint64_t size = 1;
@@ -77,6 +81,7 @@ static std::optional<plan::Role> findRole(const std::string &name) {
 }
 
 Manifest fsdp::parseManifest(const std::string &text, const std::string &path) {
+  checkJsonDepth(text, "the manifest '" + path + "'");
   Json json = Json::parse(text, /*callback=*/nullptr,
                           /*allow_exceptions=*/false);
   if (!json.is_object() || json.value("format", Json()) != kFormat)
@@ -129,8 +134,5 @@ Manifest fsdp::parseManifest(const std::string &text, const std::string &path) {
 
 Manifest fsdp::readManifest(const std::string &folder) {
   std::string path = (std::filesystem::path(folder) / kManifestName).string();
-  ReadOnlyFile file(path, "the manifest");
-  std::string text(file.bytes(), '\0');
-  file.read(0, text.size(), text.data());
-  return parseManifest(text, path);
+  return parseManifest(readWholeFile(path, "the manifest", kMaxBytes), path);
 }

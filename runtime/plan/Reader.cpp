@@ -7,15 +7,15 @@
 #include "runtime/plan/Version.h"
 #include "runtime/support/Error.h"
 #include "runtime/support/Hash.h"
+#include "runtime/support/ReadOnlyFile.h"
 
-#include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
-#include <system_error>
 
 using namespace fsdp;
+
+/// What FlatBuffers' offsets reach.
+static constexpr uint64_t kMaxBytes = INT32_MAX;
 
 namespace {
 
@@ -50,13 +50,7 @@ bool PlanFile::isArtifact(std::string_view bytes) {
 }
 
 PlanFile PlanFile::read(const std::string &path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream)
-    throw Error(ErrorId::FileNotReadable,
-                "'" + path + "' cannot be opened: " +
-                    std::error_code(errno, std::generic_category()).message());
-  std::string bytes{std::istreambuf_iterator<char>(stream), {}};
-  return fromBytes(bytes, path);
+  return fromBytes(readWholeFile(path, "the artifact", kMaxBytes), path);
 }
 
 PlanFile PlanFile::fromBytes(std::string_view bytes, const std::string &name) {

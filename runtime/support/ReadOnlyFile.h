@@ -14,8 +14,9 @@ namespace fsdp {
 class ReadOnlyFile {
 public:
   /// `what` names the file's purpose in errors ("the model file"), `advice`
-  /// ends the message where it cannot be opened; it may be empty. Throws
-  /// fsdp::Error (FileNotReadable).
+  /// ends the message where it cannot be opened; it may be empty. Never waits
+  /// for a writer and touches no device. Throws fsdp::Error: FileNotReadable,
+  /// NotARegularFile.
   ReadOnlyFile(std::string path, std::string what,
                const std::string &advice = "");
   ~ReadOnlyFile();
@@ -39,6 +40,12 @@ private:
   uint64_t size = 0;
   int descriptor = -1;
 };
+
+/// The whole content of a regular file, `what` as above. Throws fsdp::Error:
+/// FileNotReadable, NotARegularFile, and FileImplausible if it has more than
+/// `most` bytes.
+std::string readWholeFile(const std::string &path, const std::string &what,
+                          uint64_t most);
 
 } // namespace fsdp
 

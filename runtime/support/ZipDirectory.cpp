@@ -8,16 +8,14 @@
 
 #include "runtime/support/ZipDirectory.h"
 
+#include "runtime/support/Crc.h"
 #include "runtime/support/Error.h"
 #include "runtime/support/Hash.h"
+#include "runtime/support/ReadOnlyFile.h"
 
 #include <zlib.h>
 
 #include <algorithm>
-#include <cstring>
-#include <fstream>
-#include <limits>
-#include <system_error>
 
 using namespace fsdp;
 
@@ -36,17 +34,16 @@ constexpr uint64_t kLocalBytes = 30;
 constexpr uint64_t kMaxComment = 65535;
 constexpr uint16_t kZip64Extra = 1;
 
+/// What deflate packs into one byte at most.
+constexpr uint64_t kMostInflation = 1032;
+/// What is read at once.
+constexpr uint64_t kBlockBytes = 1 << 20;
+
 /// A bounds-checked window of the file.
 class Archive {
 public:
   Archive(const std::string &path, uint64_t base, uint64_t size)
-      : path(path), stream(path, std::ios::binary), base(base), size(size) {
-    if (!stream)
-      throw Error(
-          ErrorId::FileNotReadable,
-          "'" + path + "' cannot be opened: " +
-              std::error_code(errno, std::generic_category()).message());
-  }
+      : path(path), file(path, "the archive"), base(base), size(size) {}
 
   [[noreturn]] void damaged(const std::string &what) const {
     throw Error(ErrorId::ArchiveDamaged,
@@ -54,22 +51,19 @@ public:
                     "; copy or export it again");
   }
 
-  std::string bytes(uint64_t offset, uint64_t count, const char *what) {
-    if (offset > size || count > size - offset)
+  std::string bytes(uint64_t offset, uint64_t count, const char *what) const {
+    if (offset > size || count > size - offset ||
+        base + offset + count > file.bytes())
       damaged(std::string(what) + " lies beyond the end of the file");
     std::string buffer(count, '\0');
-    stream.clear();
-    stream.seekg(static_cast<std::streamoff>(base + offset));
-    stream.read(buffer.data(), static_cast<std::streamsize>(count));
-    if (static_cast<uint64_t>(stream.gcount()) != count)
-      damaged(std::string(what) + " cannot be read");
+    file.read(base + offset, count, buffer.data());
     return buffer;
   }
 
   const std::string &path;
 
 private:
-  std::ifstream stream;
+  ReadOnlyFile file;
   uint64_t base, size;
 };
 
@@ -77,16 +71,18 @@ private:
 struct Checksum {
   void add(const char *data, size_t count) {
     bytes += count;
-    crc = crc32_z(crc, reinterpret_cast<const Bytef *>(data), count);
+    crc = crc32Of(data, count, crc);
   }
 
   uint64_t bytes = 0;
-  uLong crc = 0;
+  uint32_t crc = 0;
 };
 
 /// Unpacks the `packed` bytes of `archive`, no more than `limit` and one, block
-/// by block. The sums are wrong if they are no deflated stream.
-Checksum inflateAll(Archive &archive, uint64_t packed, uint64_t limit) {
+/// by block, to the end of `to` if it is not null. The sums are wrong if they
+/// are no deflated stream.
+Checksum inflateAll(const Archive &archive, uint64_t packed, uint64_t limit,
+                    std::string *to) {
   constexpr uint64_t block = 1 << 16;
   Checksum sum;
   z_stream stream = {};
@@ -104,6 +100,8 @@ Checksum inflateAll(Archive &archive, uint64_t packed, uint64_t limit) {
       stream.avail_out = block;
       status = inflate(&stream, Z_NO_FLUSH);
       sum.add(output.data(), block - stream.avail_out);
+      if (to)
+        to->append(output, 0, block - stream.avail_out);
     } while (status == Z_OK && stream.avail_out == 0 && sum.bytes <= limit);
     if (sum.bytes > limit)
       break;
@@ -126,7 +124,7 @@ struct End {
   uint64_t entries, bytes, offset;
 };
 
-End readEnd(Archive &archive, uint64_t size) {
+End readEnd(const Archive &archive, uint64_t size) {
   uint64_t tailBytes = std::min(size, kEndBytes + kMaxComment);
   std::string tail =
       archive.bytes(size - tailBytes, tailBytes, "the end record");
@@ -196,14 +194,22 @@ void widen(const Archive &archive, std::string_view extra, uint64_t &bytes,
 } // namespace
 
 ZipDirectory ZipDirectory::read(const std::string &path) {
-  std::ifstream stream(path, std::ios::binary | std::ios::ate);
-  std::streamoff end =
-      stream ? static_cast<std::streamoff>(stream.tellg()) : -1;
-  // A folder opens, and has no size.
-  if (end < 0 || end == std::numeric_limits<std::streamoff>::max())
-    throw Error(ErrorId::FileNotReadable,
-                "'" + path + "' cannot be read as a file");
-  return read(path, 0, static_cast<uint64_t>(end));
+  return read(path, 0, ReadOnlyFile(path, "the archive").bytes());
+}
+
+/// An archive of 100 KB could otherwise state the same bytes thousands of
+/// times.
+static void checkOverlaps(const Archive &archive,
+                          std::vector<std::pair<uint64_t, size_t>> begins,
+                          const std::vector<ZipEntry> &entries) {
+  std::ranges::sort(begins);
+  for (size_t i = 1; i < begins.size(); ++i) {
+    const ZipEntry &before = entries[begins[i - 1].second];
+    if (before.offset + before.packed > begins[i].first)
+      archive.damaged("the bytes of entry '" + before.name +
+                      "' are also those of entry '" +
+                      entries[begins[i].second].name + "'");
+  }
 }
 
 ZipDirectory ZipDirectory::read(const std::string &path, uint64_t offset,
@@ -213,6 +219,7 @@ ZipDirectory ZipDirectory::read(const std::string &path, uint64_t offset,
   std::string central =
       archive.bytes(end.offset, end.bytes, "the central directory");
 
+  std::vector<std::pair<uint64_t, size_t>> begins;
   ZipDirectory directory;
   directory.file = path;
   directory.size = bytes;
@@ -254,9 +261,15 @@ ZipDirectory ZipDirectory::read(const std::string &path, uint64_t offset,
     if (data > bytes || packed > bytes - data)
       archive.damaged("entry '" + entry.name +
                       "' lies beyond the end of the file");
+    if (entry.deflated && entry.bytes / kMostInflation > packed)
+      archive.damaged("entry '" + entry.name + "' states " +
+                      std::to_string(entry.bytes) + " bytes, and " +
+                      std::to_string(packed) + " packed ones cannot hold them");
     entry.offset = offset + data;
+    begins.emplace_back(offset + local, directory.all.size());
     directory.all.push_back(std::move(entry));
   }
+  checkOverlaps(archive, std::move(begins), directory.all);
 
   if (!directory.all.empty()) {
     std::string_view first = directory.all.front().name;
@@ -272,8 +285,10 @@ ZipDirectory ZipDirectory::read(const std::string &path, uint64_t offset,
         entry.name.erase(0, directory.root.size() + 1);
     }
   }
+  // Readers differ in which of two they take.
   for (size_t i = 0; i < directory.all.size(); ++i)
-    directory.byName.emplace(directory.all[i].name, i);
+    if (!directory.byName.emplace(directory.all[i].name, i).second)
+      archive.damaged("it has two entries '" + directory.all[i].name + "'");
   return directory;
 }
 
@@ -298,14 +313,17 @@ const ZipEntry &ZipDirectory::stored(std::string_view name) const {
 
 static void checkSum(const Archive &archive, const ZipEntry &entry,
                      const Checksum &sum) {
-  if (sum.bytes != entry.bytes || sum.crc != entry.crc)
-    archive.damaged("the content of entry '" + entry.name +
-                    "' is not that of its checksum");
+  if (sum.bytes != entry.bytes)
+    archive.damaged("entry '" + entry.name + "' states " +
+                    std::to_string(entry.bytes) + " bytes, and holds others");
+  if (sum.crc != entry.crc)
+    archive.damaged("entry '" + entry.name + "' has the checksum " +
+                    crcText(sum.crc) + ", expected " + crcText(entry.crc));
 }
 
 std::string ZipDirectory::readStored(std::string_view name) const {
   const ZipEntry &entry = stored(name);
-  Archive archive(file, entry.offset, entry.bytes);
+  const Archive archive(file, entry.offset, entry.bytes);
   std::string content = archive.bytes(0, entry.bytes, "an entry");
   Checksum sum;
   sum.add(content.data(), content.size());
@@ -314,14 +332,30 @@ std::string ZipDirectory::readStored(std::string_view name) const {
 }
 
 void ZipDirectory::checkContent(const ZipEntry &entry) const {
-  if (entry.stored) {
-    readStored(entry.name);
-    return;
-  }
-  if (!entry.deflated)
+  if (!entry.stored && !entry.deflated)
     stored(entry.name);
   Archive archive(file, entry.offset, entry.packed);
-  checkSum(archive, entry, inflateAll(archive, entry.packed, entry.bytes));
+  if (entry.stored) {
+    Checksum sum;
+    for (uint64_t done = 0; done < entry.bytes; done = sum.bytes) {
+      std::string block = archive.bytes(
+          done, std::min(kBlockBytes, entry.bytes - done), "an entry");
+      sum.add(block.data(), block.size());
+    }
+    return checkSum(archive, entry, sum);
+  }
+  checkSum(archive, entry,
+           inflateAll(archive, entry.packed, entry.bytes, /*to=*/nullptr));
+}
+
+std::string ZipDirectory::readContent(const ZipEntry &entry) const {
+  if (!entry.deflated)
+    return readStored(entry.name);
+  Archive archive(file, entry.offset, entry.packed);
+  std::string content;
+  checkSum(archive, entry,
+           inflateAll(archive, entry.packed, entry.bytes, &content));
+  return content;
 }
 
 std::string ZipDirectory::directoryHash() const {

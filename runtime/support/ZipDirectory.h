@@ -30,7 +30,8 @@ struct ZipEntry {
 
 class ZipDirectory {
 public:
-  /// Throws fsdp::Error: FileNotReadable, NotAnArchive, ArchiveDamaged.
+  /// No two entries share bytes or names. Throws fsdp::Error: FileNotReadable,
+  /// NotARegularFile, NotAnArchive, ArchiveDamaged.
   static ZipDirectory read(const std::string &path);
 
   /// The archive that lies at bytes [offset, offset + bytes) of `path`, such as
@@ -57,6 +58,9 @@ public:
   /// not that of its size and checksum; ArchiveCompressed if it is packed in
   /// another way.
   void checkContent(const ZipEntry &entry) const;
+
+  /// The content of a stored or deflated entry. Throws as `checkContent`.
+  std::string readContent(const ZipEntry &entry) const;
 
   /// The folder that all entries lie in, without a slash; empty if they do not
   /// share one.

@@ -6,6 +6,7 @@
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Shape.h"
 #include "runtime/support/Hash.h"
+#include "runtime/support/Nesting.h"
 
 #include <nlohmann/json.hpp>
 
@@ -78,6 +79,7 @@ void SafetensorsFile::parse() {
   const char *header = mapping + kLengthBytes;
   const char *data = header + length;
   uint64_t dataBytes = bytes - kLengthBytes - length;
+  checkJsonDepth({header, length}, "the header of '" + path() + "'");
   // The parser itself keeps the last of two equal keys.
   std::set<std::string> seen;
   std::optional<std::string> twice;

@@ -7,6 +7,7 @@
 #include "runtime/plan/FirstValues.h"
 #include "runtime/plan/Shape.h"
 #include "runtime/support/Nearest.h"
+#include "runtime/support/Nesting.h"
 #include "runtime/support/ReadOnlyFile.h"
 
 #include <nlohmann/json.hpp>
@@ -19,6 +20,8 @@ namespace fs = std::filesystem;
 
 static constexpr const char *kSuffix = ".safetensors";
 static constexpr const char *kIndexSuffix = ".index.json";
+/// Some hundred bytes a tensor.
+static constexpr uint64_t kMaxIndexBytes = 256 << 20;
 static constexpr const char *kIndex = "model.safetensors.index.json";
 
 [[noreturn]] static void refuse(const std::string &path,
@@ -84,12 +87,9 @@ void WeightFiles::addTensors(size_t file) {
 }
 
 void WeightFiles::addIndex(const std::string &path) {
-  std::string text;
-  {
-    ReadOnlyFile file(path, "the index of weights");
-    text.resize(file.bytes());
-    file.read(0, text.size(), text.data());
-  }
+  std::string text =
+      readWholeFile(path, "the index of weights", kMaxIndexBytes);
+  checkJsonDepth(text, "the index of weights '" + path + "'");
   nlohmann::json json = nlohmann::json::parse(text, /*callback=*/nullptr,
                                               /*allow_exceptions=*/false);
   auto map = json.is_object() ? json.find("weight_map") : json.end();

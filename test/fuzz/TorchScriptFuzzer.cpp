@@ -9,10 +9,12 @@
 
 using namespace fsdp;
 
-/// A pickled module of the class `__torch__.Model` without attributes.
+/// A pickled module of the class `__torch__.Model` with `training : bool`.
 static const char kModule[] = "\x80\x02"
                               "c__torch__\nModel\n"
-                              ")\x81}b.";
+                              ")\x81}"
+                              "X\x08\0\0\0training\x88"
+                              "sb.";
 static const char kNoConstants[] = "\x80\x02).";
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

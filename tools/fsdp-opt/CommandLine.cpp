@@ -5,6 +5,7 @@
 
 #include "runtime/support/Nearest.h"
 #include "tools/fsdp-opt/Help.h"
+#include "tools/fsdp-opt/InputFile.h"
 
 #include "mlir/IR/Dialect.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -14,9 +15,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include <unistd.h>
 
@@ -110,28 +109,6 @@ std::string tidyParserMessage(llvm::StringRef text) {
     message += "; did you mean " + names + "?";
   return message + (message.ends_with('?') ? " " : "; ") +
          "see fsdp-opt --help";
-}
-
-InputKind classifyInput(const std::string &path) {
-  if (path == "-")
-    return InputKind::Program;
-  std::ifstream file(path, std::ios::binary);
-  char head[16] = {};
-  if (!file.read(head, sizeof head) && file.bad())
-    file.setstate(std::ios::failbit);
-  if (!file.is_open() || file.bad())
-    throw Error(ErrorId::FileNotReadable,
-                "'" + path + "' cannot be read: " + std::strerror(errno));
-  if (endsWith(path, ".pt2") || endsWith(path, ".pt"))
-    return InputKind::Model;
-  if (endsWith(path, ".fsdp"))
-    return InputKind::Artifact;
-  if (!endsWith(path, ".mlir") && !endsWith(path, ".mlirbc") &&
-      std::string_view(head, 2) == "PK")
-    refuse("'" + path +
-           "' looks like a model file; name it .pt2 (torch.export.save) or .pt "
-           "(torch.jit.save), so that it is known which");
-  return InputKind::Program;
 }
 
 /// IR in and IR out takes any name, as mlir-opt does.

@@ -354,22 +354,28 @@ void ConfigParser::failLater(const Node &node, const std::string &what,
             what + " is not supported yet; " + advice);
 }
 
-int64_t ConfigParser::readCount(const Node &node, std::string_view key) {
+int64_t ConfigParser::readRange(const Node &node, std::string_view key,
+                                int64_t least, int64_t most) {
   int64_t value = read.readInt(node, key);
-  if (value < 0)
+  if (value < least)
     read.fail(ErrorId::ConfigBadValue, node,
-              "'" + std::string(key) + "': expected a number from 0, found " +
-                  node.Scalar());
+              "'" + std::string(key) + "': expected a number from " +
+                  std::to_string(least) + ", found " + node.Scalar());
+  if (value > most)
+    read.fail(ErrorId::ConfigBadValue, node,
+              "'" + std::string(key) + "': expected at most " +
+                  std::to_string(most) + ", found " + node.Scalar());
   return value;
 }
 
-uint64_t ConfigParser::readPositive(const Node &node, std::string_view key) {
-  int64_t value = read.readInt(node, key);
-  if (value < 1)
-    read.fail(ErrorId::ConfigBadValue, node,
-              "'" + std::string(key) + "': expected a number from 1, found " +
-                  std::to_string(value));
-  return static_cast<uint64_t>(value);
+int64_t ConfigParser::readCount(const Node &node, std::string_view key,
+                                int64_t most) {
+  return readRange(node, key, 0, most);
+}
+
+uint64_t ConfigParser::readPositive(const Node &node, std::string_view key,
+                                    int64_t most) {
+  return static_cast<uint64_t>(readRange(node, key, 1, most));
 }
 
 double ConfigParser::readAmount(const Node &node, std::string_view key) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 using namespace fsdp;
 
@@ -113,8 +114,8 @@ void ConfigParser::parseShuffle(const Node &node) {
 }
 
 void ConfigParser::parseDataSeed(const Node &node) {
-  result.config.data->data.seed =
-      static_cast<uint64_t>(readCount(node, "seed"));
+  result.config.data->data.seed = static_cast<uint64_t>(
+      readCount(node, "seed", std::numeric_limits<int64_t>::max()));
 }
 
 void ConfigParser::parseEpochs(const Node &node) {

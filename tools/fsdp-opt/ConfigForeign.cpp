@@ -9,6 +9,8 @@
 #include "runtime/plan/Schedule.h"
 #include "tools/fsdp-opt/ConfigParser.h"
 
+#include <limits>
+
 using namespace fsdp;
 
 //===----------------------------------------------------------------------===//
@@ -106,7 +108,9 @@ void ConfigParser::parseForeignWarmupRatio(const Node &node) {
 
 /// -1 says that epochs count.
 void ConfigParser::parseMaxSteps(const Node &node) {
-  if (int64_t steps = read.readInt(node, "max_steps"); steps > 0)
+  if (int64_t steps = readRange(
+          node, "max_steps", std::numeric_limits<int64_t>::min(), kMostSteps);
+      steps > 0)
     foreignSchedule.total_steps = static_cast<uint64_t>(steps);
 }
 
@@ -145,7 +149,7 @@ void ConfigParser::mergeSchedule() {
 //===----------------------------------------------------------------------===//
 
 void ConfigParser::parseProcesses(const Node &node) {
-  processes = readCount(node, "num_processes");
+  processes = readCount(node, "num_processes", kMostRanks);
   if (*processes < 1)
     read.fail(ErrorId::ConfigBadValue, node,
               "'num_processes': expected a number from 1, found " +

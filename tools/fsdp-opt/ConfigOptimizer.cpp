@@ -178,7 +178,7 @@ void ConfigParser::parseTotalSteps(const Node &node) {
     read.fail(ErrorId::ConfigBadValue, node,
               "'total_steps': expected a number from 1, found " +
                   node.Scalar() + "; absent, it is the run's --steps");
-  result.config.schedule->total_steps = static_cast<uint64_t>(steps);
+  result.config.schedule->total_steps = readPositive(node, "total_steps");
 }
 
 void ConfigParser::parseMinLr(const Node &node) {

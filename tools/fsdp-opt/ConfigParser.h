@@ -32,6 +32,11 @@ public:
   static std::vector<ConfigKey> listKeys();
 
 private:
+  /// What no machine has, and no training takes: sums and products of these
+  /// stay far from overflow.
+  static constexpr int64_t kMostRanks = 1 << 20;
+  static constexpr int64_t kMostSteps = 1'000'000'000'000;
+
   struct Key {
     std::string_view section, name;
     void (ConfigParser::*parse)(const Node &);
@@ -192,10 +197,15 @@ private:
   std::optional<int64_t> readReshardRanks(const Node &node);
   LayoutChoice readLayout(const Node &node);
   double readBeta(const Node &node, std::string_view key);
+  /// A whole number from `least` to `most`.
+  int64_t readRange(const Node &node, std::string_view key, int64_t least,
+                    int64_t most);
   /// A whole number that is not negative.
-  int64_t readCount(const Node &node, std::string_view key);
+  int64_t readCount(const Node &node, std::string_view key,
+                    int64_t most = kMostSteps);
   /// A whole number from 1.
-  uint64_t readPositive(const Node &node, std::string_view key);
+  uint64_t readPositive(const Node &node, std::string_view key,
+                        int64_t most = kMostSteps);
   /// A path, or a list of them.
   std::vector<std::string> readPaths(const Node &node, std::string_view key);
   std::string locate(const std::string &path) const;

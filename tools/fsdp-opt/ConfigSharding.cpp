@@ -9,8 +9,6 @@ using namespace fsdp;
 // Mesh
 //===----------------------------------------------------------------------===//
 
-static constexpr int64_t kMaxWorldSize = 1 << 20;
-
 void ConfigParser::parseVersion(const Node &node) {
   if (int64_t version = read.readInt(node, "fsdp_version"); version != 2)
     read.fail(ErrorId::ConfigNotSupported, node,
@@ -25,20 +23,20 @@ void ConfigParser::parseMesh(const Node &node) {
 
 void ConfigParser::parseReplicate(const Node &node) {
   int64_t size = read.readInt(node, "dp_replicate");
-  if (size < 1 || size > kMaxWorldSize)
+  if (size < 1 || size > kMostRanks)
     read.fail(ErrorId::ConfigBadValue, node,
               "'dp_replicate': expected a number of replicas from 1 to " +
-                  std::to_string(kMaxWorldSize) + ", found " +
+                  std::to_string(kMostRanks) + ", found " +
                   std::to_string(size));
   result.config.dpReplicate = size;
 }
 
 void ConfigParser::parseShard(const Node &node) {
   int64_t size = read.readInt(node, "dp_shard");
-  if (size != -1 && (size < 1 || size > kMaxWorldSize))
+  if (size != -1 && (size < 1 || size > kMostRanks))
     read.fail(ErrorId::ConfigBadValue, node,
               "'dp_shard': expected a number of ranks from 1 to " +
-                  std::to_string(kMaxWorldSize) +
+                  std::to_string(kMostRanks) +
                   ", or -1 for all of --world, found " + std::to_string(size));
   dpShard = size;
 }
@@ -68,6 +66,11 @@ void ConfigParser::resolveMesh(const Node &root) {
                   " ranks and --world=" + std::to_string(*world) +
                   "; write dp_shard: -1, or leave --world out");
   result.config.dpShard = world ? *world / replicas : *dpShard;
+  if (result.config.dpShard * replicas > kMostRanks)
+    read.fail(ErrorId::ConfigBadValue, *meshNode,
+              "the mesh has " +
+                  std::to_string(result.config.dpShard * replicas) +
+                  " ranks; expected at most " + std::to_string(kMostRanks));
 }
 
 //===----------------------------------------------------------------------===//
@@ -152,13 +155,7 @@ std::optional<int64_t> ConfigParser::readReshardRanks(const Node &node) {
   if (!YamlReader::isInt(node))
     read.failType(node, "reshard_after_forward",
                   "true, false or a number of ranks");
-  int64_t ranks = read.readInt(node, "reshard_after_forward");
-  if (ranks < 1)
-    read.fail(ErrorId::ConfigBadValue, node,
-              "'reshard_after_forward': expected a number of ranks from 1, "
-              "found " +
-                  node.Scalar());
-  return ranks;
+  return readRange(node, "reshard_after_forward", 1, kMostRanks);
 }
 
 void ConfigParser::parseReshard(const Node &node) {
@@ -225,7 +222,9 @@ void ConfigParser::parseShardDims(const Node &node) {
     bool isLargest = dim.IsScalar() && dim.Scalar() == "largest";
     if (!isLargest && !YamlReader::isInt(dim))
       read.failType(dim, pattern, "a dim from 0, or 'largest'");
-    if (!isLargest && read.readInt(dim, pattern) < 0)
+    // PyTorch's tensors have 64 dims at most.
+    if (int64_t number = isLargest ? 0 : read.readInt(dim, pattern);
+        number < 0 || number > 63)
       read.fail(ErrorId::ConfigBadValue, dim,
                 "'shard_dims' of '" + pattern +
                     "': expected a dim from 0, or 'largest', found " +
@@ -250,11 +249,8 @@ void ConfigParser::checkOffload() {
 }
 
 void ConfigParser::parsePrefetch(const Node &node) {
-  result.config.prefetch = read.readInt(node, "prefetch");
-  if (result.config.prefetch < 0)
-    read.fail(ErrorId::ConfigBadValue, node,
-              "'prefetch': expected a number of buckets from 0, found " +
-                  node.Scalar());
+  // Ahead of more buckets than a model has is ahead of all.
+  result.config.prefetch = readCount(node, "prefetch", 1 << 20);
 }
 
 void ConfigParser::parsePinMemory(const Node &node) {

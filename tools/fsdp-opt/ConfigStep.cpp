@@ -29,9 +29,12 @@ void ConfigParser::checkMode(const Node &root) {
               "'" + std::string(key) + "' has no effect with mode: inference");
 }
 
+/// The artifact has 32 bits for it; each is a run of the whole program.
+static constexpr int64_t kMostMicroBatches = 1 << 20;
+
 void ConfigParser::parseAccumulation(const Node &node) {
-  result.config.microBatches =
-      static_cast<int64_t>(readPositive(node, "gradient_accumulation_steps"));
+  result.config.microBatches = static_cast<int64_t>(
+      readPositive(node, "gradient_accumulation_steps", kMostMicroBatches));
 }
 
 void ConfigParser::parseSync(const Node &node) {
@@ -141,12 +144,8 @@ void ConfigParser::parseScaleBackoff(const Node &node) {
 
 void ConfigParser::parseScaleInterval(const Node &node) {
   // An f32 counts to it.
-  auto interval = static_cast<int64_t>(readPositive(node, "growth_interval"));
-  if (interval > (1 << 24))
-    read.fail(ErrorId::ConfigBadValue, node,
-              "'growth_interval': expected at most 16777216, found " +
-                  node.Scalar());
-  result.config.lossScale->growthInterval = interval;
+  result.config.lossScale->growthInterval =
+      readRange(node, "growth_interval", 1, 1 << 24);
 }
 
 /// A scale that changes tries how far it can go: overflows are part of that.

@@ -13,10 +13,10 @@
 #include "tools/fsdp-opt/Explain.h"
 #include "tools/fsdp-opt/Files.h"
 #include "tools/fsdp-opt/FirstValues.h"
+#include "tools/fsdp-opt/InputFile.h"
 #include "tools/fsdp-opt/Mode.h"
 #include "tools/fsdp-opt/Program.h"
 #include "tools/fsdp-opt/Registration.h"
-#include "tools/fsdp-opt/SafeBytecode.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -52,7 +52,7 @@ bool runPlainOpt(const CommandLine &line, DialectRegistry &registry,
   if (captured)
     input = std::move(*captured);
   else if (!config.shouldShowDialects() && !config.shouldListPasses())
-    input = makeSafe(readInput(line.input), line.input, registry);
+    input = readProgramBytes(line.input, registry);
   // Unlike text, bytecode is parsed again in no time and keeps locations.
   bool isReadAgain = line.outputKind == OutputKind::Artifact ||
                      !line.memoryMap.empty() ||
@@ -103,7 +103,8 @@ void saveStage(const CommandLine &line, llvm::StringRef stage,
 /// Model or captured program in, what the config asks for out.
 void compile(MLIRContext &context, const CommandLine &line) {
   LoadedConfig loaded =
-      parseConfig(readInput(line.config), line.config, line.world);
+      parseConfig(readInput(line.config, "the config", kMaxConfigBytes),
+                  line.config, line.world);
   addConfigNotes(loaded, line.verbose);
   OwningOpRef<ModuleOp> module = readProgram(context, line, &loaded.config);
   compareStatedSizes(*module, loaded);

@@ -32,7 +32,7 @@ constexpr int64_t kWorlds[] = {1, 2, 4, 8, 16, 32, 64};
 LoadedConfig readConfig(const CommandLine &line) {
   if (line.config.empty())
     return LoadedConfig();
-  std::string text = readInput(line.config);
+  std::string text = readInput(line.config, "the config", kMaxConfigBytes);
   try {
     return parseConfig(text, line.config, line.world);
   } catch (const Error &error) {

@@ -5,6 +5,7 @@
 
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Error.h"
+#include "runtime/support/ReadOnlyFile.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -39,23 +40,19 @@ void fsdp::writeOutput(const std::string &path, std::string_view bytes) {
   writeFileAtomically(path, bytes);
 }
 
-std::string fsdp::readInput(const std::string &path) {
-  std::unique_ptr<std::FILE, int (*)(std::FILE *)> opened(nullptr, std::fclose);
-  std::FILE *file = stdin;
-  if (path != "-") {
-    opened.reset(std::fopen(path.c_str(), "rb"));
-    file = opened.get();
-  }
+std::string fsdp::readInput(const std::string &path, const std::string &what,
+                            uint64_t most) {
+  if (path != "-")
+    return readWholeFile(path, what, most);
   std::string bytes;
   char block[1 << 16];
-  while (file) {
-    size_t count = std::fread(block, 1, sizeof block, file);
+  for (size_t count = sizeof block; count == sizeof block;) {
+    count = std::fread(block, 1, sizeof block, stdin);
     bytes.append(block, count);
-    if (count < sizeof block)
-      break;
   }
-  if (!file || std::ferror(file))
+  if (std::ferror(stdin))
     throw Error(ErrorId::FileNotReadable,
-                "'" + path + "' cannot be read: " + std::strerror(errno));
+                "standard input cannot be read: " +
+                    std::string(std::strerror(errno)));
   return bytes;
 }

@@ -4,6 +4,7 @@
 #ifndef FSDP_TOOLS_FSDPOPT_FILES_H
 #define FSDP_TOOLS_FSDPOPT_FILES_H
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -13,8 +14,15 @@ namespace fsdp {
 /// (FileNotWritable).
 void writeOutput(const std::string &path, std::string_view bytes);
 
-/// The file's content; "-" is stdin. Throws fsdp::Error (FileNotReadable).
-std::string readInput(const std::string &path);
+/// A config is some kilobytes; a program of MLIR some hundred megabytes.
+inline constexpr uint64_t kMaxConfigBytes = 16 << 20;
+inline constexpr uint64_t kMaxProgramBytes = 2ull << 30;
+
+/// The content of a regular file, which is `what` ("the config"), or of stdin
+/// if `path` is "-". Throws fsdp::Error: FileNotReadable, NotARegularFile,
+/// FileImplausible if it has more than `most` bytes.
+std::string readInput(const std::string &path, const std::string &what,
+                      uint64_t most);
 
 } // namespace fsdp
 

@@ -8,8 +8,8 @@
 #include "tools/fsdp-opt/CaptureLoader.h"
 #include "tools/fsdp-opt/Diagnostics.h"
 #include "tools/fsdp-opt/Files.h"
+#include "tools/fsdp-opt/InputFile.h"
 #include "tools/fsdp-opt/Mode.h"
-#include "tools/fsdp-opt/SafeBytecode.h"
 
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/IR/AsmState.h"
@@ -58,7 +58,7 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
   ParserConfig parser(&context);
   std::string name = line.input == "-" ? "standard input" : line.input;
   std::string bytes =
-      makeSafe(readInput(line.input), name, context.getDialectRegistry());
+      readProgramBytes(line.input, context.getDialectRegistry());
   OwningOpRef<ModuleOp> module =
       parseSourceString<ModuleOp>(bytes, parser, name);
   if (!module)

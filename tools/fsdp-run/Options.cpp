@@ -107,7 +107,7 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
   app.add_option("--threads", launch.threads,
                  "threads a rank; default: OMP_NUM_THREADS, else the cores "
                  "divided by the ranks")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 4096));
   app.add_option("--pin", pin,
                  "keep each rank's threads on cores of their own: cores, or "
                  "threads (hardware threads of cores); default: none")
@@ -155,7 +155,7 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                  "warmup_ratio and min (a rate); total: --steps by default");
   app.add_option("--deadline", deadline,
                  "seconds that a rank waits for another one")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1e-3, 1e9))
       ->capture_default_str();
   app.add_option("--metrics", train.metricsPath,
                  "write one JSON object a step to this file");

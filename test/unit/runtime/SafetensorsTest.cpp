@@ -165,7 +165,7 @@ TEST_F(SafetensorsTest, AFolderIsRefused) {
     SafetensorsFile file(folder.path());
     FAIL() << "was read";
   } catch (const Error &error) {
-    EXPECT_EQ(error.id(), ErrorId::FileNotReadable);
+    EXPECT_EQ(error.id(), ErrorId::NotARegularFile);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "runtime/plan/Shape.h"
 #include "runtime/plan/Writer.h"
+#include "runtime/support/Crc.h"
 #include "runtime/support/ZipDirectory.h"
 
 #include <algorithm>
@@ -28,11 +29,12 @@ std::string makeArchive(const std::string &data) {
       bytes += static_cast<char>(value & 255);
   };
   std::string name = "model/data";
-  put(0x04034b50, 4), put(20, 2), put(0, 8), put(0, 4);
+  uint32_t crc = crc32Of(data.data(), data.size());
+  put(0x04034b50, 4), put(20, 2), put(0, 8), put(crc, 4);
   put(data.size(), 4), put(data.size(), 4), put(name.size(), 2), put(0, 2);
   bytes += name + data;
   size_t begin = bytes.size();
-  put(0x02014b50, 4), put(20, 2), put(20, 2), put(0, 8), put(0, 4);
+  put(0x02014b50, 4), put(20, 2), put(20, 2), put(0, 8), put(crc, 4);
   put(data.size(), 4), put(data.size(), 4), put(name.size(), 2), put(0, 8);
   put(0, 4), put(0, 4);
   bytes += name;
