@@ -49,17 +49,18 @@ bool PlanFile::isArtifact(std::string_view bytes) {
          bytes.substr(4, 4) == std::string_view(plan::ArtifactIdentifier(), 4);
 }
 
-PlanFile PlanFile::read(const std::string &path) {
+PlanFile PlanFile::read(const std::string &path, Trust trust) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream)
     throw Error(ErrorId::FileNotReadable,
                 "'" + path + "' cannot be opened: " +
                     std::error_code(errno, std::generic_category()).message());
   std::string bytes{std::istreambuf_iterator<char>(stream), {}};
-  return fromBytes(bytes, path);
+  return fromBytes(bytes, path, trust);
 }
 
-PlanFile PlanFile::fromBytes(std::string_view bytes, const std::string &name) {
+PlanFile PlanFile::fromBytes(std::string_view bytes, const std::string &name,
+                             Trust trust) {
   if (!isArtifact(bytes))
     throw Error(ErrorId::NotAnArtifact,
                 "'" + name +
@@ -116,5 +117,6 @@ PlanFile PlanFile::fromBytes(std::string_view bytes, const std::string &name) {
   } catch (const Error &error) {
     throw corrupted(error.what());
   }
+  verifyOperators(result.contents, trust);
   return result;
 }
