@@ -83,7 +83,7 @@ uint64_t availableMemory() {
 } // namespace
 
 void fsdp::dryRun(const LaunchOptions &launchOptions, uint64_t steps) {
-  PlanFile file = PlanFile::read(launchOptions.artifact);
+  PlanFile file = PlanFile::read(launchOptions.artifact, launchOptions.trust);
   const plan::PlanT &plan = file.plan();
   uint64_t ranks = 1;
   for (const auto &axis : plan.mesh)

@@ -12,6 +12,7 @@
 #include "runtime/Instruction.h"
 
 #include "runtime/DTypes.h"
+#include "runtime/IndexGuard.h"
 #include "runtime/Matmul.h"
 #include "runtime/plan/Shape.h"
 #include "runtime/support/Error.h"
@@ -104,6 +105,7 @@ private:
 
   c10::OperatorHandle op;
   std::vector<c10::IValue> arguments;
+  IndexGuard indices;
   std::vector<Result> results;
   size_t resultCount;
   bool isChecked = false;
@@ -118,6 +120,7 @@ KernelCall::KernelCall(Preparation &p, const plan::CallT &call,
                        c10::OperatorHandle op,
                        std::vector<c10::IValue> arguments)
     : Computation(p.memory), op(op), arguments(std::move(arguments)),
+      indices(p.plan, p.program, call, p.values),
       resultCount(call.results.size()) {
   for (size_t i = 0; i < call.results.size(); ++i) {
     if (call.results[i] < 0)
@@ -234,6 +237,7 @@ bool KernelCall::wereWritten(
 }
 
 void KernelCall::compute(StepState &) {
+  indices.check();
   stack = arguments;
   std::vector<c10::impl::GenericList> given;
   if (!isChecked || writesLists)
@@ -251,6 +255,16 @@ void KernelCall::compute(StepState &) {
 void KernelCall::release() {
   made.clear();
   stack.clear();
+}
+
+/// Whether no element of `view` lies outside of `base`'s storage.
+bool liesIn(const at::Tensor &view, const at::Tensor &base) {
+  auto *begin = static_cast<const char *>(base.storage().data());
+  auto *at = static_cast<const char *>(view.data_ptr());
+  std::optional<uint64_t> extent =
+      checkedExtent(view.sizes(), view.strides(), view.element_size());
+  return extent && at >= begin && at <= begin + base.storage().nbytes() &&
+         *extent <= static_cast<size_t>(begin + base.storage().nbytes() - at);
 }
 
 /// Runs a call that only makes views, now, and keeps them.
@@ -275,10 +289,7 @@ void makeViews(Preparation &p, const plan::CallT &call,
       throw Error(ErrorId::ResultUnplanned, "the plan expects result " +
                                                 std::to_string(i) +
                                                 " to be a tensor, found none");
-    auto *begin = static_cast<const char *>(base.storage().data());
-    auto *at = static_cast<const char *>(view.data_ptr());
-    bool isView = view.numel() == 0 ||
-                  (at >= begin && at < begin + base.storage().nbytes());
+    bool isView = view.numel() == 0 || liesIn(view, base);
     if (!isView || !hasPlannedType(view, planned))
       throw Error(ErrorId::ResultUnplanned,
                   "the plan expects result " + std::to_string(i) +

@@ -134,7 +134,7 @@ void settleKernels() { std::thread(callKernels).join(); }
 void launchChecked(const LaunchOptions &options,
                    const std::function<void(Session &)> &body) {
   setMatmulLibrary(options.matmul);
-  PlanFile plan = PlanFile::read(options.artifact);
+  PlanFile plan = PlanFile::read(options.artifact, options.trust);
   uint64_t worldSize = 1;
   for (const auto &axis : plan.plan().mesh)
     worldSize *= axis->size;

@@ -5,6 +5,7 @@
 #define FSDP_RUNTIME_LAUNCH_H
 
 #include "runtime/Session.h"
+#include "runtime/plan/Operators.h"
 
 #include <chrono>
 #include <functional>
@@ -30,6 +31,7 @@ enum class MatmulLibrary {
 struct LaunchOptions {
   /// The artifact of fsdp-opt.
   std::string artifact;
+  Trust trust = Trust::stranger;
   /// "local": all ranks are threads of this process; "gloo", "nccl": this
   /// process is one rank. Empty: if a launcher (torchrun, mpirun, srun) started
   /// this process gloo, or nccl for a GPU's artifact, else local.

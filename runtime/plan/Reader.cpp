@@ -49,11 +49,12 @@ bool PlanFile::isArtifact(std::string_view bytes) {
          bytes.substr(4, 4) == std::string_view(plan::ArtifactIdentifier(), 4);
 }
 
-PlanFile PlanFile::read(const std::string &path) {
-  return fromBytes(readWholeFile(path, "the artifact", kMaxBytes), path);
+PlanFile PlanFile::read(const std::string &path, Trust trust) {
+  return fromBytes(readWholeFile(path, "the artifact", kMaxBytes), path, trust);
 }
 
-PlanFile PlanFile::fromBytes(std::string_view bytes, const std::string &name) {
+PlanFile PlanFile::fromBytes(std::string_view bytes, const std::string &name,
+                             Trust trust) {
   if (!isArtifact(bytes))
     throw Error(ErrorId::NotAnArtifact,
                 "'" + name +
@@ -110,5 +111,6 @@ PlanFile PlanFile::fromBytes(std::string_view bytes, const std::string &name) {
   } catch (const Error &error) {
     throw corrupted(error.what());
   }
+  verifyOperators(result.contents, trust);
   return result;
 }

@@ -4,6 +4,7 @@
 #ifndef FSDP_RUNTIME_PLAN_READER_H
 #define FSDP_RUNTIME_PLAN_READER_H
 
+#include "runtime/plan/Operators.h"
 #include "runtime/plan/plan_generated.h"
 
 #include <string>
@@ -16,11 +17,12 @@ namespace fsdp {
 class PlanFile {
 public:
   /// Throws fsdp::Error: FileNotReadable, NotAnArtifact, ArtifactNewer,
-  /// ArtifactOlder, ArtifactCorrupted.
-  static PlanFile read(const std::string &path);
+  /// ArtifactOlder, ArtifactCorrupted, ArtifactNotTrusted.
+  static PlanFile read(const std::string &path, Trust trust = Trust::stranger);
 
   /// The artifact in `bytes`; errors call it `name`. Throws as `read`.
-  static PlanFile fromBytes(std::string_view bytes, const std::string &name);
+  static PlanFile fromBytes(std::string_view bytes, const std::string &name,
+                            Trust trust = Trust::stranger);
 
   const plan::PlanT &plan() const { return contents; }
 

@@ -3,6 +3,7 @@
 
 #include "runtime/plan/Writer.h"
 
+#include "runtime/plan/Operators.h"
 #include "runtime/plan/Verify.h"
 #include "runtime/plan/Version.h"
 #include "runtime/support/AtomicFile.h"
@@ -12,6 +13,7 @@ using namespace fsdp;
 
 std::string fsdp::serializePlan(const plan::PlanT &plan) {
   verifyPlan(plan);
+  verifyOperators(plan, Trust::own);
   flatbuffers::FlatBufferBuilder inner;
   inner.Finish(plan::Plan::Pack(inner, &plan));
   std::string_view payload(

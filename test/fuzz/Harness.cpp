@@ -10,21 +10,8 @@
 
 #include <zlib.h>
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 using namespace fsdp;
 using namespace fsdp::fuzz;
-
-MemoryFile::MemoryFile(std::string_view bytes)
-    : descriptor(memfd_create("model", 0)),
-      name("/proc/self/fd/" + std::to_string(descriptor)) {
-  if (descriptor < 0 ||
-      write(descriptor, bytes.data(), bytes.size()) != ssize_t(bytes.size()))
-    __builtin_trap();
-}
-
-MemoryFile::~MemoryFile() { close(descriptor); }
 
 namespace {
 /// Little endian.

@@ -9,6 +9,8 @@
 #ifndef FSDP_TEST_FUZZ_HARNESS_H
 #define FSDP_TEST_FUZZ_HARNESS_H
 
+#include "test/fuzz/MemoryFile.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -16,22 +18,6 @@
 #include <vector>
 
 namespace fsdp::fuzz {
-
-/// A file in memory, for as long as the object lives.
-class MemoryFile {
-public:
-  explicit MemoryFile(std::string_view bytes);
-  ~MemoryFile();
-  MemoryFile(const MemoryFile &) = delete;
-  MemoryFile &operator=(const MemoryFile &) = delete;
-
-  /// Can be opened by this process.
-  const std::string &path() const { return name; }
-
-private:
-  int descriptor;
-  std::string name;
-};
 
 /// A zip archive of stored entries, with right checksums: mutations of an
 /// entry's content get past the reader of archives.

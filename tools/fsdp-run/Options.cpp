@@ -88,6 +88,10 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                "compute the validation's loss once and take no step");
   app.add_option("--model", launch.modelPath,
                  "the model file, if it was moved since it was compiled");
+  app.add_flag_callback(
+      "--trust", [&] { launch.trust = Trust::own; },
+      "the artifact is your own: call kernels that rely on what is not "
+      "checked");
   app.add_option("--program", launch.program,
                  "which program of the artifact to run, if its inputs' shapes "
                  "do not tell");

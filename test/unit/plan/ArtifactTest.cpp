@@ -98,8 +98,8 @@ TEST(Artifact, PrintsEverything) {
        "await event0 on gather",
        "future0 = all_gather.start \"fc\"(%0) over shard on gather",
        "%7 : f32[3, 2] @1152 = wait future0",
-       "%8 : f32[2, 3] strides [1, 2] in %7 = aten::op(%7)",
-       "%9 : f32[] @1280, _, %10 : f32[3, 2] @1408 = aten::op.default([%8, "
+       "%8 : f32[2, 3] strides [1, 2] in %7 = aten::t(%7)",
+       "%9 : f32[] @1280, _, %10 : f32[3, 2] @1408 = aten::add.Tensor([%8, "
        "%5], "
        "[none, %6], none, 7, 0.5, true, \"mean\", [1, 2], [1.5, 2], "
        "[false, true], bf16, device, strided, preserve, 1 + 2i)",
@@ -180,7 +180,10 @@ TEST(Artifact, EveryFlippedByteOfThePayloadIsRefusedOrValid) {
         EXPECT_FALSE(printArtifact(file).empty());
         EXPECT_NO_THROW(serializePlan(file.plan()));
       } catch (const Error &error) {
-        EXPECT_EQ(error.id(), ErrorId::ArtifactCorrupted) << error.what();
+        // Some bytes are the names of operators.
+        EXPECT_TRUE(error.id() == ErrorId::ArtifactCorrupted ||
+                    error.id() == ErrorId::ArtifactNotTrusted)
+            << error.what();
         ++refused;
       }
     }

@@ -168,9 +168,9 @@ PlanT fsdp::test::samplePlan() {
   uint32_t sum = b.addValue({2, 2}, Place::view, 0, 0);
   b.program.values[sum]->base = reduced;
 
-  for (const char *overload : {"", "default", "Tensor"}) {
+  for (const char *overload : {"", "Tensor", "Scalar"}) {
     b.plan.operators.push_back(std::make_unique<OperatorT>());
-    b.plan.operators.back()->name = "aten::op";
+    b.plan.operators.back()->name = *overload ? "aten::add" : "aten::t";
     b.plan.operators.back()->overload = overload;
   }
 

@@ -120,11 +120,6 @@ TEST_F(ErrorsTest, OtherLibTorch) {
   expectRefused(ErrorId::LibTorchMismatch, "LibTorch 2.10.1");
 }
 
-TEST_F(ErrorsTest, UnknownOperator) {
-  rewrite([](plan::PlanT &plan) { plan.operators[1]->name = "aten::mmm"; });
-  expectRefused(ErrorId::KernelMissing, "aten::mmm of net (model.py:7)");
-}
-
 TEST_F(ErrorsTest, ResultOfAnotherShape) {
   // The squares of the gradient: [3, 3] on each rank.
   rewrite([](plan::PlanT &plan) {

@@ -12,6 +12,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -81,10 +82,11 @@ plan::PlanT build(const char *op, std::vector<int32_t> results,
 struct Rank {
   explicit Rank(const char *op, std::vector<int32_t> results,
                 plan::ArgKind kind = plan::ArgKind::tensor)
-      : plan(build(op, std::move(results), kind)) {}
+      : Rank(build(op, std::move(results), kind)) {}
+  explicit Rank(plan::PlanT given) : plan(std::move(given)) {}
 
   plan::PlanT plan;
-  Arena arena{3 * kRoom};
+  Arena arena{4 * kRoom};
   RankMemory memory;
   std::vector<std::unique_ptr<Fabric>> fabrics =
       findBackend("fake").connect({});
@@ -107,6 +109,87 @@ TEST(KernelCall, NumbersAmongTheReturnsHaveNoPlace) {
   for (size_t i = 0; i < given.size(); ++i) {
     EXPECT_EQ(more[i], given[i] + 1);
     EXPECT_EQ(twice[i], given[i] * 2);
+  }
+}
+
+TEST(KernelCall, OperatorsThatLibTorchLacksAreNamed) {
+  try {
+    Rank rank("fsdp_test::absent", {1});
+    FAIL() << "was not refused";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.id(), ErrorId::KernelMissing);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("fsdp_test::absent"));
+  }
+}
+
+/// Adds an operand, or an integer if `shape` is null.
+void addOperand(plan::PlanT &plan, plan::CallT &call, plan::DType dtype,
+                std::vector<int64_t> shape) {
+  plan::ProgramT &program = *plan.programs[0];
+  auto value = std::make_unique<plan::ValueT>();
+  value->dtype = dtype;
+  value->shape = std::move(shape);
+  value->offset = program.values.size() * kRoom;
+  value->bytes = kRoom;
+  call.args.push_back(std::make_unique<plan::ArgT>());
+  call.args.back()->kind = plan::ArgKind::tensor;
+  call.args.back()->values = {static_cast<int32_t>(program.values.size())};
+  program.values.push_back(std::move(value));
+}
+
+void addIntegers(plan::CallT &call, plan::ArgKind kind,
+                 std::vector<int64_t> integers) {
+  call.args.push_back(std::make_unique<plan::ArgT>());
+  call.args.back()->kind = kind;
+  call.args.back()->ints = std::move(integers);
+}
+
+/// The backward of a maximum over windows of 2 x 2 in an image of 4 x 4.
+plan::PlanT buildPooling() {
+  using plan::ArgKind;
+  plan::PlanT plan;
+  plan.operators.push_back(std::make_unique<plan::OperatorT>());
+  plan.operators[0]->name = "aten::max_pool2d_with_indices_backward";
+  plan.programs.push_back(std::make_unique<plan::ProgramT>());
+  plan::CallT call;
+  addOperand(plan, call, plan::DType::f32, {1, 1, 2, 2});
+  addOperand(plan, call, plan::DType::f32, {1, 1, 4, 4});
+  addIntegers(call, ArgKind::integers, {2, 2});
+  addIntegers(call, ArgKind::integers, {2, 2});
+  addIntegers(call, ArgKind::integers, {0, 0});
+  addIntegers(call, ArgKind::integers, {1, 1});
+  addIntegers(call, ArgKind::boolean, {0});
+  addOperand(plan, call, plan::DType::i64, {1, 1, 2, 2});
+  plan::CallT result;
+  addOperand(plan, result, plan::DType::f32, {1, 1, 4, 4});
+  call.results = result.args[0]->values;
+  plan.programs[0]->instructions.push_back(
+      std::make_unique<plan::InstructionT>());
+  plan.programs[0]->instructions[0]->body.Set(std::move(call));
+  return plan;
+}
+
+TEST(KernelCall, IndicesThatAKernelTrustsAreInRange) {
+  Rank rank(buildPooling());
+  const std::array<float, 4> gradient{1, 2, 3, 4};
+  rank.arena.write(0, gradient.data(), sizeof(gradient));
+  std::array<int64_t, 4> places{0, 3, 12, 15};
+  rank.arena.write(2 * kRoom, places.data(), sizeof(places));
+  rank.executor.run(0);
+  std::array<float, 16> got;
+  rank.arena.read(3 * kRoom, got.data(), sizeof(got));
+  EXPECT_EQ(got[3], 2);
+  EXPECT_EQ(got[15], 4);
+  for (int64_t hostile : {int64_t{16}, int64_t{-1}, int64_t{1} << 60}) {
+    places[2] = hostile;
+    rank.arena.write(2 * kRoom, places.data(), sizeof(places));
+    try {
+      rank.executor.run(1);
+      ADD_FAILURE() << hostile << " was not refused";
+    } catch (const Error &error) {
+      EXPECT_EQ(error.id(), ErrorId::KernelFailed);
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("expected 0 to 15"));
+    }
   }
 }
 

@@ -1,0 +1,21 @@
+//===- ArtifactFuzzer.cpp - Damaged artifacts -----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The input is a whole artifact.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/plan/Print.h"
+#include "runtime/plan/Reader.h"
+#include "runtime/support/Error.h"
+
+using namespace fsdp;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  try {
+    printArtifact(PlanFile::fromBytes(
+        {reinterpret_cast<const char *>(data), size}, "step.fsdp"));
+  } catch (const Error &) {
+  }
+  return 0;
+}

@@ -1,0 +1,21 @@
+//===- ConfigFuzzer.cpp - Damaged configs ---------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The input is a config file, of this project or of another trainer.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/support/Error.h"
+#include "tools/fsdp-opt/Config.h"
+
+using namespace fsdp;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  std::string text(reinterpret_cast<const char *>(data), size);
+  for (std::optional<int64_t> world : {std::optional<int64_t>(), {4}})
+    try {
+      parseConfig(text, "fsdp.yaml", world);
+    } catch (const Error &) {
+    }
+  return 0;
+}

@@ -1,0 +1,39 @@
+//===- RawArtifact.h - Artifacts that nobody checked ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_TEST_UNIT_PLAN_RAWARTIFACT_H
+#define FSDP_TEST_UNIT_PLAN_RAWARTIFACT_H
+
+#include "runtime/plan/Version.h"
+#include "runtime/plan/plan_generated.h"
+#include "runtime/support/Hash.h"
+
+#include <string>
+#include <string_view>
+
+namespace fsdp::test {
+
+/// An artifact around the payload, with the hash that fits.
+inline std::string wrapPayload(std::string_view payload) {
+  flatbuffers::FlatBufferBuilder outer;
+  outer.ForceVectorAlignment(payload.size(), 1, 16);
+  auto bytes = outer.CreateVector(
+      reinterpret_cast<const uint8_t *>(payload.data()), payload.size());
+  auto hash = outer.CreateString(hash128(payload));
+  plan::FinishArtifactBuffer(
+      outer, plan::CreateArtifact(outer, kFormatVersion, hash, bytes));
+  return std::string(reinterpret_cast<const char *>(outer.GetBufferPointer()),
+                     outer.GetSize());
+}
+
+/// As serializePlan, whatever the plan says.
+inline std::string rawArtifact(const plan::PlanT &plan) {
+  flatbuffers::FlatBufferBuilder inner;
+  inner.Finish(plan::Plan::Pack(inner, &plan));
+  return wrapPayload({reinterpret_cast<const char *>(inner.GetBufferPointer()),
+                      inner.GetSize()});
+}
+
+} // namespace fsdp::test
+
+#endif // FSDP_TEST_UNIT_PLAN_RAWARTIFACT_H
