@@ -42,6 +42,13 @@ private:
 
 std::unique_ptr<AheadWriter> Device::makeAheadWriter() { return nullptr; }
 
+std::vector<double> Device::readNumbers(std::span<const at::Tensor> tensors) {
+  std::vector<double> numbers;
+  for (const at::Tensor &tensor : tensors)
+    numbers.push_back(readNumber(tensor));
+  return numbers;
+}
+
 std::unique_ptr<Instruction> Device::prepareDraw(Preparation &,
                                                  const plan::DrawT &) {
   return nullptr;

@@ -19,6 +19,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 namespace at {
 class Tensor;
@@ -67,6 +69,8 @@ public:
 
   /// The number in a tensor of one element, as soon as it is there.
   virtual double readNumber(const at::Tensor &tensor) = 0;
+  /// Those in several, which are there at the same time.
+  virtual std::vector<double> readNumbers(std::span<const at::Tensor> tensors);
 };
 
 /// The host: its memory, and no device between.

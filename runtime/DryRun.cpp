@@ -1,6 +1,7 @@
 //===- DryRun.cpp - What a run will need, on one machine ------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "runtime/Device.h"
 #include "runtime/Inputs.h"
 #include "runtime/Progress.h"
 #include "runtime/Train.h"
@@ -92,6 +93,9 @@ void fsdp::dryRun(const LaunchOptions &launchOptions, uint64_t steps) {
               launchOptions.artifact.c_str(),
               static_cast<unsigned long long>(ranks), file.hash().c_str());
   printMemory(*plan.memory);
+  if (ranks > 1 && !isForHost(plan))
+    std::printf("NCCL's own buffers come beside that: a run counts them as "
+                "staging\n");
   for (const auto &program : plan.programs) {
     // The middle one of a step's parts runs for all but two micro-batches.
     uint64_t runs = entryOf(program->name) == kStepParts[1]

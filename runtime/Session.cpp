@@ -413,9 +413,13 @@ std::optional<StepResult> Session::microBatch() {
   result.program = program.name;
   uint64_t missed = impl->memory.missedBytes();
   result.unplannedBytes = missed - std::exchange(impl->missedBefore, missed);
-  for (const auto &[name, binding] : prepared.metrics) {
-    double number =
-        impl->device->readNumber(prepared.executor->getResult(*binding));
+  std::vector<at::Tensor> tensors;
+  for (const auto &entry : prepared.metrics)
+    tensors.push_back(prepared.executor->getResult(*entry.second));
+  std::vector<double> numbers = impl->device->readNumbers(tensors);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const std::string &name = prepared.metrics[i].first;
+    double number = numbers[i];
     if (name == kLoss)
       result.loss = number;
     else if (name == kGradNorm && impl->isTraining)

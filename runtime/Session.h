@@ -168,8 +168,8 @@ struct MemoryUse {
   /// The region for them, sized by a rehearsal before the first step, equal on
   /// all ranks; and what went past it.
   uint64_t scratch = 0;
-  /// Of the transfers' back end, of batches that are read ahead, and of a GPU's
-  /// libraries.
+  /// Of the transfers' back end (NCCL's: as far as it was seen to take any), of
+  /// batches that are read ahead, and of a GPU's libraries.
   uint64_t staging = 0;
 };
 

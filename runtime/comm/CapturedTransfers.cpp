@@ -11,7 +11,10 @@ static constexpr uint64_t kRises = 2;
 CapturedTransfers::CapturedTransfers(Streams &streams, StreamHandle stream)
     : streams(streams), stream(stream), counter(streams.createCounter()) {}
 
-CapturedTransfers::~CapturedTransfers() { streams.destroyCounter(counter); }
+CapturedTransfers::~CapturedTransfers() {
+  if (!isLeft)
+    streams.destroyCounter(counter);
+}
 
 void CapturedTransfers::begin(const TransferLabel &label) {
   captured.push_back(label);

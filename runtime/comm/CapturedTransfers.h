@@ -33,6 +33,8 @@ public:
   CapturedTransfers(Streams &streams, StreamHandle stream);
   /// No graph may be running any more, nor be launched again.
   ~CapturedTransfers();
+  /// Keeps the counter for ever: a graph may be running that never ends.
+  void leave() { isLeft = true; }
   CapturedTransfers(const CapturedTransfers &) = delete;
   CapturedTransfers &operator=(const CapturedTransfers &) = delete;
 
@@ -81,6 +83,7 @@ private:
   uint64_t launched = 0;       ///< the count behind all of them
   uint64_t seen = 0;           ///< the count of `began`
   Clock::time_point began;
+  bool isLeft = false;
 };
 
 } // namespace fsdp

@@ -86,13 +86,8 @@ NcclFabric::createCommunicator(const GroupRanks &group) {
   return communicator;
 }
 
-static bool isRegistrationAsked() {
-  const char *asked = std::getenv("FSDP_NCCL_REGISTER");
-  return asked && *asked && std::strcmp(asked, "0") != 0;
-}
-
 std::shared_ptr<void> NcclFabric::allocateArena(size_t bytes) {
-  bool isAsked = isRegistrationAsked();
+  bool isAsked = isAskedFor("FSDP_NCCL_REGISTER");
   std::string own = isAsked ? std::to_string(bytes) : "none";
   std::vector<std::string> all = exchange("arena", own);
   for (int other = 0; other < worldSize(); ++other)
@@ -139,7 +134,8 @@ void NcclFabric::registerArena(NcclCommunicator &communicator) {
   bool took = communicator.registerMemory(arena, arenaBytes);
   std::string group = "group '" + communicator.groupName() + "'";
   shared->note(took ? std::to_string(arenaBytes) +
-                          " bytes are registered with " + group
+                          " bytes are registered with " + group +
+                          "; what NCCL makes of it, NCCL_DEBUG=INFO says"
                     : "memory is not registered with " + group +
                           ": NCCL cannot share it among these GPUs");
 }
@@ -147,9 +143,12 @@ void NcclFabric::registerArena(NcclCommunicator &communicator) {
 std::unique_ptr<Fabric> fsdp::makeNcclFabric(std::shared_ptr<Peers> peers,
                                              const FabricOptions &options,
                                              std::unique_ptr<Fabric> forHost) {
+  // NCCL takes ranks for those of several machines by the same variable.
   char host[256] = {};
   gethostname(host, sizeof(host) - 1);
-  std::string own = options.streams->place() + " of " + host;
+  const char *named = std::getenv("NCCL_HOSTID");
+  std::string own =
+      options.streams->place() + " of " + (named && *named ? named : host);
   std::map<std::string, int> holders;
   std::vector<std::string> places = peers->exchange("device", own);
   for (size_t other = 0; other < places.size(); ++other) {

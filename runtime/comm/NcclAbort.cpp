@@ -13,7 +13,7 @@ void NcclAbort::begin(const NcclLibrary &nccl, nccl::Comm comm) {
   auto task = std::make_shared<std::packaged_task<void()>>(
       [abort = nccl.CommAbort, comm] { (void)abort(comm); });
   through = task->get_future();
-  // Not joined: a graph that never goes would hold up whoever waits for it.
+  // Not joined: work that never ends would hold up whoever waits for it.
   try {
     std::thread([task] { (*task)(); }).detach();
   } catch (const std::system_error &) {
@@ -21,7 +21,7 @@ void NcclAbort::begin(const NcclLibrary &nccl, nccl::Comm comm) {
   }
 }
 
-void NcclAbort::wait(std::chrono::milliseconds time) noexcept {
-  if (through.valid())
-    (void)through.wait_for(time);
+bool NcclAbort::wait(std::chrono::milliseconds time) noexcept {
+  return !through.valid() ||
+         through.wait_for(time) == std::future_status::ready;
 }

@@ -13,6 +13,9 @@
 using namespace fsdp;
 using std::chrono::milliseconds;
 
+/// With less of it left, a call of NCCL's may have failed for want of memory.
+static constexpr size_t kLittleMemory = size_t(256) << 20;
+
 //===----------------------------------------------------------------------===//
 // Connecting
 //===----------------------------------------------------------------------===//
@@ -67,13 +70,24 @@ void NcclCommunicator::connect() {
   std::memcpy(id.internal, text.data(), text.size());
 
   nccl::Config config;
-  config.blocking = 0;
+  config.blocking = shared->isBlocking() ? 1 : 0;
   config.splitShare = 0;
   Unpinned unpinned(shared->allProcessors());
-  std::unique_lock lock(mutex);
-  nccl::Result result =
-      nccl.CommInitRankConfig(&comm, size(), id, place, &config);
-  settle(lock, describeSelf, "ncclCommInitRankConfig", result);
+  measure([&] {
+    std::unique_lock lock(mutex);
+    nccl::Result result =
+        nccl.CommInitRankConfig(&comm, size(), id, place, &config);
+    settle(lock, describeSelf, "ncclCommInitRankConfig", result);
+  });
+}
+
+template <typename Body>
+void NcclCommunicator::measure(Body body) {
+  size_t before = streams.freeMemory();
+  body();
+  size_t after = streams.freeMemory();
+  if (after < before)
+    taken += before - after;
 }
 
 bool NcclCommunicator::registerMemory(void *base, size_t bytes) {
@@ -87,8 +101,10 @@ bool NcclCommunicator::registerMemory(void *base, size_t bytes) {
       comm ? nccl.CommWindowRegister(comm, base, bytes, &window,
                                      nccl::kWindowCollSymmetric)
            : nccl::Result::success;
-  settle(lock, self, "ncclCommWindowRegister", result);
-  // Where memory cannot be shared so, NCCL makes no window and says success.
+  // From 2.28.3 on it says success while another thread of NCCL's works on it.
+  settle(lock, self, "ncclCommWindowRegister", result, Settled::ask);
+  // Where memory cannot be shared so, NCCL makes no window from 2.29 on, and
+  // says success; before it makes one that is of no use.
   return window != nullptr;
 }
 
@@ -103,7 +119,7 @@ NcclCommunicator::startAllGather(std::span<const GatherMember> members,
   for (size_t i = 0; i < members.size(); ++i)
     if (members[i].shardBytes)
       present.push_back(i);
-  if (isFirst(label))
+  if ((isNew = isFirst(label)))
     for (size_t i : present)
       if (!isAligned(label, {{members[i].shard, members[i].full}},
                      members[i].shardBytes))
@@ -139,7 +155,7 @@ NcclCommunicator::startReduceScatter(std::span<const ReduceMember> members,
                                      Combination combination,
                                      const TransferLabel &label) {
   prepareReductions(members, &ReduceMember::shardElements, combination, label);
-  if (isFirst(label))
+  if ((isNew = isFirst(label)))
     for (size_t i : present)
       if (!isAligned(label, {{members[i].full, members[i].shard}},
                      members[i].shardElements * dtypeBytes(members[i].dtype)))
@@ -164,7 +180,7 @@ NcclCommunicator::startAllReduce(std::span<const AllReduceMember> members,
                                  Combination combination,
                                  const TransferLabel &label) {
   prepareReductions(members, &AllReduceMember::elements, combination, label);
-  if (isFirst(label))
+  if ((isNew = isFirst(label)))
     for (size_t i : present)
       if (!isAligned(label, {{members[i].data}},
                      members[i].elements * dtypeBytes(members[i].dtype)))
@@ -206,11 +222,13 @@ Communicator::Ticket NcclCommunicator::start(const TransferLabel &label,
     shared->beforeCall(stream);
   if (flight.isCaptured) {
     std::lock_guard lock(mutex);
-    hasCaptured = true;
     captured->begin(label);
   }
   if (!members.empty()) {
-    issue(self, function, members, call);
+    if (isNew && !flight.isCaptured)
+      measure([&] { issue(self, function, members, call); });
+    else
+      issue(self, function, members, call);
     if (behind)
       for (size_t member : members)
         behind(member);
@@ -229,6 +247,8 @@ Communicator::Ticket NcclCommunicator::start(const TransferLabel &label,
 void NcclCommunicator::issue(const Describe &self, const char *function,
                              std::span<const size_t> members,
                              const Call &call) {
+  // NCCL makes a thread for each call.
+  Unpinned unpinned(shared->allProcessors());
   std::unique_lock lock(mutex);
   nccl::Result result = nccl::Result::success;
   auto went = [](nccl::Result result) {
@@ -258,7 +278,9 @@ void NcclCommunicator::issue(const Describe &self, const char *function,
 
 void NcclCommunicator::settle(std::unique_lock<std::mutex> &lock,
                               const Describe &self, const char *call,
-                              nccl::Result result) {
+                              nccl::Result result, Settled settled) {
+  if (settled == Settled::ask && result == nccl::Result::success)
+    result = nccl::Result::inProgress;
   auto end = Clock::now() + shared->peers().deadline();
   for (int polls = 0; comm && result == nccl::Result::inProgress; ++polls) {
     // The first are over in microseconds; connecting takes its time.
@@ -284,6 +306,12 @@ void NcclCommunicator::settle(std::unique_lock<std::mutex> &lock,
     std::string reason =
         std::string(call) + " failed: " + nccl.describe(result, comm);
     lock.unlock();
+    // Its buffers come beside what the plan says.
+    if (size_t unused = streams.freeMemory();
+        result == nccl::Result::unhandledCudaError && unused < kLittleMemory)
+      reason += "; only " + std::to_string(unused) +
+                " bytes of the device's memory are unused, and NCCL needs some "
+                "for itself: use more ranks, or a smaller batch";
     throw shared->fail(ErrorId::NcclFailed, self(), reason);
   }
   if (comm)

@@ -9,6 +9,7 @@
 #include "runtime/comm/NcclRank.h"
 #include "runtime/comm/NcclReduction.h"
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
@@ -25,8 +26,9 @@ namespace fsdp {
 /// for longer than NCCL takes to put its work on the stream, which for the
 /// first one includes connecting.
 ///
-/// NCCL is used without blocking, which lets another thread end what never
-/// would: `mutex` is held for each of its calls and never longer.
+/// NCCL is used without blocking (unless FSDP_NCCL_BLOCKING is set), which lets
+/// another thread end what never would: `mutex` is held for each of its calls
+/// and never longer.
 ///
 /// A CUDA graph that holds transfers must be destroyed before it.
 class NcclCommunicator final : public Communicator {
@@ -52,6 +54,7 @@ public:
                         const TransferLabel &label) override;
   void wait(Ticket ticket) override;
   void abandon() override;
+  size_t stagingBytes() const override { return taken; }
   uint64_t keepCaptured() override;
   void launchCaptured(uint64_t graph, uint64_t step) override;
 
@@ -112,10 +115,16 @@ private:
   /// are on the stream. Throws fsdp::Error.
   void issue(const Describe &self, const char *function,
              std::span<const size_t> members, const Call &call);
+  /// How it is known whether NCCL is through with a call.
+  enum class Settled {
+    says, ///< by what it returns
+    ask   ///< the communicator knows: the call says success before it is
+  };
   /// Waits until NCCL is through with `call`, which returned `result`; `lock`
   /// holds the mutex. Throws fsdp::Error, without the mutex.
   void settle(std::unique_lock<std::mutex> &lock, const Describe &self,
-              const char *call, nccl::Result result);
+              const char *call, nccl::Result result,
+              Settled settled = Settled::says);
   /// The operation of `reduction`, made when it is first needed. Throws
   /// fsdp::Error.
   nccl::RedOp operation(const NcclReduction &reduction, const Describe &self);
@@ -123,6 +132,9 @@ private:
   bool isFirst(const TransferLabel &label) {
     return looked.emplace(label.collective, label.bucket).second;
   }
+  /// Makes NCCL's calls in `body`, and counts the memory that it took for them.
+  template <typename Body>
+  void measure(Body body);
   /// Whether NCCL can move the member 16 bytes at a time, or need not; says so
   /// if it cannot.
   /// Fills `present` and `reductions`.
@@ -161,12 +173,15 @@ private:
   /// numbers on all ranks, whichever of them run which steps as graphs.
   uint64_t issued = 0;
   std::optional<CapturedTransfers> captured;
-  bool hasCaptured = false; ///< NCCL may count graphs of it
+  /// Of the device's memory, as far as it was seen to go: NCCL takes some when
+  /// it connects, and with the first call of a kind.
+  std::atomic<size_t> taken = 0;
   NcclAbort ending;
   std::vector<EventHandle> freeEvents;
   /// Members that are not empty, of the bucket at hand.
   std::vector<size_t> present;
   std::vector<NcclReduction> reductions; ///< of all members
+  bool isNew = false; ///< whether that bucket was not moved before
   /// Buckets whose addresses were looked at.
   std::set<std::pair<std::string_view, std::string_view>> looked;
 };

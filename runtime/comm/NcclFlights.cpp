@@ -105,10 +105,8 @@ NcclCommunicator::inspect(Clock::time_point now) {
 
 void NcclCommunicator::abort() noexcept {
   std::lock_guard lock(mutex);
-  if (comm && hasCaptured)
+  if (comm)
     ending.begin(nccl, comm);
-  else if (comm)
-    nccl.CommAbort(comm);
   comm = nullptr;
 }
 
@@ -149,7 +147,7 @@ bool NcclCommunicator::finish() {
   operations.clear();
   if (window)
     settle(lock, self, "ncclCommWindowDeregister",
-           nccl.CommWindowDeregister(comm, window));
+           nccl.CommWindowDeregister(comm, window), Settled::ask);
   nccl::Result result = nccl.CommFinalize(comm);
   auto end = Clock::now() +
              std::min<milliseconds>(shared->peers().deadline(), kEndTime);
@@ -171,7 +169,8 @@ NcclCommunicator::~NcclCommunicator() {
   try {
     streams.use();
     if (!finish()) {
-      abort();
+      // All of the rank's: what is queued here may wait for another's.
+      shared->interrupt();
       // Kernels that were running leave this rank's memory alone from now on.
       EventHandle ended = takeEvent();
       freeEvents.push_back(ended);
@@ -180,14 +179,17 @@ NcclCommunicator::~NcclCommunicator() {
     }
   } catch (const std::exception &) {
     // The rank failed, or its device: whoever destroys this knows it.
-    abort();
+    shared->interrupt();
   }
   release();
 }
 
 void NcclCommunicator::release() noexcept {
   shared->remove(this);
-  ending.wait(kEndTime);
+  // Where the device still works on them, to give back counters would wait for
+  // it without an end.
+  if (!ending.wait(kEndTime) && captured)
+    captured->leave();
   captured.reset();
   for (const Flight &flight : flights) {
     streams.destroyEvent(flight.ready);

@@ -14,6 +14,11 @@ using namespace fsdp;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+bool fsdp::isAskedFor(const char *variable) {
+  const char *asked = std::getenv(variable);
+  return asked && *asked && std::strcmp(asked, "0") != 0;
+}
+
 NcclRank::NcclRank(std::shared_ptr<Peers> peers,
                    std::shared_ptr<Streams> streams,
                    std::function<void(const std::string &)> note)
@@ -41,6 +46,13 @@ const NcclLibrary &NcclRank::library() {
     return *loaded;
   loaded = NcclLibrary::load();
   note("transfers are made by NCCL " + loaded->versionText());
+  if (blocking)
+    note("NCCL's calls block: FSDP_NCCL_BLOCKING is set");
+  // In a capture NCCL would else register buffers with the network, where
+  // transfers of several sizes then share connections, and may hang for good;
+  // and with all ranks of a machine, where one of them that cannot capture
+  // would not take part.
+  setenv("NCCL_GRAPH_REGISTER", "0", /*overwrite=*/0);
   // Two kernels of NCCL that each wait for a peer's must not be started in
   // another order there: on a full device, each would keep the other out. All
   // ranks make their calls in one order, which NCCL keeps if it is told to.

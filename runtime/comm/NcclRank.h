@@ -23,6 +23,9 @@ namespace fsdp {
 
 class NcclCommunicator;
 
+/// Whether a variable of the environment is set, and not to 0.
+bool isAskedFor(const char *variable);
+
 /// One rank's failure, if there is one, and the thread that looks for it: calls
 /// on a device do not block, so nobody else would notice that a transfer never
 /// ends. What fails one transfer ends all of the rank's communicators, since no
@@ -43,6 +46,8 @@ public:
   /// Loads NCCL when it is first asked for: groups of one rank need none.
   /// Throws fsdp::Error (NcclUnusable).
   const NcclLibrary &library();
+  /// Whether calls are to block, as FSDP_NCCL_BLOCKING=1 asks for.
+  bool isBlocking() const { return blocking; }
   /// Says something that a person may want to know.
   void note(const std::string &text) const;
 
@@ -86,6 +91,7 @@ private:
   const std::shared_ptr<Streams> device;
   const std::function<void(const std::string &)> tell;
   const cpu_set_t processors = allowedProcessors();
+  const bool blocking = isAskedFor("FSDP_NCCL_BLOCKING");
 
   std::mutex libraryMutex;
   std::shared_ptr<const NcclLibrary> loaded;

@@ -15,6 +15,7 @@ cpu_set_t fsdp::allowedProcessors() {
 Unpinned::Unpinned(const cpu_set_t &processors) {
   isActive = CPU_COUNT(&processors) != 0 &&
              sched_getaffinity(/*pid=*/0, sizeof(before), &before) == 0 &&
+             !CPU_EQUAL(&before, &processors) &&
              sched_setaffinity(/*pid=*/0, sizeof(processors), &processors) == 0;
 }
 

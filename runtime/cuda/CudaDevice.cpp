@@ -4,6 +4,7 @@
 #include "runtime/cuda/CudaDevice.h"
 
 #include "runtime/Executor.h"
+#include "runtime/cuda/CaptureAgreement.h"
 #include "runtime/cuda/CudaAheadWriter.h"
 #include "runtime/cuda/CudaMemory.h"
 #include "runtime/cuda/CudaStreams.h"
@@ -17,6 +18,7 @@
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -67,7 +69,10 @@ public:
 
   std::unique_ptr<Instruction> prepareDraw(Preparation &p,
                                            const plan::DrawT &op) override;
-  double readNumber(const at::Tensor &tensor) override;
+  double readNumber(const at::Tensor &tensor) override {
+    return readNumbers({&tensor, 1})[0];
+  }
+  std::vector<double> readNumbers(std::span<const at::Tensor> tensors) override;
 
 private:
   DeviceTask taskOf(Executor &executor, uint64_t step) {
@@ -85,6 +90,7 @@ private:
   std::optional<DeviceFabric> own; ///< where ranks share the device
   StepGraphs graphs;               ///< rank 0's, of all that share the device
   uint64_t workspaces = 0;
+  std::vector<at::Tensor> numbers; ///< pinned; eight bytes for any type
 };
 
 /// How long the host waits for all that it put on the device. Transfers among
@@ -109,7 +115,13 @@ CudaDevice::CudaDevice(Fabric &fabric, std::shared_ptr<Streams> onDevice,
                              return connection.allocateArena(bytes);
                            },
                            patienceOf(options, fabric)}),
-      graphs(options.cudaGraph) {
+      graphs(options.cudaGraph,
+             {[this](const std::string &program, const std::string &reason) {
+                // Ranks that share the device are captured as one.
+                return own ? reason
+                           : agreeOnCapture(connection, program, reason);
+              },
+              [this] { cudaMemory.synchronize(); }}) {
   // Of this rank's thread, for what it does itself: constants, results.
   streams->use();
   c10::cuda::setCurrentCUDAStream(stream);
@@ -176,12 +188,25 @@ std::unique_ptr<Instruction> CudaDevice::prepareDraw(Preparation &p,
   return std::make_unique<DrawOnDevice>(std::move(draw), streams->compute());
 }
 
-double CudaDevice::readNumber(const at::Tensor &tensor) {
-  at::Tensor here = at::empty({}, tensor.scalar_type());
-  cudaMemory.read(here.mutable_data_ptr(),
-                  static_cast<const char *>(tensor.const_data_ptr()),
-                  here.nbytes());
-  return here.item<double>();
+std::vector<double>
+CudaDevice::readNumbers(std::span<const at::Tensor> tensors) {
+  // A copy into pinned memory is behind the step like a kernel; the host waits
+  // once, for all of them.
+  while (numbers.size() < tensors.size())
+    numbers.push_back(at::empty(
+        {}, at::TensorOptions().dtype(at::kDouble).pinned_memory(true)));
+  for (size_t i = 0; i < tensors.size(); ++i)
+    checkCuda(cudaMemcpyAsync(numbers[i].mutable_data_ptr(),
+                              tensors[i].const_data_ptr(), tensors[i].nbytes(),
+                              cudaMemcpyDeviceToHost, streams->compute()),
+              "cudaMemcpyAsync");
+  cudaMemory.synchronize();
+  std::vector<double> values;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    values.push_back(at::from_blob(numbers[i].mutable_data_ptr(), {},
+                                   tensors[i].scalar_type())
+                         .item<double>());
+  return values;
 }
 
 /// 90 of "cuda:sm_90"; nothing of a name without one.

@@ -40,11 +40,13 @@ char *CudaMemory::map(uint64_t bytes) {
     (void)cudaGetLastError();
     size_t unused = 0, all = 0;
     (void)cudaMemGetInfo(&unused, &all);
-    throw Error(ErrorId::OutOfMemory,
-                "a rank needs " + std::to_string(bytes) +
-                    " bytes of a GPU's memory in one piece, found " +
-                    std::to_string(unused) + " of " + std::to_string(all) +
-                    " unused; use more ranks, or a smaller batch");
+    throw Error(
+        ErrorId::OutOfMemory,
+        "a rank needs " + std::to_string(bytes) +
+            " bytes of a GPU's memory in one piece, found " +
+            std::to_string(unused) + " of " + std::to_string(all) +
+            " unused, from which libraries such as NCCL take more; use more "
+            "ranks, or a smaller batch");
   }
   checkCuda(status, "cudaMalloc");
   try {
@@ -93,13 +95,20 @@ void CudaMemory::fill(char *to, unsigned char byte, uint64_t bytes) {
 void CudaMemory::synchronize() {
   // cudaStreamSynchronize would not see that a peer is gone.
   using namespace std::chrono;
-  microseconds pause(0);
-  auto nextCheck = steady_clock::now() + milliseconds(100);
-  auto end = steady_clock::now() + ways.deadline;
+  auto begin = steady_clock::now();
+  auto nextCheck = begin + milliseconds(100);
+  auto end = begin + ways.deadline;
+  // Steps take about as long as the one before. Until shortly before then the
+  // processor is others', and for some time around then the end is seen at
+  // once.
+  const auto early = begin + lastWait - lastWait / 16 - microseconds(200);
+  const auto late = begin + lastWait + lastWait / 16 + microseconds(200);
   while (true) {
     cudaError_t status = cudaStreamQuery(streams->compute());
-    if (status == cudaSuccess)
+    if (status == cudaSuccess) {
+      lastWait = steady_clock::now() - begin;
       return;
+    }
     if (status != cudaErrorNotReady)
       checkCuda(status, "the rank's kernels");
     // Else the check behind the thread's next kernel finds it, as an error.
@@ -115,12 +124,11 @@ void CudaMemory::synchronize() {
                         "is gone, or a kernel does not end");
       nextCheck = now + milliseconds(100);
     }
-    // What is nearly complete is seen at once; longer waits leave the processor
-    // to others.
-    if (pause.count() == 0)
+    if (now < early)
+      std::this_thread::sleep_until(std::min(early, nextCheck));
+    else if (now < late)
       std::this_thread::yield();
     else
-      std::this_thread::sleep_for(pause);
-    pause = std::min(pause + microseconds(1), microseconds(50));
+      std::this_thread::sleep_for(microseconds(50));
   }
 }

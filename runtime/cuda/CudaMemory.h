@@ -45,6 +45,8 @@ private:
   const std::shared_ptr<Streams> streams;
   Ways ways;
   std::shared_ptr<void> first;
+  /// Of the last `synchronize`.
+  std::chrono::steady_clock::duration lastWait{};
 };
 
 /// Throws fsdp::Error (DeviceFailed) unless `status`, a cudaError_t, says

@@ -110,6 +110,12 @@ public:
     return text;
   }
   void use() override { check(cudaSetDevice(number), "cudaSetDevice", number); }
+  size_t freeMemory() override {
+    OnDevice on(number);
+    size_t unused = 0, all = 0;
+    check(cudaMemGetInfo(&unused, &all), "cudaMemGetInfo", number);
+    return unused;
+  }
   StreamHandle compute() const override { return computeStream; }
 
   StreamHandle createStream(StreamPriority priority,

@@ -19,33 +19,66 @@ struct Rows {
   int sourceCount, outputCount;
 };
 
-/// The order and the roundings of Reduce.cpp.
-template <typename T, typename Accumulator>
-__global__ void combine(Rows<T> rows, size_t elements, bool isMax, bool divides,
-                        Accumulator pre, bool dividesResult, Accumulator post) {
-  size_t stride = size_t(gridDim.x) * blockDim.x;
-  for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < elements;
-       i += stride) {
-    auto sum = static_cast<Accumulator>(rows.sources[0][i]);
-    if (divides)
-      sum = sum / pre;
-    for (int row = 1; row < rows.sourceCount; ++row) {
-      auto value = static_cast<Accumulator>(rows.sources[row][i]);
-      if (isMax) {
+/// Numbers that are read and written at once.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Pack {
+  T at[count];
+};
+
+template <typename Accumulator>
+struct Arithmetic {
+  bool isMax, divides, dividesResult;
+  Accumulator pre, post;
+};
+
+/// The order and the roundings of Reduce.cpp, for a pack of each row.
+template <typename T, typename Accumulator, int count>
+__device__ void combinePack(const Rows<T> &rows, size_t pack,
+                            const Arithmetic<Accumulator> &how) {
+  using Packed = Pack<T, count>;
+  Packed values = reinterpret_cast<const Packed *>(rows.sources[0])[pack];
+  Accumulator sums[count];
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    sums[i] = static_cast<Accumulator>(values.at[i]);
+    if (how.divides)
+      sums[i] = sums[i] / how.pre;
+  }
+  for (int row = 1; row < rows.sourceCount; ++row) {
+    values = reinterpret_cast<const Packed *>(rows.sources[row])[pack];
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      auto value = static_cast<Accumulator>(values.at[i]);
+      if (how.isMax) {
         // A NaN wins, as in torch.maximum.
-        sum = value > sum || value != value ? value : sum;
+        sums[i] = value > sums[i] || value != value ? value : sums[i];
       } else {
-        if (divides)
-          value = value / pre;
-        sum = sum + value;
+        if (how.divides)
+          value = value / how.pre;
+        sums[i] = sums[i] + value;
       }
     }
-    if (dividesResult)
-      sum = sum / post;
-    auto result = static_cast<T>(sum);
-    for (int row = 0; row < rows.outputCount; ++row)
-      rows.outputs[row][i] = result;
   }
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    if (how.dividesResult)
+      sums[i] = sums[i] / how.post;
+    values.at[i] = static_cast<T>(sums[i]);
+  }
+  for (int row = 0; row < rows.outputCount; ++row)
+    reinterpret_cast<Packed *>(rows.outputs[row])[pack] = values;
+}
+
+template <typename T, typename Accumulator, int count>
+__global__ void combine(Rows<T> rows, size_t elements,
+                        Arithmetic<Accumulator> how) {
+  size_t thread = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  size_t stride = size_t(gridDim.x) * blockDim.x;
+  size_t packs = elements / count;
+  for (size_t pack = thread; pack < packs; pack += stride)
+    combinePack<T, Accumulator, count>(rows, pack, how);
+  if (size_t last = packs * count + thread; last < elements)
+    combinePack<T, Accumulator, 1>(rows, last, how);
 }
 
 template <typename T, typename Accumulator = T>
@@ -63,10 +96,22 @@ void launch(std::span<const void *const> sources,
   double post = combination.reduction == Reduction::avg
                     ? static_cast<double>(sources.size())
                     : combination.post;
-  combine<T, Accumulator><<<blocksFor(elements), kThreads, 0, stream>>>(
-      rows, elements, isMax, combination.pre != 1 && !isMax,
-      static_cast<Accumulator>(combination.pre), post != 1,
-      static_cast<Accumulator>(post));
+  Arithmetic<Accumulator> how{isMax, combination.pre != 1 && !isMax, post != 1,
+                              static_cast<Accumulator>(combination.pre),
+                              static_cast<Accumulator>(post)};
+  // 16 bytes at a time if all rows allow it.
+  constexpr int kCount = 16 / sizeof(T);
+  bool isAligned = true;
+  for (auto &&pointers : {sources, std::span<const void *const>(outputs)})
+    for (const void *pointer : pointers)
+      isAligned &= reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+  if (isAligned)
+    combine<T, Accumulator, kCount>
+        <<<blocksFor((elements + kCount - 1) / kCount), kThreads, 0, stream>>>(
+            rows, elements, how);
+  else
+    combine<T, Accumulator, 1>
+        <<<blocksFor(elements), kThreads, 0, stream>>>(rows, elements, how);
   checkLaunch("the kernel of a reduction");
 }
 

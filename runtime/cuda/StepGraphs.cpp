@@ -13,13 +13,16 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
+#include <string_view>
+
 using namespace fsdp;
 
 /// Runs before a capture: libraries load their kernels, and calls that ask for
 /// other memory than in the rehearsal have been observed again.
 static constexpr unsigned kWarmUps = 3;
 
-void StepGraphs::issue(std::span<DeviceTask *const> tasks) const {
+void StepGraphs::put(std::span<DeviceTask *const> tasks) const {
   std::vector<Turn> turns;
   for (DeviceTask *task : tasks)
     turns.push_back({task->executor, task->step});
@@ -29,7 +32,25 @@ void StepGraphs::issue(std::span<DeviceTask *const> tasks) const {
   });
 }
 
-StepGraphs::StepGraphs(CudaGraph mode) : mode(mode) {}
+void StepGraphs::separate(bool isGraph) {
+  if (isSeparate && wasGraph && *wasGraph != isGraph)
+    ways.drain();
+  wasGraph = isGraph;
+}
+
+void StepGraphs::issue(std::span<DeviceTask *const> tasks) {
+  separate(/*isGraph=*/false);
+  put(tasks);
+}
+
+static bool isZero(const char *variable) {
+  const char *value = std::getenv(variable);
+  return value && std::string_view(value) == "0";
+}
+
+StepGraphs::StepGraphs(CudaGraph mode, Ways ways)
+    : mode(mode), ways(std::move(ways)),
+      isSeparate(isZero("NCCL_GRAPH_MIXING_SUPPORT")) {}
 
 void StepGraphs::clear() noexcept { entries.clear(); }
 
@@ -62,24 +83,44 @@ void StepGraphs::join(std::span<DeviceTask *const> tasks) {
 }
 
 void StepGraphs::run(std::span<DeviceTask *const> tasks) {
-  if (mode == CudaGraph::off)
-    return issue(tasks);
   Entry &entry = entries[tasks[0]->executor];
   if (entry.graph)
     return replay(entry, tasks);
-  if (!entry.isRefused && entry.runs == 0)
-    if (std::string reason = tasks[0]->executor->needsHost(); !reason.empty())
-      refuse(entry, tasks, reason);
+  if (!entry.isRefused && entry.runs == 0) {
+    entry.reason = mode == CudaGraph::off ? "--cuda-graph=off"
+                                          : tasks[0]->executor->needsHost();
+    if (mode == CudaGraph::on && !entry.reason.empty())
+      refuse(entry, tasks, entry.reason); // now rather than after some runs
+  }
   if (entry.isRefused || entry.runs++ < kWarmUps)
     return issue(tasks);
-  try {
-    capture(entry, tasks);
-  } catch (const std::exception &error) {
+  // All ranks are here in the same run, whatever they were told to do.
+  const std::string &program = tasks[0]->executor->source().name;
+  std::string reason = entry.reason;
+  std::unique_ptr<at::cuda::CUDAGraph> graph;
+  if (reason.empty()) {
+    try {
+      graph = capture(entry, tasks);
+    } catch (const std::exception &error) {
+      reason = error.what();
+    }
+  }
+  if (ways.agree)
+    reason = ways.agree(program, reason);
+  if (!reason.empty()) {
+    graph.reset();
     for (DeviceTask *task : tasks)
       task->executor->abandon();
-    refuse(entry, tasks, error.what());
+    refuse(entry, tasks, reason);
     return issue(tasks);
   }
+  entry.captured.clear();
+  for (DeviceTask *task : tasks)
+    entry.captured.push_back(task->executor->transfers().keepCaptured());
+  entry.graph = std::move(graph);
+  log(LogLevel::info, "the program " + program +
+                          " runs as a CUDA graph from step " +
+                          std::to_string(tasks[0]->step) + " on");
   replay(entry, tasks);
 }
 
@@ -90,11 +131,13 @@ void StepGraphs::refuse(Entry &entry, std::span<DeviceTask *const> tasks,
   if (mode == CudaGraph::on)
     throw Error(ErrorId::RuntimeUnsupported,
                 message + "; run it with --cuda-graph=auto or off");
-  log(LogLevel::warning, message + "; its kernels are launched one by one");
+  if (mode == CudaGraph::automatic)
+    log(LogLevel::warning, message + "; its kernels are launched one by one");
   entry.isRefused = true;
 }
 
-void StepGraphs::capture(Entry &entry, std::span<DeviceTask *const> tasks) {
+std::unique_ptr<at::cuda::CUDAGraph>
+StepGraphs::capture(Entry &entry, std::span<DeviceTask *const> tasks) {
   std::vector<Transfers::Counts> before;
   for (DeviceTask *task : tasks)
     before.push_back(task->executor->transfers().counts());
@@ -105,7 +148,7 @@ void StepGraphs::capture(Entry &entry, std::span<DeviceTask *const> tasks) {
   graph->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
   try {
     fork(tasks);
-    issue(tasks);
+    put(tasks);
     join(tasks);
     graph->capture_end();
   } catch (...) {
@@ -132,21 +175,17 @@ void StepGraphs::capture(Entry &entry, std::span<DeviceTask *const> tasks) {
   }
   // A replay counts them.
   entry.transfers.clear();
-  entry.captured.clear();
   for (size_t i = 0; i < tasks.size(); ++i) {
     const Transfers &transfers = tasks[i]->executor->transfers();
     entry.transfers.push_back(
         Transfers::difference(transfers.counts(), before[i]));
     transfers.setCounts(before[i]);
-    entry.captured.push_back(transfers.keepCaptured());
   }
-  entry.graph = std::move(graph);
-  log(LogLevel::info, "the program " + tasks[0]->executor->source().name +
-                          " runs as a CUDA graph from step " +
-                          std::to_string(tasks[0]->step) + " on");
+  return graph;
 }
 
 void StepGraphs::replay(Entry &entry, std::span<DeviceTask *const> tasks) {
+  separate(/*isGraph=*/true);
   // Each rank's inputs and rates were put on its own stream.
   join(tasks);
   for (size_t i = 0; i < tasks.size(); ++i)

@@ -18,8 +18,10 @@
 
 #include <c10/cuda/CUDAStream.h>
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,7 +43,17 @@ struct DeviceTask {
 /// Used by one thread.
 class StepGraphs {
 public:
-  explicit StepGraphs(CudaGraph mode);
+  /// What graphs need of others.
+  struct Ways {
+    /// `agreeOnCapture`, where ranks are processes.
+    std::function<std::string(const std::string &program,
+                              const std::string &reason)>
+        agree;
+    /// Waits for all that is on the compute stream.
+    std::function<void()> drain;
+  };
+
+  StepGraphs(CudaGraph mode, Ways ways);
   ~StepGraphs();
   StepGraphs(const StepGraphs &) = delete;
   StepGraphs &operator=(const StepGraphs &) = delete;
@@ -57,20 +69,31 @@ private:
   struct Entry {
     unsigned runs = 0;
     bool isRefused = false;
+    std::string reason; ///< for which it is not to be captured
     std::unique_ptr<at::cuda::CUDAGraph> graph;
     // Of a run, by rank:
     std::vector<Transfers::Counts> transfers;
     std::vector<Transfers::Captured> captured;
   };
 
-  void issue(std::span<DeviceTask *const> tasks) const;
+  void issue(std::span<DeviceTask *const> tasks);
+  /// The kernels, on their streams or into a capture.
+  void put(std::span<DeviceTask *const> tasks) const;
   /// Throws where a capture fails; then no work was done.
-  void capture(Entry &entry, std::span<DeviceTask *const> tasks);
+  std::unique_ptr<at::cuda::CUDAGraph>
+  capture(Entry &entry, std::span<DeviceTask *const> tasks);
   void refuse(Entry &entry, std::span<DeviceTask *const> tasks,
               const std::string &reason);
   void replay(Entry &entry, std::span<DeviceTask *const> tasks);
 
+  /// Where NCCL is told that single launches and graphs are never in flight at
+  /// a time.
+  void separate(bool isGraph);
+
   const CudaGraph mode;
+  const Ways ways;
+  const bool isSeparate; ///< NCCL_GRAPH_MIXING_SUPPORT=0
+  std::optional<bool> wasGraph;
   std::map<const Executor *, Entry> entries; ///< by rank 0's
   // That all streams follow rank 0's, and it them; made when needed.
   void fork(std::span<DeviceTask *const> tasks);

@@ -51,6 +51,9 @@ public:
   /// next work on it. Every thread begins without.
   virtual void use() = 0;
 
+  /// Bytes of the device's memory that nobody holds, in any process.
+  virtual size_t freeMemory() = 0;
+
   /// Where kernels run; lives as long as this object.
   virtual StreamHandle compute() const = 0;
 

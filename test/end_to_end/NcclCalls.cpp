@@ -13,8 +13,7 @@
 #include "runtime/comm/Nccl.h"
 #include "test/end_to_end/PlayRank.h"
 #include "test/unit/comm/AlonePeers.h"
-#include "test/unit/comm/FakeNccl.h"
-#include "test/unit/comm/RecordingStreams.h"
+#include "test/unit/comm/NcclOnStreams.h"
 
 #include <nlohmann/json.hpp>
 
@@ -62,8 +61,11 @@ static void play(const PlanFile &plan, const std::string &path, int rank,
 
   NcclScript &script = useFakeNccl(FSDP_FAKE_NCCL);
   auto streams = std::make_shared<RecordingStreams>();
+  script.ranksAreAlike = true; // as those of the other back end
   std::map<StreamHandle, std::string> names;
-  script.observer = [&](const NcclCall &call) {
+  playOn(script, streams);
+  script.observer = [&, put = script.observer](const NcclCall &call) {
+    put(call);
     names[call.stream] = streams->name(call.stream);
   };
   FabricOptions options;

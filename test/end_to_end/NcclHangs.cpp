@@ -16,8 +16,7 @@
 #include "runtime/support/Error.h"
 #include "test/end_to_end/PlayRank.h"
 #include "test/unit/comm/AlonePeers.h"
-#include "test/unit/comm/FakeNccl.h"
-#include "test/unit/comm/RecordingStreams.h"
+#include "test/unit/comm/NcclOnStreams.h"
 
 #include <nlohmann/json.hpp>
 
@@ -107,9 +106,7 @@ static std::string runStep(const PlanFile &plan, const std::string &path,
                            std::vector<std::string> &transfers) {
   NcclScript &script = useFakeNccl(FSDP_FAKE_NCCL);
   auto streams = std::make_shared<RecordingStreams>();
-  script.observer = [&](const NcclCall &call) {
-    streams->put(call.stream, call.name);
-  };
+  playOn(script, streams);
   auto peers = std::make_shared<AlonePeers>(rank, world, kDeadline);
   for (int other = 0; other < world; ++other)
     if (other != rank)
@@ -138,7 +135,6 @@ static std::string runStep(const PlanFile &plan, const std::string &path,
       found = error.what();
     }
   }
-  script.observer = nullptr;
   return found;
 }
 

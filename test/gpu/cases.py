@@ -37,7 +37,22 @@ CASES = {
     "sgd": {"reshard_after_forward": True, "optimizer": SGD},
     "adam": {"reshard_after_forward": True, "optimizer": {"name": "adam", "lr": 1e-3, "betas": [0.8, 0.95], "eps": 1e-3, "weight_decay": 0.1}},
 }
-OWN = (zoo.gpt, zoo.mlp, zoo.llama, zoo.convnet, zoo.tagger, zoo.bert, zoo.vit, zoo.lora)
+# What one call of efficient attention asks for beside the plan when it is captured,
+# and then only: its seed and offset lie on the device in a graph, else on the host.
+EFFICIENT_ATTENTION = "_scaled_dot_product_efficient_attention"
+BYTES_IN_CAPTURES = 16
+
+
+def bert():
+    """Without dropout, whose draws are no reference's."""
+    model, inputs = zoo.bert()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return model, inputs
+
+
+OWN = (zoo.gpt, zoo.mlp, zoo.llama, zoo.convnet, zoo.tagger, bert, zoo.vit, zoo.lora)
 
 
 def factories(file):
@@ -50,11 +65,25 @@ def factories(file):
     return module.MODELS
 
 
-def makes_sense(case, world, model):
+def computes_lowered(model, inputs):
+    """Whether PyTorch computes with bfloat16 weights: buffers stay float32, and not every operator takes both."""
+    low = copy.deepcopy(model).to("meta")
+    for parameter in low.parameters():
+        parameter.data = parameter.data.to(torch.bfloat16)
+    batch = {k: (v.to("meta", torch.bfloat16) if v.is_floating_point() else v.to("meta")) if torch.is_tensor(v) else v for k, v in inputs.items()}
+    try:
+        low(**batch)
+    except RuntimeError as error:
+        return "dtype" not in str(error)  # some look at data, of which there is none
+    return True
+
+
+def makes_sense(case, world, model, inputs):
     if case in ("hsdp", "hpz2") and world % 2:
         return False
-    # Running statistics in float32 refuse a batch in bfloat16.
-    return case != "bf16" or not any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) for m in model.modules())
+    # Running statistics in float32 refuse a batch in bfloat16, which the meta device does not see.
+    has_statistics = any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) for m in model.modules())
+    return case != "bf16" or not has_statistics and computes_lowered(model, inputs)
 
 
 def config_of(case, world, device, arch):
@@ -62,7 +91,7 @@ def config_of(case, world, device, arch):
 
 
 def prepare(out, bin, name, factory, cases, worlds, device, arch):
-    """(case, world) of all that was compiled, and what the compiler said to the others."""
+    """(case, world, calls of efficient attention in a micro-batch) of all that was compiled, and what the compiler said to the others."""
     folder = out / "cases" / name
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(7)
@@ -78,12 +107,15 @@ def prepare(out, bin, name, factory, cases, worlds, device, arch):
     made, refused = [], {}
     for case in cases:
         for world in worlds:
-            if not makes_sense(case, world, model):
+            if not makes_sense(case, world, model, inputs):
                 continue
             (folder / "fsdp.yaml").write_text(yaml.safe_dump(config_of(case, world, device, arch)))
             try:
-                kit.call([bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", f"{case}-{world}.fsdp"], folder, kit.environment(bin), 300)
-                made.append([case, world])
+                kit.call([bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "--report=report.json", "-o", f"{case}-{world}.fsdp"], folder, kit.environment(bin), 300)
+                report = folder / "report.json"
+                calls = sum(n for name, n in json.loads(report.read_text())["ops"].items() if name.removeprefix("aten.") == EFFICIENT_ATTENTION)
+                report.unlink()
+                made.append([case, world, calls // CASES[case].get("gradient_accumulation_steps", 1)])
             except kit.Failure as failure:
                 refused[f"{name} {case} world {world}"] = str(failure)
     (folder / "fsdp.yaml").unlink()
@@ -134,7 +166,14 @@ def train(bin, folder, artifact, graph, final):
     return kit.Training(bin, folder, artifact, *options, *([f"--cuda-graph={graph}"] if graph else []))
 
 
-def check(bin, folder, factory, case, world, device, arch):
+def check_allocations(graph, rows, parts, calls):
+    """No byte beside the plan from the second step on, but for what is explained: once for each of the programs that make a step."""
+    taken = {row["step"]: row["unplanned_bytes"] for row in rows[1:] if row["unplanned_bytes"]}
+    explained = calls * parts * BYTES_IN_CAPTURES if graph == "on" else 0
+    assert sum(taken.values()) <= explained, f"--cuda-graph={graph}: bytes that were not planned, by step: {taken}; explained are {explained}"
+
+
+def check(bin, folder, factory, case, world, calls, device, arch):
     config = config_of(case, world, device, arch)
     with tempfile.TemporaryDirectory() as scratch:
         # Both at once: they take more time to start than to train.
@@ -151,8 +190,6 @@ def check(bin, folder, factory, case, world, device, arch):
     assert all(each == seen[0] for each in seen), f"a graph gives other losses or norms than single launches: {seen}"
     for key, value in finals[0].items():
         assert torch.equal(value, finals[-1][key]), f"a graph gives another {key} than single launches"
-    for row in rows[0][1:]:
-        assert row["unplanned_bytes"] == 0, f"step {row['step']} took {row['unplanned_bytes']} bytes that were not planned"
     begin = torch.load(folder / "start.pt")
     model, _ = factory()
     model.load_state_dict(begin["state"])
@@ -164,9 +201,14 @@ def check(bin, folder, factory, case, world, device, arch):
     host = lambda values: {k: v.cpu() for k, v in values.items()}  # noqa: E731
     if case == "bf16":
         want_rows, want = lowered_reference(model, inputs, data, world, STEPS, config)
-        return compare_lowered(rows[0], finals[0], want_rows, host(want), start)
-    want_rows, want, buffers = harness.reference(model, inputs, data, world, STEPS, config)
-    return harness.compare(rows[0], finals[0], want_rows, host(want), host(buffers), start)
+        compare_lowered(rows[0], finals[0], want_rows, host(want), start)
+    else:
+        want_rows, want, buffers = harness.reference(model, inputs, data, world, STEPS, config)
+        harness.compare(rows[0], finals[0], want_rows, host(want), host(buffers), start)
+    # Last: numbers tell more.
+    parts = min(3, config.get("gradient_accumulation_steps", 1))
+    for graph, each in zip(graphs, rows):
+        check_allocations(graph, each, parts, calls)
 
 
 def work(out, bin, name):
@@ -174,10 +216,10 @@ def work(out, bin, name):
     manifest = kit.read_manifest(out)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     factory = factories(out / "models.py" if manifest["has_models"] else None)[name]
-    for case, world in manifest["cases"][name]:
+    for case, world, calls in manifest["cases"][name]:
         begin, said = time.monotonic(), {"name": f"{name} {case} world {world}", "state": "ok"}
         try:
-            check(bin, out / "cases" / name, factory, case, world, manifest["device"], manifest["arch"])
+            check(bin, out / "cases" / name, factory, case, world, calls, manifest["device"], manifest["arch"])
         except Exception as error:
             said.update(state="fail", text=f"{type(error).__name__}: {error}")
         print(json.dumps({**said, "seconds": time.monotonic() - begin}), flush=True)

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Everything that one GPU can show, in one command. docs/Gpus.md says what it prints.
+"""Everything that one GPU can show, in parts. docs/Gpus.md says what is printed.
 
     run.py prepare OUT --bin build/bin --cuda-build build-cuda    anywhere: exports models, compiles them, and takes the build along
-    run.py all OUT.tar.gz --results FOLDER                        on a machine with a GPU: everything, within --minutes
-    run.py table OUT.tar.gz --results FOLDER --rounds 5           there: the table alone, by and by
+    run.py PART OUT.tar.gz --results FOLDER                       on a machine with a GPU: one part, within --minutes
 
-Without a build in OUT or --bin, `all` and `table` build there (cmake --preset cuda). FOLDER gets results.json, report.md
+Parts, the most telling first:
+
+{parts}
+  all         all of these, each until a share of the time is over; what one leaves the next one has, too
+  checks      all but the table and its activities
+
+Without a build in OUT or --bin, a part builds there (cmake --preset cuda). FOLDER gets results.json, report.md
 and log.txt, which are written after every step. Exit status 0 only if all that ran was right.
 """
 import argparse
@@ -24,6 +29,18 @@ import kit  # noqa: E402
 from results import Results  # noqa: E402
 
 ROOT = kit.HERE.parent.parent
+# Name: what it tells, minutes of its own, and its share of the time of all parts together.
+PARTS = {
+    "programs": ("gpu-test, cuda-streams-test: streams, events, captures, copies and our own kernels", 3, 0.06),
+    "cases": ("small models against PyTorch on the same GPU: losses, norms, weights, and a graph's bits against single launches'", 5, 0.20),
+    "table": ("a decoder's step by fsdp-run, FSDP2 and torch.compile: time and memory, nothing else running", 9, 0.40),
+    "two-hosts": ("two ranks of NCCL on this GPU under two host names: its calls, captures and aborts as between machines", 6, 0.06),
+    "operators": ("PyTorch's operator database, as single launches and as a graph: gradients as PyTorch's", 9, 0.10),
+    "activities": ("the table's contenders again, with what the GPU did listed: idle shares", 6, 0.12),
+    "sanitizer": ("compute-sanitizer's memcheck of steps on 1 and 2 ranks, with and without a graph", 9, 0.05),
+}
+TOGETHER = {"all": tuple(PARTS), "checks": tuple(p for p in PARTS if p not in ("table", "activities"))}
+ALL_MINUTES = 9.5
 TARGETS = ("fsdp-run", "gpu-test", "cuda-streams-test", "fsdp-gaps")
 LIBRARY = "libfsdp-gaps.so"
 WEIGHTS = {"1b": 5 << 30, "tiny": 1 << 20}  # bytes, no less than the file has
@@ -83,7 +100,8 @@ def unpack(out):
         return out
     folder = kit.roomy_folder(20 * out.stat().st_size)
     with tarfile.open(out) as file:
-        file.extractall(folder, filter="data")
+        # Python 3.11.2 of Debian 12 knows no filters, which 3.14 wants.
+        file.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     return folder
 
 
@@ -153,12 +171,12 @@ def measure(table, results, clock, rounds):
     results.facts["order"] = f"{number + 1} round(s) of: " + "; ".join(rows.ROWS)
 
 
-def trace(table, library, results, clock):
+def trace(table, library, results, clock, only_measured=True):
     import table as rows
     if not library.exists():
         return results.note(f"no activities were listed: {library} is not there, build the target fsdp-gaps")
     for name in rows.ROWS:
-        if results.rows[name].get("state") != "ok":
+        if only_measured and results.rows[name].get("state") != "ok":
             continue
         if clock.left() < 15:
             results.row(name, gaps_text="no time was left")
@@ -166,42 +184,56 @@ def trace(table, library, results, clock):
         table.trace(name, library, min(rows.LIMIT, clock.left()))
 
 
-def show(options, with_checks, rounds):
-    """All, or the table alone."""
+def shares(parts):
+    """(part, share of the time after which it ends), in order."""
+    whole, done, ends = sum(PARTS[p][2] for p in parts), 0, []
+    for part in parts:
+        done += PARTS[part][2]
+        ends.append((part, done / whole))
+    return ends
+
+
+def show(options, parts):
+    """Runs parts, one after the other."""
     import stages
     from table import Table
-    clock, results = kit.Clock(60 * options.minutes), Results(options.results)
+    minutes = options.minutes or (PARTS[parts[0]][1] if len(parts) == 1 else ALL_MINUTES)
+    clock, results = kit.Clock(60 * minutes), Results(options.results)
     options.out = unpack(options.out)
     manifest = kit.read_manifest(options.out)
     is_gpu, table = manifest["device"] == "cuda", None
     try:
-        if with_checks:
-            stages.plan(manifest, results)
+        stages.plan(manifest, results, parts)
         describe(results, manifest)
         bin = find_bin(options, results, clock)
-        share = (lambda part: clock.until(part)) if with_checks else (lambda part: clock)
-        try:
-            table = Table(options.out, bin, manifest, results, kit.roomy_folder(WEIGHTS[manifest["size"]]))
-        except kit.Failure as failure:
-            results.check("run.py", "table", "fail", str(failure))
-        steps = []
-        if table:
-            steps += [("table", lambda: measure(table, results, share(0.45), rounds))]
-        if with_checks:
-            steps += [("programs", lambda: is_gpu and stages.run_programs(bin, results, share(0.5))),
-                      ("training", lambda: stages.run_training(options.out, bin, manifest, results, share(0.66), options.jobs))]
-        if table and is_gpu:
-            steps += [("activities", lambda: trace(table, bin.parent / "lib" / LIBRARY, results, share(0.86)))]
-        if with_checks:
-            steps += [("operators", lambda: stages.run_operators(options.out, bin, manifest, results, share(0.96), options.jobs)),
-                      ("compute-sanitizer", lambda: is_gpu and stages.run_sanitizer(options.out, bin, manifest, results, share(0.99)))]
-        for name, body in steps:
+        if {"table", "activities"} & set(parts):
             try:
-                body()
+                table = Table(options.out, bin, manifest, results, kit.roomy_folder(WEIGHTS[manifest["size"]]))
+            except kit.Failure as failure:
+                results.check("run.py", "table", "fail", str(failure))
+
+        def activities(until):
+            if "table" not in parts:
+                table.write_files(min(120, until.left()))
+            trace(table, bin.parent / "lib" / LIBRARY, results, until, "table" in parts)
+
+        bodies = {
+            "programs": lambda until: is_gpu and stages.run_programs(bin, results, until),
+            "cases": lambda until: stages.run_training(options.out, bin, manifest, results, until, options.jobs),
+            "table": lambda until: table and measure(table, results, until, options.rounds),
+            "two-hosts": lambda until: stages.run_two_hosts(options.out, bin, manifest, results, until),
+            "operators": lambda until: stages.run_operators(options.out, bin, manifest, results, until, options.jobs),
+            "activities": lambda until: table and is_gpu and activities(until),
+            "sanitizer": lambda until: is_gpu and stages.run_sanitizer(options.out, bin, manifest, results, until),
+        }
+        for name, share in shares(parts):
+            try:
+                bodies[name](clock.until(share))
             except Exception as error:
                 results.check("run.py", name, "fail", f"{type(error).__name__}: {error}")
     finally:
         kit.clean_up()
+        results.facts["parts"] = ", ".join(parts)
         results.facts["minutes"] = round((clock.seconds - clock.left()) / 60, 1)
         results.save()
         print(results.markdown())
@@ -219,12 +251,15 @@ def main():
     def path(text):
         return pathlib.Path(text).resolve()
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="what", required=True)
-    make, every, table, work_cases, work_operators = (commands.add_parser(n) for n in ("prepare", "all", "table", "work-cases", "work-operators"))
-    for command in (make, every, table, work_cases, work_operators):
-        command.add_argument("out", type=path, help="folder of models and artifacts; all and table take the archive that prepare makes of it, too")
-        command.add_argument("--bin", type=path, required=command not in (every, table), help="folder of fsdp-opt (prepare), or of fsdp-run")
+    listed = "\n".join(f"  {name:<12}{text} ({minutes} min)" for name, (text, minutes, _) in PARTS.items())
+    parser = argparse.ArgumentParser(description=__doc__.replace("{parts}", listed), formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="what", required=True, metavar="PART")
+    make, work_cases, work_operators = (commands.add_parser(n) for n in ("prepare", "work-cases", "work-operators"))
+    parts = {name: commands.add_parser(name) for name in (*PARTS, *TOGETHER)}
+    for command in (make, work_cases, work_operators, *parts.values()):
+        is_part = command in parts.values()
+        command.add_argument("out", type=path, help="folder of models and artifacts; parts take the archive that prepare makes of it, too")
+        command.add_argument("--bin", type=path, required=not is_part, help="folder of fsdp-opt (prepare), or of fsdp-run")
     make.add_argument("--cuda-build", type=path, help="a build of the preset cuda to take along")
     make.add_argument("--models", type=path, help="a Python file whose MODELS has factories of (model, inputs of a rank) to train in place of this project's")
     make.add_argument("--names", nargs="*", help="train these models alone")
@@ -235,9 +270,9 @@ def main():
     make.add_argument("--arch", default="sm_90", help="the GPU that artifacts are compiled for")
     make.add_argument("--size", default="1b", help="of the table's decoder: 1b or tiny")
     make.add_argument("--limit", type=float, default=40, help="MiB that OUT.tar.gz may have")
-    for command in (every, table):
+    for command in parts.values():
         command.add_argument("--results", type=path, required=True, help="folder for what is found")
-        command.add_argument("--minutes", type=float, default=9.5)
+        command.add_argument("--minutes", type=float, help=f"that it may take; by default the part's own, and {ALL_MINUTES} for several")
         command.add_argument("--rounds", type=int, default=1, help="of the table, if time allows")
         command.add_argument("--jobs", type=int, default=8, help="checks at once")
     work_cases.add_argument("--model", required=True)
@@ -255,7 +290,7 @@ def main():
         import operators
         operators.work(options.out, options.bin, options.shard, options.shards)
     else:
-        sys.exit(show(options, options.what == "all", options.rounds))
+        sys.exit(show(options, TOGETHER.get(options.what, (options.what,))))
 
 
 if __name__ == "__main__":

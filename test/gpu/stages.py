@@ -1,4 +1,4 @@
-"""The checks of run.py beside the table: programs of GoogleTest, training, operators, compute-sanitizer."""
+"""The checks of run.py beside the table: programs of GoogleTest, training, operators, compute-sanitizer, two hosts."""
 import concurrent.futures
 import json
 import pathlib
@@ -9,29 +9,38 @@ import threading
 import time
 
 import kit
+import two_hosts
 
 PROGRAMS = ("gpu-test", "cuda-streams-test")
 
 
 def case_names(manifest, model):
-    return [f"{model} {case} world {world}" for case, world in manifest["cases"][model]]
+    return [f"{model} {case} world {world}" for case, world, _ in manifest["cases"][model]]
 
 
-def plan(manifest, results):
-    """Names everything that there is to do, so that what is not done is seen."""
-    if manifest["device"] == "cuda":
+def plan(manifest, results, parts):
+    """Names everything that there is to do in these parts, so that what is not done is seen."""
+    is_gpu = manifest["device"] == "cuda"
+    if "programs" in parts and is_gpu:
         for program in PROGRAMS:
             results.plan("programs", program)
-    for model in manifest["cases"]:
-        for name in case_names(manifest, model):
-            results.plan("training", name)
-    for group, names in manifest["operators"].items():
-        results.plan("operators", kit.group_name(group, names))
-    if manifest["device"] == "cuda":
+    if "cases" in parts:
+        for model in manifest["cases"]:
+            for name in case_names(manifest, model):
+                results.plan("training", name)
+    if "two-hosts" in parts:
+        for name in two_hosts.names(manifest):
+            results.plan("two hosts", name)
+    if "operators" in parts:
+        for group, names in manifest["operators"].items():
+            results.plan("operators", kit.group_name(group, names))
+    if "sanitizer" in parts and is_gpu:
         for name in sanitizer_names(manifest):
             results.plan("compute-sanitizer", name)
     for name, text in manifest["refused"].items():
-        results.check("operators" if name.startswith("operator ") else "training", name, "refused", text)
+        is_operator = name.startswith("operator ")
+        if ("operators" if is_operator else "cases") in parts:
+            results.check("operators" if is_operator else "training", name, "refused", text)
 
 
 def run_programs(bin, results, clock):
@@ -106,10 +115,28 @@ def run_operators(out, bin, manifest, results, clock, at_once):
     run_workers("operators", jobs, results, clock, max(shards, 1))
 
 
+def has_case(manifest, model, case, world):
+    return any(made[:2] == [case, world] for made in manifest["cases"][model])
+
+
+def run_two_hosts(out, bin, manifest, results, clock):
+    for name, body in two_hosts.checks(out, bin, manifest):
+        begin, left = time.monotonic(), clock.left()
+        if left < 20:
+            return
+        try:
+            body(left)
+            state, text = "ok", ""
+        except (kit.Failure, AssertionError) as failure:
+            late = isinstance(failure, kit.Late) and clock.left() <= 0
+            state, text = ("not run", f"not done within {left:.0f} s") if late else ("fail", str(failure))
+        results.check("two hosts", name, state, text, time.monotonic() - begin)
+
+
 def sanitizer_names(manifest):
     """memcheck of a step alone and of two ranks, as single launches and as a graph."""
     return {f"memcheck {model} zero3 world {world} graph {graph}": (model, world, graph)
-            for model in list(manifest["cases"])[:1] for world in (1, 2) if ["zero3", world] in manifest["cases"][model] for graph in ("off", "on")}
+            for model in list(manifest["cases"])[:1] for world in (1, 2) if has_case(manifest, model, "zero3", world) for graph in ("off", "on")}
 
 
 def run_sanitizer(out, bin, manifest, results, clock):

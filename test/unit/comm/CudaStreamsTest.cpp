@@ -51,6 +51,9 @@ protected:
   void write(const std::vector<T> &values) {
     cudaMemcpy(memory, values.data(), values.size() * sizeof(T),
                cudaMemcpyHostToDevice);
+    // The streams do not wait for the default one, and a small copy from
+    // pageable memory may still be under way.
+    cudaDeviceSynchronize();
   }
 
   static constexpr size_t kBytes = size_t(64) << 20;

@@ -7,6 +7,7 @@
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -22,6 +23,11 @@ struct ncclComm {
   int polls = 0; ///< left until what was asked for last is done
   bool isInitialised = false;
   bool isFinalized = false;
+  bool wasCaptured = false;
+  bool wasCalled = false;
+  /// What is done then.
+  std::vector<NcclCall> pending = {};
+  nccl::Window made = nullptr, *window = nullptr;
 };
 
 struct ncclWindow_vidmem {
@@ -42,9 +48,20 @@ static std::optional<Result> failure(const char *name) {
   return result;
 }
 
-static Result refuse(const char *reason) {
+static Result refuse(const char *reason, Result result = Result::invalidUsage) {
   script.lastError = reason;
-  return Result::invalidUsage;
+  return result;
+}
+
+/// NCCL's ncclCommEnsureReady.
+static std::optional<Result> notReady(nccl::Comm comm) {
+  if (comm->polls || !comm->isInitialised)
+    return refuse("Attempt to use communicator before the previous operation "
+                  "returned ncclSuccess",
+                  Result::invalidArgument);
+  if (comm->isFinalized)
+    return refuse("communicator was finalized", Result::invalidArgument);
+  return std::nullopt;
 }
 
 static plan::DType toDType(nccl::DataType type) {
@@ -73,9 +90,59 @@ static plan::DType toDType(nccl::DataType type) {
   std::abort();
 }
 
-/// All ranks have what this one has.
-static void reduce(const NcclCall &call, const void *source) {
+template <typename Number>
+static void addTo(std::vector<std::byte> &data, int summand) {
+  for (size_t i = 0; i + sizeof(Number) <= data.size(); i += sizeof(Number)) {
+    Number number;
+    std::memcpy(&number, &data[i], sizeof(number));
+    number = static_cast<Number>(number + static_cast<Number>(summand));
+    std::memcpy(&data[i], &number, sizeof(number));
+  }
+}
+
+/// What `rank` reduces, where this process's has `own`.
+static std::vector<std::byte> operand(const NcclCall &call, const void *own,
+                                      int summand) {
+  auto *begin = static_cast<const std::byte *>(own);
+  std::vector<std::byte> data(begin, begin + call.bytes());
+  switch (call.type) {
+  case nccl::DataType::int8:
+  case nccl::DataType::uint8:
+    addTo<uint8_t>(data, summand);
+    break;
+  case nccl::DataType::int32:
+  case nccl::DataType::uint32:
+    addTo<uint32_t>(data, summand);
+    break;
+  case nccl::DataType::int64:
+  case nccl::DataType::uint64:
+    addTo<uint64_t>(data, summand);
+    break;
+  case nccl::DataType::float16:
+    addTo<c10::Half>(data, summand);
+    break;
+  case nccl::DataType::float32:
+    addTo<float>(data, summand);
+    break;
+  case nccl::DataType::float64:
+    addTo<double>(data, summand);
+    break;
+  case nccl::DataType::bfloat16:
+    addTo<c10::BFloat16>(data, summand);
+    break;
+  }
+  return data;
+}
+
+static void reduce(int own, const NcclCall &call, const void *source) {
   std::vector<const void *> sources(call.ranks, source);
+  std::vector<std::vector<std::byte>> others;
+  others.reserve(call.ranks);
+  for (int rank = 0; rank < call.ranks && !script.ranksAreAlike; ++rank)
+    if (rank != own)
+      sources[rank] =
+          others.emplace_back(operand(call, source, peerSummand(own, rank)))
+              .data();
   Combination combination(plan::Reduction::sum);
   if (call.op == nccl::RedOp::max)
     combination.reduction = plan::Reduction::max;
@@ -88,37 +155,68 @@ static void reduce(const NcclCall &call, const void *source) {
              combination);
 }
 
-static void execute(nccl::Comm comm, const NcclCall &call) {
+static void gather(int own, const NcclCall &call) {
   auto *receive = static_cast<std::byte *>(call.receive);
-  if (call.name == "ncclAllGather") {
-    for (int rank = 0; rank < call.ranks; ++rank)
-      if (receive + rank * call.bytes() != call.send)
-        std::memmove(receive + rank * call.bytes(), call.send, call.bytes());
-  } else if (call.name == "ncclReduceScatter") {
-    reduce(call, static_cast<const std::byte *>(call.send) +
-                     comm->rank * call.bytes());
-  } else {
-    reduce(call, call.send);
-  }
+  auto *send = static_cast<const std::byte *>(call.send);
+  if (receive + own * call.bytes() != send)
+    std::memmove(receive + own * call.bytes(), send, call.bytes());
+  send = receive + own * call.bytes();
+  for (int rank = 0; rank < call.ranks; ++rank)
+    for (size_t i = 0; rank != own && i < call.bytes(); ++i)
+      receive[rank * call.bytes() + i] =
+          script.ranksAreAlike ? send[i] : peerByte(send[i], own, rank);
+}
+
+static void execute(nccl::Comm comm, const NcclCall &call) {
+  if (call.name == "ncclAllGather")
+    gather(comm->rank, call);
+  else if (call.name == "ncclReduceScatter")
+    reduce(comm->rank, call,
+           static_cast<const std::byte *>(call.send) +
+               comm->rank * call.bytes());
+  else
+    reduce(comm->rank, call, call.send);
 }
 
 /// Puts the calls on their streams; the caller holds no mutex.
-static Result launch(std::vector<std::pair<nccl::Comm, NcclCall>> calls) {
-  Result result = Result::success;
-  for (auto &[comm, call] : calls) {
+static void launch(nccl::Comm comm, const std::vector<NcclCall> &calls) {
+  for (const NcclCall &call : calls) {
     std::function<void(const NcclCall &)> observer;
+    std::function<bool(StreamHandle)> isCapturing;
     {
       std::lock_guard lock(script.mutex);
       execute(comm, call);
-      comm->polls = script.callPolls;
-      if (comm->polls)
-        result = Result::inProgress;
       script.calls.push_back(call);
+      if (!std::exchange(comm->wasCalled, true) && script.take)
+        script.take(script.callBytes);
       observer = script.observer;
+      isCapturing = script.isCapturing;
     }
     if (observer)
       observer(call);
+    if (isCapturing && isCapturing(call.stream))
+      comm->wasCaptured = true;
   }
+}
+
+/// Begins the calls; the caller holds no mutex.
+static Result begin(std::vector<std::pair<nccl::Comm, NcclCall>> calls) {
+  Result result = Result::success;
+  std::map<nccl::Comm, std::vector<NcclCall>> now;
+  {
+    std::lock_guard lock(script.mutex);
+    for (auto &[comm, call] : calls) {
+      if (!script.callPolls) {
+        now[comm].push_back(call);
+        continue;
+      }
+      comm->pending.push_back(call);
+      comm->polls = script.callPolls;
+      result = Result::inProgress;
+    }
+  }
+  for (auto &[comm, each] : now)
+    launch(comm, each);
   return result;
 }
 
@@ -127,10 +225,8 @@ static Result collective(nccl::Comm comm, NcclCall call) {
     std::lock_guard lock(script.mutex);
     if (auto failed = failure(call.name.c_str()))
       return *failed;
-    if (comm->polls)
-      return refuse("communicator is used while it is in progress");
-    if (!comm->isInitialised || comm->isFinalized)
-      return refuse("communicator is not ready");
+    if (auto refused = notReady(comm))
+      return *refused;
     call.comm = comm->number;
     call.ranks = comm->ranks;
     if (depth) {
@@ -139,7 +235,7 @@ static Result collective(nccl::Comm comm, NcclCall call) {
       return Result::success;
     }
   }
-  return launch({{comm, call}});
+  return begin({{comm, call}});
 }
 
 extern "C" {
@@ -197,20 +293,33 @@ Result ncclCommInitRankConfig(nccl::Comm *comm, int ranks, nccl::UniqueId id,
   (*comm)->polls = script.initPolls;
   script.configs.push_back(*config);
   ++script.alive;
+  if (script.take)
+    script.take(script.initBytes);
   return Result::inProgress;
 }
 
 Result ncclCommGetAsyncError(nccl::Comm comm, Result *result) {
-  std::lock_guard lock(script.mutex);
+  std::unique_lock lock(script.mutex);
   *result = script.asyncError;
   if (*result != Result::success)
     return Result::success;
-  if (!comm->isInitialised && !script.initEnds)
+  if (!comm->isInitialised && !script.initEnds) {
     *result = Result::inProgress;
-  else if (comm->polls > 0 && --comm->polls)
+    return Result::success;
+  }
+  if (comm->polls > 1) {
+    --comm->polls;
     *result = Result::inProgress;
-  else
-    comm->isInitialised = true;
+    return Result::success;
+  }
+  if (comm->window)
+    *std::exchange(comm->window, nullptr) = comm->made;
+  std::vector<NcclCall> pending = std::exchange(comm->pending, {});
+  lock.unlock();
+  launch(comm, pending);
+  lock.lock();
+  comm->polls = 0;
+  comm->isInitialised = true;
   return Result::success;
 }
 
@@ -218,6 +327,8 @@ Result ncclCommFinalize(nccl::Comm comm) {
   std::lock_guard lock(script.mutex);
   if (auto failed = failure("ncclCommFinalize"))
     return *failed;
+  if (auto refused = notReady(comm))
+    return *refused;
   comm->isFinalized = true;
   comm->polls = 1;
   return Result::inProgress;
@@ -232,11 +343,18 @@ Result ncclCommDestroy(nccl::Comm comm) {
 }
 
 Result ncclCommAbort(nccl::Comm comm) {
+  std::function<void(int)> letGo;
+  std::function<bool(int)> isIdle;
   {
     std::lock_guard lock(script.mutex);
     ++script.aborting;
+    letGo = script.letGo;
+    isIdle = script.isIdle;
   }
-  while (script.isGraphAlive)
+  if (letGo)
+    letGo(comm->number);
+  while ((comm->wasCaptured && script.isGraphAlive) ||
+         (isIdle && !isIdle(comm->number)))
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::lock_guard lock(script.mutex);
   --script.alive;
@@ -265,7 +383,7 @@ Result ncclGroupEnd() {
       return *failed;
     }
   }
-  return depth ? Result::success : launch(std::exchange(grouped, {}));
+  return depth ? Result::success : begin(std::exchange(grouped, {}));
 }
 
 Result ncclAllGather(const void *send, void *receive, size_t count,
@@ -291,10 +409,12 @@ Result ncclAllReduce(const void *send, void *receive, size_t count,
 
 Result ncclRedOpCreatePreMulSum(nccl::RedOp *op, void *scalar,
                                 nccl::DataType type, nccl::ScalarResidence,
-                                nccl::Comm) {
+                                nccl::Comm comm) {
   std::lock_guard lock(script.mutex);
   if (auto failed = failure("ncclRedOpCreatePreMulSum"))
     return *failed;
+  if (auto refused = notReady(comm))
+    return *refused;
   auto read = [&](auto value) {
     std::memcpy(&value, scalar, sizeof(value));
     return static_cast<double>(value);
@@ -340,6 +460,8 @@ Result ncclCommWindowRegister(nccl::Comm comm, void *memory, size_t bytes,
   std::lock_guard lock(script.mutex);
   if (auto failed = failure("ncclCommWindowRegister"))
     return *failed;
+  if (auto refused = notReady(comm))
+    return *refused;
   if (reinterpret_cast<uintptr_t>(memory) % nccl::kWindowAlignment ||
       flags != nccl::kWindowCollSymmetric)
     return refuse("window is not aligned");
@@ -347,14 +469,20 @@ Result ncclCommWindowRegister(nccl::Comm comm, void *memory, size_t bytes,
   call.send = memory;
   call.count = bytes;
   script.calls.push_back(call);
-  comm->polls = script.callPolls;
-  if (script.makesWindows)
-    *window = new ncclWindow_vidmem{comm->number};
-  return Result::inProgress;
+  // Later; but since 2.28 the call itself says success.
+  comm->polls = std::max(script.callPolls, 1);
+  comm->window = window;
+  comm->made = script.makesWindows || script.version < nccl::version(2, 29, 0)
+                   ? new ncclWindow_vidmem{comm->number}
+                   : nullptr;
+  return script.version < nccl::version(2, 28, 0) ? Result::inProgress
+                                                  : Result::success;
 }
 
 Result ncclCommWindowDeregister(nccl::Comm comm, nccl::Window window) {
   std::lock_guard lock(script.mutex);
+  if (auto refused = notReady(comm))
+    return *refused;
   script.calls.push_back(
       {"ncclCommWindowDeregister", comm->number, comm->ranks});
   delete window;

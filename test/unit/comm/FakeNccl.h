@@ -2,8 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // libfake-nccl.so has NCCL's functions and plays one rank alone: what it is
-// asked for is recorded, and done as if all ranks had this rank's data, in the
-// host's memory. It is as strict as NCCL about the order of calls.
+// asked for is recorded, and done in the host's memory, with data for the other
+// ranks that is made up. It is as strict as NCCL about the order of calls:
+// * A call that answers that it is in progress has put nothing on a stream yet.
+//   That has happened when the communicator says that it is through, and until
+//   then every other call on it is an invalid argument.
+// * ncclCommAbort lets the communicator's kernels go, but does not return while
+//   any of its work is still queued, behind another communicator's, say.
+// * ncclCommWindowRegister says success, and writes the window later.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,6 +61,14 @@ struct NcclCall {
   size_t bytes() const { return count * elementBytes(type); } ///< of one rank
 };
 
+/// Of rank `rank` of a communicator, where this process's, `own`, has `value`:
+/// a byte that it gathers, and a number that it reduces (as value + this).
+inline std::byte peerByte(std::byte value, int own, int rank) {
+  return rank == own ? value
+                     : value ^ static_cast<std::byte>(1 + (rank ^ own) % 255);
+}
+inline int peerSummand(int own, int rank) { return rank - own; }
+
 /// What the library did, and how it is to behave. Set between calls.
 struct NcclScript {
   std::mutex mutex;
@@ -66,15 +80,30 @@ struct NcclScript {
   bool initEnds = true;
   /// The next call of a function fails with this, once.
   std::map<std::string, nccl::Result> failing;
+  /// Memory that a communicator takes when it is made, and with its first call.
+  size_t initBytes = 0, callBytes = 0;
   /// What every communicator says when it is asked; not success: an error.
   nccl::Result asyncError = nccl::Result::success;
   std::string lastError;
+  /// Whether GPUs reach each other's memory. If they do not, 2.28 gives a
+  /// window that is of no use, and 2.29 none.
   bool makesWindows = true;
-  /// Whether there is a graph that holds work of all communicators: until it is
-  /// gone, ncclCommAbort does not return.
+  /// As if all ranks had this rank's data.
+  bool ranksAreAlike = false;
+  /// Whether there is a graph that holds what was captured: until it is gone,
+  /// ncclCommAbort of its communicators does not return.
   std::atomic<bool> isGraphAlive = false;
   /// Told of each collective when it is put on its stream, without the mutex.
   std::function<void(const NcclCall &)> observer;
+  /// Whether work on the stream is captured; null: none is.
+  std::function<bool(StreamHandle)> isCapturing;
+  /// The communicator's kernels let go, by its number; and whether all of its
+  /// work is done, which ncclCommAbort waits for. Without the mutex. Null:
+  /// there is none.
+  std::function<void(int)> letGo;
+  /// Told of the device's memory that is taken.
+  std::function<void(size_t)> take;
+  std::function<bool(int)> isIdle;
 
   /// Communicators that were made and neither destroyed nor aborted.
   int alive = 0;

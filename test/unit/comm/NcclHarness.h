@@ -5,8 +5,7 @@
 #define FSDP_TEST_UNIT_COMM_NCCLHARNESS_H
 
 #include "AlonePeers.h"
-#include "FakeNccl.h"
-#include "RecordingStreams.h"
+#include "NcclOnStreams.h"
 #include "runtime/comm/Nccl.h"
 
 #include <gtest/gtest.h>
@@ -22,12 +21,14 @@ class NcclTest : public testing::Test {
 protected:
   void SetUp() override {
     unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+    unsetenv("NCCL_GRAPH_REGISTER");
     unsetenv("FSDP_NCCL_REGISTER");
+    unsetenv("FSDP_NCCL_BLOCKING");
+    unsetenv("NCCL_HOSTID");
     script = &useFakeNccl(FSDP_FAKE_NCCL);
   }
   void TearDown() override {
     fabric.reset();
-    script->observer = nullptr;
     SetUp();
   }
 
@@ -36,9 +37,7 @@ protected:
                std::chrono::milliseconds deadline = std::chrono::seconds(20)) {
     peers = std::make_shared<AlonePeers>(rank, worldSize, deadline);
     streams = std::make_shared<RecordingStreams>();
-    script->observer = [streams = streams](const NcclCall &call) {
-      streams->put(call.stream, call.name);
-    };
+    playOn(*script, streams);
     FabricOptions options;
     options.worldSize = worldSize;
     options.streams = streams;

@@ -373,9 +373,7 @@ RankSetup processes(int worldSize, std::chrono::milliseconds deadline) {
     FabricOptions options = given;
     const char *rank = std::getenv("RANK");
     device = std::make_shared<RecordingStreams>(0, rank);
-    script.observer = [](const NcclCall &call) {
-      device->put(call.stream, call.name);
-    };
+    playOn(script, device);
     options.streams = device;
     return connectNcclFabric(options);
   };

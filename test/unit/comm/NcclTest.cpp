@@ -9,6 +9,8 @@
 #include <c10/util/Half.h>
 #include <gmock/gmock.h>
 
+#include <array>
+#include <cstring>
 #include <set>
 
 using namespace fsdp;
@@ -35,6 +37,8 @@ TEST_P(NcclWorlds, OneMemberIsOneCallOverItsOwnMemory) {
     EXPECT_EQ(communicator->rank(), rank);
     EXPECT_EQ(communicator->size(), size);
     alignas(16) float shard[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    std::array<std::byte, sizeof(shard)> given;
+    std::memcpy(given.data(), shard, sizeof(shard));
     std::vector<float> full(8 * size);
     GatherMember gather{shard, full.data(), sizeof(shard)};
     communicator->wait(communicator->startAllGather({&gather, 1}, kGather));
@@ -57,8 +61,15 @@ TEST_P(NcclWorlds, OneMemberIsOneCallOverItsOwnMemory) {
     EXPECT_EQ(second.type, nccl::DataType::float32);
     EXPECT_EQ(second.op, nccl::RedOp::sum);
     EXPECT_EQ(second.group, 0);
-    EXPECT_EQ(full[8 * (size - 1) + 7], 8);
-    EXPECT_EQ(shard[7], 8 * size);
+    // Each rank's data at its place; all of them are summed.
+    for (int other = 0; other < size; ++other)
+      for (size_t i = 0; i < sizeof(shard); ++i)
+        ASSERT_EQ(reinterpret_cast<std::byte *>(&full[8 * other])[i],
+                  peerByte(given[i], rank, other));
+    float sum = 0;
+    for (int other = 0; other < size; ++other)
+      sum += 8.0f + static_cast<float>(peerSummand(rank, other));
+    EXPECT_EQ(shard[7], sum);
   }
 }
 
@@ -130,6 +141,51 @@ TEST_F(NcclTest, ATransferIsBetweenItsStartAndItsWait) {
                           "dp/gather: wait", "dp/gather: ncclAllGather",
                           "dp/gather: record", "compute: matmul",
                           "compute: wait", "compute: attention"));
+}
+
+/// NCCL puts a call's work on its stream after the call has returned.
+TEST_F(NcclTest, TheEventBehindATransferWaitsForNccl) {
+  for (size_t members : {1, 3}) {
+    SetUp();
+    script->callPolls = 50;
+    connect(0, 2);
+    auto communicator = world("dp");
+    float shard[4] = {}, full[8];
+    std::vector<GatherMember> all(members, {shard, full, sizeof(shard)});
+    communicator->wait(communicator->startAllGather(all, kGather));
+    size_t after = streams->put(streams->compute(), "matmul");
+    ASSERT_EQ(works("ncclAllGather").size(), members);
+    for (size_t call : works("ncclAllGather"))
+      EXPECT_TRUE(streams->isBefore(call, after));
+  }
+}
+
+/// A stream that is captured cannot wait for work that is not, nor the other
+/// way round once the capture is over.
+TEST_F(NcclTest, CapturesStandBetweenCallsWhereNcclKeepsNoOrder) {
+  script->version = nccl::version(2, 21, 5);
+  connect(0, 2);
+  auto gathers = world("gather"), reductions = world("reduce");
+  float shard[4] = {}, full[8] = {};
+  auto transfer = [&] {
+    GatherMember gather{shard, full, sizeof(shard)};
+    ReduceMember reduce{full, shard, 4, DType::f32};
+    gathers->wait(gathers->startAllGather({&gather, 1}, kGather));
+    reductions->wait(
+        reductions->startReduceScatter({&reduce, 1}, Reduction::sum, kReduce));
+  };
+  transfer();
+  for (int captures = 0; captures < 2; ++captures) {
+    streams->beginCapture();
+    transfer();
+    EXPECT_TRUE(streams->isCapturing(streams->find("gather")));
+    streams->endCapture();
+    EXPECT_FALSE(streams->isCapturing(streams->find("gather")));
+    gathers->keepCaptured();
+    reductions->keepCaptured();
+    transfer();
+  }
+  EXPECT_EQ(peers->failure(), std::nullopt);
 }
 
 TEST_F(NcclTest, GathersAndReductionsHaveTheirOwnCommunicatorsAndStreams) {
@@ -245,16 +301,16 @@ TEST_F(NcclTest, SumsAreDividedWhereTheyAskForIt) {
     nccl::RedOp op; ///< sum: or one that NCCL made
     double factor;  ///< of the operands; 0: none
     bool divides;
-    float expected; ///< from 12 on each of 4 ranks
+    float expected; ///< from 11, 12, 13 and 14
   };
   const Case cases[] = {
-      {Reduction::sum, nccl::RedOp::sum, 0, false, 48},
-      {Reduction::avg, nccl::RedOp::avg, 0, false, 12},
-      {Reduction::max, nccl::RedOp::max, 0, false, 12},
-      {{Reduction::sum, 2, 1}, nccl::RedOp::sum, 0.5, false, 24},
-      {{Reduction::sum, 1, 4}, nccl::RedOp::sum, 0, true, 12},
-      {{Reduction::sum, 2, 4}, nccl::RedOp::sum, 0.5, true, 6},
-      {{Reduction::avg, 2, 1}, nccl::RedOp::sum, 0.5, true, 6},
+      {Reduction::sum, nccl::RedOp::sum, 0, false, 50},
+      {Reduction::avg, nccl::RedOp::avg, 0, false, 12.5f},
+      {Reduction::max, nccl::RedOp::max, 0, false, 14},
+      {{Reduction::sum, 2, 1}, nccl::RedOp::sum, 0.5, false, 25},
+      {{Reduction::sum, 1, 4}, nccl::RedOp::sum, 0, true, 12.5f},
+      {{Reduction::sum, 2, 4}, nccl::RedOp::sum, 0.5, true, 6.25f},
+      {{Reduction::avg, 2, 1}, nccl::RedOp::sum, 0.5, true, 6.25f},
   };
   connect(1, 4);
   auto communicator = world("world");
@@ -383,7 +439,8 @@ TEST_F(NcclTest, ACaptureThatFailedLeavesNothingBehind) {
   streams->beginCapture();
   auto lost = communicator->startAllGather({&member, 1}, kGather);
   communicator->startAllGather({&member, 1}, kGather);
-  streams->endCapture();
+  EXPECT_THAT(errorOf(ErrorId::DeviceFailed, [&] { streams->endCapture(); }),
+              HasSubstr("unjoined work on stream 'world'"));
   communicator->abandon();
   EXPECT_THROW(communicator->wait(lost), std::logic_error);
   communicator->wait(communicator->startAllGather({&member, 1}, kGather));
@@ -391,6 +448,15 @@ TEST_F(NcclTest, ACaptureThatFailedLeavesNothingBehind) {
   communicator.reset();
   EXPECT_EQ(script->destroyed, 1);
   EXPECT_EQ(peers->failure(), std::nullopt);
+}
+
+TEST_F(NcclTest, CallsBlockIfAsked) {
+  setenv("FSDP_NCCL_BLOCKING", "1", 1);
+  connect(0, 2);
+  auto communicator = world("gather");
+  ASSERT_EQ(script->configs.size(), 1u);
+  EXPECT_EQ(script->configs[0].blocking, 1);
+  EXPECT_THAT(notes, testing::Contains(HasSubstr("FSDP_NCCL_BLOCKING")));
 }
 
 TEST_F(NcclTest, SaysOnceWhichBucketsAreSlow) {
@@ -421,65 +487,6 @@ TEST_F(NcclTest, SaysOnceWhichBucketsAreSlow) {
   EXPECT_THAT(notes, testing::Contains(testing::AllOf(
                          HasSubstr("all_gather of bucket 'odd size' is slow"),
                          HasSubstr("1048574 bytes"))));
-}
-
-//===----------------------------------------------------------------------===//
-// Registered memory
-//===----------------------------------------------------------------------===//
-
-TEST_F(NcclTest, TheArenaIsRegisteredWithAllCommunicatorsIfAsked) {
-  setenv("FSDP_NCCL_REGISTER", "1", 1);
-  connect(0, 2);
-  auto before = world("gather");
-  auto memory = fabric->allocateArena(5000);
-  auto after = world("reduce");
-  ASSERT_TRUE(memory);
-  std::vector<NcclCall> windows;
-  for (const NcclCall &call : script->calls)
-    if (call.name == "ncclCommWindowRegister")
-      windows.push_back(call);
-  ASSERT_EQ(windows.size(), 2u);
-  for (int i : {0, 1}) {
-    EXPECT_EQ(windows[i].comm, i);
-    EXPECT_EQ(windows[i].send, memory.get());
-    EXPECT_EQ(windows[i].count, 8192u);
-  }
-  EXPECT_THAT(notes, testing::IsSupersetOf(
-                         {"8192 bytes are registered with group 'gather'",
-                          "8192 bytes are registered with group 'reduce'"}));
-  script->calls.clear();
-  before.reset();
-  after.reset();
-  fabric.reset();
-  memory.reset();
-  std::vector<std::string> names;
-  for (const NcclCall &call : script->calls)
-    names.push_back(call.name);
-  EXPECT_THAT(names, ElementsAre("ncclCommWindowDeregister",
-                                 "ncclCommWindowDeregister", "ncclMemFree"));
-}
-
-TEST_F(NcclTest, SaysWhyTheArenaIsNotRegistered) {
-  connect(0, 2);
-  EXPECT_FALSE(fabric->allocateArena(4096)); // nobody asked
-  EXPECT_TRUE(script->calls.empty());
-
-  setenv("FSDP_NCCL_REGISTER", "1", 1);
-  script->version = nccl::version(2, 26, 5);
-  connect(0, 2);
-  EXPECT_FALSE(fabric->allocateArena(4096));
-  EXPECT_THAT(notes, testing::Contains("memory is not registered: that needs "
-                                       "NCCL 2.27.3 or newer, found 2.26.5"));
-
-  script->version = nccl::version(2, 28, 9);
-  script->makesWindows = false;
-  connect(0, 2);
-  auto communicator = world("gather");
-  auto memory = fabric->allocateArena(4096);
-  EXPECT_TRUE(memory);
-  EXPECT_THAT(notes, testing::Contains(HasSubstr(
-                         "memory is not registered with group 'gather'")));
-  communicator.reset();
 }
 
 } // namespace

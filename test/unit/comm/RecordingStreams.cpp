@@ -3,6 +3,7 @@
 
 #include "RecordingStreams.h"
 #include "runtime/comm/Reduce.h"
+#include "runtime/support/Error.h"
 
 #include <cstring>
 #include <stdexcept>
@@ -24,7 +25,9 @@ StreamHandle RecordingStreams::createStream(StreamPriority priority,
   std::lock_guard lock(mutex);
   // Handles are numbers that nobody looks behind.
   auto handle = reinterpret_cast<StreamHandle>(next++);
-  streams[handle] = {std::string(name), priority, std::nullopt, false};
+  Stream &made = streams[handle];
+  made.name = name;
+  made.priority = priority;
   return handle;
 }
 
@@ -48,7 +51,7 @@ void RecordingStreams::destroyEvent(EventHandle event) noexcept {
 size_t RecordingStreams::add(StreamHandle stream, const std::string &what) {
   Stream &on = streams.at(stream);
   size_t work = works.size();
-  works.push_back({what, stream, {}, nullptr, capturing});
+  works.push_back({what, stream, {}, nullptr, on.isCaptured});
   if (on.last)
     works.back().after.insert(*on.last);
   if (on.isHeld)
@@ -64,14 +67,28 @@ size_t RecordingStreams::put(StreamHandle stream, const std::string &what) {
 
 void RecordingStreams::record(EventHandle event, StreamHandle stream) {
   std::lock_guard lock(mutex);
-  events.at(event) = {add(stream, "record"), capturing};
+  bool isCaptured = streams.at(stream).isCaptured;
+  events.at(event) = {add(stream, "record"), isCaptured ? captures : 0};
 }
 
 void RecordingStreams::wait(StreamHandle stream, EventHandle event) {
   std::lock_guard lock(mutex);
+  const Event &awaited = events.at(event);
+  Stream &on = streams.at(stream);
+  if (awaited.capture && (!capturing || awaited.capture != captures))
+    throw std::logic_error("a wait for an event of a capture that is over");
+  if (awaited.capture && !on.isCaptured) {
+    on.isCaptured = true;
+    on.beforeCapture = std::exchange(on.last, std::nullopt);
+  } else if (awaited.stands && !awaited.capture && on.isCaptured) {
+    captureFailed = true;
+    throw Error(ErrorId::DeviceFailed,
+                "cudaStreamWaitEvent failed: dependency created on uncaptured "
+                "work in another stream");
+  }
   size_t work = add(stream, "wait");
-  if (auto stands = events.at(event).stands)
-    works[work].after.insert(*stands);
+  if (awaited.stands)
+    works[work].after.insert(*awaited.stands);
 }
 
 bool RecordingStreams::isComplete(size_t work) const {
@@ -90,7 +107,7 @@ bool RecordingStreams::isComplete(size_t work) const {
 bool RecordingStreams::query(EventHandle event) {
   std::lock_guard lock(mutex);
   const Event &asked = events.at(event);
-  if (asked.isCaptured)
+  if (asked.capture)
     throw std::logic_error("an event of a capture was asked about");
   return !asked.stands || isComplete(*asked.stands);
 }
@@ -147,9 +164,9 @@ uint64_t RecordingStreams::read(CounterHandle counter) noexcept {
   return count;
 }
 
-bool RecordingStreams::isCapturing(StreamHandle) {
+bool RecordingStreams::isCapturing(StreamHandle stream) {
   std::lock_guard lock(mutex);
-  return capturing;
+  return streams.at(stream).isCaptured;
 }
 
 std::vector<RecordingStreams::Work> RecordingStreams::all() const {
@@ -164,8 +181,7 @@ std::vector<std::string> RecordingStreams::log() const {
   return lines;
 }
 
-bool RecordingStreams::isBefore(size_t first, size_t second) const {
-  std::lock_guard lock(mutex);
+bool RecordingStreams::isAfter(size_t second, size_t first) const {
   std::set<size_t> open = works.at(second).after;
   while (!open.empty()) {
     size_t last = *open.rbegin();
@@ -175,6 +191,24 @@ bool RecordingStreams::isBefore(size_t first, size_t second) const {
     open.insert(works[last].after.begin(), works[last].after.end());
   }
   return false;
+}
+
+bool RecordingStreams::isBefore(size_t first, size_t second) const {
+  std::lock_guard lock(mutex);
+  return isAfter(second, first);
+}
+
+bool RecordingStreams::isIdle(StreamHandle stream) const {
+  std::lock_guard lock(mutex);
+  std::vector<bool> isOpen(works.size());
+  for (size_t work = 0; work < works.size(); ++work) {
+    isOpen[work] = held.count(work);
+    for (size_t before : works[work].after)
+      isOpen[work] = isOpen[work] || isOpen[before];
+    if (isOpen[work] && works[work].stream == stream && !works[work].isCaptured)
+      return false;
+  }
+  return true;
 }
 
 void RecordingStreams::hold(StreamHandle stream) {
@@ -192,16 +226,36 @@ void RecordingStreams::release(StreamHandle stream) {
 void RecordingStreams::beginCapture() {
   std::lock_guard lock(mutex);
   capturing = true;
+  captureFailed = false;
+  ++captures;
   captureBegin = works.size();
-  for (auto &[handle, stream] : streams)
-    beforeCapture[handle] = std::exchange(stream.last, std::nullopt);
+  Stream &compute = streams.at(computeStream);
+  compute.isCaptured = true;
+  compute.beforeCapture = std::exchange(compute.last, std::nullopt);
 }
 
 RecordingStreams::Graph RecordingStreams::endCapture() {
   std::lock_guard lock(mutex);
   capturing = false;
-  for (auto &[handle, stream] : streams)
-    stream.last = beforeCapture[handle];
+  std::optional<size_t> end = streams.at(computeStream).last;
+  std::string unjoined;
+  for (auto &[handle, stream] : streams) {
+    if (!std::exchange(stream.isCaptured, false))
+      continue;
+    if (handle != computeStream && stream.last &&
+        !(end && isAfter(*end, *stream.last)))
+      unjoined = stream.name;
+    stream.last = std::exchange(stream.beforeCapture, std::nullopt);
+  }
+  if (captureFailed)
+    throw Error(ErrorId::DeviceFailed, "cudaStreamEndCapture failed: operation "
+                                       "failed due to a previous error during "
+                                       "capture");
+  if (!unjoined.empty())
+    throw Error(ErrorId::DeviceFailed,
+                "cudaStreamEndCapture failed: capturing stream has unjoined "
+                "work on stream '" +
+                    unjoined + "'");
   return {captureBegin, works.size()};
 }
 
@@ -212,6 +266,10 @@ size_t RecordingStreams::launch(const Graph &graph,
   const size_t shift = works.size() - graph.begin;
   std::set<size_t> all;
   for (size_t number = graph.begin; number < graph.end; ++number) {
+    if (!works[number].isCaptured) { // meanwhile, on a stream beside
+      works.push_back({"", computeStream, {}});
+      continue;
+    }
     Work work = works[number];
     work.isCaptured = false;
     work.after.clear();

@@ -11,6 +11,7 @@
 
 #include "runtime/cuda/Streams.h"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -28,6 +29,7 @@ public:
   int device() const override { return number; }
   std::string place() const override { return where; }
   void use() override {}
+  size_t freeMemory() override { return unused; }
   StreamHandle compute() const override { return computeStream; }
   StreamHandle createStream(StreamPriority priority,
                             std::string_view name) override;
@@ -51,6 +53,9 @@ public:
   //===--------------------------------------------------------------------===//
   // For tests
   //===--------------------------------------------------------------------===//
+
+  /// Somebody takes so much of the device's memory, of which there is 1 GiB.
+  void take(size_t bytes) { unused -= bytes; }
 
   /// One thing on a stream. `after`: those that it comes after directly.
   struct Work {
@@ -78,8 +83,15 @@ public:
   /// it, until `release`.
   void hold(StreamHandle stream);
   void release(StreamHandle stream);
-  /// What is put on any stream between the two is not done, only recorded, and
-  /// asking about events that are recorded there is an error.
+  /// Whether all that is on `stream` is complete, what graphs put there too.
+  bool isIdle(StreamHandle stream) const;
+  /// What is put on the compute stream between the two, and on streams that
+  /// joined it by waiting for an event of the capture, is not done, only
+  /// recorded. As in CUDA, events that are recorded there cannot be asked
+  /// about, nor waited for once the capture is over; a stream that is captured
+  /// cannot wait for what is not (DeviceFailed, which ends the capture); and
+  /// the end throws fsdp::Error (DeviceFailed) if such a wait failed or if a
+  /// stream that joined was not joined to the compute stream again.
   void beginCapture();
   Graph endCapture();
   /// Puts all of the graph on the compute stream, as a whole. Those of its
@@ -104,14 +116,17 @@ private:
     StreamPriority priority;
     std::optional<size_t> last;
     bool isHeld = false;
+    bool isCaptured = false;
+    std::optional<size_t> beforeCapture; ///< of one that is captured
   };
   struct Event {
     std::optional<size_t> stands;
-    bool isCaptured = false;
+    uint64_t capture = 0; ///< that it was recorded in, from 1; 0: none
   };
 
   size_t add(StreamHandle stream, const std::string &what);
   bool isComplete(size_t work) const;
+  bool isAfter(size_t second, size_t first) const;
 
   const int number;
   const std::string where;
@@ -122,9 +137,11 @@ private:
   std::set<size_t> held;
   std::set<CounterHandle> counters;
   size_t captureBegin = 0;
-  std::map<StreamHandle, std::optional<size_t>> beforeCapture;
   uintptr_t next = 1;
+  std::atomic<size_t> unused = size_t(1) << 30;
   bool capturing = false;
+  bool captureFailed = false;
+  uint64_t captures = 0;
   StreamHandle computeStream = nullptr;
 };
 

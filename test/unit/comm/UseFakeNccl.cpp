@@ -30,7 +30,13 @@ NcclScript &fsdp::test::useFakeNccl(const char *path) {
   script.asyncError = fresh.asyncError;
   script.lastError.clear();
   script.makesWindows = fresh.makesWindows;
+  script.ranksAreAlike = false;
   script.observer = nullptr;
+  script.isCapturing = nullptr;
+  script.letGo = nullptr;
+  script.isIdle = nullptr;
+  script.take = nullptr;
+  script.initBytes = script.callBytes = 0;
   script.isGraphAlive = false;
   script.alive = script.aborting = script.aborted = script.destroyed = 0;
   script.configs.clear();

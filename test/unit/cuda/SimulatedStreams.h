@@ -72,6 +72,7 @@ public:
   int device() const override { return 0; }
   std::string place() const override { return "simulated"; }
   void use() override {}
+  size_t freeMemory() override { return 0; }
   StreamHandle compute() const override { return computeStream; }
   StreamHandle createStream(StreamPriority, std::string_view) override {
     return simulated->createStream();
