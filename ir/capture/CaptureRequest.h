@@ -27,6 +27,10 @@ struct CaptureRequest {
   /// without data, which do not show it.
   std::vector<std::vector<std::string>> ties;
   Precision precision;
+  /// Name of the output that is the loss; empty: the first.
+  std::string loss;
+  /// Whether gradients that the export lost are taken as they are.
+  bool acceptLostGradients = false;
   /// First value of what the loss is multiplied by before it is differentiated;
   /// absent: by nothing.
   std::optional<double> lossScale;

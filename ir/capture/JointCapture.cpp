@@ -118,23 +118,81 @@ void JointCapture::addLossScale() {
   stateTensors.push_back(lossScale);
 }
 
+static bool isScalarLoss(const at::Tensor &tensor) {
+  return tensor.dim() == 0 && tensor.is_floating_point();
+}
+
+/// Puts the output that is asked for as the loss in front.
+void JointCapture::chooseLoss(std::vector<ReturnedTensor> &returned) const {
+  if (request.loss.empty() || graph.isInference)
+    return;
+  size_t index = findOutput(request.loss, returned);
+  std::rotate(returned.begin(), returned.begin() + index,
+              returned.begin() + index + 1);
+}
+
 at::Tensor
 JointCapture::getLoss(const std::vector<ReturnedTensor> &returned) const {
   at::Tensor loss = returned.front().tensor;
-  if (loss.dim() != 0 || !loss.is_floating_point()) {
-    std::string type = c10::toString(loss.scalar_type());
-    std::string sizes;
-    for (int64_t size : loss.sizes())
-      sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
-    throw Error(ErrorId::LossNotScalar,
-                "expected the model's first output to be its loss, a "
-                "floating-point tensor without dims, found " +
-                    type + "[" + sizes +
-                    "]; let the model return the loss first (.mean() or "
-                    ".sum() makes it a scalar), or write mode: inference in "
-                    "the config to run the model without training it");
-  }
-  return loss;
+  if (isScalarLoss(loss))
+    return loss;
+  std::string type = c10::toString(loss.scalar_type());
+  std::string sizes;
+  for (int64_t size : loss.sizes())
+    sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+  // As an inference program's: the first has its own name.
+  std::vector<Output> named = nameOutputs(returned, /*isInference=*/true);
+  std::string others;
+  for (size_t i = 1; i < returned.size(); ++i)
+    if (isScalarLoss(returned[i].tensor))
+      others += (others.empty() ? "--loss=" : " or --loss=") + named[i].name;
+  throw Error(ErrorId::LossNotScalar,
+              (request.loss.empty()
+                   ? "expected the model's first output to be its loss"
+                   : "--loss=" + request.loss + ": expected an output") +
+                  ", a floating-point tensor without dims, found " + type +
+                  "[" + sizes + "]; " +
+                  (others.empty()
+                       ? "let the model return the loss first (.mean() or "
+                         ".sum() makes it a scalar)"
+                       : "name the one that is the loss with " + others) +
+                  ", or write mode: inference in the config to run the model "
+                  "without training it");
+}
+
+void JointCapture::checkLostBackwards() {
+  if (graph.isInference || lost.empty())
+    return;
+  if (!request.acceptLostGradients)
+    throw explainLostBackwards(lost);
+  for (const LostBackward &each : lost)
+    graph.accepted.push_back("the backward of " + each.describe() +
+                             " is not in the export: gradients are those of "
+                             "its forward's operators");
+}
+
+/// `states` have no gradient.
+void JointCapture::checkLostGradients(const std::vector<size_t> &states) {
+  if (states.empty())
+    return;
+  std::vector<std::string> lines =
+      explainLostGradients(graph, graph.results.front().value, states);
+  if (lines.empty() || request.acceptLostGradients)
+    return;
+  constexpr size_t kMost = 8;
+  std::string all;
+  for (size_t i = 0; i < std::min(lines.size(), kMost); ++i)
+    all += (i ? "; " : "") + lines[i];
+  if (lines.size() > kMost)
+    all += "; and " + std::to_string(lines.size() - kMost) + " more";
+  throw Error(ErrorId::GradientLost,
+              "the loss is computed from trainable parameters, but gives them "
+              "no gradient, as behind no_grad, detach or an operator without "
+              "a derivative: " +
+                  all +
+                  "; freeze them (requires_grad_(False)) before the export if "
+                  "they are not to be trained, or write lost_gradients: accept "
+                  "in the config");
 }
 
 std::vector<at::Tensor> JointCapture::differentiate(const at::Tensor &loss) {
@@ -152,7 +210,10 @@ std::vector<at::Tensor> JointCapture::differentiate(const at::Tensor &loss) {
                 "the loss depends on none of the " +
                     std::to_string(leaves.size()) +
                     " trainable parameters; check for no_grad and detach "
-                    "around the model");
+                    "around the model" +
+                    (lost.empty() ? ""
+                                  : ", and the export lost the backward of " +
+                                        lost.front().describe()));
   std::vector<at::Tensor> seeds;
   if (lossScale.defined()) {
     at::NoGradGuard none;
@@ -246,6 +307,13 @@ void JointCapture::addChangedState(size_t index) {
 void JointCapture::addGradients(const std::vector<at::Tensor> &gradients) {
   size_t next = 0;
   std::vector<std::pair<size_t, at::Tensor>> given;
+  std::vector<size_t> missing;
+  for (size_t i = 0; i < graph.states.size(); ++i)
+    if (graph.states[i].role == StateRole::Parameter &&
+        !gradients[next++].defined())
+      missing.push_back(i);
+  checkLostGradients(missing);
+  next = 0;
   for (size_t i = 0; i < graph.states.size(); ++i) {
     State &state = graph.states[i];
     if (state.role != StateRole::Parameter)
@@ -280,12 +348,16 @@ void JointCapture::addGradients(const std::vector<at::Tensor> &gradients) {
 
 std::vector<ReturnedTensor> JointCapture::runForward(
     const std::function<std::vector<ReturnedTensor>()> &forward) {
-  if (!precision)
-    return forward();
+  if (!precision) {
+    std::vector<ReturnedTensor> returned = forward();
+    chooseLoss(returned);
+    return returned;
+  }
   OperandCasterScope scope(*precision);
   for (const at::Tensor &input : inputTensors)
     precision->noteInput(input);
   std::vector<ReturnedTensor> returned = forward();
+  chooseLoss(returned);
   std::vector<Output> named = nameOutputs(returned, graph.isInference);
   for (size_t i = 0; i < returned.size(); ++i)
     returned[i].tensor =
@@ -304,6 +376,7 @@ void JointCapture::run(
     if (returned.empty())
       throw Error(ErrorId::LossNotScalar,
                   "the model returns no tensor; let it return its loss first");
+    checkLostBackwards();
     at::Tensor loss = graph.isInference ? at::Tensor() : getLoss(returned);
     graph.outputs = nameOutputs(returned, graph.isInference);
     selectOutputs(request.outputs, graph.isInference, graph.outputs);

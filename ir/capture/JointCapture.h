@@ -17,6 +17,7 @@
 
 #include "ir/capture/CaptureRequest.h"
 #include "ir/capture/JointGraph.h"
+#include "ir/capture/LostGradients.h"
 #include "ir/capture/MixedPrecision.h"
 #include "ir/capture/Outputs.h"
 #include "ir/capture/Recorder.h"
@@ -49,11 +50,20 @@ public:
   /// which a buffer is replaced rather than written.
   void setStateTensor(size_t state, at::Tensor tensor);
 
+  /// While the model runs: what the file says of backwards that it lost, and of
+  /// checkpoints, by path of the modules that they begin in.
+  void setLostBackwards(std::vector<LostBackward> found) {
+    lost = std::move(found);
+  }
+  void setCheckpoints(std::vector<std::string> paths) {
+    graph.checkpoints = std::move(paths);
+  }
+
   /// To be told about locations while the model runs.
   Recorder &getRecorder() { return recorder; }
 
   /// Runs `forward`, which returns the model's tensors, under the recorder,
-  /// differentiates the first of them by all trainable parameters, unless the
+  /// differentiates the loss among them by all trainable parameters, unless the
   /// program is for inference, and completes the graph: kept outputs, changed
   /// buffers and gradients with storage of their own, only operators that these
   /// need. Throws Error.
@@ -77,7 +87,10 @@ private:
   runForward(const std::function<std::vector<ReturnedTensor>()> &forward);
   void chooseMode();
   void addLossScale();
+  void chooseLoss(std::vector<ReturnedTensor> &returned) const;
   at::Tensor getLoss(const std::vector<ReturnedTensor> &returned) const;
+  void checkLostBackwards();
+  void checkLostGradients(const std::vector<size_t> &states);
   std::vector<at::Tensor> differentiate(const at::Tensor &loss);
   at::Tensor makeOwn(const at::Tensor &tensor);
   void addResult(Result::Kind kind, size_t index, const at::Tensor &tensor);
@@ -96,6 +109,7 @@ private:
   std::vector<ValueId> seenValues; ///< of states: what their tensors start as
   at::Tensor lossScale;            ///< undefined: the loss is not scaled
   std::unordered_set<const c10::StorageImpl *> taken;
+  std::vector<LostBackward> lost;
 };
 
 } // namespace fsdp::capture

@@ -132,6 +132,7 @@ struct Node {
   std::vector<ValueId> results;    ///< tensors, lists flattened
   LocationId location = kNoLocation;
   CastId cast = kNoCast;
+  bool underNoGrad = false; ///< gradients were off where it was called
 };
 
 /// A tensor that is neither computed nor in the state table.
@@ -184,6 +185,10 @@ struct JointGraph {
   std::vector<Cast> casts; ///< of which no node may be left
   /// Trainable parameters that the loss does not depend on: now frozen.
   std::vector<std::string> withoutGradient;
+  /// What the export lost and the request accepts, in words.
+  std::vector<std::string> accepted;
+  /// Modules that a checkpoint begins in; their activations are kept.
+  std::vector<std::string> checkpoints;
   /// Frozen parameters that the model writes: now buffers.
   std::vector<std::string> written;
 };

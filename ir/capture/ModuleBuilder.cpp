@@ -30,6 +30,7 @@ public:
   ProgramBuilder(mlir::ModuleOp module, const JointGraph &graph);
 
   void buildTable();
+  void warnAboutCheckpoints();
   func::FuncOp buildFunction(StringRef name);
 
 private:
@@ -120,6 +121,25 @@ void ProgramBuilder::buildTable() {
                          builder.getStringAttr(module.className));
   for (const State &state : graph.states)
     buildState(state);
+  for (const std::string &line : graph.accepted)
+    emitRemark(unknown) << line;
+  warnAboutCheckpoints();
+}
+
+void ProgramBuilder::warnAboutCheckpoints() {
+  if (graph.checkpoints.empty())
+    return;
+  constexpr size_t kMost = 4;
+  std::string paths;
+  for (size_t i = 0; i < std::min(graph.checkpoints.size(), kMost); ++i)
+    paths += (i ? ", '" : "'") + graph.checkpoints[i] + "'";
+  if (graph.checkpoints.size() > kMost)
+    paths += ", …, '" + graph.checkpoints.back() + "'";
+  emitWarning(unknown)
+      << "the model checkpoints " << graph.checkpoints.size() << " region"
+      << (graph.checkpoints.size() == 1 ? "" : "s") << " (" << paths
+      << "), which has no effect here: activations are kept, so that values "
+         "are the same and memory is as without checkpoints";
 }
 
 NamedAttribute ProgramBuilder::getBinding(const capture::Result &result) {

@@ -174,6 +174,18 @@ static Output *find(const std::string &name, std::vector<Output> &outputs) {
   }
 }
 
+size_t fsdp::capture::findOutput(const std::string &name,
+                                 const std::vector<ReturnedTensor> &returned) {
+  std::vector<Output> outputs = nameOutputs(returned, /*isInference=*/true);
+  Output *output = find(name, outputs);
+  if (!output)
+    throw Error(ErrorId::OutputNotKnown,
+                "--loss=" + name +
+                    ": the model has no output of that name; it returns " +
+                    describe(outputs));
+  return output - outputs.data();
+}
+
 void fsdp::capture::selectOutputs(const std::vector<std::string> &requested,
                                   bool isInference,
                                   std::vector<Output> &outputs) {

@@ -38,6 +38,12 @@ std::vector<ReturnedTensor> flattenReturned(const c10::IValue &returned);
 std::vector<Output> nameOutputs(const std::vector<ReturnedTensor> &returned,
                                 bool isInference);
 
+/// The position of the output that `--loss=name` means, by the name that it has
+/// without being the loss, or by an alias. Throws Error (OutputNotKnown) that
+/// lists what there is.
+size_t findOutput(const std::string &name,
+                  const std::vector<ReturnedTensor> &returned);
+
 /// Marks those outputs that are asked for, by name or alias, as kept; all, for
 /// inference, if none is asked for. The loss is a result of its own and never
 /// marked. Throws Error (OutputNotKnown) that lists what there is.

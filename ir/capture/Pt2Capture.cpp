@@ -24,6 +24,8 @@ void fsdp::capture::capturePt2(const ZipDirectory &archive,
 
   Pt2Interpreter interpreter(c10::kMeta, &capture.getRecorder());
   interpreter.setExportDevice(program.device);
+  Pt2Backwards backwards;
+  interpreter.setBackwards(&backwards);
   std::vector<at::Tensor> states;
   for (const State &state : program.states)
     states.push_back(capture.addState(state));
@@ -40,6 +42,8 @@ void fsdp::capture::capturePt2(const ZipDirectory &archive,
 
   capture.run([&] {
     interpreter.run(program.getGraph());
+    capture.setLostBackwards(backwards.getLost());
+    capture.setCheckpoints(backwards.getCheckpoints());
     for (const Pt2StateUpdate &update : program.updates)
       capture.setStateTensor(update.state,
                              interpreter.get(update.value).toTensor());

@@ -291,6 +291,7 @@ void Pt2Interpreter::callRegion(const Pt2Region &region,
     json::fail("one argument for each input of a region");
   Pt2Interpreter inner(device, recorder);
   inner.setExportDevice(exportDevice);
+  inner.setBackwards(backwards);
   for (size_t i = 0; i < parameters.size(); ++i)
     if (std::string name = getPt2ValueName(parameters[i]); !name.empty())
       inner.bind(name, operands[i]);
@@ -396,6 +397,25 @@ void Pt2Interpreter::checkAssertion(const json::Object &node) const {
                   "; give the dimensions other sizes with --dim");
 }
 
+/// The tensors that the node is given.
+std::vector<at::Tensor>
+Pt2Interpreter::getTensors(const json::Object &node) const {
+  std::vector<at::Tensor> tensors;
+  for (const json::Value &input : json::getArray(node, "inputs")) {
+    const json::Value &argument = json::get(json::asObject(input), "arg");
+    if (!json::getUnion(argument).first.contains("_tensor"))
+      continue;
+    c10::IValue value = evaluate(argument);
+    if (value.isTensor())
+      tensors.push_back(value.toTensor());
+    else if (value.isList())
+      for (const c10::IValue &element : value.toListRef())
+        if (element.isTensor())
+          tensors.push_back(element.toTensor());
+  }
+  return tensors;
+}
+
 void Pt2Interpreter::run(const json::Object &graph) {
   for (const json::Value &value : json::getArray(graph, "nodes")) {
     const json::Object &node = json::asObject(value);
@@ -405,6 +425,9 @@ void Pt2Interpreter::run(const json::Object &graph) {
     Location location = getPt2Location(node);
     if (recorder)
       recorder->setLocation(location);
+    if (backwards)
+      backwards->inspect(node, at::GradMode::is_enabled(),
+                         [&] { return getTensors(node); });
     if (target.region) {
       callRegion(*target.region, node);
       continue;

@@ -10,6 +10,7 @@
 #define FSDP_IR_CAPTURE_PT2INTERPRETER_H
 
 #include "ir/capture/Json.h"
+#include "ir/capture/Pt2Backwards.h"
 #include "ir/capture/Pt2Program.h"
 #include "ir/capture/Pt2Regions.h"
 #include "ir/capture/Recorder.h"
@@ -29,6 +30,9 @@ public:
   /// The kind of device that the model was exported on. torch.autocast counts
   /// for that one and for the device to run on; if it was meta, for any.
   void setExportDevice(c10::DeviceType type) { exportDevice = type; }
+
+  /// Told of each node before it runs.
+  void setBackwards(Pt2Backwards *told) { backwards = told; }
 
   /// Gives the graph value `name` its content.
   void bind(const std::string &name, c10::IValue value) {
@@ -53,12 +57,14 @@ private:
                           const json::Object &node);
   void callSizeQuery(const std::string &query, const json::Object &node);
   void checkAssertion(const json::Object &node) const;
+  std::vector<at::Tensor> getTensors(const json::Object &node) const;
   c10::IValue evaluateSymbolic(const json::Value &argument) const;
   void bindOutputs(const json::Object &node,
                    const std::vector<c10::IValue> &results);
 
   c10::Device device;
   Recorder *recorder;
+  Pt2Backwards *backwards = nullptr;
   c10::DeviceType exportDevice = c10::kMeta;
   std::unordered_map<std::string, c10::IValue> values;
 };

@@ -14,8 +14,8 @@ static std::string dropCallCount(llvm::StringRef path) {
   return (count.getAsInteger(10, number) ? path : name).str();
 }
 
-static llvm::StringRef getMetadata(const json::Object &node,
-                                   llvm::StringRef key) {
+llvm::StringRef fsdp::capture::getPt2NodeMetadata(const json::Object &node,
+                                                  llvm::StringRef key) {
   if (const json::Object *metadata = node.getObject("metadata"))
     if (std::optional<llvm::StringRef> text = metadata->getString(key))
       return *text;
@@ -26,41 +26,65 @@ void fsdp::capture::forEachPt2Module(
     const json::Object &node,
     llvm::function_ref<void(const ModuleInfo &)> visit) {
   // "key,path,package.Class;key,path,package.Class", outermost first.
-  llvm::StringRef rest = getMetadata(node, "nn_module_stack");
+  llvm::StringRef rest = getPt2NodeMetadata(node, "nn_module_stack");
   while (!rest.empty()) {
     llvm::StringRef entry;
     std::tie(entry, rest) = rest.split(';');
     auto [path, className] = entry.split(',').second.rsplit(',');
+    // What a strict export calls the root inside of some regions.
+    if (path.consume_front("_export_root"))
+      path.consume_front(".");
     visit({dropCallCount(path), className.rsplit('.').second.empty()
                                     ? className.str()
                                     : className.rsplit('.').second.str()});
   }
 }
 
+void fsdp::capture::forEachPt2Frame(
+    const json::Object &node,
+    llvm::function_ref<void(const Pt2Frame &)> visit) {
+  //   File "model.py", line 12, in forward
+  //     return self.act(x)
+  llvm::StringRef rest = getPt2NodeMetadata(node, "stack_trace");
+  Pt2Frame frame;
+  auto finish = [&] {
+    if (!frame.file.empty())
+      visit(frame);
+    frame = {};
+  };
+  while (!rest.empty()) {
+    llvm::StringRef line;
+    std::tie(line, rest) = rest.split('\n');
+    line = line.trim();
+    if (!line.starts_with("File \"")) {
+      if (frame.text.empty())
+        frame.text = line;
+      continue;
+    }
+    finish();
+    auto [file, after] = line.drop_front(6).split("\", line ");
+    auto [number, name] = after.split(", in ");
+    if (number.getAsInteger(10, frame.line))
+      continue;
+    frame.file = file;
+    frame.function = name;
+  }
+  finish();
+}
+
 Location fsdp::capture::getPt2Location(const json::Object &node) {
   Location location;
   forEachPt2Module(
       node, [&](const ModuleInfo &module) { location.module = module.path; });
-  // As Python prints it, innermost call last. PyTorch's own modules say less
-  // than the user's line that calls them.
-  llvm::StringRef rest = getMetadata(node, "stack_trace");
-  while (!rest.empty()) {
-    llvm::StringRef line;
-    std::tie(line, rest) = rest.split('\n');
-    line = line.ltrim();
-    if (!line.consume_front("File \""))
-      continue;
-    auto [file, after] = line.split("\", line ");
-    int64_t number;
-    if (after.split(',').first.getAsInteger(10, number))
-      continue;
-    // Nor does code that torch.export has made.
-    if (file.starts_with("<eval_with_key>") ||
-        (!location.file.empty() && file.contains("/torch/nn/")))
-      continue;
-    location.file = file.str();
-    location.line = number;
-  }
+  // PyTorch's own modules say less than the user's line that calls them, nor
+  // does code that torch.export has made say anything.
+  forEachPt2Frame(node, [&](const Pt2Frame &frame) {
+    if (frame.file.starts_with("<eval_with_key>") ||
+        (!location.file.empty() && frame.file.contains("/torch/nn/")))
+      return;
+    location.file = frame.file.str();
+    location.line = frame.line;
+  });
   return location;
 }
 

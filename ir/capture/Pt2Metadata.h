@@ -16,6 +16,24 @@ namespace fsdp::capture {
 void forEachPt2Module(const json::Object &node,
                       llvm::function_ref<void(const ModuleInfo &)> visit);
 
+/// A call on the way to the node, as Python prints it.
+struct Pt2Frame {
+  llvm::StringRef file;
+  int64_t line = 0;
+  llvm::StringRef function;
+  llvm::StringRef text; ///< the source line; empty if it was not at hand
+};
+
+/// Calls `visit` with every call on the way to the node, innermost last.
+/// torch.export keeps those of functions called "forward" only, unless it is
+/// strict.
+void forEachPt2Frame(const json::Object &node,
+                     llvm::function_ref<void(const Pt2Frame &)> visit);
+
+/// A string of the node's metadata; empty if there is none.
+llvm::StringRef getPt2NodeMetadata(const json::Object &node,
+                                   llvm::StringRef key);
+
 /// Innermost module and the user's source line.
 Location getPt2Location(const json::Object &node);
 

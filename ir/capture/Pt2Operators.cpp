@@ -28,6 +28,10 @@ constexpr const char *assertions[] = {
     "aten::_print",
 };
 
+/// Operators of libraries that are registered in ir/capture/meta as PyTorch's
+/// own that they stand for.
+constexpr const char *decomposed[] = {"transformers::grouped_mm_fallback"};
+
 void checkOperator(const json::Object &node, const c10::OperatorHandle &op) {
   std::string name = getOperatorName(op);
   // A number that no size gives: item, and its kin.
@@ -99,10 +103,14 @@ Pt2Target fsdp::capture::resolvePt2Target(const json::Object &node) {
   std::optional<c10::OperatorHandle> op =
       c10::Dispatcher::singleton().findSchema(
           {full, overload == "default" ? "" : overload.str()});
-  if (space != "aten")
-    refusePt2Node(ErrorId::CustomOperator, node, shown,
-                  "is an operator of a library, not of PyTorch, which is not "
-                  "supported; replace it by PyTorch's own (aten::…)");
+  if (space != "aten" && !llvm::is_contained(decomposed, full))
+    refusePt2Node(
+        ErrorId::CustomOperator, node, shown,
+        "is an operator of a library, not of PyTorch; say what it stands for "
+        "before the model is saved: exported.run_decompositions({torch.ops." +
+            (space + "." + name).str() +
+            ".default: function}) (docs/Operators.md), or write the model "
+            "without it");
   if (!op)
     refusePt2Node(ErrorId::UnknownOperator, node, shown,
                   "is not an operator of PyTorch " TORCH_VERSION

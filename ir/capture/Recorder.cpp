@@ -366,6 +366,7 @@ void Recorder::record(const c10::OperatorHandle &op, Stack &stack) {
   checkAllowed(op, arguments);
 
   Node node{op, {}, {}, currentLocationId(), cast};
+  node.underNoGrad = !at::GradMode::is_enabled();
   for (size_t i = 0; i < count; ++i) {
     const c10::Argument &argument = schema.arguments()[i];
     Argument recorded;

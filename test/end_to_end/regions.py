@@ -228,7 +228,7 @@ def main():
     cases = {}
     for factory, world, form in ((casts, 1, "exported"), (casts, 2, "strict"), (decomposable_casts, 2, "decomposed"),
                                  (others, 2, "exported"), (strict_others, 2, "strict"), (scripted, 2, "scripted")):
-        cases[f"{factory.__name__} world={world} {form}"] = train_case(arguments.bin, factory, world, form=form)
+        cases[f"{factory.__name__} world={world} {form}"] = train_case(arguments.bin, factory, world, form=form, lost_gradients="accept")
     run_cases(cases, arguments.only)
 
 

@@ -50,6 +50,9 @@ struct Options {
   cl::list<std::string> outputs{
       "output", cl::desc("keep an output of the model beside the loss"),
       cl::value_desc("NAME")};
+  cl::opt<std::string> loss{
+      "loss", cl::desc("the output of the model that is its loss"),
+      cl::value_desc("NAME")};
   cl::list<std::string> dims{"dim", cl::desc("size of a dynamic dimension"),
                              cl::value_desc("NAME=SIZE[,SIZE...]")};
   cl::list<std::string> weights{
@@ -167,6 +170,9 @@ void check(const CommandLine &line) {
   if (!line.outputs.empty() && !model)
     refuse("--output chooses among the outputs of a model file (.pt2, .pt); '" +
            line.input + "' holds a program, which has those that were kept");
+  if (!line.loss.empty() && !model)
+    refuse("--loss chooses among the outputs of a model file (.pt2, .pt); '" +
+           line.input + "' holds a program, which has its loss");
   if (!line.dims.empty() && !model)
     refuse("--dim gives sizes to a model file (.pt2); '" + line.input +
            "' holds a program, which has its own");
@@ -347,6 +353,7 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
                                {&options.report, "--report"},
                                {&options.memoryMap, "--memory-map"},
                                {&options.stages, "--save-stages"},
+                               {&options.loss, "--loss"},
                                {&options.output, "-o"}})
     if (option->getNumOccurrences() && option->empty())
       refuse(std::string(path) + " needs a name");
@@ -361,6 +368,7 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   }
   for (const std::string &text : options.inputs)
     line.inputs.push_back(parseInputShape(text));
+  line.loss = options.loss;
   line.outputs.assign(options.outputs.begin(), options.outputs.end());
   for (const std::string &text : options.dims)
     line.dims.push_back(parseDimValues(text));

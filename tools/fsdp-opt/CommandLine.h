@@ -34,6 +34,7 @@ struct CommandLine {
   std::optional<int64_t> world;
   std::vector<InputShape> inputs;
   std::vector<std::string> outputs; ///< to keep, by name
+  std::string loss; ///< name of the output that is the loss; empty: the first
   std::vector<DimValues> dims;
   std::vector<std::string> weights;
   bool explain = false;

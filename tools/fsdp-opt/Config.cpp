@@ -74,6 +74,7 @@ const std::vector<ConfigParser::Key> &ConfigParser::getKeys() {
       {"", "max_grad_norm", &P::parseMaxGradNorm},
       {"", "grad_norm_type", &P::parseGradNormType},
       {"", "on_nonfinite", &P::parseOnNonFinite},
+      {"", "lost_gradients", &P::parseLostGradients},
       {"", "loss_scale", &P::parseLossScale},
       {"loss_scale", "init", &P::parseScaleInit},
       {"loss_scale", "growth_factor", &P::parseScaleGrowth},

@@ -154,7 +154,8 @@ struct Config {
   std::optional<DataConfig> data;          ///< absent: the run says it all
   std::optional<plan::ValidationT> validation; ///< absent: none
   std::optional<LossScaleConfig> lossScale; ///< absent: the loss is not scaled
-  double gradNormType = 2;                  ///< 1, 2 or infinity
+  bool acceptLostGradients = false; ///< of backwards that the export dropped
+  double gradNormType = 2;          ///< 1, 2 or infinity
   plan::NonFinite onNonFinite = plan::NonFinite::stop;
   int64_t seed = 0;
   Target target;                               ///< what it will run on

@@ -105,6 +105,7 @@ private:
   void parseTotalSteps(const Node &node);
   void parseMinLr(const Node &node);
   void parseGradNormType(const Node &node);
+  void parseLostGradients(const Node &node);
   void parseOnNonFinite(const Node &node);
   void parseLossScale(const Node &node);
   void parseScaleInit(const Node &node);

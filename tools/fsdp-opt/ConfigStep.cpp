@@ -93,6 +93,12 @@ void ConfigParser::parseGradNormType(const Node &node) {
   result.config.gradNormType = order;
 }
 
+void ConfigParser::parseLostGradients(const Node &node) {
+  static constexpr std::string_view choices[] = {"error", "accept"};
+  result.config.acceptLostGradients =
+      read.readChoice(node, "lost_gradients", choices) == choices[1];
+}
+
 void ConfigParser::parseOnNonFinite(const Node &node) {
   static constexpr std::string_view choices[] = {"stop", "skip", "ignore"};
   std::string name = read.readChoice(node, "on_nonfinite", choices);

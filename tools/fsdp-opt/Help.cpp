@@ -10,7 +10,8 @@ usage: fsdp-opt MODEL.{pt2,pt,mlir,mlirbc} [options] [passes] -o OUT.{fsdp,mlir,
        fsdp-opt MODEL --explain
        fsdp-opt STEP.fsdp -o -
 
-  A model is exported in one line of Python; its first output is the loss:
+  A model is exported in one line of Python; its first output is the loss
+  (or what --loss names):
       torch.export.save(torch.export.export(model, args), "model.pt2")
 
 options
@@ -28,6 +29,7 @@ options
                           x.0=4,8: two programs in one artifact
   --output=NAME           keep an output of the model beside the loss, by its key,
                           field or position; once for each
+  --loss=NAME             the output that is the loss, if it is not the first
   --explain               parameters, dynamic dimensions, outputs, blocks,
                           everything that is not supported, and the memory of a
                           rank for several world sizes

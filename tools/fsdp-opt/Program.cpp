@@ -27,8 +27,11 @@ CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
   options.dims = line.dims;
   // Explaining asks for nothing yet: the export's sizes serve as well.
   options.keepExportedDims = line.explain;
-  options.request = {getCaptureMode(config), line.outputs, /*ties=*/{}, {}};
+  options.request.mode = getCaptureMode(config);
+  options.request.outputs = line.outputs;
+  options.request.loss = line.loss;
   if (config) {
+    options.request.acceptLostGradients = config->acceptLostGradients;
     options.target = config->target;
     options.request.ties = config->ties;
     options.request.precision = config->precision;

@@ -171,6 +171,11 @@ def positions():
     return model, {"x": torch.randn(2, 4)}
 
 
+def logits_first():
+    """Two scalars behind an output that is none."""
+    return Returns(lambda loss, h: {"logits": h, "loss": loss * 2, "aux": h.norm()}), {"x": torch.randn(2, 4)}
+
+
 def logits():
     """No loss."""
     return nn.Linear(4, 3), {"input": torch.randn(2, 4)}

@@ -4,8 +4,14 @@
 #include "test/unit/meta/Cases.h"
 
 #include <ATen/ops/randn_like.h>
+#include <ATen/ops/tensor.h>
 
 using namespace fsdp::meta::test;
+
+/// Of four groups of ten rows; one is empty, and the last row is in none.
+static Tensor offsets() {
+  return at::tensor({3, 3, 7, 9}, at::TensorOptions(at::kInt));
+}
 
 std::vector<Case> fsdp::meta::test::matrices() {
   auto cdist = [](const Maker &make) -> Stack {
@@ -25,6 +31,19 @@ std::vector<Case> fsdp::meta::test::matrices() {
       {"addbmm",
        [](const Maker &make) -> Stack {
          return {make.weight({4, 6}), make({3, 4, 5}), make({3, 5, 6})};
+       }},
+      {"_grouped_mm",
+       [](const Maker &make) -> Stack {
+         return {make({10, 8}), make.weight({4, 8, 12}), offsets()};
+       }},
+      {"_grouped_mm",
+       [](const Maker &make) -> Stack {
+         return {make({12, 10}).t().contiguous(), make.weight({10, 8}),
+                 offsets(), none, none};
+       }},
+      {"_grouped_mm",
+       [](const Maker &make) -> Stack {
+         return {make.weight({4, 3, 8}), make.weight({4, 8, 16})};
        }},
       {"_cdist_forward", cdist},
       {"_cdist_backward",
