@@ -9,9 +9,13 @@
 
 namespace fsdp {
 
-/// Writes to `path` wholly or not at all; "-" is stdout. Throws fsdp::Error
-/// (FileNotWritable).
+/// Writes to `path` wholly or not at all, or into a stream (OutputPath.h); "-"
+/// is stdout. Throws fsdp::Error (FileNotWritable).
 void writeOutput(const std::string &path, std::string_view bytes);
+
+/// Whether `writeOutput` could write there at all, but for permissions; empty
+/// is fine. Throws fsdp::Error (FileNotWritable).
+void checkOutput(const std::string &path);
 
 /// The file's content; "-" is stdin. Throws fsdp::Error (FileNotReadable).
 std::string readInput(const std::string &path);
