@@ -15,6 +15,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <unistd.h>
@@ -28,10 +29,51 @@ uint64_t bytesOf(const plan::ProgramT &program, uint32_t value) {
   return *checkedExtent(v.shape, {}, dtypeBytes(v.dtype));
 }
 
+/// "layers.2" before "layers.10": numbers in names count as such.
+struct NaturalOrder {
+  static std::pair<size_t, uint64_t> readNumber(std::string_view text,
+                                                size_t at) {
+    size_t end = at;
+    uint64_t number = 0;
+    for (; end < text.size() && end - at < 18 && text[end] >= '0' &&
+           text[end] <= '9';
+         ++end)
+      number = 10 * number + static_cast<uint64_t>(text[end] - '0');
+    return {end, number};
+  }
+  static bool isLess(std::string_view a, std::string_view b) {
+    size_t i = 0, j = 0;
+    while (i < a.size() && j < b.size()) {
+      auto [aEnd, aNumber] = readNumber(a, i);
+      auto [bEnd, bNumber] = readNumber(b, j);
+      if (aEnd != i && bEnd != j) {
+        if (aNumber != bNumber)
+          return aNumber < bNumber;
+        i = aEnd;
+        j = bEnd;
+        continue;
+      }
+      if (a[i] != b[j])
+        return a[i] < b[j];
+      ++i;
+      ++j;
+    }
+    // Names that differ in leading zeros alone are still two.
+    return a.size() - i != b.size() - j ? a.size() - i < b.size() - j : a < b;
+  }
+  bool operator()(const std::pair<std::string, std::string> &a,
+                  const std::pair<std::string, std::string> &b) const {
+    return a.first != b.first ? a.first < b.first : isLess(a.second, b.second);
+  }
+};
+
+using TrafficByBucket =
+    std::map<std::pair<std::string, std::string>, Traffic, NaturalOrder>;
+
 /// Per kind and bucket.
-std::map<std::pair<std::string, std::string>, Traffic>
-countTraffic(const plan::PlanT &plan, const plan::ProgramT &program) {
-  std::map<std::pair<std::string, std::string>, Traffic> traffic;
+TrafficByBucket countTraffic(const plan::PlanT &plan,
+                             const plan::ProgramT &program) {
+  TrafficByBucket traffic;
   auto add = [&](const char *kind, const std::string &bucket,
                  const std::vector<uint32_t> &shards, uint64_t times) {
     Traffic &entry = traffic[{kind, bucket}];

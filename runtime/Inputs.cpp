@@ -8,8 +8,10 @@
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Shape.h"
 #include "runtime/support/Error.h"
+#include "runtime/support/Nearest.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 using namespace fsdp;
@@ -41,12 +43,12 @@ Inputs::Inputs(const plan::PlanT &plan,
                int rank, const Arena &arena, Device &device,
                const InputSources &sources)
     : arena(arena), model(sources.model), data(sources.data),
-      source(openData(data)), ahead(device.makeAheadWriter()),
-      ranks(plan.data_parallel),
+      allowMissing(sources.allowMissing), source(openData(data)),
+      ahead(device.makeAheadWriter()), ranks(plan.data_parallel),
       position(static_cast<uint64_t>(rank) * ranks / worldSize(plan)),
       isTold(rank == 0) {
   if (source)
-    sourceNames = source->names();
+    checkTensors(plan);
   for (size_t i = 0; i < parts[0].size(); ++i) {
     programs.push_back({parts[0][i]->name, {}});
     std::vector<Slot> &slots = programs.back().slots;
@@ -67,25 +69,54 @@ Inputs::Inputs(const plan::PlanT &plan,
       }
   }
   // With several programs and no data, a caller may still say which.
-  if (source || programs.size() == 1)
+  if (source || (data.isSample && programs.size() == 1))
     pick();
-  if (source && isTold)
-    warnOfUnused();
 }
 
-void Inputs::warnOfUnused() const {
-  std::set<std::string> used;
-  for (const Slot &slot : programs[*picked].slots) {
-    used.insert(slot.input->name);
-    if (std::ranges::find(sourceNames, slot.input->name) == sourceNames.end())
-      log(LogLevel::warning,
-          "input '" + slot.input->name + "' is not in " + source->describe() +
-              ": every step uses the sample that the model was exported with");
+/// A tensor that no input takes is probably the misspelt name of one that then
+/// reads something else.
+void Inputs::checkTensors(const plan::PlanT &plan) {
+  std::vector<std::string_view> known;
+  std::string list;
+  for (const auto &input : plan.inputs) {
+    known.push_back(input->name);
+    list += (list.empty() ? "" : ", ") + input->name;
   }
-  for (const std::string &name : sourceNames)
-    if (!used.count(name))
-      log(LogLevel::warning, "tensor '" + name + "' of " + source->describe() +
-                                 " is no input of the program");
+  for (const std::string &name : source->names()) {
+    if (std::ranges::count(data.ignored, name))
+      continue;
+    if (std::ranges::find(known, name) == known.end()) {
+      std::string_view nearest = findNearest(name, known);
+      throw Error(ErrorId::DataNotKnown,
+                  "tensor '" + name + "' of " + source->describe() +
+                      " is no input of the program, which takes " + list +
+                      (nearest.empty()
+                           ? ""
+                           : "; did you mean '" + std::string(nearest) + "'?") +
+                      "; --data-options=ignore=" + name + " leaves it unread");
+    }
+    if (std::ranges::count(data.exported, name))
+      throw Error(ErrorId::BadUsage,
+                  "--data-options: 'exported' names '" + name + "', which " +
+                      source->describe() +
+                      " has rows for; leave it out of one of them");
+    sourceNames.push_back(name);
+  }
+}
+
+void Inputs::warnOfFewRows(uint64_t microBatches) const {
+  if (!batches || !isTold || batches->rows() >= globalRows() * microBatches)
+    return;
+  std::string reads = std::to_string(ranks) + " x " +
+                      std::to_string(batchRows()) + " of " +
+                      (ranks == 1 ? "one rank" : "the ranks");
+  if (microBatches > 1)
+    reads += ", in " + std::to_string(microBatches) + " micro-batches";
+  log(LogLevel::warning,
+      source->describe() + " has " + std::to_string(batches->rows()) +
+          " rows, fewer than the " +
+          std::to_string(globalRows() * microBatches) + " that a step reads (" +
+          reads + "): rows are read several times within a step");
 }
 
 //===----------------------------------------------------------------------===//
@@ -102,16 +133,25 @@ void Inputs::check(const plan::InputT &input) const {
                       toString(input.shape));
     return;
   }
-  if (source && source->open(input))
+  bool isExported =
+      data.isSample || std::ranges::count(data.exported, input.name);
+  if (isExported && (input.sample || allowMissing))
     return;
-  if (!input.sample)
-    throw Error(ErrorId::DataMissing,
-                "input '" + input.name + "' has no data: " +
-                    (source ? source->describe() + " has no tensor of that name"
-                            : std::string("there is no --data file")) +
-                    ", and the model file holds no sample of it; expected " +
-                    std::string(dtypeName(input.dtype)) + " of shape " +
-                    toString(input.shape) + " a step and rank");
+  if (!isExported && source && source->open(input))
+    return;
+  std::string reason = "it was given nothing";
+  std::string advice;
+  if (isExported)
+    reason = "the model file holds no sample of it";
+  else if (source)
+    reason = source->describe() + " has nothing for it";
+  if (source && !isExported && input.sample)
+    advice = "; --data-options=exported=" + input.name +
+             " takes the sample that the model was exported with, in each step";
+  throw Error(ErrorId::DataMissing, "input '" + input.name +
+                                        "' has no data: " + reason +
+                                        "; expected " + describe(input) +
+                                        " a micro-batch and rank" + advice);
 }
 
 void Inputs::refuse(const std::vector<size_t> &fitting,
@@ -136,9 +176,19 @@ void Inputs::refuse(const std::vector<size_t> &fitting,
                   text + "; choose one with --program=NAME");
 }
 
+Error fsdp::noData() {
+  return Error(ErrorId::DataNotNamed,
+               "there is no data: expected --data=FILE, or data in the config "
+               "that the artifact was compiled with, or a value for each "
+               "input; --data=sample takes the samples that the model was "
+               "exported with, in each step");
+}
+
 size_t Inputs::pick() {
   if (picked)
     return *picked;
+  if (!source && !data.isSample && given.empty())
+    throw noData();
   std::vector<size_t> fitting;
   std::vector<std::string> reasons(programs.size());
   for (size_t i = 0; i < programs.size(); ++i)
@@ -164,7 +214,7 @@ size_t Inputs::pick() {
 
 bool Inputs::isRead(const Slot &slot) const {
   return slot.bytes != 0 && !given.count(slot.input->name) &&
-         std::ranges::find(sourceNames, slot.input->name) != sourceNames.end();
+         std::ranges::count(sourceNames, slot.input->name);
 }
 
 void Inputs::openBatches() {
@@ -209,8 +259,12 @@ void Inputs::load(uint64_t firstRow, size_t part) {
       if (checkedSamples.insert(&input).second)
         model->checkEntry(model->entryOf(*input.sample), input.name);
       BytesToWrite sample(arena, to, slot.bytes);
-      model->readRows(*input.sample, input.shape, input.dtype, 0,
-                      input.shape.empty() ? 1 : input.shape[0], sample.data());
+      if (input.sample)
+        model->readRows(*input.sample, input.shape, input.dtype, 0,
+                        input.shape.empty() ? 1 : input.shape[0],
+                        sample.data());
+      else // Valid as indices, whatever they point into.
+        std::memset(sample.data(), 0, slot.bytes);
       sample.flush();
     }
   }
@@ -222,6 +276,10 @@ void Inputs::loadAhead(uint64_t firstRow) {
     return;
   ahead->begin(batches->get(firstRow));
   onTheirWay = firstRow;
+}
+
+std::vector<std::string> Inputs::paths() const {
+  return source ? source->paths() : std::vector<std::string>();
 }
 
 std::optional<uint64_t> Inputs::dataRows() const {

@@ -9,7 +9,9 @@
 #include "runtime/ModelFile.h"
 #include "runtime/Programs.h"
 #include "runtime/data/Batches.h"
+#include "runtime/data/RunData.h"
 #include "runtime/plan/plan_generated.h"
+#include "runtime/support/Error.h"
 
 #include <cstddef>
 #include <map>
@@ -27,7 +29,9 @@ namespace fsdp {
 struct InputSources {
   /// Null, or what has samples of the inputs.
   const ModelFile *model = nullptr;
-  plan::DataT data; ///< names the files, if there are any
+  RunData data; ///< names the files, if there are any
+  /// Whether inputs that have no data and no sample are zeros.
+  bool allowMissing = false;
 };
 
 /// Picks the program whose inputs the data fits, and fills them. An input takes
@@ -39,13 +43,15 @@ class Inputs {
 public:
   /// For the programs of some entries that take the same inputs, by part of the
   /// step. Where the data is known by now, a program is picked; throws
-  /// fsdp::Error as `pick` does, and as openData.
+  /// fsdp::Error as `pick` does, as openData, and DataNotKnown if the data has
+  /// what no input takes.
   Inputs(const plan::PlanT &plan,
          std::span<const std::vector<const plan::ProgramT *>> parts, int rank,
          const Arena &arena, Device &device, const InputSources &sources);
 
   /// The number of the program that takes the inputs as they are. Throws
-  /// fsdp::Error if none does, or several: DataMissing, DataShape, DataType.
+  /// fsdp::Error if none does, or several: DataNotNamed, DataMissing,
+  /// DataShape, DataType.
   size_t pick();
 
   /// Brings in the micro-batch whose first row of all ranks' is `firstRow`, for
@@ -74,8 +80,13 @@ public:
     return static_cast<uint64_t>(batchRows()) * ranks;
   }
 
+  /// The data's files.
+  std::vector<std::string> paths() const;
   /// Rows of an epoch; absent if no data is read.
   std::optional<uint64_t> dataRows() const;
+  /// Says on rank 0 if the data has fewer rows than a step of so many
+  /// micro-batches reads.
+  void warnOfFewRows(uint64_t microBatches) const;
   /// Steps of so many micro-batches for which there is data from `firstRow` on;
   /// absent: there is no end.
   std::optional<uint64_t> stepsFrom(uint64_t firstRow,
@@ -103,7 +114,7 @@ private:
   };
 
   void check(const plan::InputT &input) const;
-  void warnOfUnused() const;
+  void checkTensors(const plan::PlanT &plan);
   bool isRead(const Slot &slot) const;
   void openBatches();
   [[noreturn]] void refuse(const std::vector<size_t> &fitting,
@@ -111,9 +122,10 @@ private:
 
   const Arena &arena;
   const ModelFile *model;
-  const plan::DataT data;
+  const RunData data;
+  const bool allowMissing;
   const std::unique_ptr<RowSource> source;
-  std::vector<std::string> sourceNames;
+  std::vector<std::string> sourceNames; ///< inputs that it has rows for
   std::vector<Program> programs;
   std::map<std::string, Given> given;
   std::optional<size_t> picked; ///< as long as nothing changes
@@ -127,6 +139,9 @@ private:
   uint64_t ranks, position; ///< of those that read different rows
   bool isTold;              ///< rank 0 speaks for all
 };
+
+/// That nothing says what inputs are filled with (DataNotNamed).
+Error noData();
 
 /// "x: f32[4, 5], y: i64[4]" of a program's inputs.
 std::string describeInputs(const plan::PlanT &plan,

@@ -6,11 +6,13 @@
 #include "runtime/Device.h"
 #include "runtime/Log.h"
 #include "runtime/Matmul.h"
+#include "runtime/Termination.h"
 #include "runtime/Threads.h"
 #include "runtime/comm/Backends.h"
 #include "runtime/comm/Rendezvous.h"
 #include "runtime/plan/Reader.h"
 #include "runtime/support/Error.h"
+#include "runtime/support/Exceptions.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/mm.h>
@@ -19,6 +21,7 @@
 #include <c10/core/InferenceMode.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -57,18 +60,9 @@ private:
 };
 
 /// Any exception of a rank as one of ours.
-Error toError(int rank, std::exception_ptr exception) {
-  std::string who = "rank " + std::to_string(rank) + ": ";
-  try {
-    std::rethrow_exception(exception);
-  } catch (const Error &error) {
-    return error;
-  } catch (const std::bad_alloc &) {
-    return Error(ErrorId::OutOfMemory,
-                 who + "no memory is left; use more ranks or a smaller batch");
-  } catch (const std::exception &error) {
-    return Error(ErrorId::KernelFailed, who + error.what());
-  }
+Error toError(int rank, const std::exception_ptr &exception) {
+  return fsdp::toError(exception, "rank " + std::to_string(rank) + ": ",
+                       ErrorId::KernelFailed);
 }
 
 /// torchrun's summary names the rank whose file has the earliest time.
@@ -99,6 +93,8 @@ void runRank(const PlanFile &plan, Fabric &fabric,
     if (!threads.processors.empty())
       pinned.emplace(threads.processors);
     at::set_num_threads(threads.count);
+    if (launch.check)
+      launch.check(fabric.rank());
     Session session(plan, fabric, options);
     try {
       body(session);
@@ -116,6 +112,19 @@ void runRank(const PlanFile &plan, Fabric &fabric,
   }
 }
 
+/// Empty: that of the processor.
+const char *nameOf(MatmulLibrary library) {
+  switch (library) {
+  case MatmulLibrary::automatic:
+    return "";
+  case MatmulLibrary::blas:
+    return "blas";
+  case MatmulLibrary::onednn:
+    return "onednn";
+  }
+  return "";
+}
+
 void callKernels() {
   c10::InferenceMode guard;
   for (c10::ScalarType type : {c10::kFloat, c10::kDouble}) {
@@ -129,7 +138,18 @@ void callKernels() {
 /// may get different ones, and with them results that differ in the last bits
 /// from run to run. On a thread that ends: OpenMP's threads, which come with
 /// the first call, would else be there before rank 0's are pinned.
-void settleKernels() { std::thread(callKernels).join(); }
+void settleKernels() {
+  std::exception_ptr failure;
+  std::thread([&] {
+    try {
+      callKernels();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }).join();
+  if (failure)
+    std::rethrow_exception(failure);
+}
 
 void launchChecked(const LaunchOptions &options,
                    const std::function<void(Session &)> &body) {
@@ -154,9 +174,6 @@ void launchChecked(const LaunchOptions &options,
 
   FabricOptions fabricOptions;
   fabricOptions.worldSize = static_cast<int>(worldSize);
-  fabricOptions.note = [](const std::string &text) {
-    log(LogLevel::info, text);
-  };
   fabricOptions.deadline = options.deadline;
   fabricOptions.rendezvous = options.rendezvous;
   fabricOptions.note = [](const std::string &note) {
@@ -166,7 +183,12 @@ void launchChecked(const LaunchOptions &options,
   if (!backend.inProcess && !isForHost(plan.plan()))
     fabricOptions.streams =
         makeStreams(plan.plan(), launcher ? launcher->localRank : -1);
+  if (options.signals)
+    fabricOptions.isCancelled = TerminationSignals::endsStart;
   std::vector<std::unique_ptr<Fabric>> fabrics = backend.connect(fabricOptions);
+  std::shared_ptr<void> watched;
+  if (options.signals)
+    watched = options.signals->watch(fabrics);
 
   SessionOptions session;
   session.artifactFolder =
@@ -177,6 +199,7 @@ void launchChecked(const LaunchOptions &options,
   session.allowMissingValues = isAlone;
   session.dataPath = options.dataPath;
   session.dataOptions = options.dataOptions;
+  session.needsData = options.needsData;
   session.evalDataPath = options.evalDataPath;
   session.evalBatches = options.evalBatches;
   session.seed = options.seed;
@@ -193,16 +216,27 @@ void launchChecked(const LaunchOptions &options,
   session.streams = fabricOptions.streams;
   session.deadline = options.deadline;
   session.cudaGraph = options.cudaGraph;
+  session.agreed = options.agreed;
+  session.agreed.push_back({"--matmul", nameOf(options.matmul), ""});
 
   if (fabrics.size() > 1)
     settleKernels();
   Failures failures;
   std::vector<std::thread> workers;
-  for (size_t i = 1; i < fabrics.size(); ++i)
-    workers.emplace_back([&, i] {
-      runRank(plan, *fabrics[i], session, options, isAlone, body, failures);
-    });
-  runRank(plan, *fabrics[0], session, options, isAlone, body, failures);
+  try {
+    workers.reserve(fabrics.size());
+    for (size_t i = 1; i < fabrics.size(); ++i)
+      workers.emplace_back([&, i] {
+        runRank(plan, *fabrics[i], session, options, isAlone, body, failures);
+      });
+    runRank(plan, *fabrics[0], session, options, isAlone, body, failures);
+  } catch (...) {
+    // Those that were started wait for those that were not.
+    size_t rank = std::min(workers.size() + 1, fabrics.size() - 1);
+    Error error = toError(static_cast<int>(rank), std::current_exception());
+    fabrics[rank]->abort(error.what());
+    failures.add(std::move(error));
+  }
   for (std::thread &worker : workers)
     worker.join();
   failures.rethrow();

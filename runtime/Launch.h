@@ -14,6 +14,8 @@
 
 namespace fsdp {
 
+class TerminationSignals;
+
 /// What the threads of each rank are kept on.
 enum class Pin {
   none,    ///< they go where the system puts them
@@ -49,6 +51,7 @@ struct LaunchOptions {
   MatmulLibrary matmul = MatmulLibrary::automatic;
   /// As in SessionOptions.
   std::string modelPath, dataPath, dataOptions, evalDataPath, program;
+  bool needsData = false;
   std::optional<uint64_t> evalBatches;
   std::vector<std::string> weightsPaths;
   std::optional<uint64_t> seed;
@@ -59,6 +62,12 @@ struct LaunchOptions {
   uint64_t steps = 0;
   std::string checkpointPath;
   bool mayLackCheckpoint = false;
+  std::vector<RunFact> agreed;
+  /// Called on each rank when it has met the others, with its number, before
+  /// its session is made: what can be refused early. May be empty.
+  std::function<void(int)> check;
+  /// Of a process that obeys them: while ranks start up they hear of signals.
+  TerminationSignals *signals = nullptr;
   CudaGraph cudaGraph = CudaGraph::automatic;
 };
 

@@ -5,6 +5,7 @@
 
 #include "runtime/comm/Communicator.h"
 #include "runtime/support/Error.h"
+#include "runtime/support/OutputPath.h"
 
 #include <nlohmann/json.hpp>
 
@@ -61,7 +62,7 @@ Metrics::Metrics(const Session &session, const std::string &path)
   std::error_code code;
   if (first != 0 && std::filesystem::is_regular_file(path, code))
     kept = bytesBefore(path, first);
-  file = std::fopen(path.c_str(), kept == 0 ? "we" : "ae");
+  file = std::fopen(findOutput(path).path.c_str(), kept == 0 ? "we" : "ae");
   if (!file ||
       (kept != 0 && ftruncate(fileno(file), static_cast<off_t>(kept)) != 0))
     throw notWritable(path);

@@ -55,8 +55,10 @@ void Progress::update(const StepResult &result) {
   double left =
       seconds / static_cast<double>(own) * static_cast<double>(steps - done);
   if (!isTerminal) {
-    std::string text = number("  loss %.4f", result.loss) +
-                       number("  grad norm %.3g", result.gradNorm);
+    std::string text = number("  loss %.4f", result.loss);
+    text += result.isSkipped ? "  not finite: update skipped"
+                             : number("  grad norm %.3g", result.gradNorm);
+    text += number("  lr %.3g", result.lr);
     std::fprintf(stderr, "step %llu/%llu%s  %.0f s\n",
                  static_cast<unsigned long long>(done),
                  static_cast<unsigned long long>(steps), text.c_str(), seconds);
@@ -68,7 +70,10 @@ void Progress::update(const StepResult &result) {
   std::fprintf(stderr, "\r\033[K[%-*s] %llu/%llu%s  %.1f steps/s  %.0f s left",
                kWidth, bar.c_str(), static_cast<unsigned long long>(done),
                static_cast<unsigned long long>(steps),
-               number("  loss %.4f", result.loss).c_str(),
+               (number("  loss %.4f", result.loss) +
+                (result.isSkipped ? "  update skipped" : "") +
+                number("  lr %.3g", result.lr))
+                   .c_str(),
                static_cast<double>(own) / seconds, left);
   if (isEnd)
     std::fputc('\n', stderr);

@@ -15,6 +15,7 @@
 #include "runtime/PlannedAllocator.h"
 #include "runtime/Programs.h"
 #include "runtime/RecordChecks.h"
+#include "runtime/RunAgreement.h"
 #include "runtime/SharedStates.h"
 #include "runtime/States.h"
 #include "runtime/Transfers.h"
@@ -27,6 +28,7 @@
 #include "runtime/plan/Shape.h"
 #include "runtime/profile/Recorder.h"
 #include "runtime/support/Error.h"
+#include "runtime/weights/WeightFiles.h"
 
 #include <torch/headeronly/version.h>
 
@@ -91,6 +93,7 @@ struct Session::Impl {
   LearningRates makeRates(SessionOptions options) const;
   void prepareValidation(const SessionOptions &options,
                          const InputSources &training);
+  std::vector<RunFact> describeSources(const SessionOptions &options) const;
   void rehearse();
   void initialize(const SessionOptions &options);
   void continueFrom(const Manifest &manifest, const SessionOptions &options);
@@ -129,7 +132,8 @@ struct Session::Impl {
 };
 
 /// All that can be refused without the other ranks comes first.
-static const plan::PlanT &checked(const PlanFile &file, Fabric &fabric) {
+static const plan::PlanT &checked(const PlanFile &file, Fabric &fabric,
+                                  const SessionOptions &options) {
   const plan::PlanT &plan = file.plan();
   checkDevice(plan);
   checkLibTorch(plan);
@@ -140,12 +144,15 @@ static const plan::PlanT &checked(const PlanFile &file, Fabric &fabric) {
                     "; launch that many, or compile with --world=" +
                     std::to_string(fabric.worldSize()));
   checkSameArtifact(file, fabric);
+  // Threads of one process have one command line.
+  if (!options.isInProcess)
+    agreeOnFacts(fabric, "options", collectFacts(options));
   return plan;
 }
 
 Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
                     const SessionOptions &options)
-    : plan(checked(file, ranks)), planHash(file.hash()),
+    : plan(checked(file, ranks, options)), planHash(file.hash()),
       device(options.makeDevice ? options.makeDevice(ranks)
                                 : makeDevice(plan, ranks, options)),
       fabric(device->fabric()), isInProcess(options.isInProcess),
@@ -162,8 +169,15 @@ Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
     model.emplace(*plan.model, options.artifactFolder, options.modelPath);
   InputSources sources{model ? &*model : nullptr,
                        chooseData(plan, options.artifactFolder,
-                                  options.dataPath, options.dataOptions)};
+                                  options.dataPath, options.dataOptions),
+                       options.allowMissingValues};
+  if (sources.data.files.empty()) {
+    sources.data.isSample |= options.allowMissingValues;
+    if (options.needsData && !sources.data.isSample)
+      throw noData();
+  }
   inputs.emplace(plan, programs.parts, fabric.rank(), arena, *device, sources);
+  inputs->warnOfFewRows(programs.microBatches);
   rates.emplace(makeRates(options));
   if (!options.weightsPaths.empty() && !needsWeights(plan))
     throw Error(ErrorId::BadUsage,
@@ -175,6 +189,8 @@ Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
       prepared.back().push_back(prepare(*program));
   }
   prepareValidation(options, sources);
+  if (!isInProcess)
+    agreeOnFacts(fabric, "files", describeSources(options));
   memory.countWorkers();
   rehearse();
   initialize(options);
@@ -299,13 +315,31 @@ void Session::Impl::prepareValidation(const SessionOptions &options,
   InputSources sources{training.model,
                        chooseValidationData(plan, options.artifactFolder,
                                             options.evalDataPath,
-                                            training.data)};
-  if (found.empty() || sources.data.files.empty())
+                                            training.data),
+                       training.allowMissing};
+  if (found.empty() || (sources.data.files.empty() && !sources.data.isSample))
     return;
   uint64_t batches = options.evalBatches.value_or(
       plan.validation ? plan.validation->batches : 0);
   validation.emplace(plan, std::move(found), fabric.rank(), arena, *device,
                      sources, batches);
+}
+
+/// What is read, by what it holds: ranks may have it at other places.
+std::vector<RunFact>
+Session::Impl::describeSources(const SessionOptions &options) const {
+  std::vector<RunFact> facts{describeFiles("the data", inputs->paths())};
+  if (validation)
+    facts.push_back(
+        describeFiles("the validation's data", validation->paths()));
+  if (!options.weightsPaths.empty()) {
+    std::vector<std::string> paths;
+    WeightFiles files(options.weightsPaths);
+    for (const auto &file : files.files())
+      paths.push_back(file->path());
+    facts.push_back(describeFiles("--weights", paths));
+  }
+  return facts;
 }
 
 void Session::Impl::rehearse() {

@@ -45,6 +45,13 @@ enum class CudaGraph {
   off
 };
 
+/// What all ranks have to have been started with.
+struct RunFact {
+  std::string name;  ///< "--lr"
+  std::string value; ///< that is compared; empty: not given
+  std::string shown; ///< in errors; empty: `value`
+};
+
 struct SessionOptions {
   /// Folder that the artifact's path of the model file is relative to.
   std::string artifactFolder = ".";
@@ -53,14 +60,18 @@ struct SessionOptions {
   /// Weights files, indices or folders to read first values from in place of
   /// those that the artifact names.
   std::vector<std::string> weightsPaths;
-  /// Whether states that have no first value start as zeros, for runs whose
-  /// results nobody looks at.
+  /// Whether states that have no first value start as zeros, and inputs without
+  /// data as their samples or zeros, for runs whose results nobody looks at.
   bool allowMissingValues = false;
   /// A safetensors file with a tensor for each input, rows being samples; or,
   /// where inputs take tokens, a token file or a shell pattern of some. Stands
-  /// for the artifact's files. Without any the samples that the model was
-  /// exported with are used.
+  /// for the artifact's files. "sample": the samples that the model was
+  /// exported with, in each step (a file of that name is "./sample"). Without
+  /// any of these, inputs have what `setInput` gave them, and a micro-batch
+  /// whose inputs have nothing is an error (DataNotNamed, DataMissing).
   std::string dataPath;
+  /// Whether no data is an error at once, for callers that set no inputs.
+  bool needsData = false;
   /// "shuffle=true,seed=1": fields of the artifact's data section
   /// (docs/Data.md) that are others in this run.
   std::string dataOptions;
@@ -109,6 +120,10 @@ struct SessionOptions {
   /// Whether all memory that no state owns is filled with NaN before each step,
   /// so that a read of what nobody wrote shows.
   bool poison = false;
+  /// What else ranks have to agree on. They compare it, with these options,
+  /// when they meet: a difference is an error (RunOptionsDiffer) on all of
+  /// them.
+  std::vector<RunFact> agreed;
 };
 
 /// Collectives of one kind and group that a rank took part in. Bytes are those

@@ -12,6 +12,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/profile/Profiler.h"
 #include "runtime/support/Error.h"
+#include "runtime/support/OutputPath.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -28,7 +29,16 @@ using namespace fsdp;
 using Clock = std::chrono::steady_clock;
 
 /// Better refused now than after hours of training.
-static void checkWritable(const std::string &path) {
+static void checkWritable(const std::string &name) {
+  std::error_code code;
+  bool isFolder =
+      name.ends_with('/') || std::filesystem::is_directory(name, code);
+  OutputPath output{name};
+  if (!isFolder)
+    output = findOutput(name);
+  if (output.isStream)
+    return;
+  const std::string &path = output.path;
   std::filesystem::path folder = std::filesystem::path(path).parent_path();
   // One that an export makes itself.
   if (path.ends_with('/') && !std::filesystem::exists(folder))
@@ -38,7 +48,7 @@ static void checkWritable(const std::string &path) {
   if (access(folder.c_str(), W_OK | X_OK) != 0)
     throw Error(
         ErrorId::FileNotWritable,
-        "'" + path + "' cannot be written: folder '" + folder.string() +
+        "'" + name + "' cannot be written: folder '" + folder.string() +
             "': " + std::error_code(errno, std::generic_category()).message());
 }
 
@@ -92,9 +102,9 @@ static void printSummary(const Session &session, uint64_t steps,
 /// What of the run's files is not there because it ended early.
 static void reportTermination(const Session &session,
                               const TrainOptions &options, uint64_t lastStep) {
-  std::string text = "SIGTERM: stopped after " +
-                     std::to_string(session.stepsDone()) + " of " +
-                     std::to_string(lastStep) + " steps; ";
+  std::string text = std::string(Termination::signalName()) +
+                     ": stopped after " + std::to_string(session.stepsDone()) +
+                     " of " + std::to_string(lastStep) + " steps; ";
   text += options.checkpoints.folder.empty()
               ? "nothing was saved, since no --save=DIR says where"
               : "what is in '" + options.checkpoints.folder +
@@ -122,10 +132,6 @@ static void trainSteps(Session &session, const TrainOptions &options,
     metrics.emplace(session, options.metricsPath);
   Evaluation evaluation(session, options.evalEvery,
                         metrics ? &*metrics : nullptr);
-  for (const std::string &path :
-       {options.exportPath, options.outputsPath, options.profilePath})
-    if (isFirst && !path.empty())
-      checkWritable(path);
   std::optional<OutputFile> outputs;
   if (!options.outputsPath.empty())
     outputs.emplace(session, options.outputsPath,
@@ -140,6 +146,8 @@ static void trainSteps(Session &session, const TrainOptions &options,
   std::optional<Termination> termination;
   if (session.isTraining())
     termination.emplace(session.fabric());
+  else
+    TerminationSignals::release();
   StepResult firstResult, lastResult;
   Clock::time_point begin = Clock::now(), last = begin;
   for (uint64_t i = 0; i < steps; ++i) {
@@ -218,7 +226,59 @@ static void trainRank(Session &session, const TrainOptions &options) {
   }
 }
 
+/// What a rank that was told otherwise would do at another step, or not at all,
+/// while the others wait for it. Files that rank 0 alone writes may have other
+/// paths.
+static std::vector<RunFact> collectFacts(const TrainOptions &options) {
+  const CheckpointOptions &save = options.checkpoints;
+  auto number = [](uint64_t value) {
+    return value ? std::to_string(value) : std::string();
+  };
+  auto path = [](const char *option, const std::string &path) {
+    return RunFact{option, path.empty() ? "" : "given", path};
+  };
+  std::string steps =
+      options.steps == kUntilDataEnds ? "" : std::to_string(options.steps);
+  return {{"--steps", steps, ""},
+          {"--eval-every",
+           options.evalEvery ? std::to_string(*options.evalEvery) : "", ""},
+          {"--eval-only", options.evalOnly ? "set" : "", ""},
+          path("--metrics", options.metricsPath),
+          path("--export", options.exportPath),
+          {"--export-shard-size", std::to_string(options.exportShardBytes), ""},
+          path("--outputs", options.outputsPath),
+          path("--profile", options.profilePath),
+          {"--profile-steps", options.profileSteps, ""},
+          {"--save", save.folder, ""},
+          {"--save-every", number(save.every), ""},
+          {"--keep", number(save.keep), ""},
+          {"--save-sync", save.isInStep ? "set" : "", ""}};
+}
+
 void fsdp::train(const LaunchOptions &launchOptions,
                  const TrainOptions &options) {
-  launch(launchOptions, [&](Session &session) { trainRank(session, options); });
+  LaunchOptions asked = launchOptions;
+  // What takes no step reads nothing, as a run that only exports a checkpoint.
+  asked.needsData = options.steps != 0 && !options.evalOnly &&
+                    launchOptions.checkpointPath.empty();
+  asked.agreed = collectFacts(options);
+  asked.check = [&](int rank) {
+    // The one that writes them.
+    if (rank != 0)
+      return;
+    if (!options.metricsPath.empty())
+      findOutput(options.metricsPath);
+    for (const std::string &path :
+         {options.exportPath, options.outputsPath, options.profilePath})
+      if (!path.empty())
+        checkWritable(path);
+  };
+  TerminationSignals signals;
+  asked.signals = &signals;
+  try {
+    launch(asked, [&](Session &session) { trainRank(session, options); });
+  } catch (const Error &) {
+    TerminationSignals::obey();
+    throw;
+  }
 }

@@ -36,6 +36,7 @@ public:
   EvalResult run(uint64_t step, ProgramAgreement *agreement);
 
   const std::vector<LossProgram> &programs() const { return all; }
+  std::vector<std::string> paths() const { return inputs.paths(); }
   /// Bytes that batches read ahead take.
   uint64_t memory() const { return inputs.memory(); }
 

@@ -215,7 +215,6 @@ void Checkpointer::Writer::write() {
 /// Better refused now than after hours of training.
 static void checkFolder(const Session &session,
                         const CheckpointFolder &folder) {
-  folder.checkWritable();
   uint64_t start = session.stepsDone();
   std::vector<uint64_t> steps = folder.steps();
   if (steps.empty() || steps.back() < start)
@@ -240,8 +239,11 @@ Checkpointer::Checkpointer(Session &session, const CheckpointOptions &options)
                 "--save needs an artifact that trains; --export writes the "
                 "weights");
   CheckpointFolder folder(options.folder);
-  if (session.rank() == 0)
+  if (session.rank() == 0) {
+    folder.checkWritable();
+    lock.emplace(options.folder);
     checkFolder(session, folder);
+  }
   // That of the folder itself need not be written again.
   std::error_code code;
   bool isThere = std::filesystem::equivalent(folder.nameOf(session.stepsDone()),

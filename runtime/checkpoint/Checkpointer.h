@@ -5,6 +5,7 @@
 #define FSDP_RUNTIME_CHECKPOINT_CHECKPOINTER_H
 
 #include "runtime/Session.h"
+#include "runtime/checkpoint/FolderLock.h"
 
 #include <cstdint>
 #include <memory>
@@ -28,7 +29,8 @@ struct CheckpointOptions {
 /// collective, between steps.
 class Checkpointer {
 public:
-  /// `session` outlives it. Throws fsdp::Error: CheckpointNotWritten,
+  /// `session` outlives it. While it lives, no other run saves to the folder.
+  /// Throws fsdp::Error: CheckpointNotWritten, CheckpointsLocked,
   /// CheckpointInTheWay if the folder has checkpoints of later steps,
   /// RuntimeUnsupported if the session does not train.
   Checkpointer(Session &session, const CheckpointOptions &options);
@@ -51,6 +53,7 @@ private:
 
   Session &session;
   const CheckpointOptions options;
+  std::optional<FolderLock> lock; ///< on rank 0; outlives the writer
   std::unique_ptr<Writer> writer;
   std::optional<uint64_t> saved; ///< the step that was saved last
 };

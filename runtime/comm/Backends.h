@@ -32,6 +32,9 @@ struct FabricOptions {
   /// Takes what a person may want to know of how transfers are made, one
   /// sentence at a time, from any thread; may be empty.
   std::function<void(const std::string &)> note;
+  /// Whether ranks that wait for one another while they start up should give
+  /// up, and tell the others so; may be empty.
+  std::function<bool()> isCancelled;
 };
 
 struct Backend {

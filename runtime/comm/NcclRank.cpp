@@ -171,7 +171,12 @@ void NcclRank::watch() {
     if (hasFailed)
       continue;
     lock.unlock();
-    inspect();
+    try {
+      inspect();
+    } catch (const std::exception &error) {
+      fail(ErrorId::NcclFailed, "rank " + std::to_string(others->rank()),
+           std::string("its transfers cannot be watched: ") + error.what());
+    }
     lock.lock();
   }
 }

@@ -22,7 +22,8 @@ static constexpr milliseconds kOthersTime(1000);
 Processes::Processes(const FabricOptions &options, int rank,
                      std::unique_ptr<Store> connected, bool loopback)
     : place(rank), world(options.worldSize), patience(options.deadline),
-      loopback(loopback), store(std::move(connected)),
+      loopback(loopback), isCancelled(options.isCancelled),
+      store(std::move(connected)),
       watch(std::make_unique<Watch>(store->clone(), rank)) {}
 
 Processes::~Processes() {
@@ -59,8 +60,8 @@ std::shared_ptr<Processes> Processes::connect(const FabricOptions &options) {
             " or compile with --world=" + std::to_string(launcher->worldSize));
   int rank = launcher->rank;
   Rendezvous where = parseRendezvous(options.rendezvous);
-  std::unique_ptr<Store> store =
-      connectStore(where, rank, options.worldSize, options.deadline);
+  std::unique_ptr<Store> store = connectStore(where, rank, options.worldSize,
+                                              options.deadline, options.note);
   char host[256] = {};
   gethostname(host, sizeof(host) - 1);
   std::string self = "process " + std::to_string(getpid()) + " on " + host;
@@ -98,6 +99,10 @@ std::vector<std::string> Processes::gather(const std::string &key,
       if (!found)
         if (std::optional<std::string> reason = watch->failure())
           throw Error(ErrorId::PeerFailed, self + ": " + *reason);
+      if (!found && isCancelled && isCancelled()) {
+        publishFailure("it was ended by a signal while ranks started up");
+        throw Error(ErrorId::PeerFailed, self + ": ended by a signal");
+      }
     } while (!found && Clock::now() < end);
     if (found)
       values.push_back(*found);

@@ -67,6 +67,7 @@ private:
   const int world;
   const std::chrono::milliseconds patience;
   const bool loopback;
+  const std::function<bool()> isCancelled;
   const std::unique_ptr<Store> store;
   std::unique_ptr<Watch> watch;
 };

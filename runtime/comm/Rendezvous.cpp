@@ -114,7 +114,8 @@ Rendezvous fsdp::parseRendezvous(std::string_view address) {
 
 std::unique_ptr<Store> fsdp::connectStore(const Rendezvous &where, int rank,
                                           int worldSize,
-                                          std::chrono::milliseconds deadline) {
+                                          std::chrono::milliseconds deadline,
+                                          const StoreNote &note) {
   bool serves =
       where.kind == Rendezvous::Kind::tcp && !where.served && rank == 0;
   std::string address = where.kind == Rendezvous::Kind::tcp
@@ -128,7 +129,7 @@ std::unique_ptr<Store> fsdp::connectStore(const Rendezvous &where, int rank,
     if (where.kind == Rendezvous::Kind::file) {
       base = c10::make_intrusive<c10d::FileStore>(where.path, worldSize);
     } else {
-      base = connectTcpStore(where.host, where.port, serves, deadline);
+      base = connectTcpStore(where.host, where.port, serves, deadline, note);
     }
   } catch (const std::exception &error) {
     std::string text = error.what();

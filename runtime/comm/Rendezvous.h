@@ -7,6 +7,7 @@
 #include "runtime/comm/Store.h"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,13 +49,17 @@ struct Rendezvous {
 /// (RendezvousInvalid).
 Rendezvous parseRendezvous(std::string_view address);
 
+/// Takes a sentence for people.
+using StoreNote = std::function<void(const std::string &)>;
+
 /// Connects this rank to the store; rank 0 serves it where nobody else does.
 /// Where the launcher does, collective over the ranks: they agree on keys of
 /// their own. Throws fsdp::Error (RendezvousFailed) if it is not there by the
 /// deadline, or (RankMissing) if a rank is not.
 std::unique_ptr<Store> connectStore(const Rendezvous &where, int rank,
                                     int worldSize,
-                                    std::chrono::milliseconds deadline);
+                                    std::chrono::milliseconds deadline,
+                                    const StoreNote &note = {});
 
 } // namespace fsdp
 

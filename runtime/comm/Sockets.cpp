@@ -10,13 +10,16 @@
 #include <memory>
 #include <mutex>
 #include <stop_token>
+#include <system_error>
 #include <thread>
 
 #include <cerrno>
+#include <cstring>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace fsdp;
@@ -103,55 +106,154 @@ bool fsdp::isLoopback(const std::string &host) {
   return host == "localhost" || host.starts_with("127.");
 }
 
-std::optional<int> fsdp::listenOnLoopback(const std::string &host, int port) {
-  if (!isLoopback(host))
-    return std::nullopt;
-  int handle = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (handle < 0)
-    return std::nullopt;
-  int yes = 1;
-  setsockopt(handle, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
-  if (bind(handle, reinterpret_cast<sockaddr *>(&address), sizeof(address)) ==
-          0 &&
-      listen(handle, SOMAXCONN) == 0)
-    return handle;
-  close(handle);
+namespace {
+/// What a name means, as getaddrinfo says.
+class Addresses {
+public:
+  Addresses(const std::string &host, int port, int flags = 0) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_NUMERICSERV | flags;
+    if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints,
+                    &list) != 0)
+      list = nullptr;
+  }
+  ~Addresses() {
+    if (list)
+      freeaddrinfo(list);
+  }
+  Addresses(const Addresses &) = delete;
+  Addresses &operator=(const Addresses &) = delete;
+
+  std::vector<const addrinfo *> all() const {
+    std::vector<const addrinfo *> found;
+    for (const addrinfo *each = list; each; each = each->ai_next)
+      found.push_back(each);
+    return found;
+  }
+
+private:
+  addrinfo *list = nullptr;
+};
+} // namespace
+
+/// The address without its port; IPv4 as it is written in IPv6. Empty for other
+/// kinds of sockets.
+static std::string bytesOf(const sockaddr &address) {
+  if (address.sa_family == AF_INET) {
+    std::string bytes(16, '\0');
+    bytes[10] = bytes[11] = '\xff';
+    std::memcpy(bytes.data() + 12,
+                &reinterpret_cast<const sockaddr_in &>(address).sin_addr, 4);
+    return bytes;
+  }
+  if (address.sa_family == AF_INET6) {
+    const auto &own = reinterpret_cast<const sockaddr_in6 &>(address).sin6_addr;
+    return {reinterpret_cast<const char *>(&own), sizeof(own)};
+  }
+  return "";
+}
+
+static bool isLoopback(const sockaddr &address) {
+  std::string bytes = bytesOf(address);
+  static const std::string kMapped("\0\0\0\0\0\0\0\0\0\0\xff\xff\x7f", 13);
+  return bytes == std::string(15, '\0') + '\1' || bytes.starts_with(kMapped);
+}
+
+std::optional<int> fsdp::listenAt(const std::string &host, int port) {
+  bool isName = Addresses(host, port, AI_NUMERICHOST).all().empty();
+  Addresses addresses(host, port);
+  std::vector<const addrinfo *> all = addresses.all();
+  // c10d's clients, and ours, try all addresses; IPv4 needs no name server.
+  std::ranges::stable_sort(
+      all, {}, [](const addrinfo *each) { return each->ai_family != AF_INET; });
+  for (const addrinfo *each : all) {
+    if (isName && host != "localhost" && ::isLoopback(*each->ai_addr))
+      continue;
+    int handle = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (handle < 0)
+      continue;
+    int yes = 1;
+    setsockopt(handle, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    if (bind(handle, each->ai_addr, each->ai_addrlen) == 0 &&
+        listen(handle, SOMAXCONN) == 0)
+      return handle;
+    int reason = errno;
+    close(handle);
+    if (reason == EADDRINUSE || reason == EACCES)
+      throw std::system_error(reason, std::generic_category(),
+                              "port " + std::to_string(port) + " of '" + host +
+                                  "' cannot be listened at");
+  }
   return std::nullopt;
 }
 
-/// Calls `act` with each of the process's sockets that is connected to `port`.
+/// Its inode; 0 if it is no socket.
+static uint64_t inodeOf(int handle) {
+  struct stat status;
+  return fstat(handle, &status) == 0 && S_ISSOCK(status.st_mode)
+             ? static_cast<uint64_t>(status.st_ino)
+             : 0;
+}
+
+/// Calls `act` with each of the process's sockets.
 template <typename Act>
-static void forEachConnection(int port, Act act) {
+static void forEachSocket(Act act) {
   std::error_code code;
   for (std::filesystem::directory_iterator it("/proc/self/fd", code), end;
        !code && it != end; it.increment(code)) {
     std::string name = it->path().filename().string();
     int handle = -1;
     std::from_chars(name.data(), name.data() + name.size(), handle);
-    if (portOf(handle, /*peer=*/true) == port)
-      act(handle);
+    if (uint64_t inode = inodeOf(handle))
+      act(handle, inode);
   }
 }
 
-void fsdp::limitWaits(int port, milliseconds time) {
+NewConnections::NewConnections(const std::string &host, int port) : port(port) {
+  Addresses found(host, port);
+  for (const addrinfo *each : found.all())
+    addresses.push_back(bytesOf(*each->ai_addr));
+  forEachSocket([&](int, uint64_t inode) { before.insert(inode); });
+}
+
+template <typename Act>
+void NewConnections::forEach(Act act) const {
+  forEachSocket([&](int handle, uint64_t inode) {
+    sockaddr_storage address{};
+    socklen_t length = sizeof(address);
+    auto *peer = reinterpret_cast<sockaddr *>(&address);
+    if (!before.count(inode) && getpeername(handle, peer, &length) == 0 &&
+        portOf(address) == port &&
+        std::ranges::count(addresses, bytesOf(*peer)))
+      act(handle);
+  });
+}
+
+void NewConnections::limitWaits(milliseconds time) const {
   timeval limit{time.count() / 1000, time.count() % 1000 * 1000};
-  forEachConnection(port, [&](int handle) {
+  forEach([&](int handle) {
     setsockopt(handle, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     setsockopt(handle, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   });
 }
 
-BreakAtDeadline::BreakAtDeadline(int port, Clock::time_point end)
-    : thread([port, end](const std::stop_token &stop) {
+void NewConnections::breakAll() const {
+  forEach([](int handle) { shutdown(handle, SHUT_RDWR); });
+}
+
+BreakAtDeadline::BreakAtDeadline(const NewConnections &connections,
+                                 Clock::time_point end)
+    : thread([&connections, end](const std::stop_token &stop) {
         std::mutex mutex;
         std::condition_variable_any changed;
         std::unique_lock lock(mutex);
         changed.wait_until(lock, stop, end, [] { return false; });
-        if (!stop.stop_requested())
-          forEachConnection(port,
-                            [](int handle) { shutdown(handle, SHUT_RDWR); });
+        if (stop.stop_requested())
+          return;
+        try {
+          connections.breakAll();
+        } catch (const std::exception &) {
+          // No memory: whoever waits goes on waiting.
+        }
       }) {}

@@ -5,9 +5,12 @@
 #define FSDP_RUNTIME_COMM_SOCKETS_H
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace fsdp {
 
@@ -20,25 +23,45 @@ bool waitForListener(const std::string &host, int port,
 /// Whether `host` is this machine's loopback, written for IPv4.
 bool isLoopback(const std::string &host);
 
-/// A socket that listens for IPv4 at `port`, if `host` is this machine's
-/// loopback; the caller's to close. For c10d's store, which, left to itself,
-/// listens for IPv6 as well, then asks a name server who ::ffff:127.0.0.1 is,
-/// for its log, and answers nobody meanwhile: seconds where no name server
-/// answers. Empty for other hosts, or if the port is taken.
-std::optional<int> listenOnLoopback(const std::string &host, int port);
+/// A socket that listens at `host` and `port`, and nowhere else; the caller's
+/// to close. c10d's store, left to itself, listens at all addresses of the
+/// machine; it also listens for IPv6, then asks a name server who
+/// ::ffff:127.0.0.1 is, for its log, and answers nobody meanwhile: seconds
+/// where no name server answers. Empty where others reach this machine at an
+/// address that it does not know itself: one that is translated on the way, or
+/// a name that is the loopback here alone, as systems give their own. Throws
+/// std::system_error if the port is taken.
+std::optional<int> listenAt(const std::string &host, int port);
 
-/// Reads from and writes to those of this process's sockets that are connected
-/// to a `port`, wherever, fail when they have waited for so long. c10d's store
-/// would wait without end for a server that is stopped, or whose machine is
-/// lost, since nobody closes the connection.
-void limitWaits(int port, std::chrono::milliseconds time);
+/// The connections of this process to one address that are made while it lives:
+/// others, of whoever else is in the process, are left alone.
+class NewConnections {
+public:
+  NewConnections(const std::string &host, int port);
 
-/// While it lives, and from `end` on, breaks the connections of this process to
-/// a `port`, so that whoever waits for an answer over one gets an error. For
-/// c10d's store, which greets its server before waits can be limited.
+  /// Reads and writes fail when they have waited for so long. c10d's store
+  /// would wait without end for a server that is stopped, or whose machine is
+  /// lost, since nobody closes the connection.
+  void limitWaits(std::chrono::milliseconds time) const;
+  /// Whoever waits for an answer over one gets an error.
+  void breakAll() const;
+
+private:
+  template <typename Act>
+  void forEach(Act act) const;
+
+  std::vector<std::string> addresses; ///< without ports, as bytes
+  const int port;
+  std::set<uint64_t> before; ///< sockets that were there, by inode
+};
+
+/// While it lives, and from `end` on, breaks these connections. For c10d's
+/// store, which greets its server before waits can be limited.
 class BreakAtDeadline {
 public:
-  BreakAtDeadline(int port, std::chrono::steady_clock::time_point end);
+  /// `connections` outlive it.
+  BreakAtDeadline(const NewConnections &connections,
+                  std::chrono::steady_clock::time_point end);
 
 private:
   std::jthread thread;

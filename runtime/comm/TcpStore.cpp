@@ -20,24 +20,31 @@ static constexpr milliseconds kAttempt(1000);
 
 c10::intrusive_ptr<c10d::TCPStore>
 fsdp::connectTcpStore(const std::string &host, int port, bool serves,
-                      milliseconds deadline) {
+                      milliseconds deadline,
+                      const std::function<void(const std::string &)> &note) {
   auto end = Clock::now() + deadline;
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(port);
   options.isServer = serves;
-  if (serves)
-    options.masterListenFd = listenOnLoopback(host, port);
+  if (serves) {
+    options.masterListenFd = listenAt(host, port);
+    if (!options.masterListenFd && note)
+      note("'" + host +
+           "' is no address of this machine that others could know it by: the "
+           "ranks' store listens at all of its addresses");
+  }
   // Who is missing is found out by name, once the store is there.
   options.waitWorkers = false;
   options.timeout = serves ? std::max(deadline, kAttempt) : kAttempt;
-  BreakAtDeadline guard(port, end + kAttempt);
   while (true) {
     if (!serves && !waitForListener(host, port, end))
       throw std::runtime_error("nobody listens there");
+    NewConnections connections(host, port);
+    BreakAtDeadline guard(connections, end + kAttempt);
     try {
       auto store = c10::make_intrusive<c10d::TCPStore>(host, options);
       store->setTimeout(deadline);
-      limitWaits(port, deadline);
+      connections.limitWaits(deadline);
       return store;
     } catch (const std::exception &) {
       if (serves || Clock::now() >= end)

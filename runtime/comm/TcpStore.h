@@ -7,6 +7,7 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <chrono>
+#include <functional>
 #include <string>
 
 namespace c10d {
@@ -17,10 +18,12 @@ namespace fsdp {
 
 /// Connects to the store that another process serves, or begins to serve it,
 /// within `deadline` and at most two seconds more. Calls of the store take as
-/// long. Throws a std::exception that says what it found.
+/// long. `note` is told where it serves at more than `host`. Throws a
+/// std::exception that says what it found.
 c10::intrusive_ptr<c10d::TCPStore>
 connectTcpStore(const std::string &host, int port, bool serves,
-                std::chrono::milliseconds deadline);
+                std::chrono::milliseconds deadline,
+                const std::function<void(const std::string &)> &note = {});
 
 } // namespace fsdp
 

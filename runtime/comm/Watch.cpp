@@ -25,13 +25,19 @@ Watch::~Watch() {
 void Watch::run() {
   std::unique_lock lock(mutex);
   while (!stopping) {
-    ask();
-    if (reason) {
-      for (auto &[handle, interrupt] : interrupts)
-        interrupt();
-      interrupts.clear();
+    // Whatever goes wrong here is no reason to take the process along.
+    try {
+      ask();
+      if (reason) {
+        for (auto &[handle, interrupt] : interrupts)
+          interrupt();
+        interrupts.clear();
+      }
+      listenForStop();
+    } catch (const std::exception &error) {
+      if (!reason)
+        reason = std::string("the peers cannot be watched: ") + error.what();
     }
-    listenForStop();
     changed.wait_for(lock, kPeriod, [&] { return stopping; });
   }
 }

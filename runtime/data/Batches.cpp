@@ -7,26 +7,20 @@
 #include "runtime/plan/Shape.h"
 #include "runtime/support/Error.h"
 
+#include <algorithm>
+
 using namespace fsdp;
 
 Batches::Batches(const RowSource &source,
                  const std::vector<const plan::InputT *> &inputs,
-                 const plan::DataT &data, RankRows rows)
+                 const RunData &data, RankRows rows)
     : rankRows(rows) {
   uint64_t bytes = 0;
   for (const plan::InputT *input : inputs) {
     std::unique_ptr<RowReader> reader = source.open(*input);
-    RowOrder order(reader->rows(), data);
-    if (order.isStrict() && !parts.empty() &&
-        reader->rows() != parts.front().reader->rows())
-      throw Error(
-          ErrorId::DataShape,
-          source.describe() + " has " +
-              std::to_string(parts.front().reader->rows()) +
-              " rows for input '" + inputs.front()->name + "' and " +
-              std::to_string(reader->rows()) + " for '" + input->name +
-              "'; expected as many for both, where rows are shuffled or "
-              "epochs counted");
+    bool isRepeated = std::ranges::count(data.repeated, input->name) != 0;
+    RowOrder order =
+        isRepeated ? RowOrder(reader->rows()) : RowOrder(reader->rows(), data);
     auto batch = static_cast<uint64_t>(input->shape[0]);
     uint64_t extent =
         *checkedExtent(input->shape, {}, dtypeBytes(input->dtype));
@@ -34,10 +28,47 @@ Batches::Batches(const RowSource &source,
     // Each at an address that suits its type, whatever was before.
     bytes += (extent + 63) / 64 * 64;
   }
+  checkRows(source, inputs, data);
   current.resize(parts.size());
   ahead.emplace(
       bytes, rows.ranks * rows.batch,
       [this](uint64_t firstRow, std::byte *to) { read(firstRow, to); });
+}
+
+/// Row i of each input belongs to row i of the others; labels would else move
+/// on to other samples once the shorter of two has come to its end.
+void Batches::checkRows(const RowSource &source,
+                        const std::vector<const plan::InputT *> &inputs,
+                        const RunData &data) {
+  std::optional<size_t> first;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (std::ranges::count(data.repeated, inputs[i]->name))
+      continue;
+    if (!first) {
+      first = lead = i;
+      continue;
+    }
+    const Part &a = parts[lead], &b = parts[i];
+    uint64_t aRows = a.reader->rows(), bRows = b.reader->rows();
+    bool isStrict = b.order.isStrict();
+    if (isStrict ? aRows == bRows : aRows * b.batch == bRows * a.batch)
+      continue;
+    std::string expected = "as many for both";
+    if (a.batch != b.batch)
+      expected = isStrict ? "as many for both, where rows are shuffled or "
+                            "epochs counted"
+                          : std::to_string(a.batch) + " of the first for " +
+                                std::to_string(b.batch) +
+                                " of the second, as in a batch";
+    throw Error(ErrorId::DataShape,
+                source.describe() + " has " + std::to_string(aRows) +
+                    " rows for input '" + inputs[lead]->name + "' and " +
+                    std::to_string(bRows) + " for '" + inputs[i]->name +
+                    "'; expected " + expected +
+                    "; if one is meant to begin again on its own, say "
+                    "--data-options=repeat=" +
+                    inputs[aRows < bRows ? lead : i]->name);
+  }
 }
 
 void Batches::read(uint64_t firstRow, std::byte *to) const {
@@ -64,5 +95,5 @@ const std::vector<std::span<const std::byte>> &Batches::get(uint64_t firstRow) {
 
 std::optional<uint64_t> Batches::stepsFrom(uint64_t firstRow,
                                            uint64_t stepRows) const {
-  return parts.front().order.stepsFrom(firstRow, stepRows);
+  return parts[lead].order.stepsFrom(firstRow, stepRows);
 }

@@ -7,6 +7,7 @@
 #include "runtime/data/ReadAhead.h"
 #include "runtime/data/RowOrder.h"
 #include "runtime/data/RowSource.h"
+#include "runtime/data/RunData.h"
 
 #include <optional>
 
@@ -23,12 +24,12 @@ class Batches {
 public:
   /// `inputs` have bytes, and are the ones to be read, which `source` has rows
   /// for. An input whose first dim is not `rows.batch` reads as many of its own
-  /// rows for each of these. Throws fsdp::Error: DataShape if `data` orders
-  /// rows of which inputs have different numbers, and as RowSource::open.
-  /// `source` outlives it.
+  /// rows for each of these. Throws fsdp::Error: DataShape if inputs have rows
+  /// for different numbers of batches, and as RowSource::open. `source`
+  /// outlives it.
   Batches(const RowSource &source,
-          const std::vector<const plan::InputT *> &inputs,
-          const plan::DataT &data, RankRows rows);
+          const std::vector<const plan::InputT *> &inputs, const RunData &data,
+          RankRows rows);
 
   /// Bytes of each input, in their order, of the micro-batch whose first row
   /// of all ranks' stands at `firstRow` of the order. Valid until the next
@@ -38,7 +39,7 @@ public:
   /// As RowOrder::stepsFrom.
   std::optional<uint64_t> stepsFrom(uint64_t firstRow, uint64_t stepRows) const;
   /// Rows of an epoch.
-  uint64_t rows() const { return parts.front().reader->rows(); }
+  uint64_t rows() const { return parts[lead].reader->rows(); }
   /// Bytes of what is read ahead.
   uint64_t memory() const { return ahead->memory(); }
 
@@ -50,10 +51,14 @@ private:
     uint64_t offset; ///< in the batch's bytes
   };
 
+  void checkRows(const RowSource &source,
+                 const std::vector<const plan::InputT *> &inputs,
+                 const RunData &data);
   void read(uint64_t firstRow, std::byte *to) const;
 
   const RankRows rankRows;
   std::vector<Part> parts;
+  size_t lead = 0; ///< the part whose rows are counted
   std::vector<std::span<const std::byte>> current;
   std::optional<ReadAhead> ahead;
 };

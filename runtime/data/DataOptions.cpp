@@ -21,7 +21,7 @@ namespace {
 /// One KEY=VALUE of --data-options.
 class OptionReader {
 public:
-  OptionReader(plan::DataT &data, std::string_view field) : data(data) {
+  OptionReader(RunData &data, std::string_view field) : data(data) {
     size_t equals = std::min(field.find('='), field.size());
     key = field.substr(0, equals);
     value = field.substr(std::min(equals + 1, field.size()));
@@ -44,6 +44,12 @@ public:
       data.inputs = readNames();
     else if (key == "targets")
       data.targets = readNames();
+    else if (key == "ignore")
+      data.ignored = readNames();
+    else if (key == "repeat")
+      data.repeated = readNames();
+    else if (key == "exported")
+      data.exported = readNames();
     else
       refuseKey();
   }
@@ -57,8 +63,8 @@ private:
 
   [[noreturn]] void refuseKey() const {
     static constexpr std::string_view kKeys[] = {
-        "shuffle", "seed",  "epochs", "drop_last",
-        "format",  "dtype", "inputs", "targets"};
+        "shuffle", "seed",    "epochs", "drop_last", "format",  "dtype",
+        "inputs",  "targets", "ignore", "repeat",    "exported"};
     std::string list;
     for (std::string_view each : kKeys)
       list += (list.empty() ? "" : ", ") + std::string(each);
@@ -108,16 +114,17 @@ private:
     return names;
   }
 
-  plan::DataT &data;
+  RunData &data;
   std::string_view key, value;
 };
 
 /// The compiler checked the config's.
-void checkNames(const plan::PlanT &plan, const plan::DataT &data) {
+void checkNames(const plan::PlanT &plan, const RunData &data) {
   std::vector<std::string_view> known;
   for (const auto &input : plan.inputs)
     known.push_back(input->name);
-  for (const auto *names : {&data.inputs, &data.targets})
+  for (const auto *names :
+       {&data.inputs, &data.targets, &data.repeated, &data.exported})
     for (const std::string &name : *names)
       if (std::ranges::find(known, name) == known.end()) {
         std::string_view nearest = findNearest(name, known);
@@ -131,6 +138,13 @@ void checkNames(const plan::PlanT &plan, const plan::DataT &data) {
     throw Error(ErrorId::BadUsage,
                 "--data-options: 'targets' are the tokens behind those of "
                 "'inputs'; give both");
+  for (const std::string &name : data.ignored)
+    if (std::ranges::find(known, name) != known.end())
+      throw Error(ErrorId::BadUsage,
+                  "--data-options: 'ignore' names tensors that no input takes, "
+                  "and '" +
+                      name + "' is an input; leave it out, or say exported=" +
+                      name + " to take its exported sample");
 }
 
 std::vector<std::string> locate(const std::vector<std::string> &files,
@@ -144,12 +158,25 @@ std::vector<std::string> locate(const std::vector<std::string> &files,
   return located;
 }
 
+RunData sampleData() {
+  RunData data;
+  data.isSample = true;
+  return data;
+}
+
 } // namespace
 
-plan::DataT fsdp::chooseData(const plan::PlanT &plan, const std::string &folder,
-                             const std::string &path,
-                             const std::string &options) {
-  plan::DataT data = plan.data ? *plan.data : plan::DataT();
+RunData fsdp::chooseData(const plan::PlanT &plan, const std::string &folder,
+                         const std::string &path, const std::string &options) {
+  RunData data(plan.data ? *plan.data : plan::DataT());
+  if (path == kSampleData) {
+    if (!options.empty())
+      throw Error(ErrorId::BadUsage,
+                  "--data-options says how data is read, and --data=sample "
+                  "reads none; leave one of them out, or write --data=./sample "
+                  "for a file of that name");
+    return sampleData();
+  }
   data.files = locate(data.files, folder, path);
   std::string_view rest = options;
   while (!rest.empty()) {
@@ -161,11 +188,13 @@ plan::DataT fsdp::chooseData(const plan::PlanT &plan, const std::string &folder,
   return data;
 }
 
-plan::DataT fsdp::chooseValidationData(const plan::PlanT &plan,
-                                       const std::string &folder,
-                                       const std::string &path,
-                                       const plan::DataT &training) {
-  plan::DataT data;
+RunData fsdp::chooseValidationData(const plan::PlanT &plan,
+                                   const std::string &folder,
+                                   const std::string &path,
+                                   const RunData &training) {
+  if (path == kSampleData)
+    return sampleData();
+  RunData data;
   if (plan.validation)
     data.files = plan.validation->files;
   data.files = locate(data.files, folder, path);
@@ -173,6 +202,9 @@ plan::DataT fsdp::chooseValidationData(const plan::PlanT &plan,
   data.dtype = training.dtype;
   data.inputs = training.inputs;
   data.targets = training.targets;
+  data.ignored = training.ignored;
+  data.repeated = training.repeated;
+  data.exported = training.exported;
   // Batches that are not full would count some rows twice.
   data.epochs = 1;
   data.drop_last = true;

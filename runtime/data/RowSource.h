@@ -31,7 +31,9 @@ public:
   virtual ~RowSource() = default;
   /// What errors call it: "'data.safetensors'".
   virtual std::string describe() const = 0;
-  /// Inputs that it has rows for.
+  /// The files.
+  virtual std::vector<std::string> paths() const = 0;
+  /// What it has rows for: inputs, or what should be some.
   virtual std::vector<std::string> names() const = 0;
   /// The rows for an input, which the source outlives. Null if it has none.
   /// Throws fsdp::Error if they do not fit: DataShape, DataType.

@@ -16,6 +16,7 @@ public:
   explicit Samples(const std::string &path) : file(path) {}
 
   std::string describe() const override { return "'" + file.path() + "'"; }
+  std::vector<std::string> paths() const override { return {file.path()}; }
   std::vector<std::string> names() const override;
   std::unique_ptr<RowReader> open(const plan::InputT &input) const override;
 

@@ -72,6 +72,13 @@ std::string Tokens::describe() const {
   return text;
 }
 
+std::vector<std::string> Tokens::paths() const {
+  std::vector<std::string> all;
+  for (const auto &file : files)
+    all.push_back(file->path());
+  return all;
+}
+
 std::vector<std::string> Tokens::names() const {
   std::vector<std::string> all = inputs;
   all.insert(all.end(), targets.begin(), targets.end());

@@ -20,6 +20,7 @@ public:
   explicit Tokens(const plan::DataT &data);
 
   std::string describe() const override;
+  std::vector<std::string> paths() const override;
   std::vector<std::string> names() const override;
   std::unique_ptr<RowReader> open(const plan::InputT &input) const override;
 

@@ -17,11 +17,22 @@ static std::string fullName(std::string_view name, std::string_view overload) {
   return full;
 }
 
+namespace {
+struct AllowedOperator {
+  std::string_view name, overload;
+};
+/// A table rather than a call for each, which takes compilers minutes.
+constexpr AllowedOperator kAllowed[] = {
+#define FSDP_OPERATOR(name, overload) {name, overload},
+#include "runtime/plan/AllowedOperators.inc"
+};
+} // namespace
+
 bool fsdp::isAllowedOperator(std::string_view name, std::string_view overload) {
   static const std::unordered_set<std::string> allowed = [] {
     std::unordered_set<std::string> names;
-#define FSDP_OPERATOR(name, overload) names.insert(fullName(name, overload));
-#include "runtime/plan/AllowedOperators.inc"
+    for (const AllowedOperator &row : kAllowed)
+      names.insert(fullName(row.name, row.overload));
     return names;
   }();
   return allowed.contains(fullName(name, overload));

@@ -14,10 +14,16 @@
 using namespace fsdp;
 
 AtomicFile::AtomicFile(std::string path)
-    : path(std::move(path)),
-      temporary(this->path + ".partial." + std::to_string(getpid())) {
-  descriptor =
-      open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    : path(std::move(path)), target(findOutput(this->path)) {
+  if (target.isStream) {
+    descriptor = open(target.path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  } else {
+    temporary = target.path + ".partial." + std::to_string(getpid());
+    // Not through a link that somebody else put there.
+    descriptor =
+        open(temporary.c_str(),
+             O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+  }
   if (descriptor < 0)
     fail("created");
 }
@@ -26,7 +32,8 @@ AtomicFile::~AtomicFile() {
   if (descriptor < 0)
     return;
   close(descriptor);
-  unlink(temporary.c_str());
+  if (!target.isStream)
+    unlink(temporary.c_str());
 }
 
 void AtomicFile::fail(const char *what) const {
@@ -71,7 +78,7 @@ void AtomicFile::commit() {
   // Some file systems report a full disk only now.
   if (fsync(descriptor) != 0 && errno != EINVAL)
     fail("written");
-  if (rename(temporary.c_str(), path.c_str()) != 0)
+  if (!target.isStream && rename(temporary.c_str(), target.path.c_str()) != 0)
     fail("put in its place");
   close(descriptor);
   descriptor = -1;

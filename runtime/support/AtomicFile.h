@@ -4,6 +4,8 @@
 #ifndef FSDP_RUNTIME_SUPPORT_ATOMICFILE_H
 #define FSDP_RUNTIME_SUPPORT_ATOMICFILE_H
 
+#include "runtime/support/OutputPath.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,7 +14,9 @@ namespace fsdp {
 
 /// A file that appears under its name only when it is complete: it grows as a
 /// temporary file beside it and is renamed by `commit`. Without `commit`
-/// nothing is left behind. All calls throw fsdp::Error (FileNotWritable).
+/// nothing is left behind. A symbolic link is followed, its target replaced;
+/// streams (OutputPath.h) are written into. All calls throw fsdp::Error
+/// (FileNotWritable).
 class AtomicFile {
 public:
   explicit AtomicFile(std::string path);
@@ -32,7 +36,9 @@ public:
 private:
   [[noreturn]] void fail(const char *what) const;
 
-  std::string path, temporary;
+  std::string path;
+  OutputPath target;
+  std::string temporary; ///< empty: the target is a stream
   int descriptor = -1;
 };
 

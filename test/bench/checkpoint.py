@@ -47,7 +47,7 @@ def run(bin, folder, world, steps, *options):
     """Step times, and seconds of each save and of its copy."""
     # On another disk: who appends to a file waits for the journal while the checkpoint is synchronised.
     metrics = pathlib.Path(f"/dev/shm/fsdp-bench-{os.getpid()}.jsonl")
-    done = subprocess.run([bin / "fsdp-run", "step.fsdp", f"--steps={steps}", "--threads=1", f"--metrics={metrics}", "--log-level=info", *options],
+    done = subprocess.run([bin / "fsdp-run", "step.fsdp", "--data=sample", f"--steps={steps}", "--threads=1", f"--metrics={metrics}", "--log-level=info", *options],
                           cwd=folder, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     times = [json.loads(line)["step_time_s"] for line in metrics.read_text().splitlines()]

@@ -27,6 +27,7 @@ using nlohmann::json;
 static StepResult runStep(const PlanFile &plan, Fabric &fabric,
                           const std::string &path) {
   SessionOptions options;
+  options.dataPath = "sample";
   options.artifactFolder = std::filesystem::path(path).parent_path().string();
   // The library only records: what it is given may be the host's.
   options.makeDevice = makeHostDevice;

@@ -116,6 +116,7 @@ static std::string runStep(const PlanFile &plan, const std::string &path,
   options.streams = streams;
   auto fabric = makeNcclFabric(peers, options);
   SessionOptions session;
+  session.dataPath = "sample";
   session.artifactFolder = std::filesystem::path(path).parent_path().string();
   session.makeDevice = [&](Fabric &connection) {
     return std::make_unique<CapturingDevice>(connection, streams, hanging,

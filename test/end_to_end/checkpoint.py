@@ -388,7 +388,7 @@ def other_model_case(bin):
         done = call(bin / "fsdp-run", "step.fsdp", "--steps=3", "--load=../ck", cwd=other)
         assert done.returncode == 1 and "it has no 'optimizer.momentum_buffer." in done.stderr, done.stderr
         prepare(bin, other, zoo.mlp, 2, 1, optimizer={"name": "sgd", "lr": 0.1})
-        must(bin / "fsdp-run", "step.fsdp", "--steps=3", "--load=../ck", cwd=other)
+        must(bin / "fsdp-run", "step.fsdp", "--data=sample", "--steps=3", "--load=../ck", cwd=other)
     return case
 
 

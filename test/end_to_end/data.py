@@ -405,11 +405,13 @@ def refused(bin):
         no("has no input 'z'", "--data-options=inputs=z", status=2)
         no("did you mean 'shuffle'", "--data-options=shufle=true", status=2)
         write_nanogpt(folder / "one.bin", tokens[:15])
+        save_file({"x": torch.zeros(8, LENGTH, dtype=torch.int64), "z": torch.zeros(8, LENGTH, dtype=torch.int64)}, folder / "z.safetensors")
+        no(r"E084\]: tensor 'z' of 'z.safetensors' is no input of the program, which takes x, y", "--eval-data=z.safetensors")
         no("the validation data has 1 rows, and the ranks read 4 at once", "--eval-data=one.bin")
         done = call(bin / "fsdp-run", "step.fsdp", "--steps=1", "--eval-only", cwd=folder)
         assert done.returncode == 2 and "--eval-only takes no step" in done.stderr, done.stderr
         compile_step(bin, folder, model, inputs, make_config(2))
-        no("the artifact has no program for validation", "--eval-data=train.bin", status=2)
+        no("the artifact has no program for validation", "--data=sample", "--eval-data=train.bin", status=2)
         done = call(bin / "fsdp-run", "step.fsdp", "--eval-only", cwd=folder)
         assert done.returncode == 2 and "no program for validation" in done.stderr, done.stderr
 
@@ -427,6 +429,96 @@ def refused(bin):
     return case
 
 
+class Misfits:
+    """Data that does not fit a model's inputs; `x` are rows of 19 numbers, `y` their labels."""
+
+    def __init__(self, bin, folder, **config):
+        self.bin, self.folder = bin, folder
+        self.model, self.inputs, self.first = start(zoo.mlp)
+        self.settings = make_config(2, **config)
+        self.data = {"x": torch.randn(24, 19), "y": torch.randint(0, 7, (24,))}
+        save_file(self.data, folder / "good.safetensors")
+        compile_step(bin, folder, self.model, self.inputs, self.settings)
+
+    def call(self, *options, **tensors):
+        """fsdp-run with a file of these tensors, if there are any."""
+        if tensors:
+            save_file({k: v.contiguous() for k, v in tensors.items() if v is not None}, self.folder / "d.safetensors")
+            options = ("--data=d.safetensors", *options)
+        return call(self.bin / "fsdp-run", "step.fsdp", "--steps=2", *options, cwd=self.folder)
+
+    def refused(self, id, pattern, *options, status=1, **tensors):
+        before = sorted(self.folder.iterdir())
+        done = self.call(*options, **tensors)
+        first = done.stderr.splitlines()[0]
+        assert done.returncode == status and first.startswith(f"error[fsdp-{id}]: ") and re.search(pattern, first), f"{done.returncode}: {done.stderr}"
+        assert [p for p in sorted(self.folder.iterdir()) if p not in before and p.name != "d.safetensors"] == [], "something was written"
+
+    def trains(self, want, *options, steps=2, **tensors):
+        """Equal to PyTorch on the rows `want`; what was said."""
+        if tensors:
+            save_file(tensors, self.folder / "d.safetensors")
+            options = ("--data=d.safetensors", *options)
+        rows, _, said = run(self.bin, self.folder, 2, f"--steps={steps}", "--export=final.safetensors", *options)
+        compare(rows, load_file(self.folder / "final.safetensors"), *reference(self.model, self.inputs, want, 2, steps, self.settings), self.first)
+        return said
+
+
+def misfits(bin):
+    """Names, rows and types that do not fit are errors, and what is meant all the same can be said."""
+    def case(folder):
+        tries = Misfits(bin, folder)
+        x, y = tries.data["x"], tries.data["y"]
+        # Names.
+        tries.refused("E084", r"tensor 'Y' of 'd.safetensors' is no input of the program, which takes x, y; did you mean 'y'\?", x=x, Y=y)
+        tries.refused("E084", "tensor 'mask' .*--data-options=ignore=mask", x=x, y=y, mask=x.clone())
+        assert "mask" not in tries.trains(tries.data, "--data-options=ignore=mask", x=x, y=y, mask=x.clone())
+        tries.refused("E080", "input 'y' has no data: 'd.safetensors' has nothing for it; expected i64.*--data-options=exported=y", x=x)
+        sample = {"x": x, "y": tries.inputs["y"].repeat(4)}
+        tries.trains(sample, "--data-options=exported=y", x=x)
+        tries.refused("E040", "'exported' names 'y', which 'd.safetensors' has rows for", "--data-options=exported=y", status=2, x=x, y=y)
+        # Rows.
+        tries.refused("E081", "'d.safetensors' has 24 rows for input 'x' and 20 for 'y'; expected as many.*repeat=y", x=x, y=y[:20])
+        tries.trains({"x": x, "y": torch.cat([y[:20], y[:4]])}, "--data-options=repeat=y", x=x, y=y[:20])
+        # Types.
+        tries.refused("E082", "tensor 'y' .* has element type i32; expected i64", x=x, y=y.int())
+        # Fewer rows than a step reads.
+        said = tries.trains({"x": x[:5], "y": y[:5]}, x=x[:5], y=y[:5])
+        assert "has 5 rows, fewer than the 12 that a step reads (2 x 6 of the ranks)" in said, said
+        assert "fewer" not in tries.trains({"x": x[:12], "y": y[:12]}, x=x[:12], y=y[:12])
+        # None.
+        tries.refused("E085", "--data=sample", status=2)
+        repeated = {k: v.repeat(4, *[1] * (v.dim() - 1)) for k, v in tries.inputs.items()}
+        tries.trains(repeated, "--data=sample")
+        tries.refused("E040", "--data=sample reads none", "--data=sample", "--data-options=shuffle=true", status=2)
+        must(bin / "fsdp-run", "step.fsdp", "--dry-run", cwd=folder)
+    return case
+
+
+def misfits_of_the_config(bin):
+    """Data that the config names is held to the same, and so is that of inference."""
+    def case(folder):
+        tries = Misfits(bin, folder, data={"samples": "d.safetensors"})
+        x, y = tries.data["x"], tries.data["y"]
+        for settings in (tries.settings, {**make_config(2, data={"samples": "d.safetensors"}), "mode": "inference"}):
+            settings = {k: v for k, v in settings.items() if k != "optimizer" or "mode" not in settings}
+            compile_step(bin, folder, tries.model, tries.inputs, settings)
+            for id, pattern, tensors in (("E084", "tensor 'label'", {"x": x, "label": y}), ("E080", "input 'y'", {"x": x}),
+                                         ("E081", "24 rows for input 'x' and 23 for 'y'", {"x": x, "y": y[:23]})):
+                save_file(tensors, folder / "d.safetensors")
+                tries.refused(id, pattern)
+            save_file(tries.data, folder / "d.safetensors")
+            must(bin / "fsdp-run", "step.fsdp", "--steps=2", cwd=folder)
+        (folder / "d.safetensors").unlink()
+        tries.refused("E001", "d.safetensors")
+        # Without any in the config.
+        settings.pop("data")
+        compile_step(bin, folder, tries.model, tries.inputs, settings)
+        tries.refused("E085", "there is no data", status=2)
+        must(bin / "fsdp-run", "step.fsdp", "--steps=2", "--data=sample", cwd=folder)
+    return case
+
+
 def main():
     arguments = parse_arguments()
     bin = arguments.bin
@@ -438,6 +530,8 @@ def main():
     cases["shuffled samples"] = samples_ordered(bin, 3)
     cases["one sequence for all worlds"] = one_sequence(bin)
     cases["files are moved"] = moved_files(bin)
+    cases["data that does not fit"] = misfits(bin)
+    cases["data of the config that does not fit"] = misfits_of_the_config(bin)
     cases["larger than memory"] = larger_than_memory(bin)
     cases["validation, 1 rank"] = validates(bin, 1)
     cases["validation, 2 ranks"] = validates(bin, 2)

@@ -57,7 +57,8 @@ class Disk:
 
     def check(self, own, steps, extra=frozenset()):
         """Of these steps there are whole checkpoints, and nothing else but perhaps `extra`."""
-        found = {path.name for path in (own / "ck").iterdir()}
+        # The lock of a run that was killed means nothing.
+        found = {path.name for path in (own / "ck").iterdir()} - {".fsdp-run.lock"}
         needed = {f"step_{step}" for step in steps}
         assert needed <= found <= needed | set(extra), f"{sorted(found)} are there, not {sorted(needed)}"
         for name in found:
@@ -69,9 +70,9 @@ def find_commit(calls):
     """The number of the call that makes the new checkpoint one, counted from 1."""
     numbers = [number for number, each in enumerate(calls, start=1) if re.fullmatch(r"rename .*/ck/step_3", each)]
     assert len(numbers) == 1 and len(calls) > numbers[0] + 3, calls
-    # Both ranks' files, the manifest, and folders are on the disk before.
+    # Both ranks' files, the manifest, and folders are on the disk before; the lock need not be.
     before = [each.split()[0] for each in calls[: numbers[0] - 1]]
-    assert before.count("fsync") >= 6 and before.count("create") == 3 and calls[numbers[0] - 2].endswith("step_3.tmp"), calls
+    assert before.count("fsync") >= 6 and before.count("create") == 4 and calls[numbers[0] - 2].endswith("step_3.tmp"), calls
     assert calls[numbers[0]].startswith("fsync") and calls[numbers[0]].endswith("/ck"), calls
     return numbers[0]
 

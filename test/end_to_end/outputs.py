@@ -143,7 +143,7 @@ def network_alone(bin):
         compare(load_file(folder / "outputs.safetensors"), collect(run_model(model, inputs, data, 4, 2), ["output"]))
         for name, value in load_file(folder / "final.safetensors").items():
             assert torch.equal(value, model.state_dict()[name]), f"{name} has changed"
-        done = must(bin / "fsdp-run", "step.fsdp", "--steps=2", cwd=folder)
+        done = must(bin / "fsdp-run", "step.fsdp", "--data=sample", "--steps=2", cwd=folder)
         assert "samples/s" in done.stdout and "loss" not in done.stdout, done.stdout
         done = must(bin / "fsdp-run", "step.fsdp", "--dry-run", cwd=folder)
         assert "collectives of infer/step" in done.stdout and "reduce_scatter" not in done.stdout, done.stdout
@@ -181,7 +181,7 @@ def nothing_kept(bin):
         model, inputs = make(zoo.mlp)
         compile_step(bin, folder, model, inputs, make_config(2))
         before = {p.name for p in folder.iterdir()}
-        done = call(bin / "fsdp-run", "step.fsdp", "--steps=1", "--outputs=o.safetensors", cwd=folder)
+        done = call(bin / "fsdp-run", "step.fsdp", "--data=sample", "--steps=1", "--outputs=o.safetensors", cwd=folder)
         assert done.returncode == 2 and "error[fsdp-E077]" in done.stderr and "--output=NAME" in done.stderr, done.stderr
         assert {p.name for p in folder.iterdir()} == before
     return case

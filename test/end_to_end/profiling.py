@@ -177,7 +177,7 @@ def same_results(bin):
         profiled = run_step(bin, folder, 2, "--steps=4", "--export=profiled.safetensors", "--profile=trace.json")
         assert [row["loss"] for row in plain] == [row["loss"] for row in profiled]
         assert (folder / "plain.safetensors").read_bytes() == (folder / "profiled.safetensors").read_bytes()
-        out = must(bin / "fsdp-run", "step.fsdp", "--steps=4", "--profile=trace.json", cwd=folder).stdout
+        out = must(bin / "fsdp-run", "step.fsdp", "--data=data.safetensors", "--steps=4", "--profile=trace.json", cwd=folder).stdout
         assert re.search(r"^profile of step 3,.*trace\.json", out, re.M), out
         assert re.search(r"^rank +step ms +compute +exposed +starts +inputs +other$", out, re.M), out
         assert len(re.findall(r"^(0|1|mean) +[\d.]+ .*%$", out, re.M)) == 3, out
@@ -192,7 +192,7 @@ def refusals(bin):
         compile_step(bin, folder, model, inputs, make_config(2))
 
         def refused(error, *options):
-            done = call(bin / "fsdp-run", "step.fsdp", *options, cwd=folder)
+            done = call(bin / "fsdp-run", "step.fsdp", "--data=sample", *options, cwd=folder)
             assert done.returncode in (1, 2) and f"error[fsdp-{error}]" in done.stderr, (options, done.stderr)
             return done.stderr
         assert "FIRST:COUNT" in refused("E040", "--steps=9", "--profile=t.json", "--profile-steps=3")

@@ -124,7 +124,7 @@ class Probe(nn.Module):
 
 def masks(bin, folder, seed, steps=1, tag=""):
     """By step: the two sites' masks on the only rank, which the weights have summed up."""
-    must(bin / "fsdp-run", "step.fsdp", "--steps=" + str(steps), f"--seed={seed}", f"--export=final{tag}.safetensors", cwd=folder)
+    must(bin / "fsdp-run", "step.fsdp", "--data=sample", "--steps=" + str(steps), f"--seed={seed}", f"--export=final{tag}.safetensors", cwd=folder)
     from safetensors.torch import load_file
     final = load_file(folder / f"final{tag}.safetensors")
     return [(-final[name] / SGD["lr"]).numpy() for name in ("first", "second")]

@@ -1,4 +1,4 @@
-"""SIGTERM ends a training run between two steps: saved, with exit status 0, on all ranks after
+"""SIGTERM, or SIGINT, ends a training run between two steps: saved, with exit status 0, on all ranks after
 the same step, whichever of them got the signal.
 """
 import signal
@@ -45,7 +45,7 @@ def finish(ranks):
     return [ranks.status(rank) for rank in range(len(ranks.processes))]
 
 
-def ends(bin, world, backend="local", to=None, options=(), **config):
+def ends(bin, world, backend="local", to=None, options=(), number=signal.SIGTERM, **config):
     """`to`: the ranks whose processes get the signal; None: all."""
     def case(folder):
         prepare(bin, folder, world, **config)
@@ -53,14 +53,16 @@ def ends(bin, world, backend="local", to=None, options=(), **config):
             await_steps(folder, ranks)
             for rank in ranks.alive():
                 if to is None or rank in to:
-                    ranks.signal(rank, signal.SIGTERM)
+                    # A launcher hands on what the terminal has sent already.
+                    ranks.signal(rank, number)
+                    ranks.signal(rank, number)
             done = finish(ranks)
             assert all(status == 0 for status in done), [(status, ranks.message(rank)[-500:]) for rank, status in enumerate(done)]
             message = ranks.message(0)
         found = sorted((folder / "ck").iterdir(), key=lambda p: int(p.name[5:]))
         last = int(found[-1].name[5:])
         assert 3 <= last < STEPS and all((p / "manifest.json").exists() for p in found), found
-        assert f"SIGTERM: stopped after {last} of {STEPS} steps" in message and "--load=latest" in message and "--export was not written" in message, message[-500:]
+        assert f"{number.name}: stopped after {last} of {STEPS} steps" in message and "--load=latest" in message and "--export was not written" in message, message[-500:]
         assert not (folder / "final.safetensors").exists()
         assert len((folder / "m.jsonl").read_text().splitlines()) == last
         # What was saved is what a run of so many steps has, and a run goes on from it.
@@ -83,7 +85,7 @@ def ends_unsaved(bin):
     return case
 
 
-def obeys_the_second(bin):
+def obeys_the_second(bin, number=signal.SIGTERM):
     """A process that cannot end its step ends at once when it is asked again."""
     def case(folder):
         prepare(bin, folder, 2)
@@ -92,9 +94,9 @@ def obeys_the_second(bin):
             ranks.signal(1, signal.SIGSTOP)
             time.sleep(0.5)
             for _ in range(2):
-                ranks.signal(0, signal.SIGTERM)
+                ranks.signal(0, number)
                 time.sleep(0.5)
-            assert ranks.wait(20, [0]) is not None and ranks.status(0) == -signal.SIGTERM, ranks.status(0)
+            assert ranks.wait(20, [0]) is not None and ranks.status(0) == -number, ranks.status(0)
     return case
 
 
@@ -119,6 +121,8 @@ def main():
         "gloo/1": ends(bin, 1, "gloo"), "gloo/all": ends(bin, 3, "gloo"), "gloo/rank 0": ends(bin, 3, "gloo", [0]), "gloo/rank 2": ends(bin, 3, "gloo", [2]),
         "gloo/two": ends(bin, 4, "gloo", [1, 3], replicate=2), "gloo/while saving": ends(bin, 2, "gloo", [1], options=["--save-every=2", "--keep=2"]),
         "gloo/accumulation": ends(bin, 2, "gloo", [1], gradient_accumulation_steps=3),
+        "SIGINT": ends(bin, 2, number=signal.SIGINT), "SIGINT, gloo": ends(bin, 2, "gloo", number=signal.SIGINT),
+        "SIGINT twice": obeys_the_second(bin, signal.SIGINT),
         "unsaved": ends_unsaved(bin), "second signal": obeys_the_second(bin), "inference": inference(bin),
     }
     run_cases(cases, arguments.only)

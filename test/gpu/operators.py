@@ -90,7 +90,7 @@ def on_device(folder, device):
 def train(bin, folder, *options):
     with tempfile.TemporaryDirectory() as scratch:
         final = pathlib.Path(scratch) / "final.safetensors"
-        rows, _ = kit.Training(bin, folder, "step.fsdp", *options, "--on-nonfinite=ignore", f"--export={final}").rows(120)
+        rows, _ = kit.Training(bin, folder, "step.fsdp", "--data=sample", *options, "--on-nonfinite=ignore", f"--export={final}").rows(120)
         return rows, load_file(final)
 
 

@@ -173,7 +173,7 @@ def train(options, path, calls):
         f"{{fsdp_version: 2, mesh: {{dp_shard: {options.world}}}, optimizer: {{name: sgd, lr: 1.0}}}}")
     for command in (
             ["fsdp-opt", path, "--config=fsdp.yaml", "-o", "step.fsdp"],
-            ["fsdp-run", "step.fsdp", "--steps=1", "--export=final.safetensors", "--metrics=metrics.jsonl",
+            ["fsdp-run", "step.fsdp", "--data=sample", "--steps=1", "--export=final.safetensors", "--metrics=metrics.jsonl",
              *(["--trust"] if any(re.search(TRUSTED, call.name) for call in calls) else [])]):
         command[0] = str(options.build / "bin" / command[0])
         run = subprocess.run(command, cwd=work, text=True, stdout=subprocess.PIPE,

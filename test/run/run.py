@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import socket
+import stat
 import struct
 import subprocess
 import tempfile
@@ -49,6 +50,8 @@ class FsdpRun(unittest.TestCase):
         subprocess.run([ARGS.make_step, self.folder, str(world)], check=True)
 
     def start(self, *args, artifact="step.fsdp", **env):
+        if not any(arg.startswith("--data=") for arg in args):
+            args = ("--data=sample", *args)
         return subprocess.Popen([ARGS.fsdp_run, artifact, *args], cwd=self.folder, env=clean_environment(**env), text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -205,7 +208,7 @@ class FsdpRun(unittest.TestCase):
         except FileNotFoundError:
             self.skipTest("unshare is not installed")
         env = clean_environment(WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
-        run = [ARGS.fsdp_run, "step.fsdp", "--steps=20", "--profile=t.json", "--profile-steps=5:10"]
+        run = [ARGS.fsdp_run, "step.fsdp", "--data=sample", "--steps=20", "--profile=t.json", "--profile-steps=5:10"]
         ranks = [subprocess.Popen([*(apart if rank else []), *run], cwd=self.folder, env={**env, "RANK": str(rank)}, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
         for rank, process in enumerate(ranks):
@@ -269,6 +272,122 @@ class FsdpRun(unittest.TestCase):
     def test_a_failed_export_leaves_nothing(self):
         self.refused(1, "E064", "--steps=1", "--export=none/x.safetensors")
         self.assertEqual({p.name for p in self.folder.iterdir()}, {"model.pt2", "step.fsdp"})
+
+    def test_outputs_that_are_no_files_are_refused_and_stay(self):
+        os.mkfifo(self.folder / "fifo")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(self.folder / "socket"))
+        os.mknod(self.folder / "device", stat.S_IFCHR | 0o600, os.makedev(1, 3)) if os.geteuid() == 0 else os.mkfifo(self.folder / "device")
+        kinds = {name: (self.folder / name).stat().st_mode for name in ("fifo", "socket", "device")}
+        for name in kinds:
+            (self.folder / "link").unlink(missing_ok=True)
+            (self.folder / "link").symlink_to(name)
+            for option in ("--export", "--profile", "--metrics"):
+                for path in (name, "link"):
+                    err = self.refused(1, "E064", "--steps=1000000000", f"{option}={path}")
+                    self.assertRegex(err, "it is a (pipe|socket|device); expected a file")
+        self.assertEqual(kinds, {name: (self.folder / name).stat().st_mode for name in kinds})
+        (self.folder / "link").unlink()
+        (self.folder / "link").symlink_to("link")
+        self.refused(1, "E064", "--steps=1", "--export=link")
+        # What is written into rather than replaced.
+        self.run_it("--steps=1", "--metrics=/dev/null", "--export=/dev/null")
+        self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
+        out, _ = self.run_it("--steps=1", "--metrics=/dev/stdout")
+        self.assertIn('{"step":0,', out)
+
+    def test_the_target_of_a_link_is_replaced(self):
+        (self.folder / "there").mkdir()
+        (self.folder / "here").symlink_to("there/final.safetensors")
+        for _ in range(2):
+            self.run_it("--steps=1", "--export=here")
+            self.assertTrue((self.folder / "here").is_symlink())
+            self.assertEqual([p.name for p in (self.folder / "there").iterdir()], ["final.safetensors"])
+            self.assertIn("net.weight", read_weights(self.folder / "here"))
+
+    def test_a_folder_is_no_artifact(self):
+        (self.folder / "folder").mkdir()
+        _, err = self.start("--steps=1", artifact="folder").communicate(timeout=60)
+        self.assertRegex(err, r"^error\[fsdp-E\d{3}\]: ")
+
+    def test_threads_that_cannot_be_started_are_an_error(self):
+        self.make(4096)
+        process = subprocess.Popen(["bash", "-c", "ulimit -v 8000000; exec \"$0\" \"$@\"", ARGS.fsdp_run, "step.fsdp", "--steps=1", "--data=sample", "--deadline=30"],
+                                   cwd=self.folder, env=clean_environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        _, err = process.communicate(timeout=120)
+        self.assertIn(process.returncode, (1, 2, 3), err[-500:])
+        self.assertRegex(err.splitlines()[-1] if err else "", r"error\[fsdp-E\d{3}\]: ")
+
+    def test_one_run_saves_to_a_folder(self):
+        def start():
+            return self.start("--steps=100000000", "--save=ck", "--save-every=100000000", "--metrics=m.jsonl")
+
+        def await_steps(process):
+            metrics = self.folder / "m.jsonl"
+            for _ in range(1200):
+                if metrics.exists() and metrics.read_text().count("\n") > 2:
+                    return
+                self.assertIsNone(process.poll())
+                time.sleep(0.05)
+            self.fail("the run does not begin")
+
+        self.run_it("--steps=2", "--save=ck", "--save-every=1")
+        self.assertEqual(sorted(p.name for p in (self.folder / "ck").iterdir()), ["step_1", "step_2"])
+        first = self.start("--steps=100000000", "--save=ck", "--load=latest", "--metrics=m.jsonl")
+        try:
+            await_steps(first)
+            err = self.refused(1, "E106", "--steps=9", "--save=ck", "--load=latest")
+            self.assertRegex(err, rf"to 'ck': process {first.pid} on {socket.gethostname()}, since \d{{4}}-\d\d-\d\d ")
+            self.assertEqual({p.name for p in (self.folder / "ck").iterdir()}, {"step_1", "step_2", ".fsdp-run.lock"})
+        finally:
+            first.kill()
+            first.communicate()
+        # It went with the process, whatever that left behind.
+        self.run_it("--steps=3", "--save=ck", "--load=latest")
+        self.assertEqual({p.name for p in (self.folder / "ck").iterdir()}, {"step_1", "step_2", "step_3"})
+
+    def listening(self, port):
+        """Addresses that somebody listens at, as hexadecimal digits."""
+        found = set()
+        for table in ("tcp", "tcp6"):
+            for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+                address, number = line.split()[1].split(":")
+                if int(number, 16) == port and line.split()[3] == "0A":
+                    found.add(address)
+        return found
+
+    def test_the_store_listens_where_the_ranks_are_told(self):
+        loopback6 = "00000000000000000000000001000000"
+        ways = {"127.0.0.1": {"0100007F"}, "127.0.0.5": {"0500007F"}, "localhost": {"0100007F"}, "::1": {loopback6}}
+        for host, expected in ways.items():
+            for url in (False, True):
+                port = free_port()
+                if host == "::1":
+                    try:
+                        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+                    except OSError:  # without IPv6
+                        continue
+                env = {"RANK": "0", "WORLD_SIZE": "2"}
+                args = [f"--rendezvous=tcp://{f'[{host}]' if ':' in host else host}:{port}"] if url else []
+                env |= {} if url else {"MASTER_ADDR": host, "MASTER_PORT": str(port)}
+                process = self.start("--steps=1", "--deadline=60", *args, **env)
+                try:
+                    for _ in range(600):
+                        if self.listening(port) or process.poll() is not None:
+                            break
+                        time.sleep(0.05)
+                    self.assertEqual(self.listening(port), expected, host)
+                    other = self.start("--steps=1", "--deadline=60", *args, **{**env, "RANK": "1"})
+                    _, err = other.communicate(timeout=60)
+                    self.assertEqual(other.returncode, 0, err)
+                    _, err = process.communicate(timeout=60)
+                    self.assertEqual(process.returncode, 0, err)
+                finally:
+                    process.kill()
+
+    def test_progress_names_the_learning_rate(self):
+        _, err = self.run_it("--steps=2", "--lr=0.25")
+        self.assertRegex(err, r"step 2/2  loss [\d.]+  grad norm [\d.]+  lr 0\.25  \d+ s")
 
     def test_dry_run_of_many_ranks(self):
         self.make(512)

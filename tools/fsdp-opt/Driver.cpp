@@ -4,6 +4,7 @@
 #include "tools/fsdp-opt/Driver.h"
 
 #include "runtime/plan/Print.h"
+#include "runtime/support/Exceptions.h"
 #include "tools/fsdp-opt/Artifact.h"
 #include "tools/fsdp-opt/CommandLine.h"
 #include "tools/fsdp-opt/Compile.h"
@@ -153,6 +154,11 @@ int run(int argc, char **argv) {
   if (!line)
     return 0;
 
+  // Better refused now than after the work.
+  for (const std::string &output :
+       {line->output, line->report, line->memoryMap})
+    checkOutput(output);
+
   if (line->inputKind == InputKind::Artifact) {
     writeOutput(line->output, printArtifact(PlanFile::read(line->input)));
     return 0;
@@ -184,7 +190,9 @@ int fsdp::runDriver(int argc, char **argv) {
   int status = 0;
   try {
     status = run(argc, argv);
-  } catch (const Error &error) {
+  } catch (...) {
+    Error error =
+        toError(std::current_exception(), "fsdp-opt: ", ErrorId::StageRefused);
     llvm::errs() << error.format() << '\n';
     status = error.exitStatus();
   }

@@ -5,12 +5,12 @@
 
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Error.h"
+#include "runtime/support/OutputPath.h"
 #include "runtime/support/ReadOnlyFile.h"
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 
 using namespace fsdp;
@@ -26,17 +26,14 @@ void writeStream(std::FILE *file, const std::string &name,
 }
 } // namespace
 
+void fsdp::checkOutput(const std::string &path) {
+  if (!path.empty() && path != "-")
+    findOutput(path);
+}
+
 void fsdp::writeOutput(const std::string &path, std::string_view bytes) {
   if (path == "-")
     return writeStream(stdout, "standard output", bytes);
-  // A device or pipe is written to, not replaced.
-  std::error_code ignored;
-  auto status = std::filesystem::status(path, ignored);
-  if (std::filesystem::is_other(status)) {
-    std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(
-        std::fopen(path.c_str(), "wb"), std::fclose);
-    return writeStream(file.get(), path, bytes);
-  }
   writeFileAtomically(path, bytes);
 }
 

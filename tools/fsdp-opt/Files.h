@@ -10,9 +10,13 @@
 
 namespace fsdp {
 
-/// Writes to `path` wholly or not at all; "-" is stdout. Throws fsdp::Error
-/// (FileNotWritable).
+/// Writes to `path` wholly or not at all, or into a stream (OutputPath.h); "-"
+/// is stdout. Throws fsdp::Error (FileNotWritable).
 void writeOutput(const std::string &path, std::string_view bytes);
+
+/// Whether `writeOutput` could write there at all, but for permissions; empty
+/// is fine. Throws fsdp::Error (FileNotWritable).
+void checkOutput(const std::string &path);
 
 /// A config is some kilobytes; a program of MLIR some hundred megabytes.
 inline constexpr uint64_t kMaxConfigBytes = 16 << 20;

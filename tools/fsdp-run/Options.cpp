@@ -18,19 +18,19 @@ using namespace fsdp;
 static constexpr const char *kExamples = R"(Examples:
   fsdp-run step.fsdp --steps=100 --data=train.safetensors
       all ranks as threads of this process
-  torchrun --no-python --nproc-per-node=4 fsdp-run step.fsdp --steps=100
+  torchrun --no-python --nproc-per-node=4 fsdp-run step.fsdp --steps=100 --data=train.safetensors
       one process a rank, over gloo; mpirun and srun work alike
-  RANK=0 WORLD_SIZE=2 fsdp-run step.fsdp --steps=9 --rendezvous=tcp://host:29500
+  RANK=0 WORLD_SIZE=2 fsdp-run step.fsdp --steps=9 --data=sample --rendezvous=tcp://host:29500
       by hand, once for each rank
-  fsdp-run step.fsdp --steps=500 --lr=3e-4 --lr-schedule=cosine:warmup=50
+  fsdp-run step.fsdp --steps=500 --data=d.bin --lr=3e-4 --lr-schedule=cosine:warmup=50
       another learning rate without compiling again
   fsdp-run step.fsdp --dry-run
       memory and collectives of any world size on this machine
-  fsdp-run step.fsdp --steps=100 --metrics=m.jsonl --export=final.safetensors
+  fsdp-run step.fsdp --steps=100 --data=d.bin --metrics=m.jsonl --export=final.safetensors
       a line of JSON a step, and the trained weights for PyTorch
-  fsdp-run step.fsdp --steps=10000 --save=ck --save-every=500 --keep=3 --load=latest
+  fsdp-run step.fsdp --steps=10000 --data=d.bin --save=ck --save-every=500 --keep=3 --load=latest
       checkpoints; the same command again continues from the newest
-  fsdp-run step.fsdp --steps=20 --profile=trace.json
+  fsdp-run step.fsdp --steps=20 --data=d.bin --profile=trace.json
       where the time goes, for the eye and as a table
   fsdp-run infer.fsdp --steps=50 --data=test.safetensors --outputs=o.safetensors
       what the model returns for each row of the data)";
@@ -69,13 +69,17 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                                "data's epochs end");
   app.add_option("--data", launch.dataPath,
                  "safetensors file with a tensor for each input, samples along "
-                 "the first dim, or token files, as a shell pattern; default: "
-                 "the config's, else the exported samples");
-  app.add_option("--data-options", launch.dataOptions,
-                 "how data is read, in place of the config's: KEY=VALUE,"
-                 "KEY=VALUE out of shuffle, drop_last (true, false), seed, "
-                 "epochs, format (nanogpt, llm.c, megatron), dtype (uint16, "
-                 "uint32), inputs, targets (names with + between them)");
+                 "the first dim, or token files, as a shell pattern; sample: "
+                 "what the model was exported with; default: the config's");
+  app.add_option(
+      "--data-options", launch.dataOptions,
+      "how data is read, in place of the config's: KEY=VALUE,"
+      "KEY=VALUE out of shuffle, drop_last (true, false), seed, "
+      "epochs, format (nanogpt, llm.c, megatron), dtype (uint16, "
+      "uint32), inputs, targets, ignore (tensors that are not read), "
+      "repeat (inputs whose rows begin again on their own), exported "
+      "(inputs that take their exported sample; all names with + "
+      "between them)");
   app.add_option("--eval-data", launch.evalDataPath,
                  "what validation reads, in place of the config's");
   app.add_option("--eval-every", train.evalEvery,

@@ -3,7 +3,7 @@
 
 #include "tools/fsdp-run/Options.h"
 
-#include "runtime/support/Error.h"
+#include "runtime/support/Exceptions.h"
 
 #include <iostream>
 
@@ -17,7 +17,9 @@ int main(int argc, char **argv) {
     else
       fsdp::train(options->launch, options->train);
     return 0;
-  } catch (const fsdp::Error &error) {
+  } catch (...) {
+    fsdp::Error error = fsdp::toError(
+        std::current_exception(), "fsdp-run: ", fsdp::ErrorId::KernelFailed);
     std::cerr << error.format() << std::endl;
     return error.exitStatus();
   }

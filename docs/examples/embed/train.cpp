@@ -20,6 +20,8 @@ int main(int argc, char **argv) {
   }
   fsdp::LaunchOptions options;
   options.artifact = argv[1];
+  // What the model was exported with, in each step; a file's path trains on it.
+  options.dataPath = "sample";
   int steps = std::atoi(argv[2]);
   try {
     fsdp::launch(options, [&](fsdp::Session &session) {

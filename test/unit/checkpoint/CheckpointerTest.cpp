@@ -32,6 +32,7 @@ protected:
     model.worldSize = worldSize;
     model.write(folder.path());
     launchOptions.artifact = folder.path() + "/step.fsdp";
+    launchOptions.dataPath = "sample";
     launchOptions.backend = "local";
     launchOptions.threads = 1;
   }

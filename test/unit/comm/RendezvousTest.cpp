@@ -10,9 +10,12 @@
 #include <gtest/gtest.h>
 
 #include <arpa/inet.h>
+#include <cerrno>
 #include <cstdlib>
 #include <netinet/in.h>
+#include <optional>
 #include <sys/socket.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -154,6 +157,14 @@ public:
     shutdown(handle, SHUT_RDWR);
   }
   int port() const { return ntohs(address.sin_port); }
+  /// A connection to it that has nothing to do with the ranks' store.
+  int connectOtherwise() const {
+    int other = socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT_EQ(connect(other, reinterpret_cast<const sockaddr *>(&address),
+                      sizeof(address)),
+              0);
+    return other;
+  }
 
 private:
   int handle;
@@ -196,6 +207,38 @@ TEST(Server, ThatLeavesIsGivenUpAtTheDeadline) {
     std::jthread leaving([&] { server.leaveAfter(connections); });
     EXPECT_THAT(connectTo(server, 5s), HasSubstr("within 5 s"));
   }
+}
+
+TEST(Server, OthersConnectionsToItAreLeftAlone) {
+  SilentServer server;
+  server.begin();
+  int other = server.connectOtherwise();
+  connectTo(server, 1s);
+  char byte;
+  EXPECT_EQ(recv(other, &byte, 1, MSG_DONTWAIT), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  EXPECT_EQ(send(other, "x", 1, MSG_NOSIGNAL), 1);
+  timeval limit{};
+  socklen_t length = sizeof(limit);
+  getsockopt(other, SOL_SOCKET, SO_RCVTIMEO, &limit, &length);
+  EXPECT_EQ(limit.tv_sec + limit.tv_usec, 0);
+  close(other);
+}
+
+TEST(Listener, ListensAtItsAddressAlone) {
+  SilentServer taken;
+  taken.begin();
+  EXPECT_THROW(listenAt("127.0.0.1", taken.port()), std::system_error);
+  // Another address of this machine has a port of that number, too.
+  std::optional<int> handle = listenAt("127.0.0.7", taken.port());
+  ASSERT_TRUE(handle);
+  sockaddr_in address{};
+  socklen_t length = sizeof(address);
+  getsockname(*handle, reinterpret_cast<sockaddr *>(&address), &length);
+  EXPECT_EQ(ntohl(address.sin_addr.s_addr), INADDR_LOOPBACK + 6);
+  close(*handle);
+  // What is no address of this machine is left to the store.
+  EXPECT_FALSE(listenAt("192.0.2.1", taken.port()));
 }
 
 TEST(Listener, IsFoundWhenItComes) {

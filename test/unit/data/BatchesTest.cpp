@@ -48,7 +48,7 @@ protected:
 
 TEST_F(BatchesTest, RanksReadDisjointRowsOfOneSequence) {
   Samples &source = write(24, 24);
-  plan::DataT data;
+  RunData data;
   data.shuffle = true;
   std::vector<float> expected;
   for (auto [ranks, batch] :
@@ -79,7 +79,7 @@ TEST_F(BatchesTest, RanksReadDisjointRowsOfOneSequence) {
 
 TEST_F(BatchesTest, InputsKeepTogetherWhatBelongsTogether) {
   Samples &source = write(10, 10);
-  plan::DataT data;
+  RunData data;
   data.shuffle = true;
   plan::InputT x = input("x", {3, 2}), y = input("y", {3});
   Batches batches(source, {&x, &y}, data, {2, 1, 3});
@@ -100,19 +100,37 @@ TEST_F(BatchesTest, InputsMayHaveBatchesOfTheirOwn) {
   EXPECT_EQ(floats(found[1]), (std::vector<float>{0, 1}));
 }
 
-TEST_F(BatchesTest, ShuffledInputsNeedAsManyRows) {
+TEST_F(BatchesTest, InputsNeedAsManyRows) {
   Samples &source = write(12, 6);
   plan::InputT x = input("x", {1, 2}), y = input("y", {1});
-  plan::DataT data;
-  Batches(source, {&x, &y}, data, {});
-  for (auto set : {+[](plan::DataT &data) { data.shuffle = true; },
-                   +[](plan::DataT &data) { data.epochs = 1; }}) {
+  RunData data;
+  for (auto set :
+       {+[](RunData &) {}, +[](RunData &data) { data.shuffle = true; },
+        +[](RunData &data) { data.epochs = 1; }}) {
     data = {};
     set(data);
     expectError(ErrorId::DataShape,
                 "12 rows for input 'x' and 6 for 'y'; expected as many",
                 [&] { Batches(source, {&x, &y}, data, {}); });
   }
+  // In the file's order, as many for each batch are enough.
+  plan::InputT pairs = input("x", {2, 2});
+  Batches(source, {&pairs, &y}, {}, {1, 0, 2});
+  plan::InputT four = input("x", {4, 2});
+  expectError(ErrorId::DataShape, "expected 4 of the first for 1 of the second",
+              [&] { Batches(source, {&four, &y}, {}, {1, 0, 4}); });
+}
+
+TEST_F(BatchesTest, AnInputMayBeginAgainOnItsOwn) {
+  Samples &source = write(12, 5);
+  plan::InputT x = input("x", {4, 2}), y = input("y", {4});
+  RunData data;
+  data.repeated = {"y"};
+  data.epochs = 1;
+  Batches batches(source, {&y, &x}, data, {1, 0, 4});
+  EXPECT_EQ(batches.rows(), 12u);
+  EXPECT_EQ(batches.stepsFrom(0, 4), 3u);
+  EXPECT_EQ(floats(batches.get(4)[0]), (std::vector<float>{4, 0, 1, 2}));
 }
 
 TEST_F(BatchesTest, AFileThatIsCutOffIsAnErrorOfTheBatch) {

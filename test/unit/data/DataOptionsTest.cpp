@@ -28,7 +28,7 @@ TEST(DataOptions, StandForTheArtifacts) {
   plan.data->files = {"train_*.bin", "/data/more.bin"};
   plan.data->seed = 3;
   plan.data->shuffle = true;
-  plan::DataT data = chooseData(plan, "runs/a", "", "");
+  RunData data = chooseData(plan, "runs/a", "", "");
   EXPECT_THAT(data.files, ElementsAre("runs/a/train_*.bin", "/data/more.bin"));
   EXPECT_EQ(data.seed, 3u);
   data = chooseData(plan, "runs/a", "other.bin",
@@ -44,6 +44,30 @@ TEST(DataOptions, StandForTheArtifacts) {
   EXPECT_THAT(data.inputs, ElementsAre("tokens", "targets"));
 }
 
+TEST(DataOptions, SayWhatMayDiffer) {
+  plan::PlanT plan = makePlan();
+  RunData data = chooseData(plan, "", "a.safetensors",
+                            "ignore=mask+ids,repeat=tokens,exported=targets");
+  EXPECT_THAT(data.ignored, ElementsAre("mask", "ids"));
+  EXPECT_THAT(data.repeated, ElementsAre("tokens"));
+  EXPECT_THAT(data.exported, ElementsAre("targets"));
+  EXPECT_FALSE(data.isSample);
+  RunData validation = chooseValidationData(plan, "", "b.safetensors", data);
+  EXPECT_THAT(validation.ignored, ElementsAre("mask", "ids"));
+  EXPECT_THAT(validation.exported, ElementsAre("targets"));
+}
+
+TEST(DataOptions, SamplesAreAskedForByName) {
+  plan::PlanT plan = makePlan();
+  plan.data = std::make_unique<plan::DataT>();
+  plan.data->files = {"train.bin"};
+  RunData data = chooseData(plan, "", "sample", "");
+  EXPECT_TRUE(data.isSample);
+  EXPECT_TRUE(data.files.empty());
+  EXPECT_FALSE(chooseData(plan, "", "./sample", "").isSample);
+  EXPECT_TRUE(chooseValidationData(plan, "", "sample", data).isSample);
+}
+
 TEST(DataOptions, ValidationReadsItsRowsOnceInTheirOrder) {
   plan::PlanT plan = makePlan();
   plan.data = std::make_unique<plan::DataT>();
@@ -53,8 +77,8 @@ TEST(DataOptions, ValidationReadsItsRowsOnceInTheirOrder) {
   plan.data->drop_last = false;
   plan.validation = std::make_unique<plan::ValidationT>();
   plan.validation->files = {"val.bin"};
-  plan::DataT training = chooseData(plan, "", "", "dtype=uint32");
-  plan::DataT data = chooseValidationData(plan, "runs", "", training);
+  RunData training = chooseData(plan, "", "", "dtype=uint32");
+  RunData data = chooseValidationData(plan, "runs", "", training);
   EXPECT_THAT(data.files, ElementsAre("runs/val.bin"));
   EXPECT_THAT(data.inputs, ElementsAre("tokens"));
   EXPECT_EQ(data.dtype, plan::DType::u32);
@@ -75,16 +99,21 @@ TEST(DataOptions, MistakesAreNamed) {
         std::pair("format=gpt", "expected one of nanogpt, llm.c, megatron"),
         std::pair("inputs=tokens+", "names with + between them"),
         std::pair("inputs=token", "no input 'token'; did you mean 'tokens'?"),
+        std::pair("repeat=token", "no input 'token'; did you mean 'tokens'?"),
+        std::pair("exported=x", "no input 'x'"),
+        std::pair("ignore=tokens", "'tokens' is an input"),
         std::pair("targets=targets", "give both")})
     expectError(ErrorId::BadUsage, text,
                 [&, text = options] { chooseData(plan, "", "", text); });
+  expectError(ErrorId::BadUsage, "--data=sample reads none",
+              [&] { chooseData(plan, "", "sample", "shuffle=true"); });
 }
 
 TEST(DataOptions, FilesAreSamplesOrTokens) {
   TemporaryFolder folder;
   writeTensors(folder.path() + "/a.safetensors", {{"tokens", {1}, {1}}});
   writeFile(folder.path() + "/a.bin", toBytes(makeTokens<uint16_t>(4)));
-  plan::DataT data;
+  RunData data;
   EXPECT_EQ(openData(data), nullptr);
   data.files = {folder.path() + "/a.safetensors"};
   EXPECT_THAT(openData(data)->names(), ElementsAre("tokens"));

@@ -25,6 +25,7 @@ protected:
     model.worldSize = 2;
     model.write(folder.path());
     options.artifact = folder.path() + "/step.fsdp";
+    options.dataPath = "sample";
     training.steps = 2;
   }
 
@@ -68,9 +69,31 @@ protected:
 TEST_F(ErrorsTest, MissingTensorWithoutSample) {
   model.hasSample = false;
   model.write(folder.path());
-  expectRefused(ErrorId::DataMissing, "input 'x' has no data: there is no");
+  expectRefused(ErrorId::DataMissing,
+                "input 'x' has no data: the model file holds no sample");
   data({zeros("x", {4, 3})});
-  expectRefused(ErrorId::DataMissing, "has no tensor of that name");
+  expectRefused(ErrorId::DataMissing, "has nothing for it");
+}
+
+TEST_F(ErrorsTest, NoDataIsNamed) {
+  options.dataPath.clear();
+  expectRefused(ErrorId::DataNotNamed, "--data=sample");
+}
+
+TEST_F(ErrorsTest, TensorThatNoInputTakes) {
+  data({zeros("x", {4, 3}), zeros("Y2", {4, 5})});
+  expectRefused(ErrorId::DataNotKnown, "tensor 'Y2' of '");
+  data({zeros("x", {4, 3}), zeros("y", {4, 5}), zeros("extra", {1})});
+  expectRefused(ErrorId::DataNotKnown, "tensor 'extra' of '");
+  options.dataOptions = "ignore=extra";
+  train(options, training);
+}
+
+TEST_F(ErrorsTest, RowsOfOneTensorAlone) {
+  data({zeros("x", {8, 3}), zeros("y", {4, 5})});
+  expectRefused(ErrorId::DataShape, "has 8 rows for input 'x' and 4 for 'y'");
+  options.dataOptions = "repeat=y";
+  train(options, training);
 }
 
 TEST_F(ErrorsTest, WrongShape) {

@@ -447,6 +447,7 @@ LaunchOptions TinyModel::writeForThreads(const std::string &folder) const {
   write(folder);
   LaunchOptions options;
   options.artifact = folder + "/step.fsdp";
+  options.dataPath = "sample";
   options.backend = "local";
   options.threads = 1;
   return options;

@@ -244,6 +244,7 @@ TEST(DataTest, InputsCanBeSet) {
   std::vector<float> x(TinyModel::kBatch * TinyModel::kIn, 0.5f);
   LaunchOptions options;
   options.artifact = folder.path() + "/step.fsdp";
+  options.dataPath = "sample";
   double loss = 0;
   launch(options, [&](Session &session) {
     session.setInput("x", std::as_bytes(std::span(x)));
@@ -256,6 +257,39 @@ TEST(DataTest, InputsCanBeSet) {
   EXPECT_NEAR(loss, reference.loss, 1e-6);
 }
 
+TEST(DataTest, WithoutDataEveryInputIsSet) {
+  TemporaryFolder folder;
+  make(2, Optimizer::sgd).write(folder.path());
+  LaunchOptions options;
+  options.artifact = folder.path() + "/step.fsdp";
+  auto expectRefused = [&](ErrorId id, const std::string &text, bool setsX) {
+    try {
+      launch(options, [&](Session &session) {
+        std::vector<float> x(TinyModel::kBatch * TinyModel::kIn);
+        if (setsX)
+          session.setInput("x", std::as_bytes(std::span(x)));
+        session.step();
+      });
+      FAIL() << "was not refused";
+    } catch (const Error &error) {
+      EXPECT_EQ(error.id(), id) << error.format();
+      EXPECT_THAT(error.what(), testing::HasSubstr(text));
+    }
+  };
+  expectRefused(ErrorId::DataNotNamed, "--data=sample", false);
+  expectRefused(ErrorId::DataMissing,
+                "input 'y' has no data: it was given "
+                "nothing",
+                true);
+  launch(options, [](Session &session) {
+    std::vector<float> x(TinyModel::kBatch * TinyModel::kIn);
+    std::vector<float> y(TinyModel::kBatch * TinyModel::kOut);
+    session.setInput("x", std::as_bytes(std::span(x)));
+    session.setInput("y", std::as_bytes(std::span(y)));
+    EXPECT_TRUE(session.step().loss);
+  });
+}
+
 /// What a call refuses leaves nothing behind: the next step is as if it had not
 /// been made.
 TEST(DataTest, ARefusedInputLeavesNoTrace) {
@@ -263,6 +297,7 @@ TEST(DataTest, ARefusedInputLeavesNoTrace) {
   make(2, Optimizer::adamw).write(folder.path());
   LaunchOptions options;
   options.artifact = folder.path() + "/step.fsdp";
+  options.dataPath = "sample";
   auto train = [&](bool fails) {
     std::vector<double> losses;
     launch(options, [&](Session &session) {
@@ -291,6 +326,7 @@ TEST(OutputsTest, AreHandedOutByName) {
   model.write(folder.path());
   LaunchOptions options;
   options.artifact = folder.path() + "/step.fsdp";
+  options.dataPath = "sample";
   launch(options, [&](Session &session) {
     EXPECT_TRUE(session.isTraining());
     ASSERT_EQ(session.outputs().size(), 1u);
@@ -348,6 +384,7 @@ TEST(LoopTest, WritesOneLineAStep) {
   make(3, Optimizer::adamw).write(folder.path());
   LaunchOptions options;
   options.artifact = folder.path() + "/step.fsdp";
+  options.dataPath = "sample";
   TrainOptions training;
   training.steps = 4;
   training.metricsPath = folder.path() + "/metrics.jsonl";
@@ -377,6 +414,19 @@ TEST(LoopTest, DryRunPlaysOneOfManyRanks) {
   // 64 ranks times one row of 12 bytes.
   EXPECT_THAT(text, testing::ContainsRegex("all_gather +net +1 x +768 B"));
   EXPECT_THAT(text, testing::HasSubstr("executed 2 steps"));
+}
+
+TEST(LoopTest, DryRunNeedsNeitherDataNorSample) {
+  TemporaryFolder folder;
+  TinyModel model = make(4, Optimizer::adamw);
+  model.hasSample = false;
+  model.write(folder.path());
+  LaunchOptions options;
+  options.artifact = folder.path() + "/step.fsdp";
+  testing::internal::CaptureStdout();
+  dryRun(options, 1);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+              testing::HasSubstr("executed 1 steps"));
 }
 
 } // namespace
