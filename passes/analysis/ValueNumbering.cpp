@@ -52,11 +52,20 @@ void ValueNumbering::numberGathered(Value full, Value shard) {
     return;
   uintptr_t key[] = {kPadded, number};
   Number whole = intern(key, 1, nullptr);
-  padded[whole] = {number, rows};
+  padded[whole] = {number, rows, dim};
   numbers[full] = whole;
 }
 
 bool ValueNumbering::cutsPadding(Operation &op) {
+  // Along another dim than the first, what is cut is copied.
+  if (op.getName().getStringRef() == "aten.clone")
+    if (Operation *cut = op.getOperand(0).getDefiningOp();
+        cut && cut->getName().getStringRef() == "aten.slice.Tensor" &&
+        padded.contains(numbers.lookup(cut->getOperand(0))) &&
+        cutsPadding(*cut)) {
+      numbers[op.getResult(0)] = numbers.lookup(op.getOperand(0));
+      return true;
+    }
   if (op.getName().getStringRef() != "aten.slice.Tensor")
     return false;
   auto it = padded.find(numbers.lookup(op.getOperand(0)));
@@ -67,8 +76,8 @@ bool ValueNumbering::cutsPadding(Operation &op) {
         dyn_cast_or_null<IntegerAttr>(aten::getStaticArgument(&op, name));
     return value ? std::optional(value.getInt()) : std::nullopt;
   };
-  auto [number, rows] = it->second;
-  if (intOf("dim") != 0 || intOf("start").value_or(0) != 0 ||
+  auto [number, rows, dim] = it->second;
+  if (intOf("dim") != dim || intOf("start").value_or(0) != 0 ||
       intOf("end") != rows || intOf("step") != 1)
     return false;
   numbers[op.getResult(0)] = number;

@@ -91,8 +91,12 @@ private:
   llvm::DenseMap<Number, Number> castOperands, metricOperands;
   /// By the state's name: what the first micro-batch's program left in it.
   llvm::DenseMap<mlir::Attribute, Number> kept;
-  /// What a padded tensor holds, and how many rows of it.
-  llvm::DenseMap<Number, std::pair<Number, int64_t>> padded;
+  /// What a padded tensor holds, and how many rows of it along which dim.
+  struct Padded {
+    Number number = 0;
+    int64_t rows = 0, dim = 0;
+  };
+  llvm::DenseMap<Number, Padded> padded;
   /// What a tensor in the layout of a flat state holds.
   struct FlatParts {
     mlir::FlatSymbolRefAttr flat;

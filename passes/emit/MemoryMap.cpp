@@ -88,7 +88,8 @@ std::string printType(RankedTensorType type) {
 class MapWriter {
 public:
   MapWriter(ModuleOp module, llvm::raw_ostream &stream)
-      : module(module), states(module), json(stream) {}
+      : module(module), rootClass(getRootClass(module)), states(module),
+        json(stream) {}
 
   void write(StringRef title);
 
@@ -103,13 +104,22 @@ private:
   DenseMap<unsigned, std::string> nameTransferred(func::FuncOp program,
                                                   const Liveness &liveness);
   StringRef getBlock(Operation *op) const;
+  static StringRef getRootClass(ModuleOp module);
 
   ModuleOp module;
+  StringRef rootClass; ///< of the model itself, which has no path
   StateTable states;
   llvm::json::OStream json;
   llvm::MapVector<StringRef, int64_t> strings;
   llvm::StringSet<> owned, buckets;
 };
+
+StringRef MapWriter::getRootClass(ModuleOp module) {
+  for (auto info : module.getOps<ModuleInfoOp>())
+    if (info.getPath().empty())
+      return info.getClassName();
+  return {};
+}
 
 int64_t MapWriter::intern(const Twine &text) {
   StringRef key = owned.insert(text.str()).first->getKey();
@@ -248,6 +258,8 @@ void MapWriter::writeTensors(const ProgramUse &use) {
         where = StringRef(names[index]).rsplit('.').first;
       else if (storage.kind == StorageKind::Input)
         where = {};
+      else if (where.empty() && place.line)
+        where = rootClass; // what the model itself computes
       writeNumbers(
           {static_cast<int64_t>(getKind(storage.kind)), addresses[index],
            storage.bytes, std::max<int64_t>(storage.first, 0), storage.last,

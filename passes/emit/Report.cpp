@@ -7,6 +7,7 @@
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/RankMajor.h"
 #include "passes/emit/MemoryReport.h"
+#include "passes/emit/ScheduleTable.h"
 #include "passes/emit/Types.h"
 #include "runtime/plan/DType.h"
 
@@ -62,16 +63,33 @@ static int64_t getRuns(StepPart part, int64_t microBatches) {
   return part == StepPart::Middle ? microBatches - 2 : 1;
 }
 
+/// When a program's transfers start and end, and why.
+static void listSchedule(func::FuncOp program, llvm::json::Array &schedule) {
+  for (const TransferRow &row : listTransfers(program))
+    schedule.push_back(llvm::json::Object{{"program", program.getSymName()},
+                                          {"bucket", row.bucket},
+                                          {"kind", row.kind},
+                                          {"phase", row.phase},
+                                          {"bytes", row.bytes},
+                                          {"starts_after", row.start},
+                                          {"because", row.why},
+                                          {"operators_beside", row.beside},
+                                          {"modules_beside", row.besideModules},
+                                          {"waited_for_before", row.wait},
+                                          {"freed_after", row.free}});
+}
+
 /// One step, of the programs that are its parts.
 static llvm::json::Object describe(ArrayRef<const ProgramUse *> parts,
                                    int64_t microBatches) {
-  llvm::json::Array collectives, metrics;
+  llvm::json::Array collectives, metrics, schedule;
   func::FuncOp first = parts.front()->program;
   StateTable states(first->getParentOfType<ModuleOp>());
   std::map<std::string, int64_t> counts;
   for (const ProgramUse *part : parts) {
     func::FuncOp program = part->program;
     int64_t runs = getRuns(getStepPart(program), microBatches);
+    listSchedule(program, schedule);
     for (Operation &op : program.getBody().front()) {
       counts[op.getName().getStringRef().str()] += runs;
       if (isa<AllGatherStartOp, ReduceScatterStartOp>(op)) {
@@ -90,6 +108,7 @@ static llvm::json::Object describe(ArrayRef<const ProgramUse *> parts,
   return llvm::json::Object{{"collectives", std::move(collectives)},
                             {"metrics", std::move(metrics)},
                             {"phases", describePhases(parts)},
+                            {"schedule", std::move(schedule)},
                             {"ops", std::move(ops)}};
 }
 

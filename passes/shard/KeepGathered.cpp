@@ -4,6 +4,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/StateAppender.h"
+#include "passes/analysis/TensorBuilders.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -57,11 +58,6 @@ private:
           source ? states.lookup(func, source.getArgNumber()) : StateOp();
       if (!param || !isParameter(param))
         return gather.emitOpError("expects to gather a parameter");
-      if (gather.getDim() != 0)
-        return gather.emitOpError("gathers '")
-               << param.getSymName() << "' along dim " << gather.getDim()
-               << "; expected parameters that stay gathered to be sharded "
-                  "along dim 0";
       for (Operation *op = gather.getShard().getDefiningOp(); op;
            op = op->getOperand(0).getDefiningOp())
         if (isa<ReplayOp>(op))
@@ -103,21 +99,31 @@ private:
     return state;
   }
 
-  /// The rows of the parameter; a view.
+  /// The parameter without the padding behind its last rows: a view along the
+  /// first dim, a copy along another one.
   static Value cutPadding(OpBuilder &builder, Value padded,
                           AllGatherOp gather) {
     auto full = cast<RankedTensorType>(gather.getFull().getType());
     if (padded.getType() == full)
       return padded;
     auto dim = static_cast<int64_t>(gather.getDim());
-    return aten::buildAtenOp(
-               builder, gather.getLoc(), "aten.slice.Tensor", {padded},
-               {builder.getNamedAttr("dim", builder.getI64IntegerAttr(dim)),
-                builder.getNamedAttr("start", builder.getI64IntegerAttr(0)),
-                builder.getNamedAttr(
-                    "end", builder.getI64IntegerAttr(full.getDimSize(dim)))},
-               full)
-        ->getResult(0);
+    RankedTensorType type = full;
+    if (dim != 0)
+      type = aten::getTensorType(
+          full.getShape(),
+          aten::getStrides(cast<RankedTensorType>(padded.getType())),
+          full.getElementType());
+    Value cut =
+        aten::buildAtenOp(
+            builder, gather.getLoc(), "aten.slice.Tensor", {padded},
+            {builder.getNamedAttr("dim", builder.getI64IntegerAttr(dim)),
+             builder.getNamedAttr("start", builder.getI64IntegerAttr(0)),
+             builder.getNamedAttr(
+                 "end", builder.getI64IntegerAttr(full.getDimSize(dim)))},
+            type)
+            ->getResult(0);
+    return type == full ? cut
+                        : buildContiguousCopy(builder, gather.getLoc(), cut);
   }
 
   static void keep(func::FuncOp func, ArrayRef<Kept> kept) {

@@ -198,6 +198,8 @@ def main():
     add(zoo.convnet, 2, 3)
     add(zoo.convnet, 3, 2, "kept, last")
     add(zoo.partial, 2, 3, "kept")
+    add(zoo.mlp, 3, 2, "kept", "largest dims", shard_dims={"*": "largest"})
+    add(zoo.gpt, 3, 2, "kept, last", "largest dims", shard_dims={"*": "largest"})
     add(zoo.partial, 3, 2, "last")
     add(zoo.double, 3, 3)
     add(zoo.double, 2, 2, "last")
@@ -211,6 +213,7 @@ def main():
     cases["masks"] = masks(bin)
     for world in (1, 2, 3):
         cases[f"modes agree, mlp world={world}"] = modes_agree(bin, zoo.mlp, world)
+        cases[f"modes agree, mlp cut along its largest dims world={world}"] = modes_agree(bin, zoo.mlp, world, shard_dims={"*": "largest"})
     cases["modes agree, gpt world=2"] = modes_agree(bin, zoo.gpt, 2, max_grad_norm=0.1)
     cases["modes agree, dropout world=2"] = modes_agree(bin, dropped, 2)
     cases["outputs world=2"] = outputs(bin, 2)

@@ -136,10 +136,10 @@ def refused_case(bin):
         import yaml
         model, inputs = zoo.mlp()
         export(model, inputs, folder / "model.pt2")
-        for layout, reason in (("flat", "cannot be in a flat bucket: it is sharded along dim 1"), ("auto", None)):
+        for layout, reason in (("flat", "is no dim 0, which 'bucket_layout: flat' needs"), ("auto", None)):
             (folder / "fsdp.yaml").write_text(yaml.safe_dump(make_config(2, bucket_layout=layout, shard_dims={"net.0.weight": 1})))
             done = call(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "--report=report.json", "-o", "step.fsdp", cwd=folder)
-            assert done.returncode == (1 if reason else 0) and (reason or "") in done.stderr, done.stderr
+            assert done.returncode == (2 if reason else 0) and (reason or "") in done.stderr, done.stderr
         rows = json.loads((folder / "report.json").read_text())["collectives"]
         assert any(row["tensors"] < row["members"] for row in rows) and any(row["tensors"] > 1 for row in rows), rows
     return case

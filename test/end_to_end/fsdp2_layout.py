@@ -80,8 +80,8 @@ def refused(bin):
         config = make_config(2, bucket_layout="fsdp2", shard_dims={"net.0.weight": 1})
         (folder / "fsdp.yaml").write_text(yaml.safe_dump(config))
         done = call(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "step.fsdp", cwd=folder)
-        assert done.returncode == 1, done.stderr
-        assert "cannot be in a bucket of the layout fsdp2: it is sharded along dim 1" in done.stderr, done.stderr
+        assert done.returncode == 2, done.stderr
+        assert "'shard_dims' of 'net.0.weight' is no dim 0, which 'bucket_layout: fsdp2' needs" in done.stderr, done.stderr
         config["fsdp_config"]["overrides"] = [{"modules": "net.0", "bucket_layout": "rows"}]
         (folder / "fsdp.yaml").write_text(yaml.safe_dump(config))
         must(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "step.fsdp", cwd=folder)

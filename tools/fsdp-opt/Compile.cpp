@@ -32,6 +32,37 @@ struct FailureWatch : PassInstrumentation {
   std::string &failed;
 };
 
+/// The keys that tell a pass what to do.
+constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral> kKeysOfPasses[] =
+    {
+        {"fsdp-assign-buckets", "fsdp_config.auto_wrap_policy"},
+        {"fsdp-assign-buckets", "fsdp_config.transformer_layer_cls_to_wrap"},
+        {"fsdp-assign-buckets", "fsdp_config.buckets"},
+        {"fsdp-shard-parameters", "fsdp_config.ignored_params"},
+        {"fsdp-shard-parameters", "fsdp_config.shard_dims"},
+        {"fsdp-reshard-after-forward", "fsdp_config.reshard_after_forward"},
+        {"fsdp-reshard-after-forward", "fsdp_config.overrides"},
+        {"fsdp-flatten-buckets", "fsdp_config.bucket_layout"},
+        {"fsdp-flatten-buckets", "fsdp_config.shard_dims"},
+        {"fsdp-flatten-buckets", "fsdp_config.overrides"},
+        {"fsdp-flatten-buckets", "optimizer"},
+        {"fsdp-keep-gathered", "fsdp_config.reshard_after_backward"},
+        {"fsdp-insert-optimizer", "optimizer"},
+        {"fsdp-insert-optimizer", "loss_scale"},
+};
+
+/// "; see 'shard_dims' at fsdp.yaml:3:5" of what `pass` was told.
+std::string describeCauses(llvm::StringRef pass, const Config &config) {
+  std::string text;
+  for (auto [each, key] : kKeysOfPasses)
+    if (auto place = config.places.find(key);
+        each == pass && place != config.places.end())
+      text += (text.empty() ? "; the config asks for it with '" : ", '") +
+              (key.contains('.') ? key.rsplit('.').second : key).str() +
+              "' at " + place->second;
+  return text;
+}
+
 const char *getPolicyName(WrapPolicy policy) {
   switch (policy) {
   case WrapPolicy::Blocks:
@@ -213,7 +244,8 @@ void fsdp::compileProgram(ModuleOp module, const Config &config,
       if (!failedPass.empty())
         who += " (pass " + failedPass + ")";
       throw diagnostics.makeError(ErrorId::StageRefused,
-                                  who + " refused the program");
+                                  who + " refused the program" +
+                                      describeCauses(failedPass, config));
     }
     observer(savedAs, module);
   };

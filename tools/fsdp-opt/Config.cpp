@@ -234,6 +234,7 @@ void ConfigParser::noteTaken(const Key &key, const Node &name) {
           std::string(key.name);
   else if (key.name != "sharding_strategy")
     addMinor(name, "'" + name.Scalar() + "' is taken as " + own);
+  result.config.places.emplace(own, read.describePlace(name));
   // adam_beta1 and adam_beta2 are halves of one.
   bool isHalf = key.name.starts_with("adam_beta");
   auto [it, isNew] = taken.try_emplace(own, name.Scalar());
@@ -340,6 +341,7 @@ LoadedConfig ConfigParser::parse(const Node &root) {
   checkMode(root);
   collect([&] { resolveMesh(root); });
   collect([&] { checkReshard(); });
+  collect([&] { checkLayout(); });
   collect([&] { checkOffload(); });
   collect([&] { checkDivision(); });
   checkArithmetic(root);

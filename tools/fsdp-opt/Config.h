@@ -15,6 +15,7 @@
 #include "tools/fsdp-opt/InitRules.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -164,6 +165,8 @@ struct Config {
   WeightsConfig weights;
   /// Groups of names that are one tensor.
   std::vector<std::vector<std::string>> ties;
+  /// Where keys stand: "fsdp_config.shard_dims" at "fsdp.yaml:3:5".
+  std::map<std::string, std::string, std::less<>> places;
 };
 
 /// A size that a file of another tool states, and that the export fixed.

@@ -173,6 +173,7 @@ private:
   void checkEval(const Node &root);
   void resolveMesh(const Node &root);
   void checkReshard();
+  void checkLayout();
   void checkOffload();
   void checkDivision();
   void checkArithmetic(const Node &root);

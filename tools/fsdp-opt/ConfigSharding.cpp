@@ -3,6 +3,8 @@
 
 #include "tools/fsdp-opt/ConfigParser.h"
 
+#include <cstdlib>
+
 using namespace fsdp;
 
 //===----------------------------------------------------------------------===//
@@ -183,6 +185,38 @@ void ConfigParser::checkReshard() {
               "divides the " +
                   std::to_string(config.dpShard) + " of dp_shard, found " +
                   std::to_string(config.reshardRanks));
+  for (const ModuleOverride &override : config.overrides) {
+    int64_t ranks = std::atoll(override.reshard.c_str()); // 0 of a truth value
+    if (ranks > 1 && config.dpShard % ranks != 0)
+      throw Error(ErrorId::ConfigBadValue,
+                  override.place +
+                      ": 'reshard_after_forward': expected a number of ranks "
+                      "that divides the " +
+                      std::to_string(config.dpShard) + " of dp_shard, found " +
+                      override.reshard);
+  }
+}
+
+/// What depends on the model's shapes or buckets is the pass's to say.
+void ConfigParser::checkLayout() {
+  const Config &config = result.config;
+  bool holdsRows = config.layout == LayoutChoice::Rows ||
+                   config.layout == LayoutChoice::Auto;
+  for (const ModuleOverride &override : config.overrides)
+    holdsRows |= override.layout.has_value();
+  if (holdsRows)
+    return;
+  const Node rules = (*fsdpNode)["shard_dims"];
+  for (const auto &rule : rules.IsDefined() ? rules : Node())
+    if (YamlReader::isInt(rule.second) &&
+        read.readInt(rule.second, "shard_dims") != 0)
+      read.fail(ErrorId::ConfigBadValue, rule.first,
+                "'shard_dims' of '" + rule.first.Scalar() +
+                    "' is no dim 0, which 'bucket_layout: " +
+                    std::string(config.layout == LayoutChoice::Flat ? "flat"
+                                                                    : "fsdp2") +
+                    "' needs; write bucket_layout: auto or rows, or rows for "
+                    "its bucket in overrides");
 }
 
 LayoutChoice ConfigParser::readLayout(const Node &node) {

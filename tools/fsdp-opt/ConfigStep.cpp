@@ -58,6 +58,15 @@ void ConfigParser::checkMicroBatches() {
               "'reshard_after_backward: false' keeps parameters gathered from "
               "micro-batch to micro-batch, which needs reshard_after_forward: "
               "false");
+  for (const ModuleOverride &override : config.overrides)
+    if (config.keepGathered && !override.reshard.empty() &&
+        override.reshard != "false" && override.reshard != "1")
+      throw Error(ErrorId::ConfigBadValue,
+                  override.place +
+                      ": 'reshard_after_forward: " + override.reshard +
+                      "' drops parameters after forward, and "
+                      "'reshard_after_backward: false' keeps all of them; "
+                      "leave one of them out");
   if (config.microBatches > 1)
     return;
   for (auto [key, isGiven] :

@@ -12,6 +12,7 @@
 #include "tools/fsdp-opt/Files.h"
 #include "tools/fsdp-opt/Mode.h"
 #include "tools/fsdp-opt/Program.h"
+#include "tools/fsdp-opt/Schedule.h"
 #include "tools/fsdp-opt/Summary.h"
 #include "tools/fsdp-opt/Table.h"
 
@@ -141,6 +142,10 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
              "gradients", "activations", "all-gathers", "reduce-scatters",
              "all-reduces"});
   bool first = true;
+  std::string schedule;
+  // Where one transfer runs beside what does not depend on the number of ranks.
+  int64_t shown = line.world.value_or(
+      line.config.empty() ? 8 : config.dpShard * config.dpReplicate);
   for (int64_t world : worlds) {
     config.dpShard = world / config.dpReplicate;
     // Neither replicas nor parts of the shard group can be cut to size.
@@ -169,6 +174,8 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
                formatBytes(use.transient.grads),
                formatBytes(use.transient.activations + use.transient.inputs),
                gathers.describe(), scatters.describe(), reductions.describe()});
+    if (world == shown)
+      schedule = printSchedule(*copy);
     SmallVector<ProgramUse, 0> uses = getProgramUses(*copy);
     const ProgramUse &largest = getLargest(uses);
     peaks.add({std::to_string(world),
@@ -183,6 +190,8 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
          "peak is above the bytes in use then\n"
       << peaks.print()
       << "  --memory-map=FILE.html draws it for one number of ranks.\n";
+  if (!schedule.empty())
+    llvm::outs() << "\nschedule with " << shown << " ranks\n" << schedule;
 }
 
 /// The dynamic dimensions, with what binds them.

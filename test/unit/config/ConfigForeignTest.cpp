@@ -150,9 +150,8 @@ TEST(Config, RefusesWhatIsNotThere) {
         "fsdp_config: {mixed_precision: {buffer_dtype: float32}}",
         "tensor_parallel_size: 2", "load_in_4bit: true", "load_in_8bit: true",
         "adapter: lora", "weight_decay: 0.1", "rl: dpo",
-        "fsdp: [full_shard, offload]",
-        "optimizer: {name: sgd, dampening: 0.5}", "dp_shard_size: 4",
-        "optimizer: {amsgrad: true}",
+        "fsdp: [full_shard, offload]", "optimizer: {name: sgd, dampening: 0.5}",
+        "dp_shard_size: 4", "optimizer: {amsgrad: true}",
         "optimizer: {groups: [{params: a, maximize: true}]}"})
     EXPECT_THAT(refusal(text), HasSubstr("E045 fsdp.yaml:")) << text;
   EXPECT_THAT(

@@ -187,4 +187,45 @@ TEST(Config, ReadsPrecision) {
               HasSubstr("expected a number above 0"));
 }
 
+TEST(Config, RefusesRulesThatContradictEachOther) {
+  EXPECT_THAT(refusal("fsdp_config:\n  bucket_layout: flat\n"
+                      "  shard_dims: {\"*.bias\": 0, \"*.weight\": 1}\n",
+                      2),
+              HasSubstr("E044 fsdp.yaml:3:29: 'shard_dims' of '*.weight' is no "
+                        "dim 0, which 'bucket_layout: flat' needs"));
+  EXPECT_THAT(
+      refusal("fsdp_config: {bucket_layout: fsdp2, shard_dims: {a: 1}}", 2),
+      HasSubstr("'bucket_layout: fsdp2' needs"));
+  // Which bucket has rows, and how long dims are, the model says.
+  for (const char *text :
+       {"fsdp_config: {bucket_layout: flat, shard_dims: {a: 0}}",
+        "fsdp_config: {bucket_layout: flat, shard_dims: {a: largest}}",
+        "fsdp_config: {bucket_layout: auto, shard_dims: {a: 1}}",
+        "fsdp_config: {bucket_layout: flat, shard_dims: {a: 1}, overrides: "
+        "[{modules: a, bucket_layout: rows}]}"})
+    EXPECT_EQ(refusal(text, 2), "") << text;
+  const std::string kept = "gradient_accumulation_steps: 2\nfsdp_config:\n"
+                           "  reshard_after_forward: false\n"
+                           "  reshard_after_backward: false\n"
+                           "  overrides:\n  - {modules: a, "
+                           "reshard_after_forward: ";
+  for (const char *value : {"true}", "2}"})
+    EXPECT_THAT(refusal(kept + value, 4),
+                HasSubstr("E044 fsdp.yaml:6:5: 'reshard_after_forward: "));
+  for (const char *value : {"false}", "1}"})
+    EXPECT_EQ(refusal(kept + value, 4), "");
+  EXPECT_THAT(refusal("fsdp_config: {overrides: [{modules: a, "
+                      "reshard_after_forward: 3}]}",
+                      4),
+              HasSubstr("a number of ranks that divides the 4 of dp_shard, "
+                        "found 3"));
+}
+
+TEST(Config, KnowsWhereKeysStand) {
+  const Config config =
+      parse("mesh: {dp_shard: 2}\nfsdp_config:\n  shard_dims: {a: 1}\n").config;
+  EXPECT_EQ(config.places.at("mesh"), "fsdp.yaml:1:1");
+  EXPECT_EQ(config.places.at("fsdp_config.shard_dims"), "fsdp.yaml:3:3");
+}
+
 } // namespace

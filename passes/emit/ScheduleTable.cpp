@@ -1,0 +1,186 @@
+//===- ScheduleTable.cpp - When each bucket moves, and why ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/emit/ScheduleTable.h"
+
+#include "ir/aten/Aten.h"
+#include "passes/analysis/Phases.h"
+#include "passes/emit/SourcePlace.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+class Lister {
+public:
+  explicit Lister(func::FuncOp program) : phases(getPhases(program)) {
+    for (Operation &op : program.getBody().front()) {
+      positions[&op] = static_cast<int64_t>(ops.size());
+      ops.push_back(&op);
+    }
+  }
+
+  std::vector<TransferRow> run() {
+    std::vector<TransferRow> rows;
+    for (Operation *op : ops)
+      if (isStart(op))
+        rows.push_back(describe(op));
+    return rows;
+  }
+
+private:
+  /// Work of the model or the optimizer: no transfer, nothing that only changes
+  /// how a tensor is looked at or moved.
+  static bool isComputation(Operation *op) {
+    if (isa<AdamWOp, AdamOp, SgdOp, DrawOp>(op))
+      return true;
+    if (op->getName().getDialectNamespace() != "aten")
+      return false;
+    // What stands between a shard and its gather belongs to the gather.
+    return !(isShardSide(op) && op->hasOneUse() &&
+             (isStart(*op->user_begin()) || isShardSide(*op->user_begin())));
+  }
+
+  static std::string name(Operation *op) {
+    StringRef text = op->getName().getStringRef();
+    text = text.split('.').second.split('.').first;
+    StringRef module = SourcePlace(op->getLoc()).module;
+    return module.empty() ? text.str() : (module + " (" + text + ")").str();
+  }
+
+  std::string nameBefore(int64_t position) const {
+    for (int64_t i = position - 1; i >= 0; --i)
+      if (isComputation(ops[i]))
+        return name(ops[i]);
+    return "the begin";
+  }
+
+  std::string nameFrom(int64_t position) const {
+    for (size_t i = static_cast<size_t>(position); i < ops.size(); ++i)
+      if (isComputation(ops[i]))
+        return name(ops[i]);
+    return "the end";
+  }
+
+  static bool isAgain(Operation *start) {
+    for (Value shard : start->getOperands())
+      for (Operation *op = shard.getDefiningOp(); op && isShardSide(op);
+           op = op->getOperand(0).getDefiningOp())
+        if (isa<ReplayOp>(op))
+          return true;
+    return false;
+  }
+
+  std::string getPhase(int64_t position) const {
+    for (const Phase &phase : phases)
+      if (position >= phase.begin && position < phase.end)
+        return phase.name.str();
+    return phases.back().name.str();
+  }
+
+  /// Where what arrives is freed.
+  std::string getFree(Operation *wait) const {
+    int64_t last = -1;
+    SmallVector<Value> arrived(wait->getResults());
+    // Copies out of one tensor, and turned ones, are freed instead of it.
+    for (size_t i = 0; i < arrived.size(); ++i)
+      for (Operation *user : arrived[i].getUsers()) {
+        if (isa<FreeOp>(user))
+          last = std::max(last, positions.at(user));
+        else if (isa<WaitOp>(arrived[i].getDefiningOp()) &&
+                 user->getNumOperands() == 1)
+          llvm::append_range(arrived, user->getResults());
+      }
+    return last < 0 ? std::string() : nameBefore(last);
+  }
+
+  static int64_t countBytes(Operation *start) {
+    bool gathers = isa<AllGatherStartOp>(start);
+    auto future = cast<FutureType>(start->getResult(0).getType());
+    auto group = start->getAttrOfType<GroupAttr>("group");
+    int64_t bytes = 0;
+    for (auto [input, type] :
+         llvm::zip_equal(start->getOperands(), future.getTensors())) {
+      Type own = gathers ? input.getType() : type;
+      bool isCut = gathers || isa<ReduceScatterStartOp>(start);
+      bytes += aten::getStorageBytes(cast<RankedTensorType>(own)) *
+               (isCut ? group.getSize() : 1);
+    }
+    return bytes;
+  }
+
+  /// Computations between `start` and `wait`, and the first and last module.
+  void describeBeside(int64_t start, int64_t wait, TransferRow &row) const {
+    std::string first, last;
+    for (int64_t i = start + 1; i < wait; ++i) {
+      if (!isComputation(ops[i]))
+        continue;
+      ++row.beside;
+      last = SourcePlace(ops[i]->getLoc()).module.str();
+      if (first.empty())
+        first = last;
+    }
+    row.besideModules = first == last ? first : first + " … " + last;
+  }
+
+  /// The wait for another gather that `position` follows at once: its bucket
+  /// was needed, and this one is the next.
+  std::string getOccasion(int64_t position) const {
+    for (size_t i = static_cast<size_t>(position) + 1; i < ops.size(); ++i) {
+      if (auto wait = dyn_cast<WaitOp>(ops[i]))
+        if (auto start = wait.getFuture().getDefiningOp<AllGatherStartOp>())
+          return start.getBucket().value_or("").str();
+      if (isComputation(ops[i]))
+        break;
+    }
+    return {};
+  }
+
+  std::string explain(Operation *start, int64_t position,
+                      const TransferRow &row) const {
+    if (!isa<AllGatherStartOp>(start))
+      return row.kind == "reduce" ? "its last gradient is there"
+                                  : "what it adds up is there";
+    std::string occasion = getOccasion(position);
+    if (!occasion.empty() && occasion != row.bucket)
+      return "prefetch: '" + occasion + "' is about to be used";
+    if (row.kind == "regather")
+      return occasion == row.bucket ? "it is needed at once"
+                                    : "prefetch: forward needs no more";
+    return row.start == "the begin" ? "nothing comes before it"
+           : occasion == row.bucket ? "it is needed at once"
+                                    : "prefetch";
+  }
+
+  TransferRow describe(Operation *start) {
+    int64_t position = positions.at(start);
+    TransferRow row;
+    auto bucket = start->getAttrOfType<StringAttr>("bucket");
+    row.bucket = bucket ? bucket.str() : "";
+    row.kind = isa<AllGatherStartOp>(start)
+                   ? (isAgain(start) ? "regather" : "gather")
+               : isa<ReduceScatterStartOp>(start) ? "reduce"
+               : row.bucket == kMetricsBucket     ? "metrics"
+                                                  : "replicate";
+    row.phase = getPhase(position);
+    row.bytes = countBytes(start);
+    row.start = nameBefore(position);
+    Operation *wait = *start->getResult(0).user_begin();
+    int64_t until = positions.at(wait);
+    row.wait = nameFrom(until);
+    describeBeside(position, until, row);
+    if (isa<AllGatherStartOp>(start))
+      row.free = getFree(wait);
+    row.why = explain(start, position, row);
+    return row;
+  }
+
+  SmallVector<Phase, 3> phases;
+  std::vector<Operation *> ops;
+  llvm::DenseMap<Operation *, int64_t> positions;
+};
+} // namespace
+
+std::vector<TransferRow> fsdp::listTransfers(func::FuncOp program) {
+  return Lister(program).run();
+}

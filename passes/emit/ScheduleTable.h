@@ -1,0 +1,34 @@
+//===- ScheduleTable.h - When each bucket moves, and why --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_PASSES_EMIT_SCHEDULETABLE_H
+#define FSDP_PASSES_EMIT_SCHEDULETABLE_H
+
+#include "passes/analysis/Programs.h"
+
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+/// One transfer of a scheduled program. Places are the module and operator of
+/// the computation that stands there.
+struct TransferRow {
+  std::string bucket;
+  std::string kind;          ///< gather, regather, reduce, replicate, metrics
+  std::string phase;         ///< forward, backward, optimizer
+  int64_t bytes = 0;         ///< of the whole tensors, on the network's side
+  std::string start;         ///< behind which computation; "the begin"
+  std::string wait;          ///< in front of which computation
+  int64_t beside = 0;        ///< computations between both
+  std::string besideModules; ///< whose they are
+  std::string free; ///< behind which computation; empty: nothing is freed
+  std::string why;  ///< why it starts there
+};
+
+/// The transfers of `program`, in the order in which they start.
+std::vector<TransferRow> listTransfers(mlir::func::FuncOp program);
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_EMIT_SCHEDULETABLE_H
