@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/TorchScript.h"
+#include "ir/capture/LoadLimits.h"
 #include "ir/capture/TorchScriptArchive.h"
 #include "ir/capture/TorchScriptGuard.h"
 #include "ir/capture/TorchScriptInputs.h"
@@ -19,6 +20,7 @@
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
+#include <map>
 
 using namespace fsdp;
 using namespace fsdp::capture;
@@ -76,23 +78,32 @@ std::string firstLine(const std::string &text) {
                   "' cannot be loaded as TorchScript: " + firstLine(message));
 }
 
-/// The file as LibTorch reads archives.
+/// The file as LibTorch reads archives, with or without the tensors' bytes.
 class ArchiveBytes : public caffe2::serialize::ReadAdapterInterface {
 public:
-  explicit ArchiveBytes(const std::string &path)
-      : file(path, "the model file") {}
+  ArchiveBytes(const ZipDirectory &archive, bool hasTensors)
+      : file(archive.path(), "the model file") {
+    if (!hasTensors)
+      for (const ZipEntry &entry : archive.entries())
+        if (TorchScriptRecords::holdsTensors(entry.name) && entry.stored)
+          skipped[entry.offset] = entry.offset + entry.bytes;
+  }
   size_t size() const override { return file.bytes(); }
   size_t read(uint64_t position, void *buffer, size_t count,
               const char *) const override {
     if (position >= file.bytes())
       return 0;
     count = std::min<uint64_t>(count, file.bytes() - position);
+    auto next = skipped.upper_bound(position);
+    if (next != skipped.begin() && position + count <= std::prev(next)->second)
+      return count;
     file.read(position, count, buffer);
     return count;
   }
 
 private:
   ReadOnlyFile file;
+  std::map<uint64_t, uint64_t> skipped; ///< begins and ends of tensors
 };
 
 /// What was checked is what LibTorch will read: zip archives can be made that
@@ -115,18 +126,41 @@ void checkSameEntries(
                     "understood in two ways; export it again");
 }
 
+/// What loading may take of the processor, and of memory beside the tensors:
+/// many times what the code of sound models does.
+unsigned mostSeconds(const LoadNeeds &needs) {
+  return 5 + static_cast<unsigned>(needs.codeBytes / 20'000);
+}
+uint64_t mostMemory(const LoadNeeds &needs) {
+  return (1ull << 30) + needs.stack + 2000 * needs.codeBytes;
+}
+
+ScriptModule loadChecked(const ZipDirectory &archive, bool hasTensors) {
+  auto bytes = std::make_shared<ArchiveBytes>(archive, hasTensors);
+  checkSameEntries(archive, bytes);
+  // On the CPU and not on meta: constants of the program need their data.
+  ScriptModule module = torch::jit::load(bytes, at::Device(at::kCPU));
+  guardTorchScript(module);
+  return module;
+}
+
 /// Nothing of the module has run, and nothing of it can do harm when it does.
 ScriptModule load(const ZipDirectory &archive) {
-  size_t stack = checkTorchScriptArchive(archive);
+  LoadNeeds needs = checkTorchScriptArchive(archive);
+  AddressLimit limit(mostMemory(needs) + 2 * archive.fileBytes());
+  auto run = [&](const std::function<void()> &work) {
+    runWithStack(needs.stack, work);
+  };
+  // Models are loaded several times to explain them, and tried once.
+  static std::string tried;
+  std::string name = archive.path() + archive.directoryHash();
+  if (tried != name)
+    tryFirst("'" + archive.path() + "'", mostSeconds(needs),
+             [&] { run([&] { loadChecked(archive, /*hasTensors=*/false); }); });
+  tried = name;
   std::optional<ScriptModule> module;
   try {
-    runWithStack(stack, [&] {
-      auto bytes = std::make_shared<ArchiveBytes>(archive.path());
-      checkSameEntries(archive, bytes);
-      // On the CPU and not on meta: constants of the program need their data.
-      module = torch::jit::load(bytes, at::Device(at::kCPU));
-      guardTorchScript(*module);
-    });
+    run([&] { module = loadChecked(archive, /*hasTensors=*/true); });
     return *module;
   } catch (const Error &) {
     throw;

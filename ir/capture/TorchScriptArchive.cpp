@@ -194,9 +194,11 @@ static void checkNames(const ZipDirectory &archive) {
   }
 }
 
-size_t capture::checkTorchScriptArchive(const ZipDirectory &archive) {
+LoadNeeds capture::checkTorchScriptArchive(const ZipDirectory &archive) {
   checkNames(archive);
-  size_t definitions = 0;
+  LoadNeeds needs;
+  // Classes and functions are compiled where others use them.
+  constexpr size_t kEach = 64 << 10, kMost = 8ull << 30;
   for (const ZipEntry &entry : archive.entries()) {
     if (TorchScriptRecords::holdsTensors(entry.name)) {
       archive.checkContent(entry);
@@ -204,8 +206,11 @@ size_t capture::checkTorchScriptArchive(const ZipDirectory &archive) {
     }
     std::string what = "entry '" + entry.name + "' of '" + archive.path() + "'";
     std::string content = archive.readContent(entry);
-    if (entry.name.ends_with(".pkl") || entry.name.ends_with("_pkl")) {
-      std::string folder = entry.name.substr(0, entry.name.rfind('.')) + "/";
+    // Others, such as sample inputs, nobody reads.
+    std::string name = lowerCase(entry.name);
+    if (name == "data.pkl" || name == "constants.pkl" ||
+        name.ends_with(".debug_pkl")) {
+      std::string folder = name.substr(0, name.rfind('.')) + "/";
       scanPickle(content, {what, [&](const std::string &key) {
                              const ZipEntry *found = archive.find(folder + key);
                              return found ? std::optional(found->bytes)
@@ -213,7 +218,7 @@ size_t capture::checkTorchScriptArchive(const ZipDirectory &archive) {
                            }});
       continue;
     }
-    if (!lowerCase(entry.name).starts_with("code/"))
+    if (!name.starts_with("code/"))
       continue;
     if (content.find("__setstate__") != std::string::npos)
       throw Error(ErrorId::TorchScriptNotLoaded,
@@ -225,10 +230,10 @@ size_t capture::checkTorchScriptArchive(const ZipDirectory &archive) {
     for (std::string_view word : {"def ", "class "})
       for (size_t at = content.find(word); at != std::string::npos;
            at = content.find(word, at + 1))
-        ++definitions;
+        needs.stack = std::min(needs.stack + kEach, kMost);
+    needs.codeBytes += content.size();
   }
-  constexpr size_t kLeast = 64 << 20, kEach = 64 << 10, kMost = 8ull << 30;
-  return std::min(kLeast + kEach * definitions, kMost);
+  return needs;
 }
 
 void capture::runWithStack(size_t bytes, const std::function<void()> &work) {

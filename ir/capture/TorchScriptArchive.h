@@ -19,11 +19,16 @@
 
 namespace fsdp::capture {
 
+/// What loading an archive may need.
+struct LoadNeeds {
+  size_t stack = 64 << 20; ///< bytes of stack
+  size_t codeBytes = 0;    ///< of its code
+};
+
 /// Checks the content of every entry against its checksum, pickles
 /// (PickleScan.h), and code: none of it runs while it is loaded, and its
-/// statements nest less than 1000 levels deep. Returns the bytes of stack that
-/// loading it may need. Throws Error.
-size_t checkTorchScriptArchive(const ZipDirectory &archive);
+/// statements nest less than 1000 levels deep. Throws Error.
+LoadNeeds checkTorchScriptArchive(const ZipDirectory &archive);
 
 /// Throws Error (FileImplausible) if a statement of TorchScript's code `text`,
 /// which is `what`, nests deeper than that.

@@ -1,6 +1,7 @@
 """Every bad input gets one clear error, the right exit status, and leaves nothing behind."""
 import re
 import struct
+import zipfile
 
 import torch
 import torch.nn as nn
@@ -218,6 +219,34 @@ class Bad:
         must(self.bin / "fsdp-opt", "model.pt", "--input=x:f32[6,19]", "--input=y:i64[6]", "--config=fsdp.yaml", "-o", "step.fsdp", cwd=folder)
         save_file({"x": torch.randn(12, 19)}, folder / "data.safetensors")
         self.run(folder, ["step.fsdp", "--steps=1", "--data=data.safetensors"], 1, "'?y'?")
+
+    # Weights of which a bit changed on the way.
+
+    def changed_bit_of_a_weight(self, folder):
+        """In rows of any rank, however the weights are cut; whole, they train."""
+        torch.manual_seed(0)
+        model, inputs = zoo.mlp()
+        export(model, inputs, folder / "model.pt2")
+        whole = (folder / "model.pt2").read_bytes()
+        with zipfile.ZipFile(folder / "model.pt2") as archive:
+            entries = [entry for entry in archive.infolist() if re.search(r"/data/weights/weight_\d+$", entry.filename)]
+        save_file(make_data(inputs, 6), folder / "data.safetensors")
+        for name, world, more in (("rows", 1, {}), ("rows", 3, {}), ("flat", 3, {"bucket_layout": "flat"}), ("columns", 2, {"shard_dims": {"*.weight": 1}}),
+                                  ("replicas", 2, {"mesh": {"dp_replicate": 2, "dp_shard": 1}})):
+            config = make_config(world)
+            config["mesh"] = more.pop("mesh", config["mesh"])
+            config.setdefault("fsdp_config", {}).update(more)
+            (folder / "fsdp.yaml").write_text(yaml.safe_dump(config))
+            must(self.bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "step.fsdp", cwd=folder)
+            command = ["step.fsdp", "--steps=1", "--data=data.safetensors", "--model=bad.pt2"]
+            (folder / "bad.pt2").write_bytes(whole)
+            must(self.bin / "fsdp-run", *command, cwd=folder)
+            for entry in (entries[0], entries[-1]):
+                head = entry.header_offset
+                begin = head + 30 + sum(struct.unpack("<HH", whole[head + 26:head + 30]))
+                for at in (begin, begin + entry.file_size - 1):
+                    (folder / "bad.pt2").write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+                    self.run(folder, command, 1, "E074.*'bad.pt2' is damaged: entry 'data/weights/.*, the value of '.*', has the checksum .*, expected")
 
     # Places that cannot be written.
 

@@ -4,6 +4,7 @@
 #include "test/fuzz/Harness.h"
 
 #include "ir/capture/JointCapture.h"
+#include "ir/capture/LoadLimits.h"
 #include "ir/capture/Pt2Capture.h"
 #include "ir/capture/TorchScript.h"
 #include "runtime/support/Error.h"
@@ -81,6 +82,7 @@ std::vector<std::string> fuzz::splitParts(std::string_view text) {
 }
 
 void fuzz::captureArchive(const std::string &path) {
+  capture::triesFirst = false;
   try {
     ZipDirectory archive = ZipDirectory::read(path);
     capture::JointCapture capture;

@@ -13,6 +13,7 @@ import pathlib
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -75,7 +76,7 @@ class Harness:
                 resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
         with open(holder.parent / "out", "w+b") as out, open(holder.parent / "err", "w+b") as err:
             process = subprocess.Popen([self.tools[case.command[0]], *case.command[1:]], cwd=folder, stdin=subprocess.DEVNULL,
-                                       stdout=out, stderr=err, env=env, preexec_fn=limit)
+                                       stdout=out, stderr=err, env=env, preexec_fn=limit, start_new_session=True)
             usage = self.wait(process, case.seconds)
             out.seek(0)
             err.seek(0)
@@ -100,7 +101,7 @@ class Harness:
                 process.returncode = os.waitstatus_to_exitcode(status)
                 return usage.ru_maxrss * 1024
             if time.monotonic() > end:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
                 _, _, usage = os.wait4(process.pid, 0)
                 process.returncode = "time"
                 return usage.ru_maxrss * 1024

@@ -402,4 +402,19 @@ TEST(Nearest, FindsMisspeltNames) {
   EXPECT_EQ(findNearest("", names), "");
 }
 
+TEST(Config, NumbersThatNoArtifactHoldsAreRefused) {
+  for (const char *wrong :
+       {"gradient_accumulation_steps: 9223372036854775807",
+        "gradient_accumulation_steps: 4294967297", "num_processes: 4294967297",
+        "mesh: {dp_replicate: 1048576, dp_shard: 2}",
+        "mesh: {dp_shard: 1048577}", "fsdp_config: {prefetch: 4294967296}",
+        "fsdp_config: {reshard_after_forward: 4294967297}",
+        "fsdp_config: {shard_dims: {\"*\": 4294967296}}",
+        "mesh: {dp_shard: 2}\nlr_scheduler: {name: linear, total_steps: "
+        "9223372036854775807}",
+        "eval: {data: x.safetensors, every: 9223372036854775807}",
+        "data: {samples: x.safetensors, epochs: 9223372036854775807}"})
+    EXPECT_THAT(refusal(wrong), HasSubstr("expected")) << wrong;
+}
+
 } // namespace

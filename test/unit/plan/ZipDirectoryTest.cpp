@@ -216,6 +216,36 @@ TEST_F(ZipDirectoryTest, SurvivesEveryFlippedByte) {
   }
 }
 
+TEST_F(ZipDirectoryTest, EntriesThatShareBytesAreRefused) {
+  std::string bytes = sample().finish(false);
+  // The second row of the directory names the first entry's place.
+  size_t row = bytes.rfind("PK\1\2");
+  for (int i = 42; i < 46; ++i)
+    bytes[row + static_cast<size_t>(i)] = 0;
+  write(bytes);
+  EXPECT_EQ(refusal(), ErrorId::ArchiveDamaged);
+}
+
+TEST_F(ZipDirectoryTest, TwoEntriesOfANameAreRefused) {
+  ZipWriter writer;
+  writer.add("m/a", "1", checksum("1"));
+  writer.add("m/a", "2", checksum("2"));
+  write(writer.finish(false));
+  EXPECT_EQ(refusal(), ErrorId::ArchiveDamaged);
+}
+
+TEST_F(ZipDirectoryTest, SizesBeyondWhatIsPackedAreRefused) {
+  ZipWriter writer;
+  writer.add("m/a", "0123456789", 1, 8, 1 << 30);
+  write(writer.finish(false));
+  EXPECT_EQ(refusal(), ErrorId::ArchiveDamaged);
+}
+
+TEST_F(ZipDirectoryTest, AFolderIsNoArchive) {
+  std::filesystem::create_directory(path);
+  EXPECT_EQ(refusal(), ErrorId::NotARegularFile);
+}
+
 TEST_F(ZipDirectoryTest, CompressedEntriesAreRefusedWhenNeeded) {
   ZipWriter writer;
   writer.add("m/a", "x", 1, 8);
