@@ -320,6 +320,19 @@ void weightNorm(Check &c) {
   c.contiguous(1);
 }
 
+/// The mask has the last two dims, the first and the last one, or all.
+void maskedSoftmax(Check &c) {
+  Dims self = c.shape(0), wanted = self;
+  int64_t kind = c.integer(3);
+  if (kind == 0 || kind == 1) {
+    c.that(self.size() == 4, "four dims");
+    if (!c.problem.empty())
+      return;
+    wanted = {kind == 0 ? self[2] : self[0], self[3]};
+  }
+  c.expect(1, wanted);
+}
+
 void maskedSoftmaxBackward(Check &c) {
   c.same(1, 0);
   c.same(2, 0);
@@ -369,6 +382,15 @@ void transformedToReal(Check &c) {
          "half of the output's elements and one");
 }
 
+/// (self, factor, upper)
+void solvedByFactor(Check &c) {
+  const Dims &self = c.shape(0), &factor = c.shape(1);
+  c.that(self.size() >= 2 && factor.size() == self.size() &&
+             std::equal(factor.begin(), factor.end() - 1, self.begin()) &&
+             factor.back() == factor[factor.size() - 2],
+         "a square factor of as many rows in as many batches");
+}
+
 void notKnown(Check &c) {
   c.fail("relies on contents of its operands that are not checked");
 }
@@ -400,6 +422,7 @@ const std::unordered_map<std::string_view, Rule> kRules = {
     {"aten::_weight_norm_interface_backward", weightNormBackward},
     {"aten::_cdist_backward", distancesBackward},
     {"aten::_pdist_backward", pairsBackward},
+    {"aten::_cholesky_solve_helper", solvedByFactor},
     {"aten::lu_unpack", factorized},
     {"aten::linalg_lu_solve", factorized},
     {"aten::_ctc_loss", labelled<0, false>},
@@ -408,6 +431,7 @@ const std::unordered_map<std::string_view, Rule> kRules = {
     {"aten::_ctc_loss_backward.Tensor", labelledBackward<true>},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", flashForward},
     {"aten::_weight_norm_interface", weightNorm},
+    {"aten::_masked_softmax", maskedSoftmax},
     {"aten::_masked_softmax_backward", maskedSoftmaxBackward},
     {"aten::_compute_linear_combination", linearCombination},
     {"aten::_fused_moving_avg_obs_fq_helper_functional", observed},
@@ -416,6 +440,8 @@ const std::unordered_map<std::string_view, Rule> kRules = {
     {"aten::_fft_c2r", transformedToReal},
     {"aten::_native_multi_head_attention", notKnown},
     {"aten::_transformer_encoder_layer_fwd", notKnown},
+    // LAPACK's kernel crashes where a matrix holds a NaN.
+    {"aten::_linalg_eigvals", notKnown},
     {"aten::linalg_ldl_solve", notKnown},
     {"aten::segment_reduce", notKnown},
     {"aten::_segment_reduce_backward", notKnown},

@@ -242,6 +242,12 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
     return LLVMFuzzerMutate(data, size, most);
   plan::PlanT plan;
   flatbuffers::GetRoot<plan::Plan>(data)->UnPackTo(&plan);
+  // A kind without a body can be read, but not written.
+  for (const auto &program : plan.programs)
+    for (const auto &instruction : program->instructions)
+      if (instruction->body.type != plan::Body::NONE &&
+          !instruction->body.value)
+        return LLVMFuzzerMutate(data, size, most);
   Mutator(seed / 4).mutate(plan);
   flatbuffers::FlatBufferBuilder builder;
   builder.Finish(plan::Plan::Pack(builder, &plan));

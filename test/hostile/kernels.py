@@ -213,8 +213,10 @@ def mutations(leaves):
 
 def tensors_instead(tensor):
     like = dict(dtype=tensor.dtype)
-    if tensor.is_floating_point():
-        values = (float("nan"), 1e30, -1e30, float("inf"))
+    if tensor.is_floating_point() and tensor.element_size() == 1:
+        values = ()
+    elif tensor.is_floating_point():
+        values = (float("nan"), float("inf"), 60000.0, -60000.0)
     elif tensor.dtype == torch.bool or tensor.is_complex():
         values = ()
     else:

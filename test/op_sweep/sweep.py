@@ -13,8 +13,8 @@ with autograd, and the layout of every value on the way. Modules that fail are
 split until the operators at fault stand alone. With --train the module is also
 compiled and trained for one step of SGD, whose parameters must be PyTorch's.
 
-refused.txt lists the operators that capture refuses, with a part of the error:
-others must be equal, and these must be refused in these words. An operator that
+refused.txt lists the operators, or single samples of them ("NAME [2]"), that
+capture refuses, with a part of the error: others must be equal, and these must be refused in these words. An operator that
 raises before capture sees it, in its samples, its gradient or PyTorch's export,
 must be listed in skipped.txt in the same way. Fewer than 97.5 % equal are an
 error, so that neither list can hide a loss.
@@ -261,18 +261,18 @@ def main():
         operator = name.rpartition(" [")[0]
         if equal is None:
             counts["skipped"] += 1
-            if skipped.get(operator, "\0") not in text:
+            if skipped.get(name, skipped.get(operator, "\0")) not in text:
                 problems += 1
                 print(f"{name}: is not in skipped.txt: {text[:500]}\n", flush=True)
             continue
         if equal:
             counts["equal"] += 1
-            if operator in refused:
+            if name in refused or operator in refused:
                 problems += 1
                 print(f"{name}: is in refused.txt, and is equal now\n", flush=True)
             continue
         # An error of capture names an operator; anything else is a fault.
-        words = refused.get(operator)
+        words = refused.get(name, refused.get(operator))
         known = words is not None and words in text and text.startswith("error[")
         counts["refused" if known else "wrong"] += 1
         if not known:

@@ -93,6 +93,10 @@ public:
     add(ArgKind::integers).ints = std::move(list);
     return *this;
   }
+  CallBuilder &booleans(std::vector<int64_t> list) {
+    add(ArgKind::booleans).ints = std::move(list);
+    return *this;
+  }
   CallBuilder &integer(int64_t number, ArgKind kind = ArgKind::integer) {
     add(kind).ints = {number};
     return *this;
@@ -187,7 +191,7 @@ const Case kCases[] = {
            .tensor({1, 1})
            .tensor({1, 1})
            .none(2)
-           .integers({1, 0, 0})
+           .booleans({1, 0, 0})
            .result({64, 8});
      }},
     {"segments-of-any-length", "E065",
