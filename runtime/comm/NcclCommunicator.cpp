@@ -276,6 +276,19 @@ void NcclCommunicator::issue(const Describe &self, const char *function,
   settle(lock, self, function, result);
 }
 
+/// NCCL's buffers come beside what the plan says: why a call may have failed.
+static std::string describeWantOfMemory(Streams &streams) {
+  try {
+    if (size_t unused = streams.freeMemory(); unused < kLittleMemory)
+      return "; only " + std::to_string(unused) +
+             " bytes of the device's memory are unused, and NCCL needs some "
+             "for itself: use more ranks, or a smaller batch";
+  } catch (const Error &) {
+    // The device has failed, which is not for want of memory.
+  }
+  return "";
+}
+
 void NcclCommunicator::settle(std::unique_lock<std::mutex> &lock,
                               const Describe &self, const char *call,
                               nccl::Result result, Settled settled) {
@@ -306,12 +319,8 @@ void NcclCommunicator::settle(std::unique_lock<std::mutex> &lock,
     std::string reason =
         std::string(call) + " failed: " + nccl.describe(result, comm);
     lock.unlock();
-    // Its buffers come beside what the plan says.
-    if (size_t unused = streams.freeMemory();
-        result == nccl::Result::unhandledCudaError && unused < kLittleMemory)
-      reason += "; only " + std::to_string(unused) +
-                " bytes of the device's memory are unused, and NCCL needs some "
-                "for itself: use more ranks, or a smaller batch";
+    if (result == nccl::Result::unhandledCudaError)
+      reason += describeWantOfMemory(streams);
     throw shared->fail(ErrorId::NcclFailed, self(), reason);
   }
   if (comm)

@@ -188,7 +188,8 @@ void NcclCommunicator::release() noexcept {
   shared->remove(this);
   // Where the device still works on them, to give back counters would wait for
   // it without an end.
-  if (!ending.wait(kEndTime) && captured)
+  auto time = std::min<milliseconds>(shared->peers().deadline(), kEndTime);
+  if (!ending.wait(time) && captured)
     captured->leave();
   captured.reset();
   for (const Flight &flight : flights) {

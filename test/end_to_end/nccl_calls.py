@@ -11,7 +11,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 import yaml
 
-from harness import export, make_config, must, parse_arguments, run_cases
+from harness import call, export, make_config, must, parse_arguments, run_cases
 
 WORLDS = (2, 3, 4, 8, 48, 64, 256, 512)
 # Of the plan's streams, which are those of the communicators.
@@ -122,6 +122,18 @@ def hang_case(bin, world, **config):
     return case
 
 
+def announced_case(bin):
+    """What a plan for GPUs says of memory names what NCCL takes beside it."""
+    def case(folder):
+        for world in (1, 2):
+            (folder / "fsdp.yaml").write_text(yaml.safe_dump({**make_config(world), "device": "cuda"}))
+            export(Model(), INPUTS, folder / "model.pt2")
+            must(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "step.fsdp", cwd=folder)
+            said = call(bin / "fsdp-run", "step.fsdp", "--dry-run", cwd=folder).stdout
+            assert "peak of all tensors" in said and ("NCCL's own buffers come beside that" in said) == (world > 1), said
+    return case
+
+
 def main():
     arguments = parse_arguments()
     torch.manual_seed(0)
@@ -138,6 +150,7 @@ def main():
     cases["micro-batches world=4"] = calls_case(bin, 4, "flat", gradient_accumulation_steps=3)
     cases["a captured transfer hangs world=2"] = hang_case(bin, 2)
     cases["a captured transfer hangs HSDP 2 of 4"] = hang_case(bin, 4, replicate=2)
+    cases["memory beside the plan is announced"] = announced_case(bin)
     run_cases(cases, arguments.only)
 
 

@@ -31,9 +31,11 @@ FORMATS = {"contiguous": torch.contiguous_format, "preserve": torch.preserve_for
 TARGET = {"device": "cuda", "cuda_arch": "sm_90"}
 BF16 = {"param_dtype": "bfloat16", "reduce_dtype": "float32"}
 MODELS = ("mlp", "tiny", "double", "convnet", "tagger", "gpt", "looped", "dpo", "lora_llama", "llama", "bert", "gpt2", "vit")
-# Where fake tensors are not what a GPU gives: (operator, number of the result).
-EXPLAINED = {
-}
+# Where fake tensors are not what a plan says, by operator and number of the result: strides that depend on the library
+# which LibTorch takes when it runs (cuSOLVER or MAGMA). The runtime copies what comes in other strides.
+EXPLAINED = {("_linalg_svd", 2), ("linalg_eig", 1)}
+# Whose fake tensors ask a driver, and where there is none say nothing.
+NEED_DRIVER = {"_batch_norm_with_update_functional", "multi_margin_loss_backward", "multilabel_margin_loss_backward"}
 LOWERED = ("gpt", "llama", "bert")
 
 
@@ -157,7 +159,11 @@ def differences(text):
     different = []
     with FakeTensorMode(allow_non_fake_inputs=True):
         for name, arguments, given, results in every:
-            got = call(name, arguments, given)
+            try:
+                got = call(name, arguments, given)
+            except RuntimeError as error:
+                assert re.search("NVIDIA driver|CUDA driver", str(error)) and name in NEED_DRIVER, f"{name}: {error}; {arguments} of {given}"
+                continue
             assert len(got) == len(results), f"{name}: {len(results)} results, PyTorch has {len(got)}"
             for number, (planned, fake) in enumerate(zip(results, got)):
                 if fake and planned and not same(planned, fake) and (name, number) not in EXPLAINED:

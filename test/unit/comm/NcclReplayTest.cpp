@@ -359,6 +359,23 @@ TEST_F(NcclReplay, AllCommunicatorsAreAbortedWhileTheGraphIsThere) {
   EXPECT_EQ(streams->liveStreams(), 1u);
 }
 
+/// Giving back what the device still writes to would wait for the device.
+TEST_F(NcclReplay, WhatAGraphThatNeverEndsCountsIsKept) {
+  connect(0, 2, 200ms);
+  auto communicator = world("dp");
+  captureThree(*communicator);
+  script->isGraphAlive = true;
+  communicator->launchCaptured(0, 5);
+  fabric->abort("it failed");
+  auto begin = std::chrono::steady_clock::now();
+  communicator.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+  EXPECT_EQ(script->aborted, 0);
+  EXPECT_EQ(streams->liveCounters(), 1u);
+  script->isGraphAlive = false;
+  EXPECT_TRUE(eventually([&] { return script->aborted == 1; }));
+}
+
 //===----------------------------------------------------------------------===//
 // Processes that meet in a store, as in a run
 //===----------------------------------------------------------------------===//

@@ -165,28 +165,32 @@ TEST_F(Gpu, ReductionsHaveTheHostsBits) {
       Combination combination(reduction);
       if (reduction == Reduction::sum && !isWhole)
         combination = {reduction, 3, 7};
-      uint64_t bytes = kCount * dtypeBytes(dtype);
-      std::vector<std::vector<std::byte>> rows(3);
-      Arena arena(4 * bytes, *memory);
-      std::vector<const void *> onHost, onDevice;
-      for (size_t row = 0; row < 3; ++row) {
-        rows[row].resize(bytes);
-        // Any bits but those of infinities and NaNs.
-        for (size_t i = 0; i < bytes; ++i)
-          rows[row][i] = static_cast<std::byte>((i * 31 + row * 17 + i / 64) &
-                                                (i % 2 ? 0xbf : 0xff));
-        arena.write(row * bytes, rows[row].data(), bytes);
-        onHost.push_back(rows[row].data());
-        onDevice.push_back(arena.at(row * bytes));
+      // Rows that begin at multiples of 16 bytes are read 16 at a time.
+      for (bool isAligned : {false, true}) {
+        uint64_t bytes = kCount * dtypeBytes(dtype);
+        uint64_t room = isAligned ? (bytes + 15) / 16 * 16 : bytes;
+        std::vector<std::vector<std::byte>> rows(3);
+        Arena arena(4 * room, *memory);
+        std::vector<const void *> onHost, onDevice;
+        for (size_t row = 0; row < 3; ++row) {
+          rows[row].resize(bytes);
+          // Any bits but those of infinities and NaNs.
+          for (size_t i = 0; i < bytes; ++i)
+            rows[row][i] = static_cast<std::byte>((i * 31 + row * 17 + i / 64) &
+                                                  (i % 2 ? 0xbf : 0xff));
+          arena.write(row * room, rows[row].data(), bytes);
+          onHost.push_back(rows[row].data());
+          onDevice.push_back(arena.at(row * room));
+        }
+        std::vector<std::byte> expected(bytes), found(bytes);
+        void *to = expected.data(), *toDevice = arena.at(3 * room);
+        reduceRows(onHost, {&to, 1}, kCount, dtype, combination);
+        reduceOnDevice(onDevice, {&toDevice, 1}, kCount, dtype, combination,
+                       streams->compute());
+        arena.read(3 * room, found.data(), bytes);
+        EXPECT_EQ(found, expected)
+            << dtypeName(dtype) << " " << plan::EnumNameReduction(reduction);
       }
-      std::vector<std::byte> expected(bytes), found(bytes);
-      void *to = expected.data(), *toDevice = arena.at(3 * bytes);
-      reduceRows(onHost, {&to, 1}, kCount, dtype, combination);
-      reduceOnDevice(onDevice, {&toDevice, 1}, kCount, dtype, combination,
-                     streams->compute());
-      arena.read(3 * bytes, found.data(), bytes);
-      EXPECT_EQ(found, expected)
-          << dtypeName(dtype) << " " << plan::EnumNameReduction(reduction);
     }
 }
 
