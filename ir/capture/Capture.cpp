@@ -94,6 +94,17 @@ fsdp::findUnsupported(const CaptureOptions &options) {
   refuse(archive);
 }
 
+mlir::OwningOpRef<mlir::ModuleOp>
+fsdp::describeModel(mlir::MLIRContext &context, const CaptureOptions &options) {
+  ZipDirectory archive = ZipDirectory::read(options.path);
+  if (!isPt2(archive))
+    return {};
+  JointCapture capture(options.request);
+  declarePt2(archive, getBindings(options).front().dims, capture);
+  CapturedProgram program{"", capture.take()};
+  return buildModule(context, program);
+}
+
 std::vector<DynamicDim> fsdp::findDynamicDims(const CaptureOptions &options) {
   ZipDirectory archive = ZipDirectory::read(options.path);
   if (!isPt2(archive))
@@ -112,6 +123,6 @@ std::vector<DynamicDim> fsdp::findDynamicDims(const CaptureOptions &options) {
 
 const CaptureLibrary *fsdp::fsdpCaptureLibrary() {
   static constexpr CaptureLibrary library = {&captureModel, &findUnsupported,
-                                             &findDynamicDims};
+                                             &findDynamicDims, &describeModel};
   return &library;
 }

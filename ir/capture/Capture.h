@@ -59,6 +59,12 @@ captureModel(mlir::MLIRContext &context, const CaptureOptions &options,
 /// Throws fsdp::Error only if the file itself cannot be read.
 std::vector<CaptureProblem> findUnsupported(const CaptureOptions &options);
 
+/// What can be said of a model without running it: its states, inputs and
+/// modules, with a program that does nothing. Null if the file does not say it
+/// (TorchScript). Throws fsdp::Error.
+mlir::OwningOpRef<mlir::ModuleOp> describeModel(mlir::MLIRContext &context,
+                                                const CaptureOptions &options);
+
 /// The dynamic dimensions of the model's inputs. Throws fsdp::Error.
 std::vector<DynamicDim> findDynamicDims(const CaptureOptions &options);
 
@@ -67,6 +73,7 @@ struct CaptureLibrary {
   decltype(&captureModel) capture;
   decltype(&findUnsupported) unsupported;
   decltype(&findDynamicDims) dynamicDims;
+  decltype(&describeModel) describe;
 };
 extern "C" const CaptureLibrary *fsdpCaptureLibrary();
 

@@ -55,6 +55,20 @@ void fsdp::capture::capturePt2(const ZipDirectory &archive,
   });
 }
 
+void fsdp::capture::declarePt2(const ZipDirectory &archive,
+                               const DimSizes &sizes, JointCapture &capture) {
+  Pt2Program program =
+      Pt2Program::read(archive, sizes, capture.getRequest().ties);
+  capture.setFile(
+      {archive.path(), archive.fileBytes(), archive.directoryHash()});
+  for (const ModuleInfo &module : program.modules)
+    capture.addModule(module);
+  for (const State &state : program.states)
+    capture.addState(state);
+  for (const Input &input : program.inputs)
+    capture.addInput(input);
+}
+
 std::vector<CaptureProblem>
 fsdp::capture::findUnsupportedPt2(const ZipDirectory &archive,
                                   const CaptureOptions &options,

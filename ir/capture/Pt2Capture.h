@@ -18,6 +18,10 @@ bool isPt2(const ZipDirectory &archive);
 void capturePt2(const ZipDirectory &archive, const DimSizes &sizes,
                 JointCapture &capture);
 
+/// Declares the states, inputs and modules alone.
+void declarePt2(const ZipDirectory &archive, const DimSizes &sizes,
+                JointCapture &capture);
+
 /// What can be seen to be unsupported without running the program.
 std::vector<CaptureProblem>
 findUnsupportedPt2(const ZipDirectory &archive,

@@ -170,7 +170,7 @@ def train(options, path, calls):
     work = pathlib.Path(path).with_suffix("")
     work.mkdir()
     (work / "fsdp.yaml").write_text(
-        f"{{fsdp_version: 2, mesh: {{dp_shard: {options.world}}}, optimizer: {{name: sgd, lr: 1.0}}}}")
+        f"{{fsdp_version: 2, mesh: {{dp_shard: {options.world}}}, optimizer: {{name: sgd, lr: 1.0}}, lost_gradients: accept}}")
     for command in (
             ["fsdp-opt", path, "--config=fsdp.yaml", "-o", "step.fsdp"],
             ["fsdp-run", "step.fsdp", "--data=sample", "--steps=1", "--export=final.safetensors", "--metrics=metrics.jsonl",

@@ -263,3 +263,19 @@ void fsdp::compileProgram(ModuleOp module, const Config &config,
   });
   runStage("plan", "4-planned", buildPlanPipeline);
 }
+
+void fsdp::assignBuckets(ModuleOp module, const Config &config) {
+  ShardOptions all;
+  setOptions(all, config);
+  AssignBucketsOptions options;
+  options.policy = all.policy;
+  options.classes.assign(all.classes.begin(), all.classes.end());
+  options.minParams = all.minParams;
+  options.named.assign(all.buckets.begin(), all.buckets.end());
+  DiagnosticCollector diagnostics(module.getContext());
+  PassManager manager(module.getContext());
+  manager.addPass(createAssignBuckets(options));
+  if (failed(manager.run(module)))
+    throw diagnostics.makeError(ErrorId::StageRefused,
+                                "the parameters cannot be put into buckets");
+}

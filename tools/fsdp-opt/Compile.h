@@ -22,6 +22,10 @@ using StageObserver = llvm::function_ref<void(llvm::StringRef, mlir::ModuleOp)>;
 void compileProgram(mlir::ModuleOp module, const Config &config,
                     StageObserver observer);
 
+/// Writes on each state in which bucket the config puts it, and does nothing
+/// else. Throws Error.
+void assignBuckets(mlir::ModuleOp module, const Config &config);
+
 } // namespace fsdp
 
 #endif // FSDP_TOOLS_FSDPOPT_COMPILE_H

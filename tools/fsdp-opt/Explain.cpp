@@ -20,6 +20,8 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -287,8 +289,87 @@ std::vector<CaptureProblem> findProblems(MLIRContext &context,
         loadCaptureLibrary().unsupported(getCaptureOptions(line, config));
   if (!problems.empty())
     return problems;
-  module = readProgram(context, line, config, &outputs);
+  try {
+    module = readProgram(context, line, config, &outputs);
+  } catch (const Error &error) {
+    // Not what was asked for, but the model.
+    if (line.inputKind != InputKind::Model ||
+        getErrorInfo(error.id()).exitStatus != 1)
+      throw;
+    problems.push_back({error.id(), error.what()});
+  }
   return problems;
+}
+
+/// "model.layers.*.mlp": the same in each layer.
+std::string maskNumbers(llvm::StringRef text) {
+  std::string masked;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i;
+    while (end < text.size() && llvm::isDigit(text[end]))
+      ++end;
+    bool isStep = end > i && i > 0 && text[i - 1] == '.' && end < text.size() &&
+                  (text[end] == '.' || text[end] == ' ');
+    masked += isStep ? "*" : text.slice(i, std::max(end, i + 1)).str();
+    i = std::max(end, i + 1);
+  }
+  return masked;
+}
+
+/// Those that differ in numbers of layers alone share a line.
+void printProblems(llvm::ArrayRef<CaptureProblem> problems) {
+  std::vector<std::string> texts;
+  std::map<std::string, std::vector<size_t>> alike;
+  for (const CaptureProblem &problem : problems) {
+    texts.push_back(Error(problem.id, problem.message).format());
+    alike[maskNumbers(texts.back())].push_back(texts.size() - 1);
+  }
+  llvm::outs() << "not supported (" << problems.size() << ")\n";
+  for (size_t i = 0; i < texts.size(); ++i) {
+    std::string masked = maskNumbers(texts[i]);
+    const std::vector<size_t> &group = alike[masked];
+    if (group.front() != i)
+      continue;
+    if (group.size() == 1)
+      llvm::outs() << "  " << texts[i] << '\n';
+    else
+      llvm::outs() << "  " << group.size() << " x " << masked << '\n';
+  }
+}
+
+void printClasses(ModuleOp module) {
+  llvm::outs() << "\nclasses of modules\n";
+  for (const auto &[name, count] : countClasses(module))
+    llvm::outs() << "  " << count << " x " << name << '\n';
+}
+
+void printInputs(ModuleOp module) {
+  llvm::outs() << "\ninputs of a rank\n";
+  for (const std::string &input : describeInputs(module))
+    llvm::outs() << "  " << input << '\n';
+}
+
+/// What can be said of a model that cannot be captured.
+void printDescription(MLIRContext &context, const CommandLine &line,
+                      const Config &config) {
+  OwningOpRef<ModuleOp> module;
+  try {
+    module = loadCaptureLibrary().describe(
+        context,
+        getCaptureOptions(line, line.config.empty() ? nullptr : &config));
+  } catch (const Error &) {
+    // It is among the problems.
+  }
+  if (!module)
+    return;
+  printDims(line);
+  printParameters(summarizeStates(*module));
+  printInputs(*module);
+  printClasses(*module);
+  assignBuckets(*module, config);
+  llvm::outs() << '\n';
+  printBuckets(summarizeBuckets(*module));
+  llvm::outs() << '\n';
 }
 } // namespace
 
@@ -303,10 +384,9 @@ int fsdp::explain(MLIRContext &context, const CommandLine &line) {
   if (!problems.empty()) {
     const CaptureProblem &first = problems.front();
     llvm::errs() << Error(first.id, first.message).format() << '\n';
-    llvm::outs() << "not supported (" << problems.size() << ")\n";
-    for (const CaptureProblem &problem : problems)
-      llvm::outs() << "  " << Error(problem.id, problem.message).format()
-                   << '\n';
+    llvm::outs() << line.input << '\n';
+    printDescription(context, line, config);
+    printProblems(problems);
     return getErrorInfo(first.id).exitStatus;
   }
 
@@ -317,14 +397,10 @@ int fsdp::explain(MLIRContext &context, const CommandLine &line) {
   llvm::outs() << line.input << '\n';
   printDims(line);
   printParameters(summarizeStates(*module));
-  llvm::outs() << "\ninputs of a rank\n";
-  for (const std::string &input : describeInputs(*module))
-    llvm::outs() << "  " << input << '\n';
+  printInputs(*module);
   printOutputs(*module, outputs);
   printCasts(*module);
-  llvm::outs() << "\nclasses of modules\n";
-  for (const auto &[name, count] : countClasses(*module))
-    llvm::outs() << "  " << count << " x " << name << '\n';
+  printClasses(*module);
   llvm::outs() << "\nnot supported: nothing\n\n";
   printWorlds(*module, config, line);
   if (line.config.empty())

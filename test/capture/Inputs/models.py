@@ -345,6 +345,31 @@ def _(x):
     return torch.empty_like(x)
 
 
+class Doubled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return twice(self.proj(x))
+
+
+def layers():
+    """The same operator of a library in each layer."""
+
+    class Layers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers, self.head = nn.ModuleList(Doubled() for _ in range(3)), nn.Linear(4, 1)
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return self.head(x).mean()
+
+    return Layers(), {"x": torch.randn(2, 4)}
+
+
 def _autocast(proj, x):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         return proj(proj(x)).float().sum()
