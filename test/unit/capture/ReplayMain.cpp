@@ -187,19 +187,20 @@ int compareOrExplain(const std::string &path, CaptureRequest request,
 } // namespace
 
 int main(int argc, char **argv) {
+  CaptureRequest request;
+  // Autograd on the same archive says which there are.
+  request.acceptLostGradients = true;
   // Many archives in one process, each named before what is said about it.
   if (argc > 1 && std::string_view(argv[1]) == "--each") {
     int failures = 0;
     for (int i = 2; i < argc; ++i) {
       std::cout << argv[i] << ": " << std::flush;
-      failures += compareOrExplain(argv[i], {}, {{}, /*keepExported=*/true});
+      failures +=
+          compareOrExplain(argv[i], request, {{}, /*keepExported=*/true});
       std::cout << std::flush;
     }
     return failures ? 1 : 0;
   }
-  CaptureRequest request;
-  // Autograd on the same archive says which there are.
-  request.acceptLostGradients = true;
   DimSizes dims{{}, /*keepExported=*/true};
   for (int i = 2; i < argc; ++i) {
     auto [name, size] = llvm::StringRef(argv[i]).split('=');
