@@ -85,6 +85,19 @@ fsdp_setup_python() {
   export FSDP_PYTHON FSDP_TORCH_DIR
 }
 
+# Some virtual machines announce AMX and end programs that use it, as PyTorch's
+# products of bf16 do. There the tests, PyTorch's side too, do without.
+fsdp_avoid_broken_instructions() {
+  [ -z "${ONEDNN_MAX_CPU_ISA:-}" ] && grep -qw amx_tile /proc/cpuinfo || return 0
+  local status=0
+  ("$FSDP_PYTHON" -c 'import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a'
+    exit $?) >"$FSDP_LOGS/processor.log" 2>&1 || status=$?
+  if [ $status -eq 132 ]; then # 128 + SIGILL
+    fsdp_say "This machine announces AMX but cannot execute it: ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16"
+    export ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16
+  fi
+}
+
 # fsdp_build TARGET...: configures build/ and builds.
 fsdp_build() { fsdp_build_preset release build "$@"; }
 
