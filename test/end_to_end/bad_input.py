@@ -231,7 +231,7 @@ class Bad:
         with zipfile.ZipFile(folder / "model.pt2") as archive:
             entries = [entry for entry in archive.infolist() if re.search(r"/data/weights/weight_\d+$", entry.filename)]
         save_file(make_data(inputs, 6), folder / "data.safetensors")
-        for name, world, more in (("rows", 1, {}), ("rows", 3, {}), ("flat", 3, {"bucket_layout": "flat"}), ("columns", 2, {"shard_dims": {"*.weight": 1}}),
+        for name, world, more in (("rows", 1, {}), ("rows", 3, {}), ("flat", 3, {"bucket_layout": "flat"}), ("columns", 2, {"shard_dims": {"net.0.weight": 1}}),
                                   ("replicas", 2, {"mesh": {"dp_replicate": 2, "dp_shard": 1}})):
             config = make_config(world)
             config["mesh"] = more.pop("mesh", config["mesh"])

@@ -115,7 +115,7 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
   app.add_option("--threads", launch.threads,
                  "threads a rank; default: OMP_NUM_THREADS, else the cores "
                  "divided by the ranks")
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1, 65536));
   app.add_option("--pin", pin,
                  "keep each rank's threads on cores of their own: cores, or "
                  "threads (hardware threads of cores); default: none")
