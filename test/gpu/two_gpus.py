@@ -150,7 +150,7 @@ def check_registration(run, folder, world, bound):
 
 
 def check_shared_gpu(run, folder):
-    for status, error in finish(start(run, folder, 2, "--steps=1", devices=["0", "0"]), 120):
+    for status, error in finish(start(run, folder, 2, "--steps=1", "--data=data.safetensors", devices=["0", "0"]), 120):
         assert status == 1 and "E110" in error and "both on" in error, f"exit status {status}: {error[-500:]}"
 
 
