@@ -174,5 +174,11 @@ void fsdp::dryRun(const LaunchOptions &launchOptions, uint64_t steps) {
                 static_cast<unsigned long long>(steps),
                 formatBytes(memory.arena).c_str(),
                 formatBytes(memory.scratch).c_str());
+    if (isForHost(session.plan()))
+      std::printf(
+          "with --backend=gloo a rank holds %s in all, %s of it staging for "
+          "messages and batches\n",
+          formatBytes(memory.arena + memory.scratch + memory.staging).c_str(),
+          formatBytes(memory.staging).c_str());
   });
 }

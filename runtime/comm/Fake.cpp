@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/comm/Fake.h"
+#include "runtime/comm/GlooTransfer.h"
 #include "runtime/comm/Reduce.h"
+#include "runtime/comm/Staging.h"
 #include "runtime/plan/DType.h"
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_set>
+#include <unordered_map>
+#include <vector>
 
 using namespace fsdp;
 
@@ -27,6 +30,9 @@ public:
 
   Ticket startAllGather(std::span<const GatherMember> members,
                         const TransferLabel &label) override {
+    Blocks blocks = stage([&](const GlooTransfer::Allocate &allocate) {
+      GlooTransfer::allGather(members, place, ranks, allocate);
+    });
     size_t bytes = 0;
     for (const GatherMember &member : members) {
       auto *full = static_cast<std::byte *>(member.full);
@@ -36,12 +42,15 @@ public:
                       member.shardBytes);
       bytes += member.shardBytes * (ranks - 1);
     }
-    return started(label, bytes);
+    return started(label, bytes, std::move(blocks));
   }
 
   Ticket startReduceScatter(std::span<const ReduceMember> members,
                             Combination combination,
                             const TransferLabel &label) override {
+    Blocks blocks = stage([&](const GlooTransfer::Allocate &allocate) {
+      GlooTransfer::reduceScatter(members, combination, place, ranks, allocate);
+    });
     size_t bytes = 0;
     for (const ReduceMember &member : members) {
       size_t shardBytes = member.shardElements * dtypeBytes(member.dtype);
@@ -49,27 +58,49 @@ public:
               member.shard, member.shardElements, member.dtype, combination);
       bytes += shardBytes * (ranks - 1);
     }
-    return started(label, bytes);
+    return started(label, bytes, std::move(blocks));
   }
 
   Ticket startAllReduce(std::span<const AllReduceMember> members,
                         Combination combination,
                         const TransferLabel &label) override {
+    Blocks blocks = stage([&](const GlooTransfer::Allocate &allocate) {
+      GlooTransfer::allReduce(members, combination, place, ranks, allocate);
+    });
     size_t bytes = 0;
     for (const AllReduceMember &member : members) {
       combine(member.data, member.data, member.elements, member.dtype,
               combination);
       bytes += member.elements * dtypeBytes(member.dtype);
     }
-    return started(label, bytes);
+    return started(label, bytes, std::move(blocks));
   }
 
   void wait(Ticket ticket) override {
-    if (!inFlight.erase(ticket))
+    auto found = inFlight.find(ticket);
+    if (found == inFlight.end())
       throw std::logic_error("no transfer with this ticket is in flight");
+    for (Staging::Block &block : found->second)
+      staging.give(std::move(block));
+    inFlight.erase(found);
   }
 
+  size_t stagingBytes() const override { return staging.totalBytes(); }
+
 private:
+  using Blocks = std::vector<Staging::Block>;
+
+  /// The blocks that the transfer would hold if the ranks were processes.
+  template <typename Make>
+  Blocks stage(Make make) {
+    Blocks blocks;
+    make([&](size_t bytes) {
+      blocks.push_back(staging.take(bytes));
+      return blocks.back().data();
+    });
+    return blocks;
+  }
+
   /// As if all ranks had `source`.
   void combine(const void *source, void *output, size_t elements,
                plan::DType dtype, Combination combination) const {
@@ -78,12 +109,12 @@ private:
     reduceRows(sources, {&output, 1}, elements, dtype, combination);
   }
 
-  Ticket started(const TransferLabel &label, size_t bytes) {
+  Ticket started(const TransferLabel &label, size_t bytes, Blocks blocks) {
     FakeTraffic &traffic =
         (*record)[{std::string(label.collective), std::string(label.bucket)}];
     ++traffic.calls;
     traffic.bytes += bytes;
-    inFlight.insert(next);
+    inFlight.emplace(next, std::move(blocks));
     return next++;
   }
 
@@ -91,7 +122,8 @@ private:
   const int ranks;
   std::shared_ptr<FakeFabric::Traffic> record;
   Ticket next = 0;
-  std::unordered_set<Ticket> inFlight;
+  Staging staging;
+  std::unordered_map<Ticket, Blocks> inFlight;
 };
 
 } // namespace

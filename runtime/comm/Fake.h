@@ -3,7 +3,8 @@
 //
 // For dry runs: one rank plays its part as if the others were there and had
 // the same data. All-gathers repeat the own shard; a sum is its own part times
-// the number of ranks, so that results stay finite and the same every time.
+// the number of ranks, so that results stay finite and the same every time. It
+// holds as much staging memory as a rank that is a process (Gloo.h).
 //
 //===----------------------------------------------------------------------===//
 

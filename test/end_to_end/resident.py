@@ -2,18 +2,22 @@
 
 The tensor region is what the compiler said, to the byte. The scratch region is
 the same in all steps, since it was sized by the rehearsal, and within the
-compiler's bound. Resident memory is below their sum, taken for each rank of the
+compiler's bound. What a dry run says of processes is what they take, their
+staging included. Resident memory is below their sum, taken for each rank of the
 process, and a tenth of it and LibTorch's own footprint: what the same model
 takes beside its regions where its tensors are tiny.
 """
+import re
+
 import torch
 from safetensors.torch import save_file
 
-from harness import parse_arguments, run_cases, run_step
+from harness import must, parse_arguments, run_cases, run_step
 from memory import Blocks
 from report import make_report
 
 BLOCKS, BATCH, STEPS = 4, 64, 3
+UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 SLACK = 1.10
 
 
@@ -29,6 +33,11 @@ def measure(bin, folder, width, world, backend, config):
     assert 0 <= scratch <= report["scratch_bound"], f"{scratch} bytes of scratch, the bound is {report['scratch_bound']}"
     assert regions >= report["peak"] + scratch, f"{regions} bytes are not the planned {report['peak']} and {scratch} of scratch"
     assert all(row["unplanned_bytes"] == 0 for row in rows), rows
+    if backend == "gloo":
+        said = must(bin / "fsdp-run", "step.fsdp", "--dry-run", "--data=data.safetensors", cwd=folder).stdout
+        number, unit = re.search(r"with --backend=gloo a rank holds ([\d.]+) (\w+) in all", said).groups()
+        assert abs(float(number) * UNITS[unit] - regions) <= 0.051 * UNITS[unit], f"{number} {unit} are predicted, {regions} bytes are taken"
+        assert regions > report["peak"] + scratch, "nothing is staged"
     return max(rows[-1]["rank_peak_rss_bytes"]), regions * (world if backend == "local" else 1)
 
 
