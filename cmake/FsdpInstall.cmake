@@ -25,7 +25,7 @@ if(TARGET fsdp-runtime)
   install(FILES ${PROJECT_BINARY_DIR}/fsdp-config.cmake
                 ${PROJECT_BINARY_DIR}/fsdp-config-version.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fsdp)
-  foreach(header runtime/Launch.h runtime/Session.h runtime/support/Error.h runtime/support/Errors.def)
+  foreach(header runtime/Launch.h runtime/Session.h runtime/plan/Trust.h runtime/support/Error.h runtime/support/Errors.def)
     cmake_path(GET header PARENT_PATH folder)
     install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fsdp/${folder})
   endforeach()

@@ -256,7 +256,7 @@ void Inputs::load(uint64_t firstRow, size_t part) {
         arena.write(to, rows[next].data(), slot.bytes);
       ++next;
     } else if (isFirst) {
-      if (checkedSamples.insert(&input).second)
+      if (input.sample && checkedSamples.insert(&input).second)
         model->checkEntry(model->entryOf(*input.sample), input.name);
       BytesToWrite sample(arena, to, slot.bytes);
       if (input.sample)

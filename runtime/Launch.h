@@ -5,7 +5,7 @@
 #define FSDP_RUNTIME_LAUNCH_H
 
 #include "runtime/Session.h"
-#include "runtime/plan/Operators.h"
+#include "runtime/plan/Trust.h"
 
 #include <chrono>
 #include <functional>

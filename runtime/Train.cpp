@@ -87,7 +87,7 @@ static void printSummary(const Session &session, uint64_t steps,
                 static_cast<double>(session.samplesPerStep()) *
                     static_cast<double>(steps) / seconds);
   std::printf("peak memory a rank: predicted %s (%s tensors, at most %s "
-              "scratch; --dry-run tells staging)\n",
+              "scratch)\n",
               formatBytes(memory.arena + memory.scratchBound).c_str(),
               formatBytes(memory.arena).c_str(),
               formatBytes(memory.scratchBound).c_str());

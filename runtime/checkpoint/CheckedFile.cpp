@@ -7,6 +7,7 @@
 #include "runtime/plan/Shape.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Hash.h"
+#include "runtime/support/JsonIntegers.h"
 #include "runtime/support/Nesting.h"
 
 #include <nlohmann/json.hpp>
@@ -188,7 +189,8 @@ CheckedFile::CheckedFile(const std::string &path,
     Region region{std::vector<int64_t>(tensor.shape.size(), 0), tensor.shape};
     if (!sharding.is_null()) {
       try {
-        sharding.at(name).at(kSavedOffsets).get_to(region.offset);
+        region.offset =
+            readIntegers<int64_t>(sharding.at(name).at(kSavedOffsets));
       } catch (const nlohmann::json::exception &) {
         refuse("does not say where tensor '" + name + "' begins");
       }

@@ -7,6 +7,7 @@
 #include "runtime/plan/Shape.h"
 #include "runtime/plan/Version.h"
 #include "runtime/support/Hash.h"
+#include "runtime/support/JsonIntegers.h"
 #include "runtime/support/Nesting.h"
 #include "runtime/support/ReadOnlyFile.h"
 
@@ -100,17 +101,18 @@ Manifest fsdp::parseManifest(const std::string &text, const std::string &path) {
     refuse(path, "its checksum does not fit, bytes of it have changed");
   try {
     Manifest manifest;
-    manifest.step = json.at("step");
-    manifest.rows = json.at("rows");
-    manifest.seed = json.at("seed");
+    manifest.step = readInteger<uint64_t>(json.at("step"));
+    manifest.rows = readInteger<uint64_t>(json.at("rows"));
+    manifest.seed = readInteger<uint64_t>(json.at("seed"));
     manifest.lr = json.at("lr");
     manifest.schedule = json.at("lr_schedule");
     for (const auto &[name, size] : json.at("mesh").items())
-      manifest.mesh.emplace_back(name, size);
+      manifest.mesh.emplace_back(name, readInteger<uint32_t>(size));
     manifest.plan = json.at("plan");
     for (const Json &file : json.at("files")) {
-      manifest.files.push_back(
-          {file.at("name"), file.at("bytes"), file.at("head_xxh3_128")});
+      manifest.files.push_back({file.at("name"),
+                                readInteger<uint64_t>(file.at("bytes")),
+                                file.at("head_xxh3_128")});
       const std::string &name = manifest.files.back().name;
       if (std::filesystem::path(name).filename() != name)
         refuse(path, "it names the file '" + name + "' of another folder");
@@ -120,7 +122,8 @@ Manifest fsdp::parseManifest(const std::string &text, const std::string &path) {
           findDType(each.at("dtype").get<std::string>());
       std::optional<plan::Role> role = findRole(each.at("role"));
       ManifestState state{each.at("name"), role.value_or(plan::Role::buffer),
-                          dtype.value_or(plan::DType::f32), each.at("shape"),
+                          dtype.value_or(plan::DType::f32),
+                          readIntegers<int64_t>(each.at("shape")),
                           each.value("of_rank", false)};
       if (!dtype || !role || !checkedElements(state.shape))
         refuse(path, "state '" + state.name + "' has no valid type or role");

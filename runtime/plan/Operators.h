@@ -10,6 +10,7 @@
 #ifndef FSDP_RUNTIME_PLAN_OPERATORS_H
 #define FSDP_RUNTIME_PLAN_OPERATORS_H
 
+#include "runtime/plan/Trust.h"
 #include "runtime/plan/plan_generated.h"
 
 #include <optional>
@@ -18,10 +19,6 @@
 #include <vector>
 
 namespace fsdp {
-
-/// Where an artifact comes from: kernels that trust their operands are called
-/// with what fits alone, unless the run was told that the artifact is its own.
-enum class Trust : uint8_t { stranger, own };
 
 /// Whether `name.overload`, as in "aten::add" and "Tensor", computes tensors
 /// and does nothing else.

@@ -6,6 +6,7 @@
 #include "runtime/plan/DType.h"
 #include "runtime/plan/Shape.h"
 #include "runtime/support/Hash.h"
+#include "runtime/support/JsonIntegers.h"
 #include "runtime/support/Nesting.h"
 
 #include <nlohmann/json.hpp>
@@ -107,8 +108,8 @@ void SafetensorsFile::parse() {
       std::optional<plan::DType> dtype = parseDType(dtypeName);
       if (!dtype)
         refuse("tensor '" + name + "' has the unknown dtype " + dtypeName);
-      auto shape = entry.at("shape").get<std::vector<int64_t>>();
-      auto offsets = entry.at("data_offsets").get<std::vector<uint64_t>>();
+      auto shape = readIntegers<int64_t>(entry.at("shape"));
+      auto offsets = readIntegers<uint64_t>(entry.at("data_offsets"));
       auto extent = checkedExtent(shape, {}, dtypeBytes(*dtype));
       if (!extent || offsets.size() != 2 || offsets[1] > dataBytes ||
           offsets[0] > offsets[1] || offsets[1] - offsets[0] != *extent)

@@ -13,7 +13,6 @@ import pathlib
 import re
 import struct
 import sys
-import types
 
 import torch
 import yaml
@@ -173,8 +172,7 @@ def differences(text):
 
 def plan(bin, folder, config):
     (folder / "fsdp.yaml").write_text(yaml.safe_dump({**config, **TARGET}))
-    harness.must(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "step.mlir", cwd=folder)
-    return (folder / "step.mlir").read_text()
+    return harness.must(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "-", cwd=folder).stdout
 
 
 def check(bin, factory, config):
@@ -200,17 +198,16 @@ def check_operators(bin, every):
     def case(folder):
         tools, different, lines, refused = database.sweep(), [], 0, 0
         logging.disable()  # torch.export shows the graphs of what it cannot export
-        calls = [tools.Call(name, op, sample) for name, _, op, sample in tools.find_calls(types.SimpleNamespace(only="", every=every, samples=1))]
-        calls = [c for c in calls if tools.is_repeatable(c)]
+        calls = tools.repeatable_calls(every)
         (folder / "exported").mkdir()
-        groups = [g for i in range(0, len(calls), database.TOGETHER) for g in tools.export(calls[i:i + database.TOGETHER], folder / "exported").items()]
+        groups = [g for i in range(0, len(calls), database.TOGETHER) for g in tools.export(calls[i:i + database.TOGETHER], folder / "exported", []).items()]
         while groups:
             source, own = groups.pop(0)
             (folder / "model.pt2").write_bytes(pathlib.Path(source).read_bytes())
             try:
                 text = plan(bin, folder, {"fsdp_version": 2, "mesh": {"dp_shard": 1}, "optimizer": {"name": "sgd", "lr": 1.0}})
             except AssertionError:
-                groups += [g for c in own for g in tools.export([c], folder / "exported").items()] if len(own) > 1 else []
+                groups += [g for c in own for g in tools.export([c], folder / "exported", []).items()] if len(own) > 1 else []
                 refused += len(own) == 1
                 continue
             try:

@@ -14,7 +14,6 @@ import math
 import pathlib
 import tempfile
 import time
-import types
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -54,10 +53,9 @@ def prepare(out, bin, every, device, arch):
     tools = sweep()
     logging.disable()  # torch.export shows the graphs of what it cannot export
     made, refused, numbers = {}, {}, itertools.count()
-    calls = [tools.Call(name, op, sample) for name, _, op, sample in tools.find_calls(types.SimpleNamespace(only="", every=every, samples=1))]
-    calls = [call for call in calls if tools.is_repeatable(call)]
+    calls = tools.repeatable_calls(every)
     with tempfile.TemporaryDirectory() as scratch:
-        groups = [g for i in range(0, len(calls), TOGETHER) for g in tools.export(calls[i:i + TOGETHER], pathlib.Path(scratch)).items()]
+        groups = [g for i in range(0, len(calls), TOGETHER) for g in tools.export(calls[i:i + TOGETHER], pathlib.Path(scratch), []).items()]
         while groups:
             source, own = groups.pop(0)
             folder = out / "operators" / f"{next(numbers):03}"
@@ -70,7 +68,7 @@ def prepare(out, bin, every, device, arch):
                 if len(own) == 1:
                     refused[f"operator {own[0].name}"] = str(failure)
                 else:
-                    groups += [g for call in own for g in tools.export([call], pathlib.Path(scratch)).items()]
+                    groups += [g for call in own for g in tools.export([call], pathlib.Path(scratch), []).items()]
                 continue
             save_file(answers(tools.Calls(own), torch.ones(2)), folder / "expected.safetensors")
             made[folder.name] = [call.name for call in own]

@@ -127,6 +127,21 @@ def is_repeatable(call):
             and torch.isfinite(losses[0]).item() and torch.equal(*losses))
 
 
+def repeatable_calls(every):
+    """Calls of each K-th operator that can be exported and give the same each time; others are the sweep's to report."""
+    calls = []
+    for name, _, op, sample in find_calls(argparse.Namespace(only="", every=every, samples=1)):
+        if op is None:
+            continue
+        call = Call(name, op, sample)
+        try:
+            if is_repeatable(call):
+                calls.append(call)
+        except Exception:
+            continue
+    return calls
+
+
 def export(calls, folder, raised):
     """Archives that together hold all calls that PyTorch exports: path → calls. Adds the others to `raised`."""
     if not calls:

@@ -44,7 +44,7 @@ def judge(options, folder, name, errors):
     if path.stat().st_size > MOST_BYTES:
         problems.append(f"has {path.stat().st_size} bytes")
     before = files(folder)
-    status, text = run([options.bin / "fsdp-run", path.name, "--steps=1"], folder)
+    status, text = run([options.bin / "fsdp-run", path.name, "--data=sample", "--steps=1"], folder)
     told = re.search(r"error\[fsdp-(E\d+)\]", text)
     if status != 1 or not told or told[1] not in errors:
         problems.append(f"fsdp-run: status {status}, expected 1 with {' or '.join(errors)}: {text[:300]}")
@@ -82,7 +82,7 @@ def main():
             for problem in judge(options, folder, name, errors):
                 failures += 1
                 print(f"{name}: {problem}")
-        status, text = run([options.bin / "fsdp-run", "step.fsdp", "--steps=1"], folder)
+        status, text = run([options.bin / "fsdp-run", "step.fsdp", "--data=sample", "--steps=1"], folder)
         if status != 0:
             failures += 1
             print(f"the artifact that nobody changed: {status}: {text}")

@@ -128,6 +128,16 @@ TEST_F(SafetensorsTest, OverflowingOffsetsAreRefused) {
       R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}})", "1234"));
 }
 
+TEST_F(SafetensorsTest, NumbersThatAreNoIntegersAreRefused) {
+  for (const char *numbers :
+       {R"("shape":[1.5],"data_offsets":[0,4])",
+        R"("shape":[1],"data_offsets":[0.0,4.0])",
+        R"("shape":[1],"data_offsets":[0,1e30])",
+        R"("shape":[9223372036854775808],"data_offsets":[0,4])"})
+    expectRefused(withHeader(
+        std::string(R"({"a":{"dtype":"F32",)") + numbers + "}}", "1234"));
+}
+
 TEST_F(SafetensorsTest, EveryFlippedByteIsReadOrRefused) {
   std::string bytes = whole();
   for (size_t at = 0; at < bytes.size(); ++at)
