@@ -21,10 +21,10 @@ namespace fsdp {
 /// Throws nlohmann::json::type_error, as `get` does of other types.
 template <std::integral T>
 T readInteger(const nlohmann::json &json) {
-  bool holds = json.is_number_unsigned()
-                   ? std::in_range<T>(json.get<uint64_t>())
-                   : json.is_number_integer() &&
-                         std::in_range<T>(json.get<int64_t>());
+  bool holds =
+      json.is_number_unsigned()
+          ? std::in_range<T>(json.get<uint64_t>())
+          : json.is_number_integer() && std::in_range<T>(json.get<int64_t>());
   if (!holds)
     throw nlohmann::json::type_error::create(
         302, "expected an integer of its range, found " + json.dump(), &json);
