@@ -15,6 +15,8 @@ void pooled(Check &c, size_t spatial) {
   const Dims &gradient = c.shape(0), &self = c.shape(1);
   c.that(self.size() == spatial + 1 || self.size() == spatial + 2,
          "an input of as many dims as it pools, and one or two before them");
+  if (!c.problem.empty())
+    return;
   c.that(gradient.size() == self.size() &&
              std::equal(gradient.begin(), gradient.end() - ptrdiff_t(spatial),
                         self.begin()),

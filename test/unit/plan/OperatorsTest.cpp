@@ -171,6 +171,15 @@ TEST(Operators, IndicesThatAKernelTrustsHaveARange) {
   EXPECT_NE(pool({2, 3, 4, 4}, {0, 0, 0, 0}).problem(), "");
 }
 
+TEST(Operators, FewerDimsThanAKernelPoolsAreRefused) {
+  for (size_t dims : {0, 1})
+    EXPECT_THAT(OneCall("aten::avg_pool2d_backward")
+                    .tensor(std::vector<int64_t>(dims, 4))
+                    .tensor(std::vector<int64_t>(dims, 4))
+                    .problem(),
+                HasSubstr("as many dims as it pools"));
+}
+
 TEST(Operators, KernelsWithoutARuleNeedTrust) {
   PlanT plan = test::samplePlan();
   verifyOperators(plan, Trust::stranger);
