@@ -73,9 +73,10 @@ private:
         1l << 31, 1l << 40, 1l << 47, INT64_MAX, INT64_MIN};
     switch (below(4)) {
     case 0:
-      return static_cast<T>(old + T(1));
+      // Beyond the greatest comes the least.
+      return static_cast<T>(static_cast<uint64_t>(old) + 1);
     case 1:
-      return static_cast<T>(old - T(1));
+      return static_cast<T>(static_cast<uint64_t>(old) - 1);
     case 2:
       return static_cast<T>(random());
     default:
