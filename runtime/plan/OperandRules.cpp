@@ -11,6 +11,7 @@
 
 #include "runtime/plan/OperandCheck.h"
 
+#include <optional>
 #include <unordered_map>
 
 using namespace fsdp;
@@ -199,19 +200,26 @@ void flashBackward(Check &c) {
     rowsAreDense(c, i);
 }
 
-void weightNormBackward(Check &c) {
-  const Dims &v = c.shape(1);
-  int64_t dim = c.integer(4);
+/// The shape of the norms of the weights `v` over all but one of their dims;
+/// absent, with a problem, if the kernel cannot take them.
+std::optional<Dims> shapeOfNorms(Check &c, const Dims &v, int64_t dim) {
   c.that(!v.empty() && (dim == 0 || dim == int64_t(v.size()) - 1) &&
              product(v, 0, v.size()) > 0,
          "weights that are normalized over their first or last dim");
   if (!c.problem.empty())
-    return;
+    return std::nullopt;
   Dims norms(v.size(), 1);
   norms[static_cast<size_t>(dim)] = v[static_cast<size_t>(dim)];
+  return norms;
+}
+
+void weightNormBackward(Check &c) {
+  std::optional<Dims> norms = shapeOfNorms(c, c.shape(1), c.integer(4));
+  if (!norms)
+    return;
   c.same(0, 1);
-  c.expect(2, norms);
-  c.expect(3, norms);
+  c.expect(2, *norms);
+  c.expect(3, *norms);
   for (size_t i : {0, 1, 2, 3})
     c.contiguous(i);
 }
@@ -308,16 +316,10 @@ void flashForward(Check &c) {
 }
 
 void weightNorm(Check &c) {
-  const Dims &v = c.shape(0);
-  int64_t dim = c.integer(2);
-  c.that(!v.empty() && (dim == 0 || dim == int64_t(v.size()) - 1) &&
-             product(v, 0, v.size()) > 0,
-         "weights that are normalized over their first or last dim");
-  if (!c.problem.empty())
+  std::optional<Dims> norms = shapeOfNorms(c, c.shape(0), c.integer(2));
+  if (!norms)
     return;
-  Dims norms(v.size(), 1);
-  norms[static_cast<size_t>(dim)] = v[static_cast<size_t>(dim)];
-  c.expect(1, norms);
+  c.expect(1, *norms);
   c.contiguous(0);
   c.contiguous(1);
 }

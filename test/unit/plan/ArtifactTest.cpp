@@ -7,6 +7,7 @@
 #include "runtime/plan/Writer.h"
 #include "runtime/support/Error.h"
 #include "runtime/support/Hash.h"
+#include "test/unit/plan/RawArtifact.h"
 #include "test/unit/plan/SamplePlan.h"
 
 #include <gmock/gmock.h>
@@ -33,33 +34,13 @@ ErrorId refusal(std::string_view bytes, std::string *message = nullptr) {
   return ErrorId::BadUsage;
 }
 
-/// The artifact of a payload, right hash included.
-std::string wrap(std::string_view payload, uint32_t version) {
-  flatbuffers::FlatBufferBuilder builder;
-  builder.ForceVectorAlignment(payload.size(), 1, 16);
-  auto bytes = builder.CreateVector(
-      reinterpret_cast<const uint8_t *>(payload.data()), payload.size());
-  auto hash = builder.CreateString(hash128(payload));
-  plan::FinishArtifactBuffer(
-      builder, plan::CreateArtifact(builder, version, hash, bytes));
-  return {reinterpret_cast<const char *>(builder.GetBufferPointer()),
-          builder.GetSize()};
-}
-
-std::string payloadOf(const plan::PlanT &plan) {
-  flatbuffers::FlatBufferBuilder builder;
-  builder.Finish(plan::Plan::Pack(builder, &plan));
-  return {reinterpret_cast<const char *>(builder.GetBufferPointer()),
-          builder.GetSize()};
-}
-
 TEST(Artifact, RoundTrip) {
   plan::PlanT plan = test::samplePlan();
   std::string bytes = serializePlan(plan);
   PlanFile file = PlanFile::fromBytes(bytes, "step.fsdp");
   EXPECT_EQ(printPlan(file.plan()), printPlan(plan));
   EXPECT_EQ(serializePlan(file.plan()), bytes);
-  EXPECT_EQ(file.hash(), hash128(payloadOf(plan)));
+  EXPECT_EQ(file.hash(), hash128(test::payloadOf(plan)));
   EXPECT_EQ(file.formatVersion(), kFormatVersion);
 }
 
@@ -124,14 +105,14 @@ TEST(Artifact, OtherFilesAreRefused) {
 }
 
 TEST(Artifact, OtherVersionsAreRefused) {
-  std::string payload = payloadOf(test::samplePlan()), message;
-  EXPECT_EQ(refusal(wrap(payload, kFormatVersion + 1), &message),
+  std::string payload = test::payloadOf(test::samplePlan()), message;
+  EXPECT_EQ(refusal(test::wrapPayload(payload, kFormatVersion + 1), &message),
             ErrorId::ArtifactNewer);
   EXPECT_THAT(message,
               HasSubstr("format version " + std::to_string(kFormatVersion + 1) +
                         "; this build reads 1 to " +
                         std::to_string(kFormatVersion)));
-  EXPECT_EQ(refusal(wrap(payload, 0)), ErrorId::ArtifactOlder);
+  EXPECT_EQ(refusal(test::wrapPayload(payload, 0)), ErrorId::ArtifactOlder);
 }
 
 TEST(Artifact, EveryTruncationIsRefused) {
@@ -168,15 +149,15 @@ TEST(Artifact, EveryFlippedByteIsRefusedOrHarmless) {
 // Damage under a right hash, as a faulty or hostile writer would make it: the
 // reader must refuse it or hand out a plan that its own verifier accepts.
 TEST(Artifact, EveryFlippedByteOfThePayloadIsRefusedOrValid) {
-  std::string payload = payloadOf(test::samplePlan());
+  std::string payload = test::payloadOf(test::samplePlan());
   size_t refused = 0;
   for (size_t i = 0; i < payload.size(); ++i)
     for (uint8_t mask : {0x01, 0x02, 0x10, 0x80, 0xff}) {
       std::string damaged = payload;
       damaged[i] = static_cast<char>(damaged[i] ^ mask);
       try {
-        PlanFile file =
-            PlanFile::fromBytes(wrap(damaged, kFormatVersion), "step.fsdp");
+        PlanFile file = PlanFile::fromBytes(
+            test::wrapPayload(damaged, kFormatVersion), "step.fsdp");
         EXPECT_FALSE(printArtifact(file).empty());
         EXPECT_NO_THROW(serializePlan(file.plan()));
       } catch (const Error &error) {
@@ -198,7 +179,7 @@ TEST(Artifact, WritesWhollyOrNotAtAll) {
   std::string path = folder / "step.fsdp";
   writePlan(test::samplePlan(), path);
   EXPECT_EQ(PlanFile::read(path).hash(),
-            hash128(payloadOf(test::samplePlan())));
+            hash128(test::payloadOf(test::samplePlan())));
 
   plan::PlanT bad = test::samplePlan();
   bad.states[0]->group = 9;

@@ -14,24 +14,30 @@
 namespace fsdp::test {
 
 /// An artifact around the payload, with the hash that fits.
-inline std::string wrapPayload(std::string_view payload) {
+inline std::string wrapPayload(std::string_view payload,
+                               uint32_t version = kFormatVersion) {
   flatbuffers::FlatBufferBuilder outer;
   outer.ForceVectorAlignment(payload.size(), 1, 16);
   auto bytes = outer.CreateVector(
       reinterpret_cast<const uint8_t *>(payload.data()), payload.size());
   auto hash = outer.CreateString(hash128(payload));
-  plan::FinishArtifactBuffer(
-      outer, plan::CreateArtifact(outer, kFormatVersion, hash, bytes));
+  plan::FinishArtifactBuffer(outer,
+                             plan::CreateArtifact(outer, version, hash, bytes));
   return std::string(reinterpret_cast<const char *>(outer.GetBufferPointer()),
                      outer.GetSize());
 }
 
-/// As serializePlan, whatever the plan says.
-inline std::string rawArtifact(const plan::PlanT &plan) {
+/// The plan's bytes, whatever it says.
+inline std::string payloadOf(const plan::PlanT &plan) {
   flatbuffers::FlatBufferBuilder inner;
   inner.Finish(plan::Plan::Pack(inner, &plan));
-  return wrapPayload({reinterpret_cast<const char *>(inner.GetBufferPointer()),
-                      inner.GetSize()});
+  return {reinterpret_cast<const char *>(inner.GetBufferPointer()),
+          inner.GetSize()};
+}
+
+/// As serializePlan, whatever the plan says.
+inline std::string rawArtifact(const plan::PlanT &plan) {
+  return wrapPayload(payloadOf(plan));
 }
 
 } // namespace fsdp::test
