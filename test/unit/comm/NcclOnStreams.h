@@ -1,5 +1,4 @@
-//===- NcclOnStreams.h - The fake NCCL on streams without a device -*- C++
-//-*-===//
+//===- NcclOnStreams.h - The fake NCCL on played streams --------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_TEST_UNIT_COMM_NCCLONSTREAMS_H

@@ -1,6 +1,7 @@
 //===- NcclProcessesTest.cpp - Ranks of NCCL that meet in a store ---------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "NcclProcesses.h"
 #include "Harness.h"
 #include "NcclHarness.h"
 #include "runtime/cuda/CaptureAgreement.h"
@@ -16,23 +17,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr TransferLabel kGather = {"all_gather", "layers.0", 3};
-
-/// Of this process's rank.
-std::shared_ptr<RecordingStreams> device;
-
-RankSetup processes(int worldSize, std::chrono::milliseconds deadline) {
-  RankSetup setup{"nccl", worldSize, deadline};
-  setup.connect = [](const FabricOptions &given) {
-    NcclScript &script = useFakeNccl(FSDP_FAKE_NCCL);
-    FabricOptions options = given;
-    const char *rank = std::getenv("RANK");
-    device = std::make_shared<RecordingStreams>(0, rank);
-    playOn(script, device);
-    options.streams = device;
-    return connectNcclFabric(options);
-  };
-  return setup;
-}
 
 GroupRanks both{"dp", {0, 1}};
 

@@ -3,6 +3,7 @@
 
 #include "Harness.h"
 #include "NcclHarness.h"
+#include "NcclProcesses.h"
 
 #include <gmock/gmock.h>
 
@@ -379,23 +380,6 @@ TEST_F(NcclReplay, WhatAGraphThatNeverEndsCountsIsKept) {
 //===----------------------------------------------------------------------===//
 // Processes that meet in a store, as in a run
 //===----------------------------------------------------------------------===//
-
-/// Of this process's rank.
-std::shared_ptr<RecordingStreams> device;
-
-RankSetup processes(int worldSize, std::chrono::milliseconds deadline) {
-  RankSetup setup{"nccl", worldSize, deadline};
-  setup.connect = [](const FabricOptions &given) {
-    NcclScript &script = useFakeNccl(FSDP_FAKE_NCCL);
-    FabricOptions options = given;
-    const char *rank = std::getenv("RANK");
-    device = std::make_shared<RecordingStreams>(0, rank);
-    playOn(script, device);
-    options.streams = device;
-    return connectNcclFabric(options);
-  };
-  return setup;
-}
 
 void checkUntilItFails(Fabric &fabric) {
   auto end = std::chrono::steady_clock::now() + 25s;
