@@ -1,5 +1,4 @@
-//===- IndexGuard.h - Indices are looked at before they are used -*- C++
-//-*-===//
+//===- IndexGuard.h - Indices that kernels trust ----------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_RUNTIME_INDEXGUARD_H
