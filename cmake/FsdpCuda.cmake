@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # The CUDA toolkit's headers, and the CUDA part of LibTorch out of the torch
 # wheel with the libraries that it needs, which are wheels too. Neither a GPU nor
 # a driver is needed to build.

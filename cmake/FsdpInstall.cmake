@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Everything that is installed: the two programs, the libraries that they load,
 # and the headers and CMake package of the embeddable runtime.
 include(CMakePackageConfigHelpers)
@@ -25,7 +26,8 @@ if(TARGET fsdp-runtime)
   install(FILES ${PROJECT_BINARY_DIR}/fsdp-config.cmake
                 ${PROJECT_BINARY_DIR}/fsdp-config-version.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fsdp)
-  foreach(header runtime/Launch.h runtime/Session.h runtime/plan/Trust.h runtime/support/Error.h runtime/support/Errors.def)
+  foreach(header runtime/launch/Launch.h runtime/session/Session.h runtime/device/DeviceOptions.h
+      runtime/exec/MatmulLibrary.h plan/Trust.h support/Error.h support/Errors.def)
     cmake_path(GET header PARENT_PATH folder)
     install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fsdp/${folder})
   endforeach()

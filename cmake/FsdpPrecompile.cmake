@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Headers that take longer to read than most of the sources that include them are
 # read once. Sources still include what they use: -DFSDP_PRECOMPILE=OFF builds
 # them without.

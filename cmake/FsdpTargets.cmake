@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # How every library and executable of the project is made.
 
 # Linker and compiler launcher: used when there, never required.
@@ -13,7 +14,13 @@ if(FSDP_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
-add_compile_options(-Wall -Wextra -Wno-unused-parameter -fvisibility-inlines-hidden)
+# Members that an initializer leaves out are zero or empty, as is meant.
+add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -fvisibility-inlines-hidden)
+# For those who change the project; another compiler may warn of what this one does not.
+option(FSDP_WERROR "warnings are errors" OFF)
+if(FSDP_WERROR)
+  add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
+endif()
 # g++ 12 sees overlaps in `"a" + std::string` (its bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options(-Wno-restrict)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # LibTorch out of the torch wheel (its CUDA part: FsdpCuda.cmake); TorchConfig.cmake would demand
 # the CUDA toolkit. Set FSDP_TORCH_DIR to the wheel's `torch` folder; without it
 # the python3 on PATH is asked.

@@ -98,6 +98,9 @@ fsdp_avoid_broken_instructions() {
   fi
 }
 
+# Debian 12's compiler, with which everything is checked: no warning is left for it.
+fsdp_is_known_compiler() { [ "$(c++ -dumpversion)" = 12 ]; }
+
 # fsdp_build TARGET...: configures build/ and builds.
 fsdp_build() { fsdp_build_preset release build "$@"; }
 
@@ -109,7 +112,8 @@ fsdp_build_preset() {
   fsdp_say "Building $folder"
   fsdp_quietly "cmake" "$FSDP_LOGS/configure${folder#build}.log" \
     cmake --preset "$preset" -S "$FSDP_ROOT" \
-    -DFSDP_TORCH_DIR="$FSDP_TORCH_DIR" -DFSDP_PYTHON="$FSDP_PYTHON"
+    -DFSDP_TORCH_DIR="$FSDP_TORCH_DIR" -DFSDP_PYTHON="$FSDP_PYTHON" \
+    -DFSDP_WERROR="$(fsdp_is_known_compiler && echo ON || echo OFF)"
   local log=$FSDP_LOGS/$folder.log
   if [ -t 1 ]; then
     NINJA_STATUS='    [%f/%t] ' cmake --build "$FSDP_ROOT/$folder" --target "$@"

@@ -14,27 +14,7 @@
 
 #include "mlir/Pass/Pass.h"
 
-#include <limits>
-
 namespace fsdp {
-
-/// Which buckets are gathered again for backward.
-enum class ReshardMode { All, AllButRoot, None };
-
-/// How the shards of a bucket lie.
-enum class BucketLayout {
-  Auto, ///< flat what can be, the rest in rows
-  Rows, ///< each parameter's own rows
-  Flat, ///< equal parts of all parameters in a row
-  Fsdp2 ///< rows, moved as FSDP2 does: copied into one tensor, and out of it
-};
-
-/// When ranks exchange the gradients of a step's micro-batches.
-enum class GradientSync {
-  Each,         ///< all reductions in each micro-batch
-  Last,         ///< all in the last one
-  AllReduceLast ///< reduce-scatters in each, all-reduces in the last one
-};
 
 #define GEN_PASS_DECL
 #include "passes/Passes.h.inc"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # What every lit test of the project may use: fsdp-opt, fsdp-run, FileCheck, not
 # and, if the build knows a Python with torch (FSDP_PYTHON), %python and the
 # feature `pytorch`. The feature `runtime` says that fsdp-run is built.
@@ -13,7 +14,7 @@ config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.fsdp_build, "test")
 
 config.environment["PATH"] = os.pathsep.join(
-    [config.fsdp_tools, config.llvm_tools, os.environ.get("PATH", "")]
+    [config.fsdp_tools, os.path.join(config.fsdp_build, "test/bin"), config.llvm_tools, os.environ.get("PATH", "")]
 )
 # What a launcher left behind would change how fsdp-run starts.
 for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):

@@ -27,6 +27,14 @@ static bool isNumber(Attribute value) {
   return isInt(value) || isFloat(value) || isa<BoolAttr>(value);
 }
 
+/// `dense<(0.0, 1.0)> : tensor<complex<f64>>`.
+static bool isComplex(Attribute value) {
+  auto number = dyn_cast<DenseElementsAttr>(value);
+  auto type = number ? dyn_cast<ComplexType>(number.getElementType()) : nullptr;
+  return type && type.getElementType().isF64() &&
+         number.getType().getRank() == 0;
+}
+
 static bool isListOf(Attribute value, function_ref<bool(Attribute)> element) {
   auto list = dyn_cast<ArrayAttr>(value);
   return list && llvm::all_of(list, element);
@@ -43,7 +51,7 @@ static bool isOfKind(Attribute value, Kind kind) {
   case Kind::Bool:
     return isBool(value);
   case Kind::Scalar:
-    return isNumber(value);
+    return isNumber(value) || isComplex(value);
   case Kind::String:
     return isString(value);
   case Kind::DType:

@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/Capture.h"
-#include "ir/capture/AttributeBuilder.h"
-#include "ir/capture/Bindings.h"
-#include "ir/capture/JointCapture.h"
-#include "ir/capture/ModuleBuilder.h"
-#include "ir/capture/Pt2Capture.h"
-#include "ir/capture/Simplify.h"
-#include "ir/capture/TorchScript.h"
+#include "ir/capture/joint/JointCapture.h"
+#include "ir/capture/joint/Simplify.h"
 #include "ir/capture/meta/TargetScope.h"
+#include "ir/capture/module/AttributeBuilder.h"
+#include "ir/capture/module/ModuleBuilder.h"
+#include "ir/capture/pt2/Capture.h"
+#include "ir/capture/request/Bindings.h"
+#include "ir/capture/torchscript/TorchScript.h"
 #include "ir/fsdp/Fsdp.h"
 
 #include "mlir/IR/Builders.h"

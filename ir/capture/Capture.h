@@ -11,42 +11,14 @@
 #ifndef FSDP_IR_CAPTURE_CAPTURE_H
 #define FSDP_IR_CAPTURE_CAPTURE_H
 
-#include "ir/capture/CaptureRequest.h"
-#include "ir/capture/Dims.h"
-#include "ir/capture/Target.h"
-#include "runtime/support/Error.h"
+#include "ir/capture/request/CaptureOptions.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
-#include <cstdint>
-#include <string>
 #include <vector>
 
 namespace fsdp {
-
-/// Shape of one input, for archives that do not state it (--input=x:f32[4,64]).
-struct InputShape {
-  std::string name;
-  std::string dtype; ///< as MLIR prints it: f32, i64, i1, …
-  std::vector<int64_t> shape;
-};
-
-struct CaptureOptions {
-  std::string path;
-  std::vector<InputShape> inputs;
-  CaptureRequest request;
-  /// What the program will run on: decides which fused operators are captured.
-  Target target;
-  std::vector<DimValues> dims;
-  bool keepExportedDims = false; ///< as `DimSizes::keepExported`
-};
-
-/// Something in the model that capture cannot take.
-struct CaptureProblem {
-  ErrorId id;
-  std::string message; ///< with module path and source line where known
-};
 
 /// The captured module, verified. The context has the `aten`, `fsdp` and `func`
 /// dialects loaded. `outputs`, if not null, gets all that the model returns, in

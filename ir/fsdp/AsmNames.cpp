@@ -70,13 +70,9 @@ void AllReduceStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
   set(getFuture(), getFutureName("all_reduce", getBucket()));
 }
 
-void CopyStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
-  set(getFuture(), getFutureName("copy", getBucket()));
-}
-
 /// Of the member at `i` of what `start` moves.
 static std::string getMemberName(Operation *start, unsigned i) {
-  if (isa<AllGatherStartOp, CopyStartOp>(start)) {
+  if (isa<AllGatherStartOp>(start)) {
     StringRef state = i < start->getNumOperands()
                           ? getStateName(start->getOperand(i))
                           : StringRef();

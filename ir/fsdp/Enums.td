@@ -60,9 +60,7 @@ def Fsdp_Stream : Fsdp_Enum<"Stream", "a queue of work on the device", [
   I32EnumAttrCase<"Compute", 0, "compute">,
   I32EnumAttrCase<"Gather", 1, "gather">,
   I32EnumAttrCase<"Reduce", 2, "reduce">,
-  I32EnumAttrCase<"Replicate", 3, "replicate">,
-  I32EnumAttrCase<"CopyIn", 4, "copy_in">,
-  I32EnumAttrCase<"CopyOut", 5, "copy_out">
+  I32EnumAttrCase<"Replicate", 3, "replicate">
 ]>;
 def Fsdp_StreamAttr : EnumAttr<Fsdp_Dialect, Fsdp_Stream, "stream">;
 
@@ -98,6 +96,43 @@ def Fsdp_TokenFormat
   I32EnumAttrCase<"Raw", 1, "raw">,
   I32EnumAttrCase<"LlmC", 2, "llm_c">,
   I32EnumAttrCase<"Megatron", 3, "megatron">
+]>;
+
+def Fsdp_BucketPolicy
+    : Fsdp_Enum<"BucketPolicy", "which modules form buckets", [
+  I32EnumAttrCase<"Blocks", 0, "blocks">,   // outermost repeated blocks
+  I32EnumAttrCase<"Classes", 1, "classes">, // those whose class is listed
+  I32EnumAttrCase<"Size", 2, "size">,       // those with enough parameters
+  I32EnumAttrCase<"None", 3, "none">        // none: one bucket
+]>;
+
+def Fsdp_ReshardMode
+    : Fsdp_Enum<"ReshardMode", "which buckets are gathered again for backward", [
+  I32EnumAttrCase<"All", 0, "all">,
+  I32EnumAttrCase<"AllButRoot", 1, "all_but_root">,
+  I32EnumAttrCase<"None", 2, "none">
+]>;
+
+// What is asked for, of which Fsdp_Layout is what became of it.
+def Fsdp_BucketLayout
+    : Fsdp_Enum<"BucketLayout", "how the shards of a bucket shall lie", [
+  I32EnumAttrCase<"Auto", 0, "auto">,  // flat what can be, the rest in rows
+  I32EnumAttrCase<"Rows", 1, "rows">,  // each parameter's own rows
+  I32EnumAttrCase<"Flat", 2, "flat">,  // equal parts of all, or an error
+  I32EnumAttrCase<"Fsdp2", 3, "fsdp2"> // rows, copied together to be moved
+]>;
+
+def Fsdp_GradientSync
+    : Fsdp_Enum<"GradientSync", "which reductions wait for the last micro-batch", [
+  I32EnumAttrCase<"Each", 0, "each">, // none
+  I32EnumAttrCase<"Last", 1, "last">, // all
+  I32EnumAttrCase<"AllReduceLast", 2, "all_reduce_last"> // all-reduces
+]>;
+
+def Fsdp_OptimizerKind : Fsdp_Enum<"OptimizerKind", "an optimizer", [
+  I32EnumAttrCase<"AdamW", 0, "adamw">,
+  I32EnumAttrCase<"Adam", 1, "adam">,
+  I32EnumAttrCase<"Sgd", 2, "sgd">
 ]>;
 
 #endif // FSDP_ENUMS_TD

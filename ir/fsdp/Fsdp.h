@@ -16,6 +16,13 @@
 
 #include "ir/fsdp/Dialect.h.inc"
 #include "ir/fsdp/Enums.h.inc"
+
+namespace fsdp {
+/// A number of type f64, as settings hold and print them.
+mlir::FloatAttr getReal(mlir::MLIRContext *context, double value);
+mlir::FailureOr<mlir::FloatAttr> parseReal(mlir::AsmParser &parser);
+} // namespace fsdp
+
 #define GET_ATTRDEF_CLASSES
 #include "ir/fsdp/Attributes.h.inc"
 #define GET_TYPEDEF_CLASSES
@@ -28,7 +35,7 @@ struct CommQueue : mlir::SideEffects::Resource::Base<CommQueue> {
   llvm::StringRef getName() final { return "CommQueue"; }
 };
 
-/// What only the order of ops expresses: second lives, waits, events.
+/// What only the order of ops expresses: second lives and waits.
 struct Schedule : mlir::SideEffects::Resource::Base<Schedule> {
   llvm::StringRef getName() final { return "Schedule"; }
 };
@@ -39,10 +46,8 @@ inline constexpr llvm::StringLiteral kModelAttr = "fsdp.model";
 /// What a module was captured for: "cuda:sm_90"; absent: "cpu".
 inline constexpr llvm::StringLiteral kDeviceAttr = "fsdp.device";
 inline constexpr llvm::StringLiteral kWeightsAttr = "fsdp.weights";
-/// The mixed-precision policies that a module was captured with, in words;
-/// absent: none.
-inline constexpr llvm::StringLiteral kPrecisionAttr = "fsdp.precision";
-/// The casts that these put in: {cause, name, module, from, to, count}.
+/// The casts that #fsdp.precision put in: {cause, name, module, from, to,
+/// count}.
 inline constexpr llvm::StringLiteral kCastsAttr = "fsdp.casts";
 /// By what the sum of a gradient over all ranks is divided, if not by their
 /// number.
@@ -52,15 +57,6 @@ inline constexpr llvm::StringLiteral kDivideFactorAttr =
 /// absent: by nothing.
 inline constexpr llvm::StringLiteral kOptimizerDivisorAttr =
     "fsdp.optimizer_divisor";
-/// What the run is told (RunAttributes.td). Absent: no optimizer, constant
-/// learning rates, no data, no validation, exact arithmetic; of the policy:
-/// `skip` where an optimizer leaves updates out, else `stop`.
-inline constexpr llvm::StringLiteral kTrainingAttr = "fsdp.training";
-inline constexpr llvm::StringLiteral kScheduleAttr = "fsdp.schedule";
-inline constexpr llvm::StringLiteral kDataAttr = "fsdp.data";
-inline constexpr llvm::StringLiteral kValidationAttr = "fsdp.validation";
-inline constexpr llvm::StringLiteral kArithmeticAttr = "fsdp.arithmetic";
-inline constexpr llvm::StringLiteral kOnNonFiniteAttr = "fsdp.on_nonfinite";
 /// Where random numbers and initializers begin (i64); absent: 0.
 inline constexpr llvm::StringLiteral kSeedAttr = "fsdp.seed";
 inline constexpr llvm::StringLiteral kMemoryAttr = "fsdp.memory";
@@ -75,19 +71,53 @@ inline constexpr llvm::StringLiteral kOutputAttr = "fsdp.output";
 inline constexpr llvm::StringLiteral kMetricAttr = "fsdp.metric";
 inline constexpr llvm::StringLiteral kGradientAttr = "fsdp.gradient";
 inline constexpr llvm::StringLiteral kAtAttr = "fsdp.at";
+/// On a start: of how many members its one tensor is a copy.
+inline constexpr llvm::StringLiteral kCopiedAttr = "fsdp.copied";
 
 /// What `module` was captured for, as `kDeviceAttr` says it.
 llvm::StringRef getDevice(mlir::ModuleOp module);
 
-/// The policies that `module` was captured with, as `kPrecisionAttr` says them.
-llvm::StringRef getPrecision(mlir::ModuleOp module);
-
 /// Where random numbers of `module` begin, as `kSeedAttr` says.
 int64_t getSeed(mlir::ModuleOp module);
 
-/// Checks the attributes of RunAttributes.td, `attr` among them, on `op`.
-mlir::LogicalResult verifyRunAttribute(mlir::Operation *op,
-                                       mlir::NamedAttribute attr);
+/// The setting (Settings.td, RunAttributes.td) of that kind on `module`, where
+/// it stands under its own name; null if it is absent.
+template <typename Attr>
+Attr findSetting(mlir::ModuleOp module) {
+  return module->getAttrOfType<Attr>(Attr::name);
+}
+
+/// The setting called `name` with all its defaults.
+mlir::Attribute getDefaultSetting(mlir::MLIRContext *context,
+                                  llvm::StringRef name);
+
+/// That on `module`, or the one that its absence stands for.
+template <typename Attr>
+Attr getSetting(mlir::ModuleOp module) {
+  if (Attr setting = findSetting<Attr>(module))
+    return setting;
+  return llvm::cast<Attr>(getDefaultSetting(module.getContext(), Attr::name));
+}
+
+/// The strings of a setting, which may be absent.
+llvm::SmallVector<llvm::StringRef> getTexts(mlir::ArrayAttr texts);
+/// The other way round: an array of them, absent if there are none.
+mlir::ArrayAttr getTextsAttr(mlir::MLIRContext *context,
+                             llvm::ArrayRef<std::string> texts);
+
+/// The elements of a setting's list, which may be absent.
+template <typename Attr>
+llvm::SmallVector<Attr> getList(mlir::ArrayAttr list) {
+  return list ? llvm::to_vector(list.getAsRange<Attr>())
+              : llvm::SmallVector<Attr>();
+}
+
+/// Removes what a compile is told, and nothing of what the run is.
+void removeCompileSettings(mlir::ModuleOp module);
+
+/// Checks `attr` on `op`, if it is a setting.
+mlir::LogicalResult verifySetting(mlir::Operation *op,
+                                  mlir::NamedAttribute attr);
 
 /// How many micro-batches make a step of `module`'s training programs.
 int64_t getMicroBatches(mlir::ModuleOp module);

@@ -8,6 +8,7 @@ include "Attributes.td"
 include "Dialect.td"
 include "Enums.td"
 include "RunAttributes.td"
+include "Settings.td"
 include "Types.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/CommonAttrConstraints.td"
@@ -25,7 +26,7 @@ class Fsdp_Op<string mnemonic, list<Trait> traits = []>
 // The order in which a rank enqueues transfers is part of the program's meaning.
 def Fsdp_CommQueue : Resource<"::fsdp::CommQueue">;
 
-// What only the order of ops expresses: second lives, waits, events.
+// What only the order of ops expresses: second lives and waits.
 def Fsdp_Schedule : Resource<"::fsdp::Schedule">;
 
 // Read and write: CSE may not merge such ops, DCE may not drop them.

@@ -26,7 +26,8 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     parameter is trained by each rank on its own data alone: no rank sees
     another's gradient of it.
     `reduce` is the element type in which a parameter's gradient is reduced, if
-    not in its own.
+    not in its own. `group` is the number of a parameter's group among those of
+    `#fsdp.optimizer`, from 1; without it the optimizer's own settings hold.
 
     A state of `layout flat` holds others, one behind the other, and is cut into
     equal parts that respect no borders of rows or tensors. These others are its
@@ -73,10 +74,11 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     * ST-11: a flat state has one dim, which is cut evenly, and neither names nor
       a first value nor a `part` of its own;
     * ST-12: a `part` is not sharded itself and has no address;
-    * ST-13: it names a flat state of its element type and role, inside of which
-      it lies, behind the member before it;
+    * ST-13: it names a flat state of its element type, role and group, inside of
+      which it lies, behind the member before it;
     * ST-14: what has the layout `fsdp2` is a parameter with elements in a bucket,
-      sharded along dim 0.
+      sharded along dim 0;
+    * ST-15: a parameter alone has a `group`, which is at least 1.
 
     Bindings, checked in modules that carry `fsdp.mesh` or `fsdp.model`:
     * BI-1: `fsdp.state` and `fsdp.gradient` name a state of the module;
@@ -94,15 +96,16 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
                        OptionalAttr<Fsdp_Record>:$source,
                        OptionalAttr<AnyAttr>:$init,
                        OptionalAttr<I64Attr>:$at,
-                       UnitAttr:$host, UnitAttr:$volatile_,
+                       UnitAttr:$volatile_,
                        OptionalAttr<Fsdp_Weight>:$weight, UnitAttr:$local,
                        OptionalAttr<TypeAttr>:$reduce,
                        OptionalAttr<Fsdp_LayoutAttr>:$layout,
-                       OptionalAttr<Fsdp_Part>:$part);
+                       OptionalAttr<Fsdp_Part>:$part,
+                       OptionalAttr<I64Attr>:$group);
   let assemblyFormat = [{
     `` $role $sym_name (`of` $of^)? `:` $type (`sharded` $sharding^)?
-    (`names` $names^)? (`bucket` $bucket^)? (`source` $source^)?
-    (`weight` $weight^)? (`init` $init^)? (`at` $at^)? (`host` $host^)? (`volatile` $volatile_^)?
+    (`names` $names^)? (`bucket` $bucket^)? (`group` $group^)? (`source` $source^)?
+    (`weight` $weight^)? (`init` $init^)? (`at` $at^)? (`volatile` $volatile_^)?
     (`local` $local^)? (`reduce` $reduce^)? (`layout` `` $layout^)?
     (`part` $part^)? attr-dict
   }];
@@ -113,11 +116,11 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
                    "::mlir::FlatSymbolRefAttr":$of, "::mlir::ArrayAttr":$names,
                    "::mlir::StringAttr":$bucket, "::fsdp::RecordAttr":$source,
                    "::mlir::Attribute":$init, "::mlir::IntegerAttr":$at,
-                   "::mlir::UnitAttr":$host, "::mlir::UnitAttr":$volatile_), [{
+                   "::mlir::UnitAttr":$volatile_), [{
       build($_builder, $_state, sym_name, role, type, sharding, of, names,
-            bucket, source, init, at, host, volatile_, ::fsdp::WeightAttr(),
+            bucket, source, init, at, volatile_, ::fsdp::WeightAttr(),
             ::mlir::UnitAttr(), ::mlir::TypeAttr(), ::fsdp::LayoutAttr(),
-            ::fsdp::PartAttr());
+            ::fsdp::PartAttr(), ::mlir::IntegerAttr());
     }]>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{

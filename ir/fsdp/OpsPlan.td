@@ -1,4 +1,4 @@
-//===- OpsPlan.td - Addresses and events -------------------------*- tablegen -*-===//
+//===- OpsPlan.td - Addresses ------------------------------------*- tablegen -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_OPS_PLAN_TD
@@ -9,21 +9,6 @@ include "OpBase.td"
 // Addresses are not ops: a planned op carries `fsdp.at = array<i64: ...>`, one
 // byte offset into the rank's arena for each tensor that it owns (views, waits
 // and replays own none; a start owns what it promises), a state its `at`.
-
-def Fsdp_RecordOp : Fsdp_Op<"record", [Fsdp_Scheduled]> {
-  let summary = "mark a point in a stream";
-  let description = "Example: `%e = fsdp.record compute`";
-  let arguments = (ins Fsdp_StreamAttr:$stream);
-  let results = (outs Fsdp_Event:$event);
-  let assemblyFormat = "`` $stream attr-dict";
-}
-
-def Fsdp_AwaitOp : Fsdp_Op<"await", [Fsdp_Scheduled]> {
-  let summary = "hold a stream until an event has passed";
-  let description = "Example: `fsdp.await %e on gather`";
-  let arguments = (ins Fsdp_Event:$event, Fsdp_StreamAttr:$stream);
-  let assemblyFormat = "$event `on` `` $stream attr-dict";
-}
 
 def Fsdp_ZeroPaddingOp : Fsdp_Op<"zero_padding", [Fsdp_Scheduled]> {
   let summary = "zero the padding rows behind a gradient";

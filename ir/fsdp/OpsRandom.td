@@ -52,7 +52,7 @@ def Fsdp_DrawOp : Fsdp_Op<"draw", [Pure]> {
   let arguments = (ins AnyRankedTensor:$random,
                        Variadic<AnyRankedTensor>:$given,
                        Fsdp_DistributionAttr:$distribution,
-                       OptionalAttr<DenseF64ArrayAttr>:$numbers,
+                       OptionalAttr<F64ArrayAttr>:$numbers,
                        OptionalAttr<DenseI64ArrayAttr>:$range, I64Attr:$site);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
@@ -61,6 +61,10 @@ def Fsdp_DrawOp : Fsdp_Op<"draw", [Pure]> {
     `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The numbers, none if they are absent.
+    ::llvm::SmallVector<double> getNumberValues();
+  }];
 }
 
 #endif // FSDP_OPS_RANDOM_TD

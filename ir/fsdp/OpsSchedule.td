@@ -7,7 +7,9 @@
 include "OpBase.td"
 
 // A start op moves all members of one bucket at once and returns immediately.
-// Its operands may not be written, nor its results read, before the wait.
+// It is ordered behind all work issued before it, and what is issued after its
+// wait behind the transfer. Its operands may not be written, nor its results
+// read, before the wait.
 // (group, stream) names the communicator: the same ranks gather and reduce on
 // two of them. The future is called after the bucket and what happens to it:
 // `%gather.fc1`, `%regather.fc1` (a second time), `%reduce.fc1`.
@@ -24,6 +26,9 @@ def Fsdp_AllGatherStartOp
     : Fsdp_StartOp<"all_gather", (ins DenseI64ArrayAttr:$dims)> {
   let summary = "begin to gather the shards of a bucket";
   let description = [{
+    Begins when all work issued before it is done: nothing else orders it. Until
+    its wait its operands may not be written.
+
     Example:
 
     ```mlir
@@ -47,6 +52,9 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter",
          OptionalAttr<F64Attr>:$post)> {
   let summary = "begin to reduce and scatter the gradients of a bucket";
   let description = [{
+    Begins when all work issued before it is done: nothing else orders it. Until
+    its wait its operands may not be written.
+
     Example:
 
     ```mlir
@@ -78,7 +86,9 @@ def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce",
          OptionalAttr<F64Attr>:$pre, OptionalAttr<F64Attr>:$post)> {
   let summary = "begin to reduce a bucket over a group";
   let description = [{
-    The promised tensors take the operands' places.
+    Begins when all work issued before it is done: nothing else orders it. The
+    promised tensors take the operands' places, which may be neither read nor
+    written until its wait.
 
     Example:
 
@@ -103,28 +113,11 @@ def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce",
   }];
 }
 
-def Fsdp_CopyStartOp : Fsdp_StartOp<"copy", (ins)> {
-  let summary = "begin to copy a bucket between host and device";
-  let description = [{
-    Example:
-
-    ```mlir
-    %copy.fc1 = fsdp.copy.start "fc1"(%w) over #shard on copy_in
-        : tensor<7x17xf32> -> !fsdp.future<tensor<7x17xf32>>
-    ```
-
-    Constraints: FU-1, FU-3.
-  }];
-  let assemblyFormat = [{
-    ($bucket^)? `(` custom<Operands>($inputs) `)` `over` $group `on` `` $stream attr-dict
-    `:` custom<Types>(type($inputs)) `->` qualified(type($future))
-  }];
-}
-
 def Fsdp_WaitOp : Fsdp_Op<"wait", [Fsdp_Scheduled, Fsdp_NamedResults]> {
   let summary = "let the compute stream see the tensors of a future";
   let description = [{
-    Ends the transfer: its operands may be reused from here on. Not pure: an
+    Ends the transfer: all work issued from here on comes after it, and its
+    operands' memory may be reused. Not pure: an
     unread wait must stay, else its start would never be waited for. Its bucket is
     in the name of its operand; its results are called after the parameters that
     they belong to: `%fc1.weight.full` gathered, `%fc1.weight.grad` reduced.

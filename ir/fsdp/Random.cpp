@@ -3,7 +3,7 @@
 
 #include "ir/aten/Layout.h"
 #include "ir/fsdp/Fsdp.h"
-#include "runtime/support/Distributions.h"
+#include "support/Distributions.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -17,6 +17,14 @@ static bool isDense(RankedTensorType type) {
          type.getNumElements() * aten::getElementBytes(type.getElementType());
 }
 
+SmallVector<double> DrawOp::getNumberValues() {
+  SmallVector<double> values;
+  if (ArrayAttr numbers = getNumbersAttr())
+    for (auto number : numbers.getAsRange<FloatAttr>())
+      values.push_back(number.getValueAsDouble());
+  return values;
+}
+
 LogicalResult DrawOp::verify() {
   // DR-1.
   auto state = cast<RankedTensorType>(getRandom().getType());
@@ -28,10 +36,9 @@ LogicalResult DrawOp::verify() {
            << state;
   // DR-2.
   auto index = static_cast<size_t>(getDistribution());
-  ArrayRef<double> numbers = getNumbers().value_or(ArrayRef<double>());
   ArrayRef<int64_t> range = getRange().value_or(ArrayRef<int64_t>());
-  if (std::string problem =
-          describeDrawProblem(index, numbers, getGiven().size(), range);
+  if (std::string problem = describeDrawProblem(index, getNumberValues(),
+                                                getGiven().size(), range);
       !problem.empty())
     return emitOpError(stringifyDistribution(getDistribution()))
            << " " << problem;

@@ -1,9 +1,9 @@
 //===- RunAttributes.td - What a run is told, on the module ------*- tablegen -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the artifact hands to the run and no op holds. The artifact is made from
-// the module alone, so that it is the same from a program that was printed and
-// read again.
+// What the artifact hands to the run and no op holds, beside what the optimizer's
+// settings say. The artifact is made from the module alone, so that it is the same
+// from a program that was printed and read again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,38 +11,9 @@
 #define FSDP_RUN_ATTRIBUTES_TD
 
 include "Dialect.td"
-include "Enums.td"
-include "mlir/IR/AttrTypeBase.td"
+include "SettingsBase.td"
 
-// Parameters that are left out do not print.
-class Fsdp_RunAttr<string name, string attrMnemonic>
-    : AttrDef<Fsdp_Dialect, name> {
-  let mnemonic = attrMnemonic;
-  let assemblyFormat = "`<` struct(params) `>`";
-  let genVerifyDecl = 1;
-}
-
-class Fsdp_Count<string default>
-    : DefaultValuedParameter<"int64_t", default>;
-class Fsdp_Flag<string default> : DefaultValuedParameter<"bool", default>;
-def Fsdp_Number : OptionalParameter<"::mlir::FloatAttr">;
-def Fsdp_Texts : OptionalParameter<"::mlir::ArrayAttr">;
-
-def Fsdp_Training : Fsdp_RunAttr<"Training", "training"> {
-  let summary = "the optimizer's settings, as a run shows them";
-  let description = [{
-    Stands on the module as `fsdp.training`, put there by `fsdp-insert-optimizer`.
-    `lr` is the base's first learning rate, `max_grad_norm` the norm that gradients
-    are clipped to (absent: they are not), `norm_order` that norm's order (absent:
-    2).
-
-    Example: `#fsdp.training<lr = 1.000000e-03, max_grad_norm = 1.000000e+00>`
-  }];
-  let parameters = (ins "::mlir::FloatAttr":$lr, Fsdp_Number:$max_grad_norm,
-                        Fsdp_Number:$norm_order);
-}
-
-def Fsdp_Schedule_ : Fsdp_RunAttr<"Schedule", "schedule"> {
+def Fsdp_Schedule_ : Fsdp_Setting<"Schedule", "schedule"> {
   let summary = "learning rates as functions of the step";
   let description = [{
     Stands on the module as `fsdp.schedule`; absent: constant. A warm-up is a
@@ -57,7 +28,7 @@ def Fsdp_Schedule_ : Fsdp_RunAttr<"Schedule", "schedule"> {
                         Fsdp_Number:$min_lr);
 }
 
-def Fsdp_Data : Fsdp_RunAttr<"Data", "data"> {
+def Fsdp_Data : Fsdp_Setting<"Data", "data"> {
   let summary = "which rows of which files the inputs read, and in which order";
   let description = [{
     Stands on the module as `fsdp.data`; absent: the run says it. `files` are
@@ -77,7 +48,7 @@ def Fsdp_Data : Fsdp_RunAttr<"Data", "data"> {
       Fsdp_Count<"0">:$epochs, Fsdp_Flag<"true">:$drop_last);
 }
 
-def Fsdp_Validation : Fsdp_RunAttr<"Validation", "validation"> {
+def Fsdp_Validation : Fsdp_Setting<"Validation", "validation"> {
   let summary = "when the loss is computed over other files, and which";
   let description = [{
     Stands on the module as `fsdp.validation`, beside programs `eval/step`. `files`
@@ -90,8 +61,7 @@ def Fsdp_Validation : Fsdp_RunAttr<"Validation", "validation"> {
                         Fsdp_Count<"0">:$batches);
 }
 
-def Fsdp_Arithmetic : AttrDef<Fsdp_Dialect, "Arithmetic"> {
-  let mnemonic = "arithmetic";
+def Fsdp_Arithmetic : Fsdp_Setting<"Arithmetic", "arithmetic"> {
   let summary = "how a GPU's libraries may compute less exactly, and faster";
   let description = [{
     Stands on the module as `fsdp.arithmetic`; absent: exactly. `tf32` for products
@@ -103,7 +73,7 @@ def Fsdp_Arithmetic : AttrDef<Fsdp_Dialect, "Arithmetic"> {
   let parameters = (ins Fsdp_Flag<"false">:$tf32,
                         Fsdp_Flag<"false">:$reduced_precision_reduction,
                         Fsdp_Flag<"false">:$fp16_accumulation);
-  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 0;
 }
 
 #endif // FSDP_RUN_ATTRIBUTES_TD

@@ -123,6 +123,13 @@ LogicalResult StateOp::verify() {
   // ST-9.
   if (getLocal() && (getRole() != Role::Parameter || getSharding()))
     return emitOpError("expects an unsharded parameter to be 'local'");
+  // ST-15.
+  bool isParameter = getRole() == Role::Parameter || getRole() == Role::Frozen;
+  if (std::optional<uint64_t> group = getGroup();
+      group && (!isParameter || int64_t(*group) < 1))
+    return emitOpError("expects 'group' to be a number from 1 of a parameter's "
+                       "group, found ")
+           << int64_t(*group);
   // ST-10.
   if (std::optional<Type> reduce = getReduce();
       reduce && (getRole() != Role::Parameter || !isa<FloatType>(*reduce) ||
@@ -180,7 +187,8 @@ private:
     int64_t &end = ends[flat];
     int64_t offset = part->getOffset();
     bool isAlike = type.getElementType() == whole.getElementType() &&
-                   state.getRole() == flat.getRole();
+                   state.getRole() == flat.getRole() &&
+                   state.getGroup() == flat.getGroup();
     bool isInside = offset >= end &&
                     type.getNumElements() <= whole.getNumElements() - offset;
     end = offset + type.getNumElements();
@@ -191,8 +199,8 @@ private:
                                     "it and inside of its flat state, found "
                                     "elements ")
                       << offset << " to " << end
-                : state.emitOpError("expects a flat state of its element type "
-                                    "and role");
+                : state.emitOpError("expects a flat state of its element type, "
+                                    "role and group");
     diag.attachNote(flat.getLoc()) << "the flat state";
     return diag;
   }
@@ -274,11 +282,6 @@ StringRef fsdp::getDevice(ModuleOp module) {
   return device ? device.getValue() : "cpu";
 }
 
-StringRef fsdp::getPrecision(ModuleOp module) {
-  auto precision = module->getAttrOfType<StringAttr>(kPrecisionAttr);
-  return precision ? precision.getValue() : "";
-}
-
 int64_t fsdp::getMicroBatches(ModuleOp module) {
   auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesAttr);
   return count ? count.getInt() : 1;
@@ -308,9 +311,6 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
   if (attr.getName() == kDeviceAttr &&
       !(isa<ModuleOp>(op) && isa<StringAttr>(attr.getValue())))
     return op->emitError("'fsdp.device' expects a module and a string");
-  if (attr.getName() == kPrecisionAttr &&
-      !(isa<ModuleOp>(op) && isa<StringAttr>(attr.getValue())))
-    return op->emitError("'fsdp.precision' expects a module and a string");
   if (attr.getName() == kDivideFactorAttr &&
       !(isa<ModuleOp>(op) && isa<FloatAttr>(attr.getValue())))
     return op->emitError("'fsdp.gradient_divide_factor' expects a module and a "
@@ -346,5 +346,5 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
   if (attr.getName() == kAtAttr && !isa<DenseI64ArrayAttr>(attr.getValue()))
     return op->emitError("'fsdp.at' expects array<i64: ...>, found ")
            << attr.getValue();
-  return verifyRunAttribute(op, attr);
+  return verifySetting(op, attr);
 }

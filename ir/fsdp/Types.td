@@ -25,8 +25,4 @@ def Fsdp_Future : Fsdp_Type<"Future", "future"> {
   let genVerifyDecl = 1;
 }
 
-def Fsdp_Event : Fsdp_Type<"Event", "event"> {
-  let summary = "a point in a stream";
-}
-
 #endif // FSDP_TYPES_TD

@@ -288,10 +288,6 @@ LogicalResult AllReduceStartOp::verify() {
   return verifyOf(*this, getInputs(), getOf());
 }
 
-LogicalResult CopyStartOp::verify() {
-  return verifySame(*this, getInputs(), getFuture().getType());
-}
-
 // WA-1.
 LogicalResult WaitOp::verify() {
   ArrayRef<Type> promised = getFuture().getType().getTensors();

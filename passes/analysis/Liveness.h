@@ -65,8 +65,8 @@ public:
 
   llvm::ArrayRef<Storage> getStorages() const { return storages; }
 
-  /// Index of the storage that `value` lies in; kNone for constants, futures,
-  /// events and undefined results.
+  /// Index of the storage that `value` lies in; kNone for constants, futures
+  /// and undefined results.
   unsigned getStorage(mlir::Value value) const;
 
   /// Storages that a start's future promises, in its order.

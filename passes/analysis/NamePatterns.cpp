@@ -4,13 +4,20 @@
 #include "passes/analysis/NamePatterns.h"
 
 #include "passes/analysis/Programs.h"
-#include "runtime/support/Nearest.h"
+#include "support/Nearest.h"
+#include "support/Pattern.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
 using namespace fsdp;
 using llvm::StringRef;
+
+bool fsdp::matchesAny(mlir::ArrayAttr patterns, StringRef name) {
+  return llvm::any_of(getTexts(patterns), [&](StringRef pattern) {
+    return matchesPattern(pattern.str(), name.str());
+  });
+}
 
 std::vector<std::string> fsdp::getParameterNames(mlir::ModuleOp module) {
   std::vector<std::string> names;

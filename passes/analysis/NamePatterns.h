@@ -11,6 +11,9 @@
 
 namespace fsdp {
 
+/// Whether one of `patterns`, an array of strings, matches `name`.
+bool matchesAny(mlir::ArrayAttr patterns, llvm::StringRef name);
+
 /// All names of a module's parameters, the further ones of tied ones too.
 std::vector<std::string> getParameterNames(mlir::ModuleOp module);
 

@@ -3,8 +3,6 @@
 
 #include "passes/analysis/Programs.h"
 
-#include "passes/analysis/RankMajor.h"
-
 using namespace mlir;
 using namespace fsdp;
 
@@ -150,25 +148,19 @@ bool fsdp::isReductionTail(Operation *op) {
 }
 
 bool fsdp::isStart(Operation *op) {
-  return isa<AllGatherStartOp, ReduceScatterStartOp, AllReduceStartOp,
-             CopyStartOp>(op);
+  return isa<AllGatherStartOp, ReduceScatterStartOp, AllReduceStartOp>(op);
 }
 
-static Operation *getWaitedFor(Value value) {
+Operation *fsdp::getTransfer(Value value) {
   auto wait = value.getDefiningOp<WaitOp>();
   Operation *start = wait ? wait.getFuture().getDefiningOp() : nullptr;
   return start && isStart(start) ? start : nullptr;
 }
 
-Operation *fsdp::getTransfer(Value value) {
-  Operation *start = getWaitedFor(value);
-  return start ? start : getMovedMember(value).start;
-}
-
 Value fsdp::getTransferred(Value value) {
-  if (Operation *start = getWaitedFor(value))
-    return start->getOperand(cast<OpResult>(value).getResultNumber());
-  return getMovedMember(value).source;
+  Operation *start = getTransfer(value);
+  return start ? start->getOperand(cast<OpResult>(value).getResultNumber())
+               : Value();
 }
 
 StateOp fsdp::getMovedState(Operation *start, unsigned operand,

@@ -114,8 +114,7 @@ bool isShardSide(mlir::Operation *op);
 bool isReductionTail(mlir::Operation *op);
 
 bool isStart(mlir::Operation *op);
-/// The start that moved a value, which is a result of its wait or a member of a
-/// bucket that travels in one tensor; else null.
+/// The start that moved a value, which is a result of its wait; else null.
 mlir::Operation *getTransfer(mlir::Value value);
 /// What that start moved, else null.
 mlir::Value getTransferred(mlir::Value value);

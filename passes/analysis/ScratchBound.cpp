@@ -19,7 +19,7 @@
 #include "passes/analysis/ScratchBound.h"
 
 #include "ir/aten/Aten.h"
-#include "ir/fsdp/Fsdp.h"
+#include "passes/analysis/Programs.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -196,9 +196,12 @@ int64_t boundOf(Operation *op) {
 
 } // namespace
 
-int64_t fsdp::getScratchBound(func::FuncOp program) {
+std::optional<int64_t> fsdp::getScratchBound(ModuleOp module) {
+  if (getDevice(module) != "cpu")
+    return std::nullopt;
   int64_t bound = 0;
-  for (Operation &op : program.getBody().front())
-    bound = std::max(bound, boundOf(&op));
+  for (func::FuncOp program : getPrograms(module))
+    for (Operation &op : program.getBody().front())
+      bound = std::max(bound, boundOf(&op));
   return bound;
 }

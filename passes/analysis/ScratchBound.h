@@ -7,15 +7,16 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <cstdint>
+#include <optional>
 
 namespace fsdp {
 
-/// Bytes of tensors that the kernels of `program` allocate beside their results
-/// at any one moment, from above: the largest over its ops, since a kernel
-/// gives its temporaries back when it returns. An estimate by rule
+/// Bytes of tensors that the kernels of `module`'s programs allocate beside
+/// their results at any one moment, from above: the largest over all ops, since
+/// a kernel gives its temporaries back when it returns. An estimate by rule
 /// (ScratchBound.cpp); what a machine and its number of threads really need,
-/// the runtime measures.
-int64_t getScratchBound(mlir::func::FuncOp program);
+/// the runtime measures. Nothing for a device whose kernels have no rules.
+std::optional<int64_t> getScratchBound(mlir::ModuleOp module);
 
 } // namespace fsdp
 

@@ -24,6 +24,6 @@ StateOp StateAppender::append(Location loc, const Twine &name, Role role,
       RoleAttr::get(builder.getContext(), role), TypeAttr::get(type), sharding,
       of ? FlatSymbolRefAttr::get(of.getSymNameAttr()) : FlatSymbolRefAttr(),
       ArrayAttr(), StringAttr(), RecordAttr(), Attribute(), IntegerAttr(),
-      UnitAttr(), UnitAttr());
+      UnitAttr());
   return last;
 }

@@ -17,9 +17,8 @@ static bool isNumber(StringRef name) {
   return !name.empty() && llvm::all_of(name, llvm::isDigit);
 }
 
-static LogicalResult chooseBlocks(const ModuleTree &tree, const WrapOptions &,
-                                  SmallVectorImpl<unsigned> &chosen,
-                                  EmitError) {
+static LogicalResult chooseBlocks(const ModuleTree &tree,
+                                  SmallVectorImpl<unsigned> &chosen) {
   SmallVector<unsigned> worklist{0};
   while (!worklist.empty()) {
     const ModuleTree::Node &node = tree.getNodes()[worklist.pop_back_val()];
@@ -39,25 +38,24 @@ static LogicalResult chooseBlocks(const ModuleTree &tree, const WrapOptions &,
 }
 
 static LogicalResult chooseClasses(const ModuleTree &tree,
-                                   const WrapOptions &options,
+                                   ArrayRef<StringRef> classes,
                                    SmallVectorImpl<unsigned> &chosen,
                                    EmitError emitError) {
-  if (options.classes.empty())
+  if (classes.empty())
     return emitError() << "wrap policy 'classes' expects the classes to wrap";
   llvm::StringSet<> missing;
-  for (const std::string &name : options.classes)
-    missing.insert(name);
+  missing.insert_range(classes);
   llvm::SetVector<StringRef> known;
   for (auto [i, node] : llvm::enumerate(tree.getNodes())) {
     if (!node.className.empty())
       known.insert(node.className);
-    if (!llvm::is_contained(options.classes, node.className))
+    if (!llvm::is_contained(classes, StringRef(node.className)))
       continue;
     missing.erase(node.className);
     if (i != 0)
       chosen.push_back(i);
   }
-  for (const std::string &name : options.classes)
+  for (StringRef name : classes)
     if (missing.contains(name))
       return emitError() << "expected a module of class '" << name
                          << "' to wrap, found only the classes "
@@ -103,29 +101,30 @@ private:
 
 } // namespace
 
-static LogicalResult chooseBySize(const ModuleTree &tree,
-                                  const WrapOptions &options,
+static LogicalResult chooseBySize(const ModuleTree &tree, int64_t minParams,
                                   SmallVectorImpl<unsigned> &chosen,
                                   EmitError emitError) {
-  if (options.minParams < 1)
+  if (minParams < 1)
     return emitError() << "wrap policy 'size' expects a positive number of "
                           "parameters, found "
-                       << options.minParams;
-  SizeRule(tree, options.minParams, chosen).visit(0);
+                       << minParams;
+  SizeRule(tree, minParams, chosen).visit(0);
   return success();
 }
 
-static LogicalResult chooseNone(const ModuleTree &, const WrapOptions &,
-                                SmallVectorImpl<unsigned> &, EmitError) {
-  return success();
-}
-
-ArrayRef<WrapPolicy> fsdp::getWrapPolicies() {
-  static constexpr WrapPolicy policies[] = {
-      {"blocks", chooseBlocks},
-      {"classes", chooseClasses},
-      {"size", chooseBySize},
-      {"none", chooseNone},
-  };
-  return policies;
+LogicalResult fsdp::chooseModules(const ModuleTree &tree, BucketsAttr buckets,
+                                  SmallVectorImpl<unsigned> &chosen,
+                                  EmitError emitError) {
+  switch (buckets.getPolicy()) {
+  case BucketPolicy::Blocks:
+    return chooseBlocks(tree, chosen);
+  case BucketPolicy::Classes:
+    return chooseClasses(tree, getTexts(buckets.getClasses()), chosen,
+                         emitError);
+  case BucketPolicy::Size:
+    return chooseBySize(tree, buckets.getMinParams(), chosen, emitError);
+  case BucketPolicy::None:
+    return success();
+  }
+  llvm_unreachable("all policies choose");
 }

@@ -8,6 +8,8 @@
 
 #include "llvm/ADT/StringSwitch.h"
 
+#include <complex>
+
 using namespace mlir;
 using namespace fsdp;
 using plan::ArgKind;
@@ -25,6 +27,12 @@ bool setScalar(Attribute value, plan::ArgT &arg) {
   } else if (auto number = dyn_cast<FloatAttr>(value)) {
     arg.kind = ArgKind::number;
     arg.doubles = {number.getValueAsDouble()};
+  } else if (auto number = dyn_cast<DenseElementsAttr>(value)) {
+    // The verifier let one complex number of two f64 in (AT-2).
+    std::complex<APFloat> both = number.getSplatValue<std::complex<APFloat>>();
+    arg.kind = ArgKind::complex;
+    arg.doubles = {both.real().convertToDouble(),
+                   both.imag().convertToDouble()};
   } else {
     return false;
   }

@@ -4,7 +4,7 @@
 #ifndef FSDP_PASSES_EMIT_EMITARGUMENTS_H
 #define FSDP_PASSES_EMIT_EMITARGUMENTS_H
 
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
 
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/STLFunctionalExtras.h"

@@ -7,13 +7,14 @@
 #include "passes/analysis/Programs.h"
 #include "passes/emit/EmitProgram.h"
 #include "passes/emit/EmitRun.h"
+#include "passes/emit/PlanEnums.h"
 #include "passes/emit/Types.h"
 #include "passes/plan/MemoryUse.h"
-#include "runtime/plan/Collectives.h"
-#include "runtime/plan/FirstValues.h"
-#include "runtime/plan/Version.h"
-#include "runtime/plan/Writer.h"
-#include "runtime/support/Error.h"
+#include "plan/Collectives.h"
+#include "plan/FirstValues.h"
+#include "plan/Version.h"
+#include "plan/Writer.h"
+#include "support/Error.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -30,17 +31,11 @@ std::unique_ptr<plan::RecordT> fsdp::emitRecord(RecordAttr record) {
 
 static std::unique_ptr<plan::InitializerT> emitInitializer(InitAttr init) {
   auto result = std::make_unique<plan::InitializerT>();
-  result->kind = static_cast<plan::InitKind>(init.getKind());
+  result->kind = toPlan(init.getKind());
   ArrayRef<double> arguments = init.getArguments();
   result->arguments.assign(arguments.begin(), arguments.end());
   return result;
 }
-static_assert(static_cast<int>(InitKind::Rope) ==
-                      static_cast<int>(plan::InitKind::rope) &&
-                  static_cast<int>(InitKind::Rope) ==
-                      static_cast<int>(plan::InitKind::MAX),
-              "initializers of the dialect and of the artifact have one "
-              "numbering");
 
 /// Null if the file's type is one that an artifact cannot name.
 static std::unique_ptr<plan::WeightT> emitWeight(WeightAttr weight) {
@@ -59,13 +54,6 @@ static std::unique_ptr<plan::WeightT> emitWeight(WeightAttr weight) {
   return result;
 }
 
-static plan::Role toRole(Role role) { return static_cast<plan::Role>(role); }
-static_assert(static_cast<int>(Role::Random) ==
-                      static_cast<int>(plan::Role::random) &&
-                  static_cast<int>(Role::Scalar) ==
-                      static_cast<int>(plan::Role::scalar),
-              "roles of the dialect and of the artifact have one numbering");
-
 static LogicalResult emitState(StateOp state, const StateTable &table,
                                EmitContext &context) {
   auto result = std::make_unique<plan::StateT>();
@@ -79,7 +67,7 @@ static LogicalResult emitState(StateOp state, const StateTable &table,
   for (StringRef name : state.getAllNames())
     if (name != state.getSymName())
       result->aliases.push_back(name.str());
-  result->role = toRole(state.getRole());
+  result->role = toPlan(state.getRole());
   result->dtype = *dtype;
   result->shape = type.getShape();
   if (std::optional<ShardingAttr> sharding = state.getSharding()) {
@@ -139,7 +127,7 @@ static void emitMemory(const MemoryUse &use, plan::PlanT &plan) {
   memory.activations = use.transient.activations;
   memory.gathered = use.transient.gathered;
   memory.grads = use.transient.grads;
-  memory.scratch_bound = use.scratchBound;
+  memory.scratch_bound = use.scratchBound.value_or(0);
 }
 
 static void emitWeightsFiles(ModuleOp module, const EmitOptions &options,

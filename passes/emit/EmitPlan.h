@@ -4,7 +4,7 @@
 #ifndef FSDP_PASSES_EMIT_EMITPLAN_H
 #define FSDP_PASSES_EMIT_EMITPLAN_H
 
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

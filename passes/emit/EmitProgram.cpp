@@ -12,6 +12,7 @@
 #include "ir/aten/Aten.h"
 #include "passes/analysis/Liveness.h"
 #include "passes/emit/EmitArguments.h"
+#include "passes/emit/PlanEnums.h"
 #include "passes/emit/Types.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -75,7 +76,7 @@ private:
   Liveness liveness;
   plan::ProgramT result;
   DenseMap<Value, uint32_t> ids;
-  DenseMap<Value, uint32_t> futures, events;
+  DenseMap<Value, uint32_t> futures;
   /// Addresses that stand in `fsdp.at`, by storage.
   DenseMap<unsigned, int64_t> addresses;
 };
@@ -290,21 +291,15 @@ void ProgramEmitter::emitSgd(SgdOp op) {
     ids[after] = idOf(before);
 }
 
-static_assert(static_cast<int>(getMaxEnumValForDistribution()) ==
-                  static_cast<int>(plan::Distribution::MAX),
-              "distributions of the dialect and of the artifact have one "
-              "numbering");
-
 LogicalResult ProgramEmitter::emitDraw(DrawOp op) {
   if (failed(makeResult(cast<OpResult>(op.getResult()))))
     return failure();
   plan::DrawT draw;
-  draw.distribution = static_cast<plan::Distribution>(op.getDistribution());
+  draw.distribution = toPlan(op.getDistribution());
   draw.random = idOf(op.getRandom());
   draw.site = static_cast<uint32_t>(op.getSite());
   draw.output = idOf(op.getResult());
-  if (std::optional<ArrayRef<double>> numbers = op.getNumbers())
-    draw.numbers = *numbers;
+  draw.numbers = op.getNumberValues();
   if (std::optional<ArrayRef<int64_t>> range = op.getRange())
     draw.range = *range;
   draw.given = idsOf(op.getGiven());
@@ -318,13 +313,13 @@ static Body makeTransfer(Op op, uint32_t group) {
   Body body;
   body.bucket = op.getBucket().value_or("").str();
   body.group = group;
-  body.stream = static_cast<plan::Stream>(op.getStream());
+  body.stream = toPlan(op.getStream());
   return body;
 }
 
 template <typename Body, typename Op>
 static void setCombination(Body &body, Op op) {
-  body.reduction = static_cast<plan::Reduction>(op.getReduction());
+  body.reduction = toPlan(op.getReduction());
   if (std::optional<APFloat> pre = op.getPre())
     body.pre = pre->convertToDouble();
   if (std::optional<APFloat> post = op.getPost())
@@ -463,20 +458,6 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
       })
       .Case([&](SgdOp sgd) {
         emitSgd(sgd);
-        return success();
-      })
-      .Case([&](RecordOp record) {
-        plan::RecordEventT body;
-        body.stream = static_cast<plan::Stream>(record.getStream());
-        body.event = events[record.getEvent()] = result.events++;
-        add(std::move(body), record.getLoc());
-        return success();
-      })
-      .Case([&](AwaitOp await) {
-        plan::AwaitEventT body;
-        body.stream = static_cast<plan::Stream>(await.getStream());
-        body.event = events[await.getEvent()];
-        add(std::move(body), await.getLoc());
         return success();
       })
       .Default([&](Operation *other) -> LogicalResult {

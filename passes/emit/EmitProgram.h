@@ -6,7 +6,7 @@
 
 #include "ir/fsdp/Fsdp.h"
 #include "passes/analysis/Programs.h"
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
 
 namespace fsdp {
 

@@ -13,7 +13,7 @@
 #include "passes/emit/Types.h"
 #include "passes/plan/MemoryUse.h"
 #include "passes/plan/ProgramUse.h"
-#include "runtime/plan/DType.h"
+#include "plan/DType.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -141,8 +141,9 @@ void MapWriter::writeStates() {
         continue;
       RankedTensorType type = state.getLocalType();
       writeNumbers({static_cast<int64_t>(getKind(state.getRole())),
-                    *state.getAt(), aten::getStorageBytes(type),
-                    intern(state.getSymName()), intern(printType(type))});
+                    static_cast<int64_t>(*state.getAt()),
+                    aten::getStorageBytes(type), intern(state.getSymName()),
+                    intern(printType(type))});
       if (std::optional<StringRef> bucket = state.getBucket())
         buckets.insert(*bucket);
     }
@@ -298,7 +299,9 @@ void MapWriter::write(StringRef title) {
     json.attribute("title", title);
     json.attribute("peak", use.peak);
     json.attribute("statesEnd", use.states);
-    json.attribute("scratchBound", use.scratchBound);
+    json.attribute("scratchBound", use.scratchBound
+                                       ? llvm::json::Value(*use.scratchBound)
+                                       : llvm::json::Value(nullptr));
     int64_t ranks = 1;
     if (auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr))
       for (int64_t size : mesh.getSizes())

@@ -5,11 +5,10 @@
 
 #include "ir/aten/Aten.h"
 #include "passes/analysis/Entries.h"
-#include "passes/analysis/RankMajor.h"
 #include "passes/emit/MemoryReport.h"
 #include "passes/emit/ScheduleTable.h"
 #include "passes/emit/Types.h"
-#include "runtime/plan/DType.h"
+#include "plan/DType.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -28,32 +27,30 @@ static llvm::json::Object describe(Operation *start, int64_t count,
   auto group = start->getAttrOfType<GroupAttr>("group");
   auto future = cast<FutureType>(start->getResult(0).getType());
   auto bucket = start->getAttrOfType<StringAttr>("bucket");
-  bool gathers = isa<AllGatherStartOp>(start);
-  bool scatters = isa<ReduceScatterStartOp>(start);
-  int64_t bytes = 0, members = 0;
+  CollectiveKind kind = getCollectiveKind(start);
+  auto copied = start->getAttrOfType<IntegerAttr>(kCopiedAttr);
+  int64_t members = 0;
   std::string dtype;
   for (auto [i, input, type] :
        llvm::enumerate(start->getOperands(), future.getTensors())) {
     StateOp state = getMovedState(start, i, states);
-    size_t copied = getCopiedMembers(input).size();
-    bool isFlat = state && state.isFlat();
-    members += isFlat ? states.getMembers(state).size() : copied ? copied : 1;
-    auto own = cast<RankedTensorType>(gathers ? input.getType() : type);
-    int64_t copies = gathers || scatters ? group.getSize() : 1;
-    bytes += aten::getStorageBytes(own) * copies;
+    if (copied)
+      members += copied.getInt();
+    else
+      members += state && state.isFlat() ? states.getMembers(state).size() : 1;
+    auto own = cast<RankedTensorType>(
+        kind == CollectiveKind::allGather ? input.getType() : type);
     if (std::optional<plan::DType> known = toDType(own.getElementType()))
       dtype = dtypeName(*known);
   }
   return llvm::json::Object{
-      {"kind", gathers    ? "all_gather"
-               : scatters ? "reduce_scatter"
-                          : "all_reduce"},
+      {"kind", getName(kind)},
       {"group", groupName(group)},
       {"dtype", dtype},
       {"count", count},
       {"tensors", static_cast<int64_t>(start->getNumOperands())},
       {"members", members},
-      {"bytes", bytes},
+      {"bytes", getTraffic(start)},
       {"bucket", bucket ? bucket.getValue() : StringRef()},
   };
 }

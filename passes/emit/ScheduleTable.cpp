@@ -94,21 +94,6 @@ private:
     return last < 0 ? std::string() : nameBefore(last);
   }
 
-  static int64_t countBytes(Operation *start) {
-    bool gathers = isa<AllGatherStartOp>(start);
-    auto future = cast<FutureType>(start->getResult(0).getType());
-    auto group = start->getAttrOfType<GroupAttr>("group");
-    int64_t bytes = 0;
-    for (auto [input, type] :
-         llvm::zip_equal(start->getOperands(), future.getTensors())) {
-      Type own = gathers ? input.getType() : type;
-      bool isCut = gathers || isa<ReduceScatterStartOp>(start);
-      bytes += aten::getStorageBytes(cast<RankedTensorType>(own)) *
-               (isCut ? group.getSize() : 1);
-    }
-    return bytes;
-  }
-
   /// Computations between `start` and `wait`, and the first and last module.
   void describeBeside(int64_t start, int64_t wait, TransferRow &row) const {
     std::string first, last;
@@ -163,7 +148,7 @@ private:
                : row.bucket == kMetricsBucket     ? "metrics"
                                                   : "replicate";
     row.phase = getPhase(position);
-    row.bytes = countBytes(start);
+    row.bytes = getTraffic(start);
     row.start = nameBefore(position);
     Operation *wait = *start->getResult(0).user_begin();
     int64_t until = positions.at(wait);
@@ -180,6 +165,29 @@ private:
   llvm::DenseMap<Operation *, int64_t> positions;
 };
 } // namespace
+
+CollectiveKind fsdp::getCollectiveKind(Operation *start) {
+  if (isa<AllGatherStartOp>(start))
+    return CollectiveKind::allGather;
+  return isa<ReduceScatterStartOp>(start) ? CollectiveKind::reduceScatter
+                                          : CollectiveKind::allReduce;
+}
+
+int64_t fsdp::getTraffic(Operation *start) {
+  CollectiveKind kind = getCollectiveKind(start);
+  auto future = cast<FutureType>(start->getResult(0).getType());
+  auto group = start->getAttrOfType<GroupAttr>("group");
+  uint64_t bytes = 0;
+  for (auto [input, type] :
+       llvm::zip_equal(start->getOperands(), future.getTensors())) {
+    Type part = kind == CollectiveKind::allGather ? input.getType() : type;
+    bytes += getTraffic(kind,
+                        static_cast<uint64_t>(aten::getStorageBytes(
+                            cast<RankedTensorType>(part))),
+                        static_cast<uint64_t>(group.getSize()));
+  }
+  return static_cast<int64_t>(bytes);
+}
 
 std::vector<TransferRow> fsdp::listTransfers(func::FuncOp program) {
   return Lister(program).run();

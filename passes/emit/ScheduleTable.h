@@ -6,6 +6,8 @@
 
 #include "passes/analysis/Programs.h"
 
+#include "plan/Traffic.h"
+
 #include <string>
 #include <vector>
 
@@ -25,6 +27,11 @@ struct TransferRow {
   std::string free; ///< behind which computation; empty: nothing is freed
   std::string why;  ///< why it starts there
 };
+
+CollectiveKind getCollectiveKind(mlir::Operation *start);
+
+/// Bytes that a start moves, as plan/Traffic.h counts them.
+int64_t getTraffic(mlir::Operation *start);
 
 /// The transfers of `program`, in the order in which they start.
 std::vector<TransferRow> listTransfers(mlir::func::FuncOp program);

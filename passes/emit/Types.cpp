@@ -3,48 +3,31 @@
 
 #include "passes/emit/Types.h"
 
+#include "mlir/IR/Builders.h"
+
 using namespace mlir;
 using namespace fsdp;
 
 std::optional<plan::DType> fsdp::toDType(Type type) {
-  using plan::DType;
-  if (type.isF32())
-    return DType::f32;
-  if (type.isF64())
-    return DType::f64;
-  if (type.isF16())
-    return DType::f16;
-  if (type.isBF16())
-    return DType::bf16;
-  if (isa<Float8E4M3FNType>(type))
-    return DType::f8e4m3fn;
-  if (isa<Float8E5M2Type>(type))
-    return DType::f8e5m2;
-  if (auto complex = dyn_cast<ComplexType>(type)) {
-    if (complex.getElementType().isF32())
-      return DType::c64;
-    if (complex.getElementType().isF64())
-      return DType::c128;
-    return std::nullopt;
+  Builder builder(type.getContext());
+#define FSDP_ELEMENT_TYPE(ENUMERATOR, NAME, BYTES, TORCH, PYTHON, NUMBER,      \
+                          MLIR, MLIRTEXT, SAFETENSORS)                         \
+  if (type == MLIR)                                                            \
+    return plan::DType::ENUMERATOR;
+#include "support/ElementTypes.def"
+  return std::nullopt;
+}
+
+Type fsdp::toType(plan::DType dtype, MLIRContext *context) {
+  Builder builder(context);
+  switch (dtype) {
+#define FSDP_ELEMENT_TYPE(ENUMERATOR, NAME, BYTES, TORCH, PYTHON, NUMBER,      \
+                          MLIR, MLIRTEXT, SAFETENSORS)                         \
+  case plan::DType::ENUMERATOR:                                                \
+    return MLIR;
+#include "support/ElementTypes.def"
   }
-  auto integer = dyn_cast<IntegerType>(type);
-  if (!integer)
-    return std::nullopt;
-  bool isUnsigned = integer.isUnsigned();
-  switch (integer.getWidth()) {
-  case 1:
-    return DType::bool_;
-  case 8:
-    return isUnsigned ? DType::u8 : DType::i8;
-  case 16:
-    return isUnsigned ? DType::u16 : DType::i16;
-  case 32:
-    return isUnsigned ? DType::u32 : DType::i32;
-  case 64:
-    return isUnsigned ? DType::u64 : DType::i64;
-  default:
-    return std::nullopt;
-  }
+  llvm_unreachable("all types of an artifact have a counterpart");
 }
 
 /// Appends the low bytes of `bits`, lowest first; a bool takes a whole byte.

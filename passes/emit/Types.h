@@ -4,7 +4,7 @@
 #ifndef FSDP_PASSES_EMIT_TYPES_H
 #define FSDP_PASSES_EMIT_TYPES_H
 
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -17,6 +17,7 @@ namespace fsdp {
 
 /// None for types that no tensor of a plan can have.
 std::optional<plan::DType> toDType(mlir::Type elementType);
+mlir::Type toType(plan::DType dtype, mlir::MLIRContext *context);
 
 /// The elements of a constant as LibTorch stores them, contiguous; none if its
 /// kind is not supported.

@@ -13,7 +13,7 @@ DictionaryAttr MemoryUse::toAttribute(MLIRContext *context) const {
   auto entry = [&](StringRef name, int64_t bytes) {
     return builder.getNamedAttr(name, builder.getI64IntegerAttr(bytes));
   };
-  return builder.getDictionaryAttr({
+  SmallVector<NamedAttribute> entries = {
       entry("peak", peak),
       entry("states", states),
       entry("params", params),
@@ -23,8 +23,10 @@ DictionaryAttr MemoryUse::toAttribute(MLIRContext *context) const {
       entry("activations", transient.activations),
       entry("gathered", transient.gathered),
       entry("grads", transient.grads),
-      entry("scratch_bound", scratchBound),
-  });
+  };
+  if (scratchBound)
+    entries.push_back(entry("scratch_bound", *scratchBound));
+  return builder.getDictionaryAttr(entries);
 }
 
 FailureOr<MemoryUse> MemoryUse::fromAttribute(ModuleOp module) {
@@ -45,7 +47,8 @@ FailureOr<MemoryUse> MemoryUse::fromAttribute(ModuleOp module) {
   use.buffers = entry("buffers");
   use.transient = {entry("inputs"), entry("activations"), entry("gathered"),
                    entry("grads")};
-  use.scratchBound = entry("scratch_bound");
+  if (getDevice(module) == "cpu")
+    use.scratchBound = entry("scratch_bound");
   if (!whole)
     return failure();
   return use;

@@ -6,6 +6,8 @@
 
 #include "passes/analysis/LiveBytes.h"
 
+#include <optional>
+
 namespace fsdp {
 
 /// What stands in `fsdp.memory`. All in bytes a rank.
@@ -14,7 +16,8 @@ struct MemoryUse {
   int64_t states = 0; ///< with alignment
   int64_t params = 0, optimizer = 0, buffers = 0;
   TransientUse transient; ///< at the moment of the highest use
-  int64_t scratchBound = 0;
+  /// Of the kernels' temporaries; none where the device's are not known.
+  std::optional<int64_t> scratchBound;
 
   mlir::DictionaryAttr toAttribute(mlir::MLIRContext *context) const;
   /// Fails (without a diagnostic) if `module` was not planned.

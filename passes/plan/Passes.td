@@ -1,10 +1,71 @@
-//===- Passes.td - From a schedule to addresses and events -*- tablegen -*-===//
+//===- Passes.td - From a schedule to addresses ----------*- tablegen -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_PASSES_PLAN_PASSES_TD
 #define FSDP_PASSES_PLAN_PASSES_TD
 
 include "passes/PassBase.td"
+
+def CopyBuckets : Fsdp_ModulePass<"fsdp-copy-buckets"> {
+  let summary = "move buckets as FSDP2 does, by copies into one tensor";
+  let description = [{
+    Of buckets whose parameters have `layout fsdp2`, each transfer moves one tensor
+    that its members are copied into. A piece is what one rank has of all members,
+    side by side and without room between them, with rows of zeros where a rank has
+    less than others. A gather puts the ranks' pieces one behind the other, and each
+    member's rows are copied out of them; the gathered pieces are freed then.
+    Gradients are copied into such pieces, of which each rank gets one, reduced: the
+    shards are views of it. All-reduces of replicas go on with that one.
+
+    So a bucket has as many copies, calls and bytes as under FSDP2, except that a
+    second gather moves what backward reads, and that members of another type are
+    another transfer. It is there to be compared with; `rows` and `flat` move the same
+    values without copies.
+
+    Input:
+
+    ```mlir
+    %f = fsdp.all_gather.start "b"(%w, %v) dims [0, 0] over #shard on gather
+        : tensor<7x17xf32>, tensor<7xf32> -> …
+    …
+    %fw, %fv = fsdp.wait %f : …
+    …
+    %s = fsdp.reduce_scatter.start avg "b"(%gw, %gv) dims [0, 0] over #shard on reduce
+        of [@w, @v] : …
+    …
+    %sw, %sv = fsdp.wait %s : … -> tensor<7x17xf32>, tensor<7xf32>
+    ```
+
+    Output:
+
+    ```mlir
+    %p = fsdp.pack(%w, %v) at [0, 119] : … -> tensor<126xf32>
+    %f = fsdp.all_gather.start "b"(%p) dims [0] over #shard on gather : …
+    …
+    %full = fsdp.wait %f : … -> tensor<252xf32>
+    %0 = aten.as_strided(%full, size = [2, 119], stride = [126, 1], storage_offset = 0) : …
+    %1 = aten.clone(%0, memory_format = "contiguous") : …
+    %fw = aten.as_strided(%1, size = [13, 17], stride = [17, 1], storage_offset = 0) : …
+    %2 = aten.as_strided(%full, size = [2, 7], stride = [126, 1], storage_offset = 119) : …
+    %3 = aten.clone(%2, memory_format = "contiguous") : …
+    %fv = aten.as_strided(%3, size = [13], stride = [1], storage_offset = 0) : …
+    fsdp.free %full : …
+    …
+    %g = aten._chunk_cat([%gw, %gv], dim = 0, num_chunks = 2) : … -> tensor<2x126xf32>
+    %s = fsdp.reduce_scatter.start avg "b"(%g) dims [0] over #shard on reduce : …
+    …
+    %r = fsdp.wait %s : … -> tensor<1x126xf32>
+    %sw = aten.as_strided(%r, size = [7, 17], stride = [17, 1], storage_offset = 0) : …
+    %sv = aten.as_strided(%r, size = [7], stride = [1], storage_offset = 119) : …
+    ```
+
+    What is copied has memory and is no matter of the program: sharding,
+    scheduling and their checks see the members, as in rows. `fsdp.copied` on a
+    start is the number of members in its tensor.
+
+    Needs: starts, waits and frees in their final order.
+  }];
+}
 
 def LowerShardDims : Fsdp_ModulePass<"fsdp-lower-shard-dims"> {
   let summary = "move what is cut along another dim than 0 by its transpose";
@@ -78,22 +139,6 @@ def InsertZeroPadding : Fsdp_ModulePass<"fsdp-insert-zero-padding"> {
   }];
 }
 
-def AssignStreams : Fsdp_ModulePass<"fsdp-assign-streams"> {
-  let summary = "order the transfers' streams after the computation they need";
-  let description = [{
-    A transfer begins after all computation before it: `record compute` and
-    `await` on its stream stand in front of its start, unless the stream has
-    already waited for the last computation. Waits are on the compute stream, so
-    every reuse of memory is ordered through it and nothing else is needed.
-
-    ```mlir
-    %e = fsdp.record compute
-    fsdp.await %e on gather
-    %f = fsdp.all_gather.start "fc1"(%w) ...
-    ```
-  }];
-}
-
 def PlanMemory : Fsdp_ModulePass<"fsdp-plan-memory"> {
   let summary = "give every tensor its address";
   let description = [{
@@ -132,10 +177,31 @@ def VerifyPlanned : Fsdp_ModulePass<"fsdp-verify-planned"> {
     The contract of the plan stage: every tensor has an address inside the arena;
     tensors that live at the same time do not overlap; updates in place are at
     their state's address; no op reads a value that was overwritten; padding rows
-    are zeroed before they are reduced; a transfer starts after all computation
-    that touched its memory; `fsdp.memory` states the arena's size.
+    are zeroed before they are reduced; between a transfer's start and its wait
+    nothing writes what it reads, nor touches what it writes; `fsdp.memory`
+    states the arena's size.
 
-    Recomputes lifetimes itself and trusts nothing that the planner thought.
+    Recomputes lifetimes itself, by the rules that the planner goes by;
+    `fsdp-verify-memory` trusts not even these.
+  }];
+}
+
+def VerifyMemory : Fsdp_ModulePass<"fsdp-verify-memory"> {
+  let summary = "run a plan over addresses: do reads find what was written?";
+  let description = [{
+    Keeps, for every byte of the arena, what was written there last. Each op must
+    find the values that it reads, and must leave alone what somebody reads later:
+    states and inputs until the program's end, operands and results of a transfer
+    until its wait. Nothing may lie over an operand but what an elementwise op
+    makes of it, and new values of optimizers, all-reduces and sums.
+
+    Knows what ops do to memory from their schemas and descriptions, and shares no
+    rule with the planner.
+
+    ```mlir
+    %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : …
+    %b = aten.cumsum(%a, dim = 0) {fsdp.at = array<i64: 128>} : …  // refused
+    ```
   }];
 }
 

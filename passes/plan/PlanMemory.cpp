@@ -35,8 +35,8 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
         highest = transient.total();
         use.transient = transient;
       }
-      use.scratchBound = std::max(use.scratchBound, getScratchBound(program));
     }
+    use.scratchBound = getScratchBound(module);
     use.states = states;
     use.peak = top;
     for (auto state : module.getOps<StateOp>()) {

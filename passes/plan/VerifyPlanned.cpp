@@ -6,7 +6,7 @@
 #include "passes/analysis/Programs.h"
 #include "passes/plan/MemoryUse.h"
 #include "passes/plan/Packing.h"
-#include "passes/plan/StreamOrder.h"
+#include "passes/plan/TransferMemory.h"
 
 #include <map>
 
@@ -39,7 +39,7 @@ public:
         failed(verifyDisjoint()) || failed(verifyReads()) ||
         failed(verifyPadding()))
       return failure();
-    return verifyStreamOrder(program, liveness, addresses);
+    return verifyTransferMemory(program, liveness, addresses);
   }
 
   /// End of the highest transient tensor.

@@ -315,14 +315,9 @@ private:
 
 struct ScheduleCollectives final
     : fsdp::impl::ScheduleCollectivesBase<ScheduleCollectives> {
-  using Base::Base;
-
   void runOnOperation() override {
-    if (prefetch < 0) {
-      getOperation().emitError("expected a prefetch of at least 0, found ")
-          << prefetch.getValue();
-      return signalPassFailure();
-    }
+    auto prefetch =
+        static_cast<size_t>(getSetting<StepAttr>(getOperation()).getPrefetch());
     for (func::FuncOp func : getPrograms(getOperation()))
       if (failed(Scheduler(func, prefetch).run()))
         return signalPassFailure();

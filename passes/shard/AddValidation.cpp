@@ -18,6 +18,8 @@ namespace {
 
 struct AddValidation final : fsdp::impl::AddValidationBase<AddValidation> {
   void runOnOperation() override {
+    if (!findSetting<ValidationAttr>(getOperation()))
+      return;
     for (func::FuncOp program : getPrograms(getOperation()))
       if (!isInference(program) && failed(add(program)))
         return signalPassFailure();

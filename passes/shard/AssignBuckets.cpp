@@ -5,10 +5,9 @@
 #include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/WrapPolicies.h"
-#include "runtime/support/Pattern.h"
+#include "support/Pattern.h"
 
 #include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -31,46 +30,39 @@ bool matchesNameOrModule(const std::string &pattern, StringRef name) {
   return true;
 }
 
-struct NamedBucket {
-  std::string name;
-  std::vector<std::string> patterns;
-
-  bool takes(StateOp parameter) const {
-    return llvm::any_of(parameter.getAllNames(), [&](StringRef name) {
-      return llvm::any_of(patterns, [&](const std::string &pattern) {
-        return matchesNameOrModule(pattern, name);
-      });
+bool takes(BucketAttr bucket, StateOp parameter) {
+  return llvm::any_of(parameter.getAllNames(), [&](StringRef name) {
+    return llvm::any_of(getTexts(bucket.getPatterns()), [&](StringRef pattern) {
+      return matchesNameOrModule(pattern.str(), name);
     });
-  }
-};
+  });
+}
 
 struct AssignBuckets final : fsdp::impl::AssignBucketsBase<AssignBuckets> {
-  using Base::Base;
-
   void runOnOperation() override {
     ModuleOp module = getOperation();
     ModuleTree tree(module);
-    FailureOr<std::vector<NamedBucket>> byName = parseNamed();
-    if (failed(byName))
+    auto buckets = getSetting<BucketsAttr>(module);
+    SmallVector<BucketAttr> byName = getList<BucketAttr>(buckets.getNamed());
+    for (BucketAttr bucket : byName)
+      if (failed(check(bucket)))
+        return signalPassFailure();
+    SmallVector<unsigned> nodes;
+    if (failed(chooseModules(tree, buckets, nodes,
+                             [&] { return module.emitError(); })))
       return signalPassFailure();
-    FailureOr<llvm::DenseSet<unsigned>> chosen = choose(tree);
-    if (failed(chosen))
-      return signalPassFailure();
+    llvm::DenseSet<unsigned> chosen(nodes.begin(), nodes.end());
     for (StateOp state : module.getOps<StateOp>()) {
       if (!isParameter(state))
         continue;
-      auto takesIt = [&](const NamedBucket &bucket) {
-        return bucket.takes(state);
-      };
-      if (auto found = llvm::find_if(*byName, takesIt);
-          found != byName->end()) {
-        state.setBucket(found->name);
+      auto takesIt = [&](BucketAttr bucket) { return takes(bucket, state); };
+      if (auto *found = llvm::find_if(byName, takesIt); found != byName.end()) {
+        state.setBucketAttr(found->getName());
         continue;
       }
-      std::string bucket = getBucket(tree, *chosen, tree.getOwner(state));
-      if (bucket != kRootBucket &&
-          llvm::any_of(*byName, [&](const NamedBucket &each) {
-            return each.name == bucket;
+      std::string bucket = getBucket(tree, chosen, tree.getOwner(state));
+      if (bucket != kRootBucket && llvm::any_of(byName, [&](BucketAttr each) {
+            return each.getName() == bucket;
           })) {
         state.emitOpError("would be in the bucket '")
             << bucket
@@ -84,59 +76,21 @@ struct AssignBuckets final : fsdp::impl::AssignBucketsBase<AssignBuckets> {
   }
 
 private:
-  FailureOr<std::vector<NamedBucket>> parseNamed() {
-    std::vector<NamedBucket> buckets;
-    for (StringRef text : named) {
-      auto [name, rest] = text.split('=');
-      SmallVector<StringRef> patterns;
-      rest.split(patterns, '|', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
-      if (name.empty() || patterns.empty())
-        return getOperation().emitError(
-                   "expected a bucket as NAME=PATTERN|PATTERN, found '")
-               << text << "'";
-      if (name == kMetricsBucket)
-        return getOperation().emitError("expected another name of the bucket '")
-               << name << "', which is that of the metrics";
-      buckets.push_back({name.str(), {}});
-      for (StringRef pattern : patterns)
-        buckets.back().patterns.push_back(pattern.str());
-      if (failed(checkPatterns(buckets.back())))
-        return failure();
-    }
-    return buckets;
-  }
-
-  LogicalResult checkPatterns(const NamedBucket &bucket) {
+  LogicalResult check(BucketAttr bucket) {
+    StringRef called = bucket.getName().getValue();
+    if (called == kMetricsBucket)
+      return getOperation().emitError("expected another name of the bucket '")
+             << called << "', which is that of the metrics";
     std::vector<std::string> names = getParameterNames(getOperation());
-    for (const std::string &pattern : bucket.patterns)
+    for (StringRef pattern : getTexts(bucket.getPatterns()))
       if (llvm::none_of(names, [&](StringRef name) {
-            return matchesNameOrModule(pattern, name);
+            return matchesNameOrModule(pattern.str(), name);
           }))
         return getOperation().emitError("the pattern '")
-               << pattern << "' of the bucket '" << bucket.name
+               << pattern << "' of the bucket '" << called
                << "' matches no parameter and no module that has one"
                << suggestNames(pattern, names);
     return success();
-  }
-
-  FailureOr<llvm::DenseSet<unsigned>> choose(const ModuleTree &tree) {
-    ArrayRef<WrapPolicy> policies = getWrapPolicies();
-    const auto *found = llvm::find_if(policies, [&](const WrapPolicy &each) {
-      return each.name == policy.getValue();
-    });
-    if (found == policies.end()) {
-      auto names = llvm::map_range(
-          policies, [](const WrapPolicy &each) { return each.name; });
-      return getOperation().emitError()
-             << "expected a wrap policy out of " << llvm::join(names, ", ")
-             << ", found '" << policy.getValue() << "'";
-    }
-    SmallVector<std::string> names(classes.begin(), classes.end());
-    SmallVector<unsigned> nodes;
-    if (failed(found->choose(tree, {names, minParams}, nodes,
-                             [&] { return getOperation().emitError(); })))
-      return failure();
-    return llvm::DenseSet<unsigned>(nodes.begin(), nodes.end());
   }
 
   // A module that is itself called "root" must not join the root bucket.

@@ -4,8 +4,6 @@
 #include "passes/Passes.h"
 #include "passes/analysis/GradientChains.h"
 
-#include "llvm/Support/FormatVariadic.h"
-
 #include "mlir/IR/TypeUtilities.h"
 
 #include <cmath>
@@ -31,19 +29,14 @@ namespace {
 
 struct DivideGradients final
     : fsdp::impl::DivideGradientsBase<DivideGradients> {
-  using Base::Base;
-
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (!std::isfinite(factor.getValue()) || factor < 0) {
-      module.emitError("expected a finite factor above zero to divide "
-                       "gradients by, found ")
-          << llvm::formatv("{0}", factor.getValue()).str();
-      return signalPassFailure();
+    auto told = getSetting<StepAttr>(module);
+    forceSum = told.getForceSum();
+    if (FloatAttr given = told.getDivideFactor()) {
+      factor = given.getValueAsDouble();
+      module->setAttr(kDivideFactorAttr, given);
     }
-    if (factor != 0)
-      module->setAttr(kDivideFactorAttr,
-                      Builder(&getContext()).getF64FloatAttr(factor));
     StateTable states(module);
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
     SmallVector<SmallVector<Operation *, 2>> chains;
@@ -52,7 +45,7 @@ struct DivideGradients final
         reduceAlone(func, states);
       llvm::append_range(chains, getGradientChains(func));
     }
-    if (inOptimizer && leaveToOptimizer(module, states, chains))
+    if (told.getDivideInOptimizer() && leaveToOptimizer(module, states, chains))
       return;
     for (ArrayRef<Operation *> chain : chains)
       divide(chain);
@@ -145,6 +138,9 @@ private:
     if (divisor != 1)
       op->setAttr(name, Builder(op->getContext()).getF64FloatAttr(divisor));
   }
+
+  double factor = 0; ///< that sums are divided by; 0: the number of ranks
+  bool forceSum = false;
 };
 
 } // namespace

@@ -4,13 +4,11 @@
 #include "passes/Passes.h"
 #include "passes/analysis/TensorBuilders.h"
 #include "passes/shard/FlatMembers.h"
-#include "passes/shard/ParameterGroups.h"
-#include "runtime/support/Pattern.h"
+#include "support/Pattern.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSwitch.h"
 
 #include <map>
 
@@ -264,8 +262,6 @@ private:
 };
 
 struct FlattenBuckets final : fsdp::impl::FlattenBucketsBase<FlattenBuckets> {
-  using Base::Base;
-
   void runOnOperation() override {
     if (failed(run(getOperation())))
       signalPassFailure();
@@ -273,17 +269,17 @@ struct FlattenBuckets final : fsdp::impl::FlattenBucketsBase<FlattenBuckets> {
 
 private:
   LogicalResult run(ModuleOp module) {
-    if (failed(readRules(module)))
-      return failure();
+    auto told = getSetting<BucketsAttr>(module);
+    layout = told.getLayout();
+    for (RuleAttr rule : getList<RuleAttr>(told.getRules()))
+      if (rule.getLayout())
+        for (StringRef pattern : getTexts(rule.getBuckets()))
+          rules.push_back({pattern, *rule.getLayout()});
     FailureOr<MeshAttr> mesh = getDataMesh(module);
     if (failed(mesh))
       return failure();
     if (layout == BucketLayout::Rows && rules.empty())
       return success();
-    FailureOr<ParameterGroups> parsed = ParameterGroups::parse(
-        module, {}, llvm::to_vector(groups), /*checkTied=*/false);
-    if (failed(parsed))
-      return failure();
     SmallVector<func::FuncOp> programs = getPrograms(module);
     std::vector<ProgramUses> uses;
     {
@@ -292,7 +288,7 @@ private:
         uses.emplace_back(func, states);
     }
     SmallVector<FlatBucket> buckets;
-    if (failed(choose(module, *parsed, uses, buckets)))
+    if (failed(choose(module, uses, buckets)))
       return failure();
     for (FlatBucket &bucket : buckets) {
       declare(bucket, uses);
@@ -312,37 +308,18 @@ private:
     return success();
   }
 
-  LogicalResult readRules(ModuleOp module) {
-    for (const std::string &text : overrides) {
-      auto [pattern, value] = StringRef(text).rsplit('=');
-      auto layout = llvm::StringSwitch<std::optional<BucketLayout>>(value)
-                        .Case("auto", BucketLayout::Auto)
-                        .Case("rows", BucketLayout::Rows)
-                        .Case("flat", BucketLayout::Flat)
-                        .Case("fsdp2", BucketLayout::Fsdp2)
-                        .Default(std::nullopt);
-      if (pattern.empty() || !layout)
-        return module.emitError("expected a layout such as 'layers.*=flat', "
-                                "with auto, rows, flat or fsdp2, found '")
-               << text << "'";
-      rules.push_back({pattern.str(), *layout});
-    }
-    return success();
-  }
-
   /// What is asked for a bucket; the last rule that matches counts.
   BucketLayout getLayout(StringRef bucket) {
     BucketLayout chosen = layout;
     for (Rule &rule : rules)
-      if (matchesPattern(rule.pattern, bucket.str())) {
+      if (matchesPattern(rule.pattern.str(), bucket.str())) {
         rule.isUsed = true;
         chosen = rule.layout;
       }
     return chosen;
   }
 
-  LogicalResult choose(ModuleOp module, const ParameterGroups &parsed,
-                       ArrayRef<ProgramUses> uses,
+  LogicalResult choose(ModuleOp module, ArrayRef<ProgramUses> uses,
                        SmallVectorImpl<FlatBucket> &buckets) {
     // By all that one transfer, one cast and one update must have in common.
     llvm::MapVector<StringRef, FlatBucket> byKey;
@@ -360,8 +337,7 @@ private:
         continue;
       }
       std::string key, reason;
-      if (!describe(state, parsed.lookup(state), uses,
-                    asked == BucketLayout::Auto, key, reason)) {
+      if (!describe(state, uses, asked == BucketLayout::Auto, key, reason)) {
         if (asked == BucketLayout::Auto)
           continue;
         return state.emitOpError("cannot be in a flat bucket: it ")
@@ -429,16 +405,16 @@ private:
         buckets.push_back(std::move(part));
   }
 
-  static bool describe(StateOp state, unsigned group,
-                       ArrayRef<ProgramUses> uses, bool isApartInTime,
-                       std::string &key, std::string &reason) {
+  static bool describe(StateOp state, ArrayRef<ProgramUses> uses,
+                       bool isApartInTime, std::string &key,
+                       std::string &reason) {
     llvm::raw_string_ostream stream(key);
     stream << *state.getBucket() << '\n'
            << stringifyRole(state.getRole()) << '\n'
            << state.getGlobalType().getElementType() << '\n'
            << state.getReduceType() << '\n'
            << *state.getSharding() << '\n'
-           << group << '\n';
+           << state.getGroup().value_or(0) << '\n';
     if (int64_t dim = state.getSharding()->getDim(); dim != 0) {
       reason = "is sharded along dim " + std::to_string(dim);
       return false;
@@ -478,15 +454,17 @@ private:
         TypeAttr::get(RankedTensorType::get({elements}, element)),
         head.getShardingAttr(), FlatSymbolRefAttr(), ArrayAttr(),
         head.getBucketAttr(), RecordAttr(), Attribute(), IntegerAttr(),
-        UnitAttr(), UnitAttr(), WeightAttr(), UnitAttr(), head.getReduceAttr(),
-        LayoutAttr::get(&getContext(), Layout::Flat), PartAttr());
+        UnitAttr(), WeightAttr(), UnitAttr(), head.getReduceAttr(),
+        LayoutAttr::get(&getContext(), Layout::Flat), PartAttr(),
+        head.getGroupAttr());
   }
 
   struct Rule {
-    std::string pattern;
+    StringRef pattern;
     BucketLayout layout;
     bool isUsed = false;
   };
+  BucketLayout layout; ///< of all buckets without a rule
   SmallVector<Rule> rules;
   llvm::StringMap<unsigned> numbers; ///< of flat states, by bucket
 };

@@ -12,8 +12,6 @@
 #include "passes/shard/OptimizerKinds.h"
 
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -45,12 +43,17 @@ FlatSymbolRefAttr refTo(StateOp state) {
 
 /// What is done to the gradients, for all programs of a module.
 struct StepOptions {
-  const OptimizerKind &kind;
-  ParameterGroups groups;
+  const OptimizerRule &rule;
+  SmallVector<OptimizerSettings> groups; ///< first that of all without one
   NormOrder normOrder;
-  double maxGradNorm;
+  FloatAttr maxGradNorm; ///< null: not clipped
   bool skipsNonFinite;
   LossScaling scaling;
+
+  /// The number of the parameter's group.
+  static size_t getGroup(StateOp parameter) {
+    return parameter.getGroup().value_or(0);
+  }
 };
 
 /// The optimizer's states, which all programs of a module share.
@@ -66,11 +69,11 @@ OptimizerStates declareStates(ModuleOp module, ArrayRef<StateOp> params,
                               const StepOptions &options) {
   OptimizerStates states;
   StateAppender appender(module);
-  const ParameterGroups &groups = options.groups;
+  ArrayRef<OptimizerSettings> groups = options.groups;
   StateTable table(module);
   for (StateOp param : params)
     for (StringRef moment :
-         options.kind.getMoments(groups.getSettings(groups.lookup(param)))) {
+         options.rule.getMoments(groups[StepOptions::getGroup(param)])) {
       auto append = [&](StateOp of) {
         return appender.append(module.getLoc(), of.getSymName() + "/" + moment,
                                Role::Optimizer, of.getGlobalType(), of,
@@ -93,13 +96,13 @@ OptimizerStates declareStates(ModuleOp module, ArrayRef<StateOp> params,
     state.setInitAttr(builder.getF32FloatAttr(value));
     return state;
   };
-  if (options.kind.needsStep)
+  if (options.rule.needsStep)
     states.step = appendNumber("optimizer/step", 0);
   if (options.scaling.interval != 0)
     states.growth = appendNumber(kLossGrowth, 0);
   for (size_t i = 0; i < groups.size(); ++i) {
-    double lr = groups.getSettings(i).lr;
-    if (i > 0 && lr == groups.getSettings(0).lr) {
+    double lr = groups[i].lr;
+    if (i > 0 && lr == groups[0].lr) {
       states.rates.push_back(states.rates.front());
       continue;
     }
@@ -115,9 +118,8 @@ OptimizerStates declareStates(ModuleOp module, ArrayRef<StateOp> params,
 class StepBuilder {
 public:
   StepBuilder(func::FuncOp func, const StepOptions &options)
-      : func(func), options(options), kind(options.kind),
-        module(func->getParentOfType<ModuleOp>()), builder(func.getContext()),
-        loc(func.getLoc()) {}
+      : func(func), options(options), module(func->getParentOfType<ModuleOp>()),
+        builder(func.getContext()), loc(func.getLoc()) {}
 
   /// Finds what the program trains.
   LogicalResult collect() {
@@ -191,7 +193,7 @@ private:
     llvm::DenseSet<Operation *> used;
     for (Trained &each : trained) {
       llvm::append_range(states, each.moments);
-      used.insert(rates[options.groups.lookup(each.state)]);
+      used.insert(rates[StepOptions::getGroup(each.state)]);
     }
     if (step)
       states.push_back(step);
@@ -237,8 +239,9 @@ private:
         {norm, bind(kOutputAttr, builder.getStringAttr(kGradNormOutput))});
     if (options.skipsNonFinite)
       foundInf = buildFoundInf(builder, loc, loss, norm);
-    if (options.maxGradNorm != std::numeric_limits<double>::infinity())
-      divisor = buildClipDivisor(builder, loc, norm, options.maxGradNorm);
+    if (options.maxGradNorm)
+      divisor = buildClipDivisor(builder, loc, norm,
+                                 options.maxGradNorm.getValueAsDouble());
     if (scale)
       divisor = joinScale(builder, loc, divisor, scale);
     if (left)
@@ -249,13 +252,13 @@ private:
     Value newStep;
     if (step)
       newStep = countUpdate(builder, loc, arguments.lookup(step), foundInf);
-    llvm::MapVector<std::pair<unsigned, Type>, SmallVector<Trained *>> groups;
+    llvm::MapVector<std::pair<size_t, Type>, SmallVector<Trained *>> groups;
     for (Trained &each : trained)
-      groups[{options.groups.lookup(each.state),
+      groups[{StepOptions::getGroup(each.state),
               each.state.getGlobalType().getElementType()}]
           .push_back(&each);
     for (auto &[key, members] : groups) {
-      unsigned group = key.first;
+      size_t group = key.first;
       UpdateOperands operands;
       operands.moments.resize(members.front()->moments.size());
       operands.step = newStep;
@@ -269,7 +272,7 @@ private:
           list.push_back(arguments.lookup(moment));
       }
       Operation *update =
-          kind.build(builder, loc, operands, options.groups.getSettings(group));
+          options.rule.build(builder, loc, operands, options.groups[group]);
       auto next = update->result_begin();
       for (Trained *each : members)
         results.push_back({*next++, bind(kStateAttr, refTo(each->state))});
@@ -311,7 +314,6 @@ private:
 
   func::FuncOp func;
   const StepOptions &options;
-  const OptimizerKind &kind;
   ModuleOp module;
   OpBuilder builder;
   Location loc;
@@ -327,10 +329,6 @@ private:
 
 struct InsertOptimizer final
     : fsdp::impl::InsertOptimizerBase<InsertOptimizer> {
-  InsertOptimizer() = default;
-  explicit InsertOptimizer(InsertOptimizerOptions options)
-      : InsertOptimizerBase(std::move(options)) {}
-
   void runOnOperation() override {
     if (failed(run(getOperation())))
       signalPassFailure();
@@ -338,70 +336,55 @@ struct InsertOptimizer final
 
 private:
   /// None where the loss is not scaled.
-  FailureOr<LossScaling> getScaling(ModuleOp module) {
+  static FailureOr<LossScaling> getScaling(ModuleOp module,
+                                           bool skipsNonFinite) {
     if (llvm::none_of(module.getOps<StateOp>(), isLossScale))
       return LossScaling();
-    LossScaling scaling{scaleGrowth, scaleBackoff, scaleInterval};
-    if (scaling.interval == 0)
-      return scaling;
-    if (!(scaling.growth > 1) || !(scaling.backoff > 0) ||
-        !(scaling.backoff < 1) || scaling.interval < 0)
-      return module.emitError("expected a loss scale that grows by a factor "
-                              "above 1 and is cut by one between 0 and 1, "
-                              "found ")
-             << llvm::formatv("{0} and {1}", scaling.growth, scaling.backoff)
-                    .str();
-    if (!skipNonFinite)
-      return module.emitError("expected 'skip-non-finite' with a loss scale "
-                              "that changes: its overflows are no updates");
-    return scaling;
+    auto told = getSetting<LossScaleAttr>(module);
+    if (told.getInterval() != 0 && !skipsNonFinite)
+      return module.emitError("expected '#fsdp.on_nonfinite<skip>' with a loss "
+                              "scale that changes: its overflows are no "
+                              "updates");
+    return LossScaling{told.getGrowth().getValueAsDouble(),
+                       told.getBackoff().getValueAsDouble(),
+                       told.getInterval()};
   }
 
-  /// What a run shows of the optimizer.
-  void setTraining(ModuleOp module) {
-    Builder builder(module.getContext());
-    FloatAttr norm, order;
-    if (std::isfinite(maxGradNorm))
-      norm = builder.getF64FloatAttr(maxGradNorm);
-    if (normOrder != 2)
-      order = builder.getF64FloatAttr(normOrder);
-    module->setAttr(kTrainingAttr,
-                    TrainingAttr::get(module.getContext(),
-                                      builder.getF64FloatAttr(lr), norm,
-                                      order));
+  /// Each group that a parameter is in must be one of the optimizer's, which
+  /// are those that fsdp-assign-groups saw.
+  static LogicalResult checkGroups(ModuleOp module, size_t count) {
+    bool isAssigned = count == 1;
+    for (StateOp state : module.getOps<StateOp>()) {
+      size_t group = StepOptions::getGroup(state);
+      isAssigned |= group != 0;
+      if (group >= count)
+        return state.emitOpError("is in group ")
+               << group << " of the optimizer, which has " << count - 1;
+    }
+    if (isAssigned)
+      return success();
+    return module.emitError("has groups of parameters, but no parameter is in "
+                            "one; run fsdp-assign-groups first");
   }
 
   LogicalResult run(ModuleOp module) {
-    ArrayRef<OptimizerKind> kinds = getOptimizerKinds();
-    const auto *kind = llvm::find_if(
-        kinds, [&](const OptimizerKind &each) { return each.name == name; });
-    if (kind == kinds.end()) {
-      auto names = llvm::map_range(
-          kinds, [](const OptimizerKind &each) { return each.name; });
-      return module.emitError("expected an optimizer out of ")
-             << llvm::join(names, ", ") << ", found '" << name.getValue()
-             << "'";
-    }
-    if (!(maxGradNorm > 0))
-      return module.emitError("expected a positive norm to clip to, found ")
-             << llvm::formatv("{0}", maxGradNorm.getValue()).str();
-    std::optional<NormOrder> order = getNormOrder(normOrder);
-    if (!order)
-      return module.emitError("expected a norm of order 1, 2 or inf, found ")
-             << llvm::formatv("{0}", normOrder.getValue()).str();
     if (failed(getDataMesh(module)))
       return failure();
-    FailureOr<ParameterGroups> parameterGroups = ParameterGroups::parse(
-        module, {lr, beta1, beta2, eps, weightDecay, momentum, nesterov},
-        llvm::to_vector(groups));
-    if (failed(parameterGroups))
-      return failure();
-    FailureOr<LossScaling> scaling = getScaling(module);
+    auto optimizer = getSetting<OptimizerAttr>(module);
+    auto policy = findSetting<OnNonFiniteAttr>(module);
+    bool skipsNonFinite = policy && policy.getValue() == OnNonFinite::Skip;
+    FailureOr<LossScaling> scaling = getScaling(module, skipsNonFinite);
     if (failed(scaling))
       return failure();
-    StepOptions options{*kind,         std::move(*parameterGroups),
-                        *order,        maxGradNorm,
-                        skipNonFinite, *scaling};
+    StepOptions options{
+        getOptimizerRule(optimizer.getKind()),
+        getGroupSettings(optimizer),
+        *getNormOrder(optimizer.getNormOrder().getValueAsDouble()),
+        optimizer.getMaxGradNorm(),
+        skipsNonFinite,
+        *scaling};
+    if (failed(checkGroups(module, options.groups.size())))
+      return failure();
     SmallVector<func::FuncOp> programs = getPrograms(module);
     if (!programs.empty() && llvm::all_of(programs, isInference))
       return success();
@@ -422,7 +405,7 @@ private:
         declareStates(module, builders.front().getTrained(), options);
     for (StepBuilder &builder : builders)
       builder.run(states);
-    setTraining(module);
+    module->setAttr(OptimizerAttr::name, optimizer);
     return success();
   }
 };

@@ -32,6 +32,8 @@ struct KeepGathered final : fsdp::impl::KeepGatheredBase<KeepGathered> {
 
 private:
   LogicalResult run(ModuleOp module) {
+    if (!getSetting<StepAttr>(module).getKeepGathered())
+      return success();
     SmallVector<std::pair<func::FuncOp, SmallVector<Kept>>> programs;
     for (func::FuncOp func : getPrograms(module)) {
       if (getStepPart(func) == StepPart::Whole)

@@ -46,11 +46,47 @@ static Operation *buildSgd(OpBuilder &builder, Location loc,
       settings.nesterov ? builder.getUnitAttr() : UnitAttr());
 }
 
-ArrayRef<OptimizerKind> fsdp::getOptimizerKinds() {
-  static constexpr OptimizerKind kinds[] = {
-      {"adamw", true, getAdamMoments, buildAdam<AdamWOp>},
-      {"adam", true, getAdamMoments, buildAdam<AdamOp>},
-      {"sgd", false, getSgdMoments, buildSgd},
-  };
-  return kinds;
+const OptimizerRule &fsdp::getOptimizerRule(OptimizerKind kind) {
+  static constexpr OptimizerRule adamw{true, getAdamMoments,
+                                       buildAdam<AdamWOp>},
+      adam{true, getAdamMoments, buildAdam<AdamOp>},
+      sgd{false, getSgdMoments, buildSgd};
+  switch (kind) {
+  case OptimizerKind::AdamW:
+    return adamw;
+  case OptimizerKind::Adam:
+    return adam;
+  case OptimizerKind::Sgd:
+    return sgd;
+  }
+  llvm_unreachable("all optimizers have a rule");
+}
+
+/// Sets what a group says otherwise.
+static void override(double &setting, FloatAttr value) {
+  if (value)
+    setting = value.getValueAsDouble();
+}
+
+SmallVector<OptimizerSettings> fsdp::getGroupSettings(OptimizerAttr optimizer) {
+  OptimizerSettings base{optimizer.getLr().getValueAsDouble(),
+                         optimizer.getBeta1().getValueAsDouble(),
+                         optimizer.getBeta2().getValueAsDouble(),
+                         optimizer.getEps().getValueAsDouble(),
+                         optimizer.getWeightDecay().getValueAsDouble(),
+                         optimizer.getMomentum().getValueAsDouble(),
+                         optimizer.getNesterov()};
+  SmallVector<OptimizerSettings> all{base};
+  for (auto group : getList<ParamGroupAttr>(optimizer.getGroups())) {
+    OptimizerSettings &settings = all.emplace_back(base);
+    override(settings.lr, group.getLr());
+    override(settings.beta1, group.getBeta1());
+    override(settings.beta2, group.getBeta2());
+    override(settings.eps, group.getEps());
+    override(settings.weightDecay, group.getWeightDecay());
+    override(settings.momentum, group.getMomentum());
+    if (BoolAttr nesterov = group.getNesterov())
+      settings.nesterov = nesterov.getValue();
+  }
+  return all;
 }

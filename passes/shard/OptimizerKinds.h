@@ -5,9 +5,21 @@
 #define FSDP_PASSES_SHARD_OPTIMIZER_KINDS_H
 
 #include "ir/fsdp/Fsdp.h"
-#include "passes/shard/ParameterGroups.h"
 
 namespace fsdp {
+
+/// What torch.optim keeps of a parameter group.
+struct OptimizerSettings {
+  double lr = 0;
+  double beta1 = 0, beta2 = 0, eps = 0, weightDecay = 0;
+  double momentum = 0;
+  bool nesterov = false;
+
+  bool operator==(const OptimizerSettings &) const = default;
+};
+
+/// Those of each group, first those that hold without one.
+llvm::SmallVector<OptimizerSettings> getGroupSettings(OptimizerAttr optimizer);
 
 /// Values of one update of parameters that share settings and element type.
 struct UpdateOperands {
@@ -20,8 +32,8 @@ struct UpdateOperands {
   mlir::Value foundInf;  ///< 1 leaves the update out; may be null
 };
 
-struct OptimizerKind {
-  llvm::StringLiteral name;
+/// How an optimizer is built.
+struct OptimizerRule {
   /// Whether updates need their number.
   bool needsStep;
   /// Names of the states that it keeps of each parameter.
@@ -34,8 +46,8 @@ struct OptimizerKind {
                             const OptimizerSettings &settings);
 };
 
-/// All optimizers; a new one is added here.
-llvm::ArrayRef<OptimizerKind> getOptimizerKinds();
+/// A new optimizer is added here.
+const OptimizerRule &getOptimizerRule(OptimizerKind kind);
 
 } // namespace fsdp
 

@@ -6,6 +6,31 @@
 
 include "passes/PassBase.td"
 
+def Annotate : Fsdp_ModulePass<"fsdp-annotate"> {
+  let summary = "tell the module how it is to be compiled and run";
+  let description = [{
+    Puts settings on the module, each under its own name and in the place of what
+    stands there: `#fsdp.shards`, `#fsdp.buckets`, `#fsdp.step`, `#fsdp.optimizer`,
+    `#fsdp.loss_scale`, which passes read, and those of the run. With a config
+    `fsdp-opt` has done that itself; this is for programs without one. `with` has the
+    settings in braces, without `#fsdp.` in front of each.
+
+    Input: `module {`
+
+    Output, for `with={step<micro_batches = 4>, shards<world = 2>}`:
+
+    ```mlir
+    module attributes {fsdp.shards = #fsdp.shards<world = 2>,
+                       fsdp.step = #fsdp.step<micro_batches = 4>} {
+    ```
+
+    Needs: nothing.
+  }];
+  let options = [
+    Option<"with", "with", "std::string", "\"\"", "the settings">
+  ];
+}
+
 def AddValidation : Fsdp_ModulePass<"fsdp-add-validation"> {
   let summary = "add a program that computes the loss and changes nothing";
   let description = [{
@@ -14,6 +39,7 @@ def AddValidation : Fsdp_ModulePass<"fsdp-add-validation"> {
     backward pass, and the new values of buffers and of the random state. The
     clone has the same arguments. It goes through all stages beside the original
     as a program for inference does, over the same states at the same addresses.
+    Without `#fsdp.validation` on the module there is nothing to add.
 
     Input:
 
@@ -53,11 +79,11 @@ def DropReference : Fsdp_ModulePass<"fsdp-drop-reference"> {
 def AssignBuckets : Fsdp_ModulePass<"fsdp-assign-buckets"> {
   let summary = "decide which parameters are moved together";
   let description = [{
-    Writes `bucket` on every parameter, frozen ones too. Buckets that are
-    `named` come first: each is `NAME=PATTERN|PATTERN…` and takes the parameters
-    whose names, or a module's that holds them, one of its shell patterns
-    matches; of several the first one counts, and of a tied parameter any name
-    does. Of the rest a wrap policy chooses modules of the model; a parameter
+    Writes `bucket` on every parameter, frozen ones too, as `#fsdp.buckets` says.
+    Buckets that are `named` come first: each takes the parameters whose names, or a
+    module's that holds them, one of its shell patterns matches; of several the first
+    one counts, and of a tied parameter any name does. Of the rest a `policy` chooses
+    modules of the model; a parameter
     belongs to the innermost chosen module that contains all its names, and to
     the bucket `root` if there is none. Whatever the bucket, its members move in
     the order of the state table, which is that of their registration.
@@ -66,7 +92,7 @@ def AssignBuckets : Fsdp_ModulePass<"fsdp-assign-buckets"> {
     |-----------|-----------------------------------------------------------|
     | `blocks`  | outermost repeated blocks: siblings with numbers as names and one class, at least two, that hold parameters |
     | `classes` | those whose class is listed (TRANSFORMER_BASED_WRAP)        |
-    | `size`    | those with at least `min-params` parameters that no chosen module inside holds (SIZE_BASED_WRAP) |
+    | `size`    | those with at least `min_params` parameters that no chosen module inside holds (SIZE_BASED_WRAP) |
     | `none`    | none: one bucket (NO_WRAP)                                |
 
     Input:
@@ -89,41 +115,59 @@ def AssignBuckets : Fsdp_ModulePass<"fsdp-assign-buckets"> {
 
     Needs: the module tree (`fsdp.module`). Leaves: a bucket on each parameter.
   }];
-  let options = [
-    Option<"policy", "policy", "std::string", "\"blocks\"",
-           "blocks, classes, size or none">,
-    ListOption<"classes", "classes", "std::string",
-               "module classes that policy `classes` chooses">,
-    Option<"minParams", "min-params", "int64_t", "100000000",
-           "parameters that policy `size` gives a module at least">,
-    ListOption<"named", "named", "std::string",
-               "buckets with patterns of their parameters or modules">
-  ];
+}
+
+def AssignGroups : Fsdp_ModulePass<"fsdp-assign-groups"> {
+  let summary = "decide which parameters have settings of their own";
+  let description = [{
+    Writes `group` on the parameters that a group of `#fsdp.optimizer` takes, frozen
+    ones too: its number, from 1. A pattern is a shell pattern of names (`*` stands
+    for any characters). The last group that matches a parameter counts; the others'
+    settings do not. A tied parameter is matched by any of its names; groups that
+    differ and match different names of it are an error, unless one of them matches
+    all that the last one does; and so is a pattern that matches no parameter.
+
+    Input:
+
+    ```mlir
+    module attributes {fsdp.optimizer = #fsdp.optimizer<
+        groups = [#fsdp.param_group<params = ["*.bias"], weight_decay = 0.000000e+00>]>} {
+      fsdp.state parameter @fc.weight : tensor<8x8xf32>
+      fsdp.state parameter @fc.bias : tensor<8xf32>
+    ```
+
+    Output:
+
+    ```mlir
+      fsdp.state parameter @fc.weight : tensor<8x8xf32>
+      fsdp.state parameter @fc.bias : tensor<8xf32> group 1
+    ```
+
+    Must run before `fsdp-flatten-buckets`, whose flat states are of one group.
+  }];
 }
 
 def SetSeed : Fsdp_ModulePass<"fsdp-set-seed"> {
   let summary = "begin random sequences at the config's seed";
   let description = [{
-    Gives the state that draws start from its first value, (seed, 0). Programs
-    that draw nothing have none.
+    Gives the state that draws start from its first value, (seed, 0), with the seed
+    that the module says in `fsdp.seed`, or 0. Programs that draw nothing have none.
 
     Input: `fsdp.state random @"random/state" : tensor<2xi64>`
 
-    Output, for `seed=7`:
+    Output, for `fsdp.seed = 7`:
 
     ```mlir
     fsdp.state random @"random/state" : tensor<2xi64> init dense<[7, 0]> : tensor<2xi64>
     ```
   }];
-  let options = [
-    Option<"seed", "seed", "int64_t", "0", "the seed">,
-  ];
 }
 
 def ShardParameters : Fsdp_ModulePass<"fsdp-shard-parameters"> {
   let summary = "let each rank hold its rows of every parameter";
   let description = [{
-    Puts `fsdp.mesh = #fsdp.mesh<shard = N>` on the module. Parameters, frozen
+    Puts `fsdp.mesh = #fsdp.mesh<shard = N>` on the module, with the `world` of
+    `#fsdp.shards` as N. Parameters, frozen
     ones too, become shards on dim 0 (ceil(d / N) rows a rank, padded with
     zeros); their uses see an `all_gather`, their gradients go through
     `reduce_scatter avg … of @p`. Buffers, constants and inputs stay each rank's
@@ -134,7 +178,7 @@ def ShardParameters : Fsdp_ModulePass<"fsdp-shard-parameters"> {
 
     Scalars and the parameters that `ignore` names stay whole on every rank; their
     gradients go through one `all_reduce avg … of @p` over all ranks. With
-    `keep-ignored-local` those of the ignored ones go through nothing, and their
+    `keep_ignored_local` those of the ignored ones go through nothing, and their
     states are marked `local`.
 
     Input:
@@ -162,22 +206,11 @@ def ShardParameters : Fsdp_ModulePass<"fsdp-shard-parameters"> {
       return …, %s : …
     ```
 
-    `dims` are rules such as `*.weight=1` or `head.*=largest`, patterns of names
-    with the dim to cut along; the last one that matches counts.
+    `dims` are rules such as `#fsdp.dim_rule<params = ["*.weight"], dim = 1>`,
+    patterns of names with the dim to cut along; the last one that matches counts.
 
     Needs: a captured program. Leaves: a program on shards, no longer captured.
   }];
-  let options = [
-    Option<"world", "world", "int64_t", "1", "number of ranks">,
-    Option<"replicate", "replicate", "int64_t", "1",
-           "number of replicas of the shards">,
-    ListOption<"ignore", "ignore", "std::string",
-               "patterns of names of parameters that are not sharded">,
-    ListOption<"dims", "dims", "std::string",
-               "dims to shard along other than 0, 'pattern=dim'">,
-    Option<"keepIgnoredLocal", "keep-ignored-local", "bool", "false",
-           "do not reduce the gradients of ignored parameters">
-  ];
 }
 
 def MoveCastsToShards : Fsdp_ModulePass<"fsdp-move-casts-to-shards"> {
@@ -230,17 +263,18 @@ def DivideGradients : Fsdp_ModulePass<"fsdp-divide-gradients"> {
   let summary = "choose by what gradients are divided, and where";
   let description = [{
     Gradients are averaged over all ranks, which `avg` does at each reduction.
-    Three things ask for sums with divisors of their own, as FSDP2 makes them:
+    Three things ask for sums with divisors of their own, as FSDP2 makes them (the
+    last two in `#fsdp.step`):
     * gradients reduced in f16, whose sum overflows before it is divided: the
       operands of the first reduction are divided by a power of two near the
       root of the divisor, the results of the last one by the rest;
-    * `factor`: a divisor of the user's instead of the number of ranks, which
+    * `divide_factor`: a divisor of the user's instead of the number of ranks, which
       divides the operands of the first reduction. It is kept on the module as
       `fsdp.gradient_divide_factor`. If it is the size of that reduction's group,
       this averages and the next ones sum;
-    * `force-sum`: reductions are sums, whose last result is divided.
+    * `force_sum`: reductions are sums, whose last result is divided.
 
-    With `in-optimizer` reductions are sums that nobody divides: the module says
+    With `divide_in_optimizer` reductions are sums that nobody divides: the module says
     in `fsdp.optimizer_divisor` by what the optimizer does it, which reads the
     gradients anyway. It takes one divisor for all of them, so they are divided
     as above where a gradient is reduced or kept in f16, or is each rank's own.
@@ -263,14 +297,6 @@ def DivideGradients : Fsdp_ModulePass<"fsdp-divide-gradients"> {
     (`fsdp-move-casts-to-shards`). Leaves: reductions that divide by the same
     number in all, together with what the module leaves to the optimizer.
   }];
-  let options = [
-    Option<"factor", "factor", "double", "0",
-           "what the sum over ranks is divided by; 0: their number">,
-    Option<"forceSum", "force-sum", "bool", "false",
-           "reduce by sums alone, and divide afterwards">,
-    Option<"inOptimizer", "in-optimizer", "bool", "false",
-           "reduce by sums alone, and divide in the optimizer where it can">
-  ];
 }
 
 def ReshardAfterForward : Fsdp_ModulePass<"fsdp-reshard-after-forward"> {
@@ -283,15 +309,15 @@ def ReshardAfterForward : Fsdp_ModulePass<"fsdp-reshard-after-forward"> {
     the last op that the loss, outputs and changed buffers need. What backward
     does not read is not gathered again.
 
-    `mode`: `all` buckets; `all-but-root`, as FSDP2's default; `none` keeps
-    every gathered parameter until its last use in backward.
+    `reshard` of `#fsdp.buckets`: `all` buckets; `all_but_root`, as FSDP2's default;
+    `none` keeps every gathered parameter until its last use in backward.
 
-    With `ranks=k` each rank keeps, behind the last use in forward, a part over
+    With `reshard_ranks = k` each rank keeps, behind the last use in forward, a part over
     each k adjacent ranks (ceil(d / k) rows, `fsdp.shard`), from which backward
     gathers among these (FSDP2's integer `reshard_after_forward`; hpZ in ZeRO++,
-    arXiv:2306.10209). `overrides` are rules such as `layers.0=false`, patterns
-    of bucket names with true, false or a number of ranks; the last one that
-    matches counts.
+    arXiv:2306.10209). `rules` are such as
+    `#fsdp.rule<buckets = ["layers.0"], reshard = 1>`, patterns of bucket names with a
+    number of ranks; the last one that matches counts.
 
     Input:
 
@@ -315,21 +341,8 @@ def ReshardAfterForward : Fsdp_ModulePass<"fsdp-reshard-after-forward"> {
     %gx = aten.mm(%gy, %g) : …
     ```
 
-    Needs: logical collectives, buckets on states (unless `mode` is `none`).
+    Needs: logical collectives, buckets on states (unless `reshard` is `none`).
   }];
-  let options = [
-    Option<"mode", "mode", "::fsdp::ReshardMode",
-           "::fsdp::ReshardMode::AllButRoot", "which buckets",
-           [{::llvm::cl::values(
-             clEnumValN(::fsdp::ReshardMode::All, "all", "every bucket"),
-             clEnumValN(::fsdp::ReshardMode::AllButRoot, "all-but-root",
-                        "every bucket but the root"),
-             clEnumValN(::fsdp::ReshardMode::None, "none", "no bucket"))}]>,
-    Option<"ranks", "ranks", "int64_t", "0",
-           "ranks that a part is kept over for backward; 0: all">,
-    ListOption<"overrides", "overrides", "std::string",
-               "rules for single buckets, 'pattern=value'">
-  ];
 }
 
 def FlattenBuckets : Fsdp_ModulePass<"fsdp-flatten-buckets"> {
@@ -351,16 +364,17 @@ def FlattenBuckets : Fsdp_ModulePass<"fsdp-flatten-buckets"> {
     A flat state holds what one cast, one transfer and one update can serve.
     Parameters of a bucket that differ in role, element type, group of the
     optimizer, type of the gradient's reduction or in the types in which programs
-    gather them are members of several. `layout=rows` leaves all as it is; `flat`
+    gather them are members of several. The `layout` of `#fsdp.buckets` says which
+    become flat: `rows` leaves all as it is; `flat`
     refuses a parameter that cannot be a member. `auto` leaves such a parameter in
     rows, and puts together what costs little: not parameters between whose gradients
     those of other buckets are computed, nor such as are not gathered as often, if more
     than an eighth would be gathered in vain; what would be a state's only member
     stays in rows. `fsdp2` leaves rows, too, and says `layout fsdp2` on the
     parameters, for `fsdp-copy-buckets`; all have to be cut along dim 0. What no rank cuts
-    (scalars, ignored parameters) stays whole in every layout. `overrides` are
-    rules such as `layers.*=flat`, patterns of bucket names; the last one that
-    matches counts.
+    (scalars, ignored parameters) stays whole in every layout. `rules` are such as
+    `#fsdp.rule<buckets = ["layers.*"], layout = flat>`, patterns of bucket names; the
+    last one that matches counts.
 
     Input:
 
@@ -399,19 +413,6 @@ def FlattenBuckets : Fsdp_ModulePass<"fsdp-flatten-buckets"> {
 
     Needs: a sharded program in front of the metrics, running sums and optimizer.
   }];
-  let options = [
-    Option<"layout", "layout", "::fsdp::BucketLayout",
-           "::fsdp::BucketLayout::Rows", "of all buckets without a rule",
-           [{::llvm::cl::values(
-             clEnumValN(::fsdp::BucketLayout::Auto, "auto", "flat where it can be"),
-             clEnumValN(::fsdp::BucketLayout::Rows, "rows", "rows of each parameter"),
-             clEnumValN(::fsdp::BucketLayout::Flat, "flat", "flat, or an error"),
-             clEnumValN(::fsdp::BucketLayout::Fsdp2, "fsdp2", "rows, copied together"))}]>,
-    ListOption<"overrides", "overrides", "std::string",
-               "rules for single buckets, 'pattern=layout'">,
-    ListOption<"groups", "groups", "std::string",
-               "the optimizer's groups, as fsdp-insert-optimizer has them">
-  ];
 }
 
 def InsertMetrics : Fsdp_ModulePass<"fsdp-insert-metrics"> {
@@ -448,7 +449,8 @@ def InsertMetrics : Fsdp_ModulePass<"fsdp-insert-metrics"> {
 def SplitMicroBatches : Fsdp_ModulePass<"fsdp-split-micro-batches"> {
   let summary = "make a step of several micro-batches";
   let description = [{
-    Replaces `train/step` by the programs of a step of A micro-batches:
+    Replaces `train/step` by the programs of a step of A `micro_batches`
+    (`#fsdp.step`):
     `train/first`, `train/middle` (only if A > 2; it runs A - 2 times) and
     `train/last`. Gradients are summed in states of role `gradient`; the first
     program leaves its own there, so that nobody zeroes them. The last program
@@ -462,12 +464,12 @@ def SplitMicroBatches : Fsdp_ModulePass<"fsdp-split-micro-batches"> {
     |-------------------|-------------------------------------|----------------|
     | `each`            | what they yield: shards             | in all programs |
     | `last`            | what they read: whole gradients     | in the last one |
-    | `all-reduce-last` | what the first all-reduce reads     | reduce-scatters in all, all-reduces in the last |
+    | `all_reduce_last` | what the first all-reduce reads     | reduce-scatters in all, all-reduces in the last |
 
-    Without an all-reduce of gradients `all-reduce-last` is `each`. With one
+    Without an all-reduce of gradients `all_reduce_last` is `each`. With one
     micro-batch, and for inference, nothing changes.
 
-    Input, for `micro-batches=2`:
+    Input, for two:
 
     ```mlir
     func.func @"train/step"(%w: tensor<7x17xf32> {fsdp.state = @w}, …)
@@ -503,23 +505,13 @@ def SplitMicroBatches : Fsdp_ModulePass<"fsdp-split-micro-batches"> {
     `fsdp-insert-metrics` and in front of `fsdp-insert-optimizer`. Leaves
     `fsdp.micro_batches` on the module.
   }];
-  let options = [
-    Option<"microBatches", "micro-batches", "int64_t", "1",
-           "micro-batches of a step">,
-    Option<"sync", "sync", "::fsdp::GradientSync",
-           "::fsdp::GradientSync::Each", "which reductions wait for the last",
-           [{::llvm::cl::values(
-             clEnumValN(::fsdp::GradientSync::Each, "each", "none"),
-             clEnumValN(::fsdp::GradientSync::Last, "last", "all"),
-             clEnumValN(::fsdp::GradientSync::AllReduceLast, "all-reduce-last",
-                        "all-reduces"))}]>
-  ];
 }
 
 def KeepGathered : Fsdp_ModulePass<"fsdp-keep-gathered"> {
   let summary = "gather parameters once for all micro-batches of a step";
   let description = [{
-    The first program of a step of several micro-batches leaves what it gathers
+    With `keep_gathered` of `#fsdp.step`, else nothing happens: the first program of
+    a step of several micro-batches leaves what it gathers
     in states of role `gathered`, with room for the padding rows; the others read
     these and gather nothing. The states are void after the last program, which
     changes the parameters.
@@ -557,12 +549,13 @@ def KeepGathered : Fsdp_ModulePass<"fsdp-keep-gathered"> {
 def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
   let summary = "turn gradients into new parameters, on shards";
   let description = [{
-    Adds the optimizer's states to the module and to the program, replaces the
+    Adds the states of `#fsdp.optimizer` to the module and to the program, replaces the
     results that are gradients by new parameters and states, and adds the
     metrics: the loss as mean over ranks and the global norm of the gradients
-    before clipping, which travel in one all-reduce.
+    before clipping, which travel in one all-reduce. Leaves `#fsdp.optimizer` on the module also
+    where its absence stood for the defaults.
 
-    The norm is that of all gradients as one vector, of order `norm-order`: of
+    The norm is that of all gradients as one vector, of order `norm_order`: of
     order 2 the root of the sum of squares of all ranks' shards, of order 1 the
     sum of absolute values, of order inf the greatest absolute value. Padding
     rows are zero and do not count. Gradients that several ranks hold alike
@@ -573,16 +566,16 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
     travel with the loss, which is a mean: with order inf there are two scalar
     all-reduces.
 
-    With `max-grad-norm` c the gradients are divided by
+    With `max_grad_norm` c the gradients are divided by
     max((norm + 1e-6) / c, 1), which is torch.nn.utils.clip_grad_norm_ with one
     rounding less (its coefficient is the reciprocal).
 
-    With `skip-non-finite` no update is made where the loss or the norm is not a
+    With `#fsdp.on_nonfinite<skip>` no update is made where the loss or the norm is not a
     finite number, on any rank, since all have both: the optimizers' `found_inf`
     is 1 then, and such a step does not count as one of theirs.
 
     Where the captured loss is multiplied by the state `loss/scale`, that divides
-    norm and gradients again. With `scale-interval` it changes as that of
+    norm and gradients again. With an `interval` of `#fsdp.loss_scale` it changes as that of
     torch.amp.GradScaler: cut where an update is left out, grown after so many
     updates in a row, which the state `loss/growth` counts; what a step had is its
     metric `loss_scale`.
@@ -590,15 +583,9 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
     What reductions leave to it (`fsdp.optimizer_divisor`) divides the norm, and
     the gradients together with the clipping: in the optimizers' `grad_scale`.
 
-    `groups` gives parameters settings of their own, as parameter groups of
-    torch.optim: each is `PATTERN|PATTERN…:NAME=VALUE;NAME=VALUE…`, where a
-    pattern is a shell pattern of names (`*` stands for any characters) and a
-    setting is called as the option of this pass. The last group that matches a
-    parameter counts; the others' settings do not. A tied parameter is matched
-    by any of its names; groups that differ and match different names of it are
-    an error, and so is a pattern that matches no parameter. A group with a
-    learning rate of its own has the state `optimizer/lr/N`, with N its number
-    from 1.
+    Parameters with a `group` (`fsdp-assign-groups`) have that group's settings. A
+    group with a learning rate of its own has the state `optimizer/lr/N`, with N its
+    number from 1.
 
     There is one optimizer op for each group and element type. Programs for
     inference (`infer/…`) stay as they are.
@@ -632,31 +619,6 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
 
     Needs: gradients as results (`fsdp.gradient`). Leaves: a whole step.
   }];
-  let options = [
-    Option<"name", "name", "std::string", "\"adamw\"", "adamw, adam or sgd">,
-    Option<"lr", "lr", "double", "1.0e-3", "first learning rate">,
-    Option<"beta1", "beta1", "double", "0.9", "decay of the first moment">,
-    Option<"beta2", "beta2", "double", "0.999", "decay of the second moment">,
-    Option<"eps", "eps", "double", "1.0e-8", "added to the denominator">,
-    Option<"weightDecay", "weight-decay", "double", "0.0", "weight decay">,
-    Option<"momentum", "momentum", "double", "0.0", "momentum of sgd">,
-    Option<"nesterov", "nesterov", "bool", "false", "Nesterov's momentum">,
-    Option<"maxGradNorm", "max-grad-norm", "double",
-           "std::numeric_limits<double>::infinity()",
-           "clip gradients to this global norm; inf does not clip">,
-    Option<"normOrder", "norm-order", "double", "2.0",
-           "order of the global norm: 1, 2 or inf">,
-    Option<"skipNonFinite", "skip-non-finite", "bool", "false",
-           "make no update where the loss or the norm is a NaN or infinite">,
-    Option<"scaleInterval", "scale-interval", "int64_t", "0",
-           "after how many updates in a row the loss scale grows; 0: never">,
-    Option<"scaleGrowth", "scale-growth", "double", "2.0",
-           "by what the loss scale grows">,
-    Option<"scaleBackoff", "scale-backoff", "double", "0.5",
-           "by what it is multiplied where an update is left out">,
-    ListOption<"groups", "groups", "std::string",
-               "groups of parameters with settings of their own">
-  ];
 }
 
 def Unshard : Fsdp_ModulePass<"fsdp-unshard"> {

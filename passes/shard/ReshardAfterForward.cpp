@@ -4,7 +4,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/Programs.h"
-#include "runtime/support/Pattern.h"
+#include "support/Pattern.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringMap.h"
@@ -116,32 +116,28 @@ private:
 
 struct ReshardAfterForward final
     : fsdp::impl::ReshardAfterForwardBase<ReshardAfterForward> {
-  using Base::Base;
-
   void runOnOperation() override {
     if (failed(run(getOperation())))
       signalPassFailure();
   }
 
 private:
-  /// A rule of `overrides`.
-  struct Override {
-    std::string pattern;
-    int64_t ranks;
-    bool isUsed = false;
-  };
-
   LogicalResult run(ModuleOp module) {
-    if (mode == ReshardMode::None && overrides.empty())
+    told = getSetting<BucketsAttr>(module);
+    for (RuleAttr rule : getList<RuleAttr>(told.getRules()))
+      if (rule.getReshard())
+        for (StringRef pattern : getTexts(rule.getBuckets()))
+          rules.push_back({pattern, *rule.getReshard()});
+    if (told.getReshard() == ReshardMode::None && rules.empty())
       return success();
     StateTable states(module);
-    if (failed(readRules(module)))
+    if (failed(countRanks(module)))
       return failure();
     for (StateOp state : states.getStates())
       if (isParameter(state) && state.getBucket())
         ranksByBucket.try_emplace(*state.getBucket(),
                                   chooseRanks(*state.getBucket()));
-    for (const Override &rule : rules)
+    for (const Rule &rule : rules)
       if (!rule.isUsed)
         return module.emitError("expected buckets whose names match '")
                << rule.pattern << "', found none; fsdp-opt MODEL --explain "
@@ -152,46 +148,36 @@ private:
     return success();
   }
 
-  /// Turns modes and numbers into numbers of ranks to gather from: 1 keeps.
-  LogicalResult readRules(ModuleOp module) {
+  /// Turns 0 into the number of ranks, and checks the others.
+  LogicalResult countRanks(ModuleOp module) {
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
     GroupAttr group = mesh ? mesh.getGroup(kShardAxis) : GroupAttr();
     shardSize = group ? group.getSize() : 1;
-    auto verify = [&](int64_t size) -> LogicalResult {
-      if (size >= 1 && shardSize % size == 0)
-        return success();
-      return module.emitError("expected to shard over a number of ranks that "
-                              "divides the ")
-             << shardSize << " of the shard group between forward and backward"
-             << ", found " << size;
-    };
-    if (ranks != 0 && failed(verify(ranks)))
-      return failure();
-    for (const std::string &text : overrides) {
-      auto [pattern, value] = StringRef(text).rsplit('=');
-      Override rule{pattern.str(), shardSize};
-      if (value == "false")
-        rule.ranks = 1;
-      else if (value != "true" &&
-               (value.getAsInteger(10, rule.ranks) || pattern.empty()))
-        return module.emitError("expected an override such as 'layers.0=false',"
-                                " with true, false or a number of ranks, found "
-                                "'")
-               << text << "'";
-      if (failed(verify(rule.ranks)))
-        return failure();
-      rules.push_back(std::move(rule));
+    ranks = told.getReshardRanks();
+    SmallVector<int64_t *> sizes{&ranks};
+    for (Rule &rule : rules)
+      sizes.push_back(&rule.ranks);
+    for (int64_t *size : sizes) {
+      if (*size == 0)
+        *size = shardSize;
+      else if (shardSize % *size != 0)
+        return module.emitError("expected to shard over a number of ranks that "
+                                "divides the ")
+               << shardSize
+               << " of the shard group between forward and backward, found "
+               << *size;
     }
     return success();
   }
 
+  /// From how many ranks a bucket is gathered again: 1 keeps it.
   int64_t chooseRanks(StringRef bucket) {
-    int64_t chosen = ranks == 0 ? shardSize : ranks.getValue();
-    if (mode == ReshardMode::None ||
-        (mode == ReshardMode::AllButRoot && bucket == kRootBucket))
-      chosen = 1;
-    for (Override &rule : rules)
-      if (matchesPattern(rule.pattern, bucket.str())) {
+    bool isKept =
+        told.getReshard() == ReshardMode::None ||
+        (told.getReshard() == ReshardMode::AllButRoot && bucket == kRootBucket);
+    int64_t chosen = isKept ? 1 : ranks;
+    for (Rule &rule : rules)
+      if (matchesPattern(rule.pattern.str(), bucket.str())) {
         rule.isUsed = true;
         chosen = rule.ranks;
       }
@@ -235,8 +221,14 @@ private:
         group.getStride());
   }
 
-  int64_t shardSize = 1;
-  SmallVector<Override> rules;
+  struct Rule {
+    StringRef pattern;
+    int64_t ranks;
+    bool isUsed = false;
+  };
+  BucketsAttr told;
+  int64_t shardSize = 1, ranks = 0;
+  SmallVector<Rule> rules;
   llvm::StringMap<int64_t> ranksByBucket;
 };
 

@@ -16,15 +16,8 @@ namespace fsdp {
 namespace {
 
 struct SetSeed final : fsdp::impl::SetSeedBase<SetSeed> {
-  using Base::Base;
-
   void runOnOperation() override {
-    if (seed == 0)
-      getOperation()->removeAttr(kSeedAttr);
-    else
-      getOperation()->setAttr(
-          kSeedAttr,
-          IntegerAttr::get(IntegerType::get(&getContext(), 64), seed));
+    int64_t seed = getSeed(getOperation());
     for (auto state : getOperation().getOps<StateOp>())
       if (state.getRole() == Role::Random)
         state.setInitAttr(DenseElementsAttr::get(state.getGlobalType(),

@@ -3,7 +3,7 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
-#include "runtime/support/Pattern.h"
+#include "support/Pattern.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -19,8 +19,6 @@ namespace {
 
 struct ShardParameters final
     : fsdp::impl::ShardParametersBase<ShardParameters> {
-  using Base::Base;
-
   void runOnOperation() override {
     if (failed(run(getOperation())))
       signalPassFailure();
@@ -28,6 +26,7 @@ struct ShardParameters final
 
 private:
   LogicalResult run(ModuleOp module) {
+    told = getSetting<ShardsAttr>(module);
     FailureOr<MeshAttr> mesh = buildMesh(module);
     if (failed(mesh) || failed(assignSharding(module, *mesh)))
       return failure();
@@ -45,23 +44,17 @@ private:
   }
 
   FailureOr<MeshAttr> buildMesh(ModuleOp module) {
-    if (world < 1)
-      return module.emitError("expected a world size of at least 1, found ")
-             << world.getValue();
-    if (replicate < 1 || world % replicate != 0)
-      return module.emitError("expected a number of replicas that divides the ")
-             << world.getValue() << " ranks, found " << replicate.getValue();
     if (module->hasAttr(kMeshAttr))
       return module.emitError("is sharded already: it carries '")
              << kMeshAttr << "'";
     SmallVector<StringAttr> names;
     SmallVector<int64_t> sizes;
-    if (replicate > 1) {
+    if (told.getReplicate() > 1) {
       names.push_back(StringAttr::get(&getContext(), kReplicateAxis));
-      sizes.push_back(replicate);
+      sizes.push_back(told.getReplicate());
     }
     names.push_back(StringAttr::get(&getContext(), kShardAxis));
-    sizes.push_back(world / replicate);
+    sizes.push_back(told.getWorld() / told.getReplicate());
     auto mesh = MeshAttr::get(&getContext(), names, sizes);
     shardGroup = mesh.getGroup(kShardAxis);
     replicateGroup = mesh.getGroup(kReplicateAxis);
@@ -69,32 +62,34 @@ private:
     return mesh;
   }
 
-  static bool matches(StateOp state, const std::string &pattern) {
+  static bool matches(StateOp state, StringRef pattern) {
     return llvm::any_of(state.getAllNames(), [&](StringRef name) {
-      return matchesPattern(pattern, name.str());
+      return matchesPattern(pattern.str(), name.str());
     });
   }
 
   /// What has no rows, or shall not be cut, is whole on every rank.
   LogicalResult assignSharding(ModuleOp module, MeshAttr mesh) {
+    SmallVector<StringRef> ignore = getTexts(told.getIgnore());
+    SmallVector<DimRuleAttr> dims = getList<DimRuleAttr>(told.getDims());
     llvm::StringSet<> unmatched;
     unmatched.insert_range(ignore);
-    if (failed(readRules(module, unmatched)))
-      return failure();
+    for (DimRuleAttr rule : dims)
+      unmatched.insert_range(getTexts(rule.getParams()));
     for (StateOp state : module.getOps<StateOp>()) {
       if (!isParameter(state))
         continue;
       bool isIgnored = false;
-      for (const std::string &pattern : ignore)
+      for (StringRef pattern : ignore)
         if (matches(state, pattern)) {
           unmatched.erase(pattern);
           isIgnored = true;
         }
-      FailureOr<int64_t> dim = chooseDim(state, unmatched);
+      FailureOr<int64_t> dim = chooseDim(state, dims, unmatched);
       if (failed(dim))
         return failure();
       if (isIgnored)
-        state.setLocal(keepIgnoredLocal && world > 1 &&
+        state.setLocal(told.getKeepIgnoredLocal() && told.getWorld() > 1 &&
                        state.getRole() == Role::Parameter);
       else if (getShardSize(mesh) > 1 && state.getGlobalType().getRank() != 0)
         state.setShardingAttr(
@@ -106,44 +101,23 @@ private:
     return success();
   }
 
-  /// A rule of `dims`. No dim: the largest.
-  struct DimRule {
-    std::string pattern;
-    std::optional<int64_t> dim;
-  };
-
-  LogicalResult readRules(ModuleOp module, llvm::StringSet<> &unmatched) {
-    for (const std::string &text : dims) {
-      auto [pattern, value] = StringRef(text).rsplit('=');
-      DimRule rule{pattern.str(), 0};
-      if (value == "largest")
-        rule.dim.reset();
-      else if (pattern.empty() || value.getAsInteger(10, *rule.dim) ||
-               *rule.dim < 0)
-        return module.emitError("expected a rule such as '*.weight=1', with a "
-                                "dim from 0 or 'largest', found '")
-               << text << "'";
-      unmatched.insert(pattern);
-      dimRules.push_back(std::move(rule));
-    }
-    return success();
-  }
-
   /// The dim that a parameter is cut along, by the last rule that matches it.
-  FailureOr<int64_t> chooseDim(StateOp state, llvm::StringSet<> &unmatched) {
+  static FailureOr<int64_t> chooseDim(StateOp state, ArrayRef<DimRuleAttr> dims,
+                                      llvm::StringSet<> &unmatched) {
     ArrayRef<int64_t> shape = state.getGlobalType().getShape();
     int64_t dim = 0;
-    for (const DimRule &rule : dimRules) {
-      if (!matches(state, rule.pattern))
-        continue;
-      unmatched.erase(rule.pattern);
-      dim = rule.dim.value_or(
-          std::distance(shape.begin(), llvm::max_element(shape)));
-      if (!shape.empty() && dim >= int64_t(shape.size()))
-        return state.emitOpError("expects a dim below its ")
-               << shape.size() << " to shard, found " << dim << " by '"
-               << rule.pattern << "'";
-    }
+    for (DimRuleAttr rule : dims)
+      for (StringRef pattern : getTexts(rule.getParams())) {
+        if (!matches(state, pattern))
+          continue;
+        unmatched.erase(pattern);
+        dim = rule.getDim().value_or(
+            std::distance(shape.begin(), llvm::max_element(shape)));
+        if (!shape.empty() && dim >= int64_t(shape.size()))
+          return state.emitOpError("expects a dim below its ")
+                 << shape.size() << " to shard, found " << dim << " by '"
+                 << pattern << "'";
+      }
     return dim;
   }
 
@@ -224,7 +198,7 @@ private:
   }
 
   GroupAttr shardGroup, replicateGroup, worldGroup;
-  SmallVector<DimRule> dimRules;
+  ShardsAttr told;
 };
 
 } // namespace

@@ -215,8 +215,6 @@ private:
 
 struct SplitMicroBatches final
     : fsdp::impl::SplitMicroBatchesBase<SplitMicroBatches> {
-  using Base::Base;
-
   void runOnOperation() override {
     if (failed(run(getOperation())))
       signalPassFailure();
@@ -224,9 +222,8 @@ struct SplitMicroBatches final
 
 private:
   LogicalResult run(ModuleOp module) {
-    if (microBatches < 1)
-      return module.emitError("expected at least 1 micro-batch a step, found ")
-             << microBatches.getValue();
+    auto told = getSetting<StepAttr>(module);
+    int64_t microBatches = told.getMicroBatches();
     SmallVector<func::FuncOp> programs = getPrograms(module);
     llvm::erase_if(programs, isInference);
     if (microBatches == 1 || programs.empty())
@@ -247,7 +244,8 @@ private:
       for (StepPart part : parts) {
         auto clone = cast<func::FuncOp>(builder.clone(*program));
         clone.setSymName(getPartName(program, part));
-        if (failed(PartBuilder(clone, part, sync, microBatches, sums).run()))
+        if (failed(PartBuilder(clone, part, told.getSync(), microBatches, sums)
+                       .run()))
           return failure();
       }
       program.erase();

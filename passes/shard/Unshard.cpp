@@ -284,13 +284,14 @@ struct Unshard final : fsdp::impl::UnshardBase<Unshard> {
       }
       state.removeShardingAttr();
       state.removeBucketAttr();
+      state.removeGroupAttr();
       state.removePartAttr();
       state.removeLayoutAttr();
       state.removeAtAttr();
     }
     module->removeAttr(kMeshAttr);
     module->removeAttr(kMicroBatchesAttr);
-    module->removeAttr(kTrainingAttr);
+    removeCompileSettings(module);
     module->removeAttr(kMemoryAttr);
   }
 };

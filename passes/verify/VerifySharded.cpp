@@ -47,8 +47,7 @@ public:
 
 private:
   static LogicalResult verifyStage(Operation &op) {
-    if (isStart(&op) ||
-        isa<WaitOp, FreeOp, RecordOp, AwaitOp, ZeroPaddingOp>(op))
+    if (isStart(&op) || isa<WaitOp, FreeOp, ZeroPaddingOp>(op))
       return op.emitOpError("belongs to a later stage; expected logical "
                             "collectives only");
     return success();

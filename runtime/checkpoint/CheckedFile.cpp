@@ -3,12 +3,12 @@
 
 #include "runtime/checkpoint/CheckedFile.h"
 
-#include "runtime/plan/DType.h"
-#include "runtime/plan/Shape.h"
-#include "runtime/support/AtomicFile.h"
-#include "runtime/support/Hash.h"
-#include "runtime/support/JsonIntegers.h"
-#include "runtime/support/Nesting.h"
+#include "plan/DType.h"
+#include "plan/Shape.h"
+#include "support/AtomicFile.h"
+#include "support/Hash.h"
+#include "support/JsonIntegers.h"
+#include "support/Nesting.h"
 
 #include <nlohmann/json.hpp>
 

@@ -11,8 +11,8 @@
 #define FSDP_RUNTIME_CHECKPOINT_CHECKEDFILE_H
 
 #include "runtime/checkpoint/Regions.h"
-#include "runtime/support/ReadOnlyFile.h"
 #include "runtime/weights/Safetensors.h"
+#include "support/ReadOnlyFile.h"
 
 #include <cstdint>
 #include <map>

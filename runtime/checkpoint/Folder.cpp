@@ -3,9 +3,9 @@
 
 #include "runtime/checkpoint/Folder.h"
 
-#include "runtime/Log.h"
 #include "runtime/checkpoint/Manifest.h"
-#include "runtime/support/AtomicFile.h"
+#include "runtime/log/Log.h"
+#include "support/AtomicFile.h"
 
 #include <algorithm>
 #include <cerrno>

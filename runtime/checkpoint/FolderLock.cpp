@@ -3,8 +3,8 @@
 
 #include "runtime/checkpoint/FolderLock.h"
 
-#include "runtime/Log.h"
-#include "runtime/support/Error.h"
+#include "runtime/log/Log.h"
+#include "support/Error.h"
 
 #include <cerrno>
 #include <chrono>

@@ -3,14 +3,14 @@
 
 #include "runtime/checkpoint/Loader.h"
 
-#include "runtime/DTypes.h"
-#include "runtime/Log.h"
+#include "plan/DType.h"
+#include "plan/FirstValues.h"
+#include "plan/Shape.h"
 #include "runtime/checkpoint/Folder.h"
-#include "runtime/plan/DType.h"
-#include "runtime/plan/FirstValues.h"
-#include "runtime/plan/Shape.h"
-#include "runtime/support/Hash.h"
-#include "runtime/support/Nearest.h"
+#include "runtime/device/DTypes.h"
+#include "runtime/log/Log.h"
+#include "support/Hash.h"
+#include "support/Nearest.h"
 
 #include <ATen/ops/from_blob.h>
 

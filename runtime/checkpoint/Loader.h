@@ -4,12 +4,12 @@
 #ifndef FSDP_RUNTIME_CHECKPOINT_LOADER_H
 #define FSDP_RUNTIME_CHECKPOINT_LOADER_H
 
-#include "runtime/Arena.h"
 #include "runtime/checkpoint/CheckedFile.h"
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/checkpoint/Regions.h"
 #include "runtime/checkpoint/SavedStates.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/device/Arena.h"
 
 #include <map>
 #include <memory>

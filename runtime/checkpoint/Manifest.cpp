@@ -3,13 +3,13 @@
 
 #include "runtime/checkpoint/Manifest.h"
 
-#include "runtime/plan/DType.h"
-#include "runtime/plan/Shape.h"
-#include "runtime/plan/Version.h"
-#include "runtime/support/Hash.h"
-#include "runtime/support/JsonIntegers.h"
-#include "runtime/support/Nesting.h"
-#include "runtime/support/ReadOnlyFile.h"
+#include "plan/DType.h"
+#include "plan/Shape.h"
+#include "plan/Version.h"
+#include "support/Hash.h"
+#include "support/JsonIntegers.h"
+#include "support/Nesting.h"
+#include "support/ReadOnlyFile.h"
 
 #include <nlohmann/json.hpp>
 

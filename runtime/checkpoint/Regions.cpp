@@ -3,9 +3,9 @@
 
 #include "runtime/checkpoint/Regions.h"
 
-#include "runtime/States.h"
-#include "runtime/Transfers.h"
-#include "runtime/plan/Shape.h"
+#include "plan/Shape.h"
+#include "runtime/exec/Transfers.h"
+#include "runtime/states/States.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_CHECKPOINT_REGIONS_H
 #define FSDP_RUNTIME_CHECKPOINT_REGIONS_H
 
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
 
 #include <cstdint>
 #include <functional>

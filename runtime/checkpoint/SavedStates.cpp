@@ -3,8 +3,8 @@
 
 #include "runtime/checkpoint/SavedStates.h"
 
-#include "runtime/plan/Entry.h"
-#include "runtime/support/Error.h"
+#include "plan/Entry.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <set>

@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_CHECKPOINT_SAVEDSTATES_H
 #define FSDP_RUNTIME_CHECKPOINT_SAVEDSTATES_H
 
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
 
 #include <string>
 #include <string_view>

@@ -3,8 +3,8 @@
 
 #include "runtime/checkpoint/Staging.h"
 
-#include "runtime/plan/DType.h"
-#include "runtime/support/Hash.h"
+#include "plan/DType.h"
+#include "support/Hash.h"
 
 using namespace fsdp;
 

@@ -4,10 +4,10 @@
 #ifndef FSDP_RUNTIME_CHECKPOINT_STAGING_H
 #define FSDP_RUNTIME_CHECKPOINT_STAGING_H
 
-#include "runtime/Arena.h"
 #include "runtime/checkpoint/CheckedFile.h"
 #include "runtime/checkpoint/Regions.h"
 #include "runtime/checkpoint/SavedStates.h"
+#include "runtime/device/Arena.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -18,8 +18,8 @@
 #ifndef FSDP_RUNTIME_COMM_COMMUNICATOR_H
 #define FSDP_RUNTIME_COMM_COMMUNICATOR_H
 
-#include "runtime/comm/Reduce.h"
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
+#include "runtime/comm/Transfer.h"
 
 #include <chrono>
 #include <cstddef>
@@ -35,38 +35,6 @@
 namespace fsdp {
 
 class Streams;
-
-/// One member of an all-gather: rank r's `shardBytes` land at `full + r *
-/// shardBytes`. `full` has room for size() * shardBytes bytes.
-struct GatherMember {
-  const void *shard;
-  void *full;
-  size_t shardBytes;
-};
-
-/// One member of a reduce-scatter: `full` holds size() * shardElements
-/// elements; those from rank() * shardElements on are combined over the ranks,
-/// in rank order, into `shard`.
-struct ReduceMember {
-  const void *full;
-  void *shard;
-  size_t shardElements;
-  plan::DType dtype;
-};
-
-/// One member of an all-reduce, combined in place, in rank order.
-struct AllReduceMember {
-  void *data;
-  size_t elements;
-  plan::DType dtype;
-};
-
-/// What an error says about a transfer. The text lives as long as the plan.
-struct TransferLabel {
-  std::string_view collective; ///< "all_gather"
-  std::string_view bucket;
-  uint64_t step = 0;
-};
 
 /// Transfers among the ranks of one group, on one stream. Used by one thread.
 /// All calls throw fsdp::Error (exit status 3) when a peer failed or did not
@@ -85,14 +53,20 @@ public:
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  virtual Ticket startAllGather(std::span<const GatherMember> members,
-                                const TransferLabel &label) = 0;
-  virtual Ticket startReduceScatter(std::span<const ReduceMember> members,
-                                    Combination combination,
-                                    const TransferLabel &label) = 0;
-  virtual Ticket startAllReduce(std::span<const AllReduceMember> members,
-                                Combination combination,
-                                const TransferLabel &label) = 0;
+  virtual Ticket start(const Transfer &transfer) = 0;
+  Ticket startAllGather(std::span<const GatherMember> members,
+                        const TransferLabel &label) {
+    return start({members, plan::Reduction::sum, label});
+  }
+  Ticket startReduceScatter(std::span<const ReduceMember> members,
+                            Combination combination,
+                            const TransferLabel &label) {
+    return start({members, combination, label});
+  }
+  Ticket startAllReduce(std::span<const AllReduceMember> members,
+                        Combination combination, const TransferLabel &label) {
+    return start({members, combination, label});
+  }
 
   /// What is issued from now on comes after the transfer is complete for this
   /// rank and no peer reads its memory any more. Each ticket is waited for

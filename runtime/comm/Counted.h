@@ -10,8 +10,7 @@
 
 namespace fsdp {
 
-/// Calls and bytes of one kind of collective: what a rank receives in an
-/// all-gather and sends into a reduction, padding included.
+/// Calls and bytes (plan/Traffic.h) of one kind of collective.
 struct Traffic {
   uint64_t calls = 0, bytes = 0;
 };
@@ -32,14 +31,7 @@ public:
 
   int rank() const override { return inner->rank(); }
   int size() const override { return inner->size(); }
-  Ticket startAllGather(std::span<const GatherMember> members,
-                        const TransferLabel &label) override;
-  Ticket startReduceScatter(std::span<const ReduceMember> members,
-                            Combination combination,
-                            const TransferLabel &label) override;
-  Ticket startAllReduce(std::span<const AllReduceMember> members,
-                        Combination combination,
-                        const TransferLabel &label) override;
+  Ticket start(const Transfer &transfer) override;
   void wait(Ticket ticket) override { inner->wait(ticket); }
   void abandon() override { inner->abandon(); }
   uint64_t keepCaptured() override { return inner->keepCaptured(); }
@@ -49,8 +41,6 @@ public:
   size_t stagingBytes() const override { return inner->stagingBytes(); }
 
 private:
-  Traffic &count(const TransferLabel &label);
-
   std::unique_ptr<Communicator> inner;
   std::map<std::string_view, Traffic> counts;
 };

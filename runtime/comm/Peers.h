@@ -5,7 +5,7 @@
 #define FSDP_RUNTIME_COMM_PEERS_H
 
 #include "runtime/comm/Communicator.h"
-#include "runtime/support/Error.h"
+#include "support/Error.h"
 
 #include <chrono>
 #include <functional>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/comm/Reduce.h"
-#include "runtime/plan/DType.h"
-#include "runtime/support/Error.h"
+#include "plan/DType.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <bit>

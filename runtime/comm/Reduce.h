@@ -9,7 +9,7 @@
 #ifndef FSDP_RUNTIME_COMM_REDUCE_H
 #define FSDP_RUNTIME_COMM_REDUCE_H
 
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
 
 #include <cstddef>
 #include <span>

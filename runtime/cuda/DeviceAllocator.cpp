@@ -3,8 +3,8 @@
 
 #include "runtime/cuda/DeviceAllocator.h"
 
-#include "runtime/Arena.h"
-#include "runtime/PlannedAllocator.h"
+#include "runtime/device/Arena.h"
+#include "runtime/device/PlannedAllocator.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>

@@ -9,6 +9,7 @@
 
 #include "runtime/cuda/Kernels.h"
 #include "runtime/cuda/Launches.cuh"
+#include "support/Philox.h"
 
 #include <cmath>
 #include <cstdint>
@@ -21,51 +22,25 @@ using plan::DType;
 
 namespace {
 
-struct Words {
-  uint32_t at[4];
-};
-
-__device__ Words philox(Words counter, uint32_t key0, uint32_t key1) {
-  for (int round = 0; round < 10; ++round) {
-    uint32_t low0 = 0xD2511F53u * counter.at[0];
-    uint32_t high0 = __umulhi(0xD2511F53u, counter.at[0]);
-    uint32_t low1 = 0xCD9E8D57u * counter.at[2];
-    uint32_t high1 = __umulhi(0xCD9E8D57u, counter.at[2]);
-    counter = {{high1 ^ counter.at[1] ^ key0, low1,
-                high0 ^ counter.at[3] ^ key1, low0}};
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  return counter;
-}
-
-/// philox::Domain::Step.
-constexpr uint32_t kStepDomain = 1;
-
 /// Fills `output` with what `transform` makes of each block: `perBlock`
 /// elements, 16 apart.
 template <int perBlock, typename T, typename Transform>
 __global__ void drawBlocks(const int64_t *state, uint32_t rank, uint32_t site,
                            T *output, size_t elements, Transform transform) {
-  __shared__ uint32_t key[2];
-  auto seed = static_cast<uint64_t>(state[0]);
+  __shared__ philox::Key key;
   auto offset = static_cast<uint64_t>(state[1]);
-  if (threadIdx.x == 0) {
-    Words derived =
-        philox({{rank, static_cast<uint32_t>(offset >> 32), kStepDomain, 0}},
-               static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
-    key[0] = derived.at[0];
-    key[1] = derived.at[1];
-  }
+  if (threadIdx.x == 0)
+    key = philox::deriveKey(static_cast<uint64_t>(state[0]),
+                            philox::Domain::Step, offset >> 32 << 32 | rank);
   __syncthreads();
   size_t blocks = (elements + 16 * perBlock - 1) / (16 * perBlock) * 16;
   size_t stride = size_t(gridDim.x) * blockDim.x;
   for (size_t block = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
        block < blocks; block += stride) {
-    Words words = philox(
-        {{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-          site, static_cast<uint32_t>(offset)}},
-        key[0], key[1]);
+    philox::Block words = philox::generate(
+        {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), site,
+         static_cast<uint32_t>(offset)},
+        key);
     T made[perBlock];
     transform(words, made);
     size_t at = block / 16 * (16 * perBlock) + block % 16;
@@ -82,22 +57,6 @@ using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 template <typename T>
 constexpr int kPerBlock = std::is_same_v<T, double> ? 2 : 4;
 
-__device__ uint64_t join(uint32_t high, uint32_t low) {
-  return uint64_t(high) << 32 | low;
-}
-__device__ float toOpen(uint32_t bits) {
-  return (static_cast<float>(bits >> 9) + 0.5f) * 0x1p-23f;
-}
-__device__ double toOpen(uint32_t high, uint32_t low) {
-  return (static_cast<double>(join(high, low) >> 12) + 0.5) * 0x1p-52;
-}
-__device__ float toUniform(uint32_t bits) {
-  return static_cast<float>(bits >> 8) * 0x1p-24f;
-}
-__device__ double toUniform(uint32_t high, uint32_t low) {
-  return static_cast<double>(join(high, low) >> 11) * 0x1p-53;
-}
-
 __device__ float multiply(float a, float b) { return __fmul_rn(a, b); }
 __device__ double multiply(double a, double b) { return __dmul_rn(a, b); }
 __device__ float add(float a, float b) { return __fadd_rn(a, b); }
@@ -107,13 +66,13 @@ __device__ double add(double a, double b) { return __dadd_rn(a, b); }
 template <typename T, typename Inner>
 struct FromOpen {
   Inner inner;
-  __device__ void operator()(const Words &words, T *made) const {
+  __device__ void operator()(const philox::Block &words, T *made) const {
     if constexpr (std::is_same_v<T, double>) {
       for (int i = 0; i < 2; ++i)
-        made[i] = inner(toOpen(words.at[i], words.at[i + 2]));
+        made[i] = inner(philox::toOpen(words[i], words[i + 2]));
     } else {
       for (int i = 0; i < 4; ++i)
-        made[i] = static_cast<T>(inner(toOpen(words.at[i])));
+        made[i] = static_cast<T>(inner(philox::toOpen(words[i])));
     }
   }
 };
@@ -122,20 +81,20 @@ struct FromOpen {
 template <typename T, typename Inner>
 struct FromNormal {
   Inner inner;
-  __device__ void operator()(const Words &words, T *made) const {
+  __device__ void operator()(const philox::Block &words, T *made) const {
     if constexpr (std::is_same_v<T, double>) {
-      double radius = sqrt(-2 * log(toOpen(words.at[0], words.at[1])));
+      double radius = sqrt(-2 * log(philox::toOpen(words[0], words[1])));
       double angle =
-          2 * 3.14159265358979323846 * toUniform(words.at[2], words.at[3]);
+          2 * 3.14159265358979323846 * philox::toUniform(words[2], words[3]);
       made[0] = inner(radius * cos(angle));
       made[1] = inner(radius * sin(angle));
     } else {
       for (int i = 0; i < 2; ++i) {
-        float open =
-            __fadd_rn(__fmul_rn(static_cast<float>(words.at[i] >> 8), 0x1p-24f),
-                      0x1p-24f);
+        float open = __fadd_rn(
+            __fmul_rn(static_cast<float>(words[i] >> 8), 0x1p-24f), 0x1p-24f);
         float radius = sqrtf(-2 * logf(open));
-        float angle = 2 * 3.14159265358979323846f * toUniform(words.at[i + 2]);
+        float angle =
+            2 * 3.14159265358979323846f * philox::toUniform(words[i + 2]);
         made[i] = static_cast<T>(inner(radius * cosf(angle)));
         made[i + 2] = static_cast<T>(inner(radius * sinf(angle)));
       }
@@ -153,16 +112,16 @@ constexpr int kDigits<__nv_bfloat16> = 8;
 template <typename T>
 struct Uniform {
   WideOf<T> from, width;
-  __device__ void operator()(const Words &words, T *made) const {
+  __device__ void operator()(const philox::Block &words, T *made) const {
     if constexpr (std::is_same_v<T, double>) {
       for (int i = 0; i < 2; ++i)
-        made[i] =
-            add(multiply(toUniform(words.at[i], words.at[i + 2]), width), from);
+        made[i] = add(
+            multiply(philox::toUniform(words[i], words[i + 2]), width), from);
     } else {
       constexpr float kStep = 1.0f / (1 << kDigits<T>);
       for (int i = 0; i < 4; ++i) {
         auto whole = static_cast<float>(
-            static_cast<int32_t>(words.at[i] >> (32 - kDigits<T>)));
+            static_cast<int32_t>(words[i] >> (32 - kDigits<T>)));
         made[i] =
             static_cast<T>(add(multiply(multiply(whole, kStep), width), from));
       }
@@ -174,18 +133,18 @@ template <typename T>
 struct Bernoulli {
   uint32_t limit;
   bool isCertain;
-  __device__ void operator()(const Words &words, T *made) const {
+  __device__ void operator()(const philox::Block &words, T *made) const {
     for (int i = 0; i < 4; ++i)
-      made[i] = static_cast<T>(isCertain || words.at[i] < limit ? 1.0f : 0.0f);
+      made[i] = static_cast<T>(isCertain || words[i] < limit ? 1.0f : 0.0f);
   }
 };
 
 template <typename T>
 struct Integers {
   uint64_t least, values; ///< 0: 2^64
-  __device__ void operator()(const Words &words, T *made) const {
+  __device__ void operator()(const philox::Block &words, T *made) const {
     for (int i = 0; i < 2; ++i) {
-      uint64_t bits = join(words.at[i], words.at[i + 2]);
+      uint64_t bits = philox::join(words[i], words[i + 2]);
       if (values != 0)
         bits = __umul64hi(bits, values);
       auto number = static_cast<int64_t>(bits + least);

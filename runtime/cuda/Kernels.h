@@ -9,9 +9,9 @@
 #ifndef FSDP_RUNTIME_CUDA_KERNELS_H
 #define FSDP_RUNTIME_CUDA_KERNELS_H
 
+#include "plan/plan_generated.h"
 #include "runtime/comm/Reduce.h"
-#include "runtime/cuda/Streams.h"
-#include "runtime/plan/plan_generated.h"
+#include "runtime/device/Streams.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_CUDA_LAUNCHES_CUH
 #define FSDP_RUNTIME_CUDA_LAUNCHES_CUH
 
-#include "runtime/support/Error.h"
+#include "support/Error.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

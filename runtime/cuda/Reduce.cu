@@ -4,7 +4,7 @@
 #include "runtime/cuda/Kernels.h"
 #include "runtime/cuda/Launches.cuh"
 
-#include "runtime/support/Error.h"
+#include "support/Error.h"
 
 using namespace fsdp;
 using plan::DType;

@@ -3,9 +3,9 @@
 
 #include "runtime/cuda/StepGraphs.h"
 
-#include "runtime/Log.h"
-#include "runtime/cuda/InTurn.h"
-#include "runtime/support/Error.h"
+#include "runtime/exec/InTurn.h"
+#include "runtime/log/Log.h"
+#include "support/Error.h"
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>

@@ -11,10 +11,10 @@
 #ifndef FSDP_RUNTIME_CUDA_STEPGRAPHS_H
 #define FSDP_RUNTIME_CUDA_STEPGRAPHS_H
 
-#include "runtime/Executor.h"
-#include "runtime/Session.h"
-#include "runtime/Transfers.h"
-#include "runtime/cuda/Streams.h"
+#include "runtime/device/DeviceOptions.h"
+#include "runtime/device/Streams.h"
+#include "runtime/exec/Executor.h"
+#include "runtime/exec/Transfers.h"
 
 #include <c10/cuda/CUDAStream.h>
 

@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_CUDA_WORKSPACES_H
 #define FSDP_RUNTIME_CUDA_WORKSPACES_H
 
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
 
 #include <cstdint>
 

@@ -3,9 +3,9 @@
 
 #include "runtime/data/Batches.h"
 
-#include "runtime/plan/DType.h"
-#include "runtime/plan/Shape.h"
-#include "runtime/support/Error.h"
+#include "plan/DType.h"
+#include "plan/Shape.h"
+#include "support/Error.h"
 
 #include <algorithm>
 

@@ -3,11 +3,11 @@
 
 #include "runtime/data/DataOptions.h"
 
+#include "plan/TokenFormats.h"
 #include "runtime/data/Samples.h"
 #include "runtime/data/Tokens.h"
-#include "runtime/plan/TokenFormats.h"
-#include "runtime/support/Error.h"
-#include "runtime/support/Nearest.h"
+#include "support/Error.h"
+#include "support/Nearest.h"
 
 #include <algorithm>
 #include <charconv>

@@ -4,9 +4,9 @@
 #ifndef FSDP_RUNTIME_DATA_DATAOPTIONS_H
 #define FSDP_RUNTIME_DATA_DATAOPTIONS_H
 
+#include "plan/plan_generated.h"
 #include "runtime/data/RowSource.h"
 #include "runtime/data/RunData.h"
-#include "runtime/plan/plan_generated.h"
 
 #include <memory>
 #include <string>

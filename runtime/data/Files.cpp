@@ -3,7 +3,7 @@
 
 #include "runtime/data/Files.h"
 
-#include "runtime/support/Error.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -11,9 +11,9 @@
 
 #include "runtime/data/MegatronIndex.h"
 
-#include "runtime/plan/DType.h"
-#include "runtime/support/Error.h"
-#include "runtime/support/MappedFile.h"
+#include "plan/DType.h"
+#include "support/Error.h"
+#include "support/MappedFile.h"
 
 #include <cstring>
 #include <string_view>

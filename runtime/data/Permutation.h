@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_DATA_PERMUTATION_H
 #define FSDP_RUNTIME_DATA_PERMUTATION_H
 
-#include "runtime/support/Philox.h"
+#include "support/Philox.h"
 
 #include <cstdint>
 

@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_DATA_ROWSOURCE_H
 #define FSDP_RUNTIME_DATA_ROWSOURCE_H
 
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_DATA_RUNDATA_H
 #define FSDP_RUNTIME_DATA_RUNDATA_H
 
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
 
 #include <string>
 #include <vector>

@@ -3,9 +3,9 @@
 
 #include "runtime/data/TokenFile.h"
 
+#include "plan/DType.h"
 #include "runtime/data/MegatronIndex.h"
-#include "runtime/plan/DType.h"
-#include "runtime/support/Error.h"
+#include "support/Error.h"
 
 #include <cstring>
 #include <filesystem>

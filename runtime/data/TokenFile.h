@@ -4,8 +4,8 @@
 #ifndef FSDP_RUNTIME_DATA_TOKENFILE_H
 #define FSDP_RUNTIME_DATA_TOKENFILE_H
 
-#include "runtime/plan/plan_generated.h"
-#include "runtime/support/MappedFile.h"
+#include "plan/plan_generated.h"
+#include "support/MappedFile.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -3,10 +3,10 @@
 
 #include "runtime/data/Tokens.h"
 
+#include "plan/DType.h"
+#include "plan/Shape.h"
 #include "runtime/data/Files.h"
-#include "runtime/plan/DType.h"
-#include "runtime/plan/Shape.h"
-#include "runtime/support/Error.h"
+#include "support/Error.h"
 
 #include <algorithm>
 

@@ -3,8 +3,9 @@
 
 #include "runtime/profile/Activities.h"
 
-#include "runtime/plan/DType.h"
-#include "runtime/plan/Shape.h"
+#include "plan/DType.h"
+#include "plan/Shape.h"
+#include "plan/Traffic.h"
 
 #include <algorithm>
 #include <array>
@@ -46,8 +47,8 @@ public:
 private:
   void call(Activity &activity, const plan::CallT &op);
   template <typename OpTy>
-  void start(Activity &activity, const char *collective, const OpTy &op,
-             const std::vector<uint32_t> &counted, uint64_t times);
+  void start(Activity &activity, CollectiveKind kind, const OpTy &op,
+             const std::vector<uint32_t> &parts);
   void wait(Activity &activity, const plan::WaitT &op);
   void locate(Activity &activity, int32_t at) const;
   /// The first of these values that belongs to a bucket lends its name.
@@ -89,18 +90,18 @@ void Describer::call(Activity &activity, const plan::CallT &op) {
 }
 
 template <typename OpTy>
-void Describer::start(Activity &activity, const char *collective,
-                      const OpTy &op, const std::vector<uint32_t> &counted,
-                      uint64_t times) {
+void Describer::start(Activity &activity, CollectiveKind kind, const OpTy &op,
+                      const std::vector<uint32_t> &parts) {
   activity.kind = Activity::Kind::start;
-  activity.collective = collective;
-  activity.name = std::string(collective) + ".start " + op.bucket;
+  activity.collective = getName(kind);
+  activity.name = activity.collective + ".start " + op.bucket;
   activity.bucket = op.bucket;
   activity.group = "dp_" + plan.groups[op.group]->name;
   activity.stream = op.stream;
   activity.future = op.future;
-  for (uint32_t value : counted)
-    activity.bytes += bytes(value) * times;
+  for (uint32_t part : parts)
+    activity.bytes +=
+        getTraffic(kind, bytes(part), plan.groups[op.group]->size);
   futures[op.future] = activity;
 }
 
@@ -139,15 +140,13 @@ Activity Describer::describe(const plan::InstructionT &instruction) {
   if (auto *op = body.AsCall()) {
     call(activity, *op);
   } else if (auto *op = body.AsAllGather()) {
-    start(activity, "all_gather", *op, op->inputs,
-          plan.groups[op->group]->size);
+    start(activity, CollectiveKind::allGather, *op, op->inputs);
     for (uint32_t output : op->outputs)
       buckets[output] = op->bucket;
   } else if (auto *op = body.AsReduceScatter()) {
-    start(activity, "reduce_scatter", *op, op->outputs,
-          plan.groups[op->group]->size);
+    start(activity, CollectiveKind::reduceScatter, *op, op->outputs);
   } else if (auto *op = body.AsAllReduce()) {
-    start(activity, "all_reduce", *op, op->inputs, 1);
+    start(activity, CollectiveKind::allReduce, *op, op->inputs);
   } else if (auto *op = body.AsWait()) {
     wait(activity, *op);
   } else if (auto *op = body.AsAdam()) {

@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_PROFILE_ACTIVITIES_H
 #define FSDP_RUNTIME_PROFILE_ACTIVITIES_H
 
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
 #include "runtime/profile/Collect.h"
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 #ifndef FSDP_RUNTIME_PROFILE_RECORDER_H
 #define FSDP_RUNTIME_PROFILE_RECORDER_H
 
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
 
 #include <chrono>
 #include <cstdint>

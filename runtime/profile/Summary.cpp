@@ -3,7 +3,7 @@
 
 #include "runtime/profile/Summary.h"
 
-#include "runtime/Progress.h"
+#include "support/Format.h"
 
 #include <algorithm>
 #include <cstdio>

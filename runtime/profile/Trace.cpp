@@ -3,7 +3,7 @@
 
 #include "runtime/profile/Trace.h"
 
-#include "runtime/support/AtomicFile.h"
+#include "support/AtomicFile.h"
 
 #include <nlohmann/json.hpp>
 

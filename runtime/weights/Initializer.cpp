@@ -3,8 +3,8 @@
 
 #include "runtime/weights/Initializer.h"
 
-#include "runtime/support/Hash.h"
-#include "runtime/support/Philox.h"
+#include "support/Hash.h"
+#include "support/Philox.h"
 
 #include <algorithm>
 #include <array>

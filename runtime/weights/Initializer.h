@@ -11,7 +11,7 @@
 #ifndef FSDP_RUNTIME_WEIGHTS_INITIALIZER_H
 #define FSDP_RUNTIME_WEIGHTS_INITIALIZER_H
 
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
 
 #include <cstdint>
 #include <span>
@@ -29,7 +29,7 @@ struct InitialTensor {
 /// Elements [first, first + to.size()). `T` is float, or double for tensors of
 /// f64, whose numbers are drawn with 53 random bits in place of 24; narrower
 /// types are rounded from float. `init` was checked by `checkInitializer`
-/// (runtime/plan/FirstValues.h).
+/// (plan/FirstValues.h).
 template <typename T>
 void computeElements(const plan::InitializerT &init,
                      const InitialTensor &tensor, uint64_t first,

@@ -3,11 +3,11 @@
 
 #include "runtime/weights/Safetensors.h"
 
-#include "runtime/plan/DType.h"
-#include "runtime/plan/Shape.h"
-#include "runtime/support/Hash.h"
-#include "runtime/support/JsonIntegers.h"
-#include "runtime/support/Nesting.h"
+#include "plan/DType.h"
+#include "plan/Shape.h"
+#include "support/Hash.h"
+#include "support/JsonIntegers.h"
+#include "support/Nesting.h"
 
 #include <nlohmann/json.hpp>
 
@@ -24,28 +24,17 @@ static constexpr uint64_t kLengthBytes = 8;
 static constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 static constexpr const char *kMetadata = "__metadata__";
 
-static constexpr std::pair<plan::DType, const char *> kNames[] = {
-    {plan::DType::f32, "F32"},
-    {plan::DType::f64, "F64"},
-    {plan::DType::f16, "F16"},
-    {plan::DType::bf16, "BF16"},
-    {plan::DType::i64, "I64"},
-    {plan::DType::i32, "I32"},
-    {plan::DType::i16, "I16"},
-    {plan::DType::i8, "I8"},
-    {plan::DType::u8, "U8"},
-    {plan::DType::bool_, "BOOL"},
-    {plan::DType::u16, "U16"},
-    {plan::DType::u32, "U32"},
-    {plan::DType::u64, "U64"},
-    {plan::DType::c64, "C64"},
-    {plan::DType::f8e4m3fn, "F8_E4M3"},
-    {plan::DType::f8e5m2, "F8_E5M2"},
+/// Empty for types that the files do not hold.
+static constexpr std::pair<plan::DType, std::string_view> kNames[] = {
+#define FSDP_ELEMENT_TYPE(ENUMERATOR, NAME, BYTES, TORCH, PYTHON, NUMBER,      \
+                          MLIR, MLIRTEXT, SAFETENSORS)                         \
+  {plan::DType::ENUMERATOR, SAFETENSORS},
+#include "support/ElementTypes.def"
 };
 
 static std::optional<plan::DType> parseDType(const std::string &name) {
   for (const auto &[dtype, text] : kNames)
-    if (name == text)
+    if (!text.empty() && name == text)
       return dtype;
   return std::nullopt;
 }
@@ -160,11 +149,11 @@ fsdp::layoutSafetensors(std::vector<TensorToStore> &tensors,
                    });
   for (TensorToStore *next : order) {
     TensorToStore &tensor = *next;
-    const char *dtypeText = nullptr;
+    std::string_view dtypeText;
     for (const auto &[dtype, text] : kNames)
       if (dtype == tensor.dtype)
         dtypeText = text;
-    if (!dtypeText)
+    if (dtypeText.empty())
       throw Error(ErrorId::RuntimeUnsupported,
                   "'" + tensor.name + "' has element type " +
                       std::string(dtypeName(tensor.dtype)) +

@@ -9,9 +9,9 @@
 #ifndef FSDP_RUNTIME_WEIGHTS_SAFETENSORS_H
 #define FSDP_RUNTIME_WEIGHTS_SAFETENSORS_H
 
-#include "runtime/plan/plan_generated.h"
-#include "runtime/support/Error.h"
-#include "runtime/support/MappedFile.h"
+#include "plan/plan_generated.h"
+#include "support/Error.h"
+#include "support/MappedFile.h"
 
 #include <cstdint>
 #include <map>

@@ -3,12 +3,12 @@
 
 #include "runtime/weights/WeightFiles.h"
 
-#include "runtime/plan/DType.h"
-#include "runtime/plan/FirstValues.h"
-#include "runtime/plan/Shape.h"
-#include "runtime/support/Nearest.h"
-#include "runtime/support/Nesting.h"
-#include "runtime/support/ReadOnlyFile.h"
+#include "plan/DType.h"
+#include "plan/FirstValues.h"
+#include "plan/Shape.h"
+#include "support/Nearest.h"
+#include "support/Nesting.h"
+#include "support/ReadOnlyFile.h"
 
 #include <nlohmann/json.hpp>
 

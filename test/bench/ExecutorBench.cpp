@@ -9,11 +9,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/Arena.h"
-#include "runtime/Device.h"
-#include "runtime/Executor.h"
-#include "runtime/PlannedAllocator.h"
-#include "runtime/comm/Backends.h"
+#include "runtime/comm/backends/Backends.h"
+#include "runtime/device/Arena.h"
+#include "runtime/device/Device.h"
+#include "runtime/device/PlannedAllocator.h"
+#include "runtime/exec/Executor.h"
+#include "runtime/exec/HostDevice.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/add.h>

@@ -7,9 +7,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/comm/Local.h"
+#include "plan/DType.h"
 #include "runtime/comm/Reduce.h"
-#include "runtime/plan/DType.h"
+#include "runtime/comm/local/Local.h"
 
 #include <benchmark/benchmark.h>
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles decoders of Llama-3-8B's shapes for 64 ranks and measures fsdp-opt: seconds, memory, growth with the layers.
 
     scale.py --bin build/bin [--layers 8 32 126] [--world 64] [--json out.json]

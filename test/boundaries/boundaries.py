@@ -1,8 +1,10 @@
 """Guards the link and include boundaries of the folders, and the sources' form.
 
-    boundaries.py SOURCE_DIR BINARY_DIR
+    boundaries.py SOURCE_DIR BINARY...
 
-Prints each violation; the exit status says whether there was one.
+Each binary is one that the build makes: build/bin/fsdp-run. Prints each
+violation; the exit status says whether there was one. What cannot be checked,
+for want of a tool or a binary, is a violation, too.
 """
 import pathlib
 import re
@@ -10,20 +12,32 @@ import shutil
 import subprocess
 import sys
 
-SOURCE, BINARY = (pathlib.Path(a) for a in sys.argv[1:3])
+SOURCE, *BINARIES = (pathlib.Path(a) for a in sys.argv[1:])
+CODE = (".cpp", ".h", ".cu", ".cuh")                     # formatted
+INCLUDING = (*CODE, ".inc", ".def", ".td")
+LICENSED = (*INCLUDING, ".fbs", ".py", ".cmake", ".sh")
 MLIR, TORCH = r"(mlir|llvm|mlir-c)/", r"(torch|ATen|c10|caffe2)/"
 # Folder: what its sources may not include. The longest matching folder counts.
 FORBIDDEN = {
+    "support": f"{MLIR}|{TORCH}",
+    "plan": f"{MLIR}|{TORCH}",
     "ir": TORCH,
     "ir/capture": None,
     "passes": TORCH,
     "runtime": MLIR,
-    "runtime/support": f"{MLIR}|{TORCH}",
-    "runtime/plan": f"{MLIR}|{TORCH}",
     "runtime/weights": f"{MLIR}|{TORCH}",
     "runtime/data": f"{MLIR}|{TORCH}",
     "tools/fsdp-opt": TORCH,
     "tools/fsdp-run": MLIR,
+}
+# Rooms, from the ground up: a room may include those that it is built on.
+BUILT_ON = {
+    "support": (),
+    "plan": ("support",),
+    "runtime": ("support", "plan"),
+    "ir": ("support",),
+    "passes": ("support", "plan", "ir"),
+    "tools": ("support", "plan", "runtime", "ir", "passes"),
 }
 # Binary: what it may not be linked to.
 UNLINKED = {"fsdp-run": r"lib(MLIR|LLVM)", "fsdp-opt": r"lib(torch|c10)"}
@@ -35,46 +49,114 @@ def fail(text):
     print(text)
 
 
-def sources():
-    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=SOURCE, capture_output=True, text=True)
-    names = tracked.stdout.split("\0") if tracked.returncode == 0 else []
-    names = names or [str(p.relative_to(SOURCE)) for p in SOURCE.rglob("*")]
-    for name in names:
-        if re.search(r"\.(cpp|h|inc|def)$", name) and (SOURCE / name).exists():
-            yield name
+def sources(suffixes):
+    """Names of the files that end so. Each ending has some, or no rule holds for it."""
+    found = [name for name in FILES if name.endswith(suffixes)]
+    for suffix in suffixes:
+        if not any(name.endswith(suffix) for name in found):
+            fail(f"no file *{suffix} was found under {SOURCE}")
+    return found
 
 
-checked = 0
-for name in sources():
+def find_files():
+    names = []
+    if shutil.which("git"):
+        names = subprocess.run(["git", "ls-files", "-z"], cwd=SOURCE, capture_output=True, text=True).stdout.split("\0")[:-1]
+    if not names:                                       # no checkout, but a copy of one
+        paths = (p.relative_to(SOURCE) for p in SOURCE.rglob("*"))
+        names = [str(p) for p in paths if not p.parts[0].startswith("build")]
+    return [name for name in names if (SOURCE / name).is_file()]
+
+
+def includes(text):
+    """What C++, CUDA and TableGen include."""
+    return re.findall(r'^\s*#?\s*include\s*[<"]([^>"]+)[>"]', text, re.M)
+
+
+FILES = find_files()
+for name in sources(LICENSED):
+    if "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception" not in (SOURCE / name).read_text():
+        fail(f"{name} has no SPDX licence line")
+for name in sources(INCLUDING):
     folders = [f for f in FORBIDDEN if name.startswith(f + "/")]
     pattern = FORBIDDEN[max(folders, key=len)] if folders else None
     text = (SOURCE / name).read_text()
-    checked += 1
     if pattern:
-        for include in re.findall(r'#include [<"]([^>"]+)[>"]', text):
+        for include in includes(text):
             if re.match(pattern, include):
                 fail(f"{name} includes {include}, which this folder must do without")
-    if "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception" not in text:
-        fail(f"{name} has no SPDX licence line")
     if re.match(r"tools/fsdp-(opt|run)/[a-z-]+\.cpp$", name) and "int main(" in text and text.count("\n") >= 60:
         fail(f"{name} is a main of 60 lines or more; logic belongs in its library")
-if checked < 10:
-    fail(f"only {checked} source files were found under {SOURCE}")
 
-for binary, pattern in UNLINKED.items():
-    path = BINARY / "bin" / binary
-    if not path.exists():
-        continue                                                # a runtime-only build has no fsdp-opt
-    linked = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
-    for library in re.findall(r"^\s*(\S+)", linked, re.M):
-        if re.match(pattern, library):
-            fail(f"{binary} is linked to {library}")
+
+def find_cycle(arrows):
+    """Folders that include one another in a circle, or None."""
+    done, path = set(), []
+
+    def visit(folder):
+        if folder in path:
+            return path[path.index(folder):] + [folder]
+        if folder in done:
+            return None
+        path.append(folder)
+        for other in sorted(arrows.get(folder, {})):
+            if cycle := visit(other):
+                return cycle
+        path.pop()
+        done.add(folder)
+        return None
+
+    for folder in sorted(arrows):
+        if cycle := visit(folder):
+            return cycle
+    return None
+
+
+# Direction: no folder includes, in however many steps, one that includes it.
+arrows = {}
+for name in sources(INCLUDING):
+    room = name.split("/")[0]
+    if room not in BUILT_ON:
+        continue
+    folder = str(pathlib.PurePosixPath(name).parent)
+    for include in includes((SOURCE / name).read_text()):
+        other = str(pathlib.PurePosixPath(include).parent)
+        if other.split("/")[0] not in BUILT_ON or other == folder:
+            continue
+        if other.split("/")[0] != room and other.split("/")[0] not in BUILT_ON[room]:
+            fail(f"{name} includes {include}: {room} is not built on {other.split('/')[0]}")
+        if not name.endswith(".td"):                            # Passes.td collects those of the folders below
+            arrows.setdefault(folder, {}).setdefault(other, f"{name} includes {include}")
+if len(arrows) < 20:
+    fail(f"only {len(arrows)} folders with includes were found under {SOURCE}")
+if cycle := find_cycle(arrows):
+    fail("folders include one another in a circle: " + "; ".join(arrows[a][b] for a, b in zip(cycle, cycle[1:])))
+
+if not BINARIES:
+    fail("no binary was named; the build says which it makes")
+for path in BINARIES:
+    pattern = UNLINKED.get(path.name)
+    if not pattern:
+        fail(f"{path.name} is none of {', '.join(UNLINKED)}")
+    elif not path.exists():
+        fail(f"{path} was not built")
+    elif not shutil.which("ldd"):
+        fail(f"ldd was not found, so nobody knows what {path.name} is linked to; it comes with libc-bin")
+    else:
+        linked = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
+        for library in re.findall(r"^\s*(\S+)", linked, re.M):
+            if re.match(pattern, library):
+                fail(f"{path.name} is linked to {library}")
 
 formatter = shutil.which("clang-format-22")
-if formatter:
-    names = [n for n in sources() if not n.endswith((".inc", ".def"))]
-    done = subprocess.run([formatter, "--dry-run", "--Werror", *names], cwd=SOURCE, capture_output=True, text=True)
-    for line in sorted(set(re.findall(r"^(\S+?):\d+:\d+: error", done.stderr, re.M))):
+if not formatter:
+    fail("clang-format-22 was not found, so nobody knows whether sources are formatted; install what cmake/apt-packages.txt lists")
+else:
+    done = subprocess.run([formatter, "--dry-run", "--Werror", *sources(CODE)], cwd=SOURCE, capture_output=True, text=True)
+    wrong = sorted(set(re.findall(r"^(\S+?):\d+:\d+: error", done.stderr, re.M)))
+    for line in wrong:
         fail(f"{line} is not formatted: run clang-format-22 -i {line}")
+    if done.returncode and not wrong:
+        fail(f"clang-format-22 failed: {done.stderr.strip()}")
 
 sys.exit(1 if failures else 0)

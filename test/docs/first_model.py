@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs docs/FirstModel.md as a person would paste it, with a tiny Llama.
 
     first_model.py SOURCE_DIR BINARY_DIR

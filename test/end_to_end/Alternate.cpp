@@ -7,10 +7,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/Launch.h"
-#include "runtime/plan/DType.h"
-#include "runtime/support/Error.h"
+#include "plan/DType.h"
+#include "runtime/launch/Launch.h"
 #include "runtime/weights/Safetensors.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -7,13 +7,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/Device.h"
-#include "runtime/Session.h"
-#include "runtime/comm/Fake.h"
-#include "runtime/comm/Nccl.h"
+#include "runtime/comm/fake/Fake.h"
+#include "runtime/comm/nccl/Nccl.h"
+#include "runtime/device/Device.h"
+#include "runtime/exec/HostDevice.h"
+#include "runtime/session/Session.h"
 #include "test/end_to_end/PlayRank.h"
-#include "test/unit/comm/AlonePeers.h"
-#include "test/unit/comm/NcclOnStreams.h"
+#include "test/unit/runtime/comm/AlonePeers.h"
+#include "test/unit/runtime/comm/NcclOnStreams.h"
 
 #include <nlohmann/json.hpp>
 

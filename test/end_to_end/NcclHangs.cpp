@@ -8,15 +8,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/Device.h"
-#include "runtime/Executor.h"
-#include "runtime/Session.h"
 #include "runtime/comm/Label.h"
-#include "runtime/comm/Nccl.h"
-#include "runtime/support/Error.h"
+#include "runtime/comm/nccl/Nccl.h"
+#include "runtime/device/Device.h"
+#include "runtime/exec/Executor.h"
+#include "runtime/exec/HostDevice.h"
+#include "runtime/session/Session.h"
+#include "support/Error.h"
 #include "test/end_to_end/PlayRank.h"
-#include "test/unit/comm/AlonePeers.h"
-#include "test/unit/comm/NcclOnStreams.h"
+#include "test/unit/runtime/comm/AlonePeers.h"
+#include "test/unit/runtime/comm/NcclOnStreams.h"
 
 #include <nlohmann/json.hpp>
 
@@ -65,6 +66,10 @@ public:
   Memory &memory() override { return host->memory(); }
   Fabric &fabric() override { return host->fabric(); }
   void rehearse(Executor &executor) override { host->rehearse(executor); }
+  std::unique_ptr<Instruction> prepareDraw(Preparation &,
+                                           const plan::DrawT &) override {
+    return nullptr;
+  }
   double readNumber(const at::Tensor &tensor) override {
     return host->readNumber(tensor);
   }

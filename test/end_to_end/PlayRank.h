@@ -4,8 +4,8 @@
 #ifndef FSDP_TEST_ENDTOEND_PLAYRANK_H
 #define FSDP_TEST_ENDTOEND_PLAYRANK_H
 
-#include "runtime/plan/Reader.h"
-#include "runtime/support/Error.h"
+#include "plan/Reader.h"
+#include "support/Error.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Steps of several micro-batches equal PyTorch's, in every mode of exchanging their gradients."""
 import copy
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How tightly the arena is packed, and what the report and the picture say of it.
 
 The peak is at most 2 % above the lower bound (states, and the largest sum of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every bad input gets one clear error, the right exit status, and leaves nothing behind."""
 import re
 import struct
@@ -124,7 +125,7 @@ class Bad:
         assert done.returncode == 1, done.returncode
         assert "mylib::triple" in done.stdout and "cond" in done.stdout, done.stdout
 
-    # Configs (test/unit/config has all the cases).
+    # Configs (test/unit/tools has all the cases).
 
     def misspelt_key(self, folder):
         self.step(folder)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What checkpoints promise (docs/Checkpoints.md): a run that continues makes the same
 bits as one that never stopped, at the same world size; at any other one, mesh and layout,
 all states have the same values; PyTorch reads the files, and its own are read; whatever

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Token files, orders of rows and validation: what is read and computed equals PyTorch on the same rows."""
 import copy
 import json

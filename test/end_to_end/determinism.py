@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Equal inputs give equal artifacts, and equal artifacts equal runs, bit by bit.
 
 local and gloo add in different orders, so they agree to rounding.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A disk that becomes full, read-only or unreadable, or a process that dies, at each single
 call that a save makes: the error is clear, checkpoints are whole, and the next run goes on.
 

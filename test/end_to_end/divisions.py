@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradients that the optimizer divides (gradient_division): the same bits as by reductions where
 the divisor is a power of two, and PyTorch's values for every other."""
 import torch

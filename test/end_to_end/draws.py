@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What docs/Rationale/Random.md promises, written down once more in numpy.
 
 `Draws(seed, step, rank)` gives the numbers that one rank draws in one step, and

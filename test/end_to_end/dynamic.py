@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Dynamic dimensions: bound when compiled, one or several sizes in an artifact, trained as PyTorch trains at those shapes."""
 import copy
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Mixtures of experts of Hugging Face's transformers, and operators of libraries by their decompositions, train as in PyTorch."""
 import torch
 import torch.nn as nn

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a bucket in one flat state promises, beside training as PyTorch does (see --layout).
 
 Ranks never exchange more bytes than FSDP2's formulas say, which gather a whole

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Buckets as FSDP2 lays them out: the same numbers as in rows, bit by bit, in one call a bucket.
 
 Sums over ranks have a fixed order, so the layout of a transfer must not show in any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """PyTorch's own tests of fully_shard, as far as they are about numbers and need no GPU.
 
 Cases are called as the tests there; docs/Fsdp2Tests.md says which test of ours

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the end-to-end tests share: export, compile, run, and PyTorch's answer.
 
 The reference is one process: the ranks' batches, of one micro-batch after
@@ -11,6 +12,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -65,8 +67,45 @@ def run_cases(cases, only):
 def call(*command, cwd, env=None, timeout=240):
     """The finished process, whatever its exit status."""
     clean = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")}
-    return subprocess.run([str(c) for c in command], cwd=cwd, env={**clean, "OMP_NUM_THREADS": "1", **(env or {})},
-                          capture_output=True, text=True, timeout=timeout)
+
+    def run(*command):
+        return subprocess.run([str(c) for c in command], cwd=cwd, env={**clean, "OMP_NUM_THREADS": "1", **(env or {})},
+                              capture_output=True, text=True, timeout=timeout)
+
+    done = run(*command)
+    if done.returncode == 0:
+        check_through_ir([str(c) for c in command], pathlib.Path(cwd), run)
+    return done
+
+
+# Configs with the flags that go with them, of this process.
+through_ir = set()
+
+
+def check_through_ir(command, folder, run):
+    """The artifact of a config is the same, byte for byte, made from the planned program: as bytecode and as text."""
+    configs = [c.split("=", 1)[1] for c in command if c.startswith("--config=")]
+    if pathlib.Path(command[0]).name != "fsdp-opt" or not configs or not command[-1].endswith(".fsdp"):
+        return
+    out = folder / command[-1]
+    config = folder / configs[-1]
+    if not config.exists() or not out.is_file() or (key := (config.read_bytes(), *command[2:-1])) in through_ir:
+        return
+    through_ir.add(key)
+    # Beside the artifact: it names its files from its own folder.
+    code, text, again = (out.with_name(f"{out.stem}.through-ir{suffix}") for suffix in (".mlirbc", ".mlir", ".fsdp"))
+    compile = [c for c in command[:-2] if not re.match("--(report|memory-map|save-stages)=", c)]
+    try:
+        for make in ([*compile, "-o", code], [command[0], code, "--mlir-print-debuginfo", "-o", text]):
+            made = run(*make)
+            assert made.returncode == 0, f"planned IR cannot be made: {made.stderr.strip()[-500:]}"
+        for planned in (code, text):
+            made = run(command[0], planned, "-o", again)
+            assert made.returncode == 0, f"{planned.name} cannot become an artifact: {made.stderr.strip()[-500:]}"
+            assert again.read_bytes() == out.read_bytes(), f"{planned.name} gives another artifact than {config.name} does directly"
+    finally:
+        for file in (code, text, again):
+            file.unlink(missing_ok=True)
 
 
 def must(*command, **options):

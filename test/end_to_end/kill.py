@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A rank that is killed, at whatever moment, ends the run with an error on every other
 rank within the deadline and damages no checkpoint; called again, the run ends with the
 bits of one that was left alone.

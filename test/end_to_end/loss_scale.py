@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Losses that are multiplied before they are differentiated (loss_scale): what torch.amp.GradScaler
 does step by step, the same bits where a scale changes nothing, and gradients in float16 that live."""
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Gradients that an export leaves out are refused, or accepted by the config's key.
 
 torch.export drops the backward of an autograd.Function: a model with one would

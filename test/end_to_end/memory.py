@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The planned peak against the hard bounds of PyTorch's own memory test of FSDP2.
 
 test_fully_shard_memory.py of PyTorch bounds a rank's memory, W = 2, with 16 MB

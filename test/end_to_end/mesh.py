@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Training over meshes equals PyTorch's: replicas of shards (HSDP), parts kept between
 forward and backward (reshard_after_forward: k), parameters that are not sharded.
 

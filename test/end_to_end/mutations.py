@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes in place: to buffers, activations, inputs and frozen parameters, also through views.
 
 All patterns are parts of one model, so that one compilation covers them; each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What steps ask of NCCL, for 2 to 512 ranks, equals what the plan's report says.
 
 One rank is played on the host, with a library that has NCCL's functions and

@@ -1,9 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a loss or gradient that is NaN or infinite does: the run stops before anything of it is
 saved, or leaves the update out as if the step had not been, and --debug-nan names what made it.
 """
 import copy
 import json
 import math
+import re
 
 import torch
 import torch.nn as nn
@@ -175,6 +177,9 @@ def skips_two(bin):
         done = run(bin, folder, "--export=final.safetensors", steps=4)
         assert done.returncode == 0, done.stderr[-800:]
         assert [row.get("skipped", False) for row in metrics(folder)] == [True, True, False, False]
+        said = [line for line in done.stderr.splitlines() if line.startswith("step ")]
+        assert re.match(r"step 1/4  loss -?nan  not finite: update skipped  lr 0.\d+  \d+ s$", said[0]), said
+        assert re.match(r"step 4/4  loss \S+  grad norm \S+  lr 0.\d+  \d+ s$", said[-1]), said
         final = load_file(folder / "final.safetensors")
         trained = copy.deepcopy(model)
         optimizer = make_optimizer(trained, ADAMW)

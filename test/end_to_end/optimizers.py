@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Parameter groups, learning-rate schedules and norms equal torch.optim's, transformers' and torch.nn.utils'."""
 import torch
 from safetensors.torch import save_file

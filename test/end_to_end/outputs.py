@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a model returns beside its loss, and models that are only run, equal PyTorch's."""
 import copy
 

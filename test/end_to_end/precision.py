@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Mixed precision trains as PyTorch does that casts in the same places."""
 import copy
 import fnmatch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Models that draw random numbers train as PyTorch trains them with the same draws.
 
 draws.py says which numbers a rank draws in a step; the reference runs the plain

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The ranks of a run as processes of their own, as a launcher starts them, to be killed."""
 import os
 import pathlib

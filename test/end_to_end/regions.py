@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Regions of a model with rules of their own: autocast, no_grad, checkpoints, sub-graphs.
 
 All patterns are parts of one model, so that one compilation covers them; each

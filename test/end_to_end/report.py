@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Collectives of --report equal FSDP2's formulas, and those of a run the report's.
 
 Per bucket of W ranks, S = sum over members of ceil(d0 / W) * rest elements. An

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a run takes of the machine's memory against what was planned.
 
 The tensor region is what the compiler said, to the byte. The scratch region is

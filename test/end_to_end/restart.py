@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Under torchrun a job whose ranks are killed goes on by itself from its last checkpoint,
 and ends with the bits of one that was left alone: with one agent, and with two, as on two
 machines.

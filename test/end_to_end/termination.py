@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """SIGTERM, or SIGINT, ends a training run between two steps: saved, with exit status 0, on all ranks after
 the same step, whichever of them got the signal.
 """

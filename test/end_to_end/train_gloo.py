@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Training on ranks that are processes, over gloo, equals PyTorch's."""
 import zoo
 from harness import parse_arguments, run_cases, train_case

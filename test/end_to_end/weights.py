@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Models exported without data, trained from weights files or from initialisers.
 
 Weights that come from files give, bit for bit, what the same model gives when

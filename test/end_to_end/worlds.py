@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A checkpoint of any world is loaded by any other: 1, 2, 3, 4 and 8 ranks and meshes with
 replicas, in every direction, with and without resharding after the forward pass, in all
 layouts. The exported weights are the same bits, and so is everything else that it holds.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Small models whose first output is the loss, with inputs for one rank.
 
 Shapes are chosen so that no world size from 2 to 4 divides them all, and some

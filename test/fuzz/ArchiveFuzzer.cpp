@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/support/Error.h"
-#include "runtime/support/ZipDirectory.h"
+#include "support/Error.h"
+#include "support/ZipDirectory.h"
 #include "test/fuzz/Harness.h"
 
 using namespace fsdp;

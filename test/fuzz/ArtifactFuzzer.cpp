@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/plan/Print.h"
-#include "runtime/plan/Reader.h"
-#include "runtime/support/Error.h"
+#include "plan/Print.h"
+#include "plan/Reader.h"
+#include "support/Error.h"
 
 using namespace fsdp;
 

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/support/Error.h"
-#include "tools/fsdp-opt/Config.h"
+#include "support/Error.h"
+#include "tools/fsdp-opt/config/Config.h"
 
 using namespace fsdp;
 

@@ -3,11 +3,11 @@
 
 #include "test/fuzz/Harness.h"
 
-#include "ir/capture/JointCapture.h"
-#include "ir/capture/LoadLimits.h"
-#include "ir/capture/Pt2Capture.h"
-#include "ir/capture/TorchScript.h"
-#include "runtime/support/Error.h"
+#include "ir/capture/joint/JointCapture.h"
+#include "ir/capture/pt2/Capture.h"
+#include "ir/capture/torchscript/LoadLimits.h"
+#include "ir/capture/torchscript/TorchScript.h"
+#include "support/Error.h"
 
 #include <zlib.h>
 

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/checkpoint/Manifest.h"
-#include "runtime/support/Error.h"
-#include "runtime/support/Hash.h"
+#include "support/Error.h"
+#include "support/Hash.h"
 
 #include <nlohmann/json.hpp>
 

@@ -7,10 +7,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/plan/Print.h"
-#include "runtime/plan/Reader.h"
-#include "runtime/plan/Writer.h"
-#include "runtime/support/Error.h"
+#include "plan/Print.h"
+#include "plan/Reader.h"
+#include "plan/Writer.h"
+#include "support/Error.h"
 #include "test/unit/plan/RawArtifact.h"
 
 #include <algorithm>

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/support/Error.h"
 #include "runtime/weights/WeightFiles.h"
+#include "support/Error.h"
 #include "test/fuzz/MemoryFile.h"
 
 #include <cstring>

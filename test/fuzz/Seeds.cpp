@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "plan/Reader.h"
+#include "plan/Writer.h"
 #include "runtime/checkpoint/Manifest.h"
-#include "runtime/plan/Reader.h"
-#include "runtime/plan/Writer.h"
 #include "runtime/weights/Safetensors.h"
 #include "test/unit/plan/SamplePlan.h"
 

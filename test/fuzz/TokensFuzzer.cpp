@@ -8,7 +8,7 @@
 
 #include "runtime/data/MegatronIndex.h"
 #include "runtime/data/TokenFile.h"
-#include "runtime/support/Error.h"
+#include "support/Error.h"
 #include "test/fuzz/MemoryFile.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Models trained by fsdp-run and by PyTorch on the same device: losses, gradient norms, final weights.
 
 `prepare` exports and compiles; `work` is a process that trains one model in all

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One contender of PyTorch's in a process of its own: prints what its steps took as one line of JSON.
 
 All compute the same: float32 weights, of which each step makes bfloat16 ones to

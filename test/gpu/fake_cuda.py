@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What plans for a GPU say of every operator's results equals what PyTorch's fake tensors on a GPU say.
 
     fake_cuda.py --bin build/bin [--only MODEL]

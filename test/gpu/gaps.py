@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How much of a step the GPU had nothing to do, from a list of what it did.
 
 gaps.cpp writes the list: a line for each kernel, copy and fill with its kind, begin

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the parts share: folders, programs, the clock."""
 import contextlib
 import importlib.util

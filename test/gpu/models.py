@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The decoder of the table. docs/Gpus.md says what is made of it."""
 import torch
 import torch.nn as nn

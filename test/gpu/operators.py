@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """PyTorch's operator database through a compiled step on the device: the gradients of some operators at a time.
 
 One step of SGD at learning rate 1 makes p - gradient of each parameter, which is

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What of run.py needs no GPU: everything on the CPU with a tiny decoder and all models, and its parts with made-up data.
 
     rehearse.py --bin build/bin [--only NAME]

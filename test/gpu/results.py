@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What was found, written to files after every step so that nothing is lost when the rest is."""
 import json
 import os

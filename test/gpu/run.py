@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Everything that one GPU can show, in parts. docs/Gpus.md says what is printed.
 
     run.py prepare OUT --bin build/bin --cuda-build build-cuda    anywhere: exports models, compiles them, and takes the build along

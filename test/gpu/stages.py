@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The checks of run.py beside the table: programs of GoogleTest, training, operators, compute-sanitizer, two hosts."""
 import concurrent.futures
 import json

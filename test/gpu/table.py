@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A decoder's step by PyTorch and by fsdp-run: time, memory, and what the GPU had nothing to do.
 
 Each contender is measured in a process of its own, alone on the machine, and again

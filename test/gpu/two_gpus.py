@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What needs two or more GPUs: docs/Gpus.md lists it.
 
     two_gpus.py prepare --opt FSDP_OPT --out FOLDER     compiles, with PyTorch's answers; needs no GPU

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Two ranks that NCCL takes for two machines, on one GPU.
 
 NCCL refuses two ranks on one GPU of one host, and tells hosts apart by their names

@@ -9,7 +9,7 @@ operator database and the calls below reach it, forward and backward, is called
 again and again with one operand changed: another shape, type, layout or range of
 values, other integers. Operands end where a page begins that cannot be touched.
 Calls are made in processes of their own; one that ends by a signal is a crash. An
-operator that crashes and has no rule in runtime/plan is an error.
+operator that crashes and has no rule in plan/ is an error.
 """
 import argparse
 import collections
@@ -31,7 +31,7 @@ from torch.utils import _pytree  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 torch.set_num_threads(1)
-PLAN = pathlib.Path(__file__).resolve().parents[2] / "runtime/plan"
+PLAN = pathlib.Path(__file__).resolve().parents[2] / "plan"
 PAGE = mmap.PAGESIZE
 MOST_MEMORY = 5 << 30
 A, F, r = torch.ops.aten, torch.nn.functional, torch.randn

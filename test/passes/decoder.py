@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes the captured program of a synthetic decoder, or times the compiler's stages on one.
 
     decoder.py --layers 4 > decoder.mlir
@@ -168,7 +169,8 @@ def main():
     with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
         file.writelines(line + "\n" for line in write(args.layers))
         file.flush()
-        done = subprocess.run([args.opt, file.name, f"--fsdp-pipeline=world=64 reshard=all max-grad-norm=1 layout={args.layout}", "--mlir-timing", "-o", "/dev/null"], stderr=subprocess.PIPE, text=True)
+        settings = f"shards<world = 64>, buckets<reshard = all, layout = {args.layout}>, optimizer<max_grad_norm = 1.0>"
+        done = subprocess.run([args.opt, file.name, f"--fsdp-annotate=with={{{settings}}}", "--fsdp-pipeline", "--mlir-timing", "-o", "/dev/null"], stderr=subprocess.PIPE, text=True)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = used.ru_utime + used.ru_stime
     print(done.stderr)

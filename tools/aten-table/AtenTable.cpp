@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Writes ir/aten/AtenTable.inc to stdout; with --allowed, the operators that
-// artifacts may call, runtime/plan/AllowedOperators.inc. The operators are the
+// artifacts may call, plan/AllowedOperators.inc. The operators are the
 // Dispatcher's: the registry of TorchScript has several hundred more that no
 // kernel serves.
 //

@@ -3,15 +3,18 @@
 
 #include "tools/fsdp-run/Options.h"
 
-#include "runtime/Log.h"
-#include "runtime/plan/Version.h"
-#include "runtime/profile/Profiler.h"
-#include "runtime/support/Error.h"
+#include "plan/Version.h"
+#include "runtime/log/Log.h"
+#include "runtime/train/Profiler.h"
+#include "support/Error.h"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <iostream>
-#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 using namespace fsdp;
 
@@ -35,44 +38,52 @@ static constexpr const char *kExamples = R"(Examples:
   fsdp-run infer.fsdp --steps=50 --data=test.safetensors --outputs=o.safetensors
       what the model returns for each row of the data)";
 
-std::optional<RunOptions> fsdp::parseOptions(int argc,
-                                             const char *const *argv) {
-  RunOptions options;
-  LaunchOptions &launch = options.launch;
-  TrainOptions &train = options.train;
-  double deadline = 600;
-  CheckpointOptions &checkpoints = train.checkpoints;
-  std::string level = "warning", pin = "none", matmul = "auto", graph = "auto";
-  const std::map<std::string, MatmulLibrary> matmuls{
-      {"auto", MatmulLibrary::automatic},
-      {"blas", MatmulLibrary::blas},
-      {"onednn", MatmulLibrary::onednn}};
-  const std::map<std::string, CudaGraph> graphs{{"auto", CudaGraph::automatic},
-                                                {"on", CudaGraph::on},
-                                                {"off", CudaGraph::off}};
-  const std::map<std::string, Pin> pins{
-      {"none", Pin::none}, {"threads", Pin::threads}, {"cores", Pin::cores}};
-  const std::map<std::string, LogLevel> levels{{"error", LogLevel::error},
-                                               {"warning", LogLevel::warning},
-                                               {"info", LogLevel::info},
-                                               {"debug", LogLevel::debug}};
+/// "none, cores or threads".
+template <typename Choices>
+static std::string listNames(const Choices &choices) {
+  std::string text;
+  for (size_t i = 0; i < choices.size(); ++i)
+    text += (i == 0                   ? ""
+             : i + 1 < choices.size() ? ", "
+                                      : " or ") +
+            std::string(choices[i].first);
+  return text;
+}
 
-  CLI::App app("Trains with an artifact of fsdp-opt.", "fsdp-run");
-  app.footer(kExamples);
-  app.set_version_flag("--version",
-                       "fsdp-run " + std::string(kCompilerVersion));
+/// CLI::CheckedTransformer would take the enumerators' numbers, too, and print
+/// them in --help and in errors.
+template <typename T>
+static CLI::Option *
+addChoice(CLI::App &app, const std::string &name, T &value,
+          const std::vector<std::pair<std::string_view, T>> &choices,
+          const std::string &description) {
+  auto set = [name, &value, choices](const std::string &chosen) {
+    auto found = std::ranges::find(
+        choices, chosen, [](const auto &choice) { return choice.first; });
+    if (found == choices.end())
+      throw CLI::ValidationError(name, "expected " + listNames(choices) +
+                                           ", found '" + chosen + "'");
+    value = found->second;
+  };
+  return app.add_option_function<std::string>(name, set, description);
+}
+
+static void addData(CLI::App &app, RunOptions &options) {
+  LaunchOptions &launch = options.launch;
+  SessionOptions &session = options.launch.session;
+  TrainOptions &train = options.train;
   app.add_option("PLAN", launch.artifact, "the artifact, step.fsdp")
       ->required();
-  auto *steps = app.add_option("--steps", train.steps,
-                               "optimizer steps of the whole training, those "
-                               "of a checkpoint too; default: until the "
-                               "data's epochs end");
-  app.add_option("--data", launch.dataPath,
+  app.add_option("--steps", train.steps,
+                 "optimizer steps of the whole training, those "
+                 "of a checkpoint too; default: until the "
+                 "data's epochs end");
+  app.add_option("--data", session.dataPath,
                  "safetensors file with a tensor for each input, samples along "
                  "the first dim, or token files, as a shell pattern; sample: "
                  "what the model was exported with; default: the config's");
   app.add_option(
-      "--data-options", launch.dataOptions,
+      "--data-options", session.dataOptions,
       "how data is read, in place of the config's: KEY=VALUE,"
       "KEY=VALUE out of shuffle, drop_last (true, false), seed, "
       "epochs, format (nanogpt, llm.c, megatron), dtype (uint16, "
@@ -80,30 +91,45 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
       "repeat (inputs whose rows begin again on their own), exported "
       "(inputs that take their exported sample; all names with + "
       "between them)");
-  app.add_option("--eval-data", launch.evalDataPath,
+}
+
+static void addValidation(CLI::App &app, RunOptions &options) {
+  SessionOptions &session = options.launch.session;
+  TrainOptions &train = options.train;
+  app.add_option("--eval-data", session.evalDataPath,
                  "what validation reads, in place of the config's");
   app.add_option("--eval-every", train.evalEvery,
                  "steps from one validation to the next, in place of the "
                  "config's; 0: at the end alone");
-  app.add_option("--eval-batches", launch.evalBatches,
+  app.add_option("--eval-batches", session.evalBatches,
                  "batches of all ranks that validation reads at most, in place "
                  "of the config's; 0: all that the data fills");
   app.add_flag("--eval-only", train.evalOnly,
                "compute the validation's loss once and take no step");
-  app.add_option("--model", launch.modelPath,
+}
+
+static void addModel(CLI::App &app, RunOptions &options) {
+  LaunchOptions &launch = options.launch;
+  SessionOptions &session = options.launch.session;
+  app.add_option("--model", session.modelPath,
                  "the model file, if it was moved since it was compiled");
   app.add_flag_callback(
       "--trust", [&] { launch.trust = Trust::own; },
       "the artifact is your own: call kernels that rely on what is not "
       "checked");
-  app.add_option("--program", launch.program,
+  app.add_option("--program", session.program,
                  "which program of the artifact to run, if its inputs' shapes "
                  "do not tell");
-  app.add_option("--weights", launch.weightsPaths,
+  app.add_option("--weights", session.weightsPaths,
                  "safetensors file, model.safetensors.index.json, or folder to "
                  "read first values from, in place of what was named when the "
                  "artifact was compiled; several are looked through in order")
       ->allow_extra_args(false);
+}
+
+static void addRanks(CLI::App &app, RunOptions &options) {
+  LaunchOptions &launch = options.launch;
+  SessionOptions &session = options.launch.session;
   app.add_option("--backend", launch.backend,
                  "local (threads), gloo (processes), nccl (processes with a "
                  "GPU each) or fake (one rank, no data); default: gloo or nccl "
@@ -116,55 +142,72 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                  "threads a rank; default: OMP_NUM_THREADS, else the cores "
                  "divided by the ranks")
       ->check(CLI::Range(1, 65536));
-  app.add_option("--pin", pin,
-                 "keep each rank's threads on cores of their own: cores, or "
-                 "threads (hardware threads of cores); default: none")
-      ->check([&](const std::string &name) {
-        return pins.count(name)
-                   ? std::string()
-                   : "expected none, cores or threads, found '" + name + "'";
-      });
-  app.add_option("--cuda-graph", graph,
-                 "on a GPU, launch a whole step at once: auto (where it can "
-                 "be captured), on (else it is an error) or off; default: auto")
-      ->check([&](const std::string &name) {
-        return graphs.count(name)
-                   ? std::string()
-                   : "expected auto, on or off, found '" + name + "'";
-      });
-  app.add_option("--seed", launch.seed,
+  addChoice<Pin>(
+      app, "--pin", launch.pin,
+      {{"none", Pin::none}, {"cores", Pin::cores}, {"threads", Pin::threads}},
+      "keep each rank's threads on cores of their own: cores, or "
+      "threads (hardware threads of cores); default: none");
+  addChoice<CudaGraph>(
+      app, "--cuda-graph", session.device.cudaGraph,
+      {{"auto", CudaGraph::automatic},
+       {"on", CudaGraph::on},
+       {"off", CudaGraph::off}},
+      "on a GPU, launch a whole step at once: auto (where it can "
+      "be captured), on (else it is an error) or off; default: auto");
+}
+
+static void addNumbers(CLI::App &app, RunOptions &options) {
+  LaunchOptions &launch = options.launch;
+  SessionOptions &session = options.launch.session;
+  app.add_option("--seed", session.seed,
                  "where random sequences begin; default: the config's seed");
-  app.add_option("--matmul", matmul,
-                 "who multiplies matrices of f32: auto (by the processor), "
-                 "blas (as PyTorch, bit by bit) or onednn")
-      ->check([&](const std::string &name) {
-        return matmuls.count(name)
-                   ? std::string()
-                   : "expected auto, blas or onednn, found '" + name + "'";
-      })
-      ->capture_default_str();
-  app.add_option("--on-nonfinite", launch.onNonFinite,
+  addChoice<MatmulLibrary>(
+      app, "--matmul", launch.matmul,
+      {{"auto", MatmulLibrary::automatic},
+       {"blas", MatmulLibrary::blas},
+       {"onednn", MatmulLibrary::onednn}},
+      "who multiplies matrices of f32: auto (by the processor), "
+      "blas (as PyTorch, bit by bit) or onednn")
+      ->default_str("auto");
+  app.add_option("--on-nonfinite", session.onNonFinite,
                  "what a loss or gradient norm that is NaN or infinite does: "
                  "stop, skip (the update) or ignore; default: the config's "
                  "on_nonfinite");
-  app.add_flag("--debug-nan", launch.debugNan,
+  app.add_flag("--debug-nan", session.debugNan,
                "find the operator that made a NaN or infinity of the loss or "
                "the gradients; steps take many times as long");
-  app.add_flag("--poison", launch.poison,
+  app.add_flag("--poison", session.poison,
                "fill memory that holds nothing with NaN before each step, to "
                "find reads of it");
-  app.add_option("--lr", launch.lr,
+}
+
+static void addLearningRate(CLI::App &app, RunOptions &options) {
+  SessionOptions &session = options.launch.session;
+  app.add_option("--lr", session.lr,
                  "learning rate in place of the config's; groups of parameters "
                  "keep their ratio to it");
-  app.add_option("--lr-schedule", launch.lrSchedule,
+  app.add_option("--lr-schedule", session.lrSchedule,
                  "schedule in place of the config's: constant, "
                  "constant_with_warmup, linear, cosine or cosine_with_min_lr, "
                  "then :NAME=VALUE,NAME=VALUE out of warmup and total (steps), "
                  "warmup_ratio and min (a rate); total: --steps by default");
-  app.add_option("--deadline", deadline,
-                 "seconds that a rank waits for another one")
+}
+
+static void addDeadline(CLI::App &app, RunOptions &options) {
+  LaunchOptions &launch = options.launch;
+  app.add_option_function<double>(
+         "--deadline",
+         [&launch](double seconds) {
+           launch.deadline =
+               std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+         },
+         "seconds that a rank waits for another one")
       ->check(CLI::Range(1e-3, 1e9))
-      ->capture_default_str();
+      ->default_str("600");
+}
+
+static void addOutputs(CLI::App &app, RunOptions &options) {
+  TrainOptions &train = options.train;
   app.add_option("--metrics", train.metricsPath,
                  "write one JSON object a step to this file");
   app.add_option("--export", train.exportPath,
@@ -179,43 +222,129 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
       "--outputs", train.outputsPath,
       "write the kept outputs of all steps to this safetensors file, "
       "a row for each row of the data");
-  auto *profile = app.add_option(
+}
+
+static void addReports(CLI::App &app, RunOptions &options, LogLevel &level) {
+  TrainOptions &train = options.train;
+  app.add_option(
       "--profile", train.profilePath,
       "write when each kernel and transfer of some steps ran to this file, for "
       "https://ui.perfetto.dev, and print where the time went");
-  auto *profileSteps =
-      app.add_option("--profile-steps", train.profileSteps,
-                     "FIRST:COUNT, the steps to profile; default: up to five, "
-                     "after the first three");
+  app.add_option("--profile-steps", train.profileSteps,
+                 "FIRST:COUNT, the steps to profile; default: up to five, "
+                 "after the first three");
   app.add_flag("--dry-run", options.isDryRun,
                "print memory and collectives, check everything, and play one "
                "rank for --steps steps (default 1)");
-  app.add_option("--log-level", level, "error, warning, info or debug")
-      ->check([&](const std::string &name) {
-        return levels.count(name) ? std::string()
-                                  : "expected error, warning, info or debug, "
-                                    "found '" +
-                                        name + "'";
-      })
-      ->capture_default_str();
+  addChoice<LogLevel>(app, "--log-level", level,
+                      {{"error", LogLevel::error},
+                       {"warning", LogLevel::warning},
+                       {"info", LogLevel::info},
+                       {"debug", LogLevel::debug}},
+                      "error, warning, info or debug")
+      ->default_str("warning");
+}
+
+static void addCheckpoints(CLI::App &app, RunOptions &options) {
+  SessionOptions &session = options.launch.session;
+  CheckpointOptions &checkpoints = options.train.checkpoints;
   app.add_option("--save", checkpoints.folder,
                  "write a checkpoint, step_N in this folder, at the end");
-  auto *every = app.add_option("--save-every", checkpoints.every,
-                               "write one after each so many steps, too")
-                    ->check(CLI::PositiveNumber);
-  auto *keep = app.add_option("--keep", checkpoints.keep,
-                              "delete all but so many of the newest "
-                              "checkpoints when one was written; default: none")
-                   ->check(CLI::PositiveNumber);
-  auto *isInStep =
-      app.add_flag("--save-sync", checkpoints.isInStep,
-                   "wait until a checkpoint is on the disk before the next "
-                   "step, rather than write it meanwhile");
-  app.add_option("--load", launch.checkpointPath,
+  app.add_option("--save-every", checkpoints.every,
+                 "write one after each so many steps, too")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--keep", checkpoints.keep,
+                 "delete all but so many of the newest "
+                 "checkpoints when one was written; default: none")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--save-sync", checkpoints.isInStep,
+               "wait until a checkpoint is on the disk before the next "
+               "step, rather than write it meanwhile");
+  app.add_option("--load", session.checkpointPath,
                  "continue from a checkpoint, from the newest of a folder, or "
                  "from the newest that --save wrote (latest), which may be "
                  "none yet; made at any world size");
+}
 
+static void checkCheckpoints(const CLI::App &app, RunOptions &options) {
+  SessionOptions &session = options.launch.session;
+  const CheckpointOptions &checkpoints = options.train.checkpoints;
+  for (const char *name : {"--save-every", "--keep", "--save-sync"})
+    if (app.count(name) && checkpoints.folder.empty())
+      throw Error(ErrorId::BadUsage,
+                  std::string(name) + " says how checkpoints are written, and "
+                                      "no --save=DIR says where; give both");
+  if (session.checkpointPath == "latest") {
+    if (checkpoints.folder.empty())
+      throw Error(ErrorId::BadUsage,
+                  "--load=latest means the newest checkpoint that --save=DIR "
+                  "wrote; give both, or write --load=./latest for a folder of "
+                  "that name");
+    session.checkpointPath = checkpoints.folder;
+    session.mayLackCheckpoint = true;
+  }
+}
+
+static void checkSteps(const CLI::App &app, RunOptions &options) {
+  TrainOptions &train = options.train;
+  if (train.evalOnly && (app.count("--steps") || options.isDryRun))
+    throw Error(
+        ErrorId::BadUsage,
+        "--eval-only takes no step; leave out " +
+            std::string(app.count("--steps") ? "--steps" : "--dry-run"));
+  if (!app.count("--steps") && !train.evalOnly)
+    train.steps = options.isDryRun ? 1 : kUntilDataEnds;
+}
+
+static void checkProfile(const CLI::App &app, const RunOptions &options) {
+  const TrainOptions &train = options.train;
+  if (options.launch.session.debugNan && app.count("--profile"))
+    throw Error(
+        ErrorId::BadUsage,
+        "--profile tells how long steps take, and with --debug-nan they "
+        "take many times as long; leave one of them out");
+  if (app.count("--profile-steps") && !app.count("--profile"))
+    throw Error(ErrorId::BadUsage,
+                "--profile-steps says which steps to profile, and no "
+                "--profile=FILE.json asks for a profile; give both");
+  if (app.count("--profile"))
+    parseProfileSteps(train.profileSteps, train.steps);
+}
+
+static void checkOutputs(const RunOptions &options) {
+  const TrainOptions &train = options.train;
+  for (const auto &[name, path] :
+       {std::pair("--save", &train.checkpoints.folder),
+        {"--export", &train.exportPath},
+        {"--outputs", &train.outputsPath},
+        {"--profile", &train.profilePath}})
+    if (!path->empty() &&
+        (options.isDryRun || options.launch.backend == "fake"))
+      throw Error(ErrorId::BadUsage,
+                  std::string(name) + " needs the data of all ranks, which " +
+                      (options.isDryRun ? "--dry-run" : "--backend=fake") +
+                      " does not have; leave one of them out");
+}
+
+std::optional<RunOptions> fsdp::parseOptions(int argc,
+                                             const char *const *argv) {
+  RunOptions options;
+  LogLevel level = LogLevel::warning;
+  CLI::App app("Trains with an artifact of fsdp-opt.", "fsdp-run");
+  app.footer(kExamples);
+  app.set_version_flag("--version",
+                       "fsdp-run " + std::string(kCompilerVersion));
+  // In the order in which --help lists them.
+  addData(app, options);
+  addValidation(app, options);
+  addModel(app, options);
+  addRanks(app, options);
+  addNumbers(app, options);
+  addLearningRate(app, options);
+  addDeadline(app, options);
+  addOutputs(app, options);
+  addReports(app, options, level);
+  addCheckpoints(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &request) {
@@ -225,59 +354,17 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
     throw Error(ErrorId::BadUsage,
                 std::string(error.what()) + "; see fsdp-run --help");
   }
-  for (const CLI::Option *option : {every, keep, isInStep})
-    if (option->count() && checkpoints.folder.empty())
-      throw Error(ErrorId::BadUsage,
-                  option->get_name() + " says how checkpoints are written, and "
-                                       "no --save=DIR says where; give both");
-  if (launch.checkpointPath == "latest") {
-    if (checkpoints.folder.empty())
-      throw Error(ErrorId::BadUsage,
-                  "--load=latest means the newest checkpoint that --save=DIR "
-                  "wrote; give both, or write --load=./latest for a folder of "
-                  "that name");
-    launch.checkpointPath = checkpoints.folder;
-    launch.mayLackCheckpoint = true;
-  }
+  checkCheckpoints(app, options);
 #ifndef FSDP_CUDA
-  if (launch.backend == "nccl")
+  if (options.launch.backend == "nccl")
     throw Error(ErrorId::RuntimeUnsupported,
                 "--backend=nccl is not in this build, which runs on the CPU; "
                 "use --backend=local or --backend=gloo");
 #endif
-  if (train.evalOnly && (steps->count() || options.isDryRun))
-    throw Error(ErrorId::BadUsage,
-                "--eval-only takes no step; leave out " +
-                    std::string(steps->count() ? "--steps" : "--dry-run"));
-  if (steps->count() == 0 && !train.evalOnly) {
-    train.steps = options.isDryRun ? 1 : kUntilDataEnds;
-  }
-  if (launch.debugNan && profile->count())
-    throw Error(
-        ErrorId::BadUsage,
-        "--profile tells how long steps take, and with --debug-nan they "
-        "take many times as long; leave one of them out");
-  if (profileSteps->count() && !profile->count())
-    throw Error(ErrorId::BadUsage,
-                "--profile-steps says which steps to profile, and no "
-                "--profile=FILE.json asks for a profile; give both");
-  if (profile->count())
-    parseProfileSteps(train.profileSteps, train.steps);
-  for (const auto &[name, path] : {std::pair("--save", &checkpoints.folder),
-                                   {"--export", &train.exportPath},
-                                   {"--outputs", &train.outputsPath},
-                                   {"--profile", &train.profilePath}})
-    if (!path->empty() && (options.isDryRun || launch.backend == "fake"))
-      throw Error(ErrorId::BadUsage,
-                  std::string(name) + " needs the data of all ranks, which " +
-                      (options.isDryRun ? "--dry-run" : "--backend=fake") +
-                      " does not have; leave one of them out");
-  launch.steps = train.steps;
-  launch.pin = pins.at(pin);
-  launch.cudaGraph = graphs.at(graph);
-  launch.deadline =
-      std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
-  launch.matmul = matmuls.at(matmul);
-  setLogLevel(levels.at(level));
+  checkSteps(app, options);
+  checkProfile(app, options);
+  checkOutputs(options);
+  options.launch.session.steps = options.train.steps;
+  setLogLevel(level);
   return options;
 }

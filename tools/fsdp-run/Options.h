@@ -4,7 +4,7 @@
 #ifndef FSDP_TOOLS_FSDPRUN_OPTIONS_H
 #define FSDP_TOOLS_FSDPRUN_OPTIONS_H
 
-#include "runtime/Train.h"
+#include "runtime/train/Train.h"
 
 #include <optional>
 

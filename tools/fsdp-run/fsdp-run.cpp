@@ -3,7 +3,7 @@
 
 #include "tools/fsdp-run/Options.h"
 
-#include "runtime/support/Exceptions.h"
+#include "support/Exceptions.h"
 
 #include <iostream>
 

@@ -7,8 +7,8 @@
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "runtime/Launch.h"
-#include "runtime/support/Error.h"
+#include "runtime/launch/Launch.h"
+#include "support/Error.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -21,7 +21,7 @@ int main(int argc, char **argv) {
   fsdp::LaunchOptions options;
   options.artifact = argv[1];
   // What the model was exported with, in each step; a file's path trains on it.
-  options.dataPath = "sample";
+  options.session.dataPath = "sample";
   int steps = std::atoi(argv[2]);
   try {
     fsdp::launch(options, [&](fsdp::Session &session) {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Exports a small byte-level decoder and cuts text into training rows.
 
     export.py OUT_FOLDER TEXT_FILE...

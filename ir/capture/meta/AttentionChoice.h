@@ -4,7 +4,7 @@
 #ifndef FSDP_IR_CAPTURE_META_ATTENTIONCHOICE_H
 #define FSDP_IR_CAPTURE_META_ATTENTIONCHOICE_H
 
-#include "ir/capture/Target.h"
+#include "ir/capture/request/Target.h"
 
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 

@@ -5,9 +5,9 @@
 // but no data. LibTorch lacks meta kernels in C++ for many operators; the files
 // in this folder register them, one family a file. The contract of each kernel:
 // its results have exactly the sizes, strides and dtype that the CPU kernel of
-// this LibTorch gives for arguments that the CPU kernel accepts. test/unit/meta
-// compares the two. Arguments were checked when the model was exported; kernels
-// check only what they rely on.
+// this LibTorch gives for arguments that the CPU kernel accepts.
+// test/unit/ir/capture/meta compares the two. Arguments were checked when the
+// model was exported; kernels check only what they rely on.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,7 +4,7 @@
 #ifndef FSDP_IR_CAPTURE_META_TARGETSCOPE_H
 #define FSDP_IR_CAPTURE_META_TARGETSCOPE_H
 
-#include "ir/capture/Target.h"
+#include "ir/capture/request/Target.h"
 
 namespace fsdp::meta {
 

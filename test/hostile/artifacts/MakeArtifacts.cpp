@@ -7,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/plan/Reader.h"
-#include "runtime/support/Error.h"
+#include "plan/Reader.h"
+#include "support/Error.h"
 #include "test/unit/plan/RawArtifact.h"
 
 #include <cstdio>

@@ -46,5 +46,9 @@ func.func @f(%a: tensor<4x8xf32>, %i: tensor<2xi64>, %m: tensor<4x8xi1>) {
   // A number to the end.
   // CHECK: aten.slice.Tensor(%[[A]], dim = 1, start = 2) :
   %15 = aten.slice.Tensor(%a, dim = 1, start = 2) : (tensor<4x8xf32>) -> tensor<4x6xf32, #aten.strides<8, 1>>
+  // Complex numbers, both parts in f64.
+  // CHECK: aten.mul.Scalar(%{{.*}}, other = dense<(0.000000e+00,1.000000e-01)> : tensor<complex<f64>>) :
+  %16 = aten.zeros(size = [2], dtype = complex<f32>) : () -> tensor<2xcomplex<f32>>
+  %17 = aten.mul.Scalar(%16, other = dense<(0.0, 0.1)> : tensor<complex<f64>>) : (tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>>
   return
 }

@@ -82,6 +82,24 @@ func.func @f(%a: tensor<4xf32>) {
 // -----
 
 // AT-2
+func.func @f(%a: tensor<2xcomplex<f32>>) {
+  // expected-error @+1 {{expects 'other' to be of kind 'number', found dense<(0.000000e+00,1.000000e+00)> : tensor<complex<f32>>}}
+  %0 = aten.mul.Scalar(%a, other = dense<(0.0, 1.0)> : tensor<complex<f32>>) : (tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>>
+  return
+}
+
+// -----
+
+// AT-2
+func.func @f(%a: tensor<2xcomplex<f32>>) {
+  // expected-error @+1 {{expects 'other' to be of kind 'number', found dense<(0.000000e+00,1.000000e+00)> : tensor<2xcomplex<f64>>}}
+  %0 = aten.mul.Scalar(%a, other = dense<(0.0, 1.0)> : tensor<2xcomplex<f64>>) : (tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>>
+  return
+}
+
+// -----
+
+// AT-2
 func.func @f(%a: tensor<4xf32>) {
   // expected-error @+1 {{has an attribute for 'other', which is a tensor}}
   %0 = aten.add.Tensor(%a, %a, other = 1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

@@ -47,9 +47,9 @@ func.func @unread_wait(%w: tensor<7xf32>) {
 // Two transfers of one tensor are two transfers.
 // CHECK-LABEL: func.func @starts
 func.func @starts(%w: tensor<7xf32>) {
-  // CHECK-COUNT-2: fsdp.copy.start
-  %0 = fsdp.copy.start (%w) over <"shard", 2> on copy_in : tensor<7xf32> -> !fsdp.future<tensor<7xf32>>
-  %1 = fsdp.copy.start (%w) over <"shard", 2> on copy_in : tensor<7xf32> -> !fsdp.future<tensor<7xf32>>
+  // CHECK-COUNT-2: fsdp.all_gather.start
+  %0 = fsdp.all_gather.start (%w) dims [0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<13xf32>>
+  %1 = fsdp.all_gather.start (%w) dims [0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<13xf32>>
   return
 }
 

@@ -1,6 +1,7 @@
 // Draws are pure: equal ones merge, those of other sites or distributions do
 // not, and a draw that nothing reads disappears.
 // RUN: fsdp-opt %s --cse --verify-roundtrip | FileCheck %s
+// RUN: fsdp-opt %s --mlir-print-op-generic | fsdp-opt --cse | FileCheck %s
 
 // CHECK-LABEL: func.func @sites
 // CHECK-SAME: %[[R:.*]]: tensor<2xi64>
@@ -28,6 +29,14 @@ func.func @replay(%r: tensor<2xi64>) -> (tensor<4xi1>, tensor<4xi1>) {
   %s = fsdp.replay %r : tensor<2xi64>
   %b = fsdp.draw bernoulli with [0.5] site 3 from %s : (tensor<2xi64>) -> tensor<4xi1>
   return %a, %b : tensor<4xi1>, tensor<4xi1>
+}
+
+// Numbers keep all their digits.
+// CHECK-LABEL: func.func @digits
+func.func @digits(%r: tensor<2xi64>) -> tensor<4xi1> {
+  // CHECK: fsdp.draw bernoulli with [0.0050000000000000044] site 0
+  %a = fsdp.draw bernoulli with [0.0050000000000000044] site 0 from %r : (tensor<2xi64>) -> tensor<4xi1>
+  return %a : tensor<4xi1>
 }
 
 // Ranges, parameters by element, and any order of the dims.

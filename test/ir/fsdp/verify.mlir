@@ -167,7 +167,7 @@ func.func @f(%g: tensor<13xf32>) {
 // FU-3
 func.func @f(%g: tensor<13xf32>) {
   // expected-error @+1 {{expects a promise of its operand's type 'tensor<13xf32>' at position 0, found 'tensor<12xf32>'}}
-  %0 = fsdp.copy.start (%g) over <"shard", 2> on copy_in : tensor<13xf32> -> !fsdp.future<tensor<12xf32>>
+  %0 = fsdp.all_reduce.start avg (%g) over <"shard", 2> on reduce : tensor<13xf32> -> !fsdp.future<tensor<12xf32>>
   return
 }
 
@@ -182,7 +182,7 @@ func.func private @f(!fsdp.future<i64>)
 // WA-1
 func.func @f(%g: tensor<13xf32>) {
   // expected-note @+1 {{promised here}}
-  %0 = fsdp.copy.start (%g) over <"shard", 2> on copy_in : tensor<13xf32> -> !fsdp.future<tensor<13xf32>>
+  %0 = fsdp.all_reduce.start avg (%g) over <"shard", 2> on reduce : tensor<13xf32> -> !fsdp.future<tensor<13xf32>>
   // expected-error @+1 {{expects result 0 of the promised type 'tensor<13xf32>', found 'tensor<12xf32>'}}
   %1 = fsdp.wait %0 : !fsdp.future<tensor<13xf32>> -> tensor<12xf32>
   return
@@ -541,7 +541,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   // expected-note @+1 {{the flat state}}
   fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over <"shard", 2>> layout flat
-  // expected-error @+1 {{expects a flat state of its element type and role}}
+  // expected-error @+1 {{expects a flat state of its element type, role and group}}
   fsdp.state frozen @w : tensor<4xf32> part <@f at 0>
 }
 
@@ -630,8 +630,56 @@ module attributes {fsdp.validation = #fsdp.validation<files = []>} {}
 
 // -----
 
-// expected-error @below {{expected 'max_grad_norm' to be a number above 0, found 0.000000e+00 : f64}}
-module attributes {fsdp.training = #fsdp.training<lr = 0.1, max_grad_norm = 0.0>} {}
+// expected-error @below {{expected a positive norm to clip to, found 0.000000e+00}}
+module attributes {fsdp.optimizer = #fsdp.optimizer<max_grad_norm = 0.0>} {}
+
+// -----
+
+// expected-error @below {{expected 'lr' to be a finite number}}
+module attributes {fsdp.optimizer = #fsdp.optimizer<lr = 0x7FF0000000000000>} {}
+
+// -----
+
+// expected-error @below {{expected 'groups' to be an array of #fsdp.param_group, found ["*.bias"]}}
+module attributes {fsdp.optimizer = #fsdp.optimizer<groups = ["*.bias"]>} {}
+
+// -----
+
+// expected-error @below {{expected 'weight_decay' to be a number from 0}}
+// expected-error @below {{failed to parse Fsdp_Optimizer parameter 'groups'}}
+module attributes {fsdp.optimizer = #fsdp.optimizer<groups = [#fsdp.param_group<params = ["a"], weight_decay = -1.0>]>} {}
+
+// -----
+
+// expected-error @below {{expected 'params' to be patterns of names, found [""]}}
+// expected-error @below {{failed to parse Fsdp_Shards parameter 'dims'}}
+module attributes {fsdp.shards = #fsdp.shards<dims = [#fsdp.dim_rule<params = [""]>]>} {}
+
+// -----
+
+// expected-error @below {{expected a bucket with a name}}
+// expected-error @below {{failed to parse Fsdp_Buckets parameter 'named'}}
+module attributes {fsdp.buckets = #fsdp.buckets<named = [#fsdp.bucket<"", ["a"]>]>} {}
+
+// -----
+
+// expected-error @below {{expected 'rules' to be an array of #fsdp.rule, found [1]}}
+module attributes {fsdp.buckets = #fsdp.buckets<rules = [1]>} {}
+
+// -----
+
+// expected-error @below {{'fsdp.step' expects a module and a #fsdp.step}}
+module attributes {fsdp.step = #fsdp.shards<world = 2>} {}
+
+// -----
+
+// expected-error @below {{expects 'group' to be a number from 1 of a parameter's group, found 0}}
+fsdp.state parameter @w : tensor<4xf32> group 0
+
+// -----
+
+// expected-error @below {{expects 'group' to be a number from 1 of a parameter's group, found 1}}
+fsdp.state buffer @w : tensor<4xf32> group 1
 
 // -----
 

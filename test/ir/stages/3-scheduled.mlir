@@ -7,7 +7,7 @@
 
 #mesh = #fsdp.mesh<shard = 2>
 #shard = #fsdp.group<"shard", 2>
-module @mlp attributes {fsdp.mesh = #mesh, fsdp.model = #fsdp.model<"mlp.pt2", 51234, "9f86d081884c7d65", torch "2.11.0">, fsdp.training = #fsdp.training<lr = 1.000000e-03 : f64, max_grad_norm = 1.000000e+00 : f64>} {
+module @mlp attributes {fsdp.buckets = #fsdp.buckets<policy = classes, classes = ["Linear"], reshard = all>, fsdp.mesh = #mesh, fsdp.model = #fsdp.model<"mlp.pt2", 51234, "9f86d081884c7d65", torch "2.11.0">, fsdp.optimizer = #fsdp.optimizer<beta2 = 0.94999999999999996, weight_decay = 1.000000e-01, max_grad_norm = 1.000000e+00>, fsdp.shards = #fsdp.shards<world = 2>} {
   fsdp.module "fc1" class "Linear"
   fsdp.module "fc2" class "Linear"
   fsdp.state parameter @fc1.weight : tensor<13x17xf32> sharded <dim 0 over #shard> bucket "fc1" source <"data/weights/weight_0" at 1472 : 884 crc 6188>

@@ -1,5 +1,5 @@
 // What no pass of today makes but the dialect can say: parts of an axis, two
-// axes, unsharded accumulation, offloading.
+// axes, unsharded accumulation.
 //
 // RUN: fsdp-opt %s --verify-roundtrip | grep -v "^$" > %t
 // RUN: grep -vE "^(//|$)" %s | diff - %t
@@ -10,7 +10,7 @@
 #replicate = #fsdp.group<"replicate", 2 : 4>
 #shard = #fsdp.group<"shard", 4>
 module @features attributes {fsdp.mesh = #mesh} {
-  fsdp.state parameter @emb.weight : tensor<13x17xf32> sharded <dim 0 over #shard> names ["emb.weight", "head.weight"] host
+  fsdp.state parameter @emb.weight : tensor<13x17xf32> sharded <dim 0 over #shard> names ["emb.weight", "head.weight"]
   fsdp.state gradient @"emb.weight/gradient" of @emb.weight : tensor<13x17xf32>
   fsdp.state gradient @"emb.weight/gradient_shard" of @emb.weight : tensor<13x17xf32> sharded <dim 0 over #shard>
   func.func @hpz(%arg0: tensor<4x17xf32> {fsdp.state = @emb.weight}) -> (tensor<13x17xf32>, tensor<13x17xf32>) {
@@ -27,12 +27,6 @@ module @features attributes {fsdp.mesh = #mesh} {
   }
   func.func @"train/first"(%arg0: tensor<13x17xf32> {fsdp.state = @"emb.weight/gradient"}, %arg1: tensor<13x17xbf16>) -> (tensor<13x17xf32> {fsdp.state = @"emb.weight/gradient"}) {
     %0 = fsdp.accumulate %arg1 into %arg0 of @emb.weight : tensor<13x17xbf16>, tensor<13x17xf32>
-    return %0 : tensor<13x17xf32>
-  }
-  func.func @offload(%arg0: tensor<4x17xf32> {fsdp.state = @emb.weight}) -> tensor<13x17xf32> {
-    %copy.blk0 = fsdp.copy.start "blk0"(%arg0) over #shard on copy_in : tensor<4x17xf32> -> !fsdp.future<tensor<4x17xf32>>
-    %emb.weight.full = fsdp.wait %copy.blk0 : !fsdp.future<tensor<4x17xf32>> -> tensor<4x17xf32>
-    %0 = fsdp.all_gather %emb.weight.full dim 0 over #shard : tensor<4x17xf32> -> tensor<13x17xf32>
     return %0 : tensor<13x17xf32>
   }
 }

@@ -1,11 +1,11 @@
 //===- OperatorsTest.cpp - What artifacts may call ------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "runtime/plan/Operators.h"
+#include "plan/Operators.h"
 
-#include "runtime/plan/Reader.h"
-#include "runtime/plan/Writer.h"
-#include "runtime/support/Error.h"
+#include "plan/Reader.h"
+#include "plan/Writer.h"
+#include "support/Error.h"
 #include "test/unit/plan/SamplePlan.h"
 
 #include <gmock/gmock.h>

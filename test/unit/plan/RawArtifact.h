@@ -4,9 +4,9 @@
 #ifndef FSDP_TEST_UNIT_PLAN_RAWARTIFACT_H
 #define FSDP_TEST_UNIT_PLAN_RAWARTIFACT_H
 
-#include "runtime/plan/Version.h"
-#include "runtime/plan/plan_generated.h"
-#include "runtime/support/Hash.h"
+#include "plan/Version.h"
+#include "plan/plan_generated.h"
+#include "support/Hash.h"
 
 #include <string>
 #include <string_view>

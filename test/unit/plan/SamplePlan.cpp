@@ -36,7 +36,6 @@ public:
     plan.locations = {"fc (model.py:7)"};
     program.name = "train/step";
     program.futures = 3;
-    program.events = 1;
   }
 
   uint32_t addState(const std::string &name, Role role,
@@ -174,10 +173,6 @@ PlanT fsdp::test::samplePlan() {
     b.plan.operators.back()->overload = overload;
   }
 
-  b.add(RecordEventT{});
-  AwaitEventT await;
-  await.stream = Stream::gather;
-  b.add(std::move(await));
   AllGatherT gather;
   gather.bucket = "fc";
   gather.stream = Stream::gather;

@@ -4,7 +4,7 @@
 #ifndef FSDP_TEST_UNIT_PLAN_SAMPLEPLAN_H
 #define FSDP_TEST_UNIT_PLAN_SAMPLEPLAN_H
 
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
 
 namespace fsdp::test {
 

@@ -1,7 +1,7 @@
 //===- ScheduleTest.cpp - Learning rates over time ------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "runtime/plan/Schedule.h"
+#include "plan/Schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,10 +3,10 @@
 
 #include "test/unit/runtime/TinyModel.h"
 
-#include "runtime/plan/Shape.h"
-#include "runtime/plan/Writer.h"
-#include "runtime/support/Crc.h"
-#include "runtime/support/ZipDirectory.h"
+#include "plan/Shape.h"
+#include "plan/Writer.h"
+#include "support/Crc.h"
+#include "support/ZipDirectory.h"
 
 #include <algorithm>
 #include <cmath>
@@ -447,7 +447,7 @@ LaunchOptions TinyModel::writeForThreads(const std::string &folder) const {
   write(folder);
   LaunchOptions options;
   options.artifact = folder + "/step.fsdp";
-  options.dataPath = "sample";
+  options.session.dataPath = "sample";
   options.backend = "local";
   options.threads = 1;
   return options;

@@ -4,8 +4,8 @@
 #ifndef FSDP_TEST_UNIT_RUNTIME_TINYMODEL_H
 #define FSDP_TEST_UNIT_RUNTIME_TINYMODEL_H
 
-#include "runtime/Launch.h"
-#include "runtime/plan/plan_generated.h"
+#include "plan/plan_generated.h"
+#include "runtime/launch/Launch.h"
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 //===- PhiloxTest.cpp - Counter-based random numbers ----------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "runtime/support/Philox.h"
+#include "support/Philox.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,74 @@
+//===- Interpreter.h - Runs an exported graph -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Calls the operators of a torch.export graph one by one through LibTorch's
+// dispatcher: under a recorder to capture it, or on real tensors.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_IR_CAPTURE_PT2_INTERPRETER_H
+#define FSDP_IR_CAPTURE_PT2_INTERPRETER_H
+
+#include "ir/capture/joint/Recorder.h"
+#include "ir/capture/pt2/Backwards.h"
+#include "ir/capture/pt2/Json.h"
+#include "ir/capture/pt2/Program.h"
+#include "ir/capture/pt2/Regions.h"
+#include "ir/capture/symbolic/Number.h"
+
+#include <unordered_map>
+
+namespace fsdp::capture {
+
+class Pt2Interpreter {
+public:
+  /// Factories make their tensors on `device`. `recorder`, if there is one, is
+  /// told where each node comes from.
+  explicit Pt2Interpreter(c10::Device device, Recorder *recorder = nullptr)
+      : device(device), recorder(recorder) {}
+
+  /// The kind of device that the model was exported on. torch.autocast counts
+  /// for that one and for the device to run on; if it was meta, for any.
+  void setExportDevice(c10::DeviceType type) { exportDevice = type; }
+
+  /// Told of each node before it runs.
+  void setBackwards(Pt2Backwards *told) { backwards = told; }
+
+  /// Gives the graph value `name` its content.
+  void bind(const std::string &name, c10::IValue value) {
+    values[name] = std::move(value);
+  }
+  /// Throws Error if the graph has no such value.
+  const c10::IValue &get(const std::string &name) const;
+
+  /// The content of an argument, {"as_int": 3}.
+  c10::IValue evaluate(const json::Value &argument) const;
+
+  /// The content of an input that is no tensor.
+  c10::IValue evaluate(const Pt2UserInput &input) const;
+
+  /// Runs all nodes. Throws Error.
+  void run(const json::Object &graph);
+
+private:
+  void callOperator(const c10::OperatorHandle &op, const json::Object &node);
+  void callRegion(const Pt2Region &region, const json::Object &node);
+  void callNumberFunction(const std::string &function,
+                          const json::Object &node);
+  void callSizeQuery(const std::string &query, const json::Object &node);
+  void checkAssertion(const json::Object &node) const;
+  std::vector<at::Tensor> getTensors(const json::Object &node) const;
+  c10::IValue evaluateSymbolic(const json::Value &argument) const;
+  void bindOutputs(const json::Object &node,
+                   const std::vector<c10::IValue> &results);
+
+  c10::Device device;
+  Recorder *recorder;
+  Pt2Backwards *backwards = nullptr;
+  c10::DeviceType exportDevice = c10::kMeta;
+  std::unordered_map<std::string, c10::IValue> values;
+};
+
+} // namespace fsdp::capture
+
+#endif // FSDP_IR_CAPTURE_PT2_INTERPRETER_H

@@ -1,0 +1,49 @@
+//===- CaptureRequest.h - What to capture of a model ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_IR_CAPTURE_REQUEST_CAPTUREREQUEST_H
+#define FSDP_IR_CAPTURE_REQUEST_CAPTUREREQUEST_H
+
+#include "ir/capture/request/Precision.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+enum class CaptureMode {
+  Auto,      ///< Train, but Inference if nothing in the model is trainable
+  Train,     ///< forward and backward
+  Inference, ///< forward only; parameters count as frozen
+};
+
+struct CaptureRequest {
+  CaptureMode mode = CaptureMode::Auto;
+  /// Outputs to keep beside the loss, by name; none for inference: all.
+  std::vector<std::string> outputs;
+  /// Groups of names of parameters or buffers that are one tensor, for archives
+  /// without data, which do not show it.
+  std::vector<std::vector<std::string>> ties;
+  Precision precision;
+  /// Name of the output that is the loss; empty: the first.
+  std::string loss;
+  /// Whether gradients that the export lost are taken as they are.
+  bool acceptLostGradients = false;
+  /// First value of what the loss is multiplied by before it is differentiated;
+  /// absent: by nothing.
+  std::optional<double> lossScale;
+};
+
+/// A tensor that the model returns, as --explain shows it.
+struct OutputSummary {
+  std::string name;
+  std::string dtype; ///< as MLIR prints it: f32, i64, i1, …
+  std::vector<int64_t> shape;
+  bool isKept = false; ///< the loss or a result of the program
+};
+
+} // namespace fsdp
+
+#endif // FSDP_IR_CAPTURE_REQUEST_CAPTUREREQUEST_H

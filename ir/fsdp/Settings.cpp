@@ -1,0 +1,331 @@
+//===- Settings.cpp - What compile and run are told, on the module --------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/fsdp/Fsdp.h"
+
+#include "mlir/AsmParser/AsmParser.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace fsdp;
+
+using EmitError = function_ref<InFlightDiagnostic()>;
+
+FloatAttr fsdp::getReal(MLIRContext *context, double value) {
+  return Builder(context).getF64FloatAttr(value);
+}
+
+FailureOr<FloatAttr> fsdp::parseReal(AsmParser &parser) {
+  double value;
+  if (parser.parseFloat(value))
+    return failure();
+  return getReal(parser.getContext(), value);
+}
+
+//===----------------------------------------------------------------------===//
+// Parts of settings
+//===----------------------------------------------------------------------===//
+
+/// A number of type f64, or none.
+static LogicalResult verifyNumber(EmitError emitError, StringRef name,
+                                  FloatAttr number, double least) {
+  if (!number)
+    return success();
+  double value = number.getValueAsDouble();
+  if (number.getType().isF64() && value >= least)
+    return success();
+  return emitError() << "expected '" << name << "' to be a number from "
+                     << least << " (f64), found " << number;
+}
+
+static LogicalResult verifyCount(EmitError emitError, StringRef name,
+                                 int64_t count) {
+  if (count >= 0)
+    return success();
+  return emitError() << "expected '" << name
+                     << "' to be a number from 0, found " << count;
+}
+
+static LogicalResult verifyTexts(EmitError emitError, StringRef name,
+                                 ArrayAttr texts) {
+  if (!texts || llvm::all_of(texts, llvm::IsaPred<StringAttr>))
+    return success();
+  return emitError() << "expected '" << name
+                     << "' to be an array of strings, found " << texts;
+}
+
+/// Patterns, of which there has to be one.
+static LogicalResult verifyPatterns(EmitError emitError, StringRef name,
+                                    ArrayAttr patterns) {
+  auto isPattern = [](Attribute each) {
+    auto text = dyn_cast<StringAttr>(each);
+    return text && !text.getValue().empty();
+  };
+  if (patterns && !patterns.empty() && llvm::all_of(patterns, isPattern))
+    return success();
+  return emitError() << "expected '" << name
+                     << "' to be patterns of names, found " << patterns;
+}
+
+template <typename Attr>
+static LogicalResult verifyList(EmitError emitError, StringRef name,
+                                ArrayAttr list) {
+  if (!list || llvm::all_of(list, llvm::IsaPred<Attr>))
+    return success();
+  return emitError() << "expected '" << name << "' to be an array of #"
+                     << Attr::name << ", found " << list;
+}
+
+//===----------------------------------------------------------------------===//
+// Capture
+//===----------------------------------------------------------------------===//
+
+LogicalResult PrecisionRuleAttr::verify(EmitError emitError, ArrayAttr modules,
+                                        PrecisionAttr policy) {
+  if (policy.getRules())
+    return emitError() << "expected a policy without rules of its own, found "
+                       << policy;
+  return verifyPatterns(emitError, "modules", modules);
+}
+
+LogicalResult PrecisionAttr::verify(EmitError emitError, StringAttr, StringAttr,
+                                    StringAttr, bool, ArrayAttr rules) {
+  return verifyList<PrecisionRuleAttr>(emitError, "rules", rules);
+}
+
+//===----------------------------------------------------------------------===//
+// Shards and buckets
+//===----------------------------------------------------------------------===//
+
+LogicalResult DimRuleAttr::verify(EmitError emitError, ArrayAttr params,
+                                  std::optional<int64_t> dim) {
+  return success(succeeded(verifyPatterns(emitError, "params", params)) &&
+                 succeeded(verifyCount(emitError, "dim", dim.value_or(0))));
+}
+
+LogicalResult ShardsAttr::verify(EmitError emitError, int64_t world,
+                                 int64_t replicate, ArrayAttr ignore, bool,
+                                 ArrayAttr dims) {
+  if (world < 1)
+    return emitError() << "expected a world size of at least 1, found "
+                       << world;
+  if (replicate < 1 || world % replicate != 0)
+    return emitError() << "expected a number of replicas that divides the "
+                       << world << " ranks, found " << replicate;
+  return success(succeeded(verifyTexts(emitError, "ignore", ignore)) &&
+                 succeeded(verifyList<DimRuleAttr>(emitError, "dims", dims)));
+}
+
+LogicalResult BucketAttr::verify(EmitError emitError, StringAttr name,
+                                 ArrayAttr patterns) {
+  if (name.getValue().empty())
+    return emitError() << "expected a bucket with a name";
+  return verifyPatterns(emitError, "patterns", patterns);
+}
+
+LogicalResult RuleAttr::verify(EmitError emitError, ArrayAttr buckets,
+                               std::optional<int64_t> reshard,
+                               std::optional<BucketLayout>) {
+  return success(
+      succeeded(verifyPatterns(emitError, "buckets", buckets)) &&
+      succeeded(verifyCount(emitError, "reshard", reshard.value_or(0))));
+}
+
+LogicalResult BucketsAttr::verify(EmitError emitError, BucketPolicy,
+                                  ArrayAttr classes, int64_t minParams,
+                                  ArrayAttr named, ReshardMode,
+                                  int64_t reshardRanks, BucketLayout,
+                                  ArrayAttr rules) {
+  return success(
+      succeeded(verifyTexts(emitError, "classes", classes)) &&
+      succeeded(verifyCount(emitError, "min_params", minParams)) &&
+      succeeded(verifyList<BucketAttr>(emitError, "named", named)) &&
+      succeeded(verifyCount(emitError, "reshard_ranks", reshardRanks)) &&
+      succeeded(verifyList<RuleAttr>(emitError, "rules", rules)));
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+LogicalResult StepAttr::verify(EmitError emitError, int64_t microBatches,
+                               GradientSync, bool, FloatAttr divideFactor, bool,
+                               bool, int64_t prefetch) {
+  if (microBatches < 1)
+    return emitError() << "expected at least 1 micro-batch a step, found "
+                       << microBatches;
+  if (divideFactor && !(std::isfinite(divideFactor.getValueAsDouble()) &&
+                        divideFactor.getValueAsDouble() > 0))
+    return emitError() << "expected a finite factor above zero to divide "
+                          "gradients by, found "
+                       << divideFactor;
+  return verifyCount(emitError, "prefetch", prefetch);
+}
+
+//===----------------------------------------------------------------------===//
+// Optimizer
+//===----------------------------------------------------------------------===//
+
+LogicalResult ParamGroupAttr::verify(EmitError emitError, ArrayAttr params,
+                                     FloatAttr lr, FloatAttr beta1,
+                                     FloatAttr beta2, FloatAttr eps,
+                                     FloatAttr weightDecay, FloatAttr momentum,
+                                     BoolAttr) {
+  return success(
+      succeeded(verifyPatterns(emitError, "params", params)) &&
+      succeeded(verifyNumber(emitError, "lr", lr, -HUGE_VAL)) &&
+      succeeded(verifyNumber(emitError, "beta1", beta1, 0)) &&
+      succeeded(verifyNumber(emitError, "beta2", beta2, 0)) &&
+      succeeded(verifyNumber(emitError, "eps", eps, 0)) &&
+      succeeded(verifyNumber(emitError, "weight_decay", weightDecay, 0)) &&
+      succeeded(verifyNumber(emitError, "momentum", momentum, 0)));
+}
+
+LogicalResult OptimizerAttr::verify(EmitError emitError, OptimizerKind,
+                                    FloatAttr lr, FloatAttr beta1,
+                                    FloatAttr beta2, FloatAttr eps,
+                                    FloatAttr weightDecay, FloatAttr momentum,
+                                    bool, FloatAttr maxGradNorm,
+                                    FloatAttr normOrder, ArrayAttr groups) {
+  if (!std::isfinite(lr.getValueAsDouble()))
+    return emitError() << "expected 'lr' to be a finite number, found " << lr;
+  if (maxGradNorm && !(maxGradNorm.getValueAsDouble() > 0 &&
+                       std::isfinite(maxGradNorm.getValueAsDouble())))
+    return emitError() << "expected a positive norm to clip to, found "
+                       << maxGradNorm;
+  if (double order = normOrder.getValueAsDouble();
+      order != 1 && order != 2 && order != HUGE_VAL)
+    return emitError() << "expected a norm of order 1, 2 or inf, found "
+                       << normOrder;
+  return success(
+      succeeded(verifyNumber(emitError, "beta1", beta1, 0)) &&
+      succeeded(verifyNumber(emitError, "beta2", beta2, 0)) &&
+      succeeded(verifyNumber(emitError, "eps", eps, 0)) &&
+      succeeded(verifyNumber(emitError, "weight_decay", weightDecay, 0)) &&
+      succeeded(verifyNumber(emitError, "momentum", momentum, 0)) &&
+      succeeded(verifyList<ParamGroupAttr>(emitError, "groups", groups)));
+}
+
+LogicalResult LossScaleAttr::verify(EmitError emitError, int64_t interval,
+                                    FloatAttr growth, FloatAttr backoff) {
+  double grown = growth.getValueAsDouble(), cut = backoff.getValueAsDouble();
+  if (!(grown > 1) || !(cut > 0) || !(cut < 1))
+    return emitError() << "expected a loss scale that grows by a factor above "
+                          "1 and is cut by one between 0 and 1, found "
+                       << growth << " and " << backoff;
+  return verifyCount(emitError, "interval", interval);
+}
+
+//===----------------------------------------------------------------------===//
+// The run
+//===----------------------------------------------------------------------===//
+
+LogicalResult ScheduleAttr::verify(EmitError emitError, ScheduleKind,
+                                   int64_t warmupSteps, FloatAttr warmupRatio,
+                                   int64_t totalSteps, FloatAttr minLr) {
+  return success(
+      succeeded(verifyCount(emitError, "warmup_steps", warmupSteps)) &&
+      succeeded(verifyNumber(emitError, "warmup_ratio", warmupRatio, 0)) &&
+      succeeded(verifyCount(emitError, "total_steps", totalSteps)) &&
+      succeeded(verifyNumber(emitError, "min_lr", minLr, 0)));
+}
+
+LogicalResult DataAttr::verify(EmitError emitError, ArrayAttr files,
+                               TokenFormat, Type type, ArrayAttr inputs,
+                               ArrayAttr targets, bool, int64_t seed,
+                               int64_t epochs, bool) {
+  if (type && !type.isUnsignedInteger(16) && !type.isUnsignedInteger(32))
+    return emitError() << "expected 'type' to be ui16 or ui32, found " << type;
+  return success(succeeded(verifyTexts(emitError, "files", files)) &&
+                 succeeded(verifyTexts(emitError, "inputs", inputs)) &&
+                 succeeded(verifyTexts(emitError, "targets", targets)) &&
+                 succeeded(verifyCount(emitError, "seed", seed)) &&
+                 succeeded(verifyCount(emitError, "epochs", epochs)));
+}
+
+LogicalResult ValidationAttr::verify(EmitError emitError, ArrayAttr files,
+                                     int64_t every, int64_t batches) {
+  if (!files || files.empty())
+    return emitError() << "expected 'files' to name a file";
+  return success(succeeded(verifyTexts(emitError, "files", files)) &&
+                 succeeded(verifyCount(emitError, "every", every)) &&
+                 succeeded(verifyCount(emitError, "batches", batches)));
+}
+
+SmallVector<StringRef> fsdp::getTexts(ArrayAttr texts) {
+  SmallVector<StringRef> all;
+  if (texts)
+    for (auto text : texts.getAsRange<StringAttr>())
+      all.push_back(text.getValue());
+  return all;
+}
+
+ArrayAttr fsdp::getTextsAttr(MLIRContext *context,
+                             ArrayRef<std::string> texts) {
+  if (texts.empty())
+    return {};
+  return Builder(context).getStrArrayAttr(
+      SmallVector<StringRef>(texts.begin(), texts.end()));
+}
+
+int64_t fsdp::getSeed(ModuleOp module) {
+  auto seed = module->getAttrOfType<IntegerAttr>(kSeedAttr);
+  return seed ? seed.getInt() : 0;
+}
+
+//===----------------------------------------------------------------------===//
+// On the module
+//===----------------------------------------------------------------------===//
+
+Attribute fsdp::getDefaultSetting(MLIRContext *context, StringRef name) {
+  return parseAttribute(("#" + name + "<>").str(), context);
+}
+
+namespace {
+template <typename... Attrs>
+struct Settings {
+  static void remove(ModuleOp module) {
+    (module->removeAttr(Attrs::name), ...);
+  }
+
+  /// None if it is not one of these.
+  static std::optional<LogicalResult> verify(Operation *op,
+                                             NamedAttribute attr) {
+    StringRef name = attr.getName().getValue();
+    if (!((name == Attrs::name) || ...))
+      return std::nullopt;
+    if (isa<ModuleOp>(op) &&
+        ((name == Attrs::name && isa<Attrs>(attr.getValue())) || ...))
+      return success();
+    return op->emitError("'") << name << "' expects a module and a #" << name;
+  }
+};
+
+using CaptureSettings = Settings<PrecisionAttr>;
+using CompileSettings =
+    Settings<ShardsAttr, BucketsAttr, StepAttr, OptimizerAttr, LossScaleAttr>;
+using RunSettings = Settings<ScheduleAttr, DataAttr, ValidationAttr,
+                             ArithmeticAttr, OnNonFiniteAttr>;
+} // namespace
+
+void fsdp::removeCompileSettings(ModuleOp module) {
+  CompileSettings::remove(module);
+}
+
+LogicalResult fsdp::verifySetting(Operation *op, NamedAttribute attr) {
+  if (auto result = CaptureSettings::verify(op, attr))
+    return *result;
+  if (auto result = CompileSettings::verify(op, attr))
+    return *result;
+  if (auto result = RunSettings::verify(op, attr))
+    return *result;
+  if (attr.getName() != kSeedAttr)
+    return success();
+  auto seed = dyn_cast<IntegerAttr>(attr.getValue());
+  if (isa<ModuleOp>(op) && seed && seed.getType().isInteger(64) &&
+      seed.getInt() >= 0)
+    return success();
+  return op->emitError(
+      "'fsdp.seed' expects a module and a number from 0 (i64)");
+}

@@ -1,0 +1,200 @@
+//===- Settings.td - What a compile is told, on the module -------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What passes read instead of options, so that a program and what is to become of
+// it are one text. An attribute that is absent has the defaults of all of its
+// parameters.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_SETTINGS_TD
+#define FSDP_SETTINGS_TD
+
+include "SettingsBase.td"
+
+//===----------------------------------------------------------------------===//
+// Capture
+//===----------------------------------------------------------------------===//
+
+def Fsdp_PrecisionRule : Fsdp_Struct<"PrecisionRule", "precision_rule"> {
+  let summary = "a precision policy of some modules";
+  let description = [{
+    `modules` are patterns of their paths; a module that matches is meant with all
+    beneath it. Of the policy only what is no rule counts.
+
+    Example: `#fsdp.precision_rule<modules = ["*norm*"], policy = <>>`
+  }];
+  let parameters = (ins "::mlir::ArrayAttr":$modules,
+                        "::fsdp::PrecisionAttr":$policy);
+}
+
+def Fsdp_Precision : Fsdp_Setting<"Precision", "precision"> {
+  let summary = "the mixed-precision policies that a program was captured with";
+  let description = [{
+    As FSDP2's MixedPrecisionPolicy, with torch's names of dtypes; an absent one
+    leaves the original dtype. Of `rules` (`#fsdp.precision_rule`) the last that
+    matches a module counts. Capture writes it and has applied it.
+
+    Example: `#fsdp.precision<param_dtype = "bfloat16", reduce_dtype = "float32">`
+  }];
+  let parameters = (ins OptionalParameter<"::mlir::StringAttr">:$param_dtype,
+                        OptionalParameter<"::mlir::StringAttr">:$reduce_dtype,
+                        OptionalParameter<"::mlir::StringAttr">:$output_dtype,
+                        Fsdp_Flag<"true">:$cast_forward_inputs,
+                        Fsdp_List:$rules);
+}
+
+//===----------------------------------------------------------------------===//
+// Shards and buckets
+//===----------------------------------------------------------------------===//
+
+def Fsdp_DimRule : Fsdp_Struct<"DimRule", "dim_rule"> {
+  let summary = "which dim parameters of some names are cut along";
+  let description = [{
+    `params` are patterns of names; without `dim` it is the largest dim.
+
+    Example: `#fsdp.dim_rule<params = ["*.weight"], dim = 1>`
+  }];
+  let parameters = (ins "::mlir::ArrayAttr":$params,
+                        OptionalParameter<"std::optional<int64_t>">:$dim);
+}
+
+def Fsdp_Shards : Fsdp_Setting<"Shards", "shards"> {
+  let summary = "over how many ranks parameters are cut, and how";
+  let description = [{
+    `world` ranks, of which each part of `replicate` holds all shards. Parameters
+    that a pattern of `ignore` matches stay whole, and with `keep_ignored_local`
+    their gradients stay each rank's own. Of `dims` (`#fsdp.dim_rule`) the last that
+    matches counts; others are cut along dim 0. Read by `fsdp-shard-parameters`.
+
+    Example: `#fsdp.shards<world = 8, replicate = 2, ignore = ["*.bias"]>`
+  }];
+  let parameters = (ins Fsdp_Count<"1">:$world, Fsdp_Count<"1">:$replicate,
+                        Fsdp_Texts:$ignore,
+                        Fsdp_Flag<"false">:$keep_ignored_local,
+                        Fsdp_List:$dims);
+}
+
+def Fsdp_Bucket : Fsdp_Struct<"Bucket", "bucket"> {
+  let summary = "a bucket of parameters that are listed";
+  let description = [{
+    Patterns are of names of parameters, or of modules that hold them.
+
+    Example: `#fsdp.bucket<"heads", ["*head*", "embed"]>`
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name,
+                        "::mlir::ArrayAttr":$patterns);
+  let assemblyFormat = "`<` $name `,` $patterns `>`";
+}
+
+def Fsdp_Rule : Fsdp_Struct<"Rule", "rule"> {
+  let summary = "what holds for some buckets instead of what holds for all";
+  let description = [{
+    `buckets` are patterns of their names. `reshard` is the number of ranks that
+    they are gathered from again for backward: 0 are all, 1 keeps what was gathered.
+
+    Example: `#fsdp.rule<buckets = ["layers.*"], reshard = 4, layout = flat>`
+  }];
+  let parameters = (ins "::mlir::ArrayAttr":$buckets,
+      OptionalParameter<"std::optional<int64_t>">:$reshard,
+      OptionalParameter<"std::optional<::fsdp::BucketLayout>">:$layout);
+}
+
+def Fsdp_Buckets : Fsdp_Setting<"Buckets", "buckets"> {
+  let summary = "which parameters are moved together, and how";
+  let description = [{
+    First come those that are `named` (`#fsdp.bucket`), of which the first that
+    matches counts; `policy` makes buckets of the rest, by `classes` of modules or by
+    at least `min_params` parameters. `reshard` and `layout` hold for all buckets
+    that no rule of `rules` (`#fsdp.rule`) is for; of several the last counts. With
+    `reshard_ranks` a part over so many adjacent ranks is kept for backward; 0: what
+    is gathered again comes from all of them. Read by `fsdp-assign-buckets`,
+    `fsdp-reshard-after-forward` and `fsdp-flatten-buckets`.
+
+    Example: `#fsdp.buckets<policy = classes, classes = ["Block"], reshard = all>`
+  }];
+  let parameters = (ins Fsdp_Choice<"BucketPolicy", "Blocks">:$policy,
+                        Fsdp_Texts:$classes, Fsdp_Count<"100000000">:$min_params,
+                        Fsdp_List:$named,
+                        Fsdp_Choice<"ReshardMode", "AllButRoot">:$reshard,
+                        Fsdp_Count<"0">:$reshard_ranks,
+                        Fsdp_Choice<"BucketLayout", "Rows">:$layout,
+                        Fsdp_List:$rules);
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+def Fsdp_Step : Fsdp_Setting<"Step", "step"> {
+  let summary = "what a step consists of, and how ranks exchange in it";
+  let description = [{
+    `micro_batches` of a step, whose gradients are exchanged as `sync` says;
+    `keep_gathered` gathers parameters once for all of them. Sums of gradients over
+    ranks are divided by `divide_factor`, by default the number of ranks; with
+    `force_sum` reductions are sums, with `divide_in_optimizer` it is the optimizer
+    that divides, where it can. `prefetch` buckets are gathered ahead of the one in
+    use.
+
+    Example: `#fsdp.step<micro_batches = 4, sync = last>`
+  }];
+  let parameters = (ins Fsdp_Count<"1">:$micro_batches,
+                        Fsdp_Choice<"GradientSync", "Each">:$sync,
+                        Fsdp_Flag<"false">:$keep_gathered,
+                        Fsdp_Number:$divide_factor,
+                        Fsdp_Flag<"false">:$force_sum,
+                        Fsdp_Flag<"false">:$divide_in_optimizer,
+                        Fsdp_Count<"1">:$prefetch);
+}
+
+//===----------------------------------------------------------------------===//
+// Optimizer
+//===----------------------------------------------------------------------===//
+
+def Fsdp_ParamGroup : Fsdp_Struct<"ParamGroup", "param_group"> {
+  let summary = "parameters with settings of their own in the optimizer";
+  let description = [{
+    `params` are patterns of names; settings that are absent are the optimizer's.
+
+    Example: `#fsdp.param_group<params = ["*.bias", "*norm*"], weight_decay = 0.000000e+00>`
+  }];
+  let parameters = (ins "::mlir::ArrayAttr":$params, Fsdp_Number:$lr,
+                        Fsdp_Number:$beta1, Fsdp_Number:$beta2,
+                        Fsdp_Number:$eps, Fsdp_Number:$weight_decay,
+                        Fsdp_Number:$momentum,
+                        OptionalParameter<"::mlir::BoolAttr">:$nesterov);
+}
+
+def Fsdp_Optimizer : Fsdp_Setting<"Optimizer", "optimizer"> {
+  let summary = "how parameters follow their gradients";
+  let description = [{
+    Settings as those of torch.optim's class of that name; `lr` is the first
+    learning rate. Gradients are clipped to a global norm of `max_grad_norm` (absent:
+    they are not); `norm_order` is that norm's order: 1, 2 or inf. Of `groups`
+    (`#fsdp.param_group`), which are numbered from 1, the last that matches counts.
+    Read by `fsdp-assign-groups` and `fsdp-insert-optimizer`; the artifact shows it.
+
+    Example: `#fsdp.optimizer<kind = sgd, lr = 1.000000e-01, momentum = 9.000000e-01>`
+  }];
+  let parameters = (ins Fsdp_Choice<"OptimizerKind", "AdamW">:$kind,
+                        Fsdp_Real<"1e-3">:$lr, Fsdp_Real<"0.9">:$beta1,
+                        Fsdp_Real<"0.999">:$beta2, Fsdp_Real<"1e-8">:$eps,
+                        Fsdp_Real<"0">:$weight_decay, Fsdp_Real<"0">:$momentum,
+                        Fsdp_Flag<"false">:$nesterov, Fsdp_Number:$max_grad_norm,
+                        Fsdp_Real<"2">:$norm_order, Fsdp_List:$groups);
+}
+
+def Fsdp_LossScale : Fsdp_Setting<"LossScale", "loss_scale"> {
+  let summary = "how the loss scale changes";
+  let description = [{
+    As torch.amp.GradScaler: `backoff` multiplies it where an update is left out,
+    `growth` after `interval` updates in a row. Absent, or with an interval of 0, it
+    stays. Read by `fsdp-insert-optimizer`.
+
+    Example: `#fsdp.loss_scale<interval = 2000>`
+  }];
+  let parameters = (ins Fsdp_Count<"0">:$interval, Fsdp_Real<"2">:$growth,
+                        Fsdp_Real<"0.5">:$backoff);
+}
+
+#endif // FSDP_SETTINGS_TD

@@ -1,0 +1,155 @@
+//===- PlanEnums.h - Choices of the dialect and the artifact ----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// An enumeration that both have is one, under two names: the tables below are
+// complete and in the order of the numbers, or do not compile.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_EMIT_PLAN_ENUMS_H
+#define FSDP_PASSES_EMIT_PLAN_ENUMS_H
+
+#include "ir/fsdp/Fsdp.h"
+#include "plan/plan_generated.h"
+
+#include <utility>
+
+namespace fsdp {
+namespace detail {
+template <typename Enum>
+struct PlanEnum;
+
+template <typename Enum, typename Plan, size_t size>
+constexpr bool isNumbering(const std::pair<Enum, Plan> (&table)[size],
+                           size_t last) {
+  for (size_t i = 0; i < size; ++i)
+    if (size_t(table[i].first) != i || size_t(table[i].second) != i)
+      return false;
+  return size == last + 1 && size == size_t(Plan::MAX) + 1;
+}
+
+template <>
+struct PlanEnum<Role> {
+  using Plan = plan::Role;
+  static constexpr std::pair<Role, Plan> table[] = {
+      {Role::Parameter, Plan::parameter}, {Role::Frozen, Plan::frozen},
+      {Role::Buffer, Plan::buffer},       {Role::Constant, Plan::constant},
+      {Role::Optimizer, Plan::optimizer}, {Role::Gradient, Plan::gradient},
+      {Role::Gathered, Plan::gathered},   {Role::Scalar, Plan::scalar},
+      {Role::Random, Plan::random},
+  };
+};
+static_assert(isNumbering(PlanEnum<Role>::table, getMaxEnumValForRole()));
+
+template <>
+struct PlanEnum<Reduction> {
+  using Plan = plan::Reduction;
+  static constexpr std::pair<Reduction, Plan> table[] = {
+      {Reduction::Sum, Plan::sum},
+      {Reduction::Avg, Plan::avg},
+      {Reduction::Max, Plan::max},
+  };
+};
+static_assert(isNumbering(PlanEnum<Reduction>::table,
+                          getMaxEnumValForReduction()));
+
+template <>
+struct PlanEnum<Stream> {
+  using Plan = plan::Stream;
+  static constexpr std::pair<Stream, Plan> table[] = {
+      {Stream::Compute, Plan::compute},
+      {Stream::Gather, Plan::gather},
+      {Stream::Reduce, Plan::reduce},
+      {Stream::Replicate, Plan::replicate},
+  };
+};
+static_assert(isNumbering(PlanEnum<Stream>::table, getMaxEnumValForStream()));
+
+template <>
+struct PlanEnum<Distribution> {
+  using Plan = plan::Distribution;
+  static constexpr std::pair<Distribution, Plan> table[] = {
+      {Distribution::Bernoulli, Plan::bernoulli},
+      {Distribution::Uniform, Plan::uniform},
+      {Distribution::Normal, Plan::normal},
+      {Distribution::Exponential, Plan::exponential},
+      {Distribution::Cauchy, Plan::cauchy},
+      {Distribution::LogNormal, Plan::log_normal},
+      {Distribution::Geometric, Plan::geometric},
+      {Distribution::Integer, Plan::integer},
+      {Distribution::Poisson, Plan::poisson},
+      {Distribution::Binomial, Plan::binomial},
+      {Distribution::Gamma, Plan::gamma},
+  };
+};
+static_assert(isNumbering(PlanEnum<Distribution>::table,
+                          getMaxEnumValForDistribution()));
+
+template <>
+struct PlanEnum<InitKind> {
+  using Plan = plan::InitKind;
+  static constexpr std::pair<InitKind, Plan> table[] = {
+      {InitKind::Normal, Plan::normal},
+      {InitKind::TruncNormal, Plan::trunc_normal},
+      {InitKind::Uniform, Plan::uniform},
+      {InitKind::Eye, Plan::eye},
+      {InitKind::Rope, Plan::rope},
+  };
+};
+static_assert(isNumbering(PlanEnum<InitKind>::table,
+                          getMaxEnumValForInitKind()));
+
+template <>
+struct PlanEnum<OnNonFinite> {
+  using Plan = plan::NonFinite;
+  static constexpr std::pair<OnNonFinite, Plan> table[] = {
+      {OnNonFinite::Stop, Plan::stop},
+      {OnNonFinite::Skip, Plan::skip},
+      {OnNonFinite::Ignore, Plan::ignore},
+  };
+};
+static_assert(isNumbering(PlanEnum<OnNonFinite>::table,
+                          getMaxEnumValForOnNonFinite()));
+
+template <>
+struct PlanEnum<ScheduleKind> {
+  using Plan = plan::ScheduleKind;
+  static constexpr std::pair<ScheduleKind, Plan> table[] = {
+      {ScheduleKind::Constant, Plan::constant},
+      {ScheduleKind::Linear, Plan::linear},
+      {ScheduleKind::Cosine, Plan::cosine},
+  };
+};
+static_assert(isNumbering(PlanEnum<ScheduleKind>::table,
+                          getMaxEnumValForScheduleKind()));
+
+template <>
+struct PlanEnum<TokenFormat> {
+  using Plan = plan::TokenFormat;
+  static constexpr std::pair<TokenFormat, Plan> table[] = {
+      {TokenFormat::Recognized, Plan::recognized},
+      {TokenFormat::Raw, Plan::raw},
+      {TokenFormat::LlmC, Plan::llm_c},
+      {TokenFormat::Megatron, Plan::megatron},
+  };
+};
+static_assert(isNumbering(PlanEnum<TokenFormat>::table,
+                          getMaxEnumValForTokenFormat()));
+
+} // namespace detail
+
+/// What the artifact calls `value`.
+template <typename Enum>
+auto toPlan(Enum value) {
+  return static_cast<typename detail::PlanEnum<Enum>::Plan>(value);
+}
+
+/// What the dialect calls `value`.
+template <typename Enum>
+Enum fromPlan(typename detail::PlanEnum<Enum>::Plan value) {
+  return static_cast<Enum>(value);
+}
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_EMIT_PLAN_ENUMS_H

@@ -1,0 +1,103 @@
+//===- RunSettings.cpp - What a run is told, in both forms ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/emit/RunSettings.h"
+
+#include "passes/emit/PlanEnums.h"
+#include "passes/emit/Types.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+/// Absent where it says what absence does.
+static FloatAttr toNumber(MLIRContext *context, double value) {
+  return value == 0 ? FloatAttr() : getReal(context, value);
+}
+
+static double fromNumber(FloatAttr number) {
+  return number ? number.getValueAsDouble() : 0;
+}
+
+static std::vector<std::string> fromTexts(ArrayAttr texts) {
+  SmallVector<StringRef> all = getTexts(texts);
+  return {all.begin(), all.end()};
+}
+
+ScheduleAttr fsdp::toSetting(MLIRContext *context,
+                             const plan::ScheduleT &schedule) {
+  return ScheduleAttr::get(context, fromPlan<ScheduleKind>(schedule.kind),
+                           static_cast<int64_t>(schedule.warmup_steps),
+                           toNumber(context, schedule.warmup_ratio),
+                           static_cast<int64_t>(schedule.total_steps),
+                           toNumber(context, schedule.min_lr));
+}
+
+std::unique_ptr<plan::ScheduleT> fsdp::fromSetting(ScheduleAttr schedule) {
+  auto result = std::make_unique<plan::ScheduleT>();
+  result->kind = toPlan(schedule.getKind());
+  result->warmup_steps = static_cast<uint64_t>(schedule.getWarmupSteps());
+  result->warmup_ratio = fromNumber(schedule.getWarmupRatio());
+  result->total_steps = static_cast<uint64_t>(schedule.getTotalSteps());
+  result->min_lr = fromNumber(schedule.getMinLr());
+  return result;
+}
+
+DataAttr fsdp::toSetting(MLIRContext *context, const plan::DataT &data) {
+  Type type;
+  if (data.dtype != plan::DataT().dtype)
+    type = IntegerType::get(context, 32, IntegerType::Unsigned);
+  return DataAttr::get(context, getTextsAttr(context, data.files),
+                       fromPlan<TokenFormat>(data.format), type,
+                       getTextsAttr(context, data.inputs),
+                       getTextsAttr(context, data.targets), data.shuffle,
+                       static_cast<int64_t>(data.seed),
+                       static_cast<int64_t>(data.epochs), data.drop_last);
+}
+
+std::unique_ptr<plan::DataT> fsdp::fromSetting(DataAttr data) {
+  auto result = std::make_unique<plan::DataT>();
+  result->files = fromTexts(data.getFiles());
+  result->format = toPlan(data.getFormat());
+  if (data.getType())
+    result->dtype = *toDType(data.getType());
+  result->inputs = fromTexts(data.getInputs());
+  result->targets = fromTexts(data.getTargets());
+  result->shuffle = data.getShuffle();
+  result->seed = static_cast<uint64_t>(data.getSeed());
+  result->epochs = static_cast<uint64_t>(data.getEpochs());
+  result->drop_last = data.getDropLast();
+  return result;
+}
+
+ValidationAttr fsdp::toSetting(MLIRContext *context,
+                               const plan::ValidationT &validation) {
+  return ValidationAttr::get(context, getTextsAttr(context, validation.files),
+                             static_cast<int64_t>(validation.every),
+                             static_cast<int64_t>(validation.batches));
+}
+
+std::unique_ptr<plan::ValidationT>
+fsdp::fromSetting(ValidationAttr validation) {
+  auto result = std::make_unique<plan::ValidationT>();
+  result->files = fromTexts(validation.getFiles());
+  result->every = static_cast<uint64_t>(validation.getEvery());
+  result->batches = static_cast<uint64_t>(validation.getBatches());
+  return result;
+}
+
+ArithmeticAttr fsdp::toSetting(MLIRContext *context,
+                               const plan::ArithmeticT &arithmetic) {
+  return ArithmeticAttr::get(context, arithmetic.tf32,
+                             arithmetic.reduced_precision_reduction,
+                             arithmetic.fp16_accumulation);
+}
+
+std::unique_ptr<plan::ArithmeticT>
+fsdp::fromSetting(ArithmeticAttr arithmetic) {
+  auto result = std::make_unique<plan::ArithmeticT>();
+  result->tf32 = arithmetic.getTf32();
+  result->reduced_precision_reduction =
+      arithmetic.getReducedPrecisionReduction();
+  result->fp16_accumulation = arithmetic.getFp16Accumulation();
+  return result;
+}

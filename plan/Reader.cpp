@@ -1,0 +1,117 @@
+//===- Reader.cpp - From an artifact to a plan ----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "plan/Reader.h"
+
+#include "plan/Verify.h"
+#include "plan/Version.h"
+#include "support/Error.h"
+#include "support/Hash.h"
+#include "support/ReadOnlyFile.h"
+
+#include <cstring>
+#include <memory>
+
+using namespace fsdp;
+
+/// What FlatBuffers' offsets reach.
+static constexpr uint64_t kMaxBytes = INT32_MAX;
+
+namespace {
+
+/// A copy of bytes at an address that suits every field of a buffer.
+struct AlignedCopy {
+  explicit AlignedCopy(std::string_view bytes)
+      : data(new (std::align_val_t(64)) uint8_t[bytes.size() + 1]),
+        size(bytes.size()) {
+    std::memcpy(data.get(), bytes.data(), size);
+  }
+  struct Delete {
+    void operator()(uint8_t *p) const {
+      ::operator delete[](p, std::align_val_t(64));
+    }
+  };
+  std::unique_ptr<uint8_t, Delete> data;
+  size_t size;
+};
+
+flatbuffers::Verifier verifierOf(const AlignedCopy &buffer) {
+  // Deep enough for Plan > Program > Instruction > Call > Arg; the number of
+  // tables is bounded by the buffer's size alone.
+  return flatbuffers::Verifier(buffer.data.get(), buffer.size,
+                               /*max_depth=*/16, /*max_tables=*/~0u);
+}
+
+} // namespace
+
+bool PlanFile::isArtifact(std::string_view bytes) {
+  return bytes.size() >= 8 &&
+         bytes.substr(4, 4) == std::string_view(plan::ArtifactIdentifier(), 4);
+}
+
+PlanFile PlanFile::read(const std::string &path, Trust trust) {
+  return fromBytes(readWholeFile(path, "the artifact", kMaxBytes), path, trust);
+}
+
+PlanFile PlanFile::fromBytes(std::string_view bytes, const std::string &name,
+                             Trust trust) {
+  if (!isArtifact(bytes))
+    throw Error(ErrorId::NotAnArtifact,
+                "'" + name +
+                    "' is not an artifact of fsdp-opt; expected a file that "
+                    "fsdp-opt MODEL --config=FILE.yaml -o step.fsdp writes");
+  auto corrupted = [&](const std::string &what) {
+    return Error(ErrorId::ArtifactCorrupted, "'" + name +
+                                                 "' is damaged: " + what +
+                                                 "; copy or compile it again");
+  };
+
+  AlignedCopy file(bytes);
+  flatbuffers::Verifier outer = verifierOf(file);
+  // A whole artifact fills blocks of the payload's alignment: what is missing
+  // of the last one may be padding, which no other check would miss.
+  if (file.size % 16 || !plan::VerifyArtifactBuffer(outer))
+    throw corrupted("its outer table does not hold together");
+  const plan::Artifact *artifact = plan::GetArtifact(file.data.get());
+
+  uint32_t version = artifact->version();
+  std::string range = std::to_string(kFormatVersion);
+  if (kOldestFormatVersion != kFormatVersion)
+    range = std::to_string(kOldestFormatVersion) + " to " + range;
+  if (version > kFormatVersion)
+    throw Error(ErrorId::ArtifactNewer,
+                "'" + name + "' has format version " + std::to_string(version) +
+                    "; this build reads " + range +
+                    "; use the runtime that came with the compiler that wrote "
+                    "it, or compile the model again");
+  if (version < kOldestFormatVersion)
+    throw Error(ErrorId::ArtifactOlder, "'" + name + "' has format version " +
+                                            std::to_string(version) +
+                                            "; this build reads " + range +
+                                            "; compile the model again");
+  if (!artifact->payload() || !artifact->payload_hash())
+    throw corrupted("it holds no plan");
+
+  AlignedCopy payload(std::string_view(
+      reinterpret_cast<const char *>(artifact->payload()->data()),
+      artifact->payload()->size()));
+  PlanFile result;
+  result.version = version;
+  result.fingerprint = hash128(std::string_view(
+      reinterpret_cast<const char *>(payload.data.get()), payload.size));
+  if (artifact->payload_hash()->str() != result.fingerprint)
+    throw corrupted("its contents give the hash " + result.fingerprint +
+                    " and it states " + artifact->payload_hash()->str());
+  flatbuffers::Verifier inner = verifierOf(payload);
+  if (!inner.VerifyBuffer<plan::Plan>(nullptr))
+    throw corrupted("its plan does not hold together");
+  flatbuffers::GetRoot<plan::Plan>(payload.data.get())
+      ->UnPackTo(&result.contents);
+  try {
+    verifyPlan(result.contents);
+  } catch (const Error &error) {
+    throw corrupted(error.what());
+  }
+  verifyOperators(result.contents, trust);
+  return result;
+}

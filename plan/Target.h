@@ -1,0 +1,28 @@
+//===- Target.h - The device that a plan is for -----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_PLAN_TARGET_H
+#define FSDP_PLAN_TARGET_H
+
+#include "plan/plan_generated.h"
+
+#include <optional>
+
+namespace fsdp {
+
+inline bool isForHost(const plan::PlanT &plan) {
+  const std::string &device = plan.training->device;
+  return device.empty() || device == "cpu";
+}
+
+/// The most bytes that kernels take for temporaries, outside of the arena.
+/// Nothing is known of a GPU's before the rehearsal: the plan holds 0 for it.
+inline std::optional<uint64_t> getScratchBound(const plan::PlanT &plan) {
+  if (!isForHost(plan))
+    return std::nullopt;
+  return plan.memory->scratch_bound;
+}
+
+} // namespace fsdp
+
+#endif // FSDP_PLAN_TARGET_H

@@ -1,0 +1,363 @@
+//===- Verify.cpp - Check every reference of a plan -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "plan/Verify.h"
+
+#include "plan/DType.h"
+#include "plan/Entry.h"
+#include "plan/FirstValues.h"
+#include "plan/Schedule.h"
+#include "plan/Shape.h"
+#include "plan/VerifyProgram.h"
+#include "support/Error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+using namespace fsdp;
+using plan::PlanT;
+
+namespace {
+
+constexpr uint64_t kMaxRanks = uint64_t{1} << 24;
+constexpr uint64_t kMaxArena = uint64_t{1} << 47;
+
+void verifyMesh(const PlanT &plan) {
+  uint64_t world = 1;
+  for (const auto &axis : plan.mesh) {
+    if (axis->size < 1 || axis->size > kMaxRanks ||
+        (world *= axis->size) > kMaxRanks)
+      refusePlan("mesh axis '" + axis->name + "'",
+                 "has size " + std::to_string(axis->size));
+  }
+  for (const auto &group : plan.groups) {
+    uint64_t span = uint64_t{group->size} * group->stride;
+    if (group->size < 1 || group->stride < 1 || span > world || world % span)
+      refusePlan("group '" + group->name + "'", "does not divide a mesh of " +
+                                                    std::to_string(world) +
+                                                    " ranks");
+  }
+  if (plan.data_parallel < 1 || world % plan.data_parallel)
+    refusePlan("data_parallel",
+               "does not divide a mesh of " + std::to_string(world) + " ranks");
+}
+
+void verifyRecord(const PlanT &plan, const std::string &where,
+                  const plan::RecordT &record,
+                  const std::vector<int64_t> &shape, plan::DType dtype) {
+  if (!plan.model)
+    refusePlan(where, "lies in a model file, and the plan names none");
+  auto extent = checkedExtent(shape, record.strides, dtypeBytes(dtype));
+  if (!extent || *extent > record.bytes)
+    refusePlan(where, "has a record of " + std::to_string(record.bytes) +
+                          " bytes, which does not hold its shape");
+  if (record.offset > plan.model->bytes ||
+      record.bytes > plan.model->bytes - record.offset)
+    refusePlan(where, "has a record beyond the end of the model file");
+}
+
+void verifyWeight(const PlanT &plan, const std::string &where,
+                  const plan::StateT &state) {
+  const plan::WeightT &weight = *state.weight;
+  if (weight.names.empty())
+    refusePlan(where, "has a weight without a name");
+  if (weight.file < 0)
+    return;
+  if (static_cast<size_t>(weight.file) >= plan.weights.size())
+    refusePlan(where, "lies in a weights file that does not exist");
+  if (weight.dtype > plan::DType::MAX ||
+      !isConvertible(weight.dtype, state.dtype))
+    refusePlan(where, "has a weight whose type does not convert to its own");
+  auto extent = checkedExtent(state.shape, {}, dtypeBytes(weight.dtype));
+  if (!extent || *extent != weight.bytes)
+    refusePlan(where, "has a weight of " + std::to_string(weight.bytes) +
+                          " bytes, which is not its shape");
+  uint64_t bytes = plan.weights[weight.file]->bytes;
+  if (weight.offset > bytes || weight.bytes > bytes - weight.offset)
+    refusePlan(where, "has a weight beyond the end of its file");
+}
+
+void verifyFirstValue(const PlanT &plan, const std::string &where,
+                      const plan::StateT &state) {
+  // All elements of a state that is cut would be those of one rank.
+  bool isElement = state.init.size() == dtypeBytes(state.dtype);
+  bool isWhole = state.init.size() == state.bytes && state.shard_dim < 0;
+  if (!state.init.empty() && !isElement && !isWhole)
+    refusePlan(where, "has an initial value that is neither one element nor "
+                      "all");
+  int values = !state.init.empty() + bool(state.source) + bool(state.weight) +
+               bool(state.initializer);
+  if (values > 1)
+    refusePlan(where, "has more than one first value");
+  if (state.source)
+    verifyRecord(plan, where, *state.source, state.shape, state.dtype);
+  if (state.weight)
+    verifyWeight(plan, where, state);
+  if (state.initializer)
+    if (auto problem =
+            checkInitializer(*state.initializer, state.shape, state.dtype))
+      refusePlan(where, "has an initializer that " + *problem);
+}
+
+/// A flat state is cut evenly; what it is made of stands at its members.
+void verifyFlat(const PlanT &plan, const std::string &where,
+                const plan::StateT &state) {
+  if (state.shape.size() != 1 || state.shard_dim != 0 ||
+      state.shape[0] % plan.groups[state.group]->size != 0)
+    refusePlan(where, "is flat and not cut into equal parts");
+  if (state.source || state.weight || state.initializer ||
+      !state.init.empty() || state.flat != -1)
+    refusePlan(where, "is flat and has a first value or a place of its own");
+}
+
+/// A member has no bytes of its own, and lies in a flat state of its type.
+void verifyMember(const PlanT &plan, const std::string &where,
+                  const plan::StateT &state) {
+  if (state.flat < 0 || static_cast<size_t>(state.flat) >= plan.states.size())
+    refusePlan(where, "lies in a state that does not exist");
+  const plan::StateT &flat = *plan.states[state.flat];
+  if (flat.layout != plan::Layout::flat || flat.dtype != state.dtype ||
+      flat.role != state.role || flat.shape.size() != 1)
+    refusePlan(where, "lies in a state of another kind");
+  auto room = static_cast<uint64_t>(flat.shape[0]);
+  uint64_t count = *checkedElements(state.shape);
+  if (state.flat_offset > room || count > room - state.flat_offset)
+    refusePlan(where, "does not lie in state '" + flat.name + "'");
+  if (state.bytes != 0 || state.shard_dim != -1)
+    refusePlan(where, "lies in a flat state and has bytes of its own");
+}
+
+void verifyMembersApart(const PlanT &plan) {
+  std::map<int32_t, std::vector<const plan::StateT *>> members;
+  for (const auto &state : plan.states)
+    if (state->flat >= 0)
+      members[state->flat].push_back(state.get());
+  for (auto &[flat, each] : members) {
+    std::sort(each.begin(), each.end(), [](const auto *a, const auto *b) {
+      return a->flat_offset < b->flat_offset;
+    });
+    for (size_t i = 1; i < each.size(); ++i)
+      if (each[i - 1]->flat_offset + *checkedElements(each[i - 1]->shape) >
+          each[i]->flat_offset)
+        refusePlan("state '" + each[i]->name + "'",
+                   "overlaps state '" + each[i - 1]->name + "'");
+  }
+}
+
+void verifyState(const PlanT &plan, const plan::StateT &state, size_t index) {
+  std::string where = "state '" + state.name + "'";
+  if (state.role > plan::Role::MAX || state.dtype > plan::DType::MAX ||
+      state.layout > plan::Layout::MAX)
+    refusePlan(where, "has an unknown role, element type or layout");
+  if (!checkedExtent(state.shape, {}, dtypeBytes(state.dtype)))
+    refusePlan(where, "has no valid shape");
+  if (state.role == plan::Role::random &&
+      (state.dtype != plan::DType::i64 ||
+       state.shape != std::vector<int64_t>{2} || state.shard_dim >= 0))
+    refusePlan(where, "is no seed and offset");
+  std::vector<int64_t> local = state.shape;
+  if (state.shard_dim < -1 ||
+      state.shard_dim >= static_cast<int64_t>(local.size()))
+    refusePlan(where, "is sharded on a dim that it does not have");
+  if (state.shard_dim >= 0) {
+    if (state.group >= plan.groups.size())
+      refusePlan(where, "is sharded over a group that does not exist");
+    local = shardShape(std::move(local), state.shard_dim,
+                       plan.groups[state.group]->size);
+  }
+  if (state.layout == plan::Layout::flat)
+    verifyFlat(plan, where, state);
+  auto extent = checkedExtent(local, {}, dtypeBytes(state.dtype));
+  if (state.flat != -1)
+    verifyMember(plan, where, state);
+  else if (!extent || *extent != state.bytes)
+    refusePlan(where, "states " + std::to_string(state.bytes) +
+                          " bytes; its local shape is " + toString(local));
+  if (state.offset > plan.memory->peak ||
+      state.bytes > plan.memory->peak - state.offset ||
+      state.offset % dtypeBytes(state.dtype))
+    refusePlan(where, "does not lie in the arena");
+  verifyFirstValue(plan, where, state);
+  if (state.of < -1 || state.of >= static_cast<int64_t>(plan.states.size()) ||
+      state.of == static_cast<int64_t>(index))
+    refusePlan(where, "belongs to a state that does not exist");
+}
+
+void verifyStates(const PlanT &plan) {
+  std::set<std::string> names;
+  std::vector<const plan::StateT *> order;
+  for (size_t i = 0; i < plan.states.size(); ++i) {
+    const plan::StateT &state = *plan.states[i];
+    verifyState(plan, state, i);
+    if (state.name.empty() || !names.insert(state.name).second)
+      refusePlan("state '" + state.name + "'", "has no name of its own");
+    if (state.bytes)
+      order.push_back(&state);
+  }
+  verifyMembersApart(plan);
+  std::sort(order.begin(), order.end(),
+            [](const auto *a, const auto *b) { return a->offset < b->offset; });
+  for (size_t i = 1; i < order.size(); ++i)
+    if (order[i - 1]->offset + order[i - 1]->bytes > order[i]->offset)
+      refusePlan("state '" + order[i]->name + "'",
+                 "overlaps state '" + order[i - 1]->name + "'");
+}
+
+void verifyRates(const PlanT &plan) {
+  const plan::TrainingT &training = *plan.training;
+  if (std::isnan(training.norm_order))
+    refusePlan("the training table", "holds a number out of range");
+  for (uint32_t index : training.rates) {
+    if (index >= plan.states.size())
+      refusePlan("the training table",
+                 "names a learning rate that does not exist");
+    const plan::StateT &state = *plan.states[index];
+    bool isNumber =
+        state.role == plan::Role::scalar && state.shape.empty() &&
+        state.shard_dim < 0 &&
+        (state.dtype == plan::DType::f32 || state.dtype == plan::DType::f64);
+    if (!isNumber || state.init.size() != dtypeBytes(state.dtype))
+      refusePlan("state '" + state.name + "'",
+                 "is no number with a first value, as learning rates are");
+  }
+  if (!training.schedule)
+    return;
+  if (training.schedule->kind > plan::ScheduleKind::MAX)
+    refusePlan("the schedule", "is of an unknown kind");
+  // The run may set another rate than the artifact's, which the least one may
+  // be above.
+  std::string_view name =
+      training.schedule->kind == plan::ScheduleKind::constant
+          ? "constant_with_warmup"
+          : "linear";
+  if (std::optional<std::string> problem = checkSchedule(
+          name, *training.schedule, std::numeric_limits<double>::infinity()))
+    refusePlan("the schedule", "is not valid: " + *problem);
+}
+
+/// Inputs of a program by index.
+std::set<int32_t> inputsOf(const plan::ProgramT &program) {
+  std::set<int32_t> inputs;
+  for (const auto &binding : program.arguments)
+    if (binding->input >= 0)
+      inputs.insert(binding->input);
+  return inputs;
+}
+
+/// A step of several micro-batches has all its parts at the same shapes.
+void verifyParts(const PlanT &plan) {
+  std::map<std::string_view, std::map<std::string_view, std::set<int32_t>>>
+      parts; // by entry and binding
+  for (const auto &program : plan.programs)
+    parts[entryOf(program->name)][bindingOf(program->name)] =
+        inputsOf(*program);
+  uint64_t steps = plan.training->gradient_accumulation_steps;
+  for (std::string_view entry : kStepParts) {
+    bool isNeeded = steps > 2 || (steps == 2 && entry != kStepParts[1]);
+    if (isNeeded ? parts[entry].empty() || parts[entry] != parts[kStepParts[0]]
+                 : parts.count(entry) != 0)
+      refusePlan("entry '" + std::string(entry) + "'",
+                 "does not fit a step of " + std::to_string(steps) +
+                     " micro-batches");
+  }
+  if (steps > 1 && parts.count("train/step"))
+    refusePlan("entry 'train/step'", "does not fit a step of " +
+                                         std::to_string(steps) +
+                                         " micro-batches");
+}
+
+void verifyData(const PlanT &plan) {
+  if (!plan.data)
+    return;
+  const plan::DataT &data = *plan.data;
+  if (data.format > plan::TokenFormat::MAX ||
+      (data.dtype != plan::DType::u16 && data.dtype != plan::DType::u32))
+    refusePlan("the data table", "has an unknown format or element type");
+  if (data.inputs.empty() && !data.targets.empty())
+    refusePlan("the data table", "has targets and no inputs");
+  for (const auto *names : {&data.inputs, &data.targets})
+    for (const std::string &name : *names)
+      if (std::ranges::none_of(plan.inputs, [&](const auto &input) {
+            return input->name == name;
+          }))
+        refusePlan("the data table",
+                   "names the input '" + name + "', which does not exist");
+}
+
+/// Validation reads what training reads, and changes nothing.
+void verifyValidation(const PlanT &plan) {
+  std::map<std::string_view, std::set<int32_t>> training; // by binding
+  for (const auto &program : plan.programs)
+    if (program->name.starts_with("train/"))
+      training[bindingOf(program->name)] = inputsOf(*program);
+  size_t count = 0;
+  for (const auto &program : plan.programs) {
+    if (entryOf(program->name) != kValidationEntry)
+      continue;
+    ++count;
+    std::string where = "program '" + program->name + "'";
+    auto trained = training.find(bindingOf(program->name));
+    if (trained == training.end() || trained->second != inputsOf(*program))
+      refusePlan(where, "has not the inputs of a program that trains");
+    bool hasLoss = false;
+    for (const auto &binding : program->results) {
+      hasLoss |= binding->metric == "loss";
+      if (binding->state >= 0)
+        refusePlan(where, "changes a state");
+    }
+    if (!hasLoss)
+      refusePlan(where, "has no loss");
+  }
+  if (plan.validation && count != training.size())
+    refusePlan("entry '" + std::string(kValidationEntry) + "'",
+               "does not fit the programs that train");
+}
+
+} // namespace
+
+void fsdp::refusePlan(const std::string &where, const std::string &what) {
+  throw Error(ErrorId::ArtifactCorrupted, where + " " + what);
+}
+
+void fsdp::verifyPlan(const PlanT &plan) {
+  if (!plan.memory || !plan.training)
+    refusePlan("the plan", "has no memory or training table");
+  if (plan.memory->peak > kMaxArena)
+    refusePlan("the arena", "has " + std::to_string(plan.memory->peak) +
+                                " bytes, more than any machine");
+  verifyMesh(plan);
+  verifyStates(plan);
+  for (const auto &input : plan.inputs) {
+    std::string where = "input '" + input->name + "'";
+    if (input->dtype > plan::DType::MAX ||
+        !checkedExtent(input->shape, {}, dtypeBytes(input->dtype)))
+      refusePlan(where, "has no valid type");
+    if (input->sample)
+      verifyRecord(plan, where, *input->sample, input->shape, input->dtype);
+  }
+  if (plan.training->gradient_accumulation_steps < 1 ||
+      !std::isfinite(plan.training->lr) ||
+      !std::isfinite(plan.training->max_grad_norm) ||
+      plan.training->on_nonfinite > plan::NonFinite::MAX)
+    refusePlan("the training table", "holds a number out of range");
+  verifyRates(plan);
+  std::set<std::string> names;
+  std::set<std::pair<std::string_view, std::set<int32_t>>> signatures;
+  for (const auto &program : plan.programs) {
+    if (program->name.empty() || !names.insert(program->name).second)
+      refusePlan("program '" + program->name + "'", "has no name of its own");
+    verifyProgram(plan, *program);
+    // The inputs' shapes tell which one a step is for.
+    if (!signatures.insert({entryOf(program->name), inputsOf(*program)}).second)
+      refusePlan("program '" + program->name + "'",
+                 "has the inputs of another program of its entry");
+  }
+  verifyParts(plan);
+  verifyData(plan);
+  verifyValidation(plan);
+}

@@ -1,0 +1,63 @@
+//===- DeviceFabric.h - Ranks that share a device ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_COMM_ONE_DEVICE_DEVICEFABRIC_H
+#define FSDP_RUNTIME_COMM_ONE_DEVICE_DEVICEFABRIC_H
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/comm/one_device/DeviceCopies.h"
+#include "runtime/comm/one_device/SharedDevice.h"
+#include "runtime/device/Streams.h"
+
+#include <chrono>
+#include <memory>
+
+namespace fsdp {
+
+/// Another fabric for all that the host exchanges, with transfers within the
+/// one device that all ranks are on.
+class DeviceFabric final : public Fabric {
+public:
+  /// Collective. `host` connects threads of this process, or is of a world of
+  /// one, which may have a device itself, and outlives this.
+  DeviceFabric(Fabric &host, std::shared_ptr<Streams> streams,
+               DeviceReduce reduce, std::chrono::milliseconds deadline);
+  /// Fails the peers that still wait for this rank.
+  ~DeviceFabric() override;
+
+  const std::shared_ptr<SharedDevice> &sharedDevice() const { return device; }
+
+  int rank() const override { return host.rank(); }
+  int worldSize() const override { return host.worldSize(); }
+  std::unique_ptr<Communicator>
+  createCommunicator(const GroupRanks &group) override;
+  std::unique_ptr<Communicator>
+  createHostCommunicator(const GroupRanks &group) override;
+  std::shared_ptr<Streams> streams() const override { return own; }
+  std::vector<std::string> exchange(const std::string &key,
+                                    const std::string &value) override {
+    return host.exchange(key, value);
+  }
+  std::shared_ptr<void>
+  share(const GroupRanks &group,
+        const std::function<std::shared_ptr<void>()> &make) override {
+    return host.share(group, make);
+  }
+  void requestStop(uint64_t rounds) override { host.requestStop(rounds); }
+  std::optional<uint64_t> stopAfter() const noexcept override {
+    return host.stopAfter();
+  }
+  void check() override { host.check(); }
+  void abort(const std::string &reason) noexcept override;
+
+private:
+  Fabric &host;
+  const std::shared_ptr<Streams> own;
+  const DeviceReduce reduce;
+  std::shared_ptr<SharedDevice> device;
+  std::unique_ptr<Fabric> alone; ///< of a world of one, if `host` has a device
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_COMM_ONE_DEVICE_DEVICEFABRIC_H

@@ -1,0 +1,275 @@
+//===- Device.cpp - A rank on a CUDA device -------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/cuda/Device.h"
+
+#include "runtime/comm/one_device/DeviceFabric.h"
+#include "runtime/cuda/AheadWriter.h"
+#include "runtime/cuda/DeviceAllocator.h"
+#include "runtime/cuda/Kernels.h"
+#include "runtime/cuda/Memory.h"
+#include "runtime/cuda/StepGraphs.h"
+#include "runtime/cuda/Streams.h"
+#include "runtime/cuda/Workspaces.h"
+#include "runtime/exec/CaptureAgreement.h"
+#include "runtime/exec/Executor.h"
+#include "support/Error.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+
+#include <charconv>
+#include <optional>
+
+using namespace fsdp;
+
+namespace {
+
+/// Numbers of a device's own draws.
+class DrawOnDevice final : public Instruction {
+public:
+  DrawOnDevice(DeviceDraw draw, StreamHandle stream)
+      : draw(std::move(draw)), stream(stream) {}
+  void run(StepState &) override { drawOnDevice(draw, stream); }
+  void rehearse(StepState &state) override { run(state); }
+
+private:
+  const DeviceDraw draw;
+  const StreamHandle stream;
+};
+
+class CudaDevice final : public Device {
+public:
+  CudaDevice(Fabric &fabric, std::shared_ptr<Streams> streams,
+             const DeviceOptions &options);
+  ~CudaDevice() override { c10::cuda::setCurrentCUDAStream(before); }
+
+  c10::Device torch() const override {
+    return {c10::kCUDA, static_cast<c10::DeviceIndex>(streams->device())};
+  }
+  Memory &memory() override { return cudaMemory; }
+  Fabric &fabric() override {
+    return own ? static_cast<Fabric &>(*own) : connection;
+  }
+
+  void rehearse(Executor &executor) override;
+  void run(Executor &executor, uint64_t step, ProfileRecorder *) override;
+  void settle() override;
+  std::unique_ptr<AheadWriter> makeAheadWriter() override {
+    return std::make_unique<CudaAheadWriter>(streams);
+  }
+  void finish() noexcept override { graphs.clear(); }
+  uint64_t workspaceBytes() const override { return workspaces; }
+
+  std::unique_ptr<Instruction> prepareDraw(Preparation &p,
+                                           const plan::DrawT &op) override;
+  double readNumber(const at::Tensor &tensor) override {
+    return readNumbers({&tensor, 1})[0];
+  }
+  std::vector<double> readNumbers(std::span<const at::Tensor> tensors) override;
+
+private:
+  DeviceTask taskOf(Executor &executor, uint64_t step) {
+    return {streams.get(), stream, &executor, step};
+  }
+  /// Calls `lead` with all ranks' tasks, on one thread.
+  void together(DeviceTask task,
+                const std::function<void(std::span<DeviceTask *const>)> &lead);
+
+  Fabric &connection;
+  const std::shared_ptr<Streams> streams;
+  const c10::cuda::CUDAStream stream; ///< where kernels run
+  const c10::cuda::CUDAStream before; ///< the thread's own
+  CudaMemory cudaMemory;
+  std::optional<DeviceFabric> own; ///< where ranks share the device
+  StepGraphs graphs;               ///< rank 0's, of all that share the device
+  uint64_t workspaces = 0;
+  std::vector<at::Tensor> numbers; ///< pinned; eight bytes for any type
+};
+
+/// How long the host waits for all that it put on the device. Transfers among
+/// processes are looked after by the fabric, which names the one that hangs,
+/// and the ranks that it waits for: it is to come first.
+std::chrono::milliseconds patienceOf(const DeviceOptions &options,
+                                     Fabric &fabric) {
+  bool isWatched = fabric.streams() && fabric.worldSize() > 1;
+  return isWatched ? 2 * options.deadline + std::chrono::seconds(10)
+                   : options.deadline;
+}
+
+CudaDevice::CudaDevice(Fabric &fabric, std::shared_ptr<Streams> onDevice,
+                       const DeviceOptions &options)
+    : connection(fabric), streams(std::move(onDevice)),
+      stream(c10::cuda::getStreamFromExternal(
+          streams->compute(),
+          static_cast<c10::DeviceIndex>(streams->device()))),
+      before(c10::cuda::getCurrentCUDAStream(stream.device_index())),
+      cudaMemory(streams, {[this] { connection.check(); },
+                           [this](size_t bytes) {
+                             return connection.allocateArena(bytes);
+                           },
+                           patienceOf(options, fabric)}),
+      graphs(options.cudaGraph,
+             {[this](const std::string &program, const std::string &reason) {
+                // Ranks that share the device are captured as one.
+                return own ? reason
+                           : agreeOnCapture(connection, program, reason);
+              },
+              [this] { cudaMemory.synchronize(); }}) {
+  // Of this rank's thread, for what it does itself: constants, results.
+  streams->use();
+  c10::cuda::setCurrentCUDAStream(stream);
+  installDeviceAllocator();
+  if (!fabric.streams() || fabric.worldSize() == 1)
+    own.emplace(fabric, streams, &reduceOnDevice, options.deadline);
+}
+
+void CudaDevice::together(
+    DeviceTask task,
+    const std::function<void(std::span<DeviceTask *const>)> &lead) {
+  auto all = [&](std::span<void *const> tasks) {
+    std::vector<DeviceTask *> each;
+    for (void *one : tasks)
+      each.push_back(static_cast<DeviceTask *>(one));
+    lead(each);
+  };
+  if (own) {
+    own->sharedDevice()->together(connection.rank(), &task, all);
+  } else {
+    void *mine = &task;
+    all({&mine, 1});
+  }
+}
+
+void CudaDevice::rehearse(Executor &executor) {
+  if (workspaces == 0)
+    workspaces = workspaceBytesOfStream();
+  together(taskOf(executor, /*step=*/0),
+           [](std::span<DeviceTask *const> tasks) {
+             for (DeviceTask *task : tasks) {
+               c10::cuda::CUDAStreamGuard guard(task->stream);
+               placeWorkspaces();
+               task->executor->rehearse();
+             }
+           });
+}
+
+void CudaDevice::run(Executor &executor, uint64_t step, ProfileRecorder *) {
+  together(taskOf(executor, step),
+           [this](std::span<DeviceTask *const> tasks) { graphs.run(tasks); });
+}
+
+void CudaDevice::settle() {
+  cudaMemory.synchronize();
+  // What observed calls took is not needed again.
+  c10::cuda::CUDACachingAllocator::emptyCache();
+}
+
+std::unique_ptr<Instruction> CudaDevice::prepareDraw(Preparation &p,
+                                                     const plan::DrawT &op) {
+  const at::Tensor &output = p.values[op.output];
+  DeviceDraw draw{op.distribution,
+                  op.numbers,
+                  op.range,
+                  p.values[op.random].const_data_ptr<int64_t>(),
+                  p.rank,
+                  op.site,
+                  output.mutable_data_ptr(),
+                  static_cast<size_t>(output.numel()),
+                  p.program.values[op.output]->dtype};
+  if (!canDrawOnDevice(draw))
+    return nullptr;
+  return std::make_unique<DrawOnDevice>(std::move(draw), streams->compute());
+}
+
+std::vector<double>
+CudaDevice::readNumbers(std::span<const at::Tensor> tensors) {
+  // A copy into pinned memory is behind the step like a kernel; the host waits
+  // once, for all of them.
+  while (numbers.size() < tensors.size())
+    numbers.push_back(at::empty(
+        {}, at::TensorOptions().dtype(at::kDouble).pinned_memory(true)));
+  for (size_t i = 0; i < tensors.size(); ++i)
+    checkCuda(cudaMemcpyAsync(numbers[i].mutable_data_ptr(),
+                              tensors[i].const_data_ptr(), tensors[i].nbytes(),
+                              cudaMemcpyDeviceToHost, streams->compute()),
+              "cudaMemcpyAsync");
+  cudaMemory.synchronize();
+  std::vector<double> values;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    values.push_back(at::from_blob(numbers[i].mutable_data_ptr(), {},
+                                   tensors[i].scalar_type())
+                         .item<double>());
+  return values;
+}
+
+/// 90 of "cuda:sm_90"; nothing of a name without one.
+std::optional<int> capabilityOf(std::string_view name) {
+  constexpr std::string_view prefix = "cuda:sm_";
+  if (!name.starts_with(prefix))
+    return std::nullopt;
+  name.remove_prefix(prefix.size());
+  int capability = 0;
+  auto [end, error] =
+      std::from_chars(name.data(), name.data() + name.size(), capability);
+  if (error != std::errc() || end != name.data() + name.size())
+    return std::nullopt;
+  return capability;
+}
+
+/// The kernels were chosen for the plan's device, and what it can do a newer
+/// one can.
+void checkCapability(const std::string &name, int device) {
+  int major = 0, minor = 0;
+  checkCuda(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+      "cudaDeviceGetAttribute");
+  checkCuda(
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+      "cudaDeviceGetAttribute");
+  int found = 10 * major + minor;
+  if (found < capabilityOf(name).value_or(0))
+    throw Error(ErrorId::RuntimeUnsupported,
+                "the artifact is for device '" + name +
+                    "', and this GPU is an sm_" + std::to_string(found) +
+                    ": compile with cuda_arch: sm_" + std::to_string(found));
+}
+
+} // namespace
+
+void fsdp::checkCudaDevice(const std::string &name) {
+  const char *reason = nullptr;
+  if (name != "cuda" && !capabilityOf(name))
+    throw Error(ErrorId::RuntimeUnsupported,
+                "the artifact is for device '" + name +
+                    "'; expected cpu, or a GPU such as cuda:sm_90");
+  if (countCudaDevices(&reason) == 0)
+    throw Error(ErrorId::RuntimeUnsupported,
+                "the artifact is for device '" + name +
+                    "', and this machine has no GPU to use: " + reason +
+                    "; compile with device: cpu, or run on a machine with one");
+}
+
+std::shared_ptr<Streams> fsdp::makeStreamsOfRank(int localRank) {
+  // A launcher may show each process its own device alone.
+  bool isFirst = localRank < 0 || countCudaDevices() == 1;
+  return makeCudaStreams(isFirst ? 0 : localRank);
+}
+
+std::unique_ptr<Device> fsdp::makeCudaDevice(const plan::PlanT &plan,
+                                             Fabric &fabric,
+                                             const DeviceOptions &options) {
+  std::shared_ptr<Streams> streams = fabric.streams();
+  if (!streams)
+    streams = options.streams ? options.streams : makeCudaStreams(0);
+  checkCapability(plan.training->device, streams->device());
+  at::globalContext().lazyInitDevice(c10::kCUDA);
+  useArithmetic(plan);
+  return std::make_unique<CudaDevice>(fabric, std::move(streams), options);
+}

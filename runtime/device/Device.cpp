@@ -1,0 +1,17 @@
+//===- Device.cpp - What a rank computes on -------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/device/Device.h"
+
+#include <ATen/core/Tensor.h>
+
+using namespace fsdp;
+
+std::unique_ptr<AheadWriter> Device::makeAheadWriter() { return nullptr; }
+
+std::vector<double> Device::readNumbers(std::span<const at::Tensor> tensors) {
+  std::vector<double> numbers;
+  for (const at::Tensor &tensor : tensors)
+    numbers.push_back(readNumber(tensor));
+  return numbers;
+}

@@ -1,0 +1,77 @@
+//===- Device.h - What a rank computes on -----------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Chosen when a session is made: where its tensors lie, over what they are
+// transferred, and who issues its kernels. A step asks it once.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_DEVICE_DEVICE_H
+#define FSDP_RUNTIME_DEVICE_DEVICE_H
+
+#include "plan/plan_generated.h"
+#include "runtime/device/AheadWriter.h"
+#include "runtime/device/Memory.h"
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace at {
+class Tensor;
+}
+
+namespace fsdp {
+
+class Executor;
+class Fabric;
+class Instruction;
+class ProfileRecorder;
+struct Preparation;
+
+/// One rank's; used by its thread.
+class Device {
+public:
+  virtual ~Device() = default;
+
+  virtual c10::Device torch() const = 0;
+  bool isHost() const { return torch().is_cpu(); }
+  virtual Memory &memory() = 0;
+
+  /// Connects the ranks for transfers of `memory`; as long as this object.
+  virtual Fabric &fabric() = 0;
+
+  /// Collective: all ranks give executors of the same program.
+  virtual void rehearse(Executor &executor) = 0;
+  /// Collective: the same. What is done on the device may come later. The host
+  /// writes down in `recorder`, null on all other devices, what runs when.
+  virtual void run(Executor &executor, uint64_t step,
+                   ProfileRecorder *recorder = nullptr) = 0;
+  /// Collective: rehearsals are over, all that the rank's steps need is there.
+  virtual void settle() {}
+  /// There are no more runs: executors and transfers are about to end.
+  virtual void finish() noexcept {}
+
+  /// Brings the next inputs while a step runs; null: writing them when they are
+  /// needed is as good.
+  virtual std::unique_ptr<AheadWriter> makeAheadWriter();
+
+  /// Bytes that libraries hold to work in, beside all else.
+  virtual uint64_t workspaceBytes() const { return 0; }
+
+  /// The device's own way to draw random numbers; null: it has none for these.
+  virtual std::unique_ptr<Instruction> prepareDraw(Preparation &preparation,
+                                                   const plan::DrawT &op) = 0;
+
+  /// The number in a tensor of one element, as soon as it is there.
+  virtual double readNumber(const at::Tensor &tensor) = 0;
+  /// Those in several, which are there at the same time.
+  virtual std::vector<double> readNumbers(std::span<const at::Tensor> tensors);
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_DEVICE_DEVICE_H

@@ -1,0 +1,32 @@
+//===- DeviceOptions.h - How a rank uses its device -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_DEVICE_DEVICEOPTIONS_H
+#define FSDP_RUNTIME_DEVICE_DEVICEOPTIONS_H
+
+#include <chrono>
+#include <memory>
+
+namespace fsdp {
+
+class Streams;
+
+/// Whether a GPU's steps are captured and launched as one.
+enum class CudaGraph {
+  automatic, ///< where they can be
+  on,        ///< what cannot be is an error
+  off
+};
+
+struct DeviceOptions {
+  /// Of an artifact for a GPU: the rank's streams there, those that the fabric
+  /// was connected with.
+  std::shared_ptr<Streams> streams;
+  CudaGraph cudaGraph = CudaGraph::automatic;
+  /// How long a rank waits for another one where they share a GPU.
+  std::chrono::milliseconds deadline = std::chrono::minutes(10);
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_DEVICE_DEVICEOPTIONS_H

@@ -1,0 +1,199 @@
+//===- PlannedAllocator.cpp - Operators write where the plan says ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/device/PlannedAllocator.h"
+
+#include "runtime/device/Arena.h"
+#include "runtime/device/Workers.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include <malloc.h>
+
+using namespace fsdp;
+
+static thread_local RankMemory *currentMemory = nullptr;
+static thread_local RankMemory *currentDeviceMemory = nullptr;
+
+/// As LibTorch's own allocators align.
+static constexpr size_t kHostAlignment = 64, kDeviceAlignment = 512;
+
+namespace fsdp {
+
+class PlannedAllocator final : public c10::Allocator {
+public:
+  c10::DataPtr allocate(size_t bytes) override;
+  c10::DeleterFnPtr raw_deleter() const override { return &releaseAny; }
+  void copy_data(void *to, const void *from, size_t bytes) const override {
+    base->copy_data(to, from, bytes);
+  }
+
+private:
+  /// The memory belongs to an arena.
+  static void releaseNothing(void *) {}
+  static void releaseHeap(void *pointer);
+  /// oneDNN frees raw pointers through whichever allocator is installed, and
+  /// may have been served from an arena.
+  static void releaseAny(void *pointer) {
+    if (!Arena::anyContains(pointer))
+      releaseHeap(pointer);
+  }
+
+  static c10::DataPtr planned(void *address) {
+    return {address, address, &releaseNothing, c10::Device(c10::kCPU)};
+  }
+
+  c10::DataPtr heap(size_t bytes) {
+    void *pointer = base->raw_allocate(bytes);
+    return {pointer, pointer, &releaseHeap, c10::Device(c10::kCPU)};
+  }
+
+  c10::Allocator *const base = c10::GetCPUAllocator();
+};
+
+static PlannedAllocator &plannedAllocator() {
+  // Never destroyed: storages keep its address.
+  static PlannedAllocator &instance = *new PlannedAllocator;
+  return instance;
+}
+
+c10::DataPtr PlannedAllocator::allocate(size_t bytes) {
+  RankMemory *memory = currentMemory;
+  if (!memory && bytes != 0)
+    RankMemory::noteByWorker(bytes);
+  if (!memory || bytes == 0)
+    return heap(bytes);
+  if (void *address = memory->place(bytes))
+    return planned(address);
+  c10::DataPtr data = heap(bytes);
+  memory->noteElsewhere(data.get(), bytes, malloc_usable_size(data.get()));
+  return data;
+}
+
+void PlannedAllocator::releaseHeap(void *pointer) {
+  if (currentMemory && pointer)
+    currentMemory->noteRelease(pointer, malloc_usable_size(pointer));
+  plannedAllocator().base->raw_deleter()(pointer);
+}
+
+} // namespace fsdp
+
+/// Of the rank whose worker this thread is; null: none's.
+static thread_local std::shared_ptr<std::atomic<uint64_t>> workerCount;
+
+void RankMemory::noteByWorker(size_t bytes) {
+  if (workerCount)
+    workerCount->fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void RankMemory::countWorkers() {
+  // LibTorch's pool is that of OpenMP, which each thread has for itself.
+  forEachWorker(at::get_num_threads(), [this] { workerCount = workers; });
+}
+
+RankMemory *&RankMemory::slotOf(Kind kind) {
+  return kind == Kind::host ? currentMemory : currentDeviceMemory;
+}
+
+void RankMemory::noteElsewhere(void *pointer, size_t bytes, size_t taken) {
+  if (mode == Mode::observe) {
+    if (isSealed)
+      missed += bytes;
+    events.push_back({requests.size(), false});
+    requests.push_back({pointer, bytes});
+    return;
+  }
+  missed += bytes;
+  held += static_cast<int64_t>(taken);
+  peak = std::max(peak, held);
+}
+
+void RankMemory::noteRelease(void *pointer, size_t taken) {
+  if (mode != Mode::observe) {
+    held -= static_cast<int64_t>(taken);
+    return;
+  }
+  // The latest request: the heap gives an address out again.
+  auto it = std::find_if(
+      requests.rbegin(), requests.rend(),
+      [&](const ObservedRequest &r) { return r.pointer == pointer; });
+  if (it != requests.rend())
+    events.push_back(
+        {static_cast<size_t>(requests.rend() - it) - 1, /*isRelease=*/true});
+}
+
+RankMemory::Current::Current(RankMemory &memory)
+    : slot(slotOf(memory.kind)), previous(slot) {
+  slot = &memory;
+}
+
+RankMemory::Current::~Current() { slot = previous; }
+
+RankMemory::Observation::Observation(RankMemory &memory) : memory(memory) {
+  memory.requests.clear();
+  memory.events.clear();
+  memory.mode = Mode::observe;
+}
+
+RankMemory::Observation::~Observation() { memory.mode = Mode::off; }
+
+void RankMemory::Observation::placeTemporaries(
+    std::vector<AllocationSlot> &slots) const {
+  struct Block {
+    size_t request, begin, end;
+  };
+  auto alignScratch = [alignment = memory.isHost()
+                                       ? kHostAlignment
+                                       : kDeviceAlignment](size_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
+  };
+  // What a library keeps for itself beyond the call stays on the heap.
+  std::vector<bool> isReleased(slots.size());
+  for (const Event &event : memory.events)
+    if (event.isRelease)
+      isReleased[event.request] = true;
+  // Of the blocks that are held, by address.
+  std::vector<Block> blocks;
+  for (const Event &event : memory.events) {
+    if (slots[event.request].address || !isReleased[event.request])
+      continue;
+    if (event.isRelease) {
+      std::erase_if(blocks, [&](const Block &block) {
+        return block.request == event.request;
+      });
+      continue;
+    }
+    size_t bytes = memory.requests[event.request].bytes;
+    size_t begin = 0;
+    auto at = blocks.begin();
+    while (at != blocks.end() && at->begin < begin + bytes)
+      begin = alignScratch((at++)->end);
+    blocks.insert(at, {event.request, begin, begin + bytes});
+    slots[event.request] = {nullptr, bytes, begin};
+    memory.needed = std::max(memory.needed, alignScratch(begin + bytes));
+  }
+}
+
+RankMemory::Replay::Replay(RankMemory &memory,
+                           std::span<const AllocationSlot> slots)
+    : memory(memory) {
+  memory.slots = slots;
+  memory.next = 0;
+  memory.held = 0;
+  memory.hasMissed = false;
+  memory.mode = Mode::replay;
+}
+
+RankMemory::Replay::~Replay() { memory.mode = Mode::off; }
+
+void fsdp::installPlannedAllocator() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    c10::SetCPUAllocator(&plannedAllocator(), /*priority=*/255);
+  });
+}

@@ -1,0 +1,197 @@
+//===- Executor.cpp - Runs a prepared program -----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/exec/Executor.h"
+
+#include "runtime/device/DTypes.h"
+#include "runtime/device/Device.h"
+#include "runtime/device/Tensors.h"
+#include "runtime/exec/NonFiniteTrace.h"
+#include "runtime/log/Log.h"
+#include "runtime/profile/Recorder.h"
+#include "support/Error.h"
+
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstring>
+
+using namespace fsdp;
+using plan::Place;
+
+/// Strides of a contiguous tensor if the plan states none.
+static std::vector<int64_t> stridesOf(const plan::ValueT &value) {
+  if (!value.strides.empty())
+    return value.strides;
+  std::vector<int64_t> strides(value.shape.size(), 1);
+  for (size_t i = strides.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * std::max<int64_t>(value.shape[i], 1);
+  return strides;
+}
+
+static at::Tensor makeTensor(const Preparation &preparation, uint32_t index) {
+  const plan::ValueT &value = *preparation.program.values[index];
+  c10::ScalarType dtype = toScalarType(value.dtype);
+  if (value.place != Place::literal)
+    return tensorAt(preparation.place(index), value.shape, stridesOf(value),
+                    dtype, preparation.device.torch());
+  at::Tensor tensor = at::empty_strided(value.shape, stridesOf(value), dtype);
+  std::memcpy(tensor.mutable_data_ptr(), value.literal.data(),
+              value.literal.size());
+  if (value.wrapped)
+    tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  else if (!preparation.device.isHost())
+    return tensor.to(preparation.device.torch());
+  return tensor;
+}
+
+std::string Executor::describe(const plan::InstructionT &instruction) const {
+  std::string text;
+  if (const plan::CallT *call = instruction.body.AsCall()) {
+    const plan::OperatorT &op = *plan.operators[call->op];
+    text = op.name + (op.overload.empty() ? "" : "." + op.overload);
+  } else {
+    text = plan::EnumNameBody(instruction.body.type);
+  }
+  if (instruction.at >= 0)
+    text += " of " + plan.locations[instruction.at];
+  return text;
+}
+
+template <typename Body>
+void Executor::explainErrors(const plan::InstructionT &instruction,
+                             Body body) const {
+  try {
+    body();
+  } catch (const Error &error) {
+    // Errors of transfers speak of bucket and step themselves.
+    if (error.exitStatus() == 3)
+      throw;
+    throw Error(error.id(), describe(instruction) + ": " + error.what());
+  } catch (const c10::OutOfMemoryError &error) {
+    // A device's; the host's says no such thing.
+    throw Error(ErrorId::OutOfMemory,
+                describe(instruction) + ": " + error.what_without_backtrace() +
+                    " Use more ranks, or a smaller batch");
+  } catch (const c10::Error &error) {
+    throw Error(ErrorId::KernelFailed,
+                describe(instruction) + ": " + error.what_without_backtrace());
+  } catch (const std::exception &error) {
+    throw Error(ErrorId::KernelFailed,
+                describe(instruction) + ": " + error.what());
+  }
+}
+
+Executor::Executor(const plan::PlanT &plan, const plan::ProgramT &program,
+                   const Arena &arena, RankMemory &memory,
+                   const Transfers &transfers, SharedStates *shared, int rank,
+                   Device &device)
+    : plan(plan), program(program), memory(memory), communicators(transfers) {
+  c10::InferenceMode guard;
+  Preparation preparation{plan,   program, arena,  memory, transfers,
+                          shared, rank,    device, {},     {}};
+  preparation.values.resize(program.values.size());
+  for (uint32_t i = 0; i < program.values.size(); ++i)
+    if (program.values[i]->place != Place::view)
+      preparation.values[i] = makeTensor(preparation, i);
+  preparation.futures.resize(program.futures);
+  state.tickets.resize(program.futures);
+  for (uint32_t index = 0; index < program.instructions.size(); ++index) {
+    const plan::InstructionT &instruction = *program.instructions[index];
+    explainErrors(instruction, [&] {
+      auto prepared = prepareInstruction(preparation, instruction);
+      if (shared)
+        prepared = shared->guard(program, index, std::move(prepared));
+      if (prepared)
+        instructions.push_back({std::move(prepared), &instruction, index});
+    });
+  }
+  values = std::move(preparation.values);
+}
+
+void Executor::rehearse() {
+  c10::InferenceMode guard;
+  RankMemory::Current current(memory);
+  for (const Prepared &prepared : instructions)
+    try {
+      explainErrors(*prepared.source,
+                    [&] { prepared.instruction->rehearse(state); });
+    } catch (const Error &error) {
+      if (error.id() != ErrorId::KernelFailed)
+        throw;
+      log(LogLevel::debug,
+          std::string("left out of the warm-up run: ") + error.what());
+    }
+}
+
+void Executor::run(uint64_t step) {
+  c10::InferenceMode guard;
+  RankMemory::Current current(memory);
+  state.step = step;
+  for (const Prepared &prepared : instructions)
+    explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
+}
+
+void Executor::begin(uint64_t step) {
+  state.step = step;
+  next = 0;
+}
+
+bool Executor::advance() {
+  c10::InferenceMode guard;
+  RankMemory::Current current(memory);
+  auto isWait = [&](size_t index) {
+    return instructions[index].source->body.type == plan::Body::Wait;
+  };
+  while (next < instructions.size()) {
+    const Prepared &prepared = instructions[next];
+    explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
+    ++next;
+    // What one wait behind another waits for was started before both.
+    if (next < instructions.size() && isWait(next) && !isWait(next - 1))
+      return true;
+  }
+  return false;
+}
+
+void Executor::abandon() {
+  next = instructions.size();
+  communicators.abandon();
+}
+
+std::string Executor::needsHost() const {
+  for (const Prepared &prepared : instructions)
+    if (prepared.instruction->needsHost())
+      return "the host takes part in " + describe(*prepared.source);
+  return "";
+}
+
+// A loop of its own, so that a run without a profile pays nothing for it.
+void Executor::run(uint64_t step, ProfileRecorder &recorder) {
+  c10::InferenceMode guard;
+  RankMemory::Current current(memory);
+  state.step = step;
+  for (const Prepared &prepared : instructions) {
+    int64_t begin = ProfileRecorder::now();
+    explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
+    recorder.add(prepared.index, begin, ProfileRecorder::now());
+  }
+}
+
+void Executor::run(uint64_t step, NonFiniteTrace &trace) {
+  c10::InferenceMode guard;
+  state.step = step;
+  for (const Prepared &prepared : instructions) {
+    trace.before(prepared.index);
+    {
+      // What the trace asks for is no tensor of the plan.
+      RankMemory::Current current(memory);
+      explainErrors(*prepared.source,
+                    [&] { prepared.instruction->run(state); });
+    }
+    trace.after(prepared.index);
+  }
+}

@@ -1,0 +1,95 @@
+//===- Executor.h - Runs a prepared program ---------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_EXEC_EXECUTOR_H
+#define FSDP_RUNTIME_EXEC_EXECUTOR_H
+
+#include "runtime/exec/Instruction.h"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+class NonFiniteTrace;
+class ProfileRecorder;
+
+/// One program of a plan on one rank. Used by one thread.
+class Executor {
+public:
+  /// Makes all tensors and finds all operators. `shared` may be null. Throws
+  /// fsdp::Error, naming the operator and where it stands in the model.
+  Executor(const plan::PlanT &plan, const plan::ProgramT &program,
+           const Arena &arena, RankMemory &memory, const Transfers &transfers,
+           SharedStates *shared, int rank, Device &device);
+
+  /// Runs what computes, over memory whose contents nobody needs, so that the
+  /// scratch it takes is known before the first step. Kernels that refuse such
+  /// contents are left to be observed in the first step.
+  void rehearse();
+
+  /// Throws fsdp::Error.
+  void run(uint64_t step);
+
+  /// The same, and writes down when each instruction began and ended.
+  void run(uint64_t step, ProfileRecorder &recorder);
+
+  /// The same, and writes down where numbers that are not finite come from.
+  void run(uint64_t step, NonFiniteTrace &trace);
+
+  /// By value: what a trace of this program looks at.
+  std::span<const at::Tensor> tensors() const { return values; }
+  /// "aten::mm of layers.3.mlp (model.py:12)", by its number.
+  std::string describe(uint32_t instruction) const {
+    return describe(*program.instructions[instruction]);
+  }
+  /// The same in pieces, for one thread that issues the programs of several
+  /// ranks in turn: `advance` goes on to in front of the next wait for a
+  /// transfer. By then all ranks that have come so far have started it. False:
+  /// the end was reached.
+  void begin(uint64_t step);
+  bool advance();
+
+  /// Ends a run in pieces that failed: transfers that were started are as if
+  /// they never were. All ranks alike.
+  void abandon();
+
+  /// Why a run cannot be repeated without the host, which computes in it or
+  /// looks at tensors; empty if it can.
+  std::string needsHost() const;
+
+  const plan::ProgramT &source() const { return program; }
+  const Transfers &transfers() const { return communicators; }
+
+  /// What `binding`, one of the program's results, is bound to: a tensor that
+  /// lies in one place for good and whose contents change with each run.
+  const at::Tensor &getResult(const plan::BindingT &binding) const {
+    return values[binding.value];
+  }
+
+private:
+  struct Prepared {
+    std::unique_ptr<Instruction> instruction;
+    const plan::InstructionT *source;
+    uint32_t index; ///< of the program's instructions
+  };
+
+  std::string describe(const plan::InstructionT &instruction) const;
+  template <typename Body>
+  void explainErrors(const plan::InstructionT &instruction, Body body) const;
+
+  const plan::PlanT &plan;
+  const plan::ProgramT &program;
+  RankMemory &memory;
+  const Transfers &communicators;
+  std::vector<at::Tensor> values;
+  std::vector<Prepared> instructions;
+  StepState state;
+  size_t next = 0; ///< instruction, of a run in pieces
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_EXEC_EXECUTOR_H

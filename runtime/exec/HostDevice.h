@@ -1,0 +1,18 @@
+//===- HostDevice.h - The device that is none -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_EXEC_HOSTDEVICE_H
+#define FSDP_RUNTIME_EXEC_HOSTDEVICE_H
+
+#include "runtime/device/Device.h"
+
+#include <memory>
+
+namespace fsdp {
+
+/// The host: its memory, and no device between.
+std::unique_ptr<Device> makeHostDevice(Fabric &fabric);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_EXEC_HOSTDEVICE_H

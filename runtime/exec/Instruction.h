@@ -1,0 +1,122 @@
+//===- Instruction.h - What a program is made of at run time ----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A program is prepared once. Since every tensor has its address, all of them
+// are made then, and views, which are metadata, are computed then; what is left
+// for a step are the calls and transfers that move bytes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_EXEC_INSTRUCTION_H
+#define FSDP_RUNTIME_EXEC_INSTRUCTION_H
+
+#include "plan/plan_generated.h"
+#include "runtime/device/Arena.h"
+#include "runtime/device/Device.h"
+#include "runtime/device/PlannedAllocator.h"
+#include "runtime/exec/SharedStates.h"
+#include "runtime/exec/Transfers.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+/// What changes from step to step.
+struct StepState {
+  uint64_t step = 0;
+  std::vector<Communicator::Ticket> tickets; ///< by future
+};
+
+/// A part of a step.
+class Instruction {
+public:
+  virtual ~Instruction() = default;
+  virtual void run(StepState &state) = 0;
+  /// Runs before the first step, over memory that holds nothing yet and beside
+  /// no other rank, to learn what the instruction asks for beside its results.
+  virtual void rehearse(StepState &) {}
+  /// Whether the host looks at tensors in each step, or computes some.
+  virtual bool needsHost() const { return false; }
+};
+
+/// Calls LibTorch's kernels. The first run observes what they allocate; those
+/// behind it are served as observed, from the plan and the scratch region.
+class Computation : public Instruction {
+public:
+  explicit Computation(RankMemory &memory) : memory(memory) {}
+  void run(StepState &state) final;
+  void rehearse(StepState &state) final { run(state); }
+
+protected:
+  virtual void compute(StepState &state) = 0;
+  /// Gives those of the observed requests that are results their addresses.
+  /// Whatever `compute` made is still held.
+  virtual void assignResults(std::span<const ObservedRequest>,
+                             std::vector<AllocationSlot> &) {}
+  /// Lets go of what `compute` made.
+  virtual void release() {}
+
+private:
+  void observe(StepState &state);
+
+  RankMemory &memory;
+  std::vector<AllocationSlot> slots;
+  /// Kernels whose requests change from step to step are not observed for ever.
+  int observationsLeft = 4;
+  bool isObserved = false;
+};
+
+/// What instructions are prepared from.
+struct Preparation {
+  const plan::PlanT &plan;
+  const plan::ProgramT &program;
+  const Arena &arena;
+  RankMemory &memory;
+  const Transfers &transfers;
+  const SharedStates *shared; ///< null: none
+  int rank;
+  Device &device;
+  /// By value. Views are undefined until the instruction that makes them has
+  /// been prepared.
+  std::vector<at::Tensor> values;
+  /// By future: where it was started.
+  std::vector<Communicator *> futures;
+
+  /// Where a value's storage begins that is neither literal nor view.
+  char *place(uint32_t value) const;
+  /// Address of a value's storage and the bytes that it may use there; null for
+  /// literals.
+  std::pair<char *, uint64_t> room(uint32_t value) const;
+};
+
+/// Prepares one instruction: the one place where kinds are registered. Null if
+/// nothing is left to do in a step. Throws fsdp::Error.
+std::unique_ptr<Instruction>
+prepareInstruction(Preparation &preparation,
+                   const plan::InstructionT &instruction);
+
+/// Operator calls (KernelCall.cpp).
+std::unique_ptr<Instruction> prepareCall(Preparation &preparation,
+                                         const plan::CallT &call);
+
+/// Random numbers (Draw.cpp).
+std::unique_ptr<Instruction> prepareDraw(Preparation &preparation,
+                                         const plan::DrawT &op);
+
+/// Tensors side by side (Pack.cpp).
+std::unique_ptr<Instruction> preparePack(Preparation &preparation,
+                                         const plan::PackTensorsT &op);
+
+/// Optimizer updates (Optimizers.cpp).
+std::unique_ptr<Instruction> prepareAdam(Preparation &preparation,
+                                         const plan::AdamT &op);
+std::unique_ptr<Instruction> prepareSgd(Preparation &preparation,
+                                        const plan::SgdT &op);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_EXEC_INSTRUCTION_H

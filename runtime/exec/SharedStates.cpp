@@ -1,0 +1,237 @@
+//===- SharedStates.cpp - Parameters that need no gathering ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/exec/SharedStates.h"
+
+#include "plan/DType.h"
+#include "plan/Shape.h"
+#include "plan/Uses.h"
+#include "runtime/exec/Instruction.h"
+#include "runtime/exec/Transfers.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <functional>
+#include <utility>
+
+using namespace fsdp;
+using plan::Body;
+using plan::Place;
+
+/// Shards begin where kernels like tensors to begin.
+static constexpr uint64_t kAlignment = 64;
+
+//===----------------------------------------------------------------------===//
+// What can be shared
+//===----------------------------------------------------------------------===//
+
+/// Whether the instruction leaves the values that it names as they are, apart
+/// from those that it makes.
+static bool onlyReads(const plan::PlanT &plan,
+                      const plan::InstructionT &instruction) {
+  switch (instruction.body.type) {
+  case Body::Call: {
+    const plan::OperatorT &op = *plan.operators[instruction.body.AsCall()->op];
+    auto found =
+        c10::Dispatcher::singleton().findSchema({op.name, op.overload});
+    return found && !found->schema().is_mutable();
+  }
+  case Body::AllGather: // they are its results, or gathered once more
+  case Body::Free:
+  case Body::Shard:
+  case Body::PackTensors:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// The state that the gather's member `i` makes whole; -1: none that can be.
+static int32_t gatheredState(const plan::PlanT &plan,
+                             const plan::ProgramT &program,
+                             const plan::AllGatherT &op, size_t i) {
+  const plan::ValueT &shard = *program.values[op.inputs[i]];
+  if (shard.place != Place::state ||
+      program.values[op.outputs[i]]->place != Place::slot)
+    return -1;
+  const plan::StateT &state = *plan.states[shard.state];
+  auto bytes = checkedExtent(shard.shape, {}, dtypeBytes(shard.dtype));
+  bool fits = isFloat(state.dtype) && state.group == op.group &&
+              plan.groups[op.group]->size > 1 && bytes == state.bytes &&
+              state.bytes != 0 && state.bytes % kAlignment == 0;
+  return fits ? static_cast<int32_t>(shard.state) : -1;
+}
+
+/// The gathered forms that a program only reads.
+static SharedReads findGathered(const plan::PlanT &plan,
+                                const plan::ProgramT &program) {
+  SharedReads reads;
+  reads.gathered.assign(program.values.size(), -1);
+  for (const auto &instruction : program.instructions)
+    if (const plan::AllGatherT *op = instruction->body.AsAllGather())
+      for (size_t i = 0; i < op->inputs.size(); ++i)
+        reads.gathered[op->outputs[i]] = gatheredState(plan, program, *op, i);
+  for (const auto &instruction : program.instructions)
+    if (!onlyReads(plan, *instruction))
+      for (uint32_t value : namedValues(*instruction))
+        reads.gathered[rootOf(program, value)] = -1;
+  for (const auto &result : program.results)
+    reads.gathered[rootOf(program, result->value)] = -1;
+  return reads;
+}
+
+Sharing::Sharing(const plan::PlanT &plan) : states(plan.states.size()) {
+  for (const auto &program : plan.programs) {
+    SharedReads &reads = programs[program.get()] = findGathered(plan, *program);
+    for (int32_t state : reads.gathered)
+      if (state >= 0)
+        states[static_cast<size_t>(state)] = true;
+    for (size_t i = 0; i < program->instructions.size(); ++i)
+      if (program->instructions[i]->body.type != Body::Free)
+        for (uint32_t value : namedValues(*program->instructions[i]))
+          if (reads.gathered[rootOf(*program, value)] >= 0)
+            reads.lastRead = static_cast<int64_t>(i);
+  }
+  // Calls `visit` with each state that an instruction uses other than to
+  // gather it.
+  auto forEachOtherUse = [](const plan::ProgramT &program, auto visit) {
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+      const plan::InstructionT &instruction = *program.instructions[i];
+      if (instruction.body.type == Body::AllGather)
+        continue;
+      for (uint32_t named : namedValues(instruction)) {
+        const plan::ValueT &value = *program.values[rootOf(program, named)];
+        if (value.place == Place::state)
+          visit(static_cast<int64_t>(i), value.state);
+      }
+    }
+  };
+  for (const auto &[program, reads] : programs)
+    forEachOtherUse(*program, [&](int64_t index, uint32_t state) {
+      if (index <= reads.lastRead)
+        states[state] = false;
+    });
+  for (auto &[program, reads] : programs) {
+    for (int32_t &state : reads.gathered)
+      if (state >= 0 && !states[static_cast<size_t>(state)])
+        state = -1;
+    forEachOtherUse(*program, [&](int64_t index, uint32_t state) {
+      if (states[state] && reads.firstWrite < 0)
+        reads.firstWrite = index;
+    });
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Sharing
+//===----------------------------------------------------------------------===//
+
+SharedStates::SharedStates(const plan::PlanT &plan, Fabric &fabric,
+                           Arena &arena)
+    : sharing(plan), addresses(plan.states.size()) {
+  if (!arena.isHost())
+    return; // publications are the host's
+  std::map<uint32_t, Group> found;
+  std::vector<uint64_t> offsets(plan.states.size());
+  for (size_t i = 0; i < plan.states.size(); ++i)
+    if (sharing.states[i]) {
+      const plan::StateT &state = *plan.states[i];
+      Group &group = found[state.group];
+      offsets[i] = group.bytes;
+      group.bytes += state.bytes * plan.groups[state.group]->size;
+    }
+  for (auto &[index, group] : found) {
+    GroupRanks ranks{"shared " + plan.groups[index]->name,
+                     groupRanks(*plan.groups[index], fabric.rank())};
+    group.memory = std::static_pointer_cast<Arena>(fabric.share(
+        ranks, [&] { return std::make_shared<Arena>(group.bytes); }));
+    if (!group.memory)
+      return;
+    group.communicator = fabric.createCommunicator(ranks);
+  }
+  groups = std::move(found);
+  for (size_t i = 0; i < plan.states.size(); ++i)
+    if (sharing.states[i]) {
+      const plan::StateT &state = *plan.states[i];
+      addresses[i] = groups[state.group].memory->at(offsets[i]);
+      auto position = static_cast<uint64_t>(
+          groupPosition(*plan.groups[state.group], fabric.rank()));
+      arena.move(state.offset, state.bytes,
+                 addresses[i] + position * state.bytes);
+    }
+}
+
+char *SharedStates::addressOf(const plan::ProgramT &program,
+                              uint32_t value) const {
+  if (!isActive())
+    return nullptr;
+  int32_t state = sharing.programs.at(&program).gathered[value];
+  return state < 0 ? nullptr : addresses[static_cast<size_t>(state)];
+}
+
+namespace {
+
+/// An instruction, if any, with something to do before and behind it in each
+/// step.
+class Guarded final : public Instruction {
+public:
+  using Action = std::function<void(uint64_t step)>;
+
+  Guarded(Action before, std::unique_ptr<Instruction> inner, Action behind)
+      : before(std::move(before)), inner(std::move(inner)),
+        behind(std::move(behind)) {}
+
+  void run(StepState &state) override {
+    if (before)
+      before(state.step);
+    if (inner)
+      inner->run(state);
+    if (behind)
+      behind(state.step);
+  }
+  void rehearse(StepState &state) override {
+    if (inner)
+      inner->rehearse(state);
+  }
+  bool needsHost() const override { return true; }
+
+private:
+  const Action before;
+  const std::unique_ptr<Instruction> inner;
+  const Action behind;
+};
+
+} // namespace
+
+std::unique_ptr<Instruction>
+SharedStates::guard(const plan::ProgramT &program, uint32_t index,
+                    std::unique_ptr<Instruction> instruction) {
+  if (!isActive())
+    return instruction;
+  const SharedReads &reads = sharing.programs.at(&program);
+  if (reads.firstWrite < 0)
+    return instruction; // the next program that writes speaks for this one
+  if (index != reads.lastRead && index != reads.firstWrite)
+    return instruction;
+  // Publishing is to start a transfer of nothing, awaiting to wait for it.
+  auto publish = [this](uint64_t step) {
+    tickets.clear();
+    for (auto &[key, group] : groups)
+      tickets.push_back(group.communicator->startAllGather(
+          {}, {"end of reading", "shared parameters", step}));
+  };
+  auto await = [this](uint64_t) {
+    size_t next = 0;
+    for (auto &[key, group] : groups)
+      group.communicator->wait(tickets[next++]);
+  };
+  if (index == reads.lastRead)
+    return std::make_unique<Guarded>(nullptr, std::move(instruction), publish);
+  auto publishAndAwait = [publish, await](uint64_t step) {
+    publish(step);
+    await(step);
+  };
+  return std::make_unique<Guarded>(
+      reads.lastRead < 0 ? Guarded::Action(publishAndAwait) : await,
+      std::move(instruction), nullptr);
+}

@@ -1,0 +1,237 @@
+//===- Launch.cpp - Run an artifact on all of its ranks -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/launch/Launch.h"
+
+#include "plan/Reader.h"
+#include "runtime/comm/backends/Backends.h"
+#include "runtime/comm/processes/Rendezvous.h"
+#include "runtime/device/Device.h"
+#include "runtime/exec/Matmul.h"
+#include "runtime/launch/Termination.h"
+#include "runtime/launch/Threads.h"
+#include "runtime/log/Log.h"
+#include "runtime/session/Devices.h"
+#include "support/Error.h"
+#include "support/Exceptions.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tanh.h>
+#include <c10/core/InferenceMode.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <thread>
+#include <vector>
+
+using namespace fsdp;
+
+namespace {
+
+/// The errors of this process's ranks, of which one caused the others.
+class Failures {
+public:
+  void add(Error error) {
+    std::lock_guard lock(mutex);
+    // Exit status 3 says that a peer failed: an effect, if there is any other.
+    bool isEffect = error.exitStatus() == 3;
+    if (!first || (firstIsEffect && !isEffect)) {
+      first.emplace(std::move(error));
+      firstIsEffect = isEffect;
+    }
+  }
+  void rethrow() const {
+    if (first)
+      throw *first;
+  }
+
+private:
+  std::mutex mutex;
+  std::optional<Error> first;
+  bool firstIsEffect = false;
+};
+
+/// Any exception of a rank as one of ours.
+Error toError(int rank, const std::exception_ptr &exception) {
+  return fsdp::toError(exception, "rank " + std::to_string(rank) + ": ",
+                       ErrorId::KernelFailed);
+}
+
+/// torchrun's summary names the rank whose file has the earliest time.
+void reportToElastic(const Error &error) {
+  const char *path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (!path)
+    return;
+  nlohmann::json extra{{"py_callstack", ""},
+                       {"timestamp", std::to_string(std::time(nullptr))}};
+  nlohmann::json report{
+      {"message", {{"message", error.format()}, {"extraInfo", extra}}}};
+  std::ofstream stream(path);
+  stream << report.dump();
+  if (!stream.flush())
+    log(LogLevel::warning, "TORCHELASTIC_ERROR_FILE '" + std::string(path) +
+                               "' cannot be written");
+}
+
+void runRank(const PlanFile &plan, Fabric &fabric,
+             const SessionOptions &options, const LaunchOptions &launch,
+             bool isAlone, const std::function<void(Session &)> &body,
+             Failures &failures) {
+  try {
+    RankThreads threads =
+        agreeOnThreads(fabric, launch.threads, launch.pin, isAlone);
+    // Before this thread needs OpenMP's others, which stay where it is.
+    std::optional<PinnedThread> pinned;
+    if (!threads.processors.empty())
+      pinned.emplace(threads.processors);
+    at::set_num_threads(threads.count);
+    if (launch.check)
+      launch.check(fabric.rank());
+    Session session(plan, fabric, options);
+    try {
+      body(session);
+    } catch (...) {
+      // Before the session ends, whose unfinished transfers would else be what
+      // the peers take for the cause.
+      session.fabric().abort(
+          toError(fabric.rank(), std::current_exception()).what());
+      throw;
+    }
+  } catch (...) {
+    Error error = toError(fabric.rank(), std::current_exception());
+    fabric.abort(error.what());
+    failures.add(std::move(error));
+  }
+}
+
+/// Empty: that of the processor.
+const char *nameOf(MatmulLibrary library) {
+  switch (library) {
+  case MatmulLibrary::automatic:
+    return "";
+  case MatmulLibrary::blas:
+    return "blas";
+  case MatmulLibrary::onednn:
+    return "onednn";
+  }
+  return "";
+}
+
+void callKernels() {
+  c10::InferenceMode guard;
+  for (c10::ScalarType type : {c10::kFloat, c10::kDouble}) {
+    at::Tensor square = at::ones({16, 16}, type);
+    at::tanh(at::mm(square, square));
+  }
+}
+
+/// The math library behind LibTorch chooses its kernels for this processor when
+/// it is first called. Threads that are the first to call at the same moment
+/// may get different ones, and with them results that differ in the last bits
+/// from run to run. On a thread that ends: OpenMP's threads, which come with
+/// the first call, would else be there before rank 0's are pinned.
+void settleKernels() {
+  std::exception_ptr failure;
+  std::thread([&] {
+    try {
+      callKernels();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }).join();
+  if (failure)
+    std::rethrow_exception(failure);
+}
+
+void launchChecked(const LaunchOptions &options,
+                   const std::function<void(Session &)> &body) {
+  setMatmulLibrary(options.matmul);
+  PlanFile plan = PlanFile::read(options.artifact, options.trust);
+  uint64_t worldSize = 1;
+  for (const auto &axis : plan.plan().mesh)
+    worldSize *= axis->size;
+
+  std::optional<LauncherInfo> launcher = readLauncher();
+  const Backend &backend =
+      findBackend(!options.backend.empty() ? options.backend
+                  : !launcher              ? "local"
+                  : isForHost(plan.plan()) ? "gloo"
+                                           : "nccl");
+  if (backend.inProcess && launcher && launcher->worldSize > 1)
+    throw Error(ErrorId::BadUsage,
+                "back end '" + std::string(backend.name) +
+                    "' runs all ranks in one process, and a launcher started " +
+                    std::to_string(launcher->worldSize) +
+                    " processes; start one, or use --backend=gloo");
+
+  FabricOptions fabricOptions;
+  fabricOptions.worldSize = static_cast<int>(worldSize);
+  fabricOptions.deadline = options.deadline;
+  fabricOptions.rendezvous = options.rendezvous;
+  fabricOptions.note = [](const std::string &note) {
+    log(LogLevel::info, note);
+  };
+  // Threads of one process make theirs themselves.
+  if (!backend.inProcess && !isForHost(plan.plan()))
+    fabricOptions.streams =
+        makeStreams(plan.plan(), launcher ? launcher->localRank : -1);
+  if (options.signals)
+    fabricOptions.isCancelled = TerminationSignals::endsStart;
+  std::vector<std::unique_ptr<Fabric>> fabrics = backend.connect(fabricOptions);
+  std::shared_ptr<void> watched;
+  if (options.signals)
+    watched = options.signals->watch(fabrics);
+
+  SessionOptions session = options.session;
+  session.artifactFolder =
+      std::filesystem::path(options.artifact).parent_path().string();
+  bool isAlone = backend.name == "fake";
+  session.allowMissingValues = isAlone;
+  session.isInProcess = backend.inProcess;
+  session.device.streams = fabricOptions.streams;
+  session.device.deadline = options.deadline;
+  session.agreed.push_back({"--matmul", nameOf(options.matmul), ""});
+
+  if (fabrics.size() > 1)
+    settleKernels();
+  Failures failures;
+  std::vector<std::thread> workers;
+  try {
+    workers.reserve(fabrics.size());
+    for (size_t i = 1; i < fabrics.size(); ++i)
+      workers.emplace_back([&, i] {
+        runRank(plan, *fabrics[i], session, options, isAlone, body, failures);
+      });
+    runRank(plan, *fabrics[0], session, options, isAlone, body, failures);
+  } catch (...) {
+    // Those that were started wait for those that were not.
+    size_t rank = std::min(workers.size() + 1, fabrics.size() - 1);
+    Error error = toError(static_cast<int>(rank), std::current_exception());
+    fabrics[rank]->abort(error.what());
+    failures.add(std::move(error));
+  }
+  for (std::thread &worker : workers)
+    worker.join();
+  failures.rethrow();
+}
+
+} // namespace
+
+void fsdp::launch(const LaunchOptions &options,
+                  const std::function<void(Session &)> &body) {
+  try {
+    launchChecked(options, body);
+  } catch (const Error &error) {
+    reportToElastic(error);
+    throw;
+  }
+}

@@ -1,0 +1,336 @@
+//===- Inputs.cpp - What each step reads ----------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/session/Inputs.h"
+
+#include "plan/DType.h"
+#include "plan/Shape.h"
+#include "runtime/data/DataOptions.h"
+#include "runtime/log/Log.h"
+#include "support/Error.h"
+#include "support/Nearest.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+using namespace fsdp;
+
+static uint64_t worldSize(const plan::PlanT &plan) {
+  uint64_t size = 1;
+  for (const auto &axis : plan.mesh)
+    size *= axis->size;
+  return size;
+}
+
+static std::string describe(const plan::InputT &input) {
+  return std::string(dtypeName(input.dtype)) + toString(input.shape);
+}
+
+std::string fsdp::describeInputs(const plan::PlanT &plan,
+                                 const plan::ProgramT &program) {
+  std::string text;
+  for (const auto &binding : program.arguments)
+    if (binding->input >= 0) {
+      const plan::InputT &input = *plan.inputs[binding->input];
+      text += (text.empty() ? "" : ", ") + input.name + ": " + describe(input);
+    }
+  return text;
+}
+
+Inputs::Inputs(const plan::PlanT &plan,
+               std::span<const std::vector<const plan::ProgramT *>> parts,
+               int rank, const Arena &arena, Device &device,
+               const InputSources &sources)
+    : arena(arena), model(sources.model), data(sources.data),
+      allowMissing(sources.allowMissing), source(openData(data)),
+      ahead(device.makeAheadWriter()), ranks(plan.data_parallel),
+      position(static_cast<uint64_t>(rank) * ranks / worldSize(plan)),
+      isTold(rank == 0) {
+  if (source)
+    checkTensors(plan);
+  for (size_t i = 0; i < parts[0].size(); ++i) {
+    programs.push_back({parts[0][i]->name, {}});
+    std::vector<Slot> &slots = programs.back().slots;
+    for (const auto &part : parts)
+      for (const auto &binding : part[i]->arguments) {
+        if (binding->input < 0)
+          continue;
+        const plan::InputT *input = plan.inputs[binding->input].get();
+        auto slot =
+            std::find_if(slots.begin(), slots.end(),
+                         [&](const Slot &slot) { return slot.input == input; });
+        if (slot == slots.end())
+          slot = slots.insert(
+              slot, {input,
+                     *checkedExtent(input->shape, {}, dtypeBytes(input->dtype)),
+                     {}});
+        slot->to.push_back(part[i]->values[binding->value]->offset);
+      }
+  }
+  // With several programs and no data, a caller may still say which.
+  if (source || (data.isSample && programs.size() == 1))
+    pick();
+}
+
+/// A tensor that no input takes is probably the misspelt name of one that then
+/// reads something else.
+void Inputs::checkTensors(const plan::PlanT &plan) {
+  std::vector<std::string_view> known;
+  std::string list;
+  for (const auto &input : plan.inputs) {
+    known.push_back(input->name);
+    list += (list.empty() ? "" : ", ") + input->name;
+  }
+  for (const std::string &name : source->names()) {
+    if (std::ranges::count(data.ignored, name))
+      continue;
+    if (std::ranges::find(known, name) == known.end()) {
+      std::string_view nearest = findNearest(name, known);
+      throw Error(ErrorId::DataNotKnown,
+                  "tensor '" + name + "' of " + source->describe() +
+                      " is no input of the program, which takes " + list +
+                      (nearest.empty()
+                           ? ""
+                           : "; did you mean '" + std::string(nearest) + "'?") +
+                      "; --data-options=ignore=" + name + " leaves it unread");
+    }
+    if (std::ranges::count(data.exported, name))
+      throw Error(ErrorId::BadUsage,
+                  "--data-options: 'exported' names '" + name + "', which " +
+                      source->describe() +
+                      " has rows for; leave it out of one of them");
+    sourceNames.push_back(name);
+  }
+}
+
+void Inputs::warnOfFewRows(uint64_t microBatches) const {
+  if (!batches || !isTold || batches->rows() >= globalRows() * microBatches)
+    return;
+  std::string reads = std::to_string(ranks) + " x " +
+                      std::to_string(batchRows()) + " of " +
+                      (ranks == 1 ? "one rank" : "the ranks");
+  if (microBatches > 1)
+    reads += ", in " + std::to_string(microBatches) + " micro-batches";
+  log(LogLevel::warning,
+      source->describe() + " has " + std::to_string(batches->rows()) +
+          " rows, fewer than the " +
+          std::to_string(globalRows() * microBatches) + " that a step reads (" +
+          reads + "): rows are read several times within a step");
+}
+
+//===----------------------------------------------------------------------===//
+// Which program
+//===----------------------------------------------------------------------===//
+
+/// Throws if the input has no data that fits it.
+void Inputs::check(const plan::InputT &input) const {
+  if (auto set = given.find(input.name); set != given.end()) {
+    if (set->second.shape != input.shape)
+      throw Error(ErrorId::DataShape,
+                  "input '" + input.name + "' was given the shape " +
+                      toString(set->second.shape) + "; expected " +
+                      toString(input.shape));
+    return;
+  }
+  bool isExported =
+      data.isSample || std::ranges::count(data.exported, input.name);
+  if (isExported && (input.sample || allowMissing))
+    return;
+  if (!isExported && source && source->open(input))
+    return;
+  std::string reason = "it was given nothing";
+  std::string advice;
+  if (isExported)
+    reason = "the model file holds no sample of it";
+  else if (source)
+    reason = source->describe() + " has nothing for it";
+  if (source && !isExported && input.sample)
+    advice = "; --data-options=exported=" + input.name +
+             " takes the sample that the model was exported with, in each step";
+  throw Error(ErrorId::DataMissing, "input '" + input.name +
+                                        "' has no data: " + reason +
+                                        "; expected " + describe(input) +
+                                        " a micro-batch and rank" + advice);
+}
+
+void Inputs::refuse(const std::vector<size_t> &fitting,
+                    const std::vector<std::string> &reasons) const {
+  std::string text;
+  if (fitting.empty()) {
+    for (size_t i = 0; i < programs.size(); ++i)
+      text += (i ? "; " : "") + programs[i].name + ": " + reasons[i];
+    throw Error(ErrorId::DataShape,
+                "no program of the artifact takes these inputs: " + text);
+  }
+  for (size_t i : fitting) {
+    text += (text.empty() ? "" : "; ") + programs[i].name + " (";
+    for (size_t j = 0; j < programs[i].slots.size(); ++j)
+      text += (j ? ", " : "") + programs[i].slots[j].input->name + ": " +
+              describe(*programs[i].slots[j].input);
+    text += ")";
+  }
+  throw Error(ErrorId::DataShape,
+              "several programs of the artifact take these inputs, which "
+              "differ in the number of rows or tokens alone: " +
+                  text + "; choose one with --program=NAME");
+}
+
+Error fsdp::noData() {
+  return Error(ErrorId::DataNotNamed,
+               "there is no data: expected --data=FILE, or data in the config "
+               "that the artifact was compiled with, or a value for each "
+               "input; --data=sample takes the samples that the model was "
+               "exported with, in each step");
+}
+
+size_t Inputs::pick() {
+  if (picked)
+    return *picked;
+  if (!source && !data.isSample && given.empty())
+    throw noData();
+  std::vector<size_t> fitting;
+  std::vector<std::string> reasons(programs.size());
+  for (size_t i = 0; i < programs.size(); ++i)
+    try {
+      for (const Slot &slot : programs[i].slots)
+        check(*slot.input);
+      fitting.push_back(i);
+    } catch (const Error &error) {
+      if (programs.size() == 1)
+        throw;
+      reasons[i] = error.what();
+    }
+  if (fitting.size() != 1)
+    refuse(fitting, reasons);
+  picked = fitting.front();
+  openBatches();
+  return *picked;
+}
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
+
+bool Inputs::isRead(const Slot &slot) const {
+  return slot.bytes != 0 && !given.count(slot.input->name) &&
+         std::ranges::count(sourceNames, slot.input->name);
+}
+
+void Inputs::openBatches() {
+  batches.reset();
+  onTheirWay.reset();
+  std::vector<const plan::InputT *> read;
+  for (const Slot &slot : programs[*picked].slots)
+    if (isRead(slot))
+      read.push_back(slot.input);
+  if (!read.empty())
+    batches.emplace(
+        *source, read, data,
+        RankRows{ranks, position, static_cast<uint64_t>(batchRows())});
+}
+
+void Inputs::load(uint64_t firstRow, size_t part) {
+  size_t program = pick();
+  // Another program's transient tensors lie where the inputs of this one are.
+  bool isFirst = loaded != std::pair(part, program);
+  std::span<const std::span<const std::byte>> rows;
+  bool isAhead = onTheirWay == firstRow;
+  if (batches && !isAhead)
+    rows = batches->get(firstRow);
+  onTheirWay.reset();
+  size_t next = 0; // of what is read
+  for (const Slot &slot : programs[program].slots) {
+    const plan::InputT &input = *slot.input;
+    uint64_t to = slot.to[part];
+    if (slot.bytes == 0)
+      continue;
+    if (auto set = given.find(input.name); set != given.end()) {
+      if (isFirst || set->second.isNew)
+        arena.write(to, set->second.bytes.data(), slot.bytes);
+      set->second.isNew = false;
+    } else if (isRead(slot)) {
+      if (isAhead)
+        ahead->put(next, arena.at(to));
+      else
+        arena.write(to, rows[next].data(), slot.bytes);
+      ++next;
+    } else if (isFirst) {
+      if (input.sample && checkedSamples.insert(&input).second)
+        model->checkEntry(model->entryOf(*input.sample), input.name);
+      BytesToWrite sample(arena, to, slot.bytes);
+      if (input.sample)
+        model->readRows(*input.sample, input.shape, input.dtype, 0,
+                        input.shape.empty() ? 1 : input.shape[0],
+                        sample.data());
+      else // Valid as indices, whatever they point into.
+        std::memset(sample.data(), 0, slot.bytes);
+      sample.flush();
+    }
+  }
+  loaded = {part, program};
+}
+
+void Inputs::loadAhead(uint64_t firstRow) {
+  if (!ahead || !batches)
+    return;
+  ahead->begin(batches->get(firstRow));
+  onTheirWay = firstRow;
+}
+
+std::vector<std::string> Inputs::paths() const {
+  return source ? source->paths() : std::vector<std::string>();
+}
+
+std::optional<uint64_t> Inputs::dataRows() const {
+  return batches ? std::optional(batches->rows()) : std::nullopt;
+}
+
+std::optional<uint64_t> Inputs::stepsFrom(uint64_t firstRow,
+                                          uint64_t microBatches) const {
+  return batches ? batches->stepsFrom(firstRow, globalRows() * microBatches)
+                 : std::nullopt;
+}
+
+void Inputs::set(const std::string &name,
+                 std::optional<std::vector<int64_t>> shape,
+                 std::span<const std::byte> bytes) {
+  std::set<std::vector<int64_t>> known, fitting;
+  const plan::InputT *any = nullptr;
+  for (const Program &program : programs)
+    for (const Slot &slot : program.slots) {
+      if (slot.input->name != name)
+        continue;
+      any = slot.input;
+      known.insert(slot.input->shape);
+      if (bytes.size() == slot.bytes && (!shape || *shape == slot.input->shape))
+        fitting.insert(slot.input->shape);
+    }
+  if (!any)
+    throw Error(ErrorId::DataMissing,
+                "the program has no input '" + name + "'");
+  if (fitting.size() != 1) {
+    std::string shapes;
+    for (const std::vector<int64_t> &each : known)
+      shapes += (shapes.empty() ? "" : " or ") + toString(each);
+    throw Error(ErrorId::DataShape,
+                "input '" + name + "' takes " +
+                    std::string(dtypeName(any->dtype)) + " of shape " + shapes +
+                    ", found " + std::to_string(bytes.size()) + " bytes" +
+                    (shape ? " of shape " + toString(*shape) : "") +
+                    (fitting.empty() ? "" : "; say which shape they have"));
+  }
+  auto [it, isFirst] = given.try_emplace(name);
+  Given &entry = it->second;
+  // Its rows are no longer read, or another program is to be picked.
+  if (isFirst || entry.shape != *fitting.begin())
+    picked.reset();
+  entry = {*fitting.begin(), {bytes.begin(), bytes.end()}};
+}
+
+int64_t Inputs::batchRows() const {
+  for (const Slot &slot : programs[picked.value_or(0)].slots)
+    if (!slot.input->shape.empty())
+      return slot.input->shape[0];
+  return 1;
+}

@@ -1,0 +1,577 @@
+//===- Session.cpp - A compiled training step on one rank -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/session/Session.h"
+
+#include "plan/DType.h"
+#include "plan/Reader.h"
+#include "plan/Shape.h"
+#include "plan/Target.h"
+#include "runtime/checkpoint/Loader.h"
+#include "runtime/data/DataOptions.h"
+#include "runtime/device/Arena.h"
+#include "runtime/device/Device.h"
+#include "runtime/device/PlannedAllocator.h"
+#include "runtime/exec/Executor.h"
+#include "runtime/exec/SharedStates.h"
+#include "runtime/exec/Transfers.h"
+#include "runtime/log/Log.h"
+#include "runtime/profile/Recorder.h"
+#include "runtime/session/Devices.h"
+#include "runtime/session/Inputs.h"
+#include "runtime/session/LearningRates.h"
+#include "runtime/session/NonFinitePolicy.h"
+#include "runtime/session/Programs.h"
+#include "runtime/session/RunAgreement.h"
+#include "runtime/session/Validation.h"
+#include "runtime/states/Export.h"
+#include "runtime/states/ModelFile.h"
+#include "runtime/states/RecordChecks.h"
+#include "runtime/states/States.h"
+#include "runtime/states/WeightReader.h"
+#include "runtime/weights/WeightFiles.h"
+#include "support/Error.h"
+
+#include <torch/headeronly/version.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+using namespace fsdp;
+
+static constexpr const char *kLoss = "loss";
+static constexpr const char *kGradNorm = "grad_norm";
+
+static int worldSizeOf(const plan::PlanT &plan) {
+  uint64_t size = 1;
+  for (const auto &axis : plan.mesh)
+    size *= axis->size;
+  return static_cast<int>(size);
+}
+
+/// Kernels, and with them the plan's layouts, change from minor to minor.
+static void checkLibTorch(const plan::PlanT &plan) {
+  if (!plan.model || plan.model->torch.empty())
+    return;
+  std::string mine = std::to_string(TORCH_VERSION_MAJOR) + "." +
+                     std::to_string(TORCH_VERSION_MINOR);
+  const std::string &theirs = plan.model->torch;
+  if (theirs != mine && !theirs.starts_with(mine + "."))
+    throw Error(ErrorId::LibTorchMismatch,
+                "the artifact was made with LibTorch " + theirs +
+                    ", this runtime has " + mine +
+                    "; use the same minor version, or compile the model again");
+}
+
+static void checkSameArtifact(const PlanFile &plan, Fabric &fabric) {
+  std::vector<std::string> hashes = fabric.exchange("plan", plan.hash());
+  for (size_t i = 0; i < hashes.size(); ++i)
+    if (hashes[i] != plan.hash())
+      throw Error(ErrorId::PlanMismatch,
+                  "rank " + std::to_string(fabric.rank()) +
+                      " runs the artifact " + plan.hash() + ", rank " +
+                      std::to_string(i) + " runs " + hashes[i] +
+                      "; give all ranks the same file");
+}
+
+struct Session::Impl {
+  Impl(const PlanFile &file, Fabric &ranks, const SessionOptions &options);
+  ~Impl() { device->finish(); }
+
+  /// One program of the entry.
+  struct Prepared {
+    std::unique_ptr<Executor> executor;
+    std::vector<OutputTensor> outputs;
+    /// Results that are numbers of all ranks.
+    std::vector<std::pair<std::string, const plan::BindingT *>> metrics;
+    // What lies where the host cannot reach it:
+    std::vector<std::unique_ptr<std::byte[]>> copies; ///< by output
+    std::vector<const char *> places;
+    std::optional<uint64_t> copiedAt; ///< micro-batch
+  };
+  Prepared prepare(const plan::ProgramT &program);
+  LearningRates makeRates(SessionOptions options) const;
+  void prepareValidation(const SessionOptions &options,
+                         const InputSources &training);
+  std::vector<RunFact> describeSources(const SessionOptions &options) const;
+  void rehearse();
+  void initialize(const SessionOptions &options);
+  void continueFrom(const Manifest &manifest, const SessionOptions &options);
+  void poisonTransients();
+  const std::vector<OutputTensor> &outputs();
+
+  const plan::PlanT &plan;
+  const std::string planHash;
+  const std::unique_ptr<Device> device;
+  Fabric &fabric;
+  const bool isInProcess, poison;
+  const StepPrograms programs;
+  const bool isTraining;
+  Arena arena;
+  std::optional<Arena> scratch;
+  RankMemory memory;
+  Transfers transfers;
+  SharedStates shared;
+  std::optional<ModelFile> model;
+  std::optional<Inputs> inputs;
+  std::optional<LearningRates> rates;
+  NonFinitePolicy nonFinite;
+  std::vector<std::vector<Prepared>> prepared; ///< by part and program
+  size_t lastPart = 0, lastProgram = 0;
+  std::optional<Validation> validation;
+  /// Where inputs that a caller sets may change the program from step to step.
+  std::optional<ProgramAgreement> agreement;
+  bool hasRun = false;
+  uint64_t nextMicroBatch = 0; ///< of the training
+  uint64_t rowsRead = 0;       ///< by all ranks, for those before
+  std::string loadedFrom;
+  uint64_t seed;
+  uint64_t missedBefore = 0; ///< bytes, up to the step that runs
+  uint64_t exports = 0;
+  ProfileRecorder *recorder = nullptr;
+};
+
+/// All that can be refused without the other ranks comes first.
+static const plan::PlanT &checked(const PlanFile &file, Fabric &fabric,
+                                  const SessionOptions &options) {
+  const plan::PlanT &plan = file.plan();
+  checkDevice(plan);
+  checkLibTorch(plan);
+  if (fabric.worldSize() != worldSizeOf(plan))
+    throw Error(ErrorId::WorldSizeMismatch,
+                "the artifact is for " + std::to_string(worldSizeOf(plan)) +
+                    " ranks, found " + std::to_string(fabric.worldSize()) +
+                    "; launch that many, or compile with --world=" +
+                    std::to_string(fabric.worldSize()));
+  checkSameArtifact(file, fabric);
+  // Threads of one process have one command line.
+  if (!options.isInProcess)
+    agreeOnFacts(fabric, "options", collectFacts(options));
+  return plan;
+}
+
+Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
+                    const SessionOptions &options)
+    : plan(checked(file, ranks, options)), planHash(file.hash()),
+      device(options.makeDevice ? options.makeDevice(ranks)
+                                : makeDevice(plan, ranks, options.device)),
+      fabric(device->fabric()), isInProcess(options.isInProcess),
+      poison(options.poison), programs(findStep(plan, options.program)),
+      isTraining(programs.parts[0][0]->name.starts_with("train/")),
+      arena(plan.memory->peak, device->memory()),
+      memory(device->isHost() ? RankMemory::Kind::host
+                              : RankMemory::Kind::device),
+      transfers(plan, fabric), shared(plan, fabric, arena),
+      nonFinite(plan, fabric, isTraining, options),
+      seed(options.seed.value_or(plan.training->seed)) {
+  installPlannedAllocator();
+  if (needsModelFile(plan))
+    model.emplace(*plan.model, options.artifactFolder, options.modelPath);
+  InputSources sources{model ? &*model : nullptr,
+                       chooseData(plan, options.artifactFolder,
+                                  options.dataPath, options.dataOptions),
+                       options.allowMissingValues};
+  if (sources.data.files.empty()) {
+    sources.data.isSample |= options.allowMissingValues;
+    if (options.needsData && !sources.data.isSample)
+      throw noData();
+  }
+  inputs.emplace(plan, programs.parts, fabric.rank(), arena, *device, sources);
+  inputs->warnOfFewRows(programs.microBatches);
+  rates.emplace(makeRates(options));
+  if (!options.weightsPaths.empty() && !needsWeights(plan))
+    throw Error(ErrorId::BadUsage,
+                "--weights: the artifact takes no first value from weights; "
+                "compile the model with --weights, too");
+  for (const auto &part : programs.parts) {
+    prepared.emplace_back();
+    for (const plan::ProgramT *program : part)
+      prepared.back().push_back(prepare(*program));
+  }
+  prepareValidation(options, sources);
+  if (!isInProcess)
+    agreeOnFacts(fabric, "files", describeSources(options));
+  memory.countWorkers();
+  rehearse();
+  initialize(options);
+  if (programs.parts[0].size() > 1)
+    agreement.emplace(fabric);
+}
+
+/// Gives states their first values, or those of a checkpoint.
+void Session::Impl::initialize(const SessionOptions &options) {
+  std::optional<CheckpointLoader> checkpoint;
+  if (!options.checkpointPath.empty()) {
+    std::optional<std::string> path = agreeOnCheckpoint(
+        fabric, options.checkpointPath, options.mayLackCheckpoint);
+    if (path) {
+      loadedFrom = *path;
+      checkpoint.emplace(plan, fabric.rank(), *path);
+    } else if (fabric.rank() == 0) {
+      log(LogLevel::warning, "'" + options.checkpointPath +
+                                 "' holds no checkpoint: the run starts from "
+                                 "scratch");
+    }
+  }
+  auto needsValue = [&](const plan::StateT &state) {
+    return !checkpoint || !checkpoint->has(state);
+  };
+  std::optional<WeightReader> weights;
+  if (std::ranges::any_of(plan.states, [&](const auto &state) {
+        return state->weight && needsValue(*state);
+      }))
+    weights.emplace(plan, options.artifactFolder, options.weightsPaths,
+                    options.allowMissingValues);
+  std::optional<RecordChecks> checks;
+  if (model)
+    checks.emplace(plan, *model, needsValue);
+  loadStates(plan, fabric.rank(), arena, model ? &*model : nullptr,
+             weights ? &*weights : nullptr, needsValue,
+             checks ? &*checks : nullptr);
+  if (checks)
+    checks->finish(fabric);
+  if (checkpoint) {
+    checkpoint->load(arena);
+    // Nobody goes on before all have what they need.
+    fabric.exchange("loaded", "");
+  }
+  if (checkpoint && checkpoint->manifest() && isTraining)
+    continueFrom(*checkpoint->manifest(), options);
+  else if (options.seed)
+    setSeed(plan, arena, seed);
+}
+
+void Session::Impl::continueFrom(const Manifest &manifest,
+                                 const SessionOptions &options) {
+  nextMicroBatch = manifest.step * programs.microBatches;
+  rowsRead = manifest.rows;
+  // The one that the training began with goes on.
+  if (options.seed && seed != manifest.seed)
+    setSeed(plan, arena, seed);
+  else
+    seed = manifest.seed;
+  auto [lr, schedule] = rates->describe();
+  if (fabric.rank() == 0 &&
+      (lr != manifest.lr || schedule != manifest.schedule))
+    log(LogLevel::warning,
+        "the learning rate goes on as " + std::to_string(lr) + " (" + schedule +
+            "), where the checkpoint was made with " +
+            std::to_string(manifest.lr) + " (" + manifest.schedule + ")");
+}
+
+Session::Impl::Prepared Session::Impl::prepare(const plan::ProgramT &program) {
+  Prepared result;
+  result.executor = std::make_unique<Executor>(
+      plan, program, arena, memory, transfers, &shared, fabric.rank(), *device);
+  for (const auto &binding : program.results) {
+    const std::string &name = binding->output;
+    // A training program reports these two as means over the ranks.
+    if (isTraining && (name == kLoss || name == kGradNorm)) {
+      result.metrics.emplace_back(name, binding.get());
+    } else if (!binding->metric.empty()) {
+      result.metrics.emplace_back(binding->metric, binding.get());
+    } else if (!name.empty()) {
+      const plan::ValueT &value = *program.values[binding->value];
+      const at::Tensor &tensor = result.executor->getResult(*binding);
+      auto *begin = static_cast<const std::byte *>(tensor.const_data_ptr());
+      uint64_t bytes = *checkedExtent(value.shape, {}, dtypeBytes(value.dtype));
+      if (!arena.isHost()) {
+        result.places.push_back(reinterpret_cast<const char *>(begin));
+        result.copies.push_back(std::make_unique<std::byte[]>(bytes));
+        begin = result.copies.back().get();
+      }
+      result.outputs.push_back(
+          {name, dtypeName(value.dtype), value.shape, {begin, bytes}});
+    }
+  }
+  return result;
+}
+
+LearningRates Session::Impl::makeRates(SessionOptions options) const {
+  // The run ends with the data.
+  if (auto steps = inputs->stepsFrom(/*firstRow=*/0, programs.microBatches))
+    options.steps = std::min(options.steps, *steps);
+  else if (options.steps == kUntilDataEnds)
+    throw Error(ErrorId::BadUsage,
+                "expected --steps=N, the number of optimizer steps: the data "
+                "has no end that could stand for it (data: {epochs: …} in the "
+                "config, or --data-options=epochs=N)");
+  return LearningRates(plan, arena, options);
+}
+
+void Session::Impl::prepareValidation(const SessionOptions &options,
+                                      const InputSources &training) {
+  std::vector<LossProgram> found;
+  if (isTraining)
+    for (const plan::ProgramT *program :
+         findValidation(plan, programs.parts[0]))
+      found.push_back({program, std::make_unique<Executor>(
+                                    plan, *program, arena, memory, transfers,
+                                    &shared, fabric.rank(), *device)});
+  if (found.empty() && !options.evalDataPath.empty())
+    throw Error(ErrorId::RuntimeUnsupported,
+                "--eval-data: the artifact has no program for validation; "
+                "compile the model with eval: {data: …} in the config");
+  InputSources sources{training.model,
+                       chooseValidationData(plan, options.artifactFolder,
+                                            options.evalDataPath,
+                                            training.data),
+                       training.allowMissing};
+  if (found.empty() || (sources.data.files.empty() && !sources.data.isSample))
+    return;
+  uint64_t batches = options.evalBatches.value_or(
+      plan.validation ? plan.validation->batches : 0);
+  validation.emplace(plan, std::move(found), fabric.rank(), arena, *device,
+                     sources, batches);
+}
+
+/// What is read, by what it holds: ranks may have it at other places.
+std::vector<RunFact>
+Session::Impl::describeSources(const SessionOptions &options) const {
+  std::vector<RunFact> facts{describeFiles("the data", inputs->paths())};
+  if (validation)
+    facts.push_back(
+        describeFiles("the validation's data", validation->paths()));
+  if (!options.weightsPaths.empty()) {
+    std::vector<std::string> paths;
+    WeightFiles files(options.weightsPaths);
+    for (const auto &file : files.files())
+      paths.push_back(file->path());
+    facts.push_back(describeFiles("--weights", paths));
+  }
+  return facts;
+}
+
+void Session::Impl::rehearse() {
+  std::vector<Executor *> executors;
+  for (const auto &part : prepared)
+    for (const Prepared &program : part)
+      executors.push_back(program.executor.get());
+  if (validation)
+    for (const LossProgram &program : validation->programs())
+      executors.push_back(program.executor.get());
+  // Zeros are valid as indices, whatever they point into.
+  for (Executor *executor : executors) {
+    device->rehearse(*executor);
+    arena.clear();
+  }
+  // As much on all ranks, so that memory is the same everywhere.
+  size_t bytes = 0;
+  for (const std::string &each :
+       fabric.exchange("scratch", std::to_string(memory.scratchNeeded())))
+    bytes = std::max<size_t>(bytes, std::stoull(each));
+  scratch.emplace(bytes, device->memory());
+  memory.setScratch(scratch->at(0), bytes);
+  device->settle();
+}
+
+void Session::Impl::poisonTransients() {
+  if (!poison)
+    return;
+  std::map<uint64_t, uint64_t> owned;
+  for (const auto &state : plan.states)
+    owned[state->offset] =
+        std::max(owned[state->offset], state->offset + state->bytes);
+  owned[arena.bytes()] = arena.bytes();
+  uint64_t begin = 0;
+  for (auto [offset, end] : owned) {
+    // All bits set are a NaN in every floating-point type.
+    if (begin < offset)
+      arena.fill(begin, 0xff, offset - begin);
+    begin = std::max(begin, end);
+  }
+  inputs->forget();
+}
+
+Session::Session(const PlanFile &plan, Fabric &fabric,
+                 const SessionOptions &options)
+    : impl(std::make_unique<Impl>(plan, fabric, options)) {}
+
+Session::~Session() = default;
+
+int Session::rank() const { return impl->fabric.rank(); }
+int Session::worldSize() const { return impl->fabric.worldSize(); }
+bool Session::isInProcess() const { return impl->isInProcess; }
+const plan::PlanT &Session::plan() const { return impl->plan; }
+Fabric &Session::fabric() const { return impl->fabric; }
+
+StepResult Session::step() {
+  for (;;)
+    if (std::optional<StepResult> result = microBatch())
+      return *result;
+}
+
+uint64_t Session::microBatches() const { return impl->programs.microBatches; }
+
+std::optional<StepResult> Session::microBatch() {
+  uint64_t count = microBatches(), number = impl->nextMicroBatch;
+  StepResult result;
+  result.step = number / count;
+  size_t part = impl->programs.partOf(number % count);
+  size_t picked = impl->inputs->pick();
+  // What a file or the samples say cannot change after the first micro-batch.
+  if (impl->agreement && (impl->inputs->isSet() || !impl->hasRun))
+    impl->agreement->check(picked, impl->programs.parts[part], result.step);
+  impl->hasRun = true;
+  impl->poisonTransients();
+  if (number % count == 0)
+    impl->transfers.resetTraffic();
+  const plan::ProgramT &program = *impl->programs.parts[part][picked];
+  ProfileRecorder *recorder = impl->recorder;
+  if (recorder)
+    recorder->beginRun(result.step, number % count, program);
+  impl->inputs->load(impl->rowsRead, part);
+  if (recorder)
+    recorder->endLoading();
+  if (impl->isTraining) {
+    std::optional<double> lr = impl->rates->set(result.step);
+    result.lr = lr ? lr : impl->plan.training->lr;
+  }
+  Impl::Prepared &prepared = impl->prepared[part][picked];
+  if (impl->nonFinite.isTracing()) {
+    NonFiniteTrace trace(program, prepared.executor->tensors());
+    prepared.executor->run(result.step, trace);
+    impl->nonFinite.note(program, *prepared.executor, trace);
+  } else {
+    impl->device->run(*prepared.executor, result.step, recorder);
+  }
+  if (recorder)
+    recorder->endRun();
+  impl->lastPart = part;
+  impl->lastProgram = picked;
+  ++impl->nextMicroBatch;
+  impl->rowsRead += impl->inputs->globalRows();
+  impl->inputs->loadAhead(impl->rowsRead);
+  if (impl->nextMicroBatch % count != 0)
+    return std::nullopt;
+  result.program = program.name;
+  uint64_t missed = impl->memory.missedBytes();
+  result.unplannedBytes = missed - std::exchange(impl->missedBefore, missed);
+  std::vector<at::Tensor> tensors;
+  for (const auto &entry : prepared.metrics)
+    tensors.push_back(prepared.executor->getResult(*entry.second));
+  std::vector<double> numbers = impl->device->readNumbers(tensors);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const std::string &name = prepared.metrics[i].first;
+    double number = numbers[i];
+    if (name == kLoss)
+      result.loss = number;
+    else if (name == kGradNorm && impl->isTraining)
+      result.gradNorm = number;
+    else
+      result.metrics.emplace_back(name, number);
+  }
+  for (const auto &[key, traffic] : impl->transfers.traffic())
+    result.collectives.push_back({std::string(key.second), "dp_" + key.first,
+                                  traffic.calls, traffic.bytes});
+  if (impl->isTraining)
+    impl->nonFinite.judge(result, impl->arena);
+  return result;
+}
+
+std::optional<uint64_t> Session::stepsLeft() const {
+  return impl->inputs->stepsFrom(impl->rowsRead, microBatches());
+}
+
+bool Session::canEvaluate() const { return impl->validation.has_value(); }
+
+EvalResult Session::evaluate() {
+  if (!impl->validation)
+    throw Error(ErrorId::RuntimeUnsupported,
+                "the artifact has no program for validation, or no data for "
+                "it; compile the model with eval: {data: …} in the config");
+  impl->poisonTransients();
+  EvalResult result = impl->validation->run(
+      stepsDone(), impl->agreement ? &*impl->agreement : nullptr);
+  impl->inputs->forget();
+  impl->missedBefore = impl->memory.missedBytes();
+  return result;
+}
+
+bool Session::isTraining() const { return impl->isTraining; }
+
+uint64_t Session::stepsDone() const {
+  return impl->nextMicroBatch / microBatches();
+}
+
+uint64_t Session::rowsRead() const { return impl->rowsRead; }
+
+const std::string &Session::loadedFrom() const { return impl->loadedFrom; }
+
+const Arena &Session::arena() const { return impl->arena; }
+
+const std::string &Session::planHash() const { return impl->planHash; }
+
+uint64_t Session::seed() const { return impl->seed; }
+
+std::pair<double, std::string> Session::learningRate() const {
+  return impl->rates->describe();
+}
+
+const std::vector<OutputTensor> &Session::Impl::outputs() {
+  Prepared &last = prepared[lastPart][lastProgram];
+  if (!last.copies.empty() && last.copiedAt != nextMicroBatch && hasRun) {
+    for (size_t i = 0; i < last.copies.size(); ++i)
+      device->memory().read(last.copies[i].get(), last.places[i],
+                            last.outputs[i].bytes.size());
+    last.copiedAt = nextMicroBatch;
+  }
+  return last.outputs;
+}
+
+const std::vector<OutputTensor> &Session::outputs() const {
+  return impl->outputs();
+}
+
+const OutputTensor &Session::output(std::string_view name) const {
+  std::string names;
+  for (const OutputTensor &output : outputs()) {
+    if (output.name == name)
+      return output;
+    names += (names.empty() ? "'" : ", '") + output.name + "'";
+  }
+  throw Error(ErrorId::OutputNotKept,
+              "the artifact keeps no output '" + std::string(name) + "'" +
+                  (names.empty() ? "" : ", but " + names) +
+                  "; compile the model with --output=" + std::string(name));
+}
+
+void Session::setInput(const std::string &name,
+                       std::span<const std::byte> bytes) {
+  impl->inputs->set(name, std::nullopt, bytes);
+}
+
+void Session::setInput(const std::string &name, std::span<const int64_t> shape,
+                       std::span<const std::byte> bytes) {
+  impl->inputs->set(name, std::vector<int64_t>(shape.begin(), shape.end()),
+                    bytes);
+}
+
+int64_t Session::samplesPerStep() const {
+  return impl->inputs->batchRows() *
+         static_cast<int64_t>(impl->plan.data_parallel * microBatches());
+}
+
+MemoryUse Session::memory() const {
+  return {impl->plan.memory->peak, getScratchBound(impl->plan),
+          impl->scratch->bytes() + impl->memory.missedPeak(),
+          impl->transfers.stagingBytes() + impl->inputs->memory() +
+              impl->device->workspaceBytes() +
+              (impl->validation ? impl->validation->memory() : 0)};
+}
+
+void Session::record(ProfileRecorder *recorder) {
+  if (recorder && !impl->device->isHost())
+    throw Error(ErrorId::RuntimeUnsupported,
+                "--profile: on a GPU instructions only start work, and have no "
+                "time of their own; use a profiler of the GPU, such as nsys");
+  impl->recorder = recorder;
+}
+
+void Session::exportWeights(const std::string &path, uint64_t shardBytes) {
+  fsdp::exportWeights(impl->plan, impl->arena, impl->fabric,
+                      "export/" + std::to_string(impl->exports++), path,
+                      shardBytes);
+}

@@ -1,0 +1,73 @@
+//===- Validation.cpp - The loss over other data --------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/session/Validation.h"
+
+#include "runtime/log/Log.h"
+#include "support/Error.h"
+
+#include <algorithm>
+
+using namespace fsdp;
+
+/// The mean over ranks.
+static const plan::BindingT &findLoss(const plan::ProgramT &program) {
+  // The plan was verified: there is one.
+  return **std::ranges::find(program.results, "loss",
+                             [](const auto &each) { return each->metric; });
+}
+
+std::vector<const plan::ProgramT *> Validation::listPrograms() const {
+  std::vector<const plan::ProgramT *> list;
+  for (const LossProgram &each : all)
+    list.push_back(each.program);
+  return list;
+}
+
+Validation::Validation(const plan::PlanT &plan,
+                       std::vector<LossProgram> programs, int rank,
+                       const Arena &arena, Device &device,
+                       const InputSources &sources, uint64_t batches)
+    : all(std::move(programs)), device(device),
+      inputs(plan, std::vector(1, listPrograms()), rank, arena, device,
+             sources),
+      batches(batches) {
+  std::optional<uint64_t> available =
+      inputs.stepsFrom(/*firstRow=*/0, /*microBatches=*/1);
+  if (!available) {
+    this->batches = 1;
+    return;
+  }
+  uint64_t rows = *inputs.dataRows(), each = inputs.globalRows();
+  if (*available == 0)
+    throw Error(ErrorId::DataShape,
+                "the validation data has " + std::to_string(rows) +
+                    " rows, and the ranks read " + std::to_string(each) +
+                    " at once; use more");
+  if (batches == 0 || batches > *available)
+    this->batches = *available;
+  if (rank == 0 && batches == 0 && rows % each != 0)
+    log(LogLevel::info, "validation leaves out the last " +
+                            std::to_string(rows % each) + " of " +
+                            std::to_string(rows) +
+                            " rows, which fill no batch of all ranks");
+}
+
+EvalResult Validation::run(uint64_t step, ProgramAgreement *agreement) {
+  size_t picked = inputs.pick();
+  if (agreement)
+    agreement->check(picked, listPrograms(), step);
+  const LossProgram &program = all[picked];
+  const plan::BindingT &loss = findLoss(*program.program);
+  // Training was in this memory.
+  inputs.forget();
+  EvalResult result;
+  for (; result.batches < batches; ++result.batches) {
+    inputs.load(result.rows, /*part=*/0);
+    device.run(*program.executor, step);
+    result.loss += device.readNumber(program.executor->getResult(loss));
+    result.rows += inputs.globalRows();
+  }
+  result.loss /= static_cast<double>(result.batches);
+  return result;
+}

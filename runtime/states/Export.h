@@ -1,0 +1,29 @@
+//===- Export.h - Unsharded weights into files ------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_STATES_EXPORT_H
+#define FSDP_RUNTIME_STATES_EXPORT_H
+
+#include "plan/plan_generated.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/device/Arena.h"
+
+#include <string>
+
+namespace fsdp {
+
+/// Whether `path` is where a folder of files is to be.
+bool isExportFolder(const std::string &path);
+
+/// Collective: rank 0 writes parameters, frozen parameters and buffers that are
+/// not volatile to the safetensors file `path`, or to several of at most
+/// `shardBytes` in that folder, with an index. Rows travel in blocks, so that
+/// no rank holds a whole parameter. `key` is the same on all ranks and used
+/// once. Throws fsdp::Error.
+void exportWeights(const plan::PlanT &plan, const Arena &arena, Fabric &fabric,
+                   const std::string &key, const std::string &path,
+                   uint64_t shardBytes);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_STATES_EXPORT_H

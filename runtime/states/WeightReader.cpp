@@ -1,0 +1,156 @@
+//===- WeightReader.cpp - First values out of weights files ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/states/WeightReader.h"
+
+#include "plan/DType.h"
+#include "runtime/device/DTypes.h"
+#include "runtime/weights/MissingValues.h"
+#include "runtime/weights/WeightFiles.h"
+#include "support/Error.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+using namespace fsdp;
+
+/// What is read at once where types differ.
+static constexpr uint64_t kBlockElements = 1 << 20;
+
+bool fsdp::needsWeights(const plan::PlanT &plan) {
+  return std::ranges::any_of(
+      plan.states, [](const auto &state) { return state->weight != nullptr; });
+}
+
+WeightReader::WeightReader(const plan::PlanT &plan, const std::string &folder,
+                           const std::vector<std::string> &paths,
+                           bool allowMissing) {
+  if (paths.empty())
+    openPlanned(plan, folder, allowMissing);
+  else
+    openGiven(plan, paths);
+}
+
+void WeightReader::openPlanned(const plan::PlanT &plan,
+                               const std::string &folder, bool allowMissing) {
+  std::vector<MissingValue> missing;
+  for (const auto &state : plan.states)
+    if (state->weight && state->weight->file < 0)
+      missing.push_back({state->name, state->shape,
+                         state->role == plan::Role::parameter ||
+                             state->role == plan::Role::frozen});
+  if (!missing.empty() && !allowMissing) {
+    std::string rules = suggestRules(missing);
+    throw Error(ErrorId::NoFirstValue,
+                listMissing(missing) +
+                    " of the model have no first value: the model file holds "
+                    "no data of them; name their weights with "
+                    "--weights=PATH" +
+                    (rules.empty() ? ""
+                                   : ", or to train from scratch compile with "
+                                     "rules such as\n" +
+                                         rules));
+  }
+  for (const auto &file : plan.weights) {
+    std::string path = (std::filesystem::path(folder) / file->path).string();
+    auto opened = std::make_unique<ReadOnlyFile>(
+        path, "the weights file",
+        "the artifact reads first values from it; name it with "
+        "--weights=PATH if it was moved");
+    std::string found;
+    if (opened->bytes() == file->bytes)
+      found = SafetensorsFile(path, ErrorId::WeightsInvalid).headerHash();
+    if (found != file->header)
+      throw Error(ErrorId::WeightsChanged,
+                  "'" + path +
+                      "' is not the weights file that was compiled with: "
+                      "expected " +
+                      std::to_string(file->bytes) +
+                      " bytes with a header of hash " + file->header +
+                      ", found " + std::to_string(opened->bytes()) + " bytes" +
+                      (found.empty() ? "" : " with one of hash " + found) +
+                      "; compile again, or name the weights with "
+                      "--weights=PATH");
+    files.push_back(std::move(opened));
+  }
+  for (const auto &state : plan.states)
+    if (state->weight && state->weight->file >= 0)
+      sources[state.get()] = {files[state->weight->file].get(),
+                              state->weight->offset, state->weight->dtype};
+}
+
+void WeightReader::openGiven(const plan::PlanT &plan,
+                             const std::vector<std::string> &paths) {
+  WeightFiles weights(paths);
+  for (const auto &file : weights.files())
+    files.push_back(
+        std::make_unique<ReadOnlyFile>(file->path(), "the weights file"));
+  std::vector<MissingValue> missing;
+  std::string suggestion;
+  for (const auto &state : plan.states) {
+    if (!state->weight)
+      continue;
+    const WeightFiles::Tensor *tensor = nullptr;
+    for (const std::string &name : state->weight->names) {
+      tensor = weights.find(name);
+      if (!tensor)
+        continue;
+      checkWeight(state->name, state->shape, state->dtype, name,
+                  *tensor->stored, files[tensor->file]->path());
+      sources[state.get()] = {files[tensor->file].get(), tensor->stored->offset,
+                              tensor->stored->dtype};
+      break;
+    }
+    if (tensor)
+      continue;
+    if (missing.empty())
+      suggestion = "'" + state->weight->names.front() + "' is not among " +
+                   std::to_string(weights.tensors().size()) + " tensors" +
+                   weights.suggest(state->weight->names.front());
+    missing.push_back({state->name, state->shape});
+  }
+  if (!missing.empty())
+    throw Error(ErrorId::WeightsMissing,
+                listMissing(missing) + " of the model are not in " +
+                    weights.describe() + ": " + suggestion +
+                    "; names are mapped by weights: {rename: …} of the config "
+                    "that the artifact was compiled with");
+}
+
+void WeightReader::readRows(const plan::StateT &state, int64_t first,
+                            int64_t count, void *to) const {
+  uint64_t rowElements = 1;
+  for (size_t i = 1; i < state.shape.size(); ++i)
+    rowElements *= static_cast<uint64_t>(state.shape[i]);
+  readElements(state, static_cast<uint64_t>(first) * rowElements,
+               static_cast<uint64_t>(count) * rowElements, to);
+}
+
+void WeightReader::readElements(const plan::StateT &state, uint64_t first,
+                                uint64_t elements, void *to) const {
+  uint64_t element = dtypeBytes(state.dtype);
+  auto source = sources.find(&state);
+  if (source == sources.end()) {
+    std::memset(to, 0, elements * element);
+    return;
+  }
+  const auto &[file, offset, dtype] = source->second;
+  uint64_t stored = dtypeBytes(dtype);
+  uint64_t begin = offset + first * stored;
+  if (dtype == state.dtype)
+    return file->read(begin, elements * stored, to);
+  auto buffer =
+      std::make_unique<char[]>(std::min(kBlockElements, elements) * stored);
+  for (uint64_t done = 0; done < elements;) {
+    uint64_t block = std::min(kBlockElements, elements - done);
+    file->read(begin + done * stored, block * stored, buffer.get());
+    auto size = static_cast<int64_t>(block);
+    at::from_blob(static_cast<char *>(to) + done * element, {size},
+                  toScalarType(state.dtype))
+        .copy_(at::from_blob(buffer.get(), {size}, toScalarType(dtype)));
+    done += block;
+  }
+}

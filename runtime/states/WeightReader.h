@@ -1,0 +1,62 @@
+//===- WeightReader.h - First values out of weights files -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_STATES_WEIGHTREADER_H
+#define FSDP_RUNTIME_STATES_WEIGHTREADER_H
+
+#include "plan/plan_generated.h"
+#include "support/ReadOnlyFile.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+/// The safetensors files that states of an artifact take their first values
+/// from, open for reading.
+class WeightReader {
+public:
+  /// With `paths` (see WeightFiles) every state is looked up there by its
+  /// names; without, files are where `plan` says, relative to `folder`. Files
+  /// are checked and opened, all states are found. States that the plan knows
+  /// by name alone have no value without `paths`: an error, unless
+  /// `allowMissing`. Throws fsdp::Error: FileNotReadable, WeightsInvalid,
+  /// WeightsMissing, WeightsMismatch, WeightsChanged, NoFirstValue.
+  WeightReader(const plan::PlanT &plan, const std::string &folder,
+               const std::vector<std::string> &paths, bool allowMissing);
+
+  /// Rows [first, first + count) of `state`, converted to its type, contiguous
+  /// at `to`; zeros if it is missing. A tensor without dims has one row. Holds
+  /// a few MiB beside them.
+  void readRows(const plan::StateT &state, int64_t first, int64_t count,
+                void *to) const;
+
+  /// As `readRows`, elements [first, first + count), row-major.
+  void readElements(const plan::StateT &state, uint64_t first, uint64_t count,
+                    void *to) const;
+
+private:
+  struct Source {
+    const ReadOnlyFile *file;
+    uint64_t offset; ///< of the first element
+    plan::DType dtype;
+  };
+
+  void openPlanned(const plan::PlanT &plan, const std::string &folder,
+                   bool allowMissing);
+  void openGiven(const plan::PlanT &plan,
+                 const std::vector<std::string> &paths);
+
+  std::vector<std::unique_ptr<ReadOnlyFile>> files;
+  std::map<const plan::StateT *, Source> sources;
+};
+
+/// Whether any state of `plan` has its first value in weights files.
+bool needsWeights(const plan::PlanT &plan);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_STATES_WEIGHTREADER_H

@@ -1,0 +1,284 @@
+//===- Checkpointer.cpp - Saves a run as it goes --------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/train/Checkpointer.h"
+
+#include "runtime/checkpoint/Folder.h"
+#include "runtime/checkpoint/Manifest.h"
+#include "runtime/checkpoint/Staging.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/log/Log.h"
+#include "support/AtomicFile.h"
+#include "support/Hash.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <utility>
+
+#include <sys/resource.h>
+
+using namespace fsdp;
+
+using Clock = std::chrono::steady_clock;
+
+/// Of the writing thread.
+static constexpr int kNiceness = 10;
+
+//===----------------------------------------------------------------------===//
+// The writing thread
+//===----------------------------------------------------------------------===//
+
+/// This rank's part in writing checkpoints, one after another.
+class Checkpointer::Writer {
+public:
+  Writer(Session &session, const CheckpointOptions &options)
+      : fabric(session.fabric()), folder(options.folder), keep(options.keep),
+        isInStep(options.isInStep), staging(session.plan(), session.rank()) {}
+
+  /// Copies the states; a thread writes them. The last save has ended.
+  void start(const Session &session);
+  bool isBusy() const { return running.valid(); }
+  bool isDone() const {
+    return running.wait_for(std::chrono::seconds(0)) ==
+           std::future_status::ready;
+  }
+  /// Waits for the thread and throws what it threw.
+  void join() { running.get(); }
+
+private:
+  void write();
+  std::vector<bool> findOfRank();
+  std::vector<FileSeal> writeFiles(const std::vector<bool> &isOfRank) const;
+  void commit(const std::vector<std::string> &seals,
+              const std::vector<bool> &isOfRank);
+  std::vector<std::string> agree(const char *stage,
+                                 const std::function<std::string()> &work);
+
+  Fabric &fabric;
+  const CheckpointFolder folder;
+  const uint64_t keep;
+  const bool isInStep;
+  CheckpointStaging staging;
+  // Of the checkpoint that is being written:
+  Manifest manifest;
+  Clock::time_point begin, copied;
+  uint64_t number = 0;
+  std::future<void> running;
+};
+
+void Checkpointer::Writer::start(const Session &session) {
+  begin = Clock::now();
+  staging.copy(session.arena(), /*mayChange=*/!isInStep);
+  copied = Clock::now();
+  manifest = Manifest();
+  manifest.step = session.stepsDone();
+  manifest.rows = session.rowsRead();
+  manifest.seed = session.seed();
+  std::tie(manifest.lr, manifest.schedule) = session.learningRate();
+  for (const auto &axis : session.plan().mesh)
+    manifest.mesh.emplace_back(axis->name, axis->size);
+  manifest.plan = session.planHash();
+  ++number;
+  running = std::async(std::launch::async, [this] { write(); });
+}
+
+/// Does `work` on each rank and returns what it gave, by rank. If it failed on
+/// one, all throw what that rank says, so that none waits for it.
+std::vector<std::string>
+Checkpointer::Writer::agree(const char *stage,
+                            const std::function<std::string()> &work) {
+  constexpr char kDone = '+', kFailed = '-';
+  std::string mine;
+  try {
+    mine = kDone + work();
+  } catch (const std::exception &error) {
+    mine = kFailed + std::string(error.what());
+  }
+  std::vector<std::string> all = fabric.exchange(
+      "checkpoint/" + std::to_string(number) + "/" + stage, mine);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].front() == kFailed) {
+      // The disk may be full of it.
+      if (fabric.rank() == 0)
+        folder.discard(manifest.step);
+      throw Error(ErrorId::CheckpointNotWritten,
+                  "the checkpoint '" + folder.nameOf(manifest.step) +
+                      "' was not written: rank " + std::to_string(rank) + ": " +
+                      all[rank].substr(1));
+    }
+  }
+  for (std::string &each : all)
+    each.erase(0, 1);
+  return all;
+}
+
+/// For each state that is not sharded, whether ranks differ in it: buffers that
+/// each rank updates with its own rows, parameters that are not reduced.
+std::vector<bool> Checkpointer::Writer::findOfRank() {
+  std::vector<uint64_t> hashes = staging.hashWhole();
+  std::string text;
+  for (uint64_t hash : hashes)
+    text += toHex(hash);
+  std::vector<std::string> all = agree("begin", [&] {
+    if (fabric.rank() == 0)
+      folder.begin(manifest.step);
+    return hash128(text);
+  });
+  std::vector<bool> differs(hashes.size(), false);
+  if (std::ranges::all_of(
+          all, [&](const auto &each) { return each == all.front(); }))
+    return differs;
+  all = agree("differ", [&] { return text; });
+  size_t digits = toHex(0).size();
+  for (const std::string &each : all)
+    for (size_t i = 0; i < differs.size(); ++i)
+      if (each.compare(i * digits, digits, all.front(), i * digits, digits))
+        differs[i] = true;
+  return differs;
+}
+
+std::vector<FileSeal>
+Checkpointer::Writer::writeFiles(const std::vector<bool> &isOfRank) const {
+  std::filesystem::path to = folder.temporaryOf(manifest.step);
+  auto files = staging.files(isOfRank);
+  std::vector<FileSeal> seals;
+  for (size_t i = 0; i < files.size(); ++i) {
+    // The names of torch.distributed.checkpoint's HuggingFaceStorageWriter.
+    char name[80];
+    std::snprintf(name, sizeof(name),
+                  "shard-%05d-model-%05zu-of-%05zu.safetensors",
+                  fabric.rank() + 1, i + 1, files.size());
+    if (!files[i].empty())
+      seals.push_back(
+          writeCheckedFile((to / name).string(), std::move(files[i])));
+  }
+  if (!seals.empty())
+    syncFolder(to.string());
+  return seals;
+}
+
+void Checkpointer::Writer::commit(const std::vector<std::string> &seals,
+                                  const std::vector<bool> &isOfRank) {
+  for (const std::string &text : seals)
+    for (const auto &each : nlohmann::json::parse(text))
+      manifest.files.push_back({each.at(0), each.at(1), each.at(2)});
+  size_t whole = 0;
+  for (const auto &[state, name] : staging.states()) {
+    bool isWhole = state->shard_dim < 0 && state->flat < 0;
+    manifest.states.push_back({name, state->role, state->dtype, state->shape,
+                               isWhole && isOfRank[whole]});
+    whole += isWhole;
+  }
+  std::filesystem::path to = folder.temporaryOf(manifest.step);
+  writeFileAtomically((to / kManifestName).string(), printManifest(manifest));
+  folder.commit(manifest.step);
+}
+
+void Checkpointer::Writer::write() {
+  // Steps go first where both want a processor. On Linux it is the thread's.
+  if (!isInStep)
+    (void)setpriority(PRIO_PROCESS, /*who=*/0, kNiceness);
+  std::vector<bool> isOfRank = findOfRank();
+  std::vector<std::string> seals = agree("written", [&] {
+    nlohmann::json list = nlohmann::json::array();
+    for (const FileSeal &seal : writeFiles(isOfRank))
+      list.push_back({seal.name, seal.bytes, seal.head});
+    return list.dump();
+  });
+  agree("committed", [&] {
+    if (fabric.rank() == 0)
+      commit(seals, isOfRank);
+    return std::string();
+  });
+  if (fabric.rank() != 0)
+    return;
+  auto seconds = [&](Clock::time_point end) {
+    return std::to_string(std::chrono::duration<double>(end - begin).count());
+  };
+  log(LogLevel::info, "wrote '" + folder.nameOf(manifest.step) + "' in " +
+                          seconds(Clock::now()) + " s, " + seconds(copied) +
+                          " s of them for the copy");
+  if (keep != 0)
+    folder.keep(keep);
+}
+
+//===----------------------------------------------------------------------===//
+// The rank's own thread
+//===----------------------------------------------------------------------===//
+
+/// Better refused now than after hours of training.
+static void checkFolder(const Session &session,
+                        const CheckpointFolder &folder) {
+  uint64_t start = session.stepsDone();
+  std::vector<uint64_t> steps = folder.steps();
+  if (steps.empty() || steps.back() < start)
+    return;
+  std::error_code code;
+  std::string last = folder.nameOf(steps.back());
+  if (steps.back() == start &&
+      std::filesystem::equivalent(last, session.loadedFrom(), code))
+    return;
+  throw Error(ErrorId::CheckpointInTheWay,
+              "--save: '" + folder.path() + "' has a checkpoint '" + last +
+                  "', and this run starts at step " + std::to_string(start) +
+                  "; continue from it with --load=latest, or, where it is "
+                  "damaged or of another run, delete it or save to another "
+                  "folder");
+}
+
+Checkpointer::Checkpointer(Session &session, const CheckpointOptions &options)
+    : session(session), options(options) {
+  if (!session.isTraining())
+    throw Error(ErrorId::RuntimeUnsupported,
+                "--save needs an artifact that trains; --export writes the "
+                "weights");
+  CheckpointFolder folder(options.folder);
+  if (session.rank() == 0) {
+    folder.checkWritable();
+    lock.emplace(options.folder);
+    checkFolder(session, folder);
+  }
+  // That of the folder itself need not be written again.
+  std::error_code code;
+  bool isThere = std::filesystem::equivalent(folder.nameOf(session.stepsDone()),
+                                             session.loadedFrom(), code);
+  if (session.fabric().exchange("checkpoint/folder", isThere ? "1" : "0")[0] ==
+      "1")
+    saved = session.stepsDone();
+  writer = std::make_unique<Writer>(session, options);
+}
+
+Checkpointer::~Checkpointer() = default;
+
+void Checkpointer::afterStep() {
+  if (writer->isBusy() && writer->isDone())
+    writer->join();
+  if (options.every != 0 && session.stepsDone() % options.every == 0)
+    save();
+}
+
+void Checkpointer::save() {
+  if (session.stepsDone() == saved)
+    return;
+  wait();
+  writer->start(session);
+  saved = session.stepsDone();
+  if (options.isInStep)
+    writer->join();
+}
+
+void Checkpointer::wait() {
+  if (writer->isBusy())
+    writer->join();
+}
+
+void Checkpointer::finish() {
+  save();
+  wait();
+}

@@ -1,0 +1,290 @@
+//===- Train.cpp - The training loop --------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/train/Train.h"
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/launch/Termination.h"
+#include "runtime/log/Log.h"
+#include "runtime/train/Evaluation.h"
+#include "runtime/train/Metrics.h"
+#include "runtime/train/OutputFile.h"
+#include "runtime/train/Profiler.h"
+#include "runtime/train/Progress.h"
+#include "support/Error.h"
+#include "support/Format.h"
+#include "support/OutputPath.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include <unistd.h>
+
+using namespace fsdp;
+
+using Clock = std::chrono::steady_clock;
+
+/// Better refused now than after hours of training.
+static void checkWritable(const std::string &name) {
+  std::error_code code;
+  bool isFolder =
+      name.ends_with('/') || std::filesystem::is_directory(name, code);
+  OutputPath output{name};
+  if (!isFolder)
+    output = findOutput(name);
+  if (output.isStream)
+    return;
+  const std::string &path = output.path;
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  // One that an export makes itself.
+  if (path.ends_with('/') && !std::filesystem::exists(folder))
+    folder = folder.parent_path();
+  if (folder.empty())
+    folder = ".";
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    throw Error(
+        ErrorId::FileNotWritable,
+        "'" + name + "' cannot be written: folder '" + folder.string() +
+            "': " + std::error_code(errno, std::generic_category()).message());
+}
+
+/// What the run will take: less than was asked for where the data ends.
+static uint64_t countSteps(const Session &session, uint64_t total) {
+  bool isUntilEnd = total == kUntilDataEnds;
+  uint64_t wanted = total - std::min(total, session.stepsDone());
+  std::optional<uint64_t> left = session.stepsLeft();
+  if (isUntilEnd)
+    return *left;
+  if (!left || *left >= wanted)
+    return wanted;
+  uint64_t done = session.stepsDone();
+  if (session.rank() == 0)
+    log(LogLevel::warning, "the data's epochs end after " +
+                               std::to_string(done + *left) +
+                               " steps, before the " +
+                               std::to_string(done + wanted) + " of --steps");
+  return *left;
+}
+
+static void printSummary(const Session &session, uint64_t steps,
+                         const StepResult &first, const StepResult &last,
+                         double seconds) {
+  if (steps == 0)
+    return;
+  MemoryUse memory = session.memory();
+  std::printf("%llu steps on %d ranks in %.1f s: ",
+              static_cast<unsigned long long>(steps), session.worldSize(),
+              seconds);
+  if (session.isTraining())
+    std::printf("loss %.4f -> %.4f\n", first.loss.value_or(0),
+                last.loss.value_or(0));
+  else
+    std::printf("%.1f samples/s\n",
+                static_cast<double>(session.samplesPerStep()) *
+                    static_cast<double>(steps) / seconds);
+  if (memory.scratchBound)
+    std::printf("peak memory a rank: predicted %s (%s tensors, at most %s "
+                "scratch)\n",
+                formatBytes(memory.arena + *memory.scratchBound).c_str(),
+                formatBytes(memory.arena).c_str(),
+                formatBytes(*memory.scratchBound).c_str());
+  else
+    std::printf("peak memory a rank: predicted %s of tensors; scratch was "
+                "unknown until the rehearsal\n",
+                formatBytes(memory.arena).c_str());
+  std::printf(
+      "                    measured  %s (%s tensors, %s scratch, %s "
+      "staging)\n",
+      formatBytes(memory.arena + memory.scratch + memory.staging).c_str(),
+      formatBytes(memory.arena).c_str(), formatBytes(memory.scratch).c_str(),
+      formatBytes(memory.staging).c_str());
+}
+
+/// What of the run's files is not there because it ended early.
+static void reportTermination(const Session &session,
+                              const TrainOptions &options, uint64_t lastStep) {
+  std::string text = std::string(Termination::signalName()) +
+                     ": stopped after " + std::to_string(session.stepsDone()) +
+                     " of " + std::to_string(lastStep) + " steps; ";
+  text += options.checkpoints.folder.empty()
+              ? "nothing was saved, since no --save=DIR says where"
+              : "what is in '" + options.checkpoints.folder +
+                    "' goes on with --load=latest";
+  for (auto [option, path] : {std::pair("--export", &options.exportPath),
+                              {"--outputs", &options.outputsPath}})
+    if (!path->empty())
+      text += "; " + std::string(option) + " was not written";
+  log(LogLevel::warning, text);
+}
+
+/// `checkpointer` may be null.
+static void trainSteps(Session &session, const TrainOptions &options,
+                       Checkpointer *checkpointer) {
+  std::optional<Metrics> metrics;
+  std::optional<Progress> progress;
+  bool isFirst = session.rank() == 0;
+  const uint64_t done = session.stepsDone();
+  const uint64_t steps = countSteps(session, options.steps);
+  if (isFirst && done != 0)
+    std::fprintf(stderr, "continuing after step %llu of '%s'\n",
+                 static_cast<unsigned long long>(done),
+                 session.loadedFrom().c_str());
+  if (!options.metricsPath.empty())
+    metrics.emplace(session, options.metricsPath);
+  Evaluation evaluation(session, options.evalEvery,
+                        metrics ? &*metrics : nullptr);
+  std::optional<OutputFile> outputs;
+  if (!options.outputsPath.empty())
+    outputs.emplace(session, options.outputsPath,
+                    steps * session.microBatches());
+  std::optional<Profiler> profiler;
+  if (!options.profilePath.empty() && steps != 0)
+    profiler.emplace(session, options.profilePath,
+                     parseProfileSteps(options.profileSteps, steps));
+  if (isFirst)
+    progress.emplace(done + steps, done);
+
+  std::optional<Termination> termination;
+  if (session.isTraining())
+    termination.emplace(session.fabric());
+  else
+    TerminationSignals::release();
+  StepResult firstResult, lastResult;
+  Clock::time_point begin = Clock::now(), last = begin;
+  for (uint64_t i = 0; i < steps; ++i) {
+    if (termination && termination->isDue(session.stepsDone())) {
+      if (checkpointer)
+        checkpointer->finish();
+      if (isFirst)
+        reportTermination(session, options, done + steps);
+      return;
+    }
+    if (profiler)
+      profiler->beginStep(i);
+    std::optional<StepResult> made;
+    while (!made) {
+      made = session.microBatch();
+      if (outputs && !made)
+        outputs->append();
+    }
+    StepResult &result = *made;
+    Clock::time_point now = Clock::now();
+    double seconds = std::chrono::duration<double>(now - last).count();
+    if (profiler)
+      profiler->endStep(i, last, now);
+    last = now;
+    if (outputs)
+      outputs->append();
+    if (metrics)
+      metrics->write(result, seconds, i + 1 == steps);
+    if (progress)
+      progress->update(result);
+    // No step's time holds that of writing the profile.
+    if (profiler && profiler->finishStep(i))
+      last = Clock::now();
+    if (checkpointer)
+      checkpointer->afterStep();
+    if (evaluation.isDue(result.step + 1, i + 1 == steps)) {
+      evaluation.run(result.step + 1);
+      last = Clock::now();
+    }
+    if (i == 0)
+      firstResult = result;
+    lastResult = std::move(result);
+  }
+  if (options.evalOnly)
+    evaluation.run(done);
+  if (outputs)
+    outputs->commit();
+  if (checkpointer)
+    checkpointer->finish();
+  if (!options.exportPath.empty())
+    session.exportWeights(options.exportPath, options.exportShardBytes);
+  if (isFirst) {
+    double seconds = std::chrono::duration<double>(last - begin).count();
+    printSummary(session, steps, firstResult, lastResult, seconds);
+    evaluation.printSummary();
+    if (profiler)
+      std::printf("%s", profiler->summary().c_str());
+  }
+}
+
+static void trainRank(Session &session, const TrainOptions &options) {
+  std::optional<Checkpointer> checkpointer;
+  if (!options.checkpoints.folder.empty())
+    checkpointer.emplace(session, options.checkpoints);
+  try {
+    trainSteps(session, options, checkpointer ? &*checkpointer : nullptr);
+  } catch (const std::exception &error) {
+    // All ranks are fine but for their numbers: those of the steps before are
+    // worth being kept.
+    auto *own = dynamic_cast<const Error *>(&error);
+    if (checkpointer && own && own->id() == ErrorId::NotFinite)
+      checkpointer->wait();
+    // The other ranks' writers, which this one's waits for, may never come.
+    session.fabric().abort(error.what());
+    throw;
+  }
+}
+
+/// What a rank that was told otherwise would do at another step, or not at all,
+/// while the others wait for it. Files that rank 0 alone writes may have other
+/// paths.
+static std::vector<RunFact> collectFacts(const TrainOptions &options) {
+  const CheckpointOptions &save = options.checkpoints;
+  auto number = [](uint64_t value) {
+    return value ? std::to_string(value) : std::string();
+  };
+  auto path = [](const char *option, const std::string &path) {
+    return RunFact{option, path.empty() ? "" : "given", path};
+  };
+  std::string steps =
+      options.steps == kUntilDataEnds ? "" : std::to_string(options.steps);
+  return {{"--steps", steps, ""},
+          {"--eval-every",
+           options.evalEvery ? std::to_string(*options.evalEvery) : "", ""},
+          {"--eval-only", options.evalOnly ? "set" : "", ""},
+          path("--metrics", options.metricsPath),
+          path("--export", options.exportPath),
+          {"--export-shard-size", std::to_string(options.exportShardBytes), ""},
+          path("--outputs", options.outputsPath),
+          path("--profile", options.profilePath),
+          {"--profile-steps", options.profileSteps, ""},
+          {"--save", save.folder, ""},
+          {"--save-every", number(save.every), ""},
+          {"--keep", number(save.keep), ""},
+          {"--save-sync", save.isInStep ? "set" : "", ""}};
+}
+
+void fsdp::train(const LaunchOptions &launchOptions,
+                 const TrainOptions &options) {
+  LaunchOptions asked = launchOptions;
+  // What takes no step reads nothing, as a run that only exports a checkpoint.
+  asked.session.needsData = options.steps != 0 && !options.evalOnly &&
+                            launchOptions.session.checkpointPath.empty();
+  asked.session.agreed = collectFacts(options);
+  asked.check = [&](int rank) {
+    // The one that writes them.
+    if (rank != 0)
+      return;
+    if (!options.metricsPath.empty())
+      findOutput(options.metricsPath);
+    for (const std::string &path :
+         {options.exportPath, options.outputsPath, options.profilePath})
+      if (!path.empty())
+        checkWritable(path);
+  };
+  TerminationSignals signals;
+  asked.signals = &signals;
+  try {
+    launch(asked, [&](Session &session) { trainRank(session, options); });
+  } catch (const Error &) {
+    TerminationSignals::obey();
+    throw;
+  }
+}

@@ -1,0 +1,45 @@
+//===- Train.h - The training loop and the dry run --------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_TRAIN_TRAIN_H
+#define FSDP_RUNTIME_TRAIN_TRAIN_H
+
+#include "runtime/launch/Launch.h"
+#include "runtime/train/Checkpointer.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace fsdp {
+
+struct TrainOptions {
+  /// Of the whole training, those of a checkpoint too, or kUntilDataEnds.
+  uint64_t steps = 0;
+  std::string metricsPath; ///< JSON lines; empty: none
+  std::string exportPath;  ///< safetensors, a file or a folder; empty: none
+  uint64_t exportShardBytes = kExportShardBytes; ///< of a folder's files
+  CheckpointOptions checkpoints;                 ///< no folder: none
+  std::string outputsPath;                       ///< safetensors; empty: none
+  std::string profilePath; ///< Chrome's trace events as JSON; empty: none
+  /// "FIRST:COUNT"; empty: a few after the first ones.
+  std::string profileSteps;
+  /// Steps from one validation to the next, in place of the artifact's number;
+  /// 0: at the end alone.
+  std::optional<uint64_t> evalEvery;
+  /// Computes the validation's loss once, and takes no step.
+  bool evalOnly = false;
+};
+
+/// Trains, or computes outputs, on all ranks of this process: progress on
+/// stderr, a summary on stdout. Throws fsdp::Error.
+void train(const LaunchOptions &launchOptions, const TrainOptions &options);
+
+/// Plays rank 0 alone, with transfers that move no data: prints memory and
+/// collectives, checks artifact, LibTorch, operators, model file and data, and
+/// runs `steps` steps if the machine has the memory. Throws fsdp::Error.
+void dryRun(const LaunchOptions &launchOptions, uint64_t steps);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_TRAIN_TRAIN_H

@@ -1,0 +1,21 @@
+//===- Format.cpp - Quantities as people read them ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "support/Format.h"
+
+#include <cstdio>
+
+using namespace fsdp;
+
+std::string fsdp::formatBytes(uint64_t bytes) {
+  static constexpr const char *kUnits[] = {"B",   "KiB", "MiB",
+                                           "GiB", "TiB", "PiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit)
+    value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof(text), unit == 0 ? "%.0f %s" : "%.1f %s", value,
+                kUnits[unit]);
+  return text;
+}

@@ -1,0 +1,17 @@
+//===- Format.h - Quantities as people read them ----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_SUPPORT_FORMAT_H
+#define FSDP_SUPPORT_FORMAT_H
+
+#include <cstdint>
+#include <string>
+
+namespace fsdp {
+
+/// "12.3 MiB".
+std::string formatBytes(uint64_t bytes);
+
+} // namespace fsdp
+
+#endif // FSDP_SUPPORT_FORMAT_H

@@ -1,6 +1,0 @@
-// RUN: fsdp-opt %s --fsdp-set-seed=seed=7 | FileCheck %s
-
-// CHECK: fsdp.state parameter @w : tensor<2xi64>{{$}}
-fsdp.state parameter @w : tensor<2xi64>
-// CHECK: fsdp.state random @"random/state" : tensor<2xi64> init dense<[7, 0]> : tensor<2xi64>
-fsdp.state random @"random/state" : tensor<2xi64>

@@ -1,0 +1,64 @@
+//===- FakeTest.cpp - One rank without its peers --------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/comm/fake/Fake.h"
+#include "runtime/comm/Counted.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+using namespace fsdp;
+using plan::DType;
+using plan::Reduction;
+
+namespace {
+
+GroupRanks firstRanks(int count) {
+  GroupRanks group{"world", std::vector<int>(count)};
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  return group;
+}
+
+TEST(Fake, PlaysItsPartAndCounts) {
+  FakeFabric fabric(2, 64);
+  auto group = std::make_unique<CountedCommunicator>(
+      fabric.createCommunicator(firstRanks(64)));
+  EXPECT_EQ(group->rank(), 2);
+  EXPECT_EQ(group->size(), 64);
+
+  float shard[3] = {1, 2, 3};
+  std::vector<float> full(3 * 64);
+  GatherMember gather{shard, full.data(), sizeof(shard)};
+  for (int step = 0; step < 2; ++step)
+    group->wait(
+        group->startAllGather({&gather, 1}, {"all_gather", "layers.0", 0}));
+  for (size_t i = 0; i < full.size(); ++i)
+    EXPECT_EQ(full[i], shard[i % 3]);
+
+  std::iota(full.begin(), full.end(), 0.0f);
+  ReduceMember reduce{full.data(), shard, 3, DType::f32};
+  group->wait(group->startReduceScatter({&reduce, 1}, Reduction::avg,
+                                        {"reduce_scatter", "layers.0", 0}));
+  EXPECT_EQ(shard[0], 6);
+  AllReduceMember all{shard, 3, DType::f32};
+  group->wait(group->startAllReduce({&all, 1}, Reduction::sum,
+                                    {"all_reduce", "metrics", 0}));
+  EXPECT_EQ(shard[0], 6 * 64);
+
+  const auto &traffic = group->traffic();
+  ASSERT_EQ(traffic.size(), 3u);
+  EXPECT_EQ(traffic.at("all_gather").calls, 2u);
+  EXPECT_EQ(traffic.at("all_gather").bytes, 2u * 64 * 12);
+  EXPECT_EQ(traffic.at("reduce_scatter").bytes, 64u * 12);
+  EXPECT_EQ(traffic.at("metrics").calls, 1u);
+  EXPECT_EQ(traffic.at("metrics").bytes, 12u);
+}
+
+TEST(Fake, ExchangesItsOwnValue) {
+  FakeFabric fabric(0, 3);
+  EXPECT_EQ(fabric.exchange("key", "x"),
+            (std::vector<std::string>{"x", "x", "x"}));
+}
+
+} // namespace

@@ -1,0 +1,388 @@
+//===- GpuTest.cpp - What needs a GPU -------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Skipped, with a word, where there is none.
+//
+//===----------------------------------------------------------------------===//
+
+#include "plan/DType.h"
+#include "plan/Reader.h"
+#include "plan/Writer.h"
+#include "runtime/cuda/AheadWriter.h"
+#include "runtime/cuda/DeviceAllocator.h"
+#include "runtime/cuda/Kernels.h"
+#include "runtime/cuda/Memory.h"
+#include "runtime/cuda/Streams.h"
+#include "runtime/device/Arena.h"
+#include "runtime/device/PlannedAllocator.h"
+#include "runtime/launch/Launch.h"
+#include "runtime/random/Sampling.h"
+#include "runtime/train/Checkpointer.h"
+#include "runtime/weights/Safetensors.h"
+#include "support/Error.h"
+#include "test/unit/runtime/TemporaryFolder.h"
+#include "test/unit/runtime/TinyModel.h"
+#include "test/unit/runtime/cuda/NeedsGpu.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <cuda_runtime_api.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+using namespace fsdp;
+using namespace fsdp::test;
+using plan::Distribution;
+using plan::DType;
+using plan::Reduction;
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// The allocator, as far as it needs none
+//===----------------------------------------------------------------------===//
+
+TEST(DeviceAllocator, ServesAThreadByItsPlan) {
+  installDeviceAllocator();
+  namespace caching = c10::cuda::CUDACachingAllocator;
+  EXPECT_EQ(c10::GetAllocator(c10::kCUDA), caching::get());
+  Arena arena(1 << 16); // any memory that is an arena's
+  RankMemory memory(RankMemory::Kind::device);
+  RankMemory::Current current(memory);
+  std::vector<AllocationSlot> slots{{arena.at(512), 256}, {arena.at(0), 512}};
+  RankMemory::Replay replay(memory, slots);
+  void *first = caching::raw_alloc(200), *second = caching::raw_alloc(512);
+  EXPECT_EQ(first, arena.at(512));
+  EXPECT_EQ(second, arena.at(0));
+  EXPECT_TRUE(replay.isAsObserved());
+  // Nothing is given back: it is the arena's.
+  caching::raw_delete(first);
+  caching::raw_delete(second);
+  EXPECT_EQ(memory.missedBytes(), 0u);
+}
+
+TEST(DeviceAllocator, LeavesTheHostsRequestsAlone) {
+  installDeviceAllocator();
+  Arena arena(1 << 16);
+  RankMemory memory(RankMemory::Kind::device);
+  RankMemory::Current current(memory);
+  std::vector<AllocationSlot> slots{{arena.at(0), 512}};
+  RankMemory::Replay replay(memory, slots);
+  at::Tensor onHost = at::empty({16}, at::kFloat);
+  EXPECT_FALSE(arena.contains(onHost.data_ptr()));
+  EXPECT_FALSE(replay.isAsObserved());
+  EXPECT_EQ(memory.missedBytes(), 0u);
+}
+
+//===----------------------------------------------------------------------===//
+// Memory and kernels
+//===----------------------------------------------------------------------===//
+
+class Gpu : public testing::Test {
+protected:
+  void SetUp() override {
+    FSDP_NEEDS_GPU();
+    streams = makeCudaStreams(0);
+    memory = std::make_unique<CudaMemory>(
+        streams, CudaMemory::Ways{[] {}, nullptr, std::chrono::minutes(1)});
+  }
+
+  std::vector<std::byte> read(const Arena &arena, uint64_t bytes) {
+    std::vector<std::byte> found(bytes);
+    arena.read(0, found.data(), bytes);
+    return found;
+  }
+
+  std::shared_ptr<Streams> streams;
+  std::unique_ptr<CudaMemory> memory;
+};
+
+TEST_F(Gpu, MemoryGoesThereAndBack) {
+  Arena arena(1 << 20, *memory);
+  EXPECT_FALSE(arena.isHost());
+  EXPECT_THAT(read(arena, 1000), testing::Each(std::byte(0)));
+  std::vector<std::byte> sent(1 << 20);
+  for (size_t i = 0; i < sent.size(); ++i)
+    sent[i] = static_cast<std::byte>(i * 7 + i / 256);
+  arena.write(0, sent.data(), sent.size());
+  EXPECT_EQ(read(arena, sent.size()), sent);
+  arena.fill(0, 0xff, 1000);
+  EXPECT_THAT(read(arena, 1000), testing::Each(std::byte(0xff)));
+  arena.clear();
+  EXPECT_THAT(read(arena, sent.size()), testing::Each(std::byte(0)));
+}
+
+TEST_F(Gpu, WaitingLeavesNoErrorBehind) {
+  Arena arena(uint64_t(256) << 20, *memory);
+  for (int i = 0; i < 50; ++i)
+    arena.fill(0, static_cast<unsigned char>(i), arena.bytes());
+  memory->synchronize();
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+}
+
+TEST_F(Gpu, TooMuchMemoryIsRefused) {
+  try {
+    Arena arena(uint64_t(1) << 50, *memory);
+    FAIL() << "was not refused";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.id(), ErrorId::OutOfMemory) << error.what();
+  }
+}
+
+TEST_F(Gpu, InputsComeOnTheirOwnStream) {
+  Arena arena(1 << 16, *memory);
+  CudaAheadWriter ahead(streams);
+  for (int round = 0; round < 5; ++round) {
+    std::vector<std::byte> a(1000, static_cast<std::byte>(round)),
+        b(77, static_cast<std::byte>(100 + round));
+    std::vector<std::span<const std::byte>> parts{a, b};
+    ahead.begin(parts);
+    std::fill(a.begin(), a.end(), std::byte(0xee));
+    ahead.put(1, arena.at(1000));
+    ahead.put(0, arena.at(0));
+    std::vector<std::byte> found = read(arena, 1077);
+    EXPECT_EQ(found[0], static_cast<std::byte>(round));
+    EXPECT_EQ(found[999], static_cast<std::byte>(round));
+    EXPECT_EQ(found[1076], static_cast<std::byte>(100 + round));
+  }
+}
+
+TEST_F(Gpu, ReductionsHaveTheHostsBits) {
+  constexpr size_t kCount = 10007;
+  for (auto dtype : {DType::f32, DType::f64, DType::f16, DType::bf16,
+                     DType::c64, DType::i64, DType::i32, DType::u8})
+    for (auto reduction : {Reduction::sum, Reduction::avg, Reduction::max}) {
+      bool isWhole =
+          dtype == DType::i64 || dtype == DType::i32 || dtype == DType::u8;
+      if ((isWhole && reduction == Reduction::avg) ||
+          (dtype == DType::c64 && reduction == Reduction::max))
+        continue;
+      Combination combination(reduction);
+      if (reduction == Reduction::sum && !isWhole)
+        combination = {reduction, 3, 7};
+      // Rows that begin at multiples of 16 bytes are read 16 at a time.
+      for (bool isAligned : {false, true}) {
+        uint64_t bytes = kCount * dtypeBytes(dtype);
+        uint64_t room = isAligned ? (bytes + 15) / 16 * 16 : bytes;
+        std::vector<std::vector<std::byte>> rows(3);
+        Arena arena(4 * room, *memory);
+        std::vector<const void *> onHost, onDevice;
+        for (size_t row = 0; row < 3; ++row) {
+          rows[row].resize(bytes);
+          // Any bits but those of infinities and NaNs.
+          for (size_t i = 0; i < bytes; ++i)
+            rows[row][i] = static_cast<std::byte>((i * 31 + row * 17 + i / 64) &
+                                                  (i % 2 ? 0xbf : 0xff));
+          arena.write(row * room, rows[row].data(), bytes);
+          onHost.push_back(rows[row].data());
+          onDevice.push_back(arena.at(row * room));
+        }
+        std::vector<std::byte> expected(bytes), found(bytes);
+        void *to = expected.data(), *toDevice = arena.at(3 * room);
+        reduceRows(onHost, {&to, 1}, kCount, dtype, combination);
+        reduceOnDevice(onDevice, {&toDevice, 1}, kCount, dtype, combination,
+                       streams->compute());
+        arena.read(3 * room, found.data(), bytes);
+        EXPECT_EQ(found, expected)
+            << dtypeName(dtype) << " " << plan::EnumNameReduction(reduction);
+      }
+    }
+}
+
+TEST_F(Gpu, DrawsHaveTheHostsNumbers) {
+  constexpr int64_t kCount = 10007;
+  int64_t state[] = {1234567890123, (int64_t(5) << 32) + 6};
+  Arena arena(4096 + kCount * 8, *memory);
+  arena.write(0, state, sizeof(state));
+  struct Case {
+    DrawParameters parameters;
+    at::ScalarType type;
+    DType dtype;
+    double tolerance; ///< relative
+  };
+  using Kind = Distribution;
+  std::vector<Case> cases{
+      {{Kind::bernoulli, {0.3}, {}, {}}, at::kBool, DType::bool_, 0},
+      {{Kind::bernoulli, {1.0}, {}, {}}, at::kBFloat16, DType::bf16, 0},
+      {{Kind::integer, {}, {-5, 1000}, {}}, at::kLong, DType::i64, 0},
+      {{Kind::integer, {}, {0, 100}, {}}, at::kFloat, DType::f32, 0},
+      {{Kind::uniform, {-1, 3}, {}, {}}, at::kFloat, DType::f32, 0},
+      {{Kind::uniform, {-1, 3}, {}, {}}, at::kDouble, DType::f64, 0},
+      {{Kind::uniform, {0, 1}, {}, {}}, at::kHalf, DType::f16, 0},
+      {{Kind::uniform, {0, 1}, {}, {}}, at::kBFloat16, DType::bf16, 0},
+      {{Kind::normal, {1, 2}, {}, {}}, at::kFloat, DType::f32, 1e-5},
+      {{Kind::normal, {1, 2}, {}, {}}, at::kDouble, DType::f64, 1e-12},
+      {{Kind::log_normal, {0, 1}, {}, {}}, at::kFloat, DType::f32, 1e-4},
+      {{Kind::exponential, {2}, {}, {}}, at::kFloat, DType::f32, 1e-5},
+      {{Kind::cauchy, {0, 1}, {}, {}}, at::kFloat, DType::f32, 1e-2},
+      {{Kind::geometric, {0.25}, {}, {}}, at::kLong, DType::i64, 0}};
+  for (const Case &each : cases) {
+    at::Tensor expected = at::empty({kCount}, each.type);
+    sample(each.parameters, RandomSequence(state[0], state[1], 3, 9), expected);
+    DeviceDraw draw{each.parameters.kind,
+                    each.parameters.numbers,
+                    each.parameters.range,
+                    reinterpret_cast<const int64_t *>(arena.at(0)),
+                    3,
+                    9,
+                    arena.at(4096),
+                    kCount,
+                    each.dtype};
+    ASSERT_TRUE(canDrawOnDevice(draw));
+    drawOnDevice(draw, streams->compute());
+    at::Tensor found = at::empty({kCount}, each.type);
+    arena.read(4096, found.mutable_data_ptr(), found.nbytes());
+    std::string name = plan::EnumNameDistribution(each.parameters.kind);
+    if (each.tolerance == 0) {
+      EXPECT_EQ(std::memcmp(found.const_data_ptr(), expected.const_data_ptr(),
+                            found.nbytes()),
+                0)
+          << name << " " << dtypeName(each.dtype);
+      continue;
+    }
+    at::Tensor a = found.to(at::kDouble), b = expected.to(at::kDouble);
+    for (int64_t i = 0; i < kCount; ++i) {
+      double x = a.const_data_ptr<double>()[i];
+      double y = b.const_data_ptr<double>()[i];
+      ASSERT_NEAR(x, y, each.tolerance * (1 + std::abs(y))) << name << " " << i;
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Sessions
+//===----------------------------------------------------------------------===//
+
+struct Outcome {
+  std::vector<StepResult> steps;
+  std::map<std::string, std::vector<float>> weights;
+};
+
+class GpuSession : public testing::TestWithParam<int> {
+protected:
+  void SetUp() override { FSDP_NEEDS_GPU(); }
+
+  void write(TinyModel model) {
+    model.worldSize = GetParam();
+    options = model.writeForThreads(folder.path());
+  }
+  void moveToGpu() {
+    PlanFile file = PlanFile::read(options.artifact);
+    plan::PlanT plan = file.plan();
+    plan.training->device = "cuda:sm_75";
+    writePlan(plan, options.artifact);
+  }
+
+  Outcome run(int steps) {
+    Outcome outcome;
+    std::string path = folder.path() + "/final.safetensors";
+    launch(options, [&](Session &session) {
+      for (int i = 0; i < steps; ++i) {
+        StepResult result = session.step();
+        if (session.rank() == 0)
+          outcome.steps.push_back(result);
+      }
+      session.exportWeights(path);
+    });
+    SafetensorsFile file(path);
+    for (const auto &[name, tensor] : file.tensors()) {
+      size_t count = 1;
+      for (int64_t size : tensor.shape)
+        count *= static_cast<size_t>(size);
+      std::vector<float> &values = outcome.weights[name];
+      values.resize(count);
+      std::memcpy(values.data(), tensor.data, count * sizeof(float));
+    }
+    return outcome;
+  }
+
+  TemporaryFolder folder;
+  LaunchOptions options;
+};
+
+TEST_P(GpuSession, TrainsAsTheHostDoes) {
+  for (Optimizer optimizer :
+       {Optimizer::adamw, Optimizer::adam, Optimizer::sgd})
+    for (double norm : {0.0, 0.01}) {
+      TinyModel model;
+      model.optimizer = optimizer;
+      model.maxGradNorm = norm;
+      write(model);
+      Outcome expected = run(6);
+      moveToGpu();
+      Outcome found = run(6);
+      for (size_t i = 0; i < 6; ++i) {
+        EXPECT_NEAR(*found.steps[i].loss, *expected.steps[i].loss, 1e-4) << i;
+        if (i > 0) {
+          EXPECT_EQ(found.steps[i].unplannedBytes, 0u) << i;
+        }
+        ASSERT_EQ(found.steps[i].collectives.size(),
+                  expected.steps[i].collectives.size());
+        for (size_t j = 0; j < found.steps[i].collectives.size(); ++j)
+          EXPECT_EQ(found.steps[i].collectives[j].bytes,
+                    expected.steps[i].collectives[j].bytes);
+      }
+      for (const auto &[name, values] : expected.weights)
+        for (size_t i = 0; i < values.size(); ++i)
+          EXPECT_NEAR(found.weights[name][i], values[i], 1e-4) << name;
+    }
+}
+
+TEST_P(GpuSession, AGraphGivesTheBitsOfSingleLaunches) {
+  TinyModel model;
+  model.maxGradNorm = 0.01;
+  write(model);
+  moveToGpu();
+  options.session.lrSchedule = "linear:warmup=3,total=10";
+  options.session.steps = 10;
+  options.session.device.cudaGraph = CudaGraph::off;
+  Outcome expected = run(10);
+  options.session.device.cudaGraph = CudaGraph::on;
+  Outcome found = run(10);
+  for (size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(found.steps[i].loss, expected.steps[i].loss) << i;
+    EXPECT_EQ(found.steps[i].gradNorm, expected.steps[i].gradNorm) << i;
+    EXPECT_EQ(found.steps[i].lr, expected.steps[i].lr) << i;
+    for (size_t j = 0; j < found.steps[i].collectives.size(); ++j)
+      EXPECT_EQ(found.steps[i].collectives[j].count,
+                expected.steps[i].collectives[j].count);
+  }
+  EXPECT_EQ(found.weights, expected.weights);
+}
+
+TEST_P(GpuSession, ReadsNothingThatNobodyWrote) {
+  write({});
+  moveToGpu();
+  Outcome expected = run(6);
+  options.session.poison = true;
+  EXPECT_EQ(run(6).weights, expected.weights);
+}
+
+TEST_P(GpuSession, CheckpointsGoOn) {
+  write({});
+  moveToGpu();
+  Outcome whole = run(5);
+  std::string saved = folder.path() + "/saved";
+  launch(options, [&](Session &session) {
+    Checkpointer checkpointer(session, {.folder = saved, .every = 2});
+    for (int i = 0; i < 3; ++i) {
+      session.step();
+      checkpointer.afterStep();
+    }
+    checkpointer.finish();
+  });
+  options.session.checkpointPath = saved;
+  EXPECT_EQ(run(2).weights, whole.weights);
+}
+
+INSTANTIATE_TEST_SUITE_P(, GpuSession, testing::Values(1, 2, 4),
+                         [](const auto &info) {
+                           return "ranks" + std::to_string(info.param);
+                         });
+
+} // namespace

@@ -1,0 +1,207 @@
+//===- Annotate.cpp - The config as attributes of the module ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "tools/fsdp-opt/compile/Annotate.h"
+
+#include "ir/fsdp/Fsdp.h"
+#include "passes/emit/PlanEnums.h"
+#include "passes/emit/RunSettings.h"
+#include "support/Error.h"
+#include "tools/fsdp-opt/compile/Mode.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+
+using namespace fsdp;
+using namespace mlir;
+
+namespace {
+//===----------------------------------------------------------------------===//
+// Choices
+//===----------------------------------------------------------------------===//
+
+// The config is read without MLIR, so that its choices are types of their own.
+// Each table has all choices of the dialect.
+
+constexpr std::pair<WrapPolicy, BucketPolicy> kPolicies[] = {
+    {WrapPolicy::Blocks, BucketPolicy::Blocks},
+    {WrapPolicy::Classes, BucketPolicy::Classes},
+    {WrapPolicy::Size, BucketPolicy::Size},
+    {WrapPolicy::None, BucketPolicy::None},
+};
+static_assert(std::size(kPolicies) == getMaxEnumValForBucketPolicy() + 1);
+
+constexpr std::pair<Reshard, ReshardMode> kReshards[] = {
+    {Reshard::All, ReshardMode::All},
+    {Reshard::AllButRoot, ReshardMode::AllButRoot},
+    {Reshard::None, ReshardMode::None},
+};
+static_assert(std::size(kReshards) == getMaxEnumValForReshardMode() + 1);
+
+constexpr std::pair<LayoutChoice, BucketLayout> kLayouts[] = {
+    {LayoutChoice::Auto, BucketLayout::Auto},
+    {LayoutChoice::Rows, BucketLayout::Rows},
+    {LayoutChoice::Flat, BucketLayout::Flat},
+    {LayoutChoice::Fsdp2, BucketLayout::Fsdp2},
+};
+static_assert(std::size(kLayouts) == getMaxEnumValForBucketLayout() + 1);
+
+constexpr std::pair<Sync, GradientSync> kSyncs[] = {
+    {Sync::Each, GradientSync::Each},
+    {Sync::Last, GradientSync::Last},
+    {Sync::AllReduceLast, GradientSync::AllReduceLast},
+};
+static_assert(std::size(kSyncs) == getMaxEnumValForGradientSync() + 1);
+
+template <typename From, typename To, size_t size>
+To choose(const std::pair<From, To> (&table)[size], From choice) {
+  const auto *found = llvm::find_if(
+      table, [&](const auto &each) { return each.first == choice; });
+  assert(found != std::end(table) && "all choices are in the table");
+  return found->second;
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+FloatAttr getNumber(MLIRContext *context, std::optional<double> value) {
+  return value ? getReal(context, *value) : FloatAttr();
+}
+
+ArrayAttr getArray(MLIRContext *context, ArrayRef<Attribute> list) {
+  return list.empty() ? ArrayAttr() : ArrayAttr::get(context, list);
+}
+
+//===----------------------------------------------------------------------===//
+// The compile
+//===----------------------------------------------------------------------===//
+
+Attribute getShards(MLIRContext *context, const Config &config) {
+  SmallVector<Attribute> dims;
+  for (const ShardDim &rule : config.shardDims)
+    dims.push_back(DimRuleAttr::get(
+        context, getTextsAttr(context, {rule.pattern}), rule.dim));
+  return ShardsAttr::get(context, config.dpShard * config.dpReplicate,
+                         config.dpReplicate,
+                         getTextsAttr(context, config.ignoredParams),
+                         !config.reduceIgnoredParams, getArray(context, dims));
+}
+
+Attribute getRule(MLIRContext *context, const ModuleOverride &override) {
+  std::optional<BucketLayout> layout;
+  if (override.layout)
+    layout = choose(kLayouts, *override.layout);
+  return RuleAttr::get(context, getTextsAttr(context, override.modules),
+                       override.reshard, layout);
+}
+
+Attribute getBuckets(MLIRContext *context, const Config &config) {
+  SmallVector<Attribute> named, rules;
+  for (const NamedBucket &bucket : config.buckets)
+    named.push_back(BucketAttr::get(context,
+                                    StringAttr::get(context, bucket.name),
+                                    getTextsAttr(context, bucket.patterns)));
+  for (const ModuleOverride &override : config.overrides)
+    if (override.reshard || override.layout)
+      rules.push_back(getRule(context, override));
+  return BucketsAttr::get(
+      context, choose(kPolicies, config.wrapPolicy),
+      getTextsAttr(context, config.wrapClasses), config.minParams,
+      getArray(context, named), choose(kReshards, config.reshard),
+      config.reshard == Reshard::All ? config.reshardRanks : 0,
+      choose(kLayouts, config.layout), getArray(context, rules));
+}
+
+/// NCCL sums in the network's switches, but divides nowhere else than on GPUs.
+/// The layout that does as FSDP2 averages as it does.
+bool dividesInOptimizer(const Config &config) {
+  auto isFsdp2 = [](const ModuleOverride &override) {
+    return override.layout == LayoutChoice::Fsdp2;
+  };
+  return config.divideInOptimizer.value_or(
+      config.target.device == Target::Device::Cuda &&
+      !config.forceSumReduction && config.layout != LayoutChoice::Fsdp2 &&
+      llvm::none_of(config.overrides, isFsdp2));
+}
+
+Attribute getStep(MLIRContext *context, const Config &config) {
+  return StepAttr::get(
+      context, config.microBatches, choose(kSyncs, config.sync),
+      config.keepGathered, getNumber(context, config.gradientDivideFactor),
+      config.forceSumReduction, dividesInOptimizer(config), config.prefetch);
+}
+
+Attribute getGroup(MLIRContext *context, const OptimizerGroup &group) {
+  auto number = [&](std::optional<double> value) {
+    return getNumber(context, value);
+  };
+  return ParamGroupAttr::get(
+      context, getTextsAttr(context, group.patterns), number(group.lr),
+      number(group.beta1), number(group.beta2), number(group.eps),
+      number(group.weightDecay), number(group.momentum),
+      group.nesterov ? BoolAttr::get(context, *group.nesterov) : BoolAttr());
+}
+
+Attribute getOptimizer(MLIRContext *context, const Config &config) {
+  const OptimizerConfig &optimizer = config.optimizer;
+  std::optional<OptimizerKind> kind = symbolizeOptimizerKind(optimizer.name);
+  if (!kind)
+    throw Error(ErrorId::ConfigNotSupported,
+                "the optimizer '" + optimizer.name + "' is not known");
+  auto number = [&](double value) { return getReal(context, value); };
+  FloatAttr clip;
+  if (config.maxGradNorm && std::isfinite(*config.maxGradNorm))
+    clip = number(*config.maxGradNorm);
+  SmallVector<Attribute> groups;
+  for (const OptimizerGroup &group : optimizer.groups)
+    groups.push_back(getGroup(context, group));
+  return OptimizerAttr::get(
+      context, *kind, number(optimizer.lr), number(optimizer.beta1),
+      number(optimizer.beta2), number(optimizer.eps),
+      number(optimizer.weightDecay), number(optimizer.momentum),
+      optimizer.nesterov, clip, number(config.gradNormType),
+      getArray(context, groups));
+}
+
+Attribute getLossScale(MLIRContext *context, const LossScaleConfig &scale) {
+  return LossScaleAttr::get(context, scale.growthInterval,
+                            getReal(context, scale.growthFactor),
+                            getReal(context, scale.backoffFactor));
+}
+} // namespace
+
+void fsdp::annotate(ModuleOp module, const Config &config) {
+  MLIRContext *context = module.getContext();
+  bool trains = !isForInference(module);
+  auto set = [&](StringRef name, Attribute value) {
+    if (value)
+      module->setAttr(name, value);
+    else
+      module->removeAttr(name);
+  };
+  set(ShardsAttr::name, getShards(context, config));
+  set(BucketsAttr::name, getBuckets(context, config));
+  set(StepAttr::name, getStep(context, config));
+  set(OptimizerAttr::name, getOptimizer(context, config));
+  set(LossScaleAttr::name, config.lossScale
+                               ? getLossScale(context, *config.lossScale)
+                               : Attribute());
+  set(kSeedAttr, config.seed ? Builder(context).getI64IntegerAttr(config.seed)
+                             : Attribute());
+  set(ScheduleAttr::name, trains && config.schedule
+                              ? toSetting(context, *config.schedule)
+                              : Attribute());
+  set(DataAttr::name,
+      config.data ? toSetting(context, config.data->data) : Attribute());
+  set(ValidationAttr::name, trains && config.validation
+                                ? toSetting(context, *config.validation)
+                                : Attribute());
+  set(ArithmeticAttr::name,
+      config.arithmetic ? toSetting(context, *config.arithmetic) : Attribute());
+  OnNonFinite policy = fromPlan<OnNonFinite>(config.onNonFinite);
+  set(OnNonFiniteAttr::name, trains && policy != OnNonFinite::Stop
+                                 ? OnNonFiniteAttr::get(context, policy)
+                                 : Attribute());
+}

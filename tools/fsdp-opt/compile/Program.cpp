@@ -1,0 +1,116 @@
+//===- Program.cpp - Programs from and to files -------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "tools/fsdp-opt/compile/Program.h"
+
+#include "ir/capture/request/PrecisionAttr.h"
+#include "ir/fsdp/Fsdp.h"
+#include "passes/analysis/Programs.h"
+#include "tools/fsdp-opt/compile/Mode.h"
+#include "tools/fsdp-opt/input/CaptureLoader.h"
+#include "tools/fsdp-opt/input/Diagnostics.h"
+#include "tools/fsdp-opt/input/Files.h"
+#include "tools/fsdp-opt/input/InputFile.h"
+
+#include "mlir/Bytecode/BytecodeWriter.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace fsdp;
+using namespace mlir;
+
+CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
+                                       const Config *config) {
+  CaptureOptions options;
+  options.path = line.input;
+  options.inputs = line.inputs;
+  options.dims = line.dims;
+  // Explaining asks for nothing yet: the export's sizes serve as well.
+  options.keepExportedDims = line.explain;
+  options.request.mode = getCaptureMode(config);
+  options.request.outputs = line.outputs;
+  options.request.loss = line.loss;
+  if (config) {
+    options.request.acceptLostGradients = config->acceptLostGradients;
+    options.target = config->target;
+    options.request.ties = config->ties;
+    options.request.precision = config->precision;
+    if (config->lossScale)
+      options.request.lossScale = config->lossScale->init;
+  }
+  return options;
+}
+
+/// What the captured loss is multiplied by at first.
+static double getLossScale(ModuleOp module) {
+  for (StateOp state : module.getOps<StateOp>())
+    if (isLossScale(state))
+      if (auto init = dyn_cast_or_null<FloatAttr>(state.getInitAttr()))
+        return init.getValueAsDouble();
+  return 1;
+}
+
+OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
+                                        const CommandLine &line,
+                                        const Config *config,
+                                        std::vector<OutputSummary> *outputs) {
+  DiagnosticCollector diagnostics(&context);
+  if (line.inputKind == InputKind::Model)
+    return loadCaptureLibrary().capture(
+        context, getCaptureOptions(line, config), outputs);
+  ParserConfig parser(&context);
+  std::string name = line.input == "-" ? "standard input" : line.input;
+  std::string bytes = readProgramBytes(line.input);
+  OwningOpRef<ModuleOp> module =
+      parseSourceString<ModuleOp>(bytes, parser, name);
+  if (!module)
+    throw diagnostics.makeError(ErrorId::ProgramNotReadable,
+                                "'" + name + "' holds no valid program");
+  if (config && getDevice(*module) != config->target.describe())
+    throw Error(ErrorId::ConfigNotSupported,
+                "'" + name + "' was captured for device '" +
+                    getDevice(*module).str() + "', but the config asks for '" +
+                    config->target.describe() +
+                    "'; compile it from the model file");
+  if (config && !config->precision.isEmpty() &&
+      getPrecision(*module).describe() != config->precision.describe()) {
+    std::string captured = getPrecision(*module).describe();
+    throw Error(
+        ErrorId::ConfigNotSupported,
+        "'" + name + "' was captured " +
+            (captured.empty() ? "without mixed precision"
+                              : "with mixed precision '" + captured + "'") +
+            ", but the config asks for '" + config->precision.describe() +
+            "', which only capture applies; compile it from the model "
+            "file");
+  }
+  if (config && !isForInference(*module) &&
+      getLossScale(*module) !=
+          (config->lossScale ? config->lossScale->init : 1))
+    throw Error(ErrorId::ConfigNotSupported,
+                "'" + name +
+                    "' was captured with another first loss_scale than the "
+                    "config's, which only capture applies; compile it from "
+                    "the model file");
+  return module;
+}
+
+std::string fsdp::printProgram(ModuleOp module, OutputKind kind,
+                               bool locations) {
+  std::string bytes;
+  llvm::raw_string_ostream stream(bytes);
+  if (kind == OutputKind::Bytecode) {
+    // Only a version that the writer does not know makes this fail.
+    if (failed(writeBytecodeToFile(module, stream)))
+      throw Error(ErrorId::FileNotWritable,
+                  "the program cannot be written as bytecode");
+    return bytes;
+  }
+  OpPrintingFlags flags;
+  if (locations)
+    flags.enableDebugInfo();
+  module->print(stream, flags);
+  stream << '\n';
+  return bytes;
+}

@@ -1,0 +1,62 @@
+//===- Config.cpp - How to shard and train -------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "tools/fsdp-opt/config/Config.h"
+
+#include "tools/fsdp-opt/config/Checks.h"
+#include "tools/fsdp-opt/config/Tables.h"
+
+#include <algorithm>
+
+using namespace fsdp;
+
+const std::vector<Chapter> &fsdp::getChapters() {
+  static const std::vector<Chapter> chapters = {
+      {"ranks", {"", getRankFields()}},
+      {"sharding", {"", getShardingFields()}},
+      {"step", {"", getStepFields()}},
+      {"data", {"", getDataFields()}},
+      {"weights", {"", getWeightFields()}},
+  };
+  return chapters;
+}
+
+const Table<Config> &fsdp::getTopLevel() {
+  static const Table<Config> table = [] {
+    Table<Config> all;
+    for (const Chapter &chapter : getChapters())
+      for (const Field<Config> &field : chapter.table.fields)
+        all.fields.push_back(field);
+    return all;
+  }();
+  return table;
+}
+
+static LoadedConfig load(Reading &reading) {
+  reading.collect("", [&] {
+    getTopLevel().read({reading, "", "", reading.root}, reading.result.config);
+  });
+  for (std::span<const Check> checks : {getStepChecks(), getShardingChecks()})
+    for (const Check &check : checks)
+      if (std::ranges::none_of(check.keys, [&](std::string_view key) {
+            return reading.hasProblem(key);
+          }))
+        reading.collect(std::string(check.keys.front()),
+                        [&] { check.run(reading); });
+  reading.throwProblems();
+  return std::move(reading.result);
+}
+
+LoadedConfig fsdp::parseConfig(const std::string &text, const std::string &name,
+                               std::optional<int64_t> world) {
+  try {
+    Reading reading(name, world, YAML::Load(text));
+    return load(reading);
+  } catch (const YAML::Exception &exception) {
+    std::string place = name;
+    if (!exception.mark.is_null())
+      place += ":" + std::to_string(exception.mark.line + 1) + ":" +
+               std::to_string(exception.mark.column + 1);
+    throw Error(ErrorId::ConfigNotReadable, place + ": " + exception.msg);
+  }
+}

@@ -1,0 +1,206 @@
+//===- Config.h - How to shard and train ------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The config file (docs/Config.md) as plain values: every key was known, had
+// the right type, a value in range, and asks for something that is supported.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TOOLS_FSDPOPT_CONFIG_CONFIG_H
+#define FSDP_TOOLS_FSDPOPT_CONFIG_CONFIG_H
+
+#include "ir/capture/request/Precision.h"
+#include "ir/capture/request/Target.h"
+#include "plan/plan_generated.h"
+#include "tools/fsdp-opt/config/InitRules.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fsdp {
+
+/// Which parameters are gathered together.
+enum class WrapPolicy {
+  Blocks,  ///< each repeated block of the module tree
+  Classes, ///< each module of the classes in `wrapClasses`
+  Size,    ///< modules of at least `minParams` parameters
+  None     ///< all in one bucket
+};
+
+/// Whether parameters are trained, or only the model's outputs computed.
+enum class Mode { Train, Inference };
+
+/// Which buckets are freed after the forward pass and gathered again.
+enum class Reshard { All, AllButRoot, None };
+
+/// How the shards of a bucket lie: in equal parts of all of them where that can
+/// be, as rows of each parameter, or in equal parts or not at all.
+enum class LayoutChoice { Auto, Rows, Flat, Fsdp2 };
+
+/// Parameters that are moved together.
+struct NamedBucket {
+  std::string name;
+  std::vector<std::string> patterns; ///< of parameters or modules
+};
+
+/// Settings of some parameters that differ from the others'.
+struct OptimizerGroup {
+  std::vector<std::string> patterns; ///< see support/Pattern.h
+  std::optional<double> lr, beta1, beta2, eps, momentum, weightDecay;
+  std::optional<bool> nesterov;
+};
+
+/// When ranks exchange the gradients of a step's micro-batches.
+enum class Sync {
+  Each,         ///< in each
+  Last,         ///< in the last one; whole gradients are summed until then
+  AllReduceLast ///< within a shard group in each, across replicas in the last
+};
+
+/// Defaults are those of torch.optim's class of that name.
+struct OptimizerConfig {
+  std::string name = "adamw"; ///< adamw, adam or sgd
+  double lr = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8; ///< adamw, adam
+  double momentum = 0.0;                         ///< sgd
+  bool nesterov = false;                         ///< sgd
+  double weightDecay = 1e-2;
+  std::vector<OptimizerGroup> groups; ///< the last that matches counts
+};
+
+/// From a name of the model to the name in the files.
+struct RenameRule {
+  std::string from; ///< an ECMAScript regular expression, searched for
+  std::string to;   ///< with $1 for the first group
+};
+
+/// How weights files are read.
+struct WeightsConfig {
+  std::vector<RenameRule> rename; ///< the first that matches counts
+  /// Patterns of names in the files that count as absent.
+  std::vector<std::string> ignore;
+  /// Whether every parameter must be there, also one that the model file has
+  /// data of.
+  bool strict = true;
+};
+
+/// What the run reads for the inputs. Files are named as in the config.
+struct DataConfig {
+  plan::DataT data;
+  std::string place; ///< "fsdp.yaml:3:5"
+};
+
+/// Along which dim some parameters are sharded.
+struct ShardDim {
+  std::string pattern;        ///< of their names
+  std::optional<int64_t> dim; ///< absent: the largest
+
+  bool operator==(const ShardDim &) const = default;
+};
+
+/// What holds for some modules instead of what the config says for all, as if
+/// each of them were wrapped on its own.
+struct ModuleOverride {
+  std::vector<std::string> modules; ///< shell patterns of their paths
+  std::string place;                ///< "fsdp.yaml:3:5"
+  std::optional<PrecisionPolicy> precision;
+  /// Over how many ranks buckets called so are sharded between forward and
+  /// backward: 0 is all, 1 keeps them gathered.
+  std::optional<int64_t> reshard;
+  std::optional<LayoutChoice> layout; ///< of buckets called so
+};
+
+/// As torch.amp.GradScaler, whose defaults these are.
+struct LossScaleConfig {
+  double init = 65536;
+  double growthFactor = 2, backoffFactor = 0.5;
+  int64_t growthInterval = 2000; ///< 0: the scale stays
+};
+
+struct Config {
+  /// Ranks that a parameter is sharded over.
+  int64_t dpShard = 1;
+  /// Replicas of the shards (HSDP).
+  int64_t dpReplicate = 1;
+  WrapPolicy wrapPolicy = WrapPolicy::Blocks;
+  std::vector<std::string> wrapClasses;
+  int64_t minParams = 100'000'000;
+  std::vector<NamedBucket> buckets; ///< the first that matches counts
+  Reshard reshard = Reshard::AllButRoot;
+  /// With Reshard::All: over how many adjacent ranks parameters are sharded
+  /// between forward and backward; 0: over all of dpShard.
+  int64_t reshardRanks = 0;
+  LayoutChoice layout = LayoutChoice::Rows;
+  /// Buckets that are gathered ahead of the one in use.
+  int64_t prefetch = 1;
+  /// Patterns of names of parameters that are not sharded.
+  std::vector<std::string> ignoredParams;
+  /// Whether these parameters' gradients are averaged over the ranks.
+  bool reduceIgnoredParams = true;
+  std::vector<ShardDim> shardDims; ///< else 0; the last that matches counts
+  std::vector<ModuleOverride> overrides; ///< the last that matches counts
+  /// By what gradients summed over ranks are divided; absent: their number.
+  std::optional<double> gradientDivideFactor;
+  bool forceSumReduction = false;
+  bool offloadParams = false; ///< on the CPU they are in its memory anyway
+  bool pinMemory = true;      ///< of offloaded parameters
+  /// Gradients are divided by the optimizer; absent: as the device likes it.
+  std::optional<bool> divideInOptimizer;
+  Precision precision;      ///< with what overrides say of it
+  int64_t microBatches = 1; ///< of a step
+  Sync sync = Sync::Each;
+  /// Parameters stay gathered from a step's first micro-batch to its last.
+  bool keepGathered = false;
+  /// Absent: Train, unless the model has nothing to train.
+  std::optional<Mode> mode;
+  OptimizerConfig optimizer;
+  bool hasOptimizer = false;               ///< the file has the key `optimizer`
+  std::optional<plan::ScheduleT> schedule; ///< absent: constant
+  std::optional<double> maxGradNorm;       ///< absent: no clipping
+  std::optional<DataConfig> data;          ///< absent: the run says it all
+  std::optional<plan::ValidationT> validation; ///< absent: none
+  std::optional<LossScaleConfig> lossScale; ///< absent: the loss is not scaled
+  bool acceptLostGradients = false; ///< of backwards that the export dropped
+  double gradNormType = 2;          ///< 1, 2 or infinity
+  plan::NonFinite onNonFinite = plan::NonFinite::stop;
+  int64_t seed = 0;
+  Target target;                               ///< what it will run on
+  std::optional<plan::ArithmeticT> arithmetic; ///< absent: exactly
+  std::vector<InitRule> init;                  ///< the last that matches counts
+  WeightsConfig weights;
+  /// Groups of names that are one tensor.
+  std::vector<std::vector<std::string>> ties;
+  /// Where keys stand: "fsdp_config.shard_dims" at "fsdp.yaml:3:5".
+  std::map<std::string, std::string, std::less<>> places;
+};
+
+/// A size that a file of another tool states, and that the export fixed.
+struct StatedSize {
+  int64_t size = 0;
+  std::string key, place; ///< "sequence_len", "fsdp.yaml:3:1"
+};
+
+/// A config, and what its file says beside it, each "fsdp.yaml:3:1: …".
+struct LoadedConfig {
+  Config config;
+  /// Training differs from what the file says unless one acts.
+  std::vector<std::string> warnings;
+  std::vector<std::string> notes;
+  /// Keys that were taken under another name, or that have no meaning here.
+  std::vector<std::string> minor;
+  std::optional<StatedSize> rows, tokens; ///< of one rank's batch
+};
+
+/// Parses `text`, which errors call `name`. `world` is --world: it completes
+/// the mesh. Throws fsdp::Error (Config…, MeshMismatch) of the first mistake,
+/// with a line for each of the others.
+LoadedConfig parseConfig(const std::string &text, const std::string &name,
+                         std::optional<int64_t> world);
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPOPT_CONFIG_CONFIG_H

@@ -1,0 +1,108 @@
+//===- Names.h - What the config calls its choices --------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Each enumeration has its names once: keys are read with them, messages and
+// documents print them. Names of the plan's enumerations are the plan's.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TOOLS_FSDPOPT_CONFIG_NAMES_H
+#define FSDP_TOOLS_FSDPOPT_CONFIG_NAMES_H
+
+#include "plan/Schedule.h"
+#include "plan/TokenFormats.h"
+#include "tools/fsdp-opt/config/Config.h"
+
+#include <string_view>
+#include <vector>
+
+namespace fsdp {
+
+template <typename T>
+struct Named {
+  std::string_view name;
+  T value;
+};
+
+/// In the order in which messages list them. A value without a name is what
+/// holds where the key is absent.
+template <typename T>
+std::vector<Named<T>> getNames();
+
+template <>
+inline std::vector<Named<WrapPolicy>> getNames() {
+  return {{"TRANSFORMER_BASED_WRAP", WrapPolicy::Classes},
+          {"SIZE_BASED_WRAP", WrapPolicy::Size},
+          {"NO_WRAP", WrapPolicy::None}};
+}
+
+template <>
+inline std::vector<Named<LayoutChoice>> getNames() {
+  return {{"auto", LayoutChoice::Auto},
+          {"rows", LayoutChoice::Rows},
+          {"flat", LayoutChoice::Flat},
+          {"fsdp2", LayoutChoice::Fsdp2}};
+}
+
+template <>
+inline std::vector<Named<Sync>> getNames() {
+  return {{"each", Sync::Each},
+          {"last", Sync::Last},
+          {"all_reduce_last", Sync::AllReduceLast}};
+}
+
+template <>
+inline std::vector<Named<Mode>> getNames() {
+  return {{"train", Mode::Train}, {"inference", Mode::Inference}};
+}
+
+template <>
+inline std::vector<Named<Target::Device>> getNames() {
+  return {{"cpu", Target::Device::Cpu}, {"cuda", Target::Device::Cuda}};
+}
+
+template <>
+inline std::vector<Named<plan::NonFinite>> getNames() {
+  std::vector<Named<plan::NonFinite>> names;
+  for (plan::NonFinite value : plan::EnumValuesNonFinite())
+    names.push_back({plan::EnumNameNonFinite(value), value});
+  return names;
+}
+
+template <>
+inline std::vector<Named<plan::ScheduleKind>> getNames() {
+  std::vector<Named<plan::ScheduleKind>> names;
+  for (std::string_view name : getScheduleNames())
+    names.push_back({name, getScheduleKind(name)});
+  return names;
+}
+
+template <>
+inline std::vector<Named<plan::TokenFormat>> getNames() {
+  std::vector<Named<plan::TokenFormat>> names;
+  for (std::string_view name : kTokenFormats)
+    names.push_back({name, getTokenFormat(name)});
+  return names;
+}
+
+/// Of files of tokens alone.
+template <>
+inline std::vector<Named<plan::DType>> getNames() {
+  std::vector<Named<plan::DType>> names;
+  for (std::string_view name : kTokenTypes)
+    names.push_back({name, getTokenType(name)});
+  return names;
+}
+
+/// Empty for what has no name.
+template <typename T>
+std::string_view getName(T value) {
+  for (const Named<T> &each : getNames<T>())
+    if (each.value == value)
+      return each.name;
+  return {};
+}
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPOPT_CONFIG_NAMES_H

@@ -1,0 +1,108 @@
+//===- RankFields.cpp - Ranks and their device in the config --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "tools/fsdp-opt/config/Tables.h"
+
+#include <charconv>
+
+using namespace fsdp;
+
+static void readVersion(const Value &value, Config &) {
+  if (int64_t version = value.reader().readInt(value.node, value.key);
+      version != 2)
+    value.reader().fail(ErrorId::ConfigNotSupported, value.node,
+                        "'" + value.key + "': expected 2, found " +
+                            std::to_string(version) +
+                            "; only FSDP2's semantics are compiled");
+}
+
+/// -1 is resolved once the number of ranks is known.
+static void readShard(const Value &value, Config &config) {
+  int64_t size = value.reader().readInt(value.node, value.key);
+  if (size != -1 && (size < 1 || size > kMostRanks))
+    value.failRange("a number of ranks from 1 to " +
+                    std::to_string(kMostRanks) + ", or -1 for all of --world");
+  config.dpShard = size;
+}
+
+static const Table<Config> &getMesh() {
+  static const Table<Config> table = {
+      "mesh",
+      {
+          {"dp_shard", readShard, "whole number from 1, or -1",
+           "what `--world` leaves",
+           "over how many ranks each parameter is sharded; -1: what `--world` "
+           "leaves. If both are given they must agree"},
+          {"dp_replicate", &Config::dpReplicate, between(1, kMostRanks),
+           "replicas of the sharded model (HSDP). There are `dp_replicate` "
+           "times `dp_shard` ranks; those of one replica are adjacent. "
+           "Gradients are reduced and scattered within a replica, and the "
+           "shards averaged across replicas. With `dp_shard: 1` every rank has "
+           "the whole model, as DDP"},
+      }};
+  return table;
+}
+
+static void readArch(const Value &value, Config &config) {
+  std::string arch = value.reader().readString(value.node, value.key);
+  std::string_view digits = arch;
+  int capability = 0;
+  bool valid = digits.starts_with("sm_");
+  if (valid) {
+    digits.remove_prefix(3);
+    auto [end, failure] = std::from_chars(
+        digits.data(), digits.data() + digits.size(), capability);
+    valid = failure == std::errc() && end == digits.data() + digits.size();
+  }
+  // What LibTorch's wheel has kernels for.
+  if (!valid || capability < 75 || capability > 121)
+    value.fail("expected a GPU's architecture from sm_75 to sm_121, such as "
+               "sm_90, found '" +
+               arch + "'");
+  config.target.capability = capability;
+}
+
+/// Axolotl's `auto`: where the GPU has it, which others ignore anyway.
+struct FlagOrAuto : Flag {
+  bool read(const Value &value) const {
+    return (value.node.IsScalar() && value.node.Scalar() == "auto") ||
+           Flag::read(value);
+  }
+  std::string describe() const { return "true, false or `auto`"; }
+};
+
+template <bool plan::ArithmeticT::*what>
+static bool &allow(Config &config) {
+  return open(config.arithmetic).*what;
+}
+
+std::vector<Field<Config>> fsdp::getRankFields() {
+  return {
+      {"fsdp_version", readVersion, "`2`", "`2`", "other versions are refused"},
+      section<Config>("mesh", std::identity(), getMesh(),
+                      "the ranks; needed unless `--world=N` is given"),
+      {"device", [](Config &config) -> auto & { return config.target.device; },
+       "what it is compiled for; no GPU is needed to compile for one. It "
+       "decides which fused attention kernels are captured. `fsdp-run` runs "
+       "`cuda` where it was built for GPUs ([Gpus.md](Gpus.md))"},
+      {"cuda_arch", readArch, "`sm_75` to `sm_121`",
+       "`sm_" + std::to_string(Target().capability) + "`",
+       "with `device: cuda`: the GPUs' architecture; LibTorch prefers other "
+       "attention kernels on other ones"},
+      {"tf32",
+       allow<&plan::ArithmeticT::tf32>,
+       FlagOrAuto(),
+       "with `device: cuda`: products and convolutions of float32 may round "
+       "their operands to TF32 (10 bits of mantissa); `auto`, as Axolotl "
+       "writes it, means true. PyTorch's default is false for products, true "
+       "for convolutions",
+       {.mayBeEmpty = true}},
+      {"reduced_precision_reduction",
+       allow<&plan::ArithmeticT::reduced_precision_reduction>,
+       "with `device: cuda`: cuBLAS may add up parts of float16 and bfloat16 "
+       "products in that type, which PyTorch allows by default"},
+      {"fp16_accumulation", allow<&plan::ArithmeticT::fp16_accumulation>,
+       "with `device: cuda`: float16 products may be added up in float16 "
+       "altogether"},
+  };
+}

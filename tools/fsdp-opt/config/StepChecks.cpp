@@ -1,0 +1,218 @@
+//===- StepChecks.cpp - What keys of the step and its data say together ---===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "plan/Schedule.h"
+#include "plan/TokenFormats.h"
+#include "tools/fsdp-opt/config/Checks.h"
+#include "tools/fsdp-opt/config/Foreign.h"
+
+#include <algorithm>
+
+using namespace fsdp;
+
+static std::string atGroup(size_t i) {
+  return "optimizer.groups[" + std::to_string(i) + "]";
+}
+
+//===----------------------------------------------------------------------===//
+// Optimizer and schedule
+//===----------------------------------------------------------------------===//
+
+/// A weight decay that is not given is the optimizer's of that name; by
+/// transformers' names it is 0.
+static void completeOptimizer(Reading &reading) {
+  Config &config = reading.result.config;
+  const Given *key = reading.find("optimizer");
+  config.hasOptimizer = key;
+  bool isWord = key && key->value.IsScalar();
+  if (isWord && !reading.find("optimizer.lr"))
+    reading.refuse("optimizer",
+                   "'" + key->name.Scalar() + ": " + key->value.Scalar() +
+                       "' needs learning_rate: a number",
+                   ErrorId::ConfigMissingKey);
+  // Among the defaults of torch.optim only this one differs by class.
+  if (!reading.find("optimizer.weight_decay") &&
+      (isWord || config.optimizer.name != "adamw"))
+    config.optimizer.weightDecay = 0;
+}
+
+/// Settings that the optimizer of that name does not have.
+static void checkSettings(Reading &reading) {
+  const OptimizerConfig &optimizer = reading.result.config.optimizer;
+  bool sgd = optimizer.name == "sgd";
+  auto check = [&](const std::string &section) {
+    for (std::string_view key : {"betas", "eps", "momentum", "nesterov"}) {
+      std::string path = joinPath(section, key);
+      const Given *given = reading.find(path);
+      bool isOfSgd = key == "momentum" || key == "nesterov";
+      if (given && !given->isForeign && sgd != isOfSgd)
+        reading.refuse(path, reading.quote(path) +
+                                 " has no meaning for the optimizer " +
+                                 optimizer.name);
+    }
+  };
+  check("optimizer");
+  for (size_t i = 0; i < optimizer.groups.size(); ++i)
+    check(atGroup(i));
+}
+
+static void checkGroups(Reading &reading) {
+  const std::vector<OptimizerGroup> &groups =
+      reading.result.config.optimizer.groups;
+  for (size_t i = 0; i < groups.size(); ++i)
+    if (groups[i].patterns.empty())
+      reading.refuse(atGroup(i),
+                     "a group of the optimizer needs params: a pattern of "
+                     "names such as \"*.bias\", or a list of them",
+                     ErrorId::ConfigMissingKey);
+}
+
+/// As torch.optim.SGD.
+static void checkNesterov(Reading &reading) {
+  const OptimizerConfig &optimizer = reading.result.config.optimizer;
+  auto check = [&](bool nesterov, double momentum) {
+    if (nesterov && momentum == 0)
+      reading.refuse("optimizer", "'nesterov' needs a momentum above 0; give "
+                                  "one, or leave nesterov out");
+  };
+  check(optimizer.nesterov, optimizer.momentum);
+  for (const OptimizerGroup &each : optimizer.groups)
+    check(each.nesterov.value_or(optimizer.nesterov),
+          each.momentum.value_or(optimizer.momentum));
+}
+
+std::string fsdp::getScheduleName(const Reading &reading) {
+  const Given *section = reading.find("lr_scheduler");
+  if (section && section->value.IsScalar())
+    return section->value.Scalar();
+  const Given *name = reading.find("lr_scheduler.name");
+  return name ? name->value.Scalar() : "";
+}
+
+static void checkScheduler(Reading &reading) {
+  mergeSchedule(reading);
+  const Config &config = reading.result.config;
+  if (!config.schedule)
+    return;
+  std::string name = getScheduleName(reading);
+  if (name.empty())
+    reading.refuse("lr_scheduler", "'lr_scheduler' needs a name such as cosine",
+                   ErrorId::ConfigMissingKey);
+  if (std::optional<std::string> problem =
+          checkSchedule(name, *config.schedule, config.optimizer.lr))
+    reading.refuse("lr_scheduler", "'lr_scheduler': " + *problem);
+}
+
+//===----------------------------------------------------------------------===//
+// The step
+//===----------------------------------------------------------------------===//
+
+/// A scale that changes tries how far it can go: overflows are part of that.
+static void checkLossScale(Reading &reading) {
+  Config &config = reading.result.config;
+  if (!config.lossScale || config.lossScale->growthInterval == 0)
+    return;
+  const Given *policy = reading.find("on_nonfinite");
+  if (policy && config.onNonFinite != plan::NonFinite::skip)
+    reading.refuse("on_nonfinite",
+                   "'on_nonfinite: " + policy->value.Scalar() +
+                       "' does not go with a loss scale that changes, whose "
+                       "overflows leave out their update: write skip, or a "
+                       "number as loss_scale");
+  config.onNonFinite = plan::NonFinite::skip;
+}
+
+/// One file may serve training and inference: what only training needs does not
+/// disturb.
+static void checkMode(Reading &reading) {
+  if (reading.result.config.mode != Mode::Inference)
+    return;
+  for (const char *key :
+       {"optimizer", "lr_scheduler", "max_grad_norm",
+        "gradient_accumulation_steps", "eval", "on_nonfinite", "loss_scale"})
+    reading.noteWithoutEffect(key, "mode: inference");
+}
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
+
+static void checkData(Reading &reading) {
+  Config &config = reading.result.config;
+  if (!config.data)
+    return;
+  config.data->place = reading.read.describePlace(reading.find("data")->value);
+  const plan::DataT &data = config.data->data;
+  bool hasTokens = reading.find("data.tokens");
+  bool hasSamples = reading.find("data.samples");
+  if (hasTokens && hasSamples)
+    reading.refuse("data", "'data' has both 'tokens' and 'samples'; keep one");
+  if (hasTokens && data.inputs.empty())
+    reading.refuse("data",
+                   "'data' has 'tokens' and no 'inputs': the names of the "
+                   "model's inputs that take them",
+                   ErrorId::ConfigMissingKey);
+  for (const char *path :
+       {"data.format", "data.dtype", "data.inputs", "data.targets"})
+    if (hasSamples && reading.find(path))
+      reading.refuse(path, reading.quote(path) +
+                               " says how 'tokens' are read, and 'data' has "
+                               "'samples'; take it out");
+  if (!data.targets.empty() && data.inputs.empty())
+    reading.refuse("data.targets",
+                   "'targets' are the tokens behind those of 'inputs', which "
+                   "is missing",
+                   ErrorId::ConfigMissingKey);
+  for (const std::string &target : data.targets)
+    if (std::ranges::count(data.inputs, target))
+      reading.refuse("data.targets",
+                     "'" + target +
+                         "' is among 'inputs' and 'targets'; keep one");
+}
+
+static void checkEpochs(Reading &reading) {
+  const Given *key = reading.find("data.drop_last");
+  if (key && !reading.find("data.epochs"))
+    reading.addNote(key->value,
+                    "'drop_last' has no effect without 'epochs': epochs follow "
+                    "one another without a gap");
+}
+
+static void checkEval(Reading &reading) {
+  if (reading.find("eval") && reading.result.config.validation->files.empty())
+    reading.refuse("eval",
+                   "'eval' has no 'data': the files to compute the loss over",
+                   ErrorId::ConfigMissingKey);
+}
+
+static void checkEvalInputs(Reading &reading) {
+  const Config &config = reading.result.config;
+  if (config.validation && !isSamplesFile(config.validation->files.front()) &&
+      !(config.data && !config.data->data.inputs.empty()))
+    reading.refuse("eval",
+                   "'eval' names token files, and no key 'inputs' of 'data' "
+                   "says which inputs take them",
+                   ErrorId::ConfigMissingKey);
+}
+
+std::span<const Check> fsdp::getStepChecks() {
+  static const Check all[] = {
+      {{"optimizer.lr", "optimizer.name", "optimizer.weight_decay"},
+       completeOptimizer},
+      {{"optimizer.name", "optimizer.betas", "optimizer.eps",
+        "optimizer.momentum", "optimizer.nesterov", "optimizer.groups"},
+       checkSettings},
+      {{"optimizer.groups"}, checkGroups},
+      {{"optimizer.nesterov", "optimizer.momentum", "optimizer.name",
+        "optimizer.groups"},
+       checkNesterov},
+      {{"lr_scheduler", "optimizer.lr"}, checkScheduler},
+      {{"on_nonfinite", "loss_scale"}, checkLossScale},
+      {{"mode"}, checkMode},
+      {{"data"}, checkData},
+      {{"data.drop_last", "data.epochs"}, checkEpochs},
+      {{"eval"}, checkEval},
+      {{"eval", "data"}, checkEvalInputs},
+  };
+  return all;
+}

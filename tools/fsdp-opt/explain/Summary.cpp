@@ -1,0 +1,158 @@
+//===- Summary.cpp - What a program says about its states ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "tools/fsdp-opt/explain/Summary.h"
+
+#include "ir/aten/Aten.h"
+#include "ir/fsdp/Fsdp.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+
+using namespace fsdp;
+using namespace mlir;
+
+static void add(TensorSum &sum, RankedTensorType type) {
+  ++sum.tensors;
+  sum.elements += type.getNumElements();
+  sum.bytes +=
+      type.getNumElements() * aten::getElementBytes(type.getElementType());
+}
+
+StatesSummary fsdp::summarizeStates(ModuleOp module) {
+  StatesSummary summary;
+  for (StateOp state : module.getOps<StateOp>()) {
+    if (state.isFlat())
+      continue; // what it holds is counted
+    RankedTensorType type = state.getGlobalType();
+    switch (state.getRole()) {
+    case Role::Parameter:
+      add(summary.trainable, type);
+      break;
+    case Role::Frozen:
+      add(summary.frozen, type);
+      break;
+    case Role::Buffer:
+      add(summary.buffers, type);
+      break;
+    case Role::Constant:
+      add(summary.constants, type);
+      break;
+    default:
+      continue;
+    }
+    if (!state.getSource() && !state.getInit() && !state.getWeight())
+      summary.missing.push_back(
+          {state.getSymName().str(), type.getShape().vec()});
+    llvm::SmallVector<llvm::StringRef> names = state.getAllNames();
+    if (names.size() > 1)
+      summary.ties.emplace_back(names.begin(), names.end());
+  }
+  return summary;
+}
+
+std::vector<BucketSummary> fsdp::summarizeBuckets(ModuleOp module) {
+  llvm::StringMap<llvm::StringRef> classes;
+  for (auto op : module.getOps<ModuleInfoOp>())
+    classes[op.getPath()] = op.getClassName();
+  llvm::MapVector<llvm::StringRef, TensorSum> sums;
+  for (StateOp state : module.getOps<StateOp>())
+    if (std::optional<llvm::StringRef> bucket = state.getBucket();
+        bucket && !state.isFlat())
+      add(sums[*bucket], state.getGlobalType());
+  std::vector<BucketSummary> all;
+  for (auto &[name, sum] : sums)
+    all.push_back({name.str(), classes.lookup(name).str(), sum});
+  return all;
+}
+
+static std::string describe(StringAttr name, RankedTensorType type,
+                            func::FuncOp function) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << name.getValue() << ": " << type.getElementType() << "[";
+  llvm::interleave(type.getShape(), stream, ",");
+  stream << "]";
+  auto module = function->getParentOfType<ModuleOp>();
+  if (!llvm::hasSingleElement(module.getOps<func::FuncOp>()))
+    stream << " of " << function.getSymName();
+  return text;
+}
+
+std::vector<std::string> fsdp::describeInputs(ModuleOp module) {
+  std::vector<std::string> all;
+  for (auto function : module.getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments()) {
+      auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                        kInputAttr);
+      if (auto type = dyn_cast<RankedTensorType>(argument.getType());
+          name && type)
+        all.push_back(describe(name, type, function));
+    }
+  return all;
+}
+
+std::vector<std::string> fsdp::describeOutputs(ModuleOp module) {
+  std::vector<std::string> all;
+  for (auto function : module.getOps<func::FuncOp>())
+    for (auto [i, result] : llvm::enumerate(function.getResultTypes())) {
+      auto name = function.getResultAttrOfType<StringAttr>(i, kOutputAttr);
+      if (auto type = dyn_cast<RankedTensorType>(result); name && type)
+        all.push_back(describe(name, type, function));
+    }
+  return all;
+}
+
+/// What a cast of that cause is for.
+static std::string describeCause(llvm::StringRef cause, llvm::StringRef name) {
+  if (cause == "operand")
+    return "operands of " + name.str();
+  if (cause == "border")
+    return "inputs and outputs of modules of their own policy";
+  return cause.str() + "s";
+}
+
+std::vector<CastSummary> fsdp::summarizeCasts(ModuleOp module) {
+  auto rows = module->getAttrOfType<ArrayAttr>(kCastsAttr);
+  if (!rows)
+    return {};
+  auto print = [](TypeAttr type) {
+    std::string text;
+    llvm::raw_string_ostream(text) << type.getValue();
+    return text;
+  };
+  std::vector<CastSummary> all;
+  for (auto row : rows.getAsRange<DictionaryAttr>()) {
+    CastSummary cast{describeCause(row.getAs<StringAttr>("cause").getValue(),
+                                   row.getAs<StringAttr>("name").getValue()),
+                     print(row.getAs<TypeAttr>("from")),
+                     print(row.getAs<TypeAttr>("to")),
+                     row.getAs<IntegerAttr>("count").getInt()};
+    auto same = llvm::find_if(all, [&](const CastSummary &other) {
+      return other.what == cast.what && other.from == cast.from &&
+             other.to == cast.to;
+    });
+    if (same == all.end())
+      all.push_back(std::move(cast));
+    else
+      same->count += cast.count;
+  }
+  return all;
+}
+
+std::vector<std::pair<std::string, int64_t>>
+fsdp::countClasses(ModuleOp module) {
+  llvm::MapVector<llvm::StringRef, int64_t> counts;
+  for (auto op : module.getOps<ModuleInfoOp>())
+    ++counts[op.getClassName()];
+  std::vector<std::pair<std::string, int64_t>> all;
+  for (auto &[name, count] : counts)
+    all.emplace_back(name.str(), count);
+  std::ranges::stable_sort(all, std::greater<>(),
+                           [](const auto &entry) { return entry.second; });
+  return all;
+}

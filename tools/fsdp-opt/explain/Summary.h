@@ -1,0 +1,57 @@
+//===- Summary.h - What a program says about its states ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_TOOLS_FSDPOPT_EXPLAIN_SUMMARY_H
+#define FSDP_TOOLS_FSDPOPT_EXPLAIN_SUMMARY_H
+
+#include "runtime/weights/MissingValues.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+/// Tensors of one kind.
+struct TensorSum {
+  int64_t tensors = 0, elements = 0, bytes = 0;
+};
+
+/// The states of a captured program; unsharded sizes.
+struct StatesSummary {
+  TensorSum trainable, frozen, buffers, constants;
+  std::vector<std::vector<std::string>> ties; ///< names of each tied tensor
+  std::vector<MissingValue> missing;          ///< tensors without a first value
+};
+StatesSummary summarizeStates(mlir::ModuleOp module);
+
+/// One bucket of a sharded program, in the order of its first member.
+struct BucketSummary {
+  std::string name, className;
+  TensorSum sum;
+};
+std::vector<BucketSummary> summarizeBuckets(mlir::ModuleOp module);
+
+/// "x: f32[4,64]" of each input, in order; of several programs with
+/// " of train/step[x.0=4]" behind it.
+std::vector<std::string> describeInputs(mlir::ModuleOp module);
+
+/// "logits: f32[4,64]" of each output that the program keeps, in order.
+std::vector<std::string> describeOutputs(mlir::ModuleOp module);
+
+/// Casts that mixed precision put in for one reason.
+struct CastSummary {
+  std::string what; ///< "parameters", "operands of aten::linear", …
+  std::string from, to;
+  int64_t count = 0;
+};
+std::vector<CastSummary> summarizeCasts(mlir::ModuleOp module);
+
+/// Classes of the module tree with how often they occur, most first.
+std::vector<std::pair<std::string, int64_t>>
+countClasses(mlir::ModuleOp module);
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPOPT_EXPLAIN_SUMMARY_H

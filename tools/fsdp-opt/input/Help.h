@@ -1,0 +1,14 @@
+//===- Help.h - What --help prints ------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_TOOLS_FSDPOPT_INPUT_HELP_H
+#define FSDP_TOOLS_FSDPOPT_INPUT_HELP_H
+
+namespace fsdp {
+
+/// Usage, options and examples, for a person's first minute.
+const char *getHelp();
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPOPT_INPUT_HELP_H
