@@ -13,8 +13,9 @@ Communicator::Ticket CountedCommunicator::start(const Transfer &transfer) {
   std::visit(
       [&](auto members) {
         for (const auto &member : members)
-          traffic.bytes += getTraffic(kindOf(transfer.members), bytesOf(member),
-                                      static_cast<uint64_t>(size()));
+          traffic.bytes +=
+              getTraffic(getCollectiveKind(transfer.members),
+                         getMemberBytes(member), static_cast<uint64_t>(size()));
       },
       transfer.members);
   return inner->start(transfer);

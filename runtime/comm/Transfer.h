@@ -57,19 +57,19 @@ using TransferMembers =
                  std::span<const AllReduceMember>>;
 
 /// Which that is: the variants of members have the enumerators' order.
-template <typename Members>
-CollectiveKind kindOf(const Members &members) {
+template <typename... Members>
+CollectiveKind getCollectiveKind(const std::variant<Members...> &members) {
   return static_cast<CollectiveKind>(members.index());
 }
 
 /// Bytes that the collective takes from, or leaves with, one rank alone.
-inline uint64_t bytesOf(const GatherMember &member) {
+inline uint64_t getMemberBytes(const GatherMember &member) {
   return member.shardBytes;
 }
-inline uint64_t bytesOf(const ReduceMember &member) {
+inline uint64_t getMemberBytes(const ReduceMember &member) {
   return member.shardElements * dtypeBytes(member.dtype);
 }
-inline uint64_t bytesOf(const AllReduceMember &member) {
+inline uint64_t getMemberBytes(const AllReduceMember &member) {
   return member.elements * dtypeBytes(member.dtype);
 }
 

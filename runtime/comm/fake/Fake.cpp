@@ -65,7 +65,7 @@ private:
                     member.shardBytes);
   }
   void play(const ReduceMember &member, const Combination &combination) const {
-    size_t shardBytes = bytesOf(member);
+    size_t shardBytes = getMemberBytes(member);
     combine(static_cast<const std::byte *>(member.full) + place * shardBytes,
             member.shard, member.shardElements, member.dtype, combination);
   }

@@ -18,7 +18,7 @@ using namespace fsdp;
 static constexpr size_t kPieceBytes = size_t(1) << 20;
 
 static std::string print(const KeptMembers &members) {
-  std::string text = std::string(getName(kindOf(members))) + " of";
+  std::string text = std::string(getName(getCollectiveKind(members))) + " of";
   for (auto [amount, dtype] : shapeOf(members))
     text += " " + std::to_string(amount);
   return text + (members.index() ? " elements" : " bytes");

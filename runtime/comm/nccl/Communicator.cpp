@@ -173,7 +173,7 @@ NcclCommunicator::reduceScatter(std::span<const ReduceMember> members,
   if ((isNew = isFirst(label)))
     for (size_t i : present)
       if (!isAligned(label, {{members[i].full, members[i].shard}},
-                     bytesOf(members[i])))
+                     getMemberBytes(members[i])))
         break;
   return enqueue(
       label, "ncclReduceScatter", present,
@@ -197,7 +197,7 @@ NcclCommunicator::allReduce(std::span<const AllReduceMember> members,
   prepareReductions(members, &AllReduceMember::elements, combination, label);
   if ((isNew = isFirst(label)))
     for (size_t i : present)
-      if (!isAligned(label, {{members[i].data}}, bytesOf(members[i])))
+      if (!isAligned(label, {{members[i].data}}, getMemberBytes(members[i])))
         break;
   return enqueue(
       label, "ncclAllReduce", present,

@@ -42,7 +42,7 @@ private:
   }
   void play(const ReduceMember &member, const Combination &combination) {
     check(member.dtype, combination);
-    move(member.shard, member.full, bytesOf(member));
+    move(member.shard, member.full, getMemberBytes(member));
     divide(member.shard, member.shardElements, member.dtype, combination);
   }
   void play(const AllReduceMember &member, const Combination &combination) {

@@ -86,7 +86,7 @@ private:
             member.shardBytes};
   }
   ReduceMember move(std::vector<Copy> &copies, const ReduceMember &member) {
-    size_t bytes = bytesOf(member);
+    size_t bytes = getMemberBytes(member);
     char *full =
         toDevice(copies, const_cast<void *>(member.full), bytes * size());
     return {full, within(copies, member.shard, bytes), member.shardElements,
@@ -94,8 +94,8 @@ private:
   }
   AllReduceMember move(std::vector<Copy> &copies,
                        const AllReduceMember &member) {
-    return {toDevice(copies, member.data, bytesOf(member)), member.elements,
-            member.dtype};
+    return {toDevice(copies, member.data, getMemberBytes(member)),
+            member.elements, member.dtype};
   }
 
   char *toDevice(std::vector<Copy> &copies, void *host, size_t bytes) {
