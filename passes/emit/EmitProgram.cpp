@@ -299,7 +299,7 @@ LogicalResult ProgramEmitter::emitDraw(DrawOp op) {
   draw.random = idOf(op.getRandom());
   draw.site = static_cast<uint32_t>(op.getSite());
   draw.output = idOf(op.getResult());
-  draw.numbers = op.getNumberValues();
+  llvm::append_range(draw.numbers, op.getNumberValues());
   if (std::optional<ArrayRef<int64_t>> range = op.getRange())
     draw.range = *range;
   draw.given = idsOf(op.getGiven());
