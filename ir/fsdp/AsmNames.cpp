@@ -71,49 +71,40 @@ void AllReduceStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
 }
 
 /// Of the member at `i` of what `start` moves.
-static std::string getMemberName(Operation *start, unsigned i) {
+static std::string getMemberName(StartOpInterface start, unsigned i) {
   if (isa<AllGatherStartOp>(start)) {
-    StringRef state = i < start->getNumOperands()
-                          ? getStateName(start->getOperand(i))
+    StringRef state = i < start.getInputs().size()
+                          ? getStateName(start.getInputs()[i])
                           : StringRef();
     return state.empty() ? "full" : tidy(state) + ".full";
   }
-  auto of = start->getAttrOfType<ArrayAttr>("of");
-  if (of && i < of.size())
-    if (auto parameter = dyn_cast<FlatSymbolRefAttr>(of[i]))
-      return tidy(parameter.getValue()) + ".grad";
-  auto bucket = start->getAttrOfType<StringAttr>("bucket");
+  if (FlatSymbolRefAttr parameter = start.getGradientOf(i))
+    return tidy(parameter.getValue()) + ".grad";
+  StringAttr bucket = start.getBucketAttr();
   return bucket && !bucket.empty() ? tidy(bucket.getValue()) : "reduced";
 }
 
 void WaitOp::getAsmResultNames(OpAsmSetValueNameFn set) {
-  if (Operation *start = getFuture().getDefiningOp())
+  if (StartOpInterface start = getStart())
     for (auto [i, result] : llvm::enumerate(getResults()))
       set(result, getMemberName(start, i));
 }
 
-/// New values of `states`.
-static void setNewNames(OpAsmSetValueNameFn set, ResultRange results,
-                        OperandRange states) {
-  for (auto [i, result] : llvm::enumerate(results)) {
-    StringRef state = i < states.size() ? getStateName(states[i]) : StringRef();
-    set(result, state.empty() ? "new" : tidy(state) + ".new");
-  }
+/// New values of states.
+static void setNewNames(OpAsmSetValueNameFn set, OptimizerOpInterface op) {
+  for (auto [olds, news] : op.getUpdates())
+    for (auto [i, result] : llvm::enumerate(news)) {
+      StringRef state = i < olds.size() ? getStateName(olds[i]) : StringRef();
+      set(result, state.empty() ? "new" : tidy(state) + ".new");
+    }
 }
 
 void AdamWOp::getAsmResultNames(OpAsmSetValueNameFn set) {
-  setNewNames(set, getNewParams(), getParams());
-  setNewNames(set, getNewExpAvgs(), getExpAvgs());
-  setNewNames(set, getNewExpAvgSqs(), getExpAvgSqs());
+  setNewNames(set, *this);
 }
-
 void AdamOp::getAsmResultNames(OpAsmSetValueNameFn set) {
-  setNewNames(set, getNewParams(), getParams());
-  setNewNames(set, getNewExpAvgs(), getExpAvgs());
-  setNewNames(set, getNewExpAvgSqs(), getExpAvgSqs());
+  setNewNames(set, *this);
 }
-
 void SgdOp::getAsmResultNames(OpAsmSetValueNameFn set) {
-  setNewNames(set, getNewParams(), getParams());
-  setNewNames(set, getNewMomentumBuffers(), getMomentumBuffers());
+  setNewNames(set, *this);
 }

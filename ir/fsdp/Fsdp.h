@@ -138,6 +138,7 @@ mlir::LogicalResult verifyBindings(mlir::ModuleOp module);
 
 } // namespace fsdp
 
+#include "ir/fsdp/Interfaces.h.inc"
 #define GET_OP_CLASSES
 #include "ir/fsdp/Ops.h.inc"
 

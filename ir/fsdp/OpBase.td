@@ -7,6 +7,7 @@
 include "Attributes.td"
 include "Dialect.td"
 include "Enums.td"
+include "Interfaces.td"
 include "RunAttributes.td"
 include "Settings.td"
 include "Types.td"

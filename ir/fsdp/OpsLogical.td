@@ -25,11 +25,13 @@ def Fsdp_ConstantOp : Fsdp_Op<"constant", [Pure]> {
   let hasVerifier = 1;
 }
 
-class Fsdp_SplitOp<string mnemonic> : Fsdp_Op<mnemonic, [Pure]> {
+class Fsdp_SplitOp<string mnemonic, list<Trait> traits>
+    : Fsdp_Op<mnemonic, [Pure, ForwardingOpInterface] # traits> {
   let hasVerifier = 1;
 }
 
-def Fsdp_AllGatherOp : Fsdp_SplitOp<"all_gather"> {
+def Fsdp_AllGatherOp
+    : Fsdp_SplitOp<"all_gather", [CollectiveOpInterface]> {
   let summary = "put the shards of a group together";
   let description = [{
     The full tensor, from the rows that each rank of the group holds. Exists
@@ -55,7 +57,7 @@ def Fsdp_AllGatherOp : Fsdp_SplitOp<"all_gather"> {
   let hasFolder = 1;
 }
 
-def Fsdp_ShardOp : Fsdp_SplitOp<"shard"> {
+def Fsdp_ShardOp : Fsdp_SplitOp<"shard", []> {
   let summary = "keep this rank's rows of a full tensor, without communication";
   let description = [{
     Rows beyond the end are zero. Constraints AG-1 and AG-2 of `all_gather`.
@@ -74,7 +76,8 @@ def Fsdp_ShardOp : Fsdp_SplitOp<"shard"> {
   }];
 }
 
-def Fsdp_ReduceScatterOp : Fsdp_SplitOp<"reduce_scatter"> {
+def Fsdp_ReduceScatterOp
+    : Fsdp_SplitOp<"reduce_scatter", [ReductionOpInterface]> {
   let summary = "combine a tensor over a group; each rank keeps its rows";
   let description = [{
     `of @p` marks the operand as *the* gradient of parameter p: erasing the
@@ -111,10 +114,15 @@ def Fsdp_ReduceScatterOp : Fsdp_SplitOp<"reduce_scatter"> {
     `` $reduction $full (`pre` $pre^)? (`post` $post^)? `dim` $dim
     `over` $group (`of` $of^)? attr-dict `:` type($full) `->` type($shard)
   }];
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getGradientOf(unsigned) { return getOfAttr(); }
+  }];
 }
 
 def Fsdp_AllReduceOp
-    : Fsdp_Op<"all_reduce", [Pure, AllTypesMatch<["input", "result"]>]> {
+    : Fsdp_Op<"all_reduce", [Pure, AllTypesMatch<["input", "result"]>,
+                             ReductionOpInterface,
+                             ForwardingOpInterface]> {
   let summary = "combine a tensor over a group; each rank keeps all of it";
   let description = [{
     Example:
@@ -140,6 +148,9 @@ def Fsdp_AllReduceOp
   let assemblyFormat = [{
     `` $reduction $input (`pre` $pre^)? (`post` $post^)? `over` $group
     (`of` $of^)? attr-dict `:` type($input)
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getGradientOf(unsigned) { return getOfAttr(); }
   }];
   let hasVerifier = 1;
 }
@@ -177,8 +188,34 @@ def Fsdp_PackOp : Fsdp_Op<"pack", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Fsdp_UnpackOp
+    : Fsdp_Op<"unpack", [Pure, AliasOpInterface]> {
+  let summary = "one of the tensors that lie side by side in another";
+  let description = [{
+    The row-major tensor that begins at an element of `packed`: a member of a
+    gathered flat state. A view; nothing is copied.
+
+    Example:
+
+    ```mlir
+    %w = fsdp.unpack %full at 96 : tensor<128xf32> -> tensor<5xf32>
+    ```
+
+    Constraints:
+    * UP-1: the result, contiguous, lies inside of the operand, which has one dim;
+    * UP-2: both have one element type.
+  }];
+  let arguments = (ins AnyRankedTensor:$packed, I64Attr:$offset);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $packed `at` $offset attr-dict `:` type($packed) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
 def Fsdp_ReplayOp : Fsdp_Op<"replay",
-    [AllTypesMatch<["input", "result"]>, Fsdp_Scheduled]> {
+    [AllTypesMatch<["input", "result"]>, Fsdp_Scheduled,
+     ForwardingOpInterface, AliasOpInterface]> {
   let summary = "begin a second life of a value: gather or compute again from here";
   let description = [{
     The identity, with an effect: CSE cannot merge two replays of one value, nor
@@ -199,7 +236,8 @@ def Fsdp_ReplayOp : Fsdp_Op<"replay",
 }
 
 def Fsdp_AccumulateOp
-    : Fsdp_Op<"accumulate", [Pure, AllTypesMatch<["into", "result"]>]> {
+    : Fsdp_Op<"accumulate", [Pure, AllTypesMatch<["into", "result"]>,
+                             ForwardingOpInterface]> {
   let summary = "add what a micro-batch adds to a running sum";
   let description = [{
     The sum of `into` and the first operand, which is a gradient of the parameter
@@ -228,6 +266,9 @@ def Fsdp_AccumulateOp
   let assemblyFormat = [{
     $gradient `into` $into (`of` $of^)? (`divide` $divisor^)? attr-dict
     `:` type($gradient) `,` type($into)
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::Value getForwarded(::mlir::OpResult) { return getGradient(); }
   }];
   let hasVerifier = 1;
 }

@@ -12,7 +12,7 @@ include "OpBase.td"
 // `found_inf` is 1, all stays as it was.
 class Fsdp_AdamLikeOp<string mnemonic>
     : Fsdp_Op<mnemonic, [Pure, AttrSizedOperandSegments, AttrSizedResultSegments,
-     Fsdp_NamedResults]> {
+     Fsdp_NamedResults, OptimizerOpInterface]> {
   let arguments = (ins Variadic<AnyRankedTensor>:$params,
                        Variadic<AnyRankedTensor>:$grads,
                        Variadic<AnyRankedTensor>:$exp_avgs,
@@ -35,6 +35,14 @@ class Fsdp_AdamLikeOp<string mnemonic>
         type($exp_avgs), type($exp_avg_sqs), type($step), type($lr),
         ref($grad_scale), type($grad_scale), ref($found_inf), type($found_inf),
         type($new_params), type($new_exp_avgs), type($new_exp_avg_sqs))
+  }];
+  let extraClassDeclaration = [{
+    ::llvm::SmallVector<std::pair<::mlir::OperandRange, ::mlir::ResultRange>>
+    getUpdates() {
+      return {{getParams(), getNewParams()},
+              {getExpAvgs(), getNewExpAvgs()},
+              {getExpAvgSqs(), getNewExpAvgSqs()}};
+    }
   }];
   let hasVerifier = 1;
 }
@@ -75,7 +83,7 @@ def Fsdp_AdamOp : Fsdp_AdamLikeOp<"adam"> {
 
 def Fsdp_SgdOp : Fsdp_Op<"sgd",
     [Pure, AttrSizedOperandSegments, AttrSizedResultSegments,
-     Fsdp_NamedResults]> {
+     Fsdp_NamedResults, OptimizerOpInterface]> {
   let summary = "stochastic gradient descent on the shards of one group";
   let description = [{
     torch.optim.SGD with dampening 0: `m = momentum * m + g`, `p = p - lr * m`
@@ -112,6 +120,13 @@ def Fsdp_SgdOp : Fsdp_Op<"sgd",
         ref($momentum_buffers), type($momentum_buffers), type($lr),
         ref($grad_scale), type($grad_scale), ref($found_inf), type($found_inf),
         type($new_params), type($new_momentum_buffers))
+  }];
+  let extraClassDeclaration = [{
+    ::llvm::SmallVector<std::pair<::mlir::OperandRange, ::mlir::ResultRange>>
+    getUpdates() {
+      return {{getParams(), getNewParams()},
+              {getMomentumBuffers(), getNewMomentumBuffers()}};
+    }
   }];
   let hasVerifier = 1;
 }

@@ -13,8 +13,9 @@ include "OpBase.td"
 // (group, stream) names the communicator: the same ranks gather and reduce on
 // two of them. The future is called after the bucket and what happens to it:
 // `%gather.fc1`, `%regather.fc1` (a second time), `%reduce.fc1`.
-class Fsdp_StartOp<string mnemonic, dag extra>
-    : Fsdp_Op<mnemonic # ".start", [Fsdp_Queued, Fsdp_NamedResults]> {
+class Fsdp_StartOp<string mnemonic, dag extra, list<Trait> traits = []>
+    : Fsdp_Op<mnemonic # ".start", [Fsdp_Queued, Fsdp_NamedResults,
+                                    StartOpInterface] # traits> {
   let arguments = !con((ins Variadic<AnyRankedTensor>:$inputs), extra,
                        (ins Fsdp_Group:$group, Fsdp_StreamAttr:$stream,
                             OptionalAttr<StrAttr>:$bucket));
@@ -49,7 +50,7 @@ def Fsdp_AllGatherStartOp
 def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter",
     (ins Fsdp_ReductionAttr:$reduction, DenseI64ArrayAttr:$dims,
          OptionalAttr<ArrayAttr>:$of, OptionalAttr<F64Attr>:$pre,
-         OptionalAttr<F64Attr>:$post)> {
+         OptionalAttr<F64Attr>:$post), [ReductionOpInterface]> {
   let summary = "begin to reduce and scatter the gradients of a bucket";
   let description = [{
     Begins when all work issued before it is done: nothing else orders it. Until
@@ -79,11 +80,15 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter",
     `on` `` $stream (`of` $of^)? attr-dict
     `:` custom<Types>(type($inputs)) `->` qualified(type($future))
   }];
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getGradientOf(unsigned index);
+  }];
 }
 
 def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce",
     (ins Fsdp_ReductionAttr:$reduction, OptionalAttr<ArrayAttr>:$of,
-         OptionalAttr<F64Attr>:$pre, OptionalAttr<F64Attr>:$post)> {
+         OptionalAttr<F64Attr>:$pre, OptionalAttr<F64Attr>:$post),
+    [ReductionOpInterface]> {
   let summary = "begin to reduce a bucket over a group";
   let description = [{
     Begins when all work issued before it is done: nothing else orders it. The
@@ -111,9 +116,13 @@ def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce",
     `` $reduction ($bucket^)? `(` custom<Operands>($inputs) `)` (`pre` $pre^)? (`post` $post^)? `over` $group `on` `` $stream
     (`of` $of^)? attr-dict `:` custom<Types>(type($inputs)) `->` qualified(type($future))
   }];
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getGradientOf(unsigned index);
+  }];
 }
 
-def Fsdp_WaitOp : Fsdp_Op<"wait", [Fsdp_Scheduled, Fsdp_NamedResults]> {
+def Fsdp_WaitOp : Fsdp_Op<"wait", [Fsdp_Scheduled, Fsdp_NamedResults,
+                                   ForwardingOpInterface]> {
   let summary = "let the compute stream see the tensors of a future";
   let description = [{
     Ends the transfer: all work issued from here on comes after it, and its
@@ -135,6 +144,11 @@ def Fsdp_WaitOp : Fsdp_Op<"wait", [Fsdp_Scheduled, Fsdp_NamedResults]> {
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
     $future attr-dict `:` qualified(type($future)) `->` type($results)
+  }];
+  let extraClassDeclaration = [{
+    /// The start that it waits for; null if the future is another op's.
+    ::fsdp::StartOpInterface getStart();
+    ::mlir::Value getForwarded(::mlir::OpResult result);
   }];
   let hasVerifier = 1;
 }

@@ -61,24 +61,23 @@ LogicalResult ShardOp::verify() {
 }
 
 // RD-1, RD-2.
-template <typename OpTy>
-static LogicalResult verifyDivision(OpTy op) {
+static LogicalResult verifyDivision(ReductionOpInterface op) {
   for (auto [name, factor] : {std::pair("pre", op.getPreAttr()),
                               std::pair("post", op.getPostAttr())}) {
     if (!factor)
       continue;
     double value = factor.getValueAsDouble();
     if (!std::isfinite(value) || value <= 0)
-      return op.emitOpError("expects '")
+      return op->emitOpError("expects '")
              << name << "' to be finite and above zero, found " << factor;
     if (op.getReduction() != Reduction::Sum)
-      return op.emitOpError("expects '")
+      return op->emitOpError("expects '")
              << name << "' at a sum alone, found "
              << stringifyReduction(op.getReduction());
     for (Value operand : op->getOperands())
       if (Type element = getElementTypeOrSelf(operand.getType());
           !isa<FloatType>(element))
-        return op.emitOpError("expects floating-point numbers to divide by '")
+        return op->emitOpError("expects floating-point numbers to divide by '")
                << name << "', found " << element;
   }
   return success();
@@ -131,6 +130,25 @@ LogicalResult PackOp::verify() {
   if (end > result.getNumElements())
     return emitOpError("expects a result of at least ")
            << end << " elements, found " << result;
+  return success();
+}
+
+// UP-1, UP-2.
+LogicalResult UnpackOp::verify() {
+  auto packed = cast<RankedTensorType>(getPacked().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (result.getElementType() != packed.getElementType())
+    return emitOpError("expects a result of the operand's element type ")
+           << packed.getElementType() << ", found " << result;
+  if (packed.getRank() != 1 || packed.getEncoding() || result.getEncoding())
+    return emitOpError("expects an operand of one dim and a contiguous result, "
+                       "found ")
+           << packed << " and " << result;
+  int64_t last = packed.getNumElements() - result.getNumElements();
+  if (auto offset = int64_t(getOffset()); offset < 0 || offset > last)
+    return emitOpError("expects its ")
+           << result.getNumElements() << " elements from element " << offset
+           << " on to lie inside of " << packed;
   return success();
 }
 
@@ -212,12 +230,11 @@ LogicalResult SgdOp::verify() {
 //===----------------------------------------------------------------------===//
 
 // FU-1.
-static LogicalResult verifyPromise(Operation *op, ValueRange inputs,
-                                   FutureType future) {
-  if (future.getTensors().size() != inputs.size())
+static LogicalResult verifyPromise(StartOpInterface op) {
+  if (op.getPromised().size() != op.getInputs().size())
     return op->emitOpError("expects a future of ")
-           << inputs.size() << " tensors, one for each operand, found "
-           << future.getTensors().size();
+           << op.getInputs().size() << " tensors, one for each operand, found "
+           << op.getPromised().size();
   return success();
 }
 
@@ -236,31 +253,30 @@ static LogicalResult verifyOf(Operation *op, ValueRange inputs,
 }
 
 // FU-1, AG-1, AG-2 for a gather (shards in) or a scatter (full tensors in).
-static LogicalResult verifySplits(Operation *op, ValueRange inputs,
-                                  FutureType future, ArrayRef<int64_t> dims,
-                                  GroupAttr group, bool gather) {
-  if (failed(verifyPromise(op, inputs, future)))
+static LogicalResult verifySplits(StartOpInterface op, bool gather) {
+  if (failed(verifyPromise(op)))
     return failure();
-  if (dims.size() != inputs.size())
+  ArrayRef<int64_t> dims = op.getDimsAttr().asArrayRef();
+  if (dims.size() != op.getInputs().size())
     return op->emitOpError("expects one dim for each of ")
-           << inputs.size() << " operands, found " << dims.size();
+           << op.getInputs().size() << " operands, found " << dims.size();
   for (auto [input, promised, dim] :
-       llvm::zip(inputs, future.getTensors(), dims)) {
+       llvm::zip(op.getInputs(), op.getPromised(), dims)) {
     auto in = cast<RankedTensorType>(input.getType());
     auto out = cast<RankedTensorType>(promised);
-    if (failed(gather ? verifySplit(op, in, out, dim, group)
-                      : verifySplit(op, out, in, dim, group)))
+    if (failed(gather ? verifySplit(op, in, out, dim, op.getGroup())
+                      : verifySplit(op, out, in, dim, op.getGroup())))
       return failure();
   }
   return success();
 }
 
 // FU-1, FU-3.
-static LogicalResult verifySame(Operation *op, ValueRange inputs,
-                                FutureType future) {
-  if (failed(verifyPromise(op, inputs, future)))
+static LogicalResult verifySame(StartOpInterface op) {
+  if (failed(verifyPromise(op)))
     return failure();
-  for (auto [i, input, promised] : llvm::enumerate(inputs, future.getTensors()))
+  for (auto [i, input, promised] :
+       llvm::enumerate(op.getInputs(), op.getPromised()))
     if (input.getType() != promised)
       return op->emitOpError("expects a promise of its operand's type ")
              << input.getType() << " at position " << i << ", found "
@@ -269,21 +285,18 @@ static LogicalResult verifySame(Operation *op, ValueRange inputs,
 }
 
 LogicalResult AllGatherStartOp::verify() {
-  return verifySplits(*this, getInputs(), getFuture().getType(), getDims(),
-                      getGroup(), /*gather=*/true);
+  return verifySplits(*this, /*gather=*/true);
 }
 
 LogicalResult ReduceScatterStartOp::verify() {
-  if (failed(verifySplits(*this, getInputs(), getFuture().getType(), getDims(),
-                          getGroup(), /*gather=*/false)) ||
+  if (failed(verifySplits(*this, /*gather=*/false)) ||
       failed(verifyDivision(*this)))
     return failure();
   return verifyOf(*this, getInputs(), getOf());
 }
 
 LogicalResult AllReduceStartOp::verify() {
-  if (failed(verifySame(*this, getInputs(), getFuture().getType())) ||
-      failed(verifyDivision(*this)))
+  if (failed(verifySame(*this)) || failed(verifyDivision(*this)))
     return failure();
   return verifyOf(*this, getInputs(), getOf());
 }

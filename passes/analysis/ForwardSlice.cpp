@@ -40,6 +40,7 @@ ForwardSlice::ForwardSlice(func::FuncOp func) {
   }
   // The metrics' transfer stands at the end of the step.
   for (Operation &op : body)
-    if (slice.contains(&op) && !isCollective(&op) && !isa<WaitOp>(op))
+    if (slice.contains(&op) && !isa<CollectiveOpInterface>(op) &&
+        !isa<WaitOp>(op))
       last = &op;
 }

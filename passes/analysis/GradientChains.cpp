@@ -6,48 +6,33 @@
 using namespace mlir;
 using namespace fsdp;
 
-FlatSymbolRefAttr fsdp::getGradientOf(Operation *op) {
-  if (!op || !isa<ReduceScatterOp, AllReduceOp>(op))
-    return {};
-  return op->getAttrOfType<FlatSymbolRefAttr>("of");
+ReductionOpInterface fsdp::asGradientReduction(Operation *op) {
+  auto reduction = dyn_cast_or_null<ReductionOpInterface>(op);
+  bool isLogical = reduction && !isa<StartOpInterface>(op);
+  return isLogical && reduction.getGradientOf(0) ? reduction
+                                                 : ReductionOpInterface();
 }
 
-SmallVector<SmallVector<Operation *, 2>>
+SmallVector<SmallVector<ReductionOpInterface, 2>>
 fsdp::getGradientChains(func::FuncOp func) {
-  SmallVector<SmallVector<Operation *, 2>> chains;
+  SmallVector<SmallVector<ReductionOpInterface, 2>> chains;
   llvm::DenseMap<Operation *, size_t> chainOf; ///< by its last reduction so far
   for (Operation &op : func.getBody().front()) {
-    FlatSymbolRefAttr of = getGradientOf(&op);
-    if (!of)
+    ReductionOpInterface reduction = asGradientReduction(&op);
+    if (!reduction)
       continue;
     Operation *before = op.getOperand(0).getDefiningOp();
     auto it = chainOf.find(before);
     size_t chain = chains.size();
-    if (it != chainOf.end() && getGradientOf(before) == of) {
+    if (it != chainOf.end() && chains[it->second].back().getGradientOf(0) ==
+                                   reduction.getGradientOf(0)) {
       chain = it->second;
       chainOf.erase(it);
     } else {
       chains.emplace_back();
     }
-    chains[chain].push_back(&op);
+    chains[chain].push_back(reduction);
     chainOf[&op] = chain;
   }
   return chains;
-}
-
-template <typename OpTy>
-static double getScaleOf(OpTy op) {
-  double scale =
-      op.getReduction() == Reduction::Avg ? 1 : op.getGroup().getSize();
-  if (std::optional<APFloat> pre = op.getPre())
-    scale /= pre->convertToDouble();
-  if (std::optional<APFloat> post = op.getPost())
-    scale /= post->convertToDouble();
-  return scale;
-}
-
-double fsdp::getScale(Operation *reduction) {
-  if (auto op = dyn_cast<ReduceScatterOp>(reduction))
-    return getScaleOf(op);
-  return getScaleOf(cast<AllReduceOp>(reduction));
 }

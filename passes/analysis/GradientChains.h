@@ -8,16 +8,13 @@
 
 namespace fsdp {
 
-/// The parameter whose gradient a logical reduction combines, or null.
-mlir::FlatSymbolRefAttr getGradientOf(mlir::Operation *op);
-
 /// The logical reductions of each gradient of the program, in order: each reads
 /// what the one before it makes.
-llvm::SmallVector<llvm::SmallVector<mlir::Operation *, 2>>
+llvm::SmallVector<llvm::SmallVector<ReductionOpInterface, 2>>
 getGradientChains(mlir::func::FuncOp func);
 
-/// By how much a logical reduction scales what all ranks bring alike.
-double getScale(mlir::Operation *reduction);
+/// `op` as a logical reduction of a gradient; null if it is none.
+ReductionOpInterface asGradientReduction(mlir::Operation *op);
 
 } // namespace fsdp
 

@@ -4,7 +4,7 @@
 #include "passes/analysis/Liveness.h"
 
 #include "ir/aten/Aten.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/Views.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -42,11 +42,11 @@ ArrayRef<unsigned> Liveness::getPromised(Operation *start) const {
 
 SmallVector<unsigned> Liveness::getOwned(Operation *op) const {
   SmallVector<unsigned> owned(getPromised(op));
-  if (isStart(op) || isa<WaitOp, ReplayOp>(op))
+  if (isa<StartOpInterface>(op) || isa<WaitOp>(op))
     return owned;
   for (OpResult result : op->getResults())
     if (unsigned storage = getStorage(result);
-        storage != kNone && !aten::getViewSource(result))
+        storage != kNone && !getViewSource(result))
       owned.push_back(storage);
   return owned;
 }
@@ -91,14 +91,12 @@ void Liveness::overwrite(unsigned storage, Operation *writer) {
   writers[storage] = writer;
 }
 
-void Liveness::visitStart(Operation *op, int64_t now) {
-  int64_t size = op->getAttrOfType<GroupAttr>("group").getSize();
-  auto future = cast<FutureType>(op->getResult(0).getType());
+void Liveness::visitStart(StartOpInterface op, int64_t now) {
+  int64_t size = op.getGroup().getSize();
   SmallVector<unsigned, 4> &outputs = promised[op];
-  for (auto [input, type] :
-       llvm::zip_equal(op->getOperands(), future.getTensors())) {
+  for (auto [input, type] : llvm::zip_equal(op.getInputs(), op.getPromised())) {
     unsigned source = getStorage(input);
-    if (isa<AllReduceStartOp>(op) && source != kNone) {
+    if (op.isInPlace() && source != kNone) {
       overwrite(source, op);
       outputs.push_back(source);
       continue;
@@ -120,10 +118,10 @@ void Liveness::visitStart(Operation *op, int64_t now) {
 }
 
 void Liveness::visitWait(WaitOp op, int64_t now) {
-  Operation *start = op.getFuture().getDefiningOp();
+  StartOpInterface start = op.getStart();
   // The transfer held them until now. Not a read: an all-reduce has already
   // overwritten its operands.
-  for (Value input : start->getOperands())
+  for (Value input : start.getInputs())
     if (auto it = places.find(input); it != places.end()) {
       unsigned storage = it->second.storage;
       storages[storage].last = std::max(storages[storage].last, now);
@@ -171,7 +169,7 @@ bool Liveness::canBePart(Value value) const {
     auto result = dyn_cast<OpResult>(value);
     if (!result || isa<WaitOp, PackOp>(result.getOwner()))
       return false;
-    Value source = aten::getViewSource(result);
+    Value source = getViewSource(result);
     if (auto sum = dyn_cast<AccumulateOp>(result.getOwner()))
       source = sum.getGradient();
     if (!source)
@@ -195,10 +193,12 @@ void Liveness::visitPack(PackOp op, int64_t now) {
     }
 }
 
-void Liveness::visitOptimizer(Operation *op, int64_t now) {
-  // Results take the places of the operands that they are new values of, in the
-  // order of the operand groups; gradients have none.
-  auto group = [&](OperandRange operands, ResultRange results) {
+void Liveness::visitOptimizer(OptimizerOpInterface op) {
+  for (Value gradient : op.getGrads())
+    if (unsigned storage = getStorage(gradient);
+        storage != kNone && storages[storage].kind == StorageKind::Activation)
+      storages[storage].kind = StorageKind::Gradient;
+  for (auto [operands, results] : op.getUpdates())
     for (auto [operand, result] : llvm::zip_equal(operands, results)) {
       unsigned storage = getStorage(operand);
       if (storage == kNone)
@@ -206,49 +206,27 @@ void Liveness::visitOptimizer(Operation *op, int64_t now) {
       overwrite(storage, op);
       share(result, storage);
     }
-  };
-  auto gradients = [&](OperandRange operands) {
-    for (Value operand : operands)
-      if (unsigned storage = getStorage(operand);
-          storage != kNone && storages[storage].kind == StorageKind::Activation)
-        storages[storage].kind = StorageKind::Gradient;
-  };
-  auto adam = [&](auto each) {
-    gradients(each.getGrads());
-    group(each.getParams(), each.getNewParams());
-    group(each.getExpAvgs(), each.getNewExpAvgs());
-    group(each.getExpAvgSqs(), each.getNewExpAvgSqs());
-  };
-  if (auto each = dyn_cast<AdamWOp>(op))
-    return adam(each);
-  if (auto each = dyn_cast<AdamOp>(op))
-    return adam(each);
-  auto each = cast<SgdOp>(op);
-  gradients(each.getGrads());
-  group(each.getParams(), each.getNewParams());
-  group(each.getMomentumBuffers(), each.getNewMomentumBuffers());
 }
 
 void Liveness::visit(Operation &op, int64_t now) {
   for (Value operand : op.getOperands())
     use(operand, &op, now);
-  if (isStart(&op))
-    return visitStart(&op, now);
+  if (auto start = dyn_cast<StartOpInterface>(op))
+    return visitStart(start, now);
   if (auto wait = dyn_cast<WaitOp>(op))
     return visitWait(wait, now);
   if (auto accumulate = dyn_cast<AccumulateOp>(op))
     return visitAccumulate(accumulate);
   if (auto pack = dyn_cast<PackOp>(op))
     return visitPack(pack, now);
-  if (isa<AdamWOp, AdamOp, SgdOp>(op))
-    return visitOptimizer(&op, now);
+  if (auto optimizer = dyn_cast<OptimizerOpInterface>(op))
+    return visitOptimizer(optimizer);
   if (isa<ConstantOp>(op))
     return;
   for (OpResult result : op.getResults()) {
     if (!isa<RankedTensorType>(result.getType()))
       continue;
-    Value source =
-        isa<ReplayOp>(op) ? op.getOperand(0) : aten::getViewSource(result);
+    Value source = getViewSource(result);
     if (!source) {
       add(StorageKind::Activation, bytesOf(result.getType()), now, result);
       continue;
@@ -269,12 +247,11 @@ bool Liveness::canLieIn(OpResult result, unsigned storage,
   int64_t lastRead = lastReads[state];
   if (auto wait = dyn_cast<WaitOp>(op)) {
     // The transfer writes from its start on.
-    Operation *start = wait.getFuture().getDefiningOp();
-    return isa<AllGatherStartOp, ReduceScatterStartOp>(start) &&
-           lastRead < positions.lookup(start) &&
+    StartOpInterface start = wait.getStart();
+    return !start.isInPlace() && lastRead < positions.lookup(start) &&
            storages[storage].bytes <= storages[state].bytes;
   }
-  if (aten::getViewSource(result) ||
+  if (getViewSource(result) ||
       storages[storage].kind != StorageKind::Activation)
     return false;
   // What is packed is made there before it is packed.
@@ -328,7 +305,7 @@ void Liveness::reuseDeadOperands(func::FuncOp program) {
   for (Operation &op : program.getBody().front()) {
     ++now;
     if (op.getNumResults() != 1 || !isPointwise(&op) ||
-        aten::getViewSource(op.getResult(0)))
+        getViewSource(op.getResult(0)))
       continue;
     Value result = op.getResult(0);
     auto it = places.find(result);

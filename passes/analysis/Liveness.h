@@ -5,21 +5,19 @@
 // Computed from the IR alone in one walk, so that the planner and the verifier
 // of its work agree on nothing but the rules:
 //
-// * a view, a `replay` and the result of a `wait` lie in another value's
-// storage;
+// * a view, a `replay`, an `unpack` and the result of a `wait` lie in another
+//   value's storage;
 // * a state lives for ever; so does an input, which callers need not set again;
 // * a transfer holds its operands and results from its start to its wait;
 // * an optimizer and an all-reduce overwrite their operands;
 // * a running sum grows in its own place if the result is its new value, else
-// in
-//   the summand's, if nothing else reads that;
+//   in the summand's, if nothing else reads that;
 // * what is packed lies in the packed tensor, if it is all of its storage and
 //   nothing else reads it;
 // * a result that is bound to a state may be computed in the state's place, if
 //   nobody reads the old value any more; else it is copied there at the end;
 // * in a program marked with `fsdp.reuse`, an elementwise op's result lies in
-// the
-//   place of an operand of the same type that nobody reads afterwards.
+//   the place of an operand of the same type that nobody reads afterwards.
 //
 //===----------------------------------------------------------------------===//
 
@@ -108,12 +106,12 @@ private:
   void share(mlir::Value value, unsigned storage);
   void use(mlir::Value value, mlir::Operation *reader, int64_t now);
   void overwrite(unsigned storage, mlir::Operation *writer);
-  void visitStart(mlir::Operation *op, int64_t now);
+  void visitStart(StartOpInterface op, int64_t now);
   void visitWait(WaitOp op, int64_t now);
   void visitAccumulate(AccumulateOp op);
   void visitPack(PackOp op, int64_t now);
   bool canBePart(mlir::Value value) const;
-  void visitOptimizer(mlir::Operation *op, int64_t now);
+  void visitOptimizer(OptimizerOpInterface op);
   void visit(mlir::Operation &op, int64_t now);
   bool canLieIn(mlir::OpResult result, unsigned storage, unsigned state) const;
   void placeResults(mlir::func::FuncOp program);

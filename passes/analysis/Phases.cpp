@@ -3,8 +3,8 @@
 
 #include "passes/analysis/Phases.h"
 
+#include "ir/aten/Matchers.h"
 #include "passes/analysis/ForwardSlice.h"
-#include "passes/analysis/Optimizers.h"
 #include "passes/analysis/Programs.h"
 
 using namespace mlir;
@@ -13,9 +13,9 @@ using namespace fsdp;
 /// A copy of the loss or another output that planning has put behind the step:
 /// in front of the metrics' transfer, or of the return.
 static bool isResultCopy(Operation *op) {
-  return op->getName().getStringRef() == "aten.clone" &&
-         llvm::all_of(op->getUsers(), [](Operation *user) {
-           return isStart(user) || user->hasTrait<OpTrait::IsTerminator>();
+  return aten::isClone(op) && llvm::all_of(op->getUsers(), [](Operation *user) {
+           return isa<StartOpInterface>(user) ||
+                  user->hasTrait<OpTrait::IsTerminator>();
          });
 }
 
@@ -23,11 +23,11 @@ SmallVector<Phase, 3> fsdp::getPhases(func::FuncOp program) {
   ForwardSlice forward(program);
   int64_t count = 0, backward = 0, optimizer = -1;
   for (Operation &op : program.getBody().front()) {
-    if (optimizer < 0 && getOptimizerUpdate(&op))
+    if (optimizer < 0 && isa<OptimizerOpInterface>(op))
       optimizer = count;
     ++count;
-    if (forward.contains(&op) && !isCollective(&op) && !isa<WaitOp>(op) &&
-        !isResultCopy(&op))
+    if (forward.contains(&op) && !isa<CollectiveOpInterface>(op) &&
+        !isa<WaitOp>(op) && !isResultCopy(&op))
       backward = count;
   }
   // The terminator alone is no backward.

@@ -3,6 +3,8 @@
 
 #include "passes/analysis/Programs.h"
 
+#include "ir/aten/Matchers.h"
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -118,7 +120,7 @@ llvm::DenseSet<Value> fsdp::getKept(func::FuncOp func,
 }
 
 bool fsdp::isShardSide(Operation *op) {
-  return isa<ReplayOp>(op) || op->getName().getStringRef() == "aten._to_copy";
+  return isa<ReplayOp>(op) || aten::isCast(op);
 }
 
 BlockArgument fsdp::getShardSource(Value shard) {
@@ -143,38 +145,27 @@ BlockArgument fsdp::getShardSource(Value shard) {
 bool fsdp::isReductionTail(Operation *op) {
   if (auto reduce = dyn_cast<AllReduceOp>(op))
     return reduce.getOf().has_value();
-  return isa<AccumulateOp>(op) ||
-         op->getName().getStringRef() == "aten._to_copy";
+  return isa<AccumulateOp>(op) || aten::isCast(op);
 }
 
-bool fsdp::isStart(Operation *op) {
-  return isa<AllGatherStartOp, ReduceScatterStartOp, AllReduceStartOp>(op);
-}
-
-Operation *fsdp::getTransfer(Value value) {
+StartOpInterface fsdp::getTransfer(Value value) {
   auto wait = value.getDefiningOp<WaitOp>();
-  Operation *start = wait ? wait.getFuture().getDefiningOp() : nullptr;
-  return start && isStart(start) ? start : nullptr;
+  return wait ? wait.getStart() : StartOpInterface();
 }
 
 Value fsdp::getTransferred(Value value) {
-  Operation *start = getTransfer(value);
-  return start ? start->getOperand(cast<OpResult>(value).getResultNumber())
-               : Value();
+  auto wait = value.getDefiningOp<WaitOp>();
+  return wait ? wait.getForwarded(cast<OpResult>(value)) : Value();
 }
 
-StateOp fsdp::getMovedState(Operation *start, unsigned operand,
+StateOp fsdp::getMovedState(StartOpInterface start, unsigned operand,
                             const StateTable &states) {
-  if (auto of = start->getAttrOfType<ArrayAttr>("of"))
-    return states.lookup(cast<FlatSymbolRefAttr>(of[operand]));
+  if (FlatSymbolRefAttr of = start.getGradientOf(operand))
+    return states.lookup(of);
   BlockArgument source = isa<AllGatherStartOp>(start)
-                             ? getShardSource(start->getOperand(operand))
+                             ? getShardSource(start.getInputs()[operand])
                              : BlockArgument();
   return source ? states.lookup(start->getParentOfType<func::FuncOp>(),
                                 source.getArgNumber())
                 : StateOp();
-}
-
-bool fsdp::isCollective(Operation *op) {
-  return isStart(op) || isa<AllGatherOp, ReduceScatterOp, AllReduceOp>(op);
 }

@@ -113,17 +113,14 @@ bool isShardSide(mlir::Operation *op);
 /// on its way to the optimizer. They belong to the reduction in front of them.
 bool isReductionTail(mlir::Operation *op);
 
-bool isStart(mlir::Operation *op);
 /// The start that moved a value, which is a result of its wait; else null.
-mlir::Operation *getTransfer(mlir::Value value);
+StartOpInterface getTransfer(mlir::Value value);
 /// What that start moved, else null.
 mlir::Value getTransferred(mlir::Value value);
 /// The state that an operand of a start is a shard, or the gradient, of; null
 /// if it is not one state's.
-StateOp getMovedState(mlir::Operation *start, unsigned operand,
+StateOp getMovedState(StartOpInterface start, unsigned operand,
                       const StateTable &states);
-/// A gather, reduction or transfer, logical or scheduled.
-bool isCollective(mlir::Operation *op);
 
 } // namespace fsdp
 

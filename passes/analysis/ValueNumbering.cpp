@@ -6,8 +6,8 @@
 #include "mlir/IR/TypeUtilities.h"
 
 #include "ir/aten/Aten.h"
+#include "ir/aten/Matchers.h"
 #include "passes/analysis/Entries.h"
-#include "passes/analysis/Optimizers.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -58,27 +58,23 @@ void ValueNumbering::numberGathered(Value full, Value shard) {
 
 bool ValueNumbering::cutsPadding(Operation &op) {
   // Along another dim than the first, what is cut is copied.
-  if (op.getName().getStringRef() == "aten.clone")
+  if (aten::isClone(&op))
     if (Operation *cut = op.getOperand(0).getDefiningOp();
-        cut && cut->getName().getStringRef() == "aten.slice.Tensor" &&
+        aten::matchSlice(cut) &&
         padded.contains(numbers.lookup(cut->getOperand(0))) &&
         cutsPadding(*cut)) {
       numbers[op.getResult(0)] = numbers.lookup(op.getOperand(0));
       return true;
     }
-  if (op.getName().getStringRef() != "aten.slice.Tensor")
+  std::optional<aten::Slice> slice = aten::matchSlice(&op);
+  if (!slice)
     return false;
   auto it = padded.find(numbers.lookup(op.getOperand(0)));
   if (it == padded.end())
     return false;
-  auto intOf = [&](StringRef name) {
-    auto value =
-        dyn_cast_or_null<IntegerAttr>(aten::getStaticArgument(&op, name));
-    return value ? std::optional(value.getInt()) : std::nullopt;
-  };
   auto [number, rows, dim] = it->second;
-  if (intOf("dim") != dim || intOf("start").value_or(0) != 0 ||
-      intOf("end") != rows || intOf("step") != 1)
+  if (slice->dim != dim || slice->start != 0 || slice->end != rows ||
+      slice->step != 1)
     return false;
   numbers[op.getResult(0)] = number;
   return true;
@@ -118,19 +114,18 @@ bool ValueNumbering::packsMembers(PackOp op) {
   return true;
 }
 
-bool ValueNumbering::takesMember(Operation &op) {
-  const FlatParts &held = flats.at(numbers.lookup(op.getOperand(0)));
-  auto offset = dyn_cast_or_null<IntegerAttr>(
-      aten::getStaticArgument(&op, "storage_offset"));
-  auto type = cast<RankedTensorType>(op.getResult(0).getType());
-  if (!offset || !aten::isContiguous(type))
+bool ValueNumbering::takesMember(UnpackOp op) {
+  auto it = flats.find(numbers.lookup(op.getPacked()));
+  if (it == flats.end())
     return false;
   for (auto [each, part] :
-       llvm::zip(states->getMembers(states->lookup(held.flat)), held.parts)) {
+       llvm::zip(states->getMembers(states->lookup(it->second.flat)),
+                 it->second.parts)) {
     StateOp member = each;
-    if (member.getPart()->getOffset() == offset.getInt() &&
-        member.getGlobalType().getShape() == type.getShape()) {
-      numbers[op.getResult(0)] = part;
+    if (member.getPart()->getOffset() == int64_t(op.getOffset()) &&
+        member.getGlobalType().getShape() ==
+            cast<RankedTensorType>(op.getResult().getType()).getShape()) {
+      numbers[op.getResult()] = part;
       return true;
     }
   }
@@ -150,15 +145,12 @@ ValueNumbering::Number ValueNumbering::numberCast(Operation &op,
 bool ValueNumbering::numberFlat(Operation &op) {
   if (auto pack = dyn_cast<PackOp>(op))
     return packsMembers(pack);
+  if (auto unpack = dyn_cast<UnpackOp>(op))
+    return takesMember(unpack);
   auto it = op.getNumOperands() == 1
                 ? flats.find(numbers.lookup(op.getOperand(0)))
                 : flats.end();
-  if (it == flats.end())
-    return false;
-  StringRef name = op.getName().getStringRef();
-  if (name == "aten.as_strided")
-    return takesMember(op);
-  if (name != "aten._to_copy")
+  if (it == flats.end() || !aten::isCast(&op))
     return false;
   FlatParts held = it->second;
   for (Number &part : held.parts)
@@ -181,30 +173,26 @@ bool ValueNumbering::growsItsSum(AccumulateOp op) const {
 }
 
 bool ValueNumbering::passThrough(Operation &op) {
-  if (isStart(&op))
+  if (isa<StartOpInterface>(op))
     return true; // The wait looks its members up.
-  if (op.getNumResults() != 0 && getTransfer(op.getResult(0))) {
-    for (OpResult result : op.getResults())
-      if (isa<AllGatherStartOp>(getTransfer(result)))
-        numberGathered(result, getTransferred(result));
-      else
-        numbers[result] = numbers.lookup(getTransferred(result));
-    return true;
+  auto forwarding = dyn_cast<ForwardingOpInterface>(op);
+  if (!forwarding)
+    return cutsPadding(op);
+  if (auto sum = dyn_cast<AccumulateOp>(op); sum && !growsItsSum(sum))
+    return false;
+  auto wait = dyn_cast<WaitOp>(op);
+  Operation *mover = wait ? wait.getStart().getOperation() : &op;
+  bool isGathered = isa_and_nonnull<AllGatherOp, AllGatherStartOp>(mover);
+  for (OpResult result : op.getResults()) {
+    Value source = forwarding.getForwarded(result);
+    if (!source)
+      return false;
+    if (isGathered)
+      numberGathered(result, source);
+    else
+      numbers[result] = numbers.lookup(source);
   }
-  if (auto gather = dyn_cast<AllGatherOp>(op)) {
-    numberGathered(gather.getFull(), gather.getShard());
-    return true;
-  }
-  if (isa<ReduceScatterOp, AllReduceOp, ShardOp, ReplayOp>(op)) {
-    numbers[op.getResult(0)] = numbers.lookup(op.getOperand(0));
-    return true;
-  }
-  if (auto accumulate = dyn_cast<AccumulateOp>(op);
-      accumulate && growsItsSum(accumulate)) {
-    numbers[accumulate.getResult()] = numbers.lookup(accumulate.getGradient());
-    return true;
-  }
-  return cutsPadding(op);
+  return op.getNumResults() != 0;
 }
 
 void ValueNumbering::numberOp(Operation &op) {
@@ -218,10 +206,10 @@ void ValueNumbering::numberOp(Operation &op) {
   Number first = intern(key, op.getNumResults(), &op);
   for (OpResult result : op.getResults())
     numbers[result] = first + result.getResultNumber();
-  if (op.getName().getStringRef() == "aten._to_copy")
+  if (aten::isCast(&op))
     castOperands[first] = numbers.lookup(op.getOperand(0));
   // A cast of a number to f32 may be one that only the metrics read.
-  if (op.getName().getStringRef() == "aten._to_copy" &&
+  if (aten::isCast(&op) &&
       op.getResult(0).getType() ==
           RankedTensorType::get({}, Float32Type::get(op.getContext())))
     metricOperands[first] = numbers.lookup(op.getOperand(0));
@@ -262,7 +250,7 @@ namespace {
 /// Follows each gradient through its reductions and the cast behind them to the
 /// parameter's own type, which capture had in front: what comes out is what was
 /// captured as the gradient.
-class GradientChains {
+class GradientFollower {
 public:
   struct Chain {
     Attribute of;
@@ -270,25 +258,25 @@ public:
     Location loc;
   };
 
-  explicit GradientChains(const StateTable &states) : states(states) {}
+  explicit GradientFollower(const StateTable &states) : states(states) {}
 
   ArrayRef<Chain> get() const { return chains; }
 
   void visit(Operation &op) {
-    if (isa<ReduceScatterOp, AllReduceOp>(op)) {
-      if (Attribute of = op.getAttr("of"))
+    if (auto start = dyn_cast<StartOpInterface>(op)) {
+      for (auto [i, value] : llvm::enumerate(start.getInputs()))
+        if (Attribute of = start.getGradientOf(i))
+          extend(of, value, value, op.getLoc());
+    } else if (auto reduction = dyn_cast<ReductionOpInterface>(op)) {
+      if (Attribute of = reduction.getGradientOf(0))
         extend(of, op.getOperand(0), op.getResult(0), op.getLoc());
-    } else if (isa<ReduceScatterStartOp, AllReduceStartOp>(op)) {
-      if (auto of = op.getAttrOfType<ArrayAttr>("of"))
-        for (auto [name, value] : llvm::zip(of, op.getOperands()))
-          extend(name, value, value, op.getLoc());
     } else if (auto sum = dyn_cast<AccumulateOp>(op)) {
       if (Attribute of = sum.getOfAttr())
         extend(of, sum.getGradient(), sum.getResult(), op.getLoc());
     } else if (isa<WaitOp>(op)) {
       for (OpResult result : op.getResults())
         move(getTransferred(result), result);
-    } else if (op.getName().getStringRef() == "aten._to_copy") {
+    } else if (aten::isCast(&op)) {
       auto it = chainOf.find(op.getOperand(0));
       if (it != chainOf.end() && endsAsParameter(it->second, op))
         move(op.getOperand(0), op.getResult(0));
@@ -390,18 +378,19 @@ ValueNumbering::run(func::FuncOp func) {
   };
 
   Block &body = func.getBody().front();
-  GradientChains chains(table);
+  GradientFollower chains(table);
   for (Operation &op : body.without_terminator()) {
     chains.visit(op);
-    if (std::optional<OptimizerUpdate> update = getOptimizerUpdate(&op))
-      for (auto [param, grad] : llvm::zip(update->params, update->grads))
+    if (auto update = dyn_cast<OptimizerOpInterface>(op))
+      for (auto [param, grad] :
+           llvm::zip(update.getParams(), update.getGrads()))
         if (auto argument = dyn_cast<BlockArgument>(param))
           observeGradient(func.getArgAttr(argument.getArgNumber(), kStateAttr),
                           grad, op.getLoc());
     numberOp(op);
   }
 
-  for (const GradientChains::Chain &chain : chains.get())
+  for (const GradientFollower::Chain &chain : chains.get())
     observeGradient(chain.of, chain.end, chain.loc);
 
   Operation *terminator = body.getTerminator();

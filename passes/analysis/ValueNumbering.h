@@ -82,7 +82,7 @@ private:
   /// result if so.
   bool numberFlat(mlir::Operation &op);
   bool packsMembers(PackOp op);
-  bool takesMember(mlir::Operation &op);
+  bool takesMember(UnpackOp op);
   Number numberCast(mlir::Operation &op, Number operand);
 
   llvm::BumpPtrAllocator allocator;

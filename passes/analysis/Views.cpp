@@ -9,12 +9,15 @@
 using namespace mlir;
 using namespace fsdp;
 
+Value fsdp::getViewSource(OpResult result) {
+  if (auto alias = dyn_cast<AliasOpInterface>(result.getOwner()))
+    return alias.getAliased();
+  return aten::getViewSource(result);
+}
+
 Views::Views(Block &block) {
   for (Operation &op : block)
-    for (OpResult result : op.getResults()) {
-      Value source =
-          isa<ReplayOp>(op) ? op.getOperand(0) : aten::getViewSource(result);
-      if (source)
+    for (OpResult result : op.getResults())
+      if (Value source = getViewSource(result))
         roots[result] = getRoot(source);
-    }
 }

@@ -10,6 +10,10 @@
 
 namespace fsdp {
 
+/// The operand whose storage `result` may share, for ops of both dialects (see
+/// aten::getViewSource); null if it has its own. A wait's results are none.
+mlir::Value getViewSource(mlir::OpResult result);
+
 /// Roots of the values of one block: the value that owns a view's storage.
 /// Built in one walk, in linear time.
 class Views {

@@ -11,6 +11,8 @@
 
 #include "ir/aten/Aten.h"
 #include "passes/analysis/Liveness.h"
+#include "passes/analysis/TensorBuilders.h"
+#include "passes/analysis/Views.h"
 #include "passes/emit/EmitArguments.h"
 #include "passes/emit/PlanEnums.h"
 #include "passes/emit/Types.h"
@@ -43,17 +45,18 @@ private:
   int32_t optionalIdOf(Value value) const {
     return value ? static_cast<int32_t>(idOf(value)) : -1;
   }
-  std::vector<uint32_t> promisedIdsOf(Operation *start) const;
+  std::vector<uint32_t> promisedIdsOf(StartOpInterface start) const;
 
   FailureOr<uint32_t> makeValue(Value value, Place place);
   LogicalResult makeSlot(Value value, int64_t address);
   LogicalResult makeView(Value value, Value source);
   LogicalResult makeResult(OpResult result);
-  LogicalResult makePromised(Operation *start);
+  LogicalResult makePromised(StartOpInterface start);
 
   LogicalResult emitArgument(BlockArgument argument);
   LogicalResult emit(Operation &op);
-  LogicalResult emitCall(Operation &op);
+  LogicalResult emitCall(Operation &op, ResultRange results);
+  LogicalResult emitUnpack(UnpackOp op);
   LogicalResult emitAccumulate(AccumulateOp op);
   LogicalResult emitPack(PackOp op);
   LogicalResult emitConstant(ConstantOp op);
@@ -133,20 +136,20 @@ LogicalResult ProgramEmitter::makeView(Value value, Value source) {
 }
 
 LogicalResult ProgramEmitter::makeResult(OpResult value) {
-  if (Value source = aten::getViewSource(value))
+  if (Value source = getViewSource(value))
     return makeView(value, source);
   return makeSlot(value, addresses.at(liveness.getStorage(value)));
 }
 
 /// The values that a start promises exist from then on, under the results of
 /// its wait.
-LogicalResult ProgramEmitter::makePromised(Operation *start) {
-  auto wait = cast<WaitOp>(*start->getResult(0).user_begin());
-  futures[start->getResult(0)] = result.futures++;
+LogicalResult ProgramEmitter::makePromised(StartOpInterface start) {
+  auto wait = cast<WaitOp>(*start.getFuture().user_begin());
+  futures[start.getFuture()] = result.futures++;
   for (auto [number, value] : llvm::enumerate(wait.getResults())) {
     LogicalResult made =
-        isa<AllReduceStartOp>(start)
-            ? makeView(value, start->getOperand(number))
+        start.isInPlace()
+            ? makeView(value, start.getInputs()[number])
             : makeSlot(value, addresses.at(liveness.getStorage(value)));
     if (failed(made))
       return failure();
@@ -154,8 +157,9 @@ LogicalResult ProgramEmitter::makePromised(Operation *start) {
   return success();
 }
 
-std::vector<uint32_t> ProgramEmitter::promisedIdsOf(Operation *start) const {
-  return idsOf(cast<WaitOp>(*start->getResult(0).user_begin()).getResults());
+std::vector<uint32_t>
+ProgramEmitter::promisedIdsOf(StartOpInterface start) const {
+  return idsOf(cast<WaitOp>(*start.getFuture().user_begin()).getResults());
 }
 
 //===----------------------------------------------------------------------===//
@@ -200,14 +204,15 @@ LogicalResult ProgramEmitter::emitConstant(ConstantOp op) {
   return success();
 }
 
-LogicalResult ProgramEmitter::emitCall(Operation &op) {
+/// The operator call that `op` says, for `results`, which need not be its own.
+LogicalResult ProgramEmitter::emitCall(Operation &op, ResultRange results) {
   plan::CallT call;
   call.op = context.getOperator(op.getName());
   if (failed(emitArguments(
           &op, [&](Value value) { return static_cast<int32_t>(idOf(value)); },
           call.args)))
     return failure();
-  for (OpResult value : op.getResults()) {
+  for (OpResult value : results) {
     if (!isa<RankedTensorType>(value.getType())) {
       call.results.push_back(-1);
       continue;
@@ -218,6 +223,16 @@ LogicalResult ProgramEmitter::emitCall(Operation &op) {
   }
   add(std::move(call), op.getLoc());
   return success();
+}
+
+/// To the runtime a member is a view like any other.
+LogicalResult ProgramEmitter::emitUnpack(UnpackOp op) {
+  OpBuilder builder(op.getContext());
+  OwningOpRef<Operation *> view =
+      buildView(builder, op.getLoc(), op.getPacked(), int64_t(op.getOffset()),
+                cast<RankedTensorType>(op.getResult().getType()))
+          .getDefiningOp();
+  return emitCall(**view, op->getResults());
 }
 
 LogicalResult ProgramEmitter::emitAccumulate(AccumulateOp op) {
@@ -262,13 +277,6 @@ void ProgramEmitter::emitAdam(Op op, plan::AdamKind kind) {
   adam.eps = op.getEps().convertToDouble();
   adam.weight_decay = op.getWeightDecay().convertToDouble();
   add(std::move(adam), op.getLoc());
-  auto same = [&](ValueRange olds, ValueRange news) {
-    for (auto [before, after] : llvm::zip_equal(olds, news))
-      ids[after] = idOf(before);
-  };
-  same(op.getParams(), op.getNewParams());
-  same(op.getExpAvgs(), op.getNewExpAvgs());
-  same(op.getExpAvgSqs(), op.getNewExpAvgSqs());
 }
 
 void ProgramEmitter::emitSgd(SgdOp op) {
@@ -283,12 +291,6 @@ void ProgramEmitter::emitSgd(SgdOp op) {
   sgd.weight_decay = op.getWeightDecay().convertToDouble();
   sgd.nesterov = op.getNesterov();
   add(std::move(sgd), op.getLoc());
-  for (auto [before, after] :
-       llvm::zip_equal(op.getParams(), op.getNewParams()))
-    ids[after] = idOf(before);
-  for (auto [before, after] :
-       llvm::zip_equal(op.getMomentumBuffers(), op.getNewMomentumBuffers()))
-    ids[after] = idOf(before);
 }
 
 LogicalResult ProgramEmitter::emitDraw(DrawOp op) {
@@ -371,8 +373,14 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
     for (auto [storage, address] :
          llvm::zip_equal(liveness.getOwned(&op), at.asArrayRef()))
       addresses[storage] = address;
-  if (isStart(&op) && failed(makePromised(&op)))
+  if (auto start = dyn_cast<StartOpInterface>(op);
+      start && failed(makePromised(start)))
     return failure();
+  // New values are the states' own.
+  if (auto optimizer = dyn_cast<OptimizerOpInterface>(op))
+    for (auto [olds, news] : optimizer.getUpdates())
+      for (auto [before, after] : llvm::zip_equal(olds, news))
+        ids[after] = idOf(before);
   return TypeSwitch<Operation *, LogicalResult>(&op)
       .Case([&](func::ReturnOp ret) { return emitResults(ret); })
       .Case([&](ConstantOp constant) { return emitConstant(constant); })
@@ -447,6 +455,7 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
       })
       .Case([&](AccumulateOp op) { return emitAccumulate(op); })
       .Case([&](PackOp op) { return emitPack(op); })
+      .Case([&](UnpackOp op) { return emitUnpack(op); })
       .Case([&](DrawOp draw) { return emitDraw(draw); })
       .Case([&](AdamWOp adam) {
         emitAdam(adam, plan::AdamKind::adamw);
@@ -462,7 +471,7 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
       })
       .Default([&](Operation *other) -> LogicalResult {
         if (aten::lookupSchema(other))
-          return emitCall(*other);
+          return emitCall(*other, other->getResults());
         return other->emitOpError("cannot be executed; expected a planned "
                                   "program");
       });

@@ -21,8 +21,9 @@ llvm::json::Object fsdp::describePoint(func::FuncOp program,
     object["module"] = place.module.str();
   if (std::string source = place.getSource(); !source.empty())
     object["source"] = source;
-  if (auto bucket = point.op->getAttrOfType<StringAttr>("bucket"))
-    object["bucket"] = bucket.getValue().str();
+  if (auto start = dyn_cast<StartOpInterface>(point.op))
+    if (StringAttr bucket = start.getBucketAttr())
+      object["bucket"] = bucket.getValue().str();
   return object;
 }
 

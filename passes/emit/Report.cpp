@@ -22,17 +22,15 @@ static std::string groupName(GroupAttr group) {
   return ("dp_" + group.getName().getValue()).str();
 }
 
-static llvm::json::Object describe(Operation *start, int64_t count,
+static llvm::json::Object describe(StartOpInterface start, int64_t count,
                                    const StateTable &states) {
-  auto group = start->getAttrOfType<GroupAttr>("group");
-  auto future = cast<FutureType>(start->getResult(0).getType());
-  auto bucket = start->getAttrOfType<StringAttr>("bucket");
+  StringAttr bucket = start.getBucketAttr();
   CollectiveKind kind = getCollectiveKind(start);
   auto copied = start->getAttrOfType<IntegerAttr>(kCopiedAttr);
   int64_t members = 0;
   std::string dtype;
   for (auto [i, input, type] :
-       llvm::enumerate(start->getOperands(), future.getTensors())) {
+       llvm::enumerate(start.getInputs(), start.getPromised())) {
     StateOp state = getMovedState(start, i, states);
     if (copied)
       members += copied.getInt();
@@ -45,10 +43,10 @@ static llvm::json::Object describe(Operation *start, int64_t count,
   }
   return llvm::json::Object{
       {"kind", getName(kind)},
-      {"group", groupName(group)},
+      {"group", groupName(start.getGroup())},
       {"dtype", dtype},
       {"count", count},
-      {"tensors", static_cast<int64_t>(start->getNumOperands())},
+      {"tensors", static_cast<int64_t>(start.getInputs().size())},
       {"members", members},
       {"bytes", getTraffic(start)},
       {"bucket", bucket ? bucket.getValue() : StringRef()},
@@ -89,14 +87,13 @@ static llvm::json::Object describe(ArrayRef<const ProgramUse *> parts,
     listSchedule(program, schedule);
     for (Operation &op : program.getBody().front()) {
       counts[op.getName().getStringRef().str()] += runs;
-      if (isa<AllGatherStartOp, ReduceScatterStartOp>(op)) {
-        collectives.push_back(describe(&op, runs, states));
-      } else if (isa<AllReduceStartOp>(op)) {
-        auto bucket = op.getAttrOfType<StringAttr>("bucket");
-        bool isMetric = bucket && bucket.getValue() == kMetricsBucket;
-        (isMetric ? metrics : collectives)
-            .push_back(describe(&op, runs, states));
-      }
+      auto start = dyn_cast<StartOpInterface>(op);
+      if (!start)
+        continue;
+      StringAttr bucket = start.getBucketAttr();
+      bool isMetric = start.isInPlace() && bucket && bucket == kMetricsBucket;
+      (isMetric ? metrics : collectives)
+          .push_back(describe(start, runs, states));
     }
   }
   llvm::json::Object ops;

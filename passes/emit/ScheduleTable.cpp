@@ -23,8 +23,8 @@ public:
   std::vector<TransferRow> run() {
     std::vector<TransferRow> rows;
     for (Operation *op : ops)
-      if (isStart(op))
-        rows.push_back(describe(op));
+      if (auto start = dyn_cast<StartOpInterface>(op))
+        rows.push_back(describe(start));
     return rows;
   }
 
@@ -32,13 +32,14 @@ private:
   /// Work of the model or the optimizer: no transfer, nothing that only changes
   /// how a tensor is looked at or moved.
   static bool isComputation(Operation *op) {
-    if (isa<AdamWOp, AdamOp, SgdOp, DrawOp>(op))
+    if (isa<OptimizerOpInterface, DrawOp>(op))
       return true;
     if (op->getName().getDialectNamespace() != "aten")
       return false;
     // What stands between a shard and its gather belongs to the gather.
     return !(isShardSide(op) && op->hasOneUse() &&
-             (isStart(*op->user_begin()) || isShardSide(*op->user_begin())));
+             (isa<StartOpInterface>(*op->user_begin()) ||
+              isShardSide(*op->user_begin())));
   }
 
   static std::string name(Operation *op) {
@@ -62,8 +63,8 @@ private:
     return "the end";
   }
 
-  static bool isAgain(Operation *start) {
-    for (Value shard : start->getOperands())
+  static bool isAgain(StartOpInterface start) {
+    for (Value shard : start.getInputs())
       for (Operation *op = shard.getDefiningOp(); op && isShardSide(op);
            op = op->getOperand(0).getDefiningOp())
         if (isa<ReplayOp>(op))
@@ -137,10 +138,10 @@ private:
                                     : "prefetch";
   }
 
-  TransferRow describe(Operation *start) {
+  TransferRow describe(StartOpInterface start) {
     int64_t position = positions.at(start);
     TransferRow row;
-    auto bucket = start->getAttrOfType<StringAttr>("bucket");
+    StringAttr bucket = start.getBucketAttr();
     row.bucket = bucket ? bucket.str() : "";
     row.kind = isa<AllGatherStartOp>(start)
                    ? (isAgain(start) ? "regather" : "gather")
@@ -150,7 +151,7 @@ private:
     row.phase = getPhase(position);
     row.bytes = getTraffic(start);
     row.start = nameBefore(position);
-    Operation *wait = *start->getResult(0).user_begin();
+    Operation *wait = *start.getFuture().user_begin();
     int64_t until = positions.at(wait);
     row.wait = nameFrom(until);
     describeBeside(position, until, row);
@@ -166,25 +167,23 @@ private:
 };
 } // namespace
 
-CollectiveKind fsdp::getCollectiveKind(Operation *start) {
+CollectiveKind fsdp::getCollectiveKind(StartOpInterface start) {
   if (isa<AllGatherStartOp>(start))
     return CollectiveKind::allGather;
   return isa<ReduceScatterStartOp>(start) ? CollectiveKind::reduceScatter
                                           : CollectiveKind::allReduce;
 }
 
-int64_t fsdp::getTraffic(Operation *start) {
+int64_t fsdp::getTraffic(StartOpInterface start) {
   CollectiveKind kind = getCollectiveKind(start);
-  auto future = cast<FutureType>(start->getResult(0).getType());
-  auto group = start->getAttrOfType<GroupAttr>("group");
   uint64_t bytes = 0;
   for (auto [input, type] :
-       llvm::zip_equal(start->getOperands(), future.getTensors())) {
+       llvm::zip_equal(start.getInputs(), start.getPromised())) {
     Type part = kind == CollectiveKind::allGather ? input.getType() : type;
     bytes += getTraffic(kind,
                         static_cast<uint64_t>(aten::getStorageBytes(
                             cast<RankedTensorType>(part))),
-                        static_cast<uint64_t>(group.getSize()));
+                        static_cast<uint64_t>(start.getGroup().getSize()));
   }
   return static_cast<int64_t>(bytes);
 }

@@ -28,10 +28,10 @@ struct TransferRow {
   std::string why;  ///< why it starts there
 };
 
-CollectiveKind getCollectiveKind(mlir::Operation *start);
+CollectiveKind getCollectiveKind(StartOpInterface start);
 
 /// Bytes that a start moves, as plan/Traffic.h counts them.
-int64_t getTraffic(mlir::Operation *start);
+int64_t getTraffic(StartOpInterface start);
 
 /// The transfers of `program`, in the order in which they start.
 std::vector<TransferRow> listTransfers(mlir::func::FuncOp program);

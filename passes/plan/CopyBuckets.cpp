@@ -98,8 +98,8 @@ Value buildMemberOfPieces(OpBuilder &builder, Location loc, Value pieces,
 
 /// Whether all members of a transfer are parameters in that layout, or their
 /// gradients.
-bool isCopied(Operation *start, const StateTable &states) {
-  return llvm::all_of(llvm::seq(start->getNumOperands()),
+bool isCopied(StartOpInterface start, const StateTable &states) {
+  return llvm::all_of(llvm::seq<unsigned>(0, start.getInputs().size()),
                       [&](unsigned operand) {
                         StateOp state = getMovedState(start, operand, states);
                         return state && state.getLayout() == Layout::Fsdp2;
@@ -117,20 +117,20 @@ using ReducedMembers = llvm::DenseMap<Value, ReducedMember>;
 /// into. Adds the members of what is reduced and scattered to `scattered`.
 class Copier {
 public:
-  Copier(Operation *start, ReducedMembers &scattered)
+  Copier(StartOpInterface start, ReducedMembers &scattered)
       : scattered(scattered), start(start),
-        wait(cast<WaitOp>(*start->getResult(0).user_begin())),
-        promised(cast<FutureType>(start->getResult(0).getType()).getTensors()),
-        group(start->getAttrOfType<GroupAttr>("group")), ranks(group.getSize()),
-        loc(start->getLoc()), builder(start) {}
+        wait(cast<WaitOp>(*start.getFuture().user_begin())),
+        promised(start.getPromised()), group(start.getGroup()),
+        ranks(group.getSize()), loc(start->getLoc()), builder(start) {}
 
   void run() {
-    if (auto gather = dyn_cast<AllGatherStartOp>(start))
+    Operation *op = start;
+    if (auto gather = dyn_cast<AllGatherStartOp>(op))
       copy(gather);
-    else if (auto scatter = dyn_cast<ReduceScatterStartOp>(start))
+    else if (auto scatter = dyn_cast<ReduceScatterStartOp>(op))
       copy(scatter);
     else
-      copy(cast<AllReduceStartOp>(start));
+      copy(cast<AllReduceStartOp>(op));
     wait.erase();
     start->erase();
   }
@@ -211,14 +211,12 @@ private:
   }
 
   /// Waits where the members were waited for; what follows is built there.
-  Value waitFor(Operation *copied) {
+  Value waitFor(StartOpInterface copied) {
     copied->setAttr(kCopiedAttr,
                     builder.getI64IntegerAttr(start->getNumOperands()));
     builder.setInsertionPoint(wait);
-    Value future = copied->getResult(0);
-    return WaitOp::create(builder, loc,
-                          cast<FutureType>(future.getType()).getTensors(),
-                          future)
+    return WaitOp::create(builder, loc, copied.getPromised(),
+                          copied.getFuture())
         .getResult(0);
   }
 
@@ -232,7 +230,7 @@ private:
 
   ReducedMembers &scattered;
   SmallVector<Value> views; ///< of a reduced piece
-  Operation *start;
+  StartOpInterface start;
   WaitOp wait;
   ArrayRef<Type> promised;
   GroupAttr group;
@@ -244,13 +242,13 @@ private:
 struct CopyBuckets final : fsdp::impl::CopyBucketsBase<CopyBuckets> {
   void runOnOperation() override {
     StateTable states(getOperation());
-    SmallVector<Operation *> starts;
+    SmallVector<StartOpInterface> starts;
     for (func::FuncOp func : getPrograms(getOperation()))
-      for (Operation &op : func.getBody().front())
-        if (isStart(&op) && isCopied(&op, states))
-          starts.push_back(&op);
+      for (auto start : func.getBody().getOps<StartOpInterface>())
+        if (isCopied(start, states))
+          starts.push_back(start);
     ReducedMembers scattered;
-    for (Operation *start : starts)
+    for (StartOpInterface start : starts)
       Copier(start, scattered).run();
   }
 };

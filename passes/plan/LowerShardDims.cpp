@@ -58,20 +58,18 @@ Value permute(OpBuilder &builder, Value value, ArrayRef<int64_t> order) {
 /// One transfer with at least one member along another dim.
 class Lowering {
 public:
-  explicit Lowering(Operation *start)
-      : start(start), wait(cast<WaitOp>(*start->getResult(0).user_begin())),
+  explicit Lowering(StartOpInterface start)
+      : start(start), wait(cast<WaitOp>(*start.getFuture().user_begin())),
         builder(start) {}
 
   void run(ArrayRef<int64_t> dims) {
-    auto future = cast<FutureType>(start->getResult(0).getType());
-    SmallVector<Type> promised(future.getTensors());
+    SmallVector<Type> promised(start.getPromised());
     SmallVector<int64_t> lowered(dims.size(), 0);
     for (auto [i, dim] : llvm::enumerate(dims))
       if (dim != 0)
         promised[i] = lower(i, dim);
-    start->setAttr("dims", builder.getDenseI64ArrayAttr(lowered));
-    start->getResult(0).setType(
-        FutureType::get(builder.getContext(), promised));
+    start.setDimsAttr(builder.getDenseI64ArrayAttr(lowered));
+    start.getFuture().setType(FutureType::get(builder.getContext(), promised));
   }
 
 private:
@@ -96,7 +94,7 @@ private:
     return arrives;
   }
 
-  Operation *start;
+  StartOpInterface start;
   WaitOp wait;
   OpBuilder builder;
 };
@@ -106,10 +104,12 @@ struct LowerShardDims : fsdp::impl::LowerShardDimsBase<LowerShardDims> {
     for (func::FuncOp program : getPrograms(getOperation()))
       for (Operation &op :
            llvm::make_early_inc_range(program.getBody().front())) {
-        auto dims = op.getAttrOfType<DenseI64ArrayAttr>("dims");
-        if (isa<AllGatherStartOp, ReduceScatterStartOp>(op) &&
-            llvm::any_of(dims.asArrayRef(), [](int64_t dim) { return dim; }))
-          Lowering(&op).run(dims.asArrayRef());
+        auto start = dyn_cast<StartOpInterface>(op);
+        if (!start || start.isInPlace())
+          continue;
+        SmallVector<int64_t> dims(start.getDimsAttr().asArrayRef());
+        if (llvm::any_of(dims, [](int64_t dim) { return dim != 0; }))
+          Lowering(start).run(dims);
       }
   }
 };

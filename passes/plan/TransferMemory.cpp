@@ -9,8 +9,7 @@
 
 #include "passes/plan/TransferMemory.h"
 
-#include "ir/aten/Aten.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/Views.h"
 #include "passes/plan/ByteMap.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -48,7 +47,7 @@ private:
     }
     if (touchesNothing(op))
       return success();
-    bool isTransfer = isStart(&op);
+    bool isTransfer = isa<StartOpInterface>(op);
     SmallVector<unsigned> reads, writes;
     for (Value operand : op.getOperands())
       append(reads, operand);
@@ -80,11 +79,11 @@ private:
 
   /// Whether `op` leaves nothing to do in a step.
   static bool touchesNothing(Operation &op) {
-    if (isa<FreeOp, ReplayOp, ConstantOp>(op))
+    if (isa<FreeOp, ConstantOp>(op))
       return true;
     return op.getNumResults() != 0 &&
            llvm::all_of(op.getResults(), [](OpResult result) {
-             return aten::getViewSource(result) != nullptr;
+             return getViewSource(result) != nullptr;
            });
   }
 

@@ -156,14 +156,14 @@ private:
 
   /// Whether `result` is another name for the operand that it returns.
   static Value getAliased(OpResult result) {
-    if (auto replay = dyn_cast<ReplayOp>(result.getOwner()))
-      return replay.getInput();
+    if (auto alias = dyn_cast<AliasOpInterface>(result.getOwner()))
+      return alias.getAliased();
     return aten::getViewSource(result);
   }
 
   /// An op that only gives other names to its operands reads no element.
   static bool isRead(Operation &op) {
-    return !isa<FreeOp, WaitOp, ReplayOp>(op) &&
+    return !isa<FreeOp>(op) &&
            (op.getNumResults() == 0 ||
             !llvm::all_of(op.getResults(), [](OpResult result) {
               return getAliased(result) != nullptr;
@@ -186,8 +186,8 @@ private:
         dyn_cast_or_null<DenseI64ArrayAttr>(op.getDiscardableAttr(kAtAttr));
     ArrayRef<int64_t> at =
         addresses ? addresses.asArrayRef() : ArrayRef<int64_t>();
-    if (isStart(&op))
-      return prepareStart(op, at);
+    if (auto start = dyn_cast<StartOpInterface>(op))
+      return prepareStart(start, at);
     size_t used = 0;
     SmallVector<Write> &written = writes[&op];
     for (OpResult result : op.getResults()) {
@@ -238,21 +238,11 @@ private:
           parts[&op].insert(id);
       return success();
     }
-    SmallVector<std::pair<ValueRange, ValueRange>> groups;
-    auto adam = [&](auto each) {
-      groups = {{each.getParams(), each.getNewParams()},
-                {each.getExpAvgs(), each.getNewExpAvgs()},
-                {each.getExpAvgSqs(), each.getNewExpAvgSqs()}};
-    };
-    if (auto adamw = dyn_cast<AdamWOp>(op))
-      adam(adamw);
-    else if (auto each = dyn_cast<AdamOp>(op))
-      adam(each);
-    else if (auto sgd = dyn_cast<SgdOp>(op))
-      groups = {{sgd.getParams(), sgd.getNewParams()},
-                {sgd.getMomentumBuffers(), sgd.getNewMomentumBuffers()}};
+    auto optimizer = dyn_cast<OptimizerOpInterface>(op);
+    if (!optimizer)
+      return success();
     Write *next = written.begin();
-    for (auto [olds, news] : groups)
+    for (auto [olds, news] : optimizer.getUpdates())
       for (Value old : olds)
         if (failed(setUpdate(op, *next++, old)))
           return failure();
@@ -273,32 +263,32 @@ private:
   }
 
   /// Contents that a transfer makes, with the padding rows behind them.
-  LogicalResult prepareStart(Operation &op, ArrayRef<int64_t> at) {
-    auto types = cast<FutureType>(op.getResult(0).getType()).getTensors();
+  LogicalResult prepareStart(StartOpInterface op, ArrayRef<int64_t> at) {
+    ArrayRef<Type> types = op.getPromised();
     if (at.size() != types.size())
-      return op.emitOpError("has ")
+      return op->emitOpError("has ")
              << types.size() << " tensors of its own and " << at.size()
              << " addresses";
     for (auto [number, type] : llvm::enumerate(types)) {
-      Value operand = op.getOperand(number);
+      Value operand = op.getInputs()[number];
       int64_t bytes = bytesOf(type);
-      if (auto gather = dyn_cast<AllGatherStartOp>(op))
-        bytes = bytesOf(operand.getType()) * gather.getGroup().getSize();
+      if (isa<AllGatherStartOp>(op))
+        bytes = bytesOf(operand.getType()) * op.getGroup().getSize();
       unsigned id =
-          make(at[number], bytes, op.getLoc(), cast<RankedTensorType>(type));
-      writes[&op].push_back({id, Value()});
-      if (isa<AllReduceStartOp>(op) &&
-          failed(setUpdate(op, writes[&op].back(), operand)))
+          make(at[number], bytes, op->getLoc(), cast<RankedTensorType>(type));
+      writes[op].push_back({id, Value()});
+      if (op.isInPlace() &&
+          failed(setUpdate(*op.getOperation(), writes[op].back(), operand)))
         return failure();
     }
     return success();
   }
 
   LogicalResult prepareWait(WaitOp wait) {
-    Operation *start = wait.getFuture().getDefiningOp();
-    for (Value operand : start->getOperands()) {
+    StartOpInterface start = wait.getStart();
+    for (Value operand : start.getInputs()) {
       // An all-reduce has replaced them.
-      if (!isa<AllReduceStartOp>(start))
+      if (!start.isInPlace())
         noteRead(operand, now);
       if (auto it = paddings.find(getContents(operand)); it != paddings.end())
         contents[it->second].lastRead = now;

@@ -25,7 +25,7 @@ struct BucketKey {
   Type element;
   GroupAttr group;
   Attribute reduction; // null for gathers
-  Attribute pre, post; // divisors of a sum
+  FloatAttr pre, post; // divisors of a sum
 
   bool operator==(const BucketKey &) const = default;
 };
@@ -142,8 +142,10 @@ private:
   template <typename LogicalOp>
   void insert(Buckets<LogicalOp> &buckets, BucketKey key,
               Member<LogicalOp> member) {
-    key.pre = member.op->getAttr("pre");
-    key.post = member.op->getAttr("post");
+    if constexpr (!std::is_same_v<LogicalOp, AllGatherOp>) {
+      key.pre = member.op.getPreAttr();
+      key.post = member.op.getPostAttr();
+    }
     // Most ops of a bucket stand close together: the last one is the likeliest.
     auto it = std::find_if(
         buckets.rbegin(), buckets.rend(),
@@ -270,11 +272,9 @@ private:
     return success();
   }
 
-  static void setDivisors(Operation *start, const BucketKey &key) {
-    if (key.pre)
-      start->setAttr("pre", key.pre);
-    if (key.post)
-      start->setAttr("post", key.post);
+  static void setDivisors(ReductionOpInterface start, const BucketKey &key) {
+    start.setPreAttr(key.pre);
+    start.setPostAttr(key.post);
   }
 
   /// What reads the results in front of `last` and may as well stand behind it,

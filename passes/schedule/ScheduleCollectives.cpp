@@ -65,9 +65,10 @@ private:
 
   LogicalResult collect() {
     for (Operation *op : order) {
-      if (!isa<AllGatherStartOp, ReduceScatterStartOp>(op) && !isOfGradient(op))
+      auto start = dyn_cast<StartOpInterface>(op);
+      if (!start || (start.isInPlace() && !isOfGradient(op)))
         continue;
-      Value future = op->getResult(0);
+      Value future = start.getFuture();
       if (!future.hasOneUse() || !isa<WaitOp>(*future.user_begin()))
         return op->emitOpError("expects one wait for its future, found ")
                << std::distance(future.use_begin(), future.use_end())

@@ -39,7 +39,7 @@ struct DivideGradients final
     }
     StateTable states(module);
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
-    SmallVector<SmallVector<Operation *, 2>> chains;
+    SmallVector<Chain> chains;
     for (func::FuncOp func : getPrograms(module)) {
       if (factor != 0 && factor != 1 && mesh && mesh.getWorldSize() == 1)
         reduceAlone(func, states);
@@ -47,15 +47,17 @@ struct DivideGradients final
     }
     if (told.getDivideInOptimizer() && leaveToOptimizer(module, states, chains))
       return;
-    for (ArrayRef<Operation *> chain : chains)
+    for (Chain &chain : chains)
       divide(chain);
   }
 
 private:
+  using Chain = SmallVector<ReductionOpInterface, 2>;
+
   /// Sums alone, if one number divides all that the optimizer reads: no
   /// gradient is a rank's own, and none lies in f16, whose sums overflow.
   bool leaveToOptimizer(ModuleOp module, const StateTable &states,
-                        ArrayRef<SmallVector<Operation *, 2>> chains) {
+                        MutableArrayRef<Chain> chains) {
     if (chains.empty() || llvm::any_of(states.getStates(), [](StateOp state) {
           return state.getRole() == Role::Parameter &&
                  (state.getLocal() ||
@@ -63,13 +65,13 @@ private:
         }))
       return false;
     double divisor = getDivisor(chains.front());
-    for (ArrayRef<Operation *> chain : chains) {
+    for (Chain &chain : chains) {
       Value gradient = chain.front()->getOperand(0);
       if (getElementTypeOrSelf(gradient.getType()).isF16() ||
           getDivisor(chain) != divisor)
         return false;
     }
-    for (ArrayRef<Operation *> chain : chains)
+    for (Chain &chain : chains)
       setAll(chain, Reduction::Sum);
     if (divisor != 1)
       module->setAttr(kOptimizerDivisorAttr,
@@ -77,12 +79,12 @@ private:
     return true;
   }
 
-  double getDivisor(ArrayRef<Operation *> chain) const {
+  double getDivisor(Chain &chain) const {
     if (factor != 0)
       return factor;
     int64_t ranks = 1;
-    for (Operation *op : chain)
-      ranks *= op->getAttrOfType<GroupAttr>("group").getSize();
+    for (ReductionOpInterface op : chain)
+      ranks *= op.getGroup().getSize();
     return double(ranks);
   }
 
@@ -104,39 +106,35 @@ private:
     }
   }
 
-  void divide(ArrayRef<Operation *> chain) const {
+  void divide(Chain &chain) {
     double divisor = getDivisor(chain);
     Type element = getElementTypeOrSelf(chain.front()->getOperand(0).getType());
     if (element.isF16()) {
       setAll(chain, Reduction::Sum);
       double pre = getPreDivisor(divisor);
-      setDivisor(chain.front(), "pre", pre);
-      setDivisor(chain.back(), "post", divisor / pre);
+      chain.front().setPreAttr(asDivisor(pre));
+      chain.back().setPostAttr(asDivisor(divisor / pre));
     } else if (forceSum) {
       setAll(chain, Reduction::Sum);
-      setDivisor(chain.back(), "post", divisor);
+      chain.back().setPostAttr(asDivisor(divisor));
     } else if (factor != 0) {
       setAll(chain, Reduction::Sum);
-      auto group = chain.front()->getAttrOfType<GroupAttr>("group");
-      if (divisor == group.getSize())
-        setReduction(chain.front(), Reduction::Avg);
+      if (divisor == chain.front().getGroup().getSize())
+        chain.front().setReduction(Reduction::Avg);
       else
-        setDivisor(chain.front(), "pre", divisor);
+        chain.front().setPreAttr(asDivisor(divisor));
     }
   }
 
-  static void setReduction(Operation *op, Reduction reduction) {
-    op->setAttr("reduction", ReductionAttr::get(op->getContext(), reduction));
+  static void setAll(Chain &chain, Reduction reduction) {
+    for (ReductionOpInterface op : chain)
+      op.setReduction(reduction);
   }
 
-  static void setAll(ArrayRef<Operation *> chain, Reduction reduction) {
-    for (Operation *op : chain)
-      setReduction(op, reduction);
-  }
-
-  static void setDivisor(Operation *op, StringRef name, double divisor) {
-    if (divisor != 1)
-      op->setAttr(name, Builder(op->getContext()).getF64FloatAttr(divisor));
+  /// Null for 1, which divides nothing.
+  FloatAttr asDivisor(double divisor) {
+    return divisor == 1 ? FloatAttr()
+                        : Builder(&getContext()).getF64FloatAttr(divisor);
   }
 
   double factor = 0; ///< that sums are divided by; 0: the number of ranks

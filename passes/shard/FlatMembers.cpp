@@ -4,6 +4,7 @@
 #include "passes/shard/FlatMembers.h"
 
 #include "ir/aten/Aten.h"
+#include "ir/aten/Matchers.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -112,8 +113,7 @@ private:
         return;
       }
       auto reduce = dyn_cast<AllReduceOp>(op);
-      if (!(reduce && isOwn(reduce.getOfAttr())) &&
-          op->getName().getStringRef() != "aten._to_copy")
+      if (!(reduce && isOwn(reduce.getOfAttr())) && !aten::isCast(op))
         break;
       gradient.tail.push_back(op);
       value = op->getOperand(0);

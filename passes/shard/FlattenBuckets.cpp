@@ -101,9 +101,9 @@ private:
                                        place.getGroup());
       for (auto &[i, old] : together) {
         gathered[old] = full;
-        Value view = buildView(builder, old.getLoc(), full, bucket.offsets[i],
-                               typeOf(old.getFull()));
-        old.getFull().replaceAllUsesWith(view);
+        old.getFull().replaceAllUsesWith(
+            UnpackOp::create(builder, old.getLoc(), old.getFull().getType(),
+                             full, bucket.offsets[i]));
       }
     }
     for (auto &[key, together] : sorted)
@@ -155,8 +155,10 @@ private:
   /// What `member` does to its operand, done to the flat state's.
   Value cloneFor(Operation *member, Value operand) {
     RankedTensorType type = typeOf(operand);
-    if (isa<ReduceScatterOp, ShardOp>(member))
-      type = getShardType(type, 0, member->getAttrOfType<GroupAttr>("group"));
+    if (auto scatter = dyn_cast<ReduceScatterOp>(member))
+      type = getShardType(type, 0, scatter.getGroup());
+    else if (auto shard = dyn_cast<ShardOp>(member))
+      type = getShardType(type, 0, shard.getGroup());
     IRMapping mapping;
     mapping.map(member->getOperand(0), operand);
     Value result = builder.clone(*member, mapping)->getResult(0);
@@ -192,8 +194,10 @@ private:
     llvm::append_range(chain, model->tail);
     for (Operation *old : chain) {
       value = cloneFor(old, value);
-      if (Operation *clone = value.getDefiningOp(); clone->hasAttr("of"))
-        clone->setAttr("of", of);
+      if (auto scatter = value.getDefiningOp<ReduceScatterOp>())
+        scatter.setOfAttr(of);
+      else if (auto reduce = value.getDefiningOp<AllReduceOp>())
+        reduce.setOfAttr(of);
     }
     setResults(results, value, of);
     for (StateOp member : bucket.members)

@@ -1,6 +1,7 @@
 //===- MoveCastsToShards.cpp - Cast before the gather --------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
 #include "passes/analysis/GradientChains.h"
 
@@ -16,23 +17,13 @@ namespace fsdp {
 
 namespace {
 
-/// Whether `op` casts to another element type and does nothing else: a cast to
-/// other strides would need the whole tensor.
-bool isPlainCast(Operation *op) {
-  if (!op || op->getName().getStringRef() != "aten._to_copy")
-    return false;
-  auto arguments =
-      dyn_cast_or_null<DictionaryAttr>(op->getPropertiesAsAttribute());
-  return arguments && arguments.size() == 1 && arguments.get("dtype");
-}
-
 /// The only reader of a gather if that is a plain cast to a type that is not
 /// wider, else null.
 Operation *getMovableCast(AllGatherOp gather) {
   if (!gather.getFull().hasOneUse())
     return nullptr;
   Operation *cast = *gather.getFull().user_begin();
-  if (!isPlainCast(cast))
+  if (!aten::isPlainCast(cast))
     return nullptr;
   auto from = mlir::cast<RankedTensorType>(gather.getFull().getType());
   auto to = mlir::cast<RankedTensorType>(cast->getResult(0).getType());
@@ -48,7 +39,7 @@ struct MoveCastsToShards final
   void runOnOperation() override {
     StateTable states(getOperation());
     for (func::FuncOp func : getPrograms(getOperation())) {
-      for (ArrayRef<Operation *> chain : getGradientChains(func))
+      for (ArrayRef<ReductionOpInterface> chain : getGradientChains(func))
         if (Operation *cast = getLastCast(chain.front(), states))
           moveBehind(chain, cast);
       SmallVector<AllGatherOp> gathers(func.getOps<AllGatherOp>());
@@ -61,20 +52,22 @@ struct MoveCastsToShards final
 private:
   /// The cast from the type in which the gradient is to be reduced to the
   /// parameter's own, if `reduction` reads it, else null.
-  static Operation *getLastCast(Operation *reduction,
+  static Operation *getLastCast(ReductionOpInterface reduction,
                                 const StateTable &states) {
-    StateOp state = states.lookup(getGradientOf(reduction));
+    StateOp state = states.lookup(reduction.getGradientOf(0));
     Operation *cast = reduction->getOperand(0).getDefiningOp();
-    if (!state || !state.getReduce() || !isPlainCast(cast))
+    if (!state || !state.getReduce() || !aten::isPlainCast(cast))
       return nullptr;
     auto from = mlir::cast<RankedTensorType>(cast->getOperand(0).getType());
     return from.getElementType() == state.getReduceType() ? cast : nullptr;
   }
 
-  static void moveBehind(ArrayRef<Operation *> chain, Operation *castOp) {
+  static void moveBehind(ArrayRef<ReductionOpInterface> chain,
+                         Operation *castOp) {
     Value value = castOp->getOperand(0);
     Type element = cast<RankedTensorType>(value.getType()).getElementType();
-    Type own = chain.back()->getResult(0).getType();
+    Operation *last = ReductionOpInterface(chain.back());
+    Type own = last->getResult(0).getType();
     for (Operation *op : chain) {
       op->setOperand(0, value);
       value = op->getResult(0);
@@ -82,7 +75,7 @@ private:
       value.setType(type.clone(element));
     }
     OpBuilder builder(castOp->getContext());
-    builder.setInsertionPointAfter(chain.back());
+    builder.setInsertionPointAfter(last);
     IRMapping mapping;
     mapping.map(castOp->getOperand(0), value);
     Operation *moved = builder.clone(*castOp, mapping);

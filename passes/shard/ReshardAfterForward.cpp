@@ -1,9 +1,11 @@
 //===- ReshardAfterForward.cpp - Gather again for backward ---------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/Views.h"
 #include "support/Pattern.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -22,9 +24,8 @@ namespace {
 /// The gathered tensor's data in another type or layout: cheaper to make again
 /// than to keep.
 bool isDerived(OpResult result) {
-  StringRef name = result.getOwner()->getName().getStringRef();
-  return aten::getViewSource(result) || name == "aten._to_copy" ||
-         name == "aten.clone";
+  return getViewSource(result) || aten::isCast(result.getOwner()) ||
+         aten::isClone(result.getOwner());
 }
 
 /// Gives one gathered tensor its second life.

@@ -3,7 +3,7 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
-#include "passes/analysis/Optimizers.h"
+#include "passes/analysis/GradientChains.h"
 #include "passes/analysis/StateAppender.h"
 #include "passes/shard/Metrics.h"
 
@@ -86,9 +86,8 @@ private:
   LogicalResult collect() {
     llvm::DenseMap<Attribute, SmallVector<Operation *, 2>> reductions;
     for (Operation &op : func.getBody().front())
-      if (isa<ReduceScatterOp, AllReduceOp>(op))
-        if (auto of = op.getAttrOfType<FlatSymbolRefAttr>("of"))
-          reductions[of].push_back(&op);
+      if (ReductionOpInterface reduction = asGradientReduction(&op))
+        reductions[reduction.getGradientOf(0)].push_back(reduction);
     for (OpOperand &operand : terminator->getOpOperands()) {
       unsigned i = operand.getOperandNumber();
       LogicalResult done = success();
@@ -195,7 +194,7 @@ private:
     for (Operation &op :
          llvm::make_early_inc_range(llvm::reverse(func.getBody().front())))
       if (op.use_empty() &&
-          (isa<ReduceScatterOp, AllReduceOp>(op) || isShardSide(&op)) &&
+          (isa<ReductionOpInterface>(op) || isShardSide(&op)) &&
           isOpTriviallyDead(&op))
         op.erase();
   }
@@ -263,7 +262,7 @@ private:
     if (program.getNumResults() == 0 || !program.getResultAttr(0, kOutputAttr))
       return program.emitError("expects the loss as its first result");
     for (Operation &op : program.getBody().front())
-      if (getOptimizerUpdate(&op))
+      if (isa<OptimizerOpInterface>(op))
         return op.emitOpError("updates parameters; run this pass before "
                               "fsdp-insert-optimizer");
     return success();

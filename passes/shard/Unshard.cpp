@@ -1,9 +1,9 @@
 //===- Unshard.cpp - Erase the sharding, for reading ---------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
-#include "passes/analysis/Optimizers.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -21,8 +21,9 @@ namespace {
 /// Whether a gathered tensor is kept for further micro-batches: it is a result
 /// of the program.
 bool isPadded(Value value) {
-  bool isGathered = value.getDefiningOp<AllGatherOp>() ||
-                    isa_and_nonnull<AllGatherStartOp>(getTransfer(value));
+  bool isGathered =
+      value.getDefiningOp<AllGatherOp>() ||
+      isa_and_nonnull<AllGatherStartOp>(getTransfer(value).getOperation());
   return isGathered && llvm::any_of(value.getUsers(), [](Operation *user) {
            return user->hasTrait<OpTrait::IsTerminator>();
          });
@@ -30,17 +31,11 @@ bool isPadded(Value value) {
 
 /// The value that a value stands for once collectives move nothing, or null.
 Value seeThrough(Value value) {
-  if (Value moved = getTransferred(value))
-    return moved;
-  Operation *op = value.getDefiningOp();
-  if (auto accumulate = dyn_cast_or_null<AccumulateOp>(op))
-    return accumulate.getGradient();
+  if (auto forwarding = value.getDefiningOp<ForwardingOpInterface>())
+    return forwarding.getForwarded(cast<OpResult>(value));
   // The rows of a tensor that was gathered with its padding.
-  if (op && op->getName().getStringRef() == "aten.slice.Tensor" &&
-      isPadded(op->getOperand(0)))
-    return op->getOperand(0);
-  if (isa_and_nonnull<AllGatherOp, ReduceScatterOp, AllReduceOp, ShardOp,
-                      ReplayOp>(op))
+  Operation *op = value.getDefiningOp();
+  if (aten::matchSlice(op) && isPadded(op->getOperand(0)))
     return op->getOperand(0);
   return {};
 }
@@ -147,8 +142,9 @@ private:
         addResult(value, func.getResultAttrDict(i));
     }
     for (Operation &op : func.getBody().front())
-      if (std::optional<OptimizerUpdate> update = getOptimizerUpdate(&op))
-        for (auto [param, grad] : llvm::zip(update->params, update->grads))
+      if (auto update = dyn_cast<OptimizerOpInterface>(op))
+        for (auto [param, grad] :
+             llvm::zip(update.getParams(), update.getGrads()))
           addResult(
               grad,
               builder.getDictionaryAttr(builder.getNamedAttr(
@@ -218,7 +214,7 @@ private:
         for (Value part : held)
           parts[result].push_back(castLike(op, part));
       else
-        mapping.map(result, held[getMember(op)]);
+        mapping.map(result, held[getMember(cast<UnpackOp>(op))]);
     }
     return found;
   }
@@ -233,22 +229,20 @@ private:
     return result;
   }
 
-  /// Which member a view of a gathered flat state is.
-  size_t getMember(Operation &op) const {
-    Value flat = op.getOperand(0);
+  /// Which member is taken of a gathered flat state.
+  size_t getMember(UnpackOp op) const {
+    Value flat = op.getPacked();
     while (Value source = seeThrough(flat))
       flat = source;
     while (Operation *castOp = flat.getDefiningOp())
       flat = castOp->getOperand(0);
     StateOp state =
         states.lookup(func, cast<BlockArgument>(flat).getArgNumber());
-    auto offset =
-        cast<IntegerAttr>(aten::getStaticArgument(&op, "storage_offset"));
     ArrayRef<StateOp> members = states.getMembers(state);
     return llvm::find_if(members,
                          [&](StateOp member) {
                            return member.getPart()->getOffset() ==
-                                  offset.getInt();
+                                  int64_t(op.getOffset());
                          }) -
            members.begin();
   }

@@ -41,7 +41,8 @@ public:
 
 private:
   LogicalResult visit(Operation &op) {
-    if (isa<AllGatherOp, ReduceScatterOp, AllReduceOp>(op))
+    auto start = dyn_cast<StartOpInterface>(op);
+    if (isa<CollectiveOpInterface>(op) && !start)
       return op.emitOpError("is logical; expected a start and a wait");
     if (failed(verifyRegions(op)))
       return failure();
@@ -50,9 +51,9 @@ private:
     for (Value operand : op.getOperands())
       if (failed(verifyRead(op, operand)))
         return failure();
-    if (isStart(&op)) {
-      pending[op.getResult(0)] = &op;
-      for (Value input : op.getOperands())
+    if (start) {
+      pending[start.getFuture()] = &op;
+      for (Value input : start.getInputs())
         inFlight[views.getRoot(input)].push_back(&op);
     }
     if (auto wait = dyn_cast<WaitOp>(op))
@@ -65,7 +66,7 @@ private:
     for (Region &region : op.getRegions()) {
       Operation *inner = nullptr;
       region.walk([&](Operation *each) {
-        if (!inner && isCollective(each))
+        if (!inner && isa<CollectiveOpInterface>(each))
           inner = each;
       });
       if (inner)
@@ -119,11 +120,11 @@ private:
     }
     waited[wait.getFuture()] = wait;
     pending.erase(wait.getFuture());
-    Operation *start = wait.getFuture().getDefiningOp();
-    if (!start || !isStart(start))
+    StartOpInterface start = wait.getStart();
+    if (!start)
       return wait.emitOpError("expects the future of a start");
-    for (Value input : start->getOperands())
-      llvm::erase(inFlight[views.getRoot(input)], start);
+    for (Value input : start.getInputs())
+      llvm::erase(inFlight[views.getRoot(input)], start.getOperation());
     if (isa<AllGatherStartOp>(start))
       for (Value result : wait.getResults())
         if (!kept.contains(result))

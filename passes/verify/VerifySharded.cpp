@@ -1,10 +1,10 @@
 //===- VerifySharded.cpp - The contract of a sharded program -------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/GradientChains.h"
-#include "passes/analysis/Optimizers.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
@@ -47,7 +47,7 @@ public:
 
 private:
   static LogicalResult verifyStage(Operation &op) {
-    if (isStart(&op) || isa<WaitOp, FreeOp, ZeroPaddingOp>(op))
+    if (isa<StartOpInterface>(op) || isa<WaitOp, FreeOp, ZeroPaddingOp>(op))
       return op.emitOpError("belongs to a later stage; expected logical "
                             "collectives only");
     return success();
@@ -61,26 +61,24 @@ private:
     AccumulateOp sum;
   };
 
-  template <typename ReduceOp>
-  LogicalResult addReduction(ReduceOp op) {
-    StateOp state = states.lookup(op.getOfAttr());
-    if (!op.getOf())
-      return success();
+  LogicalResult addReduction(ReductionOpInterface op) {
+    StringRef of = op.getGradientOf(0).getValue();
+    StateOp state = states.lookup(op.getGradientOf(0));
     if (!state || state.getRole() != Role::Parameter)
-      return op.emitOpError("reduces a gradient of '")
-             << *op.getOf() << "', which is no trained parameter";
+      return op->emitOpError("reduces a gradient of '")
+             << of << "', which is no trained parameter";
     Chain &chain = chains[state];
     if (chain.last && !comesFrom(op->getOperand(0), chain.last)) {
       InFlightDiagnostic diagnostic =
-          op.emitOpError("reduces the gradient of '")
-          << *op.getOf() << "' a second time";
+          op->emitOpError("reduces the gradient of '")
+          << of << "' a second time";
       diagnostic.attachNote(chain.last->getLoc()) << "first reduction here";
       return diagnostic;
     }
     if (Type found = getElementTypeOrSelf(op->getOperand(0).getType());
         op.getGroup().getSize() > 1 && found != state.getReduceType())
-      return op.emitOpError("expects the gradient of '")
-             << *op.getOf() << "' to be reduced in " << state.getReduceType()
+      return op->emitOpError("expects the gradient of '")
+             << of << "' to be reduced in " << state.getReduceType()
              << ", found " << found
              << "; run fsdp-move-casts-to-shards behind "
                 "fsdp-shard-parameters";
@@ -88,15 +86,13 @@ private:
     // One rank alone divides by what the user asks for.
     if (op.getGroup().getSize() > 1)
       chain.groups.push_back(op.getGroup());
-    chain.scale *= getScale(op);
+    chain.scale *= op.getScale();
     return success();
   }
 
   LogicalResult collectReduction(Operation &op) {
-    if (auto reduce = dyn_cast<ReduceScatterOp>(op))
-      return addReduction(reduce);
-    if (auto reduce = dyn_cast<AllReduceOp>(op))
-      return addReduction(reduce);
+    if (ReductionOpInterface reduction = asGradientReduction(&op))
+      return addReduction(reduction);
     if (auto sum = dyn_cast<AccumulateOp>(op))
       return addSum(sum);
     return success();
@@ -218,9 +214,9 @@ private:
     };
     bool reads = llvm::any_of(op.getOperands(), isOfShard);
     bool keeps = isShardSide(&op) || isa<AllReduceOp, AccumulateOp>(op) ||
-                 getOptimizerUpdate(&op).has_value();
-    if (reads && !keeps &&
-        !isa<AllGatherOp, ReduceScatterOp, func::ReturnOp>(op) && !isNorm(op))
+                 isa<OptimizerOpInterface>(op);
+    if (reads && !keeps && !isa<CollectiveOpInterface, func::ReturnOp>(op) &&
+        !aten::isNorm(&op))
       return op.emitOpError("reads a shard, whose padding rows it may change; "
                             "expected casts, collectives, norms and "
                             "optimizers only");
@@ -228,12 +224,6 @@ private:
       for (Value result : op.getResults())
         shards.insert(result);
     return success();
-  }
-
-  static bool isNorm(Operation &op) {
-    StringRef name = op.getName().getStringRef();
-    return name == "aten._foreach_norm.Scalar" ||
-           name == "aten.linalg_vector_norm";
   }
 
   LogicalResult verifyReductions() {
@@ -334,7 +324,7 @@ private:
       return chains.begin()->second.last->emitOpError(
           "reduces a gradient in a program for inference");
     for (Operation &op : func.getBody().front())
-      if (getOptimizerUpdate(&op))
+      if (isa<OptimizerOpInterface>(op))
         return op.emitOpError("updates parameters in a program for inference");
     return success();
   }
@@ -344,15 +334,15 @@ private:
   LogicalResult verifyUpdates() {
     llvm::DenseMap<Value, Operation *> updates;
     for (Operation &op : func.getBody().front()) {
-      std::optional<OptimizerUpdate> update = getOptimizerUpdate(&op);
+      auto update = dyn_cast<OptimizerOpInterface>(op);
       if (!update)
         continue;
       if (!endsStep(func))
         return op.emitOpError("updates parameters before the last micro-batch");
-      if (failed(verifyDivisor(&op, *update)))
+      if (failed(verifyDivisor(update)))
         return failure();
-      for (auto [param, grad, result] :
-           llvm::zip(update->params, update->grads, update->newParams)) {
+      for (auto [param, grad, result] : llvm::zip(
+               update.getParams(), update.getGrads(), update.getNewParams())) {
         if (auto [it, isNew] = updates.try_emplace(param, &op); !isNew) {
           InFlightDiagnostic diagnostic =
               op.emitOpError("updates a parameter a second time");
@@ -372,11 +362,10 @@ private:
   }
 
   /// It divides by what the reductions leave to it.
-  static LogicalResult verifyDivisor(Operation *op,
-                                     const OptimizerUpdate &update) {
+  static LogicalResult verifyDivisor(OptimizerOpInterface op) {
     auto left = op->getParentOfType<ModuleOp>()->getAttrOfType<FloatAttr>(
         kOptimizerDivisorAttr);
-    if (!left || update.gradScale)
+    if (!left || op.getGradScale())
       return success();
     return op->emitOpError("expects a grad_scale, since reductions leave a "
                            "division by ")

@@ -71,6 +71,8 @@ module @syntax attributes {
     %summed = fsdp.all_reduce sum %g post 3.0 over #shard : tensor<13x17xf32>
     // CHECK: fsdp.pack(%{{.*}}, %{{.*}}) at [0, 224] of @"net.5/flat" : tensor<13x17xf32>, tensor<4x17xf32> -> tensor<512xf32>
     %packed = fsdp.pack(%g, %w) at [0, 224] of @"net.5/flat" : tensor<13x17xf32>, tensor<4x17xf32> -> tensor<512xf32>
+    // CHECK: fsdp.unpack %{{.*}} at 224 : tensor<512xf32> -> tensor<4x17xf32>
+    %unpacked = fsdp.unpack %packed at 224 : tensor<512xf32> -> tensor<4x17xf32>
     // CHECK: fsdp.reduce_scatter avg %{{.*}} dim 0 over #shard of @net.0.weight : tensor<13x17xf32> -> tensor<4x17xf32>
     %r = fsdp.reduce_scatter avg %g dim 0 over #shard of @net.0.weight : tensor<13x17xf32> -> tensor<4x17xf32>
     // CHECK: fsdp.all_reduce sum %{{.*}} over #replicate of @net.0.weight : tensor<4x17xf32>

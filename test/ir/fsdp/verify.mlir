@@ -595,6 +595,46 @@ func.func @packs_another_type(%g: tensor<4xbf16>) {
 
 // -----
 
+func.func @unpacks_beyond_the_end(%p: tensor<8xf32>) {
+  // expected-error @+1 {{expects its 4 elements from element 5 on to lie inside of 'tensor<8xf32>'}}
+  %0 = fsdp.unpack %p at 5 : tensor<8xf32> -> tensor<2x2xf32>
+  return
+}
+
+// -----
+
+func.func @unpacks_from_before_the_begin(%p: tensor<8xf32>) {
+  // expected-error @+1 {{expects its 4 elements from element -1 on to lie inside of 'tensor<8xf32>'}}
+  %0 = fsdp.unpack %p at -1 : tensor<8xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @unpacks_more_than_there_is(%p: tensor<8xf32>) {
+  // expected-error @+1 {{expects its 9 elements from element 0 on to lie inside of 'tensor<8xf32>'}}
+  %0 = fsdp.unpack %p at 0 : tensor<8xf32> -> tensor<3x3xf32>
+  return
+}
+
+// -----
+
+func.func @unpacks_another_type(%p: tensor<8xf32>) {
+  // expected-error @+1 {{expects a result of the operand's element type 'f32', found 'tensor<4xbf16>'}}
+  %0 = fsdp.unpack %p at 0 : tensor<8xf32> -> tensor<4xbf16>
+  return
+}
+
+// -----
+
+func.func @unpacks_rows(%p: tensor<2x4xf32>) {
+  // expected-error @+1 {{expects an operand of one dim and a contiguous result, found 'tensor<2x4xf32>' and 'tensor<4xf32>'}}
+  %0 = fsdp.unpack %p at 0 : tensor<2x4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
 // expected-error @below {{'fsdp.schedule' expects a module and a #fsdp.schedule}}
 module attributes {fsdp.schedule = 3 : i64} {}
 

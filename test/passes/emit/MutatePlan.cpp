@@ -6,14 +6,16 @@
 // Checks that fsdp-verify-memory takes the plan as it is, and refuses it with
 // one address changed such that memory is certainly wrong:
 //
-//   over   an op writes where an earlier op's result lies that a later one
-//   reads beside an update in place is not where its operand is out    a tensor
-//   ends behind the arena
+// * over: an op writes where an earlier op's result lies that a later one
+// reads;
+// * beside: an update in place is not where its operand is;
+// * out: a tensor ends behind the arena.
 //
 //===----------------------------------------------------------------------===//
 
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/Views.h"
 #include "passes/plan/MemoryUse.h"
 
 #include "mlir/Parser/Parser.h"
@@ -53,7 +55,8 @@ int64_t bytesOf(Type type) {
 }
 
 bool updatesInPlace(Operation *op) {
-  return isa<AdamWOp, AdamOp, SgdOp, AllReduceStartOp>(op);
+  auto start = dyn_cast<StartOpInterface>(op);
+  return isa<OptimizerOpInterface>(op) || (start && start.isInPlace());
 }
 
 class Mutator {
@@ -96,13 +99,13 @@ public:
       }
       // A result that is no view, and the last op that reads it by its name.
       if (op->getNumResults() != 1 || at.size() != 1 ||
-          bytesOf(op->getResult(0).getType()) == 0 || isStart(op))
+          bytesOf(op->getResult(0).getType()) == 0 || isa<StartOpInterface>(op))
         continue;
       size_t last = made;
       for (Operation *user : op->getUsers())
         if (!isa<FreeOp, WaitOp>(user) &&
             !llvm::any_of(user->getResults(), [](OpResult result) {
-              return aten::getViewSource(result) != nullptr;
+              return getViewSource(result) != nullptr;
             }))
           last = std::max(last, positions[user]);
       for (size_t position = made + 1; position < last; ++position)

@@ -14,7 +14,7 @@
 // CHECK-SAME:    tensor<1088xf32> {fsdp.gradient = @"a/flat"}
 // CHECK:         %[[C:.+]] = aten._to_copy(%[[A]], dtype = bf16) : (tensor<1088xf32>) -> tensor<1088xbf16>
 // CHECK-NEXT:    fsdp.all_gather %[[C]] dim 0 over #shard : tensor<1088xbf16> -> tensor<4352xbf16>
-// CHECK-NEXT:    aten.as_strided(%{{.+}}, size = [65, 63], stride = [63, 1], storage_offset = 0) : (tensor<4352xbf16>) -> tensor<65x63xbf16>
+// CHECK-NEXT:    fsdp.unpack %{{.+}} at 0 : tensor<4352xbf16> -> tensor<65x63xbf16>
 // CHECK-NOT:     aten._to_copy
 // CHECK:         %[[R:.+]] = fsdp.replay %[[C]] : tensor<1088xbf16>
 // CHECK-NEXT:    fsdp.all_gather %[[R]]

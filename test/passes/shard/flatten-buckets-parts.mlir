@@ -11,7 +11,7 @@
 // CHECK-SAME:    %[[A:[^:]+]]: tensor<12xf32> {fsdp.state = @"a/flat"}
 // CHECK:         %[[C:.+]] = aten._to_copy(%[[A]], dtype = bf16) : (tensor<12xf32>) -> tensor<12xbf16>
 // CHECK-NEXT:    %[[F:.+]] = fsdp.all_gather %[[C]] dim 0 over #[[SHARD]] : tensor<12xbf16> -> tensor<48xbf16>
-// CHECK-NEXT:    %[[W:.+]] = aten.as_strided(%[[F]], size = [5, 4]
+// CHECK-NEXT:    %[[W:.+]] = fsdp.unpack %[[F]] at 0 : {{.*}} -> tensor<5x4x
 // CHECK:         aten.mm(%{{.+}}, %[[W]])
 // CHECK-NOT:     fsdp.shard
 // CHECK:         aten.mul.Tensor
@@ -19,8 +19,8 @@
 // CHECK-NOT:     fsdp.shard
 // CHECK:         %[[R:.+]] = fsdp.replay %[[P]] : tensor<24xbf16>
 // CHECK-NEXT:    %[[G:.+]] = fsdp.all_gather %[[R]] dim 0 over #[[INNER]] : tensor<24xbf16> -> tensor<48xbf16>
-// CHECK-NEXT:    aten.as_strided(%[[G]], size = [5, 4], {{.*}} storage_offset = 0)
-// CHECK-NEXT:    aten.as_strided(%[[G]], size = [4, 4], {{.*}} storage_offset = 20)
+// CHECK-NEXT:    fsdp.unpack %[[G]] at 0 : {{.*}} -> tensor<5x4x
+// CHECK-NEXT:    fsdp.unpack %[[G]] at 20 : {{.*}} -> tensor<4x4x
 // CHECK-NOT:     fsdp.all_gather
 // CHECK:         fsdp.pack(%{{.+}}, %{{.+}}, %{{.+}}) at [0, 20, 36] of @"a/flat"
 // CHECK-NEXT:    %[[S:.+]] = fsdp.reduce_scatter avg %{{.+}} dim 0 over #[[SHARD]] of @"a/flat" : tensor<48xbf16> -> tensor<12xbf16>

@@ -19,14 +19,14 @@
 // FLAT-SAME:     (%[[S:[^:]+]]: tensor<f32> {fsdp.state = @s}, %[[A:[^:]+]]: tensor<120xf32> {fsdp.state = @"a/flat"}, %[[X:[^:]+]]: tensor<4x17xf32> {fsdp.input = "x"})
 // FLAT-SAME:     -> (tensor<f32> {fsdp.output = "loss"}, tensor<120xf32> {fsdp.gradient = @"a/flat"}, tensor<f32> {fsdp.gradient = @s})
 // FLAT-NEXT:     %[[F:.+]] = fsdp.all_gather %[[A]] dim 0 over #shard : tensor<120xf32> -> tensor<240xf32>
-// FLAT-NEXT:     %[[W:.+]] = aten.as_strided(%[[F]], size = [13, 17], stride = [17, 1], storage_offset = 0)
-// FLAT-NEXT:     %[[V:.+]] = aten.as_strided(%[[F]], size = [13], stride = [1], storage_offset = 224)
+// FLAT-NEXT:     %[[W:.+]] = fsdp.unpack %[[F]] at 0 : {{.*}} -> tensor<13x17x
+// FLAT-NEXT:     %[[V:.+]] = fsdp.unpack %[[F]] at 224 : {{.*}} -> tensor<13x
 // FLAT-NEXT:     %[[T:.+]] = aten.t(%[[W]])
 // FLAT-NEXT:     aten.addmm(%[[V]], %[[X]], %[[T]])
 // FLAT:          %[[GV:.+]] = aten.sum.dim_IntList
 // FLAT-NEXT:     %[[R:.+]] = fsdp.replay %[[A]]
 // FLAT-NEXT:     %[[G:.+]] = fsdp.all_gather %[[R]]
-// FLAT-NEXT:     %[[WR:.+]] = aten.as_strided(%[[G]], size = [13, 17]
+// FLAT-NEXT:     %[[WR:.+]] = fsdp.unpack %[[G]] at 0 : {{.*}} -> tensor<13x17x
 // FLAT-NEXT:     aten.mm(%{{.+}}, %[[WR]])
 // FLAT-NOT:      fsdp.reduce_scatter
 // FLAT:          %[[GW:.+]] = aten.mm

@@ -66,8 +66,8 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %c = aten._to_copy(%f, dtype = bf16) : (tensor<4xf32>) -> tensor<4xbf16>
     %start = fsdp.all_gather.start "b"(%c) dims [0] over #shard on gather : tensor<4xbf16> -> !fsdp.future<tensor<8xbf16>>
     %full = fsdp.wait %start : !fsdp.future<tensor<8xbf16>> -> tensor<8xbf16>
-    %v = aten.as_strided(%full, size = [2], stride = [1], storage_offset = 0) : (tensor<8xbf16>) -> tensor<2xbf16>
-    %u = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 4) : (tensor<8xbf16>) -> tensor<4xbf16>
+    %v = fsdp.unpack %full at 0 : tensor<8xbf16> -> tensor<2xbf16>
+    %u = fsdp.unpack %full at 4 : tensor<8xbf16> -> tensor<4xbf16>
     %n = aten.neg(%u) : (tensor<4xbf16>) -> tensor<4xbf16>
     %p = fsdp.pack(%v, %n) at [0, 4] of @"b/flat" : tensor<2xbf16>, tensor<4xbf16> -> tensor<8xbf16>
     %s = fsdp.reduce_scatter avg %p dim 0 over #shard of @"b/flat" : tensor<8xbf16> -> tensor<4xbf16>

@@ -354,8 +354,8 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"train/step"(%f: tensor<4xf32> {fsdp.state = @f}) -> (tensor<4xbf16> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @f}) {
     %c = aten._to_copy(%f, dtype = bf16) : (tensor<4xf32>) -> tensor<4xbf16>
     %full = fsdp.all_gather %c dim 0 over #shard : tensor<4xbf16> -> tensor<8xbf16>
-    %v = aten.as_strided(%full, size = [2], stride = [1], storage_offset = 0) : (tensor<8xbf16>) -> tensor<2xbf16>
-    %w = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 4) : (tensor<8xbf16>) -> tensor<4xbf16>
+    %v = fsdp.unpack %full at 0 : tensor<8xbf16> -> tensor<2xbf16>
+    %w = fsdp.unpack %full at 4 : tensor<8xbf16> -> tensor<4xbf16>
     %p = fsdp.pack(%v, %w) at [0, 4] of @f : tensor<2xbf16>, tensor<4xbf16> -> tensor<8xbf16>
     %s = fsdp.reduce_scatter avg %p dim 0 over #shard of @f : tensor<8xbf16> -> tensor<4xbf16>
     %g = aten._to_copy(%s, dtype = f32) : (tensor<4xbf16>) -> tensor<4xf32>
@@ -380,12 +380,12 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   }
   func.func @"train/step"(%f: tensor<4xf32> {fsdp.state = @f}) -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @f}) {
     %full = fsdp.all_gather %f dim 0 over #shard : tensor<4xf32> -> tensor<8xf32>
-    // expected-note @+1 {{the first op that differs is aten.as_strided}}
-    %w = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 3) : (tensor<8xf32>) -> tensor<4xf32>
+    // expected-note @+1 {{the first op that differs is fsdp.unpack}}
+    %w = fsdp.unpack %full at 3 : tensor<8xf32> -> tensor<4xf32>
     // expected-error @+1 {{the output 'loss' differs from what was captured}}
     %n = aten.neg(%w) : (tensor<4xf32>) -> tensor<4xf32>
-    %v = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 0) : (tensor<8xf32>) -> tensor<4xf32>
-    %x = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 4) : (tensor<8xf32>) -> tensor<4xf32>
+    %v = fsdp.unpack %full at 0 : tensor<8xf32> -> tensor<4xf32>
+    %x = fsdp.unpack %full at 4 : tensor<8xf32> -> tensor<4xf32>
     %p = fsdp.pack(%v, %x) at [0, 4] of @f : tensor<4xf32>, tensor<4xf32> -> tensor<8xf32>
     %s = fsdp.reduce_scatter avg %p dim 0 over #shard of @f : tensor<8xf32> -> tensor<4xf32>
     return %n, %s : tensor<4xf32>, tensor<4xf32>
@@ -405,8 +405,8 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   }
   func.func @"train/step"(%f: tensor<4xf32> {fsdp.state = @f}) -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @f}) {
     %full = fsdp.all_gather %f dim 0 over #shard : tensor<4xf32> -> tensor<8xf32>
-    %v = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 0) : (tensor<8xf32>) -> tensor<4xf32>
-    %w = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 4) : (tensor<8xf32>) -> tensor<4xf32>
+    %v = fsdp.unpack %full at 0 : tensor<8xf32> -> tensor<4xf32>
+    %w = fsdp.unpack %full at 4 : tensor<8xf32> -> tensor<4xf32>
     %p = fsdp.pack(%w, %v) at [0, 4] of @f : tensor<4xf32>, tensor<4xf32> -> tensor<8xf32>
     // expected-error @+1 {{the gradient of 'v' differs from what was captured}}
     %s = fsdp.reduce_scatter avg %p dim 0 over #shard of @f : tensor<8xf32> -> tensor<4xf32>
@@ -427,8 +427,8 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   }
   func.func @"train/step"(%f: tensor<4xf32> {fsdp.state = @f}) -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @f}) {
     %full = fsdp.all_gather %f dim 0 over #shard : tensor<4xf32> -> tensor<8xf32>
-    %v = aten.as_strided(%full, size = [3], stride = [1], storage_offset = 0) : (tensor<8xf32>) -> tensor<3xf32>
-    %w = aten.as_strided(%full, size = [4], stride = [1], storage_offset = 4) : (tensor<8xf32>) -> tensor<4xf32>
+    %v = fsdp.unpack %full at 0 : tensor<8xf32> -> tensor<3xf32>
+    %w = fsdp.unpack %full at 4 : tensor<8xf32> -> tensor<4xf32>
     // expected-note @+1 {{the first op that differs is fsdp.pack}}
     %p = fsdp.pack(%v, %w) at [0, 3] of @f : tensor<3xf32>, tensor<4xf32> -> tensor<8xf32>
     // expected-error @+1 {{the gradient of 'v' differs from what was captured}}

@@ -1,0 +1,41 @@
+//===- Matchers.cpp - Operators that passes look for ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/aten/Matchers.h"
+
+#include "ir/aten/Aten.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+static bool isCalled(Operation *op, StringRef name) {
+  return op && op->getName().getStringRef() == name;
+}
+
+bool aten::isCast(Operation *op) { return isCalled(op, "aten._to_copy"); }
+
+bool aten::isPlainCast(Operation *op) {
+  if (!isCast(op))
+    return false;
+  auto arguments =
+      dyn_cast_or_null<DictionaryAttr>(op->getPropertiesAsAttribute());
+  return arguments && arguments.size() == 1 && arguments.get("dtype");
+}
+
+bool aten::isClone(Operation *op) { return isCalled(op, "aten.clone"); }
+
+bool aten::isNorm(Operation *op) {
+  return isCalled(op, "aten._foreach_norm.Scalar") ||
+         isCalled(op, "aten.linalg_vector_norm");
+}
+
+std::optional<aten::Slice> aten::matchSlice(Operation *op) {
+  if (!isCalled(op, "aten.slice.Tensor"))
+    return std::nullopt;
+  auto get = [&](StringRef name) -> std::optional<int64_t> {
+    auto value = dyn_cast_or_null<IntegerAttr>(getStaticArgument(op, name));
+    return value ? std::optional(value.getInt()) : std::nullopt;
+  };
+  return Slice{get("dim").value_or(0), get("start").value_or(0),
+               get("step").value_or(1), get("end")};
+}

@@ -1,0 +1,139 @@
+//===- Interfaces.td - What passes ask of ops --------------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_INTERFACES_TD
+#define FSDP_INTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+class Fsdp_Interface<string name, list<Interface> bases = []>
+    : OpInterface<name, bases> {
+  let cppNamespace = "::fsdp";
+}
+
+def CollectiveOpInterface : Fsdp_Interface<"CollectiveOpInterface"> {
+  let description = [{
+    A gather or a reduction over a group of ranks, logical or started. Its
+    operands are what each rank brings.
+  }];
+  let methods = [
+    InterfaceMethod<"The ranks that take part.", "::fsdp::GroupAttr",
+                    "getGroup">,
+    InterfaceMethod<[{
+        The parameter whose gradient the operand at `index` is; null if it is
+        none.
+      }], "::mlir::FlatSymbolRefAttr", "getGradientOf",
+      (ins "unsigned":$index), [{}], [{ return {}; }]>,
+  ];
+}
+
+def ReductionOpInterface
+    : Fsdp_Interface<"ReductionOpInterface", [CollectiveOpInterface]> {
+  let description = [{
+    A collective that combines what the ranks bring. A sum may divide operands
+    by `pre` and results by `post`.
+  }];
+  let methods = [
+    InterfaceMethod<"How ranks are combined.", "::fsdp::Reduction",
+                    "getReduction">,
+    InterfaceMethod<"", "void", "setReduction",
+                    (ins "::fsdp::Reduction":$reduction)>,
+    InterfaceMethod<"By what operands are divided; null: by nothing.",
+                    "::mlir::FloatAttr", "getPreAttr">,
+    InterfaceMethod<"", "void", "setPreAttr", (ins "::mlir::FloatAttr":$pre)>,
+    InterfaceMethod<"By what results are divided; null: by nothing.",
+                    "::mlir::FloatAttr", "getPostAttr">,
+    InterfaceMethod<"", "void", "setPostAttr", (ins "::mlir::FloatAttr":$post)>,
+  ];
+  let extraSharedClassDeclaration = [{
+    /// By how much the reduction scales what all ranks bring alike.
+    double getScale() {
+      double scale = $_op.getReduction() == ::fsdp::Reduction::Avg
+                         ? 1
+                         : double($_op.getGroup().getSize());
+      for (::mlir::FloatAttr divisor : {$_op.getPreAttr(), $_op.getPostAttr()})
+        if (divisor)
+          scale /= divisor.getValueAsDouble();
+      return scale;
+    }
+  }];
+}
+
+def StartOpInterface
+    : Fsdp_Interface<"StartOpInterface", [CollectiveOpInterface]> {
+  let description = [{
+    Begins the transfer of a bucket's members, one for each operand. Its one
+    result promises as many tensors.
+  }];
+  let methods = [
+    InterfaceMethod<"What is moved.", "::mlir::OperandRange", "getInputs">,
+    InterfaceMethod<"What is promised.",
+                    "::mlir::TypedValue<::fsdp::FutureType>", "getFuture">,
+    InterfaceMethod<"The bucket's name; null if it has none.",
+                    "::mlir::StringAttr", "getBucketAttr">,
+    InterfaceMethod<[{
+        Along which dims rows are gathered or scattered, one for each operand;
+        null if the promised tensors take the operands' places.
+      }], "::mlir::DenseI64ArrayAttr", "getDimsAttr", (ins), [{}],
+      [{ return {}; }]>,
+    InterfaceMethod<"", "void", "setDimsAttr",
+      (ins "::mlir::DenseI64ArrayAttr":$dims), [{}],
+      [{ llvm_unreachable("moves no rows"); }]>,
+  ];
+  let extraSharedClassDeclaration = [{
+    /// Whether the promised tensors take the operands' places.
+    bool isInPlace() { return !$_op.getDimsAttr(); }
+    ::llvm::ArrayRef<::mlir::Type> getPromised() {
+      return $_op.getFuture().getType().getTensors();
+    }
+  }];
+}
+
+def OptimizerOpInterface : Fsdp_Interface<"OptimizerOpInterface"> {
+  let description = [{
+    Updates parameters by their gradients, in place: results are new values of
+    operands, whose memory they take. Gradients are only read.
+  }];
+  let methods = [
+    InterfaceMethod<"", "::mlir::OperandRange", "getParams">,
+    InterfaceMethod<"One for each parameter.", "::mlir::OperandRange",
+                    "getGrads">,
+    InterfaceMethod<"One for each parameter.", "::mlir::ResultRange",
+                    "getNewParams">,
+    InterfaceMethod<"What gradients are divided by; null: by nothing.",
+                    "::mlir::Value", "getGradScale">,
+    InterfaceMethod<[{
+        All that is updated, parameters first: old values, and new ones in their
+        order.
+      }],
+      "::llvm::SmallVector<std::pair<::mlir::OperandRange, ::mlir::ResultRange>>",
+      "getUpdates">,
+  ];
+}
+
+def ForwardingOpInterface : Fsdp_Interface<"ForwardingOpInterface"> {
+  let description = [{
+    An op that is the identity once there is one rank and one micro-batch:
+    erasing the sharding replaces its results by what it forwards.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        What a result stands for; null if that is not known, as in a program
+        that does not verify.
+      }], "::mlir::Value", "getForwarded", (ins "::mlir::OpResult":$result),
+      [{}], [{ return $_op->getOperand(0); }]>,
+  ];
+}
+
+def AliasOpInterface : Fsdp_Interface<"AliasOpInterface"> {
+  let description = [{
+    An op whose one result is another name for its operand's memory, or for a
+    part of it. At run time nothing happens.
+  }];
+  let methods = [
+    InterfaceMethod<"The operand.", "::mlir::Value", "getAliased", (ins), [{}],
+                    [{ return $_op->getOperand(0); }]>,
+  ];
+}
+
+#endif // FSDP_INTERFACES_TD
