@@ -4,8 +4,8 @@
 #include "plan/Verify.h"
 
 #include "plan/DType.h"
-#include "plan/Entry.h"
 #include "plan/FirstValues.h"
+#include "plan/Programs.h"
 #include "plan/Schedule.h"
 #include "plan/Shape.h"
 #include "plan/VerifyProgram.h"
@@ -218,7 +218,7 @@ void verifyRates(const PlanT &plan) {
                  "names a learning rate that does not exist");
     const plan::StateT &state = *plan.states[index];
     bool isNumber =
-        state.role == plan::Role::scalar && state.shape.empty() &&
+        state.role == plan::Role::learning_rate && state.shape.empty() &&
         state.shard_dim < 0 &&
         (state.dtype == plan::DType::f32 || state.dtype == plan::DType::f64);
     if (!isNumber || state.init.size() != dtypeBytes(state.dtype))
@@ -251,24 +251,23 @@ std::set<int32_t> inputsOf(const plan::ProgramT &program) {
 
 /// A step of several micro-batches has all its parts at the same shapes.
 void verifyParts(const PlanT &plan) {
-  std::map<std::string_view, std::map<std::string_view, std::set<int32_t>>>
-      parts; // by entry and binding
+  std::map<Entry, std::map<std::string_view, std::set<int32_t>>>
+      parts; // by entry and shapes
   for (const auto &program : plan.programs)
-    parts[entryOf(program->name)][bindingOf(program->name)] =
-        inputsOf(*program);
+    parts[getEntry(*program)][program->shapes] = inputsOf(*program);
   uint64_t steps = plan.training->gradient_accumulation_steps;
-  for (std::string_view entry : kStepParts) {
+  for (Entry entry : kStepParts) {
     bool isNeeded = steps > 2 || (steps == 2 && entry != kStepParts[1]);
     if (isNeeded ? parts[entry].empty() || parts[entry] != parts[kStepParts[0]]
                  : parts.count(entry) != 0)
-      refusePlan("entry '" + std::string(entry) + "'",
+      refusePlan("entry '" + getEntryName(entry) + "'",
                  "does not fit a step of " + std::to_string(steps) +
                      " micro-batches");
   }
-  if (steps > 1 && parts.count("train/step"))
-    refusePlan("entry 'train/step'", "does not fit a step of " +
-                                         std::to_string(steps) +
-                                         " micro-batches");
+  if (steps > 1 && parts.count(kTrain))
+    refusePlan("entry '" + getEntryName(kTrain) + "'",
+               "does not fit a step of " + std::to_string(steps) +
+                   " micro-batches");
 }
 
 void verifyData(const PlanT &plan) {
@@ -291,17 +290,17 @@ void verifyData(const PlanT &plan) {
 
 /// Validation reads what training reads, and changes nothing.
 void verifyValidation(const PlanT &plan) {
-  std::map<std::string_view, std::set<int32_t>> training; // by binding
+  std::map<std::string_view, std::set<int32_t>> training; // by shapes
   for (const auto &program : plan.programs)
-    if (program->name.starts_with("train/"))
-      training[bindingOf(program->name)] = inputsOf(*program);
+    if (program->kind == plan::ProgramKind::train)
+      training[program->shapes] = inputsOf(*program);
   size_t count = 0;
   for (const auto &program : plan.programs) {
-    if (entryOf(program->name) != kValidationEntry)
+    if (program->kind != plan::ProgramKind::eval)
       continue;
     ++count;
     std::string where = "program '" + program->name + "'";
-    auto trained = training.find(bindingOf(program->name));
+    auto trained = training.find(program->shapes);
     if (trained == training.end() || trained->second != inputsOf(*program))
       refusePlan(where, "has not the inputs of a program that trains");
     bool hasLoss = false;
@@ -314,7 +313,7 @@ void verifyValidation(const PlanT &plan) {
       refusePlan(where, "has no loss");
   }
   if (plan.validation && count != training.size())
-    refusePlan("entry '" + std::string(kValidationEntry) + "'",
+    refusePlan("entry '" + getEntryName(kValidation) + "'",
                "does not fit the programs that train");
 }
 
@@ -347,13 +346,19 @@ void fsdp::verifyPlan(const PlanT &plan) {
     refusePlan("the training table", "holds a number out of range");
   verifyRates(plan);
   std::set<std::string> names;
-  std::set<std::pair<std::string_view, std::set<int32_t>>> signatures;
+  std::set<std::pair<Entry, std::set<int32_t>>> signatures;
   for (const auto &program : plan.programs) {
     if (program->name.empty() || !names.insert(program->name).second)
       refusePlan("program '" + program->name + "'", "has no name of its own");
+    if (program->kind > plan::ProgramKind::MAX ||
+        program->part > plan::StepPart::MAX ||
+        (program->part != plan::StepPart::whole &&
+         program->kind != plan::ProgramKind::train))
+      refusePlan("program '" + program->name + "'",
+                 "is of no known kind, or part of no step");
     verifyProgram(plan, *program);
     // The inputs' shapes tell which one a step is for.
-    if (!signatures.insert({entryOf(program->name), inputsOf(*program)}).second)
+    if (!signatures.insert({getEntry(*program), inputsOf(*program)}).second)
       refusePlan("program '" + program->name + "'",
                  "has the inputs of another program of its entry");
   }

@@ -22,14 +22,15 @@ def Fsdp_Dialect : Dialect {
     |----------|-----------------------------------------------|---------|
     | logical  | `all_gather`, `reduce_scatter`, `adamw`, …    | none    |
     | schedule | `all_gather.start`, `wait`, `free`, …         | ordered |
-    | plan     | `record`, `await`, `zero_padding`, `at` attrs | ordered |
+    | plan     | `zero_padding`, `at` attributes               | ordered |
 
-    Programs are `func.func`s whose names contain a slash (`@"train/step"`,
-    `@"infer/step"`), so that they never clash with a parameter's name. What their
-    arguments and results are stands in attributes:
+    Programs are `func.func`s. Their names contain a slash (`@"train/step"`,
+    `@"infer/step"`), so that they never clash with a parameter's name, and say
+    nothing that attributes do not say:
 
     | attribute            | on               | meaning                        |
     |----------------------|------------------|--------------------------------|
+    | `fsdp.program`       | function         | what it is for: training, inference, a part of a step |
     | `fsdp.state = @w`    | argument, result | a state's value; its new value |
     | `fsdp.input = "x"`   | argument         | what a step is given           |
     | `fsdp.sample`        | argument         | an input's value in the model file |

@@ -21,10 +21,27 @@ def Fsdp_Role : Fsdp_Enum<"Role", "what a state is", [
   I32EnumAttrCase<"Optimizer", 4, "optimizer">, // moments, momentum
   I32EnumAttrCase<"Gradient", 5, "gradient">,   // running sum over micro-batches
   I32EnumAttrCase<"Gathered", 6, "gathered">,   // kept across micro-batches
-  I32EnumAttrCase<"Scalar", 7, "scalar">,       // step count, learning rate
-  I32EnumAttrCase<"Random", 8, "random">        // seed and offset
+  I32EnumAttrCase<"Scalar", 7, "scalar">,       // running sum of a number
+  I32EnumAttrCase<"Random", 8, "random">,       // seed and offset
+  I32EnumAttrCase<"Step", 9, "step">,           // updates so far
+  I32EnumAttrCase<"LearningRate", 10, "learning_rate">, // set by the run
+  I32EnumAttrCase<"LossScale", 11, "loss_scale">, // the loss is multiplied by it
+  I32EnumAttrCase<"LossGrowth", 12, "loss_growth"> // updates since it changed
 ]>;
 def Fsdp_RoleAttr : EnumAttr<Fsdp_Dialect, Fsdp_Role, "role">;
+
+def Fsdp_ProgramKind : Fsdp_Enum<"ProgramKind", "what a program is for", [
+  I32EnumAttrCase<"Train", 0, "train">, // gradients, and updates by them
+  I32EnumAttrCase<"Infer", 1, "infer">, // outputs alone
+  I32EnumAttrCase<"Eval", 2, "eval">    // the loss of what trains, alone
+]>;
+
+def Fsdp_StepPart : Fsdp_Enum<"StepPart", "a program's part of a step", [
+  I32EnumAttrCase<"Whole", 0, "whole">,
+  I32EnumAttrCase<"First", 1, "first">,   // micro-batch
+  I32EnumAttrCase<"Middle", 2, "middle">, // once for each in between
+  I32EnumAttrCase<"Last", 3, "last">
+]>;
 
 def Fsdp_Layout : Fsdp_Enum<"Layout", "how a bucket's shards lie", [
   I32EnumAttrCase<"Rows", 0, "rows">, // each parameter's own rows

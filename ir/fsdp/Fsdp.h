@@ -74,6 +74,14 @@ inline constexpr llvm::StringLiteral kAtAttr = "fsdp.at";
 /// On a start: of how many members its one tensor is a copy.
 inline constexpr llvm::StringLiteral kCopiedAttr = "fsdp.copied";
 
+/// What a function is a program for.
+ProgramAttr getProgram(mlir::Operation *function);
+/// Says it, and calls the function so.
+void setProgram(mlir::Operation *function, ProgramAttr program);
+/// Checks `fsdp.program` on `op`.
+mlir::LogicalResult verifyProgram(mlir::Operation *op,
+                                  mlir::NamedAttribute attr);
+
 /// What `module` was captured for, as `kDeviceAttr` says it.
 llvm::StringRef getDevice(mlir::ModuleOp module);
 

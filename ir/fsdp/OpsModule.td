@@ -44,7 +44,7 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
         source <"data/weights/weight_0" at 1472 : 884>
     fsdp.state optimizer @"fc1.weight/exp_avg" of @fc1.weight
         : tensor<13x17xf32> sharded <dim 0 over #shard>
-    fsdp.state scalar @"optimizer/lr" : tensor<f32> init 1.0e-3 : f32
+    fsdp.state learning_rate @"optimizer/lr" : tensor<f32> init 1.0e-3 : f32
     fsdp.state parameter @head.weight : tensor<31x18xf32>
         weight <"lm_head.weight" in 0 at 1472 : 1116 bf16>
     fsdp.state parameter @position : tensor<9x18xf32>

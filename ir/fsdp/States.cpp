@@ -346,5 +346,7 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
   if (attr.getName() == kAtAttr && !isa<DenseI64ArrayAttr>(attr.getValue()))
     return op->emitError("'fsdp.at' expects array<i64: ...>, found ")
            << attr.getValue();
+  if (attr.getName() == ProgramAttr::name)
+    return verifyProgram(op, attr);
   return verifySetting(op, attr);
 }

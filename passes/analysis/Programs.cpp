@@ -9,15 +9,15 @@ using namespace mlir;
 using namespace fsdp;
 
 bool fsdp::isReference(func::FuncOp func) {
-  return func.getSymName().starts_with(kReferencePrefix);
+  return getProgram(func).getReference();
 }
 
 bool fsdp::isInference(func::FuncOp func) {
-  return func.getSymName().starts_with(kInferencePrefix) || isValidation(func);
+  return getProgram(func).getKind() != ProgramKind::Train;
 }
 
 bool fsdp::isValidation(func::FuncOp func) {
-  return func.getSymName().starts_with(kValidationPrefix);
+  return getProgram(func).getKind() == ProgramKind::Eval;
 }
 
 SmallVector<func::FuncOp> fsdp::getPrograms(ModuleOp module) {
@@ -45,16 +45,6 @@ FailureOr<MeshAttr> fsdp::getDataMesh(ModuleOp module) {
 
 int64_t fsdp::getShardSize(MeshAttr mesh) {
   return mesh.getGroup(kShardAxis).getSize();
-}
-
-bool fsdp::isLearningRate(StateOp state) {
-  StringRef name = state.getSymName();
-  return state.getRole() == Role::Scalar && name.consume_front(kLearningRate) &&
-         (name.empty() || name.starts_with("/"));
-}
-
-bool fsdp::isLossScale(StateOp state) {
-  return state.getRole() == Role::Scalar && state.getSymName() == kLossScale;
 }
 
 bool fsdp::isParameter(StateOp state) {

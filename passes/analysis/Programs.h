@@ -18,26 +18,16 @@ inline constexpr llvm::StringLiteral kRootBucket = "root";
 inline constexpr llvm::StringLiteral kMetricsBucket = "metrics";
 /// Name of the output that is the gradients' norm.
 inline constexpr llvm::StringLiteral kGradNormOutput = "grad_norm";
-/// Name of the state that is the learning rate; groups with rates of their own
-/// have "optimizer/lr/1" and so on.
-inline constexpr llvm::StringLiteral kLearningRate = "optimizer/lr";
-/// Name of the scalar state that the loss is multiplied by before it is
-/// differentiated, and of the metric that reports it.
-inline constexpr llvm::StringLiteral kLossScale = "loss/scale";
+/// Name of the metric that is what the loss is multiplied by.
 inline constexpr llvm::StringLiteral kLossScaleMetric = "loss_scale";
-/// Functions called so are what others are compared with; no pass changes them.
-inline constexpr llvm::StringLiteral kReferencePrefix = "reference/";
 
-/// Programs called so only compute outputs: they have neither gradients nor an
-/// optimizer, and no loss but as one of the outputs.
-inline constexpr llvm::StringLiteral kInferencePrefix = "infer/";
-/// Likewise; they stand beside the programs that train, whose loss they compute
-/// and whose states they leave alone.
-inline constexpr llvm::StringLiteral kValidationPrefix = "eval/";
-
+/// Whether others are compared with it: no pass changes it.
 bool isReference(mlir::func::FuncOp func);
-/// For validation as well.
+/// Whether it only computes outputs: it has neither gradients nor an optimizer,
+/// and no loss but as one of the outputs. For validation as well.
 bool isInference(mlir::func::FuncOp func);
+/// Whether it stands beside a program that trains, whose loss it computes and
+/// whose states it leaves alone.
 bool isValidation(mlir::func::FuncOp func);
 
 /// The functions with a body that are no references.
@@ -54,12 +44,6 @@ inline constexpr llvm::StringLiteral kReplicateAxis = "replicate";
 mlir::FailureOr<MeshAttr> getDataMesh(mlir::ModuleOp module);
 /// Ranks that a parameter is cut over.
 int64_t getShardSize(MeshAttr mesh);
-
-/// Whether the state is a learning rate, which the run sets before each step.
-bool isLearningRate(StateOp state);
-
-/// Whether the state is what the loss is multiplied by.
-bool isLossScale(StateOp state);
 
 /// Whether the state is trained or frozen, not a buffer or the like.
 bool isParameter(StateOp state);

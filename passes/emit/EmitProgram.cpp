@@ -479,6 +479,11 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
 
 LogicalResult ProgramEmitter::run() {
   result.name = program.getSymName().str();
+  ProgramAttr own = getProgram(program);
+  result.kind = toPlan(own.getKind());
+  result.part = toPlan(own.getPart());
+  if (own.getShapes())
+    result.shapes = own.getShapes().str();
   for (BlockArgument argument : program.getArguments())
     if (failed(emitArgument(argument)))
       return failure();

@@ -28,11 +28,13 @@ static void emitTraining(ModuleOp module, const StateTable &table,
       static_cast<uint32_t>(getMicroBatches(module));
   training.seed = static_cast<uint64_t>(getSeed(module));
   for (StateOp state : table.getStates()) {
-    if (isLearningRate(state))
-      training.rates.push_back(table.getIndex(state));
-    if (state.getSymName() == kLearningRate)
-      if (auto lr = dyn_cast_or_null<FloatAttr>(state.getInitAttr()))
-        training.lr = lr.getValueAsDouble();
+    if (state.getRole() != Role::LearningRate)
+      continue;
+    // The base's is the first.
+    if (auto lr = dyn_cast_or_null<FloatAttr>(state.getInitAttr());
+        lr && training.rates.empty())
+      training.lr = lr.getValueAsDouble();
+    training.rates.push_back(table.getIndex(state));
   }
   // For inference it is nobody's.
   if (auto told = findSetting<OptimizerAttr>(module); told && trains(module)) {

@@ -43,6 +43,10 @@ Kind getKind(Role role) {
     return Kind::Parameter;
   case Role::Optimizer:
   case Role::Scalar:
+  case Role::Step:
+  case Role::LearningRate:
+  case Role::LossScale:
+  case Role::LossGrowth:
     return Kind::Optimizer;
   case Role::Buffer:
   case Role::Constant:

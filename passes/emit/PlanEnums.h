@@ -32,14 +32,47 @@ template <>
 struct PlanEnum<Role> {
   using Plan = plan::Role;
   static constexpr std::pair<Role, Plan> table[] = {
-      {Role::Parameter, Plan::parameter}, {Role::Frozen, Plan::frozen},
-      {Role::Buffer, Plan::buffer},       {Role::Constant, Plan::constant},
-      {Role::Optimizer, Plan::optimizer}, {Role::Gradient, Plan::gradient},
-      {Role::Gathered, Plan::gathered},   {Role::Scalar, Plan::scalar},
+      {Role::Parameter, Plan::parameter},
+      {Role::Frozen, Plan::frozen},
+      {Role::Buffer, Plan::buffer},
+      {Role::Constant, Plan::constant},
+      {Role::Optimizer, Plan::optimizer},
+      {Role::Gradient, Plan::gradient},
+      {Role::Gathered, Plan::gathered},
+      {Role::Scalar, Plan::scalar},
       {Role::Random, Plan::random},
+      {Role::Step, Plan::step},
+      {Role::LearningRate, Plan::learning_rate},
+      {Role::LossScale, Plan::loss_scale},
+      {Role::LossGrowth, Plan::loss_growth},
   };
 };
 static_assert(isNumbering(PlanEnum<Role>::table, getMaxEnumValForRole()));
+
+template <>
+struct PlanEnum<ProgramKind> {
+  using Plan = plan::ProgramKind;
+  static constexpr std::pair<ProgramKind, Plan> table[] = {
+      {ProgramKind::Train, Plan::train},
+      {ProgramKind::Infer, Plan::infer},
+      {ProgramKind::Eval, Plan::eval},
+  };
+};
+static_assert(isNumbering(PlanEnum<ProgramKind>::table,
+                          getMaxEnumValForProgramKind()));
+
+template <>
+struct PlanEnum<StepPart> {
+  using Plan = plan::StepPart;
+  static constexpr std::pair<StepPart, Plan> table[] = {
+      {StepPart::Whole, Plan::whole},
+      {StepPart::First, Plan::first},
+      {StepPart::Middle, Plan::middle},
+      {StepPart::Last, Plan::last},
+  };
+};
+static_assert(isNumbering(PlanEnum<StepPart>::table,
+                          getMaxEnumValForStepPart()));
 
 template <>
 struct PlanEnum<Reduction> {

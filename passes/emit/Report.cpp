@@ -130,7 +130,8 @@ llvm::json::Value fsdp::buildReport(ModuleOp module) {
   SmallVector<std::string> names;
   names.reserve(uses.size());
   for (const ProgramUse &use : uses)
-    steps[names.emplace_back(getCapturedName(use.program))].push_back(&use);
+    steps[names.emplace_back(getCaptured(use.program).getSymbol())].push_back(
+        &use);
   llvm::json::Object report;
   llvm::json::Array each;
   for (auto &[name, parts] : steps) {

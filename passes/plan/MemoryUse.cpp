@@ -67,6 +67,10 @@ MemoryUse fsdp::getStatesUse(ModuleOp module) {
       break;
     case Role::Optimizer:
     case Role::Scalar:
+    case Role::Step:
+    case Role::LearningRate:
+    case Role::LossScale:
+    case Role::LossGrowth:
       use.optimizer += bytes;
       break;
     case Role::Buffer:

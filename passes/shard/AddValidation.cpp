@@ -32,14 +32,15 @@ private:
       return program.emitError("expects a captured program whose first result "
                                "is the loss");
     auto module = program->getParentOfType<ModuleOp>();
-    std::string name = getValidationName(program);
-    if (module.lookupSymbol(name))
-      return program.emitError("has a program '") << name << "' already";
+    ProgramAttr validation = getProgram(program).withKind(ProgramKind::Eval);
+    if (module.lookupSymbol(validation.getSymbol()))
+      return program.emitError("has a program '")
+             << validation.getSymbol() << "' already";
     OpBuilder builder(program.getContext());
     // Behind all others, so that the first program stays the first.
     builder.setInsertionPointToEnd(module.getBody());
     auto clone = cast<func::FuncOp>(builder.clone(*program));
-    clone.setSymName(name);
+    setProgram(clone, validation);
     keepLoss(clone);
     eraseDead(clone);
     return success();

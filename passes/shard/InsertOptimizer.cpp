@@ -89,27 +89,27 @@ OptimizerStates declareStates(ModuleOp module, ArrayRef<StateOp> params,
             module.getContext(), refTo(state), member.getPart()->getOffset()));
     }
   Builder builder(module.getContext());
-  auto appendNumber = [&](StringRef name, float value) {
+  auto appendNumber = [&](StringRef name, Role role, float value) {
     StateOp state =
-        appender.append(module.getLoc(), name, Role::Scalar,
+        appender.append(module.getLoc(), name, role,
                         RankedTensorType::get({}, builder.getF32Type()));
     state.setInitAttr(builder.getF32FloatAttr(value));
     return state;
   };
   if (options.rule.needsStep)
-    states.step = appendNumber("optimizer/step", 0);
+    states.step = appendNumber("optimizer/step", Role::Step, 0);
   if (options.scaling.interval != 0)
-    states.growth = appendNumber(kLossGrowth, 0);
+    states.growth = appendNumber("loss/growth", Role::LossGrowth, 0);
   for (size_t i = 0; i < groups.size(); ++i) {
     double lr = groups[i].lr;
     if (i > 0 && lr == groups[0].lr) {
       states.rates.push_back(states.rates.front());
       continue;
     }
-    std::string name = kLearningRate.str();
+    std::string name = "optimizer/lr";
     if (i > 0)
       name += "/" + std::to_string(i);
-    states.rates.push_back(appendNumber(name, lr));
+    states.rates.push_back(appendNumber(name, Role::LearningRate, lr));
   }
   return states;
 }
@@ -128,7 +128,7 @@ public:
     for (BlockArgument argument : func.getArguments())
       if (StateOp state = states.lookup(func, argument.getArgNumber())) {
         arguments[state] = argument;
-        if (isLossScale(state)) {
+        if (state.getRole() == Role::LossScale) {
           scale = argument;
           scaleState = state;
         }
@@ -338,7 +338,9 @@ private:
   /// None where the loss is not scaled.
   static FailureOr<LossScaling> getScaling(ModuleOp module,
                                            bool skipsNonFinite) {
-    if (llvm::none_of(module.getOps<StateOp>(), isLossScale))
+    if (llvm::none_of(module.getOps<StateOp>(), [](StateOp state) {
+          return state.getRole() == Role::LossScale;
+        }))
       return LossScaling();
     auto told = getSetting<LossScaleAttr>(module);
     if (told.getInterval() != 0 && !skipsNonFinite)

@@ -15,9 +15,6 @@
 
 namespace fsdp {
 
-/// Name of the state that counts updates since the scale last changed.
-inline constexpr llvm::StringLiteral kLossGrowth = "loss/growth";
-
 struct LossScaling {
   double growth = 2, backoff = 0.5; ///< factors, above and below 1
   int64_t interval = 0;             ///< updates until it grows; 0: it stays

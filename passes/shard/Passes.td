@@ -63,8 +63,9 @@ def AddValidation : Fsdp_ModulePass<"fsdp-add-validation"> {
 def SnapshotReference : Fsdp_ModulePass<"fsdp-snapshot-reference"> {
   let summary = "keep a copy of the captured program to compare with";
   let description = [{
-    Clones the captured function `@"train/step"` as `@"reference/step"`, and
-    `@"eval/step"` as `@"reference/eval/step"`. All other passes leave functions called `reference/…` alone;
+    Clones the captured function `@"train/step"` as `@"reference/train/step"`, and
+    `@"eval/step"` as `@"reference/eval/step"`, marked as references
+    (`#fsdp.program`). All other passes leave those alone;
     `fsdp-verify-equivalent` compares with them.
 
     Needs: a captured program. Leaves: the program and its reference.
@@ -603,7 +604,7 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
     Output (sgd without momentum):
 
     ```mlir
-    fsdp.state scalar @"optimizer/lr" : tensor<f32> init 1.000000e-03 : f32
+    fsdp.state learning_rate @"optimizer/lr" : tensor<f32> init 1.000000e-03 : f32
     func.func @"train/step"(%w: tensor<7x17xf32> {fsdp.state = @w},
                             %lr: tensor<f32> {fsdp.state = @"optimizer/lr"}, …)
         -> (tensor<f32> {fsdp.output = "loss"},

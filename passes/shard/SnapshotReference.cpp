@@ -23,7 +23,8 @@ struct SnapshotReference final
       if (!func->hasAttr(kCapturedAttr))
         continue;
       func::FuncOp reference = func.clone();
-      reference.setSymName(getReferenceName(func));
+      reference->setAttr(ProgramAttr::name, getProgram(func).asReference());
+      reference.setSymName(("reference/" + func.getSymName()).str());
       if (Operation *other = symbols.lookup(reference.getSymName())) {
         InFlightDiagnostic diagnostic =
             func.emitError("has a reference already; run fsdp-drop-reference "

@@ -242,7 +242,7 @@ private:
       OpBuilder builder(program);
       for (StepPart part : parts) {
         auto clone = cast<func::FuncOp>(builder.clone(*program));
-        clone.setSymName(getPartName(program, part));
+        setProgram(clone, getProgram(program).withPart(part));
         if (failed(PartBuilder(clone, part, told.getSync(), microBatches, sums)
                        .run()))
           return failure();
@@ -256,9 +256,8 @@ private:
   }
 
   static LogicalResult verify(func::FuncOp program) {
-    if (getPartName(program, StepPart::Whole) != program.getSymName())
-      return program.emitError("expects a training program called "
-                               "'train/step', which was not split yet");
+    if (getStepPart(program) != StepPart::Whole)
+      return program.emitError("expects a whole step, which was not split yet");
     if (program.getNumResults() == 0 || !program.getResultAttr(0, kOutputAttr))
       return program.emitError("expects the loss as its first result");
     for (Operation &op : program.getBody().front())

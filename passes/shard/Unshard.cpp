@@ -50,7 +50,8 @@ public:
   void run() {
     collectResults();
     auto whole = func.cloneWithoutRegions();
-    whole.setSymName(getCapturedName(func));
+    if (getStepPart(func) != StepPart::Whole)
+      setProgram(whole, getCaptured(func));
     Block *body = whole.addEntryBlock();
     // Arguments get their types below.
     body->eraseArguments(0, body->getNumArguments());
@@ -105,7 +106,8 @@ public:
       return false;
     return isParameter(state) || state.getRole() == Role::Buffer ||
            state.getRole() == Role::Constant ||
-           state.getRole() == Role::Random || isLossScale(state);
+           state.getRole() == Role::Random ||
+           state.getRole() == Role::LossScale;
   }
 
 private:

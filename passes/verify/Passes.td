@@ -61,7 +61,7 @@ def VerifyEquivalent : Fsdp_ModulePass<"fsdp-verify-equivalent"> {
     ops do not matter; any other difference is an error that names the first
     result that differs and the op behind it.
 
-    Needs: `@"reference/…"` in the module, or a file with `to`.
+    Needs: references (`#fsdp.program`) in the module, or a file with `to`.
   }];
   let options = [
     Option<"to", "to", "std::string", "\"\"",

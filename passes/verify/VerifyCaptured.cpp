@@ -20,7 +20,8 @@ namespace {
 /// Roles that capture gives.
 bool isCapturedRole(Role role) {
   return role == Role::Parameter || role == Role::Frozen ||
-         role == Role::Buffer || role == Role::Constant || role == Role::Random;
+         role == Role::Buffer || role == Role::Constant ||
+         role == Role::Random || role == Role::LossScale;
 }
 
 class CapturedVerifier {
@@ -58,7 +59,7 @@ private:
                << input.getValue() << "'";
     }
     for (StateOp state : states.getStates()) {
-      if (!isCapturedRole(state.getRole()) && !isLossScale(state))
+      if (!isCapturedRole(state.getRole()))
         return state.emitOpError("expects a role that capture gives, found ")
                << stringifyRole(state.getRole());
       if (!bound.contains(state)) {
@@ -80,8 +81,8 @@ private:
               func.getResultAttrOfType<FlatSymbolRefAttr>(i, kGradientAttr)) {
         if (isInference(func))
           return func.emitError("result ")
-                 << i << " is a gradient; expected none in a program called '"
-                 << kInferencePrefix << "…'";
+                 << i << " is a gradient; expected none in a program for "
+                 << stringifyProgramKind(getProgram(func).getKind());
         if (failed(verifyGradient(i, states.lookup(of))))
           return failure();
         withGradient.insert(states.lookup(of));

@@ -41,9 +41,9 @@ private:
           (file ? func->hasAttr(kCapturedAttr) : isReference(func)))
         references.push_back(func);
     if (references.empty())
-      return module.emitError("expects a captured program to compare with, as "
-                              "'@\"reference/…\"' in the module or in a file "
-                              "given with 'to'");
+      return module.emitError("expects a captured program to compare with: a "
+                              "reference in the module, or a file given with "
+                              "'to'");
     SmallVector<func::FuncOp> gathering;
     if (llvm::any_of(module.getOps<StateOp>(), [](StateOp state) {
           return state.getRole() == Role::Gathered;
@@ -56,8 +56,7 @@ private:
       // It was made behind capture.
       if (file && isValidation(func))
         continue;
-      func::FuncOp reference = choose(
-          references, file ? getCapturedName(func) : getReferenceName(func));
+      func::FuncOp reference = choose(references, getCaptured(func));
       if (!reference)
         return func.emitError("expects a captured program of its own to "
                               "compare with, among the ")
@@ -74,13 +73,16 @@ private:
     return success();
   }
 
-  /// The one of `candidates` with that name; if there is only one, that one.
+  /// The one of `candidates` that is what `captured` was; if there is only one,
+  /// that one.
   static func::FuncOp choose(ArrayRef<func::FuncOp> candidates,
-                             StringRef name) {
+                             ProgramAttr captured) {
     if (candidates.size() == 1)
       return candidates.front();
     const auto *found = llvm::find_if(candidates, [&](func::FuncOp candidate) {
-      return candidate.getSymName() == name;
+      ProgramAttr own = getProgram(candidate);
+      return own.getKind() == captured.getKind() &&
+             own.getShapes() == captured.getShapes();
     });
     return found == candidates.end() ? func::FuncOp() : *found;
   }

@@ -3,7 +3,7 @@
 
 #include "runtime/checkpoint/SavedStates.h"
 
-#include "plan/Entry.h"
+#include "plan/Programs.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using namespace fsdp;
 static std::set<int32_t> writtenFirst(const plan::PlanT &plan) {
   std::set<int32_t> states;
   for (const auto &program : plan.programs)
-    if (entryOf(program->name) == kStepParts[0])
+    if (getEntry(*program) == kStepParts[0])
       for (const auto &binding : program->results)
         if (binding->state >= 0)
           states.insert(binding->state);
@@ -41,19 +41,18 @@ bool fsdp::isOfModel(plan::Role role) {
 
 std::vector<SavedState> fsdp::savedStates(const plan::PlanT &plan) {
   std::set<int32_t> first = writtenFirst(plan);
-  std::set<uint32_t> rates(plan.training->rates.begin(),
-                           plan.training->rates.end());
   std::vector<SavedState> saved;
   std::set<std::string> names;
   for (size_t i = 0; i < plan.states.size(); ++i) {
     const plan::StateT &state = *plan.states[i];
-    bool isScalar = state.role == plan::Role::scalar;
+    bool isSum = state.role == plan::Role::scalar;
     // A number that the first micro-batch begins anew is a sum over a step.
-    bool isAnew = isScalar && (rates.contains(static_cast<uint32_t>(i)) ||
-                               first.contains(static_cast<int32_t>(i)));
-    bool lives = isOfModel(state.role) || isScalar ||
-                 state.role == plan::Role::optimizer ||
-                 state.role == plan::Role::random;
+    bool isAnew = isSum && first.contains(static_cast<int32_t>(i));
+    bool lives =
+        isOfModel(state.role) || isSum || state.role == plan::Role::step ||
+        state.role == plan::Role::loss_scale ||
+        state.role == plan::Role::loss_growth ||
+        state.role == plan::Role::optimizer || state.role == plan::Role::random;
     if (!lives || isAnew || state.layout == plan::Layout::flat)
       continue;
     saved.push_back({&state, nameOf(plan, state)});

@@ -187,8 +187,7 @@ void NonFinitePolicy::checkBuffers(const std::string &what,
 bool NonFinitePolicy::isExpected(const StepResult &result) const {
   return result.loss && std::isfinite(*result.loss) &&
          std::ranges::any_of(plan.states, [](const auto &state) {
-           return state->role == plan::Role::scalar &&
-                  state->name == "loss/growth";
+           return state->role == plan::Role::loss_growth;
          });
 }
 

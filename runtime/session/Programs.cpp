@@ -3,7 +3,6 @@
 
 #include "runtime/session/Programs.h"
 
-#include "plan/Entry.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -11,19 +10,27 @@
 
 using namespace fsdp;
 
+/// Whether it is meant by its name, by its shapes, or by the name of the whole
+/// step that it is a part of.
+static bool isMeant(const plan::ProgramT &program, const std::string &wanted) {
+  std::string whole = getEntryName(Entry{program.kind});
+  if (!program.shapes.empty())
+    whole += "[" + program.shapes + "]";
+  return wanted.empty() || wanted == program.name || wanted == program.shapes ||
+         wanted == whole;
+}
+
 std::vector<const plan::ProgramT *>
-fsdp::findPrograms(const plan::PlanT &plan,
-                   std::span<const char *const> entries,
+fsdp::findPrograms(const plan::PlanT &plan, std::span<const Entry> entries,
                    const std::string &wanted) {
   std::string names;
-  for (std::string_view entry : entries) {
+  for (Entry entry : entries) {
     std::vector<const plan::ProgramT *> programs;
     for (const auto &program : plan.programs) {
-      if (entryOf(program->name) != entry)
+      if (getEntry(*program) != entry)
         continue;
       names += (names.empty() ? "" : ", ") + program->name;
-      if (wanted.empty() || program->name == wanted ||
-          bindingOf(program->name) == wanted)
+      if (isMeant(*program, wanted))
         programs.push_back(program.get());
     }
     if (!programs.empty())
@@ -32,8 +39,9 @@ fsdp::findPrograms(const plan::PlanT &plan,
       throw Error(ErrorId::DataShape, "the artifact has no program '" + wanted +
                                           "'; it has " + names);
   }
-  for (const char *entry : entries)
-    names += std::string(names.empty() ? "neither '" : " nor '") + entry + "'";
+  for (Entry entry : entries)
+    names +=
+        (names.empty() ? "neither '" : " nor '") + getEntryName(entry) + "'";
   throw Error(ErrorId::RuntimeUnsupported,
               "the artifact has " + names + "; compile a model with --config");
 }
@@ -43,36 +51,28 @@ StepPrograms fsdp::findStep(const plan::PlanT &plan,
   StepPrograms step;
   step.microBatches = plan.training->gradient_accumulation_steps;
   if (step.microBatches == 1) {
-    static constexpr const char *kEntries[] = {"train/step", "infer/step"};
+    static constexpr Entry kEntries[] = {kTrain, kInfer};
     step.parts.push_back(findPrograms(plan, kEntries, wanted));
     return step;
   }
-  std::string binding = wanted;
-  if (wanted.find('/') != std::string::npos)
-    binding = wanted.substr(entryOf(wanted).size());
-  else if (!wanted.empty())
-    binding = "[" + wanted + "]";
-  for (std::string_view entry : kStepParts) {
+  // Whatever the part that it names, the others have its shapes.
+  std::string shapes = wanted;
+  for (const auto &program : plan.programs)
+    if (program->kind == plan::ProgramKind::train && isMeant(*program, wanted))
+      shapes = wanted.empty() ? wanted : program->shapes;
+  for (Entry entry : kStepParts) {
     if (entry == kStepParts[1] && step.microBatches == 2)
       continue;
-    std::string name(entry);
-    const char *entries[] = {name.c_str()};
     std::vector<const plan::ProgramT *> programs =
-        findPrograms(plan, entries, wanted.empty() ? "" : name + binding);
+        findPrograms(plan, {&entry, 1}, shapes);
     // In the order of the first part's; the plan was verified.
-    if (!step.parts.empty())
-      std::sort(programs.begin(), programs.end(),
-                [&](const plan::ProgramT *a, const plan::ProgramT *b) {
-                  auto position = [&](const plan::ProgramT *program) {
-                    return std::find_if(step.parts[0].begin(),
-                                        step.parts[0].end(),
-                                        [&](const plan::ProgramT *first) {
-                                          return bindingOf(first->name) ==
-                                                 bindingOf(program->name);
-                                        });
-                  };
-                  return position(a) < position(b);
-                });
+    if (!step.parts.empty()) {
+      auto position = [&](const plan::ProgramT *program) {
+        return std::ranges::find(step.parts[0], program->shapes,
+                                 &plan::ProgramT::shapes);
+      };
+      std::ranges::sort(programs, {}, position);
+    }
     step.parts.push_back(std::move(programs));
   }
   return step;
@@ -84,8 +84,8 @@ fsdp::findValidation(const plan::PlanT &plan,
   std::vector<const plan::ProgramT *> found;
   for (const plan::ProgramT *trains : training)
     for (const auto &program : plan.programs)
-      if (entryOf(program->name) == kValidationEntry &&
-          bindingOf(program->name) == bindingOf(trains->name))
+      if (program->kind == plan::ProgramKind::eval &&
+          program->shapes == trains->shapes)
         found.push_back(program.get());
   return found;
 }

@@ -1,16 +1,15 @@
 //===- Programs.h - The programs of an artifact -----------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// An artifact may hold several programs over the same states. What a run asks
-// for is an entry, "train/step"; the programs of one entry do the same at
-// different shapes of the inputs: "train/step[x.0=4]", "train/step[x.0=8]".
+// An artifact may hold several programs over the same states: parts of a step,
+// and programs that do the same at different shapes of the inputs.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_RUNTIME_SESSION_PROGRAMS_H
 #define FSDP_RUNTIME_SESSION_PROGRAMS_H
 
-#include "plan/plan_generated.h"
+#include "plan/Programs.h"
 #include "runtime/comm/Communicator.h"
 
 #include <memory>
@@ -21,12 +20,12 @@
 namespace fsdp {
 
 /// The programs of the first of `entries` that the artifact has, in its order;
-/// if `wanted` is not empty, the one of that name or, in brackets, of that
-/// binding ("x.0=4"). Throws fsdp::Error: RuntimeUnsupported if there is no
-/// such entry, DataShape if there is no such program.
-std::vector<const plan::ProgramT *>
-findPrograms(const plan::PlanT &plan, std::span<const char *const> entries,
-             const std::string &wanted);
+/// if `wanted` is not empty, the one of that name ("train/step[x.0=4]") or of
+/// those shapes ("x.0=4"). Throws fsdp::Error: RuntimeUnsupported if there is
+/// no such entry, DataShape if there is no such program.
+std::vector<const plan::ProgramT *> findPrograms(const plan::PlanT &plan,
+                                                 std::span<const Entry> entries,
+                                                 const std::string &wanted);
 
 /// What a step runs, each of its micro-batches by one program.
 struct StepPrograms {

@@ -159,7 +159,7 @@ Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
                                 : makeDevice(plan, ranks, options.device)),
       fabric(device->fabric()), isInProcess(options.isInProcess),
       poison(options.poison), programs(findStep(plan, options.program)),
-      isTraining(programs.parts[0][0]->name.starts_with("train/")),
+      isTraining(programs.parts[0][0]->kind == plan::ProgramKind::train),
       arena(plan.memory->peak, device->memory()),
       memory(device->isHost() ? RankMemory::Kind::host
                               : RankMemory::Kind::device),

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "plan/DType.h"
-#include "plan/Entry.h"
+#include "plan/Programs.h"
 #include "plan/Reader.h"
 #include "plan/Shape.h"
 #include "plan/Target.h"
@@ -121,7 +121,7 @@ void fsdp::dryRun(const LaunchOptions &launchOptions, uint64_t steps) {
                 "staging\n");
   for (const auto &program : plan.programs) {
     // The middle one of a step's parts runs for all but two micro-batches.
-    uint64_t runs = entryOf(program->name) == kStepParts[1]
+    uint64_t runs = getEntry(*program) == kStepParts[1]
                         ? plan.training->gradient_accumulation_steps - 2
                         : 1;
     std::printf("collectives of %s (%s)%s\n", program->name.c_str(),

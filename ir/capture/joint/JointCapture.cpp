@@ -109,7 +109,7 @@ void JointCapture::addLossScale() {
     return;
   State state;
   state.names = {kLossScaleState};
-  state.role = StateRole::Scalar;
+  state.role = StateRole::LossScale;
   state.type = TensorType::contiguous(c10::kFloat, {});
   state.init = request.lossScale;
   lossScale = wrap(state.type, state.value);

@@ -62,11 +62,11 @@ struct Record {
   std::vector<int64_t> strides; ///< empty if contiguous
 };
 
-enum class StateRole { Parameter, Frozen, Buffer, Constant, Random, Scalar };
+enum class StateRole { Parameter, Frozen, Buffer, Constant, Random, LossScale };
 
 /// Name of the state of role Random; no parameter's name holds a slash.
 inline constexpr const char *kRandomState = "random/state";
-/// Name of the state of role Scalar, which the loss is multiplied by.
+/// Name of the state of role LossScale.
 inline constexpr const char *kLossScaleState = "loss/scale";
 
 struct State {
@@ -74,7 +74,7 @@ struct State {
   StateRole role = StateRole::Parameter;
   TensorType type; ///< contiguous
   std::optional<Record> source;
-  std::optional<double> init; ///< first value of a Scalar
+  std::optional<double> init; ///< first value of a LossScale
   bool isVolatile = false;    ///< a buffer outside the state dict
   ValueId value = kNoValue;
   std::string overlaps; ///< a state with some of the same bytes; may be empty

@@ -32,7 +32,7 @@ public:
 
   void buildTable();
   void warnAboutCheckpoints();
-  func::FuncOp buildFunction(StringRef name);
+  func::FuncOp buildFunction(ProgramAttr program);
 
 private:
   void buildState(const State &state);
@@ -80,7 +80,7 @@ void ProgramBuilder::buildState(const State &state) {
       {StateRole::Buffer, Role::Buffer},
       {StateRole::Constant, Role::Constant},
       {StateRole::Random, Role::Random},
-      {StateRole::Scalar, Role::Scalar}};
+      {StateRole::LossScale, Role::LossScale}};
   Role role = llvm::find_if(roles, [&](const auto &row) {
                 return row.first == state.role;
               })->second;
@@ -157,7 +157,7 @@ NamedAttribute ProgramBuilder::getBinding(const capture::Result &result) {
   llvm_unreachable("all kinds of results are bound");
 }
 
-func::FuncOp ProgramBuilder::buildFunction(StringRef name) {
+func::FuncOp ProgramBuilder::buildFunction(ProgramAttr program) {
   SmallVector<Type> argumentTypes, resultTypes;
   SmallVector<DictionaryAttr> argumentAttrs, resultAttrs;
   SmallVector<mlir::Location> argumentLocations;
@@ -183,10 +183,11 @@ func::FuncOp ProgramBuilder::buildFunction(StringRef name) {
     resultAttrs.push_back(builder.getDictionaryAttr(getBinding(result)));
   }
   auto func = func::FuncOp::create(
-      builder, unknown, name,
+      builder, unknown, program.getSymbol(),
       builder.getFunctionType(argumentTypes, resultTypes),
       builder.getNamedAttr(kCapturedAttr, builder.getUnitAttr()),
       argumentAttrs);
+  setProgram(func, program);
   func.setAllResultAttrs(resultAttrs);
   Block *block = func.addEntryBlock();
   for (auto [argument, location] :
@@ -407,10 +408,13 @@ fsdp::capture::buildModule(MLIRContext &context,
       programBuilder.buildTable();
     else
       verifySameStates(programs.front(), program);
-    std::string name = program.graph.isInference ? "infer/step" : "train/step";
-    if (!program.label.empty())
-      name += "[" + program.label + "]";
-    programBuilder.buildFunction(name);
+    programBuilder.buildFunction(ProgramAttr::get(
+        &context,
+        program.graph.isInference ? ProgramKind::Infer : ProgramKind::Train,
+        StepPart::Whole,
+        program.label.empty() ? StringAttr()
+                              : builder.getStringAttr(program.label),
+        /*reference=*/false));
   }
   PassManager manager(&context);
   manager.addNestedPass<func::FuncOp>(createCSEPass());

@@ -34,8 +34,8 @@ module @syntax attributes {
   fsdp.state gradient @"net.0.weight/gradient" of @net.0.weight : tensor<13x17xf32>
   // CHECK: fsdp.state gathered @"net.0.weight/gathered" of @net.0.weight : tensor<13x17xf32>
   fsdp.state gathered @"net.0.weight/gathered" of @net.0.weight : tensor<13x17xf32>
-  // CHECK: fsdp.state scalar @"optimizer/lr" : tensor<f32> init 1.000000e-03 : f32
-  fsdp.state scalar @"optimizer/lr" : tensor<f32> init 1.0e-3 : f32
+  // CHECK: fsdp.state learning_rate @"optimizer/lr" : tensor<f32> init 1.000000e-03 : f32
+  fsdp.state learning_rate @"optimizer/lr" : tensor<f32> init 1.0e-3 : f32
   // CHECK: fsdp.state frozen @net.1.weight : tensor<13x17xf32> weight <"net.1.weight", "also" in 0 at 136 : 442 bf16>{{$}}
   fsdp.state frozen @net.1.weight : tensor<13x17xf32> weight <"net.1.weight", "also" in 0 at 136 : 442 bf16>
   // CHECK: fsdp.state frozen @net.2.weight : tensor<13x17xf32> weight <"net.2.weight">{{$}}

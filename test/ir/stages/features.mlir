@@ -25,7 +25,7 @@ module @features attributes {fsdp.mesh = #mesh} {
     %1 = fsdp.all_reduce avg %0 over #replicate : tensor<4x17xf32>
     return %1 : tensor<4x17xf32>
   }
-  func.func @"train/first"(%arg0: tensor<13x17xf32> {fsdp.state = @"emb.weight/gradient"}, %arg1: tensor<13x17xbf16>) -> (tensor<13x17xf32> {fsdp.state = @"emb.weight/gradient"}) {
+  func.func @"train/first"(%arg0: tensor<13x17xf32> {fsdp.state = @"emb.weight/gradient"}, %arg1: tensor<13x17xbf16>) -> (tensor<13x17xf32> {fsdp.state = @"emb.weight/gradient"}) attributes {fsdp.program = #fsdp.program<part = first>} {
     %0 = fsdp.accumulate %arg1 into %arg0 of @emb.weight : tensor<13x17xbf16>, tensor<13x17xf32>
     return %0 : tensor<13x17xf32>
   }

@@ -13,7 +13,7 @@ module @inference attributes {fsdp.model = #fsdp.model<"inference.pt2", 8192, "0
       %bw: tensor<5x13xf32> {fsdp.state = @b.weight}, %bb: tensor<5xf32> {fsdp.state = @b.bias},
       %x: tensor<8x17xf32> {fsdp.input = "x"})
       -> (tensor<8x5xf32> {fsdp.output = "logits"}, tensor<8x13xf32> {fsdp.output = "hidden"}, tensor<f32> {fsdp.output = "mean"})
-      attributes {fsdp.captured} {
+      attributes {fsdp.program = #fsdp.program<kind = infer>, fsdp.captured} {
     %awt = aten.t(%aw) : (tensor<13x17xf32>) -> tensor<17x13xf32, #aten.strides<1, 17>>
     %ah = aten.addmm(%ab, %x, %awt) : (tensor<13xf32>, tensor<8x17xf32>, tensor<17x13xf32, #aten.strides<1, 17>>) -> tensor<8x13xf32>
     %ar = aten.relu(%ah) : (tensor<8x13xf32>) -> tensor<8x13xf32>

@@ -121,7 +121,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2>, fsdp.micro_
   fsdp.state gradient @"w/gradient" of @w : tensor<4xf32> sharded <dim 0 over #shard>
   fsdp.state gradient @"v/gradient" of @v : tensor<1xf32> sharded <dim 0 over #shard>
   func.func @"train/last"(%a: tensor<2xf32> {fsdp.state = @"w/gradient"}, %b: tensor<1xf32> {fsdp.state = @"v/gradient"}, %gw: tensor<4xf32> {fsdp.input = "x"}, %gv: tensor<1xf32> {fsdp.input = "y"})
-      -> (tensor<2xf32> {fsdp.gradient = @w}, tensor<1xf32> {fsdp.gradient = @v}) {
+      -> (tensor<2xf32> {fsdp.gradient = @w}, tensor<1xf32> {fsdp.gradient = @v}) attributes {fsdp.program = #fsdp.program<part = last>} {
     %sw = fsdp.reduce_scatter avg %gw dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
     %sv = fsdp.reduce_scatter avg %gv dim 0 over #shard of @v : tensor<1xf32> -> tensor<1xf32>
     %mw = fsdp.accumulate %sw into %a of @w divide 2 : tensor<2xf32>, tensor<2xf32>

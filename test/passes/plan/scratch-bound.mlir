@@ -3,7 +3,7 @@
 // Matmuls of single precision write their results straight away.
 // CHECK: scratch_bound = 0 : i64
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
-  func.func @"infer/step"(%x: tensor<4x8xf32> {fsdp.input = "x"}, %w: tensor<8x16xf32> {fsdp.input = "w"}) -> (tensor<4x16xf32> {fsdp.output = "y"}) {
+  func.func @"infer/step"(%x: tensor<4x8xf32> {fsdp.input = "x"}, %w: tensor<8x16xf32> {fsdp.input = "w"}) -> (tensor<4x16xf32> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     %y = aten.mm(%x, %w) : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
     return %y : tensor<4x16xf32>
   }
@@ -15,7 +15,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
 // of operands and results, and what the heap makes of three allocations.
 // CHECK: scratch_bound = 1280 : i64
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
-  func.func @"infer/step"(%x: tensor<4x8xbf16> {fsdp.input = "x"}, %w: tensor<8x16xbf16> {fsdp.input = "w"}) -> (tensor<4x16xbf16> {fsdp.output = "y"}) {
+  func.func @"infer/step"(%x: tensor<4x8xbf16> {fsdp.input = "x"}, %w: tensor<8x16xbf16> {fsdp.input = "w"}) -> (tensor<4x16xbf16> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     %y = aten.mm(%x, %w) : (tensor<4x8xbf16>, tensor<8x16xbf16>) -> tensor<4x16xbf16>
     return %y : tensor<4x16xbf16>
   }
@@ -28,7 +28,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
 // CHECK-NOT: scratch_bound
 // CHECK-SAME: states = 0 : i64}
 module attributes {fsdp.device = "cuda:sm_90", fsdp.mesh = #fsdp.mesh<shard = 1>} {
-  func.func @"infer/step"(%x: tensor<4x8xbf16> {fsdp.input = "x"}, %w: tensor<8x16xbf16> {fsdp.input = "w"}) -> (tensor<4x16xbf16> {fsdp.output = "y"}) {
+  func.func @"infer/step"(%x: tensor<4x8xbf16> {fsdp.input = "x"}, %w: tensor<8x16xbf16> {fsdp.input = "w"}) -> (tensor<4x16xbf16> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     %y = aten.mm(%x, %w) : (tensor<4x8xbf16>, tensor<8x16xbf16>) -> tensor<4x16xbf16>
     return %y : tensor<4x16xbf16>
   }

@@ -302,7 +302,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 512 : i64, scratch_bound = 0 : i64, states = 256 : i64}} {
   // expected-note @+1 {{by this, at 0}}
   fsdp.state buffer @a : tensor<4xf32> at 0
-  func.func @"eval/step"(%x: tensor<4xf32> {fsdp.at = array<i64: 128>, fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.output = "y"}) {
+  func.func @"eval/step"(%x: tensor<4xf32> {fsdp.at = array<i64: 128>, fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<kind = eval>} {
     // expected-error @+1 {{writes over memory that is still in use, at 0}}
     %y = aten.relu(%x) {fsdp.at = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
     return %y : tensor<4xf32>
@@ -314,11 +314,11 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations
 // A running sum is needed until the last micro-batch, and not behind it.
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.micro_batches = 2 : i64, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 512 : i64, scratch_bound = 0 : i64, states = 128 : i64}} {
   fsdp.state scalar @sum : tensor<4xf32> at 0
-  func.func @"train/first"(%s: tensor<4xf32> {fsdp.state = @sum}, %x: tensor<4xf32> {fsdp.at = array<i64: 128>, fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.state = @sum}) {
+  func.func @"train/first"(%s: tensor<4xf32> {fsdp.state = @sum}, %x: tensor<4xf32> {fsdp.at = array<i64: 128>, fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.state = @sum}) attributes {fsdp.program = #fsdp.program<part = first>} {
     %y = aten.relu(%x) {fsdp.at = array<i64: 256>} : (tensor<4xf32>) -> tensor<4xf32>
     return %y : tensor<4xf32>
   }
-  func.func @"train/last"(%s: tensor<4xf32> {fsdp.state = @sum}, %x: tensor<4xf32> {fsdp.at = array<i64: 128>, fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.output = "y"}) {
+  func.func @"train/last"(%s: tensor<4xf32> {fsdp.state = @sum}, %x: tensor<4xf32> {fsdp.at = array<i64: 128>, fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<part = last>} {
     %n = fsdp.accumulate %x into %s {fsdp.at = array<i64: 0>} : tensor<4xf32>, tensor<4xf32>
     return %n : tensor<4xf32>
   }
@@ -329,7 +329,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.micro_batches = 2 : i
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.micro_batches = 2 : i64, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 512 : i64, scratch_bound = 0 : i64, states = 128 : i64}} {
   // expected-note @+1 {{the value is this one}}
   fsdp.state scalar @sum : tensor<4xf32> at 0
-  func.func @"train/first"(%s: tensor<4xf32> {fsdp.state = @sum}, %x: tensor<4xf32> {fsdp.at = array<i64: 128>, fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.output = "y"}) {
+  func.func @"train/first"(%s: tensor<4xf32> {fsdp.state = @sum}, %x: tensor<4xf32> {fsdp.at = array<i64: 128>, fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<part = first>} {
     // expected-note @+1 {{overwritten here}}
     %n = fsdp.accumulate %x into %s {fsdp.at = array<i64: 0>} : tensor<4xf32>, tensor<4xf32>
     // expected-error @+1 {{reads a value that was overwritten, at 0}}

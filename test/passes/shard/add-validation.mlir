@@ -14,7 +14,7 @@ module {
   // CHECK:       aten.neg
   // CHECK-LABEL: func.func @"infer/step"
   // CHECK-LABEL: func.func @"eval/step[x.0=5]"
-  // CHECK-SAME:  (%[[W:.+]]: tensor<5xf32> {fsdp.state = @w}, %{{.+}}: tensor<5xf32> {fsdp.state = @mean}, %[[R:.+]]: tensor<2xi64> {fsdp.state = @"random/state"}, %[[X:.+]]: tensor<5xf32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured}
+  // CHECK-SAME:  (%[[W:.+]]: tensor<5xf32> {fsdp.state = @w}, %{{.+}}: tensor<5xf32> {fsdp.state = @mean}, %[[R:.+]]: tensor<2xi64> {fsdp.state = @"random/state"}, %[[X:.+]]: tensor<5xf32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured, fsdp.program = #fsdp.program<kind = eval, shapes = "x.0=5">}
   // CHECK-NEXT:    %[[D:.+]] = fsdp.draw
   // CHECK-NEXT:    %[[P:.+]] = aten.mul.Tensor(%[[W]], %[[X]])
   // CHECK-NEXT:    %[[M:.+]] = aten.mul.Tensor(%[[P]], %[[D]])
@@ -25,7 +25,7 @@ module {
       %w: tensor<5xf32> {fsdp.state = @w}, %mean: tensor<5xf32> {fsdp.state = @mean},
       %random: tensor<2xi64> {fsdp.state = @"random/state"}, %x: tensor<5xf32> {fsdp.input = "x"})
       -> (tensor<f32> {fsdp.output = "loss"}, tensor<5xf32> {fsdp.output = "product"}, tensor<5xf32> {fsdp.state = @mean},
-          tensor<2xi64> {fsdp.state = @"random/state"}, tensor<5xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+          tensor<2xi64> {fsdp.state = @"random/state"}, tensor<5xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<shapes = "x.0=5">, fsdp.captured} {
     %mask = fsdp.draw uniform with [0.0, 1.0] site 0 from %random : (tensor<2xi64>) -> tensor<5xf32>
     %product = aten.mul.Tensor(%w, %x) : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
     %masked = aten.mul.Tensor(%product, %mask) : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
@@ -36,7 +36,7 @@ module {
     %next = aten.add.Tensor(%random, %step) : (tensor<2xi64>, tensor<2xi64>) -> tensor<2xi64>
     return %loss, %product, %running, %next, %gradient : tensor<f32>, tensor<5xf32>, tensor<5xf32>, tensor<2xi64>, tensor<5xf32>
   }
-  func.func @"infer/step"(%x: tensor<5xf32> {fsdp.input = "x"}) -> (tensor<5xf32> {fsdp.output = "output"}) attributes {fsdp.captured} {
+  func.func @"infer/step"(%x: tensor<5xf32> {fsdp.input = "x"}) -> (tensor<5xf32> {fsdp.output = "output"}) attributes {fsdp.program = #fsdp.program<kind = infer>, fsdp.captured} {
     return %x : tensor<5xf32>
   }
 }
@@ -51,7 +51,7 @@ module {
 // SHARDED-NOT:   fsdp.replay
 // SHARDED:       fsdp.all_reduce avg
 // SHARDED:       return
-// SHARDED-LABEL: func.func @"reference/step"
+// SHARDED-LABEL: func.func @"reference/train/step"
 // SHARDED:       fsdp.gradient
 // SHARDED-LABEL: func.func @"reference/eval/step"
 // SHARDED-NOT:   fsdp.gradient
@@ -64,7 +64,7 @@ module {
   func.func @"train/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
     return %x : tensor<f32>
   }
-  func.func @"eval/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
+  func.func @"eval/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.program = #fsdp.program<kind = eval>, fsdp.captured} {
     return %x : tensor<f32>
   }
 }

@@ -68,7 +68,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state frozen @t : tensor<4x4xf32> sharded <dim 0 over #shard> bucket "a"
   fsdp.state frozen @w : tensor<4x4xf32> sharded <dim 0 over #shard> bucket "a"
   fsdp.state frozen @b : tensor<4xf32> sharded <dim 0 over #shard> bucket "a"
-  func.func @"infer/step"(%t: tensor<2x4xf32> {fsdp.state = @t}, %w: tensor<2x4xf32> {fsdp.state = @w}, %b: tensor<2xf32> {fsdp.state = @b}) -> (tensor<4x4xf32> {fsdp.output = "y"}) {
+  func.func @"infer/step"(%t: tensor<2x4xf32> {fsdp.state = @t}, %w: tensor<2x4xf32> {fsdp.state = @w}, %b: tensor<2xf32> {fsdp.state = @b}) -> (tensor<4x4xf32> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     %ft = fsdp.all_gather %t dim 0 over #shard : tensor<2x4xf32> -> tensor<4x4xf32>
     %fw = fsdp.all_gather %w dim 0 over #shard : tensor<2x4xf32> -> tensor<4x4xf32>
     %fb = fsdp.all_gather %b dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>

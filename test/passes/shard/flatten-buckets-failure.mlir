@@ -17,7 +17,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   // expected-error @+1 {{cannot be in a flat bucket: it is read by aten.neg without being gathered}}
   fsdp.state frozen @w : tensor<4x4xf32> sharded <dim 0 over #shard> bucket "a"
-  func.func @"infer/step"(%w: tensor<2x4xf32> {fsdp.state = @w}) -> (tensor<2x4xf32> {fsdp.output = "y"}) {
+  func.func @"infer/step"(%w: tensor<2x4xf32> {fsdp.state = @w}) -> (tensor<2x4xf32> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     %y = aten.neg(%w) : (tensor<2x4xf32>) -> tensor<2x4xf32>
     return %y : tensor<2x4xf32>
   }
@@ -46,7 +46,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 4>} {
   // expected-error @+1 {{cannot be in a flat bucket: it is read by aten.neg without being gathered}}
   fsdp.state frozen @w : tensor<4x4xf32> sharded <dim 0 over #shard> bucket "a"
-  func.func @"infer/step"(%w: tensor<1x4xf32> {fsdp.state = @w}) -> (tensor<2x4xf32> {fsdp.output = "y"}) {
+  func.func @"infer/step"(%w: tensor<1x4xf32> {fsdp.state = @w}) -> (tensor<2x4xf32> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     %f = fsdp.all_gather %w dim 0 over #shard : tensor<1x4xf32> -> tensor<4x4xf32>
     %p = fsdp.shard %f dim 0 over #inner : tensor<4x4xf32> -> tensor<2x4xf32>
     %y = aten.neg(%p) : (tensor<2x4xf32>) -> tensor<2x4xf32>

@@ -32,7 +32,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   // CHECK-LABEL: func.func @"infer/step"
   // CHECK-SAME:  -> (tensor<f32> {fsdp.output = "loss"}, tensor<f32> {fsdp.metric = "loss"})
-  func.func @"infer/step"(%x: tensor<4xf32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) {
+  func.func @"infer/step"(%x: tensor<4xf32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     %l = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
     return %l : tensor<f32>
   }
@@ -46,7 +46,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
   // CHECK-LABEL: func.func @"infer/step"
   // CHECK-NOT:   all_reduce
   // CHECK:       return %[[L:.+]], %[[L]] : tensor<f32>, tensor<f32>
-  func.func @"infer/step"(%x: tensor<4xf32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) {
+  func.func @"infer/step"(%x: tensor<4xf32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     %l = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
     return %l : tensor<f32>
   }

@@ -39,12 +39,12 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
   fsdp.state parameter @v : tensor<4xf32>
   // expected-note @+1 {{the other program}}
   func.func @"train/step[x.0=2]"(%w: tensor<4xf32> {fsdp.state = @w}, %v: tensor<4xf32> {fsdp.state = @v}, %x: tensor<f32> {fsdp.input = "x"})
-      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @w}, tensor<4xf32> {fsdp.gradient = @v}) {
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @w}, tensor<4xf32> {fsdp.gradient = @v}) attributes {fsdp.program = #fsdp.program<shapes = "x.0=2">} {
     return %x, %w, %v : tensor<f32>, tensor<4xf32>, tensor<4xf32>
   }
   // expected-error @+1 {{has no gradient of 'v', which 'train/step[x.0=2]' has; programs of one artifact train the same parameters}}
   func.func @"train/step[x.0=5]"(%w: tensor<4xf32> {fsdp.state = @w}, %v: tensor<4xf32> {fsdp.state = @v}, %x: tensor<f32> {fsdp.input = "x"})
-      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @w}) {
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<shapes = "x.0=5">} {
     return %x, %w : tensor<f32>, tensor<4xf32>
   }
 }

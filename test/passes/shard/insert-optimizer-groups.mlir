@@ -27,14 +27,14 @@
 // the others do not, so that head.bias decays. Groups whose rate is the base's
 // share its state.
 
-// ADAMW:      fsdp.state scalar @"optimizer/step"
-// ADAMW-NEXT: fsdp.state scalar @"optimizer/lr" : tensor<f32> init 5.000000e-01 : f32
-// ADAMW-NEXT: fsdp.state scalar @"optimizer/lr/2" : tensor<f32> init 1.250000e-01 : f32
+// ADAMW:      fsdp.state step @"optimizer/step"
+// ADAMW-NEXT: fsdp.state learning_rate @"optimizer/lr" : tensor<f32> init 5.000000e-01 : f32
+// ADAMW-NEXT: fsdp.state learning_rate @"optimizer/lr/2" : tensor<f32> init 1.250000e-01 : f32
 // SGD:        fsdp.state optimizer @"embed.weight/momentum_buffer"
 // SGD-NEXT:   fsdp.state optimizer @"head.weight/momentum_buffer"
 // SGD-NEXT:   fsdp.state optimizer @"head.bias/momentum_buffer"
 // SGD-NEXT:   fsdp.state optimizer @"norm.weight/momentum_buffer"
-// SGD-NEXT:   fsdp.state scalar @"optimizer/lr" :
+// SGD-NEXT:   fsdp.state learning_rate @"optimizer/lr" :
 // SGD-NOT:    fsdp.state
 
 // CHECK-LABEL: func.func @"train/step"
@@ -47,8 +47,8 @@
 // SGD:          fsdp.sgd params(%[[HW]], %[[HB]]) {{.*}} momentum 5.000000e-01 weight_decay 0.000000e+00 nesterov
 
 // The base's rate stays a state, which metrics report, but no argument.
-// ALL:      fsdp.state scalar @"optimizer/lr" : tensor<f32> init 5.000000e-01 : f32
-// ALL-NEXT: fsdp.state scalar @"optimizer/lr/1" : tensor<f32> init 2.500000e-01 : f32
+// ALL:      fsdp.state learning_rate @"optimizer/lr" : tensor<f32> init 5.000000e-01 : f32
+// ALL-NEXT: fsdp.state learning_rate @"optimizer/lr/1" : tensor<f32> init 2.500000e-01 : f32
 // ALL:      func.func @"train/step"
 // ALL-NOT:  @"optimizer/lr"}
 // ALL-SAME: {fsdp.state = @"optimizer/lr/1"}
@@ -59,7 +59,7 @@
 
 // A general rule and one that refines it for one of two names do not contradict
 // each other.
-// REFINED: fsdp.state scalar @"optimizer/lr/2" : tensor<f32> init 7.500000e-01 : f32
+// REFINED: fsdp.state learning_rate @"optimizer/lr/2" : tensor<f32> init 7.500000e-01 : f32
 // REFINED: %[[E:[^:(]+]]: tensor<4xf32> {fsdp.state = @embed.weight}
 // REFINED-SAME: %[[LR2:[^:, ]+]]: tensor<f32> {fsdp.state = @"optimizer/lr/2"}
 // REFINED: fsdp.sgd params(%[[E]]) {{.*}} lr %[[LR2]]

@@ -9,8 +9,8 @@
 // Norm and gradients are divided by the scale; it is cut where the update is left
 // out, and grown after so many in a row.
 
-// CHECK:      fsdp.state scalar @"loss/scale" : tensor<f32> init 6.553600e+04 : f32
-// CHECK:      fsdp.state scalar @"loss/growth" : tensor<f32> init 0.000000e+00 : f32
+// CHECK:      fsdp.state loss_scale @"loss/scale" : tensor<f32> init 6.553600e+04 : f32
+// CHECK:      fsdp.state loss_growth @"loss/growth" : tensor<f32> init 0.000000e+00 : f32
 // CHECK:      %[[S:[^:]+]]: tensor<f32> {fsdp.state = @"loss/scale"}
 // CHECK-SAME: %[[C:[^:]+]]: tensor<f32> {fsdp.state = @"loss/growth"}
 // CHECK-SAME: tensor<f32> {fsdp.metric = "loss_scale"}, tensor<f32> {fsdp.state = @"loss/scale"}, tensor<f32> {fsdp.state = @"loss/growth"}
@@ -37,7 +37,7 @@
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard> bucket "root"
-  fsdp.state scalar @"loss/scale" : tensor<f32> init 65536.0 : f32
+  fsdp.state loss_scale @"loss/scale" : tensor<f32> init 65536.0 : f32
   func.func @"train/step"(%w: tensor<2xf32> {fsdp.state = @w}, %scale: tensor<f32> {fsdp.state = @"loss/scale"}, %x: tensor<f32> {fsdp.input = "x"}, %g: tensor<4xf32> {fsdp.input = "g"})
       -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xf32> {fsdp.gradient = @w}) {
     %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>

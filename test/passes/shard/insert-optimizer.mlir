@@ -17,13 +17,13 @@
 // ADAMW-NEXT: fsdp.state optimizer @"v/exp_avg_sq" of @v : tensor<5xf64> sharded <dim 0 over #shard>
 // ADAMW-NEXT: fsdp.state optimizer @"w/exp_avg" of @w : tensor<4xf32> sharded <dim 0 over #shard>
 // ADAMW-NEXT: fsdp.state optimizer @"w/exp_avg_sq" of @w
-// ADAMW-NEXT: fsdp.state scalar @"optimizer/step" : tensor<f32> init 0.000000e+00 : f32
-// ADAMW-NEXT: fsdp.state scalar @"optimizer/lr" : tensor<f32> init 5.000000e-01 : f32
+// ADAMW-NEXT: fsdp.state step @"optimizer/step" : tensor<f32> init 0.000000e+00 : f32
+// ADAMW-NEXT: fsdp.state learning_rate @"optimizer/lr" : tensor<f32> init 5.000000e-01 : f32
 // SGD-NEXT:   fsdp.state optimizer @"v/momentum_buffer" of @v
 // SGD-NEXT:   fsdp.state optimizer @"w/momentum_buffer" of @w
-// SGD-NEXT:   fsdp.state scalar @"optimizer/lr" : tensor<f32> init 1.000000e-03 : f32
+// SGD-NEXT:   fsdp.state learning_rate @"optimizer/lr" : tensor<f32> init 1.000000e-03 : f32
 // PLAIN:      fsdp.state buffer @b
-// PLAIN-NEXT: fsdp.state scalar @"optimizer/lr"
+// PLAIN-NEXT: fsdp.state learning_rate @"optimizer/lr"
 
 // CHECK-LABEL: func.func @"train/step"
 // ADAMW-SAME:   %[[B:[^:]+]]: tensor<2xf32> {fsdp.state = @b}, %{{[^:]+}}: tensor<3xf64> {fsdp.state = @"v/exp_avg"}

@@ -22,7 +22,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   // CHECK-NEXT:  aten.neg(%[[F]])
   // CHECK-NEXT:  %[[V:.+]] = fsdp.all_gather %{{.+}} : tensor<2xf32> -> tensor<4xf32>
   // CHECK:       return %{{.+}}, %[[P]], %[[V]]
-  func.func @"train/first"(%w: tensor<3x2xf32> {fsdp.state = @w}, %v: tensor<2xf32> {fsdp.state = @v}, %x: tensor<4xf32> {fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.output = "y"}) {
+  func.func @"train/first"(%w: tensor<3x2xf32> {fsdp.state = @w}, %v: tensor<2xf32> {fsdp.state = @v}, %x: tensor<4xf32> {fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<part = first>} {
     %c = aten._to_copy(%w, dtype = bf16) : (tensor<3x2xf32>) -> tensor<3x2xbf16>
     %f = fsdp.all_gather %c dim 0 over #shard : tensor<3x2xbf16> -> tensor<5x2xbf16>
     %n = aten.neg(%f) : (tensor<5x2xbf16>) -> tensor<5x2xbf16>
@@ -36,7 +36,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   // CHECK-NEXT:  %[[F:.+]] = aten.slice.Tensor(%[[KW]],
   // CHECK-NEXT:  aten.neg(%[[F]])
   // CHECK-NEXT:  aten.add.Tensor(%[[KV]],
-  func.func @"train/last"(%w: tensor<3x2xf32> {fsdp.state = @w}, %v: tensor<2xf32> {fsdp.state = @v}, %x: tensor<4xf32> {fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.output = "y"}) {
+  func.func @"train/last"(%w: tensor<3x2xf32> {fsdp.state = @w}, %v: tensor<2xf32> {fsdp.state = @v}, %x: tensor<4xf32> {fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<part = last>} {
     %c = aten._to_copy(%w, dtype = bf16) : (tensor<3x2xf32>) -> tensor<3x2xbf16>
     %f = fsdp.all_gather %c dim 0 over #shard : tensor<3x2xbf16> -> tensor<5x2xbf16>
     %n = aten.neg(%f) : (tensor<5x2xbf16>) -> tensor<5x2xbf16>
@@ -68,7 +68,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state parameter @w : tensor<5xf32> sharded <dim 0 over #shard>
-  func.func @"train/first"(%w: tensor<3xf32> {fsdp.state = @w}) -> (tensor<5xf32> {fsdp.output = "y"}) {
+  func.func @"train/first"(%w: tensor<3xf32> {fsdp.state = @w}) -> (tensor<5xf32> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<part = first>} {
     %r = fsdp.replay %w : tensor<3xf32>
     // expected-error @+1 {{gathers 'w' a second time; expected parameters that stay gathered after forward, with reshard 'none'}}
     %f = fsdp.all_gather %r dim 0 over #shard : tensor<3xf32> -> tensor<5xf32>

@@ -4,8 +4,8 @@
 // The copy keeps its mark; a function that is not captured gets none.
 
 // CHECK-DAG:  func.func @"train/step"({{.*}}attributes {fsdp.captured}
-// CHECK-DAG:  func.func @"reference/step"({{.*}}attributes {fsdp.captured}
-// CHECK-NOT:  @"reference/other"
+// CHECK-DAG:  func.func @"reference/train/step"({{.*}}attributes {fsdp.captured, fsdp.program = #fsdp.program<reference = true>}
+// CHECK-NOT:  @"reference/train/other"
 // DROP:       @"train/step"
 // DROP-NOT:   reference
 module {
@@ -25,7 +25,7 @@ module {
     return %x : tensor<f32>
   }
   // expected-note @+1 {{the reference}}
-  func.func @"reference/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
+  func.func @"reference/train/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     return %x : tensor<f32>
   }
 }

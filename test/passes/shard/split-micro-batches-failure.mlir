@@ -12,8 +12,8 @@ module {
 // -----
 
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
-  // expected-error @+1 {{expects a training program called 'train/step', which was not split yet}}
-  func.func @"train/last"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) {
+  // expected-error @+1 {{expects a whole step, which was not split yet}}
+  func.func @"train/last"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.program = #fsdp.program<part = last>} {
     return %x : tensor<f32>
   }
 }

@@ -137,18 +137,18 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
   // CHECK: return
   fsdp.state parameter @w : tensor<1xf32>
   func.func @"train/step[x.0=2]"(%w: tensor<1xf32> {fsdp.state = @w}, %x: tensor<2xf32> {fsdp.input = "x"})
-      -> (tensor<f32> {fsdp.output = "loss"}, tensor<1xf32> {fsdp.gradient = @w}) {
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<1xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<shapes = "x.0=2">} {
     %l = aten.sum(%x) : (tensor<2xf32>) -> tensor<f32>
     %g = aten.neg(%w) : (tensor<1xf32>) -> tensor<1xf32>
     return %l, %g : tensor<f32>, tensor<1xf32>
   }
   func.func @"train/step[x.0=4]"(%w: tensor<1xf32> {fsdp.state = @w}, %x: tensor<4xf32> {fsdp.input = "x"})
-      -> (tensor<f32> {fsdp.output = "loss"}, tensor<1xf32> {fsdp.gradient = @w}) {
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<1xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<shapes = "x.0=4">} {
     %l = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
     %g = aten.neg(%w) : (tensor<1xf32>) -> tensor<1xf32>
     return %l, %g : tensor<f32>, tensor<1xf32>
   }
-  func.func @"infer/step"(%w: tensor<1xf32> {fsdp.state = @w}) -> (tensor<1xf32> {fsdp.output = "y"}) {
+  func.func @"infer/step"(%w: tensor<1xf32> {fsdp.state = @w}) -> (tensor<1xf32> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     return %w : tensor<1xf32>
   }
 }

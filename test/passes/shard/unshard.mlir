@@ -36,7 +36,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %new = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2x2xf32>
     return %m, %n, %new : tensor<f32>, tensor<f32>, tensor<2x2xf32>
   }
-  func.func @"reference/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
+  func.func @"reference/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     return %x : tensor<f32>
   }
 }

@@ -158,7 +158,7 @@ module {
   fsdp.state frozen @w : tensor<4xf32>
   fsdp.state buffer @b : tensor<4xf32>
   func.func @"infer/step"(%w: tensor<4xf32> {fsdp.state = @w}, %b: tensor<4xf32> {fsdp.state = @b}, %n: tensor<i64> {fsdp.input = "n"})
-      -> (tensor<i64> {fsdp.output = "n"}, tensor<4xf32> {fsdp.output = "w"}, tensor<4xf32> {fsdp.state = @b}) attributes {fsdp.captured} {
+      -> (tensor<i64> {fsdp.output = "n"}, tensor<4xf32> {fsdp.output = "w"}, tensor<4xf32> {fsdp.state = @b}) attributes {fsdp.program = #fsdp.program<kind = infer>, fsdp.captured} {
     return %n, %w, %w : tensor<i64>, tensor<4xf32>, tensor<4xf32>
   }
 }
@@ -167,8 +167,8 @@ module {
 
 module {
   fsdp.state parameter @w : tensor<4xf32>
-  // expected-error @+1 {{result 0 is a gradient; expected none in a program called 'infer/…'}}
-  func.func @"infer/step"(%w: tensor<4xf32> {fsdp.state = @w}) -> (tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+  // expected-error @+1 {{result 0 is a gradient; expected none in a program for infer}}
+  func.func @"infer/step"(%w: tensor<4xf32> {fsdp.state = @w}) -> (tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<kind = infer>, fsdp.captured} {
     return %w : tensor<4xf32>
   }
 }
@@ -177,7 +177,7 @@ module {
 
 module {
   // expected-error @+1 {{has two outputs called 'x'}}
-  func.func @"infer/step"(%x: tensor<4xf32> {fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.output = "x"}, tensor<4xf32> {fsdp.output = "x"}) attributes {fsdp.captured} {
+  func.func @"infer/step"(%x: tensor<4xf32> {fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.output = "x"}, tensor<4xf32> {fsdp.output = "x"}) attributes {fsdp.program = #fsdp.program<kind = infer>, fsdp.captured} {
     return %x, %x : tensor<4xf32>, tensor<4xf32>
   }
 }
@@ -186,7 +186,7 @@ module {
 
 module {
   // expected-error @+1 {{output 'x' expects to be contiguous, found 'tensor<4x4xf32, #aten.strides<1, 4>>'}}
-  func.func @"infer/step"(%x: tensor<4x4xf32> {fsdp.input = "x"}) -> (tensor<4x4xf32, #aten.strides<1, 4>> {fsdp.output = "x"}) attributes {fsdp.captured} {
+  func.func @"infer/step"(%x: tensor<4x4xf32> {fsdp.input = "x"}) -> (tensor<4x4xf32, #aten.strides<1, 4>> {fsdp.output = "x"}) attributes {fsdp.program = #fsdp.program<kind = infer>, fsdp.captured} {
     %t = aten.t(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32, #aten.strides<1, 4>>
     return %t : tensor<4x4xf32, #aten.strides<1, 4>>
   }

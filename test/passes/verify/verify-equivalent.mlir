@@ -32,7 +32,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard>
   fsdp.state buffer @b : tensor<4xf32>
   func.func @"reference/step"(%w: tensor<4xf32> {fsdp.state = @w}, %b: tensor<4xf32> {fsdp.state = @b}, %x: tensor<4xf32> {fsdp.input = "x"})
-      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.state = @b}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.state = @b}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     %p = aten.mul.Tensor(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %l = aten.sum(%p) : (tensor<4xf32>) -> tensor<f32>
     %n = aten.neg(%b) : (tensor<4xf32>) -> tensor<4xf32>
@@ -62,7 +62,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
   fsdp.state parameter @w : tensor<4xf32>
   fsdp.state scalar @lr : tensor<f32>
   func.func @"reference/step"(%w: tensor<4xf32> {fsdp.state = @w}, %x: tensor<4xf32> {fsdp.input = "x"})
-      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     %l = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
     return %l, %x : tensor<f32>, tensor<4xf32>
   }
@@ -81,7 +81,7 @@ module {
   fsdp.state parameter @w : tensor<4xf32>
   fsdp.state buffer @b : tensor<4xf32>
   func.func @"reference/step"(%w: tensor<4xf32> {fsdp.state = @w}, %b: tensor<4xf32> {fsdp.state = @b}, %x: tensor<4xf32> {fsdp.input = "x"})
-      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.state = @b}) attributes {fsdp.captured} {
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.state = @b}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     %l = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
     // expected-note @+1 {{captured here}}
     %n = aten.neg(%b) : (tensor<4xf32>) -> tensor<4xf32>
@@ -100,7 +100,7 @@ module {
 module {
   fsdp.state parameter @w : tensor<4xf32>
   func.func @"reference/step"(%w: tensor<4xf32> {fsdp.state = @w}, %x: tensor<4xf32> {fsdp.input = "x"})
-      -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
+      -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     %l = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
     return %l : tensor<f32>
   }
@@ -118,7 +118,7 @@ module {
 module {
   fsdp.state random @"random/state" : tensor<2xi64>
   func.func @"reference/step"(%r: tensor<2xi64> {fsdp.state = @"random/state"}, %x: tensor<4xf32> {fsdp.input = "x"})
-      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xi64> {fsdp.state = @"random/state"}) attributes {fsdp.captured} {
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xi64> {fsdp.state = @"random/state"}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     %m = fsdp.draw bernoulli with [0.5] site 0 from %r : (tensor<2xi64>) -> tensor<4xf32>
     %p = aten.mul.Tensor(%m, %m) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %l = aten.sum(%p) : (tensor<4xf32>) -> tensor<f32>
@@ -143,7 +143,7 @@ module {
 module {
   fsdp.state random @"random/state" : tensor<2xi64>
   func.func @"reference/step"(%r: tensor<2xi64> {fsdp.state = @"random/state"})
-      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xi64> {fsdp.state = @"random/state"}) attributes {fsdp.captured} {
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xi64> {fsdp.state = @"random/state"}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     // expected-note @+1 {{captured as the result of fsdp.draw}}
     %m = fsdp.draw uniform with [0.0, 1.0] site 0 from %r : (tensor<2xi64>) -> tensor<f32>
     %n = aten.neg(%r) : (tensor<2xi64>) -> tensor<2xi64>
@@ -164,7 +164,7 @@ module {
 module {
   fsdp.state random @"random/state" : tensor<2xi64>
   func.func @"reference/step"(%r: tensor<2xi64> {fsdp.state = @"random/state"}, %x: tensor<f32> {fsdp.input = "x"})
-      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xi64> {fsdp.state = @"random/state"}) attributes {fsdp.captured} {
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xi64> {fsdp.state = @"random/state"}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     // expected-note @+1 {{captured here}}
     %n = aten.neg(%r) : (tensor<2xi64>) -> tensor<2xi64>
     return %x, %n : tensor<f32>, tensor<2xi64>
@@ -190,11 +190,11 @@ module {
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"reference/step"(%x: tensor<f32> {fsdp.input = "x"}, %d: tensor<f64> {fsdp.input = "d"})
-      -> (tensor<f32> {fsdp.output = "x"}, tensor<f64> {fsdp.output = "d"}) attributes {fsdp.captured} {
+      -> (tensor<f32> {fsdp.output = "x"}, tensor<f64> {fsdp.output = "d"}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     return %x, %d : tensor<f32>, tensor<f64>
   }
   func.func @"infer/step"(%x: tensor<f32> {fsdp.input = "x"}, %d: tensor<f64> {fsdp.input = "d"})
-      -> (tensor<f32> {fsdp.output = "x"}, tensor<f64> {fsdp.output = "d"}, tensor<f32> {fsdp.metric = "x"}, tensor<f32> {fsdp.metric = "d"}) {
+      -> (tensor<f32> {fsdp.output = "x"}, tensor<f64> {fsdp.output = "d"}, tensor<f32> {fsdp.metric = "x"}, tensor<f32> {fsdp.metric = "d"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     %c = aten._to_copy(%d, dtype = f32) : (tensor<f64>) -> tensor<f32>
     %m = fsdp.all_reduce avg %x over #shard : tensor<f32>
     %n = fsdp.all_reduce avg %c over #shard : tensor<f32>
@@ -207,11 +207,11 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"reference/step"(%x: tensor<f32> {fsdp.input = "x"}, %y: tensor<f32> {fsdp.input = "y"})
-      -> (tensor<f32> {fsdp.output = "x"}) attributes {fsdp.captured} {
+      -> (tensor<f32> {fsdp.output = "x"}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     return %x : tensor<f32>
   }
   func.func @"infer/step"(%x: tensor<f32> {fsdp.input = "x"}, %y: tensor<f32> {fsdp.input = "y"})
-      -> (tensor<f32> {fsdp.output = "x"}, tensor<f32> {fsdp.metric = "x"}) {
+      -> (tensor<f32> {fsdp.output = "x"}, tensor<f32> {fsdp.metric = "x"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     // expected-error @+1 {{the output 'x' differs from what was captured}}
     %m = fsdp.all_reduce avg %y over #shard : tensor<f32>
     return %x, %m : tensor<f32>, tensor<f32>
@@ -223,11 +223,11 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   // expected-note @+1 {{captured here}}
-  func.func @"reference/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "x"}) attributes {fsdp.captured} {
+  func.func @"reference/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "x"}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     return %x : tensor<f32>
   }
   // expected-error @+1 {{lacks the output 'x'}}
-  func.func @"infer/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.metric = "x"}) {
+  func.func @"infer/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.metric = "x"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     %m = fsdp.all_reduce avg %x over #shard : tensor<f32>
     return %m : tensor<f32>
   }
@@ -245,13 +245,13 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.micro_batches = 2 : i
   fsdp.state gradient @"w/gradient" of @w : tensor<3xf32>
   fsdp.state scalar @"loss/sum" : tensor<f32>
   func.func @"reference/step"(%w: tensor<3xf32> {fsdp.state = @w}, %x: tensor<3xf32> {fsdp.input = "x"})
-      -> (tensor<f32> {fsdp.output = "loss"}, tensor<3xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<3xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     %p = aten.mul.Tensor(%w, %x) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
     %l = aten.sum(%p) : (tensor<3xf32>) -> tensor<f32>
     return %l, %p : tensor<f32>, tensor<3xf32>
   }
   func.func @"train/first"(%w: tensor<2xf32> {fsdp.state = @w}, %k: tensor<4xf32> {fsdp.state = @"w/gathered"}, %s: tensor<3xf32> {fsdp.state = @"w/gradient"}, %ls: tensor<f32> {fsdp.state = @"loss/sum"}, %x: tensor<3xf32> {fsdp.input = "x"})
-      -> (tensor<f32> {fsdp.output = "loss", fsdp.state = @"loss/sum"}, tensor<3xf32> {fsdp.state = @"w/gradient"}, tensor<4xf32> {fsdp.state = @"w/gathered"}) {
+      -> (tensor<f32> {fsdp.output = "loss", fsdp.state = @"loss/sum"}, tensor<3xf32> {fsdp.state = @"w/gradient"}, tensor<4xf32> {fsdp.state = @"w/gathered"}) attributes {fsdp.program = #fsdp.program<part = first>} {
     %a = fsdp.all_gather %w dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
     %f = aten.slice.Tensor(%a, end = 3, start = 0) : (tensor<4xf32>) -> tensor<3xf32>
     %p = aten.mul.Tensor(%f, %x) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
@@ -259,7 +259,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.micro_batches = 2 : i
     return %l, %p, %a : tensor<f32>, tensor<3xf32>, tensor<4xf32>
   }
   func.func @"train/last"(%w: tensor<2xf32> {fsdp.state = @w}, %k: tensor<4xf32> {fsdp.state = @"w/gathered"}, %s: tensor<3xf32> {fsdp.state = @"w/gradient"}, %ls: tensor<f32> {fsdp.state = @"loss/sum"}, %x: tensor<3xf32> {fsdp.input = "x"})
-      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xf32> {fsdp.gradient = @w}) {
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<part = last>} {
     %f = aten.slice.Tensor(%k, end = 3, start = 0) : (tensor<4xf32>) -> tensor<3xf32>
     %p = aten.mul.Tensor(%f, %x) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
     %l = aten.sum(%p) : (tensor<3xf32>) -> tensor<f32>
@@ -278,13 +278,13 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.micro_batches = 2 : i
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.micro_batches = 2 : i64} {
   fsdp.state parameter @w : tensor<3xf32> sharded <dim 0 over #shard>
   fsdp.state gathered @"w/gathered" of @w : tensor<4xf32>
-  func.func @"reference/step"(%w: tensor<3xf32> {fsdp.state = @w}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
+  func.func @"reference/step"(%w: tensor<3xf32> {fsdp.state = @w}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     // expected-note @+1 {{captured as the result of aten.sum}}
     %l = aten.sum(%w) : (tensor<3xf32>) -> tensor<f32>
     return %l : tensor<f32>
   }
   func.func @"train/first"(%w: tensor<2xf32> {fsdp.state = @w}, %k: tensor<4xf32> {fsdp.state = @"w/gathered"})
-      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.state = @"w/gathered"}) {
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.state = @"w/gathered"}) attributes {fsdp.program = #fsdp.program<part = first>} {
     %a = fsdp.all_gather %w dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
     // expected-error @+2 {{the output 'loss' differs from what was captured}}
     // expected-note @+1 {{the first op that differs is aten.sum}}
@@ -299,13 +299,13 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.micro_batches = 2 : i
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.micro_batches = 2 : i64} {
   fsdp.state parameter @w : tensor<3xf32> sharded <dim 0 over #shard>
   fsdp.state gathered @"w/gathered" of @w : tensor<4xf32>
-  func.func @"reference/step"(%w: tensor<3xf32> {fsdp.state = @w}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
+  func.func @"reference/step"(%w: tensor<3xf32> {fsdp.state = @w}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     // expected-note @+1 {{captured as the result of aten.sum}}
     %l = aten.sum(%w) : (tensor<3xf32>) -> tensor<f32>
     return %l : tensor<f32>
   }
   func.func @"train/last"(%w: tensor<2xf32> {fsdp.state = @w}, %k: tensor<4xf32> {fsdp.state = @"w/gathered"})
-      -> (tensor<f32> {fsdp.output = "loss"}) {
+      -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.program = #fsdp.program<part = last>} {
     // expected-note @+1 {{the first op that differs is aten.slice.Tensor}}
     %f = aten.slice.Tensor(%k, end = 3, start = 0) : (tensor<4xf32>) -> tensor<3xf32>
     // expected-error @+1 {{the output 'loss' differs from what was captured}}
@@ -322,11 +322,11 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.micro_batches = 2 : i
   fsdp.state parameter @w : tensor<3xf32>
   fsdp.state buffer @b : tensor<3xf32>
   func.func @"reference/step"(%w: tensor<3xf32> {fsdp.state = @w}, %x: tensor<3xf32> {fsdp.input = "x"})
-      -> (tensor<3xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+      -> (tensor<3xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     return %x : tensor<3xf32>
   }
   func.func @"train/last"(%w: tensor<3xf32> {fsdp.state = @w}, %b: tensor<3xf32> {fsdp.state = @b}, %x: tensor<3xf32> {fsdp.input = "x"})
-      -> (tensor<3xf32> {fsdp.gradient = @w}) {
+      -> (tensor<3xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<part = last>} {
     // expected-error @+2 {{the gradient of 'w' differs from what was captured}}
     // expected-note @+1 {{the first op that differs is fsdp.accumulate}}
     %n = fsdp.accumulate %x into %b of @w divide 2 : tensor<3xf32>, tensor<3xf32>
@@ -344,7 +344,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state parameter @v : tensor<2xf32> reduce bf16 part <@f at 0>
   fsdp.state parameter @w : tensor<4xf32> reduce bf16 part <@f at 4>
   func.func @"reference/step"(%v: tensor<2xf32> {fsdp.state = @v}, %w: tensor<4xf32> {fsdp.state = @w})
-      -> (tensor<4xbf16> {fsdp.output = "loss"}, tensor<2xf32> {fsdp.gradient = @v}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+      -> (tensor<4xbf16> {fsdp.output = "loss"}, tensor<2xf32> {fsdp.gradient = @v}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     %vc = aten._to_copy(%v, dtype = bf16) : (tensor<2xf32>) -> tensor<2xbf16>
     %wc = aten._to_copy(%w, dtype = bf16) : (tensor<4xf32>) -> tensor<4xbf16>
     %gv = aten._to_copy(%vc, dtype = f32) : (tensor<2xbf16>) -> tensor<2xf32>
@@ -373,7 +373,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state parameter @v : tensor<4xf32> part <@f at 0>
   fsdp.state parameter @w : tensor<4xf32> part <@f at 4>
   func.func @"reference/step"(%v: tensor<4xf32> {fsdp.state = @v}, %w: tensor<4xf32> {fsdp.state = @w})
-      -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @v}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+      -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @v}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     // expected-note @+1 {{captured as the result of aten.neg}}
     %n = aten.neg(%w) : (tensor<4xf32>) -> tensor<4xf32>
     return %n, %v, %w : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
@@ -400,7 +400,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state parameter @v : tensor<4xf32> part <@f at 0>
   fsdp.state parameter @w : tensor<4xf32> part <@f at 4>
   func.func @"reference/step"(%v: tensor<4xf32> {fsdp.state = @v}, %w: tensor<4xf32> {fsdp.state = @w})
-      -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @v}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+      -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @v}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     return %w, %v, %w : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
   }
   func.func @"train/step"(%f: tensor<4xf32> {fsdp.state = @f}) -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @f}) {
@@ -422,7 +422,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state parameter @v : tensor<3xf32> part <@f at 0>
   fsdp.state parameter @w : tensor<4xf32> part <@f at 4>
   func.func @"reference/step"(%v: tensor<3xf32> {fsdp.state = @v}, %w: tensor<4xf32> {fsdp.state = @w})
-      -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<3xf32> {fsdp.gradient = @v}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.captured} {
+      -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<3xf32> {fsdp.gradient = @v}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     return %w, %v, %w : tensor<4xf32>, tensor<3xf32>, tensor<4xf32>
   }
   func.func @"train/step"(%f: tensor<4xf32> {fsdp.state = @f}) -> (tensor<4xf32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @f}) {

@@ -214,7 +214,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard>
-  func.func @"infer/step"(%w: tensor<2xf32> {fsdp.state = @w}) -> (tensor<4xf32> {fsdp.output = "w"}) {
+  func.func @"infer/step"(%w: tensor<2xf32> {fsdp.state = @w}) -> (tensor<4xf32> {fsdp.output = "w"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     %f = fsdp.all_gather %w dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
     return %f : tensor<4xf32>
   }
@@ -225,7 +225,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard>
-  func.func @"infer/step"(%w: tensor<2xf32> {fsdp.state = @w}, %g: tensor<4xf32> {fsdp.input = "g"}) -> (tensor<4xf32> {fsdp.output = "g"}) {
+  func.func @"infer/step"(%w: tensor<2xf32> {fsdp.state = @w}, %g: tensor<4xf32> {fsdp.input = "g"}) -> (tensor<4xf32> {fsdp.output = "g"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     // expected-error @+1 {{reduces a gradient in a program for inference}}
     %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
     return %g : tensor<4xf32>
@@ -239,7 +239,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard>
   fsdp.state scalar @lr : tensor<f32>
   func.func @"infer/step"(%w: tensor<2xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr}, %s: tensor<2xf32> {fsdp.input = "s"})
-      -> (tensor<2xf32> {fsdp.state = @w}) {
+      -> (tensor<2xf32> {fsdp.state = @w}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     // expected-error @+1 {{updates parameters in a program for inference}}
     %new = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
     return %new : tensor<2xf32>
@@ -305,18 +305,18 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.micro_batches = 3 : i
   fsdp.state gradient @"w/gradient" of @w : tensor<4xf32> sharded <dim 0 over #shard>
   fsdp.state scalar @lr : tensor<f32>
   func.func @"train/first"(%w: tensor<2xf32> {fsdp.state = @w}, %sum: tensor<2xf32> {fsdp.state = @"w/gradient"}, %g: tensor<4xf32> {fsdp.input = "g"})
-      -> (tensor<2xf32> {fsdp.state = @"w/gradient"}) {
+      -> (tensor<2xf32> {fsdp.state = @"w/gradient"}) attributes {fsdp.program = #fsdp.program<part = first>} {
     %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
     return %s : tensor<2xf32>
   }
   func.func @"train/middle"(%w: tensor<2xf32> {fsdp.state = @w}, %sum: tensor<2xf32> {fsdp.state = @"w/gradient"}, %g: tensor<4xf32> {fsdp.input = "g"})
-      -> (tensor<2xf32> {fsdp.state = @"w/gradient"}) {
+      -> (tensor<2xf32> {fsdp.state = @"w/gradient"}) attributes {fsdp.program = #fsdp.program<part = middle>} {
     %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
     %n = fsdp.accumulate %s into %sum of @w : tensor<2xf32>, tensor<2xf32>
     return %n : tensor<2xf32>
   }
   func.func @"train/last"(%w: tensor<2xf32> {fsdp.state = @w}, %sum: tensor<2xf32> {fsdp.state = @"w/gradient"}, %lr: tensor<f32> {fsdp.state = @lr}, %g: tensor<4xf32> {fsdp.input = "g"})
-      -> (tensor<2xf32> {fsdp.state = @w}) {
+      -> (tensor<2xf32> {fsdp.state = @w}) attributes {fsdp.program = #fsdp.program<part = last>} {
     %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
     %n = fsdp.accumulate %s into %sum of @w divide 3 : tensor<2xf32>, tensor<2xf32>
     %new = fsdp.sgd params(%w) grads(%n) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
@@ -355,7 +355,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.micro_batches = 3 : i64} {
   fsdp.state parameter @w : tensor<4xf32>
   fsdp.state gradient @"w/gradient" of @w : tensor<4xf32>
-  func.func @"train/last"(%w: tensor<4xf32> {fsdp.state = @w}, %sum: tensor<4xf32> {fsdp.state = @"w/gradient"}, %g: tensor<4xf32> {fsdp.input = "g"}) {
+  func.func @"train/last"(%w: tensor<4xf32> {fsdp.state = @w}, %sum: tensor<4xf32> {fsdp.state = @"w/gradient"}, %g: tensor<4xf32> {fsdp.input = "g"}) attributes {fsdp.program = #fsdp.program<part = last>} {
     // expected-error @+1 {{expects to divide by 3, found 2}}
     %n = fsdp.accumulate %g into %sum of @w divide 2 : tensor<4xf32>, tensor<4xf32>
     return
@@ -368,7 +368,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.micro_batches = 2 : i
   // expected-error @+1 {{expects its gradient to be added to those of other micro-batches in 'train/last'}}
   fsdp.state parameter @w : tensor<4xf32>
   func.func @"train/last"(%w: tensor<4xf32> {fsdp.state = @w}, %g: tensor<4xf32> {fsdp.input = "g"})
-      -> (tensor<4xf32> {fsdp.gradient = @w}) {
+      -> (tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<part = last>} {
     return %g : tensor<4xf32>
   }
 }
@@ -378,7 +378,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.micro_batches = 2 : i
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.micro_batches = 2 : i64} {
   // expected-error @+1 {{expects the sum of its gradients to be left in its state by all but the last program, found otherwise in 'train/first'}}
   fsdp.state parameter @w : tensor<4xf32>
-  func.func @"train/first"(%w: tensor<4xf32> {fsdp.state = @w}, %g: tensor<4xf32> {fsdp.input = "g"}) {
+  func.func @"train/first"(%w: tensor<4xf32> {fsdp.state = @w}, %g: tensor<4xf32> {fsdp.input = "g"}) attributes {fsdp.program = #fsdp.program<part = first>} {
     return
   }
 }
@@ -391,7 +391,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.micro_batches = 2 : i
   fsdp.state parameter @v : tensor<4xf32>
   fsdp.state parameter @w : tensor<4xf32>
   fsdp.state gradient @"w/gradient" of @w : tensor<4xf32>
-  func.func @"train/last"(%v: tensor<4xf32> {fsdp.state = @v}, %sum: tensor<4xf32> {fsdp.state = @"w/gradient"}, %g: tensor<4xf32> {fsdp.input = "g"}) {
+  func.func @"train/last"(%v: tensor<4xf32> {fsdp.state = @v}, %sum: tensor<4xf32> {fsdp.state = @"w/gradient"}, %g: tensor<4xf32> {fsdp.input = "g"}) attributes {fsdp.program = #fsdp.program<part = last>} {
     // expected-error @+1 {{expects to add a gradient of 'v' to a state of role 'gradient' of it}}
     %n = fsdp.accumulate %g into %sum of @v divide 2 : tensor<4xf32>, tensor<4xf32>
     return
@@ -407,12 +407,12 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.micro_batches = 2 : i
   fsdp.state parameter @w : tensor<4xf32>
   fsdp.state gradient @"w/gradient" of @w : tensor<4xf32>
   func.func @"train/first"(%w: tensor<4xf32> {fsdp.state = @w}, %sum: tensor<4xf32> {fsdp.state = @"w/gradient"}, %g: tensor<4xf32> {fsdp.input = "g"})
-      -> (tensor<4xf32> {fsdp.state = @"w/gradient"}) {
+      -> (tensor<4xf32> {fsdp.state = @"w/gradient"}) attributes {fsdp.program = #fsdp.program<part = first>} {
     %s = fsdp.all_reduce avg %g over #shard of @w : tensor<4xf32>
     return %s : tensor<4xf32>
   }
   func.func @"train/last"(%w: tensor<4xf32> {fsdp.state = @w}, %sum: tensor<4xf32> {fsdp.state = @"w/gradient"}, %g: tensor<4xf32> {fsdp.input = "g"})
-      -> (tensor<4xf32> {fsdp.gradient = @w}) {
+      -> (tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<part = last>} {
     // expected-error @+1 {{sums in 'w/gradient' what went through 0 reductions, where other programs sum what went through 1}}
     %n = fsdp.accumulate %g into %sum of @w divide 2 : tensor<4xf32>, tensor<4xf32>
     %s = fsdp.all_reduce avg %n over #shard of @w : tensor<4xf32>
@@ -427,7 +427,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.micro_batches = 2 : i
   fsdp.state gradient @"w/gradient" of @w : tensor<4xf32>
   fsdp.state scalar @lr : tensor<f32>
   func.func @"train/first"(%w: tensor<4xf32> {fsdp.state = @w}, %sum: tensor<4xf32> {fsdp.state = @"w/gradient"}, %lr: tensor<f32> {fsdp.state = @lr}, %g: tensor<4xf32> {fsdp.input = "g"})
-      -> (tensor<4xf32> {fsdp.state = @"w/gradient"}, tensor<4xf32> {fsdp.state = @w}) {
+      -> (tensor<4xf32> {fsdp.state = @"w/gradient"}, tensor<4xf32> {fsdp.state = @w}) attributes {fsdp.program = #fsdp.program<part = first>} {
     // expected-error @+1 {{updates parameters before the last micro-batch}}
     %new = fsdp.sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
     return %g, %new : tensor<4xf32>, tensor<4xf32>

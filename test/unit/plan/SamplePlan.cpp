@@ -113,8 +113,8 @@ PlanT fsdp::test::samplePlan() {
   uint32_t weight = b.addState("w", Role::parameter, {3, 2}, true);
   uint32_t average = b.addState("w/exp_avg", Role::optimizer, {3, 2}, true);
   uint32_t square = b.addState("w/exp_avg_sq", Role::optimizer, {3, 2}, true);
-  uint32_t step = b.addState("optimizer/step", Role::scalar, {}, false);
-  uint32_t lr = b.addState("optimizer/lr", Role::scalar, {}, false);
+  uint32_t step = b.addState("optimizer/step", Role::step, {}, false);
+  uint32_t lr = b.addState("optimizer/lr", Role::learning_rate, {}, false);
   b.plan.states[weight]->source = std::make_unique<RecordT>();
   b.plan.states[weight]->source->name = "data/weights/weight_0";
   b.plan.states[weight]->source->offset = 64;

@@ -84,6 +84,7 @@ ProgramT &addValidation(PlanT &plan) {
   plan.programs.push_back(std::make_unique<ProgramT>());
   ProgramT &program = *plan.programs.back(), &train = *plan.programs[0];
   program.name = "eval/step";
+  program.kind = ProgramKind::eval;
   for (const auto &each : train.arguments) {
     program.arguments.push_back(std::make_unique<BindingT>(*each));
     program.arguments.back()->value =
@@ -225,7 +226,7 @@ const Case kCases[] = {
      "out of range"},
     {"Parts", [](PlanT &p) { p.training->gradient_accumulation_steps = 2; },
      "does not fit a step of 2 micro-batches"},
-    {"PartName", [](PlanT &p) { p.programs[0]->name = "train/last"; },
+    {"PartName", [](PlanT &p) { p.programs[0]->part = StepPart::last; },
      "does not fit a step of 1 micro-batches"},
     {"ProgramName",
      [](PlanT &p) {
@@ -457,8 +458,11 @@ const Case kCases[] = {
      "program 'eval/step' changes a state"},
     {"ValidationLoss", [](PlanT &p) { addValidation(p).results.clear(); },
      "program 'eval/step' has no loss"},
-    {"ValidationBinding",
-     [](PlanT &p) { addValidation(p).name = "eval/step[x.0=3]"; },
+    {"ProgramKind", [](PlanT &p) { p.programs[0]->kind = ProgramKind(7); },
+     "is of no known kind"},
+    {"ProgramPart", [](PlanT &p) { addValidation(p).part = StepPart::first; },
+     "part of no step"},
+    {"ValidationBinding", [](PlanT &p) { addValidation(p).shapes = "x.0=3"; },
      "has not the inputs of a program that trains"},
     {"Empty", [](PlanT &p) { p.programs[0]->instructions[0]->body.Reset(); },
      "is empty"},

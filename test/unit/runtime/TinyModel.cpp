@@ -295,8 +295,8 @@ plan::PlanT Builder::build() {
   if (model.optimizer != Optimizer::sgd)
     momentum2 = state("net.weight/exp_avg_sq", plan::Role::optimizer, shape,
                       isSharded, nullptr, 0);
-  step = state("optimizer/step", plan::Role::scalar, {}, false, nullptr, 0);
-  lr = state("optimizer/lr", plan::Role::scalar, {}, false, nullptr,
+  step = state("optimizer/step", plan::Role::step, {}, false, nullptr, 0);
+  lr = state("optimizer/lr", plan::Role::learning_rate, {}, false, nullptr,
              static_cast<float>(model.lr));
   plan.training->rates = {static_cast<uint32_t>(plan.states.size() - 1)};
   state("net.scale", plan::Role::buffer, {1}, false, nullptr, 2.5f);

@@ -45,7 +45,7 @@ CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
 /// What the captured loss is multiplied by at first.
 static double getLossScale(ModuleOp module) {
   for (StateOp state : module.getOps<StateOp>())
-    if (isLossScale(state))
+    if (state.getRole() == Role::LossScale)
       if (auto init = dyn_cast_or_null<FloatAttr>(state.getInitAttr()))
         return init.getValueAsDouble();
   return 1;

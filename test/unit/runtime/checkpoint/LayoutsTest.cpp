@@ -62,7 +62,7 @@ public:
     sharded("none", Role::parameter, dtype, {0, 4}, 0);
     whole("scale", Role::parameter, dtype, {});
     whole("table", Role::buffer, DType::i64, {2, 2});
-    whole("optimizer/step", Role::scalar, DType::f32, {});
+    whole("optimizer/step", Role::step, DType::f32, {});
     whole("random/state", Role::random, DType::i64, {2});
     addFlat({{"a", {3, 7}}, {"b", {4}}, {"c", {2, 3, 5}}});
     plan.memory->peak = end;
