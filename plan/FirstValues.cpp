@@ -3,7 +3,8 @@
 
 #include "plan/FirstValues.h"
 
-#include <charconv>
+#include "support/Format.h"
+
 #include <cmath>
 
 using namespace fsdp;
@@ -67,11 +68,7 @@ std::string fsdp::describeInitializer(const plan::InitializerT &init) {
   std::string text = plan::EnumNameInitKind(init.kind);
   if (init.arguments.empty())
     return text;
-  for (size_t i = 0; i < init.arguments.size(); ++i) {
-    char buffer[32];
-    auto end =
-        std::to_chars(buffer, buffer + sizeof(buffer), init.arguments[i]);
-    text += (i ? ", " : "(") + std::string(buffer, end.ptr);
-  }
+  for (size_t i = 0; i < init.arguments.size(); ++i)
+    text += (i ? ", " : "(") + formatNumber(init.arguments[i]);
   return text + ")";
 }

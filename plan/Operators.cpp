@@ -10,7 +10,7 @@
 using namespace fsdp;
 using plan::ArgKind;
 
-static std::string fullName(std::string_view name, std::string_view overload) {
+std::string fsdp::fullName(std::string_view name, std::string_view overload) {
   std::string full(name);
   if (!overload.empty())
     full.append(".").append(overload);

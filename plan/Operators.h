@@ -20,6 +20,9 @@
 
 namespace fsdp {
 
+/// "aten::add.Tensor", or "aten::mm" without an overload.
+std::string fullName(std::string_view name, std::string_view overload);
+
 /// Whether `name.overload`, as in "aten::add" and "Tensor", computes tensors
 /// and does nothing else.
 bool isAllowedOperator(std::string_view name, std::string_view overload);

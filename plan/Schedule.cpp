@@ -3,6 +3,7 @@
 
 #include "plan/Schedule.h"
 
+#include "support/Format.h"
 #include "support/Nearest.h"
 
 #include <algorithm>
@@ -29,11 +30,6 @@ ScheduleKind fsdp::getScheduleKind(std::string_view name) {
                                       : ScheduleKind::constant;
 }
 
-static std::string toText(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof(text), value).ptr};
-}
-
 std::optional<std::string> fsdp::checkSchedule(std::string_view name,
                                                const plan::ScheduleT &schedule,
                                                double lr) {
@@ -44,7 +40,7 @@ std::optional<std::string> fsdp::checkSchedule(std::string_view name,
     return "the warm-up is given twice, as steps and as ratio; keep one";
   if (!(schedule.warmup_ratio >= 0 && schedule.warmup_ratio <= 1))
     return "expected a warm-up ratio from 0 to 1, found " +
-           toText(schedule.warmup_ratio);
+           formatNumber(schedule.warmup_ratio);
   if (schedule.warmup_steps > kMaxSteps || schedule.total_steps > kMaxSteps)
     return std::string("expected fewer than 2^53 steps");
   if (schedule.total_steps && schedule.warmup_steps > schedule.total_steps)
@@ -52,12 +48,13 @@ std::optional<std::string> fsdp::checkSchedule(std::string_view name,
            " steps does not fit into the total of " +
            std::to_string(schedule.total_steps);
   if (!(schedule.min_lr >= 0) || !std::isfinite(schedule.min_lr))
-    return "expected a least rate from 0, found " + toText(schedule.min_lr);
+    return "expected a least rate from 0, found " +
+           formatNumber(schedule.min_lr);
   if (schedule.kind == ScheduleKind::constant && schedule.min_lr != 0)
     return "a least rate has no meaning for " + std::string(name);
   if (schedule.min_lr > lr)
-    return "the least rate " + toText(schedule.min_lr) + " is above the rate " +
-           toText(lr);
+    return "the least rate " + formatNumber(schedule.min_lr) +
+           " is above the rate " + formatNumber(lr);
   return std::nullopt;
 }
 
@@ -135,13 +132,14 @@ std::string fsdp::describeSchedule(const plan::ScheduleT &schedule) {
   if (schedule.warmup_steps)
     text += ", warm-up " + std::to_string(schedule.warmup_steps);
   if (schedule.warmup_ratio != 0)
-    text += ", warm-up " + toText(schedule.warmup_ratio) + " of the total";
+    text +=
+        ", warm-up " + formatNumber(schedule.warmup_ratio) + " of the total";
   if (schedule.kind != ScheduleKind::constant || schedule.warmup_ratio != 0)
     text += schedule.total_steps
                 ? ", total " + std::to_string(schedule.total_steps)
                 : ", total of the run";
   if (schedule.min_lr != 0)
-    text += ", min_lr " + toText(schedule.min_lr);
+    text += ", min_lr " + formatNumber(schedule.min_lr);
   return text;
 }
 

@@ -3,6 +3,7 @@
 
 #include "support/Format.h"
 
+#include <charconv>
 #include <cstdio>
 
 using namespace fsdp;
@@ -18,4 +19,9 @@ std::string fsdp::formatBytes(uint64_t bytes) {
   std::snprintf(text, sizeof(text), unit == 0 ? "%.0f %s" : "%.1f %s", value,
                 kUnits[unit]);
   return text;
+}
+
+std::string fsdp::formatNumber(double number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), number).ptr};
 }

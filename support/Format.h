@@ -12,6 +12,9 @@ namespace fsdp {
 /// "12.3 MiB".
 std::string formatBytes(uint64_t bytes);
 
+/// The shortest text that reads back as the same number.
+std::string formatNumber(double number);
+
 } // namespace fsdp
 
 #endif // FSDP_SUPPORT_FORMAT_H

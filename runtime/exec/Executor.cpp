@@ -3,6 +3,7 @@
 
 #include "runtime/exec/Executor.h"
 
+#include "plan/Operators.h"
 #include "runtime/device/DTypes.h"
 #include "runtime/device/Device.h"
 #include "runtime/device/Tensors.h"
@@ -52,7 +53,7 @@ std::string Executor::describe(const plan::InstructionT &instruction) const {
   std::string text;
   if (const plan::CallT *call = instruction.body.AsCall()) {
     const plan::OperatorT &op = *plan.operators[call->op];
-    text = op.name + (op.overload.empty() ? "" : "." + op.overload);
+    text = fullName(op.name, op.overload);
   } else {
     text = plan::EnumNameBody(instruction.body.type);
   }

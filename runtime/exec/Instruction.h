@@ -70,6 +70,30 @@ private:
   bool isObserved = false;
 };
 
+/// One that calls `function` with the step's state.
+template <typename Function>
+std::unique_ptr<Instruction> makeInstruction(Function function) {
+  struct Made final : Instruction {
+    explicit Made(Function function) : function(std::move(function)) {}
+    void run(StepState &state) override { function(state); }
+    Function function;
+  };
+  return std::make_unique<Made>(std::move(function));
+}
+
+/// One that calls `function`, which calls kernels that make no results.
+template <typename Function>
+std::unique_ptr<Instruction> makeComputation(RankMemory &memory,
+                                             Function function) {
+  struct Made final : Computation {
+    Made(RankMemory &memory, Function function)
+        : Computation(memory), function(std::move(function)) {}
+    void compute(StepState &) override { function(); }
+    Function function;
+  };
+  return std::make_unique<Made>(memory, std::move(function));
+}
+
 /// What instructions are prepared from.
 struct Preparation {
   const plan::PlanT &plan;
@@ -93,29 +117,17 @@ struct Preparation {
   std::pair<char *, uint64_t> room(uint32_t value) const;
 };
 
-/// Prepares one instruction: the one place where kinds are registered. Null if
-/// nothing is left to do in a step. Throws fsdp::Error.
+// Each kind has its own in runtime/exec/instructions. Null if nothing is left
+// to do in a step. Throws fsdp::Error.
+#define FSDP_INSTRUCTION(kind)                                                 \
+  std::unique_ptr<Instruction> prepare(Preparation &preparation,               \
+                                       const plan::kind##T &op);
+#include "plan/Instructions.def"
+
+/// The same, of whichever kind it is.
 std::unique_ptr<Instruction>
 prepareInstruction(Preparation &preparation,
                    const plan::InstructionT &instruction);
-
-/// Operator calls (KernelCall.cpp).
-std::unique_ptr<Instruction> prepareCall(Preparation &preparation,
-                                         const plan::CallT &call);
-
-/// Random numbers (Draw.cpp).
-std::unique_ptr<Instruction> prepareDraw(Preparation &preparation,
-                                         const plan::DrawT &op);
-
-/// Tensors side by side (Pack.cpp).
-std::unique_ptr<Instruction> preparePack(Preparation &preparation,
-                                         const plan::PackTensorsT &op);
-
-/// Optimizer updates (Optimizers.cpp).
-std::unique_ptr<Instruction> prepareAdam(Preparation &preparation,
-                                         const plan::AdamT &op);
-std::unique_ptr<Instruction> prepareSgd(Preparation &preparation,
-                                        const plan::SgdT &op);
 
 } // namespace fsdp
 

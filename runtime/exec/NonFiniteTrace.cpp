@@ -3,8 +3,7 @@
 
 #include "runtime/exec/NonFiniteTrace.h"
 
-#include "plan/Uses.h"
-#include "plan/Visit.h"
+#include "plan/Instructions.h"
 
 #include <ATen/ops/isinf.h>
 #include <ATen/ops/isnan.h>
@@ -26,20 +25,6 @@ NonFiniteKinds fsdp::findNonFinite(const at::Tensor &tensor) {
           at::isinf(looked).any().item<bool>()};
 }
 
-namespace {
-
-/// The future that an instruction makes; empty if it is no transfer.
-std::optional<uint32_t> futureOf(const plan::InstructionT &instruction) {
-  std::optional<uint32_t> future;
-  visitBody(instruction, [&]<typename OpTy>(const OpTy &op) {
-    if constexpr (requires { op.future, op.outputs; })
-      future = op.future;
-  });
-  return future;
-}
-
-} // namespace
-
 NonFiniteTrace::NonFiniteTrace(const plan::ProgramT &program,
                                std::span<const at::Tensor> values)
     : program(program), values(values) {}
@@ -54,14 +39,14 @@ NonFiniteTrace::check(const std::vector<uint32_t> &list) const {
 }
 
 void NonFiniteTrace::before(uint32_t index) {
-  reads = check(accessesOf(*program.instructions[index]).reads);
+  reads = check(valuesOf(*program.instructions[index], fsdp::reads));
 }
 
 void NonFiniteTrace::after(uint32_t index) {
   const plan::InstructionT &instruction = *program.instructions[index];
-  std::vector<uint32_t> written = accessesOf(instruction).writes;
-  if (std::optional<uint32_t> future = futureOf(instruction)) {
-    started[*future] = {std::move(written), std::move(reads)};
+  std::vector<uint32_t> written = valuesOf(instruction, writes);
+  if (std::optional<TransferStart> start = startOf(instruction)) {
+    started[start->future] = {std::move(written), std::move(reads)};
     return;
   }
   bool isWait = instruction.body.type == plan::Body::Wait;

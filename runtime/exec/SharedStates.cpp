@@ -4,8 +4,8 @@
 #include "runtime/exec/SharedStates.h"
 
 #include "plan/DType.h"
+#include "plan/Instructions.h"
 #include "plan/Shape.h"
-#include "plan/Uses.h"
 #include "runtime/exec/Instruction.h"
 #include "runtime/exec/Transfers.h"
 
@@ -25,25 +25,22 @@ static constexpr uint64_t kAlignment = 64;
 // What can be shared
 //===----------------------------------------------------------------------===//
 
+static bool uses(Access access) { return access != Access::end; }
+
 /// Whether the instruction leaves the values that it names as they are, apart
-/// from those that it makes.
+/// from those that it makes, and reads none behind its own end.
 static bool onlyReads(const plan::PlanT &plan,
                       const plan::InstructionT &instruction) {
-  switch (instruction.body.type) {
-  case Body::Call: {
-    const plan::OperatorT &op = *plan.operators[instruction.body.AsCall()->op];
+  if (const plan::CallT *call = instruction.body.AsCall()) {
+    const plan::OperatorT &op = *plan.operators[call->op];
     auto found =
         c10::Dispatcher::singleton().findSchema({op.name, op.overload});
     return found && !found->schema().is_mutable();
   }
-  case Body::AllGather: // they are its results, or gathered once more
-  case Body::Free:
-  case Body::Shard:
-  case Body::PackTensors:
-    return true;
-  default:
-    return false;
-  }
+  // Of a gather they are the results, or gathered once more.
+  std::optional<TransferStart> start = startOf(instruction);
+  return (!start || start->kind == CollectiveKind::allGather) &&
+         valuesOf(instruction, changes).empty();
 }
 
 /// The state that the gather's member `i` makes whole; -1: none that can be.
@@ -73,7 +70,7 @@ static SharedReads findGathered(const plan::PlanT &plan,
         reads.gathered[op->outputs[i]] = gatheredState(plan, program, *op, i);
   for (const auto &instruction : program.instructions)
     if (!onlyReads(plan, *instruction))
-      for (uint32_t value : namedValues(*instruction))
+      for (uint32_t value : valuesOf(*instruction))
         reads.gathered[rootOf(program, value)] = -1;
   for (const auto &result : program.results)
     reads.gathered[rootOf(program, result->value)] = -1;
@@ -87,10 +84,9 @@ Sharing::Sharing(const plan::PlanT &plan) : states(plan.states.size()) {
       if (state >= 0)
         states[static_cast<size_t>(state)] = true;
     for (size_t i = 0; i < program->instructions.size(); ++i)
-      if (program->instructions[i]->body.type != Body::Free)
-        for (uint32_t value : namedValues(*program->instructions[i]))
-          if (reads.gathered[rootOf(*program, value)] >= 0)
-            reads.lastRead = static_cast<int64_t>(i);
+      for (uint32_t value : valuesOf(*program->instructions[i], uses))
+        if (reads.gathered[rootOf(*program, value)] >= 0)
+          reads.lastRead = static_cast<int64_t>(i);
   }
   // Calls `visit` with each state that an instruction uses other than to
   // gather it.
@@ -99,7 +95,7 @@ Sharing::Sharing(const plan::PlanT &plan) : states(plan.states.size()) {
       const plan::InstructionT &instruction = *program.instructions[i];
       if (instruction.body.type == Body::AllGather)
         continue;
-      for (uint32_t named : namedValues(instruction)) {
+      for (uint32_t named : valuesOf(instruction)) {
         const plan::ValueT &value = *program.values[rootOf(program, named)];
         if (value.place == Place::state)
           visit(static_cast<int64_t>(i), value.state);

@@ -3,6 +3,8 @@
 
 #include "runtime/exec/Transfers.h"
 
+#include "plan/Instructions.h"
+
 #include <set>
 
 using namespace fsdp;
@@ -24,15 +26,9 @@ Transfers::Transfers(const plan::PlanT &plan, Fabric &fabric) : plan(plan) {
   // A set, so that the order does not depend on the order of the programs.
   std::set<std::pair<uint32_t, plan::Stream>> used;
   for (const auto &program : plan.programs)
-    for (const auto &instruction : program->instructions) {
-      const plan::BodyUnion &body = instruction->body;
-      if (auto *op = body.AsAllGather())
-        used.emplace(op->group, op->stream);
-      else if (auto *op = body.AsReduceScatter())
-        used.emplace(op->group, op->stream);
-      else if (auto *op = body.AsAllReduce())
-        used.emplace(op->group, op->stream);
-    }
+    for (const auto &instruction : program->instructions)
+      if (std::optional<TransferStart> start = startOf(*instruction))
+        used.emplace(start->group, start->stream);
   for (const auto &key : used) {
     const plan::GroupT &group = *plan.groups[key.first];
     communicators[key] =

@@ -3,29 +3,17 @@
 
 #include "runtime/profile/Activities.h"
 
-#include "plan/DType.h"
-#include "plan/Shape.h"
-#include "plan/Traffic.h"
+#include "plan/ProgramText.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <map>
-#include <span>
-#include <string_view>
 
 using namespace fsdp;
 using plan::Place;
 
-/// "ZeroPadding" as "zero_padding".
-static std::string toSnakeCase(std::string_view name) {
-  std::string text;
-  for (char c : name) {
-    if (std::isupper(static_cast<unsigned char>(c)) && !text.empty())
-      text += '_';
-    text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return text;
+static bool makes(Access access) {
+  return defines(access) || access == Access::replace;
 }
 
 namespace {
@@ -33,8 +21,8 @@ namespace {
 class Describer {
 public:
   Describer(const plan::PlanT &plan, const plan::ProgramT &program)
-      : plan(plan), program(program), buckets(program.values.size()),
-        futures(program.futures) {
+      : plan(plan), program(program), text(plan, program),
+        buckets(program.values.size()), futures(program.futures) {
     for (size_t i = 0; i < program.values.size(); ++i) {
       const plan::ValueT &value = *program.values[i];
       if (value.place == Place::state)
@@ -45,64 +33,38 @@ public:
   Activity describe(const plan::InstructionT &instruction);
 
 private:
-  void call(Activity &activity, const plan::CallT &op);
-  template <typename OpTy>
-  void start(Activity &activity, CollectiveKind kind, const OpTy &op,
-             const std::vector<uint32_t> &parts);
+  void start(Activity &activity, const TransferStart &start);
   void wait(Activity &activity, const plan::WaitT &op);
   void locate(Activity &activity, int32_t at) const;
-  /// The first of these values that belongs to a bucket lends its name.
-  void takeBucket(Activity &activity, std::span<const uint32_t> values) const {
-    for (uint32_t value : values)
-      if (activity.bucket.empty())
-        activity.bucket = bucketOf(value);
-  }
   const std::string &bucketOf(uint32_t value) const {
     const plan::ValueT &v = *program.values[value];
     return buckets[v.place == Place::view ? v.base : value];
   }
   std::string type(uint32_t value) const {
     const plan::ValueT &v = *program.values[value];
-    return std::string(dtypeName(v.dtype)) + toString(v.shape);
-  }
-  uint64_t bytes(uint32_t value) const {
-    const plan::ValueT &v = *program.values[value];
-    return *checkedExtent(v.shape, {}, dtypeBytes(v.dtype));
+    return typeText(v.dtype, v.shape);
   }
 
   const plan::PlanT &plan;
   const plan::ProgramT &program;
+  ProgramText text;
   std::vector<std::string> buckets; ///< of gathered parameters, by value
   std::vector<Activity> futures;    ///< the start of each
 };
 
-void Describer::call(Activity &activity, const plan::CallT &op) {
-  const plan::OperatorT &target = *plan.operators[op.op];
-  activity.name = target.name;
-  if (!target.overload.empty())
-    activity.name += "." + target.overload;
-  for (const auto &arg : op.args)
-    for (int32_t value : arg->values)
-      if (value >= 0)
-        takeBucket(activity, std::array{static_cast<uint32_t>(value)});
-  if (op.results.size() == 1 && op.results[0] >= 0)
-    activity.result = type(static_cast<uint32_t>(op.results[0]));
-}
-
-template <typename OpTy>
-void Describer::start(Activity &activity, CollectiveKind kind, const OpTy &op,
-                      const std::vector<uint32_t> &parts) {
+void Describer::start(Activity &activity, const TransferStart &start) {
   activity.kind = Activity::Kind::start;
-  activity.collective = getName(kind);
-  activity.name = activity.collective + ".start " + op.bucket;
-  activity.bucket = op.bucket;
-  activity.group = "dp_" + plan.groups[op.group]->name;
-  activity.stream = op.stream;
-  activity.future = op.future;
-  for (uint32_t part : parts)
-    activity.bytes +=
-        getTraffic(kind, bytes(part), plan.groups[op.group]->size);
-  futures[op.future] = activity;
+  activity.collective = getName(start.kind);
+  activity.name += " " + start.bucket;
+  activity.bucket = start.bucket;
+  activity.group = "dp_" + plan.groups[start.group]->name;
+  activity.stream = start.stream;
+  activity.future = start.future;
+  activity.bytes = start.bytes(plan, program);
+  futures[start.future] = activity;
+  if (start.kind == CollectiveKind::allGather)
+    for (uint32_t output : start.outputs)
+      buckets[output] = start.bucket;
 }
 
 void Describer::wait(Activity &activity, const plan::WaitT &op) {
@@ -134,39 +96,21 @@ void Describer::locate(Activity &activity, int32_t at) const {
 }
 
 Activity Describer::describe(const plan::InstructionT &instruction) {
-  const plan::BodyUnion &body = instruction.body;
   Activity activity;
   locate(activity, instruction.at);
-  if (auto *op = body.AsCall()) {
-    call(activity, *op);
-  } else if (auto *op = body.AsAllGather()) {
-    start(activity, CollectiveKind::allGather, *op, op->inputs);
-    for (uint32_t output : op->outputs)
-      buckets[output] = op->bucket;
-  } else if (auto *op = body.AsReduceScatter()) {
-    start(activity, CollectiveKind::reduceScatter, *op, op->outputs);
-  } else if (auto *op = body.AsAllReduce()) {
-    start(activity, CollectiveKind::allReduce, *op, op->inputs);
-  } else if (auto *op = body.AsWait()) {
+  activity.name = text.print(instruction).name;
+  if (const plan::WaitT *op = instruction.body.AsWait()) {
     wait(activity, *op);
-  } else if (auto *op = body.AsAdam()) {
-    activity.name = plan::EnumNameAdamKind(op->kind);
-    takeBucket(activity, op->params);
-  } else if (auto *op = body.AsSgd()) {
-    activity.name = "sgd";
-    takeBucket(activity, op->params);
-  } else if (auto *op = body.AsDraw()) {
-    activity.name =
-        std::string("draw ") + plan::EnumNameDistribution(op->distribution);
-    activity.result = type(op->output);
+  } else if (std::optional<TransferStart> transfer = startOf(instruction)) {
+    start(activity, *transfer);
   } else {
-    activity.name = toSnakeCase(plan::EnumNameBody(body.type));
-    if (auto *op = body.AsCopy())
-      activity.result = type(op->to);
-    else if (auto *op = body.AsShard())
-      activity.result = type(op->output);
-    else if (auto *op = body.AsAccumulate())
-      activity.result = type(op->output);
+    // The first that belongs to a bucket lends its name.
+    for (uint32_t value : valuesOf(instruction, reads))
+      if (activity.bucket.empty())
+        activity.bucket = bucketOf(value);
+    std::vector<uint32_t> made = valuesOf(instruction, makes);
+    if (made.size() == 1)
+      activity.result = type(made[0]);
   }
   return activity;
 }

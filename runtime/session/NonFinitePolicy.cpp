@@ -3,8 +3,8 @@
 
 #include "runtime/session/NonFinitePolicy.h"
 
+#include "plan/Instructions.h"
 #include "plan/Target.h"
-#include "plan/Uses.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/device/Arena.h"
 #include "runtime/device/DTypes.h"

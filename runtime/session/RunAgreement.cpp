@@ -7,13 +7,13 @@
 #include "runtime/comm/Label.h"
 #include "runtime/data/DataOptions.h"
 #include "support/Error.h"
+#include "support/Format.h"
 #include "support/Hash.h"
 #include "support/ReadOnlyFile.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <map>
 
@@ -39,11 +39,6 @@ static constexpr const char *kVariables[] = {"ATEN_CPU_CAPABILITY",
 /// alone would be alike in files of the same program.
 static constexpr uint64_t kBlocks = 16, kBlockBytes = 4096;
 
-static std::string print(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof(text), value).ptr};
-}
-
 static std::string kindOf(const std::string &path) {
   if (path.empty())
     return "";
@@ -61,7 +56,7 @@ std::vector<RunFact> fsdp::collectFacts(const SessionOptions &options) {
       {"--eval-data", kindOf(options.evalDataPath), options.evalDataPath},
       {"--eval-batches", number(options.evalBatches), ""},
       {"--seed", number(options.seed), ""},
-      {"--lr", options.lr ? print(*options.lr) : "", ""},
+      {"--lr", options.lr ? formatNumber(*options.lr) : "", ""},
       {"--lr-schedule", options.lrSchedule, ""},
       // Rank 0's is the one that all ranks read.
       {"--load",

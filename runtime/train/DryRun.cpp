@@ -1,12 +1,10 @@
 //===- DryRun.cpp - What a run will need, on one machine ------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "plan/DType.h"
+#include "plan/Instructions.h"
 #include "plan/Programs.h"
 #include "plan/Reader.h"
-#include "plan/Shape.h"
 #include "plan/Target.h"
-#include "plan/Traffic.h"
 #include "runtime/comm/Counted.h"
 #include "runtime/device/Device.h"
 #include "runtime/session/Devices.h"
@@ -30,11 +28,6 @@ using namespace fsdp;
 
 namespace {
 
-uint64_t bytesOf(const plan::ProgramT &program, uint32_t value) {
-  const plan::ValueT &v = *program.values[value];
-  return *checkedExtent(v.shape, {}, dtypeBytes(v.dtype));
-}
-
 /// By kind, then by bucket as people count.
 struct TrafficOrder {
   bool operator()(const std::pair<std::string, std::string> &a,
@@ -51,23 +44,12 @@ using TrafficByBucket =
 TrafficByBucket countTraffic(const plan::PlanT &plan,
                              const plan::ProgramT &program) {
   TrafficByBucket traffic;
-  auto add = [&](CollectiveKind kind, const auto &op,
-                 const std::vector<uint32_t> &parts) {
-    Traffic &entry = traffic[{getName(kind), op.bucket}];
-    ++entry.calls;
-    for (uint32_t part : parts)
-      entry.bytes +=
-          getTraffic(kind, bytesOf(program, part), plan.groups[op.group]->size);
-  };
-  for (const auto &instruction : program.instructions) {
-    const plan::BodyUnion &body = instruction->body;
-    if (auto *op = body.AsAllGather())
-      add(CollectiveKind::allGather, *op, op->inputs);
-    else if (auto *op = body.AsReduceScatter())
-      add(CollectiveKind::reduceScatter, *op, op->outputs);
-    else if (auto *op = body.AsAllReduce())
-      add(CollectiveKind::allReduce, *op, op->inputs);
-  }
+  for (const auto &instruction : program.instructions)
+    if (std::optional<TransferStart> start = startOf(*instruction)) {
+      Traffic &entry = traffic[{getName(start->kind), start->bucket}];
+      ++entry.calls;
+      entry.bytes += start->bytes(plan, program);
+    }
   return traffic;
 }
 

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "plan/Instructions.h"
 #include "runtime/comm/Label.h"
 #include "runtime/comm/nccl/Nccl.h"
 #include "runtime/device/Device.h"
@@ -37,16 +38,9 @@ static std::vector<std::string> labels(const plan::ProgramT &program, int rank,
                                        uint64_t step) {
   std::vector<std::string> all;
   for (const auto &instruction : program.instructions) {
-    TransferLabel label;
-    if (auto *op = instruction->body.AsAllGather())
-      label = {"all_gather", op->bucket, step};
-    else if (auto *op = instruction->body.AsReduceScatter())
-      label = {"reduce_scatter", op->bucket, step};
-    else if (auto *op = instruction->body.AsAllReduce())
-      label = {"all_reduce", op->bucket, step};
-    else
-      continue;
-    all.push_back(describe(rank, label));
+    if (std::optional<TransferStart> start = startOf(*instruction))
+      all.push_back(
+          describe(rank, {getName(start->kind), start->bucket, step}));
   }
   return all;
 }

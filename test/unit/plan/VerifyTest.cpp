@@ -101,6 +101,14 @@ ProgramT &addValidation(PlanT &plan) {
 
 StateT &flatOf(PlanT &plan) { return *plan.states[addFlat(plan).flat]; }
 
+template <typename T>
+void insert(PlanT &plan, size_t at, T body) {
+  auto &list = plan.programs[0]->instructions;
+  list.insert(list.begin() + static_cast<ptrdiff_t>(at),
+              std::make_unique<InstructionT>());
+  list[at]->body.Set(std::move(body));
+}
+
 /// Lays the rank's part of the first state, four elements, into a row of eight.
 PackTensorsT &addPack(PlanT &plan) {
   ProgramT &program = *plan.programs[0];
@@ -114,12 +122,37 @@ PackTensorsT &addPack(PlanT &plan) {
   pack.offsets = {4};
   pack.output = static_cast<uint32_t>(program.values.size());
   program.values.push_back(std::move(row));
-  auto instruction = std::make_unique<InstructionT>();
-  instruction->body.Set(std::move(pack));
-  auto &list = program.instructions;
-  list.insert(list.begin(), std::move(instruction));
+  insert(plan, 0, std::move(pack));
   verifyPlan(plan);
-  return *list[0]->body.AsPackTensors();
+  return body<PackTensorsT>(plan);
+}
+
+/// The sample's parts: the shards of a parameter and of its average, which its
+/// gather and reduction hold from the first and the seventh instruction on; a
+/// number that is a literal; and the gradient.
+constexpr uint32_t kShard = 0, kAverage = 1, kLiteral = 6, kGradient = 10;
+
+/// Sums a value and itself in its place.
+void insertSum(PlanT &plan, size_t at, uint32_t value) {
+  ProgramT &program = *plan.programs[0];
+  AccumulateT sum;
+  sum.gradient = sum.into = value;
+  sum.output = static_cast<uint32_t>(program.values.size());
+  auto view = std::make_unique<ValueT>();
+  view->shape = program.values[value]->shape;
+  view->place = Place::view;
+  view->base = value;
+  program.values.push_back(std::move(view));
+  insert(plan, at, std::move(sum));
+}
+
+/// While the shard is in flight.
+void insertUpdate(PlanT &plan, uint32_t parameter, uint32_t gradient) {
+  SgdT sgd;
+  sgd.params = {parameter};
+  sgd.grads = {gradient};
+  sgd.lr = 4;
+  insert(plan, 1, std::move(sgd));
 }
 
 void swapInstructions(PlanT &plan, size_t a, size_t b) {
@@ -313,7 +346,7 @@ const Case kCases[] = {
      [](PlanT &p) {
        auto &list = p.programs[0]->instructions;
        list.erase(list.begin() + 9);
-       list.resize(list.size() - 4);
+       list.resize(11); // what needs its result is behind these
        p.programs[0]->results.resize(0);
      },
      "never waits for future 2"},
@@ -336,6 +369,39 @@ const Case kCases[] = {
        p.programs[0]->instructions[7]->body.Set(std::move(free));
      },
      "which a transfer still holds"},
+    {"FreeTwice", [](PlanT &p) { body<FreeT>(p).values = {7, 7}; },
+     "uses %7 after it was freed"},
+    {"PaddingInFlight", [](PlanT &p) { swapInstructions(p, 5, 6); },
+     "changes %10, which a transfer still holds"},
+    {"AllReduceInFlight",
+     [](PlanT &p) {
+       body<AllReduceT>(p).inputs = {kGradient};
+       value(p, 12).base = kGradient;
+       value(p, 12).shape = {3, 2};
+     },
+     "(AllReduce) changes %10, which a transfer still holds"},
+    {"AllReduceLiteral",
+     [](PlanT &p) {
+       body<AllReduceT>(p).inputs = {kLiteral};
+       value(p, 12).base = kLiteral;
+     },
+     "(AllReduce) changes the literal %6"},
+    {"SumInFlight", [](PlanT &p) { insertSum(p, 7, kGradient); },
+     "(Accumulate) changes %10, which a transfer still holds"},
+    {"SumLiteral", [](PlanT &p) { insertSum(p, 7, kLiteral); },
+     "(Accumulate) changes the literal %6"},
+    {"UpdateInFlight", [](PlanT &p) { insertUpdate(p, kShard, kAverage); },
+     "(Sgd) changes %0, which a transfer still holds"},
+    {"SpentInFlight", [](PlanT &p) { insertUpdate(p, kAverage, kShard); },
+     "(Sgd) changes %0, which a transfer still holds"},
+    {"CopyInFlight",
+     [](PlanT &p) {
+       CopyT copy;
+       copy.from = kAverage;
+       copy.to = kShard;
+       insert(p, 1, std::move(copy));
+     },
+     "(Copy) changes %0, which a transfer still holds"},
     {"PaddingGroup", [](PlanT &p) { body<ZeroPaddingT>(p).group = 5; },
      "a group that does not exist"},
     {"ShardOutput", [](PlanT &p) { body<ShardT>(p).output = 8; }, "no slot"},

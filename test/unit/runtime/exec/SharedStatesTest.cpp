@@ -92,6 +92,21 @@ TEST(Sharing, IsNotOfParametersWhoseGatheredFormIsChanged) {
   expectNothingShared(plan);
 }
 
+TEST(Sharing, IsOfParametersThatADrawReads) {
+  plan::PlanT plan = makePlan();
+  plan::ProgramT &program = *plan.programs[0];
+  plan::DrawT draw;
+  draw.given = {gatheredValue(program)};
+  auto place = static_cast<uint32_t>(program.values.size());
+  program.values.push_back(std::make_unique<plan::ValueT>());
+  draw.random = draw.output = place;
+  uint32_t at = indexOf(program, Body::Adam) - 1;
+  program.instructions[at]->body.Set(std::move(draw));
+  Sharing sharing(plan);
+  EXPECT_TRUE(sharing.states[0]);
+  EXPECT_EQ(sharing.programs.at(&program).lastRead, at);
+}
+
 TEST(Sharing, IsNotOfParametersThatAKernelChangesInPlace) {
   plan::PlanT plan = makePlan();
   plan::ProgramT &program = *plan.programs[0];

@@ -1,4 +1,4 @@
-//===- KernelCall.cpp - Calls of LibTorch's operators ---------------------===//
+//===- Call.cpp - Calls of LibTorch's operators ---------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A call's arguments never change, since all tensors are made when the program
@@ -304,8 +304,8 @@ void makeViews(Preparation &p, const plan::CallT &call,
 
 } // namespace
 
-std::unique_ptr<Instruction> fsdp::prepareCall(Preparation &p,
-                                               const plan::CallT &call) {
+std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
+                                           const plan::CallT &call) {
   const plan::OperatorT &name = *p.plan.operators[call.op];
   std::optional<c10::OperatorHandle> op =
       c10::Dispatcher::singleton().findSchema({name.name, name.overload});

@@ -21,9 +21,9 @@ using namespace fsdp;
 namespace {
 
 /// The tensors that one update works on, empty ones left out.
-class Operands {
+class UpdateOperands {
 public:
-  Operands(const Preparation &p, const std::vector<uint32_t> &params)
+  UpdateOperands(const Preparation &p, const std::vector<uint32_t> &params)
       : p(p), params(params) {}
 
   c10::List<at::Tensor> list(const std::vector<uint32_t> &values) const {
@@ -98,58 +98,51 @@ private:
   torch::jit::Stack stack;
 };
 
-/// SGD in half precision, in the order of torch.optim.SGD's own loop: on the
-/// CPU LibTorch 2.11's fused kernel leaves all but the last few elements of a
-/// bf16 or f16 tensor nearly where they are.
-class HalfSgd final : public Computation {
-public:
-  HalfSgd(RankMemory &memory, const plan::SgdT &op,
-          c10::List<at::Tensor> params, c10::List<at::Tensor> gradients,
-          c10::List<at::Tensor> buffers, at::Tensor lr, at::Tensor scale,
-          at::Tensor foundInf)
-      : Computation(memory), params(params.vec()), gradients(gradients.vec()),
-        buffers(buffers.vec()), lr(std::move(lr)), scale(std::move(scale)),
-        foundInf(std::move(foundInf)), momentum(op.momentum),
-        weightDecay(op.weight_decay), nesterov(op.nesterov) {}
-
-private:
-  void compute(StepState &) override {
-    if (foundInf.defined() && foundInf.item<float>() == 1)
-      return;
-    double rate = lr.item<double>();
-    for (size_t i = 0; i < params.size(); ++i) {
-      // Nobody reads the gradient afterwards.
-      at::Tensor &gradient = gradients[i];
-      if (scale.defined())
-        gradient.div_(scale);
-      if (weightDecay != 0)
-        gradient.add_(params[i], weightDecay);
-      if (momentum == 0) {
-        params[i].add_(gradient, -rate);
-        continue;
-      }
-      buffers[i].mul_(momentum).add_(gradient);
-      if (nesterov)
-        gradient.add_(buffers[i], momentum);
-      params[i].add_(nesterov ? gradient : buffers[i], -rate);
-    }
-  }
-
-  std::vector<at::Tensor> params, gradients, buffers;
-  at::Tensor lr, scale, foundInf;
-  double momentum, weightDecay;
-  bool nesterov;
-};
-
 at::Tensor optionalValue(const Preparation &p, int32_t value) {
   return value < 0 ? at::Tensor() : p.values[value];
 }
 
+/// SGD in half precision, in the order of torch.optim.SGD's own loop: on the
+/// CPU LibTorch 2.11's fused kernel leaves all but the last few elements of a
+/// bf16 or f16 tensor nearly where they are.
+std::unique_ptr<Instruction> prepareHalfSgd(const Preparation &p,
+                                            const plan::SgdT &op) {
+  UpdateOperands operands(p, op.params);
+  return makeComputation(
+      p.memory,
+      [params = operands.list(op.params).vec(),
+       gradients = operands.list(op.grads).vec(),
+       buffers = operands.list(op.momentum_buffers).vec(), lr = p.values[op.lr],
+       scale = optionalValue(p, op.grad_scale),
+       foundInf = optionalValue(p, op.found_inf), momentum = op.momentum,
+       weightDecay = op.weight_decay, nesterov = op.nesterov] {
+        if (foundInf.defined() && foundInf.item<float>() == 1)
+          return;
+        double rate = lr.item<double>();
+        for (size_t i = 0; i < params.size(); ++i) {
+          // Nobody reads the gradient afterwards.
+          const at::Tensor &gradient = gradients[i];
+          if (scale.defined())
+            gradient.div_(scale);
+          if (weightDecay != 0)
+            gradient.add_(params[i], weightDecay);
+          if (momentum == 0) {
+            params[i].add_(gradient, -rate);
+            continue;
+          }
+          buffers[i].mul_(momentum).add_(gradient);
+          if (nesterov)
+            gradient.add_(buffers[i], momentum);
+          params[i].add_(nesterov ? gradient : buffers[i], -rate);
+        }
+      });
+}
+
 } // namespace
 
-std::unique_ptr<Instruction> fsdp::prepareAdam(Preparation &p,
-                                               const plan::AdamT &op) {
-  Operands operands(p, op.params);
+std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
+                                           const plan::AdamT &op) {
+  UpdateOperands operands(p, op.params);
   // self, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1,
   // beta2, weight_decay, eps, amsgrad, maximize
   std::vector<c10::IValue> others{operands.list(op.params),
@@ -171,17 +164,12 @@ std::unique_ptr<Instruction> fsdp::prepareAdam(Preparation &p,
       optionalValue(p, op.found_inf), std::move(others));
 }
 
-std::unique_ptr<Instruction> fsdp::prepareSgd(Preparation &p,
-                                              const plan::SgdT &op) {
-  Operands operands(p, op.params);
+std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
+                                           const plan::SgdT &op) {
+  UpdateOperands operands(p, op.params);
   if (p.device.isHost() && !op.params.empty() &&
       c10::isReducedFloatingType(p.values[op.params[0]].scalar_type()))
-    return std::make_unique<HalfSgd>(
-        p.memory, op, operands.list(op.params), operands.list(op.grads),
-        op.momentum != 0 ? operands.list(op.momentum_buffers)
-                         : c10::List<at::Tensor>(),
-        p.values[op.lr], optionalValue(p, op.grad_scale),
-        optionalValue(p, op.found_inf));
+    return prepareHalfSgd(p, op);
   // self, momentum_buffer_list, weight_decay, momentum, lr, dampening,
   // nesterov, maximize, is_first_step. Buffers start at zero, which makes the
   // first step an ordinary one.

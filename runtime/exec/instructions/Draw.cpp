@@ -1,0 +1,70 @@
+//===- Draw.cpp - Random numbers of a step --------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/exec/Instruction.h"
+
+#include "runtime/random/Sampling.h"
+
+#include <ATen/ops/empty_strided.h>
+
+using namespace fsdp;
+
+static DrawParameters makeParameters(const Preparation &p,
+                                     const plan::DrawT &op) {
+  DrawParameters parameters;
+  parameters.kind = op.distribution;
+  parameters.numbers = op.numbers;
+  parameters.range = op.range;
+  for (uint32_t given : op.given)
+    parameters.given.push_back(p.values[given]);
+  return parameters;
+}
+
+namespace {
+
+/// On a device that cannot draw them itself: the host does, with its numbers.
+class DrawOnHost final : public Instruction {
+public:
+  DrawOnHost(const Preparation &p, const plan::DrawT &op)
+      : state(p.values[op.random]), rank(p.rank), site(op.site),
+        output(p.values[op.output]),
+        numbers(at::empty_strided(output.sizes(), output.strides(),
+                                  output.scalar_type())),
+        parameters(makeParameters(p, op)) {}
+
+  void run(StepState &) override {
+    at::Tensor here = state.cpu();
+    const int64_t *at = here.const_data_ptr<int64_t>();
+    DrawParameters onHost = parameters;
+    for (at::Tensor &given : onHost.given)
+      given = given.cpu();
+    sample(onHost, RandomSequence(at[0], at[1], rank, site), numbers);
+    output.copy_(numbers);
+  }
+  bool needsHost() const override { return true; }
+
+private:
+  at::Tensor state; ///< (seed, offset)
+  int rank;
+  uint32_t site;
+  at::Tensor output, numbers;
+  DrawParameters parameters;
+};
+
+} // namespace
+
+std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
+                                           const plan::DrawT &op) {
+  if (p.device.isHost())
+    return makeComputation(
+        p.memory, [state = p.values[op.random].const_data_ptr<int64_t>(),
+                   rank = p.rank, site = op.site, output = p.values[op.output],
+                   parameters = makeParameters(p, op)] {
+          // (seed, offset)
+          sample(parameters, RandomSequence(state[0], state[1], rank, site),
+                 output);
+        });
+  if (auto draw = p.device.prepareDraw(p, op))
+    return draw;
+  return std::make_unique<DrawOnHost>(p, op);
+}

@@ -1,0 +1,70 @@
+//===- Transfers.cpp - What ranks bring each other ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/exec/Instruction.h"
+
+#include "plan/Instructions.h"
+
+using namespace fsdp;
+
+template <typename Member>
+static std::unique_ptr<Instruction> prepareStart(Preparation &p,
+                                                 const TransferStart &start,
+                                                 std::vector<Member> members) {
+  Communicator &communicator = p.transfers.get(start.group, start.stream);
+  p.futures[start.future] = &communicator;
+  return makeInstruction(
+      [&communicator, members = std::move(members),
+       combination = Combination(start.reduction, start.pre, start.post),
+       label = TransferLabel{getName(start.kind), start.bucket},
+       future = start.future](StepState &state) mutable {
+        label.step = state.step;
+        state.tickets[future] = communicator.start(
+            {std::span<const Member>(members), combination, label});
+      });
+}
+
+std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
+                                           const plan::AllGatherT &op) {
+  std::vector<GatherMember> members;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const at::Tensor &shard = p.values[op.inputs[i]];
+    members.push_back({shard.data_ptr(),
+                       p.values[op.outputs[i]].mutable_data_ptr(),
+                       shard.nbytes()});
+  }
+  return prepareStart(p, startOf(op), std::move(members));
+}
+
+std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
+                                           const plan::ReduceScatterT &op) {
+  std::vector<ReduceMember> members;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const at::Tensor &shard = p.values[op.outputs[i]];
+    members.push_back({p.values[op.inputs[i]].data_ptr(),
+                       shard.mutable_data_ptr(),
+                       static_cast<size_t>(shard.numel()),
+                       p.program.values[op.inputs[i]]->dtype});
+  }
+  return prepareStart(p, startOf(op), std::move(members));
+}
+
+std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
+                                           const plan::AllReduceT &op) {
+  std::vector<AllReduceMember> members;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const at::Tensor &data = p.values[op.outputs[i]] = p.values[op.inputs[i]];
+    members.push_back({data.mutable_data_ptr(),
+                       static_cast<size_t>(data.numel()),
+                       p.program.values[op.inputs[i]]->dtype});
+  }
+  return prepareStart(p, startOf(op), std::move(members));
+}
+
+std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
+                                           const plan::WaitT &op) {
+  return makeInstruction([communicator = p.futures[op.future],
+                          future = op.future](StepState &state) {
+    communicator->wait(state.tickets[future]);
+  });
+}

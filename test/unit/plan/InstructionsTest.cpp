@@ -1,0 +1,79 @@
+//===- InstructionsTest.cpp - What instructions do to values --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "plan/Instructions.h"
+#include "test/unit/plan/SamplePlan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace fsdp;
+using plan::Body;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+namespace {
+
+class Instructions : public testing::Test {
+protected:
+  const plan::InstructionT &first(Body kind) const {
+    for (const auto &each : plan.programs[0]->instructions)
+      if (each->body.type == kind)
+        return *each;
+    throw std::logic_error("the sample has no such instruction");
+  }
+  std::vector<uint32_t> values(Body kind, bool (*does)(Access)) const {
+    return valuesOf(first(kind), does);
+  }
+
+  plan::PlanT plan = test::samplePlan();
+};
+
+TEST_F(Instructions, CallsReadTheirTensorsAndMakeTheirResults) {
+  const auto &call = *plan.programs[0]->instructions[3];
+  EXPECT_THAT(valuesOf(call, reads), ElementsAre(8, 5, 6));
+  EXPECT_THAT(valuesOf(call, defines), ElementsAre(9, 10));
+  EXPECT_THAT(valuesOf(call, changes), IsEmpty());
+}
+
+TEST_F(Instructions, UpdatesReadAndChangeStatesAndMayChangeGradients) {
+  EXPECT_THAT(values(Body::Adam, reads),
+              UnorderedElementsAre(0, 16, 1, 2, 3, 4, 12));
+  EXPECT_THAT(values(Body::Adam, writes), UnorderedElementsAre(0, 1, 2));
+  EXPECT_THAT(values(Body::Adam, changes), UnorderedElementsAre(0, 16, 1, 2));
+  EXPECT_THAT(values(Body::Adam, defines), IsEmpty());
+}
+
+TEST_F(Instructions, CopiesDoNotReadWhatTheyReplace) {
+  EXPECT_THAT(values(Body::Copy, reads), ElementsAre(12));
+  EXPECT_THAT(values(Body::Copy, writes), ElementsAre(3));
+  EXPECT_THAT(values(Body::Copy, changes), ElementsAre(3));
+}
+
+TEST_F(Instructions, ResultsInPlaceOfAnOperandChangeIt) {
+  EXPECT_THAT(values(Body::AllReduce, changes), ElementsAre(12));
+  EXPECT_THAT(values(Body::Accumulate, changes), ElementsAre(16));
+  EXPECT_THAT(values(Body::ReduceScatter, changes), IsEmpty());
+}
+
+TEST_F(Instructions, PaddingAndEndsNeitherReadNorWrite) {
+  for (Body kind : {Body::ZeroPadding, Body::Free}) {
+    EXPECT_THAT(values(kind, reads), IsEmpty());
+    EXPECT_THAT(values(kind, writes), IsEmpty());
+    EXPECT_EQ(valuesOf(first(kind)).size(), 1u);
+  }
+}
+
+TEST_F(Instructions, StartsSayWhatTheyMove) {
+  std::optional<TransferStart> start = startOf(first(Body::ReduceScatter));
+  ASSERT_TRUE(start);
+  EXPECT_EQ(start->kind, CollectiveKind::reduceScatter);
+  EXPECT_EQ(start->bucket, "fc");
+  EXPECT_EQ(start->future, 1u);
+  EXPECT_EQ(start->bytes(plan, *plan.programs[0]), 2 * 16u);
+  EXPECT_FALSE(startOf(first(Body::Wait)));
+  EXPECT_FALSE(startOf(first(Body::Call)));
+}
+
+} // namespace
