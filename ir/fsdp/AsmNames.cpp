@@ -90,21 +90,10 @@ void WaitOp::getAsmResultNames(OpAsmSetValueNameFn set) {
       set(result, getMemberName(start, i));
 }
 
-/// New values of states.
-static void setNewNames(OpAsmSetValueNameFn set, OptimizerOpInterface op) {
-  for (auto [olds, news] : op.getUpdates())
+void fsdp::nameUpdates(OptimizerOpInterface op, OpAsmSetValueNameFn set) {
+  for (auto [what, olds, news] : op.getUpdates())
     for (auto [i, result] : llvm::enumerate(news)) {
       StringRef state = i < olds.size() ? getStateName(olds[i]) : StringRef();
       set(result, state.empty() ? "new" : tidy(state) + ".new");
     }
-}
-
-void AdamWOp::getAsmResultNames(OpAsmSetValueNameFn set) {
-  setNewNames(set, *this);
-}
-void AdamOp::getAsmResultNames(OpAsmSetValueNameFn set) {
-  setNewNames(set, *this);
-}
-void SgdOp::getAsmResultNames(OpAsmSetValueNameFn set) {
-  setNewNames(set, *this);
 }

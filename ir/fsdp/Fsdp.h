@@ -146,6 +146,21 @@ mlir::LogicalResult verifyBindings(mlir::ModuleOp module);
 
 } // namespace fsdp
 
+namespace fsdp {
+class OptimizerOpInterface;
+
+/// What an optimizer updates of each parameter.
+struct StateUpdate {
+  llvm::StringRef what; ///< in errors: "parameter", "exp_avg"
+  mlir::OperandRange olds;
+  mlir::ResultRange news; ///< in the order of `olds`
+};
+
+mlir::LogicalResult verifyUpdates(mlir::Operation *optimizer);
+/// Calls new values after what they are new values of.
+void nameUpdates(OptimizerOpInterface op, mlir::OpAsmSetValueNameFn set);
+} // namespace fsdp
+
 #include "ir/fsdp/Interfaces.h.inc"
 #define GET_OP_CLASSES
 #include "ir/fsdp/Ops.h.inc"

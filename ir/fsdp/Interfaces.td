@@ -92,8 +92,11 @@ def StartOpInterface
 def OptimizerOpInterface : Fsdp_Interface<"OptimizerOpInterface"> {
   let description = [{
     Updates parameters by their gradients, in place: results are new values of
-    operands, whose memory they take. Gradients are only read.
+    operands, whose memory they take. Gradients are only read. There is one
+    gradient, and one of all else that is updated, for each parameter and of its
+    shape.
   }];
+  let verify = [{ return ::fsdp::verifyUpdates($_op); }];
   let methods = [
     InterfaceMethod<"", "::mlir::OperandRange", "getParams">,
     InterfaceMethod<"One for each parameter.", "::mlir::OperandRange",
@@ -102,12 +105,8 @@ def OptimizerOpInterface : Fsdp_Interface<"OptimizerOpInterface"> {
                     "getNewParams">,
     InterfaceMethod<"What gradients are divided by; null: by nothing.",
                     "::mlir::Value", "getGradScale">,
-    InterfaceMethod<[{
-        All that is updated, parameters first: old values, and new ones in their
-        order.
-      }],
-      "::llvm::SmallVector<std::pair<::mlir::OperandRange, ::mlir::ResultRange>>",
-      "getUpdates">,
+    InterfaceMethod<"All that is updated, parameters first.",
+                    "::llvm::SmallVector<::fsdp::StateUpdate>", "getUpdates">,
   ];
 }
 

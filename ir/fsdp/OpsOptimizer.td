@@ -10,9 +10,23 @@ include "OpBase.td"
 // the planner gives both one address. All are elementwise and keep padding rows
 // zero. `grad_scale` divides the gradients (the clip coefficient); where
 // `found_inf` is 1, all stays as it was.
-class Fsdp_AdamLikeOp<string mnemonic>
+class Fsdp_OptimizerOp<string mnemonic, string updates>
     : Fsdp_Op<mnemonic, [Pure, AttrSizedOperandSegments, AttrSizedResultSegments,
-     Fsdp_NamedResults, OptimizerOpInterface]> {
+                         OpAsmOpInterface, OptimizerOpInterface]> {
+  let extraClassDeclaration = updates # [{
+    void getAsmResultNames(::mlir::OpAsmSetValueNameFn set) {
+      ::fsdp::nameUpdates(*this, set);
+    }
+  }];
+}
+
+class Fsdp_AdamLikeOp<string mnemonic> : Fsdp_OptimizerOp<mnemonic, [{
+    ::llvm::SmallVector<::fsdp::StateUpdate> getUpdates() {
+      return {{"parameter", getParams(), getNewParams()},
+              {"exp_avg", getExpAvgs(), getNewExpAvgs()},
+              {"exp_avg_sq", getExpAvgSqs(), getNewExpAvgSqs()}};
+    }
+  }]> {
   let arguments = (ins Variadic<AnyRankedTensor>:$params,
                        Variadic<AnyRankedTensor>:$grads,
                        Variadic<AnyRankedTensor>:$exp_avgs,
@@ -36,15 +50,6 @@ class Fsdp_AdamLikeOp<string mnemonic>
         ref($grad_scale), type($grad_scale), ref($found_inf), type($found_inf),
         type($new_params), type($new_exp_avgs), type($new_exp_avg_sqs))
   }];
-  let extraClassDeclaration = [{
-    ::llvm::SmallVector<std::pair<::mlir::OperandRange, ::mlir::ResultRange>>
-    getUpdates() {
-      return {{getParams(), getNewParams()},
-              {getExpAvgs(), getNewExpAvgs()},
-              {getExpAvgSqs(), getNewExpAvgSqs()}};
-    }
-  }];
-  let hasVerifier = 1;
 }
 
 def Fsdp_AdamWOp : Fsdp_AdamLikeOp<"adamw"> {
@@ -81,9 +86,15 @@ def Fsdp_AdamOp : Fsdp_AdamLikeOp<"adam"> {
   }];
 }
 
-def Fsdp_SgdOp : Fsdp_Op<"sgd",
-    [Pure, AttrSizedOperandSegments, AttrSizedResultSegments,
-     Fsdp_NamedResults, OptimizerOpInterface]> {
+def Fsdp_SgdOp : Fsdp_OptimizerOp<"sgd", [{
+    ::llvm::SmallVector<::fsdp::StateUpdate> getUpdates() {
+      ::fsdp::StateUpdate params{"parameter", getParams(), getNewParams()};
+      if (getMomentum().isZero())
+        return {params};
+      return {params, {"momentum buffer", getMomentumBuffers(),
+                       getNewMomentumBuffers()}};
+    }
+  }]> {
   let summary = "stochastic gradient descent on the shards of one group";
   let description = [{
     torch.optim.SGD with dampening 0: `m = momentum * m + g`, `p = p - lr * m`
@@ -120,13 +131,6 @@ def Fsdp_SgdOp : Fsdp_Op<"sgd",
         ref($momentum_buffers), type($momentum_buffers), type($lr),
         ref($grad_scale), type($grad_scale), ref($found_inf), type($found_inf),
         type($new_params), type($new_momentum_buffers))
-  }];
-  let extraClassDeclaration = [{
-    ::llvm::SmallVector<std::pair<::mlir::OperandRange, ::mlir::ResultRange>>
-    getUpdates() {
-      return {{getParams(), getNewParams()},
-              {getMomentumBuffers(), getNewMomentumBuffers()}};
-    }
   }];
   let hasVerifier = 1;
 }

@@ -185,44 +185,26 @@ static LogicalResult verifyPerParameter(Operation *op, ValueRange params,
 }
 
 // OP-1.
-template <typename OpTy>
-static LogicalResult verifyAdam(OpTy op) {
-  ValueRange params = op.getParams();
-  return success(
-      succeeded(verifyPerParameter(op, params, op.getGrads(), "gradient")) &&
-      succeeded(verifyPerParameter(op, params, op.getExpAvgs(), "exp_avg")) &&
-      succeeded(
-          verifyPerParameter(op, params, op.getExpAvgSqs(), "exp_avg_sq")) &&
-      succeeded(
-          verifyPerParameter(op, params, op.getNewParams(), "new parameter")) &&
-      succeeded(
-          verifyPerParameter(op, params, op.getNewExpAvgs(), "new exp_avg")) &&
-      succeeded(verifyPerParameter(op, params, op.getNewExpAvgSqs(),
-                                   "new exp_avg_sq")));
+LogicalResult fsdp::verifyUpdates(Operation *optimizer) {
+  auto op = cast<OptimizerOpInterface>(optimizer);
+  OperandRange params = op.getParams();
+  if (failed(verifyPerParameter(op, params, op.getGrads(), "gradient")))
+    return failure();
+  for (auto [what, olds, news] : op.getUpdates())
+    if (failed(verifyPerParameter(op, params, olds, what)) ||
+        failed(verifyPerParameter(op, params, news, ("new " + what).str())))
+      return failure();
+  return success();
 }
-
-LogicalResult AdamWOp::verify() { return verifyAdam(*this); }
-LogicalResult AdamOp::verify() { return verifyAdam(*this); }
 
 // OP-2.
 LogicalResult SgdOp::verify() {
-  ValueRange params = getParams();
-  if (failed(verifyPerParameter(*this, params, getGrads(), "gradient")) ||
-      failed(
-          verifyPerParameter(*this, params, getNewParams(), "new parameter")))
-    return failure();
-  if (getMomentum().isZero()) {
-    if (getMomentumBuffers().empty() && getNewMomentumBuffers().empty())
-      return success();
-    return emitOpError("expects no momentum buffers, since momentum is 0, "
-                       "found ")
-           << getMomentumBuffers().size();
-  }
-  return success(
-      succeeded(verifyPerParameter(*this, params, getMomentumBuffers(),
-                                   "momentum buffer")) &&
-      succeeded(verifyPerParameter(*this, params, getNewMomentumBuffers(),
-                                   "new momentum buffer")));
+  if (!getMomentum().isZero() ||
+      (getMomentumBuffers().empty() && getNewMomentumBuffers().empty()))
+    return success();
+  return emitOpError("expects no momentum buffers, since momentum is 0, "
+                     "found ")
+         << getMomentumBuffers().size();
 }
 
 //===----------------------------------------------------------------------===//

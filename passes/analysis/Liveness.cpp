@@ -198,7 +198,7 @@ void Liveness::visitOptimizer(OptimizerOpInterface op) {
     if (unsigned storage = getStorage(gradient);
         storage != kNone && storages[storage].kind == StorageKind::Activation)
       storages[storage].kind = StorageKind::Gradient;
-  for (auto [operands, results] : op.getUpdates())
+  for (auto [what, operands, results] : op.getUpdates())
     for (auto [operand, result] : llvm::zip_equal(operands, results)) {
       unsigned storage = getStorage(operand);
       if (storage == kNone)

@@ -378,7 +378,7 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
     return failure();
   // New values are the states' own.
   if (auto optimizer = dyn_cast<OptimizerOpInterface>(op))
-    for (auto [olds, news] : optimizer.getUpdates())
+    for (auto [what, olds, news] : optimizer.getUpdates())
       for (auto [before, after] : llvm::zip_equal(olds, news))
         ids[after] = idOf(before);
   return TypeSwitch<Operation *, LogicalResult>(&op)

@@ -242,7 +242,7 @@ private:
     if (!optimizer)
       return success();
     Write *next = written.begin();
-    for (auto [olds, news] : optimizer.getUpdates())
+    for (auto [what, olds, news] : optimizer.getUpdates())
       for (Value old : olds)
         if (failed(setUpdate(op, *next++, old)))
           return failure();
