@@ -182,16 +182,6 @@ void readSchema(const Row &row, Schema &schema) {
     results.consume_back(")");
   for (StringRef part : splitList(results))
     schema.results.push_back(readResult(part));
-#define ATEN_VIEW(op, argument)                                                \
-  if (schema.name == op)                                                       \
-    schema.unannotatedView = argument;
-#include "ir/aten/Aliases.def"
-#define ATEN_OPTIONAL(op, tensor)                                              \
-  if (schema.name == op)                                                       \
-    for (Argument &argument : schema.arguments)                                \
-      if (argument.name == tensor)                                             \
-        argument.optional = true;
-#include "ir/aten/Optionals.def"
 }
 
 //===----------------------------------------------------------------------===//
@@ -336,7 +326,7 @@ int32_t Schema::getViewSource(unsigned index) const {
     for (auto [i, argument] : llvm::enumerate(arguments))
       if (argument.alias == result.alias)
         return int32_t(i);
-  return unannotatedView;
+  return -1;
 }
 
 //===----------------------------------------------------------------------===//

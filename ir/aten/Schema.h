@@ -4,6 +4,8 @@
 #ifndef FSDP_IR_ATEN_SCHEMA_H
 #define FSDP_IR_ATEN_SCHEMA_H
 
+#include "ir/aten/Flags.h"
+
 #include "mlir/IR/Attributes.h"
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/SmallVector.h"
@@ -76,29 +78,13 @@ struct Result {
   bool isTensor() const { return kind <= Kind::OptionalTensorList; }
 };
 
-/// Facts of a row of the table, to be combined with `|`.
-enum Flags : uint32_t {
-  Cpu = 1 << 0,        // a kernel of its own for the CPU
-  Composite = 1 << 1,  // a kernel in terms of others, below autograd
-  Decomposes = 1 << 2, // a kernel in terms of others, seen by autograd
-  DataDependentOutput = 1 << 3,
-  DynamicOutputShape = 1 << 4,
-  InplaceView = 1 << 5,
-  NondeterministicBitwise = 1 << 6,
-  NondeterministicSeeded = 1 << 7,
-  Pointwise = 1 << 8,
-  ViewCopy = 1 << 9,
-};
-
 struct Schema {
   llvm::StringRef name; // "aten.add.Tensor"
-  llvm::StringRef text; // "(Tensor self, …) -> Tensor"
+  // "(Tensor self, …) -> Tensor", as Facts.def corrects it.
+  llvm::StringRef text;
   uint32_t flags = 0;
   llvm::SmallVector<Argument, 0> arguments;
   llvm::SmallVector<Result, 0> results;
-  // The tensor argument whose storage the results may share although no alias
-  // letter says so; -1 for none.
-  int32_t unannotatedView = -1;
 
   bool is(Flags flag) const { return flags & flag; }
   /// Writes one of its arguments: in place or `out=`.

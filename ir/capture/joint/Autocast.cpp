@@ -47,39 +47,6 @@ constexpr std::pair<OperatorRow, const char *> cudaAppendFloat[] = {
     {{"aten::norm", "names_ScalarOpt_dim"}, "names_ScalarOpt_dim_dtype"},
 };
 
-// The CPU's lists are in no header. The dispatcher knows which operators are in
-// one; all but these are in that of float32.
-constexpr OperatorRow cpuLower[] = {
-    {"aten::conv1d", ""},
-    {"aten::conv1d", "padding"},
-    {"aten::conv2d", ""},
-    {"aten::conv2d", "padding"},
-    {"aten::conv3d", ""},
-    {"aten::conv3d", "padding"},
-    {"aten::bmm", ""},
-    {"aten::mm", ""},
-    {"aten::linalg_vecdot", ""},
-    {"aten::baddbmm", ""},
-    {"aten::addmm", ""},
-    {"aten::_addmm_activation", ""},
-    {"aten::addbmm", ""},
-    {"aten::linear", ""},
-    {"aten::_convolution", "deprecated"},
-    {"aten::matmul", ""},
-    {"aten::conv_tbc", ""},
-    {"aten::mkldnn_rnn_layer", ""},
-    {"aten::conv_transpose1d", ""},
-    {"aten::conv_transpose2d", "input"},
-    {"aten::conv_transpose3d", "input"},
-    {"aten::prelu", ""},
-    {"aten::scaled_dot_product_attention", ""},
-    {"aten::_native_multi_head_attention", ""},
-};
-constexpr OperatorRow cpuPromote[] = {{"aten::stack", ""},
-                                      {"aten::cat", ""},
-                                      {"aten::index_copy", ""},
-                                      {"aten::index_copy", "dimname"}};
-
 using Policies = std::unordered_map<c10::OperatorName, CastPolicy>;
 
 template <size_t Size>
@@ -98,13 +65,6 @@ Policies makeCudaPolicies() {
   for (const auto &[row, overload] : cudaAppendFloat)
     policies[{row.name, row.overload}] = CastPolicy::AppendFloat;
   policies[{"aten::binary_cross_entropy", ""}] = CastPolicy::Banned;
-  return policies;
-}
-
-Policies makeCpuPolicies() {
-  Policies policies;
-  add(policies, cpuLower, CastPolicy::Lower);
-  add(policies, cpuPromote, CastPolicy::Promote);
   return policies;
 }
 
@@ -326,16 +286,30 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 
+uint32_t fsdp::capture::getFacts(std::string_view name) {
+  using namespace fsdp::aten;
+  static const std::unordered_map<std::string_view, uint32_t> facts = {
+#define ATEN_FACTS(name, flags) {"aten::" name, flags},
+#include "ir/aten/Facts.def"
+  };
+  auto it = facts.find(name);
+  return it == facts.end() ? 0 : it->second;
+}
+
 CastPolicy fsdp::capture::getCastPolicy(const c10::OperatorHandle &op,
                                         c10::DeviceType device) {
-  static const Policies cpu = makeCpuPolicies(), cuda = makeCudaPolicies();
-  const Policies &policies = device == c10::kCUDA ? cuda : cpu;
-  if (auto it = policies.find(op.operator_name()); it != policies.end())
-    return it->second;
-  return device == c10::kCPU &&
-                 op.hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU)
-             ? CastPolicy::Float
-             : CastPolicy::None;
+  if (device == c10::kCUDA) {
+    static const Policies policies = makeCudaPolicies();
+    auto it = policies.find(op.operator_name());
+    return it == policies.end() ? CastPolicy::None : it->second;
+  }
+  if (!op.hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU))
+    return CastPolicy::None;
+  uint32_t facts = getFacts(op.operator_name().name);
+  if (facts & fsdp::aten::CpuCastLower)
+    return CastPolicy::Lower;
+  return facts & fsdp::aten::CpuCastPromote ? CastPolicy::Promote
+                                            : CastPolicy::Float;
 }
 
 c10::ScalarType fsdp::capture::getAutocastDtype(c10::DeviceType device) {

@@ -12,11 +12,14 @@
 #ifndef FSDP_IR_CAPTURE_JOINT_AUTOCAST_H
 #define FSDP_IR_CAPTURE_JOINT_AUTOCAST_H
 
+#include "ir/aten/Flags.h"
+
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/DeviceType.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace fsdp::capture {
@@ -32,6 +35,10 @@ enum class CastPolicy {
   Promote,     ///< casts them to the widest dtype among them
   Banned,      ///< refuses the operator
 };
+
+/// The flags of Facts.def for the operator "aten::add": below the dialect,
+/// which has them in its schemas, and for all overloads.
+uint32_t getFacts(std::string_view name);
 
 /// What torch.autocast(device) does to `op`. `device` is CPU or CUDA.
 CastPolicy getCastPolicy(const c10::OperatorHandle &op, c10::DeviceType device);

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <functional>
 #include <string_view>
-#include <unordered_set>
 
 using namespace fsdp;
 using namespace fsdp::capture;
@@ -42,104 +41,20 @@ bool hasDtype(const at::Tensor &tensor) {
          !tensor.unsafeGetTensorImpl()->is_wrapped_number();
 }
 
-/// What an operator does about operands of several floating-point dtypes.
-enum class Mixed {
-  Promotes, ///< takes them, or is made of operators that are asked in turn
-  Param,    ///< refuses; computes in param_dtype
-  Widest,   ///< refuses; a loss or a comparison, which must not lose digits
-  Self,     ///< refuses; writes into a copy of its first operand
-};
-
-const std::unordered_set<std::string_view> paramOperators = {
-    "aten::convolution",
-    "aten::_convolution",
-    "aten::lstm",
-    "aten::gru",
-    "aten::rnn_tanh",
-    "aten::rnn_relu",
-    "aten::lstm_cell",
-    "aten::gru_cell",
-    "aten::rnn_tanh_cell",
-    "aten::rnn_relu_cell",
-    "aten::layer_norm",
-    "aten::native_layer_norm",
-    "aten::group_norm",
-    "aten::native_group_norm",
-    "aten::embedding_bag",
-    "aten::_embedding_bag",
-    "aten::bilinear",
-    "aten::_trilinear",
-    "aten::dot",
-    "aten::vdot",
-    "aten::inner",
-    "aten::tensordot",
-    "aten::grid_sampler",
-    "aten::grid_sampler_2d",
-    "aten::grid_sampler_3d",
-    "aten::rrelu_with_noise",
-    "aten::linalg_multi_dot",
-    "aten::_scaled_dot_product_flash_attention",
-    "aten::_scaled_dot_product_flash_attention_for_cpu",
-    "aten::_scaled_dot_product_efficient_attention",
-    "aten::_scaled_dot_product_cudnn_attention",
-    "aten::_scaled_dot_product_attention_math",
-    "aten::_transformer_encoder_layer_fwd",
-};
-
-const std::unordered_set<std::string_view> widestOperators = {
-    "aten::lerp",
-    "aten::cdist",
-    "aten::_cdist_forward",
-    "aten::nll_loss",
-    "aten::nll_loss_nd",
-    "aten::nll_loss2d",
-    "aten::nll_loss_forward",
-    "aten::nll_loss2d_forward",
-    "aten::multi_margin_loss",
-    "aten::multilabel_margin_loss",
-    "aten::binary_cross_entropy",
-    "aten::complex",
-    "aten::polar",
-    "aten::searchsorted",
-    "aten::bucketize",
-    "aten::linalg_solve",
-    "aten::linalg_solve_triangular",
-    "aten::triangular_solve",
-    "aten::linalg_lstsq",
-    "aten::linalg_lu_solve",
-    "aten::cholesky_solve",
-    "aten::ormqr",
-};
-
-const std::unordered_set<std::string_view> selfOperators = {
-    "aten::index_put",
-    "aten::_unsafe_index_put",
-    "aten::index_copy",
-    "aten::index_add",
-    "aten::index_reduce",
-    "aten::index_fill",
-    "aten::scatter",
-    "aten::scatter_add",
-    "aten::scatter_reduce",
-    "aten::masked_scatter",
-    "aten::put",
-};
-
-Mixed getMixed(const c10::OperatorHandle &op) {
+/// What `op` does about operands of several floating-point dtypes: MixedParam,
+/// MixedWidest or MixedSelf, or 0 if it takes them or is made of operators that
+/// are asked in turn.
+uint32_t getMixed(const c10::OperatorHandle &op) {
   // An operator in place has its name with an underscore behind.
   std::string_view name = op.operator_name().name;
   if (name.ends_with('_'))
     name.remove_suffix(1);
-  if (selfOperators.contains(name))
-    return Mixed::Self;
-  if (widestOperators.contains(name))
-    return Mixed::Widest;
+  uint32_t mixed =
+      getFacts(name) & (aten::MixedParam | aten::MixedWidest | aten::MixedSelf);
   // What autocast runs in the lower dtype are products of all kinds.
   bool isProduct = getCastPolicy(op, c10::kCUDA) == CastPolicy::Lower ||
-                   (op.hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU) &&
-                    getCastPolicy(op, c10::kCPU) == CastPolicy::Lower);
-  return isProduct || paramOperators.contains(name) ? Mixed::Param
-                                                    : Mixed::Promotes;
+                   getCastPolicy(op, c10::kCPU) == CastPolicy::Lower;
+  return !mixed && isProduct ? uint32_t(aten::MixedParam) : mixed;
 }
 
 bool isWritten(const c10::Argument &argument) {
@@ -378,8 +293,8 @@ void MixedPrecision::castForNorm(const c10::OperatorHandle &op, Stack &stack) {
 }
 
 void MixedPrecision::castToOne(const c10::OperatorHandle &op, Stack &stack) {
-  Mixed mixed = getMixed(op);
-  if (mixed == Mixed::Promotes)
+  uint32_t mixed = getMixed(op);
+  if (!mixed)
     return;
   Dtype first, written, widest;
   bool several = false;
@@ -396,10 +311,10 @@ void MixedPrecision::castToOne(const c10::OperatorHandle &op, Stack &stack) {
   if (!several)
     return;
   Dtype param = getCurrentScope()->policy->param;
-  c10::ScalarType dtype = written                 ? *written
-                          : mixed == Mixed::Self  ? *first
-                          : mixed == Mixed::Param ? param.value_or(*widest)
-                                                  : *widest;
+  c10::ScalarType dtype = written                     ? *written
+                          : mixed == aten::MixedSelf  ? *first
+                          : mixed == aten::MixedParam ? param.value_or(*widest)
+                                                      : *widest;
   std::string name = getOperatorName(op);
   mapTensors(op.schema(), stack, [&](const at::Tensor &tensor) {
     if (tensor.scalar_type() == dtype || !hasDtype(tensor))

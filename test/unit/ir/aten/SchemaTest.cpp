@@ -84,6 +84,21 @@ TEST(Schema, KnowsViews) {
   EXPECT_TRUE(lookupSchema("aten.add_.Tensor")->writes());
 }
 
+// What Facts.def says beside LibTorch: for all overloads, or for one schema.
+TEST(Schema, KnowsFacts) {
+  EXPECT_TRUE(lookupSchema("aten.add.Tensor")->is(ScratchPromotes));
+  EXPECT_TRUE(lookupSchema("aten.add.Scalar")->is(ScratchPromotes));
+  EXPECT_FALSE(lookupSchema("aten.add_.Tensor")->is(ScratchPromotes));
+  EXPECT_TRUE(lookupSchema("aten.lerp.Scalar")->is(MixedWidest));
+  EXPECT_TRUE(lookupSchema("aten.mm")->is(CpuCastLower));
+  const Schema &source = *lookupSchema("aten.set.source_Tensor");
+  EXPECT_EQ(source.getViewSource(0), 1);
+  const Schema &attention =
+      *lookupSchema("aten._scaled_dot_product_flash_attention_backward");
+  EXPECT_TRUE(attention.find("cum_seq_q")->optional);
+  EXPECT_FALSE(attention.find("query")->optional);
+}
+
 TEST(Schema, KnowsNoOthers) {
   EXPECT_EQ(lookupSchema("aten.nosuch"), nullptr);
   EXPECT_EQ(lookupSchema("add.Tensor"), nullptr);

@@ -4,7 +4,7 @@
 // Calls functional operators on real CPU tensors and compares which storages
 // results and arguments share with what the table says. An operator that
 // returns its argument's storage without an alias letter must stand in
-// ir/aten/Aliases.def, else the planner would free memory in use.
+// ir/aten/Facts.def, else the planner would free memory in use.
 //
 //===----------------------------------------------------------------------===//
 
@@ -195,7 +195,7 @@ TEST(Views, StoragesAreWhatTheTableSays) {
               sweep.called, sweep.sharing.size());
   for (const std::string &view : sweep.unlisted)
     ADD_FAILURE() << view << " shares its storage; add it to "
-                  << "ir/aten/Aliases.def";
+                  << "ir/aten/Facts.def";
   // The sweep is worth something only while most operators can be called.
   EXPECT_GT(tried.size(), 500u);
   for (const char *name : {"aten._unsafe_view",
