@@ -9,6 +9,7 @@
 #include "support/Hash.h"
 #include "support/ReadOnlyFile.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -40,6 +41,62 @@ flatbuffers::Verifier verifierOf(const AlignedCopy &buffer) {
   // tables is bounded by the buffer's size alone.
   return flatbuffers::Verifier(buffer.data.get(), buffer.size,
                                /*max_depth=*/16, /*max_tables=*/~0u);
+}
+
+// FlatBuffers' verifier sees to it that a vector's length is aligned, but not
+// its elements, which loops over numbers of eight bytes may rely on.
+
+template <typename... Number>
+bool areAligned(const flatbuffers::Vector<Number> *...vectors) {
+  return (
+      (!vectors ||
+       reinterpret_cast<uintptr_t>(vectors->Data()) % sizeof(Number) == 0) &&
+      ...);
+}
+
+template <typename Table, typename Check>
+bool all(const flatbuffers::Vector<flatbuffers::Offset<Table>> *tables,
+         Check check) {
+  return !tables || std::ranges::all_of(*tables, check);
+}
+
+bool isAligned(const plan::Record *record) {
+  return !record || areAligned(record->strides());
+}
+
+bool isAligned(const plan::Instruction *instruction) {
+  if (const plan::Call *call = instruction->body_as_Call())
+    return all(call->args(), [](const plan::Arg *arg) {
+      return areAligned(arg->ints(), arg->doubles());
+    });
+  if (const plan::Draw *draw = instruction->body_as_Draw())
+    return areAligned(draw->numbers(), draw->range());
+  const plan::PackTensors *pack = instruction->body_as_PackTensors();
+  return !pack || areAligned(pack->offsets());
+}
+
+bool isAligned(const plan::Plan *plan) {
+  return all(plan->states(),
+             [](const plan::State *state) {
+               return areAligned(state->shape()) &&
+                      isAligned(state->source()) &&
+                      (!state->initializer() ||
+                       areAligned(state->initializer()->arguments()));
+             }) &&
+         all(plan->inputs(),
+             [](const plan::Input *input) {
+               return areAligned(input->shape()) && isAligned(input->sample());
+             }) &&
+         all(plan->programs(), [](const plan::Program *program) {
+           return all(program->values(),
+                      [](const plan::Value *value) {
+                        return areAligned(value->shape(), value->strides());
+                      }) &&
+                  all(program->instructions(),
+                      [](const plan::Instruction *instruction) {
+                        return isAligned(instruction);
+                      });
+         });
 }
 
 } // namespace
@@ -103,7 +160,8 @@ PlanFile PlanFile::fromBytes(std::string_view bytes, const std::string &name,
     throw corrupted("its contents give the hash " + result.fingerprint +
                     " and it states " + artifact->payload_hash()->str());
   flatbuffers::Verifier inner = verifierOf(payload);
-  if (!inner.VerifyBuffer<plan::Plan>(nullptr))
+  if (!inner.VerifyBuffer<plan::Plan>(nullptr) ||
+      !isAligned(flatbuffers::GetRoot<plan::Plan>(payload.data.get())))
     throw corrupted("its plan does not hold together");
   flatbuffers::GetRoot<plan::Plan>(payload.data.get())
       ->UnPackTo(&result.contents);
