@@ -17,6 +17,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/Views.h"
 #include "passes/plan/ByteMap.h"
 #include "passes/plan/MemoryUse.h"
 
@@ -154,19 +155,12 @@ private:
   // What ops do to memory
   //===--------------------------------------------------------------------===//
 
-  /// Whether `result` is another name for the operand that it returns.
-  static Value getAliased(OpResult result) {
-    if (auto alias = dyn_cast<AliasOpInterface>(result.getOwner()))
-      return alias.getAliased();
-    return aten::getViewSource(result);
-  }
-
   /// An op that only gives other names to its operands reads no element.
   static bool isRead(Operation &op) {
     return !isa<FreeOp>(op) &&
            (op.getNumResults() == 0 ||
             !llvm::all_of(op.getResults(), [](OpResult result) {
-              return getAliased(result) != nullptr;
+              return getViewSource(result) != nullptr;
             }));
   }
 
@@ -194,7 +188,7 @@ private:
       auto type = dyn_cast<RankedTensorType>(result.getType());
       if (!type)
         continue;
-      if (Value source = getAliased(result)) {
+      if (Value source = getViewSource(result)) {
         // A view of a constant is one.
         if (unsigned id = getContents(source); id != kNone)
           contentsOf[result] = id;
