@@ -233,6 +233,16 @@ void checkTerminal(int argc, char **argv, bool hasInput) {
   refuse("no input is given; name a model (.pt2, .pt), a program (.mlir, "
          ".mlirbc) or an artifact (.fsdp), or write - for standard input");
 }
+
+/// "4,64"; false if that is no list of sizes.
+bool parseSizes(llvm::StringRef text, std::vector<int64_t> &sizes) {
+  llvm::SmallVector<llvm::StringRef> parts;
+  text.split(parts, ',');
+  for (llvm::StringRef part : parts)
+    if (part.trim().getAsInteger(10, sizes.emplace_back()) || sizes.back() < 0)
+      return false;
+  return true;
+}
 } // namespace
 
 InputShape fsdp::parseInputShape(std::string_view text) {
@@ -262,14 +272,8 @@ InputShape fsdp::parseInputShape(std::string_view text) {
   llvm::StringRef sizes(text.substr(open + 1, text.size() - open - 2));
   if (sizes.empty())
     return shape;
-  llvm::SmallVector<llvm::StringRef> parts;
-  sizes.split(parts, ',');
-  for (llvm::StringRef part : parts) {
-    int64_t size = 0;
-    if (part.trim().getAsInteger(10, size) || size < 0)
-      fail();
-    shape.shape.push_back(size);
-  }
+  if (!parseSizes(sizes, shape.shape))
+    fail();
   return shape;
 }
 
@@ -281,16 +285,8 @@ DimValues fsdp::parseDimValues(std::string_view text) {
   };
   auto [name, sizes] = llvm::StringRef(text).rsplit('=');
   DimValues dim{name.trim().str(), {}};
-  if (dim.name.empty() || sizes.empty())
+  if (dim.name.empty() || sizes.empty() || !parseSizes(sizes, dim.values))
     fail();
-  llvm::SmallVector<llvm::StringRef> parts;
-  sizes.split(parts, ',');
-  for (llvm::StringRef part : parts) {
-    int64_t size = 0;
-    if (part.trim().getAsInteger(10, size) || size < 0)
-      fail();
-    dim.values.push_back(size);
-  }
   return dim;
 }
 
