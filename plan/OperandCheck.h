@@ -55,6 +55,16 @@ public:
     bool isOne = !value || value->strides.empty() || value->shape.back() == 1;
     return isOne ? 1 : value->strides.back();
   }
+  /// In elements; 1 where there is nothing to step to.
+  int64_t strideOf(size_t argument, int64_t dim) const {
+    const plan::ValueT *value = operands.tensor(argument);
+    if (!value)
+      return 1;
+    int64_t rank = static_cast<int64_t>(value->shape.size());
+    auto i = static_cast<size_t>(dim < 0 ? dim + rank : dim);
+    bool isOne = i >= value->strides.size() || value->shape[i] <= 1;
+    return isOne ? 1 : value->strides[i];
+  }
   void expect(size_t argument, const Dims &wanted) {
     if (const Dims &found = shape(argument); found != wanted)
       fail("expects shape " + toString(wanted) + " for argument " +

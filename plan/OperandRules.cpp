@@ -162,6 +162,14 @@ void embeddingBag(Check &c) {
 
 void rowsOfSoftmax(Check &c) { c.same(1, 0); }
 
+/// The kernel sorts a copy of each row, but copies of a repeated element are
+/// one element, and what it reads behind that one is anything.
+void median(Check &c) {
+  c.that(c.strideOf(0, c.integer(1)) != 0,
+         "a dim whose elements are not one that is repeated (expand), of which "
+         "PyTorch computes a wrong median; clone it first");
+}
+
 void nllLossBackward(Check &c) {
   const Dims &self = c.shape(1), &target = c.shape(2);
   // One dim of classes, behind the rows; images have more dims behind it.
@@ -428,6 +436,8 @@ const std::unordered_map<std::string_view, Rule> kRules = {
     {"aten::_pdist_backward", pairsBackward},
     {"aten::_cholesky_solve_helper", solvedByFactor},
     {"aten::lu_unpack", factorized},
+    {"aten::median.dim", median},
+    {"aten::nanmedian.dim", median},
     {"aten::linalg_lu_solve", factorized},
     {"aten::_ctc_loss", labelled<0, false>},
     {"aten::_ctc_loss.Tensor", labelled<0, true>},

@@ -37,9 +37,10 @@ namespace {
 
 constexpr unsigned kBlocks = 16, kWords = 4 * kBlocks;
 
-/// Integers alone: all variants give the same bits.
+/// Integers alone: all variants give the same bits. What chooses among them
+/// runs before the sanitizers are ready for it.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&         \
-    !defined(__SANITIZE_ADDRESS__)
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define FSDP_VECTORIZED                                                        \
   __attribute__((target_clones("avx512f", "avx2", "default")))
 #else

@@ -180,6 +180,21 @@ TEST(Operators, FewerDimsThanAKernelPoolsAreRefused) {
                 HasSubstr("as many dims as it pools"));
 }
 
+TEST(Operators, MediansOfOneRepeatedElementAreRefused) {
+  auto median = [](std::vector<int64_t> strides, int64_t dim) {
+    return OneCall("aten::median.dim")
+        .tensor({5, 4}, DType::f32, std::move(strides))
+        .integer(dim)
+        .integer(0)
+        .problem();
+  };
+  EXPECT_EQ(median({}, 1), "");
+  EXPECT_EQ(median({1, 5}, 0), "");
+  EXPECT_EQ(median({1, 0}, 0), "");
+  for (int64_t dim : {1, -1})
+    EXPECT_THAT(median({1, 0}, dim), HasSubstr("clone"));
+}
+
 TEST(Operators, KernelsWithoutARuleNeedTrust) {
   PlanT plan = test::samplePlan();
   verifyOperators(plan, Trust::stranger);

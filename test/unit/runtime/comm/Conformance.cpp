@@ -43,8 +43,8 @@ template <typename T>
 void requireEqual(const std::vector<T> &found, const std::vector<T> &expected,
                   const char *what) {
   require(found.size() == expected.size() &&
-              std::memcmp(found.data(), expected.data(),
-                          found.size() * sizeof(T)) == 0,
+              (found.empty() || std::memcmp(found.data(), expected.data(),
+                                            found.size() * sizeof(T)) == 0),
           std::string(what) + " gave other values than expected");
 }
 
