@@ -4,6 +4,7 @@
 #include "ir/fsdp/Fsdp.h"
 
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -130,6 +131,73 @@ static void printSgdTypes(OpAsmPrinter &printer, Operation *, TypeRange params,
                           TypeRange, OperandRange, TypeRange, Type, Value, Type,
                           Value, Type, TypeRange, TypeRange) {
   printLines(printer, params);
+}
+
+// `sharded <dim 0 over #shard>`, `flat <over #shard>`, `part <@flat at 96>`
+static OptionalParseResult parsePlacement(OpAsmParser &parser,
+                                          PlacementAttrInterface &placement) {
+  auto parse = [&](auto attribute) -> ParseResult {
+    if (parser.parseCustomAttributeWithFallback(attribute))
+      return failure();
+    placement = attribute;
+    return success();
+  };
+  if (succeeded(parser.parseOptionalKeyword("sharded")))
+    return parse(ShardingAttr());
+  if (succeeded(parser.parseOptionalKeyword("flat")))
+    return parse(FlatAttr());
+  if (succeeded(parser.parseOptionalKeyword("part")))
+    return parse(PartAttr());
+  return std::nullopt;
+}
+
+static void printPlacement(OpAsmPrinter &printer, Operation *,
+                           PlacementAttrInterface placement) {
+  llvm::TypeSwitch<Attribute>(placement)
+      .Case([&](ShardingAttr attribute) {
+        printer << "sharded ";
+        printer.printStrippedAttrOrType(attribute);
+      })
+      .Case([&](FlatAttr attribute) {
+        printer << "flat ";
+        printer.printStrippedAttrOrType(attribute);
+      })
+      .Case([&](PartAttr attribute) {
+        printer << "part ";
+        printer.printStrippedAttrOrType(attribute);
+      });
+}
+
+// `source <"record" at 0 : 52>`, `weight <"w">`, `init 1.0 : f32`
+static OptionalParseResult parseFirstValue(OpAsmParser &parser,
+                                           Attribute &value) {
+  auto parse = [&](auto attribute) -> ParseResult {
+    if (parser.parseCustomAttributeWithFallback(attribute))
+      return failure();
+    value = attribute;
+    return success();
+  };
+  if (succeeded(parser.parseOptionalKeyword("source")))
+    return parse(RecordAttr());
+  if (succeeded(parser.parseOptionalKeyword("weight")))
+    return parse(WeightAttr());
+  if (succeeded(parser.parseOptionalKeyword("init")))
+    return parser.parseAttribute(value);
+  return std::nullopt;
+}
+
+static void printFirstValue(OpAsmPrinter &printer, Operation *,
+                            Attribute value) {
+  llvm::TypeSwitch<Attribute>(value)
+      .Case([&](RecordAttr attribute) {
+        printer << "source ";
+        printer.printStrippedAttrOrType(attribute);
+      })
+      .Case([&](WeightAttr attribute) {
+        printer << "weight ";
+        printer.printStrippedAttrOrType(attribute);
+      })
+      .Default([&](Attribute attribute) { printer << "init " << attribute; });
 }
 
 #define GET_OP_CLASSES

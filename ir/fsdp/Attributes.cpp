@@ -190,6 +190,36 @@ LogicalResult WeightAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+// `local, reduce bf16`
+Attribute GradientRuleAttr::parse(AsmParser &parser, Type) {
+  if (parser.parseLess())
+    return {};
+  bool isLocal = succeeded(parser.parseOptionalKeyword("local"));
+  Type reduce;
+  if (!isLocal || succeeded(parser.parseOptionalComma()))
+    if (parser.parseKeyword("reduce") || parser.parseType(reduce))
+      return {};
+  if (parser.parseGreater())
+    return {};
+  return parser.getChecked<GradientRuleAttr>(parser.getContext(), isLocal,
+                                             reduce);
+}
+
+void GradientRuleAttr::print(AsmPrinter &printer) const {
+  printer << "<" << (getLocal() ? "local" : "");
+  if (getReduce())
+    printer << (getLocal() ? ", " : "") << "reduce " << getReduce();
+  printer << ">";
+}
+
+LogicalResult
+GradientRuleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                         bool isLocal, Type reduce) {
+  if (isLocal || reduce)
+    return success();
+  return emitError() << "expected 'local' or 'reduce'";
+}
+
 LogicalResult FutureType::verify(function_ref<InFlightDiagnostic()> emitError,
                                  ArrayRef<Type> tensors) {
   for (Type type : tensors)

@@ -4,14 +4,8 @@
 #ifndef FSDP_ATTRIBUTES_TD
 #define FSDP_ATTRIBUTES_TD
 
-include "Dialect.td"
 include "Enums.td"
-include "mlir/IR/AttrTypeBase.td"
-
-class Fsdp_Attr<string name, string attrMnemonic>
-    : AttrDef<Fsdp_Dialect, name> {
-  let mnemonic = attrMnemonic;
-}
+include "Placements.td"
 
 def Fsdp_Mesh : Fsdp_Attr<"Mesh", "mesh"> {
   let summary = "names and sizes of the mesh axes, slowest first";
@@ -50,24 +44,6 @@ def Fsdp_Group : Fsdp_Attr<"Group", "group"> {
                         DefaultValuedParameter<"int64_t", "1">:$stride);
   let assemblyFormat = "`<` $name `,` $size (`:` $stride^)? `>`";
   let genVerifyDecl = 1;
-}
-
-def Fsdp_Sharding : Fsdp_Attr<"Sharding", "shard"> {
-  let summary = "a dim cut into ceil(d / size) rows per rank of a group";
-  let parameters = (ins "int64_t":$dim, "::fsdp::GroupAttr":$group);
-  let assemblyFormat = "`<` `dim` $dim `over` $group `>`";
-}
-
-def Fsdp_Part : Fsdp_Attr<"Part", "part"> {
-  let summary = "where a tensor lies in a flat state";
-  let description = [{
-    The tensor's elements, row-major, from element `offset` of the unsharded flat
-    state on.
-
-    Example: `#fsdp.part<@"layers.0/flat" at 256>`
-  }];
-  let parameters = (ins "::mlir::FlatSymbolRefAttr":$flat, "int64_t":$offset);
-  let assemblyFormat = "`<` $flat `at` $offset `>`";
 }
 
 def Fsdp_Record : Fsdp_Attr<"Record", "record"> {
@@ -162,6 +138,20 @@ def Fsdp_WeightsFile : Fsdp_Attr<"WeightsFile", "weights_file"> {
   let parameters = (ins "::mlir::StringAttr":$path, "int64_t":$bytes,
                         "::mlir::StringAttr":$header);
   let assemblyFormat = "`<` $path `,` $bytes `,` $header `>`";
+}
+
+def Fsdp_GradientRule : Fsdp_Attr<"GradientRule", "gradient_rule"> {
+  let summary = "how ranks combine a parameter's gradient, if not as usual";
+  let description = [{
+    A `local` parameter is trained by each rank on its own data alone: no rank
+    sees another's gradient of it. `reduce` is the element type in which the
+    gradient is reduced, if not in its own.
+
+    Example: `#fsdp.gradient_rule<reduce bf16>`
+  }];
+  let parameters = (ins "bool":$local, OptionalParameter<"::mlir::Type">:$reduce);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
 }
 
 #endif // FSDP_ATTRIBUTES_TD

@@ -43,13 +43,6 @@ def Fsdp_StepPart : Fsdp_Enum<"StepPart", "a program's part of a step", [
   I32EnumAttrCase<"Last", 3, "last">
 ]>;
 
-def Fsdp_Layout : Fsdp_Enum<"Layout", "how a bucket's shards lie", [
-  I32EnumAttrCase<"Rows", 0, "rows">, // each parameter's own rows
-  I32EnumAttrCase<"Flat", 1, "flat">, // equal parts of all of them in a row
-  I32EnumAttrCase<"Fsdp2", 2, "fsdp2"> // rows, copied together to be moved
-]>;
-def Fsdp_LayoutAttr : EnumAttr<Fsdp_Dialect, Fsdp_Layout, "layout">;
-
 def Fsdp_Reduction : Fsdp_Enum<"Reduction", "how ranks are combined", [
   I32EnumAttrCase<"Sum", 0, "sum">,
   I32EnumAttrCase<"Avg", 1, "avg">,
@@ -130,7 +123,7 @@ def Fsdp_ReshardMode
   I32EnumAttrCase<"None", 2, "none">
 ]>;
 
-// What is asked for, of which Fsdp_Layout is what became of it.
+// What is asked for: what became of it, states say.
 def Fsdp_BucketLayout
     : Fsdp_Enum<"BucketLayout", "how the shards of a bucket shall lie", [
   I32EnumAttrCase<"Auto", 0, "auto">,  // flat what can be, the rest in rows

@@ -23,6 +23,7 @@ mlir::FloatAttr getReal(mlir::MLIRContext *context, double value);
 mlir::FailureOr<mlir::FloatAttr> parseReal(mlir::AsmParser &parser);
 } // namespace fsdp
 
+#include "ir/fsdp/Placements.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "ir/fsdp/Attributes.h.inc"
 #define GET_TYPEDEF_CLASSES

@@ -5,36 +5,37 @@
 #define FSDP_OPS_MODULE_TD
 
 include "OpBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/SymbolInterfaces.td"
+
+def Fsdp_FirstValue
+    : AnyAttrOf<[Fsdp_Record, Fsdp_Weight, Fsdp_Init, TypedAttrInterface],
+                "first value: a record, a weight, #fsdp.init or elements">;
 
 def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
   let summary = "declare a tensor that lives across programs";
   let description = [{
     The one table that all programs of the module, checkpoints, export and
-    reports read. `type` is the unsharded type; with `sharded` each rank holds
-    `getLocalType()`, the sharded dim cut to ceil(d / size) rows, of which the
-    rows beyond d are zero (invariant P). Function arguments and results are
-    bound to a state by `{fsdp.state = @name}`; a result bound to the state of an
-    argument is its update in place.
+    reports read. `type` is the unsharded type; `placement` says what of it each
+    rank holds, which is `getLocalType()`; without one, each holds all of it.
+    Function arguments and results are bound to a state by `{fsdp.state = @name}`;
+    a result bound to the state of an argument is its update in place.
 
-    `names` lists all names of a tied tensor, its own first. Its first value is one
-    of these: `source`, bytes of the model file; `weight`, a tensor of weights
-    files; `init`, one element that is repeated, or `#fsdp.init`, which computes
-    every element. With none it starts as zeros. `bucket` names the
-    tensors that are moved together. `at` is its byte offset in the arena, set
-    by the planner. `volatile` buffers are not part of an export. A `local`
-    parameter is trained by each rank on its own data alone: no rank sees
-    another's gradient of it.
-    `reduce` is the element type in which a parameter's gradient is reduced, if
-    not in its own. `group` is the number of a parameter's group among those of
-    `#fsdp.optimizer`, from 1; without it the optimizer's own settings hold.
+    `names` lists all names of a tied tensor, its own first. `value` is what it
+    holds at first: bytes of the model file (`source`), a tensor of weights files
+    (`weight`), what `#fsdp.init` computes, or elements, of which one alone is
+    repeated. Without one it starts as zeros. `bucket` names the tensors that are
+    moved together; a parameter that is `copied` is copied next to the others of
+    its bucket to be moved, as FSDP2 does. `at` is its byte offset in the arena,
+    set by the planner. `volatile` buffers are not part of an export. `gradient`
+    says how a parameter's gradient is reduced. `group` is the number of a
+    parameter's group among those of `#fsdp.optimizer`, from 1; without it the
+    optimizer's own settings hold.
 
-    A state of `layout flat` holds others, one behind the other, and is cut into
-    equal parts that respect no borders of rows or tensors. These others are its
-    members: `part` says where each lies. They keep their names and first values,
-    which checkpoints, exports and reports read, but have no memory of their own;
-    programs bind the flat state alone. What lies between members is zero, as
-    padding rows are.
+    A `flat` state holds others, which are its members: `part` says where each
+    lies. They keep their names and first values, which checkpoints, exports and
+    reports read, but have no memory of their own; programs bind the flat state
+    alone. What lies between members is zero, as padding rows are.
 
     Example:
 
@@ -49,35 +50,35 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
         weight <"lm_head.weight" in 0 at 1472 : 1116 bf16>
     fsdp.state parameter @position : tensor<9x18xf32>
         init #fsdp.init<normal(0.000000e+00, 2.000000e-02)>
-    fsdp.state parameter @fc2.weight : tensor<5x13xf32> reduce bf16
-    fsdp.state parameter @"fc3/flat" : tensor<128xf32>
-        sharded <dim 0 over #shard> bucket "fc3" layout flat
-    fsdp.state parameter @fc3.weight : tensor<5x13xf32> bucket "fc3"
-        part <@"fc3/flat" at 0>
-    fsdp.state parameter @fc3.bias : tensor<5xf32> bucket "fc3"
-        part <@"fc3/flat" at 96>
+    fsdp.state parameter @fc2.weight : tensor<5x13xf32> gradient <reduce bf16>
+    fsdp.state parameter @"fc3/flat" : tensor<128xf32> flat <over #shard>
+        bucket "fc3"
+    fsdp.state parameter @fc3.weight : tensor<5x13xf32> part <@"fc3/flat" at 0>
+        bucket "fc3"
+    fsdp.state parameter @fc3.bias : tensor<5xf32> part <@"fc3/flat" at 96>
+        bucket "fc3"
     ```
 
     Constraints:
     * ST-1: the type is a ranked tensor of static shape;
-    * ST-2: the sharded dim exists;
+    * ST-2: the placement fits it: a sharded dim exists, a flat state has one dim,
+      which its ranks cut evenly;
     * ST-3: `of` names another state of the module;
-    * ST-4: a state has one of `source`, `weight` and `init` at most;
+    * ST-4: elements are one of the state's element type, or have its type;
     * ST-5: its own name stands first among `names`;
     * ST-6: `at` is not negative;
     * ST-7: the file of `weight` is one of the module's `fsdp.weights`, whose tensor
       has as many bytes as the state's shape asks for in the file's type;
     * ST-8: a state that is computed by `#fsdp.init` has a floating-point type;
-    * ST-9: only an unsharded parameter is `local`;
-    * ST-10: a parameter alone has `reduce`, a floating-point type other than its
-      own;
-    * ST-11: a flat state has one dim, which is cut evenly, and neither names nor
-      a first value nor a `part` of its own;
-    * ST-12: a `part` is not sharded itself and has no address;
+    * ST-9: a parameter alone has a `gradient` rule; only one that is whole on every
+      rank is `local`;
+    * ST-10: `reduce` is a floating-point type other than the parameter's own;
+    * ST-11: a flat state has neither names nor a first value of its own;
+    * ST-12: a part has no address of its own;
     * ST-13: it names a flat state of its element type, role and group, inside of
       which it lies, behind the member before it;
-    * ST-14: what has the layout `fsdp2` is a parameter with elements in a bucket,
-      sharded along dim 0;
+    * ST-14: what is `copied` is a parameter with elements in a bucket, sharded along
+      dim 0;
     * ST-15: a parameter alone has a `group`, which is at least 1.
 
     Bindings, checked in modules that carry `fsdp.mesh` or `fsdp.model`:
@@ -89,50 +90,48 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     * BI-5: only a captured program binds the members of a flat state.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Fsdp_RoleAttr:$role,
-                       TypeAttr:$type, OptionalAttr<Fsdp_Sharding>:$sharding,
+                       TypeAttr:$type,
+                       OptionalAttr<PlacementAttrInterface>:$placement,
                        OptionalAttr<FlatSymbolRefAttr>:$of,
                        OptionalAttr<StrArrayAttr>:$names,
-                       OptionalAttr<StrAttr>:$bucket,
-                       OptionalAttr<Fsdp_Record>:$source,
-                       OptionalAttr<AnyAttr>:$init,
-                       OptionalAttr<I64Attr>:$at,
-                       UnitAttr:$volatile_,
-                       OptionalAttr<Fsdp_Weight>:$weight, UnitAttr:$local,
-                       OptionalAttr<TypeAttr>:$reduce,
-                       OptionalAttr<Fsdp_LayoutAttr>:$layout,
-                       OptionalAttr<Fsdp_Part>:$part,
-                       OptionalAttr<I64Attr>:$group);
+                       OptionalAttr<StrAttr>:$bucket, UnitAttr:$copied,
+                       OptionalAttr<I64Attr>:$group,
+                       OptionalAttr<Fsdp_FirstValue>:$value,
+                       OptionalAttr<I64Attr>:$at, UnitAttr:$volatile_,
+                       OptionalAttr<Fsdp_GradientRule>:$gradient);
   let assemblyFormat = [{
-    `` $role $sym_name (`of` $of^)? `:` $type (`sharded` $sharding^)?
-    (`names` $names^)? (`bucket` $bucket^)? (`group` $group^)? (`source` $source^)?
-    (`weight` $weight^)? (`init` $init^)? (`at` $at^)? (`volatile` $volatile_^)?
-    (`local` $local^)? (`reduce` $reduce^)? (`layout` `` $layout^)?
-    (`part` $part^)? attr-dict
+    `` $role $sym_name (`of` $of^)? `:` $type (custom<Placement>($placement)^)?
+    (`names` $names^)? (`bucket` $bucket^)? (`copied` $copied^)? (`group` $group^)?
+    (custom<FirstValue>($value)^)? (`at` $at^)? (`volatile` $volatile_^)?
+    (`gradient` $gradient^)? attr-dict
   }];
-  let builders = [
-    // A state that no weights file holds.
-    OpBuilder<(ins "::mlir::StringAttr":$sym_name, "::fsdp::RoleAttr":$role,
-                   "::mlir::TypeAttr":$type, "::fsdp::ShardingAttr":$sharding,
-                   "::mlir::FlatSymbolRefAttr":$of, "::mlir::ArrayAttr":$names,
-                   "::mlir::StringAttr":$bucket, "::fsdp::RecordAttr":$source,
-                   "::mlir::Attribute":$init, "::mlir::IntegerAttr":$at,
-                   "::mlir::UnitAttr":$volatile_), [{
-      build($_builder, $_state, sym_name, role, type, sharding, of, names,
-            bucket, source, init, at, volatile_, ::fsdp::WeightAttr(),
-            ::mlir::UnitAttr(), ::mlir::TypeAttr(), ::fsdp::LayoutAttr(),
-            ::fsdp::PartAttr(), ::mlir::IntegerAttr());
-    }]>];
+  // What else a state is, setters say by name.
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
+                                 "::fsdp::Role":$role,
+                                 "::mlir::RankedTensorType":$type)>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getGlobalType();
-    /// What one rank holds: the sharded dim cut to ceil(d / size).
+    /// What one rank holds.
     ::mlir::RankedTensorType getLocalType();
+    /// The rows that each rank holds; null if it has none of its own.
+    ::fsdp::ShardingAttr getSharding();
+    /// Where it lies in a flat state; null if it lies in none.
+    ::fsdp::PartAttr getPart();
+    /// Whether it holds other states.
+    bool isFlat();
+    /// The bytes of the model file that it starts with; null if it does not.
+    ::fsdp::RecordAttr getSource();
+    /// The tensor of weights files that it starts with; null if it does not.
+    ::fsdp::WeightAttr getWeight();
+    /// Whether each rank trains it on its own data alone.
+    bool isLocal();
+    void setLocal(bool isLocal);
     /// In which a parameter's gradient is reduced.
     ::mlir::Type getReduceType();
-    /// Whether it holds other states.
-    bool isFlat() {
-      return getLayout() == ::fsdp::Layout::Flat;
-    }
+    /// Whether that is not its own element type.
+    bool isReducedInOtherType();
     /// All names of the tensor, its own first.
     ::llvm::SmallVector<::llvm::StringRef> getAllNames();
   }];

@@ -13,16 +13,55 @@ RankedTensorType StateOp::getGlobalType() {
   return cast<RankedTensorType>(getType());
 }
 
+void StateOp::build(OpBuilder &builder, OperationState &state, StringRef name,
+                    Role role, RankedTensorType type) {
+  Properties &properties = state.getOrAddProperties<Properties>();
+  properties.sym_name = builder.getStringAttr(name);
+  properties.role = RoleAttr::get(builder.getContext(), role);
+  properties.type = TypeAttr::get(type);
+}
+
 RankedTensorType StateOp::getLocalType() {
-  RankedTensorType type = getGlobalType();
-  std::optional<ShardingAttr> sharding = getSharding();
-  if (!sharding)
-    return type;
-  return getShardType(type, sharding->getDim(), sharding->getGroup());
+  PlacementAttrInterface placement = getPlacementAttr();
+  return placement ? placement.getLocalType(getGlobalType()) : getGlobalType();
+}
+
+ShardingAttr StateOp::getSharding() {
+  PlacementAttrInterface placement = getPlacementAttr();
+  return placement ? cast_or_null<ShardingAttr>(placement.getSharding())
+                   : ShardingAttr();
+}
+
+PartAttr StateOp::getPart() {
+  return dyn_cast_or_null<PartAttr>(getPlacementAttr());
+}
+
+bool StateOp::isFlat() { return isa_and_nonnull<FlatAttr>(getPlacementAttr()); }
+
+RecordAttr StateOp::getSource() {
+  return dyn_cast_or_null<RecordAttr>(getValueAttr());
+}
+
+WeightAttr StateOp::getWeight() {
+  return dyn_cast_or_null<WeightAttr>(getValueAttr());
+}
+
+bool StateOp::isLocal() { return getGradient() && getGradient()->getLocal(); }
+
+void StateOp::setLocal(bool isLocal) {
+  Type reduce = getGradient() ? getGradient()->getReduce() : Type();
+  setGradientAttr(isLocal || reduce
+                      ? GradientRuleAttr::get(getContext(), isLocal, reduce)
+                      : GradientRuleAttr());
+}
+
+bool StateOp::isReducedInOtherType() {
+  return getGradient() && getGradient()->getReduce();
 }
 
 Type StateOp::getReduceType() {
-  return getReduce().value_or(getGlobalType().getElementType());
+  return isReducedInOtherType() ? getGradient()->getReduce()
+                                : getGlobalType().getElementType();
 }
 
 SmallVector<StringRef> StateOp::getAllNames() {
@@ -36,54 +75,88 @@ SmallVector<StringRef> StateOp::getAllNames() {
 }
 
 // ST-7.
-static LogicalResult verifyWeight(StateOp state) {
-  std::optional<WeightAttr> weight = state.getWeight();
-  if (!weight || weight->getFile() < 0)
+static LogicalResult verifyWeight(StateOp state, WeightAttr weight) {
+  if (weight.getFile() < 0)
     return success();
   auto module = state->getParentOfType<ModuleOp>();
   auto files =
       module ? module->getAttrOfType<ArrayAttr>(kWeightsAttr) : ArrayAttr();
-  if (!files || weight->getFile() >= int64_t(files.size()))
+  if (!files || weight.getFile() >= int64_t(files.size()))
     return state.emitOpError("expects a weight in one of the files of '")
-           << kWeightsAttr << "', found file " << weight->getFile();
-  Type element = weight->getType();
+           << kWeightsAttr << "', found file " << weight.getFile();
+  Type element = weight.getType();
   int64_t bits = element.isIntOrFloat() ? element.getIntOrFloatBitWidth() : 0;
   if (auto complex = dyn_cast<ComplexType>(element))
     bits = 2 * complex.getElementType().getIntOrFloatBitWidth();
   int64_t bytes = state.getGlobalType().getNumElements() * ((bits + 7) / 8);
-  if (bytes == weight->getBytes())
+  if (bytes == weight.getBytes())
     return success();
   return state.emitOpError("expects a weight of ")
-         << bytes << " bytes, found " << weight->getBytes();
+         << bytes << " bytes, found " << weight.getBytes();
 }
 
-// ST-11, ST-12, ST-14.
-static LogicalResult verifyLayout(StateOp state) {
-  if (state.getPart() && (state.getSharding() || state.getAt()))
-    return state.emitOpError("expects neither 'sharded' nor 'at' of what is "
-                             "part of a flat state, which has them");
-  RankedTensorType type = state.getGlobalType();
-  std::optional<ShardingAttr> sharding = state.getSharding();
-  if (state.getLayout() == Layout::Fsdp2) {
-    bool isParameter =
-        state.getRole() == Role::Parameter || state.getRole() == Role::Frozen;
-    if (isParameter && state.getBucket() && sharding &&
-        sharding->getDim() == 0 && type.getNumElements() != 0)
-      return success();
-    return state.emitOpError("expects the layout 'fsdp2' of a parameter with "
-                             "elements, in a bucket and sharded along dim 0");
-  }
-  if (!state.isFlat())
+// ST-4, ST-7, ST-8.
+static LogicalResult verifyFirstValue(StateOp state) {
+  Attribute value = state.getValueAttr();
+  if (!value || isa<RecordAttr>(value))
     return success();
-  if (type.getRank() != 1 || !sharding ||
-      type.getDimSize(0) % sharding->getGroup().getSize() != 0)
-    return state.emitOpError("expects a flat state to have one dim that its "
-                             "ranks cut evenly, found ")
-           << type;
-  if (state.getNames() || state.getSource() || state.getInit() ||
-      state.getWeight() || state.getPart())
+  if (auto weight = dyn_cast<WeightAttr>(value))
+    return verifyWeight(state, weight);
+  RankedTensorType type = state.getGlobalType();
+  Type element = type.getElementType();
+  if (isa<InitAttr>(value)) {
+    if (isa<FloatType>(element))
+      return success();
+    return state.emitOpError("expects floating-point elements to be computed "
+                             "by ")
+           << value << ", found " << element;
+  }
+  Type found = cast<TypedAttr>(value).getType();
+  if (found == type || found == element)
+    return success();
+  return state.emitOpError("expects a first value of type ")
+         << element << " or " << type << ", found " << value;
+}
+
+// ST-2, ST-11, ST-12, ST-14.
+static LogicalResult verifyPlacement(StateOp state) {
+  if (PlacementAttrInterface placement = state.getPlacementAttr())
+    if (failed(placement.verifyType(state.getGlobalType(),
+                                    [&] { return state.emitOpError(); })))
+      return failure();
+  if (state.getPart() && state.getAt())
+    return state.emitOpError("expects no 'at' of what is part of a flat state, "
+                             "which has it");
+  if (state.isFlat() && (state.getNames() || state.getValue()))
     return state.emitOpError("expects names and first values of a flat state "
                              "to be its members', found its own");
+  if (!state.getCopied())
+    return success();
+  bool isParameter =
+      state.getRole() == Role::Parameter || state.getRole() == Role::Frozen;
+  auto rows = dyn_cast_or_null<ShardingAttr>(state.getPlacementAttr());
+  if (isParameter && state.getBucket() && rows && rows.getDim() == 0 &&
+      state.getGlobalType().getNumElements() != 0)
+    return success();
+  return state.emitOpError("expects a parameter with elements, in a bucket and "
+                           "sharded along dim 0, to be 'copied'");
+}
+
+// ST-9, ST-10.
+static LogicalResult verifyGradientRule(StateOp state) {
+  if (!state.getGradient())
+    return success();
+  if (state.getRole() != Role::Parameter)
+    return state.emitOpError("expects a parameter to have a 'gradient' rule");
+  if (state.isLocal() && state.getPlacement())
+    return state.emitOpError("expects an unsharded parameter to be 'local'");
+  Type reduce = state.getReduceType();
+  Type own = state.getGlobalType().getElementType();
+  if (state.isReducedInOtherType() &&
+      (!isa<FloatType>(reduce) || reduce == own))
+    return state.emitOpError("expects 'reduce' of a parameter to be a "
+                             "floating-point type other than its own ")
+           << own << ", found " << reduce;
   return success();
 }
 
@@ -93,15 +166,6 @@ LogicalResult StateOp::verify() {
   if (!type || !type.hasStaticShape())
     return emitOpError("expects a ranked tensor of static shape, found ")
            << getType();
-  // ST-2.
-  if (std::optional<ShardingAttr> sharding = getSharding())
-    if (sharding->getDim() < 0 || sharding->getDim() >= type.getRank())
-      return emitOpError("expects a sharded dim below its rank ")
-             << type.getRank() << ", found dim " << sharding->getDim();
-  // ST-4.
-  if (bool(getSource()) + bool(getInit()) + bool(getWeight()) > 1)
-    return emitOpError("expects one of 'source', 'weight' and 'init', found "
-                       "several");
   // ST-5.
   if (std::optional<ArrayAttr> names = getNames()) {
     if (names->empty() ||
@@ -113,16 +177,6 @@ LogicalResult StateOp::verify() {
   if (std::optional<uint64_t> at = getAt(); at && int64_t(*at) < 0)
     return emitOpError("expects an address of at least 0, found ")
            << int64_t(*at);
-  if (failed(verifyWeight(*this)))
-    return failure();
-  // ST-8.
-  if (auto init = dyn_cast_or_null<InitAttr>(getInitAttr());
-      init && !isa<FloatType>(type.getElementType()))
-    return emitOpError("expects floating-point elements to be computed by ")
-           << init << ", found " << type.getElementType();
-  // ST-9.
-  if (getLocal() && (getRole() != Role::Parameter || getSharding()))
-    return emitOpError("expects an unsharded parameter to be 'local'");
   // ST-15.
   bool isParameter = getRole() == Role::Parameter || getRole() == Role::Frozen;
   if (std::optional<uint64_t> group = getGroup();
@@ -130,14 +184,9 @@ LogicalResult StateOp::verify() {
     return emitOpError("expects 'group' to be a number from 1 of a parameter's "
                        "group, found ")
            << int64_t(*group);
-  // ST-10.
-  if (std::optional<Type> reduce = getReduce();
-      reduce && (getRole() != Role::Parameter || !isa<FloatType>(*reduce) ||
-                 *reduce == type.getElementType()))
-    return emitOpError("expects 'reduce' of a parameter to be a floating-point "
-                       "type other than its own ")
-           << type.getElementType() << ", found " << *reduce;
-  return verifyLayout(*this);
+  if (failed(verifyFirstValue(*this)) || failed(verifyGradientRule(*this)))
+    return failure();
+  return verifyPlacement(*this);
 }
 
 //===----------------------------------------------------------------------===//
@@ -175,17 +224,17 @@ private:
 
   // ST-13. Members stand in the table in the order in which they lie.
   LogicalResult verifyPart(StateOp state) {
-    std::optional<PartAttr> part = state.getPart();
+    PartAttr part = state.getPart();
     if (!part)
       return success();
-    auto flat = table.lookup<StateOp>(part->getFlat().getAttr());
+    auto flat = table.lookup<StateOp>(part.getFlat().getAttr());
     if (!flat || !flat.isFlat())
       return state.emitOpError("expects to be part of a flat state of the "
                                "module, found '")
-             << part->getFlat().getValue() << "'";
+             << part.getFlat().getValue() << "'";
     RankedTensorType type = state.getGlobalType(), whole = flat.getGlobalType();
     int64_t &end = ends[flat];
-    int64_t offset = part->getOffset();
+    int64_t offset = part.getOffset();
     bool isAlike = type.getElementType() == whole.getElementType() &&
                    state.getRole() == flat.getRole() &&
                    state.getGroup() == flat.getGroup();
@@ -224,7 +273,7 @@ private:
       return func.emitError(what)
              << " " << index << " is bound to '" << ref.getValue()
              << "', which is part of the flat state '"
-             << state.getPart()->getFlat().getValue() << "'; bind that one";
+             << state.getPart().getFlat().getValue() << "'; bind that one";
     RankedTensorType expected =
         captured ? state.getGlobalType() : state.getLocalType();
     // A state that is stored with strides is bound with them.

@@ -58,8 +58,8 @@ StateTable::StateTable(ModuleOp module) {
     states.push_back(state);
   }
   for (StateOp state : states)
-    if (std::optional<PartAttr> part = state.getPart())
-      if (StateOp flat = lookup(part->getFlat()))
+    if (PartAttr part = state.getPart())
+      if (StateOp flat = lookup(part.getFlat()))
         members[flat].push_back(state);
 }
 

@@ -14,16 +14,14 @@ StateAppender::StateAppender(ModuleOp module)
 
 StateOp StateAppender::append(Location loc, const Twine &name, Role role,
                               RankedTensorType type, StateOp of,
-                              ShardingAttr sharding) {
+                              PlacementAttrInterface placement) {
   if (last)
     builder.setInsertionPointAfter(last);
   else
     builder.setInsertionPointToStart(module.getBody());
-  last = StateOp::create(
-      builder, loc, builder.getStringAttr(name),
-      RoleAttr::get(builder.getContext(), role), TypeAttr::get(type), sharding,
-      of ? FlatSymbolRefAttr::get(of.getSymNameAttr()) : FlatSymbolRefAttr(),
-      ArrayAttr(), StringAttr(), RecordAttr(), Attribute(), IntegerAttr(),
-      UnitAttr());
+  last = StateOp::create(builder, loc, name.str(), role, type);
+  last.setPlacementAttr(placement);
+  if (of)
+    last.setOfAttr(FlatSymbolRefAttr::get(of.getSymNameAttr()));
   return last;
 }

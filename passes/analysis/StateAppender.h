@@ -17,10 +17,10 @@ public:
   explicit StateAppender(mlir::ModuleOp module);
 
   /// A state of that global type, whose name no other has. `of` is the state
-  /// that it belongs to, if any; without `sharding` each rank holds all of it.
+  /// that it belongs to, if any; without `placement` each rank holds all of it.
   StateOp append(mlir::Location loc, const llvm::Twine &name, Role role,
                  mlir::RankedTensorType type, StateOp of = {},
-                 ShardingAttr sharding = {});
+                 PlacementAttrInterface placement = {});
 
 private:
   mlir::ModuleOp module;

@@ -46,7 +46,7 @@ void ValueNumbering::numberGathered(Value full, Value shard) {
       source ? states->lookup(current, source.getArgNumber()) : StateOp();
   if (!param || !param.getSharding())
     return;
-  int64_t dim = param.getSharding()->getDim();
+  int64_t dim = param.getSharding().getDim();
   int64_t rows = param.getGlobalType().getDimSize(dim);
   if (cast<RankedTensorType>(full.getType()).getDimSize(dim) == rows)
     return;
@@ -104,7 +104,7 @@ bool ValueNumbering::packsMembers(PackOp op) {
   for (auto [each, input, offset] :
        llvm::zip(members, op.getInputs(), op.getOffsets())) {
     StateOp member = each;
-    if (member.getPart()->getOffset() != offset ||
+    if (member.getPart().getOffset() != offset ||
         member.getGlobalType().getShape() !=
             cast<RankedTensorType>(input.getType()).getShape())
       return false;
@@ -122,7 +122,7 @@ bool ValueNumbering::takesMember(UnpackOp op) {
        llvm::zip(states->getMembers(states->lookup(it->second.flat)),
                  it->second.parts)) {
     StateOp member = each;
-    if (member.getPart()->getOffset() == int64_t(op.getOffset()) &&
+    if (member.getPart().getOffset() == int64_t(op.getOffset()) &&
         member.getGlobalType().getShape() ==
             cast<RankedTensorType>(op.getResult().getType()).getShape()) {
       numbers[op.getResult()] = part;
@@ -307,7 +307,7 @@ private:
   bool endsAsParameter(size_t chain, Operation &cast) {
     StateOp state =
         states.lookup(dyn_cast<FlatSymbolRefAttr>(chains[chain].of));
-    return state && state.getReduce() &&
+    return state && state.isReducedInOtherType() &&
            getElementTypeOrSelf(cast.getResult(0).getType()) ==
                state.getGlobalType().getElementType();
   }
@@ -358,7 +358,7 @@ ValueNumbering::run(func::FuncOp func) {
     if (!name)
       return;
     StateOp state = table.lookup(name);
-    bool isBeforeCast = state && state.getReduce() &&
+    bool isBeforeCast = state && state.isReducedInOtherType() &&
                         getElementTypeOrSelf(value.getType()) !=
                             state.getGlobalType().getElementType();
     if (!state || !state.isFlat()) {

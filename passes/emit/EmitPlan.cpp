@@ -54,6 +54,37 @@ static std::unique_ptr<plan::WeightT> emitWeight(WeightAttr weight) {
   return result;
 }
 
+static LogicalResult emitFirstValue(StateOp state, plan::StateT &result) {
+  Attribute value = state.getValueAttr();
+  RankedTensorType type = state.getGlobalType();
+  if (auto source = dyn_cast<RecordAttr>(value)) {
+    result.source = emitRecord(source);
+    return success();
+  }
+  if (auto weight = dyn_cast<WeightAttr>(value)) {
+    if ((result.weight = emitWeight(weight)))
+      return success();
+    return state.emitOpError("has a weight of an element type that an artifact "
+                             "cannot hold: ")
+           << weight.getType();
+  }
+  if (auto computed = dyn_cast<InitAttr>(value)) {
+    result.initializer = emitInitializer(computed);
+    if (auto problem =
+            checkInitializer(*result.initializer, result.shape, result.dtype))
+      return state.emitOpError("has a first value that ") << *problem;
+    return success();
+  }
+  auto elements = dyn_cast<ElementsAttr>(value);
+  std::optional<std::vector<uint8_t>> bytes =
+      elements ? toBytes(elements) : toBytes(value, type.getElementType());
+  if (!bytes)
+    return state.emitOpError("has a first value that is no ")
+           << type.getElementType() << ": " << value;
+  result.init = std::move(*bytes);
+  return success();
+}
+
 static LogicalResult emitState(StateOp state, const StateTable &table,
                                EmitContext &context) {
   auto result = std::make_unique<plan::StateT>();
@@ -70,43 +101,21 @@ static LogicalResult emitState(StateOp state, const StateTable &table,
   result->role = toPlan(state.getRole());
   result->dtype = *dtype;
   result->shape = type.getShape();
-  if (std::optional<ShardingAttr> sharding = state.getSharding()) {
-    result->shard_dim = static_cast<int32_t>(sharding->getDim());
-    result->group = context.getGroup(sharding->getGroup());
+  if (ShardingAttr sharding = state.getSharding()) {
+    result->shard_dim = static_cast<int32_t>(sharding.getDim());
+    result->group = context.getGroup(sharding.getGroup());
   }
   result->layout = state.isFlat() ? plan::Layout::flat : plan::Layout::rows;
-  if (std::optional<PartAttr> part = state.getPart()) {
+  if (PartAttr part = state.getPart()) {
     result->flat =
-        static_cast<int32_t>(table.getIndex(table.lookup(part->getFlat())));
-    result->flat_offset = static_cast<uint64_t>(part->getOffset());
+        static_cast<int32_t>(table.getIndex(table.lookup(part.getFlat())));
+    result->flat_offset = static_cast<uint64_t>(part.getOffset());
   } else {
     result->bytes = aten::getStorageBytes(state.getLocalType());
     result->offset = *state.getAt();
   }
-  if (std::optional<RecordAttr> source = state.getSource())
-    result->source = emitRecord(*source);
-  if (std::optional<WeightAttr> weight = state.getWeight())
-    if (!(result->weight = emitWeight(*weight)))
-      return state.emitOpError("has a weight of an element type that an "
-                               "artifact cannot hold: ")
-             << weight->getType();
-  std::optional<Attribute> init = state.getInit();
-  if (auto computed = init ? dyn_cast<InitAttr>(*init) : InitAttr()) {
-    result->initializer = emitInitializer(computed);
-    if (auto problem = checkInitializer(*result->initializer, result->shape,
-                                        result->dtype))
-      return state.emitOpError("has a first value that ") << *problem;
-  } else if (init) {
-    auto elements = dyn_cast<ElementsAttr>(*init);
-    std::optional<std::vector<uint8_t>> bytes =
-        elements && elements.getShapedType() == type
-            ? toBytes(elements)
-            : toBytes(*init, type.getElementType());
-    if (!bytes)
-      return state.emitOpError("has a first value that is no ")
-             << type.getElementType() << ": " << *init;
-    result->init = std::move(*bytes);
-  }
+  if (state.getValueAttr() && failed(emitFirstValue(state, *result)))
+    return failure();
   if (auto of = state.getOfAttr())
     result->of = static_cast<int32_t>(table.getIndex(table.lookup(of)));
   result->volatile_ = state.getVolatile_();

@@ -31,7 +31,7 @@ static void emitTraining(ModuleOp module, const StateTable &table,
     if (state.getRole() != Role::LearningRate)
       continue;
     // The base's is the first.
-    if (auto lr = dyn_cast_or_null<FloatAttr>(state.getInitAttr());
+    if (auto lr = dyn_cast_or_null<FloatAttr>(state.getValueAttr());
         lr && training.rates.empty())
       training.lr = lr.getValueAsDouble();
     training.rates.push_back(table.getIndex(state));

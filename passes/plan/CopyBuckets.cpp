@@ -102,7 +102,7 @@ bool isCopied(StartOpInterface start, const StateTable &states) {
   return llvm::all_of(llvm::seq<unsigned>(0, start.getInputs().size()),
                       [&](unsigned operand) {
                         StateOp state = getMovedState(start, operand, states);
-                        return state && state.getLayout() == Layout::Fsdp2;
+                        return state && state.getCopied();
                       });
 }
 

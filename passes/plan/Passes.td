@@ -9,7 +9,7 @@ include "passes/PassBase.td"
 def CopyBuckets : Fsdp_ModulePass<"fsdp-copy-buckets"> {
   let summary = "move buckets as FSDP2 does, by copies into one tensor";
   let description = [{
-    Of buckets whose parameters have `layout fsdp2`, each transfer moves one tensor
+    Of buckets whose parameters are `copied`, each transfer moves one tensor
     that its members are copied into. A piece is what one rank has of all members,
     side by side and without room between them, with rows of zeros where a rank has
     less than others. A gather puts the ranks' pieces one behind the other, and each

@@ -97,7 +97,7 @@ private:
     for (StateOp state : states.getStates()) {
       if (!isParameter(state) || !state.getPart())
         continue;
-      StateOp flat = states.lookup(state.getPart()->getFlat());
+      StateOp flat = states.lookup(state.getPart().getFlat());
       if (known.insert(flat).second)
         flat.setGroupAttr(state.getGroupAttr());
       else if (flat.getGroup() != state.getGroup())

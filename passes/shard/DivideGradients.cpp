@@ -60,7 +60,7 @@ private:
                         MutableArrayRef<Chain> chains) {
     if (chains.empty() || llvm::any_of(states.getStates(), [](StateOp state) {
           return state.getRole() == Role::Parameter &&
-                 (state.getLocal() ||
+                 (state.isLocal() ||
                   state.getGlobalType().getElementType().isF16());
         }))
       return false;
@@ -98,7 +98,7 @@ private:
       auto of = func.getResultAttrOfType<FlatSymbolRefAttr>(
           operand.getOperandNumber(), kGradientAttr);
       StateOp state = states.lookup(of);
-      if (!state || state.getLocal())
+      if (!state || state.isLocal())
         continue;
       operand.set(AllReduceOp::create(builder, operand.get().getLoc(),
                                       operand.get().getType(), operand.get(),

@@ -238,7 +238,7 @@ int64_t fsdp::placeMembers(ArrayRef<StateOp> members, int64_t ranks,
   int64_t byRows = 0;
   for (StateOp member : members) {
     RankedTensorType type = member.getGlobalType();
-    byRows += getShardType(type, 0, member.getSharding()->getGroup())
+    byRows += getShardType(type, 0, member.getSharding().getGroup())
                   .getNumElements() *
               ranks;
   }

@@ -300,10 +300,9 @@ private:
         Flattener(func, bucket, use).run();
       for (auto [member, offset] :
            llvm::zip_equal(bucket.members, bucket.offsets)) {
-        member.setPartAttr(PartAttr::get(
+        member.setPlacementAttr(PartAttr::get(
             &getContext(), FlatSymbolRefAttr::get(bucket.flat.getSymNameAttr()),
             offset));
-        member.removeShardingAttr();
       }
       // Results have moved.
       for (auto [func, use] : llvm::zip_equal(programs, uses))
@@ -371,14 +370,14 @@ private:
       return state.emitOpError(
           "cannot be in a bucket of the layout fsdp2: it ");
     };
-    if (int64_t dim = state.getSharding()->getDim(); dim != 0)
+    if (int64_t dim = state.getSharding().getDim(); dim != 0)
       return refuse() << "is sharded along dim " << dim
                       << "; write bucket_layout: rows for '"
                       << *state.getBucket() << "'";
     if (state.getGlobalType().getNumElements() == 0)
       return refuse() << "has no elements; write bucket_layout: rows for '"
                       << *state.getBucket() << "'";
-    state.setLayout(Layout::Fsdp2);
+    state.setCopied(true);
     return success();
   }
 
@@ -417,9 +416,9 @@ private:
            << stringifyRole(state.getRole()) << '\n'
            << state.getGlobalType().getElementType() << '\n'
            << state.getReduceType() << '\n'
-           << *state.getSharding() << '\n'
+           << state.getSharding() << '\n'
            << state.getGroup().value_or(0) << '\n';
-    if (int64_t dim = state.getSharding()->getDim(); dim != 0) {
+    if (int64_t dim = state.getSharding().getDim(); dim != 0) {
       reason = "is sharded along dim " + std::to_string(dim);
       return false;
     }
@@ -441,7 +440,8 @@ private:
     int64_t bytes = 8;
     for (const ProgramUses &use : uses)
       bytes = std::min(bytes, use.getLeastBytes(bucket.members));
-    int64_t ranks = head.getSharding()->getGroup().getSize();
+    GroupAttr group = head.getSharding().getGroup();
+    int64_t ranks = group.getSize();
     // NCCL and the kernels of GPUs move 16 bytes at a time, or much slower.
     bool isOnGpu = getDevice(getOperation()).starts_with("cuda");
     int64_t elements = placeMembers(bucket.members, ranks, bytes,
@@ -453,14 +453,12 @@ private:
     ++number;
     OpBuilder builder(head);
     Type element = head.getGlobalType().getElementType();
-    bucket.flat = StateOp::create(
-        builder, head.getLoc(), builder.getStringAttr(name), head.getRoleAttr(),
-        TypeAttr::get(RankedTensorType::get({elements}, element)),
-        head.getShardingAttr(), FlatSymbolRefAttr(), ArrayAttr(),
-        head.getBucketAttr(), RecordAttr(), Attribute(), IntegerAttr(),
-        UnitAttr(), WeightAttr(), UnitAttr(), head.getReduceAttr(),
-        LayoutAttr::get(&getContext(), Layout::Flat), PartAttr(),
-        head.getGroupAttr());
+    bucket.flat = StateOp::create(builder, head.getLoc(), name, head.getRole(),
+                                  RankedTensorType::get({elements}, element));
+    bucket.flat.setPlacementAttr(FlatAttr::get(&getContext(), group));
+    bucket.flat.setBucketAttr(head.getBucketAttr());
+    bucket.flat.setGradientAttr(head.getGradientAttr());
+    bucket.flat.setGroupAttr(head.getGroupAttr());
   }
 
   struct Rule {

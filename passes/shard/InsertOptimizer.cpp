@@ -77,23 +77,21 @@ OptimizerStates declareStates(ModuleOp module, ArrayRef<StateOp> params,
       auto append = [&](StateOp of) {
         return appender.append(module.getLoc(), of.getSymName() + "/" + moment,
                                Role::Optimizer, of.getGlobalType(), of,
-                               of.getSharding().value_or(ShardingAttr()));
+                               of.getPlacementAttr());
       };
       StateOp state = append(param);
       states.moments[param].push_back(state);
       // Members keep theirs by name, too.
-      if (param.isFlat())
-        state.setLayoutAttr(param.getLayoutAttr());
       for (StateOp member : table.getMembers(param))
-        append(member).setPartAttr(PartAttr::get(
-            module.getContext(), refTo(state), member.getPart()->getOffset()));
+        append(member).setPlacementAttr(PartAttr::get(
+            module.getContext(), refTo(state), member.getPart().getOffset()));
     }
   Builder builder(module.getContext());
   auto appendNumber = [&](StringRef name, Role role, float value) {
     StateOp state =
         appender.append(module.getLoc(), name, role,
                         RankedTensorType::get({}, builder.getF32Type()));
-    state.setInitAttr(builder.getF32FloatAttr(value));
+    state.setValueAttr(builder.getF32FloatAttr(value));
     return state;
   };
   if (options.rule.needsStep)

@@ -56,7 +56,7 @@ private:
                                 const StateTable &states) {
     StateOp state = states.lookup(reduction.getGradientOf(0));
     Operation *cast = reduction->getOperand(0).getDefiningOp();
-    if (!state || !state.getReduce() || !aten::isPlainCast(cast))
+    if (!state || !state.isReducedInOtherType() || !aten::isPlainCast(cast))
       return nullptr;
     auto from = mlir::cast<RankedTensorType>(cast->getOperand(0).getType());
     return from.getElementType() == state.getReduceType() ? cast : nullptr;

@@ -239,7 +239,7 @@ def MoveCastsToShards : Fsdp_ModulePass<"fsdp-move-casts-to-shards"> {
     %f = fsdp.all_gather %c dim 0 over #shard : tensor<7x17xbf16> -> tensor<13x17xbf16>
     ```
 
-    Input, with `fsdp.state parameter @w : tensor<13x17xf32> … reduce bf16`:
+    Input, with `fsdp.state parameter @w : tensor<13x17xf32> … gradient <reduce bf16>`:
 
     ```mlir
     %o = aten._to_copy(%g, dtype = f32) : (tensor<13x17xbf16>) -> tensor<13x17xf32>
@@ -371,7 +371,7 @@ def FlattenBuckets : Fsdp_ModulePass<"fsdp-flatten-buckets"> {
     rows, and puts together what costs little: not parameters between whose gradients
     those of other buckets are computed, nor such as are not gathered as often, if more
     than an eighth would be gathered in vain; what would be a state's only member
-    stays in rows. `fsdp2` leaves rows, too, and says `layout fsdp2` on the
+    stays in rows. `fsdp2` leaves rows, too, and says `copied` on the
     parameters, for `fsdp-copy-buckets`; all have to be cut along dim 0. What no rank cuts
     (scalars, ignored parameters) stays whole in every layout. `rules` are such as
     `#fsdp.rule<buckets = ["layers.*"], layout = flat>`, patterns of bucket names; the
@@ -397,10 +397,10 @@ def FlattenBuckets : Fsdp_ModulePass<"fsdp-flatten-buckets"> {
     Output:
 
     ```mlir
-    fsdp.state parameter @"b/flat" : tensor<240xf32> sharded <dim 0 over #shard>
-        bucket "b" layout flat
-    fsdp.state parameter @w : tensor<13x17xf32> bucket "b" part <@"b/flat" at 0>
-    fsdp.state parameter @v : tensor<13xf32> bucket "b" part <@"b/flat" at 224>
+    fsdp.state parameter @"b/flat" : tensor<240xf32> flat <over #shard>
+        bucket "b"
+    fsdp.state parameter @w : tensor<13x17xf32> part <@"b/flat" at 0> bucket "b"
+    fsdp.state parameter @v : tensor<13xf32> part <@"b/flat" at 224> bucket "b"
     func.func @"train/step"(%b: tensor<120xf32> {fsdp.state = @"b/flat"}, …)
         -> (…, tensor<120xf32> {fsdp.gradient = @"b/flat"}) {
       %f = fsdp.all_gather %b dim 0 over #shard : tensor<120xf32> -> tensor<240xf32>

@@ -20,8 +20,8 @@ struct SetSeed final : fsdp::impl::SetSeedBase<SetSeed> {
     int64_t seed = getSeed(getOperation());
     for (auto state : getOperation().getOps<StateOp>())
       if (state.getRole() == Role::Random)
-        state.setInitAttr(DenseElementsAttr::get(state.getGlobalType(),
-                                                 ArrayRef<int64_t>{seed, 0}));
+        state.setValueAttr(DenseElementsAttr::get(state.getGlobalType(),
+                                                  ArrayRef<int64_t>{seed, 0}));
   }
 };
 

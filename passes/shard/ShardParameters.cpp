@@ -92,7 +92,7 @@ private:
         state.setLocal(told.getKeepIgnoredLocal() && told.getWorld() > 1 &&
                        state.getRole() == Role::Parameter);
       else if (getShardSize(mesh) > 1 && state.getGlobalType().getRank() != 0)
-        state.setShardingAttr(
+        state.setPlacementAttr(
             ShardingAttr::get(&getContext(), *dim, shardGroup));
     }
     for (const auto &pattern : unmatched)
@@ -145,7 +145,7 @@ private:
       OpBuilder builder(first);
       auto gather =
           AllGatherOp::create(builder, argument.getLoc(), full, argument,
-                              state.getSharding()->getDim(), shardGroup);
+                              state.getSharding().getDim(), shardGroup);
       argument.replaceAllUsesExcept(gather.getFull(), gather);
     }
     setTypes(func);
@@ -178,13 +178,13 @@ private:
       builder.setInsertionPointAfter(op);
     auto of = FlatSymbolRefAttr::get(state.getSymNameAttr());
     GroupAttr across = worldGroup;
-    if (std::optional<ShardingAttr> sharding = state.getSharding()) {
+    if (ShardingAttr sharding = state.getSharding()) {
       gradient = ReduceScatterOp::create(
           builder, gradient.getLoc(), state.getLocalType(), gradient,
-          Reduction::Avg, sharding->getDim(), sharding->getGroup(), of);
+          Reduction::Avg, sharding.getDim(), sharding.getGroup(), of);
       across = replicateGroup;
     }
-    if (!across || across.getSize() == 1 || state.getLocal())
+    if (!across || across.getSize() == 1 || state.isLocal())
       return gradient;
     return AllReduceOp::create(builder, gradient.getLoc(), gradient.getType(),
                                gradient, Reduction::Avg, across, of);

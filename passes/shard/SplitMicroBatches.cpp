@@ -32,7 +32,7 @@ public:
     if (!state) {
       state = appender.append(module.getLoc(), text, role, type, of, sharding);
     } else if (state.getGlobalType() != type ||
-               state.getSharding().value_or(ShardingAttr()) != sharding) {
+               state.getSharding() != sharding) {
       InFlightDiagnostic diagnostic =
           emitError(loc) << "expects a sum of type " << state.getGlobalType()
                          << " as in other programs of the "
@@ -126,7 +126,7 @@ private:
         param.getSymName() + "/gradient", Role::Gradient,
         RankedTensorType::get(param.getGlobalType().getShape(),
                               type.getElementType()),
-        param, isShard ? *param.getSharding() : ShardingAttr(), func.getLoc());
+        param, isShard ? param.getSharding() : ShardingAttr(), func.getLoc());
     if (failed(sum))
       return failure();
     summands.push_back({use, *sum, of, result.getOperandNumber()});

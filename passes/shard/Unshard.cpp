@@ -243,7 +243,7 @@ private:
     ArrayRef<StateOp> members = states.getMembers(state);
     return llvm::find_if(members,
                          [&](StateOp member) {
-                           return member.getPart()->getOffset() ==
+                           return member.getPart().getOffset() ==
                                   int64_t(op.getOffset());
                          }) -
            members.begin();
@@ -278,11 +278,10 @@ struct Unshard final : fsdp::impl::UnshardBase<Unshard> {
         state.erase();
         continue;
       }
-      state.removeShardingAttr();
+      state.removePlacementAttr();
       state.removeBucketAttr();
       state.removeGroupAttr();
-      state.removePartAttr();
-      state.removeLayoutAttr();
+      state.setCopied(false);
       state.removeAtAttr();
     }
     module->removeAttr(kMeshAttr);

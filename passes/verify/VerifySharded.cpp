@@ -257,11 +257,11 @@ private:
   /// ranks at once.
   SmallVector<GroupAttr, 2> getExpectedGroups(StateOp state) const {
     SmallVector<GroupAttr, 2> groups;
-    if (state.getLocal())
+    if (state.isLocal())
       return groups;
     GroupAttr rest = mesh.getWorldGroup();
-    if (std::optional<ShardingAttr> sharding = state.getSharding()) {
-      groups.push_back(sharding->getGroup());
+    if (ShardingAttr sharding = state.getSharding()) {
+      groups.push_back(sharding.getGroup());
       rest = mesh.getGroup(kReplicateAxis);
     }
     if (rest && rest.getSize() > 1)
@@ -293,7 +293,7 @@ private:
   LogicalResult verifyScale(StateOp state, const Chain &chain) const {
     auto module = state->getParentOfType<ModuleOp>();
     auto left = module->getAttrOfType<FloatAttr>(kOptimizerDivisorAttr);
-    if (state.getLocal()) {
+    if (state.isLocal()) {
       if (left)
         return state.emitOpError("is each rank's own, so the optimizer must "
                                  "not divide its gradient by ")

@@ -90,20 +90,17 @@ void ProgramBuilder::buildState(const State &state) {
         SmallVector<StringRef>(state.names.begin(), state.names.end()));
   StateOp op = StateOp::create(
       builder, NameLoc::get(builder.getStringAttr(state.names.front())),
-      builder.getStringAttr(state.names.front()),
-      RoleAttr::get(builder.getContext(), role),
-      TypeAttr::get(getType(state.type)), /*sharding=*/ShardingAttr(),
-      /*of=*/FlatSymbolRefAttr(), names, /*bucket=*/StringAttr(),
-      state.source ? getRecord(*state.source) : RecordAttr(),
-      state.init ? Attribute(builder.getF32FloatAttr(float(*state.init)))
-                 : Attribute(),
-      /*at=*/IntegerAttr(),
-      state.isVolatile && state.role == StateRole::Buffer
-          ? builder.getUnitAttr()
-          : UnitAttr());
+      state.names.front(), role, getType(state.type));
+  op.setNamesAttr(names);
+  if (state.source)
+    op.setValueAttr(getRecord(*state.source));
+  else if (state.init)
+    op.setValueAttr(builder.getF32FloatAttr(float(*state.init)));
+  op.setVolatile_(state.isVolatile && state.role == StateRole::Buffer);
   if (state.reduceDtype)
-    op.setReduceAttr(
-        TypeAttr::get(getElementType(builder, *state.reduceDtype)));
+    op.setGradientAttr(
+        GradientRuleAttr::get(builder.getContext(), /*local=*/false,
+                              getElementType(builder, *state.reduceDtype)));
   if (llvm::is_contained(graph.withoutGradient, state.names.front()))
     emitRemark(op.getLoc())
         << "parameter '" << state.names.front()

@@ -44,10 +44,12 @@ module @syntax attributes {
   fsdp.state frozen @net.3.weight : tensor<13x17xf32> init #fsdp.init<normal(0.0, 0.02)>
   // CHECK: fsdp.state frozen @net.4.weight : tensor<13x17xf32> init #fsdp.init<eye>{{$}}
   fsdp.state frozen @net.4.weight : tensor<13x17xf32> init #fsdp.init<eye>
-  // CHECK: fsdp.state frozen @net.6.weight : tensor<5x3xf32> sharded <dim 0 over #shard> bucket "net.6" layout fsdp2{{$}}
-  fsdp.state frozen @net.6.weight : tensor<5x3xf32> sharded <dim 0 over #shard> bucket "net.6" layout fsdp2
-  // CHECK: fsdp.state frozen @"net.5/flat" : tensor<64xf32> sharded <dim 0 over #shard> layout flat{{$}}
-  fsdp.state frozen @"net.5/flat" : tensor<64xf32> sharded <dim 0 over #shard> layout flat
+  // CHECK: fsdp.state parameter @net.7.weight : tensor<5x3xf32> gradient <local, reduce bf16>{{$}}
+  fsdp.state parameter @net.7.weight : tensor<5x3xf32> gradient <local, reduce bf16>
+  // CHECK: fsdp.state frozen @net.6.weight : tensor<5x3xf32> sharded <dim 0 over #shard> bucket "net.6" copied{{$}}
+  fsdp.state frozen @net.6.weight : tensor<5x3xf32> sharded <dim 0 over #shard> bucket "net.6" copied
+  // CHECK: fsdp.state frozen @"net.5/flat" : tensor<64xf32> flat <over #shard>{{$}}
+  fsdp.state frozen @"net.5/flat" : tensor<64xf32> flat <over #shard>
   // CHECK: fsdp.state frozen @net.5.weight : tensor<5x3xf32> part <@"net.5/flat" at 0>{{$}}
   fsdp.state frozen @net.5.weight : tensor<5x3xf32> part <@"net.5/flat" at 0>
   // CHECK: fsdp.state frozen @net.5.bias : tensor<5xf32> part <@"net.5/flat" at 32>{{$}}

@@ -387,8 +387,8 @@ func.func @f(%r: tensor<2xi64>) {
 // -----
 
 // ST-4
-// expected-error @+1 {{expects one of 'source', 'weight' and 'init', found several}}
-fsdp.state parameter @w : tensor<13xf32> source <"r" at 0 : 52> init 0.0 : f32
+// expected-error @+1 {{expects a first value of type 'f32' or 'tensor<13xf32>', found 0.000000e+00 : f64}}
+fsdp.state parameter @w : tensor<13xf32> init 0.0 : f64
 
 // -----
 
@@ -411,7 +411,18 @@ module attributes {fsdp.weights = [#fsdp.weights_file<"m.safetensors", 99, "0">]
 
 // ST-9
 // expected-error @+1 {{expects an unsharded parameter to be 'local'}}
-fsdp.state frozen @w : tensor<3x3xf32> local
+fsdp.state parameter @w : tensor<4x3xf32> sharded <dim 0 over <"shard", 2>> gradient <local>
+
+// -----
+
+// ST-9
+// expected-error @+1 {{expects a parameter to have a 'gradient' rule}}
+fsdp.state frozen @w : tensor<3x3xf32> gradient <local>
+
+// -----
+
+// expected-error @+1 {{expected 'reduce'}}
+#rule = #fsdp.gradient_rule<>
 
 // -----
 
@@ -461,49 +472,51 @@ func.func @divides_integers(%g: tensor<4xi64>) {
 
 // -----
 
+// ST-10
 // expected-error @+1 {{expects 'reduce' of a parameter to be a floating-point type other than its own 'f32', found 'f32'}}
-fsdp.state parameter @w : tensor<4xf32> reduce f32
+fsdp.state parameter @w : tensor<4xf32> gradient <reduce f32>
 
 // -----
 
-// expected-error @+1 {{expects 'reduce' of a parameter to be a floating-point type other than its own 'f32', found 'bf16'}}
-fsdp.state frozen @w : tensor<4xf32> reduce bf16
+// ST-9
+// expected-error @+1 {{expects a parameter to have a 'gradient' rule}}
+fsdp.state frozen @w : tensor<4xf32> gradient <reduce bf16>
 
 // -----
 
-// ST-11
+// ST-2
 // expected-error @+1 {{expects a flat state to have one dim that its ranks cut evenly, found 'tensor<7xf32>'}}
-fsdp.state parameter @f : tensor<7xf32> sharded <dim 0 over <"shard", 2>> layout flat
+fsdp.state parameter @f : tensor<7xf32> flat <over <"shard", 2>>
 
 // -----
 
-// ST-11
-// expected-error @+1 {{expects a flat state to have one dim that its ranks cut evenly, found 'tensor<8xf32>'}}
-fsdp.state parameter @f : tensor<8xf32> layout flat
+// ST-2
+// expected-error @+1 {{expects a flat state to have one dim that its ranks cut evenly, found 'tensor<2x4xf32>'}}
+fsdp.state parameter @f : tensor<2x4xf32> flat <over <"shard", 2>>
 
 // -----
 
 // ST-11
 // expected-error @+1 {{expects names and first values of a flat state to be its members', found its own}}
-fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over <"shard", 2>> init 1.0 : f32 layout flat
+fsdp.state parameter @f : tensor<8xf32> flat <over <"shard", 2>> init 1.0 : f32
 
 // -----
 
 // ST-14
-// expected-error @+1 {{expects the layout 'fsdp2' of a parameter with elements, in a bucket and sharded along dim 0}}
-fsdp.state parameter @w : tensor<4x4xf32> sharded <dim 1 over <"shard", 2>> bucket "a" layout fsdp2
+// expected-error @+1 {{expects a parameter with elements, in a bucket and sharded along dim 0, to be 'copied'}}
+fsdp.state parameter @w : tensor<4x4xf32> sharded <dim 1 over <"shard", 2>> bucket "a" copied
 
 // -----
 
 // ST-14
-// expected-error @+1 {{expects the layout 'fsdp2' of a parameter with elements, in a bucket and sharded along dim 0}}
-fsdp.state buffer @w : tensor<4x4xf32> sharded <dim 0 over <"shard", 2>> bucket "a" layout fsdp2
+// expected-error @+1 {{expects a parameter with elements, in a bucket and sharded along dim 0, to be 'copied'}}
+fsdp.state buffer @w : tensor<4x4xf32> sharded <dim 0 over <"shard", 2>> bucket "a" copied
 
 // -----
 
 // ST-12
-// expected-error @+1 {{expects neither 'sharded' nor 'at' of what is part of a flat state, which has them}}
-fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over <"shard", 2>> part <@f at 0>
+// expected-error @+1 {{expects no 'at' of what is part of a flat state, which has it}}
+fsdp.state parameter @w : tensor<4xf32> part <@f at 0> at 16
 
 // -----
 
@@ -519,7 +532,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 // ST-13
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   // expected-note @+1 {{the flat state}}
-  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over <"shard", 2>> layout flat
+  fsdp.state parameter @f : tensor<8xf32> flat <over <"shard", 2>>
   fsdp.state parameter @w : tensor<4xf32> part <@f at 0>
   // expected-error @+1 {{expects to lie behind the member before it and inside of its flat state, found elements 3 to 7}}
   fsdp.state parameter @v : tensor<4xf32> part <@f at 3>
@@ -530,7 +543,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 // ST-13
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   // expected-note @+1 {{the flat state}}
-  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over <"shard", 2>> layout flat
+  fsdp.state parameter @f : tensor<8xf32> flat <over <"shard", 2>>
   // expected-error @+1 {{expects to lie behind the member before it and inside of its flat state, found elements 6 to 10}}
   fsdp.state parameter @w : tensor<4xf32> part <@f at 6>
 }
@@ -540,7 +553,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 // ST-13
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   // expected-note @+1 {{the flat state}}
-  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over <"shard", 2>> layout flat
+  fsdp.state parameter @f : tensor<8xf32> flat <over <"shard", 2>>
   // expected-error @+1 {{expects a flat state of its element type, role and group}}
   fsdp.state frozen @w : tensor<4xf32> part <@f at 0>
 }
@@ -549,7 +562,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 
 // BI-5
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
-  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over <"shard", 2>> layout flat
+  fsdp.state parameter @f : tensor<8xf32> flat <over <"shard", 2>>
   fsdp.state parameter @w : tensor<4xf32> part <@f at 0>
   // expected-error @+1 {{argument 0 is bound to 'w', which is part of the flat state 'f'; bind that one}}
   func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}) {

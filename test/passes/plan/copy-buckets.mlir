@@ -36,8 +36,8 @@
 // CHECK:         return %{{.+}}, %[[GRADW]], %[[GRADV]], %{{.+}}
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
-  fsdp.state parameter @w : tensor<13x17xf32> sharded <dim 0 over #shard> bucket "b" layout fsdp2
-  fsdp.state parameter @v : tensor<13xf32> sharded <dim 0 over #shard> bucket "b" layout fsdp2
+  fsdp.state parameter @w : tensor<13x17xf32> sharded <dim 0 over #shard> bucket "b" copied
+  fsdp.state parameter @v : tensor<13xf32> sharded <dim 0 over #shard> bucket "b" copied
   fsdp.state parameter @u : tensor<4xf32> sharded <dim 0 over #shard> bucket "rows"
   func.func @"train/step"(%w: tensor<7x17xf32> {fsdp.state = @w}, %v: tensor<7xf32> {fsdp.state = @v}, %u: tensor<2xf32> {fsdp.state = @u})
       -> (tensor<f32> {fsdp.output = "loss"}, tensor<7x17xf32> {fsdp.gradient = @w}, tensor<7xf32> {fsdp.gradient = @v}, tensor<2xf32> {fsdp.gradient = @u}) {
@@ -79,8 +79,8 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 #shard = #fsdp.group<"shard", 2>
 #replicate = #fsdp.group<"replicate", 2 : 2>
 module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2>} {
-  fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard> bucket "b" reduce bf16 layout fsdp2
-  fsdp.state parameter @v : tensor<1xf32> sharded <dim 0 over #shard> bucket "b" reduce bf16 layout fsdp2
+  fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard> bucket "b" copied gradient <reduce bf16>
+  fsdp.state parameter @v : tensor<1xf32> sharded <dim 0 over #shard> bucket "b" copied gradient <reduce bf16>
   func.func @"train/step"(%w: tensor<2xf32> {fsdp.state = @w}, %v: tensor<1xf32> {fsdp.state = @v})
       -> (tensor<4xbf16> {fsdp.output = "loss"}, tensor<2xf32> {fsdp.gradient = @w}, tensor<1xf32> {fsdp.gradient = @v}) {
     %cw = aten._to_copy(%w, dtype = bf16) : (tensor<2xf32>) -> tensor<2xbf16>
@@ -116,8 +116,8 @@ module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2>} {
 #shard = #fsdp.group<"shard", 2>
 #replicate = #fsdp.group<"replicate", 2 : 2>
 module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2>, fsdp.micro_batches = 2 : i64} {
-  fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard> bucket "b" layout fsdp2
-  fsdp.state parameter @v : tensor<1xf32> sharded <dim 0 over #shard> bucket "b" layout fsdp2
+  fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard> bucket "b" copied
+  fsdp.state parameter @v : tensor<1xf32> sharded <dim 0 over #shard> bucket "b" copied
   fsdp.state gradient @"w/gradient" of @w : tensor<4xf32> sharded <dim 0 over #shard>
   fsdp.state gradient @"v/gradient" of @v : tensor<1xf32> sharded <dim 0 over #shard>
   func.func @"train/last"(%a: tensor<2xf32> {fsdp.state = @"w/gradient"}, %b: tensor<1xf32> {fsdp.state = @"v/gradient"}, %gw: tensor<4xf32> {fsdp.input = "x"}, %gv: tensor<1xf32> {fsdp.input = "y"})

@@ -72,7 +72,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
 // CHECK: fsdp.state parameter @w : {{.*}} part <@f at 0>{{$}}
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
-  fsdp.state parameter @f : tensor<256xf32> sharded <dim 0 over #shard> layout flat
+  fsdp.state parameter @f : tensor<256xf32> flat <over #shard>
   fsdp.state parameter @w : tensor<64xf32> part <@f at 0>
   fsdp.state parameter @v : tensor<32xf32> part <@f at 64>
   fsdp.state parameter @o : tensor<32xf32> part <@f at 96>

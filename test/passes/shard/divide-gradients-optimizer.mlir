@@ -62,7 +62,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 4>} {
 #shard = #fsdp.group<"shard", 4>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 4>} {
   fsdp.state parameter @w : tensor<8xf32> sharded <dim 0 over #shard>
-  fsdp.state parameter @own : tensor<8xf32> local
+  fsdp.state parameter @own : tensor<8xf32> gradient <local>
   func.func @"train/own"(%g: tensor<8xf32> {fsdp.input = "g"}, %k: tensor<8xf32> {fsdp.input = "k"})
       -> (tensor<2xf32> {fsdp.gradient = @w}, tensor<8xf32> {fsdp.gradient = @own}) {
     %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<8xf32> -> tensor<2xf32>

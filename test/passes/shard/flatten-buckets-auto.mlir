@@ -7,17 +7,17 @@
 
 // AUTO:      fsdp.state frozen @f : {{.*}} sharded
 // AUTO-NEXT: fsdp.state parameter @e : {{.*}} sharded
-// AUTO-NEXT: fsdp.state parameter @"root/flat" : {{.*}} layout flat
+// AUTO-NEXT: fsdp.state parameter @"root/flat" : {{.*}} flat <{{.*}}
 // AUTO-NEXT: fsdp.state parameter @g : {{.*}} part <@"root/flat" at 0>
 // AUTO-NEXT: fsdp.state parameter @h : {{.*}} part <@"root/flat" at 16>
 // AUTO-NEXT: fsdp.state parameter @a : {{.*}} sharded
-// FLAT:      fsdp.state frozen @"root/flat{{(/1)?}}" : tensor<{{.*}} layout flat
+// FLAT:      fsdp.state frozen @"root/flat{{(/1)?}}" : tensor<{{.*}} flat <{{.*}}
 // FLAT-NEXT: fsdp.state frozen @f : {{.*}} part
-// FLAT-NEXT: fsdp.state parameter @"root/flat{{(/1)?}}" : {{.*}} layout flat
+// FLAT-NEXT: fsdp.state parameter @"root/flat{{(/1)?}}" : {{.*}} flat <{{.*}}
 // FLAT-NEXT: fsdp.state parameter @e : {{.*}} part
 // FLAT-NEXT: fsdp.state parameter @g : {{.*}} part
 // FLAT-NEXT: fsdp.state parameter @h : {{.*}} part
-// FLAT-NEXT: fsdp.state parameter @"a/flat" : {{.*}} layout flat
+// FLAT-NEXT: fsdp.state parameter @"a/flat" : {{.*}} flat <{{.*}}
 // FLAT-NEXT: fsdp.state parameter @a : {{.*}} part
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
@@ -55,11 +55,11 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 // @t is a half that only forward reads: it would be gathered in vain. @b, which is
 // as often gathered, goes with it.
 
-// AUTO:      fsdp.state frozen @"a/flat" : {{.*}} layout flat
+// AUTO:      fsdp.state frozen @"a/flat" : {{.*}} flat <{{.*}}
 // AUTO-NEXT: fsdp.state frozen @t : {{.*}} part <@"a/flat" at 0>
 // AUTO-NEXT: fsdp.state frozen @w : {{.*}} sharded
 // AUTO-NEXT: fsdp.state frozen @b : {{.*}} part <@"a/flat" at 16>
-// FLAT:      fsdp.state frozen @"a/flat" : {{.*}} layout flat
+// FLAT:      fsdp.state frozen @"a/flat" : {{.*}} flat <{{.*}}
 // FLAT-NEXT: fsdp.state frozen @t : {{.*}} part
 // FLAT-NEXT: fsdp.state frozen @w : {{.*}} part
 // FLAT-NEXT: fsdp.state frozen @b : {{.*}} part

@@ -5,9 +5,9 @@
 // begins at a multiple of 128 bytes in the narrowest type, 64 elements of bf16. The
 // cast of the flat state is one, which both of its gathers read.
 
-// CHECK:       fsdp.state parameter @"a/flat" : tensor<4352xf32> sharded <dim 0 over #shard> bucket "a" reduce bf16 layout flat
-// CHECK-NEXT:  fsdp.state parameter @w : tensor<65x63xf32> bucket "a" reduce bf16 part <@"a/flat" at 0>
-// CHECK-NEXT:  fsdp.state parameter @v : tensor<65xf32> bucket "a" reduce bf16 part <@"a/flat" at 4096>
+// CHECK:       fsdp.state parameter @"a/flat" : tensor<4352xf32> flat <over #shard> bucket "a" gradient <reduce bf16>
+// CHECK-NEXT:  fsdp.state parameter @w : tensor<65x63xf32> part <@"a/flat" at 0> bucket "a" gradient <reduce bf16>
+// CHECK-NEXT:  fsdp.state parameter @v : tensor<65xf32> part <@"a/flat" at 4096> bucket "a" gradient <reduce bf16>
 // CHECK-NEXT:  fsdp.state parameter @n : tensor<65xf32> sharded
 // CHECK:       func.func @"train/step"
 // CHECK-SAME:    %[[A:[^: ]+]]: tensor<1088xf32> {fsdp.state = @"a/flat"}
@@ -25,9 +25,9 @@
 #shard = #fsdp.group<"shard", 4>
 #replicate = #fsdp.group<"replicate", 2 : 4>
 module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 4>} {
-  fsdp.state parameter @w : tensor<65x63xf32> sharded <dim 0 over #shard> bucket "a" reduce bf16
-  fsdp.state parameter @v : tensor<65xf32> sharded <dim 0 over #shard> bucket "a" reduce bf16
-  fsdp.state parameter @n : tensor<65xf32> sharded <dim 0 over #shard> bucket "a" reduce bf16
+  fsdp.state parameter @w : tensor<65x63xf32> sharded <dim 0 over #shard> bucket "a" gradient <reduce bf16>
+  fsdp.state parameter @v : tensor<65xf32> sharded <dim 0 over #shard> bucket "a" gradient <reduce bf16>
+  fsdp.state parameter @n : tensor<65xf32> sharded <dim 0 over #shard> bucket "a" gradient <reduce bf16>
   func.func @"train/step"(%w: tensor<17x63xf32> {fsdp.state = @w}, %v: tensor<17xf32> {fsdp.state = @v}, %n: tensor<17xf32> {fsdp.state = @n}, %x: tensor<65x63xbf16> {fsdp.input = "x"})
       -> (tensor<65x63xbf16> {fsdp.output = "loss"}, tensor<17x63xf32> {fsdp.gradient = @w}, tensor<17xf32> {fsdp.gradient = @v}, tensor<17xf32> {fsdp.gradient = @n}) {
     %wc = aten._to_copy(%w, dtype = bf16) : (tensor<17x63xf32>) -> tensor<17x63xbf16>

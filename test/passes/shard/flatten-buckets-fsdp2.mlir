@@ -3,12 +3,12 @@
 
 // Rows are left, and marked; what is whole is not.
 
-// CHECK:     fsdp.state parameter @w : tensor<13x17xf32> sharded <dim 0 over #shard> bucket "a" layout fsdp2
-// CHECK:     fsdp.state frozen @v : tensor<13xf32> sharded <dim 0 over #shard> bucket "b" layout fsdp2
+// CHECK:     fsdp.state parameter @w : tensor<13x17xf32> sharded <dim 0 over #shard> bucket "a" copied
+// CHECK:     fsdp.state frozen @v : tensor<13xf32> sharded <dim 0 over #shard> bucket "b" copied
 // CHECK:     fsdp.state parameter @s : tensor<f32> bucket "b"{{$}}
 // CHECK-NOT: fsdp.state
 // RULE:      fsdp.state parameter @w : tensor<13x17xf32> sharded <dim 0 over #shard> bucket "a"{{$}}
-// RULE-NEXT: fsdp.state frozen @v : {{.*}} layout fsdp2
+// RULE-NEXT: fsdp.state frozen @v : {{.*}} copied
 // RULE-NEXT: fsdp.state parameter @s : {{.*}} bucket "b"{{$}}
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {

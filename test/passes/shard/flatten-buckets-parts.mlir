@@ -5,7 +5,7 @@
 // @u, which backward does not read, has no part of its own.
 
 // CHECK-DAG:   #[[INNER:.+]] = #fsdp.group<"inner_2", 2>
-// CHECK:       fsdp.state parameter @"a/flat" : tensor<48xf32> sharded <dim 0 over #[[SHARD:[a-z]+]]> bucket "a" reduce bf16 layout flat
+// CHECK:       fsdp.state parameter @"a/flat" : tensor<48xf32> flat <over #[[SHARD:[a-z]+]]> bucket "a" gradient <reduce bf16>
 // CHECK:       fsdp.state parameter @u : {{.*}} part <@"a/flat" at 36>
 // CHECK-LABEL: func.func @"train/step"
 // CHECK-SAME:    %[[A:[^:]+]]: tensor<12xf32> {fsdp.state = @"a/flat"}
@@ -28,9 +28,9 @@
 #shard = #fsdp.group<"shard", 4>
 #inner = #fsdp.group<"inner_2", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 4>} {
-  fsdp.state parameter @w : tensor<5x4xf32> sharded <dim 0 over #shard> bucket "a" reduce bf16
-  fsdp.state parameter @v : tensor<4x4xf32> sharded <dim 0 over #shard> bucket "a" reduce bf16
-  fsdp.state parameter @u : tensor<4xf32> sharded <dim 0 over #shard> bucket "a" reduce bf16
+  fsdp.state parameter @w : tensor<5x4xf32> sharded <dim 0 over #shard> bucket "a" gradient <reduce bf16>
+  fsdp.state parameter @v : tensor<4x4xf32> sharded <dim 0 over #shard> bucket "a" gradient <reduce bf16>
+  fsdp.state parameter @u : tensor<4xf32> sharded <dim 0 over #shard> bucket "a" gradient <reduce bf16>
   func.func @"train/step"(%w: tensor<2x4xf32> {fsdp.state = @w}, %v: tensor<1x4xf32> {fsdp.state = @v}, %u: tensor<1xf32> {fsdp.state = @u}, %x: tensor<4x5xbf16> {fsdp.input = "x"})
       -> (tensor<4x4xbf16> {fsdp.output = "loss"}, tensor<2x4xf32> {fsdp.gradient = @w}, tensor<1x4xf32> {fsdp.gradient = @v}, tensor<1xf32> {fsdp.gradient = @u}) {
     %cw = aten._to_copy(%w, dtype = bf16) : (tensor<2x4xf32>) -> tensor<2x4xbf16>

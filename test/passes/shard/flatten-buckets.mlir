@@ -11,9 +11,9 @@
 // multiples of 32 bytes, and need 240. Only @w is gathered again; that takes all of
 // the flat state along. @s has no rows.
 
-// FLAT:        fsdp.state parameter @"a/flat" : tensor<240xf32> sharded <dim 0 over #shard> bucket "a" layout flat
-// FLAT-NEXT:   fsdp.state parameter @w : tensor<13x17xf32> names ["w", "tied"] bucket "a" part <@"a/flat" at 0>
-// FLAT-NEXT:   fsdp.state parameter @v : tensor<13xf32> bucket "a" part <@"a/flat" at 224>
+// FLAT:        fsdp.state parameter @"a/flat" : tensor<240xf32> flat <over #shard> bucket "a"
+// FLAT-NEXT:   fsdp.state parameter @w : tensor<13x17xf32> part <@"a/flat" at 0> names ["w", "tied"] bucket "a"
+// FLAT-NEXT:   fsdp.state parameter @v : tensor<13xf32> part <@"a/flat" at 224> bucket "a"
 // FLAT-NEXT:   fsdp.state parameter @s : tensor<f32> bucket "a"{{$}}
 // FLAT:        func.func @"train/step"
 // FLAT-SAME:     (%[[S:[^:]+]]: tensor<f32> {fsdp.state = @s}, %[[A:[^:]+]]: tensor<120xf32> {fsdp.state = @"a/flat"}, %[[X:[^:]+]]: tensor<4x17xf32> {fsdp.input = "x"})
@@ -35,7 +35,7 @@
 // FLAT:          %[[SS:.+]] = fsdp.all_reduce avg %{{.+}} over #shard of @s
 // FLAT-NEXT:     return %{{.+}}, %[[SG]], %[[SS]]
 
-// ROWS-NOT:    layout flat
+// ROWS-NOT:    flat <
 // ROWS-NOT:    fsdp.pack
 
 // Settings of their own make @v a state of its own, which stays in rows.

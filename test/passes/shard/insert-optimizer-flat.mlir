@@ -6,10 +6,10 @@
 // A flat state is updated as a whole, and counts as cut in the norm. Its members
 // have moments by name, which lie in the flat state's.
 
-// CHECK:      fsdp.state optimizer @"f/exp_avg" of @f : tensor<8xf32> sharded <dim 0 over #shard> layout flat
+// CHECK:      fsdp.state optimizer @"f/exp_avg" of @f : tensor<8xf32> flat <over #shard>
 // CHECK-NEXT: fsdp.state optimizer @"w/exp_avg" of @w : tensor<2x2xf32> part <@"f/exp_avg" at 0>
 // CHECK-NEXT: fsdp.state optimizer @"b/exp_avg" of @b : tensor<3xf32> part <@"f/exp_avg" at 4>
-// CHECK-NEXT: fsdp.state optimizer @"f/exp_avg_sq" of @f : tensor<8xf32> sharded <dim 0 over #shard> layout flat
+// CHECK-NEXT: fsdp.state optimizer @"f/exp_avg_sq" of @f : tensor<8xf32> flat <over #shard>
 // CHECK-NEXT: fsdp.state optimizer @"w/exp_avg_sq" of @w : tensor<2x2xf32> part <@"f/exp_avg_sq" at 0>
 // CHECK-NEXT: fsdp.state optimizer @"b/exp_avg_sq" of @b : tensor<3xf32> part <@"f/exp_avg_sq" at 4>
 // CHECK:      func.func @"train/step"(%[[F:.+]]: tensor<4xf32> {fsdp.state = @f}, %[[M:.+]]: tensor<4xf32> {fsdp.state = @"f/exp_avg"}, %[[V:.+]]: tensor<4xf32> {fsdp.state = @"f/exp_avg_sq"},
@@ -24,7 +24,7 @@
 // NAME:       the pattern 'f' of the optimizer's groups matches no parameter
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
-  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over #shard> layout flat
+  fsdp.state parameter @f : tensor<8xf32> flat <over #shard>
   fsdp.state parameter @w : tensor<2x2xf32> part <@f at 0>
   fsdp.state parameter @b : tensor<3xf32> part <@f at 4>
   func.func @"train/step"(%f: tensor<4xf32> {fsdp.state = @f}, %x: tensor<2x2xf32> {fsdp.input = "x"}, %y: tensor<3xf32> {fsdp.input = "y"})

@@ -50,7 +50,7 @@ func.func @changes_layout(%w: tensor<3x4x2x2xf32>) -> tensor<5x4x2x2xbf16, #aten
 
 #shard = #fsdp.group<"shard", 2>
 #replicate = #fsdp.group<"replicate", 2 : 2>
-fsdp.state parameter @w : tensor<5x4xf32> sharded <dim 0 over #shard> reduce bf16
+fsdp.state parameter @w : tensor<5x4xf32> sharded <dim 0 over #shard> gradient <reduce bf16>
 
 // CHECK-LABEL: @gradient
 // CHECK-SAME:    %[[G:.+]]: tensor<5x4xbf16>

@@ -25,7 +25,7 @@
 // IGNORE:     fsdp.state frozen @f : tensor<3xf32> names
 
 // LOCAL-DAG:  #[[SHARD:.+]] = #fsdp.group<"shard", 3>
-// LOCAL:      fsdp.state parameter @w : tensor<5x3xf32> local
+// LOCAL:      fsdp.state parameter @w : tensor<5x3xf32> gradient <local>
 // LOCAL:      fsdp.state frozen @f : tensor<3xf32> names ["f", "bias"]{{$}}
 
 // ONE-NOT:    {{ }}local

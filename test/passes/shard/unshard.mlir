@@ -46,8 +46,8 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 // A flat state falls apart into its members.
 
 // CHECK-NOT:     flat
-// CHECK:         fsdp.state parameter @v : tensor<2xf32> reduce bf16{{$}}
-// CHECK-NEXT:    fsdp.state parameter @u : tensor<4xf32> reduce bf16{{$}}
+// CHECK:         fsdp.state parameter @v : tensor<2xf32> gradient <reduce bf16>{{$}}
+// CHECK-NEXT:    fsdp.state parameter @u : tensor<4xf32> gradient <reduce bf16>{{$}}
 // CHECK-LABEL:   func.func @"train/step"
 // CHECK-SAME:      (%[[V:[^:]+]]: tensor<2xf32> {fsdp.state = @v}, %[[U:[^:]+]]: tensor<4xf32> {fsdp.state = @u})
 // CHECK-SAME:      -> (tensor<4xbf16> {fsdp.output = "loss"}, tensor<2xf32> {fsdp.gradient = @v}, tensor<4xf32> {fsdp.gradient = @u}) attributes {fsdp.captured}
@@ -59,9 +59,9 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 // CHECK-NEXT:      return %[[N]], %[[GV]], %[[GU]]
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
-  fsdp.state parameter @"b/flat" : tensor<8xf32> sharded <dim 0 over #shard> bucket "b" reduce bf16 layout flat
-  fsdp.state parameter @v : tensor<2xf32> bucket "b" reduce bf16 part <@"b/flat" at 0>
-  fsdp.state parameter @u : tensor<4xf32> bucket "b" reduce bf16 part <@"b/flat" at 4>
+  fsdp.state parameter @"b/flat" : tensor<8xf32> flat <over #shard> bucket "b" gradient <reduce bf16>
+  fsdp.state parameter @v : tensor<2xf32> part <@"b/flat" at 0> bucket "b" gradient <reduce bf16>
+  fsdp.state parameter @u : tensor<4xf32> part <@"b/flat" at 4> bucket "b" gradient <reduce bf16>
   func.func @"train/step"(%f: tensor<4xf32> {fsdp.state = @"b/flat"}) -> (tensor<4xbf16> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @"b/flat"}) {
     %c = aten._to_copy(%f, dtype = bf16) : (tensor<4xf32>) -> tensor<4xbf16>
     %start = fsdp.all_gather.start "b"(%c) dims [0] over #shard on gather : tensor<4xbf16> -> !fsdp.future<tensor<8xbf16>>

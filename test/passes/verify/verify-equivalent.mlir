@@ -340,9 +340,9 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.micro_batches = 2 : i
 
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
-  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over #shard> reduce bf16 layout flat
-  fsdp.state parameter @v : tensor<2xf32> reduce bf16 part <@f at 0>
-  fsdp.state parameter @w : tensor<4xf32> reduce bf16 part <@f at 4>
+  fsdp.state parameter @f : tensor<8xf32> flat <over #shard> gradient <reduce bf16>
+  fsdp.state parameter @v : tensor<2xf32> part <@f at 0> gradient <reduce bf16>
+  fsdp.state parameter @w : tensor<4xf32> part <@f at 4> gradient <reduce bf16>
   func.func @"reference/step"(%v: tensor<2xf32> {fsdp.state = @v}, %w: tensor<4xf32> {fsdp.state = @w})
       -> (tensor<4xbf16> {fsdp.output = "loss"}, tensor<2xf32> {fsdp.gradient = @v}, tensor<4xf32> {fsdp.gradient = @w}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {
     %vc = aten._to_copy(%v, dtype = bf16) : (tensor<2xf32>) -> tensor<2xbf16>
@@ -369,7 +369,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
-  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over #shard> layout flat
+  fsdp.state parameter @f : tensor<8xf32> flat <over #shard>
   fsdp.state parameter @v : tensor<4xf32> part <@f at 0>
   fsdp.state parameter @w : tensor<4xf32> part <@f at 4>
   func.func @"reference/step"(%v: tensor<4xf32> {fsdp.state = @v}, %w: tensor<4xf32> {fsdp.state = @w})
@@ -396,7 +396,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
-  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over #shard> layout flat
+  fsdp.state parameter @f : tensor<8xf32> flat <over #shard>
   fsdp.state parameter @v : tensor<4xf32> part <@f at 0>
   fsdp.state parameter @w : tensor<4xf32> part <@f at 4>
   func.func @"reference/step"(%v: tensor<4xf32> {fsdp.state = @v}, %w: tensor<4xf32> {fsdp.state = @w})
@@ -418,7 +418,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
-  fsdp.state parameter @f : tensor<8xf32> sharded <dim 0 over #shard> layout flat
+  fsdp.state parameter @f : tensor<8xf32> flat <over #shard>
   fsdp.state parameter @v : tensor<3xf32> part <@f at 0>
   fsdp.state parameter @w : tensor<4xf32> part <@f at 4>
   func.func @"reference/step"(%v: tensor<3xf32> {fsdp.state = @v}, %w: tensor<4xf32> {fsdp.state = @w})

@@ -37,7 +37,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 // A gradient that every rank keeps for itself.
 
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
-  fsdp.state parameter @w : tensor<4xf32> local
+  fsdp.state parameter @w : tensor<4xf32> gradient <local>
   func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}) {
     return
   }
@@ -284,7 +284,7 @@ module attributes {fsdp.gradient_divide_factor = 6.0 : f64, fsdp.mesh = #fsdp.me
 
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
-  fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard> reduce bf16
+  fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard> gradient <reduce bf16>
   fsdp.state scalar @lr : tensor<f32>
   func.func @"train/step"(%w: tensor<2xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr}, %g: tensor<4xbf16> {fsdp.input = "g"})
       -> (tensor<2xf32> {fsdp.state = @w}) {
@@ -328,7 +328,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.micro_batches = 3 : i
 
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
-  fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard> reduce bf16
+  fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard> gradient <reduce bf16>
   func.func @"train/step"(%w: tensor<2xf32> {fsdp.state = @w}, %g: tensor<4xf32> {fsdp.input = "g"}) {
     // expected-error @+1 {{expects the gradient of 'w' to be reduced in 'bf16', found 'f32'; run fsdp-move-casts-to-shards behind fsdp-shard-parameters}}
     %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
@@ -469,7 +469,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.optimizer_divisor = 2
 
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.optimizer_divisor = 2.0 : f64} {
   // expected-error @+1 {{is each rank's own, so the optimizer must not divide its gradient by 2}}
-  fsdp.state parameter @w : tensor<4xf32> local
+  fsdp.state parameter @w : tensor<4xf32> gradient <local>
   func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}) {
     return
   }

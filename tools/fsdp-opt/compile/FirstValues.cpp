@@ -36,10 +36,6 @@ bool isParameter(StateOp state) {
   return state.getRole() == Role::Parameter || state.getRole() == Role::Frozen;
 }
 
-bool hasValue(StateOp state) {
-  return state.getSource() || state.getInit() || state.getWeight();
-}
-
 MissingValue describeMissing(StateOp state) {
   ArrayRef<int64_t> shape = state.getGlobalType().getShape();
   return {state.getSymName().str(),
@@ -121,7 +117,7 @@ const InitRule *Resolver::getRule(StateOp state) {
   if (isParameter(state))
     return findRule(config.init, names);
   // "*" is not meant for masks and frequencies.
-  if (hasValue(state))
+  if (state.getValueAttr())
     return nullptr;
   std::span<const InitRule> rules = config.init;
   while (const InitRule *rule = findRule(rules, names)) {
@@ -166,11 +162,9 @@ void Resolver::setInit(StateOp state, const InitRule &rule) {
   } catch (const std::invalid_argument &error) {
     fail(error.what());
   }
-  overridden += hasValue(state);
+  overridden += bool(state.getValueAttr());
   used.insert(&rule);
-  state.removeSourceAttr();
-  state.removeWeightAttr();
-  state.setInitAttr(value);
+  state.setValueAttr(value);
 }
 
 bool Resolver::isIgnored(const std::string &name) const {
@@ -198,7 +192,7 @@ std::vector<std::string> Resolver::getFileNames(StateOp state) {
 
 /// Whether the state is read if the files have it, and whether they must.
 bool Resolver::takesWeight(StateOp state, bool &isRequired) {
-  bool has = hasValue(state);
+  bool has = bool(state.getValueAttr());
   isRequired = !has;
   if (isParameter(state)) {
     isRequired |= config.weights.strict;
@@ -210,7 +204,7 @@ bool Resolver::takesWeight(StateOp state, bool &isRequired) {
 
 void Resolver::setWeight(StateOp state) {
   bool isRequired;
-  if (!takesWeight(state, isRequired) || (!files && hasValue(state)))
+  if (!takesWeight(state, isRequired) || (!files && state.getValueAttr()))
     return;
   std::vector<std::string> names = getFileNames(state);
   SmallVector<StringAttr> attributes;
@@ -219,7 +213,7 @@ void Resolver::setWeight(StateOp state) {
   if (!files) {
     later.push_back(state);
     if (!names.empty())
-      state.setWeightAttr(
+      state.setValueAttr(
           WeightAttr::get(module.getContext(), attributes, -1, 0, 0, Type()));
     return;
   }
@@ -238,9 +232,7 @@ void Resolver::setWeight(StateOp state) {
       ++conversions[std::string(dtypeName(stored.dtype)) + " to " +
                     std::string(dtypeName(*dtype))];
     read.insert(name);
-    state.removeSourceAttr();
-    state.removeInitAttr();
-    state.setWeightAttr(WeightAttr::get(
+    state.setValueAttr(WeightAttr::get(
         module.getContext(), attributes, static_cast<int64_t>(tensor->file),
         stored.offset, stored.bytes,
         toType(stored.dtype, module.getContext())));
@@ -296,7 +288,8 @@ void Resolver::checkMissing() {
       break;
     }
   message += "; map names with weights: {rename: [{from: …, to: …}]}";
-  if (llvm::any_of(missing, hasValue))
+  if (llvm::any_of(missing,
+                   [](StateOp state) { return bool(state.getValueAttr()); }))
     message += ", or keep the data of the model file with weights: {strict: "
                "false}";
   if (std::string rules = suggestRules(values); !rules.empty())
@@ -310,19 +303,19 @@ void Resolver::setFiles() {
   SmallVector<Attribute> attributes;
   MLIRContext *context = module.getContext();
   for (StateOp state : module.getOps<StateOp>()) {
-    std::optional<WeightAttr> weight = state.getWeight();
-    if (!weight || weight->getFile() < 0)
+    WeightAttr weight = state.getWeight();
+    if (!weight || weight.getFile() < 0)
       continue;
-    auto [it, isNew] = numbers.insert({weight->getFile(), attributes.size()});
+    auto [it, isNew] = numbers.insert({weight.getFile(), attributes.size()});
     if (isNew) {
-      const SafetensorsFile &file = *files->files()[weight->getFile()];
+      const SafetensorsFile &file = *files->files()[weight.getFile()];
       attributes.push_back(WeightsFileAttr::get(
           context, StringAttr::get(context, file.path()), file.size(),
           StringAttr::get(context, file.headerHash())));
     }
-    state.setWeightAttr(WeightAttr::get(context, weight->getNames(), it->second,
-                                        weight->getOffset(), weight->getBytes(),
-                                        weight->getType()));
+    state.setValueAttr(WeightAttr::get(context, weight.getNames(), it->second,
+                                       weight.getOffset(), weight.getBytes(),
+                                       weight.getType()));
   }
   module->setAttr(kWeightsAttr, ArrayAttr::get(context, attributes));
 }
@@ -369,7 +362,8 @@ std::vector<std::string> Resolver::run() {
   // Other files than those of an earlier run.
   if (files)
     for (StateOp state : module.getOps<StateOp>())
-      state.removeWeightAttr();
+      if (state.getWeight())
+        state.removeValueAttr();
   for (StateOp state : module.getOps<StateOp>()) {
     if (!isOfModel(state))
       continue;

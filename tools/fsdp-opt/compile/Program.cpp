@@ -46,7 +46,7 @@ CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
 static double getLossScale(ModuleOp module) {
   for (StateOp state : module.getOps<StateOp>())
     if (state.getRole() == Role::LossScale)
-      if (auto init = dyn_cast_or_null<FloatAttr>(state.getInitAttr()))
+      if (auto init = dyn_cast_or_null<FloatAttr>(state.getValueAttr()))
         return init.getValueAsDouble();
   return 1;
 }

@@ -45,7 +45,7 @@ StatesSummary fsdp::summarizeStates(ModuleOp module) {
     default:
       continue;
     }
-    if (!state.getSource() && !state.getInit() && !state.getWeight())
+    if (!state.getValue())
       summary.missing.push_back(
           {state.getSymName().str(), type.getShape().vec()});
     llvm::SmallVector<llvm::StringRef> names = state.getAllNames();
