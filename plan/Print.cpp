@@ -131,7 +131,7 @@ void Printer::printHeader() {
        std::to_string(memory.gathered) + ", grads " +
        std::to_string(memory.grads) + "; scratch " +
        (scratch ? "at most " + std::to_string(*scratch)
-                : "unknown until the rehearsal"));
+                : "unknown until the warm-up"));
   line("collectives " + toHex(plan.collectives_hash));
 }
 

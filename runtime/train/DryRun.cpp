@@ -70,7 +70,7 @@ void printMemory(const plan::PlanT &plan) {
   if (std::optional<uint64_t> bound = getScratchBound(plan))
     line("scratch, at most", *bound);
   else
-    std::printf("  %-22s %12s\n", "scratch", "unknown until the rehearsal");
+    std::printf("  %-22s %12s\n", "scratch", "unknown until the warm-up");
 }
 
 /// What the machine can give without swapping; all that it has where Linux does

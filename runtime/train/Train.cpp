@@ -95,7 +95,7 @@ static void printSummary(const Session &session, uint64_t steps,
                 formatBytes(*memory.scratchBound).c_str());
   else
     std::printf("peak memory a rank: predicted %s of tensors; scratch was "
-                "unknown until the rehearsal\n",
+                "unknown until the warm-up\n",
                 formatBytes(memory.arena).c_str());
   std::printf(
       "                    measured  %s (%s tensors, %s scratch, %s "

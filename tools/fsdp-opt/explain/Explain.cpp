@@ -191,7 +191,7 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
       << "  Parts of the transient memory are those at the moment of "
          "its highest use;\n  temporaries of operators come on top "
       << (getDevice(module) == "cpu" ? "(--report bounds them)"
-                                     : "(unknown until a run's rehearsal)")
+                                     : "(unknown until a run's warm-up)")
       << ".\n\nwhere that is, and how far the "
          "peak is above the bytes in use then\n"
       << peaks.print()
