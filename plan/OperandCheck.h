@@ -49,20 +49,15 @@ public:
   std::optional<double> number(size_t argument) const {
     return operands.number(argument);
   }
-  /// In elements; 1 where there is no second one.
-  int64_t lastStride(size_t argument) const {
-    const plan::ValueT *value = operands.tensor(argument);
-    bool isOne = !value || value->strides.empty() || value->shape.back() == 1;
-    return isOne ? 1 : value->strides.back();
-  }
-  /// In elements; 1 where there is nothing to step to.
+  /// In elements, of a dim that may count from the end; 1 where there is no
+  /// second one.
   int64_t strideOf(size_t argument, int64_t dim) const {
     const plan::ValueT *value = operands.tensor(argument);
     if (!value)
       return 1;
     int64_t rank = static_cast<int64_t>(value->shape.size());
     auto i = static_cast<size_t>(dim < 0 ? dim + rank : dim);
-    bool isOne = i >= value->strides.size() || value->shape[i] <= 1;
+    bool isOne = i >= value->strides.size() || value->shape[i] == 1;
     return isOne ? 1 : value->strides[i];
   }
   void expect(size_t argument, const Dims &wanted) {

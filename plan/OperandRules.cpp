@@ -189,7 +189,7 @@ void nllLossBackward(Check &c) {
 
 /// The kernel reads rows of the last dim.
 void rowsAreDense(Check &c, size_t argument) {
-  c.that(c.lastStride(argument) == 1, "rows without gaps");
+  c.that(c.strideOf(argument, -1) == 1, "rows without gaps");
 }
 
 void flashBackward(Check &c) {

@@ -4,7 +4,6 @@
 #include "ir/fsdp/Fsdp.h"
 
 #include "mlir/IR/DialectImplementation.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -133,54 +132,70 @@ static void printSgdTypes(OpAsmPrinter &printer, Operation *, TypeRange params,
   printLines(printer, params);
 }
 
+// What stands before an attribute of that kind on a state.
+template <typename Attr>
+static constexpr StringLiteral kKeyword = "";
+template <>
+constexpr StringLiteral kKeyword<ShardingAttr> = "sharded";
+template <>
+constexpr StringLiteral kKeyword<FlatAttr> = "flat";
+template <>
+constexpr StringLiteral kKeyword<PartAttr> = "part";
+template <>
+constexpr StringLiteral kKeyword<RecordAttr> = "source";
+template <>
+constexpr StringLiteral kKeyword<WeightAttr> = "weight";
+
+template <typename Attr, typename Result>
+static OptionalParseResult parseKind(OpAsmParser &parser, Result &result) {
+  if (failed(parser.parseOptionalKeyword(kKeyword<Attr>)))
+    return std::nullopt;
+  Attr attribute;
+  if (parser.parseCustomAttributeWithFallback(attribute))
+    return failure();
+  result = attribute;
+  return success();
+}
+
+// An attribute of the first kind whose keyword comes next, if any does.
+template <typename... Attr, typename Result>
+static OptionalParseResult parseKinds(OpAsmParser &parser, Result &result) {
+  OptionalParseResult parsed;
+  (void)((parsed = parseKind<Attr>(parser, result)).has_value() || ...);
+  return parsed;
+}
+
+// False: it is of none of these kinds.
+template <typename... Attr>
+static bool printKinds(OpAsmPrinter &printer, Attribute attribute) {
+  auto print = [&](auto kind, StringRef keyword) {
+    if (!kind)
+      return false;
+    printer << keyword << ' ';
+    printer.printStrippedAttrOrType(kind);
+    return true;
+  };
+  return (print(dyn_cast<Attr>(attribute), kKeyword<Attr>) || ...);
+}
+
 // `sharded <dim 0 over #shard>`, `flat <over #shard>`, `part <@flat at 96>`
 static OptionalParseResult parsePlacement(OpAsmParser &parser,
                                           PlacementAttrInterface &placement) {
-  auto parse = [&](auto attribute) -> ParseResult {
-    if (parser.parseCustomAttributeWithFallback(attribute))
-      return failure();
-    placement = attribute;
-    return success();
-  };
-  if (succeeded(parser.parseOptionalKeyword("sharded")))
-    return parse(ShardingAttr());
-  if (succeeded(parser.parseOptionalKeyword("flat")))
-    return parse(FlatAttr());
-  if (succeeded(parser.parseOptionalKeyword("part")))
-    return parse(PartAttr());
-  return std::nullopt;
+  return parseKinds<ShardingAttr, FlatAttr, PartAttr>(parser, placement);
 }
 
 static void printPlacement(OpAsmPrinter &printer, Operation *,
                            PlacementAttrInterface placement) {
-  llvm::TypeSwitch<Attribute>(placement)
-      .Case([&](ShardingAttr attribute) {
-        printer << "sharded ";
-        printer.printStrippedAttrOrType(attribute);
-      })
-      .Case([&](FlatAttr attribute) {
-        printer << "flat ";
-        printer.printStrippedAttrOrType(attribute);
-      })
-      .Case([&](PartAttr attribute) {
-        printer << "part ";
-        printer.printStrippedAttrOrType(attribute);
-      });
+  printKinds<ShardingAttr, FlatAttr, PartAttr>(printer, placement);
 }
 
 // `source <"record" at 0 : 52>`, `weight <"w">`, `init 1.0 : f32`
 static OptionalParseResult parseFirstValue(OpAsmParser &parser,
                                            Attribute &value) {
-  auto parse = [&](auto attribute) -> ParseResult {
-    if (parser.parseCustomAttributeWithFallback(attribute))
-      return failure();
-    value = attribute;
-    return success();
-  };
-  if (succeeded(parser.parseOptionalKeyword("source")))
-    return parse(RecordAttr());
-  if (succeeded(parser.parseOptionalKeyword("weight")))
-    return parse(WeightAttr());
+  if (OptionalParseResult parsed =
+          parseKinds<RecordAttr, WeightAttr>(parser, value);
+      parsed.has_value())
+    return parsed;
   if (succeeded(parser.parseOptionalKeyword("init")))
     return parser.parseAttribute(value);
   return std::nullopt;
@@ -188,16 +203,8 @@ static OptionalParseResult parseFirstValue(OpAsmParser &parser,
 
 static void printFirstValue(OpAsmPrinter &printer, Operation *,
                             Attribute value) {
-  llvm::TypeSwitch<Attribute>(value)
-      .Case([&](RecordAttr attribute) {
-        printer << "source ";
-        printer.printStrippedAttrOrType(attribute);
-      })
-      .Case([&](WeightAttr attribute) {
-        printer << "weight ";
-        printer.printStrippedAttrOrType(attribute);
-      })
-      .Default([&](Attribute attribute) { printer << "init " << attribute; });
+  if (!printKinds<RecordAttr, WeightAttr>(printer, value))
+    printer << "init " << value;
 }
 
 #define GET_OP_CLASSES

@@ -74,6 +74,10 @@ SmallVector<StringRef> StateOp::getAllNames() {
   return names;
 }
 
+static bool isParameter(StateOp state) {
+  return state.getRole() == Role::Parameter || state.getRole() == Role::Frozen;
+}
+
 // ST-7.
 static LogicalResult verifyWeight(StateOp state, WeightAttr weight) {
   if (weight.getFile() < 0)
@@ -132,10 +136,8 @@ static LogicalResult verifyPlacement(StateOp state) {
                              "to be its members', found its own");
   if (!state.getCopied())
     return success();
-  bool isParameter =
-      state.getRole() == Role::Parameter || state.getRole() == Role::Frozen;
   auto rows = dyn_cast_or_null<ShardingAttr>(state.getPlacementAttr());
-  if (isParameter && state.getBucket() && rows && rows.getDim() == 0 &&
+  if (isParameter(state) && state.getBucket() && rows && rows.getDim() == 0 &&
       state.getGlobalType().getNumElements() != 0)
     return success();
   return state.emitOpError("expects a parameter with elements, in a bucket and "
@@ -178,9 +180,8 @@ LogicalResult StateOp::verify() {
     return emitOpError("expects an address of at least 0, found ")
            << int64_t(*at);
   // ST-15.
-  bool isParameter = getRole() == Role::Parameter || getRole() == Role::Frozen;
   if (std::optional<uint64_t> group = getGroup();
-      group && (!isParameter || int64_t(*group) < 1))
+      group && (!isParameter(*this) || int64_t(*group) < 1))
     return emitOpError("expects 'group' to be a number from 1 of a parameter's "
                        "group, found ")
            << int64_t(*group);
