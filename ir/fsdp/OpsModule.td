@@ -121,8 +121,6 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     ::fsdp::PartAttr getPart();
     /// Whether it holds other states.
     bool isFlat();
-    /// The bytes of the model file that it starts with; null if it does not.
-    ::fsdp::RecordAttr getSource();
     /// The tensor of weights files that it starts with; null if it does not.
     ::fsdp::WeightAttr getWeight();
     /// Whether each rank trains it on its own data alone.

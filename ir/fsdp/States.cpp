@@ -38,10 +38,6 @@ PartAttr StateOp::getPart() {
 
 bool StateOp::isFlat() { return isa_and_nonnull<FlatAttr>(getPlacementAttr()); }
 
-RecordAttr StateOp::getSource() {
-  return dyn_cast_or_null<RecordAttr>(getValueAttr());
-}
-
 WeightAttr StateOp::getWeight() {
   return dyn_cast_or_null<WeightAttr>(getValueAttr());
 }

@@ -56,7 +56,6 @@ static std::unique_ptr<plan::WeightT> emitWeight(WeightAttr weight) {
 
 static LogicalResult emitFirstValue(StateOp state, plan::StateT &result) {
   Attribute value = state.getValueAttr();
-  RankedTensorType type = state.getGlobalType();
   if (auto source = dyn_cast<RecordAttr>(value)) {
     result.source = emitRecord(source);
     return success();
@@ -75,12 +74,10 @@ static LogicalResult emitFirstValue(StateOp state, plan::StateT &result) {
       return state.emitOpError("has a first value that ") << *problem;
     return success();
   }
-  auto elements = dyn_cast<ElementsAttr>(value);
-  std::optional<std::vector<uint8_t>> bytes =
-      elements ? toBytes(elements) : toBytes(value, type.getElementType());
+  std::optional<std::vector<uint8_t>> bytes = toBytes(value);
   if (!bytes)
     return state.emitOpError("has a first value that is no ")
-           << type.getElementType() << ": " << value;
+           << state.getGlobalType().getElementType() << ": " << value;
   result.init = std::move(*bytes);
   return success();
 }

@@ -38,11 +38,19 @@ static void append(const APInt &bits, std::vector<uint8_t> &bytes) {
         std::min(8u, bits.getBitWidth() - 8 * i), 8 * i));
 }
 
-std::optional<std::vector<uint8_t>> fsdp::toBytes(ElementsAttr elements) {
-  auto dense = dyn_cast<DenseElementsAttr>(elements);
+std::optional<std::vector<uint8_t>> fsdp::toBytes(Attribute value) {
+  std::vector<uint8_t> bytes;
+  if (auto number = dyn_cast<FloatAttr>(value)) {
+    append(number.getValue().bitcastToAPInt(), bytes);
+    return bytes;
+  }
+  if (auto number = dyn_cast<IntegerAttr>(value)) {
+    append(number.getValue(), bytes);
+    return bytes;
+  }
+  auto dense = dyn_cast<DenseElementsAttr>(value);
   if (!dense)
     return std::nullopt;
-  std::vector<uint8_t> bytes;
   Type type = dense.getElementType();
   if (isa<FloatType>(type)) {
     for (const APFloat &value : dense.getValues<APFloat>())
@@ -60,34 +68,5 @@ std::optional<std::vector<uint8_t>> fsdp::toBytes(ElementsAttr elements) {
   } else {
     return std::nullopt;
   }
-  return bytes;
-}
-
-std::optional<std::vector<uint8_t>> fsdp::toBytes(Attribute number, Type type) {
-  if (auto elements = dyn_cast<ElementsAttr>(number)) {
-    if (elements.getNumElements() != 1 || elements.getElementType() != type)
-      return std::nullopt;
-    return toBytes(elements);
-  }
-  std::vector<uint8_t> bytes;
-  if (auto floating = dyn_cast<FloatType>(type)) {
-    APFloat value(0.0);
-    if (auto attr = dyn_cast<FloatAttr>(number))
-      value = attr.getValue();
-    else if (auto attr = dyn_cast<IntegerAttr>(number))
-      value = APFloat(static_cast<double>(attr.getInt()));
-    else
-      return std::nullopt;
-    bool lossy;
-    value.convert(floating.getFloatSemantics(), APFloat::rmNearestTiesToEven,
-                  &lossy);
-    append(value.bitcastToAPInt(), bytes);
-    return bytes;
-  }
-  auto integer = dyn_cast<IntegerType>(type);
-  auto attr = dyn_cast<IntegerAttr>(number);
-  if (!integer || !attr)
-    return std::nullopt;
-  append(attr.getValue().sextOrTrunc(integer.getWidth()), bytes);
   return bytes;
 }

@@ -19,13 +19,9 @@ namespace fsdp {
 std::optional<plan::DType> toDType(mlir::Type elementType);
 mlir::Type toType(plan::DType dtype, mlir::MLIRContext *context);
 
-/// The elements of a constant as LibTorch stores them, contiguous; none if its
-/// kind is not supported.
-std::optional<std::vector<uint8_t>> toBytes(mlir::ElementsAttr elements);
-
-/// A number as one element of `dtype`; none if it is no number.
-std::optional<std::vector<uint8_t>> toBytes(mlir::Attribute number,
-                                            mlir::Type elementType);
+/// A number, or the elements of a constant, as LibTorch stores them,
+/// contiguous; none if its kind is not supported.
+std::optional<std::vector<uint8_t>> toBytes(mlir::Attribute value);
 
 } // namespace fsdp
 
