@@ -101,24 +101,23 @@ fsdp_avoid_broken_instructions() {
 # Debian 12's compiler, with which everything is checked: no warning is left for it.
 fsdp_is_known_compiler() { [ "$(c++ -dumpversion)" = 12 ]; }
 
-# fsdp_build TARGET...: configures build/ and builds.
-fsdp_build() { fsdp_build_preset release build "$@"; }
+# What is configured beside the preset.
+FSDP_CMAKE_OPTIONS=()
 
-# fsdp_build_preset PRESET FOLDER TARGET...: the same in another folder.
-fsdp_build_preset() {
-  local preset=$1 folder=$2; shift 2
+# fsdp_build TARGET...: configures build/ and builds.
+fsdp_build() {
   # Other checkouts' object files serve as well: paths are taken relatively.
   export CCACHE_BASEDIR=$FSDP_ROOT CCACHE_NOHASHDIR=1
-  fsdp_say "Building $folder"
-  fsdp_quietly "cmake" "$FSDP_LOGS/configure${folder#build}.log" \
-    cmake --preset "$preset" -S "$FSDP_ROOT" \
+  fsdp_say "Building"
+  fsdp_quietly "cmake" "$FSDP_LOGS/configure.log" \
+    cmake --preset release -S "$FSDP_ROOT" "${FSDP_CMAKE_OPTIONS[@]}" \
     -DFSDP_TORCH_DIR="$FSDP_TORCH_DIR" -DFSDP_PYTHON="$FSDP_PYTHON" \
     -DFSDP_WERROR="$(fsdp_is_known_compiler && echo ON || echo OFF)"
-  local log=$FSDP_LOGS/$folder.log
+  local log=$FSDP_LOGS/build.log
   if [ -t 1 ]; then
-    NINJA_STATUS='    [%f/%t] ' cmake --build "$FSDP_ROOT/$folder" --target "$@"
+    NINJA_STATUS='    [%f/%t] ' cmake --build "$FSDP_ROOT/build" --target "$@"
   else
-    cmake --build "$FSDP_ROOT/$folder" --target "$@" >"$log" 2>&1 || {
+    cmake --build "$FSDP_ROOT/build" --target "$@" >"$log" 2>&1 || {
       grep -E -A 8 'error|FAILED' "$log" | head -n 60 >&2
       fsdp_fail "the build failed; the whole output is in $log"
     }

@@ -13,6 +13,9 @@ using namespace fsdp;
 //===----------------------------------------------------------------------===//
 
 void fsdp::buildShardPipeline(OpPassManager &manager) {
+  // Changes sums by their rounding. Validation has the same forward.
+  manager.addPass(createChunkLoss());
+
   // What they compute is compared with a reference of their own.
   manager.addPass(createAddValidation());
 
@@ -31,6 +34,10 @@ void fsdp::buildShardPipeline(OpPassManager &manager) {
 
   // The types that gradients are reduced in are settled.
   manager.addPass(createDivideGradients());
+
+  // What is computed again reads parameters in backward: before the second
+  // gathers, which are then one for both.
+  manager.addPass(createRecompute());
   manager.addPass(createReshardAfterForward());
 
   // When casts and second gathers have found their places; sums, norms and
@@ -48,6 +55,10 @@ void fsdp::buildShardPipeline(OpPassManager &manager) {
   // backward.
   manager.addPass(createInsertOptimizer());
 
+  // Last: it looks at where each tensor is read.
+  manager.addPass(createOffloadStates());
+  manager.addPass(createOffloadActivations());
+
   manager.addPass(createVerifySharded());
   manager.addPass(createVerifyEquivalent());
 }
@@ -58,6 +69,9 @@ void fsdp::buildShardPipeline(OpPassManager &manager) {
 
 void fsdp::buildSchedulePipeline(OpPassManager &manager) {
   manager.addPass(createBucketCollectives());
+
+  // Behind collectives: what reads a reduction moved behind all of its members.
+  manager.addPass(createBucketCopies());
   manager.addPass(createScheduleCollectives());
 
   // Last uses are known once the order is.

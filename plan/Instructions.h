@@ -104,8 +104,18 @@ inline uint32_t rootOf(const plan::ProgramT &program, uint32_t value) {
   return v.place == plan::Place::view ? v.base : value;
 }
 
-/// The start of a transfer, of whichever kind. Until the wait for its future
-/// its inputs are held, and its outputs are not there yet.
+/// What is started and waited for, be it among ranks or between a rank's
+/// memories. Until the wait for its future its inputs are held, and its outputs
+/// are not there yet.
+struct Flight {
+  const std::vector<uint32_t> &inputs, &outputs;
+  uint32_t future;
+};
+
+/// Empty if the instruction starts none.
+std::optional<Flight> flightOf(const plan::InstructionT &instruction);
+
+/// The start of a transfer among ranks, of whichever kind.
 struct TransferStart {
   CollectiveKind kind;
   const std::string &bucket;

@@ -132,6 +132,15 @@ void Printer::printHeader() {
        std::to_string(memory.grads) + "; scratch " +
        (scratch ? "at most " + std::to_string(*scratch)
                 : "unknown until the warm-up"));
+  if (plan.host)
+    line("host memory " + std::to_string(plan.host->peak) + " bytes" +
+         (plan.pins_host ? ", pinned" : "") + ": states " +
+         std::to_string(plan.host->states) + " (params " +
+         std::to_string(plan.host->params) + ", optimizer " +
+         std::to_string(plan.host->optimizer) + "), activations " +
+         std::to_string(plan.host->activations) + ", gathered " +
+         std::to_string(plan.host->gathered) + ", grads " +
+         std::to_string(plan.host->grads));
   line("collectives " + toHex(plan.collectives_hash));
 }
 
@@ -150,6 +159,8 @@ void Printer::printTables() {
     else
       text += " in " + quote(plan.states[state->flat]->name) + " at " +
               std::to_string(state->flat_offset);
+    if (state->memory == plan::MemorySpace::host)
+      text += " host";
     if (state->layout == plan::Layout::flat)
       text += " flat";
     if (!state->bucket.empty())

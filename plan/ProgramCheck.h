@@ -34,6 +34,10 @@ public:
 
   const plan::ValueT &value(int64_t index) const;
   size_t root(int64_t index) const;
+  /// Where a value's storage lies.
+  plan::MemorySpace memory(int64_t index) const {
+    return program.values[root(index)]->memory;
+  }
   /// Bytes of a value's storage.
   uint64_t room(int64_t index) const;
   const plan::ValueT &contiguous(int64_t index) const;

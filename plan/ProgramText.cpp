@@ -9,8 +9,8 @@ using plan::Place;
 ProgramText::ProgramText(const plan::PlanT &plan, const plan::ProgramT &program)
     : plan(plan), program(program), outputs(program.futures) {
   for (const auto &instruction : program.instructions)
-    if (std::optional<TransferStart> start = startOf(*instruction))
-      outputs[start->future] = start->outputs;
+    if (std::optional<Flight> flight = flightOf(*instruction))
+      outputs[flight->future] = flight->outputs;
 }
 
 InstructionText
@@ -28,6 +28,8 @@ std::string ProgramText::definition(int64_t index) const {
   std::string text = use(index) + " : " + typeText(value.dtype, value.shape);
   if (!value.strides.empty())
     text += " strides " + toString(value.strides);
+  if (value.memory == plan::MemorySpace::host && value.place != Place::view)
+    text += " host";
   switch (value.place) {
   case Place::slot:
     return text + " @" + std::to_string(value.offset);

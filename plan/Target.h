@@ -15,6 +15,16 @@ inline bool isForHost(const plan::PlanT &plan) {
   return device.empty() || device == "cpu";
 }
 
+/// Bytes of the arena in one of a rank's memories; 0 for one that the plan does
+/// not use.
+inline uint64_t peakOf(const plan::PlanT &plan, plan::MemorySpace memory) {
+  const plan::MemoryT *use =
+      memory == plan::MemorySpace::device ? plan.memory.get()
+      : memory == plan::MemorySpace::host ? plan.host.get()
+                                          : nullptr;
+  return use ? use->peak : 0;
+}
+
 /// The most bytes that kernels take for temporaries, outside of the arena.
 /// Nothing is known of a GPU's before the rehearsal: the plan holds 0 for it.
 inline std::optional<uint64_t> getScratchBound(const plan::PlanT &plan) {

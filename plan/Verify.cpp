@@ -8,6 +8,7 @@
 #include "plan/Programs.h"
 #include "plan/Schedule.h"
 #include "plan/Shape.h"
+#include "plan/Target.h"
 #include "plan/VerifyProgram.h"
 #include "support/Error.h"
 
@@ -121,6 +122,8 @@ void verifyMember(const PlanT &plan, const std::string &where,
   if (state.flat < 0 || static_cast<size_t>(state.flat) >= plan.states.size())
     refusePlan(where, "lies in a state that does not exist");
   const plan::StateT &flat = *plan.states[state.flat];
+  if (flat.memory != state.memory)
+    refusePlan(where, "lies in a state of another memory");
   if (flat.layout != plan::Layout::flat || flat.dtype != state.dtype ||
       flat.role != state.role || flat.shape.size() != 1)
     refusePlan(where, "lies in a state of another kind");
@@ -178,8 +181,9 @@ void verifyState(const PlanT &plan, const plan::StateT &state, size_t index) {
   else if (!extent || *extent != state.bytes)
     refusePlan(where, "states " + std::to_string(state.bytes) +
                           " bytes; its local shape is " + toString(local));
-  if (state.offset > plan.memory->peak ||
-      state.bytes > plan.memory->peak - state.offset ||
+  uint64_t peak = peakOf(plan, state.memory);
+  if (state.memory > plan::MemorySpace::MAX || state.offset > peak ||
+      state.bytes > peak - state.offset ||
       state.offset % dtypeBytes(state.dtype))
     refusePlan(where, "does not lie in the arena");
   verifyFirstValue(plan, where, state);
@@ -200,10 +204,12 @@ void verifyStates(const PlanT &plan) {
       order.push_back(&state);
   }
   verifyMembersApart(plan);
-  std::sort(order.begin(), order.end(),
-            [](const auto *a, const auto *b) { return a->offset < b->offset; });
+  std::sort(order.begin(), order.end(), [](const auto *a, const auto *b) {
+    return std::pair(a->memory, a->offset) < std::pair(b->memory, b->offset);
+  });
   for (size_t i = 1; i < order.size(); ++i)
-    if (order[i - 1]->offset + order[i - 1]->bytes > order[i]->offset)
+    if (order[i - 1]->memory == order[i]->memory &&
+        order[i - 1]->offset + order[i - 1]->bytes > order[i]->offset)
       refusePlan("state '" + order[i]->name + "'",
                  "overlaps state '" + order[i - 1]->name + "'");
 }
@@ -326,9 +332,10 @@ void fsdp::refusePlan(const std::string &where, const std::string &what) {
 void fsdp::verifyPlan(const PlanT &plan) {
   if (!plan.memory || !plan.training)
     refusePlan("the plan", "has no memory or training table");
-  if (plan.memory->peak > kMaxArena)
-    refusePlan("the arena", "has " + std::to_string(plan.memory->peak) +
-                                " bytes, more than any machine");
+  for (const plan::MemoryT *memory : {plan.memory.get(), plan.host.get()})
+    if (memory && memory->peak > kMaxArena)
+      refusePlan("the arena", "has " + std::to_string(memory->peak) +
+                                  " bytes, more than any machine");
   verifyMesh(plan);
   verifyStates(plan);
   for (const auto &input : plan.inputs) {

@@ -13,6 +13,7 @@
 #include "plan/DType.h"
 #include "plan/ProgramCheck.h"
 #include "plan/Shape.h"
+#include "plan/Target.h"
 
 using namespace fsdp;
 using plan::Place;
@@ -39,7 +40,9 @@ private:
   // Instructions.
   void verifyInstruction(const plan::InstructionT &instruction);
   void verifyOperand(const Operand &operand);
-  void start(const TransferStart &transfer);
+  void verifyMemories(const plan::InstructionT &instruction,
+                      const Operands &operands) const;
+  void start(const Flight &flight);
   void wait(uint32_t future);
 
   struct Future {
@@ -58,8 +61,9 @@ private:
 
 void ProgramVerifier::verifyValue(size_t index) const {
   const ValueT &v = *program.values[index];
-  if (v.dtype > plan::DType::MAX || v.place > Place::MAX)
-    refuse("has an unknown element type or place at " + name(index));
+  if (v.dtype > plan::DType::MAX || v.place > Place::MAX ||
+      v.memory > plan::MemorySpace::MAX)
+    refuse("has an unknown element type, place or memory at " + name(index));
   uint64_t element = dtypeBytes(v.dtype);
   auto extent = checkedExtent(v.shape, v.strides, element);
   if (!extent)
@@ -67,11 +71,13 @@ void ProgramVerifier::verifyValue(size_t index) const {
   if (v.place == Place::view && (v.base >= program.values.size() ||
                                  program.values[v.base]->place == Place::view))
     refuse("has a view " + name(index) + " of what is no storage");
+  if (v.place == Place::view && program.values[v.base]->memory != v.memory)
+    refuse("has a view " + name(index) + " of another memory");
   if (v.place == Place::literal &&
       (!v.strides.empty() || v.literal.size() != *extent))
     refuse("has a literal " + name(index) + " of another size than its type");
   if (v.place == Place::slot || v.place == Place::state) {
-    uint64_t peak = plan.memory->peak;
+    uint64_t peak = peakOf(plan, v.memory);
     if (v.offset > peak || v.bytes > peak - v.offset || v.offset % element)
       refuse("places " + name(index) + " outside of the arena");
   }
@@ -79,7 +85,8 @@ void ProgramVerifier::verifyValue(size_t index) const {
     if (v.state >= plan.states.size())
       refuse("places " + name(index) + " at a state that does not exist");
     const plan::StateT &state = *plan.states[v.state];
-    if (v.offset != state.offset || v.bytes != state.bytes)
+    if (v.offset != state.offset || v.bytes != state.bytes ||
+        v.memory != state.memory)
       refuse("places " + name(index) + " beside state '" + state.name + "'");
   }
   if (*extent > room(index))
@@ -134,8 +141,8 @@ void ProgramVerifier::verifyArgument(const plan::BindingT &binding) {
         binding.input >= static_cast<int64_t>(plan.inputs.size()))
       refuse("binds an argument to an input that does not exist");
     const plan::InputT &input = *plan.inputs[binding.input];
-    if (v.place != Place::slot || v.dtype != input.dtype ||
-        v.shape != input.shape || !v.strides.empty())
+    if (v.place != Place::slot || v.memory != plan::MemorySpace::device ||
+        v.dtype != input.dtype || v.shape != input.shape || !v.strides.empty())
       refuse("has another type for argument " + name(binding.value) +
              " than input '" + input.name + "'");
   }
@@ -152,6 +159,10 @@ void ProgramVerifier::verifyResult(const plan::BindingT &binding) {
   const ValueT &result = value(binding.value);
   if (!binding.output.empty() && !result.strides.empty())
     refuse("gives out '" + binding.output + "', which is not contiguous");
+  if (binding.state == -1 &&
+      memory(binding.value) != plan::MemorySpace::device && plan.host)
+    refuse("gives out result " + name(binding.value) +
+           ", which lies on the host");
   if (!binding.metric.empty() && checkedElements(result.shape) != 1)
     refuse("reports '" + binding.metric + "', which is no number");
   if (binding.state == -1)
@@ -182,19 +193,42 @@ void ProgramVerifier::verifyOperand(const Operand &operand) {
     freed[root(index)] = true;
 }
 
-void ProgramVerifier::start(const TransferStart &transfer) {
-  if (transfer.future >= futures.size() || futures[transfer.future].started)
+/// What computes does so in one memory; ranks exchange what lies on the device.
+void ProgramVerifier::verifyMemories(const plan::InstructionT &instruction,
+                                     const Operands &operands) const {
+  if (!plan.host || instruction.body.AsCopyAcross() ||
+      instruction.body.AsFree())
+    return;
+  std::optional<plan::MemorySpace> all;
+  if (startOf(instruction) || instruction.body.AsZeroPadding() ||
+      instruction.body.AsShard() || instruction.body.AsDraw())
+    all = plan::MemorySpace::device;
+  for (auto [access, index] : operands) {
+    const ValueT &base = *program.values[root(index)];
+    // A Python number is no tensor of any memory.
+    if (base.place == Place::literal && base.wrapped)
+      continue;
+    if (all && *all != base.memory)
+      refuse("names " + name(index) + " on the " +
+             plan::EnumNameMemorySpace(base.memory) +
+             " beside what lies elsewhere");
+    all = base.memory;
+  }
+}
+
+void ProgramVerifier::start(const Flight &flight) {
+  if (flight.future >= futures.size() || futures[flight.future].started)
     refuse("starts a future that does not exist or was started");
-  for (uint32_t v : transfer.inputs)
+  for (uint32_t v : flight.inputs)
     ++inFlight[root(v)];
   // Claimed now, readable after the wait.
-  for (uint32_t v : transfer.outputs) {
+  for (uint32_t v : flight.outputs) {
     if (defined[v])
       refuse("defines " + name(v) + " twice");
     if (value(v).place != Place::view)
       ++inFlight[v];
   }
-  futures[transfer.future] = {true, false, transfer.inputs, transfer.outputs};
+  futures[flight.future] = {true, false, flight.inputs, flight.outputs};
 }
 
 void ProgramVerifier::wait(uint32_t index) {
@@ -227,13 +261,14 @@ void ProgramVerifier::verifyInstruction(const plan::InstructionT &instruction) {
   });
   if (!isKnown)
     refuse("is of an unknown kind");
+  verifyMemories(instruction, operands);
   for (auto [access, index] : operands)
     if (access == Access::overwrite)
       verifyChange(static_cast<int64_t>(root(index)));
   if (const plan::WaitT *op = instruction.body.AsWait())
     return wait(op->future);
-  if (std::optional<TransferStart> transfer = startOf(instruction))
-    return start(*transfer);
+  if (std::optional<Flight> flight = flightOf(instruction))
+    return start(*flight);
   for (auto [access, index] : operands)
     if (defines(access))
       define(index);

@@ -24,6 +24,8 @@ bool aten::isPlainCast(Operation *op) {
 
 bool aten::isClone(Operation *op) { return isCalled(op, "aten.clone"); }
 
+bool aten::isAddedProduct(Operation *op) { return isCalled(op, "aten.addmm"); }
+
 bool aten::isNorm(Operation *op) {
   return isCalled(op, "aten._foreach_norm.Scalar") ||
          isCalled(op, "aten.linalg_vector_norm");

@@ -20,6 +20,10 @@ bool isPlainCast(mlir::Operation *op);
 /// Whether it is `aten.clone`: a copy, perhaps with other strides.
 bool isClone(mlir::Operation *op);
 
+/// Whether it is `aten.addmm`, which adds to its first operand in place where
+/// its result lies there.
+bool isAddedProduct(mlir::Operation *op);
+
 /// Whether it makes norms of tensors.
 bool isNorm(mlir::Operation *op);
 

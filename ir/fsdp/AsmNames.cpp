@@ -29,7 +29,10 @@ static BlockArgument findArgument(Value value, bool &isReplayed) {
     isReplayed |= isa<ReplayOp>(op);
     if (op->getNumOperands() == 0)
       break;
-    value = op->getOperand(0);
+    auto wait = dyn_cast<WaitOp>(op);
+    value = wait ? wait.getForwarded(cast<OpResult>(value)) : op->getOperand(0);
+    if (!value)
+      break;
   }
   return {};
 }
@@ -70,8 +73,14 @@ void AllReduceStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
   set(getFuture(), getFutureName("all_reduce", getBucket()));
 }
 
+void CopyStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
+  set(getFuture(), getFutureName(stringifyStream(getStream()), getBucket()));
+}
+
 /// Of the member at `i` of what `start` moves.
 static std::string getMemberName(StartOpInterface start, unsigned i) {
+  if (auto copy = dyn_cast<CopyStartOp>(start.getOperation()))
+    return stringifyMemorySpace(copy.getTo()).str();
   if (isa<AllGatherStartOp>(start)) {
     StringRef state = i < start.getInputs().size()
                           ? getStateName(start.getInputs()[i])

@@ -70,9 +70,18 @@ def Fsdp_Stream : Fsdp_Enum<"Stream", "a queue of work on the device", [
   I32EnumAttrCase<"Compute", 0, "compute">,
   I32EnumAttrCase<"Gather", 1, "gather">,
   I32EnumAttrCase<"Reduce", 2, "reduce">,
-  I32EnumAttrCase<"Replicate", 3, "replicate">
+  I32EnumAttrCase<"Replicate", 3, "replicate">,
+  I32EnumAttrCase<"Upload", 4, "upload">,    // copies from the host's memory
+  I32EnumAttrCase<"Download", 5, "download"> // copies to the host's memory
 ]>;
 def Fsdp_StreamAttr : EnumAttr<Fsdp_Dialect, Fsdp_Stream, "stream">;
+
+def Fsdp_MemorySpace : Fsdp_Enum<"MemorySpace", "where tensors lie", [
+  I32EnumAttrCase<"Device", 0, "device">,
+  I32EnumAttrCase<"Host", 1, "host">
+]>;
+def Fsdp_MemorySpaceAttr
+    : EnumAttr<Fsdp_Dialect, Fsdp_MemorySpace, "memory_space">;
 
 def Fsdp_InitKind : Fsdp_Enum<"InitKind", "how first values are computed", [
   I32EnumAttrCase<"Normal", 0, "normal">,           // mean, std
@@ -130,6 +139,12 @@ def Fsdp_BucketLayout
   I32EnumAttrCase<"Rows", 1, "rows">,  // each parameter's own rows
   I32EnumAttrCase<"Flat", 2, "flat">,  // equal parts of all, or an error
   I32EnumAttrCase<"Fsdp2", 3, "fsdp2"> // rows, copied together to be moved
+]>;
+
+def Fsdp_RecomputePolicy
+    : Fsdp_Enum<"RecomputePolicy", "what a block keeps for its backward", [
+  I32EnumAttrCase<"Full", 0, "full">,          // its inputs
+  I32EnumAttrCase<"Selective", 1, "selective"> // and what some operators return
 ]>;
 
 def Fsdp_GradientSync

@@ -50,6 +50,9 @@ inline constexpr llvm::StringLiteral kWeightsAttr = "fsdp.weights";
 /// The casts that #fsdp.precision put in: {cause, name, module, from, to,
 /// count}.
 inline constexpr llvm::StringLiteral kCastsAttr = "fsdp.casts";
+/// Paths of the modules that the captured model itself checkpoints
+/// (torch.utils.checkpoint): an array of strings; absent: none.
+inline constexpr llvm::StringLiteral kCheckpointsAttr = "fsdp.checkpoints";
 /// By what the sum of a gradient over all ranks is divided, if not by their
 /// number.
 inline constexpr llvm::StringLiteral kDivideFactorAttr =

@@ -59,11 +59,10 @@ def ReductionOpInterface
   }];
 }
 
-def StartOpInterface
-    : Fsdp_Interface<"StartOpInterface", [CollectiveOpInterface]> {
+def StartOpInterface : Fsdp_Interface<"StartOpInterface"> {
   let description = [{
-    Begins the transfer of a bucket's members, one for each operand. Its one
-    result promises as many tensors.
+    Begins the transfer of a bucket's members, one for each operand: among ranks,
+    or between a rank's memories. Its one result promises as many tensors.
   }];
   let methods = [
     InterfaceMethod<"What is moved.", "::mlir::OperandRange", "getInputs">,
@@ -73,16 +72,32 @@ def StartOpInterface
                     "::mlir::StringAttr", "getBucketAttr">,
     InterfaceMethod<[{
         Along which dims rows are gathered or scattered, one for each operand;
-        null if the promised tensors take the operands' places.
+        null if no rows are moved.
       }], "::mlir::DenseI64ArrayAttr", "getDimsAttr", (ins), [{}],
       [{ return {}; }]>,
     InterfaceMethod<"", "void", "setDimsAttr",
       (ins "::mlir::DenseI64ArrayAttr":$dims), [{}],
       [{ llvm_unreachable("moves no rows"); }]>,
+    InterfaceMethod<"Whether the promised tensors take the operands' places.",
+      "bool", "isInPlace", (ins), [{}], [{ return !$_op.getDimsAttr(); }]>,
   ];
+  let extraClassDeclaration = [{
+    /// The ranks that take part; null if it is this one alone.
+    ::fsdp::GroupAttr getGroup() {
+      auto collective = ::llvm::dyn_cast<::fsdp::CollectiveOpInterface>(
+          this->getOperation());
+      return collective ? collective.getGroup() : ::fsdp::GroupAttr();
+    }
+    /// The parameter whose gradient the operand at `index` is; null if it is
+    /// none that ranks combine.
+    ::mlir::FlatSymbolRefAttr getGradientOf(unsigned index) {
+      auto collective = ::llvm::dyn_cast<::fsdp::CollectiveOpInterface>(
+          this->getOperation());
+      return collective ? collective.getGradientOf(index)
+                        : ::mlir::FlatSymbolRefAttr();
+    }
+  }];
   let extraSharedClassDeclaration = [{
-    /// Whether the promised tensors take the operands' places.
-    bool isInPlace() { return !$_op.getDimsAttr(); }
     ::llvm::ArrayRef<::mlir::Type> getPromised() {
       return $_op.getFuture().getType().getTensors();
     }

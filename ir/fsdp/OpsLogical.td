@@ -213,6 +213,35 @@ def Fsdp_UnpackOp
   let hasVerifier = 1;
 }
 
+def Fsdp_CopyOp
+    : Fsdp_Op<"copy", [Pure, AllTypesMatch<["input", "result"]>,
+                       ForwardingOpInterface]> {
+  let summary = "the same tensor in another memory of the rank";
+  let description = [{
+    Where tensors lie, arguments say (`memory` of their states), copies, and what
+    ops read: a result lies where the operands do. `of` names the parameter that
+    the operand is the shard, or the gradient, of; such copies of a bucket become
+    one.
+
+    Example:
+
+    ```mlir
+    %d = fsdp.copy %w to device of @fc1.weight : tensor<7x17xf32>
+    %full = fsdp.all_gather %d dim 0 over #shard
+        : tensor<7x17xf32> -> tensor<13x17xf32>
+    ```
+
+    Constraint ME-1, checked by the stages' verifiers: all tensors that an op reads
+    lie in one memory, but for constants; what ranks exchange lies on the device.
+  }];
+  let arguments = (ins AnyRankedTensor:$input, Fsdp_MemorySpaceAttr:$to,
+                       OptionalAttr<FlatSymbolRefAttr>:$of);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $input `to` `` $to (`of` $of^)? attr-dict `:` type($input)
+  }];
+}
+
 def Fsdp_ReplayOp : Fsdp_Op<"replay",
     [AllTypesMatch<["input", "result"]>, Fsdp_Scheduled,
      ForwardingOpInterface, AliasOpInterface]> {

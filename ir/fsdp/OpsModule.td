@@ -27,7 +27,8 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     repeated. Without one it starts as zeros. `bucket` names the tensors that are
     moved together; a parameter that is `copied` is copied next to the others of
     its bucket to be moved, as FSDP2 does. `at` is its byte offset in the arena,
-    set by the planner. `volatile` buffers are not part of an export. `gradient`
+    set by the planner: of that memory of a rank that `memory` says, by default its
+    device's. `volatile` buffers are not part of an export. `gradient`
     says how a parameter's gradient is reduced. `group` is the number of a
     parameter's group among those of `#fsdp.optimizer`, from 1; without it the
     optimizer's own settings hold.
@@ -57,6 +58,8 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
         bucket "fc3"
     fsdp.state parameter @fc3.bias : tensor<5xf32> part <@"fc3/flat" at 96>
         bucket "fc3"
+    fsdp.state optimizer @"fc2.weight/exp_avg" of @fc2.weight
+        : tensor<5x13xf32> memory host
     ```
 
     Constraints:
@@ -98,12 +101,13 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
                        OptionalAttr<I64Attr>:$group,
                        OptionalAttr<Fsdp_FirstValue>:$value,
                        OptionalAttr<I64Attr>:$at, UnitAttr:$volatile_,
-                       OptionalAttr<Fsdp_GradientRule>:$gradient);
+                       OptionalAttr<Fsdp_GradientRule>:$gradient,
+                       OptionalAttr<Fsdp_MemorySpaceAttr>:$memory);
   let assemblyFormat = [{
     `` $role $sym_name (`of` $of^)? `:` $type (custom<Placement>($placement)^)?
     (`names` $names^)? (`bucket` $bucket^)? (`copied` $copied^)? (`group` $group^)?
     (custom<FirstValue>($value)^)? (`at` $at^)? (`volatile` $volatile_^)?
-    (`gradient` $gradient^)? attr-dict
+    (`gradient` $gradient^)? (`memory` `` $memory^)? attr-dict
   }];
   // What else a state is, setters say by name.
   let skipDefaultBuilders = 1;
@@ -123,6 +127,9 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     bool isFlat();
     /// The tensor of weights files that it starts with; null if it does not.
     ::fsdp::WeightAttr getWeight();
+    /// Whether it lies in the host's memory, beside the device's.
+    bool isOnHost();
+    void setOnHost(bool isOnHost);
     /// Whether each rank trains it on its own data alone.
     bool isLocal();
     void setLocal(bool isLocal);

@@ -13,15 +13,18 @@ include "OpBase.td"
 // (group, stream) names the communicator: the same ranks gather and reduce on
 // two of them. The future is called after the bucket and what happens to it:
 // `%gather.fc1`, `%regather.fc1` (a second time), `%reduce.fc1`.
-class Fsdp_StartOp<string mnemonic, dag extra, list<Trait> traits = []>
+class Fsdp_AnyStartOp<string mnemonic, dag extra, list<Trait> traits>
     : Fsdp_Op<mnemonic # ".start", [Fsdp_Queued, Fsdp_NamedResults,
                                     StartOpInterface] # traits> {
   let arguments = !con((ins Variadic<AnyRankedTensor>:$inputs), extra,
-                       (ins Fsdp_Group:$group, Fsdp_StreamAttr:$stream,
+                       (ins Fsdp_StreamAttr:$stream,
                             OptionalAttr<StrAttr>:$bucket));
   let results = (outs Fsdp_Future:$future);
   let hasVerifier = 1;
 }
+
+class Fsdp_StartOp<string mnemonic, dag extra, list<Trait> traits = [CollectiveOpInterface]>
+    : Fsdp_AnyStartOp<mnemonic, !con(extra, (ins Fsdp_Group:$group)), traits>;
 
 def Fsdp_AllGatherStartOp
     : Fsdp_StartOp<"all_gather", (ins DenseI64ArrayAttr:$dims)> {
@@ -118,6 +121,35 @@ def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce",
   }];
   let extraClassDeclaration = [{
     ::mlir::FlatSymbolRefAttr getGradientOf(unsigned index);
+  }];
+}
+
+def Fsdp_CopyStartOp
+    : Fsdp_AnyStartOp<"copy", (ins Fsdp_MemorySpaceAttr:$to), []> {
+  let summary = "begin to copy a bucket's tensors to another memory of the rank";
+  let description = [{
+    Copies on one stream keep their order; those on `upload` and on `download` run
+    beside each other and beside all work that is issued before the wait. Until
+    then the operands may not be written. What the host computes with is there
+    once the wait is over.
+
+    Example:
+
+    ```mlir
+    %upload.fc1 = fsdp.copy.start "fc1"(%w, %b) to device on upload
+        : tensor<7x17xf32>, tensor<7xf32>
+        -> !fsdp.future<tensor<7x17xf32>, tensor<7xf32>>
+    ```
+
+    Constraints: FU-1; FU-3: promised types equal the operands'; CP-1: what goes to
+    the device is on `upload`, what goes to the host on `download`.
+  }];
+  let assemblyFormat = [{
+    ($bucket^)? `(` custom<Operands>($inputs) `)` `to` `` $to `on` `` $stream
+    attr-dict `:` custom<Types>(type($inputs)) `->` qualified(type($future))
+  }];
+  let extraClassDeclaration = [{
+    bool isInPlace() { return false; }
   }];
 }
 

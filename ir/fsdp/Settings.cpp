@@ -151,7 +151,7 @@ LogicalResult BucketsAttr::verify(EmitError emitError, BucketPolicy,
 
 LogicalResult StepAttr::verify(EmitError emitError, int64_t microBatches,
                                GradientSync, bool, FloatAttr divideFactor, bool,
-                               bool, int64_t prefetch) {
+                               bool, int64_t prefetch, int64_t lossChunks) {
   if (microBatches < 1)
     return emitError() << "expected at least 1 micro-batch a step, found "
                        << microBatches;
@@ -160,7 +160,32 @@ LogicalResult StepAttr::verify(EmitError emitError, int64_t microBatches,
     return emitError() << "expected a finite factor above zero to divide "
                           "gradients by, found "
                        << divideFactor;
-  return verifyCount(emitError, "prefetch", prefetch);
+  return success(succeeded(verifyCount(emitError, "prefetch", prefetch)) &&
+                 succeeded(verifyCount(emitError, "loss_chunks", lossChunks)));
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+LogicalResult RecomputeAttr::verify(EmitError emitError, RecomputePolicy policy,
+                                    int64_t every, ArrayAttr modules,
+                                    ArrayAttr save) {
+  if (every < 1)
+    return emitError() << "expected to recompute every n-th module for an n of "
+                          "at least 1, found "
+                       << every;
+  if (save && policy != RecomputePolicy::Selective)
+    return emitError() << "expected the policy 'selective' with operators to "
+                          "save, found '"
+                       << stringifyRecomputePolicy(policy) << "'";
+  return success(succeeded(verifyTexts(emitError, "modules", modules)) &&
+                 succeeded(verifyTexts(emitError, "save", save)));
+}
+
+LogicalResult OffloadAttr::verify(EmitError emitError, bool, bool,
+                                  ArrayAttr activations, bool) {
+  return verifyTexts(emitError, "activations", activations);
 }
 
 //===----------------------------------------------------------------------===//
@@ -182,12 +207,10 @@ LogicalResult ParamGroupAttr::verify(EmitError emitError, ArrayAttr params,
       succeeded(verifyNumber(emitError, "momentum", momentum, 0)));
 }
 
-LogicalResult OptimizerAttr::verify(EmitError emitError, OptimizerKind,
-                                    FloatAttr lr, FloatAttr beta1,
-                                    FloatAttr beta2, FloatAttr eps,
-                                    FloatAttr weightDecay, FloatAttr momentum,
-                                    bool, FloatAttr maxGradNorm,
-                                    FloatAttr normOrder, ArrayAttr groups) {
+LogicalResult OptimizerAttr::verify(
+    EmitError emitError, OptimizerKind, FloatAttr lr, FloatAttr beta1,
+    FloatAttr beta2, FloatAttr eps, FloatAttr weightDecay, FloatAttr momentum,
+    bool, FloatAttr maxGradNorm, FloatAttr normOrder, ArrayAttr groups, bool) {
   if (!std::isfinite(lr.getValueAsDouble()))
     return emitError() << "expected 'lr' to be a finite number, found " << lr;
   if (maxGradNorm && !(maxGradNorm.getValueAsDouble() > 0 &&
@@ -304,7 +327,8 @@ struct Settings {
 
 using CaptureSettings = Settings<PrecisionAttr>;
 using CompileSettings =
-    Settings<ShardsAttr, BucketsAttr, StepAttr, OptimizerAttr, LossScaleAttr>;
+    Settings<ShardsAttr, BucketsAttr, StepAttr, RecomputeAttr, OffloadAttr,
+             OptimizerAttr, LossScaleAttr>;
 using RunSettings = Settings<ScheduleAttr, DataAttr, ValidationAttr,
                              ArithmeticAttr, OnNonFiniteAttr>;
 } // namespace

@@ -134,7 +134,8 @@ def Fsdp_Step : Fsdp_Setting<"Step", "step"> {
     ranks are divided by `divide_factor`, by default the number of ranks; with
     `force_sum` reductions are sums, with `divide_in_optimizer` it is the optimizer
     that divides, where it can. `prefetch` buckets are gathered ahead of the one in
-    use.
+    use. A linear layer and its loss are computed in `loss_chunks` parts of their
+    rows; 0 chooses a number.
 
     Example: `#fsdp.step<micro_batches = 4, sync = last>`
   }];
@@ -144,7 +145,44 @@ def Fsdp_Step : Fsdp_Setting<"Step", "step"> {
                         Fsdp_Number:$divide_factor,
                         Fsdp_Flag<"false">:$force_sum,
                         Fsdp_Flag<"false">:$divide_in_optimizer,
-                        Fsdp_Count<"1">:$prefetch);
+                        Fsdp_Count<"1">:$prefetch,
+                        Fsdp_Count<"1">:$loss_chunks);
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+def Fsdp_Recompute : Fsdp_Setting<"Recompute", "recompute"> {
+  let summary = "which activations are computed again for backward";
+  let description = [{
+    Those of the modules that match `modules`, by default of each that the policy
+    of `#fsdp.buckets` makes a bucket of; with `every` of each so many-th of them.
+    `selective` keeps what operators return that match `save`, by default products
+    of matrices and attention. Absent, all that backward reads is kept. Read by
+    `fsdp-recompute`.
+
+    Example: `#fsdp.recompute<policy = selective, save = ["aten.mm"]>`
+  }];
+  let parameters = (ins Fsdp_Choice<"RecomputePolicy", "Full">:$policy,
+                        Fsdp_Count<"1">:$every, Fsdp_Texts:$modules,
+                        Fsdp_Texts:$save);
+}
+
+def Fsdp_Offload : Fsdp_Setting<"Offload", "offload"> {
+  let summary = "what lies in the host's memory while the device does not use it";
+  let description = [{
+    `params`: shards of parameters, their gradients and the optimizer's states,
+    which the host updates; `optimizer`: the optimizer's states alone.
+    `activations` are patterns of modules whose activations leave until backward
+    wants them. `pin_memory` lets the device copy from the host's memory on its
+    own.
+
+    Example: `#fsdp.offload<params = true, activations = ["layers.*"]>`
+  }];
+  let parameters = (ins Fsdp_Flag<"false">:$params, Fsdp_Flag<"false">:$optimizer,
+                        Fsdp_Texts:$activations,
+                        Fsdp_Flag<"true">:$pin_memory);
 }
 
 //===----------------------------------------------------------------------===//
@@ -172,6 +210,8 @@ def Fsdp_Optimizer : Fsdp_Setting<"Optimizer", "optimizer"> {
     learning rate. Gradients are clipped to a global norm of `max_grad_norm` (absent:
     they are not); `norm_order` is that norm's order: 1, 2 or inf. Of `groups`
     (`#fsdp.param_group`), which are numbered from 1, the last that matches counts.
+    With `in_backward` a bucket is updated as soon as its gradients are there, where
+    no update waits for a number that needs all of them.
     Read by `fsdp-assign-groups` and `fsdp-insert-optimizer`; the artifact shows it.
 
     Example: `#fsdp.optimizer<kind = sgd, lr = 1.000000e-01, momentum = 9.000000e-01>`
@@ -181,7 +221,8 @@ def Fsdp_Optimizer : Fsdp_Setting<"Optimizer", "optimizer"> {
                         Fsdp_Real<"0.999">:$beta2, Fsdp_Real<"1e-8">:$eps,
                         Fsdp_Real<"0">:$weight_decay, Fsdp_Real<"0">:$momentum,
                         Fsdp_Flag<"false">:$nesterov, Fsdp_Number:$max_grad_norm,
-                        Fsdp_Real<"2">:$norm_order, Fsdp_List:$groups);
+                        Fsdp_Real<"2">:$norm_order, Fsdp_List:$groups,
+                        Fsdp_Flag<"false">:$in_backward);
 }
 
 def Fsdp_LossScale : Fsdp_Setting<"LossScale", "loss_scale"> {

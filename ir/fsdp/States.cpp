@@ -42,6 +42,13 @@ WeightAttr StateOp::getWeight() {
   return dyn_cast_or_null<WeightAttr>(getValueAttr());
 }
 
+bool StateOp::isOnHost() { return getMemory() == MemorySpace::Host; }
+
+void StateOp::setOnHost(bool isOnHost) {
+  setMemoryAttr(isOnHost ? MemorySpaceAttr::get(getContext(), MemorySpace::Host)
+                         : MemorySpaceAttr());
+}
+
 bool StateOp::isLocal() { return getGradient() && getGradient()->getLocal(); }
 
 void StateOp::setLocal(bool isLocal) {
@@ -371,6 +378,14 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
         !llvm::all_of(rows, llvm::IsaPred<DictionaryAttr>))
       return op->emitError("'fsdp.casts' expects a module and an array of "
                            "dictionaries");
+    return success();
+  }
+  if (attr.getName() == kCheckpointsAttr) {
+    auto paths = dyn_cast<ArrayAttr>(attr.getValue());
+    if (!isa<ModuleOp>(op) || !paths ||
+        !llvm::all_of(paths, llvm::IsaPred<StringAttr>))
+      return op->emitError("'fsdp.checkpoints' expects a module and an array "
+                           "of paths of modules");
     return success();
   }
   if (attr.getName() == kMicroBatchesAttr) {

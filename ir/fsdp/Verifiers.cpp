@@ -283,6 +283,18 @@ LogicalResult AllReduceStartOp::verify() {
   return verifyOf(*this, getInputs(), getOf());
 }
 
+// CP-1.
+LogicalResult CopyStartOp::verify() {
+  Stream expected =
+      getTo() == MemorySpace::Host ? Stream::Download : Stream::Upload;
+  if (getStream() != expected)
+    return emitOpError("expects a copy to the ")
+           << stringifyMemorySpace(getTo()) << " to be on '"
+           << stringifyStream(expected) << "', found '"
+           << stringifyStream(getStream()) << "'";
+  return verifySame(*this);
+}
+
 // WA-1.
 LogicalResult WaitOp::verify() {
   ArrayRef<Type> promised = getFuture().getType().getTensors();

@@ -41,6 +41,6 @@ ForwardSlice::ForwardSlice(func::FuncOp func) {
   // The metrics' transfer stands at the end of the step.
   for (Operation &op : body)
     if (slice.contains(&op) && !isa<CollectiveOpInterface>(op) &&
-        !isa<WaitOp>(op))
+        !isa<CopyOp, CopyStartOp, WaitOp>(op))
       last = &op;
 }

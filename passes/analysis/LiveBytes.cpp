@@ -27,14 +27,16 @@ static int64_t &getPart(TransientUse &use, StorageKind kind) {
 
 SmallVector<LivePoint>
 fsdp::getLiveCurve(const Liveness &liveness,
-                   llvm::function_ref<int64_t(int64_t)> round) {
+                   llvm::function_ref<int64_t(int64_t)> round,
+                   MemorySpace memory) {
   struct Change {
     int64_t time, bytes;
     StorageKind kind;
   };
   SmallVector<Change, 0> changes;
   for (auto [index, storage] : llvm::enumerate(liveness.getStorages())) {
-    if (storage.kind == StorageKind::State || liveness.isMerged(index))
+    if (storage.kind == StorageKind::State || storage.memory != memory ||
+        liveness.isMerged(index))
       continue;
     int64_t bytes = round ? round(storage.bytes) : storage.bytes;
     changes.push_back({storage.first, bytes, storage.kind});

@@ -31,12 +31,13 @@ struct LivePoint {
   TransientUse use;
 };
 
-/// By time, one point for each op at which the use changes. Each storage counts
-/// from its first op through its last, with its bytes or what `round` makes of
-/// them: the room that it takes. O(n log n).
+/// By time, one point for each op at which the use of a memory changes. Each
+/// storage counts from its first op through its last, with its bytes or what
+/// `round` makes of them: the room that it takes. O(n log n).
 llvm::SmallVector<LivePoint>
 getLiveCurve(const Liveness &liveness,
-             llvm::function_ref<int64_t(int64_t)> round = nullptr);
+             llvm::function_ref<int64_t(int64_t)> round = nullptr,
+             MemorySpace memory = MemorySpace::Device);
 
 /// The first highest point among the ops with numbers begin <= n < end. Zero at
 /// `begin` if nothing lives there.

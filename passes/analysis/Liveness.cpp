@@ -4,6 +4,7 @@
 #include "passes/analysis/Liveness.h"
 
 #include "ir/aten/Aten.h"
+#include "ir/aten/Matchers.h"
 #include "passes/analysis/Views.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -56,9 +57,9 @@ SmallVector<unsigned> Liveness::getOwned(Operation *op) const {
 //===----------------------------------------------------------------------===//
 
 unsigned Liveness::add(StorageKind kind, int64_t bytes, int64_t now,
-                       Value value) {
+                       Value value, MemorySpace memory) {
   unsigned index = storages.size();
-  storages.push_back({kind, bytes, now, now, value, {}});
+  storages.push_back({kind, bytes, now, now, value, {}, memory});
   mergedInto.push_back(kNone);
   partOf.push_back({kNone, 0});
   generations.push_back(0);
@@ -91,8 +92,22 @@ void Liveness::overwrite(unsigned storage, Operation *writer) {
   writers[storage] = writer;
 }
 
+/// The kind of a copy of `source` in another memory.
+static StorageKind getKindOfCopy(const Storage &source, func::FuncOp program) {
+  if (source.kind != StorageKind::State)
+    return source.kind == StorageKind::Input ? StorageKind::Activation
+                                             : source.kind;
+  auto module = program->getParentOfType<ModuleOp>();
+  auto state =
+      module ? module.lookupSymbol<StateOp>(source.state.getAttr()) : StateOp();
+  bool isParameter = state && (state.getRole() == Role::Parameter ||
+                               state.getRole() == Role::Frozen);
+  return isParameter ? StorageKind::Gathered : StorageKind::Activation;
+}
+
 void Liveness::visitStart(StartOpInterface op, int64_t now) {
-  int64_t size = op.getGroup().getSize();
+  auto copy = dyn_cast<CopyStartOp>(op.getOperation());
+  int64_t size = op.getGroup() ? op.getGroup().getSize() : 1;
   SmallVector<unsigned, 4> &outputs = promised[op];
   for (auto [input, type] : llvm::zip_equal(op.getInputs(), op.getPromised())) {
     unsigned source = getStorage(input);
@@ -102,8 +117,14 @@ void Liveness::visitStart(StartOpInterface op, int64_t now) {
       continue;
     }
     StorageKind kind = StorageKind::Activation;
+    MemorySpace memory = MemorySpace::Device;
     int64_t bytes = bytesOf(type);
-    if (isa<AllGatherStartOp>(op)) {
+    if (copy) {
+      memory = copy.getTo();
+      if (source != kNone)
+        kind = getKindOfCopy(storages[source],
+                             op->getParentOfType<func::FuncOp>());
+    } else if (isa<AllGatherStartOp>(op)) {
       kind = StorageKind::Gathered;
       bytes = bytesOf(input.getType()) * size;
     } else if (isa<ReduceScatterStartOp>(op)) {
@@ -113,7 +134,7 @@ void Liveness::visitStart(StartOpInterface op, int64_t now) {
       if (source != kNone)
         storages[source].bytes = std::max(storages[source].bytes, bytes * size);
     }
-    outputs.push_back(add(kind, bytes, now, Value()));
+    outputs.push_back(add(kind, bytes, now, Value(), memory));
   }
 }
 
@@ -181,8 +202,8 @@ bool Liveness::canBePart(Value value) const {
 
 void Liveness::visitPack(PackOp op, int64_t now) {
   auto type = cast<RankedTensorType>(op.getResult().getType());
-  unsigned whole =
-      add(StorageKind::Activation, bytesOf(type), now, op.getResult());
+  unsigned whole = add(StorageKind::Activation, bytesOf(type), now,
+                       op.getResult(), memories.get(op.getResult()));
   int64_t element = aten::getElementBytes(type.getElementType());
   for (auto [input, offset] : llvm::zip_equal(op.getInputs(), op.getOffsets()))
     if (canBePart(input)) {
@@ -228,7 +249,8 @@ void Liveness::visit(Operation &op, int64_t now) {
       continue;
     Value source = getViewSource(result);
     if (!source) {
-      add(StorageKind::Activation, bytesOf(result.getType()), now, result);
+      add(StorageKind::Activation, bytesOf(result.getType()), now, result,
+          memories.get(result));
       continue;
     }
     // A view of a constant is a constant.
@@ -282,6 +304,7 @@ void Liveness::placeResults(func::FuncOp program) {
     if (auto result = dyn_cast<OpResult>(operand.get());
         result && storage != kNone && partOf[storage].whole == kNone &&
         storages[storage].value == result &&
+        storages[storage].memory == storages[it->second].memory &&
         canLieIn(result, storage, it->second)) {
       mergedInto[storage] = it->second;
       lastReads[it->second] = end;
@@ -304,7 +327,9 @@ void Liveness::reuseDeadOperands(func::FuncOp program) {
   int64_t now = -1;
   for (Operation &op : program.getBody().front()) {
     ++now;
-    if (op.getNumResults() != 1 || !isPointwise(&op) ||
+    // Only to its first operand.
+    bool isAdded = aten::isAddedProduct(&op);
+    if (op.getNumResults() != 1 || !(isPointwise(&op) || isAdded) ||
         getViewSource(op.getResult(0)))
       continue;
     Value result = op.getResult(0);
@@ -314,18 +339,24 @@ void Liveness::reuseDeadOperands(func::FuncOp program) {
     unsigned own = it->second.storage;
     if (isMerged(own) || !isTransient(own))
       continue;
-    for (Value operand : op.getOperands()) {
+    for (Value operand :
+         op.getOperands().take_front(isAdded ? 1 : op.getNumOperands())) {
       unsigned place = getStorage(operand);
-      if (place == kNone || place == own || !isTransient(place) ||
+      if ((isAdded && llvm::count(op.getOperands(), operand) != 1) ||
+          place == kNone || place == own || !isTransient(place) ||
           partOf[place].whole != kNone || lastReads[place] != now ||
+          storages[place].memory != storages[own].memory ||
           whole[place] != operand || operand.getType() != result.getType() ||
-          storages[own].bytes > storages[place].bytes ||
+          // A sum may have room for the padding rows that its reduction needs.
+          (storages[own].bytes > storages[place].bytes && !isAdded) ||
           // Parts of it, in another order perhaps, are read meanwhile.
           llvm::any_of(op.getOperands(), [&](Value other) {
             return other != operand && getStorage(other) == place;
           }))
         continue;
       mergedInto[own] = place;
+      storages[place].bytes =
+          std::max(storages[place].bytes, storages[own].bytes);
       whole[place] = result;
       lastReads[place] = lastReads[own];
       Storage &storage = storages[place];
@@ -337,7 +368,7 @@ void Liveness::reuseDeadOperands(func::FuncOp program) {
   }
 }
 
-Liveness::Liveness(func::FuncOp program) {
+Liveness::Liveness(func::FuncOp program) : memories(program) {
   Block &body = program.getBody().front();
   end = 0;
   for (Operation &op : body)
@@ -346,8 +377,9 @@ Liveness::Liveness(func::FuncOp program) {
   for (BlockArgument argument : program.getArguments()) {
     auto state = program.getArgAttrOfType<FlatSymbolRefAttr>(
         argument.getArgNumber(), kStateAttr);
-    unsigned index = add(state ? StorageKind::State : StorageKind::Input,
-                         bytesOf(argument.getType()), -1, argument);
+    unsigned index =
+        add(state ? StorageKind::State : StorageKind::Input,
+            bytesOf(argument.getType()), -1, argument, memories.get(argument));
     storages[index].state = state;
     storages[index].last = end;
   }

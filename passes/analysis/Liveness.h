@@ -10,6 +10,9 @@
 // * a state lives for ever; so does an input, which callers need not set again;
 // * a transfer holds its operands and results from its start to its wait;
 // * an optimizer and an all-reduce overwrite their operands;
+// * what a copy between memories makes is of the kind that it was made of,
+//   parameters being gathered ones on the device and other states activations;
+// * nothing lies in the place of what lies in another memory;
 // * a running sum grows in its own place if the result is its new value, else
 //   in the summand's, if nothing else reads that;
 // * what is packed lies in the packed tensor, if it is all of its storage and
@@ -17,7 +20,8 @@
 // * a result that is bound to a state may be computed in the state's place, if
 //   nobody reads the old value any more; else it is copied there at the end;
 // * in a program marked with `fsdp.reuse`, an elementwise op's result lies in
-//   the place of an operand of the same type that nobody reads afterwards.
+//   the place of an operand of the same type that nobody reads afterwards, and
+//   a product that is added to a matrix in the place of that.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,6 +29,7 @@
 #define FSDP_PASSES_ANALYSIS_LIVENESS_H
 
 #include "ir/fsdp/Fsdp.h"
+#include "passes/analysis/Memories.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -45,6 +50,7 @@ struct Storage {
   int64_t first, last;
   mlir::Value value;             ///< the first value that lies in it
   mlir::FlatSymbolRefAttr state; ///< of a state
+  MemorySpace memory = MemorySpace::Device;
 };
 
 /// An op that reads a value after `writer` has overwritten it.
@@ -62,6 +68,7 @@ public:
   explicit Liveness(mlir::func::FuncOp program);
 
   llvm::ArrayRef<Storage> getStorages() const { return storages; }
+  const Memories &getMemories() const { return memories; }
 
   /// Index of the storage that `value` lies in; kNone for constants, futures
   /// and undefined results.
@@ -102,7 +109,8 @@ public:
   }
 
 private:
-  unsigned add(StorageKind kind, int64_t bytes, int64_t now, mlir::Value value);
+  unsigned add(StorageKind kind, int64_t bytes, int64_t now, mlir::Value value,
+               MemorySpace memory);
   void share(mlir::Value value, unsigned storage);
   void use(mlir::Value value, mlir::Operation *reader, int64_t now);
   void overwrite(unsigned storage, mlir::Operation *writer);
@@ -123,6 +131,7 @@ private:
     unsigned generation; ///< number of overwritings that it is younger than
   };
 
+  Memories memories;
   llvm::SmallVector<Storage, 0> storages;
   llvm::SmallVector<unsigned, 0> mergedInto; ///< one that is not, or kNone
   llvm::SmallVector<Part, 0> partOf;

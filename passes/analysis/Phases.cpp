@@ -19,15 +19,30 @@ static bool isResultCopy(Operation *op) {
          });
 }
 
+/// The ops that updates have their gradients from.
+static llvm::DenseSet<Operation *> getGradientSources(func::FuncOp program) {
+  llvm::DenseSet<Operation *> sources;
+  for (Operation &op : program.getBody().front())
+    if (auto update = dyn_cast<OptimizerOpInterface>(op))
+      for (Value gradient : update.getGrads())
+        if (Operation *source = gradient.getDefiningOp())
+          sources.insert(source);
+  return sources;
+}
+
 SmallVector<Phase, 3> fsdp::getPhases(func::FuncOp program) {
   ForwardSlice forward(program);
+  llvm::DenseSet<Operation *> gradients = getGradientSources(program);
   int64_t count = 0, backward = 0, optimizer = -1;
   for (Operation &op : program.getBody().front()) {
+    // Updates in backward are part of it.
+    if (gradients.contains(&op))
+      optimizer = -1;
     if (optimizer < 0 && isa<OptimizerOpInterface>(op))
       optimizer = count;
     ++count;
     if (forward.contains(&op) && !isa<CollectiveOpInterface>(op) &&
-        !isa<WaitOp>(op) && !isResultCopy(&op))
+        !isa<CopyOp, CopyStartOp, WaitOp>(op) && !isResultCopy(&op))
       backward = count;
   }
   // The terminator alone is no backward.

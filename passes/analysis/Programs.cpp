@@ -110,7 +110,36 @@ llvm::DenseSet<Value> fsdp::getKept(func::FuncOp func,
 }
 
 bool fsdp::isShardSide(Operation *op) {
-  return isa<ReplayOp>(op) || aten::isCast(op);
+  return isa<ReplayOp, CopyOp>(op) || aten::isCast(op);
+}
+
+CopyStartOp fsdp::getCopy(Value value) {
+  auto wait = value.getDefiningOp<WaitOp>();
+  return wait ? wait.getFuture().getDefiningOp<CopyStartOp>() : CopyStartOp();
+}
+
+Value fsdp::getShardSideOperand(Value shard) {
+  Operation *op = shard.getDefiningOp();
+  if (!op)
+    return {};
+  if (isShardSide(op))
+    return op->getOperand(0);
+  return getCopy(shard) ? getTransferred(shard) : Value();
+}
+
+bool fsdp::isReplayed(Value shard) {
+  for (; shard; shard = getShardSideOperand(shard))
+    if (shard.getDefiningOp<ReplayOp>())
+      return true;
+  return false;
+}
+
+BlockArgument fsdp::getUpdatedArgument(Value param) {
+  if (auto copy = param.getDefiningOp<CopyOp>())
+    param = copy.getInput();
+  else if (getCopy(param))
+    param = getTransferred(param);
+  return dyn_cast<BlockArgument>(param);
 }
 
 BlockArgument fsdp::getShardSource(Value shard) {
@@ -125,9 +154,9 @@ BlockArgument fsdp::getShardSource(Value shard) {
         return {};
       continue;
     }
-    if (!isShardSide(op))
+    shard = getShardSideOperand(shard);
+    if (!shard)
       return {};
-    shard = op->getOperand(0);
   }
   return cast<BlockArgument>(shard);
 }
@@ -135,7 +164,7 @@ BlockArgument fsdp::getShardSource(Value shard) {
 bool fsdp::isReductionTail(Operation *op) {
   if (auto reduce = dyn_cast<AllReduceOp>(op))
     return reduce.getOf().has_value();
-  return isa<AccumulateOp>(op) || aten::isCast(op);
+  return isa<AccumulateOp, CopyOp>(op) || aten::isCast(op);
 }
 
 StartOpInterface fsdp::getTransfer(Value value) {

@@ -86,15 +86,32 @@ addStateArguments(mlir::func::FuncOp func, llvm::ArrayRef<StateOp> states);
 llvm::DenseSet<mlir::Value> getKept(mlir::func::FuncOp func,
                                     const StateTable &states);
 
+/// The argument that an optimizer's operand is, or is a copy of in another
+/// memory; null if it is none.
+mlir::BlockArgument getUpdatedArgument(mlir::Value param);
+
 /// The argument that a shard comes from, through casts, replays and parts that
 /// were kept of a gathered tensor, or null.
 mlir::BlockArgument getShardSource(mlir::Value shard);
 
-/// Casts and replays, which may stand between a shard and its gather.
+/// Casts, replays and copies between memories, which may stand between a shard
+/// and its gather.
 bool isShardSide(mlir::Operation *op);
 
-/// Casts, running sums and all-reduces: what a reduced gradient may go through
-/// on its way to the optimizer. They belong to the reduction in front of them.
+/// The start of the copy between memories that made `value`, which is a result
+/// of its wait; else null.
+CopyStartOp getCopy(mlir::Value value);
+
+/// What `shard` was made of by one of these, or by a copy that was started;
+/// null if by none.
+mlir::Value getShardSideOperand(mlir::Value shard);
+
+/// Whether a replay is among what a shard was made by.
+bool isReplayed(mlir::Value shard);
+
+/// Casts, running sums, copies between memories and all-reduces: what a reduced
+/// gradient may go through on its way to the optimizer. They belong to the
+/// reduction in front of them.
 bool isReductionTail(mlir::Operation *op);
 
 /// The start that moved a value, which is a result of its wait; else null.

@@ -273,6 +273,8 @@ public:
     } else if (auto sum = dyn_cast<AccumulateOp>(op)) {
       if (Attribute of = sum.getOfAttr())
         extend(of, sum.getGradient(), sum.getResult(), op.getLoc());
+    } else if (isa<CopyOp>(op)) {
+      move(op.getOperand(0), op.getResult(0));
     } else if (isa<WaitOp>(op)) {
       for (OpResult result : op.getResults())
         move(getTransferred(result), result);
@@ -384,7 +386,7 @@ ValueNumbering::run(func::FuncOp func) {
     if (auto update = dyn_cast<OptimizerOpInterface>(op))
       for (auto [param, grad] :
            llvm::zip(update.getParams(), update.getGrads()))
-        if (auto argument = dyn_cast<BlockArgument>(param))
+        if (BlockArgument argument = getUpdatedArgument(param))
           observeGradient(func.getArgAttr(argument.getArgNumber(), kStateAttr),
                           grad, op.getLoc());
     numberOp(op);

@@ -1,8 +1,8 @@
 //===- EmitContext.cpp - Tables that programs share -----------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "passes/analysis/SourcePlace.h"
 #include "passes/emit/EmitProgram.h"
-#include "passes/emit/SourcePlace.h"
 
 using namespace mlir;
 using namespace fsdp;

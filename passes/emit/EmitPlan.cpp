@@ -102,6 +102,8 @@ static LogicalResult emitState(StateOp state, const StateTable &table,
     result->shard_dim = static_cast<int32_t>(sharding.getDim());
     result->group = context.getGroup(sharding.getGroup());
   }
+  result->memory =
+      state.isOnHost() ? plan::MemorySpace::host : plan::MemorySpace::device;
   result->layout = state.isFlat() ? plan::Layout::flat : plan::Layout::rows;
   if (PartAttr part = state.getPart()) {
     result->flat =
@@ -121,9 +123,9 @@ static LogicalResult emitState(StateOp state, const StateTable &table,
   return success();
 }
 
-static void emitMemory(const MemoryUse &use, plan::PlanT &plan) {
-  plan.memory = std::make_unique<plan::MemoryT>();
-  plan::MemoryT &memory = *plan.memory;
+static std::unique_ptr<plan::MemoryT> emitSpace(const SpaceUse &use) {
+  auto result = std::make_unique<plan::MemoryT>();
+  plan::MemoryT &memory = *result;
   memory.peak = use.peak;
   memory.states = use.states;
   memory.params = use.params;
@@ -133,7 +135,17 @@ static void emitMemory(const MemoryUse &use, plan::PlanT &plan) {
   memory.activations = use.transient.activations;
   memory.gathered = use.transient.gathered;
   memory.grads = use.transient.grads;
-  memory.scratch_bound = use.scratchBound.value_or(0);
+  return result;
+}
+
+static void emitMemory(ModuleOp module, const MemoryUse &use,
+                       plan::PlanT &plan) {
+  plan.memory = emitSpace(use);
+  plan.memory->scratch_bound = use.scratchBound.value_or(0);
+  if (!use.host)
+    return;
+  plan.host = emitSpace(*use.host);
+  plan.pins_host = getSetting<OffloadAttr>(module).getPinMemory();
 }
 
 static void emitWeightsFiles(ModuleOp module, const EmitOptions &options,
@@ -179,7 +191,7 @@ LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
   for (StateOp state : table.getStates())
     if (failed(emitState(state, table, context)))
       return failure();
-  emitMemory(*use, plan);
+  emitMemory(module, *use, plan);
   emitRun(module, table, options, plan);
   for (func::FuncOp program : getPrograms(module))
     if (failed(emitProgram(program, table, context)))

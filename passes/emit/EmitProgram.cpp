@@ -102,6 +102,7 @@ FailureOr<uint32_t> ProgramEmitter::makeValue(Value value, Place place) {
     entry->strides.assign(strides.begin(), strides.end());
   }
   entry->place = place;
+  entry->memory = toPlan(liveness.getMemories().get(value));
   uint32_t id = result.values.size();
   result.values.push_back(std::move(entry));
   ids[value] = id;
@@ -416,6 +417,17 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
         auto body = makeTransfer<plan::AllReduceT>(
             start, context.getGroup(start.getGroup()));
         setCombination(body, start);
+        body.inputs = idsOf(start.getInputs());
+        body.outputs = promisedIdsOf(start);
+        body.future = futures[start.getFuture()];
+        add(std::move(body), start.getLoc());
+        return success();
+      })
+      .Case([&](CopyStartOp start) {
+        plan::CopyAcrossT body;
+        body.bucket = start.getBucket().value_or("").str();
+        body.to = toPlan(start.getTo());
+        body.stream = toPlan(start.getStream());
         body.inputs = idsOf(start.getInputs());
         body.outputs = promisedIdsOf(start);
         body.future = futures[start.getFuture()];

@@ -8,8 +8,8 @@
 #include "passes/emit/MemoryMap.h"
 
 #include "ir/aten/Aten.h"
+#include "passes/analysis/SourcePlace.h"
 #include "passes/emit/MemoryMapPage.h"
-#include "passes/emit/SourcePlace.h"
 #include "passes/emit/Types.h"
 #include "passes/plan/MemoryUse.h"
 #include "passes/plan/ProgramUse.h"
@@ -137,11 +137,11 @@ void MapWriter::writeNumbers(ArrayRef<int64_t> numbers) {
   });
 }
 
-/// [kind, address, bytes, name, type] of each.
+/// [kind, address, bytes, name, type] of each on the device.
 void MapWriter::writeStates() {
   json.attributeArray("states", [&] {
     for (StateOp state : states.getStates()) {
-      if (state.getPart()) // the flat state is drawn
+      if (state.getPart() || state.isOnHost()) // the flat state is drawn
         continue;
       RankedTensorType type = state.getLocalType();
       writeNumbers({static_cast<int64_t>(getKind(state.getRole())),
@@ -243,7 +243,7 @@ void MapWriter::writeTensors(const ProgramUse &use) {
   json.attributeArray("tensors", [&] {
     for (auto [index, storage] : llvm::enumerate(liveness.getStorages())) {
       if (storage.kind == StorageKind::State || liveness.isMerged(index) ||
-          !storage.value)
+          storage.memory != MemorySpace::Device || !storage.value)
         continue;
       std::string name = names.lookup(index);
       if (auto argument = dyn_cast<BlockArgument>(storage.value)) {

@@ -3,7 +3,7 @@
 
 #include "passes/emit/MemoryReport.h"
 
-#include "passes/emit/SourcePlace.h"
+#include "passes/analysis/SourcePlace.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -69,13 +69,26 @@ llvm::json::Object fsdp::describePhases(ArrayRef<const ProgramUse *> parts) {
   return phases;
 }
 
+/// Bytes by name, of another memory in an object of its own.
+static void describeEntry(NamedAttribute entry, llvm::json::Object &to) {
+  StringRef name = entry.getName().getValue();
+  if (auto bytes = dyn_cast<IntegerAttr>(entry.getValue()))
+    to[name] = bytes.getInt();
+  auto entries = dyn_cast<DictionaryAttr>(entry.getValue());
+  if (!entries)
+    return;
+  llvm::json::Object other;
+  for (NamedAttribute each : entries)
+    describeEntry(each, other);
+  to[name] = std::move(other);
+}
+
 llvm::json::Object fsdp::describeMemory(ModuleOp module,
                                         ArrayRef<ProgramUse> uses) {
   llvm::json::Object memory;
   for (NamedAttribute entry :
        module->getAttrOfType<DictionaryAttr>(kMemoryAttr))
-    if (auto bytes = dyn_cast<IntegerAttr>(entry.getValue()))
-      memory[entry.getName().getValue()] = bytes.getInt();
+    describeEntry(entry, memory);
   if (uses.empty())
     return memory;
   const ProgramUse *highest = &uses.front(), *bound = &uses.front();

@@ -90,13 +90,23 @@ template <>
 struct PlanEnum<Stream> {
   using Plan = plan::Stream;
   static constexpr std::pair<Stream, Plan> table[] = {
-      {Stream::Compute, Plan::compute},
-      {Stream::Gather, Plan::gather},
-      {Stream::Reduce, Plan::reduce},
-      {Stream::Replicate, Plan::replicate},
+      {Stream::Compute, Plan::compute}, {Stream::Gather, Plan::gather},
+      {Stream::Reduce, Plan::reduce},   {Stream::Replicate, Plan::replicate},
+      {Stream::Upload, Plan::upload},   {Stream::Download, Plan::download},
   };
 };
 static_assert(isNumbering(PlanEnum<Stream>::table, getMaxEnumValForStream()));
+
+template <>
+struct PlanEnum<MemorySpace> {
+  using Plan = plan::MemorySpace;
+  static constexpr std::pair<MemorySpace, Plan> table[] = {
+      {MemorySpace::Device, Plan::device},
+      {MemorySpace::Host, Plan::host},
+  };
+};
+static_assert(isNumbering(PlanEnum<MemorySpace>::table,
+                          getMaxEnumValForMemorySpace()));
 
 template <>
 struct PlanEnum<Distribution> {

@@ -77,7 +77,7 @@ static void listSchedule(func::FuncOp program, llvm::json::Array &schedule) {
 /// One step, of the programs that are its parts.
 static llvm::json::Object describe(ArrayRef<const ProgramUse *> parts,
                                    int64_t microBatches) {
-  llvm::json::Array collectives, metrics, schedule;
+  llvm::json::Array collectives, metrics, copies, schedule;
   func::FuncOp first = parts.front()->program;
   StateTable states(first->getParentOfType<ModuleOp>());
   std::map<std::string, int64_t> counts;
@@ -91,6 +91,15 @@ static llvm::json::Object describe(ArrayRef<const ProgramUse *> parts,
       if (!start)
         continue;
       StringAttr bucket = start.getBucketAttr();
+      if (auto copy = dyn_cast<CopyStartOp>(op)) {
+        copies.push_back(llvm::json::Object{
+            {"kind", stringifyStream(copy.getStream())},
+            {"bucket", bucket ? bucket.getValue() : StringRef()},
+            {"count", runs},
+            {"tensors", static_cast<int64_t>(start.getInputs().size())},
+            {"bytes", getTraffic(start)}});
+        continue;
+      }
       bool isMetric = start.isInPlace() && bucket && bucket == kMetricsBucket;
       (isMetric ? metrics : collectives)
           .push_back(describe(start, runs, states));
@@ -99,11 +108,14 @@ static llvm::json::Object describe(ArrayRef<const ProgramUse *> parts,
   llvm::json::Object ops;
   for (const auto &[name, count] : counts)
     ops[name] = count;
-  return llvm::json::Object{{"collectives", std::move(collectives)},
-                            {"metrics", std::move(metrics)},
-                            {"phases", describePhases(parts)},
-                            {"schedule", std::move(schedule)},
-                            {"ops", std::move(ops)}};
+  llvm::json::Object step{{"collectives", std::move(collectives)},
+                          {"metrics", std::move(metrics)},
+                          {"phases", describePhases(parts)},
+                          {"schedule", std::move(schedule)},
+                          {"ops", std::move(ops)}};
+  if (!copies.empty())
+    step["copies"] = std::move(copies);
+  return step;
 }
 
 /// A cast that mixed precision put in, or several equal ones.

@@ -5,7 +5,7 @@
 
 #include "ir/aten/Aten.h"
 #include "passes/analysis/Phases.h"
-#include "passes/emit/SourcePlace.h"
+#include "passes/analysis/SourcePlace.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -64,12 +64,7 @@ private:
   }
 
   static bool isAgain(StartOpInterface start) {
-    for (Value shard : start.getInputs())
-      for (Operation *op = shard.getDefiningOp(); op && isShardSide(op);
-           op = op->getOperand(0).getDefiningOp())
-        if (isa<ReplayOp>(op))
-          return true;
-    return false;
+    return llvm::any_of(start.getInputs(), isReplayed);
   }
 
   std::string getPhase(int64_t position) const {
@@ -124,6 +119,10 @@ private:
 
   std::string explain(Operation *start, int64_t position,
                       const TransferRow &row) const {
+    if (auto copy = dyn_cast<CopyStartOp>(start))
+      return copy.getTo() == MemorySpace::Host
+                 ? "it is there"
+                 : "the gather before its own starts";
     if (!isa<AllGatherStartOp>(start))
       return row.kind == "reduce" ? "its last gradient is there"
                                   : "what it adds up is there";
@@ -143,7 +142,9 @@ private:
     TransferRow row;
     StringAttr bucket = start.getBucketAttr();
     row.bucket = bucket ? bucket.str() : "";
-    row.kind = isa<AllGatherStartOp>(start)
+    auto copy = dyn_cast<CopyStartOp>(start.getOperation());
+    row.kind = copy ? stringifyStream(copy.getStream()).str()
+               : isa<AllGatherStartOp>(start)
                    ? (isAgain(start) ? "regather" : "gather")
                : isa<ReduceScatterStartOp>(start) ? "reduce"
                : row.bucket == kMetricsBucket     ? "metrics"
@@ -175,6 +176,12 @@ CollectiveKind fsdp::getCollectiveKind(StartOpInterface start) {
 }
 
 int64_t fsdp::getTraffic(StartOpInterface start) {
+  if (isa<CopyStartOp>(start)) {
+    int64_t bytes = 0;
+    for (Type type : start.getPromised())
+      bytes += aten::getStorageBytes(cast<RankedTensorType>(type));
+    return bytes;
+  }
   CollectiveKind kind = getCollectiveKind(start);
   uint64_t bytes = 0;
   for (auto [input, type] :

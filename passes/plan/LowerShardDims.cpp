@@ -105,7 +105,7 @@ struct LowerShardDims : fsdp::impl::LowerShardDimsBase<LowerShardDims> {
       for (Operation &op :
            llvm::make_early_inc_range(program.getBody().front())) {
         auto start = dyn_cast<StartOpInterface>(op);
-        if (!start || start.isInPlace())
+        if (!start || !start.getDimsAttr())
           continue;
         SmallVector<int64_t> dims(start.getDimsAttr().asArrayRef());
         if (llvm::any_of(dims, [](int64_t dim) { return dim != 0; }))

@@ -62,6 +62,8 @@ struct MaterializeStorages
         else if (isa<AllGatherStartOp>(op))
           needed = storage == Liveness::kNone ||
                    !aten::isContiguous(typeOf(operand.get()));
+        else if (isa<CopyStartOp>(op))
+          needed = !aten::isContiguous(typeOf(operand.get()));
         else if (isa<func::ReturnOp>(op))
           needed = isForeignState(liveness, program, operand) ||
                    sums.contains(operand.getOperandNumber());

@@ -8,57 +8,85 @@
 using namespace mlir;
 using namespace fsdp;
 
-DictionaryAttr MemoryUse::toAttribute(MLIRContext *context) const {
-  Builder builder(context);
+static SmallVector<NamedAttribute> describe(Builder &builder,
+                                            const SpaceUse &use) {
   auto entry = [&](StringRef name, int64_t bytes) {
     return builder.getNamedAttr(name, builder.getI64IntegerAttr(bytes));
   };
-  SmallVector<NamedAttribute> entries = {
-      entry("peak", peak),
-      entry("states", states),
-      entry("params", params),
-      entry("optimizer", optimizer),
-      entry("buffers", buffers),
-      entry("inputs", transient.inputs),
-      entry("activations", transient.activations),
-      entry("gathered", transient.gathered),
-      entry("grads", transient.grads),
+  return {
+      entry("peak", use.peak),
+      entry("states", use.states),
+      entry("params", use.params),
+      entry("optimizer", use.optimizer),
+      entry("buffers", use.buffers),
+      entry("inputs", use.transient.inputs),
+      entry("activations", use.transient.activations),
+      entry("gathered", use.transient.gathered),
+      entry("grads", use.transient.grads),
   };
+}
+
+DictionaryAttr MemoryUse::toAttribute(MLIRContext *context) const {
+  Builder builder(context);
+  SmallVector<NamedAttribute> entries = describe(builder, *this);
   if (scratchBound)
-    entries.push_back(entry("scratch_bound", *scratchBound));
+    entries.push_back(builder.getNamedAttr(
+        "scratch_bound", builder.getI64IntegerAttr(*scratchBound)));
+  if (host)
+    entries.push_back(builder.getNamedAttr(
+        "host", builder.getDictionaryAttr(describe(builder, *host))));
   return builder.getDictionaryAttr(entries);
 }
+
+namespace {
+/// Reads entries, and remembers whether all were there.
+struct EntryReader {
+  DictionaryAttr dictionary;
+  bool isWhole = true;
+
+  int64_t operator()(StringRef name) {
+    auto bytes = dictionary.getAs<IntegerAttr>(name);
+    isWhole &= bool(bytes);
+    return bytes ? bytes.getInt() : 0;
+  }
+  void read(SpaceUse &use) {
+    use.peak = (*this)("peak");
+    use.states = (*this)("states");
+    use.params = (*this)("params");
+    use.optimizer = (*this)("optimizer");
+    use.buffers = (*this)("buffers");
+    use.transient.inputs = (*this)("inputs");
+    use.transient.activations = (*this)("activations");
+    use.transient.gathered = (*this)("gathered");
+    use.transient.grads = (*this)("grads");
+  }
+};
+} // namespace
 
 FailureOr<MemoryUse> MemoryUse::fromAttribute(ModuleOp module) {
   auto dictionary = module->getAttrOfType<DictionaryAttr>(kMemoryAttr);
   if (!dictionary)
     return failure();
-  bool whole = true;
-  auto entry = [&](StringRef name) -> int64_t {
-    auto bytes = dictionary.getAs<IntegerAttr>(name);
-    whole &= bool(bytes);
-    return bytes ? bytes.getInt() : 0;
-  };
   MemoryUse use;
-  use.peak = entry("peak");
-  use.states = entry("states");
-  use.params = entry("params");
-  use.optimizer = entry("optimizer");
-  use.buffers = entry("buffers");
-  use.transient = {entry("inputs"), entry("activations"), entry("gathered"),
-                   entry("grads")};
+  EntryReader device{dictionary};
+  device.read(use);
   if (getDevice(module) == "cpu")
-    use.scratchBound = entry("scratch_bound");
-  if (!whole)
+    use.scratchBound = device("scratch_bound");
+  EntryReader host{dictionary.getAs<DictionaryAttr>("host")};
+  if (host.dictionary)
+    host.read(use.host.emplace());
+  if (!device.isWhole || !host.isWhole)
     return failure();
   return use;
 }
 
-MemoryUse fsdp::getStatesUse(ModuleOp module) {
-  MemoryUse use;
+SpaceUse fsdp::getStatesUse(ModuleOp module, MemorySpace memory) {
+  SpaceUse use;
   for (auto state : module.getOps<StateOp>()) {
     if (state.getPart())
       continue; // counted with the flat state
+    if (state.isOnHost() != (memory == MemorySpace::Host))
+      continue;
     int64_t bytes = aten::getStorageBytes(state.getLocalType());
     switch (state.getRole()) {
     case Role::Parameter:

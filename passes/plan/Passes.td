@@ -109,6 +109,7 @@ def MaterializeStorages : Fsdp_ModulePass<"fsdp-materialize-storages"> {
     * an operand of `all_reduce.start` that something else still reads, or that
       a state, an input or a constant holds: it is reduced in place;
     * an operand of `all_gather.start` that is not contiguous or is a constant;
+    * an operand of `copy.start` that is not contiguous;
     * a result of the program that lies in a state (other than the one it is
       bound to), which the optimizer overwrites before the result is taken.
 
@@ -142,7 +143,8 @@ def InsertZeroPadding : Fsdp_ModulePass<"fsdp-insert-zero-padding"> {
 def PlanMemory : Fsdp_ModulePass<"fsdp-plan-memory"> {
   let summary = "give every tensor its address";
   let description = [{
-    States come first, at the same addresses for all programs of the module;
+    Each of a rank's memories is planned for itself; `fsdp.memory` says of the host's
+    in its entry `host`, where anything lies there. States come first, at the same addresses for all programs of the module;
     above them the programs' transient tensors are packed by their lifetimes, so
     that the arena is as large as its largest program needs. Several greedy
     packings are tried, and where all stay above what is alive at once, a search

@@ -8,6 +8,8 @@
 #include "passes/plan/MemoryUse.h"
 #include "passes/plan/Packing.h"
 
+#include <array>
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -23,41 +25,61 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    int64_t states = placeStates(module);
-    MemoryUse use = getStatesUse(module);
-    int64_t top = states, highest = -1;
+    MemoryUse use;
+    use.host.emplace();
+    SmallVector<SpaceUse *> spaces{&use, &*use.host}; // by MemorySpace
+    bool usesHost = false;
+    for (auto memory : {MemorySpace::Device, MemorySpace::Host}) {
+      SpaceUse &space = *spaces[unsigned(memory)];
+      space = getStatesUse(module, memory);
+      space.peak = space.states = placeStates(module, memory);
+    }
+    SmallVector<int64_t, 2> highest(2, -1);
     for (func::FuncOp program : getPrograms(module)) {
-      Placement placement = choose(program);
+      Plan plan = choose(program);
       Liveness liveness(program);
-      top = std::max(top, place(program, liveness, placement, states));
-      TransientUse transient = getPeak(getLiveCurve(liveness)).use;
-      if (transient.total() > highest) {
-        highest = transient.total();
-        use.transient = transient;
+      place(program, liveness, plan, {use.states, use.host->states});
+      usesHost |= liveness.getMemories().usesHost();
+      for (auto memory : {MemorySpace::Device, MemorySpace::Host}) {
+        SpaceUse &space = *spaces[unsigned(memory)];
+        space.peak = std::max(
+            space.peak, space.states + plan[unsigned(memory)].packing.bytes);
+        TransientUse transient =
+            getPeak(getLiveCurve(liveness, nullptr, memory)).use;
+        if (transient.total() > highest[unsigned(memory)]) {
+          highest[unsigned(memory)] = transient.total();
+          space.transient = transient;
+        }
       }
     }
     use.scratchBound = getScratchBound(module);
-    use.states = states;
-    use.peak = top;
     for (auto state : module.getOps<StateOp>()) {
       int64_t bytes = aten::getStorageBytes(state.getLocalType());
+      SpaceUse &space = *spaces[state.isOnHost()];
+      usesHost |= state.isOnHost();
       if (state.getRole() == Role::Gradient)
-        use.transient.grads += bytes;
+        space.transient.grads += bytes;
       else if (state.getRole() == Role::Gathered)
-        use.transient.gathered += bytes;
+        space.transient.gathered += bytes;
     }
+    if (!usesHost)
+      use.host.reset();
     module->setAttr(kMemoryAttr, use.toAttribute(&getContext()));
   }
 
-  /// Addresses of the states. Returns where transient tensors begin.
-  static int64_t placeStates(ModuleOp module) {
+  /// Addresses of the states in one memory. Returns where its transient tensors
+  /// begin.
+  static int64_t placeStates(ModuleOp module, MemorySpace memory) {
     auto bytesOf = [](StateOp state) {
       return aten::getStorageBytes(state.getLocalType());
     };
     // Those that need most alignment first, so that there are no gaps between.
     SmallVector<StateOp> states(module.getOps<StateOp>());
     // Parts of flat states lie in these.
-    llvm::erase_if(states, [](StateOp state) { return bool(state.getPart()); });
+    llvm::erase_if(states, [&](StateOp state) {
+      return state.getPart() ||
+             state.isOnHost() != (memory == MemorySpace::Host);
+    });
     llvm::stable_sort(states, [&](StateOp a, StateOp b) {
       return getAlignment(bytesOf(a)) > getAlignment(bytesOf(b));
     });
@@ -74,12 +96,15 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
     SmallVector<unsigned> transients;
     Packing packing;
   };
+  /// One for each memory.
+  using Plan = std::array<Placement, 2>;
 
-  Placement getPlacement(const Liveness &liveness) const {
+  Placement getPlacement(const Liveness &liveness, MemorySpace memory) const {
     Placement placement;
     SmallVector<Interval> intervals;
     for (auto [index, storage] : llvm::enumerate(liveness.getStorages()))
-      if (storage.kind != StorageKind::State && !liveness.isMerged(index)) {
+      if (storage.kind != StorageKind::State && storage.memory == memory &&
+          !liveness.isMerged(index)) {
         placement.transients.push_back(index);
         intervals.push_back({storage.bytes, storage.first, storage.last});
       }
@@ -90,33 +115,39 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
     return placement;
   }
 
+  Plan getPlan(const Liveness &liveness) const {
+    return {getPlacement(liveness, MemorySpace::Device),
+            getPlacement(liveness, MemorySpace::Host)};
+  }
+
   /// Reuse lowers what is alive at once, but what lives longer is harder to
-  /// pack.
-  Placement choose(func::FuncOp program) const {
+  /// pack. What is short is the device's memory.
+  Plan choose(func::FuncOp program) const {
     program->removeAttr(kReuseAttr);
-    Placement apart = getPlacement(Liveness(program));
+    Plan apart = getPlan(Liveness(program));
     program->setAttr(kReuseAttr, UnitAttr::get(program.getContext()));
-    Placement reused = getPlacement(Liveness(program));
-    if (reused.transients.size() != apart.transients.size() &&
-        reused.packing.bytes <= apart.packing.bytes)
+    Plan reused = getPlan(Liveness(program));
+    if (reused[0].transients.size() != apart[0].transients.size() &&
+        reused[0].packing.bytes <= apart[0].packing.bytes)
       return reused;
     program->removeAttr(kReuseAttr);
     return apart;
   }
 
-  /// Addresses of one program's transient tensors, from `base` on. Returns the
-  /// end of the highest.
-  int64_t place(func::FuncOp program, const Liveness &liveness,
-                const Placement &placement, int64_t base) {
+  /// Addresses of one program's transient tensors, in each memory from `bases`
+  /// on.
+  void place(func::FuncOp program, const Liveness &liveness, const Plan &plan,
+             std::array<int64_t, 2> bases) {
     ArrayRef<Storage> storages = liveness.getStorages();
-    const auto &[transients, packing] = placement;
     StateTable states(getOperation());
     SmallVector<int64_t> addresses(storages.size(), 0);
     for (auto [index, storage] : llvm::enumerate(storages))
       if (storage.kind == StorageKind::State)
         addresses[index] = *states.lookup(storage.state).getAt();
-    for (auto [index, offset] : llvm::zip_equal(transients, packing.offsets))
-      addresses[index] = base + offset;
+    for (auto [placement, base] : llvm::zip_equal(plan, bases))
+      for (auto [index, offset] :
+           llvm::zip_equal(placement.transients, placement.packing.offsets))
+        addresses[index] = base + offset;
     for (unsigned index = 0; index < storages.size(); ++index)
       if (auto [whole, offset] = liveness.getPart(index);
           whole != Liveness::kNone)
@@ -135,7 +166,6 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
       if (!at.empty())
         op.setDiscardableAttr(kAtAttr, builder.getDenseI64ArrayAttr(at));
     }
-    return base + packing.bytes;
   }
 };
 

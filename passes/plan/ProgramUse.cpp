@@ -59,7 +59,8 @@ static ProgramUse getProgramUse(func::FuncOp program, const StateTable &states,
   use.end = statesEnd;
   SmallVector<int64_t> addresses = getAddresses(program, liveness, states);
   for (auto [index, storage] : llvm::enumerate(liveness.getStorages()))
-    if (storage.kind != StorageKind::State && !liveness.isMerged(index))
+    if (storage.kind != StorageKind::State &&
+        storage.memory == MemorySpace::Device && !liveness.isMerged(index))
       use.end = std::max(use.end, addresses[index] + alignUp(storage.bytes));
   return use;
 }

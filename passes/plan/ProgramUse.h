@@ -1,8 +1,8 @@
 //===- ProgramUse.h - What a planned program needs, and where ---*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// For people and reports: how high a program's tensors reach, how high they
-// would have to, and the op at which most is alive.
+// For people and reports: how high a program's tensors reach on the device, how
+// high they would have to, and the op at which most is alive there.
 //
 //===----------------------------------------------------------------------===//
 

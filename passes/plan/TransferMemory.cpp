@@ -11,6 +11,7 @@
 
 #include "passes/analysis/Views.h"
 #include "passes/plan/ByteMap.h"
+#include "passes/plan/MemoryUse.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -109,10 +110,11 @@ private:
 
   LogicalResult refuse(Operation &op, StringRef does, unsigned storage,
                        Operation *start, StringRef transfer) const {
-    InFlightDiagnostic diagnostic =
-        op.emitOpError() << does << " memory at " << addresses[storage]
-                         << " that a transfer " << transfer
-                         << "; expected its 'fsdp.wait' before";
+    InFlightDiagnostic diagnostic = op.emitOpError()
+                                    << does << " memory at "
+                                    << getPlainAddress(addresses[storage])
+                                    << " that a transfer " << transfer
+                                    << "; expected its 'fsdp.wait' before";
     diagnostic.attachNote(start->getLoc()) << "the transfer starts here";
     return diagnostic;
   }

@@ -11,8 +11,8 @@ namespace fsdp {
 /// Checks that between a transfer's start and its wait nothing writes the bytes
 /// that it reads, nor reads or writes those that it writes: these are the only
 /// times at which other work may run beside it. `addresses` has one entry for
-/// each storage. Emits an error at the first op that does, or at a start that
-/// is never waited for.
+/// each storage, of the host's behind the device's (getCheckedAddress). Emits
+/// an error at the first op that does, or at a start that is never waited for.
 mlir::LogicalResult verifyTransferMemory(mlir::func::FuncOp program,
                                          const Liveness &liveness,
                                          llvm::ArrayRef<int64_t> addresses);

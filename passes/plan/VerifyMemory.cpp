@@ -7,6 +7,9 @@
 // does to memory is said here once more, from its schema and description, and
 // shares nothing with the analysis that the planner goes by (Liveness).
 //
+// Both memories of a rank are one range of addresses here, the host's behind
+// the device's.
+//
 // Time is the position of an op. A transfer reads and writes at any moment from
 // its start to its wait, so its operands are read at the wait, too, and its
 // results are there from the start on. The program's end copies new values of
@@ -14,8 +17,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/Memories.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/Views.h"
 #include "passes/plan/ByteMap.h"
@@ -54,9 +59,10 @@ struct Contents {
 /// written, with their addresses and last reads; then the program runs.
 class Interpreter {
 public:
-  Interpreter(func::FuncOp program, const StateTable &states, int64_t arena,
-              const DenseSet<Operation *> &spare)
-      : program(program), states(states), arena(arena), spare(spare) {}
+  Interpreter(func::FuncOp program, const StateTable &states,
+              const MemoryUse &use, const DenseSet<Operation *> &spare)
+      : program(program), states(states), memories(program), use(use),
+        spare(spare) {}
 
   LogicalResult verify() {
     if (failed(makeArguments()))
@@ -123,7 +129,11 @@ private:
       if (!state.getAt())
         return state.emitOpError("has no address");
       RankedTensorType type = state.getLocalType();
-      unsigned id = make(*state.getAt(), bytesOf(type), state.getLoc(), type);
+      unsigned id =
+          make(getCheckedAddress(*state.getAt(), state.isOnHost()
+                                                     ? MemorySpace::Host
+                                                     : MemorySpace::Device),
+               bytesOf(type), state.getLoc(), type);
       held[state] = id;
       start(id);
     }
@@ -198,7 +208,8 @@ private:
         return op.emitOpError("has more tensors of its own than its ")
                << at.size() << " addresses";
       contentsOf[result] =
-          make(at[used++], bytesOf(type), result.getLoc(), type);
+          make(getCheckedAddress(at[used++], memories.get(result)),
+               bytesOf(type), result.getLoc(), type);
       written.push_back({contentsOf[result], Value()});
     }
     if (used != at.size())
@@ -249,9 +260,11 @@ private:
     if (id == kNone || contents[id].begin != own.begin || !isWhole(operand) ||
         bytesOf(operand.getType()) != own.bytes)
       return op.emitOpError("updates an operand in place; its result lies at ")
-             << own.begin << ", and the operand "
-             << (id == kNone ? "is a constant"
-                             : "at " + std::to_string(contents[id].begin));
+             << getPlainAddress(own.begin) << ", and the operand "
+             << (id == kNone
+                     ? "is a constant"
+                     : "at " +
+                           std::to_string(getPlainAddress(contents[id].begin)));
     write.inPlaceOf = operand;
     return success();
   }
@@ -268,8 +281,10 @@ private:
       int64_t bytes = bytesOf(type);
       if (isa<AllGatherStartOp>(op))
         bytes = bytesOf(operand.getType()) * op.getGroup().getSize();
-      unsigned id =
-          make(at[number], bytes, op->getLoc(), cast<RankedTensorType>(type));
+      auto copy = dyn_cast<CopyStartOp>(op.getOperation());
+      MemorySpace to = copy ? copy.getTo() : MemorySpace::Device;
+      unsigned id = make(getCheckedAddress(at[number], to), bytes, op->getLoc(),
+                         cast<RankedTensorType>(type));
       writes[op].push_back({id, Value()});
       if (op.isInPlace() &&
           failed(setUpdate(*op.getOperation(), writes[op].back(), operand)))
@@ -365,7 +380,7 @@ private:
             return true;
           InFlightDiagnostic diagnostic =
               op.emitOpError("reads a value that was overwritten, at ")
-              << begin;
+              << getPlainAddress(begin);
           diagnostic.attachNote(own.location) << "the value is this one";
           if (found != kNone)
             diagnostic.attachNote(contents[found].location)
@@ -382,6 +397,15 @@ private:
   /// Whether `op` may write its result over `id`, whose last reader it is.
   bool isElementwise(Operation &op, unsigned id, const Contents &own) const {
     const aten::Schema *schema = aten::lookupSchema(&op);
+    // A product that is added to a matrix, which is no factor of it.
+    if (aten::isAddedProduct(&op))
+      return contents[id].begin == own.begin &&
+             getContents(op.getOperand(0)) == id &&
+             op.getOperand(0).getType() == own.type &&
+             isWhole(op.getOperand(0)) &&
+             llvm::none_of(op.getOperands().drop_front(), [&](Value factor) {
+               return getContents(factor) == id;
+             });
     return schema && schema->is(aten::Flags::Pointwise) &&
            contents[id].begin == own.begin &&
            llvm::all_of(op.getOperands(), [&](Value operand) {
@@ -392,9 +416,12 @@ private:
 
   LogicalResult write(Operation &op, const Write &write, int64_t time) {
     const Contents &own = contents[write.contents];
-    if (own.begin < 0 || own.getEnd() > arena)
+    int64_t begin = getPlainAddress(own.begin);
+    int64_t arena = use.getPeak(own.begin >= kHostBegin ? MemorySpace::Host
+                                                        : MemorySpace::Device);
+    if (begin < 0 || begin + own.bytes > arena)
       return op.emitOpError("writes from ")
-             << own.begin << " to " << own.getEnd()
+             << begin << " to " << begin + own.bytes
              << ", outside of the arena of " << arena;
     unsigned updated = getContents(write.inPlaceOf);
     auto made = parts.find(&op);
@@ -408,9 +435,9 @@ private:
             return true;
           InFlightDiagnostic diagnostic =
               op.emitOpError("writes over memory that is still in use, at ")
-              << begin;
+              << getPlainAddress(begin);
           diagnostic.attachNote(contents[found].location)
-              << "by this, at " << contents[found].begin;
+              << "by this, at " << getPlainAddress(contents[found].begin);
           return false;
         });
     if (!isFree)
@@ -501,7 +528,9 @@ private:
 
   func::FuncOp program;
   const StateTable &states;
-  int64_t arena, now = 0;
+  Memories memories;
+  const MemoryUse &use;
+  int64_t now = 0;
   SmallVector<Contents, 0> contents;
   DenseMap<Value, unsigned> contentsOf;
   DenseMap<unsigned, unsigned> paddings; ///< behind other contents
@@ -550,7 +579,7 @@ struct VerifyMemory : fsdp::impl::VerifyMemoryBase<VerifyMemory> {
     DenseSet<Operation *> spare = getSpareStates(module, states);
     for (func::FuncOp program : getPrograms(module)) {
       bool isLast = getStepPart(program) == StepPart::Last;
-      Interpreter interpreter(program, states, use->peak,
+      Interpreter interpreter(program, states, *use,
                               isLast ? spare : DenseSet<Operation *>());
       if (failed(interpreter.verify()))
         return signalPassFailure();

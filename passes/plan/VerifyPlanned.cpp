@@ -3,6 +3,7 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Liveness.h"
+#include "passes/analysis/Memories.h"
 #include "passes/analysis/Programs.h"
 #include "passes/plan/MemoryUse.h"
 #include "passes/plan/Packing.h"
@@ -23,9 +24,8 @@ namespace {
 class ProgramVerifier {
 public:
   ProgramVerifier(func::FuncOp program, const StateTable &states,
-                  int64_t statesEnd, int64_t arena)
-      : program(program), states(states), liveness(program),
-        statesEnd(statesEnd), arena(arena),
+                  const MemoryUse &use)
+      : program(program), states(states), liveness(program), use(use),
         addresses(liveness.getStorages().size(), kUnset) {}
 
   LogicalResult verify() {
@@ -42,8 +42,8 @@ public:
     return verifyTransferMemory(program, liveness, addresses);
   }
 
-  /// End of the highest transient tensor.
-  int64_t getTop() const { return top; }
+  /// End of the highest transient tensor in a memory.
+  int64_t getTop(MemorySpace memory) const { return top[unsigned(memory)]; }
 
 private:
   static constexpr int64_t kUnset = -1;
@@ -51,6 +51,8 @@ private:
   const Storage &storage(unsigned index) const {
     return liveness.getStorages()[index];
   }
+
+  MemorySpace memoryOf(unsigned index) const { return storage(index).memory; }
 
   Location locationOf(unsigned index) {
     Value value = storage(index).value;
@@ -62,7 +64,7 @@ private:
       unsigned number = argument.getArgNumber();
       unsigned index = liveness.getStorage(argument);
       if (StateOp state = states.lookup(program, number)) {
-        addresses[index] = *state.getAt();
+        addresses[index] = getCheckedAddress(*state.getAt(), memoryOf(index));
         continue;
       }
       auto at = program.getArgAttrOfType<DenseI64ArrayAttr>(number, kAtAttr);
@@ -70,7 +72,7 @@ private:
         return program.emitError("argument ")
                << number << " has no address; expected '" << kAtAttr
                << "', which fsdp-plan-memory sets";
-      addresses[index] = at[0];
+      addresses[index] = getCheckedAddress(at[0], memoryOf(index));
     }
     return success();
   }
@@ -85,11 +87,11 @@ private:
              << owned.size() << " tensors of its own and " << count
              << " addresses";
     for (size_t i = 0; i < count; ++i) {
-      int64_t address = at[i];
+      int64_t address = getCheckedAddress(at[i], memoryOf(owned[i]));
       int64_t &known = addresses[owned[i]];
       if (known != kUnset && known != address)
         return op.emitOpError("updates a tensor that lies at ")
-               << known << " at another address, " << address;
+               << getPlainAddress(known) << " at another address, " << at[i];
       known = address;
     }
     return success();
@@ -102,8 +104,9 @@ private:
       if (whole != Liveness::kNone &&
           addresses[index] != addresses[whole] + offset)
         return emitError(locationOf(index))
-               << "lies at " << addresses[index] << "; expected "
-               << addresses[whole] + offset << ", " << offset
+               << "lies at " << getPlainAddress(addresses[index])
+               << "; expected " << getPlainAddress(addresses[whole] + offset)
+               << ", " << offset
                << " bytes behind the beginning of what it is packed into";
     }
     return success();
@@ -113,15 +116,19 @@ private:
     for (auto [index, each] : llvm::enumerate(liveness.getStorages())) {
       if (each.kind == StorageKind::State || liveness.isMerged(index))
         continue;
-      int64_t address = addresses[index];
+      int64_t address = getPlainAddress(addresses[index]);
+      bool isOnHost = each.memory == MemorySpace::Host;
+      int64_t statesEnd = isOnHost ? use.host->states : use.states;
+      int64_t arena = use.getPeak(each.memory);
       if (address < statesEnd || address + each.bytes > arena ||
           address % getAlignment(each.bytes))
         return emitError(locationOf(index))
                << "lies at " << address << " with " << each.bytes
                << " bytes; expected a multiple of " << getAlignment(each.bytes)
-               << " from " << statesEnd << " on, inside of the arena of "
-               << arena;
-      top = std::max(top, address + alignUp(each.bytes));
+               << " from " << statesEnd << " on, inside of the "
+               << (isOnHost ? "host's " : "") << "arena of " << arena;
+      int64_t &end = top[unsigned(each.memory)];
+      end = std::max(end, address + alignUp(each.bytes));
     }
     return success();
   }
@@ -163,9 +170,9 @@ private:
     InFlightDiagnostic diagnostic = emitError(locationOf(index))
                                     << "lies in memory that is still in use, "
                                        "at "
-                                    << addresses[index];
+                                    << getPlainAddress(addresses[index]);
     diagnostic.attachNote(locationOf(other))
-        << "by this tensor, at " << addresses[other];
+        << "by this tensor, at " << getPlainAddress(addresses[other]);
     return diagnostic;
   }
 
@@ -205,7 +212,8 @@ private:
   func::FuncOp program;
   const StateTable &states;
   Liveness liveness;
-  int64_t statesEnd, arena, top = 0;
+  const MemoryUse &use;
+  int64_t top[2] = {0, 0}; ///< by memory
   SmallVector<int64_t> addresses;
 };
 
@@ -223,28 +231,49 @@ struct VerifyPlanned : fsdp::impl::VerifyPlannedBase<VerifyPlanned> {
              << "', or one with entries missing; expected what "
                 "fsdp-plan-memory sets";
     StateTable states(module);
-    int64_t statesEnd = 0;
-    if (failed(verifyStates(states, statesEnd)))
-      return failure();
-    if (use->states != statesEnd)
-      return module.emitError("states ")
-             << use->states << " bytes of states; they end at " << statesEnd;
-    int64_t top = statesEnd;
+    int64_t tops[2];
+    for (auto memory : {MemorySpace::Device, MemorySpace::Host}) {
+      int64_t statesEnd = 0;
+      if (failed(verifyStates(states, memory, statesEnd)))
+        return failure();
+      tops[unsigned(memory)] = statesEnd;
+      bool isHost = memory == MemorySpace::Host;
+      int64_t stated =
+          isHost ? (use->host ? use->host->states : 0) : use->states;
+      if (stated != statesEnd)
+        return module.emitError("states ")
+               << stated << " bytes of " << (isHost ? "the host's " : "")
+               << "states; they end at " << statesEnd;
+    }
     for (func::FuncOp program : getPrograms(module)) {
-      ProgramVerifier verifier(program, states, statesEnd, use->peak);
+      if (failed(verifyMemories(program)))
+        return failure();
+      if (!use->host && Memories(program).usesHost())
+        return program.emitError("has tensors on the host, of which '")
+               << kMemoryAttr << "' says nothing";
+      ProgramVerifier verifier(program, states, *use);
       if (failed(verifier.verify()))
         return failure();
-      top = std::max(top, verifier.getTop());
+      for (auto memory : {MemorySpace::Device, MemorySpace::Host})
+        tops[unsigned(memory)] =
+            std::max(tops[unsigned(memory)], verifier.getTop(memory));
     }
-    if (use->peak != top)
-      return module.emitError("states an arena of ")
-             << use->peak << " bytes; its tensors end at " << top;
+    for (auto memory : {MemorySpace::Device, MemorySpace::Host})
+      if (int64_t top = tops[unsigned(memory)]; use->getPeak(memory) != top)
+        return module.emitError("states ")
+               << (memory == MemorySpace::Host ? "a host's arena of "
+                                               : "an arena of ")
+               << use->getPeak(memory) << " bytes; its tensors end at " << top;
     return success();
   }
 
-  static LogicalResult verifyStates(const StateTable &table, int64_t &end) {
+  static LogicalResult verifyStates(const StateTable &table, MemorySpace memory,
+                                    int64_t &end) {
     SmallVector<StateOp> states(table.getStates());
-    llvm::erase_if(states, [](StateOp state) { return bool(state.getPart()); });
+    llvm::erase_if(states, [&](StateOp state) {
+      return state.getPart() ||
+             state.isOnHost() != (memory == MemorySpace::Host);
+    });
     for (StateOp state : states) {
       int64_t alignment =
           getAlignment(aten::getStorageBytes(state.getLocalType()));

@@ -49,14 +49,6 @@ Type getElement(Value value) {
   return cast<RankedTensorType>(value.getType()).getElementType();
 }
 
-bool isReplayed(Value shard) {
-  for (Operation *op = shard.getDefiningOp(); op && isShardSide(op);
-       op = op->getOperand(0).getDefiningOp())
-    if (isa<ReplayOp>(op))
-      return true;
-  return false;
-}
-
 class Bucketer {
 public:
   Bucketer(func::FuncOp func, const StateTable &states)

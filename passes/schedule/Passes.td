@@ -36,6 +36,33 @@ def BucketCollectives : Fsdp_ModulePass<"fsdp-bucket-collectives"> {
   }];
 }
 
+def BucketCopies : Fsdp_ModulePass<"fsdp-bucket-copies"> {
+  let summary = "fuse the copies of a bucket between memories into one";
+  let description = [{
+    Copies `of` parameters of one bucket in one direction become one `copy.start`
+    and `wait`: those of shards that are to be gathered, of other parameters, of
+    each one's second life, and of what was computed one each. What the program was
+    given is copied at the first of them, what it computed at the last, with
+    casts and running sums of it behind. Copies of no parameter stay alone.
+
+    Input:
+
+    ```mlir
+    %a = fsdp.copy %w to device of @fc1.weight : …
+    %c = fsdp.copy %b to device of @fc1.bias : …
+    ```
+
+    Output:
+
+    ```mlir
+    %f = fsdp.copy.start "fc1"(%w, %b) to device on upload : …
+    %a, %c = fsdp.wait %f : …
+    ```
+
+    Needs: collectives as starts and waits. Leaves: all copies so.
+  }];
+}
+
 def ScheduleCollectives : Fsdp_ModulePass<"fsdp-schedule-collectives"> {
   let summary = "start transfers early and wait for them late";
   let description = [{
@@ -51,6 +78,19 @@ def ScheduleCollectives : Fsdp_ModulePass<"fsdp-schedule-collectives"> {
       for right after the next one has started, the last one before its first
       use: at most two buckets of gradients are in flight. Casts and sums of its
       results stand right behind its wait.
+    * A copy of shards to the device is started when the gather before the one that
+      reads them is, and waited for right in front of that. A copy of parameters
+      that are not gathered is placed as a gather is.
+    * A copy of gradients to the host starts as soon as they are reduced, with what
+      computes their norm in front of it, and is waited for when the next one
+      has started, with running sums behind it: as of reductions, two buckets are in
+      flight.
+    * What is copied to the host only to come back, an activation, starts when it
+      is there. It is waited for when an eighth of all such bytes have started
+      behind it, at the latest when backward begins. It comes back as long before
+      its first use as others of an eighth of the bytes have theirs.
+    * Other copies start when their operands are there and are waited for right
+      before their first use.
     * An all-reduce of gradients starts as soon as what it reads is there, with
       replicas right behind the wait of the shards' reduction, and is waited for
       right before its first use.

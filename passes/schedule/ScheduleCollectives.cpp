@@ -1,6 +1,8 @@
 //===- ScheduleCollectives.cpp - Start early, wait late ------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "ir/aten/Aten.h"
+#include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/Programs.h"
@@ -34,8 +36,20 @@ struct Transfer {
 struct Slot {
   SmallVector<Operation *, 1> reduceStarts, reduceWaits;
   SmallVector<Operation *, 1> replicateStarts, replicateWaits;
+  SmallVector<Operation *, 1> downloadStarts, downloadWaits;
+  SmallVector<Operation *, 1> uploadStarts;
   SmallVector<Operation *, 1> gatherStarts, gatherWaits;
+  SmallVector<Operation *, 1> copyStarts, copyWaits;
 };
+
+/// Whether all that a copy moves was given to the program.
+bool isGiven(CopyStartOp copy) {
+  return llvm::all_of(copy.getInputs(), [](Value input) {
+    while (auto replay = input.getDefiningOp<ReplayOp>())
+      input = replay.getInput();
+    return isa<BlockArgument>(input);
+  });
+}
 
 /// Schedules one program on arrays and writes the order back once: asking MLIR
 /// for the order of two ops after a move would cost linear time.
@@ -55,7 +69,11 @@ public:
       return failure();
     findBorder();
     scheduleReductions();
+    scheduleDownloads();
     scheduleGathers();
+    scheduleUploads();
+    scheduleActivations();
+    scheduleCopies();
     writeBack();
     return success();
   }
@@ -74,6 +92,10 @@ private:
                << std::distance(future.use_begin(), future.use_end())
                << " uses";
       Transfer transfer{op, cast<WaitOp>(*future.user_begin()), 0, {}};
+      if (auto copy = dyn_cast<CopyStartOp>(op)) {
+        collectCopy(copy, transfer);
+        continue;
+      }
       if (isa<AllGatherStartOp>(op)) {
         transfer.firstUse = findFirstUse(transfer);
         collectShardSide(op);
@@ -89,13 +111,59 @@ private:
                }))
         reductions.push_back(std::move(transfer));
     }
-    for (const auto *list : {&gathers, &reductions, &replications})
+    for (const auto *list : {&gathers, &reductions, &replications, &uploads,
+                             &downloads, &leaving, &returning, &copies})
       for (const Transfer &transfer : *list) {
         moved.insert(transfer.start);
         moved.insert(transfer.wait);
         moved.insert(transfer.tails.begin(), transfer.tails.end());
       }
     return success();
+  }
+
+  void collectCopy(CopyStartOp copy, Transfer transfer) {
+    bool isOfBucket = bool(copy.getBucketAttr());
+    if (isOfBucket && copy.getTo() == MemorySpace::Device && isGiven(copy)) {
+      collectShardSide(copy);
+      if (isReadByGathersOnly(transfer.wait)) {
+        uploads.push_back(std::move(transfer));
+        return;
+      }
+      transfer.firstUse = findFirstUse(transfer);
+      gathers.push_back(std::move(transfer));
+      return;
+    }
+    if (isLeaving(copy)) {
+      leaving.push_back(std::move(transfer));
+      return;
+    }
+    if (llvm::all_of(copy.getInputs(), [](Value input) {
+          CopyStartOp away = getCopy(input);
+          return away && isLeaving(away);
+        })) {
+      transfer.firstUse = findFirstUse(transfer);
+      returning.push_back(std::move(transfer));
+      return;
+    }
+    bool isDownload =
+        isOfBucket && copy.getTo() == MemorySpace::Host && !isGiven(copy);
+    if (isDownload)
+      collectTails(transfer);
+    transfer.firstUse = findFirstUse(transfer);
+    (isDownload ? downloads : copies).push_back(std::move(transfer));
+  }
+
+  /// Whether what is copied to the host is only copied back.
+  static bool isLeaving(CopyStartOp copy) {
+    auto wait = cast<WaitOp>(*copy.getFuture().user_begin());
+    return !copy.getBucketAttr() && copy.getTo() == MemorySpace::Host &&
+           llvm::all_of(wait->getUsers(), llvm::IsaPred<CopyStartOp>);
+  }
+
+  static bool isDownload(Operation *op) {
+    auto copy = dyn_cast<CopyStartOp>(op);
+    return copy && copy.getBucketAttr() && copy.getTo() == MemorySpace::Host &&
+           !isGiven(copy);
   }
 
   static bool isOfGradient(Operation *op) {
@@ -113,6 +181,20 @@ private:
           transfer.tails.push_back(reader);
           worklist.push_back(reader);
         }
+    // Of gradients that leave the device the norm is computed before.
+    llvm::SmallPtrSet<Operation *, 8> sources(transfer.tails.begin(),
+                                              transfer.tails.end());
+    sources.insert(transfer.wait);
+    SmallVector<Operation *> norms;
+    for (Operation *source : sources)
+      for (Operation *reader : source->getUsers())
+        if (aten::isNorm(reader) && seen.insert(reader).second &&
+            llvm::all_of(reader->getOperands(), [&](Value operand) {
+              return sources.contains(operand.getDefiningOp()) &&
+                     llvm::any_of(operand.getUsers(), isDownload);
+            }))
+          norms.push_back(reader);
+    llvm::append_range(transfer.tails, norms);
     llvm::sort(transfer.tails, [&](Operation *a, Operation *b) {
       return positionOf(a) < positionOf(b);
     });
@@ -123,7 +205,8 @@ private:
     unsigned first = order.size();
     auto visit = [&](Operation *op) {
       for (Operation *user : op->getUsers())
-        if (!llvm::is_contained(transfer.tails, user) && !isOfGradient(user))
+        if (!llvm::is_contained(transfer.tails, user) && !isOfGradient(user) &&
+            !isDownload(user))
           first = std::min(first, positionOf(user));
     };
     visit(transfer.wait);
@@ -132,7 +215,7 @@ private:
     return isRead ? first : positionOf(transfer.wait);
   }
 
-  /// Casts and replays that only gathers read move with them.
+  /// Casts and replays that only gathers and copies read move with them.
   void collectShardSide(Operation *start) {
     SmallVector<Operation *> worklist{start};
     while (!worklist.empty())
@@ -144,9 +227,12 @@ private:
       }
   }
 
+  /// By the waits of copies and by what is between them and gathers.
   static bool isReadByGathersOnly(Operation *op) {
+    if (isa<CopyStartOp>(op))
+      op = *op->user_begin();
     return llvm::all_of(op->getUsers(), [](Operation *user) {
-      return isa<AllGatherStartOp>(user) ||
+      return isa<AllGatherStartOp, CopyStartOp>(user) ||
              (isShardSide(user) && isReadByGathersOnly(user));
     });
   }
@@ -168,7 +254,9 @@ private:
   }
 
   void scheduleReductions() {
-    linkReplications();
+    link(downloads, replications);
+    link(downloads, reductions);
+    link(replications, reductions);
     for (Transfer &reduction : reductions)
       reduction.startSlot = getOperandSlot(reduction.start);
     llvm::stable_sort(reductions, [](const Transfer &a, const Transfer &b) {
@@ -201,29 +289,148 @@ private:
     });
   }
 
-  /// A reduction whose results only replicas read is needed where theirs are.
-  void linkReplications() {
+  /// Transfers whose results only those behind them read are needed where
+  /// theirs are.
+  void link(ArrayRef<Transfer> behind, MutableArrayRef<Transfer> transfers) {
     llvm::DenseMap<Operation *, Transfer *> sources;
-    for (Transfer &reduction : reductions)
-      for (Operation *op : getWaitAndTails(reduction))
-        sources[op] = &reduction;
+    for (Transfer &transfer : transfers)
+      for (Operation *op : getWaitAndTails(transfer))
+        sources[op] = &transfer;
     llvm::DenseMap<Transfer *, unsigned> firstUses;
-    for (Transfer &replication : replications)
-      for (Value operand : replication.start->getOperands())
+    for (const Transfer &next : behind)
+      for (Value operand : next.start->getOperands())
         if (Transfer *source = sources.lookup(operand.getDefiningOp())) {
-          auto [it, isNew] =
-              firstUses.try_emplace(source, replication.firstUse);
-          it->second = std::min(it->second, replication.firstUse);
+          auto [it, isNew] = firstUses.try_emplace(source, next.firstUse);
+          it->second = std::min(it->second, next.firstUse);
         }
-    for (auto [reduction, firstUse] : firstUses) {
+    for (auto [transfer, firstUse] : firstUses) {
       bool isRead =
-          llvm::any_of(getWaitAndTails(*reduction), [&](Operation *op) {
+          llvm::any_of(getWaitAndTails(*transfer), [&](Operation *op) {
             return llvm::any_of(op->getUsers(), [&](Operation *user) {
               return !moved.contains(user);
             });
           });
-      reduction->firstUse =
-          isRead ? std::min(reduction->firstUse, firstUse) : firstUse;
+      transfer->firstUse =
+          isRead ? std::min(transfer->firstUse, firstUse) : firstUse;
+    }
+  }
+
+  /// The first slot in which the operands of a start are there, those that
+  /// other transfers leave included.
+  unsigned getReadySlot(Operation *start) const {
+    unsigned slot = 0;
+    for (Value operand : start->getOperands()) {
+      Operation *source = operand.getDefiningOp();
+      if (!source)
+        continue;
+      auto it = waitSlots.find(source);
+      slot = std::max(slot, it != waitSlots.end()    ? it->second
+                            : moved.contains(source) ? getOperandSlot(source)
+                                                     : positionOf(source) + 1);
+    }
+    return slot;
+  }
+
+  void noteWaits(ArrayRef<Transfer> transfers) {
+    for (const Transfer &transfer : transfers)
+      for (Operation *op : getWaitAndTails(transfer))
+        waitSlots[op] = transfer.waitSlot;
+  }
+
+  /// Of gradients to the host, one behind the other.
+  void scheduleDownloads() {
+    noteWaits(reductions);
+    noteWaits(replications);
+    for (Transfer &download : downloads)
+      download.startSlot = getReadySlot(download.start);
+    llvm::stable_sort(downloads, [](const Transfer &a, const Transfer &b) {
+      return a.startSlot < b.startSlot;
+    });
+    for (auto [i, download] : llvm::enumerate(downloads)) {
+      download.waitSlot = download.firstUse;
+      if (i + 1 < downloads.size())
+        download.waitSlot =
+            std::min(download.waitSlot, downloads[i + 1].startSlot);
+      download.waitSlot = std::max(download.waitSlot, download.startSlot);
+    }
+    noteWaits(downloads);
+  }
+
+  /// Of shards that are to be gathered: their waits stand in front of the
+  /// gathers.
+  void scheduleUploads() {
+    llvm::DenseMap<Operation *, unsigned> earliest; // by wait
+    for (auto [i, gather] : llvm::enumerate(gathers)) {
+      unsigned slot = i == 0 ? 0 : gathers[i - 1].startSlot;
+      slot = std::min(slot, gather.startSlot);
+      for (Value shard : gather.start->getOperands())
+        for (; shard; shard = getShardSideOperand(shard))
+          if (getCopy(shard)) {
+            auto [it, isNew] =
+                earliest.try_emplace(shard.getDefiningOp(), slot);
+            it->second = std::min(it->second, slot);
+          }
+    }
+    for (Transfer &upload : uploads)
+      upload.startSlot = earliest.lookup(upload.wait);
+    llvm::stable_sort(uploads, [](const Transfer &a, const Transfer &b) {
+      return a.startSlot < b.startSlot;
+    });
+  }
+
+  static int64_t getBytes(const Transfer &transfer) {
+    int64_t bytes = 0;
+    for (Value input : transfer.start->getOperands())
+      bytes += aten::getStorageBytes(cast<RankedTensorType>(input.getType()));
+    return bytes;
+  }
+
+  /// Activations that leave in forward and return in backward. What is on its
+  /// way at once is an eighth of all: enough to hide much of the way, and to
+  /// gain most of the memory.
+  void scheduleActivations() {
+    int64_t flight = 0;
+    for (Transfer &each : leaving) {
+      each.startSlot = getReadySlot(each.start);
+      flight += getBytes(each);
+    }
+    flight /= 8;
+    llvm::stable_sort(leaving, [](const Transfer &a, const Transfer &b) {
+      return a.startSlot < b.startSlot;
+    });
+    unsigned last = border + 1;
+    int64_t behind = 0; // bytes of the started ones in [i, next)
+    size_t next = 0;
+    for (size_t i = 0; i < leaving.size(); ++i) {
+      while (next < leaving.size() && behind <= flight)
+        behind += getBytes(leaving[next++]);
+      unsigned end = behind > flight ? leaving[next - 1].startSlot : last;
+      leaving[i].waitSlot = std::max(leaving[i].startSlot, std::min(last, end));
+      behind -= getBytes(leaving[i]);
+    }
+    noteWaits(leaving);
+    llvm::stable_sort(returning, [](const Transfer &a, const Transfer &b) {
+      return a.firstUse < b.firstUse;
+    });
+    int64_t ahead = 0; // bytes of those in [first, i)
+    size_t first = 0;
+    for (size_t i = 0; i < returning.size(); ++i) {
+      while (ahead > flight)
+        ahead -= getBytes(returning[first++]);
+      Transfer &each = returning[i];
+      unsigned begin = first == 0 ? last : returning[first - 1].waitSlot;
+      each.startSlot =
+          std::max(getReadySlot(each.start), std::min(each.firstUse, begin));
+      each.waitSlot = std::max(each.firstUse, each.startSlot);
+      ahead += getBytes(each);
+    }
+  }
+
+  /// All others.
+  void scheduleCopies() {
+    for (Transfer &copy : copies) {
+      copy.startSlot = getReadySlot(copy.start);
+      copy.waitSlot = std::max(copy.firstUse, copy.startSlot);
     }
   }
 
@@ -275,6 +482,22 @@ private:
       llvm::append_range(slots[replication.waitSlot].replicateWaits,
                          getWaitAndTails(replication));
     }
+    for (Transfer &download : downloads) {
+      slots[download.startSlot].downloadStarts.push_back(download.start);
+      llvm::append_range(slots[download.waitSlot].downloadWaits,
+                         getWaitAndTails(download));
+    }
+    for (Transfer &upload : uploads)
+      slots[upload.startSlot].uploadStarts.push_back(upload.start);
+    for (Transfer &each : leaving) {
+      slots[each.startSlot].downloadStarts.push_back(each.start);
+      slots[each.waitSlot].downloadWaits.push_back(each.wait);
+    }
+    for (const auto *list : {&returning, &copies})
+      for (const Transfer &copy : *list) {
+        slots[copy.startSlot].copyStarts.push_back(copy.start);
+        slots[copy.waitSlot].copyWaits.push_back(copy.wait);
+      }
     for (Transfer &gather : gathers) {
       slots[gather.startSlot].gatherStarts.push_back(gather.start);
       slots[gather.waitSlot].gatherWaits.push_back(gather.wait);
@@ -284,9 +507,16 @@ private:
       llvm::append_range(scheduled, slot.reduceWaits);
       llvm::append_range(scheduled, slot.replicateStarts);
       llvm::append_range(scheduled, slot.replicateWaits);
+      llvm::append_range(scheduled, slot.downloadStarts);
+      llvm::append_range(scheduled, slot.downloadWaits);
+      for (Operation *start : slot.uploadStarts)
+        if (placed.insert(start).second)
+          scheduleWithOperands(start);
+      llvm::append_range(scheduled, slot.copyStarts);
       for (Operation *start : slot.gatherStarts)
         scheduleWithOperands(start);
       llvm::append_range(scheduled, slot.gatherWaits);
+      llvm::append_range(scheduled, slot.copyWaits);
       if (!moved.contains(op))
         scheduled.push_back(op);
     }
@@ -311,6 +541,10 @@ private:
   llvm::DenseMap<Operation *, unsigned> positions;
   llvm::DenseSet<Operation *> moved, placed;
   SmallVector<Transfer> gathers, reductions, replications;
+  /// Between memories: of shards that are gathered, of gradients, of
+  /// activations to the host and back, others.
+  SmallVector<Transfer> uploads, downloads, leaving, returning, copies;
+  llvm::DenseMap<Operation *, unsigned> waitSlots;
   unsigned border = 0, backwardSlot = 0;
 };
 

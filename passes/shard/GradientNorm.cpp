@@ -53,26 +53,58 @@ static Value join(OpBuilder &builder, Location loc, NormOrder order, Value a,
   return buildScalarOp(builder, loc, name, {a, b}, {}, builder.getF32Type());
 }
 
-/// Of gradients of one element type.
-static Value buildGroup(OpBuilder &builder, Location loc, NormOrder order,
-                        ArrayRef<Value> gradients, Type element) {
+/// Of one element type.
+static Operation *buildNormOp(OpBuilder &builder, Location loc, NormOrder order,
+                              ArrayRef<Value> gradients, Type element) {
   Type wide = element.isF64() ? element : builder.getF32Type();
   SmallVector<NamedAttribute> arguments;
   if (order != NormOrder::Two)
     arguments.push_back(toF64(builder, "ord", getNumber(order)));
   if (wide != element)
     arguments.push_back(toDType(builder, wide));
-  Type scalar = RankedTensorType::get({}, wide);
-  SmallVector<Type> types(gradients.size(), scalar);
-  Operation *norms =
-      aten::buildAtenOp(builder, loc, "aten._foreach_norm.Scalar",
-                        aten::TensorArgument(gradients), arguments, types);
-  SmallVector<Value> results(norms->getResults());
-  int64_t count = results.size();
-  Type vector = RankedTensorType::get({count}, wide);
-  Value terms = aten::buildAtenOp(
-                    builder, loc, "aten.stack",
-                    aten::TensorArgument(ArrayRef<Value>(results)), {}, vector)
+  SmallVector<Type> types(gradients.size(), RankedTensorType::get({}, wide));
+  return aten::buildAtenOp(builder, loc, "aten._foreach_norm.Scalar",
+                           aten::TensorArgument(gradients), arguments, types);
+}
+
+/// By element type, in order.
+static llvm::MapVector<Type, SmallVector<Value>> groupByType(NormOrder order,
+                                                             ValueRange all) {
+  llvm::MapVector<Type, SmallVector<Value>> groups;
+  for (Value gradient : all) {
+    auto type = cast<RankedTensorType>(gradient.getType());
+    // The greatest of no element is not defined.
+    if (order != NormOrder::Inf || type.getNumElements() != 0)
+      groups[type.getElementType()].push_back(gradient);
+  }
+  return groups;
+}
+
+void fsdp::buildNorms(OpBuilder &builder, Location loc, NormOrder order,
+                      ValueRange gradients, GradientNorms &norms) {
+  for (auto &[element, members] : groupByType(order, gradients)) {
+    Operation *op = buildNormOp(builder, loc, order, members, element);
+    for (auto [gradient, norm] : llvm::zip_equal(members, op->getResults()))
+      norms[gradient] = norm;
+  }
+}
+
+/// Of gradients of one element type.
+static Value buildGroup(OpBuilder &builder, Location loc, NormOrder order,
+                        ArrayRef<Value> gradients, Type element,
+                        const GradientNorms &known) {
+  Type wide = element.isF64() ? element : builder.getF32Type();
+  SmallVector<Value> norms;
+  if (known.contains(gradients.front()))
+    norms = llvm::map_to_vector(
+        gradients, [&](Value gradient) { return known.at(gradient); });
+  else
+    norms = buildNormOp(builder, loc, order, gradients, element)->getResults();
+  Type vector =
+      RankedTensorType::get({static_cast<int64_t>(norms.size())}, wide);
+  Value terms = aten::buildAtenOp(builder, loc, "aten.stack",
+                                  aten::TensorArgument(ArrayRef<Value>(norms)),
+                                  {}, vector)
                     ->getResult(0);
   if (order == NormOrder::Two)
     terms = aten::buildAtenOp(builder, loc, "aten.mul.Tensor", {terms, terms},
@@ -89,17 +121,10 @@ static Value buildGroup(OpBuilder &builder, Location loc, NormOrder order,
 
 /// Of gradients of any types; null if there is none.
 static Value buildTerm(OpBuilder &builder, Location loc, NormOrder order,
-                       ValueRange gradients) {
-  llvm::MapVector<Type, SmallVector<Value>> groups;
-  for (Value gradient : gradients) {
-    auto type = cast<RankedTensorType>(gradient.getType());
-    // The greatest of no element is not defined.
-    if (order != NormOrder::Inf || type.getNumElements() != 0)
-      groups[type.getElementType()].push_back(gradient);
-  }
+                       ValueRange gradients, const GradientNorms &known) {
   Value total;
-  for (auto &[element, members] : groups) {
-    Value term = buildGroup(builder, loc, order, members, element);
+  for (auto &[element, members] : groupByType(order, gradients)) {
+    Value term = buildGroup(builder, loc, order, members, element, known);
     total = total ? join(builder, loc, order, total, term) : term;
   }
   return total;
@@ -107,14 +132,14 @@ static Value buildTerm(OpBuilder &builder, Location loc, NormOrder order,
 
 Value fsdp::buildNormTerm(OpBuilder &builder, Location loc, NormOrder order,
                           ValueRange sharded, ValueRange whole,
-                          int64_t shardRanks) {
+                          int64_t shardRanks, const GradientNorms &known) {
   SmallVector<Value> own(sharded), all(whole);
   // Where ranks only look for the greatest, it does not matter who has what.
   if (shardRanks == 1 || order == NormOrder::Inf)
     own.append(std::exchange(all, {}));
   Type f32 = builder.getF32Type();
-  Value term = buildTerm(builder, loc, order, own);
-  if (Value part = buildTerm(builder, loc, order, all)) {
+  Value term = buildTerm(builder, loc, order, own, known);
+  if (Value part = buildTerm(builder, loc, order, all, known)) {
     part = buildScalarOp(builder, loc, "aten.div.Scalar", {part},
                          toF64(builder, "other", shardRanks), f32);
     term = term ? join(builder, loc, order, term, part) : part;

@@ -19,6 +19,7 @@
 #include "ir/fsdp/Fsdp.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace fsdp {
 
@@ -31,13 +32,22 @@ std::optional<NormOrder> getNormOrder(double order);
 /// How ranks' terms become one.
 Reduction getReduction(NormOrder order);
 
+/// Norms of single gradients, scalars of f32 or f64, by gradient.
+using GradientNorms = llvm::DenseMap<mlir::Value, mlir::Value>;
+
+/// Takes those of `gradients` where the builder stands.
+void buildNorms(mlir::OpBuilder &builder, mlir::Location loc, NormOrder order,
+                mlir::ValueRange gradients, GradientNorms &norms);
+
 /// This rank's term, as one f32: padding rows are zero and do not count.
 /// Half-precision gradients are summed in f32, f64 ones in f64. All are of
 /// floating point; every rank has the `whole` ones. `shardRanks` is the size of
-/// a shard group.
+/// a shard group. Norms that are `known` are not taken again: the term has the
+/// same bits, wherever they were taken.
 mlir::Value buildNormTerm(mlir::OpBuilder &builder, mlir::Location loc,
                           NormOrder order, mlir::ValueRange sharded,
-                          mlir::ValueRange whole, int64_t shardRanks);
+                          mlir::ValueRange whole, int64_t shardRanks,
+                          const GradientNorms &known);
 
 /// The norm, from the ranks' reduced terms.
 mlir::Value buildNorm(mlir::OpBuilder &builder, mlir::Location loc,

@@ -10,6 +10,7 @@
 #include "passes/shard/Metrics.h"
 #include "passes/shard/NonFinite.h"
 #include "passes/shard/OptimizerKinds.h"
+#include "passes/shard/UpdatePlaces.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -30,10 +31,7 @@ struct BoundResult {
 };
 
 /// A trained parameter with its gradient and the states kept of it.
-struct Trained {
-  StateOp state;
-  BlockArgument param;
-  Value grad;
+struct Trained : UpdatedParameter {
   SmallVector<StateOp, 2> moments;
 };
 
@@ -49,6 +47,7 @@ struct StepOptions {
   FloatAttr maxGradNorm; ///< null: not clipped
   bool skipsNonFinite;
   LossScaling scaling;
+  bool inBackward; ///< where nothing waits for all gradients
 
   /// The number of the parameter's group.
   static size_t getGroup(StateOp parameter) {
@@ -149,7 +148,7 @@ public:
                                  "to train, found ")
                << state.getGlobalType().getElementType()
                << "; freeze it (requires_grad = False)";
-      trained.push_back({state, param, value, {}});
+      trained.push_back({{state, param, value}, {}});
     }
     if (trained.empty())
       return func.emitError("expects gradients to train with, found none; at "
@@ -175,8 +174,12 @@ public:
     rates = states.rates;
     growth = states.growth;
     addArguments();
+    if (isEarly())
+      buildEarlyUpdates();
     buildMetrics();
-    buildUpdates();
+    if (!isEarly())
+      buildUpdates(getPointers(trained));
+    buildCounters();
     setResults();
   }
 
@@ -205,18 +208,54 @@ private:
       arguments[state] = argument;
   }
 
+  template <typename Range>
+  static SmallVector<Trained *> getPointers(Range &range) {
+    return llvm::map_to_vector(range, [](Trained &each) { return &each; });
+  }
+
+  /// Whether no update needs a number that all gradients have a part in.
+  bool isEarly() const {
+    return options.inBackward && !options.maxGradNorm &&
+           !options.skipsNonFinite && !scale;
+  }
+
+  /// Each bucket as soon as its gradients are there, whose norms are taken
+  /// before their memory is free.
+  void buildEarlyUpdates() {
+    auto left = module->getAttrOfType<FloatAttr>(kOptimizerDivisorAttr);
+    SmallVector<UpdatedParameter> params(trained.begin(), trained.end());
+    // Its transfers: a reduction, and where the host updates the way there.
+    auto offload = getSetting<OffloadAttr>(module);
+    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    size_t lag = size_t(mesh.getWorldSize() > 1) +
+                 size_t(offload.getParams() || offload.getOptimizer());
+    for (const UpdatePlace &place : getUpdatePlaces(func, params, lag)) {
+      builder.setInsertionPoint(place.before);
+      if (!divisor && left)
+        divisor = buildDivisor(builder, loc, {}, left.getValueAsDouble());
+      auto members = llvm::map_to_vector(
+          place.members, [&](unsigned i) { return &trained[i]; });
+      buildNorms(builder, loc, options.normOrder,
+                 llvm::map_to_vector(members,
+                                     [](Trained *each) { return each->grad; }),
+                 norms);
+      buildUpdates(members);
+    }
+  }
+
   /// Loss and norm travel together, at the end; each rank has both afterwards.
   void buildMetrics() {
     Value &loss = results.front().value;
     loss = widenMetric(builder, loss);
     builder.setInsertionPoint(func.getBody().front().getTerminator());
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
-    int64_t shardRanks = getShardSize(mesh);
     NormOrder order = options.normOrder;
     SmallVector<Value> sharded, whole;
     for (Trained &each : trained)
       (each.state.getSharding() ? sharded : whole).push_back(each.grad);
-    Value term = buildNormTerm(builder, loc, order, sharded, whole, shardRanks);
+    int64_t shardRanks = getShardSize(mesh);
+    Value term =
+        buildNormTerm(builder, loc, order, sharded, whole, shardRanks, norms);
     if (mesh.getWorldSize() > 1) {
       auto reduce = [&](Value value, Reduction reduction) -> Value {
         return AllReduceOp::create(builder, loc, value.getType(), value,
@@ -235,6 +274,8 @@ private:
     results.insert(
         std::next(results.begin()),
         {norm, bind(kOutputAttr, builder.getStringAttr(kGradNormOutput))});
+    if (isEarly())
+      return;
     if (options.skipsNonFinite)
       foundInf = buildFoundInf(builder, loc, loss, norm);
     if (options.maxGradNorm)
@@ -246,15 +287,14 @@ private:
       divisor = buildDivisor(builder, loc, divisor, left.getValueAsDouble());
   }
 
-  void buildUpdates() {
-    Value newStep;
-    if (step)
+  void buildUpdates(ArrayRef<Trained *> updated) {
+    if (step && !newStep)
       newStep = countUpdate(builder, loc, arguments.lookup(step), foundInf);
     llvm::MapVector<std::pair<size_t, Type>, SmallVector<Trained *>> groups;
-    for (Trained &each : trained)
-      groups[{StepOptions::getGroup(each.state),
-              each.state.getGlobalType().getElementType()}]
-          .push_back(&each);
+    for (Trained *each : updated)
+      groups[{StepOptions::getGroup(each->state),
+              each->state.getGlobalType().getElementType()}]
+          .push_back(each);
     for (auto &[key, members] : groups) {
       size_t group = key.first;
       UpdateOperands operands;
@@ -279,6 +319,9 @@ private:
           results.push_back(
               {*next++, bind(kStateAttr, refTo(each->moments[i]))});
     }
+  }
+
+  void buildCounters() {
     if (step)
       results.push_back({newStep, bind(kStateAttr, refTo(step))});
     if (growth)
@@ -323,6 +366,8 @@ private:
   SmallVector<StateOp> rates;                           // by group
   llvm::DenseMap<Operation *, BlockArgument> arguments; // of the optimizer
   Value divisor, foundInf; // null: neither divided nor left out
+  Value newStep;           // once there is an update
+  GradientNorms norms;     // of what is updated in backward
 };
 
 struct InsertOptimizer final
@@ -382,7 +427,8 @@ private:
         *getNormOrder(optimizer.getNormOrder().getValueAsDouble()),
         optimizer.getMaxGradNorm(),
         skipsNonFinite,
-        *scaling};
+        *scaling,
+        optimizer.getInBackward()};
     if (failed(checkGroups(module, options.groups.size())))
       return failure();
     SmallVector<func::FuncOp> programs = getPrograms(module);

@@ -1,14 +1,12 @@
 //===- ReshardAfterForward.cpp - Gather again for backward ---------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/Programs.h"
-#include "passes/analysis/Views.h"
+#include "passes/analysis/SecondLife.h"
 #include "support/Pattern.h"
 
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
@@ -21,81 +19,28 @@ namespace fsdp {
 
 namespace {
 
-/// The gathered tensor's data in another type or layout: cheaper to make again
-/// than to keep.
-bool isDerived(OpResult result) {
-  return getViewSource(result) || aten::isCast(result.getOwner()) ||
-         aten::isClone(result.getOwner());
-}
-
-/// Gives one gathered tensor its second life.
-class SecondLife {
+/// Gathers a tensor once more for its second life.
+class Regatherer {
 public:
   /// With `inner` a part of the gathered tensor is kept for it, over these
   /// ranks; null: it is gathered from the shards once more.
-  SecondLife(AllGatherOp gather, GroupAttr inner,
-             const llvm::DenseMap<Operation *, unsigned> &positions,
-             unsigned border)
-      : gather(gather), inner(inner), positions(positions), border(border) {}
+  Regatherer(AllGatherOp gather, GroupAttr inner)
+      : gather(gather), inner(inner) {}
 
-  void run() {
-    collect(gather.getFull());
-    // A tensor that only backward reads has one life, there.
-    if (!readInForward)
-      return;
-    llvm::stable_sort(uses, [&](OpOperand *a, OpOperand *b) {
-      return positions.at(a->getOwner()) < positions.at(b->getOwner());
-    });
-    for (OpOperand *use : uses) {
-      OpBuilder builder(use->getOwner());
-      use->set(rebuild(use->get(), builder));
-    }
+  Value operator()(OpBuilder &builder, Operation *lastRead) {
+    Value shard = inner ? keepPart(lastRead) : gather.getShard();
+    auto replay =
+        ReplayOp::create(builder, gather.getLoc(), shard.getType(), shard);
+    return AllGatherOp::create(builder, gather.getLoc(),
+                               gather.getFull().getType(), replay.getResult(),
+                               gather.getDim(),
+                               inner ? inner : gather.getGroup())
+        .getFull();
   }
 
 private:
-  /// Finds the reads in backward of `value` and of what forward derives from
-  /// it.
-  void collect(Value value) {
-    for (OpOperand &use : value.getUses()) {
-      Operation *user = use.getOwner();
-      // A copy that is a result was made for it, in forward.
-      if (user->hasTrait<OpTrait::IsTerminator>())
-        continue;
-      if (positions.at(user) > border) {
-        uses.push_back(&use);
-        continue;
-      }
-      if (!readInForward || positions.at(lastRead) < positions.at(user))
-        lastRead = user;
-      readInForward = true;
-      for (OpResult result : user->getResults())
-        if (isDerived(result) && user->getOperand(0) == value)
-          collect(result);
-    }
-  }
-
-  Value rebuild(Value value, OpBuilder &builder) {
-    if (Value known = rebuilt.lookupOrNull(value))
-      return known;
-    if (value == gather.getFull()) {
-      Value shard = inner ? keepPart() : gather.getShard();
-      auto replay =
-          ReplayOp::create(builder, gather.getLoc(), shard.getType(), shard);
-      auto again = AllGatherOp::create(builder, gather.getLoc(),
-                                       gather.getFull().getType(),
-                                       replay.getResult(), gather.getDim(),
-                                       inner ? inner : gather.getGroup());
-      rebuilt.map(value, again.getFull());
-      return again.getFull();
-    }
-    Operation *op = value.getDefiningOp();
-    rebuild(op->getOperand(0), builder);
-    builder.clone(*op, rebuilt);
-    return rebuilt.lookup(value);
-  }
-
   /// Cuts the part off behind the last read in forward.
-  Value keepPart() {
+  Value keepPart(Operation *lastRead) {
     OpBuilder builder(gather.getContext());
     builder.setInsertionPointAfter(lastRead);
     auto full = cast<RankedTensorType>(gather.getFull().getType());
@@ -107,12 +52,6 @@ private:
 
   AllGatherOp gather;
   GroupAttr inner;
-  const llvm::DenseMap<Operation *, unsigned> &positions;
-  unsigned border;
-  bool readInForward = false;
-  Operation *lastRead = nullptr; ///< in forward
-  SmallVector<OpOperand *> uses;
-  IRMapping rebuilt;
 };
 
 struct ReshardAfterForward final
@@ -205,9 +144,8 @@ private:
                                   "bucket; run fsdp-assign-buckets first");
       int64_t size = ranksByBucket.lookup(*state.getBucket());
       if (size > 1)
-        SecondLife(gather, getInner(gather.getGroup(), size), positions,
-                   positions.at(last))
-            .run();
+        giveSecondLife(gather.getFull(), positions, positions.at(last),
+                       Regatherer(gather, getInner(gather.getGroup(), size)));
     }
     return success();
   }

@@ -151,7 +151,7 @@ private:
               grad,
               builder.getDictionaryAttr(builder.getNamedAttr(
                   kGradientAttr,
-                  func.getArgAttr(cast<BlockArgument>(param).getArgNumber(),
+                  func.getArgAttr(getUpdatedArgument(param).getArgNumber(),
                                   kStateAttr))));
   }
 
@@ -195,7 +195,7 @@ private:
   /// What makes, moves, casts or reads a tensor in the layout of a flat state
   /// does so with the members.
   bool rebuildFlat(Operation &op) {
-    if (auto pack = dyn_cast<PackOp>(op)) {
+    if (auto pack = dyn_cast<PackOp>(op); pack && pack.getOf()) {
       for (Value input : pack.getInputs())
         parts[pack.getResult()].push_back(mapping.lookup(input));
       return true;
@@ -236,10 +236,7 @@ private:
     Value flat = op.getPacked();
     while (Value source = seeThrough(flat))
       flat = source;
-    while (Operation *castOp = flat.getDefiningOp())
-      flat = castOp->getOperand(0);
-    StateOp state =
-        states.lookup(func, cast<BlockArgument>(flat).getArgNumber());
+    StateOp state = states.lookup(func, getShardSource(flat).getArgNumber());
     ArrayRef<StateOp> members = states.getMembers(state);
     return llvm::find_if(members,
                          [&](StateOp member) {
@@ -283,6 +280,7 @@ struct Unshard final : fsdp::impl::UnshardBase<Unshard> {
       state.removeGroupAttr();
       state.setCopied(false);
       state.removeAtAttr();
+      state.removeMemoryAttr();
     }
     module->removeAttr(kMeshAttr);
     module->removeAttr(kMicroBatchesAttr);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/Memories.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/Views.h"
 
@@ -42,7 +43,7 @@ public:
 private:
   LogicalResult visit(Operation &op) {
     auto start = dyn_cast<StartOpInterface>(op);
-    if (isa<CollectiveOpInterface>(op) && !start)
+    if (isa<CopyOp>(op) || (isa<CollectiveOpInterface>(op) && !start))
       return op.emitOpError("is logical; expected a start and a wait");
     if (failed(verifyRegions(op)))
       return failure();
@@ -145,7 +146,8 @@ struct VerifyScheduled final
   void runOnOperation() override {
     StateTable states(getOperation());
     for (func::FuncOp func : getPrograms(getOperation()))
-      if (failed(ScheduleVerifier(func, states).verify()))
+      if (failed(verifyMemories(func)) ||
+          failed(ScheduleVerifier(func, states).verify()))
         return signalPassFailure();
   }
 };

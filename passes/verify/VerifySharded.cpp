@@ -5,6 +5,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/GradientChains.h"
+#include "passes/analysis/Memories.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
@@ -34,6 +35,8 @@ public:
         sumGroups(sumGroups) {}
 
   LogicalResult verify() {
+    if (failed(verifyMemories(func)))
+      return failure();
     for (Operation &op : func.getBody().front())
       if (failed(verifyStage(op)) || failed(collectReduction(op)) ||
           failed(verifyPadding(op)))
@@ -343,7 +346,10 @@ private:
         return failure();
       for (auto [param, grad, result] : llvm::zip(
                update.getParams(), update.getGrads(), update.getNewParams())) {
-        if (auto [it, isNew] = updates.try_emplace(param, &op); !isNew) {
+        Value updated = getUpdatedArgument(param);
+        if (auto [it, isNew] =
+                updates.try_emplace(updated ? updated : param, &op);
+            !isNew) {
           InFlightDiagnostic diagnostic =
               op.emitOpError("updates a parameter a second time");
           diagnostic.attachNote(it->second->getLoc()) << "first update here";
@@ -374,7 +380,7 @@ private:
 
   LogicalResult verifyUpdate(Operation *op, Value param, Value grad,
                              Value result) {
-    auto argument = dyn_cast<BlockArgument>(param);
+    BlockArgument argument = getUpdatedArgument(param);
     StateOp state =
         argument ? states.lookup(func, argument.getArgNumber()) : StateOp();
     if (!state || state.getRole() != Role::Parameter)
@@ -385,10 +391,15 @@ private:
              << state.getSymName()
              << "' with something else than its reduced gradient";
     auto bound = FlatSymbolRefAttr::get(state.getSymNameAttr());
-    for (OpOperand &use : result.getUses())
-      if (isa<func::ReturnOp>(use.getOwner()) &&
-          func.getResultAttr(use.getOperandNumber(), kStateAttr) == bound)
-        return success();
+    SmallVector<Value> values{result};
+    for (Operation *user : result.getUsers())
+      if (auto copy = dyn_cast<CopyOp>(user))
+        values.push_back(copy.getResult());
+    for (Value value : values)
+      for (OpOperand &use : value.getUses())
+        if (isa<func::ReturnOp>(use.getOwner()) &&
+            func.getResultAttr(use.getOperandNumber(), kStateAttr) == bound)
+          return success();
     return op->emitOpError("computes a new '")
            << state.getSymName() << "' that is not returned as its value";
   }

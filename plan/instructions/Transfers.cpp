@@ -43,6 +43,18 @@ fsdp::startOf(const plan::InstructionT &instruction) {
   return start;
 }
 
+std::optional<Flight> fsdp::flightOf(const plan::InstructionT &instruction) {
+  std::optional<Flight> flight;
+  visitBody(instruction, [&](const auto &op) {
+    if constexpr (requires {
+                    op.future;
+                    op.outputs;
+                  })
+      flight.emplace(Flight{op.inputs, op.outputs, op.future});
+  });
+  return flight;
+}
+
 uint64_t TransferStart::bytes(const plan::PlanT &plan,
                               const plan::ProgramT &program) const {
   uint64_t sum = 0;
@@ -112,7 +124,7 @@ void fsdp::listOperands(const plan::AllGatherT &op, Operands &operands) {
 }
 
 void fsdp::verify(const plan::AllGatherT &op, const ProgramCheck &check) {
-  check.enumerator(op.stream <= plan::Stream::MAX);
+  check.enumerator(op.stream <= plan::Stream::replicate);
   if (op.inputs.empty() || op.inputs.size() != op.outputs.size() ||
       op.inputs.size() != op.dims.size())
     check.refuse("has not one output and dim for each input");
@@ -130,7 +142,7 @@ void fsdp::listOperands(const plan::ReduceScatterT &op, Operands &operands) {
 }
 
 void fsdp::verify(const plan::ReduceScatterT &op, const ProgramCheck &check) {
-  check.enumerator(op.stream <= plan::Stream::MAX);
+  check.enumerator(op.stream <= plan::Stream::replicate);
   checkReduction(op, check);
   if (op.inputs.empty() || op.inputs.size() != op.outputs.size() ||
       op.inputs.size() != op.dims.size() ||
@@ -158,7 +170,7 @@ void fsdp::listOperands(const plan::AllReduceT &op, Operands &operands) {
 }
 
 void fsdp::verify(const plan::AllReduceT &op, const ProgramCheck &check) {
-  check.enumerator(op.stream <= plan::Stream::MAX);
+  check.enumerator(op.stream <= plan::Stream::replicate);
   checkReduction(op, check);
   check.group(op.group);
   if (op.inputs.empty() || op.inputs.size() != op.outputs.size())

@@ -289,10 +289,10 @@ static uint64_t distance(const Region &inner, const Region &outer,
   return static_cast<uint64_t>(elements);
 }
 
-void CheckpointLoader::load(const Arena &arena) const {
+void CheckpointLoader::load(const Arenas &arenas) const {
   for (const plan::StateT *state : found)
     if (state->flat < 0)
-      arena.fill(state->offset, 0, state->bytes);
+      arenas.of(*state).fill(state->offset, 0, state->bytes);
   for (const File &file : files) {
     if (file.sources.empty())
       continue;
@@ -310,7 +310,8 @@ void CheckpointLoader::load(const Arena &arena) const {
             (part.first + distance(both, part.region, part.strides)) * element;
         forEachRun(both.size, strides, part.strides,
                    [&](uint64_t a, uint64_t b, uint64_t count) {
-                     BytesToWrite run(arena, to + b * element, count * element);
+                     BytesToWrite run(arenas.of(*part.home), to + b * element,
+                                      count * element);
                      readRun(opened, piece, from + a, count, state->dtype,
                              run.data());
                      run.flush();

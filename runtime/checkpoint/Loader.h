@@ -9,7 +9,7 @@
 #include "runtime/checkpoint/Regions.h"
 #include "runtime/checkpoint/SavedStates.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/device/Arena.h"
+#include "runtime/device/Arenas.h"
 
 #include <map>
 #include <memory>
@@ -48,7 +48,7 @@ public:
   /// Fills this rank's elements of all those states; padding is zero. Every
   /// byte is checked before it counts. Throws fsdp::Error: CheckpointDamaged,
   /// FileNotReadable.
-  void load(const Arena &arena) const;
+  void load(const Arenas &arenas) const;
 
 private:
   /// A piece that has elements of a state which this rank holds.

@@ -59,12 +59,13 @@ uint64_t CheckpointStaging::bytesOf(const Piece &piece) const {
   return piece.region.elements() * dtypeBytes(saved[piece.state].state->dtype);
 }
 
-void CheckpointStaging::copy(const Arena &arena, bool mayChange) {
+void CheckpointStaging::copy(const Arenas &arenas, bool mayChange) {
   for (Piece &piece : pieces) {
     if (!piece.from)
       continue;
     uint64_t element = dtypeBytes(saved[piece.state].state->dtype);
     char *to = memory.get() + piece.offset;
+    const Arena &arena = arenas.of(*piece.from->home);
     uint64_t from = piece.from->home->offset + piece.from->first * element;
     bool isInPlace = !mayChange && arena.isHost();
     forEachRun(

@@ -7,7 +7,7 @@
 #include "runtime/checkpoint/CheckedFile.h"
 #include "runtime/checkpoint/Regions.h"
 #include "runtime/checkpoint/SavedStates.h"
-#include "runtime/device/Arena.h"
+#include "runtime/device/Arenas.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,7 @@ public:
 
   /// Takes the values that the states have now. Unless `mayChange`, what needs
   /// no copy stays in the arena, where nobody writes before all is written.
-  void copy(const Arena &arena, bool mayChange);
+  void copy(const Arenas &arenas, bool mayChange);
 
   /// For each state in `states()` that is not sharded the hash of its bytes.
   std::vector<uint64_t> hashWhole() const;

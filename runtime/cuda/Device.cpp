@@ -5,6 +5,7 @@
 
 #include "runtime/comm/one_device/DeviceFabric.h"
 #include "runtime/cuda/AheadWriter.h"
+#include "runtime/cuda/Copies.h"
 #include "runtime/cuda/DeviceAllocator.h"
 #include "runtime/cuda/Kernels.h"
 #include "runtime/cuda/Memory.h"
@@ -58,6 +59,13 @@ public:
     return own ? static_cast<Fabric &>(*own) : connection;
   }
 
+  Memory &besideMemory(bool isPinned) override {
+    return isPinned ? static_cast<Memory &>(pinnedMemory) : hostMemory();
+  }
+  std::unique_ptr<Copies> makeCopies() override {
+    return std::make_unique<CudaCopies>(streams, patience);
+  }
+
   void rehearse(Executor &executor) override;
   void run(Executor &executor, uint64_t step, ProfileRecorder *) override;
   void settle() override;
@@ -86,7 +94,9 @@ private:
   const std::shared_ptr<Streams> streams;
   const c10::cuda::CUDAStream stream; ///< where kernels run
   const c10::cuda::CUDAStream before; ///< the thread's own
+  const std::chrono::milliseconds patience;
   CudaMemory cudaMemory;
+  PinnedMemory pinnedMemory;
   std::optional<DeviceFabric> own; ///< where ranks share the device
   StepGraphs graphs;               ///< rank 0's, of all that share the device
   uint64_t workspaces = 0;
@@ -110,11 +120,13 @@ CudaDevice::CudaDevice(Fabric &fabric, std::shared_ptr<Streams> onDevice,
           streams->compute(),
           static_cast<c10::DeviceIndex>(streams->device()))),
       before(c10::cuda::getCurrentCUDAStream(stream.device_index())),
+      patience(patienceOf(options, fabric)),
       cudaMemory(streams, {[this] { connection.check(); },
                            [this](size_t bytes) {
                              return connection.allocateArena(bytes);
                            },
-                           patienceOf(options, fabric)}),
+                           patience}),
+      pinnedMemory(streams),
       graphs(options.cudaGraph,
              {[this](const std::string &program, const std::string &reason) {
                 // Ranks that share the device are captured as one.

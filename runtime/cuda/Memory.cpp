@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -131,4 +132,38 @@ void CudaMemory::synchronize() {
     else
       std::this_thread::sleep_for(microseconds(50));
   }
+}
+
+PinnedMemory::PinnedMemory(std::shared_ptr<Streams> streams)
+    : streams(std::move(streams)) {}
+
+char *PinnedMemory::map(uint64_t bytes) {
+  streams->use();
+  void *memory = nullptr;
+  cudaError_t status = cudaHostAlloc(&memory, bytes, cudaHostAllocDefault);
+  if (status == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    throw Error(ErrorId::OutOfMemory,
+                "a rank needs " + std::to_string(bytes) +
+                    " bytes of pinned memory of the host, which cannot be "
+                    "had; use more ranks, a machine with more memory, or "
+                    "cpu_offload_pin_memory: false");
+  }
+  checkCuda(status, "cudaHostAlloc");
+  std::memset(memory, 0, bytes);
+  return static_cast<char *>(memory);
+}
+
+void PinnedMemory::unmap(char *begin, uint64_t) noexcept {
+  (void)cudaFreeHost(begin);
+}
+
+void PinnedMemory::write(char *to, const void *from, uint64_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+void PinnedMemory::read(void *to, const char *from, uint64_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+void PinnedMemory::fill(char *to, unsigned char byte, uint64_t bytes) {
+  std::memset(to, byte, bytes);
 }

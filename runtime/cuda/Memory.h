@@ -49,6 +49,23 @@ private:
   std::chrono::steady_clock::duration lastWait{};
 };
 
+/// Memory of the host that a rank's device reads and writes on its own.
+class PinnedMemory final : public Memory {
+public:
+  explicit PinnedMemory(std::shared_ptr<Streams> streams);
+
+  bool isHost() const override { return true; }
+  char *map(uint64_t bytes) override;
+  void unmap(char *begin, uint64_t bytes) noexcept override;
+  void clear(char *begin, uint64_t bytes) override { fill(begin, 0, bytes); }
+  void write(char *to, const void *from, uint64_t bytes) override;
+  void read(void *to, const char *from, uint64_t bytes) override;
+  void fill(char *to, unsigned char byte, uint64_t bytes) override;
+
+private:
+  const std::shared_ptr<Streams> streams;
+};
+
 /// Throws fsdp::Error (DeviceFailed) unless `status`, a cudaError_t, says
 /// success. `call` names what returned it.
 void checkCuda(int status, const char *call);

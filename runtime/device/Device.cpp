@@ -7,6 +7,8 @@
 
 using namespace fsdp;
 
+Memory &Device::besideMemory(bool) { return hostMemory(); }
+
 std::unique_ptr<AheadWriter> Device::makeAheadWriter() { return nullptr; }
 
 std::vector<double> Device::readNumbers(std::span<const at::Tensor> tensors) {

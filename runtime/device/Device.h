@@ -11,6 +11,7 @@
 
 #include "plan/plan_generated.h"
 #include "runtime/device/AheadWriter.h"
+#include "runtime/device/Copies.h"
 #include "runtime/device/Memory.h"
 
 #include <c10/core/Device.h>
@@ -40,6 +41,12 @@ public:
   virtual c10::Device torch() const = 0;
   bool isHost() const { return torch().is_cpu(); }
   virtual Memory &memory() = 0;
+
+  /// That of the host beside the device's, `isPinned` if the device is to reach
+  /// it on its own. As long as this object.
+  virtual Memory &besideMemory(bool isPinned);
+  /// Copies between both.
+  virtual std::unique_ptr<Copies> makeCopies() = 0;
 
   /// Connects the ranks for transfers of `memory`; as long as this object.
   virtual Fabric &fabric() = 0;

@@ -23,6 +23,9 @@ struct DeviceOptions {
   /// was connected with.
   std::shared_ptr<Streams> streams;
   CudaGraph cudaGraph = CudaGraph::automatic;
+  /// Bytes a second that copies between device and host move in each direction
+  /// at most, where the host stands for the device; 0: as many as it can.
+  double copyBandwidth = 0;
   /// How long a rank waits for another one where they share a GPU.
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
 };

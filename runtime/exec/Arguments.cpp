@@ -70,7 +70,16 @@ static c10::IValue makeIntegers(const std::vector<int64_t> &ints,
   return list;
 }
 
-static c10::IValue makeArgument(const Preparation &p, const plan::ArgT &arg,
+/// Where a call's tensors are: its results, or else its operands.
+static c10::Device deviceOf(const Preparation &p, const plan::CallT &call) {
+  for (int32_t result : call.results)
+    if (result >= 0)
+      return p.deviceOf(static_cast<uint32_t>(result));
+  return p.device.torch();
+}
+
+static c10::IValue makeArgument(const Preparation &p, const plan::CallT &call,
+                                const plan::ArgT &arg,
                                 const c10::TypePtr &element) {
   switch (arg.kind) {
   case ArgKind::none:
@@ -113,7 +122,7 @@ static c10::IValue makeArgument(const Preparation &p, const plan::ArgT &arg,
   case ArgKind::dtype:
     return toScalarType(static_cast<plan::DType>(arg.ints[0]));
   case ArgKind::device:
-    return p.device.torch();
+    return deviceOf(p, call);
   case ArgKind::layout:
     return c10::Layout::Strided;
   case ArgKind::memory_format:
@@ -137,7 +146,7 @@ fsdp::makeArguments(const Preparation &p, const plan::CallT &call,
   for (size_t i = 0; i < formals.size(); ++i) {
     // The real type: it tells SymInt and ScalarType, which `type` calls int.
     arguments.push_back(
-        makeArgument(p, *call.args[i], innermost(formals[i].type())));
+        makeArgument(p, call, *call.args[i], innermost(formals[i].type())));
     // Some operators take undefined tensors without saying so.
     if (arguments.back().isNone() &&
         formals[i].type()->kind() == c10::TypeKind::TensorType)

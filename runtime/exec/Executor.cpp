@@ -3,6 +3,7 @@
 
 #include "runtime/exec/Executor.h"
 
+#include "plan/Instructions.h"
 #include "plan/Operators.h"
 #include "runtime/device/DTypes.h"
 #include "runtime/device/Device.h"
@@ -38,15 +39,45 @@ static at::Tensor makeTensor(const Preparation &preparation, uint32_t index) {
   c10::ScalarType dtype = toScalarType(value.dtype);
   if (value.place != Place::literal)
     return tensorAt(preparation.place(index), value.shape, stridesOf(value),
-                    dtype, preparation.device.torch());
+                    dtype, preparation.deviceOf(index));
   at::Tensor tensor = at::empty_strided(value.shape, stridesOf(value), dtype);
   std::memcpy(tensor.mutable_data_ptr(), value.literal.data(),
               value.literal.size());
   if (value.wrapped)
     tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
-  else if (!preparation.device.isHost())
+  else if (!preparation.deviceOf(index).is_cpu())
     return tensor.to(preparation.device.torch());
   return tensor;
+}
+
+namespace {
+/// What the host computes beside a device: behind the copies that it waited
+/// for.
+class BesideInstruction final : public Instruction {
+public:
+  BesideInstruction(Copies &copies, std::unique_ptr<Instruction> inner)
+      : copies(copies), inner(std::move(inner)) {}
+  void run(StepState &state) override {
+    copies.join();
+    inner->run(state);
+  }
+  void rehearse(StepState &state) override { inner->rehearse(state); }
+  bool needsHost() const override { return true; }
+
+private:
+  Copies &copies;
+  const std::unique_ptr<Instruction> inner;
+};
+} // namespace
+
+static bool computesBeside(const Preparation &preparation,
+                           const plan::InstructionT &instruction) {
+  if (!preparation.copies || preparation.device.isHost() ||
+      flightOf(instruction))
+    return false;
+  std::vector<uint32_t> named = valuesOf(instruction);
+  return std::ranges::any_of(
+      named, [&](uint32_t value) { return preparation.isBeside(value); });
 }
 
 std::string Executor::describe(const plan::InstructionT &instruction) const {
@@ -87,23 +118,27 @@ void Executor::explainErrors(const plan::InstructionT &instruction,
 }
 
 Executor::Executor(const plan::PlanT &plan, const plan::ProgramT &program,
-                   const Arena &arena, RankMemory &memory,
+                   const Arenas &arenas, RankMemory &memory,
                    const Transfers &transfers, SharedStates *shared, int rank,
-                   Device &device)
+                   Device &device, Copies *copies)
     : plan(plan), program(program), memory(memory), communicators(transfers) {
   c10::InferenceMode guard;
-  Preparation preparation{plan,   program, arena,  memory, transfers,
-                          shared, rank,    device, {},     {}};
+  Preparation preparation{plan,   program, arenas, memory, transfers, copies,
+                          shared, rank,    device, {},     {},        {}};
   preparation.values.resize(program.values.size());
   for (uint32_t i = 0; i < program.values.size(); ++i)
     if (program.values[i]->place != Place::view)
       preparation.values[i] = makeTensor(preparation, i);
   preparation.futures.resize(program.futures);
+  preparation.copySlots.resize(program.futures);
   state.tickets.resize(program.futures);
   for (uint32_t index = 0; index < program.instructions.size(); ++index) {
     const plan::InstructionT &instruction = *program.instructions[index];
     explainErrors(instruction, [&] {
       auto prepared = prepareInstruction(preparation, instruction);
+      if (prepared && computesBeside(preparation, instruction))
+        prepared =
+            std::make_unique<BesideInstruction>(*copies, std::move(prepared));
       if (shared)
         prepared = shared->guard(program, index, std::move(prepared));
       if (prepared)

@@ -19,11 +19,13 @@ class ProfileRecorder;
 /// One program of a plan on one rank. Used by one thread.
 class Executor {
 public:
-  /// Makes all tensors and finds all operators. `shared` may be null. Throws
+  /// Makes all tensors and finds all operators. `shared` may be null, and
+  /// `copies` where the plan has one memory. Throws
   /// fsdp::Error, naming the operator and where it stands in the model.
   Executor(const plan::PlanT &plan, const plan::ProgramT &program,
-           const Arena &arena, RankMemory &memory, const Transfers &transfers,
-           SharedStates *shared, int rank, Device &device);
+           const Arenas &arenas, RankMemory &memory, const Transfers &transfers,
+           SharedStates *shared, int rank, Device &device,
+           Copies *copies = nullptr);
 
   /// Runs what computes, over memory whose contents nobody needs, so that the
   /// scratch it takes is known before the first step. Kernels that refuse such

@@ -3,6 +3,7 @@
 
 #include "runtime/exec/HostDevice.h"
 
+#include "runtime/device/ThreadCopies.h"
 #include "runtime/exec/Executor.h"
 
 #include <ATen/core/Tensor.h>
@@ -13,10 +14,14 @@ namespace {
 
 class HostDevice final : public Device {
 public:
-  explicit HostDevice(Fabric &fabric) : connection(fabric) {}
+  HostDevice(Fabric &fabric, double copyBandwidth)
+      : connection(fabric), copyBandwidth(copyBandwidth) {}
 
   c10::Device torch() const override { return c10::Device(c10::kCPU); }
   Memory &memory() override { return hostMemory(); }
+  std::unique_ptr<Copies> makeCopies() override {
+    return makeThreadCopies(copyBandwidth);
+  }
   Fabric &fabric() override { return connection; }
   void rehearse(Executor &executor) override { executor.rehearse(); }
   void run(Executor &executor, uint64_t step,
@@ -36,10 +41,12 @@ public:
 
 private:
   Fabric &connection;
+  const double copyBandwidth;
 };
 
 } // namespace
 
-std::unique_ptr<Device> fsdp::makeHostDevice(Fabric &fabric) {
-  return std::make_unique<HostDevice>(fabric);
+std::unique_ptr<Device> fsdp::makeHostDevice(Fabric &fabric,
+                                             double copyBandwidth) {
+  return std::make_unique<HostDevice>(fabric, copyBandwidth);
 }

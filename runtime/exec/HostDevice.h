@@ -11,7 +11,10 @@
 namespace fsdp {
 
 /// The host: its memory, and no device between.
-std::unique_ptr<Device> makeHostDevice(Fabric &fabric);
+/// The device is a region of the host's memory. `copyBandwidth` as in
+/// DeviceOptions.
+std::unique_ptr<Device> makeHostDevice(Fabric &fabric,
+                                       double copyBandwidth = 0);
 
 } // namespace fsdp
 

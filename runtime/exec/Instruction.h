@@ -11,7 +11,7 @@
 #define FSDP_RUNTIME_EXEC_INSTRUCTION_H
 
 #include "plan/plan_generated.h"
-#include "runtime/device/Arena.h"
+#include "runtime/device/Arenas.h"
 #include "runtime/device/Device.h"
 #include "runtime/device/PlannedAllocator.h"
 #include "runtime/exec/SharedStates.h"
@@ -20,6 +20,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -98,17 +99,27 @@ std::unique_ptr<Instruction> makeComputation(RankMemory &memory,
 struct Preparation {
   const plan::PlanT &plan;
   const plan::ProgramT &program;
-  const Arena &arena;
+  const Arenas &arenas;
   RankMemory &memory;
   const Transfers &transfers;
+  Copies *copies;             ///< null: the plan has none
   const SharedStates *shared; ///< null: none
   int rank;
   Device &device;
   /// By value. Views are undefined until the instruction that makes them has
   /// been prepared.
   std::vector<at::Tensor> values;
-  /// By future: where it was started.
+  /// By future: where it was started, if among ranks, and where, if between
+  /// memories.
   std::vector<Communicator *> futures;
+  std::vector<std::optional<Copies::Slot>> copySlots;
+
+  /// Whether a value lies on the host beside the device.
+  bool isBeside(uint32_t value) const;
+  /// Where tensors of that value are.
+  c10::Device deviceOf(uint32_t value) const {
+    return isBeside(value) ? c10::Device(c10::kCPU) : device.torch();
+  }
 
   /// Where a value's storage begins that is neither literal nor view.
   char *place(uint32_t value) const;

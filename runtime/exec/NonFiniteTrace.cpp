@@ -45,8 +45,8 @@ void NonFiniteTrace::before(uint32_t index) {
 void NonFiniteTrace::after(uint32_t index) {
   const plan::InstructionT &instruction = *program.instructions[index];
   std::vector<uint32_t> written = valuesOf(instruction, writes);
-  if (std::optional<TransferStart> start = startOf(instruction)) {
-    started[start->future] = {std::move(written), std::move(reads)};
+  if (std::optional<Flight> flight = flightOf(instruction)) {
+    started[flight->future] = {std::move(written), std::move(reads)};
     return;
   }
   bool isWait = instruction.body.type == plan::Body::Wait;

@@ -9,7 +9,15 @@ using namespace fsdp;
 
 char *Preparation::place(uint32_t value) const {
   char *address = shared ? shared->addressOf(program, value) : nullptr;
-  return address ? address : arena.at(program.values[value]->offset);
+  if (address)
+    return address;
+  const plan::ValueT &v = *program.values[value];
+  return arenas.of(v.memory).at(v.offset);
+}
+
+bool Preparation::isBeside(uint32_t value) const {
+  return program.values[rootOf(program, value)]->memory ==
+         plan::MemorySpace::host;
 }
 
 std::pair<char *, uint64_t> Preparation::room(uint32_t value) const {

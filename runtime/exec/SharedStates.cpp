@@ -37,6 +37,9 @@ static bool onlyReads(const plan::PlanT &plan,
         c10::Dispatcher::singleton().findSchema({op.name, op.overload});
     return found && !found->schema().is_mutable();
   }
+  // It reads until its wait.
+  if (instruction.body.AsCopyAcross())
+    return false;
   // Of a gather they are the results, or gathered once more.
   std::optional<TransferStart> start = startOf(instruction);
   return (!start || start->kind == CollectiveKind::allGather) &&
@@ -77,44 +80,69 @@ static SharedReads findGathered(const plan::PlanT &plan,
   return reads;
 }
 
-Sharing::Sharing(const plan::PlanT &plan) : states(plan.states.size()) {
-  for (const auto &program : plan.programs) {
-    SharedReads &reads = programs[program.get()] = findGathered(plan, *program);
-    for (int32_t state : reads.gathered)
-      if (state >= 0)
-        states[static_cast<size_t>(state)] = true;
-    for (size_t i = 0; i < program->instructions.size(); ++i)
-      for (uint32_t value : valuesOf(*program->instructions[i], uses))
-        if (reads.gathered[rootOf(*program, value)] >= 0)
-          reads.lastRead = static_cast<int64_t>(i);
-  }
-  // Calls `visit` with each state that an instruction uses other than to
-  // gather it.
-  auto forEachOtherUse = [](const plan::ProgramT &program, auto visit) {
+namespace {
+/// Where a program uses states, by state: instructions, in order.
+struct Uses {
+  Uses(const plan::PlanT &plan, const plan::ProgramT &program,
+       const SharedReads &reads)
+      : lastReads(plan.states.size(), -1), others(plan.states.size()) {
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       const plan::InstructionT &instruction = *program.instructions[i];
+      auto index = static_cast<int64_t>(i);
+      for (uint32_t value : valuesOf(instruction, uses))
+        if (int32_t state = reads.gathered[rootOf(program, value)]; state >= 0)
+          lastReads[static_cast<size_t>(state)] = index;
       if (instruction.body.type == Body::AllGather)
         continue;
       for (uint32_t named : valuesOf(instruction)) {
         const plan::ValueT &value = *program.values[rootOf(program, named)];
         if (value.place == Place::state)
-          visit(static_cast<int64_t>(i), value.state);
+          others[value.state].push_back(index);
       }
     }
-  };
-  for (const auto &[program, reads] : programs)
-    forEachOtherUse(*program, [&](int64_t index, uint32_t state) {
-      if (index <= reads.lastRead)
-        states[state] = false;
-    });
+  }
+
+  std::vector<int64_t> lastReads;           ///< of gathered forms; -1: none
+  std::vector<std::vector<int64_t>> others; ///< than to gather it
+};
+
+/// What must be awaited in front of which instruction.
+std::vector<SharedWrite> findWrites(const Uses &uses,
+                                    const std::vector<bool> &states) {
+  std::map<int64_t, int64_t> lastReads; // by instruction that writes
+  for (size_t state = 0; state < states.size(); ++state)
+    if (states[state])
+      for (int64_t index : uses.others[state]) {
+        auto [it, isNew] = lastReads.try_emplace(index, uses.lastReads[state]);
+        it->second = std::max(it->second, uses.lastReads[state]);
+      }
+  std::vector<SharedWrite> writes;
+  for (auto [index, lastRead] : lastReads)
+    if (writes.empty() || lastRead > writes.back().lastRead)
+      writes.push_back({lastRead, index});
+  return writes;
+}
+} // namespace
+
+Sharing::Sharing(const plan::PlanT &plan) : states(plan.states.size()) {
+  std::map<const plan::ProgramT *, Uses> usesOf;
+  for (const auto &program : plan.programs) {
+    SharedReads &reads = programs[program.get()] = findGathered(plan, *program);
+    for (int32_t state : reads.gathered)
+      if (state >= 0)
+        states[static_cast<size_t>(state)] = true;
+    usesOf.try_emplace(program.get(), plan, *program, reads);
+  }
+  for (const auto &[program, uses] : usesOf)
+    for (size_t state = 0; state < states.size(); ++state)
+      for (int64_t index : uses.others[state])
+        if (index <= uses.lastReads[state])
+          states[state] = false;
   for (auto &[program, reads] : programs) {
     for (int32_t &state : reads.gathered)
       if (state >= 0 && !states[static_cast<size_t>(state)])
         state = -1;
-    forEachOtherUse(*program, [&](int64_t index, uint32_t state) {
-      if (states[state] && reads.firstWrite < 0)
-        reads.firstWrite = index;
-    });
+    reads.writes = findWrites(usesOf.at(program), states);
   }
 }
 
@@ -199,35 +227,42 @@ private:
 
 } // namespace
 
+void SharedStates::publish(Publication &publication, uint64_t step) {
+  publication.clear();
+  for (auto &[key, group] : groups)
+    publication.push_back(group.communicator->startAllGather(
+        {}, {"end of reading", "shared parameters", step}));
+}
+
+void SharedStates::await(const Publication &publication) {
+  size_t next = 0;
+  for (auto &[key, group] : groups)
+    group.communicator->wait(publication[next++]);
+}
+
 std::unique_ptr<Instruction>
 SharedStates::guard(const plan::ProgramT &program, uint32_t index,
                     std::unique_ptr<Instruction> instruction) {
   if (!isActive())
     return instruction;
-  const SharedReads &reads = sharing.programs.at(&program);
-  if (reads.firstWrite < 0)
-    return instruction; // the next program that writes speaks for this one
-  if (index != reads.lastRead && index != reads.firstWrite)
+  // A program that writes none: the next one that does speaks for it.
+  Guarded::Action before, behind;
+  for (const SharedWrite &write : sharing.programs.at(&program).writes) {
+    Publication &publication = publications[&write];
+    if (index == write.lastRead)
+      behind = [this, &publication](uint64_t step) {
+        publish(publication, step);
+      };
+    if (index != write.index)
+      continue;
+    before = [this, &publication, isFirst = write.lastRead < 0](uint64_t step) {
+      if (isFirst)
+        publish(publication, step);
+      await(publication);
+    };
+  }
+  if (!before && !behind)
     return instruction;
-  // Publishing is to start a transfer of nothing, awaiting to wait for it.
-  auto publish = [this](uint64_t step) {
-    tickets.clear();
-    for (auto &[key, group] : groups)
-      tickets.push_back(group.communicator->startAllGather(
-          {}, {"end of reading", "shared parameters", step}));
-  };
-  auto await = [this](uint64_t) {
-    size_t next = 0;
-    for (auto &[key, group] : groups)
-      group.communicator->wait(tickets[next++]);
-  };
-  if (index == reads.lastRead)
-    return std::make_unique<Guarded>(nullptr, std::move(instruction), publish);
-  auto publishAndAwait = [publish, await](uint64_t step) {
-    publish(step);
-    await(step);
-  };
-  return std::make_unique<Guarded>(
-      reads.lastRead < 0 ? Guarded::Action(publishAndAwait) : await,
-      std::move(instruction), nullptr);
+  return std::make_unique<Guarded>(std::move(before), std::move(instruction),
+                                   std::move(behind));
 }

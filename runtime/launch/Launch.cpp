@@ -154,8 +154,9 @@ void settleKernels() {
 
 void launchChecked(const LaunchOptions &options,
                    const std::function<void(Session &)> &body) {
-  setMatmulLibrary(options.matmul);
   PlanFile plan = PlanFile::read(options.artifact, options.trust);
+  checkDevice(plan.plan()); // loads CUDA before LibTorch is asked for it
+  setMatmulLibrary(options.matmul);
   uint64_t worldSize = 1;
   for (const auto &axis : plan.plan().mesh)
     worldSize *= axis->size;
@@ -172,6 +173,9 @@ void launchChecked(const LaunchOptions &options,
                     "' runs all ranks in one process, and a launcher started " +
                     std::to_string(launcher->worldSize) +
                     " processes; start one, or use --backend=gloo");
+
+  if (backend.name == "nccl" && isForHost(plan.plan()))
+    throwMovesGpuMemory();
 
   FabricOptions fabricOptions;
   fabricOptions.worldSize = static_cast<int>(worldSize);

@@ -34,6 +34,7 @@ public:
 
 private:
   void start(Activity &activity, const TransferStart &start);
+  void start(Activity &activity, const plan::CopyAcrossT &op);
   void wait(Activity &activity, const plan::WaitT &op);
   void locate(Activity &activity, int32_t at) const;
   const std::string &bucketOf(uint32_t value) const {
@@ -65,6 +66,18 @@ void Describer::start(Activity &activity, const TransferStart &start) {
   if (start.kind == CollectiveKind::allGather)
     for (uint32_t output : start.outputs)
       buckets[output] = start.bucket;
+}
+
+void Describer::start(Activity &activity, const plan::CopyAcrossT &op) {
+  activity.kind = Activity::Kind::start;
+  activity.collective = plan::EnumNameStream(op.stream);
+  activity.name += " " + op.bucket;
+  activity.bucket = op.bucket;
+  activity.stream = op.stream;
+  activity.future = op.future;
+  for (uint32_t output : op.outputs)
+    activity.bytes += program.values[output]->bytes;
+  futures[op.future] = activity;
 }
 
 void Describer::wait(Activity &activity, const plan::WaitT &op) {
@@ -101,6 +114,8 @@ Activity Describer::describe(const plan::InstructionT &instruction) {
   activity.name = text.print(instruction).name;
   if (const plan::WaitT *op = instruction.body.AsWait()) {
     wait(activity, *op);
+  } else if (const plan::CopyAcrossT *copy = instruction.body.AsCopyAcross()) {
+    start(activity, *copy);
   } else if (std::optional<TransferStart> transfer = startOf(instruction)) {
     start(activity, *transfer);
   } else {

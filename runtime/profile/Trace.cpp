@@ -195,7 +195,8 @@ void TraceWriter::writeTransfers(int rank) {
     thread = ++next;
     auto &[stream, group, lane] = track;
     name("thread_name", thread,
-         std::string(plan::EnumNameStream(stream)) + " " + group +
+         std::string(plan::EnumNameStream(stream)) +
+             (group.empty() ? "" : " " + group) +
              (lane == 0 ? "" : " (" + std::to_string(lane + 1) + ")"),
          "thread_sort_index", thread);
   }

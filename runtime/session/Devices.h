@@ -24,6 +24,10 @@ std::shared_ptr<Streams> makeStreams(const plan::PlanT &plan, int localRank);
 std::unique_ptr<Device> makeDevice(const plan::PlanT &plan, Fabric &fabric,
                                    const DeviceOptions &options);
 
+/// Throws fsdp::Error (RuntimeUnsupported): the plan is for the host, and the
+/// back end for GPUs.
+[[noreturn]] void throwMovesGpuMemory();
+
 /// Whether this build and machine can run the plan; throws fsdp::Error as
 /// `makeDevice` does, without touching any device.
 void checkDevice(const plan::PlanT &plan);

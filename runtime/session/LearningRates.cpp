@@ -32,9 +32,9 @@ static double readFirst(const plan::StateT &state) {
   return toShortest(value);
 }
 
-LearningRates::LearningRates(const plan::PlanT &plan, const Arena &arena,
+LearningRates::LearningRates(const plan::PlanT &plan, const Arenas &arenas,
                              const SessionOptions &options)
-    : arena(arena) {
+    : arenas(arenas) {
   const plan::TrainingT &training = *plan.training;
   for (uint32_t state : training.rates)
     rates.push_back({plan.states[state].get(), readFirst(*plan.states[state])});
@@ -94,10 +94,10 @@ std::optional<double> LearningRates::set(uint64_t step) const {
   for (const Rate &rate : rates) {
     double value = rate.first * factor;
     if (rate.state->dtype == plan::DType::f64) {
-      arena.write(rate.state->offset, &value, sizeof(value));
+      arenas.of(*rate.state).write(rate.state->offset, &value, sizeof(value));
     } else {
       auto narrow = static_cast<float>(value);
-      arena.write(rate.state->offset, &narrow, sizeof(narrow));
+      arenas.of(*rate.state).write(rate.state->offset, &narrow, sizeof(narrow));
     }
   }
   double base = rates.front().first * factor;

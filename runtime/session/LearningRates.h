@@ -6,7 +6,7 @@
 
 #include "plan/Schedule.h"
 #include "plan/plan_generated.h"
-#include "runtime/device/Arena.h"
+#include "runtime/device/Arenas.h"
 #include "runtime/session/Session.h"
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace fsdp {
 class LearningRates {
 public:
   /// Throws fsdp::Error (BadUsage).
-  LearningRates(const plan::PlanT &plan, const Arena &arena,
+  LearningRates(const plan::PlanT &plan, const Arenas &arenas,
                 const SessionOptions &options);
 
   /// Gives all rates their values of `step`; returns the base's as it is
@@ -38,7 +38,7 @@ private:
     double first; ///< factor 1
   };
 
-  const Arena &arena;
+  const Arenas arenas;
   std::vector<Rate> rates; ///< the base's first
   std::optional<RateSchedule> schedule;
   std::string description = "constant";

@@ -9,7 +9,7 @@
 #include "plan/Target.h"
 #include "runtime/checkpoint/Loader.h"
 #include "runtime/data/DataOptions.h"
-#include "runtime/device/Arena.h"
+#include "runtime/device/Arenas.h"
 #include "runtime/device/Device.h"
 #include "runtime/device/PlannedAllocator.h"
 #include "runtime/exec/Executor.h"
@@ -78,7 +78,10 @@ static void checkSameArtifact(const PlanFile &plan, Fabric &fabric) {
 
 struct Session::Impl {
   Impl(const PlanFile &file, Fabric &ranks, const SessionOptions &options);
-  ~Impl() { device->finish(); }
+  ~Impl() {
+    device->finish();
+    copies.reset(); // what a failed step has started reads its instructions
+  }
 
   /// One program of the entry.
   struct Prepared {
@@ -110,9 +113,12 @@ struct Session::Impl {
   const StepPrograms programs;
   const bool isTraining;
   Arena arena;
+  std::unique_ptr<Arena> host; ///< beside the device's; null: none
+  const Arenas arenas;
   std::optional<Arena> scratch;
   RankMemory memory;
   Transfers transfers;
+  std::unique_ptr<Copies> copies; ///< null: there is one memory
   SharedStates shared;
   std::optional<ModelFile> model;
   std::optional<Inputs> inputs;
@@ -161,10 +167,16 @@ Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
       poison(options.poison), programs(findStep(plan, options.program)),
       isTraining(programs.parts[0][0]->kind == plan::ProgramKind::train),
       arena(plan.memory->peak, device->memory()),
+      host(plan.host
+               ? std::make_unique<Arena>(plan.host->peak,
+                                         device->besideMemory(plan.pins_host))
+               : nullptr),
+      arenas(arena, host.get()),
       memory(device->isHost() ? RankMemory::Kind::host
                               : RankMemory::Kind::device),
-      transfers(plan, fabric), shared(plan, fabric, arena),
-      nonFinite(plan, fabric, isTraining, options),
+      transfers(plan, fabric),
+      copies(plan.host ? device->makeCopies() : nullptr),
+      shared(plan, fabric, arena), nonFinite(plan, fabric, isTraining, options),
       seed(options.seed.value_or(plan.training->seed)) {
   installPlannedAllocator();
   if (needsModelFile(plan))
@@ -227,20 +239,20 @@ void Session::Impl::initialize(const SessionOptions &options) {
   std::optional<RecordChecks> checks;
   if (model)
     checks.emplace(plan, *model, needsValue);
-  loadStates(plan, fabric.rank(), arena, model ? &*model : nullptr,
+  loadStates(plan, fabric.rank(), arenas, model ? &*model : nullptr,
              weights ? &*weights : nullptr, needsValue,
              checks ? &*checks : nullptr);
   if (checks)
     checks->finish(fabric);
   if (checkpoint) {
-    checkpoint->load(arena);
+    checkpoint->load(arenas);
     // Nobody goes on before all have what they need.
     fabric.exchange("loaded", "");
   }
   if (checkpoint && checkpoint->manifest() && isTraining)
     continueFrom(*checkpoint->manifest(), options);
   else if (options.seed)
-    setSeed(plan, arena, seed);
+    setSeed(plan, arenas, seed);
 }
 
 void Session::Impl::continueFrom(const Manifest &manifest,
@@ -249,7 +261,7 @@ void Session::Impl::continueFrom(const Manifest &manifest,
   rowsRead = manifest.rows;
   // The one that the training began with goes on.
   if (options.seed && seed != manifest.seed)
-    setSeed(plan, arena, seed);
+    setSeed(plan, arenas, seed);
   else
     seed = manifest.seed;
   auto [lr, schedule] = rates->describe();
@@ -263,8 +275,9 @@ void Session::Impl::continueFrom(const Manifest &manifest,
 
 Session::Impl::Prepared Session::Impl::prepare(const plan::ProgramT &program) {
   Prepared result;
-  result.executor = std::make_unique<Executor>(
-      plan, program, arena, memory, transfers, &shared, fabric.rank(), *device);
+  result.executor =
+      std::make_unique<Executor>(plan, program, arenas, memory, transfers,
+                                 &shared, fabric.rank(), *device, copies.get());
   for (const auto &binding : program.results) {
     const std::string &name = binding->output;
     // A training program reports these two as means over the ranks.
@@ -298,7 +311,7 @@ LearningRates Session::Impl::makeRates(SessionOptions options) const {
                 "expected --steps=N, the number of optimizer steps: the data "
                 "has no end that could stand for it (data: {epochs: …} in the "
                 "config, or --data-options=epochs=N)");
-  return LearningRates(plan, arena, options);
+  return LearningRates(plan, arenas, options);
 }
 
 void Session::Impl::prepareValidation(const SessionOptions &options,
@@ -307,9 +320,10 @@ void Session::Impl::prepareValidation(const SessionOptions &options,
   if (isTraining)
     for (const plan::ProgramT *program :
          findValidation(plan, programs.parts[0]))
-      found.push_back({program, std::make_unique<Executor>(
-                                    plan, *program, arena, memory, transfers,
-                                    &shared, fabric.rank(), *device)});
+      found.push_back(
+          {program, std::make_unique<Executor>(
+                        plan, *program, arenas, memory, transfers, &shared,
+                        fabric.rank(), *device, copies.get())});
   if (found.empty() && !options.evalDataPath.empty())
     throw Error(ErrorId::RuntimeUnsupported,
                 "--eval-data: the artifact has no program for validation; "
@@ -356,6 +370,8 @@ void Session::Impl::rehearse() {
   for (Executor *executor : executors) {
     device->rehearse(*executor);
     arena.clear();
+    if (host)
+      host->clear();
   }
   // As much on all ranks, so that memory is the same everywhere.
   size_t bytes = 0;
@@ -370,17 +386,22 @@ void Session::Impl::rehearse() {
 void Session::Impl::poisonTransients() {
   if (!poison)
     return;
-  std::map<uint64_t, uint64_t> owned;
-  for (const auto &state : plan.states)
-    owned[state->offset] =
-        std::max(owned[state->offset], state->offset + state->bytes);
-  owned[arena.bytes()] = arena.bytes();
-  uint64_t begin = 0;
-  for (auto [offset, end] : owned) {
-    // All bits set are a NaN in every floating-point type.
-    if (begin < offset)
-      arena.fill(begin, 0xff, offset - begin);
-    begin = std::max(begin, end);
+  for (const Arena *each : {&arenas.device(), arenas.host()}) {
+    if (!each)
+      continue;
+    std::map<uint64_t, uint64_t> owned;
+    for (const auto &state : plan.states)
+      if (&arenas.of(*state) == each)
+        owned[state->offset] =
+            std::max(owned[state->offset], state->offset + state->bytes);
+    owned[each->bytes()] = each->bytes();
+    uint64_t begin = 0;
+    for (auto [offset, end] : owned) {
+      // All bits set are a NaN in every floating-point type.
+      if (begin < offset)
+        each->fill(begin, 0xff, offset - begin);
+      begin = std::max(begin, end);
+    }
   }
   inputs->forget();
 }
@@ -500,7 +521,7 @@ uint64_t Session::rowsRead() const { return impl->rowsRead; }
 
 const std::string &Session::loadedFrom() const { return impl->loadedFrom; }
 
-const Arena &Session::arena() const { return impl->arena; }
+const Arenas &Session::arenas() const { return impl->arenas; }
 
 const std::string &Session::planHash() const { return impl->planHash; }
 
@@ -555,7 +576,8 @@ int64_t Session::samplesPerStep() const {
 }
 
 MemoryUse Session::memory() const {
-  return {impl->plan.memory->peak, getScratchBound(impl->plan),
+  return {impl->plan.memory->peak, peakOf(impl->plan, plan::MemorySpace::host),
+          getScratchBound(impl->plan),
           impl->scratch->bytes() + impl->memory.missedPeak(),
           impl->transfers.stagingBytes() + impl->inputs->memory() +
               impl->device->workspaceBytes() +
@@ -571,7 +593,7 @@ void Session::record(ProfileRecorder *recorder) {
 }
 
 void Session::exportWeights(const std::string &path, uint64_t shardBytes) {
-  fsdp::exportWeights(impl->plan, impl->arena, impl->fabric,
+  fsdp::exportWeights(impl->plan, impl->arenas, impl->fabric,
                       "export/" + std::to_string(impl->exports++), path,
                       shardBytes);
 }

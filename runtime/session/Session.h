@@ -28,6 +28,7 @@
 namespace fsdp {
 
 class Arena;
+class Arenas;
 class Device;
 class Fabric;
 class PlanFile;
@@ -166,7 +167,8 @@ struct EvalResult {
 
 /// Bytes of one rank.
 struct MemoryUse {
-  uint64_t arena = 0; ///< all tensors; planned, exact
+  uint64_t arena = 0; ///< all tensors of the device; planned, exact
+  uint64_t host = 0;  ///< those of the host beside it; planned, exact
   /// Planned bound of the operators' temporaries; none for a GPU.
   std::optional<uint64_t> scratchBound;
   /// The region for them, sized by a rehearsal before the first step, equal on
@@ -265,7 +267,7 @@ public:
   // For those who write down what a session is made of.
 
   /// Where the plan's states lie.
-  const Arena &arena() const;
+  const Arenas &arenas() const;
   /// The artifact's fingerprint.
   const std::string &planHash() const;
   /// That random sequences began at.

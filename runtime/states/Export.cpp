@@ -41,7 +41,7 @@ namespace {
 
 class Exporter {
 public:
-  Exporter(const plan::PlanT &plan, const Arena &arena, Fabric &fabric,
+  Exporter(const plan::PlanT &plan, const Arenas &arenas, Fabric &fabric,
            const std::string &key);
   void open(const std::string &path);
   void openFolder(const std::string &path, uint64_t shardBytes);
@@ -79,7 +79,7 @@ private:
   void write(const Entry &entry, uint64_t at, const char *data, uint64_t bytes);
 
   const plan::PlanT &plan;
-  const Arena &arena;
+  const Arenas &arenas;
   Fabric &fabric;
   const std::string key;
   // On rank 0:
@@ -90,9 +90,9 @@ private:
   std::map<uint32_t, std::unique_ptr<Communicator>> communicators;
 };
 
-Exporter::Exporter(const plan::PlanT &plan, const Arena &arena, Fabric &fabric,
-                   const std::string &key)
-    : plan(plan), arena(arena), fabric(fabric), key(key) {
+Exporter::Exporter(const plan::PlanT &plan, const Arenas &arenas,
+                   Fabric &fabric, const std::string &key)
+    : plan(plan), arenas(arenas), fabric(fabric), key(key) {
   for (const auto &state : plan.states)
     if (isExported(*state))
       entries.push_back({state.get(), {}});
@@ -174,7 +174,9 @@ void Exporter::write(const Entry &entry, uint64_t at, const char *data,
 void Exporter::writeOwn(const Entry &entry) {
   if (isWriter())
     write(entry, 0,
-          BytesToRead(arena, entry.state->offset, entry.state->bytes).data(),
+          BytesToRead(arenas.of(*entry.state), entry.state->offset,
+                      entry.state->bytes)
+              .data(),
           entry.state->bytes);
 }
 
@@ -199,7 +201,8 @@ void Exporter::gatherFlat(const plan::StateT &flat,
       std::make_unique<char[]>(std::min(block, part) * element * ranks.size());
   for (uint64_t first = 0; first < part; first += block) {
     uint64_t count = std::min(block, part - first);
-    BytesToRead own(arena, flat.offset + first * element, count * element);
+    BytesToRead own(arenas.of(flat), flat.offset + first * element,
+                    count * element);
     GatherMember member{own.data(), buffer.get(), count * element};
     communicator.wait(
         communicator.startAllGather({&member, 1}, {"export", flat.name}));
@@ -234,7 +237,7 @@ void Exporter::gather(const Entry &entry) {
                                          ranks.size());
   for (uint64_t first = 0; first < units; first += block) {
     uint64_t count = std::min(block, units - first);
-    BytesToRead part(arena, state.offset + first * unitBytes,
+    BytesToRead part(arenas.of(state), state.offset + first * unitBytes,
                      count * unitBytes);
     GatherMember member{part.data(), buffer.get(), count * unitBytes};
     communicator.wait(
@@ -311,10 +314,10 @@ bool fsdp::isExportFolder(const std::string &path) {
   return path.ends_with('/') || std::filesystem::is_directory(path, code);
 }
 
-void fsdp::exportWeights(const plan::PlanT &plan, const Arena &arena,
+void fsdp::exportWeights(const plan::PlanT &plan, const Arenas &arenas,
                          Fabric &fabric, const std::string &key,
                          const std::string &path, uint64_t shardBytes) {
-  Exporter exporter(plan, arena, fabric, key);
+  Exporter exporter(plan, arenas, fabric, key);
   if (fabric.rank() == 0) {
     if (isExportFolder(path))
       exporter.openFolder(path, shardBytes);

@@ -6,7 +6,7 @@
 
 #include "plan/plan_generated.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/device/Arena.h"
+#include "runtime/device/Arenas.h"
 
 #include <string>
 
@@ -20,9 +20,9 @@ bool isExportFolder(const std::string &path);
 /// `shardBytes` in that folder, with an index. Rows travel in blocks, so that
 /// no rank holds a whole parameter. `key` is the same on all ranks and used
 /// once. Throws fsdp::Error.
-void exportWeights(const plan::PlanT &plan, const Arena &arena, Fabric &fabric,
-                   const std::string &key, const std::string &path,
-                   uint64_t shardBytes);
+void exportWeights(const plan::PlanT &plan, const Arenas &arenas,
+                   Fabric &fabric, const std::string &key,
+                   const std::string &path, uint64_t shardBytes);
 
 } // namespace fsdp
 

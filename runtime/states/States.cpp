@@ -61,11 +61,12 @@ bool fsdp::needsModelFile(const plan::PlanT &plan) {
          std::any_of(plan.inputs.begin(), plan.inputs.end(), hasSample);
 }
 
-void fsdp::setSeed(const plan::PlanT &plan, const Arena &arena, uint64_t seed) {
+void fsdp::setSeed(const plan::PlanT &plan, const Arenas &arenas,
+                   uint64_t seed) {
   for (const auto &state : plan.states)
     if (state->role == plan::Role::random) {
       uint64_t first[] = {seed, 0};
-      arena.write(state->offset, first, sizeof(first));
+      arenas.of(*state).write(state->offset, first, sizeof(first));
     }
 }
 
@@ -216,13 +217,13 @@ static void readInner(const FirstValues &source, const OwnRows &rows,
   }
 }
 
-void fsdp::loadStates(const plan::PlanT &plan, int rank, const Arena &arena,
+void fsdp::loadStates(const plan::PlanT &plan, int rank, const Arenas &arenas,
                       const ModelFile *model, const WeightReader *weights,
                       const std::function<bool(const plan::StateT &)> &isWanted,
                       RecordChecks *checks) {
   for (const auto &state : plan.states)
     if (state->layout == plan::Layout::flat)
-      arena.fill(state->offset, 0, state->bytes);
+      arenas.of(*state).fill(state->offset, 0, state->bytes);
   for (const auto &state : plan.states) {
     if (state->layout == plan::Layout::flat || !isWanted(*state))
       continue;
@@ -234,7 +235,7 @@ void fsdp::loadStates(const plan::PlanT &plan, int rank, const Arena &arena,
       Overlap own =
           overlapOf(*state, static_cast<uint64_t>(position) * part, part);
       uint64_t element = dtypeBytes(flat.dtype);
-      BytesToWrite to(arena, flat.offset + own.at * element,
+      BytesToWrite to(arenas.of(flat), flat.offset + own.at * element,
                       own.count * element);
       source.read(own.first, own.count, to.data());
       to.flush();
@@ -243,7 +244,7 @@ void fsdp::loadStates(const plan::PlanT &plan, int rank, const Arena &arena,
     OwnRows rows = ownRows(plan, *state, rank);
     auto outer = static_cast<uint64_t>(rows.outer);
     uint64_t room = static_cast<uint64_t>(rows.room) * rows.rowBytes;
-    BytesToWrite to(arena, state->offset, outer * room);
+    BytesToWrite to(arenas.of(*state), state->offset, outer * room);
     if (state->shard_dim > 0) {
       readInner(source, rows, state->shape[0], to.data());
     } else {

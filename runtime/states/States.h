@@ -5,7 +5,7 @@
 #define FSDP_RUNTIME_STATES_STATES_H
 
 #include "plan/plan_generated.h"
-#include "runtime/device/Arena.h"
+#include "runtime/device/Arenas.h"
 #include "runtime/states/ModelFile.h"
 #include "runtime/states/RecordChecks.h"
 #include "runtime/states/WeightReader.h"
@@ -50,14 +50,14 @@ bool needsModelFile(const plan::PlanT &plan);
 /// such state has a source, `weights` if none has a weight. `checks` is told
 /// what is read of the model file. Throws fsdp::Error.
 void loadStates(
-    const plan::PlanT &plan, int rank, const Arena &arena,
+    const plan::PlanT &plan, int rank, const Arenas &arenas,
     const ModelFile *model, const WeightReader *weights,
     const std::function<bool(const plan::StateT &)> &isWanted =
         [](const plan::StateT &) { return true; },
     RecordChecks *checks = nullptr);
 
 /// Lets random sequences begin at `seed` in place of the artifact's.
-void setSeed(const plan::PlanT &plan, const Arena &arena, uint64_t seed);
+void setSeed(const plan::PlanT &plan, const Arenas &arenas, uint64_t seed);
 
 } // namespace fsdp
 

@@ -74,7 +74,7 @@ private:
 
 void Checkpointer::Writer::start(const Session &session) {
   begin = Clock::now();
-  staging.copy(session.arena(), /*mayChange=*/!isInStep);
+  staging.copy(session.arenas(), /*mayChange=*/!isInStep);
   copied = Clock::now();
   manifest = Manifest();
   manifest.step = session.stepsDone();

@@ -67,6 +67,13 @@ void printMemory(const plan::PlanT &plan) {
   line("  activations", memory.activations);
   line("  buffers", memory.buffers);
   line("  inputs", memory.inputs);
+  if (plan.host) {
+    line("on the host beside it", plan.host->peak);
+    line("  parameters", plan.host->params);
+    line("  gradients", plan.host->grads);
+    line("  optimizer", plan.host->optimizer);
+    line("  activations", plan.host->activations);
+  }
   if (std::optional<uint64_t> bound = getScratchBound(plan))
     line("scratch, at most", *bound);
   else
@@ -117,7 +124,9 @@ void fsdp::dryRun(const LaunchOptions &launchOptions, uint64_t steps) {
                   static_cast<unsigned long long>(traffic.calls),
                   formatBytes(traffic.bytes / traffic.calls).c_str());
   }
-  uint64_t needed = plan.memory->peak + getScratchBound(plan).value_or(0);
+  uint64_t needed = peakOf(plan, plan::MemorySpace::device) +
+                    peakOf(plan, plan::MemorySpace::host) +
+                    getScratchBound(plan).value_or(0);
   // A GPU has memory of its own.
   if (isForHost(plan) && needed > availableMemory()) {
     std::printf("rank 0 was not executed: it needs %s, this machine has %s "

@@ -116,6 +116,8 @@ void Metrics::write(const StepResult &result, double seconds, bool isLast) {
   line["samples_per_s"] =
       static_cast<double>(session.samplesPerStep()) / seconds;
   line["peak_memory_bytes"] = memory.arena + memory.scratch + memory.staging;
+  if (memory.host)
+    line["host_memory_bytes"] = memory.host;
   line["scratch_bytes"] = memory.scratch;
   line["unplanned_bytes"] = result.unplannedBytes;
   line["rank_peak_rss_bytes"] = resident;

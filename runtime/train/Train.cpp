@@ -103,6 +103,9 @@ static void printSummary(const Session &session, uint64_t steps,
       formatBytes(memory.arena + memory.scratch + memory.staging).c_str(),
       formatBytes(memory.arena).c_str(), formatBytes(memory.scratch).c_str(),
       formatBytes(memory.staging).c_str());
+  if (memory.host)
+    std::printf("                    beside the device %s on the host\n",
+                formatBytes(memory.host).c_str());
 }
 
 /// What of the run's files is not there because it ended early.

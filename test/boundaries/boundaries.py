@@ -40,7 +40,9 @@ BUILT_ON = {
     "tools": ("support", "plan", "runtime", "ir", "passes"),
 }
 # Binary: what it may not be linked to.
-UNLINKED = {"fsdp-run": r"lib(MLIR|LLVM)", "fsdp-opt": r"lib(torch|c10)"}
+UNLINKED = {"fsdp-run": r"lib(MLIR|LLVM|torch_cuda|c10_cuda|fsdp-cuda)", "fsdp-opt": r"lib(torch|c10)"}
+# Library: the one that it is loaded into, which defines nothing that it does.
+APART = {"libfsdp-cuda.so": "libfsdp-runtime.so"}
 failures = []
 
 
@@ -55,6 +57,15 @@ def sources(suffixes):
     for suffix in suffixes:
         if not any(name.endswith(suffix) for name in found):
             fail(f"no file *{suffix} was found under {SOURCE}")
+    return found
+
+
+def strong_symbols(library):
+    """Functions and variables that others may use; inline ones, which are weak, are anywhere."""
+    done = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True)
+    found = set(re.findall(r"^\S+ [TDBR] (\S+)$", done.stdout, re.M))
+    if not found:
+        fail(f"{library.name} defines nothing: {done.stderr.strip()}")
     return found
 
 
@@ -136,8 +147,14 @@ if not BINARIES:
     fail("no binary was named; the build says which it makes")
 for path in BINARIES:
     pattern = UNLINKED.get(path.name)
-    if not pattern:
-        fail(f"{path.name} is none of {', '.join(UNLINKED)}")
+    if path.name in APART and path.exists() and shutil.which("nm"):
+        twice = strong_symbols(path) & strong_symbols(path.with_name(APART[path.name]))
+        if twice:
+            fail(f"{path.name} and {APART[path.name]} both define {', '.join(sorted(twice)[:5])}: their statics are there twice")
+    elif path.name in APART and path.exists():
+        fail(f"nm was not found, so nobody knows what {path.name} defines; it comes with binutils")
+    elif not pattern and path.name not in APART:
+        fail(f"{path.name} is none of {', '.join([*UNLINKED, *APART])}")
     elif not path.exists():
         fail(f"{path} was not built")
     elif not shutil.which("ldd"):

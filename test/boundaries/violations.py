@@ -72,6 +72,14 @@ class Violations(unittest.TestCase):
         self.write("runtime/cuda/a.cu", f'// {SPDX}\n#include "passes/a.h"\n')
         self.assertIn("runtime is not built on passes", self.check())
 
+    def test_symbols_that_two_libraries_define(self):
+        for name, text in (("fsdp-runtime", "int log, level;"), ("fsdp-cuda", "int graphs;")):
+            subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", self.root.parent / f"lib{name}.so"], input=text, text=True, check=True)
+        cuda = self.root.parent / "libfsdp-cuda.so"
+        self.assertEqual(self.check(cuda), "")
+        subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", cuda], input="int graphs, level;", text=True, check=True)
+        self.assertEqual(self.check(cuda), "libfsdp-cuda.so and libfsdp-runtime.so both define level: their statics are there twice\n")
+
     def test_formats(self):
         for name in ("support/a.h", "runtime/cuda/a.cu"):
             with self.subTest(name):

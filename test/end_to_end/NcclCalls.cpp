@@ -31,7 +31,7 @@ static StepResult runStep(const PlanFile &plan, Fabric &fabric,
   options.dataPath = "sample";
   options.artifactFolder = std::filesystem::path(path).parent_path().string();
   // The library only records: what it is given may be the host's.
-  options.makeDevice = makeHostDevice;
+  options.makeDevice = [](Fabric &fabric) { return makeHostDevice(fabric); };
   Session session(plan, fabric, options);
   session.step();
   return session.step();

@@ -58,6 +58,7 @@ public:
 
   c10::Device torch() const override { return host->torch(); }
   Memory &memory() override { return host->memory(); }
+  std::unique_ptr<Copies> makeCopies() override { return host->makeCopies(); }
   Fabric &fabric() override { return host->fabric(); }
   void rehearse(Executor &executor) override { host->rehearse(executor); }
   std::unique_ptr<Instruction> prepareDraw(Preparation &,

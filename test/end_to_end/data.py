@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import struct
-import sys
 
 import numpy
 import torch
@@ -15,7 +14,7 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 import zoo
-from harness import (call, compare, compile_step, make_config, make_data, must, parse_arguments, reference, run_cases, run_step, train)
+from harness import (call, compare, compile_step, launch, make_config, make_data, must, parse_arguments, reference, run_cases, run_step, train)
 
 LENGTH = 9  # of zoo.gpt's rows, two of which are a batch
 SGD = {"name": "sgd", "lr": 0.1, "momentum": 0.9}
@@ -108,11 +107,10 @@ def start(factory=zoo.gpt):
 
 def run(bin, folder, world, *options, backend="local"):
     """Metrics of steps, those of validations, and what the run said on stderr; without --data."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--no-python", f"--nproc-per-node={world}", "--standalone"] if backend == "gloo" else []
     metrics = folder / "metrics.jsonl"
-    done = must(*launcher, bin / "fsdp-run", "step.fsdp", f"--metrics={metrics}", *options, cwd=folder)
+    said = launch(bin, folder, world, backend, "step.fsdp", f"--metrics={metrics}", *options)
     rows = [json.loads(line) for line in metrics.read_text().splitlines()]
-    return [row for row in rows if "loss" in row], [row for row in rows if "eval_loss" in row], done.stderr
+    return [row for row in rows if "loss" in row], [row for row in rows if "eval_loss" in row], said
 
 
 # Training.

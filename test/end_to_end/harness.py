@@ -8,6 +8,7 @@ gradient.
 import argparse
 import copy
 import fnmatch
+import hashlib
 import json
 import math
 import os
@@ -16,11 +17,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 
 import torch
 import yaml
 from safetensors.torch import load_file, save_file
+
+from ranks import Ranks
 
 warnings.filterwarnings("ignore")
 # The machine's threads are for the ranks.
@@ -40,7 +44,8 @@ def parse_arguments(extend=lambda parser: None):
     """The options of every test, and those that `extend` adds."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=lambda p: pathlib.Path(p).resolve(), required=True, help="folder of fsdp-opt and fsdp-run")
-    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--only", default="", help="cases whose name contains this, or one of several with | between them")
+    parser.add_argument("--all", action="store_true", help="with cases that differ from others in numbers alone, as test/nightly has them")
     parser.add_argument("--layout", help="bucket_layout of all configs that say nothing of it")
     extend(parser)
     arguments = parser.parse_args()
@@ -51,12 +56,17 @@ def parse_arguments(extend=lambda parser: None):
 def run_cases(cases, only):
     """Calls each case (name -> function of a fresh folder); exit status 1 if one fails."""
     failed = []
-    chosen = {name: case for name, case in cases.items() if only in name}
+    wanted = only.split("|")
+    chosen = {name: case for name, case in cases.items() if any(part in name for part in wanted)}
+    if idle := [part for part in wanted if not any(part in name for name in cases)]:
+        print(f"FAIL  no case's name contains {', '.join(idle)}")
+        sys.exit(1)
     for name, case in chosen.items():
+        begin = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             try:
                 case(pathlib.Path(folder))
-                print(f"ok    {name}", flush=True)
+                print(f"ok    {name} ({time.monotonic() - begin:.1f} s)", flush=True)
             except Exception as error:
                 failed.append(name)
                 print(f"FAIL  {name}: {type(error).__name__}: {error}", flush=True)
@@ -82,8 +92,18 @@ def call(*command, cwd, env=None, timeout=240):
 through_ir = set()
 
 
+def mark_of(program, key):
+    """A file that is there once a test with this key has passed, of all that ran with this build of the program and its libraries."""
+    files = [program, *sorted((program.parent.parent / "lib").glob("libfsdp-*.so"))]
+    digest = hashlib.sha256(repr([key, *((str(file), file.stat().st_mtime_ns) for file in files)]).encode()).hexdigest()
+    folder = program.parent.parent / "test" / "through-ir"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / digest
+
+
 def check_through_ir(command, folder, run):
-    """The artifact of a config is the same, byte for byte, made from the planned program: as bytecode and as text."""
+    """The artifact of a config is the same, byte for byte, made from the planned program: as bytecode in each test, as text
+    in one of all tests that have the config."""
     configs = [c.split("=", 1)[1] for c in command if c.startswith("--config=")]
     if pathlib.Path(command[0]).name != "fsdp-opt" or not configs or not command[-1].endswith(".fsdp"):
         return
@@ -95,14 +115,18 @@ def check_through_ir(command, folder, run):
     # Beside the artifact: it names its files from its own folder.
     code, text, again = (out.with_name(f"{out.stem}.through-ir{suffix}") for suffix in (".mlirbc", ".mlir", ".fsdp"))
     compile = [c for c in command[:-2] if not re.match("--(report|memory-map|save-stages)=", c)]
+    steps, mark = [[*compile, "-o", code]], mark_of(pathlib.Path(command[0]), key)
+    if not mark.exists():
+        steps.append([command[0], code, "--mlir-print-debuginfo", "-o", text])
     try:
-        for make in ([*compile, "-o", code], [command[0], code, "--mlir-print-debuginfo", "-o", text]):
+        for make in steps:
             made = run(*make)
             assert made.returncode == 0, f"planned IR cannot be made: {made.stderr.strip()[-500:]}"
-        for planned in (code, text):
+        for planned in (code, text)[:len(steps)]:
             made = run(command[0], planned, "-o", again)
             assert made.returncode == 0, f"{planned.name} cannot become an artifact: {made.stderr.strip()[-500:]}"
             assert again.read_bytes() == out.read_bytes(), f"{planned.name} gives another artifact than {config.name} does directly"
+        mark.touch()
     finally:
         for file in (code, text, again):
             file.unlink(missing_ok=True)
@@ -235,13 +259,24 @@ def compile_step(bin, folder, model, inputs, config, form="exported", options=()
     return must(bin / "fsdp-opt", file, "--config=fsdp.yaml", *flags, *options, "-o", "step.fsdp", cwd=folder)
 
 
+def launch(bin, folder, world, backend, *options):
+    """Runs fsdp-run, which succeeds: ranks as threads (local), as processes (gloo), or as processes of torchrun, which
+    takes seconds of its own (torchrun). What rank 0 says on stderr."""
+    command = [bin / "fsdp-run", *options]
+    if backend == "gloo":
+        with Ranks(command, world, folder) as ranks:
+            assert ranks.wait(240) is not None, f"ranks {ranks.alive()} of fsdp-run do not end"
+            failed = [rank for rank in range(world) if ranks.status(rank)]
+            assert not failed, f"rank {failed[0]} of fsdp-run exited with {ranks.status(failed[0])}: {ranks.message(failed[0])[-1500:]}"
+            return ranks.message(0)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--no-python", f"--nproc-per-node={world}", "--standalone"]
+    return must(*(launcher if backend == "torchrun" else []), *command, cwd=folder).stderr
+
+
 def run_step(bin, folder, world, *options, backend="local", artifact="step.fsdp", data="data.safetensors"):
     """Runs the artifact on the folder's data; the rows of its metrics."""
-    launcher = []
-    if backend == "gloo":
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--no-python", f"--nproc-per-node={world}", "--standalone"]
     metrics = folder / "metrics.jsonl"
-    must(*launcher, bin / "fsdp-run", artifact, f"--data={data}", f"--metrics={metrics}", *options, cwd=folder)
+    launch(bin, folder, world, backend, artifact, f"--data={data}", f"--metrics={metrics}", *options)
     return [json.loads(line) for line in metrics.read_text().splitlines()]
 
 
@@ -253,7 +288,8 @@ def train(bin, folder, world, steps, backend="local", tag="", data="data.safeten
 
 
 FSDP_KEYS = ("reshard_after_forward", "auto_wrap_policy", "transformer_layer_cls_to_wrap", "min_num_params", "buckets", "ignored_params", "reduce_ignored_params",
-             "bucket_layout", "prefetch", "offload_params", "shard_dims", "gradient_sync", "gradient_division", "reshard_after_backward", "overrides", "mixed_precision")
+             "bucket_layout", "prefetch", "offload_params", "shard_dims", "gradient_sync", "gradient_division", "reshard_after_backward", "overrides", "mixed_precision",
+             "activation_checkpointing", "activation_offloading", "loss_chunks", "offload_optimizer", "optimizer_in_backward")
 
 
 def make_config(world, optimizer=None, **extra):

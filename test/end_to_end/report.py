@@ -184,7 +184,8 @@ def main():
     def accumulated_memory(folder):
         """What micro-batches cost: shards of the gradients, whole gradients, whole parameters; and nothing for the first one's."""
         def memory(world=4, **config):
-            return make_report(arguments.bin, folder, stack, stack_inputs, world, reshard_after_forward=False, **config)["memory"]
+            return make_report(arguments.bin, folder, stack, stack_inputs, world, reshard_after_forward=False,
+                               optimizer_in_backward="never", **config)["memory"]
         def room(sizes):
             """Bytes of small tensors one behind the other."""
             return sum((size * FLOAT + 15) // 16 * 16 for size in sizes)

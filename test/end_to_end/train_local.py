@@ -39,7 +39,8 @@ def main():
     add(zoo.llama, 2, "zero3", reshard_after_forward=True)
     add(zoo.llama, 4, "zero2 clip sgd", optimizer=SGD, reshard_after_forward=False, max_grad_norm=0.5)
     for factory in (zoo.lora, zoo.dpo, zoo.looped):
-        add(factory, 1, "sgd", optimizer=PLAIN_SGD)
+        if arguments.all or factory is zoo.lora:
+            add(factory, 1, "sgd", optimizer=PLAIN_SGD)
         add(factory, 2, "zero3 adam", optimizer=ADAM, reshard_after_forward=True, **blocks)
         add(factory, 3, "zero3 sgd", optimizer=SGD, reshard_after_forward=True)
     add(zoo.lora, 2, "zero2", reshard_after_forward=False)

@@ -100,14 +100,15 @@ class Worlds:
         shutil.rmtree(to)
 
 
-def threads_case(bin):
-    """Every ordered pair of meshes twice, so that either setting meets either."""
+def threads_case(bin, all):
+    """Every ordered pair of meshes, from and into either setting in turn; with `all` twice, so that either setting meets either."""
     def case(folder):
         worlds = Worlds(bin, folder, make_variants())
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             for number, source in enumerate(worlds.variants):
                 weights, states = worlds.save(source)
-                targets = [f"{mesh} {('reshard', 'keep')[(number // 2 + number + place) % 2]}" for place, mesh in enumerate(MESHES)]
+                targets = [f"{mesh} {('reshard', 'keep')[(number // 2 + number + place) % 2]}" for place, mesh in enumerate(MESHES)
+                           if all or (number + place) % 2 == 0]
                 list(pool.map(lambda target: worlds.check(source, target, weights, states), targets))
     return case
 
@@ -122,7 +123,7 @@ def processes_case(bin):
 
 def main():
     arguments = parse_arguments()
-    run_cases({"threads": threads_case(arguments.bin), "processes": processes_case(arguments.bin)}, arguments.only)
+    run_cases({"threads": threads_case(arguments.bin, arguments.all), "processes": processes_case(arguments.bin)}, arguments.only)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Everything that one GPU can show, in parts. docs/Gpus.md says what is printed.
 
-    run.py prepare OUT --bin build/bin --cuda-build build-cuda    anywhere: exports models, compiles them, and takes the build along
+    run.py prepare OUT --bin build/bin --cuda-build build    anywhere: exports models, compiles them, and takes the build along
     run.py PART OUT.tar.gz --results FOLDER                       on a machine with a GPU: one part, within --minutes
 
 Parts, the most telling first:
@@ -108,14 +108,14 @@ def unpack(out):
 
 def take_build(build, to):
     """What runs without the rest: programs and our own libraries. Debug symbols stay behind."""
-    for pattern, is_needed in (("bin/fsdp-run", True), ("lib/libfsdp-*.so", True), ("test/bin/gpu-test", False), ("test/bin/cuda-streams-test", False)):
-        found = sorted(build.glob(pattern))
-        if is_needed and not found:
-            raise kit.Failure(f"{build}/{pattern} is not there: build the targets {' '.join(TARGETS)}")
-        for source in found:
-            target = to / source.relative_to(build)
+    for name, is_needed in (("bin/fsdp-run", True), ("lib/libfsdp-runtime.so", True), ("lib/libfsdp-cuda.so", True), (f"lib/{LIBRARY}", False),
+                            ("test/bin/gpu-test", False), ("test/bin/cuda-streams-test", False)):
+        source, target = build / name, to / name
+        if source.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             subprocess.run(["strip", "--strip-unneeded", "-o", str(target), str(source)], check=True)
+        elif is_needed:
+            raise kit.Failure(f"{source} is not there: configure with -DFSDP_CUDA=ON and build the targets {' '.join(TARGETS)}")
 
 
 def find_bin(options, results, clock):
@@ -261,7 +261,7 @@ def main():
         is_part = command in parts.values()
         command.add_argument("out", type=path, help="folder of models and artifacts; parts take the archive that prepare makes of it, too")
         command.add_argument("--bin", type=path, required=not is_part, help="folder of fsdp-opt (prepare), or of fsdp-run")
-    make.add_argument("--cuda-build", type=path, help="a build of the preset cuda to take along")
+    make.add_argument("--cuda-build", type=path, help="a build with -DFSDP_CUDA=ON to take along")
     make.add_argument("--models", type=path, help="a Python file whose MODELS has factories of (model, inputs of a rank) to train in place of this project's")
     make.add_argument("--names", nargs="*", help="train these models alone")
     make.add_argument("--cases", nargs="*", help="in these cases alone")

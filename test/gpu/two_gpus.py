@@ -175,7 +175,7 @@ def check_lost_rank(run, folder, how, graph):
 
 
 def check_conformance(build):
-    done = subprocess.run([build / "test" / "bin" / "comm-test", "--gtest_filter=*nccl*"], capture_output=True, text=True, timeout=900)
+    done = subprocess.run([build / "test" / "bin" / "nccl-conformance-test"], capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout[-2000:]
     passed = done.stdout.count("[       OK ]")
     assert passed, "no case was run"
@@ -188,7 +188,7 @@ def run_all(build, artifacts, only):
         sys.exit(f"two_gpus.py: expected at least two GPUs, found {gpus} (nvidia-smi -L); NCCL refuses two ranks on one GPU of one "
                  "host, so none of these tests can be run here: see run.py two-hosts. docs/Gpus.md says what is tested without")
     run = build / "bin" / "fsdp-run"
-    assert run.exists(), f"{run} is missing: build with cmake --preset cuda"
+    assert run.exists(), f"{run} is missing: configure with -DFSDP_CUDA=ON"
     cases = {"conformance": lambda: check_conformance(build)}
     for name, (world, _, bound) in MODELS.items():
         folder = artifacts / name
@@ -230,7 +230,7 @@ def main():
     first.add_argument("--opt", type=lambda p: pathlib.Path(p).resolve(), required=True, help="fsdp-opt")
     first.add_argument("--out", type=pathlib.Path, required=True)
     second = commands.add_parser("run")
-    second.add_argument("--build", type=lambda p: pathlib.Path(p).resolve(), required=True, help="build folder of the preset cuda")
+    second.add_argument("--build", type=lambda p: pathlib.Path(p).resolve(), required=True, help="build folder with -DFSDP_CUDA=ON")
     second.add_argument("--artifacts", type=lambda p: pathlib.Path(p).resolve(), required=True, help="what prepare wrote")
     second.add_argument("--only", default="", help="cases whose name contains this")
     arguments = parser.parse_args()

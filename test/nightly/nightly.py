@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is too long for every change: fuzzers, sanitizers, the operator sweep, a soak.
+"""What is too long for every change: fuzzers, sanitizers, all cases of training, the operator sweep, a soak.
 
-    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,sweep,kernels,soak]
+    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,training,sweep,kernels,soak]
                [--fuzz-seconds 600] [--sweep-every 1] [--soak-steps 10000] ...
 
 Each part goes on whatever the others find. The summary is a table, written to
@@ -10,6 +10,7 @@ Each part goes on whatever the others find. The summary is a table, written to
 findings.
 """
 import argparse
+import itertools
 import os
 import pathlib
 import re
@@ -19,7 +20,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
-PARTS = ("fuzz", "asan", "tsan", "sweep", "kernels", "soak")
+PARTS = ("fuzz", "asan", "tsan", "training", "sweep", "kernels", "soak")
 # Unit tests of what is ours from end to end: readers, the runtime, its threads.
 UNIT_TESTS = ("fsdp-support-test", "fsdp-plan-test", "fsdp-weights-test", "fsdp-data-test", "config-test",
               "checkpoint-test", "comm-test", "runtime-test")
@@ -30,6 +31,13 @@ SANITIZERS = {
              "UBSAN_OPTIONS": f"print_stacktrace=1:halt_on_error=1:suppressions={HERE / 'ubsan.supp'}"},
     "tsan": {"TSAN_OPTIONS": f"ignore_noninstrumented_modules=1:halt_on_error=0:exitcode=66:suppressions={HERE / 'tsan.supp'}"},
 }
+
+
+# End-to-end tests whose configs say nothing of the layout: all cases, with either. Of these a part runs with each change
+# (test/end_to_end/CMakeLists.txt, and --all in the scripts).
+LAYOUTS = {"rows": [], "flat": ["--layout=auto"]}
+TRAINING = ("train_local", "train_gloo", "accumulation", "determinism", "dynamic", "fsdp2_suite", "memory", "mesh", "optimizers", "outputs", "precision",
+        "random_training", "regions", "weights")
 
 
 class Row:
@@ -55,7 +63,11 @@ def last(pattern, text, default="?"):
 
 
 def fuzz(options):
-    made = options.build / "test/fuzz"
+    made, begin = options.build / "test/fuzz", time.monotonic()
+    log = options.logs / "fuzz-build.log"
+    if run(["ninja", "-C", options.build, f"-j{options.jobs}", "fuzzers"], log) != 0:
+        yield Row("fuzz", "the build of the fuzzers", [f"it failed, see {log}"], time.monotonic() - begin)
+        return
     for program in sorted((options.build / "test/bin").glob("fsdp-fuzz-*")):
         name = program.name.removeprefix("fsdp-fuzz-")
         seeds = SOURCE / "test/fuzz/corpus" / name
@@ -102,6 +114,15 @@ def sanitize(options, preset):
             findings = [f"status {status}"]
         yield Row(f"{preset} {test}", f"{last(r'([0-9]+) tests? ran?', text, last(r'Running ([0-9]+) tests', text))} tests", findings,
                   time.monotonic() - begin)
+
+
+def training(options):
+    for name, layout in [*itertools.product(TRAINING, LAYOUTS), ("worlds", "rows")]:
+        begin, log = time.monotonic(), options.logs / f"{name}-{layout}.log"
+        status = run([options.python, SOURCE / f"test/end_to_end/{name}.py", "--bin", options.build / "bin", "--all", *LAYOUTS[layout]], log)
+        text = log.read_text(errors="replace")
+        findings = [] if status == 0 else [line[:160] for line in re.findall(r"(?m)^FAIL +(.*)$", text)[:10]] or [f"status {status}"]
+        yield Row(f"{name}, {layout}", last(r"(?m)^(\d+ of \d+ passed)$", text), findings, time.monotonic() - begin)
 
 
 def sweep(options):
@@ -158,7 +179,7 @@ def main():
     chosen = options.only.split(",")
     if unknown := set(chosen) - set(PARTS):
         parser.error(f"--only: expected {', '.join(PARTS)}, found {', '.join(sorted(unknown))}")
-    parts = {"fuzz": fuzz, "asan": lambda o: sanitize(o, "asan"), "tsan": lambda o: sanitize(o, "tsan"),
+    parts = {"fuzz": fuzz, "asan": lambda o: sanitize(o, "asan"), "tsan": lambda o: sanitize(o, "tsan"), "training": training,
              "sweep": sweep, "kernels": kernels, "soak": soak}
     rows, begin = [], time.monotonic()
     for name in chosen:

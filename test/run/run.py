@@ -5,6 +5,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import socket
 import stat
 import struct
@@ -253,6 +254,32 @@ class FsdpRun(unittest.TestCase):
             self.refused(2, "E040", "--steps=1", "--save=x", option)
         out, _ = self.run_it("--help")
         self.assertIn("Examples:", out)
+
+    def test_cuda_is_a_library_beside_the_runtimes(self):
+        """Loaded for artifacts of a GPU alone: where it is missing or no such library, they are refused and others run."""
+        subprocess.run([ARGS.make_step, self.folder, "2", "0.1", "cuda:sm_90"], check=True)
+        (self.folder / "step.fsdp").rename(self.folder / "gpu.fsdp")
+        self.make(2)
+        linked = subprocess.run(["ldd", ARGS.fsdp_run], capture_output=True, text=True, check=True).stdout
+        self.assertNotIn("libtorch_cuda", linked)
+        lib = self.folder / "lib"
+        lib.mkdir()
+        (lib / "libfsdp-runtime.so").symlink_to(re.search(r"libfsdp-runtime\.so => (\S+)", linked)[1])
+
+        def refused(artifact, *args):
+            process = self.start("--steps=1", *args, artifact=artifact, LD_LIBRARY_PATH=str(lib))
+            _, err = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 2, err)
+            return err
+
+        alone = refused("gpu.fsdp")
+        self.assertIn("E076]: the artifact is for device 'cuda:sm_90'; this build runs on 'cpu'", alone)
+        self.assertIn("-DFSDP_CUDA=ON", alone)
+        self.assertIn("--backend=nccl is not in this build", refused("step.fsdp", "--backend=nccl"))
+        (lib / "libfsdp-cuda.so").write_text("no library")
+        self.assertIn(f"E076]: '{lib}/libfsdp-cuda.so' cannot be loaded: ", refused("gpu.fsdp"))
+        self.assertIn("the artifact is for device 'cpu'", refused("step.fsdp", "--backend=nccl"))
+        self.run_it("--steps=1", LD_LIBRARY_PATH=str(lib))
 
     def test_artifacts(self):
         whole = (self.folder / "step.fsdp").read_bytes()

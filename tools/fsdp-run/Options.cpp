@@ -5,6 +5,7 @@
 
 #include "plan/Version.h"
 #include "runtime/log/Log.h"
+#include "runtime/session/CudaLoader.h"
 #include "runtime/train/Profiler.h"
 #include "support/Error.h"
 
@@ -154,6 +155,17 @@ static void addRanks(CLI::App &app, RunOptions &options) {
        {"off", CudaGraph::off}},
       "on a GPU, launch a whole step at once: auto (where it can "
       "be captured), on (else it is an error) or off; default: auto");
+}
+
+/// Not in --help: what a bus would do to a step, where there is none, is a
+/// matter of tests.
+static void addCopyBandwidth(CLI::App &app, RunOptions &options) {
+  app.add_option("--copy-bandwidth",
+                 options.launch.session.device.copyBandwidth,
+                 "with device: cpu, the most bytes a second that copies "
+                 "between both memories move in each direction")
+      ->check(CLI::PositiveNumber)
+      ->group("");
 }
 
 static void addNumbers(CLI::App &app, RunOptions &options) {
@@ -339,6 +351,7 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
   addValidation(app, options);
   addModel(app, options);
   addRanks(app, options);
+  addCopyBandwidth(app, options);
   addNumbers(app, options);
   addLearningRate(app, options);
   addDeadline(app, options);
@@ -355,12 +368,10 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                 std::string(error.what()) + "; see fsdp-run --help");
   }
   checkCheckpoints(app, options);
-#ifndef FSDP_CUDA
-  if (options.launch.backend == "nccl")
+  if (options.launch.backend == "nccl" && !hasCudaLibrary())
     throw Error(ErrorId::RuntimeUnsupported,
                 "--backend=nccl is not in this build, which runs on the CPU; "
                 "use --backend=local or --backend=gloo");
-#endif
   checkSteps(app, options);
   checkProfile(app, options);
   checkOutputs(options);

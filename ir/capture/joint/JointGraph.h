@@ -189,7 +189,7 @@ struct JointGraph {
   std::vector<std::string> withoutGradient;
   /// What the export lost and the request accepts, in words.
   std::vector<std::string> accepted;
-  /// Modules that a checkpoint begins in; their activations are kept.
+  /// Paths of modules that the model checkpoints; empty for its own forward.
   std::vector<std::string> checkpoints;
   /// Frozen parameters that the model writes: now buffers.
   std::vector<std::string> written;

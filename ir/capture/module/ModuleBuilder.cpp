@@ -14,6 +14,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/Path.h"
 
@@ -124,20 +125,14 @@ void ProgramBuilder::buildTable() {
   warnAboutCheckpoints();
 }
 
+/// What a region of the model's own forward is, no path says.
 void ProgramBuilder::warnAboutCheckpoints() {
-  if (graph.checkpoints.empty())
-    return;
-  constexpr size_t kMost = 4;
-  std::string paths;
-  for (size_t i = 0; i < std::min(graph.checkpoints.size(), kMost); ++i)
-    paths += (i ? ", '" : "'") + graph.checkpoints[i] + "'";
-  if (graph.checkpoints.size() > kMost)
-    paths += ", …, '" + graph.checkpoints.back() + "'";
-  emitWarning(unknown)
-      << "the model checkpoints " << graph.checkpoints.size() << " region"
-      << (graph.checkpoints.size() == 1 ? "" : "s") << " (" << paths
-      << "), which has no effect here: activations are kept, so that values "
-         "are the same and memory is as without checkpoints";
+  if (llvm::is_contained(graph.checkpoints, std::string()))
+    emitWarning(unknown)
+        << "the model's own forward checkpoints a part of itself, which has no "
+           "effect here: its activations are kept, and values are the same; "
+           "checkpoint modules instead, or name them in "
+           "activation_checkpointing: {modules: ...}";
 }
 
 NamedAttribute ProgramBuilder::getBinding(const capture::Result &result) {
@@ -399,6 +394,13 @@ fsdp::capture::buildModule(MLIRContext &context,
     (*module)->setAttr(PrecisionAttr::name, precision);
     (*module)->setAttr(kCastsAttr, describeCasts(builder, first));
   }
+  llvm::SetVector<Attribute> checkpoints;
+  for (const std::string &path : first.checkpoints)
+    if (!path.empty())
+      checkpoints.insert(builder.getStringAttr(path));
+  if (!checkpoints.empty())
+    (*module)->setAttr(kCheckpointsAttr,
+                       builder.getArrayAttr(checkpoints.getArrayRef()));
   for (const CapturedProgram &program : programs) {
     ProgramBuilder programBuilder(*module, program.graph);
     if (&program == &programs.front())

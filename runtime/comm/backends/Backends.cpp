@@ -22,13 +22,11 @@ static Fabrics connectGloo(const FabricOptions &options) {
   return fabrics;
 }
 
-#ifdef FSDP_CUDA
 static Fabrics connectNccl(const FabricOptions &options) {
   Fabrics fabrics;
   fabrics.push_back(connectNcclFabric(options));
   return fabrics;
 }
-#endif
 
 static Fabrics connectFake(const FabricOptions &options) {
   Fabrics fabrics;
@@ -41,9 +39,7 @@ const std::vector<Backend> &fsdp::backends() {
   static const std::vector<Backend> all = {
       {"local", "ranks are threads of one process", true, connectLocal},
       {"gloo", "ranks are processes, which talk over TCP", false, connectGloo},
-#ifdef FSDP_CUDA
       {"nccl", "ranks are processes, each with a GPU", false, connectNccl},
-#endif
       {"fake", "one rank plays its part alone, without the others' data", false,
        connectFake},
   };

@@ -302,6 +302,23 @@ void makeViews(Preparation &p, const plan::CallT &call,
   }
 }
 
+/// The operator that adds a product to a matrix in its place, if that is where
+/// the plan wants the sum; else none.
+std::optional<c10::OperatorHandle> findInPlace(const Preparation &p,
+                                               const plan::CallT &call,
+                                               const plan::OperatorT &name) {
+  if (name.name != "aten::addmm" || !name.overload.empty() ||
+      call.results.size() != 1 || call.results[0] < 0 || call.args.empty() ||
+      call.args[0]->values.size() != 1 || call.args[0]->values[0] < 0)
+    return std::nullopt;
+  const at::Tensor &sum = p.values[static_cast<size_t>(call.results[0])];
+  const at::Tensor &into =
+      p.values[static_cast<size_t>(call.args[0]->values[0])];
+  if (!sum.defined() || !into.defined() || !isSameTensor(into, sum))
+    return std::nullopt;
+  return c10::Dispatcher::singleton().findSchema({"aten::addmm_", ""});
+}
+
 } // namespace
 
 std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
@@ -325,6 +342,9 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
     return nullptr;
   }
   std::vector<c10::IValue> arguments = makeArguments(p, call, op->schema());
+  if (auto inPlace = findInPlace(p, call, name))
+    return std::make_unique<KernelCall>(p, call, *inPlace,
+                                        std::move(arguments));
   if (auto other = replaceMatmul(name.name, name.overload, arguments))
     return std::make_unique<KernelCall>(p, call, other->op,
                                         std::move(other->arguments));

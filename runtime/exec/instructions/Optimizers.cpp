@@ -167,7 +167,7 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
 std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
                                            const plan::SgdT &op) {
   UpdateOperands operands(p, op.params);
-  if (p.device.isHost() && !op.params.empty() &&
+  if (!op.params.empty() && p.deviceOf(op.params[0]).is_cpu() &&
       c10::isReducedFloatingType(p.values[op.params[0]].scalar_type()))
     return prepareHalfSgd(p, op);
   // self, momentum_buffer_list, weight_decay, momentum, lr, dampening,

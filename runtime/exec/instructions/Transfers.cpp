@@ -63,6 +63,9 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
 
 std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
                                            const plan::WaitT &op) {
+  if (std::optional<Copies::Slot> slot = p.copySlots[op.future])
+    return makeInstruction(
+        [copies = p.copies, slot = *slot](StepState &) { copies->wait(slot); });
   return makeInstruction([communicator = p.futures[op.future],
                           future = op.future](StepState &state) {
     communicator->wait(state.tickets[future]);

@@ -54,6 +54,8 @@ module @syntax attributes {
   fsdp.state frozen @net.5.weight : tensor<5x3xf32> part <@"net.5/flat" at 0>
   // CHECK: fsdp.state frozen @net.5.bias : tensor<5xf32> part <@"net.5/flat" at 32>{{$}}
   fsdp.state frozen @net.5.bias : tensor<5xf32> part <@"net.5/flat" at 32>
+  // CHECK: fsdp.state optimizer @"net.1.weight/exp_avg" : tensor<5x3xf32> memory host{{$}}
+  fsdp.state optimizer @"net.1.weight/exp_avg" : tensor<5x3xf32> memory host
   // CHECK: fsdp.state random @random : tensor<2xi64>
   fsdp.state random @random : tensor<2xi64>
 
@@ -79,6 +81,10 @@ module @syntax attributes {
     %r = fsdp.reduce_scatter avg %g dim 0 over #shard of @net.0.weight : tensor<13x17xf32> -> tensor<4x17xf32>
     // CHECK: fsdp.all_reduce sum %{{.*}} over #replicate of @net.0.weight : tensor<4x17xf32>
     %a = fsdp.all_reduce sum %r over #replicate of @net.0.weight : tensor<4x17xf32>
+    // CHECK: fsdp.copy %{{.*}} to device of @net.0.weight : tensor<4x17xf32>
+    %up = fsdp.copy %w to device of @net.0.weight : tensor<4x17xf32>
+    // CHECK: fsdp.copy %{{.*}} to host : tensor<4x17xf32>
+    %down = fsdp.copy %up to host : tensor<4x17xf32>
     // CHECK: fsdp.replay %{{.*}} : tensor<4x17xf32>
     %p = fsdp.replay %w : tensor<4x17xf32>
     // CHECK: fsdp.accumulate %{{.*}} into %{{.*}} of @net.0.weight : tensor<13x17xbf16>, tensor<13x17xf32>
@@ -119,6 +125,12 @@ module @syntax attributes {
     // CHECK: fsdp.all_reduce.start max "metrics"(%{{.*}}) over #replicate on replicate : tensor<f32> -> !fsdp.future<tensor<f32>>
     %a = fsdp.all_reduce.start max "metrics"(%l) over #replicate on replicate
         : tensor<f32> -> !fsdp.future<tensor<f32>>
+    // CHECK: %[[UP:.+]] = fsdp.copy.start "net.0"(%{{.*}}) to device on upload : tensor<f32> -> !fsdp.future<tensor<f32>>
+    %u = fsdp.copy.start "net.0"(%l) to device on upload : tensor<f32> -> !fsdp.future<tensor<f32>>
+    // CHECK: fsdp.wait %[[UP]]
+    %v = fsdp.wait %u : !fsdp.future<tensor<f32>> -> tensor<f32>
+    // CHECK: fsdp.copy.start(%{{.*}}) to host on download : tensor<f32> -> !fsdp.future<tensor<f32>>
+    %d = fsdp.copy.start (%v) to host on download : tensor<f32> -> !fsdp.future<tensor<f32>>
     // CHECK: fsdp.free %{{.*}}, %{{.*}} : tensor<13x17xf32>, tensor<13xf32>
     fsdp.free %t#0, %t#1 : tensor<13x17xf32>, tensor<13xf32>
     return

@@ -173,6 +173,24 @@ func.func @f(%g: tensor<13xf32>) {
 
 // -----
 
+// CP-1
+func.func @f(%g: tensor<13xf32>) {
+  // expected-error @+1 {{expects a copy to the host to be on 'download', found 'upload'}}
+  %0 = fsdp.copy.start (%g) to host on upload : tensor<13xf32> -> !fsdp.future<tensor<13xf32>>
+  return
+}
+
+// -----
+
+// FU-3
+func.func @f(%g: tensor<13xf32>) {
+  // expected-error @+1 {{expects a promise of its operand's type 'tensor<13xf32>' at position 0, found 'tensor<12xf32>'}}
+  %0 = fsdp.copy.start (%g) to device on upload : tensor<13xf32> -> !fsdp.future<tensor<12xf32>>
+  return
+}
+
+// -----
+
 // A future holds tensors
 // expected-error @+1 {{expected ranked tensors in a future, found 'i64'}}
 func.func private @f(!fsdp.future<i64>)

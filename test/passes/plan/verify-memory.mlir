@@ -367,3 +367,40 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations
     return %a : tensor<8xf32>
   }
 }
+
+// -----
+
+// A product is added to a matrix in its place.
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 512 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"(%x: tensor<4x4xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<4x4xf32> {fsdp.output = "y"}) {
+    %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = aten.addmm(%a, %x, %x) {fsdp.at = array<i64: 128>} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %b : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// Not to one of its factors.
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 512 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"(%x: tensor<4x4xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<4x4xf32> {fsdp.output = "y"}) {
+    // expected-note @+1 {{by this, at 128}}
+    %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{writes over memory that is still in use, at 128}}
+    %b = aten.addmm(%x, %a, %x) {fsdp.at = array<i64: 128>} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %b : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// Nor to what is one as well.
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 512 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
+  func.func @"train/step"(%x: tensor<4x4xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<4x4xf32> {fsdp.output = "y"}) {
+    // expected-note @+1 {{by this, at 128}}
+    %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{writes over memory that is still in use, at 128}}
+    %b = aten.addmm(%a, %x, %a) {fsdp.at = array<i64: 128>} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %b : tensor<4x4xf32>
+  }
+}

@@ -51,6 +51,18 @@ TEST_F(Instructions, CopiesDoNotReadWhatTheyReplace) {
   EXPECT_THAT(values(Body::Copy, changes), ElementsAre(3));
 }
 
+TEST_F(Instructions, CopiesBetweenMemoriesAreInFlightLikeTransfers) {
+  EXPECT_THAT(values(Body::CopyAcross, reads), ElementsAre(15));
+  EXPECT_THAT(values(Body::CopyAcross, defines), ElementsAre(17));
+  EXPECT_THAT(values(Body::CopyAcross, changes), IsEmpty());
+  std::optional<Flight> flight = flightOf(first(Body::CopyAcross));
+  ASSERT_TRUE(flight);
+  EXPECT_EQ(flight->future, 3u);
+  EXPECT_FALSE(startOf(first(Body::CopyAcross)));
+  EXPECT_TRUE(flightOf(first(Body::AllGather)));
+  EXPECT_FALSE(flightOf(first(Body::Wait)));
+}
+
 TEST_F(Instructions, ResultsInPlaceOfAnOperandChangeIt) {
   EXPECT_THAT(values(Body::AllReduce, changes), ElementsAre(12));
   EXPECT_THAT(values(Body::Accumulate, changes), ElementsAre(16));

@@ -35,7 +35,9 @@ public:
     plan.training->device = "cpu";
     plan.locations = {"fc (model.py:7)"};
     program.name = "train/step";
-    program.futures = 3;
+    plan.host = std::make_unique<MemoryT>();
+    plan.host->peak = 256;
+    program.futures = 5;
   }
 
   uint32_t addState(const std::string &name, Role role,
@@ -275,6 +277,22 @@ PlanT fsdp::test::samplePlan() {
   draw.output = noise;
   draw.numbers = {0, 1};
   b.add(std::move(draw));
+  uint32_t left = b.addValue({2, 2}, Place::slot, 128, 16);
+  b.program.values[left]->memory = MemorySpace::host;
+  uint32_t back = b.addValue({2, 2}, Place::slot, 1920, 16);
+  for (auto [from, to] : {std::pair(noise, left), std::pair(left, back)}) {
+    bool isDown = to == left;
+    CopyAcrossT across;
+    across.bucket = "fc";
+    across.to = isDown ? MemorySpace::host : MemorySpace::device;
+    across.stream = isDown ? Stream::download : Stream::upload;
+    across.inputs = {from};
+    across.outputs = {to};
+    across.future = isDown ? 3 : 4;
+    wait.future = across.future;
+    b.add(std::move(across));
+    b.add(wait);
+  }
   b.addResult(mean, -1, "loss");
   b.addResult(w, weight, "");
   b.addResult(s, step, "");

@@ -336,7 +336,7 @@ const Case kCases[] = {
      "a group that does not exist"},
     {"GatherStream", [](PlanT &p) { body<AllGatherT>(p).stream = Stream(9); },
      "unknown enumerator"},
-    {"FutureIndex", [](PlanT &p) { body<AllGatherT>(p).future = 3; },
+    {"FutureIndex", [](PlanT &p) { body<AllGatherT>(p).future = 5; },
      "starts a future"},
     {"FutureTwice", [](PlanT &p) { body<ReduceScatterT>(p).future = 0; },
      "starts a future"},
@@ -414,6 +414,60 @@ const Case kCases[] = {
      "not finite"},
     {"SgdArity", [](PlanT &p) { body<SgdT>(p).momentum = 0; },
      "momentum buffer"},
+    {"CopyAcrossOneMemory",
+     [](PlanT &p) { body<CopyAcrossT>(p).outputs = {18}; },
+     "do not lie in two memories"},
+    {"CopyAcrossStream",
+     [](PlanT &p) { body<CopyAcrossT>(p).stream = Stream::upload; },
+     "unknown enumerator"},
+    {"CopyAcrossType", [](PlanT &p) { value(p, 17).shape = {4}; },
+     "expects one type"},
+    {"CopyAcrossTooMany",
+     [](PlanT &p) { body<CopyAcrossT>(p).inputs.push_back(0); },
+     "one output for each input"},
+    {"HostOutsideOfItsArena", [](PlanT &p) { value(p, 17).offset = 256; },
+     "outside of the arena"},
+    {"HostWithoutAnArena", [](PlanT &p) { p.host.reset(); },
+     "outside of the arena"},
+    {"HostArenaTooLarge",
+     [](PlanT &p) { p.host->peak = uint64_t{1} << 50; }, "than any machine"},
+    {"UnknownMemory",
+     [](PlanT &p) { value(p, 17).memory = static_cast<MemorySpace>(7); },
+     "unknown element type, place or memory"},
+    {"ComputesInTwoMemories",
+     [](PlanT &p) {
+       p.states[1]->memory = value(p, 1).memory = MemorySpace::host;
+       p.states[1]->offset = value(p, 1).offset = 0;
+     },
+     "beside what lies elsewhere"},
+    {"ExchangesWhatLiesOnTheHost",
+     [](PlanT &p) {
+       p.states[0]->memory = value(p, 0).memory = MemorySpace::host;
+       p.states[0]->offset = value(p, 0).offset = 0;
+     },
+     "beside what lies elsewhere"},
+    {"StateInAnotherMemory", [](PlanT &p) { value(p, 0).memory = MemorySpace::host; },
+     "beside state"},
+    {"StateOutsideOfTheHost",
+     [](PlanT &p) {
+       p.states[0]->memory = MemorySpace::host;
+       p.states[0]->offset = 256;
+     },
+     "does not lie in the arena"},
+    {"HostStatesOverlap",
+     [](PlanT &p) {
+       for (size_t i : {0, 1}) {
+         p.states[i]->memory = MemorySpace::host;
+         p.states[i]->offset = 0;
+       }
+     },
+     "overlaps state"},
+    {"ViewOfAnotherMemory",
+     [](PlanT &p) { value(p, 16).memory = MemorySpace::host; },
+     "view %16 of another memory"},
+    {"GivesOutWhatLiesOnTheHost",
+     [](PlanT &p) { p.programs[0]->results[0]->value = 17; },
+     "which lies on the host"},
     {"CopyType", [](PlanT &p) { body<CopyT>(p).to = 0; }, "expects one type"},
     {"CopyLiteral", [](PlanT &p) { body<CopyT>(p).to = 6; }, "the literal"},
     {"SumPlace", [](PlanT &p) { body<AccumulateT>(p).output = 13; },

@@ -54,6 +54,12 @@ constexpr std::pair<Sync, GradientSync> kSyncs[] = {
 };
 static_assert(std::size(kSyncs) == getMaxEnumValForGradientSync() + 1);
 
+constexpr std::pair<RecomputeChoice, RecomputePolicy> kRecomputes[] = {
+    {RecomputeChoice::Full, RecomputePolicy::Full},
+    {RecomputeChoice::Selective, RecomputePolicy::Selective},
+};
+static_assert(std::size(kRecomputes) == getMaxEnumValForRecomputePolicy() + 1);
+
 template <typename From, typename To, size_t size>
 To choose(const std::pair<From, To> (&table)[size], From choice) {
   const auto *found = llvm::find_if(
@@ -127,10 +133,29 @@ bool dividesInOptimizer(const Config &config) {
 }
 
 Attribute getStep(MLIRContext *context, const Config &config) {
-  return StepAttr::get(
-      context, config.microBatches, choose(kSyncs, config.sync),
-      config.keepGathered, getNumber(context, config.gradientDivideFactor),
-      config.forceSumReduction, dividesInOptimizer(config), config.prefetch);
+  return StepAttr::get(context, config.microBatches,
+                       choose(kSyncs, config.sync), config.keepGathered,
+                       getNumber(context, config.gradientDivideFactor),
+                       config.forceSumReduction, dividesInOptimizer(config),
+                       config.prefetch, config.lossChunks);
+}
+
+Attribute getRecompute(MLIRContext *context,
+                       const CheckpointingConfig &checkpointing) {
+  return RecomputeAttr::get(context, choose(kRecomputes, checkpointing.policy),
+                            checkpointing.every,
+                            getTextsAttr(context, checkpointing.modules),
+                            getTextsAttr(context, checkpointing.save));
+}
+
+/// Null if nothing leaves the device.
+Attribute getOffload(MLIRContext *context, const Config &config) {
+  if (!config.offloadParams && !config.offloadOptimizer &&
+      config.offloadActivations.empty())
+    return {};
+  return OffloadAttr::get(
+      context, config.offloadParams, config.offloadOptimizer,
+      getTextsAttr(context, config.offloadActivations), config.pinMemory);
 }
 
 Attribute getGroup(MLIRContext *context, const OptimizerGroup &group) {
@@ -162,7 +187,7 @@ Attribute getOptimizer(MLIRContext *context, const Config &config) {
       number(optimizer.beta2), number(optimizer.eps),
       number(optimizer.weightDecay), number(optimizer.momentum),
       optimizer.nesterov, clip, number(config.gradNormType),
-      getArray(context, groups));
+      getArray(context, groups), config.optimizerInBackward);
 }
 
 Attribute getLossScale(MLIRContext *context, const LossScaleConfig &scale) {
@@ -184,6 +209,12 @@ void fsdp::annotate(ModuleOp module, const Config &config) {
   set(ShardsAttr::name, getShards(context, config));
   set(BucketsAttr::name, getBuckets(context, config));
   set(StepAttr::name, getStep(context, config));
+  set(RecomputeAttr::name, trains && config.checkpointing
+                               ? getRecompute(context, *config.checkpointing)
+                               : Attribute());
+  if (!config.followsCheckpoints)
+    module->removeAttr(kCheckpointsAttr);
+  set(OffloadAttr::name, getOffload(context, config));
   set(OptimizerAttr::name, getOptimizer(context, config));
   set(LossScaleAttr::name, config.lossScale
                                ? getLossScale(context, *config.lossScale)

@@ -36,6 +36,7 @@ constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral> kKeysOfPasses[] =
         {"fsdp-assign-buckets", "fsdp_config.buckets"},
         {"fsdp-shard-parameters", "fsdp_config.ignored_params"},
         {"fsdp-shard-parameters", "fsdp_config.shard_dims"},
+        {"fsdp-recompute", "fsdp_config.activation_checkpointing"},
         {"fsdp-reshard-after-forward", "fsdp_config.reshard_after_forward"},
         {"fsdp-reshard-after-forward", "fsdp_config.overrides"},
         {"fsdp-flatten-buckets", "fsdp_config.bucket_layout"},

@@ -23,6 +23,7 @@ struct Check {
 
 /// In the order in which they must run.
 std::span<const Check> getShardingChecks();
+std::span<const Check> getMemoryChecks();
 std::span<const Check> getStepChecks();
 
 /// "cosine", wherever it stands; empty if the file does not say.

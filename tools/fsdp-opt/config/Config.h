@@ -121,6 +121,20 @@ struct LossScaleConfig {
   int64_t growthInterval = 2000; ///< 0: the scale stays
 };
 
+/// What a block that is computed again for backward keeps.
+enum class RecomputeChoice {
+  Full,     ///< its inputs
+  Selective ///< also what some operators return
+};
+
+/// Which activations are computed again.
+struct CheckpointingConfig {
+  RecomputeChoice policy = RecomputeChoice::Full;
+  int64_t every = 1;                ///< so many-th block
+  std::vector<std::string> modules; ///< patterns; empty: by the wrap policy
+  std::vector<std::string> save; ///< patterns of operators; empty: usual ones
+};
+
 struct Config {
   /// Ranks that a parameter is sharded over.
   int64_t dpShard = 1;
@@ -146,8 +160,17 @@ struct Config {
   /// By what gradients summed over ranks are divided; absent: their number.
   std::optional<double> gradientDivideFactor;
   bool forceSumReduction = false;
-  bool offloadParams = false; ///< on the CPU they are in its memory anyway
-  bool pinMemory = true;      ///< of offloaded parameters
+  std::optional<CheckpointingConfig> checkpointing; ///< absent: none
+  /// Whether what the model itself checkpoints is computed again.
+  bool followsCheckpoints = true;
+  /// Patterns of modules whose activations lie in the host's memory.
+  std::vector<std::string> offloadActivations;
+  int64_t lossChunks = 1; ///< 0: as many as make one small
+  /// Buckets are updated in backward where nothing needs all gradients first.
+  bool optimizerInBackward = true;
+  bool offloadParams = false;    ///< to the host's memory
+  bool offloadOptimizer = false; ///< the optimizer's states alone
+  bool pinMemory = true;         ///< of what is offloaded
   /// Gradients are divided by the optimizer; absent: as the device likes it.
   std::optional<bool> divideInOptimizer;
   Precision precision;      ///< with what overrides say of it

@@ -90,6 +90,41 @@ static void readFp16(const Value &value) {
 }
 
 //===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+/// Files of Axolotl have it beside fsdp_config's own, which counts.
+static void readGradientCheckpointing(const Value &value) {
+  // What is offloaded there is what checkpoints keep.
+  bool isOffloaded =
+      value.node.IsScalar() &&
+      (value.node.Scalar() == "offload" || value.node.Scalar() == "unsloth");
+  if (!isOffloaded && !YamlReader::isBool(value.node))
+    value.failType("true, false or offload");
+  Config &config = value.reading.result.config;
+  if (!value.reading.find("fsdp_config.activation_checkpointing"))
+    config.checkpointing.emplace();
+  if (isOffloaded)
+    config.offloadActivations = {"*"};
+  value.reading.addMinor(
+      value.node, "'" + value.key +
+                      "' is taken as fsdp_config: "
+                      "{activation_checkpointing: true" +
+                      (isOffloaded ? ", activation_offloading: true}" : "}"));
+}
+
+/// Kernels of a linear layer and its loss that keep no logits.
+static void readFusedLoss(const Value &value) {
+  if (!Flag().read(value))
+    return;
+  if (!value.reading.find("fsdp_config.loss_chunks"))
+    value.reading.result.config.lossChunks = 0;
+  value.reading.addMinor(value.node,
+                         "'" + value.key +
+                             "' is taken as fsdp_config: {loss_chunks: auto}");
+}
+
+//===----------------------------------------------------------------------===//
 // Schedule
 //===----------------------------------------------------------------------===//
 
@@ -317,6 +352,45 @@ static constexpr Rename kRenames[] = {
      .becomes = "fsdp_config.mixed_precision",
      .read = readFp16,
      .text = "with `true` as `mixed_precision: fp16`",
+     .sayNothingIfOff = true},
+    {.section = "",
+     .name = "gradient_checkpointing",
+     .becomes = "",
+     .read = readGradientCheckpointing,
+     .text = "`fsdp_config.activation_checkpointing`, unless that is given; "
+             "with `offload` also `fsdp_config.activation_offloading`",
+     .sayNothingIfOff = true},
+    {.section = "",
+     .name = "activation_checkpointing",
+     .becomes = "",
+     .read = readGradientCheckpointing,
+     .text = "the same",
+     .sayNothingIfOff = true},
+    {.section = "",
+     .name = "chunked_cross_entropy",
+     .becomes = "",
+     .read = readFusedLoss,
+     .text = "`fsdp_config.loss_chunks: auto`, unless that is given",
+     .sayNothingIfOff = true},
+    {.section = "",
+     .name = "liger_fused_linear_cross_entropy",
+     .becomes = "",
+     .read = readFusedLoss,
+     .text = "the same",
+     .sayNothingIfOff = true},
+    {.section = "",
+     .name = "cut_cross_entropy",
+     .becomes = "",
+     .read = readFusedLoss,
+     .text = "the same",
+     .sayNothingIfOff = true},
+    {.section = "",
+     .name = "activation_offloading",
+     .becomes = "fsdp_config.activation_offloading",
+     .sayNothingIfOff = true},
+    {.section = "",
+     .name = "offload_activations",
+     .becomes = "fsdp_config.activation_offloading",
      .sayNothingIfOff = true},
     {"", "micro_batch_size", "", readRows, kComparedRows},
     {"", "per_device_train_batch_size", "", readRows, kComparedRows},

@@ -31,8 +31,6 @@ constexpr std::string_view quantised = "parameters keep the type in which they "
                                        "were exported";
 constexpr std::string_view adapters = "apply adapters in Python before the "
                                       "export; frozen parameters stay frozen";
-constexpr std::string_view recompute =
-    "is not done yet: values are the same, and memory is as without it";
 constexpr std::string_view epochs = "data: {epochs: N} in this file, or "
                                     "fsdp-run --steps=N, says how long to "
                                     "train";
@@ -138,16 +136,16 @@ constexpr Group groups[] = {
      "flash_attention xformers_attention sdp_attention eager_attention "
      "attn_implementation torch_compile plugins liger_rope liger_rms_norm "
      "liger_rms_norm_gated liger_layer_norm liger_glu_activation "
-     "liger_swiglu liger_cross_entropy liger_fused_linear_cross_entropy "
-     "liger_use_token_scaling cut_cross_entropy flash_attn_cross_entropy "
+     "liger_swiglu liger_cross_entropy liger_use_token_scaling "
+     "flash_attn_cross_entropy "
      "flash_attn_rms_norm flash_attn_fuse_qkv flash_attn_fuse_mlp "
      "flash_optimum flex_attention flex_attn_compile_kwargs s2_attention "
      "attention attn_implementation_kwargs use_kernels use_liger_kernel "
      "unsloth_cross_entropy_loss unsloth_rms_norm unsloth_rope "
      "torch_compile_backend torch_compile_mode torch_compile_kwargs "
      "torchdynamo dynamo_config sageattention sage_attention "
-     "bettertransformer chunked_cross_entropy "
-     "chunked_cross_entropy_num_chunks tiled_mlp tiled_mlp_num_shards "
+     "bettertransformer chunked_cross_entropy_num_chunks tiled_mlp "
+     "tiled_mlp_num_shards "
      "experts_implementation"},
     {"", Ignored, launch,
      "compute_environment distributed_type downcast_bf16 "
@@ -178,9 +176,10 @@ constexpr Group groups[] = {
      "adapter lora_model_dir lora_target_linear loraplus_lr_ratio "
      "relora_steps peft_layers_to_transform"},
     {"", Refused, precision, "float16 bfloat16"},
-    {"", Noted, recompute,
-     "gradient_checkpointing activation_checkpoint activation_checkpointing "
-     "activation_offloading offload_activations layer_offloading"},
+    {"", Moved, "is fsdp_config: {activation_checkpointing: …} here",
+     "activation_checkpoint"},
+    {"", Noted, "is not done: a layer's parameters are sharded instead",
+     "layer_offloading"},
     {"", Moved,
      "is lr_scheduler: {name: cosine_with_min_lr, min_lr: …} here, as a rate",
      "cosine_min_lr_ratio"},
@@ -211,7 +210,6 @@ constexpr Group groups[] = {
      "use_orig_params"},
     {"fsdp_config", Ignored, schedule,
      "limit_all_gathers forward_prefetch backward_prefetch"},
-    {"fsdp_config", Noted, recompute, "activation_checkpointing"},
     {"fsdp_config", Moved,
      "is fsdp_config: {ignored_params: …} here, with patterns of names",
      "ignored_modules"},

@@ -52,6 +52,12 @@ inline std::vector<Named<Sync>> getNames() {
 }
 
 template <>
+inline std::vector<Named<RecomputeChoice>> getNames() {
+  return {{"full", RecomputeChoice::Full},
+          {"selective", RecomputeChoice::Selective}};
+}
+
+template <>
 inline std::vector<Named<Mode>> getNames() {
   return {{"train", Mode::Train}, {"inference", Mode::Inference}};
 }

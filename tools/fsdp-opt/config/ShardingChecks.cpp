@@ -164,20 +164,6 @@ static void checkMicroBatches(Reading &reading) {
     reading.noteWithoutEffect("fsdp_config.gradient_sync", why);
 }
 
-static void checkOffload(Reading &reading) {
-  const Config &config = reading.result.config;
-  const char *path = "fsdp_config.offload_params";
-  if (!config.offloadParams)
-    return;
-  if (config.target.device != Target::Device::Cpu)
-    reading.refuse(path,
-                   "offload_params: true with device: cuda is not supported "
-                   "yet; write false",
-                   ErrorId::ConfigNotSupported);
-  reading.noteWithoutEffect(
-      path, "device: cpu, where parameters are in the host's memory anyway");
-}
-
 static void checkDivision(Reading &reading) {
   const Config &config = reading.result.config;
   if (config.divideInOptimizer.value_or(false) && config.forceSumReduction)
@@ -222,7 +208,6 @@ std::span<const Check> fsdp::getShardingChecks() {
       {{"fsdp_config.bucket_layout", "fsdp_config.shard_dims",
         "fsdp_config.overrides"},
        checkLayout},
-      {{"fsdp_config.offload_params", "device"}, checkOffload},
       {{"fsdp_config.gradient_division", "fsdp_config.force_sum_reduction"},
        checkDivision},
       {{"tf32", "reduced_precision_reduction", "fp16_accumulation", "device"},

@@ -143,9 +143,9 @@ static const Table<ModuleOverride> &getOverrides() {
 // fsdp_config
 //===----------------------------------------------------------------------===//
 
-static const Table<Config> &getFsdpConfig() {
+static Table<Config> makeFsdpConfig() {
   const Choice<bool> division = {{{"reduction", false}, {"optimizer", true}}};
-  static const Table<Config> table = {
+  Table<Config> table = {
       "fsdp_config",
       {
           {"auto_wrap_policy",
@@ -242,17 +242,18 @@ static const Table<Config> &getFsdpConfig() {
                "{param_dtype: float32}}",
                "what holds for some modules instead; of several that match, "
                "the last one"),
-          {"offload_params", &Config::offloadParams,
-           "with `device: cpu` parameters are in the host's memory anyway: "
-           "true is accepted with a note. With `device: cuda` it is not "
-           "supported yet"},
-          {"cpu_offload_pin_memory", &Config::pinMemory,
-           "without `offload_params` it has no effect"},
           {"prefetch", &Config::prefetch, between(0, 1 << 20),
            "how many buckets are gathered ahead of the one in use, in forward "
            "and in backward; 0: each is gathered when it is needed. More hides "
            "more, and needs their memory"},
       }};
+  for (const Field<Config> &field : getMemoryFields())
+    table.fields.push_back(field);
+  return table;
+}
+
+static const Table<Config> &getFsdpConfig() {
+  static const Table<Config> table = makeFsdpConfig();
   return table;
 }
 

@@ -17,6 +17,8 @@ std::vector<Field<Config>> getShardingFields();
 std::vector<Field<Config>> getStepFields();
 std::vector<Field<Config>> getDataFields();
 std::vector<Field<Config>> getWeightFields();
+// Of fsdp_config.
+std::vector<Field<Config>> getMemoryFields();
 // Of the step.
 Field<Config> getOptimizerField();
 Field<Config> getSchedulerField();

@@ -145,6 +145,9 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
   table.add({"ranks", "peak", "parameters", "optimizer", "buffers", "gathered",
              "gradients", "activations", "all-gathers", "reduce-scatters",
              "all-reduces"});
+  Table host;
+  host.add(
+      {"ranks", "peak", "parameters", "optimizer", "gradients", "activations"});
   bool first = true;
   std::string schedule;
   // Where one transfer runs beside what does not depend on the number of ranks.
@@ -178,6 +181,11 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
                formatBytes(use.transient.grads),
                formatBytes(use.transient.activations + use.transient.inputs),
                gathers.describe(), scatters.describe(), reductions.describe()});
+    if (use.host)
+      host.add({std::to_string(world), formatBytes(use.host->peak),
+                formatBytes(use.host->params), formatBytes(use.host->optimizer),
+                formatBytes(use.host->transient.grads),
+                formatBytes(use.host->transient.activations)});
     if (world == shown)
       schedule = printSchedule(*copy);
     SmallVector<ProgramUse, 0> uses = getProgramUses(*copy);
@@ -186,13 +194,17 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
                llvm::formatv("{0:P2}", largest.getRatio() - 1).str(),
                printPoint(largest.peak)});
   }
+  llvm::outs() << table.print()
+               << "  Parts of the transient memory are those at the moment of "
+                  "its highest use;\n  temporaries of operators come on top "
+               << (getDevice(module) == "cpu"
+                       ? "(--report bounds them)"
+                       : "(unknown until a run's warm-up)")
+               << ".\n";
+  if (config.offloadParams || config.offloadOptimizer)
+    llvm::outs() << "\nbeside it, in the host's memory\n" << host.print();
   llvm::outs()
-      << table.print()
-      << "  Parts of the transient memory are those at the moment of "
-         "its highest use;\n  temporaries of operators come on top "
-      << (getDevice(module) == "cpu" ? "(--report bounds them)"
-                                     : "(unknown until a run's warm-up)")
-      << ".\n\nwhere that is, and how far the "
+      << "\nwhere that is, and how far the "
          "peak is above the bytes in use then\n"
       << peaks.print()
       << "  --memory-map=FILE.html draws it for one number of ranks.\n";

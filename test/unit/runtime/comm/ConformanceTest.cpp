@@ -3,14 +3,10 @@
 
 #include "Conformance.h"
 #include "Harness.h"
-#ifdef FSDP_CUDA
-#include "OnDevice.h"
-#endif
 
 #include <gtest/gtest.h>
 
 #include <ostream>
-#include <string_view>
 
 using namespace fsdp::test;
 
@@ -29,18 +25,7 @@ void PrintTo(const Case &each, std::ostream *stream) {
 class Conformance : public testing::TestWithParam<Case> {};
 
 TEST_P(Conformance, Holds) {
-  RankSetup setup = GetParam().setup;
-  if (setup.backend == "nccl") {
-#ifdef FSDP_CUDA
-    static const int gpus = countGpus();
-    if (gpus < setup.worldSize)
-      GTEST_SKIP() << "needs " << setup.worldSize << " GPUs, found " << gpus;
-    setup.connect = connectNcclOnGpu;
-#else
-    GTEST_SKIP() << "needs a build with FSDP_CUDA and " << setup.worldSize
-                 << " GPUs";
-#endif
-  }
+  const RankSetup &setup = GetParam().setup;
   std::vector<std::string> outcomes = runRanks(setup, GetParam().check.run);
   for (size_t rank = 0; rank < outcomes.size(); ++rank)
     EXPECT_EQ(outcomes[rank], "") << "rank " << rank;
@@ -53,11 +38,6 @@ std::vector<Case> allCases() {
       cases.push_back({check, {"local", world}});
     for (int world : {1, 2, 3, 4})
       cases.push_back({check, {"gloo", world}});
-    // NCCL sums in an order of its own, and multiplies means by a reciprocal:
-    // the same where the number of ranks is a power of two.
-    if (std::string_view(check.name) != "Order")
-      for (int world : {1, 2, 4})
-        cases.push_back({check, {"nccl", world}});
   }
   RankSetup file{"gloo", 2};
   file.meetInFile = true;

@@ -8,6 +8,7 @@
 #include "runtime/comm/local/Local.h"
 #include "runtime/comm/one_device/DeviceFabric.h"
 #include "runtime/device/Device.h"
+#include "runtime/device/ThreadCopies.h"
 #include "runtime/exec/InTurn.h"
 
 #include <ATen/core/Tensor.h>
@@ -68,6 +69,9 @@ public:
 
   c10::Device torch() const override { return c10::Device(c10::kCPU); }
   Memory &memory() override { return far; }
+  std::unique_ptr<Copies> makeCopies() override {
+    return makeThreadCopies(/*bandwidth=*/0);
+  }
   Fabric &fabric() override { return connection; }
   std::unique_ptr<AheadWriter> makeAheadWriter() override {
     return std::make_unique<FarAheadWriter>();

@@ -3,7 +3,7 @@
 
 #include "FarDevice.h"
 
-#include "runtime/device/Arena.h"
+#include "runtime/device/Arenas.h"
 #include "runtime/train/Checkpointer.h"
 #include "runtime/weights/Safetensors.h"
 #include "support/Error.h"
@@ -185,7 +185,7 @@ TEST_P(FarDeviceTest, TheStatesOfTheArenaAreNotForTheHost) {
   write({});
   EXPECT_EQ(launchFar(options,
                       [](Session &session) {
-                        if (session.arena().isHost())
+                        if (session.arenas().device().isHost())
                           throw std::runtime_error("it is");
                       }),
             "");

@@ -59,8 +59,9 @@ TEST(Sharing, IsOfParametersThatAreGatheredAndReadBeforeTheyAreWritten) {
   EXPECT_EQ(std::ranges::count(reads.gathered, 0), 1);
   // The transposed view is read by the matmul behind it.
   auto call = static_cast<int64_t>(indexOf(program, Body::Call));
-  EXPECT_EQ(reads.lastRead, call + 1);
-  EXPECT_EQ(reads.firstWrite, indexOf(program, Body::Adam));
+  ASSERT_EQ(reads.writes.size(), 1u);
+  EXPECT_EQ(reads.writes[0].lastRead, call + 1);
+  EXPECT_EQ(reads.writes[0].index, indexOf(program, Body::Adam));
 }
 
 void expectNothingShared(const plan::PlanT &plan) {
@@ -69,7 +70,7 @@ void expectNothingShared(const plan::PlanT &plan) {
   const SharedReads &reads = sharing.programs.at(plan.programs[0].get());
   EXPECT_EQ(std::ranges::count(reads.gathered, -1),
             static_cast<int64_t>(reads.gathered.size()));
-  EXPECT_EQ(reads.firstWrite, -1);
+  EXPECT_TRUE(reads.writes.empty());
 }
 
 TEST(Sharing, IsNotOfShardsThatEndWithinACacheLine) {
@@ -104,7 +105,54 @@ TEST(Sharing, IsOfParametersThatADrawReads) {
   program.instructions[at]->body.Set(std::move(draw));
   Sharing sharing(plan);
   EXPECT_TRUE(sharing.states[0]);
-  EXPECT_EQ(sharing.programs.at(&program).lastRead, at);
+  ASSERT_EQ(sharing.programs.at(&program).writes.size(), 1u);
+  EXPECT_EQ(sharing.programs.at(&program).writes[0].lastRead, at);
+}
+
+/// As where a bucket is updated in backward, while others are still to be read.
+TEST(Sharing, EachWriteWaitsForTheReadsOfWhatItWrites) {
+  plan::PlanT plan = makePlan();
+  plan::ProgramT &program = *plan.programs[0];
+  uint32_t adam = indexOf(program, Body::Adam);
+  program.instructions.resize(adam + 1);
+  // A second parameter, which is gathered, read and written behind the update
+  // of the first.
+  auto state = static_cast<uint32_t>(plan.states.size());
+  plan.states.push_back(std::make_unique<plan::StateT>(*plan.states[0]));
+  const plan::AllGatherT &first =
+      *(*find(program, Body::AllGather))->body.AsAllGather();
+  auto add = [&](uint32_t like) {
+    program.values.push_back(
+        std::make_unique<plan::ValueT>(*program.values[like]));
+    return static_cast<uint32_t>(program.values.size() - 1);
+  };
+  plan::AllGatherT gather = first;
+  gather.inputs = {add(first.inputs[0])};
+  program.values.back()->state = state;
+  gather.outputs = {add(first.outputs[0])};
+  plan::DrawT draw;
+  draw.given = gather.outputs;
+  draw.random = draw.output = add(first.outputs[0]);
+  plan::CopyT copy;
+  copy.from = draw.output;
+  copy.to = gather.inputs[0];
+  auto append = [&](auto body) {
+    program.instructions.push_back(std::make_unique<plan::InstructionT>());
+    program.instructions.back()->body.Set(std::move(body));
+  };
+  append(gather);
+  append(draw);
+  append(copy);
+
+  Sharing sharing(plan);
+  EXPECT_TRUE(sharing.states[0]);
+  EXPECT_TRUE(sharing.states[state]);
+  const std::vector<SharedWrite> &writes = sharing.programs.at(&program).writes;
+  ASSERT_EQ(writes.size(), 2u);
+  EXPECT_EQ(writes[0].lastRead, indexOf(program, Body::Call) + 1);
+  EXPECT_EQ(writes[0].index, adam);
+  EXPECT_EQ(writes[1].lastRead, adam + 2);
+  EXPECT_EQ(writes[1].index, adam + 3);
 }
 
 TEST(Sharing, IsNotOfParametersThatAKernelChangesInPlace) {
@@ -189,11 +237,11 @@ TEST(SharedStates, StayApartWhereRanksAreProcesses) {
 struct Guards {
   Guards(Rank &rank, const plan::PlanT &plan) {
     const plan::ProgramT &program = *plan.programs[0];
-    SharedReads reads = Sharing(plan).programs.at(&program);
-    behind = rank.states.guard(program, static_cast<uint32_t>(reads.lastRead),
+    SharedWrite write = Sharing(plan).programs.at(&program).writes.at(0);
+    behind = rank.states.guard(program, static_cast<uint32_t>(write.lastRead),
                                nullptr);
-    before = rank.states.guard(program, static_cast<uint32_t>(reads.firstWrite),
-                               nullptr);
+    before =
+        rank.states.guard(program, static_cast<uint32_t>(write.index), nullptr);
   }
 
   std::unique_ptr<Instruction> behind, before;

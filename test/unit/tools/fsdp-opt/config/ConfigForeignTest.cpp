@@ -145,8 +145,6 @@ TEST(Config, TakesAcceleratesPrecision) {
 TEST(Config, RefusesWhatIsNotThere) {
   for (const char *text :
        {"fsdp_version: 1",
-        "mesh: {dp_shard: 2}\ndevice: cuda\nfsdp_config: {offload_params: "
-        "true}",
         "fsdp_config: {mixed_precision: {buffer_dtype: float32}}",
         "tensor_parallel_size: 2", "load_in_4bit: true", "load_in_8bit: true",
         "adapter: lora", "weight_decay: 0.1", "rl: dpo",
@@ -196,15 +194,41 @@ TEST(Config, WarnsOfWhatWouldChangeTraining) {
   EXPECT_EQ(loaded.minor.size(), 1u);
 }
 
-TEST(Config, NotesThatCheckpointingIsNotDone) {
+TEST(Config, TakesCheckpointingOfOtherTools) {
   for (const char *text :
        {"gradient_checkpointing: true", "activation_checkpointing: true",
         "fsdp_config: {activation_checkpointing: true}",
         "fsdp_config: {fsdp_activation_checkpointing: true}"}) {
     LoadedConfig loaded = parse(text, 2);
-    ASSERT_EQ(loaded.notes.size(), 1u) << text;
-    EXPECT_THAT(loaded.notes[0], HasSubstr("values are the same, and memory "
-                                           "is as without it"));
+    ASSERT_TRUE(loaded.config.checkpointing) << text;
+    EXPECT_EQ(loaded.config.checkpointing->policy, RecomputeChoice::Full);
+    EXPECT_TRUE(loaded.notes.empty()) << text;
+  }
+  EXPECT_FALSE(parse("gradient_checkpointing: false", 2).config.checkpointing);
+}
+
+TEST(Config, CheckpointingOfFsdpConfigCounts) {
+  for (const char *text :
+       {"gradient_checkpointing: true\n"
+        "fsdp_config: {activation_checkpointing: {policy: selective}}",
+        "fsdp_config: {activation_checkpointing: {policy: selective}}\n"
+        "gradient_checkpointing: true"}) {
+    LoadedConfig loaded = parse(text, 2);
+    ASSERT_TRUE(loaded.config.checkpointing) << text;
+    EXPECT_EQ(loaded.config.checkpointing->policy, RecomputeChoice::Selective);
+  }
+}
+
+TEST(Config, TakesFusedLossesAsChunks) {
+  for (const std::string key :
+       {"chunked_cross_entropy", "liger_fused_linear_cross_entropy",
+        "cut_cross_entropy"}) {
+    EXPECT_EQ(parse(key + ": true", 2).config.lossChunks, 0) << key;
+    EXPECT_EQ(parse(key + ": false", 2).config.lossChunks, 1) << key;
+    EXPECT_EQ(parse(key + ": true\nfsdp_config: {loss_chunks: 8}", 2)
+                  .config.lossChunks,
+              8)
+        << key;
   }
 }
 
@@ -283,8 +307,8 @@ TEST(Config, ChecksKeysUnderOtherNames) {
               HasSubstr("needs auto_wrap_policy: SIZE_BASED_WRAP"));
   EXPECT_THAT(refusal(begin + "{fsdp_transformer_layer_cls_to_wrap: A}"),
               HasSubstr("needs auto_wrap_policy: TRANSFORMER_BASED_WRAP"));
-  EXPECT_THAT(parse(begin + "{fsdp_offload_params: true}").notes,
-              ElementsAre(HasSubstr("'fsdp_offload_params' has no effect")));
+  EXPECT_TRUE(
+      parse(begin + "{fsdp_offload_params: true}").config.offloadParams);
   EXPECT_THAT(parse(begin + "{fsdp_gradient_sync: last}").notes,
               ElementsAre(HasSubstr("'fsdp_gradient_sync' has no effect")));
   EXPECT_THAT(parse("mode: inference\noptim: adamw_torch\n"

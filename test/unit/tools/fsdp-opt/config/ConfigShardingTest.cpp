@@ -170,11 +170,58 @@ TEST(Config, ReadsShardDims) {
   EXPECT_THAT(refusal(mesh + "{shard_dims: [1]}"), HasSubstr("E043"));
 }
 
-TEST(Config, OffloadsNothingToTheHostThatItIsOn) {
-  LoadedConfig loaded =
-      parse("mesh: {dp_shard: 2}\nfsdp_config: {offload_params: true}");
-  ASSERT_EQ(loaded.notes.size(), 1u);
-  EXPECT_THAT(loaded.notes[0], HasSubstr("no effect with device: cpu"));
+TEST(Config, ReadsWhatIsOffloaded) {
+  const std::string mesh = "mesh: {dp_shard: 2}\n";
+  EXPECT_FALSE(parse(mesh).config.offloadParams);
+  LoadedConfig loaded = parse(mesh + "fsdp_config: {offload_params: true, "
+                                     "cpu_offload_pin_memory: false}");
+  EXPECT_TRUE(loaded.config.offloadParams);
+  EXPECT_FALSE(loaded.config.pinMemory);
+  EXPECT_THAT(loaded.notes, testing::IsEmpty());
+  EXPECT_TRUE(parse(mesh + "fsdp_config: {offload_optimizer: true}")
+                  .config.offloadOptimizer);
+  EXPECT_TRUE(parse(mesh + "device: cuda\nfsdp_config: {offload_params: true}")
+                  .config.offloadParams);
+  EXPECT_THAT(refusal("mesh: {dp_shard: 2, dp_replicate: 2}\n"
+                      "gradient_accumulation_steps: 2\nfsdp_config: "
+                      "{offload_params: true, gradient_sync: "
+                      "all_reduce_last}"),
+              HasSubstr("running sums"));
+}
+
+TEST(Config, ReadsActivationCheckpointing) {
+  const std::string begin = "mesh: {dp_shard: 2}\nfsdp_config: "
+                            "{activation_checkpointing: ";
+  EXPECT_FALSE(parse("mesh: {dp_shard: 2}").config.checkpointing);
+  EXPECT_FALSE(parse(begin + "false}").config.checkpointing);
+  std::optional<CheckpointingConfig> told =
+      parse(begin + "true}").config.checkpointing;
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->policy, RecomputeChoice::Full);
+  EXPECT_EQ(told->every, 1);
+  told = parse(begin + "{policy: selective, every: 2, modules: 'layers.*', "
+                       "save: [aten.mm, aten.bmm]}}")
+             .config.checkpointing;
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->policy, RecomputeChoice::Selective);
+  EXPECT_EQ(told->every, 2);
+  EXPECT_THAT(told->modules, ElementsAre("layers.*"));
+  EXPECT_THAT(told->save, ElementsAre("aten.mm", "aten.bmm"));
+  EXPECT_THAT(refusal(begin + "3}"), HasSubstr("E043"));
+  EXPECT_THAT(refusal(begin + "{policy: none}}"), HasSubstr("E044"));
+  EXPECT_THAT(refusal(begin + "{every: 0}}"), HasSubstr("E044"));
+  EXPECT_THAT(refusal(begin + "{blocks: 2}}"), HasSubstr("E042"));
+  EXPECT_THAT(refusal(begin + "{save: aten.mm}}"),
+              HasSubstr("write policy: selective"));
+}
+
+TEST(Config, ReadsLossChunks) {
+  const std::string begin = "mesh: {dp_shard: 2}\nfsdp_config: {loss_chunks: ";
+  EXPECT_EQ(parse("mesh: {dp_shard: 2}").config.lossChunks, 1);
+  EXPECT_EQ(parse(begin + "4}").config.lossChunks, 4);
+  EXPECT_EQ(parse(begin + "auto}").config.lossChunks, 0);
+  EXPECT_THAT(refusal(begin + "0}"), HasSubstr("E044"));
+  EXPECT_THAT(refusal(begin + "many}"), HasSubstr("E043"));
 }
 
 TEST(Config, ReadsPrefetch) {

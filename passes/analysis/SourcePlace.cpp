@@ -1,7 +1,7 @@
 //===- SourcePlace.cpp - Where in a model an op comes from ----------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "passes/emit/SourcePlace.h"
+#include "passes/analysis/SourcePlace.h"
 
 using namespace mlir;
 using namespace fsdp;

@@ -1,8 +1,8 @@
 //===- SourcePlace.h - Where in a model an op comes from --------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_PASSES_EMIT_SOURCEPLACE_H
-#define FSDP_PASSES_EMIT_SOURCEPLACE_H
+#ifndef FSDP_PASSES_ANALYSIS_SOURCEPLACE_H
+#define FSDP_PASSES_ANALYSIS_SOURCEPLACE_H
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
@@ -26,4 +26,4 @@ struct SourcePlace {
 
 } // namespace fsdp
 
-#endif // FSDP_PASSES_EMIT_SOURCEPLACE_H
+#endif // FSDP_PASSES_ANALYSIS_SOURCEPLACE_H

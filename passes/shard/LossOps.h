@@ -1,0 +1,76 @@
+//===- LossOps.h - Ops of which chunks of a loss are made -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_PASSES_SHARD_LOSSOPS_H
+#define FSDP_PASSES_SHARD_LOSSOPS_H
+
+#include "passes/analysis/TensorBuilders.h"
+#include "passes/shard/LossRegion.h"
+
+namespace fsdp {
+
+inline mlir::RankedTensorType getTensor(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType());
+}
+
+inline llvm::SmallVector<int64_t> joinSizes(llvm::ArrayRef<int64_t> front,
+                                            llvm::ArrayRef<int64_t> back) {
+  llvm::SmallVector<int64_t> all(front);
+  llvm::append_range(all, back);
+  return all;
+}
+
+/// Builds ops one behind the other, in front of an op.
+class LossOps {
+public:
+  explicit LossOps(mlir::Operation *place)
+      : builder(place), loc(place->getLoc()) {}
+
+  mlir::OpBuilder &get() { return builder; }
+  mlir::Location getLoc() const { return loc; }
+  void setLoc(mlir::Location now) { loc = now; }
+
+  mlir::Value make(llvm::StringRef name,
+                   llvm::ArrayRef<aten::TensorArgument> tensors,
+                   llvm::ArrayRef<mlir::NamedAttribute> arguments,
+                   mlir::RankedTensorType type);
+  /// `op` with other operands and results, and arguments if these are given.
+  mlir::Operation *remake(mlir::Operation *op, mlir::ValueRange operands,
+                          mlir::TypeRange types,
+                          mlir::Attribute arguments = {});
+
+  mlir::NamedAttribute integer(llvm::StringRef name, int64_t value) {
+    return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
+  }
+  mlir::NamedAttribute integers(llvm::StringRef name,
+                                llvm::ArrayRef<int64_t> values) {
+    return builder.getNamedAttr(name, builder.getI64ArrayAttr(values));
+  }
+  mlir::NamedAttribute type(mlir::Type element) {
+    return builder.getNamedAttr("dtype", mlir::TypeAttr::get(element));
+  }
+
+  /// Of a contiguous tensor; itself if that is its shape.
+  mlir::Value view(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  /// Contiguous; itself if it is that.
+  mlir::Value copy(mlir::Value value);
+  mlir::Value slice(mlir::Value value, int64_t dim, int64_t start, int64_t end);
+  mlir::Value expand(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  mlir::Value transpose(mlir::Value value);
+  /// Itself if it has that element type.
+  mlir::Value cast(mlir::Value value, mlir::Type element);
+  /// Of the type of `a`.
+  mlir::Value add(mlir::Value a, mlir::Value b);
+  mlir::Value divide(mlir::Value a, mlir::Value b);
+  /// A tensor filled as `op` fills its own.
+  mlir::Value fill(mlir::Operation *op, llvm::ArrayRef<int64_t> shape,
+                   mlir::Type element);
+
+private:
+  mlir::OpBuilder builder;
+  mlir::Location loc;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_SHARD_LOSSOPS_H

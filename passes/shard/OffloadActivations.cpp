@@ -1,0 +1,176 @@
+//===- OffloadActivations.cpp - What backward reads waits on the host -----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/aten/Aten.h"
+#include "ir/aten/Matchers.h"
+#include "passes/Passes.h"
+#include "passes/analysis/ForwardSlice.h"
+#include "passes/analysis/Memories.h"
+#include "passes/analysis/NamePatterns.h"
+#include "passes/analysis/Programs.h"
+#include "passes/analysis/SecondLife.h"
+#include "passes/analysis/SourcePlace.h"
+#include "passes/analysis/Views.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_OFFLOADACTIVATIONS
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+namespace {
+
+/// A copy of less takes as long as one of so many bytes.
+constexpr int64_t kLeastBytes = 1024;
+
+/// A tensor that forward makes and backward reads.
+struct Kept {
+  Value value;
+  unsigned lastRead; ///< in forward
+  int64_t bytes;
+};
+
+class Offloader {
+public:
+  Offloader(func::FuncOp func, OffloadAttr told)
+      : func(func), told(told), memories(func) {
+    for (auto [i, op] : llvm::enumerate(func.getBody().front()))
+      positions[&op] = i;
+  }
+
+  void run() {
+    Operation *last = ForwardSlice(func).getLast();
+    if (!last)
+      return;
+    border = positions.at(last);
+    SmallVector<Kept> kept = collect();
+    llvm::stable_sort(kept, [](const Kept &a, const Kept &b) {
+      return a.lastRead < b.lastRead;
+    });
+    int64_t total = 0, left = 0;
+    for (const Kept &each : kept)
+      total += each.bytes;
+    // What would leave last is wanted first.
+    int64_t stays = total / kFlightPart;
+    while (!kept.empty() && left + kept.back().bytes <= stays) {
+      left += kept.back().bytes;
+      kept.pop_back();
+    }
+    for (const Kept &each : kept)
+      offload(each.value);
+  }
+
+private:
+  /// As much of all stays as is on its way at once.
+  static constexpr int64_t kFlightPart = 8;
+
+  static bool isViewOf(OpResult result, Value value) {
+    return getViewSource(result) == value;
+  }
+
+  /// The last op of forward that reads `value` or a view of it, and whether one
+  /// of backward does; nothing if it is a result of the program.
+  bool findReads(Value value, Kept &kept, bool &inBackward) const {
+    for (Operation *user : value.getUsers()) {
+      if (user->hasTrait<OpTrait::IsTerminator>())
+        return false;
+      unsigned position = positions.at(user);
+      if (position > border) {
+        inBackward = true;
+        continue;
+      }
+      kept.lastRead = std::max(kept.lastRead, position);
+      for (OpResult result : user->getResults())
+        if (isViewOf(result, value) && !findReads(result, kept, inBackward))
+          return false;
+    }
+    return true;
+  }
+
+  /// Whether `op` makes a parameter's data anew, which costs no memory in
+  /// between.
+  static bool isOfParameter(Operation &op) {
+    if (!aten::isCast(&op) && !aten::isClone(&op))
+      return false;
+    for (Value value = op.getOperand(0);;) {
+      Operation *source = value.getDefiningOp();
+      if (!source || isa<AllGatherOp, CopyOp, ReplayOp, UnpackOp>(source))
+        return true;
+      auto result = cast<OpResult>(value);
+      value = getViewSource(result);
+      if (!value)
+        return false;
+    }
+  }
+
+  bool isMeant(Operation &op) const {
+    StringRef module = SourcePlace(op.getLoc()).module;
+    for (StringRef at = module;; at = at.rsplit('.').first) {
+      if (matchesAny(told.getActivations(), at))
+        return true;
+      if (!at.contains('.'))
+        return false;
+    }
+  }
+
+  SmallVector<Kept> collect() {
+    SmallVector<Kept> all;
+    for (Operation &op : func.getBody().front()) {
+      if (positions.at(&op) > border)
+        break;
+      bool isComputed =
+          op.getName().getDialectNamespace() == "aten" || isa<DrawOp>(op);
+      if (!isComputed || memories.isHostOp(&op) || isOfParameter(op) ||
+          !isMeant(op))
+        continue;
+      for (OpResult result : op.getResults()) {
+        auto type = dyn_cast<RankedTensorType>(result.getType());
+        if (!type || getViewSource(result) || !aten::isContiguous(type))
+          continue;
+        Kept kept{result, positions.at(&op), aten::getStorageBytes(type)};
+        bool inBackward = false;
+        if (kept.bytes >= kLeastBytes && findReads(result, kept, inBackward) &&
+            inBackward)
+          all.push_back(kept);
+      }
+    }
+    return all;
+  }
+
+  void offload(Value value) {
+    giveSecondLife(
+        value, positions, border,
+        [&](OpBuilder &builder, Operation *lastRead) -> Value {
+          OpBuilder behind(lastRead->getContext());
+          behind.setInsertionPointAfter(lastRead);
+          Value away =
+              CopyOp::create(behind, value.getLoc(), value.getType(), value,
+                             MemorySpace::Host, FlatSymbolRefAttr());
+          return CopyOp::create(builder, value.getLoc(), value.getType(), away,
+                                MemorySpace::Device, FlatSymbolRefAttr());
+        },
+        /*isComputed=*/true);
+  }
+
+  func::FuncOp func;
+  OffloadAttr told;
+  Memories memories;
+  llvm::DenseMap<Operation *, unsigned> positions;
+  unsigned border = 0;
+};
+
+struct OffloadActivations final
+    : fsdp::impl::OffloadActivationsBase<OffloadActivations> {
+  void runOnOperation() override {
+    auto told = getSetting<OffloadAttr>(getOperation());
+    if (getTexts(told.getActivations()).empty())
+      return;
+    for (func::FuncOp func : getPrograms(getOperation()))
+      if (!isInference(func))
+        Offloader(func, told).run();
+  }
+};
+
+} // namespace

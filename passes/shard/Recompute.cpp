@@ -1,0 +1,276 @@
+//===- Recompute.cpp - Compute activations again for backward -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/Passes.h"
+#include "passes/analysis/CheckpointedModules.h"
+#include "passes/analysis/ForwardSlice.h"
+#include "passes/analysis/NamePatterns.h"
+#include "passes/analysis/Programs.h"
+#include "passes/analysis/SourcePlace.h"
+#include "passes/analysis/Views.h"
+#include "support/Pattern.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_RECOMPUTE
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+namespace {
+
+/// What a selective block keeps by default: products of matrices and
+/// attention, whose computation costs most for what they return, as
+/// torchtitan's list (torchtitan, distributed/activation_checkpoint.py).
+constexpr llvm::StringLiteral kSaved[] = {
+    "aten.mm",
+    "aten.addmm",
+    "aten.bmm",
+    "aten.baddbmm",
+    "aten._scaled_mm",
+    "aten._grouped_mm",
+    "aten.convolution",
+    "aten._scaled_dot_product_*attention*",
+    "aten._flash_attention_forward",
+    "aten._efficient_attention_forward"};
+
+/// Whether `op` computes a value that a second computation would repeat.
+bool isComputation(Operation *op) {
+  return !isa<CollectiveOpInterface, ForwardingOpInterface, ConstantOp>(op) &&
+         op->getNumResults() != 0;
+}
+
+/// Whether `value` is a parameter, a constant, or one of these in another type
+/// or layout: it is there in backward in any case.
+bool isOfParameter(Value value, func::FuncOp func, const StateTable &states) {
+  while (auto result = dyn_cast<OpResult>(value)) {
+    Operation *op = result.getOwner();
+    if (isa<AllGatherOp, ConstantOp>(op))
+      return true;
+    Value source = getViewSource(result);
+    if (!source && isShardSide(op))
+      source = op->getOperand(0);
+    if (!source)
+      return false;
+    value = source;
+  }
+  StateOp state =
+      states.lookup(func, cast<BlockArgument>(value).getArgNumber());
+  return state && isParameter(state);
+}
+
+/// The forward ops of one block, in their order.
+class Recomputation {
+public:
+  /// `ops` by number are those of the program; forward ends with number
+  /// `border`.
+  Recomputation(func::FuncOp func, const StateTable &states,
+                const llvm::DenseMap<Operation *, unsigned> &positions,
+                unsigned border, ArrayRef<Operation *> block)
+      : func(func), states(states), positions(positions), border(border),
+        block(block.begin(), block.end()) {}
+
+  /// `isSaved` says whose results are kept beside the inputs.
+  void run(llvm::function_ref<bool(Operation *)> isSaved) {
+    keepBoundary();
+    for (Operation *op : block)
+      if (isSaved(op))
+        kept.insert_range(op->getResults());
+    findReads();
+    if (reads.empty())
+      return;
+    Operation *first = reads.front()->getOwner();
+    for (OpOperand *read : reads)
+      if (positions.at(read->getOwner()) < positions.at(first))
+        first = read->getOwner();
+    OpBuilder builder(first);
+    for (Operation *op : block)
+      if (needed.contains(op))
+        clone(op, builder);
+    for (OpOperand *read : reads)
+      read->set(again.lookup(read->get()));
+    eraseDead();
+  }
+
+private:
+  bool isBackward(Operation *op) const {
+    return !op->hasTrait<OpTrait::IsTerminator>() && positions.at(op) > border;
+  }
+
+  /// What the rest of forward reads, or the program returns, is there anyway,
+  /// and so is all of the storage that it is a view of.
+  void keepBoundary() {
+    for (Operation *op : block)
+      for (OpResult result : op->getResults()) {
+        bool leaves = llvm::any_of(result.getUsers(), [&](Operation *user) {
+          return !isBackward(user) && !block.contains(user);
+        });
+        if (!leaves)
+          continue;
+        Value value = result;
+        kept.insert(value);
+        while (auto inner = dyn_cast<OpResult>(value)) {
+          Value source = getViewSource(inner);
+          if (!source)
+            break;
+          value = source;
+        }
+        kept.insert(value);
+      }
+  }
+
+  void findReads() {
+    for (Operation *op : block)
+      for (OpResult result : op->getResults())
+        if (!kept.contains(result))
+          for (OpOperand &use : result.getUses())
+            if (isBackward(use.getOwner())) {
+              reads.push_back(&use);
+              need(op);
+            }
+  }
+
+  void need(Operation *op) {
+    SmallVector<Operation *> worklist{op};
+    while (!worklist.empty()) {
+      Operation *next = worklist.pop_back_val();
+      if (!needed.insert(next).second)
+        continue;
+      for (Value operand : next->getOperands())
+        if (Operation *source = operand.getDefiningOp();
+            source && block.contains(source) && !kept.contains(operand))
+          worklist.push_back(source);
+    }
+  }
+
+  void clone(Operation *op, OpBuilder &builder) {
+    for (Value operand : op->getOperands()) {
+      if (again.contains(operand) || isOfParameter(operand, func, states) ||
+          !isa<RankedTensorType>(operand.getType()))
+        continue;
+      // A second life, so that nothing merges what is computed from it with
+      // the first.
+      again.map(operand, ReplayOp::create(builder, op->getLoc(),
+                                          operand.getType(), operand)
+                             .getResult());
+    }
+    builder.clone(*op, again);
+    // What is kept anyway is read as it is.
+    for (OpResult result : op->getResults())
+      if (kept.contains(result))
+        again.erase(result);
+  }
+
+  /// Forward need not compute what it alone kept for backward.
+  void eraseDead() {
+    for (Operation *op : llvm::reverse(block))
+      if (isOpTriviallyDead(op))
+        op->erase();
+  }
+
+  func::FuncOp func;
+  const StateTable &states;
+  const llvm::DenseMap<Operation *, unsigned> &positions;
+  unsigned border;
+  llvm::SetVector<Operation *> block;
+  llvm::DenseSet<Value> kept;
+  llvm::DenseSet<Operation *> needed;
+  SmallVector<OpOperand *> reads;
+  IRMapping again;
+};
+
+struct Recompute final : fsdp::impl::RecomputeBase<Recompute> {
+  void runOnOperation() override {
+    if (failed(run(getOperation())))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult run(ModuleOp module) {
+    auto told = findSetting<RecomputeAttr>(module);
+    FailureOr<SmallVector<std::string>> paths = getCheckpointedModules(module);
+    if (failed(paths))
+      return failure();
+    if (paths->empty()) {
+      if (told)
+        module.emitWarning(
+            "there are no blocks to compute again for backward: the model "
+            "repeats none, so all activations are kept; name modules, such as "
+            "activation_checkpointing: {modules: \"encoder.*\"}");
+      return success();
+    }
+    saved.clear();
+    if (told && told.getPolicy() == RecomputePolicy::Selective) {
+      for (StringRef pattern : getTexts(told.getSave()))
+        saved.push_back({pattern.str(), false});
+      if (saved.empty())
+        for (StringRef pattern : kSaved)
+          saved.push_back({pattern.str(), true});
+    }
+    StateTable states(module);
+    for (func::FuncOp func : getPrograms(module))
+      if (!isInference(func))
+        recompute(func, states, *paths);
+    for (const auto &[pattern, isUsed] : saved)
+      if (!isUsed)
+        return module.emitError("expected operators of the blocks to save that "
+                                "match '")
+               << pattern << "', found none" << suggestNames(pattern, names());
+    return success();
+  }
+
+  void recompute(func::FuncOp func, const StateTable &states,
+                 ArrayRef<std::string> paths) {
+    Operation *last = ForwardSlice(func).getLast();
+    if (!last)
+      return;
+    llvm::DenseMap<Operation *, unsigned> positions;
+    for (auto [i, op] : llvm::enumerate(func.getBody().front()))
+      positions[&op] = i;
+    unsigned border = positions.at(last);
+    llvm::StringMap<SmallVector<Operation *>> blocks;
+    for (StringRef path : paths)
+      blocks[path];
+    for (Operation &op : func.getBody().front()) {
+      if (positions.at(&op) > border)
+        break;
+      if (!isComputation(&op))
+        continue;
+      for (StringRef path = SourcePlace(op.getLoc()).module; !path.empty();
+           path = path.contains('.') ? path.rsplit('.').first : StringRef())
+        if (auto it = blocks.find(path); it != blocks.end()) {
+          it->second.push_back(&op);
+          operators.insert(op.getName().getStringRef());
+          break;
+        }
+    }
+    for (StringRef path : paths)
+      Recomputation(func, states, positions, border, blocks[path])
+          .run([&](Operation *op) { return isSaved(op); });
+  }
+
+  bool isSaved(Operation *op) {
+    bool is = false;
+    for (auto &[pattern, isUsed] : saved)
+      if (matchesPattern(pattern, op->getName().getStringRef().str()))
+        is = isUsed = true;
+    return is;
+  }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> all(operators.begin(), operators.end());
+    llvm::sort(all);
+    return all;
+  }
+
+  /// Patterns of operators, and whether one of the blocks matched.
+  SmallVector<std::pair<std::string, bool>> saved;
+  llvm::SetVector<StringRef> operators; ///< of all blocks
+};
+
+} // namespace
