@@ -77,19 +77,24 @@ void CheckpointFolder::checkWritable() const {
     refuse(folder, "written to", {errno, std::generic_category()});
 }
 
-void CheckpointFolder::begin(uint64_t step) const {
+std::vector<std::string> CheckpointFolder::findStale() const {
+  std::vector<std::string> stale;
   std::error_code code;
-  std::vector<fs::path> stale;
   for (fs::directory_iterator it(folder, code), end; !code && it != end;
        it.increment(code)) {
     std::string name = it->path().filename().string();
     if (name.ends_with(kTemporary) && stepOf(std::string_view(name).substr(
                                           0, name.size() - kTemporary.size())))
-      stale.push_back(it->path());
+      stale.push_back(it->path().string());
   }
-  for (const fs::path &path : stale)
+  return stale;
+}
+
+void CheckpointFolder::begin(uint64_t step) const {
+  std::error_code code;
+  for (const std::string &path : findStale())
     if (fs::remove_all(path, code); code)
-      refuse(path.string(), "removed", code);
+      refuse(path, "removed", code);
   if (!fs::create_directory(temporaryOf(step), code))
     refuse(temporaryOf(step), "made", code);
 }
@@ -109,16 +114,23 @@ void CheckpointFolder::discard(uint64_t step) const noexcept {
 }
 
 void CheckpointFolder::keep(uint64_t count) const {
+  auto warn = [](const std::string &path, const std::error_code &code) {
+    log(LogLevel::warning,
+        "'" + path + "' cannot be removed: " + code.message());
+  };
   std::vector<uint64_t> all = steps();
   for (size_t i = 0; i + count < all.size(); ++i) {
-    // What is left if this run ends now is removed by the next save.
+    // From here on it is no checkpoint, wherever this run ends.
     std::error_code code;
     fs::rename(nameOf(all[i]), temporaryOf(all[i]), code);
-    if (!code)
-      fs::remove_all(temporaryOf(all[i]), code);
     if (code)
-      log(LogLevel::warning,
-          "'" + nameOf(all[i]) + "' cannot be removed: " + code.message());
+      warn(nameOf(all[i]), code);
+  }
+  for (const std::string &path : findStale()) {
+    std::error_code code;
+    fs::remove_all(path, code);
+    if (code)
+      warn(path, code);
   }
 }
 

@@ -39,10 +39,14 @@ public:
   void commit(uint64_t step) const;
   /// Removes the temporary folder. Never throws.
   void discard(uint64_t step) const noexcept;
-  /// Removes all but the newest `count`.
+  /// Removes all but the newest `count`, and what earlier runs left behind.
+  /// What cannot be removed is a warning. Nothing is being written.
   void keep(uint64_t count) const;
 
 private:
+  /// Temporary folders.
+  std::vector<std::string> findStale() const;
+
   std::string folder;
 };
 

@@ -279,6 +279,11 @@ void Checkpointer::wait() {
 }
 
 void Checkpointer::finish() {
+  bool isNew = session.stepsDone() != saved;
   save();
   wait();
+  // A run that ended between a save and the removal of older ones has left
+  // them, and this one may have had no step to do.
+  if (!isNew && session.rank() == 0 && options.keep != 0)
+    CheckpointFolder(options.folder).keep(options.keep);
 }

@@ -45,7 +45,8 @@ public:
   void save();
   /// Returns when what is being written is on the disk, if anything is.
   void wait();
-  /// Saves, and returns when the checkpoint is on the disk.
+  /// Saves, and returns when the checkpoint is on the disk and the folder holds
+  /// no more than are to be kept.
   void finish();
 
 private:

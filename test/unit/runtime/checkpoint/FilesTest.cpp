@@ -250,6 +250,15 @@ TEST_F(FolderTest, DropsWhatWasNotFinished) {
   EXPECT_THAT(names(), ElementsAre("step_4", "step_x.tmp"));
 }
 
+TEST_F(FolderTest, KeepingRemovesWhatAnEndedRunWasRemoving) {
+  folder.checkWritable();
+  for (uint64_t step : {1, 2, 3})
+    commit(step);
+  fs::rename(folder.nameOf(1), folder.temporaryOf(1));
+  folder.keep(2);
+  EXPECT_THAT(names(), ElementsAre("step_2", "step_3"));
+}
+
 TEST_F(FolderTest, NeverReplacesACheckpoint) {
   folder.checkWritable();
   commit(4);
