@@ -4,8 +4,8 @@
 #ifndef FSDP_RUNTIME_PROFILE_TRACE_H
 #define FSDP_RUNTIME_PROFILE_TRACE_H
 
-#include "runtime/profile/Activities.h"
 #include "runtime/profile/Collect.h"
+#include "runtime/profile/RecordedTransfers.h"
 #include "runtime/profile/Summary.h"
 
 #include <string>

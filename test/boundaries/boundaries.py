@@ -21,6 +21,7 @@ MLIR, TORCH = r"(mlir|llvm|mlir-c)/", r"(torch|ATen|c10|caffe2)/"
 FORBIDDEN = {
     "support": f"{MLIR}|{TORCH}",
     "plan": f"{MLIR}|{TORCH}",
+    "simulate": f"{MLIR}|{TORCH}",
     "ir": TORCH,
     "ir/capture": None,
     "passes": TORCH,
@@ -34,10 +35,11 @@ FORBIDDEN = {
 BUILT_ON = {
     "support": (),
     "plan": ("support",),
+    "simulate": ("support", "plan"),
     "runtime": ("support", "plan"),
     "ir": ("support",),
     "passes": ("support", "plan", "ir"),
-    "tools": ("support", "plan", "runtime", "ir", "passes"),
+    "tools": ("support", "plan", "simulate", "runtime", "ir", "passes"),
 }
 # Binary: what it may not be linked to.
 UNLINKED = {"fsdp-run": r"lib(MLIR|LLVM|torch_cuda|c10_cuda|fsdp-cuda)", "fsdp-opt": r"lib(torch|c10)"}

@@ -191,7 +191,8 @@ struct Config {
   double gradNormType = 2;          ///< 1, 2 or infinity
   plan::NonFinite onNonFinite = plan::NonFinite::stop;
   int64_t seed = 0;
-  Target target;                               ///< what it will run on
+  Target target;       ///< what it will run on
+  std::string cluster; ///< name or path of its description; empty: none
   std::optional<plan::ArithmeticT> arithmetic; ///< absent: exactly
   std::vector<InitRule> init;                  ///< the last that matches counts
   WeightsConfig weights;

@@ -62,6 +62,10 @@ static void readArch(const Value &value, Config &config) {
   config.target.capability = capability;
 }
 
+static void readCluster(const Value &value, Config &config) {
+  config.cluster = value.reader().readString(value.node, value.key);
+}
+
 /// Axolotl's `auto`: where the GPU has it, which others ignore anyway.
 struct FlagOrAuto : Flag {
   bool read(const Value &value) const {
@@ -89,6 +93,11 @@ std::vector<Field<Config>> fsdp::getRankFields() {
        "`sm_" + std::to_string(Target().capability) + "`",
        "with `device: cuda`: the GPUs' architecture; LibTorch prefers other "
        "attention kernels on other ones"},
+      {"cluster", readCluster,
+       "`a100x8`, `b200x8`, `cpu`, `h100x8`, `h200x8` or a file", "none",
+       "the hardware that `--print-plan` predicts the step for "
+       "([Simulate.md](Simulate.md)); a file's path is relative to where "
+       "`fsdp-opt` runs"},
       {"tf32",
        allow<&plan::ArithmeticT::tf32>,
        FlagOrAuto(),

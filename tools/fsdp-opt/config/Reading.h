@@ -4,8 +4,8 @@
 #ifndef FSDP_TOOLS_FSDPOPT_CONFIG_READING_H
 #define FSDP_TOOLS_FSDPOPT_CONFIG_READING_H
 
+#include "support/yaml/Reader.h"
 #include "tools/fsdp-opt/config/Config.h"
-#include "tools/fsdp-opt/config/YamlReader.h"
 
 #include <functional>
 #include <map>

@@ -18,6 +18,7 @@
 #include "tools/fsdp-opt/input/Diagnostics.h"
 #include "tools/fsdp-opt/input/Files.h"
 #include "tools/fsdp-opt/input/InputFile.h"
+#include "tools/fsdp-opt/predict/PlanViews.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -124,14 +125,26 @@ void compile(MLIRContext &context, const CommandLine &line) {
                  });
 
   // All is made before anything is written.
+  bool isArtifact = line.outputKind == OutputKind::Artifact;
   std::string output =
-      line.outputKind == OutputKind::Artifact
-          ? makeArtifact(*module, line.output)
-          : printProgram(*module, line.outputKind, line.printsToFile());
+      isArtifact ? makeArtifact(*module, line.output)
+                 : printProgram(*module, line.outputKind, line.printsToFile());
+  std::vector<PlanView> views;
+  if (!line.planViews.empty()) {
+    PlanFile file = PlanFile::fromBytes(
+        isArtifact ? output : makeArtifact(*module, line.output), line.output);
+    views = makePlanViews(file.plan(), line,
+                          line.cluster.empty() ? loaded.config.cluster
+                                               : line.cluster);
+  }
   if (!line.report.empty())
     writeOutput(line.report, makeReport(*module));
   writeMemoryMap(line, *module);
-  writeOutput(line.output, output);
+  for (const PlanView &view : views)
+    writeOutput(view.path, view.text);
+  // The terminal is the prediction's if both would go there.
+  if (!(line.output == "-" && llvm::is_contained(line.planViews, "-")))
+    writeOutput(line.output, output);
 }
 
 /// MLIR's reader of bytecode ends the process over sizes that make no sense;
@@ -161,6 +174,15 @@ int run(int argc, char **argv) {
        {line->output, line->report, line->memoryMap})
     checkOutput(output);
 
+  for (const std::string &output : line->planViews)
+    checkOutput(output);
+
+  if (line->inputKind == InputKind::Artifact && !line->planViews.empty()) {
+    for (const PlanView &view : makePlanViews(
+             PlanFile::read(line->input).plan(), *line, line->cluster))
+      writeOutput(view.path, view.text);
+    return 0;
+  }
   if (line->inputKind == InputKind::Artifact) {
     writeOutput(line->output, printArtifact(PlanFile::read(line->input)));
     return 0;

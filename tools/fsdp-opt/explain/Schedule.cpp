@@ -5,7 +5,7 @@
 
 #include "passes/emit/ScheduleTable.h"
 #include "support/Format.h"
-#include "tools/fsdp-opt/explain/Table.h"
+#include "support/Table.h"
 
 using namespace fsdp;
 using namespace mlir;

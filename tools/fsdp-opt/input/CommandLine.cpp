@@ -39,6 +39,12 @@ struct Options {
   cl::opt<std::string> memoryMap{"memory-map",
                                  cl::desc("draw the arena over time"),
                                  cl::value_desc("FILE.html")};
+  cl::opt<std::string> cluster{"cluster",
+                               cl::desc("what the step is predicted for"),
+                               cl::value_desc("NAME|FILE.yaml")};
+  cl::list<std::string> planViews{"print-plan", cl::ValueOptional,
+                                  cl::desc("predict the step"),
+                                  cl::value_desc("FILE.{txt,json,trace}")};
   cl::opt<std::string> stages{"save-stages",
                               cl::desc("write the program after each stage"),
                               cl::value_desc("DIR")};
@@ -144,8 +150,19 @@ void check(const CommandLine &line) {
              "--memory-map when it is compiled");
     if (line.output != "-")
       refuse("an artifact can only be printed; write -o -");
+    if (!line.planViews.empty() && line.cluster.empty())
+      refuse("--print-plan of an artifact needs --cluster, such as "
+             "--cluster=h100x8");
     return;
   }
+  if (!line.planViews.empty() && !compiles)
+    refuse("--print-plan needs --config=FILE.yaml, or an artifact");
+  if (!line.planViews.empty() && line.explain)
+    refuse("--explain compiles for several numbers of ranks; --print-plan "
+           "predicts one, without it");
+  if (!line.cluster.empty() && line.planViews.empty())
+    refuse("--cluster says what --print-plan predicts the step for; add that, "
+           "too");
   if (line.world && !compiles && !line.explain)
     refuse("--world needs --config=FILE.yaml");
   if (!line.report.empty() && !compiles)
@@ -191,7 +208,7 @@ bool hasEffect(const CommandLine &line, llvm::StringRef name) {
   if (isOneOf({"o", "verbose", "color"}))
     return true;
   if (line.inputKind == InputKind::Artifact)
-    return false;
+    return isOneOf({"print-plan", "cluster"});
   // MLIR's own ways to run passes take all the rest.
   if (line.config.empty() && !line.explain)
     return true;
@@ -200,8 +217,8 @@ bool hasEffect(const CommandLine &line, llvm::StringRef name) {
   if (name.starts_with("debug") ||
       (name.starts_with("mlir-") && name != "mlir-generate-reproducer"))
     return true;
-  return !line.explain &&
-         isOneOf({"weights", "report", "memory-map", "save-stages"});
+  return !line.explain && isOneOf({"weights", "report", "memory-map",
+                                   "save-stages", "print-plan", "cluster"});
 }
 
 /// No option is ignored without a word.
@@ -337,6 +354,9 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   line.config = options.config;
   line.report = options.report;
   line.memoryMap = options.memoryMap;
+  line.cluster = options.cluster;
+  for (const std::string &path : options.planViews)
+    line.planViews.push_back(path.empty() ? "-" : path);
   line.stagesFolder = options.stages;
   line.explain = options.explain;
   line.verbose = options.verbose;
@@ -349,6 +369,7 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
                                {&options.report, "--report"},
                                {&options.memoryMap, "--memory-map"},
                                {&options.stages, "--save-stages"},
+                               {&options.cluster, "--cluster"},
                                {&options.loss, "--loss"},
                                {&options.output, "-o"}})
     if (option->getNumOccurrences() && option->empty())

@@ -30,6 +30,10 @@ struct CommandLine {
   std::string config;
   std::string report;
   std::string memoryMap;
+  std::string cluster; ///< instead of the config's; empty: that one
+  /// Where the predicted step goes, "-" being the terminal; what each gets
+  /// follows from its suffix.
+  std::vector<std::string> planViews;
   std::string stagesFolder;
   std::optional<int64_t> world;
   std::vector<InputShape> inputs;

@@ -9,6 +9,7 @@ const char *fsdp::getHelp() {
 usage: fsdp-opt MODEL.{pt2,pt,mlir,mlirbc} [options] [passes] -o OUT.{fsdp,mlir,mlirbc}
        fsdp-opt MODEL --explain
        fsdp-opt STEP.fsdp -o -
+       fsdp-opt STEP.fsdp --print-plan --cluster=NAME
 
   A model is exported in one line of Python; its first output is the loss
   (or what --loss names):
@@ -36,6 +37,11 @@ options
   --report=FILE.json      collectives and memory of the compiled step
   --memory-map=FILE.html  a picture of the memory of a rank over the step: which
                           tensor lies where, when, and what makes the peak
+  --print-plan[=FILE]     how the step will run on a cluster: its time, what hides
+                          each transfer, memory. FILE.txt or the terminal: tables;
+                          .json; .trace: for ui.perfetto.dev; once for each
+  --cluster=NAME|FILE     which one: a100x8, b200x8, cpu, h100x8, h200x8, or a file
+                          (docs/Simulate.md); else the config's `cluster`
   --save-stages=DIR       the program after each stage, as 1-captured.mlir,
                           2-sharded.mlir, 3-scheduled.mlir, 4-planned.mlir
   --verbose               every note on the config's keys, not their number alone

@@ -1,8 +1,8 @@
-//===- YamlReader.h - Typed values out of YAML ------------------*- C++ -*-===//
+//===- Reader.h - Typed values out of YAML ----------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_TOOLS_FSDPOPT_CONFIG_YAMLREADER_H
-#define FSDP_TOOLS_FSDPOPT_CONFIG_YAMLREADER_H
+#ifndef FSDP_SUPPORT_YAML_READER_H
+#define FSDP_SUPPORT_YAML_READER_H
 
 #include "support/Error.h"
 
@@ -57,4 +57,4 @@ std::string describeValue(const YAML::Node &node);
 
 } // namespace fsdp
 
-#endif // FSDP_TOOLS_FSDPOPT_CONFIG_YAMLREADER_H
+#endif // FSDP_SUPPORT_YAML_READER_H

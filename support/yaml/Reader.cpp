@@ -1,7 +1,7 @@
-//===- YamlReader.cpp - Typed values out of YAML ------------------------===//
+//===- Reader.cpp - Typed values out of YAML ----------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "tools/fsdp-opt/config/YamlReader.h"
+#include "support/yaml/Reader.h"
 
 #include "support/Nearest.h"
 

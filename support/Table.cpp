@@ -1,7 +1,7 @@
 //===- Table.cpp - Numbers and columns for people -----------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "tools/fsdp-opt/explain/Table.h"
+#include "support/Table.h"
 
 #include <algorithm>
 #include <cctype>

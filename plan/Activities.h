@@ -1,11 +1,14 @@
-//===- Activities.h - What the instructions of a profile are ----*- C++ -*-===//
+//===- Activities.h - Instructions in words ---------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// As profiles, predictions and pictures show them.
+//
+//===----------------------------------------------------------------------===//
 
-#ifndef FSDP_RUNTIME_PROFILE_ACTIVITIES_H
-#define FSDP_RUNTIME_PROFILE_ACTIVITIES_H
+#ifndef FSDP_PLAN_ACTIVITIES_H
+#define FSDP_PLAN_ACTIVITIES_H
 
 #include "plan/plan_generated.h"
-#include "runtime/profile/Collect.h"
 
 #include <cstdint>
 #include <string>
@@ -43,17 +46,6 @@ struct Activity {
 std::vector<Activity> describeActivities(const plan::PlanT &plan,
                                          const plan::ProgramT &program);
 
-/// A transfer of a rank, by the places of its two records.
-struct RecordedTransfer {
-  size_t start, wait;
-};
-
-/// Those of which both records are there, in the order of their starts.
-/// `activities` by program.
-std::vector<RecordedTransfer>
-findTransfers(const std::vector<std::vector<Activity>> &activities,
-              const RankProfile &profile);
-
 } // namespace fsdp
 
-#endif // FSDP_RUNTIME_PROFILE_ACTIVITIES_H
+#endif // FSDP_PLAN_ACTIVITIES_H

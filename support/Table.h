@@ -1,8 +1,8 @@
 //===- Table.h - Numbers and columns for people -----------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_TOOLS_FSDPOPT_EXPLAIN_TABLE_H
-#define FSDP_TOOLS_FSDPOPT_EXPLAIN_TABLE_H
+#ifndef FSDP_SUPPORT_TABLE_H
+#define FSDP_SUPPORT_TABLE_H
 
 #include <cstdint>
 #include <string>
@@ -27,4 +27,4 @@ private:
 
 } // namespace fsdp
 
-#endif // FSDP_TOOLS_FSDPOPT_EXPLAIN_TABLE_H
+#endif // FSDP_SUPPORT_TABLE_H

@@ -1,0 +1,351 @@
+//===- Cluster.cpp - The hardware that a step is predicted for ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "simulate/Cluster.h"
+
+#include "plan/DType.h"
+#include "simulate/BuiltinClusters.h"
+#include "support/Nearest.h"
+#include "support/ReadOnlyFile.h"
+#include "support/yaml/Reader.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+using namespace fsdp;
+
+/// Far more than a list of measurements needs.
+static constexpr uint64_t kMaxBytes = 16 << 20;
+
+double Curve::at(double size) const {
+  if (points.empty())
+    return 0;
+  if (points.size() == 1 || size <= points.front().first)
+    return points.front().second;
+  auto above = std::ranges::find_if(
+      points, [&](const auto &point) { return point.first >= size; });
+  if (above == points.end())
+    --above;
+  auto [x0, y0] = *(above - 1);
+  auto [x1, y1] = *above;
+  double slope = std::max(0.0, (y1 - y0) / (x1 - x0));
+  return size <= x1 ? y0 + (y1 - y0) * (size - x0) / (x1 - x0)
+                    : y1 + slope * (size - x1);
+}
+
+namespace {
+
+struct Key {
+  std::string_view section, name;
+  bool isRequired;
+  std::function<void(Cluster &, const YamlReader &, const YAML::Node &)> read;
+};
+
+/// A number of at least `least`.
+double readNumber(const YamlReader &reader, const YAML::Node &node,
+                  std::string_view key, double least, double most) {
+  double value = reader.readDouble(node, key);
+  if (value < least || value > most)
+    reader.fail(ErrorId::ConfigBadValue, node,
+                "'" + std::string(key) + "': expected a number from " +
+                    YAML::Dump(YAML::Node(least)) +
+                    (most == std::numeric_limits<double>::max()
+                         ? " on"
+                         : " to " + YAML::Dump(YAML::Node(most))) +
+                    ", found " + node.Scalar());
+  return value;
+}
+
+constexpr double kAny = std::numeric_limits<double>::max();
+/// Divisors: anything above.
+constexpr double kSome = 1e-3;
+
+/// `find` gives the place of the number.
+Key number(std::string_view section, std::string_view name, bool isRequired,
+           double least, double most, double &(*find)(Cluster &)) {
+  return {
+      section, name, isRequired,
+      [=](Cluster &cluster, const YamlReader &reader, const YAML::Node &node) {
+        find(cluster) = readNumber(reader, node, name, least, most);
+      }};
+}
+
+bool readKind(const YamlReader &reader, const YAML::Node &node,
+              std::string_view yes, std::string_view no) {
+  std::string_view choices[] = {yes, no};
+  return reader.readChoice(node, "kind", choices) == yes;
+}
+
+std::map<plan::DType, double> readRates(const YamlReader &reader,
+                                        const YAML::Node &node) {
+  if (!node.IsMap() || node.size() == 0)
+    reader.failType(node, "rates", "a map from element types to rates");
+  std::map<plan::DType, double> rates;
+  for (const auto &entry : node) {
+    std::string name = reader.readString(entry.first, "rates");
+    std::optional<plan::DType> dtype = findDType(name);
+    if (!dtype)
+      reader.fail(ErrorId::ConfigBadValue, entry.first,
+                  "'rates': expected element types such as bf16 and f32, found "
+                  "'" +
+                      name + "'");
+    rates[*dtype] = readNumber(reader, entry.second, name, 1, kAny);
+  }
+  return rates;
+}
+
+/// "[[1, 2, 3], …]", rows of `width` numbers.
+std::vector<std::vector<double>> readRows(const YamlReader &reader,
+                                          const YAML::Node &node,
+                                          std::string_view key, size_t width) {
+  std::string expected =
+      "a list of lists of " + std::to_string(width) + " numbers";
+  if (!node.IsSequence() || node.size() == 0)
+    reader.failType(node, key, expected);
+  std::vector<std::vector<double>> rows;
+  for (const YAML::Node &row : node) {
+    if (!row.IsSequence() || row.size() != width)
+      reader.failType(row, key, expected);
+    std::vector<double> &numbers = rows.emplace_back();
+    for (const YAML::Node &each : row)
+      numbers.push_back(readNumber(reader, each, key, 0, kAny));
+  }
+  return rows;
+}
+
+std::vector<MatmulTile> readTiles(const YamlReader &reader,
+                                  const YAML::Node &node) {
+  std::vector<MatmulTile> tiles;
+  for (const std::vector<double> &row : readRows(reader, node, "tiles", 3)) {
+    if (row[0] < 1 || row[1] < 1 || row[2] < kSome)
+      reader.fail(ErrorId::ConfigBadValue, node,
+                  "'tiles': expected rows, columns and a positive efficiency");
+    tiles.push_back({row[0], row[1], row[2]});
+  }
+  return tiles;
+}
+
+std::vector<MeasuredCollective> readMeasured(const YamlReader &reader,
+                                             const YAML::Node &node) {
+  if (!node.IsSequence())
+    reader.failType(node, "measured", "a list of measured collectives");
+  std::vector<MeasuredCollective> all;
+  for (const YAML::Node &entry : node) {
+    if (!entry.IsMap())
+      reader.failType(entry, "measured",
+                      "a map {kind, nodes, ranks, seconds: [[bytes, s], …]}");
+    MeasuredCollective one{CollectiveKind::allGather, 1, 0, {}};
+    bool hasKind = false;
+    for (const auto &field : entry) {
+      std::string key = reader.readString(field.first, "measured");
+      if (key == "kind") {
+        std::string_view choices[] = {"all_gather", "reduce_scatter",
+                                      "all_reduce"};
+        std::string name = reader.readChoice(field.second, key, choices);
+        one.kind = static_cast<CollectiveKind>(
+            std::ranges::find(choices, name) - choices);
+        hasKind = true;
+      } else if (key == "nodes" || key == "ranks") {
+        (key == "nodes" ? one.nodes : one.ranks) = static_cast<int64_t>(
+            readNumber(reader, field.second, key, 1, 1 << 20));
+      } else if (key == "seconds") {
+        std::vector<std::pair<double, double>> points;
+        for (const auto &row : readRows(reader, field.second, key, 2)) {
+          if (!points.empty() && row[0] <= points.back().first)
+            reader.fail(ErrorId::ConfigBadValue, field.second,
+                        "'seconds': expected ascending sizes");
+          points.emplace_back(row[0], row[1]);
+        }
+        one.seconds = Curve(std::move(points));
+      } else {
+        reader.fail(ErrorId::ConfigUnknownKey, field.first,
+                    "'" + key +
+                        "' is no key of a measured collective; expected kind, "
+                        "nodes, ranks, seconds");
+      }
+    }
+    if (!hasKind || one.ranks == 0 || one.seconds.empty())
+      reader.fail(ErrorId::ConfigMissingKey, entry,
+                  "a measured collective needs kind, ranks and seconds");
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+#define FSDP_NUMBER(section, name, required, least, most, place)               \
+  number(section, name, required, least, most,                                 \
+         [](Cluster &c) -> double & { return c.place; })
+
+const std::vector<Key> &getKeys() {
+  static const std::vector<Key> keys = {
+      {"", "name", true,
+       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
+         c.name = r.readString(n, "name");
+       }},
+      {"", "ranks_per_node", true,
+       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
+         c.ranksPerNode = static_cast<int64_t>(
+             readNumber(r, n, "ranks_per_node", 1, 1 << 20));
+       }},
+      {"device", "kind", true,
+       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
+         c.device.isHost = readKind(r, n, "cpu", "cuda");
+       }},
+      {"device", "name", false,
+       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
+         c.device.name = r.readString(n, "name");
+       }},
+      FSDP_NUMBER("device", "memory", true, 1, kAny, device.memory),
+      FSDP_NUMBER("device", "reserved", false, 0, kAny, device.reserved),
+      FSDP_NUMBER("device", "bandwidth", true, 1, kAny, device.bandwidth),
+      FSDP_NUMBER("device", "cache", false, 0, kAny, device.cache),
+      FSDP_NUMBER("device", "cache_bandwidth", false, 1, kAny,
+                  device.cacheBandwidth),
+      FSDP_NUMBER("device", "vector_rate", true, 1, kAny, device.vectorRate),
+      FSDP_NUMBER("device", "kernel", false, 0, 1, device.kernel),
+      FSDP_NUMBER("device", "issue", false, 0, 1, device.issue),
+      FSDP_NUMBER("device", "sustained", false, kSome, 1, device.sustained),
+      FSDP_NUMBER("device", "attention_forward", false, kSome, 1,
+                  device.attentionForward),
+      FSDP_NUMBER("device", "attention_backward", false, kSome, 1,
+                  device.attentionBackward),
+      FSDP_NUMBER("device", "convolution", false, kSome, 1, device.convolution),
+      FSDP_NUMBER("device", "cores", false, 0, kAny, device.cores),
+      {"matmul", "rates", true,
+       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
+         c.device.matmul.rates = readRates(r, n);
+       }},
+      FSDP_NUMBER("matmul", "efficiency", false, kSome, 1,
+                  device.matmul.efficiency),
+      FSDP_NUMBER("matmul", "units", false, 1, kAny, device.matmul.units),
+      FSDP_NUMBER("matmul", "ramp", false, 0, kAny, device.matmul.ramp),
+      FSDP_NUMBER("matmul", "seconds", false, 0, 1, device.matmul.seconds),
+      {"matmul", "splits", false,
+       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
+         c.device.matmul.splits = r.readBool(n, "splits");
+       }},
+      {"matmul", "tiles", false,
+       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
+         c.device.matmul.tiles = readTiles(r, n);
+       }},
+      FSDP_NUMBER("host", "upload", false, 1, kAny, host.upload),
+      FSDP_NUMBER("host", "download", false, 1, kAny, host.download),
+      FSDP_NUMBER("host", "copy", false, 0, 1, host.copy),
+      FSDP_NUMBER("host", "bandwidth", false, 1, kAny, host.bandwidth),
+      {"network", "kind", true,
+       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
+         c.network.isNccl = readKind(r, n, "nccl", "linear");
+       }},
+      FSDP_NUMBER("network", "link", true, 1, kAny, network.link),
+      FSDP_NUMBER("network", "network", false, 1, kAny, network.network),
+      FSDP_NUMBER("network", "latency", false, 0, 1, network.latency),
+      FSDP_NUMBER("network", "launch", false, 0, 1, network.launch),
+      FSDP_NUMBER("network", "gather", false, kSome, 1, network.gather),
+      FSDP_NUMBER("network", "reduce", false, kSome, 1, network.reduce),
+      FSDP_NUMBER("network", "processor", false, 0, 1, network.processor),
+      FSDP_NUMBER("network", "traffic", false, 0, kAny, network.traffic),
+      {"network", "measured", false,
+       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
+         c.network.measured = readMeasured(r, n);
+       }},
+  };
+  return keys;
+}
+
+#undef FSDP_NUMBER
+
+std::string path(const Key &key) {
+  return (key.section.empty() ? "" : std::string(key.section) + ".") +
+         std::string(key.name);
+}
+
+/// Reads the keys of one section; those of "" are the file's own.
+void readSection(const YamlReader &reader, const YAML::Node &map,
+                 std::string_view section, Cluster &cluster,
+                 std::vector<std::string> &found) {
+  if (!map.IsMap())
+    reader.failType(map, section.empty() ? "cluster" : section, "a map");
+  for (const auto &entry : map) {
+    std::string name = reader.readString(entry.first, section);
+    std::vector<std::string_view> known;
+    bool isSection = false, isRead = false;
+    for (const Key &key : getKeys()) {
+      if (section.empty() && key.section == name) {
+        isSection = true;
+      } else if (key.section == section) {
+        known.push_back(key.name);
+        if (key.name == name) {
+          key.read(cluster, reader, entry.second);
+          found.push_back(path(key));
+          isRead = true;
+        }
+      }
+    }
+    if (isSection && !isRead) {
+      readSection(reader, entry.second, name, cluster, found);
+    } else if (!isRead) {
+      std::string_view nearest = findNearest(name, known);
+      reader.fail(ErrorId::ConfigUnknownKey, entry.first,
+                  "'" + name + "' is no key of a cluster" +
+                      (section.empty() ? "" : "'s " + std::string(section)) +
+                      (nearest.empty()
+                           ? "; docs/Simulate.md lists them"
+                           : "; did you mean '" + std::string(nearest) + "'?"));
+    }
+  }
+}
+
+} // namespace
+
+Cluster Cluster::parse(const std::string &text, const std::string &file) {
+  YamlReader reader(file);
+  YAML::Node root;
+  try {
+    root = YAML::Load(text);
+  } catch (const YAML::Exception &error) {
+    throw Error(ErrorId::ConfigNotReadable,
+                file + ": expected YAML: " + error.what());
+  }
+  Cluster cluster;
+  std::vector<std::string> found;
+  readSection(reader, root, "", cluster, found);
+  for (const Key &key : getKeys())
+    if (key.isRequired && std::ranges::find(found, path(key)) == found.end())
+      throw Error(ErrorId::ConfigMissingKey,
+                  file + ": a cluster needs '" + path(key) +
+                      "'; docs/Simulate.md says what it is");
+  DeviceModel &device = cluster.device;
+  if (device.reserved >= device.memory)
+    throw Error(ErrorId::ConfigBadValue,
+                file + ": expected a device whose memory is more than what is "
+                       "reserved of it");
+  if (device.isHost && device.cores == 0)
+    throw Error(ErrorId::ConfigMissingKey,
+                file + ": a device of kind cpu needs 'device.cores', which all "
+                       "ranks of a node share");
+  return cluster;
+}
+
+std::vector<std::string_view> Cluster::names() {
+  std::vector<std::string_view> names;
+  for (const BuiltinCluster &each : getBuiltinClusters())
+    names.push_back(each.name);
+  return names;
+}
+
+Cluster Cluster::load(const std::string &nameOrPath) {
+  for (const BuiltinCluster &each : getBuiltinClusters())
+    if (each.name == nameOrPath)
+      return parse(std::string(each.text), std::string(each.name) + ".yaml");
+  if (nameOrPath.find_first_of("./") == std::string::npos) {
+    std::string list;
+    for (std::string_view name : names())
+      list += (list.empty() ? "" : ", ") + std::string(name);
+    throw Error(ErrorId::ConfigBadValue,
+                "expected a cluster, " + list +
+                    " or the path of a file that describes one, found '" +
+                    nameOrPath + "'");
+  }
+  return parse(readWholeFile(nameOrPath, "the cluster", kMaxBytes), nameOrPath);
+}

@@ -1,0 +1,121 @@
+//===- CollectiveModel.cpp - Seconds of transfers -------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "simulate/CollectiveModel.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace fsdp;
+
+GroupShape fsdp::getShape(const plan::GroupT &group, int64_t ranksPerNode) {
+  GroupShape shape;
+  shape.ranks = group.size;
+  int64_t stride = std::max<int64_t>(group.stride, 1);
+  shape.perNode = std::clamp<int64_t>(ranksPerNode / stride, 1,
+                                      std::max(shape.ranks, int64_t(1)));
+  shape.nodes = (shape.ranks + shape.perNode - 1) / shape.perNode;
+  return shape;
+}
+
+namespace {
+/// Microseconds and shares of NCCL's three protocols, of a ring over NVLink.
+struct Protocol {
+  double base, intra, inter;
+  double share; ///< of the bandwidth
+  double most;  ///< GB/s on a node, on two, on more
+  double mostOnTwo, mostOnMore;
+};
+constexpr double kUnlimited = std::numeric_limits<double>::max();
+constexpr Protocol kProtocols[] = {
+    {6.6, 0.6, 2.7, 0.5, 141, 45, 35},                          // LL
+    {14.0, 1.9, 4.0, 0.92, kUnlimited, kUnlimited, kUnlimited}, // LL128
+    {8.4, 3.4, 14.0, 1.0, kUnlimited, kUnlimited, kUnlimited},  // Simple
+};
+
+/// What rings over several nodes reach of their bandwidth, by the bytes of each
+/// rank: messages are too short for the adapters below.
+double reachedOverNodes(double bytesOfRank) {
+  if (bytesOfRank >= 32e6)
+    return 0.87;
+  return bytesOfRank >= 8e6 ? 0.79 : 0.68;
+}
+} // namespace
+
+double CollectiveModel::ring(CollectiveKind kind, double bytes,
+                             const GroupShape &shape) const {
+  const NetworkModel &network = cluster.network;
+  bool isReduction = kind != CollectiveKind::allGather;
+  double rounds = kind == CollectiveKind::allReduce ? 2 : 1;
+  auto n = double(shape.ranks);
+  double steps = rounds * (n - 1);
+  double between = shape.nodes > 1 ? rounds * double(shape.nodes - 1) : 0;
+  double bandwidth = network.link;
+  if (shape.nodes > 1)
+    bandwidth =
+        shape.perNode == 1
+            ? network.network
+            : std::min(bandwidth, double(shape.perNode) * network.network);
+  bandwidth *= isReduction ? network.reduce : network.gather;
+  if (!network.isNccl)
+    return network.launch + steps * network.latency +
+           bytes * steps / n / bandwidth;
+
+  if (shape.nodes > 1)
+    bandwidth *= reachedOverNodes(bytes / n);
+  double best = kUnlimited;
+  for (const Protocol &protocol : kProtocols) {
+    double most = shape.nodes == 1   ? protocol.most
+                  : shape.nodes == 2 ? protocol.mostOnTwo
+                                     : protocol.mostOnMore;
+    double bus = std::min(bandwidth * protocol.share, most * 1e9);
+    double microseconds = protocol.base + (steps - between) * protocol.intra +
+                          between * protocol.inter;
+    // All-reduces over nodes, on Ampere and later.
+    if (kind == CollectiveKind::allReduce && shape.nodes > 1 &&
+        protocol.share == 1)
+      microseconds *= 1.4;
+    best = std::min(best, microseconds * 1e-6 + bytes * steps / n / bus);
+  }
+  return network.launch + best;
+}
+
+TransferCost CollectiveModel::collective(CollectiveKind kind, double bytes,
+                                         const plan::GroupT &group) const {
+  TransferCost cost;
+  GroupShape shape = getShape(group, cluster.ranksPerNode);
+  if (shape.ranks < 2)
+    return cost;
+  const NetworkModel &network = cluster.network;
+  cost.seconds = ring(kind, bytes, shape);
+  for (const MeasuredCollective &each : network.measured)
+    if (each.kind == kind && each.nodes == shape.nodes &&
+        each.ranks == shape.ranks)
+      cost.seconds = each.seconds.at(bytes);
+  if (cost.seconds <= 0)
+    return cost;
+  auto n = double(shape.ranks);
+  double rounds = kind == CollectiveKind::allReduce ? 2 : 1;
+  double passed = rounds * bytes * (n - 1) / n / cost.seconds; // bytes a second
+  if (shape.perNode > 1)
+    cost.link = std::min(1.0, passed / network.link);
+  if (shape.nodes > 1)
+    cost.network =
+        std::min(1.0, passed / (double(shape.perNode) * network.network));
+  cost.memory = std::min(1.0, network.traffic * bytes / cost.seconds /
+                                  cluster.device.bandwidth);
+  cost.processor = network.processor;
+  return cost;
+}
+
+TransferCost CollectiveModel::copy(bool toHost, double bytes,
+                                   size_t count) const {
+  const HostModel &host = cluster.host;
+  TransferCost cost;
+  cost.seconds = host.copy * double(count) +
+                 bytes / (toHost ? host.download : host.upload);
+  if (cost.seconds > 0)
+    cost.memory =
+        std::min(1.0, bytes / cost.seconds / cluster.device.bandwidth);
+  return cost;
+}

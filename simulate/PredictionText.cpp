@@ -1,0 +1,144 @@
+//===- PredictionText.cpp - A prediction for people -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "simulate/PredictionText.h"
+
+#include "plan/Activities.h"
+#include "support/Format.h"
+#include "support/Table.h"
+
+#include <algorithm>
+#include <cstdio>
+
+using namespace fsdp;
+
+namespace {
+
+std::string fixed(double number, int digits) {
+  char text[48];
+  std::snprintf(text, sizeof(text), "%.*f", digits, number);
+  return text;
+}
+
+std::string percent(double part, double whole) {
+  return fixed(whole > 0 ? 100 * part / whole : 0, 1) + " %";
+}
+
+std::string milliseconds(double seconds) { return fixed(1e3 * seconds, 3); }
+
+std::string plural(int64_t count, const char *what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string printTimes(const Prediction &prediction) {
+  Table table;
+  table.add({"", "ms", "of the step"});
+  auto row = [&](const char *name, double seconds) {
+    table.add(
+        {name, milliseconds(seconds), percent(seconds, prediction.seconds)});
+  };
+  row("step", prediction.seconds);
+  row("kernels", prediction.compute);
+  row("waiting for transfers", prediction.exposed);
+  row("waiting for the host", prediction.idle);
+  return table.print();
+}
+
+std::string printKernels(const Prediction &prediction) {
+  std::array<double, kWorkKinds> sums{};
+  std::array<uint64_t, kWorkKinds> counts{};
+  for (const PredictedProgram &program : prediction.programs) {
+    for (size_t kind = 0; kind < kWorkKinds; ++kind)
+      sums[kind] += program.runs * program.byKind[kind];
+    for (const PredictedKernel &kernel : program.kernels)
+      counts[size_t(kernel.kind)] += program.runs;
+  }
+  std::vector<size_t> order;
+  for (size_t kind = 0; kind < kWorkKinds; ++kind)
+    if (counts[kind] != 0)
+      order.push_back(kind);
+  std::ranges::stable_sort(
+      order, [&](size_t a, size_t b) { return sums[a] > sums[b]; });
+  Table table;
+  table.add({"kernels", "calls", "ms", "of the step"});
+  for (size_t kind : order)
+    table.add({getName(WorkKind(kind)), formatCount(int64_t(counts[kind])),
+               milliseconds(sums[kind]),
+               percent(sums[kind], prediction.seconds)});
+  return table.print();
+}
+
+std::string printMemory(const Prediction &prediction) {
+  Table table;
+  table.add({"memory of a rank", "size"});
+  table.add({"planned", formatBytes(prediction.planned)});
+  if (prediction.scratch != 0)
+    table.add(
+        {"kernels' temporaries, at most", formatBytes(prediction.scratch)});
+  table.add({"context and libraries", formatBytes(prediction.reserved)});
+  table.add({"all", formatBytes(prediction.held())});
+  table.add({"the device has", formatBytes(prediction.capacity)});
+  if (prediction.hostPlanned != 0)
+    table.add({"beside it, on the host", formatBytes(prediction.hostPlanned)});
+  return table.print();
+}
+
+/// What stands where a transfer starts, or is waited for.
+std::string placeOf(const std::vector<Activity> &activities, size_t number) {
+  for (size_t i = number; i < activities.size(); ++i)
+    if (activities[i].kind == Activity::Kind::compute &&
+        !activities[i].module.empty())
+      return activities[i].module;
+  return "the end";
+}
+
+std::string printTransfers(const plan::PlanT &plan,
+                           const PredictedProgram &program) {
+  std::vector<Activity> activities =
+      describeActivities(plan, *plan.programs[program.program]);
+  Table table;
+  table.add({"bucket", "transfer", "size", "starts ms", "alone ms", "moves ms",
+             "hidden ms", "exposed ms", "starts in front of",
+             "waited for in front of"});
+  for (const PredictedTransfer &each : program.transfers) {
+    double moves = each.end - each.begin;
+    double exposed = each.exposed();
+    table.add({each.bucket.empty() ? "-" : each.bucket, each.kind,
+               formatBytes(each.bytes), milliseconds(each.given),
+               milliseconds(each.alone), milliseconds(moves),
+               milliseconds(std::max(0.0, moves - exposed)),
+               milliseconds(exposed), placeOf(activities, each.start),
+               placeOf(activities, each.wait)});
+  }
+  return table.print();
+}
+
+} // namespace
+
+std::string fsdp::printPrediction(const plan::PlanT &plan,
+                                  const Prediction &prediction) {
+  std::string text = "predicted step on " + prediction.cluster + ", " +
+                     plural(prediction.ranks, "rank") + " on " +
+                     plural(prediction.nodes, "node") + "\n";
+  text += printTimes(prediction);
+  if (prediction.seconds > 0)
+    text += "  " + fixed(prediction.flops / prediction.seconds / 1e12, 2) +
+            " TFLOP/s a rank; " + formatBytes(prediction.wireBytes) +
+            " in collectives\n";
+  text += "\n" + printKernels(prediction) + "\n" + printMemory(prediction);
+  text += prediction.fits()
+              ? "  It fits.\n"
+              : "  It does not fit: " +
+                    formatBytes(prediction.held() - prediction.capacity) +
+                    " are missing.\n";
+  for (const PredictedProgram &program : prediction.programs) {
+    const plan::ProgramT &each = *plan.programs[program.program];
+    text += "\n" + getEntryName(getEntry(each)) + ", " +
+            milliseconds(program.seconds) + " ms" +
+            (program.runs == 1
+                 ? ""
+                 : ", " + std::to_string(program.runs) + " times a step") +
+            "\n" + printTransfers(plan, program);
+  }
+  return text;
+}

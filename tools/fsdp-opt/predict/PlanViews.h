@@ -1,0 +1,29 @@
+//===- PlanViews.h - A predicted step, as it was asked for ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_TOOLS_FSDPOPT_PREDICT_PLANVIEWS_H
+#define FSDP_TOOLS_FSDPOPT_PREDICT_PLANVIEWS_H
+
+#include "plan/plan_generated.h"
+#include "tools/fsdp-opt/input/CommandLine.h"
+
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+struct PlanView {
+  std::string path; ///< "-": the terminal
+  std::string text;
+};
+
+/// What each --print-plan of `line` gets. `plan` was verified; `cluster` is a
+/// name or a file. Throws fsdp::Error: BadUsage if none is named, and what
+/// Cluster::load and simulate throw.
+std::vector<PlanView> makePlanViews(const plan::PlanT &plan,
+                                    const CommandLine &line,
+                                    const std::string &cluster);
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPOPT_PREDICT_PLANVIEWS_H
