@@ -22,6 +22,7 @@ FORBIDDEN = {
     "support": f"{MLIR}|{TORCH}",
     "plan": f"{MLIR}|{TORCH}",
     "simulate": f"{MLIR}|{TORCH}",
+    "decide": f"{MLIR}|{TORCH}",
     "ir": TORCH,
     "ir/capture": None,
     "passes": TORCH,
@@ -36,10 +37,11 @@ BUILT_ON = {
     "support": (),
     "plan": ("support",),
     "simulate": ("support", "plan"),
+    "decide": ("support", "plan", "simulate"),
     "runtime": ("support", "plan"),
     "ir": ("support",),
     "passes": ("support", "plan", "ir"),
-    "tools": ("support", "plan", "simulate", "runtime", "ir", "passes"),
+    "tools": ("support", "plan", "simulate", "decide", "runtime", "ir", "passes"),
 }
 # Binary: what it may not be linked to.
 UNLINKED = {"fsdp-run": r"lib(MLIR|LLVM|torch_cuda|c10_cuda|fsdp-cuda)", "fsdp-opt": r"lib(torch|c10)"}

@@ -5,6 +5,7 @@
 
 #include "plan/Print.h"
 #include "support/Exceptions.h"
+#include "tools/fsdp-opt/auto/AutoSchedule.h"
 #include "tools/fsdp-opt/compile/Artifact.h"
 #include "tools/fsdp-opt/compile/Compile.h"
 #include "tools/fsdp-opt/compile/ConfigNotes.h"
@@ -119,6 +120,14 @@ void compile(MLIRContext &context, const CommandLine &line) {
   for (const std::string &note :
        resolveFirstValues(*module, loaded.config, line.weights))
     addNote("note: " + note);
+  if (!line.cluster.empty())
+    loaded.config.cluster = line.cluster;
+  if (loaded.config.planner == Planner::Auto) {
+    AutoSchedule decided = chooseSchedule(*module, loaded.config);
+    loaded.config = std::move(decided.config);
+    for (const std::string &reason : decided.reasons)
+      addNote("note: " + reason);
+  }
   compileProgram(*module, loaded.config,
                  [&](llvm::StringRef stage, ModuleOp program) {
                    saveStage(line, stage, program);
@@ -130,12 +139,15 @@ void compile(MLIRContext &context, const CommandLine &line) {
       isArtifact ? makeArtifact(*module, line.output)
                  : printProgram(*module, line.outputKind, line.printsToFile());
   std::vector<PlanView> views;
-  if (!line.planViews.empty()) {
+  if (!line.planViews.empty() || loaded.config.memoryBudget) {
     PlanFile file = PlanFile::fromBytes(
         isArtifact ? output : makeArtifact(*module, line.output), line.output);
-    views = makePlanViews(file.plan(), line,
-                          line.cluster.empty() ? loaded.config.cluster
-                                               : line.cluster);
+    if (loaded.config.memoryBudget) {
+      Cluster cluster = Cluster::load(loaded.config.cluster);
+      checkBudget(file.plan(), simulate(file.plan(), cluster), loaded.config,
+                  cluster);
+    }
+    views = makePlanViews(file.plan(), line, loaded.config.cluster);
   }
   if (!line.report.empty())
     writeOutput(line.report, makeReport(*module));

@@ -25,6 +25,8 @@ static std::string makeView(const std::string &path, const plan::PlanT &plan,
 std::vector<PlanView> fsdp::makePlanViews(const plan::PlanT &plan,
                                           const CommandLine &line,
                                           const std::string &cluster) {
+  if (line.planViews.empty())
+    return {};
   if (cluster.empty())
     throw Error(ErrorId::BadUsage,
                 "--print-plan needs to know the hardware; add "
