@@ -5,6 +5,7 @@
 
 #include "plan/Activities.h"
 #include "plan/Instructions.h"
+#include "plan/Lifetimes.h"
 #include "plan/Programs.h"
 #include "simulate/CollectiveModel.h"
 #include "simulate/ComputeModel.h"
@@ -38,11 +39,11 @@ constexpr uint32_t kNone = UINT32_MAX;
 /// A tensor in the device's region; instructions by number.
 struct Storage {
   uint64_t bytes = 0;
-  uint32_t made = kNone, freed = 0;
-  uint32_t lastForward = 0;                         ///< that names it
-  uint32_t firstBackward = kNone, lastBackward = 0; ///< that reads it
-  int block = -1;                                   ///< whose forward makes it
-  int gather = -1;                                  ///< that brings it
+  uint32_t made = 0, last = 0;    ///< that need it
+  uint32_t lastForward = 0;       ///< that names it
+  uint32_t firstBackward = kNone; ///< that reads it
+  int block = -1;                 ///< whose forward makes it
+  int gather = -1;                ///< that brings it
 
   bool isSaved() const {
     return block >= 0 && gather < 0 && firstBackward != kNone;
@@ -225,44 +226,36 @@ void StepModel::Program::findBlocks(const std::vector<std::string> &buckets) {
 
 void StepModel::Program::findStorages() {
   byRoot.assign(program.values.size(), kNone);
+  for (const Lifetime &lifetime : findLifetimes(program)) {
+    const plan::ValueT &value = *program.values[lifetime.value];
+    if (value.memory != plan::MemorySpace::device)
+      continue;
+    byRoot[lifetime.value] = static_cast<uint32_t>(storages.size());
+    Storage storage;
+    storage.bytes = value.bytes;
+    storage.made = storage.lastForward = lifetime.made;
+    storage.last = lifetime.last;
+    if (lifetime.made <= border && kinds[lifetime.made] != WorkKind::none)
+      storage.block = blocks[lifetime.made];
+    storages.push_back(storage);
+  }
   for (uint32_t i = 0; i < size; ++i) {
     const plan::InstructionT &instruction = *program.instructions[i];
-    if (const plan::FreeT *op = instruction.body.AsFree()) {
-      for (uint32_t value : op->values)
-        if (uint32_t index = byRoot[value]; index != kNone)
-          storages[index].freed = i;
+    if (instruction.body.type == plan::Body::Free)
       continue;
-    }
     Operands operands;
     visitBody(instruction, [&](const auto &op) { listOperands(op, operands); });
-    for (auto [access, number] : operands) {
-      auto value = static_cast<uint32_t>(number);
-      uint32_t root = rootOf(program, value);
-      const plan::ValueT &each = *program.values[root];
-      if (each.place != plan::Place::slot ||
-          each.memory != plan::MemorySpace::device)
+    for (auto [access, value] : operands) {
+      uint32_t index = storageOf(static_cast<uint32_t>(value));
+      if (index == kNone)
         continue;
-      if (byRoot[root] == kNone) {
-        byRoot[root] = static_cast<uint32_t>(storages.size());
-        Storage storage;
-        storage.bytes = each.bytes;
-        storage.made = storage.lastForward = i;
-        storage.freed = static_cast<uint32_t>(size);
-        if (i <= border && kinds[i] != WorkKind::none)
-          storage.block = blocks[i];
-        storages.push_back(storage);
-      }
-      Storage &storage = storages[byRoot[root]];
-      if (i <= border) {
-        storage.lastForward = i;
-      } else if (reads(access)) {
+      Storage &storage = storages[index];
+      if (i <= border)
+        storage.lastForward = std::max(storage.lastForward, i);
+      else if (reads(access))
         storage.firstBackward = std::min(storage.firstBackward, i);
-        storage.lastBackward = i;
-      }
     }
   }
-  // Inputs and outputs of transfers are held until the wait, and so is what the
-  // program returns to its end: freed says so already.
 }
 
 void StepModel::Program::findGathers(const std::vector<std::string> &buckets) {
@@ -456,9 +449,7 @@ Outcome StepModel::Program::evaluate(const Decisions &decisions) const {
     if (storage.gather < 0 && !(storage.isSaved() && isAgain(storage.block)) &&
         !(storage.isSaved() && decisions.offloaded[size_t(storage.block)] &&
           storage.bytes >= kLeastOffloaded))
-      schedule.live(storage.bytes, places[storage.made],
-                    storage.freed < size ? places[storage.freed]
-                                         : schedule.order.size() - 1);
+      schedule.live(storage.bytes, places[storage.made], places[storage.last]);
   for (size_t block = 0; block < bucketCount; ++block) {
     if (!isAgain(int(block)))
       continue;
@@ -474,8 +465,7 @@ Outcome StepModel::Program::evaluate(const Decisions &decisions) const {
       if (!storage.isSaved() || storage.block != int(block))
         continue;
       auto index = static_cast<uint32_t>(&storage - storages.data());
-      size_t end = storage.freed < size ? places[storage.freed]
-                                        : schedule.order.size() - 1;
+      size_t end = places[storage.last];
       if (!dropped.contains(index)) {
         schedule.live(storage.bytes, places[storage.made], end);
         continue;
@@ -523,8 +513,7 @@ Outcome StepModel::Program::evaluate(const Decisions &decisions) const {
           storage.bytes >= kLeastOffloaded) {
         schedule.live(storage.bytes, places[storage.made],
                       std::max<size_t>(gone, places[storage.made]));
-        size_t end = storage.freed < size ? places[storage.freed]
-                                          : schedule.order.size() - 1;
+        size_t end = places[storage.last];
         schedule.live(storage.bytes, std::min(back, end), end);
       }
   }
@@ -559,15 +548,14 @@ Outcome StepModel::Program::evaluate(const Decisions &decisions) const {
       schedule.waits.emplace_back(static_cast<uint32_t>(use), g);
       const Gather &gather = gathers[g];
       for (uint32_t index : gather.storages) {
-        uint32_t freed = storages[index].freed;
+        uint32_t last = storages[index].last;
         // Kept until backward has read it.
         for (const Gather &other : gathers)
           if (other.twin == int(g) && gather.bucket >= 0 &&
               decisions.kept[size_t(gather.bucket)])
             for (uint32_t twin : other.storages)
-              freed = std::max(freed, storages[twin].freed);
-        schedule.live(storages[index].bytes, start,
-                      freed < size ? places[freed] : schedule.order.size() - 1);
+              last = std::max(last, storages[twin].last);
+        schedule.live(storages[index].bytes, start, places[last]);
       }
     }
   }

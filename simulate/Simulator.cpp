@@ -5,6 +5,8 @@
 
 #include "plan/DType.h"
 #include "plan/Instructions.h"
+#include "plan/Lifetimes.h"
+#include "plan/Target.h"
 #include "simulate/CollectiveModel.h"
 #include "simulate/ComputeModel.h"
 #include "support/Error.h"
@@ -35,7 +37,7 @@ public:
 private:
   void add(uint32_t number, const plan::InstructionT &instruction);
   void addStart(uint32_t number, const plan::InstructionT &instruction);
-  void noteUse(uint32_t number, const plan::InstructionT &instruction);
+  void addUses();
 
   const plan::PlanT &plan;
   const plan::ProgramT &program;
@@ -45,30 +47,30 @@ private:
   PredictedProgram result;
   std::vector<LaneStep> steps;
   std::vector<uint32_t> byFuture; ///< transfers
-  uint64_t use = 0;
-  std::vector<size_t> usedAt; ///< by use: kernels before it
 };
 
-/// The bytes that a value takes of the device's region while it lives.
-uint64_t roomOf(const plan::ValueT &value) {
-  return value.place == plan::Place::slot &&
-                 value.memory == plan::MemorySpace::device
-             ? value.bytes
-             : 0;
-}
-
-void ProgramRun::noteUse(uint32_t number,
-                         const plan::InstructionT &instruction) {
-  uint64_t before = use;
-  for (uint32_t index : valuesOf(instruction, defines))
-    use += roomOf(*program.values[index]);
-  if (const plan::FreeT *op = instruction.body.AsFree())
-    for (uint32_t index : op->values)
-      use -= std::min(use, roomOf(*program.values[index]));
-  if (use == before)
-    return;
-  result.uses.push_back({number, 0, use});
-  usedAt.push_back(result.kernels.size());
+/// The bytes in use from each instruction on at which they change.
+void ProgramRun::addUses() {
+  std::vector<int64_t> change(program.instructions.size() + 1, 0);
+  for (const Lifetime &lifetime : findLifetimes(program)) {
+    const plan::ValueT &value = *program.values[lifetime.value];
+    if (value.memory != plan::MemorySpace::device)
+      continue;
+    change[lifetime.made] += int64_t(value.bytes);
+    change[lifetime.last + 1] -= int64_t(value.bytes);
+  }
+  int64_t use = 0;
+  size_t kernel = 0;
+  for (uint32_t i = 0; i < program.instructions.size(); ++i) {
+    while (kernel < result.kernels.size() &&
+           result.kernels[kernel].instruction < i)
+      ++kernel;
+    if (change[i] == 0)
+      continue;
+    use += change[i];
+    result.uses.push_back({i, kernel == 0 ? 0 : result.kernels[kernel - 1].end,
+                           static_cast<uint64_t>(use)});
+  }
 }
 
 void ProgramRun::addStart(uint32_t number,
@@ -114,7 +116,6 @@ void ProgramRun::add(uint32_t number, const plan::InstructionT &instruction) {
     steps.push_back({LaneStep::wait, 0, index, 0, {}});
     return;
   }
-  noteUse(number, instruction);
   if (flightOf(instruction))
     return addStart(number, instruction);
   Work work = estimateWork(plan, program, instruction);
@@ -145,8 +146,7 @@ PredictedProgram ProgramRun::run(const EngineOptions &options) {
   }
   for (size_t i = 0; i < result.transfers.size(); ++i)
     static_cast<TransferTimes &>(result.transfers[i]) = times.transfers[i];
-  for (size_t i = 0; i < result.uses.size(); ++i)
-    result.uses[i].at = usedAt[i] == 0 ? 0 : times.kernels[usedAt[i] - 1].end;
+  addUses();
   return std::move(result);
 }
 
@@ -164,13 +164,13 @@ EngineOptions fsdp::getEngineOptions(const plan::PlanT &plan,
 }
 
 Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
-  bool isForHost = !plan.training || plan.training->device != "cuda";
-  if (isForHost != cluster.device.isHost)
+  bool isOnHost = isForHost(plan);
+  if (isOnHost != cluster.device.isHost)
     throw Error(ErrorId::ConfigBadValue,
                 "expected a cluster whose device is of kind " +
-                    std::string(isForHost ? "cpu" : "cuda") +
+                    std::string(isOnHost ? "cpu" : "cuda") +
                     ", as the plan's is; found '" + cluster.name +
-                    "', of kind " + (isForHost ? "cuda" : "cpu") +
+                    "', of kind " + (isOnHost ? "cuda" : "cpu") +
                     "; see 'device' of the config");
   Prediction prediction;
   prediction.cluster = cluster.name;
