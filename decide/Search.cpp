@@ -36,16 +36,16 @@ Search::Search(const StepModel &model, const SearchOptions &options)
       moves.push_back({Move::offload, members});
   }
   for (bool selective : {false, true})
-    for (uint32_t prefetch = 1; prefetch <= options.mostPrefetch; ++prefetch) {
+    for (uint32_t prefetch = options.leastPrefetch;
+         prefetch <= options.mostPrefetch; ++prefetch) {
       Decisions start = model.none();
       start.selective = selective;
       start.prefetch = prefetch;
       if (options.keeps)
         for (size_t i = 0; i < facts.size(); ++i)
           start.kept[i] = facts[i].isRegathered;
-      walk(start);
-      if (!options.recomputes)
-        break;
+      if (!selective || options.recomputes)
+        walk(start);
     }
   makeFrontier();
 }

@@ -22,7 +22,7 @@ struct SearchOptions {
   bool keeps = true;      ///< buckets may stay gathered
   bool recomputes = true; ///< blocks may be computed again
   bool offloads = true;   ///< activations may wait on the host
-  uint32_t mostPrefetch = 3;
+  uint32_t leastPrefetch = 1, mostPrefetch = 3;
 };
 
 /// Decisions with what they are predicted to give.

@@ -13,6 +13,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
+#include <memory>
 
 using namespace fsdp;
 using namespace mlir;
@@ -42,6 +43,22 @@ Compiled compile(ModuleOp module, const Config &config,
   return {config, std::move(file), std::move(prediction)};
 }
 
+/// A config that the search starts from, and what it found there.
+struct Start {
+  Config config;
+  std::string what; ///< that it does beside the default; empty: nothing
+  std::unique_ptr<Compiled> base;
+  std::unique_ptr<StepModel> model;
+  std::unique_ptr<Search> search;
+};
+
+/// What was proposed: decisions from one of the starts.
+struct Proposal {
+  const Start *start;
+  Candidate candidate;
+  uint64_t held; ///< bytes, as the model says
+};
+
 bool says(const Config &config, llvm::StringRef key) {
   return config.places.find(key) != config.places.end();
 }
@@ -54,13 +71,15 @@ SearchOptions findFreedom(const Config &config, const Cluster &cluster) {
   options.offloads = !says(config, "fsdp_config.activation_offloading") &&
                      !cluster.device.isHost;
   if (says(config, "fsdp_config.prefetch"))
-    options.mostPrefetch = 0;
+    options.leastPrefetch = options.mostPrefetch =
+        static_cast<uint32_t>(config.prefetch);
   return options;
 }
 
 /// As a person could have written it.
 Config apply(Config config, const std::vector<BucketFacts> &facts,
-             const Decisions &decisions, const SearchOptions &options) {
+             const Decisions &decisions, const SearchOptions &options,
+             bool prefetches) {
   std::vector<std::string> kept, recomputed, offloaded;
   for (size_t i = 0; i < facts.size(); ++i) {
     if (decisions.kept[i])
@@ -89,7 +108,7 @@ Config apply(Config config, const std::vector<BucketFacts> &facts,
   }
   if (!offloaded.empty())
     config.offloadActivations = offloaded;
-  if (options.mostPrefetch != 0)
+  if (prefetches)
     config.prefetch = decisions.prefetch;
   return config;
 }
@@ -164,6 +183,53 @@ std::string describeHeld(const plan::PlanT &plan,
 
 } // namespace
 
+/// Mechanisms that hold for the whole step, from the cheapest on.
+static std::vector<Start> listStarts(const Config &config,
+                                     const Cluster &cluster,
+                                     const SearchOptions &options) {
+  Config open = config;
+  if (options.keeps) {
+    open.reshard = Reshard::All;
+    open.reshardRanks = 0;
+  }
+  std::vector<Start> starts;
+  auto add = [&](const Config &each, const char *what) {
+    starts.push_back({each, what, nullptr, nullptr, nullptr});
+  };
+  add(open, "");
+  bool chunks = !says(config, "fsdp_config.loss_chunks");
+  if (chunks) {
+    open.lossChunks = 0;
+    add(open, "the loss in chunks");
+  }
+  // A host that is the device has nothing to give.
+  bool offloads = !cluster.device.isHost &&
+                  !says(config, "fsdp_config.offload_params") &&
+                  !says(config, "fsdp_config.offload_optimizer");
+  if (offloads) {
+    open.offloadOptimizer = true;
+    add(open, chunks ? "the loss in chunks, the optimizer's states on the host"
+                     : "the optimizer's states on the host");
+  }
+  if (offloads && config.sync != Sync::AllReduceLast) {
+    open.offloadParams = true;
+    add(open, chunks ? "the loss in chunks, parameters and the optimizer's "
+                       "states on the host"
+                     : "parameters and the optimizer's states on the host");
+  }
+  return starts;
+}
+
+Cluster fsdp::loadCluster(const Config &config) {
+  if (!config.cluster.empty())
+    return Cluster::load(config.cluster);
+  if (config.target.device == Target::Device::Cpu)
+    return Cluster::load("cpu");
+  throw Error(ErrorId::ConfigMissingKey,
+              "predictions need to know the hardware; add 'cluster', such as "
+              "cluster: h100x8, to the config, or --cluster=h100x8");
+}
+
 uint64_t fsdp::getBudget(const Config &config, const Cluster &cluster) {
   double all = cluster.device.memory;
   if (!config.memoryBudget)
@@ -190,12 +256,63 @@ void fsdp::checkBudget(const plan::PlanT &plan, const Prediction &prediction,
                        : ""));
 }
 
+/// The fastest of all starts that the models say holds at most `limit`.
+static std::optional<Proposal> propose(const std::vector<Start> &starts,
+                                       uint64_t limit) {
+  std::optional<Proposal> best;
+  for (const Start &start : starts) {
+    const Prediction &base = start.base->prediction;
+    // Beside what is planned.
+    uint64_t beside = base.held() - base.planned;
+    if (limit < beside)
+      continue;
+    std::optional<Candidate> found = start.search->choose(limit - beside);
+    if (found &&
+        (!best || found->outcome.seconds < best->candidate.outcome.seconds))
+      best = Proposal{&start, *found, found->outcome.peak + beside};
+  }
+  return best;
+}
+
+/// What needs the least, whatever it costs.
+static Proposal proposeLeast(const std::vector<Start> &starts) {
+  std::optional<Proposal> least;
+  for (const Start &start : starts) {
+    const Prediction &base = start.base->prediction;
+    const Candidate &last = start.search->frontier().back();
+    uint64_t held = last.outcome.peak + base.held() - base.planned;
+    if (!least || held < least->held)
+      least = Proposal{&start, last, held};
+  }
+  return *least;
+}
+
+static std::vector<std::string> explainProposal(const Proposal &proposal,
+                                                const SearchOptions &options,
+                                                bool prefetches) {
+  const std::vector<BucketFacts> &facts = proposal.start->model->buckets();
+  const Decisions &chosen = proposal.candidate.decisions;
+  std::vector<std::string> reasons;
+  if (!proposal.start->what.empty())
+    reasons.push_back("  for the whole step: " + proposal.start->what);
+  if (options.keeps)
+    reasons.push_back("  stay gathered for backward: " +
+                      listBuckets(facts, chosen.kept));
+  if (options.recomputes)
+    reasons.push_back(
+        std::string("  computed again for backward") +
+        (chosen.selective ? " but for products and attention" : "") + ": " +
+        listBuckets(facts, chosen.recomputed));
+  if (options.offloads)
+    reasons.push_back("  activations wait on the host: " +
+                      listBuckets(facts, chosen.offloaded));
+  if (prefetches)
+    reasons.push_back("  gathered ahead: " + std::to_string(chosen.prefetch));
+  return reasons;
+}
+
 AutoSchedule fsdp::chooseSchedule(ModuleOp module, const Config &config) {
-  if (config.cluster.empty())
-    throw Error(ErrorId::ConfigMissingKey,
-                "schedule: auto needs to know the hardware; add 'cluster', "
-                "such as cluster: h100x8, to the config");
-  Cluster cluster = Cluster::load(config.cluster);
+  Cluster cluster = loadCluster(config);
   AutoSchedule result{config, {}};
   if (isForInference(module)) {
     result.reasons.push_back("schedule: auto decides about training; the rules "
@@ -207,62 +324,53 @@ AutoSchedule fsdp::chooseSchedule(ModuleOp module, const Config &config) {
   bool fallbackFits = fallback.prediction.held() <= budget;
 
   SearchOptions options = findFreedom(config, cluster);
-  Config open = config;
-  if (options.keeps) {
-    open.reshard = Reshard::All;
-    open.reshardRanks = 0;
+  bool prefetches = !says(config, "fsdp_config.prefetch");
+  std::vector<Start> starts = listStarts(config, cluster, options);
+  for (Start &start : starts) {
+    start.base =
+        std::make_unique<Compiled>(compile(module, start.config, cluster));
+    start.model = std::make_unique<StepModel>(start.base->file.plan(), cluster);
+    start.search = std::make_unique<Search>(*start.model, options);
   }
-  Compiled base = compile(module, open, cluster);
-  StepModel model(base.file.plan(), cluster);
-  if (options.mostPrefetch == 0)
-    options.mostPrefetch = 1;
-  Search search(model, options);
-  if (says(config, "fsdp_config.prefetch"))
-    options.mostPrefetch = 0;
+  auto build = [&](const Proposal &proposal) {
+    return compile(module,
+                   apply(proposal.start->config,
+                         proposal.start->model->buckets(),
+                         proposal.candidate.decisions, options, prefetches),
+                   cluster);
+  };
 
-  // Beside what is planned.
-  uint64_t beside = base.prediction.held() - base.prediction.planned;
-  uint64_t room = budget > beside ? budget - beside : 0;
   std::optional<Compiled> best;
-  std::optional<Decisions> chosen;
-  uint64_t limit = room;
-  for (int i = 0; i < kMostTries; ++i) {
-    std::optional<Candidate> candidate = search.choose(limit);
-    if (!candidate)
+  std::optional<Proposal> chosen;
+  uint64_t limit = budget;
+  for (int i = 0; i < kMostTries && !best; ++i) {
+    chosen = propose(starts, limit);
+    if (!chosen)
       break;
-    Compiled tried = compile(
-        module, apply(config, model.buckets(), candidate->decisions, options),
-        cluster);
+    Compiled tried = build(*chosen);
     if (tried.prediction.held() <= budget) {
       best = std::move(tried);
-      chosen = candidate->decisions;
       break;
     }
     // The planner needs more than the model said: so much less is asked for.
     uint64_t excess = tried.prediction.held() - budget;
-    uint64_t below = std::min(candidate->outcome.peak - 1, limit);
+    uint64_t below = std::min(chosen->held - 1, limit);
     limit = below > excess ? below - excess : 0;
   }
   if (!best && !fallbackFits) {
-    const Candidate &least = search.frontier().back();
-    Compiled smallest = compile(
-        module, apply(config, model.buckets(), least.decisions, options),
-        cluster);
-    if (smallest.prediction.held() <= budget) {
-      best = std::move(smallest);
-      chosen = least.decisions;
-    } else {
+    chosen = proposeLeast(starts);
+    Compiled least = build(*chosen);
+    if (least.prediction.held() > budget)
       throw Error(ErrorId::BudgetTooSmall,
                   "no schedule was found that holds at most " +
                       formatBytes(budget) +
-                      " of the device; the smallest one "
-                      "holds " +
-                      formatBytes(smallest.prediction.held()) + ": " +
-                      describeHeld(smallest.file.plan(), smallest.prediction) +
+                      " of the device; the smallest one holds " +
+                      formatBytes(least.prediction.held()) + ": " +
+                      describeHeld(least.file.plan(), least.prediction) +
                       "; a memory_budget of " +
-                      std::to_string(smallest.prediction.held()) +
+                      std::to_string(least.prediction.held()) +
                       "B works, and so do more ranks");
-    }
+    best = std::move(least);
   }
   std::string had = milliseconds(fallback.prediction.seconds) + " and " +
                     formatBytes(fallback.prediction.held());
@@ -279,20 +387,7 @@ AutoSchedule fsdp::chooseSchedule(ModuleOp module, const Config &config) {
       " and " + formatBytes(best->prediction.held()) + " predicted within " +
       formatBytes(budget) + "; the default's " +
       (fallbackFits ? "is slower: " : "does not fit: ") + had);
-  const std::vector<BucketFacts> &facts = model.buckets();
-  if (options.keeps)
-    result.reasons.push_back("  stay gathered for backward: " +
-                             listBuckets(facts, chosen->kept));
-  if (options.recomputes)
-    result.reasons.push_back(
-        std::string("  computed again for backward") +
-        (chosen->selective ? " but for products and attention" : "") + ": " +
-        listBuckets(facts, chosen->recomputed));
-  if (options.offloads)
-    result.reasons.push_back("  activations wait on the host: " +
-                             listBuckets(facts, chosen->offloaded));
-  if (options.mostPrefetch != 0)
-    result.reasons.push_back("  gathered ahead: " +
-                             std::to_string(chosen->prefetch));
+  llvm::append_range(result.reasons,
+                     explainProposal(*chosen, options, prefetches));
   return result;
 }

@@ -24,6 +24,11 @@
 
 namespace fsdp {
 
+/// What the config is compiled for; without a word a GPU's is not known, a
+/// host's is the built-in one. Throws fsdp::Error (ConfigMissingKey), and as
+/// Cluster::load.
+Cluster loadCluster(const Config &config);
+
 /// Bytes that a rank may hold of the device. `cluster` is what it runs on.
 uint64_t getBudget(const Config &config, const Cluster &cluster);
 
@@ -40,7 +45,7 @@ struct AutoSchedule {
 
 /// For a captured program that trains, which stays as it is. Throws
 /// fsdp::Error: StageRefused, BudgetTooSmall with the smallest budget that
-/// would do, ConfigMissingKey without a cluster.
+/// would do, and as loadCluster.
 AutoSchedule chooseSchedule(mlir::ModuleOp module, const Config &config);
 
 } // namespace fsdp

@@ -143,11 +143,12 @@ void compile(MLIRContext &context, const CommandLine &line) {
     PlanFile file = PlanFile::fromBytes(
         isArtifact ? output : makeArtifact(*module, line.output), line.output);
     if (loaded.config.memoryBudget) {
-      Cluster cluster = Cluster::load(loaded.config.cluster);
+      Cluster cluster = loadCluster(loaded.config);
       checkBudget(file.plan(), simulate(file.plan(), cluster), loaded.config,
                   cluster);
     }
-    views = makePlanViews(file.plan(), line, loaded.config.cluster);
+    if (!line.planViews.empty())
+      views = makePlanViews(file.plan(), line, loadCluster(loaded.config));
   }
   if (!line.report.empty())
     writeOutput(line.report, makeReport(*module));
@@ -190,8 +191,9 @@ int run(int argc, char **argv) {
     checkOutput(output);
 
   if (line->inputKind == InputKind::Artifact && !line->planViews.empty()) {
-    for (const PlanView &view : makePlanViews(
-             PlanFile::read(line->input).plan(), *line, line->cluster))
+    for (const PlanView &view :
+         makePlanViews(PlanFile::read(line->input).plan(), *line,
+                       Cluster::load(line->cluster)))
       writeOutput(view.path, view.text);
     return 0;
   }

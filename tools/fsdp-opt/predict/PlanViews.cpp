@@ -24,15 +24,8 @@ static std::string makeView(const std::string &path, const plan::PlanT &plan,
 
 std::vector<PlanView> fsdp::makePlanViews(const plan::PlanT &plan,
                                           const CommandLine &line,
-                                          const std::string &cluster) {
-  if (line.planViews.empty())
-    return {};
-  if (cluster.empty())
-    throw Error(ErrorId::BadUsage,
-                "--print-plan needs to know the hardware; add "
-                "--cluster=NAME, such as --cluster=h100x8, or 'cluster' to the "
-                "config");
-  Prediction prediction = simulate(plan, Cluster::load(cluster));
+                                          const Cluster &cluster) {
+  Prediction prediction = simulate(plan, cluster);
   std::vector<PlanView> views;
   for (const std::string &path : line.planViews)
     views.push_back({path, makeView(path, plan, prediction)});
