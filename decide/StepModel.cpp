@@ -174,13 +174,36 @@ StepModel::Program::Program(const plan::PlanT &plan,
       again[selective].push_back(recompute(int(bucket), selective));
 }
 
+/// Buffers, and sums of outputs over micro-batches.
+static bool isOfForward(const plan::StateT &state) {
+  return state.role == plan::Role::buffer || state.role == plan::Role::scalar;
+}
+
 /// Forward is what the outputs need but for the norm, as ForwardSlice finds it.
+/// Outputs share a packed transfer with the norm, which alone needs reductions.
 void StepModel::Program::findBorder() {
+  std::vector<bool> isReduced(program.values.size(), false); // by root
+  std::map<size_t, std::vector<uint32_t>> unreduced; // by packing: roots
+  std::vector<bool> isBehind(size, false); // reductions, by instruction
+  for (size_t i = 0; i < size; ++i) {
+    const plan::InstructionT &instruction = *program.instructions[i];
+    if (const plan::PackTensorsT *pack = instruction.body.AsPackTensors())
+      for (uint32_t input : pack->inputs)
+        if (uint32_t root = rootOf(program, input); !isReduced[root])
+          unreduced[i].push_back(root);
+    std::optional<TransferStart> start = startOf(instruction);
+    bool reduces = start && start->kind != CollectiveKind::allGather;
+    for (uint32_t value : valuesOf(instruction, reads))
+      reduces |= isReduced[rootOf(program, value)];
+    for (uint32_t value : valuesOf(instruction, writes))
+      isReduced[rootOf(program, value)] = reduces;
+    isBehind[i] = reduces;
+  }
   std::set<uint32_t> needed;
   for (const auto &result : program.results)
     if ((!result->output.empty() && result->output != "grad_norm") ||
         (result->state >= 0 &&
-         plan.states[size_t(result->state)]->role == plan::Role::buffer))
+         isOfForward(*plan.states[size_t(result->state)])))
       needed.insert(rootOf(program, result->value));
   for (size_t i = size; i-- > 0;) {
     const plan::InstructionT &instruction = *program.instructions[i];
@@ -189,16 +212,18 @@ void StepModel::Program::findBorder() {
       isNeeded |= needed.contains(rootOf(program, value));
     if (!isNeeded)
       continue;
-    // The metrics' transfer stands at the end of the step, and brings more than
-    // the loss.
-    bool isKernel = kinds[i] != WorkKind::none;
+    if (instruction.body.AsPackTensors()) {
+      needed.insert(unreduced[i].begin(), unreduced[i].end());
+      continue;
+    }
+    // The metrics' transfer stands at the end of the step.
     if (const std::optional<Flight> flight = flightOf(instruction)) {
       for (size_t k = 0; k < flight->outputs.size(); ++k)
         if (needed.contains(rootOf(program, flight->outputs[k])))
           needed.insert(rootOf(program, flight->inputs[k]));
       continue;
     }
-    if (isKernel)
+    if (kinds[i] != WorkKind::none && !isBehind[i])
       border = std::max(border, static_cast<uint32_t>(i));
     for (uint32_t value : valuesOf(instruction, reads))
       needed.insert(rootOf(program, value));
