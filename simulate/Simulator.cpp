@@ -3,10 +3,10 @@
 
 #include "simulate/Simulator.h"
 
-#include "plan/DType.h"
 #include "plan/Instructions.h"
 #include "simulate/CollectiveModel.h"
 #include "simulate/ComputeModel.h"
+#include "simulate/TransientBytes.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -35,7 +35,8 @@ public:
 private:
   void add(uint32_t number, const plan::InstructionT &instruction);
   void addStart(uint32_t number, const plan::InstructionT &instruction);
-  void noteUse(uint32_t number, const plan::InstructionT &instruction);
+  /// When the lane of kernels gets to each step, and to the end.
+  std::vector<double> getMoments(const LaneTimes &times) const;
 
   const plan::PlanT &plan;
   const plan::ProgramT &program;
@@ -45,31 +46,8 @@ private:
   PredictedProgram result;
   std::vector<LaneStep> steps;
   std::vector<uint32_t> byFuture; ///< transfers
-  uint64_t use = 0;
-  std::vector<size_t> usedAt; ///< by use: kernels before it
+  std::vector<size_t> usedAt;     ///< by use: steps before it
 };
-
-/// The bytes that a value takes of the device's region while it lives.
-uint64_t roomOf(const plan::ValueT &value) {
-  return value.place == plan::Place::slot &&
-                 value.memory == plan::MemorySpace::device
-             ? value.bytes
-             : 0;
-}
-
-void ProgramRun::noteUse(uint32_t number,
-                         const plan::InstructionT &instruction) {
-  uint64_t before = use;
-  for (uint32_t index : valuesOf(instruction, defines))
-    use += roomOf(*program.values[index]);
-  if (const plan::FreeT *op = instruction.body.AsFree())
-    for (uint32_t index : op->values)
-      use -= std::min(use, roomOf(*program.values[index]));
-  if (use == before)
-    return;
-  result.uses.push_back({number, 0, use});
-  usedAt.push_back(result.kernels.size());
-}
 
 void ProgramRun::addStart(uint32_t number,
                           const plan::InstructionT &instruction) {
@@ -114,7 +92,6 @@ void ProgramRun::add(uint32_t number, const plan::InstructionT &instruction) {
     steps.push_back({LaneStep::wait, 0, index, 0, {}});
     return;
   }
-  noteUse(number, instruction);
   if (flightOf(instruction))
     return addStart(number, instruction);
   Work work = estimateWork(plan, program, instruction);
@@ -127,9 +104,30 @@ void ProgramRun::add(uint32_t number, const plan::InstructionT &instruction) {
   result.kernels.push_back({{0, 0}, number, work.kind});
 }
 
+std::vector<double> ProgramRun::getMoments(const LaneTimes &times) const {
+  std::vector<double> moments;
+  moments.reserve(steps.size() + 1);
+  size_t kernel = 0;
+  for (const LaneStep &step : steps)
+    moments.push_back(
+        step.kind == LaneStep::kernel  ? times.kernels[kernel++].begin
+        : step.kind == LaneStep::start ? times.transfers[step.transfer].given
+                                       : times.transfers[step.transfer].asked);
+  moments.push_back(times.seconds);
+  return moments;
+}
+
 PredictedProgram ProgramRun::run(const EngineOptions &options) {
-  for (uint32_t i = 0; i < program.instructions.size(); ++i)
+  std::vector<uint64_t> bytes = getTransientBytes(program);
+  uint64_t before = 0;
+  for (uint32_t i = 0; i < program.instructions.size(); ++i) {
+    if (bytes[i] != before) {
+      result.uses.push_back({i, 0, bytes[i]});
+      usedAt.push_back(steps.size());
+    }
+    before = bytes[i];
     add(i, *program.instructions[i]);
+  }
   if (options.ranksPerCore > 0)
     for (LaneStep &step : steps)
       step.shares[Processor] *= options.ranksPerCore;
@@ -145,8 +143,9 @@ PredictedProgram ProgramRun::run(const EngineOptions &options) {
   }
   for (size_t i = 0; i < result.transfers.size(); ++i)
     static_cast<TransferTimes &>(result.transfers[i]) = times.transfers[i];
+  std::vector<double> moments = getMoments(times);
   for (size_t i = 0; i < result.uses.size(); ++i)
-    result.uses[i].at = usedAt[i] == 0 ? 0 : times.kernels[usedAt[i] - 1].end;
+    result.uses[i].at = moments[usedAt[i]];
   return std::move(result);
 }
 
@@ -156,7 +155,7 @@ EngineOptions fsdp::getEngineOptions(const plan::PlanT &plan,
                                      const Cluster &cluster) {
   EngineOptions options;
   options.issue = cluster.device.issue;
-  if (cluster.device.cores > 0)
+  if (cluster.device.isHost)
     options.ranksPerCore =
         double(std::min(getRanks(plan), cluster.ranksPerNode)) /
         cluster.device.cores;
@@ -185,6 +184,11 @@ Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
     prediction.hostPlanned = plan.host->peak;
   prediction.reserved = uint64_t(cluster.device.reserved);
   prediction.capacity = uint64_t(cluster.device.memory);
+  // The ranks of a node share its memory, and both regions are in it.
+  prediction.isHost = cluster.device.isHost;
+  if (prediction.isHost)
+    prediction.capacity /=
+        uint64_t(std::min(prediction.ranks, cluster.ranksPerNode));
 
   EngineOptions options = getEngineOptions(plan, cluster);
   uint32_t microBatches =
