@@ -4,6 +4,7 @@
 #include "simulate/Simulator.h"
 
 #include "plan/Instructions.h"
+#include "plan/Target.h"
 #include "simulate/CollectiveModel.h"
 #include "simulate/ComputeModel.h"
 #include "simulate/TransientBytes.h"
@@ -163,13 +164,13 @@ EngineOptions fsdp::getEngineOptions(const plan::PlanT &plan,
 }
 
 Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
-  bool isForHost = !plan.training || plan.training->device != "cuda";
-  if (isForHost != cluster.device.isHost)
+  bool isOnHost = !plan.training || isForHost(plan);
+  if (isOnHost != cluster.device.isHost)
     throw Error(ErrorId::ConfigBadValue,
                 "expected a cluster whose device is of kind " +
-                    std::string(isForHost ? "cpu" : "cuda") +
+                    std::string(isOnHost ? "cpu" : "cuda") +
                     ", as the plan's is; found '" + cluster.name +
-                    "', of kind " + (isForHost ? "cuda" : "cpu") +
+                    "', of kind " + (isOnHost ? "cuda" : "cpu") +
                     "; see 'device' of the config");
   Prediction prediction;
   prediction.cluster = cluster.name;

@@ -110,6 +110,8 @@ void compile(MLIRContext &context, const CommandLine &line) {
       parseConfig(readInput(line.config, "the config", kMaxConfigBytes),
                   line.config, line.world);
   addConfigNotes(loaded, line.verbose);
+  if (!line.planViews.empty())
+    checkCluster(line.cluster.empty() ? loaded.config.cluster : line.cluster);
   OwningOpRef<ModuleOp> module = readProgram(context, line, &loaded.config);
   compareStatedSizes(*module, loaded);
   checkMode(*module, loaded.config);

@@ -17,9 +17,12 @@ struct PlanView {
   std::string text;
 };
 
+/// Better refused before a model is compiled: throws fsdp::Error, BadUsage if
+/// no cluster is named, and what Cluster::load throws.
+void checkCluster(const std::string &cluster);
+
 /// What each --print-plan of `line` gets. `plan` was verified; `cluster` is a
-/// name or a file. Throws fsdp::Error: BadUsage if none is named, and what
-/// Cluster::load and simulate throw.
+/// name or a file. Throws what Cluster::load and simulate throw.
 std::vector<PlanView> makePlanViews(const plan::PlanT &plan,
                                     const CommandLine &line,
                                     const std::string &cluster);
