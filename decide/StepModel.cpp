@@ -260,7 +260,8 @@ void StepModel::Program::findStorages() {
     storage.bytes = value.bytes;
     storage.made = storage.lastForward = lifetime.made;
     storage.last = lifetime.last;
-    if (lifetime.made <= border && kinds[lifetime.made] != WorkKind::none)
+    if (!lifetime.isInput && lifetime.made <= border &&
+        kinds[lifetime.made] != WorkKind::none)
       storage.block = blocks[lifetime.made];
     storages.push_back(storage);
   }

@@ -24,6 +24,14 @@ std::vector<Lifetime> fsdp::findLifetimes(const plan::ProgramT &program) {
     if (uint32_t index = byRoot[rootOf(program, value)]; index != kUnknown)
       lifetimes[index].last = std::max(lifetimes[index].last, at);
   };
+  if (size == 0)
+    return lifetimes;
+  for (const auto &argument : program.arguments)
+    if (argument->input != -1 &&
+        program.values[argument->value]->place == plan::Place::slot) {
+      byRoot[argument->value] = static_cast<uint32_t>(lifetimes.size());
+      lifetimes.push_back({argument->value, 0, size - 1, /*isInput=*/true});
+    }
   for (uint32_t i = 0; i < size; ++i) {
     const plan::InstructionT &instruction = *program.instructions[i];
     std::optional<Flight> flight = flightOf(instruction);
@@ -34,11 +42,12 @@ std::vector<Lifetime> fsdp::findLifetimes(const plan::ProgramT &program) {
         byRoot[value] = static_cast<uint32_t>(lifetimes.size());
         lifetimes.push_back({value, i, i});
       }
-    for (uint32_t value : valuesOf(instruction))
+    for (uint32_t value : valuesOf(
+             instruction, [](Access access) { return access != Access::end; }))
       use(value, std::min(end, size - 1));
   }
   for (const auto &result : program.results)
-    if (size != 0)
+    if (result->state == -1)
       use(result->value, size - 1);
   return lifetimes;
 }

@@ -31,6 +31,11 @@ private:
   /// Gives the lane of kernels its next steps until it has one to do, or waits.
   void advance();
   void start(const LaneStep &step);
+  /// The host has yet to issue what is next: a device has nothing to do, and a
+  /// host that computes issues nothing meanwhile.
+  bool isBehind() const {
+    return isIssuing && options.ranksPerCore == 0 && issued > now;
+  }
   /// Ends what is done and begins what is next in each lane.
   void turnLanes();
   double speedOf(const Job &job, const Shares &wanted, bool isKernel) const;
@@ -40,8 +45,10 @@ private:
   const std::vector<LaneStep> &steps;
   const EngineOptions options;
   LaneTimes times;
-  double now = 0, issued = 0;
+  double now = 0;
+  double issued = 0; ///< when the host has issued all so far
   size_t next = 0;
+  bool isIssuing = false; ///< that step is in `issued`, but was not given
   std::optional<Job> kernel;
   std::optional<uint32_t> waiting;                 ///< a transfer
   std::vector<Job> jobs;                           ///< of transfers
@@ -66,28 +73,29 @@ void Engine::start(const LaneStep &step) {
 
 void Engine::advance() {
   while (!kernel && !waiting && next < steps.size()) {
-    const LaneStep &step = steps[next++];
+    const LaneStep &step = steps[next];
     if (step.kind == LaneStep::wait) {
+      ++next;
       times.transfers[step.transfer].asked = now;
       if (!done[step.transfer])
         waiting = step.transfer;
       continue;
     }
-    issued += options.issue;
+    if (!isIssuing)
+      issued += options.issue;
+    isIssuing = true;
+    if (isBehind())
+      return;
+    isIssuing = false;
+    ++next;
     if (step.kind == LaneStep::start) {
       start(step);
       turnLanes();
       continue;
     }
-    // The host is ahead, or the device waits for it; a host that computes
-    // issues nothing meanwhile.
     double seconds = step.seconds;
-    if (options.ranksPerCore > 0) {
+    if (options.ranksPerCore > 0)
       seconds += options.issue;
-    } else if (issued > now) {
-      times.idle += issued - now;
-      seconds += issued - now;
-    }
     kernel = Job{seconds, &step.shares};
     times.kernels.push_back({now, now});
   }
@@ -150,7 +158,14 @@ void Engine::elapse() {
       speeds[i] = speedOf(*job, wanted, /*isKernel=*/false);
       span = std::min(span, job->left / speeds[i]);
     }
-  now += span;
+  if (isBehind()) {
+    bool isFirst = issued - now <= span;
+    span = std::min(span, issued - now);
+    times.idle += span;
+    now = isFirst ? issued : now + span;
+  } else {
+    now += span;
+  }
   // What rounding leaves is nothing.
   auto spend = [&](Job &job, double speed) {
     job.left -= span * speed;
@@ -178,7 +193,7 @@ LaneTimes Engine::run() {
     advance();
     if (!kernel && waiting && done[*waiting])
       continue;
-    bool isActive = kernel.has_value();
+    bool isActive = kernel || isBehind();
     for (size_t i = 0; i < kLanes; ++i)
       isActive |= fronts[i] < lanes[i].size();
     if (!isActive)
@@ -186,7 +201,6 @@ LaneTimes Engine::run() {
     elapse();
   }
   times.seconds = now;
-  times.compute -= times.idle;
   return std::move(times);
 }
 

@@ -3,12 +3,11 @@
 
 #include "simulate/Simulator.h"
 
-#include "plan/DType.h"
 #include "plan/Instructions.h"
-#include "plan/Lifetimes.h"
 #include "plan/Target.h"
 #include "simulate/CollectiveModel.h"
 #include "simulate/ComputeModel.h"
+#include "simulate/TransientBytes.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -37,7 +36,8 @@ public:
 private:
   void add(uint32_t number, const plan::InstructionT &instruction);
   void addStart(uint32_t number, const plan::InstructionT &instruction);
-  void addUses();
+  /// When the lane of kernels gets to each step, and to the end.
+  std::vector<double> getMoments(const LaneTimes &times) const;
 
   const plan::PlanT &plan;
   const plan::ProgramT &program;
@@ -47,31 +47,8 @@ private:
   PredictedProgram result;
   std::vector<LaneStep> steps;
   std::vector<uint32_t> byFuture; ///< transfers
+  std::vector<size_t> usedAt;     ///< by use: steps before it
 };
-
-/// The bytes in use from each instruction on at which they change.
-void ProgramRun::addUses() {
-  std::vector<int64_t> change(program.instructions.size() + 1, 0);
-  for (const Lifetime &lifetime : findLifetimes(program)) {
-    const plan::ValueT &value = *program.values[lifetime.value];
-    if (value.memory != plan::MemorySpace::device)
-      continue;
-    change[lifetime.made] += int64_t(value.bytes);
-    change[lifetime.last + 1] -= int64_t(value.bytes);
-  }
-  int64_t use = 0;
-  size_t kernel = 0;
-  for (uint32_t i = 0; i < program.instructions.size(); ++i) {
-    while (kernel < result.kernels.size() &&
-           result.kernels[kernel].instruction < i)
-      ++kernel;
-    if (change[i] == 0)
-      continue;
-    use += change[i];
-    result.uses.push_back({i, kernel == 0 ? 0 : result.kernels[kernel - 1].end,
-                           static_cast<uint64_t>(use)});
-  }
-}
 
 void ProgramRun::addStart(uint32_t number,
                           const plan::InstructionT &instruction) {
@@ -128,9 +105,30 @@ void ProgramRun::add(uint32_t number, const plan::InstructionT &instruction) {
   result.kernels.push_back({{0, 0}, number, work.kind});
 }
 
+std::vector<double> ProgramRun::getMoments(const LaneTimes &times) const {
+  std::vector<double> moments;
+  moments.reserve(steps.size() + 1);
+  size_t kernel = 0;
+  for (const LaneStep &step : steps)
+    moments.push_back(
+        step.kind == LaneStep::kernel  ? times.kernels[kernel++].begin
+        : step.kind == LaneStep::start ? times.transfers[step.transfer].given
+                                       : times.transfers[step.transfer].asked);
+  moments.push_back(times.seconds);
+  return moments;
+}
+
 PredictedProgram ProgramRun::run(const EngineOptions &options) {
-  for (uint32_t i = 0; i < program.instructions.size(); ++i)
+  std::vector<uint64_t> bytes = getTransientBytes(program);
+  uint64_t before = 0;
+  for (uint32_t i = 0; i < program.instructions.size(); ++i) {
+    if (bytes[i] != before) {
+      result.uses.push_back({i, 0, bytes[i]});
+      usedAt.push_back(steps.size());
+    }
+    before = bytes[i];
     add(i, *program.instructions[i]);
+  }
   if (options.ranksPerCore > 0)
     for (LaneStep &step : steps)
       step.shares[Processor] *= options.ranksPerCore;
@@ -146,7 +144,9 @@ PredictedProgram ProgramRun::run(const EngineOptions &options) {
   }
   for (size_t i = 0; i < result.transfers.size(); ++i)
     static_cast<TransferTimes &>(result.transfers[i]) = times.transfers[i];
-  addUses();
+  std::vector<double> moments = getMoments(times);
+  for (size_t i = 0; i < result.uses.size(); ++i)
+    result.uses[i].at = moments[usedAt[i]];
   return std::move(result);
 }
 
@@ -156,7 +156,7 @@ EngineOptions fsdp::getEngineOptions(const plan::PlanT &plan,
                                      const Cluster &cluster) {
   EngineOptions options;
   options.issue = cluster.device.issue;
-  if (cluster.device.cores > 0)
+  if (cluster.device.isHost)
     options.ranksPerCore =
         double(std::min(getRanks(plan), cluster.ranksPerNode)) /
         cluster.device.cores;
@@ -164,7 +164,7 @@ EngineOptions fsdp::getEngineOptions(const plan::PlanT &plan,
 }
 
 Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
-  bool isOnHost = isForHost(plan);
+  bool isOnHost = !plan.training || isForHost(plan);
   if (isOnHost != cluster.device.isHost)
     throw Error(ErrorId::ConfigBadValue,
                 "expected a cluster whose device is of kind " +
@@ -185,6 +185,11 @@ Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
     prediction.hostPlanned = plan.host->peak;
   prediction.reserved = uint64_t(cluster.device.reserved);
   prediction.capacity = uint64_t(cluster.device.memory);
+  // The ranks of a node share its memory, and both regions are in it.
+  prediction.isHost = cluster.device.isHost;
+  if (prediction.isHost)
+    prediction.capacity /=
+        uint64_t(std::min(prediction.ranks, cluster.ranksPerNode));
 
   EngineOptions options = getEngineOptions(plan, cluster);
   uint32_t microBatches =

@@ -38,7 +38,8 @@ struct PredictedTransfer : TransferTimes {
   double alone;   ///< seconds that it takes with all to itself
 };
 
-/// Bytes of transient tensors behind an instruction; `at` as above.
+/// Bytes of transient tensors (TransientBytes.h) from an instruction on; `at`
+/// as above.
 struct PredictedUse {
   uint32_t instruction;
   double at;
@@ -69,11 +70,15 @@ struct Prediction {
   uint64_t planned = 0;   ///< bytes of the device's region
   uint64_t scratch = 0;   ///< bound of the kernels' temporaries, where known
   uint64_t reserved = 0;  ///< context and libraries
-  uint64_t capacity = 0;  ///< of the device
+  uint64_t capacity = 0;  ///< of the device; a rank's share of a host's
   uint64_t hostPlanned = 0;
+  bool isHost = false; ///< the device is the host
   std::vector<PredictedProgram> programs;
 
-  uint64_t held() const { return planned + scratch + reserved; }
+  /// Of what `capacity` is of.
+  uint64_t held() const {
+    return planned + scratch + reserved + (isHost ? hostPlanned : 0);
+  }
   bool fits() const { return held() <= capacity; }
 };
 

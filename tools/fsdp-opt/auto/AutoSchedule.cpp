@@ -63,6 +63,15 @@ bool says(const Config &config, llvm::StringRef key) {
   return config.places.find(key) != config.places.end();
 }
 
+/// Bytes that a rank may hold of the device.
+uint64_t getBudget(const Config &config, const Prediction &prediction) {
+  auto all = double(prediction.capacity);
+  if (!config.memoryBudget)
+    return prediction.capacity;
+  const MemoryBudget &budget = *config.memoryBudget;
+  return uint64_t(budget.bytes > 0 ? budget.bytes : budget.share * all);
+}
+
 /// What the config does not say itself.
 SearchOptions findFreedom(const Config &config, const Cluster &cluster) {
   SearchOptions options;
@@ -230,17 +239,9 @@ Cluster fsdp::loadCluster(const Config &config) {
               "cluster: h100x8, to the config, or --cluster=h100x8");
 }
 
-uint64_t fsdp::getBudget(const Config &config, const Cluster &cluster) {
-  double all = cluster.device.memory;
-  if (!config.memoryBudget)
-    return uint64_t(all);
-  const MemoryBudget &budget = *config.memoryBudget;
-  return uint64_t(budget.bytes > 0 ? budget.bytes : budget.share * all);
-}
-
 void fsdp::checkBudget(const plan::PlanT &plan, const Prediction &prediction,
-                       const Config &config, const Cluster &cluster) {
-  uint64_t budget = getBudget(config, cluster);
+                       const Config &config) {
+  uint64_t budget = getBudget(config, prediction);
   if (prediction.held() <= budget)
     return;
   throw Error(ErrorId::BudgetTooSmall,
@@ -311,16 +312,16 @@ static std::vector<std::string> explainProposal(const Proposal &proposal,
   return reasons;
 }
 
-AutoSchedule fsdp::chooseSchedule(ModuleOp module, const Config &config) {
-  Cluster cluster = loadCluster(config);
+AutoSchedule fsdp::chooseSchedule(ModuleOp module, const Config &config,
+                                  const Cluster &cluster) {
   AutoSchedule result{config, {}};
   if (isForInference(module)) {
     result.reasons.push_back("schedule: auto decides about training; the rules "
                              "of the other keys hold");
     return result;
   }
-  uint64_t budget = getBudget(config, cluster);
   Compiled fallback = compile(module, config, cluster);
+  uint64_t budget = getBudget(config, fallback.prediction);
   bool fallbackFits = fallback.prediction.held() <= budget;
 
   SearchOptions options = findFreedom(config, cluster);

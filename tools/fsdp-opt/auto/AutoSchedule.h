@@ -29,13 +29,10 @@ namespace fsdp {
 /// Cluster::load.
 Cluster loadCluster(const Config &config);
 
-/// Bytes that a rank may hold of the device. `cluster` is what it runs on.
-uint64_t getBudget(const Config &config, const Cluster &cluster);
-
 /// Throws fsdp::Error (BudgetTooSmall) with what the rank holds where it holds
 /// most, unless `prediction` is within the budget of the config.
 void checkBudget(const plan::PlanT &plan, const Prediction &prediction,
-                 const Config &config, const Cluster &cluster);
+                 const Config &config);
 
 /// What was decided, in words, a line each.
 struct AutoSchedule {

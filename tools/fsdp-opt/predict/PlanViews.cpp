@@ -4,28 +4,24 @@
 #include "tools/fsdp-opt/predict/PlanViews.h"
 
 #include "simulate/PredictionText.h"
-#include "support/Error.h"
 
 using namespace fsdp;
 
+/// The command line knows no other suffixes.
 static std::string makeView(const std::string &path, const plan::PlanT &plan,
                             const Prediction &prediction) {
-  if (path == "-" || path.ends_with(".txt"))
-    return printPrediction(plan, prediction);
   if (path.ends_with(".json"))
     return printPredictionJson(plan, prediction);
   if (path.ends_with(".trace"))
     return printPredictionTrace(plan, prediction);
-  throw Error(ErrorId::BadUsage,
-              "--print-plan=" + path +
-                  ": the suffix says what to write; expected .txt (tables), "
-                  ".json, or .trace (for ui.perfetto.dev)");
+  if (path.ends_with(".html"))
+    return printPredictionPage(plan, prediction);
+  return printPrediction(plan, prediction);
 }
 
 std::vector<PlanView> fsdp::makePlanViews(const plan::PlanT &plan,
-                                          const CommandLine &line,
-                                          const Cluster &cluster) {
-  Prediction prediction = simulate(plan, cluster);
+                                          const Prediction &prediction,
+                                          const CommandLine &line) {
   std::vector<PlanView> views;
   for (const std::string &path : line.planViews)
     views.push_back({path, makeView(path, plan, prediction)});

@@ -5,7 +5,7 @@
 #define FSDP_TOOLS_FSDPOPT_PREDICT_PLANVIEWS_H
 
 #include "plan/plan_generated.h"
-#include "simulate/Cluster.h"
+#include "simulate/Simulator.h"
 #include "tools/fsdp-opt/input/CommandLine.h"
 
 #include <string>
@@ -18,11 +18,10 @@ struct PlanView {
   std::string text;
 };
 
-/// What each --print-plan of `line` gets. `plan` was verified. Throws
-/// fsdp::Error: BadUsage for other suffixes, and as simulate.
+/// What each --print-plan of `line` gets of the plan's prediction.
 std::vector<PlanView> makePlanViews(const plan::PlanT &plan,
-                                    const CommandLine &line,
-                                    const Cluster &cluster);
+                                    const Prediction &prediction,
+                                    const CommandLine &line);
 
 } // namespace fsdp
 
