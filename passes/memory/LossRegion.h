@@ -12,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_PASSES_SHARD_LOSSREGION_H
-#define FSDP_PASSES_SHARD_LOSSREGION_H
+#ifndef FSDP_PASSES_MEMORY_LOSSREGION_H
+#define FSDP_PASSES_MEMORY_LOSSREGION_H
 
 #include "ir/aten/Aten.h"
 
@@ -191,4 +191,4 @@ enum LossReduction : int64_t {
 
 } // namespace fsdp
 
-#endif // FSDP_PASSES_SHARD_LOSSREGION_H
+#endif // FSDP_PASSES_MEMORY_LOSSREGION_H

@@ -1,11 +1,11 @@
 //===- LossChunks.cpp - A loss in chunks of its rows ----------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "passes/shard/LossChunks.h"
+#include "passes/memory/LossChunks.h"
 
 #include "ir/aten/Matchers.h"
 #include "passes/analysis/Views.h"
-#include "passes/shard/LossOps.h"
+#include "passes/memory/LossOps.h"
 
 using namespace mlir;
 using namespace fsdp;

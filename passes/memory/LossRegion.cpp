@@ -1,7 +1,7 @@
 //===- LossRegion.cpp - A linear layer, its loss and their gradients ------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "passes/shard/LossRegion.h"
+#include "passes/memory/LossRegion.h"
 
 #include "ir/aten/Matchers.h"
 #include "ir/fsdp/Fsdp.h"

@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
-#include "passes/analysis/CheckpointedModules.h"
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/SourcePlace.h"
 #include "passes/analysis/Views.h"
+#include "passes/memory/CheckpointedModules.h"
 #include "support/Pattern.h"
 
 #include "mlir/IR/IRMapping.h"

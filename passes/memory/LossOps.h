@@ -1,11 +1,11 @@
 //===- LossOps.h - Ops of which chunks of a loss are made -------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_PASSES_SHARD_LOSSOPS_H
-#define FSDP_PASSES_SHARD_LOSSOPS_H
+#ifndef FSDP_PASSES_MEMORY_LOSSOPS_H
+#define FSDP_PASSES_MEMORY_LOSSOPS_H
 
 #include "passes/analysis/TensorBuilders.h"
-#include "passes/shard/LossRegion.h"
+#include "passes/memory/LossRegion.h"
 
 namespace fsdp {
 
@@ -73,4 +73,4 @@ private:
 
 } // namespace fsdp
 
-#endif // FSDP_PASSES_SHARD_LOSSOPS_H
+#endif // FSDP_PASSES_MEMORY_LOSSOPS_H
