@@ -196,14 +196,6 @@ private:
       pieces[value].push_back(ops.copy(chunk));
   }
 
-  static const LossRegion::Rows *getFirstRows(const LossRegion &region,
-                                              Operation *op) {
-    for (Value operand : op->getOperands())
-      if (const LossRegion::Rows *info = region.getRows(operand))
-        return info;
-    return nullptr;
-  }
-
   void build(const LossRegion::Member &member) {
     Operation *op = member.op;
     switch (member.kind) {
@@ -273,7 +265,7 @@ private:
   }
 
   void buildAlongColumns(Operation *op) {
-    const LossRegion::Rows *info = getFirstRows(region, op);
+    const LossRegion::Rows *info = region.getRows(region.getRowsOperand(op));
     RankedTensorType type = getTensor(op->getOperand(0));
     SmallVector<Value> operands;
     for (Value operand : op->getOperands())
@@ -341,7 +333,7 @@ private:
         } else if (user->getNumResults() == 1 &&
                    (getViewSource(user->getResult(0)) || aten::isCast(user) ||
                     aten::isClone(user) ||
-                    user->getName().getStringRef() == "aten.add.Tensor")) {
+                    getName(user) == "aten.add.Tensor")) {
           worklist.push_back(user->getResult(0));
         }
       }
@@ -419,7 +411,7 @@ private:
 
   /// By what a mean over all rows divides their sum.
   int64_t getDivisor(Operation *op) {
-    bool isMean = op->getName().getStringRef().starts_with("aten.mean");
+    bool isMean = getName(op).starts_with("aten.mean");
     if (!isMean)
       return 1;
     RankedTensorType type = getTensor(op->getOperand(0));
@@ -437,22 +429,6 @@ private:
   // Losses
   //===--------------------------------------------------------------------===//
 
-  struct LossOperands {
-    Value upstream, scores, target, weight, total;
-  };
-
-  static LossOperands getLossOperands(Operation *op) {
-    SmallVector<aten::BoundTensors> bound = aten::getTensorArguments(op);
-    auto get = [&](size_t i) {
-      return i < bound.size() && !bound[i].tensors.empty()
-                 ? bound[i].tensors.front()
-                 : Value();
-    };
-    if (op->getName().getStringRef() == "aten.nll_loss_forward")
-      return {Value(), get(0), get(1), get(2), Value()};
-    return {get(0), get(1), get(2), get(3), get(4)};
-  }
-
   /// What a mean divides by: the weights of the classes that the labels name,
   /// of all rows.
   Value getTotal(Operation *forward, Type element) {
@@ -461,7 +437,7 @@ private:
       return known;
     OpBuilder::InsertionGuard guard(ops.get());
     ops.get().setInsertionPoint(firstChunk);
-    LossOperands operands = getLossOperands(forward);
+    LossOperands operands(forward);
     bool isAll = region.getRows(operands.scores)->space != Space::Kept;
     Value labels = getWhole(operands.target, 1, isAll);
     RankedTensorType type = getTensor(labels);
@@ -492,7 +468,7 @@ private:
   }
 
   Operation *makeLoss(Operation *op, int64_t reduction, Type loss) {
-    LossOperands operands = getLossOperands(op);
+    LossOperands operands(op);
     bool isAll = region.getRows(operands.scores)->space != Space::Kept;
     return aten::buildAtenOp(
         ops.get(), ops.getLoc(), "aten.nll_loss_forward",
@@ -527,7 +503,7 @@ private:
   }
 
   void buildLossBackward(Operation *op) {
-    LossOperands operands = getLossOperands(op);
+    LossOperands operands(op);
     const LossRegion::Rows *info = region.getRows(operands.scores);
     bool isAll = info->space != Space::Kept;
     int64_t reduction = getInteger(op, "reduction");

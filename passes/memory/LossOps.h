@@ -5,13 +5,9 @@
 #define FSDP_PASSES_MEMORY_LOSSOPS_H
 
 #include "passes/analysis/TensorBuilders.h"
-#include "passes/memory/LossRegion.h"
+#include "passes/memory/LossOperands.h"
 
 namespace fsdp {
-
-inline mlir::RankedTensorType getTensor(mlir::Value value) {
-  return mlir::cast<mlir::RankedTensorType>(value.getType());
-}
 
 inline llvm::SmallVector<int64_t> joinSizes(llvm::ArrayRef<int64_t> front,
                                             llvm::ArrayRef<int64_t> back) {
