@@ -77,7 +77,7 @@ SmallVector<StringRef> StateOp::getAllNames() {
   return names;
 }
 
-static bool isParameter(StateOp state) {
+bool fsdp::isParameter(StateOp state) {
   return state.getRole() == Role::Parameter || state.getRole() == Role::Frozen;
 }
 

@@ -3,8 +3,6 @@
 
 #include "passes/analysis/ModuleTree.h"
 
-#include "passes/analysis/Programs.h"
-
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;

@@ -47,10 +47,6 @@ int64_t fsdp::getShardSize(MeshAttr mesh) {
   return mesh.getGroup(kShardAxis).getSize();
 }
 
-bool fsdp::isParameter(StateOp state) {
-  return state.getRole() == Role::Parameter || state.getRole() == Role::Frozen;
-}
-
 StateTable::StateTable(ModuleOp module) {
   for (StateOp state : module.getOps<StateOp>()) {
     byName[state.getSymNameAttr()] = state;

@@ -45,9 +45,6 @@ mlir::FailureOr<MeshAttr> getDataMesh(mlir::ModuleOp module);
 /// Ranks that a parameter is cut over.
 int64_t getShardSize(MeshAttr mesh);
 
-/// Whether the state is trained or frozen, not a buffer or the like.
-bool isParameter(StateOp state);
-
 /// The states of a module by name and number. Valid until one is added.
 class StateTable {
 public:
