@@ -130,6 +130,19 @@ bool fsdp::isReplayed(Value shard) {
   return false;
 }
 
+bool fsdp::isGiven(Value value) {
+  while (auto replay = value.getDefiningOp<ReplayOp>())
+    value = replay.getInput();
+  return isa<BlockArgument>(value);
+}
+
+bool fsdp::isReadByGathersOnly(Operation *op) {
+  return llvm::all_of(op->getUsers(), [](Operation *user) {
+    return isa<AllGatherStartOp, CopyStartOp>(user) ||
+           (isShardSide(user) && isReadByGathersOnly(user));
+  });
+}
+
 BlockArgument fsdp::getUpdatedArgument(Value param) {
   if (auto copy = param.getDefiningOp<CopyOp>())
     param = copy.getInput();
