@@ -11,7 +11,7 @@ using namespace fsdp;
 
 /// The type of the parameter's reduction that `value` is the gradient of,
 /// through views, casts and sums; null if there is none.
-Type LossSums::findReduceType(Value value) const {
+Type LossSums::findReduceType(Value value) {
   SmallVector<Value> worklist{value};
   for (unsigned i = 0; i < worklist.size() && i < 16; ++i)
     for (OpOperand &use : worklist[i].getUses()) {
@@ -31,7 +31,7 @@ Type LossSums::findReduceType(Value value) const {
   return {};
 }
 
-Type LossSums::getType(Value value) const {
+Type LossSums::getType(Value value) {
   Type element = getTensor(value).getElementType();
   if (Type reduce = findReduceType(value))
     return isHalf(element) && reduce.isF32() ? reduce : element;

@@ -23,7 +23,7 @@ public:
   /// The element type that parts of `value` are added up in: that in which a
   /// gradient of a parameter is reduced if it is one, and no half one for
   /// others.
-  mlir::Type getType(mlir::Value value) const;
+  mlir::Type getType(mlir::Value value);
 
   void add(mlir::Value value, mlir::Value part);
   /// The product of two matrices.
@@ -32,7 +32,7 @@ public:
   mlir::Value get(mlir::Value value);
 
 private:
-  mlir::Type findReduceType(mlir::Value value) const;
+  mlir::Type findReduceType(mlir::Value value);
 
   mlir::func::FuncOp func;
   const StateTable &states;
