@@ -15,6 +15,7 @@ import json
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 
 import torch
@@ -22,20 +23,14 @@ import torch.nn as nn
 import torch.nn.functional as F
 import yaml
 
-
-class Block(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        return x + self.down(F.gelu(self.up(self.norm(x))))
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
+import zoo
 
 
 class Stack(nn.Module):
     def __init__(self, width=384, blocks=8):
         super().__init__()
-        self.layers = nn.ModuleList(Block(width) for _ in range(blocks))
+        self.layers = nn.ModuleList(zoo.MlpBlock(width) for _ in range(blocks))
         self.head = nn.Linear(width, width)
 
     def forward(self, x, y):
