@@ -7,6 +7,7 @@
 #include "plan/Instructions.h"
 #include "plan/Lifetimes.h"
 #include "plan/Programs.h"
+#include "plan/Shape.h"
 #include "simulate/CollectiveModel.h"
 #include "simulate/ComputeModel.h"
 #include "simulate/Engine.h"
@@ -223,7 +224,12 @@ void StepModel::Program::findBorder() {
           needed.insert(rootOf(program, flight->inputs[k]));
       continue;
     }
-    if (kinds[i] != WorkKind::none && !isBehind[i])
+    // What is done to the loss alone may stand anywhere behind it.
+    bool isOfNumbers =
+        std::ranges::all_of(valuesOf(instruction), [&](uint32_t value) {
+          return checkedElements(program.values[value]->shape) == 1;
+        });
+    if (kinds[i] != WorkKind::none && !isBehind[i] && !isOfNumbers)
       border = std::max(border, static_cast<uint32_t>(i));
     for (uint32_t value : valuesOf(instruction, reads))
       needed.insert(rootOf(program, value));
