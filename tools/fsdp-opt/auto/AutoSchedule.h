@@ -40,10 +40,10 @@ struct AutoSchedule {
   std::vector<std::string> reasons;
 };
 
-/// For a captured program that trains, which stays as it is. Throws
-/// fsdp::Error: StageRefused, BudgetTooSmall with the smallest budget that
-/// would do, and as loadCluster.
-AutoSchedule chooseSchedule(mlir::ModuleOp module, const Config &config);
+/// For a captured program, which stays as it is. Throws fsdp::Error:
+/// StageRefused, and BudgetTooSmall with the smallest budget that would do.
+AutoSchedule chooseSchedule(mlir::ModuleOp module, const Config &config,
+                            const Cluster &cluster);
 
 } // namespace fsdp
 
