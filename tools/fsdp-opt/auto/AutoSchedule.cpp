@@ -5,10 +5,8 @@
 
 #include "decide/Search.h"
 #include "support/Format.h"
-#include "tools/fsdp-opt/compile/Artifact.h"
-#include "tools/fsdp-opt/compile/Compile.h"
 #include "tools/fsdp-opt/compile/Mode.h"
-#include "tools/fsdp-opt/input/Diagnostics.h"
+#include "tools/fsdp-opt/predict/Predicted.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -23,31 +21,15 @@ static constexpr int kMostTries = 4;
 
 namespace {
 
-struct Compiled {
-  Config config;
-  PlanFile file;
-  Prediction prediction;
-};
-
 std::string milliseconds(double seconds) {
   return llvm::formatv("{0:F3} ms", 1e3 * seconds).str();
-}
-
-Compiled compile(ModuleOp module, const Config &config,
-                 const Cluster &cluster) {
-  OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
-  compileProgram(*copy, config, [](llvm::StringRef, ModuleOp) {});
-  // Addresses and lifetimes count, not where files are.
-  PlanFile file = PlanFile::fromBytes(makeArtifact(*copy, "step.fsdp"), "step");
-  Prediction prediction = simulate(file.plan(), cluster);
-  return {config, std::move(file), std::move(prediction)};
 }
 
 /// A config that the search starts from, and what it found there.
 struct Start {
   Config config;
   std::string what; ///< that it does beside the default; empty: nothing
-  std::unique_ptr<Compiled> base;
+  std::unique_ptr<Predicted> base;
   std::unique_ptr<StepModel> model;
   std::unique_ptr<Search> search;
 };
@@ -229,16 +211,6 @@ static std::vector<Start> listStarts(const Config &config,
   return starts;
 }
 
-Cluster fsdp::loadCluster(const Config &config) {
-  if (!config.cluster.empty())
-    return Cluster::load(config.cluster);
-  if (config.target.device == Target::Device::Cpu)
-    return Cluster::load("cpu");
-  throw Error(ErrorId::ConfigMissingKey,
-              "predictions need to know the hardware; add 'cluster', such as "
-              "cluster: h100x8, to the config, or --cluster=h100x8");
-}
-
 void fsdp::checkBudget(const plan::PlanT &plan, const Prediction &prediction,
                        const Config &config) {
   uint64_t budget = getBudget(config, prediction);
@@ -320,7 +292,7 @@ AutoSchedule fsdp::chooseSchedule(ModuleOp module, const Config &config,
                              "of the other keys hold");
     return result;
   }
-  Compiled fallback = compile(module, config, cluster);
+  Predicted fallback = predict(module, config, cluster);
   uint64_t budget = getBudget(config, fallback.prediction);
   bool fallbackFits = fallback.prediction.held() <= budget;
 
@@ -329,26 +301,26 @@ AutoSchedule fsdp::chooseSchedule(ModuleOp module, const Config &config,
   std::vector<Start> starts = listStarts(config, cluster, options);
   for (Start &start : starts) {
     start.base =
-        std::make_unique<Compiled>(compile(module, start.config, cluster));
+        std::make_unique<Predicted>(predict(module, start.config, cluster));
     start.model = std::make_unique<StepModel>(start.base->file.plan(), cluster);
     start.search = std::make_unique<Search>(*start.model, options);
   }
   auto build = [&](const Proposal &proposal) {
-    return compile(module,
+    return predict(module,
                    apply(proposal.start->config,
                          proposal.start->model->buckets(),
                          proposal.candidate.decisions, options, prefetches),
                    cluster);
   };
 
-  std::optional<Compiled> best;
+  std::optional<Predicted> best;
   std::optional<Proposal> chosen;
   uint64_t limit = budget;
   for (int i = 0; i < kMostTries && !best; ++i) {
     chosen = propose(starts, limit);
     if (!chosen)
       break;
-    Compiled tried = build(*chosen);
+    Predicted tried = build(*chosen);
     if (tried.prediction.held() <= budget) {
       best = std::move(tried);
       break;
@@ -360,7 +332,7 @@ AutoSchedule fsdp::chooseSchedule(ModuleOp module, const Config &config,
   }
   if (!best && !fallbackFits) {
     chosen = proposeLeast(starts);
-    Compiled least = build(*chosen);
+    Predicted least = build(*chosen);
     if (least.prediction.held() > budget)
       throw Error(ErrorId::BudgetTooSmall,
                   "no schedule was found that holds at most " +

@@ -24,11 +24,6 @@
 
 namespace fsdp {
 
-/// What the config is compiled for; without a word a GPU's is not known, a
-/// host's is the built-in one. Throws fsdp::Error (ConfigMissingKey), and as
-/// Cluster::load.
-Cluster loadCluster(const Config &config);
-
 /// Throws fsdp::Error (BudgetTooSmall) with what the rank holds where it holds
 /// most, unless `prediction` is within the budget of the config.
 void checkBudget(const plan::PlanT &plan, const Prediction &prediction,

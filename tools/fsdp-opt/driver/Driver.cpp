@@ -19,7 +19,9 @@
 #include "tools/fsdp-opt/input/Diagnostics.h"
 #include "tools/fsdp-opt/input/Files.h"
 #include "tools/fsdp-opt/input/InputFile.h"
+#include "tools/fsdp-opt/predict/Compare.h"
 #include "tools/fsdp-opt/predict/PlanViews.h"
+#include "tools/fsdp-opt/predict/Predicted.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -213,6 +215,11 @@ int run(int argc, char **argv) {
   MLIRContext context(registry);
   if (line->explain)
     return explain(context, *line);
+  if (!line->compared.empty() || !line->worlds.empty()) {
+    writeOutput("-", line->worlds.empty() ? compareConfigs(context, *line)
+                                          : simulateWorlds(context, *line));
+    return 0;
+  }
   if (!line->config.empty()) {
     compile(context, *line);
     return 0;

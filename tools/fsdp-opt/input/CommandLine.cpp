@@ -24,6 +24,7 @@ namespace cl = llvm::cl;
 
 /// More than any machine has; keeps sizes far from overflow.
 static constexpr int64_t kMaxWorldSize = 1 << 20;
+static constexpr int64_t kMostSimulated = 1 << 14;
 
 namespace {
 /// Options beside those that MLIR registers.
@@ -45,6 +46,12 @@ struct Options {
   cl::list<std::string> planViews{"print-plan", cl::ValueOptional,
                                   cl::desc("predict the step"),
                                   cl::value_desc("FILE.{html,txt,json,trace}")};
+  cl::list<std::string> compared{"compare", cl::multi_val(2),
+                                 cl::desc("predict two configs side by side"),
+                                 cl::value_desc("A.yaml B.yaml")};
+  cl::opt<std::string> worlds{"simulate", cl::ValueOptional,
+                              cl::desc("predict several numbers of ranks"),
+                              cl::value_desc("N[,N...]")};
   cl::opt<std::string> stages{"save-stages",
                               cl::desc("write the program after each stage"),
                               cl::value_desc("DIR")};
@@ -170,14 +177,32 @@ void check(const CommandLine &line) {
              "add --print-plan");
     return;
   }
+  bool predicts = !line.compared.empty() || !line.worlds.empty();
+  if (!line.compared.empty() && compiles)
+    refuse("--compare names the configs itself; take --config away");
+  if (!line.worlds.empty() && !compiles)
+    refuse("--simulate needs --config=FILE.yaml");
+  if (!line.worlds.empty() && !line.compared.empty())
+    refuse("--compare predicts the configs' own numbers of ranks; give "
+           "--simulate without it");
+  if (predicts && (line.explain || !line.planViews.empty()))
+    refuse(std::string(line.compared.empty() ? "--simulate" : "--compare") +
+           " is one question and " +
+           (line.explain ? "--explain" : "--print-plan") +
+           " another; ask them one by one");
+  if (predicts && line.output != "-")
+    refuse("--compare and --simulate print to the terminal and compile nothing "
+           "to keep; take -o away");
+  if (predicts && line.world && !line.worlds.empty())
+    refuse("--simulate says the numbers of ranks; take --world away");
   if (!line.planViews.empty() && !compiles)
     refuse("--print-plan needs --config=FILE.yaml, or an artifact");
   if (!line.planViews.empty() && line.explain)
     refuse("--explain compiles for several numbers of ranks; --print-plan "
            "predicts one, without it");
-  if (!line.cluster.empty() && !compiles)
+  if (!line.cluster.empty() && !compiles && line.compared.empty())
     refuse("--cluster needs --config=FILE.yaml, or an artifact");
-  if (line.world && !compiles && !line.explain)
+  if (line.world && !compiles && !line.explain && line.compared.empty())
     refuse("--world needs --config=FILE.yaml");
   if (!line.report.empty() && !compiles)
     refuse("--report needs --config=FILE.yaml");
@@ -191,7 +216,7 @@ void check(const CommandLine &line) {
     refuse(
         "--explain compiles for several numbers of ranks; --memory-map draws "
         "one, without it");
-  if (!line.weights.empty() && !compiles)
+  if (!line.weights.empty() && !compiles && line.compared.empty())
     refuse("--weights needs --config=FILE.yaml");
   if (!line.stagesFolder.empty() && !compiles && !model)
     refuse("--save-stages needs a model file or --config=FILE.yaml");
@@ -224,8 +249,12 @@ bool hasEffect(const CommandLine &line, llvm::StringRef name) {
   if (line.inputKind == InputKind::Artifact)
     return isOneOf({"print-plan", "cluster"});
   // MLIR's own ways to run passes take all the rest.
-  if (line.config.empty() && !line.explain)
+  if (line.config.empty() && !line.explain && line.compared.empty())
     return true;
+  if (!line.compared.empty() || !line.worlds.empty())
+    return isOneOf({"config", "world", "input", "dim", "output", "loss",
+                    "weights", "cluster", "compare", "simulate"}) ||
+           name.starts_with("debug") || name.starts_with("mlir-");
   if (isOneOf({"config", "world", "input", "dim", "output", "explain"}))
     return true;
   if (name.starts_with("debug") ||
@@ -321,6 +350,20 @@ DimValues fsdp::parseDimValues(std::string_view text) {
   return dim;
 }
 
+/// "8,64": numbers of ranks; nothing: powers of two.
+static std::vector<int64_t> parseWorlds(const std::string &text) {
+  std::vector<int64_t> worlds;
+  if (text.empty())
+    for (int64_t world = 8; world <= kMostSimulated; world *= 2)
+      worlds.push_back(world);
+  else if (!parseSizes(text, worlds) || llvm::any_of(worlds, [](int64_t each) {
+             return each < 1 || each > kMaxWorldSize;
+           }))
+    refuse("--simulate=" + text +
+           ": expected numbers of ranks, as in --simulate=8,64,1024");
+  return worlds;
+}
+
 std::optional<CommandLine>
 fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   if (argc == 1 && isatty(STDIN_FILENO)) {
@@ -371,6 +414,9 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   line.cluster = options.cluster;
   for (const std::string &path : options.planViews)
     checkPlanView(line.planViews.emplace_back(path.empty() ? "-" : path));
+  line.compared.assign(options.compared.begin(), options.compared.end());
+  if (options.worlds.getNumOccurrences())
+    line.worlds = parseWorlds(options.worlds);
   line.stagesFolder = options.stages;
   line.explain = options.explain;
   line.verbose = options.verbose;

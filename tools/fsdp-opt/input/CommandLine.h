@@ -34,6 +34,8 @@ struct CommandLine {
   /// Where the predicted step goes, "-" being the terminal; what each gets
   /// follows from its suffix.
   std::vector<std::string> planViews;
+  std::vector<std::string> compared; ///< configs, side by side
+  std::vector<int64_t> worlds; ///< numbers of ranks to predict; empty: none
   std::string stagesFolder;
   std::optional<int64_t> world;
   std::vector<InputShape> inputs;
@@ -53,7 +55,8 @@ struct CommandLine {
 
   /// IR in, IR out: mlir-opt's behaviour.
   bool isPlainOpt() const {
-    return inputKind == InputKind::Program && config.empty() && !explain;
+    return inputKind == InputKind::Program && config.empty() && !explain &&
+           compared.empty();
   }
 };
 

@@ -43,6 +43,10 @@ options
                           ui.perfetto.dev; once for each
   --cluster=NAME|FILE     which one: a100x8, b200x8, cpu, h100x8, h200x8, or a file
                           (docs/Simulate.md); else the config's `cluster`
+  --compare A.yaml B.yaml predicts the model with two configs side by side: time,
+                          exposed transfers, memory, bytes on the wire
+  --simulate[=N,N,...]    predicts the config for several numbers of ranks, and the
+                          step over the bandwidth between nodes
   --save-stages=DIR       the program after each stage, as 1-captured.mlir,
                           2-sharded.mlir, 3-scheduled.mlir, 4-planned.mlir
   --verbose               every note on the config's keys, not their number alone

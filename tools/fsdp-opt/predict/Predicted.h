@@ -1,0 +1,34 @@
+//===- Predicted.h - A compile and how it will run --------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_TOOLS_FSDPOPT_PREDICT_PREDICTED_H
+#define FSDP_TOOLS_FSDPOPT_PREDICT_PREDICTED_H
+
+#include "plan/Reader.h"
+#include "simulate/Simulator.h"
+#include "tools/fsdp-opt/config/Config.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace fsdp {
+
+/// What the config is compiled for; without a word a GPU's is not known, a
+/// host's is the built-in one. Throws fsdp::Error (ConfigMissingKey), and as
+/// Cluster::load.
+Cluster loadCluster(const Config &config);
+
+/// One config, compiled, and its prediction.
+struct Predicted {
+  Config config;
+  PlanFile file;
+  Prediction prediction;
+};
+
+/// Compiles a copy of the captured program. Throws fsdp::Error (StageRefused,
+/// NoArtifact), and as simulate.
+Predicted predict(mlir::ModuleOp module, const Config &config,
+                  const Cluster &cluster);
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPOPT_PREDICT_PREDICTED_H
