@@ -274,7 +274,7 @@ PredictedProgram ProgramRun::run() {
 } // namespace
 
 Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
-  bool isForHost = !plan.training || plan.training->device != "cuda";
+  bool isForHost = !plan.training || !plan.training->device.starts_with("cuda");
   if (isForHost != cluster.device.isHost)
     throw Error(ErrorId::ConfigBadValue,
                 "expected a cluster whose device is of kind " +
