@@ -303,13 +303,16 @@ void Estimate::add(const plan::CallT &call) {
     return;
   case Family::Elementwise:
     work.kind = WorkKind::elementwise;
+    work.isFusible = true;
     return;
   case Family::Reduction:
     work.kind = WorkKind::reduction;
+    work.isFusible = true;
     return;
   case Family::Copy:
     work.kind = WorkKind::copy;
     work.flops = 0;
+    work.isFusible = true;
     return;
   case Family::Sort:
     work.kind = WorkKind::sort;
