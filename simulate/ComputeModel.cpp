@@ -78,7 +78,7 @@ double ComputeModel::seconds(const Work &work) const {
                     memory);
   default: {
     // A fused kernel computes what its parts do, and begins once.
-    double share = work.isFusible ? device.fused : 1;
+    double share = work.isFusible ? device.elementwise : 1;
     return share * work.kernels * device.kernel +
            std::max(work.flops / device.vectorRate, share * memory);
   }
@@ -89,6 +89,6 @@ double ComputeModel::memoryShare(const Work &work) const {
   double time = seconds(work);
   if (work.onHost || time == 0)
     return 0;
-  double share = work.isFusible ? cluster.device.fused : 1;
+  double share = work.isFusible ? cluster.device.elementwise : 1;
   return std::min(1.0, share * work.bytes / bandwidth(work) / time);
 }

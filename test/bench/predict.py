@@ -16,7 +16,7 @@ import sys
 
 import yaml
 
-from published import plans, rows
+from published import memory, plans, rows
 
 GIB = 2**30
 HALVES = {0: "fitted on", 1: "held out"}
@@ -34,12 +34,6 @@ def predict_case(compiler, case, scale_above):
     return plans.scaled(compiler, case, (8, 16))
 
 
-def memory_gib(case, prediction):
-    """What the published counter would show: of PyTorch's allocator, without the context and NCCL's buffers."""
-    memory = prediction["memory"]
-    return (memory["planned"] + memory["scratch"]) / GIB
-
-
 def work(arguments):
     row, options = arguments
     found = {"id": row["id"], "time_error": None, "memory_error": None, "why_not": None}
@@ -51,9 +45,10 @@ def work(arguments):
         return {**found, "why_not": f"not eligible: {reason}", "eligible": False}
     except (rows.Unmodelled, plans.Failed) as reason:
         return {**found, "why_not": str(reason), "eligible": True}
-    gib = memory_gib(case, prediction)
+    planned = prediction["memory"]["planned"] + prediction["memory"]["scratch"]
+    gib = memory.predict(case, planned) / GIB
     found.update(eligible=True, kind="fp8" if case.fp8 else "compiled" if case.compiled else "eager", cluster=case.cluster, ranks=case.ranks,
-                 seconds=case.seconds, predicted_seconds=prediction["seconds"], gib=case.gib, predicted_gib=gib, prediction=prediction)
+                 seconds=case.seconds, predicted_seconds=prediction["seconds"], gib=case.gib, predicted_gib=gib, planned_gib=planned / GIB, prediction=prediction)
     if case.seconds:
         found["time_error"] = prediction["seconds"] / case.seconds - 1
     if case.gib:
@@ -74,16 +69,16 @@ def percent(value, sign=""):
 
 
 def differ_in_one(a, b):
-    """The setting that two rows of one source differ in, if it is one."""
-    keys = ("gpus", "gpu", "seq_len", "local_batch", "grad_accum", "activation_checkpointing", "compile", "precision", "system")
-    if a["source"] != b["source"] or a["model"] != b["model"]:
+    """The setting that two rows of one source differ in, if it is one; another system, or kind of training, is none."""
+    keys = ("gpus", "gpu", "seq_len", "local_batch", "grad_accum", "activation_checkpointing", "compile", "precision")
+    if any(a.get(key) != b.get(key) for key in ("source", "model", "system", "train_type", "lora", "logits")):
         return None
     names = [key for key in keys if a.get(key) != b.get(key)]
     return names[0] if len(names) == 1 else None
 
 
 def compare_pairs(table, found):
-    """[(setting, first id, second id, published ratio, predicted ratio)] of the seconds for a token."""
+    """[(setting, first id, second id, published ratio, predicted ratio)] of the seconds for a token; of the faster to the slower."""
     pairs = []
     done = [(row, found[row["id"]]) for row in table if found[row["id"]].get("predicted_seconds") and found[row["id"]]["seconds"]]
     for i, (a, of_a) in enumerate(done):
@@ -92,7 +87,8 @@ def compare_pairs(table, found):
             if setting:
                 tokens = [row["local_batch"] * (row.get("grad_accum") or 1) * row["seq_len"] for row in (a, b)]
                 published, predicted = ((of_b[key] / tokens[1]) / (of_a[key] / tokens[0]) for key in ("seconds", "predicted_seconds"))
-                pairs.append((setting, a["id"], b["id"], published, predicted))
+                first, second = (a, b) if published <= 1 else (b, a)
+                pairs.append((setting, first["id"], second["id"], *((ratio if published <= 1 else 1 / ratio) for ratio in (published, predicted))))
     return pairs
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Decoders of published shapes, exported on the meta device: no weight exists.
 
-Operators are those that the systems run without a compiler: an RMS norm in float32 is six kernels, rotary embeddings are five. What torch.compile
-makes of them is for plans.py. Where a tensor follows another's type, `type_as` says so, since exports keep the types of `to`.
+Operators are those that the systems run without a compiler: an RMS norm in float32 is seven kernels (one, where it is compiled), rotary embeddings
+are five. What else torch.compile fuses is for plans.py. Models are exported in float32 and compiled to compute in bfloat16: where a tensor follows another's type,
+`type_as` says so, since exports keep the types of `to`; and what widens is a copy, since `x.float()` would be x itself, here and from here on.
 """
 import dataclasses
 
@@ -30,20 +31,25 @@ class Shape:
     halves_products: bool = False  # every second product is a bmm, which `save` can tell from the others
     lora: int = 0             # rank of the adapters, and all else is frozen
     weights: str = "float32"
+    narrow_loss: bool = False  # the loss reads logits in 16 bits
+    fused_norms: bool = False  # an RMS norm is one kernel
 
 
 class RmsNorm(nn.Module):
-    def __init__(self, width):
+    def __init__(self, shape, width):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
+        self.is_fused = shape.fused_norms
 
     def forward(self, x):
-        wide = x.float()
+        if self.is_fused:
+            return F.rms_norm(x, self.weight.shape, self.weight, 1e-5)
+        wide = torch.ops.aten._to_copy.default(x, dtype=torch.float32)
         return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)).type_as(x) * self.weight
 
 
 class LayerNorm(nn.Module):
-    def __init__(self, width):
+    def __init__(self, shape, width):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
 
@@ -89,7 +95,7 @@ class Attention(nn.Module):
             self.k = Linear(shape, shape.hidden, kv, shape.has_bias, is_other=True)
             self.v = Linear(shape, shape.hidden, kv, shape.has_bias)
         if shape.norms_heads:
-            self.q_norm, self.k_norm = RmsNorm(shape.head_dim), RmsNorm(shape.head_dim)
+            self.q_norm, self.k_norm = RmsNorm(shape, shape.head_dim), RmsNorm(shape, shape.head_dim)
         self.out = Linear(shape, q, shape.hidden, is_other=True)
 
     def forward(self, x, cos, sin):
@@ -126,7 +132,7 @@ class Block(nn.Module):
     def __init__(self, shape):
         super().__init__()
         Norm = LayerNorm if shape.is_gpt else RmsNorm
-        self.attention_norm, self.mlp_norm = Norm(shape.hidden), Norm(shape.hidden)
+        self.attention_norm, self.mlp_norm = Norm(shape, shape.hidden), Norm(shape, shape.hidden)
         self.attention, self.mlp = Attention(shape), Mlp(shape)
 
     def forward(self, x, cos, sin):
@@ -137,12 +143,12 @@ class Block(nn.Module):
 class Decoder(nn.Module):
     def __init__(self, shape):
         super().__init__()
-        self.is_gpt = shape.is_gpt
+        self.is_gpt, self.narrow_loss = shape.is_gpt, shape.narrow_loss
         self.embed = nn.Embedding(shape.vocab, shape.hidden)
         if shape.is_gpt:
             self.positions = nn.Embedding(shape.seq, shape.hidden)
         self.layers = nn.ModuleList(Block(shape) for _ in range(shape.layers))
-        self.norm = (LayerNorm if shape.is_gpt else RmsNorm)(shape.hidden)
+        self.norm = (LayerNorm if shape.is_gpt else RmsNorm)(shape, shape.hidden)
         self.head = None if shape.is_tied else nn.Linear(shape.hidden, shape.vocab, bias=False)
         for name in ("cos", "sin"):
             self.register_buffer(name, torch.empty(shape.seq, shape.head_dim))
@@ -154,7 +160,7 @@ class Decoder(nn.Module):
         for layer in self.layers:
             x = layer(x, self.cos, self.sin)
         logits = F.linear(self.norm(x), self.embed.weight if self.head is None else self.head.weight).flatten(0, 1)
-        return F.cross_entropy(logits if self.is_gpt else logits.float(), labels.flatten())
+        return F.cross_entropy(logits if self.narrow_loss else logits.float(), labels.flatten())
 
 
 def export(shape, path):

@@ -22,8 +22,9 @@ ARCHITECTURES = {"a100x8": "sm_80", "a100-40gb": "sm_80", "a6000": "sm_86", "b20
 # Seconds of the host for an instruction. PyTorch's dispatcher, Python and autograd take 5 to 10 us for an operator; compiled code calls one kernel
 # for several of ours.
 EAGER_ISSUE, COMPILED_ISSUE = 7e-6, 2.5e-6
-# Bytes that kernels between products move in compiled code, over those of eager operators: counted for a block of Llama (Simulate.md).
-FUSED = 0.26
+# Bytes that kernels between products move in compiled code, over those of our operators with fused norms: counted for a block of Llama
+# (Simulate.md).
+FUSED = 0.51
 # Peak of 8 bits that the best shapes reach, over that of 16 (ml-engineering's MAMF: 1402.6 of 1979 and 794.5 of 989 TFLOP/s on H100).
 FP8_GAIN = 1402.6 / 794.5
 # Bytes for an element that is quantised, where its maximum is found on the way: read in 16 bits, twice, written in 8. Rows instead of tensors need
@@ -104,10 +105,11 @@ def make_cluster(case):
     cluster = numbers(yaml.safe_load((ROOT / "simulate" / "clusters" / f"{name}.yaml").read_text()))
     device = cluster["device"]
     device["issue"] = COMPILED_ISSUE if case.compiled else EAGER_ISSUE
-    if case.compiled:
-        device["fused"] = FUSED
+    device["elementwise"] = FUSED if case.compiled else case.system.elementwise
     if case.system.ranks_per_node:
         cluster["ranks_per_node"] = case.system.ranks_per_node
+    if case.system.network:
+        cluster["network"]["network"] = case.system.network / cluster["ranks_per_node"]
     generation = "hopper" if name in HOPPER else "ampere" if name in AMPERE else ""
     shares = ATTENTION.get(case.system.attention, {}).get(generation)
     if shares:

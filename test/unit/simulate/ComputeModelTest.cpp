@@ -114,7 +114,7 @@ TEST(ComputeModel, fusesChainsAlone) {
   double bytes = 64 * cluster.device.cache;
   ComputeModel model(cluster);
   double whole = model.seconds(move(bytes));
-  cluster.device.fused = 0.25;
+  cluster.device.elementwise = 0.25;
   EXPECT_DOUBLE_EQ(model.seconds(move(bytes, true)), whole / 4);
   EXPECT_DOUBLE_EQ(model.seconds(move(bytes)), whole);
   EXPECT_NEAR(model.memoryShare(move(bytes, true)),
