@@ -46,7 +46,7 @@ def work(arguments):
     except (rows.Unmodelled, plans.Failed) as reason:
         return {**found, "why_not": str(reason), "eligible": True}
     planned = prediction["memory"]["planned"] + prediction["memory"]["scratch"]
-    gib = memory.predict(case, planned) / GIB
+    gib = memory.predict(case, prediction) / GIB if case.gib else None
     found.update(eligible=True, kind="fp8" if case.fp8 else "compiled" if case.compiled else "eager", cluster=case.cluster, ranks=case.ranks,
                  seconds=case.seconds, predicted_seconds=prediction["seconds"], gib=case.gib, predicted_gib=gib, planned_gib=planned / GIB, prediction=prediction)
     if case.seconds:
@@ -101,7 +101,7 @@ def print_table(table, found):
         gib = f"{each['gib']:6.1f}" if each["gib"] else "     -"
         seconds = f"{each['seconds']:8.3f}" if each["seconds"] else "       -"
         print(f"{row['id']:8} {row['model']['name'][:26]:26} {each['cluster']:10} {each['ranks']:5} {row['seq_len']:6} {row['local_batch']:5}  {each['kind']:8} "
-              f"{seconds} {each['predicted_seconds']:9.3f} {percent(each['time_error'], '+'):>6}  {gib} {each['predicted_gib']:9.1f} {percent(each['memory_error'], '+'):>6}")
+              f"{seconds} {each['predicted_seconds']:9.3f} {percent(each['time_error'], '+'):>6}  {gib} {each['predicted_gib'] or each['planned_gib']:9.1f} {percent(each['memory_error'], '+'):>6}")
 
 
 def print_summary(table, found):

@@ -1,48 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What PyTorch's counters would show where our plan holds a planned peak.
+"""What PyTorch's counters would show of the work that a plan does.
 
 Our arena is planned: memory that a stream frees serves any other, and gathered parameters are used where they arrive. PyTorch's allocator keeps a pool
-for each stream, and FSDP has three: kernels, gathers, reductions. What one pool has free another cannot use, so that their peaks add up. Bytes follow
-from FSDP2's buffers; nothing here was fitted but SLACK.
+for each stream, and FSDP has three: kernels, gathers, reductions. What one pool has free another cannot use, so that their peaks add up. The pool of
+kernels is what the plan's report says of states and activations; the others follow from FSDP's buffers. Nothing here was fitted but SLACK.
 """
 
-# Of the pool of kernels: segments that freed tensors have cut so that none fits; the median over the rows that say both counters
-# or were fitted on (Simulate.md).
+# Of the pool of kernels: segments that freed tensors have cut so that none fits.
 SLACK = 0.04
 BYTES = {"float32": 4, "bfloat16": 2}
 
 
 def count_parameters(shape):
-    """(of a block, of all outside of blocks, of the embedding)."""
+    """(of a block, of the embedding, of all outside of blocks)."""
     q, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     block = shape.hidden * (q + 2 * kv) + q * shape.hidden + (2 if shape.is_gpt else 3) * shape.hidden * shape.ffn + 2 * shape.hidden
     embedding = shape.vocab * shape.hidden
-    ends = embedding * (1 if shape.is_tied else 2) + shape.hidden + (shape.seq * shape.hidden if shape.is_gpt else 0)
-    return block, ends, embedding
+    return block, embedding, embedding * (1 if shape.is_tied else 2) + (shape.seq * shape.hidden if shape.is_gpt else 0)
 
 
-def predict(case, planned):
+def kernels(case, prediction):
+    """Bytes of the pool of kernels: states, activations, gathered parameters as they are used."""
+    shape, system = case.shape, case.system
+    shards = case.ranks // case.replicas
+    block, embedding, ends = count_parameters(shape)
+    tokens = shape.seq * shape.batch
+    phases = prediction["phases"]
+    logits = tokens * shape.vocab * (2 if shape.narrow_loss else 4)
+    # Of the forward, the loss has its operand and its result; backward adds what it makes of them, unless that is one kernel.
+    most = phases["forward"]["activations"] + (logits if not shape.narrow_loss and not case.chunks_loss else 0)
+    # Where our reductions have the most, FSDP's have it in a pool of their own.
+    if phases["backward"]["op"] not in ("aten._chunk_cat", "fsdp.pack"):
+        most = max(most, phases["backward"]["activations"])
+    held = prediction["states"] + most
+    # Our plan casts a shard once and keeps it for backward; FSDP casts for each gather.
+    if shape.weights == "float32" and case.reshard:
+        held -= 2 * block * (shape.layers - 1) / shards
+    # A block that is gathered ahead, and the root whole where the plan has what is read next.
+    held += 2 * block + (2 * (ends - embedding) if system.gathers_root_whole else 0)
+    # Eager checkpointing keeps the result of each saved product, whether it is read or not: that of the MLP's last is not.
+    if shape.halves_products and not case.compiled:
+        held += 2 * tokens * shape.hidden * shape.layers
+    # What the loss reads, where the caller holds it until backward is done.
+    if system.holds_logits:
+        held += tokens * shape.vocab * (2 if shape.narrow_loss else 6)
+    return held
+
+
+def predict(case, prediction):
     """Bytes, as the row's counter counts them."""
     shape, system = case.shape, case.system
     shards = case.ranks // case.replicas
-    block, ends, embedding = count_parameters(shape)
-    blocks = block * shape.layers
-    trains = not shape.lora
-    held = planned
-    # Our plan casts a shard once and keeps it for backward, FSDP casts for each gather.
-    if shape.weights == "float32" and case.reshard:
-        held -= 2 * (blocks - block) / shards
-    # FSDP gathers its root whole, and one block ahead; our plan what is read next.
-    if shards > 1 or system.layout == "fsdp2":
-        held += 2 * (block + (0 if shape.is_tied else embedding))
-    # The loss's operand is the caller's until backward has read its result; our plan reuses it.
-    if system.holds_logits:
-        held += shape.seq * shape.batch * shape.vocab * (2 if shape.narrow_loss else 6)
+    block, embedding, ends = count_parameters(shape)
+    root = ends if system.gathers_root_whole else embedding
+    gradients = 0 if shape.lora else BYTES[shape.weights] * (block * shape.layers + ends) / shards
     if system.memory == "allocated":
-        return held
-    gathers = 2 * max(ends, 2 * block)
-    reductions = BYTES[system.reduce] * (ends + block) if trains else 0
-    # Shards of gradients are made by reductions; a plan with micro-batches counts them already.
-    if trains and case.accumulation == 1:
-        reductions += BYTES[shape.weights] * (blocks + ends) / shards
-    return (1 + SLACK) * held + gathers + reductions
+        # Gradients are there at the loss only of earlier micro-batches.
+        return kernels(case, prediction) + (gradients if case.accumulation > 1 else 0)
+    gathers = 2 * max(root, 2 * block)
+    reductions = 0 if shape.lora else BYTES[system.reduce] * (root + block)
+    return (1 + (SLACK if system.cuts_segments else 0)) * kernels(case, prediction) + gradients + gathers + reductions

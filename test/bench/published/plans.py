@@ -143,21 +143,25 @@ class Compiler:
         from . import models
         return self.make(self.cache / f"{digest(self.models, shape)}.pt2", lambda part: models.export(shape, part))
 
-    def plan(self, case):
+    def plan(self, case, report=False):
+        """The plan, or the report of its compilation."""
         config = yaml.safe_dump(make_config(case))
-        path = self.cache / f"{digest(self.models, case.shape, config, self.build if self.fresh else '')}.fsdp"
+        name = digest(self.models, case.shape, config, self.build if self.fresh else "")
 
         def write(part):
             written = part.with_suffix(".yaml")
             written.write_text(config)
+            plan = part.with_suffix(".fsdp")
             try:
-                run([self.tool, self.export(case.shape), f"--config={written}", "-o", part])
+                run([self.tool, self.export(case.shape), f"--config={written}", "-o", plan, *([f"--report={part}"] if report else [])])
             finally:
                 written.unlink()
-        return self.make(path, write)
+                if report:
+                    plan.unlink(missing_ok=True)
+        return self.make(self.cache / f"{name}{'.report' if report else '.fsdp'}", write)
 
     def predict(self, case):
-        """What --print-plan=….json says; with `layers`, that of the whole from two shallower ones."""
+        """What --print-plan=….json says, and where memory is published the phases of the report."""
         plan, cluster = self.plan(case), make_cluster(case)
         path = self.cache / f"{digest(plan.name, cluster, self.build)}.json"
 
@@ -168,7 +172,12 @@ class Compiler:
                 run([self.tool, plan, f"--print-plan={part}", f"--cluster={written}"])
             finally:
                 written.unlink()
-        return summarise(json.loads(self.make(path, write).read_text()))
+        found = summarise(json.loads(self.make(path, write).read_text()))
+        if case.gib:
+            report = json.loads(self.plan(case, report=True).read_text())
+            found["phases"] = {name: {"activations": phase["activations"], "op": phase["at"]["op"]} for name, phase in report["phases"].items()}
+            found["states"] = report["memory"]["states"]
+        return found
 
 
 def summarise(prediction):
@@ -187,7 +196,7 @@ def scaled(compiler, case, layers):
     def extend(a, b):
         if isinstance(a, dict):
             return {key: extend(a[key], b[key]) for key in a}
-        if isinstance(a, bool):
+        if isinstance(a, (bool, str)):
             return b
         return a + (b - a) * (case.shape.layers - layers[0]) / (layers[1] - layers[0])
     return extend(*few)

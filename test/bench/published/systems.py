@@ -19,6 +19,8 @@ class System:
     network: float = 0             # bytes a second of a node; 0: the cluster's
     memory: str = "reserved"       # what the row's memory is: of the allocator's segments, or of the tensors
     holds_logits: bool = False     # its loop keeps what the loss reads until after backward
+    gathers_root_whole: bool = True  # embedding and head in one bucket
+    cuts_segments: bool = True     # of PyTorch's allocator; not with expandable_segments
     selects: str = "operators"     # what "selective" checkpointing means: every second product, or every n-th block
     loss: str = "wide"             # in float32; narrow: a fused or compiled loss, which reads 16 bits
 
@@ -76,9 +78,12 @@ def find_system(row):
         changes["attention"] = "flash3"
     if row.get("peak_mem_kind"):
         changes["memory"] = row["peak_mem_kind"]
-    # torchtitan compiles the loss, too, since February of 2025.
-    if re.match("torchtitan|torchao", row["source"]) and re.search("202[5-9]|torchao", row["source"]) and row.get("compile") is True:
-        changes["loss"] = "narrow"
+    # torchtitan of 2025 and later: run_train.sh asks for expandable segments, embedding and head are buckets of their own, and what is compiled has
+    # a compiled loss.
+    if re.match("torchtitan|torchao", row["source"]) and re.search("202[5-9]|torchao", row["source"]):
+        changes.update(cuts_segments=False, gathers_root_whole=False)
+        if row.get("compile") is True:
+            changes["loss"] = "narrow"
     notes = row.get("notes") or ""
     if "max_memory_allocated" in notes:
         changes["memory"] = "allocated"
