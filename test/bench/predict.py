@@ -41,6 +41,7 @@ def work(arguments):
         case = rows.read(row)
         compiler = plans.Compiler(options.bin, options.cache, options.fresh)
         prediction = predict_case(compiler, case, options.scale_above)
+        prediction["seconds"] += case.system.overhead
     except rows.NotEligible as reason:
         return {**found, "why_not": f"not eligible: {reason}", "eligible": False}
     except (rows.Unmodelled, plans.Failed) as reason:

@@ -27,14 +27,15 @@ def kernels(case, prediction):
     tokens = shape.seq * shape.batch
     phases = prediction["phases"]
     logits = tokens * shape.vocab * (2 if shape.narrow_loss else 4)
-    # Of the forward, the loss has its operand and its result; backward adds what it makes of them, unless that is one kernel.
-    most = phases["forward"]["activations"] + (logits if not shape.narrow_loss and not case.chunks_loss else 0)
+    # Of the forward, the loss has its operand and its result; backward adds what it makes of them, unless that is one kernel. A loss in chunks of
+    # the vocabulary holds less than ours in chunks of the rows, and less than a block's backward.
+    most = 0 if case.chunks_loss else phases["forward"]["activations"] + (0 if shape.narrow_loss else logits)
     # Where our reductions have the most, FSDP's have it in a pool of their own.
     if phases["backward"]["op"] not in ("aten._chunk_cat", "fsdp.pack"):
         most = max(most, phases["backward"]["activations"])
     held = prediction["states"] + most
     # Our plan casts a shard once and keeps it for backward; FSDP casts for each gather.
-    if shape.weights == "float32" and case.reshard:
+    if shape.weights == "float32" and case.reshard and shards > 1:
         held -= 2 * block * (shape.layers - 1) / shards
     # A block that is gathered ahead, and the root whole where the plan has what is read next.
     held += 2 * block + (2 * (ends - embedding) if system.gathers_root_whole else 0)
@@ -53,9 +54,10 @@ def predict(case, prediction):
     shards = case.ranks // case.replicas
     block, embedding, ends = count_parameters(shape)
     root = ends if system.gathers_root_whole else embedding
-    gradients = 0 if shape.lora else BYTES[shape.weights] * (block * shape.layers + ends) / shards
+    # States have the gradients of micro-batches, in the parameters' type; FSDP adds them up in that in which it reduces.
+    width = BYTES[system.reduce] - BYTES[shape.weights] if case.accumulation > 1 else BYTES[shape.weights]
+    gradients = 0 if shape.lora else width * (block * shape.layers + ends) / shards
     if system.memory == "allocated":
-        # Gradients are there at the loss only of earlier micro-batches.
         return kernels(case, prediction) + (gradients if case.accumulation > 1 else 0)
     gathers = 2 * max(root, 2 * block)
     reductions = 0 if shape.lora else BYTES[system.reduce] * (root + block)
