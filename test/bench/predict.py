@@ -19,17 +19,17 @@ import yaml
 from published import memory, plans, rows
 
 GIB = 2**30
-HALVES = {0: "fitted on", 1: "held out"}
+HALVES = {1: "fitted on", 0: "held out"}
 
 
 def half_of(row):
-    """Every second row of each source is held out of all fits."""
+    """1: fits may see it. The rows of each source take turns."""
     return row["_half"]
 
 
 def predict_case(compiler, case, scale_above):
     layers = case.shape.layers
-    if layers <= scale_above or isinstance(case.checkpointing, dict) and "modules" in case.checkpointing:
+    if layers <= scale_above or case.gib or isinstance(case.checkpointing, dict) and "modules" in case.checkpointing:
         return compiler.predict(case)
     return plans.scaled(compiler, case, (8, 16))
 
@@ -39,7 +39,7 @@ def work(arguments):
     found = {"id": row["id"], "time_error": None, "memory_error": None, "why_not": None}
     try:
         case = rows.read(row)
-        compiler = plans.Compiler(options.bin, options.cache, options.fresh)
+        compiler = plans.Compiler(options.bin, options.cache, options.fresh, options.change)
         prediction = predict_case(compiler, case, options.scale_above)
         prediction["seconds"] += case.system.overhead
     except rows.NotEligible as reason:
@@ -120,6 +120,23 @@ def print_summary(table, found):
               f"{percent(sizes(memory)[0]):>14} {percent(sizes(memory)[1]):>6} {sum(e is not None for e in memory):6}")
 
 
+def vary(table, options):
+    """What a fit looks at: mean errors of the rows that it may see, and of the others."""
+    path, values = options.vary.split("=")
+    cluster, section, key = path.split(".")
+    table = [row for row in table if rows.CLUSTERS.get(row.get("gpu")) == cluster or cluster == "h100-500w"]
+    with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+        for value in values.split(","):
+            options.change = (cluster, section, key, float(value))
+            found = [(row, each) for row, each in zip(table, pool.map(work, [(row, options) for row in table])) if each.get("cluster") == cluster]
+            text = f"{path} {value}: "
+            for half, name in ((1, "fitted on"), (0, "held out")):
+                errors = [each["time_error"] for row, each in found if half_of(row) == half and each["time_error"] is not None]
+                if errors:
+                    text += f"  {name}: {len(errors)} rows, mean {percent(statistics.mean(map(abs, errors)))} %, bias {percent(statistics.mean(errors), '+')} %"
+            print(text, flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=pathlib.Path, required=True)
@@ -129,8 +146,11 @@ def main():
     parser.add_argument("--cache", type=pathlib.Path, default=pathlib.Path.home() / ".cache" / "fsdp-opt" / "predict", help="of exports, plans, predictions")
     parser.add_argument("--fresh", action="store_true", help="compile again what another compiler's plan is kept of")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--scale-above", type=int, default=1000, metavar="LAYERS", help="deeper models are scaled from 8 and 16 layers")
+    parser.add_argument("--scale-above", type=int, default=48, metavar="LAYERS",
+                        help="times of deeper models are scaled from 8 and 16 layers, which gives the same")
+    parser.add_argument("--vary", metavar="CLUSTER.SECTION.KEY=VALUE,…", help="compare values of a cluster's key instead, on both halves of its rows")
     options = parser.parse_args()
+    options.change = None
     table = yaml.load(options.rows.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))["rows"]
     count = {}
     for row in table:
@@ -138,6 +158,8 @@ def main():
         row["_half"] = count[row["source"]] % 2
     if options.only:
         table = [row for row in table if row["id"] in options.only]
+    if options.vary:
+        return vary(table, options)
     found = {}
     # Rows with one export follow each other.
     order = sorted(table, key=lambda row: str((row.get("model"), row.get("seq_len"), row.get("local_batch"))))

@@ -116,14 +116,22 @@ def make_cluster(case):
         device["attention_forward"], device["attention_backward"] = shares
     if case.fp8:
         quantise(cluster, case)
+    return cluster
+
+
+def write_cluster(case, change=None):
+    """As YAML; `change` sets one number of one cluster: ("h100x8", "device", "sustained", 0.8)."""
+    cluster = make_cluster(case)
+    if change and change[0] == case.cluster:
+        cluster[change[1]][change[2]] = change[3]
     return yaml.safe_dump(cluster, sort_keys=False)
 
 
 class Compiler:
     """`bin` holds fsdp-opt; plans in `cache` are taken as they are, whatever compiler made them, unless `fresh`."""
 
-    def __init__(self, bin, cache, fresh=False):
-        self.tool, self.cache, self.fresh = pathlib.Path(bin).resolve() / "fsdp-opt", pathlib.Path(cache), fresh
+    def __init__(self, bin, cache, fresh=False, change=None):
+        self.tool, self.cache, self.fresh, self.change = pathlib.Path(bin).resolve() / "fsdp-opt", pathlib.Path(cache), fresh, change
         self.cache.mkdir(parents=True, exist_ok=True)
         self.models = hashlib.sha256((pathlib.Path(__file__).parent / "models.py").read_bytes()).hexdigest()
         self.build = hashlib.sha256(self.tool.read_bytes()).hexdigest()
@@ -162,7 +170,7 @@ class Compiler:
 
     def predict(self, case):
         """What --print-plan=….json says, and where memory is published the phases of the report."""
-        plan, cluster = self.plan(case), make_cluster(case)
+        plan, cluster = self.plan(case), write_cluster(case, self.change)
         path = self.cache / f"{digest(plan.name, cluster, self.build)}.json"
 
         def write(part):
