@@ -190,6 +190,31 @@ TEST(Work, sumsAndSoftmaxesAreReductions) {
       WorkKind::reduction);
 }
 
+TEST(Work, writesWithoutReading) {
+  Calls calls;
+  int32_t logits = calls.tensor({64, 1000});
+  EXPECT_EQ(
+      calls.call("zeros_like", {logits}, {calls.tensor({64, 1000})}).bytes,
+      2.0 * 64 * 1000);
+  // The operand is named for its shape.
+  EXPECT_EQ(
+      calls
+          .call("nll_loss_backward",
+                {calls.tensor({}), logits, calls.tensor({64}, DType::i64)},
+                {calls.tensor({64, 1000})})
+          .bytes,
+      2.0 * 64 * 1000);
+}
+
+TEST(Work, fusesNoBuckets) {
+  Calls calls;
+  Work work = calls.call("_chunk_cat", {calls.tensor({64}), calls.tensor({32})},
+                         {calls.tensor({96})});
+  EXPECT_EQ(work.kind, WorkKind::copy);
+  EXPECT_EQ(work.bytes, 2 * 2.0 * 96);
+  EXPECT_FALSE(work.isFusible);
+}
+
 TEST(Work, copiesBetweenMemoryAndPacksWhatLiesElsewhere) {
   Calls calls;
   int32_t a = calls.tensor({64}), b = calls.tensor({128}),
