@@ -6,10 +6,10 @@ import re
 from .models import Shape
 from .systems import System, find_system
 
+# The first that the GPU's name begins with.
 CLUSTERS = {
-    "H100-80GB": "h100x8", "H100-SXM": "h100x8", "H100": "h100x8", "H100-SXM-80GB": "h100x8", "H100-SXM-96GB-HBM2e-500W": "h100-500w",
-    "H200-SXM": "h200x8", "H200": "h200x8", "A100-SXM-80GB": "a100x8", "A100-80GB": "a100x8", "A100-SXM": "a100x8",
-    "A100-SXM-40GB": "a100-40gb", "B200": "b200x8", "RTX-A6000-48GB": "a6000",
+    "H100-SXM-96GB": "h100-500w", "H100-PCIE": None, "H100-NVL": None, "H100": "h100x8", "H200": "h200x8", "A100-SXM-40GB": "a100-40gb",
+    "A100-40GB": "a100-40gb", "A100-PCIE": None, "A100": "a100x8", "B200": "b200x8", "RTX-A6000": "a6000", "A6000": "a6000",
 }
 DENSE = {"llama", "mpt", "gpt", "qwen2", "qwen3", "mistral", "gemma"}
 
@@ -48,14 +48,6 @@ def find_seconds(row):
     return next((float(row[name]) for name in names if row.get(name)), None)
 
 
-def is_eligible(row):
-    try:
-        check_eligible(row)
-        return True
-    except NotEligible:
-        return False
-
-
 def check_eligible(row):
     model, parallelism = row.get("model") or {}, row.get("parallelism") or {}
     if model.get("arch") not in DENSE or model.get("experts"):
@@ -67,7 +59,7 @@ def check_eligible(row):
         if (parallelism.get(axis) or 1) != 1:
             raise NotEligible(f"{axis} is {parallelism[axis]}")
     for key in ("gpu", "gpus", "seq_len", "local_batch", "activation_checkpointing"):
-        if not row.get(key):
+        if row.get(key) in (None, ""):
             raise NotEligible(f"{key} is not stated")
     if not isinstance(model.get("ffn"), int):
         raise NotEligible("the width of the MLP is not stated")
@@ -77,9 +69,9 @@ def check_eligible(row):
 
 def find_cluster(row):
     """Rows whose memory is told in parts of 95.0 GiB ran on the 96 GB part; those of torchao on the same machines, as torchtitan's."""
-    if row["gpu"] not in CLUSTERS:
+    cluster = next((cluster for name, cluster in CLUSTERS.items() if row["gpu"].upper().replace(" ", "-").startswith(name)), None)
+    if cluster is None:
         raise Unmodelled(f"no description of {row['gpu']}")
-    cluster = CLUSTERS[row["gpu"]]
     is_limited = "95.0" in (row.get("notes") or "") or row["source"].startswith("torchao")
     return "h100-500w" if cluster == "h100x8" and is_limited else cluster
 
@@ -87,8 +79,10 @@ def find_cluster(row):
 def make_checkpointing(row, system, layers):
     """Of fsdp_config, and whether every second product is computed again."""
     text = row["activation_checkpointing"]
-    if text == "none":
+    if text in ("none", "off", False):
         return False, False
+    if text is True:
+        return True, False
     if text.startswith("full (self_attn and mlp"):
         return {"modules": ["layers.*.attention", "layers.*.mlp"]}, False
     if match := re.fullmatch(r"full on (\d+) layers", text):
@@ -103,9 +97,11 @@ def make_checkpointing(row, system, layers):
         share = 3 * (100 * float(hfu[1]) / row["mfu"] - 1)
         every = max(1, round(1 / max(share, 0.01)))
         return ({"every": every} if every <= layers else False), False
-    if text == "selective-layer":
+    if text == "selective" and system.selects == "attention":
+        return {"modules": ["layers.*.attention"]}, False
+    if text.startswith("selective-layer"):
         return {"every": 2}, False
-    if text in ("selective", "selective-op"):
+    if text == "selective" or text.startswith("selective-op"):
         return {"policy": "selective", "save": ["aten.mm", "aten._scaled_*"]}, True
     raise Unmodelled(f"checkpointing: {text}")
 
@@ -121,7 +117,8 @@ def read(row):
     lora = row.get("lora") or {}
     if row.get("adapter") and not lora:
         raise Unmodelled("the adapters' rank is not stated")
-    replicas = parallelism.get("hsdp_replicate") or 1
+    shards = parallelism.get("fsdp") or row["gpus"]
+    replicas = parallelism.get("hsdp_replicate") or (row["gpus"] // shards if row["gpus"] % shards == 0 else 1)
     precision = row.get("precision") or ""
     compiled = system.compiles if row.get("compile") is None else row["compile"] is True
     return Case(
