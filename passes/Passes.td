@@ -4,6 +4,7 @@
 #ifndef FSDP_PASSES_TD
 #define FSDP_PASSES_TD
 
+include "passes/memory/Passes.td"
 include "passes/plan/Passes.td"
 include "passes/schedule/Passes.td"
 include "passes/shard/Passes.td"

@@ -119,28 +119,28 @@ void Printer::printHeader() {
          (plan.validation->batches
               ? ", " + std::to_string(plan.validation->batches) + " batches"
               : ""));
-  const plan::MemoryT &memory = *plan.memory;
+  // Buffers and inputs lie on the device alone.
+  auto describe = [](const plan::MemoryT &use, bool isHost, bool isPinned) {
+    return std::to_string(use.peak) + " bytes" + (isPinned ? ", pinned" : "") +
+           ": states " + std::to_string(use.states) + " (params " +
+           std::to_string(use.params) + ", optimizer " +
+           std::to_string(use.optimizer) +
+           (isHost ? ")"
+                   : ", buffers " + std::to_string(use.buffers) + "), inputs " +
+                         std::to_string(use.inputs)) +
+           ", activations " + std::to_string(use.activations) + ", gathered " +
+           std::to_string(use.gathered) + ", grads " +
+           std::to_string(use.grads);
+  };
   std::optional<uint64_t> scratch = getScratchBound(plan);
-  line("memory " + std::to_string(memory.peak) + " bytes: states " +
-       std::to_string(memory.states) + " (params " +
-       std::to_string(memory.params) + ", optimizer " +
-       std::to_string(memory.optimizer) + ", buffers " +
-       std::to_string(memory.buffers) + "), inputs " +
-       std::to_string(memory.inputs) + ", activations " +
-       std::to_string(memory.activations) + ", gathered " +
-       std::to_string(memory.gathered) + ", grads " +
-       std::to_string(memory.grads) + "; scratch " +
+  line("memory " +
+       describe(*plan.memory, /*isHost=*/false, /*isPinned=*/false) +
+       "; scratch " +
        (scratch ? "at most " + std::to_string(*scratch)
                 : "unknown until the warm-up"));
   if (plan.host)
-    line("host memory " + std::to_string(plan.host->peak) + " bytes" +
-         (plan.pins_host ? ", pinned" : "") + ": states " +
-         std::to_string(plan.host->states) + " (params " +
-         std::to_string(plan.host->params) + ", optimizer " +
-         std::to_string(plan.host->optimizer) + "), activations " +
-         std::to_string(plan.host->activations) + ", gathered " +
-         std::to_string(plan.host->gathered) + ", grads " +
-         std::to_string(plan.host->grads));
+    line("host memory " +
+         describe(*plan.host, /*isHost=*/true, plan.pins_host));
   line("collectives " + toHex(plan.collectives_hash));
 }
 

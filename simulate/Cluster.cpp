@@ -57,6 +57,17 @@ double readNumber(const YamlReader &reader, const YAML::Node &node,
   return value;
 }
 
+int64_t readCount(const YamlReader &reader, const YAML::Node &node,
+                  std::string_view key) {
+  constexpr int64_t most = 1 << 20;
+  int64_t value = reader.readInt(node, key);
+  if (value < 1 || value > most)
+    reader.fail(ErrorId::ConfigBadValue, node,
+                "'" + std::string(key) + "': expected a number from 1 to " +
+                    std::to_string(most) + ", found " + node.Scalar());
+  return value;
+}
+
 constexpr double kAny = std::numeric_limits<double>::max();
 /// Divisors: anything above.
 constexpr double kSome = 1e-3;
@@ -147,8 +158,8 @@ std::vector<MeasuredCollective> readMeasured(const YamlReader &reader,
             std::ranges::find(choices, name) - choices);
         hasKind = true;
       } else if (key == "nodes" || key == "ranks") {
-        (key == "nodes" ? one.nodes : one.ranks) = static_cast<int64_t>(
-            readNumber(reader, field.second, key, 1, 1 << 20));
+        (key == "nodes" ? one.nodes : one.ranks) =
+            readCount(reader, field.second, key);
       } else if (key == "seconds") {
         std::vector<std::pair<double, double>> points;
         for (const auto &row : readRows(reader, field.second, key, 2)) {
@@ -185,8 +196,7 @@ const std::vector<Key> &getKeys() {
        }},
       {"", "ranks_per_node", true,
        [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
-         c.ranksPerNode = static_cast<int64_t>(
-             readNumber(r, n, "ranks_per_node", 1, 1 << 20));
+         c.ranksPerNode = readCount(r, n, "ranks_per_node");
        }},
       {"device", "kind", true,
        [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
@@ -273,11 +283,15 @@ void readSection(const YamlReader &reader, const YAML::Node &map,
     std::vector<std::string_view> known;
     bool isSection = false, isRead = false;
     for (const Key &key : getKeys()) {
-      if (section.empty() && key.section == name) {
-        isSection = true;
+      if (section.empty() && !key.section.empty()) {
+        isSection |= key.section == name;
+        known.push_back(key.section);
       } else if (key.section == section) {
         known.push_back(key.name);
         if (key.name == name) {
+          if (std::ranges::find(found, path(key)) != found.end())
+            reader.fail(ErrorId::ConfigBadValue, entry.first,
+                        "'" + name + "' stands twice; keep one");
           key.read(cluster, reader, entry.second);
           found.push_back(path(key));
           isRead = true;
@@ -285,6 +299,10 @@ void readSection(const YamlReader &reader, const YAML::Node &map,
       }
     }
     if (isSection && !isRead) {
+      if (std::ranges::find(found, name) != found.end())
+        reader.fail(ErrorId::ConfigBadValue, entry.first,
+                    "'" + name + "' stands twice; keep one");
+      found.push_back(name);
       readSection(reader, entry.second, name, cluster, found);
     } else if (!isRead) {
       std::string_view nearest = findNearest(name, known);
@@ -298,6 +316,14 @@ void readSection(const YamlReader &reader, const YAML::Node &map,
   }
 }
 
+/// Where a key is missing: its section, or what stands around that.
+YAML::Node findSection(const YAML::Node &root, std::string_view section) {
+  if (section.empty())
+    return root;
+  YAML::Node found = root[std::string(section)];
+  return found.IsDefined() && !found.IsNull() ? found : root;
+}
+
 } // namespace
 
 Cluster Cluster::parse(const std::string &text, const std::string &file) {
@@ -306,26 +332,31 @@ Cluster Cluster::parse(const std::string &text, const std::string &file) {
   try {
     root = YAML::Load(text);
   } catch (const YAML::Exception &error) {
-    throw Error(ErrorId::ConfigNotReadable,
-                file + ": expected YAML: " + error.what());
+    std::string place = file;
+    if (!error.mark.is_null())
+      place += ":" + std::to_string(error.mark.line + 1) + ":" +
+               std::to_string(error.mark.column + 1);
+    throw Error(ErrorId::ConfigNotReadable, place + ": " + error.msg);
   }
   Cluster cluster;
   std::vector<std::string> found;
   readSection(reader, root, "", cluster, found);
   for (const Key &key : getKeys())
     if (key.isRequired && std::ranges::find(found, path(key)) == found.end())
-      throw Error(ErrorId::ConfigMissingKey,
-                  file + ": a cluster needs '" + path(key) +
+      reader.fail(ErrorId::ConfigMissingKey, findSection(root, key.section),
+                  "a cluster needs '" + path(key) +
                       "'; docs/Simulate.md says what it is");
   DeviceModel &device = cluster.device;
+  YAML::Node given = root["device"];
   if (device.reserved >= device.memory)
-    throw Error(ErrorId::ConfigBadValue,
-                file + ": expected a device whose memory is more than what is "
-                       "reserved of it");
+    reader.fail(ErrorId::ConfigBadValue, given["reserved"],
+                "'reserved': expected less than the device's memory, found " +
+                    given["reserved"].Scalar() + " of " +
+                    given["memory"].Scalar());
   if (device.isHost && device.cores == 0)
-    throw Error(ErrorId::ConfigMissingKey,
-                file + ": a device of kind cpu needs 'device.cores', which all "
-                       "ranks of a node share");
+    reader.fail(ErrorId::ConfigMissingKey, given,
+                "a device of kind cpu needs 'device.cores', which all ranks of "
+                "a node share");
   return cluster;
 }
 
@@ -344,10 +375,14 @@ Cluster Cluster::load(const std::string &nameOrPath) {
     std::string list;
     for (std::string_view name : names())
       list += (list.empty() ? "" : ", ") + std::string(name);
+    std::string_view nearest = findNearest(nameOrPath, names());
     throw Error(ErrorId::ConfigBadValue,
                 "expected a cluster, " + list +
                     " or the path of a file that describes one, found '" +
-                    nameOrPath + "'");
+                    nameOrPath + "'" +
+                    (nearest.empty()
+                         ? ""
+                         : "; did you mean '" + std::string(nearest) + "'?"));
   }
   return parse(readWholeFile(nameOrPath, "the cluster", kMaxBytes), nameOrPath);
 }

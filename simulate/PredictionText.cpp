@@ -75,10 +75,14 @@ std::string printMemory(const Prediction &prediction) {
   if (prediction.scratch != 0)
     table.add(
         {"kernels' temporaries, at most", formatBytes(prediction.scratch)});
+  if (prediction.isHost && prediction.hostPlanned != 0)
+    table.add({"the host's part of it", formatBytes(prediction.hostPlanned)});
   table.add({"context and libraries", formatBytes(prediction.reserved)});
   table.add({"all", formatBytes(prediction.held())});
-  table.add({"the device has", formatBytes(prediction.capacity)});
-  if (prediction.hostPlanned != 0)
+  table.add(
+      {prediction.isHost ? "a rank's part of the host's" : "the device has",
+       formatBytes(prediction.capacity)});
+  if (!prediction.isHost && prediction.hostPlanned != 0)
     table.add({"beside it, on the host", formatBytes(prediction.hostPlanned)});
   return table.print();
 }
@@ -87,15 +91,36 @@ std::string printMemory(const Prediction &prediction) {
 std::string placeOf(const std::vector<Activity> &activities, size_t number) {
   for (size_t i = number; i < activities.size(); ++i)
     if (activities[i].kind == Activity::Kind::compute &&
-        !activities[i].module.empty())
-      return activities[i].module;
+        activities[i].name != "free")
+      return activities[i].module.empty() ? activities[i].name
+                                          : activities[i].module;
   return "the end";
 }
 
-std::string printTransfers(const plan::PlanT &plan,
+/// The end of a path says which file it is.
+std::string shorten(const std::string &source) {
+  size_t slash = source.rfind('/');
+  if (slash != source.npos && slash != 0)
+    slash = source.rfind('/', slash - 1);
+  return slash == source.npos ? source : source.substr(slash + 1);
+}
+
+/// Of transient tensors alone: states are there all the time.
+std::string printHighestUse(const std::vector<Activity> &activities,
+                            const PredictedProgram &program) {
+  auto highest =
+      std::ranges::max_element(program.uses, {}, &PredictedUse::bytes);
+  if (highest == program.uses.end())
+    return "";
+  const Activity &at = activities[highest->instruction];
+  return "  beside states at most " + formatBytes(highest->bytes) + ", at " +
+         milliseconds(highest->at) + " ms: " + at.name +
+         (at.module.empty() ? "" : " of " + at.module) +
+         (at.source.empty() ? "" : " (" + shorten(at.source) + ")") + "\n";
+}
+
+std::string printTransfers(const std::vector<Activity> &activities,
                            const PredictedProgram &program) {
-  std::vector<Activity> activities =
-      describeActivities(plan, *plan.programs[program.program]);
   Table table;
   table.add({"bucket", "transfer", "size", "starts ms", "alone ms", "moves ms",
              "hidden ms", "exposed ms", "starts in front of",
@@ -133,12 +158,14 @@ std::string fsdp::printPrediction(const plan::PlanT &plan,
                     " are missing.\n";
   for (const PredictedProgram &program : prediction.programs) {
     const plan::ProgramT &each = *plan.programs[program.program];
+    std::vector<Activity> activities = describeActivities(plan, each);
     text += "\n" + getEntryName(getEntry(each)) + ", " +
             milliseconds(program.seconds) + " ms" +
             (program.runs == 1
                  ? ""
                  : ", " + std::to_string(program.runs) + " times a step") +
-            "\n" + printTransfers(plan, program);
+            "\n" + printHighestUse(activities, program) +
+            printTransfers(activities, program);
   }
   return text;
 }

@@ -23,6 +23,10 @@ std::string printPredictionJson(const plan::PlanT &plan,
 std::string printPredictionTrace(const plan::PlanT &plan,
                                  const Prediction &prediction);
 
+/// The step as one page of HTML that needs nothing beside it.
+std::string printPredictionPage(const plan::PlanT &plan,
+                                const Prediction &prediction);
+
 } // namespace fsdp
 
 #endif // FSDP_SIMULATE_PREDICTIONTEXT_H

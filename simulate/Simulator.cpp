@@ -3,101 +3,57 @@
 
 #include "simulate/Simulator.h"
 
-#include "plan/DType.h"
 #include "plan/Instructions.h"
+#include "plan/Target.h"
 #include "simulate/CollectiveModel.h"
 #include "simulate/ComputeModel.h"
+#include "simulate/TransientBytes.h"
 #include "support/Error.h"
 
 #include <algorithm>
-#include <deque>
-#include <limits>
-#include <map>
-#include <optional>
+#include <set>
 
 using namespace fsdp;
 
+static int64_t getRanks(const plan::PlanT &plan) {
+  int64_t ranks = 1;
+  for (const auto &axis : plan.mesh)
+    ranks *= axis->size;
+  return ranks;
+}
+
 namespace {
-
-enum Resource : uint8_t { Processor, Memory, Link, Network, kResources };
-using Shares = std::array<double, kResources>;
-
-/// What a lane does.
-struct Job {
-  double left = 0; ///< seconds, alone
-  Shares shares{};
-};
-
-constexpr size_t kLanes = size_t(plan::Stream::MAX) + 1;
 
 class ProgramRun {
 public:
   ProgramRun(const plan::PlanT &plan, const plan::ProgramT &program,
              const Cluster &cluster)
       : plan(plan), program(program), cluster(cluster), compute(cluster),
-        collectives(cluster), byFuture(program.futures) {
-    int64_t ranks = 1;
-    for (const auto &axis : plan.mesh)
-      ranks *= axis->size;
-    if (cluster.device.cores > 0)
-      ranksPerCore =
-          double(std::min(ranks, cluster.ranksPerNode)) / cluster.device.cores;
-  }
+        collectives(cluster), byFuture(program.futures) {}
 
-  PredictedProgram run();
+  PredictedProgram run(const EngineOptions &options);
 
 private:
-  /// Gives the lane of kernels its next instructions until it has one to do, or
-  /// waits.
-  void advance();
-  void start(uint32_t number, const plan::InstructionT &instruction);
-  void fillLanes();
-  double speedOf(const Job &job, const Shares &wanted, bool isKernel) const;
-  void step();
-  void noteUse(uint32_t number, const plan::InstructionT &instruction);
+  void add(uint32_t number, const plan::InstructionT &instruction);
+  void addStart(uint32_t number, const plan::InstructionT &instruction);
+  /// When the lane of kernels gets to each step, and to the end.
+  std::vector<double> getMoments(const LaneTimes &times) const;
 
   const plan::PlanT &plan;
   const plan::ProgramT &program;
   const Cluster &cluster;
   ComputeModel compute;
   CollectiveModel collectives;
-  double ranksPerCore = 0; ///< 0: kernels have a device of their own
-
   PredictedProgram result;
-  double now = 0, issued = 0;
-  uint32_t next = 0;
-  std::optional<Job> kernel;
-  std::optional<size_t> waiting;                ///< a transfer
-  std::vector<size_t> byFuture;                 ///< transfers
-  std::vector<Job> jobs;                        ///< of transfers
-  std::vector<bool> done;                       ///< transfers
-  std::array<std::deque<size_t>, kLanes> lanes; ///< transfers; front: active
-  uint64_t use = 0;
+  std::vector<LaneStep> steps;
+  std::vector<uint32_t> byFuture; ///< transfers
+  std::vector<size_t> usedAt;     ///< by use: steps before it
 };
 
-void ProgramRun::noteUse(uint32_t number,
-                         const plan::InstructionT &instruction) {
-  uint64_t before = use;
-  auto room = [&](uint32_t index) -> uint64_t {
-    const plan::ValueT &value = *program.values[index];
-    return value.place == plan::Place::slot &&
-                   value.memory == plan::MemorySpace::device
-               ? value.bytes
-               : 0;
-  };
-  for (uint32_t index : valuesOf(instruction, defines))
-    use += room(index);
-  if (const plan::FreeT *op = instruction.body.AsFree())
-    for (uint32_t index : op->values)
-      use -= std::min(use, room(index));
-  if (use != before)
-    result.uses.push_back({number, now, use});
-}
-
-void ProgramRun::start(uint32_t number, const plan::InstructionT &instruction) {
+void ProgramRun::addStart(uint32_t number,
+                          const plan::InstructionT &instruction) {
   PredictedTransfer transfer{};
   transfer.start = transfer.wait = number;
-  transfer.given = now;
   TransferCost cost;
   uint32_t future = 0;
   if (const plan::CopyAcrossT *copy = instruction.body.AsCopyAcross()) {
@@ -120,172 +76,105 @@ void ProgramRun::start(uint32_t number, const plan::InstructionT &instruction) {
                                   *plan.groups[collective.group]);
   }
   transfer.alone = cost.seconds;
-  Job job{cost.seconds, {cost.processor, cost.memory, cost.link, cost.network}};
-  if (ranksPerCore > 0)
-    job.shares[Processor] *= ranksPerCore;
-  byFuture[future] = result.transfers.size();
-  lanes[size_t(transfer.stream)].push_back(result.transfers.size());
+  auto index = static_cast<uint32_t>(result.transfers.size());
+  byFuture[future] = index;
+  steps.push_back({LaneStep::start,
+                   uint8_t(transfer.stream),
+                   index,
+                   cost.seconds,
+                   {cost.processor, cost.memory, cost.link, cost.network}});
   result.transfers.push_back(std::move(transfer));
-  jobs.push_back(job);
-  done.push_back(false);
 }
 
-void ProgramRun::advance() {
-  while (!kernel && !waiting && next < program.instructions.size()) {
-    const plan::InstructionT &instruction = *program.instructions[next];
-    uint32_t number = next++;
-    if (const plan::WaitT *wait = instruction.body.AsWait()) {
-      size_t index = byFuture[wait->future];
-      result.transfers[index].wait = number;
-      result.transfers[index].asked = now;
-      if (!done[index])
-        waiting = index;
-      continue;
-    }
-    noteUse(number, instruction);
-    if (instruction.body.type == plan::Body::Free)
-      continue;
-    issued += cluster.device.issue;
-    if (flightOf(instruction)) {
-      start(number, instruction);
-      continue;
-    }
-    Work work = estimateWork(plan, program, instruction);
-    if (work.kind == WorkKind::none)
-      continue;
-    // The host is ahead, or the device waits for it; a host that computes
-    // issues nothing meanwhile.
-    double seconds = compute.seconds(work);
-    if (cluster.device.isHost) {
-      seconds += cluster.device.issue;
-    } else if (issued > now) {
-      result.idle += issued - now;
-      seconds += issued - now;
-    }
-    result.flops += work.flops;
-    result.byKind[size_t(work.kind)] += seconds;
-    Job job{seconds, {1, compute.memoryShare(work), 0, 0}};
-    if (ranksPerCore > 0)
-      job.shares[Processor] = ranksPerCore;
-    kernel = job;
-    result.kernels.push_back({number, work.kind, now, now});
+void ProgramRun::add(uint32_t number, const plan::InstructionT &instruction) {
+  if (const plan::WaitT *wait = instruction.body.AsWait()) {
+    uint32_t index = byFuture[wait->future];
+    result.transfers[index].wait = number;
+    steps.push_back({LaneStep::wait, 0, index, 0, {}});
+    return;
   }
+  if (flightOf(instruction))
+    return addStart(number, instruction);
+  Work work = estimateWork(plan, program, instruction);
+  if (work.kind == WorkKind::none)
+    return;
+  double seconds = compute.seconds(work);
+  steps.push_back(
+      {LaneStep::kernel, 0, 0, seconds, {1, compute.memoryShare(work), 0, 0}});
+  result.flops += work.flops;
+  result.kernels.push_back({{0, 0}, number, work.kind});
 }
 
-void ProgramRun::fillLanes() {
-  for (auto &lane : lanes)
-    while (!lane.empty() && jobs[lane.front()].left <= 0) {
-      PredictedTransfer &transfer = result.transfers[lane.front()];
-      if (transfer.begin == 0 && transfer.end == 0)
-        transfer.begin = now;
-      transfer.end = now;
-      done[lane.front()] = true;
-      if (waiting == lane.front())
-        waiting.reset();
-      lane.pop_front();
-    }
-  for (auto &lane : lanes)
-    if (!lane.empty() && result.transfers[lane.front()].end == 0) {
-      result.transfers[lane.front()].begin = now;
-      // Marks it as begun.
-      result.transfers[lane.front()].end =
-          std::numeric_limits<double>::infinity();
-    }
+std::vector<double> ProgramRun::getMoments(const LaneTimes &times) const {
+  std::vector<double> moments;
+  moments.reserve(steps.size() + 1);
+  size_t kernel = 0;
+  for (const LaneStep &step : steps)
+    moments.push_back(
+        step.kind == LaneStep::kernel  ? times.kernels[kernel++].begin
+        : step.kind == LaneStep::start ? times.transfers[step.transfer].given
+                                       : times.transfers[step.transfer].asked);
+  moments.push_back(times.seconds);
+  return moments;
 }
 
-double ProgramRun::speedOf(const Job &job, const Shares &wanted,
-                           bool isKernel) const {
-  double speed = 1;
-  for (size_t resource = 0; resource < kResources; ++resource) {
-    if (job.shares[resource] == 0 || wanted[resource] <= 1)
-      continue;
-    bool isApart = resource == Processor && ranksPerCore == 0;
-    if (!isApart)
-      speed = std::min(speed, 1 / wanted[resource]);
-    else if (isKernel)
-      speed = std::min(speed, std::max(0.05, 2 - wanted[resource]));
-  }
-  return speed;
-}
-
-/// To the next moment at which something ends.
-void ProgramRun::step() {
-  Shares wanted{};
-  auto want = [&](const Job &job) {
-    for (size_t resource = 0; resource < kResources; ++resource)
-      wanted[resource] += job.shares[resource];
-  };
-  if (kernel)
-    want(*kernel);
-  for (const auto &lane : lanes)
-    if (!lane.empty())
-      want(jobs[lane.front()]);
-  double span = std::numeric_limits<double>::infinity();
-  double kernelSpeed = 1;
-  std::array<double, kLanes> speeds{};
-  if (kernel) {
-    kernelSpeed = speedOf(*kernel, wanted, /*isKernel=*/true);
-    span = kernel->left / kernelSpeed;
-  }
-  for (size_t i = 0; i < kLanes; ++i)
-    if (!lanes[i].empty()) {
-      const Job &job = jobs[lanes[i].front()];
-      speeds[i] = speedOf(job, wanted, /*isKernel=*/false);
-      span = std::min(span, job.left / speeds[i]);
+PredictedProgram ProgramRun::run(const EngineOptions &options) {
+  std::vector<uint64_t> bytes = getTransientBytes(program);
+  uint64_t before = 0;
+  for (uint32_t i = 0; i < program.instructions.size(); ++i) {
+    if (bytes[i] != before) {
+      result.uses.push_back({i, 0, bytes[i]});
+      usedAt.push_back(steps.size());
     }
-  now += span;
-  if (kernel) {
-    result.compute += span;
-    kernel->left -= span * kernelSpeed;
-    if (kernel->left <= span * 1e-9 + 1e-15) {
-      result.kernels.back().end = now;
-      kernel.reset();
-    }
-  } else if (waiting) {
-    result.exposed += span;
+    before = bytes[i];
+    add(i, *program.instructions[i]);
   }
-  for (size_t i = 0; i < kLanes; ++i)
-    if (!lanes[i].empty()) {
-      Job &job = jobs[lanes[i].front()];
-      job.left -= span * speeds[i];
-      if (job.left <= span * 1e-9 + 1e-15)
-        job.left = 0;
-    }
-}
-
-PredictedProgram ProgramRun::run() {
-  for (;;) {
-    advance();
-    fillLanes();
-    if (!kernel && !waiting && next < program.instructions.size())
-      continue;
-    bool isActive = kernel.has_value();
-    for (const auto &lane : lanes)
-      isActive |= !lane.empty();
-    if (!isActive)
-      break;
-    step();
+  if (options.ranksPerCore > 0)
+    for (LaneStep &step : steps)
+      step.shares[Processor] *= options.ranksPerCore;
+  LaneTimes times = runLanes(steps, options);
+  result.seconds = times.seconds;
+  result.compute = times.compute;
+  result.exposed = times.exposed;
+  result.idle = times.idle;
+  for (size_t i = 0; i < result.kernels.size(); ++i) {
+    PredictedKernel &kernel = result.kernels[i];
+    static_cast<KernelTimes &>(kernel) = times.kernels[i];
+    result.byKind[size_t(kernel.kind)] += kernel.end - kernel.begin;
   }
-  result.seconds = now;
-  result.compute -= result.idle;
+  for (size_t i = 0; i < result.transfers.size(); ++i)
+    static_cast<TransferTimes &>(result.transfers[i]) = times.transfers[i];
+  std::vector<double> moments = getMoments(times);
+  for (size_t i = 0; i < result.uses.size(); ++i)
+    result.uses[i].at = moments[usedAt[i]];
   return std::move(result);
 }
 
 } // namespace
 
+EngineOptions fsdp::getEngineOptions(const plan::PlanT &plan,
+                                     const Cluster &cluster) {
+  EngineOptions options;
+  options.issue = cluster.device.issue;
+  if (cluster.device.isHost)
+    options.ranksPerCore =
+        double(std::min(getRanks(plan), cluster.ranksPerNode)) /
+        cluster.device.cores;
+  return options;
+}
+
 Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
-  bool isForHost = !plan.training || !plan.training->device.starts_with("cuda");
-  if (isForHost != cluster.device.isHost)
+  bool isOnHost = !plan.training || isForHost(plan);
+  if (isOnHost != cluster.device.isHost)
     throw Error(ErrorId::ConfigBadValue,
                 "expected a cluster whose device is of kind " +
-                    std::string(isForHost ? "cpu" : "cuda") +
+                    std::string(isOnHost ? "cpu" : "cuda") +
                     ", as the plan's is; found '" + cluster.name +
-                    "', of kind " + (isForHost ? "cuda" : "cpu") +
+                    "', of kind " + (isOnHost ? "cuda" : "cpu") +
                     "; see 'device' of the config");
   Prediction prediction;
   prediction.cluster = cluster.name;
-  for (const auto &axis : plan.mesh)
-    prediction.ranks *= axis->size;
+  prediction.ranks = getRanks(plan);
   prediction.nodes =
       (prediction.ranks + cluster.ranksPerNode - 1) / cluster.ranksPerNode;
   if (plan.memory) {
@@ -296,10 +185,16 @@ Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
     prediction.hostPlanned = plan.host->peak;
   prediction.reserved = uint64_t(cluster.device.reserved);
   prediction.capacity = uint64_t(cluster.device.memory);
+  // The ranks of a node share its memory, and both regions are in it.
+  prediction.isHost = cluster.device.isHost;
+  if (prediction.isHost)
+    prediction.capacity /=
+        uint64_t(std::min(prediction.ranks, cluster.ranksPerNode));
 
+  EngineOptions options = getEngineOptions(plan, cluster);
   uint32_t microBatches =
       plan.training ? plan.training->gradient_accumulation_steps : 1;
-  std::map<Entry, bool> seen;
+  std::set<Entry> seen;
   bool trains = std::ranges::any_of(plan.programs, [](const auto &program) {
     return program->kind == plan::ProgramKind::train;
   });
@@ -308,9 +203,9 @@ Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
     Entry entry = getEntry(program);
     if ((entry.kind == plan::ProgramKind::train) != trains ||
         (!trains && entry.kind != plan::ProgramKind::infer) ||
-        !seen.emplace(entry, true).second)
+        !seen.insert(entry).second)
       continue;
-    PredictedProgram run = ProgramRun(plan, program, cluster).run();
+    PredictedProgram run = ProgramRun(plan, program, cluster).run(options);
     run.program = i;
     run.runs = entry.part == plan::StepPart::middle
                    ? (microBatches > 2 ? microBatches - 2 : 0)

@@ -1,15 +1,9 @@
 //===- Simulator.h - How a plan will run ------------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs the instructions that the runtime will execute, on the resources of a
-// cluster instead of a device. Ranks do the same at the same time, so one is
-// enough, and neither time nor memory grow with their number.
-//
-// A rank has a lane for kernels and one for each stream of transfers; each lane
-// takes what it was given in order. What is active at once shares the
-// processor, the memory's bandwidth, the links of a node and the network: where
-// they want more than there is, all that use it become slower alike (on a GPU,
-// transfers have their multiprocessors to themselves, and kernels the rest).
+// Gives the instructions that the runtime will execute to the lanes of a
+// cluster (Engine.h) instead of a device. Ranks do the same at the same time,
+// so one is enough, and neither time nor memory grow with their number.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +12,7 @@
 
 #include "plan/Programs.h"
 #include "simulate/Cluster.h"
+#include "simulate/Engine.h"
 #include "simulate/Work.h"
 
 #include <array>
@@ -28,28 +23,23 @@
 namespace fsdp {
 
 /// Of one instruction on the lane of kernels; seconds from the program's begin.
-struct PredictedKernel {
+struct PredictedKernel : KernelTimes {
   uint32_t instruction;
   WorkKind kind;
-  double begin, end;
 };
 
-struct PredictedTransfer {
+/// Seconds from the program's begin.
+struct PredictedTransfer : TransferTimes {
   uint32_t start, wait; ///< instructions
   std::string bucket;
   std::string kind; ///< "all_gather", "upload"
   plan::Stream stream;
-  uint64_t bytes;    ///< as plan/Traffic.h counts them
-  double given;      ///< the lane of kernels has reached the start
-  double begin, end; ///< it moves
-  double asked;      ///< the lane of kernels has reached the wait
-  double alone;      ///< seconds that it takes with all to itself
-
-  /// Seconds in which kernels wait for it.
-  double exposed() const { return end > asked ? end - asked : 0; }
+  uint64_t bytes; ///< as plan/Traffic.h counts them
+  double alone;   ///< seconds that it takes with all to itself
 };
 
-/// Bytes of transient tensors behind an instruction; `at` as above.
+/// Bytes of transient tensors (TransientBytes.h) from an instruction on; `at`
+/// as above.
 struct PredictedUse {
   uint32_t instruction;
   double at;
@@ -80,13 +70,20 @@ struct Prediction {
   uint64_t planned = 0;   ///< bytes of the device's region
   uint64_t scratch = 0;   ///< bound of the kernels' temporaries, where known
   uint64_t reserved = 0;  ///< context and libraries
-  uint64_t capacity = 0;  ///< of the device
+  uint64_t capacity = 0;  ///< of the device; a rank's share of a host's
   uint64_t hostPlanned = 0;
+  bool isHost = false; ///< the device is the host
   std::vector<PredictedProgram> programs;
 
-  uint64_t held() const { return planned + scratch + reserved; }
+  /// Of what `capacity` is of.
+  uint64_t held() const {
+    return planned + scratch + reserved + (isHost ? hostPlanned : 0);
+  }
   bool fits() const { return held() <= capacity; }
 };
+
+/// How the lanes of one rank of the plan behave.
+EngineOptions getEngineOptions(const plan::PlanT &plan, const Cluster &cluster);
 
 /// `plan` was verified. Of programs that differ in shapes alone, the first
 /// counts. Throws fsdp::Error (ConfigBadValue) if the plan is for another kind

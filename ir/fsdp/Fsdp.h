@@ -169,4 +169,9 @@ void nameUpdates(OptimizerOpInterface op, mlir::OpAsmSetValueNameFn set);
 #define GET_OP_CLASSES
 #include "ir/fsdp/Ops.h.inc"
 
+namespace fsdp {
+/// Whether the state is trained or frozen, not a buffer or the like.
+bool isParameter(StateOp state);
+} // namespace fsdp
+
 #endif // FSDP_IR_FSDP_FSDP_H

@@ -77,7 +77,7 @@ SmallVector<StringRef> StateOp::getAllNames() {
   return names;
 }
 
-static bool isParameter(StateOp state) {
+bool fsdp::isParameter(StateOp state) {
   return state.getRole() == Role::Parameter || state.getRole() == Role::Frozen;
 }
 
@@ -344,6 +344,17 @@ LogicalResult fsdp::verifyBindings(ModuleOp module) {
   return BindingVerifier(module).verify();
 }
 
+/// Whether `attr` is on a module and an array of `Element`, called `what`.
+template <typename Element>
+static LogicalResult verifyArray(Operation *op, NamedAttribute attr,
+                                 StringRef what) {
+  auto list = dyn_cast<ArrayAttr>(attr.getValue());
+  if (isa<ModuleOp>(op) && list && llvm::all_of(list, llvm::IsaPred<Element>))
+    return success();
+  return op->emitError("'") << attr.getName().getValue()
+                            << "' expects a module and an array of " << what;
+}
+
 // Checks the bindings of all programs once a module: a check for each argument
 // would look every symbol up linearly.
 LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
@@ -372,22 +383,10 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
       !(isa<ModuleOp>(op) && isa<FloatAttr>(attr.getValue())))
     return op->emitError("'fsdp.optimizer_divisor' expects a module and a "
                          "number");
-  if (attr.getName() == kCastsAttr) {
-    auto rows = dyn_cast<ArrayAttr>(attr.getValue());
-    if (!isa<ModuleOp>(op) || !rows ||
-        !llvm::all_of(rows, llvm::IsaPred<DictionaryAttr>))
-      return op->emitError("'fsdp.casts' expects a module and an array of "
-                           "dictionaries");
-    return success();
-  }
-  if (attr.getName() == kCheckpointsAttr) {
-    auto paths = dyn_cast<ArrayAttr>(attr.getValue());
-    if (!isa<ModuleOp>(op) || !paths ||
-        !llvm::all_of(paths, llvm::IsaPred<StringAttr>))
-      return op->emitError("'fsdp.checkpoints' expects a module and an array "
-                           "of paths of modules");
-    return success();
-  }
+  if (attr.getName() == kCastsAttr)
+    return verifyArray<DictionaryAttr>(op, attr, "dictionaries");
+  if (attr.getName() == kCheckpointsAttr)
+    return verifyArray<StringAttr>(op, attr, "paths of modules");
   if (attr.getName() == kMicroBatchesAttr) {
     auto count = dyn_cast<IntegerAttr>(attr.getValue());
     if (!isa<ModuleOp>(op) || !count || !count.getType().isInteger(64) ||
@@ -396,14 +395,8 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
                            "from 2 (i64)");
     return success();
   }
-  if (attr.getName() == kWeightsAttr) {
-    auto files = dyn_cast<ArrayAttr>(attr.getValue());
-    if (!isa<ModuleOp>(op) || !files ||
-        !llvm::all_of(files, llvm::IsaPred<WeightsFileAttr>))
-      return op->emitError("'fsdp.weights' expects a module and an array of "
-                           "#fsdp.weights_file");
-    return success();
-  }
+  if (attr.getName() == kWeightsAttr)
+    return verifyArray<WeightsFileAttr>(op, attr, "#fsdp.weights_file");
   if (attr.getName() == kAtAttr && !isa<DenseI64ArrayAttr>(attr.getValue()))
     return op->emitError("'fsdp.at' expects array<i64: ...>, found ")
            << attr.getValue();

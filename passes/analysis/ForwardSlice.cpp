@@ -15,7 +15,9 @@ static bool isForwardResult(func::FuncOp func, StateTable &states,
     return name.getValue() != kGradNormOutput;
   StateOp state = states.lookup(
       func.getResultAttrOfType<FlatSymbolRefAttr>(index, kStateAttr));
-  return state && state.getRole() == Role::Buffer;
+  // Of micro-batches but the last: sums of what is returned.
+  return state &&
+         (state.getRole() == Role::Buffer || state.getRole() == Role::Scalar);
 }
 
 ForwardSlice::ForwardSlice(func::FuncOp func) {

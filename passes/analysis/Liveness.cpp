@@ -100,9 +100,8 @@ static StorageKind getKindOfCopy(const Storage &source, func::FuncOp program) {
   auto module = program->getParentOfType<ModuleOp>();
   auto state =
       module ? module.lookupSymbol<StateOp>(source.state.getAttr()) : StateOp();
-  bool isParameter = state && (state.getRole() == Role::Parameter ||
-                               state.getRole() == Role::Frozen);
-  return isParameter ? StorageKind::Gathered : StorageKind::Activation;
+  return state && isParameter(state) ? StorageKind::Gathered
+                                     : StorageKind::Activation;
 }
 
 void Liveness::visitStart(StartOpInterface op, int64_t now) {

@@ -3,18 +3,12 @@
 
 #include "passes/analysis/ModuleTree.h"
 
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/ModulePaths.h"
 
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace fsdp;
-
-/// "layers.0.weight" -> "layers.0"; "weight" -> "".
-static StringRef getParentPath(StringRef path) {
-  size_t dot = path.rfind('.');
-  return dot == StringRef::npos ? StringRef() : path.take_front(dot);
-}
 
 ModuleTree::ModuleTree(ModuleOp module) {
   nodes.emplace_back();

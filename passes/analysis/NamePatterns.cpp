@@ -3,7 +3,7 @@
 
 #include "passes/analysis/NamePatterns.h"
 
-#include "passes/analysis/Programs.h"
+#include "ir/fsdp/Fsdp.h"
 #include "support/Nearest.h"
 #include "support/Pattern.h"
 

@@ -47,10 +47,6 @@ int64_t fsdp::getShardSize(MeshAttr mesh) {
   return mesh.getGroup(kShardAxis).getSize();
 }
 
-bool fsdp::isParameter(StateOp state) {
-  return state.getRole() == Role::Parameter || state.getRole() == Role::Frozen;
-}
-
 StateTable::StateTable(ModuleOp module) {
   for (StateOp state : module.getOps<StateOp>()) {
     byName[state.getSymNameAttr()] = state;
@@ -132,6 +128,19 @@ bool fsdp::isReplayed(Value shard) {
     if (shard.getDefiningOp<ReplayOp>())
       return true;
   return false;
+}
+
+bool fsdp::isGiven(Value value) {
+  while (auto replay = value.getDefiningOp<ReplayOp>())
+    value = replay.getInput();
+  return isa<BlockArgument>(value);
+}
+
+bool fsdp::isReadByGathersOnly(Operation *op) {
+  return llvm::all_of(op->getUsers(), [](Operation *user) {
+    return isa<AllGatherStartOp, CopyStartOp>(user) ||
+           (isShardSide(user) && isReadByGathersOnly(user));
+  });
 }
 
 BlockArgument fsdp::getUpdatedArgument(Value param) {

@@ -45,9 +45,6 @@ mlir::FailureOr<MeshAttr> getDataMesh(mlir::ModuleOp module);
 /// Ranks that a parameter is cut over.
 int64_t getShardSize(MeshAttr mesh);
 
-/// Whether the state is trained or frozen, not a buffer or the like.
-bool isParameter(StateOp state);
-
 /// The states of a module by name and number. Valid until one is added.
 class StateTable {
 public:
@@ -108,6 +105,13 @@ mlir::Value getShardSideOperand(mlir::Value shard);
 
 /// Whether a replay is among what a shard was made by.
 bool isReplayed(mlir::Value shard);
+
+/// Whether a value was given to the program: an argument, or a replay of one.
+bool isGiven(mlir::Value value);
+
+/// Whether gathers alone read what an op makes, and copies that were started,
+/// directly or through what may stand between a shard and its gather.
+bool isReadByGathersOnly(mlir::Operation *op);
 
 /// Casts, running sums, copies between memories and all-reduces: what a reduced
 /// gradient may go through on its way to the optimizer. They belong to the

@@ -12,10 +12,12 @@ namespace fsdp {
 /// Makes `value`, which forward and backward read, anew for backward by
 /// `again`, which is told the last op of forward that reads it. Views and
 /// copies of it that forward made and backward reads are made again, too.
-/// Nothing happens if only one of the two reads it. What forward computes it
-/// has read, too, with `isComputed`; then only views are made again.
-/// `positions` has the ops of the block, `border` is the position of forward's
-/// last one.
+/// Nothing happens if only one of the two reads it. `positions` has the ops of
+/// the block, `border` is the position of forward's last one.
+///
+/// `isComputed` says that forward makes `value`, an activation: that counts as
+/// a read there, and copies of it are activations of their own, which are not
+/// made again.
 void giveSecondLife(
     mlir::Value value,
     const llvm::DenseMap<mlir::Operation *, unsigned> &positions,

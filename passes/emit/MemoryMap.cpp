@@ -8,6 +8,7 @@
 #include "passes/emit/MemoryMap.h"
 
 #include "ir/aten/Aten.h"
+#include "passes/analysis/ModulePaths.h"
 #include "passes/analysis/SourcePlace.h"
 #include "passes/emit/MemoryMapPage.h"
 #include "passes/emit/Types.h"
@@ -172,15 +173,10 @@ StringRef MapWriter::getBlock(Operation *op) const {
   if (op->getName().getDialectNamespace() == "fsdp")
     return {};
   StringRef path = SourcePlace(op->getLoc()).module;
-  if (buckets.size() < 2)
+  if (path.empty() || buckets.size() < 2)
     return path.split('.').first;
-  for (StringRef at = path; !at.empty(); at = at.rsplit('.').first) {
-    if (auto bucket = buckets.find(at); bucket != buckets.end())
-      return bucket->getKey();
-    if (!at.contains('.'))
-      break;
-  }
-  return path.empty() ? path : StringRef(kRootBucket);
+  return findAround(path, [&](StringRef at) { return buckets.contains(at); })
+      .value_or(kRootBucket);
 }
 
 /// [name, begin, end] of each run of ops of one block.

@@ -117,12 +117,35 @@ private:
     return {};
   }
 
-  std::string explain(Operation *start, int64_t position,
+  /// Whether gathers read what an op leaves.
+  static bool feedsGather(Operation *op) {
+    return llvm::any_of(op->getUsers(), [](Operation *user) {
+      return isa<AllGatherStartOp>(user) ||
+             ((isShardSide(user) || isa<PackOp>(user)) && feedsGather(user));
+    });
+  }
+
+  static std::string explainCopy(CopyStartOp copy, Operation *wait,
+                                 const TransferRow &row) {
+    bool isAway = llvm::all_of(
+        copy.getInputs(), [](Value input) { return bool(getCopy(input)); });
+    if (copy.getTo() == MemorySpace::Device && isAway)
+      return row.beside == 0 ? "it is needed at once"
+                             : "prefetch: an eighth of what left may be on "
+                               "its way";
+    if (copy.getTo() == MemorySpace::Host || row.bucket.empty())
+      return "it is there";
+    if (feedsGather(wait))
+      return "the gather before its own starts";
+    return row.start == "the begin" ? "nothing comes before it"
+           : row.beside == 0        ? "it is needed at once"
+                                    : "prefetch";
+  }
+
+  std::string explain(Operation *start, Operation *wait, int64_t position,
                       const TransferRow &row) const {
     if (auto copy = dyn_cast<CopyStartOp>(start))
-      return copy.getTo() == MemorySpace::Host
-                 ? "it is there"
-                 : "the gather before its own starts";
+      return explainCopy(copy, wait, row);
     if (!isa<AllGatherStartOp>(start))
       return row.kind == "reduce" ? "its last gradient is there"
                                   : "what it adds up is there";
@@ -158,7 +181,7 @@ private:
     describeBeside(position, until, row);
     if (isa<AllGatherStartOp>(start))
       row.free = getFree(wait);
-    row.why = explain(start, position, row);
+    row.why = explain(start, wait, position, row);
     return row;
   }
 

@@ -24,13 +24,6 @@ namespace {
 /// life, and to be gathered.
 using CopyKey = std::tuple<Attribute, unsigned, unsigned, unsigned, unsigned>;
 
-bool isReadByGathersOnly(Operation *op) {
-  return llvm::all_of(op->getUsers(), [](Operation *user) {
-    return isa<AllGatherStartOp>(user) ||
-           (isShardSide(user) && isReadByGathersOnly(user));
-  });
-}
-
 class Bucketer {
 public:
   Bucketer(func::FuncOp func, const StateTable &states)
@@ -51,8 +44,9 @@ public:
         return copy.emitOpError("expects to copy a parameter that has a "
                                 "bucket, or its gradient; run "
                                 "fsdp-assign-buckets first");
-      groups[{state.getBucketAttr(), unsigned(copy.getTo()), isGiven(copy),
-              isReplayed(copy.getInput()), isReadByGathersOnly(copy)}]
+      groups[{state.getBucketAttr(), unsigned(copy.getTo()),
+              isGiven(copy.getInput()), isReplayed(copy.getInput()),
+              isReadByGathersOnly(copy)}]
           .push_back(copy);
     }
     for (auto &[key, copies] : groups) {
@@ -72,13 +66,6 @@ public:
   }
 
 private:
-  static bool isGiven(CopyOp copy) {
-    Value source = copy.getInput();
-    while (auto replay = source.getDefiningOp<ReplayOp>())
-      source = replay.getInput();
-    return isa<BlockArgument>(source);
-  }
-
   unsigned indexOf(CopyOp copy) const {
     return states.getIndex(states.lookup(copy.getOfAttr()));
   }

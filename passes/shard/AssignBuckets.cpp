@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/ModulePaths.h"
 #include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/WrapPolicies.h"
@@ -21,13 +22,10 @@ namespace {
 
 /// "layers.0" matches "layers.0.weight", too.
 bool matchesNameOrModule(const std::string &pattern, StringRef name) {
-  while (!matchesPattern(pattern, name.str())) {
-    size_t dot = name.rfind('.');
-    if (dot == StringRef::npos)
-      return false;
-    name = name.take_front(dot);
-  }
-  return true;
+  return findAround(
+             name,
+             [&](StringRef at) { return matchesPattern(pattern, at.str()); })
+      .has_value();
 }
 
 bool takes(BucketAttr bucket, StateOp parameter) {

@@ -4,6 +4,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/Resharding.h"
 #include "passes/analysis/SecondLife.h"
 #include "support/Pattern.h"
 
@@ -63,65 +64,55 @@ struct ReshardAfterForward final
 
 private:
   LogicalResult run(ModuleOp module) {
-    told = getSetting<BucketsAttr>(module);
-    for (RuleAttr rule : getList<RuleAttr>(told.getRules()))
-      if (rule.getReshard())
-        for (StringRef pattern : getTexts(rule.getBuckets()))
-          rules.push_back({pattern, *rule.getReshard()});
+    auto told = getSetting<BucketsAttr>(module);
+    SmallVector<RuleAttr> rules = getList<RuleAttr>(told.getRules());
+    llvm::erase_if(rules, [](RuleAttr rule) { return !rule.getReshard(); });
     if (told.getReshard() == ReshardMode::None && rules.empty())
       return success();
-    StateTable states(module);
-    if (failed(countRanks(module)))
+    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    GroupAttr group = mesh ? mesh.getGroup(kShardAxis) : GroupAttr();
+    int64_t shardSize = group ? group.getSize() : 1;
+    if (failed(verifyRanks(module, told.getReshardRanks(), shardSize)))
       return failure();
+    for (RuleAttr rule : rules)
+      if (failed(verifyRanks(module, *rule.getReshard(), shardSize)))
+        return failure();
+    StateTable states(module);
     for (StateOp state : states.getStates())
-      if (isParameter(state) && state.getBucket())
-        ranksByBucket.try_emplace(*state.getBucket(),
-                                  chooseRanks(*state.getBucket()));
-    for (const Rule &rule : rules)
-      if (!rule.isUsed)
-        return module.emitError("expected buckets whose names match '")
-               << rule.pattern << "', found none; fsdp-opt MODEL --explain "
-               << "lists them";
+      if (isParameter(state) && state.getBucket()) {
+        int64_t ranks = getReshardRanks(told, *state.getBucket());
+        ranksByBucket[*state.getBucket()] = ranks == 0 ? shardSize : ranks;
+      }
+    for (RuleAttr rule : rules)
+      if (failed(verifyPatterns(module, rule)))
+        return failure();
     for (func::FuncOp func : getPrograms(module))
       if (failed(run(func, states)))
         return failure();
     return success();
   }
 
-  /// Turns 0 into the number of ranks, and checks the others.
-  LogicalResult countRanks(ModuleOp module) {
-    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
-    GroupAttr group = mesh ? mesh.getGroup(kShardAxis) : GroupAttr();
-    shardSize = group ? group.getSize() : 1;
-    ranks = told.getReshardRanks();
-    SmallVector<int64_t *> sizes{&ranks};
-    for (Rule &rule : rules)
-      sizes.push_back(&rule.ranks);
-    for (int64_t *size : sizes) {
-      if (*size == 0)
-        *size = shardSize;
-      else if (shardSize % *size != 0)
-        return module.emitError("expected to shard over a number of ranks that "
-                                "divides the ")
-               << shardSize
-               << " of the shard group between forward and backward, found "
-               << *size;
-    }
-    return success();
+  /// `ranks`: 0 for all.
+  static LogicalResult verifyRanks(ModuleOp module, int64_t ranks,
+                                   int64_t shardSize) {
+    if (ranks == 0 || shardSize % ranks == 0)
+      return success();
+    return module.emitError("expected to shard over a number of ranks that "
+                            "divides the ")
+           << shardSize
+           << " of the shard group between forward and backward, found "
+           << ranks;
   }
 
-  /// From how many ranks a bucket is gathered again: 1 keeps it.
-  int64_t chooseRanks(StringRef bucket) {
-    bool isKept =
-        told.getReshard() == ReshardMode::None ||
-        (told.getReshard() == ReshardMode::AllButRoot && bucket == kRootBucket);
-    int64_t chosen = isKept ? 1 : ranks;
-    for (Rule &rule : rules)
-      if (matchesPattern(rule.pattern.str(), bucket.str())) {
-        rule.isUsed = true;
-        chosen = rule.ranks;
-      }
-    return chosen;
+  LogicalResult verifyPatterns(ModuleOp module, RuleAttr rule) {
+    for (StringRef pattern : getTexts(rule.getBuckets()))
+      if (llvm::none_of(ranksByBucket.keys(), [&](StringRef bucket) {
+            return matchesPattern(pattern.str(), bucket.str());
+          }))
+        return module.emitError("expected buckets whose names match '")
+               << pattern << "', found none; fsdp-opt MODEL --explain "
+               << "lists them";
+    return success();
   }
 
   LogicalResult run(func::FuncOp func, const StateTable &states) {
@@ -160,14 +151,6 @@ private:
         group.getStride());
   }
 
-  struct Rule {
-    StringRef pattern;
-    int64_t ranks;
-    bool isUsed = false;
-  };
-  BucketsAttr told;
-  int64_t shardSize = 1, ranks = 0;
-  SmallVector<Rule> rules;
   llvm::StringMap<int64_t> ranksByBucket;
 };
 

@@ -157,13 +157,3 @@ char *PinnedMemory::map(uint64_t bytes) {
 void PinnedMemory::unmap(char *begin, uint64_t) noexcept {
   (void)cudaFreeHost(begin);
 }
-
-void PinnedMemory::write(char *to, const void *from, uint64_t bytes) {
-  std::memcpy(to, from, bytes);
-}
-void PinnedMemory::read(void *to, const char *from, uint64_t bytes) {
-  std::memcpy(to, from, bytes);
-}
-void PinnedMemory::fill(char *to, unsigned char byte, uint64_t bytes) {
-  std::memset(to, byte, bytes);
-}

@@ -50,17 +50,13 @@ private:
 };
 
 /// Memory of the host that a rank's device reads and writes on its own.
-class PinnedMemory final : public Memory {
+class PinnedMemory final : public HostReachableMemory {
 public:
   explicit PinnedMemory(std::shared_ptr<Streams> streams);
 
-  bool isHost() const override { return true; }
   char *map(uint64_t bytes) override;
   void unmap(char *begin, uint64_t bytes) noexcept override;
   void clear(char *begin, uint64_t bytes) override { fill(begin, 0, bytes); }
-  void write(char *to, const void *from, uint64_t bytes) override;
-  void read(void *to, const char *from, uint64_t bytes) override;
-  void fill(char *to, unsigned char byte, uint64_t bytes) override;
 
 private:
   const std::shared_ptr<Streams> streams;

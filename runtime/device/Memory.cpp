@@ -14,12 +14,20 @@
 
 using namespace fsdp;
 
+void HostReachableMemory::write(char *to, const void *from, uint64_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+void HostReachableMemory::read(void *to, const char *from, uint64_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+void HostReachableMemory::fill(char *to, unsigned char byte, uint64_t bytes) {
+  std::memset(to, byte, bytes);
+}
+
 namespace {
 
-class HostMemory final : public Memory {
+class HostMemory final : public HostReachableMemory {
 public:
-  bool isHost() const override { return true; }
-
   char *map(uint64_t bytes) override {
     void *memory =
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -40,16 +48,6 @@ public:
 
   void clear(char *begin, uint64_t bytes) override {
     madvise(begin, bytes, MADV_DONTNEED);
-  }
-
-  void write(char *to, const void *from, uint64_t bytes) override {
-    std::memcpy(to, from, bytes);
-  }
-  void read(void *to, const char *from, uint64_t bytes) override {
-    std::memcpy(to, from, bytes);
-  }
-  void fill(char *to, unsigned char byte, uint64_t bytes) override {
-    std::memset(to, byte, bytes);
   }
 };
 

@@ -34,6 +34,15 @@ public:
   virtual void fill(char *to, unsigned char byte, uint64_t bytes) = 0;
 };
 
+/// Memory whose pointers mean something to the host, which copies there itself.
+class HostReachableMemory : public Memory {
+public:
+  bool isHost() const final { return true; }
+  void write(char *to, const void *from, uint64_t bytes) final;
+  void read(void *to, const char *from, uint64_t bytes) final;
+  void fill(char *to, unsigned char byte, uint64_t bytes) final;
+};
+
 /// That of the host, whose pages are taken when they are first touched.
 Memory &hostMemory();
 

@@ -69,13 +69,15 @@ def main():
             if not model.exists():
                 export(layers, model)
             captured = work / "captured.mlir"
-            _, capture, _ = measure([str(args.bin / "fsdp-opt"), str(model), "-o", str(captured)])
+            # The least of three: what else the machine does comes on top.
+            captures = [measure([str(args.bin / "fsdp-opt"), str(model), "-o", str(captured)])[:2] for _ in range(3)]
+            capture, capture_processor = (min(times) for times in zip(*captures))
             operators = captured.read_text().count(" aten.")
             seconds, processor, peak = measure([str(args.bin / "fsdp-opt"), str(model), f"--config={work / 'fsdp.yaml'}",
                                      f"--report={work / 'report.json'}", "-o", str(work / "step.fsdp")])
             report = json.loads((work / "report.json").read_text())
             rows.append({"layers": layers, "seconds": seconds, "processor_seconds_per_layer": processor / layers, "peak_bytes": peak,
-                         "capture_seconds": capture, "operators": operators,
+                         "capture_seconds": capture, "capture_processor_seconds": capture_processor, "operators": operators,
                          "planned_peak_bytes": report["memory"]["peak"]})
             print(f"{layers:4} layers  {seconds:7.2f} s  {1e3 * seconds / layers:7.1f} ms a layer  {peak / 1e9:5.2f} GB  "
                   f"capture of {operators} operators {capture:5.2f} s", flush=True)
@@ -88,7 +90,7 @@ def main():
                         f"{rows[-1]['processor_seconds_per_layer']:.3f} at {rows[-1]['layers']}")
     if len(rows) > 1:
         first, last = rows[0], rows[-1]
-        each = (last["capture_seconds"] - first["capture_seconds"]) / (last["operators"] - first["operators"])
+        each = (last["capture_processor_seconds"] - first["capture_processor_seconds"]) / (last["operators"] - first["operators"])
         print(f"{1e6 * each:.0f} us of capture for each operator")
         if each > OPERATOR_SECONDS:
             failures.append(f"an operator costs {1e6 * each:.0f} us of capture; promised are {1e6 * OPERATOR_SECONDS:.0f}")

@@ -22,6 +22,7 @@ FORBIDDEN = {
     "support": f"{MLIR}|{TORCH}",
     "plan": f"{MLIR}|{TORCH}",
     "simulate": f"{MLIR}|{TORCH}",
+    "decide": f"{MLIR}|{TORCH}",
     "ir": TORCH,
     "ir/capture": None,
     "passes": TORCH,
@@ -36,11 +37,14 @@ BUILT_ON = {
     "support": (),
     "plan": ("support",),
     "simulate": ("support", "plan"),
+    "decide": ("support", "plan", "simulate"),
     "runtime": ("support", "plan"),
     "ir": ("support",),
     "passes": ("support", "plan", "ir"),
-    "tools": ("support", "plan", "simulate", "runtime", "ir", "passes"),
+    "tools": ("support", "plan", "simulate", "decide", "runtime", "ir", "passes"),
 }
+# Folders side by side: none includes another.
+BESIDE = ("passes/shard", "passes/memory", "passes/schedule", "passes/plan")
 # Binary: what it may not be linked to.
 UNLINKED = {"fsdp-run": r"lib(MLIR|LLVM|torch_cuda|c10_cuda|fsdp-cuda)", "fsdp-opt": r"lib(torch|c10)"}
 # Library: the one that it is loaded into, which defines nothing that it does.
@@ -138,6 +142,8 @@ for name in sources(INCLUDING):
             continue
         if other.split("/")[0] != room and other.split("/")[0] not in BUILT_ON[room]:
             fail(f"{name} includes {include}: {room} is not built on {other.split('/')[0]}")
+        if folder in BESIDE and other in BESIDE:
+            fail(f"{name} includes {include}: {folder} and {other} stand side by side")
         if not name.endswith(".td"):                            # Passes.td collects those of the folders below
             arrows.setdefault(folder, {}).setdefault(other, f"{name} includes {include}")
 if len(arrows) < 20:

@@ -72,6 +72,10 @@ class Violations(unittest.TestCase):
         self.write("runtime/cuda/a.cu", f'// {SPDX}\n#include "passes/a.h"\n')
         self.assertIn("runtime is not built on passes", self.check())
 
+    def test_folders_side_by_side(self):
+        self.write("passes/memory/a.cpp", f'// {SPDX}\n#include "passes/shard/a.h"\n')
+        self.assertEqual(self.check(), "passes/memory/a.cpp includes passes/shard/a.h: passes/memory and passes/shard stand side by side\n")
+
     def test_symbols_that_two_libraries_define(self):
         for name, text in (("fsdp-runtime", "int log, level;"), ("fsdp-cuda", "int graphs;")):
             subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", self.root.parent / f"lib{name}.so"], input=text, text=True, check=True)

@@ -15,6 +15,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+import zoo
 from harness import parse_arguments, run_cases
 from report import make_report
 
@@ -22,20 +23,11 @@ FLOAT, WORLD = 4, 2
 COPY_OUT = 1  # in units of Pmax
 
 
-class Block(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        return x + self.down(F.gelu(self.up(self.norm(x))))
-
-
 class Blocks(nn.Module):
     def __init__(self, count, width):
         super().__init__()
         self.first, self.last = nn.Linear(width, width), nn.Linear(width, 8)
-        self.blocks = nn.ModuleList(Block(width) for _ in range(count))
+        self.blocks = nn.ModuleList(zoo.MlpBlock(width) for _ in range(count))
 
     def forward(self, x, y):
         x = self.first(x)

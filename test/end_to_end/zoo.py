@@ -97,6 +97,17 @@ def tagger():
     return Classifier(Tagger()), {"x": torch.randint(0, 13, (2, 5)), "y": torch.randint(0, 13, (2, 5))}
 
 
+class MlpBlock(nn.Module):
+    """One of a deep stack that is as wide everywhere."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
 class GptBlock(nn.Module):
     def __init__(self, width, heads):
         super().__init__()

@@ -27,13 +27,8 @@ using namespace mlir;
 namespace {
 
 bool isOfModel(StateOp state) {
-  Role role = state.getRole();
-  return role == Role::Parameter || role == Role::Frozen ||
-         role == Role::Buffer || role == Role::Constant;
-}
-
-bool isParameter(StateOp state) {
-  return state.getRole() == Role::Parameter || state.getRole() == Role::Frozen;
+  return isParameter(state) || state.getRole() == Role::Buffer ||
+         state.getRole() == Role::Constant;
 }
 
 MissingValue describeMissing(StateOp state) {

@@ -135,6 +135,19 @@ struct CheckpointingConfig {
   std::vector<std::string> save; ///< patterns of operators; empty: usual ones
 };
 
+/// Who decides what is kept, computed again, moved and gathered when.
+enum class Planner {
+  Default, ///< the rules that the other keys describe
+  Auto     ///< the compiler, within the budget
+};
+
+/// What a rank may hold of a device's memory.
+struct MemoryBudget {
+  double bytes = 0; ///< 0: the share counts
+  double share = 1;
+  std::string place; ///< "fsdp.yaml:3:5"
+};
+
 struct Config {
   /// Ranks that a parameter is sharded over.
   int64_t dpShard = 1;
@@ -193,6 +206,9 @@ struct Config {
   int64_t seed = 0;
   Target target;       ///< what it will run on
   std::string cluster; ///< name or path of its description; empty: none
+  Planner planner = Planner::Default;
+  /// Of a device's memory; absent: all of it.
+  std::optional<MemoryBudget> memoryBudget;
   std::optional<plan::ArithmeticT> arithmetic; ///< absent: exactly
   std::vector<InitRule> init;                  ///< the last that matches counts
   WeightsConfig weights;

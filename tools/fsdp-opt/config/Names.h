@@ -52,6 +52,11 @@ inline std::vector<Named<Sync>> getNames() {
 }
 
 template <>
+inline std::vector<Named<Planner>> getNames() {
+  return {{"default", Planner::Default}, {"auto", Planner::Auto}};
+}
+
+template <>
 inline std::vector<Named<RecomputeChoice>> getNames() {
   return {{"full", RecomputeChoice::Full},
           {"selective", RecomputeChoice::Selective}};

@@ -4,6 +4,8 @@
 #include "tools/fsdp-opt/config/Tables.h"
 
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 
 using namespace fsdp;
 
@@ -66,6 +68,39 @@ static void readCluster(const Value &value, Config &config) {
   config.cluster = value.reader().readString(value.node, value.key);
 }
 
+/// "60GiB", "60 GB", "90%", or bytes.
+static void readBudget(const Value &value, Config &config) {
+  constexpr std::string_view expected =
+      "an amount such as 60GiB or 64e9, or a part of the device's memory such "
+      "as 90%";
+  static constexpr std::pair<std::string_view, double> units[] = {
+      {"", 1},         {"B", 1},       {"kB", 1e3},     {"MB", 1e6},
+      {"GB", 1e9},     {"TB", 1e12},   {"KiB", 0x1p10}, {"MiB", 0x1p20},
+      {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  std::string text = value.node.IsScalar() ? value.node.Scalar() : "";
+  char *rest = nullptr;
+  double number = std::strtod(text.c_str(), &rest);
+  std::string unit(rest);
+  unit.erase(0, unit.find_first_not_of(' '));
+  MemoryBudget budget;
+  budget.place = value.reader().describePlace(value.node);
+  const auto *found = std::ranges::find(
+      units, unit, &std::pair<std::string_view, double>::first);
+  if (rest == text.c_str() || !(number > 0) || !std::isfinite(number) ||
+      (unit != "%" && found == std::end(units)))
+    value.failType(expected);
+  if (unit == "%") {
+    if (number > 100)
+      value.failRange("at most 100%");
+    budget.share = number / 100;
+  } else {
+    budget.bytes = number * found->second;
+    if (budget.bytes < 0x1p20)
+      value.failRange("at least 1MiB; say the unit, as in 60GiB");
+  }
+  config.memoryBudget = budget;
+}
+
 /// Axolotl's `auto`: where the GPU has it, which others ignore anyway.
 struct FlagOrAuto : Flag {
   bool read(const Value &value) const {
@@ -98,6 +133,17 @@ std::vector<Field<Config>> fsdp::getRankFields() {
        "the hardware that `--print-plan` predicts the step for "
        "([Simulate.md](Simulate.md)); a file's path is relative to where "
        "`fsdp-opt` runs"},
+      {"schedule", &Config::planner,
+       "who decides which buckets stay gathered, which activations are "
+       "computed again or wait on the host, and how far ahead is gathered: "
+       "`default`, the rules of the other keys; `auto`, the compiler, for the "
+       "fastest step on `cluster` that `memory_budget` allows. What a key "
+       "says explicitly stays ([Simulate.md](Simulate.md#schedule-auto))"},
+      {"memory_budget", readBudget, "`60GiB`, `64e9`, `90%`, …",
+       "the device's memory",
+       "what a rank may hold of the device of `cluster`: planned memory, "
+       "kernels' temporaries, context and libraries. A step that needs more "
+       "is refused"},
       {"tf32",
        allow<&plan::ArithmeticT::tf32>,
        FlagOrAuto(),

@@ -5,6 +5,7 @@
 
 #include "plan/Print.h"
 #include "support/Exceptions.h"
+#include "tools/fsdp-opt/auto/AutoSchedule.h"
 #include "tools/fsdp-opt/compile/Artifact.h"
 #include "tools/fsdp-opt/compile/Compile.h"
 #include "tools/fsdp-opt/compile/ConfigNotes.h"
@@ -110,6 +111,17 @@ void compile(MLIRContext &context, const CommandLine &line) {
       parseConfig(readInput(line.config, "the config", kMaxConfigBytes),
                   line.config, line.world);
   addConfigNotes(loaded, line.verbose);
+  if (!line.cluster.empty())
+    loaded.config.cluster = line.cluster;
+  std::optional<Cluster> cluster; // better refused now than after the work
+  if (!line.planViews.empty() || loaded.config.memoryBudget ||
+      loaded.config.planner == Planner::Auto)
+    cluster = loadCluster(loaded.config);
+  else if (!line.cluster.empty())
+    throw Error(ErrorId::BadUsage,
+                "--cluster says what the step is predicted for, and nothing "
+                "asks for that; add --print-plan, or 'schedule: auto' or "
+                "'memory_budget' to the config");
   OwningOpRef<ModuleOp> module = readProgram(context, line, &loaded.config);
   compareStatedSizes(*module, loaded);
   checkMode(*module, loaded.config);
@@ -119,6 +131,12 @@ void compile(MLIRContext &context, const CommandLine &line) {
   for (const std::string &note :
        resolveFirstValues(*module, loaded.config, line.weights))
     addNote("note: " + note);
+  if (loaded.config.planner == Planner::Auto) {
+    AutoSchedule decided = chooseSchedule(*module, loaded.config, *cluster);
+    loaded.config = std::move(decided.config);
+    for (const std::string &reason : decided.reasons)
+      addNote("note: " + reason);
+  }
   compileProgram(*module, loaded.config,
                  [&](llvm::StringRef stage, ModuleOp program) {
                    saveStage(line, stage, program);
@@ -130,12 +148,13 @@ void compile(MLIRContext &context, const CommandLine &line) {
       isArtifact ? makeArtifact(*module, line.output)
                  : printProgram(*module, line.outputKind, line.printsToFile());
   std::vector<PlanView> views;
-  if (!line.planViews.empty()) {
+  if (!line.planViews.empty() || loaded.config.memoryBudget) {
     PlanFile file = PlanFile::fromBytes(
         isArtifact ? output : makeArtifact(*module, line.output), line.output);
-    views = makePlanViews(file.plan(), line,
-                          line.cluster.empty() ? loaded.config.cluster
-                                               : line.cluster);
+    Prediction prediction = simulate(file.plan(), *cluster);
+    if (loaded.config.memoryBudget)
+      checkBudget(file.plan(), prediction, loaded.config);
+    views = makePlanViews(file.plan(), prediction, line);
   }
   if (!line.report.empty())
     writeOutput(line.report, makeReport(*module));
@@ -178,8 +197,9 @@ int run(int argc, char **argv) {
     checkOutput(output);
 
   if (line->inputKind == InputKind::Artifact && !line->planViews.empty()) {
-    for (const PlanView &view : makePlanViews(
-             PlanFile::read(line->input).plan(), *line, line->cluster))
+    PlanFile file = PlanFile::read(line->input);
+    Prediction prediction = simulate(file.plan(), Cluster::load(line->cluster));
+    for (const PlanView &view : makePlanViews(file.plan(), prediction, *line))
       writeOutput(view.path, view.text);
     return 0;
   }

@@ -44,7 +44,7 @@ struct Options {
                                cl::value_desc("NAME|FILE.yaml")};
   cl::list<std::string> planViews{"print-plan", cl::ValueOptional,
                                   cl::desc("predict the step"),
-                                  cl::value_desc("FILE.{txt,json,trace}")};
+                                  cl::value_desc("FILE.{html,txt,json,trace}")};
   cl::opt<std::string> stages{"save-stages",
                               cl::desc("write the program after each stage"),
                               cl::value_desc("DIR")};
@@ -134,6 +134,18 @@ OutputKind classifyOutput(const CommandLine &line) {
          ".mlir or .mlirbc (the program of the last stage), or -");
 }
 
+void checkPlanView(const std::string &path) {
+  static constexpr std::string_view suffixes[] = {".html", ".txt", ".json",
+                                                  ".trace"};
+  if (path == "-" || std::ranges::any_of(suffixes, [&](auto suffix) {
+        return endsWith(path, suffix);
+      }))
+    return;
+  refuse("--print-plan=" + path +
+         ": the suffix says what to write; expected .html (a page to look at), "
+         ".txt (tables), .json, or .trace (for ui.perfetto.dev)");
+}
+
 void check(const CommandLine &line) {
   bool model = line.inputKind == InputKind::Model;
   bool compiles = !line.config.empty();
@@ -153,6 +165,9 @@ void check(const CommandLine &line) {
     if (!line.planViews.empty() && line.cluster.empty())
       refuse("--print-plan of an artifact needs --cluster, such as "
              "--cluster=h100x8");
+    if (!line.cluster.empty() && line.planViews.empty())
+      refuse("--cluster says what the step of an artifact is predicted for; "
+             "add --print-plan");
     return;
   }
   if (!line.planViews.empty() && !compiles)
@@ -160,9 +175,8 @@ void check(const CommandLine &line) {
   if (!line.planViews.empty() && line.explain)
     refuse("--explain compiles for several numbers of ranks; --print-plan "
            "predicts one, without it");
-  if (!line.cluster.empty() && line.planViews.empty())
-    refuse("--cluster says what --print-plan predicts the step for; add that, "
-           "too");
+  if (!line.cluster.empty() && !compiles)
+    refuse("--cluster needs --config=FILE.yaml, or an artifact");
   if (line.world && !compiles && !line.explain)
     refuse("--world needs --config=FILE.yaml");
   if (!line.report.empty() && !compiles)
@@ -356,7 +370,7 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   line.memoryMap = options.memoryMap;
   line.cluster = options.cluster;
   for (const std::string &path : options.planViews)
-    line.planViews.push_back(path.empty() ? "-" : path);
+    checkPlanView(line.planViews.emplace_back(path.empty() ? "-" : path));
   line.stagesFolder = options.stages;
   line.explain = options.explain;
   line.verbose = options.verbose;

@@ -38,8 +38,9 @@ options
   --memory-map=FILE.html  a picture of the memory of a rank over the step: which
                           tensor lies where, when, and what makes the peak
   --print-plan[=FILE]     how the step will run on a cluster: its time, what hides
-                          each transfer, memory. FILE.txt or the terminal: tables;
-                          .json; .trace: for ui.perfetto.dev; once for each
+                          each transfer, memory. FILE.html: a picture; FILE.txt or
+                          the terminal: tables; .json; .trace: for
+                          ui.perfetto.dev; once for each
   --cluster=NAME|FILE     which one: a100x8, b200x8, cpu, h100x8, h200x8, or a file
                           (docs/Simulate.md); else the config's `cluster`
   --save-stages=DIR       the program after each stage, as 1-captured.mlir,
@@ -63,6 +64,7 @@ examples
   fsdp-opt captured.mlir --canonicalize --cse -o -
   fsdp-opt planned.mlir --memory-map=step.html -o step.fsdp
   fsdp-opt step.fsdp -o -
+  fsdp-opt step.fsdp --print-plan=step.html --cluster=h100x8
 
 exit status
   0 done, 1 the input is refused, 2 usage or config. Errors start with

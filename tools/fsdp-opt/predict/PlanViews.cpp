@@ -4,33 +4,24 @@
 #include "tools/fsdp-opt/predict/PlanViews.h"
 
 #include "simulate/PredictionText.h"
-#include "support/Error.h"
 
 using namespace fsdp;
 
+/// The command line knows no other suffixes.
 static std::string makeView(const std::string &path, const plan::PlanT &plan,
                             const Prediction &prediction) {
-  if (path == "-" || path.ends_with(".txt"))
-    return printPrediction(plan, prediction);
   if (path.ends_with(".json"))
     return printPredictionJson(plan, prediction);
   if (path.ends_with(".trace"))
     return printPredictionTrace(plan, prediction);
-  throw Error(ErrorId::BadUsage,
-              "--print-plan=" + path +
-                  ": the suffix says what to write; expected .txt (tables), "
-                  ".json, or .trace (for ui.perfetto.dev)");
+  if (path.ends_with(".html"))
+    return printPredictionPage(plan, prediction);
+  return printPrediction(plan, prediction);
 }
 
 std::vector<PlanView> fsdp::makePlanViews(const plan::PlanT &plan,
-                                          const CommandLine &line,
-                                          const std::string &cluster) {
-  if (cluster.empty())
-    throw Error(ErrorId::BadUsage,
-                "--print-plan needs to know the hardware; add "
-                "--cluster=NAME, such as --cluster=h100x8, or 'cluster' to the "
-                "config");
-  Prediction prediction = simulate(plan, Cluster::load(cluster));
+                                          const Prediction &prediction,
+                                          const CommandLine &line) {
   std::vector<PlanView> views;
   for (const std::string &path : line.planViews)
     views.push_back({path, makeView(path, plan, prediction)});

@@ -5,6 +5,7 @@
 #define FSDP_TOOLS_FSDPOPT_PREDICT_PLANVIEWS_H
 
 #include "plan/plan_generated.h"
+#include "simulate/Simulator.h"
 #include "tools/fsdp-opt/input/CommandLine.h"
 
 #include <string>
@@ -17,12 +18,10 @@ struct PlanView {
   std::string text;
 };
 
-/// What each --print-plan of `line` gets. `plan` was verified; `cluster` is a
-/// name or a file. Throws fsdp::Error: BadUsage if none is named, and what
-/// Cluster::load and simulate throw.
+/// What each --print-plan of `line` gets of the plan's prediction.
 std::vector<PlanView> makePlanViews(const plan::PlanT &plan,
-                                    const CommandLine &line,
-                                    const std::string &cluster);
+                                    const Prediction &prediction,
+                                    const CommandLine &line);
 
 } // namespace fsdp
 

@@ -35,6 +35,19 @@ void require(bool condition, const char *what) {
   std::exit(1);
 }
 
+/// For EXPECT_EXIT, too: ends the process with the words of the error.
+template <typename Call>
+void requireUnsupported(Call &&call) {
+  try {
+    call();
+  } catch (const Error &error) {
+    require(error.id() == ErrorId::RuntimeUnsupported, "another error");
+    std::fputs(error.what(), stderr);
+    std::exit(0);
+  }
+  require(false, "no error");
+}
+
 TEST(CudaLoaderDeathTest, LoadsWhenItIsAskedTo) {
   auto body = [] {
     require(hasCudaLibrary(), "not beside the runtime");
@@ -51,14 +64,7 @@ TEST(CudaLoaderDeathTest, LoadsWhenItIsAskedTo) {
 
 TEST(CudaLoaderDeathTest, ErrorsComeAcrossTheLibrarysBorder) {
   auto body = [] {
-    try {
-      loadCudaLibrary()->checkDevice("tpu");
-    } catch (const Error &error) {
-      require(error.id() == ErrorId::RuntimeUnsupported, "another error");
-      std::fputs(error.what(), stderr);
-      std::exit(0);
-    }
-    require(false, "no error");
+    requireUnsupported([] { loadCudaLibrary()->checkDevice("tpu"); });
   };
   EXPECT_EXIT(body(), testing::ExitedWithCode(0),
               "for device 'tpu'; expected cpu, or a GPU such as cuda:sm_90");
@@ -67,14 +73,7 @@ TEST(CudaLoaderDeathTest, ErrorsComeAcrossTheLibrarysBorder) {
 TEST(CudaLoaderDeathTest, IsRefusedOnceLibTorchHasSaidThatThereIsNoCuda) {
   auto body = [] {
     require(!at::detail::getCUDAHooks().isBuilt(), "CUDA is there before");
-    try {
-      loadCudaLibrary();
-    } catch (const Error &error) {
-      require(error.id() == ErrorId::RuntimeUnsupported, "another error");
-      std::fputs(error.what(), stderr);
-      std::exit(0);
-    }
-    require(false, "no error");
+    requireUnsupported([] { loadCudaLibrary(); });
   };
   EXPECT_EXIT(body(), testing::ExitedWithCode(0),
               "libfsdp-cuda.so' was loaded after LibTorch was asked for CUDA");

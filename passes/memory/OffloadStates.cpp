@@ -6,8 +6,8 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/ForwardSlice.h"
+#include "passes/analysis/Resharding.h"
 #include "passes/analysis/SecondLife.h"
-#include "support/Pattern.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
@@ -116,16 +116,7 @@ private:
 
   /// Whether a bucket's parameters are not kept between forward and backward.
   bool isResharded(StateOp state) const {
-    StringRef bucket = state.getBucket().value_or(StringRef());
-    bool resharded = buckets.getReshard() == ReshardMode::All ||
-                     (buckets.getReshard() == ReshardMode::AllButRoot &&
-                      bucket != kRootBucket);
-    for (RuleAttr rule : getList<RuleAttr>(buckets.getRules()))
-      if (rule.getReshard())
-        for (StringRef pattern : getTexts(rule.getBuckets()))
-          if (matchesPattern(pattern.str(), bucket.str()))
-            resharded = *rule.getReshard() != 1;
-    return resharded;
+    return getReshardRanks(buckets, state.getBucket().value_or("")) != 1;
   }
 
   /// Parameters that no gather stands in front of.

@@ -1,11 +1,12 @@
 //===- LossChunks.cpp - A loss in chunks of its rows ----------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "passes/shard/LossChunks.h"
+#include "passes/memory/LossChunks.h"
 
 #include "ir/aten/Matchers.h"
 #include "passes/analysis/Views.h"
-#include "passes/shard/LossOps.h"
+#include "passes/memory/LossInputs.h"
+#include "passes/memory/LossSums.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -16,38 +17,18 @@ using Kind = LossRegion::Kind;
 using Space = LossRegion::Space;
 using Use = LossRegion::Use;
 
-bool isHalf(Type element) { return element.isF16() || element.isBF16(); }
-
-/// The stride of the rows if the first `lead` dims can be one dim.
-std::optional<int64_t> getRowStride(RankedTensorType type, unsigned lead) {
-  SmallVector<int64_t> strides = aten::getStrides(type);
-  std::optional<int64_t> stride, next;
-  for (unsigned i = lead; i-- > 0;) {
-    if (type.getDimSize(i) == 1)
-      continue;
-    if (next && strides[i] != *next)
-      return std::nullopt;
-    if (!stride)
-      stride = strides[i];
-    next = strides[i] * type.getDimSize(i);
-  }
-  return stride ? stride : int64_t(1);
-}
-
 class Chunker {
 public:
-  Chunker(func::FuncOp func, const LossRegion &region, int64_t chunks,
-          const StateTable &states)
-      : func(func), region(region), states(states), linear(region.getLinear()),
-        ops(linear), rows((region.getCount() + chunks - 1) / chunks) {}
+  Chunker(func::FuncOp func, const LossRegion &region, const StateTable &states)
+      : region(region), ops(region.getLinear()), inputs(region, ops),
+        sums(func, states, ops) {}
 
-  void run() {
-    forgetShapes();
-    hoistInputs();
-    for (start = 0; start < region.getCount(); start = end) {
-      end = std::min(start + rows, region.getCount());
+  /// `rows`: of a chunk, at most.
+  void run(int64_t rows) {
+    inputs.prepare();
+    for (int64_t start = 0; start < region.getCount(); start += rows) {
+      inputs.beginChunk(start, std::min(start + rows, region.getCount()));
       local.clear();
-      own.clear();
       for (const LossRegion::Member &member : region.getMembers()) {
         ops.setLoc(member.op->getLoc());
         build(member);
@@ -63,129 +44,22 @@ public:
 
 private:
   //===--------------------------------------------------------------------===//
-  // What comes in
+  // A chunk
   //===--------------------------------------------------------------------===//
-
-  /// What reads a tensor for its shape does not need it.
-  void forgetShapes() {
-    SmallVector<Operation *> readers;
-    for (Operation *op = linear; op; op = op->getNextNode())
-      if (getFill(op) && llvm::any_of(op->getOperands(), [&](Value operand) {
-            return region.dependsOnLogits(operand);
-          }))
-        readers.push_back(op);
-    for (Operation *op : readers) {
-      RankedTensorType type = getTensor(op->getResult(0));
-      LossOps here(op);
-      op->getResult(0).replaceAllUsesWith(
-          here.fill(op, type.getShape(), type.getElementType()));
-      op->erase();
-    }
-  }
-
-  /// Moves what makes a value, which does not depend on the logits, in front of
-  /// the chunks.
-  void hoist(Value value) {
-    Operation *op = value.getDefiningOp();
-    if (!op || op->isBeforeInBlock(linear) || region.contains(op))
-      return;
-    for (Value operand : op->getOperands())
-      hoist(operand);
-    op->moveBefore(linear);
-  }
-
-  void hoistInputs() {
-    for (const LossRegion::Member &member : region.getMembers())
-      for (Value operand : member.op->getOperands())
-        hoist(operand);
-  }
-
-  /// The rows of a value from outside that are computed, one behind the other
-  /// along the first dim. `isAll`: it has those too that a selection leaves
-  /// out.
-  Value getWhole(Value value, unsigned lead, bool isAll) {
-    Value &known = whole[value];
-    if (known)
-      return known;
-    // Once, in front of all chunks.
-    OpBuilder::InsertionGuard guard(ops.get());
-    if (firstChunk)
-      ops.get().setInsertionPoint(firstChunk);
-    RankedTensorType type = getTensor(value);
-    ArrayRef<int64_t> columns = type.getShape().drop_front(lead);
-    SmallVector<int64_t> shape = joinSizes({region.getCount()}, columns);
-    const std::optional<RowSelection> &selection = region.getSelection();
-    if (isAll && selection) {
-      Value grouped =
-          ops.view(ops.copy(value), joinSizes(selection->shape, columns));
-      Value kept =
-          ops.slice(grouped, selection->dim, selection->start, selection->end);
-      return known = ops.view(ops.copy(kept), shape);
-    }
-    if (lead == 1)
-      return known = value;
-    std::optional<int64_t> stride = getRowStride(type, lead);
-    if (!type.getEncoding() || !stride)
-      return known = ops.view(ops.copy(value), shape);
-    SmallVector<int64_t> strides =
-        joinSizes({*stride}, ArrayRef(aten::getStrides(type)).drop_front(lead));
-    return known = ops.make(
-               "aten.view", {value}, ops.integers("size", shape),
-               aten::getTensorType(shape, strides, type.getElementType()));
-  }
-
-  Value getOwn(Value value, unsigned lead, bool isAll) {
-    Value &known = own[value];
-    if (!known)
-      known = ops.slice(getWhole(value, lead, isAll), 0, start, end);
-    return known;
-  }
 
   /// `operand` as an op takes it whose result has `type` with `lead` dims of
   /// rows.
   Value take(Value operand, RankedTensorType type, unsigned lead, bool isAll) {
-    RankedTensorType given = getTensor(operand);
-    ArrayRef<int64_t> columns = given.getShape();
-    columns = columns.take_back(
-        std::min<size_t>(columns.size(), type.getRank() - lead));
-    switch (region.getUse(operand, type, lead)) {
-    case Use::Local:
-      return local.at(operand);
-    case Use::Sliced:
-      return getOwn(operand, lead, isAll);
-    case Use::Filled:
-      return ops.fill(operand.getDefiningOp(),
-                      joinSizes({end - start}, columns),
-                      given.getElementType());
-    case Use::Squeezed:
-      return ops.view(ops.copy(operand), columns);
-    case Use::Spread: {
-      Value &spread = spreads[{operand, type}];
-      if (!spread) {
-        OpBuilder::InsertionGuard guard(ops.get());
-        if (firstChunk)
-          ops.get().setInsertionPoint(firstChunk);
-        spread = ops.copy(ops.expand(
-            operand, joinSizes(type.getShape().take_front(lead), columns)));
-      }
-      return getOwn(spread, lead, isAll);
-    }
-    case Use::Invariant:
-    case Use::None:
-      break;
-    }
-    return operand;
+    return region.getUse(operand, type, lead) == Use::Local
+               ? local.at(operand)
+               : inputs.take(operand, type, lead, isAll);
   }
-
-  //===--------------------------------------------------------------------===//
-  // A chunk
-  //===--------------------------------------------------------------------===//
 
   RankedTensorType getChunkType(Value value) {
     RankedTensorType type = getTensor(value);
     ArrayRef<int64_t> columns =
         type.getShape().drop_front(region.getRows(value)->lead);
-    return RankedTensorType::get(joinSizes({end - start}, columns),
+    return RankedTensorType::get(joinSizes({inputs.getCount()}, columns),
                                  type.getElementType());
   }
 
@@ -194,14 +68,6 @@ private:
     const LossRegion::Rows *info = region.getRows(value);
     if (info && !info->isWide && region.isRead(value))
       pieces[value].push_back(ops.copy(chunk));
-  }
-
-  static const LossRegion::Rows *getFirstRows(const LossRegion &region,
-                                              Operation *op) {
-    for (Value operand : op->getOperands())
-      if (const LossRegion::Rows *info = region.getRows(operand))
-        return info;
-    return nullptr;
   }
 
   void build(const LossRegion::Member &member) {
@@ -246,12 +112,9 @@ private:
 
   void buildLinear(Operation *op) {
     RankedTensorType type = getTensor(op->getResult(0));
-    // The first op of a chunk, which what all of them read stands in front of.
-    Value input = getOwn(region.getInput(), 1, /*isAll=*/true);
-    if (!firstChunk)
-      firstChunk = input.getDefiningOp();
     SmallVector<Value> operands(op->getOperands());
-    operands[operands.size() - 2] = input;
+    operands[operands.size() - 2] =
+        inputs.getOwn(region.getInput(), 1, /*isAll=*/true);
     if (operands.size() == 3)
       operands[0] = take(operands[0], type, 1, /*isAll=*/true);
     set(op->getResult(0),
@@ -273,7 +136,7 @@ private:
   }
 
   void buildAlongColumns(Operation *op) {
-    const LossRegion::Rows *info = getFirstRows(region, op);
+    const LossRegion::Rows *info = region.getRows(region.getRowsOperand(op));
     RankedTensorType type = getTensor(op->getOperand(0));
     SmallVector<Value> operands;
     for (Value operand : op->getOperands())
@@ -303,8 +166,8 @@ private:
             chunk.getElementType());
       types.push_back(chunk);
     }
-    Operation *made = ops.remake(op, operands, types,
-                                 arguments.getDictionary(func.getContext()));
+    Operation *made = ops.remake(
+        op, operands, types, arguments.getDictionary(ops.get().getContext()));
     for (auto [result, chunk] :
          llvm::zip_equal(op->getResults(), made->getResults()))
       set(result, chunk);
@@ -314,71 +177,19 @@ private:
   // Sums over all rows
   //===--------------------------------------------------------------------===//
 
-  /// The element type that parts of `value` are added up in: that in which a
-  /// gradient of a parameter is reduced if it is one, and no half one for
-  /// others.
-  Type getSumType(Value value) {
-    Type element = getTensor(value).getElementType();
-    if (Type reduce = findReduceType(value))
-      return isHalf(element) && reduce.isF32() ? reduce : element;
-    return isHalf(element) ? Type(Float32Type::get(func.getContext()))
-                           : element;
-  }
-
-  /// That of the parameter that `value` is the gradient of, through views,
-  /// casts and sums; null if there is none.
-  Type findReduceType(Value value) {
-    SmallVector<Value> worklist{value};
-    for (unsigned i = 0; i < worklist.size() && i < 16; ++i)
-      for (OpOperand &use : worklist[i].getUses()) {
-        Operation *user = use.getOwner();
-        if (user->hasTrait<OpTrait::IsTerminator>()) {
-          StateOp state =
-              states.lookup(func.getResultAttrOfType<FlatSymbolRefAttr>(
-                  use.getOperandNumber(), kGradientAttr));
-          if (state)
-            return state.getReduceType();
-        } else if (user->getNumResults() == 1 &&
-                   (getViewSource(user->getResult(0)) || aten::isCast(user) ||
-                    aten::isClone(user) ||
-                    user->getName().getStringRef() == "aten.add.Tensor")) {
-          worklist.push_back(user->getResult(0));
-        }
-      }
-    return {};
-  }
-
   void buildWeightGradient(Operation *op) {
     Value a = op->getOperand(0), b = op->getOperand(1);
     Value left, right;
     if (const LossRegion::Rows *info = region.getRows(b)) {
       Value input = a.getDefiningOp()->getOperand(0);
-      left = ops.transpose(getOwn(input, 1, info->space != Space::Kept));
+      left = ops.transpose(inputs.getOwn(input, 1, info->space != Space::Kept));
       right = local.at(b);
     } else {
       info = region.getRows(region.getTransposed(a));
       left = local.at(a);
-      right = getOwn(b, 1, info->space != Space::Kept);
+      right = inputs.getOwn(b, 1, info->space != Space::Kept);
     }
-    RankedTensorType type = getTensor(op->getResult(0));
-    Value &sum = sums[op->getResult(0)];
-    Type element = getSumType(op->getResult(0));
-    if (sum && element == type.getElementType()) {
-      sum = ops.make("aten.addmm", {sum, left, right}, {}, type);
-      return;
-    }
-    Value part = ops.make("aten.mm", {left, right}, {}, type);
-    sum = sum ? ops.add(sum, part) : ops.cast(part, element);
-  }
-
-  void addPart(Value value, Value part) {
-    // The loss needs numbers, and forward ends where they are there.
-    if (getTensor(part).getRank() == 0) {
-      numbers[value].push_back(part);
-      return;
-    }
-    Value &sum = sums[value];
-    sum = sum ? ops.add(sum, part) : part;
+    sums.addProduct(op->getResult(0), left, right);
   }
 
   void buildSum(Operation *op) {
@@ -390,7 +201,7 @@ private:
     auto keep =
         dyn_cast_or_null<BoolAttr>(aten::getStaticArgument(op, "keepdim"));
     SmallVector<NamedAttribute> arguments;
-    Type element = isa<FloatType>(from) ? getSumType(result)
+    Type element = isa<FloatType>(from) ? sums.getType(result)
                                         : getTensor(result).getElementType();
     bool widens = aten::getStaticArgument(op, "dtype") ||
                   (isa<FloatType>(from) && element != from);
@@ -413,13 +224,13 @@ private:
         else if (keep && keep.getValue())
           shape.push_back(1);
     }
-    addPart(result, ops.make(name, {chunk}, arguments,
-                             RankedTensorType::get(shape, element)));
+    sums.add(result, ops.make(name, {chunk}, arguments,
+                              RankedTensorType::get(shape, element)));
   }
 
   /// By what a mean over all rows divides their sum.
   int64_t getDivisor(Operation *op) {
-    bool isMean = op->getName().getStringRef().starts_with("aten.mean");
+    bool isMean = getName(op).starts_with("aten.mean");
     if (!isMean)
       return 1;
     RankedTensorType type = getTensor(op->getOperand(0));
@@ -437,33 +248,19 @@ private:
   // Losses
   //===--------------------------------------------------------------------===//
 
-  struct LossOperands {
-    Value upstream, scores, target, weight, total;
-  };
-
-  static LossOperands getLossOperands(Operation *op) {
-    SmallVector<aten::BoundTensors> bound = aten::getTensorArguments(op);
-    auto get = [&](size_t i) {
-      return i < bound.size() && !bound[i].tensors.empty()
-                 ? bound[i].tensors.front()
-                 : Value();
-    };
-    if (op->getName().getStringRef() == "aten.nll_loss_forward")
-      return {Value(), get(0), get(1), get(2), Value()};
-    return {get(0), get(1), get(2), get(3), get(4)};
-  }
-
   /// What a mean divides by: the weights of the classes that the labels name,
   /// of all rows.
   Value getTotal(Operation *forward, Type element) {
     Value &known = totals[{forward, element}];
-    if (known)
-      return known;
-    OpBuilder::InsertionGuard guard(ops.get());
-    ops.get().setInsertionPoint(firstChunk);
-    LossOperands operands = getLossOperands(forward);
+    if (!known)
+      known = inputs.buildAhead([&] { return makeTotal(forward, element); });
+    return known;
+  }
+
+  Value makeTotal(Operation *forward, Type element) {
+    LossOperands operands(forward);
     bool isAll = region.getRows(operands.scores)->space != Space::Kept;
-    Value labels = getWhole(operands.target, 1, isAll);
+    Value labels = inputs.getWhole(operands.target, 1, isAll);
     RankedTensorType type = getTensor(labels);
     RankedTensorType flags = type.clone(ops.get().getI1Type());
     NamedAttribute ignored =
@@ -473,7 +270,7 @@ private:
       Value counts = ops.make("aten.ne.Scalar", {labels}, ignored, flags);
       Value count =
           ops.make("aten.sum", {counts}, {}, scalar(ops.get().getI64Type()));
-      return known = ops.cast(count, element);
+      return ops.cast(count, element);
     }
     Value isIgnored = ops.make("aten.eq.Scalar", {labels}, ignored, flags);
     NamedAttribute zero = ops.integer("value", 0);
@@ -488,15 +285,15 @@ private:
     SmallVector<NamedAttribute> arguments;
     if (weights.getElementType() != element)
       arguments.push_back(ops.type(element));
-    return known = ops.make("aten.sum", {counted}, arguments, scalar(element));
+    return ops.make("aten.sum", {counted}, arguments, scalar(element));
   }
 
   Operation *makeLoss(Operation *op, int64_t reduction, Type loss) {
-    LossOperands operands = getLossOperands(op);
+    LossOperands operands(op);
     bool isAll = region.getRows(operands.scores)->space != Space::Kept;
     return aten::buildAtenOp(
         ops.get(), ops.getLoc(), "aten.nll_loss_forward",
-        {local.at(operands.scores), getOwn(operands.target, 1, isAll),
+        {local.at(operands.scores), inputs.getOwn(operands.target, 1, isAll),
          operands.weight},
         {ops.integer("reduction", reduction),
          ops.integer("ignore_index", getInteger(op, "ignore_index"))},
@@ -506,8 +303,8 @@ private:
   void buildLoss(Operation *op) {
     Value result = op->getResult(0);
     Type element = getTensor(result).getElementType();
-    auto f32 = Float32Type::get(func.getContext());
-    auto each = RankedTensorType::get({end - start}, element);
+    auto f32 = ops.get().getF32Type();
+    auto each = RankedTensorType::get({inputs.getCount()}, element);
     if (getInteger(op, "reduction") == NoReduction) {
       Operation *made = makeLoss(op, NoReduction, each);
       local[op->getResult(1)] = made->getResult(1);
@@ -516,18 +313,18 @@ private:
     if (isHalf(element)) {
       // The sum of many rows is more than half types hold.
       Operation *made = makeLoss(op, NoReduction, each);
-      addPart(result, ops.make("aten.sum", {made->getResult(0)}, ops.type(f32),
-                               RankedTensorType::get({}, f32)));
+      sums.add(result, ops.make("aten.sum", {made->getResult(0)}, ops.type(f32),
+                                RankedTensorType::get({}, f32)));
       local[op->getResult(1)] = made->getResult(1);
       return;
     }
     Operation *made = makeLoss(op, SumReduction, result.getType());
     local[op->getResult(1)] = made->getResult(1);
-    addPart(result, made->getResult(0));
+    sums.add(result, made->getResult(0));
   }
 
   void buildLossBackward(Operation *op) {
-    LossOperands operands = getLossOperands(op);
+    LossOperands operands(op);
     const LossRegion::Rows *info = region.getRows(operands.scores);
     bool isAll = info->space != Space::Kept;
     int64_t reduction = getInteger(op, "reduction");
@@ -543,7 +340,8 @@ private:
     set(result,
         ops.make("aten.nll_loss_backward",
                  {upstream, local.at(operands.scores),
-                  getOwn(operands.target, 1, isAll), operands.weight, total},
+                  inputs.getOwn(operands.target, 1, isAll), operands.weight,
+                  total},
                  {ops.integer("reduction", reduction),
                   ops.integer("ignore_index", getInteger(op, "ignore_index"))},
                  getChunkType(result)));
@@ -593,21 +391,11 @@ private:
     return ops.view(whole, type.getShape());
   }
 
-  Value getSum(Value value) {
-    if (Value sum = sums.lookup(value))
-      return sum;
-    ArrayRef<Value> parts = numbers[value];
-    Value sum = parts.front();
-    for (Value part : parts.drop_front())
-      sum = ops.add(sum, part);
-    return sum;
-  }
-
   void finishSum(Operation *op) {
     Value result = op->getResult(0);
     if (!region.isRead(result))
       return;
-    Value sum = getSum(result);
+    Value sum = sums.get(result);
     RankedTensorType type = getTensor(result);
     if (int64_t divisor = getDivisor(op); divisor != 1)
       sum = ops.make("aten.div.Scalar", {sum},
@@ -630,7 +418,7 @@ private:
     Value result = op->getResult(0), total = op->getResult(1);
     int64_t reduction = getInteger(op, "reduction");
     if (reduction != NoReduction && region.isRead(result)) {
-      Value sum = getSum(result);
+      Value sum = sums.get(result);
       if (reduction == MeanReduction)
         sum = ops.divide(sum, getTotal(op, getTensor(sum).getElementType()));
       result.replaceAllUsesWith(
@@ -642,31 +430,18 @@ private:
           [&](OpOperand &use) { return !region.contains(use.getOwner()); });
   }
 
-  func::FuncOp func;
   const LossRegion &region;
-  const StateTable &states;
-  Operation *linear;
   LossOps ops;
-  int64_t rows, start = 0, end = 0;
-  Operation *firstChunk = nullptr; ///< the first op of the first chunk
-
-  llvm::DenseMap<Value, Value> whole; ///< rows of what comes in
-  llvm::DenseMap<std::pair<Value, Type>, Value> spreads;
+  LossInputs inputs;
+  LossSums sums;
   llvm::DenseMap<std::pair<Operation *, Type>, Value> totals;
-
-  // Of the chunk that is being built.
-  llvm::DenseMap<Value, Value> local; ///< the region's values
-  llvm::DenseMap<Value, Value> own;   ///< rows of what comes in
-
-  // What goes out.
-  llvm::DenseMap<Value, SmallVector<Value>> pieces;
-  llvm::DenseMap<Value, SmallVector<Value>> numbers;
-  llvm::DenseMap<Value, Value> sums;
+  llvm::DenseMap<Value, Value> local; ///< the region's values in the chunk
+  llvm::DenseMap<Value, SmallVector<Value>> pieces; ///< rows that go out
 };
 
 } // namespace
 
 void fsdp::chunkLoss(func::FuncOp func, const LossRegion &region,
                      int64_t chunks, const StateTable &states) {
-  Chunker(func, region, chunks, states).run();
+  Chunker(func, region, states).run((region.getCount() + chunks - 1) / chunks);
 }

@@ -1,8 +1,8 @@
 //===- CheckpointedModules.h - Which modules are recomputed -----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_PASSES_ANALYSIS_CHECKPOINTED_MODULES_H
-#define FSDP_PASSES_ANALYSIS_CHECKPOINTED_MODULES_H
+#ifndef FSDP_PASSES_MEMORY_CHECKPOINTED_MODULES_H
+#define FSDP_PASSES_MEMORY_CHECKPOINTED_MODULES_H
 
 #include "ir/fsdp/Fsdp.h"
 
@@ -20,4 +20,4 @@ getCheckpointedModules(mlir::ModuleOp module);
 
 } // namespace fsdp
 
-#endif // FSDP_PASSES_ANALYSIS_CHECKPOINTED_MODULES_H
+#endif // FSDP_PASSES_MEMORY_CHECKPOINTED_MODULES_H

@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
-#include "passes/analysis/CheckpointedModules.h"
 #include "passes/analysis/ForwardSlice.h"
+#include "passes/analysis/ModulePaths.h"
 #include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/SourcePlace.h"
 #include "passes/analysis/Views.h"
+#include "passes/memory/CheckpointedModules.h"
 #include "support/Pattern.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -239,15 +240,14 @@ private:
     for (Operation &op : func.getBody().front()) {
       if (positions.at(&op) > border)
         break;
-      if (!isComputation(&op))
+      StringRef module = SourcePlace(op.getLoc()).module;
+      if (module.empty() || !isComputation(&op))
         continue;
-      for (StringRef path = SourcePlace(op.getLoc()).module; !path.empty();
-           path = path.contains('.') ? path.rsplit('.').first : StringRef())
-        if (auto it = blocks.find(path); it != blocks.end()) {
-          it->second.push_back(&op);
-          operators.insert(op.getName().getStringRef());
-          break;
-        }
+      if (std::optional<StringRef> path = findAround(
+              module, [&](StringRef at) { return blocks.contains(at); })) {
+        blocks[*path].push_back(&op);
+        operators.insert(op.getName().getStringRef());
+      }
     }
     for (StringRef path : paths)
       Recomputation(func, states, positions, border, blocks[path])

@@ -1,11 +1,11 @@
 //===- LossChunks.h - A loss in chunks of its rows --------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_PASSES_SHARD_LOSSCHUNKS_H
-#define FSDP_PASSES_SHARD_LOSSCHUNKS_H
+#ifndef FSDP_PASSES_MEMORY_LOSSCHUNKS_H
+#define FSDP_PASSES_MEMORY_LOSSCHUNKS_H
 
 #include "passes/analysis/Programs.h"
-#include "passes/shard/LossRegion.h"
+#include "passes/memory/LossRegion.h"
 
 namespace fsdp {
 
@@ -18,4 +18,4 @@ void chunkLoss(mlir::func::FuncOp func, const LossRegion &region,
 
 } // namespace fsdp
 
-#endif // FSDP_PASSES_SHARD_LOSSCHUNKS_H
+#endif // FSDP_PASSES_MEMORY_LOSSCHUNKS_H

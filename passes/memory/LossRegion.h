@@ -1,5 +1,4 @@
-//===- LossRegion.h - A linear layer, its loss and their gradients --*- C++
-//-*-===//
+//===- LossRegion.h - A linear layer, its loss, their gradients -*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The ops of a captured program from the logits, which a linear layer makes, to
@@ -12,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_PASSES_SHARD_LOSSREGION_H
-#define FSDP_PASSES_SHARD_LOSSREGION_H
+#ifndef FSDP_PASSES_MEMORY_LOSSREGION_H
+#define FSDP_PASSES_MEMORY_LOSSREGION_H
 
 #include "ir/aten/Aten.h"
 
@@ -113,6 +112,8 @@ public:
     auto it = rows.find(value);
     return it == rows.end() ? nullptr : &it->second;
   }
+  /// The first operand that has rows of the region's, or null.
+  mlir::Value getRowsOperand(mlir::Operation *op) const;
   /// The value of the region that `value` is the transpose of, or null.
   mlir::Value getTransposed(mlir::Value value) const {
     return transposed.lookup(value);
@@ -139,6 +140,9 @@ private:
 
   bool grow();
   bool include(mlir::Operation *op);
+  bool verifyReaders();
+
+  // Rules of ops (LossRules.cpp): each adds an op that it allows.
   bool classify(mlir::Operation *op);
   bool classifyElementwise(mlir::Operation *op);
   bool classifyView(mlir::Operation *op);
@@ -148,10 +152,9 @@ private:
   bool classifyReduction(mlir::Operation *op);
   bool classifyProduct(mlir::Operation *op);
   bool classifyLoss(mlir::Operation *op);
-  bool verifyReaders();
+  bool setRows(mlir::Value value, Rows info);
 
   void add(mlir::Operation *op, Kind kind);
-  bool setRows(mlir::Value value, Rows info);
   bool refuse(mlir::Operation *op, const llvm::Twine &text);
 
   bool readsWide(mlir::Operation *op) const;
@@ -170,25 +173,6 @@ private:
   std::optional<NotChunked> reason;
 };
 
-/// Whether the op reads nothing of its tensor operand but the shape
-/// (`aten.ones_like`), and what it fills its result with.
-std::optional<mlir::Attribute> getFill(mlir::Operation *op);
-
-/// Dims of an argument that is one or a list of them, counted from 0.
-llvm::SmallVector<int64_t> getDims(mlir::Operation *op, llvm::StringRef name,
-                                   int64_t rank);
-
-/// The static argument, an integer.
-int64_t getInteger(mlir::Operation *op, llvm::StringRef name,
-                   int64_t otherwise = 0);
-
-/// LibTorch's numbers for how a loss is reduced.
-enum LossReduction : int64_t {
-  NoReduction = 0,
-  MeanReduction = 1,
-  SumReduction = 2
-};
-
 } // namespace fsdp
 
-#endif // FSDP_PASSES_SHARD_LOSSREGION_H
+#endif // FSDP_PASSES_MEMORY_LOSSREGION_H

@@ -1,7 +1,7 @@
 //===- LossOps.cpp - Ops of which chunks of a loss are made ---------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "passes/shard/LossOps.h"
+#include "passes/memory/LossOps.h"
 
 using namespace mlir;
 using namespace fsdp;

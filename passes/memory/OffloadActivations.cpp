@@ -6,6 +6,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/Memories.h"
+#include "passes/analysis/ModulePaths.h"
 #include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/SecondLife.h"
@@ -106,13 +107,11 @@ private:
   }
 
   bool isMeant(Operation &op) const {
-    StringRef module = SourcePlace(op.getLoc()).module;
-    for (StringRef at = module;; at = at.rsplit('.').first) {
-      if (matchesAny(told.getActivations(), at))
-        return true;
-      if (!at.contains('.'))
-        return false;
-    }
+    return findAround(SourcePlace(op.getLoc()).module,
+                      [&](StringRef at) {
+                        return matchesAny(told.getActivations(), at);
+                      })
+        .has_value();
   }
 
   SmallVector<Kept> collect() {

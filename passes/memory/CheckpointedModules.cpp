@@ -1,7 +1,7 @@
 //===- CheckpointedModules.cpp - Which modules are recomputed -------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "passes/analysis/CheckpointedModules.h"
+#include "passes/memory/CheckpointedModules.h"
 
 #include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/WrapPolicies.h"

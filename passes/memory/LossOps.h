@@ -1,17 +1,13 @@
 //===- LossOps.h - Ops of which chunks of a loss are made -------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_PASSES_SHARD_LOSSOPS_H
-#define FSDP_PASSES_SHARD_LOSSOPS_H
+#ifndef FSDP_PASSES_MEMORY_LOSSOPS_H
+#define FSDP_PASSES_MEMORY_LOSSOPS_H
 
 #include "passes/analysis/TensorBuilders.h"
-#include "passes/shard/LossRegion.h"
+#include "passes/memory/LossOperands.h"
 
 namespace fsdp {
-
-inline mlir::RankedTensorType getTensor(mlir::Value value) {
-  return mlir::cast<mlir::RankedTensorType>(value.getType());
-}
 
 inline llvm::SmallVector<int64_t> joinSizes(llvm::ArrayRef<int64_t> front,
                                             llvm::ArrayRef<int64_t> back) {
@@ -73,4 +69,4 @@ private:
 
 } // namespace fsdp
 
-#endif // FSDP_PASSES_SHARD_LOSSOPS_H
+#endif // FSDP_PASSES_MEMORY_LOSSOPS_H

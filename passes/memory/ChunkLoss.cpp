@@ -3,7 +3,7 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
-#include "passes/shard/LossChunks.h"
+#include "passes/memory/LossChunks.h"
 
 using namespace mlir;
 using namespace fsdp;

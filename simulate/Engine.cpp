@@ -1,0 +1,210 @@
+//===- Engine.cpp - Lanes that share resources ----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "simulate/Engine.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+using namespace fsdp;
+
+static constexpr double kNever = std::numeric_limits<double>::infinity();
+/// Kernels go on, however many transfers take multiprocessors.
+static constexpr double kLeastSpeed = 0.05;
+
+namespace {
+
+struct Job {
+  double left; ///< seconds, alone
+  const Shares *shares;
+};
+
+class Engine {
+public:
+  Engine(const std::vector<LaneStep> &steps, const EngineOptions &options)
+      : steps(steps), options(options) {}
+
+  LaneTimes run();
+
+private:
+  /// Gives the lane of kernels its next steps until it has one to do, or waits.
+  void advance();
+  void start(const LaneStep &step);
+  /// The host has yet to issue what is next: a device has nothing to do, and a
+  /// host that computes issues nothing meanwhile.
+  bool isBehind() const {
+    return isIssuing && options.ranksPerCore == 0 && issued > now;
+  }
+  /// Ends what is done and begins what is next in each lane.
+  void turnLanes();
+  double speedOf(const Job &job, const Shares &wanted, bool isKernel) const;
+  /// To the next moment at which something ends.
+  void elapse();
+
+  const std::vector<LaneStep> &steps;
+  const EngineOptions options;
+  LaneTimes times;
+  double now = 0;
+  double issued = 0; ///< when the host has issued all so far
+  size_t next = 0;
+  bool isIssuing = false; ///< that step is in `issued`, but was not given
+  std::optional<Job> kernel;
+  std::optional<uint32_t> waiting;                 ///< a transfer
+  std::vector<Job> jobs;                           ///< of transfers
+  std::vector<bool> done;                          ///< transfers
+  std::array<std::vector<uint32_t>, kLanes> lanes; ///< transfers
+  std::array<size_t, kLanes> fronts{}; ///< the active one of each lane
+};
+
+} // namespace
+
+void Engine::start(const LaneStep &step) {
+  uint32_t number = step.transfer;
+  if (number >= jobs.size()) {
+    jobs.resize(number + 1);
+    done.resize(number + 1);
+    times.transfers.resize(number + 1, {0, kNever, kNever, kNever});
+  }
+  times.transfers[number].given = now;
+  jobs[number] = {step.seconds, &step.shares};
+  lanes[step.lane].push_back(number);
+}
+
+void Engine::advance() {
+  while (!kernel && !waiting && next < steps.size()) {
+    const LaneStep &step = steps[next];
+    if (step.kind == LaneStep::wait) {
+      ++next;
+      times.transfers[step.transfer].asked = now;
+      if (!done[step.transfer])
+        waiting = step.transfer;
+      continue;
+    }
+    if (!isIssuing)
+      issued += options.issue;
+    isIssuing = true;
+    if (isBehind())
+      return;
+    isIssuing = false;
+    ++next;
+    if (step.kind == LaneStep::start) {
+      start(step);
+      turnLanes();
+      continue;
+    }
+    double seconds = step.seconds;
+    if (options.ranksPerCore > 0)
+      seconds += options.issue;
+    kernel = Job{seconds, &step.shares};
+    times.kernels.push_back({now, now});
+  }
+}
+
+void Engine::turnLanes() {
+  for (size_t i = 0; i < kLanes; ++i)
+    while (fronts[i] < lanes[i].size()) {
+      uint32_t number = lanes[i][fronts[i]];
+      TransferTimes &transfer = times.transfers[number];
+      transfer.begin = std::min(transfer.begin, now);
+      if (jobs[number].left > 0)
+        break;
+      transfer.end = now;
+      done[number] = true;
+      if (waiting == number)
+        waiting.reset();
+      ++fronts[i];
+    }
+}
+
+double Engine::speedOf(const Job &job, const Shares &wanted,
+                       bool isKernel) const {
+  double speed = 1;
+  for (size_t resource = 0; resource < kResources; ++resource) {
+    if ((*job.shares)[resource] == 0 || wanted[resource] <= 1)
+      continue;
+    bool isApart = resource == Processor && options.ranksPerCore == 0;
+    if (!isApart)
+      speed = std::min(speed, 1 / wanted[resource]);
+    else if (isKernel)
+      speed = std::min(speed, std::max(kLeastSpeed, 2 - wanted[resource]));
+  }
+  return speed;
+}
+
+void Engine::elapse() {
+  Shares wanted{};
+  auto want = [&](const Job &job) {
+    for (size_t resource = 0; resource < kResources; ++resource)
+      wanted[resource] += (*job.shares)[resource];
+  };
+  auto active = [&](size_t lane) -> Job * {
+    return fronts[lane] < lanes[lane].size() ? &jobs[lanes[lane][fronts[lane]]]
+                                             : nullptr;
+  };
+  if (kernel)
+    want(*kernel);
+  for (size_t i = 0; i < kLanes; ++i)
+    if (const Job *job = active(i))
+      want(*job);
+  double span = kNever, kernelSpeed = 1;
+  std::array<double, kLanes> speeds{};
+  if (kernel) {
+    kernelSpeed = speedOf(*kernel, wanted, /*isKernel=*/true);
+    span = kernel->left / kernelSpeed;
+  }
+  for (size_t i = 0; i < kLanes; ++i)
+    if (const Job *job = active(i)) {
+      speeds[i] = speedOf(*job, wanted, /*isKernel=*/false);
+      span = std::min(span, job->left / speeds[i]);
+    }
+  if (isBehind()) {
+    bool isFirst = issued - now <= span;
+    span = std::min(span, issued - now);
+    times.idle += span;
+    now = isFirst ? issued : now + span;
+  } else {
+    now += span;
+  }
+  // What rounding leaves is nothing.
+  auto spend = [&](Job &job, double speed) {
+    job.left -= span * speed;
+    if (job.left <= 1e-9 * span)
+      job.left = 0;
+  };
+  if (kernel) {
+    times.compute += span;
+    spend(*kernel, kernelSpeed);
+    if (kernel->left == 0) {
+      times.kernels.back().end = now;
+      kernel.reset();
+    }
+  } else if (waiting) {
+    times.exposed += span;
+  }
+  for (size_t i = 0; i < kLanes; ++i)
+    if (Job *job = active(i))
+      spend(*job, speeds[i]);
+}
+
+LaneTimes Engine::run() {
+  for (;;) {
+    turnLanes();
+    advance();
+    if (!kernel && waiting && done[*waiting])
+      continue;
+    bool isActive = kernel || isBehind();
+    for (size_t i = 0; i < kLanes; ++i)
+      isActive |= fronts[i] < lanes[i].size();
+    if (!isActive)
+      break;
+    elapse();
+  }
+  times.seconds = now;
+  return std::move(times);
+}
+
+LaneTimes fsdp::runLanes(const std::vector<LaneStep> &steps,
+                         const EngineOptions &options) {
+  return Engine(steps, options).run();
+}

@@ -1,0 +1,75 @@
+//===- Engine.h - Lanes that share resources --------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A lane of kernels and one for each stream of transfers; each takes what it
+// was given in order. What is active at once shares the processor, the memory's
+// bandwidth, the links of a node and the network: where they want more than
+// there is, all that use it become slower alike. On a GPU, transfers have their
+// multiprocessors to themselves, and kernels the rest.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_SIMULATE_ENGINE_H
+#define FSDP_SIMULATE_ENGINE_H
+
+#include "plan/plan_generated.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace fsdp {
+
+enum Resource : uint8_t { Processor, Memory, Link, Network, kResources };
+/// Of each resource, the part that something takes alone; 1 is all of it.
+using Shares = std::array<double, kResources>;
+
+inline constexpr size_t kLanes = size_t(plan::Stream::MAX) + 1;
+
+/// What the lane of kernels is given, in order.
+struct LaneStep {
+  enum Kind : uint8_t { kernel, start, wait };
+  Kind kind = kernel;
+  uint8_t lane = 0;      ///< of a start: a plan::Stream
+  uint32_t transfer = 0; ///< of a start or wait; numbered by their starts
+  double seconds = 0;    ///< of a kernel or a transfer, alone
+  Shares shares{};
+};
+
+/// Seconds from the begin.
+struct KernelTimes {
+  double begin, end;
+};
+struct TransferTimes {
+  double given;      ///< the lane of kernels has reached the start
+  double begin, end; ///< it moves
+  double asked;      ///< and the wait; infinite if there is none
+
+  /// Kernels wait for it.
+  double exposed() const { return end > asked ? end - asked : 0; }
+};
+
+struct LaneTimes {
+  double seconds = 0; ///< until all lanes are done
+  double compute = 0; ///< in kernels
+  double exposed = 0; ///< in waits
+  double idle = 0;    ///< until the host has issued
+  std::vector<KernelTimes> kernels;
+  std::vector<TransferTimes> transfers;
+};
+
+struct EngineOptions {
+  /// Ranks for each core of a node, where kernels share the host's; 0: a device
+  /// of their own.
+  double ranksPerCore = 0;
+  double issue = 0; ///< seconds of the host for a kernel or a start
+};
+
+/// A wait follows its start. O(steps).
+LaneTimes runLanes(const std::vector<LaneStep> &steps,
+                   const EngineOptions &options);
+
+} // namespace fsdp
+
+#endif // FSDP_SIMULATE_ENGINE_H

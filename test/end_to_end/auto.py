@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""schedule: auto. Within each budget, no slower for a larger one, deterministic, never slower than the default; a budget that cannot be met is refused
+with one that can; what is chosen trains with the bits of the default."""
+import json
+import re
+
+import torch
+import yaml
+
+from harness import call, compile_step, make_config, make_data, must, parse_arguments, run_cases, save_file, train, train_case
+from recompute import decoder
+
+LAYERS = 6
+# Of a host whose links are slow, so that what is gathered again costs something.
+CLUSTER = """
+name: slow
+ranks_per_node: 8
+device: {kind: cpu, name: test, memory: 1.0e9, reserved: 1.0e6, bandwidth: 10.0e9, vector_rate: 5.0e9, kernel: 1.0e-6, cores: 8}
+matmul: {rates: {f32: 20.0e9}, ramp: 8, tiles: [[4, 4, 1.0]]}
+network: {kind: linear, link: 1.0e9, latency: 5.0e-6, launch: 5.0e-6}
+"""
+
+
+class Compiler:
+    """One model and config, compiled for many budgets."""
+
+    def __init__(self, bin, folder, world=2, **config):
+        self.bin, self.folder, self.world = bin, folder, world
+        torch.manual_seed(3)
+        self.module, self.inputs = decoder(layers=LAYERS)
+        (folder / "slow.yaml").write_text(CLUSTER)
+        self.config = config
+        self.exported = False
+
+    def compile(self, name="step", **config):
+        """The prediction, and what was said."""
+        options = [f"--print-plan={name}.json"]
+        everything = make_config(self.world, cluster="slow.yaml", **self.config, **config)
+        if not self.exported:
+            done = compile_step(self.bin, self.folder, self.module, self.inputs, everything, options=options)
+            self.exported = True
+        else:
+            (self.folder / "again.yaml").write_text(yaml.safe_dump(everything))
+            done = must(self.bin / "fsdp-opt", "model.pt2", "--config=again.yaml", *options, "-o", "step.fsdp", cwd=self.folder)
+        return json.loads((self.folder / f"{name}.json").read_text()), done.stderr
+
+    def refused(self, **config):
+        (self.folder / "again.yaml").write_text(yaml.safe_dump(make_config(self.world, cluster="slow.yaml", **self.config, **config)))
+        done = call(self.bin / "fsdp-opt", "model.pt2", "--config=again.yaml", "-o", "none.fsdp", cwd=self.folder)
+        assert done.returncode == 1 and "error[fsdp-E053]" in done.stderr, done.stderr
+        return done.stderr
+
+
+def find_range(compiler):
+    """Bytes that zero-2 holds, and the least that is refused with its advice."""
+    largest, _ = compiler.compile(reshard_after_forward=False)
+    message = compiler.refused(schedule="auto", memory_budget="1.1MiB")
+    least = int(re.search(r"a memory_budget of (\d+)B works", message)[1])
+    assert least < largest["memory"]["held"], "the budgets are one"
+    return largest["memory"]["held"], least
+
+
+def budgets(bin, world, **config):
+    def case(folder):
+        compiler = Compiler(bin, folder, world, **config)
+        largest, least = find_range(compiler)
+        default, _ = compiler.compile()
+        seconds, chosen = [], set()
+        for i in range(8):
+            budget = largest - (largest - least) * i // 7
+            prediction, said = compiler.compile(schedule="auto", memory_budget=f"{budget}B")
+            held = prediction["memory"]["held"]
+            assert held <= budget, f"{held} bytes are held of {budget}: {said}"
+            if default["memory"]["held"] <= budget:
+                assert prediction["seconds"] <= default["seconds"], f"auto is slower than the default: {said}"
+            seconds.append(prediction["seconds"])
+            chosen.add(re.sub(r"within.*", "", said))
+            assert f"predicted within" in said, said
+        for fast, slow in zip(seconds, seconds[1:]):
+            assert fast <= 1.01 * slow, f"a smaller budget has a faster answer: {seconds}"
+        assert len(chosen) >= 4, f"one answer for all budgets: {chosen}"
+        assert seconds[0] < seconds[-1], "memory costs no time: the test tests nothing"
+        compiler.refused(schedule="auto", memory_budget=f"{least - 1}B")
+    return case
+
+
+def deterministic(bin):
+    def case(folder):
+        compiler = Compiler(bin, folder)
+        _, least = find_range(compiler)
+        artifacts = []
+        for _ in range(2):
+            compiler.compile(schedule="auto", memory_budget=f"{int(1.1 * least)}B")
+            artifacts.append((folder / "step.fsdp").read_bytes())
+        assert artifacts[0] == artifacts[1]
+    return case
+
+
+def same_bits(bin, world):
+    def case(folder):
+        compiler = Compiler(bin, folder, world)
+        largest, least = find_range(compiler)
+        torch.manual_seed(5)
+        save_file(make_data(compiler.inputs, 3 * world), folder / "data.safetensors")
+        runs = []
+        for config in ({}, {"schedule": "auto", "memory_budget": f"{least}B"}, {"schedule": "auto", "memory_budget": f"{largest}B"}):
+            compiler.compile(loss_chunks=1, **config)
+            runs.append(train(bin, folder, world, 3))
+        for rows, weights in runs[1:]:
+            assert [row["loss"] for row in rows] == [row["loss"] for row in runs[0][0]]
+            assert all(torch.equal(weights[name], value) for name, value in runs[0][1].items())
+    return case
+
+
+def said_stays(bin):
+    """What the config says is not decided."""
+    def case(folder):
+        compiler = Compiler(bin, folder, reshard_after_forward=True, activation_checkpointing=False, loss_chunks=1, prefetch=2)
+        _, said = compiler.compile(schedule="auto")
+        for what in ("stay gathered", "computed again", "the loss in chunks", "gathered ahead"):
+            assert what not in said, said
+        compiler.refused(memory_budget="1100000B")
+    return case
+
+
+def main():
+    arguments = parse_arguments()
+    bin = arguments.bin
+    cases = {"budgets world=2": budgets(bin, 2), "budgets world=4, micro-batches": budgets(bin, 4, gradient_accumulation_steps=3),
+             "deterministic": deterministic(bin), "what is said stays": said_stays(bin)}
+    for world in (1, 2, 3):
+        cases[f"same bits world={world}"] = same_bits(bin, world)
+    cases["trains world=2"] = train_case(bin, lambda: decoder(layers=LAYERS), 2, schedule="auto")
+    run_cases(cases, arguments.only)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+//===- StepModelTest.cpp - A step whose decisions can be changed ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "decide/StepModel.h"
+
+#include "simulate/Simulator.h"
+#include "test/unit/decide/TwoLayers.h"
+
+#include <gtest/gtest.h>
+
+using namespace fsdp;
+using namespace fsdp::test;
+
+namespace {
+
+class StepModelTest : public testing::Test {
+protected:
+  SmallPlan small = makeTwoLayers();
+  Cluster cluster = plainCluster();
+  StepModel model{small.plan, cluster};
+  Outcome none = model.evaluate(model.none());
+};
+
+TEST_F(StepModelTest, IsTheSimulatorsForThePlanItself) {
+  Prediction prediction = simulate(small.plan, cluster);
+  EXPECT_NEAR(none.seconds, prediction.seconds, 1e-9);
+  EXPECT_NEAR(none.exposed, prediction.exposed, 1e-9);
+  EXPECT_EQ(none.peak, small.plan.memory->peak);
+}
+
+TEST_F(StepModelTest, KnowsWhatBucketsHold) {
+  ASSERT_EQ(model.buckets().size(), 2u);
+  for (const BucketFacts &each : model.buckets()) {
+    EXPECT_TRUE(each.isBlock);
+    EXPECT_TRUE(each.isRegathered);
+    EXPECT_EQ(each.gathered, uint64_t(2e6 * kGather));
+  }
+  EXPECT_EQ(model.buckets()[0].name, "layers.0");
+  EXPECT_EQ(model.buckets()[0].saved, kActivation);
+  // The second layer reads it in forward, so it is there anyway.
+  EXPECT_EQ(model.buckets()[0].dropped, 0u);
+  EXPECT_EQ(model.buckets()[1].dropped, kActivation);
+}
+
+TEST_F(StepModelTest, WhatIsKeptIsNotGatheredAgain) {
+  Decisions decisions = model.none();
+  decisions.kept = {false, true};
+  Outcome kept = model.evaluate(decisions);
+  // Backward waited for it with nothing to hide behind.
+  EXPECT_NEAR(none.seconds - kept.seconds, 1e-3 * kGather, 1e-6);
+  decisions.kept = {true, true};
+  Outcome both = model.evaluate(decisions);
+  EXPECT_LE(both.seconds, kept.seconds);
+  EXPECT_GE(both.peak, none.peak);
+}
+
+TEST_F(StepModelTest, WhatIsComputedAgainTakesItsTimeAndGivesItsMemory) {
+  Decisions decisions = model.none();
+  decisions.recomputed = {false, true};
+  Outcome again = model.evaluate(decisions);
+  EXPECT_GT(again.seconds, none.seconds);
+  // The second activation is made again at once: it never waits.
+  EXPECT_LE(again.peak, none.peak);
+  // Nothing of the first can be dropped.
+  decisions.recomputed = {true, false};
+  Outcome first = model.evaluate(decisions);
+  EXPECT_NEAR(first.seconds, none.seconds, 1e-9);
+  EXPECT_EQ(first.peak, none.peak);
+}
+
+TEST_F(StepModelTest, LooksNoFurtherAheadThanItIsTold) {
+  Decisions decisions = model.none();
+  decisions.prefetch = 0;
+  Outcome late = model.evaluate(decisions);
+  EXPECT_GT(late.exposed, none.exposed);
+  EXPECT_LE(late.peak, none.peak);
+}
+
+TEST_F(StepModelTest, IsTheSameEachTime) {
+  Decisions decisions = model.none();
+  decisions.kept = {true, false};
+  decisions.recomputed = {false, true};
+  Outcome first = model.evaluate(decisions);
+  StepModel other(small.plan, cluster);
+  Outcome second = other.evaluate(decisions);
+  EXPECT_EQ(first.seconds, second.seconds);
+  EXPECT_EQ(first.peak, second.peak);
+}
+
+} // namespace

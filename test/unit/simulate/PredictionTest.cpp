@@ -1,0 +1,130 @@
+//===- PredictionTest.cpp - A prediction for people and tools -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "simulate/PredictionText.h"
+
+#include "test/unit/simulate/SmallPlan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+using namespace fsdp;
+using fsdp::test::plainCluster;
+using fsdp::test::SmallPlan;
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+namespace {
+
+/// 1 ms of kernels, of a gather of 3 ms 2 exposed, 1 ms of kernels.
+SmallPlan samplePlan(const char *bucket = "layers.0") {
+  SmallPlan small;
+  uint32_t gather = small.gather(3, bucket);
+  small.kernel(1);
+  small.wait(gather);
+  small.kernel(1);
+  return small;
+}
+
+/// The data that stand in a page.
+json readPage(const std::string &page) {
+  std::string_view mark = "const DATA = ";
+  size_t begin = page.find(mark) + mark.size();
+  return json::parse(page.substr(begin, page.find(";\n", begin) - begin));
+}
+
+TEST(Prediction, IsTextForPeople) {
+  SmallPlan small = samplePlan();
+  std::string text =
+      printPrediction(small.plan, simulate(small.plan, plainCluster()));
+  EXPECT_THAT(text, HasSubstr("predicted step on plain, 2 ranks on 1 node"));
+  EXPECT_THAT(text, HasSubstr("4.000"));
+  EXPECT_THAT(text, HasSubstr("It fits."));
+  EXPECT_THAT(text, HasSubstr("train/step, 4.000 ms"));
+  EXPECT_THAT(text, HasSubstr("at 0.000 ms: all_gather.start layers.0 of "
+                              "layers.0 (model.py:7)"));
+  small.plan.memory->scratch_bound = 1000000000;
+  EXPECT_THAT(printPrediction(small.plan, simulate(small.plan, plainCluster())),
+              HasSubstr("It does not fit: "));
+}
+
+TEST(Prediction, IsJsonForTools) {
+  SmallPlan small = samplePlan();
+  json data = json::parse(
+      printPredictionJson(small.plan, simulate(small.plan, plainCluster())));
+  EXPECT_NEAR(data["seconds"], 4e-3, 1e-9);
+  EXPECT_NEAR(data["exposed_seconds"], 2e-3, 1e-9);
+  EXPECT_EQ(data["memory"]["fits"], true);
+  const json &transfer = data["programs"][0]["transfers"][0];
+  EXPECT_EQ(transfer["bucket"], "layers.0");
+  EXPECT_EQ(transfer["bytes"], 6000000);
+  EXPECT_NEAR(transfer["exposed_seconds"], 2e-3, 1e-9);
+  EXPECT_NEAR(data["programs"][0]["kernel_seconds"]["copy"], 2e-3, 1e-9);
+  EXPECT_EQ(data["programs"][0]["highest_use"]["bytes"], 6000000);
+  EXPECT_EQ(data["programs"][0]["highest_use"]["source"], "model.py:7");
+}
+
+TEST(Prediction, IsATraceOfAllLanes) {
+  SmallPlan small = samplePlan();
+  json data = json::parse(
+      printPredictionTrace(small.plan, simulate(small.plan, plainCluster())));
+  double waited = 0, moved = 0;
+  for (const json &event : data["traceEvents"]) {
+    if (event.value("cat", "") == "wait")
+      waited += double(event["dur"]);
+    if (event.value("cat", "") == "transfer")
+      moved += double(event["dur"]);
+  }
+  EXPECT_NEAR(waited, 2000, 1e-3);
+  EXPECT_NEAR(moved, 3000, 1e-3);
+}
+
+TEST(Prediction, IsAPageWithItsDataInside) {
+  SmallPlan small = samplePlan();
+  std::string page =
+      printPredictionPage(small.plan, simulate(small.plan, plainCluster()));
+  EXPECT_THAT(page, testing::StartsWith("<!doctype html>"));
+  // Nothing is fetched.
+  for (const char *outside : {"http:", "https:", "src=", "@import", "url("})
+    EXPECT_THAT(page, Not(HasSubstr(outside)));
+  for (const char *left : {"/*STYLE*/", "/*SCRIPT*/", "/*DATA*/"})
+    EXPECT_THAT(page, Not(HasSubstr(left)));
+  json data = readPage(page);
+  EXPECT_EQ(data["title"], "model.pt2");
+  EXPECT_EQ(data["cluster"], "plain");
+  EXPECT_EQ(data["length"], 4000000);
+  const json &program = data["programs"][0], &kernels = program["kernels"];
+  EXPECT_EQ(kernels["begin"], json::array({0, 3000000}));
+  EXPECT_EQ(kernels["length"], json::array({1000000, 1000000}));
+  EXPECT_EQ(data["kinds"][size_t(kernels["kind"][0])], "copy");
+  EXPECT_EQ(data["strings"][size_t(kernels["module"][0])], "layers.0");
+  const json &transfer = program["transfers"][0];
+  EXPECT_EQ(data["streams"][size_t(transfer[0])], "gather");
+  EXPECT_EQ(data["strings"][size_t(transfer[2])], "layers.0");
+  EXPECT_EQ(transfer[6], 3000000);
+  EXPECT_EQ(transfer[7], 1000000);
+  EXPECT_EQ(program["uses"][0][1], 6000000);
+}
+
+TEST(Prediction, IsAPageThatNoNameEnds) {
+  SmallPlan small = samplePlan("</script><b>");
+  std::string page =
+      printPredictionPage(small.plan, simulate(small.plan, plainCluster()));
+  EXPECT_THAT(page, Not(HasSubstr("</script><b>")));
+  EXPECT_THAT(readPage(page)["strings"].get<std::vector<std::string>>(),
+              testing::Contains("</script><b>"));
+}
+
+TEST(Prediction, IsTheSameEachTime) {
+  SmallPlan small = samplePlan();
+  auto print = [&](auto *how) {
+    return how(small.plan, simulate(small.plan, plainCluster()));
+  };
+  for (auto *how : {printPrediction, printPredictionJson, printPredictionTrace,
+                    printPredictionPage})
+    EXPECT_EQ(print(how), print(how));
+}
+
+} // namespace
