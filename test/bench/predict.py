@@ -95,7 +95,8 @@ def compare_pairs(table, found):
 
 
 def print_table(table, found):
-    print(f"{'row':8} {'model':26} {'cluster':10} {'ranks':>5} {'seq':>6} {'batch':>5}  {'kind':8} {'s':>8} {'predicted':>9} {'%':>6}  {'GiB':>6} {'predicted':>9} {'%':>6}")
+    print(f"{'row':8} {'model':26} {'cluster':10} {'ranks':>5} {'seq':>6} {'batch':>5}  {'kind':8} "
+          f"{'s':>8} {'predicted':>9} {'%':>6}  {'GiB':>6} {'predicted':>9} {'%':>6}")
     for row in table:
         each = found[row["id"]]
         if not each.get("predicted_seconds"):
@@ -103,7 +104,8 @@ def print_table(table, found):
         gib = f"{each['gib']:6.1f}" if each["gib"] else "     -"
         seconds = f"{each['seconds']:8.3f}" if each["seconds"] else "       -"
         print(f"{row['id']:8} {row['model']['name'][:26]:26} {each['cluster']:10} {each['ranks']:5} {row['seq_len']:6} {row['local_batch']:5}  {each['kind']:8} "
-              f"{seconds} {each['predicted_seconds']:9.3f} {percent(each['time_error'], '+'):>6}  {gib} {each['predicted_gib'] or each['planned_gib']:9.1f} {percent(each['memory_error'], '+'):>6}")
+              f"{seconds} {each['predicted_seconds']:9.3f} {percent(each['time_error'], '+'):>6}  "
+              f"{gib} {each['predicted_gib'] or each['planned_gib']:9.1f} {percent(each['memory_error'], '+'):>6}")
 
 
 def print_summary(table, found):
@@ -167,8 +169,8 @@ def main():
         for each in pool.map(work, [(row, options) for row in order]):
             found[each["id"]] = each
             if each["eligible"]:
-                print(f"{len(found):4}/{len(table)} {each['id']}: " + (each["why_not"] or f"{percent(each['time_error'], '+')} %, {percent(each['memory_error'], '+')} %"),
-                      file=sys.stderr, flush=True)
+                result = each["why_not"] or f"{percent(each['time_error'], '+')} %, {percent(each['memory_error'], '+')} %"
+                print(f"{len(found):4}/{len(table)} {each['id']}: {result}", file=sys.stderr, flush=True)
     print_table(table, found)
     print_summary(table, found)
     pairs = compare_pairs(table, found)
@@ -184,7 +186,8 @@ def main():
         if each["why_not"]:
             print(f"not modelled: {each['id']}: {each['why_not']}")
     time, memory = sizes(each["time_error"] for each in modelled), sizes(each["memory_error"] for each in modelled)
-    print(f"{len(modelled)} of {len(eligible)} eligible rows modelled; time: median {percent(time[0])} %, p90 {percent(time[1])} %; memory: median {percent(memory[0])} %")
+    print(f"{len(modelled)} of {len(eligible)} eligible rows modelled; "
+          f"time: median {percent(time[0])} %, p90 {percent(time[1])} %; memory: median {percent(memory[0])} %")
     if options.json:
         options.json.write_text(json.dumps({
             "rows": [found[row["id"]] for row in table], "median_abs_time_error": time[0], "p90_abs_time_error": time[1],
