@@ -216,6 +216,8 @@ const std::vector<Key> &getKeys() {
       FSDP_NUMBER("device", "kernel", false, 0, 1, device.kernel),
       FSDP_NUMBER("device", "issue", false, 0, 1, device.issue),
       FSDP_NUMBER("device", "sustained", false, kSome, 1, device.sustained),
+      FSDP_NUMBER("device", "elementwise", false, kSome, kAny,
+                  device.elementwise),
       FSDP_NUMBER("device", "attention_forward", false, kSome, 1,
                   device.attentionForward),
       FSDP_NUMBER("device", "attention_backward", false, kSome, 1,

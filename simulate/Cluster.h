@@ -62,10 +62,13 @@ struct DeviceModel {
   double bandwidth = 1; ///< of memory
   double cache = 0;     ///< bytes; kernels on less are as fast as it
   double cacheBandwidth = 1;
-  double vectorRate = 1; ///< of kernels that are no products
-  double kernel = 0;     ///< seconds that any kernel takes
-  double issue = 0;      ///< seconds of the host for an instruction
-  double sustained = 1;  ///< share of the rates that power leaves over a step
+  double vectorRate = 1;  ///< of kernels that are no products
+  double kernel = 0;      ///< seconds that any kernel takes
+  double issue = 0;       ///< seconds of the host for an instruction
+  double sustained = 1;   ///< share of the rates that power leaves over a step
+  double elementwise = 1; ///< bytes that elementwise kernels, reductions and
+                          ///< copies move, over those that they name: less
+                          ///< where chains are fused
   double attentionForward = 1, attentionBackward = 1; ///< of a product's rate
   double convolution = 1;                             ///< of a product's rate
   double cores = 0; ///< of a node, if it is the host: all ranks share them

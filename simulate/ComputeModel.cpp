@@ -76,9 +76,12 @@ double ComputeModel::seconds(const Work &work) const {
     return work.kernels * device.kernel +
            std::max(work.flops / (rate(work.dtype) * device.convolution),
                     memory);
-  default:
-    return work.kernels * device.kernel +
-           std::max(work.flops / device.vectorRate, memory);
+  default: {
+    // A fused kernel computes what its parts do, and begins once.
+    double share = work.isFusible ? device.elementwise : 1;
+    return share * work.kernels * device.kernel +
+           std::max(work.flops / device.vectorRate, share * memory);
+  }
   }
 }
 
@@ -86,5 +89,6 @@ double ComputeModel::memoryShare(const Work &work) const {
   double time = seconds(work);
   if (work.onHost || time == 0)
     return 0;
-  return std::min(1.0, work.bytes / bandwidth(work) / time);
+  double share = work.isFusible ? cluster.device.elementwise : 1;
+  return std::min(1.0, share * work.bytes / bandwidth(work) / time);
 }

@@ -38,7 +38,9 @@ enum class Family : uint8_t {
   Pick,
   Sort,
   Reduction,
-  Copy
+  Copy,
+  Pack,
+  Fill
 };
 
 /// "aten::add_" -> "add_"
@@ -303,13 +305,26 @@ void Estimate::add(const plan::CallT &call) {
     return;
   case Family::Elementwise:
     work.kind = WorkKind::elementwise;
+    work.isFusible = true;
     return;
   case Family::Reduction:
     work.kind = WorkKind::reduction;
+    work.isFusible = true;
     return;
   case Family::Copy:
     work.kind = WorkKind::copy;
     work.flops = 0;
+    work.isFusible = true;
+    return;
+  case Family::Pack:
+    work.kind = WorkKind::copy;
+    work.flops = 0;
+    return;
+  case Family::Fill:
+    work.kind = WorkKind::elementwise;
+    // What works in place writes its operand.
+    work.bytes = written != 0 ? written : readBytes;
+    work.isFusible = true;
     return;
   case Family::Sort:
     work.kind = WorkKind::sort;

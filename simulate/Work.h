@@ -47,6 +47,7 @@ struct Work {
   int kernels = 0;
   bool isBackward = false; ///< of attention
   bool onHost = false;     ///< in the host's memory, beside a device's
+  bool isFusible = false;  ///< a link of chains that compilers make one kernel
   MatmulShape matmul;      ///< of products
 };
 

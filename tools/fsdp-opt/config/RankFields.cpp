@@ -129,7 +129,9 @@ std::vector<Field<Config>> fsdp::getRankFields() {
        "with `device: cuda`: the GPUs' architecture; LibTorch prefers other "
        "attention kernels on other ones"},
       {"cluster", readCluster,
-       "`a100x8`, `b200x8`, `cpu`, `h100x8`, `h200x8` or a file", "none",
+       "`a100-40gb`, `a100x8`, `a6000`, `b200x8`, `cpu`, `h100-500w`, "
+       "`h100x8`, `h200x8` or a file",
+       "none",
        "the hardware that `--print-plan` predicts the step for "
        "([Simulate.md](Simulate.md)); a file's path is relative to where "
        "`fsdp-opt` runs"},

@@ -41,7 +41,8 @@ options
                           each transfer, memory. FILE.html: a picture; FILE.txt or
                           the terminal: tables; .json; .trace: for
                           ui.perfetto.dev; once for each
-  --cluster=NAME|FILE     which one: a100x8, b200x8, cpu, h100x8, h200x8, or a file
+  --cluster=NAME|FILE     which one: a100-40gb, a100x8, a6000, b200x8, cpu,
+                          h100-500w, h100x8, h200x8, or a file
                           (docs/Simulate.md); else the config's `cluster`
   --compare A.yaml B.yaml predicts the model with two configs side by side: time,
                           exposed transfers, memory, bytes on the wire

@@ -1,0 +1,232 @@
+//===- WorkTest.cpp - Operations and bytes of instructions ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "simulate/Work.h"
+
+#include <gtest/gtest.h>
+
+using namespace fsdp;
+using namespace fsdp::plan;
+
+namespace {
+
+/// A program of calls whose tensors are in bf16 unless they say otherwise.
+class Calls {
+public:
+  int32_t tensor(std::vector<int64_t> shape, DType dtype = DType::bf16,
+                 std::vector<int64_t> strides = {}) {
+    auto value = std::make_unique<ValueT>();
+    value->dtype = dtype;
+    value->shape = std::move(shape);
+    value->strides = std::move(strides);
+    value->place = Place::slot;
+    program.values.push_back(std::move(value));
+    return int32_t(program.values.size()) - 1;
+  }
+
+  static std::unique_ptr<ArgT> arg(ArgKind kind,
+                                   std::vector<int32_t> values = {},
+                                   std::vector<int64_t> ints = {}) {
+    auto arg = std::make_unique<ArgT>();
+    arg->kind = kind;
+    arg->values = std::move(values);
+    arg->ints = std::move(ints);
+    return arg;
+  }
+
+  /// Of tensors, then of flags.
+  Work call(const std::string &name, const std::vector<int32_t> &operands,
+            std::vector<int32_t> results, std::vector<bool> flags = {}) {
+    CallT call;
+    plan.operators.push_back(std::make_unique<OperatorT>());
+    plan.operators.back()->name = "aten::" + name;
+    call.op = uint32_t(plan.operators.size()) - 1;
+    for (int32_t operand : operands)
+      call.args.push_back(arg(ArgKind::tensor, {operand}));
+    for (bool flag : flags)
+      call.args.push_back(arg(ArgKind::boolean, {}, {flag}));
+    call.results = std::move(results);
+    return estimate(std::move(call));
+  }
+
+  template <typename Op>
+  Work estimate(Op op) {
+    InstructionT instruction;
+    instruction.body.Set(std::move(op));
+    return estimateWork(plan, program, instruction);
+  }
+
+  PlanT plan;
+  ProgramT program;
+};
+
+TEST(Work, countsProductsOfMatrices) {
+  Calls calls;
+  Work work = calls.call("mm", {calls.tensor({64, 48}), calls.tensor({48, 32})},
+                         {calls.tensor({64, 32})});
+  EXPECT_EQ(work.kind, WorkKind::matmul);
+  EXPECT_EQ(work.dtype, DType::bf16);
+  EXPECT_EQ(work.flops, 2.0 * 64 * 48 * 32);
+  EXPECT_EQ(work.bytes, 2.0 * (64 * 48 + 48 * 32 + 64 * 32));
+  EXPECT_EQ(work.matmul.batch, 1);
+  EXPECT_EQ(work.matmul.m, 64);
+  EXPECT_EQ(work.matmul.n, 32);
+  EXPECT_EQ(work.matmul.k, 48);
+  EXPECT_FALSE(work.isFusible);
+}
+
+TEST(Work, countsBatchesAddendsAndTransposedWeights) {
+  Calls calls;
+  Work batched =
+      calls.call("bmm", {calls.tensor({6, 64, 48}), calls.tensor({6, 48, 32})},
+                 {calls.tensor({6, 64, 32})});
+  EXPECT_EQ(batched.flops, 6 * 2.0 * 64 * 48 * 32);
+  EXPECT_EQ(batched.matmul.batch, 6);
+  EXPECT_EQ(batched.matmul.m, 64);
+  Work added = calls.call(
+      "addmm",
+      {calls.tensor({32}), calls.tensor({64, 48}), calls.tensor({48, 32})},
+      {calls.tensor({64, 32})});
+  EXPECT_EQ(added.flops, 2.0 * 64 * 48 * 32);
+  EXPECT_EQ(added.matmul.k, 48);
+  Work linear =
+      calls.call("linear", {calls.tensor({4, 16, 48}), calls.tensor({32, 48})},
+                 {calls.tensor({4, 16, 32})});
+  EXPECT_EQ(linear.flops, 2.0 * 64 * 48 * 32);
+  EXPECT_EQ(linear.matmul.m, 64);
+  EXPECT_EQ(linear.matmul.n, 32);
+}
+
+TEST(Work, countsAttention) {
+  // Two products of rows x columns x width, each; five backward; half of them
+  // where it is causal.
+  Calls calls;
+  auto part = [&] { return calls.tensor({2, 8, 128, 64}); };
+  double product = 2.0 * (2 * 8) * 128 * 128 * 64;
+  Work whole = calls.call("_scaled_dot_product_flash_attention",
+                          {part(), part(), part()}, {part()}, {false, false});
+  EXPECT_EQ(whole.kind, WorkKind::attention);
+  EXPECT_EQ(whole.flops, 2 * product);
+  Work causal = calls.call("_scaled_dot_product_flash_attention",
+                           {part(), part(), part()}, {part()}, {true, false});
+  EXPECT_EQ(causal.flops, product);
+  Work backward = calls.call("_scaled_dot_product_flash_attention_backward",
+                             {part(), part(), part(), part(), part()},
+                             {part(), part(), part()}, {true});
+  EXPECT_EQ(backward.flops, 2.5 * product);
+  EXPECT_TRUE(backward.isBackward);
+  // compute_log_sumexp stands in front of is_causal.
+  Work efficient =
+      calls.call("_scaled_dot_product_efficient_attention",
+                 {part(), part(), part()}, {part()}, {true, false});
+  EXPECT_EQ(efficient.flops, 2 * product);
+}
+
+TEST(Work, countsConvolutions) {
+  Calls calls;
+  Work work =
+      calls.call("convolution",
+                 {calls.tensor({8, 3, 32, 32}), calls.tensor({16, 3, 5, 5})},
+                 {calls.tensor({8, 16, 28, 28})}, {false});
+  EXPECT_EQ(work.kind, WorkKind::convolution);
+  EXPECT_EQ(work.flops, 2.0 * 8 * 16 * 28 * 28 * 3 * 5 * 5);
+}
+
+TEST(Work, movesWhatElementwiseKernelsReadAndWrite) {
+  Calls calls;
+  int32_t x = calls.tensor({128, 256}), y = calls.tensor({128, 256});
+  Work add = calls.call("add", {x, y}, {calls.tensor({128, 256})});
+  EXPECT_EQ(add.kind, WorkKind::elementwise);
+  EXPECT_EQ(add.bytes, 3 * 2.0 * 128 * 256);
+  EXPECT_EQ(add.flops, 128 * 256);
+  EXPECT_TRUE(add.isFusible);
+  // One operand twice is read once, and expanded ones as often as they lie
+  // there.
+  EXPECT_EQ(calls.call("mul", {x, x}, {calls.tensor({128, 256})}).bytes,
+            2 * 2.0 * 128 * 256);
+  int32_t row = calls.tensor({128, 256}, DType::bf16, {0, 1});
+  EXPECT_EQ(calls.call("mul", {x, row}, {calls.tensor({128, 256})}).bytes,
+            2 * 2.0 * 128 * 256 + 2 * 256);
+  // In place, and unknown operators.
+  EXPECT_EQ(calls.call("add_", {x, y}, {}).bytes, 2 * 2.0 * 128 * 256);
+  EXPECT_EQ(calls.call("no_such_operator", {x}, {y}).kind,
+            WorkKind::elementwise);
+}
+
+TEST(Work, takesNothingForViews) {
+  Calls calls;
+  for (const char *name : {"view", "transpose", "slice", "expand", "t"}) {
+    Work work =
+        calls.call(name, {calls.tensor({4, 4})}, {calls.tensor({4, 4})});
+    EXPECT_EQ(work.kind, WorkKind::none) << name;
+    EXPECT_EQ(work.bytes, 0) << name;
+  }
+}
+
+TEST(Work, readsTheRowsThatAreGathered) {
+  Calls calls;
+  Work work = calls.call("embedding",
+                         {calls.tensor({50000, 64}), calls.tensor({4, 32})},
+                         {calls.tensor({4, 32, 64})});
+  EXPECT_EQ(work.kind, WorkKind::indexing);
+  EXPECT_EQ(work.bytes, 2 * 2.0 * 4 * 32 * 64);
+  // Its gradient is written whole.
+  Work backward =
+      calls.call("embedding_dense_backward",
+                 {calls.tensor({4, 32, 64}), calls.tensor({4, 32}, DType::i64)},
+                 {calls.tensor({50000, 64})});
+  EXPECT_EQ(backward.bytes, 2.0 * 50000 * 64 + 3 * 2.0 * 4 * 32 * 64);
+}
+
+TEST(Work, sumsAndSoftmaxesAreReductions) {
+  Calls calls;
+  Work work = calls.call("_log_softmax", {calls.tensor({64, 1000})},
+                         {calls.tensor({64, 1000})});
+  EXPECT_EQ(work.kind, WorkKind::reduction);
+  EXPECT_EQ(work.bytes, 2 * 2.0 * 64 * 1000);
+  EXPECT_GT(work.flops, 64 * 1000);
+  EXPECT_EQ(
+      calls.call("sum", {calls.tensor({64, 1000})}, {calls.tensor({})}).kind,
+      WorkKind::reduction);
+}
+
+TEST(Work, writesWithoutReading) {
+  Calls calls;
+  int32_t logits = calls.tensor({64, 1000});
+  EXPECT_EQ(
+      calls.call("zeros_like", {logits}, {calls.tensor({64, 1000})}).bytes,
+      2.0 * 64 * 1000);
+  // The operand is named for its shape.
+  EXPECT_EQ(
+      calls
+          .call("nll_loss_backward",
+                {calls.tensor({}), logits, calls.tensor({64}, DType::i64)},
+                {calls.tensor({64, 1000})})
+          .bytes,
+      2.0 * 64 * 1000);
+}
+
+TEST(Work, fusesNoBuckets) {
+  Calls calls;
+  Work work = calls.call("_chunk_cat", {calls.tensor({64}), calls.tensor({32})},
+                         {calls.tensor({96})});
+  EXPECT_EQ(work.kind, WorkKind::copy);
+  EXPECT_EQ(work.bytes, 2 * 2.0 * 96);
+  EXPECT_FALSE(work.isFusible);
+}
+
+TEST(Work, copiesBetweenMemoryAndPacksWhatLiesElsewhere) {
+  Calls calls;
+  int32_t a = calls.tensor({64}), b = calls.tensor({128}),
+          all = calls.tensor({192});
+  PackTensorsT pack;
+  pack.inputs = {uint32_t(a), uint32_t(b)};
+  pack.output = uint32_t(all);
+  Work work = calls.estimate(pack);
+  EXPECT_EQ(work.kind, WorkKind::copy);
+  EXPECT_EQ(work.bytes, 2 * 2.0 * 192);
+  EXPECT_FALSE(work.isFusible);
+  EXPECT_EQ(calls.estimate(WaitT()).kind, WorkKind::none);
+}
+
+} // namespace
