@@ -4,6 +4,7 @@
 #include "tools/fsdp-opt/auto/AutoSchedule.h"
 
 #include "decide/Search.h"
+#include "support/Error.h"
 #include "support/Format.h"
 #include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/predict/Predicted.h"

@@ -3,6 +3,7 @@
 
 #include "tools/fsdp-opt/predict/Predicted.h"
 
+#include "support/Error.h"
 #include "tools/fsdp-opt/compile/Artifact.h"
 #include "tools/fsdp-opt/compile/Compile.h"
 
