@@ -6,6 +6,7 @@
 #include "plan/Print.h"
 #include "support/Exceptions.h"
 #include "tools/fsdp-opt/auto/AutoSchedule.h"
+#include "tools/fsdp-opt/compare/Compare.h"
 #include "tools/fsdp-opt/compile/Artifact.h"
 #include "tools/fsdp-opt/compile/Compile.h"
 #include "tools/fsdp-opt/compile/ConfigNotes.h"
@@ -19,7 +20,6 @@
 #include "tools/fsdp-opt/input/Diagnostics.h"
 #include "tools/fsdp-opt/input/Files.h"
 #include "tools/fsdp-opt/input/InputFile.h"
-#include "tools/fsdp-opt/predict/Compare.h"
 #include "tools/fsdp-opt/predict/PlanViews.h"
 #include "tools/fsdp-opt/predict/Predicted.h"
 

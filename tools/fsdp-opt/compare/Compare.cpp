@@ -1,7 +1,7 @@
 //===- Compare.cpp - Configs side by side ---------------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "tools/fsdp-opt/predict/Compare.h"
+#include "tools/fsdp-opt/compare/Compare.h"
 
 #include "support/Format.h"
 #include "support/Table.h"

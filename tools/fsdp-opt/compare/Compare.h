@@ -1,8 +1,8 @@
 //===- Compare.h - Configs side by side -------------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_TOOLS_FSDPOPT_PREDICT_COMPARE_H
-#define FSDP_TOOLS_FSDPOPT_PREDICT_COMPARE_H
+#ifndef FSDP_TOOLS_FSDPOPT_COMPARE_COMPARE_H
+#define FSDP_TOOLS_FSDPOPT_COMPARE_COMPARE_H
 
 #include "tools/fsdp-opt/input/CommandLine.h"
 
@@ -24,4 +24,4 @@ std::string simulateWorlds(mlir::MLIRContext &context, const CommandLine &line);
 
 } // namespace fsdp
 
-#endif // FSDP_TOOLS_FSDPOPT_PREDICT_COMPARE_H
+#endif // FSDP_TOOLS_FSDPOPT_COMPARE_COMPARE_H
