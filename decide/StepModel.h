@@ -51,6 +51,8 @@ struct BucketFacts {
   bool isLike(const BucketFacts &other) const;
 };
 
+class StepProgram;
+
 class StepModel {
 public:
   /// `plan` was verified and trains; both outlive it.
@@ -63,8 +65,7 @@ public:
   Outcome evaluate(const Decisions &decisions) const;
 
 private:
-  class Program;
-  std::vector<std::unique_ptr<Program>> programs;
+  std::vector<std::unique_ptr<StepProgram>> programs;
   std::vector<BucketFacts> facts;
   const plan::PlanT &plan;
   int64_t base = 0; ///< bytes of the plan's peak beside transient tensors
