@@ -6,7 +6,7 @@
 #include "plan/Activities.h"
 #include "plan/Lifetimes.h"
 #include "plan/Shape.h"
-#include "simulate/ComputeModel.h"
+#include "simulate/InstructionCost.h"
 #include "simulate/Simulator.h"
 
 #include <algorithm>
@@ -21,47 +21,17 @@ StepProgram::StepProgram(const plan::PlanT &plan, const plan::ProgramT &program,
     : runs(runs), plan(plan), program(program), collectives(cluster),
       options(getEngineOptions(plan, cluster)),
       size(program.instructions.size()), bucketCount(buckets.size()) {
-  ComputeModel compute(cluster);
-  double share = options.ranksPerCore > 0 ? options.ranksPerCore : 1;
+  InstructionCosts costs(plan, cluster, options);
   std::vector<uint32_t> byFuture(program.futures, kNone);
   uint32_t transfers = 0;
   for (const auto &instruction : program.instructions) {
-    LaneStep step;
-    WorkKind kind = WorkKind::none;
-    if (const plan::WaitT *wait = instruction->body.AsWait()) {
-      step.kind = LaneStep::wait;
-      step.transfer = byFuture[wait->future];
-    } else if (std::optional<TransferStart> start = startOf(*instruction)) {
-      TransferCost cost = collectives.collective(
-          start->kind, double(start->bytes(plan, program)),
-          *plan.groups[start->group]);
-      step = {LaneStep::start,
-              uint8_t(start->stream),
-              transfers,
-              cost.seconds,
-              {cost.processor * share, cost.memory, cost.link, cost.network}};
-      byFuture[start->future] = transfers++;
-    } else if (const plan::CopyAcrossT *copy =
-                   instruction->body.AsCopyAcross()) {
-      uint64_t bytes = 0;
-      for (uint32_t output : copy->outputs)
-        bytes += program.values[output]->bytes;
-      TransferCost cost = collectives.copy(copy->to == plan::MemorySpace::host,
-                                           double(bytes), copy->outputs.size());
-      step = {LaneStep::start,
-              uint8_t(copy->stream),
-              transfers,
-              cost.seconds,
-              {cost.processor * share, cost.memory, 0, 0}};
-      byFuture[copy->future] = transfers++;
-    } else {
-      Work work = estimateWork(plan, program, *instruction);
-      kind = work.kind;
-      step.seconds = compute.seconds(work);
-      step.shares = {share, compute.memoryShare(work), 0, 0};
-    }
-    steps.push_back(step);
-    kinds.push_back(kind);
+    InstructionCost cost = costs.cost(program, *instruction);
+    if (cost.step.kind == LaneStep::start)
+      byFuture[cost.future] = transfers++;
+    if (cost.step.kind != LaneStep::kernel)
+      cost.step.transfer = byFuture[cost.future];
+    steps.push_back(cost.step);
+    kinds.push_back(cost.work.kind);
   }
   findBorder();
   findBlocks(buckets);
@@ -199,9 +169,6 @@ void StepProgram::findGathers(const std::vector<std::string> &buckets) {
       gather.start = gather.wait = i;
       gather.bucket =
           found == buckets.end() ? -1 : int(found - buckets.begin());
-      gather.cost = collectives.collective(
-          CollectiveKind::allGather, double(startOf(*op).bytes(plan, program)),
-          *plan.groups[op->group]);
       auto number = int(gathers.size());
       for (uint32_t output : op->outputs)
         if (uint32_t index = storageOf(output); index != kNone) {

@@ -38,7 +38,6 @@ struct Gather {
   bool isBackward = false;
   int twin = -1;      ///< of a backward one: forward's of the same bucket
   uint64_t bytes = 0; ///< that it makes
-  TransferCost cost;
   std::vector<uint32_t> storages;
 };
 

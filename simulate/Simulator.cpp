@@ -5,8 +5,7 @@
 
 #include "plan/Instructions.h"
 #include "plan/Target.h"
-#include "simulate/CollectiveModel.h"
-#include "simulate/ComputeModel.h"
+#include "simulate/InstructionCost.h"
 #include "simulate/TransientBytes.h"
 #include "support/Error.h"
 
@@ -27,23 +26,22 @@ namespace {
 class ProgramRun {
 public:
   ProgramRun(const plan::PlanT &plan, const plan::ProgramT &program,
-             const Cluster &cluster)
-      : plan(plan), program(program), cluster(cluster), compute(cluster),
-        collectives(cluster), byFuture(program.futures) {}
+             const Cluster &cluster, const EngineOptions &options)
+      : program(program), options(options), costs(plan, cluster, options),
+        byFuture(program.futures) {}
 
-  PredictedProgram run(const EngineOptions &options);
+  PredictedProgram run();
 
 private:
   void add(uint32_t number, const plan::InstructionT &instruction);
-  void addStart(uint32_t number, const plan::InstructionT &instruction);
+  void addStart(uint32_t number, const plan::InstructionT &instruction,
+                const InstructionCost &cost);
   /// When the lane of kernels gets to each step, and to the end.
   std::vector<double> getMoments(const LaneTimes &times) const;
 
-  const plan::PlanT &plan;
   const plan::ProgramT &program;
-  const Cluster &cluster;
-  ComputeModel compute;
-  CollectiveModel collectives;
+  const EngineOptions &options;
+  InstructionCosts costs;
   PredictedProgram result;
   std::vector<LaneStep> steps;
   std::vector<uint32_t> byFuture; ///< transfers
@@ -51,58 +49,41 @@ private:
 };
 
 void ProgramRun::addStart(uint32_t number,
-                          const plan::InstructionT &instruction) {
+                          const plan::InstructionT &instruction,
+                          const InstructionCost &cost) {
   PredictedTransfer transfer{};
   transfer.start = transfer.wait = number;
-  TransferCost cost;
-  uint32_t future = 0;
+  transfer.stream = static_cast<plan::Stream>(cost.step.lane);
+  transfer.bytes = cost.bytes;
+  transfer.alone = cost.step.seconds;
   if (const plan::CopyAcrossT *copy = instruction.body.AsCopyAcross()) {
-    for (uint32_t output : copy->outputs)
-      transfer.bytes += program.values[output]->bytes;
     transfer.bucket = copy->bucket;
     transfer.kind = plan::EnumNameStream(copy->stream);
-    transfer.stream = copy->stream;
-    future = copy->future;
-    cost = collectives.copy(copy->to == plan::MemorySpace::host,
-                            double(transfer.bytes), copy->outputs.size());
   } else {
     TransferStart collective = *startOf(instruction);
-    transfer.bytes = collective.bytes(plan, program);
     transfer.bucket = collective.bucket;
     transfer.kind = getName(collective.kind);
-    transfer.stream = collective.stream;
-    future = collective.future;
-    cost = collectives.collective(collective.kind, double(transfer.bytes),
-                                  *plan.groups[collective.group]);
   }
-  transfer.alone = cost.seconds;
-  auto index = static_cast<uint32_t>(result.transfers.size());
-  byFuture[future] = index;
-  steps.push_back({LaneStep::start,
-                   uint8_t(transfer.stream),
-                   index,
-                   cost.seconds,
-                   {cost.processor, cost.memory, cost.link, cost.network}});
+  byFuture[cost.future] = static_cast<uint32_t>(result.transfers.size());
   result.transfers.push_back(std::move(transfer));
 }
 
 void ProgramRun::add(uint32_t number, const plan::InstructionT &instruction) {
-  if (const plan::WaitT *wait = instruction.body.AsWait()) {
-    uint32_t index = byFuture[wait->future];
-    result.transfers[index].wait = number;
-    steps.push_back({LaneStep::wait, 0, index, 0, {}});
-    return;
+  InstructionCost cost = costs.cost(program, instruction);
+  LaneStep &step = cost.step;
+  if (step.kind == LaneStep::kernel) {
+    if (cost.work.kind == WorkKind::none)
+      return;
+    result.flops += cost.work.flops;
+    result.kernels.push_back({{0, 0}, number, cost.work.kind});
+  } else {
+    if (step.kind == LaneStep::start)
+      addStart(number, instruction, cost);
+    step.transfer = byFuture[cost.future];
+    if (step.kind == LaneStep::wait)
+      result.transfers[step.transfer].wait = number;
   }
-  if (flightOf(instruction))
-    return addStart(number, instruction);
-  Work work = estimateWork(plan, program, instruction);
-  if (work.kind == WorkKind::none)
-    return;
-  double seconds = compute.seconds(work);
-  steps.push_back(
-      {LaneStep::kernel, 0, 0, seconds, {1, compute.memoryShare(work), 0, 0}});
-  result.flops += work.flops;
-  result.kernels.push_back({{0, 0}, number, work.kind});
+  steps.push_back(step);
 }
 
 std::vector<double> ProgramRun::getMoments(const LaneTimes &times) const {
@@ -118,7 +99,7 @@ std::vector<double> ProgramRun::getMoments(const LaneTimes &times) const {
   return moments;
 }
 
-PredictedProgram ProgramRun::run(const EngineOptions &options) {
+PredictedProgram ProgramRun::run() {
   std::vector<uint64_t> bytes = getTransientBytes(program);
   uint64_t before = 0;
   for (uint32_t i = 0; i < program.instructions.size(); ++i) {
@@ -129,9 +110,6 @@ PredictedProgram ProgramRun::run(const EngineOptions &options) {
     before = bytes[i];
     add(i, *program.instructions[i]);
   }
-  if (options.ranksPerCore > 0)
-    for (LaneStep &step : steps)
-      step.shares[Processor] *= options.ranksPerCore;
   LaneTimes times = runLanes(steps, options);
   result.seconds = times.seconds;
   result.compute = times.compute;
@@ -205,7 +183,7 @@ Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
         (!trains && entry.kind != plan::ProgramKind::infer) ||
         !seen.insert(entry).second)
       continue;
-    PredictedProgram run = ProgramRun(plan, program, cluster).run(options);
+    PredictedProgram run = ProgramRun(plan, program, cluster, options).run();
     run.program = i;
     run.runs = entry.part == plan::StepPart::middle
                    ? (microBatches > 2 ? microBatches - 2 : 0)
