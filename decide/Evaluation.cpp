@@ -108,13 +108,10 @@ void Evaluation::placeAgain(size_t block) {
     return begin + size_t(std::ranges::lower_bound(each.kernels, instruction) -
                           each.kernels.begin());
   };
-  std::set<uint32_t> dropped(each.dropped.begin(), each.dropped.end());
-  for (uint32_t i = 0; i < program.storages.size(); ++i) {
+  for (uint32_t i : program.saved[block]) {
     const Storage &storage = program.storages[i];
-    if (!storage.isSaved() || storage.block != int(block))
-      continue;
     size_t end = places[storage.last];
-    if (!dropped.contains(i)) {
+    if (!std::ranges::binary_search(each.dropped, i)) {
       live(storage.bytes, places[storage.made], end);
       continue;
     }
@@ -130,8 +127,8 @@ void Evaluation::placeAgain(size_t block) {
 void Evaluation::offload(size_t block) {
   uint64_t bytes = 0, count = 0;
   uint32_t lastForward = 0, firstBackward = kNone;
-  for (const Storage &storage : program.storages)
-    if (leaves(storage) && storage.block == int(block)) {
+  for (uint32_t i : program.saved[block])
+    if (const Storage &storage = program.storages[i]; leaves(storage)) {
       bytes += storage.bytes;
       ++count;
       lastForward = std::max(lastForward, storage.lastForward);
@@ -147,8 +144,8 @@ void Evaluation::offload(size_t block) {
   size_t back = places[std::min(early, firstBackward)];
   copies.push_back({places[lastForward], gone, true, bytes, count});
   copies.push_back({back, places[firstBackward], false, bytes, count});
-  for (const Storage &storage : program.storages)
-    if (leaves(storage) && storage.block == int(block)) {
+  for (uint32_t i : program.saved[block])
+    if (const Storage &storage = program.storages[i]; leaves(storage)) {
       size_t made = places[storage.made], end = places[storage.last];
       live(storage.bytes, made, std::max(gone, made));
       live(storage.bytes, std::min(back, end), end);

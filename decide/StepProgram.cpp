@@ -37,6 +37,10 @@ StepProgram::StepProgram(const plan::PlanT &plan, const plan::ProgramT &program,
   findBlocks(buckets);
   findStorages();
   findGathers(buckets);
+  saved.resize(bucketCount);
+  for (uint32_t i = 0; i < storages.size(); ++i)
+    if (storages[i].isSaved())
+      saved[size_t(storages[i].block)].push_back(i);
   for (bool selective : {false, true})
     for (size_t bucket = 0; bucket < bucketCount; ++bucket)
       again[selective].push_back(recompute(int(bucket), selective));
@@ -284,10 +288,10 @@ void StepProgram::addFacts(std::vector<BucketFacts> &facts) const {
       each.gathered = std::max(each.gathered, gather.bytes);
       each.isRegathered |= gather.twin >= 0;
     }
-  for (const Storage &storage : storages)
-    if (storage.isSaved())
-      facts[size_t(storage.block)].saved += storage.bytes;
-  for (size_t bucket = 0; bucket < bucketCount; ++bucket)
+  for (size_t bucket = 0; bucket < bucketCount; ++bucket) {
+    for (uint32_t index : saved[bucket])
+      facts[bucket].saved += storages[index].bytes;
     for (uint32_t index : again[0][bucket].dropped)
       facts[bucket].dropped += storages[index].bytes;
+  }
 }

@@ -45,7 +45,7 @@ struct Gather {
 struct Again {
   std::vector<uint32_t> kernels; ///< in order
   uint32_t before = kNone;       ///< instruction of backward
-  std::vector<uint32_t> dropped; ///< storages that are made again
+  std::vector<uint32_t> dropped; ///< storages that are made again, ascending
   /// Others that it makes, with the first and last of `kernels` that name them.
   std::vector<std::tuple<uint32_t, uint32_t, uint32_t>> temporary;
   std::set<int> buckets; ///< that it reads
@@ -88,6 +88,7 @@ private:
   uint32_t border = 0;          ///< forward's last instruction
   std::vector<uint32_t> byRoot; ///< storages, by value
   std::vector<Storage> storages;
+  std::vector<std::vector<uint32_t>> saved; ///< storages, by block
   std::vector<Gather> gathers;
   std::vector<int> gatherAt;               ///< by instruction: starts and waits
   std::array<std::vector<Again>, 2> again; ///< full, selective; by bucket
