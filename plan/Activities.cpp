@@ -140,3 +140,13 @@ std::vector<Activity> fsdp::describeActivities(const plan::PlanT &plan,
     activities.push_back(describer.describe(*instruction));
   return activities;
 }
+
+std::string fsdp::findPlace(const std::vector<Activity> &activities,
+                            size_t number) {
+  for (size_t i = number; i < activities.size(); ++i)
+    if (activities[i].kind == Activity::Kind::compute &&
+        activities[i].name != "free")
+      return activities[i].module.empty() ? activities[i].name
+                                          : activities[i].module;
+  return "";
+}

@@ -46,6 +46,10 @@ struct Activity {
 std::vector<Activity> describeActivities(const plan::PlanT &plan,
                                          const plan::ProgramT &program);
 
+/// What computes at an instruction or next behind it: its module, or its name
+/// where that is unknown; empty at the end.
+std::string findPlace(const std::vector<Activity> &activities, size_t number);
+
 } // namespace fsdp
 
 #endif // FSDP_PLAN_ACTIVITIES_H

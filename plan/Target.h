@@ -10,6 +10,14 @@
 
 namespace fsdp {
 
+/// Ranks of the mesh.
+inline uint64_t getWorldSize(const plan::PlanT &plan) {
+  uint64_t size = 1;
+  for (const auto &axis : plan.mesh)
+    size *= axis->size;
+  return size;
+}
+
 inline bool isForHost(const plan::PlanT &plan) {
   const std::string &device = plan.training->device;
   return device.empty() || device == "cpu";

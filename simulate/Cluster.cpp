@@ -332,11 +332,7 @@ Cluster Cluster::parse(const std::string &text, const std::string &file) {
   try {
     root = YAML::Load(text);
   } catch (const YAML::Exception &error) {
-    std::string place = file;
-    if (!error.mark.is_null())
-      place += ":" + std::to_string(error.mark.line + 1) + ":" +
-               std::to_string(error.mark.column + 1);
-    throw Error(ErrorId::ConfigNotReadable, place + ": " + error.msg);
+    refuseYaml(file, error);
   }
   Cluster cluster;
   std::vector<std::string> found;

@@ -44,7 +44,6 @@ private:
   ordered_json describeTransfers(const PredictedProgram &program);
   ordered_json describeUses(const PredictedProgram &program);
   /// The module of what computes next; empty: nothing does.
-  std::string placeOf(size_t number) const;
 
   const plan::PlanT &plan;
   std::vector<Activity> activities; ///< of one program
@@ -95,15 +94,6 @@ ordered_json PageData::describeKernels(const PredictedProgram &program) {
           {"result", results}, {"bucket", buckets}, {"at", at}};
 }
 
-std::string PageData::placeOf(size_t number) const {
-  for (size_t i = number; i < activities.size(); ++i)
-    if (activities[i].kind == Activity::Kind::compute &&
-        activities[i].name != "free")
-      return activities[i].module.empty() ? activities[i].name
-                                          : activities[i].module;
-  return "";
-}
-
 /// [stream, kind, bucket, bytes, given, begin, end, asked, alone, start, wait,
 /// module behind the start, module behind the wait]
 ordered_json PageData::describeTransfers(const PredictedProgram &program) {
@@ -113,8 +103,9 @@ ordered_json PageData::describeTransfers(const PredictedProgram &program) {
                     each.bytes, nanoseconds(each.given),
                     nanoseconds(each.begin), nanoseconds(each.end),
                     nanoseconds(each.asked), nanoseconds(each.alone),
-                    each.start, each.wait, intern(placeOf(each.start)),
-                    intern(placeOf(each.wait))});
+                    each.start, each.wait,
+                    intern(findPlace(activities, each.start)),
+                    intern(findPlace(activities, each.wait))});
   return json;
 }
 

@@ -14,17 +14,9 @@ using namespace fsdp;
 
 namespace {
 
-std::string fixed(double number, int digits) {
-  char text[48];
-  std::snprintf(text, sizeof(text), "%.*f", digits, number);
-  return text;
-}
-
 std::string percent(double part, double whole) {
-  return fixed(whole > 0 ? 100 * part / whole : 0, 1) + " %";
+  return formatFixed(whole > 0 ? 100 * part / whole : 0, 1) + " %";
 }
-
-std::string milliseconds(double seconds) { return fixed(1e3 * seconds, 3); }
 
 std::string plural(int64_t count, const char *what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
@@ -34,8 +26,8 @@ std::string printTimes(const Prediction &prediction) {
   Table table;
   table.add({"", "ms", "of the step"});
   auto row = [&](const char *name, double seconds) {
-    table.add(
-        {name, milliseconds(seconds), percent(seconds, prediction.seconds)});
+    table.add({name, formatMilliseconds(seconds),
+               percent(seconds, prediction.seconds)});
   };
   row("step", prediction.seconds);
   row("kernels", prediction.compute);
@@ -63,7 +55,7 @@ std::string printKernels(const Prediction &prediction) {
   table.add({"kernels", "calls", "ms", "of the step"});
   for (size_t kind : order)
     table.add({getName(WorkKind(kind)), formatCount(int64_t(counts[kind])),
-               milliseconds(sums[kind]),
+               formatMilliseconds(sums[kind]),
                percent(sums[kind], prediction.seconds)});
   return table.print();
 }
@@ -89,12 +81,8 @@ std::string printMemory(const Prediction &prediction) {
 
 /// What stands where a transfer starts, or is waited for.
 std::string placeOf(const std::vector<Activity> &activities, size_t number) {
-  for (size_t i = number; i < activities.size(); ++i)
-    if (activities[i].kind == Activity::Kind::compute &&
-        activities[i].name != "free")
-      return activities[i].module.empty() ? activities[i].name
-                                          : activities[i].module;
-  return "the end";
+  std::string place = findPlace(activities, number);
+  return place.empty() ? "the end" : place;
 }
 
 /// The end of a path says which file it is.
@@ -114,7 +102,7 @@ std::string printHighestUse(const std::vector<Activity> &activities,
     return "";
   const Activity &at = activities[highest->instruction];
   return "  beside states at most " + formatBytes(highest->bytes) + ", at " +
-         milliseconds(highest->at) + " ms: " + at.name +
+         formatMilliseconds(highest->at) + " ms: " + at.name +
          (at.module.empty() ? "" : " of " + at.module) +
          (at.source.empty() ? "" : " (" + shorten(at.source) + ")") + "\n";
 }
@@ -129,10 +117,10 @@ std::string printTransfers(const std::vector<Activity> &activities,
     double moves = each.end - each.begin;
     double exposed = each.exposed();
     table.add({each.bucket.empty() ? "-" : each.bucket, each.kind,
-               formatBytes(each.bytes), milliseconds(each.given),
-               milliseconds(each.alone), milliseconds(moves),
-               milliseconds(std::max(0.0, moves - exposed)),
-               milliseconds(exposed), placeOf(activities, each.start),
+               formatBytes(each.bytes), formatMilliseconds(each.given),
+               formatMilliseconds(each.alone), formatMilliseconds(moves),
+               formatMilliseconds(std::max(0.0, moves - exposed)),
+               formatMilliseconds(exposed), placeOf(activities, each.start),
                placeOf(activities, each.wait)});
   }
   return table.print();
@@ -147,7 +135,8 @@ std::string fsdp::printPrediction(const plan::PlanT &plan,
                      plural(prediction.nodes, "node") + "\n";
   text += printTimes(prediction);
   if (prediction.seconds > 0)
-    text += "  " + fixed(prediction.flops / prediction.seconds / 1e12, 2) +
+    text += "  " +
+            formatFixed(prediction.flops / prediction.seconds / 1e12, 2) +
             " TFLOP/s a rank; " + formatBytes(prediction.wireBytes) +
             " in collectives\n";
   text += "\n" + printKernels(prediction) + "\n" + printMemory(prediction);
@@ -160,7 +149,7 @@ std::string fsdp::printPrediction(const plan::PlanT &plan,
     const plan::ProgramT &each = *plan.programs[program.program];
     std::vector<Activity> activities = describeActivities(plan, each);
     text += "\n" + getEntryName(getEntry(each)) + ", " +
-            milliseconds(program.seconds) + " ms" +
+            formatMilliseconds(program.seconds) + " ms" +
             (program.runs == 1
                  ? ""
                  : ", " + std::to_string(program.runs) + " times a step") +

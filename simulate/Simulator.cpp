@@ -14,13 +14,6 @@
 
 using namespace fsdp;
 
-static int64_t getRanks(const plan::PlanT &plan) {
-  int64_t ranks = 1;
-  for (const auto &axis : plan.mesh)
-    ranks *= axis->size;
-  return ranks;
-}
-
 namespace {
 
 class ProgramRun {
@@ -135,9 +128,9 @@ EngineOptions fsdp::getEngineOptions(const plan::PlanT &plan,
   EngineOptions options;
   options.issue = cluster.device.issue;
   if (cluster.device.isHost)
-    options.ranksPerCore =
-        double(std::min(getRanks(plan), cluster.ranksPerNode)) /
-        cluster.device.cores;
+    options.ranksPerCore = double(std::min<int64_t>(int64_t(getWorldSize(plan)),
+                                                    cluster.ranksPerNode)) /
+                           cluster.device.cores;
   return options;
 }
 
@@ -152,7 +145,7 @@ Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
                     "; see 'device' of the config");
   Prediction prediction;
   prediction.cluster = cluster.name;
-  prediction.ranks = getRanks(plan);
+  prediction.ranks = int64_t(getWorldSize(plan));
   prediction.nodes =
       (prediction.ranks + cluster.ranksPerNode - 1) / cluster.ranksPerNode;
   if (plan.memory) {

@@ -25,3 +25,13 @@ std::string fsdp::formatNumber(double number) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof(text), number).ptr};
 }
+
+std::string fsdp::formatFixed(double number, int digits) {
+  char text[400]; // a double has at most 309 digits in front of the point
+  std::snprintf(text, sizeof(text), "%.*f", digits, number);
+  return text;
+}
+
+std::string fsdp::formatMilliseconds(double seconds) {
+  return formatFixed(1e3 * seconds, 3);
+}

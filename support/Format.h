@@ -15,6 +15,12 @@ std::string formatBytes(uint64_t bytes);
 /// The shortest text that reads back as the same number.
 std::string formatNumber(double number);
 
+/// With so many digits behind the point.
+std::string formatFixed(double number, int digits);
+
+/// "12.345": milliseconds, without the unit.
+std::string formatMilliseconds(double seconds);
+
 } // namespace fsdp
 
 #endif // FSDP_SUPPORT_FORMAT_H

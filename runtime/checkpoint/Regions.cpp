@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/Regions.h"
 
 #include "plan/Shape.h"
+#include "plan/Target.h"
 #include "runtime/exec/Transfers.h"
 #include "runtime/states/States.h"
 
@@ -136,9 +137,7 @@ void fsdp::forEachRun(
 
 int fsdp::writerOf(const plan::PlanT &plan, const plan::GroupT &group, int rank,
                    uint64_t number) {
-  int world = 1;
-  for (const auto &axis : plan.mesh)
-    world *= static_cast<int>(axis->size);
+  auto world = static_cast<int>(getWorldSize(plan));
   int stride = static_cast<int>(group.stride);
   int block = stride * static_cast<int>(group.size);
   int replicas = world / static_cast<int>(group.size);

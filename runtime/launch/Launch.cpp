@@ -4,6 +4,7 @@
 #include "runtime/launch/Launch.h"
 
 #include "plan/Reader.h"
+#include "plan/Target.h"
 #include "runtime/comm/backends/Backends.h"
 #include "runtime/comm/processes/Rendezvous.h"
 #include "runtime/device/Device.h"
@@ -157,9 +158,7 @@ void launchChecked(const LaunchOptions &options,
   PlanFile plan = PlanFile::read(options.artifact, options.trust);
   checkDevice(plan.plan()); // loads CUDA before LibTorch is asked for it
   setMatmulLibrary(options.matmul);
-  uint64_t worldSize = 1;
-  for (const auto &axis : plan.plan().mesh)
-    worldSize *= axis->size;
+  uint64_t worldSize = getWorldSize(plan.plan());
 
   std::optional<LauncherInfo> launcher = readLauncher();
   const Backend &backend =

@@ -5,6 +5,7 @@
 
 #include "plan/DType.h"
 #include "plan/Shape.h"
+#include "plan/Target.h"
 #include "runtime/data/DataOptions.h"
 #include "runtime/log/Log.h"
 #include "support/Error.h"
@@ -15,13 +16,6 @@
 #include <set>
 
 using namespace fsdp;
-
-static uint64_t worldSize(const plan::PlanT &plan) {
-  uint64_t size = 1;
-  for (const auto &axis : plan.mesh)
-    size *= axis->size;
-  return size;
-}
 
 static std::string describe(const plan::InputT &input) {
   return std::string(dtypeName(input.dtype)) + toString(input.shape);
@@ -45,7 +39,7 @@ Inputs::Inputs(const plan::PlanT &plan,
     : arena(arena), model(sources.model), data(sources.data),
       allowMissing(sources.allowMissing), source(openData(data)),
       ahead(device.makeAheadWriter()), ranks(plan.data_parallel),
-      position(static_cast<uint64_t>(rank) * ranks / worldSize(plan)),
+      position(static_cast<uint64_t>(rank) * ranks / getWorldSize(plan)),
       isTold(rank == 0) {
   if (source)
     checkTensors(plan);

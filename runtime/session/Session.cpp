@@ -44,13 +44,6 @@ using namespace fsdp;
 static constexpr const char *kLoss = "loss";
 static constexpr const char *kGradNorm = "grad_norm";
 
-static int worldSizeOf(const plan::PlanT &plan) {
-  uint64_t size = 1;
-  for (const auto &axis : plan.mesh)
-    size *= axis->size;
-  return static_cast<int>(size);
-}
-
 /// Kernels, and with them the plan's layouts, change from minor to minor.
 static void checkLibTorch(const plan::PlanT &plan) {
   if (!plan.model || plan.model->torch.empty())
@@ -145,9 +138,9 @@ static const plan::PlanT &checked(const PlanFile &file, Fabric &fabric,
   const plan::PlanT &plan = file.plan();
   checkDevice(plan);
   checkLibTorch(plan);
-  if (fabric.worldSize() != worldSizeOf(plan))
+  if (fabric.worldSize() != static_cast<int>(getWorldSize(plan)))
     throw Error(ErrorId::WorldSizeMismatch,
-                "the artifact is for " + std::to_string(worldSizeOf(plan)) +
+                "the artifact is for " + std::to_string(getWorldSize(plan)) +
                     " ranks, found " + std::to_string(fabric.worldSize()) +
                     "; launch that many, or compile with --world=" +
                     std::to_string(fabric.worldSize()));

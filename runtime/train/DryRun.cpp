@@ -98,9 +98,7 @@ uint64_t availableMemory() {
 void fsdp::dryRun(const LaunchOptions &launchOptions, uint64_t steps) {
   PlanFile file = PlanFile::read(launchOptions.artifact, launchOptions.trust);
   const plan::PlanT &plan = file.plan();
-  uint64_t ranks = 1;
-  for (const auto &axis : plan.mesh)
-    ranks *= axis->size;
+  uint64_t ranks = getWorldSize(plan);
   std::printf("%s for %llu ranks, fingerprint %s\n",
               launchOptions.artifact.c_str(),
               static_cast<unsigned long long>(ranks), file.hash().c_str());

@@ -172,3 +172,12 @@ YamlReader::readChoice(const YAML::Node &node, std::string_view key,
        quote(key) + ": expected one of " + list + ", found " + quote(text) +
            (nearest.empty() ? "" : "; did you mean " + quote(nearest) + "?"));
 }
+
+void fsdp::refuseYaml(const std::string &file,
+                      const YAML::Exception &exception) {
+  std::string place = file;
+  if (!exception.mark.is_null())
+    place += ":" + std::to_string(exception.mark.line + 1) + ":" +
+             std::to_string(exception.mark.column + 1);
+  throw Error(ErrorId::ConfigNotReadable, place + ": " + exception.msg);
+}

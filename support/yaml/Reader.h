@@ -52,6 +52,11 @@ private:
   std::string file;
 };
 
+/// Of text that is no YAML: names the file, and the place if it is known.
+/// Throws fsdp::Error (ConfigNotReadable).
+[[noreturn]] void refuseYaml(const std::string &file,
+                             const YAML::Exception &exception);
+
 /// What a person would call the value: "the string 'abc'", "a list", …
 std::string describeValue(const YAML::Node &node);
 

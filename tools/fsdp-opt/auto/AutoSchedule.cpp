@@ -9,8 +9,6 @@
 #include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/predict/Predicted.h"
 
-#include "llvm/Support/FormatVariadic.h"
-
 #include <algorithm>
 #include <memory>
 
@@ -21,10 +19,6 @@ using namespace mlir;
 static constexpr int kMostTries = 4;
 
 namespace {
-
-std::string milliseconds(double seconds) {
-  return llvm::formatv("{0:F3} ms", 1e3 * seconds).str();
-}
 
 /// A config that the search starts from, and what it found there.
 struct Start {
@@ -346,8 +340,8 @@ AutoSchedule fsdp::chooseSchedule(ModuleOp module, const Config &config,
                       "B works, and so do more ranks");
     best = std::move(least);
   }
-  std::string had = milliseconds(fallback.prediction.seconds) + " and " +
-                    formatBytes(fallback.prediction.held());
+  std::string had = formatMilliseconds(fallback.prediction.seconds) +
+                    " ms and " + formatBytes(fallback.prediction.held());
   if (!best || (fallbackFits &&
                 fallback.prediction.seconds <= best->prediction.seconds)) {
     result.reasons.push_back("schedule: auto keeps the default's schedule, " +
@@ -357,8 +351,8 @@ AutoSchedule fsdp::chooseSchedule(ModuleOp module, const Config &config,
   }
   result.config = best->config;
   result.reasons.push_back(
-      "schedule: auto takes " + milliseconds(best->prediction.seconds) +
-      " and " + formatBytes(best->prediction.held()) + " predicted within " +
+      "schedule: auto takes " + formatMilliseconds(best->prediction.seconds) +
+      " ms and " + formatBytes(best->prediction.held()) + " predicted within " +
       formatBytes(budget) + "; the default's " +
       (fallbackFits ? "is slower: " : "does not fit: ") + had);
   llvm::append_range(result.reasons,

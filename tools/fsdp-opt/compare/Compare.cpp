@@ -21,10 +21,6 @@ using namespace mlir;
 
 namespace {
 
-std::string milliseconds(double seconds) {
-  return llvm::formatv("{0:F3}", 1e3 * seconds).str();
-}
-
 /// "+12.3 %" of what was there; empty where nothing was.
 std::string change(double from, double to) {
   if (from == 0)
@@ -188,8 +184,8 @@ std::string fsdp::simulateWorlds(MLIRContext &context,
     const Prediction &each = compiled.prediction;
     worlds.add(
         {std::to_string(world), std::to_string(each.nodes),
-         milliseconds(each.seconds), milliseconds(each.compute),
-         milliseconds(each.exposed),
+         formatMilliseconds(each.seconds), formatMilliseconds(each.compute),
+         formatMilliseconds(each.exposed),
          llvm::formatv("{0:F1} %",
                        each.seconds > 0 ? 100 * each.exposed / each.seconds : 0)
              .str(),
@@ -200,7 +196,7 @@ std::string fsdp::simulateWorlds(MLIRContext &context,
       Cluster other = cluster;
       other.network.network *= part;
       row.push_back(
-          milliseconds(simulate(compiled.file.plan(), other).seconds));
+          formatMilliseconds(simulate(compiled.file.plan(), other).seconds));
     }
     bandwidths.add(std::move(row));
   }

@@ -54,10 +54,6 @@ LoadedConfig fsdp::parseConfig(const std::string &text, const std::string &name,
     Reading reading(name, world, YAML::Load(text));
     return load(reading);
   } catch (const YAML::Exception &exception) {
-    std::string place = name;
-    if (!exception.mark.is_null())
-      place += ":" + std::to_string(exception.mark.line + 1) + ":" +
-               std::to_string(exception.mark.column + 1);
-    throw Error(ErrorId::ConfigNotReadable, place + ": " + exception.msg);
+    refuseYaml(name, exception);
   }
 }
