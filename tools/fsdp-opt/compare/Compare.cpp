@@ -113,16 +113,16 @@ std::string fsdp::compareConfigs(MLIRContext &context,
   };
   words("cluster", [](const Prediction &p) { return p.cluster; });
   words("ranks", [](const Prediction &p) { return std::to_string(p.ranks); });
-  add("step ms", [](const Prediction &p) { return p.seconds; }, milliseconds);
+  add("step ms", [](const Prediction &p) { return p.seconds; }, formatMilliseconds);
   add(
       "kernels ms", [](const Prediction &p) { return p.compute; },
-      milliseconds);
+      formatMilliseconds);
   add(
       "waiting for transfers ms", [](const Prediction &p) { return p.exposed; },
-      milliseconds);
+      formatMilliseconds);
   add(
       "waiting for the host ms", [](const Prediction &p) { return p.idle; },
-      milliseconds);
+      formatMilliseconds);
   add(
       "planned memory", [](const Prediction &p) { return double(p.planned); },
       bytesText);
