@@ -17,8 +17,7 @@ namespace fsdp {
 class Evaluation {
 public:
   Evaluation(const StepProgram &program, const Decisions &decisions)
-      : program(program), decisions(decisions),
-        repeated(program.again[decisions.selective]) {}
+      : program(program), decisions(decisions) {}
 
   Outcome run();
 
@@ -32,9 +31,14 @@ private:
   /// A gather, or a copy, that starts or is waited for in front of a place.
   using Slots = std::vector<std::pair<size_t, size_t>>;
 
+  const Repetition &repeated(size_t block) const {
+    bool selective = decisions.recomputed[block] == Recomputed::selective;
+    return program.again[selective][block];
+  }
   bool isAgain(int block) const {
-    return block >= 0 && decisions.recomputed[size_t(block)] &&
-           repeated[size_t(block)].before != kNone;
+    return block >= 0 &&
+           decisions.recomputed[size_t(block)] != Recomputed::none &&
+           repeated(size_t(block)).before != kNone;
   }
   bool isKept(const Gather &gather) const {
     return gather.bucket >= 0 && decisions.kept[size_t(gather.bucket)];
@@ -54,15 +58,15 @@ private:
   void placeAgain(size_t block);
   void offload(size_t block);
   void placeGathers();
-  void holdGathered(const Gather &gather, int number, size_t start);
+  void placeInTurn(Slots &uses, size_t begin);
+  void holdGathered(const Gather &gather, size_t start);
   LaneTimes runSteps() const;
 
   const StepProgram &program;
   const Decisions &decisions;
-  const std::vector<Again> &repeated;
   std::vector<uint32_t> instructions; ///< by place
   std::vector<uint32_t> places;       ///< by instruction: its own
-  std::vector<uint32_t> againAt;      ///< by bucket: where that begins
+  std::vector<uint32_t> againAt;      ///< by block: where that begins
   std::vector<int64_t> change;        ///< of bytes in use, by place
   Slots gatherStarts, gatherWaits, copyStarts, copyWaits;
   std::vector<Copy> copies;
@@ -72,15 +76,15 @@ private:
 
 void Evaluation::order() {
   std::multimap<uint32_t, size_t> segments; // by instruction: blocks
-  for (size_t i = 0; i < program.bucketCount; ++i)
+  for (size_t i = 0; i < program.blockCount; ++i)
     if (isAgain(int(i)))
-      segments.emplace(repeated[i].before, i);
+      segments.emplace(repeated(i).before, i);
   places.resize(program.size);
-  againAt.assign(program.bucketCount, kNone);
+  againAt.assign(program.blockCount, kNone);
   for (uint32_t i = 0; i < program.size; ++i) {
     for (auto [it, end] = segments.equal_range(i); it != end; ++it) {
       againAt[it->second] = static_cast<uint32_t>(instructions.size());
-      for (uint32_t kernel : repeated[it->second].kernels)
+      for (uint32_t kernel : repeated(it->second).kernels)
         instructions.push_back(kernel);
     }
     places[i] = static_cast<uint32_t>(instructions.size());
@@ -94,7 +98,7 @@ void Evaluation::placeTensors() {
     if (storage.gather < 0 && !leaves(storage) &&
         !(storage.isSaved() && isAgain(storage.block)))
       live(storage.bytes, places[storage.made], places[storage.last]);
-  for (size_t block = 0; block < program.bucketCount; ++block)
+  for (size_t block = 0; block < program.blockCount; ++block)
     if (isAgain(int(block)))
       placeAgain(block);
     else if (decisions.offloaded[block])
@@ -102,7 +106,7 @@ void Evaluation::placeTensors() {
 }
 
 void Evaluation::placeAgain(size_t block) {
-  const Again &each = repeated[block];
+  const Repetition &each = repeated(block);
   size_t begin = againAt[block];
   auto placeOf = [&](uint32_t instruction) {
     return begin + size_t(std::ranges::lower_bound(each.kernels, instruction) -
@@ -152,51 +156,56 @@ void Evaluation::offload(size_t block) {
     }
 }
 
-void Evaluation::holdGathered(const Gather &gather, int number, size_t start) {
+void Evaluation::holdGathered(const Gather &gather, size_t start) {
   for (uint32_t index : gather.storages) {
     uint32_t last = program.storages[index].last;
     // Kept until backward has read it.
-    if (isKept(gather))
-      for (const Gather &other : program.gathers)
-        if (other.twin == number)
-          for (uint32_t twin : other.storages)
-            last = std::max(last, program.storages[twin].last);
+    if (gather.twin >= 0 && isKept(gather))
+      for (uint32_t twin : program.gathers[size_t(gather.twin)].storages)
+        last = std::max(last, program.storages[twin].last);
     live(program.storages[index].bytes, start, places[last]);
   }
 }
 
-/// Each so many ahead as it is told, those of backward behind forward's end.
+/// Each so many ahead as it is told, and none behind one that is needed later.
+void Evaluation::placeInTurn(Slots &uses, size_t begin) {
+  std::ranges::stable_sort(uses, {}, &std::pair<size_t, size_t>::first);
+  std::vector<size_t> starts(uses.size());
+  size_t next = instructions.size();
+  for (size_t k = uses.size(); k-- > 0;) {
+    auto [use, g] = uses[k];
+    const Gather &gather = program.gathers[g];
+    size_t ahead =
+        gather.bucket >= 0 ? decisions.prefetch[size_t(gather.bucket)] : 1;
+    size_t start = k >= ahead ? uses[k - ahead].first : begin;
+    starts[k] = next = std::min({start, use, next});
+  }
+  for (size_t k = 0; k < uses.size(); ++k) {
+    auto [use, g] = uses[k];
+    gatherStarts.emplace_back(starts[k], g);
+    gatherWaits.emplace_back(use, g);
+    holdGathered(program.gathers[g], starts[k]);
+  }
+}
+
+/// Those of backward start behind forward's end.
 void Evaluation::placeGathers() {
-  std::array<Slots, 2> phases; // use, gather
+  Slots forward, backward; // use, gather
   for (size_t g = 0; g < program.gathers.size(); ++g) {
     const Gather &gather = program.gathers[g];
-    if (gather.twin >= 0 && isKept(gather))
+    if (gather.isBackward && gather.twin >= 0 && isKept(gather))
       continue;
     size_t use = places[gather.wait];
-    if (gather.isBackward)
-      for (size_t block = 0; block < program.bucketCount; ++block)
-        if (isAgain(int(block)) &&
-            repeated[block].buckets.contains(gather.bucket))
-          use = std::min<size_t>(use, againAt[block]);
-    phases[gather.isBackward].emplace_back(use, g);
+    if (gather.isBackward && gather.bucket >= 0)
+      for (int block : program.readers[size_t(gather.bucket)])
+        if (isAgain(block) &&
+            repeated(size_t(block)).buckets.contains(gather.bucket))
+          use = std::min<size_t>(use, againAt[size_t(block)]);
+    (gather.isBackward ? backward : forward).emplace_back(use, g);
   }
-  size_t backward =
-      places[std::min<size_t>(program.border + 1, program.size - 1)];
-  for (size_t phase = 0; phase < 2; ++phase) {
-    Slots &uses = phases[phase];
-    std::ranges::stable_sort(uses, {}, &std::pair<size_t, size_t>::first);
-    for (size_t k = 0; k < uses.size(); ++k) {
-      auto [use, g] = uses[k];
-      size_t start = k >= decisions.prefetch
-                         ? uses[k - decisions.prefetch].first
-                     : phase == 0 ? 0
-                                  : backward;
-      start = std::min(start, use);
-      gatherStarts.emplace_back(start, g);
-      gatherWaits.emplace_back(use, g);
-      holdGathered(program.gathers[g], int(g), start);
-    }
-  }
+  placeInTurn(forward, 0);
+  placeInTurn(backward,
+              places[std::min<size_t>(program.border + 1, program.size - 1)]);
 }
 
 LaneTimes Evaluation::runSteps() const {
@@ -261,7 +270,7 @@ Outcome Evaluation::run() {
     copyWaits.emplace_back(copies[c].wait, c);
   }
   for (Slots *slots : {&gatherStarts, &gatherWaits, &copyStarts, &copyWaits})
-    std::ranges::stable_sort(*slots);
+    std::ranges::stable_sort(*slots, {}, &std::pair<size_t, size_t>::first);
   LaneTimes times = runSteps();
   Outcome outcome;
   outcome.seconds = times.seconds;

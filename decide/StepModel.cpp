@@ -12,14 +12,22 @@
 
 using namespace fsdp;
 
-bool BucketFacts::isLike(const BucketFacts &other) const {
-  return isBlock == other.isBlock && isRegathered == other.isRegathered &&
-         gathered == other.gathered && saved == other.saved &&
-         dropped == other.dropped &&
-         std::abs(forward - other.forward) <= 1e-9 + 1e-6 * forward;
+static bool isNear(double a, double b) {
+  return std::abs(a - b) <= 1e-9 + 1e-6 * std::abs(a);
 }
 
-StepModel::StepModel(const plan::PlanT &plan, const Cluster &cluster)
+bool BucketFacts::isLike(const BucketFacts &other) const {
+  return isRegathered == other.isRegathered && gathered == other.gathered &&
+         isNear(transfer, other.transfer);
+}
+
+bool BlockFacts::isLike(const BlockFacts &other) const {
+  return saved == other.saved && dropped == other.dropped &&
+         selected == other.selected && isNear(forward, other.forward);
+}
+
+StepModel::StepModel(const plan::PlanT &plan, const Cluster &cluster,
+                     std::vector<std::string> blocks)
     : plan(plan) {
   std::vector<std::string> names;
   for (const auto &state : plan.states)
@@ -27,7 +35,11 @@ StepModel::StepModel(const plan::PlanT &plan, const Cluster &cluster)
         std::ranges::find(names, state->bucket) == names.end())
       names.push_back(state->bucket);
   for (const std::string &name : names)
-    facts.push_back({.name = name});
+    bucketFacts.push_back({.name = name});
+  if (blocks.empty())
+    blocks = names;
+  for (const std::string &name : blocks)
+    blockFacts.push_back({.name = name});
   uint32_t microBatches =
       plan.training ? plan.training->gradient_accumulation_steps : 1;
   std::set<Entry> seen;
@@ -38,11 +50,11 @@ StepModel::StepModel(const plan::PlanT &plan, const Cluster &cluster)
     uint32_t runs = 1;
     if (entry.part == plan::StepPart::middle)
       runs = microBatches > 2 ? microBatches - 2 : 0;
-    programs.push_back(
-        std::make_unique<StepProgram>(plan, *program, cluster, runs, names));
+    programs.push_back(std::make_unique<StepProgram>(plan, *program, cluster,
+                                                     runs, names, blocks));
     // Bytes and seconds of the first count: others are like it.
     if (programs.size() == 1)
-      programs.back()->addFacts(facts);
+      programs.back()->addFacts(bucketFacts, blockFacts);
   }
   uint64_t peak = 0;
   for (const auto &program : programs)
@@ -53,13 +65,13 @@ StepModel::StepModel(const plan::PlanT &plan, const Cluster &cluster)
 
 StepModel::~StepModel() = default;
 
-const std::vector<BucketFacts> &StepModel::buckets() const { return facts; }
-
 Decisions StepModel::none() const {
   Decisions decisions;
-  decisions.kept.assign(facts.size(), false);
-  decisions.recomputed.assign(facts.size(), false);
-  decisions.offloaded.assign(facts.size(), false);
+  decisions.kept.assign(bucketFacts.size(), false);
+  for (const BucketFacts &each : bucketFacts)
+    decisions.prefetch.push_back(each.prefetch);
+  decisions.recomputed.assign(blockFacts.size(), Recomputed::none);
+  decisions.offloaded.assign(blockFacts.size(), false);
   return decisions;
 }
 

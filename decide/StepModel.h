@@ -22,13 +22,20 @@
 
 namespace fsdp {
 
-/// By bucket, in the order of StepModel::buckets.
+/// What backward repeats of a block's forward.
+enum class Recomputed : uint8_t {
+  none,
+  selective, ///< all but products and attention
+  full
+};
+
 struct Decisions {
-  std::vector<bool> kept;       ///< gathered from forward to backward
-  std::vector<bool> recomputed; ///< activations are computed again
-  std::vector<bool> offloaded;  ///< activations wait on the host
-  bool selective = false;       ///< recomputation keeps products and attention
-  uint32_t prefetch = 1;        ///< buckets that are gathered ahead
+  // By bucket, in the order of StepModel::buckets.
+  std::vector<bool> kept;         ///< gathered from forward to backward
+  std::vector<uint32_t> prefetch; ///< buckets that it is gathered ahead
+  // By block, in the order of StepModel::blocks.
+  std::vector<Recomputed> recomputed; ///< instead of keeping activations
+  std::vector<bool> offloaded;        ///< activations wait on the host
 
   bool operator==(const Decisions &) const = default;
 };
@@ -38,35 +45,49 @@ struct Outcome {
   uint64_t peak = 0;               ///< bytes of the device's region
 };
 
-/// What is known of a bucket and the module that it is called after.
+/// Parameters that move together.
 struct BucketFacts {
   std::string name;
-  bool isBlock = false; ///< kernels of forward stand in it
   bool isRegathered = false;
   uint64_t gathered = 0; ///< bytes
-  uint64_t saved = 0;    ///< bytes of activations that backward reads
-  uint64_t dropped = 0;  ///< bytes of them that recomputation spares
-  double forward = 0;    ///< seconds of its kernels
+  uint32_t prefetch = 0; ///< buckets that the plan gathers it ahead
+  double transfer = 0;   ///< seconds of a gather, alone
+
   /// Buckets that differ in their names alone have equal ones.
   bool isLike(const BucketFacts &other) const;
+};
+
+/// A module whose activations are decided about.
+struct BlockFacts {
+  std::string name;
+  double forward = 0;    ///< seconds of its kernels; 0: it is no block
+  uint64_t saved = 0;    ///< bytes of activations that backward reads
+  uint64_t dropped = 0;  ///< bytes of them that full recomputation spares
+  uint64_t selected = 0; ///< and selective one
+
+  bool isLike(const BlockFacts &other) const;
 };
 
 class StepProgram;
 
 class StepModel {
 public:
-  /// `plan` was verified and trains; both outlive it.
-  StepModel(const plan::PlanT &plan, const Cluster &cluster);
+  /// `plan` was verified and trains; both outlive it. `blocks` are paths of
+  /// modules; by default those that buckets are called after.
+  StepModel(const plan::PlanT &plan, const Cluster &cluster,
+            std::vector<std::string> blocks = {});
   ~StepModel();
 
-  const std::vector<BucketFacts> &buckets() const;
+  const std::vector<BucketFacts> &buckets() const { return bucketFacts; }
+  const std::vector<BlockFacts> &blocks() const { return blockFacts; }
   /// Those of the plan itself.
   Decisions none() const;
   Outcome evaluate(const Decisions &decisions) const;
 
 private:
   std::vector<std::unique_ptr<StepProgram>> programs;
-  std::vector<BucketFacts> facts;
+  std::vector<BucketFacts> bucketFacts;
+  std::vector<BlockFacts> blockFacts;
   const plan::PlanT &plan;
   int64_t base = 0; ///< bytes of the plan's peak beside transient tensors
 };

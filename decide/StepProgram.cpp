@@ -17,10 +17,12 @@ using namespace fsdp;
 
 StepProgram::StepProgram(const plan::PlanT &plan, const plan::ProgramT &program,
                          const Cluster &cluster, uint32_t runs,
-                         const std::vector<std::string> &buckets)
+                         const std::vector<std::string> &buckets,
+                         const std::vector<std::string> &paths)
     : runs(runs), plan(plan), program(program), collectives(cluster),
       options(getEngineOptions(plan, cluster)),
-      size(program.instructions.size()), bucketCount(buckets.size()) {
+      size(program.instructions.size()), bucketCount(buckets.size()),
+      blockCount(paths.size()) {
   InstructionCosts costs(plan, cluster, options);
   std::vector<uint32_t> byFuture(program.futures, kNone);
   uint32_t transfers = 0;
@@ -34,16 +36,23 @@ StepProgram::StepProgram(const plan::PlanT &plan, const plan::ProgramT &program,
     kinds.push_back(cost.work.kind);
   }
   findBorder();
-  findBlocks(buckets);
+  findBlocks(paths);
   findStorages();
   findGathers(buckets);
-  saved.resize(bucketCount);
+  saved.resize(blockCount);
   for (uint32_t i = 0; i < storages.size(); ++i)
     if (storages[i].isSaved())
       saved[size_t(storages[i].block)].push_back(i);
+  readers.resize(bucketCount);
   for (bool selective : {false, true})
-    for (size_t bucket = 0; bucket < bucketCount; ++bucket)
-      again[selective].push_back(recompute(int(bucket), selective));
+    for (size_t block = 0; block < blockCount; ++block) {
+      again[selective].push_back(recompute(int(block), selective));
+      // What is selected reads no more than all.
+      if (!selective)
+        for (int bucket : again[selective].back().buckets)
+          if (bucket >= 0)
+            readers[size_t(bucket)].push_back(int(block));
+    }
 }
 
 /// Buffers, and sums of outputs over micro-batches.
@@ -107,11 +116,11 @@ void StepProgram::findBorder() {
   }
 }
 
-void StepProgram::findBlocks(const std::vector<std::string> &buckets) {
+void StepProgram::findBlocks(const std::vector<std::string> &paths) {
   std::vector<Activity> activities = describeActivities(plan, program);
   std::map<std::string, int> known;
-  for (size_t i = 0; i < buckets.size(); ++i)
-    known[buckets[i]] = int(i);
+  for (size_t i = 0; i < paths.size(); ++i)
+    known[paths[i]] = int(i);
   for (const Activity &activity : activities) {
     int block = -1;
     for (std::string path = activity.module; !path.empty();) {
@@ -164,15 +173,20 @@ void StepProgram::findStorages() {
 void StepProgram::findGathers(const std::vector<std::string> &buckets) {
   gatherAt.assign(size, -1);
   std::map<uint32_t, int> byTransfer;
-  std::vector<int> forward(buckets.size(), -1);
+  std::map<std::string, int> forward; // by name of the transfer
+  auto findBucket = [&](const std::string &name) {
+    auto found = std::ranges::find(buckets, name);
+    // Members of a second type have a transfer of their own, "bucket/type".
+    if (found == buckets.end())
+      found = std::ranges::find(buckets, name.substr(0, name.rfind('/')));
+    return found == buckets.end() ? -1 : int(found - buckets.begin());
+  };
   for (uint32_t i = 0; i < size; ++i) {
     const plan::InstructionT &instruction = *program.instructions[i];
     if (const plan::AllGatherT *op = instruction.body.AsAllGather()) {
-      auto found = std::ranges::find(buckets, op->bucket);
       Gather gather;
       gather.start = gather.wait = i;
-      gather.bucket =
-          found == buckets.end() ? -1 : int(found - buckets.begin());
+      gather.bucket = findBucket(op->bucket);
       auto number = int(gathers.size());
       for (uint32_t output : op->outputs)
         if (uint32_t index = storageOf(output); index != kNone) {
@@ -191,19 +205,20 @@ void StepProgram::findGathers(const std::vector<std::string> &buckets) {
       gather.wait = i;
       gather.isBackward = i > border;
       gatherAt[i] = found->second;
-      if (gather.bucket < 0)
+      const std::string &name =
+          program.instructions[gather.start]->body.AsAllGather()->bucket;
+      auto [first, isNew] = forward.try_emplace(name, found->second);
+      if (isNew || !gather.isBackward ||
+          gathers[size_t(first->second)].isBackward)
         continue;
-      int &first = forward[size_t(gather.bucket)];
-      if (gather.isBackward)
-        gather.twin = first;
-      else
-        first = found->second;
+      gather.twin = first->second;
+      gathers[size_t(first->second)].twin = found->second;
     }
   }
 }
 
-Again StepProgram::recompute(int block, bool selective) const {
-  Again result;
+Repetition StepProgram::recompute(int block, bool selective) const {
+  Repetition result;
   auto isExpensive = [&](uint32_t i) {
     return kinds[i] == WorkKind::matmul || kinds[i] == WorkKind::attention ||
            kinds[i] == WorkKind::convolution;
@@ -276,22 +291,50 @@ Again StepProgram::recompute(int block, bool selective) const {
   return result;
 }
 
-void StepProgram::addFacts(std::vector<BucketFacts> &facts) const {
+std::vector<uint32_t> StepProgram::findPrefetch() const {
+  std::vector<size_t> order(gathers.size());
+  for (size_t g = 0; g < order.size(); ++g)
+    order[g] = g;
+  std::ranges::stable_sort(order, {},
+                           [&](size_t g) { return gathers[g].wait; });
+  std::vector<uint32_t> kernels{0}; // in front of each instruction
+  for (uint32_t i = 0; i < size; ++i)
+    kernels.push_back(kernels.back() + (kinds[i] != WorkKind::none));
+  std::vector<uint32_t> result(gathers.size());
+  for (size_t k = 0; k < order.size(); ++k) {
+    const Gather &gather = gathers[order[k]];
+    for (size_t i = k; i-- > 0;) {
+      const Gather &other = gathers[order[i]];
+      if (other.isBackward != gather.isBackward ||
+          kernels[other.wait] < kernels[gather.start])
+        break;
+      ++result[order[k]];
+    }
+  }
+  return result;
+}
+
+void StepProgram::addFacts(std::vector<BucketFacts> &bucketFacts,
+                           std::vector<BlockFacts> &blockFacts) const {
   for (uint32_t i = 0; i <= border && i < size; ++i)
-    if (blocks[i] >= 0 && kinds[i] != WorkKind::none) {
-      facts[size_t(blocks[i])].isBlock = true;
-      facts[size_t(blocks[i])].forward += steps[i].seconds;
-    }
-  for (const Gather &gather : gathers)
-    if (gather.bucket >= 0) {
-      BucketFacts &each = facts[size_t(gather.bucket)];
+    if (blocks[i] >= 0 && kinds[i] != WorkKind::none)
+      blockFacts[size_t(blocks[i])].forward += steps[i].seconds;
+  std::vector<uint32_t> prefetch = findPrefetch();
+  for (size_t g = 0; g < gathers.size(); ++g)
+    if (const Gather &gather = gathers[g]; gather.bucket >= 0) {
+      BucketFacts &each = bucketFacts[size_t(gather.bucket)];
       each.gathered = std::max(each.gathered, gather.bytes);
-      each.isRegathered |= gather.twin >= 0;
+      each.transfer = std::max(each.transfer, steps[gather.start].seconds);
+      each.prefetch = std::max(each.prefetch, prefetch[g]);
+      each.isRegathered |= gather.isBackward && gather.twin >= 0;
     }
-  for (size_t bucket = 0; bucket < bucketCount; ++bucket) {
-    for (uint32_t index : saved[bucket])
-      facts[bucket].saved += storages[index].bytes;
-    for (uint32_t index : again[0][bucket].dropped)
-      facts[bucket].dropped += storages[index].bytes;
+  for (size_t block = 0; block < blockCount; ++block) {
+    BlockFacts &each = blockFacts[block];
+    for (uint32_t index : saved[block])
+      each.saved += storages[index].bytes;
+    for (uint32_t index : again[0][block].dropped)
+      each.dropped += storages[index].bytes;
+    for (uint32_t index : again[1][block].dropped)
+      each.selected += storages[index].bytes;
   }
 }

@@ -36,13 +36,13 @@ struct Gather {
   uint32_t start = 0, wait = 0;
   int bucket = -1;
   bool isBackward = false;
-  int twin = -1;      ///< of a backward one: forward's of the same bucket
+  int twin = -1;      ///< the other one of the same bucket and type
   uint64_t bytes = 0; ///< that it makes
   std::vector<uint32_t> storages;
 };
 
 /// A block's second computation under one policy.
-struct Again {
+struct Repetition {
   std::vector<uint32_t> kernels; ///< in order
   uint32_t before = kNone;       ///< instruction of backward
   std::vector<uint32_t> dropped; ///< storages that are made again, ascending
@@ -58,9 +58,11 @@ class StepProgram {
 public:
   StepProgram(const plan::PlanT &plan, const plan::ProgramT &program,
               const Cluster &cluster, uint32_t runs,
-              const std::vector<std::string> &buckets);
+              const std::vector<std::string> &buckets,
+              const std::vector<std::string> &blocks);
 
-  void addFacts(std::vector<BucketFacts> &facts) const;
+  void addFacts(std::vector<BucketFacts> &buckets,
+                std::vector<BlockFacts> &blocks) const;
   Outcome evaluate(const Decisions &decisions) const;
 
   const uint32_t runs;
@@ -69,10 +71,13 @@ private:
   friend class Evaluation;
 
   void findBorder();
-  void findBlocks(const std::vector<std::string> &buckets);
+  void findBlocks(const std::vector<std::string> &paths);
   void findStorages();
   void findGathers(const std::vector<std::string> &buckets);
-  Again recompute(int block, bool selective) const;
+  Repetition recompute(int block, bool selective) const;
+  /// How many in front of each gather it is ahead of: no kernel stands between
+  /// their waits and its start.
+  std::vector<uint32_t> findPrefetch() const;
   uint32_t storageOf(uint32_t value) const {
     return byRoot[rootOf(program, value)];
   }
@@ -90,9 +95,10 @@ private:
   std::vector<Storage> storages;
   std::vector<std::vector<uint32_t>> saved; ///< storages, by block
   std::vector<Gather> gathers;
-  std::vector<int> gatherAt;               ///< by instruction: starts and waits
-  std::array<std::vector<Again>, 2> again; ///< full, selective; by bucket
-  size_t bucketCount = 0;
+  std::vector<int> gatherAt; ///< by instruction: starts and waits
+  std::array<std::vector<Repetition>, 2> again; ///< full, selective; by block
+  std::vector<std::vector<int>> readers; ///< by bucket: blocks computed again
+  size_t bucketCount, blockCount;
 };
 
 } // namespace fsdp

@@ -126,10 +126,12 @@ LogicalResult BucketAttr::verify(EmitError emitError, StringAttr name,
 
 LogicalResult RuleAttr::verify(EmitError emitError, ArrayAttr buckets,
                                std::optional<int64_t> reshard,
-                               std::optional<BucketLayout>) {
+                               std::optional<BucketLayout>,
+                               std::optional<int64_t> prefetch) {
   return success(
       succeeded(verifyPatterns(emitError, "buckets", buckets)) &&
-      succeeded(verifyCount(emitError, "reshard", reshard.value_or(0))));
+      succeeded(verifyCount(emitError, "reshard", reshard.value_or(0))) &&
+      succeeded(verifyCount(emitError, "prefetch", prefetch.value_or(0))));
 }
 
 LogicalResult BucketsAttr::verify(EmitError emitError, BucketPolicy,
@@ -151,7 +153,8 @@ LogicalResult BucketsAttr::verify(EmitError emitError, BucketPolicy,
 
 LogicalResult StepAttr::verify(EmitError emitError, int64_t microBatches,
                                GradientSync, bool, FloatAttr divideFactor, bool,
-                               bool, int64_t prefetch, int64_t lossChunks) {
+                               bool, int64_t prefetch, int64_t lossChunks,
+                               int64_t reductionsInFlight) {
   if (microBatches < 1)
     return emitError() << "expected at least 1 micro-batch a step, found "
                        << microBatches;
@@ -160,6 +163,10 @@ LogicalResult StepAttr::verify(EmitError emitError, int64_t microBatches,
     return emitError() << "expected a finite factor above zero to divide "
                           "gradients by, found "
                        << divideFactor;
+  if (reductionsInFlight < 1)
+    return emitError() << "expected 'reductions_in_flight' to be a number from "
+                          "1, found "
+                       << reductionsInFlight;
   return success(succeeded(verifyCount(emitError, "prefetch", prefetch)) &&
                  succeeded(verifyCount(emitError, "loss_chunks", lossChunks)));
 }
@@ -170,7 +177,7 @@ LogicalResult StepAttr::verify(EmitError emitError, int64_t microBatches,
 
 LogicalResult RecomputeAttr::verify(EmitError emitError, RecomputePolicy policy,
                                     int64_t every, ArrayAttr modules,
-                                    ArrayAttr save) {
+                                    ArrayAttr save, ArrayAttr also) {
   if (every < 1)
     return emitError() << "expected to recompute every n-th module for an n of "
                           "at least 1, found "
@@ -179,8 +186,14 @@ LogicalResult RecomputeAttr::verify(EmitError emitError, RecomputePolicy policy,
     return emitError() << "expected the policy 'selective' with operators to "
                           "save, found '"
                        << stringifyRecomputePolicy(policy) << "'";
+  if (also)
+    for (Attribute each : also)
+      if (auto told = dyn_cast<RecomputeAttr>(each); told && told.getAlso())
+        return emitError()
+               << "expected 'also' without another one in it, found " << told;
   return success(succeeded(verifyTexts(emitError, "modules", modules)) &&
-                 succeeded(verifyTexts(emitError, "save", save)));
+                 succeeded(verifyTexts(emitError, "save", save)) &&
+                 succeeded(verifyList<RecomputeAttr>(emitError, "also", also)));
 }
 
 LogicalResult OffloadAttr::verify(EmitError emitError, bool, bool,

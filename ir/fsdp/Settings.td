@@ -92,12 +92,14 @@ def Fsdp_Rule : Fsdp_Struct<"Rule", "rule"> {
   let description = [{
     `buckets` are patterns of their names. `reshard` is the number of ranks that
     they are gathered from again for backward: 0 are all, 1 keeps what was gathered.
+    They are gathered `prefetch` buckets ahead.
 
     Example: `#fsdp.rule<buckets = ["layers.*"], reshard = 4, layout = flat>`
   }];
   let parameters = (ins "::mlir::ArrayAttr":$buckets,
       OptionalParameter<"std::optional<int64_t>">:$reshard,
-      OptionalParameter<"std::optional<::fsdp::BucketLayout>">:$layout);
+      OptionalParameter<"std::optional<::fsdp::BucketLayout>">:$layout,
+      OptionalParameter<"std::optional<int64_t>">:$prefetch);
 }
 
 def Fsdp_Buckets : Fsdp_Setting<"Buckets", "buckets"> {
@@ -109,7 +111,8 @@ def Fsdp_Buckets : Fsdp_Setting<"Buckets", "buckets"> {
     that no rule of `rules` (`#fsdp.rule`) is for; of several the last counts. With
     `reshard_ranks` a part over so many adjacent ranks is kept for backward; 0: what
     is gathered again comes from all of them. Read by `fsdp-assign-buckets`,
-    `fsdp-reshard-after-forward` and `fsdp-flatten-buckets`.
+    `fsdp-reshard-after-forward`, `fsdp-flatten-buckets` and
+    `fsdp-schedule-collectives`.
 
     Example: `#fsdp.buckets<policy = classes, classes = ["Block"], reshard = all>`
   }];
@@ -134,7 +137,8 @@ def Fsdp_Step : Fsdp_Setting<"Step", "step"> {
     ranks are divided by `divide_factor`, by default the number of ranks; with
     `force_sum` reductions are sums, with `divide_in_optimizer` it is the optimizer
     that divides, where it can. `prefetch` buckets are gathered ahead of the one in
-    use. A linear layer and its loss are computed in `loss_chunks` parts of their
+    use. A reduction is waited for when `reductions_in_flight` others have started
+    behind it. A linear layer and its loss are computed in `loss_chunks` parts of their
     rows; 0 chooses a number.
 
     Example: `#fsdp.step<micro_batches = 4, sync = last>`
@@ -146,7 +150,8 @@ def Fsdp_Step : Fsdp_Setting<"Step", "step"> {
                         Fsdp_Flag<"false">:$force_sum,
                         Fsdp_Flag<"false">:$divide_in_optimizer,
                         Fsdp_Count<"1">:$prefetch,
-                        Fsdp_Count<"1">:$loss_chunks);
+                        Fsdp_Count<"1">:$loss_chunks,
+                        Fsdp_Count<"1">:$reductions_in_flight);
 }
 
 //===----------------------------------------------------------------------===//
@@ -159,14 +164,16 @@ def Fsdp_Recompute : Fsdp_Setting<"Recompute", "recompute"> {
     Those of the modules that match `modules`, by default of each that the policy
     of `#fsdp.buckets` makes a bucket of; with `every` of each so many-th of them.
     `selective` keeps what operators return that match `save`, by default products
-    of matrices and attention. Absent, all that backward reads is kept. Read by
-    `fsdp-recompute`.
+    of matrices and attention. `also` (`#fsdp.recompute`, without `also` of their own)
+    holds for further modules; of several that choose one, the last counts. Modules
+    that the model itself checkpoints and nothing here chooses are treated as the last
+    says. Absent, all that backward reads is kept. Read by `fsdp-recompute`.
 
     Example: `#fsdp.recompute<policy = selective, save = ["aten.mm"]>`
   }];
   let parameters = (ins Fsdp_Choice<"RecomputePolicy", "Full">:$policy,
                         Fsdp_Count<"1">:$every, Fsdp_Texts:$modules,
-                        Fsdp_Texts:$save);
+                        Fsdp_Texts:$save, Fsdp_List:$also);
 }
 
 def Fsdp_Offload : Fsdp_Setting<"Offload", "offload"> {

@@ -50,32 +50,53 @@ getOutermost(const ModuleTree &tree, const llvm::DenseSet<unsigned> &chosen) {
   return outermost;
 }
 
-FailureOr<SmallVector<std::string>>
+SmallVector<RecomputeAttr> fsdp::getRecomputeRules(ModuleOp module) {
+  SmallVector<RecomputeAttr> rules;
+  if (auto told = findSetting<RecomputeAttr>(module)) {
+    rules.push_back(told);
+    llvm::append_range(rules, getList<RecomputeAttr>(told.getAlso()));
+  }
+  return rules;
+}
+
+/// Adds what one rule chooses, with its number.
+static LogicalResult addChosen(ModuleOp module, const ModuleTree &tree,
+                               RecomputeAttr rule, size_t number,
+                               llvm::DenseMap<unsigned, size_t> &all) {
+  llvm::DenseSet<unsigned> chosen;
+  if (rule.getModules()) {
+    if (failed(chooseByName(module, tree, rule.getModules(), chosen)))
+      return failure();
+  } else {
+    SmallVector<unsigned> nodes;
+    if (failed(chooseModules(tree, getSetting<BucketsAttr>(module), nodes,
+                             [&] { return module.emitError(); })))
+      return failure();
+    chosen.insert_range(nodes);
+  }
+  for (auto [i, node] : llvm::enumerate(getOutermost(tree, chosen)))
+    if ((i + 1) % rule.getEvery() == 0)
+      all[node] = number;
+  return success();
+}
+
+FailureOr<SmallVector<CheckpointedModule>>
 fsdp::getCheckpointedModules(ModuleOp module) {
   ModuleTree tree(module);
-  llvm::DenseSet<unsigned> all;
-  if (auto told = findSetting<RecomputeAttr>(module)) {
-    llvm::DenseSet<unsigned> chosen;
-    if (told.getModules()) {
-      if (failed(chooseByName(module, tree, told.getModules(), chosen)))
-        return failure();
-    } else {
-      SmallVector<unsigned> nodes;
-      if (failed(chooseModules(tree, getSetting<BucketsAttr>(module), nodes,
-                               [&] { return module.emitError(); })))
-        return failure();
-      chosen.insert_range(nodes);
-    }
-    for (auto [i, node] : llvm::enumerate(getOutermost(tree, chosen)))
-      if ((i + 1) % told.getEvery() == 0)
-        all.insert(node);
-  }
+  SmallVector<RecomputeAttr> rules = getRecomputeRules(module);
+  llvm::DenseMap<unsigned, size_t> ruleOf; // by node
+  for (auto [i, rule] : llvm::enumerate(rules))
+    if (failed(addChosen(module, tree, rule, i, ruleOf)))
+      return failure();
   SmallVector<StringRef> regions =
       getTexts(module->getAttrOfType<ArrayAttr>(kCheckpointsAttr));
   for (auto [i, node] : llvm::enumerate(tree.getNodes()))
     if (llvm::is_contained(regions, StringRef(node.path)))
-      all.insert(i);
+      ruleOf.try_emplace(i, rules.empty() ? 0 : rules.size() - 1);
+  llvm::DenseSet<unsigned> all;
+  for (auto [node, rule] : ruleOf)
+    all.insert(node);
   return llvm::map_to_vector(getOutermost(tree, all), [&](unsigned node) {
-    return tree.getNodes()[node].path;
+    return CheckpointedModule{tree.getNodes()[node].path, ruleOf.at(node)};
   });
 }

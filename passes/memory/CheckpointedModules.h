@@ -10,12 +10,21 @@
 
 namespace fsdp {
 
-/// Paths of the modules whose activations backward computes again: those that
-/// `#fsdp.recompute` asks for, and those that the model itself checkpoints
-/// (`fsdp.checkpoints`). None lies within another: the outermost count, as
-/// torch's checkpoint of a module has the inner ones in it. In the order of the
-/// module tree. Fails after it has said why.
-mlir::FailureOr<llvm::SmallVector<std::string>>
+/// What `#fsdp.recompute` of the module asks for, one behind the other.
+llvm::SmallVector<RecomputeAttr> getRecomputeRules(mlir::ModuleOp module);
+
+/// A module whose activations backward computes again.
+struct CheckpointedModule {
+  std::string path;
+  size_t rule; ///< of getRecomputeRules; none if there is none
+};
+
+/// Those that `#fsdp.recompute` asks for, by the last rule that chooses them,
+/// and those that the model itself checkpoints (`fsdp.checkpoints`), by the
+/// last rule. None lies within another: the outermost count, as torch's
+/// checkpoint of a module has the inner ones in it. In the order of the module
+/// tree. Fails after it has said why.
+mlir::FailureOr<llvm::SmallVector<CheckpointedModule>>
 getCheckpointedModules(mlir::ModuleOp module);
 
 } // namespace fsdp

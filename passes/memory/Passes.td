@@ -78,8 +78,8 @@ def Recompute : Fsdp_ModulePass<"fsdp-recompute"> {
     computed in forward is computed again from the block's inputs, where the block's
     backward begins: in front of the first op that reads one of them. A block is a
     module that `modules` of `#fsdp.recompute` matches, or without these one that
-    `#fsdp.buckets` wraps; and one that the model itself checkpoints
-    (`fsdp.checkpoints`). Which ops are its own, their locations say. Without either
+    `#fsdp.buckets` wraps; what `also` says holds for its modules instead; and one
+    that the model itself checkpoints (`fsdp.checkpoints`). Which ops are its own, their locations say. Without either
     on the module nothing happens.
 
     Kept, and read by the second computation as they are: what enters the block,

@@ -192,41 +192,49 @@ struct Recompute final : fsdp::impl::RecomputeBase<Recompute> {
   }
 
 private:
+  /// Patterns of operators, and whether one of the blocks matched.
+  using SavedOperators = SmallVector<std::pair<std::string, bool>>;
+
   LogicalResult run(ModuleOp module) {
-    auto told = findSetting<RecomputeAttr>(module);
-    FailureOr<SmallVector<std::string>> paths = getCheckpointedModules(module);
-    if (failed(paths))
+    SmallVector<RecomputeAttr> rules = getRecomputeRules(module);
+    FailureOr<SmallVector<CheckpointedModule>> blocks =
+        getCheckpointedModules(module);
+    if (failed(blocks))
       return failure();
-    if (paths->empty()) {
-      if (told)
+    if (blocks->empty()) {
+      if (!rules.empty())
         module.emitWarning(
             "there are no blocks to compute again for backward: the model "
             "repeats none, so all activations are kept; name modules, such as "
             "activation_checkpointing: {modules: \"encoder.*\"}");
       return success();
     }
-    saved.clear();
-    if (told && told.getPolicy() == RecomputePolicy::Selective) {
-      for (StringRef pattern : getTexts(told.getSave()))
-        saved.push_back({pattern.str(), false});
-      if (saved.empty())
+    saved.assign(std::max<size_t>(1, rules.size()), {});
+    for (auto [rule, list] : llvm::zip(rules, saved)) {
+      if (rule.getPolicy() != RecomputePolicy::Selective)
+        continue;
+      for (StringRef pattern : getTexts(rule.getSave()))
+        list.push_back({pattern.str(), false});
+      if (list.empty())
         for (StringRef pattern : kSaved)
-          saved.push_back({pattern.str(), true});
+          list.push_back({pattern.str(), true});
     }
     StateTable states(module);
     for (func::FuncOp func : getPrograms(module))
       if (!isInference(func))
-        recompute(func, states, *paths);
-    for (const auto &[pattern, isUsed] : saved)
-      if (!isUsed)
-        return module.emitError("expected operators of the blocks to save that "
-                                "match '")
-               << pattern << "', found none" << suggestNames(pattern, names());
+        recompute(func, states, *blocks);
+    for (const SavedOperators &list : saved)
+      for (const auto &[pattern, isUsed] : list)
+        if (!isUsed)
+          return module.emitError("expected operators of the blocks to save "
+                                  "that match '")
+                 << pattern << "', found none"
+                 << suggestNames(pattern, names());
     return success();
   }
 
   void recompute(func::FuncOp func, const StateTable &states,
-                 ArrayRef<std::string> paths) {
+                 ArrayRef<CheckpointedModule> modules) {
     Operation *last = ForwardSlice(func).getLast();
     if (!last)
       return;
@@ -235,8 +243,8 @@ private:
       positions[&op] = i;
     unsigned border = positions.at(last);
     llvm::StringMap<SmallVector<Operation *>> blocks;
-    for (StringRef path : paths)
-      blocks[path];
+    for (const CheckpointedModule &each : modules)
+      blocks[each.path];
     for (Operation &op : func.getBody().front()) {
       if (positions.at(&op) > border)
         break;
@@ -249,14 +257,14 @@ private:
         operators.insert(op.getName().getStringRef());
       }
     }
-    for (StringRef path : paths)
-      Recomputation(func, states, positions, border, blocks[path])
-          .run([&](Operation *op) { return isSaved(op); });
+    for (const CheckpointedModule &each : modules)
+      Recomputation(func, states, positions, border, blocks[each.path])
+          .run([&](Operation *op) { return isSaved(op, saved[each.rule]); });
   }
 
-  bool isSaved(Operation *op) {
+  static bool isSaved(Operation *op, SavedOperators &list) {
     bool is = false;
-    for (auto &[pattern, isUsed] : saved)
+    for (auto &[pattern, isUsed] : list)
       if (matchesPattern(pattern, op->getName().getStringRef().str()))
         is = isUsed = true;
     return is;
@@ -268,8 +276,7 @@ private:
     return all;
   }
 
-  /// Patterns of operators, and whether one of the blocks matched.
-  SmallVector<std::pair<std::string, bool>> saved;
+  std::vector<SavedOperators> saved;    ///< by rule
   llvm::SetVector<StringRef> operators; ///< of all blocks
 };
 

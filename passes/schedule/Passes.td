@@ -70,13 +70,16 @@ def ScheduleCollectives : Fsdp_ModulePass<"fsdp-schedule-collectives"> {
     forward and in backward each.
 
     * A gather is waited for right before its first use, and started before the
-      wait of the gather `prefetch` (`#fsdp.step`) numbers before it. The first ones of forward
+      wait of the gather `prefetch` (`#fsdp.step`, or of its bucket `#fsdp.rule`) numbers
+      before it, and no later than the gather behind it. The first ones of forward
       start at the beginning of the program, those of backward after the last
       use of a gathered tensor in forward.
     * Casts and replays of shards stand right before the start that reads them.
     * A reduction starts right after its last gradient is computed; it is waited
-      for right after the next one has started, the last one before its first
-      use: at most two buckets of gradients are in flight. Casts and sums of its
+      for right after `reductions_in_flight` others (`#fsdp.step`, by default one) have
+      started, the last ones before their first use: with one, at most two buckets of
+      gradients are in flight. What starts behind a wait begins when that is over, gathers
+      too. Casts and sums of its
       results stand right behind its wait.
     * A copy of shards to the device is started when the gather before the one that
       reads them is, and waited for right in front of that. A copy of parameters

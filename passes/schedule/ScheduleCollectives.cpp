@@ -4,9 +4,13 @@
 #include "ir/aten/Aten.h"
 #include "passes/Passes.h"
 #include "passes/analysis/ForwardSlice.h"
+#include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/Views.h"
 #include "passes/schedule/Transfers.h"
+#include "support/Pattern.h"
+
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -17,6 +21,59 @@ namespace fsdp {
 } // namespace fsdp
 
 namespace {
+
+/// How far transfers may stand from where they are needed.
+class Distances {
+public:
+  explicit Distances(ModuleOp module)
+      : reductionsInFlight(static_cast<size_t>(
+            getSetting<StepAttr>(module).getReductionsInFlight())),
+        module(module), everywhere(static_cast<size_t>(
+                            getSetting<StepAttr>(module).getPrefetch())) {
+    for (RuleAttr rule :
+         getList<RuleAttr>(getSetting<BucketsAttr>(module).getRules()))
+      if (rule.getPrefetch())
+        rules.push_back(rule);
+    for (StateOp state : module.getOps<StateOp>())
+      if (state.getBucket())
+        buckets.insert(*state.getBucket());
+  }
+
+  LogicalResult verify() const {
+    for (RuleAttr rule : rules)
+      for (StringRef pattern : getTexts(rule.getBuckets()))
+        if (llvm::none_of(buckets.keys(), [&](StringRef bucket) {
+              return matchesPattern(pattern.str(), bucket.str());
+            }))
+          return module->emitError("expected buckets to gather ahead whose "
+                                   "names match '")
+                 << pattern << "', found none; fsdp-opt MODEL --explain "
+                 << "lists them";
+    return success();
+  }
+
+  /// Gathers that the one of `start` is ahead of.
+  size_t getPrefetch(Operation *start) const {
+    StringAttr attr = cast<StartOpInterface>(start).getBucketAttr();
+    StringRef bucket = attr ? attr.getValue() : StringRef();
+    // Members of a second type have a transfer of their own, "bucket/type".
+    if (!buckets.contains(bucket))
+      bucket = bucket.rsplit('/').first;
+    size_t chosen = everywhere;
+    for (RuleAttr rule : rules)
+      if (matchesAny(rule.getBuckets(), bucket))
+        chosen = static_cast<size_t>(*rule.getPrefetch());
+    return chosen;
+  }
+
+  const size_t reductionsInFlight;
+
+private:
+  ModuleOp module;
+  size_t everywhere;
+  SmallVector<RuleAttr> rules;
+  llvm::StringSet<> buckets;
+};
 
 /// What stands in one slot, in this order: a reduction goes out and the one
 /// before it gives its memory back before the next bucket is gathered.
@@ -34,8 +91,8 @@ struct Slot {
 /// Schedules one program on arrays and writes the order back once.
 class Scheduler {
 public:
-  Scheduler(func::FuncOp func, size_t prefetch, Transfers transfers)
-      : func(func), prefetch(prefetch), views(func.getBody().front()),
+  Scheduler(func::FuncOp func, const Distances &distances, Transfers transfers)
+      : func(func), distances(distances), views(func.getBody().front()),
         all(std::move(transfers)) {}
 
   void run() {
@@ -73,15 +130,16 @@ private:
   }
 
   /// One behind the other, when they are ready. They are waited for where they
-  /// are read, or when the next one starts.
-  void scheduleInTurn(MutableArrayRef<Transfer> transfers) {
+  /// are read, or when so many behind them have started.
+  void scheduleInTurn(MutableArrayRef<Transfer> transfers, size_t inFlight) {
     for (Transfer &each : transfers)
       each.startSlot = getReadySlot(each.start);
     sortBy(&Transfer::startSlot, transfers);
     for (auto [i, each] : llvm::enumerate(transfers)) {
       each.waitSlot = each.firstUse;
-      if (i + 1 < transfers.size())
-        each.waitSlot = std::min(each.waitSlot, transfers[i + 1].startSlot);
+      if (i + inFlight < transfers.size())
+        each.waitSlot =
+            std::min(each.waitSlot, transfers[i + inFlight].startSlot);
       each.waitSlot = std::max(each.waitSlot, each.startSlot);
     }
     noteWaits(transfers);
@@ -100,13 +158,13 @@ private:
     link(all.downloads, all.replications);
     link(all.downloads, all.reductions);
     link(all.replications, all.reductions);
-    scheduleInTurn(all.reductions);
+    scheduleInTurn(all.reductions, distances.reductionsInFlight);
     // Replicas add up what a reduction has left as soon as it is done. Their
     // memory is the shards' own: nothing is gained by an early wait.
     scheduleEach(all.replications);
     sortBy(&Transfer::startSlot, all.replications);
     // Of gradients to the host.
-    scheduleInTurn(all.downloads);
+    scheduleInTurn(all.downloads, 1);
   }
 
   /// Transfers whose results only those behind them read are needed where
@@ -236,9 +294,14 @@ private:
   void schedulePhase(MutableArrayRef<Transfer> phase, unsigned begin) {
     for (auto [i, gather] : llvm::enumerate(phase)) {
       gather.waitSlot = gather.firstUse;
-      unsigned early = i < prefetch ? begin : phase[i - prefetch].waitSlot;
-      gather.startSlot = std::max(std::min(early, gather.waitSlot),
-                                  getOperandSlot(gather.start));
+      size_t ahead = distances.getPrefetch(gather.start);
+      gather.startSlot = i < ahead ? begin : phase[i - ahead].waitSlot;
+    }
+    // They go one behind the other: nothing waits for what is needed later.
+    unsigned next = all.order.size();
+    for (Transfer &gather : llvm::reverse(phase)) {
+      next = std::min({gather.startSlot, gather.waitSlot, next});
+      gather.startSlot = std::max(next, getOperandSlot(gather.start));
     }
   }
 
@@ -306,7 +369,7 @@ private:
   }
 
   func::FuncOp func;
-  size_t prefetch;
+  const Distances &distances;
   Views views;
   Transfers all;
   std::vector<Operation *> scheduled;
@@ -318,13 +381,14 @@ private:
 struct ScheduleCollectives final
     : fsdp::impl::ScheduleCollectivesBase<ScheduleCollectives> {
   void runOnOperation() override {
-    auto prefetch =
-        static_cast<size_t>(getSetting<StepAttr>(getOperation()).getPrefetch());
+    Distances distances(getOperation());
+    if (failed(distances.verify()))
+      return signalPassFailure();
     for (func::FuncOp func : getPrograms(getOperation())) {
       FailureOr<Transfers> transfers = collectTransfers(func.getBody().front());
       if (failed(transfers))
         return signalPassFailure();
-      Scheduler(func, prefetch, std::move(*transfers)).run();
+      Scheduler(func, distances, std::move(*transfers)).run();
     }
   }
 };

@@ -97,9 +97,13 @@ void SmallPlan::make(uint32_t value) {
 }
 
 void SmallPlan::use(uint32_t value) {
+  copy(value, state(program().values[value]->bytes));
+}
+
+void SmallPlan::copy(uint32_t from, uint32_t to) {
   CopyT copy;
-  copy.from = value;
-  copy.to = state(program().values[value]->bytes);
+  copy.from = from;
+  copy.to = to;
   add(std::move(copy));
 }
 

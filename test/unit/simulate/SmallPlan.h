@@ -37,6 +37,8 @@ public:
   void make(uint32_t value);
   /// Reads it.
   void use(uint32_t value);
+  /// Makes one slot of another one.
+  void copy(uint32_t from, uint32_t to);
   /// A collective that takes so long there, alone; returns its future.
   uint32_t gather(double milliseconds, const char *bucket = "layer",
                   plan::Stream stream = plan::Stream::gather);

@@ -6,8 +6,14 @@
 #include "decide/Search.h"
 #include "support/Error.h"
 #include "support/Format.h"
+#include "tools/fsdp-opt/auto/Budget.h"
+#include "tools/fsdp-opt/auto/Choices.h"
+#include "tools/fsdp-opt/auto/MergedBuckets.h"
+#include "tools/fsdp-opt/auto/PeerRules.h"
 #include "tools/fsdp-opt/compile/Mode.h"
-#include "tools/fsdp-opt/predict/Predicted.h"
+#include "tools/fsdp-opt/config/Names.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <memory>
@@ -15,16 +21,26 @@
 using namespace fsdp;
 using namespace mlir;
 
-/// Compiles of what the search proposes, until one is within the budget.
-static constexpr int kMostTries = 4;
+/// Compiles of what the search proposes, until one is within the budget, and
+/// further ones to fill what the model left of it.
+static constexpr int kMostTries = 4, kMostRaises = 2;
+/// A budget that is filled so far is not tried again.
+static constexpr double kFilled = 0.98;
+/// Starts whose curve is so much slower than another's are not made better.
+static constexpr double kNear = 1.02;
+/// A start that moves states to the host is not worth a look if the others are
+/// so close to what they reach without any budget.
+static constexpr double kAtBest = 1.005;
 
 namespace {
 
 /// A config that the search starts from, and what it found there.
 struct Start {
   Config config;
-  std::string what; ///< that it does beside the default; empty: nothing
-  std::unique_ptr<Predicted> base;
+  std::string what;    ///< that it does beside the default; empty: nothing
+  bool onHost = false; ///< states lie there
+  uint64_t beside = 0; ///< bytes held beside what is planned
+  std::unique_ptr<Predicted> base; ///< its plan stays where it is
   std::unique_ptr<StepModel> model;
   std::unique_ptr<Search> search;
 };
@@ -33,329 +49,312 @@ struct Start {
 struct Proposal {
   const Start *start;
   Candidate candidate;
-  uint64_t held; ///< bytes, as the model says
+
+  uint64_t held() const { return candidate.outcome.peak + start->beside; }
 };
 
-bool says(const Config &config, llvm::StringRef key) {
-  return config.places.find(key) != config.places.end();
-}
+/// What was compiled, and what it is.
+struct Answer {
+  Predicted predicted;
+  std::vector<std::string> lines;
+};
 
-/// Bytes that a rank may hold of the device.
-uint64_t getBudget(const Config &config, const Prediction &prediction) {
-  auto all = double(prediction.capacity);
-  if (!config.memoryBudget)
-    return prediction.capacity;
-  const MemoryBudget &budget = *config.memoryBudget;
-  return uint64_t(budget.bytes > 0 ? budget.bytes : budget.share * all);
-}
+class Decider {
+public:
+  Decider(ModuleOp module, const Config &config, const Cluster &cluster)
+      : module(module), config(config), cluster(cluster),
+        options(findFreedom(config, cluster)) {}
 
-/// What the config does not say itself.
-SearchOptions findFreedom(const Config &config, const Cluster &cluster) {
-  SearchOptions options;
-  options.keeps = !says(config, "fsdp_config.reshard_after_forward");
-  options.recomputes = !says(config, "fsdp_config.activation_checkpointing");
-  options.offloads = !says(config, "fsdp_config.activation_offloading") &&
-                     !cluster.device.isHost;
-  if (says(config, "fsdp_config.prefetch"))
-    options.leastPrefetch = options.mostPrefetch =
-        static_cast<uint32_t>(config.prefetch);
-  return options;
-}
+  DecidedSchedule run();
 
-/// As a person could have written it.
-Config apply(Config config, const std::vector<BucketFacts> &facts,
-             const Decisions &decisions, const SearchOptions &options,
-             bool prefetches) {
-  std::vector<std::string> kept, recomputed, offloaded;
-  for (size_t i = 0; i < facts.size(); ++i) {
-    if (decisions.kept[i])
-      kept.push_back(facts[i].name);
-    if (decisions.recomputed[i])
-      recomputed.push_back(facts[i].name);
-    if (decisions.offloaded[i])
-      offloaded.push_back(facts[i].name);
-  }
-  if (options.keeps) {
-    config.reshard = Reshard::All;
-    config.reshardRanks = 0;
-    // What the person says of single modules counts more.
-    ModuleOverride override;
-    override.modules = kept;
-    override.place = "schedule: auto";
-    override.reshard = 1;
-    if (!kept.empty())
-      config.overrides.insert(config.overrides.begin(), override);
-  }
-  if (!recomputed.empty()) {
-    CheckpointingConfig &checkpointing = config.checkpointing.emplace();
-    checkpointing.policy = decisions.selective ? RecomputeChoice::Selective
-                                               : RecomputeChoice::Full;
-    checkpointing.modules = recomputed;
-  }
-  if (!offloaded.empty())
-    config.offloadActivations = offloaded;
-  if (prefetches)
-    config.prefetch = decisions.prefetch;
-  return config;
-}
+private:
+  void addStart(const Config &from, std::string what, bool onHost = false);
+  void addMerged(size_t start, const char *what);
+  void listStarts();
+  bool isAtBest(uint64_t limit) const;
+  std::optional<Proposal> propose(uint64_t limit) const;
+  Proposal proposeLeast() const;
+  Answer build(const Proposal &proposal) const;
+  void searchWithin();
+  void offer(Answer answer);
+  void offerPeers();
+  void polish();
 
-/// "model.layers.0 … model.layers.7 (8)", in the order of the buckets.
-std::string listBuckets(const std::vector<BucketFacts> &facts,
-                        const std::vector<bool> &chosen) {
-  std::string text;
-  size_t count = 0;
-  for (size_t i = 0; i < facts.size();) {
-    if (!chosen[i]) {
-      ++i;
-      continue;
-    }
-    size_t end = i;
-    while (end < facts.size() && chosen[end])
-      ++end;
-    text += (text.empty() ? "" : ", ") + facts[i].name;
-    if (end - i > 1)
-      text += " to " + facts[end - 1].name;
-    count += end - i;
-    i = end;
-  }
-  return text.empty() ? "none"
-                      : text + " (" + std::to_string(count) + " of " +
-                            std::to_string(facts.size()) + ")";
-}
-
-std::string describeUse(const plan::MemoryT &memory) {
-  std::string text;
-  auto add = [&](const char *what, uint64_t bytes) {
-    if (bytes != 0)
-      text += (text.empty() ? "" : ", ") + std::string(what) + " " +
-              formatBytes(bytes);
-  };
-  add("parameters", memory.params);
-  add("optimizer", memory.optimizer);
-  add("gradients", memory.grads);
-  add("buffers", memory.buffers);
-  add("gathered parameters", memory.gathered);
-  add("activations", memory.activations);
-  add("inputs", memory.inputs);
-  return text;
-}
-
-/// Where the most is in use, as the simulation saw it.
-std::string describePlace(const plan::PlanT &plan,
-                          const Prediction &prediction) {
-  const PredictedUse *highest = nullptr;
-  const plan::ProgramT *program = nullptr;
-  for (const PredictedProgram &each : prediction.programs)
-    for (const PredictedUse &use : each.uses)
-      if (!highest || use.bytes > highest->bytes) {
-        highest = &use;
-        program = plan.programs[each.program].get();
-      }
-  if (!highest)
-    return "";
-  int32_t at = program->instructions[highest->instruction]->at;
-  return at < 0 ? "" : ", at " + plan.locations[size_t(at)];
-}
-
-std::string describeHeld(const plan::PlanT &plan,
-                         const Prediction &prediction) {
-  std::string text = "planned " + formatBytes(prediction.planned) +
-                     " (at the highest use: " + describeUse(*plan.memory) +
-                     describePlace(plan, prediction) + ")";
-  if (prediction.scratch != 0)
-    text += ", kernels' temporaries at most " + formatBytes(prediction.scratch);
-  return text + ", context and libraries " + formatBytes(prediction.reserved);
-}
+  ModuleOp module;
+  const Config &config;
+  const Cluster &cluster;
+  const SearchOptions options;
+  uint64_t budget = 0;
+  std::vector<Start> starts;
+  std::optional<Answer> best; ///< the fastest that is within the budget
+};
 
 } // namespace
 
+void Decider::addStart(const Config &from, std::string what, bool onHost) {
+  Start start{from, std::move(what), onHost, 0, {}, {}, {}};
+  start.base = std::make_unique<Predicted>(predict(module, from, cluster));
+  start.base->module = {};
+  start.beside = start.base->prediction.held() - start.base->prediction.planned;
+  // Buckets that were merged are called after no module.
+  std::vector<std::string> blocks;
+  if (!starts.empty())
+    for (const BlockFacts &each : starts.front().model->blocks())
+      blocks.push_back(each.name);
+  start.model =
+      std::make_unique<StepModel>(start.base->file.plan(), cluster, blocks);
+  start.search = std::make_unique<Search>(*start.model, options);
+  starts.push_back(std::move(start));
+}
+
+/// The same with neighbouring buckets merged, where that is worth a try.
+void Decider::addMerged(size_t number, const char *what) {
+  if (says(config, "fsdp_config.buckets") || config.keepGathered)
+    return;
+  std::optional<Config> last;
+  for (size_t span : {2, 4}) {
+    const Start &start = starts[number];
+    std::optional<Config> merged = mergeBuckets(
+        start.config, *start.model, start.base->file.plan(), cluster, span);
+    if (!merged || (last && last->buckets.size() == merged->buckets.size()))
+      return;
+    addStart(*merged, what + std::string("up to ") + std::to_string(span) +
+                          " neighbouring buckets merged");
+    last = std::move(merged);
+  }
+}
+
 /// Mechanisms that hold for the whole step, from the cheapest on.
-static std::vector<Start> listStarts(const Config &config,
-                                     const Cluster &cluster,
-                                     const SearchOptions &options) {
+void Decider::listStarts() {
   Config open = config;
   if (options.keeps) {
     open.reshard = Reshard::All;
     open.reshardRanks = 0;
   }
-  std::vector<Start> starts;
-  auto add = [&](const Config &each, const char *what) {
-    starts.push_back({each, what, nullptr, nullptr, nullptr});
-  };
-  add(open, "");
+  addStart(open, "");
   bool chunks = !says(config, "fsdp_config.loss_chunks");
+  addMerged(0, "");
   if (chunks) {
     open.lossChunks = 0;
-    add(open, "the loss in chunks");
+    size_t number = starts.size();
+    addStart(open, "the loss in chunks");
+    addMerged(number, "the loss in chunks, ");
   }
   // A host that is the device has nothing to give.
   bool offloads = !cluster.device.isHost &&
                   !says(config, "fsdp_config.offload_params") &&
                   !says(config, "fsdp_config.offload_optimizer");
-  if (offloads) {
-    open.offloadOptimizer = true;
-    add(open, chunks ? "the loss in chunks, the optimizer's states on the host"
-                     : "the optimizer's states on the host");
-  }
-  if (offloads && config.sync != Sync::AllReduceLast) {
-    open.offloadParams = true;
-    add(open, chunks ? "the loss in chunks, parameters and the optimizer's "
-                       "states on the host"
-                     : "parameters and the optimizer's states on the host");
-  }
-  return starts;
+  if (!offloads || isAtBest(budget))
+    return;
+  std::string also = chunks ? "the loss in chunks, " : "";
+  open.offloadOptimizer = true;
+  addStart(open, also + "the optimizer's states on the host", true);
+  if (config.sync == Sync::AllReduceLast)
+    return;
+  open.offloadParams = true;
+  addStart(open, also + "parameters and the optimizer's states on the host",
+           true);
 }
 
-void fsdp::checkBudget(const plan::PlanT &plan, const Prediction &prediction,
-                       const Config &config) {
-  uint64_t budget = getBudget(config, prediction);
-  if (prediction.held() <= budget)
-    return;
-  throw Error(ErrorId::BudgetTooSmall,
-              "expected a step that holds at most " + formatBytes(budget) +
-                  " of the device" +
-                  (config.memoryBudget ? " (memory_budget at " +
-                                             config.memoryBudget->place + ")"
-                                       : "") +
-                  ", found " + formatBytes(prediction.held()) + ": " +
-                  describeHeld(plan, prediction) +
-                  (config.planner == Planner::Default
-                       ? "; schedule: auto looks for one that fits"
-                       : ""));
+/// Whether the starts so far have an answer close to their best without any
+/// budget.
+bool Decider::isAtBest(uint64_t limit) const {
+  double fastest = starts.front().search->frontier().front().outcome.seconds;
+  for (const Start &start : starts)
+    if (limit >= start.beside)
+      if (std::optional<Candidate> found =
+              start.search->find(limit - start.beside);
+          found && found->outcome.seconds <= kAtBest * fastest)
+        return true;
+  return false;
 }
 
 /// The fastest of all starts that the models say holds at most `limit`.
-static std::optional<Proposal> propose(const std::vector<Start> &starts,
-                                       uint64_t limit) {
-  std::optional<Proposal> best;
+std::optional<Proposal> Decider::propose(uint64_t limit) const {
+  std::vector<std::optional<Candidate>> found;
+  double fastest = 0;
   for (const Start &start : starts) {
-    const Prediction &base = start.base->prediction;
-    // Beside what is planned.
-    uint64_t beside = base.held() - base.planned;
-    if (limit < beside)
-      continue;
-    std::optional<Candidate> found = start.search->choose(limit - beside);
-    if (found &&
-        (!best || found->outcome.seconds < best->candidate.outcome.seconds))
-      best = Proposal{&start, *found, found->outcome.peak + beside};
+    found.push_back(limit < start.beside
+                        ? std::nullopt
+                        : start.search->find(limit - start.beside));
+    if (found.back() &&
+        (fastest == 0 || found.back()->outcome.seconds < fastest))
+      fastest = found.back()->outcome.seconds;
   }
-  return best;
+  std::optional<Proposal> chosen;
+  for (auto [start, curve] : llvm::zip_equal(starts, found)) {
+    if (!curve || curve->outcome.seconds > kNear * fastest)
+      continue;
+    Candidate better = *start.search->choose(limit - start.beside);
+    if (!chosen || better.outcome.seconds < chosen->candidate.outcome.seconds)
+      chosen = Proposal{&start, std::move(better)};
+  }
+  return chosen;
 }
 
 /// What needs the least, whatever it costs.
-static Proposal proposeLeast(const std::vector<Start> &starts) {
+Proposal Decider::proposeLeast() const {
   std::optional<Proposal> least;
   for (const Start &start : starts) {
-    const Prediction &base = start.base->prediction;
-    const Candidate &last = start.search->frontier().back();
-    uint64_t held = last.outcome.peak + base.held() - base.planned;
-    if (!least || held < least->held)
-      least = Proposal{&start, last, held};
+    Proposal each{&start, start.search->frontier().back()};
+    if (!least || each.held() < least->held())
+      least = std::move(each);
   }
   return *least;
 }
 
-static std::vector<std::string> explainProposal(const Proposal &proposal,
-                                                const SearchOptions &options,
-                                                bool prefetches) {
-  const std::vector<BucketFacts> &facts = proposal.start->model->buckets();
-  const Decisions &chosen = proposal.candidate.decisions;
-  std::vector<std::string> reasons;
-  if (!proposal.start->what.empty())
-    reasons.push_back("  for the whole step: " + proposal.start->what);
-  if (options.keeps)
-    reasons.push_back("  stay gathered for backward: " +
-                      listBuckets(facts, chosen.kept));
-  if (options.recomputes)
-    reasons.push_back(
-        std::string("  computed again for backward") +
-        (chosen.selective ? " but for products and attention" : "") + ": " +
-        listBuckets(facts, chosen.recomputed));
-  if (options.offloads)
-    reasons.push_back("  activations wait on the host: " +
-                      listBuckets(facts, chosen.offloaded));
-  if (prefetches)
-    reasons.push_back("  gathered ahead: " + std::to_string(chosen.prefetch));
-  return reasons;
+Answer Decider::build(const Proposal &proposal) const {
+  const Start &start = *proposal.start;
+  const Decisions &decisions = proposal.candidate.decisions;
+  Answer answer{
+      predict(module,
+              applyDecisions(start.config, *start.model, decisions, options),
+              cluster),
+      {}};
+  if (!start.what.empty())
+    answer.lines.push_back("  for the whole step: " + start.what);
+  llvm::append_range(answer.lines,
+                     describeDecisions(*start.model, decisions, options));
+  return answer;
 }
 
-AutoSchedule fsdp::chooseSchedule(ModuleOp module, const Config &config,
-                                  const Cluster &cluster) {
-  AutoSchedule result{config, {}};
-  if (isForInference(module)) {
-    result.reasons.push_back("schedule: auto decides about training; the rules "
-                             "of the other keys hold");
-    return result;
-  }
-  Predicted fallback = predict(module, config, cluster);
-  uint64_t budget = getBudget(config, fallback.prediction);
-  bool fallbackFits = fallback.prediction.held() <= budget;
+/// Takes it if it is within the budget and faster than what there is.
+void Decider::offer(Answer answer) {
+  const Prediction &prediction = answer.predicted.prediction;
+  if (prediction.held() <= budget &&
+      (!best || prediction.seconds < best->predicted.prediction.seconds))
+    best = std::move(answer);
+}
 
-  SearchOptions options = findFreedom(config, cluster);
-  bool prefetches = !says(config, "fsdp_config.prefetch");
-  std::vector<Start> starts = listStarts(config, cluster, options);
-  for (Start &start : starts) {
-    start.base =
-        std::make_unique<Predicted>(predict(module, start.config, cluster));
-    start.model = std::make_unique<StepModel>(start.base->file.plan(), cluster);
-    start.search = std::make_unique<Search>(*start.model, options);
-  }
-  auto build = [&](const Proposal &proposal) {
-    return predict(module,
-                   apply(proposal.start->config,
-                         proposal.start->model->buckets(),
-                         proposal.candidate.decisions, options, prefetches),
-                   cluster);
-  };
-
-  std::optional<Predicted> best;
-  std::optional<Proposal> chosen;
+void Decider::searchWithin() {
   uint64_t limit = budget;
-  for (int i = 0; i < kMostTries && !best; ++i) {
-    chosen = propose(starts, limit);
-    if (!chosen)
-      break;
-    Predicted tried = build(*chosen);
-    if (tried.prediction.held() <= budget) {
-      best = std::move(tried);
-      break;
+  bool fits = false;
+  int raises = 0;
+  for (int i = 0; i < kMostTries; ++i) {
+    std::optional<Proposal> proposal = propose(limit);
+    if (!proposal)
+      return;
+    Answer answer = build(*proposal);
+    uint64_t held = answer.predicted.prediction.held();
+    offer(std::move(answer));
+    if (held > budget) {
+      // The planner needs more than the model said: so much less is asked for.
+      if (fits)
+        return;
+      uint64_t excess = held - budget;
+      uint64_t below = std::min(proposal->held() - 1, limit);
+      limit = below > excess ? below - excess : 0;
+      continue;
     }
-    // The planner needs more than the model said: so much less is asked for.
-    uint64_t excess = tried.prediction.held() - budget;
-    uint64_t below = std::min(chosen->held - 1, limit);
-    limit = below > excess ? below - excess : 0;
+    fits = true;
+    // Or less: so much more.
+    if (double(held) >= kFilled * double(budget) || raises++ == kMostRaises ||
+        proposal->held() < held)
+      return;
+    uint64_t raised = budget + (proposal->held() - held);
+    if (raised <= limit)
+      return;
+    limit = raised;
   }
-  if (!best && !fallbackFits) {
-    chosen = proposeLeast(starts);
-    Predicted least = build(*chosen);
-    if (least.prediction.held() > budget)
-      throw Error(ErrorId::BudgetTooSmall,
-                  "no schedule was found that holds at most " +
-                      formatBytes(budget) +
-                      " of the device; the smallest one holds " +
-                      formatBytes(least.prediction.held()) + ": " +
-                      describeHeld(least.file.plan(), least.prediction) +
-                      "; a memory_budget of " +
-                      std::to_string(least.prediction.held()) +
-                      "B works, and so do more ranks");
-    best = std::move(least);
+}
+
+/// A rule of peers may need what is decided here otherwise.
+void Decider::offerPeers() {
+  auto offerRule = [&](const PeerSchedule &rule) {
+    offer({predict(module, rule.config, cluster), {"  " + rule.what}});
+  };
+  if (options.prefetches) {
+    if (config.prefetch != 1)
+      offerRule(applyFsdp2(config));
+    offerRule(applyDeepCompile(module, config, cluster));
   }
-  std::string had = formatMilliseconds(fallback.prediction.seconds) +
-                    " ms and " + formatBytes(fallback.prediction.held());
-  if (!best || (fallbackFits &&
-                fallback.prediction.seconds <= best->prediction.seconds)) {
+  if (!says(config, "fsdp_config.buckets"))
+    offerRule(applyInductor(module, config));
+}
+
+/// What the model of a step does not know: tries it on the answer.
+void Decider::polish() {
+  auto tryChange = [&](auto change, const char *line) {
+    Answer changed{{best->predicted.config, {}, {}, {}}, best->lines};
+    change(changed.predicted.config);
+    changed.predicted = predict(module, changed.predicted.config, cluster);
+    changed.lines.push_back(line);
+    offer(std::move(changed));
+  };
+  if (!says(config, "fsdp_config.bucket_layout"))
+    tryChange([](Config &each) { each.layout = LayoutChoice::Auto; },
+              "  buckets lie flat where they can");
+  if (!says(config, "fsdp_config.reductions_in_flight"))
+    tryChange([](Config &each) { each.reductionsInFlight = 2; },
+              "  reductions are waited for when two more have started");
+}
+
+DecidedSchedule Decider::run() {
+  Answer fallback{predict(module, config, cluster), {}};
+  std::string had = formatMilliseconds(fallback.predicted.prediction.seconds) +
+                    " ms and " +
+                    formatBytes(fallback.predicted.prediction.held());
+  budget = getBudget(config, fallback.predicted.prediction);
+  bool fallbackFits = fallback.predicted.prediction.held() <= budget;
+  offer(std::move(fallback));
+  listStarts();
+  searchWithin();
+  if (!best) {
+    Answer least = build(proposeLeast());
+    const Prediction &prediction = least.predicted.prediction;
+    if (prediction.held() > budget)
+      throw Error(
+          ErrorId::BudgetTooSmall,
+          "no schedule was found that holds at most " + formatBytes(budget) +
+              " of the device; the smallest one holds " +
+              formatBytes(prediction.held()) + ": " +
+              describeHeld(least.predicted.file.plan(), prediction) +
+              "; a memory_budget of " + std::to_string(prediction.held()) +
+              "B works, and so do more ranks");
+    offer(std::move(least));
+  }
+  offerPeers();
+  polish();
+
+  DecidedSchedule result;
+  const Prediction &prediction = best->predicted.prediction;
+  if (best->lines.empty())
     result.reasons.push_back("schedule: auto keeps the default's schedule, " +
                              had + " predicted within " + formatBytes(budget) +
                              "; nothing that was found is faster");
-    return result;
-  }
-  result.config = best->config;
-  result.reasons.push_back(
-      "schedule: auto takes " + formatMilliseconds(best->prediction.seconds) +
-      " ms and " + formatBytes(best->prediction.held()) + " predicted within " +
-      formatBytes(budget) + "; the default's " +
-      (fallbackFits ? "is slower: " : "does not fit: ") + had);
-  llvm::append_range(result.reasons,
-                     explainProposal(*chosen, options, prefetches));
+  else
+    result.reasons.push_back(
+        "schedule: auto takes " + formatMilliseconds(prediction.seconds) +
+        " ms and " + formatBytes(prediction.held()) + " predicted within " +
+        formatBytes(budget) + "; the default's " +
+        (fallbackFits ? "is slower: " : "does not fit: ") + had);
+  llvm::append_range(result.reasons, best->lines);
+  result.config = best->predicted.config;
+  result.compiled = std::move(best->predicted);
   return result;
+}
+
+DecidedSchedule fsdp::decideSchedule(ModuleOp module, const Config &config,
+                                     const Cluster &cluster) {
+  if (config.planner == Planner::Default)
+    return {config, {}, {}};
+  if (isForInference(module))
+    return {config,
+            {},
+            {"schedule decides about training; the rules of the other keys "
+             "hold"}};
+  if (config.planner == Planner::Auto)
+    return Decider(module, config, cluster).run();
+  PeerSchedule rule = applyPeerRule(module, config, cluster);
+  return {
+      rule.config,
+      {},
+      {"schedule: " + std::string(getName(config.planner)) + ": " + rule.what}};
+}
+
+Predicted fsdp::predictDecided(ModuleOp module, const Config &config,
+                               const Cluster &cluster) {
+  DecidedSchedule decided = decideSchedule(module, config, cluster);
+  return decided.compiled ? std::move(*decided.compiled)
+                          : predict(module, decided.config, cluster);
 }

@@ -4,41 +4,40 @@
 // `schedule: auto`. One compile shows what a step is made of; a search over
 // that (decide/) proposes what to keep, compute again, move to the host and
 // gather ahead; what it proposes is written into a config as a person could
-// have written it, compiled and predicted, and replaces the default only if
-// that is predicted to be faster within the budget, or if the default does not
-// fit.
+// have written it, compiled and predicted. The fastest of what was compiled
+// within the budget is taken, the default's schedule and those of peers' rules
+// among it.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_TOOLS_FSDPOPT_AUTO_AUTOSCHEDULE_H
 #define FSDP_TOOLS_FSDPOPT_AUTO_AUTOSCHEDULE_H
 
-#include "plan/Reader.h"
-#include "simulate/Simulator.h"
-#include "tools/fsdp-opt/config/Config.h"
+#include "tools/fsdp-opt/predict/Predicted.h"
 
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/OwningOpRef.h"
-
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace fsdp {
 
-/// Throws fsdp::Error (BudgetTooSmall) with what the rank holds where it holds
-/// most, unless `prediction` is within the budget of the config.
-void checkBudget(const plan::PlanT &plan, const Prediction &prediction,
-                 const Config &config);
-
-/// What was decided, in words, a line each.
-struct AutoSchedule {
+/// What was decided.
+struct DecidedSchedule {
   Config config;
-  std::vector<std::string> reasons;
+  /// What was compiled on the way, if that is its answer.
+  std::optional<Predicted> compiled;
+  std::vector<std::string> reasons; ///< in words, a line each
 };
 
-/// For a captured program, which stays as it is. Throws fsdp::Error:
-/// StageRefused, and BudgetTooSmall with the smallest budget that would do.
-AutoSchedule chooseSchedule(mlir::ModuleOp module, const Config &config,
-                            const Cluster &cluster);
+/// By `schedule` of the config, for a captured program, which stays as it is.
+/// Throws fsdp::Error: StageRefused, ConfigBadValue, and BudgetTooSmall with
+/// the smallest budget that would do.
+DecidedSchedule decideSchedule(mlir::ModuleOp module, const Config &config,
+                               const Cluster &cluster);
+
+/// The prediction of what is decided. Throws as `decideSchedule`.
+Predicted predictDecided(mlir::ModuleOp module, const Config &config,
+                         const Cluster &cluster);
 
 } // namespace fsdp
 

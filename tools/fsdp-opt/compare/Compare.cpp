@@ -49,13 +49,6 @@ Input read(MLIRContext &context, const CommandLine &line,
   return input;
 }
 
-/// What the config, or the compiler for it, decides.
-Config decide(ModuleOp module, const Config &config, const Cluster &cluster) {
-  return config.planner == Planner::Auto
-             ? chooseSchedule(module, config, cluster).config
-             : config;
-}
-
 /// Bytes and number of the transfers of one kind, over a step.
 std::pair<uint64_t, uint64_t> sum(const Prediction &prediction,
                                   llvm::StringRef kind) {
@@ -82,10 +75,8 @@ std::string fsdp::compareConfigs(MLIRContext &context,
   for (const std::string &path : line.compared) {
     Input input = read(context, line, path);
     Cluster cluster = loadCluster(input.loaded.config);
-    all.push_back(predict(*input.module,
-                          decide(*input.module, input.loaded.config, cluster),
-                          cluster)
-                      .prediction);
+    all.push_back(
+        predictDecided(*input.module, input.loaded.config, cluster).prediction);
     heads.push_back(path);
   }
   bool isPair = all.size() == 2;
@@ -113,7 +104,9 @@ std::string fsdp::compareConfigs(MLIRContext &context,
   };
   words("cluster", [](const Prediction &p) { return p.cluster; });
   words("ranks", [](const Prediction &p) { return std::to_string(p.ranks); });
-  add("step ms", [](const Prediction &p) { return p.seconds; }, formatMilliseconds);
+  add(
+      "step ms", [](const Prediction &p) { return p.seconds; },
+      formatMilliseconds);
   add(
       "kernels ms", [](const Prediction &p) { return p.compute; },
       formatMilliseconds);
@@ -179,8 +172,7 @@ std::string fsdp::simulateWorlds(MLIRContext &context,
       continue;
     Config config = given;
     config.dpShard = world / config.dpReplicate;
-    Predicted compiled =
-        predict(*input.module, decide(*input.module, config, cluster), cluster);
+    Predicted compiled = predictDecided(*input.module, config, cluster);
     const Prediction &each = compiled.prediction;
     worlds.add(
         {std::to_string(world), std::to_string(each.nodes),

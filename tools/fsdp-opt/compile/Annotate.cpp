@@ -100,7 +100,7 @@ Attribute getRule(MLIRContext *context, const ModuleOverride &override) {
   if (override.layout)
     layout = choose(kLayouts, *override.layout);
   return RuleAttr::get(context, getTextsAttr(context, override.modules),
-                       override.reshard, layout);
+                       override.reshard, layout, override.prefetch);
 }
 
 Attribute getBuckets(MLIRContext *context, const Config &config) {
@@ -110,7 +110,7 @@ Attribute getBuckets(MLIRContext *context, const Config &config) {
                                     StringAttr::get(context, bucket.name),
                                     getTextsAttr(context, bucket.patterns)));
   for (const ModuleOverride &override : config.overrides)
-    if (override.reshard || override.layout)
+    if (override.reshard || override.layout || override.prefetch)
       rules.push_back(getRule(context, override));
   return BucketsAttr::get(
       context, choose(kPolicies, config.wrapPolicy),
@@ -133,19 +133,28 @@ bool dividesInOptimizer(const Config &config) {
 }
 
 Attribute getStep(MLIRContext *context, const Config &config) {
-  return StepAttr::get(context, config.microBatches,
-                       choose(kSyncs, config.sync), config.keepGathered,
-                       getNumber(context, config.gradientDivideFactor),
-                       config.forceSumReduction, dividesInOptimizer(config),
-                       config.prefetch, config.lossChunks);
+  return StepAttr::get(
+      context, config.microBatches, choose(kSyncs, config.sync),
+      config.keepGathered, getNumber(context, config.gradientDivideFactor),
+      config.forceSumReduction, dividesInOptimizer(config), config.prefetch,
+      config.lossChunks, config.reductionsInFlight);
 }
 
+/// Null if nothing is asked for.
 Attribute getRecompute(MLIRContext *context,
-                       const CheckpointingConfig &checkpointing) {
-  return RecomputeAttr::get(context, choose(kRecomputes, checkpointing.policy),
-                            checkpointing.every,
-                            getTextsAttr(context, checkpointing.modules),
-                            getTextsAttr(context, checkpointing.save));
+                       ArrayRef<CheckpointingConfig> all) {
+  if (all.empty())
+    return {};
+  auto get = [&](const CheckpointingConfig &each, ArrayRef<Attribute> also) {
+    return RecomputeAttr::get(context, choose(kRecomputes, each.policy),
+                              each.every, getTextsAttr(context, each.modules),
+                              getTextsAttr(context, each.save),
+                              getArray(context, also));
+  };
+  SmallVector<Attribute> others;
+  for (const CheckpointingConfig &each : all.drop_front())
+    others.push_back(get(each, {}));
+  return get(all.front(), others);
 }
 
 /// Null if nothing leaves the device.
@@ -209,9 +218,8 @@ void fsdp::annotate(ModuleOp module, const Config &config) {
   set(ShardsAttr::name, getShards(context, config));
   set(BucketsAttr::name, getBuckets(context, config));
   set(StepAttr::name, getStep(context, config));
-  set(RecomputeAttr::name, trains && config.checkpointing
-                               ? getRecompute(context, *config.checkpointing)
-                               : Attribute());
+  set(RecomputeAttr::name,
+      trains ? getRecompute(context, config.checkpointing) : Attribute());
   if (!config.followsCheckpoints)
     module->removeAttr(kCheckpointsAttr);
   set(OffloadAttr::name, getOffload(context, config));

@@ -42,6 +42,7 @@ constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral> kKeysOfPasses[] =
         {"fsdp-flatten-buckets", "fsdp_config.bucket_layout"},
         {"fsdp-flatten-buckets", "fsdp_config.shard_dims"},
         {"fsdp-flatten-buckets", "fsdp_config.overrides"},
+        {"fsdp-schedule-collectives", "fsdp_config.overrides"},
         {"fsdp-keep-gathered", "fsdp_config.reshard_after_backward"},
         {"fsdp-assign-groups", "optimizer"},
         {"fsdp-insert-optimizer", "optimizer"},

@@ -112,6 +112,7 @@ struct ModuleOverride {
   /// backward: 0 is all, 1 keeps them gathered.
   std::optional<int64_t> reshard;
   std::optional<LayoutChoice> layout; ///< of buckets called so
+  std::optional<int64_t> prefetch;    ///< how far ahead these are gathered
 };
 
 /// As torch.amp.GradScaler, whose defaults these are.
@@ -127,7 +128,7 @@ enum class RecomputeChoice {
   Selective ///< also what some operators return
 };
 
-/// Which activations are computed again.
+/// Which activations are computed again, and how.
 struct CheckpointingConfig {
   RecomputeChoice policy = RecomputeChoice::Full;
   int64_t every = 1;                ///< so many-th block
@@ -137,8 +138,11 @@ struct CheckpointingConfig {
 
 /// Who decides what is kept, computed again, moved and gathered when.
 enum class Planner {
-  Default, ///< the rules that the other keys describe
-  Auto     ///< the compiler, within the budget
+  Default,     ///< the rules that the other keys describe
+  Auto,        ///< the compiler, within the budget
+  Fsdp2,       ///< one ahead
+  DeepCompile, ///< gathers as early as memory allows
+  Inductor     ///< parameters in their order of use, up to a cap of bytes
 };
 
 /// What a rank may hold of a device's memory.
@@ -164,6 +168,8 @@ struct Config {
   LayoutChoice layout = LayoutChoice::Rows;
   /// Buckets that are gathered ahead of the one in use.
   int64_t prefetch = 1;
+  /// Reductions that have started when an older one is waited for.
+  int64_t reductionsInFlight = 1;
   /// Patterns of names of parameters that are not sharded.
   std::vector<std::string> ignoredParams;
   /// Whether these parameters' gradients are averaged over the ranks.
@@ -173,7 +179,8 @@ struct Config {
   /// By what gradients summed over ranks are divided; absent: their number.
   std::optional<double> gradientDivideFactor;
   bool forceSumReduction = false;
-  std::optional<CheckpointingConfig> checkpointing; ///< absent: none
+  /// Of several that choose a module, the last counts; empty: none.
+  std::vector<CheckpointingConfig> checkpointing;
   /// Whether what the model itself checkpoints is computed again.
   bool followsCheckpoints = true;
   /// Patterns of modules whose activations lie in the host's memory.

@@ -103,7 +103,7 @@ static void readGradientCheckpointing(const Value &value) {
     value.failType("true, false or offload");
   Config &config = value.reading.result.config;
   if (!value.reading.find("fsdp_config.activation_checkpointing"))
-    config.checkpointing.emplace();
+    config.checkpointing.emplace_back();
   if (isOffloaded)
     config.offloadActivations = {"*"};
   value.reading.addMinor(

@@ -6,12 +6,11 @@
 using namespace fsdp;
 
 static void checkCheckpointing(Reading &reading) {
-  const std::optional<CheckpointingConfig> &told =
-      reading.result.config.checkpointing;
-  if (told && !told->save.empty() && told->policy == RecomputeChoice::Full)
-    reading.refuse("fsdp_config.activation_checkpointing",
-                   "'save' names operators whose results are kept, which "
-                   "policy: full does not; write policy: selective");
+  for (const CheckpointingConfig &told : reading.result.config.checkpointing)
+    if (!told.save.empty() && told.policy == RecomputeChoice::Full)
+      reading.refuse("fsdp_config.activation_checkpointing",
+                     "'save' names operators whose results are kept, which "
+                     "policy: full does not; write policy: selective");
 }
 
 static void checkOffload(Reading &reading) {

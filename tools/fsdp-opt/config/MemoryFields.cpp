@@ -29,16 +29,30 @@ static const Table<CheckpointingConfig> &getCheckpointing() {
 }
 
 static void readCheckpointing(const Value &value, Config &config) {
+  constexpr std::string_view expected =
+      "true, false, a map such as {policy: selective}, or a list of such maps";
+  config.checkpointing.clear();
   if (value.node.IsMap()) {
-    getCheckpointing().read(value, config.checkpointing.emplace());
-  } else {
-    if (!YamlReader::isBool(value.node))
-      value.failType("true, false or a map such as {policy: selective}");
-    config.checkpointing.reset();
-    config.followsCheckpoints = Flag().read(value);
-    if (config.followsCheckpoints)
-      config.checkpointing.emplace();
+    getCheckpointing().read(value, config.checkpointing.emplace_back());
+    return;
   }
+  if (value.node.IsSequence()) {
+    for (const auto &item : value.node) {
+      std::string path =
+          value.path + "[" + std::to_string(config.checkpointing.size()) + "]";
+      value.reading.take(path, {item, item});
+      Value each{value.reading, path, value.key, item};
+      if (!item.IsMap())
+        each.failType("a map such as {policy: selective, modules: layers.0}");
+      getCheckpointing().read(each, config.checkpointing.emplace_back());
+    }
+    return;
+  }
+  if (!YamlReader::isBool(value.node))
+    value.failType(expected);
+  config.followsCheckpoints = Flag().read(value);
+  if (config.followsCheckpoints)
+    config.checkpointing.emplace_back();
 }
 
 static void readActivationOffloading(const Value &value, Config &config) {
@@ -60,11 +74,13 @@ std::vector<Field<Config>> fsdp::getMemoryFields() {
   Field<Config> checkpointing{
       "activation_checkpointing",
       readCheckpointing,
-      "true, false or a map",
+      "true, false, a map or a list of maps",
       "the model's own",
       "true: each block of the wrap policy keeps its inputs alone, and "
       "computes "
-      "what else its backward reads again, in front of that. A map says more. "
+      "what else its backward reads again, in front of that. A map says more, "
+      "and a list of maps different things of different modules: of several "
+      "that choose one, the last counts. "
       "Modules that the exported model runs under `torch.utils.checkpoint` are "
       "treated so without being named, unless this is false",
       {.mayBeEmpty = true}};

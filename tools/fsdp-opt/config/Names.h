@@ -53,7 +53,11 @@ inline std::vector<Named<Sync>> getNames() {
 
 template <>
 inline std::vector<Named<Planner>> getNames() {
-  return {{"default", Planner::Default}, {"auto", Planner::Auto}};
+  return {{"default", Planner::Default},
+          {"auto", Planner::Auto},
+          {"fsdp2", Planner::Fsdp2},
+          {"deepcompile", Planner::DeepCompile},
+          {"inductor", Planner::Inductor}};
 }
 
 template <>

@@ -135,6 +135,12 @@ static const Table<ModuleOverride> &getOverrides() {
            {.mayBeEmpty = true}},
           {"bucket_layout", &ModuleOverride::layout,
            "of the buckets called so"},
+          {"prefetch",
+           &ModuleOverride::prefetch,
+           between(0, 1 << 20),
+           "how many buckets ahead those called so are gathered. What is "
+           "needed before one of them is gathered no later than that one",
+           {.absent = "`fsdp_config.prefetch`"}},
       }};
   return table;
 }
@@ -246,6 +252,12 @@ static Table<Config> makeFsdpConfig() {
            "how many buckets are gathered ahead of the one in use, in forward "
            "and in backward; 0: each is gathered when it is needed. More hides "
            "more, and needs their memory"},
+          {"reductions_in_flight", &Config::reductionsInFlight,
+           between(1, 1 << 20),
+           "when so many reductions of gradients have started behind one, "
+           "that one is waited for and its memory is free. What starts behind "
+           "the wait, gathers too, begins when the reduction is over: more "
+           "delays less, and needs the gradients' memory for longer"},
       }};
   for (const Field<Config> &field : getMemoryFields())
     table.fields.push_back(field);

@@ -6,6 +6,7 @@
 #include "plan/Print.h"
 #include "support/Exceptions.h"
 #include "tools/fsdp-opt/auto/AutoSchedule.h"
+#include "tools/fsdp-opt/auto/Budget.h"
 #include "tools/fsdp-opt/compare/Compare.h"
 #include "tools/fsdp-opt/compile/Artifact.h"
 #include "tools/fsdp-opt/compile/Compile.h"
@@ -117,7 +118,7 @@ void compile(MLIRContext &context, const CommandLine &line) {
     loaded.config.cluster = line.cluster;
   std::optional<Cluster> cluster; // better refused now than after the work
   if (!line.planViews.empty() || loaded.config.memoryBudget ||
-      loaded.config.planner == Planner::Auto)
+      loaded.config.planner != Planner::Default)
     cluster = loadCluster(loaded.config);
   else if (!line.cluster.empty())
     throw Error(ErrorId::BadUsage,
@@ -133,16 +134,22 @@ void compile(MLIRContext &context, const CommandLine &line) {
   for (const std::string &note :
        resolveFirstValues(*module, loaded.config, line.weights))
     addNote("note: " + note);
-  if (loaded.config.planner == Planner::Auto) {
-    AutoSchedule decided = chooseSchedule(*module, loaded.config, *cluster);
+  bool isCompiled = false;
+  if (cluster && loaded.config.planner != Planner::Default) {
+    DecidedSchedule decided = decideSchedule(*module, loaded.config, *cluster);
     loaded.config = std::move(decided.config);
     for (const std::string &reason : decided.reasons)
       addNote("note: " + reason);
+    // Stages are seen while it is compiled.
+    isCompiled = decided.compiled && line.stagesFolder.empty();
+    if (isCompiled)
+      module = std::move(decided.compiled->module);
   }
-  compileProgram(*module, loaded.config,
-                 [&](llvm::StringRef stage, ModuleOp program) {
-                   saveStage(line, stage, program);
-                 });
+  if (!isCompiled)
+    compileProgram(*module, loaded.config,
+                   [&](llvm::StringRef stage, ModuleOp program) {
+                     saveStage(line, stage, program);
+                   });
 
   // All is made before anything is written.
   bool isArtifact = line.outputKind == OutputKind::Artifact;

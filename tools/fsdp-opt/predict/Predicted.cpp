@@ -7,8 +7,6 @@
 #include "tools/fsdp-opt/compile/Artifact.h"
 #include "tools/fsdp-opt/compile/Compile.h"
 
-#include "mlir/IR/OwningOpRef.h"
-
 using namespace fsdp;
 using namespace mlir;
 
@@ -29,5 +27,5 @@ Predicted fsdp::predict(ModuleOp module, const Config &config,
   // Addresses and lifetimes count, not where files are.
   PlanFile file = PlanFile::fromBytes(makeArtifact(*copy, "step.fsdp"), "step");
   Prediction prediction = simulate(file.plan(), cluster);
-  return {config, std::move(file), std::move(prediction)};
+  return {config, std::move(file), std::move(prediction), std::move(copy)};
 }

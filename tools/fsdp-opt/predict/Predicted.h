@@ -9,6 +9,7 @@
 #include "tools/fsdp-opt/config/Config.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
 
 namespace fsdp {
 
@@ -22,6 +23,7 @@ struct Predicted {
   Config config;
   PlanFile file;
   Prediction prediction;
+  mlir::OwningOpRef<mlir::ModuleOp> module; ///< planned
 };
 
 /// Compiles a copy of the captured program. Throws fsdp::Error (StageRefused,

@@ -200,11 +200,12 @@ TEST(Config, TakesCheckpointingOfOtherTools) {
         "fsdp_config: {activation_checkpointing: true}",
         "fsdp_config: {fsdp_activation_checkpointing: true}"}) {
     LoadedConfig loaded = parse(text, 2);
-    ASSERT_TRUE(loaded.config.checkpointing) << text;
-    EXPECT_EQ(loaded.config.checkpointing->policy, RecomputeChoice::Full);
+    ASSERT_EQ(loaded.config.checkpointing.size(), 1u) << text;
+    EXPECT_EQ(loaded.config.checkpointing[0].policy, RecomputeChoice::Full);
     EXPECT_TRUE(loaded.notes.empty()) << text;
   }
-  EXPECT_FALSE(parse("gradient_checkpointing: false", 2).config.checkpointing);
+  EXPECT_TRUE(
+      parse("gradient_checkpointing: false", 2).config.checkpointing.empty());
 }
 
 TEST(Config, CheckpointingOfFsdpConfigCounts) {
@@ -214,8 +215,9 @@ TEST(Config, CheckpointingOfFsdpConfigCounts) {
         "fsdp_config: {activation_checkpointing: {policy: selective}}\n"
         "gradient_checkpointing: true"}) {
     LoadedConfig loaded = parse(text, 2);
-    ASSERT_TRUE(loaded.config.checkpointing) << text;
-    EXPECT_EQ(loaded.config.checkpointing->policy, RecomputeChoice::Selective);
+    ASSERT_EQ(loaded.config.checkpointing.size(), 1u) << text;
+    EXPECT_EQ(loaded.config.checkpointing[0].policy,
+              RecomputeChoice::Selective);
   }
 }
 

@@ -7,6 +7,7 @@ using namespace fsdp;
 using namespace fsdp::test;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 namespace {
 
@@ -192,26 +193,43 @@ TEST(Config, ReadsWhatIsOffloaded) {
 TEST(Config, ReadsActivationCheckpointing) {
   const std::string begin = "mesh: {dp_shard: 2}\nfsdp_config: "
                             "{activation_checkpointing: ";
-  EXPECT_FALSE(parse("mesh: {dp_shard: 2}").config.checkpointing);
-  EXPECT_FALSE(parse(begin + "false}").config.checkpointing);
-  std::optional<CheckpointingConfig> told =
+  EXPECT_THAT(parse("mesh: {dp_shard: 2}").config.checkpointing, IsEmpty());
+  EXPECT_THAT(parse(begin + "false}").config.checkpointing, IsEmpty());
+  std::vector<CheckpointingConfig> told =
       parse(begin + "true}").config.checkpointing;
-  ASSERT_TRUE(told);
-  EXPECT_EQ(told->policy, RecomputeChoice::Full);
-  EXPECT_EQ(told->every, 1);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].policy, RecomputeChoice::Full);
+  EXPECT_EQ(told[0].every, 1);
   told = parse(begin + "{policy: selective, every: 2, modules: 'layers.*', "
                        "save: [aten.mm, aten.bmm]}}")
              .config.checkpointing;
-  ASSERT_TRUE(told);
-  EXPECT_EQ(told->policy, RecomputeChoice::Selective);
-  EXPECT_EQ(told->every, 2);
-  EXPECT_THAT(told->modules, ElementsAre("layers.*"));
-  EXPECT_THAT(told->save, ElementsAre("aten.mm", "aten.bmm"));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].policy, RecomputeChoice::Selective);
+  EXPECT_EQ(told[0].every, 2);
+  EXPECT_THAT(told[0].modules, ElementsAre("layers.*"));
+  EXPECT_THAT(told[0].save, ElementsAre("aten.mm", "aten.bmm"));
   EXPECT_THAT(refusal(begin + "3}"), HasSubstr("E043"));
   EXPECT_THAT(refusal(begin + "{policy: none}}"), HasSubstr("E044"));
   EXPECT_THAT(refusal(begin + "{every: 0}}"), HasSubstr("E044"));
   EXPECT_THAT(refusal(begin + "{blocks: 2}}"), HasSubstr("E042"));
   EXPECT_THAT(refusal(begin + "{save: aten.mm}}"),
+              HasSubstr("write policy: selective"));
+}
+
+TEST(Config, ReadsActivationCheckpointingOfEachModule) {
+  const std::string begin = "mesh: {dp_shard: 2}\nfsdp_config: "
+                            "{activation_checkpointing: ";
+  std::vector<CheckpointingConfig> told =
+      parse(begin + "[{policy: selective}, {modules: [layers.0, layers.1]}]}")
+          .config.checkpointing;
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].policy, RecomputeChoice::Selective);
+  EXPECT_THAT(told[0].modules, IsEmpty());
+  EXPECT_EQ(told[1].policy, RecomputeChoice::Full);
+  EXPECT_THAT(told[1].modules, ElementsAre("layers.0", "layers.1"));
+  EXPECT_THAT(refusal(begin + "[true]}"), HasSubstr("E043"));
+  EXPECT_THAT(refusal(begin + "[{policy: none}]}"), HasSubstr("E044"));
+  EXPECT_THAT(refusal(begin + "[{}, {save: aten.mm}]}"),
               HasSubstr("write policy: selective"));
 }
 
