@@ -20,6 +20,7 @@ public:
       : program(program), decisions(decisions) {}
 
   Outcome run();
+  MemoryProfile profile();
 
 private:
   /// Of a block's activations, as one.
@@ -53,6 +54,7 @@ private:
     change[to + 1] -= int64_t(bytes);
   }
 
+  void place();
   void order();
   void placeTensors();
   void placeAgain(size_t block);
@@ -261,10 +263,32 @@ LaneTimes Evaluation::runSteps() const {
   return runLanes(given, program.options);
 }
 
-Outcome Evaluation::run() {
+void Evaluation::place() {
   order();
   placeTensors();
   placeGathers();
+}
+
+MemoryProfile Evaluation::profile() {
+  place();
+  MemoryProfile profile;
+  uint64_t again = 0;
+  int64_t use = 0;
+  for (size_t at = 0; at < instructions.size(); ++at) {
+    use += change[at];
+    if (places[instructions[at]] != at) {
+      again = std::max(again, uint64_t(use));
+      continue;
+    }
+    profile.at.push_back(uint64_t(use));
+    profile.again.push_back(again);
+    again = 0;
+  }
+  return profile;
+}
+
+Outcome Evaluation::run() {
+  place();
   for (size_t c = 0; c < copies.size(); ++c) {
     copyStarts.emplace_back(copies[c].start, c);
     copyWaits.emplace_back(copies[c].wait, c);
@@ -284,4 +308,8 @@ Outcome Evaluation::run() {
 
 Outcome StepProgram::evaluate(const Decisions &decisions) const {
   return Evaluation(*this, decisions).run();
+}
+
+MemoryProfile StepProgram::profile(const Decisions &decisions) const {
+  return Evaluation(*this, decisions).profile();
 }

@@ -42,7 +42,7 @@ void Search::addMoves() {
   for (std::vector<size_t> &members : classify(buckets)) {
     if (options.keeps && buckets[members.front()].isRegathered)
       moves.push_back({release, members});
-    if (options.prefetches)
+    if (options.prefetches && buckets[members.front()].gathered > 0)
       moves.push_back({gatherLater, members});
   }
   const std::vector<BlockFacts> &blocks = model.blocks();

@@ -87,3 +87,13 @@ Outcome StepModel::evaluate(const Decisions &decisions) const {
       static_cast<uint64_t>(std::max<int64_t>(0, int64_t(sum.peak) + base));
   return sum;
 }
+
+MemoryProfile StepModel::profile(const Decisions &decisions) const {
+  MemoryProfile profile = programs.front()->profile(decisions);
+  for (std::vector<uint64_t> *uses : {&profile.at, &profile.again})
+    for (uint64_t &use : *uses)
+      if (use != 0 || uses == &profile.at)
+        use = static_cast<uint64_t>(
+            std::max<int64_t>(0, int64_t(use) + base));
+  return profile;
+}

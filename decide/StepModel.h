@@ -45,6 +45,12 @@ struct Outcome {
   uint64_t peak = 0;               ///< bytes of the device's region
 };
 
+/// Bytes in use while each instruction of the plan's first program runs, and the
+/// most while kernels run again in front of it; 0: none do.
+struct MemoryProfile {
+  std::vector<uint64_t> at, again;
+};
+
 /// Parameters that move together.
 struct BucketFacts {
   std::string name;
@@ -83,6 +89,7 @@ public:
   /// Those of the plan itself.
   Decisions none() const;
   Outcome evaluate(const Decisions &decisions) const;
+  MemoryProfile profile(const Decisions &decisions) const;
 
 private:
   std::vector<std::unique_ptr<StepProgram>> programs;

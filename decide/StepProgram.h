@@ -64,6 +64,7 @@ public:
   void addFacts(std::vector<BucketFacts> &buckets,
                 std::vector<BlockFacts> &blocks) const;
   Outcome evaluate(const Decisions &decisions) const;
+  MemoryProfile profile(const Decisions &decisions) const;
 
   const uint32_t runs;
 

@@ -5,8 +5,8 @@
 
 Budgets go from what zero-2 holds down to what zero-3 holds, and further down, where only recomputation, chunks of the loss and offloading help, to the
 least that is found. Checks what the project promises: each answer is within its budget, a smaller budget is never faster (within 1 %), no answer is
-slower than the default's where that fits, and a compile takes less than 60 s. Nothing is trained: models are exported on the meta device. Needs torch and
-transformers.
+slower than the default's or those of peers' rules (schedule: fsdp2, deepcompile, inductor) where these fit, and a compile takes less than 60 s. Nothing is
+trained: models are exported on the meta device. Needs torch and transformers.
 """
 import argparse
 import json
@@ -25,6 +25,7 @@ SHAPES = {"8b": dict(hidden_size=4096, intermediate_size=14336, num_hidden_layer
           "70b": dict(hidden_size=8192, intermediate_size=28672, num_hidden_layers=80, num_attention_heads=64)}
 TOKENS = {"8b": 8192, "70b": 4096}
 SECONDS, TOLERANCE = 60, 1.01
+PEERS = ("fsdp2", "deepcompile", "inductor")
 
 
 def export(name, path):
@@ -82,11 +83,14 @@ def main():
             compiler = Compiler(args.bin, folder, args.world, args.cluster)
             zero2, zero3 = (compiler.compile({"reshard_after_forward": reshard})[0] for reshard in (False, True))
             default, _, seconds = compiler.compile()
+            rivals = {"the default": default, **{peer: compiler.compile(schedule=peer)[0] for peer in PEERS}}
             top, middle = zero2["memory"]["held"], zero3["memory"]["held"]
             refusal = compiler.compile(schedule="auto", memory_budget="1GiB")[1]
             least = int(re.search(r"a memory_budget of (\d+)B works", refusal)[1])
             print(f"{name}: zero-2 {top / 2**30:.1f} GiB {1e3 * zero2['seconds']:.1f} ms, zero-3 {middle / 2**30:.1f} GiB {1e3 * zero3['seconds']:.1f} ms, "
                   f"least {least / 2**30:.1f} GiB; the default compiles in {seconds:.1f} s", flush=True)
+            for rival, each in rivals.items():
+                print(f"  {rival}: {each['memory']['held'] / 2**30:.2f} GiB held, {1e3 * each['seconds']:.1f} ms", flush=True)
             budgets = [top - (top - middle) * i // (args.steps - 1) for i in range(args.steps)]
             budgets += [middle - (middle - least) * (i + 1) // args.below for i in range(args.below)]
             last = 0
@@ -103,8 +107,11 @@ def main():
                     failures.append(f"{where}: holds {held / 2**30:.2f} GiB")
                 if step * TOLERANCE < last:
                     failures.append(f"{where}: faster than within more memory")
-                if default["memory"]["held"] <= budget and step > default["seconds"]:
-                    failures.append(f"{where}: slower than the default")
+                # How early it gathers depends on the budget.
+                rivals["deepcompile"] = compiler.compile(schedule="deepcompile", memory_budget=f"{budget}B")[0] or rivals["deepcompile"]
+                for rival, each in rivals.items():
+                    if each["memory"]["held"] <= budget and step > each["seconds"]:
+                        failures.append(f"{where}: slower than {rival}, which takes {1e3 * each['seconds']:.1f} ms")
                 if seconds > SECONDS:
                     failures.append(f"{where}: compiled in {seconds:.0f} s; promised are {SECONDS}")
                 last = max(last, step)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""schedule: auto. Within each budget, no slower for a larger one, deterministic, never slower than the default; a budget that cannot be met is refused
-with one that can; what is chosen trains with the bits of the default."""
+"""schedule: auto. Within each budget, no slower for a larger one, deterministic, never slower than the default and peers' rules; a budget that cannot be met
+is refused with one that can; what is chosen trains with the bits of the default."""
 import json
 import re
 
@@ -113,6 +113,59 @@ def same_bits(bin, world):
     return case
 
 
+def peers(bin, world):
+    """Rules of others train with the same bits, and are never predicted faster within the same budget."""
+    def case(folder):
+        compiler = Compiler(bin, folder, world)
+        largest, _ = find_range(compiler)
+        torch.manual_seed(5)
+        save_file(make_data(compiler.inputs, 3 * world), folder / "data.safetensors")
+        compiler.compile(loss_chunks=1)
+        rows, weights = train(bin, folder, world, 3)
+        predicted = {}
+        for rule in ("fsdp2", "deepcompile", "inductor"):
+            budget = {"memory_budget": f"{2 * largest}B"}
+            predicted[rule], said = compiler.compile(schedule=rule, loss_chunks=1, **budget)
+            assert f"schedule: {rule}: " in said, said
+            others, same = train(bin, folder, world, 3)
+            assert [row["loss"] for row in others] == [row["loss"] for row in rows], rule
+            assert all(torch.equal(same[name], value) for name, value in weights.items()), rule
+        assert len({each["seconds"] for each in predicted.values()}) > 1, "the rules do the same"
+        held = predicted["inductor"]["memory"]["held"]
+        for budget in (held, 2 * largest):
+            auto, said = compiler.compile(schedule="auto", memory_budget=f"{budget}B", loss_chunks=1)
+            for rule, each in predicted.items():
+                assert each["memory"]["held"] > budget or auto["seconds"] <= each["seconds"], f"auto is slower than {rule}: {said}"
+        (folder / "said.yaml").write_text(yaml.safe_dump(make_config(world, cluster="slow.yaml", schedule="deepcompile", prefetch=2)))
+        done = call(bin / "fsdp-opt", "model.pt2", "--config=said.yaml", "-o", "none.fsdp", cwd=folder)
+        assert done.returncode == 1 and "leave one of them out" in done.stderr, done.stderr
+    return case
+
+
+def each_block(bin, world):
+    """What auto may write, a person can: the same bits, and no more memory than it is meant to take."""
+    def case(folder):
+        compiler = Compiler(bin, folder, world)
+        plain, _ = compiler.compile()
+        torch.manual_seed(5)
+        save_file(make_data(compiler.inputs, 3 * world), folder / "data.safetensors")
+        runs = [train(bin, folder, world, 3)]
+        mixed = [{"policy": "selective"}, {"modules": ["layers.0", "layers.1"]}]
+        held = []
+        for recomputed in (mixed, {"policy": "selective"}, True):
+            prediction, _ = compiler.compile(activation_checkpointing=recomputed, prefetch=0, reductions_in_flight=2,
+                                             overrides=[{"modules": "layers.3", "prefetch": 3}, {"modules": "root", "prefetch": 1}],
+                                             buckets={"pair": ["layers.4", "layers.5"]})
+            held.append(prediction["memory"]["planned"])
+            runs.append(train(bin, folder, world, 3))
+        assert held[1] > held[0] > held[2], held
+        assert held[1] < plain["memory"]["planned"]
+        for rows, weights in runs[1:]:
+            assert [row["loss"] for row in rows] == [row["loss"] for row in runs[0][0]]
+            assert all(torch.equal(weights[name], value) for name, value in runs[0][1].items())
+    return case
+
+
 def said_stays(bin):
     """What the config says is not decided."""
     def case(folder):
@@ -128,7 +181,8 @@ def main():
     arguments = parse_arguments()
     bin = arguments.bin
     cases = {"budgets world=2": budgets(bin, 2), "budgets world=4, micro-batches": budgets(bin, 4, gradient_accumulation_steps=3),
-             "deterministic": deterministic(bin), "what is said stays": said_stays(bin)}
+             "deterministic": deterministic(bin), "what is said stays": said_stays(bin), "peers' rules": peers(bin, 2),
+             "each block": each_block(bin, 2)}
     for world in (1, 2, 3):
         cases[f"same bits world={world}"] = same_bits(bin, world)
     cases["trains world=2"] = train_case(bin, lambda: decoder(layers=LAYERS), 2, schedule="auto")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is too long for every change: fuzzers, sanitizers, all cases of training, the operator sweep, a soak.
+"""What is too long for every change: fuzzers, sanitizers, all cases of training, the operator sweep, an exact solver, a soak.
 
-    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,training,sweep,kernels,soak]
+    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,training,sweep,kernels,exact,soak]
                [--fuzz-seconds 600] [--sweep-every 1] [--soak-steps 10000] ...
 
 Each part goes on whatever the others find. The summary is a table, written to
@@ -20,7 +20,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
-PARTS = ("fuzz", "asan", "tsan", "training", "sweep", "kernels", "soak")
+PARTS = ("fuzz", "asan", "tsan", "training", "sweep", "kernels", "exact", "soak")
 # Unit tests of what is ours from end to end: readers, the runtime, its threads.
 UNIT_TESTS = ("fsdp-support-test", "fsdp-plan-test", "fsdp-weights-test", "fsdp-data-test", "config-test",
               "checkpoint-test", "comm-test", "runtime-test")
@@ -151,6 +151,15 @@ def soak(options):
     yield Row("soak", last(r"(?m)^(\d+ steps on .*)$", text), findings, time.monotonic() - begin)
 
 
+def exact(options):
+    """Needs the wheel highspy beside those of the tests."""
+    begin, log = time.monotonic(), options.logs / "exact.log"
+    status = run([options.python, HERE / "exact.py", "--bin", options.build / "bin", "--step-model", options.build / "test/bin/fsdp-step-model"], log)
+    text = log.read_text(errors="replace")
+    findings = [] if status == 0 else [last(r"(?m)^(\w*Error: .*|\d+ answers .*|fewer .*)$", text, f"status {status}")]
+    yield Row("exact", f"{len(re.findall(r'HiGHS [0-9.]+ ms', text))} budgets of schedules against HiGHS", findings, time.monotonic() - begin)
+
+
 def table(rows):
     rows = [["part", "done", "findings", "time"], ["---"] * 4, *[row.cells for row in rows]]
     return "".join("| " + " | ".join(cell.replace("|", "/") for cell in row) + " |\n" for row in rows)
@@ -180,7 +189,7 @@ def main():
     if unknown := set(chosen) - set(PARTS):
         parser.error(f"--only: expected {', '.join(PARTS)}, found {', '.join(sorted(unknown))}")
     parts = {"fuzz": fuzz, "asan": lambda o: sanitize(o, "asan"), "tsan": lambda o: sanitize(o, "tsan"), "training": training,
-             "sweep": sweep, "kernels": kernels, "soak": soak}
+             "sweep": sweep, "kernels": kernels, "exact": exact, "soak": soak}
     rows, begin = [], time.monotonic()
     for name in chosen:
         before = len(rows)

@@ -5,6 +5,9 @@
 // RUN: fsdp-opt %s --fsdp-annotate='with={recompute<every = 2>}' --fsdp-recompute | FileCheck %s --check-prefixes=CHECK,SECOND
 // RUN: fsdp-opt %s --fsdp-annotate='with={recompute<modules = ["layers.0", "layers.0.act"]>}' --fsdp-recompute | FileCheck %s --check-prefixes=CHECK,FIRST
 // RUN: fsdp-opt %s --fsdp-annotate='with={recompute<policy = selective, save = ["aten.ex?"]>}' --fsdp-recompute | FileCheck %s --check-prefixes=CHECK,SAVED
+// RUN: fsdp-opt %s --fsdp-annotate='with={recompute<policy = selective, save = ["aten.ex?"], also = [#fsdp.recompute<modules = ["layers.0"]>]>}' --fsdp-recompute | FileCheck %s --check-prefixes=CHECK,FIRST
+// RUN: fsdp-opt %s --fsdp-annotate='with={recompute<also = [#fsdp.recompute<policy = selective, modules = ["layers.1"], save = ["aten.ex?"]>]>}' --fsdp-recompute | FileCheck %s --check-prefixes=CHECK,FIRST
+// RUN: not fsdp-opt %s --fsdp-annotate='with={recompute<also = [#fsdp.recompute<also = [#fsdp.recompute<>]>]>}' 2>&1 | FileCheck %s --check-prefix=NESTED
 // RUN: not fsdp-opt %s --fsdp-annotate='with={recompute<modules = ["layer.0"]>}' --fsdp-recompute 2>&1 | FileCheck %s --check-prefix=NAME
 // RUN: not fsdp-opt %s --fsdp-annotate='with={recompute<policy = selective, save = ["aten.nm"]>}' --fsdp-recompute 2>&1 | FileCheck %s --check-prefix=OPERATOR
 // RUN: not fsdp-opt %s --fsdp-annotate='with={recompute<save = ["aten.mm"]>}' 2>&1 | FileCheck %s --check-prefix=FULL
@@ -14,6 +17,7 @@
 // NAME:     expected modules to compute again whose paths match 'layer.0', found none; did you mean 'layers.0'?
 // OPERATOR: expected operators of the blocks to save that match 'aten.nm', found none
 // FULL:     expected the policy 'selective' with operators to save, found 'full'
+// NESTED:   expected 'also' without another one in it
 // EVERY:    expected to recompute every n-th module for an n of at least 1, found 0
 // NONE:     warning: there are no blocks to compute again for backward
 // NONE-NOT: fsdp.replay

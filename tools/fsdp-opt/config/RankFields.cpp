@@ -137,10 +137,12 @@ std::vector<Field<Config>> fsdp::getRankFields() {
        "`fsdp-opt` runs"},
       {"schedule", &Config::planner,
        "who decides which buckets stay gathered, which activations are "
-       "computed again or wait on the host, and how far ahead is gathered: "
-       "`default`, the rules of the other keys; `auto`, the compiler, for the "
-       "fastest step on `cluster` that `memory_budget` allows. What a key "
-       "says explicitly stays ([Simulate.md](Simulate.md#schedule-auto))"},
+       "computed again or wait on the host, what moves together and how far "
+       "ahead is gathered: `default`, the rules of the other keys; `auto`, the "
+       "compiler, for the fastest step on `cluster` that `memory_budget` "
+       "allows. What a key says explicitly stays "
+       "([Simulate.md](Simulate.md#schedule-auto)). To compare with, the rules "
+       "of peers: `fsdp2`, `deepcompile` and `inductor`"},
       {"memory_budget", readBudget, "`60GiB`, `64e9`, `90%`, …",
        "the device's memory",
        "what a rank may hold of the device of `cluster`: planned memory, "
