@@ -275,11 +275,11 @@ void Decider::offerPeers() {
 /// What the model of a step does not know: tries it on the answer.
 void Decider::polish() {
   auto tryChange = [&](auto change, const char *line) {
-    Answer changed{{best->predicted.config, {}, {}, {}}, best->lines};
-    change(changed.predicted.config);
-    changed.predicted = predict(module, changed.predicted.config, cluster);
-    changed.lines.push_back(line);
-    offer(std::move(changed));
+    Config changed = best->predicted.config;
+    change(changed);
+    std::vector<std::string> lines = best->lines;
+    lines.push_back(line);
+    offer({predict(module, changed, cluster), std::move(lines)});
   };
   if (!says(config, "fsdp_config.bucket_layout"))
     tryChange([](Config &each) { each.layout = LayoutChoice::Auto; },

@@ -104,8 +104,9 @@ static std::vector<UsedParameter> listByUse(ModuleOp module,
       for (Operation *user : argument.getUsers())
         first = std::min(first, positions.lookup(user));
       double bytes = state.getGlobalType().getElementTypeBitWidth() / 8.0;
-      if (const auto &type = config.precision.policy.paramDtype)
-        bytes = *type == "float64" ? 8 : *type == "float32" ? 4 : 2;
+      if (const std::string &type = config.precision.policy.paramDtype;
+          !type.empty())
+        bytes = type == "float64" ? 8 : type == "float32" ? 4 : 2;
       used.push_back({state.getAllNames().front().str(), first,
                       bytes * double(state.getGlobalType().getNumElements())});
     }
