@@ -38,7 +38,6 @@ namespace {
 struct Start {
   Config config;
   std::string what;    ///< that it does beside the default; empty: nothing
-  bool onHost = false; ///< states lie there
   uint64_t beside = 0; ///< bytes held beside what is planned
   std::unique_ptr<Predicted> base; ///< its plan stays where it is
   std::unique_ptr<StepModel> model;
@@ -68,7 +67,9 @@ public:
   DecidedSchedule run();
 
 private:
-  void addStart(const Config &from, std::string what, bool onHost = false);
+  /// None where passes refuse what nobody asked for.
+  std::optional<Predicted> tryPredict(const Config &tried) const;
+  bool addStart(const Config &from, std::string what);
   void addMerged(size_t start, const char *what);
   void listStarts();
   bool isAtBest(uint64_t limit) const;
@@ -91,9 +92,23 @@ private:
 
 } // namespace
 
-void Decider::addStart(const Config &from, std::string what, bool onHost) {
-  Start start{from, std::move(what), onHost, 0, {}, {}, {}};
-  start.base = std::make_unique<Predicted>(predict(module, from, cluster));
+std::optional<Predicted> Decider::tryPredict(const Config &tried) const {
+  try {
+    return predict(module, tried, cluster);
+  } catch (const Error &error) {
+    if (error.id() != ErrorId::StageRefused)
+      throw;
+    return std::nullopt;
+  }
+}
+
+bool Decider::addStart(const Config &from, std::string what) {
+  Start start{from, std::move(what), 0, {}, {}, {}};
+  std::optional<Predicted> base =
+      starts.empty() ? predict(module, from, cluster) : tryPredict(from);
+  if (!base)
+    return false;
+  start.base = std::make_unique<Predicted>(std::move(*base));
   start.base->module = {};
   start.beside = start.base->prediction.held() - start.base->prediction.planned;
   // Buckets that were merged are called after no module.
@@ -105,6 +120,7 @@ void Decider::addStart(const Config &from, std::string what, bool onHost) {
       std::make_unique<StepModel>(start.base->file.plan(), cluster, blocks);
   start.search = std::make_unique<Search>(*start.model, options);
   starts.push_back(std::move(start));
+  return true;
 }
 
 /// The same with neighbouring buckets merged, where that is worth a try.
@@ -118,8 +134,9 @@ void Decider::addMerged(size_t number, const char *what) {
         start.config, *start.model, start.base->file.plan(), cluster, span);
     if (!merged || (last && last->buckets.size() == merged->buckets.size()))
       return;
-    addStart(*merged, what + std::string("up to ") + std::to_string(span) +
-                          " neighbouring buckets merged");
+    if (!addStart(*merged, what + std::string("up to ") + std::to_string(span) +
+                               " neighbouring buckets merged"))
+      return;
     last = std::move(merged);
   }
 }
@@ -137,8 +154,8 @@ void Decider::listStarts() {
   if (chunks) {
     open.lossChunks = 0;
     size_t number = starts.size();
-    addStart(open, "the loss in chunks");
-    addMerged(number, "the loss in chunks, ");
+    if (addStart(open, "the loss in chunks"))
+      addMerged(number, "the loss in chunks, ");
   }
   // A host that is the device has nothing to give.
   bool offloads = !cluster.device.isHost &&
@@ -148,12 +165,11 @@ void Decider::listStarts() {
     return;
   std::string also = chunks ? "the loss in chunks, " : "";
   open.offloadOptimizer = true;
-  addStart(open, also + "the optimizer's states on the host", true);
+  addStart(open, also + "the optimizer's states on the host");
   if (config.sync == Sync::AllReduceLast)
     return;
   open.offloadParams = true;
-  addStart(open, also + "parameters and the optimizer's states on the host",
-           true);
+  addStart(open, also + "parameters and the optimizer's states on the host");
 }
 
 /// Whether the starts so far have an answer close to their best without any
@@ -261,7 +277,8 @@ void Decider::searchWithin() {
 /// A rule of peers may need what is decided here otherwise.
 void Decider::offerPeers() {
   auto offerRule = [&](const PeerSchedule &rule) {
-    offer({predict(module, rule.config, cluster), {"  " + rule.what}});
+    if (std::optional<Predicted> predicted = tryPredict(rule.config))
+      offer({std::move(*predicted), {"  " + rule.what}});
   };
   if (options.prefetches) {
     if (config.prefetch != 1)
@@ -279,7 +296,8 @@ void Decider::polish() {
     change(changed);
     std::vector<std::string> lines = best->lines;
     lines.push_back(line);
-    offer({predict(module, changed, cluster), std::move(lines)});
+    if (std::optional<Predicted> predicted = tryPredict(changed))
+      offer({std::move(*predicted), std::move(lines)});
   };
   if (!says(config, "fsdp_config.bucket_layout"))
     tryChange([](Config &each) { each.layout = LayoutChoice::Auto; },

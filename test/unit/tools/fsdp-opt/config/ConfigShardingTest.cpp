@@ -247,6 +247,18 @@ TEST(Config, ReadsPrefetch) {
   EXPECT_EQ(parse(mesh).config.prefetch, 1);
   EXPECT_EQ(parse(mesh + "fsdp_config: {prefetch: 0}").config.prefetch, 0);
   EXPECT_THAT(refusal(mesh + "fsdp_config: {prefetch: -1}"), HasSubstr("E044"));
+  Config told = parse(mesh + "fsdp_config: {reductions_in_flight: 2, "
+                             "overrides: [{modules: root, prefetch: 3}]}")
+                    .config;
+  EXPECT_EQ(told.reductionsInFlight, 2);
+  ASSERT_EQ(told.overrides.size(), 1u);
+  EXPECT_EQ(told.overrides[0].prefetch, 3);
+  EXPECT_FALSE(told.overrides[0].reshard);
+  EXPECT_THAT(refusal(mesh + "fsdp_config: {reductions_in_flight: 0}"),
+              HasSubstr("E044"));
+  EXPECT_THAT(refusal(mesh + "fsdp_config: {overrides: [{modules: root, "
+                             "prefetch: -1}]}"),
+              HasSubstr("E044"));
 }
 
 TEST(Config, ReadsPrecision) {
