@@ -93,7 +93,6 @@ MemoryProfile StepModel::profile(const Decisions &decisions) const {
   for (std::vector<uint64_t> *uses : {&profile.at, &profile.again})
     for (uint64_t &use : *uses)
       if (use != 0 || uses == &profile.at)
-        use = static_cast<uint64_t>(
-            std::max<int64_t>(0, int64_t(use) + base));
+        use = static_cast<uint64_t>(std::max<int64_t>(0, int64_t(use) + base));
   return profile;
 }

@@ -45,8 +45,8 @@ struct Outcome {
   uint64_t peak = 0;               ///< bytes of the device's region
 };
 
-/// Bytes in use while each instruction of the plan's first program runs, and the
-/// most while kernels run again in front of it; 0: none do.
+/// Bytes in use while each instruction of the plan's first program runs, and
+/// the most while kernels run again in front of it; 0: none do.
 struct MemoryProfile {
   std::vector<uint64_t> at, again;
 };

@@ -67,8 +67,8 @@ def budgets(bin, world, **config):
         largest, least = find_range(compiler)
         default, _ = compiler.compile()
         seconds, chosen = [], set()
-        for i in range(8):
-            budget = largest - (largest - least) * i // 7
+        for i in range(6):
+            budget = largest - (largest - least) * i // 5
             prediction, said = compiler.compile(schedule="auto", memory_budget=f"{budget}B")
             held = prediction["memory"]["held"]
             assert held <= budget, f"{held} bytes are held of {budget}: {said}"
@@ -138,7 +138,7 @@ def peers(bin, world):
                 assert each["memory"]["held"] > budget or auto["seconds"] <= each["seconds"], f"auto is slower than {rule}: {said}"
         (folder / "said.yaml").write_text(yaml.safe_dump(make_config(world, cluster="slow.yaml", schedule="deepcompile", prefetch=2)))
         done = call(bin / "fsdp-opt", "model.pt2", "--config=said.yaml", "-o", "none.fsdp", cwd=folder)
-        assert done.returncode == 1 and "leave one of them out" in done.stderr, done.stderr
+        assert done.returncode == 2 and "leave one of them out" in done.stderr, done.stderr
     return case
 
 

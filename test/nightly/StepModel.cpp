@@ -48,9 +48,8 @@ static json describe(const StepModel &model) {
                       {"selected", each.selected},
                       {"dropped", each.dropped},
                       {"saved", each.saved}});
-  return {{"buckets", buckets},
-          {"blocks", blocks},
-          {"none", toJson(model.none())}};
+  return {
+      {"buckets", buckets}, {"blocks", blocks}, {"none", toJson(model.none())}};
 }
 
 static json answer(const StepModel &model, const json &questions) {
