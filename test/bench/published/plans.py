@@ -48,9 +48,12 @@ def run(command):
 
 def make_config(case):
     system = case.system
+    checkpointing = case.checkpointing
+    if checkpointing is True and system.unit != "Block":
+        checkpointing = {"modules": [f"layers.{i}" for i in range(case.shape.layers)]}
     fsdp = {
-        "auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": "Block", "reshard_after_forward": case.reshard,
-        "bucket_layout": system.layout, "activation_checkpointing": case.checkpointing,
+        "auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": system.unit, "reshard_after_forward": case.reshard,
+        "bucket_layout": system.layout, "activation_checkpointing": checkpointing,
         "mixed_precision": {"param_dtype": "bfloat16", "reduce_dtype": system.reduce},
         "overrides": [{"modules": "root", "reshard_after_forward": False}],
     }
@@ -110,6 +113,7 @@ def make_cluster(case):
         cluster["ranks_per_node"] = case.system.ranks_per_node
     if case.system.network:
         cluster["network"]["network"] = case.system.network / cluster["ranks_per_node"]
+    cluster["network"]["gather"] /= case.system.gathers
     generation = "hopper" if name in HOPPER else "ampere" if name in AMPERE else ""
     shares = ATTENTION.get(case.system.attention, {}).get(generation)
     if shares:
