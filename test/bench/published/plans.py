@@ -48,12 +48,9 @@ def run(command):
 
 def make_config(case):
     system = case.system
-    checkpointing = case.checkpointing
-    if checkpointing is True and system.unit != "Block":
-        checkpointing = {"modules": [f"layers.{i}" for i in range(case.shape.layers)]}
     fsdp = {
-        "auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": system.unit, "reshard_after_forward": case.reshard,
-        "bucket_layout": system.layout, "activation_checkpointing": checkpointing,
+        "auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": "Block", "reshard_after_forward": case.reshard,
+        "bucket_layout": system.layout, "activation_checkpointing": case.checkpointing,
         "mixed_precision": {"param_dtype": "bfloat16", "reduce_dtype": system.reduce},
         "overrides": [{"modules": "root", "reshard_after_forward": False}],
     }
@@ -108,7 +105,8 @@ def make_cluster(case):
     cluster = numbers(yaml.safe_load((ROOT / "simulate" / "clusters" / f"{name}.yaml").read_text()))
     device = cluster["device"]
     device["issue"] = COMPILED_ISSUE if case.compiled else EAGER_ISSUE
-    device["elementwise"] = FUSED if case.compiled else case.system.elementwise
+    fuses = case.compiled and (case.system.fuses_adapters or not case.shape.lora)
+    device["elementwise"] = FUSED if fuses else case.system.elementwise
     if case.system.ranks_per_node:
         cluster["ranks_per_node"] = case.system.ranks_per_node
     if case.system.network:
