@@ -105,11 +105,13 @@ def make_cluster(case):
     cluster = numbers(yaml.safe_load((ROOT / "simulate" / "clusters" / f"{name}.yaml").read_text()))
     device = cluster["device"]
     device["issue"] = COMPILED_ISSUE if case.compiled else EAGER_ISSUE
-    device["elementwise"] = FUSED if case.compiled else case.system.elementwise
+    fuses = case.compiled and (case.system.fuses_adapters or not case.shape.lora)
+    device["elementwise"] = FUSED if fuses else case.system.elementwise
     if case.system.ranks_per_node:
         cluster["ranks_per_node"] = case.system.ranks_per_node
     if case.system.network:
         cluster["network"]["network"] = case.system.network / cluster["ranks_per_node"]
+    cluster["network"]["gather"] /= case.system.gathers
     generation = "hopper" if name in HOPPER else "ampere" if name in AMPERE else ""
     shares = ATTENTION.get(case.system.attention, {}).get(generation)
     if shares:

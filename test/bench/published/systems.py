@@ -10,10 +10,12 @@ import re
 @dataclasses.dataclass(frozen=True)
 class System:
     layout: str = "fsdp2"          # fsdp2: copies into and out of buckets; flat: FSDP1's flat parameters
+    gathers: float = 1             # bytes that are gathered, over those of the plan
     reduce: str = "float32"
     weights: str = "float32"       # master weights and what the optimizer keeps
     attention: str = "flash2"      # of ATTENTION
     compiles: bool = False         # where a row does not say
+    fuses_adapters: bool = True    # torch.compile's graphs go on across products with adapters
     elementwise: float = 1         # bytes that its eager kernels between products move, over those of our operators
     ranks_per_node: int = 0        # 0: the cluster's
     network: float = 0             # bytes a second of a node; 0: the cluster's
@@ -26,6 +28,18 @@ class System:
     loss: str = "wide"             # in float32; narrow: a fused or compiled loss, which reads 16 bits
 
 
+# Of one source alone, by the begin of the row's system; the first that matches.
+#
+# DeepSpeedExamples, benchmarks/deepcompile: texts are padded to the sequence's length and the model is given the mask, which neither flash nor causal
+# kernels take. Transformers checkpoints around FSDP1's units, which gathers for a third time in backward (transformers issue 30404). torch.compile
+# finds whole graphs under DeepCompile alone: "FSDP+compile" and "ZeRO3+compile" are published as no faster than without.
+OF_SOURCES = {
+    "DeepCompile": [
+        (name, System(layout="flat", reduce="bfloat16", attention="masked", **more))
+        for name, more in (("DeepCompile", {"compiles": True}), ("FSDP", {"gathers": 1.5}), ("", {}))
+    ],
+}
+
 # By the begin of the row's source, or of its system; the first that matches. A system's own entries count before the source's.
 SYSTEMS = [
     ("YaFSDP", System(layout="flat", reduce="bfloat16")),
@@ -34,23 +48,23 @@ SYSTEMS = [
     ("llm-foundry", System(layout="flat", attention="triton", loss="narrow", elementwise=1.8)),
     ("IBM fms-fsdp", System(layout="flat", reduce="bfloat16", selects="share", loss="narrow")),
     ("KempnerForge", System(weights="bfloat16", ranks_per_node=4, memory="allocated", compiles=True, holds_logits=True, selects="attention")),
-    # torch.compile finds whole graphs under DeepCompile alone: "FSDP+compile" and "ZeRO3+compile" are published as no faster than without.
-    ("DeepCompile (", System(layout="flat", reduce="bfloat16", compiles=True)),
-    ("DeepCompile", System(layout="flat", reduce="bfloat16")),
     ("DeepSpeed", System(layout="flat", reduce="bfloat16")),
     ("torchtitan", System()),
     ("torchao", System()),
-    ("prime-rl RL", System(overhead=1.0)),
-    ("prime-rl", System()),
+    # MultiLoRALinear repeats its scales by a tensor of counts: a size that depends on data ends the graph.
+    ("prime-rl RL", System(overhead=1.0, fuses_adapters=False)),
+    ("prime-rl", System(fuses_adapters=False)),
     ("NeMo Automodel", System(compiles=True, attention="flash3", loss="narrow")),
 ]
 
 # Kernels' shares of the products' rate, forward and backward, where they are not the cluster's own (FlashAttention 2). FlashAttention 3 reaches
 # up to 640 TFLOP/s forward alone on a cool GPU (arXiv 2407.08608, causal, head dim 128); here it has 505. Triton's kernel of 2022 was fitted on
-# half of llm-foundry's rows: two thirds of FlashAttention 2 on A100.
+# half of llm-foundry's rows: two thirds of FlashAttention 2 on A100. With a mask that is a tensor, PyTorch takes the memory-efficient kernel: half as
+# fast as FlashAttention 2 (its paper, 4.1), and it computes what a causal kernel leaves out, so that it has a quarter.
 ATTENTION = {
     "flash3": {"hopper": (0.70, 0.59)},
     "triton": {"ampere": (0.40, 0.315), "hopper": (0.29, 0.22)},
+    "masked": {"hopper": (0.115, 0.095)},
 }
 
 # Bytes a second between nodes, each, where a source does not state its network: one number a source, fitted on half of its rows.
@@ -58,15 +72,10 @@ NETWORKS = {"YaFSDP": 72e9, "DeepCompile": 200e9}
 
 
 def find_system(row):
-    for text in (row.get("system") or "", row.get("source") or ""):
-        for name, system in SYSTEMS:
-            if text.startswith(name):
-                break
-        else:
-            continue
-        break
-    else:
-        system = System()
+    source, name = row["source"], row.get("system") or ""
+    of_source = [system for begin, system in OF_SOURCES.get(source.split()[0], []) if name.startswith(begin)]
+    others = [system for text in (name, source) for begin, system in SYSTEMS if text.startswith(begin)]
+    system = (of_source + others + [System()])[0]
     changes = {"network": speed for name, speed in NETWORKS.items() if row["source"].startswith(name)}
     precision = row.get("precision") or ""
     if "pure" in precision:

@@ -86,6 +86,23 @@ TEST(CollectiveModel, reachesWhatNcclTestsReport) {
   EXPECT_NEAR(bus(CollectiveKind::reduceScatter, 1) / 362.9e9, 1, 0.15);
 }
 
+/// all_reduce_bench.py of ml-engineering on four nodes of eight B200s: bus
+/// bandwidths in GB/s.
+TEST(CollectiveModel, meetsFourNodesOfB200sAtAllSizes) {
+  Cluster cluster = Cluster::load("b200x8");
+  CollectiveModel model(cluster);
+  const std::pair<double, double> bus[] = {{1 << 20, 5.37},
+                                           {16 << 20, 64.43},
+                                           {128 << 20, 197.94},
+                                           {1 << 30, 361.99}};
+  for (auto [bytes, gigabytes] : bus) {
+    double seconds =
+        model.collective(CollectiveKind::allReduce, bytes, groupOf(32)).seconds;
+    EXPECT_NEAR(2 * bytes * 31 / 32 / seconds / 1e9 / gigabytes, 1, 0.02)
+        << bytes;
+  }
+}
+
 TEST(CollectiveModel, saysHowGroupsLieOnNodes) {
   GroupShape shard = getShape(groupOf(16), 8);
   EXPECT_EQ(shard.nodes, 2);
