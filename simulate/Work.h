@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace fsdp {
 
@@ -37,10 +38,15 @@ const char *getName(WorkKind kind);
 /// `batch` products of m x k by k x n.
 struct MatmulShape {
   int64_t batch = 0, m = 0, n = 0, k = 0;
+  bool isTransposed = false; ///< the first operand's columns lie one behind the
+                             ///< other
 };
 
 struct Work {
   WorkKind kind = WorkKind::none;
+  /// What it is measured as: aten's name without what says that it works in
+  /// place, or the instruction's; lives as long as the plan.
+  std::string_view op;
   plan::DType dtype = plan::DType::f32; ///< that it computes in
   double flops = 0;                     ///< a multiply-add is two
   double bytes = 0; ///< read and written, each once, where nothing is cached

@@ -81,7 +81,7 @@ std::string fsdp::compareConfigs(MLIRContext &context,
   std::vector<std::string> heads{""};
   for (const std::string &path : line.compared) {
     Input input = read(context, line, path);
-    Cluster cluster = loadCluster(input.loaded.config);
+    Cluster cluster = loadCluster(input.loaded.config, line.profile);
     all.push_back(predict(*input.module,
                           decide(*input.module, input.loaded.config, cluster),
                           cluster)
@@ -113,7 +113,9 @@ std::string fsdp::compareConfigs(MLIRContext &context,
   };
   words("cluster", [](const Prediction &p) { return p.cluster; });
   words("ranks", [](const Prediction &p) { return std::to_string(p.ranks); });
-  add("step ms", [](const Prediction &p) { return p.seconds; }, formatMilliseconds);
+  add(
+      "step ms", [](const Prediction &p) { return p.seconds; },
+      formatMilliseconds);
   add(
       "kernels ms", [](const Prediction &p) { return p.compute; },
       formatMilliseconds);
@@ -162,7 +164,7 @@ std::string fsdp::simulateWorlds(MLIRContext &context,
                                  const CommandLine &line) {
   Input input = read(context, line, line.config);
   const Config &given = input.loaded.config;
-  Cluster cluster = loadCluster(given);
+  Cluster cluster = loadCluster(given, line.profile);
   Table worlds, bandwidths;
   worlds.add({"ranks", "nodes", "step ms", "kernels ms", "exposed ms",
               "of the step", "planned", "held", "fits", "in collectives"});
