@@ -33,7 +33,7 @@ double ComputeModel::bandwidth(const Work &work) const {
 /// within 5 % on average (docs/Rationale/Simulate.md).
 double ComputeModel::multiply(const Work &work) const {
   const MatmulModel &model = cluster.device.matmul;
-  auto [batch, m, n, k, isTransposed] = work.matmul;
+  auto [batch, m, n, k] = work.matmul;
   if (work.flops == 0)
     return model.seconds;
   double unitRate = rate(work.dtype) * model.efficiency / model.units;
@@ -59,9 +59,10 @@ double ComputeModel::multiply(const Work &work) const {
 }
 
 std::optional<double> ComputeModel::measuredProduct(const Work &work) const {
-  auto [batch, m, n, k, isTransposed] = work.matmul;
+  auto [batch, m, n, k] = work.matmul;
   for (const MatmulTable &table : cluster.device.matmul.measured) {
-    if (table.getDType() != work.dtype || table.isTransposed() != isTransposed)
+    if (table.getDType() != work.dtype ||
+        table.isTransposed() != work.isTransposed)
       continue;
     double one = table.at(double(m), double(n), double(k));
     // Only the first of a batch costs a call.

@@ -197,8 +197,8 @@ void Estimate::multiply(const plan::CallT &call, bool adds) {
   shape.n = b.shape.size() < 2 ? 1 : sizeAt(b, 1);
   if (baseName(plan.operators[call.op]->name) == "linear")
     shape.n = sizeAt(b, 2);
-  shape.isTransposed = a.shape.size() >= 2 && !a.strides.empty() &&
-                       a.strides.back() != 1 && a.shape.back() != 1;
+  work.isTransposed = a.shape.size() >= 2 && !a.strides.empty() &&
+                      a.strides.back() != 1 && a.shape.back() != 1;
   bool isBatched = b.shape.size() > 2;
   shape.m = isBatched ? sizeAt(a, 2) : 0;
   if (!isBatched) {

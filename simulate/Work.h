@@ -38,8 +38,6 @@ const char *getName(WorkKind kind);
 /// `batch` products of m x k by k x n.
 struct MatmulShape {
   int64_t batch = 0, m = 0, n = 0, k = 0;
-  bool isTransposed = false; ///< the first operand's columns lie one behind the
-                             ///< other
 };
 
 struct Work {
@@ -55,6 +53,8 @@ struct Work {
   bool onHost = false;     ///< in the host's memory, beside a device's
   bool isFusible = false;  ///< a link of chains that compilers make one kernel
   MatmulShape matmul;      ///< of products
+  /// Of products: the first operand's columns lie one behind the other.
+  bool isTransposed = false;
 };
 
 /// Transfers, waits and frees are none.

@@ -34,7 +34,8 @@ public:
 
   /// Until all are here.
   void meet();
-  /// Seconds of a call: the median of some batches, once it is warm.
+  /// Seconds of a call, once it is warm: of some batches that of the first
+  /// quarter, since whatever else the machine does only makes calls slower.
   double time(const std::function<void()> &call);
 
   using Clock = std::chrono::steady_clock;
@@ -47,6 +48,8 @@ private:
 };
 
 double median(std::vector<double> values);
+/// The value below which a quarter of them lie.
+double firstQuarter(std::vector<double> values);
 
 /// How all of it goes: "calibrate: 2 ranks: products", on stderr.
 void sayProgress(const Crew &crew, const std::string &what);

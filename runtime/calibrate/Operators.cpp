@@ -181,7 +181,8 @@ void OperatorCases::tables() {
 void OperatorCases::copies() {
   for (int64_t size : kSizes) {
     at::Tensor x = matrix(size), to = matrix(size);
-    add("copy", KernelCall("aten::copy_", "", {to, x, false}));
+    add("copy", double(2 * x.nbytes()),
+        KernelCall("aten::copy_", "", {to, x, false}));
     // Heads of attention, back beside one another.
     int64_t heads = std::max<int64_t>(1, x.size(1) / kHeadWidth);
     at::Tensor apart = numbers({heads, x.size(0), x.size(1) / heads});
