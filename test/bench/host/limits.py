@@ -59,7 +59,7 @@ def compile_case(arguments, number, case):
     runs.export(net(case["width"], case["layers"], case["batch"]), model)
     artifact = arguments.work / "limits" / f"{number}.fsdp"
     return model, artifact, runs.compile_model(arguments.bin, model, runs.make_config(case["world"], **case.get("fsdp", {})),
-                                               arguments.work / f"{case['backend']}.yaml", artifact)
+                                               arguments.work / "local.yaml", artifact)
 
 
 def prepare(arguments):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Predicted and measured times of steps of many models, on one rank and more."""
 import statistics
+import time
 
 from . import models, runs
 
@@ -30,9 +31,11 @@ def prepare(arguments):
 
 
 def measure(arguments):
-    rows = []
+    begin, rows = time.monotonic(), []
     print(f"{'model':12s} {'ranks':>5s} {'back end':8s} {'predicted ms':>12s} {'measured ms':>12s} {'error':>7s}")
     for name, make, world, backend in cases(arguments):
+        if time.monotonic() - begin > arguments.seconds:
+            break
         artifact, prediction = compile_case(arguments, name, make, world, backend)
         if arguments.predict_again:
             prediction = runs.predict(arguments.bin, artifact, arguments.work / f"{backend}.yaml")
