@@ -16,6 +16,7 @@ interrupted, and --prepare makes all that can be made while other things run. A 
 import argparse
 import json
 import pathlib
+import shutil
 import sys
 
 HERE = pathlib.Path(__file__).parent
@@ -38,9 +39,12 @@ def main():
     parser.add_argument("--prepare", action="store_true", help="export and compile, measure nothing")
     parser.add_argument("--predict-again", action="store_true", help="predictions of this compiler for artifacts that an earlier one made")
     parser.add_argument("--calibrate", action="store_true", help="measure the machine, and nothing else")
+    parser.add_argument("--fresh", action="store_true", help="empty FOLDER first")
     parser.add_argument("--json", type=path)
     arguments = parser.parse_args()
     from host import runs
+    if arguments.fresh:
+        shutil.rmtree(arguments.work, ignore_errors=True)
     arguments.work.mkdir(parents=True, exist_ok=True)
     for backend in ("local",) if arguments.part == "selection" else ("local", "gloo"):
         runs.calibrate(arguments.bin, arguments.work, backend, max(arguments.worlds))
