@@ -10,6 +10,9 @@
 
 #include "runtime/calibrate/Crew.h"
 
+#include <algorithm>
+#include <cstdint>
+
 namespace fsdp {
 
 /// Products of f32 over a grid of sizes, "products" and "products transposed"
@@ -17,6 +20,13 @@ namespace fsdp {
 /// product of kRateSize.
 void measureProducts(Crew &crew, std::vector<Measured> &results);
 inline constexpr int64_t kRateSize = 512;
+
+/// A step's weights, gradients and states come from memory, one after another:
+/// as many others are worked on in turn as fill caches, at most these.
+inline int64_t countTurns(int64_t bytes) {
+  constexpr int64_t cold = int64_t(64) << 20, most = 16;
+  return std::clamp(cold / std::max<int64_t>(bytes, 1), int64_t(1), most);
+}
 
 /// Tables named as simulate/Work.h names operators, at their bytes, or at
 /// operations for attention and convolutions; "issue" at nothing: what a call

@@ -36,12 +36,18 @@ public:
 private:
   Communicator::Ticket start();
 
+  /// Memory that is moved, several times so that it is cold.
+  struct Turn {
+    std::vector<std::vector<float>> shards, full;
+    std::vector<GatherMember> gathers;
+    std::vector<ReduceMember> reduces;
+    std::vector<AllReduceMember> sums;
+  };
+
   Crew &crew;
   CollectiveKind kind;
-  std::vector<std::vector<float>> shards, full;
-  std::vector<GatherMember> gathers;
-  std::vector<ReduceMember> reduces;
-  std::vector<AllReduceMember> sums;
+  std::vector<Turn> turns;
+  size_t next = 0;
 };
 
 double processorSeconds() {
@@ -57,26 +63,31 @@ double processorSeconds() {
 
 Repeated::Repeated(Crew &crew, CollectiveKind kind, size_t part, int tensors)
     : crew(crew), kind(kind) {
-  for (int i = 0; i < tensors; ++i) {
-    size_t whole = part * size_t(crew.size());
-    std::vector<float> &shard = shards.emplace_back(part, 1.0f);
-    std::vector<float> &all = full.emplace_back(whole, 1.0f);
-    gathers.push_back({shard.data(), all.data(), part * sizeof(float)});
-    reduces.push_back({all.data(), shard.data(), part, plan::DType::f32});
-    sums.push_back({all.data(), whole, plan::DType::f32});
-  }
+  size_t whole = part * size_t(crew.size());
+  turns.resize(size_t(countTurns(int64_t(whole * sizeof(float)) * tensors)));
+  for (Turn &turn : turns)
+    for (int i = 0; i < tensors; ++i) {
+      std::vector<float> &shard = turn.shards.emplace_back(part, 1.0f);
+      std::vector<float> &all = turn.full.emplace_back(whole, 1.0f);
+      turn.gathers.push_back({shard.data(), all.data(), part * sizeof(float)});
+      turn.reduces.push_back(
+          {all.data(), shard.data(), part, plan::DType::f32});
+      turn.sums.push_back({all.data(), whole, plan::DType::f32});
+    }
 }
 
 Communicator::Ticket Repeated::start() {
   TransferLabel label{getName(kind), "calibrate", 0};
   Combination mean(plan::Reduction::avg);
+  const Turn &turn = turns[next];
+  next = (next + 1) % turns.size();
   switch (kind) {
   case CollectiveKind::allGather:
-    return crew.transfers().startAllGather(gathers, label);
+    return crew.transfers().startAllGather(turn.gathers, label);
   case CollectiveKind::reduceScatter:
-    return crew.transfers().startReduceScatter(reduces, mean, label);
+    return crew.transfers().startReduceScatter(turn.reduces, mean, label);
   case CollectiveKind::allReduce:
-    return crew.transfers().startAllReduce(sums, mean, label);
+    return crew.transfers().startAllReduce(turn.sums, mean, label);
   }
   return 0;
 }

@@ -89,6 +89,14 @@ private:
   void add(const std::string &table, double at, KernelCall call) {
     results.push_back({table, {at}, crew.time(call)});
   }
+  /// Calls that take turns.
+  void add(const std::string &table, double at, std::vector<KernelCall> calls) {
+    size_t next = 0;
+    results.push_back({table, {at}, crew.time([&] {
+                         calls[next]();
+                         next = (next + 1) % calls.size();
+                       })});
+  }
   void add(const std::string &table, KernelCall call) {
     double at = call.bytes();
     add(table, at, std::move(call));
@@ -196,17 +204,24 @@ void OperatorCases::updates() {
   for (int64_t size : kSizes) {
     auto list = [&] { return c10::List<at::Tensor>({numbers({size})}); };
     c10::List<at::Tensor> steps({at::ones({})}), none;
-    double bytes = double(size) * 4;
-    // Read and written but for the gradient, and the numbers beside.
-    add("adam", 7 * bytes,
-        KernelCall("aten::_fused_adamw_", "",
-                   {list(), list(), list(), list(), none, steps, 1e-3, 0.9,
-                    0.999, 0.01, 1e-8, false, false, c10::IValue(),
-                    c10::IValue()}));
-    add("sgd", 5 * bytes,
-        KernelCall("aten::_fused_sgd_", "",
-                   {list(), list(), list(), 0.01, 0.9, 1e-3, 0.0, false, false,
-                    false, c10::IValue(), c10::IValue()}));
+    // Read and written but for the gradient.
+    int64_t adam = 7 * 4 * size, sgd = 5 * 4 * size;
+    std::vector<KernelCall> calls;
+    for (int64_t i = 0; i < countTurns(adam); ++i)
+      calls.emplace_back(
+          "aten::_fused_adamw_", "",
+          std::vector<c10::IValue>{list(), list(), list(), list(), none, steps,
+                                   1e-3, 0.9, 0.999, 0.01, 1e-8, false, false,
+                                   c10::IValue(), c10::IValue()});
+    add("adam", double(adam), std::move(calls));
+    calls.clear();
+    for (int64_t i = 0; i < countTurns(sgd); ++i)
+      calls.emplace_back("aten::_fused_sgd_", "",
+                         std::vector<c10::IValue>{list(), list(), list(), 0.01,
+                                                  0.9, 1e-3, 0.0, false, false,
+                                                  false, c10::IValue(),
+                                                  c10::IValue()});
+    add("sgd", double(sgd), std::move(calls));
   }
 }
 

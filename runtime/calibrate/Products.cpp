@@ -14,11 +14,6 @@
 using namespace fsdp;
 
 static constexpr int64_t kSizes[] = {1, 8, 32, 128, 512, 2048};
-/// A step's weights come from memory, one after another: as many others are
-/// multiplied by in turn as fill a cache, at most these.
-static constexpr int64_t kColdBytes = int64_t(16) << 20;
-static constexpr int64_t kMostWeights = 8;
-
 /// As the runtime calls products (runtime/exec/instructions/Call.cpp).
 static std::function<void()> makeProduct(const at::Tensor &left,
                                          const at::Tensor &right) {
@@ -36,8 +31,7 @@ static double timeProduct(Crew &crew, int64_t m, int64_t n, int64_t k,
                           bool isTransposed) {
   at::Tensor left = isTransposed ? at::ones({k, m}).t() : at::ones({m, k});
   std::vector<std::function<void()>> products;
-  int64_t count =
-      std::clamp(kColdBytes / (4 * n * k), int64_t(1), kMostWeights);
+  int64_t count = countTurns(4 * n * std::max(k, m));
   for (int64_t i = 0; i < count; ++i)
     products.push_back(makeProduct(left, isTransposed ? at::ones({k, n})
                                                       : at::ones({n, k}).t()));
