@@ -17,6 +17,8 @@ from . import runs
 
 SEED, DEFAULT_COUNT, SLACK = 11, 100, 1.02
 TOO_LITTLE, ONE_IN = 0.9, 10
+# The search of `auto` takes some ten compiles each time.
+AUTO_ONE_IN = 5
 # Bytes that the least limit is known to.
 STEP = 1 << 20
 TINY = {"world": 2, "width": 8, "layers": 1, "batch": 2}
@@ -123,13 +125,15 @@ def is_refused(arguments, model, artifact, case, budget, **top):
     return bool(done.returncode), done.stderr
 
 
-def check_budgets(arguments, model, artifact, case, held):
-    """Refusals below the least that works, of the config and of what `auto` makes of it."""
+def check_budgets(arguments, model, artifact, case, held, decides):
+    """Refusals below the least that works: of the config, and if the compiler `decides`, of what `auto` makes of it."""
     problems = []
     if is_refused(arguments, model, artifact, case, held)[0]:
         problems.append(f"refused within {held} bytes, which it is predicted to hold")
     if not is_refused(arguments, model, artifact, case, held - 1)[0]:
         problems.append(f"not refused within {held - 1} bytes, one less than it is predicted to hold")
+    if not decides:
+        return problems
     refused, said = is_refused(arguments, model, artifact, case, 1 << 20, schedule="auto")
     advice = re.search(r"a memory_budget of (\d+)B works", said)
     if not refused or not advice:
@@ -152,7 +156,7 @@ def measure(arguments):
         tensors = bytes_in_all(arguments, artifact, case, prediction)
         row = {"number": number, **case, "tensors": tensors, "footprint": footprint,
                "finished": finishes(arguments, artifact, case, int(footprint + SLACK * tensors)),
-               "budgets": check_budgets(arguments, model, artifact, case, prediction["memory"]["held"])}
+               "budgets": check_budgets(arguments, model, artifact, case, prediction["memory"]["held"], number % AUTO_ONE_IN == 0)}
         if number % ONE_IN == 0:
             row["finished_with_less"] = finishes(arguments, artifact, case, int(footprint + TOO_LITTLE * tensors))
         rows.append(row)
