@@ -61,6 +61,7 @@ void Describer::start(Activity &activity, const TransferStart &start) {
   activity.stream = start.stream;
   activity.future = start.future;
   activity.bytes = start.bytes(plan, program);
+  activity.ranks = plan.groups[start.group]->size;
   futures[start.future] = activity;
   if (start.kind == CollectiveKind::allGather)
     for (uint32_t output : start.outputs)
@@ -122,6 +123,11 @@ Activity Describer::describe(const plan::InstructionT &instruction) {
     for (uint32_t value : valuesOf(instruction, reads))
       if (activity.bucket.empty())
         activity.bucket = bucketOf(value);
+    activity.operands = join(valuesOf(instruction, reads), [&](uint32_t value) {
+      const plan::ValueT &v = *program.values[value];
+      return type(value) +
+             (v.strides.empty() ? "" : " by " + toString(v.strides));
+    });
     std::vector<uint32_t> made = valuesOf(instruction, makes);
     if (made.size() == 1)
       activity.result = type(made[0]);

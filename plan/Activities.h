@@ -28,6 +28,9 @@ struct Activity {
   std::string module; ///< "layers.0.attn"; empty: unknown
   std::string source; ///< "model.py:7"; empty: unknown
   std::string result; ///< "f32[4, 8]" of what it makes; empty: nothing, or many
+  /// "f32[4, 8], f32[8, 2] by [1, 8]" of what a kernel reads, with strides if
+  /// it is not contiguous.
+  std::string operands;
   /// That a transfer moves, or whose parameters a kernel reads or updates;
   /// empty: none.
   std::string bucket;
@@ -39,6 +42,7 @@ struct Activity {
   /// What the rank receives in an all-gather and sends into a reduction,
   /// padding included.
   uint64_t bytes = 0;
+  uint64_t ranks = 1; ///< among which
   uint32_t future = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include "plan/DType.h"
 #include "simulate/BuiltinClusters.h"
+#include "simulate/MeasuredFields.h"
 #include "support/Nearest.h"
 #include "support/ReadOnlyFile.h"
 #include "support/yaml/Reader.h"
@@ -42,33 +43,6 @@ struct Key {
   std::function<void(Cluster &, const YamlReader &, const YAML::Node &)> read;
 };
 
-/// A number of at least `least`.
-double readNumber(const YamlReader &reader, const YAML::Node &node,
-                  std::string_view key, double least, double most) {
-  double value = reader.readDouble(node, key);
-  if (value < least || value > most)
-    reader.fail(ErrorId::ConfigBadValue, node,
-                "'" + std::string(key) + "': expected a number from " +
-                    YAML::Dump(YAML::Node(least)) +
-                    (most == std::numeric_limits<double>::max()
-                         ? " on"
-                         : " to " + YAML::Dump(YAML::Node(most))) +
-                    ", found " + node.Scalar());
-  return value;
-}
-
-int64_t readCount(const YamlReader &reader, const YAML::Node &node,
-                  std::string_view key) {
-  constexpr int64_t most = 1 << 20;
-  int64_t value = reader.readInt(node, key);
-  if (value < 1 || value > most)
-    reader.fail(ErrorId::ConfigBadValue, node,
-                "'" + std::string(key) + "': expected a number from 1 to " +
-                    std::to_string(most) + ", found " + node.Scalar());
-  return value;
-}
-
-constexpr double kAny = std::numeric_limits<double>::max();
 /// Divisors: anything above.
 constexpr double kSome = 1e-3;
 
@@ -106,25 +80,6 @@ std::map<plan::DType, double> readRates(const YamlReader &reader,
   return rates;
 }
 
-/// "[[1, 2, 3], …]", rows of `width` numbers.
-std::vector<std::vector<double>> readRows(const YamlReader &reader,
-                                          const YAML::Node &node,
-                                          std::string_view key, size_t width) {
-  std::string expected =
-      "a list of lists of " + std::to_string(width) + " numbers";
-  if (!node.IsSequence() || node.size() == 0)
-    reader.failType(node, key, expected);
-  std::vector<std::vector<double>> rows;
-  for (const YAML::Node &row : node) {
-    if (!row.IsSequence() || row.size() != width)
-      reader.failType(row, key, expected);
-    std::vector<double> &numbers = rows.emplace_back();
-    for (const YAML::Node &each : row)
-      numbers.push_back(readNumber(reader, each, key, 0, kAny));
-  }
-  return rows;
-}
-
 std::vector<MatmulTile> readTiles(const YamlReader &reader,
                                   const YAML::Node &node) {
   std::vector<MatmulTile> tiles;
@@ -135,53 +90,6 @@ std::vector<MatmulTile> readTiles(const YamlReader &reader,
     tiles.push_back({row[0], row[1], row[2]});
   }
   return tiles;
-}
-
-std::vector<MeasuredCollective> readMeasured(const YamlReader &reader,
-                                             const YAML::Node &node) {
-  if (!node.IsSequence())
-    reader.failType(node, "measured", "a list of measured collectives");
-  std::vector<MeasuredCollective> all;
-  for (const YAML::Node &entry : node) {
-    if (!entry.IsMap())
-      reader.failType(entry, "measured",
-                      "a map {kind, nodes, ranks, seconds: [[bytes, s], …]}");
-    MeasuredCollective one{CollectiveKind::allGather, 1, 0, {}};
-    bool hasKind = false;
-    for (const auto &field : entry) {
-      std::string key = reader.readString(field.first, "measured");
-      if (key == "kind") {
-        std::string_view choices[] = {"all_gather", "reduce_scatter",
-                                      "all_reduce"};
-        std::string name = reader.readChoice(field.second, key, choices);
-        one.kind = static_cast<CollectiveKind>(
-            std::ranges::find(choices, name) - choices);
-        hasKind = true;
-      } else if (key == "nodes" || key == "ranks") {
-        (key == "nodes" ? one.nodes : one.ranks) =
-            readCount(reader, field.second, key);
-      } else if (key == "seconds") {
-        std::vector<std::pair<double, double>> points;
-        for (const auto &row : readRows(reader, field.second, key, 2)) {
-          if (!points.empty() && row[0] <= points.back().first)
-            reader.fail(ErrorId::ConfigBadValue, field.second,
-                        "'seconds': expected ascending sizes");
-          points.emplace_back(row[0], row[1]);
-        }
-        one.seconds = Curve(std::move(points));
-      } else {
-        reader.fail(ErrorId::ConfigUnknownKey, field.first,
-                    "'" + key +
-                        "' is no key of a measured collective; expected kind, "
-                        "nodes, ranks, seconds");
-      }
-    }
-    if (!hasKind || one.ranks == 0 || one.seconds.empty())
-      reader.fail(ErrorId::ConfigMissingKey, entry,
-                  "a measured collective needs kind, ranks and seconds");
-    all.push_back(std::move(one));
-  }
-  return all;
 }
 
 #define FSDP_NUMBER(section, name, required, least, most, place)               \
@@ -241,6 +149,20 @@ const std::vector<Key> &getKeys() {
        [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
          c.device.matmul.tiles = readTiles(r, n);
        }},
+      {"matmul", "measured", false,
+       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
+         c.device.matmul.measured = readMeasuredProducts(r, n);
+       }},
+      {"", "operators", false,
+       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
+         c.device.operators = readMeasuredOperators(r, n);
+       }},
+      // Read when all else is known.
+      {"", "crowded", false,
+       [](Cluster &, const YamlReader &r, const YAML::Node &n) {
+         if (!n.IsSequence())
+           r.failType(n, "crowded", "a list of devices for numbers of ranks");
+       }},
       FSDP_NUMBER("host", "upload", false, 1, kAny, host.upload),
       FSDP_NUMBER("host", "download", false, 1, kAny, host.download),
       FSDP_NUMBER("host", "copy", false, 0, 1, host.copy),
@@ -259,7 +181,7 @@ const std::vector<Key> &getKeys() {
       FSDP_NUMBER("network", "traffic", false, 0, kAny, network.traffic),
       {"network", "measured", false,
        [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
-         c.network.measured = readMeasured(r, n);
+         c.network.measured = readMeasuredCollectives(r, n);
        }},
   };
   return keys;
@@ -324,7 +246,48 @@ YAML::Node findSection(const YAML::Node &root, std::string_view section) {
   return found.IsDefined() && !found.IsNull() ? found : root;
 }
 
+/// "{ranks: 2, device: …, matmul: …, operators: …}": what is different of the
+/// device, where a node has so many ranks.
+void readCrowded(const YamlReader &reader, const YAML::Node &list,
+                 Cluster &cluster) {
+  for (const YAML::Node &entry : list) {
+    if (!entry.IsMap() || !entry["ranks"])
+      reader.failType(entry, "crowded",
+                      "a map {ranks, device, matmul, operators}");
+    int64_t ranks = readCount(reader, entry["ranks"], "ranks");
+    if (!cluster.crowded.empty() && cluster.crowded.back().first >= ranks)
+      reader.fail(ErrorId::ConfigBadValue, entry["ranks"],
+                  "'crowded': expected ascending ranks");
+    Cluster other = cluster;
+    std::vector<std::string> found;
+    for (const auto &section : entry) {
+      std::string name = reader.readString(section.first, "crowded");
+      if (name == "ranks")
+        continue;
+      if (name == "operators") {
+        other.device.operators = readMeasuredOperators(reader, section.second);
+        continue;
+      }
+      if (name != "device" && name != "matmul")
+        reader.fail(ErrorId::ConfigUnknownKey, section.first,
+                    "'" + name +
+                        "' is no key of 'crowded'; expected ranks, device, "
+                        "matmul, operators");
+      readSection(reader, section.second, name, other, found);
+    }
+    cluster.crowded.emplace_back(ranks, std::move(other.device));
+  }
+}
+
 } // namespace
+
+Cluster Cluster::withRanks(int64_t ranks) const {
+  Cluster result = *this;
+  for (const auto &[least, other] : crowded)
+    if (least <= ranks)
+      result.device = other;
+  return result;
+}
 
 Cluster Cluster::parse(const std::string &text, const std::string &file) {
   YamlReader reader(file);
@@ -353,6 +316,8 @@ Cluster Cluster::parse(const std::string &text, const std::string &file) {
     reader.fail(ErrorId::ConfigMissingKey, given,
                 "a device of kind cpu needs 'device.cores', which all ranks of "
                 "a node share");
+  if (root["crowded"])
+    readCrowded(reader, root["crowded"], cluster);
   return cluster;
 }
 
@@ -363,7 +328,14 @@ std::vector<std::string_view> Cluster::names() {
   return names;
 }
 
-Cluster Cluster::load(const std::string &nameOrPath) {
+Cluster Cluster::load(const std::string &nameOrPath,
+                      const std::string &profile) {
+  if (!profile.empty()) {
+    Cluster cluster = load(nameOrPath);
+    cluster.profile =
+        std::make_shared<MeasuredTimes>(MeasuredTimes::read(profile));
+    return cluster;
+  }
   for (const BuiltinCluster &each : getBuiltinClusters())
     if (each.name == nameOrPath)
       return parse(std::string(each.text), std::string(each.name) + ".yaml");

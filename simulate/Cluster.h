@@ -14,8 +14,11 @@
 
 #include "plan/Traffic.h"
 #include "plan/plan_generated.h"
+#include "simulate/MatmulTable.h"
+#include "simulate/MeasuredTimes.h"
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +55,7 @@ struct MatmulModel {
   double seconds = 0; ///< of a call, beside
   std::vector<MatmulTile> tiles{{}};
   bool splits = false; ///< whether one tile's sum may be several units'
+  std::vector<MatmulTable> measured; ///< go before all of this
 };
 
 struct DeviceModel {
@@ -73,6 +77,10 @@ struct DeviceModel {
   double convolution = 1;                             ///< of a product's rate
   double cores = 0; ///< of a node, if it is the host: all ranks share them
   MatmulModel matmul;
+  /// Seconds that were measured, over the bytes of a kernel, or the operations
+  /// of attention and convolutions (Work.h). By aten's name, or, for those that
+  /// have none of their own, by the name of the kind.
+  std::map<std::string, Curve, std::less<>> operators;
 };
 
 /// Between a rank's memories, and the memory of the host.
@@ -87,7 +95,12 @@ struct HostModel {
 struct MeasuredCollective {
   CollectiveKind kind;
   int64_t nodes, ranks;
-  Curve seconds;
+  Curve seconds; ///< while the rank's thread may compute
+  /// Of the thread that computes: in the start, and in the wait once all has
+  /// come. Ranks that are threads do all of it there.
+  Curve start, finish;
+  double tensor = 0;    ///< seconds of the thread for each further tensor
+  double processor = 0; ///< share of a core that `seconds` take; 0: the model's
 };
 
 struct NetworkModel {
@@ -108,14 +121,24 @@ struct Cluster {
   DeviceModel device;
   HostModel host;
   NetworkModel network;
+  /// What the device is to each rank where a node has so many of them, or more:
+  /// ascending. Ranks of a host share caches and memory, and have fewer threads
+  /// each.
+  std::vector<std::pair<int64_t, DeviceModel>> crowded;
+  /// Goes before all of this, where it knows a kernel or transfer; may be null.
+  std::shared_ptr<const MeasuredTimes> profile;
 
+  /// With the device as each of `ranks` ranks of a node has it.
+  Cluster withRanks(int64_t ranks) const;
   /// `text` is YAML; errors name `file`. Throws fsdp::Error
   /// (ConfigNotReadable, ConfigUnknownKey, ConfigMissingKey, ConfigWrongType,
   /// ConfigBadValue).
   static Cluster parse(const std::string &text, const std::string &file);
-  /// A name of `names`, or the path of a file. Throws as `parse`, and
-  /// FileNotReadable.
-  static Cluster load(const std::string &nameOrPath);
+  /// A name of `names`, or the path of a file; `profile` is the path of a
+  /// trace, or empty. Throws as `parse`, FileNotReadable, and as
+  /// MeasuredTimes::read.
+  static Cluster load(const std::string &nameOrPath,
+                      const std::string &profile = "");
   /// Those that are built in.
   static std::vector<std::string_view> names();
 };

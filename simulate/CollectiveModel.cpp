@@ -88,18 +88,35 @@ double CollectiveModel::ring(CollectiveKind kind, double bytes,
   return network.launch + best;
 }
 
+const MeasuredCollective *
+CollectiveModel::findMeasured(CollectiveKind kind,
+                              const GroupShape &shape) const {
+  for (const MeasuredCollective &each : cluster.network.measured)
+    if (each.kind == kind && each.nodes == shape.nodes &&
+        each.ranks == shape.ranks)
+      return &each;
+  return nullptr;
+}
+
 TransferCost CollectiveModel::collective(CollectiveKind kind, double bytes,
-                                         const plan::GroupT &group) const {
+                                         const plan::GroupT &group,
+                                         size_t tensors) const {
   TransferCost cost;
   GroupShape shape = getShape(group, cluster.ranksPerNode);
   if (shape.ranks < 2)
     return cost;
   const NetworkModel &network = cluster.network;
-  cost.seconds = ring(kind, bytes, shape);
-  for (const MeasuredCollective &each : network.measured)
-    if (each.kind == kind && each.nodes == shape.nodes &&
-        each.ranks == shape.ranks)
-      cost.seconds = each.seconds.at(bytes);
+  const MeasuredCollective *measured = findMeasured(kind, shape);
+  if (measured) {
+    cost.seconds = measured->seconds.at(bytes);
+    cost.start = measured->start.at(bytes);
+    cost.finish = measured->finish.at(bytes);
+    double further =
+        measured->tensor * double(std::max<size_t>(tensors, 1) - 1);
+    (measured->start.empty() ? cost.finish : cost.start) += further;
+  } else {
+    cost.seconds = ring(kind, bytes, shape);
+  }
   if (cost.seconds <= 0)
     return cost;
   auto n = double(shape.ranks);
@@ -112,7 +129,8 @@ TransferCost CollectiveModel::collective(CollectiveKind kind, double bytes,
         std::min(1.0, passed / (double(shape.perNode) * network.network));
   cost.memory = std::min(1.0, network.traffic * bytes / cost.seconds /
                                   cluster.device.bandwidth);
-  cost.processor = network.processor;
+  cost.processor = measured && measured->processor > 0 ? measured->processor
+                                                       : network.processor;
   return cost;
 }
 

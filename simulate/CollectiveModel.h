@@ -13,6 +13,8 @@ namespace fsdp {
 struct TransferCost {
   double seconds = 0;
   double link = 0, network = 0, memory = 0, processor = 0;
+  /// Of the thread that computes, before and after `seconds`.
+  double start = 0, finish = 0;
 };
 
 /// How a group lies on nodes whose ranks count on.
@@ -30,13 +32,16 @@ public:
   /// `cluster` outlives it.
   explicit CollectiveModel(const Cluster &cluster) : cluster(cluster) {}
 
-  /// `bytes` as plan/Traffic.h counts them: of the whole tensors.
+  /// `bytes` as plan/Traffic.h counts them: of the whole tensors, of which
+  /// there are `tensors`.
   TransferCost collective(CollectiveKind kind, double bytes,
-                          const plan::GroupT &group) const;
+                          const plan::GroupT &group, size_t tensors = 1) const;
   /// `count` tensors between a rank's memories.
   TransferCost copy(bool toHost, double bytes, size_t count) const;
 
 private:
+  const MeasuredCollective *findMeasured(CollectiveKind kind,
+                                         const GroupShape &shape) const;
   double ring(CollectiveKind kind, double bytes, const GroupShape &shape) const;
 
   const Cluster &cluster;

@@ -58,7 +58,53 @@ double ComputeModel::multiply(const Work &work) const {
   return model.seconds + best;
 }
 
+std::optional<double> ComputeModel::measuredProduct(const Work &work) const {
+  auto [batch, m, n, k] = work.matmul;
+  for (const MatmulTable &table : cluster.device.matmul.measured) {
+    if (table.getDType() != work.dtype ||
+        table.isTransposed() != work.isTransposed)
+      continue;
+    double one = table.at(double(m), double(n), double(k));
+    // Only the first of a batch costs a call.
+    double call = std::min(one, cluster.device.matmul.seconds);
+    return call + double(batch) * (one - call);
+  }
+  return std::nullopt;
+}
+
+std::optional<double> ComputeModel::measured(const Work &work) const {
+  const DeviceModel &device = cluster.device;
+  if (work.onHost)
+    return std::nullopt;
+  if (work.kind == WorkKind::matmul)
+    return measuredProduct(work);
+  bool byFlops =
+      work.kind == WorkKind::attention || work.kind == WorkKind::convolution;
+  // Measured in f32, four bytes an element.
+  double size = byFlops                       ? work.flops
+                : dtypeBytes(work.dtype) == 2 ? 2 * work.bytes
+                                              : work.bytes;
+  auto found = device.operators.find(work.op);
+  if (found != device.operators.end())
+    return found->second.at(size);
+  found = device.operators.find(getName(work.kind));
+  if (found == device.operators.end() || byFlops)
+    return std::nullopt;
+  // Another of its kind, and what its own function takes beside.
+  double beside = work.kind == WorkKind::elementwise
+                      ? std::max(0.0, work.flops - work.bytes / 4)
+                      : 0;
+  return found->second.at(size) + beside / device.vectorRate;
+}
+
 double ComputeModel::seconds(const Work &work) const {
+  if (work.kind == WorkKind::none)
+    return 0;
+  std::optional<double> known = measured(work);
+  return known ? *known : modelled(work);
+}
+
+double ComputeModel::modelled(const Work &work) const {
   const DeviceModel &device = cluster.device;
   double memory = work.bytes / bandwidth(work);
   switch (work.kind) {

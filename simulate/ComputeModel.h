@@ -7,10 +7,12 @@
 #include "simulate/Cluster.h"
 #include "simulate/Work.h"
 
+#include <optional>
+
 namespace fsdp {
 
-/// A roofline: what is longer, its operations or its bytes, at the rates that
-/// its kind and size reach.
+/// What was measured; else a roofline: what is longer, its operations or its
+/// bytes, at the rates that its kind and size reach.
 class ComputeModel {
 public:
   /// `cluster` outlives it.
@@ -22,6 +24,10 @@ public:
   double memoryShare(const Work &work) const;
 
 private:
+  /// Of what was measured of such a kernel; empty: nothing was.
+  std::optional<double> measured(const Work &work) const;
+  std::optional<double> measuredProduct(const Work &work) const;
+  double modelled(const Work &work) const;
   double multiply(const Work &work) const;
   double bandwidth(const Work &work) const;
   double rate(plan::DType dtype) const;

@@ -23,7 +23,10 @@ struct Job {
 class Engine {
 public:
   Engine(const std::vector<LaneStep> &steps, const EngineOptions &options)
-      : steps(steps), options(options) {}
+      : steps(steps), options(options) {
+    // Measured with all ranks at it.
+    handlingShares[Processor] = std::min(1.0, options.ranksPerCore);
+  }
 
   LaneTimes run();
 
@@ -31,6 +34,12 @@ private:
   /// Gives the lane of kernels its next steps until it has one to do, or waits.
   void advance();
   void start(const LaneStep &step);
+  /// Gives the lane of kernels what a start or wait does beside the transfer.
+  void handle(double seconds) {
+    handledSince = now;
+    kernel = Job{seconds, &handlingShares};
+    isHandling = true;
+  }
   /// The host has yet to issue what is next: a device has nothing to do, and a
   /// host that computes issues nothing meanwhile.
   bool isBehind() const {
@@ -48,8 +57,14 @@ private:
   double now = 0;
   double issued = 0; ///< when the host has issued all so far
   size_t next = 0;
-  bool isIssuing = false; ///< that step is in `issued`, but was not given
-  std::optional<Job> kernel;
+  bool isIssuing = false;    ///< that step is in `issued`, but was not given
+  std::optional<Job> kernel; ///< or what a start or wait does
+  bool isHandling = false;   ///< the latter
+  bool isPrepared = false;   ///< the next start's handling is done
+  std::optional<uint32_t>
+      finishing; ///< a transfer that came, whose wait goes on
+  Shares handlingShares{};
+  double handledSince = 0;
   std::optional<uint32_t> waiting;                 ///< a transfer
   std::vector<Job> jobs;                           ///< of transfers
   std::vector<bool> done;                          ///< transfers
@@ -64,21 +79,41 @@ void Engine::start(const LaneStep &step) {
   if (number >= jobs.size()) {
     jobs.resize(number + 1);
     done.resize(number + 1);
-    times.transfers.resize(number + 1, {0, kNever, kNever, kNever});
+    times.transfers.resize(number + 1, {0, kNever, kNever, kNever, 0});
   }
   times.transfers[number].given = now;
+  if (step.handling > 0)
+    times.transfers[number].starting = now - handledSince;
   jobs[number] = {step.seconds, &step.shares};
   lanes[step.lane].push_back(number);
 }
 
 void Engine::advance() {
-  while (!kernel && !waiting && next < steps.size()) {
+  while (!kernel && !waiting) {
+    if (finishing) {
+      times.transfers[*finishing].end = now;
+      finishing.reset();
+    }
+    if (next == steps.size())
+      return;
     const LaneStep &step = steps[next];
     if (step.kind == LaneStep::wait) {
-      ++next;
-      times.transfers[step.transfer].asked = now;
-      if (!done[step.transfer])
+      TransferTimes &transfer = times.transfers[step.transfer];
+      transfer.asked = std::min(transfer.asked, now);
+      if (!done[step.transfer]) {
         waiting = step.transfer;
+        continue;
+      }
+      ++next;
+      if (step.handling > 0) {
+        handle(step.handling);
+        finishing = step.transfer;
+      }
+      continue;
+    }
+    if (step.kind == LaneStep::start && step.handling > 0 && !isPrepared) {
+      isPrepared = true;
+      handle(step.handling);
       continue;
     }
     if (!isIssuing)
@@ -89,6 +124,7 @@ void Engine::advance() {
     isIssuing = false;
     ++next;
     if (step.kind == LaneStep::start) {
+      isPrepared = false;
       start(step);
       turnLanes();
       continue;
@@ -173,10 +209,12 @@ void Engine::elapse() {
       job.left = 0;
   };
   if (kernel) {
-    times.compute += span;
+    (isHandling ? times.exposed : times.compute) += span;
     spend(*kernel, kernelSpeed);
     if (kernel->left == 0) {
-      times.kernels.back().end = now;
+      if (!isHandling)
+        times.kernels.back().end = now;
+      isHandling = false;
       kernel.reset();
     }
   } else if (waiting) {

@@ -35,6 +35,8 @@ struct LaneStep {
   uint32_t transfer = 0; ///< of a start or wait; numbered by their starts
   double seconds = 0;    ///< of a kernel or a transfer, alone
   Shares shares{};
+  /// Of the lane of kernels: before a start is given, or once a wait is over.
+  double handling = 0;
 };
 
 /// Seconds from the begin.
@@ -43,17 +45,18 @@ struct KernelTimes {
 };
 struct TransferTimes {
   double given;      ///< the lane of kernels has reached the start
-  double begin, end; ///< it moves
+  double begin, end; ///< it moves, and what the wait does once it has
   double asked;      ///< and the wait; infinite if there is none
+  double starting;   ///< the lane of kernels was busy with the start
 
   /// Kernels wait for it.
-  double exposed() const { return end > asked ? end - asked : 0; }
+  double exposed() const { return starting + (end > asked ? end - asked : 0); }
 };
 
 struct LaneTimes {
   double seconds = 0; ///< until all lanes are done
   double compute = 0; ///< in kernels
-  double exposed = 0; ///< in waits
+  double exposed = 0; ///< in waits, and in what starts and waits do
   double idle = 0;    ///< until the host has issued
   std::vector<KernelTimes> kernels;
   std::vector<TransferTimes> transfers;

@@ -4,18 +4,22 @@
 #include "simulate/InstructionCost.h"
 
 #include "plan/Instructions.h"
+#include "plan/Target.h"
+
+#include <algorithm>
 
 using namespace fsdp;
 
 InstructionCosts::InstructionCosts(const plan::PlanT &plan,
                                    const Cluster &cluster,
                                    const EngineOptions &options)
-    : plan(plan), compute(cluster), collectives(cluster),
+    : plan(plan), cluster(cluster.withRanks(std::min(
+                      int64_t(getWorldSize(plan)), cluster.ranksPerNode))),
+      compute(this->cluster), collectives(this->cluster),
       processor(options.ranksPerCore > 0 ? options.ranksPerCore : 1) {}
 
-InstructionCost
-InstructionCosts::cost(const plan::ProgramT &program,
-                       const plan::InstructionT &instruction) const {
+InstructionCost InstructionCosts::cost(const plan::ProgramT &program,
+                                       const plan::InstructionT &instruction) {
   InstructionCost result;
   LaneStep &step = result.step;
   auto start = [&](plan::Stream stream, uint32_t future,
@@ -25,11 +29,15 @@ InstructionCosts::cost(const plan::ProgramT &program,
             uint8_t(stream),
             0,
             cost.seconds,
-            {cost.processor * processor, cost.memory, cost.link, cost.network}};
+            {cost.processor * processor, cost.memory, cost.link, cost.network},
+            cost.start};
+    finishes[future] = cost.finish;
   };
   if (const plan::WaitT *wait = instruction.body.AsWait()) {
     step.kind = LaneStep::wait;
     result.future = wait->future;
+    if (auto found = finishes.find(wait->future); found != finishes.end())
+      step.handling = found->second;
   } else if (const plan::CopyAcrossT *copy = instruction.body.AsCopyAcross()) {
     for (uint32_t output : copy->outputs)
       result.bytes += program.values[output]->bytes;
@@ -40,11 +48,39 @@ InstructionCosts::cost(const plan::ProgramT &program,
     result.bytes = transfer->bytes(plan, program);
     start(transfer->stream, transfer->future,
           collectives.collective(transfer->kind, double(result.bytes),
-                                 *plan.groups[transfer->group]));
+                                 *plan.groups[transfer->group],
+                                 transfer->inputs.size()));
   } else {
     result.work = estimateWork(plan, program, instruction);
     step.seconds = compute.seconds(result.work);
     step.shares = {processor, compute.memoryShare(result.work), 0, 0};
   }
+  if (cluster.profile)
+    takeMeasured(program, instruction, result);
   return result;
+}
+
+void InstructionCosts::takeMeasured(const plan::ProgramT &program,
+                                    const plan::InstructionT &instruction,
+                                    InstructionCost &result) {
+  if (described != &program) {
+    activities.clear();
+    std::vector<Activity> all = describeActivities(plan, program);
+    for (size_t i = 0; i < all.size(); ++i)
+      activities[program.instructions[i].get()] = std::move(all[i]);
+    described = &program;
+  }
+  const Activity &activity = activities.at(&instruction);
+  LaneStep &step = result.step;
+  if (step.kind == LaneStep::start) {
+    if (auto known = cluster.profile->transfer(activity)) {
+      step.seconds = known->seconds;
+      step.handling = known->start;
+      finishes[result.future] = known->finish;
+    }
+  } else if (step.kind == LaneStep::kernel &&
+             result.work.kind != WorkKind::none) {
+    if (auto known = cluster.profile->kernel(activity))
+      step.seconds = *known;
+  }
 }

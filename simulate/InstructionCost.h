@@ -8,6 +8,9 @@
 #include "simulate/ComputeModel.h"
 #include "simulate/Engine.h"
 
+#include <map>
+#include <unordered_map>
+
 namespace fsdp {
 
 /// What a lane is given for an instruction.
@@ -18,20 +21,30 @@ struct InstructionCost {
   Work work;           ///< of kernels; none: the instruction only names memory
 };
 
-/// Costs the instructions of one plan on one cluster; both outlive it.
+/// Costs the instructions of one plan, which outlives it, on one cluster.
 class InstructionCosts {
 public:
   InstructionCosts(const plan::PlanT &plan, const Cluster &cluster,
                    const EngineOptions &options);
 
+  /// Starts before their waits, programs one after another.
   InstructionCost cost(const plan::ProgramT &program,
-                       const plan::InstructionT &instruction) const;
+                       const plan::InstructionT &instruction);
 
 private:
   const plan::PlanT &plan;
+  const Cluster cluster; ///< as the plan's ranks have it
   ComputeModel compute;
   CollectiveModel collectives;
-  double processor; ///< that one rank's kernels want
+  /// What the cluster's profile knows goes before the models.
+  void takeMeasured(const plan::ProgramT &program,
+                    const plan::InstructionT &instruction,
+                    InstructionCost &result);
+
+  double processor;                          ///< that one rank's kernels want
+  std::map<uint32_t, double> finishes;       ///< by future: seconds of its wait
+  const plan::ProgramT *described = nullptr; ///< whose instructions these are:
+  std::unordered_map<const plan::InstructionT *, Activity> activities;
 };
 
 } // namespace fsdp

@@ -96,8 +96,8 @@ public:
   Work work;
 
   void add(const plan::CallT &call);
-  void add(const plan::AdamT &op) { update(op.params, op, 4); }
-  void add(const plan::SgdT &op) { update(op.params, op, 2); }
+  void add(const plan::AdamT &op) { update(op.params, op, 4, "adam"); }
+  void add(const plan::SgdT &op) { update(op.params, op, 2, "sgd"); }
   void add(const plan::CopyT &op) {
     move(WorkKind::copy, bytes(op.from) + bytes(op.to), op.to);
   }
@@ -150,9 +150,11 @@ private:
   /// Optimizers read all that they name and write all but the gradients;
   /// `each` operations an element and operand.
   template <typename Op>
-  void update(const std::vector<uint32_t> &params, const Op &op, double each) {
+  void update(const std::vector<uint32_t> &params, const Op &op, double each,
+              std::string_view name) {
     Operands operands;
     listOperands(op, operands);
+    work.op = name;
     work.kind = WorkKind::optimizer;
     work.kernels = 1;
     for (auto [access, index] : operands) {
@@ -195,6 +197,8 @@ void Estimate::multiply(const plan::CallT &call, bool adds) {
   shape.n = b.shape.size() < 2 ? 1 : sizeAt(b, 1);
   if (baseName(plan.operators[call.op]->name) == "linear")
     shape.n = sizeAt(b, 2);
+  work.isTransposed = a.shape.size() >= 2 && !a.strides.empty() &&
+                      a.strides.back() != 1 && a.shape.back() != 1;
   bool isBatched = b.shape.size() > 2;
   shape.m = isBatched ? sizeAt(a, 2) : 0;
   if (!isBatched) {
@@ -296,6 +300,7 @@ void Estimate::add(const plan::CallT &call) {
     largest = std::max(largest, elementsOf(*operand));
 
   work.kernels = 1;
+  work.op = plain;
   work.bytes = readBytes + written;
   if (!call.results.empty() && call.results[0] != -1)
     work.dtype = value(call.results[0]).dtype;

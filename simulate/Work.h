@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace fsdp {
 
@@ -41,6 +42,9 @@ struct MatmulShape {
 
 struct Work {
   WorkKind kind = WorkKind::none;
+  /// What it is measured as: aten's name without what says that it works in
+  /// place, or the instruction's; lives as long as the plan.
+  std::string_view op;
   plan::DType dtype = plan::DType::f32; ///< that it computes in
   double flops = 0;                     ///< a multiply-add is two
   double bytes = 0; ///< read and written, each once, where nothing is cached
@@ -49,6 +53,8 @@ struct Work {
   bool onHost = false;     ///< in the host's memory, beside a device's
   bool isFusible = false;  ///< a link of chains that compilers make one kernel
   MatmulShape matmul;      ///< of products
+  /// Of products: the first operand's columns lie one behind the other.
+  bool isTransposed = false;
 };
 
 /// Transfers, waits and frees are none.

@@ -105,10 +105,12 @@ void TraceWriter::describeOnce() {
       add("source", activity.source);
       add("bucket", activity.bucket);
       add("result", activity.result);
+      add("operands", activity.operands);
       add("collective", activity.collective);
       add("group", activity.group);
       if (activity.kind != Activity::Kind::compute)
-        arguments += "\"bytes\":" + std::to_string(activity.bytes) + ",";
+        arguments += "\"bytes\":" + std::to_string(activity.bytes) +
+                     ",\"ranks\":" + std::to_string(activity.ranks) + ",";
       rows.emplace_back(quote(activity.name), std::move(arguments));
     }
   }

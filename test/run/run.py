@@ -255,6 +255,22 @@ class FsdpRun(unittest.TestCase):
         out, _ = self.run_it("--help")
         self.assertIn("Examples:", out)
 
+    def test_calibration_is_a_run_of_its_own(self):
+        def refused(*args, **env):
+            process = subprocess.run([ARGS.fsdp_run, *args], cwd=self.folder, env=clean_environment(**env), text=True, capture_output=True)
+            self.assertEqual(process.returncode, 2, process.stderr)
+            return process.stderr
+
+        self.assertIn("PLAN is required", refused("--steps=1"))
+        self.assertIn("leave out plan", refused("--calibrate=c.yaml", "step.fsdp").lower())
+        self.assertIn("leave out --steps", refused("--calibrate=c.yaml", "--steps=1"))
+        self.assertIn("--nproc says how many ranks --calibrate measures", refused("step.fsdp", "--nproc=2"))
+        self.assertIn("needs two ranks or more", refused("--calibrate=c.yaml", "--backend=gloo", RANK="0", WORLD_SIZE="1"))
+        self.assertIn("a launcher started 2 processes", refused("--calibrate=c.yaml", "--backend=local", RANK="0", WORLD_SIZE="2"))
+        self.assertIn("--nproc is for ranks that are threads", refused("--calibrate=c.yaml", "--nproc=2", RANK="0", WORLD_SIZE="2"))
+        self.assertIn("local or gloo", refused("--calibrate=c.yaml", "--backend=fake"))
+        self.assertFalse((self.folder / "c.yaml").exists())
+
     def test_cuda_is_a_library_beside_the_runtimes(self):
         """Loaded for artifacts of a GPU alone: where it is missing or no such library, they are refused and others run."""
         subprocess.run([ARGS.make_step, self.folder, "2", "0.1", "cuda:sm_90"], check=True)

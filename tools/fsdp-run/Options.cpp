@@ -36,6 +36,8 @@ static constexpr const char *kExamples = R"(Examples:
       checkpoints; the same command again continues from the newest
   fsdp-run step.fsdp --steps=20 --data=d.bin --profile=trace.json
       where the time goes, for the eye and as a table
+  fsdp-run --calibrate=here.yaml
+      measures this machine, for predictions of fsdp-opt --cluster=here.yaml
   fsdp-run infer.fsdp --steps=50 --data=test.safetensors --outputs=o.safetensors
       what the model returns for each row of the data)";
 
@@ -73,8 +75,7 @@ static void addData(CLI::App &app, RunOptions &options) {
   LaunchOptions &launch = options.launch;
   SessionOptions &session = options.launch.session;
   TrainOptions &train = options.train;
-  app.add_option("PLAN", launch.artifact, "the artifact, step.fsdp")
-      ->required();
+  app.add_option("PLAN", launch.artifact, "the artifact, step.fsdp");
   app.add_option("--steps", train.steps,
                  "optimizer steps of the whole training, those "
                  "of a checkpoint too; default: until the "
@@ -257,6 +258,50 @@ static void addReports(CLI::App &app, RunOptions &options, LogLevel &level) {
       ->default_str("warning");
 }
 
+static void addCalibration(CLI::App &app, CalibrateOptions &calibrate) {
+  app.add_option("--calibrate", calibrate.path,
+                 "measure this machine for a minute or so, without PLAN, with "
+                 "ranks as this back end has them, and write what fsdp-opt "
+                 "--cluster=FILE.yaml predicts steps with");
+  app.add_option("--nproc", calibrate.ranks,
+                 "with --calibrate and ranks that are threads: the most of "
+                 "them that are measured together; default: as many as "
+                 "processors")
+      ->check(CLI::Range(2, 256));
+}
+
+/// Ranks of a calibration are started as those of a run.
+static void settleCalibration(const CLI::App &app, RunOptions &options) {
+  if (!app.count("--calibrate")) {
+    if (app.count("--nproc"))
+      throw Error(ErrorId::BadUsage,
+                  "--nproc says how many ranks --calibrate measures; the ranks "
+                  "of a run are those that it was compiled for");
+    if (options.launch.artifact.empty())
+      throw Error(ErrorId::BadUsage, "PLAN is required; see fsdp-run --help");
+    return;
+  }
+  static constexpr std::string_view used[] = {
+      "--calibrate", "--nproc",  "--backend",  "--rendezvous",
+      "--threads",   "--matmul", "--deadline", "--log-level"};
+  for (const CLI::Option *option : app.get_options())
+    if (option->count() != 0 &&
+        std::ranges::find(used, option->get_name()) == std::end(used))
+      throw Error(ErrorId::BadUsage,
+                  "--calibrate measures the machine and trains nothing; leave "
+                  "out " +
+                      option->get_name());
+  CalibrateOptions &calibrate = options.calibrate.emplace();
+  calibrate.path = app["--calibrate"]->as<std::string>();
+  if (app.count("--nproc"))
+    calibrate.ranks = app["--nproc"]->as<int>();
+  calibrate.backend = options.launch.backend;
+  calibrate.rendezvous = options.launch.rendezvous;
+  calibrate.deadline = options.launch.deadline;
+  calibrate.threads = options.launch.threads;
+  calibrate.matmul = options.launch.matmul;
+}
+
 static void addCheckpoints(CLI::App &app, RunOptions &options) {
   SessionOptions &session = options.launch.session;
   CheckpointOptions &checkpoints = options.train.checkpoints;
@@ -358,6 +403,8 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
   addOutputs(app, options);
   addReports(app, options, level);
   addCheckpoints(app, options);
+  CalibrateOptions calibrate;
+  addCalibration(app, calibrate);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &request) {
@@ -367,6 +414,10 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
     throw Error(ErrorId::BadUsage,
                 std::string(error.what()) + "; see fsdp-run --help");
   }
+  setLogLevel(level);
+  settleCalibration(app, options);
+  if (options.calibrate)
+    return options;
   checkCheckpoints(app, options);
   if (options.launch.backend == "nccl" && !hasCudaLibrary())
     throw Error(ErrorId::RuntimeUnsupported,
@@ -376,6 +427,5 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
   checkProfile(app, options);
   checkOutputs(options);
   options.launch.session.steps = options.train.steps;
-  setLogLevel(level);
   return options;
 }

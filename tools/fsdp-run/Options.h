@@ -4,6 +4,7 @@
 #ifndef FSDP_TOOLS_FSDPRUN_OPTIONS_H
 #define FSDP_TOOLS_FSDPRUN_OPTIONS_H
 
+#include "runtime/calibrate/Calibrate.h"
 #include "runtime/train/Train.h"
 
 #include <optional>
@@ -14,6 +15,7 @@ struct RunOptions {
   LaunchOptions launch;
   TrainOptions train;
   bool isDryRun = false;
+  std::optional<CalibrateOptions> calibrate; ///< instead of all else
 };
 
 /// Empty if --help or --version was asked for, which has then been printed.

@@ -12,7 +12,9 @@ int main(int argc, char **argv) {
     std::optional<fsdp::RunOptions> options = fsdp::parseOptions(argc, argv);
     if (!options)
       return 0;
-    if (options->isDryRun)
+    if (options->calibrate)
+      fsdp::calibrate(*options->calibrate);
+    else if (options->isDryRun)
       fsdp::dryRun(options->launch, options->train.steps);
     else
       fsdp::train(options->launch, options->train);

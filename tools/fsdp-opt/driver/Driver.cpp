@@ -119,12 +119,13 @@ void compile(MLIRContext &context, const CommandLine &line) {
   std::optional<Cluster> cluster; // better refused now than after the work
   if (!line.planViews.empty() || loaded.config.memoryBudget ||
       loaded.config.planner != Planner::Default)
-    cluster = loadCluster(loaded.config);
-  else if (!line.cluster.empty())
+    cluster = loadCluster(loaded.config, line.profile);
+  else if (!line.cluster.empty() || !line.profile.empty())
     throw Error(ErrorId::BadUsage,
-                "--cluster says what the step is predicted for, and nothing "
-                "asks for that; add --print-plan, or 'schedule: auto' or "
-                "'memory_budget' to the config");
+                std::string(line.cluster.empty() ? "--measured" : "--cluster") +
+                    " says what the step is predicted for, and nothing asks "
+                    "for that; add --print-plan, or 'schedule: auto' or "
+                    "'memory_budget' to the config");
   OwningOpRef<ModuleOp> module = readProgram(context, line, &loaded.config);
   compareStatedSizes(*module, loaded);
   checkMode(*module, loaded.config);
@@ -207,7 +208,8 @@ int run(int argc, char **argv) {
 
   if (line->inputKind == InputKind::Artifact && !line->planViews.empty()) {
     PlanFile file = PlanFile::read(line->input);
-    Prediction prediction = simulate(file.plan(), Cluster::load(line->cluster));
+    Prediction prediction =
+        simulate(file.plan(), Cluster::load(line->cluster, line->profile));
     for (const PlanView &view : makePlanViews(file.plan(), prediction, *line))
       writeOutput(view.path, view.text);
     return 0;

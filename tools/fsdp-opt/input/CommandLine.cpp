@@ -43,6 +43,9 @@ struct Options {
   cl::opt<std::string> cluster{"cluster",
                                cl::desc("what the step is predicted for"),
                                cl::value_desc("NAME|FILE.yaml")};
+  cl::opt<std::string> profile{"measured",
+                               cl::desc("times that go before the cluster's"),
+                               cl::value_desc("PROFILE.json")};
   cl::list<std::string> planViews{"print-plan", cl::ValueOptional,
                                   cl::desc("predict the step"),
                                   cl::value_desc("FILE.{html,txt,json,trace}")};
@@ -175,6 +178,9 @@ void check(const CommandLine &line) {
     if (!line.cluster.empty() && line.planViews.empty())
       refuse("--cluster says what the step of an artifact is predicted for; "
              "add --print-plan");
+    if (!line.profile.empty() && line.planViews.empty())
+      refuse("--measured has times for a prediction; add --print-plan and "
+             "--cluster");
     return;
   }
   bool predicts = !line.compared.empty() || !line.worlds.empty();
@@ -202,6 +208,8 @@ void check(const CommandLine &line) {
            "predicts one, without it");
   if (!line.cluster.empty() && !compiles && line.compared.empty())
     refuse("--cluster needs --config=FILE.yaml, or an artifact");
+  if (!line.profile.empty() && !compiles && line.compared.empty())
+    refuse("--measured needs --config=FILE.yaml, or an artifact");
   if (line.world && !compiles && !line.explain && line.compared.empty())
     refuse("--world needs --config=FILE.yaml");
   if (!line.report.empty() && !compiles)
@@ -247,21 +255,22 @@ bool hasEffect(const CommandLine &line, llvm::StringRef name) {
   if (isOneOf({"o", "verbose", "color"}))
     return true;
   if (line.inputKind == InputKind::Artifact)
-    return isOneOf({"print-plan", "cluster"});
+    return isOneOf({"print-plan", "cluster", "measured"});
   // MLIR's own ways to run passes take all the rest.
   if (line.config.empty() && !line.explain && line.compared.empty())
     return true;
   if (!line.compared.empty() || !line.worlds.empty())
     return isOneOf({"config", "world", "input", "dim", "output", "loss",
-                    "weights", "cluster", "compare", "simulate"}) ||
+                    "weights", "cluster", "measured", "compare", "simulate"}) ||
            name.starts_with("debug") || name.starts_with("mlir-");
   if (isOneOf({"config", "world", "input", "dim", "output", "explain"}))
     return true;
   if (name.starts_with("debug") ||
       (name.starts_with("mlir-") && name != "mlir-generate-reproducer"))
     return true;
-  return !line.explain && isOneOf({"weights", "report", "memory-map",
-                                   "save-stages", "print-plan", "cluster"});
+  return !line.explain &&
+         isOneOf({"weights", "report", "memory-map", "save-stages",
+                  "print-plan", "cluster", "measured"});
 }
 
 /// No option is ignored without a word.
@@ -412,6 +421,7 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   line.report = options.report;
   line.memoryMap = options.memoryMap;
   line.cluster = options.cluster;
+  line.profile = options.profile;
   for (const std::string &path : options.planViews)
     checkPlanView(line.planViews.emplace_back(path.empty() ? "-" : path));
   line.compared.assign(options.compared.begin(), options.compared.end());
@@ -430,6 +440,7 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
                                {&options.memoryMap, "--memory-map"},
                                {&options.stages, "--save-stages"},
                                {&options.cluster, "--cluster"},
+                               {&options.profile, "--measured"},
                                {&options.loss, "--loss"},
                                {&options.output, "-o"}})
     if (option->getNumOccurrences() && option->empty())

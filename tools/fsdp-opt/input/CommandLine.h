@@ -31,6 +31,7 @@ struct CommandLine {
   std::string report;
   std::string memoryMap;
   std::string cluster; ///< instead of the config's; empty: that one
+  std::string profile; ///< whose times go before the cluster's; empty: none
   /// Where the predicted step goes, "-" being the terminal; what each gets
   /// follows from its suffix.
   std::vector<std::string> planViews;

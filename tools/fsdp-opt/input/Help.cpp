@@ -44,6 +44,8 @@ options
   --cluster=NAME|FILE     which one: a100-40gb, a100x8, a6000, b200x8, cpu,
                           h100-500w, h100x8, h200x8, or a file
                           (docs/Simulate.md); else the config's `cluster`
+  --measured=PROFILE      times of a trace of fsdp-run --profile, which go before
+                          those of the cluster
   --compare A.yaml B.yaml predicts the model with two configs side by side: time,
                           exposed transfers, memory, bytes on the wire
   --simulate[=N,N,...]    predicts the config for several numbers of ranks, and the

@@ -10,11 +10,11 @@
 using namespace fsdp;
 using namespace mlir;
 
-Cluster fsdp::loadCluster(const Config &config) {
+Cluster fsdp::loadCluster(const Config &config, const std::string &profile) {
   if (!config.cluster.empty())
-    return Cluster::load(config.cluster);
+    return Cluster::load(config.cluster, profile);
   if (config.target.device == Target::Device::Cpu)
-    return Cluster::load("cpu");
+    return Cluster::load("cpu", profile);
   throw Error(ErrorId::ConfigMissingKey,
               "predictions need to know the hardware; add 'cluster', such as "
               "cluster: h100x8, to the config, or --cluster=h100x8");

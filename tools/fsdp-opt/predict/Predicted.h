@@ -16,7 +16,8 @@ namespace fsdp {
 /// What the config is compiled for; without a word a GPU's is not known, a
 /// host's is the built-in one. Throws fsdp::Error (ConfigMissingKey), and as
 /// Cluster::load.
-Cluster loadCluster(const Config &config);
+/// `profile` is a trace whose times go before the cluster's; empty: none.
+Cluster loadCluster(const Config &config, const std::string &profile);
 
 /// One config, compiled, and its prediction.
 struct Predicted {

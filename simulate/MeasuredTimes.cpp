@@ -1,0 +1,101 @@
+//===- MeasuredTimes.cpp - What a profile says of kernels -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "simulate/MeasuredTimes.h"
+
+#include "support/Error.h"
+#include "support/ReadOnlyFile.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <vector>
+
+using namespace fsdp;
+
+/// Traces grow with instructions, steps and ranks.
+static constexpr uint64_t kMaxBytes = uint64_t(1) << 30;
+
+static std::string kernelKey(const std::string &name,
+                             const std::string &operands) {
+  return name + "(" + operands + ")";
+}
+
+static std::string transferKey(const std::string &collective, uint64_t bytes,
+                               uint64_t ranks) {
+  return collective + " of " + std::to_string(bytes) + " among " +
+         std::to_string(ranks);
+}
+
+static double median(std::vector<double> &values) {
+  auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+MeasuredTimes MeasuredTimes::read(const std::string &path) {
+  struct Seen {
+    std::vector<double> starts, exposed, whole;
+  };
+  std::map<std::string, std::vector<double>> kernels;
+  std::map<std::string, Seen> transfers;
+  std::string text = readWholeFile(path, "the profile", kMaxBytes);
+  bool isOurs = false;
+  try {
+    nlohmann::json trace = nlohmann::json::parse(text);
+    isOurs = trace.contains("fsdp");
+    for (const nlohmann::json &event : trace.at("traceEvents")) {
+      std::string category = event.value("cat", "");
+      if (event.value("ph", "") != "X")
+        continue;
+      const nlohmann::json &arguments = event.at("args");
+      double seconds = 1e-6 * event.at("dur").get<double>();
+      if (category == "compute" && arguments.contains("operands")) {
+        kernels[kernelKey(event.at("name"), arguments.at("operands"))]
+            .push_back(seconds);
+      } else if (category == "transfer" && arguments.contains("ranks")) {
+        Seen &seen = transfers[transferKey(arguments.at("collective"),
+                                           arguments.at("bytes"),
+                                           arguments.at("ranks"))];
+        seen.starts.push_back(1e-6 * arguments.at("start_us").get<double>());
+        seen.exposed.push_back(1e-6 * arguments.at("exposed_us").get<double>());
+        seen.whole.push_back(seconds);
+      }
+    }
+  } catch (const nlohmann::json::exception &error) {
+    throw Error(
+        ErrorId::ConfigNotReadable,
+        "'" + path +
+            "': expected a trace that fsdp-run --profile wrote, found: " +
+            error.what());
+  }
+  if (!isOurs || kernels.empty())
+    throw Error(ErrorId::ConfigNotReadable,
+                "'" + path +
+                    "': expected a trace that this version's fsdp-run "
+                    "--profile wrote, found one without times of kernels; "
+                    "profile a run again");
+  MeasuredTimes times;
+  for (auto &[key, all] : kernels)
+    times.kernels[key] = median(all);
+  for (auto &[key, seen] : transfers) {
+    MeasuredTransfer one{median(seen.starts), 0,
+                         *std::ranges::min_element(seen.exposed)};
+    one.seconds = std::max(0.0, *std::ranges::min_element(seen.whole) -
+                                    one.start - one.finish);
+    times.transfers[key] = one;
+  }
+  return times;
+}
+
+std::optional<double> MeasuredTimes::kernel(const Activity &activity) const {
+  auto found = kernels.find(kernelKey(activity.name, activity.operands));
+  return found == kernels.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<MeasuredTransfer>
+MeasuredTimes::transfer(const Activity &activity) const {
+  auto found = transfers.find(
+      transferKey(activity.collective, activity.bytes, activity.ranks));
+  return found == transfers.end() ? std::nullopt : std::optional(found->second);
+}

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A few of all parts, in seconds, with bounds that hold on a machine that does other things meanwhile: that calibration, prediction and measurement fit
+together, and that limits hold. How exact predictions are is for the whole parts on a quiet machine."""
+import json
+import re
+import types
+
+from . import limits, models, runs
+
+# Predicted over measured.
+LEAST, MOST = 0.3, 1.5
+CONFIGS = 2
+
+
+def prepare(arguments):
+    pass
+
+
+def check_steps(arguments):
+    """Times of two very different models, and a profile that goes before the calibration."""
+    rows = []
+    cluster = arguments.work / "local.yaml"
+    for name in ("small", "long"):
+        model = arguments.work / "models" / f"{name}.pt2"
+        runs.export(models.SIZES[name], model)
+        artifact = arguments.work / "selection" / f"{name}.fsdp"
+        predicted = runs.compile_model(arguments.bin, model, runs.make_config(2), cluster, artifact)["seconds"]
+        trace = artifact.with_suffix(".trace.json")
+        table = min((runs.run(arguments.bin, artifact, 2, "local", 8, f"--profile={trace}") for _ in range(2)),
+                    key=lambda rows: min(row["step_time_s"] for row in rows))
+        measured = min(row["step_time_s"] for row in table)
+        profiled = runs.predict(arguments.bin, artifact, cluster, f"--measured={trace}")["seconds"]
+        fast = artifact.with_suffix(".fast.trace.json")
+        # A profile in which each kernel takes next to nothing must show.
+        text = json.loads(trace.read_text())
+        for event in text["traceEvents"]:
+            event.update({"dur": 0.001} if event.get("cat") == "compute" else {})
+        fast.write_text(json.dumps(text))
+        without = runs.predict(arguments.bin, artifact, cluster, f"--measured={fast}")["seconds"]
+        problems = []
+        if not LEAST < predicted / measured < MOST:
+            problems.append(f"{predicted:.4f} s are predicted, {measured:.4f} s measured")
+        if not LEAST < profiled / measured < MOST:
+            problems.append(f"{profiled:.4f} s are predicted with the profile, {measured:.4f} s measured")
+        if not without < 0.5 * profiled:
+            problems.append(f"the profile changes nothing: {without:.4f} s without kernels, {profiled:.4f} s with them")
+        rows.append({"what": f"step of {name}", "predicted_s": predicted, "measured_s": measured, "profiled_s": profiled, "problems": problems})
+    if rows[1]["predicted_s"] < 5 * rows[0]["predicted_s"]:
+        rows[1]["problems"].append("a model of hundred times the work is not predicted to take five times as long")
+    return rows
+
+
+def check_limits(arguments):
+    chosen = types.SimpleNamespace(**vars(arguments))
+    chosen.count, chosen.first = CONFIGS, 0
+    rows = limits.measure(chosen)
+    return [{"what": f"limit of {row['number']}",
+             "problems": row["budgets"] + ([] if row["finished"] else ["does not finish within the prediction and 2 %"])
+             + (["finishes with a tenth less than predicted"] if row.get("finished_with_less") else [])} for row in rows]
+
+
+def check_file(arguments):
+    text = (arguments.work / "local.yaml").read_text()
+    problems = [] if re.search(r"back end 'local'", text) else ["the file does not say which back end it is for"]
+    return [{"what": "the cluster's file", "problems": problems}]
+
+
+def measure(arguments):
+    rows = check_file(arguments) + check_steps(arguments) + check_limits(arguments)
+    for row in rows:
+        print(f"{'FAIL ' if row['problems'] else 'ok   '} {row['what']}: {'; '.join(row['problems'])}", flush=True)
+    return rows
+
+
+def summarize(rows):
+    return {"checks": len(rows), "failed": [row["what"] for row in rows if row["problems"]]}

@@ -1,0 +1,216 @@
+//===- MeasuredTest.cpp - Measurements go before models -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "simulate/ComputeModel.h"
+#include "simulate/Simulator.h"
+#include "support/Error.h"
+#include "test/unit/simulate/SmallPlan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+using namespace fsdp;
+using fsdp::test::plainCluster;
+using fsdp::test::SmallPlan;
+using testing::HasSubstr;
+
+namespace {
+
+constexpr double kTiny = 1e-9;
+
+constexpr const char *kHost = R"(name: host
+ranks_per_node: 8
+device: {kind: cpu, memory: 1.0e9, bandwidth: 1.0e9, vector_rate: 1.0e9, cores: 2}
+matmul:
+  rates: {f32: 1.0e9}
+  seconds: 1.0e-6
+  measured:
+    - dtype: f32
+      seconds: [[1, 1, 1, 2.0e-6], [1, 1, 100, 20.0e-6]]
+    - dtype: f32
+      transposed: true
+      seconds: [[1, 1, 1, 4.0e-6]]
+operators:
+  silu: [[100, 1.0e-6], [200, 3.0e-6]]
+  elementwise: [[100, 5.0e-6], [200, 6.0e-6]]
+network:
+  kind: linear
+  link: 1.0e9
+  measured:
+    - kind: all_gather
+      ranks: 2
+      seconds: [[1.0e6, 3.0e-3]]
+      start: [[1.0e6, 1.0e-3]]
+      finish: [[1.0e6, 2.0e-3]]
+crowded:
+  - ranks: 2
+    operators:
+      silu: [[100, 8.0e-6]]
+)";
+
+std::string refusal(const std::string &text) {
+  try {
+    Cluster::parse(text, "c.yaml");
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string with(std::string text, const std::string &from,
+                 const std::string &to) {
+  size_t at = text.find(from);
+  EXPECT_NE(at, text.npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+Work elementwise(std::string_view op, double bytes) {
+  Work work;
+  work.kind = WorkKind::elementwise;
+  work.op = op;
+  work.bytes = bytes;
+  work.flops = bytes / 4;
+  work.kernels = 1;
+  return work;
+}
+
+Work product(int64_t m, int64_t n, int64_t k) {
+  Work work;
+  work.kind = WorkKind::matmul;
+  work.matmul = {1, m, n, k};
+  work.flops = 2.0 * double(m * n * k);
+  work.kernels = 1;
+  return work;
+}
+
+TEST(Measured, OperatorsTakeWhatTheyTook) {
+  Cluster cluster = Cluster::parse(kHost, "c.yaml");
+  ComputeModel model(cluster);
+  EXPECT_NEAR(model.seconds(elementwise("silu", 150)), 2e-6, kTiny);
+  // On a straight line beyond the last.
+  EXPECT_NEAR(model.seconds(elementwise("silu", 300)), 5e-6, kTiny);
+}
+
+TEST(Measured, OthersTakeWhatTheirKindTakes) {
+  Cluster cluster = Cluster::parse(kHost, "c.yaml");
+  ComputeModel model(cluster);
+  EXPECT_NEAR(model.seconds(elementwise("other", 200)), 6e-6, kTiny);
+  // Its own function beside.
+  Work heavy = elementwise("heavy", 200);
+  heavy.flops = 1050;
+  EXPECT_NEAR(model.seconds(heavy), 6e-6 + 1000e-9, kTiny);
+}
+
+TEST(Measured, ProductsLieBetweenThoseThatWereMeasured) {
+  Cluster cluster = Cluster::parse(kHost, "c.yaml");
+  ComputeModel model(cluster);
+  EXPECT_NEAR(model.seconds(product(1, 1, 1)), 2e-6, kTiny);
+  EXPECT_NEAR(model.seconds(product(1, 1, 10)), std::sqrt(2.0 * 20) * 1e-6,
+              kTiny);
+  EXPECT_NEAR(model.seconds(product(1, 1, 200)), 40e-6, kTiny);
+  EXPECT_NEAR(model.seconds(product(3, 1, 100)), 60e-6, kTiny);
+  Work batch = product(1, 1, 1);
+  batch.matmul.batch = 5;
+  EXPECT_NEAR(model.seconds(batch), 1e-6 + 5 * 1e-6, kTiny);
+  Work transposed = product(1, 1, 1);
+  transposed.isTransposed = true;
+  EXPECT_NEAR(model.seconds(transposed), 4e-6, kTiny);
+}
+
+TEST(Measured, CrowdedDevicesAreSlower) {
+  Cluster cluster = Cluster::parse(kHost, "c.yaml");
+  Work work = elementwise("silu", 100);
+  for (auto [ranks, seconds] : {std::pair(1, 1e-6), {2, 8e-6}, {4, 8e-6}}) {
+    Cluster own = cluster.withRanks(ranks);
+    EXPECT_NEAR(ComputeModel(own).seconds(work), seconds, kTiny) << ranks;
+  }
+}
+
+TEST(Measured, RefusesWhatIsNoTable) {
+  EXPECT_THAT(refusal(with(kHost, "[1, 1, 100, 20.0e-6]", "[1, 2, 100, 1]")),
+              HasSubstr("each combination of rows, columns and depths once"));
+  EXPECT_THAT(refusal(with(kHost, "[200, 3.0e-6]", "[100, 3.0e-6]")),
+              HasSubstr("expected ascending sizes"));
+  EXPECT_THAT(refusal(with(kHost, "transposed: true", "upside: true")),
+              HasSubstr("'upside' is no key of measured products"));
+  EXPECT_THAT(refusal(with(kHost, "    operators:", "    network:")),
+              HasSubstr("'network' is no key of 'crowded'"));
+  EXPECT_THAT(refusal(with(kHost, "finish:", "end:")),
+              HasSubstr("'end' is no key of a measured collective"));
+}
+
+/// Starts and waits have work of their own, which kernels wait for.
+TEST(Measured, StartsAndWaitsTakeTheThreadThatComputes) {
+  SmallPlan small;
+  uint32_t gather = small.gather(0.5);
+  small.kernel(4);
+  small.wait(gather);
+  small.kernel(1);
+  Cluster cluster = plainCluster();
+  cluster.network.measured = Cluster::parse(kHost, "c.yaml").network.measured;
+  PredictedProgram program = simulate(small.plan, cluster).programs.front();
+  // The start, the kernel beside the move, the rest of the wait, the kernel.
+  EXPECT_NEAR(program.seconds, 1e-3 + 4e-3 + 2e-3 + 1e-3, kTiny);
+  EXPECT_NEAR(program.compute, 5e-3, kTiny);
+  EXPECT_NEAR(program.exposed, 3e-3, kTiny);
+  ASSERT_EQ(program.transfers.size(), 1u);
+  const PredictedTransfer &transfer = program.transfers[0];
+  EXPECT_NEAR(transfer.given, 1e-3, kTiny);
+  EXPECT_NEAR(transfer.end, 7e-3, kTiny);
+  EXPECT_NEAR(transfer.exposed(), 3e-3, kTiny);
+}
+
+TEST(Measured, WaitsThatComeEarlyWaitFirst) {
+  SmallPlan small;
+  uint32_t gather = small.gather(0.5);
+  small.kernel(1);
+  small.wait(gather);
+  Cluster cluster = plainCluster();
+  cluster.network.measured = Cluster::parse(kHost, "c.yaml").network.measured;
+  PredictedProgram program = simulate(small.plan, cluster).programs.front();
+  EXPECT_NEAR(program.seconds, 1e-3 + 3e-3 + 2e-3, kTiny);
+  EXPECT_NEAR(program.transfers[0].exposed(), 1e-3 + 2e-3 + 2e-3, kTiny);
+}
+
+/// What a profile has of the plan's kernels and transfers.
+TEST(Measured, ProfilesGoBeforeAllElse) {
+  SmallPlan small;
+  uint32_t gather = small.gather(1);
+  small.kernel(4);
+  small.wait(gather);
+  small.kernel(1);
+  std::string path = testing::TempDir() + "measured-trace.json";
+  std::ofstream(path) << R"({"traceEvents": [
+    {"ph": "X", "cat": "compute", "name": "copy", "dur": 7000,
+     "args": {"operands": "f32[500000]"}},
+    {"ph": "X", "cat": "compute", "name": "copy", "dur": 9000,
+     "args": {"operands": "f32[500000]"}},
+    {"ph": "X", "cat": "compute", "name": "copy", "dur": 8000,
+     "args": {"operands": "f32[500000]"}},
+    {"ph": "X", "cat": "transfer", "name": "all_gather layer", "dur": 9000,
+     "args": {"collective": "all_gather", "bytes": 2000000, "ranks": 2,
+              "start_us": 2000, "exposed_us": 1000}}
+  ], "fsdp": {}})";
+  Cluster cluster = plainCluster();
+  cluster.profile = std::make_shared<MeasuredTimes>(MeasuredTimes::read(path));
+  PredictedProgram program = simulate(small.plan, cluster).programs.front();
+  // The first kernel is known, in the median; the second is another.
+  ASSERT_EQ(program.kernels.size(), 2u);
+  EXPECT_NEAR(program.kernels[0].end - program.kernels[0].begin, 8e-3, kTiny);
+  EXPECT_NEAR(program.kernels[1].end - program.kernels[1].begin, 1e-3, kTiny);
+  EXPECT_NEAR(program.transfers[0].alone, 6e-3, kTiny);
+  EXPECT_NEAR(program.seconds, 2e-3 + 8e-3 + 1e-3 + 1e-3, kTiny);
+}
+
+TEST(Measured, RefusesWhatIsNoProfile) {
+  std::string path = testing::TempDir() + "no-trace.json";
+  for (const char *text : {"", "{}", R"({"traceEvents": [], "fsdp": {}})"}) {
+    std::ofstream(path) << text;
+    EXPECT_THROW(MeasuredTimes::read(path), Error) << text;
+  }
+}
+
+} // namespace
