@@ -40,15 +40,6 @@ bool says(const Config &config, llvm::StringRef key) {
   return config.places.find(key) != config.places.end();
 }
 
-/// Bytes that a rank may hold of the device.
-uint64_t getBudget(const Config &config, const Prediction &prediction) {
-  auto all = double(prediction.capacity);
-  if (!config.memoryBudget)
-    return prediction.capacity;
-  const MemoryBudget &budget = *config.memoryBudget;
-  return uint64_t(budget.bytes > 0 ? budget.bytes : budget.share * all);
-}
-
 /// What the config does not say itself.
 SearchOptions findFreedom(const Config &config, const Cluster &cluster) {
   SearchOptions options;
@@ -164,7 +155,10 @@ std::string describeHeld(const plan::PlanT &plan,
                      describePlace(plan, prediction) + ")";
   if (prediction.scratch != 0)
     text += ", kernels' temporaries at most " + formatBytes(prediction.scratch);
-  return text + ", context and libraries " + formatBytes(prediction.reserved);
+  text += ", context and libraries " + formatBytes(prediction.reserved);
+  if (prediction.communicators != 0)
+    text += ", communicators' buffers " + formatBytes(prediction.communicators);
+  return text;
 }
 
 } // namespace
@@ -204,6 +198,14 @@ static std::vector<Start> listStarts(const Config &config,
                      : "parameters and the optimizer's states on the host");
   }
   return starts;
+}
+
+uint64_t fsdp::getBudget(const Config &config, const Prediction &prediction) {
+  auto all = double(prediction.capacity);
+  if (!config.memoryBudget)
+    return prediction.capacity;
+  const MemoryBudget &budget = *config.memoryBudget;
+  return uint64_t(budget.bytes > 0 ? budget.bytes : budget.share * all);
 }
 
 void fsdp::checkBudget(const plan::PlanT &plan, const Prediction &prediction,

@@ -24,6 +24,10 @@
 
 namespace fsdp {
 
+/// Bytes that a rank may hold of the device: the config's budget, or all that
+/// there is.
+uint64_t getBudget(const Config &config, const Prediction &prediction);
+
 /// Throws fsdp::Error (BudgetTooSmall) with what the rank holds where it holds
 /// most, unless `prediction` is within the budget of the config.
 void checkBudget(const plan::PlanT &plan, const Prediction &prediction,
