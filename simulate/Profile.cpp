@@ -196,7 +196,8 @@ ProfileReader::summarize(uint32_t number,
       result.transfers.push_back(
           {start->second, instruction, median(lengths[start->second]),
            median(flights[instruction]), median(lengths[instruction]),
-           moments[start->second].begin, span.end, span.begin});
+           moments[start->second].begin, moments[start->second].end, span.end,
+           span.begin});
     }
   }
   std::ranges::sort(result.transfers, {}, &ProfiledTransfer::start);

@@ -32,7 +32,7 @@ struct ProfiledTransfer {
   double exposed;       ///< median of the wait
   /// In the run that is shown. The program sees an end only when it waits, so
   /// the transfer may have been done before.
-  double begin, end, asked;
+  double begin, started, end, asked; ///< started: the start is over
 };
 
 /// One program of the plan. All runs of all ranks count alike in medians; shown

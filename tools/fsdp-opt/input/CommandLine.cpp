@@ -46,6 +46,9 @@ struct Options {
   cl::list<std::string> planViews{"print-plan", cl::ValueOptional,
                                   cl::desc("predict the step"),
                                   cl::value_desc("FILE.{html,txt,json,trace}")};
+  cl::opt<std::string> profile{
+      "profile", cl::desc("show what fsdp-run --profile measured beside it"),
+      cl::value_desc("FILE.json")};
   cl::list<std::string> compared{"compare", cl::multi_val(2),
                                  cl::desc("predict two configs side by side"),
                                  cl::value_desc("A.yaml B.yaml")};
@@ -154,6 +157,9 @@ void checkPlanView(const std::string &path) {
 }
 
 void check(const CommandLine &line) {
+  if (!line.profile.empty() && line.planViews.empty())
+    refuse("--profile shows what was measured beside what is predicted; add "
+           "--print-plan");
   bool model = line.inputKind == InputKind::Model;
   bool compiles = !line.config.empty();
   if (line.inputKind == InputKind::Artifact) {
@@ -247,7 +253,7 @@ bool hasEffect(const CommandLine &line, llvm::StringRef name) {
   if (isOneOf({"o", "verbose", "color"}))
     return true;
   if (line.inputKind == InputKind::Artifact)
-    return isOneOf({"print-plan", "cluster"});
+    return isOneOf({"print-plan", "cluster", "profile"});
   // MLIR's own ways to run passes take all the rest.
   if (line.config.empty() && !line.explain && line.compared.empty())
     return true;
@@ -255,13 +261,16 @@ bool hasEffect(const CommandLine &line, llvm::StringRef name) {
     return isOneOf({"config", "world", "input", "dim", "output", "loss",
                     "weights", "cluster", "compare", "simulate"}) ||
            name.starts_with("debug") || name.starts_with("mlir-");
-  if (isOneOf({"config", "world", "input", "dim", "output", "explain"}))
+  if (isOneOf(
+          {"config", "world", "input", "dim", "output", "explain", "cluster"}))
     return true;
   if (name.starts_with("debug") ||
       (name.starts_with("mlir-") && name != "mlir-generate-reproducer"))
     return true;
-  return !line.explain && isOneOf({"weights", "report", "memory-map",
-                                   "save-stages", "print-plan", "cluster"});
+  // Decisions are made once, for what is kept.
+  return !line.explain && (name.starts_with("remark") ||
+                           isOneOf({"weights", "report", "memory-map",
+                                    "save-stages", "print-plan", "profile"}));
 }
 
 /// No option is ignored without a word.
@@ -412,6 +421,7 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   line.report = options.report;
   line.memoryMap = options.memoryMap;
   line.cluster = options.cluster;
+  line.profile = options.profile;
   for (const std::string &path : options.planViews)
     checkPlanView(line.planViews.emplace_back(path.empty() ? "-" : path));
   line.compared.assign(options.compared.begin(), options.compared.end());
@@ -430,6 +440,7 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
                                {&options.memoryMap, "--memory-map"},
                                {&options.stages, "--save-stages"},
                                {&options.cluster, "--cluster"},
+                               {&options.profile, "--profile"},
                                {&options.loss, "--loss"},
                                {&options.output, "-o"}})
     if (option->getNumOccurrences() && option->empty())

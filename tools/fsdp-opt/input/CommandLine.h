@@ -34,6 +34,7 @@ struct CommandLine {
   /// Where the predicted step goes, "-" being the terminal; what each gets
   /// follows from its suffix.
   std::vector<std::string> planViews;
+  std::string profile; ///< measured, beside the prediction; empty: none
   std::vector<std::string> compared; ///< configs, side by side
   std::vector<int64_t> worlds; ///< numbers of ranks to predict; empty: none
   std::string stagesFolder;
