@@ -8,6 +8,7 @@
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/SourcePlace.h"
 #include "passes/analysis/Views.h"
+#include "passes/memory/BlockRemarks.h"
 #include "passes/memory/CheckpointedModules.h"
 #include "support/Pattern.h"
 
@@ -203,6 +204,9 @@ private:
             "there are no blocks to compute again for backward: the model "
             "repeats none, so all activations are kept; name modules, such as "
             "activation_checkpointing: {modules: \"encoder.*\"}");
+      for (func::FuncOp func : getPrograms(module))
+        if (!isInference(func))
+          BlockRemarks(module, func, {}).emit();
       return success();
     }
     saved.clear();
@@ -215,8 +219,11 @@ private:
     }
     StateTable states(module);
     for (func::FuncOp func : getPrograms(module))
-      if (!isInference(func))
+      if (!isInference(func)) {
+        BlockRemarks remarks(module, func, *paths);
         recompute(func, states, *paths);
+        remarks.emit();
+      }
     for (const auto &[pattern, isUsed] : saved)
       if (!isUsed)
         return module.emitError("expected operators of the blocks to save that "

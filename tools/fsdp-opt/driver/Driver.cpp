@@ -22,6 +22,7 @@
 #include "tools/fsdp-opt/input/InputFile.h"
 #include "tools/fsdp-opt/predict/PlanViews.h"
 #include "tools/fsdp-opt/predict/Predicted.h"
+#include "tools/fsdp-opt/remarks/Remarks.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -133,15 +134,24 @@ void compile(MLIRContext &context, const CommandLine &line) {
   for (const std::string &note :
        resolveFirstValues(*module, loaded.config, line.weights))
     addNote("note: " + note);
+  std::vector<std::string> reasons;
   if (loaded.config.planner == Planner::Auto) {
     AutoSchedule decided = chooseSchedule(*module, loaded.config, *cluster);
     loaded.config = std::move(decided.config);
-    for (const std::string &reason : decided.reasons)
+    reasons = std::move(decided.reasons);
+    for (const std::string &reason : reasons)
       addNote("note: " + reason);
   }
+  // Of what is kept, not of what was tried on the way.
+  RemarkCollection remarks(context);
+  if (!reasons.empty())
+    remarkChoice(*module, reasons);
   compileProgram(*module, loaded.config,
                  [&](llvm::StringRef stage, ModuleOp program) {
                    saveStage(line, stage, program);
+                   // The order of the ops is settled there.
+                   if (stage == "3-scheduled")
+                     remarkSchedule(program);
                  });
 
   // All is made before anything is written.
@@ -156,6 +166,7 @@ void compile(MLIRContext &context, const CommandLine &line) {
     Prediction prediction = simulate(file.plan(), *cluster);
     if (loaded.config.memoryBudget)
       checkBudget(file.plan(), prediction, loaded.config);
+    remarkPrediction(*module, file.plan(), prediction);
     views = makePlanViews(file.plan(), prediction, line);
   }
   if (!line.report.empty())
