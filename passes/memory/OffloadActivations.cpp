@@ -144,16 +144,19 @@ private:
       sumOf(kept).staying += static_cast<uint64_t>(kept.bytes);
     for (const auto &[module, sum] : sums) {
       Location location = getModuleLocation(module, sum.first);
+      // Of an op that no module has, the path is empty.
+      std::string whose =
+          module.empty() ? "the model" : "'" + module.str() + "'";
       if (sum.leaving != 0)
         remark::passed(location, nameDecision("offload", "Offloaded", func))
-            << (std::to_string(sum.tensors) + " activations of '" +
-                module.str() + "', " + formatBytes(sum.leaving) +
+            << (std::to_string(sum.tensors) + " activations of " + whose +
+                ", " + formatBytes(sum.leaving) +
                 ", wait for backward in the host's memory")
             << remark::reason("{0}", "activation_offloading names it");
       if (sum.staying != 0)
         remark::missed(location, nameDecision("offload", "Stays", func))
-            << (formatBytes(sum.staying) + " of '" + module.str() +
-                "' stay on the device")
+            << (formatBytes(sum.staying) + " of " + whose +
+                " stay on the device")
             << remark::reason("{0}",
                               "they would leave last and are wanted first: as "
                               "much stays as is on its way at once");
