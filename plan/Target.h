@@ -18,9 +18,10 @@ inline uint64_t getWorldSize(const plan::PlanT &plan) {
   return size;
 }
 
+/// A plan that says nothing of it is.
 inline bool isForHost(const plan::PlanT &plan) {
-  const std::string &device = plan.training->device;
-  return device.empty() || device == "cpu";
+  return !plan.training || plan.training->device.empty() ||
+         plan.training->device == "cpu";
 }
 
 /// Bytes of the arena in one of a rank's memories; 0 for one that the plan does

@@ -179,6 +179,12 @@ const std::vector<Key> &getKeys() {
       FSDP_NUMBER("network", "reduce", false, kSome, 1, network.reduce),
       FSDP_NUMBER("network", "processor", false, 0, 1, network.processor),
       FSDP_NUMBER("network", "traffic", false, 0, kAny, network.traffic),
+      FSDP_NUMBER("network", "communicator", false, 0, kAny,
+                  network.communicator),
+      {"network", "staging", false,
+       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
+         c.network.staging = r.readBool(n, "staging");
+       }},
       {"network", "measured", false,
        [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
          c.network.measured = readMeasuredCollectives(r, n);
@@ -312,6 +318,9 @@ Cluster Cluster::parse(const std::string &text, const std::string &file) {
                 "'reserved': expected less than the device's memory, found " +
                     given["reserved"].Scalar() + " of " +
                     given["memory"].Scalar());
+  // As gloo does, which moves what hosts compute.
+  if (std::ranges::find(found, "network.staging") == found.end())
+    cluster.network.staging = device.isHost && !cluster.network.isNccl;
   if (device.isHost && device.cores == 0)
     reader.fail(ErrorId::ConfigMissingKey, given,
                 "a device of kind cpu needs 'device.cores', which all ranks of "

@@ -110,8 +110,12 @@ struct NetworkModel {
   double latency = 0;  ///< seconds of each step of a ring, unless NCCL's
   double launch = 0;   ///< seconds of a collective, beside
   double gather = 1, reduce = 1; ///< share of the rates that is reached
-  double processor = 0; ///< share of the processor that a collective takes
-  double traffic = 0;   ///< bytes of memory for each byte that it brings
+  double processor = 0;    ///< share of the processor that a collective takes
+  double traffic = 0;      ///< bytes of memory for each byte that it brings
+  double communicator = 0; ///< bytes of the device that each of a rank's
+                           ///< communicators takes for its buffers
+  bool staging =
+      false; ///< messages lie in memory of the rank while they travel
   std::vector<MeasuredCollective> measured;
 };
 

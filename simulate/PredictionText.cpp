@@ -4,11 +4,13 @@
 #include "simulate/PredictionText.h"
 
 #include "plan/Activities.h"
+#include "simulate/Comparison.h"
 #include "support/Format.h"
 #include "support/Table.h"
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 using namespace fsdp;
 
@@ -22,7 +24,16 @@ std::string plural(int64_t count, const char *what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-std::string printTimes(const Prediction &prediction) {
+/// Operators beside each other that are listed.
+constexpr size_t kMostOperators = 12;
+
+/// "1.03 x": predicted over measured.
+std::string ratioText(const SecondsPair &pair) {
+  return pair.ratio() == 0 ? "-" : formatFixed(pair.ratio(), 2) + " x";
+}
+
+std::string printTimes(const Prediction &prediction,
+                       const Comparison *compared) {
   Table table;
   table.add({"", "ms", "of the step"});
   auto row = [&](const char *name, double seconds) {
@@ -33,7 +44,52 @@ std::string printTimes(const Prediction &prediction) {
   row("kernels", prediction.compute);
   row("waiting for transfers", prediction.exposed);
   row("waiting for the host", prediction.idle);
-  return table.print();
+  if (!compared)
+    return table.print();
+  Table both;
+  both.add({"", "predicted ms", "measured ms", "ratio"});
+  auto pair = [&](const char *name, const SecondsPair &pair) {
+    both.add({name, formatMilliseconds(pair.predicted),
+              formatMilliseconds(pair.measured), ratioText(pair)});
+  };
+  pair("step", compared->step);
+  pair("kernels", compared->compute);
+  pair("waiting for transfers", compared->exposed);
+  both.add(
+      {"waiting for the host", formatMilliseconds(prediction.idle), "-", "-"});
+  both.add(
+      {"starting transfers", "-", formatMilliseconds(compared->starting), "-"});
+  both.add({"reading inputs", "-", formatMilliseconds(compared->inputs), "-"});
+  return both.print();
+}
+
+/// Kinds of kernels, and the operators that were measured to take most.
+std::string printKernels(const Comparison &compared) {
+  auto row = [](Table &table, const std::string &name,
+                const SecondsPair &pair) {
+    table.add({name, formatCount(int64_t(pair.count)),
+               formatMilliseconds(pair.predicted),
+               formatMilliseconds(pair.measured), ratioText(pair)});
+  };
+  std::vector<size_t> order;
+  for (size_t kind = 0; kind < kWorkKinds; ++kind)
+    if (compared.kinds[kind].count != 0)
+      order.push_back(kind);
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) {
+    return compared.kinds[a].measured > compared.kinds[b].measured;
+  });
+  Table kinds, operators;
+  kinds.add({"kernels", "calls", "predicted ms", "measured ms", "ratio"});
+  for (size_t kind : order)
+    row(kinds,
+        WorkKind(kind) == WorkKind::none ? "taken to cost nothing"
+                                         : getName(WorkKind(kind)),
+        compared.kinds[kind]);
+  operators.add({"operators", "calls", "predicted ms", "measured ms", "ratio"});
+  size_t count = std::min(kMostOperators, compared.operators.size());
+  for (size_t i = 0; i < count; ++i)
+    row(operators, compared.operators[i].first, compared.operators[i].second);
+  return kinds.print() + "\n" + operators.print();
 }
 
 std::string printKernels(const Prediction &prediction) {
@@ -70,6 +126,10 @@ std::string printMemory(const Prediction &prediction) {
   if (prediction.isHost && prediction.hostPlanned != 0)
     table.add({"the host's part of it", formatBytes(prediction.hostPlanned)});
   table.add({"context and libraries", formatBytes(prediction.reserved)});
+  if (prediction.communicators != 0)
+    table.add({"buffers of " + plural(int64_t(prediction.communicatorCount),
+                                      "communicator"),
+               formatBytes(prediction.communicators)});
   table.add({"all", formatBytes(prediction.held())});
   table.add(
       {prediction.isHost ? "a rank's part of the host's" : "the device has",
@@ -107,6 +167,28 @@ std::string printHighestUse(const std::vector<Activity> &activities,
          (at.source.empty() ? "" : " (" + shorten(at.source) + ")") + "\n";
 }
 
+/// In flight and exposed, predicted and measured.
+std::string printTransfers(const PredictedProgram &program,
+                           const ProfiledProgram &measured) {
+  Table table;
+  table.add({"bucket", "transfer", "size", "in flight ms", "measured ms",
+             "ratio", "exposed ms", "measured ms", "ratio"});
+  for (const PredictedTransfer &each : program.transfers) {
+    const ProfiledTransfer *found = measured.findTransfer(each.start);
+    SecondsPair flight{getFlight(each), found ? found->flight : 0, 1};
+    SecondsPair exposed{each.exposed(), found ? found->exposed : 0, 1};
+    auto text = [&](double seconds) {
+      return found ? formatMilliseconds(seconds) : "-";
+    };
+    table.add({each.bucket.empty() ? "-" : each.bucket, each.kind,
+               formatBytes(each.bytes), formatMilliseconds(flight.predicted),
+               text(flight.measured), ratioText(flight),
+               formatMilliseconds(exposed.predicted), text(exposed.measured),
+               ratioText(exposed)});
+  }
+  return table.print();
+}
+
 std::string printTransfers(const std::vector<Activity> &activities,
                            const PredictedProgram &program) {
   Table table;
@@ -129,17 +211,26 @@ std::string printTransfers(const std::vector<Activity> &activities,
 } // namespace
 
 std::string fsdp::printPrediction(const plan::PlanT &plan,
-                                  const Prediction &prediction) {
+                                  const Prediction &prediction,
+                                  const Profile *measured) {
+  std::optional<Comparison> compared;
+  if (measured)
+    compared = compare(plan, prediction, *measured);
   std::string text = "predicted step on " + prediction.cluster + ", " +
                      plural(prediction.ranks, "rank") + " on " +
-                     plural(prediction.nodes, "node") + "\n";
-  text += printTimes(prediction);
+                     plural(prediction.nodes, "node");
+  if (measured)
+    text += ", beside " + plural(int64_t(measured->steps), "step") +
+            " measured on " + plural(int64_t(measured->ranks), "rank");
+  text += "\n" + printTimes(prediction, compared ? &*compared : nullptr);
   if (prediction.seconds > 0)
     text += "  " +
             formatFixed(prediction.flops / prediction.seconds / 1e12, 2) +
             " TFLOP/s a rank; " + formatBytes(prediction.wireBytes) +
             " in collectives\n";
-  text += "\n" + printKernels(prediction) + "\n" + printMemory(prediction);
+  text +=
+      "\n" + (compared ? printKernels(*compared) : printKernels(prediction));
+  text += "\n" + printMemory(prediction);
   text += prediction.fits()
               ? "  It fits.\n"
               : "  It does not fit: " +
@@ -147,14 +238,23 @@ std::string fsdp::printPrediction(const plan::PlanT &plan,
                     " are missing.\n";
   for (const PredictedProgram &program : prediction.programs) {
     const plan::ProgramT &each = *plan.programs[program.program];
+    const ProfiledProgram *beside =
+        measured ? measured->findProgram(program.program) : nullptr;
     std::vector<Activity> activities = describeActivities(plan, each);
     text += "\n" + getEntryName(getEntry(each)) + ", " +
             formatMilliseconds(program.seconds) + " ms" +
             (program.runs == 1
                  ? ""
-                 : ", " + std::to_string(program.runs) + " times a step") +
-            "\n" + printHighestUse(activities, program) +
+                 : ", " + std::to_string(program.runs) + " times a step");
+    if (beside)
+      text += "; measured " + formatMilliseconds(beside->seconds) +
+              " ms in the median of " + plural(int64_t(beside->runs), "run");
+    else if (measured)
+      text += "; not measured";
+    text += "\n" + printHighestUse(activities, program) +
             printTransfers(activities, program);
+    if (beside)
+      text += "\n" + printTransfers(program, *beside);
   }
   return text;
 }

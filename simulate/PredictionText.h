@@ -4,6 +4,7 @@
 #ifndef FSDP_SIMULATE_PREDICTIONTEXT_H
 #define FSDP_SIMULATE_PREDICTIONTEXT_H
 
+#include "simulate/Profile.h"
 #include "simulate/Simulator.h"
 
 #include <string>
@@ -11,21 +12,27 @@
 namespace fsdp {
 
 /// Tables for a terminal: the step, its kernels, memory, and each transfer.
+/// `measured`, here and below, is a profile of the plan that stands beside the
+/// prediction; it may be null.
 std::string printPrediction(const plan::PlanT &plan,
-                            const Prediction &prediction);
+                            const Prediction &prediction,
+                            const Profile *measured = nullptr);
 
 /// The same as JSON; docs/Simulate.md says what stands where.
 std::string printPredictionJson(const plan::PlanT &plan,
-                                const Prediction &prediction);
+                                const Prediction &prediction,
+                                const Profile *measured = nullptr);
 
 /// The step as Chrome's trace event format, as `fsdp-run --profile` writes a
 /// measured one (docs/Profile.md).
 std::string printPredictionTrace(const plan::PlanT &plan,
-                                 const Prediction &prediction);
+                                 const Prediction &prediction,
+                                 const Profile *measured = nullptr);
 
 /// The step as one page of HTML that needs nothing beside it.
 std::string printPredictionPage(const plan::PlanT &plan,
-                                const Prediction &prediction);
+                                const Prediction &prediction,
+                                const Profile *measured = nullptr);
 
 } // namespace fsdp
 

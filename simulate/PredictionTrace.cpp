@@ -7,11 +7,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 using namespace fsdp;
 using nlohmann::ordered_json;
 
 namespace {
 
+/// Processes, as viewers call them.
+constexpr int kPredicted = 0, kMeasured = 1;
 constexpr int kComputeThread = 1;
 /// Of streams; kernels are first.
 int threadOf(plan::Stream stream) { return kComputeThread + int(stream); }
@@ -20,15 +24,17 @@ class TraceText {
 public:
   explicit TraceText(const plan::PlanT &plan) : plan(plan) {}
 
-  /// One behind the other.
-  void add(const PredictedProgram &program);
+  /// One behind the other; what was measured of it begins at the same time.
+  void add(const PredictedProgram &program, const ProfiledProgram *measured);
   std::string finish();
 
 private:
+  void addMeasured(const std::vector<Activity> &activities,
+                   const ProfiledProgram &program);
   void slice(int thread, const std::string &name, const char *category,
              double begin, double end, ordered_json arguments) {
     events.push_back({{"ph", "X"},
-                      {"pid", 0},
+                      {"pid", process},
                       {"tid", thread},
                       {"ts", 1e6 * (zero + begin)},
                       {"dur", 1e6 * (end - begin)},
@@ -40,6 +46,8 @@ private:
   const plan::PlanT &plan;
   ordered_json events = ordered_json::array();
   double zero = 0; ///< seconds
+  int process = kPredicted;
+  bool hasMeasured = false;
 };
 
 ordered_json argumentsOf(const Activity &activity) {
@@ -57,7 +65,34 @@ ordered_json argumentsOf(const Activity &activity) {
 
 } // namespace
 
-void TraceText::add(const PredictedProgram &program) {
+/// The run that the profile shows.
+void TraceText::addMeasured(const std::vector<Activity> &activities,
+                            const ProfiledProgram &program) {
+  process = kMeasured;
+  hasMeasured = true;
+  slice(kComputeThread, "measured", "program", 0, program.seconds,
+        {{"rank", program.rank}, {"step", program.step}});
+  for (const ProfiledKernel &kernel : program.kernels) {
+    const Activity &activity = activities[kernel.instruction];
+    slice(kComputeThread, activity.name, "compute", kernel.begin, kernel.end,
+          argumentsOf(activity));
+  }
+  for (const ProfiledTransfer &transfer : program.transfers) {
+    const Activity &activity = activities[transfer.start];
+    std::string name = activity.collective + " " + activity.bucket;
+    slice(threadOf(activity.stream), name, "transfer", transfer.begin,
+          transfer.end,
+          {{"bucket", activity.bucket},
+           {"bytes", activity.bytes},
+           {"exposed_us", 1e6 * (transfer.end - transfer.asked)}});
+    slice(kComputeThread, "wait " + name, "wait", transfer.asked, transfer.end,
+          argumentsOf(activities[transfer.wait]));
+  }
+  process = kPredicted;
+}
+
+void TraceText::add(const PredictedProgram &program,
+                    const ProfiledProgram *measured) {
   const plan::ProgramT &each = *plan.programs[program.program];
   std::vector<Activity> activities = describeActivities(plan, each);
   slice(kComputeThread, getEntryName(getEntry(each)), "program", 0,
@@ -84,20 +119,26 @@ void TraceText::add(const PredictedProgram &program) {
                       {"ts", 1e6 * (zero + use.at)},
                       {"name", "transient memory"},
                       {"args", {{"bytes", use.bytes}}}});
-  zero += program.seconds;
+  if (measured)
+    addMeasured(activities, *measured);
+  zero += std::max(program.seconds, measured ? measured->seconds : 0);
 }
 
 std::string TraceText::finish() {
   auto name = [&](const char *what, int thread, const std::string &text) {
     events.push_back({{"ph", "M"},
-                      {"pid", 0},
+                      {"pid", process},
                       {"tid", thread},
                       {"name", what},
                       {"args", {{"name", text}}}});
   };
-  name("process_name", 0, "predicted rank");
-  for (plan::Stream stream : plan::EnumValuesStream())
-    name("thread_name", threadOf(stream), plan::EnumNameStream(stream));
+  for (process = kPredicted; process <= (hasMeasured ? kMeasured : kPredicted);
+       ++process) {
+    name("process_name", 0,
+         process == kMeasured ? "measured rank" : "predicted rank");
+    for (plan::Stream stream : plan::EnumValuesStream())
+      name("thread_name", threadOf(stream), plan::EnumNameStream(stream));
+  }
   ordered_json json = {{"displayTimeUnit", "ms"},
                        {"traceEvents", std::move(events)}};
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) +
@@ -105,9 +146,11 @@ std::string TraceText::finish() {
 }
 
 std::string fsdp::printPredictionTrace(const plan::PlanT &plan,
-                                       const Prediction &prediction) {
+                                       const Prediction &prediction,
+                                       const Profile *measured) {
   TraceText text(plan);
   for (const PredictedProgram &program : prediction.programs)
-    text.add(program);
+    text.add(program,
+             measured ? measured->findProgram(program.program) : nullptr);
   return text.finish();
 }

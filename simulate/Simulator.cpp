@@ -5,6 +5,7 @@
 
 #include "plan/Instructions.h"
 #include "plan/Target.h"
+#include "simulate/CommunicatorMemory.h"
 #include "simulate/InstructionCost.h"
 #include "simulate/TransientBytes.h"
 #include "support/Error.h"
@@ -135,7 +136,7 @@ EngineOptions fsdp::getEngineOptions(const plan::PlanT &plan,
 }
 
 Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
-  bool isOnHost = !plan.training || isForHost(plan);
+  bool isOnHost = isForHost(plan);
   if (isOnHost != cluster.device.isHost)
     throw Error(ErrorId::ConfigBadValue,
                 "expected a cluster whose device is of kind " +
@@ -155,6 +156,10 @@ Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
   if (plan.host)
     prediction.hostPlanned = plan.host->peak;
   prediction.reserved = uint64_t(cluster.device.reserved);
+  CommunicatorMemory communicators =
+      getCommunicatorMemory(plan, cluster.network);
+  prediction.communicators = communicators.bytes;
+  prediction.communicatorCount = communicators.count;
   prediction.capacity = uint64_t(cluster.device.memory);
   // The ranks of a node share its memory, and both regions are in it.
   prediction.isHost = cluster.device.isHost;

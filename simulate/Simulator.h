@@ -70,14 +70,18 @@ struct Prediction {
   uint64_t planned = 0;   ///< bytes of the device's region
   uint64_t scratch = 0;   ///< bound of the kernels' temporaries, where known
   uint64_t reserved = 0;  ///< context and libraries
-  uint64_t capacity = 0;  ///< of the device; a rank's share of a host's
+  uint64_t communicators =
+      0; ///< bytes of the buffers of a rank's communicators
+  uint64_t communicatorCount = 0;
+  uint64_t capacity = 0; ///< of the device; a rank's share of a host's
   uint64_t hostPlanned = 0;
   bool isHost = false; ///< the device is the host
   std::vector<PredictedProgram> programs;
 
   /// Of what `capacity` is of.
   uint64_t held() const {
-    return planned + scratch + reserved + (isHost ? hostPlanned : 0);
+    return planned + scratch + reserved + communicators +
+           (isHost ? hostPlanned : 0);
   }
   bool fits() const { return held() <= capacity; }
 };

@@ -160,9 +160,21 @@ private:
                                     : "prefetch";
   }
 
+  /// Gathers are for what waits for them, all others of what came before.
+  Location getPlace(Operation *start, int64_t position, int64_t until) const {
+    if (isa<AllGatherStartOp>(start))
+      for (size_t i = static_cast<size_t>(until); i < ops.size(); ++i)
+        if (isComputation(ops[i]))
+          return ops[i]->getLoc();
+    for (int64_t i = position - 1; i >= 0; --i)
+      if (isComputation(ops[i]))
+        return ops[i]->getLoc();
+    return start->getLoc();
+  }
+
   TransferRow describe(StartOpInterface start) {
     int64_t position = positions.at(start);
-    TransferRow row;
+    TransferRow row(start.getLoc());
     StringAttr bucket = start.getBucketAttr();
     row.bucket = bucket ? bucket.str() : "";
     auto copy = dyn_cast<CopyStartOp>(start.getOperation());
@@ -182,6 +194,7 @@ private:
     if (isa<AllGatherStartOp>(start))
       row.free = getFree(wait);
     row.why = explain(start, wait, position, row);
+    row.place = getPlace(start, position, until);
     return row;
   }
 

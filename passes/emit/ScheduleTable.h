@@ -16,6 +16,8 @@ namespace fsdp {
 /// One transfer of a scheduled program. Places are the module and operator of
 /// the computation that stands there.
 struct TransferRow {
+  explicit TransferRow(mlir::Location place) : place(place) {}
+
   std::string bucket;
   std::string kind;          ///< gather, regather, reduce, replicate, metrics
   std::string phase;         ///< forward, backward, optimizer
@@ -26,6 +28,8 @@ struct TransferRow {
   std::string besideModules; ///< whose they are
   std::string free; ///< behind which computation; empty: nothing is freed
   std::string why;  ///< why it starts there
+  /// Of the model's line that a gather is for, or that a reduction is of.
+  mlir::Location place;
 };
 
 CollectiveKind getCollectiveKind(StartOpInterface start);

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/Decisions.h"
 #include "passes/analysis/Programs.h"
 #include "passes/memory/LossChunks.h"
+#include "support/Format.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -35,8 +37,15 @@ int64_t chooseChunks(const LossRegion &region) {
 struct ChunkLoss final : fsdp::impl::ChunkLossBase<ChunkLoss> {
   void runOnOperation() override {
     int64_t told = getSetting<StepAttr>(getOperation()).getLossChunks();
-    if (told == 1)
+    if (told == 1) {
+      // The default, which leaves nothing to decide.
+      remark::missed(
+          getOperation().getLoc(),
+          remark::RemarkOpts::name("LossWhole").category("loss-chunks"))
+          << "the loss is computed at once"
+          << remark::reason("{0}", "loss_chunks: 1");
       return;
+    }
     StateTable states(getOperation());
     for (func::FuncOp program : getPrograms(getOperation()))
       if (!isInference(program) && program->hasAttr(kCapturedAttr) &&
@@ -45,6 +54,30 @@ struct ChunkLoss final : fsdp::impl::ChunkLossBase<ChunkLoss> {
   }
 
 private:
+  static void explain(func::FuncOp program, const LossRegion &region,
+                      int64_t told, int64_t chunks) {
+    Operation *linear = region.getLinear();
+    auto logits = cast<RankedTensorType>(linear->getResult(0).getType());
+    std::string size =
+        formatBytes(static_cast<uint64_t>(aten::getStorageBytes(logits)));
+    if (chunks > 1)
+      remark::passed(linear->getLoc(),
+                     nameDecision("loss-chunks", "LossInChunks", program))
+          << ("the loss is computed in " + std::to_string(chunks) +
+              " chunks: its logits, " + size + ", are never there whole")
+          << remark::reason("{0}", told == 0
+                                       ? "loss_chunks: auto lets a chunk be no "
+                                         "larger than the gradient of the "
+                                         "layer's weight"
+                                       : "loss_chunks says so");
+    else
+      remark::missed(linear->getLoc(),
+                     nameDecision("loss-chunks", "LossWhole", program))
+          << ("the loss is computed at once, from logits of " + size)
+          << remark::reason("loss_chunks: auto cuts logits from {0} on",
+                            formatBytes(uint64_t(kRelevantBytes)));
+  }
+
   static LogicalResult run(func::FuncOp program, int64_t told,
                            const StateTable &states) {
     SmallVector<Operation *> softmaxes;
@@ -65,10 +98,18 @@ private:
       llvm::erase_if(softmaxes,
                      [&](Operation *op) { return region->contains(op); });
       int64_t chunks = told == 0 ? chooseChunks(*region) : told;
+      if (wantsRemarks(program))
+        explain(program, *region, told, chunks);
       if (chunks > 1)
         chunkLoss(program, *region, chunks, states);
       isDone = true;
     }
+    if (wantsRemarks(program))
+      for (const NotChunked &reason : reasons)
+        remark::missed(reason.loc,
+                       nameDecision("loss-chunks", "LossWhole", program))
+            << "a cross-entropy is computed at once"
+            << remark::reason("{0}", reason.text);
     if (isDone || told == 0)
       return success();
     InFlightDiagnostic diagnostic =

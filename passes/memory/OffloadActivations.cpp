@@ -4,6 +4,7 @@
 #include "ir/aten/Aten.h"
 #include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
+#include "passes/analysis/Decisions.h"
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/Memories.h"
 #include "passes/analysis/ModulePaths.h"
@@ -12,6 +13,9 @@
 #include "passes/analysis/SecondLife.h"
 #include "passes/analysis/SourcePlace.h"
 #include "passes/analysis/Views.h"
+#include "support/Format.h"
+
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -55,10 +59,13 @@ public:
       total += each.bytes;
     // What would leave last is wanted first.
     int64_t stays = total / kFlightPart;
+    SmallVector<Kept> staying;
     while (!kept.empty() && left + kept.back().bytes <= stays) {
       left += kept.back().bytes;
-      kept.pop_back();
+      staying.push_back(kept.pop_back_val());
     }
+    if (wantsRemarks(func))
+      explain(kept, staying);
     for (const Kept &each : kept)
       offload(each.value);
   }
@@ -106,12 +113,54 @@ private:
     }
   }
 
-  bool isMeant(Operation &op) const {
-    return findAround(SourcePlace(op.getLoc()).module,
-                      [&](StringRef at) {
-                        return matchesAny(told.getActivations(), at);
-                      })
-        .has_value();
+  std::optional<StringRef> findMeant(Operation &op) const {
+    return findAround(SourcePlace(op.getLoc()).module, [&](StringRef at) {
+      return matchesAny(told.getActivations(), at);
+    });
+  }
+  bool isMeant(Operation &op) const { return findMeant(op).has_value(); }
+
+  /// Block by block.
+  void explain(ArrayRef<Kept> leaving, ArrayRef<Kept> staying) const {
+    struct Sum {
+      Operation *first = nullptr;
+      uint64_t leaving = 0, staying = 0;
+      unsigned tensors = 0;
+    };
+    llvm::MapVector<StringRef, Sum> sums;
+    auto sumOf = [&](const Kept &kept) -> Sum & {
+      Operation *op = kept.value.getDefiningOp();
+      Sum &sum = sums[*findMeant(*op)];
+      if (!sum.first || op->isBeforeInBlock(sum.first))
+        sum.first = op;
+      return sum;
+    };
+    for (const Kept &kept : leaving) {
+      Sum &sum = sumOf(kept);
+      sum.leaving += static_cast<uint64_t>(kept.bytes);
+      ++sum.tensors;
+    }
+    for (const Kept &kept : staying)
+      sumOf(kept).staying += static_cast<uint64_t>(kept.bytes);
+    for (const auto &[module, sum] : sums) {
+      Location location = getModuleLocation(module, sum.first);
+      // Of an op that no module has, the path is empty.
+      std::string whose =
+          module.empty() ? "the model" : "'" + module.str() + "'";
+      if (sum.leaving != 0)
+        remark::passed(location, nameDecision("offload", "Offloaded", func))
+            << (std::to_string(sum.tensors) + " activations of " + whose +
+                ", " + formatBytes(sum.leaving) +
+                ", wait for backward in the host's memory")
+            << remark::reason("{0}", "activation_offloading names it");
+      if (sum.staying != 0)
+        remark::missed(location, nameDecision("offload", "Stays", func))
+            << (formatBytes(sum.staying) + " of " + whose +
+                " stay on the device")
+            << remark::reason("{0}",
+                              "they would leave last and are wanted first: as "
+                              "much stays as is on its way at once");
+    }
   }
 
   SmallVector<Kept> collect() {

@@ -4,10 +4,12 @@
 #include "ir/aten/Aten.h"
 #include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
+#include "passes/analysis/Decisions.h"
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/Resharding.h"
 #include "passes/analysis/SecondLife.h"
+#include "support/Format.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
@@ -345,12 +347,35 @@ struct OffloadStates final : fsdp::impl::OffloadStatesBase<OffloadStates> {
     StateTable states(module);
     for (StateOp state : states.getStates())
       state.setOnHost(leaves(state, states, told));
+    if (wantsRemarks(module))
+      explain(states, told);
     auto buckets = getSetting<BucketsAttr>(module);
     for (func::FuncOp func : getPrograms(module))
       Offloader(func, states, buckets).run();
   }
 
 private:
+  void explain(const StateTable &states, OffloadAttr told) {
+    uint64_t params = 0, optimizer = 0;
+    for (StateOp state : states.getStates())
+      if (auto type = dyn_cast<RankedTensorType>(state.getLocalType());
+          type && state.isOnHost())
+        (isParameter(state) ? params : optimizer) +=
+            static_cast<uint64_t>(aten::getStorageBytes(type));
+    auto say = [&](StringRef name, uint64_t bytes, const char *what,
+                   const char *key) {
+      if (bytes != 0)
+        remark::passed(getOperation().getLoc(),
+                       remark::RemarkOpts::name(name).category("offload"))
+            << (formatBytes(bytes) + " of " + what +
+                " lie in the host's memory on each rank")
+            << remark::reason("{0} is set", key);
+    };
+    say("ParametersOnHost", params, "parameters", "offload_params");
+    say("OptimizerOnHost", optimizer, "the optimizer's states and gradients",
+        told.getParams() ? "offload_params" : "offload_optimizer");
+  }
+
   static LogicalResult verify(ModuleOp module, OffloadAttr told) {
     for (StateOp state : module.getOps<StateOp>())
       if (state.isOnHost())

@@ -8,6 +8,7 @@
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/SourcePlace.h"
 #include "passes/analysis/Views.h"
+#include "passes/memory/BlockRemarks.h"
 #include "passes/memory/CheckpointedModules.h"
 #include "support/Pattern.h"
 
@@ -207,6 +208,9 @@ private:
             "there are no blocks to compute again for backward: the model "
             "repeats none, so all activations are kept; name modules, such as "
             "activation_checkpointing: {modules: \"encoder.*\"}");
+      for (func::FuncOp func : getPrograms(module))
+        if (!isInference(func))
+          BlockRemarks(module, func, {}).emit();
       return success();
     }
     saved.assign(std::max<size_t>(1, rules.size()), {});
@@ -221,8 +225,11 @@ private:
     }
     StateTable states(module);
     for (func::FuncOp func : getPrograms(module))
-      if (!isInference(func))
+      if (!isInference(func)) {
+        BlockRemarks remarks(module, func, *blocks);
         recompute(func, states, *blocks);
+        remarks.emit();
+      }
     for (const SavedOperators &list : saved)
       for (const auto &[pattern, isUsed] : list)
         if (!isUsed)

@@ -2,13 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/Decisions.h"
 #include "passes/analysis/ForwardSlice.h"
+#include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/Resharding.h"
 #include "passes/analysis/SecondLife.h"
 #include "support/Pattern.h"
 
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -65,6 +68,7 @@ struct ReshardAfterForward final
 private:
   LogicalResult run(ModuleOp module) {
     auto told = getSetting<BucketsAttr>(module);
+    explain(module, told);
     SmallVector<RuleAttr> rules = getList<RuleAttr>(told.getRules());
     llvm::erase_if(rules, [](RuleAttr rule) { return !rule.getReshard(); });
     if (told.getReshard() == ReshardMode::None && rules.empty())
@@ -113,6 +117,62 @@ private:
                << pattern << "', found none; fsdp-opt MODEL --explain "
                << "lists them";
     return success();
+  }
+
+  /// What becomes of each bucket behind forward, at the line that reads it
+  /// first.
+  static void explain(ModuleOp module, BucketsAttr told) {
+    if (!wantsRemarks(module))
+      return;
+    StateTable states(module);
+    for (func::FuncOp func : getPrograms(module)) {
+      if (isInference(func))
+        continue;
+      llvm::StringSet<> seen;
+      for (auto gather : func.getOps<AllGatherOp>()) {
+        BlockArgument source = getShardSource(gather.getShard());
+        StateOp state =
+            source ? states.lookup(func, source.getArgNumber()) : StateOp();
+        if (state && state.getBucket() && !gather.getFull().use_empty() &&
+            seen.insert(*state.getBucket()).second)
+          explain(func, gather, *state.getBucket(), told);
+      }
+    }
+  }
+
+  static void explain(func::FuncOp func, AllGatherOp gather, StringRef bucket,
+                      BucketsAttr told) {
+    Operation *reader = *gather.getFull().user_begin();
+    for (Operation *user : gather.getFull().getUsers())
+      if (user->isBeforeInBlock(reader))
+        reader = user;
+    int64_t ranks = getReshardRanks(told, bucket);
+    bool hasRule =
+        llvm::any_of(getList<RuleAttr>(told.getRules()), [&](RuleAttr rule) {
+          return rule.getReshard() && matchesAny(rule.getBuckets(), bucket);
+        });
+    std::string why =
+        hasRule ? "an override names it"
+        : told.getReshard() == ReshardMode::AllButRoot && ranks == 1
+            ? "the root's parameters are needed again at once, by default"
+        : told.getReshard() == ReshardMode::AllButRoot
+            ? "the default of reshard_after_forward: all but the root"
+            : "reshard_after_forward says so";
+    if (ranks == 1)
+      remark::missed(reader->getLoc(),
+                     nameDecision("reshard", "StaysGathered", func))
+          << "bucket '" + bucket.str() +
+                 "' stays gathered from forward to backward"
+          << remark::reason("{0}", why);
+    else
+      remark::passed(reader->getLoc(),
+                     nameDecision("reshard", "GatheredAgain", func))
+          << "bucket '" + bucket.str() +
+                 "' is freed behind forward and gathered again for backward, "
+                 "from " +
+                 (ranks == 0 ? std::string("all ranks")
+                             : std::to_string(ranks) + " ranks")
+          << remark::reason("{0}", why);
   }
 
   LogicalResult run(func::FuncOp func, const StateTable &states) {

@@ -43,7 +43,7 @@ function isLight(colour) {
   return .3 * r + .59 * g + .11 * b > 125;
 }
 
-const isLit = (bucket, transfer) => !focus || (focus.transfer ? focus.transfer === transfer : focus.bucket !== undefined && focus.bucket === bucket);
+const isLit = (bucket, transfer) => !focus || (focus.transfer ? !!transfer && focus.transfer.start === transfer.start : focus.bucket !== undefined && focus.bucket === bucket);
 
 // Slices with room for themselves are drawn one by one; of the others each column of pixels shows what share of its time
 // each kind has, however many there are.
@@ -105,6 +105,15 @@ function drawKernels(g, lane, width) {
     drawSlices(g, view, width, y, height, some.length, 0, (i) => [some[i].asked, some[i].end, WAIT], (i) => "wait " + some[i].kind + " " + some[i].bucket);
   }
   g.globalAlpha = 1;
+  // The same instruction in both lanes.
+  const i = sets.length > 1 && twin !== null && twin >= 0 ? r.places.get(twin) : undefined;
+  if (i !== undefined) {
+    const scale = scaleOf(width), a = LEFT + (r.begin[i] - view.x0) * scale, w = Math.max((r.end[i] - r.begin[i]) * scale, 2);
+    g.strokeStyle = colours.mark;
+    g.lineWidth = 2;
+    g.strokeRect(a - 1, y + 1, w + 2, height - 2);
+    g.lineWidth = 1;
+  }
 }
 
 function drawTransfers(g, lane, width) {
@@ -218,7 +227,7 @@ function drawMemory(g, width) {
     g.fillText(label, width - RIGHT - widthOf(g, label) - 4, y(size) - 4);
   };
   limit(memory.planned, "planned: " + bytes(memory.planned), colours.dim);
-  const room = memory.capacity - memory.reserved - memory.scratch;
+  const room = memory.capacity - memory.reserved - memory.scratch - memory.communicators;
   if (room < high) limit(room, "the device has room for " + bytes(room), colours.warn);
   if (showStates && states && y(low) - y(states) > 14) { g.fillStyle = "#fff"; g.fillText("states: " + bytes(states), LEFT + 6, bottom - 5); }
   if (run.peak >= 0) {
@@ -296,16 +305,39 @@ function drawTime() {
     g.restore();
     g.fillStyle = colours.dim;
     g.fillText(lane.name, LEFT - 8 - widthOf(g, lane.name), lane.top + lane.height / 2 + 4);
-    if (sets.length > 1 && lane.draw === drawKernels) { const w = widthOf(g, lane.set.title); g.fillText(lane.set.title, LEFT - 8 - w, lane.top + lane.height / 2 + 18); }
+    if (sets.length > 1 && lane.draw === drawKernels) {
+      g.fillStyle = colours.strong;
+      g.fillText(lane.set.title, LEFT - 8 - widthOf(g, lane.set.title), lane.top + lane.height / 2 + 18);
+    }
+    if (lane.set !== sets[0] && lane.draw === drawBlocks) {
+      g.fillStyle = colours.rule;
+      g.fillRect(0, lane.top - BETWEEN / 2 - 2, width, 1);
+    }
   }
+  if (sets.length > 1) drawEnds(g, width);
   drawMemory(g, width);
   drawOverlay(g, width, bottom);
+}
+
+// Where each set ends: the longer one goes on without the other.
+function drawEnds(g, width) {
+  for (const set of sets) {
+    const mine = lanes.filter((lane) => lane.set === set), x = LEFT + (set.run.length - view.x0) * scaleOf(width);
+    if (x < LEFT || x > width - RIGHT + 1) continue;
+    g.fillStyle = colours.mark;
+    g.fillRect(x - 1, mine[0].top, 1.5, mine[mine.length - 1].top + mine[mine.length - 1].height - mine[0].top);
+    const label = time(set.run.length), w = widthOf(g, label), fits = x + 4 + w < width;
+    g.fillStyle = colours.bg;
+    g.fillRect(fits ? x + 2 : x - w - 7, mine[0].top, w + 5, 15);
+    g.fillStyle = colours.mark;
+    g.fillText(label, fits ? x + 4 : x - w - 5, mine[0].top + 12);
+  }
 }
 
 // The whole program, and which part of it is seen below.
 let drawnOverview = null;
 function drawOverview() {
-  const height = 30, [g, width] = prepare($("overview"), height), all = {x0: 0, x1: run.length || 1}, key = [width, devicePixelRatio, colours.bg].join();
+  const height = 30, [g, width] = prepare($("overview"), height), all = {x0: 0, x1: whole}, key = [width, devicePixelRatio, colours.bg].join();
   if (!drawnOverview || drawnOverview.run !== run || drawnOverview.key !== key) {
     const canvas = document.createElement("canvas"), ratio = devicePixelRatio || 1;
     canvas.width = $("overview").width;
@@ -314,8 +346,12 @@ function drawOverview() {
     o.scale(ratio, ratio);
     o.fillStyle = colours.lane;
     o.fillRect(LEFT, 0, width - LEFT - RIGHT, height);
-    drawSlices(o, all, width, 4, height - 8, run.count, 0, (i) => [run.begin[i], run.end[i], run.kernels.kind[i]]);
-    drawSlices(o, all, width, 4, height - 8, run.waits.length, 0, (i) => [run.waits[i].asked, run.waits[i].end, WAIT]);
+    const part = (height - 8) / sets.length;
+    sets.forEach(({run: r}, n) => {
+      const y = 4 + n * part, room = part - (sets.length > 1 ? 1 : 0);
+      drawSlices(o, all, width, y, room, r.count, 0, (i) => [r.begin[i], r.end[i], r.kernels.kind[i]]);
+      drawSlices(o, all, width, y, room, r.waits.length, 0, (i) => [r.waits[i].asked, r.waits[i].end, WAIT]);
+    });
     drawnOverview = {run, key, canvas};
   }
   g.drawImage(drawnOverview.canvas, 0, 0, width, height);
@@ -331,13 +367,15 @@ function drawOverview() {
   g.fillText("all", LEFT - 8 - widthOf(g, "all"), height / 2 + 4);
 }
 
-function describeView() {
-  const a = Math.max(view.x0, 0), b = Math.min(view.x1, run.length), span = Math.max(b - a, 1);
+function describeSet({run, title}) {
+  const a = Math.max(view.x0, 0), b = Math.min(view.x1, run.length), span = b - a;
+  if (span <= 0) return title + " is over";
   const before = (at) => { const i = Math.max(0, lowerBound(run.end, at)); return run.busy[i] + (i < run.count ? Math.max(0, Math.min(at, run.end[i]) - run.begin[i]) : 0); };
   const compute = before(b) - before(a);
   const exposed = run.waits.reduce((sum, t) => sum + Math.max(0, Math.min(t.end, b) - Math.max(t.asked, a)), 0);
-  $("inview").textContent = "in view: " + time(span) + ", kernels " + percent(compute, span) + ", exposed " + percent(exposed, span);
+  return (sets.length > 1 ? title + " " : "") + time(span) + ", kernels " + percent(compute, span) + ", exposed " + percent(exposed, span);
 }
+const describeView = () => { $("inview").textContent = "in view: " + sets.map(describeSet).join("; "); };
 
 let isDue = false;
 function redraw() {

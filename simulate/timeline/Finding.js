@@ -21,10 +21,10 @@ function findBlock(lane, at) {
 }
 function find(x, y, width) {
   const at = timeAtX(x, width), near = 2 / scaleOf(width);
-  if (x < LEFT || x > width - RIGHT || at < 0 || at > run.length) return null;
+  if (x < LEFT || x > width - RIGHT || at < 0 || at > whole) return null;
   const lane = lanes.find((lane) => lane.top <= y && y < lane.top + lane.height);
   if (lane) return lane.find(lane, at, near);
-  if (y >= memoryTop && y < memoryTop + MEMORY_HEIGHT && run.at.length) return {use: Math.max(0, lowerBound(run.at, at + 1e-3) - 1), moment: at};
+  if (y >= memoryTop && y < memoryTop + MEMORY_HEIGHT && run.at.length && at <= run.length) return {use: Math.max(0, lowerBound(run.at, at + 1e-3) - 1), moment: at};
   return null;
 }
 
@@ -33,18 +33,29 @@ function describe(found) {
   if (found.transfer) {
     const t = found.transfer;
     add("b", (found.isWait ? "wait for " : "") + t.kind + " " + t.bucket);
-    parts.push(element("span", "  " + bytes(t.size)));
-    add("span", "moves " + time(t.begin) + " – " + time(t.end) + ": " + time(t.moves) + ", alone " + time(t.alone));
+    parts.push(element("span", "  " + bytes(t.size) + (t.isMeasured ? ", measured" : "")));
+    if (t.isMeasured) add("span", "in flight " + time(t.begin) + " – " + time(t.end) + ": " + time(t.flight));
+    else add("span", "moves " + time(t.begin) + " – " + time(t.end) + ": " + time(t.moves) + ", alone " + time(t.alone));
     add("span", "starts at " + time(t.given) + ", in front of " + t.startsAt);
     if (t.begin > t.given) add("span", time(t.begin - t.given) + " behind others on its stream");
     add("span", "waited for at " + time(t.asked) + ", in front of " + t.waitsAt);
     add("span", "hidden " + time(t.hidden));
     parts.push(element("span", ", "), element("span", "exposed " + time(t.exposed), t.exposed > 0 ? "warn" : ""));
+    if (t.twin) {
+      const [predicted, measured] = t.isMeasured ? [t.twin, t] : [t, t.twin];
+      add("span", "in flight: predicted " + time(predicted.flight) + ", measured " + time(measured.medianFlight) + ", " + ratioText(predicted.flight / measured.medianFlight));
+      add("span", "exposed: predicted " + time(predicted.exposed) + ", measured " + time(measured.medianExposed) + " (medians of " + sets[1].run.runs + " runs)");
+    }
   } else if (found.kernel !== undefined) {
     const r = found.run, i = found.kernel, k = r.kernels;
     add("b", text(k.name[i]));
     parts.push(element("span", "  " + text(k.result[i])));
-    add("span", DATA.kinds[k.kind[i]] + ", " + time(k.length[i]) + " from " + time(k.begin[i]) + " on; instruction " + k.at[i]);
+    add("span", DATA.kinds[k.kind[i]] + ", " + time(k.length[i]) + " from " + time(k.begin[i]) + " on" + (k.at[i] < 0 ? "" : "; instruction " + k.at[i]) + (k.median ? ", measured" : ""));
+    const other = sets.length > 1 && k.at[i] >= 0 ? sets[k.median ? 0 : 1].run : null, place = other ? other.places.get(k.at[i]) : undefined;
+    if (place !== undefined) {
+      const predicted = k.median ? other.kernels.length[place] : k.length[i], measured = k.median ? k.median[i] : other.kernels.median[place];
+      add("span", "predicted " + time(predicted) + ", measured " + time(measured) + " in the median: " + ratioText(measured && predicted / measured));
+    }
     if (text(k.module[i])) add("span", text(k.module[i]) + (text(k.source[i]) ? " (" + text(k.source[i]) + ")" : ""));
     if (found.bucket) add("span", "uses bucket " + found.bucket);
   } else if (found.block) {

@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 function setView(x0, x1) {
-  const whole = run.length || 1, span = Math.min(Math.max(x1 - x0, Math.min(200, whole)), whole * 1.04), margin = whole * .02;
+  const span = Math.min(Math.max(x1 - x0, Math.min(200, whole)), whole * 1.04), margin = whole * .02;
   const middle = (x0 + x1) / 2, from = Math.max(-margin, Math.min(middle - span / 2, whole + margin - span));
   view = {x0: from, x1: from + span};
   redraw();
 }
-const showAll = () => { view = {x0: 0, x1: run.length || 1}; redraw(); };
+const showAll = () => { view = {x0: 0, x1: whole}; redraw(); };
 const show = (a, b) => { const margin = Math.max((b - a) * .3, 500); setView(a - margin, b + margin); };
 const zoom = (factor, at = (view.x0 + view.x1) / 2) => setView(at - (at - view.x0) * factor, at + (view.x1 - at) * factor);
 const pan = (share) => { const by = share * (view.x1 - view.x0); setView(view.x0 + by, view.x1 + by); };
@@ -43,6 +43,7 @@ function listen() {
       return;
     }
     const found = find(x, y, width);
+    twin = found && found.kernel !== undefined ? found.run.kernels.at[found.kernel] : null;
     light(found, true);
     redraw();
     tip.style.display = found ? "block" : "none";
@@ -59,7 +60,7 @@ function listen() {
     redraw();
   };
   canvas.onpointercancel = () => { drag = null; };
-  canvas.onpointerleave = () => { tip.style.display = "none"; cursor = null; light(null); redraw(); };
+  canvas.onpointerleave = () => { tip.style.display = "none"; cursor = twin = null; light(null); redraw(); };
   canvas.ondblclick = showAll;
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
@@ -71,7 +72,7 @@ function listen() {
   }, {passive: false});
   const move = (event) => {
     const box = overview.getBoundingClientRect(), span = view.x1 - view.x0;
-    const at = (event.clientX - box.left - LEFT) / scaleOf(box.width, {x0: 0, x1: run.length || 1});
+    const at = (event.clientX - box.left - LEFT) / scaleOf(box.width, {x0: 0, x1: whole});
     setView(at - span / 2, at + span / 2);
   };
   overview.onpointerdown = (event) => { overview.setPointerCapture(event.pointerId); move(event); };

@@ -27,23 +27,30 @@ function summarise() {
   const memory = DATA.memory, step = DATA.length, fits = memory.held <= memory.capacity;
   document.title = "predicted step: " + DATA.title + " on " + DATA.cluster;
   $("title").append((DATA.title || "a step") + " on " + DATA.cluster,
-    element("small", DATA.ranks + (DATA.ranks === 1 ? " rank on " : " ranks on ") + DATA.nodes + (DATA.nodes === 1 ? " node" : " nodes") + ", predicted"));
+    element("small", DATA.ranks + (DATA.ranks === 1 ? " rank on " : " ranks on ") + DATA.nodes + (DATA.nodes === 1 ? " node" : " nodes") + ", predicted" + (DATA.measured ? " and measured" : "")));
   tile(DATA.programs.length > 1 ? "step, all micro-batches" : "step", time(step));
+  if (DATA.measured) {
+    const measured = DATA.measured, ratio = step / (measured.length || 1);
+    tile("measured, in the median of " + measured.steps + (measured.steps === 1 ? " step" : " steps") + " on " + measured.ranks + (measured.ranks === 1 ? " rank" : " ranks"), time(measured.length));
+    tile("predicted over measured", ratioText(ratio), Math.abs(Math.log(ratio)) > .15 ? "bad" : "good");
+  }
   tile("in kernels", percent(DATA.compute, step));
   tile("exposed communication", percent(DATA.exposed, step), DATA.exposed > .05 * step ? "bad" : "");
   if (DATA.idle > .001 * step) tile("waiting for the host", percent(DATA.idle, step), DATA.idle > .05 * step ? "bad" : "");
   if (step) tile("TFLOP/s of a rank", (DATA.flops / step / 1e3).toFixed(DATA.flops / step < 1e4 ? 2 : 0));
   tile("moved in collectives", bytes(DATA.wireBytes));
   tile(fits ? "it fits: of " + bytes(memory.capacity) : "does not fit: of " + bytes(memory.capacity), bytes(memory.held), fits ? "good" : "bad");
-  const sums = DATA.kinds.map((_, kind) => DATA.programs.reduce((sum, p) => sum + p.runs * p.byKind[kind], 0));
+  const sums = DATA.kinds.map((_, kind) => DATA.programs.reduce((sum, p) => sum + p.runs * (p.byKind[kind] || 0), 0));
   const kinds = DATA.kinds.map((name, kind) => [name, sums[kind], KIND_COLOURS[name] || "#999999"]).sort((a, b) => b[1] - a[1]);
   stack($("timebar"), $("timelegend"), [...kinds, ["exposed", DATA.exposed, "hatch"], ["waiting for the host", DATA.idle, "empty"]], step || 1,
     (amount) => time(amount) + ", " + percent(amount, step));
+  if (DATA.measured) summariseMeasured();
   const amounts = MEMORY.map(([name]) => memory[name]), tensors = amounts.slice(0, 7).reduce((a, b) => a + b, 0);
   amounts[7] = Math.max(0, memory.planned - tensors);
   amounts[8] = memory.isHost ? memory.host : 0;
   amounts[9] = memory.scratch;
   amounts[10] = memory.reserved;
+  amounts[11] = memory.communicators;
   const whole = Math.max(memory.capacity, memory.held) || 1;
   // A few scalars say nothing.
   const parts = MEMORY.map(([name, colour], i) => [name, amounts[i], colour]).filter((part) => part[1] > memory.planned / 5000);

@@ -4,11 +4,12 @@
 function rowsOfBuckets() {
   const buckets = new Map();
   for (const t of run.transfers) {
-    const row = buckets.get(t.bucket) || {bucket: t.bucket, count: 0, size: 0, given: t.given, moves: 0, hidden: 0, exposed: 0, kinds: new Map()};
+    const row = buckets.get(t.bucket) || {bucket: t.bucket, count: 0, size: 0, given: t.given, moves: 0, hidden: 0, exposed: 0, flight: 0, measured: 0, measuredExposed: 0, kinds: new Map()};
     buckets.set(t.bucket, row);
     ++row.count;
     row.size += t.size;
     for (const key of ["moves", "hidden", "exposed"]) row[key] += t[key];
+    if (t.twin) { row.flight += t.flight; row.measured += t.twin.medianFlight; row.measuredExposed += t.twin.medianExposed; }
     row.kinds.set(t.kind, (row.kinds.get(t.kind) || 0) + 1);
   }
   return [...buckets.values()].map((row) => ({...row, kind: [...row.kinds].map(([kind, count]) => (count > 1 ? count + " " : "") + kind).join(", ")}));
@@ -17,8 +18,10 @@ function rowsOfBuckets() {
 function fillTable() {
   const columns = [["bucket", "bucket"], [byBucket ? "transfers" : "transfer", "kind"], ["bytes", "size", bytes], ["starts", "given", time],
     ...(byBucket ? [] : [["alone", "alone", time]]), ["moves", "moves", time], ["hidden", "hidden", time], ["exposed", "exposed", time], ["", "share"],
+    ...(sets.length > 1 ? [["in flight", "flight", time], ["measured", "measured", time], ["ratio", "ratio", ratioText], ["exposed, measured", "measuredExposed", time]] : []),
     ...(byBucket ? [] : [["starts in front of", "startsAt"], ["waited for in front of", "waitsAt"]])];
-  const all = byBucket ? rowsOfBuckets() : run.transfers.map((t) => ({...t, transfer: t}));
+  const all = (byBucket ? rowsOfBuckets() : run.transfers.map((t) => ({...t, transfer: t, measured: t.twin ? t.twin.medianFlight : 0, measuredExposed: t.twin ? t.twin.medianExposed : 0})))
+    .map((row) => ({...row, ratio: row.measured ? row.flight / row.measured : 0}));
   const rows = all.filter((row) => !search || (row.bucket + " " + row.kind).toLowerCase().includes(search));
   if (order) rows.sort((a, b) => (a[order.key] < b[order.key] ? -1 : a[order.key] > b[order.key] ? 1 : 0) * (order.isDown ? -1 : 1));
   const longest = Math.max(...all.map((row) => Math.max(row.moves, row.exposed)), 1), head = element("tr");

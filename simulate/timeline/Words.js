@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 const KIND_COLOURS = {matmul: "#4e79a7", attention: "#9fc5e8", convolution: "#2f6f8f", elementwise: "#b8b0a8", reduction: "#6aab5e",
-  indexing: "#d9c45b", random: "#a58bc9", sort: "#8b7355", optimizer: "#59a89c", copy: "#d7b5a6"};
+  indexing: "#d9c45b", random: "#a58bc9", sort: "#8b7355", optimizer: "#59a89c", copy: "#d7b5a6",
+  "starting transfers": "#c47f2b", "reading inputs": "#6b7f8c", none: "#999999"};
 const STREAM_COLOURS = {gather: "#f0a23c", reduce: "#b07aa1", replicate: "#d4a6c8", upload: "#76b7b2", download: "#499894"};
 const MEMORY = [["parameters", "#4e79a7"], ["optimizer", "#9fc5e8"], ["buffers", "#b8b0a8"], ["inputs", "#b07aa1"], ["activations", "#6aab5e"],
   ["gathered", "#f0a23c"], ["gradients", "#e15759"], ["between tensors", "#8a8a8a"], ["on the host's part", "#8b7355"],
-  ["kernels' temporaries", "#d9c45b"], ["context, libraries", "#5f6670"]];
-const LEFT = 84, RIGHT = 14, AXIS = 22, GAP = 3, MEMORY_HEIGHT = 150;
+  ["kernels' temporaries", "#d9c45b"], ["context, libraries", "#5f6670"], ["communicators", "#d4a6c8"]];
+const LEFT = 84, RIGHT = 14, AXIS = 22, GAP = 3, BETWEEN = 14, MEMORY_HEIGHT = 150;
 const KERNELS = DATA.kinds.length, WAIT = KERNELS; // the kind of waits
 const text = (i) => DATA.strings[i];
 const shorten = (source) => source.split("/").slice(-2).join("/");
@@ -51,4 +52,5 @@ function timeAt(ns, step, most) {
   const [unit, size] = most >= 1e10 ? ["s", 1e9] : most >= 1e6 ? ["ms", 1e6] : ["µs", 1e3];
   return (ns / size).toFixed(Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9))) + " " + unit;
 }
+const ratioText = (ratio) => ratio ? ratio.toFixed(2) + " ×" : "–";
 const percent = (part, whole) => (whole ? 100 * part / whole : 0).toFixed(1) + " %";

@@ -149,6 +149,36 @@ def check(trace, printed, rows, world, programs_of_step, steps):
     assert set(flows.values()) == {1} and len(flows) == 3 * transfers, len(flows)
 
 
+def check_beside(bin, folder, trace):
+    """fsdp-opt shows the medians of what the trace says beside its prediction."""
+    must(bin / "fsdp-opt", "step.fsdp", "--print-plan=plan.json", "--print-plan=plan.html", "--print-plan=plan.txt", "--cluster=cpu",
+         "--profile=trace.json", cwd=folder)
+    plan = json.loads((folder / "plan.json").read_text())
+    times = collections.defaultdict(list)
+    for event in trace["traceEvents"]:
+        if event.get("cat") in ("compute", "start", "wait", "transfer") and event["ph"] == "X":
+            times[event["args"]["program"], event["cat"], event["args"]["instruction"]].append(event["dur"])
+
+    def median(*key):
+        return sorted(times[key])[(len(times[key]) - 1) // 2]
+    compute = 0
+    for program in plan["programs"]:
+        name = program["name"]
+        assert program["transfers"] and program["measured"]["runs"] > 0, program
+        for transfer in program["transfers"]:
+            measured = transfer["measured"]
+            for key, category, at in (("in_flight", "transfer", "start"), ("starting", "start", "start"), ("exposed", "wait", "wait")):
+                assert abs(measured[f"{key}_seconds"] * 1e6 - median(name, category, transfer[at])) < 0.01, (key, transfer)
+            assert abs(measured["ratio"] - transfer["in_flight_seconds"] / measured["in_flight_seconds"]) < 1e-6, transfer
+        compute += program["runs"] * math.fsum(median(*key) for key in times if key[0] == name and key[1] == "compute")
+    said = plan["measured"]
+    assert abs(said["compute"]["measured_seconds"] * 1e6 - compute) < 0.1, (said["compute"], compute)
+    for parts in ("kernels", "operators"):
+        assert abs(math.fsum(each["measured_seconds"] for each in said[parts].values()) * 1e6 - compute) < 0.1, said[parts]
+    assert '"measured":{' in (folder / "plan.html").read_text()
+    assert "beside" in (folder / "plan.txt").read_text().splitlines()[0]
+
+
 def profile_case(bin, factory, world, backend="local", micro_batches=1, **config):
     def case(folder):
         torch.manual_seed(7)
@@ -163,7 +193,9 @@ def profile_case(bin, factory, world, backend="local", micro_batches=1, **config
         for options, expected in (["--profile-steps=1:2"], [1, 2]), ([], [3, 4]):
             trace = folder / "trace.json"
             rows = run_step(bin, folder, world, f"--steps={steps}", "--profile=trace.json", *options, backend=backend)
-            check(json.loads(trace.read_text()), printed, rows, world, programs, expected)
+            read = json.loads(trace.read_text())
+            check(read, printed, rows, world, programs, expected)
+            check_beside(bin, folder, read)
             trace.unlink()
     return case
 
@@ -205,6 +237,11 @@ def refusals(bin):
         refused("E064", "--steps=1", "--profile=none/t.json")
         assert "profile fewer steps" in refused("E040", "--steps=90000000", "--profile=t.json", "--profile-steps=0:80000000")
         assert not list(folder.glob("*t.json*"))
+        # What was measured of another artifact says nothing of this one.
+        must(bin / "fsdp-run", "step.fsdp", "--data=sample", "--steps=1", "--profile=mlp.json", cwd=folder)
+        compile_step(bin, folder, *zoo.gpt(), make_config(2))
+        done = call(bin / "fsdp-opt", "step.fsdp", "--print-plan", "--cluster=cpu", "--profile=mlp.json", cwd=folder)
+        assert done.returncode == 1 and "error[fsdp-E054]" in done.stderr and "profile this one" in done.stderr, done.stderr
     return case
 
 

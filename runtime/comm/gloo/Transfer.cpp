@@ -3,15 +3,12 @@
 
 #include "runtime/comm/gloo/Transfer.h"
 #include "plan/DType.h"
+#include "plan/Messages.h"
 #include "runtime/comm/Reduce.h"
 
 #include <cstring>
 
 using namespace fsdp;
-
-/// Members of fewer bytes a rank are packed: copying them takes less time than
-/// a message of their own.
-static constexpr size_t kPackedBelow = size_t(32) << 10;
 
 namespace {
 
@@ -117,7 +114,7 @@ GlooTransfer GlooTransfer::reduceScatter(std::span<const ReduceMember> members,
       continue;
     if (bytes < kPackedBelow) {
       // Aligned for its elements, wherever the others end.
-      packed += (bytes + 15) / 16 * 16;
+      packed += getPackedBytes(bytes);
       small.push_back(member);
       continue;
     }
@@ -141,7 +138,7 @@ GlooTransfer GlooTransfer::reduceScatter(std::span<const ReduceMember> members,
       combine.members.push_back(
           {asBytes(member.full) + rank * bytes, received + offset, packed,
            asBytes(member.shard), member.shardElements, member.dtype});
-      offset += (bytes + 15) / 16 * 16;
+      offset += getPackedBytes(bytes);
     }
     transfer.messages.push_back(
         {packed, sent, packed, received, packed, false});
@@ -157,7 +154,7 @@ GlooTransfer GlooTransfer::allReduce(std::span<const AllReduceMember> members,
   Combine combine{{}, combination, rank, size};
   size_t packed = 0;
   for (const AllReduceMember &member : members)
-    packed += (member.elements * dtypeBytes(member.dtype) + 15) / 16 * 16;
+    packed += getPackedBytes(member.elements * dtypeBytes(member.dtype));
   transfer.finish = [] {};
   if (!packed)
     return transfer;
@@ -172,7 +169,7 @@ GlooTransfer GlooTransfer::allReduce(std::span<const AllReduceMember> members,
     combine.members.push_back({mine + offset, received + offset, packed,
                                asBytes(member.data), member.elements,
                                member.dtype});
-    offset += (bytes + 15) / 16 * 16;
+    offset += getPackedBytes(bytes);
   }
   transfer.messages.push_back({packed, mine, 0, received, packed, false});
   transfer.finish = std::move(combine);

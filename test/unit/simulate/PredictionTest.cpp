@@ -4,6 +4,7 @@
 #include "simulate/PredictionText.h"
 
 #include "test/unit/simulate/SmallPlan.h"
+#include "test/unit/simulate/SmallProfile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +13,7 @@
 using namespace fsdp;
 using fsdp::test::plainCluster;
 using fsdp::test::SmallPlan;
+using fsdp::test::SmallProfile;
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
@@ -26,6 +28,14 @@ SmallPlan samplePlan(const char *bucket = "layers.0") {
   small.wait(gather);
   small.kernel(1);
   return small;
+}
+
+/// Of `samplePlan`: the start takes 1 ms, the kernel 4, the wait 5 and the last
+/// kernel 2, each twice what is predicted or more.
+Profile sampleProfile(const SmallPlan &small) {
+  SmallProfile written(small.plan);
+  written.add(0, 7, 0, {1, 4, 5, 2});
+  return Profile::parse(written.text(), "trace.json", small.plan);
 }
 
 /// The data that stand in a page.
@@ -108,6 +118,75 @@ TEST(Prediction, IsAPageWithItsDataInside) {
   EXPECT_EQ(program["uses"][0][1], 6000000);
 }
 
+TEST(Prediction, StandsBesideAMeasurementInTables) {
+  SmallPlan small = samplePlan();
+  Profile measured = sampleProfile(small);
+  std::string text = printPrediction(
+      small.plan, simulate(small.plan, plainCluster()), &measured);
+  EXPECT_THAT(text, HasSubstr("beside 1 step measured on 1 rank"));
+  EXPECT_THAT(text, testing::ContainsRegex("step +4.000 +12.000 +0.33 x"));
+  EXPECT_THAT(text, testing::ContainsRegex("kernels +2.000 +6.000 +0.33 x"));
+  EXPECT_THAT(text, testing::ContainsRegex(
+                        "waiting for transfers +2.000 +5.000 +0.40 x"));
+  EXPECT_THAT(text, testing::ContainsRegex("starting transfers +- +1.000"));
+  EXPECT_THAT(text, testing::ContainsRegex("copy +2 +2.000 +6.000 +0.33 x"));
+  EXPECT_THAT(text, HasSubstr("measured 12.000 ms in the median of 1 run"));
+  // In flight 3 of 10 ms, exposed 2 of 5.
+  EXPECT_THAT(text, testing::ContainsRegex("3.000 +10.000 +0.30 x +2.000 "
+                                           "+5.000 +0.40 x"));
+}
+
+TEST(Prediction, StandsBesideAMeasurementInJson) {
+  SmallPlan small = samplePlan();
+  Profile measured = sampleProfile(small);
+  json data = json::parse(printPredictionJson(
+      small.plan, simulate(small.plan, plainCluster()), &measured));
+  const json &beside = data["measured"];
+  EXPECT_NEAR(beside["step"]["measured_seconds"], 12e-3, 1e-9);
+  EXPECT_NEAR(beside["step"]["ratio"], 1.0 / 3, 1e-9);
+  EXPECT_NEAR(beside["kernels"]["copy"]["measured_seconds"], 6e-3, 1e-9);
+  EXPECT_NEAR(beside["starting_seconds"], 1e-3, 1e-9);
+  const json &transfer = data["programs"][0]["transfers"][0];
+  EXPECT_NEAR(transfer["in_flight_seconds"], 3e-3, 1e-9);
+  EXPECT_NEAR(transfer["measured"]["in_flight_seconds"], 10e-3, 1e-9);
+  EXPECT_NEAR(transfer["measured"]["ratio"], 0.3, 1e-9);
+  EXPECT_NEAR(transfer["measured"]["exposed_seconds"], 5e-3, 1e-9);
+  EXPECT_NEAR(data["programs"][0]["measured"]["seconds"], 12e-3, 1e-9);
+}
+
+TEST(Prediction, StandsBesideAMeasurementInTheTrace) {
+  SmallPlan small = samplePlan();
+  Profile measured = sampleProfile(small);
+  json data = json::parse(printPredictionTrace(
+      small.plan, simulate(small.plan, plainCluster()), &measured));
+  double kernels[2] = {0, 0};
+  for (const json &event : data["traceEvents"])
+    if (event.value("name", "") == "copy")
+      kernels[size_t(event["pid"])] += double(event["dur"]);
+  EXPECT_NEAR(kernels[0], 2000, 1e-3);
+  EXPECT_NEAR(kernels[1], 6000, 1e-3);
+}
+
+TEST(Prediction, StandsBesideAMeasurementOnThePage) {
+  SmallPlan small = samplePlan();
+  Profile measured = sampleProfile(small);
+  json data = readPage(printPredictionPage(
+      small.plan, simulate(small.plan, plainCluster()), &measured));
+  EXPECT_EQ(data["measured"]["length"], 12000000);
+  EXPECT_EQ(data["measured"]["steps"], 1);
+  const json &program = data["programs"][0]["measured"];
+  EXPECT_EQ(program["length"], 12000000);
+  // The start is a slice of the thread like all others.
+  const json &kernels = program["kernels"];
+  EXPECT_EQ(kernels["begin"], json::array({0, 1000000, 10000000}));
+  EXPECT_EQ(kernels["length"], json::array({1000000, 4000000, 2000000}));
+  EXPECT_EQ(kernels["at"], json::array({0, 1, 3}));
+  EXPECT_EQ(data["kinds"][size_t(kernels["kind"][0])], "starting transfers");
+  EXPECT_EQ(data["kinds"][size_t(kernels["kind"][1])], "copy");
+  EXPECT_EQ(program["transfers"][0][6], 10000000);
+  EXPECT_EQ(program["medians"][0], json::array({10000000, 5000000}));
+}
+
 TEST(Prediction, IsAPageThatNoNameEnds) {
   SmallPlan small = samplePlan("</script><b>");
   std::string page =
@@ -119,8 +198,9 @@ TEST(Prediction, IsAPageThatNoNameEnds) {
 
 TEST(Prediction, IsTheSameEachTime) {
   SmallPlan small = samplePlan();
+  Profile measured = sampleProfile(small);
   auto print = [&](auto *how) {
-    return how(small.plan, simulate(small.plan, plainCluster()));
+    return how(small.plan, simulate(small.plan, plainCluster()), &measured);
   };
   for (auto *how : {printPrediction, printPredictionJson, printPredictionTrace,
                     printPredictionPage})

@@ -27,6 +27,21 @@ PredictedProgram run(const SmallPlan &small,
   return simulate(small.plan, cluster).programs.front();
 }
 
+/// A gather and a kernel behind its start, which takes so many milliseconds,
+/// and then the wait.
+void gatherOver(SmallPlan &small, double gather, double kernel) {
+  uint32_t future = small.gather(gather);
+  small.kernel(kernel);
+  small.wait(future);
+}
+
+/// Whose kernels run on the host.
+SmallPlan hostPlan() {
+  SmallPlan small;
+  small.plan.training->device = "cpu";
+  return small;
+}
+
 /// Begin and end in milliseconds.
 MATCHER_P2(Takes, begin, end, "") {
   *result_listener << 1e3 * arg.begin << " to " << 1e3 * arg.end << " ms";
@@ -36,9 +51,7 @@ MATCHER_P2(Takes, begin, end, "") {
 
 TEST(Simulator, HidesAGatherBehindKernels) {
   SmallPlan small;
-  uint32_t gather = small.gather(1);
-  small.kernel(3);
-  small.wait(gather);
+  gatherOver(small, 1, 3);
   small.kernel(1);
   PredictedProgram program = run(small);
   EXPECT_NEAR(program.seconds, 4e-3, kTiny);
@@ -59,9 +72,7 @@ TEST(Simulator, HidesAGatherBehindKernels) {
 TEST(Simulator, ExposesWhatKernelsDoNotHide) {
   SmallPlan small;
   small.kernel(1);
-  uint32_t gather = small.gather(5);
-  small.kernel(2);
-  small.wait(gather);
+  gatherOver(small, 5, 2);
   small.kernel(1);
   PredictedProgram program = run(small);
   EXPECT_NEAR(program.seconds, 7e-3, kTiny);
@@ -109,9 +120,7 @@ TEST(Simulator, TakesMultiprocessorsFromKernels) {
   Cluster cluster = plainCluster();
   cluster.network.processor = 0.25;
   SmallPlan small;
-  uint32_t gather = small.gather(3);
-  small.kernel(3);
-  small.wait(gather);
+  gatherOver(small, 3, 3);
   PredictedProgram program = run(small, cluster);
   // Three quarters of it in 3 ms, the rest alone.
   EXPECT_THAT(program.kernels, ElementsAre(Takes(0, 3.75)));
@@ -123,9 +132,7 @@ TEST(Simulator, SharesTheMemorysBandwidth) {
   // As many bytes as it brings take all of it.
   cluster.network.traffic = 0.5;
   SmallPlan small;
-  uint32_t gather = small.gather(1);
-  small.kernel(1);
-  small.wait(gather);
+  gatherOver(small, 1, 1);
   PredictedProgram program = run(small, cluster);
   EXPECT_THAT(program.kernels, ElementsAre(Takes(0, 2)));
   EXPECT_THAT(program.transfers, ElementsAre(Takes(0, 2)));
@@ -137,9 +144,7 @@ TEST(Simulator, WaitsForTheHostToIssue) {
   SmallPlan small;
   small.kernel(0.25);
   small.kernel(0.25);
-  uint32_t gather = small.gather(1);
-  small.kernel(4);
-  small.wait(gather);
+  gatherOver(small, 1, 4);
   small.kernel(1);
   PredictedProgram program = run(small, cluster);
   EXPECT_THAT(program.kernels, ElementsAre(Takes(1, 1.25), Takes(2, 2.25),
@@ -156,9 +161,7 @@ TEST(Simulator, CountsTheSecondsOfKindsAsTheyRan) {
   cluster.network.processor = 0.5;
   cluster.device.issue = 1e-4;
   SmallPlan small;
-  uint32_t gather = small.gather(2);
-  small.kernel(3);
-  small.wait(gather);
+  gatherOver(small, 2, 3);
   PredictedProgram program = run(small, cluster);
   EXPECT_NEAR(
       std::accumulate(program.byKind.begin(), program.byKind.end(), 0.0),
@@ -174,8 +177,7 @@ Cluster hostOf(double cores) {
 }
 
 TEST(Simulator, SharesCoresAmongRanks) {
-  SmallPlan small;
-  small.plan.training->device = "cpu";
+  SmallPlan small = hostPlan();
   small.kernel(1);
   EXPECT_THAT(run(small, hostOf(4)).kernels, ElementsAre(Takes(0, 1)));
   EXPECT_THAT(run(small, hostOf(2)).kernels, ElementsAre(Takes(0, 1)));
@@ -188,11 +190,8 @@ TEST(Simulator, SharesCoresAmongRanks) {
 TEST(Simulator, SlowsTransfersOfAHostLikeKernels) {
   Cluster cluster = hostOf(2);
   cluster.network.processor = 1;
-  SmallPlan small;
-  small.plan.training->device = "cpu";
-  uint32_t gather = small.gather(1);
-  small.kernel(2);
-  small.wait(gather);
+  SmallPlan small = hostPlan();
+  gatherOver(small, 1, 2);
   PredictedProgram program = run(small, cluster);
   EXPECT_THAT(program.transfers, ElementsAre(Takes(0, 2)));
   EXPECT_THAT(program.kernels, ElementsAre(Takes(0, 3)));
@@ -275,9 +274,8 @@ TEST(Simulator, SaysWhetherItFits) {
 }
 
 TEST(Simulator, CountsBothMemoriesOfAHostForEachRank) {
-  SmallPlan small;
+  SmallPlan small = hostPlan();
   small.kernel(1);
-  small.plan.training->device = "cpu";
   small.plan.host = std::make_unique<plan::MemoryT>();
   small.plan.host->peak = 1000;
   Prediction prediction = simulate(small.plan, hostOf(2));
@@ -301,6 +299,11 @@ TEST(Simulator, RefusesAnotherKindOfDevice) {
                               "cpu"),
                     HasSubstr("see 'device' of the config")));
   EXPECT_EQ(refusal(plainCluster()), "");
+  // What says nothing is a host's.
+  SmallPlan silent;
+  silent.plan.training.reset();
+  EXPECT_NO_THROW(simulate(silent.plan, hostOf(2)));
+  EXPECT_THROW(simulate(silent.plan, plainCluster()), Error);
   small.plan.training->device = "cpu";
   EXPECT_THAT(refusal(plainCluster()), HasSubstr("of kind cpu, as the plan's"));
 }

@@ -57,7 +57,10 @@ std::string fsdp::describeHeld(const plan::PlanT &plan,
                      describePlace(plan, prediction) + ")";
   if (prediction.scratch != 0)
     text += ", kernels' temporaries at most " + formatBytes(prediction.scratch);
-  return text + ", context and libraries " + formatBytes(prediction.reserved);
+  text += ", context and libraries " + formatBytes(prediction.reserved);
+  if (prediction.communicators != 0)
+    text += ", communicators' buffers " + formatBytes(prediction.communicators);
+  return text;
 }
 
 void fsdp::checkBudget(const plan::PlanT &plan, const Prediction &prediction,

@@ -74,7 +74,7 @@ std::string fsdp::compareConfigs(MLIRContext &context,
   std::vector<std::string> heads{""};
   for (const std::string &path : line.compared) {
     Input input = read(context, line, path);
-    Cluster cluster = loadCluster(input.loaded.config, line.profile);
+    Cluster cluster = loadCluster(input.loaded.config, line.measured);
     all.push_back(
         predictDecided(*input.module, input.loaded.config, cluster).prediction);
     heads.push_back(path);
@@ -155,7 +155,7 @@ std::string fsdp::simulateWorlds(MLIRContext &context,
                                  const CommandLine &line) {
   Input input = read(context, line, line.config);
   const Config &given = input.loaded.config;
-  Cluster cluster = loadCluster(given, line.profile);
+  Cluster cluster = loadCluster(given, line.measured);
   Table worlds, bandwidths;
   worlds.add({"ranks", "nodes", "step ms", "kernels ms", "exposed ms",
               "of the step", "planned", "held", "fits", "in collectives"});

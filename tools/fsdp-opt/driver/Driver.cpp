@@ -23,6 +23,7 @@
 #include "tools/fsdp-opt/input/InputFile.h"
 #include "tools/fsdp-opt/predict/PlanViews.h"
 #include "tools/fsdp-opt/predict/Predicted.h"
+#include "tools/fsdp-opt/remarks/Remarks.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -119,8 +120,8 @@ void compile(MLIRContext &context, const CommandLine &line) {
   std::optional<Cluster> cluster; // better refused now than after the work
   if (!line.planViews.empty() || loaded.config.memoryBudget ||
       loaded.config.planner != Planner::Default)
-    cluster = loadCluster(loaded.config, line.profile);
-  else if (!line.cluster.empty() || !line.profile.empty())
+    cluster = loadCluster(loaded.config, line.measured);
+  else if (!line.cluster.empty() || !line.measured.empty())
     throw Error(ErrorId::BadUsage,
                 std::string(line.cluster.empty() ? "--measured" : "--cluster") +
                     " says what the step is predicted for, and nothing asks "
@@ -135,21 +136,32 @@ void compile(MLIRContext &context, const CommandLine &line) {
   for (const std::string &note :
        resolveFirstValues(*module, loaded.config, line.weights))
     addNote("note: " + note);
-  bool isCompiled = false;
+  std::optional<Predicted> compiled;
+  std::vector<std::string> reasons;
   if (cluster && loaded.config.planner != Planner::Default) {
     DecidedSchedule decided = decideSchedule(*module, loaded.config, *cluster);
     loaded.config = std::move(decided.config);
-    for (const std::string &reason : decided.reasons)
+    reasons = std::move(decided.reasons);
+    for (const std::string &reason : reasons)
       addNote("note: " + reason);
-    // Stages are seen while it is compiled.
-    isCompiled = decided.compiled && line.stagesFolder.empty();
-    if (isCompiled)
-      module = std::move(decided.compiled->module);
+    compiled = std::move(decided.compiled);
   }
+  // Of what is kept, not of what was tried on the way.
+  RemarkCollection remarks(context);
+  // Stages are seen, and remarks made, while it is compiled.
+  bool isCompiled =
+      compiled && line.stagesFolder.empty() && !context.getRemarkEngine();
+  if (isCompiled)
+    module = std::move(compiled->module);
+  if (!reasons.empty())
+    remarkChoice(*module, reasons);
   if (!isCompiled)
     compileProgram(*module, loaded.config,
                    [&](llvm::StringRef stage, ModuleOp program) {
                      saveStage(line, stage, program);
+                     // The order of the ops is settled there.
+                     if (stage == "3-scheduled")
+                       remarkSchedule(program);
                    });
 
   // All is made before anything is written.
@@ -164,6 +176,7 @@ void compile(MLIRContext &context, const CommandLine &line) {
     Prediction prediction = simulate(file.plan(), *cluster);
     if (loaded.config.memoryBudget)
       checkBudget(file.plan(), prediction, loaded.config);
+    remarkPrediction(*module, file.plan(), prediction);
     views = makePlanViews(file.plan(), prediction, line);
   }
   if (!line.report.empty())
@@ -209,7 +222,7 @@ int run(int argc, char **argv) {
   if (line->inputKind == InputKind::Artifact && !line->planViews.empty()) {
     PlanFile file = PlanFile::read(line->input);
     Prediction prediction =
-        simulate(file.plan(), Cluster::load(line->cluster, line->profile));
+        simulate(file.plan(), Cluster::load(line->cluster, line->measured));
     for (const PlanView &view : makePlanViews(file.plan(), prediction, *line))
       writeOutput(view.path, view.text);
     return 0;

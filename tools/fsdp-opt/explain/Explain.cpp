@@ -13,10 +13,12 @@
 #include "tools/fsdp-opt/compile/ConfigNotes.h"
 #include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/compile/Program.h"
+#include "tools/fsdp-opt/explain/Fit.h"
 #include "tools/fsdp-opt/explain/Schedule.h"
 #include "tools/fsdp-opt/explain/Summary.h"
 #include "tools/fsdp-opt/input/CaptureLoader.h"
 #include "tools/fsdp-opt/input/Files.h"
+#include "tools/fsdp-opt/predict/Predicted.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -393,7 +395,16 @@ void printDescription(MLIRContext &context, const CommandLine &line,
 int fsdp::explain(MLIRContext &context, const CommandLine &line) {
   LoadedConfig loaded = readConfig(line);
   addConfigNotes(loaded, line.verbose);
+  if (!line.cluster.empty())
+    loaded.config.cluster = line.cluster;
   const Config &config = loaded.config;
+  std::optional<Cluster> cluster; // better refused now than after the work
+  if (!config.cluster.empty())
+    cluster = loadCluster(config, line.measured);
+  else if (!line.measured.empty())
+    throw Error(ErrorId::BadUsage,
+                "--measured has times for a prediction, and nothing says of "
+                "what; add --cluster, such as --cluster=h100x8");
   OwningOpRef<ModuleOp> module;
   std::vector<OutputSummary> outputs;
   std::vector<CaptureProblem> problems = findProblems(
@@ -420,6 +431,12 @@ int fsdp::explain(MLIRContext &context, const CommandLine &line) {
   printClasses(*module);
   llvm::outs() << "\nnot supported: nothing\n\n";
   printWorlds(*module, config, line);
+  if (cluster) {
+    int64_t ranks = config.dpShard * config.dpReplicate;
+    llvm::outs() << "\nwhat makes it fit on " << cluster->name << ", with "
+                 << ranks << (ranks == 1 ? " rank\n" : " ranks\n");
+    llvm::outs() << printFit(*module, config, *cluster);
+  }
   if (line.config.empty())
     printSuggestion(*module, line);
   return 0;

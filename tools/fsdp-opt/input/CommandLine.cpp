@@ -43,12 +43,15 @@ struct Options {
   cl::opt<std::string> cluster{"cluster",
                                cl::desc("what the step is predicted for"),
                                cl::value_desc("NAME|FILE.yaml")};
-  cl::opt<std::string> profile{"measured",
-                               cl::desc("times that go before the cluster's"),
-                               cl::value_desc("PROFILE.json")};
+  cl::opt<std::string> measured{"measured",
+                                cl::desc("times that go before the cluster's"),
+                                cl::value_desc("PROFILE.json")};
   cl::list<std::string> planViews{"print-plan", cl::ValueOptional,
                                   cl::desc("predict the step"),
                                   cl::value_desc("FILE.{html,txt,json,trace}")};
+  cl::opt<std::string> profile{
+      "profile", cl::desc("show what fsdp-run --profile measured beside it"),
+      cl::value_desc("FILE.json")};
   cl::list<std::string> compared{"compare", cl::multi_val(2),
                                  cl::desc("predict two configs side by side"),
                                  cl::value_desc("A.yaml B.yaml")};
@@ -157,6 +160,9 @@ void checkPlanView(const std::string &path) {
 }
 
 void check(const CommandLine &line) {
+  if (!line.profile.empty() && line.planViews.empty())
+    refuse("--profile shows what was measured beside what is predicted; add "
+           "--print-plan");
   bool model = line.inputKind == InputKind::Model;
   bool compiles = !line.config.empty();
   if (line.inputKind == InputKind::Artifact) {
@@ -178,7 +184,7 @@ void check(const CommandLine &line) {
     if (!line.cluster.empty() && line.planViews.empty())
       refuse("--cluster says what the step of an artifact is predicted for; "
              "add --print-plan");
-    if (!line.profile.empty() && line.planViews.empty())
+    if (!line.measured.empty() && line.planViews.empty())
       refuse("--measured has times for a prediction; add --print-plan and "
              "--cluster");
     return;
@@ -208,7 +214,7 @@ void check(const CommandLine &line) {
            "predicts one, without it");
   if (!line.cluster.empty() && !compiles && line.compared.empty())
     refuse("--cluster needs --config=FILE.yaml, or an artifact");
-  if (!line.profile.empty() && !compiles && line.compared.empty())
+  if (!line.measured.empty() && !compiles && line.compared.empty())
     refuse("--measured needs --config=FILE.yaml, or an artifact");
   if (line.world && !compiles && !line.explain && line.compared.empty())
     refuse("--world needs --config=FILE.yaml");
@@ -255,7 +261,7 @@ bool hasEffect(const CommandLine &line, llvm::StringRef name) {
   if (isOneOf({"o", "verbose", "color"}))
     return true;
   if (line.inputKind == InputKind::Artifact)
-    return isOneOf({"print-plan", "cluster", "measured"});
+    return isOneOf({"print-plan", "cluster", "measured", "profile"});
   // MLIR's own ways to run passes take all the rest.
   if (line.config.empty() && !line.explain && line.compared.empty())
     return true;
@@ -263,14 +269,16 @@ bool hasEffect(const CommandLine &line, llvm::StringRef name) {
     return isOneOf({"config", "world", "input", "dim", "output", "loss",
                     "weights", "cluster", "measured", "compare", "simulate"}) ||
            name.starts_with("debug") || name.starts_with("mlir-");
-  if (isOneOf({"config", "world", "input", "dim", "output", "explain"}))
+  if (isOneOf({"config", "world", "input", "dim", "output", "explain",
+               "cluster", "measured"}))
     return true;
   if (name.starts_with("debug") ||
       (name.starts_with("mlir-") && name != "mlir-generate-reproducer"))
     return true;
-  return !line.explain &&
-         isOneOf({"weights", "report", "memory-map", "save-stages",
-                  "print-plan", "cluster", "measured"});
+  // Decisions are made once, for what is kept.
+  return !line.explain && (name.starts_with("remark") ||
+                           isOneOf({"weights", "report", "memory-map",
+                                    "save-stages", "print-plan", "profile"}));
 }
 
 /// No option is ignored without a word.
@@ -421,6 +429,7 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   line.report = options.report;
   line.memoryMap = options.memoryMap;
   line.cluster = options.cluster;
+  line.measured = options.measured;
   line.profile = options.profile;
   for (const std::string &path : options.planViews)
     checkPlanView(line.planViews.emplace_back(path.empty() ? "-" : path));
@@ -440,7 +449,8 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
                                {&options.memoryMap, "--memory-map"},
                                {&options.stages, "--save-stages"},
                                {&options.cluster, "--cluster"},
-                               {&options.profile, "--measured"},
+                               {&options.measured, "--measured"},
+                               {&options.profile, "--profile"},
                                {&options.loss, "--loss"},
                                {&options.output, "-o"}})
     if (option->getNumOccurrences() && option->empty())

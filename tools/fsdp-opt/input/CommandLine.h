@@ -30,11 +30,12 @@ struct CommandLine {
   std::string config;
   std::string report;
   std::string memoryMap;
-  std::string cluster; ///< instead of the config's; empty: that one
-  std::string profile; ///< whose times go before the cluster's; empty: none
+  std::string cluster;  ///< instead of the config's; empty: that one
+  std::string measured; ///< profile whose times go before the cluster's
   /// Where the predicted step goes, "-" being the terminal; what each gets
   /// follows from its suffix.
   std::vector<std::string> planViews;
+  std::string profile; ///< measured, beside the prediction; empty: none
   std::vector<std::string> compared; ///< configs, side by side
   std::vector<int64_t> worlds; ///< numbers of ranks to predict; empty: none
   std::string stagesFolder;

@@ -33,7 +33,8 @@ options
   --loss=NAME             the output that is the loss, if it is not the first
   --explain               parameters, dynamic dimensions, outputs, blocks,
                           everything that is not supported, and the memory of a
-                          rank for several world sizes
+                          rank for several world sizes; with a cluster, what
+                          makes it fit at what price
   --report=FILE.json      collectives and memory of the compiled step
   --memory-map=FILE.html  a picture of the memory of a rank over the step: which
                           tensor lies where, when, and what makes the peak
@@ -41,6 +42,10 @@ options
                           each transfer, memory. FILE.html: a picture; FILE.txt or
                           the terminal: tables; .json; .trace: for
                           ui.perfetto.dev; once for each
+  --profile=FILE.json     with --print-plan: what fsdp-run --profile measured of the
+                          same artifact, beside the prediction
+  --remarks-filter=REGEX  what was decided of each bucket and block, and why, at the
+                          line of the model; .* for all
   --cluster=NAME|FILE     which one: a100-40gb, a100x8, a6000, b200x8, cpu,
                           h100-500w, h100x8, h200x8, or a file
                           (docs/Simulate.md); else the config's `cluster`

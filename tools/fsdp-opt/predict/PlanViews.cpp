@@ -5,25 +5,32 @@
 
 #include "simulate/PredictionText.h"
 
+#include <optional>
+
 using namespace fsdp;
 
 /// The command line knows no other suffixes.
 static std::string makeView(const std::string &path, const plan::PlanT &plan,
-                            const Prediction &prediction) {
+                            const Prediction &prediction,
+                            const Profile *measured) {
   if (path.ends_with(".json"))
-    return printPredictionJson(plan, prediction);
+    return printPredictionJson(plan, prediction, measured);
   if (path.ends_with(".trace"))
-    return printPredictionTrace(plan, prediction);
+    return printPredictionTrace(plan, prediction, measured);
   if (path.ends_with(".html"))
-    return printPredictionPage(plan, prediction);
-  return printPrediction(plan, prediction);
+    return printPredictionPage(plan, prediction, measured);
+  return printPrediction(plan, prediction, measured);
 }
 
 std::vector<PlanView> fsdp::makePlanViews(const plan::PlanT &plan,
                                           const Prediction &prediction,
                                           const CommandLine &line) {
+  std::optional<Profile> measured;
+  if (!line.profile.empty())
+    measured = Profile::read(line.profile, plan);
   std::vector<PlanView> views;
   for (const std::string &path : line.planViews)
-    views.push_back({path, makeView(path, plan, prediction)});
+    views.push_back({path, makeView(path, plan, prediction,
+                                    measured ? &*measured : nullptr)});
   return views;
 }

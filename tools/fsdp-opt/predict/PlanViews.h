@@ -18,7 +18,8 @@ struct PlanView {
   std::string text;
 };
 
-/// What each --print-plan of `line` gets of the plan's prediction.
+/// What each --print-plan of `line` gets of the plan's prediction, beside the
+/// profile of --profile. Throws fsdp::Error as Profile::read.
 std::vector<PlanView> makePlanViews(const plan::PlanT &plan,
                                     const Prediction &prediction,
                                     const CommandLine &line);

@@ -1,0 +1,28 @@
+//===- Messages.cpp - What a transfer over sockets takes of memory --------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "plan/Messages.h"
+
+using namespace fsdp;
+
+std::vector<uint64_t> fsdp::getStagedBlocks(CollectiveKind kind,
+                                            std::span<const uint64_t> members,
+                                            uint64_t ranks) {
+  std::vector<uint64_t> blocks;
+  uint64_t packed = 0;
+  for (uint64_t bytes : members) {
+    bool isPacked = kind == CollectiveKind::allReduce || bytes < kPackedBelow;
+    if (isPacked)
+      packed +=
+          kind == CollectiveKind::allGather ? bytes : getPackedBytes(bytes);
+    else if (kind == CollectiveKind::reduceScatter)
+      // Each peer's part is kept until all are there.
+      blocks.push_back(bytes * (ranks - 1));
+  }
+  if (packed == 0)
+    return blocks;
+  blocks.push_back(packed * ranks);
+  if (kind == CollectiveKind::reduceScatter)
+    blocks.push_back(packed * (ranks - 1));
+  return blocks;
+}
