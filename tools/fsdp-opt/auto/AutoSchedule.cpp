@@ -274,7 +274,7 @@ void Decider::searchWithin() {
   }
 }
 
-/// A rule of peers may need what is decided here otherwise.
+/// Rules of peers, where the config leaves open what they decide.
 void Decider::offerPeers() {
   auto offerRule = [&](const PeerSchedule &rule) {
     if (std::optional<Predicted> predicted = tryPredict(rule.config))
