@@ -104,7 +104,7 @@ class Footprints:
         if key not in self.known:
             tiny = {**TINY, "world": case["world"], "backend": backend, "fsdp": {}}
             _, artifact, prediction = compile_case(self.arguments, f"tiny.{backend}.{case['world']}", tiny)
-            low, high = 0, 4 << 30
+            low, high = 0, 1 << 30
             if not finishes(self.arguments, artifact, tiny, high):
                 raise RuntimeError(f"a tiny step does not run within {high} bytes")
             while high - low > STEP:
@@ -156,7 +156,7 @@ def measure(arguments):
         tensors = bytes_in_all(arguments, artifact, case, prediction)
         row = {"number": number, **case, "tensors": tensors, "footprint": footprint,
                "finished": finishes(arguments, artifact, case, int(footprint + SLACK * tensors)),
-               "budgets": check_budgets(arguments, model, artifact, case, prediction["memory"]["held"], number % AUTO_ONE_IN == 0)}
+               "budgets": check_budgets(arguments, model, artifact, case, prediction["memory"]["held"], arguments.part == "limits" and number % AUTO_ONE_IN == 0)}
         if number % ONE_IN == 0:
             row["finished_with_less"] = finishes(arguments, artifact, case, int(footprint + TOO_LITTLE * tensors))
         rows.append(row)
