@@ -207,13 +207,14 @@ fsdp::printCluster(const MachineFacts &facts,
           number(rowOf(alone, "copy", 1e9).at[0] /
                  rowOf(alone, "copy", 1e9).value) +
           "\n";
-  const auto &[most, last] = *byRanks.rbegin();
+  // Of two ranks, for groups that were not measured.
+  const auto &[pair, two] = *std::next(byRanks.begin());
   double latency = 0;
   for (const char *part : {"start", "seconds", "finish"})
-    latency += rowOf(last, "all_gather " + std::string(part), 0).value;
-  text += "network:\n  kind: linear\n  link: " + number(linkOf(last, most)) +
+    latency += rowOf(two, "all_gather " + std::string(part), 0).value;
+  text += "network:\n  kind: linear\n  link: " + number(linkOf(two, pair)) +
           "\n  launch: " + number(latency) + "\n  processor: " +
-          number(std::min(1.0, valueOf(last, "all_gather processor"))) +
+          number(std::min(1.0, valueOf(two, "all_gather processor"))) +
           "\n  measured:\n";
   for (const auto &[ranks, results] : byRanks)
     if (ranks > 1)

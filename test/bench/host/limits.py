@@ -3,7 +3,8 @@
 
 The limit is RLIMIT_DATA: all private memory that a process may write, touched or not. What a run takes beside its tensors (libraries' data, stacks,
 heaps) is the least limit under which the same ranks run a model of a few numbers, less what is predicted for that. One config in ten is run with less
-than predicted, too, and must fail, or the limit would show nothing.
+than predicted, too, and must fail, or the limit would show nothing. Today runs need more than that in their first moments: before the first step
+each kernel is rehearsed with results from the heap, which no prediction counts.
 """
 import random
 import re
@@ -104,7 +105,7 @@ class Footprints:
         if key not in self.known:
             tiny = {**TINY, "world": case["world"], "backend": backend, "fsdp": {}}
             _, artifact, prediction = compile_case(self.arguments, f"tiny.{backend}.{case['world']}", tiny)
-            low, high = 0, 4 << 30
+            low, high = 0, 1 << 30
             if not finishes(self.arguments, artifact, tiny, high):
                 raise RuntimeError(f"a tiny step does not run within {high} bytes")
             while high - low > STEP:
@@ -156,7 +157,7 @@ def measure(arguments):
         tensors = bytes_in_all(arguments, artifact, case, prediction)
         row = {"number": number, **case, "tensors": tensors, "footprint": footprint,
                "finished": finishes(arguments, artifact, case, int(footprint + SLACK * tensors)),
-               "budgets": check_budgets(arguments, model, artifact, case, prediction["memory"]["held"], number % AUTO_ONE_IN == 0)}
+               "budgets": check_budgets(arguments, model, artifact, case, prediction["memory"]["held"], arguments.part == "limits" and number % AUTO_ONE_IN == 0)}
         if number % ONE_IN == 0:
             row["finished_with_less"] = finishes(arguments, artifact, case, int(footprint + TOO_LITTLE * tensors))
         rows.append(row)
