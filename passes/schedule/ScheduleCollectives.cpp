@@ -101,6 +101,7 @@ public:
     scheduleGathers();
     scheduleUploads();
     scheduleActivations();
+    scheduleUpdated();
     scheduleEach(all.copies);
     writeBack();
   }
@@ -281,6 +282,38 @@ private:
     }
   }
 
+  static int64_t getBytes(ArrayRef<Transfer> transfers) {
+    int64_t bytes = 0;
+    for (const Transfer &each : transfers)
+      bytes += getBytes(each);
+    return bytes;
+  }
+
+  /// Parameters go to the host at any time before their update. Forward takes
+  /// as many of them as make its part of all bytes to the host its part of the
+  /// step, so that gradients, which come when they come, find the bus free.
+  void scheduleUpdated() {
+    if (all.updated.empty())
+      return;
+    sortBy(&Transfer::firstUse, all.updated);
+    int64_t bytes = getBytes(all.updated), leaving = getBytes(all.leaving);
+    int64_t begin = border + 1,
+            end = std::max<int64_t>(all.updated.back().firstUse, begin);
+    int64_t before = std::clamp<int64_t>(
+        (bytes + leaving + getBytes(all.downloads)) / end * begin - leaving, 0,
+        bytes);
+    int64_t sum = 0;
+    for (Transfer &each : all.updated) {
+      int64_t slot = sum < before
+                         ? begin * sum / before
+                         : begin + (end - begin) * (sum - before) /
+                                       std::max<int64_t>(bytes - before, 1);
+      each.startSlot = std::min<unsigned>(unsigned(slot), each.firstUse);
+      each.waitSlot = each.firstUse;
+      sum += getBytes(each);
+    }
+  }
+
   void scheduleGathers() {
     sortBy(&Transfer::firstUse, all.gathers);
     auto *firstBackward =
@@ -329,7 +362,7 @@ private:
     place(all.reductions, &Slot::reduceStarts, &Slot::reduceWaits, slots);
     place(all.replications, &Slot::replicateStarts, &Slot::replicateWaits,
           slots);
-    for (const auto *list : {&all.downloads, &all.leaving})
+    for (const auto *list : {&all.downloads, &all.leaving, &all.updated})
       place(*list, &Slot::downloadStarts, &Slot::downloadWaits, slots);
     // Their waits stand with the gathers.
     for (const Transfer &upload : all.uploads)

@@ -27,11 +27,15 @@ static bool isLeaving(CopyStartOp copy) {
          llvm::all_of(wait->getUsers(), llvm::IsaPred<CopyStartOp>);
 }
 
+/// Of a bucket's gradients, or of the parameters that they update.
+static bool isOfBucketToHost(CopyStartOp copy) {
+  return copy.getBucketAttr() && copy.getTo() == MemorySpace::Host;
+}
+
 /// Of gradients.
 static bool isDownload(Operation *op) {
   auto copy = dyn_cast<CopyStartOp>(op);
-  return copy && copy.getBucketAttr() && copy.getTo() == MemorySpace::Host &&
-         !movesGiven(copy);
+  return copy && isOfBucketToHost(copy) && !movesGiven(copy);
 }
 
 static bool isOfGradient(Operation *op) {
@@ -80,9 +84,9 @@ public:
                }))
         out.reductions.push_back(std::move(transfer));
     }
-    for (const auto *list :
-         {&out.gathers, &out.reductions, &out.replications, &out.uploads,
-          &out.downloads, &out.leaving, &out.returning, &out.copies})
+    for (const auto *list : {&out.gathers, &out.reductions, &out.replications,
+                             &out.uploads, &out.downloads, &out.updated,
+                             &out.leaving, &out.returning, &out.copies})
       for (const Transfer &transfer : *list) {
         out.moved.insert(transfer.start);
         out.moved.insert(transfer.wait);
@@ -120,7 +124,10 @@ private:
     if (isOfGradients)
       collectTails(transfer);
     transfer.firstUse = findFirstUse(transfer);
-    (isOfGradients ? out.downloads : out.copies).push_back(std::move(transfer));
+    (isOfGradients            ? out.downloads
+     : isOfBucketToHost(copy) ? out.updated
+                              : out.copies)
+        .push_back(std::move(transfer));
   }
 
   /// Everything that reads the wait's results through casts and sums only.

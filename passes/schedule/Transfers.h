@@ -36,9 +36,10 @@ struct Transfers {
   llvm::DenseSet<mlir::Operation *> moved;
   /// Uploads of unsharded parameters count as gathers.
   llvm::SmallVector<Transfer> gathers, reductions, replications;
-  /// Between memories: of shards that are gathered, of gradients, of
-  /// activations to the host and back, others.
-  llvm::SmallVector<Transfer> uploads, downloads, leaving, returning, copies;
+  /// Between memories: of shards that are gathered, of gradients, of parameters
+  /// that the host updates, of activations to the host and back, others.
+  llvm::SmallVector<Transfer> uploads, downloads, updated, leaving, returning,
+      copies;
 
   unsigned positionOf(mlir::Operation *op) const { return positions.at(op); }
 };
