@@ -67,8 +67,8 @@ def budgets(bin, world, **config):
         largest, least = find_range(compiler)
         default, _ = compiler.compile()
         seconds, chosen = [], set()
-        for i in range(6):
-            budget = largest - (largest - least) * i // 5
+        for i in range(8):
+            budget = largest - (largest - least) * i // 7
             prediction, said = compiler.compile(schedule="auto", memory_budget=f"{budget}B")
             held = prediction["memory"]["held"]
             assert held <= budget, f"{held} bytes are held of {budget}: {said}"
