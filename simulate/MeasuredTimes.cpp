@@ -3,8 +3,9 @@
 
 #include "simulate/MeasuredTimes.h"
 
+#include "simulate/TraceEvents.h"
 #include "support/Error.h"
-#include "support/ReadOnlyFile.h"
+#include "support/MappedFile.h"
 
 #include <nlohmann/json.hpp>
 
@@ -12,9 +13,6 @@
 #include <vector>
 
 using namespace fsdp;
-
-/// Traces grow with instructions, steps and ranks.
-static constexpr uint64_t kMaxBytes = uint64_t(1) << 30;
 
 static std::string kernelKey(const std::string &name,
                              const std::string &operands) {
@@ -39,39 +37,31 @@ MeasuredTimes MeasuredTimes::read(const std::string &path) {
   };
   std::map<std::string, std::vector<double>> kernels;
   std::map<std::string, Seen> transfers;
-  std::string text = readWholeFile(path, "the profile", kMaxBytes);
-  bool isOurs = false;
-  try {
-    nlohmann::json trace = nlohmann::json::parse(text);
-    isOurs = trace.contains("fsdp");
-    for (const nlohmann::json &event : trace.at("traceEvents")) {
-      std::string category = event.value("cat", "");
-      if (event.value("ph", "") != "X")
-        continue;
-      const nlohmann::json &arguments = event.at("args");
-      double seconds = 1e-6 * event.at("dur").get<double>();
-      if (category == "compute" && arguments.contains("operands")) {
-        kernels[kernelKey(event.at("name"), arguments.at("operands"))]
-            .push_back(seconds);
-      } else if (category == "transfer" && arguments.contains("ranks")) {
-        Seen &seen = transfers[transferKey(arguments.at("collective"),
-                                           arguments.at("bytes"),
-                                           arguments.at("ranks"))];
-        seen.starts.push_back(1e-6 * arguments.at("start_us").get<double>());
-        seen.exposed.push_back(1e-6 * arguments.at("exposed_us").get<double>());
-        seen.whole.push_back(seconds);
-      }
-    }
-  } catch (const nlohmann::json::exception &error) {
-    throw Error(
-        ErrorId::ConfigNotReadable,
-        "'" + path +
-            "': expected a trace that fsdp-run --profile wrote, found: " +
-            error.what());
-  }
-  if (!isOurs || kernels.empty())
-    throw Error(ErrorId::ConfigNotReadable,
-                "'" + path +
+  MappedFile file(path, "the profile");
+  readTraceEvents(
+      {file.data() ? file.data() : "", file.bytes()}, path,
+      [&](const nlohmann::json &event) {
+        std::string category = event.value("cat", "");
+        if (event.value("ph", "") != "X")
+          return;
+        const nlohmann::json &arguments = event.at("args");
+        double seconds = 1e-6 * event.at("dur").get<double>();
+        if (category == "compute" && arguments.contains("operands")) {
+          kernels[kernelKey(event.at("name"), arguments.at("operands"))]
+              .push_back(seconds);
+        } else if (category == "transfer" && arguments.contains("ranks")) {
+          Seen &seen = transfers[transferKey(arguments.at("collective"),
+                                             arguments.at("bytes"),
+                                             arguments.at("ranks"))];
+          seen.starts.push_back(1e-6 * arguments.at("start_us").get<double>());
+          seen.exposed.push_back(1e-6 *
+                                 arguments.at("exposed_us").get<double>());
+          seen.whole.push_back(seconds);
+        }
+      });
+  if (kernels.empty())
+    throw Error(ErrorId::ProfileInvalid,
+                "profile '" + path +
                     "': expected a trace that this version's fsdp-run "
                     "--profile wrote, found one without times of kernels; "
                     "profile a run again");

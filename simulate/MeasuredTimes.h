@@ -26,8 +26,8 @@ public:
   /// Of all ranks and steps the median of each kernel and start; of a move and
   /// of what its wait does the shortest, since the others waited for late ranks
   /// or were done long before anybody looked. Throws fsdp::Error
-  /// (ConfigNotReadable, FileNotReadable, NotARegularFile) if the file is no
-  /// such trace.
+  /// (ProfileInvalid, FileNotReadable, NotARegularFile) if the file is no such
+  /// trace.
   static MeasuredTimes read(const std::string &path);
 
   /// Empty: the profile has no such kernel, or transfer.

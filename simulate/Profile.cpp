@@ -4,9 +4,9 @@
 #include "simulate/Profile.h"
 
 #include "plan/Activities.h"
+#include "simulate/TraceEvents.h"
 #include "support/Error.h"
 #include "support/MappedFile.h"
-#include "support/Nesting.h"
 
 #include <nlohmann/json.hpp>
 
@@ -205,24 +205,8 @@ ProfileReader::summarize(uint32_t number,
 }
 
 Profile ProfileReader::read(std::string_view text) {
-  checkJsonDepth(text, "profile '" + file + "'");
-  bool hasEvents = false;
-  try {
-    // Events are dropped one by one, since there are millions.
-    json whole = json::parse(
-        text, [&](int depth, json::parse_event_t what, json &value) {
-          if (what == json::parse_event_t::key && depth == 1)
-            hasEvents = hasEvents || value == "traceEvents";
-          if (what != json::parse_event_t::object_end || depth != 2)
-            return true;
-          if (value.contains("ph"))
-            add(value);
-          return false;
-        });
-  } catch (const json::exception &error) {
-    fail(std::string("expected what fsdp-run --profile writes, found: ") +
-         error.what());
-  }
+  bool hasEvents =
+      readTraceEvents(text, file, [&](const json &event) { add(event); });
   Profile profile;
   std::map<uint32_t, std::vector<const RunKey *>> byProgram;
   for (const auto &[key, run] : runs)
