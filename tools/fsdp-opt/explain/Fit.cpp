@@ -83,7 +83,9 @@ void FitTable::addMechanisms(const Config &base, const std::string &with,
   };
   auto recompute = [](RecomputeChoice policy) {
     return [policy](Config &config) {
-      config.checkpointing.emplace().policy = policy;
+      CheckpointingConfig each;
+      each.policy = policy;
+      config.checkpointing = {each};
     };
   };
   if (!says(given, "fsdp_config.activation_checkpointing")) {
