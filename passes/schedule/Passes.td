@@ -88,6 +88,10 @@ def ScheduleCollectives : Fsdp_ModulePass<"fsdp-schedule-collectives"> {
       computes their norm in front of it, and is waited for when the next one
       has started, with running sums behind it: as of reductions, two buckets are in
       flight.
+    * Parameters that the host updates and the device holds go to the host in the
+      order of their updates, spread over the step: forward takes its part of all bytes to
+      the host, so that gradients find the way free. They are waited for right before
+      their updates.
     * What is copied to the host only to come back, an activation, starts when it
       is there. It is waited for when an eighth of all such bytes have started
       behind it, at the latest when backward begins. It comes back as long before

@@ -296,19 +296,27 @@ private:
     if (all.updated.empty())
       return;
     sortBy(&Transfer::firstUse, all.updated);
+    unsigned end = std::max(all.updated.back().firstUse, border + 1);
+    SmallVector<unsigned> computing; // slots in front of what stays in place
+    int64_t forward = 0;             // of them
+    for (unsigned slot = 0; slot < end; ++slot)
+      if (!all.moved.contains(all.order[slot])) {
+        computing.push_back(slot);
+        forward += slot <= border;
+      }
+    auto count = int64_t(computing.size());
     int64_t bytes = getBytes(all.updated), leaving = getBytes(all.leaving);
-    int64_t begin = border + 1,
-            end = std::max<int64_t>(all.updated.back().firstUse, begin);
+    int64_t toHost = bytes + leaving + getBytes(all.downloads);
     int64_t before = std::clamp<int64_t>(
-        (bytes + leaving + getBytes(all.downloads)) / end * begin - leaving, 0,
-        bytes);
-    int64_t sum = 0;
+        toHost / std::max<int64_t>(count, 1) * forward - leaving, 0, bytes);
+    int64_t sum = 0; // bytes in front of each
     for (Transfer &each : all.updated) {
-      int64_t slot = sum < before
-                         ? begin * sum / before
-                         : begin + (end - begin) * (sum - before) /
-                                       std::max<int64_t>(bytes - before, 1);
-      each.startSlot = std::min<unsigned>(unsigned(slot), each.firstUse);
+      int64_t number = sum < before
+                           ? forward * sum / before
+                           : forward + (count - forward) * (sum - before) /
+                                           std::max<int64_t>(bytes - before, 1);
+      unsigned slot = number < count ? computing[size_t(number)] : end;
+      each.startSlot = std::min(slot, each.firstUse);
       each.waitSlot = each.firstUse;
       sum += getBytes(each);
     }

@@ -36,12 +36,12 @@
 // CHECK-NEXT:  %[[RAW:.+]] = fsdp.wait %[[RA]]
 // CHECK-NEXT:  aten._foreach_norm.Scalar([%[[RAW]]])
 // CHECK-NEXT:  %[[DA:.+]] = fsdp.copy.start "a"(%[[RAW]]) to host
-// CHECK-NEXT:  %[[HB:.+]] = fsdp.wait %[[DB]]
+// CHECK-NEXT:  %[[HB:.+]] = fsdp.wait %[[DB]] :
 // CHECK-NEXT:  aten.stack
 // CHECK-NEXT:  aten.sum
 // CHECK-NEXT:  %[[DN:.+]] = fsdp.copy.start(
 // CHECK-NEXT:  aten.neg
-// CHECK-NEXT:  %[[HA:.+]] = fsdp.wait %[[DA]]
+// CHECK-NEXT:  %[[HA:.+]] = fsdp.wait %[[DA]] :
 // CHECK-NEXT:  %[[N:.+]] = fsdp.wait %[[DN]]
 // CHECK-NEXT:  fsdp.sgd params({{.*}}) grads(%[[HA]], %[[HB]]) {{.*}} grad_scale %[[N]]
 #shard = #fsdp.group<"shard", 2>
@@ -89,5 +89,62 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %late = aten.neg(%z) : (tensor<4xf32>) -> tensor<4xf32>
     %an, %bn = fsdp.sgd params(%a, %b) grads(%ha, %hb) momentum_buffers() lr %lr grad_scale %n momentum 0.0 weight_decay 0.0 : tensor<2xf32>, tensor<2xf32>
     return %loss, %late, %an, %bn : tensor<f32>, tensor<4xf32>, tensor<2xf32>, tensor<2xf32>
+  }
+}
+
+// -----
+
+// Parameters whose updates are computed on the host go there in the order of
+// their updates, spread over forward, which takes its part (four of eleven ops) of
+// all that goes to the host, gradients included: a third of it here.
+
+// CHECK-LABEL: func.func @"train/spread"
+// CHECK-SAME:  (%[[A:[^:]+]]: tensor<64xf32> {fsdp.state = @a}, %[[B:[^:]+]]: tensor<64xf32> {fsdp.state = @b}, %[[C:[^:]+]]: tensor<64xf32> {fsdp.state = @c}
+// CHECK-NEXT:  %[[DC:.+]] = fsdp.copy.start "c"(%[[C]]) to host
+// CHECK-NEXT:  aten.mul.Tensor
+// CHECK-NEXT:  %[[DB:.+]] = fsdp.copy.start "b"(%[[B]]) to host
+// CHECK-NEXT:  aten.mul.Tensor
+// CHECK-NEXT:  aten.mul.Tensor
+// CHECK-NEXT:  %[[DA:.+]] = fsdp.copy.start "a"(%[[A]]) to host
+// CHECK-NEXT:  aten.sum
+// CHECK-NEXT:  aten.ones_like
+// CHECK-NEXT:  %[[GC:.+]] = fsdp.copy.start "c"(%{{.+}}) to host
+// CHECK-NEXT:  %[[GCW:.+]] = fsdp.wait %[[GC]]
+// CHECK-NEXT:  %[[DCW:.+]] = fsdp.wait %[[DC]] :
+// CHECK-NEXT:  fsdp.sgd params(%[[DCW]]) grads(%[[GCW]])
+// CHECK:       %[[DBW:.+]] = fsdp.wait %[[DB]] :
+// CHECK-NEXT:  fsdp.sgd params(%[[DBW]])
+// CHECK:       %[[DAW:.+]] = fsdp.wait %[[DA]] :
+// CHECK-NEXT:  fsdp.sgd params(%[[DAW]])
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
+  fsdp.state parameter @a : tensor<64xf32> bucket "a"
+  fsdp.state parameter @b : tensor<64xf32> bucket "b"
+  fsdp.state parameter @c : tensor<64xf32> bucket "c"
+  fsdp.state learning_rate @lr : tensor<f32> init 1.0e-3 : f32 memory host
+  func.func @"train/spread"(%a: tensor<64xf32> {fsdp.state = @a}, %b: tensor<64xf32> {fsdp.state = @b}, %c: tensor<64xf32> {fsdp.state = @c}, %lr: tensor<f32> {fsdp.state = @lr}, %x: tensor<64xf32> {fsdp.input = "x"})
+      -> (tensor<f32> {fsdp.output = "loss"}, tensor<64xf32> {fsdp.state = @a}, tensor<64xf32> {fsdp.state = @b}, tensor<64xf32> {fsdp.state = @c}) {
+    %da = fsdp.copy.start "a"(%a) to host on download : tensor<64xf32> -> !fsdp.future<tensor<64xf32>>
+    %ah = fsdp.wait %da : !fsdp.future<tensor<64xf32>> -> tensor<64xf32>
+    %db = fsdp.copy.start "b"(%b) to host on download : tensor<64xf32> -> !fsdp.future<tensor<64xf32>>
+    %bh = fsdp.wait %db : !fsdp.future<tensor<64xf32>> -> tensor<64xf32>
+    %dc = fsdp.copy.start "c"(%c) to host on download : tensor<64xf32> -> !fsdp.future<tensor<64xf32>>
+    %ch = fsdp.wait %dc : !fsdp.future<tensor<64xf32>> -> tensor<64xf32>
+    %0 = aten.mul.Tensor(%x, %a) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %1 = aten.mul.Tensor(%0, %b) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %2 = aten.mul.Tensor(%1, %c) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %loss = aten.sum(%2) : (tensor<64xf32>) -> tensor<f32>
+    %gc = aten.ones_like(%2) : (tensor<64xf32>) -> tensor<64xf32>
+    %dgc = fsdp.copy.start "c"(%gc) to host on download : tensor<64xf32> -> !fsdp.future<tensor<64xf32>>
+    %gch = fsdp.wait %dgc : !fsdp.future<tensor<64xf32>> -> tensor<64xf32>
+    %cn = fsdp.sgd params(%ch) grads(%gch) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<64xf32>
+    %gb = aten.mul.Tensor(%gc, %c) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %dgb = fsdp.copy.start "b"(%gb) to host on download : tensor<64xf32> -> !fsdp.future<tensor<64xf32>>
+    %gbh = fsdp.wait %dgb : !fsdp.future<tensor<64xf32>> -> tensor<64xf32>
+    %bn = fsdp.sgd params(%bh) grads(%gbh) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<64xf32>
+    %ga = aten.mul.Tensor(%gb, %b) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %dga = fsdp.copy.start "a"(%ga) to host on download : tensor<64xf32> -> !fsdp.future<tensor<64xf32>>
+    %gah = fsdp.wait %dga : !fsdp.future<tensor<64xf32>> -> tensor<64xf32>
+    %an = fsdp.sgd params(%ah) grads(%gah) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<64xf32>
+    return %loss, %an, %bn, %cn : tensor<f32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>
   }
 }
