@@ -341,6 +341,14 @@ Cluster Cluster::load(const std::string &nameOrPath,
                       const std::string &profile) {
   if (!profile.empty()) {
     Cluster cluster = load(nameOrPath);
+    if (!cluster.device.isHost)
+      throw Error(ErrorId::ProfileInvalid,
+                  "profile '" + profile +
+                      "': expected a cluster whose device is the cpu that it "
+                      "was measured on, found '" +
+                      cluster.name +
+                      "', whose device is a GPU: fsdp-run --profile measures "
+                      "ranks on the CPU alone");
     cluster.profile =
         std::make_shared<MeasuredTimes>(MeasuredTimes::read(profile));
     return cluster;

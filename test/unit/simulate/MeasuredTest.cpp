@@ -205,6 +205,15 @@ TEST(Measured, ProfilesGoBeforeAllElse) {
   EXPECT_NEAR(program.seconds, 2e-3 + 8e-3 + 1e-3 + 1e-3, kTiny);
 }
 
+TEST(Measured, TimesOfAHostAreRefusedForGpus) {
+  std::string path = testing::TempDir() + "host-trace.json";
+  std::ofstream(path) << R"({"traceEvents": [
+    {"ph": "X", "cat": "compute", "name": "copy", "dur": 7000,
+     "args": {"operands": "f32[4]"}}]})";
+  EXPECT_NO_THROW(Cluster::load("cpu", path));
+  EXPECT_THROW(Cluster::load("h100x8", path), Error);
+}
+
 TEST(Measured, RefusesWhatIsNoProfile) {
   std::string path = testing::TempDir() + "no-trace.json";
   for (const char *text : {"", "{}", R"({"traceEvents": [], "fsdp": {}})"}) {
