@@ -2,8 +2,8 @@
 """Random configs that may hold no more memory than was predicted for them, and 2 % more; and budgets below the least, which are refused.
 
 What counts is resident memory, libraries and mapped files included: the highest that Linux saw of a process (VmHWM). A process that is seen above its limit is
-killed, and the peak after the last step must be below it, too. RLIMIT_DATA is no such limit: it counts what is mapped and never touched (stacks, the places of
-gathered parameters that threads share). What a process takes beside its tensors is the peak of the same ranks with a model of a few numbers. The
+killed, and the peak after the last step must be below it, too. RLIMIT_DATA is no such limit: it counts what is mapped whether it is touched or not: stacks, and beside
+the whole of the arena the heaps from which kernels are rehearsed, whose pages are given back but not their addresses. What a process takes beside its tensors is the peak of the same ranks with a model of a few numbers. The
 prediction is that and what the compiler says of its ranks, without what the cluster's file says of libraries. One config in ten is run again with a tenth less
 than it took, and must be killed, or the limit would show nothing.
 """
@@ -276,6 +276,8 @@ def measure(arguments):
         row = measure_case(arguments, footprints, number, case)
         row["seconds"] = time.monotonic() - since
         rows.append(row)
+        # What is known if it is interrupted.
+        (arguments.work / "limits.rows.json").write_text(json.dumps(rows))
         print(f"{number:4d} {case['backend']:5s} {case['world']} ranks {case['shape']:8s} {row['tensors'] / 2**20:8.1f} MiB beside {row['footprint'] / 2**20:6.1f}, "
               f"{over_tensors(row):.3f} taken  {row['seconds']:.0f} s  {'finished' if row['finished'] else 'FAILED'}  {'; '.join(row['budgets']) or 'refused below'}", flush=True)
     return rows
