@@ -40,7 +40,7 @@ def export(make, path):
 
 
 def make_config(world, **fsdp):
-    top = {k: fsdp.pop(k) for k in ("schedule", "memory_budget") if k in fsdp}
+    top = {k: fsdp.pop(k) for k in ("schedule", "memory_budget", "gradient_accumulation_steps") if k in fsdp}
     return {"fsdp_version": 2, "mesh": {"dp_shard": world}, "fsdp_config": fsdp, "optimizer": ADAMW, **top}
 
 
