@@ -214,8 +214,11 @@ fsdp::printCluster(const MachineFacts &facts,
     latency += rowOf(two, "all_gather " + std::string(part), 0).value;
   text += "network:\n  kind: linear\n  link: " + number(linkOf(two, pair)) +
           "\n  launch: " + number(latency) + "\n  processor: " +
-          number(std::min(1.0, valueOf(two, "all_gather processor"))) +
-          "\n  measured:\n";
+          number(std::min(1.0, valueOf(two, "all_gather processor"))) + "\n";
+  // Threads read each other's tensors where they lie.
+  if (facts.backend == "local")
+    text += "  staging: false\n";
+  text += "  measured:\n";
   for (const auto &[ranks, results] : byRanks)
     if (ranks > 1)
       text += printCollectives(results, ranks);

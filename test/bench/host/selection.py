@@ -65,6 +65,8 @@ def check_budgets(arguments):
 def check_file(arguments):
     text = (arguments.work / "local.yaml").read_text()
     problems = [] if re.search(r"back end 'local'", text) else ["the file does not say which back end it is for"]
+    if "staging: false" not in text:
+        problems.append("ranks that are threads are said to stage what they send")
     return [{"what": "the cluster's file", "problems": problems}]
 
 
