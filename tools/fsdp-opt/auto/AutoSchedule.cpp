@@ -78,7 +78,7 @@ private:
   Answer build(const Proposal &proposal) const;
   void searchWithin();
   void offer(Answer answer);
-  void offerPeers();
+  void offerPeers(const std::optional<PeerSchedule> &deepCompile);
   void polish();
 
   ModuleOp module;
@@ -275,16 +275,15 @@ void Decider::searchWithin() {
 }
 
 /// Rules of peers, where the config leaves open what they decide.
-void Decider::offerPeers() {
+void Decider::offerPeers(const std::optional<PeerSchedule> &deepCompile) {
   auto offerRule = [&](const PeerSchedule &rule) {
     if (std::optional<Predicted> predicted = tryPredict(rule.config))
       offer({std::move(*predicted), {"  " + rule.what}});
   };
-  if (options.prefetches) {
-    if (config.prefetch != 1)
-      offerRule(applyFsdp2(config));
-    offerRule(applyDeepCompile(module, config, cluster));
-  }
+  if (options.prefetches && config.prefetch != 1)
+    offerRule(applyFsdp2(config));
+  if (deepCompile)
+    offerRule(*deepCompile);
   if (!says(config, "fsdp_config.buckets"))
     offerRule(applyInductor(module, config));
 }
@@ -314,6 +313,9 @@ DecidedSchedule Decider::run() {
                     formatBytes(fallback.predicted.prediction.held());
   budget = getBudget(config, fallback.predicted.prediction);
   bool fallbackFits = fallback.predicted.prediction.held() <= budget;
+  std::optional<PeerSchedule> deepCompile;
+  if (options.prefetches)
+    deepCompile = applyDeepCompile(fallback.predicted, config, cluster);
   offer(std::move(fallback));
   listStarts();
   searchWithin();
@@ -331,7 +333,7 @@ DecidedSchedule Decider::run() {
               "B works, and so do more ranks");
     offer(std::move(least));
   }
-  offerPeers();
+  offerPeers(deepCompile);
   polish();
 
   DecidedSchedule result;

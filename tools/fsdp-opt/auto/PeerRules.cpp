@@ -10,7 +10,6 @@
 #include "tools/fsdp-opt/auto/Budget.h"
 #include "tools/fsdp-opt/auto/Choices.h"
 #include "tools/fsdp-opt/config/Names.h"
-#include "tools/fsdp-opt/predict/Predicted.h"
 
 #include <algorithm>
 
@@ -52,9 +51,8 @@ static std::vector<uint32_t> findReach(const std::vector<BucketFacts> &buckets,
   return reach;
 }
 
-PeerSchedule fsdp::applyDeepCompile(ModuleOp module, const Config &config,
+PeerSchedule fsdp::applyDeepCompile(const Predicted &base, const Config &config,
                                     const Cluster &cluster) {
-  Predicted base = predict(module, config, cluster);
   StepModel model(base.file.plan(), cluster);
   uint64_t limit =
       std::min(getBudget(config, base.prediction),
@@ -146,7 +144,7 @@ PeerSchedule fsdp::applyPeerRule(ModuleOp module, const Config &config,
   switch (config.planner) {
   case Planner::DeepCompile:
     refuse("fsdp_config.prefetch");
-    return applyDeepCompile(module, config, cluster);
+    return applyDeepCompile(predict(module, config, cluster), config, cluster);
   case Planner::Inductor:
     refuse("fsdp_config.buckets");
     return applyInductor(module, config);

@@ -12,6 +12,7 @@
 
 #include "simulate/Cluster.h"
 #include "tools/fsdp-opt/config/Config.h"
+#include "tools/fsdp-opt/predict/Predicted.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -30,9 +31,9 @@ PeerSchedule applyFsdp2(const Config &config);
 
 /// DeepCompile starts each gather as early as memory allows: while what is
 /// under way has at most 4e9 bytes, and at most 0.9 of the device, or the
-/// budget, is held (deepspeed/compile/passes/prefetch.py). Compiles the program
-/// once. Throws as `predict`.
-PeerSchedule applyDeepCompile(mlir::ModuleOp module, const Config &config,
+/// budget, is held (deepspeed/compile/passes/prefetch.py). `base` is what the
+/// config itself gives.
+PeerSchedule applyDeepCompile(const Predicted &base, const Config &config,
                               const Cluster &cluster);
 
 /// Inductor puts parameters into buckets in the order of their first use,
