@@ -46,6 +46,25 @@ def Fsdp_Group : Fsdp_Attr<"Group", "group"> {
   let genVerifyDecl = 1;
 }
 
+def Fsdp_Placed : Fsdp_Attr<"Placed", "placed"> {
+  let summary = "what each rank of a group has of a computed tensor";
+  let description = [{
+    All of it (`whole`), an equal part along a dim (`shard`), or a summand of the
+    tensor (`partial`). `group` are the ranks that compute it together.
+
+    Example: `#fsdp.placed<shard dim 1 over #tp>`
+  }];
+  let parameters = (ins EnumParameter<Fsdp_PlacedKind>:$kind,
+                        DefaultValuedParameter<"int64_t", "0">:$dim,
+                        "::fsdp::GroupAttr":$group);
+  let assemblyFormat = "`<` $kind (`dim` $dim^)? `over` $group `>`";
+  let extraClassDeclaration = [{
+    bool isWhole() const { return getKind() == ::fsdp::PlacedKind::Whole; }
+    bool isPartial() const { return getKind() == ::fsdp::PlacedKind::Partial; }
+    bool isShard() const { return getKind() == ::fsdp::PlacedKind::Shard; }
+  }];
+}
+
 def Fsdp_Record : Fsdp_Attr<"Record", "record"> {
   let summary = "bytes of the model file that hold a tensor";
   let description = [{

@@ -141,6 +141,23 @@ def Fsdp_BucketLayout
   I32EnumAttrCase<"Fsdp2", 3, "fsdp2"> // rows, copied together to be moved
 ]>;
 
+// PyTorch's (torch.distributed.tensor.parallel) and transformers' names. What a
+// style says is which parts of its parameters ranks hold; who reads what whole is
+// found by propagation.
+def Fsdp_ParallelStyle
+    : Fsdp_Enum<"ParallelStyle", "how a module's parameters are split", [
+  I32EnumAttrCase<"Colwise", 0, "colwise">,    // by what it computes
+  I32EnumAttrCase<"Rowwise", 1, "rowwise">,    // by what it reads
+  I32EnumAttrCase<"Replicate", 2, "replicate"> // not
+]>;
+
+def Fsdp_PlacedKind
+    : Fsdp_Enum<"PlacedKind", "what a rank has of a tensor", [
+  I32EnumAttrCase<"Whole", 0, "whole">,    // all of it
+  I32EnumAttrCase<"Shard", 1, "shard">,    // an equal part of a dim
+  I32EnumAttrCase<"Partial", 2, "partial"> // a summand of its size
+]>;
+
 def Fsdp_RecomputePolicy
     : Fsdp_Enum<"RecomputePolicy", "what a block keeps for its backward", [
   I32EnumAttrCase<"Full", 0, "full">,          // its inputs

@@ -75,6 +75,12 @@ inline constexpr llvm::StringLiteral kOutputAttr = "fsdp.output";
 inline constexpr llvm::StringLiteral kMetricAttr = "fsdp.metric";
 inline constexpr llvm::StringLiteral kGradientAttr = "fsdp.gradient";
 inline constexpr llvm::StringLiteral kAtAttr = "fsdp.at";
+/// On an op that ranks compute parts of: for each result an array of
+/// `#fsdp.placed`, one a group.
+inline constexpr llvm::StringLiteral kPlacedAttr = "fsdp.placed";
+/// On such an op: its static arguments as they were captured, where they are
+/// others for the part.
+inline constexpr llvm::StringLiteral kWholeAttr = "fsdp.whole";
 /// On a start: of how many members its one tensor is a copy.
 inline constexpr llvm::StringLiteral kCopiedAttr = "fsdp.copied";
 

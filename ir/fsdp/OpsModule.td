@@ -38,6 +38,12 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     reports read, but have no memory of their own; programs bind the flat state
     alone. What lies between members is zero, as padding rows are.
 
+    With `split` the tensor of the model is larger: the ranks of that group, an axis
+    of the mesh beside those that `placement` cuts over, hold equal parts of it along
+    a dim (tensor parallelism), and `type` is one such part. It is cut before the
+    placement cuts what is left, so on one dim the placement's rows lie inside of the
+    split's.
+
     Example:
 
     ```mlir
@@ -60,6 +66,8 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
         bucket "fc3"
     fsdp.state optimizer @"fc2.weight/exp_avg" of @fc2.weight
         : tensor<5x13xf32> memory host
+    fsdp.state parameter @up.weight : tensor<32x16xf32> split <dim 0 over #tp>
+        sharded <dim 0 over #shard>
     ```
 
     Constraints:
@@ -82,18 +90,20 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
       which it lies, behind the member before it;
     * ST-14: what is `copied` is a parameter with elements in a bucket, sharded along
       dim 0;
-    * ST-15: a parameter alone has a `group`, which is at least 1.
+    * ST-15: a parameter alone has a `group`, which is at least 1;
+    * ST-16: a `split` dim exists, and a flat state has none.
 
     Bindings, checked in modules that carry `fsdp.mesh` or `fsdp.model`:
     * BI-1: `fsdp.state` and `fsdp.gradient` name a state of the module;
     * BI-2: in a program with `fsdp.captured` the argument or result has the
-      state's type;
+      state's type, in a reference that of the model's tensor;
     * BI-3: in every other program it has the type of one rank's part;
     * BI-4: a program binds a state to one argument and one result at most;
     * BI-5: only a captured program binds the members of a flat state.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Fsdp_RoleAttr:$role,
                        TypeAttr:$type,
+                       OptionalAttr<Fsdp_Sharding>:$split,
                        OptionalAttr<PlacementAttrInterface>:$placement,
                        OptionalAttr<FlatSymbolRefAttr>:$of,
                        OptionalAttr<StrArrayAttr>:$names,
@@ -104,7 +114,8 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
                        OptionalAttr<Fsdp_GradientRule>:$gradient,
                        OptionalAttr<Fsdp_MemorySpaceAttr>:$memory);
   let assemblyFormat = [{
-    `` $role $sym_name (`of` $of^)? `:` $type (custom<Placement>($placement)^)?
+    `` $role $sym_name (`of` $of^)? `:` $type (`split` $split^)?
+    (custom<Placement>($placement)^)?
     (`names` $names^)? (`bucket` $bucket^)? (`copied` $copied^)? (`group` $group^)?
     (custom<FirstValue>($value)^)? (`at` $at^)? (`volatile` $volatile_^)?
     (`gradient` $gradient^)? (`memory` `` $memory^)? attr-dict
@@ -116,6 +127,9 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
                                  "::mlir::RankedTensorType":$type)>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    /// The tensor of the model: `getGlobalType()`, unless it is split.
+    ::mlir::RankedTensorType getWholeType();
+    /// What the ranks over which it is cut hold together.
     ::mlir::RankedTensorType getGlobalType();
     /// What one rank holds.
     ::mlir::RankedTensorType getLocalType();

@@ -117,6 +117,19 @@ LogicalResult ShardsAttr::verify(EmitError emitError, int64_t world,
                  succeeded(verifyList<DimRuleAttr>(emitError, "dims", dims)));
 }
 
+LogicalResult ParallelRuleAttr::verify(EmitError emitError, ArrayAttr modules,
+                                       ParallelStyle) {
+  return verifyPatterns(emitError, "modules", modules);
+}
+
+LogicalResult ParallelAttr::verify(EmitError emitError, int64_t tp, int64_t cp,
+                                   ArrayAttr plan, bool, bool) {
+  if (tp < 1 || cp < 1)
+    return emitError() << "expected 'tp' and 'cp' of at least 1, found " << tp
+                       << " and " << cp;
+  return verifyList<ParallelRuleAttr>(emitError, "plan", plan);
+}
+
 LogicalResult BucketAttr::verify(EmitError emitError, StringAttr name,
                                  ArrayAttr patterns) {
   if (name.getValue().empty())
@@ -340,8 +353,8 @@ struct Settings {
 
 using CaptureSettings = Settings<PrecisionAttr>;
 using CompileSettings =
-    Settings<ShardsAttr, BucketsAttr, StepAttr, RecomputeAttr, OffloadAttr,
-             OptimizerAttr, LossScaleAttr>;
+    Settings<ShardsAttr, ParallelAttr, BucketsAttr, StepAttr, RecomputeAttr,
+             OffloadAttr, OptimizerAttr, LossScaleAttr>;
 using RunSettings = Settings<ScheduleAttr, DataAttr, ValidationAttr,
                              ArithmeticAttr, OnNonFiniteAttr>;
 } // namespace

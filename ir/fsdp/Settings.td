@@ -75,6 +75,36 @@ def Fsdp_Shards : Fsdp_Setting<"Shards", "shards"> {
                         Fsdp_List:$dims);
 }
 
+def Fsdp_ParallelRule : Fsdp_Struct<"ParallelRule", "parallel_rule"> {
+  let summary = "how modules of some paths are computed by the ranks of an axis";
+  let description = [{
+    `modules` are shell patterns of their paths (`*` stands for any characters).
+
+    Example: `#fsdp.parallel_rule<modules = ["*.q_proj"], style = colwise>`
+  }];
+  let parameters = (ins "::mlir::ArrayAttr":$modules,
+                        Fsdp_Choice<"ParallelStyle", "Colwise">:$style);
+}
+
+def Fsdp_Parallel : Fsdp_Setting<"Parallel", "parallel"> {
+  let summary = "over how many ranks the step of one batch is computed";
+  let description = [{
+    Of the `world` of `#fsdp.shards` each `tp` adjacent ranks compute one step
+    together (tensor parallelism), each `cp * tp` read one batch, of which each `cp`
+    computes a part of the sequence (context parallelism). Of `plan`
+    (`#fsdp.parallel_rule`) the last rule that matches a module counts; with
+    `automatic` modules that none matches are planned by what they compute. With
+    `sequence` what is not computed by parts of its features is by parts of its
+    sequence. Read by `fsdp-plan-parallel`, `fsdp-partition` and
+    `fsdp-shard-parameters`.
+
+    Example: `#fsdp.parallel<tp = 2, automatic = true>`
+  }];
+  let parameters = (ins Fsdp_Count<"1">:$tp, Fsdp_Count<"1">:$cp,
+                        Fsdp_List:$plan, Fsdp_Flag<"false">:$automatic,
+                        Fsdp_Flag<"false">:$sequence);
+}
+
 def Fsdp_Bucket : Fsdp_Struct<"Bucket", "bucket"> {
   let summary = "a bucket of parameters that are listed";
   let description = [{

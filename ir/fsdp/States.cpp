@@ -13,6 +13,17 @@ RankedTensorType StateOp::getGlobalType() {
   return cast<RankedTensorType>(getType());
 }
 
+RankedTensorType StateOp::getWholeType() {
+  RankedTensorType type = getGlobalType();
+  std::optional<ShardingAttr> split = getSplit();
+  if (!split)
+    return type;
+  SmallVector<int64_t> shape(type.getShape());
+  shape[split->getDim()] *= split->getGroup().getSize();
+  return RankedTensorType::get(shape, type.getElementType(),
+                               type.getEncoding());
+}
+
 void StateOp::build(OpBuilder &builder, OperationState &state, StringRef name,
                     Role role, RankedTensorType type) {
   Properties &properties = state.getOrAddProperties<Properties>();
@@ -95,7 +106,7 @@ static LogicalResult verifyWeight(StateOp state, WeightAttr weight) {
   int64_t bits = element.isIntOrFloat() ? element.getIntOrFloatBitWidth() : 0;
   if (auto complex = dyn_cast<ComplexType>(element))
     bits = 2 * complex.getElementType().getIntOrFloatBitWidth();
-  int64_t bytes = state.getGlobalType().getNumElements() * ((bits + 7) / 8);
+  int64_t bytes = state.getWholeType().getNumElements() * ((bits + 7) / 8);
   if (bytes == weight.getBytes())
     return success();
   return state.emitOpError("expects a weight of ")
@@ -109,7 +120,7 @@ static LogicalResult verifyFirstValue(StateOp state) {
     return success();
   if (auto weight = dyn_cast<WeightAttr>(value))
     return verifyWeight(state, weight);
-  RankedTensorType type = state.getGlobalType();
+  RankedTensorType type = state.getWholeType();
   Type element = type.getElementType();
   if (isa<InitAttr>(value)) {
     if (isa<FloatType>(element))
@@ -188,6 +199,14 @@ LogicalResult StateOp::verify() {
     return emitOpError("expects 'group' to be a number from 1 of a parameter's "
                        "group, found ")
            << int64_t(*group);
+  // ST-16, in front of all that asks for the whole type.
+  if (std::optional<ShardingAttr> split = getSplit()) {
+    if (isFlat())
+      return emitOpError("expects the members of a flat state to be split, not "
+                         "the state");
+    if (failed(split->verifyType(type, [&] { return emitOpError(); })))
+      return failure();
+  }
   if (failed(verifyFirstValue(*this)) || failed(verifyGradientRule(*this)))
     return failure();
   return verifyPlacement(*this);
@@ -258,7 +277,8 @@ private:
     return diag;
   }
 
-  // BI-1 to BI-3. Captured programs see whole tensors, others shards.
+  // BI-1 to BI-3. References see the model's tensors, captured programs a
+  // split's part of them, others shards.
   LogicalResult verifyBinding(func::FuncOp func, Type type, Attribute attr,
                               StringRef what, unsigned index, bool captured) {
     if (!attr)
@@ -278,8 +298,10 @@ private:
              << " " << index << " is bound to '" << ref.getValue()
              << "', which is part of the flat state '"
              << state.getPart().getFlat().getValue() << "'; bind that one";
-    RankedTensorType expected =
-        captured ? state.getGlobalType() : state.getLocalType();
+    RankedTensorType expected = getProgram(func).getReference()
+                                    ? state.getWholeType()
+                                : captured ? state.getGlobalType()
+                                           : state.getLocalType();
     // A state that is stored with strides is bound with them.
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (tensor && tensor.getShape() == expected.getShape() &&
