@@ -185,7 +185,7 @@ LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
       plan.mesh.back()->name = name.str();
       plan.mesh.back()->size = static_cast<uint32_t>(size);
     }
-    plan.data_parallel = static_cast<uint32_t>(mesh.getWorldSize());
+    plan.data_parallel = static_cast<uint32_t>(getDataGroup(mesh).getSize());
   }
   StateTable table(module);
   for (StateOp state : table.getStates())

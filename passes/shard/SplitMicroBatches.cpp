@@ -31,6 +31,8 @@ public:
     StateOp &state = states[text];
     if (!state) {
       state = appender.append(module.getLoc(), text, role, type, of, sharding);
+      if (of)
+        state.setSplitAttr(of.getSplitAttr());
     } else if (state.getGlobalType() != type ||
                state.getSharding() != sharding) {
       InFlightDiagnostic diagnostic =
@@ -138,7 +140,8 @@ private:
   /// A number over all ranks is that of this rank in front of the exchange.
   LogicalResult collectNumber(OpOperand &result, StringAttr name) {
     OpOperand *use = &result;
-    if (auto reduce = result.get().getDefiningOp<AllReduceOp>())
+    if (auto reduce = result.get().getDefiningOp<AllReduceOp>();
+        reduce && !isTensorParallel(reduce))
       use = &reduce->getOpOperand(0);
     FailureOr<StateOp> sum =
         sums.get(name.getValue() + "/sum", Role::Scalar,
