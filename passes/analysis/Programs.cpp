@@ -222,9 +222,10 @@ StateOp fsdp::getMovedState(StartOpInterface start, unsigned operand,
                             const StateTable &states) {
   if (FlatSymbolRefAttr of = start.getGradientOf(operand))
     return states.lookup(of);
-  BlockArgument source = isa<AllGatherStartOp>(start) && !isTensorParallel(start)
-                             ? getShardSource(start.getInputs()[operand])
-                             : BlockArgument();
+  BlockArgument source =
+      isa<AllGatherStartOp>(start) && !isTensorParallel(start)
+          ? getShardSource(start.getInputs()[operand])
+          : BlockArgument();
   return source ? states.lookup(start->getParentOfType<func::FuncOp>(),
                                 source.getArgNumber())
                 : StateOp();

@@ -34,8 +34,8 @@ bool isValidation(mlir::func::FuncOp func);
 llvm::SmallVector<mlir::func::FuncOp> getPrograms(mlir::ModuleOp module);
 
 /// Names of the mesh axes: parameters are cut along the one, replicas of the
-/// shards stand along the other, and along the third what computes a step of one
-/// batch together.
+/// shards stand along the other, and along the third what computes a step of
+/// one batch together.
 inline constexpr llvm::StringLiteral kShardAxis = "shard";
 inline constexpr llvm::StringLiteral kReplicateAxis = "replicate";
 inline constexpr llvm::StringLiteral kTensorAxis = "tp";
@@ -50,8 +50,8 @@ int64_t getShardSize(MeshAttr mesh);
 /// Ranks that read the same data.
 int64_t getTensorSize(MeshAttr mesh);
 /// All ranks that read different data: those of 'replicate' and 'shard', as far
-/// apart as what stands behind these is large. Called as the only axis with more
-/// than one of them, else "world" if all ranks do, else "data".
+/// apart as what stands behind these is large. Called as the only axis with
+/// more than one of them, else "world" if all ranks do, else "data".
 GroupAttr getDataGroup(MeshAttr mesh);
 
 /// Whether `op` moves, reduces or cuts what ranks along 'tp' compute together:

@@ -4,10 +4,11 @@
 // What one rank knows is reduced over all ranks of the mesh, replicas too, in
 // one scalar:
 //   p = 1, 2  each rank has the sum of |g|^p over its own elements. The mean
-//             over all ranks, times the ranks of one replica ('shard' and 'tp'),
-//             is the sum over all elements: replicas hold equal shards and do
-//             not count twice. Of a gradient that several ranks of a replica
-//             have, each adds its part: the sum divided by how many they are.
+//             over all ranks, times the ranks of one replica ('shard' and
+//             'tp'), is the sum over all elements: replicas hold equal shards
+//             and do not count twice. Of a gradient that several ranks of a
+//             replica have, each adds its part: the sum divided by how many
+//             they are.
 //   p = inf   each rank has its greatest |g|; the greatest of these is the
 //             norm.
 //

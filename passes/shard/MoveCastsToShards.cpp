@@ -17,8 +17,8 @@ namespace fsdp {
 
 namespace {
 
-/// The only reader of a parameter's gather if that is a plain cast to a type that
-/// is not wider, else null.
+/// The only reader of a parameter's gather if that is a plain cast to a type
+/// that is not wider, else null.
 Operation *getMovableCast(AllGatherOp gather) {
   if (isTensorParallel(gather) || !gather.getFull().hasOneUse())
     return nullptr;

@@ -39,8 +39,7 @@ public:
       return failure();
     for (Operation &op : func.getBody().front())
       if (failed(verifyStage(op)) || failed(verifyParallel(op)) ||
-          failed(collectReduction(op)) ||
-          failed(verifyPadding(op)))
+          failed(collectReduction(op)) || failed(verifyPadding(op)))
         return failure();
     if (isInference(func))
       return verifyNoUpdates();
@@ -455,7 +454,8 @@ struct VerifySharded final : fsdp::impl::VerifyShardedBase<VerifySharded> {
   }
 
 private:
-  /// What is split is so over the axis of the mesh, and so is what is kept of it.
+  /// What is split is so over the axis of the mesh, and so is what is kept of
+  /// it.
   static LogicalResult verifySplits(const StateTable &states, MeshAttr mesh) {
     for (StateOp each : states.getStates()) {
       StateOp state = each;
@@ -463,7 +463,8 @@ private:
       if (split && split->getGroup() != mesh.getGroup(kTensorAxis))
         return state.emitOpError("expects to be split over 'tp' of the mesh ")
                << mesh << ", found " << split->getGroup();
-      if (state.getRole() != Role::Optimizer && state.getRole() != Role::Gradient)
+      if (state.getRole() != Role::Optimizer &&
+          state.getRole() != Role::Gradient)
         continue;
       StateOp param = states.lookup(state.getOfAttr());
       if (param && param.getSplit() != split)

@@ -139,7 +139,7 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
   if (line.world)
     worlds.insert(*line.world);
   if (!line.config.empty())
-    worlds.insert(config.dpShard * config.dpReplicate);
+    worlds.insert(config.getWorldSize());
 
   Table peaks;
   peaks.add({"ranks", "above", "highest use"});
@@ -153,13 +153,10 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
   bool first = true;
   std::string schedule;
   // Where one transfer runs beside what does not depend on the number of ranks.
-  int64_t shown = line.world.value_or(
-      line.config.empty() ? 8 : config.dpShard * config.dpReplicate);
+  int64_t shown =
+      line.world.value_or(line.config.empty() ? 8 : config.getWorldSize());
   for (int64_t world : worlds) {
-    config.dpShard = world / config.dpReplicate;
-    // Neither replicas nor parts of the shard group can be cut to size.
-    if (world % config.dpReplicate != 0 ||
-        (config.reshardRanks > 1 && config.dpShard % config.reshardRanks != 0))
+    if (!config.setWorldSize(world))
       continue;
     OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
     compileProgram(*copy, config, [](llvm::StringRef, ModuleOp) {});
@@ -432,7 +429,7 @@ int fsdp::explain(MLIRContext &context, const CommandLine &line) {
   llvm::outs() << "\nnot supported: nothing\n\n";
   printWorlds(*module, config, line);
   if (cluster) {
-    int64_t ranks = config.dpShard * config.dpReplicate;
+    int64_t ranks = config.getWorldSize();
     llvm::outs() << "\nwhat makes it fit on " << cluster->name << ", with "
                  << ranks << (ranks == 1 ? " rank\n" : " ranks\n");
     llvm::outs() << printFit(*module, config, *cluster);
