@@ -39,10 +39,9 @@ FailureOr<MeshAttr> fsdp::getDataMesh(ModuleOp module) {
   bool hasShard = !names.empty() && names.front() == kShardAxis;
   if (!hasShard || names.size() > 2 ||
       (names.size() == 2 && names.back() != kTensorAxis))
-    return module.emitError("expects a mesh with the axis 'shard', which may "
-                            "have 'replicate' in front of it and 'tp' behind "
-                            "it, found ")
-           << mesh;
+    return module.emitError("expects a mesh with the axis 'shard', or with "
+                            "'replicate' and 'shard', found ")
+           << mesh << "; 'tp' alone may stand behind them";
   return mesh;
 }
 

@@ -74,11 +74,9 @@ OptimizerStates declareStates(ModuleOp module, ArrayRef<StateOp> params,
     for (StringRef moment :
          options.rule.getMoments(groups[StepOptions::getGroup(param)])) {
       auto append = [&](StateOp of) {
-        StateOp kept = appender.append(
-            module.getLoc(), of.getSymName() + "/" + moment, Role::Optimizer,
-            of.getGlobalType(), of, of.getPlacementAttr());
-        kept.setSplitAttr(of.getSplitAttr());
-        return kept;
+        return appender.append(module.getLoc(), of.getSymName() + "/" + moment,
+                               Role::Optimizer, of.getGlobalType(), of,
+                               of.getPlacementAttr());
       };
       StateOp state = append(param);
       states.moments[param].push_back(state);

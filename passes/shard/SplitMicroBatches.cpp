@@ -31,8 +31,6 @@ public:
     StateOp &state = states[text];
     if (!state) {
       state = appender.append(module.getLoc(), text, role, type, of, sharding);
-      if (of)
-        state.setSplitAttr(of.getSplitAttr());
     } else if (state.getGlobalType() != type ||
                state.getSharding() != sharding) {
       InFlightDiagnostic diagnostic =

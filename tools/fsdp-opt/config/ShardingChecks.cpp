@@ -79,10 +79,10 @@ static void resolveMesh(Reading &reading) {
   applyStrategy(reading, shard);
   // Of all axes but dp_shard. None is above kMostRanks: this does not overflow.
   int64_t others = config.dpReplicate * config.tp * config.cp;
-  std::string asked = std::to_string(config.dpReplicate) + " replicas" +
-                      (config.tp > 1 ? " with tensor parallelism of " +
-                                           std::to_string(config.tp) + " ranks"
-                                     : "");
+  std::string asked = std::to_string(config.dpReplicate) + " replicas";
+  if (config.tp > 1)
+    asked = (config.dpReplicate > 1 ? asked + " of " : "") +
+            std::to_string(config.tp) + " tensor parallel ranks";
   if (world && *world % others != 0)
     reading.refuse("mesh",
                    "the mesh has " + asked + ", which do not divide --world=" +

@@ -14,6 +14,7 @@
 #include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/compile/Program.h"
 #include "tools/fsdp-opt/explain/Fit.h"
+#include "tools/fsdp-opt/explain/Ranks.h"
 #include "tools/fsdp-opt/explain/Schedule.h"
 #include "tools/fsdp-opt/explain/Summary.h"
 #include "tools/fsdp-opt/input/CaptureLoader.h"
@@ -45,7 +46,12 @@ LoadedConfig readConfig(const CommandLine &line) {
   } catch (const Error &error) {
     if (error.id() != ErrorId::ConfigMissingKey)
       throw;
-    return parseConfig(text, line.config, 1);
+    // A mesh that one rank cannot be says better what is missing.
+    try {
+      return parseConfig(text, line.config, 1);
+    } catch (const Error &alone) {
+      throw alone.id() == ErrorId::MeshMismatch ? error : alone;
+    }
   }
 }
 
@@ -427,6 +433,8 @@ int fsdp::explain(MLIRContext &context, const CommandLine &line) {
   printCasts(*module);
   printClasses(*module);
   llvm::outs() << "\nnot supported: nothing\n\n";
+  if (std::string ranks = drawRanks(config); !ranks.empty())
+    llvm::outs() << ranks << '\n';
   printWorlds(*module, config, line);
   if (cluster) {
     int64_t ranks = config.getWorldSize();
