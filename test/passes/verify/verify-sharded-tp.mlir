@@ -88,7 +88,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 
 #tp = #fsdp.group<"tp", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1, tp = 2>} {
-  fsdp.state frozen @s : tensor<2xf32> split <dim 0 over #tp>
+  fsdp.state parameter @s : tensor<2xf32> split <dim 0 over #tp>
   // expected-error @+1 {{expects to be split as 's' is, of which it is kept}}
   fsdp.state optimizer @m of @s : tensor<2xf32>
 }
