@@ -33,9 +33,9 @@
 // CHECK-LABEL: func.func @"train/step"
 // THREE:       %[[F:.+]] = fsdp.all_gather %{{.+}} dim 0 over #[[SHARD]] : tensor<2x4xf32> -> tensor<6x4xf32>
 // THREE-NEXT:  fsdp.all_gather %[[F]] dim 0 over #[[TP]]
+// THREE:       fsdp.all_reduce avg %{{.+}} over #[[DATA]] of @s : tensor<f32>
 // THREE:       %[[R:.+]] = fsdp.reduce_scatter avg %{{.+}} dim 0 over #[[SHARD]] of @w
 // THREE-NEXT:  fsdp.all_reduce avg %[[R]] over #[[REPLICATE]] of @w
-// THREE:       fsdp.all_reduce avg %{{.+}} over #[[DATA]] of @s : tensor<f32>
 // TWO:         fsdp.all_reduce avg %{{.+}} over #[[SHARD]] of @s : tensor<f32>
 // ALONE:       fsdp.all_gather %{{.+}} dim 0 over #{{.+}} : tensor<6x4xf32> -> tensor<12x4xf32>
 // ALONE-NOT:   fsdp.all_reduce
