@@ -74,7 +74,10 @@ def SnapshotReference : Fsdp_ModulePass<"fsdp-snapshot-reference"> {
 
 def DropReference : Fsdp_ModulePass<"fsdp-drop-reference"> {
   let summary = "erase the copy of the captured program";
-  let description = "The opposite of `fsdp-snapshot-reference`.";
+  let description = [{
+    The opposite of `fsdp-snapshot-reference`. What operators on parts were, which only
+    the comparison reads, goes as well.
+  }];
 }
 
 def AssignBuckets : Fsdp_ModulePass<"fsdp-assign-buckets"> {
