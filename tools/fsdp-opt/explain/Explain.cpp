@@ -16,6 +16,7 @@
 #include "tools/fsdp-opt/explain/Fit.h"
 #include "tools/fsdp-opt/explain/Ranks.h"
 #include "tools/fsdp-opt/explain/Schedule.h"
+#include "tools/fsdp-opt/explain/Splits.h"
 #include "tools/fsdp-opt/explain/Summary.h"
 #include "tools/fsdp-opt/input/CaptureLoader.h"
 #include "tools/fsdp-opt/input/Files.h"
@@ -168,7 +169,8 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
     compileProgram(*copy, config, [](llvm::StringRef, ModuleOp) {});
     if (std::exchange(first, false)) {
       printBuckets(summarizeBuckets(*copy));
-      llvm::outs() << "\nmemory of a rank and transfers of a step, ";
+      llvm::outs() << listSplits(*copy)
+                   << "\nmemory of a rank and transfers of a step, ";
       if (isForInference(module))
         llvm::outs() << "for inference\n";
       else
@@ -321,21 +323,6 @@ std::vector<CaptureProblem> findProblems(MLIRContext &context,
     problems.push_back({error.id(), error.what()});
   }
   return problems;
-}
-
-/// "model.layers.*.mlp": the same in each layer.
-std::string maskNumbers(llvm::StringRef text) {
-  std::string masked;
-  for (size_t i = 0; i < text.size();) {
-    size_t end = i;
-    while (end < text.size() && llvm::isDigit(text[end]))
-      ++end;
-    bool isStep = end > i && i > 0 && text[i - 1] == '.' && end < text.size() &&
-                  (text[end] == '.' || text[end] == ' ');
-    masked += isStep ? "*" : text.slice(i, std::max(end, i + 1)).str();
-    i = std::max(end, i + 1);
-  }
-  return masked;
 }
 
 /// Those that differ in numbers of layers alone share a line.
