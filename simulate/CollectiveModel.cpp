@@ -15,14 +15,6 @@ GroupShape fsdp::getShape(const plan::GroupT &group, int64_t ranksPerNode) {
   shape.perNode = std::clamp<int64_t>(ranksPerNode / stride, 1,
                                       std::max(shape.ranks, int64_t(1)));
   shape.nodes = (shape.ranks + shape.perNode - 1) / shape.perNode;
-  // Groups that do not fill nodes evenly: of adjacent ones, some lie on two,
-  // and the others wait for them.
-  int64_t span = shape.ranks * stride;
-  if (shape.nodes == 1 && shape.ranks > 1 && span < ranksPerNode &&
-      ranksPerNode % span != 0) {
-    shape.nodes = 2;
-    shape.perNode = (shape.ranks + 1) / 2;
-  }
   return shape;
 }
 

@@ -73,24 +73,6 @@ TEST(CollectiveModel, meetsWhatWasMeasuredOfNccl) {
   }
 }
 
-TEST(CollectiveModel, liesGroupsOnNodes) {
-  auto expectShape = [](uint32_t size, uint32_t stride, int64_t nodes,
-                        int64_t perNode) {
-    GroupShape shape = getShape(groupOf(size, stride), 8);
-    EXPECT_EQ(shape.ranks, size);
-    EXPECT_EQ(shape.nodes, nodes) << size << " : " << stride;
-    EXPECT_EQ(shape.perNode, perNode) << size << " : " << stride;
-  };
-  expectShape(8, 1, 1, 8);
-  expectShape(2, 1, 1, 2); // tensor parallel ranks are adjacent
-  expectShape(4, 2, 1, 4); // shards beside two of them
-  expectShape(16, 2, 4, 4);
-  expectShape(64, 8, 64, 1);
-  expectShape(12, 1, 2, 8);
-  expectShape(3, 1, 2, 2); // ranks 6, 7 and 8 are on two nodes
-  expectShape(2, 3, 2, 1); // ranks 6 and 9, too
-}
-
 TEST(CollectiveModel, reachesWhatNcclTestsReport) {
   // 16 GiB on eight H200s (ml-engineering, NCCL 2.27.7): bus bandwidths.
   Cluster cluster = Cluster::load("h200x8");
