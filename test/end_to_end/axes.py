@@ -72,7 +72,6 @@ def main():
     def add(factory, shard, tp, label, **config):
         cases[f"{factory.__name__} {shard}x{tp} {label}"] = axes_case(arguments.bin, factory, shard, tp, **config)
 
-    add(zoo.mlp, 1, 2, "alone", reshard_after_forward=True)
     add(zoo.gpt, 2, 2, "zero3", reshard_after_forward=True)
     add(zoo.gpt, 2, 2, "clip", max_grad_norm=0.1, exactly=False)
     add(zoo.scaled, 2, 2, "scalars, norm 1", max_grad_norm=0.1, grad_norm_type=1, exactly=False)
@@ -81,9 +80,6 @@ def main():
     add(zoo.mlp, 4, 2, "parts of 2", reshard_after_forward=2)
     add(zoo.mlp, 2, 2, "micro-batches, kept", gradient_accumulation_steps=3, reshard_after_forward=False, reshard_after_backward=False)
     add(zoo.gpt, 2, 2, "flat, last", bucket_layout="auto", gradient_accumulation_steps=2, gradient_sync="last")
-    add(zoo.gpt, 2, 2, "offload, recompute", offload_params=True, activation_checkpointing=True, activation_offloading=True)
-    add(zoo.gpt, 2, 2, "chunks", loss_chunks=3)
-    add(zoo.mlp, 2, 2, "bf16", mixed_precision={"param_dtype": "bfloat16", "reduce_dtype": "float32"})
     add(zoo.scaled, 2, 2, "ignored, factor", ignored_params="first.*", gradient_divide_factor=3.0)
     add(dropping, 2, 2, "draws")
     add(dropping, 1, 2, "draws, replicas", replicate=2)
