@@ -32,7 +32,7 @@
 // ONE-NOT:   read one batch
 // ONE-NOT:   exchange
 
-// OPEN:      E046 {{.*}}the number of ranks is missing; add mesh: {dp_shard: N}
+// OPEN:      E046]: {{.*}}the number of ranks is missing; add mesh: {dp_shard: N}
 module {
   fsdp.state parameter @w : tensor<32x4xf32>
   func.func @"train/step"(%w: tensor<32x4xf32> {fsdp.state = @w}, %x: tensor<4x4xf32> {fsdp.input = "x"})
