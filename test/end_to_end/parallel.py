@@ -70,7 +70,8 @@ def masked():
 
 def adapters():
     """Weights in bfloat16, gradients reduced in float32: those of adapters are computed in parts, gathered, cast, and reduced."""
-    model, inputs = zoo.lora_llama()
+    model, inputs = zoo.llama()
+    zoo.add_lora(model.net, ("q", "k", "v", "o", "gate", "up", "down"), rank=4)
     return model.to(torch.bfloat16), inputs
 
 
