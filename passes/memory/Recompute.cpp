@@ -41,8 +41,12 @@ constexpr llvm::StringLiteral kSaved[] = {
     "aten._flash_attention_forward",
     "aten._efficient_attention_forward"};
 
-/// Whether `op` computes a value that a second computation would repeat.
+/// Whether `op` computes a value that a second computation would repeat. What
+/// ranks of a step gather is larger than what each has, so that is gathered
+/// again; sums are exchanged once.
 bool isComputation(Operation *op) {
+  if (isa<AllGatherOp>(op))
+    return isOfStep(op);
   return !isa<CollectiveOpInterface, ForwardingOpInterface, ConstantOp>(op) &&
          op->getNumResults() != 0;
 }
@@ -164,14 +168,41 @@ private:
                              .getResult());
     }
     builder.clone(*op, again);
+    if (auto gather = dyn_cast<AllGatherOp>(op))
+      replaceOther(gather, builder.getInsertionPoint());
     // What is kept anyway is read as it is.
     for (OpResult result : op->getResults())
       if (kept.contains(result))
         again.erase(result);
   }
 
+  /// Backward itself may gather the same once more: once for both is enough, if
+  /// that is behind `place`, where `gather` was made again.
+  void replaceOther(AllGatherOp gather, Block::iterator place) {
+    for (Operation *replay : gather.getShard().getUsers())
+      if (isa<ReplayOp>(replay))
+        for (Operation *user : replay->getUsers())
+          if (auto other = dyn_cast<AllGatherOp>(user);
+              other && other->getAttrs() == gather->getAttrs() &&
+              other->getPropertiesAsAttribute() ==
+                  gather->getPropertiesAsAttribute() &&
+              other.getFull().getType() == gather.getFull().getType() &&
+              positions.contains(other) && positions.contains(&*place) &&
+              positions.at(&*place) <= positions.at(other)) {
+            other.getFull().replaceAllUsesWith(
+                again.lookup(Value(gather.getFull())));
+            others.push_back(other);
+          }
+  }
+
   /// Forward need not compute what it alone kept for backward.
   void eraseDead() {
+    for (AllGatherOp other : others) {
+      Operation *replay = other.getShard().getDefiningOp();
+      other->erase();
+      if (replay->use_empty())
+        replay->erase();
+    }
     for (Operation *op : llvm::reverse(block))
       if (isOpTriviallyDead(op))
         op->erase();
@@ -185,6 +216,7 @@ private:
   llvm::DenseSet<Value> kept;
   llvm::DenseSet<Operation *> needed;
   SmallVector<OpOperand *> reads;
+  SmallVector<AllGatherOp> others; ///< that others than these read now
   IRMapping again;
 };
 
