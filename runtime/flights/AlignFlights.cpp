@@ -1,0 +1,184 @@
+//===- AlignFlights.cpp - The same collective on all ranks ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/flights/AlignFlights.h"
+
+#include "support/Error.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+using namespace fsdp;
+
+/// Of a rank: its thread waits for one, each group of a device for one more.
+static constexpr size_t kMostWaits = 64;
+
+std::vector<int> FlightAlignment::Wait::blamed() const {
+  // What is complete for one rank, all have started.
+  std::vector<int> all = notReached;
+  if (!isDone)
+    all.insert(all.end(), noRecord.begin(), noRecord.end());
+  if (all.empty())
+    all = elsewhere;
+  if (all.empty() && awaited >= 0)
+    all.push_back(awaited);
+  if (all.empty())
+    all = noRecord;
+  std::ranges::sort(all);
+  return all;
+}
+
+static void checkOneRun(const std::vector<FlightRecord> &records) {
+  std::set<int> seen;
+  const FlightRecord &first = records.front();
+  auto refuse = [](const std::string &what) {
+    throw Error(ErrorId::FlightRecordInvalid,
+                "the flight records are not of one run: " + what +
+                    "; name a folder with the files of one run alone");
+  };
+  auto describe = [](const FlightRecord &record) {
+    return "that of rank " + std::to_string(record.rank) + " is of run '" +
+           record.run + "' with " + std::to_string(record.world) +
+           " ranks and the artifact " + record.plan;
+  };
+  for (const FlightRecord &record : records) {
+    if (!seen.insert(record.rank).second)
+      refuse("two are of rank " + std::to_string(record.rank));
+    if (record.run != first.run || record.world != first.world ||
+        record.plan != first.plan)
+      refuse(describe(record) + ", " + describe(first));
+  }
+}
+
+FlightAlignment::FlightAlignment(const std::vector<FlightRecord> &records) {
+  if (records.empty())
+    throw Error(ErrorId::FlightRecordInvalid,
+                "expected the flight records of a run, found none");
+  checkOneRun(records);
+  worldSize = records.front().world;
+  std::vector<int> all(worldSize);
+  std::iota(all.begin(), all.end(), 0);
+  for (const FlightRecord &record : records) {
+    Known &rank = known[record.rank];
+    rank.record = &record;
+    std::vector<size_t> transfers, connections; // by the record's groups
+    for (const FlightRecord::Group &group : record.groups) {
+      transfers.push_back(addLine(group, /*isGroup=*/true));
+      connections.push_back(addLine(group, /*isGroup=*/false));
+      rank.groups[transfers.back()] = &group;
+    }
+    for (const Collective &flight : record.collectives) {
+      FlightKey key;
+      if (!flight.group)
+        key.line = addLine("exchange " + flight.bucket,
+                           {/*isGroup=*/false, flight.bucket, all});
+      else if (flight.kind == FlightKind::connect)
+        key.line = connections[*flight.group];
+      else
+        key = {transfers[*flight.group], flight.position};
+      rank.flights[key] = &flight;
+    }
+  }
+  std::ranges::copy_if(all, std::back_inserter(absent),
+                       [&](int rank) { return !known.contains(rank); });
+}
+
+size_t FlightAlignment::addLine(const std::string &name, FlightLine line) {
+  auto [found, isNew] = lineNames.try_emplace(name, lines.size());
+  if (isNew)
+    lines.push_back(std::move(line));
+  return found->second;
+}
+
+size_t FlightAlignment::addLine(const FlightRecord::Group &group,
+                                bool isGroup) {
+  std::string name = (isGroup ? "group " : "connect ") + group.name + '#' +
+                     std::to_string(group.ordinal);
+  for (int rank : group.ranks)
+    name += ',' + std::to_string(rank);
+  return addLine(name, {isGroup, group.name, group.ranks});
+}
+
+FlightState FlightAlignment::stateOf(const Known &rank,
+                                     const Collective &flight) const {
+  if (flight.completed != 0)
+    return FlightState::complete;
+  if (flight.group && flight.kind != FlightKind::connect) {
+    const FlightRecord::Group &group = rank.record->groups[*flight.group];
+    if (group.turn && flight.position < *group.turn)
+      return FlightState::complete;
+    if (group.turn && flight.position == *group.turn && group.turnBegan != 0)
+      return FlightState::waiting;
+  }
+  return flight.waited != 0 ? FlightState::waiting : FlightState::started;
+}
+
+FlightState FlightAlignment::stateOf(int number, const FlightKey &key,
+                                     int64_t when) const {
+  const Known &rank = known.at(number);
+  if (auto found = rank.flights.find(key); found != rank.flights.end())
+    return stateOf(rank, *found->second);
+  if (rank.record->written < when)
+    return FlightState::unknown;
+  if (auto group = rank.groups.find(key.line); group != rank.groups.end())
+    return key.position < group->second->issued ? FlightState::complete
+                                                : FlightState::notReached;
+  // Exchanges and connections are known by name alone: one that is not in the
+  // record did not happen, if the record goes back far enough.
+  const auto &kept = rank.record->collectives;
+  bool goesBack = kept.size() == rank.record->recorded ||
+                  (!kept.empty() && kept.front().issued < when);
+  return goesBack ? FlightState::notReached : FlightState::unknown;
+}
+
+bool FlightAlignment::isCompleteAnywhere(const FlightKey &key) const {
+  return std::ranges::any_of(known, [&](const auto &entry) {
+    auto found = entry.second.flights.find(key);
+    return found != entry.second.flights.end() &&
+           stateOf(entry.second, *found->second) == FlightState::complete;
+  });
+}
+
+std::vector<FlightAlignment::Wait> FlightAlignment::findWaits() const {
+  std::vector<Wait> waits;
+  for (const auto &[number, rank] : known) {
+    size_t count = 0;
+    for (const auto &[key, flight] : rank.flights) {
+      if (stateOf(rank, *flight) != FlightState::waiting ||
+          ++count > kMostWaits)
+        continue;
+      Wait wait{number, key, flight, flight->waited, -1, {}, {}, {}, false};
+      if (auto group = rank.groups.find(key.line); group != rank.groups.end()) {
+        wait.awaited = group->second->awaited;
+        if (group->second->turn)
+          wait.since = group->second->turnBegan;
+      }
+      blame(wait);
+      waits.push_back(std::move(wait));
+    }
+  }
+  std::ranges::sort(waits, {}, [](const Wait &wait) {
+    return std::tuple(wait.since, wait.rank);
+  });
+  return waits;
+}
+
+void FlightAlignment::blame(Wait &wait) const {
+  wait.isDone = isCompleteAnywhere(wait.key);
+  for (int member : lines[wait.key.line].ranks) {
+    if (member == wait.rank)
+      continue;
+    if (!known.contains(member)) {
+      wait.noRecord.push_back(member);
+      continue;
+    }
+    FlightState state = stateOf(member, wait.key, wait.since);
+    if (state == FlightState::notReached)
+      wait.notReached.push_back(member);
+    else if (state == FlightState::started)
+      wait.elsewhere.push_back(member);
+  }
+}
