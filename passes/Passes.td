@@ -5,6 +5,7 @@
 #define FSDP_PASSES_TD
 
 include "passes/memory/Passes.td"
+include "passes/partition/Passes.td"
 include "passes/plan/Passes.td"
 include "passes/schedule/Passes.td"
 include "passes/shard/Passes.td"

@@ -24,6 +24,10 @@ void fsdp::buildShardPipeline(OpPassManager &manager) {
   manager.addPass(createVerifyCaptured());
   manager.addPass(createSnapshotReference());
 
+  // What each rank computes of a step; all that follows sees parts only.
+  manager.addPass(createPartition());
+  manager.addPass(createVerifyPlaced());
+
   manager.addPass(createSetSeed());
   manager.addPass(createAssignBuckets());
   manager.addPass(createAssignGroups());
@@ -92,6 +96,7 @@ void fsdp::buildPlanPipeline(OpPassManager &manager) {
   // Copies stand where transfers start and end.
   manager.addPass(createCopyBuckets());
   manager.addPass(createLowerShardDims());
+  manager.addPass(createLowerSummands());
   manager.addPass(createMaterializeStorages());
   manager.addPass(createInsertZeroPadding());
 

@@ -3,6 +3,7 @@
 
 #include "plan/Activities.h"
 
+#include "plan/Groups.h"
 #include "plan/ProgramText.h"
 
 #include <algorithm>
@@ -57,7 +58,7 @@ void Describer::start(Activity &activity, const TransferStart &start) {
   activity.collective = getName(start.kind);
   activity.name += " " + start.bucket;
   activity.bucket = start.bucket;
-  activity.group = "dp_" + plan.groups[start.group]->name;
+  activity.group = getGroupLabel(plan.groups[start.group]->name);
   activity.stream = start.stream;
   activity.future = start.future;
   activity.bytes = start.bytes(plan, program);

@@ -6,6 +6,7 @@
 #include "plan/FirstValues.h"
 #include "plan/ProgramText.h"
 #include "plan/Schedule.h"
+#include "plan/StateParts.h"
 #include "plan/Target.h"
 #include "plan/TokenFormats.h"
 #include "support/Hash.h"
@@ -150,6 +151,9 @@ void Printer::printTables() {
     std::string text = "  " + std::string(plan::EnumNameRole(state->role)) +
                        " " + quote(state->name) + " : " +
                        typeText(state->dtype, state->shape);
+    if (const plan::GroupT *split = splitOf(plan, *state))
+      text += " split dim " + std::to_string(state->split_dim) + " over " +
+              split->name;
     if (state->shard_dim >= 0)
       text += " dim " + std::to_string(state->shard_dim) + " over " +
               plan.groups[state->group]->name;

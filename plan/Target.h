@@ -6,6 +6,7 @@
 
 #include "plan/plan_generated.h"
 
+#include <cstdint>
 #include <optional>
 
 namespace fsdp {
@@ -16,6 +17,12 @@ inline uint64_t getWorldSize(const plan::PlanT &plan) {
   for (const auto &axis : plan.mesh)
     size *= axis->size;
   return size;
+}
+
+/// Whose rows a rank reads, and which numbers it draws: the same as the ranks
+/// that compute a step together with it, which are adjacent.
+inline uint64_t getDataRank(const plan::PlanT &plan, int rank) {
+  return static_cast<uint64_t>(rank) * plan.data_parallel / getWorldSize(plan);
 }
 
 /// A plan that says nothing of it is.

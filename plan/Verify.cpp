@@ -8,6 +8,7 @@
 #include "plan/Programs.h"
 #include "plan/Schedule.h"
 #include "plan/Shape.h"
+#include "plan/StateParts.h"
 #include "plan/Target.h"
 #include "plan/VerifyProgram.h"
 #include "support/Error.h"
@@ -74,7 +75,8 @@ void verifyWeight(const PlanT &plan, const std::string &where,
   if (weight.dtype > plan::DType::MAX ||
       !isConvertible(weight.dtype, state.dtype))
     refusePlan(where, "has a weight whose type does not convert to its own");
-  auto extent = checkedExtent(state.shape, {}, dtypeBytes(weight.dtype));
+  auto extent =
+      checkedExtent(wholeShape(plan, state), {}, dtypeBytes(weight.dtype));
   if (!extent || *extent != weight.bytes)
     refusePlan(where, "has a weight of " + std::to_string(weight.bytes) +
                           " bytes, which is not its shape");
@@ -85,10 +87,11 @@ void verifyWeight(const PlanT &plan, const std::string &where,
 
 void verifyFirstValue(const PlanT &plan, const std::string &where,
                       const plan::StateT &state) {
-  // All elements of a state that is cut would be those of one rank.
+  const std::vector<int64_t> shape = wholeShape(plan, state);
   bool isElement = state.init.size() == dtypeBytes(state.dtype);
-  bool isWhole = state.init.size() == state.bytes && state.shard_dim < 0;
-  if (!state.init.empty() && !isElement && !isWhole)
+  bool isAll = checkedExtent(shape, {}, dtypeBytes(state.dtype)) ==
+               std::optional<uint64_t>(state.init.size());
+  if (!state.init.empty() && !isElement && !isAll)
     refusePlan(where, "has an initial value that is neither one element nor "
                       "all");
   int values = !state.init.empty() + bool(state.source) + bool(state.weight) +
@@ -96,12 +99,11 @@ void verifyFirstValue(const PlanT &plan, const std::string &where,
   if (values > 1)
     refusePlan(where, "has more than one first value");
   if (state.source)
-    verifyRecord(plan, where, *state.source, state.shape, state.dtype);
+    verifyRecord(plan, where, *state.source, shape, state.dtype);
   if (state.weight)
     verifyWeight(plan, where, state);
   if (state.initializer)
-    if (auto problem =
-            checkInitializer(*state.initializer, state.shape, state.dtype))
+    if (auto problem = checkInitializer(*state.initializer, shape, state.dtype))
       refusePlan(where, "has an initializer that " + *problem);
 }
 
@@ -152,6 +154,46 @@ void verifyMembersApart(const PlanT &plan) {
   }
 }
 
+/// The model's tensor has a size, and only what has dims is split.
+void verifySplit(const PlanT &plan, const std::string &where,
+                 const plan::StateT &state) {
+  if (state.split_dim == -1)
+    return;
+  if (state.split_dim < 0 ||
+      static_cast<size_t>(state.split_dim) >= state.shape.size())
+    refusePlan(where, "is split on a dim that it does not have");
+  if (state.split_group >= plan.groups.size())
+    refusePlan(where, "is split over a group that does not exist");
+  if (state.layout == plan::Layout::flat || state.role == plan::Role::random)
+    refusePlan(where, "is split, as no flat state and no random one is");
+  int64_t size = plan.groups[state.split_group]->size;
+  if (size < 2)
+    refusePlan(where, "is split over a group of one rank");
+  int64_t rows = state.shape[static_cast<size_t>(state.split_dim)];
+  if (rows > std::numeric_limits<int64_t>::max() / size ||
+      !checkedExtent(wholeShape(plan, state), {}, dtypeBytes(state.dtype)))
+    refusePlan(where, "is part of a tensor of no valid shape");
+}
+
+/// Ranks that hold a state's tensor together hold it once.
+void verifySplitsApart(const PlanT &plan) {
+  for (const auto &state : plan.states) {
+    std::string where = "state '" + state->name + "'";
+    const plan::GroupT *split = splitOf(plan, *state);
+    const plan::GroupT *shards = shardsOf(plan, *state);
+    if (split && shards && !areApart(*split, *shards))
+      refusePlan(where, "is split over ranks of the group that it is sharded "
+                        "over");
+    // What is kept of a state's elements is cut as they are.
+    if (state->of < 0)
+      continue;
+    const plan::StateT &of = *plan.states[state->of];
+    if (state->shape == of.shape && (state->split_dim != of.split_dim ||
+                                     (split && split != splitOf(plan, of))))
+      refusePlan(where, "is not split as '" + of.name + "', which it is of");
+  }
+}
+
 void verifyState(const PlanT &plan, const plan::StateT &state, size_t index) {
   std::string where = "state '" + state.name + "'";
   if (state.role > plan::Role::MAX || state.dtype > plan::DType::MAX ||
@@ -173,6 +215,7 @@ void verifyState(const PlanT &plan, const plan::StateT &state, size_t index) {
     local = shardShape(std::move(local), state.shard_dim,
                        plan.groups[state.group]->size);
   }
+  verifySplit(plan, where, state);
   if (state.layout == plan::Layout::flat)
     verifyFlat(plan, where, state);
   auto extent = checkedExtent(local, {}, dtypeBytes(state.dtype));
@@ -204,6 +247,7 @@ void verifyStates(const PlanT &plan) {
       order.push_back(&state);
   }
   verifyMembersApart(plan);
+  verifySplitsApart(plan);
   std::sort(order.begin(), order.end(), [](const auto *a, const auto *b) {
     return std::pair(a->memory, a->offset) < std::pair(b->memory, b->offset);
   });

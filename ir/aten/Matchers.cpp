@@ -41,3 +41,14 @@ std::optional<aten::Slice> aten::matchSlice(Operation *op) {
   return Slice{get("dim").value_or(0), get("start").value_or(0),
                get("step").value_or(1), get("end")};
 }
+
+std::optional<llvm::SmallVector<int64_t>> aten::matchPermute(Operation *op) {
+  if (!isCalled(op, "aten.permute"))
+    return std::nullopt;
+  auto dims = cast<ArrayAttr>(getStaticArgument(op, "dims"));
+  return llvm::map_to_vector(
+      dims.getAsRange<IntegerAttr>(), [&](IntegerAttr dim) {
+        return dim.getInt() < 0 ? dim.getInt() + int64_t(dims.size())
+                                : dim.getInt();
+      });
+}

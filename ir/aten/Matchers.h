@@ -37,6 +37,10 @@ struct Slice {
 /// Nothing for other ops.
 std::optional<Slice> matchSlice(mlir::Operation *op);
 
+/// Which dim of its operand each dim of the result of `aten.permute` is, from
+/// 0; nothing for other ops.
+std::optional<llvm::SmallVector<int64_t>> matchPermute(mlir::Operation *op);
+
 } // namespace fsdp::aten
 
 #endif // FSDP_IR_ATEN_MATCHERS_H

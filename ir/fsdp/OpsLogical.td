@@ -76,6 +76,29 @@ def Fsdp_ShardOp : Fsdp_SplitOp<"shard", []> {
   }];
 }
 
+def Fsdp_SummandOp
+    : Fsdp_Op<"summand", [Pure, AllTypesMatch<["input", "result"]>,
+                          ForwardingOpInterface]> {
+  let summary = "a rank's summand of a tensor that all ranks of a group have";
+  let description = [{
+    The tensor on the first rank of the group, zeros on the others: what is added to
+    other ranks' summands, and is in the sum once. Without communication. Exists
+    until `fsdp-lower-summands`.
+
+    Example:
+
+    ```mlir
+    %s = fsdp.summand %bias over #tp : tensor<64xf32>
+    ```
+
+    Constraint SU-1: the tensor is contiguous.
+  }];
+  let arguments = (ins AnyRankedTensor:$input, Fsdp_Group:$group);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input `over` $group attr-dict `:` type($input)";
+  let hasVerifier = 1;
+}
+
 def Fsdp_ReduceScatterOp
     : Fsdp_SplitOp<"reduce_scatter", [ReductionOpInterface]> {
   let summary = "combine a tensor over a group; each rank keeps its rows";

@@ -95,7 +95,7 @@ def Fsdp_Parallel : Fsdp_Setting<"Parallel", "parallel"> {
     (`#fsdp.parallel_rule`) the last rule that matches a module counts; with
     `automatic` modules that none matches are planned by what they compute. With
     `sequence` what is not computed by parts of its features is by parts of its
-    sequence. Read by `fsdp-plan-parallel`, `fsdp-partition` and
+    sequence. Read by `fsdp-partition` and
     `fsdp-shard-parameters`.
 
     Example: `#fsdp.parallel<tp = 2, automatic = true>`

@@ -55,6 +55,14 @@ LogicalResult AllGatherOp::verify() {
                      getGroup());
 }
 
+// SU-1.
+LogicalResult SummandOp::verify() {
+  if (!cast<RankedTensorType>(getInput().getType()).getEncoding())
+    return success();
+  return emitOpError("expects a contiguous tensor, found ")
+         << getInput().getType();
+}
+
 LogicalResult ShardOp::verify() {
   return verifySplit(*this, getShard().getType(), getFull().getType(), getDim(),
                      getGroup());

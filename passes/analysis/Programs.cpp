@@ -34,17 +34,46 @@ FailureOr<MeshAttr> fsdp::getDataMesh(ModuleOp module) {
     return module.emitError(
         "expects a sharded program; run fsdp-shard-parameters first");
   ArrayRef<StringAttr> names = mesh.getNames();
-  if (names.empty() || names.size() > 2 ||
-      names.back().getValue() != kShardAxis ||
-      (names.size() == 2 && names.front().getValue() != kReplicateAxis))
+  if (!names.empty() && names.front() == kReplicateAxis)
+    names = names.drop_front();
+  bool hasShard = !names.empty() && names.front() == kShardAxis;
+  if (!hasShard || names.size() > 2 ||
+      (names.size() == 2 && names.back() != kTensorAxis))
     return module.emitError("expects a mesh with the axis 'shard', or with "
                             "'replicate' and 'shard', found ")
-           << mesh;
+           << mesh << "; 'tp' alone may stand behind them";
   return mesh;
 }
 
 int64_t fsdp::getShardSize(MeshAttr mesh) {
   return mesh.getGroup(kShardAxis).getSize();
+}
+
+int64_t fsdp::getTensorSize(MeshAttr mesh) {
+  GroupAttr group = mesh.getGroup(kTensorAxis);
+  return group ? group.getSize() : 1;
+}
+
+GroupAttr fsdp::getDataGroup(MeshAttr mesh) {
+  int64_t stride = getTensorSize(mesh);
+  if (stride == 1)
+    return mesh.getWorldGroup();
+  int64_t size = mesh.getWorldSize() / stride;
+  for (StringRef axis : {kShardAxis, kReplicateAxis})
+    if (GroupAttr group = mesh.getGroup(axis); group && group.getSize() == size)
+      return group;
+  MLIRContext *context = mesh.getContext();
+  return GroupAttr::get(context, StringAttr::get(context, "data"), size,
+                        stride);
+}
+
+bool fsdp::isTensorParallel(Operation *op) {
+  GroupAttr group;
+  if (auto collective = dyn_cast_or_null<CollectiveOpInterface>(op))
+    group = collective.getGroup();
+  else if (auto shard = dyn_cast_or_null<ShardOp>(op))
+    group = shard.getGroup();
+  return group && group.getName() == kTensorAxis;
 }
 
 StateTable::StateTable(ModuleOp module) {
@@ -155,6 +184,8 @@ BlockArgument fsdp::getShardSource(Value shard) {
   while (Operation *op = shard.getDefiningOp()) {
     // A part that was kept of a gathered tensor.
     if (auto part = dyn_cast<ShardOp>(op)) {
+      if (isTensorParallel(part))
+        return {};
       if (auto gather = part.getFull().getDefiningOp<AllGatherOp>())
         shard = gather.getShard();
       else if (Value moved = getTransferred(part.getFull()))
@@ -190,9 +221,10 @@ StateOp fsdp::getMovedState(StartOpInterface start, unsigned operand,
                             const StateTable &states) {
   if (FlatSymbolRefAttr of = start.getGradientOf(operand))
     return states.lookup(of);
-  BlockArgument source = isa<AllGatherStartOp>(start)
-                             ? getShardSource(start.getInputs()[operand])
-                             : BlockArgument();
+  BlockArgument source =
+      isa<AllGatherStartOp>(start) && !isTensorParallel(start)
+          ? getShardSource(start.getInputs()[operand])
+          : BlockArgument();
   return source ? states.lookup(start->getParentOfType<func::FuncOp>(),
                                 source.getArgNumber())
                 : StateOp();

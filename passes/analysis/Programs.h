@@ -33,17 +33,30 @@ bool isValidation(mlir::func::FuncOp func);
 /// The functions with a body that are no references.
 llvm::SmallVector<mlir::func::FuncOp> getPrograms(mlir::ModuleOp module);
 
-/// Names of the mesh axes: parameters are cut along the one, and replicas of
-/// the shards stand along the other.
+/// Names of the mesh axes: parameters are cut along the one, replicas of the
+/// shards stand along the other, and along the third what computes a step of
+/// one batch together.
 inline constexpr llvm::StringLiteral kShardAxis = "shard";
 inline constexpr llvm::StringLiteral kReplicateAxis = "replicate";
+inline constexpr llvm::StringLiteral kTensorAxis = "tp";
 
-/// The mesh of a sharded module: an axis 'shard', and in front of it one
-/// 'replicate' if there is more than one replica. All of its ranks read
-/// different data. Emits an error if there is no such mesh.
+/// The mesh of a sharded module: an axis 'shard', in front of it one
+/// 'replicate' if there is more than one replica, and behind it one 'tp' if
+/// more than one rank computes a step of one batch. Emits an error if there is
+/// no such mesh.
 mlir::FailureOr<MeshAttr> getDataMesh(mlir::ModuleOp module);
 /// Ranks that a parameter is cut over.
 int64_t getShardSize(MeshAttr mesh);
+/// Ranks that read the same data.
+int64_t getTensorSize(MeshAttr mesh);
+/// All ranks that read different data: those of 'replicate' and 'shard', as far
+/// apart as what stands behind these is large. Called as the only axis with
+/// more than one of them, else "world" if all ranks do, else "data".
+GroupAttr getDataGroup(MeshAttr mesh);
+
+/// Whether `op` moves, reduces or cuts what ranks along 'tp' compute together:
+/// an op of the step's own, which moves no shard or gradient for FSDP.
+bool isTensorParallel(mlir::Operation *op);
 
 /// The states of a module by name and number. Valid until one is added.
 class StateTable {

@@ -21,7 +21,11 @@ StateOp StateAppender::append(Location loc, const Twine &name, Role role,
     builder.setInsertionPointToStart(module.getBody());
   last = StateOp::create(builder, loc, name.str(), role, type);
   last.setPlacementAttr(placement);
-  if (of)
-    last.setOfAttr(FlatSymbolRefAttr::get(of.getSymNameAttr()));
+  if (!of)
+    return last;
+  last.setOfAttr(FlatSymbolRefAttr::get(of.getSymNameAttr()));
+  // Of a part it is a part, too: checkpoints hold both as whole tensors.
+  if (of.getSplit() && of.getGlobalType().getShape() == type.getShape())
+    last.setSplitAttr(*of.getSplit());
   return last;
 }

@@ -17,7 +17,8 @@ public:
   explicit StateAppender(mlir::ModuleOp module);
 
   /// A state of that global type, whose name no other has. `of` is the state
-  /// that it belongs to, if any; without `placement` each rank holds all of it.
+  /// that it belongs to, if any, as which it is split if it has its shape;
+  /// without `placement` each rank holds all of the type.
   StateOp append(mlir::Location loc, const llvm::Twine &name, Role role,
                  mlir::RankedTensorType type, StateOp of = {},
                  PlacementAttrInterface placement = {});

@@ -8,6 +8,7 @@
 #include "ir/aten/Aten.h"
 #include "ir/aten/Matchers.h"
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/Marks.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -195,17 +196,51 @@ bool ValueNumbering::passThrough(Operation &op) {
   return op.getNumResults() != 0;
 }
 
+// What a rank computes of a tensor has static arguments of its own.
+static Attribute getCapturedProperties(Operation &op) {
+  if (DictionaryAttr whole = getWholeProperty(&op))
+    return whole;
+  return op.getPropertiesAsAttribute();
+}
+
+// Dims that are reordered and back again, and copies, hold the same values: in
+// between, parts of tensors are exchanged in their order in memory.
+bool ValueNumbering::isIdentity(Operation &op) {
+  if (aten::isClone(&op)) {
+    numbers[op.getResult(0)] = numbers.lookup(op.getOperand(0));
+    return true;
+  }
+  std::optional<SmallVector<int64_t>> order = aten::matchPermute(&op);
+  if (!order)
+    return false;
+  Number number = numbers.lookup(op.getOperand(0));
+  auto before = permuted.find(number);
+  if (before == permuted.end())
+    return false;
+  auto [source, first] = before->second;
+  for (auto [to, from] : llvm::enumerate(*order))
+    if (first[from] != int64_t(to))
+      return false;
+  numbers[op.getResult(0)] = source;
+  return true;
+}
+
 void ValueNumbering::numberOp(Operation &op) {
   if (passThrough(op) || numberFlat(op))
     return;
+  if (isIdentity(op))
+    return;
   SmallVector<uintptr_t> key{
       kOp, uintptr_t(op.getName().getAsOpaquePointer()),
-      uintptr_t(op.getPropertiesAsAttribute().getAsOpaquePointer())};
+      uintptr_t(getCapturedProperties(op).getAsOpaquePointer())};
   for (Value operand : op.getOperands())
     key.push_back(numbers.lookup(operand));
   Number first = intern(key, op.getNumResults(), &op);
   for (OpResult result : op.getResults())
     numbers[result] = first + result.getResultNumber();
+  if (std::optional<SmallVector<int64_t>> order = aten::matchPermute(&op))
+    permuted.try_emplace(first,
+                         Permuted{numbers.lookup(op.getOperand(0)), *order});
   if (aten::isCast(&op))
     castOperands[first] = numbers.lookup(op.getOperand(0));
   // A cast of a number to f32 may be one that only the metrics read.

@@ -84,6 +84,9 @@ private:
   bool packsMembers(PackOp op);
   bool takesMember(UnpackOp op);
   Number numberCast(mlir::Operation &op, Number operand);
+  /// Whether the op's result holds the values of another tensor, in the same
+  /// places; numbers it if so.
+  bool isIdentity(mlir::Operation &op);
 
   llvm::BumpPtrAllocator allocator;
   llvm::DenseMap<Key, Number> table;
@@ -91,6 +94,12 @@ private:
   llvm::DenseMap<Number, Number> castOperands, metricOperands;
   /// By the state's name: what the first micro-batch's program left in it.
   llvm::DenseMap<mlir::Attribute, Number> kept;
+  /// Which tensor was permuted, and how.
+  struct Permuted {
+    Number source = 0;
+    llvm::SmallVector<int64_t> order;
+  };
+  llvm::DenseMap<Number, Permuted> permuted;
   /// What a padded tensor holds, and how many rows of it along which dim.
   struct Padded {
     Number number = 0;

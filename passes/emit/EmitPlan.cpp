@@ -69,8 +69,9 @@ static LogicalResult emitFirstValue(StateOp state, plan::StateT &result) {
   }
   if (auto computed = dyn_cast<InitAttr>(value)) {
     result.initializer = emitInitializer(computed);
+    ArrayRef<int64_t> shape = state.getWholeType().getShape();
     if (auto problem =
-            checkInitializer(*result.initializer, result.shape, result.dtype))
+            checkInitializer(*result.initializer, shape, result.dtype))
       return state.emitOpError("has a first value that ") << *problem;
     return success();
   }
@@ -98,6 +99,10 @@ static LogicalResult emitState(StateOp state, const StateTable &table,
   result->role = toPlan(state.getRole());
   result->dtype = *dtype;
   result->shape = type.getShape();
+  if (std::optional<ShardingAttr> split = state.getSplit()) {
+    result->split_dim = static_cast<int32_t>(split->getDim());
+    result->split_group = context.getGroup(split->getGroup());
+  }
   if (ShardingAttr sharding = state.getSharding()) {
     result->shard_dim = static_cast<int32_t>(sharding.getDim());
     result->group = context.getGroup(sharding.getGroup());
@@ -185,7 +190,7 @@ LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
       plan.mesh.back()->name = name.str();
       plan.mesh.back()->size = static_cast<uint32_t>(size);
     }
-    plan.data_parallel = static_cast<uint32_t>(mesh.getWorldSize());
+    plan.data_parallel = static_cast<uint32_t>(getDataGroup(mesh).getSize());
   }
   StateTable table(module);
   for (StateOp state : table.getStates())

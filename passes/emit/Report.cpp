@@ -9,17 +9,18 @@
 #include "passes/emit/ScheduleTable.h"
 #include "passes/emit/Types.h"
 #include "plan/DType.h"
+#include "plan/Groups.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <map>
 
 using namespace mlir;
 using namespace fsdp;
 
-/// Name of a group as configs call it.
 static std::string groupName(GroupAttr group) {
-  return ("dp_" + group.getName().getValue()).str();
+  return getGroupLabel(group.getName().getValue());
 }
 
 static llvm::json::Object describe(StartOpInterface start, int64_t count,
@@ -134,6 +135,28 @@ static llvm::json::Object describeCast(DictionaryAttr row) {
   return cast;
 }
 
+/// The groups of the axes, and those of which transfers speak beside them.
+static llvm::json::Array describeGroups(ModuleOp module,
+                                        ArrayRef<ProgramUse> uses) {
+  llvm::SetVector<GroupAttr> groups;
+  if (auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr))
+    for (StringAttr axis : mesh.getNames())
+      groups.insert(mesh.getGroup(axis.getValue()));
+  for (const ProgramUse &use : uses) {
+    func::FuncOp program = use.program;
+    for (Operation &op : program.getBody().front())
+      if (auto start = dyn_cast<StartOpInterface>(op);
+          start && start.getGroup())
+        groups.insert(start.getGroup());
+  }
+  llvm::json::Array all;
+  for (GroupAttr group : groups)
+    all.push_back(llvm::json::Object{{"group", groupName(group)},
+                                     {"ranks", group.getSize()},
+                                     {"apart", group.getStride()}});
+  return all;
+}
+
 llvm::json::Value fsdp::buildReport(ModuleOp module) {
   int64_t microBatches = getMicroBatches(module);
   // By what was captured as one.
@@ -156,6 +179,7 @@ llvm::json::Value fsdp::buildReport(ModuleOp module) {
   if (steps.size() > 1)
     report["programs"] = std::move(each);
   report["micro_batches"] = microBatches;
+  report["groups"] = describeGroups(module, uses);
   llvm::json::Array casts;
   if (auto rows = module->getAttrOfType<ArrayAttr>(kCastsAttr))
     for (auto row : rows.getAsRange<DictionaryAttr>())

@@ -104,6 +104,8 @@ private:
       return false;
     for (Value value = op.getOperand(0);;) {
       Operation *source = value.getDefiningOp();
+      if (isTensorParallel(source))
+        return false;
       if (!source || isa<AllGatherOp, CopyOp, ReplayOp, UnpackOp>(source))
         return true;
       auto result = cast<OpResult>(value);

@@ -52,6 +52,8 @@ bool isComputation(Operation *op) {
 bool isOfParameter(Value value, func::FuncOp func, const StateTable &states) {
   while (auto result = dyn_cast<OpResult>(value)) {
     Operation *op = result.getOwner();
+    if (isTensorParallel(op))
+      return false;
     if (isa<AllGatherOp, ConstantOp>(op))
       return true;
     Value source = getViewSource(result);

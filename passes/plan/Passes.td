@@ -98,6 +98,30 @@ def LowerShardDims : Fsdp_ModulePass<"fsdp-lower-shard-dims"> {
   }];
 }
 
+def LowerSummands : Fsdp_ModulePass<"fsdp-lower-summands"> {
+  let summary = "make summands of what the first rank of a group adds";
+  let description = [{
+    A tensor with one row in front is cut into rows of the group's ranks, of which the
+    first alone has one; the others' are zero.
+
+    Input:
+
+    ```mlir
+    %s = fsdp.summand %bias over #tp : tensor<64xf32>
+    ```
+
+    Output:
+
+    ```mlir
+    %row = aten.view(%bias, size = [1, 64]) : (tensor<64xf32>) -> tensor<1x64xf32>
+    %own = fsdp.shard %row dim 0 over #tp : tensor<1x64xf32> -> tensor<1x64xf32>
+    %s = aten.view(%own, size = [64]) : (tensor<1x64xf32>) -> tensor<64xf32>
+    ```
+
+    Needs: a scheduled program. Leaves: no `fsdp.summand`.
+  }];
+}
+
 def MaterializeStorages : Fsdp_ModulePass<"fsdp-materialize-storages"> {
   let summary = "give transfers and results memory of their own where they need it";
   let description = [{

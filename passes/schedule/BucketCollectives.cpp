@@ -55,6 +55,7 @@ public:
       : func(func), states(states), builder(func.getContext()) {}
 
   LogicalResult run() {
+    startInPlace();
     number();
     if (failed(collectShards()))
       return failure();
@@ -82,6 +83,42 @@ private:
     positions.clear();
     for (Operation &op : func.getBody().front())
       positions.insert({&op, positions.size() + 1});
+  }
+
+  /// What the step of several ranks exchanges is read at once: each a transfer
+  /// of its own, where it stands.
+  void startInPlace() {
+    for (Operation &op : llvm::make_early_inc_range(func.getBody().front())) {
+      if (!isTensorParallel(&op) || !isa<CollectiveOpInterface>(op))
+        continue;
+      builder.setInsertionPoint(&op);
+      Type type = op.getResult(0).getType();
+      auto promised = FutureType::get(builder.getContext(), {type});
+      GroupAttr group = cast<CollectiveOpInterface>(op).getGroup();
+      StringAttr bucket = group.getName();
+      Value future;
+      if (auto gather = dyn_cast<AllGatherOp>(op))
+        future = AllGatherStartOp::create(
+            builder, op.getLoc(), promised, gather.getShard(),
+            ArrayRef<int64_t>{int64_t(gather.getDim())}, group,
+            Stream::Replicate, bucket);
+      else if (auto scatter = dyn_cast<ReduceScatterOp>(op))
+        future = ReduceScatterStartOp::create(
+            builder, op.getLoc(), promised, scatter.getFull(),
+            scatter.getReduction(),
+            ArrayRef<int64_t>{int64_t(scatter.getDim())}, ArrayAttr(), group,
+            Stream::Replicate, bucket);
+      else if (auto reduce = dyn_cast<AllReduceOp>(op))
+        future = AllReduceStartOp::create(builder, op.getLoc(), promised,
+                                          reduce.getInput(),
+                                          reduce.getReduction(), ArrayAttr(),
+                                          group, Stream::Replicate, bucket);
+      else
+        continue;
+      auto wait = WaitOp::create(builder, op.getLoc(), TypeRange{type}, future);
+      op.getResult(0).replaceAllUsesWith(wait.getResult(0));
+      op.erase();
+    }
   }
 
   LogicalResult collectShards() {

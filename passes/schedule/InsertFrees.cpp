@@ -34,7 +34,10 @@ private:
     llvm::MapVector<Value, Operation *> lastUses;
     for (Operation &op : body) {
       if (auto wait = dyn_cast<WaitOp>(op)) {
-        if (isa_and_nonnull<AllGatherStartOp>(wait.getFuture().getDefiningOp()))
+        // What the step itself exchanges is an activation like others.
+        Operation *start = wait.getFuture().getDefiningOp();
+        if (isa_and_nonnull<AllGatherStartOp>(start) &&
+            !isTensorParallel(start))
           for (Value result : wait.getResults())
             if (!kept.contains(result))
               lastUses[result] = wait;

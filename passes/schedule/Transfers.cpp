@@ -57,7 +57,8 @@ public:
   FailureOr<Transfers> run() {
     for (Operation *op : out.order) {
       auto start = dyn_cast<StartOpInterface>(op);
-      if (!start || (start.isInPlace() && !isOfGradient(op)))
+      if (!start || (start.isInPlace() && !isOfGradient(op)) ||
+          isTensorParallel(op))
         continue;
       Value future = start.getFuture();
       if (!future.hasOneUse() || !isa<WaitOp>(*future.user_begin()))
@@ -80,7 +81,8 @@ public:
       if (isa<AllReduceStartOp>(op))
         out.replications.push_back(std::move(transfer));
       else if (llvm::none_of(op->getOperands(), [](Value value) {
-                 return isa_and_nonnull<WaitOp>(value.getDefiningOp());
+                 StartOpInterface before = getTransfer(value);
+                 return before && !isTensorParallel(before);
                }))
         out.reductions.push_back(std::move(transfer));
     }

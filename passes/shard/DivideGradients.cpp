@@ -39,9 +39,10 @@ struct DivideGradients final
     }
     StateTable states(module);
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    bool isAlone = mesh && getDataGroup(mesh).getSize() == 1;
     SmallVector<Chain> chains;
     for (func::FuncOp func : getPrograms(module)) {
-      if (factor != 0 && factor != 1 && mesh && mesh.getWorldSize() == 1)
+      if (factor != 0 && factor != 1 && isAlone)
         reduceAlone(func, states);
       llvm::append_range(chains, getGradientChains(func));
     }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/Marks.h"
 #include "passes/analysis/Programs.h"
 
 using namespace mlir;
@@ -20,6 +21,8 @@ struct DropReference final : fsdp::impl::DropReferenceBase<DropReference> {
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
       if (isReference(func))
         func.erase();
+      else
+        func.walk(removeMarks);
   }
 };
 

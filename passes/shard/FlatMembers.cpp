@@ -61,7 +61,8 @@ public:
 private:
   void readGathers(Value value, SmallVectorImpl<Operation *> &chain) {
     for (Operation *user : value.getUsers()) {
-      if (auto gather = dyn_cast<AllGatherOp>(user)) {
+      if (auto gather = dyn_cast<AllGatherOp>(user);
+          gather && !isTensorParallel(gather)) {
         addGather(gather, chain);
       } else if (isShardSide(user)) {
         chain.push_back(user);
@@ -88,7 +89,8 @@ private:
     use.gathers.push_back(std::move(each));
     // Parts that are kept of it are gathered again.
     for (Operation *reader : gather.getFull().getUsers())
-      if (auto part = dyn_cast<ShardOp>(reader)) {
+      if (auto part = dyn_cast<ShardOp>(reader);
+          part && !isTensorParallel(part)) {
         chain.append({gather, part});
         readGathers(part.getShard(), chain);
         chain.pop_back_n(2);

@@ -417,6 +417,7 @@ private:
            << state.getGlobalType().getElementType() << '\n'
            << state.getReduceType() << '\n'
            << state.getSharding() << '\n'
+           << state.getSplit().has_value() << '\n'
            << state.getGroup().value_or(0) << '\n';
     if (int64_t dim = state.getSharding().getDim(); dim != 0) {
       reason = "is sharded along dim " + std::to_string(dim);

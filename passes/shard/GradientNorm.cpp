@@ -131,17 +131,21 @@ static Value buildTerm(OpBuilder &builder, Location loc, NormOrder order,
 }
 
 Value fsdp::buildNormTerm(OpBuilder &builder, Location loc, NormOrder order,
-                          ValueRange sharded, ValueRange whole,
-                          int64_t shardRanks, const GradientNorms &known) {
-  SmallVector<Value> own(sharded), all(whole);
+                          const HeldGradients &gradients,
+                          const GradientNorms &known) {
+  HeldGradients apart;
   // Where ranks only look for the greatest, it does not matter who has what.
-  if (shardRanks == 1 || order == NormOrder::Inf)
-    own.append(std::exchange(all, {}));
+  for (const auto &[ranks, held] : gradients)
+    llvm::append_range(apart[order == NormOrder::Inf ? 1 : ranks], held);
   Type f32 = builder.getF32Type();
-  Value term = buildTerm(builder, loc, order, own, known);
-  if (Value part = buildTerm(builder, loc, order, all, known)) {
-    part = buildScalarOp(builder, loc, "aten.div.Scalar", {part},
-                         toF64(builder, "other", shardRanks), f32);
+  Value term;
+  for (const auto &[ranks, held] : apart) {
+    Value part = buildTerm(builder, loc, order, held, known);
+    if (!part)
+      continue;
+    if (ranks > 1)
+      part = buildScalarOp(builder, loc, "aten.div.Scalar", {part},
+                           toF64(builder, "other", double(ranks)), f32);
     term = term ? join(builder, loc, order, term, part) : part;
   }
   if (term)
@@ -153,13 +157,13 @@ Value fsdp::buildNormTerm(OpBuilder &builder, Location loc, NormOrder order,
 }
 
 Value fsdp::buildNorm(OpBuilder &builder, Location loc, NormOrder order,
-                      Value reduced, int64_t shardRanks) {
+                      Value reduced, int64_t ranks) {
   Type f32 = builder.getF32Type();
   if (order == NormOrder::Inf)
     return reduced;
-  if (shardRanks > 1)
+  if (ranks > 1)
     reduced = buildScalarOp(builder, loc, "aten.mul.Scalar", {reduced},
-                            toF64(builder, "other", shardRanks), f32);
+                            toF64(builder, "other", double(ranks)), f32);
   if (order == NormOrder::One)
     return reduced;
   return buildScalarOp(builder, loc, "aten.sqrt", {reduced}, {}, f32);

@@ -4,12 +4,13 @@
 // What one rank knows is reduced over all ranks of the mesh, replicas too, in
 // one scalar:
 //   p = 1, 2  each rank has the sum of |g|^p over its own elements. The mean
-//   over
-//             all ranks, times the ranks of one shard group, is the sum over
-//             all elements: replicas hold equal shards and do not count twice.
-//             Of a gradient that every rank has whole, each adds its part.
+//             over all ranks, times the ranks of one replica ('shard' and
+//             'tp'), is the sum over all elements: replicas hold equal shards
+//             and do not count twice. Of a gradient that several ranks of a
+//             replica have, each adds its part: the sum divided by how many
+//             they are.
 //   p = inf   each rank has its greatest |g|; the greatest of these is the
-//   norm.
+//             norm.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,6 +21,8 @@
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
+
+#include <map>
 
 namespace fsdp {
 
@@ -39,19 +42,20 @@ using GradientNorms = llvm::DenseMap<mlir::Value, mlir::Value>;
 void buildNorms(mlir::OpBuilder &builder, mlir::Location loc, NormOrder order,
                 mlir::ValueRange gradients, GradientNorms &norms);
 
+/// Gradients by how many ranks of a replica hold each element.
+using HeldGradients = std::map<int64_t, llvm::SmallVector<mlir::Value>>;
+
 /// This rank's term, as one f32: padding rows are zero and do not count.
 /// Half-precision gradients are summed in f32, f64 ones in f64. All are of
-/// floating point; every rank has the `whole` ones. `shardRanks` is the size of
-/// a shard group. Norms that are `known` are not taken again: the term has the
+/// floating point. Norms that are `known` are not taken again: the term has the
 /// same bits, wherever they were taken.
 mlir::Value buildNormTerm(mlir::OpBuilder &builder, mlir::Location loc,
-                          NormOrder order, mlir::ValueRange sharded,
-                          mlir::ValueRange whole, int64_t shardRanks,
+                          NormOrder order, const HeldGradients &gradients,
                           const GradientNorms &known);
 
-/// The norm, from the ranks' reduced terms.
+/// The norm, from the ranks' reduced terms. `ranks` are those of a replica.
 mlir::Value buildNorm(mlir::OpBuilder &builder, mlir::Location loc,
-                      NormOrder order, mlir::Value reduced, int64_t shardRanks);
+                      NormOrder order, mlir::Value reduced, int64_t ranks);
 
 /// The norm of gradients that are still to be divided by `divisor`.
 mlir::Value divideNorm(mlir::OpBuilder &builder, mlir::Location loc,

@@ -59,6 +59,7 @@ private:
     value = widenMetric(builder, value);
     if (mesh.getWorldSize() == 1)
       return value;
+    // Ranks along 'tp' have one number: the mean over all is that over data.
     return AllReduceOp::create(builder, value.getLoc(), value.getType(), value,
                                Reduction::Avg, mesh.getWorldGroup(),
                                FlatSymbolRefAttr());

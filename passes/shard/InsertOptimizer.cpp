@@ -227,7 +227,7 @@ private:
     // Its transfers: a reduction, and where the host updates the way there.
     auto offload = getSetting<OffloadAttr>(module);
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
-    size_t lag = size_t(mesh.getWorldSize() > 1) +
+    size_t lag = size_t(getDataGroup(mesh).getSize() > 1) +
                  size_t(offload.getParams() || offload.getOptimizer());
     for (const UpdatePlace &place : getUpdatePlaces(func, params, lag)) {
       builder.setInsertionPoint(place.before);
@@ -243,6 +243,27 @@ private:
     }
   }
 
+  /// A flat state is split as its members are.
+  static bool isSplit(StateOp state, const StateTable &states) {
+    return state.getSplit() ||
+           llvm::any_of(states.getMembers(state), [](StateOp member) {
+             return member.getSplit().has_value();
+           });
+  }
+
+  HeldGradients getHeldGradients(MeshAttr mesh) const {
+    StateTable states(module);
+    HeldGradients gradients;
+    for (const Trained &each : trained) {
+      StateOp state = each.state;
+      int64_t ranks = state.getSharding() ? 1 : getShardSize(mesh);
+      if (!isSplit(state, states))
+        ranks *= getTensorSize(mesh);
+      gradients[ranks].push_back(each.grad);
+    }
+    return gradients;
+  }
+
   /// Loss and norm travel together, at the end; each rank has both afterwards.
   void buildMetrics() {
     Value &loss = results.front().value;
@@ -250,12 +271,10 @@ private:
     builder.setInsertionPoint(func.getBody().front().getTerminator());
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
     NormOrder order = options.normOrder;
-    SmallVector<Value> sharded, whole;
-    for (Trained &each : trained)
-      (each.state.getSharding() ? sharded : whole).push_back(each.grad);
-    int64_t shardRanks = getShardSize(mesh);
-    Value term =
-        buildNormTerm(builder, loc, order, sharded, whole, shardRanks, norms);
+    HeldGradients gradients = getHeldGradients(mesh);
+    Value term = buildNormTerm(builder, loc, order, gradients, norms);
+    // Over the ranks along 'tp' as well, which have one loss: all ranks then
+    // have the same bits, and decide alike by them.
     if (mesh.getWorldSize() > 1) {
       auto reduce = [&](Value value, Reduction reduction) -> Value {
         return AllReduceOp::create(builder, loc, value.getType(), value,
@@ -265,7 +284,8 @@ private:
       loss = reduce(loss, Reduction::Avg);
       term = reduce(term, getReduction(order));
     }
-    Value norm = buildNorm(builder, loc, order, term, shardRanks);
+    Value norm = buildNorm(builder, loc, order, term,
+                           getShardSize(mesh) * getTensorSize(mesh));
     auto left = module->getAttrOfType<FloatAttr>(kOptimizerDivisorAttr);
     if (left)
       norm = divideNorm(builder, loc, norm, left.getValueAsDouble());

@@ -55,6 +55,8 @@ private:
     // Gathers of a parameter in several types are several.
     llvm::DenseMap<Operation *, unsigned> numbers;
     for (auto gather : func.getOps<AllGatherOp>()) {
+      if (isTensorParallel(gather))
+        continue;
       BlockArgument source = getShardSource(gather.getShard());
       StateOp param =
           source ? states.lookup(func, source.getArgNumber()) : StateOp();

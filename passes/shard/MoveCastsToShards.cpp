@@ -17,10 +17,10 @@ namespace fsdp {
 
 namespace {
 
-/// The only reader of a gather if that is a plain cast to a type that is not
-/// wider, else null.
+/// The only reader of a parameter's gather if that is a plain cast to a type
+/// that is not wider, else null.
 Operation *getMovableCast(AllGatherOp gather) {
-  if (!gather.getFull().hasOneUse())
+  if (isTensorParallel(gather) || !gather.getFull().hasOneUse())
     return nullptr;
   Operation *cast = *gather.getFull().user_begin();
   if (!aten::isPlainCast(cast))

@@ -74,7 +74,10 @@ def SnapshotReference : Fsdp_ModulePass<"fsdp-snapshot-reference"> {
 
 def DropReference : Fsdp_ModulePass<"fsdp-drop-reference"> {
   let summary = "erase the copy of the captured program";
-  let description = "The opposite of `fsdp-snapshot-reference`.";
+  let description = [{
+    The opposite of `fsdp-snapshot-reference`. What operators on parts were, which only
+    the comparison reads, goes as well.
+  }];
 }
 
 def AssignBuckets : Fsdp_ModulePass<"fsdp-assign-buckets"> {
@@ -177,8 +180,13 @@ def ShardParameters : Fsdp_ModulePass<"fsdp-shard-parameters"> {
     With R replicas (HSDP) the mesh is `<replicate = R, shard = world / R>`, and
     each reduced shard goes through `all_reduce avg … over #replicate of @p`.
 
+    With `tp` ranks of `#fsdp.parallel` the mesh ends with `tp`, whose ranks are
+    adjacent and read the same data: `<replicate = R, shard = world / (R * tp), tp = tp>`.
+    What is split over it is cut again, and no gradient is reduced over it.
+
     Scalars and the parameters that `ignore` names stay whole on every rank; their
-    gradients go through one `all_reduce avg … of @p` over all ranks. With
+    gradients go through one `all_reduce avg … of @p` over all ranks that read
+    different data. With
     `keep_ignored_local` those of the ignored ones go through nothing, and their
     states are marked `local`.
 
@@ -560,10 +568,10 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
     order 2 the root of the sum of squares of all ranks' shards, of order 1 the
     sum of absolute values, of order inf the greatest absolute value. Padding
     rows are zero and do not count. Gradients that several ranks hold alike
-    (of replicated parameters, or of replicas) count once: a rank's term is the
-    sum over its shards, plus the sum over whole gradients divided by the size n
-    of a shard group, and the norm comes from n times the mean of all ranks'
-    terms. Half-precision gradients are summed in f32. The greatest value cannot
+    (of replicated parameters, of replicas, or along `tp`) count once: a rank's
+    term is the sum over its gradients, each divided by the number of ranks of a
+    replica that hold it, and the norm comes from the mean of all ranks' terms
+    times the ranks of a replica. Half-precision gradients are summed in f32. The greatest value cannot
     travel with the loss, which is a mean: with order inf there are two scalar
     all-reduces.
 

@@ -130,6 +130,8 @@ private:
         continue;
       llvm::StringSet<> seen;
       for (auto gather : func.getOps<AllGatherOp>()) {
+        if (isTensorParallel(gather))
+          continue;
         BlockArgument source = getShardSource(gather.getShard());
         StateOp state =
             source ? states.lookup(func, source.getArgNumber()) : StateOp();
@@ -183,7 +185,8 @@ private:
     SmallVector<AllGatherOp> gathers;
     for (auto [i, op] : llvm::enumerate(func.getBody().front())) {
       positions[&op] = i;
-      if (auto gather = dyn_cast<AllGatherOp>(op))
+      if (auto gather = dyn_cast<AllGatherOp>(op);
+          gather && !isTensorParallel(gather))
         gathers.push_back(gather);
     }
     for (AllGatherOp gather : gathers) {

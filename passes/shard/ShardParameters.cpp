@@ -27,6 +27,7 @@ struct ShardParameters final
 private:
   LogicalResult run(ModuleOp module) {
     told = getSetting<ShardsAttr>(module);
+    tensorRanks = getSetting<ParallelAttr>(module).getTp();
     FailureOr<MeshAttr> mesh = buildMesh(module);
     if (failed(mesh) || failed(assignSharding(module, *mesh)))
       return failure();
@@ -47,6 +48,11 @@ private:
     if (module->hasAttr(kMeshAttr))
       return module.emitError("is sharded already: it carries '")
              << kMeshAttr << "'";
+    if (told.getWorld() % (told.getReplicate() * tensorRanks) != 0)
+      return module.emitError("expected numbers of replicas and of tensor "
+                              "parallel ranks whose product divides the ")
+             << told.getWorld() << " ranks, found " << told.getReplicate()
+             << " and " << tensorRanks;
     SmallVector<StringAttr> names;
     SmallVector<int64_t> sizes;
     if (told.getReplicate() > 1) {
@@ -54,11 +60,15 @@ private:
       sizes.push_back(told.getReplicate());
     }
     names.push_back(StringAttr::get(&getContext(), kShardAxis));
-    sizes.push_back(told.getWorld() / told.getReplicate());
+    sizes.push_back(told.getWorld() / told.getReplicate() / tensorRanks);
+    if (tensorRanks > 1) {
+      names.push_back(StringAttr::get(&getContext(), kTensorAxis));
+      sizes.push_back(tensorRanks);
+    }
     auto mesh = MeshAttr::get(&getContext(), names, sizes);
     shardGroup = mesh.getGroup(kShardAxis);
     replicateGroup = mesh.getGroup(kReplicateAxis);
-    worldGroup = mesh.getWorldGroup();
+    dataGroup = getDataGroup(mesh);
     return mesh;
   }
 
@@ -89,7 +99,7 @@ private:
       if (failed(dim))
         return failure();
       if (isIgnored)
-        state.setLocal(told.getKeepIgnoredLocal() && told.getWorld() > 1 &&
+        state.setLocal(told.getKeepIgnoredLocal() && dataGroup.getSize() > 1 &&
                        state.getRole() == Role::Parameter);
       else if (getShardSize(mesh) > 1 && state.getGlobalType().getRank() != 0)
         state.setPlacementAttr(
@@ -171,13 +181,14 @@ private:
   }
 
   /// Within the shard group each rank gets its rows of the mean; across
-  /// replicas only these rows travel. What is whole is averaged whole.
+  /// replicas only these rows travel. What is whole is averaged whole. Ranks
+  /// along 'tp' have computed complete gradients together.
   Value reduce(Value gradient, StateOp state, Operation *terminator) {
     OpBuilder builder(terminator);
     if (Operation *op = gradient.getDefiningOp())
       builder.setInsertionPointAfter(op);
     auto of = FlatSymbolRefAttr::get(state.getSymNameAttr());
-    GroupAttr across = worldGroup;
+    GroupAttr across = dataGroup;
     if (ShardingAttr sharding = state.getSharding()) {
       gradient = ReduceScatterOp::create(
           builder, gradient.getLoc(), state.getLocalType(), gradient,
@@ -197,7 +208,8 @@ private:
                           body.getTerminator()->getOperandTypes()));
   }
 
-  GroupAttr shardGroup, replicateGroup, worldGroup;
+  GroupAttr shardGroup, replicateGroup, dataGroup;
+  int64_t tensorRanks = 1;
   ShardsAttr told;
 };
 

@@ -138,7 +138,8 @@ private:
   /// A number over all ranks is that of this rank in front of the exchange.
   LogicalResult collectNumber(OpOperand &result, StringAttr name) {
     OpOperand *use = &result;
-    if (auto reduce = result.get().getDefiningOp<AllReduceOp>())
+    if (auto reduce = result.get().getDefiningOp<AllReduceOp>();
+        reduce && !isTensorParallel(reduce))
       use = &reduce->getOpOperand(0);
     FailureOr<StateOp> sum =
         sums.get(name.getValue() + "/sum", Role::Scalar,

@@ -4,6 +4,7 @@
 #include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/Marks.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -61,14 +62,14 @@ public:
       if (state && state.isFlat() && isParameter(state)) {
         for (StateOp member : states.getMembers(state)) {
           parts[argument].push_back(
-              body->addArgument(member.getGlobalType(), argument.getLoc()));
+              body->addArgument(member.getWholeType(), argument.getLoc()));
           argumentAttrs.push_back(bindTo(kStateAttr, member));
         }
         continue;
       }
       if (state && !isCaptured(state))
         continue;
-      Type type = state ? Type(state.getGlobalType()) : argument.getType();
+      Type type = state ? Type(state.getWholeType()) : argument.getType();
       mapping.map(argument, body->addArgument(type, argument.getLoc()));
       argumentAttrs.push_back(func.getArgAttrDict(argument.getArgNumber()));
     }
@@ -182,6 +183,17 @@ private:
       return;
     }
     Operation *whole = builder.clone(op, mapping);
+    if (op.hasAttr(kPlacedAttr)) {
+      for (OpResult result : op.getResults())
+        if (RankedTensorType type = getWholeResultType(result))
+          whole->getResult(result.getResultNumber()).setType(type);
+      [[maybe_unused]] LogicalResult done =
+          whole->setPropertiesFromAttribute(getWholeProperty(&op), {});
+      assert(succeeded(done) && "a dictionary, as it was captured");
+      removeMarks(whole);
+    } else {
+      retypeReordered(whole);
+    }
     // A cast of a shard is now one of the whole parameter.
     if (isShardSide(&op)) {
       auto from = cast<RankedTensorType>(whole->getOperand(0).getType());
@@ -190,6 +202,29 @@ private:
         whole->getResult(0).setType(
             RankedTensorType::get(from.getShape(), to.getElementType()));
     }
+  }
+
+  /// Around exchanges between ranks, parts were brought into their order in
+  /// memory, and back.
+  static void retypeReordered(Operation *op) {
+    std::optional<SmallVector<int64_t>> order = aten::matchPermute(op);
+    if (!order && !aten::isClone(op))
+      return;
+    auto from = cast<RankedTensorType>(op->getOperand(0).getType());
+    auto to = cast<RankedTensorType>(op->getResult(0).getType());
+    if (from.getNumElements() == to.getNumElements())
+      return;
+    SmallVector<int64_t> shape(from.getShape());
+    SmallVector<int64_t> strides = aten::getContiguousStrides(shape);
+    if (order) {
+      SmallVector<int64_t> own = aten::getStrides(from);
+      for (auto [at, dim] : llvm::enumerate(*order)) {
+        shape[at] = from.getDimSize(dim);
+        strides[at] = own[dim];
+      }
+    }
+    op->getResult(0).setType(
+        aten::getTensorType(shape, strides, to.getElementType()));
   }
 
   /// What makes, moves, casts or reads a tensor in the layout of a flat state
@@ -275,6 +310,8 @@ struct Unshard final : fsdp::impl::UnshardBase<Unshard> {
         state.erase();
         continue;
       }
+      state.setType(state.getWholeType());
+      state.removeSplitAttr();
       state.removePlacementAttr();
       state.removeBucketAttr();
       state.removeGroupAttr();

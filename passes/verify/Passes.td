@@ -29,8 +29,10 @@ def VerifySharded : Fsdp_ModulePass<"fsdp-verify-sharded"> {
   let summary = "check the contract of a sharded program";
   let description = [{
     * Each parameter's gradient goes through one reduction, by `avg`, over
-      groups whose sizes multiply to the mesh's size; frozen parameters have
-      none.
+      groups whose sizes multiply to the number of ranks that read different
+      data; frozen parameters have none.
+    * What is split, and what ranks exchange of a step of theirs, is so over `tp`
+      of the mesh; moments and sums are split as their parameter is.
     * The optimizer updates each parameter once, with that gradient, and
       divides by what reductions leave to it.
     * A program for inference reduces no gradient and updates no parameter.

@@ -38,8 +38,8 @@ public:
     if (failed(verifyMemories(func)))
       return failure();
     for (Operation &op : func.getBody().front())
-      if (failed(verifyStage(op)) || failed(collectReduction(op)) ||
-          failed(verifyPadding(op)))
+      if (failed(verifyStage(op)) || failed(verifyParallel(op)) ||
+          failed(collectReduction(op)) || failed(verifyPadding(op)))
         return failure();
     if (isInference(func))
       return verifyNoUpdates();
@@ -54,6 +54,27 @@ private:
       return op.emitOpError("belongs to a later stage; expected logical "
                             "collectives only");
     return success();
+  }
+
+  /// What ranks compute together is exchanged along the mesh's own axis, and is
+  /// no gradient's reduction.
+  LogicalResult verifyParallel(Operation &op) const {
+    if (!isTensorParallel(&op))
+      return success();
+    GroupAttr expected = mesh.getGroup(kTensorAxis), found;
+    if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
+      found = collective.getGroup();
+      if (FlatSymbolRefAttr of = collective.getGradientOf(0))
+        return op.emitOpError("reduces the gradient of '")
+               << of.getValue()
+               << "' over 'tp', whose ranks have computed it together";
+    } else {
+      found = cast<ShardOp>(op).getGroup();
+    }
+    if (found == expected)
+      return success();
+    return op.emitOpError("expects the ranks along 'tp' of the mesh ")
+           << mesh << ", found " << found;
   }
 
   /// The reductions that a parameter's gradient goes through.
@@ -223,6 +244,9 @@ private:
       return op.emitOpError("reads a shard, whose padding rows it may change; "
                             "expected casts, collectives, norms and "
                             "optimizers only");
+    // What ranks compute together has parts of one size, without padding.
+    if (isTensorParallel(&op))
+      return success();
     if (isa<ReduceScatterOp, ShardOp>(op) || (reads && keeps))
       for (Value result : op.getResults())
         shards.insert(result);
@@ -257,12 +281,12 @@ private:
   }
 
   /// A shard over its own group, then over the replicas; what is whole over all
-  /// ranks at once.
+  /// ranks that read different data at once.
   SmallVector<GroupAttr, 2> getExpectedGroups(StateOp state) const {
     SmallVector<GroupAttr, 2> groups;
     if (state.isLocal())
       return groups;
-    GroupAttr rest = mesh.getWorldGroup();
+    GroupAttr rest = getDataGroup(mesh);
     if (ShardingAttr sharding = state.getSharding()) {
       groups.push_back(sharding.getGroup());
       rest = mesh.getGroup(kReplicateAxis);
@@ -421,10 +445,33 @@ struct VerifySharded final : fsdp::impl::VerifyShardedBase<VerifySharded> {
     if (failed(mesh))
       return signalPassFailure();
     StateTable states(module);
+    if (failed(verifySplits(states, *mesh)))
+      return signalPassFailure();
     ShardingVerifier::SumGroups sumGroups;
     for (func::FuncOp func : getPrograms(module))
       if (failed(ShardingVerifier(func, states, *mesh, sumGroups).verify()))
         return signalPassFailure();
+  }
+
+private:
+  /// What is split is so over the axis of the mesh, and so is what is kept of
+  /// it.
+  static LogicalResult verifySplits(const StateTable &states, MeshAttr mesh) {
+    for (StateOp each : states.getStates()) {
+      StateOp state = each;
+      std::optional<ShardingAttr> split = state.getSplit();
+      if (split && split->getGroup() != mesh.getGroup(kTensorAxis))
+        return state.emitOpError("expects to be split over 'tp' of the mesh ")
+               << mesh << ", found " << split->getGroup();
+      if (state.getRole() != Role::Optimizer &&
+          state.getRole() != Role::Gradient)
+        continue;
+      StateOp param = states.lookup(state.getOfAttr());
+      if (param && param.getSplit() != split)
+        return state.emitOpError("expects to be split as '")
+               << param.getSymName() << "' is, of which it is kept";
+    }
+    return success();
   }
 };
 

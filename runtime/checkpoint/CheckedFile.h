@@ -10,7 +10,7 @@
 #ifndef FSDP_RUNTIME_CHECKPOINT_CHECKEDFILE_H
 #define FSDP_RUNTIME_CHECKPOINT_CHECKEDFILE_H
 
-#include "runtime/checkpoint/Regions.h"
+#include "runtime/states/Regions.h"
 #include "runtime/weights/Safetensors.h"
 #include "support/ReadOnlyFile.h"
 

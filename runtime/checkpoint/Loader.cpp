@@ -6,9 +6,11 @@
 #include "plan/DType.h"
 #include "plan/FirstValues.h"
 #include "plan/Shape.h"
+#include "plan/StateParts.h"
 #include "runtime/checkpoint/Folder.h"
 #include "runtime/device/DTypes.h"
 #include "runtime/log/Log.h"
+#include "runtime/states/Parts.h"
 #include "support/Hash.h"
 #include "support/Nearest.h"
 
@@ -111,23 +113,27 @@ void CheckpointLoader::listFiles(const std::string &path) {
       files.push_back({file, std::nullopt, {}});
 }
 
-/// Names in the files. Of a state that ranks had of their own, rank 0's is
-/// taken if the ranks are others now.
+/// Names in the files. Of a state that ranks had copies of, the first is taken
+/// if the ranks are others now.
 CheckpointLoader::Wanted CheckpointLoader::chooseNames() const {
   Wanted wanted;
-  std::set<std::string> ofRank;
+  std::map<std::string, uint64_t> copies;
   if (own) {
     std::vector<std::pair<std::string, uint32_t>> mesh;
     for (const auto &axis : plan.mesh)
       mesh.emplace_back(axis->name, axis->size);
     if (own->mesh == mesh)
       for (const ManifestState &state : own->states)
-        if (state.isOfRank)
-          ofRank.insert(state.name);
+        copies[state.name] = state.copies;
   }
   for (const SavedState &saved : states) {
-    bool isOfRank = ofRank.contains(saved.name);
-    wanted[isOfRank ? nameOfRank(saved.name, rank) : saved.name] = saved.state;
+    std::string name = saved.name;
+    if (auto it = copies.find(name); it != copies.end() && it->second > 1) {
+      std::vector<int> holders = holdersOf(plan, *saved.state, rank);
+      if (holders.size() == it->second)
+        name = nameOfCopy(name, copyOf(holders, rank));
+    }
+    wanted[name] = saved.state;
     // Others may have chosen another name of a tied parameter.
     if (!own)
       for (const std::string &alias : saved.state->aliases)
@@ -214,9 +220,10 @@ void CheckpointLoader::checkModel(const Wanted &wanted) {
       continue;
     }
     const Stored &tensor = stored.at(it->second);
-    if (tensor.shape != state->shape)
+    std::vector<int64_t> shape = wholeShape(plan, *state);
+    if (tensor.shape != shape)
       problems.push_back("'" + name + "' has shape " + toString(tensor.shape) +
-                         ", expected " + toString(state->shape));
+                         ", expected " + toString(shape));
     else if (!isConvertible(tensor.dtype, state->dtype))
       problems.push_back("'" + name + "' has element type " +
                          std::string(dtypeName(tensor.dtype)) + ", expected " +
@@ -278,15 +285,6 @@ static void readRun(CheckedFile &file, const StoredPiece &piece, uint64_t first,
             at::from_blob(block.data(), {elements}, toScalarType(piece.dtype)));
     done += size;
   }
-}
-
-/// Elements from the begin of `outer` to that of `inner`, by those strides.
-static uint64_t distance(const Region &inner, const Region &outer,
-                         const std::vector<int64_t> &strides) {
-  int64_t elements = 0;
-  for (size_t i = 0; i < strides.size(); ++i)
-    elements += (inner.offset[i] - outer.offset[i]) * strides[i];
-  return static_cast<uint64_t>(elements);
 }
 
 void CheckpointLoader::load(const Arenas &arenas) const {

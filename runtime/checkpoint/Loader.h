@@ -6,7 +6,6 @@
 
 #include "runtime/checkpoint/CheckedFile.h"
 #include "runtime/checkpoint/Manifest.h"
-#include "runtime/checkpoint/Regions.h"
 #include "runtime/checkpoint/SavedStates.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/device/Arenas.h"

@@ -60,8 +60,10 @@ std::string fsdp::printManifest(const Manifest &manifest) {
                               {"role", plan::EnumNameRole(state.role)},
                               {"dtype", dtypeName(state.dtype)},
                               {"shape", state.shape}});
-    if (state.isOfRank)
+    if (state.copies > 1) {
       json["states"].back()["of_rank"] = true;
+      json["states"].back()["copies"] = state.copies;
+    }
   }
   json[kChecksum] = hash128(json.dump());
   return json.dump(2) + "\n";
@@ -123,8 +125,12 @@ Manifest fsdp::parseManifest(const std::string &text, const std::string &path) {
       std::optional<plan::Role> role = findRole(each.at("role"));
       ManifestState state{each.at("name"), role.value_or(plan::Role::buffer),
                           dtype.value_or(plan::DType::f32),
-                          readIntegers<int64_t>(each.at("shape")),
-                          each.value("of_rank", false)};
+                          readIntegers<int64_t>(each.at("shape"))};
+      // Without a number: older files, whose ranks had a copy each.
+      if (each.value("of_rank", false))
+        state.copies = each.contains("copies")
+                           ? readInteger<uint64_t>(each.at("copies"))
+                           : manifest.worldSize();
       if (!dtype || !role || !checkedElements(state.shape))
         refuse(path, "state '" + state.name + "' has no valid type or role");
       manifest.states.push_back(std::move(state));

@@ -21,8 +21,9 @@ struct ManifestState {
   std::string name;
   plan::Role role;
   plan::DType dtype;
-  std::vector<int64_t> shape;
-  bool isOfRank = false; ///< differs between the ranks that wrote it
+  std::vector<int64_t> shape; ///< of the model's tensor
+  /// More than 1: the ranks that wrote it differ in it, and had so many copies.
+  uint64_t copies = 1;
 };
 
 struct Manifest {

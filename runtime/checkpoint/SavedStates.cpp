@@ -65,6 +65,11 @@ std::vector<SavedState> fsdp::savedStates(const plan::PlanT &plan) {
   return saved;
 }
 
-std::string fsdp::nameOfRank(const std::string &name, int rank) {
-  return rank == 0 ? name : name + "@rank" + std::to_string(rank);
+size_t fsdp::copyOf(const std::vector<int> &holders, int rank) {
+  return static_cast<size_t>(std::ranges::find(holders, rank) -
+                             holders.begin());
+}
+
+std::string fsdp::nameOfCopy(const std::string &name, size_t copy) {
+  return copy == 0 ? name : name + "@rank" + std::to_string(copy);
 }

@@ -29,9 +29,13 @@ std::vector<SavedState> savedStates(const plan::PlanT &plan);
 /// Whether such states belong to the model, rather than to its training.
 bool isOfModel(plan::Role role);
 
-/// "NAME@rank3": of a state that differs between ranks, what a rank other than
-/// 0 has.
-std::string nameOfRank(const std::string &name, int rank);
+/// The place of `rank` among those that hold the same elements of a state, all
+/// of whose first are copy 0, and so on: each copy is a whole tensor.
+size_t copyOf(const std::vector<int> &holders, int rank);
+
+/// "NAME@rank3": of a state that differs between the ranks that hold it, a copy
+/// other than the first. If it is not split, each rank has one of its own.
+std::string nameOfCopy(const std::string &name, size_t copy);
 
 } // namespace fsdp
 

@@ -4,55 +4,51 @@
 #include "runtime/checkpoint/Staging.h"
 
 #include "plan/DType.h"
+#include "plan/StateParts.h"
 #include "support/Hash.h"
 
 using namespace fsdp;
 
-static int countRanks(const plan::PlanT &plan) {
-  int count = 1;
-  for (const auto &axis : plan.mesh)
-    count *= static_cast<int>(axis->size);
-  return count;
-}
-
-/// What the state, or the flat one that it lies in, is cut by; null if it is
-/// not cut.
-static const plan::GroupT *groupOf(const plan::PlanT &plan,
-                                   const plan::StateT &state) {
-  const plan::StateT &home = state.flat >= 0 ? *plan.states[state.flat] : state;
-  return home.shard_dim < 0 ? nullptr : plan.groups[home.group].get();
-}
-
 CheckpointStaging::CheckpointStaging(const plan::PlanT &plan, int rank)
-    : plan(plan), rank(rank), world(countRanks(plan)),
-      saved(savedStates(plan)) {
+    : plan(plan), rank(rank), saved(savedStates(plan)) {
   uint64_t end = 0;
-  size_t wholes = 0;
   for (size_t i = 0; i < saved.size(); ++i) {
     const plan::StateT &state = *saved[i].state;
-    const plan::GroupT *group = groupOf(plan, state);
-    std::optional<size_t> whole;
-    if (!group)
-      whole = wholes++;
-    Region all{std::vector<int64_t>(state.shape.size(), 0), state.shape};
+    std::optional<size_t> copied;
+    if (!shardsOf(plan, state)) {
+      copied = copies.size();
+      copies.push_back(i);
+    }
+    std::vector<int64_t> shape = wholeShape(plan, state);
+    Region all{std::vector<int64_t>(shape.size(), 0), shape};
     if (all.elements() == 0) {
       // Nobody has any element of it, and it is to be there by name.
-      if (whole || rank == 0)
+      if (copied || rank == 0)
         pieces.push_back(
-            {i, 0, whole, std::move(all), std::nullopt, end, nullptr});
+            {i, 0, copied, std::move(all), std::nullopt, end, nullptr});
       continue;
     }
-    if (group && writerOf(plan, *group, rank, i) != rank)
-      continue;
+    // Those who hold the same shard take turns.
+    if (!copied) {
+      std::vector<int> holders = fsdp::holdersOf(plan, state, rank);
+      if (holders[i % holders.size()] != rank)
+        continue;
+    }
     std::vector<Part> parts = ownParts(plan, state, rank);
     for (size_t number = 0; number < parts.size(); ++number) {
       Region region = parts[number].region;
-      pieces.push_back({i, number, whole, std::move(region),
+      pieces.push_back({i, number, copied, std::move(region),
                         std::move(parts[number]), end, nullptr});
       end += bytesOf(pieces.back());
     }
   }
   memory = std::make_unique_for_overwrite<char[]>(end);
+}
+
+/// The ranks that hold the same elements as `ofRank`; the first one's copy is
+/// the one that counts where ranks differ and are others later.
+std::vector<int> CheckpointStaging::holdersOf(size_t copied, int ofRank) const {
+  return fsdp::holdersOf(plan, *saved[copies[copied]].state, ofRank);
 }
 
 uint64_t CheckpointStaging::bytesOf(const Piece &piece) const {
@@ -79,24 +75,38 @@ void CheckpointStaging::copy(const Arenas &arenas, bool mayChange) {
   }
 }
 
-std::vector<uint64_t> CheckpointStaging::hashWhole() const {
-  std::vector<uint64_t> hashes;
+std::vector<uint64_t> CheckpointStaging::hashCopies() const {
+  std::vector<uint64_t> hashes(copies.size(), 0);
   for (const Piece &piece : pieces)
-    if (piece.whole)
-      hashes.push_back(hash64({piece.data, bytesOf(piece)}));
+    if (piece.copied && holdersOf(*piece.copied, rank).size() > 1)
+      hashes[*piece.copied] = hash64({piece.data, bytesOf(piece)});
   return hashes;
 }
 
+std::vector<bool> CheckpointStaging::findDifferences(
+    const std::vector<std::vector<uint64_t>> &hashes) const {
+  std::vector<bool> differs(copies.size(), false);
+  for (size_t i = 0; i < differs.size(); ++i)
+    for (size_t each = 0; each < hashes.size(); ++each) {
+      auto first =
+          static_cast<size_t>(holdersOf(i, static_cast<int>(each)).front());
+      if (hashes[each][i] != hashes[first][i])
+        differs[i] = true;
+    }
+  return differs;
+}
+
 std::vector<std::vector<PieceToStore>>
-CheckpointStaging::files(const std::vector<bool> &isOfRank) const {
+CheckpointStaging::files(const std::vector<bool> &differs) const {
   std::vector<std::vector<PieceToStore>> files;
   for (const Piece &piece : pieces) {
     const SavedState &state = saved[piece.state];
     std::string name = state.name;
-    if (piece.whole) {
-      if (isOfRank[*piece.whole])
-        name = nameOfRank(name, rank);
-      else if (static_cast<int>(*piece.whole % world) != rank)
+    if (piece.copied) {
+      std::vector<int> holders = holdersOf(*piece.copied, rank);
+      if (differs[*piece.copied])
+        name = nameOfCopy(name, copyOf(holders, rank));
+      else if (holders[*piece.copied % holders.size()] != rank)
         continue;
     }
     if (files.size() <= piece.file)
@@ -105,4 +115,16 @@ CheckpointStaging::files(const std::vector<bool> &isOfRank) const {
         {std::move(name), state.state->dtype, piece.region, piece.data});
   }
   return files;
+}
+
+std::vector<ManifestState>
+CheckpointStaging::describe(const std::vector<bool> &differs) const {
+  std::vector<ManifestState> states;
+  for (const auto &[state, name] : saved)
+    states.push_back(
+        {name, state->role, state->dtype, wholeShape(plan, *state)});
+  for (size_t i = 0; i < copies.size(); ++i)
+    if (differs[i])
+      states[copies[i]].copies = holdersOf(i, rank).size();
+  return states;
 }

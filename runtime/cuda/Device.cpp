@@ -3,6 +3,7 @@
 
 #include "runtime/cuda/Device.h"
 
+#include "plan/Target.h"
 #include "runtime/comm/one_device/DeviceFabric.h"
 #include "runtime/cuda/AheadWriter.h"
 #include "runtime/cuda/Copies.h"
@@ -190,7 +191,7 @@ std::unique_ptr<Instruction> CudaDevice::prepareDraw(Preparation &p,
                   op.numbers,
                   op.range,
                   p.values[op.random].const_data_ptr<int64_t>(),
-                  p.rank,
+                  static_cast<int>(getDataRank(p.plan, p.rank)),
                   op.site,
                   output.mutable_data_ptr(),
                   static_cast<size_t>(output.numel()),

@@ -39,8 +39,7 @@ Inputs::Inputs(const plan::PlanT &plan,
     : arena(arena), model(sources.model), data(sources.data),
       allowMissing(sources.allowMissing), source(openData(data)),
       ahead(device.makeAheadWriter()), ranks(plan.data_parallel),
-      position(static_cast<uint64_t>(rank) * ranks / getWorldSize(plan)),
-      isTold(rank == 0) {
+      position(getDataRank(plan, rank)), isTold(rank == 0) {
   if (source)
     checkTensors(plan);
   for (size_t i = 0; i < parts[0].size(); ++i) {

@@ -4,6 +4,7 @@
 #include "runtime/session/Session.h"
 
 #include "plan/DType.h"
+#include "plan/Groups.h"
 #include "plan/Reader.h"
 #include "plan/Shape.h"
 #include "plan/Target.h"
@@ -481,8 +482,9 @@ std::optional<StepResult> Session::microBatch() {
       result.metrics.emplace_back(name, number);
   }
   for (const auto &[key, traffic] : impl->transfers.traffic())
-    result.collectives.push_back({std::string(key.second), "dp_" + key.first,
-                                  traffic.calls, traffic.bytes});
+    result.collectives.push_back({std::string(key.second),
+                                  getGroupLabel(key.first), traffic.calls,
+                                  traffic.bytes});
   if (impl->isTraining)
     impl->nonFinite.judge(result, impl->arena);
   return result;

@@ -5,8 +5,8 @@
 
 #include "plan/DType.h"
 #include "plan/Shape.h"
-#include "runtime/exec/Transfers.h"
-#include "runtime/states/States.h"
+#include "plan/StateParts.h"
+#include "runtime/states/Parts.h"
 #include "runtime/weights/Safetensors.h"
 #include "support/AtomicFile.h"
 #include "support/Error.h"
@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -54,6 +53,7 @@ private:
   };
   struct Entry {
     const plan::StateT *state;
+    size_t home;               ///< the state whose bytes it lies in
     std::vector<Place> places; ///< one for each name
   };
   /// Tensors of one file, and the entries that they belong to.
@@ -67,16 +67,31 @@ private:
   void addFile(const std::string &path, Contents contents);
   bool isWriter() const { return fabric.rank() == 0; }
 
-  void writeOwn(const Entry &entry);
-  Communicator &getCommunicator(uint32_t group, const std::vector<int> &ranks);
-  void gather(const Entry &entry);
-  void gatherFlat(const plan::StateT &flat,
-                  const std::vector<const Entry *> &members);
-  void writeRows(const Entry &entry, const std::vector<int> &ranks,
-                 const char *gathered, uint64_t first, uint64_t count);
-  void writeRuns(const Entry &entry, const std::vector<int> &ranks,
-                 const char *gathered, uint64_t first, uint64_t count);
-  void write(const Entry &entry, uint64_t at, const char *data, uint64_t bytes);
+  /// What all ranks of a grid hold of one state, or of the members of one flat
+  /// state.
+  struct Home {
+    const plan::StateT *state;
+    std::vector<const Entry *> entries;
+  };
+  /// Elements [first, first + count) of what each of `ranks` holds of a home,
+  /// one rank's behind the other's.
+  struct Block {
+    const std::vector<int> &ranks;
+    const char *data;
+    uint64_t first, count;
+  };
+  /// Neighbouring bytes of a tensor.
+  struct Run {
+    uint64_t at;
+    std::string_view bytes;
+  };
+
+  std::vector<Home> homes() const;
+  Communicator *getCommunicator(const std::vector<const plan::GroupT *> &cuts,
+                                const std::vector<int> &ranks);
+  void gather(const Home &home);
+  void write(const Entry &entry, const Block &block);
+  void write(const Entry &entry, std::vector<Run> runs);
 
   const plan::PlanT &plan;
   const Arenas &arenas;
@@ -87,15 +102,18 @@ private:
   std::optional<AtomicFile> index;
   std::string replaced; ///< a file that readers would prefer to the new ones
   std::vector<Entry> entries;
-  std::map<uint32_t, std::unique_ptr<Communicator>> communicators;
+  std::map<std::vector<int>, std::unique_ptr<Communicator>> communicators;
 };
 
 Exporter::Exporter(const plan::PlanT &plan, const Arenas &arenas,
                    Fabric &fabric, const std::string &key)
     : plan(plan), arenas(arenas), fabric(fabric), key(key) {
-  for (const auto &state : plan.states)
-    if (isExported(*state))
-      entries.push_back({state.get(), {}});
+  for (size_t i = 0; i < plan.states.size(); ++i) {
+    const plan::StateT &state = *plan.states[i];
+    if (isExported(state))
+      entries.push_back(
+          {&state, state.flat < 0 ? i : static_cast<size_t>(state.flat), {}});
+  }
 }
 
 /// All tensors, in files of at most `shardBytes` or one tensor.
@@ -103,13 +121,14 @@ std::vector<Exporter::Contents> Exporter::divide(uint64_t shardBytes) {
   std::vector<Contents> all(1);
   for (size_t i = 0; i < entries.size(); ++i) {
     const plan::StateT &state = *entries[i].state;
-    uint64_t bytes = *checkedExtent(state.shape, {}, dtypeBytes(state.dtype));
+    std::vector<int64_t> shape = wholeShape(plan, state);
+    uint64_t bytes = *checkedExtent(shape, {}, dtypeBytes(state.dtype));
     std::vector<std::string> names = state.aliases;
     names.insert(names.begin(), state.name);
     for (const std::string &name : names) {
       if (all.back().bytes != 0 && all.back().bytes + bytes > shardBytes)
         all.emplace_back();
-      all.back().tensors.push_back({name, state.dtype, state.shape});
+      all.back().tensors.push_back({name, state.dtype, shape});
       all.back().owners.push_back(i);
       all.back().bytes += bytes;
     }
@@ -164,137 +183,122 @@ void Exporter::openFolder(const std::string &path, uint64_t shardBytes) {
   replaced = single;
 }
 
-void Exporter::write(const Entry &entry, uint64_t at, const char *data,
-                     uint64_t bytes) {
-  for (const Place &place : entry.places)
-    files[place.file]->writeAt(place.offset + at,
-                               std::string_view(data, bytes));
+/// In the order of the states; the members of a flat one are at its place.
+std::vector<Exporter::Home> Exporter::homes() const {
+  std::map<size_t, Home> byIndex;
+  for (const Entry &entry : entries) {
+    Home &home = byIndex[entry.home];
+    home.state = plan.states[entry.home].get();
+    home.entries.push_back(&entry);
+  }
+  std::vector<Home> all;
+  for (auto &[index, home] : byIndex)
+    all.push_back(std::move(home));
+  return all;
 }
 
-void Exporter::writeOwn(const Entry &entry) {
-  if (isWriter())
-    write(entry, 0,
-          BytesToRead(arenas.of(*entry.state), entry.state->offset,
-                      entry.state->bytes)
-              .data(),
-          entry.state->bytes);
+/// Null for a rank alone.
+Communicator *
+Exporter::getCommunicator(const std::vector<const plan::GroupT *> &cuts,
+                          const std::vector<int> &ranks) {
+  if (ranks.size() == 1)
+    return nullptr;
+  std::unique_ptr<Communicator> &communicator = communicators[ranks];
+  if (!communicator) {
+    std::string name;
+    for (const plan::GroupT *group : cuts)
+      name += group->name + "/";
+    communicator = fabric.createHostCommunicator({name + key, ranks});
+  }
+  return communicator.get();
 }
 
-Communicator &Exporter::getCommunicator(uint32_t group,
-                                        const std::vector<int> &ranks) {
-  std::unique_ptr<Communicator> &communicator = communicators[group];
-  if (!communicator)
-    communicator = fabric.createHostCommunicator(
-        {plan.groups[group]->name + "/" + key, ranks});
-  return *communicator;
-}
-
-/// A block of each rank's part has elements of some members.
-void Exporter::gatherFlat(const plan::StateT &flat,
-                          const std::vector<const Entry *> &members) {
-  std::vector<int> ranks = groupRanks(*plan.groups[flat.group], fabric.rank());
-  Communicator &communicator = getCommunicator(flat.group, ranks);
-  uint64_t part = flatPart(plan, flat), element = dtypeBytes(flat.dtype);
+void Exporter::gather(const Home &home) {
+  std::vector<const plan::GroupT *> cuts;
+  for (const Entry *entry : home.entries)
+    for (const plan::GroupT *group : cutsOf(plan, *entry->state))
+      if (std::ranges::find(cuts, group) == cuts.end())
+        cuts.push_back(group);
+  std::vector<int> ranks = ranksAcross(cuts, fabric.rank());
+  Communicator *communicator = getCommunicator(cuts, ranks);
+  if (!communicator && !isWriter())
+    return;
+  uint64_t element = dtypeBytes(home.state->dtype), room = roomOf(*home.state);
   uint64_t block =
       std::max<uint64_t>(1, kBlockBytes / (element * ranks.size()));
-  auto buffer =
-      std::make_unique<char[]>(std::min(block, part) * element * ranks.size());
-  for (uint64_t first = 0; first < part; first += block) {
-    uint64_t count = std::min(block, part - first);
-    BytesToRead own(arenas.of(flat), flat.offset + first * element,
-                    count * element);
-    GatherMember member{own.data(), buffer.get(), count * element};
-    communicator.wait(
-        communicator.startAllGather({&member, 1}, {"export", flat.name}));
-    if (!isWriter())
-      continue;
-    for (size_t i = 0; i < ranks.size(); ++i)
-      for (const Entry *entry : members) {
-        Overlap own = overlapOf(*entry->state, i * part + first, count);
-        write(*entry, own.first * element,
-              buffer.get() + (i * count + own.at) * element,
-              own.count * element);
-      }
+  std::unique_ptr<char[]> buffer;
+  if (communicator)
+    buffer = std::make_unique<char[]>(std::min(block, room) * element *
+                                      ranks.size());
+  for (uint64_t first = 0; first < room; first += block) {
+    uint64_t count = std::min(block, room - first);
+    BytesToRead own(arenas.of(*home.state),
+                    home.state->offset + first * element, count * element);
+    if (communicator) {
+      GatherMember member{own.data(), buffer.get(), count * element};
+      communicator->wait(communicator->startAllGather(
+          {&member, 1}, {"export", home.state->name}));
+    }
+    if (isWriter())
+      for (const Entry *entry : home.entries)
+        write(*entry,
+              {ranks, communicator ? buffer.get() : own.data(), first, count});
   }
 }
 
-void Exporter::gather(const Entry &entry) {
+/// What a block has of the entry. Of members of one flat state, some may be
+/// split and others not: of these, one of those that hold the same is read.
+void Exporter::write(const Entry &entry, const Block &block) {
   const plan::StateT &state = *entry.state;
-  std::vector<int> ranks = groupRanks(*plan.groups[state.group], fabric.rank());
-  Communicator &communicator = getCommunicator(state.group, ranks);
-  OwnRows own = ownRows(plan, state, fabric.rank());
-  // What is cut along its first dim is one run of rows, of which a block takes
-  // some; else a block takes whole runs, which rank 0 puts together.
-  bool isOneRun = state.shard_dim == 0;
-  uint64_t unitBytes =
-      isOneRun ? own.rowBytes : own.rowBytes * static_cast<uint64_t>(own.room);
-  if (unitBytes == 0)
-    return;
-  auto units = static_cast<uint64_t>(isOneRun ? own.room : own.outer);
-  uint64_t block =
-      std::max<uint64_t>(1, kBlockBytes / (unitBytes * ranks.size()));
-  auto buffer = std::make_unique<char[]>(std::min(block, units) * unitBytes *
-                                         ranks.size());
-  for (uint64_t first = 0; first < units; first += block) {
-    uint64_t count = std::min(block, units - first);
-    BytesToRead part(arenas.of(state), state.offset + first * unitBytes,
-                     count * unitBytes);
-    GatherMember member{part.data(), buffer.get(), count * unitBytes};
-    communicator.wait(
-        communicator.startAllGather({&member, 1}, {"export", state.name}));
-    if (!isWriter())
+  uint64_t element = dtypeBytes(state.dtype);
+  std::vector<int64_t> shape = wholeShape(plan, state);
+  std::vector<int64_t> strides = contiguousStrides(shape);
+  Region whole{std::vector<int64_t>(shape.size(), 0), shape};
+  std::vector<int> holders = ranksAcross(cutsOf(plan, state), fabric.rank());
+  std::vector<Run> runs;
+  for (size_t i = 0; i < block.ranks.size(); ++i) {
+    if (!std::ranges::binary_search(holders, block.ranks[i]))
       continue;
-    if (isOneRun)
-      writeRows(entry, ranks, buffer.get(), first, count);
-    else
-      writeRuns(entry, ranks, buffer.get(), first, count);
+    const char *data = block.data + i * block.count * element;
+    for (const Part &part :
+         ownPartsIn(plan, state, block.ranks[i], block.first, block.count)) {
+      uint64_t at = distance(part.region, whole, strides);
+      const char *from = data + (part.first - block.first) * element;
+      forEachRun(part.region.size, strides, part.strides,
+                 [&](uint64_t a, uint64_t b, uint64_t count) {
+                   runs.push_back({(at + a) * element,
+                                   {from + b * element, count * element}});
+                 });
+    }
   }
+  write(entry, std::move(runs));
 }
 
-/// Rows [first, first + count) of each rank's shard.
-void Exporter::writeRows(const Entry &entry, const std::vector<int> &ranks,
-                         const char *gathered, uint64_t first, uint64_t count) {
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    OwnRows rows = ownRows(plan, *entry.state, ranks[i]);
-    uint64_t bytes = count * rows.rowBytes, at = first * rows.rowBytes;
-    uint64_t end = static_cast<uint64_t>(rows.count) * rows.rowBytes;
-    if (at < end)
-      write(entry, static_cast<uint64_t>(rows.first) * rows.rowBytes + at,
-            gathered + i * bytes, std::min(bytes, end - at));
+/// Runs that follow one another are put together, so that what is cut along an
+/// inner dim is written in long ones, too.
+void Exporter::write(const Entry &entry, std::vector<Run> runs) {
+  std::ranges::sort(runs, {}, &Run::at);
+  std::string joined;
+  for (size_t i = 0; i < runs.size();) {
+    Run all = runs[i];
+    joined.clear();
+    uint64_t end = all.at + all.bytes.size();
+    for (++i; i < runs.size() && runs[i].at == end; ++i) {
+      if (joined.empty())
+        joined = all.bytes;
+      joined += runs[i].bytes;
+      end += runs[i].bytes.size();
+    }
+    if (!joined.empty())
+      all.bytes = joined;
+    for (const Place &place : entry.places)
+      files[place.file]->writeAt(place.offset + all.at, all.bytes);
   }
-}
-
-/// Runs [first, first + count), each of which has rows of all ranks.
-void Exporter::writeRuns(const Entry &entry, const std::vector<int> &ranks,
-                         const char *gathered, uint64_t first, uint64_t count) {
-  std::vector<char> whole;
-  uint64_t runBytes = 0;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    OwnRows rows = ownRows(plan, *entry.state, ranks[i]);
-    uint64_t room = static_cast<uint64_t>(rows.room) * rows.rowBytes;
-    runBytes = static_cast<uint64_t>(rows.all) * rows.rowBytes;
-    whole.resize(count * runBytes);
-    for (uint64_t run = 0; run < count; ++run)
-      std::memcpy(whole.data() + run * runBytes +
-                      static_cast<uint64_t>(rows.first) * rows.rowBytes,
-                  gathered + (i * count + run) * room,
-                  static_cast<uint64_t>(rows.count) * rows.rowBytes);
-  }
-  write(entry, first * runBytes, whole.data(), whole.size());
 }
 
 void Exporter::run() {
-  std::map<int32_t, std::vector<const Entry *>> flats;
-  for (const Entry &entry : entries) {
-    if (entry.state->flat >= 0)
-      flats[entry.state->flat].push_back(&entry);
-    else if (entry.state->shard_dim < 0)
-      writeOwn(entry);
-    else
-      gather(entry);
-  }
-  for (const auto &[flat, members] : flats)
-    gatherFlat(*plan.states[flat], members);
+  for (const Home &home : homes())
+    gather(home);
   for (const auto &file : files)
     file->commit();
   if (index)

@@ -4,6 +4,7 @@
 #include "runtime/states/RecordChecks.h"
 
 #include "runtime/exec/Transfers.h"
+#include "runtime/states/Parts.h"
 #include "support/Crc.h"
 
 #include <algorithm>
@@ -11,16 +12,6 @@
 using namespace fsdp;
 
 static constexpr size_t kDigits = 8;
-
-/// The ranks that read different rows of it.
-static const plan::GroupT *readersOf(const plan::PlanT &plan,
-                                     const plan::StateT &state) {
-  if (state.flat >= 0)
-    return plan.groups[plan.states[static_cast<size_t>(state.flat)]->group]
-        .get();
-  // What is cut along another dim is read as a whole, and cut then.
-  return state.shard_dim == 0 ? plan.groups[state.group].get() : nullptr;
-}
 
 RecordChecks::RecordChecks(
     const plan::PlanT &plan, const ModelFile &model,
@@ -40,7 +31,7 @@ RecordChecks::RecordChecks(
     if (uses[entry] == 1 && record.strides.empty() &&
         record.offset == entry->offset && record.bytes == entry->bytes) {
       entryOf[state] = entries.size();
-      entries.push_back({entry, state, readersOf(plan, *state)});
+      entries.push_back({entry, state});
     } else if (checked.insert(entry).second) {
       model.checkEntry(*entry, state->name);
     }
@@ -78,15 +69,16 @@ void RecordChecks::finish(Fabric &fabric) const {
   auto world = static_cast<int>(all.size());
   for (size_t i = 0; i < entries.size(); ++i) {
     const Entry &each = entries[i];
+    std::vector<const plan::GroupT *> cuts = cutsOf(plan, *each.state);
     for (int rank = 0; rank < world; ++rank) {
-      uint32_t crc = 0;
-      if (!each.group)
-        crc = shareOf(rank, i);
-      else if (groupPosition(*each.group, rank) == 0)
-        for (int member : groupRanks(*each.group, rank))
-          crc ^= shareOf(member, i);
-      else
+      // The first rank of each grid speaks for it.
+      if (std::ranges::any_of(cuts, [&](const plan::GroupT *group) {
+            return groupPosition(*group, rank) != 0;
+          }))
         continue;
+      uint32_t crc = 0;
+      for (int reader : ranksAcross(cuts, rank))
+        crc ^= shareOf(reader, i);
       model.checkSum(*each.entry, crc, each.state->name);
     }
   }

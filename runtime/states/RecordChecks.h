@@ -1,11 +1,12 @@
 //===- RecordChecks.h - First values are what was exported ------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The model file states a CRC-32 for each of its entries. Each rank reads its
-// own rows of them alone; together the ranks of a group read all. So each
-// computes the checksum of what it reads, and those of a group give the
-// entry's: nothing is read twice, and what is checked is what is used, also
-// where machines have copies of the file of their own.
+// The model file states a CRC-32 for each of its entries. Each rank takes its
+// own elements of them alone; the ranks that an entry's tensor is cut over have
+// all of it together, each element once. So each computes the checksum of what
+// it takes, and those of such ranks give the entry's: nothing is read for the
+// check, and what is checked is what is used, also where machines have copies
+// of the file of their own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +30,8 @@ public:
   RecordChecks(const plan::PlanT &plan, const ModelFile &model,
                const std::function<bool(const plan::StateT &)> &isWanted);
 
-  /// Bytes of `state`'s value from byte `begin` of its record on were read to
-  /// `data`.
+  /// Bytes of `state`'s value from byte `begin` of its record on, which are
+  /// this rank's, were read to `data`; each once.
   void note(const plan::StateT &state, uint64_t begin, uint64_t bytes,
             const char *data);
 
@@ -42,8 +43,7 @@ private:
   struct Entry {
     const ZipEntry *entry;
     const plan::StateT *state;
-    const plan::GroupT *group; ///< whose ranks read it; null: each all of it
-    uint32_t share = 0;        ///< of this rank
+    uint32_t share = 0; ///< of this rank
   };
 
   const plan::PlanT &plan;

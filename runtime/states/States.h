@@ -14,41 +14,13 @@
 
 namespace fsdp {
 
-/// Rows of a state that one rank holds: of the dim that it is cut along, in
-/// each of `outer` runs that the dims in front of it make.
-struct OwnRows {
-  int64_t outer = 1;
-  int64_t all = 0;   ///< rows of the unsharded tensor
-  int64_t first = 0; ///< first one's number there
-  int64_t count = 0; ///< real rows
-  int64_t room = 0;  ///< with padding
-  uint64_t rowBytes = 0;
-};
-
-/// A replicated state is one that a single rank holds all of; a tensor without
-/// dims is one row.
-OwnRows ownRows(const plan::PlanT &plan, const plan::StateT &state, int rank);
-
-/// Elements of a member of a flat state that lie in some of the flat state's.
-struct Overlap {
-  uint64_t first = 0; ///< first one's number in the member
-  uint64_t count = 0;
-  uint64_t at = 0; ///< its number among the flat state's that were asked about
-};
-
-/// Those in elements [first, first + count) of the unsharded flat state.
-Overlap overlapOf(const plan::StateT &member, uint64_t first, uint64_t count);
-
-/// Elements of a flat state that each rank holds.
-uint64_t flatPart(const plan::PlanT &plan, const plan::StateT &flat);
-
 /// Whether any state or input takes its first value from the model file.
 bool needsModelFile(const plan::PlanT &plan);
 
-/// Gives every state of `rank` that `isWanted` its first value; padding is
-/// zero, and so is what of flat states is not wanted. `model` may be null if no
-/// such state has a source, `weights` if none has a weight. `checks` is told
-/// what is read of the model file. Throws fsdp::Error.
+/// Gives every state of `rank` that `isWanted` its part of its first value;
+/// padding is zero, and so is what of flat states is not wanted. `model` may be
+/// null if no such state has a source, `weights` if none has a weight. `checks`
+/// is told what is read of the model file. Throws fsdp::Error.
 void loadStates(
     const plan::PlanT &plan, int rank, const Arenas &arenas,
     const ModelFile *model, const WeightReader *weights,

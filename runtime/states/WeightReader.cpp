@@ -4,6 +4,7 @@
 #include "runtime/states/WeightReader.h"
 
 #include "plan/DType.h"
+#include "plan/StateParts.h"
 #include "runtime/device/DTypes.h"
 #include "runtime/weights/MissingValues.h"
 #include "runtime/weights/WeightFiles.h"
@@ -39,7 +40,7 @@ void WeightReader::openPlanned(const plan::PlanT &plan,
   std::vector<MissingValue> missing;
   for (const auto &state : plan.states)
     if (state->weight && state->weight->file < 0)
-      missing.push_back({state->name, state->shape,
+      missing.push_back({state->name, wholeShape(plan, *state),
                          state->role == plan::Role::parameter ||
                              state->role == plan::Role::frozen});
   if (!missing.empty() && !allowMissing) {
@@ -98,7 +99,7 @@ void WeightReader::openGiven(const plan::PlanT &plan,
       tensor = weights.find(name);
       if (!tensor)
         continue;
-      checkWeight(state->name, state->shape, state->dtype, name,
+      checkWeight(state->name, wholeShape(plan, *state), state->dtype, name,
                   *tensor->stored, files[tensor->file]->path());
       sources[state.get()] = {files[tensor->file].get(), tensor->stored->offset,
                               tensor->stored->dtype};
@@ -110,7 +111,7 @@ void WeightReader::openGiven(const plan::PlanT &plan,
       suggestion = "'" + state->weight->names.front() + "' is not among " +
                    std::to_string(weights.tensors().size()) + " tensors" +
                    weights.suggest(state->weight->names.front());
-    missing.push_back({state->name, state->shape});
+    missing.push_back({state->name, wholeShape(plan, *state)});
   }
   if (!missing.empty())
     throw Error(ErrorId::WeightsMissing,
@@ -118,15 +119,6 @@ void WeightReader::openGiven(const plan::PlanT &plan,
                     weights.describe() + ": " + suggestion +
                     "; names are mapped by weights: {rename: …} of the config "
                     "that the artifact was compiled with");
-}
-
-void WeightReader::readRows(const plan::StateT &state, int64_t first,
-                            int64_t count, void *to) const {
-  uint64_t rowElements = 1;
-  for (size_t i = 1; i < state.shape.size(); ++i)
-    rowElements *= static_cast<uint64_t>(state.shape[i]);
-  readElements(state, static_cast<uint64_t>(first) * rowElements,
-               static_cast<uint64_t>(count) * rowElements, to);
 }
 
 void WeightReader::readElements(const plan::StateT &state, uint64_t first,

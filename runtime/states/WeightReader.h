@@ -28,13 +28,9 @@ public:
   WeightReader(const plan::PlanT &plan, const std::string &folder,
                const std::vector<std::string> &paths, bool allowMissing);
 
-  /// Rows [first, first + count) of `state`, converted to its type, contiguous
-  /// at `to`; zeros if it is missing. A tensor without dims has one row. Holds
-  /// a few MiB beside them.
-  void readRows(const plan::StateT &state, int64_t first, int64_t count,
-                void *to) const;
-
-  /// As `readRows`, elements [first, first + count), row-major.
+  /// Elements [first, first + count) of the tensor of the model that `state` is
+  /// or is a part of, row-major, converted to its type, at `to`; zeros if it is
+  /// missing. Holds a few MiB beside them.
   void readElements(const plan::StateT &state, uint64_t first, uint64_t count,
                     void *to) const;
 

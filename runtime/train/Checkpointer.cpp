@@ -53,10 +53,10 @@ public:
 
 private:
   void write();
-  std::vector<bool> findOfRank();
-  std::vector<FileSeal> writeFiles(const std::vector<bool> &isOfRank) const;
+  std::vector<bool> findDifferences();
+  std::vector<FileSeal> writeFiles(const std::vector<bool> &differs) const;
   void commit(const std::vector<std::string> &seals,
-              const std::vector<bool> &isOfRank);
+              const std::vector<bool> &differs);
   std::vector<std::string> agree(const char *stage,
                                  const std::function<std::string()> &work);
 
@@ -118,10 +118,10 @@ Checkpointer::Writer::agree(const char *stage,
   return all;
 }
 
-/// For each state that is not sharded, whether ranks differ in it: buffers that
-/// each rank updates with its own rows, parameters that are not reduced.
-std::vector<bool> Checkpointer::Writer::findOfRank() {
-  std::vector<uint64_t> hashes = staging.hashWhole();
+/// For each state that FSDP does not cut, whether ranks differ in it: buffers
+/// that each rank updates with its own rows, parameters that are not reduced.
+std::vector<bool> Checkpointer::Writer::findDifferences() {
+  std::vector<uint64_t> hashes = staging.hashCopies();
   std::string text;
   for (uint64_t hash : hashes)
     text += toHex(hash);
@@ -130,23 +130,25 @@ std::vector<bool> Checkpointer::Writer::findOfRank() {
       folder.begin(manifest.step);
     return hash128(text);
   });
-  std::vector<bool> differs(hashes.size(), false);
   if (std::ranges::all_of(
           all, [&](const auto &each) { return each == all.front(); }))
-    return differs;
-  all = agree("differ", [&] { return text; });
+    return std::vector<bool>(hashes.size(), false);
+  // Those who hold the same part are to be told from those who do not.
+  std::vector<std::vector<uint64_t>> byRank;
   size_t digits = toHex(0).size();
-  for (const std::string &each : all)
-    for (size_t i = 0; i < differs.size(); ++i)
-      if (each.compare(i * digits, digits, all.front(), i * digits, digits))
-        differs[i] = true;
-  return differs;
+  for (const std::string &each : agree("differ", [&] { return text; })) {
+    byRank.emplace_back();
+    for (size_t i = 0; i < hashes.size(); ++i)
+      byRank.back().push_back(
+          std::stoull(each.substr(i * digits, digits), nullptr, 16));
+  }
+  return staging.findDifferences(byRank);
 }
 
 std::vector<FileSeal>
-Checkpointer::Writer::writeFiles(const std::vector<bool> &isOfRank) const {
+Checkpointer::Writer::writeFiles(const std::vector<bool> &differs) const {
   std::filesystem::path to = folder.temporaryOf(manifest.step);
-  auto files = staging.files(isOfRank);
+  auto files = staging.files(differs);
   std::vector<FileSeal> seals;
   for (size_t i = 0; i < files.size(); ++i) {
     // The names of torch.distributed.checkpoint's HuggingFaceStorageWriter.
@@ -164,17 +166,11 @@ Checkpointer::Writer::writeFiles(const std::vector<bool> &isOfRank) const {
 }
 
 void Checkpointer::Writer::commit(const std::vector<std::string> &seals,
-                                  const std::vector<bool> &isOfRank) {
+                                  const std::vector<bool> &differs) {
   for (const std::string &text : seals)
     for (const auto &each : nlohmann::json::parse(text))
       manifest.files.push_back({each.at(0), each.at(1), each.at(2)});
-  size_t whole = 0;
-  for (const auto &[state, name] : staging.states()) {
-    bool isWhole = state->shard_dim < 0 && state->flat < 0;
-    manifest.states.push_back({name, state->role, state->dtype, state->shape,
-                               isWhole && isOfRank[whole]});
-    whole += isWhole;
-  }
+  manifest.states = staging.describe(differs);
   std::filesystem::path to = folder.temporaryOf(manifest.step);
   writeFileAtomically((to / kManifestName).string(), printManifest(manifest));
   folder.commit(manifest.step);
@@ -184,16 +180,16 @@ void Checkpointer::Writer::write() {
   // Steps go first where both want a processor. On Linux it is the thread's.
   if (!isInStep)
     (void)setpriority(PRIO_PROCESS, /*who=*/0, kNiceness);
-  std::vector<bool> isOfRank = findOfRank();
+  std::vector<bool> differs = findDifferences();
   std::vector<std::string> seals = agree("written", [&] {
     nlohmann::json list = nlohmann::json::array();
-    for (const FileSeal &seal : writeFiles(isOfRank))
+    for (const FileSeal &seal : writeFiles(differs))
       list.push_back({seal.name, seal.bytes, seal.head});
     return list.dump();
   });
   agree("committed", [&] {
     if (fabric.rank() == 0)
-      commit(seals, isOfRank);
+      commit(seals, differs);
     return std::string();
   });
   if (fabric.rank() != 0)

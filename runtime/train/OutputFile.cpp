@@ -4,6 +4,7 @@
 #include "runtime/train/OutputFile.h"
 
 #include "plan/DType.h"
+#include "plan/Target.h"
 #include "runtime/weights/Safetensors.h"
 #include "support/Error.h"
 
@@ -82,8 +83,7 @@ void OutputFile::planBlocks() {
 }
 
 void OutputFile::write(const Piece &piece, int rank, const char *data) {
-  uint64_t position = static_cast<uint64_t>(rank) * ranks /
-                      static_cast<uint64_t>(session.worldSize());
+  uint64_t position = getDataRank(session.plan(), rank);
   uint64_t bytes = session.outputs()[piece.output].bytes.size();
   file->writeAt(offsets[piece.output] + (appended * ranks + position) * bytes +
                     piece.offset,

@@ -44,7 +44,7 @@ BUILT_ON = {
     "tools": ("support", "plan", "simulate", "decide", "runtime", "ir", "passes"),
 }
 # Folders side by side: none includes another.
-BESIDE = ("passes/shard", "passes/memory", "passes/schedule", "passes/plan")
+BESIDE = ("passes/partition", "passes/shard", "passes/memory", "passes/schedule", "passes/plan")
 # Binary: what it may not be linked to.
 UNLINKED = {"fsdp-run": r"lib(MLIR|LLVM|torch_cuda|c10_cuda|fsdp-cuda)", "fsdp-opt": r"lib(torch|c10)"}
 # Library: the one that it is loaded into, which defines nothing that it does.

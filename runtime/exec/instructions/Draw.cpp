@@ -3,11 +3,17 @@
 
 #include "runtime/exec/Instruction.h"
 
+#include "plan/Target.h"
 #include "runtime/random/Sampling.h"
 
 #include <ATen/ops/empty_strided.h>
 
 using namespace fsdp;
+
+/// Ranks that compute a step together draw alike.
+static int getDrawRank(const Preparation &p) {
+  return static_cast<int>(getDataRank(p.plan, p.rank));
+}
 
 static DrawParameters makeParameters(const Preparation &p,
                                      const plan::DrawT &op) {
@@ -26,7 +32,7 @@ namespace {
 class DrawOnHost final : public Instruction {
 public:
   DrawOnHost(const Preparation &p, const plan::DrawT &op)
-      : state(p.values[op.random]), rank(p.rank), site(op.site),
+      : state(p.values[op.random]), rank(getDrawRank(p)), site(op.site),
         output(p.values[op.output]),
         numbers(at::empty_strided(output.sizes(), output.strides(),
                                   output.scalar_type())),
@@ -57,9 +63,10 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
                                            const plan::DrawT &op) {
   if (p.device.isHost())
     return makeComputation(
-        p.memory, [state = p.values[op.random].const_data_ptr<int64_t>(),
-                   rank = p.rank, site = op.site, output = p.values[op.output],
-                   parameters = makeParameters(p, op)] {
+        p.memory,
+        [state = p.values[op.random].const_data_ptr<int64_t>(),
+         rank = getDrawRank(p), site = op.site, output = p.values[op.output],
+         parameters = makeParameters(p, op)] {
           // (seed, offset)
           sample(parameters, RandomSequence(state[0], state[1], rank, site),
                  output);

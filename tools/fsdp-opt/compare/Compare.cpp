@@ -166,12 +166,9 @@ std::string fsdp::simulateWorlds(MLIRContext &context,
             .str());
   bandwidths.add(head);
   for (int64_t world : line.worlds) {
-    if (world % given.dpReplicate != 0 ||
-        (given.reshardRanks > 1 &&
-         world / given.dpReplicate % given.reshardRanks != 0))
-      continue;
     Config config = given;
-    config.dpShard = world / config.dpReplicate;
+    if (!config.setWorldSize(world))
+      continue;
     Predicted compiled = predictDecided(*input.module, config, cluster);
     const Prediction &each = compiled.prediction;
     worlds.add(

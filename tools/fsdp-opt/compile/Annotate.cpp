@@ -60,6 +60,13 @@ constexpr std::pair<RecomputeChoice, RecomputePolicy> kRecomputes[] = {
 };
 static_assert(std::size(kRecomputes) == getMaxEnumValForRecomputePolicy() + 1);
 
+constexpr std::pair<ParallelChoice, ParallelStyle> kStyles[] = {
+    {ParallelChoice::Colwise, ParallelStyle::Colwise},
+    {ParallelChoice::Rowwise, ParallelStyle::Rowwise},
+    {ParallelChoice::Replicate, ParallelStyle::Replicate},
+};
+static_assert(std::size(kStyles) == getMaxEnumValForParallelStyle() + 1);
+
 template <typename From, typename To, size_t size>
 To choose(const std::pair<From, To> (&table)[size], From choice) {
   const auto *found = llvm::find_if(
@@ -89,10 +96,24 @@ Attribute getShards(MLIRContext *context, const Config &config) {
   for (const ShardDim &rule : config.shardDims)
     dims.push_back(DimRuleAttr::get(
         context, getTextsAttr(context, {rule.pattern}), rule.dim));
-  return ShardsAttr::get(context, config.dpShard * config.dpReplicate,
-                         config.dpReplicate,
+  return ShardsAttr::get(context, config.getWorldSize(), config.dpReplicate,
                          getTextsAttr(context, config.ignoredParams),
                          !config.reduceIgnoredParams, getArray(context, dims));
+}
+
+/// Null if each rank computes its own batch.
+Attribute getParallel(MLIRContext *context, const Config &config) {
+  if (config.tp == 1 && config.cp == 1)
+    return {};
+  SmallVector<Attribute> plan;
+  if (config.tpPlan)
+    for (const ParallelRule &rule : *config.tpPlan)
+      plan.push_back(
+          ParallelRuleAttr::get(context, getTextsAttr(context, {rule.pattern}),
+                                choose(kStyles, rule.style)));
+  return ParallelAttr::get(context, config.tp, config.cp,
+                           getArray(context, plan), !config.tpPlan,
+                           config.sequenceParallel);
 }
 
 Attribute getRule(MLIRContext *context, const ModuleOverride &override) {
@@ -216,6 +237,7 @@ void fsdp::annotate(ModuleOp module, const Config &config) {
       module->removeAttr(name);
   };
   set(ShardsAttr::name, getShards(context, config));
+  set(ParallelAttr::name, getParallel(context, config));
   set(BucketsAttr::name, getBuckets(context, config));
   set(StepAttr::name, getStep(context, config));
   set(RecomputeAttr::name,

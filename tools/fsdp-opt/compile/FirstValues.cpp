@@ -32,7 +32,7 @@ bool isOfModel(StateOp state) {
 }
 
 MissingValue describeMissing(StateOp state) {
-  ArrayRef<int64_t> shape = state.getGlobalType().getShape();
+  ArrayRef<int64_t> shape = state.getWholeType().getShape();
   return {state.getSymName().str(),
           {shape.begin(), shape.end()},
           isParameter(state)};
@@ -124,7 +124,7 @@ const InitRule *Resolver::getRule(StateOp state) {
 }
 
 void Resolver::setInit(StateOp state, const InitRule &rule) {
-  RankedTensorType type = state.getGlobalType();
+  RankedTensorType type = state.getWholeType();
   Type element = type.getElementType();
   auto fail = [&](const std::string &what) {
     throw Error(ErrorId::ConfigBadValue,
@@ -216,7 +216,7 @@ void Resolver::setWeight(StateOp state) {
     const WeightFiles::Tensor *tensor = files->find(name);
     if (!tensor)
       continue;
-    RankedTensorType type = state.getGlobalType();
+    RankedTensorType type = state.getWholeType();
     std::optional<plan::DType> dtype = toDType(type.getElementType());
     const StoredTensor &stored = *tensor->stored;
     if (!dtype)

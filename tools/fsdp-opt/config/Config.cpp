@@ -32,6 +32,15 @@ const Table<Config> &fsdp::getTopLevel() {
   return table;
 }
 
+bool Config::setWorldSize(int64_t world) {
+  int64_t others = dpReplicate * cp * tp;
+  if (world % others != 0 ||
+      (reshardRanks > 1 && world / others % reshardRanks != 0))
+    return false;
+  dpShard = world / others;
+  return true;
+}
+
 static LoadedConfig load(Reading &reading) {
   reading.collect("", [&] {
     getTopLevel().read({reading, "", "", reading.root}, reading.result.config);

@@ -136,6 +136,21 @@ struct CheckpointingConfig {
   std::vector<std::string> save; ///< patterns of operators; empty: usual ones
 };
 
+/// How tensor parallel ranks hold a module's parameters.
+enum class ParallelChoice {
+  Colwise,  ///< parts of what it computes
+  Rowwise,  ///< parts of what it reads
+  Replicate ///< all of them
+};
+
+/// How modules of some paths are computed by tensor parallel ranks.
+struct ParallelRule {
+  std::string pattern; ///< of their paths
+  ParallelChoice style = ParallelChoice::Colwise;
+
+  bool operator==(const ParallelRule &) const = default;
+};
+
 /// Who decides what is kept, computed again, moved and gathered when.
 enum class Planner {
   Default,     ///< the rules that the other keys describe
@@ -157,6 +172,21 @@ struct Config {
   int64_t dpShard = 1;
   /// Replicas of the shards (HSDP).
   int64_t dpReplicate = 1;
+  /// Ranks that compute a step of one batch together.
+  int64_t tp = 1;
+  /// Ranks, `tp` each, that compute parts of a batch's sequence.
+  int64_t cp = 1;
+  /// The last that matches counts; absent: as the compiler finds it.
+  std::optional<std::vector<ParallelRule>> tpPlan;
+  /// What no plan splits is computed by parts of the sequence.
+  bool sequenceParallel = false;
+
+  int64_t getWorldSize() const { return dpReplicate * dpShard * cp * tp; }
+  /// Lets dpShard be what `world` ranks leave. False, without a change, if
+  /// replicas, tensor parallel ranks or parts of the shard group cannot be cut
+  /// to size.
+  bool setWorldSize(int64_t world);
+
   WrapPolicy wrapPolicy = WrapPolicy::Blocks;
   std::vector<std::string> wrapClasses;
   int64_t minParams = 100'000'000;

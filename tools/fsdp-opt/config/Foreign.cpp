@@ -4,7 +4,8 @@
 #include "tools/fsdp-opt/config/Foreign.h"
 
 #include "tools/fsdp-opt/config/Checks.h"
-#include "tools/fsdp-opt/config/Fields.h"
+#include "tools/fsdp-opt/config/ForeignKeys.h"
+#include "tools/fsdp-opt/config/Tables.h"
 
 #include <algorithm>
 
@@ -187,6 +188,43 @@ static void readProcesses(const Value &value) {
     value.reading.world = processes;
 }
 
+/// Accelerate's, whose keys have a prefix in its files.
+static void readParallelism(const Value &value) {
+  static constexpr std::pair<std::string_view, std::string_view> axes[] = {
+      {"dp_replicate_size", "mesh.dp_replicate"},
+      {"dp_shard_size", "mesh.dp_shard"},
+      {"tp_size", "mesh.tp"},
+      {"cp_size", "mesh.cp"}};
+  constexpr std::string_view prefix = "parallelism_config_";
+  if (!value.node.IsMap())
+    value.failType("a map of keys and values");
+  for (const auto &entry : value.node) {
+    std::string written = entry.first.Scalar();
+    std::string_view own = written;
+    if (own.starts_with(prefix))
+      own.remove_prefix(prefix.size());
+    const auto *axis = std::ranges::find(
+        axes, own, &std::pair<std::string_view, std::string_view>::first);
+    if (axis == std::end(axes)) {
+      const ForeignKey *foreign = findForeignKey("parallelism_config", own);
+      if (!foreign)
+        value.reader().fail(ErrorId::ConfigUnknownKey, entry.first,
+                            "unknown key '" + written +
+                                "' in parallelism_config; write mesh: {…}");
+      reportForeign(value.reading, *foreign, {entry.first, entry.second, true});
+      continue;
+    }
+    std::string path(axis->second);
+    value.reading.collect(path, [&] {
+      value.reading.take(path, {entry.first, entry.second, true});
+      value.reading.addMinor(entry.first,
+                             "'" + written + "' is taken as " + path);
+      getTopLevel().readAt(path, {value.reading, path, written, entry.second},
+                           value.reading.result.config);
+    });
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Sizes that the export fixed
 //===----------------------------------------------------------------------===//
@@ -272,7 +310,8 @@ void fsdp::applyStrategy(Reading &reading, std::optional<int64_t> &shard) {
   if (strategy == "NO_SHARD") {
     // All ranks are replicas, whether the mesh says so or not.
     bool isSharded = shard && *shard > 1;
-    int64_t ranks = reading.world ? *reading.world : config.dpReplicate;
+    int64_t ranks = reading.world ? *reading.world / (config.tp * config.cp)
+                                  : config.dpReplicate;
     if (isSharded || (config.dpReplicate > 1 && config.dpReplicate != ranks))
       reading.refuse(
           path, "'sharding_strategy: NO_SHARD' contradicts the mesh; leave one "
@@ -333,6 +372,26 @@ static constexpr Rename kRenames[] = {
      "`lr_scheduler.total_steps`; `fsdp-run --steps` says how long to run"},
     {"", "num_processes", "--world", readProcesses,
      "`--world`, unless that is given"},
+    {.section = "",
+     .name = "tensor_parallel_size",
+     .becomes = "mesh.tp",
+     .sayNothingIfOff = true},
+    {.section = "",
+     .name = "tensor_parallel_degree",
+     .becomes = "mesh.tp",
+     .sayNothingIfOff = true},
+    {.section = "",
+     .name = "context_parallel_size",
+     .becomes = "mesh.cp",
+     .sayNothingIfOff = true},
+    {.section = "",
+     .name = "context_parallel_degree",
+     .becomes = "mesh.cp",
+     .sayNothingIfOff = true},
+    {"mesh", "tensor", "mesh.tp"},
+    {"", "parallelism_config", "", readParallelism,
+     "`mesh`, by its `dp_replicate_size`, `dp_shard_size`, `tp_size` and "
+     "`cp_size`"},
     {.section = "",
      .name = "mixed_precision",
      .becomes = "fsdp_config.mixed_precision",

@@ -26,7 +26,8 @@ constexpr std::string_view kernels =
 constexpr std::string_view loading = "each rank reads its own rows from the "
                                      "model file";
 constexpr std::string_view schedule = "the compiler schedules the transfers";
-constexpr std::string_view parallel = "only data parallelism is compiled";
+constexpr std::string_view parallel =
+    "only data and tensor parallelism are compiled";
 constexpr std::string_view quantised = "parameters keep the type in which they "
                                        "were exported";
 constexpr std::string_view adapters = "apply adapters in Python before the "
@@ -61,6 +62,9 @@ struct Group {
 };
 
 constexpr Group groups[] = {
+    {"parallelism_config", RefusedAboveOne, parallel, "sp_size"},
+    {"parallelism_config", Refused, parallel,
+     "sp_handler cp_handler tp_handler sp_backend"},
     {"", Ignored, model,
      "base_model base_model_config model_type model tokenizer_type "
      "tokenizer_config special_tokens tokens trust_remote_code strict "
@@ -159,9 +163,8 @@ constexpr Group groups[] = {
      "use_legacy_prediction_loop past_index use_ipex use_mps_device "
      "accelerator_config"},
     {"", RefusedAboveOne, parallel,
-     "tensor_parallel_size tensor_parallel_degree context_parallel_size "
-     "context_parallel_degree sequence_parallel_degree "
-     "pipeline_parallel_size pipeline_parallel_degree expert_parallel_size "
+     "sequence_parallel_degree pipeline_parallel_size pipeline_parallel_degree "
+     "expert_parallel_size "
      "expert_parallel_degree"},
     {"", Moved, "is mesh: {dp_shard: N} here",
      "dp_shard_size data_parallel_shard_degree"},
@@ -202,7 +205,7 @@ constexpr Group groups[] = {
      "lora_target_parameters lora_modules_to_save lora_fan_in_fan_out "
      "lora_mlp_kernel lora_qkv_kernel lora_o_kernel lora_on_cpu peft "
      "peft_use_dora peft_use_rslora peft_init_lora_weights merge_lora"},
-    {"mesh", RefusedAboveOne, parallel, "tensor tp cp pp ep"},
+    {"mesh", RefusedAboveOne, parallel, "pp ep"},
     {"fsdp_config", Ignored, run, "state_dict_type final_state_dict_type"},
     {"fsdp_config", Ignored, loading,
      "cpu_ram_efficient_loading sync_module_states"},

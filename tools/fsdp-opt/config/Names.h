@@ -66,6 +66,23 @@ inline std::vector<Named<RecomputeChoice>> getNames() {
           {"selective", RecomputeChoice::Selective}};
 }
 
+/// PyTorch's and transformers'. What some say beside it, who reads what whole,
+/// is found from the program.
+template <>
+inline std::vector<Named<ParallelChoice>> getNames() {
+  using enum ParallelChoice;
+  return {{"colwise", Colwise},
+          {"colwise_rep", Colwise},
+          {"colwise_gather_output", Colwise},
+          {"local_colwise", Colwise},
+          {"rowwise", Rowwise},
+          {"rowwise_rep", Rowwise},
+          {"rowwise_split_input", Rowwise},
+          {"local_rowwise", Rowwise},
+          {"sequence_parallel", Replicate},
+          {"replicate", Replicate}};
+}
+
 template <>
 inline std::vector<Named<Mode>> getNames() {
   return {{"train", Mode::Train}, {"inference", Mode::Inference}};

@@ -3,9 +3,11 @@
 
 #include "tools/fsdp-opt/config/Tables.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 
 using namespace fsdp;
 
@@ -16,33 +18,6 @@ static void readVersion(const Value &value, Config &) {
                         "'" + value.key + "': expected 2, found " +
                             std::to_string(version) +
                             "; only FSDP2's semantics are compiled");
-}
-
-/// -1 is resolved once the number of ranks is known.
-static void readShard(const Value &value, Config &config) {
-  int64_t size = value.reader().readInt(value.node, value.key);
-  if (size != -1 && (size < 1 || size > kMostRanks))
-    value.failRange("a number of ranks from 1 to " +
-                    std::to_string(kMostRanks) + ", or -1 for all of --world");
-  config.dpShard = size;
-}
-
-static const Table<Config> &getMesh() {
-  static const Table<Config> table = {
-      "mesh",
-      {
-          {"dp_shard", readShard, "whole number from 1, or -1",
-           "what `--world` leaves",
-           "over how many ranks each parameter is sharded; -1: what `--world` "
-           "leaves. If both are given they must agree"},
-          {"dp_replicate", &Config::dpReplicate, between(1, kMostRanks),
-           "replicas of the sharded model (HSDP). There are `dp_replicate` "
-           "times `dp_shard` ranks; those of one replica are adjacent. "
-           "Gradients are reduced and scattered within a replica, and the "
-           "shards averaged across replicas. With `dp_shard: 1` every rank has "
-           "the whole model, as DDP"},
-      }};
-  return table;
 }
 
 static void readArch(const Value &value, Config &config) {
@@ -115,11 +90,8 @@ static bool &allow(Config &config) {
   return open(config.arithmetic).*what;
 }
 
-std::vector<Field<Config>> fsdp::getRankFields() {
+static std::vector<Field<Config>> getTargetFields() {
   return {
-      {"fsdp_version", readVersion, "`2`", "`2`", "other versions are refused"},
-      section<Config>("mesh", std::identity(), getMesh(),
-                      "the ranks; needed unless `--world=N` is given"),
       {"device", [](Config &config) -> auto & { return config.target.device; },
        "what it is compiled for; no GPU is needed to compile for one. It "
        "decides which fused attention kernels are captured. `fsdp-run` runs "
@@ -164,4 +136,13 @@ std::vector<Field<Config>> fsdp::getRankFields() {
        "with `device: cuda`: float16 products may be added up in float16 "
        "altogether"},
   };
+}
+
+std::vector<Field<Config>> fsdp::getRankFields() {
+  std::vector<Field<Config>> fields = {
+      {"fsdp_version", readVersion, "`2`", "`2`", "other versions are refused"},
+  };
+  std::ranges::move(getParallelFields(), std::back_inserter(fields));
+  std::ranges::move(getTargetFields(), std::back_inserter(fields));
+  return fields;
 }

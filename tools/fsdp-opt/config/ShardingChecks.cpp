@@ -77,24 +77,39 @@ static void resolveMesh(Reading &reading) {
   const std::optional<int64_t> &world = reading.world;
   std::optional<int64_t> shard = getShard(reading);
   applyStrategy(reading, shard);
-  int64_t replicas = config.dpReplicate;
-  if (world && *world % replicas != 0)
-    reading.refuse(
-        "mesh",
-        "the mesh has " + std::to_string(replicas) +
-            " replicas, which do not divide --world=" + std::to_string(*world),
-        ErrorId::MeshMismatch);
-  if (world && shard && *shard != -1 && *shard * replicas != *world)
+  // Of all axes but dp_shard. None is above kMostRanks: this does not overflow.
+  int64_t others = config.dpReplicate * config.tp * config.cp;
+  std::string asked = std::to_string(config.dpReplicate) + " replicas";
+  if (config.tp > 1)
+    asked = (config.dpReplicate > 1 ? asked + " of " : "") +
+            std::to_string(config.tp) + " tensor parallel ranks";
+  if (world && *world % others != 0)
     reading.refuse("mesh",
-                   "the mesh has " + std::to_string(*shard * replicas) +
+                   "the mesh has " + asked + ", which do not divide --world=" +
+                       std::to_string(*world),
+                   ErrorId::MeshMismatch);
+  if (world && shard && *shard != -1 && *shard * others != *world)
+    reading.refuse("mesh",
+                   "the mesh has " + std::to_string(*shard * others) +
                        " ranks and --world=" + std::to_string(*world) +
                        "; write dp_shard: -1, or leave --world out",
                    ErrorId::MeshMismatch);
-  config.dpShard = world ? *world / replicas : *shard;
-  if (config.dpShard * replicas > kMostRanks)
+  config.dpShard = world ? *world / others : *shard;
+  if (others > kMostRanks || config.dpShard * others > kMostRanks)
     reading.refuse(
-        "mesh", "the mesh has " + std::to_string(config.dpShard * replicas) +
+        "mesh", "the mesh has " + std::to_string(config.dpShard * others) +
                     " ranks; expected at most " + std::to_string(kMostRanks));
+}
+
+/// What is asked of ranks that are not there.
+static void checkParallel(Reading &reading) {
+  const Config &config = reading.result.config;
+  if (config.tp > 1)
+    return;
+  const char *why = "one rank a step; mesh: {tp: N} says how many there are";
+  reading.noteWithoutEffect("tp_plan", why);
+  if (config.sequenceParallel)
+    reading.noteWithoutEffect("sequence_parallel", why);
 }
 
 /// Ranks that hold parameters together between forward and backward.
@@ -201,6 +216,7 @@ std::span<const Check> fsdp::getShardingChecks() {
        checkPolicy},
       {{"fsdp_config.overrides"}, completeOverrides},
       {{"mesh", "--world"}, checkRanks},
+      {{"tp_plan", "sequence_parallel", "mesh"}, checkParallel},
       {{"mesh", "--world", "fsdp_config.reshard_after_forward"}, resolveMesh},
       {{"fsdp_config.reshard_after_forward", "fsdp_config.overrides", "mesh",
         "--world"},

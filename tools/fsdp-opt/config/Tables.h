@@ -17,6 +17,8 @@ std::vector<Field<Config>> getShardingFields();
 std::vector<Field<Config>> getStepFields();
 std::vector<Field<Config>> getDataFields();
 std::vector<Field<Config>> getWeightFields();
+// Of the ranks.
+std::vector<Field<Config>> getParallelFields();
 // Of fsdp_config.
 std::vector<Field<Config>> getMemoryFields();
 // Of the step.

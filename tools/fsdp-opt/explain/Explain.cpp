@@ -14,7 +14,9 @@
 #include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/compile/Program.h"
 #include "tools/fsdp-opt/explain/Fit.h"
+#include "tools/fsdp-opt/explain/Ranks.h"
 #include "tools/fsdp-opt/explain/Schedule.h"
+#include "tools/fsdp-opt/explain/Splits.h"
 #include "tools/fsdp-opt/explain/Summary.h"
 #include "tools/fsdp-opt/input/CaptureLoader.h"
 #include "tools/fsdp-opt/input/Files.h"
@@ -45,7 +47,12 @@ LoadedConfig readConfig(const CommandLine &line) {
   } catch (const Error &error) {
     if (error.id() != ErrorId::ConfigMissingKey)
       throw;
-    return parseConfig(text, line.config, 1);
+    // A mesh that one rank cannot be says better what is missing.
+    try {
+      return parseConfig(text, line.config, 1);
+    } catch (const Error &alone) {
+      throw alone.id() == ErrorId::MeshMismatch ? error : alone;
+    }
   }
 }
 
@@ -139,7 +146,7 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
   if (line.world)
     worlds.insert(*line.world);
   if (!line.config.empty())
-    worlds.insert(config.dpShard * config.dpReplicate);
+    worlds.insert(config.getWorldSize());
 
   Table peaks;
   peaks.add({"ranks", "above", "highest use"});
@@ -153,19 +160,17 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
   bool first = true;
   std::string schedule;
   // Where one transfer runs beside what does not depend on the number of ranks.
-  int64_t shown = line.world.value_or(
-      line.config.empty() ? 8 : config.dpShard * config.dpReplicate);
+  int64_t shown =
+      line.world.value_or(line.config.empty() ? 8 : config.getWorldSize());
   for (int64_t world : worlds) {
-    config.dpShard = world / config.dpReplicate;
-    // Neither replicas nor parts of the shard group can be cut to size.
-    if (world % config.dpReplicate != 0 ||
-        (config.reshardRanks > 1 && config.dpShard % config.reshardRanks != 0))
+    if (!config.setWorldSize(world))
       continue;
     OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
     compileProgram(*copy, config, [](llvm::StringRef, ModuleOp) {});
     if (std::exchange(first, false)) {
       printBuckets(summarizeBuckets(*copy));
-      llvm::outs() << "\nmemory of a rank and transfers of a step, ";
+      llvm::outs() << listSplits(*copy)
+                   << "\nmemory of a rank and transfers of a step, ";
       if (isForInference(module))
         llvm::outs() << "for inference\n";
       else
@@ -320,21 +325,6 @@ std::vector<CaptureProblem> findProblems(MLIRContext &context,
   return problems;
 }
 
-/// "model.layers.*.mlp": the same in each layer.
-std::string maskNumbers(llvm::StringRef text) {
-  std::string masked;
-  for (size_t i = 0; i < text.size();) {
-    size_t end = i;
-    while (end < text.size() && llvm::isDigit(text[end]))
-      ++end;
-    bool isStep = end > i && i > 0 && text[i - 1] == '.' && end < text.size() &&
-                  (text[end] == '.' || text[end] == ' ');
-    masked += isStep ? "*" : text.slice(i, std::max(end, i + 1)).str();
-    i = std::max(end, i + 1);
-  }
-  return masked;
-}
-
 /// Those that differ in numbers of layers alone share a line.
 void printProblems(llvm::ArrayRef<CaptureProblem> problems) {
   std::vector<std::string> texts;
@@ -430,9 +420,11 @@ int fsdp::explain(MLIRContext &context, const CommandLine &line) {
   printCasts(*module);
   printClasses(*module);
   llvm::outs() << "\nnot supported: nothing\n\n";
+  if (std::string ranks = drawRanks(config); !ranks.empty())
+    llvm::outs() << ranks << '\n';
   printWorlds(*module, config, line);
   if (cluster) {
-    int64_t ranks = config.dpShard * config.dpReplicate;
+    int64_t ranks = config.getWorldSize();
     llvm::outs() << "\nwhat makes it fit on " << cluster->name << ", with "
                  << ranks << (ranks == 1 ? " rank\n" : " ranks\n");
     llvm::outs() << printFit(*module, config, *cluster);

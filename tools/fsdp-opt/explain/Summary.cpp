@@ -28,7 +28,7 @@ StatesSummary fsdp::summarizeStates(ModuleOp module) {
   for (StateOp state : module.getOps<StateOp>()) {
     if (state.isFlat())
       continue; // what it holds is counted
-    RankedTensorType type = state.getGlobalType();
+    RankedTensorType type = state.getWholeType();
     switch (state.getRole()) {
     case Role::Parameter:
       add(summary.trainable, type);
@@ -63,7 +63,7 @@ std::vector<BucketSummary> fsdp::summarizeBuckets(ModuleOp module) {
   for (StateOp state : module.getOps<StateOp>())
     if (std::optional<llvm::StringRef> bucket = state.getBucket();
         bucket && !state.isFlat())
-      add(sums[*bucket], state.getGlobalType());
+      add(sums[*bucket], state.getWholeType());
   std::vector<BucketSummary> all;
   for (auto &[name, sum] : sums)
     all.push_back({name.str(), classes.lookup(name).str(), sum});

@@ -151,7 +151,7 @@ Manifest makeManifest(uint64_t step) {
   manifest.plan = "0123";
   manifest.states = {
       {"net.weight", plan::Role::parameter, plan::DType::bf16, {3, 4}},
-      {"net.mean", plan::Role::buffer, plan::DType::f32, {}, true}};
+      {"net.mean", plan::Role::buffer, plan::DType::f32, {}, 3}};
   return manifest;
 }
 
@@ -166,7 +166,8 @@ TEST(ManifestTest, GivesBackWhatWasPrinted) {
   EXPECT_EQ(read.lr, 0.1);
   EXPECT_EQ(read.worldSize(), 6u);
   EXPECT_EQ(read.mesh, manifest.mesh);
-  EXPECT_EQ(read.states[1].isOfRank, true);
+  EXPECT_EQ(read.states[0].copies, 1u);
+  EXPECT_EQ(read.states[1].copies, 3u);
   EXPECT_EQ(read.states[0].dtype, plan::DType::bf16);
   EXPECT_EQ(read.files[0].bytes, 17u);
 }

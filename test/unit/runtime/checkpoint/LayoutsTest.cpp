@@ -3,6 +3,8 @@
 
 #include "plan/DType.h"
 #include "plan/Shape.h"
+#include "plan/StateParts.h"
+#include "plan/Verify.h"
 #include "runtime/checkpoint/Folder.h"
 #include "runtime/checkpoint/Loader.h"
 #include "runtime/checkpoint/Staging.h"
@@ -31,18 +33,22 @@ struct Layout {
   int32_t dim = 0; ///< of states with several dims
   bool isFlat = false;
   DType dtype = DType::f32;
+  uint32_t tp = 1;    ///< ranks that hold a part each of what can be split,
+  bool splits = true; ///< unless it is whole on all of them
 
-  int world() const { return static_cast<int>(shard * replicate); }
+  int world() const { return static_cast<int>(shard * replicate * tp); }
 };
 
 /// States of all kinds: rows that do not divide, other dims, a flat state whose
-/// parts end within rows, numbers, buffers, one without elements.
+/// parts end within rows, numbers, buffers, one without elements; such as are
+/// split along any dim, and in front of FSDP.
 class Model {
 public:
   explicit Model(const Layout &layout) : layout(layout) {
     for (auto [name, size, stride] :
-         {std::tuple("replicate", layout.replicate, layout.shard),
-          {"shard", layout.shard, 1u}}) {
+         {std::tuple("replicate", layout.replicate, layout.shard * layout.tp),
+          {"shard", layout.shard, layout.tp},
+          {"tp", layout.tp, 1u}}) {
       plan.mesh.push_back(std::make_unique<plan::AxisT>());
       plan.mesh.back()->name = name;
       plan.mesh.back()->size = size;
@@ -64,13 +70,27 @@ public:
     whole("table", Role::buffer, DType::i64, {2, 2});
     whole("optimizer/step", Role::step, DType::f32, {});
     whole("random/state", Role::random, DType::i64, {2});
-    addFlat({{"a", {3, 7}}, {"b", {4}}, {"c", {2, 3, 5}}});
+    // FSDP cuts five rows of each half of them, and four columns.
+    sharded("up", Role::parameter, dtype, {10, 3}, layout.dim, 0);
+    sharded("up/exp_avg", Role::optimizer, dtype, {10, 3}, layout.dim, 0).of =
+        static_cast<int32_t>(plan.states.size()) - 2;
+    sharded("down", Role::parameter, dtype, {5, 8}, layout.dim, 1);
+    sharded("middle", Role::parameter, dtype, {3, 4, 5}, layout.dim, 1);
+    sharded("empty", Role::parameter, dtype, {0, 4}, 0, 1);
+    whole("stats", Role::buffer, DType::i64, {2, 4}, 1);
+    whole("same", Role::frozen, dtype, {6}, 0);
+    addFlat({{"a", {3, 7}, -1},
+             {"b", {4}, 0},
+             {"c", {2, 3, 5}, -1},
+             {"d", {3, 8}, 1},
+             {"e", {6, 5}, 0}});
     plan.memory->peak = end;
+    verifyStates();
   }
 
-  /// What element `i` of a state is; of `rank` where ranks differ.
-  static double valueOf(const std::string &name, uint64_t i, int rank) {
-    double own = name == "table" ? 1000.0 * rank : 0;
+  /// What element `i` of a state is; of a copy where ranks differ.
+  static double valueOf(const std::string &name, uint64_t i, int copy) {
+    double own = name == "table" || name == "stats" ? 1000.0 * copy : 0;
     return own + static_cast<double>(name.size() + name[0] % 16) +
            static_cast<double>(i);
   }
@@ -83,15 +103,21 @@ public:
   }
 
   void write(const Arena &arena, int rank) const {
-    forEach(arena, rank, [](const plan::StateT &state, char *at, double value) {
-      put(state.dtype, at, value);
-    });
+    forEach(arena, rank, differing(),
+            [](const plan::StateT &state, char *at, double value) {
+              put(state.dtype, at, value);
+            });
   }
 
-  /// Compares, and returns how many elements there were.
-  uint64_t check(const Arena &arena, int rank, bool ownTable) const {
+  /// The states in which ranks differ.
+  static std::set<std::string> differing() { return {"table", "stats"}; }
+
+  /// Compares, and returns how many elements there were. Of the states `own`
+  /// the rank is to have its own copy, of others the first.
+  uint64_t check(const Arena &arena, int rank,
+                 const std::set<std::string> &own) const {
     uint64_t count = 0;
-    forEach(arena, ownTable ? rank : 0, rank,
+    forEach(arena, rank, own,
             [&](const plan::StateT &state, char *at, double value) {
               char want[8];
               put(state.dtype, want, value);
@@ -134,25 +160,18 @@ public:
       if (mayChange)
         arena->clear();
       arenas.push_back(std::move(arena));
-      hashes.push_back(ranks.back()->hashWhole());
+      hashes.push_back(ranks.back()->hashCopies());
     }
-    std::vector<bool> isOfRank(hashes[0].size());
-    for (const auto &each : hashes)
-      for (size_t i = 0; i < each.size(); ++i)
-        isOfRank[i] = isOfRank[i] || each[i] != hashes[0][i];
+    std::vector<bool> differs = ranks[0]->findDifferences(hashes);
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
-      auto files = ranks[rank]->files(isOfRank);
+      auto files = ranks[rank]->files(differs);
       for (size_t i = 0; i < files.size(); ++i)
         manifest.files.push_back(writeCheckedFile(
             folder.temporaryOf(step) + "/" + std::to_string(rank) + "-" +
                 std::to_string(i) + ".safetensors",
             files[i]));
     }
-    size_t number = 0;
-    for (const auto &[state, name] : ranks[0]->states())
-      manifest.states.push_back(
-          {name, state->role, state->dtype, state->shape,
-           state->shard_dim < 0 && state->flat < 0 && isOfRank[number++]});
+    manifest.states = ranks[0]->describe(differs);
     writeFileAtomically(folder.temporaryOf(step) + "/" + kManifestName,
                         printManifest(manifest));
     folder.commit(step);
@@ -179,18 +198,18 @@ private:
     }
   }
 
+  /// Calls `visit` for each element that `rank` holds, and its value.
   template <typename Visit>
-  void forEach(const Arena &arena, int rank, Visit visit) const {
-    forEach(arena, rank, rank, visit);
-  }
-  /// Calls `visit` for each element that `rank` holds; values are those of
-  /// `source`.
-  template <typename Visit>
-  void forEach(const Arena &arena, int source, int rank, Visit visit) const {
+  void forEach(const Arena &arena, int rank, const std::set<std::string> &own,
+               Visit visit) const {
     for (const SavedState &saved : savedStates(plan)) {
       const plan::StateT &state = *saved.state;
+      int copy = 0;
+      if (own.contains(state.name))
+        copy = static_cast<int>(copyOf(holdersOf(plan, state, rank), rank));
       for (const Part &part : ownParts(plan, state, rank)) {
-        std::vector<int64_t> strides = contiguousStrides(state.shape);
+        std::vector<int64_t> strides =
+            contiguousStrides(wholeShape(plan, state));
         uint64_t first = 0;
         for (size_t i = 0; i < strides.size(); ++i)
           first += static_cast<uint64_t>(part.region.offset[i] * strides[i]);
@@ -201,12 +220,17 @@ private:
                 visit(state,
                       arena.at(part.home->offset +
                                (part.first + b + i) * dtypeBytes(state.dtype)),
-                      valueOf(state.name, first + a + i, source));
+                      valueOf(state.name, first + a + i, copy));
             });
       }
     }
   }
 
+  /// What the runtime would refuse is no layout.
+  void verifyStates() {
+    plan.data_parallel = layout.shard * layout.replicate;
+    verifyPlan(plan);
+  }
   plan::StateT &add(const std::string &name, Role role, DType dtype,
                     std::vector<int64_t> shape) {
     plan.states.push_back(std::make_unique<plan::StateT>());
@@ -222,9 +246,19 @@ private:
     state.offset = end;
     end += (state.bytes + 127) / 64 * 64;
   }
+  /// Lets `state`, of the whole shape, be a part.
+  void split(plan::StateT &state, int32_t dim) {
+    if (dim < 0 || layout.tp == 1 || !layout.splits)
+      return;
+    state.split_dim = dim;
+    state.split_group = 2;
+    state.shape[static_cast<size_t>(dim)] /= layout.tp;
+  }
   plan::StateT &sharded(const std::string &name, Role role, DType dtype,
-                        std::vector<int64_t> shape, int32_t dim) {
+                        std::vector<int64_t> shape, int32_t dim,
+                        int32_t splitDim = -1) {
     plan::StateT &state = add(name, role, dtype, std::move(shape));
+    split(state, splitDim);
     state.shard_dim =
         std::min(dim, static_cast<int32_t>(state.shape.size()) - 1);
     state.group = 1;
@@ -233,25 +267,31 @@ private:
     return state;
   }
   void whole(const std::string &name, Role role, DType dtype,
-             std::vector<int64_t> shape) {
+             std::vector<int64_t> shape, int32_t splitDim = -1) {
     plan::StateT &state = add(name, role, dtype, std::move(shape));
+    split(state, splitDim);
     place(state, state.shape);
   }
-  void addFlat(const std::vector<std::pair<std::string, std::vector<int64_t>>>
-                   &members) {
+  struct Member {
+    std::string name;
+    std::vector<int64_t> shape;
+    int32_t splitDim;
+  };
+  void addFlat(const std::vector<Member> &members) {
     if (!layout.isFlat) {
-      for (const auto &[name, shape] : members)
-        sharded(name, Role::parameter, layout.dtype, shape, 0);
+      for (const auto &[name, shape, splitDim] : members)
+        sharded(name, Role::parameter, layout.dtype, shape, 0, splitDim);
       return;
     }
     auto flat = static_cast<int32_t>(plan.states.size());
     add("flat", Role::parameter, layout.dtype, {}).layout = plan::Layout::flat;
     uint64_t at = 1; // a gap in front of each
-    for (const auto &[name, shape] : members) {
+    for (const auto &[name, shape, splitDim] : members) {
       plan::StateT &state = add(name, Role::parameter, layout.dtype, shape);
+      split(state, splitDim);
       state.flat = flat;
       state.flat_offset = at;
-      at += *checkedElements(shape) + 1;
+      at += *checkedElements(state.shape) + 1;
     }
     plan::StateT &state = *plan.states[flat];
     uint64_t part = (at + layout.shard - 1) / layout.shard;
@@ -274,6 +314,14 @@ std::vector<Layout> layouts() {
   all.push_back({2, 2, 0});
   all.push_back({2, 3, 1, true});
   all.push_back({1, 3, 0, true});
+  for (bool isFlat : {false, true}) {
+    all.push_back({1, 1, 0, isFlat, DType::f32, 2});
+    all.push_back({2, 1, 0, isFlat, DType::f32, 2});
+    all.push_back({3, 2, 0, isFlat, DType::f32, 2});
+  }
+  all.push_back({1, 2, 0, false, DType::f32, 2});
+  all.push_back({2, 1, 1, true, DType::f32, 2});
+  all.push_back({3, 1, 2, false, DType::f32, 2});
   return all;
 }
 
@@ -288,14 +336,19 @@ TEST(Layouts, EachIsReadIntoEveryOther) {
       SCOPED_TRACE(testing::Message()
                    << from.shard << "x" << from.replicate << " dim " << from.dim
                    << " to " << to.shard << "x" << to.replicate << " dim "
-                   << to.dim << (to.isFlat ? " flat" : ""));
-      bool isSame = from.shard == to.shard && from.replicate == to.replicate;
+                   << to.dim << (to.isFlat ? " flat" : "") << " tp " << from.tp
+                   << " to " << to.tp);
+      bool isSame = from.shard == to.shard && from.replicate == to.replicate &&
+                    from.tp == to.tp;
       for (int rank = 0; rank < to.world(); ++rank) {
         auto arena = model.makeArena();
         CheckpointLoader loader(model.plan, rank, path);
         EXPECT_EQ(loader.manifest()->step, 3u);
         loader.load(*arena);
-        EXPECT_GT(model.check(*arena, rank, isSame), 0u);
+        std::set<std::string> own;
+        if (isSame)
+          own = Model::differing();
+        EXPECT_GT(model.check(*arena, rank, own), 0u);
       }
     }
   }
@@ -316,11 +369,15 @@ TEST(Layouts, AreWrittenOnce) {
         elements[piece.name] += piece.region.elements();
     }
     for (const SavedState &saved : savedStates(model.plan))
-      EXPECT_EQ(elements[saved.name], *checkedElements(saved.state->shape))
+      EXPECT_EQ(elements[saved.name],
+                *checkedElements(wholeShape(model.plan, *saved.state)))
           << saved.name;
-    // Only the buffer that differs has more names.
-    EXPECT_EQ(elements.size(), savedStates(model.plan).size() +
-                                   static_cast<size_t>(layout.world() - 1));
+    // Only the buffers that differ have more names: one has a copy on each
+    // rank, the other one on each two ranks that have a half each.
+    EXPECT_EQ(elements.size(),
+              savedStates(model.plan).size() +
+                  static_cast<size_t>(layout.world() - 1) +
+                  static_cast<size_t>(layout.world()) / layout.tp - 1);
   }
 }
 
@@ -332,7 +389,60 @@ TEST(Layouts, ConvertFloats) {
     auto arena = wide.makeArena();
     CheckpointLoader(wide.plan, rank, *findCheckpoint(folder.path()))
         .load(*arena);
-    wide.check(*arena, rank, false);
+    wide.check(*arena, rank, {});
+  }
+}
+
+/// Four ranks have four copies of what is not split, and two of what is: at the
+/// same mesh ranks get the first of a state that was cut otherwise.
+TEST(Layouts, DifferInWhatIsSplit) {
+  Layout split{1, 2, 0, false, DType::f32, 2}, whole = split;
+  whole.splits = false;
+  for (auto [from, to] : {std::pair(split, whole), {whole, split}}) {
+    TemporaryFolder folder;
+    Model(from).save(folder.path());
+    Model model(to);
+    for (int rank = 0; rank < to.world(); ++rank) {
+      auto arena = model.makeArena();
+      CheckpointLoader(model.plan, rank, *findCheckpoint(folder.path()))
+          .load(*arena);
+      EXPECT_GT(model.check(*arena, rank, {"table"}), 0u);
+    }
+  }
+}
+
+/// Each part has one writer, and all who hold it have work.
+TEST(Writers, TakeTurns) {
+  for (const Layout &layout : layouts()) {
+    Model model(layout);
+    for (const auto &state : model.plan.states) {
+      if (state->layout == plan::Layout::flat)
+        continue;
+      std::map<std::vector<int>, std::set<int>> grids;
+      for (int rank = 0; rank < layout.world(); ++rank) {
+        std::vector<int> holders = holdersOf(model.plan, *state, rank);
+        EXPECT_TRUE(std::ranges::binary_search(holders, rank));
+        grids[holders].insert(rank);
+      }
+      // Whoever holds the same agrees, and has the same elements.
+      for (const auto &[holders, ranks] : grids) {
+        EXPECT_EQ(std::set(holders.begin(), holders.end()), ranks);
+        for (int rank : ranks) {
+          std::vector<Part> first =
+                                ownParts(model.plan, *state, *ranks.begin()),
+                            own = ownParts(model.plan, *state, rank);
+          ASSERT_EQ(own.size(), first.size());
+          for (size_t i = 0; i < own.size(); ++i)
+            EXPECT_EQ(own[i].region, first[i].region);
+        }
+      }
+      // The grid of a rank has each part once.
+      uint64_t elements = 0;
+      for (int rank : ranksAcross(cutsOf(model.plan, *state), 0))
+        for (const Part &part : ownParts(model.plan, *state, rank))
+          elements += part.region.elements();
+      EXPECT_EQ(elements, *checkedElements(wholeShape(model.plan, *state)));
+    }
   }
 }
 
@@ -380,9 +490,10 @@ TEST_F(Refusals, NameTypes) {
 
 TEST_F(Refusals, NameWhatTheModelLacks) {
   model.plan.states.erase(model.plan.states.begin() + 3);
-  for (auto &state : model.plan.states)
-    if (state->flat > 3)
-      --state->flat;
+  for (auto &state : model.plan.states) {
+    state->flat -= state->flat > 3;
+    state->of -= state->of > 3;
+  }
   expect(ErrorId::CheckpointMismatch, "the model has no 'row'", model.plan);
 }
 

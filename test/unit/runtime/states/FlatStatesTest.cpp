@@ -4,6 +4,7 @@
 #include "test/unit/runtime/TemporaryFolder.h"
 #include "test/unit/runtime/TinyModel.h"
 
+#include "runtime/states/Parts.h"
 #include "runtime/states/States.h"
 #include "support/ZipDirectory.h"
 

@@ -5,6 +5,7 @@
 
 using namespace fsdp;
 using namespace fsdp::test;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -146,7 +147,7 @@ TEST(Config, RefusesWhatIsNotThere) {
   for (const char *text :
        {"fsdp_version: 1",
         "fsdp_config: {mixed_precision: {buffer_dtype: float32}}",
-        "tensor_parallel_size: 2", "load_in_4bit: true", "load_in_8bit: true",
+        "pipeline_parallel_size: 2", "load_in_4bit: true", "load_in_8bit: true",
         "adapter: lora", "weight_decay: 0.1", "rl: dpo",
         "fsdp: [full_shard, offload]", "optimizer: {name: sgd, dampening: 0.5}",
         "dp_shard_size: 4", "optimizer: {amsgrad: true}",
@@ -165,6 +166,29 @@ TEST(Config, AcceptsValuesThatAskForNothing) {
                               "learning_rate:\n",
                               2);
   EXPECT_TRUE(loaded.notes.empty());
+}
+
+TEST(Config, TakesTensorParallelismOfOtherTools) {
+  for (const char *text :
+       {"tensor_parallel_size: 2", "tensor_parallel_degree: 2",
+        "mesh: {tensor: 2}", "parallelism_config: {tp_size: 2}",
+        "parallelism_config: {parallelism_config_tp_size: 2, "
+        "parallelism_config_dp_shard_size: 4, parallelism_config_cp_size: "
+        "1}"}) {
+    Config config = parse(text, 8).config;
+    EXPECT_EQ(config.tp, 2) << text;
+    EXPECT_EQ(config.dpShard, 4) << text;
+  }
+  EXPECT_THAT(
+      parse("tensor_parallel_size: 2", 4).minor,
+      Contains(HasSubstr("'tensor_parallel_size' is taken as mesh.tp")));
+  for (const char *text :
+       {"context_parallel_size: 2", "parallelism_config: {cp_size: 2}",
+        "parallelism_config: {sp_size: 2}", "mesh: {pp: 2}"})
+    EXPECT_THAT(refusal(text, 8), HasSubstr("E045 fsdp.yaml:")) << text;
+  EXPECT_THAT(refusal("parallelism_config: {tp: 2}", 8), HasSubstr("E042"));
+  EXPECT_THAT(refusal("tensor_parallel_size: 2\nmesh: {tp: 2}", 8),
+              HasSubstr("say the same"));
 }
 
 TEST(Config, KeysWithoutAValueSayNothing) {

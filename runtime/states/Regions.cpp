@@ -1,12 +1,7 @@
-//===- Regions.cpp - Which elements of a state a rank holds ---------------===//
+//===- Regions.cpp - Rectangles of tensors --------------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "runtime/checkpoint/Regions.h"
-
-#include "plan/Shape.h"
-#include "plan/Target.h"
-#include "runtime/exec/Transfers.h"
-#include "runtime/states/States.h"
+#include "runtime/states/Regions.h"
 
 #include <algorithm>
 
@@ -72,35 +67,12 @@ std::vector<Region> fsdp::toRegions(std::span<const int64_t> shape,
   return regions;
 }
 
-std::vector<Part> fsdp::ownParts(const plan::PlanT &plan,
-                                 const plan::StateT &state, int rank) {
-  std::vector<Part> parts;
-  if (state.flat >= 0) {
-    const plan::StateT &flat = *plan.states[state.flat];
-    uint64_t length = flatPart(plan, flat);
-    auto position =
-        static_cast<uint64_t>(groupPosition(*plan.groups[flat.group], rank));
-    Overlap own = overlapOf(state, position * length, length);
-    std::vector<int64_t> strides = contiguousStrides(state.shape);
-    uint64_t at = own.at;
-    for (Region &region : toRegions(state.shape, own.first, own.count)) {
-      uint64_t elements = region.elements();
-      parts.push_back({std::move(region), &flat, at, strides});
-      at += elements;
-    }
-    return parts;
-  }
-  OwnRows rows = ownRows(plan, state, rank);
-  Region region{std::vector<int64_t>(state.shape.size(), 0), state.shape};
-  std::vector<int64_t> local = state.shape;
-  if (state.shard_dim >= 0) {
-    region.offset[state.shard_dim] = rows.first;
-    region.size[state.shard_dim] = rows.count;
-    local[state.shard_dim] = rows.room;
-  }
-  if (region.elements() != 0)
-    parts.push_back({std::move(region), &state, 0, contiguousStrides(local)});
-  return parts;
+uint64_t fsdp::distance(const Region &inner, const Region &outer,
+                        std::span<const int64_t> strides) {
+  int64_t elements = 0;
+  for (size_t i = 0; i < strides.size(); ++i)
+    elements += (inner.offset[i] - outer.offset[i]) * strides[i];
+  return static_cast<uint64_t>(elements);
 }
 
 void fsdp::forEachRun(
@@ -133,15 +105,4 @@ void fsdp::forEachRun(
     if (dim == 0)
       return;
   }
-}
-
-int fsdp::writerOf(const plan::PlanT &plan, const plan::GroupT &group, int rank,
-                   uint64_t number) {
-  auto world = static_cast<int>(getWorldSize(plan));
-  int stride = static_cast<int>(group.stride);
-  int block = stride * static_cast<int>(group.size);
-  int replicas = world / static_cast<int>(group.size);
-  int turn = static_cast<int>(number % static_cast<uint64_t>(replicas));
-  return turn / stride * block + groupPosition(group, rank) * stride +
-         turn % stride;
 }

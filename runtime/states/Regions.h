@@ -1,15 +1,12 @@
-//===- Regions.h - Which elements of a state a rank holds -------*- C++ -*-===//
+//===- Regions.h - Rectangles of tensors ------------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_RUNTIME_CHECKPOINT_REGIONS_H
-#define FSDP_RUNTIME_CHECKPOINT_REGIONS_H
-
-#include "plan/plan_generated.h"
+#ifndef FSDP_RUNTIME_STATES_REGIONS_H
+#define FSDP_RUNTIME_STATES_REGIONS_H
 
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace fsdp {
@@ -34,20 +31,10 @@ std::vector<int64_t> contiguousStrides(std::span<const int64_t> shape);
 std::vector<Region> toRegions(std::span<const int64_t> shape, uint64_t first,
                               uint64_t count);
 
-/// A rectangle of a state that lies in a rank's arena. Its element of index i
-/// lies `first + sum((i - region.offset) * strides)` elements behind the begin
-/// of `home`.
-struct Part {
-  Region region;
-  const plan::StateT *home; ///< the state itself, or the flat one it lies in
-  uint64_t first = 0;
-  std::vector<int64_t> strides;
-};
-
-/// Where `rank` keeps its elements of a state that is not flat itself, without
-/// padding; empty if it has none.
-std::vector<Part> ownParts(const plan::PlanT &plan, const plan::StateT &state,
-                           int rank);
+/// Elements from the first one of `outer` to that of `inner`, which lies in it,
+/// by the strides of `outer`.
+uint64_t distance(const Region &inner, const Region &outer,
+                  std::span<const int64_t> strides);
 
 /// Calls `run(a, b, count)` for runs of neighbouring elements of a rectangle of
 /// `size`, whose elements lie in two places by two lists of strides; a and b
@@ -57,11 +44,6 @@ void forEachRun(
     std::span<const int64_t> stridesB,
     const std::function<void(uint64_t a, uint64_t b, uint64_t count)> &run);
 
-/// The rank that writes a shard of a state, out of those that hold the same
-/// one. `number` lets the replicas of a group take turns.
-int writerOf(const plan::PlanT &plan, const plan::GroupT &group, int rank,
-             uint64_t number);
-
 } // namespace fsdp
 
-#endif // FSDP_RUNTIME_CHECKPOINT_REGIONS_H
+#endif // FSDP_RUNTIME_STATES_REGIONS_H

@@ -1,12 +1,10 @@
 //===- RegionsTest.cpp - Rectangles of tensors ----------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "runtime/checkpoint/Regions.h"
+#include "runtime/states/Regions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <set>
 
 using namespace fsdp;
 using testing::ElementsAre;
@@ -80,33 +78,6 @@ TEST(Regions, AreCopiedInLongRuns) {
   EXPECT_EQ(count({1, 4}, {9, 1}, {4, 1}), 1);
   EXPECT_EQ(count({0, 4}, {4, 1}, {4, 1}), 0);
   EXPECT_EQ(count({}, {}, {}), 1);
-}
-
-/// Each shard has one writer, and all replicas have work.
-TEST(Writers, TakeTurns) {
-  plan::PlanT plan;
-  for (uint32_t size : {3u, 2u}) {
-    plan.mesh.push_back(std::make_unique<plan::AxisT>());
-    plan.mesh.back()->size = size;
-  }
-  for (auto [size, stride] : {std::pair(2u, 1u), {3u, 2u}, {6u, 1u}}) {
-    plan::GroupT group;
-    group.size = size;
-    group.stride = stride;
-    std::set<int> writers;
-    for (uint64_t number = 0; number < 6; ++number) {
-      std::set<int> now;
-      for (int rank = 0; rank < 6; ++rank)
-        if (writerOf(plan, group, rank, number) == rank)
-          now.insert(rank);
-      EXPECT_EQ(now.size(), size);
-      writers.insert(now.begin(), now.end());
-      // Whoever holds the same agrees.
-      for (int rank = 0; rank < 6; ++rank)
-        EXPECT_TRUE(now.contains(writerOf(plan, group, rank, number)));
-    }
-    EXPECT_EQ(writers.size(), 6u);
-  }
 }
 
 } // namespace

@@ -1,0 +1,65 @@
+//===- Cuts.h - How ranks may compute an operator in parts ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One axis of ranks at a time. The idea of dims that operands and results share
+// is Shardy's (sharding rules with factors); which operators keep a sum partial
+// is DTensor's.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_PARTITION_CUTS_H
+#define FSDP_PASSES_PARTITION_CUTS_H
+
+#include "passes/partition/WholeOp.h"
+
+#include <vector>
+
+namespace fsdp {
+
+/// What a rank has of a tensor: the number of a dim that is cut into equal
+/// parts, or one of these.
+using Place = int64_t;
+inline constexpr Place kWholePlace = -1;   ///< all of it
+inline constexpr Place kPartialPlace = -2; ///< a summand of it
+inline constexpr Place kAnyPlace = -3;     ///< of an operand whose values
+                                           ///< nothing reads
+
+/// One way to compute an operator in parts: if a rank has of each operand what
+/// `operands` says, then the operator gives it of each result what `results`
+/// says.
+struct Cut {
+  llvm::SmallVector<Place, 4> operands, results;
+
+  bool operator==(const Cut &) const = default;
+};
+
+/// All ways for `ranks` ranks, at least 2, but for that in which each has all;
+/// none for operators without a rule. Dims are cut evenly.
+std::vector<Cut> findCuts(const WholeOp &op, int64_t ranks);
+
+/// Whether there is a rule for operators of this name.
+bool hasRule(llvm::StringRef name);
+
+/// Cuts before it is known whether they are even. A family a function, each in
+/// the file of its name.
+namespace cuts {
+void addPointwise(const WholeOp &op, std::vector<Cut> &cuts);
+void addViews(const WholeOp &op, std::vector<Cut> &cuts);
+void addReshapes(const WholeOp &op, std::vector<Cut> &cuts);
+void addJoins(const WholeOp &op, std::vector<Cut> &cuts);
+void addProducts(const WholeOp &op, std::vector<Cut> &cuts);
+void addAttention(const WholeOp &op, std::vector<Cut> &cuts);
+void addReductions(const WholeOp &op, std::vector<Cut> &cuts);
+void addAlongOthers(const WholeOp &op, std::vector<Cut> &cuts);
+void addNorms(const WholeOp &op, std::vector<Cut> &cuts);
+void addEmbeddings(const WholeOp &op, std::vector<Cut> &cuts);
+
+/// The cut in which everything is whole.
+Cut whole(const WholeOp &op);
+/// Every operand a summand, and every result: of linear operators.
+void addPartial(const WholeOp &op, std::vector<Cut> &cuts);
+} // namespace cuts
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_PARTITION_CUTS_H

@@ -1,0 +1,76 @@
+//===- CutsProducts.cpp - Cuts of matrix products and attention -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/partition/Cuts.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+/// Where a summand that is broadcast over the result is cut along its `dim`.
+static Place placeSummand(RankedTensorType summand, RankedTensorType result,
+                          int64_t dim) {
+  int64_t own = dim - (result.getRank() - summand.getRank());
+  return own < 0 || summand.getDimSize(own) == 1 ? kWholePlace : own;
+}
+
+// [batch] m k times [batch] k n, perhaps with a summand in front.
+void cuts::addProducts(const WholeOp &op, std::vector<Cut> &cuts) {
+  bool hasSummand = op.operands.size() == 3;
+  size_t left = hasSummand ? 1 : 0, right = left + 1;
+  RankedTensorType result = op.results.front();
+  int64_t rank = result.getRank(), m = rank - 2, n = rank - 1;
+  auto add = [&](Place a, Place b, Place to) {
+    Cut cut = whole(op);
+    cut.operands[left] = a;
+    cut.operands[right] = b;
+    cut.results[0] = to;
+    if (hasSummand)
+      cut.operands[0] = to == kPartialPlace
+                            ? kPartialPlace
+                            : placeSummand(op.operands[0], result, to);
+    cuts.push_back(cut);
+  };
+  if (rank == 3)
+    add(0, 0, 0);
+  add(m, kWholePlace, m);
+  add(kWholePlace, n, n);
+  add(n, m, kPartialPlace); // k is the last of the left, the other of the right
+}
+
+/// Batch and heads are independent of each other.
+void cuts::addAttention(const WholeOp &op, std::vector<Cut> &cuts) {
+  // Each rank would draw other numbers for its part.
+  auto dropout = dyn_cast_or_null<FloatAttr>(op.getStatic("dropout_p"));
+  if (dropout && dropout.getValueAsDouble() != 0)
+    return;
+  bool isBackward = op.getName().ends_with("_backward");
+  SmallVector<StringRef> names = op.getOperandNames();
+  for (int64_t dim : {0, 1}) {
+    Cut cut = whole(op);
+    bool fits = true;
+    for (auto [i, name] : llvm::enumerate(names)) {
+      RankedTensorType type = op.operands[i];
+      if (llvm::is_contained({"query", "key", "value", "grad_out", "grad_out_",
+                              "out", "logsumexp"},
+                             name)) {
+        fits &= type.getRank() > dim + 1;
+        cut.operands[i] = dim;
+      } else if (name == "attn_mask" || name == "attn_bias") {
+        int64_t own = dim - (4 - type.getRank());
+        if (own >= 0 && type.getDimSize(own) != 1)
+          cut.operands[i] = own;
+      }
+    }
+    // Of forward the output and the sums; of backward the three gradients. That
+    // of a bias would be a sum where the bias is broadcast.
+    for (auto [i, type] : llvm::enumerate(op.results)) {
+      if (!type || type.getRank() <= dim + 1 || i >= (isBackward ? 3u : 2u)) {
+        fits &= !isBackward || !type || i < 3;
+        continue;
+      }
+      cut.results[i] = dim;
+    }
+    if (fits)
+      cuts.push_back(cut);
+  }
+}

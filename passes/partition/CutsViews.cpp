@@ -1,0 +1,165 @@
+//===- CutsViews.cpp - Cuts of views, joins and their gradients -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/partition/Cuts.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+static constexpr int64_t kNoDim = -1;
+
+/// For each dim of the operand the dim of each result that it is; kNoDim if it
+/// is none as a whole.
+static SmallVector<int64_t> mapDims(const WholeOp &op) {
+  RankedTensorType from = op.operands.front();
+  int64_t rank = from.getRank();
+  StringRef name = op.getName();
+  SmallVector<int64_t> map(rank, kNoDim);
+  auto identity = [&] {
+    for (int64_t i = 0; i < rank; ++i)
+      map[i] = i;
+  };
+  auto without = [&](ArrayRef<int64_t> dropped) {
+    int64_t next = 0;
+    for (int64_t i = 0; i < rank; ++i)
+      map[i] = llvm::is_contained(dropped, i) ? kNoDim : next++;
+  };
+  auto normalize = [&](SmallVector<int64_t> dims) {
+    for (int64_t &dim : dims)
+      dim = dim < 0 ? dim + rank : dim;
+    return dims;
+  };
+  if (name == "aten.t") {
+    identity();
+    if (rank == 2)
+      std::swap(map[0], map[1]);
+  } else if (name == "aten.transpose.int") {
+    identity();
+    if (rank != 0)
+      std::swap(map[*op.getDim("dim0", rank)], map[*op.getDim("dim1", rank)]);
+  } else if (name == "aten.permute") {
+    SmallVector<int64_t> dims = normalize(*op.getInts("dims"));
+    for (auto [to, dim] : llvm::enumerate(dims))
+      map[dim] = to;
+  } else if (name == "aten.unsqueeze") {
+    int64_t at = *op.getDim("dim", rank + 1);
+    for (int64_t i = 0; i < rank; ++i)
+      map[i] = i < at ? i : i + 1;
+  } else if (name.starts_with("aten.squeeze")) {
+    SmallVector<int64_t> dims;
+    if (std::optional<SmallVector<int64_t>> told = op.getInts("dim"))
+      dims = normalize(*told);
+    else
+      for (int64_t i = 0; i < rank; ++i)
+        dims.push_back(i);
+    llvm::erase_if(dims,
+                   [&](int64_t dim) { return from.getDimSize(dim) != 1; });
+    without(dims);
+  } else if (name == "aten.select.int" || name == "aten.unbind.int") {
+    without({*op.getDim("dim", rank)});
+  } else if (name == "aten.expand") {
+    int64_t front = op.results.front().getRank() - rank;
+    for (int64_t i = 0; i < rank; ++i)
+      if (op.results.front().getDimSize(i + front) == from.getDimSize(i))
+        map[i] = i + front;
+  } else {
+    identity();
+    // Parts of a dim: split, chunk, slice.
+    if (name != "aten.detach" && name != "aten.alias") {
+      int64_t dim = *op.getDim("dim", rank);
+      if (op.results.front().getDimSize(dim) != from.getDimSize(dim))
+        map[dim] = kNoDim;
+      if (name == "aten.slice.Tensor" && op.getInt("step").value_or(1) != 1)
+        map[dim] = kNoDim;
+    }
+  }
+  return map;
+}
+
+void cuts::addViews(const WholeOp &op, std::vector<Cut> &cuts) {
+  SmallVector<int64_t> map = mapDims(op);
+  for (auto [dim, to] : llvm::enumerate(map))
+    if (to != kNoDim) {
+      Cut cut;
+      cut.operands = {int64_t(dim)};
+      cut.results.assign(op.results.size(), to);
+      cuts.push_back(cut);
+    }
+  addPartial(op, cuts);
+}
+
+/// Dims that are split into several, or merged, keep a cut of the slowest one
+/// on either side.
+void cuts::addReshapes(const WholeOp &op, std::vector<Cut> &cuts) {
+  ArrayRef<int64_t> from = op.operands.front().getShape(),
+                    to = op.results.front().getShape();
+  addPartial(op, cuts);
+  if (op.operands.front().getNumElements() == 0)
+    return;
+  size_t i = 0, j = 0;
+  while (i < from.size() && j < to.size()) {
+    size_t firstFrom = i, firstTo = j;
+    int64_t left = from[i++], right = to[j++];
+    while (left != right)
+      if (left < right)
+        left *= from[i++];
+      else
+        right *= to[j++];
+    while (firstFrom < i && from[firstFrom] == 1)
+      ++firstFrom;
+    while (firstTo < j && to[firstTo] == 1)
+      ++firstTo;
+    if (firstFrom == i || firstTo == j)
+      continue;
+    cuts.push_back({{int64_t(firstFrom)}, {int64_t(firstTo)}});
+  }
+}
+
+static void addEach(const WholeOp &op, ArrayRef<int64_t> resultDims,
+                    std::vector<Cut> &cuts) {
+  for (auto [dim, to] : llvm::enumerate(resultDims)) {
+    if (to == kNoDim)
+      continue;
+    Cut cut;
+    cut.operands.assign(op.operands.size(), dim);
+    cut.results.assign(op.results.size(), to);
+    cuts.push_back(cut);
+  }
+}
+
+void cuts::addJoins(const WholeOp &op, std::vector<Cut> &cuts) {
+  StringRef name = op.getName();
+  if (name.starts_with("aten.new_")) {
+    Cut cut = whole(op);
+    cut.operands.assign(op.operands.size(), kAnyPlace);
+    cuts.push_back(cut);
+    return;
+  }
+  if (op.operands.empty())
+    return;
+  int64_t rank = op.operands.front().getRank();
+  SmallVector<int64_t> dims(rank, kNoDim);
+  if (name == "aten.constant_pad_nd") {
+    SmallVector<int64_t> pad = *op.getInts("pad");
+    for (int64_t i = 0; i < rank; ++i) {
+      size_t at = 2 * (rank - 1 - i);
+      if (at + 1 >= pad.size() || (pad[at] == 0 && pad[at + 1] == 0))
+        dims[i] = i;
+    }
+    addEach(op, dims, cuts);
+    return;
+  }
+  // Along a dim that is new, or in which parts lie one behind the other.
+  bool isNew = name == "aten.stack" || name == "aten.select_backward";
+  int64_t along = *op.getDim("dim", isNew ? rank + 1 : rank);
+  for (RankedTensorType type : op.operands)
+    if (type.getRank() != rank)
+      return; // cat takes empty tensors of one dim, too
+  for (int64_t i = 0; i < rank; ++i)
+    if (isNew)
+      dims[i] = i < along ? i : i + 1;
+    else if (i != along)
+      dims[i] = i;
+  addEach(op, dims, cuts);
+  addPartial(op, cuts);
+}

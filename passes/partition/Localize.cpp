@@ -1,0 +1,206 @@
+//===- Localize.cpp - An operator on parts --------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/partition/Localize.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace fsdp;
+
+SmallVector<int64_t> fsdp::getMemoryOrder(RankedTensorType type) {
+  SmallVector<int64_t> strides = aten::getStrides(type);
+  SmallVector<int64_t> order(type.getRank());
+  std::iota(order.begin(), order.end(), 0);
+  llvm::stable_sort(
+      order, [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
+  return order;
+}
+
+RankedTensorType fsdp::getPartType(RankedTensorType whole, Place place,
+                                   int64_t ranks) {
+  SmallVector<int64_t> shape(whole.getShape());
+  if (place >= 0)
+    shape[place] /= ranks;
+  if (!whole.getEncoding())
+    return aten::getTensorType(shape, aten::getContiguousStrides(shape),
+                               whole.getElementType());
+  SmallVector<int64_t> strides(shape.size(), 1);
+  int64_t next = 1;
+  for (int64_t dim : llvm::reverse(getMemoryOrder(whole))) {
+    strides[dim] = next;
+    next *= std::max<int64_t>(shape[dim], 1);
+  }
+  return aten::getTensorType(shape, strides, whole.getElementType());
+}
+
+//===----------------------------------------------------------------------===//
+// Static arguments
+//===----------------------------------------------------------------------===//
+
+/// The list `name` with entry `at` divided by `ranks`, unless it is left to the
+/// operator.
+static ArrayAttr divideEntry(const WholeOp &op, StringRef name, int64_t at,
+                             int64_t ranks) {
+  SmallVector<int64_t> list = *op.getInts(name);
+  if (list[at] >= 0)
+    list[at] /= ranks;
+  return Builder(op.op->getContext()).getI64ArrayAttr(list);
+}
+
+DictionaryAttr fsdp::localizeStatics(const WholeOp &op, const Cut &cut,
+                                     int64_t ranks) {
+  Place result = cut.results.front();
+  if (result < 0)
+    return op.property;
+  StringRef name = op.getName();
+  NamedAttrList statics(op.property);
+  Builder builder(op.op->getContext());
+  if (llvm::is_contained({"aten.view", "aten._unsafe_view", "aten.expand"},
+                         name)) {
+    statics.set("size", divideEntry(op, "size", result, ranks));
+  } else if (name == "aten.slice_backward" || name == "aten.select_backward") {
+    statics.set("input_sizes", divideEntry(op, "input_sizes", result, ranks));
+  } else if (name == "aten.slice.Tensor" &&
+             op.getDim("dim", op.operands.front().getRank()) == result) {
+    // All of the dim: of the part, too.
+    if (op.getInt("end"))
+      statics.set("end", builder.getI64IntegerAttr(
+                             op.results.front().getDimSize(result) / ranks));
+  }
+  return statics.getDictionary(op.op->getContext());
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+/// Strides of a view of another shape, as at::detail::computeStride finds them;
+/// none if there are none.
+static std::optional<SmallVector<int64_t>>
+viewStrides(RankedTensorType from, ArrayRef<int64_t> shape) {
+  if (from.getNumElements() == 0)
+    return aten::getContiguousStrides(shape);
+  SmallVector<int64_t> strides = aten::getStrides(from);
+  SmallVector<int64_t> result(shape.size(), 1);
+  int64_t view = int64_t(shape.size()) - 1;
+  int64_t rank = from.getRank();
+  int64_t base = rank != 0 ? strides[rank - 1] : 1;
+  int64_t elements = 1, viewed = 1;
+  for (int64_t dim = rank - 1; dim >= 0; --dim) {
+    elements *= from.getDimSize(dim);
+    bool endsChunk = dim == 0 || (from.getDimSize(dim - 1) != 1 &&
+                                  strides[dim - 1] != elements * base);
+    if (!endsChunk)
+      continue;
+    while (view >= 0 && (viewed < elements || shape[view] == 1)) {
+      result[view] = viewed * base;
+      viewed *= shape[view];
+      --view;
+    }
+    if (viewed != elements)
+      return std::nullopt;
+    if (dim > 0) {
+      base = strides[dim - 1];
+      elements = viewed = 1;
+    }
+  }
+  if (view >= 0)
+    return std::nullopt;
+  return result;
+}
+
+/// Strides of `shape`, a view of `from` by an operator that keeps, drops, adds
+/// or reorders dims; none if it is no such operator, or if it cannot be.
+static std::optional<SmallVector<int64_t>>
+stridesOfView(const WholeOp &op, RankedTensorType from,
+              ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides = aten::getStrides(from);
+  StringRef name = op.getName();
+  int64_t rank = from.getRank();
+  if (name == "aten.view" || name == "aten._unsafe_view")
+    return viewStrides(from, shape);
+  if (name == "aten.t") {
+    if (rank == 2)
+      std::swap(strides[0], strides[1]);
+    return strides;
+  }
+  if (name == "aten.transpose.int") {
+    if (rank != 0)
+      std::swap(strides[*op.getDim("dim0", rank)],
+                strides[*op.getDim("dim1", rank)]);
+    return strides;
+  }
+  if (name == "aten.permute") {
+    SmallVector<int64_t> permuted;
+    SmallVector<int64_t> dims = *op.getInts("dims");
+    for (int64_t dim : dims)
+      permuted.push_back(strides[dim < 0 ? dim + rank : dim]);
+    return permuted;
+  }
+  if (name == "aten.unsqueeze") {
+    int64_t at = *op.getDim("dim", rank + 1);
+    strides.insert(strides.begin() + at,
+                   at == rank ? 1 : from.getDimSize(at) * strides[at]);
+    return strides;
+  }
+  if (name.starts_with("aten.squeeze")) {
+    // Which of the dims of size 1 are gone, the whole's shape says.
+    SmallVector<int64_t> kept, dims;
+    if (std::optional<SmallVector<int64_t>> told = op.getInts("dim"))
+      for (int64_t dim : *told)
+        dims.push_back(dim < 0 ? dim + rank : dim);
+    for (int64_t dim = 0; dim < rank; ++dim) {
+      bool isNamed = !op.getStatic("dim") || llvm::is_contained(dims, dim);
+      if (!isNamed || op.operands.front().getDimSize(dim) != 1)
+        kept.push_back(strides[dim]);
+    }
+    return kept;
+  }
+  if (name == "aten.select.int" || name == "aten.unbind.int") {
+    strides.erase(strides.begin() + *op.getDim("dim", rank));
+    return strides;
+  }
+  if (name == "aten.slice.Tensor") {
+    strides[*op.getDim("dim", rank)] *= op.getInt("step").value_or(1);
+    return strides;
+  }
+  if (name == "aten.expand") {
+    SmallVector<int64_t> expanded(shape.size(), 0);
+    int64_t front = int64_t(shape.size()) - rank;
+    for (int64_t i = int64_t(shape.size()) - 1; i >= 0; --i) {
+      bool isOwn = i >= front;
+      int64_t size = isOwn ? from.getDimSize(i - front) : 1;
+      int64_t stride = isOwn ? strides[i - front]
+                       : i + 1 < int64_t(shape.size())
+                           ? shape[i + 1] * expanded[i + 1]
+                           : 1;
+      expanded[i] = size == shape[i] ? stride : 0;
+    }
+    return expanded;
+  }
+  return strides; // split, chunk, detach, alias
+}
+
+FailureOr<SmallVector<Type>>
+fsdp::localizeResults(const WholeOp &op, const Cut &cut, int64_t ranks,
+                      ArrayRef<RankedTensorType> operands) {
+  SmallVector<Type> types;
+  for (auto [i, whole] : llvm::enumerate(op.results)) {
+    if (!whole) {
+      types.push_back(op.op->getResult(i).getType());
+      continue;
+    }
+    RankedTensorType part = getPartType(whole, cut.results[i], ranks);
+    if (aten::getViewSource(op.op->getResult(i))) {
+      std::optional<SmallVector<int64_t>> strides =
+          stridesOfView(op, operands.front(), part.getShape());
+      if (!strides)
+        return failure();
+      part = aten::getTensorType(part.getShape(), *strides,
+                                 whole.getElementType());
+    }
+    types.push_back(part);
+  }
+  return types;
+}

@@ -1,0 +1,78 @@
+//===- Passes.td - One step on several ranks ---------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_PASSES_PARTITION_PASSES_TD
+#define FSDP_PASSES_PARTITION_PASSES_TD
+
+include "passes/PassBase.td"
+
+def Partition : Fsdp_ModulePass<"fsdp-partition"> {
+  let summary = "let the ranks of an axis compute a step together";
+  let description = [{
+    First it splits parameters over the group `#tp` of `#fsdp.parallel`. What a style
+    of its `plan` means for a parameter the class of its module says:
+
+    | style     | `Linear`           | `Embedding`   | `Conv1D` (transformers) |
+    |-----------|--------------------|---------------|-------------------------|
+    | `colwise` | weight 0, bias 0   | weight 1      | weight 1, bias 0        |
+    | `rowwise` | weight 1           | weight 0      | weight 0                |
+
+    With `automatic` it looks for pairs in the program. A dim of a matrix is split if
+    whatever is computed of the product can be computed in parts, without an exchange,
+    up to products with other matrices, along whose other dim the parts are then added
+    up: heads of attention, grouped ones included, and the inner features of an MLP.
+
+    Then it goes through each captured program in order and decides for every operator in
+    which parts the ranks of `#tp` compute it, by what they have of its operands: of
+    the ways in which the operator can be computed in parts (`passes/partition`) the
+    one that exchanges the fewest bytes. Where operands are placed otherwise, a
+    collective stands in front of it: `all_reduce sum` for summands, `all_gather` for
+    parts, `fsdp.shard` for a part of what is whole. Each tensor is exchanged once,
+    for all its readers. Sums stay partial until something reads them that is not a
+    sum itself. What has no rule is computed by all ranks alike.
+
+    With `sequence` activations between the parts are cut along the sequence: the dim
+    in front of the features. What forward gathers of these, backward gathers again.
+
+    Gradients of split parameters come out as parts, all others, and outputs, whole.
+    Operators have static arguments and types of their parts; what they were stands
+    in `fsdp.whole`, and what ranks have of their results in `fsdp.placed`.
+
+    Input:
+
+    ```mlir
+    fsdp.state parameter @down.weight : tensor<16x32xf32>
+    func.func @"train/step"(%w: tensor<16x32xf32> {fsdp.state = @down.weight}, …)
+      %t = aten.t(%w) : (tensor<16x32xf32>) -> tensor<32x16xf32, #aten.strides<1, 32>>
+      %y = aten.mm(%h, %t) : … -> tensor<8x16xf32>
+    ```
+
+    Output, where ranks have halves of %h:
+
+    ```mlir
+    fsdp.state parameter @down.weight : tensor<16x16xf32> split <dim 1 over #tp>
+      %t = aten.t(%w) : (tensor<16x16xf32>) -> tensor<16x16xf32, #aten.strides<1, 16>>
+      %p = aten.mm(%h, %t) {fsdp.placed = [[#fsdp.placed<partial over #tp>]]} : … -> tensor<8x16xf32>
+      %y = fsdp.all_reduce sum %p over #tp : tensor<8x16xf32>
+    ```
+
+    Needs: captured programs and their references. Leaves: captured programs on parts.
+  }];
+}
+
+def VerifyPlaced : Fsdp_ModulePass<"fsdp-verify-placed"> {
+  let summary = "check that parts are what rules make of parts";
+  let description = [{
+    Follows what ranks of `#tp` have of every tensor through each captured program.
+    Exchanges take and leave what they should, every operator on parts has a rule that
+    gives what it is marked with from what its operands are, with the static arguments
+    and shapes that follow from those captured, gradients leave as their parameters
+    are split, and all else is whole. That the operators are those captured,
+    `fsdp-verify-equivalent` shows, which compares them with the arguments that
+    `fsdp.whole` keeps.
+
+    Needs: `fsdp-partition`. Leaves the program alone.
+  }];
+}
+
+#endif // FSDP_PASSES_PARTITION_PASSES_TD

@@ -1,0 +1,181 @@
+//===- PlanParallel.cpp - Which parameters are split ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/partition/PlanParallel.h"
+
+#include "passes/analysis/Decisions.h"
+#include "passes/analysis/ModulePaths.h"
+#include "passes/analysis/NamePatterns.h"
+#include "passes/partition/AutomaticPlan.h"
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+
+class ParallelPlanner {
+public:
+  ParallelPlanner(ModuleOp module, ParallelAttr told)
+      : module(module), told(told) {}
+
+  LogicalResult run() {
+    for (auto info : module.getOps<ModuleInfoOp>())
+      classes[info.getPath()] = info.getClassName();
+    if (failed(planByRules()))
+      return failure();
+    if (told.getAutomatic())
+      planByProgram();
+    split();
+    return success();
+  }
+
+private:
+  /// The last rule that matches the module of a parameter, by any of its names.
+  std::optional<ParallelStyle> findStyle(StateOp state,
+                                         llvm::DenseSet<Attribute> &unused) {
+    std::optional<ParallelStyle> style;
+    for (ParallelRuleAttr rule : getList<ParallelRuleAttr>(told.getPlan()))
+      for (Attribute pattern : rule.getModules())
+        for (StringRef name : state.getAllNames())
+          if (matchesAny(ArrayAttr::get(module.getContext(), pattern),
+                         getParentPath(name))) {
+            unused.erase(pattern);
+            style = rule.getStyle();
+          }
+    return style;
+  }
+
+  LogicalResult planByRules() {
+    llvm::DenseSet<Attribute> unused;
+    for (ParallelRuleAttr rule : getList<ParallelRuleAttr>(told.getPlan()))
+      for (Attribute pattern : rule.getModules())
+        unused.insert(pattern);
+    for (StateOp state : module.getOps<StateOp>()) {
+      if (!isParameter(state))
+        continue;
+      std::optional<ParallelStyle> style = findStyle(state, unused);
+      if (!style)
+        continue;
+      fixed.insert(state);
+      FailureOr<std::optional<int64_t>> dim = chooseDim(state, *style);
+      if (failed(dim))
+        return failure();
+      if (!*dim)
+        continue;
+      if (failed(verifyEven(state, **dim)))
+        return failure();
+      splits.insert({state, **dim});
+    }
+    for (ParallelRuleAttr rule : getList<ParallelRuleAttr>(told.getPlan()))
+      for (Attribute pattern : rule.getModules())
+        if (unused.contains(pattern))
+          return module.emitError("expected modules with parameters whose "
+                                  "paths match '")
+                 << cast<StringAttr>(pattern).getValue()
+                 << "' of the tensor-parallel plan, found none";
+    return success();
+  }
+
+  /// The dim that a style splits, none if it splits nothing of this parameter.
+  FailureOr<std::optional<int64_t>> chooseDim(StateOp state,
+                                              ParallelStyle style) {
+    using Dim = std::optional<int64_t>;
+    if (style == ParallelStyle::Replicate)
+      return Dim();
+    bool isColumns = style == ParallelStyle::Colwise;
+    int64_t rank = state.getGlobalType().getRank();
+    StringRef name = state.getAllNames().front();
+    StringRef kind = classes.lookup(getParentPath(name));
+    if (kind == "Embedding" && rank == 2)
+      return Dim(isColumns ? 1 : 0);
+    if (rank == 1 && (kind == "Linear" || kind == "Conv1D" || kind.empty()))
+      return isColumns ? Dim(0) : Dim();
+    if (kind == "Conv1D" && rank == 2)
+      return Dim(isColumns ? 1 : 0);
+    if ((kind == "Linear" || kind.ends_with("Linear") || kind.empty()) &&
+        rank == 2)
+      return Dim(isColumns ? 0 : 1);
+    state.emitOpError("expects a parameter of a linear layer or an embedding "
+                      "for the style '")
+        << stringifyParallelStyle(style) << "', found one of "
+        << (kind.empty() ? StringRef("an unknown class") : kind) << " with "
+        << rank << " dims; leave the module out of the tensor-parallel plan";
+    return failure();
+  }
+
+  LogicalResult verifyEven(StateOp state, int64_t dim) {
+    int64_t size = state.getGlobalType().getDimSize(dim), ranks = told.getTp();
+    if (size % ranks == 0 && size != 0)
+      return success();
+    InFlightDiagnostic diagnostic = state.emitOpError("has ")
+                                    << size << " rows in dim " << dim
+                                    << ", which 'tp: " << ranks
+                                    << "' does not divide; ";
+    listDivisors(diagnostic, size);
+    return diagnostic;
+  }
+
+  static void listDivisors(InFlightDiagnostic &diagnostic, int64_t size) {
+    bool any = false;
+    for (int64_t ranks = 2; ranks <= std::min<int64_t>(size, 64); ++ranks)
+      if (size % ranks == 0) {
+        diagnostic << (any ? ", " : "") << ranks;
+        any = true;
+      }
+    diagnostic << (any ? " would work" : "no number of ranks does");
+  }
+
+  void planByProgram() {
+    StateTable states(module);
+    for (func::FuncOp func : getPrograms(module)) {
+      if (!func->hasAttr(kCapturedAttr) || isInference(func))
+        continue;
+      planAutomatically(
+          func, states, told.getTp(),
+          [&](StateOp state) { return fixed.contains(state); }, splits);
+      return; // the others read the same parameters in the same way
+    }
+  }
+
+  void split() {
+    auto group = GroupAttr::get(
+        module.getContext(), StringAttr::get(module.getContext(), kTensorAxis),
+        told.getTp(), 1);
+    for (auto [op, dim] : splits) {
+      auto state = cast<StateOp>(op);
+      SmallVector<int64_t> shape(state.getGlobalType().getShape());
+      shape[dim] /= told.getTp();
+      state.setType(
+          RankedTensorType::get(shape, state.getGlobalType().getElementType()));
+      remarkOn(state, dim);
+      state.setSplitAttr(ShardingAttr::get(module.getContext(), dim, group));
+    }
+  }
+
+  void remarkOn(StateOp state, int64_t dim) const {
+    if (!wantsRemarks(state))
+      return;
+    remark::passed(state.getLoc(),
+                   remark::RemarkOpts::name("Split").category("parallel"))
+        << "'" + state.getSymName().str() + "' is split along dim " +
+               std::to_string(dim) + " over " + std::to_string(told.getTp()) +
+               " ranks, "
+        << (fixed.contains(state)
+                ? "as the plan says"
+                : "since all that is computed of it can be computed in parts");
+  }
+
+  ModuleOp module;
+  ParallelAttr told;
+  llvm::StringMap<StringRef> classes;
+  llvm::DenseSet<Operation *> fixed;
+  Splits splits;
+};
+
+} // namespace
+
+LogicalResult fsdp::planParallel(ModuleOp module, ParallelAttr told) {
+  return ParallelPlanner(module, told).run();
+}

@@ -1,0 +1,118 @@
+//===- Redistribute.cpp - From one placement to another -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/partition/Redistribute.h"
+
+#include "passes/analysis/TensorBuilders.h"
+#include "passes/partition/Localize.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+std::optional<int64_t> fsdp::getTransferBytes(RankedTensorType whole,
+                                              Place from, Place to,
+                                              int64_t ranks) {
+  if (from == to || to == kAnyPlace || (from == kWholePlace && to >= 0))
+    return 0;
+  if (to == kPartialPlace)
+    return from == kWholePlace ? std::optional<int64_t>(0) : std::nullopt;
+  int64_t bytes = whole.getNumElements() *
+                  aten::getElementBytes(whole.getElementType()) * (ranks - 1) /
+                  ranks;
+  return from == kPartialPlace && to == kWholePlace ? 2 * bytes : bytes;
+}
+
+static Value permute(OpBuilder &builder, Location loc, Value value,
+                     ArrayRef<int64_t> order) {
+  RankedTensorType type = typeOf(value);
+  SmallVector<int64_t> strides = aten::getStrides(type), shape, permuted;
+  for (int64_t from : order) {
+    shape.push_back(type.getDimSize(from));
+    permuted.push_back(strides[from]);
+  }
+  return aten::buildAtenOp(
+             builder, loc, "aten.permute", {value},
+             {builder.getNamedAttr("dims", builder.getI64ArrayAttr(order))},
+             {aten::getTensorType(shape, permuted, type.getElementType())})
+      ->getResult(0);
+}
+
+Value fsdp::copyInOrder(OpBuilder &builder, Location loc, Value value) {
+  return aten::isContiguous(typeOf(value))
+             ? value
+             : buildContiguousCopy(builder, loc, value);
+}
+
+/// The dims of `part` from the slowest to the fastest in memory: in the order
+/// of the tensor that it is a part of, if it lies so. (A part may have a single
+/// row where the tensor has several, and then says nothing of that dim's
+/// place.)
+static SmallVector<int64_t> chooseOrder(RankedTensorType part,
+                                        RankedTensorType whole) {
+  SmallVector<int64_t> order = getMemoryOrder(whole), strides, shape;
+  SmallVector<int64_t> own = aten::getStrides(part);
+  for (int64_t dim : order) {
+    shape.push_back(part.getDimSize(dim));
+    strides.push_back(own[dim]);
+  }
+  return aten::isContiguous(shape, strides) ? order : getMemoryOrder(part);
+}
+
+// Transfers move what is contiguous: the dims are brought into their order in
+// memory, and back behind it, so that views of the tensor stay possible.
+PlacedValue fsdp::redistribute(OpBuilder &builder, Location loc,
+                               PlacedValue value, Place to,
+                               RankedTensorType whole, GroupAttr group) {
+  Place from = value.place;
+  if (from == to || to == kAnyPlace)
+    return value;
+  int64_t ranks = group.getSize();
+  if (from >= 0 && to >= 0)
+    return redistribute(
+        builder, loc,
+        redistribute(builder, loc, value, kWholePlace, whole, group), to, whole,
+        group);
+
+  SmallVector<int64_t> order = chooseOrder(typeOf(value.value), whole);
+  SmallVector<int64_t> back(order.size());
+  bool isInOrder = llvm::is_sorted(order);
+  for (auto [at, dim] : llvm::enumerate(order))
+    back[dim] = at;
+  Value input = value.value;
+  if (!isInOrder)
+    input = permute(builder, loc, input, order);
+  input = copyInOrder(builder, loc, input);
+  auto dimOf = [&](Place place) { return isInOrder ? place : back[place]; };
+
+  RankedTensorType moved = typeOf(input);
+  auto resize = [&](int64_t dim, int64_t size) {
+    SmallVector<int64_t> shape(moved.getShape());
+    shape[dim] = size;
+    return RankedTensorType::get(shape, moved.getElementType());
+  };
+  Value result;
+  if (from == kPartialPlace && to == kWholePlace)
+    result = AllReduceOp::create(builder, loc, moved, input, Reduction::Sum,
+                                 group, FlatSymbolRefAttr());
+  else if (from == kPartialPlace)
+    result = ReduceScatterOp::create(
+        builder, loc, resize(dimOf(to), whole.getDimSize(to) / ranks), input,
+        Reduction::Sum, dimOf(to), group, FlatSymbolRefAttr());
+  else if (to == kPartialPlace)
+    result = SummandOp::create(builder, loc, moved, input, group);
+  else if (to == kWholePlace)
+    result = AllGatherOp::create(builder, loc,
+                                 resize(dimOf(from), whole.getDimSize(from)),
+                                 input, dimOf(from), group);
+  else
+    result = ShardOp::create(builder, loc,
+                             resize(dimOf(to), whole.getDimSize(to) / ranks),
+                             input, dimOf(to), group);
+  if (!isInOrder)
+    result = permute(builder, loc, result, back);
+  return {result, to};
+}

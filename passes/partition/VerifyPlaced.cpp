@@ -1,0 +1,269 @@
+//===- VerifyPlaced.cpp - The contract of a partitioned program -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/Passes.h"
+#include "passes/analysis/Marks.h"
+#include "passes/analysis/Programs.h"
+#include "passes/partition/Localize.h"
+
+#include "ir/aten/OpModel.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_VERIFYPLACED
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+namespace {
+
+std::string describe(Place place) {
+  if (place == kPartialPlace)
+    return "a summand";
+  if (place == kWholePlace)
+    return "the whole";
+  return "a part along dim " + std::to_string(place);
+}
+
+class PlacementVerifier {
+public:
+  PlacementVerifier(func::FuncOp func, const StateTable &states,
+                    GroupAttr group)
+      : func(func), states(states), group(group), ranks(group.getSize()) {}
+
+  LogicalResult verify() {
+    for (BlockArgument argument : func.getArguments()) {
+      StateOp state = states.lookup(func, argument.getArgNumber());
+      if (state && state.getSplit())
+        set(argument, state.getSplit()->getDim(), state.getWholeType());
+    }
+    for (Operation &op : func.getBody().front().without_terminator())
+      if (failed(isTensorParallel(&op) || isa<SummandOp>(op) ? verifyMove(op)
+                                                             : verifyOp(op)))
+        return failure();
+    return verifyResults();
+  }
+
+private:
+  Place getPlace(Value value) const {
+    auto it = places.find(value);
+    return it == places.end() ? kWholePlace : it->second;
+  }
+
+  RankedTensorType getWholeType(Value value) const {
+    auto it = wholeTypes.find(value);
+    return it == wholeTypes.end() ? dyn_cast<RankedTensorType>(value.getType())
+                                  : it->second;
+  }
+
+  void set(Value value, Place place, RankedTensorType whole) {
+    places[value] = place;
+    wholeTypes[value] = whole;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Exchanges
+  //===--------------------------------------------------------------------===//
+
+  /// What an exchange takes and leaves.
+  static std::pair<Place, Place> getMove(Operation &op) {
+    if (isa<AllReduceOp>(op))
+      return {kPartialPlace, kWholePlace};
+    if (isa<SummandOp>(op))
+      return {kWholePlace, kPartialPlace};
+    if (auto gather = dyn_cast<AllGatherOp>(op))
+      return {Place(gather.getDim()), kWholePlace};
+    if (auto scatter = dyn_cast<ReduceScatterOp>(op))
+      return {kPartialPlace, Place(scatter.getDim())};
+    return {kWholePlace, Place(cast<ShardOp>(op).getDim())};
+  }
+
+  LogicalResult verifyMove(Operation &op) {
+    auto [from, to] = getMove(op);
+    Value operand = op.getOperand(0), result = op.getResult(0);
+    if (getPlace(operand) != from)
+      return op.emitOpError("expects ranks of '")
+             << group.getName().getValue() << "' to have " << describe(from)
+             << " of its operand, found " << describe(getPlace(operand));
+    if (auto reduction = dyn_cast<ReductionOpInterface>(op);
+        reduction && (reduction.getReduction() != Reduction::Sum ||
+                      reduction.getScale() != double(ranks)))
+      return op.emitOpError("expects a sum without divisors of what ranks of '")
+             << group.getName().getValue() << "' compute together";
+    RankedTensorType whole = getWholeType(operand);
+    if (Place cut = std::max(from, to);
+        cut >= 0 &&
+        (cut >= whole.getRank() || whole.getDimSize(cut) % ranks != 0))
+      return op.emitOpError("expects a dim that ")
+             << ranks << " ranks divide, found dim " << cut << " of " << whole;
+    set(result, to, whole);
+    return success();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Operators
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult verifyOp(Operation &op) {
+    bool isMarked = op.hasAttr(kPlacedAttr);
+    bool readsParts = llvm::any_of(op.getOperands(), [&](Value operand) {
+      return getPlace(operand) != kWholePlace;
+    });
+    if (!isMarked && !readsParts)
+      return success();
+    if (auto replay = dyn_cast<ReplayOp>(op)) {
+      set(replay.getResult(), getPlace(replay.getInput()),
+          getWholeType(replay.getInput()));
+      return success();
+    }
+    if (!aten::lookupSchema(&op))
+      return op.emitOpError("reads what ranks of '")
+             << group.getName().getValue()
+             << "' have parts of; expected an exchange in front of it";
+    return isMarked ? verifyPart(op) : verifyReordered(op);
+  }
+
+  /// Around exchanges, dims are brought into their order in memory.
+  LogicalResult verifyReordered(Operation &op) {
+    StringRef name = op.getName().getStringRef();
+    if (name != "aten.permute" && name != "aten.clone")
+      return op.emitOpError("reads ")
+             << describe(getPlace(op.getOperand(0)))
+             << " and does not say what ranks have of its result; expected '"
+             << kPlacedAttr << "'";
+    WholeOp whole = WholeOp::ofCaptured(&op);
+    whole.operands = {getWholeType(op.getOperand(0))};
+    whole.results = {resize(op.getResult(0).getType(), kWholePlace)};
+    Place from = getPlace(op.getOperand(0));
+    Place to = from;
+    if (name == "aten.permute" && from >= 0)
+      for (const Cut &cut : findCuts(whole, 1))
+        if (cut.operands.front() == from)
+          to = cut.results.front();
+    set(op.getResult(0), to, resize(op.getResult(0).getType(), to));
+    return success();
+  }
+
+  /// The tensor of which `type` is what a rank has.
+  RankedTensorType resize(Type type, Place place) const {
+    auto part = cast<RankedTensorType>(type);
+    SmallVector<int64_t> shape(part.getShape());
+    if (place >= 0)
+      shape[place] *= ranks;
+    return RankedTensorType::get(shape, part.getElementType());
+  }
+
+  LogicalResult verifyPart(Operation &op) {
+    SmallVector<RankedTensorType> operands;
+    for (Value operand : op.getOperands())
+      operands.push_back(getWholeType(operand));
+    WholeOp whole = WholeOp::ofPart(&op, operands);
+    SmallVector<Place> found;
+    for (OpResult result : op.getResults()) {
+      PlacedAttr placed = getPlaced(result, group);
+      found.push_back(placed.isWhole()     ? kWholePlace
+                      : placed.isPartial() ? kPartialPlace
+                                           : Place(placed.getDim()));
+    }
+    std::vector<Cut> cuts = findCuts(whole, ranks);
+    cuts.push_back(cuts::whole(whole));
+    for (const Cut &cut : cuts) {
+      if (cut.results != ArrayRef<Place>(found) || !takes(op, cut))
+        continue;
+      if (failed(verifyStatics(op, whole, cut)) ||
+          failed(verifyTypes(op, whole, cut)))
+        return failure();
+      for (auto [result, place, type] :
+           llvm::zip_equal(op.getResults(), found, whole.results))
+        if (type)
+          set(result, place, type);
+      return success();
+    }
+    InFlightDiagnostic diagnostic =
+        op.emitOpError("has no rule by which ranks get ");
+    llvm::interleaveComma(found, diagnostic,
+                          [&](Place place) { diagnostic << describe(place); });
+    diagnostic << " of its results from ";
+    llvm::interleaveComma(op.getOperands(), diagnostic, [&](Value operand) {
+      diagnostic << describe(getPlace(operand));
+    });
+    return diagnostic << " of its operands";
+  }
+
+  bool takes(Operation &op, const Cut &cut) const {
+    return llvm::all_of(
+        llvm::zip_equal(op.getOperands(), cut.operands), [&](auto pair) {
+          auto [operand, place] = pair;
+          return place == kAnyPlace || getPlace(operand) == place;
+        });
+  }
+
+  LogicalResult verifyStatics(Operation &op, const WholeOp &whole,
+                              const Cut &cut) const {
+    DictionaryAttr expected = localizeStatics(whole, cut, ranks);
+    if (aten::getProperty(&op) == expected)
+      return success();
+    return op.emitOpError("expects the arguments ")
+           << expected << " for a part, found " << aten::getProperty(&op);
+  }
+
+  LogicalResult verifyTypes(Operation &op, const WholeOp &whole,
+                            const Cut &cut) const {
+    for (auto [result, type, place] :
+         llvm::zip_equal(op.getResults(), whole.results, cut.results)) {
+      if (!type)
+        continue;
+      RankedTensorType expected = getPartType(type, place, ranks);
+      if (cast<RankedTensorType>(result.getType()).getShape() !=
+          expected.getShape())
+        return op.emitOpError("expects a result of ")
+               << expected << ", found " << result.getType();
+    }
+    return success();
+  }
+
+  LogicalResult verifyResults() {
+    Operation *terminator = func.getBody().front().getTerminator();
+    for (OpOperand &operand : terminator->getOpOperands()) {
+      unsigned i = operand.getOperandNumber();
+      StateOp state = states.lookup(
+          func.getResultAttrOfType<FlatSymbolRefAttr>(i, kGradientAttr));
+      Place expected = state && state.getSplit()
+                           ? Place(state.getSplit()->getDim())
+                           : kWholePlace;
+      if (Place found = getPlace(operand.get()); found != expected)
+        return func.emitError("result ")
+               << i << " expects ranks of '" << group.getName().getValue()
+               << "' to have " << describe(expected) << ", found "
+               << describe(found);
+    }
+    return success();
+  }
+
+  func::FuncOp func;
+  const StateTable &states;
+  GroupAttr group;
+  int64_t ranks;
+  llvm::DenseMap<Value, Place> places;
+  llvm::DenseMap<Value, RankedTensorType> wholeTypes;
+};
+
+struct VerifyPlaced final : fsdp::impl::VerifyPlacedBase<VerifyPlaced> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto told = getSetting<ParallelAttr>(module);
+    if (told.getTp() == 1)
+      return;
+    auto group = GroupAttr::get(&getContext(),
+                                StringAttr::get(&getContext(), kTensorAxis),
+                                told.getTp(), 1);
+    StateTable states(module);
+    for (func::FuncOp func : getPrograms(module))
+      if (func->hasAttr(kCapturedAttr) &&
+          failed(PlacementVerifier(func, states, group).verify()))
+        return signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,76 @@
+//===- WholeOp.cpp - An operator before it is computed in parts -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/partition/WholeOp.h"
+#include "passes/analysis/Marks.h"
+
+#include "ir/aten/OpModel.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+WholeOp WholeOp::ofCaptured(Operation *op) {
+  WholeOp whole;
+  whole.op = op;
+  for (Type type : op->getOperandTypes())
+    whole.operands.push_back(dyn_cast<RankedTensorType>(type));
+  for (Type type : op->getResultTypes())
+    whole.results.push_back(dyn_cast<RankedTensorType>(type));
+  if (aten::lookupSchema(op))
+    whole.property = aten::getProperty(op);
+  return whole;
+}
+
+WholeOp WholeOp::ofPart(Operation *op, ArrayRef<RankedTensorType> operands) {
+  WholeOp whole = ofCaptured(op);
+  whole.operands.assign(operands.begin(), operands.end());
+  for (auto [i, type] : llvm::enumerate(whole.results))
+    type = getWholeResultType(op->getResult(i));
+  whole.property = getWholeProperty(op);
+  return whole;
+}
+
+Attribute WholeOp::getStatic(StringRef name) const {
+  if (Attribute value = property.get(name))
+    return isa<UnitAttr>(value) ? Attribute() : value;
+  const aten::Argument *argument = aten::lookupSchema(op)->find(name);
+  return argument ? argument->getDefault(op->getContext()) : Attribute();
+}
+
+std::optional<int64_t> WholeOp::getInt(StringRef name) const {
+  auto number = dyn_cast_or_null<IntegerAttr>(getStatic(name));
+  return number ? std::optional(number.getInt()) : std::nullopt;
+}
+
+std::optional<SmallVector<int64_t>> WholeOp::getInts(StringRef name) const {
+  Attribute value = getStatic(name);
+  if (auto number = dyn_cast_or_null<IntegerAttr>(value))
+    return SmallVector<int64_t>{number.getInt()};
+  auto list = dyn_cast_or_null<ArrayAttr>(value);
+  if (!list)
+    return std::nullopt;
+  return llvm::map_to_vector(list.getAsRange<IntegerAttr>(),
+                             [](IntegerAttr each) { return each.getInt(); });
+}
+
+std::optional<int64_t> WholeOp::getDim(StringRef name, int64_t rank) const {
+  std::optional<int64_t> dim = getInt(name);
+  if (!dim)
+    return std::nullopt;
+  return *dim < 0 ? *dim + rank : *dim;
+}
+
+int64_t WholeOp::getOperandIndex(StringRef name) const {
+  SmallVector<StringRef> names = getOperandNames();
+  const auto *found = llvm::find(names, name);
+  return found == names.end() ? -1 : found - names.begin();
+}
+
+SmallVector<StringRef> WholeOp::getOperandNames() const {
+  SmallVector<StringRef> names;
+  for (const aten::BoundTensors &bound : aten::getTensorArguments(op))
+    for (Value tensor : bound.tensors)
+      if (tensor)
+        names.push_back(bound.argument->name);
+  return names;
+}

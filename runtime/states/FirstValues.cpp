@@ -1,0 +1,173 @@
+//===- FirstValues.cpp - Elements of a state's first value ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/states/FirstValues.h"
+
+#include "plan/DType.h"
+#include "plan/Shape.h"
+#include "plan/StateParts.h"
+#include "runtime/device/DTypes.h"
+#include "runtime/weights/Initializer.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <cstring>
+
+using namespace fsdp;
+
+/// What is computed at once where it is rounded to a narrower type.
+static constexpr uint64_t kBlockElements = 1 << 16;
+
+/// What is read at once where rows are cut.
+static constexpr uint64_t kBlockBytes = 8 << 20;
+
+/// Runs of a file that are worth a call each. Of shorter ones whole rows are
+/// read, and cut then.
+static constexpr uint64_t kRunBytes = 4096;
+
+/// Elements [first, first + count) of the tensor of that shape.
+static void initialize(const plan::StateT &state,
+                       const std::vector<int64_t> &shape, uint64_t seed,
+                       uint64_t first, uint64_t count, char *to) {
+  const plan::InitializerT &init = *state.initializer;
+  InitialTensor tensor{state.name, shape, seed};
+  if (state.dtype == plan::DType::f64)
+    return computeElements<double>(init, tensor, first,
+                                   {reinterpret_cast<double *>(to), count});
+  if (state.dtype == plan::DType::f32)
+    return computeElements<float>(init, tensor, first,
+                                  {reinterpret_cast<float *>(to), count});
+  std::vector<float> wide(std::min(count, kBlockElements));
+  for (uint64_t done = 0; done < count;) {
+    uint64_t block = std::min(kBlockElements, count - done);
+    computeElements<float>(init, tensor, first + done, {wide.data(), block});
+    auto size = static_cast<int64_t>(block);
+    at::from_blob(to + done * dtypeBytes(state.dtype), {size},
+                  toScalarType(state.dtype))
+        .copy_(at::from_blob(wide.data(), {size}, at::kFloat));
+    done += block;
+  }
+}
+
+FirstValues::FirstValues(const plan::PlanT &plan, const plan::StateT &state,
+                         const ModelFile *model, const WeightReader *weights,
+                         RecordChecks *checks)
+    : plan(plan), state(state), model(model), weights(weights), checks(checks),
+      shape(wholeShape(plan, state)), strides(contiguousStrides(shape)),
+      element(dtypeBytes(state.dtype)) {
+  for (size_t i = 1; i < shape.size(); ++i)
+    rowElements *= static_cast<uint64_t>(shape[i]);
+}
+
+void FirstValues::read(const Region &region, std::span<const int64_t> toStrides,
+                       char *to) const {
+  uint64_t begin =
+      distance(region, {std::vector<int64_t>(shape.size(), 0), shape}, strides);
+  uint64_t length = 0;
+  forEachRun(region.size, strides, toStrides,
+             [&](uint64_t, uint64_t, uint64_t count) { length = count; });
+  bool isFile = state.source || state.weight;
+  bool isStrided = state.source && !state.source->strides.empty();
+  if (length != region.elements() && isFile &&
+      (isStrided || length * element < kRunBytes))
+    return readBlocks(region, toStrides, to);
+  forEachRun(region.size, strides, toStrides,
+             [&](uint64_t a, uint64_t b, uint64_t count) {
+               readRun(begin + a, count, to + b * element);
+               note(begin + a, count, to + b * element);
+             });
+}
+
+/// Cuts the region out of whole rows of the first dim.
+void FirstValues::readBlocks(const Region &region,
+                             std::span<const int64_t> toStrides,
+                             char *to) const {
+  int64_t rows = region.size[0];
+  int64_t block = std::clamp<int64_t>(
+      static_cast<int64_t>(kBlockBytes / rowBytes()), 1, rows);
+  std::vector<char> buffer(static_cast<uint64_t>(block) * rowBytes());
+  for (int64_t first = 0; first < rows; first += block) {
+    Region part = region;
+    part.offset[0] += first;
+    part.size[0] = std::min(block, rows - first);
+    Region whole{std::vector<int64_t>(shape.size(), 0), shape};
+    whole.offset[0] = part.offset[0];
+    uint64_t begin = static_cast<uint64_t>(part.offset[0]) * rowElements;
+    readRun(begin, static_cast<uint64_t>(part.size[0]) * rowElements,
+            buffer.data());
+    uint64_t from = distance(part, whole, strides);
+    uint64_t at = distance(part, region, toStrides);
+    forEachRun(part.size, strides, toStrides,
+               [&](uint64_t a, uint64_t b, uint64_t count) {
+                 char *own = to + (at + b) * element;
+                 std::memcpy(own, buffer.data() + (from + a) * element,
+                             count * element);
+                 note(begin + from + a, count, own);
+               });
+  }
+}
+
+void FirstValues::note(uint64_t first, uint64_t count, const char *data) const {
+  if (checks && state.source && state.source->strides.empty())
+    checks->note(state, first * element, count * element, data);
+}
+
+/// Elements [first, first + count) of the model's tensor.
+void FirstValues::readRun(uint64_t first, uint64_t count, char *to) const {
+  if (count == 0)
+    return;
+  if (state.source && !state.source->strides.empty())
+    return readStrided(first, count, to);
+  if (state.source) {
+    auto all = static_cast<int64_t>(*checkedElements(shape));
+    return model->readRows(*state.source, {all}, state.dtype,
+                           static_cast<int64_t>(first),
+                           static_cast<int64_t>(count), to);
+  }
+  if (state.weight)
+    return weights->readElements(state, first, count, to);
+  if (state.initializer)
+    return initialize(state, shape, plan.training->seed, first, count, to);
+  copyInit(first, count, to);
+}
+
+void FirstValues::copyInit(uint64_t first, uint64_t count, char *to) const {
+  if (state.init.empty()) {
+    std::memset(to, 0, count * element);
+    return;
+  }
+  if (state.init.size() != element) {
+    std::memcpy(to, state.init.data() + first * element, count * element);
+    return;
+  }
+  for (uint64_t i = 0; i < count; ++i)
+    std::memcpy(to + i * element, state.init.data(), element);
+}
+
+/// Whole rows in one go; of the first and the last one what is asked for.
+void FirstValues::readStrided(uint64_t first, uint64_t count, char *to) const {
+  auto readRows = [&](uint64_t begin, uint64_t rows, char *rowsTo) {
+    model->readRows(*state.source, shape, state.dtype,
+                    static_cast<int64_t>(begin), static_cast<int64_t>(rows),
+                    rowsTo);
+  };
+  uint64_t begin = (first + rowElements - 1) / rowElements;
+  uint64_t end = (first + count) / rowElements;
+  if (begin < end)
+    readRows(begin, end - begin, to + (begin * rowElements - first) * element);
+  std::vector<char> row;
+  auto readPart = [&](uint64_t number) {
+    row.resize(rowBytes());
+    readRows(number, 1, row.data());
+    uint64_t from = std::max(first, number * rowElements);
+    uint64_t until = std::min(first + count, (number + 1) * rowElements);
+    std::memcpy(to + (from - first) * element,
+                row.data() + (from - number * rowElements) * element,
+                (until - from) * element);
+  };
+  if (begin * rowElements != first)
+    readPart(begin - 1);
+  if (end >= begin && end * rowElements != first + count)
+    readPart(end);
+}

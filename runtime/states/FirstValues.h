@@ -1,0 +1,56 @@
+//===- FirstValues.h - Elements of a state's first value --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_STATES_FIRSTVALUES_H
+#define FSDP_RUNTIME_STATES_FIRSTVALUES_H
+
+#include "plan/plan_generated.h"
+#include "runtime/states/ModelFile.h"
+#include "runtime/states/RecordChecks.h"
+#include "runtime/states/Regions.h"
+#include "runtime/states/WeightReader.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace fsdp {
+
+/// The first value of one state, wherever it comes from, as the model's tensor
+/// (wholeShape). What it names outlives it.
+class FirstValues {
+public:
+  /// `model` may be null if the state has no source, `weights` if it has no
+  /// weight; `checks`, if not null, are told what is read of the model file.
+  FirstValues(const plan::PlanT &plan, const plan::StateT &state,
+              const ModelFile *model, const WeightReader *weights,
+              RecordChecks *checks);
+
+  /// The elements of `region`, the first one to `to`, the others behind it by
+  /// `strides`, in elements. Holds some MiB. Throws fsdp::Error.
+  void read(const Region &region, std::span<const int64_t> strides,
+            char *to) const;
+
+private:
+  uint64_t rowBytes() const { return rowElements * element; }
+  void readBlocks(const Region &region, std::span<const int64_t> strides,
+                  char *to) const;
+  void readRun(uint64_t first, uint64_t count, char *to) const;
+  void readStrided(uint64_t first, uint64_t count, char *to) const;
+  void copyInit(uint64_t first, uint64_t count, char *to) const;
+  void note(uint64_t first, uint64_t count, const char *data) const;
+
+  const plan::PlanT &plan;
+  const plan::StateT &state;
+  const ModelFile *model;
+  const WeightReader *weights;
+  RecordChecks *checks;
+  const std::vector<int64_t> shape;   ///< of the model's tensor,
+  const std::vector<int64_t> strides; ///< row-major
+  const uint64_t element;             ///< bytes of one
+  uint64_t rowElements = 1;           ///< of a row of the first dim
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_STATES_FIRSTVALUES_H

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Ranks that compute one step together (mesh: {tp: N}) train as PyTorch does alone: parameters split by an automatic plan, by one of the user's, along the
+sequence, with FSDP and replicas around them. The report says that parts were computed: a plan that splits nothing would pass otherwise.
+"""
+import json
+import subprocess
+
+import torch
+import torch.nn as nn
+from safetensors.torch import save_file
+
+import zoo
+from harness import compare, compile_step, make_config, make_data, parse_arguments, reference, run_cases, train
+
+SGD = {"name": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}
+
+
+class Heads(nn.Module):
+    """Attention of its own making: products of batches of matrices, softmax, masks."""
+
+    def __init__(self, width=16, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (f(self.norm(x)).view(b, t, self.heads, c // self.heads).transpose(1, 2) for f in (self.q, self.k, self.v))
+        scores = (q @ k.transpose(-2, -1)) * (c // self.heads) ** -0.5
+        scores = scores.masked_fill(torch.ones(t, t, dtype=torch.bool).triu(1), float("-inf"))
+        return x + self.o((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, c))
+
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(29, 16)
+        self.blocks = nn.ModuleList([Heads(), zoo.MlpBlock(16), Heads(), zoo.MlpBlock(16)])
+        self.head = nn.Linear(16, 29)
+
+    def forward(self, x):
+        h = self.embed(x)
+        for block in self.blocks:
+            h = block(h)
+        return self.head(h)
+
+
+def own():
+    return zoo.Classifier(Own()), zoo.tokens(29, 8)
+
+
+def parallel_case(bin, factory, tp, shard=1, replicate=1, backend="local", splits=True, most=None, **config):
+    """`most`: all-reduces over tp in a step, at most."""
+    def case(folder):
+        torch.manual_seed(7)
+        model, inputs = factory()
+        model.train()
+        readers, steps = shard * replicate, 3
+        settings = make_config(readers, replicate=replicate, **config)
+        settings["mesh"]["tp"] = tp
+        settings.setdefault("tp_plan", "auto")
+        start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
+        data = make_data(inputs, readers * steps * settings.get("gradient_accumulation_steps", 1))
+        save_file(data, folder / "data.safetensors")
+        compile_step(bin, folder, model, inputs, settings, options=["--report=report.json"])
+        rows, final = train(bin, folder, readers * tp, steps, backend, options=["--poison"])
+        compare(rows, final, *reference(model, inputs, data, readers, steps, settings), start)
+        report = json.loads((folder / "report.json").read_text())
+        sums = sum(c["count"] for c in report["collectives"] if c["group"] == "tp" and c["kind"] in ("all_reduce", "reduce_scatter"))
+        text = subprocess.run([bin / "fsdp-opt", "step.fsdp", "-o", "-"], cwd=folder, capture_output=True, text=True, check=True).stdout
+        assert (" split dim " in text) == splits, "parameters are split, or not, otherwise than expected"
+        assert most is None or 0 < sums <= most, report["collectives"]
+    return case
+
+
+def rounded_case(bin, factory, tp, shard, **config):
+    """In half precision sums are rounded otherwise on each number of ranks: the losses are nearly those without tp."""
+    def case(folder):
+        torch.manual_seed(7)
+        model, inputs = factory()
+        model.train()
+        save_file(make_data(inputs, shard * 4), folder / "data.safetensors")
+        losses = {}
+        for size in (1, tp):
+            settings = make_config(shard, **json.loads(json.dumps(config)))
+            settings["mesh"]["tp"] = size
+            compile_step(bin, folder, model, inputs, settings)
+            rows, _ = train(bin, folder, shard * size, 4, tag=str(size), options=["--poison"])
+            losses[size] = [row["loss"] for row in rows]
+        assert losses[1][0] != losses[1][-1], "nothing moved: the case tests nothing"
+        for alone, together in zip(losses[1], losses[tp], strict=True):
+            assert abs(alone - together) <= 1e-2 * abs(alone), losses
+    return case
+
+
+def main():
+    arguments = parse_arguments()
+    cases = {}
+
+    def add(factory, tp, label, **config):
+        cases[f"{factory.__name__} tp={tp} {label}"] = parallel_case(arguments.bin, factory, tp, **config)
+
+    add(zoo.llama, 2, "alone", most=4 * 3 + 2)                   # four a block, and those of the loss and the norm
+    add(zoo.llama, 2, "zero3, clip", shard=2, max_grad_norm=0.1, reshard_after_forward=True)
+    add(zoo.llama, 4, "groups that 4 do not divide")
+    add(own, 2, "own attention", shard=2)
+    add(own, 4, "own attention")
+    add(own, 2, "replicas, micro-batches", replicate=2, shard=1, gradient_accumulation_steps=2)
+    add(own, 2, "flat", shard=2, bucket_layout="auto", optimizer=SGD)
+    add(own, 2, "recompute, offload", shard=2, activation_checkpointing=True, offload_params=True)
+    add(own, 2, "sequence", shard=2, sequence_parallel=True)
+    add(zoo.llama, 4, "sequence, micro-batches kept", sequence_parallel=True, gradient_accumulation_steps=2, reshard_after_forward=False)
+    add(own, 2, "sequence, recompute", shard=2, sequence_parallel=True, activation_checkpointing={"policy": "selective"})
+    add(own, 2, "chunks", loss_chunks=2)
+    cases["own tp=2 bf16"] = rounded_case(arguments.bin, own, 2, 2, optimizer=SGD, mixed_precision={"param_dtype": "bfloat16", "reduce_dtype": "float32"})
+    add(own, 2, "auto", shard=2, schedule="auto")
+    add(own, 2, "shard_dims", shard=2, shard_dims={"*.up.weight": 1, "*.down.weight": 0, "*.q.weight": 1})
+    add(own, 2, "gloo", shard=2, backend="gloo")
+    add(own, 2, "by hand", tp_plan={"*.q": "colwise", "*.k": "colwise", "*.v": "colwise", "*.o": "rowwise", "*.up": "colwise", "*.down": "rowwise", "*embed": "colwise", "*head": "rowwise"})
+    add(zoo.gpt, 2, "fused heads stay whole", splits=False)
+    add(zoo.convnet, 2, "no rules", splits=False, optimizer=SGD)
+    add(zoo.tagger, 2, "no rules", splits=False)
+    run_cases(cases, arguments.only)
+
+
+main()

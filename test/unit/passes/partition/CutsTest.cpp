@@ -1,0 +1,456 @@
+//===- CutsTest.cpp - Parts make the whole --------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Each operator is computed by LibTorch, whole and in the parts of every cut
+// that its rule lists; put together again these have to be the whole.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RunOperator.h"
+
+#include "passes/partition/Localize.h"
+
+#include "ir/aten/OpModel.h"
+#include "ir/fsdp/Fsdp.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+
+#include <gtest/gtest.h>
+
+using namespace fsdp;
+using namespace fsdp::test;
+using namespace mlir;
+
+namespace {
+
+/// An operator, and the cuts that it must have: "0 w -> 0; w 1 -> p".
+struct Case {
+  const char *name, *op, *cuts;
+};
+
+void PrintTo(const Case &each, std::ostream *out) { *out << each.name; }
+
+at::ScalarType toDtype(Type type) {
+  if (type.isF32())
+    return at::kFloat;
+  if (type.isInteger(1))
+    return at::kBool;
+  return at::kLong;
+}
+
+std::string print(ArrayRef<Place> places) {
+  std::string text;
+  for (Place place : places) {
+    text += text.empty() ? "" : " ";
+    text += place == kWholePlace     ? "w"
+            : place == kPartialPlace ? "p"
+            : place == kAnyPlace     ? "any"
+                                     : std::to_string(place);
+  }
+  return text;
+}
+
+class CutsTest : public testing::TestWithParam<Case> {
+protected:
+  CutsTest() {
+    context.loadDialect<func::FuncDialect, FsdpDialect, aten::AtenDialect>();
+  }
+
+  void parse(const std::string &text) {
+    module = parseSourceString<ModuleOp>(text, ParserConfig(&context));
+    ASSERT_TRUE(module);
+    auto function = *module->getOps<func::FuncOp>().begin();
+    op = WholeOp::ofCaptured(&function.getBody().front().front());
+  }
+
+  static at::Tensor makeTensor(RankedTensorType type) {
+    at::Tensor tensor = at::empty_strided(
+        std::vector<int64_t>(type.getShape()), aten::getStrides(type),
+        at::TensorOptions(toDtype(type.getElementType())));
+    if (type.getElementType().isF32())
+      tensor.copy_(at::rand(tensor.sizes()) + 0.5);
+    else if (type.getElementType().isInteger(1))
+      tensor.copy_(at::randint(0, 2, tensor.sizes()));
+    else
+      tensor.copy_(at::randint(0, 4, tensor.sizes()));
+    return tensor;
+  }
+
+  std::vector<TensorArgument>
+  bind(const std::vector<at::Tensor> &operands) const {
+    std::vector<TensorArgument> arguments;
+    size_t next = 0;
+    for (const aten::BoundTensors &bound : aten::getTensorArguments(op.op)) {
+      if (bound.none)
+        continue;
+      TensorArgument argument{
+          bound.argument->name.str(), {}, bound.argument->isList()};
+      for (Value tensor : bound.tensors)
+        argument.tensors.push_back(tensor ? operands[next++] : at::Tensor());
+      arguments.push_back(argument);
+    }
+    return arguments;
+  }
+
+  static std::vector<StaticArgument> bind(DictionaryAttr property) {
+    std::vector<StaticArgument> statics;
+    for (NamedAttribute entry : property) {
+      StaticArgument argument{entry.getName().str(), int64_t(0)};
+      Attribute value = entry.getValue();
+      if (entry.getName() == aten::kSegments)
+        continue;
+      if (auto flag = dyn_cast<BoolAttr>(value))
+        argument.value = flag.getValue();
+      else if (auto number = dyn_cast<IntegerAttr>(value))
+        argument.value = number.getInt();
+      else if (auto real = dyn_cast<FloatAttr>(value))
+        argument.value = real.getValueAsDouble();
+      else if (auto type = dyn_cast<TypeAttr>(value))
+        argument.value =
+            "dtype:" + std::to_string(int(toDtype(type.getValue())));
+      else if (auto text = dyn_cast<StringAttr>(value))
+        argument.value = text.getValue() == "contiguous"
+                             ? std::string("format:0")
+                             : text.getValue().str();
+      else if (auto list = dyn_cast<ArrayAttr>(value);
+               list && llvm::all_of(list, llvm::IsaPred<BoolAttr>)) {
+        std::vector<bool> flags;
+        for (auto each : list.getAsRange<BoolAttr>())
+          flags.push_back(each.getValue());
+        argument.value = flags;
+      } else if (list) {
+        std::vector<int64_t> numbers;
+        for (auto each : list.getAsRange<IntegerAttr>())
+          numbers.push_back(each.getInt());
+        argument.value = numbers;
+      } else {
+        ADD_FAILURE() << "a static argument of another kind";
+      }
+      statics.push_back(argument);
+    }
+    return statics;
+  }
+
+  /// What each rank has of `whole`.
+  static std::vector<at::Tensor> take(const at::Tensor &whole, Place place,
+                                      int64_t ranks) {
+    std::vector<at::Tensor> parts;
+    at::Tensor rest = whole;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      if (place >= 0) {
+        int64_t size = whole.size(place) / ranks;
+        parts.push_back(whole.narrow(place, rank * size, size).clone());
+      } else if (place == kPartialPlace && rank + 1 < ranks) {
+        parts.push_back(at::randn(whole.sizes()));
+        rest = rest - parts.back();
+      } else {
+        parts.push_back(place == kPartialPlace ? rest : whole);
+      }
+    }
+    return parts;
+  }
+
+  static at::Tensor join(const std::vector<at::Tensor> &parts, Place place) {
+    if (place >= 0)
+      return at::cat(parts, place);
+    at::Tensor sum = parts.front();
+    for (size_t i = 1; i < parts.size(); ++i)
+      sum = place == kPartialPlace ? sum + parts[i] : sum;
+    return sum;
+  }
+
+  void check(const Cut &cut, int64_t ranks) {
+    SCOPED_TRACE(print(cut.operands) + " -> " + print(cut.results));
+    std::vector<at::Tensor> operands;
+    for (RankedTensorType type : op.operands)
+      operands.push_back(makeTensor(type));
+    std::vector<at::Tensor> whole =
+        runOperator(op.getName().str(), bind(operands), bind(op.property));
+    std::vector<std::vector<at::Tensor>> parts, results(whole.size());
+    for (auto [tensor, place] : llvm::zip_equal(operands, cut.operands))
+      parts.push_back(take(tensor, place, ranks));
+    DictionaryAttr statics = localizeStatics(op, cut, ranks);
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      std::vector<at::Tensor> own;
+      for (const auto &each : parts)
+        own.push_back(each[rank]);
+      std::vector<at::Tensor> made =
+          runOperator(op.getName().str(), bind(own), bind(statics));
+      ASSERT_EQ(made.size(), whole.size());
+      for (size_t i = 0; i < made.size(); ++i)
+        results[i].push_back(made[i]);
+    }
+    for (size_t i = 0; i < whole.size(); ++i) {
+      if (i >= op.results.size() || !op.results[i] || !whole[i].defined())
+        continue;
+      at::Tensor joined = join(results[i], cut.results[i]);
+      ASSERT_EQ(joined.sizes(), whole[i].sizes());
+      EXPECT_TRUE(at::allclose(joined.to(at::kDouble), whole[i].to(at::kDouble),
+                               1e-4, 1e-4, /*equal_nan=*/true))
+          << "result " << i;
+    }
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  WholeOp op;
+};
+
+TEST_P(CutsTest, PartsMakeTheWhole) {
+  Case each = GetParam();
+  std::string line = each.op;
+  // Operands are the program's arguments, named as they are in the line.
+  size_t types = line.find(" : (") + 4;
+  size_t end = line.find(") ->", types);
+  std::string operands = line.substr(types, end - types), arguments;
+  int depth = 0, number = 0;
+  std::string type;
+  auto add = [&] {
+    if (!type.empty())
+      arguments += (arguments.empty() ? "%" : ", %") +
+                   std::string(1, char('a' + number++)) + ": " + type;
+    type.clear();
+  };
+  for (char c : operands) {
+    depth += c == '<' ? 1 : c == '>' ? -1 : 0;
+    if (c == ',' && depth == 0)
+      add();
+    else if (c != ' ' || depth != 0)
+      type += c;
+  }
+  add();
+  parse("func.func @f(" + arguments + ") {\n  " + line + "\n  return\n}\n");
+  ASSERT_TRUE(op.op);
+  std::vector<Cut> cuts = findCuts(op, 2);
+  std::string found;
+  for (const Cut &cut : cuts)
+    found += (found.empty() ? "" : "; ") + print(cut.operands) + " -> " +
+             print(cut.results);
+  EXPECT_EQ(found, each.cuts);
+  for (const Cut &cut : cuts)
+    check(cut, 2);
+}
+
+const Case kCases[] = {
+    {"Add",
+     "%0 = aten.add.Tensor(%a, %b) : (tensor<4x3x6xf32>, tensor<6xf32>) -> "
+     "tensor<4x3x6xf32>",
+     "0 w -> 0; 2 0 -> 2; p p -> p"},
+    {"AddBroadcastsBoth",
+     "%0 = aten.mul.Tensor(%a, %b) : (tensor<4x1xf32>, tensor<1x6xf32>) -> "
+     "tensor<4x6xf32>",
+     "0 w -> 0; w 1 -> 1"},
+    {"ScaledSum",
+     "%0 = aten.mul.Scalar(%a, other = 2.5) : (tensor<4x6xf32>) -> "
+     "tensor<4x6xf32>",
+     "0 -> 0; 1 -> 1; p -> p"},
+    {"NotLinear", "%0 = aten.exp(%a) : (tensor<4x6xf32>) -> tensor<4x6xf32>",
+     "0 -> 0; 1 -> 1"},
+    {"Where",
+     "%0 = aten.where.self(%a, %b, %c) : (tensor<6xi1>, tensor<4x6xf32>, "
+     "tensor<f32>) -> tensor<4x6xf32>",
+     "w 0 w -> 0; 0 1 w -> 1"},
+    {"Cast",
+     "%0 = aten._to_copy(%a, dtype = f32) : (tensor<4x6xi64>) -> "
+     "tensor<4x6xf32>",
+     "0 -> 0; 1 -> 1"},
+    {"Zeros", "%0 = aten.zeros_like(%a) : (tensor<4x6xf32>) -> tensor<4x6xf32>",
+     "0 -> 0; 1 -> 1; p -> w"},
+    {"Transpose",
+     "%0 = aten.t(%a) : (tensor<4x6xf32>) -> tensor<6x4xf32, #aten.strides<1, "
+     "6>>",
+     "0 -> 1; 1 -> 0; p -> p"},
+    {"TransposeDims",
+     "%0 = aten.transpose.int(%a, dim0 = 1, dim1 = -1) : (tensor<2x4x6xf32>) "
+     "-> tensor<2x6x4xf32, #aten.strides<24, 1, 6>>",
+     "0 -> 0; 1 -> 2; 2 -> 1; p -> p"},
+    {"Permute",
+     "%0 = aten.permute(%a, dims = [2, 0, 1]) : (tensor<2x4x6xf32>) -> "
+     "tensor<6x2x4xf32, #aten.strides<1, 24, 6>>",
+     "0 -> 1; 1 -> 2; 2 -> 0; p -> p"},
+    {"Unsqueeze",
+     "%0 = aten.unsqueeze(%a, dim = 1) : (tensor<4x6xf32>) -> "
+     "tensor<4x1x6xf32>",
+     "0 -> 0; 1 -> 2; p -> p"},
+    {"Squeeze",
+     "%0 = aten.squeeze.dim(%a, dim = 1) : (tensor<4x1x6xf32>) -> "
+     "tensor<4x6xf32>",
+     "0 -> 0; 2 -> 1; p -> p"},
+    {"Select",
+     "%0 = aten.select.int(%a, dim = 1, index = 2) : (tensor<4x3x6xf32>) -> "
+     "tensor<4x6xf32, #aten.strides<18, 1>>",
+     "0 -> 0; 2 -> 1; p -> p"},
+    {"Slice",
+     "%0 = aten.slice.Tensor(%a, dim = 1, start = 1, end = 5) : "
+     "(tensor<4x6xf32>) -> tensor<4x4xf32, #aten.strides<6, 1>>",
+     "0 -> 0; p -> p"},
+    {"SliceOfAll",
+     "%0 = aten.slice.Tensor(%a, dim = 1, start = 0, end = 6) : "
+     "(tensor<4x6xf32>) -> tensor<4x6xf32>",
+     "0 -> 0; 1 -> 1; p -> p"},
+    {"Split",
+     "%0:3 = aten.split.Tensor(%a, split_size = 2, dim = 1) : "
+     "(tensor<4x6xf32>) -> (tensor<4x2xf32, #aten.strides<6, 1>>, "
+     "tensor<4x2xf32, #aten.strides<6, 1>>, tensor<4x2xf32, #aten.strides<6, "
+     "1>>)",
+     "0 -> 0 0 0; p -> p p p"},
+    {"Unbind",
+     "%0:2 = aten.unbind.int(%a) : (tensor<2x4x6xf32>) -> (tensor<4x6xf32>, "
+     "tensor<4x6xf32>)",
+     "1 -> 0 0; 2 -> 1 1; p -> p p"},
+    {"Expand",
+     "%0 = aten.expand(%a, size = [4, 3, -1]) : (tensor<4x1x6xf32>) -> "
+     "tensor<4x3x6xf32, #aten.strides<6, 0, 1>>",
+     "0 -> 0; 2 -> 2; p -> p"},
+    {"ViewMerges",
+     "%0 = aten.view(%a, size = [8, 6]) : (tensor<2x4x6xf32>) -> "
+     "tensor<8x6xf32>",
+     "p -> p; 0 -> 0; 2 -> 1"},
+    {"ViewSplits",
+     "%0 = aten.view(%a, size = [3, 4, 2]) : (tensor<3x8xf32>) -> "
+     "tensor<3x4x2xf32>",
+     "p -> p; 1 -> 1"},
+    {"ViewOfHeads",
+     "%0 = aten.view(%a, size = [4, 3, 4]) : (tensor<4x12xf32>) -> "
+     "tensor<4x3x4xf32>",
+     "p -> p; 0 -> 0"},
+    {"ViewWithOnes",
+     "%0 = aten.view(%a, size = [1, 4, 1, 6]) : (tensor<4x6xf32>) -> "
+     "tensor<1x4x1x6xf32>",
+     "p -> p; 0 -> 1; 1 -> 3"},
+    {"Clone",
+     "%0 = aten.clone(%a, memory_format = \"contiguous\") : (tensor<4x6xf32, "
+     "#aten.strides<1, 4>>) -> tensor<4x6xf32>",
+     "0 -> 0; 1 -> 1; p -> p"},
+    {"Cat",
+     "%0 = aten.cat([%a, %b], dim = -1) : (tensor<4x6xf32>, tensor<4x2xf32>) "
+     "-> tensor<4x8xf32>",
+     "0 0 -> 0; p p -> p"},
+    {"Stack",
+     "%0 = aten.stack([%a, %b], dim = 1) : (tensor<4x6xf32>, tensor<4x6xf32>) "
+     "-> tensor<4x2x6xf32>",
+     "0 0 -> 0; 1 1 -> 2; p p -> p"},
+    {"SliceBackward",
+     "%0 = aten.slice_backward(%a, input_sizes = [4, 6], dim = 1, start = 2, "
+     "end = 4, step = 1) : (tensor<4x2xf32>) -> tensor<4x6xf32>",
+     "0 -> 0; p -> p"},
+    {"SelectBackward",
+     "%0 = aten.select_backward(%a, input_sizes = [4, 3, 6], dim = 1, index = "
+     "2) : (tensor<4x6xf32>) -> tensor<4x3x6xf32>",
+     "0 -> 0; 1 -> 2; p -> p"},
+    {"Pad",
+     "%0 = aten.constant_pad_nd(%a, pad = [1, 0]) : (tensor<4x6xf32>) -> "
+     "tensor<4x7xf32>",
+     "0 -> 0"},
+    {"NewZeros",
+     "%0 = aten.new_zeros(%a, size = [3]) : (tensor<4x6xf32>) -> tensor<3xf32>",
+     "any -> w"},
+    {"Mm",
+     "%0 = aten.mm(%a, %b) : (tensor<4x6xf32>, tensor<6x2xf32>) -> "
+     "tensor<4x2xf32>",
+     "0 w -> 0; w 1 -> 1; 1 0 -> p"},
+    {"Addmm",
+     "%0 = aten.addmm(%a, %b, %c) : (tensor<2xf32>, tensor<4x6xf32>, "
+     "tensor<6x2xf32>) -> tensor<4x2xf32>",
+     "w 0 w -> 0; 0 w 1 -> 1; p 1 0 -> p"},
+    {"AddmmMatrix",
+     "%0 = aten.addmm(%a, %b, %c, beta = 0.5) : (tensor<4x2xf32>, "
+     "tensor<4x6xf32>, tensor<6x2xf32>) -> tensor<4x2xf32>",
+     "0 0 w -> 0; 1 w 1 -> 1; p 1 0 -> p"},
+    {"Bmm",
+     "%0 = aten.bmm(%a, %b) : (tensor<2x4x6xf32>, tensor<2x6x8xf32>) -> "
+     "tensor<2x4x8xf32>",
+     "0 0 -> 0; 1 w -> 1; w 2 -> 2; 2 1 -> p"},
+    {"Attention",
+     "%0:2 = aten._scaled_dot_product_flash_attention_for_cpu(%a, %b, %c, %d) "
+     ": (tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, "
+     "tensor<2x1x6x6xf32>) -> (tensor<2x4x6x8xf32>, tensor<2x4x6xf32>)",
+     "0 0 0 0 -> 0 0; 1 1 1 w -> 1 1"},
+    {"AttentionDropout",
+     "%0:2 = aten._scaled_dot_product_flash_attention_for_cpu(%a, %b, %c, "
+     "dropout_p = 0.5) : (tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, "
+     "tensor<2x4x6x8xf32>) -> (tensor<2x4x6x8xf32>, tensor<2x4x6xf32>)",
+     ""},
+    {"AttentionBackward",
+     "%0:3 = aten._scaled_dot_product_flash_attention_for_cpu_backward(%a, %b, "
+     "%c, %d, %e, %f, dropout_p = 0.0, is_causal = true) : "
+     "(tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, "
+     "tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, tensor<2x4x6xf32>) -> "
+     "(tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>)",
+     "0 0 0 0 0 0 -> 0 0 0; 1 1 1 1 1 1 -> 1 1 1"},
+    {"Sum", "%0 = aten.sum(%a) : (tensor<4x6xf32>) -> tensor<f32>",
+     "0 -> p; 1 -> p"},
+    {"SumOfNumbers", "%0 = aten.sum(%a) : (tensor<4x6xi64>) -> tensor<i64>",
+     ""},
+    {"SumDims",
+     "%0 = aten.sum.dim_IntList(%a, dim = [0, -1]) : (tensor<4x2x6xf32>) -> "
+     "tensor<2xf32>",
+     "0 -> p; 1 -> 0; 2 -> p"},
+    {"SumKeepsDims",
+     "%0 = aten.sum.dim_IntList(%a, dim = [1], keepdim = true) : "
+     "(tensor<4x2x6xf32>) -> tensor<4x1x6xf32>",
+     "0 -> 0; 1 -> p; 2 -> 2"},
+    {"Mean",
+     "%0 = aten.mean.dim(%a, dim = [-1], keepdim = true) : (tensor<4x6xf32>) "
+     "-> tensor<4x1xf32>",
+     "0 -> 0"},
+    {"Largest",
+     "%0 = aten.amax(%a, dim = [1]) : (tensor<4x6xf32>) -> tensor<4xf32>",
+     "0 -> 0"},
+    {"VarianceAndMean",
+     "%0:2 = aten.var_mean.correction(%a, dim = [1]) : (tensor<4x6xf32>) -> "
+     "(tensor<4xf32>, tensor<4xf32>)",
+     "0 -> 0 0"},
+    {"Softmax",
+     "%0 = aten._softmax(%a, dim = -1, half_to_float = false) : "
+     "(tensor<4x6xf32>) -> tensor<4x6xf32>",
+     "0 -> 0"},
+    {"SoftmaxBackward",
+     "%0 = aten._softmax_backward_data(%a, %b, dim = 1, input_dtype = f32) : "
+     "(tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>",
+     "0 0 -> 0"},
+    {"Cumsum",
+     "%0 = aten.cumsum(%a, dim = 0) : (tensor<4x6xf32>) -> tensor<4x6xf32>",
+     "1 -> 1"},
+    {"LayerNorm",
+     "%0:3 = aten.native_layer_norm(%a, %b, %c, normalized_shape = [6], eps = "
+     "1.0e-5) : (tensor<2x4x6xf32>, tensor<6xf32>, tensor<6xf32>) -> "
+     "(tensor<2x4x6xf32>, tensor<2x4x1xf32>, tensor<2x4x1xf32>)",
+     "0 w w -> 0 0 0; 1 w w -> 1 1 1"},
+    {"LayerNormBackward",
+     "%0:3 = aten.native_layer_norm_backward(%a, %b, %c, %d, %e, %f, "
+     "normalized_shape = [6], output_mask = [true, true, true]) : "
+     "(tensor<2x4x6xf32>, tensor<2x4x6xf32>, tensor<2x4x1xf32>, "
+     "tensor<2x4x1xf32>, tensor<6xf32>, tensor<6xf32>) -> (tensor<2x4x6xf32>, "
+     "tensor<6xf32>, tensor<6xf32>)",
+     "0 0 0 0 w w -> 0 p p; 1 1 1 1 w w -> 1 p p"},
+    {"Embedding",
+     "%0 = aten.embedding(%a, %b) : (tensor<4x6xf32>, tensor<2x8xi64>) -> "
+     "tensor<2x8x6xf32>",
+     "1 w -> 2; w 0 -> 0; w 1 -> 1"},
+    {"EmbeddingBackward",
+     "%0 = aten.embedding_dense_backward(%a, %b, num_weights = 4, padding_idx "
+     "= -1, scale_grad_by_freq = false) : (tensor<2x8x6xf32>, tensor<2x8xi64>) "
+     "-> tensor<4x6xf32>",
+     "2 w -> 1; 0 0 -> p; 1 1 -> p"},
+    {"NoRule",
+     "%0 = aten.nonzero_static(%a, size = 3) : (tensor<4x6xf32>) -> "
+     "tensor<3x2xi64>",
+     ""},
+};
+
+INSTANTIATE_TEST_SUITE_P(Families, CutsTest, testing::ValuesIn(kCases),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
+
+} // namespace

@@ -1,0 +1,85 @@
+//===- Splits.cpp - What ranks of a step hold parts of --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "tools/fsdp-opt/explain/Splits.h"
+
+#include "ir/fsdp/Fsdp.h"
+#include "support/Table.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <vector>
+
+using namespace fsdp;
+using namespace mlir;
+
+std::string fsdp::maskNumbers(llvm::StringRef text) {
+  std::string masked;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i;
+    while (end < text.size() && llvm::isDigit(text[end]))
+      ++end;
+    bool isStep = end > i && i > 0 && text[i - 1] == '.' && end < text.size() &&
+                  (text[end] == '.' || text[end] == ' ');
+    masked += isStep ? "*" : text.slice(i, std::max(end, i + 1)).str();
+    i = std::max(end, i + 1);
+  }
+  return masked;
+}
+
+static std::string printShape(RankedTensorType type) {
+  std::string text = "[";
+  for (auto [i, size] : llvm::enumerate(type.getShape()))
+    text += (i == 0 ? "" : ",") + std::to_string(size);
+  return text + "]";
+}
+
+std::string fsdp::listSplits(ModuleOp module) {
+  auto told = getSetting<ParallelAttr>(module);
+  if (told.getTp() == 1)
+    return "";
+  // By name, dim and shapes.
+  struct Line {
+    StateOp state;
+    int64_t count = 0;
+  };
+  std::vector<Line> lines;
+  llvm::StringMap<size_t> alike;
+  int64_t whole = 0, split = 0;
+  for (StateOp state : module.getOps<StateOp>()) {
+    if (!isParameter(state) || state.isFlat())
+      continue;
+    if (!state.getSplit()) {
+      ++whole;
+      continue;
+    }
+    ++split;
+    std::string key = maskNumbers(state.getSymName()) + " " +
+                      std::to_string(state.getSplit()->getDim()) +
+                      printShape(state.getGlobalType());
+    auto [it, isNew] = alike.try_emplace(key, lines.size());
+    if (isNew)
+      lines.push_back({state});
+    ++lines[it->second].count;
+  }
+  Table table;
+  table.add({"parameter", "tensors", "split along", "from", "to a rank's"});
+  for (auto [state, count] : lines) {
+    table.add({count == 1 ? state.getSymName().str()
+                          : maskNumbers(state.getSymName()),
+               std::to_string(count),
+               "dim " + std::to_string(state.getSplit()->getDim()),
+               printShape(state.getWholeType()),
+               printShape(state.getGlobalType())});
+  }
+  std::string text = "\ntensor-parallel plan, " +
+                     std::string(told.getAutomatic() ? "found in the program"
+                                                     : "as tp_plan says") +
+                     ": " + std::to_string(split) + " parameters split over " +
+                     std::to_string(told.getTp()) + " ranks, " +
+                     std::to_string(whole) + " whole on each\n";
+  return text + (split != 0 ? table.print() : "") +
+         "  --remarks-filter=parallel lists what each rank computes whole, and "
+         "why.\n";
+}
