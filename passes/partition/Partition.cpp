@@ -411,15 +411,22 @@ private:
     std::optional<int64_t> bytes = getCost(op, cut);
     if (!bytes || *bytes == 0)
       return;
-    auto opts = nameDecision("parallel", "ComputedWhole", func);
-    remark::missed(op.getLoc(), opts)
-        << (hasRule(whole.getName())
-                ? "computed whole by every rank, since its operands are placed "
-                  "otherwise: "
-                : "computed whole by every rank, since it has no rule for "
-                  "parts: ")
-        << whole.getName().str() << ", for which "
-        << std::to_string(*bytes % kNever) << " bytes are exchanged";
+    // Sums are exchanged anyway, and along the sequence gathers are meant.
+    bool isKnown = hasRule(whole.getName());
+    bool gathers = llvm::any_of(op.getOperands(), [&](Value operand) {
+      return getPlace(operand) >= 0;
+    });
+    if (isKnown && (!gathers || told.getSequence()))
+      return;
+    std::string text = whole.getName().str() +
+                       " is computed whole by every rank, since it has no rule "
+                       "for parts";
+    if (isKnown)
+      text += " along the dims of its operands";
+    text +=
+        "; " + std::to_string(*bytes % kNever) + " bytes are exchanged for it";
+    remark::missed(op.getLoc(), nameDecision("parallel", "ComputedWhole", func))
+        << text;
   }
 
   func::FuncOp func;

@@ -157,14 +157,15 @@ private:
   void remarkOn(StateOp state, int64_t dim) const {
     if (!wantsRemarks(state))
       return;
+    std::string text = "'" + state.getSymName().str() +
+                       "' is split along dim " + std::to_string(dim) +
+                       " over " + std::to_string(told.getTp()) + " ranks, ";
+    text += fixed.contains(state)
+                ? "as the plan says"
+                : "since all that is computed of it can be computed in parts";
     remark::passed(state.getLoc(),
                    remark::RemarkOpts::name("Split").category("parallel"))
-        << "'" + state.getSymName().str() + "' is split along dim " +
-               std::to_string(dim) + " over " + std::to_string(told.getTp()) +
-               " ranks, "
-        << (fixed.contains(state)
-                ? "as the plan says"
-                : "since all that is computed of it can be computed in parts");
+        << text;
   }
 
   ModuleOp module;

@@ -6,7 +6,7 @@
 // RUN: fsdp-opt %s --explain --config=%t.told.yaml | FileCheck %s --check-prefix=TOLD
 // RUN: echo '{mesh: {dp_shard: 4}}' > %t.one.yaml
 // RUN: fsdp-opt %s --explain --config=%t.one.yaml | FileCheck %s --check-prefix=ONE
-// RUN: fsdp-opt %s --config=%t.yaml --remarks-filter=parallel -o %t.fsdp 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: fsdp-opt %s --config=%t.yaml --remarks-filter=parallel -o %t.mlir 2>&1 | FileCheck %s --check-prefix=REMARK
 
 // CHECK:      tensor-parallel plan, found in the program: 4 parameters split over 2 ranks, 0 whole on each
 // CHECK-NEXT: parameter tensors split along from to a rank's
@@ -22,6 +22,7 @@
 
 // REMARK-DAG: {{.*}}'layers.0.up.weight' is split along dim 0 over 2 ranks, since all that is computed of it can be computed in parts
 // REMARK-DAG: {{.*}}'layers.1.down.weight' is split along dim 1 over 2 ranks
+// REMARK-NOT: ComputedWhole
 module {
   fsdp.module "" class "Model"
   fsdp.module "layers.0" class "Block"
@@ -30,9 +31,9 @@ module {
   fsdp.module "layers.1" class "Block"
   fsdp.module "layers.1.up" class "Linear"
   fsdp.module "layers.1.down" class "Linear"
-  fsdp.state parameter @layers.0.up.weight : tensor<12x6xf32>
-  fsdp.state parameter @layers.0.down.weight : tensor<6x12xf32>
-  fsdp.state parameter @layers.1.up.weight : tensor<12x6xf32>
+  fsdp.state frozen @layers.0.up.weight : tensor<12x6xf32>
+  fsdp.state frozen @layers.0.down.weight : tensor<6x12xf32>
+  fsdp.state frozen @layers.1.up.weight : tensor<12x6xf32>
   fsdp.state parameter @layers.1.down.weight : tensor<6x12xf32>
   func.func @"train/step"(%u0: tensor<12x6xf32> {fsdp.state = @layers.0.up.weight}, %d0: tensor<6x12xf32> {fsdp.state = @layers.0.down.weight},
                           %u1: tensor<12x6xf32> {fsdp.state = @layers.1.up.weight}, %d1: tensor<6x12xf32> {fsdp.state = @layers.1.down.weight},
