@@ -59,8 +59,8 @@ FlightAlignment::FlightAlignment(const std::vector<FlightRecord> &records) {
                 "expected the flight records of a run, found none");
   checkOneRun(records);
   worldSize = records.front().world;
-  std::vector<int> all(worldSize);
-  std::iota(all.begin(), all.end(), 0);
+  everyone.resize(worldSize);
+  std::iota(everyone.begin(), everyone.end(), 0);
   for (const FlightRecord &record : records) {
     Known &rank = known[record.rank];
     rank.record = &record;
@@ -74,7 +74,7 @@ FlightAlignment::FlightAlignment(const std::vector<FlightRecord> &records) {
       FlightKey key;
       if (!flight.group)
         key.line = addLine("exchange " + flight.bucket,
-                           {/*isGroup=*/false, flight.bucket, all});
+                           {/*isGroup=*/false, flight.bucket, &everyone});
       else if (flight.kind == FlightKind::connect)
         key.line = connections[*flight.group];
       else
@@ -82,7 +82,7 @@ FlightAlignment::FlightAlignment(const std::vector<FlightRecord> &records) {
       rank.flights[key] = &flight;
     }
   }
-  std::ranges::copy_if(all, std::back_inserter(absent),
+  std::ranges::copy_if(everyone, std::back_inserter(absent),
                        [&](int rank) { return !known.contains(rank); });
 }
 
@@ -99,7 +99,7 @@ size_t FlightAlignment::addLine(const FlightRecord::Group &group,
                      std::to_string(group.ordinal);
   for (int rank : group.ranks)
     name += ',' + std::to_string(rank);
-  return addLine(name, {isGroup, group.name, group.ranks});
+  return addLine(name, {isGroup, group.name, &group.ranks});
 }
 
 FlightState FlightAlignment::stateOf(const Known &rank,
@@ -168,7 +168,7 @@ std::vector<FlightAlignment::Wait> FlightAlignment::findWaits() const {
 
 void FlightAlignment::blame(Wait &wait) const {
   wait.isDone = isCompleteAnywhere(wait.key);
-  for (int member : lines[wait.key.line].ranks) {
+  for (int member : *lines[wait.key.line].ranks) {
     if (member == wait.rank)
       continue;
     if (!known.contains(member)) {

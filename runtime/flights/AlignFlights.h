@@ -24,7 +24,7 @@ namespace fsdp {
 struct FlightLine {
   bool isGroup; ///< else one exchange, or the making of one communicator
   std::string name;
-  std::vector<int> ranks; ///< ascending
+  const std::vector<int> *ranks; ///< ascending; of a record, or all
 };
 
 /// One collective, whichever rank's.
@@ -94,6 +94,7 @@ private:
   void blame(Wait &wait) const;
 
   uint64_t worldSize = 1;
+  std::vector<int> everyone;
   std::map<int, Known> known;
   std::vector<int> absent;
   std::map<std::string, size_t> lineNames;

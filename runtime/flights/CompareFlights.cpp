@@ -32,7 +32,6 @@ public:
 private:
   bool reportMismatch();
   bool reportWaits();
-  bool reportLag();
   void printHead();
   void printPlaces();
   void printBehind(int rank, const FlightKey &key);
@@ -96,7 +95,7 @@ std::string Comparison::describe(const FlightKey &key,
   std::string text = label(flight);
   if (const FlightLine &line = runs.lineOf(key); line.isGroup)
     text += " (number " + std::to_string(key.position) + " of group '" +
-            line.name + "' of " + listRanks(line.ranks) + ", " +
+            line.name + "' of " + listRanks(*line.ranks) + ", " +
             formatBytes(flight.bytes) + ")";
   if (!flight.place.program.empty())
     text += ", instruction " + std::to_string(flight.place.instruction) +
@@ -216,40 +215,6 @@ bool Comparison::reportMismatch() {
   return line.has_value();
 }
 
-/// Ranks that did not start what others did, although nobody waits for it yet.
-bool Comparison::reportLag() {
-  std::map<FlightKey, const Collective *> earliest;
-  for (const auto &[rank, known] : runs.ranks())
-    for (const auto &[key, flight] : known.flights) {
-      auto [found, isNew] = earliest.try_emplace(key, flight);
-      if (!isNew && flight->issued < found->second->issued)
-        found->second = flight;
-    }
-  std::map<int, std::pair<FlightKey, const Collective *>> behind; // by rank
-  for (const auto &[key, flight] : earliest)
-    for (int member : runs.lineOf(key).ranks) {
-      if (!runs.ranks().contains(member) ||
-          runs.stateOf(member, key, flight->issued) != FlightState::notReached)
-        continue;
-      auto [found, isNew] = behind.try_emplace(member, key, flight);
-      if (!isNew && flight->issued < found->second.second->issued)
-        found->second = {key, flight};
-    }
-  for (const auto &[rank, what] : behind) {
-    const auto &[key, flight] = what;
-    const FlightRecord &record = *runs.ranks().at(rank).record;
-    add("rank " + std::to_string(rank) + " is behind, at " +
-        describe(key, *flight) + ", which another rank had started " +
-        seconds(record.written - flight->issued) +
-        " before its record was written; nobody waits for it yet");
-    printBehind(rank, key);
-    if (result.behind.empty())
-      result.collective = label(*flight);
-    result.behind.push_back(rank);
-  }
-  return !behind.empty();
-}
-
 void Comparison::printHead() {
   add("run " + records.front().run + ": records of " +
       std::to_string(records.size()) + " of " + std::to_string(runs.world()) +
@@ -292,12 +257,11 @@ FlightComparison Comparison::run() {
   printHead();
   bool isMismatch = reportMismatch();
   // Where ranks do different things, all that follows does, too.
-  bool isLate = !isMismatch && (reportWaits() || reportLag());
+  bool isLate = !isMismatch && reportWaits();
   if (!isMismatch && !isLate)
-    add(runs.missing().empty()
-            ? "nothing parts: all ranks started the same collectives, and none "
-              "waits for another"
-            : "nothing parts among the ranks that left a record");
+    add(runs.missing().empty() ? "nothing parts: no rank waits for another"
+                               : "nothing parts among the ranks that left a "
+                                 "record: none waits for another");
   result.isParted = isMismatch || isLate || !runs.missing().empty();
   printPlaces();
   return std::move(result);

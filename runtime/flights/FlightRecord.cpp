@@ -3,6 +3,7 @@
 
 #include "runtime/flights/FlightRecord.h"
 
+#include "plan/Instructions.h"
 #include "plan/Operators.h"
 #include "plan/Version.h"
 #include "support/Error.h"
@@ -24,6 +25,7 @@ static constexpr uint64_t kVersion = 1;
 static constexpr uint64_t kMostRanks = 1 << 16;
 static constexpr size_t kMostGroups = 1000, kMostCollectives = 2000;
 static constexpr size_t kMostText = 8192;
+static constexpr size_t kMostQuoted = 200;
 
 static constexpr FlightKind kKinds[] = {
     FlightKind::allGather, FlightKind::reduceScatter, FlightKind::allReduce,
@@ -71,18 +73,34 @@ static std::string sourceOf(const plan::PlanT &plan,
   return own;
 }
 
+/// The program that has the instruction; null: none has.
+static const plan::ProgramT *findProgram(const plan::PlanT &plan,
+                                         int64_t program, int64_t instruction) {
+  if (program < 0 || program >= static_cast<int64_t>(plan.programs.size()))
+    return nullptr;
+  const plan::ProgramT &in = *plan.programs[static_cast<size_t>(program)];
+  bool has = instruction >= 0 &&
+             instruction < static_cast<int64_t>(in.instructions.size());
+  return has ? &in : nullptr;
+}
+
 static FlightPlace placeOf(const plan::PlanT &plan, int64_t program,
                            int64_t instruction) {
-  FlightPlace place;
-  if (program < 0 || program >= static_cast<int64_t>(plan.programs.size()))
-    return place;
-  const plan::ProgramT &in = *plan.programs[static_cast<size_t>(program)];
-  if (instruction < 0 ||
-      instruction >= static_cast<int64_t>(in.instructions.size()))
-    return place;
+  const plan::ProgramT *in = findProgram(plan, program, instruction);
+  if (!in)
+    return {};
   auto index = static_cast<size_t>(instruction);
-  return {in.name, instruction, nameOf(plan, *in.instructions[index]),
-          sourceOf(plan, in, index)};
+  return {in->name, instruction, nameOf(plan, *in->instructions[index]),
+          sourceOf(plan, *in, index)};
+}
+
+/// In full, where an instruction of the plan started it.
+static std::string bucketOf(const plan::PlanT &plan,
+                            const FlightEntry &flight) {
+  if (const auto *in = findProgram(plan, flight.program, flight.instruction))
+    if (auto start = startOf(*in->instructions[flight.instruction]))
+      return start->bucket;
+  return std::string(flight.bucketText());
 }
 
 FlightRecord fsdp::takeRecord(const FlightRing &ring, const plan::PlanT &plan) {
@@ -118,7 +136,7 @@ FlightRecord fsdp::takeRecord(const FlightRing &ring, const plan::PlanT &plan) {
       out.group = flight.group;
     out.position = flight.position;
     out.kind = flight.kind;
-    out.bucket = flight.bucketText();
+    out.bucket = bucketOf(plan, flight);
     out.bytes = flight.bytes;
     out.step = flight.step;
     out.microBatch = flight.microBatch;
@@ -228,7 +246,7 @@ private:
   /// What terminals and tables take.
   std::string text(const Json &json) const {
     if (!json.is_string())
-      refuse("expected a string, found " + json.dump().substr(0, 80));
+      refuse("expected a string, found " + json.dump().substr(0, kMostQuoted));
     auto value = json.get<std::string>();
     if (value.size() > kMostText)
       refuse("a text has " + std::to_string(value.size()) + " bytes");
@@ -373,12 +391,14 @@ FlightRecord fsdp::parseRecord(const std::string &text,
     reader.refuse("expected a JSON object of the format '" +
                   std::string(kFormat) + "'");
   if (json.value("format_version", Json()) != kVersion)
-    reader.refuse("expected version " + std::to_string(kVersion) +
-                  " of the format, found " +
-                  json.value("format_version", Json()).dump().substr(0, 80));
+    reader.refuse(
+        "expected version " + std::to_string(kVersion) +
+        " of the format, found " +
+        json.value("format_version", Json()).dump().substr(0, kMostQuoted));
   try {
     return reader.read(json);
   } catch (const nlohmann::json::exception &error) {
-    reader.refuse(error.what());
+    // It quotes the file, whose line may be as long as the file.
+    reader.refuse(oneLine(std::string(error.what()).substr(0, kMostQuoted)));
   }
 }

@@ -34,10 +34,9 @@ FlightRecorder::FlightRecorder(const PlanFile &plan, std::string backend,
                                std::string folder, bool isInProcess,
                                std::vector<std::unique_ptr<Fabric>> &fabrics)
     : plan(plan), backend(std::move(backend)), folder(std::move(folder)) {
-  for (std::unique_ptr<Fabric> &fabric : fabrics) {
+  for (const std::unique_ptr<Fabric> &fabric : fabrics) {
     world = static_cast<uint64_t>(fabric->worldSize());
     rings.push_back(std::make_unique<FlightRing>(fabric->rank()));
-    fabric = std::make_unique<RecordedFabric>(std::move(fabric), *rings.back());
   }
   runName = makeRunName();
   if (!isInProcess && world > 1)
@@ -47,6 +46,9 @@ FlightRecorder::FlightRecorder(const PlanFile &plan, std::string backend,
     throw Error(ErrorId::RendezvousFailed,
                 "expected a name of the run from rank 0, found '" + runName +
                     "'; start all ranks with the same fsdp-run");
+  for (size_t i = 0; i < fabrics.size(); ++i)
+    fabrics[i] =
+        std::make_unique<RecordedFabric>(std::move(fabrics[i]), *rings[i]);
   if (this->folder.empty())
     return;
   event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -112,9 +114,12 @@ bool FlightRecorder::hasBegun() const {
 }
 
 void FlightRecorder::write(const Error &error) noexcept {
-  if (folder.empty() || error.id() == ErrorId::NotFinite ||
-      (!hasBegun() && error.id() != ErrorId::DeadlinePassed))
+  if (error.id() == ErrorId::NotFinite ||
+      (!hasBegun() && error.id() != ErrorId::DeadlinePassed)) {
+    std::lock_guard lock(mutex);
+    isOver = true;
     return;
+  }
   writeAll(Reason::error, error.format());
 }
 
@@ -128,8 +133,9 @@ void FlightRecorder::writeAll(Reason reason,
                               const std::string &cause) noexcept {
   std::lock_guard lock(mutex);
   // What an error left says more than what came behind it.
-  if (isErrorWritten)
+  if (isOver || folder.empty())
     return;
+  isOver = reason == Reason::error;
   auto path = std::filesystem::path(folder) / runName;
   try {
     std::filesystem::create_directories(path);

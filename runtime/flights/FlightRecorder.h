@@ -28,10 +28,11 @@ public:
   /// Of runs in a folder, this one too: the files of 8 ranks have some 4 MB.
   static constexpr size_t kRunsKept = 16;
 
-  /// Puts a RecordedFabric in the place of each of `fabrics`. `folder`, empty:
-  /// nothing is written. `isInProcess`: these are all ranks; else collective
-  /// over all. `plan` and the recorder outlive the fabrics, but for what
-  /// `watch` returned. Throws fsdp::Error of the exchange.
+  /// Puts a RecordedFabric in the place of each of `fabrics`, unless it
+  /// throws. `folder`, empty: nothing is written. `isInProcess`: these are all
+  /// ranks; else collective over all. `plan` and the recorder outlive the
+  /// fabrics, but for what `watch` returned. Throws fsdp::Error of the
+  /// exchange.
   FlightRecorder(const PlanFile &plan, std::string backend, std::string folder,
                  bool isInProcess,
                  std::vector<std::unique_ptr<Fabric>> &fabrics);
@@ -66,7 +67,9 @@ private:
   std::vector<std::unique_ptr<FlightRing>> rings;
   uint64_t world = 1;
   mutable std::mutex mutex;
-  bool isErrorWritten = false; ///< guarded
+  // Guarded:
+  bool isOver = false; ///< an error ended the run: nothing more is written
+  bool isErrorWritten = false;
   std::atomic<bool> peerFailed{false}, stopping{false};
   int event = -1;
   std::thread thread;

@@ -48,9 +48,10 @@ FlightSignal::FlightSignal() {
   action.sa_handler = note;
   action.sa_flags = static_cast<int>(SA_RESTART);
   sigset_t set = usr1();
-  isInstalled = sigaction(SIGUSR1, &action, nullptr) == 0;
+  if (sigaction(SIGUSR1, &action, nullptr) != 0)
+    return;
   pthread_sigmask(SIG_BLOCK, &set, &maskBefore);
-  installed = isInstalled;
+  installed = isInstalled = true;
 }
 
 FlightSignal::~FlightSignal() {

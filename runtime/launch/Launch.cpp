@@ -207,9 +207,14 @@ void launchChecked(const LaunchOptions &options,
   std::vector<std::unique_ptr<Fabric>> fabrics = backend.connect(fabricOptions);
   std::vector<std::shared_ptr<void>> failuresHeard;
   if (options.recordsFlights) {
-    recorder.emplace(plan, std::string(backend.name),
-                     isAlone ? std::string() : options.flightRecords,
-                     backend.inProcess || isAlone, fabrics);
+    try {
+      recorder.emplace(plan, std::string(backend.name),
+                       isAlone ? std::string() : options.flightRecords,
+                       backend.inProcess || isAlone, fabrics);
+    } catch (const Error &error) {
+      fabrics.front()->abort(error.what());
+      throw;
+    }
     failuresHeard = recorder->watch(fabrics);
   }
   std::shared_ptr<void> watched;

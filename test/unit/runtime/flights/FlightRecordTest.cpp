@@ -1,5 +1,4 @@
 //===- FlightRecordTest.cpp - Flight records as files ---------------------===//
-//---------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/flights/FlightRecord.h"

@@ -1,5 +1,4 @@
 //===- SmallRecords.h - Flight records, made by hand ------------*- C++ -*-===//
-//-*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_TEST_UNIT_RUNTIME_FLIGHTS_SMALLRECORDS_H
