@@ -155,6 +155,12 @@ bool Comparison::reportWaits() {
   });
   if (first == waits.end())
     first = waits.begin();
+  // Parts of it may have reached some ranks, which wait for the next one.
+  for (auto wait = first; wait != waits.end(); ++wait)
+    if (wait->key.line == first->key.line &&
+        wait->key.position < first->key.position &&
+        std::ranges::any_of(wait->blamed(), isRoot))
+      first = wait;
   const FlightKey key = first->key;
   std::set<int> here, behind;
   for (const Wait &wait : waits)

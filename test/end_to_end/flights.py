@@ -62,6 +62,12 @@ def compare(bin, folder, path, status):
     return done.stdout
 
 
+def ranks_of(text):
+    """{0, 1, 2, 5} of "0-2, 5"."""
+    spans = [span.split("-") for span in text.split(", ")]
+    return {rank for span in spans for rank in range(int(span[0]), int(span[-1]) + 1)}
+
+
 def check_record(path, rank, world, artifact_text):
     """A record is of its rank, and its transfers are the artifact's, in their order."""
     record = json.loads(path.read_text())
@@ -106,7 +112,7 @@ def stopped(bin, victim):
             run = only_run(folder)
             for rank in others:
                 message = ranks.message(rank)
-                assert ranks.status(rank) == 3 and message.startswith("error[fsdp-E09"), (ranks.status(rank), message)
+                assert ranks.status(rank) == 3 and re.search(r"^error\[fsdp-E09", message, re.M), (ranks.status(rank), message)
                 assert f"--compare-records=flight-records/{run.name}" in message, message
                 check_record(run / f"rank_{rank}.json", rank, WORLD, text)
             assert not (run / f"rank_{victim}.json").exists()
@@ -114,20 +120,25 @@ def stopped(bin, victim):
             named = re.search(rf"^rank {victim} is behind, at (\w+) of bucket '(\S*)' in step (\d+) \(number (\d+) of group '(\S+)'", said, re.M)
             assert named, said
             assert f"records of 3 of 4 ranks (gloo)\nrank {victim} left no record\n" in said, said
-            assert re.search(rf"ranks {', '.join(map(str, others))}|ranks? [\d, -]+ waits? for it", said), said
             # Whoever has to know where the records are from may give the folder above.
             assert compare(bin, folder, "flight-records", 1).partition(",")[2] == said.partition(",")[2]
-            # What nobody completed, and somebody waited for.
-            states = set()
+            # It is the first of its group that somebody lacks. Whose part came before the rank stopped may have it.
+            waiting = set()
             for rank in others:
                 record = json.loads((run / f"rank_{rank}.json").read_text())
                 names = [group["name"] for group in record["groups"]]
                 for flight in record["collectives"]:
-                    if "group" in flight and flight["kind"] == named[1] and names[flight["group"]] == named[5] and flight["position"] == int(named[4]):
-                        assert flight["bucket"] == named[2] and flight["step"] == int(named[3]), (flight, named[0])
-                        assert flight["completed_ns"] == 0, flight
-                        states.add(flight["waited_ns"] != 0)
-            assert True in states, said
+                    if flight["kind"] == "connect" or "group" not in flight or names[flight["group"]] != named[5] or flight["position"] > int(named[4]):
+                        continue
+                    if flight["position"] < int(named[4]):
+                        assert flight["completed_ns"], flight
+                        continue
+                    assert (flight["kind"], flight["bucket"], flight["step"]) == (named[1], named[2], int(named[3])), (flight, named[0])
+                    if flight["waited_ns"] and not flight["completed_ns"]:
+                        waiting.add(rank)
+                        assert record["groups"][flight["group"]]["waits_for"] == victim, record["groups"]
+            listed = re.search(r"^  ranks? ([\d, -]+) waits? for it, ", said, re.M)
+            assert waiting and waiting == ranks_of(listed[1]), (waiting, said)
             ranks.signal(victim, signal.SIGCONT)
             assert ranks.wait(60) is not None, "the rank that was stopped does not end"
         check_record(run / f"rank_{victim}.json", victim, WORLD, text)
@@ -216,7 +227,7 @@ def refusals(bin):
         refused("E040", "--compare-records=")
         assert "leave out PLAN" in refused("E040", "step.fsdp", "--compare-records=.")
         assert "leave out --steps" in refused("E040", "--compare-records=.", "--steps=3")
-        refused("E040", "step.fsdp", "--flight-records=", "--steps=1")
+        refused("E040", "step.fsdp", "--flight-records", "", "--steps=1")
         (folder / "records").mkdir()
         file = folder / "records/rank_0.json"
         file.write_text("{}")

@@ -55,7 +55,14 @@ uint64_t FlightRing::add(FlightEntry flight) noexcept {
     begun.store(true, std::memory_order_relaxed);
   auto words = std::bit_cast<std::array<uint64_t, kWords>>(flight);
   Slot &slot = (*slots)[flight.number % kCapacity];
-  slot.version.store(2 * flight.number + 1, std::memory_order_relaxed);
+  // Whoever still writes there was overtaken by a thousand others; of the two,
+  // the one that came later is not written down.
+  uint64_t before = slot.version.load(std::memory_order_relaxed);
+  if (before % 2 != 0 || before > 2 * flight.number ||
+      !slot.version.compare_exchange_strong(before, 2 * flight.number + 1,
+                                            std::memory_order_acquire,
+                                            std::memory_order_relaxed))
+    return flight.number;
   // Each release keeps the odd version in front of what is written.
   for (size_t i = 0; i < kWords; ++i)
     slot.words[i].store(words[i], std::memory_order_release);

@@ -123,6 +123,18 @@ TEST(CompareFlights, ARankThatStoppedInTheMiddleOfASend) {
   EXPECT_THAT(found.text, Not(HasSubstr("complete without it")));
 }
 
+/// Whichever of the others began to wait first.
+TEST(CompareFlights, TheFirstThatAnyRankLacksIsNamed) {
+  auto records = makeRecords(3);
+  addFlight(records[0], 0, Until::completed, "layers.2");
+  addFlight(records[0], 0, Until::waited, "layers.3");
+  addFlight(records[1], 0, Until::waited, "layers.2").waited += 5'000'000'000;
+  records.pop_back();
+  FlightComparison found = compareFlights(records);
+  EXPECT_THAT(found.behind, ElementsAre(2));
+  EXPECT_EQ(found.collective, "all_gather of bucket 'layers.2' in step 4");
+}
+
 TEST(CompareFlights, DifferentCollectivesInOnePlace) {
   auto records = makeRecords(3);
   addFlight(records[0], 0, Until::waited, "layers.2");
