@@ -5,6 +5,11 @@
 
 using namespace fsdp;
 
+const plan::StateT &fsdp::homeOf(const plan::PlanT &plan,
+                                 const plan::StateT &state) {
+  return state.flat >= 0 ? *plan.states[state.flat] : state;
+}
+
 const plan::GroupT *fsdp::splitOf(const plan::PlanT &plan,
                                   const plan::StateT &state) {
   return state.split_dim < 0 ? nullptr : plan.groups[state.split_group].get();
@@ -12,7 +17,7 @@ const plan::GroupT *fsdp::splitOf(const plan::PlanT &plan,
 
 const plan::GroupT *fsdp::shardsOf(const plan::PlanT &plan,
                                    const plan::StateT &state) {
-  const plan::StateT &home = state.flat >= 0 ? *plan.states[state.flat] : state;
+  const plan::StateT &home = homeOf(plan, state);
   return home.shard_dim < 0 ? nullptr : plan.groups[home.group].get();
 }
 

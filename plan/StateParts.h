@@ -17,6 +17,10 @@
 
 namespace fsdp {
 
+/// The state whose bytes it lies in: the flat one that it is part of, or
+/// itself.
+const plan::StateT &homeOf(const plan::PlanT &plan, const plan::StateT &state);
+
 /// The group that the state's tensor is split over; null if `state.shape` is
 /// the model's tensor.
 const plan::GroupT *splitOf(const plan::PlanT &plan, const plan::StateT &state);

@@ -67,6 +67,12 @@ GroupAttr fsdp::getDataGroup(MeshAttr mesh) {
                         stride);
 }
 
+GroupAttr fsdp::getTensorGroup(ParallelAttr told) {
+  MLIRContext *context = told.getContext();
+  return GroupAttr::get(context, StringAttr::get(context, kTensorAxis),
+                        told.getTp(), 1);
+}
+
 bool fsdp::isTensorParallel(Operation *op) {
   GroupAttr group;
   if (auto collective = dyn_cast_or_null<CollectiveOpInterface>(op))

@@ -54,6 +54,10 @@ int64_t getTensorSize(MeshAttr mesh);
 /// more than one of them, else "world" if all ranks do, else "data".
 GroupAttr getDataGroup(MeshAttr mesh);
 
+/// Those that compute a step of one batch together, of which `told` says how
+/// many: adjacent ranks.
+GroupAttr getTensorGroup(ParallelAttr told);
+
 /// Whether `op` moves, reduces or cuts what ranks along 'tp' compute together:
 /// an op of the step's own, which moves no shard or gradient for FSDP.
 bool isTensorParallel(mlir::Operation *op);

@@ -3,6 +3,8 @@
 
 #include "passes/analysis/TensorBuilders.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -28,6 +30,22 @@ Value fsdp::buildContiguousCopy(OpBuilder &builder, Location loc,
              {builder.getNamedAttr("memory_format",
                                    builder.getStringAttr("contiguous"))},
              {RankedTensorType::get(type.getShape(), type.getElementType())})
+      ->getResult(0);
+}
+
+RankedTensorType fsdp::getPermutedType(RankedTensorType type,
+                                       ArrayRef<int64_t> order) {
+  return aten::getTensorType(applyPermutation(type.getShape(), order),
+                             applyPermutation(aten::getStrides(type), order),
+                             type.getElementType());
+}
+
+Value fsdp::buildPermute(OpBuilder &builder, Location loc, Value source,
+                         ArrayRef<int64_t> order) {
+  return aten::buildAtenOp(
+             builder, loc, "aten.permute", {source},
+             {builder.getNamedAttr("dims", builder.getI64ArrayAttr(order))},
+             {getPermutedType(cast<RankedTensorType>(source.getType()), order)})
       ->getResult(0);
 }
 

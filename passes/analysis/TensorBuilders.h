@@ -21,6 +21,13 @@ mlir::Value buildView(mlir::OpBuilder &builder, mlir::Location loc,
 mlir::Value buildContiguousCopy(mlir::OpBuilder &builder, mlir::Location loc,
                                 mlir::Value source);
 
+/// `type` with its dim `order[i]` as dim i, a view of the same memory.
+mlir::RankedTensorType getPermutedType(mlir::RankedTensorType type,
+                                       llvm::ArrayRef<int64_t> order);
+/// That view of `source`.
+mlir::Value buildPermute(mlir::OpBuilder &builder, mlir::Location loc,
+                         mlir::Value source, llvm::ArrayRef<int64_t> order);
+
 /// An operator that makes a 0-d tensor of `element`.
 mlir::Value buildScalarOp(mlir::OpBuilder &builder, mlir::Location loc,
                           llvm::StringRef name,

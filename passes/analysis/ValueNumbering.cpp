@@ -203,22 +203,14 @@ static Attribute getCapturedProperties(Operation &op) {
   return op.getPropertiesAsAttribute();
 }
 
-// Dims that are reordered and back again, and copies, hold the same values: in
-// between, parts of tensors are exchanged in their order in memory.
-bool ValueNumbering::isIdentity(Operation &op) {
-  if (aten::isClone(&op)) {
-    numbers[op.getResult(0)] = numbers.lookup(op.getOperand(0));
-    return true;
-  }
-  std::optional<SmallVector<int64_t>> order = aten::matchPermute(&op);
-  if (!order)
-    return false;
-  Number number = numbers.lookup(op.getOperand(0));
-  auto before = permuted.find(number);
+// Around exchanges parts of tensors are brought into their order in memory, and
+// back: the same values.
+bool ValueNumbering::undoesPermute(Operation &op, ArrayRef<int64_t> order) {
+  auto before = permuted.find(numbers.lookup(op.getOperand(0)));
   if (before == permuted.end())
     return false;
   auto [source, first] = before->second;
-  for (auto [to, from] : llvm::enumerate(*order))
+  for (auto [to, from] : llvm::enumerate(order))
     if (first[from] != int64_t(to))
       return false;
   numbers[op.getResult(0)] = source;
@@ -228,7 +220,13 @@ bool ValueNumbering::isIdentity(Operation &op) {
 void ValueNumbering::numberOp(Operation &op) {
   if (passThrough(op) || numberFlat(op))
     return;
-  if (isIdentity(op))
+  // A copy holds the same values.
+  if (aten::isClone(&op)) {
+    numbers[op.getResult(0)] = numbers.lookup(op.getOperand(0));
+    return;
+  }
+  std::optional<SmallVector<int64_t>> order = aten::matchPermute(&op);
+  if (order && undoesPermute(op, *order))
     return;
   SmallVector<uintptr_t> key{
       kOp, uintptr_t(op.getName().getAsOpaquePointer()),
@@ -238,7 +236,7 @@ void ValueNumbering::numberOp(Operation &op) {
   Number first = intern(key, op.getNumResults(), &op);
   for (OpResult result : op.getResults())
     numbers[result] = first + result.getResultNumber();
-  if (std::optional<SmallVector<int64_t>> order = aten::matchPermute(&op))
+  if (order)
     permuted.try_emplace(first,
                          Permuted{numbers.lookup(op.getOperand(0)), *order});
   if (aten::isCast(&op))

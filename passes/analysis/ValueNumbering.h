@@ -84,9 +84,9 @@ private:
   bool packsMembers(PackOp op);
   bool takesMember(UnpackOp op);
   Number numberCast(mlir::Operation &op, Number operand);
-  /// Whether the op's result holds the values of another tensor, in the same
-  /// places; numbers it if so.
-  bool isIdentity(mlir::Operation &op);
+  /// Whether the op, which brings dims into an order, takes back what brought
+  /// its operand into another; numbers its result if so.
+  bool undoesPermute(mlir::Operation &op, llvm::ArrayRef<int64_t> order);
 
   llvm::BumpPtrAllocator allocator;
   llvm::DenseMap<Key, Number> table;

@@ -44,12 +44,6 @@ private:
     return state && isParameter(state) && !isFixed(state) ? state : StateOp();
   }
 
-  static bool isProduct(Operation *op) {
-    return llvm::is_contained(
-        {"aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm"},
-        op->getName().getStringRef());
-  }
-
   /// Whether all that reads `argument` cut along `dim` can be computed in parts
   /// up to sums. Then `found` has what has to be split for it.
   bool trace(BlockArgument argument, int64_t dim) {
@@ -109,15 +103,11 @@ private:
         llvm::zip_equal(reader->getOperands(), cut.operands), [&](auto pair) {
           auto [operand, place] = pair;
           auto it = places.find(operand);
-          return it == places.end()
-                     ? place != kPartialPlace || isSummand(reader, operand)
-                     : it->second == place;
+          return it == places.end() ? place != kPartialPlace ||
+                                          (addsToFirst(reader) &&
+                                           reader->getOperand(0) == operand)
+                                    : it->second == place;
         });
-  }
-
-  static bool isSummand(Operation *reader, Value operand) {
-    return isProduct(reader) && reader->getNumOperands() == 3 &&
-           reader->getOperand(0) == operand;
   }
 
   bool take(Operation *reader, const Cut &cut) {

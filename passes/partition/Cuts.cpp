@@ -17,6 +17,18 @@ Cut cuts::whole(const WholeOp &op) {
   return cut;
 }
 
+void cuts::addEach(const WholeOp &op, ArrayRef<int64_t> resultDims,
+                   std::vector<Cut> &cuts) {
+  for (auto [dim, to] : llvm::enumerate(resultDims)) {
+    if (to == kNoDim)
+      continue;
+    Cut cut;
+    cut.operands.assign(op.operands.size(), dim);
+    cut.results.assign(op.results.size(), to);
+    cuts.push_back(cut);
+  }
+}
+
 void cuts::addPartial(const WholeOp &op, std::vector<Cut> &cuts) {
   Cut cut;
   cut.operands.assign(op.operands.size(), kPartialPlace);
@@ -79,6 +91,14 @@ static Family findFamily(StringRef name) {
 }
 
 bool fsdp::hasRule(StringRef name) { return findFamily(name); }
+
+bool fsdp::isProduct(Operation *op) {
+  return findFamily(op->getName().getStringRef()) == cuts::addProducts;
+}
+
+bool fsdp::addsToFirst(Operation *op) {
+  return isProduct(op) && op->getNumOperands() == 3;
+}
 
 static bool isEven(ArrayRef<Place> places, ArrayRef<RankedTensorType> types,
                    int64_t ranks) {

@@ -40,6 +40,17 @@ std::vector<Cut> findCuts(const WholeOp &op, int64_t ranks);
 /// Whether there is a rule for operators of this name.
 bool hasRule(llvm::StringRef name);
 
+/// Whether it multiplies matrices.
+bool isProduct(mlir::Operation *op);
+/// Whether it adds what it multiplies to its first operand.
+bool addsToFirst(mlir::Operation *op);
+
+/// Of a dim that is no dim of the result.
+inline constexpr int64_t kNoDim = -1;
+/// For each dim of the operand of a view that keeps dims the dim of its results
+/// that it is as a whole, or kNoDim.
+llvm::SmallVector<int64_t> mapDims(const WholeOp &op);
+
 /// Cuts before it is known whether they are even. A family a function, each in
 /// the file of its name.
 namespace cuts {
@@ -56,6 +67,10 @@ void addEmbeddings(const WholeOp &op, std::vector<Cut> &cuts);
 
 /// The cut in which everything is whole.
 Cut whole(const WholeOp &op);
+/// For each dim of the operands, which all have it, the dim of the results that
+/// it is, or kNoDim.
+void addEach(const WholeOp &op, llvm::ArrayRef<int64_t> resultDims,
+             std::vector<Cut> &cuts);
 /// Every operand a summand, and every result: of linear operators.
 void addPartial(const WholeOp &op, std::vector<Cut> &cuts);
 } // namespace cuts

@@ -3,6 +3,8 @@
 
 #include "passes/partition/Cuts.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -10,12 +12,12 @@ void cuts::addReductions(const WholeOp &op, std::vector<Cut> &cuts) {
   RankedTensorType from = op.operands.front();
   int64_t rank = from.getRank();
   SmallVector<bool> isReduced(rank, false);
-  std::optional<SmallVector<int64_t>> dims = op.getInts("dim");
+  std::optional<SmallVector<int64_t>> dims = op.getDims("dim", rank);
   if (!dims || dims->empty())
     isReduced.assign(rank, true);
   else
     for (int64_t dim : *dims)
-      isReduced[dim < 0 ? dim + rank : dim] = true;
+      isReduced[dim] = true;
   auto keeps = dyn_cast_or_null<BoolAttr>(op.getStatic("keepdim"));
   bool keepsDims = keeps && keeps.getValue();
   StringRef name = op.getName();
@@ -37,33 +39,27 @@ void cuts::addReductions(const WholeOp &op, std::vector<Cut> &cuts) {
 /// What works along one dim leaves the others alone.
 void cuts::addAlongOthers(const WholeOp &op, std::vector<Cut> &cuts) {
   int64_t rank = op.operands.front().getRank();
-  SmallVector<int64_t> along;
-  if (std::optional<SmallVector<int64_t>> dims =
-          op.getInts(op.getName() == "aten.flip" ? "dims" : "dim"))
-    along = *dims;
-  for (int64_t &dim : along)
-    dim = dim < 0 ? dim + rank : dim;
   for (RankedTensorType type : op.operands)
     if (type.getRank() != rank)
       return;
-  for (int64_t dim = 0; dim < rank; ++dim) {
-    if (llvm::is_contained(along, dim))
-      continue;
-    Cut cut;
-    cut.operands.assign(op.operands.size(), dim);
-    cut.results.assign(op.results.size(), dim);
-    cuts.push_back(cut);
-  }
+  SmallVector<int64_t> dims(rank);
+  std::iota(dims.begin(), dims.end(), 0);
+  if (std::optional<SmallVector<int64_t>> along =
+          op.getDims(op.getName() == "aten.flip" ? "dims" : "dim", rank))
+    for (int64_t dim : *along)
+      dims[dim] = kNoDim;
+  addEach(op, dims, cuts);
 }
 
 /// Rows are normalised one by one; weights' gradients are sums over rows.
 void cuts::addNorms(const WholeOp &op, std::vector<Cut> &cuts) {
   std::optional<SmallVector<int64_t>> normalized =
       op.getInts("normalized_shape");
-  int64_t input = op.getOperandIndex("input");
-  int64_t rows = op.operands[input].getRank() - int64_t(normalized->size());
   bool isBackward = op.getName().ends_with("_backward");
   SmallVector<StringRef> names = op.getOperandNames();
+  const auto *input = llvm::find(names, "input");
+  int64_t rows = op.operands[input - names.begin()].getRank() -
+                 int64_t(normalized->size());
   for (int64_t dim = 0; dim < rows; ++dim) {
     Cut cut = whole(op);
     for (auto [i, name] : llvm::enumerate(names))
@@ -77,14 +73,11 @@ void cuts::addNorms(const WholeOp &op, std::vector<Cut> &cuts) {
 }
 
 void cuts::addEmbeddings(const WholeOp &op, std::vector<Cut> &cuts) {
-  bool isBackward = op.getName() == "aten.embedding_dense_backward";
-  int64_t other = isBackward ? 0 : -1; // the gradient among the operands
-  int64_t indices = 1;
-  int64_t rank = op.operands[indices].getRank();
+  int64_t rank = op.operands[1].getRank(); // of the indices
   auto add = [&](Place first, Place index, Place to) {
     cuts.push_back({{first, index}, {to}});
   };
-  if (other == 0) {
+  if (op.getName() == "aten.embedding_dense_backward") {
     add(rank, kWholePlace, 1); // features
     // Counts of a row's uses would be those of a part.
     auto scales =

@@ -6,11 +6,7 @@
 using namespace mlir;
 using namespace fsdp;
 
-static constexpr int64_t kNoDim = -1;
-
-/// For each dim of the operand the dim of each result that it is; kNoDim if it
-/// is none as a whole.
-static SmallVector<int64_t> mapDims(const WholeOp &op) {
+SmallVector<int64_t> fsdp::mapDims(const WholeOp &op) {
   RankedTensorType from = op.operands.front();
   int64_t rank = from.getRank();
   StringRef name = op.getName();
@@ -24,11 +20,6 @@ static SmallVector<int64_t> mapDims(const WholeOp &op) {
     for (int64_t i = 0; i < rank; ++i)
       map[i] = llvm::is_contained(dropped, i) ? kNoDim : next++;
   };
-  auto normalize = [&](SmallVector<int64_t> dims) {
-    for (int64_t &dim : dims)
-      dim = dim < 0 ? dim + rank : dim;
-    return dims;
-  };
   if (name == "aten.t") {
     identity();
     if (rank == 2)
@@ -38,7 +29,7 @@ static SmallVector<int64_t> mapDims(const WholeOp &op) {
     if (rank != 0)
       std::swap(map[*op.getDim("dim0", rank)], map[*op.getDim("dim1", rank)]);
   } else if (name == "aten.permute") {
-    SmallVector<int64_t> dims = normalize(*op.getInts("dims"));
+    SmallVector<int64_t> dims = *op.getDims("dims", rank);
     for (auto [to, dim] : llvm::enumerate(dims))
       map[dim] = to;
   } else if (name == "aten.unsqueeze") {
@@ -47,8 +38,8 @@ static SmallVector<int64_t> mapDims(const WholeOp &op) {
       map[i] = i < at ? i : i + 1;
   } else if (name.starts_with("aten.squeeze")) {
     SmallVector<int64_t> dims;
-    if (std::optional<SmallVector<int64_t>> told = op.getInts("dim"))
-      dims = normalize(*told);
+    if (std::optional<SmallVector<int64_t>> told = op.getDims("dim", rank))
+      dims = *told;
     else
       for (int64_t i = 0; i < rank; ++i)
         dims.push_back(i);
@@ -65,26 +56,16 @@ static SmallVector<int64_t> mapDims(const WholeOp &op) {
   } else {
     identity();
     // Parts of a dim: split, chunk, slice.
-    if (name != "aten.detach" && name != "aten.alias") {
-      int64_t dim = *op.getDim("dim", rank);
-      if (op.results.front().getDimSize(dim) != from.getDimSize(dim))
-        map[dim] = kNoDim;
-      if (name == "aten.slice.Tensor" && op.getInt("step").value_or(1) != 1)
-        map[dim] = kNoDim;
-    }
+    if (std::optional<int64_t> dim = op.getDim("dim", rank))
+      if (op.results.front().getDimSize(*dim) != from.getDimSize(*dim) ||
+          (name == "aten.slice.Tensor" && op.getInt("step").value_or(1) != 1))
+        map[*dim] = kNoDim;
   }
   return map;
 }
 
 void cuts::addViews(const WholeOp &op, std::vector<Cut> &cuts) {
-  SmallVector<int64_t> map = mapDims(op);
-  for (auto [dim, to] : llvm::enumerate(map))
-    if (to != kNoDim) {
-      Cut cut;
-      cut.operands = {int64_t(dim)};
-      cut.results.assign(op.results.size(), to);
-      cuts.push_back(cut);
-    }
+  addEach(op, mapDims(op), cuts);
   addPartial(op, cuts);
 }
 
@@ -112,18 +93,6 @@ void cuts::addReshapes(const WholeOp &op, std::vector<Cut> &cuts) {
     if (firstFrom == i || firstTo == j)
       continue;
     cuts.push_back({{int64_t(firstFrom)}, {int64_t(firstTo)}});
-  }
-}
-
-static void addEach(const WholeOp &op, ArrayRef<int64_t> resultDims,
-                    std::vector<Cut> &cuts) {
-  for (auto [dim, to] : llvm::enumerate(resultDims)) {
-    if (to == kNoDim)
-      continue;
-    Cut cut;
-    cut.operands.assign(op.operands.size(), dim);
-    cut.results.assign(op.results.size(), to);
-    cuts.push_back(cut);
   }
 }
 

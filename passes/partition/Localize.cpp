@@ -120,45 +120,10 @@ stridesOfView(const WholeOp &op, RankedTensorType from,
   int64_t rank = from.getRank();
   if (name == "aten.view" || name == "aten._unsafe_view")
     return viewStrides(from, shape);
-  if (name == "aten.t") {
-    if (rank == 2)
-      std::swap(strides[0], strides[1]);
-    return strides;
-  }
-  if (name == "aten.transpose.int") {
-    if (rank != 0)
-      std::swap(strides[*op.getDim("dim0", rank)],
-                strides[*op.getDim("dim1", rank)]);
-    return strides;
-  }
-  if (name == "aten.permute") {
-    SmallVector<int64_t> permuted;
-    SmallVector<int64_t> dims = *op.getInts("dims");
-    for (int64_t dim : dims)
-      permuted.push_back(strides[dim < 0 ? dim + rank : dim]);
-    return permuted;
-  }
   if (name == "aten.unsqueeze") {
     int64_t at = *op.getDim("dim", rank + 1);
     strides.insert(strides.begin() + at,
                    at == rank ? 1 : from.getDimSize(at) * strides[at]);
-    return strides;
-  }
-  if (name.starts_with("aten.squeeze")) {
-    // Which of the dims of size 1 are gone, the whole's shape says.
-    SmallVector<int64_t> kept, dims;
-    if (std::optional<SmallVector<int64_t>> told = op.getInts("dim"))
-      for (int64_t dim : *told)
-        dims.push_back(dim < 0 ? dim + rank : dim);
-    for (int64_t dim = 0; dim < rank; ++dim) {
-      bool isNamed = !op.getStatic("dim") || llvm::is_contained(dims, dim);
-      if (!isNamed || op.operands.front().getDimSize(dim) != 1)
-        kept.push_back(strides[dim]);
-    }
-    return kept;
-  }
-  if (name == "aten.select.int" || name == "aten.unbind.int") {
-    strides.erase(strides.begin() + *op.getDim("dim", rank));
     return strides;
   }
   if (name == "aten.slice.Tensor") {
@@ -179,7 +144,14 @@ stridesOfView(const WholeOp &op, RankedTensorType from,
     }
     return expanded;
   }
-  return strides; // split, chunk, detach, alias
+  if (llvm::is_contained(
+          {"aten.split.Tensor", "aten.split_with_sizes", "aten.chunk"}, name))
+    return strides;
+  SmallVector<int64_t> kept(shape.size());
+  for (auto [own, to] : llvm::zip_equal(strides, mapDims(op)))
+    if (to != kNoDim)
+      kept[to] = own;
+  return kept;
 }
 
 FailureOr<SmallVector<Type>>

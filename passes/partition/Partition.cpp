@@ -10,8 +10,6 @@
 #include "passes/partition/PlanParallel.h"
 #include "passes/partition/Redistribute.h"
 
-#include "llvm/ADT/SetVector.h"
-
 using namespace mlir;
 using namespace fsdp;
 
@@ -106,7 +104,7 @@ private:
                          getWholeType(captured), group);
     placed[{captured, to}] = value.value;
     if (from >= 0 && to == kWholePlace && !isBackward)
-      gatheredInForward.insert(captured);
+      gatheredInForward[value.value] = captured;
     return value.value;
   }
 
@@ -117,10 +115,11 @@ private:
     if (known != gatheredAgain.end())
       return known->second;
     Place from = getPlace(captured);
-    if (from >= 0 && gatheredInForward.contains(captured)) {
-      Value again = ReplayOp::create(builder, captured.getLoc(),
-                                     placed.at({captured, from}).getType(),
-                                     placed.at({captured, from}));
+    if (from >= 0 &&
+        gatheredInForward.contains(placed.lookup({captured, kWholePlace}))) {
+      Value part = placed.at({captured, from});
+      Value again =
+          ReplayOp::create(builder, captured.getLoc(), part.getType(), part);
       again = redistribute(builder, captured.getLoc(), {again, from},
                            kWholePlace, getWholeType(captured), group)
                   .value;
@@ -131,13 +130,11 @@ private:
     if (!result || from != kWholePlace || !aten::getViewSource(result))
       return {};
     Operation *op = result.getOwner();
-    Value source = op->getOperand(0), whole;
-    // It reads what was gathered for it, which is no captured value.
-    for (Value gathered : gatheredInForward)
-      if (placed.at({gathered, kWholePlace}) == source)
-        whole = gatherAgain(gathered);
-    if (!whole)
-      whole = gatherAgain(source);
+    // It may read what was gathered for it, which is no captured value.
+    Value source = op->getOperand(0);
+    auto gathered = gatheredInForward.find(source);
+    Value whole = gatherAgain(
+        gathered == gatheredInForward.end() ? source : gathered->second);
     if (!whole || whole.getType() != source.getType())
       return {};
     Operation *again = builder.clone(*op);
@@ -184,11 +181,10 @@ private:
   }
 
   WholeOp describe(Operation &op) const {
-    WholeOp whole = WholeOp::ofCaptured(&op);
-    for (auto [type, operand] :
-         llvm::zip_equal(whole.operands, op.getOperands()))
-      type = getWholeType(operand);
-    return whole;
+    return WholeOp::of(
+        &op, llvm::map_to_vector(op.getOperands(), [&](Value operand) {
+          return getWholeType(operand);
+        }));
   }
 
   //===--------------------------------------------------------------------===//
@@ -233,7 +229,7 @@ private:
       Value operand = op.getOperand(i);
       // A summand of what is whole is one only of what a product adds to.
       if (place == kPartialPlace && getPlace(operand) == kWholePlace &&
-          !(i == 0 && isAddedTo(op)))
+          !(i == 0 && addsToFirst(&op)))
         return std::nullopt;
       std::optional<int64_t> own = getCost(operand, place);
       if (!own)
@@ -249,11 +245,6 @@ private:
 
   /// More bytes than any step exchanges.
   static constexpr int64_t kNever = int64_t(1) << 48;
-
-  static bool isAddedTo(Operation &op) {
-    return llvm::is_contained({"aten.addmm", "aten.baddbmm"},
-                              op.getName().getStringRef());
-  }
 
   Cut choose(Operation &op, const WholeOp &whole) const {
     Cut best = cuts::whole(whole);
@@ -295,10 +286,11 @@ private:
         llvm::all_of(llvm::zip_equal(operands, whole.operands), [](auto pair) {
           return std::get<0>(pair).getType() == std::get<1>(pair);
         });
-    bool makesViews = llvm::any_of(op.getResults(), [](OpResult result) {
+    auto isView = [](OpResult result) {
       return bool(aten::getViewSource(result));
-    });
-    if (cut == cuts::whole(whole) && (isAsCaptured || !makesViews)) {
+    };
+    if (cut == cuts::whole(whole) &&
+        (isAsCaptured || llvm::none_of(op.getResults(), isView))) {
       op.setOperands(operands);
       return success();
     }
@@ -395,13 +387,9 @@ private:
         << heads << " heads, or groups of features, of what is split over "
         << ranks << " ranks of '" << group.getName().getValue()
         << "', which do not divide them; ";
-    bool any = false;
-    for (int64_t other = 2; other <= heads; ++other)
-      if (heads % other == 0) {
-        diagnostic << (any ? ", " : "") << other;
-        any = true;
-      }
-    diagnostic << (any ? " would work" : "leave the module out of the plan");
+    std::string others = listDivisors(heads, heads);
+    diagnostic << (others.empty() ? "leave the module out of the plan"
+                                  : others + " would work");
     return diagnostic;
   }
 
@@ -441,7 +429,8 @@ private:
   llvm::DenseSet<Value> splitParameters; ///< and views of them
   SmallVector<Operation *> replaced;
   bool isBackward = false;
-  llvm::SetVector<Value> gatheredInForward;
+  /// By what was gathered the captured value that it is.
+  llvm::DenseMap<Value, Value> gatheredInForward;
   llvm::DenseMap<Value, Value> gatheredAgain;
 };
 
@@ -458,9 +447,7 @@ struct Partition final : fsdp::impl::PartitionBase<Partition> {
       return;
     if (failed(planParallel(module, told)))
       return signalPassFailure();
-    auto group = GroupAttr::get(&getContext(),
-                                StringAttr::get(&getContext(), kTensorAxis),
-                                told.getTp(), 1);
+    GroupAttr group = getTensorGroup(told);
     StateTable states(module);
     for (func::FuncOp func : getPrograms(module))
       if (func->hasAttr(kCapturedAttr) &&

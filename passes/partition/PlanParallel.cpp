@@ -113,18 +113,10 @@ private:
                                     << size << " rows in dim " << dim
                                     << ", which 'tp: " << ranks
                                     << "' does not divide; ";
-    listDivisors(diagnostic, size);
+    std::string others = listDivisors(size, 64);
+    diagnostic << (others.empty() ? "no number of ranks does"
+                                  : others + " would work");
     return diagnostic;
-  }
-
-  static void listDivisors(InFlightDiagnostic &diagnostic, int64_t size) {
-    bool any = false;
-    for (int64_t ranks = 2; ranks <= std::min<int64_t>(size, 64); ++ranks)
-      if (size % ranks == 0) {
-        diagnostic << (any ? ", " : "") << ranks;
-        any = true;
-      }
-    diagnostic << (any ? " would work" : "no number of ranks does");
   }
 
   void planByProgram() {
@@ -140,9 +132,7 @@ private:
   }
 
   void split() {
-    auto group = GroupAttr::get(
-        module.getContext(), StringAttr::get(module.getContext(), kTensorAxis),
-        told.getTp(), 1);
+    GroupAttr group = getTensorGroup(told);
     for (auto [op, dim] : splits) {
       auto state = cast<StateOp>(op);
       SmallVector<int64_t> shape(state.getGlobalType().getShape());
@@ -176,6 +166,14 @@ private:
 };
 
 } // namespace
+
+std::string fsdp::listDivisors(int64_t size, int64_t most) {
+  std::string text;
+  for (int64_t number = 2; number <= std::min(size, most); ++number)
+    if (size % number == 0)
+      text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return text;
+}
 
 LogicalResult fsdp::planParallel(ModuleOp module, ParallelAttr told) {
   return ParallelPlanner(module, told).run();

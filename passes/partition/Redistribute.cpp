@@ -6,6 +6,8 @@
 #include "passes/analysis/TensorBuilders.h"
 #include "passes/partition/Localize.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -26,21 +28,6 @@ std::optional<int64_t> fsdp::getTransferBytes(RankedTensorType whole,
   return from == kPartialPlace && to == kWholePlace ? 2 * bytes : bytes;
 }
 
-static Value permute(OpBuilder &builder, Location loc, Value value,
-                     ArrayRef<int64_t> order) {
-  RankedTensorType type = typeOf(value);
-  SmallVector<int64_t> strides = aten::getStrides(type), shape, permuted;
-  for (int64_t from : order) {
-    shape.push_back(type.getDimSize(from));
-    permuted.push_back(strides[from]);
-  }
-  return aten::buildAtenOp(
-             builder, loc, "aten.permute", {value},
-             {builder.getNamedAttr("dims", builder.getI64ArrayAttr(order))},
-             {aten::getTensorType(shape, permuted, type.getElementType())})
-      ->getResult(0);
-}
-
 Value fsdp::copyInOrder(OpBuilder &builder, Location loc, Value value) {
   return aten::isContiguous(typeOf(value))
              ? value
@@ -53,13 +40,10 @@ Value fsdp::copyInOrder(OpBuilder &builder, Location loc, Value value) {
 /// place.)
 static SmallVector<int64_t> chooseOrder(RankedTensorType part,
                                         RankedTensorType whole) {
-  SmallVector<int64_t> order = getMemoryOrder(whole), strides, shape;
-  SmallVector<int64_t> own = aten::getStrides(part);
-  for (int64_t dim : order) {
-    shape.push_back(part.getDimSize(dim));
-    strides.push_back(own[dim]);
-  }
-  return aten::isContiguous(shape, strides) ? order : getMemoryOrder(part);
+  SmallVector<int64_t> order = getMemoryOrder(whole);
+  return aten::isContiguous(getPermutedType(part, order))
+             ? order
+             : getMemoryOrder(part);
 }
 
 // Transfers move what is contiguous: the dims are brought into their order in
@@ -78,13 +62,11 @@ PlacedValue fsdp::redistribute(OpBuilder &builder, Location loc,
         group);
 
   SmallVector<int64_t> order = chooseOrder(typeOf(value.value), whole);
-  SmallVector<int64_t> back(order.size());
+  SmallVector<int64_t> back = invertPermutationVector(order);
   bool isInOrder = llvm::is_sorted(order);
-  for (auto [at, dim] : llvm::enumerate(order))
-    back[dim] = at;
   Value input = value.value;
   if (!isInOrder)
-    input = permute(builder, loc, input, order);
+    input = buildPermute(builder, loc, input, order);
   input = copyInOrder(builder, loc, input);
   auto dimOf = [&](Place place) { return isInOrder ? place : back[place]; };
 
@@ -113,6 +95,6 @@ PlacedValue fsdp::redistribute(OpBuilder &builder, Location loc,
                              resize(dimOf(to), whole.getDimSize(to) / ranks),
                              input, dimOf(to), group);
   if (!isInOrder)
-    result = permute(builder, loc, result, back);
+    result = buildPermute(builder, loc, result, back);
   return {result, to};
 }

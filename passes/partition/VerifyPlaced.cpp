@@ -6,6 +6,7 @@
 #include "passes/analysis/Programs.h"
 #include "passes/partition/Localize.h"
 
+#include "ir/aten/Matchers.h"
 #include "ir/aten/OpModel.h"
 
 using namespace mlir;
@@ -126,22 +127,16 @@ private:
 
   /// Around exchanges, dims are brought into their order in memory.
   LogicalResult verifyReordered(Operation &op) {
-    StringRef name = op.getName().getStringRef();
-    if (name != "aten.permute" && name != "aten.clone")
+    std::optional<SmallVector<int64_t>> order = aten::matchPermute(&op);
+    Place place = getPlace(op.getOperand(0));
+    if (!order && !aten::isClone(&op))
       return op.emitOpError("reads ")
-             << describe(getPlace(op.getOperand(0)))
+             << describe(place)
              << " and does not say what ranks have of its result; expected '"
              << kPlacedAttr << "'";
-    WholeOp whole = WholeOp::ofCaptured(&op);
-    whole.operands = {getWholeType(op.getOperand(0))};
-    whole.results = {resize(op.getResult(0).getType(), kWholePlace)};
-    Place from = getPlace(op.getOperand(0));
-    Place to = from;
-    if (name == "aten.permute" && from >= 0)
-      for (const Cut &cut : findCuts(whole, 1))
-        if (cut.operands.front() == from)
-          to = cut.results.front();
-    set(op.getResult(0), to, resize(op.getResult(0).getType(), to));
+    if (order && place >= 0)
+      place = llvm::find(*order, place) - order->begin();
+    set(op.getResult(0), place, resize(op.getResult(0).getType(), place));
     return success();
   }
 
@@ -158,7 +153,7 @@ private:
     SmallVector<RankedTensorType> operands;
     for (Value operand : op.getOperands())
       operands.push_back(getWholeType(operand));
-    WholeOp whole = WholeOp::ofPart(&op, operands);
+    WholeOp whole = WholeOp::of(&op, operands);
     SmallVector<Place> found;
     for (OpResult result : op.getResults()) {
       PlacedAttr placed = getPlaced(result, group);
@@ -255,9 +250,7 @@ struct VerifyPlaced final : fsdp::impl::VerifyPlacedBase<VerifyPlaced> {
     auto told = getSetting<ParallelAttr>(module);
     if (told.getTp() == 1)
       return;
-    auto group = GroupAttr::get(&getContext(),
-                                StringAttr::get(&getContext(), kTensorAxis),
-                                told.getTp(), 1);
+    GroupAttr group = getTensorGroup(told);
     StateTable states(module);
     for (func::FuncOp func : getPrograms(module))
       if (func->hasAttr(kCapturedAttr) &&

@@ -4,30 +4,23 @@
 #include "passes/partition/WholeOp.h"
 #include "passes/analysis/Marks.h"
 
-#include "ir/aten/OpModel.h"
-
 using namespace mlir;
 using namespace fsdp;
 
-WholeOp WholeOp::ofCaptured(Operation *op) {
+WholeOp WholeOp::of(Operation *op, ArrayRef<RankedTensorType> operands) {
   WholeOp whole;
   whole.op = op;
-  for (Type type : op->getOperandTypes())
-    whole.operands.push_back(dyn_cast<RankedTensorType>(type));
-  for (Type type : op->getResultTypes())
-    whole.results.push_back(dyn_cast<RankedTensorType>(type));
-  if (aten::lookupSchema(op))
-    whole.property = aten::getProperty(op);
+  whole.operands.assign(operands.begin(), operands.end());
+  for (OpResult result : op->getResults())
+    whole.results.push_back(getWholeResultType(result));
+  whole.property = getWholeProperty(op);
   return whole;
 }
 
-WholeOp WholeOp::ofPart(Operation *op, ArrayRef<RankedTensorType> operands) {
-  WholeOp whole = ofCaptured(op);
-  whole.operands.assign(operands.begin(), operands.end());
-  for (auto [i, type] : llvm::enumerate(whole.results))
-    type = getWholeResultType(op->getResult(i));
-  whole.property = getWholeProperty(op);
-  return whole;
+WholeOp WholeOp::ofCaptured(Operation *op) {
+  return of(op, llvm::map_to_vector(op->getOperandTypes(), [](Type type) {
+              return dyn_cast<RankedTensorType>(type);
+            }));
 }
 
 Attribute WholeOp::getStatic(StringRef name) const {
@@ -55,15 +48,18 @@ std::optional<SmallVector<int64_t>> WholeOp::getInts(StringRef name) const {
 
 std::optional<int64_t> WholeOp::getDim(StringRef name, int64_t rank) const {
   std::optional<int64_t> dim = getInt(name);
-  if (!dim)
-    return std::nullopt;
-  return *dim < 0 ? *dim + rank : *dim;
+  if (dim && *dim < 0)
+    *dim += rank;
+  return dim;
 }
 
-int64_t WholeOp::getOperandIndex(StringRef name) const {
-  SmallVector<StringRef> names = getOperandNames();
-  const auto *found = llvm::find(names, name);
-  return found == names.end() ? -1 : found - names.begin();
+std::optional<SmallVector<int64_t>> WholeOp::getDims(StringRef name,
+                                                     int64_t rank) const {
+  std::optional<SmallVector<int64_t>> dims = getInts(name);
+  if (dims)
+    for (int64_t &dim : *dims)
+      dim = dim < 0 ? dim + rank : dim;
+  return dims;
 }
 
 SmallVector<StringRef> WholeOp::getOperandNames() const {

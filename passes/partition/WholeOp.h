@@ -18,12 +18,12 @@ struct WholeOp {
   llvm::SmallVector<mlir::RankedTensorType> results; ///< null: no tensor
   mlir::DictionaryAttr property;
 
-  /// `op`, whose operands and results have the types that were captured.
+  /// `op`, which was captured with operands of the types given. If it is
+  /// computed in parts, what it was it is marked with.
+  static WholeOp of(mlir::Operation *op,
+                    llvm::ArrayRef<mlir::RankedTensorType> operands);
+  /// `op`, which no rank computes a part of yet.
   static WholeOp ofCaptured(mlir::Operation *op);
-  /// `op`, computed in parts and marked with what it was; operands are of the
-  /// types given.
-  static WholeOp ofPart(mlir::Operation *op,
-                        llvm::ArrayRef<mlir::RankedTensorType> operands);
 
   llvm::StringRef getName() const { return op->getName().getStringRef(); }
   /// The static argument `name` or its default; null for None.
@@ -33,8 +33,9 @@ struct WholeOp {
   std::optional<llvm::SmallVector<int64_t>> getInts(llvm::StringRef name) const;
   /// `name`, an index of one of `rank` dims, from 0.
   std::optional<int64_t> getDim(llvm::StringRef name, int64_t rank) const;
-  /// The operand of the tensor argument `name`; -1 if there is none.
-  int64_t getOperandIndex(llvm::StringRef name) const;
+  /// `name`, several of them, or one as a list; none for None.
+  std::optional<llvm::SmallVector<int64_t>> getDims(llvm::StringRef name,
+                                                    int64_t rank) const;
   /// The schema's name for each operand.
   llvm::SmallVector<llvm::StringRef> getOperandNames() const;
 };

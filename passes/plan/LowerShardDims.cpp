@@ -6,6 +6,8 @@
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/TensorBuilders.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -33,28 +35,6 @@ SmallVector<int64_t> bringToFront(int64_t dim, int64_t rank) {
   return order;
 }
 
-SmallVector<int64_t> invert(ArrayRef<int64_t> order) {
-  SmallVector<int64_t> inverse(order.size());
-  for (auto [to, from] : llvm::enumerate(order))
-    inverse[from] = to;
-  return inverse;
-}
-
-Value permute(OpBuilder &builder, Value value, ArrayRef<int64_t> order) {
-  RankedTensorType type = typeOf(value);
-  SmallVector<int64_t> strides = aten::getStrides(type);
-  SmallVector<int64_t> shape, permuted;
-  for (int64_t from : order) {
-    shape.push_back(type.getDimSize(from));
-    permuted.push_back(strides[from]);
-  }
-  return aten::buildAtenOp(
-             builder, value.getLoc(), "aten.permute", {value},
-             {builder.getNamedAttr("dims", builder.getI64ArrayAttr(order))},
-             {aten::getTensorType(shape, permuted, type.getElementType())})
-      ->getResult(0);
-}
-
 /// One transfer with at least one member along another dim.
 class Lowering {
 public:
@@ -78,17 +58,16 @@ private:
     Value input = start->getOperand(i);
     SmallVector<int64_t> order = bringToFront(dim, typeOf(input).getRank());
     builder.setInsertionPoint(start);
-    start->setOperand(i, permute(builder, input, order));
+    start->setOperand(i, buildPermute(builder, input.getLoc(), input, order));
 
     OpResult result = wait->getResult(i);
     RankedTensorType type = typeOf(result);
-    SmallVector<int64_t> shape;
-    for (int64_t from : order)
-      shape.push_back(type.getDimSize(from));
-    Type arrives = makeContiguous(shape, type.getElementType());
+    Type arrives = makeContiguous(applyPermutation(type.getShape(), order),
+                                  type.getElementType());
     result.setType(arrives);
     builder.setInsertionPointAfter(wait);
-    Value view = permute(builder, result, invert(order));
+    Value view = buildPermute(builder, result.getLoc(), result,
+                              invertPermutationVector(order));
     Value copy = buildContiguousCopy(builder, wait.getLoc(), view);
     result.replaceAllUsesExcept(copy, view.getDefiningOp());
     return arrives;

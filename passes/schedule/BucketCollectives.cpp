@@ -5,6 +5,7 @@
 #include "passes/analysis/Programs.h"
 
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 #include <map>
 
@@ -55,14 +56,17 @@ public:
       : func(func), states(states), builder(func.getContext()) {}
 
   LogicalResult run() {
-    startInPlace();
+    number();
+    if (failed(startInPlace()))
+      return failure();
     number();
     if (failed(collectShards()))
       return failure();
     for (Bucket<AllGatherOp> &bucket : sort(gathers))
-      fuse(bucket);
+      if (failed(fuse(bucket, Stream::Gather)))
+        return failure();
     for (Bucket<ReduceScatterOp> &bucket : sort(scatters))
-      if (failed(fuse(bucket)))
+      if (failed(fuse(bucket, Stream::Reduce)))
         return failure();
     // They may stand behind the scatters now, whose results they read.
     number();
@@ -87,38 +91,33 @@ private:
 
   /// What the step of several ranks exchanges is read at once: each a transfer
   /// of its own, where it stands.
-  void startInPlace() {
+  LogicalResult startInPlace() {
     for (Operation &op : llvm::make_early_inc_range(func.getBody().front())) {
-      if (!isTensorParallel(&op) || !isa<CollectiveOpInterface>(op))
+      if (!isTensorParallel(&op))
         continue;
-      builder.setInsertionPoint(&op);
-      Type type = op.getResult(0).getType();
-      auto promised = FutureType::get(builder.getContext(), {type});
-      GroupAttr group = cast<CollectiveOpInterface>(op).getGroup();
-      StringAttr bucket = group.getName();
-      Value future;
-      if (auto gather = dyn_cast<AllGatherOp>(op))
-        future = AllGatherStartOp::create(
-            builder, op.getLoc(), promised, gather.getShard(),
-            ArrayRef<int64_t>{int64_t(gather.getDim())}, group,
-            Stream::Replicate, bucket);
-      else if (auto scatter = dyn_cast<ReduceScatterOp>(op))
-        future = ReduceScatterStartOp::create(
-            builder, op.getLoc(), promised, scatter.getFull(),
-            scatter.getReduction(),
-            ArrayRef<int64_t>{int64_t(scatter.getDim())}, ArrayAttr(), group,
-            Stream::Replicate, bucket);
-      else if (auto reduce = dyn_cast<AllReduceOp>(op))
-        future = AllReduceStartOp::create(builder, op.getLoc(), promised,
-                                          reduce.getInput(),
-                                          reduce.getReduction(), ArrayAttr(),
-                                          group, Stream::Replicate, bucket);
-      else
-        continue;
-      auto wait = WaitOp::create(builder, op.getLoc(), TypeRange{type}, future);
-      op.getResult(0).replaceAllUsesWith(wait.getResult(0));
-      op.erase();
+      LogicalResult done =
+          llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+              .Case([&](AllGatherOp gather) {
+                return startAlone(gather, getElement(gather.getFull()), {});
+              })
+              .Case<ReduceScatterOp, AllReduceOp>([&](auto reduction) {
+                return startAlone(reduction,
+                                  getElement(reduction->getOperand(0)),
+                                  reduction.getReductionAttr());
+              })
+              .Default(success());
+      if (failed(done))
+        return failure();
     }
+    return success();
+  }
+
+  template <typename LogicalOp>
+  LogicalResult startAlone(LogicalOp op, Type element, Attribute reduction) {
+    Buckets<LogicalOp> alone;
+    GroupAttr group = op.getGroup();
+    insert(alone, {group.getName(), false, element, group, reduction}, {op, 0});
+    return fuse(alone.front(), Stream::Replicate);
   }
 
   LogicalResult collectShards() {
@@ -221,7 +220,9 @@ private:
   /// Moves what makes a shard in front of `at`.
   void hoistShardSide(Value shard, Operation *at, unsigned position) {
     Operation *op = shard.getDefiningOp();
-    if (!op || positionOf(op) < position)
+    auto it = positions.find(op);
+    // What was made since stands in front of its readers.
+    if (it == positions.end() || it->second < position)
       return;
     hoistShardSide(op->getOperand(0), at, position);
     op->moveBefore(at);
@@ -229,7 +230,7 @@ private:
   }
 
   // Gathers stand at the first of them: all readers come after it.
-  void fuse(const Bucket<AllGatherOp> &bucket) {
+  LogicalResult fuse(const Bucket<AllGatherOp> &bucket, Stream stream) {
     auto ops = getOps(bucket);
     AllGatherOp first = *llvm::min_element(
         ops, [&](auto a, auto b) { return positionOf(a) < positionOf(b); });
@@ -245,12 +246,13 @@ private:
     builder.setInsertionPoint(first);
     auto start = AllGatherStartOp::create(
         builder, first.getLoc(), FutureType::get(builder.getContext(), types),
-        inputs, dims, bucket.key.group, Stream::Gather, bucket.key.bucket);
+        inputs, dims, bucket.key.group, stream, bucket.key.bucket);
     finish(bucket, start.getFuture(), types);
+    return success();
   }
 
   // Reductions stand at the last of them: all gradients are computed by then.
-  LogicalResult fuse(const Bucket<ReduceScatterOp> &bucket) {
+  LogicalResult fuse(const Bucket<ReduceScatterOp> &bucket, Stream stream) {
     Operation *last = getLast(bucket);
     SmallVector<Operation *> tails = collectTails(bucket, last);
     if (failed(verifyReaders(bucket, last, tails)))
@@ -263,14 +265,14 @@ private:
       inputs.push_back(op.getFull());
       types.push_back(op.getShard().getType());
       dims.push_back(op.getDim());
-      of.push_back(op.getOfAttr());
+      if (op.getOf())
+        of.push_back(op.getOfAttr());
     }
     builder.setInsertionPoint(last);
     auto start = ReduceScatterStartOp::create(
         builder, last->getLoc(), FutureType::get(builder.getContext(), types),
         inputs, cast<ReductionAttr>(bucket.key.reduction).getValue(), dims,
-        builder.getArrayAttr(of), bucket.key.group, Stream::Reduce,
-        bucket.key.bucket);
+        getArray(of), bucket.key.group, stream, bucket.key.bucket);
     setDivisors(start, bucket.key);
     finish(bucket, start.getFuture(), types, tails);
     return success();
@@ -294,11 +296,15 @@ private:
     auto start = AllReduceStartOp::create(
         builder, last->getLoc(), FutureType::get(builder.getContext(), types),
         inputs, cast<ReductionAttr>(bucket.key.reduction).getValue(),
-        of.empty() ? ArrayAttr() : builder.getArrayAttr(of), bucket.key.group,
-        stream, bucket.key.bucket);
+        getArray(of), bucket.key.group, stream, bucket.key.bucket);
     setDivisors(start, bucket.key);
     finish(bucket, start.getFuture(), types, tails);
     return success();
+  }
+
+  /// Whose gradients are reduced; null if none are.
+  ArrayAttr getArray(ArrayRef<Attribute> of) {
+    return of.empty() ? ArrayAttr() : builder.getArrayAttr(of);
   }
 
   static void setDivisors(ReductionOpInterface start, const BucketKey &key) {

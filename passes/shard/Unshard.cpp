@@ -5,6 +5,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/Marks.h"
+#include "passes/analysis/TensorBuilders.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -214,17 +215,9 @@ private:
     auto to = cast<RankedTensorType>(op->getResult(0).getType());
     if (from.getNumElements() == to.getNumElements())
       return;
-    SmallVector<int64_t> shape(from.getShape());
-    SmallVector<int64_t> strides = aten::getContiguousStrides(shape);
-    if (order) {
-      SmallVector<int64_t> own = aten::getStrides(from);
-      for (auto [at, dim] : llvm::enumerate(*order)) {
-        shape[at] = from.getDimSize(dim);
-        strides[at] = own[dim];
-      }
-    }
     op->getResult(0).setType(
-        aten::getTensorType(shape, strides, to.getElementType()));
+        order ? getPermutedType(from, *order)
+              : RankedTensorType::get(from.getShape(), to.getElementType()));
   }
 
   /// What makes, moves, casts or reads a tensor in the layout of a flat state

@@ -19,8 +19,7 @@ CheckpointStaging::CheckpointStaging(const plan::PlanT &plan, int rank)
       copied = copies.size();
       copies.push_back(i);
     }
-    std::vector<int64_t> shape = wholeShape(plan, state);
-    Region all{std::vector<int64_t>(shape.size(), 0), shape};
+    Region all = Region::all(wholeShape(plan, state));
     if (all.elements() == 0) {
       // Nobody has any element of it, and it is to be there by name.
       if (copied || rank == 0)

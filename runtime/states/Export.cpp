@@ -253,7 +253,7 @@ void Exporter::write(const Entry &entry, const Block &block) {
   uint64_t element = dtypeBytes(state.dtype);
   std::vector<int64_t> shape = wholeShape(plan, state);
   std::vector<int64_t> strides = contiguousStrides(shape);
-  Region whole{std::vector<int64_t>(shape.size(), 0), shape};
+  Region whole = Region::all(shape);
   std::vector<int> holders = ranksAcross(cutsOf(plan, state), fabric.rank());
   std::vector<Run> runs;
   for (size_t i = 0; i < block.ranks.size(); ++i) {

@@ -62,11 +62,11 @@ FirstValues::FirstValues(const plan::PlanT &plan, const plan::StateT &state,
 
 void FirstValues::read(const Region &region, std::span<const int64_t> toStrides,
                        char *to) const {
-  uint64_t begin =
-      distance(region, {std::vector<int64_t>(shape.size(), 0), shape}, strides);
-  uint64_t length = 0;
-  forEachRun(region.size, strides, toStrides,
-             [&](uint64_t, uint64_t, uint64_t count) { length = count; });
+  if (region.elements() == 0)
+    return;
+  uint64_t begin = distance(region, Region::all(shape), strides);
+  auto length =
+      static_cast<uint64_t>(runLength(region.size, strides, toStrides));
   bool isFile = state.source || state.weight;
   bool isStrided = state.source && !state.source->strides.empty();
   if (length != region.elements() && isFile &&
@@ -91,7 +91,7 @@ void FirstValues::readBlocks(const Region &region,
     Region part = region;
     part.offset[0] += first;
     part.size[0] = std::min(block, rows - first);
-    Region whole{std::vector<int64_t>(shape.size(), 0), shape};
+    Region whole = Region::all(shape);
     whole.offset[0] = part.offset[0];
     uint64_t begin = static_cast<uint64_t>(part.offset[0]) * rowElements;
     readRun(begin, static_cast<uint64_t>(part.size[0]) * rowElements,

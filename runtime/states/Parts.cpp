@@ -52,7 +52,7 @@ static std::vector<Part> shardParts(const plan::PlanT &plan,
                                     const plan::StateT &state, int rank,
                                     uint64_t first, uint64_t count) {
   std::vector<int64_t> local = state.shape;
-  Region real{std::vector<int64_t>(local.size(), 0), local};
+  Region real = Region::all(local);
   int64_t begin = 0;
   if (const plan::GroupT *group = shardsOf(plan, state)) {
     auto dim = static_cast<size_t>(state.shard_dim);
@@ -91,8 +91,7 @@ std::vector<Part> fsdp::ownPartsIn(const plan::PlanT &plan,
 
 std::vector<Part> fsdp::ownParts(const plan::PlanT &plan,
                                  const plan::StateT &state, int rank) {
-  const plan::StateT &home = state.flat >= 0 ? *plan.states[state.flat] : state;
-  return ownPartsIn(plan, state, rank, 0, roomOf(home));
+  return ownPartsIn(plan, state, rank, 0, roomOf(homeOf(plan, state)));
 }
 
 std::vector<const plan::GroupT *> fsdp::cutsOf(const plan::PlanT &plan,

@@ -4,8 +4,13 @@
 #include "runtime/states/Regions.h"
 
 #include <algorithm>
+#include <utility>
 
 using namespace fsdp;
+
+Region Region::all(std::span<const int64_t> shape) {
+  return {std::vector<int64_t>(shape.size(), 0), {shape.begin(), shape.end()}};
+}
 
 uint64_t Region::elements() const {
   uint64_t count = 1;
@@ -56,8 +61,7 @@ std::vector<Region> fsdp::toRegions(std::span<const int64_t> shape,
     count -= head;
   }
   if (uint64_t rows = count / row; rows != 0) {
-    Region whole{std::vector<int64_t>(shape.size(), 0),
-                 {shape.begin(), shape.end()}};
+    Region whole = Region::all(shape);
     whole.offset[0] = static_cast<int64_t>(first / row);
     whole.size[0] = static_cast<int64_t>(rows);
     regions.push_back(std::move(whole));
@@ -75,16 +79,30 @@ uint64_t fsdp::distance(const Region &inner, const Region &outer,
   return static_cast<uint64_t>(elements);
 }
 
-void fsdp::forEachRun(
-    std::span<const int64_t> size, std::span<const int64_t> stridesA,
-    std::span<const int64_t> stridesB,
-    const std::function<void(uint64_t, uint64_t, uint64_t)> &run) {
-  // The inner dims that lie without gaps in both places are one run.
+/// The outer dims over which runs repeat, and a run's length: the inner dims
+/// that lie without gaps in both places.
+static std::pair<size_t, int64_t> findRun(std::span<const int64_t> size,
+                                          std::span<const int64_t> stridesA,
+                                          std::span<const int64_t> stridesB) {
   size_t outer = size.size();
   int64_t length = 1;
   while (outer > 0 && (size[outer - 1] == 1 || (stridesA[outer - 1] == length &&
                                                 stridesB[outer - 1] == length)))
     length *= size[--outer];
+  return {outer, length};
+}
+
+int64_t fsdp::runLength(std::span<const int64_t> size,
+                        std::span<const int64_t> stridesA,
+                        std::span<const int64_t> stridesB) {
+  return findRun(size, stridesA, stridesB).second;
+}
+
+void fsdp::forEachRun(
+    std::span<const int64_t> size, std::span<const int64_t> stridesA,
+    std::span<const int64_t> stridesB,
+    const std::function<void(uint64_t, uint64_t, uint64_t)> &run) {
+  auto [outer, length] = findRun(size, stridesA, stridesB);
   std::vector<int64_t> index(outer, 0);
   for (int64_t each : size)
     if (each == 0)

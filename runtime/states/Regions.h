@@ -16,6 +16,9 @@ namespace fsdp {
 struct Region {
   std::vector<int64_t> offset, size;
 
+  /// All of a tensor.
+  static Region all(std::span<const int64_t> shape);
+
   uint64_t elements() const;
   bool operator==(const Region &) const = default;
 };
@@ -35,6 +38,12 @@ std::vector<Region> toRegions(std::span<const int64_t> shape, uint64_t first,
 /// by the strides of `outer`.
 uint64_t distance(const Region &inner, const Region &outer,
                   std::span<const int64_t> strides);
+
+/// Neighbouring elements of a rectangle of `size` that lie without gaps in two
+/// places, by two lists of strides.
+int64_t runLength(std::span<const int64_t> size,
+                  std::span<const int64_t> stridesA,
+                  std::span<const int64_t> stridesB);
 
 /// Calls `run(a, b, count)` for runs of neighbouring elements of a rectangle of
 /// `size`, whose elements lie in two places by two lists of strides; a and b

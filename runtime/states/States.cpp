@@ -4,6 +4,7 @@
 #include "runtime/states/States.h"
 
 #include "plan/DType.h"
+#include "plan/StateParts.h"
 #include "runtime/states/FirstValues.h"
 #include "runtime/states/Parts.h"
 
@@ -44,7 +45,7 @@ void fsdp::loadStates(const plan::PlanT &plan, int rank, const Arenas &arenas,
       elements += part.region.elements();
     // Of a flat state a member has a range alone, of others all is written.
     bool isMember = state->flat >= 0;
-    const plan::StateT &home = isMember ? *plan.states[state->flat] : *state;
+    const plan::StateT &home = homeOf(plan, *state);
     uint64_t element = dtypeBytes(home.dtype);
     uint64_t begin = isMember && !parts.empty() ? parts.front().first : 0;
     uint64_t room = isMember ? elements : roomOf(home);

@@ -105,8 +105,7 @@ class Program:
             f'    %gr = aten.mm(%go, %{full["down.weight"]}) : ({x}, {d}) -> {h}',
             f"    %gu = aten.threshold_backward(%gr, %r, threshold = 0) : ({h}, {h}) -> {h}",
             f'    %gsome = aten.mm(%gu, %{full["up.weight"]}) : ({h}, {w}) -> {x}',
-            # The factor keeps the two sums apart, which would travel together else.
-            f"    %gx = fsdp.all_reduce sum %gsome pre 1.000000e+00 over #tp : {x}",
+            f"    %gx = fsdp.all_reduce sum %gsome over #tp : {x}",
             f"    %gut = aten.t(%gu) : ({h}) -> {turned([inner, ROWS])}",
             f"    %g2 = aten.mm(%gut, %norm#0) : ({turned([inner, ROWS])}, {x}) -> {w}",
             f"    %sums = aten.sum.dim_IntList(%gu, dim = [0], keepdim = true) : ({h}) -> {tensor([1, inner])}",

@@ -92,6 +92,24 @@ TEST_P(SplitRule, IsChecked) {
   }
 }
 
+/// Adds a flat state over the first group, and its one member, which it
+/// returns.
+StateT &addFlat(PlanT &plan) {
+  StateT &flat = *plan.states.emplace_back(std::make_unique<StateT>());
+  flat.name = "flat";
+  flat.shape = {4};
+  flat.layout = Layout::flat;
+  flat.shard_dim = 0;
+  flat.bytes = 8;
+  flat.offset = plan.memory->peak;
+  plan.memory->peak += 128;
+  StateT &member = *plan.states.emplace_back(std::make_unique<StateT>());
+  member.name = "member";
+  member.shape = {3};
+  member.flat = static_cast<int32_t>(plan.states.size()) - 2;
+  return member;
+}
+
 const Case kCases[] = {
     {"Dim", [](PlanT &p) { p.states[0]->split_dim = 2; },
      "state 'w' is split on a dim that it does not have"},
@@ -139,18 +157,7 @@ const Case kCases[] = {
      "state 'w/exp_avg_sq' is not split as 'w', which it is of"},
     {"Flat",
      [](PlanT &p) {
-       StateT &flat = *p.states.emplace_back(std::make_unique<StateT>());
-       flat.name = "flat";
-       flat.shape = {4};
-       flat.layout = Layout::flat;
-       flat.shard_dim = 0;
-       flat.bytes = 8;
-       flat.offset = p.memory->peak;
-       p.memory->peak += 128;
-       StateT &member = *p.states.emplace_back(std::make_unique<StateT>());
-       member.name = "member";
-       member.shape = {3};
-       member.flat = static_cast<int32_t>(p.states.size()) - 2;
+       StateT &member = addFlat(p);
        member.split_dim = 0;
        member.split_group = 1;
        verifyPlan(p);
@@ -160,18 +167,7 @@ const Case kCases[] = {
      "state 'flat' is split, as no flat state"},
     {"Member",
      [](PlanT &p) {
-       StateT &flat = *p.states.emplace_back(std::make_unique<StateT>());
-       flat.name = "flat";
-       flat.shape = {4};
-       flat.layout = Layout::flat;
-       flat.shard_dim = 0;
-       flat.bytes = 8;
-       flat.offset = p.memory->peak;
-       p.memory->peak += 128;
-       StateT &member = *p.states.emplace_back(std::make_unique<StateT>());
-       member.name = "member";
-       member.shape = {3};
-       member.flat = static_cast<int32_t>(p.states.size()) - 2;
+       StateT &member = addFlat(p);
        member.split_dim = 0;
        member.split_group = 0;
      },

@@ -83,17 +83,10 @@ static constexpr std::string_view kOtherStyles[] = {
     "prepare_module_input",
     "prepare_module_output"};
 
-static std::vector<std::string_view> listStyles() {
-  std::vector<std::string_view> names;
-  for (const Named<ParallelChoice> &each : getNames<ParallelChoice>())
-    names.push_back(each.name);
-  return names;
-}
-
 static std::string joinStyles() {
   std::string text;
-  for (std::string_view name : listStyles())
-    text += (text.empty() ? "" : ", ") + std::string(name);
+  for (const Named<ParallelChoice> &each : getNames<ParallelChoice>())
+    text += (text.empty() ? "" : ", ") + std::string(each.name);
   return text;
 }
 

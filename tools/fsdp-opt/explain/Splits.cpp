@@ -5,35 +5,14 @@
 
 #include "ir/fsdp/Fsdp.h"
 #include "support/Table.h"
+#include "tools/fsdp-opt/explain/Summary.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <vector>
 
 using namespace fsdp;
 using namespace mlir;
-
-std::string fsdp::maskNumbers(llvm::StringRef text) {
-  std::string masked;
-  for (size_t i = 0; i < text.size();) {
-    size_t end = i;
-    while (end < text.size() && llvm::isDigit(text[end]))
-      ++end;
-    bool isStep = end > i && i > 0 && text[i - 1] == '.' && end < text.size() &&
-                  (text[end] == '.' || text[end] == ' ');
-    masked += isStep ? "*" : text.slice(i, std::max(end, i + 1)).str();
-    i = std::max(end, i + 1);
-  }
-  return masked;
-}
-
-static std::string printShape(RankedTensorType type) {
-  std::string text = "[";
-  for (auto [i, size] : llvm::enumerate(type.getShape()))
-    text += (i == 0 ? "" : ",") + std::to_string(size);
-  return text + "]";
-}
 
 std::string fsdp::listSplits(ModuleOp module) {
   auto told = getSetting<ParallelAttr>(module);
@@ -57,7 +36,7 @@ std::string fsdp::listSplits(ModuleOp module) {
     ++split;
     std::string key = maskNumbers(state.getSymName()) + " " +
                       std::to_string(state.getSplit()->getDim()) +
-                      printShape(state.getGlobalType());
+                      describeShape(state.getGlobalType());
     auto [it, isNew] = alike.try_emplace(key, lines.size());
     if (isNew)
       lines.push_back({state});
@@ -70,8 +49,8 @@ std::string fsdp::listSplits(ModuleOp module) {
                           : maskNumbers(state.getSymName()),
                std::to_string(count),
                "dim " + std::to_string(state.getSplit()->getDim()),
-               printShape(state.getWholeType()),
-               printShape(state.getGlobalType())});
+               describeShape(state.getWholeType()),
+               describeShape(state.getGlobalType())});
   }
   std::string text = "\ntensor-parallel plan, " +
                      std::string(told.getAutomatic() ? "found in the program"

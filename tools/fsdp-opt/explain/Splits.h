@@ -15,9 +15,6 @@ namespace fsdp {
 /// one rank computes a step alone.
 std::string listSplits(mlir::ModuleOp module);
 
-/// "model.layers.*.mlp": the same in each layer.
-std::string maskNumbers(llvm::StringRef text);
-
 } // namespace fsdp
 
 #endif // FSDP_TOOLS_FSDPOPT_EXPLAIN_SPLITS_H

@@ -3,6 +3,8 @@
 
 #include "tools/fsdp-opt/explain/Summary.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include "ir/aten/Aten.h"
 #include "ir/fsdp/Fsdp.h"
 
@@ -70,13 +72,34 @@ std::vector<BucketSummary> fsdp::summarizeBuckets(ModuleOp module) {
   return all;
 }
 
+std::string fsdp::describeShape(RankedTensorType type) {
+  std::string text = "[";
+  llvm::raw_string_ostream stream(text);
+  llvm::interleave(type.getShape(), stream, ",");
+  stream << "]";
+  return text;
+}
+
+std::string fsdp::maskNumbers(llvm::StringRef text) {
+  std::string masked;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i;
+    while (end < text.size() && llvm::isDigit(text[end]))
+      ++end;
+    bool isStep = end > i && i > 0 && text[i - 1] == '.' && end < text.size() &&
+                  (text[end] == '.' || text[end] == ' ');
+    masked += isStep ? "*" : text.slice(i, std::max(end, i + 1)).str();
+    i = std::max(end, i + 1);
+  }
+  return masked;
+}
+
 static std::string describe(StringAttr name, RankedTensorType type,
                             func::FuncOp function) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  stream << name.getValue() << ": " << type.getElementType() << "[";
-  llvm::interleave(type.getShape(), stream, ",");
-  stream << "]";
+  stream << name.getValue() << ": " << type.getElementType()
+         << describeShape(type);
   auto module = function->getParentOfType<ModuleOp>();
   if (!llvm::hasSingleElement(module.getOps<func::FuncOp>()))
     stream << " of " << function.getSymName();

@@ -7,6 +7,7 @@
 #include "runtime/weights/MissingValues.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
 
 #include <string>
 #include <vector>
@@ -32,6 +33,12 @@ struct BucketSummary {
   TensorSum sum;
 };
 std::vector<BucketSummary> summarizeBuckets(mlir::ModuleOp module);
+
+/// "[4,64]"
+std::string describeShape(mlir::RankedTensorType type);
+
+/// "model.layers.*.mlp": the same in each layer.
+std::string maskNumbers(llvm::StringRef text);
 
 /// "x: f32[4,64]" of each input, in order; of several programs with
 /// " of train/step[x.0=4]" behind it.

@@ -168,6 +168,29 @@ protected:
     return sum;
   }
 
+  RankedTensorType typeOf(const at::Tensor &tensor, Type element) {
+    return aten::getTensorType(
+        {tensor.sizes().begin(), tensor.sizes().end()},
+        {tensor.strides().begin(), tensor.strides().end()}, element);
+  }
+
+  /// Views of parts lie as LibTorch says.
+  void checkViews(const Cut &cut, int64_t ranks,
+                  const std::vector<at::Tensor> &operands,
+                  const std::vector<at::Tensor> &made) {
+    SmallVector<RankedTensorType> types;
+    for (auto [tensor, type] : llvm::zip_equal(operands, op.operands))
+      types.push_back(typeOf(tensor, type.getElementType()));
+    FailureOr<SmallVector<Type>> results =
+        localizeResults(op, cut, ranks, types);
+    ASSERT_TRUE(succeeded(results));
+    for (size_t i = 0; i < made.size() && i < op.results.size(); ++i)
+      if (aten::getViewSource(op.op->getResult(i))) {
+        EXPECT_EQ((*results)[i],
+                  typeOf(made[i], op.results[i].getElementType()));
+      }
+  }
+
   void check(const Cut &cut, int64_t ranks) {
     SCOPED_TRACE(print(cut.operands) + " -> " + print(cut.results));
     std::vector<at::Tensor> operands;
@@ -186,6 +209,7 @@ protected:
       std::vector<at::Tensor> made =
           runOperator(op.getName().str(), bind(own), bind(statics));
       ASSERT_EQ(made.size(), whole.size());
+      checkViews(cut, ranks, own, made);
       for (size_t i = 0; i < made.size(); ++i)
         results[i].push_back(made[i]);
     }
@@ -307,6 +331,10 @@ const Case kCases[] = {
      "%0:2 = aten.unbind.int(%a) : (tensor<2x4x6xf32>) -> (tensor<4x6xf32>, "
      "tensor<4x6xf32>)",
      "1 -> 0 0; 2 -> 1 1; p -> p p"},
+    {"Fresh", "%0 = aten.lift_fresh(%a) : (tensor<4x6xf32>) -> tensor<4x6xf32>",
+     "0 -> 0; 1 -> 1"},
+    {"Detached", "%0 = aten.detach(%a) : (tensor<4x6xf32>) -> tensor<4x6xf32>",
+     "0 -> 0; 1 -> 1; p -> p"},
     {"Expand",
      "%0 = aten.expand(%a, size = [4, 3, -1]) : (tensor<4x1x6xf32>) -> "
      "tensor<4x3x6xf32, #aten.strides<6, 0, 1>>",

@@ -11,6 +11,7 @@
 #include "runtime/train/Checkpointer.h"
 #include "support/AtomicFile.h"
 #include "support/Error.h"
+#include "test/unit/runtime/Mesh.h"
 #include "test/unit/runtime/TemporaryFolder.h"
 
 #include <gmock/gmock.h>
@@ -45,18 +46,7 @@ struct Layout {
 class Model {
 public:
   explicit Model(const Layout &layout) : layout(layout) {
-    for (auto [name, size, stride] :
-         {std::tuple("replicate", layout.replicate, layout.shard * layout.tp),
-          {"shard", layout.shard, layout.tp},
-          {"tp", layout.tp, 1u}}) {
-      plan.mesh.push_back(std::make_unique<plan::AxisT>());
-      plan.mesh.back()->name = name;
-      plan.mesh.back()->size = size;
-      plan.groups.push_back(std::make_unique<plan::GroupT>());
-      plan.groups.back()->name = name;
-      plan.groups.back()->size = size;
-      plan.groups.back()->stride = stride;
-    }
+    addMesh(plan, layout.replicate, layout.shard, layout.tp);
     plan.training = std::make_unique<plan::TrainingT>();
     plan.memory = std::make_unique<plan::MemoryT>();
     DType dtype = layout.dtype;

@@ -13,6 +13,7 @@
 #include "support/Crc.h"
 #include "support/Error.h"
 #include "support/ZipDirectory.h"
+#include "test/unit/runtime/Mesh.h"
 #include "test/unit/runtime/TemporaryFolder.h"
 
 #include <gmock/gmock.h>
@@ -117,18 +118,7 @@ class Model {
 public:
   Model(const Layout &layout, const std::string &folder)
       : layout(layout), folder(folder) {
-    for (auto [name, size, stride] :
-         {std::tuple("replicate", layout.replicate, layout.shard * layout.tp),
-          {"shard", layout.shard, layout.tp},
-          {"tp", layout.tp, 1u}}) {
-      plan.mesh.push_back(std::make_unique<plan::AxisT>());
-      plan.mesh.back()->name = name;
-      plan.mesh.back()->size = size;
-      plan.groups.push_back(std::make_unique<plan::GroupT>());
-      plan.groups.back()->name = name;
-      plan.groups.back()->size = size;
-      plan.groups.back()->stride = stride;
-    }
+    addMesh(plan, layout.replicate, layout.shard, layout.tp);
     plan.data_parallel = layout.shard * layout.replicate;
     plan.training = std::make_unique<plan::TrainingT>();
     plan.training->seed = 11;
