@@ -100,7 +100,7 @@ TEST(FlightRing, IsReadWhileItIsWritten) {
       }
     });
   size_t seen = 0;
-  for (int i = 0; i < 300; ++i)
+  while (seen < 100'000)
     for (const FlightEntry &flight : ring.snapshot().flights) {
       ++seen;
       EXPECT_EQ(flight.step, 3 * flight.bytes);
@@ -110,7 +110,6 @@ TEST(FlightRing, IsReadWhileItIsWritten) {
   stop = true;
   for (std::thread &writer : writers)
     writer.join();
-  EXPECT_GT(seen, 0u);
 }
 
 /// Two ranks as threads, with a fabric that is written down each.
