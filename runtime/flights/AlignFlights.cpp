@@ -160,10 +160,26 @@ std::vector<FlightAlignment::Wait> FlightAlignment::findWaits() const {
       waits.push_back(std::move(wait));
     }
   }
+  believeEarliest(waits);
   std::ranges::sort(waits, {}, [](const Wait &wait) {
     return std::tuple(wait.since, wait.rank);
   });
   return waits;
+}
+
+/// Of two that wait for each other's part, one was stopped, and misses the
+/// other's because that gave up meanwhile: it wrote its record last.
+void FlightAlignment::believeEarliest(std::vector<Wait> &waits) const {
+  std::map<std::pair<FlightKey, int>, Wait *> byRank;
+  for (Wait &wait : waits)
+    byRank[{wait.key, wait.rank}] = &wait;
+  for (Wait &wait : waits) {
+    auto other = byRank.find({wait.key, wait.awaited});
+    if (other != byRank.end() && other->second->awaited == wait.rank &&
+        known.at(other->second->rank).record->written <
+            known.at(wait.rank).record->written)
+      wait.awaited = -1;
+  }
 }
 
 void FlightAlignment::blame(Wait &wait) const {
@@ -180,5 +196,7 @@ void FlightAlignment::blame(Wait &wait) const {
       wait.notReached.push_back(member);
     else if (state == FlightState::started)
       wait.elsewhere.push_back(member);
+    else if (state == FlightState::complete && member == wait.awaited)
+      wait.awaited = -1; // It took part, whatever became of that.
   }
 }

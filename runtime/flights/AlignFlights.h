@@ -92,6 +92,7 @@ private:
   size_t addLine(const std::string &name, FlightLine line);
   size_t addLine(const FlightRecord::Group &group, bool isGroup);
   void blame(Wait &wait) const;
+  void believeEarliest(std::vector<Wait> &waits) const;
 
   uint64_t worldSize = 1;
   std::vector<int> everyone;

@@ -119,13 +119,15 @@ void Comparison::printBehind(int rank, const FlightKey &key) {
     return;
   }
   const auto &flights = known->second.flights;
-  bool isStarted = flights.contains(key);
-  add(who +
-      (isStarted ? " started it, but does not wait for it"
-                 : " did not reach it") +
-      ": it was " + placeOf(*known->second.record));
+  auto own = flights.find(key);
+  const char *what = " did not reach it";
+  if (own != flights.end())
+    what = runs.stateOf(known->second, *own->second) == FlightState::waiting
+               ? " waits for it, too, and its part did not come"
+               : " started it, but does not wait for it";
+  add(who + what + ": it was " + placeOf(*known->second.record));
   auto group = known->second.groups.find(key.line);
-  if (isStarted || group == known->second.groups.end() ||
+  if (own != flights.end() || group == known->second.groups.end() ||
       group->second->issued == 0)
     return;
   FlightKey last{key.line, group->second->issued - 1};
@@ -179,6 +181,12 @@ bool Comparison::reportWaits() {
         " behind, at " + describe(key, *first->flight));
   for (int rank : behind)
     printBehind(rank, key);
+  // Whoever is behind may wait, too.
+  std::set<int> others;
+  std::ranges::set_difference(here, behind,
+                              std::inserter(others, others.end()));
+  if (!others.empty())
+    here = others;
   auto waited = [&](const Wait &wait) {
     return seconds(runs.ranks().at(wait.rank).record->written - wait.since);
   };

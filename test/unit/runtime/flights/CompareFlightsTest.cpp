@@ -95,6 +95,27 @@ TEST(CompareFlights, AllAreInItAndOneIsNamedByItsPeers) {
   for (int rank : {0, 2})
     records[rank].groups[0].awaited = 1;
   EXPECT_THAT(compareFlights(records).behind, ElementsAre(1));
+  // When it goes on, the others have left, and it misses their parts.
+  records[1].groups[0].awaited = 0;
+  records[1].written += 1'000'000'000;
+  found = compareFlights(records);
+  EXPECT_THAT(found.behind, ElementsAre(1));
+  EXPECT_THAT(found.text, AllOf(HasSubstr("rank 1 waits for it, too"),
+                                HasSubstr("ranks 0, 2 wait for it")));
+}
+
+/// It lacks the part of one that has it complete, and that waits for it.
+TEST(CompareFlights, ARankThatMissedWhatOthersSent) {
+  auto records = makeRecords(3);
+  for (int rank : {0, 1}) {
+    addFlight(records[rank], 0, Until::completed, "layers.2");
+    addFlight(records[rank], 0, Until::waited, "layers.3");
+  }
+  addFlight(records[2], 0, Until::waited, "layers.2");
+  records[2].groups[0].awaited = 1;
+  FlightComparison found = compareFlights(records);
+  EXPECT_THAT(found.behind, ElementsAre(2));
+  EXPECT_EQ(found.collective, "all_gather of bucket 'layers.3' in step 4");
 }
 
 /// Rank 0 waits for rank 1, which waits for rank 2 somewhere else.
