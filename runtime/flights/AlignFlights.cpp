@@ -15,6 +15,8 @@ using namespace fsdp;
 
 /// Of a rank: its thread waits for one, each group of a device for one more.
 static constexpr size_t kMostWaits = 64;
+/// Clocks of several machines may differ by so much (ns).
+static constexpr int64_t kClocks = 2'000'000'000;
 
 std::vector<int> FlightAlignment::Wait::blamed() const {
   // What is complete for one rank, all have started.
@@ -61,29 +63,45 @@ FlightAlignment::FlightAlignment(const std::vector<FlightRecord> &records) {
   worldSize = records.front().world;
   everyone.resize(worldSize);
   std::iota(everyone.begin(), everyone.end(), 0);
-  for (const FlightRecord &record : records) {
-    Known &rank = known[record.rank];
-    rank.record = &record;
-    std::vector<size_t> transfers, connections; // by the record's groups
-    for (const FlightRecord::Group &group : record.groups) {
-      transfers.push_back(addLine(group, /*isGroup=*/true));
-      connections.push_back(addLine(group, /*isGroup=*/false));
-      rank.groups[transfers.back()] = &group;
-    }
-    for (const Collective &flight : record.collectives) {
-      FlightKey key;
-      if (!flight.group)
-        key.line = addLine("exchange " + flight.bucket,
-                           {/*isGroup=*/false, flight.bucket, &everyone});
-      else if (flight.kind == FlightKind::connect)
-        key.line = connections[*flight.group];
-      else
-        key = {transfers[*flight.group], flight.position};
-      rank.flights[key] = &flight;
-    }
-  }
+  const FlightRecord &first =
+      *std::ranges::min_element(records, {}, &FlightRecord::written);
+  firstWritten = first.written;
+  for (const FlightRecord &record : records)
+    add(record,
+        record.host == first.host ? firstWritten : firstWritten + kClocks);
   std::ranges::copy_if(everyone, std::back_inserter(absent),
                        [&](int rank) { return !known.contains(rank); });
+}
+
+void FlightAlignment::add(const FlightRecord &record, int64_t end) {
+  Known &rank = known[record.rank];
+  rank.record = &record;
+  rank.end = end;
+  std::vector<size_t> transfers, connections; // by the record's groups
+  for (const FlightRecord::Group &group : record.groups) {
+    transfers.push_back(addLine(group, /*isGroup=*/true));
+    connections.push_back(addLine(group, /*isGroup=*/false));
+    rank.groups[transfers.back()] = {&group, group.issued};
+  }
+  for (const Collective &flight : record.collectives) {
+    bool isTransfer = flight.group && flight.kind != FlightKind::connect;
+    if (flight.issued > end) {
+      if (isTransfer) {
+        uint64_t &issued = rank.groups.at(transfers[*flight.group]).issued;
+        issued = std::min(issued, flight.position);
+      }
+      continue;
+    }
+    FlightKey key;
+    if (isTransfer)
+      key = {transfers[*flight.group], flight.position};
+    else if (flight.group)
+      key.line = connections[*flight.group];
+    else
+      key.line = addLine("exchange " + flight.bucket,
+                         {/*isGroup=*/false, flight.bucket, &everyone});
+    rank.flights[key] = &flight;
+  }
 }
 
 size_t FlightAlignment::addLine(const std::string &name, FlightLine line) {
@@ -104,34 +122,38 @@ size_t FlightAlignment::addLine(const FlightRecord::Group &group,
 
 FlightState FlightAlignment::stateOf(const Known &rank,
                                      const Collective &flight) const {
-  if (flight.completed != 0)
+  auto isPast = [&](int64_t time) { return time != 0 && time <= rank.end; };
+  if (isPast(flight.completed))
     return FlightState::complete;
   if (flight.group && flight.kind != FlightKind::connect) {
     const FlightRecord::Group &group = rank.record->groups[*flight.group];
     if (group.turn && flight.position < *group.turn)
       return FlightState::complete;
-    if (group.turn && flight.position == *group.turn && group.turnBegan != 0)
+    if (group.turn && flight.position == *group.turn && isPast(group.turnBegan))
       return FlightState::waiting;
   }
-  return flight.waited != 0 ? FlightState::waiting : FlightState::started;
+  return isPast(flight.waited) ? FlightState::waiting : FlightState::started;
 }
 
 FlightState FlightAlignment::stateOf(int number, const FlightKey &key,
-                                     int64_t when) const {
+                                     int64_t since) const {
   const Known &rank = known.at(number);
   if (auto found = rank.flights.find(key); found != rank.flights.end())
     return stateOf(rank, *found->second);
-  if (rank.record->written < when)
-    return FlightState::unknown;
-  if (auto group = rank.groups.find(key.line); group != rank.groups.end())
-    return key.position < group->second->issued ? FlightState::complete
-                                                : FlightState::notReached;
+  const auto &kept = rank.record->collectives;
+  auto goesBackTo = [&](int64_t time) {
+    return kept.size() == rank.record->recorded ||
+           (!kept.empty() && kept.front().issued <= time);
+  };
+  auto group = rank.groups.find(key.line);
   // Exchanges and connections are known by name alone: one that is not in the
   // record did not happen, if the record goes back far enough.
-  const auto &kept = rank.record->collectives;
-  bool goesBack = kept.size() == rank.record->recorded ||
-                  (!kept.empty() && kept.front().issued < when);
-  return goesBack ? FlightState::notReached : FlightState::unknown;
+  if (group == rank.groups.end())
+    return goesBackTo(std::min(since, rank.end)) ? FlightState::notReached
+                                                 : FlightState::unknown;
+  if (key.position >= group->second.issued)
+    return FlightState::notReached;
+  return goesBackTo(rank.end) ? FlightState::complete : FlightState::unknown;
 }
 
 bool FlightAlignment::isCompleteAnywhere(const FlightKey &key) const {
@@ -152,9 +174,12 @@ std::vector<FlightAlignment::Wait> FlightAlignment::findWaits() const {
         continue;
       Wait wait{number, key, flight, flight->waited, -1, {}, {}, {}, false};
       if (auto group = rank.groups.find(key.line); group != rank.groups.end()) {
-        wait.awaited = group->second->awaited;
-        if (group->second->turn)
-          wait.since = group->second->turnBegan;
+        const FlightRecord::Group &recorded = *group->second.recorded;
+        // Unless the rank has gone on meanwhile.
+        if (flight->completed == 0)
+          wait.awaited = recorded.awaited;
+        if (recorded.turn)
+          wait.since = recorded.turnBegan;
       }
       blame(wait);
       waits.push_back(std::move(wait));

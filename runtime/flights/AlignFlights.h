@@ -35,21 +35,28 @@ struct FlightKey {
 };
 
 enum class FlightState {
-  unknown,    ///< no longer in the record, or taken before
+  unknown,    ///< no longer in the record
   notReached, ///< the rank did not start it
   started,    ///< and does not wait for it
   waiting,
   complete
 };
 
-/// The records of one run, which it refers to, side by side.
+/// The records of one run, which it refers to, side by side, as they were when
+/// the first of them was written: what ranks did afterwards, such as one that
+/// was stopped and went on, comes of the others' end.
 class FlightAlignment {
 public:
   using Collective = FlightRecord::Collective;
   struct Known {
     const FlightRecord *record;
+    int64_t end; ///< of what counts
     std::map<FlightKey, const Collective *> flights;
-    std::map<size_t, const FlightRecord::Group *> groups; ///< by line
+    struct Group {
+      const FlightRecord::Group *recorded;
+      uint64_t issued; ///< the position of the next transfer
+    };
+    std::map<size_t, Group> groups; ///< by line
   };
 
   /// Throws fsdp::Error (FlightRecordInvalid) if they are not of one run.
@@ -60,14 +67,15 @@ public:
   const std::map<int, Known> &ranks() const { return known; }
   /// That did not, ascending.
   const std::vector<int> &missing() const { return absent; }
+  /// When the first record was written.
+  int64_t moment() const { return firstWritten; }
   const FlightLine &lineOf(const FlightKey &key) const {
     return lines[key.line];
   }
 
   FlightState stateOf(const Known &rank, const Collective &flight) const;
-  /// What a rank that left a record had made of it when, at `when`, another
-  /// one had come to it.
-  FlightState stateOf(int rank, const FlightKey &key, int64_t when) const;
+  /// Of a rank that left a record; another one waits for it since `since`.
+  FlightState stateOf(int rank, const FlightKey &key, int64_t since) const;
   /// What is complete for one rank, all have taken part in.
   bool isCompleteAnywhere(const FlightKey &key) const;
 
@@ -89,12 +97,14 @@ public:
   std::vector<Wait> findWaits() const;
 
 private:
+  void add(const FlightRecord &record, int64_t end);
   size_t addLine(const std::string &name, FlightLine line);
   size_t addLine(const FlightRecord::Group &group, bool isGroup);
   void blame(Wait &wait) const;
   void believeEarliest(std::vector<Wait> &waits) const;
 
   uint64_t worldSize = 1;
+  int64_t firstWritten = 0;
   std::vector<int> everyone;
   std::map<int, Known> known;
   std::vector<int> absent;

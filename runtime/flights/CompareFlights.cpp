@@ -128,9 +128,9 @@ void Comparison::printBehind(int rank, const FlightKey &key) {
   add(who + what + ": it was " + placeOf(*known->second.record));
   auto group = known->second.groups.find(key.line);
   if (own != flights.end() || group == known->second.groups.end() ||
-      group->second->issued == 0)
+      group->second.issued == 0)
     return;
-  FlightKey last{key.line, group->second->issued - 1};
+  FlightKey last{key.line, group->second.issued - 1};
   if (auto found = flights.find(last); found != flights.end())
     add("    its last one of this group was " + describe(last, *found->second));
 }
@@ -188,11 +188,11 @@ bool Comparison::reportWaits() {
   if (!others.empty())
     here = others;
   auto waited = [&](const Wait &wait) {
-    return seconds(runs.ranks().at(wait.rank).record->written - wait.since);
+    return seconds(runs.moment() - wait.since);
   };
   add("  " + listRanks(here) + (here.size() == 1 ? " waits" : " wait") +
       " for it, rank " + std::to_string(first->rank) + " for " +
-      waited(*first) + " when its record was written");
+      waited(*first) + " when the first record was written");
   size_t shown = 0;
   for (const Wait &wait : waits)
     if (wait.key != key && ++shown <= kMostShown)

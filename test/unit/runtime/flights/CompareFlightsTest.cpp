@@ -195,8 +195,39 @@ TEST(CompareFlights, ARankThatNobodyWaitsForIsNotBehind) {
   EXPECT_FALSE(compareFlights(records).isParted);
   records[0].collectives.back().waited = records[0].written - 5;
   EXPECT_THAT(compareFlights(records).behind, ElementsAre(1));
-  // A record that was taken before says nothing of it.
+  // What happened when the first record was there says nothing.
   records[1].written -= 10;
+  EXPECT_FALSE(compareFlights(records).isParted);
+}
+
+TEST(CompareFlights, WhatARankDidWhenItWentOnDoesNotCount) {
+  auto records = makeRecords(3);
+  for (int rank : {0, 2})
+    addFlight(records[rank], 0, Until::waited, "layers.2");
+  // It was stopped before it started what the others wait for.
+  int64_t end = records[0].written;
+  FlightRecord &stopped = records[1];
+  stopped.written += 5'000'000'000;
+  for (const char *bucket : {"layers.2", "layers.3"}) {
+    auto &flight = addFlight(stopped, 0, Until::completed, bucket);
+    flight.issued = flight.waited = flight.completed = end + 1'000'000;
+  }
+  stopped.collectives.back().completed = 0;
+  stopped.groups[0].awaited = 2;
+  FlightComparison found = compareFlights(records);
+  EXPECT_THAT(found.behind, ElementsAre(1));
+  EXPECT_EQ(found.collective, "all_gather of bucket 'layers.2' in step 4");
+  EXPECT_THAT(found.text, HasSubstr("rank 1 did not reach it"));
+  // Clocks of two machines may differ.
+  stopped.host = "other";
+  EXPECT_THAT(compareFlights(records).behind, Not(ElementsAre(1)));
+  // A record that does not go back so far says nothing.
+  stopped.host = "host";
+  stopped.collectives.erase(stopped.collectives.begin(),
+                            stopped.collectives.end() - 2);
+  stopped.groups[0].issued = 1000;
+  for (auto &flight : stopped.collectives)
+    flight.position += 500;
   EXPECT_THAT(compareFlights(records).behind, Not(ElementsAre(1)));
 }
 
