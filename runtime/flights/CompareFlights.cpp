@@ -26,10 +26,11 @@ namespace {
 class Comparison {
 public:
   explicit Comparison(std::vector<FlightRecord> taken)
-      : records(std::move(taken)), runs(records) {}
+      : records(takeLast(std::move(taken))), runs(records) {}
   FlightComparison run();
 
 private:
+  std::vector<FlightRecord> takeLast(std::vector<FlightRecord> taken);
   bool reportMismatch();
   bool reportWaits();
   void printHead();
@@ -38,12 +39,27 @@ private:
   std::string describe(const FlightKey &key, const Collective &flight) const;
   void add(const std::string &line) { result.text += line + "\n"; }
 
+  std::vector<int> outdated; ///< ranks
   const std::vector<FlightRecord> records;
   const FlightAlignment runs;
   FlightComparison result;
 };
 
 } // namespace
+
+/// Once ranks write of a failure, what others were asked for earlier is no
+/// longer true: those have written nothing since.
+std::vector<FlightRecord>
+Comparison::takeLast(std::vector<FlightRecord> taken) {
+  if (std::ranges::all_of(taken, &FlightRecord::isAsked))
+    return taken;
+  for (const FlightRecord &record : taken)
+    if (record.isAsked)
+      outdated.push_back(record.rank);
+  std::erase_if(taken, [](const FlightRecord &each) { return each.isAsked; });
+  std::ranges::sort(outdated);
+  return taken;
+}
 
 /// "ranks 0-2, 5".
 template <typename Ranks>
@@ -235,6 +251,10 @@ void Comparison::printHead() {
       " ranks (" + records.front().backend + ")");
   if (!runs.missing().empty())
     add(listRanks(runs.missing()) + " left no record");
+  if (!outdated.empty())
+    add("of " + listRanks(outdated) +
+        " there is only what SIGUSR1 asked for before the run failed, which is "
+        "not looked at");
   std::map<std::string, std::vector<int>> causes;
   for (const auto &[rank, known] : runs.ranks())
     causes[known.record->cause.substr(0, kMostCause)].push_back(rank);

@@ -184,6 +184,7 @@ std::string fsdp::printRecord(const FlightRecord &record) {
             {"host", oneLine(record.host)},
             {"pid", record.process},
             {"cause", oneLine(record.cause)},
+            {"asked", record.isAsked},
             {"written_ns", record.written},
             {"step", record.step},
             {"micro_batch", record.microBatch},
@@ -363,6 +364,10 @@ FlightRecord Reader::read(const Json &json) const {
   record.host = text(json.at("host"));
   record.process = readInteger<int64_t>(json.at("pid"));
   record.cause = text(json.at("cause"));
+  const Json &asked = json.at("asked");
+  if (!asked.is_boolean())
+    refuse("whether it was asked for is neither true nor false");
+  record.isAsked = asked.get<bool>();
   record.written = time(json.at("written_ns"));
   record.step = readInteger<uint64_t>(json.at("step"));
   record.microBatch = readInteger<uint64_t>(json.at("micro_batch"));

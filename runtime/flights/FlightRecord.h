@@ -59,7 +59,8 @@ struct FlightRecord {
   uint64_t world = 1;
   int rank = 0;
   int64_t process = 0;
-  std::string cause; ///< why it was written
+  std::string cause;    ///< why it was written
+  bool isAsked = false; ///< by SIGUSR1, of a run that goes on
   int64_t written = 0;
   uint64_t step = 0, microBatch = 0;
   FlightPlace place;

@@ -148,6 +148,7 @@ void FlightRecorder::writeAll(Reason reason,
       record.world = world;
       record.process = getpid();
       record.cause = cause;
+      record.isAsked = reason == Reason::request;
       writeFileAtomically((path / recordName(record.rank)).string(),
                           printRecord(record));
     }

@@ -250,6 +250,24 @@ TEST(CompareFlights, ExchangesGoByTheirKeys) {
   EXPECT_THAT(compareFlights(records).behind, Not(ElementsAre(2)));
 }
 
+TEST(CompareFlights, WhatWasAskedForBeforeAFailureIsNotLookedAt) {
+  auto records = makeRecords(3);
+  for (int rank : {0, 2})
+    addFlight(records[rank], 0, Until::waited, "layers.2");
+  records[1].isAsked = true;
+  records[1].written = 1;
+  FlightComparison found = compareFlights(records);
+  EXPECT_THAT(found.behind, ElementsAre(1));
+  EXPECT_EQ(found.collective, "all_gather of bucket 'layers.2' in step 4");
+  EXPECT_THAT(found.text, AllOf(HasSubstr("rank 1 left no record\n"),
+                                HasSubstr("of rank 1 there is only what")));
+  // If all were asked for, they are compared.
+  records[1].written = records[0].written;
+  for (FlightRecord &record : records)
+    record.isAsked = true;
+  EXPECT_THAT(compareFlights(records).text, HasSubstr("3 of 3 ranks"));
+}
+
 TEST(CompareFlights, RecordsOfOneRunAlone) {
   EXPECT_THROW(compareFlights({}), Error);
   auto records = makeRecords(2);
