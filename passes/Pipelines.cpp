@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Pipelines.h"
+#include "passes/analysis/Programs.h"
 
 #include "mlir/Pass/PassRegistry.h"
 
@@ -15,6 +16,7 @@ using namespace fsdp;
 void fsdp::buildShardPipeline(OpPassManager &manager) {
   // Changes sums by their rounding. Validation has the same forward.
   manager.addPass(createChunkLoss());
+  manager.addPass(createSumLosses());
 
   // What they compute is compared with a reference of their own.
   manager.addPass(createAddValidation());
@@ -25,8 +27,10 @@ void fsdp::buildShardPipeline(OpPassManager &manager) {
   manager.addPass(createSnapshotReference());
 
   // What each rank computes of a step; all that follows sees parts only.
-  manager.addPass(createPartition());
-  manager.addPass(createVerifyPlaced());
+  for (StringRef axis : {kTensorAxis, kContextAxis}) {
+    manager.addPass(createPartition({axis.str()}));
+    manager.addPass(createVerifyPlaced({axis.str()}));
+  }
 
   manager.addPass(createSetSeed());
   manager.addPass(createAssignBuckets());
@@ -95,6 +99,8 @@ void fsdp::buildSchedulePipeline(OpPassManager &manager) {
 void fsdp::buildPlanPipeline(OpPassManager &manager) {
   // Copies stand where transfers start and end.
   manager.addPass(createCopyBuckets());
+  manager.addPass(createLowerContext());
+  manager.addPass(createLowerParts());
   manager.addPass(createLowerShardDims());
   manager.addPass(createLowerSummands());
   manager.addPass(createMaterializeStorages());

@@ -12,7 +12,7 @@ namespace fsdp {
 /// The group called `name` by programs as configs and reports call it: those of
 /// data parallelism have a prefix, "dp_shard", others none, "tp".
 inline std::string getGroupLabel(std::string_view name) {
-  return (name == "tp" ? "" : "dp_") + std::string(name);
+  return (name == "tp" || name == "cp" ? "" : "dp_") + std::string(name);
 }
 
 } // namespace fsdp

@@ -201,7 +201,8 @@ void ProgramVerifier::verifyMemories(const plan::InstructionT &instruction,
     return;
   std::optional<plan::MemorySpace> all;
   if (startOf(instruction) || instruction.body.AsZeroPadding() ||
-      instruction.body.AsShard() || instruction.body.AsDraw())
+      instruction.body.AsShard() || instruction.body.AsSelectRows() ||
+      instruction.body.AsDraw())
     all = plan::MemorySpace::device;
   for (auto [access, index] : operands) {
     const ValueT &base = *program.values[root(index)];

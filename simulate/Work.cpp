@@ -104,6 +104,9 @@ public:
   void add(const plan::ShardT &op) {
     move(WorkKind::copy, 2 * bytes(op.output), op.output);
   }
+  void add(const plan::SelectRowsT &op) {
+    move(WorkKind::copy, 2 * bytes(op.output), op.output);
+  }
   void add(const plan::DrawT &op) {
     move(WorkKind::random, bytes(op.output), op.output);
     work.flops = 30 * elementsOf(value(op.output));

@@ -125,6 +125,13 @@ LogicalResult GroupAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                      << stride;
 }
 
+LogicalResult PartsAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                int64_t blocks, bool) {
+  if (blocks >= 1)
+    return success();
+  return emitError() << "expected at least one block, found " << blocks;
+}
+
 LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                InitKind kind, DenseF64ArrayAttr arguments) {
   int64_t expected = 0;

@@ -6,6 +6,7 @@
 
 include "Enums.td"
 include "Placements.td"
+include "SettingsBase.td"
 
 def Fsdp_Mesh : Fsdp_Attr<"Mesh", "mesh"> {
   let summary = "names and sizes of the mesh axes, slowest first";
@@ -46,18 +47,38 @@ def Fsdp_Group : Fsdp_Attr<"Group", "group"> {
   let genVerifyDecl = 1;
 }
 
+def Fsdp_Parts : Fsdp_Struct<"Parts", "parts"> {
+  let summary = "which rows of a dim are a rank's part of it";
+  let description = [{
+    The dim is `blocks` blocks of one size behind each other, and a rank has its part
+    of each: a batch and its sequence that are one dim are cut along the sequence.
+    Rank `r` of `n` has of each block the `r`-th of `n` pieces, or, if `balanced`,
+    pieces `r` and `2 n - 1 - r` of `2 n`: under a causal mask as much is computed
+    for them as for every other rank's (the order is that of PyTorch's
+    torch/distributed/tensor/experimental/_context_parallel). Absent: one block,
+    not balanced.
+
+    Example: `#fsdp.parts<blocks = 2, balanced = true>`
+  }];
+  let parameters = (ins Fsdp_Count<"1">:$blocks, Fsdp_Flag<"false">:$balanced);
+}
+
 def Fsdp_Placed : Fsdp_Attr<"Placed", "placed"> {
   let summary = "what each rank of a group has of a computed tensor";
   let description = [{
     All of it (`whole`), an equal part along a dim (`shard`), or a summand of the
     tensor (`partial`). `group` are the ranks that compute it together.
 
-    Example: `#fsdp.placed<shard dim 1 over #tp>`
+    Example: `#fsdp.placed<shard dim 1 over #tp>`,
+    `#fsdp.placed<shard dim 0 in #fsdp.parts<blocks = 2> over #cp>`
   }];
   let parameters = (ins EnumParameter<Fsdp_PlacedKind>:$kind,
                         DefaultValuedParameter<"int64_t", "0">:$dim,
+                        OptionalParameter<"::fsdp::PartsAttr">:$parts,
                         "::fsdp::GroupAttr":$group);
-  let assemblyFormat = "`<` $kind (`dim` $dim^)? `over` $group `>`";
+  let assemblyFormat = [{
+    `<` $kind (`dim` $dim^)? (`in` $parts^)? `over` $group `>`
+  }];
   let extraClassDeclaration = [{
     bool isWhole() const { return getKind() == ::fsdp::PlacedKind::Whole; }
     bool isPartial() const { return getKind() == ::fsdp::PlacedKind::Partial; }

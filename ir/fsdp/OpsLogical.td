@@ -47,12 +47,15 @@ def Fsdp_AllGatherOp
     Constraints:
     * AG-1: shard and full tensor have one element type;
     * AG-2: the shard has ceil(full / size) rows on `dim` and the full tensor's
-      sizes elsewhere.
+      sizes elsewhere;
+    * AG-3: `in` stands at dims that its pieces divide.
   }];
-  let arguments = (ins AnyRankedTensor:$shard, I64Attr:$dim, Fsdp_Group:$group);
+  let arguments = (ins AnyRankedTensor:$shard, I64Attr:$dim, Fsdp_Group:$group,
+                       OptionalAttr<Fsdp_Parts>:$parts);
   let results = (outs AnyRankedTensor:$full);
   let assemblyFormat = [{
-    $shard `dim` $dim `over` $group attr-dict `:` type($shard) `->` type($full)
+    $shard `dim` $dim (`in` $parts^)? `over` $group attr-dict `:` type($shard)
+    `->` type($full)
   }];
   let hasFolder = 1;
 }
@@ -60,7 +63,7 @@ def Fsdp_AllGatherOp
 def Fsdp_ShardOp : Fsdp_SplitOp<"shard", []> {
   let summary = "keep this rank's rows of a full tensor, without communication";
   let description = [{
-    Rows beyond the end are zero. Constraints AG-1 and AG-2 of `all_gather`.
+    Rows beyond the end are zero.
 
     Example:
 
@@ -68,12 +71,44 @@ def Fsdp_ShardOp : Fsdp_SplitOp<"shard", []> {
     %s = fsdp.shard %full dim 0 over #inner
         : tensor<13x17xf32> -> tensor<7x17xf32>
     ```
+
+    Constraints AG-1, AG-2 and AG-3 of `all_gather`.
   }];
-  let arguments = (ins AnyRankedTensor:$full, I64Attr:$dim, Fsdp_Group:$group);
+  let arguments = (ins AnyRankedTensor:$full, I64Attr:$dim, Fsdp_Group:$group,
+                       OptionalAttr<Fsdp_Parts>:$parts);
   let results = (outs AnyRankedTensor:$shard);
   let assemblyFormat = [{
-    $full `dim` $dim `over` $group attr-dict `:` type($full) `->` type($shard)
+    $full `dim` $dim (`in` $parts^)? `over` $group attr-dict `:` type($full)
+    `->` type($shard)
   }];
+}
+
+def Fsdp_SelectRowsOp : Fsdp_Op<"select_rows", [Pure]> {
+  let summary = "rows of a tensor, from another one on for each rank of a group";
+  let description = [{
+    As many rows along `dim` as the result has, from `starts[r]` on for rank `r` of
+    the group, without communication. What ranks compute of a causal mask differs by
+    rank; their programs do not. Made by `fsdp-lower-context` alone.
+
+    Example:
+
+    ```mlir
+    %k = fsdp.select_rows %keys dim 2 from [0, 24] over #cp
+        : tensor<1x4x32x8xf32> -> tensor<1x4x8x8xf32>
+    ```
+
+    Constraints:
+    * SR-1: one start for each rank, and all rows inside of the tensor;
+    * SR-2: operand and result have one element type, and one shape but for `dim`.
+  }];
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim,
+                       DenseI64ArrayAttr:$starts, Fsdp_Group:$group);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $input `dim` $dim `from` $starts `over` $group attr-dict `:` type($input)
+    `->` type($result)
+  }];
+  let hasVerifier = 1;
 }
 
 def Fsdp_SummandOp
@@ -117,13 +152,14 @@ def Fsdp_ReduceScatterOp
         of @fc2.weight : tensor<13x17xf16> -> tensor<4x17xf16>
     ```
 
-    Constraints: AG-1 and AG-2; RD-1: `pre` and `post` are finite and above
+    Constraints: AG-1, AG-2 and AG-3; RD-1: `pre` and `post` are finite and above
     zero; RD-2: they stand at sums of floating-point numbers alone.
   }];
   let arguments = (ins AnyRankedTensor:$full, Fsdp_ReductionAttr:$reduction,
                        I64Attr:$dim, Fsdp_Group:$group,
                        OptionalAttr<FlatSymbolRefAttr>:$of,
-                       OptionalAttr<F64Attr>:$pre, OptionalAttr<F64Attr>:$post);
+                       OptionalAttr<F64Attr>:$pre, OptionalAttr<F64Attr>:$post,
+                       OptionalAttr<Fsdp_Parts>:$parts);
   let results = (outs AnyRankedTensor:$shard);
   let builders = [
     OpBuilder<(ins "::mlir::Type":$shard, "::mlir::Value":$full,
@@ -131,11 +167,11 @@ def Fsdp_ReduceScatterOp
                    "::fsdp::GroupAttr":$group,
                    "::mlir::FlatSymbolRefAttr":$of), [{
       build($_builder, $_state, shard, full, reduction, dim, group, of,
-            ::mlir::FloatAttr(), ::mlir::FloatAttr());
+            ::mlir::FloatAttr(), ::mlir::FloatAttr(), ::fsdp::PartsAttr());
     }]>];
   let assemblyFormat = [{
     `` $reduction $full (`pre` $pre^)? (`post` $post^)? `dim` $dim
-    `over` $group (`of` $of^)? attr-dict `:` type($full) `->` type($shard)
+    (`in` $parts^)? `over` $group (`of` $of^)? attr-dict `:` type($full) `->` type($shard)
   }];
   let extraClassDeclaration = [{
     ::mlir::FlatSymbolRefAttr getGradientOf(unsigned) { return getOfAttr(); }

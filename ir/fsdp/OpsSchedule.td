@@ -27,7 +27,8 @@ class Fsdp_StartOp<string mnemonic, dag extra, list<Trait> traits = [CollectiveO
     : Fsdp_AnyStartOp<mnemonic, !con(extra, (ins Fsdp_Group:$group)), traits>;
 
 def Fsdp_AllGatherStartOp
-    : Fsdp_StartOp<"all_gather", (ins DenseI64ArrayAttr:$dims)> {
+    : Fsdp_StartOp<"all_gather", (ins DenseI64ArrayAttr:$dims,
+                                      OptionalAttr<Fsdp_Parts>:$parts)> {
   let summary = "begin to gather the shards of a bucket";
   let description = [{
     Begins when all work issued before it is done: nothing else orders it. Until
@@ -41,18 +42,26 @@ def Fsdp_AllGatherStartOp
         -> !fsdp.future<tensor<13x17xf32>, tensor<13xf32>>
     ```
 
-    Constraints: FU-1: the future promises one tensor for each operand; AG-1 and
-    AG-2 hold for each pair.
+    Constraints: FU-1: the future promises one tensor for each operand; AG-1, AG-2
+    and AG-3 hold for each pair.
   }];
+  let builders = [
+    OpBuilder<(ins "::mlir::Type":$future, "::mlir::ValueRange":$inputs,
+                   "::llvm::ArrayRef<int64_t>":$dims,
+                   "::fsdp::GroupAttr":$group, "::fsdp::Stream":$stream,
+                   "::mlir::StringAttr":$bucket), [{
+      build($_builder, $_state, future, inputs, dims, ::fsdp::PartsAttr(), group,
+            stream, bucket);
+    }]>];
   let assemblyFormat = [{
-    ($bucket^)? `(` custom<Operands>($inputs) `)` `dims` $dims `over` $group `on` `` $stream
+    ($bucket^)? `(` custom<Operands>($inputs) `)` `dims` $dims (`in` $parts^)? `over` $group `on` `` $stream
     attr-dict `:` custom<Types>(type($inputs)) `->` qualified(type($future))
   }];
 }
 
 def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter",
     (ins Fsdp_ReductionAttr:$reduction, DenseI64ArrayAttr:$dims,
-         OptionalAttr<ArrayAttr>:$of, OptionalAttr<F64Attr>:$pre,
+         OptionalAttr<Fsdp_Parts>:$parts, OptionalAttr<ArrayAttr>:$of, OptionalAttr<F64Attr>:$pre,
          OptionalAttr<F64Attr>:$post), [ReductionOpInterface]> {
   let summary = "begin to reduce and scatter the gradients of a bucket";
   let description = [{
@@ -66,7 +75,7 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter",
         of [@fc1.weight] : tensor<13x17xf32> -> !fsdp.future<tensor<7x17xf32>>
     ```
 
-    Constraints: FU-1, AG-1, AG-2 as for `all_gather.start`; FU-2: `of` names one
+    Constraints: FU-1, AG-1 to AG-3 as for `all_gather.start`; FU-2: `of` names one
     parameter for each operand; RD-1, RD-2 as for `reduce_scatter`.
   }];
   let builders = [
@@ -75,11 +84,12 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter",
                    "::llvm::ArrayRef<int64_t>":$dims, "::mlir::ArrayAttr":$of,
                    "::fsdp::GroupAttr":$group, "::fsdp::Stream":$stream,
                    "::mlir::StringAttr":$bucket), [{
-      build($_builder, $_state, future, inputs, reduction, dims, of,
-            ::mlir::FloatAttr(), ::mlir::FloatAttr(), group, stream, bucket);
+      build($_builder, $_state, future, inputs, reduction, dims,
+            ::fsdp::PartsAttr(), of, ::mlir::FloatAttr(), ::mlir::FloatAttr(),
+            group, stream, bucket);
     }]>];
   let assemblyFormat = [{
-    `` $reduction ($bucket^)? `(` custom<Operands>($inputs) `)` (`pre` $pre^)? (`post` $post^)? `dims` $dims `over` $group
+    `` $reduction ($bucket^)? `(` custom<Operands>($inputs) `)` (`pre` $pre^)? (`post` $post^)? `dims` $dims (`in` $parts^)? `over` $group
     `on` `` $stream (`of` $of^)? attr-dict
     `:` custom<Types>(type($inputs)) `->` qualified(type($future))
   }];

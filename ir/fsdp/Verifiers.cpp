@@ -50,8 +50,25 @@ static LogicalResult verifySplit(Operation *op, RankedTensorType shard,
   return success();
 }
 
+// AG-3, where AG-1 and AG-2 hold.
+static LogicalResult verifyParts(Operation *op, PartsAttr parts,
+                                 RankedTensorType full, int64_t dim,
+                                 GroupAttr group) {
+  if (!parts)
+    return success();
+  int64_t pieces =
+      parts.getBlocks() * (parts.getBalanced() ? 2 : 1) * group.getSize();
+  if (full.getDimSize(dim) % pieces == 0)
+    return success();
+  return op->emitOpError("expects a dim of ")
+         << pieces << " equal pieces, found dim " << dim << " of " << full;
+}
+
 LogicalResult AllGatherOp::verify() {
-  return verifySplit(*this, getShard().getType(), getFull().getType(), getDim(),
+  if (failed(verifySplit(*this, getShard().getType(), getFull().getType(),
+                         getDim(), getGroup())))
+    return failure();
+  return verifyParts(*this, getPartsAttr(), getFull().getType(), getDim(),
                      getGroup());
 }
 
@@ -64,8 +81,35 @@ LogicalResult SummandOp::verify() {
 }
 
 LogicalResult ShardOp::verify() {
-  return verifySplit(*this, getShard().getType(), getFull().getType(), getDim(),
+  if (failed(verifySplit(*this, getShard().getType(), getFull().getType(),
+                         getDim(), getGroup())))
+    return failure();
+  return verifyParts(*this, getPartsAttr(), getFull().getType(), getDim(),
                      getGroup());
+}
+
+// SR-1, SR-2.
+LogicalResult SelectRowsOp::verify() {
+  RankedTensorType from = getInput().getType(), to = getResult().getType();
+  int64_t dim = getDim();
+  if (from.getElementType() != to.getElementType() ||
+      from.getRank() != to.getRank() || dim < 0 || dim >= from.getRank())
+    return emitOpError("expects operand and result of one element type and of "
+                       "one rank greater than dim ")
+           << dim << ", found " << from << " and " << to;
+  for (int64_t d = 0; d < from.getRank(); ++d)
+    if (d != dim && from.getDimSize(d) != to.getDimSize(d))
+      return emitOpError("expects one shape but for dim ")
+             << dim << ", found " << from << " and " << to;
+  if (int64_t(getStarts().size()) != getGroup().getSize())
+    return emitOpError("expects one start for each of ")
+           << getGroup().getSize() << " ranks, found " << getStarts().size();
+  int64_t last = from.getDimSize(dim) - to.getDimSize(dim);
+  for (int64_t start : getStarts())
+    if (start < 0 || start > last)
+      return emitOpError("expects starts from 0 to ")
+             << last << ", found " << start;
+  return success();
 }
 
 // RD-1, RD-2.
@@ -93,7 +137,9 @@ static LogicalResult verifyDivision(ReductionOpInterface op) {
 
 LogicalResult ReduceScatterOp::verify() {
   if (failed(verifySplit(*this, getShard().getType(), getFull().getType(),
-                         getDim(), getGroup())))
+                         getDim(), getGroup())) ||
+      failed(verifyParts(*this, getPartsAttr(), getFull().getType(), getDim(),
+                         getGroup())))
     return failure();
   return verifyDivision(*this);
 }
@@ -242,8 +288,9 @@ static LogicalResult verifyOf(Operation *op, ValueRange inputs,
   return success();
 }
 
-// FU-1, AG-1, AG-2 for a gather (shards in) or a scatter (full tensors in).
-static LogicalResult verifySplits(StartOpInterface op, bool gather) {
+// FU-1, AG-1 to AG-3 for a gather (shards in) or a scatter (full tensors in).
+static LogicalResult verifySplits(StartOpInterface op, PartsAttr parts,
+                                  bool gather) {
   if (failed(verifyPromise(op)))
     return failure();
   ArrayRef<int64_t> dims = op.getDimsAttr().asArrayRef();
@@ -254,8 +301,10 @@ static LogicalResult verifySplits(StartOpInterface op, bool gather) {
        llvm::zip(op.getInputs(), op.getPromised(), dims)) {
     auto in = cast<RankedTensorType>(input.getType());
     auto out = cast<RankedTensorType>(promised);
-    if (failed(gather ? verifySplit(op, in, out, dim, op.getGroup())
-                      : verifySplit(op, out, in, dim, op.getGroup())))
+    if (!gather)
+      std::swap(in, out);
+    if (failed(verifySplit(op, in, out, dim, op.getGroup())) ||
+        failed(verifyParts(op, parts, out, dim, op.getGroup())))
       return failure();
   }
   return success();
@@ -275,11 +324,11 @@ static LogicalResult verifySame(StartOpInterface op) {
 }
 
 LogicalResult AllGatherStartOp::verify() {
-  return verifySplits(*this, /*gather=*/true);
+  return verifySplits(*this, getPartsAttr(), /*gather=*/true);
 }
 
 LogicalResult ReduceScatterStartOp::verify() {
-  if (failed(verifySplits(*this, /*gather=*/false)) ||
+  if (failed(verifySplits(*this, getPartsAttr(), /*gather=*/false)) ||
       failed(verifyDivision(*this)))
     return failure();
   return verifyOf(*this, getInputs(), getOf());

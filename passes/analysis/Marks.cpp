@@ -11,21 +11,41 @@ using namespace fsdp;
 
 static constexpr llvm::StringLiteral kTypes = "types", kStatics = "statics";
 
-RankedTensorType fsdp::getWholeResultType(OpResult result) {
-  auto whole = result.getOwner()->getAttrOfType<DictionaryAttr>(kWholeAttr);
+static RankedTensorType getMarkedType(OpResult result, StringRef mark) {
+  auto whole = result.getOwner()->getAttrOfType<DictionaryAttr>(mark);
   auto types = whole ? whole.getAs<ArrayAttr>(kTypes) : ArrayAttr();
   Type type = types ? cast<TypeAttr>(types[result.getResultNumber()]).getValue()
                     : result.getType();
   return dyn_cast<RankedTensorType>(type);
 }
 
-DictionaryAttr fsdp::getWholeProperty(Operation *op) {
-  if (!aten::lookupSchema(op))
-    return {};
-  DictionaryAttr own = aten::getProperty(op);
-  auto whole = op->getAttrOfType<DictionaryAttr>(kWholeAttr);
+static DictionaryAttr getOwnProperty(Operation *op) {
+  return aten::lookupSchema(op)
+             ? aten::getProperty(op)
+             : dyn_cast_or_null<DictionaryAttr>(op->getPropertiesAsAttribute());
+}
+
+static DictionaryAttr getMarkedProperty(Operation *op, StringRef mark) {
+  auto whole = op->getAttrOfType<DictionaryAttr>(mark);
   auto statics = whole ? whole.getAs<DictionaryAttr>(kStatics) : nullptr;
-  return statics ? statics : own;
+  return statics ? statics : getOwnProperty(op);
+}
+
+RankedTensorType fsdp::getWholeResultType(OpResult result) {
+  return getMarkedType(result, kWholeAttr);
+}
+
+DictionaryAttr fsdp::getWholeProperty(Operation *op) {
+  return aten::lookupSchema(op) ? getMarkedProperty(op, kWholeAttr)
+                                : DictionaryAttr();
+}
+
+RankedTensorType fsdp::getTogetherType(OpResult result) {
+  return getMarkedType(result, kTogetherAttr);
+}
+
+DictionaryAttr fsdp::getTogetherProperty(Operation *op) {
+  return getMarkedProperty(op, kTogetherAttr);
 }
 
 PlacedAttr fsdp::getPlaced(OpResult result, GroupAttr group) {
@@ -35,7 +55,8 @@ PlacedAttr fsdp::getPlaced(OpResult result, GroupAttr group) {
                            .getAsRange<PlacedAttr>())
       if (placed.getGroup() == group)
         return placed;
-  return PlacedAttr::get(result.getContext(), PlacedKind::Whole, 0, group);
+  return PlacedAttr::get(result.getContext(), PlacedKind::Whole, 0, PartsAttr(),
+                         group);
 }
 
 void fsdp::markPart(Operation *part, Operation *whole,
@@ -52,20 +73,24 @@ void fsdp::markPart(Operation *part, Operation *whole,
     all.push_back(builder.getArrayAttr(own));
   }
   part->setAttr(kPlacedAttr, builder.getArrayAttr(all));
-  NamedAttrList was;
-  if (auto told = whole->getAttrOfType<DictionaryAttr>(kWholeAttr))
-    was = NamedAttrList(told);
-  if (!was.get(kTypes) && part->getResultTypes() != whole->getResultTypes())
-    was.set(kTypes,
-            builder.getTypeArrayAttr(llvm::to_vector(whole->getResultTypes())));
-  if (!was.get(kStatics) && aten::lookupSchema(whole) &&
-      aten::getProperty(whole) != aten::getProperty(part))
-    was.set(kStatics, aten::getProperty(whole));
-  if (!was.empty())
-    part->setAttr(kWholeAttr, was.getDictionary(part->getContext()));
+  auto mark = [&](StringRef name, NamedAttrList was) {
+    if (!was.get(kTypes) && part->getResultTypes() != whole->getResultTypes())
+      was.set(kTypes, builder.getTypeArrayAttr(
+                          llvm::to_vector(whole->getResultTypes())));
+    if (DictionaryAttr own = getOwnProperty(whole);
+        !was.get(kStatics) && own && own != getOwnProperty(part))
+      was.set(kStatics, own);
+    if (!was.empty())
+      part->setAttr(name, was.getDictionary(part->getContext()));
+  };
+  auto told = whole->getAttrOfType<DictionaryAttr>(kWholeAttr);
+  mark(kWholeAttr, told ? NamedAttrList(told) : NamedAttrList());
+  mark(kTogetherAttr, {});
 }
 
+void fsdp::forgetTogether(Operation *op) { op->removeAttr(kTogetherAttr); }
+
 void fsdp::removeMarks(Operation *op) {
-  op->removeAttr(kPlacedAttr);
-  op->removeAttr(kWholeAttr);
+  for (StringRef name : {kPlacedAttr, kWholeAttr, kTogetherAttr})
+    op->removeAttr(name);
 }

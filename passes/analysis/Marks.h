@@ -4,7 +4,9 @@
 // `fsdp.whole` on such an op has what the part has otherwise: the types of its
 // results ("types", an array) and its static arguments ("statics", a
 // dictionary). `fsdp.placed` has an array for each result, with one
-// `#fsdp.placed` for each group that computes it in parts.
+// `#fsdp.placed` for each group that computes it in parts. Where several do,
+// one after the other, `fsdp.together` has what `fsdp.whole` has, as it was in
+// front of the last.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +23,12 @@ mlir::RankedTensorType getWholeResultType(mlir::OpResult result);
 /// The static arguments of an operator as they were captured.
 mlir::DictionaryAttr getWholeProperty(mlir::Operation *op);
 
+/// The type of `result`, and the static arguments of `op`, as the ranks of the
+/// last axis compute them together. Those of ops that are no operators are
+/// their properties.
+mlir::RankedTensorType getTogetherType(mlir::OpResult result);
+mlir::DictionaryAttr getTogetherProperty(mlir::Operation *op);
+
 /// What a rank of `group` has of a value that an operator computed.
 PlacedAttr getPlaced(mlir::OpResult result, GroupAttr group);
 
@@ -28,6 +36,9 @@ PlacedAttr getPlaced(mlir::OpResult result, GroupAttr group);
 /// `placed` says of each result. What `whole` is marked with itself is kept.
 void markPart(mlir::Operation *part, mlir::Operation *whole,
               llvm::ArrayRef<PlacedAttr> placed);
+
+/// Removes `fsdp.together`: another axis begins.
+void forgetTogether(mlir::Operation *op);
 
 /// Removes the marks of an op.
 void removeMarks(mlir::Operation *op);

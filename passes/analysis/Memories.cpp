@@ -102,7 +102,7 @@ LogicalResult fsdp::verifyMemories(func::FuncOp program) {
     }
     MemorySpace expected =
         memories.isHostOp(&op) ? MemorySpace::Host : MemorySpace::Device;
-    if (isa<CollectiveOpInterface, ZeroPaddingOp, ShardOp>(op))
+    if (isa<CollectiveOpInterface, ZeroPaddingOp, ShardOp, SelectRowsOp>(op))
       expected = MemorySpace::Device;
     else if (auto copy = dyn_cast<CopyOp>(op))
       expected = getOther(copy.getTo());

@@ -73,13 +73,20 @@ GroupAttr fsdp::getTensorGroup(ParallelAttr told) {
                         told.getTp(), 1);
 }
 
-bool fsdp::isTensorParallel(Operation *op) {
+GroupAttr fsdp::getContextGroup(ParallelAttr told) {
+  MLIRContext *context = told.getContext();
+  return GroupAttr::get(context, StringAttr::get(context, kContextAxis),
+                        told.getCp(), told.getTp());
+}
+
+bool fsdp::isOfStep(Operation *op) {
   GroupAttr group;
   if (auto collective = dyn_cast_or_null<CollectiveOpInterface>(op))
     group = collective.getGroup();
   else if (auto shard = dyn_cast_or_null<ShardOp>(op))
     group = shard.getGroup();
-  return group && group.getName() == kTensorAxis;
+  return group &&
+         (group.getName() == kTensorAxis || group.getName() == kContextAxis);
 }
 
 StateTable::StateTable(ModuleOp module) {
@@ -190,7 +197,7 @@ BlockArgument fsdp::getShardSource(Value shard) {
   while (Operation *op = shard.getDefiningOp()) {
     // A part that was kept of a gathered tensor.
     if (auto part = dyn_cast<ShardOp>(op)) {
-      if (isTensorParallel(part))
+      if (isOfStep(part))
         return {};
       if (auto gather = part.getFull().getDefiningOp<AllGatherOp>())
         shard = gather.getShard();
@@ -227,10 +234,9 @@ StateOp fsdp::getMovedState(StartOpInterface start, unsigned operand,
                             const StateTable &states) {
   if (FlatSymbolRefAttr of = start.getGradientOf(operand))
     return states.lookup(of);
-  BlockArgument source =
-      isa<AllGatherStartOp>(start) && !isTensorParallel(start)
-          ? getShardSource(start.getInputs()[operand])
-          : BlockArgument();
+  BlockArgument source = isa<AllGatherStartOp>(start) && !isOfStep(start)
+                             ? getShardSource(start.getInputs()[operand])
+                             : BlockArgument();
   return source ? states.lookup(start->getParentOfType<func::FuncOp>(),
                                 source.getArgNumber())
                 : StateOp();

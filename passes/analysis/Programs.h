@@ -39,6 +39,8 @@ llvm::SmallVector<mlir::func::FuncOp> getPrograms(mlir::ModuleOp module);
 inline constexpr llvm::StringLiteral kShardAxis = "shard";
 inline constexpr llvm::StringLiteral kReplicateAxis = "replicate";
 inline constexpr llvm::StringLiteral kTensorAxis = "tp";
+/// No axis of the mesh, but adjacent parts of 'shard'.
+inline constexpr llvm::StringLiteral kContextAxis = "cp";
 
 /// The mesh of a sharded module: an axis 'shard', in front of it one
 /// 'replicate' if there is more than one replica, and behind it one 'tp' if
@@ -47,20 +49,24 @@ inline constexpr llvm::StringLiteral kTensorAxis = "tp";
 mlir::FailureOr<MeshAttr> getDataMesh(mlir::ModuleOp module);
 /// Ranks that a parameter is cut over.
 int64_t getShardSize(MeshAttr mesh);
-/// Ranks that read the same data.
+/// Ranks that hold parts of what one rank has of a parameter's shard.
 int64_t getTensorSize(MeshAttr mesh);
-/// All ranks that read different data: those of 'replicate' and 'shard', as far
-/// apart as what stands behind these is large. Called as the only axis with
+/// All ranks whose gradients are added up: those of 'replicate' and 'shard', as
+/// far apart as what stands behind these is large. Called as the only axis with
 /// more than one of them, else "world" if all ranks do, else "data".
 GroupAttr getDataGroup(MeshAttr mesh);
 
 /// Those that compute a step of one batch together, of which `told` says how
-/// many: adjacent ranks.
+/// many: adjacent ranks that have parts of parameters.
 GroupAttr getTensorGroup(ParallelAttr told);
+/// Those that compute parts of the sequences of one batch, with whole
+/// parameters each but for `tp`: as far apart as that is large.
+GroupAttr getContextGroup(ParallelAttr told);
 
-/// Whether `op` moves, reduces or cuts what ranks along 'tp' compute together:
-/// an op of the step's own, which moves no shard or gradient for FSDP.
-bool isTensorParallel(mlir::Operation *op);
+/// Whether `op` moves, reduces or cuts what ranks along 'tp' or 'cp' compute
+/// together: an op of the step's own, which moves no shard or gradient for
+/// FSDP.
+bool isOfStep(mlir::Operation *op);
 
 /// The states of a module by name and number. Valid until one is added.
 class StateTable {

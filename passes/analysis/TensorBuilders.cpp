@@ -5,6 +5,8 @@
 
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -31,6 +33,29 @@ Value fsdp::buildContiguousCopy(OpBuilder &builder, Location loc,
                                    builder.getStringAttr("contiguous"))},
              {RankedTensorType::get(type.getShape(), type.getElementType())})
       ->getResult(0);
+}
+
+SmallVector<int64_t> fsdp::getMemoryOrder(RankedTensorType type) {
+  SmallVector<int64_t> strides = aten::getStrides(type);
+  SmallVector<int64_t> order(type.getRank());
+  std::iota(order.begin(), order.end(), 0);
+  llvm::stable_sort(
+      order, [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
+  return order;
+}
+
+RankedTensorType fsdp::getDenseType(RankedTensorType like,
+                                    ArrayRef<int64_t> shape) {
+  if (!like.getEncoding())
+    return aten::getTensorType(shape, aten::getContiguousStrides(shape),
+                               like.getElementType());
+  SmallVector<int64_t> strides(shape.size(), 1);
+  int64_t next = 1;
+  for (int64_t dim : llvm::reverse(getMemoryOrder(like))) {
+    strides[dim] = next;
+    next *= std::max<int64_t>(shape[dim], 1);
+  }
+  return aten::getTensorType(shape, strides, like.getElementType());
 }
 
 RankedTensorType fsdp::getPermutedType(RankedTensorType type,

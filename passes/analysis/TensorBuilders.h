@@ -11,6 +11,10 @@
 
 namespace fsdp {
 
+inline mlir::RankedTensorType getTensor(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType());
+}
+
 /// The tensor of `type`, strides included, that begins at element `offset` of
 /// `source`'s storage.
 mlir::Value buildView(mlir::OpBuilder &builder, mlir::Location loc,
@@ -20,6 +24,13 @@ mlir::Value buildView(mlir::OpBuilder &builder, mlir::Location loc,
 /// A copy of `source` in row-major order.
 mlir::Value buildContiguousCopy(mlir::OpBuilder &builder, mlir::Location loc,
                                 mlir::Value source);
+
+/// Dims from the slowest to the fastest in memory.
+llvm::SmallVector<int64_t> getMemoryOrder(mlir::RankedTensorType type);
+/// A dense tensor of `shape` whose dims lie in memory in the order of those of
+/// `like`; row-major if that is contiguous.
+mlir::RankedTensorType getDenseType(mlir::RankedTensorType like,
+                                    llvm::ArrayRef<int64_t> shape);
 
 /// `type` with its dim `order[i]` as dim i, a view of the same memory.
 mlir::RankedTensorType getPermutedType(mlir::RankedTensorType type,

@@ -190,7 +190,9 @@ LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
       plan.mesh.back()->name = name.str();
       plan.mesh.back()->size = static_cast<uint32_t>(size);
     }
-    plan.data_parallel = static_cast<uint32_t>(getDataGroup(mesh).getSize());
+    plan.data_parallel =
+        static_cast<uint32_t>(getDataGroup(mesh).getSize() /
+                              getSetting<ParallelAttr>(module).getCp());
   }
   StateTable table(module);
   for (StateOp state : table.getStates())

@@ -465,6 +465,19 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
         add(std::move(body), shard.getLoc());
         return success();
       })
+      .Case([&](SelectRowsOp select) {
+        if (failed(makeResult(cast<OpResult>(select.getResult()))))
+          return failure();
+        plan::SelectRowsT body;
+        body.input = idOf(select.getInput());
+        body.output = idOf(select.getResult());
+        body.dim = static_cast<int32_t>(select.getDim());
+        body.group = context.getGroup(select.getGroup());
+        body.starts.assign(select.getStarts().begin(),
+                           select.getStarts().end());
+        add(std::move(body), select.getLoc());
+        return success();
+      })
       .Case([&](AccumulateOp op) { return emitAccumulate(op); })
       .Case([&](PackOp op) { return emitPack(op); })
       .Case([&](UnpackOp op) { return emitUnpack(op); })

@@ -431,7 +431,7 @@ private:
   }
 
   const LossRegion &region;
-  LossOps ops;
+  TensorOps ops;
   LossInputs inputs;
   LossSums sums;
   llvm::DenseMap<std::pair<Operation *, Type>, Value> totals;

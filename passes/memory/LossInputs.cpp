@@ -39,9 +39,9 @@ void LossInputs::forgetShapes() {
       readers.push_back(op);
   for (Operation *op : readers) {
     RankedTensorType type = getTensor(op->getResult(0));
-    LossOps here(op);
+    TensorOps here(op);
     op->getResult(0).replaceAllUsesWith(
-        here.fill(op, type.getShape(), type.getElementType()));
+        here.fill(*getFill(op), type.getShape(), type.getElementType()));
     op->erase();
   }
 }
@@ -131,8 +131,8 @@ Value LossInputs::take(Value operand, RankedTensorType type, unsigned lead,
   case Use::Sliced:
     return getOwn(operand, lead, isAll);
   case Use::Filled:
-    return ops.fill(operand.getDefiningOp(), joinSizes({getCount()}, columns),
-                    given.getElementType());
+    return ops.fill(*getFill(operand.getDefiningOp()),
+                    joinSizes({getCount()}, columns), given.getElementType());
   case Use::Squeezed:
     return ops.view(ops.copy(operand), columns);
   case Use::Spread: {

@@ -4,7 +4,8 @@
 #ifndef FSDP_PASSES_MEMORY_LOSSINPUTS_H
 #define FSDP_PASSES_MEMORY_LOSSINPUTS_H
 
-#include "passes/memory/LossOps.h"
+#include "passes/analysis/TensorOps.h"
+#include "passes/memory/LossOperands.h"
 #include "passes/memory/LossRegion.h"
 
 namespace fsdp {
@@ -13,7 +14,7 @@ namespace fsdp {
 /// of a value from outside: it has those rows too that a selection leaves out.
 class LossInputs {
 public:
-  LossInputs(const LossRegion &region, LossOps &ops)
+  LossInputs(const LossRegion &region, TensorOps &ops)
       : region(region), ops(ops) {}
 
   /// Lets all that the region reads stand in front of its first op.
@@ -43,7 +44,7 @@ private:
   mlir::Value makeWhole(mlir::Value value, unsigned lead, bool isAll);
 
   const LossRegion &region;
-  LossOps &ops;
+  TensorOps &ops;
   int64_t start = 0, end = 0;
   mlir::Operation *firstChunk = nullptr; ///< the first op of the first chunk
   llvm::DenseMap<mlir::Value, mlir::Value> whole;

@@ -5,6 +5,7 @@
 #define FSDP_PASSES_MEMORY_LOSSOPERANDS_H
 
 #include "ir/aten/Aten.h"
+#include "passes/analysis/TensorBuilders.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
@@ -12,10 +13,6 @@
 #include <optional>
 
 namespace fsdp {
-
-inline mlir::RankedTensorType getTensor(mlir::Value value) {
-  return mlir::cast<mlir::RankedTensorType>(value.getType());
-}
 
 /// "aten.mm".
 inline llvm::StringRef getName(mlir::Operation *op) {

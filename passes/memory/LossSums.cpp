@@ -5,6 +5,7 @@
 
 #include "ir/aten/Matchers.h"
 #include "passes/analysis/Views.h"
+#include "passes/memory/LossOperands.h"
 
 using namespace mlir;
 using namespace fsdp;

@@ -5,7 +5,7 @@
 #define FSDP_PASSES_MEMORY_LOSSSUMS_H
 
 #include "passes/analysis/Programs.h"
-#include "passes/memory/LossOps.h"
+#include "passes/analysis/TensorOps.h"
 
 namespace fsdp {
 
@@ -17,7 +17,7 @@ inline bool isHalf(mlir::Type element) {
 /// its part.
 class LossSums {
 public:
-  LossSums(mlir::func::FuncOp func, const StateTable &states, LossOps &ops)
+  LossSums(mlir::func::FuncOp func, const StateTable &states, TensorOps &ops)
       : func(func), states(states), ops(ops) {}
 
   /// The element type that parts of `value` are added up in: that in which a
@@ -36,7 +36,7 @@ private:
 
   mlir::func::FuncOp func;
   const StateTable &states;
-  LossOps &ops;
+  TensorOps &ops;
   llvm::DenseMap<mlir::Value, mlir::Value> sums;
   /// Of numbers, the parts: the loss needs them, and forward ends where they
   /// are there.

@@ -104,7 +104,7 @@ private:
       return false;
     for (Value value = op.getOperand(0);;) {
       Operation *source = value.getDefiningOp();
-      if (isTensorParallel(source))
+      if (isOfStep(source))
         return false;
       if (!source || isa<AllGatherOp, CopyOp, ReplayOp, UnpackOp>(source))
         return true;

@@ -52,7 +52,7 @@ bool isComputation(Operation *op) {
 bool isOfParameter(Value value, func::FuncOp func, const StateTable &states) {
   while (auto result = dyn_cast<OpResult>(value)) {
     Operation *op = result.getOwner();
-    if (isTensorParallel(op))
+    if (isOfStep(op))
       return false;
     if (isa<AllGatherOp, ConstantOp>(op))
       return true;

@@ -91,7 +91,7 @@ private:
     if (!aten::lookupSchema(reader))
       return false;
     WholeOp op = WholeOp::ofCaptured(reader);
-    for (const Cut &cut : findCuts(op, ranks))
+    for (const Cut &cut : findCuts(op, {ranks}))
       if (fits(reader, cut))
         return take(reader, cut);
     return false;
@@ -120,17 +120,17 @@ private:
       return false;
     for (auto [operand, place] :
          llvm::zip_equal(reader->getOperands(), cut.operands)) {
-      if (places.contains(operand) || place < 0)
+      if (places.contains(operand) || !place.isPart())
         continue;
       if (isSum) {
         // The other factor's rows, which are split as well.
-        auto [other, dim] = traceBack(operand, place);
+        auto [other, dim] = traceBack(operand, place.dim);
         if (!other || !split(other, dim))
           return false;
         ends = true;
       } else if (StateOp bias = getParameter(operand);
                  bias && bias.getGlobalType().getRank() == 1 &&
-                 operand.hasOneUse() && !split(bias, place)) {
+                 operand.hasOneUse() && !split(bias, place.dim)) {
         return false;
       }
     }
@@ -138,7 +138,7 @@ private:
       return isProduct(reader) && isMade;
     for (auto [result, place] :
          llvm::zip_equal(reader->getResults(), cut.results))
-      if (place >= 0 && !reach(result, place))
+      if (place.isPart() && !reach(result, place.dim))
         return false;
     return true;
   }
@@ -154,24 +154,25 @@ private:
   }
 
   /// The parameter that `value` is a view or cast of, and which of its dims is
-  /// `place`; null if there is none.
-  std::pair<StateOp, int64_t> traceBack(Value value, Place place) const {
+  /// `dim`; null if there is none.
+  std::pair<StateOp, int64_t> traceBack(Value value, int64_t dim) const {
     while (Operation *op = value.getDefiningOp()) {
       if (op->getNumOperands() != 1 || !aten::lookupSchema(op))
         return {};
       bool found = false;
-      for (const Cut &cut : findCuts(WholeOp::ofCaptured(op), ranks))
-        if (cut.results[cast<OpResult>(value).getResultNumber()] == place &&
-            cut.operands.front() >= 0) {
+      for (const Cut &cut : findCuts(WholeOp::ofCaptured(op), {ranks}))
+        if (cut.results[cast<OpResult>(value).getResultNumber()] ==
+                Place(dim) &&
+            cut.operands.front().isPart()) {
           value = op->getOperand(0);
-          place = cut.operands.front();
+          dim = cut.operands.front().dim;
           found = true;
           break;
         }
       if (!found)
         return {};
     }
-    return {getParameter(value), place};
+    return {getParameter(value), dim};
   }
 
   func::FuncOp func;

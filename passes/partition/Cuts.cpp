@@ -8,7 +8,14 @@
 using namespace mlir;
 using namespace fsdp;
 
-using Family = void (*)(const WholeOp &, std::vector<Cut> &);
+namespace {
+struct Family {
+  /// Dims of operands and results that have the same rows.
+  void (*alike)(const WholeOp &, std::vector<Cut> &) = nullptr;
+  /// Dims of which one is a part of the other.
+  void (*within)(const WholeOp &, const Pieces &, std::vector<Cut> &) = nullptr;
+};
+} // namespace
 
 Cut cuts::whole(const WholeOp &op) {
   Cut cut;
@@ -39,9 +46,16 @@ void cuts::addPartial(const WholeOp &op, std::vector<Cut> &cuts) {
 static const llvm::StringMap<Family> &getFamilies() {
   static const auto *table = [] {
     auto *families = new llvm::StringMap<Family>;
-    auto add = [&](Family family, std::initializer_list<StringRef> names) {
+    auto add = [&](auto rule, std::initializer_list<StringRef> names) {
+      Family family;
+      if constexpr (std::is_same_v<decltype(rule), decltype(family.alike)>)
+        family.alike = rule;
+      else
+        family.within = rule;
       for (StringRef name : names)
-        (*families)[("aten." + name).str()] = family;
+        (*families)[name.starts_with("fsdp.") ? name.str()
+                                              : ("aten." + name).str()] =
+            family;
     };
     add(cuts::addPointwise, {"_to_copy", "zeros_like", "ones_like", "full_like",
                              "empty_like", "lift_fresh", "fill.Scalar"});
@@ -75,6 +89,9 @@ static const llvm::StringMap<Family> &getFamilies() {
     add(cuts::addNorms, {"native_layer_norm", "native_layer_norm_backward",
                          "_fused_rms_norm", "_fused_rms_norm_backward"});
     add(cuts::addEmbeddings, {"embedding", "embedding_dense_backward"});
+    add(cuts::addLosses, {"nll_loss_forward", "nll_loss_backward"});
+    add(cuts::addExchanges, {"fsdp.all_gather", "fsdp.reduce_scatter",
+                             "fsdp.all_reduce", "fsdp.shard", "fsdp.summand"});
     return families;
   }();
   return *table;
@@ -85,15 +102,19 @@ static Family findFamily(StringRef name) {
   if (it != getFamilies().end())
     return it->second;
   const aten::Schema *schema = aten::lookupSchema(name);
-  return schema && schema->is(aten::Pointwise) && !schema->writes()
-             ? cuts::addPointwise
-             : nullptr;
+  Family family;
+  if (schema && schema->is(aten::Pointwise) && !schema->writes())
+    family.alike = cuts::addPointwise;
+  return family;
 }
 
-bool fsdp::hasRule(StringRef name) { return findFamily(name); }
+bool fsdp::hasRule(StringRef name) {
+  Family family = findFamily(name);
+  return family.alike || family.within;
+}
 
 bool fsdp::isProduct(Operation *op) {
-  return findFamily(op->getName().getStringRef()) == cuts::addProducts;
+  return findFamily(op->getName().getStringRef()).alike == cuts::addProducts;
 }
 
 bool fsdp::addsToFirst(Operation *op) {
@@ -101,7 +122,7 @@ bool fsdp::addsToFirst(Operation *op) {
 }
 
 static bool isEven(ArrayRef<Place> places, ArrayRef<RankedTensorType> types,
-                   int64_t ranks) {
+                   const Pieces &pieces) {
   for (auto [place, type] : llvm::zip_equal(places, types)) {
     if (place == kWholePlace || place == kAnyPlace)
       continue;
@@ -113,22 +134,41 @@ static bool isEven(ArrayRef<Place> places, ArrayRef<RankedTensorType> types,
         return false;
       continue;
     }
-    int64_t size = type.getDimSize(place);
-    if (size == 0 || size % ranks != 0)
+    int64_t size = type.getDimSize(place.dim);
+    int64_t number = place.blocks * pieces.ranks * (pieces.balanced ? 2 : 1);
+    if (size == 0 || size % number != 0)
       return false;
   }
   return true;
 }
 
-std::vector<Cut> fsdp::findCuts(const WholeOp &op, int64_t ranks) {
+/// `cut`, whose parts are of one block, with parts of `blocks`.
+static Cut withBlocks(Cut cut, int64_t blocks) {
+  for (auto *places : {&cut.operands, &cut.results})
+    for (Place &place : *places)
+      if (place.isPart())
+        place.blocks = blocks;
+  return cut;
+}
+
+std::vector<Cut> fsdp::findCuts(const WholeOp &op, const Pieces &pieces) {
   Family family = findFamily(op.getName());
   std::vector<Cut> cuts;
-  if (!family)
-    return cuts;
-  family(op, cuts);
+  if (family.within) {
+    family.within(op, pieces, cuts);
+  } else if (family.alike) {
+    std::vector<Cut> simple;
+    family.alike(op, simple);
+    for (const Cut &cut : simple) {
+      cuts.push_back(cut);
+      for (int64_t blocks : pieces.blocks)
+        if (Cut other = withBlocks(cut, blocks); other != cut)
+          cuts.push_back(other);
+    }
+  }
   std::erase_if(cuts, [&](const Cut &cut) {
-    return !isEven(cut.operands, op.operands, ranks) ||
-           !isEven(cut.results, op.results, ranks);
+    return !isEven(cut.operands, op.operands, pieces) ||
+           !isEven(cut.results, op.results, pieces);
   });
   return cuts;
 }

@@ -16,13 +16,28 @@
 
 namespace fsdp {
 
-/// What a rank has of a tensor: the number of a dim that is cut into equal
-/// parts, or one of these.
-using Place = int64_t;
+/// What a rank has of a tensor: its part of a dim that is cut evenly, in
+/// `blocks` blocks of one size (`#fsdp.parts`), or one of these below.
+struct Place {
+  int64_t dim, blocks;
+
+  constexpr Place(int64_t dim, int64_t blocks = 1) : dim(dim), blocks(blocks) {}
+  bool isPart() const { return dim >= 0; }
+  bool operator==(const Place &) const = default;
+};
 inline constexpr Place kWholePlace = -1;   ///< all of it
 inline constexpr Place kPartialPlace = -2; ///< a summand of it
 inline constexpr Place kAnyPlace = -3;     ///< of an operand whose values
                                            ///< nothing reads
+
+/// How dims are cut by the ranks of an axis.
+struct Pieces {
+  int64_t ranks;         ///< at least 2
+  bool balanced = false; ///< `#fsdp.parts`
+  /// Of how many blocks the dims of one operator may be, beside one. None: all
+  /// dims are one block.
+  llvm::SmallVector<int64_t> blocks = {};
+};
 
 /// One way to compute an operator in parts: if a rank has of each operand what
 /// `operands` says, then the operator gives it of each result what `results`
@@ -33,9 +48,9 @@ struct Cut {
   bool operator==(const Cut &) const = default;
 };
 
-/// All ways for `ranks` ranks, at least 2, but for that in which each has all;
-/// none for operators without a rule. Dims are cut evenly.
-std::vector<Cut> findCuts(const WholeOp &op, int64_t ranks);
+/// All ways but for that in which each rank has all; none for operators without
+/// a rule. Dims are cut evenly.
+std::vector<Cut> findCuts(const WholeOp &op, const Pieces &pieces);
 
 /// Whether there is a rule for operators of this name.
 bool hasRule(llvm::StringRef name);
@@ -45,6 +60,10 @@ bool isProduct(mlir::Operation *op);
 /// Whether it adds what it multiplies to its first operand.
 bool addsToFirst(mlir::Operation *op);
 
+/// Whether it is attention whose queries read no later keys, by its static
+/// arguments.
+bool isCausalAttention(mlir::Operation *op);
+
 /// Of a dim that is no dim of the result.
 inline constexpr int64_t kNoDim = -1;
 /// For each dim of the operand of a view that keeps dims the dim of its results
@@ -52,18 +71,23 @@ inline constexpr int64_t kNoDim = -1;
 llvm::SmallVector<int64_t> mapDims(const WholeOp &op);
 
 /// Cuts before it is known whether they are even. A family a function, each in
-/// the file of its name.
+/// the file of its name. Where parts of one dim are those of another whatever
+/// they are, cuts are of one block.
 namespace cuts {
 void addPointwise(const WholeOp &op, std::vector<Cut> &cuts);
 void addViews(const WholeOp &op, std::vector<Cut> &cuts);
-void addReshapes(const WholeOp &op, std::vector<Cut> &cuts);
+void addReshapes(const WholeOp &op, const Pieces &pieces,
+                 std::vector<Cut> &cuts);
 void addJoins(const WholeOp &op, std::vector<Cut> &cuts);
 void addProducts(const WholeOp &op, std::vector<Cut> &cuts);
-void addAttention(const WholeOp &op, std::vector<Cut> &cuts);
+void addAttention(const WholeOp &op, const Pieces &pieces,
+                  std::vector<Cut> &cuts);
 void addReductions(const WholeOp &op, std::vector<Cut> &cuts);
 void addAlongOthers(const WholeOp &op, std::vector<Cut> &cuts);
 void addNorms(const WholeOp &op, std::vector<Cut> &cuts);
 void addEmbeddings(const WholeOp &op, std::vector<Cut> &cuts);
+void addLosses(const WholeOp &op, std::vector<Cut> &cuts);
+void addExchanges(const WholeOp &op, std::vector<Cut> &cuts);
 
 /// The cut in which everything is whole.
 Cut whole(const WholeOp &op);

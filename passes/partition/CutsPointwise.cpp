@@ -44,17 +44,12 @@ void cuts::addPointwise(const WholeOp &op, std::vector<Cut> &cuts) {
     if (fits)
       cuts.push_back(cut);
   }
-  switch (getLinearResult(op.getName())) {
-  case kPartialPlace:
+  Place linear = getLinearResult(op.getName());
+  if (linear == kPartialPlace) {
     addPartial(op, cuts);
-    break;
-  case kAnyPlace: {
+  } else if (linear == kAnyPlace) {
     Cut cut = whole(op);
     cut.operands.assign(op.operands.size(), kPartialPlace);
     cuts.push_back(cut);
-    break;
-  }
-  default:
-    break;
   }
 }

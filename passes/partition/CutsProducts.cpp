@@ -10,7 +10,7 @@ using namespace fsdp;
 static Place placeSummand(RankedTensorType summand, RankedTensorType result,
                           int64_t dim) {
   int64_t own = dim - (result.getRank() - summand.getRank());
-  return own < 0 || summand.getDimSize(own) == 1 ? kWholePlace : own;
+  return own < 0 || summand.getDimSize(own) == 1 ? kWholePlace : Place(own);
 }
 
 // [batch] m k times [batch] k n, perhaps with a summand in front.
@@ -27,7 +27,7 @@ void cuts::addProducts(const WholeOp &op, std::vector<Cut> &cuts) {
     if (hasSummand)
       cut.operands[0] = to == kPartialPlace
                             ? kPartialPlace
-                            : placeSummand(op.operands[0], result, to);
+                            : placeSummand(op.operands[0], result, to.dim);
     cuts.push_back(cut);
   };
   if (rank == 3)
@@ -37,8 +37,62 @@ void cuts::addProducts(const WholeOp &op, std::vector<Cut> &cuts) {
   add(n, m, kPartialPlace); // k is the last of the left, the other of the right
 }
 
+bool fsdp::isCausalAttention(Operation *op) {
+  if (!op->getName().getStringRef().contains("scaled_dot_product"))
+    return false;
+  auto causal = dyn_cast_or_null<BoolAttr>(
+      WholeOp::ofCaptured(op).getStatic("is_causal"));
+  return causal && causal.getValue();
+}
+
+/// Queries do not know of each other; gradients of keys and values are sums
+/// over them. Under a causal mask keys are read up to a query's own place: what
+/// ranks compute is lowered by `fsdp-lower-context`, which knows balanced
+/// parts.
+static void addQueries(const WholeOp &op, const Pieces &pieces,
+                       std::vector<Cut> &cuts) {
+  StringRef name = op.getName();
+  bool isBackward = name.consume_back("_backward");
+  if (pieces.blocks.empty() ||
+      (name != "aten._scaled_dot_product_flash_attention_for_cpu" &&
+       name != "aten._scaled_dot_product_flash_attention"))
+    return;
+  SmallVector<StringRef> names = op.getOperandNames();
+  auto typeOf = [&](StringRef operand) {
+    return op.operands[llvm::find(names, operand) - names.begin()];
+  };
+  int64_t queries = typeOf("query").getDimSize(2);
+  if (isCausalAttention(op.op) &&
+      (!pieces.balanced || typeOf("key").getDimSize(2) != queries))
+    return;
+  Cut cut = cuts::whole(op);
+  for (auto [i, operand] : llvm::enumerate(names)) {
+    RankedTensorType type = op.operands[i];
+    if (llvm::is_contained(
+            {"query", "grad_out", "grad_out_", "out", "logsumexp"}, operand)) {
+      if (type.getRank() < 3 || type.getDimSize(2) != queries)
+        return;
+      cut.operands[i] = 2;
+    } else if (operand == "attn_mask") {
+      int64_t own = type.getRank() - 2;
+      if (own >= 0 && type.getDimSize(own) != 1)
+        cut.operands[i] = own;
+    }
+  }
+  cut.results[0] = 2;
+  if (isBackward)
+    cut.results[1] = cut.results[2] = kPartialPlace;
+  else if (op.results[1] && op.results[1].getRank() == 3 &&
+           op.results[1].getDimSize(2) == queries)
+    cut.results[1] = 2;
+  else
+    return;
+  cuts.push_back(cut);
+}
+
 /// Batch and heads are independent of each other.
-void cuts::addAttention(const WholeOp &op, std::vector<Cut> &cuts) {
+void cuts::addAttention(const WholeOp &op, const Pieces &pieces,
+                        std::vector<Cut> &cuts) {
   // Each rank would draw other numbers for its part.
   auto dropout = dyn_cast_or_null<FloatAttr>(op.getStatic("dropout_p"));
   if (dropout && dropout.getValueAsDouble() != 0)
@@ -73,4 +127,5 @@ void cuts::addAttention(const WholeOp &op, std::vector<Cut> &cuts) {
     if (fits)
       cuts.push_back(cut);
   }
+  addQueries(op, pieces, cuts);
 }

@@ -31,9 +31,12 @@ void cuts::addReductions(const WholeOp &op, std::vector<Cut> &cuts) {
       continue;
     Cut cut = whole(op);
     cut.operands[0] = dim;
-    cut.results.assign(op.results.size(), isReduced[dim] ? kPartialPlace : to);
+    cut.results.assign(op.results.size(),
+                       isReduced[dim] ? kPartialPlace : Place(to));
     cuts.push_back(cut);
   }
+  if (isSum)
+    addPartial(op, cuts);
 }
 
 /// What works along one dim leaves the others alone.
@@ -67,9 +70,44 @@ void cuts::addNorms(const WholeOp &op, std::vector<Cut> &cuts) {
         cut.operands[i] = dim;
     for (auto [i, type] : llvm::enumerate(op.results))
       if (type)
-        cut.results[i] = isBackward && i > 0 ? kPartialPlace : dim;
+        cut.results[i] = isBackward && i > 0 ? kPartialPlace : Place(dim);
     cuts.push_back(cut);
   }
+}
+
+/// Rows are scored one by one; the mean is no sum of means where rows are left
+/// out
+/// (`fsdp-sum-losses` makes it a quotient of sums).
+void cuts::addLosses(const WholeOp &op, std::vector<Cut> &cuts) {
+  constexpr int64_t kNone = 0, kSum = 2; // at::Reduction
+  int64_t reduction = op.getInt("reduction").value_or(1);
+  bool isBackward = op.getName().ends_with("_backward");
+  SmallVector<StringRef> names = op.getOperandNames();
+  const auto *input = llvm::find(names, "self");
+  if (op.operands[input - names.begin()].getRank() != 2 ||
+      (!isBackward && reduction != kSum && reduction != kNone))
+    return;
+  Cut cut = whole(op);
+  for (auto [i, name] : llvm::enumerate(names))
+    if (name == "self" || name == "target" ||
+        (name == "grad_output" && reduction == kNone))
+      cut.operands[i] = 0;
+  cut.results[0] = isBackward || reduction == kNone ? Place(0) : kPartialPlace;
+  if (!isBackward)
+    cut.results[1] = kPartialPlace; // the sum of weights
+  cuts.push_back(cut);
+}
+
+/// What another axis exchanges: its dim stays whole, the others are as they
+/// were.
+void cuts::addExchanges(const WholeOp &op, std::vector<Cut> &cuts) {
+  auto dim = op.property ? op.property.getAs<IntegerAttr>("dim") : nullptr;
+  SmallVector<int64_t> dims(op.operands.front().getRank());
+  std::iota(dims.begin(), dims.end(), 0);
+  if (dim)
+    dims[dim.getInt()] = kNoDim;
+  addEach(op, dims, cuts);
+  addPartial(op, cuts);
 }
 
 void cuts::addEmbeddings(const WholeOp &op, std::vector<Cut> &cuts) {

@@ -69,14 +69,46 @@ void cuts::addViews(const WholeOp &op, std::vector<Cut> &cuts) {
   addPartial(op, cuts);
 }
 
-/// Dims that are split into several, or merged, keep a cut of the slowest one
-/// on either side.
-void cuts::addReshapes(const WholeOp &op, std::vector<Cut> &cuts) {
+static int64_t getProduct(ArrayRef<int64_t> sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes)
+    product *= size;
+  return product;
+}
+
+// Dims that are split into several, or merged, are runs of the same elements. A
+// part of one is in the run a part of as many blocks as there are in front of
+// it: a cut of the slowest dim is one of the run, and one of the sequence has a
+// block for each row of the batch.
+void cuts::addReshapes(const WholeOp &op, const Pieces &pieces,
+                       std::vector<Cut> &cuts) {
   ArrayRef<int64_t> from = op.operands.front().getShape(),
                     to = op.results.front().getShape();
   addPartial(op, cuts);
   if (op.operands.front().getNumElements() == 0)
     return;
+  SmallVector<int64_t> blocks{1};
+  llvm::append_range(blocks, pieces.blocks);
+  auto addRun = [&](size_t firstFrom, size_t endFrom, size_t firstTo,
+                    size_t endTo) {
+    for (size_t i = firstFrom; i < endFrom; ++i)
+      for (size_t j = firstTo; j < endTo; ++j) {
+        int64_t before = getProduct(from.slice(firstFrom, i - firstFrom));
+        int64_t beforeTo = getProduct(to.slice(firstTo, j - firstTo));
+        if (from[i] == 1 || to[j] == 1)
+          continue;
+        for (int64_t each : blocks) {
+          int64_t all = before * each, own = all / beforeTo;
+          bool isOne = each == 1 && own == 1;
+          if (all % beforeTo != 0 || from[i] % each != 0 || to[j] % own != 0 ||
+              (pieces.blocks.empty() && !isOne))
+            continue;
+          Cut cut{{Place(i, each)}, {Place(j, own)}};
+          if (!llvm::is_contained(cuts, cut))
+            cuts.push_back(cut);
+        }
+      }
+  };
   size_t i = 0, j = 0;
   while (i < from.size() && j < to.size()) {
     size_t firstFrom = i, firstTo = j;
@@ -86,13 +118,7 @@ void cuts::addReshapes(const WholeOp &op, std::vector<Cut> &cuts) {
         left *= from[i++];
       else
         right *= to[j++];
-    while (firstFrom < i && from[firstFrom] == 1)
-      ++firstFrom;
-    while (firstTo < j && to[firstTo] == 1)
-      ++firstTo;
-    if (firstFrom == i || firstTo == j)
-      continue;
-    cuts.push_back({{int64_t(firstFrom)}, {int64_t(firstTo)}});
+    addRun(firstFrom, i, firstTo, j);
   }
 }
 

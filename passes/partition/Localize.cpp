@@ -3,35 +3,17 @@
 
 #include "passes/partition/Localize.h"
 
-#include <numeric>
+#include "passes/analysis/TensorBuilders.h"
 
 using namespace mlir;
 using namespace fsdp;
 
-SmallVector<int64_t> fsdp::getMemoryOrder(RankedTensorType type) {
-  SmallVector<int64_t> strides = aten::getStrides(type);
-  SmallVector<int64_t> order(type.getRank());
-  std::iota(order.begin(), order.end(), 0);
-  llvm::stable_sort(
-      order, [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
-  return order;
-}
-
 RankedTensorType fsdp::getPartType(RankedTensorType whole, Place place,
                                    int64_t ranks) {
   SmallVector<int64_t> shape(whole.getShape());
-  if (place >= 0)
-    shape[place] /= ranks;
-  if (!whole.getEncoding())
-    return aten::getTensorType(shape, aten::getContiguousStrides(shape),
-                               whole.getElementType());
-  SmallVector<int64_t> strides(shape.size(), 1);
-  int64_t next = 1;
-  for (int64_t dim : llvm::reverse(getMemoryOrder(whole))) {
-    strides[dim] = next;
-    next *= std::max<int64_t>(shape[dim], 1);
-  }
-  return aten::getTensorType(shape, strides, whole.getElementType());
+  if (place.isPart())
+    shape[place.dim] /= ranks;
+  return getDenseType(whole, shape);
 }
 
 //===----------------------------------------------------------------------===//
@@ -50,15 +32,19 @@ static ArrayAttr divideEntry(const WholeOp &op, StringRef name, int64_t at,
 
 DictionaryAttr fsdp::localizeStatics(const WholeOp &op, const Cut &cut,
                                      int64_t ranks) {
-  Place result = cut.results.front();
-  if (result < 0)
+  if (!cut.results.front().isPart())
     return op.property;
+  int64_t result = cut.results.front().dim;
   StringRef name = op.getName();
   NamedAttrList statics(op.property);
   Builder builder(op.op->getContext());
   if (llvm::is_contained({"aten.view", "aten._unsafe_view", "aten.expand"},
                          name)) {
     statics.set("size", divideEntry(op, "size", result, ranks));
+  } else if (name == "aten._scaled_dot_product_flash_attention_backward" &&
+             result == 2) {
+    statics.set("max_q",
+                builder.getI64IntegerAttr(*op.getInt("max_q") / ranks));
   } else if (name == "aten.slice_backward" || name == "aten.select_backward") {
     statics.set("input_sizes", divideEntry(op, "input_sizes", result, ranks));
   } else if (name == "aten.slice.Tensor" &&

@@ -13,9 +13,6 @@ namespace fsdp {
 mlir::RankedTensorType getPartType(mlir::RankedTensorType whole, Place place,
                                    int64_t ranks);
 
-/// Dims from the slowest to the fastest in memory.
-llvm::SmallVector<int64_t> getMemoryOrder(mlir::RankedTensorType type);
-
 /// The static arguments of `op` for the part that `cut` says.
 mlir::DictionaryAttr localizeStatics(const WholeOp &op, const Cut &cut,
                                      int64_t ranks);

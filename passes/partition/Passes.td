@@ -6,10 +6,34 @@
 
 include "passes/PassBase.td"
 
+def SumLosses : Fsdp_ModulePass<"fsdp-sum-losses"> {
+  let summary = "make mean losses quotients of sums, which ranks can add up";
+  let description = [{
+    The mean over tokens that count is no mean of means where ranks have parts of the
+    tokens, since some of these may be left out (`ignore_index`). Only with more than
+    one rank along `cp`.
+
+    Input:
+
+    ```mlir
+    %loss, %weight = aten.nll_loss_forward(%scores, %labels, reduction = 1, ignore_index = -100) : …
+    ```
+
+    Output:
+
+    ```mlir
+    %sum, %weight = aten.nll_loss_forward(%scores, %labels, reduction = 2, ignore_index = -100) : …
+    %loss = aten.div.Tensor(%sum, %weight) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    ```
+
+    Needs: captured programs. Leaves: captured programs.
+  }];
+}
+
 def Partition : Fsdp_ModulePass<"fsdp-partition"> {
   let summary = "let the ranks of an axis compute a step together";
   let description = [{
-    First it splits parameters over the group `#tp` of `#fsdp.parallel`. What a style
+    With `axis=tp`, first it splits parameters over the group `#tp` of `#fsdp.parallel`. What a style
     of its `plan` means for a parameter the class of its module says:
 
     | style     | `Linear`           | `Embedding`   | `Conv1D` (transformers) |
@@ -34,8 +58,15 @@ def Partition : Fsdp_ModulePass<"fsdp-partition"> {
     With `sequence` activations between the parts are cut along the sequence: the dim
     in front of the features. What forward gathers of these, backward gathers again.
 
-    Gradients of split parameters come out as parts, all others, and outputs, whole.
-    Operators have static arguments and types of their parts; what they were stands
+    With `axis=cp` ranks have whole parameters, or those that `tp` has left them, and
+    begin with parts of the tokens' sequences: with the embedding of a batch. All that
+    works token by token follows; attention gathers keys and values, and their
+    gradients are scattered. Under a causal mask each rank has two pieces of the
+    sequence, so that all compute as much (`#fsdp.parts`). Where batch and sequence are
+    one dim, a part has a block for each row of the batch.
+
+    Gradients of split parameters come out as parts, all others, and outputs, whole;
+    along `cp` gradients come out as summands. Operators have static arguments and types of their parts; what they were stands
     in `fsdp.whole`, and what ranks have of their results in `fsdp.placed`.
 
     Input:
@@ -58,12 +89,16 @@ def Partition : Fsdp_ModulePass<"fsdp-partition"> {
 
     Needs: captured programs and their references. Leaves: captured programs on parts.
   }];
+  let options = [
+    Option<"axisName", "axis", "std::string", "\"tp\"",
+           "the axis whose ranks do: tp or, behind it, cp">
+  ];
 }
 
 def VerifyPlaced : Fsdp_ModulePass<"fsdp-verify-placed"> {
   let summary = "check that parts are what rules make of parts";
   let description = [{
-    Follows what ranks of `#tp` have of every tensor through each captured program.
+    Follows what ranks of an axis have of every tensor through each captured program.
     Exchanges take and leave what they should, every operator on parts has a rule that
     gives what it is marked with from what its operands are, with the static arguments
     and shapes that follow from those captured, gradients leave as their parameters
@@ -71,8 +106,13 @@ def VerifyPlaced : Fsdp_ModulePass<"fsdp-verify-placed"> {
     `fsdp-verify-equivalent` shows, which compares them with the arguments that
     `fsdp.whole` keeps.
 
-    Needs: `fsdp-partition`. Leaves the program alone.
+    Needs: `fsdp-partition` with the same `axis`, and no other since. Leaves the
+    program alone.
   }];
+  let options = [
+    Option<"axisName", "axis", "std::string", "\"tp\"",
+           "the axis whose ranks do: tp or cp">
+  ];
 }
 
 #endif // FSDP_PASSES_PARTITION_PASSES_TD

@@ -18,7 +18,7 @@ static RankedTensorType typeOf(Value value) {
 std::optional<int64_t> fsdp::getTransferBytes(RankedTensorType whole,
                                               Place from, Place to,
                                               int64_t ranks) {
-  if (from == to || to == kAnyPlace || (from == kWholePlace && to >= 0))
+  if (from == to || to == kAnyPlace || (from == kWholePlace && to.isPart()))
     return 0;
   if (to == kPartialPlace)
     return from == kWholePlace ? std::optional<int64_t>(0) : std::nullopt;
@@ -50,16 +50,16 @@ static SmallVector<int64_t> chooseOrder(RankedTensorType part,
 // memory, and back behind it, so that views of the tensor stay possible.
 PlacedValue fsdp::redistribute(OpBuilder &builder, Location loc,
                                PlacedValue value, Place to,
-                               RankedTensorType whole, GroupAttr group) {
+                               RankedTensorType whole, const Axis &axis) {
   Place from = value.place;
   if (from == to || to == kAnyPlace)
     return value;
-  int64_t ranks = group.getSize();
-  if (from >= 0 && to >= 0)
+  int64_t ranks = axis.getRanks();
+  if (from.isPart() && to != kWholePlace)
     return redistribute(
         builder, loc,
-        redistribute(builder, loc, value, kWholePlace, whole, group), to, whole,
-        group);
+        redistribute(builder, loc, value, kWholePlace, whole, axis), to, whole,
+        axis);
 
   SmallVector<int64_t> order = chooseOrder(typeOf(value.value), whole);
   SmallVector<int64_t> back = invertPermutationVector(order);
@@ -68,7 +68,11 @@ PlacedValue fsdp::redistribute(OpBuilder &builder, Location loc,
   if (!isInOrder)
     input = buildPermute(builder, loc, input, order);
   input = copyInOrder(builder, loc, input);
-  auto dimOf = [&](Place place) { return isInOrder ? place : back[place]; };
+  auto dimOf = [&](Place place) {
+    return isInOrder ? place.dim : back[place.dim];
+  };
+  GroupAttr group = axis.group;
+  PartsAttr parts = axis.getParts(from.isPart() ? from.blocks : to.blocks);
 
   RankedTensorType moved = typeOf(input);
   auto resize = [&](int64_t dim, int64_t size) {
@@ -80,20 +84,22 @@ PlacedValue fsdp::redistribute(OpBuilder &builder, Location loc,
   if (from == kPartialPlace && to == kWholePlace)
     result = AllReduceOp::create(builder, loc, moved, input, Reduction::Sum,
                                  group, FlatSymbolRefAttr());
-  else if (from == kPartialPlace)
-    result = ReduceScatterOp::create(
-        builder, loc, resize(dimOf(to), whole.getDimSize(to) / ranks), input,
-        Reduction::Sum, dimOf(to), group, FlatSymbolRefAttr());
-  else if (to == kPartialPlace)
+  else if (from == kPartialPlace) {
+    auto scatter = ReduceScatterOp::create(
+        builder, loc, resize(dimOf(to), whole.getDimSize(to.dim) / ranks),
+        input, Reduction::Sum, dimOf(to), group, FlatSymbolRefAttr());
+    scatter.setPartsAttr(parts);
+    result = scatter;
+  } else if (to == kPartialPlace)
     result = SummandOp::create(builder, loc, moved, input, group);
   else if (to == kWholePlace)
-    result = AllGatherOp::create(builder, loc,
-                                 resize(dimOf(from), whole.getDimSize(from)),
-                                 input, dimOf(from), group);
+    result = AllGatherOp::create(
+        builder, loc, resize(dimOf(from), whole.getDimSize(from.dim)), input,
+        dimOf(from), group, parts);
   else
-    result = ShardOp::create(builder, loc,
-                             resize(dimOf(to), whole.getDimSize(to) / ranks),
-                             input, dimOf(to), group);
+    result = ShardOp::create(
+        builder, loc, resize(dimOf(to), whole.getDimSize(to.dim) / ranks),
+        input, dimOf(to), group, parts);
   if (!isInOrder)
     result = buildPermute(builder, loc, result, back);
   return {result, to};

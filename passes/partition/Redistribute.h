@@ -4,16 +4,14 @@
 #ifndef FSDP_PASSES_PARTITION_REDISTRIBUTE_H
 #define FSDP_PASSES_PARTITION_REDISTRIBUTE_H
 
-#include "passes/partition/Cuts.h"
-
-#include "ir/fsdp/Fsdp.h"
+#include "passes/partition/Axis.h"
 
 namespace fsdp {
 
 /// What a rank has, and how that relates to the tensor.
 struct PlacedValue {
   mlir::Value value;
-  Place place = kWholePlace;
+  Place place;
 };
 
 /// Bytes that a rank sends to turn a tensor of type `whole` that is placed as
@@ -24,7 +22,7 @@ std::optional<int64_t> getTransferBytes(mlir::RankedTensorType whole,
 /// Does it, at the builder's place. `whole` is the tensor's type.
 PlacedValue redistribute(mlir::OpBuilder &builder, mlir::Location loc,
                          PlacedValue value, Place to,
-                         mlir::RankedTensorType whole, GroupAttr group);
+                         mlir::RankedTensorType whole, const Axis &axis);
 
 /// A row-major copy of it.
 mlir::Value copyInOrder(mlir::OpBuilder &builder, mlir::Location loc,

@@ -4,6 +4,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Marks.h"
 #include "passes/analysis/Programs.h"
+#include "passes/partition/Axis.h"
 #include "passes/partition/Localize.h"
 
 #include "ir/aten/Matchers.h"
@@ -24,24 +25,28 @@ std::string describe(Place place) {
     return "a summand";
   if (place == kWholePlace)
     return "the whole";
-  return "a part along dim " + std::to_string(place);
+  std::string text = "a part along dim " + std::to_string(place.dim);
+  return place.blocks == 1
+             ? text
+             : text + " in " + std::to_string(place.blocks) + " blocks";
 }
 
 class PlacementVerifier {
 public:
   PlacementVerifier(func::FuncOp func, const StateTable &states,
-                    GroupAttr group)
-      : func(func), states(states), group(group), ranks(group.getSize()) {}
+                    const Axis &axis)
+      : func(func), states(states), axis(axis), group(axis.group),
+        ranks(group.getSize()) {}
 
   LogicalResult verify() {
-    for (BlockArgument argument : func.getArguments()) {
-      StateOp state = states.lookup(func, argument.getArgNumber());
-      if (state && state.getSplit())
-        set(argument, state.getSplit()->getDim(), state.getWholeType());
-    }
+    if (!axis.isContext())
+      for (BlockArgument argument : func.getArguments()) {
+        StateOp state = states.lookup(func, argument.getArgNumber());
+        if (state && state.getSplit())
+          set(argument, state.getSplit()->getDim(), state.getWholeType());
+      }
     for (Operation &op : func.getBody().front().without_terminator())
-      if (failed(isTensorParallel(&op) || isa<SummandOp>(op) ? verifyMove(op)
-                                                             : verifyOp(op)))
+      if (failed(isMove(op) ? verifyMove(op) : verifyOp(op)))
         return failure();
     return verifyResults();
   }
@@ -59,13 +64,32 @@ private:
   }
 
   void set(Value value, Place place, RankedTensorType whole) {
-    places[value] = place;
+    places.insert_or_assign(value, place);
     wholeTypes[value] = whole;
   }
 
   //===--------------------------------------------------------------------===//
   // Exchanges
   //===--------------------------------------------------------------------===//
+
+  /// Whether it brings what ranks of this axis have elsewhere.
+  bool isMove(Operation &op) const {
+    if (auto summand = dyn_cast<SummandOp>(op))
+      return summand.getGroup() == group;
+    if (auto shard = dyn_cast<ShardOp>(op))
+      return shard.getGroup() == group;
+    auto collective = dyn_cast<CollectiveOpInterface>(op);
+    return collective && collective.getGroup() == group;
+  }
+
+  static Place getPart(int64_t dim, PartsAttr parts) {
+    return Place(dim, parts ? parts.getBlocks() : 1);
+  }
+
+  /// How an exchange cuts; null if it does not, or as goes without saying.
+  static PartsAttr getParts(Operation &op) {
+    return op.getAttrOfType<PartsAttr>("parts");
+  }
 
   /// What an exchange takes and leaves.
   static std::pair<Place, Place> getMove(Operation &op) {
@@ -74,10 +98,11 @@ private:
     if (isa<SummandOp>(op))
       return {kWholePlace, kPartialPlace};
     if (auto gather = dyn_cast<AllGatherOp>(op))
-      return {Place(gather.getDim()), kWholePlace};
+      return {getPart(gather.getDim(), gather.getPartsAttr()), kWholePlace};
     if (auto scatter = dyn_cast<ReduceScatterOp>(op))
-      return {kPartialPlace, Place(scatter.getDim())};
-    return {kWholePlace, Place(cast<ShardOp>(op).getDim())};
+      return {kPartialPlace, getPart(scatter.getDim(), scatter.getPartsAttr())};
+    auto shard = cast<ShardOp>(op);
+    return {kWholePlace, getPart(shard.getDim(), shard.getPartsAttr())};
   }
 
   LogicalResult verifyMove(Operation &op) {
@@ -93,11 +118,16 @@ private:
       return op.emitOpError("expects a sum without divisors of what ranks of '")
              << group.getName().getValue() << "' compute together";
     RankedTensorType whole = getWholeType(operand);
-    if (Place cut = std::max(from, to);
-        cut >= 0 &&
-        (cut >= whole.getRank() || whole.getDimSize(cut) % ranks != 0))
-      return op.emitOpError("expects a dim that ")
-             << ranks << " ranks divide, found dim " << cut << " of " << whole;
+    if (Place cut = from.isPart() ? from : to; cut.isPart()) {
+      if (cut.dim >= whole.getRank() || whole.getDimSize(cut.dim) % ranks != 0)
+        return op.emitOpError("expects a dim that ")
+               << ranks << " ranks divide, found dim " << cut.dim << " of "
+               << whole;
+      if (PartsAttr expected = axis.getParts(cut.blocks);
+          expected != getParts(op))
+        return op.emitOpError("expects parts of ")
+               << expected << ", found " << getParts(op);
+    }
     set(result, to, whole);
     return success();
   }
@@ -118,7 +148,7 @@ private:
           getWholeType(replay.getInput()));
       return success();
     }
-    if (!aten::lookupSchema(&op))
+    if (!aten::lookupSchema(&op) && !isMarked)
       return op.emitOpError("reads what ranks of '")
              << group.getName().getValue()
              << "' have parts of; expected an exchange in front of it";
@@ -134,8 +164,8 @@ private:
              << describe(place)
              << " and does not say what ranks have of its result; expected '"
              << kPlacedAttr << "'";
-    if (order && place >= 0)
-      place = llvm::find(*order, place) - order->begin();
+    if (order && place.isPart())
+      place.dim = llvm::find(*order, place.dim) - order->begin();
     set(op.getResult(0), place, resize(op.getResult(0).getType(), place));
     return success();
   }
@@ -144,8 +174,8 @@ private:
   RankedTensorType resize(Type type, Place place) const {
     auto part = cast<RankedTensorType>(type);
     SmallVector<int64_t> shape(part.getShape());
-    if (place >= 0)
-      shape[place] *= ranks;
+    if (place.isPart())
+      shape[place.dim] *= ranks;
     return RankedTensorType::get(shape, part.getElementType());
   }
 
@@ -157,11 +187,15 @@ private:
     SmallVector<Place> found;
     for (OpResult result : op.getResults()) {
       PlacedAttr placed = getPlaced(result, group);
-      found.push_back(placed.isWhole()     ? kWholePlace
-                      : placed.isPartial() ? kPartialPlace
-                                           : Place(placed.getDim()));
+      found.push_back(Axis::toPlace(placed));
+      if (placed != axis.toAttr(found.back()))
+        return op.emitOpError("expects a result placed as ")
+               << axis.toAttr(found.back()) << ", found " << placed;
     }
-    std::vector<Cut> cuts = findCuts(whole, ranks);
+    SmallVector<Place> operandPlaces = llvm::map_to_vector(
+        op.getOperands(), [&](Value operand) { return getPlace(operand); });
+    std::vector<Cut> cuts =
+        findCuts(whole, axis.getPieces(whole, operandPlaces));
     cuts.push_back(cuts::whole(whole));
     for (const Cut &cut : cuts) {
       if (cut.results != ArrayRef<Place>(found) || !takes(op, cut))
@@ -197,10 +231,13 @@ private:
   LogicalResult verifyStatics(Operation &op, const WholeOp &whole,
                               const Cut &cut) const {
     DictionaryAttr expected = localizeStatics(whole, cut, ranks);
-    if (aten::getProperty(&op) == expected)
+    Attribute found = aten::lookupSchema(&op)
+                          ? Attribute(aten::getProperty(&op))
+                          : op.getPropertiesAsAttribute();
+    if (found == expected)
       return success();
     return op.emitOpError("expects the arguments ")
-           << expected << " for a part, found " << aten::getProperty(&op);
+           << expected << " for a part, found " << found;
   }
 
   LogicalResult verifyTypes(Operation &op, const WholeOp &whole,
@@ -222,11 +259,13 @@ private:
     Operation *terminator = func.getBody().front().getTerminator();
     for (OpOperand &operand : terminator->getOpOperands()) {
       unsigned i = operand.getOperandNumber();
-      StateOp state = states.lookup(
-          func.getResultAttrOfType<FlatSymbolRefAttr>(i, kGradientAttr));
-      Place expected = state && state.getSplit()
-                           ? Place(state.getSplit()->getDim())
-                           : kWholePlace;
+      auto of = func.getResultAttrOfType<FlatSymbolRefAttr>(i, kGradientAttr);
+      StateOp state = states.lookup(of);
+      Place expected = kWholePlace;
+      if (axis.isContext() && of)
+        expected = kPartialPlace;
+      else if (!axis.isContext() && state && state.getSplit())
+        expected = state.getSplit()->getDim();
       if (Place found = getPlace(operand.get()); found != expected)
         return func.emitError("result ")
                << i << " expects ranks of '" << group.getName().getValue()
@@ -238,6 +277,7 @@ private:
 
   func::FuncOp func;
   const StateTable &states;
+  const Axis &axis;
   GroupAttr group;
   int64_t ranks;
   llvm::DenseMap<Value, Place> places;
@@ -245,17 +285,24 @@ private:
 };
 
 struct VerifyPlaced final : fsdp::impl::VerifyPlacedBase<VerifyPlaced> {
+  using Base::Base;
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto told = getSetting<ParallelAttr>(module);
-    if (told.getTp() == 1)
+    bool isContext = axisName == kContextAxis;
+    if ((isContext ? told.getCp() : told.getTp()) == 1)
       return;
-    GroupAttr group = getTensorGroup(told);
     StateTable states(module);
-    for (func::FuncOp func : getPrograms(module))
-      if (func->hasAttr(kCapturedAttr) &&
-          failed(PlacementVerifier(func, states, group).verify()))
+    for (func::FuncOp func : getPrograms(module)) {
+      if (!func->hasAttr(kCapturedAttr))
+        continue;
+      FailureOr<Axis> axis =
+          isContext ? getContextAxis(func, told) : getTensorAxis(told);
+      if (failed(axis) ||
+          failed(PlacementVerifier(func, states, *axis).verify()))
         return signalPassFailure();
+    }
   }
 };
 

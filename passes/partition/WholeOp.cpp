@@ -12,8 +12,8 @@ WholeOp WholeOp::of(Operation *op, ArrayRef<RankedTensorType> operands) {
   whole.op = op;
   whole.operands.assign(operands.begin(), operands.end());
   for (OpResult result : op->getResults())
-    whole.results.push_back(getWholeResultType(result));
-  whole.property = getWholeProperty(op);
+    whole.results.push_back(getTogetherType(result));
+  whole.property = getTogetherProperty(op);
   return whole;
 }
 

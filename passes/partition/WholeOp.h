@@ -10,8 +10,9 @@
 
 namespace fsdp {
 
-/// An operator of the captured program: its static arguments and the types of
-/// its operands and results as they were captured, whatever `op` has by now.
+/// An operator as the ranks of an axis compute it together: its static
+/// arguments and the types of its operands and results, whatever `op` has for a
+/// part by now.
 struct WholeOp {
   mlir::Operation *op = nullptr;
   llvm::SmallVector<mlir::RankedTensorType> operands;

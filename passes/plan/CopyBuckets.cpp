@@ -154,8 +154,8 @@ private:
     Value pieces = buildPieces(builder, loc, scatter.getInputs(), ranks);
     auto reduced = ReduceScatterStartOp::create(
         builder, loc, promise({1, typeOf(pieces).getDimSize(1)}), pieces,
-        scatter.getReduction(), kDim, ArrayAttr(), scatter.getPreAttr(),
-        scatter.getPostAttr(), group, scatter.getStream(),
+        scatter.getReduction(), kDim, PartsAttr(), ArrayAttr(),
+        scatter.getPreAttr(), scatter.getPostAttr(), group, scatter.getStream(),
         scatter.getBucketAttr());
     Value piece = waitFor(reduced);
     viewMembers(piece);

@@ -4,7 +4,7 @@
 #include "ir/aten/Aten.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
-#include "passes/analysis/TensorBuilders.h"
+#include "passes/analysis/TensorOps.h"
 
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
@@ -17,10 +17,6 @@ namespace fsdp {
 } // namespace fsdp
 
 namespace {
-
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 RankedTensorType makeContiguous(ArrayRef<int64_t> shape, Type element) {
   return aten::getTensorType(shape, aten::getContiguousStrides(shape), element);
@@ -35,47 +31,124 @@ SmallVector<int64_t> bringToFront(int64_t dim, int64_t rank) {
   return order;
 }
 
-/// One transfer with at least one member along another dim.
+/// `shape` with dim `dim` as `blocks` blocks and what is in each, unless it is
+/// one.
+SmallVector<int64_t> splitBlocks(ArrayRef<int64_t> shape, int64_t dim,
+                                 int64_t blocks) {
+  SmallVector<int64_t> split(shape);
+  if (blocks == 1)
+    return split;
+  split[dim] /= blocks;
+  split.insert(split.begin() + dim, blocks);
+  return split;
+}
+
+/// One transfer with at least one member along another dim, or of other parts
+/// than one of each rank.
 class Lowering {
 public:
   explicit Lowering(StartOpInterface start)
       : start(start), wait(cast<WaitOp>(*start.getFuture().user_begin())),
-        builder(start) {}
+        builder(start) {
+    if (auto parts = start->getAttrOfType<PartsAttr>("parts")) {
+      blocks = parts.getBlocks();
+      balanced = parts.getBalanced();
+    }
+  }
+
+  bool isNeeded(ArrayRef<int64_t> dims) const {
+    return blocks != 1 || balanced ||
+           llvm::any_of(dims, [](int64_t dim) { return dim != 0; });
+  }
 
   void run(ArrayRef<int64_t> dims) {
     SmallVector<Type> promised(start.getPromised());
     SmallVector<int64_t> lowered(dims.size(), 0);
     for (auto [i, dim] : llvm::enumerate(dims))
-      if (dim != 0)
+      if (dim != 0 || blocks != 1 || balanced)
         promised[i] = lower(i, dim);
     start.setDimsAttr(builder.getDenseI64ArrayAttr(lowered));
+    start->removeAttr("parts");
     start.getFuture().setType(FutureType::get(builder.getContext(), promised));
   }
 
 private:
   /// Returns the type that arrives.
   Type lower(unsigned i, int64_t dim) {
-    Value input = start->getOperand(i);
-    SmallVector<int64_t> order = bringToFront(dim, typeOf(input).getRank());
-    builder.setInsertionPoint(start);
-    start->setOperand(i, buildPermute(builder, input.getLoc(), input, order));
-
     OpResult result = wait->getResult(i);
-    RankedTensorType type = typeOf(result);
-    Type arrives = makeContiguous(applyPermutation(type.getShape(), order),
-                                  type.getElementType());
+    RankedTensorType type = getTensor(result);
+    bool gathers = isa<AllGatherStartOp>(*start);
+    TensorOps before(start.getOperation());
+    Value input = start->getOperand(i);
+    if (blocks != 1)
+      input =
+          before.view(before.copy(input),
+                      splitBlocks(getTensor(input).getShape(), dim, blocks));
+    // The dim that is cut, in front.
+    int64_t cut = blocks == 1 ? dim : dim + 1;
+    SmallVector<int64_t> order = bringToFront(cut, getTensor(input).getRank());
+    if (cut != 0)
+      input = buildPermute(before.get(), input.getLoc(), input, order);
+    if (balanced && !gathers)
+      input = pairPieces(before, input);
+    start->setOperand(i, input);
+
+    SmallVector<int64_t> shape = splitBlocks(type.getShape(), dim, blocks);
+    Type arrives =
+        makeContiguous(applyPermutation(shape, order), type.getElementType());
     result.setType(arrives);
-    builder.setInsertionPointAfter(wait);
-    Value view = buildPermute(builder, result.getLoc(), result,
-                              invertPermutationVector(order));
-    Value copy = buildContiguousCopy(builder, wait.getLoc(), view);
-    result.replaceAllUsesExcept(copy, view.getDefiningOp());
+    Operation *first = wait->getNextNode();
+    TensorOps after(first);
+    Value value = result;
+    if (balanced && gathers)
+      value = sortPieces(after, value);
+    if (cut != 0)
+      value =
+          buildContiguousCopy(after.get(), wait.getLoc(),
+                              buildPermute(after.get(), result.getLoc(), value,
+                                           invertPermutationVector(order)));
+    value = after.view(value, type.getShape());
+    result.replaceUsesWithIf(value, [&](OpOperand &use) {
+      return use.getOwner() == first ||
+             first->isBeforeInBlock(use.getOwner()) ||
+             use.getOwner()->getBlock() != first->getBlock();
+    });
     return arrives;
+  }
+
+  /// Rows in front: of `2 n` pieces those that one of `n` ranks gets behind
+  /// each other.
+  Value pairPieces(TensorOps &ops, Value rows) {
+    int64_t ranks = start.getGroup().getSize();
+    Value pieces = splitRows(ops, ops.copy(rows), {2 * ranks});
+    Value early = ops.slice(pieces, 0, 0, ranks);
+    Value late = ops.flip(ops.slice(pieces, 0, ranks, 2 * ranks), 0);
+    return ops.view(ops.stack({early, late}, 1), getTensor(rows).getShape());
+  }
+
+  /// The other way round.
+  Value sortPieces(TensorOps &ops, Value rows) {
+    Value pieces = splitRows(ops, rows, {start.getGroup().getSize(), 2});
+    Value early = ops.select(pieces, 1, 0);
+    Value late = ops.flip(ops.select(pieces, 1, 1), 0);
+    return ops.view(ops.cat({early, late}, 0), getTensor(rows).getShape());
+  }
+
+  /// Rows as so many of what is in each.
+  static Value splitRows(TensorOps &ops, Value rows,
+                         ArrayRef<int64_t> numbers) {
+    SmallVector<int64_t> shape(getTensor(rows).getShape());
+    for (int64_t number : numbers)
+      shape.front() /= number;
+    shape.insert(shape.begin(), numbers.begin(), numbers.end());
+    return ops.view(rows, shape);
   }
 
   StartOpInterface start;
   WaitOp wait;
   OpBuilder builder;
+  int64_t blocks = 1;
+  bool balanced = false;
 };
 
 struct LowerShardDims : fsdp::impl::LowerShardDimsBase<LowerShardDims> {
@@ -87,8 +160,8 @@ struct LowerShardDims : fsdp::impl::LowerShardDimsBase<LowerShardDims> {
         if (!start || !start.getDimsAttr())
           continue;
         SmallVector<int64_t> dims(start.getDimsAttr().asArrayRef());
-        if (llvm::any_of(dims, [](int64_t dim) { return dim != 0; }))
-          Lowering(start).run(dims);
+        if (Lowering lowering(start); lowering.isNeeded(dims))
+          lowering.run(dims);
       }
   }
 };

@@ -35,7 +35,7 @@ struct LowerSummands : fsdp::impl::LowerSummandsBase<LowerSummands> {
         llvm::append_range(row, type.getShape());
         Value whole = view(builder, summand.getInput(), row);
         Value own = ShardOp::create(builder, summand.getLoc(), whole.getType(),
-                                    whole, 0, summand.getGroup());
+                                    whole, 0, summand.getGroup(), PartsAttr());
         summand.replaceAllUsesWith(view(builder, own, type.getShape()));
         summand.erase();
       }

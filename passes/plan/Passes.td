@@ -67,13 +67,73 @@ def CopyBuckets : Fsdp_ModulePass<"fsdp-copy-buckets"> {
   }];
 }
 
+def LowerContext : Fsdp_ModulePass<"fsdp-lower-context"> {
+  let summary = "put causal attention of parts of a sequence together";
+  let description = [{
+    Attention with `fsdp.queries` has the queries of two pieces of a sequence
+    (`#fsdp.parts` with `balanced`) and keys and values of all of it. It becomes calls
+    on pieces of one size: each rank's two under the mask, its later one with the
+    front half at once, and one for each other rank, whose operands differ by rank
+    (`fsdp.select_rows`). What they give is weighed by the sums of their scores.
+    Backward likewise, with the output and sums of forward; gradients of keys and
+    values are a rank's summands.
+
+    Input, of rank r of 2:
+
+    ```mlir
+    %o, %l = aten._scaled_dot_product_flash_attention_for_cpu(%q, %k, %v, is_causal = true)
+        {fsdp.queries = #fsdp.placed<shard dim 2 in … over #cp>}
+        : (tensor<1x4x16x8xf32>, tensor<1x4x32x8xf32>, tensor<1x4x32x8xf32>) -> …
+    ```
+
+    Output:
+
+    ```mlir
+    %q0 = aten.slice.Tensor(%q, dim = 2, start = 0, end = 8) : …
+    %k0 = fsdp.select_rows %k dim 2 from [0, 8] over #cp : … -> tensor<1x4x8x8xf32>
+    %v0 = fsdp.select_rows %v dim 2 from [0, 8] over #cp : … -> tensor<1x4x8x8xf32>
+    %o0, %l0 = aten._scaled_dot_product_flash_attention_for_cpu(%q0, %k0, %v0, is_causal = true) : …
+    …
+    ```
+
+    Needs: a scheduled program. Leaves: no `fsdp.queries`.
+  }];
+}
+
+def LowerParts : Fsdp_ModulePass<"fsdp-lower-parts"> {
+  let summary = "take parts in blocks, and balanced ones, by rows";
+  let description = [{
+    `fsdp.shard` of such parts becomes one of a view that has the blocks as a dim of
+    its own, or for balanced parts two selections behind each other.
+
+    Input:
+
+    ```mlir
+    %s = fsdp.shard %labels dim 0 in <blocks = 2> over #cp : tensor<32xi64> -> tensor<16xi64>
+    ```
+
+    Output:
+
+    ```mlir
+    %v = aten.view(%labels, size = [2, 16]) : (tensor<32xi64>) -> tensor<2x16xi64>
+    %p = fsdp.shard %v dim 1 over #cp : tensor<2x16xi64> -> tensor<2x8xi64>
+    %s = aten.view(%p, size = [16]) : (tensor<2x8xi64>) -> tensor<16xi64>
+    ```
+
+    Needs: a scheduled program. Leaves: no `fsdp.shard` with `in`.
+  }];
+}
+
 def LowerShardDims : Fsdp_ModulePass<"fsdp-lower-shard-dims"> {
   let summary = "move what is cut along another dim than 0 by its transpose";
   let description = [{
     A transfer moves rows. A member that is cut along dim d travels with that
     dim in front: its operand is a permuted view (which
     `fsdp-materialize-storages` copies), and what arrives is permuted back and
-    copied. Members along dim 0 stay as they are.
+    copied. Members along dim 0 stay as they are. Parts in blocks travel as views that
+    have the blocks as a dim of their own; what arrives of balanced parts, each rank's
+    two pieces behind each other, is brought into order, and brought out of it in front
+    of a scatter.
 
     Input:
 
@@ -94,7 +154,7 @@ def LowerShardDims : Fsdp_ModulePass<"fsdp-lower-shard-dims"> {
     %g = aten.clone(%v, memory_format = "contiguous") : … -> tensor<4x6xf32>
     ```
 
-    Needs a scheduled program. Leaves transfers along dim 0 alone.
+    Needs a scheduled program. Leaves transfers of one part a rank along dim 0 alone.
   }];
 }
 

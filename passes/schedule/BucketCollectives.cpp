@@ -93,7 +93,7 @@ private:
   /// of its own, where it stands.
   LogicalResult startInPlace() {
     for (Operation &op : llvm::make_early_inc_range(func.getBody().front())) {
-      if (!isTensorParallel(&op))
+      if (!isOfStep(&op))
         continue;
       LogicalResult done =
           llvm::TypeSwitch<Operation *, LogicalResult>(&op)
@@ -247,6 +247,7 @@ private:
     auto start = AllGatherStartOp::create(
         builder, first.getLoc(), FutureType::get(builder.getContext(), types),
         inputs, dims, bucket.key.group, stream, bucket.key.bucket);
+    start.setPartsAttr(first.getPartsAttr()); // of one that stands alone
     finish(bucket, start.getFuture(), types);
     return success();
   }
@@ -273,6 +274,7 @@ private:
         builder, last->getLoc(), FutureType::get(builder.getContext(), types),
         inputs, cast<ReductionAttr>(bucket.key.reduction).getValue(), dims,
         getArray(of), bucket.key.group, stream, bucket.key.bucket);
+    start.setPartsAttr(cast<ReduceScatterOp>(last).getPartsAttr());
     setDivisors(start, bucket.key);
     finish(bucket, start.getFuture(), types, tails);
     return success();

@@ -37,7 +37,7 @@ private:
         // What the step itself exchanges is an activation like others.
         Operation *start = wait.getFuture().getDefiningOp();
         if (isa_and_nonnull<AllGatherStartOp>(start) &&
-            !isTensorParallel(start))
+            !isOfStep(start))
           for (Value result : wait.getResults())
             if (!kept.contains(result))
               lastUses[result] = wait;

@@ -58,7 +58,7 @@ public:
     for (Operation *op : out.order) {
       auto start = dyn_cast<StartOpInterface>(op);
       if (!start || (start.isInPlace() && !isOfGradient(op)) ||
-          isTensorParallel(op))
+          isOfStep(op))
         continue;
       Value future = start.getFuture();
       if (!future.hasOneUse() || !isa<WaitOp>(*future.user_begin()))
@@ -82,7 +82,7 @@ public:
         out.replications.push_back(std::move(transfer));
       else if (llvm::none_of(op->getOperands(), [](Value value) {
                  StartOpInterface before = getTransfer(value);
-                 return before && !isTensorParallel(before);
+                 return before && !isOfStep(before);
                }))
         out.reductions.push_back(std::move(transfer));
     }

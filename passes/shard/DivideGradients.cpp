@@ -37,6 +37,7 @@ struct DivideGradients final
       factor = given.getValueAsDouble();
       module->setAttr(kDivideFactorAttr, given);
     }
+    contextRanks = getSetting<ParallelAttr>(module).getCp();
     StateTable states(module);
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
     bool isAlone = mesh && getDataGroup(mesh).getSize() == 1;
@@ -86,7 +87,8 @@ private:
     int64_t ranks = 1;
     for (ReductionOpInterface op : chain)
       ranks *= op.getGroup().getSize();
-    return double(ranks);
+    // Those of one batch have summands of its gradient.
+    return double(ranks) / double(contextRanks);
   }
 
   /// One rank has nothing to reduce, but the user's factor divides all the
@@ -118,7 +120,7 @@ private:
     } else if (forceSum) {
       setAll(chain, Reduction::Sum);
       chain.back().setPostAttr(asDivisor(divisor));
-    } else if (factor != 0) {
+    } else if (factor != 0 || contextRanks > 1) {
       setAll(chain, Reduction::Sum);
       if (divisor == chain.front().getGroup().getSize())
         chain.front().setReduction(Reduction::Avg);
@@ -140,6 +142,7 @@ private:
 
   double factor = 0; ///< that sums are divided by; 0: the number of ranks
   bool forceSum = false;
+  int64_t contextRanks = 1; ///< that have summands of one batch's gradient
 };
 
 } // namespace

@@ -62,7 +62,7 @@ private:
   void readGathers(Value value, SmallVectorImpl<Operation *> &chain) {
     for (Operation *user : value.getUsers()) {
       if (auto gather = dyn_cast<AllGatherOp>(user);
-          gather && !isTensorParallel(gather)) {
+          gather && !isOfStep(gather)) {
         addGather(gather, chain);
       } else if (isShardSide(user)) {
         chain.push_back(user);
@@ -89,8 +89,7 @@ private:
     use.gathers.push_back(std::move(each));
     // Parts that are kept of it are gathered again.
     for (Operation *reader : gather.getFull().getUsers())
-      if (auto part = dyn_cast<ShardOp>(reader);
-          part && !isTensorParallel(part)) {
+      if (auto part = dyn_cast<ShardOp>(reader); part && !isOfStep(part)) {
         chain.append({gather, part});
         readGathers(part.getShard(), chain);
         chain.pop_back_n(2);

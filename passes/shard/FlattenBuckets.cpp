@@ -98,7 +98,7 @@ private:
       auto type = RankedTensorType::get(flat.getGlobalType().getShape(),
                                         typeOf(shard).getElementType());
       Value full = AllGatherOp::create(builder, place.getLoc(), type, shard, 0,
-                                       place.getGroup());
+                                       place.getGroup(), PartsAttr());
       for (auto &[i, old] : together) {
         gathered[old] = full;
         old.getFull().replaceAllUsesWith(

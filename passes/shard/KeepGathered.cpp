@@ -55,7 +55,7 @@ private:
     // Gathers of a parameter in several types are several.
     llvm::DenseMap<Operation *, unsigned> numbers;
     for (auto gather : func.getOps<AllGatherOp>()) {
-      if (isTensorParallel(gather))
+      if (isOfStep(gather))
         continue;
       BlockArgument source = getShardSource(gather.getShard());
       StateOp param =
@@ -144,7 +144,7 @@ private:
       builder.setInsertionPoint(gather);
       auto padded = AllGatherOp::create(
           builder, gather.getLoc(), state.getGlobalType(), gather.getShard(),
-          gather.getDim(), gather.getGroup());
+          gather.getDim(), gather.getGroup(), PartsAttr());
       values.push_back(padded.getFull());
       attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
           kStateAttr, FlatSymbolRefAttr::get(state.getSymNameAttr()))));

@@ -20,7 +20,7 @@ namespace {
 /// The only reader of a parameter's gather if that is a plain cast to a type
 /// that is not wider, else null.
 Operation *getMovableCast(AllGatherOp gather) {
-  if (isTensorParallel(gather) || !gather.getFull().hasOneUse())
+  if (isOfStep(gather) || !gather.getFull().hasOneUse())
     return nullptr;
   Operation *cast = *gather.getFull().user_begin();
   if (!aten::isPlainCast(cast))
@@ -95,7 +95,7 @@ private:
         getShardType(full, gather.getDim(), gather.getGroup()));
     auto moved = AllGatherOp::create(builder, gather.getLoc(), full,
                                      shardCast->getResult(0), gather.getDim(),
-                                     gather.getGroup());
+                                     gather.getGroup(), PartsAttr());
     castOp->getResult(0).replaceAllUsesWith(moved.getFull());
     castOp->erase();
     gather.erase();

@@ -38,7 +38,7 @@ public:
     return AllGatherOp::create(builder, gather.getLoc(),
                                gather.getFull().getType(), replay.getResult(),
                                gather.getDim(),
-                               inner ? inner : gather.getGroup())
+                               inner ? inner : gather.getGroup(), PartsAttr())
         .getFull();
   }
 
@@ -50,7 +50,8 @@ private:
     auto full = cast<RankedTensorType>(gather.getFull().getType());
     return ShardOp::create(builder, gather.getLoc(),
                            getShardType(full, gather.getDim(), inner),
-                           gather.getFull(), gather.getDim(), inner)
+                           gather.getFull(), gather.getDim(), inner,
+                           PartsAttr())
         .getShard();
   }
 
@@ -130,7 +131,7 @@ private:
         continue;
       llvm::StringSet<> seen;
       for (auto gather : func.getOps<AllGatherOp>()) {
-        if (isTensorParallel(gather))
+        if (isOfStep(gather))
           continue;
         BlockArgument source = getShardSource(gather.getShard());
         StateOp state =
@@ -185,8 +186,7 @@ private:
     SmallVector<AllGatherOp> gathers;
     for (auto [i, op] : llvm::enumerate(func.getBody().front())) {
       positions[&op] = i;
-      if (auto gather = dyn_cast<AllGatherOp>(op);
-          gather && !isTensorParallel(gather))
+      if (auto gather = dyn_cast<AllGatherOp>(op); gather && !isOfStep(gather))
         gathers.push_back(gather);
     }
     for (AllGatherOp gather : gathers) {

@@ -27,7 +27,9 @@ struct ShardParameters final
 private:
   LogicalResult run(ModuleOp module) {
     told = getSetting<ShardsAttr>(module);
-    tensorRanks = getSetting<ParallelAttr>(module).getTp();
+    auto parallel = getSetting<ParallelAttr>(module);
+    tensorRanks = parallel.getTp();
+    contextRanks = parallel.getCp();
     FailureOr<MeshAttr> mesh = buildMesh(module);
     if (failed(mesh) || failed(assignSharding(module, *mesh)))
       return failure();
@@ -48,11 +50,18 @@ private:
     if (module->hasAttr(kMeshAttr))
       return module.emitError("is sharded already: it carries '")
              << kMeshAttr << "'";
-    if (told.getWorld() % (told.getReplicate() * tensorRanks) != 0)
-      return module.emitError("expected numbers of replicas and of tensor "
-                              "parallel ranks whose product divides the ")
+    if (told.getWorld() % (told.getReplicate() * tensorRanks * contextRanks) !=
+        0)
+      return module.emitError("expected numbers of replicas, of tensor and of "
+                              "context parallel ranks whose product divides "
+                              "the ")
              << told.getWorld() << " ranks, found " << told.getReplicate()
-             << " and " << tensorRanks;
+             << ", " << tensorRanks << " and " << contextRanks;
+    if (contextRanks > 1 && told.getKeepIgnoredLocal())
+      return module.emitError(
+          "expected 'cp' without 'keep_ignored_local': what "
+          "context parallel ranks have of a gradient are "
+          "summands of one");
     SmallVector<StringAttr> names;
     SmallVector<int64_t> sizes;
     if (told.getReplicate() > 1) {
@@ -153,9 +162,9 @@ private:
             return positions.at(a) < positions.at(b);
           });
       OpBuilder builder(first);
-      auto gather =
-          AllGatherOp::create(builder, argument.getLoc(), full, argument,
-                              state.getSharding().getDim(), shardGroup);
+      auto gather = AllGatherOp::create(builder, argument.getLoc(), full,
+                                        argument, state.getSharding().getDim(),
+                                        shardGroup, PartsAttr());
       argument.replaceAllUsesExcept(gather.getFull(), gather);
     }
     setTypes(func);
@@ -182,7 +191,8 @@ private:
 
   /// Within the shard group each rank gets its rows of the mean; across
   /// replicas only these rows travel. What is whole is averaged whole. Ranks
-  /// along 'tp' have computed complete gradients together.
+  /// along 'tp' have computed complete gradients together; those along 'cp'
+  /// have summands, by whose number means are not divided (DivideGradients).
   Value reduce(Value gradient, StateOp state, Operation *terminator) {
     OpBuilder builder(terminator);
     if (Operation *op = gradient.getDefiningOp())
@@ -209,7 +219,7 @@ private:
   }
 
   GroupAttr shardGroup, replicateGroup, dataGroup;
-  int64_t tensorRanks = 1;
+  int64_t tensorRanks = 1, contextRanks = 1;
   ShardsAttr told;
 };
 

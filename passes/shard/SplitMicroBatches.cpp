@@ -139,7 +139,7 @@ private:
   LogicalResult collectNumber(OpOperand &result, StringAttr name) {
     OpOperand *use = &result;
     if (auto reduce = result.get().getDefiningOp<AllReduceOp>();
-        reduce && !isTensorParallel(reduce))
+        reduce && !isOfStep(reduce))
       use = &reduce->getOpOperand(0);
     FailureOr<StateOp> sum =
         sums.get(name.getValue() + "/sum", Role::Scalar,

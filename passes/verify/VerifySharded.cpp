@@ -59,22 +59,27 @@ private:
   /// What ranks compute together is exchanged along the mesh's own axis, and is
   /// no gradient's reduction.
   LogicalResult verifyParallel(Operation &op) const {
-    if (!isTensorParallel(&op))
+    if (!isOfStep(&op))
       return success();
-    GroupAttr expected = mesh.getGroup(kTensorAxis), found;
+    GroupAttr found;
     if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
       found = collective.getGroup();
       if (FlatSymbolRefAttr of = collective.getGradientOf(0))
         return op.emitOpError("reduces the gradient of '")
-               << of.getValue()
-               << "' over 'tp', whose ranks have computed it together";
+               << of.getValue() << "' over '" << found.getName().getValue()
+               << "', whose ranks have computed it together";
     } else {
       found = cast<ShardOp>(op).getGroup();
     }
+    auto told = getSetting<ParallelAttr>(func->getParentOfType<ModuleOp>());
+    GroupAttr expected = found.getName() == kContextAxis
+                             ? getContextGroup(told)
+                             : mesh.getGroup(kTensorAxis);
     if (found == expected)
       return success();
-    return op.emitOpError("expects the ranks along 'tp' of the mesh ")
-           << mesh << ", found " << found;
+    return op.emitOpError("expects the ranks along '")
+           << found.getName().getValue() << "' of the mesh " << mesh
+           << ", found " << found;
   }
 
   /// The reductions that a parameter's gradient goes through.
@@ -245,7 +250,7 @@ private:
                             "expected casts, collectives, norms and "
                             "optimizers only");
     // What ranks compute together has parts of one size, without padding.
-    if (isTensorParallel(&op))
+    if (isOfStep(&op))
       return success();
     if (isa<ReduceScatterOp, ShardOp>(op) || (reads && keeps))
       for (Value result : op.getResults())
@@ -331,7 +336,10 @@ private:
     int64_t ranks = 1;
     for (GroupAttr group : chain.groups)
       ranks *= group.getSize();
-    double expected = factor ? factor.getValueAsDouble() : double(ranks);
+    // Those along 'cp' have summands of one gradient.
+    double batches =
+        double(ranks) / double(getSetting<ParallelAttr>(module).getCp());
+    double expected = factor ? factor.getValueAsDouble() : batches;
     if (left)
       expected /= left.getValueAsDouble();
     double found = double(ranks) / chain.scale;

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Ranks that compute one step together (mesh: {tp: N}) train as PyTorch does alone: parameters split by an automatic plan, by one of the user's, along the
-sequence, with FSDP and replicas around them. The report says that parts were computed: a plan that splits nothing would pass otherwise.
+"""Ranks that compute one step together (mesh: {tp: N} and {cp: N}) train as PyTorch does alone: parameters split by an automatic plan, by one of the user's,
+along the sequence, tokens of a sequence cut over ranks, with FSDP and replicas around them. The report says that parts were computed: a plan that splits
+nothing would pass otherwise.
 """
 import json
 import subprocess
 
 import torch
 import torch.nn as nn
+import torch.nn.functional as F
 from safetensors.torch import save_file
 
 import zoo
@@ -32,11 +34,22 @@ class Heads(nn.Module):
         return x + self.o((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, c))
 
 
+class Masked(Heads):
+    """Fused attention under a mask of the model's."""
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (f(self.norm(x)).view(b, t, self.heads, c // self.heads).transpose(1, 2) for f in (self.q, self.k, self.v))
+        near = torch.arange(t).view(-1, 1) - torch.arange(t) < 3
+        a = F.scaled_dot_product_attention(q, k, v, attn_mask=near)
+        return x + self.o(a.transpose(1, 2).reshape(b, t, c))
+
+
 class Own(nn.Module):
-    def __init__(self):
+    def __init__(self, attention=Heads):
         super().__init__()
         self.embed = nn.Embedding(29, 16)
-        self.blocks = nn.ModuleList([Heads(), zoo.MlpBlock(16), Heads(), zoo.MlpBlock(16)])
+        self.blocks = nn.ModuleList([attention(), zoo.MlpBlock(16), attention(), zoo.MlpBlock(16)])
         self.head = nn.Linear(16, 29)
 
     def forward(self, x):
@@ -50,27 +63,48 @@ def own():
     return zoo.Classifier(Own()), zoo.tokens(29, 8)
 
 
-def parallel_case(bin, factory, tp, shard=1, replicate=1, backend="local", splits=True, most=None, **config):
-    """`most`: all-reduces over tp in a step, at most."""
+def masked():
+    return zoo.Classifier(Own(Masked)), zoo.tokens(29, 8)
+
+
+def ignoring():
+    """Ranks have unlike numbers of tokens that count: the mean is no mean of means."""
+    class Ignoring(nn.Module):
+        def __init__(self, net):
+            super().__init__()
+            self.net = net
+
+        def forward(self, x, y):
+            return self.net(x, y.where(torch.arange(y.shape[1]) < 3, -100))
+
+    model, inputs = zoo.llama()
+    return Ignoring(model), inputs
+
+
+def parallel_case(bin, factory, tp=1, cp=1, shard=1, replicate=1, backend="local", splits=True, most=None, gathers=None, **config):
+    """`most`: all-reduces over tp in a step, at most; `gathers`: gathers over cp in a step."""
     def case(folder):
         torch.manual_seed(7)
         model, inputs = factory()
         model.train()
         readers, steps = shard * replicate, 3
         settings = make_config(readers, replicate=replicate, **config)
-        settings["mesh"]["tp"] = tp
-        settings.setdefault("tp_plan", "auto")
+        settings["mesh"].update(tp=tp, cp=cp)
+        if tp > 1:
+            settings.setdefault("tp_plan", "auto")
         start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
         data = make_data(inputs, readers * steps * settings.get("gradient_accumulation_steps", 1))
         save_file(data, folder / "data.safetensors")
         compile_step(bin, folder, model, inputs, settings, options=["--report=report.json"])
-        rows, final = train(bin, folder, readers * tp, steps, backend, options=["--poison"])
+        rows, final = train(bin, folder, readers * tp * cp, steps, backend, options=["--poison"])
         compare(rows, final, *reference(model, inputs, data, readers, steps, settings), start)
         report = json.loads((folder / "report.json").read_text())
         sums = sum(c["count"] for c in report["collectives"] if c["group"] == "tp" and c["kind"] in ("all_reduce", "reduce_scatter"))
         text = subprocess.run([bin / "fsdp-opt", "step.fsdp", "-o", "-"], cwd=folder, capture_output=True, text=True, check=True).stdout
-        assert (" split dim " in text) == splits, "parameters are split, or not, otherwise than expected"
+        assert (" split dim " in text) == (splits and tp > 1), "parameters are split, or not, otherwise than expected"
         assert most is None or 0 < sums <= most, report["collectives"]
+        gathered = sum(c["count"] for c in report["collectives"] if c["group"] == "cp" and c["kind"] == "all_gather")
+        assert cp == 1 or (gathered > 0 if gathers is None else gathered == gathers), report["collectives"]
     return case
 
 
@@ -118,6 +152,20 @@ def main():
     add(own, 2, "shard_dims", shard=2, shard_dims={"*.up.weight": 1, "*.down.weight": 0, "*.q.weight": 1})
     add(own, 2, "gloo", shard=2, backend="gloo")
     add(own, 2, "by hand", tp_plan={"*.q": "colwise", "*.k": "colwise", "*.v": "colwise", "*.o": "rowwise", "*.up": "colwise", "*.down": "rowwise", "*embed": "colwise", "*head": "rowwise"})
+
+    def add_context(factory, cp, label, tp=1, **config):
+        cases[f"{factory.__name__} cp={cp} tp={tp} {label}"] = parallel_case(arguments.bin, factory, tp, cp, **config)
+
+    add_context(zoo.llama, 2, "alone", gathers=4 * 3)            # keys and values of a block, in forward and again in backward
+    add_context(zoo.llama, 4, "zero3, clip", max_grad_norm=0.1, reshard_after_forward=True)
+    add_context(zoo.llama, 2, "replicas, micro-batches", replicate=2, gradient_accumulation_steps=2)
+    add_context(zoo.llama, 2, "recompute, offload", shard=2, activation_checkpointing=True, offload_params=True)
+    add_context(zoo.llama, 2, "tp", tp=2, shard=2)
+    add_context(zoo.llama, 2, "tp, gloo", tp=2, backend="gloo")
+    add_context(own, 2, "own attention, flat", shard=2, bucket_layout="auto", optimizer=SGD)
+    add_context(ignoring, 2, "labels left out")
+    add_context(masked, 2, "mask")
+    add_context(zoo.llama, 2, "auto", shard=2, schedule="auto")
     add(zoo.gpt, 2, "fused heads stay whole", splits=False)
     add(zoo.convnet, 2, "no rules", splits=False, optimizer=SGD)
     add(zoo.tagger, 2, "no rules", splits=False)

@@ -21,19 +21,6 @@ static void readShard(const Value &value, Config &config) {
   config.dpShard = size;
 }
 
-static void readContext(const Value &value, Config &config) {
-  config.cp = between(1, kMostRanks).read(value);
-  if (config.cp > 1)
-    value.reader().fail(ErrorId::ConfigNotSupported, value.node,
-                        "'" + value.key +
-                            "': context parallelism is not supported yet, "
-                            "expected 1, found " +
-                            value.node.Scalar() +
-                            "; leave it out, or write tp with "
-                            "sequence_parallel: true, which leaves each rank "
-                            "a part of most activations");
-}
-
 static const Table<Config> &getMesh() {
   static const Table<Config> table = {
       "mesh",
@@ -52,9 +39,12 @@ static const Table<Config> &getMesh() {
            "the parameters that `tp_plan` says (tensor parallelism). They read "
            "the same rows. What a rank has of a parameter is sharded over "
            "`dp_shard` in turn"},
-          {"cp", readContext, "`1`", "`1`",
-           "how many ranks compute parts of a batch's sequence (context "
-           "parallelism): not supported yet, more than 1 is refused"},
+          {"cp", &Config::cp, between(1, kMostRanks),
+           "how many ranks compute parts of each sequence of a batch (context "
+           "parallelism): token by token but for attention, which gathers keys "
+           "and values. They read the same rows. Parameters are sharded over "
+           "`dp_shard` times `cp` ranks. Under a causal mask `2 * cp` has to "
+           "divide the sequence, else `cp`"},
       }};
   return table;
 }

@@ -83,6 +83,9 @@ static void resolveMesh(Reading &reading) {
   if (config.tp > 1)
     asked = (config.dpReplicate > 1 ? asked + " of " : "") +
             std::to_string(config.tp) + " tensor parallel ranks";
+  if (config.cp > 1)
+    asked = (config.dpReplicate * config.tp > 1 ? asked + " and " : "") +
+            std::to_string(config.cp) + " context parallel ranks";
   if (world && *world % others != 0)
     reading.refuse("mesh",
                    "the mesh has " + asked + ", which do not divide --world=" +
@@ -104,6 +107,12 @@ static void resolveMesh(Reading &reading) {
 /// What is asked of ranks that are not there.
 static void checkParallel(Reading &reading) {
   const Config &config = reading.result.config;
+  if (config.cp > 1 && config.sequenceParallel)
+    reading.refuse("sequence_parallel",
+                   "sequence_parallel: expected false with mesh: {cp: " +
+                       std::to_string(config.cp) +
+                       "}, which cuts the sequence already",
+                   ErrorId::ConfigNotSupported);
   if (config.tp > 1)
     return;
   const char *why = "one rank a step; mesh: {tp: N} says how many there are";

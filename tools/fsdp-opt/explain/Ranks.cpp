@@ -67,10 +67,15 @@ std::string listGroups(const Axis &axis, int64_t world) {
 
 std::string fsdp::drawRanks(const Config &config) {
   int64_t world = config.getWorldSize();
-  int64_t replica = config.dpShard * config.tp;
+  // Parameters are cut over all ranks of a replica but for 'tp'.
+  int64_t shards = config.dpShard * config.cp;
+  int64_t replica = shards * config.tp;
   const Axis axes[] = {
       {"tp", config.tp, 1, "what they compute of one batch together"},
-      {"dp_shard", config.dpShard, config.tp, "parameters and gradients"},
+      {"cp", config.cp, config.tp,
+       "keys and values of their parts of a sequence"},
+      {config.cp > 1 ? "dp_shard × cp" : "dp_shard", shards, config.tp,
+       "parameters and gradients"},
       {"dp_replicate", config.dpReplicate, replica,
        "gradients of their shards"},
   };
@@ -90,7 +95,7 @@ std::string fsdp::drawRanks(const Config &config) {
   std::vector<std::string> gap(head.size(), "…");
   auto drawShards = [&](int64_t number) {
     forDrawn(
-        config.dpShard,
+        shards,
         [&](int64_t shard) {
           std::vector<std::string> row{std::to_string(number),
                                        std::to_string(shard)};
@@ -111,7 +116,9 @@ std::string fsdp::drawRanks(const Config &config) {
     if (hasMore(axis))
       groups.add({axis.name, axis.exchanges, listGroups(axis, world)});
   std::string text = std::to_string(world) + " ranks";
-  if (config.tp > 1)
-    text += ", each " + std::to_string(config.tp) + " of a row read one batch";
+  if (int64_t readers = config.cp * config.tp; readers > 1)
+    text += ", each " + std::to_string(readers) +
+            (config.cp > 1 ? " adjacent ones" : " of a row") +
+            " read one batch";
   return text + "\n" + grid.print() + groups.print();
 }

@@ -18,13 +18,17 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
-#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
 
 using namespace fsdp;
 using namespace fsdp::test;
@@ -32,9 +36,11 @@ using namespace mlir;
 
 namespace {
 
-/// An operator, and the cuts that it must have: "0 w -> 0; w 1 -> p".
+/// An operator, and the cuts that it must have: "0 w -> 0; w 1 -> p", with
+/// "1/2" for dim 1 in 2 blocks.
 struct Case {
   const char *name, *op, *cuts;
+  Pieces pieces{2};
 };
 
 void PrintTo(const Case &each, std::ostream *out) { *out << each.name; }
@@ -54,7 +60,9 @@ std::string print(ArrayRef<Place> places) {
     text += place == kWholePlace     ? "w"
             : place == kPartialPlace ? "p"
             : place == kAnyPlace     ? "any"
-                                     : std::to_string(place);
+                                     : std::to_string(place.dim);
+    if (place.blocks != 1)
+      text += "/" + std::to_string(place.blocks);
   }
   return text;
 }
@@ -140,15 +148,41 @@ protected:
     return statics;
   }
 
+  /// The rows of a dim of `size` that `rank` has.
+  static at::Tensor listRows(Place place, int64_t size, const Pieces &pieces,
+                             int64_t rank) {
+    std::vector<int64_t> numbers{rank};
+    if (pieces.balanced)
+      numbers.push_back(2 * pieces.ranks - 1 - rank);
+    int64_t block = size / place.blocks;
+    int64_t piece = block / (pieces.ranks * int64_t(numbers.size()));
+    std::vector<int64_t> rows;
+    for (int64_t first = 0; first < size; first += block)
+      for (int64_t number : numbers)
+        for (int64_t i = 0; i < piece; ++i)
+          rows.push_back(first + number * piece + i);
+    return at::tensor(rows);
+  }
+
   /// What each rank has of `whole`.
   static std::vector<at::Tensor> take(const at::Tensor &whole, Place place,
-                                      int64_t ranks) {
+                                      const Pieces &pieces) {
     std::vector<at::Tensor> parts;
     at::Tensor rest = whole;
+    int64_t ranks = pieces.ranks;
     for (int64_t rank = 0; rank < ranks; ++rank) {
-      if (place >= 0) {
-        int64_t size = whole.size(place) / ranks;
-        parts.push_back(whole.narrow(place, rank * size, size).clone());
+      if (place.isPart()) {
+        at::Tensor rows = listRows(place, whole.size(place.dim), pieces, rank);
+        at::Tensor part = whole.index_select(place.dim, rows);
+        // In memory as the whole.
+        std::vector<int64_t> order(whole.dim()), back(whole.dim());
+        std::iota(order.begin(), order.end(), 0);
+        std::ranges::stable_sort(order, [&](int64_t a, int64_t b) {
+          return whole.stride(a) > whole.stride(b);
+        });
+        for (size_t i = 0; i < order.size(); ++i)
+          back[order[i]] = int64_t(i);
+        parts.push_back(part.permute(order).contiguous().permute(back));
       } else if (place == kPartialPlace && rank + 1 < ranks) {
         parts.push_back(at::randn(whole.sizes()));
         rest = rest - parts.back();
@@ -159,9 +193,18 @@ protected:
     return parts;
   }
 
-  static at::Tensor join(const std::vector<at::Tensor> &parts, Place place) {
-    if (place >= 0)
-      return at::cat(parts, place);
+  static at::Tensor join(const std::vector<at::Tensor> &parts, Place place,
+                         const Pieces &pieces) {
+    if (place.isPart()) {
+      std::vector<int64_t> shape(parts.front().sizes().vec());
+      shape[place.dim] *= pieces.ranks;
+      at::Tensor whole = at::empty(shape, parts.front().options());
+      for (int64_t rank = 0; rank < pieces.ranks; ++rank)
+        whole.index_copy_(place.dim,
+                          listRows(place, shape[place.dim], pieces, rank),
+                          parts[rank]);
+      return whole;
+    }
     at::Tensor sum = parts.front();
     for (size_t i = 1; i < parts.size(); ++i)
       sum = place == kPartialPlace ? sum + parts[i] : sum;
@@ -191,7 +234,8 @@ protected:
       }
   }
 
-  void check(const Cut &cut, int64_t ranks) {
+  void check(const Cut &cut, const Pieces &pieces) {
+    int64_t ranks = pieces.ranks;
     SCOPED_TRACE(print(cut.operands) + " -> " + print(cut.results));
     std::vector<at::Tensor> operands;
     for (RankedTensorType type : op.operands)
@@ -200,7 +244,7 @@ protected:
         runOperator(op.getName().str(), bind(operands), bind(op.property));
     std::vector<std::vector<at::Tensor>> parts, results(whole.size());
     for (auto [tensor, place] : llvm::zip_equal(operands, cut.operands))
-      parts.push_back(take(tensor, place, ranks));
+      parts.push_back(take(tensor, place, pieces));
     DictionaryAttr statics = localizeStatics(op, cut, ranks);
     for (int64_t rank = 0; rank < ranks; ++rank) {
       std::vector<at::Tensor> own;
@@ -216,7 +260,7 @@ protected:
     for (size_t i = 0; i < whole.size(); ++i) {
       if (i >= op.results.size() || !op.results[i] || !whole[i].defined())
         continue;
-      at::Tensor joined = join(results[i], cut.results[i]);
+      at::Tensor joined = join(results[i], cut.results[i], pieces);
       ASSERT_EQ(joined.sizes(), whole[i].sizes());
       EXPECT_TRUE(at::allclose(joined.to(at::kDouble), whole[i].to(at::kDouble),
                                1e-4, 1e-4, /*equal_nan=*/true))
@@ -254,14 +298,14 @@ TEST_P(CutsTest, PartsMakeTheWhole) {
   add();
   parse("func.func @f(" + arguments + ") {\n  " + line + "\n  return\n}\n");
   ASSERT_TRUE(op.op);
-  std::vector<Cut> cuts = findCuts(op, 2);
+  std::vector<Cut> cuts = findCuts(op, each.pieces);
   std::string found;
   for (const Cut &cut : cuts)
     found += (found.empty() ? "" : "; ") + print(cut.operands) + " -> " +
              print(cut.results);
   EXPECT_EQ(found, each.cuts);
   for (const Cut &cut : cuts)
-    check(cut, 2);
+    check(cut, each.pieces);
 }
 
 const Case kCases[] = {
@@ -416,17 +460,17 @@ const Case kCases[] = {
      "(tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>)",
      "0 0 0 0 0 0 -> 0 0 0; 1 1 1 1 1 1 -> 1 1 1"},
     {"Sum", "%0 = aten.sum(%a) : (tensor<4x6xf32>) -> tensor<f32>",
-     "0 -> p; 1 -> p"},
+     "0 -> p; 1 -> p; p -> p"},
     {"SumOfNumbers", "%0 = aten.sum(%a) : (tensor<4x6xi64>) -> tensor<i64>",
      ""},
     {"SumDims",
      "%0 = aten.sum.dim_IntList(%a, dim = [0, -1]) : (tensor<4x2x6xf32>) -> "
      "tensor<2xf32>",
-     "0 -> p; 1 -> 0; 2 -> p"},
+     "0 -> p; 1 -> 0; 2 -> p; p -> p"},
     {"SumKeepsDims",
      "%0 = aten.sum.dim_IntList(%a, dim = [1], keepdim = true) : "
      "(tensor<4x2x6xf32>) -> tensor<4x1x6xf32>",
-     "0 -> 0; 1 -> p; 2 -> 2"},
+     "0 -> 0; 1 -> p; 2 -> 2; p -> p"},
     {"Mean",
      "%0 = aten.mean.dim(%a, dim = [-1], keepdim = true) : (tensor<4x6xf32>) "
      "-> tensor<4x1xf32>",
@@ -475,6 +519,71 @@ const Case kCases[] = {
      "tensor<3x2xi64>",
      ""},
 };
+
+const Pieces kInBlocks{2, false, {1, 2}}, kBalanced{2, true, {1, 2}};
+
+const Case kSequences[] = {
+    {"AddInBlocks",
+     "%0 = aten.add.Tensor(%a, %b) : (tensor<8x3xf32>, tensor<3xf32>) -> "
+     "tensor<8x3xf32>",
+     "0 w -> 0; 0/2 w -> 0/2; p p -> p", kInBlocks},
+    {"AddBalanced",
+     "%0 = aten.add.Tensor(%a, %b) : (tensor<8x3xf32>, tensor<8x1xf32>) -> "
+     "tensor<8x3xf32>",
+     "0 0 -> 0; 0/2 0/2 -> 0/2; p p -> p", kBalanced},
+    {"BatchAndSequenceMerge",
+     "%0 = aten.view(%a, size = [16, 3]) : (tensor<2x8x3xf32>) -> "
+     "tensor<16x3xf32>",
+     "p -> p; 1 -> 0/2; 1/2 -> 0/4", kBalanced},
+    {"BatchAndSequencePart",
+     "%0 = aten.view(%a, size = [2, 8, 3]) : (tensor<16x3xf32>) -> "
+     "tensor<2x8x3xf32>",
+     "p -> p; 0/2 -> 1", kBalanced},
+    {"BatchAndSequencePartEvenly",
+     "%0 = aten.view(%a, size = [4, 4, 3]) : (tensor<16x3xf32>) -> "
+     "tensor<4x4x3xf32>",
+     "p -> p; 0 -> 0; 0/2 -> 0/2", kInBlocks},
+    {"RowsOfProduct",
+     "%0 = aten.mm(%a, %b) : (tensor<8x3xf32>, tensor<3x5xf32>) -> "
+     "tensor<8x5xf32>",
+     "0 w -> 0; 0/2 w -> 0/2", kInBlocks},
+    {"TokensAddUp",
+     "%0 = aten.mm(%a, %b) : (tensor<3x8xf32>, tensor<8x5xf32>) -> "
+     "tensor<3x5xf32>",
+     "1 0 -> p; 1/2 0/2 -> p", kBalanced},
+    {"Queries",
+     "%0:2 = aten._scaled_dot_product_flash_attention_for_cpu(%a, %b, %c, "
+     "attn_mask = %d) : (tensor<1x3x4x8xf32>, tensor<1x3x4x8xf32>, "
+     "tensor<1x3x4x8xf32>, tensor<1x1x4x4xf32>) -> (tensor<1x3x4x8xf32>, "
+     "tensor<1x3x4xf32>)",
+     "2 w w 2 -> 2 2", kInBlocks},
+    {"QueriesBackward",
+     "%0:3 = aten._scaled_dot_product_flash_attention_for_cpu_backward(%a, %b, "
+     "%c, %d, %e, %f, dropout_p = 0.0, is_causal = false) : "
+     "(tensor<1x3x4x8xf32>, tensor<1x3x4x8xf32>, tensor<1x3x4x8xf32>, "
+     "tensor<1x3x4x8xf32>, tensor<1x3x4x8xf32>, tensor<1x3x4xf32>) -> "
+     "(tensor<1x3x4x8xf32>, tensor<1x3x4x8xf32>, tensor<1x3x4x8xf32>)",
+     "2 2 w w 2 2 -> 2 p p", kBalanced},
+    {"SummedLoss",
+     "%0:2 = aten.nll_loss_forward(%a, %b, reduction = 2, ignore_index = 1) : "
+     "(tensor<8x4xf32>, tensor<8xi64>) -> (tensor<f32>, tensor<f32>)",
+     "0 0 -> p p; 0/2 0/2 -> p p", kBalanced},
+    {"MeanLoss",
+     "%0:2 = aten.nll_loss_forward(%a, %b, reduction = 1, ignore_index = 1) : "
+     "(tensor<8x4xf32>, tensor<8xi64>) -> (tensor<f32>, tensor<f32>)",
+     "", kBalanced},
+    {"MeanLossBackward",
+     "%0 = aten.nll_loss_backward(%a, %b, %c, total_weight = %d, reduction = "
+     "1, "
+     "ignore_index = 1) : (tensor<f32>, tensor<8x4xf32>, tensor<8xi64>, "
+     "tensor<f32>) -> tensor<8x4xf32>",
+     "w 0 0 w -> 0; w 0/2 0/2 w -> 0/2", kBalanced},
+};
+
+INSTANTIATE_TEST_SUITE_P(Sequences, CutsTest, testing::ValuesIn(kSequences),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
 
 INSTANTIATE_TEST_SUITE_P(Families, CutsTest, testing::ValuesIn(kCases),
                          [](const auto &info) {

@@ -1,11 +1,12 @@
-//===- LossOps.h - Ops of which chunks of a loss are made -------*- C++ -*-===//
+//===- TensorOps.h - Operators one behind the other --------------*- C++
+//-*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_PASSES_MEMORY_LOSSOPS_H
-#define FSDP_PASSES_MEMORY_LOSSOPS_H
+#ifndef FSDP_PASSES_ANALYSIS_TENSOROPS_H
+#define FSDP_PASSES_ANALYSIS_TENSOROPS_H
 
+#include "ir/fsdp/Fsdp.h"
 #include "passes/analysis/TensorBuilders.h"
-#include "passes/memory/LossOperands.h"
 
 namespace fsdp {
 
@@ -17,9 +18,9 @@ inline llvm::SmallVector<int64_t> joinSizes(llvm::ArrayRef<int64_t> front,
 }
 
 /// Builds ops one behind the other, in front of an op.
-class LossOps {
+class TensorOps {
 public:
-  explicit LossOps(mlir::Operation *place)
+  explicit TensorOps(mlir::Operation *place)
       : builder(place), loc(place->getLoc()) {}
 
   mlir::OpBuilder &get() { return builder; }
@@ -51,6 +52,10 @@ public:
   /// Contiguous; itself if it is that.
   mlir::Value copy(mlir::Value value);
   mlir::Value slice(mlir::Value value, int64_t dim, int64_t start, int64_t end);
+  mlir::Value select(mlir::Value value, int64_t dim, int64_t index);
+  /// Contiguous, as are the next two.
+  mlir::Value flip(mlir::Value value, int64_t dim);
+  mlir::Value stack(llvm::ArrayRef<mlir::Value> values, int64_t dim);
   mlir::Value expand(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value value);
   /// Itself if it has that element type.
@@ -58,9 +63,14 @@ public:
   /// Of the type of `a`.
   mlir::Value add(mlir::Value a, mlir::Value b);
   mlir::Value divide(mlir::Value a, mlir::Value b);
-  /// A tensor filled as `op` fills its own.
-  mlir::Value fill(mlir::Operation *op, llvm::ArrayRef<int64_t> shape,
+  mlir::Value fill(mlir::Attribute value, llvm::ArrayRef<int64_t> shape,
                    mlir::Type element);
+  /// Behind one another along a dim; contiguous.
+  mlir::Value cat(llvm::ArrayRef<mlir::Value> values, int64_t dim);
+  /// `length` rows of `dim` from `starts[rank]` on.
+  mlir::Value selectRows(mlir::Value value, int64_t dim,
+                         llvm::ArrayRef<int64_t> starts, int64_t length,
+                         GroupAttr group);
 
 private:
   mlir::OpBuilder builder;
@@ -69,4 +79,4 @@ private:
 
 } // namespace fsdp
 
-#endif // FSDP_PASSES_MEMORY_LOSSOPS_H
+#endif // FSDP_PASSES_ANALYSIS_TENSOROPS_H
