@@ -25,6 +25,7 @@ static constexpr uint64_t kVersion = 1;
 static constexpr uint64_t kMostRanks = 1 << 16;
 static constexpr size_t kMostGroups = 1000, kMostCollectives = 2000;
 static constexpr size_t kMostText = 8192;
+static constexpr int64_t kMostTime = INT64_MAX / 2; // ns: of the year 2116
 static constexpr size_t kMostQuoted = 200;
 
 static constexpr FlightKind kKinds[] = {
@@ -259,8 +260,8 @@ private:
   }
   int64_t time(const Json &json) const {
     auto value = readInteger<int64_t>(json);
-    if (value < 0)
-      refuse("a time is negative");
+    if (value < 0 || value > kMostTime)
+      refuse("a time is out of range: " + std::to_string(value));
     return value;
   }
   const Json &list(const Json &json, size_t most, const char *what) const {

@@ -123,6 +123,7 @@ TEST(FlightRecord, DamageIsRefused) {
   refuses("number", [](Json &j) { j["collectives"][1]["number"] = 1000; });
   refuses("kind", [](Json &j) { j["collectives"][0]["kind"] = "gather"; });
   refuses("time", [](Json &j) { j["collectives"][0]["issued_ns"] = -1; });
+  refuses("time", [](Json &j) { j["written_ns"] = INT64_MAX; });
   refuses("bytes", [](Json &j) { j["collectives"][0]["bytes"] = 1e30; });
   refuses("text", [](Json &j) { j["cause"] = "\x1b[2J"; });
   refuses("text", [](Json &j) { j["cause"] = std::string(100'000, 'x'); });
