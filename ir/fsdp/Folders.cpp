@@ -10,6 +10,7 @@ using namespace fsdp;
 OpFoldResult AllGatherOp::fold(FoldAdaptor) {
   auto shard = getShard().getDefiningOp<ShardOp>();
   if (shard && shard.getDim() == getDim() && shard.getGroup() == getGroup() &&
+      shard.getPartsAttr() == getPartsAttr() &&
       shard.getFull().getType() == getFull().getType())
     return shard.getFull();
   return {};

@@ -81,11 +81,11 @@ inline constexpr llvm::StringLiteral kPlacedAttr = "fsdp.placed";
 /// On such an op: its static arguments as they were captured, where they are
 /// others for the part.
 inline constexpr llvm::StringLiteral kWholeAttr = "fsdp.whole";
-/// On such an op, from `fsdp-partition` to `fsdp-verify-placed`: the same as they
-/// were for all ranks of the last axis together.
+/// On such an op, from `fsdp-partition` to `fsdp-verify-placed`: the same as
+/// they were for all ranks of the last axis together.
 inline constexpr llvm::StringLiteral kTogetherAttr = "fsdp.together";
-/// On attention under a causal mask whose queries are parts of those that its keys
-/// are of: the `#fsdp.placed` of the queries.
+/// On attention under a causal mask whose queries are parts of those that its
+/// keys are of: the `#fsdp.placed` of the queries.
 inline constexpr llvm::StringLiteral kQueriesAttr = "fsdp.queries";
 /// On a start: of how many members its one tensor is a copy.
 inline constexpr llvm::StringLiteral kCopiedAttr = "fsdp.copied";

@@ -6,6 +6,16 @@
 using namespace mlir;
 using namespace fsdp;
 
+SmallVector<int64_t> fsdp::splitBlocks(ArrayRef<int64_t> shape, int64_t dim,
+                                       int64_t blocks) {
+  SmallVector<int64_t> split(shape);
+  if (blocks == 1)
+    return split;
+  split[dim] /= blocks;
+  split.insert(split.begin() + dim, blocks);
+  return split;
+}
+
 Value TensorOps::make(StringRef name, ArrayRef<aten::TensorArgument> tensors,
                       ArrayRef<NamedAttribute> arguments,
                       RankedTensorType type) {

@@ -17,6 +17,11 @@ inline llvm::SmallVector<int64_t> joinSizes(llvm::ArrayRef<int64_t> front,
   return all;
 }
 
+/// `shape` with dim `dim` as `blocks` blocks and what is in each, unless it is
+/// one.
+llvm::SmallVector<int64_t> splitBlocks(llvm::ArrayRef<int64_t> shape,
+                                       int64_t dim, int64_t blocks);
+
 /// Builds ops one behind the other, in front of an op.
 class TensorOps {
 public:

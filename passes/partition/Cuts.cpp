@@ -3,6 +3,7 @@
 
 #include "passes/partition/Cuts.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
@@ -151,6 +152,24 @@ static Cut withBlocks(Cut cut, int64_t blocks) {
   return cut;
 }
 
+static bool isFloatCast(Operation *op) {
+  auto isFloat = [](Type type) {
+    return isa<FloatType>(getElementTypeOrSelf(type));
+  };
+  return op->getName().getStringRef() == "aten._to_copy" &&
+         isFloat(op->getOperand(0).getType()) &&
+         isFloat(op->getResult(0).getType());
+}
+
+/// Whether nothing reads it but the program's end, perhaps through other casts:
+/// a gradient is added up in the type that it leaves in, as those of other
+/// batches are.
+static bool isLastCast(Operation *op) {
+  return isFloatCast(op) && llvm::all_of(op->getUsers(), [](Operation *user) {
+           return user->hasTrait<OpTrait::IsTerminator>() || isLastCast(user);
+         });
+}
+
 std::vector<Cut> fsdp::findCuts(const WholeOp &op, const Pieces &pieces) {
   Family family = findFamily(op.getName());
   std::vector<Cut> cuts;
@@ -166,6 +185,8 @@ std::vector<Cut> fsdp::findCuts(const WholeOp &op, const Pieces &pieces) {
           cuts.push_back(other);
     }
   }
+  if (!pieces.blocks.empty() && isLastCast(op.op))
+    cuts::addPartial(op, cuts);
   std::erase_if(cuts, [&](const Cut &cut) {
     return !isEven(cut.operands, op.operands, pieces) ||
            !isEven(cut.results, op.results, pieces);

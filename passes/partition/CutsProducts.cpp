@@ -53,9 +53,12 @@ static void addQueries(const WholeOp &op, const Pieces &pieces,
                        std::vector<Cut> &cuts) {
   StringRef name = op.getName();
   bool isBackward = name.consume_back("_backward");
-  if (pieces.blocks.empty() ||
-      (name != "aten._scaled_dot_product_flash_attention_for_cpu" &&
-       name != "aten._scaled_dot_product_flash_attention"))
+  // Those whose logarithms of sums are natural ones.
+  constexpr StringRef kKernels[] = {
+      "aten._scaled_dot_product_flash_attention_for_cpu",
+      "aten._scaled_dot_product_flash_attention",
+      "aten._scaled_dot_product_cudnn_attention"};
+  if (pieces.blocks.empty() || !llvm::is_contained(kKernels, name))
     return;
   SmallVector<StringRef> names = op.getOperandNames();
   auto typeOf = [&](StringRef operand) {
@@ -63,7 +66,9 @@ static void addQueries(const WholeOp &op, const Pieces &pieces,
   };
   int64_t queries = typeOf("query").getDimSize(2);
   if (isCausalAttention(op.op) &&
-      (!pieces.balanced || typeOf("key").getDimSize(2) != queries))
+      (!pieces.balanced || typeOf("key").getDimSize(2) != queries ||
+       llvm::is_contained(names, "attn_mask") ||
+       llvm::is_contained(names, "attn_bias")))
     return;
   Cut cut = cuts::whole(op);
   for (auto [i, operand] : llvm::enumerate(names)) {
@@ -73,7 +78,7 @@ static void addQueries(const WholeOp &op, const Pieces &pieces,
       if (type.getRank() < 3 || type.getDimSize(2) != queries)
         return;
       cut.operands[i] = 2;
-    } else if (operand == "attn_mask") {
+    } else if (operand == "attn_mask" || operand == "attn_bias") {
       int64_t own = type.getRank() - 2;
       if (own >= 0 && type.getDimSize(own) != 1)
         cut.operands[i] = own;
@@ -82,7 +87,7 @@ static void addQueries(const WholeOp &op, const Pieces &pieces,
   cut.results[0] = 2;
   if (isBackward)
     cut.results[1] = cut.results[2] = kPartialPlace;
-  else if (op.results[1] && op.results[1].getRank() == 3 &&
+  else if (op.results[1] && op.results[1].getRank() >= 3 &&
            op.results[1].getDimSize(2) == queries)
     cut.results[1] = 2;
   else

@@ -41,8 +41,8 @@ DictionaryAttr fsdp::localizeStatics(const WholeOp &op, const Cut &cut,
   if (llvm::is_contained({"aten.view", "aten._unsafe_view", "aten.expand"},
                          name)) {
     statics.set("size", divideEntry(op, "size", result, ranks));
-  } else if (name == "aten._scaled_dot_product_flash_attention_backward" &&
-             result == 2) {
+  } else if (result == 2 && name.contains("scaled_dot_product") &&
+             op.getInt("max_q")) {
     statics.set("max_q",
                 builder.getI64IntegerAttr(*op.getInt("max_q") / ranks));
   } else if (name == "aten.slice_backward" || name == "aten.select_backward") {

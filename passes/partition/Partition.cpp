@@ -11,6 +11,8 @@
 #include "passes/partition/PlanParallel.h"
 #include "passes/partition/Redistribute.h"
 
+#include "ir/aten/Matchers.h"
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -232,20 +234,37 @@ private:
                                      : kWholePlace;
   }
 
+  /// `captured` as it leaves. Casts are the last that happens to it, behind the
+  /// exchange: sharding moves those of gradients behind its own.
+  Value leave(Value captured, Place to) {
+    Operation *op = captured.getDefiningOp();
+    if (op && aten::isPlainCast(op) && getPlace(captured) != to) {
+      Value source = leave(op->getOperand(0), to);
+      Operation *again;
+      if (to == kWholePlace) {
+        again = builder.clone(*op);
+        again->setOperand(0, source);
+      } else {
+        again = values.buildPart(builder, *op, values.describe(*op),
+                                 {{to}, {to}}, {source});
+      }
+      return again->getResult(0);
+    }
+    Value value = get(captured, to);
+    if (auto type = cast<RankedTensorType>(value.getType());
+        to != kWholePlace || getPlace(captured) != kWholePlace)
+      if (!aten::isContiguous(type) &&
+          aten::isContiguous(values.getWholeType(captured)))
+        value = copyInOrder(builder, captured.getLoc(), value);
+    return value;
+  }
+
   void placeResults() {
     Operation *terminator = func.getBody().front().getTerminator();
     builder.setInsertionPoint(terminator);
-    for (OpOperand &operand : terminator->getOpOperands()) {
-      Place to = placeResult(operand.getOperandNumber());
-      Value captured = operand.get();
-      Value value = get(captured, to);
-      if (auto type = cast<RankedTensorType>(value.getType());
-          to != kWholePlace || getPlace(captured) != kWholePlace)
-        if (!aten::isContiguous(type) &&
-            aten::isContiguous(values.getWholeType(captured)))
-          value = copyInOrder(builder, captured.getLoc(), value);
-      operand.set(value);
-    }
+    for (OpOperand &operand : terminator->getOpOperands())
+      operand.set(
+          leave(operand.get(), placeResult(operand.getOperandNumber())));
   }
 
   //===--------------------------------------------------------------------===//

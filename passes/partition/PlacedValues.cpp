@@ -3,6 +3,7 @@
 
 #include "passes/partition/PlacedValues.h"
 
+#include "ir/aten/Matchers.h"
 #include "passes/analysis/Marks.h"
 #include "passes/partition/Localize.h"
 #include "passes/partition/Redistribute.h"
@@ -66,6 +67,9 @@ Value PlacedValues::get(OpBuilder &builder, Value captured, Place to,
     return captured;
   if (Value again = repeat(builder, captured, to, isBackward))
     return again;
+  if (to == kWholePlace)
+    if (Value wide = widen(builder, captured, isBackward))
+      return wide;
   const Value *own = find(captured, from);
   PlacedValue value{own ? *own : captured, from};
   // From another place that it already was brought to, if that is cheaper.
@@ -88,6 +92,9 @@ Value PlacedValues::gatherAgain(OpBuilder &builder, Value captured) {
     return known->second;
   Place from = getPlace(captured);
   const Value *gathered = find(captured, kWholePlace);
+  if (gathered)
+    if (Value wide = widen(builder, captured, /*isBackward=*/true))
+      return wide;
   if (from.isPart() && gathered && gatheredInForward.contains(*gathered)) {
     Value part = *find(captured, from);
     Value again =
@@ -169,10 +176,58 @@ Value PlacedValues::repeat(OpBuilder &builder, Value captured, Place to,
   return *find(captured, to);
 }
 
+/// What `captured`, of which ranks have parts, is views and copies of, if that
+/// has fewer elements (heads that several groups share); null if there is no
+/// such value.
+Value PlacedValues::findNarrow(Value captured) const {
+  Value narrow;
+  int64_t least = getWholeType(captured).getNumElements();
+  for (Value value = captured; getPlace(value).isPart();) {
+    if (getWholeType(value).getNumElements() < least) {
+      least = getWholeType(value).getNumElements();
+      narrow = value;
+    }
+    auto result = dyn_cast<OpResult>(value);
+    if (!result || result.getOwner()->getNumOperands() != 1 ||
+        result.getOwner()->getNumResults() != 1 ||
+        !(aten::getViewSource(result) || aten::isClone(result.getOwner())))
+      break;
+    value = result.getOwner()->getOperand(0);
+  }
+  return narrow;
+}
+
+/// Gathers what `captured` is made of, and makes it of that again; null if it
+/// is not made of less.
+Value PlacedValues::widen(OpBuilder &builder, Value captured, bool isBackward) {
+  Value narrow = findNarrow(captured);
+  if (!narrow)
+    return {};
+  SmallVector<Operation *> chain;
+  for (Value value = captured; value != narrow;
+       value = value.getDefiningOp()->getOperand(0))
+    chain.push_back(value.getDefiningOp());
+  Value wide = get(builder, narrow, kWholePlace, isBackward);
+  if (wide.getType() != getWholeType(narrow))
+    return {};
+  for (Operation *op : llvm::reverse(chain)) {
+    Operation *again = builder.clone(*op);
+    again->setOperand(0, wide);
+    wide = again->getResult(0);
+  }
+  if (isBackward && axis.alongSequence)
+    gatheredAgain[captured] = wide;
+  else
+    setAt(captured, kWholePlace, wide);
+  return wide;
+}
+
 std::optional<int64_t> PlacedValues::getCost(Value captured, Place to) const {
   Place from = getPlace(captured);
   if (find(captured, to))
     return 0;
+  if (Value narrow = to == kWholePlace ? findNarrow(captured) : Value())
+    return getCost(narrow, to);
   // A view of a sum that is exchanged already.
   if (std::optional<Cut> cut = findRepeat(captured, to))
     return getCost(captured.getDefiningOp()->getOperand(0),

@@ -55,6 +55,9 @@ private:
   mlir::Value repeat(mlir::OpBuilder &builder, mlir::Value captured, Place to,
                      bool isBackward);
   std::optional<Cut> findRepeat(mlir::Value captured, Place to) const;
+  mlir::Value findNarrow(mlir::Value captured) const;
+  mlir::Value widen(mlir::OpBuilder &builder, mlir::Value captured,
+                    bool isBackward);
   const mlir::Value *find(mlir::Value captured, Place place) const;
   void setAt(mlir::Value captured, Place place, mlir::Value value);
 

@@ -137,8 +137,9 @@ private:
     // What equals its default is left out.
     Attribute flag = ops.get().getBoolAttr(causal);
     statics.set("is_causal", flag);
-    if (aten::lookupSchema(op)->find("is_causal")->getDefault(
-            op->getContext()) == flag)
+    if (aten::lookupSchema(op)
+            ->find("is_causal")
+            ->getDefault(op->getContext()) == flag)
       statics.erase("is_causal");
     if (statics.get("max_q"))
       statics.set("max_q", ops.get().getI64IntegerAttr(queries));
@@ -185,8 +186,10 @@ private:
     Value share =
         ops.make("aten.exp",
                  {ops.make("aten.sub.Tensor", {sum, all}, {}, type)}, {}, type);
+    // cuDNN's has a dim of its own for the features.
     SmallVector<int64_t> shape(type.getShape());
-    shape.push_back(1);
+    if (type.getRank() == 3)
+      shape.push_back(1);
     return ops.make("aten.mul.Tensor", {output, ops.view(share, shape)}, {},
                     getTensor(output));
   }

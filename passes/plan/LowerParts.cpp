@@ -15,15 +15,6 @@ namespace fsdp {
 
 namespace {
 
-/// `shape` with dim `dim` as `blocks` blocks and what is in each.
-SmallVector<int64_t> splitBlocks(ArrayRef<int64_t> shape, int64_t dim,
-                                 int64_t blocks) {
-  SmallVector<int64_t> split(shape);
-  split[dim] /= blocks;
-  split.insert(split.begin() + dim, blocks);
-  return split;
-}
-
 struct LowerParts : fsdp::impl::LowerPartsBase<LowerParts> {
   void runOnOperation() override {
     for (func::FuncOp program : getPrograms(getOperation()))
@@ -39,7 +30,7 @@ private:
     PartsAttr parts = *shard.getParts();
     GroupAttr group = shard.getGroup();
     int64_t ranks = group.getSize();
-    int64_t dim = shard.getDim() + 1;
+    int64_t dim = shard.getDim() + (parts.getBlocks() != 1);
     Value whole = ops.view(ops.copy(shard.getFull()),
                            splitBlocks(shard.getFull().getType().getShape(),
                                        shard.getDim(), parts.getBlocks()));

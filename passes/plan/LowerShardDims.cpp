@@ -31,18 +31,6 @@ SmallVector<int64_t> bringToFront(int64_t dim, int64_t rank) {
   return order;
 }
 
-/// `shape` with dim `dim` as `blocks` blocks and what is in each, unless it is
-/// one.
-SmallVector<int64_t> splitBlocks(ArrayRef<int64_t> shape, int64_t dim,
-                                 int64_t blocks) {
-  SmallVector<int64_t> split(shape);
-  if (blocks == 1)
-    return split;
-  split[dim] /= blocks;
-  split.insert(split.begin() + dim, blocks);
-  return split;
-}
-
 /// One transfer with at least one member along another dim, or of other parts
 /// than one of each rank.
 class Lowering {

@@ -57,8 +57,7 @@ public:
   FailureOr<Transfers> run() {
     for (Operation *op : out.order) {
       auto start = dyn_cast<StartOpInterface>(op);
-      if (!start || (start.isInPlace() && !isOfGradient(op)) ||
-          isOfStep(op))
+      if (!start || (start.isInPlace() && !isOfGradient(op)) || isOfStep(op))
         continue;
       Value future = start.getFuture();
       if (!future.hasOneUse() || !isa<WaitOp>(*future.user_begin()))

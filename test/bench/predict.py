@@ -4,7 +4,7 @@
     predict.py --rows FILE.yaml --json OUT.json [--bin build/bin] [--only ID…] [--cache DIR] [--jobs N] [--scale-above LAYERS]
 
 Each row's model is exported on the meta device, compiled for the row's ranks and settings with fsdp-opt and simulated on the row's cluster; nothing
-runs. Eligible are dense decoders under FSDP or HSDP alone whose rows state GPU, count, sequence, batch and checkpointing. Errors are fractions,
+runs. Eligible are dense decoders under FSDP or HSDP, with tensor or context parallelism or without, whose rows state GPU, count, sequence, batch and checkpointing. Errors are fractions,
 predicted / published - 1. docs/Rationale/Simulate.md says what was fitted to what. Needs torch and PyYAML.
 """
 import argparse

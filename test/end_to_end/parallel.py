@@ -4,6 +4,7 @@ along the sequence, tokens of a sequence cut over ranks, with FSDP and replicas 
 nothing would pass otherwise.
 """
 import json
+import math
 import subprocess
 
 import torch
@@ -67,6 +68,13 @@ def masked():
     return zoo.Classifier(Own(Masked)), zoo.tokens(29, 8)
 
 
+def adapters():
+    """Weights in bfloat16, gradients reduced in float32: those of adapters are computed in parts, gathered, cast, and reduced."""
+    model, inputs = zoo.llama()
+    zoo.add_lora(model.net, ("q", "k", "v", "o", "gate", "up", "down"), rank=4)
+    return model.to(torch.bfloat16), inputs
+
+
 def ignoring():
     """Ranks have unlike numbers of tokens that count: the mean is no mean of means."""
     class Ignoring(nn.Module):
@@ -108,22 +116,22 @@ def parallel_case(bin, factory, tp=1, cp=1, shard=1, replicate=1, backend="local
     return case
 
 
-def rounded_case(bin, factory, tp, shard, **config):
-    """In half precision sums are rounded otherwise on each number of ranks: the losses are nearly those without tp."""
+def rounded_case(bin, factory, mesh, shard, **config):
+    """In half precision sums are rounded otherwise on each number of ranks: the losses are nearly those of one."""
     def case(folder):
         torch.manual_seed(7)
         model, inputs = factory()
         model.train()
         save_file(make_data(inputs, shard * 4), folder / "data.safetensors")
-        losses = {}
-        for size in (1, tp):
+        losses = []
+        for axes in ({}, mesh):
             settings = make_config(shard, **json.loads(json.dumps(config)))
-            settings["mesh"]["tp"] = size
+            settings["mesh"].update(axes)
             compile_step(bin, folder, model, inputs, settings)
-            rows, _ = train(bin, folder, shard * size, 4, tag=str(size), options=["--poison"])
-            losses[size] = [row["loss"] for row in rows]
-        assert losses[1][0] != losses[1][-1], "nothing moved: the case tests nothing"
-        for alone, together in zip(losses[1], losses[tp], strict=True):
+            rows, _ = train(bin, folder, shard * math.prod(axes.values()), 4, tag=str(len(losses)), options=["--poison"])
+            losses.append([row["loss"] for row in rows])
+        assert losses[0][0] != losses[0][-1], "nothing moved: the case tests nothing"
+        for alone, together in zip(*losses, strict=True):
             assert abs(alone - together) <= 1e-2 * abs(alone), losses
     return case
 
@@ -147,7 +155,10 @@ def main():
     add(zoo.llama, 4, "sequence, micro-batches kept", sequence_parallel=True, gradient_accumulation_steps=2, reshard_after_forward=False)
     add(own, 2, "sequence, recompute", shard=2, sequence_parallel=True, activation_checkpointing={"policy": "selective"})
     add(own, 2, "chunks", loss_chunks=2)
-    cases["own tp=2 bf16"] = rounded_case(arguments.bin, own, 2, 2, optimizer=SGD, mixed_precision={"param_dtype": "bfloat16", "reduce_dtype": "float32"})
+    half = {"param_dtype": "bfloat16", "reduce_dtype": "float32"}
+    cases["own tp=2 bf16"] = rounded_case(arguments.bin, own, {"tp": 2}, 2, optimizer=SGD, mixed_precision=half)
+    cases["adapters tp=2 bf16"] = rounded_case(arguments.bin, adapters, {"tp": 2}, 2, optimizer=SGD, tp_plan="auto", mixed_precision=half)
+    cases["llama cp=2 bf16"] = rounded_case(arguments.bin, zoo.llama, {"cp": 2}, 2, optimizer=SGD, mixed_precision=half)
     add(own, 2, "auto", shard=2, schedule="auto")
     add(own, 2, "shard_dims", shard=2, shard_dims={"*.up.weight": 1, "*.down.weight": 0, "*.q.weight": 1})
     add(own, 2, "gloo", shard=2, backend="gloo")

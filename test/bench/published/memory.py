@@ -38,7 +38,7 @@ def kernels(case, prediction):
     if shape.weights == "float32" and case.reshard and shards > 1:
         held -= 2 * block * (shape.layers - 1) / shards
     # A block that is gathered ahead, and the root whole where the plan has what is read next.
-    held += 2 * block + (2 * (ends - embedding) if system.gathers_root_whole else 0)
+    held += 2 * block / case.tensor + (2 * (ends - embedding) if system.gathers_root_whole else 0)
     # Eager checkpointing keeps the result of each saved product, whether it is read or not: that of the MLP's last is not.
     if shape.halves_products and not case.compiled:
         held += 2 * tokens * shape.hidden * shape.layers
@@ -59,6 +59,6 @@ def predict(case, prediction):
     gradients = 0 if shape.lora else width * (block * shape.layers + ends) / shards
     if system.memory == "allocated":
         return kernels(case, prediction) + (gradients if case.accumulation > 1 else 0)
-    gathers = 2 * max(root, 2 * block)
-    reductions = 0 if shape.lora else BYTES[system.reduce] * (root + block)
+    gathers = 2 * max(root, 2 * block / case.tensor)
+    reductions = 0 if shape.lora else BYTES[system.reduce] * (root + block / case.tensor)
     return (1 + (SLACK if system.cuts_segments else 0)) * kernels(case, prediction) + gradients + gathers + reductions

@@ -56,9 +56,15 @@ def make_config(case):
     }
     if case.chunks_loss:
         fsdp["loss_chunks"] = "auto"
+    mesh = {"dp_shard": case.ranks // (case.replicas * case.tensor * case.context), "dp_replicate": case.replicas}
+    if case.context > 1:
+        mesh["cp"] = case.context
+    parallel = {}
+    if case.tensor > 1:
+        mesh["tp"] = case.tensor
+        parallel = {"tp_plan": "auto", "sequence_parallel": case.context == 1}
     return {
-        "fsdp_version": 2, "device": "cuda", "cuda_arch": ARCHITECTURES.get(case.cluster, "sm_90"),
-        "mesh": {"dp_shard": case.ranks // case.replicas, "dp_replicate": case.replicas},
+        "fsdp_version": 2, "device": "cuda", "cuda_arch": ARCHITECTURES.get(case.cluster, "sm_90"), "mesh": mesh, **parallel,
         "gradient_accumulation_steps": case.accumulation, "max_grad_norm": 1.0,
         "optimizer": {"name": "adamw", "lr": 3e-4}, "fsdp_config": fsdp,
     }

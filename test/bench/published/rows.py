@@ -29,6 +29,8 @@ class Case:
     cluster: str
     ranks: int
     replicas: int
+    tensor: int            # ranks that compute one step together
+    context: int           # ranks that compute parts of each sequence
     accumulation: int
     reshard: bool
     checkpointing: object  # fsdp_config.activation_checkpointing
@@ -55,9 +57,8 @@ def check_eligible(row):
     kind = parallelism.get("kind") or ""
     if "FSDP" not in kind and "HSDP" not in kind or "Megatron" in kind:
         raise NotEligible(f"neither FSDP nor HSDP: {kind or 'not stated'}")
-    for axis in ("tp", "pp", "cp"):
-        if (parallelism.get(axis) or 1) != 1:
-            raise NotEligible(f"{axis} is {parallelism[axis]}")
+    if (parallelism.get("pp") or 1) != 1:
+        raise NotEligible(f"pp is {parallelism['pp']}")
     for key in ("gpu", "gpus", "seq_len", "local_batch", "activation_checkpointing"):
         if row.get(key) in (None, ""):
             raise NotEligible(f"{key} is not stated")
@@ -117,8 +118,10 @@ def read(row):
     lora = row.get("lora") or {}
     if row.get("adapter") and not lora:
         raise Unmodelled("the adapters' rank is not stated")
-    shards = parallelism.get("fsdp") or row["gpus"]
-    replicas = parallelism.get("hsdp_replicate") or (row["gpus"] // shards if row["gpus"] % shards == 0 else 1)
+    tensor, context = parallelism.get("tp") or 1, parallelism.get("cp") or 1
+    batches = row["gpus"] // (tensor * context)
+    shards = parallelism.get("fsdp") or batches
+    replicas = parallelism.get("hsdp_replicate") or (batches // shards if batches % shards == 0 else 1)
     precision = row.get("precision") or ""
     compiled = system.compiles if row.get("compile") is None else row["compile"] is True
     return Case(
@@ -129,7 +132,7 @@ def read(row):
             is_gpt=is_gpt, is_tied=model.get("tied_embeddings", is_gpt), has_bias=bool(model.get("qkv_bias")), norms_heads=bool(model.get("qk_norm")),
             halves_products=halves, lora=(lora.get("rank") or 0) * (lora.get("adapters_resident") or 1), weights=system.weights,
             narrow_loss=system.loss == "narrow", fused_norms=compiled and not is_gpt),
-        cluster=find_cluster(row), ranks=row["gpus"], replicas=replicas, accumulation=row.get("grad_accum") or 1,
+        cluster=find_cluster(row), ranks=row["gpus"], replicas=replicas, tensor=tensor, context=context, accumulation=row.get("grad_accum") or 1,
         reshard="SHARD_GRAD_OP" not in parallelism["kind"], checkpointing=checkpointing, chunks_loss=row.get("logits") == "chunked",
         compiled=compiled,
         fp8="rowwise" if "rowwise" in precision else "tensorwise" if re.search("f(loat|p)8", precision) else "",

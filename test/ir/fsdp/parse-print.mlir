@@ -60,7 +60,7 @@ module @syntax attributes {
   fsdp.state random @random : tensor<2xi64>
 
   // CHECK-LABEL: func.func @logical
-  func.func @logical(%w: tensor<4x17xf32>, %g: tensor<13x17xf32>, %b: tensor<13x17xbf16>) {
+  func.func @logical(%w: tensor<4x17xf32>, %g: tensor<13x17xf32>, %b: tensor<13x17xbf16>, %even: tensor<8x17xf32>) {
     // CHECK: fsdp.constant wrapped dense<5.000000e-01> : tensor<f64>
     %c = fsdp.constant wrapped dense<0.5> : tensor<f64>
     // CHECK: fsdp.constant dense<[1, 2]> : tensor<2xi64>
@@ -69,6 +69,10 @@ module @syntax attributes {
     %f = fsdp.all_gather %w dim 0 over #shard : tensor<4x17xf32> -> tensor<13x17xf32>
     // CHECK: fsdp.shard %{{.*}} dim 0 over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
     %s = fsdp.shard %g dim 0 over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
+    // CHECK: fsdp.all_gather %{{.*}} dim 0 in <blocks = 2, balanced = true> over #shard : tensor<8x17xf32> -> tensor<32x17xf32>
+    %blocks = fsdp.all_gather %even dim 0 in #fsdp.parts<blocks = 2, balanced = true> over #shard : tensor<8x17xf32> -> tensor<32x17xf32>
+    // CHECK: fsdp.select_rows %{{.*}} dim 0 from [0, 5, 1, 9] over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
+    %rows = fsdp.select_rows %g dim 0 from [0, 5, 1, 9] over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
     // CHECK: fsdp.reduce_scatter sum %{{.*}} pre 2.000000e+00 post 1.500000e+00 dim 0 over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
     %divided = fsdp.reduce_scatter sum %g pre 2.0 post 1.5 dim 0 over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
     // CHECK: fsdp.all_reduce sum %{{.*}} post 3.000000e+00 over #shard : tensor<13x17xf32>

@@ -37,6 +37,51 @@ func.func @f(%g: tensor<13xf32>) {
 
 // -----
 
+// AG-3
+func.func @f(%g: tensor<12xf32>) {
+  // expected-error @+1 {{expects a dim of 8 equal pieces, found dim 0 of 'tensor<12xf32>'}}
+  %0 = fsdp.shard %g dim 0 in #fsdp.parts<blocks = 2, balanced = true> over <"cp", 2> : tensor<12xf32> -> tensor<6xf32>
+  return
+}
+
+// -----
+
+// AG-3
+func.func @f(%g: tensor<12xf32>) {
+  // expected-error @+1 {{expected at least one block, found 0}}
+  %0 = fsdp.shard %g dim 0 in #fsdp.parts<blocks = 0> over <"cp", 2> : tensor<12xf32> -> tensor<6xf32>
+  return
+}
+
+// -----
+
+// SR-1
+func.func @f(%g: tensor<12xf32>) {
+  // expected-error @+1 {{expects one start for each of 2 ranks, found 1}}
+  %0 = fsdp.select_rows %g dim 0 from [0] over <"cp", 2> : tensor<12xf32> -> tensor<3xf32>
+  return
+}
+
+// -----
+
+// SR-1
+func.func @f(%g: tensor<12xf32>) {
+  // expected-error @+1 {{expects starts from 0 to 9, found 10}}
+  %0 = fsdp.select_rows %g dim 0 from [0, 10] over <"cp", 2> : tensor<12xf32> -> tensor<3xf32>
+  return
+}
+
+// -----
+
+// SR-2
+func.func @f(%g: tensor<12x2xf32>) {
+  // expected-error @+1 {{expects one shape but for dim 0, found 'tensor<12x2xf32>' and 'tensor<3x1xf32>'}}
+  %0 = fsdp.select_rows %g dim 0 from [0, 9] over <"cp", 2> : tensor<12x2xf32> -> tensor<3x1xf32>
+  return
+}
+
+// -----
+
 // CO-1
 func.func @f() {
   // expected-error @+1 {{expects a wrapped number to be a 0-d tensor, found 'tensor<1xf64>'}}

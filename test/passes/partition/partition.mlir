@@ -33,7 +33,7 @@
 // CHECK: fsdp.state parameter @down.weight : tensor<6x6xf32> split <dim 1 over #tp>
 // CHECK: fsdp.state parameter @down.bias : tensor<6xf32>{{$}}
 // CHECK-LABEL: func.func @"train/step"
-// CHECK:      %[[H:.+]] = aten.addmm({{.*}}) {fsdp.placed = {{\[\[}}#fsdp.placed<shard dim 1 over #tp>]], fsdp.whole = {types = [tensor<4x12xf32>]}} : {{.*}} -> tensor<4x6xf32>
+// CHECK:      %[[H:.+]] = aten.addmm({{.*}}) {fsdp.placed = {{\[\[}}#fsdp.placed<shard dim 1 over #tp>]], fsdp.together = {types = [tensor<4x12xf32>]}, fsdp.whole = {types = [tensor<4x12xf32>]}} : {{.*}} -> tensor<4x6xf32>
 // CHECK-NEXT: %[[R:.+]] = aten.relu(%[[H]])
 // CHECK-NEXT: %[[T:.+]] = aten.t(
 // CHECK-NEXT: %[[B:.+]] = fsdp.summand %{{.+}} over #tp : tensor<6xf32>

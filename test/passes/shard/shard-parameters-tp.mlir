@@ -9,7 +9,7 @@
 // again, on whichever dim; gradients are complete along 'tp' and averaged over the
 // ranks that read different data.
 
-// BAD: expected numbers of replicas and of tensor parallel ranks whose product divides the 6 ranks, found 2 and 2
+// BAD: expected numbers of replicas, of tensor and of context parallel ranks whose product divides the 6 ranks, found 2, 2 and 1
 
 // THREE-DAG:   #[[MESH:.+]] = #fsdp.mesh<replicate = 2, shard = 3, tp = 2>
 // THREE-DAG:   #[[SHARD:.+]] = #fsdp.group<"shard", 3 : 2>

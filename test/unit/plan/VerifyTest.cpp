@@ -155,9 +155,29 @@ void insertUpdate(PlanT &plan, uint32_t parameter, uint32_t gradient) {
   insert(plan, 1, std::move(sgd));
 }
 
+/// Rows of the gradient that differ by rank, in place of a rank's shard of it.
+void selectInstead(PlanT &plan, int32_t dim, std::vector<int64_t> starts) {
+  for (auto &instruction : plan.programs[0]->instructions)
+    if (ShardT *shard = instruction->body.AsShard()) {
+      SelectRowsT select;
+      select.input = shard->input;
+      select.output = shard->output;
+      select.dim = dim;
+      select.starts = std::move(starts);
+      instruction->body.Set(std::move(select));
+      return;
+    }
+}
+
 void swapInstructions(PlanT &plan, size_t a, size_t b) {
   auto &list = plan.programs[0]->instructions;
   std::swap(list[a], list[b]);
+}
+
+TEST(Verify, RowsMayDifferByRank) {
+  PlanT plan = test::samplePlan();
+  selectInstead(plan, 0, {0, 1});
+  EXPECT_NO_THROW(verifyPlan(plan));
 }
 
 class VerifyRule : public testing::TestWithParam<Case> {};
@@ -405,6 +425,20 @@ const Case kCases[] = {
     {"PaddingGroup", [](PlanT &p) { body<ZeroPaddingT>(p).group = 5; },
      "a group that does not exist"},
     {"ShardOutput", [](PlanT &p) { body<ShardT>(p).output = 8; }, "no slot"},
+    {"SelectDim", [](PlanT &p) { selectInstead(p, 2, {0, 1}); },
+     "on dim 2, which it does not have"},
+    {"SelectShape", [](PlanT &p) { selectInstead(p, 1, {0, 0}); },
+     "rows of %10 along dim 1"},
+    {"SelectStarts", [](PlanT &p) { selectInstead(p, 0, {0}); },
+     "one start for each of 2 ranks, found 1"},
+    {"SelectEnd", [](PlanT &p) { selectInstead(p, 0, {0, 2}); },
+     "from 0 to 1 on, found 2"},
+    {"SelectOutput",
+     [](PlanT &p) {
+       selectInstead(p, 0, {0, 1});
+       body<SelectRowsT>(p).output = 8;
+     },
+     "no slot"},
     {"AdamArity", [](PlanT &p) { body<AdamT>(p).grads = {}; }, "two moments"},
     {"AdamShape", [](PlanT &p) { body<AdamT>(p).grads = {10}; },
      "expects the shape of %0"},

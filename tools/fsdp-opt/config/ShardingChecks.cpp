@@ -124,13 +124,15 @@ static void checkParallel(Reading &reading) {
 /// Ranks that hold parameters together between forward and backward.
 static void checkReshard(Reading &reading) {
   const Config &config = reading.result.config;
+  int64_t shards = config.dpShard * config.cp;
   auto check = [&](int64_t ranks, const std::string &path) {
-    if (ranks > 1 && config.dpShard % ranks != 0)
-      reading.refuse(path,
-                     reading.quote(path) +
-                         ": expected a number of ranks that divides the " +
-                         std::to_string(config.dpShard) +
-                         " of dp_shard, found " + std::to_string(ranks));
+    if (ranks > 1 && shards % ranks != 0)
+      reading.refuse(path, reading.quote(path) +
+                               ": expected a number of ranks that divides "
+                               "the " +
+                               std::to_string(shards) + " of dp_shard" +
+                               (config.cp > 1 ? " times cp" : "") + ", found " +
+                               std::to_string(ranks));
   };
   check(config.reshardRanks, "fsdp_config.reshard_after_forward");
   for (size_t i = 0; i < config.overrides.size(); ++i)

@@ -72,8 +72,7 @@ std::string fsdp::drawRanks(const Config &config) {
   int64_t replica = shards * config.tp;
   const Axis axes[] = {
       {"tp", config.tp, 1, "what they compute of one batch together"},
-      {"cp", config.cp, config.tp,
-       "keys and values of their parts of a sequence"},
+      {"cp", config.cp, config.tp, "keys and values of a sequence's parts"},
       {config.cp > 1 ? "dp_shard × cp" : "dp_shard", shards, config.tp,
        "parameters and gradients"},
       {"dp_replicate", config.dpReplicate, replica,

@@ -553,7 +553,7 @@ const Case kSequences[] = {
      "1 0 -> p; 1/2 0/2 -> p", kBalanced},
     {"Queries",
      "%0:2 = aten._scaled_dot_product_flash_attention_for_cpu(%a, %b, %c, "
-     "attn_mask = %d) : (tensor<1x3x4x8xf32>, tensor<1x3x4x8xf32>, "
+     "%d) : (tensor<1x3x4x8xf32>, tensor<1x3x4x8xf32>, "
      "tensor<1x3x4x8xf32>, tensor<1x1x4x4xf32>) -> (tensor<1x3x4x8xf32>, "
      "tensor<1x3x4xf32>)",
      "2 w w 2 -> 2 2", kInBlocks},
@@ -573,7 +573,7 @@ const Case kSequences[] = {
      "(tensor<8x4xf32>, tensor<8xi64>) -> (tensor<f32>, tensor<f32>)",
      "", kBalanced},
     {"MeanLossBackward",
-     "%0 = aten.nll_loss_backward(%a, %b, %c, total_weight = %d, reduction = "
+     "%0 = aten.nll_loss_backward(%a, %b, %c, none, %d, reduction = "
      "1, "
      "ignore_index = 1) : (tensor<f32>, tensor<8x4xf32>, tensor<8xi64>, "
      "tensor<f32>) -> tensor<8x4xf32>",

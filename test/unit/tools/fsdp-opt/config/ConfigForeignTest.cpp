@@ -183,8 +183,12 @@ TEST(Config, TakesTensorParallelismOfOtherTools) {
       parse("tensor_parallel_size: 2", 4).minor,
       Contains(HasSubstr("'tensor_parallel_size' is taken as mesh.tp")));
   for (const char *text :
-       {"context_parallel_size: 2", "parallelism_config: {cp_size: 2}",
-        "parallelism_config: {sp_size: 2}", "mesh: {pp: 2}"})
+       {"context_parallel_size: 2", "parallelism_config: {cp_size: 2}"}) {
+    Config config = parse(text, 8).config;
+    EXPECT_EQ(config.cp, 2) << text;
+    EXPECT_EQ(config.dpShard, 4) << text;
+  }
+  for (const char *text : {"parallelism_config: {sp_size: 2}", "mesh: {pp: 2}"})
     EXPECT_THAT(refusal(text, 8), HasSubstr("E045 fsdp.yaml:")) << text;
   EXPECT_THAT(refusal("parallelism_config: {tp: 2}", 8), HasSubstr("E042"));
   EXPECT_THAT(refusal("tensor_parallel_size: 2\nmesh: {tp: 2}", 8),

@@ -104,11 +104,22 @@ TEST(Config, NotesPlansOfOneRank) {
   EXPECT_THAT(parse("mesh: {tp: 2}\ntp_plan: auto", 2).notes, IsEmpty());
 }
 
-TEST(Config, RefusesContextParallelism) {
-  EXPECT_EQ(parse("mesh: {cp: 1}", 2).config.cp, 1);
-  EXPECT_THAT(refusal("mesh: {cp: 2}", 2),
-              HasSubstr("E045 fsdp.yaml:1:12: 'cp': context parallelism is "
-                        "not supported yet, expected 1, found 2"));
+TEST(Config, CutsSequencesOverRanks) {
+  Config config = parse("mesh: {cp: 2, tp: 2}", 8).config;
+  EXPECT_EQ(config.cp, 2);
+  EXPECT_EQ(config.dpShard, 2);
+  EXPECT_EQ(config.getWorldSize(), 8);
+  EXPECT_THAT(refusal("mesh: {cp: 3}", 8),
+              HasSubstr("3 context parallel ranks, which do not divide"));
+  EXPECT_THAT(
+      refusal("mesh: {cp: 2, tp: 2}\nsequence_parallel: true", 8),
+      HasSubstr("E045 fsdp.yaml:2:20: sequence_parallel: expected false "
+                "with mesh: {cp: 2}, which cuts the sequence already"));
+  // Parameters are cut over the ranks of both.
+  parse("mesh: {cp: 2}\nfsdp_config: {reshard_after_forward: 4}", 8);
+  EXPECT_THAT(
+      refusal("mesh: {cp: 2}\nfsdp_config: {reshard_after_forward: 3}", 8),
+      HasSubstr("divides the 8 of dp_shard times cp, found 3"));
 }
 
 } // namespace
