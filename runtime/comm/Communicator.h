@@ -34,6 +34,8 @@
 
 namespace fsdp {
 
+class FlightGroup;
+class FlightRing;
 class Streams;
 
 /// Transfers among the ranks of one group, on one stream. Used by one thread.
@@ -96,6 +98,9 @@ struct GroupRanks {
   std::vector<int> ranks; ///< global ranks, ascending
   /// Which of the plan's streams it is for.
   plan::Stream stream = plan::Stream::gather;
+  /// Where a back end says what it knows of the group's transfers, as long as
+  /// the fabric lives (comm/flights); null: nowhere.
+  FlightGroup *flights = nullptr;
 };
 
 /// Connects all ranks of one run. One object a rank.
@@ -149,6 +154,17 @@ public:
   /// deadline. For a rank that waits for its device by other means than this
   /// interface: transfers that never end never let the device end. Any thread.
   virtual void check() {}
+
+  /// What this rank's last transfers were, and where it is; null: nobody writes
+  /// it down.
+  virtual FlightRing *flights() const { return nullptr; }
+
+  /// `call` is called once, from a thread of the fabric's, when a rank that is
+  /// another process fails, or at once if one already did, unless what is
+  /// returned has ended by then. It may not call the fabric, and does not wait.
+  virtual std::shared_ptr<void> onFailure(std::function<void()>) {
+    return nullptr;
+  }
 
   /// Memory for an arena of `bytes` in which the back end's transfers go
   /// faster, because it was registered with all ranks; null where there is

@@ -34,6 +34,11 @@ void Peers::publishFailure(const std::string &reason) noexcept {
   publish("rank " + std::to_string(rank()) + " failed: " + reason);
 }
 
+std::shared_ptr<void> Peers::notify(std::function<void()> call) {
+  int handle = add(std::move(call));
+  return {nullptr, [this, handle](void *) { remove(handle); }};
+}
+
 std::string Peers::nextKey(const GroupRanks &group) {
   std::string key = "group/" + group.name;
   for (int member : group.ranks)

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,6 +66,8 @@ public:
   /// Fabric::exchange.
   std::vector<std::string> exchange(const std::string &key,
                                     const std::string &value);
+  /// Fabric::onFailure. Ends before this object does.
+  std::shared_ptr<void> notify(std::function<void()> call);
   /// Fabric::abort.
   void publishFailure(const std::string &reason) noexcept;
   /// Keys of the next communicator of `group` begin with it: the same on all of

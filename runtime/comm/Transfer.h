@@ -49,6 +49,8 @@ struct TransferLabel {
   std::string_view collective; ///< "all_gather"
   std::string_view bucket;
   uint64_t step = 0;
+  /// Which of the plan's programs starts it, by which instruction; -1: none.
+  int32_t program = -1, instruction = -1;
 };
 
 /// The members say which collective it is.

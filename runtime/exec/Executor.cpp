@@ -117,14 +117,24 @@ void Executor::explainErrors(const plan::InstructionT &instruction,
   }
 }
 
+static uint32_t indexOf(const plan::PlanT &plan,
+                        const plan::ProgramT &program) {
+  auto found = std::ranges::find(plan.programs, &program,
+                                 [](const auto &each) { return each.get(); });
+  return static_cast<uint32_t>(found - plan.programs.begin());
+}
+
 Executor::Executor(const plan::PlanT &plan, const plan::ProgramT &program,
                    const Arenas &arenas, RankMemory &memory,
                    const Transfers &transfers, SharedStates *shared, int rank,
                    Device &device, Copies *copies)
-    : plan(plan), program(program), memory(memory), communicators(transfers) {
+    : plan(plan), program(program), memory(memory), communicators(transfers),
+      programIndex(indexOf(plan, program)),
+      where(transfers.flights() ? transfers.flights()->where() : unseen) {
   c10::InferenceMode guard;
   Preparation preparation{plan,   program, arenas, memory, transfers, copies,
                           shared, rank,    device, {},     {},        {}};
+  preparation.programIndex = programIndex;
   preparation.values.resize(program.values.size());
   for (uint32_t i = 0; i < program.values.size(); ++i)
     if (program.values[i]->place != Place::view)
@@ -134,6 +144,7 @@ Executor::Executor(const plan::PlanT &plan, const plan::ProgramT &program,
   state.tickets.resize(program.futures);
   for (uint32_t index = 0; index < program.instructions.size(); ++index) {
     const plan::InstructionT &instruction = *program.instructions[index];
+    preparation.instructionIndex = index;
     explainErrors(instruction, [&] {
       auto prepared = prepareInstruction(preparation, instruction);
       if (prepared && computesBeside(preparation, instruction))
@@ -167,8 +178,11 @@ void Executor::run(uint64_t step) {
   c10::InferenceMode guard;
   RankMemory::Current current(memory);
   state.step = step;
-  for (const Prepared &prepared : instructions)
+  for (const Prepared &prepared : instructions) {
+    enter(prepared);
     explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
+  }
+  leave();
 }
 
 void Executor::begin(uint64_t step) {
@@ -184,12 +198,14 @@ bool Executor::advance() {
   };
   while (next < instructions.size()) {
     const Prepared &prepared = instructions[next];
+    enter(prepared);
     explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
     ++next;
     // What one wait behind another waits for was started before both.
     if (next < instructions.size() && isWait(next) && !isWait(next - 1))
       return true;
   }
+  leave();
   return false;
 }
 
@@ -212,15 +228,18 @@ void Executor::run(uint64_t step, ProfileRecorder &recorder) {
   state.step = step;
   for (const Prepared &prepared : instructions) {
     int64_t begin = ProfileRecorder::now();
+    enter(prepared);
     explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
     recorder.add(prepared.index, begin, ProfileRecorder::now());
   }
+  leave();
 }
 
 void Executor::run(uint64_t step, NonFiniteTrace &trace) {
   c10::InferenceMode guard;
   state.step = step;
   for (const Prepared &prepared : instructions) {
+    enter(prepared);
     trace.before(prepared.index);
     {
       // What the trace asks for is no tensor of the plan.
@@ -230,4 +249,5 @@ void Executor::run(uint64_t step, NonFiniteTrace &trace) {
     }
     trace.after(prepared.index);
   }
+  leave();
 }

@@ -4,8 +4,10 @@
 #ifndef FSDP_RUNTIME_EXEC_EXECUTOR_H
 #define FSDP_RUNTIME_EXEC_EXECUTOR_H
 
+#include "runtime/comm/flights/FlightRing.h"
 #include "runtime/exec/Instruction.h"
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -78,6 +80,13 @@ private:
     uint32_t index; ///< of the program's instructions
   };
 
+  /// Where the rank is, for whoever looks at it from outside.
+  void enter(const Prepared &prepared) {
+    where.store(FlightRing::makePlace(programIndex, prepared.index),
+                std::memory_order_relaxed);
+  }
+  void leave() { where.store(FlightRing::kBetween, std::memory_order_relaxed); }
+
   std::string describe(const plan::InstructionT &instruction) const;
   template <typename Body>
   void explainErrors(const plan::InstructionT &instruction, Body body) const;
@@ -86,6 +95,9 @@ private:
   const plan::ProgramT &program;
   RankMemory &memory;
   const Transfers &communicators;
+  const uint32_t programIndex;                        ///< of the plan's
+  std::atomic<uint64_t> unseen{FlightRing::kBetween}; ///< where nobody looks
+  std::atomic<uint64_t> &where;
   std::vector<at::Tensor> values;
   std::vector<Prepared> instructions;
   StepState state;

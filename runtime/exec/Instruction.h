@@ -113,6 +113,8 @@ struct Preparation {
   /// memories.
   std::vector<Communicator *> futures;
   std::vector<std::optional<Copies::Slot>> copySlots;
+  /// Of the plan's programs, and of the program's instructions the one at hand.
+  uint32_t programIndex = 0, instructionIndex = 0;
 
   /// Whether a value lies on the host beside the device.
   bool isBeside(uint32_t value) const;

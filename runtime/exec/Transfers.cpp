@@ -22,7 +22,8 @@ std::vector<int> fsdp::groupRanks(const plan::GroupT &group, int rank) {
   return ranks;
 }
 
-Transfers::Transfers(const plan::PlanT &plan, Fabric &fabric) : plan(plan) {
+Transfers::Transfers(const plan::PlanT &plan, Fabric &fabric)
+    : plan(plan), ring(fabric.flights()) {
   // A set, so that the order does not depend on the order of the programs.
   std::set<std::pair<uint32_t, plan::Stream>> used;
   for (const auto &program : plan.programs)

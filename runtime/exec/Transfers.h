@@ -28,6 +28,9 @@ public:
 
   Communicator &get(uint32_t group, plan::Stream stream) const;
 
+  /// Of the rank; null: nobody writes down where it is.
+  FlightRing *flights() const { return ring; }
+
   /// Bytes that the back end holds beside the arena.
   size_t stagingBytes() const;
 
@@ -54,6 +57,7 @@ public:
 
 private:
   const plan::PlanT &plan;
+  FlightRing *const ring;
   std::map<std::pair<uint32_t, plan::Stream>,
            std::unique_ptr<CountedCommunicator>>
       communicators;

@@ -9,6 +9,7 @@
 #include "runtime/comm/processes/Rendezvous.h"
 #include "runtime/device/Device.h"
 #include "runtime/exec/Matmul.h"
+#include "runtime/flights/FlightRecorder.h"
 #include "runtime/launch/Termination.h"
 #include "runtime/launch/Threads.h"
 #include "runtime/log/Log.h"
@@ -50,9 +51,16 @@ public:
       firstIsEffect = isEffect;
     }
   }
-  void rethrow() const {
-    if (first)
+  /// `records`: where the flight records are; may be empty.
+  void rethrow(const std::string &records) const {
+    if (!first)
+      return;
+    if (!firstIsEffect || records.empty())
       throw *first;
+    throw Error(first->id(), std::string(first->what()) +
+                                 "; which rank is behind, and where, says "
+                                 "fsdp-run --compare-records=" +
+                                 records);
   }
 
 private:
@@ -86,7 +94,7 @@ void reportToElastic(const Error &error) {
 void runRank(const PlanFile &plan, Fabric &fabric,
              const SessionOptions &options, const LaunchOptions &launch,
              bool isAlone, const std::function<void(Session &)> &body,
-             Failures &failures) {
+             FlightRecorder *recorder, Failures &failures) {
   try {
     RankThreads threads =
         agreeOnThreads(fabric, launch.threads, launch.pin, isAlone);
@@ -103,13 +111,17 @@ void runRank(const PlanFile &plan, Fabric &fabric,
     } catch (...) {
       // Before the session ends, whose unfinished transfers would else be what
       // the peers take for the cause.
-      session.fabric().abort(
-          toError(fabric.rank(), std::current_exception()).what());
+      Error error = toError(fabric.rank(), std::current_exception());
+      session.fabric().abort(error.what());
+      if (recorder)
+        recorder->write(error);
       throw;
     }
   } catch (...) {
     Error error = toError(fabric.rank(), std::current_exception());
     fabric.abort(error.what());
+    if (recorder)
+      recorder->write(error);
     failures.add(std::move(error));
   }
 }
@@ -189,7 +201,22 @@ void launchChecked(const LaunchOptions &options,
         makeStreams(plan.plan(), launcher ? launcher->localRank : -1);
   if (options.signals)
     fabricOptions.isCancelled = TerminationSignals::endsStart;
+  bool isAlone = backend.name == "fake";
+  // Outlives what it records.
+  std::optional<FlightRecorder> recorder;
   std::vector<std::unique_ptr<Fabric>> fabrics = backend.connect(fabricOptions);
+  std::vector<std::shared_ptr<void>> failuresHeard;
+  if (options.recordsFlights) {
+    try {
+      recorder.emplace(plan, std::string(backend.name),
+                       isAlone ? std::string() : options.flightRecords,
+                       backend.inProcess || isAlone, fabrics);
+    } catch (const Error &error) {
+      fabrics.front()->abort(error.what());
+      throw;
+    }
+    failuresHeard = recorder->watch(fabrics);
+  }
   std::shared_ptr<void> watched;
   if (options.signals)
     watched = options.signals->watch(fabrics);
@@ -197,7 +224,6 @@ void launchChecked(const LaunchOptions &options,
   SessionOptions session = options.session;
   session.artifactFolder =
       std::filesystem::path(options.artifact).parent_path().string();
-  bool isAlone = backend.name == "fake";
   session.allowMissingValues = isAlone;
   session.isInProcess = backend.inProcess;
   session.device.streams = fabricOptions.streams;
@@ -212,9 +238,11 @@ void launchChecked(const LaunchOptions &options,
     workers.reserve(fabrics.size());
     for (size_t i = 1; i < fabrics.size(); ++i)
       workers.emplace_back([&, i] {
-        runRank(plan, *fabrics[i], session, options, isAlone, body, failures);
+        runRank(plan, *fabrics[i], session, options, isAlone, body,
+                recorder ? &*recorder : nullptr, failures);
       });
-    runRank(plan, *fabrics[0], session, options, isAlone, body, failures);
+    runRank(plan, *fabrics[0], session, options, isAlone, body,
+            recorder ? &*recorder : nullptr, failures);
   } catch (...) {
     // Those that were started wait for those that were not.
     size_t rank = std::min(workers.size() + 1, fabrics.size() - 1);
@@ -224,7 +252,7 @@ void launchChecked(const LaunchOptions &options,
   }
   for (std::thread &worker : workers)
     worker.join();
-  failures.rethrow();
+  failures.rethrow(recorder ? recorder->writtenTo() : "");
 }
 
 } // namespace

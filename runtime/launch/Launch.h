@@ -49,6 +49,11 @@ struct LaunchOptions {
   /// Called on each rank when it has met the others, with its number, before
   /// its session is made: what can be refused early. May be empty.
   std::function<void(int)> check;
+  /// Where ranks write their last transfers when the run fails
+  /// (flights/FlightRecorder.h), in a folder of the run's own; empty: nowhere.
+  std::string flightRecords = "flight-records";
+  /// false: transfers are not even recorded; to measure what that costs.
+  bool recordsFlights = true;
   /// Of a process that obeys them: while ranks start up they hear of signals.
   TerminationSignals *signals = nullptr;
 };

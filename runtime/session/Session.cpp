@@ -9,6 +9,7 @@
 #include "plan/Shape.h"
 #include "plan/Target.h"
 #include "runtime/checkpoint/Loader.h"
+#include "runtime/comm/flights/FlightRing.h"
 #include "runtime/data/DataOptions.h"
 #include "runtime/device/Arenas.h"
 #include "runtime/device/Device.h"
@@ -434,6 +435,8 @@ std::optional<StepResult> Session::microBatch() {
   if (number % count == 0)
     impl->transfers.resetTraffic();
   const plan::ProgramT &program = *impl->programs.parts[part][picked];
+  if (FlightRing *ring = impl->fabric.flights())
+    ring->beginMicroBatch(result.step, static_cast<uint32_t>(number % count));
   ProfileRecorder *recorder = impl->recorder;
   if (recorder)
     recorder->beginRun(result.step, number % count, program);

@@ -4,6 +4,7 @@
 #include "runtime/train/Train.h"
 
 #include "runtime/comm/Communicator.h"
+#include "runtime/flights/FlightSignal.h"
 #include "runtime/launch/Termination.h"
 #include "runtime/log/Log.h"
 #include "runtime/train/Evaluation.h"
@@ -282,6 +283,7 @@ void fsdp::train(const LaunchOptions &launchOptions,
       if (!path.empty())
         checkWritable(path);
   };
+  FlightSignal flightSignal;
   TerminationSignals signals;
   asked.signals = &signals;
   try {

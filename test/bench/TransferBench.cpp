@@ -4,15 +4,18 @@
 // Moving memory costs what moving memory costs: every figure is a ratio to
 // memcpy of as many bytes, measured in the same run and in turns.
 // `over_memcpy` is 1 where a byte read or written takes as long as in memcpy.
+// `record` says in nanoseconds what the flight record of a transfer costs.
 //
 //===----------------------------------------------------------------------===//
 
 #include "plan/DType.h"
 #include "runtime/comm/Reduce.h"
+#include "runtime/comm/flights/RecordedFabric.h"
 #include "runtime/comm/local/Local.h"
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -125,6 +128,40 @@ void reduceScatter(benchmark::State &state, size_t ranks) {
   });
 }
 
+/// A gather of four bytes among one rank alone, with its record and without, in
+/// turns.
+void record(benchmark::State &state) {
+  constexpr int kTransfers = 1000;
+  FlightRing ring(0);
+  auto plain = makeLocalFabrics(1, std::chrono::seconds(60));
+  RecordedFabric recorded(
+      std::move(makeLocalFabrics(1, std::chrono::seconds(60))[0]), ring);
+  GroupRanks group{"bench", {0}};
+  auto without = plain[0]->createCommunicator(group);
+  auto with = recorded.createCommunicator(group);
+  auto measure = [&](Communicator &communicator) {
+    float shard = 1, full = 0;
+    GatherMember member{&shard, &full, sizeof(shard)};
+    Clock::time_point begin = Clock::now();
+    for (int i = 0; i < kTransfers; ++i)
+      communicator.wait(communicator.startAllGather(
+          {&member, 1}, {"all_gather", "model.layers.0", 0, 0, i}));
+    return seconds(begin) * 1e9 / kTransfers;
+  };
+  std::vector<double> plainly, recording;
+  for (auto _ : state) {
+    plainly.push_back(measure(*without));
+    recording.push_back(measure(*with));
+  }
+  auto median = [](std::vector<double> &times) {
+    std::ranges::nth_element(times, times.begin() + times.size() / 2);
+    return times[times.size() / 2];
+  };
+  state.counters["transfer_ns"] = median(plainly);
+  state.counters["recording_ns"] = median(recording) - median(plainly);
+}
+
+BENCHMARK(record);
 BENCHMARK_CAPTURE(reduce, f32_2, plan::DType::f32, 2);
 BENCHMARK_CAPTURE(reduce, f32_8, plan::DType::f32, 8);
 BENCHMARK_CAPTURE(reduce, bf16_2, plan::DType::bf16, 2);

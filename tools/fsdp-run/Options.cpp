@@ -36,6 +36,8 @@ static constexpr const char *kExamples = R"(Examples:
       checkpoints; the same command again continues from the newest
   fsdp-run step.fsdp --steps=20 --data=d.bin --profile=trace.json
       where the time goes, for the eye and as a table
+  fsdp-run --compare-records=flight-records
+      after a run that hung: which rank was behind, and where in the model
   fsdp-run --calibrate=here.yaml
       measures this machine, for predictions of fsdp-opt --cluster=here.yaml
   fsdp-run infer.fsdp --steps=50 --data=test.safetensors --outputs=o.safetensors
@@ -258,6 +260,46 @@ static void addReports(CLI::App &app, RunOptions &options, LogLevel &level) {
       ->default_str("warning");
 }
 
+static void addFlightRecords(CLI::App &app, RunOptions &options) {
+  app.add_option("--flight-records", options.launch.flightRecords,
+                 "when the run fails, and on SIGUSR1, each rank writes its "
+                 "last 1,000 transfers to a file in a new folder in this one; "
+                 "none: nowhere")
+      ->capture_default_str();
+  app.add_option("--compare-records", options.compareRecords,
+                 "without PLAN: which rank was behind, and at which transfer, "
+                 "as the files in this folder say; exit status 1 if one was");
+}
+
+/// Not in --help, either: for test/bench/flights.py.
+static void addUnrecorded(CLI::App &app, RunOptions &options) {
+  app.add_flag_callback(
+         "--unrecorded", [&] { options.launch.recordsFlights = false; },
+         "record no transfers, to measure what that costs")
+      ->group("");
+}
+
+/// Whether all that is asked for is to read files.
+static bool settleRecords(const CLI::App &app, RunOptions &options) {
+  if (options.launch.flightRecords == "none")
+    options.launch.flightRecords.clear();
+  else if (options.launch.flightRecords.empty())
+    throw Error(ErrorId::BadUsage,
+                "--flight-records: expected a folder, or none, found ''");
+  if (!app.count("--compare-records"))
+    return false;
+  if (options.compareRecords.empty())
+    throw Error(ErrorId::BadUsage,
+                "--compare-records: expected a folder, found ''");
+  for (const CLI::Option *option : app.get_options())
+    if (option->count() != 0 && option->get_name() != "--compare-records")
+      throw Error(ErrorId::BadUsage,
+                  "--compare-records reads flight records and runs nothing; "
+                  "leave out " +
+                      option->get_name());
+  return true;
+}
+
 static void addCalibration(CLI::App &app, CalibrateOptions &calibrate) {
   app.add_option("--calibrate", calibrate.path,
                  "measure this machine for a minute or so, without PLAN, with "
@@ -403,6 +445,8 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
   addOutputs(app, options);
   addReports(app, options, level);
   addCheckpoints(app, options);
+  addFlightRecords(app, options);
+  addUnrecorded(app, options);
   CalibrateOptions calibrate;
   addCalibration(app, calibrate);
   try {
@@ -415,6 +459,8 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                 std::string(error.what()) + "; see fsdp-run --help");
   }
   setLogLevel(level);
+  if (settleRecords(app, options))
+    return options;
   settleCalibration(app, options);
   if (options.calibrate)
     return options;

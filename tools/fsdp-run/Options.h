@@ -16,6 +16,7 @@ struct RunOptions {
   TrainOptions train;
   bool isDryRun = false;
   std::optional<CalibrateOptions> calibrate; ///< instead of all else
+  std::string compareRecords; ///< a folder; not empty: instead of all else
 };
 
 /// Empty if --help or --version was asked for, which has then been printed.

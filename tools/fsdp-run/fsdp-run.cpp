@@ -3,6 +3,7 @@
 
 #include "tools/fsdp-run/Options.h"
 
+#include "runtime/flights/CompareFlights.h"
 #include "support/Exceptions.h"
 
 #include <iostream>
@@ -12,6 +13,8 @@ int main(int argc, char **argv) {
     std::optional<fsdp::RunOptions> options = fsdp::parseOptions(argc, argv);
     if (!options)
       return 0;
+    if (!options->compareRecords.empty())
+      return fsdp::printComparison(options->compareRecords) ? 0 : 1;
     if (options->calibrate)
       fsdp::calibrate(*options->calibrate);
     else if (options->isDryRun)

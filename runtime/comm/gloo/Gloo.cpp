@@ -8,6 +8,7 @@
 #include "runtime/comm/Reduce.h"
 #include "runtime/comm/Staging.h"
 #include "runtime/comm/Unpinned.h"
+#include "runtime/comm/flights/FlightRing.h"
 #include "runtime/comm/gloo/MeetingStore.h"
 #include "runtime/comm/gloo/Transfer.h"
 #include "runtime/comm/processes/Processes.h"
@@ -76,6 +77,7 @@ private:
   std::shared_ptr<Processes> session;
   const std::vector<int> ranks;
   const int place;
+  FlightGroup *const flights; ///< may be null
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
   Staging staging;
   Ticket next = 0;
@@ -111,6 +113,10 @@ public:
     return session->stopAfter();
   }
 
+  std::shared_ptr<void> onFailure(std::function<void()> call) override {
+    return session->notify(std::move(call));
+  }
+
   void abort(const std::string &reason) noexcept override {
     session->publishFailure(reason);
   }
@@ -135,7 +141,8 @@ GlooCommunicator::GlooCommunicator(std::shared_ptr<Processes> shared,
                                    const cpu_set_t &processors)
     : session(std::move(shared)), ranks(group.ranks),
       place(static_cast<int>(std::ranges::find(ranks, session->rank()) -
-                             ranks.begin())) {
+                             ranks.begin())),
+      flights(group.flights) {
   auto options = makeOptions(processors);
   // Whoever is missing is found out here, where it has a name.
   session->gather(key + "come/", "", ranks, ErrorId::DeadlinePassed,
@@ -308,6 +315,8 @@ void GlooCommunicator::wait(Ticket ticket) {
   }
   auto end = Clock::now() + session->deadline();
   for (Pending &pending : flight->pending) {
+    if (flights)
+      flights->setAwaited(ranks[pending.peer]);
     std::string detail = "interrupted";
     bool complete = false;
     try {
@@ -319,6 +328,8 @@ void GlooCommunicator::wait(Ticket ticket) {
     if (!complete)
       fail(flight->label, pending.peer, Clock::now() >= end, detail);
   }
+  if (flights)
+    flights->setAwaited(-1);
   flight->transfer.finish();
   for (Staging::Block &block : flight->blocks)
     staging.give(std::move(block));

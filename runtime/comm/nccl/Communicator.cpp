@@ -3,6 +3,7 @@
 
 #include "runtime/comm/nccl/Communicator.h"
 #include "runtime/comm/Label.h"
+#include "runtime/comm/flights/FlightRing.h"
 
 #include <algorithm>
 #include <cstring>
@@ -26,7 +27,10 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclRank> rank,
       streams(shared->streams()), name(group.name), key(key),
       ranks(group.ranks),
       place(static_cast<int>(std::ranges::find(ranks, shared->peers().rank()) -
-                             ranks.begin())) {
+                             ranks.begin())),
+      flightGroup(group.flights) {
+  if (flightGroup)
+    flightGroup->reportTurns();
   // Transfers go first where they compete with kernels: those wait for them.
   // Sums over replicas do not: nothing waits for them before the optimizer.
   stream = streams.createStream(group.stream == plan::Stream::replicate

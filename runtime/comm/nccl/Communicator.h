@@ -161,6 +161,7 @@ private:
   const std::string key;
   const std::vector<int> ranks;
   const int place;
+  FlightGroup *const flightGroup; ///< may be null
   StreamHandle stream = nullptr;
 
   std::mutex mutex;

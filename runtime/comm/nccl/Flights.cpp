@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/comm/Label.h"
+#include "runtime/comm/flights/FlightRing.h"
 #include "runtime/comm/nccl/Communicator.h"
 
 #include <algorithm>
@@ -77,6 +78,14 @@ NcclCommunicator::inspect(Clock::time_point now) {
   } catch (const Error &error) {
     trouble.id = error.id();
     trouble.reason = error.what();
+  }
+  if (flightGroup && trouble.reason.empty()) {
+    using std::chrono::nanoseconds;
+    auto began = turn && turn->began ? turn->began->time_since_epoch()
+                                     : Clock::duration(0);
+    flightGroup->setTurn(
+        turn ? turn->position : issued,
+        std::chrono::duration_cast<nanoseconds>(began).count());
   }
   trouble.self = turn ? describe(shared->peers().rank(), turn->label)
                       : "rank " + std::to_string(shared->peers().rank()) +

@@ -59,6 +59,10 @@ public:
     return shared->peers().stopAfter();
   }
 
+  std::shared_ptr<void> onFailure(std::function<void()> call) override {
+    return shared->peers().notify(std::move(call));
+  }
+
   void abort(const std::string &reason) noexcept override {
     shared->peers().publishFailure(reason);
     shared->interrupt();

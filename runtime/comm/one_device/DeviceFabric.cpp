@@ -3,6 +3,7 @@
 
 #include "runtime/comm/one_device/DeviceFabric.h"
 
+#include "runtime/comm/flights/RecordedFabric.h"
 #include "runtime/comm/local/Local.h"
 
 #include <numeric>
@@ -48,6 +49,13 @@ DeviceFabric::~DeviceFabric() {
 
 std::unique_ptr<Communicator>
 DeviceFabric::createCommunicator(const GroupRanks &group) {
+  auto make = [&](const GroupRanks &named) { return makeCopies(named); };
+  FlightRing *ring = flights();
+  return ring ? makeRecorded(*ring, group, own, make) : make(group);
+}
+
+std::unique_ptr<Communicator>
+DeviceFabric::makeCopies(const GroupRanks &group) {
   auto shared = shareOne<DeviceCopiesGroup>(
       host, {group.name + " on a device", group.ranks}, [&] {
         return std::make_shared<DeviceCopiesGroup>(device, own, reduce, group);

@@ -48,9 +48,15 @@ public:
     return host.stopAfter();
   }
   void check() override { host.check(); }
+  FlightRing *flights() const override { return host.flights(); }
+  std::shared_ptr<void> onFailure(std::function<void()> call) override {
+    return host.onFailure(std::move(call));
+  }
   void abort(const std::string &reason) noexcept override;
 
 private:
+  std::unique_ptr<Communicator> makeCopies(const GroupRanks &group);
+
   Fabric &host;
   const std::shared_ptr<Streams> own;
   const DeviceReduce reduce;

@@ -16,7 +16,9 @@ static std::unique_ptr<Instruction> prepareStart(Preparation &p,
   return makeInstruction(
       [&communicator, members = std::move(members),
        combination = Combination(start.reduction, start.pre, start.post),
-       label = TransferLabel{getName(start.kind), start.bucket},
+       label = TransferLabel{getName(start.kind), start.bucket, /*step=*/0,
+                             static_cast<int32_t>(p.programIndex),
+                             static_cast<int32_t>(p.instructionIndex)},
        future = start.future](StepState &state) mutable {
         label.step = state.step;
         state.tickets[future] = communicator.start(

@@ -4,6 +4,7 @@
 #include "Harness.h"
 #include "NcclHarness.h"
 #include "NcclProcesses.h"
+#include "runtime/comm/flights/RecordedFabric.h"
 
 #include <gmock/gmock.h>
 
@@ -297,6 +298,40 @@ TEST_F(NcclReplay, ACaptureThatFailedIsForgotten) {
   EXPECT_THAT(lateError(),
               StartsWith("rank 0: all_gather of bucket 'b' in step 5: "));
   EXPECT_EQ(peers->left("stuck/"), std::vector<std::string>{"1"});
+}
+
+/// The flight record numbers transfers as NCCL's turn does, with graphs and
+/// without.
+TEST_F(NcclReplay, TheFlightRecordKnowsWhoseTurnItIs) {
+  FlightRing ring(0);
+  connect(0, 2, 400ms);
+  peers->absent = {1};
+  fabric = std::make_unique<RecordedFabric>(std::move(fabric), ring);
+  auto communicator = world("dp");
+  capture([&] { communicator->wait(startGather(*communicator, "lost")); });
+  communicator->abandon();
+  Graph graph = captureThree(*communicator);
+  communicator->wait(startGather(*communicator, "first", 4));
+  launch(*communicator, graph, 0, 5);
+  size_t call = find(*streams, graph, "ncclAllGather", 1);
+  const FlightGroup &group = *ring.snapshot().groups[0].group;
+  EXPECT_TRUE(group.reportsTurns());
+  EXPECT_TRUE(eventually([&] { return group.getTurn().first == 4; }));
+  EXPECT_EQ(group.getTurn().second, 0);
+  int64_t before = FlightRing::now();
+  launch(*communicator, graph, 0, 6, {call});
+  EXPECT_TRUE(eventually(
+      [&] { return group.getTurn().first == 5 && group.getTurn().second; }));
+  EXPECT_GE(group.getTurn().second, before);
+  FlightRing::Snapshot snapshot = ring.snapshot();
+  EXPECT_EQ(snapshot.groups[0].issued, 7u);
+  ASSERT_EQ(snapshot.flights.size(), 8u); // connecting, too
+  EXPECT_EQ(snapshot.flights[6].position, 5u);
+  EXPECT_EQ(snapshot.flights[6].bucketText(), "b");
+  EXPECT_EQ(snapshot.flights[6].step, 6u);
+  lateError();
+  communicator.reset();
+  fabric.reset();
 }
 
 TEST_F(NcclReplay, NothingIsLaunchedAfterAFailure) {
