@@ -87,8 +87,9 @@ def Recompute : Fsdp_ModulePass<"fsdp-recompute"> {
     `selective` what the operators of `save` return. Kept values pass an
     `fsdp.replay`, so that nothing merges both computations. Parameters do not: the
     second computation reads them where backward does, so that
-    `fsdp-reshard-after-forward` finds one gather for both. Draws of random numbers
-    are functions of their site, so that they give the same numbers again. What
+    `fsdp-reshard-after-forward` finds one gather for both. What ranks of `tp` or `cp`
+    gather is gathered again, once for all that backward reads of it; their sums are
+    kept. Draws of random numbers are functions of their site, so that they give the same numbers again. What
     forward computed for backward alone is erased.
 
     Input, with `#fsdp.recompute<modules = ["block"]>`:
