@@ -16,6 +16,7 @@ using namespace fsdp;
 void fsdp::buildShardPipeline(OpPassManager &manager) {
   // Changes sums by their rounding. Validation has the same forward.
   manager.addPass(createChunkLoss());
+  manager.addPass(createSpellLosses());
   manager.addPass(createSumLosses());
 
   // What they compute is compared with a reference of their own.

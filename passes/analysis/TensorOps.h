@@ -31,6 +31,11 @@ public:
   mlir::OpBuilder &get() { return builder; }
   mlir::Location getLoc() const { return loc; }
   void setLoc(mlir::Location now) { loc = now; }
+  /// Builds in front of `place` from now on.
+  void moveTo(mlir::Operation *place) {
+    builder.setInsertionPoint(place);
+    loc = place->getLoc();
+  }
 
   mlir::Value make(llvm::StringRef name,
                    llvm::ArrayRef<aten::TensorArgument> tensors,

@@ -11,6 +11,7 @@
 
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/partition/Cuts.h"
+#include "passes/partition/PlanParallel.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -90,6 +91,10 @@ private:
   bool follow(Operation *reader) {
     if (!aten::lookupSchema(reader))
       return false;
+    if (reader->hasAttr(kClassesAttr)) {
+      ends = true;
+      return true;
+    }
     WholeOp op = WholeOp::ofCaptured(reader);
     for (const Cut &cut : findCuts(op, {ranks}))
       if (fits(reader, cut))

@@ -364,6 +364,7 @@ private:
           isContext ? getContextAxis(func, told) : getTensorAxis(told);
       if (failed(axis) || failed(Partitioner(func, states, *axis, told).run()))
         return failure();
+      func.walk([](Operation *op) { op->removeAttr(kClassesAttr); });
     }
     return success();
   }

@@ -6,6 +6,40 @@
 
 include "passes/PassBase.td"
 
+def SpellLosses : Fsdp_ModulePass<"fsdp-spell-losses"> {
+  let summary = "write cross-entropy out where ranks have parts of its classes";
+  let description = [{
+    The output layer of a decoder is its largest matrix, and its scores the largest
+    tensor. Where `tp` splits the layer's rows (a style of the plan does, or
+    `automatic` with rows that the ranks divide, of a matrix that nothing else
+    reads), ranks have scores of parts of the classes, and all that has to be exchanged
+    are numbers a token: the largest score, the sum of exponentials, the score of the
+    label. `aten._log_softmax` and `aten.nll_loss_forward`, and their gradients,
+    are one kernel each of all classes; written out, in f32, they have rules.
+
+    Input:
+
+    ```mlir
+    %p = aten._log_softmax(%scores, dim = 1, half_to_float = false) : (tensor<8x32xf32>) -> tensor<8x32xf32>
+    %l, %n = aten.nll_loss_forward(%p, %labels, reduction = 1, ignore_index = -100) : …
+    ```
+
+    Output, for 2 ranks:
+
+    ```mlir
+    %v = aten.view(%scores, size = [8, 2, 16]) : (tensor<8x32xf32>) -> tensor<8x2x16xf32>
+    %a = aten.amax(%v, dim = [2]) : (tensor<8x2x16xf32>) -> tensor<8x2xf32>
+    %m = aten.amax(%a, dim = [1], keepdim = true) {fsdp.classes} : (tensor<8x2xf32>) -> tensor<8x1xf32>
+    %c = aten.sub.Tensor(%scores, %m) : …
+    %e = aten.exp(%c) : …
+    %z = aten.sum.dim_IntList(%e, dim = [1], keepdim = true) {fsdp.classes} : …
+    …
+    ```
+
+    Needs: captured programs. Leaves: captured programs.
+  }];
+}
+
 def SumLosses : Fsdp_ModulePass<"fsdp-sum-losses"> {
   let summary = "make mean losses quotients of sums, which ranks can add up";
   let description = [{

@@ -32,21 +32,6 @@ public:
   }
 
 private:
-  /// The last rule that matches the module of a parameter, by any of its names.
-  std::optional<ParallelStyle> findStyle(StateOp state,
-                                         llvm::DenseSet<Attribute> &unused) {
-    std::optional<ParallelStyle> style;
-    for (ParallelRuleAttr rule : getList<ParallelRuleAttr>(told.getPlan()))
-      for (Attribute pattern : rule.getModules())
-        for (StringRef name : state.getAllNames())
-          if (matchesAny(ArrayAttr::get(module.getContext(), pattern),
-                         getParentPath(name))) {
-            unused.erase(pattern);
-            style = rule.getStyle();
-          }
-    return style;
-  }
-
   LogicalResult planByRules() {
     llvm::DenseSet<Attribute> unused;
     for (ParallelRuleAttr rule : getList<ParallelRuleAttr>(told.getPlan()))
@@ -55,7 +40,8 @@ private:
     for (StateOp state : module.getOps<StateOp>()) {
       if (!isParameter(state))
         continue;
-      std::optional<ParallelStyle> style = findStyle(state, unused);
+      std::optional<ParallelStyle> style = findStyle(
+          state, told, [&](Attribute pattern) { unused.erase(pattern); });
       if (!style)
         continue;
       fixed.insert(state);
@@ -166,6 +152,28 @@ private:
 };
 
 } // namespace
+
+std::optional<ParallelStyle>
+fsdp::findStyle(StateOp state, ParallelAttr told,
+                function_ref<void(Attribute)> match) {
+  std::optional<ParallelStyle> style;
+  for (ParallelRuleAttr rule : getList<ParallelRuleAttr>(told.getPlan()))
+    for (Attribute pattern : rule.getModules())
+      for (StringRef name : state.getAllNames())
+        if (matchesAny(ArrayAttr::get(told.getContext(), pattern),
+                       getParentPath(name))) {
+          match(pattern);
+          style = rule.getStyle();
+        }
+  return style;
+}
+
+bool fsdp::splitsClasses(StateOp state, ParallelAttr told) {
+  if (state.getGlobalType().getDimSize(0) % told.getTp() != 0)
+    return false;
+  std::optional<ParallelStyle> style = findStyle(state, told, [](Attribute) {});
+  return style ? *style == ParallelStyle::Colwise : told.getAutomatic();
+}
 
 std::string fsdp::listDivisors(int64_t size, int64_t most) {
   std::string text;

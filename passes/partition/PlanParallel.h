@@ -6,6 +6,7 @@
 
 #include "ir/fsdp/Fsdp.h"
 
+#include <optional>
 #include <string>
 
 namespace fsdp {
@@ -15,6 +16,21 @@ namespace fsdp {
 /// of other types then. Emits an error if a rule matches no module, if its
 /// style does not fit a parameter, or if the ranks do not divide one.
 mlir::LogicalResult planParallel(mlir::ModuleOp module, ParallelAttr told);
+
+/// The style of the last rule of `told` that matches the module of `state`, by
+/// any of its names; each pattern that matches is passed to `match`.
+std::optional<ParallelStyle>
+findStyle(StateOp state, ParallelAttr told,
+          llvm::function_ref<void(mlir::Attribute)> match);
+
+/// Whether `told` gives each rank equal parts of the rows of a matrix whose
+/// product is scores of as many classes, if nothing but these is made of it.
+bool splitsClasses(StateOp state, ParallelAttr told);
+
+/// On ops between `fsdp-spell-losses` and `fsdp-partition`: what makes a number
+/// a token of all classes, which is exchanged, and what says which class is a
+/// token's own, of which ranks make those parts that they have scores of.
+inline constexpr llvm::StringLiteral kClassesAttr = "fsdp.classes";
 
 /// What divides `size`, from 2 to `most`: "2, 3, 6"; empty if nothing does.
 std::string listDivisors(int64_t size, int64_t most);

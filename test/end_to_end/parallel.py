@@ -5,6 +5,7 @@ nothing would pass otherwise.
 """
 import json
 import math
+import re
 import subprocess
 
 import torch
@@ -47,11 +48,11 @@ class Masked(Heads):
 
 
 class Own(nn.Module):
-    def __init__(self, attention=Heads):
+    def __init__(self, attention=Heads, classes=29):
         super().__init__()
-        self.embed = nn.Embedding(29, 16)
+        self.embed = nn.Embedding(classes, 16)
         self.blocks = nn.ModuleList([attention(), zoo.MlpBlock(16), attention(), zoo.MlpBlock(16)])
-        self.head = nn.Linear(16, 29)
+        self.head = nn.Linear(16, classes)
 
     def forward(self, x):
         h = self.embed(x)
@@ -62,6 +63,11 @@ class Own(nn.Module):
 
 def own():
     return zoo.Classifier(Own()), zoo.tokens(29, 8)
+
+
+def even():
+    """Classes that ranks divide."""
+    return zoo.Classifier(Own(classes=32)), zoo.tokens(32, 8)
 
 
 def masked():
@@ -77,6 +83,14 @@ def adapters():
 
 def ignoring():
     """Ranks have unlike numbers of tokens that count: the mean is no mean of means."""
+    return ignore(*zoo.llama())
+
+
+def even_ignoring():
+    return ignore(*even())
+
+
+def ignore(model, inputs):
     class Ignoring(nn.Module):
         def __init__(self, net):
             super().__init__()
@@ -85,12 +99,11 @@ def ignoring():
         def forward(self, x, y):
             return self.net(x, y.where(torch.arange(y.shape[1]) < 3, -100))
 
-    model, inputs = zoo.llama()
     return Ignoring(model), inputs
 
 
-def parallel_case(bin, factory, tp=1, cp=1, shard=1, replicate=1, backend="local", splits=True, most=None, gathers=None, **config):
-    """`most`: all-reduces over tp in a step, at most; `gathers`: gathers over cp in a step."""
+def parallel_case(bin, factory, tp=1, cp=1, shard=1, replicate=1, backend="local", splits=True, most=None, gathers=None, classes=None, **config):
+    """`most`: all-reduces over tp in a step, at most; `gathers`: gathers over cp in a step; `classes`: the output layer, of which ranks have parts."""
     def case(folder):
         torch.manual_seed(7)
         model, inputs = factory()
@@ -110,6 +123,7 @@ def parallel_case(bin, factory, tp=1, cp=1, shard=1, replicate=1, backend="local
         sums = sum(c["count"] for c in report["collectives"] if c["group"] == "tp" and c["kind"] in ("all_reduce", "reduce_scatter"))
         text = subprocess.run([bin / "fsdp-opt", "step.fsdp", "-o", "-"], cwd=folder, capture_output=True, text=True, check=True).stdout
         assert (" split dim " in text) == (splits and tp > 1), "parameters are split, or not, otherwise than expected"
+        assert classes is None or re.search(rf"{re.escape(classes)}\.weight.* split dim 0", text), "ranks have all classes"
         assert most is None or 0 < sums <= most, report["collectives"]
         gathered = sum(c["count"] for c in report["collectives"] if c["group"] == "cp" and c["kind"] == "all_gather")
         assert cp == 1 or (gathered > 0 if gathers is None else gathered == gathers), report["collectives"]
@@ -152,6 +166,10 @@ def main():
     add(own, 2, "flat", shard=2, bucket_layout="auto", optimizer=SGD)
     add(own, 2, "recompute, offload", shard=2, activation_checkpointing=True, offload_params=True)
     add(own, 2, "sequence", shard=2, sequence_parallel=True)
+    add(even, 2, "classes", shard=2, classes="net.head", most=4 * 2 + 2 + 4)    # three numbers a token, and the gradient of what the layer reads
+    add(even_ignoring, 2, "labels left out", classes="net.net.head")
+    add(even, 4, "classes, sequence", sequence_parallel=True, classes="net.head", max_grad_norm=0.1)
+    add(even, 2, "classes by hand, micro-batches", tp_plan={"net.head": "colwise_rep"}, classes="net.head", gradient_accumulation_steps=2)
     add(zoo.llama, 4, "sequence, micro-batches kept", sequence_parallel=True, gradient_accumulation_steps=2, reshard_after_forward=False)
     add(own, 2, "sequence, recompute", shard=2, sequence_parallel=True, activation_checkpointing={"policy": "selective"})
     add(own, 2, "chunks", loss_chunks=2)
