@@ -97,6 +97,10 @@ private:
                              : place != kWholePlace && place == now)
         return true;
     }
+    // Who has which classes: of numbers that nobody has parts of.
+    if (op.hasAttr(kClassesAttr) && whole.getName() == "aten.eq.Tensor" &&
+        cut.results.front() == Place(1))
+      return true;
     return axis.alongSequence &&
            (axis.isContext() ? isOfTokens(op, whole, cut)
                              : isOfSequence(op, whole, cut));

@@ -192,7 +192,7 @@ private:
           labels = loss.loss->getOperand(1);
     tokens = getTensor(scores).getDimSize(0);
     classes = getTensor(scores).getDimSize(1);
-    ArrayRef<int64_t> all = {tokens, classes};
+    SmallVector<int64_t> all{tokens, classes};
     scores = ops.cast(ops.copy(scores), f32);
     // The largest of each rank's classes, and of these.
     Value most = byElement("aten.amax",
@@ -236,7 +236,7 @@ private:
     Value upstream = ops.cast(loss.lossBackward->getOperand(0), f32);
     if (isMean())
       upstream = ops.divide(upstream, number);
-    ArrayRef<int64_t> all = {tokens, classes};
+    SmallVector<int64_t> all{tokens, classes};
     Value factor = ops.view(
         byElement("aten.where.self", {counts, upstream, zero()}, {tokens}, f32),
         {tokens, 1});
