@@ -30,8 +30,8 @@
 // PARTS:      fsdp.state parameter @head.weight : tensor<4x6xf32> split <dim 0 over #tp>
 // PARTS:      %[[S:.+]] = aten.mm({{.*}} -> tensor<4x4xf32>
 // PARTS:      fsdp.all_gather {{.*}} dim 1 over #tp : tensor<4x1xf32> -> tensor<4x2xf32>
-// PARTS:      fsdp.all_reduce sum {{.*}} over #tp : tensor<4x1xf32>
 // PARTS:      aten.eq.Tensor({{.*}} -> tensor<4x4xi1>
+// PARTS:      fsdp.all_reduce sum {{.*}} over #tp : tensor<4x1xf32>
 // PARTS:      fsdp.all_reduce sum {{.*}} over #tp : tensor<4xf32>
 // PARTS-NOT:  fsdp.all
 // PARTS:      return {{.*}} : tensor<f32>, tensor<4x6xf32>
