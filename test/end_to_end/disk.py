@@ -165,13 +165,13 @@ def results_case(bin, library):
         own = disk.make("results")
         (own / "e").mkdir()
         for option, name in (("--export=e.safetensors", "e.safetensors"), ("--export=e/", "e/model.safetensors")):
-            done = disk.run(own, options=("--load=ck", option), how="nothing", log=own / "log", below=name)
+            done = disk.run(own, options=("--load=ck", option, "--flight-records=none"), how="nothing", log=own / "log", below=name)
             calls = [each for each in (own / "log").read_text().splitlines() if not each.startswith("unlink ")]
             assert done.returncode == 0 and len(calls) > 3 and calls[-1].startswith("rename "), (done.stderr, calls)
             (own / name).unlink()
             (own / "log").unlink()
             for first in range(1, len(calls) + 1):
-                done = disk.run(own, options=("--load=ck", option), how="full", first=first, below=name)
+                done = disk.run(own, options=("--load=ck", option, "--flight-records=none"), how="full", first=first, below=name)
                 last = done.stderr.splitlines()[-1]
                 assert done.returncode == 1 and last.startswith("error[fsdp-E064]") and name in last and REASONS["full"] in last, (first, done.stderr)
                 assert sorted(path.name for path in own.iterdir()) == ["ck", "e"] and not list((own / "e").iterdir()), "half a file is left"
