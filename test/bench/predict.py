@@ -49,7 +49,7 @@ def work(arguments):
         return {**found, "why_not": str(reason), "eligible": True}
     planned = prediction["memory"]["planned"] + prediction["memory"]["scratch"]
     gib = memory.predict(case, prediction) / GIB if case.gib else None
-    found.update(eligible=True, kind="fp8" if case.fp8 else "compiled" if case.compiled else "eager", cluster=case.cluster, ranks=case.ranks,
+    found.update(eligible=True, kind="parallel" if case.tensor * case.context > 1 else "fp8" if case.fp8 else "compiled" if case.compiled else "eager", cluster=case.cluster, ranks=case.ranks,
                  seconds=case.seconds, predicted_seconds=prediction["seconds"], gib=case.gib, predicted_gib=gib, planned_gib=planned / GIB, prediction=prediction)
     if case.seconds:
         found["time_error"] = prediction["seconds"] / case.seconds - 1
