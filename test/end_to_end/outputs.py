@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a model returns beside its loss, and models that are only run, equal PyTorch's."""
 import copy
+import math
 
 import torch
 import torch.nn as nn
@@ -107,16 +108,17 @@ def run_model(model, inputs, data, batches, world):
     return records
 
 
-def infer_case(bin, factory, runs, steps=2, evaluate=True):
-    """All that a model with a loss returns, for each (world, back end) of `runs`."""
+def infer_case(bin, factory, runs, steps=2, evaluate=True, mesh={}):
+    """All that a model with a loss returns, for each (batches of a step, back end) of `runs`; of `mesh` as many ranks compute each."""
     def case(folder):
         model, inputs = make(factory, evaluate)
         export(model, inputs, folder / "model.pt2")
-        (folder / "fsdp.yaml").write_text("mode: inference")
+        (folder / "fsdp.yaml").write_text(yaml.safe_dump({"mode": "inference", "mesh": mesh, "tp_plan": "auto"}))
         for world, backend in runs:
+            ranks = world * math.prod(mesh.values())
             save_file(data := make_data(inputs, world * steps), folder / "data.safetensors")
-            must(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", f"--world={world}", "-o", "step.fsdp", cwd=folder)
-            rows = run_step(bin, folder, world, f"--steps={steps}", "--outputs=outputs.safetensors", backend=backend)
+            must(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", f"--world={ranks}", "-o", "step.fsdp", cwd=folder)
+            rows = run_step(bin, folder, ranks, f"--steps={steps}", "--outputs=outputs.safetensors", backend=backend)
             records = run_model(model, inputs, data, steps * world, world)
             found = load_file(folder / "outputs.safetensors")
             compare(found, collect(records, ("loss", *KEPT)))
@@ -200,6 +202,8 @@ def main():
         "infer convnet": infer_case(bin, zoo.convnet, worlds[1:]),
         "infer convnet in training mode": infer_case(bin, zoo.convnet, [(2, "local")], evaluate=False),
         "infer llama": infer_case(bin, zoo.llama, worlds),
+        "infer llama with tp": infer_case(bin, zoo.llama, [(1, "local"), (2, "gloo")], mesh={"tp": 2}),
+        "infer llama with cp, tp": infer_case(bin, zoo.llama, [(2, "local")], mesh={"cp": 2, "tp": 2}),
         "network alone": network_alone(bin),
         "large outputs": large_outputs(bin),
         "nothing kept": nothing_kept(bin),
