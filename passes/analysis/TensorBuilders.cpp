@@ -35,6 +35,12 @@ Value fsdp::buildContiguousCopy(OpBuilder &builder, Location loc,
       ->getResult(0);
 }
 
+Operation *fsdp::repeatOn(OpBuilder &builder, Operation *op, Value operand) {
+  Operation *again = builder.clone(*op);
+  again->setOperand(0, operand);
+  return again;
+}
+
 SmallVector<int64_t> fsdp::getMemoryOrder(RankedTensorType type) {
   SmallVector<int64_t> strides = aten::getStrides(type);
   SmallVector<int64_t> order(type.getRank());

@@ -15,11 +15,20 @@ inline mlir::RankedTensorType getTensor(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType());
 }
 
+/// "aten.mm".
+inline llvm::StringRef getName(mlir::Operation *op) {
+  return op->getName().getStringRef();
+}
+
 /// The tensor of `type`, strides included, that begins at element `offset` of
 /// `source`'s storage.
 mlir::Value buildView(mlir::OpBuilder &builder, mlir::Location loc,
                       mlir::Value source, int64_t offset,
                       mlir::RankedTensorType type);
+
+/// `op`, which has one operand, once more, of `operand`.
+mlir::Operation *repeatOn(mlir::OpBuilder &builder, mlir::Operation *op,
+                          mlir::Value operand);
 
 /// A copy of `source` in row-major order.
 mlir::Value buildContiguousCopy(mlir::OpBuilder &builder, mlir::Location loc,

@@ -17,6 +17,12 @@ inline llvm::SmallVector<int64_t> joinSizes(llvm::ArrayRef<int64_t> front,
   return all;
 }
 
+/// The number of a rank's early or late one of `2 * ranks` pieces of a balanced
+/// part (`#fsdp.parts`).
+inline int64_t getPiece(int64_t rank, int64_t ranks, bool late) {
+  return late ? 2 * ranks - 1 - rank : rank;
+}
+
 /// `shape` with dim `dim` as `blocks` blocks and what is in each, unless it is
 /// one.
 llvm::SmallVector<int64_t> splitBlocks(llvm::ArrayRef<int64_t> shape,

@@ -5,6 +5,7 @@
 #define FSDP_PASSES_MEMORY_LOSSOPERANDS_H
 
 #include "ir/aten/Aten.h"
+#include "passes/analysis/LossReduction.h"
 #include "passes/analysis/TensorBuilders.h"
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -13,11 +14,6 @@
 #include <optional>
 
 namespace fsdp {
-
-/// "aten.mm".
-inline llvm::StringRef getName(mlir::Operation *op) {
-  return op->getName().getStringRef();
-}
 
 /// Whether the op reads nothing of its tensor operand but the shape
 /// (`aten.ones_like`), and what it fills its result with.
@@ -30,13 +26,6 @@ llvm::SmallVector<int64_t> getDims(mlir::Operation *op, llvm::StringRef name,
 /// The static argument, an integer.
 int64_t getInteger(mlir::Operation *op, llvm::StringRef name,
                    int64_t otherwise = 0);
-
-/// LibTorch's numbers for how a loss is reduced.
-enum LossReduction : int64_t {
-  NoReduction = 0,
-  MeanReduction = 1,
-  SumReduction = 2
-};
 
 /// The tensors of an `aten.nll_loss_forward` or `aten.nll_loss_backward`; null
 /// what it is not given.

@@ -52,8 +52,7 @@ Place Axis::toPlace(PlacedAttr placed) {
     return kWholePlace;
   if (placed.isPartial())
     return kPartialPlace;
-  PartsAttr parts = placed.getParts();
-  return Place(placed.getDim(), parts ? parts.getBlocks() : 1);
+  return toPlace(placed.getDim(), placed.getParts());
 }
 
 Axis fsdp::getTensorAxis(ParallelAttr told) {

@@ -35,6 +35,10 @@ struct Axis {
   /// round.
   PlacedAttr toAttr(Place place) const;
   static Place toPlace(PlacedAttr placed);
+  /// A part of `dim` that is cut as `parts`, which may be null, says.
+  static Place toPlace(int64_t dim, PartsAttr parts) {
+    return Place(dim, parts ? parts.getBlocks() : 1);
+  }
 };
 
 /// The axis `tp` of `told`.

@@ -3,6 +3,8 @@
 
 #include "passes/partition/Cuts.h"
 
+#include "passes/analysis/LossReduction.h"
+
 #include <numeric>
 
 using namespace mlir;
@@ -79,20 +81,20 @@ void cuts::addNorms(const WholeOp &op, std::vector<Cut> &cuts) {
 /// out
 /// (`fsdp-sum-losses` makes it a quotient of sums).
 void cuts::addLosses(const WholeOp &op, std::vector<Cut> &cuts) {
-  constexpr int64_t kNone = 0, kSum = 2; // at::Reduction
-  int64_t reduction = op.getInt("reduction").value_or(1);
+  int64_t reduction = op.getInt("reduction").value_or(MeanReduction);
   bool isBackward = op.getName().ends_with("_backward");
   SmallVector<StringRef> names = op.getOperandNames();
   const auto *input = llvm::find(names, "self");
   if (op.operands[input - names.begin()].getRank() != 2 ||
-      (!isBackward && reduction != kSum && reduction != kNone))
+      (!isBackward && reduction != SumReduction && reduction != NoReduction))
     return;
   Cut cut = whole(op);
   for (auto [i, name] : llvm::enumerate(names))
     if (name == "self" || name == "target" ||
-        (name == "grad_output" && reduction == kNone))
+        (name == "grad_output" && reduction == NoReduction))
       cut.operands[i] = 0;
-  cut.results[0] = isBackward || reduction == kNone ? Place(0) : kPartialPlace;
+  cut.results[0] =
+      isBackward || reduction == NoReduction ? Place(0) : kPartialPlace;
   if (!isBackward)
     cut.results[1] = kPartialPlace; // the sum of weights
   cuts.push_back(cut);

@@ -6,6 +6,7 @@
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/Marks.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/TensorBuilders.h"
 #include "passes/partition/Localize.h"
 #include "passes/partition/PlacedValues.h"
 #include "passes/partition/PlanParallel.h"
@@ -244,14 +245,11 @@ private:
     Operation *op = captured.getDefiningOp();
     if (op && aten::isPlainCast(op) && getPlace(captured) != to) {
       Value source = leave(op->getOperand(0), to);
-      Operation *again;
-      if (to == kWholePlace) {
-        again = builder.clone(*op);
-        again->setOperand(0, source);
-      } else {
-        again = values.buildPart(builder, *op, values.describe(*op),
+      Operation *again =
+          to == kWholePlace
+              ? repeatOn(builder, op, source)
+              : values.buildPart(builder, *op, values.describe(*op),
                                  {{to}, {to}}, {source});
-      }
       return again->getResult(0);
     }
     Value value = get(captured, to);

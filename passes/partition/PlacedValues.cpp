@@ -5,6 +5,7 @@
 
 #include "ir/aten/Matchers.h"
 #include "passes/analysis/Marks.h"
+#include "passes/analysis/TensorBuilders.h"
 #include "passes/partition/Localize.h"
 #include "passes/partition/Redistribute.h"
 
@@ -116,8 +117,7 @@ Value PlacedValues::gatherAgain(OpBuilder &builder, Value captured) {
       gatherAgain(builder, of == gatheredInForward.end() ? source : of->second);
   if (!whole || whole.getType() != source.getType())
     return {};
-  Operation *again = builder.clone(*op);
-  again->setOperand(0, whole);
+  Operation *again = repeatOn(builder, op, whole);
   for (auto [old, made] :
        llvm::zip_equal(op->getResults(), again->getResults()))
     gatheredAgain.try_emplace(old, made);
@@ -162,8 +162,7 @@ Value PlacedValues::repeat(OpBuilder &builder, Value captured, Place to,
   if (to == kWholePlace) {
     if (source.getType() != getWholeType(op->getOperand(0)))
       return {};
-    again = builder.clone(*op);
-    again->setOperand(0, source);
+    again = repeatOn(builder, op, source);
   } else {
     again = buildPart(builder, *op, describe(*op), *cut, {source});
     if (!again)
@@ -210,11 +209,8 @@ Value PlacedValues::widen(OpBuilder &builder, Value captured, bool isBackward) {
   Value wide = get(builder, narrow, kWholePlace, isBackward);
   if (wide.getType() != getWholeType(narrow))
     return {};
-  for (Operation *op : llvm::reverse(chain)) {
-    Operation *again = builder.clone(*op);
-    again->setOperand(0, wide);
-    wide = again->getResult(0);
-  }
+  for (Operation *op : llvm::reverse(chain))
+    wide = repeatOn(builder, op, wide)->getResult(0);
   if (isBackward && axis.alongSequence)
     gatheredAgain[captured] = wide;
   else

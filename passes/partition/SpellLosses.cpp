@@ -9,6 +9,7 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/ForwardSlice.h"
+#include "passes/analysis/LossReduction.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/TensorOps.h"
 #include "passes/partition/Cuts.h"
@@ -29,11 +30,6 @@ namespace fsdp {
 
 namespace {
 
-// LibTorch's numbers (at::Reduction).
-constexpr int64_t kMean = 1, kSum = 2;
-
-StringRef nameOf(Operation *op) { return op->getName().getStringRef(); }
-
 /// A loss of scores of classes, and what makes its gradient.
 struct CrossEntropy {
   Operation
@@ -47,7 +43,7 @@ struct CrossEntropy {
 Operation *findReader(Value value, StringRef name) {
   Operation *found = nullptr;
   for (Operation *user : value.getUsers())
-    if (nameOf(user) == name) {
+    if (getName(user) == name) {
       if (found && found != user)
         return nullptr;
       found = user;
@@ -62,13 +58,14 @@ bool hasReadersAlone(Value value, ArrayRef<Operation *> readers) {
 }
 
 std::optional<CrossEntropy> match(Operation &op) {
-  if (nameOf(&op) != "aten.nll_loss_forward")
+  if (getName(&op) != "aten.nll_loss_forward")
     return std::nullopt;
   WholeOp loss = WholeOp::ofCaptured(&op);
-  int64_t reduction = loss.getInt("reduction").value_or(kMean);
+  int64_t reduction = loss.getInt("reduction").value_or(MeanReduction);
   Operation *logarithms = op.getOperand(0).getDefiningOp();
-  if ((reduction != kMean && reduction != kSum) || op.getNumOperands() != 2 ||
-      !logarithms || nameOf(logarithms) != "aten._log_softmax")
+  if ((reduction != MeanReduction && reduction != SumReduction) ||
+      op.getNumOperands() != 2 || !logarithms ||
+      getName(logarithms) != "aten._log_softmax")
     return std::nullopt;
   RankedTensorType type = getTensor(op.getOperand(0));
   WholeOp inner = WholeOp::ofCaptured(logarithms);
@@ -102,8 +99,8 @@ StateOp findClasses(const CrossEntropy &loss, func::FuncOp func,
   while (Operation *op = scores.getDefiningOp()) {
     if (isProduct(op))
       break;
-    bool passes = aten::isPlainCast(op) || nameOf(op) == "aten.view" ||
-                  nameOf(op) == "aten._unsafe_view";
+    bool passes = aten::isPlainCast(op) || getName(op) == "aten.view" ||
+                  getName(op) == "aten._unsafe_view";
     if (!passes || getTensor(op->getOperand(0)).getShape().back() != classes)
       return {};
     scores = op->getOperand(0);
@@ -111,23 +108,25 @@ StateOp findClasses(const CrossEntropy &loss, func::FuncOp func,
   Operation *product = scores.getDefiningOp();
   if (!product)
     return {};
+  // What is made of the matrix up to the product, by casts and transposes.
   Value rows = product->getOperand(product->getNumOperands() - 1);
-  Operation *below = product;
+  Operation *reader = product;
+  auto hasOther = [&] {
+    return llvm::any_of(rows.getUsers(), [&](Operation *user) {
+      return user != reader && forward.contains(user);
+    });
+  };
   while (Operation *op = rows.getDefiningOp()) {
-    if (op->getNumOperands() != 1 ||
-        !(nameOf(op) == "aten.t" || nameOf(op) == "aten.transpose.int" ||
-          aten::isPlainCast(op)))
+    bool passes = getName(op) == "aten.t" ||
+                  getName(op) == "aten.transpose.int" || aten::isPlainCast(op);
+    if (!passes || hasOther())
       return {};
-    for (Operation *user : rows.getUsers())
-      if (user != below && forward.contains(user))
-        return {};
-    below = op;
+    reader = op;
     rows = op->getOperand(0);
   }
+  if (hasOther())
+    return {};
   auto argument = dyn_cast<BlockArgument>(rows);
-  for (Operation *user : rows.getUsers())
-    if (user != below && forward.contains(user))
-      return {};
   StateOp state =
       argument ? states.lookup(func, argument.getArgNumber()) : StateOp();
   return state && isParameter(state) && state.getGlobalType().getRank() == 2 &&
@@ -256,8 +255,9 @@ private:
   }
 
   bool isMean() const {
-    return WholeOp::ofCaptured(loss.loss).getInt("reduction").value_or(kMean) ==
-           kMean;
+    return WholeOp::ofCaptured(loss.loss)
+               .getInt("reduction")
+               .value_or(MeanReduction) == MeanReduction;
   }
   int64_t getIgnored() const {
     return WholeOp::ofCaptured(loss.loss).getInt("ignore_index").value_or(-100);

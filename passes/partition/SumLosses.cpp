@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/LossReduction.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/TensorOps.h"
 #include "passes/partition/WholeOp.h"
@@ -29,18 +30,15 @@ struct SumLosses final : fsdp::impl::SumLossesBase<SumLosses> {
   }
 
 private:
-  // LibTorch's numbers (at::Reduction).
-  static constexpr int64_t kMean = 1, kSum = 2;
-
   static bool isMeanLoss(Operation &op) {
-    return op.getName().getStringRef() == "aten.nll_loss_forward" &&
-           WholeOp::ofCaptured(&op).getInt("reduction") == kMean;
+    return fsdp::getName(&op) == "aten.nll_loss_forward" &&
+           WholeOp::ofCaptured(&op).getInt("reduction") == MeanReduction;
   }
 
   static void sum(Operation &op) {
     TensorOps ops(&op);
     NamedAttrList statics(WholeOp::ofCaptured(&op).property);
-    statics.set("reduction", ops.get().getI64IntegerAttr(kSum));
+    statics.set("reduction", ops.get().getI64IntegerAttr(SumReduction));
     Operation *sums = ops.remake(&op, op.getOperands(), op.getResultTypes(),
                                  statics.getDictionary(op.getContext()));
     Value mean = ops.divide(sums->getResult(0), sums->getResult(1));

@@ -82,10 +82,6 @@ private:
     return collective && collective.getGroup() == group;
   }
 
-  static Place getPart(int64_t dim, PartsAttr parts) {
-    return Place(dim, parts ? parts.getBlocks() : 1);
-  }
-
   /// How an exchange cuts; null if it does not, or as goes without saying.
   static PartsAttr getParts(Operation &op) {
     return op.getAttrOfType<PartsAttr>("parts");
@@ -98,11 +94,13 @@ private:
     if (isa<SummandOp>(op))
       return {kWholePlace, kPartialPlace};
     if (auto gather = dyn_cast<AllGatherOp>(op))
-      return {getPart(gather.getDim(), gather.getPartsAttr()), kWholePlace};
+      return {Axis::toPlace(gather.getDim(), gather.getPartsAttr()),
+              kWholePlace};
     if (auto scatter = dyn_cast<ReduceScatterOp>(op))
-      return {kPartialPlace, getPart(scatter.getDim(), scatter.getPartsAttr())};
+      return {kPartialPlace,
+              Axis::toPlace(scatter.getDim(), scatter.getPartsAttr())};
     auto shard = cast<ShardOp>(op);
-    return {kWholePlace, getPart(shard.getDim(), shard.getPartsAttr())};
+    return {kWholePlace, Axis::toPlace(shard.getDim(), shard.getPartsAttr())};
   }
 
   LogicalResult verifyMove(Operation &op) {

@@ -64,12 +64,17 @@ public:
   }
 
 private:
-  static StringRef getName(Operation *op) {
-    return op->getName().getStringRef();
-  }
-
   Value get(StringRef name) const {
     return op->getOperand(llvm::find(names, name) - names.begin());
+  }
+
+  /// Of `step`: with which of its pieces a rank computes, its early (0) or its
+  /// late one (1), and with which of all it does.
+  static int64_t getHalf(int64_t step, int64_t rank) {
+    return step < rank ? 0 : 1;
+  }
+  int64_t getOther(int64_t step, int64_t rank) const {
+    return getHalf(step, rank) == 0 ? step : 2 * ranks - 2 - step;
   }
 
   /// Rows of a rank's own part: of its early or of its late piece.
@@ -105,7 +110,7 @@ private:
         ConstantOp::create(ops.get(), ops.getLoc(), type,
                            DenseElementsAttr::get(type, values), nullptr);
     return ops.selectRows(
-        both, 0, forEachRank([&](int64_t rank) { return step < rank ? 0 : 1; }),
+        both, 0, forEachRank([&](int64_t rank) { return getHalf(step, rank); }),
         1, group);
   }
 
@@ -207,9 +212,7 @@ private:
       return call({{"query", q}, {"key", k}, {"value", v}}, causal);
     };
     auto own = [&](bool late) {
-      auto number = [&](int64_t rank) {
-        return late ? 2 * ranks - 1 - rank : rank;
-      };
+      auto number = [&](int64_t rank) { return getPiece(rank, ranks, late); };
       return attend(half(query, late), select(key, number),
                     select(value, number), true);
     };
@@ -221,11 +224,9 @@ private:
                            ops.slice(value, kTokens, 0, front), false)));
     constexpr double kNever = -std::numeric_limits<double>::infinity();
     for (int64_t step = 0; step + 1 < ranks; ++step) {
-      auto keys = [&](int64_t rank) {
-        return step < rank ? step : 2 * ranks - 2 - step;
-      };
+      auto keys = [&](int64_t rank) { return getOther(step, rank); };
       Partial other = toPartial(attend(
-          select(query, [&](int64_t rank) { return step < rank ? 0 : 1; }),
+          select(query, [&](int64_t rank) { return getHalf(step, rank); }),
           select(key, keys), select(value, keys), false));
       Type element = getElementTypeOrSelf(other.sum.getType());
       auto only = [&](double forEarly, double forLate) {
@@ -309,9 +310,7 @@ private:
     Value key = get("key"), value = get("value");
     int64_t front = ranks * piece;
     auto own = [&](bool late) {
-      auto number = [&](int64_t rank) {
-        return late ? 2 * ranks - 1 - rank : rank;
-      };
+      auto number = [&](int64_t rank) { return getPiece(rank, ranks, late); };
       return differentiate([&](Value of) { return half(of, late); },
                            select(key, number), select(value, number), true);
     };
@@ -323,13 +322,11 @@ private:
     // By step: what pieces in the front half get, and those in the back half.
     SmallVector<Value> keysFront, keysBack, valuesFront, valuesBack;
     for (int64_t step = 0; step + 1 < ranks; ++step) {
-      auto keys = [&](int64_t rank) {
-        return step < rank ? step : 2 * ranks - 2 - step;
-      };
+      auto keys = [&](int64_t rank) { return getOther(step, rank); };
       Gradients each = differentiate(
           [&](Value of) {
             return select(of,
-                          [&](int64_t rank) { return step < rank ? 0 : 1; });
+                          [&](int64_t rank) { return getHalf(step, rank); });
           },
           select(key, keys), select(value, keys), false);
       Value isEarly = choose(1, 0, step, getSumType());

@@ -41,8 +41,8 @@ private:
       int64_t piece = rows / (2 * ranks);
       SmallVector<int64_t> early, late;
       for (int64_t rank = 0; rank < ranks; ++rank) {
-        early.push_back(rank * piece);
-        late.push_back((2 * ranks - 1 - rank) * piece);
+        early.push_back(getPiece(rank, ranks, false) * piece);
+        late.push_back(getPiece(rank, ranks, true) * piece);
       }
       part = ops.cat({ops.selectRows(whole, dim, early, piece, group),
                       ops.selectRows(whole, dim, late, piece, group)},

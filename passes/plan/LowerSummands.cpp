@@ -1,9 +1,9 @@
 //===- LowerSummands.cpp - What the first rank of a group adds ------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "ir/aten/Aten.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/TensorOps.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -15,28 +15,20 @@ namespace fsdp {
 
 namespace {
 
-Value view(OpBuilder &builder, Value value, ArrayRef<int64_t> shape) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return aten::buildAtenOp(
-             builder, value.getLoc(), "aten.view", {value},
-             {builder.getNamedAttr("size", builder.getI64ArrayAttr(shape))},
-             {RankedTensorType::get(shape, type.getElementType())})
-      ->getResult(0);
-}
-
 struct LowerSummands : fsdp::impl::LowerSummandsBase<LowerSummands> {
   void runOnOperation() override {
     for (func::FuncOp program : getPrograms(getOperation()))
       for (auto summand : llvm::make_early_inc_range(
                program.getBody().front().getOps<SummandOp>())) {
-        OpBuilder builder(summand);
-        auto type = cast<RankedTensorType>(summand.getResult().getType());
+        TensorOps ops(summand);
+        RankedTensorType type = getTensor(summand.getResult());
         SmallVector<int64_t> row{1};
         llvm::append_range(row, type.getShape());
-        Value whole = view(builder, summand.getInput(), row);
-        Value own = ShardOp::create(builder, summand.getLoc(), whole.getType(),
-                                    whole, 0, summand.getGroup(), PartsAttr());
-        summand.replaceAllUsesWith(view(builder, own, type.getShape()));
+        Value whole = ops.view(summand.getInput(), row);
+        Value own =
+            ShardOp::create(ops.get(), summand.getLoc(), whole.getType(), whole,
+                            0, summand.getGroup(), PartsAttr());
+        summand.replaceAllUsesWith(ops.view(own, type.getShape()));
         summand.erase();
       }
   }
