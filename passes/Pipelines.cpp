@@ -101,6 +101,7 @@ void fsdp::buildPlanPipeline(OpPassManager &manager) {
   // Copies stand where transfers start and end.
   manager.addPass(createCopyBuckets());
   manager.addPass(createLowerContext());
+  manager.addPass(createLowerLookups());
   manager.addPass(createLowerParts());
   manager.addPass(createLowerShardDims());
   manager.addPass(createLowerSummands());

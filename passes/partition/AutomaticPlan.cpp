@@ -116,6 +116,14 @@ private:
   }
 
   bool take(Operation *reader, const Cut &cut) {
+    // Rows that are looked up, if their exchange is less than the matrix.
+    if (isLookupOfRows(reader, cut)) {
+      auto numberOf = [&](unsigned i) {
+        return cast<RankedTensorType>(reader->getOperand(i).getType());
+      };
+      ends |= numberOf(0).getDimSize(0) > numberOf(1).getNumElements();
+      return true;
+    }
     bool isSum = cut.results.front() == kPartialPlace;
     // What was reached must be a product, not a factor that it is made of.
     bool isMade = llvm::any_of(reader->getOperands(), [&](Value operand) {

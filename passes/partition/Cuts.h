@@ -64,6 +64,10 @@ bool addsToFirst(mlir::Operation *op);
 /// arguments.
 bool isCausalAttention(mlir::Operation *op);
 
+/// Whether it is a look-up of which ranks have parts of the rows, or its
+/// gradient: it is told whose rows these are (`fsdp.rows`).
+bool isLookupOfRows(mlir::Operation *op, const Cut &cut);
+
 /// Of a dim that is no dim of the result.
 inline constexpr int64_t kNoDim = -1;
 /// For each dim of the operand of a view that keeps dims the dim of its results

@@ -112,6 +112,13 @@ void cuts::addExchanges(const WholeOp &op, std::vector<Cut> &cuts) {
   addPartial(op, cuts);
 }
 
+bool fsdp::isLookupOfRows(Operation *op, const Cut &cut) {
+  StringRef name = op->getName().getStringRef();
+  return name == "aten.embedding" ? cut.operands.front() == Place(0)
+                                  : name == "aten.embedding_dense_backward" &&
+                                        cut.results.front() == Place(0);
+}
+
 void cuts::addEmbeddings(const WholeOp &op, std::vector<Cut> &cuts) {
   int64_t rank = op.operands[1].getRank(); // of the indices
   auto add = [&](Place first, Place index, Place to) {
@@ -122,11 +129,14 @@ void cuts::addEmbeddings(const WholeOp &op, std::vector<Cut> &cuts) {
     // Counts of a row's uses would be those of a part.
     auto scales =
         dyn_cast_or_null<BoolAttr>(op.getStatic("scale_grad_by_freq"));
-    if (!scales || !scales.getValue())
-      for (int64_t dim = 0; dim < rank; ++dim)
-        add(dim, dim, kPartialPlace);
+    if (scales && scales.getValue())
+      return;
+    add(kWholePlace, kWholePlace, 0);
+    for (int64_t dim = 0; dim < rank; ++dim)
+      add(dim, dim, kPartialPlace);
     return;
   }
+  add(0, kWholePlace, kPartialPlace);
   add(1, kWholePlace, rank);
   for (int64_t dim = 0; dim < rank; ++dim)
     add(kWholePlace, dim, dim);

@@ -45,6 +45,9 @@ DictionaryAttr fsdp::localizeStatics(const WholeOp &op, const Cut &cut,
              op.getInt("max_q")) {
     statics.set("max_q",
                 builder.getI64IntegerAttr(*op.getInt("max_q") / ranks));
+  } else if (name == "aten.embedding_dense_backward" && result == 0) {
+    statics.set("num_weights",
+                builder.getI64IntegerAttr(*op.getInt("num_weights") / ranks));
   } else if (name == "aten.slice_backward" || name == "aten.select_backward") {
     statics.set("input_sizes", divideEntry(op, "input_sizes", result, ranks));
   } else if (name == "aten.slice.Tensor" &&

@@ -98,6 +98,10 @@ private:
                              : place != kWholePlace && place == now)
         return true;
     }
+    // The gradient of a matrix whose rows were looked up in parts.
+    if (isLookupOfRows(&op, cut) &&
+        lookups.contains({op.getOperand(1), whole.results.front()}))
+      return true;
     // Who has which classes: of numbers that nobody has parts of.
     if (op.hasAttr(kClassesAttr) && whole.getName() == "aten.eq.Tensor" &&
         cut.results.front() == Place(1))
@@ -215,6 +219,10 @@ private:
     if (axis.isContext() && cut.results.front() == Place(2) &&
         isCausalAttention(&op))
       part->setAttr(kQueriesAttr, axis.toAttr(cut.results.front()));
+    if (isLookupOfRows(&op, cut)) {
+      part->setAttr(kRowsAttr, axis.toAttr(0));
+      lookups.insert({op.getOperand(1), whole.operands.front()});
+    }
     for (auto [captured, result, place] :
          llvm::zip_equal(op.getResults(), part->getResults(), cut.results))
       values.set(captured, result, place);
@@ -332,6 +340,8 @@ private:
   OpBuilder builder;
   PlacedValues values;
   llvm::DenseSet<Value> splitParameters; ///< and views of them
+  /// Indices, and the matrices whose rows they are, of look-ups in parts.
+  llvm::DenseSet<std::pair<Value, Type>> lookups;
   SmallVector<Operation *> replaced;
   bool isBackward = false;
 };

@@ -12,7 +12,7 @@ def SpellLosses : Fsdp_ModulePass<"fsdp-spell-losses"> {
     The output layer of a decoder is its largest matrix, and its scores the largest
     tensor. Where `tp` splits the layer's rows (a style of the plan does, or
     `automatic` with rows that the ranks divide, of a matrix that nothing else
-    reads), ranks have scores of parts of the classes, and all that has to be exchanged
+    but an embedding reads), ranks have scores of parts of the classes, and all that has to be exchanged
     are numbers a token: the largest score, the sum of exponentials, the score of the
     label. `aten._log_softmax` and `aten.nll_loss_forward`, and their gradients,
     are one kernel each of all classes; written out, in f32, they have rules.
@@ -79,6 +79,8 @@ def Partition : Fsdp_ModulePass<"fsdp-partition"> {
     whatever is computed of the product can be computed in parts, without an exchange,
     up to products with other matrices, along whose other dim the parts are then added
     up: heads of attention, grouped ones included, and the inner features of an MLP.
+    Rows of an embedding are split if there are more of them than tokens, or if they
+    are those of an output layer that is split.
 
     Then it goes through each captured program in order and decides for every operator in
     which parts the ranks of `#tp` compute it, by what they have of its operands: of

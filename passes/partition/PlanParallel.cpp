@@ -13,6 +13,64 @@
 using namespace mlir;
 using namespace fsdp;
 
+/// The dim that `style` splits of a parameter of a module of class `kind`, none
+/// if it splits nothing of it; failure if it does not fit.
+static FailureOr<std::optional<int64_t>>
+chooseDim(StateOp state, ParallelStyle style, StringRef kind) {
+  using Dim = std::optional<int64_t>;
+  if (style == ParallelStyle::Replicate)
+    return Dim();
+  bool isColumns = style == ParallelStyle::Colwise;
+  int64_t rank = state.getGlobalType().getRank();
+  if (kind == "Embedding" && rank == 2)
+    return Dim(isColumns ? 1 : 0);
+  if (rank == 1 && (kind == "Linear" || kind == "Conv1D" || kind.empty()))
+    return isColumns ? Dim(0) : Dim();
+  if (kind == "Conv1D" && rank == 2)
+    return Dim(isColumns ? 1 : 0);
+  if ((kind == "Linear" || kind.ends_with("Linear") || kind.empty()) &&
+      rank == 2)
+    return Dim(isColumns ? 0 : 1);
+  return failure();
+}
+
+/// Classes by the paths of their modules.
+static llvm::StringMap<StringRef> listClasses(ModuleOp module) {
+  llvm::StringMap<StringRef> classes;
+  for (auto info : module.getOps<ModuleInfoOp>())
+    classes[info.getPath()] = info.getClassName();
+  return classes;
+}
+
+namespace {
+
+/// What a plan says of a module that has a parameter.
+struct Told {
+  StringRef module;
+  ParallelStyle style;
+};
+} // namespace
+
+/// What the last rule says that matches each module of `state`; each pattern
+/// that matches is passed to `match`.
+static SmallVector<Told> findStyles(StateOp state, ParallelAttr told,
+                                    function_ref<void(Attribute)> match) {
+  SmallVector<Told> found;
+  for (StringRef name : state.getAllNames()) {
+    StringRef module = getParentPath(name);
+    std::optional<ParallelStyle> style;
+    for (ParallelRuleAttr rule : getList<ParallelRuleAttr>(told.getPlan()))
+      for (Attribute pattern : rule.getModules())
+        if (matchesAny(ArrayAttr::get(told.getContext(), pattern), module)) {
+          match(pattern);
+          style = rule.getStyle();
+        }
+    if (style)
+      found.push_back({module, *style});
+  }
+  return found;
+}
+
 namespace {
 
 class ParallelPlanner {
@@ -21,8 +79,6 @@ public:
       : module(module), told(told) {}
 
   LogicalResult run() {
-    for (auto info : module.getOps<ModuleInfoOp>())
-      classes[info.getPath()] = info.getClassName();
     if (failed(planByRules()))
       return failure();
     if (told.getAutomatic())
@@ -40,12 +96,12 @@ private:
     for (StateOp state : module.getOps<StateOp>()) {
       if (!isParameter(state))
         continue;
-      std::optional<ParallelStyle> style = findStyle(
+      SmallVector<Told> styles = findStyles(
           state, told, [&](Attribute pattern) { unused.erase(pattern); });
-      if (!style)
+      if (styles.empty())
         continue;
       fixed.insert(state);
-      FailureOr<std::optional<int64_t>> dim = chooseDim(state, *style);
+      FailureOr<std::optional<int64_t>> dim = chooseOne(state, styles);
       if (failed(dim))
         return failure();
       if (!*dim)
@@ -64,31 +120,33 @@ private:
     return success();
   }
 
-  /// The dim that a style splits, none if it splits nothing of this parameter.
-  FailureOr<std::optional<int64_t>> chooseDim(StateOp state,
-                                              ParallelStyle style) {
-    using Dim = std::optional<int64_t>;
-    if (style == ParallelStyle::Replicate)
-      return Dim();
-    bool isColumns = style == ParallelStyle::Colwise;
-    int64_t rank = state.getGlobalType().getRank();
-    StringRef name = state.getAllNames().front();
-    StringRef kind = classes.lookup(getParentPath(name));
-    if (kind == "Embedding" && rank == 2)
-      return Dim(isColumns ? 1 : 0);
-    if (rank == 1 && (kind == "Linear" || kind == "Conv1D" || kind.empty()))
-      return isColumns ? Dim(0) : Dim();
-    if (kind == "Conv1D" && rank == 2)
-      return Dim(isColumns ? 1 : 0);
-    if ((kind == "Linear" || kind.ends_with("Linear") || kind.empty()) &&
-        rank == 2)
-      return Dim(isColumns ? 0 : 1);
-    state.emitOpError("expects a parameter of a linear layer or an embedding "
-                      "for the style '")
-        << stringifyParallelStyle(style) << "', found one of "
-        << (kind.empty() ? StringRef("an unknown class") : kind) << " with "
-        << rank << " dims; leave the module out of the tensor-parallel plan";
-    return failure();
+  /// The dim of `state` that the styles of all its modules split.
+  FailureOr<std::optional<int64_t>> chooseOne(StateOp state,
+                                              ArrayRef<Told> styles) {
+    std::optional<std::optional<int64_t>> chosen;
+    for (auto [path, style] : styles) {
+      StringRef kind = classes.lookup(path);
+      FailureOr<std::optional<int64_t>> dim = chooseDim(state, style, kind);
+      if (failed(dim)) {
+        state.emitOpError("expects a parameter of a linear layer or an "
+                          "embedding for the style '")
+            << stringifyParallelStyle(style) << "', found one of "
+            << (kind.empty() ? StringRef("an unknown class") : kind) << " with "
+            << state.getGlobalType().getRank()
+            << " dims; leave the module out of the tensor-parallel plan";
+        return failure();
+      }
+      if (chosen && *chosen != *dim) {
+        state.emitOpError("is shared by '")
+            << styles.front().module << "' and '" << path
+            << "', whose styles split it otherwise; expected styles that split "
+               "the same dim (an embedding's 'rowwise' and a linear layer's "
+               "'colwise' do)";
+        return failure();
+      }
+      chosen = *dim;
+    }
+    return *chosen;
   }
 
   LogicalResult verifyEven(StateOp state, int64_t dim) {
@@ -146,33 +204,24 @@ private:
 
   ModuleOp module;
   ParallelAttr told;
-  llvm::StringMap<StringRef> classes;
+  llvm::StringMap<StringRef> classes = listClasses(module);
   llvm::DenseSet<Operation *> fixed;
   Splits splits;
 };
 
 } // namespace
 
-std::optional<ParallelStyle>
-fsdp::findStyle(StateOp state, ParallelAttr told,
-                function_ref<void(Attribute)> match) {
-  std::optional<ParallelStyle> style;
-  for (ParallelRuleAttr rule : getList<ParallelRuleAttr>(told.getPlan()))
-    for (Attribute pattern : rule.getModules())
-      for (StringRef name : state.getAllNames())
-        if (matchesAny(ArrayAttr::get(told.getContext(), pattern),
-                       getParentPath(name))) {
-          match(pattern);
-          style = rule.getStyle();
-        }
-  return style;
-}
-
 bool fsdp::splitsClasses(StateOp state, ParallelAttr told) {
   if (state.getGlobalType().getDimSize(0) % told.getTp() != 0)
     return false;
-  std::optional<ParallelStyle> style = findStyle(state, told, [](Attribute) {});
-  return style ? *style == ParallelStyle::Colwise : told.getAutomatic();
+  SmallVector<Told> styles = findStyles(state, told, [](Attribute) {});
+  if (styles.empty())
+    return told.getAutomatic();
+  auto classes = listClasses(state->getParentOfType<ModuleOp>());
+  return llvm::all_of(styles, [&](Told each) {
+    auto dim = chooseDim(state, each.style, classes.lookup(each.module));
+    return succeeded(dim) && *dim == 0;
+  });
 }
 
 std::string fsdp::listDivisors(int64_t size, int64_t most) {

@@ -6,7 +6,6 @@
 
 #include "ir/fsdp/Fsdp.h"
 
-#include <optional>
 #include <string>
 
 namespace fsdp {
@@ -16,12 +15,6 @@ namespace fsdp {
 /// of other types then. Emits an error if a rule matches no module, if its
 /// style does not fit a parameter, or if the ranks do not divide one.
 mlir::LogicalResult planParallel(mlir::ModuleOp module, ParallelAttr told);
-
-/// The style of the last rule of `told` that matches the module of `state`, by
-/// any of its names; each pattern that matches is passed to `match`.
-std::optional<ParallelStyle>
-findStyle(StateOp state, ParallelAttr told,
-          llvm::function_ref<void(mlir::Attribute)> match);
 
 /// Whether `told` gives each rank equal parts of the rows of a matrix whose
 /// product is scores of as many classes, if nothing but these is made of it.

@@ -90,8 +90,9 @@ std::optional<CrossEntropy> match(Operation &op) {
   return found;
 }
 
-/// The parameter whose rows are the classes that the scores are of, if the
-/// product with it is all that forward does with it; null if there is none.
+/// The parameter whose rows are the classes that the scores are of, if nothing
+/// but the product with it and look-ups is what forward does with it; null if
+/// there is none.
 StateOp findClasses(const CrossEntropy &loss, func::FuncOp func,
                     const StateTable &states, const ForwardSlice &forward) {
   Value scores = loss.logarithms->getOperand(0);
@@ -108,12 +109,14 @@ StateOp findClasses(const CrossEntropy &loss, func::FuncOp func,
   Operation *product = scores.getDefiningOp();
   if (!product)
     return {};
-  // What is made of the matrix up to the product, by casts and transposes.
+  // What is made of the matrix up to the product, by casts and transposes. Its
+  // rows may be looked up as well.
   Value rows = product->getOperand(product->getNumOperands() - 1);
   Operation *reader = product;
   auto hasOther = [&] {
     return llvm::any_of(rows.getUsers(), [&](Operation *user) {
-      return user != reader && forward.contains(user);
+      return user != reader && forward.contains(user) &&
+             getName(user) != "aten.embedding";
     });
   };
   while (Operation *op = rows.getDefiningOp()) {

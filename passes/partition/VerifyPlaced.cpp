@@ -198,6 +198,10 @@ private:
     for (const Cut &cut : cuts) {
       if (cut.results != ArrayRef<Place>(found) || !takes(op, cut))
         continue;
+      if (isLookupOfRows(&op, cut) && op.getAttr(kRowsAttr) != axis.toAttr(0))
+        return op.emitOpError("expects ")
+               << kRowsAttr << " = " << axis.toAttr(0)
+               << ", which says whose rows its matrix has";
       if (failed(verifyStatics(op, whole, cut)) ||
           failed(verifyTypes(op, whole, cut)))
         return failure();

@@ -100,6 +100,37 @@ def LowerContext : Fsdp_ModulePass<"fsdp-lower-context"> {
   }];
 }
 
+def LowerLookups : Fsdp_ModulePass<"fsdp-lower-lookups"> {
+  let summary = "look up the rows that a rank has";
+  let description = [{
+    An embedding with `fsdp.rows` has a part of the rows that its indices are of. Those
+    of other ranks' rows it looks up as its first row, and makes zeros of them, so that
+    the ranks' results add up; its gradient passes over them. An index of no row at all
+    is left to the first or last rank as it is, whose kernel refuses it.
+
+    Input, of rank r of 2:
+
+    ```mlir
+    %e = aten.embedding(%w, %x) {fsdp.rows = #fsdp.placed<shard dim 0 over #tp>}
+        : (tensor<16x4xf32>, tensor<2x8xi64>) -> tensor<2x8x4xf32>
+    ```
+
+    Output:
+
+    ```mlir
+    %first = fsdp.select_rows %c dim 0 from [0, 1] over #tp : tensor<2xi64> -> tensor<1xi64>
+    …
+    %own = aten.logical_and(%ge, %le) : …
+    %own_row = aten.sub.Tensor(%x, %first) : …
+    %row = aten.where.self(%own, %own_row, %zero) : …
+    %all = aten.embedding(%w, %row) : …
+    %e = aten.where.self(%own_view, %all, %zeros) : …
+    ```
+
+    Needs: a scheduled program. Leaves: no `fsdp.rows`.
+  }];
+}
+
 def LowerParts : Fsdp_ModulePass<"fsdp-lower-parts"> {
   let summary = "take parts in blocks, and balanced ones, by rows";
   let description = [{

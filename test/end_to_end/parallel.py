@@ -48,11 +48,13 @@ class Masked(Heads):
 
 
 class Own(nn.Module):
-    def __init__(self, attention=Heads, classes=29):
+    def __init__(self, attention=Heads, classes=29, padding=None, tied=False):
         super().__init__()
-        self.embed = nn.Embedding(classes, 16)
+        self.embed = nn.Embedding(classes, 16, padding_idx=padding)
         self.blocks = nn.ModuleList([attention(), zoo.MlpBlock(16), attention(), zoo.MlpBlock(16)])
-        self.head = nn.Linear(16, classes)
+        self.head = nn.Linear(16, classes, bias=not tied)
+        if tied:
+            self.head.weight = self.embed.weight
 
     def forward(self, x):
         h = self.embed(x)
@@ -68,6 +70,16 @@ def own():
 def even():
     """Classes that ranks divide."""
     return zoo.Classifier(Own(classes=32)), zoo.tokens(32, 8)
+
+
+def tied():
+    """The output layer is the embedding's matrix."""
+    return zoo.Classifier(Own(classes=32, tied=True)), zoo.tokens(32, 8)
+
+
+def padded():
+    """A row whose gradient is left out, which one of the ranks has."""
+    return zoo.Classifier(Own(classes=32, padding=21)), zoo.tokens(32, 8)
 
 
 def masked():
@@ -102,8 +114,9 @@ def ignore(model, inputs):
     return Ignoring(model), inputs
 
 
-def parallel_case(bin, factory, tp=1, cp=1, shard=1, replicate=1, backend="local", splits=True, most=None, gathers=None, classes=None, **config):
-    """`most`: all-reduces over tp in a step, at most; `gathers`: gathers over cp in a step; `classes`: the output layer, of which ranks have parts."""
+def parallel_case(bin, factory, tp=1, cp=1, shard=1, replicate=1, backend="local", splits=True, most=None, gathers=None, by_rows=(), **config):
+    """`most`: all-reduces over tp in a step, at most; `gathers`: gathers over cp in a step; `by_rows`: modules of embeddings and classes whose rows
+    ranks have parts of."""
     def case(folder):
         torch.manual_seed(7)
         model, inputs = factory()
@@ -123,7 +136,8 @@ def parallel_case(bin, factory, tp=1, cp=1, shard=1, replicate=1, backend="local
         sums = sum(c["count"] for c in report["collectives"] if c["group"] == "tp" and c["kind"] in ("all_reduce", "reduce_scatter"))
         text = subprocess.run([bin / "fsdp-opt", "step.fsdp", "-o", "-"], cwd=folder, capture_output=True, text=True, check=True).stdout
         assert (" split dim " in text) == (splits and tp > 1), "parameters are split, or not, otherwise than expected"
-        assert classes is None or re.search(rf"{re.escape(classes)}\.weight.* split dim 0", text), "ranks have all classes"
+        for module in by_rows:
+            assert re.search(rf"{re.escape(module)}\.weight.* split dim 0", text), f"ranks have all rows of {module}"
         assert most is None or 0 < sums <= most, report["collectives"]
         gathered = sum(c["count"] for c in report["collectives"] if c["group"] == "cp" and c["kind"] == "all_gather")
         assert cp == 1 or (gathered > 0 if gathers is None else gathered == gathers), report["collectives"]
@@ -150,6 +164,22 @@ def rounded_case(bin, factory, mesh, shard, **config):
     return case
 
 
+def strange_case(bin):
+    """An index of no row at all is refused, as the kernel of one rank refuses it: zeros for it would be a wrong number without a word."""
+    def case(folder):
+        torch.manual_seed(7)
+        model, inputs = padded()
+        compile_step(bin, folder, model, inputs, {**make_config(1), "mesh": {"dp_shard": 1, "tp": 2}, "tp_plan": {"*embed": "rowwise"}})
+        for strange in (-1, 32):
+            data = make_data(inputs, 1)
+            data["x"].view(-1)[3] = strange
+            save_file(data, folder / "data.safetensors")
+            ended = subprocess.run([bin / "fsdp-run", "step.fsdp", "--data=data.safetensors", "--steps=1", "--backend=local"],
+                                   cwd=folder, capture_output=True, text=True)
+            assert ended.returncode != 0 and "index out of range" in ended.stderr, (strange, ended.stderr)
+    return case
+
+
 def main():
     arguments = parse_arguments()
     cases = {}
@@ -166,10 +196,14 @@ def main():
     add(own, 2, "flat", shard=2, bucket_layout="auto", optimizer=SGD)
     add(own, 2, "recompute, offload", shard=2, activation_checkpointing=True, offload_params=True)
     add(own, 2, "sequence", shard=2, sequence_parallel=True)
-    add(even, 2, "classes", shard=2, classes="net.head", most=4 * 2 + 2 + 4)    # three numbers a token, and the gradient of what the layer reads
-    add(even_ignoring, 2, "labels left out", classes="net.net.head")
-    add(even, 4, "classes, sequence", sequence_parallel=True, classes="net.head", max_grad_norm=0.1)
-    add(even, 2, "classes by hand, micro-batches", tp_plan={"net.head": "colwise_rep"}, classes="net.head", gradient_accumulation_steps=2)
+    add(even, 2, "classes", shard=2, by_rows=("net.embed", "net.head"), most=4 * 2 + 2 + 5)    # three numbers a token, the gradient of what the layer reads, and the look-up
+    add(even_ignoring, 2, "labels left out", by_rows=("net.net.embed", "net.net.head"))
+    add(even, 4, "classes, sequence", sequence_parallel=True, by_rows=("net.embed", "net.head"), max_grad_norm=0.1)
+    add(even, 2, "classes by hand, micro-batches", tp_plan={"net.head": "colwise_rep"}, by_rows=("net.head",), gradient_accumulation_steps=2)
+    add(tied, 2, "rows and classes", shard=2, by_rows=("net.embed",), most=4 * 2 + 2 + 5, max_grad_norm=0.1)
+    add(tied, 4, "rows and classes by hand, sequence", sequence_parallel=True, by_rows=("net.embed",), tp_plan={"net.embed": "rowwise", "net.head": "colwise"})
+    add(padded, 2, "a padding row, recompute", shard=2, by_rows=("net.embed",), activation_checkpointing=True)
+    add(padded, 2, "rows by hand", by_rows=("net.embed",), tp_plan={"*embed": "rowwise"})
     add(zoo.llama, 4, "sequence, micro-batches kept", sequence_parallel=True, gradient_accumulation_steps=2, reshard_after_forward=False)
     add(own, 2, "sequence, recompute", shard=2, sequence_parallel=True, activation_checkpointing={"policy": "selective"})
     add(own, 2, "chunks", loss_chunks=2)
@@ -181,6 +215,7 @@ def main():
     add(own, 2, "shard_dims", shard=2, shard_dims={"*.up.weight": 1, "*.down.weight": 0, "*.q.weight": 1})
     add(own, 2, "gloo", shard=2, backend="gloo")
     add(own, 2, "by hand", tp_plan={"*.q": "colwise", "*.k": "colwise", "*.v": "colwise", "*.o": "rowwise", "*.up": "colwise", "*.down": "rowwise", "*embed": "colwise", "*head": "rowwise"})
+    cases["a token of no row tp=2"] = strange_case(arguments.bin)
 
     def add_context(factory, cp, label, tp=1, **config):
         cases[f"{factory.__name__} cp={cp} tp={tp} {label}"] = parallel_case(arguments.bin, factory, tp, cp, **config)
@@ -190,6 +225,7 @@ def main():
     add_context(zoo.llama, 2, "replicas, micro-batches", replicate=2, gradient_accumulation_steps=2)
     add_context(zoo.llama, 2, "recompute, offload", shard=2, activation_checkpointing=True, offload_params=True)
     add_context(zoo.llama, 2, "tp", tp=2, shard=2)
+    add_context(tied, 2, "rows and classes", tp=2, by_rows=("net.embed",))
     add_context(zoo.llama, 2, "tp, gloo", tp=2, backend="gloo")
     add_context(own, 2, "own attention, flat", shard=2, bucket_layout="auto", optimizer=SGD)
     add_context(ignoring, 2, "labels left out")

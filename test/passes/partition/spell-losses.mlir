@@ -1,9 +1,15 @@
-// The scores are those of a matrix that nothing else reads and whose rows two ranks divide: cross-entropy is written out, and its gradient. Then ranks have
+// The scores are those of a matrix that nothing else but a look-up reads and whose rows two ranks divide: cross-entropy is written out, and its gradient. Then ranks have
 // scores of parts of the classes, and exchange three numbers a token.
 //
 // RUN: fsdp-opt %s --split-input-file --fsdp-annotate='with={shards<world = 2>, parallel<tp = 2, automatic = true>}' --fsdp-spell-losses -o %t
 // RUN: FileCheck %s < %t
 // RUN: fsdp-opt %t --split-input-file --fsdp-snapshot-reference --fsdp-partition --fsdp-verify-placed --fsdp-verify-equivalent -o - | FileCheck %s --check-prefix=PARTS
+//
+// A look-up that is not told whose rows it has would look up others.
+//
+// RUN: fsdp-opt %t --split-input-file --fsdp-snapshot-reference --fsdp-partition -o - | sed 's/, fsdp.rows = [^}]*}/}/' > %t.lost
+// RUN: not fsdp-opt %t.lost --split-input-file --fsdp-verify-placed -o - 2>&1 | FileCheck %s --check-prefix=LOST
+// LOST: 'aten.embedding' op expects fsdp.rows = #fsdp.placed<shard over <"tp", 2>>, which says whose rows its matrix has
 //
 // Not where every rank has all classes.
 //
@@ -56,12 +62,14 @@ module @untied {
 
 // -----
 
-// The matrix is the embedding as well: all of it is looked up.
+// The matrix is the embedding as well: its rows are looked up in parts, and what they give is added up.
 
 // CHECK-LABEL: module @tied
-// CHECK:      aten._log_softmax(
+// CHECK-NOT:  log_softmax
 // PARTS-LABEL: module @tied
-// PARTS-NOT:  split
+// PARTS:      fsdp.state parameter @head.weight : tensor<4x6xf32> split <dim 0 over #tp>
+// PARTS:      %[[E:.+]] = aten.embedding(%{{.+}}, %{{.+}}) {fsdp.placed = {{\[\[}}#fsdp.placed<partial over #tp>]], fsdp.rows = #fsdp.placed<shard over #tp>} : (tensor<4x6xf32>, tensor<4xi64>) -> tensor<4x6xf32>
+// PARTS:      fsdp.all_reduce sum %[[E]] over #tp
 module @tied {
   fsdp.module "" class "Model"
   fsdp.module "head" class "Linear"

@@ -234,6 +234,23 @@ protected:
       }
   }
 
+  /// What `fsdp-lower-lookups` makes of one.
+  std::vector<at::Tensor> runLookup(std::vector<at::Tensor> own,
+                                    DictionaryAttr statics, int64_t rank) {
+    bool isBackward = op.getName() == "aten.embedding_dense_backward";
+    int64_t rows = isBackward
+                       ? statics.getAs<IntegerAttr>("num_weights").getInt()
+                       : own[0].size(0);
+    at::Tensor index = own[1] - rank * rows;
+    at::Tensor isOwn = (index >= 0).logical_and(index < rows);
+    own[1] = index.masked_fill(isOwn.logical_not(), isBackward ? -1 : 0);
+    std::vector<at::Tensor> made =
+        runOperator(op.getName().str(), bind(own), bind(statics));
+    if (!isBackward)
+      made[0] = made[0] * isOwn.unsqueeze(-1);
+    return made;
+  }
+
   void check(const Cut &cut, const Pieces &pieces) {
     int64_t ranks = pieces.ranks;
     SCOPED_TRACE(print(cut.operands) + " -> " + print(cut.results));
@@ -251,7 +268,9 @@ protected:
       for (const auto &each : parts)
         own.push_back(each[rank]);
       std::vector<at::Tensor> made =
-          runOperator(op.getName().str(), bind(own), bind(statics));
+          isLookupOfRows(op.op, cut)
+              ? runLookup(own, statics, rank)
+              : runOperator(op.getName().str(), bind(own), bind(statics));
       ASSERT_EQ(made.size(), whole.size());
       checkViews(cut, ranks, own, made);
       for (size_t i = 0; i < made.size(); ++i)
@@ -508,12 +527,12 @@ const Case kCases[] = {
     {"Embedding",
      "%0 = aten.embedding(%a, %b) : (tensor<4x6xf32>, tensor<2x8xi64>) -> "
      "tensor<2x8x6xf32>",
-     "1 w -> 2; w 0 -> 0; w 1 -> 1"},
+     "0 w -> p; 1 w -> 2; w 0 -> 0; w 1 -> 1"},
     {"EmbeddingBackward",
      "%0 = aten.embedding_dense_backward(%a, %b, num_weights = 4, padding_idx "
      "= -1, scale_grad_by_freq = false) : (tensor<2x8x6xf32>, tensor<2x8xi64>) "
      "-> tensor<4x6xf32>",
-     "2 w -> 1; 0 0 -> p; 1 1 -> p"},
+     "2 w -> 1; w w -> 0; 0 0 -> p; 1 1 -> p"},
     {"NoRule",
      "%0 = aten.nonzero_static(%a, size = 3) : (tensor<4x6xf32>) -> "
      "tensor<3x2xi64>",
