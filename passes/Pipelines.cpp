@@ -64,6 +64,9 @@ void fsdp::buildShardPipeline(OpPassManager &manager) {
   // backward.
   manager.addPass(createInsertOptimizer());
 
+  // The last that asks in what type gradients are.
+  manager.addPass(createNarrowWires());
+
   // Last: it looks at where each tensor is read.
   manager.addPass(createOffloadStates());
   manager.addPass(createOffloadActivations());

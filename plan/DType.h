@@ -55,6 +55,13 @@ inline size_t dtypeBytes(plan::DType dtype) {
   return getDTypeInfo(dtype).bytes;
 }
 
+/// Whether a sum of elements of `dtype` that travel may be one of `result`: of
+/// 16-bit floats, which are summed in f32 anyway.
+inline bool canWiden(plan::DType dtype, plan::DType result) {
+  return (dtype == plan::DType::bf16 || dtype == plan::DType::f16) &&
+         result == plan::DType::f32;
+}
+
 /// Whether it is one that optimizers and matmuls compute in.
 inline bool isFloat(plan::DType dtype) {
   return dtype == plan::DType::f32 || dtype == plan::DType::f64 ||

@@ -3,6 +3,7 @@
 
 #include "simulate/CommunicatorMemory.h"
 
+#include "plan/DType.h"
 #include "plan/Instructions.h"
 #include "plan/Messages.h"
 
@@ -55,10 +56,14 @@ void stage(const plan::PlanT &plan, const plan::ProgramT &program,
     if (!start)
       continue;
     std::vector<uint64_t> members;
-    for (uint32_t value : start->kind == CollectiveKind::reduceScatter
-                              ? start->outputs
-                              : start->inputs)
-      members.push_back(program.values[value]->bytes);
+    bool scatters = start->kind == CollectiveKind::reduceScatter;
+    for (size_t i = 0; i < start->inputs.size(); ++i) {
+      const plan::ValueT &wire = *program.values[start->inputs[i]];
+      const plan::ValueT &part =
+          scatters ? *program.values[start->outputs[i]] : wire;
+      members.push_back(part.bytes / dtypeBytes(part.dtype) *
+                        dtypeBytes(wire.dtype));
+    }
     Blocks &blocks = communicators[{start->group, start->stream}];
     std::vector<uint64_t> taken;
     for (uint64_t bytes :

@@ -150,10 +150,13 @@ def Fsdp_ReduceScatterOp
         : tensor<13x17xf32> -> tensor<7x17xf32>
     %t = fsdp.reduce_scatter sum %h pre 2.0 post 2.0 dim 0 over #shard
         of @fc2.weight : tensor<13x17xf16> -> tensor<4x17xf16>
+    %u = fsdp.reduce_scatter avg %i dim 0 over #shard
+        : tensor<13x17xbf16> -> tensor<4x17xf32>
     ```
 
     Constraints: AG-1, AG-2 and AG-3; RD-1: `pre` and `post` are finite and above
-    zero; RD-2: they stand at sums of floating-point numbers alone.
+    zero; RD-2: they stand at sums of floating-point numbers alone; RD-3: where AG-1
+    does not hold, sums of bf16 or f16 that travel are made in f32 and stay in it.
   }];
   let arguments = (ins AnyRankedTensor:$full, Fsdp_ReductionAttr:$reduction,
                        I64Attr:$dim, Fsdp_Group:$group,

@@ -167,7 +167,11 @@ LogicalResult BucketsAttr::verify(EmitError emitError, BucketPolicy,
 LogicalResult StepAttr::verify(EmitError emitError, int64_t microBatches,
                                GradientSync, bool, FloatAttr divideFactor, bool,
                                bool, int64_t prefetch, int64_t lossChunks,
-                               int64_t reductionsInFlight) {
+                               int64_t reductionsInFlight,
+                               StringAttr reduceWire) {
+  if (reduceWire && reduceWire != "bfloat16")
+    return emitError() << "expected 'bfloat16' to send gradients in, found "
+                       << reduceWire;
   if (microBatches < 1)
     return emitError() << "expected at least 1 micro-batch a step, found "
                        << microBatches;

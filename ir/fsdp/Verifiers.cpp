@@ -21,11 +21,19 @@ RankedTensorType fsdp::getShardType(RankedTensorType type, int64_t dim,
   return RankedTensorType::get(shape, type.getElementType());
 }
 
-// AG-1, AG-2.
+/// Whether a sum of what travels in `wire` may be one of `sum`.
+static bool canWiden(Operation *op, Type wire, Type sum) {
+  auto reduction = dyn_cast<ReductionOpInterface>(op);
+  return reduction && reduction.getReduction() != Reduction::Max &&
+         sum.isF32() && (wire.isBF16() || wire.isF16());
+}
+
+// AG-1, AG-2, RD-3.
 static LogicalResult verifySplit(Operation *op, RankedTensorType shard,
                                  RankedTensorType full, int64_t dim,
                                  GroupAttr group) {
-  if (shard.getElementType() != full.getElementType())
+  if (shard.getElementType() != full.getElementType() &&
+      !canWiden(op, full.getElementType(), shard.getElementType()))
     return op->emitOpError("expects one element type, found ")
            << shard.getElementType() << " in the shard and "
            << full.getElementType()

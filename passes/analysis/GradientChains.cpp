@@ -3,6 +3,10 @@
 
 #include "passes/analysis/GradientChains.h"
 
+#include "ir/aten/Matchers.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -35,4 +39,15 @@ fsdp::getGradientChains(func::FuncOp func) {
     chainOf[&op] = chain;
   }
   return chains;
+}
+
+Value fsdp::getReduced(Value operand, Type result) {
+  Type element = getElementTypeOrSelf(result);
+  if (getElementTypeOrSelf(operand.getType()) == element)
+    return operand;
+  Operation *cast = operand.getDefiningOp();
+  return aten::isPlainCast(cast) &&
+                 getElementTypeOrSelf(cast->getOperand(0).getType()) == element
+             ? cast->getOperand(0)
+             : Value();
 }

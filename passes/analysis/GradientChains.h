@@ -16,6 +16,11 @@ getGradientChains(mlir::func::FuncOp func);
 /// `op` as a logical reduction of a gradient; null if it is none.
 ReductionOpInterface asGradientReduction(mlir::Operation *op);
 
+/// What a reduction of `operand` to elements of `result`'s type sums: where
+/// these are wider, `operand` was cast for its way alone (`fsdp-narrow-wires`),
+/// and it is what was cast. Null if there is no such cast.
+mlir::Value getReduced(mlir::Value operand, mlir::Type result);
+
 } // namespace fsdp
 
 #endif // FSDP_PASSES_ANALYSIS_GRADIENTCHAINS_H

@@ -7,6 +7,7 @@
 #include "ir/aten/Matchers.h"
 #include "passes/analysis/Views.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -131,7 +132,11 @@ void Liveness::visitStart(StartOpInterface op, int64_t now) {
       if (source != kNone && storages[source].kind == StorageKind::Activation)
         storages[source].kind = StorageKind::Gradient;
       if (source != kNone)
-        storages[source].bytes = std::max(storages[source].bytes, bytes * size);
+        storages[source].bytes =
+            std::max(storages[source].bytes,
+                     bytesOf(cast<RankedTensorType>(type).clone(
+                         getElementTypeOrSelf(input.getType()))) *
+                         size);
     }
     outputs.push_back(add(kind, bytes, now, Value(), memory));
   }

@@ -8,6 +8,7 @@
 #include "ir/aten/Aten.h"
 #include "ir/aten/Matchers.h"
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/GradientChains.h"
 #include "passes/analysis/Marks.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -186,6 +187,8 @@ bool ValueNumbering::passThrough(Operation &op) {
   bool isGathered = isa_and_nonnull<AllGatherOp, AllGatherStartOp>(mover);
   for (OpResult result : op.getResults()) {
     Value source = forwarding.getForwarded(result);
+    if (source)
+      source = getReduced(source, result.getType());
     if (!source)
       return false;
     if (isGathered)
@@ -299,10 +302,13 @@ public:
     if (auto start = dyn_cast<StartOpInterface>(op)) {
       for (auto [i, value] : llvm::enumerate(start.getInputs()))
         if (Attribute of = start.getGradientOf(i))
-          extend(of, value, value, op.getLoc());
+          if (Value from = getReduced(value, start.getPromised()[i]))
+            extend(of, from, value, op.getLoc());
     } else if (auto reduction = dyn_cast<ReductionOpInterface>(op)) {
       if (Attribute of = reduction.getGradientOf(0))
-        extend(of, op.getOperand(0), op.getResult(0), op.getLoc());
+        if (Value from =
+                getReduced(op.getOperand(0), op.getResult(0).getType()))
+          extend(of, from, op.getResult(0), op.getLoc());
     } else if (auto sum = dyn_cast<AccumulateOp>(op)) {
       if (Attribute of = sum.getOfAttr())
         extend(of, sum.getGradient(), sum.getResult(), op.getLoc());

@@ -222,11 +222,14 @@ int64_t fsdp::getTraffic(StartOpInterface start) {
   uint64_t bytes = 0;
   for (auto [input, type] :
        llvm::zip_equal(start.getInputs(), start.getPromised())) {
-    Type part = kind == CollectiveKind::allGather ? input.getType() : type;
-    bytes += getTraffic(kind,
-                        static_cast<uint64_t>(aten::getStorageBytes(
-                            cast<RankedTensorType>(part))),
-                        static_cast<uint64_t>(start.getGroup().getSize()));
+    auto wire = cast<RankedTensorType>(input.getType());
+    RankedTensorType part =
+        kind == CollectiveKind::allGather
+            ? wire
+            : cast<RankedTensorType>(type).clone(wire.getElementType());
+    bytes +=
+        getTraffic(kind, static_cast<uint64_t>(aten::getStorageBytes(part)),
+                   static_cast<uint64_t>(start.getGroup().getSize()));
   }
   return static_cast<int64_t>(bytes);
 }

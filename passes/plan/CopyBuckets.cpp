@@ -205,6 +205,7 @@ private:
   }
 
   FutureType promise(ArrayRef<int64_t> shape) {
+    // A sum may be of another type than its operands.
     Type element = cast<RankedTensorType>(promised.front()).getElementType();
     return FutureType::get(builder.getContext(),
                            {RankedTensorType::get(shape, element)});

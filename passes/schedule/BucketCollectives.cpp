@@ -27,6 +27,7 @@ struct BucketKey {
   GroupAttr group;
   Attribute reduction; // null for gathers
   FloatAttr pre, post; // divisors of a sum
+  Type sum;            // what it is made in; null for gathers
 
   bool operator==(const BucketKey &) const = default;
 };
@@ -173,6 +174,7 @@ private:
     if constexpr (!std::is_same_v<LogicalOp, AllGatherOp>) {
       key.pre = member.op.getPreAttr();
       key.post = member.op.getPostAttr();
+      key.sum = getElement(member.op->getResult(0));
     }
     // Most ops of a bucket stand close together: the last one is the likeliest.
     auto it = std::find_if(

@@ -268,6 +268,37 @@ def MoveCastsToShards : Fsdp_ModulePass<"fsdp-move-casts-to-shards"> {
   }];
 }
 
+def NarrowWires : Fsdp_ModulePass<"fsdp-narrow-wires"> {
+  let summary = "let gradients travel in fewer bytes than they are summed in";
+  let description = [{
+    With `reduce_wire` (`#fsdp.step`) each gradient that is reduced in f32 is rounded to
+    bf16 for its way to the rank whose rows it is summed to. That rank sums in f32, and
+    what comes out is not rounded again: half the bytes of a reduction in f32, and
+    better sums than a reduction in bf16. Sums over replicas (`all_reduce`) stay as
+    they are. Not on GPUs, whose collectives sum while they move.
+
+    The cast is no part of what was captured: the comparison looks through it where
+    the reduction's result is wider than its operand.
+
+    Input:
+
+    ```mlir
+    %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w
+        : tensor<13x17xf32> -> tensor<4x17xf32>
+    ```
+
+    Output:
+
+    ```mlir
+    %h = aten._to_copy(%g, dtype = bf16) : (tensor<13x17xf32>) -> tensor<13x17xbf16>
+    %s = fsdp.reduce_scatter avg %h dim 0 over #shard of @w
+        : tensor<13x17xbf16> -> tensor<4x17xf32>
+    ```
+
+    Needs: sharded programs whose gradients have found their types. Leaves: the same.
+  }];
+}
+
 def DivideGradients : Fsdp_ModulePass<"fsdp-divide-gradients"> {
   let summary = "choose by what gradients are divided, and where";
   let description = [{

@@ -97,14 +97,19 @@ private:
       return op->emitOpError("reduces a gradient of '")
              << of << "', which is no trained parameter";
     Chain &chain = chains[state];
-    if (chain.last && !comesFrom(op->getOperand(0), chain.last)) {
+    Value reduced = getReduced(op->getOperand(0), op->getResult(0).getType());
+    if (!reduced)
+      return op->emitOpError("expects an operand that was cast from ")
+             << getElementTypeOrSelf(op->getResult(0).getType())
+             << " for its way, found " << op->getOperand(0);
+    if (chain.last && !comesFrom(reduced, chain.last)) {
       InFlightDiagnostic diagnostic =
           op->emitOpError("reduces the gradient of '")
           << of << "' a second time";
       diagnostic.attachNote(chain.last->getLoc()) << "first reduction here";
       return diagnostic;
     }
-    if (Type found = getElementTypeOrSelf(op->getOperand(0).getType());
+    if (Type found = getElementTypeOrSelf(reduced.getType());
         op.getGroup().getSize() > 1 && found != state.getReduceType())
       return op->emitOpError("expects the gradient of '")
              << of << "' to be reduced in " << state.getReduceType()

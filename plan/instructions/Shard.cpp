@@ -16,6 +16,9 @@ void fsdp::verify(const plan::ShardT &op, const ProgramCheck &check) {
   const plan::ValueT &output = check.value(op.output);
   if (output.place != plan::Place::slot || !output.strides.empty())
     check.refuse("cuts into " + check.name(op.output) + ", which is no slot");
+  if (check.value(op.input).dtype != check.value(op.output).dtype)
+    check.refuse("takes rows of " + check.name(op.input) + " into " +
+                 check.name(op.output) + ", of another element type");
   check.split(op.input, op.output, op.dim, check.group(op.group));
 }
 

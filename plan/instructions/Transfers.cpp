@@ -58,11 +58,12 @@ std::optional<Flight> fsdp::flightOf(const plan::InstructionT &instruction) {
 uint64_t TransferStart::bytes(const plan::PlanT &plan,
                               const plan::ProgramT &program) const {
   uint64_t sum = 0;
-  for (uint32_t part :
-       kind == CollectiveKind::reduceScatter ? outputs : inputs) {
-    const plan::ValueT &value = *program.values[part];
-    sum += getTraffic(kind,
-                      *checkedExtent(value.shape, {}, dtypeBytes(value.dtype)),
+  bool scatters = kind == CollectiveKind::reduceScatter;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const plan::ValueT &part =
+        *program.values[(scatters ? outputs : inputs)[i]];
+    plan::DType wire = program.values[inputs[i]]->dtype;
+    sum += getTraffic(kind, *checkedExtent(part.shape, {}, dtypeBytes(wire)),
                       plan.groups[group]->size);
   }
   return sum;
@@ -85,6 +86,15 @@ static void checkRows(const OpTy &op, const std::vector<uint32_t> &full,
     if (!check.isPlace(output) || !check.value(output).strides.empty())
       check.refuse(std::string(verb) + " into " + check.name(output) +
                    ", which is no slot");
+    plan::DType from = check.value(full[i]).dtype;
+    plan::DType to = check.value(shards[i]).dtype;
+    bool widens = false;
+    if constexpr (requires { op.reduction; })
+      widens = canWiden(from, to) && op.reduction != plan::Reduction::max;
+    if (from != to && !widens)
+      check.refuse(std::string(verb) + " " + check.name(op.inputs[i]) +
+                   " into " + check.name(output) +
+                   ", which is of another element type");
     check.split(full[i], shards[i], op.dims[i], ranks);
     check.roomFor(full[i], check.value(shards[i]).shape[0] * ranks.size);
   }

@@ -77,14 +77,14 @@ void divide(Accumulator *values, size_t count, double divisor) {
     values[i] /= by;
 }
 
-template <typename T, typename Accumulator>
+template <typename T, typename Accumulator, typename Result = T>
 void addRows(std::span<const void *const> sources,
              std::span<void *const> outputs, size_t elements,
              const Combination &combination) {
   const auto [reduction, pre, post] = combination;
   alignas(64) Accumulator sum[kBlock];
   alignas(64) Accumulator row[kBlock];
-  alignas(64) T rounded[kBlock];
+  alignas(64) Result rounded[kBlock];
   for (size_t begin = 0; begin < elements; begin += kBlock) {
     size_t count = std::min(kBlock, elements - begin);
     const T *first = static_cast<const T *>(sources[0]) + begin;
@@ -113,19 +113,27 @@ void addRows(std::span<const void *const> sources,
     divide(sum, count,
            reduction == Reduction::avg ? double(sources.size()) : post);
     const void *result = sum;
-    if constexpr (!std::is_same_v<T, Accumulator>) {
+    if constexpr (!std::is_same_v<Result, Accumulator>) {
       for (size_t i = 0; i < count; ++i)
-        rounded[i] = T::from(sum[i]);
+        rounded[i] = Result::from(sum[i]);
       result = rounded;
     }
     for (void *output : outputs)
-      std::memcpy(static_cast<T *>(output) + begin, result, count * sizeof(T));
+      std::memcpy(static_cast<Result *>(output) + begin, result,
+                  count * sizeof(Result));
   }
 }
 
 } // namespace
 
-void fsdp::checkReduction(DType dtype, Reduction reduction) {
+void fsdp::checkReduction(DType dtype, Reduction reduction, DType result) {
+  if (result != dtype &&
+      !(canWiden(dtype, result) && reduction != Reduction::max))
+    throw Error(ErrorId::ReductionUnsupported,
+                "expected sums of " + std::string(dtypeName(dtype)) +
+                    " in that type, or of 16-bit floats in f32, found " +
+                    std::string(plan::EnumNameReduction(reduction)) + " in " +
+                    std::string(dtypeName(result)));
   bool supported = true;
   switch (dtype) {
   case DType::f32:
@@ -158,7 +166,16 @@ void fsdp::checkReduction(DType dtype, Reduction reduction) {
 
 void fsdp::reduceRows(std::span<const void *const> sources,
                       std::span<void *const> outputs, size_t elements,
-                      DType dtype, const Combination &combination) {
+                      DType dtype, DType result,
+                      const Combination &combination) {
+  if (result != dtype) {
+    checkReduction(dtype, combination.reduction, result);
+    return dtype == DType::bf16
+               ? addRows<BFloat16, float, float>(sources, outputs, elements,
+                                                 combination)
+               : addRows<Float16, float, float>(sources, outputs, elements,
+                                                combination);
+  }
   switch (dtype) {
   case DType::f32:
     return addRows<float, float>(sources, outputs, elements, combination);

@@ -29,16 +29,27 @@ struct Combination {
 
 /// Throws fsdp::Error (ReductionUnsupported) if `reduction` has no meaning for
 /// `dtype`: sums and maxima of 8-bit floats, means of integers, sums of bools,
-/// maxima of complex numbers.
-void checkReduction(plan::DType dtype, plan::Reduction reduction);
+/// maxima of complex numbers. The same if it cannot give elements of `result`.
+void checkReduction(plan::DType dtype, plan::Reduction reduction,
+                    plan::DType result);
+inline void checkReduction(plan::DType dtype, plan::Reduction reduction) {
+  checkReduction(dtype, reduction, dtype);
+}
 
-/// outputs[*][i] = sources[0][i] (+) sources[1][i] (+) …, in that order.
+/// outputs[*][i] = sources[0][i] (+) sources[1][i] (+) …, in that order, where
+/// outputs have elements of `result`: `dtype`, or a wider type (`canWiden`).
 /// Sums of f16 and bf16 are formed in f32 and rounded once; `avg` divides the
 /// sum by the number of sources before that, as do `pre` and `post`. An output
 /// may be the same memory as one of the sources, but not overlap it otherwise.
 void reduceRows(std::span<const void *const> sources,
                 std::span<void *const> outputs, size_t elements,
-                plan::DType dtype, const Combination &combination);
+                plan::DType dtype, plan::DType result,
+                const Combination &combination);
+inline void reduceRows(std::span<const void *const> sources,
+                       std::span<void *const> outputs, size_t elements,
+                       plan::DType dtype, const Combination &combination) {
+  reduceRows(sources, outputs, elements, dtype, dtype, combination);
+}
 
 } // namespace fsdp
 

@@ -3,7 +3,9 @@
 
 #include "runtime/comm/Transfer.h"
 
-#include <type_traits>
+#include "support/Error.h"
+
+#include <string>
 
 using namespace fsdp;
 
@@ -23,8 +25,10 @@ std::vector<std::pair<size_t, int>> fsdp::shapeOf(const KeptMembers &members) {
                         },
                         [&](const std::vector<ReduceMember> &all) {
                           for (const ReduceMember &member : all)
-                            shape.emplace_back(member.shardElements,
-                                               static_cast<int>(member.dtype));
+                            shape.emplace_back(
+                                member.shardElements,
+                                static_cast<int>(member.dtype) |
+                                    static_cast<int>(member.result) << 8);
                         },
                         [&](const std::vector<AllReduceMember> &all) {
                           for (const AllReduceMember &member : all)
@@ -36,12 +40,30 @@ std::vector<std::pair<size_t, int>> fsdp::shapeOf(const KeptMembers &members) {
 }
 
 void fsdp::checkReductions(const Transfer &transfer) {
+  plan::Reduction reduction = transfer.combination.reduction;
   std::visit(
-      [&](auto members) {
-        if constexpr (!std::is_same_v<decltype(members),
-                                      std::span<const GatherMember>>)
-          for (const auto &member : members)
-            checkReduction(member.dtype, transfer.combination.reduction);
-      },
+      Overloaded{[](std::span<const GatherMember>) {},
+                 [&](std::span<const ReduceMember> members) {
+                   for (const ReduceMember &member : members)
+                     checkReduction(member.dtype, reduction, member.result);
+                 },
+                 [&](std::span<const AllReduceMember> members) {
+                   for (const AllReduceMember &member : members)
+                     checkReduction(member.dtype, reduction, member.dtype);
+                 }},
       transfer.members);
+}
+
+void fsdp::refuseWiderSums(const Transfer &transfer) {
+  const auto *members =
+      std::get_if<std::span<const ReduceMember>>(&transfer.members);
+  if (!members)
+    return;
+  for (const ReduceMember &member : *members)
+    if (member.dtype != member.result)
+      throw Error(ErrorId::ReductionUnsupported,
+                  "expected sums in the type that travels, " +
+                      std::string(dtypeName(member.dtype)) + ", found " +
+                      std::string(dtypeName(member.result)) +
+                      "; leave fsdp_config.reduce_wire_dtype out on a GPU");
 }

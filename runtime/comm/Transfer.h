@@ -29,12 +29,13 @@ struct GatherMember {
 
 /// One member of a reduce-scatter: `full` holds size() * shardElements
 /// elements; those from rank() * shardElements on are combined over the ranks,
-/// in rank order, into `shard`.
+/// in rank order, into `shard`, whose elements may be wider (`canWiden`).
 struct ReduceMember {
   const void *full;
   void *shard;
   size_t shardElements;
-  plan::DType dtype;
+  plan::DType dtype;          ///< of what travels
+  plan::DType result = dtype; ///< of what it is summed to
 };
 
 /// One member of an all-reduce, combined in place, in rank order.
@@ -94,6 +95,10 @@ std::vector<std::pair<size_t, int>> shapeOf(const KeptMembers &members);
 
 /// Throws fsdp::Error (ReductionUnsupported) as `checkReduction` does.
 void checkReductions(const Transfer &transfer);
+
+/// Throws it if sums are wider than what travels, for back ends that sum while
+/// they move.
+void refuseWiderSums(const Transfer &transfer);
 
 /// A visitor of a variant, by kind.
 template <typename... Each>

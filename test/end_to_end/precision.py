@@ -2,6 +2,7 @@
 """Mixed precision trains as PyTorch does that casts in the same places."""
 import copy
 import fnmatch
+import json
 
 import torch
 from safetensors.torch import save_file
@@ -74,7 +75,10 @@ def reference(model, inputs, data, world, steps, config):
             loss_sum += loss.item() / world / micro_batches
             for high, short in zip(model.parameters(), low.parameters()):
                 if short.grad is not None:
-                    gradients.setdefault(high, []).append(short.grad.to(reduce_of[high]).float())
+                    gradient = short.grad.to(reduce_of[high])
+                    if gradient.dtype == torch.float32:
+                        gradient = gradient.to(dtype_of(fsdp.get("reduce_wire_dtype"), torch.float32))
+                    gradients.setdefault(high, []).append(gradient.float())
             own[rank] = {k: v.clone() for k, v in low.named_buffers()}
         for parameter, each in gradients.items():
             mean = sum(each) / (fsdp.get("gradient_divide_factor") or world) / micro_batches
@@ -121,6 +125,34 @@ def precision_case(bin, factory, world, accuracy, form="exported", steps=3, lowe
             _, full = reference(model, inputs, data, world, steps, make_config(world, SGD, gradient_accumulation_steps=micro_batches))
             distance = lambda a: sum((a[k].float() - full[k].float()).abs().mean().item() for k in trained)
             assert distance(final) >= 0.1 * distance(want) > 0, "the weights are those of a run in full precision"
+    return case
+
+
+def wire_case(bin, factory, world, accuracy=2e-4, backend="local", **extra):
+    """Gradients that travel in bfloat16 and are summed in float32: half the bytes, and what comes out is not rounded again."""
+    def case(folder):
+        torch.manual_seed(7)
+        model, inputs = factory()
+        model.train()
+        replicate, steps = extra.get("replicate", 1), 3
+        start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
+        trained = {k for k, v in model.named_parameters(remove_duplicate=False) if v.requires_grad}
+        data = make_data(inputs, world * steps)
+        save_file(data, folder / "data.safetensors")
+        scattered = []
+        for wire in (None, "bfloat16"):
+            config = make_config(world, SGD, **extra)
+            config["fsdp_config"].update({"reduce_wire_dtype": wire} if wire else {})
+            compile_step(bin, folder, model, inputs, config, options=["--report=report.json"])
+            report = json.loads((folder / "report.json").read_text())
+            scattered.append(sum(c["bytes"] * c["count"] for c in report["collectives"] if c["kind"] == "reduce_scatter"))
+        assert 0 < scattered[1] == scattered[0] / 2, scattered
+        rows, final = train(bin, folder, world, steps, backend, options=["--poison"])
+        want_rows, want = reference(model, inputs, data, world, steps, config)
+        compare(rows, final, want_rows, want, start, trained, accuracy)
+        _, full = reference(model, inputs, data, world, steps, make_config(world, SGD, **extra))
+        distance = lambda a: sum((a[k].float() - full[k].float()).abs().mean().item() for k in trained)
+        assert distance(final) >= 0.5 * distance(want) > 0, "the weights are those of a run in full precision"
     return case
 
 
@@ -186,6 +218,13 @@ def main():
         add(zoo.mlp, 2, f"3 micro-batches, exchanged in {sync}", mixed_precision=BF16, gradient_sync=sync, micro_batches=3)
         add(zoo.gpt, 3, f"2 micro-batches, bf16 sums, exchanged in {sync}", accuracy=0.1, gradient_sync=sync, micro_batches=2,
             mixed_precision={"param_dtype": "bfloat16", "reduce_dtype": "bfloat16"})
+    def add_wire(factory, world, label, **options):
+        cases[f"{factory.__name__} world={world} wire {label}"] = wire_case(arguments.bin, factory, world, **options)
+
+    add_wire(zoo.mlp, 3, "uneven rows")
+    add_wire(zoo.mlp, 4, "replicas, gloo", replicate=2, backend="gloo")
+    add_wire(zoo.gpt, 2, "flat", bucket_layout="flat", reshard_after_forward=True)
+    add_wire(zoo.gpt, 2, "rows of dim 1", bucket_layout="rows", shard_dims={"*.head.weight": 1})
     for form in ("traced", "scripted"):
         add(zoo.mlp, 2, form, form=form, mixed_precision=BF16)
     run_cases(cases, arguments.only)

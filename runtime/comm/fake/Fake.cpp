@@ -67,19 +67,21 @@ private:
   void play(const ReduceMember &member, const Combination &combination) const {
     size_t shardBytes = getMemberBytes(member);
     combine(static_cast<const std::byte *>(member.full) + place * shardBytes,
-            member.shard, member.shardElements, member.dtype, combination);
+            member.shard, member.shardElements, member.dtype, member.result,
+            combination);
   }
   void play(const AllReduceMember &member,
             const Combination &combination) const {
     combine(member.data, member.data, member.elements, member.dtype,
-            combination);
+            member.dtype, combination);
   }
 
   /// As if all ranks had `source`.
   void combine(const void *source, void *output, size_t elements,
-               plan::DType dtype, const Combination &combination) const {
+               plan::DType dtype, plan::DType result,
+               const Combination &combination) const {
     std::vector<const void *> sources(ranks, source);
-    reduceRows(sources, {&output, 1}, elements, dtype, combination);
+    reduceRows(sources, {&output, 1}, elements, dtype, result, combination);
   }
 
   const int place;

@@ -19,7 +19,7 @@ struct ReducedMember {
   size_t stride;
   std::byte *out;
   size_t elements;
-  plan::DType dtype;
+  plan::DType dtype, result;
 };
 
 /// Reduces all members in rank order.
@@ -38,7 +38,7 @@ struct Combine {
                                (peer < rank ? peer : peer - 1) * member.stride;
       void *out = member.out;
       reduceRows(sources, {&out, 1}, member.elements, member.dtype,
-                 combination);
+                 member.result, combination);
     }
   }
 };
@@ -123,7 +123,8 @@ GlooTransfer GlooTransfer::reduceScatter(std::span<const ReduceMember> members,
         {bytes, asBytes(member.full), bytes, received, bytes, false});
     combine.members.push_back({asBytes(member.full) + rank * bytes, received,
                                bytes, asBytes(member.shard),
-                               member.shardElements, member.dtype});
+                               member.shardElements, member.dtype,
+                               member.result});
   }
   if (!small.empty()) {
     std::byte *sent = allocate(packed * size);
@@ -135,9 +136,10 @@ GlooTransfer GlooTransfer::reduceScatter(std::span<const ReduceMember> members,
         if (peer != rank)
           std::memcpy(sent + peer * packed + offset,
                       asBytes(member.full) + peer * bytes, bytes);
-      combine.members.push_back(
-          {asBytes(member.full) + rank * bytes, received + offset, packed,
-           asBytes(member.shard), member.shardElements, member.dtype});
+      combine.members.push_back({asBytes(member.full) + rank * bytes,
+                                 received + offset, packed,
+                                 asBytes(member.shard), member.shardElements,
+                                 member.dtype, member.result});
       offset += getPackedBytes(bytes);
     }
     transfer.messages.push_back(
@@ -168,7 +170,7 @@ GlooTransfer GlooTransfer::allReduce(std::span<const AllReduceMember> members,
     std::memcpy(mine + offset, member.data, bytes);
     combine.members.push_back({mine + offset, received + offset, packed,
                                asBytes(member.data), member.elements,
-                               member.dtype});
+                               member.dtype, member.dtype});
     offset += getPackedBytes(bytes);
   }
   transfer.messages.push_back({packed, mine, 0, received, packed, false});

@@ -114,10 +114,11 @@ void LocalTransfer::run(int lane, const Piece &piece) const {
   }
   std::vector<const void *> sources(size);
   std::vector<void *> outputs;
-  plan::DType dtype = plan::DType::u8;
+  plan::DType dtype = plan::DType::u8, result = dtype;
   if (auto *reduces = std::get_if<std::vector<ReduceMember>>(&members[lane])) {
     const ReduceMember &to = (*reduces)[piece.member];
     dtype = to.dtype;
+    result = to.result;
     size_t unit = dtypeBytes(dtype);
     for (int rank = 0; rank < size; ++rank)
       sources[rank] =
@@ -125,18 +126,19 @@ void LocalTransfer::run(int lane, const Piece &piece) const {
               std::get<std::vector<ReduceMember>>(members[rank])[piece.member]
                   .full) +
           (lane * to.shardElements + piece.begin) * unit;
-    outputs = {static_cast<std::byte *>(to.shard) + piece.begin * unit};
+    outputs = {static_cast<std::byte *>(to.shard) +
+               piece.begin * dtypeBytes(result)};
   } else {
     for (int rank = 0; rank < size; ++rank) {
       const AllReduceMember &member =
           std::get<std::vector<AllReduceMember>>(members[rank])[piece.member];
-      dtype = member.dtype;
+      dtype = result = member.dtype;
       outputs.push_back(static_cast<std::byte *>(member.data) +
                         piece.begin * dtypeBytes(dtype));
       sources[rank] = outputs.back();
     }
   }
-  reduceRows(sources, outputs, piece.count, dtype, combination);
+  reduceRows(sources, outputs, piece.count, dtype, result, combination);
 }
 
 std::vector<int> LocalTransfer::missing() const {

@@ -116,6 +116,7 @@ bool NcclCommunicator::registerMemory(void *base, size_t bytes) {
 //===----------------------------------------------------------------------===//
 
 Communicator::Ticket NcclCommunicator::start(const Transfer &transfer) {
+  refuseWiderSums(transfer);
   return std::visit(Overloaded{[&](std::span<const GatherMember> members) {
                                  return gather(members, transfer.label);
                                },

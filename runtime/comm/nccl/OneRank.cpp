@@ -20,6 +20,7 @@ public:
   int size() const override { return 1; }
 
   Ticket start(const Transfer &transfer) override {
+    refuseWiderSums(transfer);
     std::visit(
         [&](auto members) {
           for (const auto &member : members)

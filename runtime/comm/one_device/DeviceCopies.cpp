@@ -161,6 +161,7 @@ void DeviceCopies::check(const DeviceCopiesGroup::Shared &transfer,
 
 Communicator::Ticket DeviceCopies::start(const Transfer &started) {
   checkReductions(started);
+  refuseWiderSums(started);
   Ticket ticket = next++;
   std::string failure;
   {

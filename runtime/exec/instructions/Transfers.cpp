@@ -46,7 +46,8 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
     members.push_back({p.values[op.inputs[i]].data_ptr(),
                        shard.mutable_data_ptr(),
                        static_cast<size_t>(shard.numel()),
-                       p.program.values[op.inputs[i]]->dtype});
+                       p.program.values[op.inputs[i]]->dtype,
+                       p.program.values[op.outputs[i]]->dtype});
   }
   return prepareStart(p, startOf(op), std::move(members));
 }

@@ -158,7 +158,10 @@ Attribute getStep(MLIRContext *context, const Config &config) {
       context, config.microBatches, choose(kSyncs, config.sync),
       config.keepGathered, getNumber(context, config.gradientDivideFactor),
       config.forceSumReduction, dividesInOptimizer(config), config.prefetch,
-      config.lossChunks, config.reductionsInFlight);
+      config.lossChunks, config.reductionsInFlight,
+      config.reduceWireDtype.empty()
+          ? StringAttr()
+          : StringAttr::get(context, config.reduceWireDtype));
 }
 
 /// Null if nothing is asked for.

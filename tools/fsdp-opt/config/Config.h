@@ -223,8 +223,9 @@ struct Config {
   bool pinMemory = true;         ///< of what is offloaded
   /// Gradients are divided by the optimizer; absent: as the device likes it.
   std::optional<bool> divideInOptimizer;
-  Precision precision;      ///< with what overrides say of it
-  int64_t microBatches = 1; ///< of a step
+  std::string reduceWireDtype; ///< empty: the type that gradients are summed in
+  Precision precision;         ///< with what overrides say of it
+  int64_t microBatches = 1;    ///< of a step
   Sync sync = Sync::Each;
   /// Parameters stay gathered from a step's first micro-batch to its last.
   bool keepGathered = false;

@@ -199,6 +199,24 @@ static void checkDivision(Reading &reading) {
                    "places; leave one of them out");
 }
 
+/// In what type gradients travel to the rank that sums them.
+static void checkWire(Reading &reading) {
+  const Config &config = reading.result.config;
+  const char *path = "fsdp_config.reduce_wire_dtype";
+  if (config.reduceWireDtype.empty())
+    return;
+  if (config.target.device == Target::Device::Cuda)
+    reading.refuse(path,
+                   "'reduce_wire_dtype' is not supported with device: cuda, "
+                   "whose collectives sum in the type that travels; write "
+                   "mixed_precision: {reduce_dtype: " +
+                       config.reduceWireDtype + "} for sums in it",
+                   ErrorId::ConfigNotSupported);
+  if (config.dpShard * config.cp == 1)
+    reading.noteWithoutEffect(
+        path, "no gradient is scattered: one rank has all of each parameter");
+}
+
 /// What was allowed that a GPU alone can do.
 static void checkArithmetic(Reading &reading) {
   std::optional<plan::ArithmeticT> &allowed = reading.result.config.arithmetic;
@@ -237,6 +255,8 @@ std::span<const Check> fsdp::getShardingChecks() {
        checkLayout},
       {{"fsdp_config.gradient_division", "fsdp_config.force_sum_reduction"},
        checkDivision},
+      {{"fsdp_config.reduce_wire_dtype", "mesh", "--world", "device"},
+       checkWire},
       {{"tf32", "reduced_precision_reduction", "fp16_accumulation", "device"},
        checkArithmetic},
       {{"fsdp_config.reshard_after_backward",

@@ -243,6 +243,13 @@ static Table<Config> makeFsdpConfig() {
            "always; with `bucket_layout: fsdp2` or `force_sum_reduction` that "
            "is the default everywhere",
            {.absent = "`optimizer` with `device: cuda`, else `reduction`"}},
+          {"reduce_wire_dtype",
+           &Config::reduceWireDtype,
+           oneOf({"bfloat16"}),
+           "in which gradients that are reduced in float32 travel to the rank "
+           "that sums their rows, which it does in float32; see "
+           "[below](#what-travels-in-a-reduction)",
+           {.absent = "the type that they are reduced in", .mayBeEmpty = true}},
           list("overrides", &Config::overrides, getOverrides(),
                "a list of maps such as {modules: \"*norm*\", mixed_precision: "
                "{param_dtype: float32}}",

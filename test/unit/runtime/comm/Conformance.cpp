@@ -126,6 +126,32 @@ void checkReductions(Communicator &group, DType dtype, Reduction reduction) {
   }
 }
 
+/// Sums of bf16 that stay in f32, of which bf16 would lose bits.
+void checkWiderSums(Communicator &group) {
+  std::vector<std::vector<c10::BFloat16>> fulls;
+  std::vector<std::vector<float>> shards, expected;
+  std::vector<ReduceMember> members;
+  auto value = [](int rank, size_t i) {
+    return c10::BFloat16(float(i % 7) + float(rank) / 128);
+  };
+  for (size_t size : kShardSizes) {
+    fulls.emplace_back(size * group.size());
+    shards.emplace_back(size);
+    expected.emplace_back(size);
+    for (size_t i = 0; i < fulls.back().size(); ++i)
+      fulls.back()[i] = value(group.rank(), i);
+    for (size_t i = 0; i < size; ++i)
+      for (int rank = 0; rank < group.size(); ++rank)
+        expected.back()[i] += value(rank, group.rank() * size + i);
+    members.push_back({fulls.back().data(), shards.back().data(), size,
+                       DType::bf16, DType::f32});
+  }
+  group.wait(group.startReduceScatter(members, Reduction::sum,
+                                      {"reduce_scatter", "wider", 0}));
+  for (size_t i = 0; i < shards.size(); ++i)
+    requireEqual(shards[i], expected[i], "reduce_scatter to f32");
+}
+
 void checkValues(Fabric &fabric) {
   auto group = fabric.createCommunicator(worldGroup(fabric, "values"));
   require(group->rank() == fabric.rank() && group->size() == fabric.worldSize(),
@@ -139,6 +165,8 @@ void checkValues(Fabric &fabric) {
     checkReductions<c10::BFloat16>(*group, DType::bf16, reduction);
     checkReductions<c10::Half>(*group, DType::f16, reduction);
   }
+  if (!fabric.streams()) // devices sum while they move
+    checkWiderSums(*group);
   checkReductions<int64_t>(*group, DType::i64, Reduction::sum);
   checkReductions<int32_t>(*group, DType::i32, Reduction::max);
   checkReductions<uint8_t>(*group, DType::u8, Reduction::sum);

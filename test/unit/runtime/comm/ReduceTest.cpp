@@ -121,6 +121,21 @@ TEST(Reduce, ComplexNumbersAreTwoReals) {
   EXPECT_EQ(out[1], 4);
 }
 
+TEST(Reduce, WiderSumsAreNotRounded) {
+  // 1 + 2^-8 takes more bits than bf16 has.
+  c10::BFloat16 rows[2][2] = {{1.0f, 3.0f}, {1.0f / 256, -3.0f}};
+  const void *sources[] = {rows[0], rows[1]};
+  float out[2];
+  void *output = out;
+  reduceRows(sources, {&output, 1}, 2, DType::bf16, DType::f32, Reduction::sum);
+  EXPECT_EQ(out[0], 1 + 1.0f / 256);
+  EXPECT_EQ(out[1], 0);
+  EXPECT_THROW(checkReduction(DType::f32, Reduction::sum, DType::f64), Error);
+  EXPECT_THROW(checkReduction(DType::f32, Reduction::sum, DType::bf16), Error);
+  EXPECT_THROW(checkReduction(DType::bf16, Reduction::max, DType::f32), Error);
+  EXPECT_NO_THROW(checkReduction(DType::f16, Reduction::avg, DType::f32));
+}
+
 TEST(Reduce, RefusesWhatHasNoMeaning) {
   for (auto [dtype, reduction] : {std::pair(DType::i64, Reduction::avg),
                                   std::pair(DType::bool_, Reduction::sum),
