@@ -801,3 +801,21 @@ fsdp.state buffer @w : tensor<4xf32> group 1
 
 // expected-error @below {{expected 'warmup_ratio' to be a number from 0}}
 module attributes {fsdp.schedule = #fsdp.schedule<kind = linear, warmup_ratio = -1.0>} {}
+
+// -----
+
+// RD-3: a maximum is no sum.
+func.func @f(%g: tensor<8xbf16>) {
+  // expected-error @+1 {{expects one element type, found 'f32' in the shard and 'bf16' in the full tensor}}
+  %s = fsdp.reduce_scatter max %g dim 0 over <"shard", 4> : tensor<8xbf16> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+// RD-3: nor may it lose bits.
+func.func @f(%g: tensor<8xf32>) {
+  // expected-error @+1 {{expects one element type, found 'bf16' in the shard and 'f32' in the full tensor}}
+  %s = fsdp.reduce_scatter sum %g dim 0 over <"shard", 4> : tensor<8xf32> -> tensor<2xbf16>
+  return
+}

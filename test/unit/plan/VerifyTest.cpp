@@ -375,6 +375,22 @@ const Case kCases[] = {
     {"ReduceOf", [](PlanT &p) { body<ReduceScatterT>(p).of = {77}; },
      "state that does not exist"},
     {"ReduceShape", [](PlanT &p) { value(p, 11).shape = {3, 2}; }, "less room"},
+    {"ReduceType",
+     [](PlanT &p) {
+       value(p, body<ReduceScatterT>(p).outputs[0]).dtype = DType::bf16;
+     },
+     "of another element type"},
+    {"ReduceMaximumWidened",
+     [](PlanT &p) {
+       body<ReduceScatterT>(p).reduction = Reduction::max;
+       value(p, body<ReduceScatterT>(p).inputs[0]).dtype = DType::bf16;
+     },
+     "of another element type"},
+    {"GatherType",
+     [](PlanT &p) {
+       value(p, body<AllGatherT>(p).outputs[0]).dtype = DType::bf16;
+     },
+     "of another element type"},
     {"ReduceRoom", [](PlanT &p) { value(p, 10).bytes = 24; },
      "needs room for 4 rows"},
     {"Reduction",
