@@ -79,8 +79,9 @@ class Session:
 
     Alone, all ranks of the artifact are threads of this process, and a batch has the rows of
     all of them, rank 0's first. Started by torchrun (or mpirun, srun), this process is one rank,
-    and a batch has its rows alone: let a DistributedSampler deal them out with
-    `num_replicas=step.data_parallel, rank=step.data_rank`. With gradient accumulation a batch
+    and a batch has its rows alone. In both cases
+    `DataLoader(data, step.batch_rows, sampler=DistributedSampler(data, step.num_replicas, step.replica), drop_last=True)`
+    has the batches of this process. With gradient accumulation a batch
     has the rows of all micro-batches, one behind the other.
 
     All methods but the properties are collective under a launcher: all processes call them in
@@ -279,6 +280,23 @@ class Session:
     def data_rank(self) -> int:
         """Which of them this process is, or its first rank."""
         return self._door.data_rank
+
+    @property
+    def num_replicas(self) -> int:
+        """How many processes read different rows: 1 if all ranks are threads of this one."""
+        return self._door.data_parallel // self._door.data_parallel_here
+
+    @property
+    def replica(self) -> int:
+        """Which of them this process is."""
+        return self._door.data_rank // self._door.data_parallel_here
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows of the batch that a step takes here: of all micro-batches and all ranks of this process.
+        Of an artifact for several shapes, those of the first one."""
+        rows = next((shapes[0][0] for _, _, shapes in self._door.inputs if shapes[0]), 1)
+        return rows * self._door.micro_batches * self._door.data_parallel_here
 
     @property
     def micro_batches(self) -> int:
