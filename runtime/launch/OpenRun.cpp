@@ -7,8 +7,15 @@
 #include "support/Exceptions.h"
 
 #include <algorithm>
+#include <chrono>
 
 using namespace fsdp;
+
+using Clock = std::chrono::steady_clock;
+
+/// How long a rank looks for work before it sleeps: what a program's loop does
+/// between two steps.
+static constexpr std::chrono::microseconds kSpin(200);
 
 OpenRun::OpenRun(const LaunchOptions &options) {
   runner = std::thread([this, options] {
@@ -54,6 +61,11 @@ void OpenRun::serve(Session &session) {
   }
   OpenRank rank{session, SIZE_MAX, nullptr};
   for (uint64_t done = 0;;) {
+    // Ranks that sleep wake up on other processors, which are cold, or on one
+    // that two of them share for a while.
+    for (Clock::time_point end = Clock::now() + kSpin;
+         published == done && Clock::now() < end;)
+      std::this_thread::yield();
     const std::function<void(OpenRank &)> *mine;
     {
       std::unique_lock lock(mutex);
@@ -100,7 +112,7 @@ void OpenRun::run(const std::function<void(OpenRank &)> &task) {
     std::unique_lock lock(mutex);
     work = &task;
     busy = all.size();
-    ++number;
+    published = ++number;
     changed.notify_all();
     changed.wait(lock, [&] { return hasEnded || (!hasFailed && busy == 0); });
     work = nullptr;

@@ -7,6 +7,7 @@
 #include "runtime/launch/Launch.h"
 #include "support/Error.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -68,6 +69,7 @@ private:
   std::string ended;            ///< why nothing can be done any more
   bool isOver = false;
 
+  std::atomic<uint64_t> published = 0; ///< `number`, to be read without a lock
   std::mutex mutex;
   std::condition_variable changed;
   // Guarded:
