@@ -1,8 +1,8 @@
 # Sets up everything that building needs; sourced by ./quickstart and ./check.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Leaves FSDP_PYTHON (a python with the wheels) and FSDP_TORCH_DIR (its LibTorch)
-# and the function fsdp_build. Everything is done only where it is missing, so a
+# Leaves FSDP_PYTHON (a python with the wheels), FSDP_TORCH_DIR (its LibTorch),
+# FSDP_WHEEL_PYTHON (one with what makes our own wheel) and the function fsdp_build. Everything is done only where it is missing, so a
 # second run is cheap. The wheels are kept outside of the checkout, under
 # $FSDP_DEPS (default: ~/.cache/fsdp-opt), one folder for each list of packages.
 
@@ -63,26 +63,35 @@ Ask an administrator for:  apt-get install ${missing[*]}"
     apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
-fsdp_setup_python() {
+# A virtual environment with a list of packages; prints its folder.
+fsdp_environment() { # list, name, what it says
   # Debian's own python3, whatever else is first in PATH: what newcomers have is
   # what is tested.
-  local list=$FSDP_ROOT/cmake/python-packages.txt python=/usr/bin/python3 key
+  local list=$FSDP_ROOT/cmake/$1 python=/usr/bin/python3 key
   [ -x "$python" ] || fsdp_fail "$python was not found; it comes with Debian's package python3"
   key=$({ fsdp_packages "$list"; "$python" -c 'import sys; print(sys.version)'; } |
     sha256sum | cut -c1-12)
-  local venv=$FSDP_DEPS/python-$key
-  FSDP_PYTHON=$venv/bin/python
+  local venv=$FSDP_DEPS/$2-$key
   if [ ! -e "$venv/complete" ]; then
-    fsdp_say "Installing LibTorch and Python packages (some 3 GB, once) into $venv"
+    fsdp_say "Installing $3 into $venv" >&2
     rm -rf "$venv"
     "$python" -m venv "$venv" ||
       fsdp_fail "python3 -m venv failed; on Debian it needs the package python3-venv"
-    fsdp_quietly "pip install" "$FSDP_LOGS/pip.log" "$FSDP_PYTHON" -m pip install \
-      --disable-pip-version-check --no-input -r "$list"
+    fsdp_quietly "pip install" "$FSDP_LOGS/pip-$2.log" "$venv/bin/python" -m pip install \
+      --disable-pip-version-check --no-input -r "$list" >&2
     touch "$venv/complete"
   fi
+  echo "$venv"
+}
+
+fsdp_setup_python() {
+  local venv wheel
+  venv=$(fsdp_environment python-packages.txt python "LibTorch and Python packages (some 3 GB, once)")
+  wheel=$(fsdp_environment wheel-packages.txt wheel "what makes the Python package")
+  FSDP_PYTHON=$venv/bin/python
   FSDP_TORCH_DIR=$(echo "$venv"/lib/python3*/site-packages/torch)
-  export FSDP_PYTHON FSDP_TORCH_DIR
+  FSDP_WHEEL_PYTHON=$wheel/bin/python
+  export FSDP_PYTHON FSDP_TORCH_DIR FSDP_WHEEL_PYTHON
 }
 
 # Some virtual machines announce AMX and end programs that use it, as PyTorch's
@@ -112,6 +121,7 @@ fsdp_build() {
   fsdp_quietly "cmake" "$FSDP_LOGS/configure.log" \
     cmake --preset release -S "$FSDP_ROOT" "${FSDP_CMAKE_OPTIONS[@]}" \
     -DFSDP_TORCH_DIR="$FSDP_TORCH_DIR" -DFSDP_PYTHON="$FSDP_PYTHON" \
+    -DFSDP_WHEEL_PYTHON="$FSDP_WHEEL_PYTHON" \
     -DFSDP_WERROR="$(fsdp_is_known_compiler && echo ON || echo OFF)"
   local log=$FSDP_LOGS/build.log
   if [ -t 1 ]; then

@@ -56,7 +56,8 @@ static std::string fingerprintOf(const std::string &path) {
 
 std::optional<std::string> fsdp::agreeOnCheckpoint(Fabric &fabric,
                                                    const std::string &path,
-                                                   bool mayBeMissing) {
+                                                   bool mayBeMissing,
+                                                   const std::string &key) {
   // Hash of the manifest, then the path.
   std::string mine;
   if (fabric.rank() == 0) {
@@ -74,7 +75,7 @@ std::optional<std::string> fsdp::agreeOnCheckpoint(Fabric &fabric,
     if (chosen)
       mine = fingerprintOf(*chosen) + "\n" + *chosen;
   }
-  std::string all = fabric.exchange("load", mine).front();
+  std::string all = fabric.exchange(key, mine).front();
   if (all.empty())
     return std::nullopt;
   size_t end = all.find('\n');

@@ -22,10 +22,12 @@ namespace fsdp {
 /// Collective: finds what --load asks for, the same for all ranks: rank 0
 /// looks. `path` is a checkpoint, a folder of several, of which the newest is
 /// meant, or safetensors files of other writers (a folder, or one file). Empty
-/// if there is none and `mayBeMissing`. Throws fsdp::Error: CheckpointMissing,
-/// CheckpointDamaged, CheckpointVersion.
-std::optional<std::string>
-agreeOnCheckpoint(Fabric &fabric, const std::string &path, bool mayBeMissing);
+/// if there is none and `mayBeMissing`. `key` is used once. Throws fsdp::Error:
+/// CheckpointMissing, CheckpointDamaged, CheckpointVersion.
+std::optional<std::string> agreeOnCheckpoint(Fabric &fabric,
+                                             const std::string &path,
+                                             bool mayBeMissing,
+                                             const std::string &key = "load");
 
 /// One rank's view of a checkpoint: the pieces of its files that the rank needs
 /// of the states of its own artifact, wherever and however cut they lie.

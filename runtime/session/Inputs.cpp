@@ -239,9 +239,15 @@ void Inputs::load(uint64_t firstRow, size_t part) {
     if (slot.bytes == 0)
       continue;
     if (auto set = given.find(input.name); set != given.end()) {
-      if (isFirst || set->second.isNew)
-        arena.write(to, set->second.bytes.data(), slot.bytes);
-      set->second.isNew = false;
+      Given &given = set->second;
+      if (given.isLent && !given.isNew)
+        throw Error(ErrorId::DataMissing,
+                    "input '" + input.name +
+                        "' was given for one micro-batch, and nothing for the "
+                        "next; give all micro-batches their inputs");
+      if (isFirst || given.isNew)
+        arena.write(to, given.bytes.data(), slot.bytes);
+      given.isNew = false;
     } else if (isRead(slot)) {
       if (isAhead)
         ahead->put(next, arena.at(to));
@@ -288,6 +294,29 @@ std::optional<uint64_t> Inputs::stepsFrom(uint64_t firstRow,
 void Inputs::set(const std::string &name,
                  std::optional<std::vector<int64_t>> shape,
                  std::span<const std::byte> bytes) {
+  Given &entry = give(name, shape, bytes.size());
+  entry.own.assign(bytes.begin(), bytes.end());
+  entry.bytes = entry.own;
+  entry.isLent = false;
+}
+
+void Inputs::lend(std::span<const GivenInput> inputs) {
+  for (const GivenInput &input : inputs) {
+    Given &entry = give(input.name, input.shape, input.bytes.size());
+    entry.own = {};
+    entry.bytes = input.bytes;
+    entry.isLent = true;
+  }
+}
+
+void Inputs::withdraw() {
+  if (std::erase_if(given, [](const auto &each) { return each.second.isLent; }))
+    picked.reset();
+}
+
+Inputs::Given &Inputs::give(const std::string &name,
+                            const std::optional<std::vector<int64_t>> &shape,
+                            size_t bytes) {
   std::set<std::vector<int64_t>> known, fitting;
   const plan::InputT *any = nullptr;
   for (const Program &program : programs)
@@ -296,7 +325,7 @@ void Inputs::set(const std::string &name,
         continue;
       any = slot.input;
       known.insert(slot.input->shape);
-      if (bytes.size() == slot.bytes && (!shape || *shape == slot.input->shape))
+      if (bytes == slot.bytes && (!shape || *shape == slot.input->shape))
         fitting.insert(slot.input->shape);
     }
   if (!any)
@@ -309,7 +338,7 @@ void Inputs::set(const std::string &name,
     throw Error(ErrorId::DataShape,
                 "input '" + name + "' takes " +
                     std::string(dtypeName(any->dtype)) + " of shape " + shapes +
-                    ", found " + std::to_string(bytes.size()) + " bytes" +
+                    ", found " + std::to_string(bytes) + " bytes" +
                     (shape ? " of shape " + toString(*shape) : "") +
                     (fitting.empty() ? "" : "; say which shape they have"));
   }
@@ -318,7 +347,9 @@ void Inputs::set(const std::string &name,
   // Its rows are no longer read, or another program is to be picked.
   if (isFirst || entry.shape != *fitting.begin())
     picked.reset();
-  entry = {*fitting.begin(), {bytes.begin(), bytes.end()}};
+  entry.shape = *fitting.begin();
+  entry.isNew = true;
+  return entry;
 }
 
 int64_t Inputs::batchRows() const {

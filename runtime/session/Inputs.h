@@ -10,6 +10,7 @@
 #include "runtime/device/Arena.h"
 #include "runtime/device/Device.h"
 #include "runtime/session/Programs.h"
+#include "runtime/session/Session.h"
 #include "runtime/states/ModelFile.h"
 #include "support/Error.h"
 
@@ -70,6 +71,12 @@ public:
   void set(const std::string &name, std::optional<std::vector<int64_t>> shape,
            std::span<const std::byte> bytes);
 
+  /// The same for the next `load` alone, which reads the caller's bytes; one
+  /// behind it that is lent nothing is an error (DataMissing).
+  void lend(std::span<const GivenInput> inputs);
+  /// Forgets what was lent: inputs are read again.
+  void withdraw();
+
   /// Whether `set` was called: the picked program may then change.
   bool isSet() const { return !given.empty(); }
 
@@ -109,10 +116,15 @@ private:
   };
   struct Given {
     std::vector<int64_t> shape;
-    std::vector<std::byte> bytes;
+    std::vector<std::byte> own;
+    std::span<const std::byte> bytes; ///< `own`, or the caller's until a load
+    bool isLent = false;
     bool isNew = true; ///< not in the arena yet
   };
 
+  /// The entry of what a caller gives, with a shape that programs take.
+  Given &give(const std::string &name,
+              const std::optional<std::vector<int64_t>> &shape, size_t bytes);
   void check(const plan::InputT &input) const;
   void checkTensors(const plan::PlanT &plan);
   bool isRead(const Slot &slot) const;

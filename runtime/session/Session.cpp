@@ -96,7 +96,7 @@ struct Session::Impl {
   std::vector<RunFact> describeSources(const SessionOptions &options) const;
   void rehearse();
   void initialize(const SessionOptions &options);
-  void continueFrom(const Manifest &manifest, const SessionOptions &options);
+  void continueFrom(const Manifest &manifest, std::optional<uint64_t> wanted);
   void poisonTransients();
   const std::vector<OutputTensor> &outputs();
 
@@ -130,7 +130,7 @@ struct Session::Impl {
   std::string loadedFrom;
   uint64_t seed;
   uint64_t missedBefore = 0; ///< bytes, up to the step that runs
-  uint64_t exports = 0;
+  uint64_t exports = 0, loads = 0;
   ProfileRecorder *recorder = nullptr;
 };
 
@@ -245,18 +245,19 @@ void Session::Impl::initialize(const SessionOptions &options) {
     fabric.exchange("loaded", "");
   }
   if (checkpoint && checkpoint->manifest() && isTraining)
-    continueFrom(*checkpoint->manifest(), options);
+    continueFrom(*checkpoint->manifest(), options.seed);
   else if (options.seed)
     setSeed(plan, arenas, seed);
 }
 
+/// `wanted`: where random sequences are to begin.
 void Session::Impl::continueFrom(const Manifest &manifest,
-                                 const SessionOptions &options) {
+                                 std::optional<uint64_t> wanted) {
   nextMicroBatch = manifest.step * programs.microBatches;
   rowsRead = manifest.rows;
   // The one that the training began with goes on.
-  if (options.seed && seed != manifest.seed)
-    setSeed(plan, arenas, seed);
+  if (wanted && *wanted != manifest.seed)
+    setSeed(plan, arenas, seed = *wanted);
   else
     seed = manifest.seed;
   auto [lr, schedule] = rates->describe();
@@ -328,7 +329,8 @@ void Session::Impl::prepareValidation(const SessionOptions &options,
                                             options.evalDataPath,
                                             training.data),
                        training.allowMissing};
-  if (found.empty() || (sources.data.files.empty() && !sources.data.isSample))
+  bool isRead = !sources.data.files.empty() || sources.data.isSample;
+  if (found.empty() || (!isRead && !options.givesValidation))
     return;
   uint64_t batches = options.evalBatches.value_or(
       plan.validation ? plan.validation->batches : 0);
@@ -421,7 +423,11 @@ StepResult Session::step() {
 
 uint64_t Session::microBatches() const { return impl->programs.microBatches; }
 
-std::optional<StepResult> Session::microBatch() {
+std::optional<StepResult> Session::microBatch() { return microBatch({}); }
+
+std::optional<StepResult>
+Session::microBatch(std::span<const GivenInput> inputs) {
+  impl->inputs->lend(inputs);
   uint64_t count = microBatches(), number = impl->nextMicroBatch;
   StepResult result;
   result.step = number / count;
@@ -494,10 +500,12 @@ std::optional<uint64_t> Session::stepsLeft() const {
   return impl->inputs->stepsFrom(impl->rowsRead, microBatches());
 }
 
-bool Session::canEvaluate() const { return impl->validation.has_value(); }
+bool Session::canEvaluate() const {
+  return impl->validation && impl->validation->isRead();
+}
 
 EvalResult Session::evaluate() {
-  if (!impl->validation)
+  if (!canEvaluate())
     throw Error(ErrorId::RuntimeUnsupported,
                 "the artifact has no program for validation, or no data for "
                 "it; compile the model with eval: {data: …} in the config");
@@ -507,6 +515,39 @@ EvalResult Session::evaluate() {
   impl->inputs->forget();
   impl->missedBefore = impl->memory.missedBytes();
   return result;
+}
+
+double Session::evaluate(std::span<const GivenInput> inputs) {
+  if (!impl->validation)
+    throw Error(ErrorId::RuntimeUnsupported,
+                "the artifact has no program for validation; compile the model "
+                "with eval: {} in the config");
+  impl->poisonTransients();
+  double loss = impl->validation->runGiven(
+      inputs, stepsDone(), impl->agreement ? &*impl->agreement : nullptr);
+  impl->inputs->forget();
+  impl->missedBefore = impl->memory.missedBytes();
+  return loss;
+}
+
+void Session::loadCheckpoint(const std::string &path, bool isOwn) {
+  if (impl->nextMicroBatch % microBatches() != 0)
+    throw Error(ErrorId::RuntimeUnsupported,
+                "a checkpoint is loaded between two steps, not between two "
+                "micro-batches of one");
+  std::string key = "load/" + std::to_string(++impl->loads);
+  std::string chosen = path;
+  if (isOwn) // Nobody writes what another one may still read.
+    impl->fabric.exchange(key, "");
+  else
+    chosen =
+        *agreeOnCheckpoint(impl->fabric, path, /*mayBeMissing=*/false, key);
+  CheckpointLoader checkpoint(impl->plan, rank(), chosen);
+  checkpoint.load(impl->arenas);
+  impl->fabric.exchange(key + "/done", "");
+  impl->loadedFrom = chosen;
+  if (checkpoint.manifest() && isTraining())
+    impl->continueFrom(*checkpoint.manifest(), std::nullopt);
 }
 
 bool Session::isTraining() const { return impl->isTraining; }

@@ -96,6 +96,8 @@ struct SessionOptions {
   std::string program;
   /// Whether all ranks are threads of this process.
   bool isInProcess = false;
+  /// Whether callers give `evaluate` its batches: it then needs no files.
+  bool givesValidation = false;
   /// "stop", "skip" or "ignore": what a loss or gradient norm that is a NaN or
   /// infinite does, in place of what the artifact says; empty: that. Artifacts
   /// that do not skip cannot be made to.
@@ -156,6 +158,13 @@ struct OutputTensor {
   std::span<const std::byte> bytes;
 };
 
+/// What one input has in one micro-batch of a rank.
+struct GivenInput {
+  std::string name;
+  std::vector<int64_t> shape;       ///< one that programs take it in
+  std::span<const std::byte> bytes; ///< contiguous; lives during the call
+};
+
 /// What Hugging Face's libraries make files of.
 inline constexpr uint64_t kExportShardBytes = 5'000'000'000;
 /// What validation found; the same on all ranks.
@@ -203,6 +212,8 @@ public:
   /// parameters and gives its result. For callers who set the inputs of each,
   /// or read the outputs of each; all others call `step`.
   std::optional<StepResult> microBatch();
+  /// The same with these inputs, in this micro-batch alone, copied once.
+  std::optional<StepResult> microBatch(std::span<const GivenInput> inputs);
 
   /// How many make a step.
   uint64_t microBatches() const;
@@ -218,6 +229,9 @@ public:
   /// Nothing of them changes by it but the outputs' bytes, which are gone.
   /// Throws fsdp::Error (RuntimeUnsupported) if that cannot be done.
   EvalResult evaluate();
+  /// Collective: the mean over ranks of the loss over these inputs, between two
+  /// steps, for callers that said so (`givesValidation`). Throws as `evaluate`.
+  double evaluate(std::span<const GivenInput> inputs);
 
   /// Whether steps train, rather than only compute outputs.
   bool isTraining() const;
@@ -229,7 +243,14 @@ public:
   /// Rows of the data that all ranks together have read for them.
   uint64_t rowsRead() const;
 
-  /// The checkpoint that the session started from; empty: first values.
+  /// Collective, between two steps: goes on from a checkpoint, as a session
+  /// that started from it (`checkpointPath`). Files of another writer give the
+  /// model's states alone; optimizer and steps stay. `isOwn`: the path is this
+  /// process's own, which other ranks need not see. Throws fsdp::Error, after
+  /// which states may have parts of both.
+  void loadCheckpoint(const std::string &path, bool isOwn = false);
+
+  /// The checkpoint that was loaded last; empty: first values.
   const std::string &loadedFrom() const;
 
   /// The kept outputs, in the order in which the model returns them: of the

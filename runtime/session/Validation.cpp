@@ -32,6 +32,10 @@ Validation::Validation(const plan::PlanT &plan,
       inputs(plan, std::vector(1, listPrograms()), rank, arena, device,
              sources),
       batches(batches) {
+  if (sources.data.files.empty() && !sources.data.isSample) {
+    this->batches = 0;
+    return;
+  }
   std::optional<uint64_t> available =
       inputs.stepsFrom(/*firstRow=*/0, /*microBatches=*/1);
   if (!available) {
@@ -53,11 +57,28 @@ Validation::Validation(const plan::PlanT &plan,
                             " rows, which fill no batch of all ranks");
 }
 
-EvalResult Validation::run(uint64_t step, ProgramAgreement *agreement) {
+const LossProgram &Validation::pick(uint64_t step,
+                                    ProgramAgreement *agreement) {
   size_t picked = inputs.pick();
   if (agreement)
     agreement->check(picked, listPrograms(), step);
-  const LossProgram &program = all[picked];
+  return all[picked];
+}
+
+double Validation::runGiven(std::span<const GivenInput> given, uint64_t step,
+                            ProgramAgreement *agreement) {
+  inputs.lend(given);
+  const LossProgram &program = pick(step, agreement);
+  inputs.forget();
+  inputs.load(/*firstRow=*/0, /*part=*/0);
+  device.run(*program.executor, step);
+  return device.readNumber(
+      program.executor->getResult(findLoss(*program.program)));
+}
+
+EvalResult Validation::run(uint64_t step, ProgramAgreement *agreement) {
+  inputs.withdraw();
+  const LossProgram &program = pick(step, agreement);
   const plan::BindingT &loss = findLoss(*program.program);
   // Training was in this memory.
   inputs.forget();

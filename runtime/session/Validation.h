@@ -10,6 +10,7 @@
 #include "runtime/session/Session.h"
 
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace fsdp {
@@ -25,7 +26,8 @@ struct LossProgram {
 class Validation {
 public:
   /// Reads up to `batches` batches of all ranks, or with 0 as many as the data
-  /// fills; one, of samples, if there is no data. Throws fsdp::Error as Inputs
+  /// fills; one, of samples, if there are samples alone; none without either.
+  /// Throws fsdp::Error as Inputs
   /// does, and DataShape if the data fills no batch.
   Validation(const plan::PlanT &plan, std::vector<LossProgram> programs,
              int rank, const Arena &arena, Device &device,
@@ -34,6 +36,12 @@ public:
   /// Collective. `agreement` is null if there is one program alone. `step` is
   /// the one that training has come to, for errors.
   EvalResult run(uint64_t step, ProgramAgreement *agreement);
+  /// Collective: the loss over these inputs alone.
+  double runGiven(std::span<const GivenInput> given, uint64_t step,
+                  ProgramAgreement *agreement);
+
+  /// Whether there is something that `run` reads.
+  bool isRead() const { return batches != 0; }
 
   const std::vector<LossProgram> &programs() const { return all; }
   std::vector<std::string> paths() const { return inputs.paths(); }
@@ -42,6 +50,8 @@ public:
 
 private:
   std::vector<const plan::ProgramT *> listPrograms() const;
+  /// What the inputs fit, the same on all ranks.
+  const LossProgram &pick(uint64_t step, ProgramAgreement *agreement);
 
   const std::vector<LossProgram> all;
   Device &device;

@@ -28,7 +28,7 @@ using namespace fsdp;
 static constexpr uint64_t kBlockBytes = 8 << 20;
 
 /// The members of a flat state are, it is not.
-static bool isExported(const plan::StateT &state) {
+bool fsdp::isExported(const plan::StateT &state) {
   if (state.layout == plan::Layout::flat)
     return false;
   return state.role == plan::Role::parameter ||

@@ -15,11 +15,14 @@ namespace fsdp {
 /// Whether `path` is where a folder of files is to be.
 bool isExportFolder(const std::string &path);
 
-/// Collective: rank 0 writes parameters, frozen parameters and buffers that are
-/// not volatile to the safetensors file `path`, or to several of at most
-/// `shardBytes` in that folder, with an index. Rows travel in blocks, so that
-/// no rank holds a whole parameter. `key` is the same on all ranks and used
-/// once. Throws fsdp::Error.
+/// Whether exports have the state: parameters, frozen ones, and buffers that
+/// are not volatile.
+bool isExported(const plan::StateT &state);
+
+/// Collective: rank 0 writes what is exported to the safetensors file `path`,
+/// or to several of at most `shardBytes` in that folder, with an index. Rows
+/// travel in blocks, so that no rank holds a whole parameter. `key` is the same
+/// on all ranks and used once. Throws fsdp::Error.
 void exportWeights(const plan::PlanT &plan, const Arenas &arenas,
                    Fabric &fabric, const std::string &key,
                    const std::string &path, uint64_t shardBytes);

@@ -38,8 +38,9 @@ static constexpr int kNiceness = 10;
 class Checkpointer::Writer {
 public:
   Writer(Session &session, const CheckpointOptions &options)
-      : fabric(session.fabric()), folder(options.folder), keep(options.keep),
-        isInStep(options.isInStep), staging(session.plan(), session.rank()) {}
+      : fabric(session.fabric()), name(options.name), folder(options.folder),
+        keep(options.keep), isInStep(options.isInStep),
+        staging(session.plan(), session.rank()) {}
 
   /// Copies the states; a thread writes them. The last save has ended.
   void start(const Session &session);
@@ -61,6 +62,7 @@ private:
                                  const std::function<std::string()> &work);
 
   Fabric &fabric;
+  const std::string name;
   const CheckpointFolder folder;
   const uint64_t keep;
   const bool isInStep;
@@ -100,8 +102,8 @@ Checkpointer::Writer::agree(const char *stage,
   } catch (const std::exception &error) {
     mine = kFailed + std::string(error.what());
   }
-  std::vector<std::string> all = fabric.exchange(
-      "checkpoint/" + std::to_string(number) + "/" + stage, mine);
+  std::vector<std::string> all =
+      fabric.exchange(name + "/" + std::to_string(number) + "/" + stage, mine);
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].front() == kFailed) {
       // The disk may be full of it.
@@ -244,8 +246,8 @@ Checkpointer::Checkpointer(Session &session, const CheckpointOptions &options)
   std::error_code code;
   bool isThere = std::filesystem::equivalent(folder.nameOf(session.stepsDone()),
                                              session.loadedFrom(), code);
-  if (session.fabric().exchange("checkpoint/folder", isThere ? "1" : "0")[0] ==
-      "1")
+  if (session.fabric().exchange(options.name + "/folder",
+                                isThere ? "1" : "0")[0] == "1")
     saved = session.stepsDone();
   writer = std::make_unique<Writer>(session, options);
 }

@@ -31,6 +31,7 @@ FORBIDDEN = {
     "runtime/data": f"{MLIR}|{TORCH}",
     "tools/fsdp-opt": TORCH,
     "tools/fsdp-run": MLIR,
+    "python": MLIR,
 }
 # Rooms, from the ground up: a room may include those that it is built on.
 BUILT_ON = {
@@ -41,6 +42,7 @@ BUILT_ON = {
     "runtime": ("support", "plan"),
     "ir": ("support",),
     "passes": ("support", "plan", "ir"),
+    "python": ("support", "plan", "runtime"),
     "tools": ("support", "plan", "simulate", "decide", "runtime", "ir", "passes"),
 }
 # Folders side by side: none includes another.

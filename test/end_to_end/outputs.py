@@ -210,4 +210,5 @@ def main():
     }, arguments.only)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -103,8 +103,10 @@ static const Table<plan::ValidationT> &getEval() {
   static const Table<ValidationT> table = {
       "eval",
       {
-          {"data", readEvalData, "path, or list of paths", "needed",
-           "a safetensors file, or token files, which are read as `data` says"},
+          {"data", readEvalData, "path, or list of paths", "",
+           "a safetensors file, or token files, which are read as `data` says; "
+           "`eval: {}` without is for batches that a program gives, and for "
+           "`fsdp-run --eval-data`"},
           {"every",
            &ValidationT::every,
            between(1, kMostSteps),

@@ -179,7 +179,9 @@ static void checkEpochs(Reading &reading) {
 }
 
 static void checkEval(Reading &reading) {
-  if (reading.find("eval") && reading.result.config.validation->files.empty())
+  // An empty section is for programs that give the batches, or --eval-data.
+  if ((reading.find("eval.every") || reading.find("eval.batches")) &&
+      reading.result.config.validation->files.empty())
     reading.refuse("eval",
                    "'eval' has no 'data': the files to compute the loss over",
                    ErrorId::ConfigMissingKey);
@@ -187,7 +189,8 @@ static void checkEval(Reading &reading) {
 
 static void checkEvalInputs(Reading &reading) {
   const Config &config = reading.result.config;
-  if (config.validation && !isSamplesFile(config.validation->files.front()) &&
+  if (config.validation && !config.validation->files.empty() &&
+      !isSamplesFile(config.validation->files.front()) &&
       !(config.data && !config.data->data.inputs.empty()))
     reading.refuse("eval",
                    "'eval' names token files, and no key 'inputs' of 'data' "

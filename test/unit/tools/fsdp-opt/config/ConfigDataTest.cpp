@@ -41,6 +41,7 @@ TEST(Config, ReadsData) {
   EXPECT_TRUE(
       parse("eval: {data: a.bin}\ndata: {inputs: x}", 2).config.validation);
   EXPECT_TRUE(parse("eval: {data: a.safetensors}", 2).config.validation);
+  EXPECT_TRUE(parse("eval: {}", 2).config.validation);
 }
 
 TEST(Config, RefusesDataThatSaysTooMuchOrTooLittle) {

@@ -1,0 +1,291 @@
+//===- Module.cpp - The native module of fsdp_opt -------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// fsdp_opt._native: the door, and the list of errors. Its types are in
+// fsdp_opt/_native.pyi.
+//
+//===----------------------------------------------------------------------===//
+
+#include "python/native/Door.h"
+
+#include "plan/DType.h"
+#include "support/Error.h"
+#include "support/Exceptions.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+using namespace fsdp;
+
+namespace {
+
+using Lent = nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>;
+
+struct ElementType {
+  std::string_view name;
+  nb::dlpack::dtype_code code;
+  uint8_t bits;
+};
+/// Those that DLPack has and programs take or return.
+constexpr ElementType kElementTypes[] = {
+    {"f32", nb::dlpack::dtype_code::Float, 32},
+    {"f64", nb::dlpack::dtype_code::Float, 64},
+    {"f16", nb::dlpack::dtype_code::Float, 16},
+    {"bf16", nb::dlpack::dtype_code::Bfloat, 16},
+    {"i64", nb::dlpack::dtype_code::Int, 64},
+    {"i32", nb::dlpack::dtype_code::Int, 32},
+    {"i16", nb::dlpack::dtype_code::Int, 16},
+    {"i8", nb::dlpack::dtype_code::Int, 8},
+    {"u8", nb::dlpack::dtype_code::UInt, 8},
+    {"u16", nb::dlpack::dtype_code::UInt, 16},
+    {"u32", nb::dlpack::dtype_code::UInt, 32},
+    {"u64", nb::dlpack::dtype_code::UInt, 64},
+    {"bool", nb::dlpack::dtype_code::Bool, 8},
+    {"c64", nb::dlpack::dtype_code::Complex, 64},
+    {"c128", nb::dlpack::dtype_code::Complex, 128},
+};
+
+LentTensor lend(std::string name, const Lent &array) {
+  nb::dlpack::dtype dtype = array.dtype();
+  for (const ElementType &type : kElementTypes)
+    if (dtype.code == static_cast<uint8_t>(type.code) &&
+        dtype.bits == type.bits && dtype.lanes == 1) {
+      std::vector<int64_t> shape(array.shape_ptr(),
+                                 array.shape_ptr() + array.ndim());
+      return {std::move(name), type.name, std::move(shape),
+              static_cast<const std::byte *>(array.data())};
+    }
+  throw Error(ErrorId::DataType,
+              "input '" + name +
+                  "': expected a tensor of numbers of a type "
+                  "that programs take, found one of DLPack's "
+                  "type " +
+                  std::to_string(dtype.code) + " with " +
+                  std::to_string(dtype.bits) + " bits");
+}
+
+/// The arrays live as long as `holders`.
+std::vector<LentTensor> lendAll(const nb::dict &batch,
+                                std::vector<Lent> &holders) {
+  std::vector<LentTensor> all;
+  for (auto [name, value] : batch) {
+    holders.push_back(nb::cast<Lent>(value));
+    all.push_back(lend(nb::cast<std::string>(name), holders.back()));
+  }
+  return all;
+}
+
+nb::object toArray(JoinedOutput output) {
+  for (const ElementType &type : kElementTypes) {
+    if (type.name != output.dtype)
+      continue;
+    std::byte *data = output.data.release();
+    nb::capsule owner(data, [](void *bytes) noexcept {
+      delete[] static_cast<std::byte *>(bytes);
+    });
+    std::vector<size_t> shape(output.shape.begin(), output.shape.end());
+    nb::dlpack::dtype dtype{static_cast<uint8_t>(type.code), type.bits, 1};
+    return nb::cast(nb::ndarray<nb::pytorch>(data, shape.size(), shape.data(),
+                                             owner, nullptr, dtype));
+  }
+  throw Error(ErrorId::DataType, "output '" + output.name + "' is of type " +
+                                     std::string(output.dtype) +
+                                     ", which Python does not get; leave it "
+                                     "out of --output");
+}
+
+nb::tuple step(Door &door, const nb::dict &batch) {
+  std::vector<Lent> holders;
+  std::vector<LentTensor> lent = lendAll(batch, holders);
+  DoorStep made;
+  {
+    nb::gil_scoped_release release;
+    made = door.step(lent);
+  }
+  nb::dict outputs, metrics;
+  for (JoinedOutput &output : made.outputs) {
+    std::string name = output.name;
+    outputs[name.c_str()] = toArray(std::move(output));
+  }
+  StepResult &result = made.result;
+  for (const auto &[name, value] : result.metrics)
+    metrics[name.c_str()] = value;
+  return nb::make_tuple(result.step, result.loss, result.gradNorm, result.lr,
+                        result.isSkipped, metrics, outputs);
+}
+
+double evaluate(Door &door, const nb::dict &batch) {
+  std::vector<Lent> holders;
+  std::vector<LentTensor> lent = lendAll(batch, holders);
+  nb::gil_scoped_release release;
+  return door.evaluate(lent);
+}
+
+nb::tuple evaluateFiles(Door &door) {
+  EvalResult result;
+  {
+    nb::gil_scoped_release release;
+    result = door.evaluate();
+  }
+  return nb::make_tuple(result.loss, result.batches, result.rows);
+}
+
+void hold(Door &door, const std::string &name, const Lent &array) {
+  LentTensor tensor = lend(name, array);
+  nb::gil_scoped_release release;
+  door.hold(tensor);
+}
+
+nb::dict memory(const Door &door) {
+  MemoryUse use = door.memory();
+  nb::dict all;
+  all["tensors"] = use.arena;
+  all["host"] = use.host;
+  all["scratch"] = use.scratch;
+  all["scratch_bound"] = use.scratchBound;
+  all["staging"] = use.staging;
+  return all;
+}
+
+template <typename T>
+void read(const nb::dict &options, const char *name, T &to) {
+  if (options.contains(name))
+    to = nb::cast<T>(options[name]);
+}
+
+/// What fsdp_opt.Session checks and passes on; a name that is absent leaves the
+/// runtime's default.
+LaunchOptions readOptions(const std::string &artifact,
+                          const nb::dict &options) {
+  LaunchOptions launch;
+  SessionOptions &session = launch.session;
+  launch.artifact = artifact;
+  session.givesValidation = true;
+  read(options, "backend", launch.backend);
+  read(options, "rendezvous", launch.rendezvous);
+  read(options, "threads", launch.threads);
+  read(options, "flight_records", launch.flightRecords);
+  if (options.contains("deadline"))
+    launch.deadline = std::chrono::milliseconds(
+        static_cast<int64_t>(nb::cast<double>(options["deadline"]) * 1000));
+  if (options.contains("trusted") && nb::cast<bool>(options["trusted"]))
+    launch.trust = Trust::own;
+  read(options, "data", session.dataPath);
+  read(options, "data_options", session.dataOptions);
+  read(options, "eval_data", session.evalDataPath);
+  read(options, "model", session.modelPath);
+  read(options, "weights", session.weightsPaths);
+  read(options, "load", session.checkpointPath);
+  read(options, "program", session.program);
+  read(options, "lr_schedule", session.lrSchedule);
+  read(options, "on_nonfinite", session.onNonFinite);
+  if (options.contains("seed"))
+    session.seed = nb::cast<uint64_t>(options["seed"]);
+  if (options.contains("lr"))
+    session.lr = nb::cast<double>(options["lr"]);
+  if (options.contains("steps"))
+    session.steps = nb::cast<uint64_t>(options["steps"]);
+  return launch;
+}
+
+/// As fsdp_opt.errors makes them.
+void raise(const Error &error) {
+  std::string id(getErrorInfo(error.id()).id);
+  try {
+    nb::object made = nb::module_::import_("fsdp_opt.errors")
+                          .attr("make")(id, std::string(error.what()));
+    PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(made.ptr())),
+                    made.ptr());
+  } catch (nb::python_error &failure) {
+    failure.restore();
+  }
+}
+
+/// (id, title, what to do, exit status) of each error.
+nb::list listErrors() {
+  static constexpr ErrorId all[] = {
+#define FSDP_ERROR(id, name, status, title, advice) ErrorId::name,
+#include "support/Errors.def"
+  };
+  nb::list list;
+  for (ErrorId id : all) {
+    const ErrorInfo &info = getErrorInfo(id);
+    list.append(nb::make_tuple(std::string(info.id), std::string(info.title),
+                               std::string(info.advice), info.exitStatus));
+  }
+  return list;
+}
+
+} // namespace
+
+NB_MODULE(_native, module) {
+  nb::register_exception_translator(
+      [](const std::exception_ptr &exception, void *) {
+        try {
+          std::rethrow_exception(exception);
+        } catch (const Error &error) {
+          raise(error);
+        }
+      });
+  module.def("list_errors", listErrors);
+  nb::class_<Door>(module, "Door")
+      .def(
+          "__init__",
+          [](Door *door, const std::string &artifact, const nb::dict &options) {
+            LaunchOptions launch = readOptions(artifact, options);
+            nb::gil_scoped_release release;
+            new (door) Door(launch);
+          },
+          nb::arg("artifact"), nb::arg("options"))
+      .def_prop_ro("rank", &Door::rank)
+      .def_prop_ro("ranks", &Door::ranks)
+      .def_prop_ro("world_size", &Door::worldSize)
+      .def_prop_ro("data_parallel", &Door::dataParallel)
+      .def_prop_ro("data_parallel_here", &Door::dataParallelHere)
+      .def_prop_ro("data_rank", &Door::dataRank)
+      .def_prop_ro("micro_batches", &Door::microBatches)
+      .def_prop_ro("is_training", &Door::isTraining)
+      .def_prop_ro("is_open", &Door::isOpen)
+      .def_prop_ro("steps_done", &Door::stepsDone)
+      .def_prop_ro("outputs", &Door::outputs)
+      .def_prop_ro("inputs",
+                   [](const Door &door) {
+                     nb::list list;
+                     for (const DoorInput &input : door.inputs())
+                       list.append(nb::make_tuple(input.name, input.dtype,
+                                                  input.shapes));
+                     return list;
+                   })
+      .def_prop_ro("memory", memory)
+      .def_prop_ro("states",
+                   [](const Door &door) {
+                     nb::list list;
+                     for (const DoorState &state : door.states())
+                       list.append(nb::make_tuple(state.names, state.dtype,
+                                                  state.shape));
+                     return list;
+                   })
+      .def("step", step, nb::arg("batch"))
+      .def("evaluate", evaluate, nb::arg("batch"))
+      .def("evaluate_files", evaluateFiles)
+      .def("hold", hold, nb::arg("name"), nb::arg("tensor"))
+      .def("save", &Door::save, nb::arg("folder"), nb::arg("keep"),
+           nb::arg("wait"), nb::call_guard<nb::gil_scoped_release>())
+      .def("load", &Door::load, nb::arg("path"), nb::arg("is_own"),
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("export_weights", &Door::exportWeights, nb::arg("path"),
+           nb::arg("shard_bytes"), nb::call_guard<nb::gil_scoped_release>())
+      .def("close", &Door::close, nb::arg("reason"),
+           nb::call_guard<nb::gil_scoped_release>());
+}
