@@ -98,6 +98,9 @@ public:
   void add(const plan::CallT &call);
   void add(const plan::AdamT &op) { update(op.params, op, 4, "adam"); }
   void add(const plan::SgdT &op) { update(op.params, op, 2, "sgd"); }
+  void add(const plan::BlockMaximaT &op) {
+    update(op.params, op, 4, "block_maxima");
+  }
   void add(const plan::CopyT &op) {
     move(WorkKind::copy, bytes(op.from) + bytes(op.to), op.to);
   }

@@ -43,9 +43,10 @@ struct Key {
 
 /// What numbers are drawn for.
 enum class Domain : uint32_t {
-  Step = 1, ///< random operators of a program
-  Init = 2, ///< first values of parameters
-  Rows = 3, ///< order of the data's rows
+  Step = 1,     ///< random operators of a program
+  Init = 2,     ///< first values of parameters
+  Rows = 3,     ///< order of the data's rows
+  Rounding = 4, ///< which way new parameters are rounded
 };
 
 /// The blocks at `lanes` counters of the sequence that `key` names, in place:
@@ -77,8 +78,7 @@ FSDP_HOST_DEVICE inline Block generate(Block counter, Key key) {
 }
 
 /// A key for one use of the user's seed. `stream` tells sequences of one domain
-/// apart: the rank for Domain::Step, the epoch for Domain::Rows, 0 for
-/// Domain::Init.
+/// apart: the rank for Domain::Step, the epoch for Domain::Rows, else 0.
 FSDP_HOST_DEVICE inline Key deriveKey(uint64_t seed, Domain domain,
                                       uint64_t stream) {
   Block block =

@@ -69,25 +69,71 @@ static void printTypes(OpAsmPrinter &printer, Operation *, TypeRange types) {
 
 // Optimizers print the parameters' types, and all others only where they
 // differ from what the parameters imply: gradients and moments like the
-// parameters, scalars 0-d f32.
+// parameters, scalars 0-d f32. Moments of another element type are said by
+// `moments f8E4M3FN`, then what they have beside them: `scales tensor<…>, …`
+// and `maxima tensor<…>`.
 static RankedTensorType getScalarType(Builder &builder) {
   return RankedTensorType::get({}, builder.getF32Type());
 }
 
-static ParseResult
-parseAdamTypes(OpAsmParser &parser, SmallVectorImpl<Type> &params,
-               SmallVectorImpl<Type> &grads, SmallVectorImpl<Type> &expAvgs,
-               SmallVectorImpl<Type> &expAvgSqs, Type &step, Type &lr,
-               std::optional<Operand> gradScale, Type &gradScaleType,
-               std::optional<Operand> foundInf, Type &foundInfType,
-               SmallVectorImpl<Type> &newParams,
-               SmallVectorImpl<Type> &newExpAvgs,
-               SmallVectorImpl<Type> &newExpAvgSqs) {
-  if (parser.parseTypeList(params))
+static ParseResult parseMomentTypes(OpAsmParser &parser, ArrayRef<Type> params,
+                                    SmallVectorImpl<Type> &moments,
+                                    SmallVectorImpl<Type> &scales,
+                                    Type &maxima) {
+  moments.assign(params.begin(), params.end());
+  if (succeeded(parser.parseOptionalKeyword("moments"))) {
+    Type element;
+    if (parser.parseType(element))
+      return failure();
+    for (Type &type : moments) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      if (!tensor)
+        return parser.emitError(parser.getCurrentLocation())
+               << "expected ranked tensors";
+      type = RankedTensorType::get(tensor.getShape(), element);
+    }
+  }
+  if (succeeded(parser.parseOptionalKeyword("scales")) &&
+      parser.parseTypeList(scales))
     return failure();
-  for (auto *types :
-       {&grads, &expAvgs, &expAvgSqs, &newParams, &newExpAvgs, &newExpAvgSqs})
+  if (succeeded(parser.parseOptionalKeyword("maxima")) &&
+      parser.parseType(maxima))
+    return failure();
+  return success();
+}
+
+static void printMomentTypes(OpAsmPrinter &printer, TypeRange params,
+                             TypeRange moments, TypeRange scales, Type maxima) {
+  auto elementOf = [](Type type) {
+    return cast<RankedTensorType>(type).getElementType();
+  };
+  if (!moments.empty() && elementOf(moments[0]) != elementOf(params[0]))
+    printer << " moments " << elementOf(moments[0]);
+  if (!scales.empty()) {
+    printer << " scales ";
+    printLines(printer, scales);
+  }
+  if (maxima)
+    printer << " maxima " << maxima;
+}
+
+static ParseResult parseAdamTypes(
+    OpAsmParser &parser, SmallVectorImpl<Type> &params,
+    SmallVectorImpl<Type> &grads, SmallVectorImpl<Type> &expAvgs,
+    SmallVectorImpl<Type> &expAvgSqs, ArrayRef<Operand>,
+    SmallVectorImpl<Type> &scales, std::optional<Operand>, Type &maxima,
+    Type &step, Type &lr, std::optional<Operand> gradScale, Type &gradScaleType,
+    std::optional<Operand> foundInf, Type &foundInfType,
+    SmallVectorImpl<Type> &newParams, SmallVectorImpl<Type> &newExpAvgs,
+    SmallVectorImpl<Type> &newExpAvgSqs, SmallVectorImpl<Type> &newScales) {
+  if (parser.parseTypeList(params) ||
+      parseMomentTypes(parser, params, expAvgs, scales, maxima))
+    return failure();
+  for (auto *types : {&grads, &newParams})
     types->assign(params.begin(), params.end());
+  for (auto *types : {&expAvgSqs, &newExpAvgs, &newExpAvgSqs})
+    types->assign(expAvgs.begin(), expAvgs.end());
+  newScales.assign(scales.begin(), scales.end());
   step = lr = getScalarType(parser.getBuilder());
   if (gradScale)
     gradScaleType = lr;
@@ -97,28 +143,39 @@ parseAdamTypes(OpAsmParser &parser, SmallVectorImpl<Type> &params,
 }
 
 static void printAdamTypes(OpAsmPrinter &printer, Operation *, TypeRange params,
-                           TypeRange, TypeRange, TypeRange, Type, Type, Value,
-                           Type, Value, Type, TypeRange, TypeRange, TypeRange) {
+                           TypeRange, TypeRange expAvgs, TypeRange,
+                           OperandRange, TypeRange scales, Value, Type maxima,
+                           Type, Type, Value, Type, Value, Type, TypeRange,
+                           TypeRange, TypeRange, TypeRange) {
   printLines(printer, params);
+  printMomentTypes(printer, params, expAvgs, scales, maxima);
 }
 
 static ParseResult
 parseSgdTypes(OpAsmParser &parser, SmallVectorImpl<Type> &params,
               SmallVectorImpl<Type> &grads, ArrayRef<Operand> momentumBuffers,
-              SmallVectorImpl<Type> &momentumTypes, Type &lr,
-              std::optional<Operand> gradScale, Type &gradScaleType,
+              SmallVectorImpl<Type> &momentumTypes, ArrayRef<Operand>,
+              SmallVectorImpl<Type> &scales, std::optional<Operand>,
+              Type &maxima, std::optional<Operand> step, Type &stepType,
+              Type &lr, std::optional<Operand> gradScale, Type &gradScaleType,
               std::optional<Operand> foundInf, Type &foundInfType,
               SmallVectorImpl<Type> &newParams,
-              SmallVectorImpl<Type> &newMomentumBuffers) {
-  if (parser.parseTypeList(params))
+              SmallVectorImpl<Type> &newMomentumBuffers,
+              SmallVectorImpl<Type> &newScales) {
+  SmallVector<Type> moments;
+  if (parser.parseTypeList(params) ||
+      parseMomentTypes(parser, params, moments, scales, maxima))
     return failure();
   grads.assign(params.begin(), params.end());
   newParams.assign(params.begin(), params.end());
   if (!momentumBuffers.empty()) {
-    momentumTypes.assign(params.begin(), params.end());
-    newMomentumBuffers.assign(params.begin(), params.end());
+    momentumTypes.assign(moments.begin(), moments.end());
+    newMomentumBuffers.assign(moments.begin(), moments.end());
   }
+  newScales.assign(scales.begin(), scales.end());
   lr = getScalarType(parser.getBuilder());
+  if (step)
+    stepType = lr;
   if (gradScale)
     gradScaleType = lr;
   if (foundInf)
@@ -127,9 +184,12 @@ parseSgdTypes(OpAsmParser &parser, SmallVectorImpl<Type> &params,
 }
 
 static void printSgdTypes(OpAsmPrinter &printer, Operation *, TypeRange params,
-                          TypeRange, OperandRange, TypeRange, Type, Value, Type,
-                          Value, Type, TypeRange, TypeRange) {
+                          TypeRange, OperandRange, TypeRange moments,
+                          OperandRange, TypeRange scales, Value, Type maxima,
+                          Value, Type, Type, Value, Type, Value, Type,
+                          TypeRange, TypeRange, TypeRange) {
   printLines(printer, params);
+  printMomentTypes(printer, params, moments, scales, maxima);
 }
 
 // What stands before an attribute of that kind on a state.

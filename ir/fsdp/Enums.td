@@ -176,5 +176,14 @@ def Fsdp_OptimizerKind : Fsdp_Enum<"OptimizerKind", "an optimizer", [
   I32EnumAttrCase<"Adam", 1, "adam">,
   I32EnumAttrCase<"Sgd", 2, "sgd">
 ]>;
+def Fsdp_OptimizerKindAttr
+    : EnumAttr<Fsdp_Dialect, Fsdp_OptimizerKind, "optimizer_kind">;
+
+def Fsdp_StateDType : Fsdp_Enum<"StateDType", "what moments are stored as", [
+  I32EnumAttrCase<"Parameter", 0, "parameter">, // in its element type
+  I32EnumAttrCase<"BFloat16", 1, "bfloat16">,
+  I32EnumAttrCase<"Int8", 2, "int8">,           // codes in blocks
+  I32EnumAttrCase<"Float8", 3, "float8">        // codes in blocks
+]>;
 
 #endif // FSDP_ENUMS_TD

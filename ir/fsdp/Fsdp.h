@@ -175,6 +175,9 @@ struct StateUpdate {
   mlir::ResultRange news; ///< in the order of `olds`
 };
 
+/// What the scales of moments in blocks are called among updates.
+inline constexpr llvm::StringLiteral kScales = "scale";
+
 mlir::LogicalResult verifyUpdates(mlir::Operation *optimizer);
 /// Calls new values after what they are new values of.
 void nameUpdates(OptimizerOpInterface op, mlir::OpAsmSetValueNameFn set);

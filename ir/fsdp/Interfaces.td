@@ -109,7 +109,7 @@ def OptimizerOpInterface : Fsdp_Interface<"OptimizerOpInterface"> {
     Updates parameters by their gradients, in place: results are new values of
     operands, whose memory they take. Gradients are only read. There is one
     gradient, and one of all else that is updated, for each parameter and of its
-    shape.
+    shape; but for the scales of moments that are codes (`kScales`).
   }];
   let verify = [{ return ::fsdp::verifyUpdates($_op); }];
   let methods = [
@@ -120,7 +120,9 @@ def OptimizerOpInterface : Fsdp_Interface<"OptimizerOpInterface"> {
                     "getNewParams">,
     InterfaceMethod<"What gradients are divided by; null: by nothing.",
                     "::mlir::Value", "getGradScale">,
-    InterfaceMethod<"All that is updated, parameters first.",
+    InterfaceMethod<"The new scales of blocks that ranks share, or null.",
+                    "::mlir::Value", "getMaxima">,
+    InterfaceMethod<"All that is updated: parameters, moments, scales.",
                     "::llvm::SmallVector<::fsdp::StateUpdate>", "getUpdates">,
   ];
 }

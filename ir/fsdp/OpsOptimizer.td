@@ -10,6 +10,14 @@ include "OpBase.td"
 // the planner gives both one address. All are elementwise and keep padding rows
 // zero. `grad_scale` divides the gradients (the clip coefficient); where
 // `found_inf` is 1, all stays as it was.
+//
+// Moments have the parameter's shape and one element type, by default its own: f32
+// and bf16 are stored as they are, ui8 and f8E4M3FN are codes in blocks of 256 elements
+// of the model's tensor, each with a scale (f32). Either a rank has whole blocks,
+// and `scales` are those of its own; or ranks share some, `scales` are those of the
+// whole tensor on every rank, and `maxima` has their new values one behind the
+// other, which `fsdp.block_maxima` and a reduction have found. `rounding` is the seed of
+// the stochastic rounding of parameters in bf16.
 class Fsdp_OptimizerOp<string mnemonic, string updates>
     : Fsdp_Op<mnemonic, [Pure, AttrSizedOperandSegments, AttrSizedResultSegments,
                          OpAsmOpInterface, OptimizerOpInterface]> {
@@ -24,31 +32,39 @@ class Fsdp_AdamLikeOp<string mnemonic> : Fsdp_OptimizerOp<mnemonic, [{
     ::llvm::SmallVector<::fsdp::StateUpdate> getUpdates() {
       return {{"parameter", getParams(), getNewParams()},
               {"exp_avg", getExpAvgs(), getNewExpAvgs()},
-              {"exp_avg_sq", getExpAvgSqs(), getNewExpAvgSqs()}};
+              {"exp_avg_sq", getExpAvgSqs(), getNewExpAvgSqs()},
+              {::fsdp::kScales, getScales(), getNewScales()}};
     }
   }]> {
   let arguments = (ins Variadic<AnyRankedTensor>:$params,
                        Variadic<AnyRankedTensor>:$grads,
                        Variadic<AnyRankedTensor>:$exp_avgs,
                        Variadic<AnyRankedTensor>:$exp_avg_sqs,
+                       Variadic<AnyRankedTensor>:$scales,
+                       Optional<AnyRankedTensor>:$maxima,
                        AnyRankedTensor:$step, AnyRankedTensor:$lr,
                        Optional<AnyRankedTensor>:$grad_scale,
                        Optional<AnyRankedTensor>:$found_inf,
                        F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps,
-                       F64Attr:$weight_decay);
+                       F64Attr:$weight_decay, OptionalAttr<I64Attr>:$rounding);
   let results = (outs Variadic<AnyRankedTensor>:$new_params,
                       Variadic<AnyRankedTensor>:$new_exp_avgs,
-                      Variadic<AnyRankedTensor>:$new_exp_avg_sqs);
+                      Variadic<AnyRankedTensor>:$new_exp_avg_sqs,
+                      Variadic<AnyRankedTensor>:$new_scales);
   let assemblyFormat = [{
     `params` `(` custom<Operands>($params) `)` `grads` `(` custom<Operands>($grads) `)`
     `exp_avgs` `(` custom<Operands>($exp_avgs) `)` `exp_avg_sqs` `(` custom<Operands>($exp_avg_sqs) `)`
+    (`scales` `(` $scales^ `)`)? (`maxima` $maxima^)?
     `step` $step `lr` $lr (`grad_scale` $grad_scale^)?
     (`found_inf` $found_inf^)?
     `betas` `(` $beta1 `,` $beta2 `)` `eps` $eps `weight_decay` $weight_decay
+    (`rounding` $rounding^)?
     attr-dict `:` custom<AdamTypes>(type($params), type($grads),
-        type($exp_avgs), type($exp_avg_sqs), type($step), type($lr),
+        type($exp_avgs), type($exp_avg_sqs), ref($scales), type($scales),
+        ref($maxima), type($maxima), type($step), type($lr),
         ref($grad_scale), type($grad_scale), ref($found_inf), type($found_inf),
-        type($new_params), type($new_exp_avgs), type($new_exp_avg_sqs))
+        type($new_params), type($new_exp_avgs), type($new_exp_avg_sqs),
+        type($new_scales))
   }];
 }
 
@@ -67,6 +83,9 @@ def Fsdp_AdamWOp : Fsdp_AdamLikeOp<"adamw"> {
     ```
 
     Constraint OP-1: one gradient and two moments for each parameter.
+
+    Constraint OP-3: moments of ui8 and f8E4M3FN have a scale each, and no others
+    have; `maxima` has as many elements as all scales together.
   }];
 }
 
@@ -91,8 +110,9 @@ def Fsdp_SgdOp : Fsdp_OptimizerOp<"sgd", [{
       ::fsdp::StateUpdate params{"parameter", getParams(), getNewParams()};
       if (getMomentum().isZero())
         return {params};
-      return {params, {"momentum buffer", getMomentumBuffers(),
-                       getNewMomentumBuffers()}};
+      return {params,
+              {"momentum buffer", getMomentumBuffers(), getNewMomentumBuffers()},
+              {::fsdp::kScales, getScales(), getNewScales()}};
     }
   }]> {
   let summary = "stochastic gradient descent on the shards of one group";
@@ -109,28 +129,79 @@ def Fsdp_SgdOp : Fsdp_OptimizerOp<"sgd", [{
     ```
 
     Constraint OP-2: one gradient for each parameter, and as many momentum
-    buffers if `momentum` is not 0, else none.
+    buffers if `momentum` is not 0, else none; of those that are codes OP-3 of
+    `fsdp.adamw` holds. `step` is there for `rounding` alone.
   }];
   let arguments = (ins Variadic<AnyRankedTensor>:$params,
                        Variadic<AnyRankedTensor>:$grads,
                        Variadic<AnyRankedTensor>:$momentum_buffers,
-                       AnyRankedTensor:$lr,
+                       Variadic<AnyRankedTensor>:$scales,
+                       Optional<AnyRankedTensor>:$maxima,
+                       Optional<AnyRankedTensor>:$step, AnyRankedTensor:$lr,
                        Optional<AnyRankedTensor>:$grad_scale,
                        Optional<AnyRankedTensor>:$found_inf,
                        F64Attr:$momentum, F64Attr:$weight_decay,
-                       UnitAttr:$nesterov);
+                       UnitAttr:$nesterov, OptionalAttr<I64Attr>:$rounding);
   let results = (outs Variadic<AnyRankedTensor>:$new_params,
-                      Variadic<AnyRankedTensor>:$new_momentum_buffers);
+                      Variadic<AnyRankedTensor>:$new_momentum_buffers,
+                      Variadic<AnyRankedTensor>:$new_scales);
   let assemblyFormat = [{
     `params` `(` custom<Operands>($params) `)` `grads` `(` custom<Operands>($grads) `)`
-    `momentum_buffers` `(` custom<Operands>($momentum_buffers) `)` `lr` $lr
+    `momentum_buffers` `(` custom<Operands>($momentum_buffers) `)`
+    (`scales` `(` $scales^ `)`)? (`maxima` $maxima^)? (`step` $step^)? `lr` $lr
     (`grad_scale` $grad_scale^)? (`found_inf` $found_inf^)?
     `momentum` $momentum `weight_decay` $weight_decay
-    (`nesterov` $nesterov^)?
+    (`nesterov` $nesterov^)? (`rounding` $rounding^)?
     attr-dict `:` custom<SgdTypes>(type($params), type($grads),
-        ref($momentum_buffers), type($momentum_buffers), type($lr),
-        ref($grad_scale), type($grad_scale), ref($found_inf), type($found_inf),
-        type($new_params), type($new_momentum_buffers))
+        ref($momentum_buffers), type($momentum_buffers), ref($scales),
+        type($scales), ref($maxima), type($maxima), ref($step), type($step),
+        type($lr), ref($grad_scale), type($grad_scale), ref($found_inf),
+        type($found_inf), type($new_params), type($new_momentum_buffers),
+        type($new_scales))
+  }];
+  let hasVerifier = 1;
+}
+
+def Fsdp_BlockMaximaOp
+    : Fsdp_Op<"block_maxima", [Pure, AttrSizedOperandSegments]> {
+  let summary = "what blocks of moments will hold at most, of a rank's elements";
+  let description = [{
+    Before an optimizer of that `kind` whose blocks ranks share: for each block of each
+    moment, in the order of `scales`, the greatest absolute value that this rank's
+    elements of it will have after the update; 0 where it has none. The maximum over
+    the ranks is what the block is coded by. `moments` are all of the optimizer's,
+    one list behind the other, and `weight_decay` is what it has.
+
+    Example:
+
+    ```mlir
+    %found = fsdp.block_maxima adamw params(%w) grads(%g) moments(%m, %v)
+        scales(%ms, %vs) betas(9.0e-01, 9.5e-01) momentum 0.0 weight_decay 1.0e-01
+        : (tensor<35x150xf32>, tensor<35x150xf32>, tensor<35x150xui8>,
+           tensor<35x150xui8>, tensor<41xf32>, tensor<41xf32>) -> tensor<82xf32>
+    ```
+
+    Constraint BM-1: one gradient for each parameter, equally many moments for each,
+    of ui8 or f8E4M3FN, with a scale each.
+
+    Constraint BM-2: the result has one dim of as many elements of f32 as all
+    scales together.
+  }];
+  let arguments = (ins Fsdp_OptimizerKindAttr:$kind,
+                       Variadic<AnyRankedTensor>:$params,
+                       Variadic<AnyRankedTensor>:$grads,
+                       Variadic<AnyRankedTensor>:$moments,
+                       Variadic<AnyRankedTensor>:$scales,
+                       Optional<AnyRankedTensor>:$grad_scale,
+                       F64Attr:$beta1, F64Attr:$beta2, F64Attr:$momentum,
+                       F64Attr:$weight_decay);
+  let results = (outs AnyRankedTensor:$maxima);
+  let assemblyFormat = [{
+    `` $kind `params` `(` $params `)` `grads` `(` $grads `)`
+    `moments` `(` $moments `)` `scales` `(` $scales `)`
+    (`grad_scale` $grad_scale^)? `betas` `(` $beta1 `,` $beta2 `)`
+    `momentum` $momentum `weight_decay` $weight_decay attr-dict `:`
+    functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }

@@ -237,10 +237,13 @@ LogicalResult ParamGroupAttr::verify(EmitError emitError, ArrayAttr params,
       succeeded(verifyNumber(emitError, "momentum", momentum, 0)));
 }
 
-LogicalResult OptimizerAttr::verify(
-    EmitError emitError, OptimizerKind, FloatAttr lr, FloatAttr beta1,
-    FloatAttr beta2, FloatAttr eps, FloatAttr weightDecay, FloatAttr momentum,
-    bool, FloatAttr maxGradNorm, FloatAttr normOrder, ArrayAttr groups, bool) {
+LogicalResult OptimizerAttr::verify(EmitError emitError, OptimizerKind,
+                                    FloatAttr lr, FloatAttr beta1,
+                                    FloatAttr beta2, FloatAttr eps,
+                                    FloatAttr weightDecay, FloatAttr momentum,
+                                    bool, FloatAttr maxGradNorm,
+                                    FloatAttr normOrder, ArrayAttr groups, bool,
+                                    StateDType, bool) {
   if (!std::isfinite(lr.getValueAsDouble()))
     return emitError() << "expected 'lr' to be a finite number, found " << lr;
   if (maxGradNorm && !(maxGradNorm.getValueAsDouble() > 0 &&

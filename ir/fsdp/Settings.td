@@ -251,7 +251,12 @@ def Fsdp_Optimizer : Fsdp_Setting<"Optimizer", "optimizer"> {
     (`#fsdp.param_group`), which are numbered from 1, the last that matches counts.
     With `in_backward` a bucket is updated as soon as its gradients are there, where
     no update waits for a number that needs all of them.
-    Read by `fsdp-assign-groups` and `fsdp-insert-optimizer`; the artifact shows it.
+    Moments are stored as `state_dtype`: int8 and float8 are codes in blocks of 256
+    elements of the model's tensor, and tensors of less than 4096 elements have
+    moments in f32 then. With `stochastic_rounding` parameters in bf16 are rounded up
+    or down at random.
+    Read by `fsdp-flatten-buckets`, `fsdp-assign-groups` and `fsdp-insert-optimizer`;
+    the artifact shows it.
 
     Example: `#fsdp.optimizer<kind = sgd, lr = 1.000000e-01, momentum = 9.000000e-01>`
   }];
@@ -261,7 +266,9 @@ def Fsdp_Optimizer : Fsdp_Setting<"Optimizer", "optimizer"> {
                         Fsdp_Real<"0">:$weight_decay, Fsdp_Real<"0">:$momentum,
                         Fsdp_Flag<"false">:$nesterov, Fsdp_Number:$max_grad_norm,
                         Fsdp_Real<"2">:$norm_order, Fsdp_List:$groups,
-                        Fsdp_Flag<"false">:$in_backward);
+                        Fsdp_Flag<"false">:$in_backward,
+                        Fsdp_Choice<"StateDType", "Parameter">:$state_dtype,
+                        Fsdp_Flag<"false">:$stochastic_rounding);
 }
 
 def Fsdp_LossScale : Fsdp_Setting<"LossScale", "loss_scale"> {

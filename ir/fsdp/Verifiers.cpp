@@ -6,8 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/fsdp/Fsdp.h"
+#include "support/BlockCodes.h"
 
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <cmath>
 
@@ -246,16 +248,90 @@ static LogicalResult verifyPerParameter(Operation *op, ValueRange params,
   return success();
 }
 
-// OP-1.
+static bool isCode(Type element) {
+  return element.isUnsignedInteger(8) || isa<Float8E4M3FNType>(element);
+}
+
+/// Elements of all `scales`.
+static int64_t countBlocks(ValueRange scales) {
+  int64_t count = 0;
+  for (Value scale : scales)
+    count += cast<RankedTensorType>(scale.getType()).getNumElements();
+  return count;
+}
+
+// OP-3, BM-2.
+static LogicalResult verifyMaxima(Operation *op, ValueRange scales,
+                                  Type maxima) {
+  auto type = cast<RankedTensorType>(maxima);
+  int64_t count = countBlocks(scales);
+  if (type.getRank() == 1 && type.getElementType().isF32() &&
+      type.getNumElements() == count)
+    return success();
+  return op->emitOpError("expects maxima of tensor<")
+         << count << "xf32>, found " << type;
+}
+
+// OP-3, BM-1.
+static LogicalResult verifyScales(Operation *op, ValueRange moments,
+                                  ValueRange scales, Value maxima) {
+  size_t codes = llvm::count_if(moments, [](Value moment) {
+    return isCode(cast<RankedTensorType>(moment.getType()).getElementType());
+  });
+  if ((codes != 0 && codes != moments.size()) || scales.size() != codes)
+    return op->emitOpError("expects a scale for each moment, all of them ui8 "
+                           "or f8E4M3FN, or none, found ")
+           << scales.size() << " scales for " << codes << " codes among "
+           << moments.size() << " moments";
+  for (auto [moment, scale] : llvm::zip(moments, scales)) {
+    auto type = cast<RankedTensorType>(scale.getType());
+    int64_t elements =
+        cast<RankedTensorType>(moment.getType()).getNumElements();
+    int64_t own = llvm::divideCeil(elements, kBlockElements);
+    if (!type.getElementType().isF32() ||
+        (maxima ? type.getNumElements() < own : type.getNumElements() != own))
+      return op->emitOpError("expects scales of f32 for ")
+             << own << " blocks of " << moment.getType() << ", found " << type;
+  }
+  return maxima ? verifyMaxima(op, scales, maxima.getType()) : success();
+}
+
+// BM-1, BM-2.
+LogicalResult BlockMaximaOp::verify() {
+  if (failed(verifyPerParameter(*this, getParams(), getGrads(), "gradient")))
+    return failure();
+  size_t params = getParams().size();
+  if (params == 0 || getMoments().empty() || getMoments().size() % params != 0)
+    return emitOpError("expects equally many moments for each of ")
+           << params << " parameters, found " << getMoments().size();
+  for (size_t i = 0; i < getMoments().size(); i += params)
+    if (failed(verifyPerParameter(*this, getParams(),
+                                  getMoments().slice(i, params), "moment")))
+      return failure();
+  if (failed(verifyScales(*this, getMoments(), getScales(), getMaxima())))
+    return failure();
+  if (!getScales().empty())
+    return success();
+  return emitOpError("expects moments of ui8 or f8E4M3FN, found ")
+         << getMoments().front().getType();
+}
+
+// OP-1, OP-3.
 LogicalResult fsdp::verifyUpdates(Operation *optimizer) {
   auto op = cast<OptimizerOpInterface>(optimizer);
   OperandRange params = op.getParams();
   if (failed(verifyPerParameter(op, params, op.getGrads(), "gradient")))
     return failure();
-  for (auto [what, olds, news] : op.getUpdates())
+  SmallVector<Value> moments;
+  for (auto [what, olds, news] : op.getUpdates()) {
+    if (what == kScales)
+      return verifyScales(optimizer, moments, olds, op.getMaxima());
     if (failed(verifyPerParameter(op, params, olds, what)) ||
         failed(verifyPerParameter(op, params, news, ("new " + what).str())))
       return failure();
+    if (olds.getBeginOperandIndex() != params.getBeginOperandIndex())
+      llvm::append_range(moments, olds);
+  }
   return success();
 }
 

@@ -16,6 +16,8 @@ namespace fsdp {
 inline constexpr llvm::StringLiteral kRootBucket = "root";
 /// Name of the bucket of loss and gradient norm.
 inline constexpr llvm::StringLiteral kMetricsBucket = "metrics";
+/// Of the greatest values of the optimizer's blocks that ranks share.
+inline constexpr llvm::StringLiteral kMaximaBucket = "optimizer/maxima";
 /// Name of the output that is the gradients' norm.
 inline constexpr llvm::StringLiteral kGradNormOutput = "grad_norm";
 /// Name of the metric that is what the loss is multiplied by.

@@ -64,6 +64,10 @@ private:
   template <typename Op>
   void emitAdam(Op op, plan::AdamKind kind);
   void emitSgd(SgdOp op);
+  LogicalResult emitMaxima(BlockMaximaOp op);
+  std::vector<uint32_t> statesOf(ValueRange params);
+  template <typename Body, typename Op>
+  void setStorage(Body &body, Op op);
   LogicalResult emitDraw(DrawOp op);
   template <typename T>
   void add(T body, Location location) {
@@ -261,6 +265,27 @@ LogicalResult ProgramEmitter::emitPack(PackOp op) {
   return success();
 }
 
+/// Of the parameters that are updated, which may be copies of them.
+std::vector<uint32_t> ProgramEmitter::statesOf(ValueRange params) {
+  std::vector<uint32_t> numbers;
+  for (Value param : params)
+    if (BlockArgument argument = getUpdatedArgument(param))
+      numbers.push_back(static_cast<uint32_t>(
+          states.getIndex(states.lookup(program, argument.getArgNumber()))));
+  return numbers;
+}
+
+/// How an update stores what it computes.
+template <typename Body, typename Op>
+void ProgramEmitter::setStorage(Body &body, Op op) {
+  body.scales = idsOf(op.getScales());
+  body.maxima = optionalIdOf(op.getMaxima());
+  body.rounding = op.getRounding().has_value();
+  body.rounding_seed = op.getRounding().value_or(0);
+  if (body.maxima != -1 || body.rounding)
+    body.of = statesOf(op.getParams());
+}
+
 template <typename Op>
 void ProgramEmitter::emitAdam(Op op, plan::AdamKind kind) {
   plan::AdamT adam;
@@ -277,6 +302,7 @@ void ProgramEmitter::emitAdam(Op op, plan::AdamKind kind) {
   adam.beta2 = op.getBeta2().convertToDouble();
   adam.eps = op.getEps().convertToDouble();
   adam.weight_decay = op.getWeightDecay().convertToDouble();
+  setStorage(adam, op);
   add(std::move(adam), op.getLoc());
 }
 
@@ -291,7 +317,29 @@ void ProgramEmitter::emitSgd(SgdOp op) {
   sgd.momentum = op.getMomentum().convertToDouble();
   sgd.weight_decay = op.getWeightDecay().convertToDouble();
   sgd.nesterov = op.getNesterov();
+  sgd.step = optionalIdOf(op.getStep());
+  setStorage(sgd, op);
   add(std::move(sgd), op.getLoc());
+}
+
+LogicalResult ProgramEmitter::emitMaxima(BlockMaximaOp op) {
+  if (failed(makeResult(cast<OpResult>(op.getMaxima()))))
+    return failure();
+  plan::BlockMaximaT maxima;
+  maxima.kind = toPlan(op.getKind());
+  maxima.params = idsOf(op.getParams());
+  maxima.grads = idsOf(op.getGrads());
+  maxima.moments = idsOf(op.getMoments());
+  maxima.scales = idsOf(op.getScales());
+  maxima.of = statesOf(op.getParams());
+  maxima.output = idOf(op.getMaxima());
+  maxima.grad_scale = optionalIdOf(op.getGradScale());
+  maxima.beta1 = op.getBeta1().convertToDouble();
+  maxima.beta2 = op.getBeta2().convertToDouble();
+  maxima.momentum = op.getMomentum().convertToDouble();
+  maxima.weight_decay = op.getWeightDecay().convertToDouble();
+  add(std::move(maxima), op.getLoc());
+  return success();
 }
 
 LogicalResult ProgramEmitter::emitDraw(DrawOp op) {
@@ -490,6 +538,7 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
         emitAdam(adam, plan::AdamKind::adam);
         return success();
       })
+      .Case([&](BlockMaximaOp op) { return emitMaxima(op); })
       .Case([&](SgdOp sgd) {
         emitSgd(sgd);
         return success();

@@ -143,6 +143,18 @@ static_assert(isNumbering(PlanEnum<InitKind>::table,
                           getMaxEnumValForInitKind()));
 
 template <>
+struct PlanEnum<OptimizerKind> {
+  using Plan = plan::OptimizerKind;
+  static constexpr std::pair<OptimizerKind, Plan> table[] = {
+      {OptimizerKind::AdamW, Plan::adamw},
+      {OptimizerKind::Adam, Plan::adam},
+      {OptimizerKind::Sgd, Plan::sgd},
+  };
+};
+static_assert(isNumbering(PlanEnum<OptimizerKind>::table,
+                          getMaxEnumValForOptimizerKind()));
+
+template <>
 struct PlanEnum<OnNonFinite> {
   using Plan = plan::NonFinite;
   static constexpr std::pair<OnNonFinite, Plan> table[] = {

@@ -183,6 +183,7 @@ private:
                    ? (isAgain(start) ? "regather" : "gather")
                : isa<ReduceScatterStartOp>(start) ? "reduce"
                : row.bucket == kMetricsBucket     ? "metrics"
+               : row.bucket == kMaximaBucket      ? "maxima"
                                                   : "replicate";
     row.phase = getPhase(position);
     row.bytes = getTraffic(start);

@@ -134,8 +134,8 @@ private:
       SmallVector<OpOperand *> uses;
       SmallVector<Operation *> users;
       for (OpOperand &use : param.getUses())
-        if (!isa<OptimizerOpInterface, CopyOp, ReplayOp, func::ReturnOp>(
-                use.getOwner())) {
+        if (!isa<OptimizerOpInterface, BlockMaximaOp, CopyOp, ReplayOp,
+                 func::ReturnOp>(use.getOwner())) {
           uses.push_back(&use);
           users.push_back(use.getOwner());
         }
@@ -186,8 +186,8 @@ private:
   }
 
   /// Of which parameter an operand is the gradient.
-  static FlatSymbolRefAttr getGradientOf(OptimizerOpInterface op,
-                                         OpOperand &operand,
+  template <typename Update>
+  static FlatSymbolRefAttr getGradientOf(Update op, OpOperand &operand,
                                          func::FuncOp func) {
     unsigned first = op.getGrads().getBeginOperandIndex();
     unsigned number = operand.getOperandNumber() - first;
@@ -209,11 +209,13 @@ private:
 
   void placeOnHost(Operation &op) {
     auto update = dyn_cast<OptimizerOpInterface>(op);
+    auto maxima = dyn_cast<BlockMaximaOp>(op);
     auto sum = dyn_cast<AccumulateOp>(op);
     for (OpOperand &operand : op.getOpOperands()) {
       FlatSymbolRefAttr of;
-      if (update) {
-        of = getGradientOf(update, operand, func);
+      if (update || maxima) {
+        of = update ? getGradientOf(update, operand, func)
+                    : getGradientOf(maxima, operand, func);
         if (!of)
           of = getParameter(operand.get());
       } else if (sum) {

@@ -144,7 +144,9 @@ private:
   LogicalResult collectAllReduces() {
     for (auto reduce : func.getOps<AllReduceOp>()) {
       Type element = getElement(reduce.getInput());
-      if (!reduce.getOf())
+      if (reduce.getInput().getDefiningOp<BlockMaximaOp>())
+        addMaxima(reduce, element);
+      else if (!reduce.getOf())
         insert(metrics,
                {builder.getStringAttr(kMetricsBucket), false, element,
                 reduce.getGroup(), reduce.getReductionAttr()},
@@ -154,6 +156,23 @@ private:
         return failure();
     }
     return success();
+  }
+
+  /// Together as long as nobody reads what came before.
+  void addMaxima(AllReduceOp reduce, Type element) {
+    BucketKey key{builder.getStringAttr(kMaximaBucket), false, element,
+                  reduce.getGroup(), reduce.getReductionAttr()};
+    auto isReadBefore = [&](const Member<AllReduceOp> &member) {
+      AllReduceOp op = member.op;
+      return llvm::any_of(op->getUsers(), [&](Operation *reader) {
+        return positions.lookup(reader) < positionOf(reduce);
+      });
+    };
+    if (!metrics.empty() && metrics.back().key == key &&
+        llvm::none_of(metrics.back().members, isReadBefore))
+      metrics.back().members.push_back({reduce, 0});
+    else
+      metrics.push_back({key, {{reduce, 0}}});
   }
 
   template <typename LogicalOp>

@@ -235,6 +235,7 @@ void ProgramUses::renumberResults(func::FuncOp func) {
 
 int64_t fsdp::placeMembers(ArrayRef<StateOp> members, int64_t ranks,
                            int64_t leastBytes, int64_t floorBytes,
+                           int64_t leastElements,
                            SmallVectorImpl<int64_t> &offsets) {
   int64_t byRows = 0;
   for (StateOp member : members) {
@@ -244,7 +245,7 @@ int64_t fsdp::placeMembers(ArrayRef<StateOp> members, int64_t ranks,
               ranks;
   }
   auto count = [&](int64_t bytes) {
-    return std::max<int64_t>(1, bytes / std::max<int64_t>(leastBytes, 1));
+    return std::max(leastElements, bytes / std::max<int64_t>(leastBytes, 1));
   };
   int64_t alignment = count(kMemberAlignment), floor = count(floorBytes);
   for (;; alignment /= 2) {

@@ -76,9 +76,10 @@ std::string describeOp(mlir::Operation *op);
 /// state's size, which `ranks` divides. Members and parts begin at multiples of
 /// 128 bytes where elements are at least `leastBytes` long; of a smaller power
 /// of two where ranks would otherwise exchange more than by rows, but of at
-/// least `floorBytes`.
+/// least `floorBytes` and `leastElements`, a power of two, too.
 int64_t placeMembers(llvm::ArrayRef<StateOp> members, int64_t ranks,
                      int64_t leastBytes, int64_t floorBytes,
+                     int64_t leastElements,
                      llvm::SmallVectorImpl<int64_t> &offsets);
 
 } // namespace fsdp

@@ -4,6 +4,8 @@
 #include "passes/Passes.h"
 #include "passes/analysis/TensorBuilders.h"
 #include "passes/shard/FlatMembers.h"
+#include "passes/shard/MomentStorage.h"
+#include "support/BlockCodes.h"
 #include "support/Pattern.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -275,6 +277,7 @@ private:
   LogicalResult run(ModuleOp module) {
     auto told = getSetting<BucketsAttr>(module);
     layout = told.getLayout();
+    stateDType = getSetting<OptimizerAttr>(module).getStateDtype();
     for (RuleAttr rule : getList<RuleAttr>(told.getRules()))
       if (rule.getLayout())
         for (StringRef pattern : getTexts(rule.getBuckets()))
@@ -408,9 +411,13 @@ private:
         buckets.push_back(std::move(part));
   }
 
-  static bool describe(StateOp state, ArrayRef<ProgramUses> uses,
-                       bool isApartInTime, std::string &key,
-                       std::string &reason) {
+  /// Whether the optimizer will keep codes of it.
+  bool isCodedHere(StateOp state) const {
+    return state.getRole() == Role::Parameter && isCoded(state, stateDType);
+  }
+
+  bool describe(StateOp state, ArrayRef<ProgramUses> uses, bool isApartInTime,
+                std::string &key, std::string &reason) const {
     llvm::raw_string_ostream stream(key);
     stream << *state.getBucket() << '\n'
            << stringifyRole(state.getRole()) << '\n'
@@ -418,9 +425,16 @@ private:
            << state.getReduceType() << '\n'
            << state.getSharding() << '\n'
            << state.getSplit().has_value() << '\n'
-           << state.getGroup().value_or(0) << '\n';
+           << state.getGroup().value_or(0) << '\n'
+           << isCodedHere(state) << '\n';
     if (int64_t dim = state.getSharding().getDim(); dim != 0) {
       reason = "is sharded along dim " + std::to_string(dim);
+      return false;
+    }
+    if (isCodedHere(state) &&
+        getScaleLayout(state, /*ignoresShards=*/true).isShared) {
+      reason = "is split over 'tp' within blocks of 256 elements, as which "
+               "optimizer.state_dtype stores it";
       return false;
     }
     for (const ProgramUses &use : uses) {
@@ -445,8 +459,9 @@ private:
     int64_t ranks = group.getSize();
     // NCCL and the kernels of GPUs move 16 bytes at a time, or much slower.
     bool isOnGpu = getDevice(getOperation()).starts_with("cuda");
-    int64_t elements = placeMembers(bucket.members, ranks, bytes,
-                                    isOnGpu ? 16 : 1, bucket.offsets);
+    int64_t elements =
+        placeMembers(bucket.members, ranks, bytes, isOnGpu ? 16 : 1,
+                     isCodedHere(head) ? kBlockElements : 1, bucket.offsets);
     unsigned &number = numbers[*head.getBucket()];
     std::string name = (*head.getBucket() + "/flat").str();
     if (number != 0)
@@ -468,6 +483,7 @@ private:
     bool isUsed = false;
   };
   BucketLayout layout; ///< of all buckets without a rule
+  StateDType stateDType = StateDType::Parameter;
   SmallVector<Rule> rules;
   llvm::StringMap<unsigned> numbers; ///< of flat states, by bucket
 };

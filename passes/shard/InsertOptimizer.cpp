@@ -6,6 +6,7 @@
 #include "passes/analysis/StateAppender.h"
 #include "passes/analysis/TensorBuilders.h"
 #include "passes/shard/GradientNorm.h"
+#include "passes/shard/KeptStates.h"
 #include "passes/shard/LossScale.h"
 #include "passes/shard/Metrics.h"
 #include "passes/shard/NonFinite.h"
@@ -32,7 +33,7 @@ struct BoundResult {
 
 /// A trained parameter with its gradient and the states kept of it.
 struct Trained : UpdatedParameter {
-  SmallVector<StateOp, 2> moments;
+  KeptStates kept;
 };
 
 FlatSymbolRefAttr refTo(StateOp state) {
@@ -48,6 +49,9 @@ struct StepOptions {
   bool skipsNonFinite;
   LossScaling scaling;
   bool inBackward; ///< where nothing waits for all gradients
+  OptimizerKind kind;
+  StateDType stateDType;
+  IntegerAttr rounding; ///< the seed; null: bf16 is rounded to nearest
 
   /// The number of the parameter's group.
   static size_t getGroup(StateOp parameter) {
@@ -57,34 +61,28 @@ struct StepOptions {
 
 /// The optimizer's states, which all programs of a module share.
 struct OptimizerStates {
-  llvm::DenseMap<Operation *, SmallVector<StateOp, 2>> moments; // by parameter
+  llvm::DenseMap<Operation *, KeptStates> kept; // by parameter
   StateOp step;
   SmallVector<StateOp> rates; // by group; those of the base's rate share it
   StateOp growth;             // null: the loss scale stays
 };
 
 /// Declares them behind the module's other states, those of `params` in order.
-OptimizerStates declareStates(ModuleOp module, ArrayRef<StateOp> params,
-                              const StepOptions &options) {
+FailureOr<OptimizerStates> declareStates(ModuleOp module,
+                                         ArrayRef<StateOp> params,
+                                         const StepOptions &options) {
   OptimizerStates states;
   StateAppender appender(module);
   ArrayRef<OptimizerSettings> groups = options.groups;
-  StateTable table(module);
-  for (StateOp param : params)
-    for (StringRef moment :
-         options.rule.getMoments(groups[StepOptions::getGroup(param)])) {
-      auto append = [&](StateOp of) {
-        return appender.append(module.getLoc(), of.getSymName() + "/" + moment,
-                               Role::Optimizer, of.getGlobalType(), of,
-                               of.getPlacementAttr());
-      };
-      StateOp state = append(param);
-      states.moments[param].push_back(state);
-      // Members keep theirs by name, too.
-      for (StateOp member : table.getMembers(param))
-        append(member).setPlacementAttr(PartAttr::get(
-            module.getContext(), refTo(state), member.getPart().getOffset()));
-    }
+  KeptStatesDeclarer declarer(module, appender);
+  for (StateOp param : params) {
+    FailureOr<KeptStates> kept = declarer.declare(
+        param, options.rule.getMoments(groups[StepOptions::getGroup(param)]),
+        options.stateDType);
+    if (failed(kept))
+      return failure();
+    states.kept[param] = *kept;
+  }
   Builder builder(module.getContext());
   auto appendNumber = [&](StringRef name, Role role, float value) {
     StateOp state =
@@ -93,7 +91,7 @@ OptimizerStates declareStates(ModuleOp module, ArrayRef<StateOp> params,
     state.setValueAttr(builder.getF32FloatAttr(value));
     return state;
   };
-  if (options.rule.needsStep)
+  if (options.rule.needsStep || options.rounding)
     states.step = appendNumber("optimizer/step", Role::Step, 0);
   if (options.scaling.interval != 0)
     states.growth = appendNumber("loss/growth", Role::LossGrowth, 0);
@@ -169,7 +167,7 @@ public:
   /// `states` has those of all that the program trains.
   void run(const OptimizerStates &states) {
     for (Trained &each : trained)
-      each.moments = states.moments.lookup(each.state);
+      each.kept = states.kept.lookup(each.state);
     step = states.step;
     rates = states.rates;
     growth = states.growth;
@@ -193,7 +191,8 @@ private:
     // The base's rate may be none of this program's parameters'.
     llvm::DenseSet<Operation *> used;
     for (Trained &each : trained) {
-      llvm::append_range(states, each.moments);
+      llvm::append_range(states, each.kept.moments);
+      llvm::append_range(states, each.kept.scales);
       used.insert(rates[StepOptions::getGroup(each.state)]);
     }
     if (step)
@@ -307,38 +306,105 @@ private:
       divisor = buildDivisor(builder, loc, divisor, left.getValueAsDouble());
   }
 
+  /// What the members of one update have in common.
+  using UpdateKey = std::tuple<size_t, Type, Type, unsigned>;
+
+  /// Group, types of parameters and moments, whether ranks share blocks.
+  static UpdateKey getUpdateKey(Trained &each) {
+    const MomentStorage &storage = each.kept.storage;
+    return {StepOptions::getGroup(each.state),
+            each.state.getGlobalType().getElementType(), storage.element,
+            storage.isShared()};
+  }
+
+  /// The greatest values of all blocks, of which other ranks have parts.
+  Value buildMaxima(const UpdateOperands &operands,
+                    const OptimizerSettings &settings) {
+    SmallVector<Value> moments;
+    for (ArrayRef<Value> list : operands.moments)
+      llvm::append_range(moments, list);
+    int64_t blocks = 0;
+    for (Value scale : operands.scales)
+      blocks += cast<RankedTensorType>(scale.getType()).getNumElements();
+    auto number = [&](double value) { return builder.getF64FloatAttr(value); };
+    auto type = RankedTensorType::get({blocks}, builder.getF32Type());
+    Value own = BlockMaximaOp::create(
+        builder, loc, type,
+        OptimizerKindAttr::get(builder.getContext(), options.kind),
+        operands.params, operands.grads, moments, operands.scales,
+        operands.gradScale, number(settings.beta1), number(settings.beta2),
+        number(settings.momentum), number(settings.weightDecay));
+    // Replicas find the same, so that all ranks can be asked at once.
+    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    return AllReduceOp::create(builder, loc, type, own, Reduction::Max,
+                               mesh.getWorldGroup(), FlatSymbolRefAttr());
+  }
+
   void buildUpdates(ArrayRef<Trained *> updated) {
     if (step && !newStep)
       newStep = countUpdate(builder, loc, arguments.lookup(step), foundInf);
-    llvm::MapVector<std::pair<size_t, Type>, SmallVector<Trained *>> groups;
+    llvm::MapVector<UpdateKey, SmallVector<Trained *>> groups;
     for (Trained *each : updated)
-      groups[{StepOptions::getGroup(each->state),
-              each->state.getGlobalType().getElementType()}]
-          .push_back(each);
-    for (auto &[key, members] : groups) {
-      size_t group = key.first;
-      UpdateOperands operands;
-      operands.moments.resize(members.front()->moments.size());
-      operands.step = newStep;
-      operands.lr = arguments.lookup(rates[group]);
-      operands.gradScale = divisor;
-      operands.foundInf = foundInf;
-      for (Trained *each : members) {
-        operands.params.push_back(each->param);
-        operands.grads.push_back(each->grad);
-        for (auto [list, moment] : llvm::zip(operands.moments, each->moments))
-          list.push_back(arguments.lookup(moment));
-      }
-      Operation *update =
-          options.rule.build(builder, loc, operands, options.groups[group]);
-      auto next = update->result_begin();
-      for (Trained *each : members)
-        results.push_back({*next++, bind(kStateAttr, refTo(each->state))});
-      for (size_t i = 0; i < operands.moments.size(); ++i)
-        for (Trained *each : members)
-          results.push_back(
-              {*next++, bind(kStateAttr, refTo(each->moments[i]))});
+      groups[getUpdateKey(*each)].push_back(each);
+    std::vector<Update> updates;
+    for (auto &[key, members] : groups)
+      updates.push_back(prepareUpdate(std::get<0>(key), members));
+    // In front of all updates, so that one exchange is enough.
+    for (auto [each, key] :
+         llvm::zip_equal(updates, llvm::make_first_range(groups)))
+      if (std::get<3>(key) && !each.operands.scales.empty())
+        each.operands.maxima =
+            buildMaxima(each.operands, options.groups[each.group]);
+    for (const Update &each : updates)
+      buildUpdate(each);
+  }
+
+  /// One op.
+  struct Update {
+    size_t group;
+    ArrayRef<Trained *> members;
+    UpdateOperands operands;
+    SmallVector<StateOp> scales; ///< in the order of the moments
+  };
+
+  Update prepareUpdate(size_t group, ArrayRef<Trained *> members) {
+    Update update{group, members, {}, {}};
+    UpdateOperands &operands = update.operands;
+    operands.moments.resize(members.front()->kept.moments.size());
+    if (members.front()->state.getGlobalType().getElementType().isBF16())
+      operands.rounding = options.rounding;
+    operands.step = newStep;
+    operands.lr = arguments.lookup(rates[group]);
+    operands.gradScale = divisor;
+    operands.foundInf = foundInf;
+    for (Trained *each : members) {
+      operands.params.push_back(each->param);
+      operands.grads.push_back(each->grad);
+      for (auto [list, moment] :
+           llvm::zip(operands.moments, each->kept.moments))
+        list.push_back(arguments.lookup(moment));
     }
+    for (size_t i = 0; i < operands.moments.size(); ++i)
+      for (Trained *each : members)
+        if (i < each->kept.scales.size())
+          update.scales.push_back(each->kept.scales[i]);
+    for (StateOp scale : update.scales)
+      operands.scales.push_back(arguments.lookup(scale));
+    return update;
+  }
+
+  void buildUpdate(const Update &update) {
+    Operation *op = options.rule.build(builder, loc, update.operands,
+                                       options.groups[update.group]);
+    auto next = op->result_begin();
+    for (Trained *each : update.members)
+      results.push_back({*next++, bind(kStateAttr, refTo(each->state))});
+    for (size_t i = 0; i < update.operands.moments.size(); ++i)
+      for (Trained *each : update.members)
+        results.push_back(
+            {*next++, bind(kStateAttr, refTo(each->kept.moments[i]))});
+    for (StateOp scale : update.scales)
+      results.push_back({*next++, bind(kStateAttr, refTo(scale))});
   }
 
   void buildCounters() {
@@ -432,6 +498,25 @@ private:
                             "one; run fsdp-assign-groups first");
   }
 
+  /// Only the host has kernels for what is not the parameters' own type.
+  static LogicalResult checkStorage(ModuleOp module,
+                                    const StepOptions &options) {
+    auto offload = getSetting<OffloadAttr>(module);
+    if (!getDevice(module).starts_with("cuda") || offload.getParams() ||
+        offload.getOptimizer())
+      return success();
+    StringRef key = options.stateDType != StateDType::Parameter
+                        ? "optimizer.state_dtype"
+                    : options.rounding ? "optimizer.stochastic_rounding"
+                                       : "";
+    if (key.empty())
+      return success();
+    return module.emitError(key)
+           << " is computed on the host alone, and the device is "
+           << getDevice(module)
+           << "; leave it out, or set fsdp_config.offload_optimizer";
+  }
+
   LogicalResult run(ModuleOp module) {
     if (failed(getDataMesh(module)))
       return failure();
@@ -448,7 +533,15 @@ private:
         optimizer.getMaxGradNorm(),
         skipsNonFinite,
         *scaling,
-        optimizer.getInBackward()};
+        optimizer.getInBackward(),
+        optimizer.getKind(),
+        optimizer.getStateDtype(),
+        {}};
+    if (optimizer.getStochasticRounding())
+      options.rounding =
+          Builder(&getContext()).getI64IntegerAttr(getSeed(module));
+    if (failed(checkStorage(module, options)))
+      return failure();
     if (failed(checkGroups(module, options.groups.size())))
       return failure();
     SmallVector<func::FuncOp> programs = getPrograms(module);
@@ -467,10 +560,19 @@ private:
       if (failed(builders.back().collect()))
         return failure();
     }
-    OptimizerStates states =
-        declareStates(module, builders.front().getTrained(), options);
+    SmallVector<StateOp> trained = builders.front().getTrained();
+    if (options.rounding && llvm::none_of(trained, [](StateOp param) {
+          return param.getGlobalType().getElementType().isBF16();
+        }))
+      return module.emitError(
+          "expected parameters in bf16 for optimizer.stochastic_rounding, "
+          "found "
+          "none to train; leave it out, or export the model in bfloat16");
+    FailureOr<OptimizerStates> states = declareStates(module, trained, options);
+    if (failed(states))
+      return failure();
     for (StepBuilder &builder : builders)
-      builder.run(states);
+      builder.run(*states);
     module->setAttr(OptimizerAttr::name, optimizer);
     return success();
   }

@@ -14,15 +14,16 @@ template <typename AdamLikeOp>
 static Operation *buildAdam(OpBuilder &builder, Location loc,
                             const UpdateOperands &operands,
                             const OptimizerSettings &settings) {
-  TypeRange types = ValueRange(operands.params).getTypes();
-  return AdamLikeOp::create(builder, loc, types, types, types, operands.params,
-                            operands.grads, operands.moments[0],
-                            operands.moments[1], operands.step, operands.lr,
-                            operands.gradScale, operands.foundInf,
-                            builder.getF64FloatAttr(settings.beta1),
-                            builder.getF64FloatAttr(settings.beta2),
-                            builder.getF64FloatAttr(settings.eps),
-                            builder.getF64FloatAttr(settings.weightDecay));
+  auto typesOf = [](ValueRange values) { return values.getTypes(); };
+  return AdamLikeOp::create(
+      builder, loc, typesOf(operands.params), typesOf(operands.moments[0]),
+      typesOf(operands.moments[1]), typesOf(operands.scales), operands.params,
+      operands.grads, operands.moments[0], operands.moments[1], operands.scales,
+      operands.maxima, operands.step, operands.lr, operands.gradScale,
+      operands.foundInf, builder.getF64FloatAttr(settings.beta1),
+      builder.getF64FloatAttr(settings.beta2),
+      builder.getF64FloatAttr(settings.eps),
+      builder.getF64FloatAttr(settings.weightDecay), operands.rounding);
 }
 
 static SmallVector<StringRef, 2>
@@ -40,10 +41,14 @@ static Operation *buildSgd(OpBuilder &builder, Location loc,
     buffers = operands.moments[0];
   return SgdOp::create(
       builder, loc, ValueRange(operands.params).getTypes(), buffers.getTypes(),
-      operands.params, operands.grads, buffers, operands.lr, operands.gradScale,
-      operands.foundInf, builder.getF64FloatAttr(settings.momentum),
+      ValueRange(operands.scales).getTypes(), operands.params, operands.grads,
+      buffers, operands.scales, operands.maxima,
+      operands.rounding ? operands.step : Value(), operands.lr,
+      operands.gradScale, operands.foundInf,
+      builder.getF64FloatAttr(settings.momentum),
       builder.getF64FloatAttr(settings.weightDecay),
-      settings.nesterov ? builder.getUnitAttr() : UnitAttr());
+      settings.nesterov ? builder.getUnitAttr() : UnitAttr(),
+      operands.rounding);
 }
 
 const OptimizerRule &fsdp::getOptimizerRule(OptimizerKind kind) {

@@ -30,6 +30,11 @@ struct UpdateOperands {
   mlir::Value lr;
   mlir::Value gradScale; ///< divides the gradients; may be null
   mlir::Value foundInf;  ///< 1 leaves the update out; may be null
+  /// Of moments that are codes, in their order, one for each.
+  llvm::SmallVector<mlir::Value> scales;
+  mlir::Value maxima; ///< of blocks that ranks share; may be null
+  /// The seed of stochastic rounding; null: to nearest.
+  mlir::IntegerAttr rounding;
 };
 
 /// How an optimizer is built.

@@ -396,7 +396,9 @@ def FlattenBuckets : Fsdp_ModulePass<"fsdp-flatten-buckets"> {
     Members begin at multiples of 128 bytes, and so do the parts, unless that
     would make ranks exchange more than rows would: then at multiples of the
     greatest power of two that does not. For a GPU these are at least 16 bytes,
-    which its kernels and NCCL move at a time, whatever rows would exchange.
+    which its kernels and NCCL move at a time, whatever rows would exchange. Where the
+    optimizer keeps codes of them (`state_dtype`), at multiples of 256 elements, which
+    are its blocks; and parameters that it keeps codes of are in states apart.
 
     Of a flat tensor that is kept in parts between forward and backward one part is
     cut, where the last of the members' parts was.
@@ -622,6 +624,14 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
 
     What reductions leave to it (`fsdp.optimizer_divisor`) divides the norm, and
     the gradients together with the clipping: in the optimizers' `grad_scale`.
+
+    Moments are stored as `state_dtype` says, and called after it: codes in blocks of
+    256 elements of the model's tensor have the states `w/exp_avg_int8` and, with a
+    number a block, `w/exp_avg_int8_scale`. Where ranks share blocks, all have the
+    scales of the whole tensor, and `fsdp.block_maxima` and an all-reduce find the
+    new ones before the update. Tensors of less than 4096 elements have moments in
+    f32 then. With `stochastic_rounding` updates of parameters in bf16 have the seed
+    of the module as `rounding`.
 
     Parameters with a `group` (`fsdp-assign-groups`) have that group's settings. A
     group with a learning rate of its own has the state `optimizer/lr/N`, with N its

@@ -249,7 +249,8 @@ private:
     bool reads = llvm::any_of(op.getOperands(), isOfShard);
     bool keeps = isShardSide(&op) || isa<AllReduceOp, AccumulateOp>(op) ||
                  isa<OptimizerOpInterface>(op);
-    if (reads && !keeps && !isa<CollectiveOpInterface, func::ReturnOp>(op) &&
+    if (reads && !keeps &&
+        !isa<CollectiveOpInterface, func::ReturnOp, BlockMaximaOp>(op) &&
         !aten::isNorm(&op))
       return op.emitOpError("reads a shard, whose padding rows it may change; "
                             "expected casts, collectives, norms and "
@@ -480,6 +481,10 @@ private:
           state.getRole() != Role::Gradient)
         continue;
       StateOp param = states.lookup(state.getOfAttr());
+      // Scales of blocks that ranks share are whole on each.
+      if (param &&
+          param.getGlobalType().getShape() != state.getGlobalType().getShape())
+        continue;
       if (param && param.getSplit() != split)
         return state.emitOpError("expects to be split as '")
                << param.getSymName() << "' is, of which it is kept";

@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // LibTorch's fused multi-tensor kernels, the ones that torch.optim uses with
-// fused=True. They take addresses, not strides: operands are contiguous.
+// fused=True. They take addresses, not strides: operands are contiguous. What
+// is stored in another form than it is computed in, BlockUpdates.cpp updates.
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/exec/Instruction.h"
+#include "runtime/exec/instructions/BlockUpdates.h"
 
 #include "plan/Shape.h"
 #include "support/Error.h"
@@ -138,10 +139,37 @@ std::unique_ptr<Instruction> prepareHalfSgd(const Preparation &p,
       });
 }
 
+/// What both kinds have.
+template <typename Op>
+BlockUpdateOperands getBlockOperands(const Op &op) {
+  BlockUpdateOperands blocks;
+  blocks.params = op.params;
+  blocks.grads = op.grads;
+  blocks.scales = op.scales;
+  blocks.of = op.of;
+  blocks.maxima = op.maxima;
+  blocks.lr = static_cast<int32_t>(op.lr);
+  blocks.gradScale = op.grad_scale;
+  blocks.foundInf = op.found_inf;
+  if (op.rounding)
+    blocks.roundingSeed = op.rounding_seed;
+  return blocks;
+}
+
 } // namespace
 
 std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
                                            const plan::AdamT &op) {
+  BlockUpdateOperands blocks = getBlockOperands(op);
+  blocks.rule = {op.kind == plan::AdamKind::adamw ? plan::OptimizerKind::adamw
+                                                  : plan::OptimizerKind::adam,
+                 op.beta1, op.beta2, op.eps, op.weight_decay};
+  blocks.moments = op.exp_avgs;
+  blocks.moments.insert(blocks.moments.end(), op.exp_avg_sqs.begin(),
+                        op.exp_avg_sqs.end());
+  blocks.step = static_cast<int32_t>(op.step);
+  if (needsBlocks(p, blocks))
+    return prepareBlockUpdate(p, blocks);
   UpdateOperands operands(p, op.params);
   // self, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1,
   // beta2, weight_decay, eps, amsgrad, maximize
@@ -166,6 +194,13 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
 
 std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
                                            const plan::SgdT &op) {
+  BlockUpdateOperands blocks = getBlockOperands(op);
+  blocks.rule = {plan::OptimizerKind::sgd, 0,           0,          0,
+                 op.weight_decay,          op.momentum, op.nesterov};
+  blocks.moments = op.momentum_buffers;
+  blocks.step = op.step;
+  if (needsBlocks(p, blocks))
+    return prepareBlockUpdate(p, blocks);
   UpdateOperands operands(p, op.params);
   if (!op.params.empty() && p.deviceOf(op.params[0]).is_cpu() &&
       c10::isReducedFloatingType(p.values[op.params[0]].scalar_type()))

@@ -98,6 +98,25 @@ module @syntax attributes {
     return
   }
 
+  // CHECK-LABEL: func.func @stored
+  func.func @stored(%w: tensor<35x150xbf16>, %c: tensor<35x150xui8>, %s: tensor<21xf32>, %own: tensor<42xf32>, %n: tensor<f32>) {
+    // CHECK: fsdp.adamw params(%[[W:.*]]) grads(%[[W]]) exp_avgs(%[[C:.*]]) exp_avg_sqs(%[[C]]) scales(%[[S:.*]], %[[S]]) maxima %[[M:.*]] step %{{.*}} lr %{{.*}} betas(9.000000e-01, 5.000000e-01) eps 1.000000e-08 weight_decay 1.000000e-01 rounding 3 : tensor<35x150xbf16> moments ui8 scales tensor<21xf32>, tensor<21xf32> maxima tensor<42xf32>
+    %a:5 = fsdp.adamw params(%w) grads(%w) exp_avgs(%c) exp_avg_sqs(%c) scales(%s, %s) maxima %own
+        step %n lr %n betas(0.9, 0.5) eps 1.0e-08 weight_decay 0.1 rounding 3
+        : tensor<35x150xbf16> moments ui8 scales tensor<21xf32>, tensor<21xf32> maxima tensor<42xf32>
+    // CHECK: fsdp.sgd params(%{{.*}}) grads(%{{.*}}) momentum_buffers() step %{{.*}} lr %{{.*}} momentum 0.000000e+00 weight_decay 0.000000e+00 rounding 3 : tensor<35x150xbf16>{{$}}
+    %b = fsdp.sgd params(%w) grads(%w) momentum_buffers() step %n lr %n
+        momentum 0.0 weight_decay 0.0 rounding 3 : tensor<35x150xbf16>
+    // CHECK: fsdp.sgd params(%{{.*}}) {{.*}} scales(%{{.*}}) lr {{.*}} : tensor<35x150xbf16> moments ui8 scales tensor<21xf32>{{$}}
+    %d:3 = fsdp.sgd params(%w) grads(%w) momentum_buffers(%c) scales(%s) lr %n
+        momentum 0.9 weight_decay 0.0 : tensor<35x150xbf16> moments ui8 scales tensor<21xf32>
+    // CHECK: fsdp.block_maxima sgd params(%{{.*}}) grads(%{{.*}}) moments(%{{.*}}) scales(%{{.*}}) betas(0.000000e+00, 0.000000e+00) momentum 5.000000e-01 weight_decay 0.000000e+00 :
+    %e = fsdp.block_maxima sgd params(%w) grads(%w) moments(%c) scales(%s)
+        betas(0.0, 0.0) momentum 0.5 weight_decay 0.0
+        : (tensor<35x150xbf16>, tensor<35x150xbf16>, tensor<35x150xui8>, tensor<21xf32>) -> tensor<21xf32>
+    return
+  }
+
   // CHECK-LABEL: func.func @optimizers
   func.func @optimizers(%w: tensor<4x17xf32>, %b: tensor<4xf32>, %step: tensor<f32>, %lr: tensor<f32>) {
     // CHECK: fsdp.adamw params(%[[W:.*]], %[[B:.*]]) grads(%[[W]], %[[B]]) exp_avgs(%[[W]], %[[B]]) exp_avg_sqs(%[[W]], %[[B]]) step %{{.*}} lr %[[LR:.*]] grad_scale %[[LR]] found_inf %[[LR]] betas(9.000000e-01, 5.000000e-01) eps 1.000000e-08 weight_decay 1.000000e-01 : tensor<4x17xf32>, tensor<4xf32>

@@ -128,7 +128,7 @@ module attributes {fsdp.micro_batches = 1 : i64} {
 func.func @f(%w: tensor<4xf32>, %s: tensor<f32>) {
   // expected-error @+1 {{expects one gradient for each of 1 parameters, found 0}}
   %0:3 = "fsdp.adamw"(%w, %w, %w, %s, %s) <{beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0,
-      operandSegmentSizes = array<i32: 1, 0, 1, 1, 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 1, 1>}>
+      operandSegmentSizes = array<i32: 1, 0, 1, 1, 0, 0, 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 1, 1, 0>}>
       : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
   return
 }
@@ -139,7 +139,7 @@ func.func @f(%w: tensor<4xf32>, %s: tensor<f32>) {
 func.func @f(%w: tensor<4xf32>, %g: tensor<5xf32>, %s: tensor<f32>) {
   // expected-error @+1 {{expects gradient 0 of the parameter's shape, found 'tensor<5xf32>' for 'tensor<4xf32>'}}
   %0:3 = "fsdp.adam"(%w, %g, %w, %w, %s, %s) <{beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0,
-      operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 1, 1>}>
+      operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 1, 1, 0>}>
       : (tensor<4xf32>, tensor<5xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
   return
 }
@@ -801,6 +801,44 @@ fsdp.state buffer @w : tensor<4xf32> group 1
 
 // expected-error @below {{expected 'warmup_ratio' to be a number from 0}}
 module attributes {fsdp.schedule = #fsdp.schedule<kind = linear, warmup_ratio = -1.0>} {}
+
+// -----
+
+func.func @codes_without_scales(%w: tensor<35x150xf32>, %c: tensor<35x150xui8>, %n: tensor<f32>) {
+  // expected-error @+1 {{expects a scale for each moment, all of them ui8 or f8E4M3FN, or none, found 0 scales for 2 codes among 2 moments}}
+  %a:3 = fsdp.adamw params(%w) grads(%w) exp_avgs(%c) exp_avg_sqs(%c) step %n lr %n
+      betas(0.9, 0.5) eps 1.0e-08 weight_decay 0.1 : tensor<35x150xf32> moments ui8
+  return
+}
+
+// -----
+
+func.func @too_few_scales(%w: tensor<35x150xf32>, %c: tensor<35x150xui8>, %s: tensor<20xf32>, %n: tensor<f32>) {
+  // expected-error @+1 {{expects scales of f32 for 21 blocks of 'tensor<35x150xui8>', found 'tensor<20xf32>'}}
+  %a:3 = fsdp.sgd params(%w) grads(%w) momentum_buffers(%c) scales(%s) lr %n
+      momentum 0.9 weight_decay 0.1 : tensor<35x150xf32> moments ui8 scales tensor<20xf32>
+  return
+}
+
+// -----
+
+func.func @maxima_of_some(%w: tensor<35x150xf32>, %c: tensor<35x150xui8>, %s: tensor<21xf32>) {
+  // expected-error @+1 {{expects maxima of tensor<21xf32>, found 'tensor<20xf32>'}}
+  %e = fsdp.block_maxima sgd params(%w) grads(%w) moments(%c) scales(%s)
+      betas(0.0, 0.0) momentum 0.5 weight_decay 0.0
+      : (tensor<35x150xf32>, tensor<35x150xf32>, tensor<35x150xui8>, tensor<21xf32>) -> tensor<20xf32>
+  return
+}
+
+// -----
+
+func.func @maxima_of_numbers(%w: tensor<35x150xf32>) {
+  // expected-error @+1 {{expects moments of ui8 or f8E4M3FN, found 'tensor<35x150xf32>'}}
+  %e = fsdp.block_maxima sgd params(%w) grads(%w) moments(%w) scales()
+      betas(0.0, 0.0) momentum 0.5 weight_decay 0.0
+      : (tensor<35x150xf32>, tensor<35x150xf32>, tensor<35x150xf32>) -> tensor<0xf32>
+  return
+}
 
 // -----
 

@@ -155,6 +155,26 @@ void insertUpdate(PlanT &plan, uint32_t parameter, uint32_t gradient) {
   insert(plan, 1, std::move(sgd));
 }
 
+/// Of the parameter by the gradient, which is its own.
+void insertMaxima(PlanT &plan, std::vector<uint32_t> moments,
+                  std::vector<uint32_t> scales) {
+  ProgramT &program = *plan.programs[0];
+  auto found = std::make_unique<ValueT>();
+  found->shape = {1};
+  found->place = Place::slot;
+  found->offset = 1280;
+  found->bytes = 4;
+  BlockMaximaT maxima;
+  maxima.kind = OptimizerKind::sgd;
+  maxima.params = maxima.grads = {0};
+  maxima.moments = std::move(moments);
+  maxima.scales = std::move(scales);
+  maxima.of = {0};
+  maxima.output = static_cast<uint32_t>(program.values.size());
+  program.values.push_back(std::move(found));
+  insert(plan, 0, std::move(maxima));
+}
+
 /// Rows of the gradient that differ by rank, in place of a rank's shard of it.
 void selectInstead(PlanT &plan, int32_t dim, std::vector<int64_t> starts) {
   for (auto &instruction : plan.programs[0]->instructions)
@@ -462,6 +482,40 @@ const Case kCases[] = {
      "unknown enumerator"},
     {"AdamNumber", [](PlanT &p) { body<AdamT>(p).eps = 1.0 / 0.0; },
      "not finite"},
+    {"AdamScales", [](PlanT &p) { body<AdamT>(p).scales = {4}; },
+     "has 1 scales for 0 moments that are codes"},
+    {"AdamMaxima", [](PlanT &p) { body<AdamT>(p).maxima = 12; },
+     "maxima of no scales"},
+    {"AdamRoundingType",
+     [](PlanT &p) {
+       body<AdamT>(p).rounding = true;
+       body<AdamT>(p).of = {0};
+     },
+     "rounds parameters at random that are not bf16"},
+    {"AdamRoundingStates", [](PlanT &p) { body<AdamT>(p).rounding = true; },
+     "one state for each parameter"},
+    {"AdamRoundingNoState",
+     [](PlanT &p) {
+       body<AdamT>(p).rounding = true;
+       body<AdamT>(p).of = {99};
+     },
+     "a state that is not there"},
+    {"AdamRoundingOtherState",
+     [](PlanT &p) {
+       body<AdamT>(p).rounding = true;
+       body<AdamT>(p).of = {3};
+     },
+     "expects the elements of state 'optimizer/step' for %0"},
+    {"MaximaArity", [](PlanT &p) { insertMaxima(p, {1}, {}); },
+     "a scale for each moment"},
+    {"MaximaCodes", [](PlanT &p) { insertMaxima(p, {1}, {2}); },
+     "has 1 scales for 0 moments that are codes"},
+    {"MaximaKind",
+     [](PlanT &p) {
+       insertMaxima(p, {1}, {2});
+       body<BlockMaximaT>(p).kind = OptimizerKind(9);
+     },
+     "unknown enumerator"},
     {"SgdArity", [](PlanT &p) { body<SgdT>(p).momentum = 0; },
      "momentum buffer"},
     {"CopyAcrossOneMemory",

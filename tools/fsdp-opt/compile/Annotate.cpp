@@ -202,6 +202,20 @@ Attribute getGroup(MLIRContext *context, const OptimizerGroup &group) {
       group.nesterov ? BoolAttr::get(context, *group.nesterov) : BoolAttr());
 }
 
+StateDType getStateDType(std::optional<StateChoice> choice) {
+  if (!choice)
+    return StateDType::Parameter;
+  switch (*choice) {
+  case StateChoice::BFloat16:
+    return StateDType::BFloat16;
+  case StateChoice::Int8:
+    return StateDType::Int8;
+  case StateChoice::Float8:
+    return StateDType::Float8;
+  }
+  llvm_unreachable("all choices have a name in the IR");
+}
+
 Attribute getOptimizer(MLIRContext *context, const Config &config) {
   const OptimizerConfig &optimizer = config.optimizer;
   std::optional<OptimizerKind> kind = symbolizeOptimizerKind(optimizer.name);
@@ -220,7 +234,8 @@ Attribute getOptimizer(MLIRContext *context, const Config &config) {
       number(optimizer.beta2), number(optimizer.eps),
       number(optimizer.weightDecay), number(optimizer.momentum),
       optimizer.nesterov, clip, number(config.gradNormType),
-      getArray(context, groups), config.optimizerInBackward);
+      getArray(context, groups), config.optimizerInBackward,
+      getStateDType(optimizer.stateDType), optimizer.stochasticRounding);
 }
 
 Attribute getLossScale(MLIRContext *context, const LossScaleConfig &scale) {

@@ -61,6 +61,9 @@ enum class Sync {
   AllReduceLast ///< within a shard group in each, across replicas in the last
 };
 
+/// What the states that an optimizer keeps of parameters are stored as.
+enum class StateChoice { BFloat16, Int8, Float8 };
+
 /// Defaults are those of torch.optim's class of that name.
 struct OptimizerConfig {
   std::string name = "adamw"; ///< adamw, adam or sgd
@@ -69,7 +72,9 @@ struct OptimizerConfig {
   double momentum = 0.0;                         ///< sgd
   bool nesterov = false;                         ///< sgd
   double weightDecay = 1e-2;
-  std::vector<OptimizerGroup> groups; ///< the last that matches counts
+  std::vector<OptimizerGroup> groups;    ///< the last that matches counts
+  std::optional<StateChoice> stateDType; ///< absent: the parameter's type
+  bool stochasticRounding = false;       ///< of parameters in bf16
 };
 
 /// From a name of the model to the name in the files.

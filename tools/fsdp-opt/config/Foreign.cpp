@@ -16,20 +16,32 @@ using namespace fsdp;
 //===----------------------------------------------------------------------===//
 
 void fsdp::readOptimizerWord(const Value &value, OptimizerConfig &optimizer) {
-  static constexpr std::pair<std::string_view, std::string_view> words[] = {
-      {"adamw_torch", "adamw"}, {"adamw_torch_fused", "adamw"}, {"sgd", "sgd"}};
-  for (auto &[word, name] : words) {
-    if (value.node.Scalar() != word)
+  struct Word {
+    std::string_view word, name;
+    bool isInt8 = false;
+  };
+  static constexpr Word words[] = {{"adamw_torch", "adamw"},
+                                   {"adamw_torch_fused", "adamw"},
+                                   {"adamw_8bit", "adamw", true},
+                                   {"adamw_bnb_8bit", "adamw", true},
+                                   {"sgd", "sgd"}};
+  for (const Word &each : words) {
+    if (value.node.Scalar() != each.word)
       continue;
-    optimizer.name = name;
+    optimizer.name = each.name;
+    if (each.isInt8)
+      optimizer.stateDType = StateChoice::Int8;
     value.reading.addNote(
-        value.node, "'" + value.key + ": " + std::string(word) +
-                        "' is taken as optimizer: {name: " + std::string(name) +
-                        ", weight_decay: 0}, transformers' defaults");
+        value.node,
+        "'" + value.key + ": " + std::string(each.word) +
+            "' is taken as optimizer: {name: " + std::string(each.name) +
+            ", weight_decay: 0" + (each.isInt8 ? ", state_dtype: int8" : "") +
+            "}, transformers' defaults");
     return;
   }
   value.failType("a map such as {name: adamw, lr: 1.0e-3}, or adamw_torch, "
-                 "adamw_torch_fused or sgd as in transformers");
+                 "adamw_torch_fused, adamw_8bit, adamw_bnb_8bit or sgd as in "
+                 "transformers");
 }
 
 /// transformers leaves biases and norms out of it, which patterns must say

@@ -61,6 +61,12 @@ inline std::vector<Named<Planner>> getNames() {
 }
 
 template <>
+inline std::vector<Named<StateChoice>> getNames() {
+  return {{"bfloat16", StateChoice::BFloat16},
+          {"int8", StateChoice::Int8},
+          {"float8", StateChoice::Float8}};
+}
+template <>
 inline std::vector<Named<RecomputeChoice>> getNames() {
   return {{"full", RecomputeChoice::Full},
           {"selective", RecomputeChoice::Selective}};

@@ -83,6 +83,17 @@ static const Table<OptimizerConfig> &getOptimizer() {
     for (const auto &each : getSettings<OptimizerConfig>(betas, decay))
       table.fields.push_back(each);
     table.fields.push_back(
+        {"state_dtype",
+         &OptimizerConfig::stateDType,
+         "what the optimizer keeps of each parameter is stored as this; `int8` "
+         "and `float8` in blocks of 256 elements, [see "
+         "below](#optimizer-states-in-fewer-bytes)",
+         {.absent = "the parameter's type"}});
+    table.fields.push_back(
+        {"stochastic_rounding", &OptimizerConfig::stochasticRounding,
+         "new values of parameters in bfloat16 are rounded up or down at "
+         "random, so that the mean of many updates is right"});
+    table.fields.push_back(
         list("groups", &OptimizerConfig::groups, getGroups(),
              "a list of groups such as {params: \"*.bias\", weight_decay: 0.0}",
              "parameters with settings of their own, [see "

@@ -13,6 +13,7 @@
 #include "tools/fsdp-opt/compile/ConfigNotes.h"
 #include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/compile/Program.h"
+#include "tools/fsdp-opt/config/Names.h"
 #include "tools/fsdp-opt/explain/Fit.h"
 #include "tools/fsdp-opt/explain/Ranks.h"
 #include "tools/fsdp-opt/explain/Schedule.h"
@@ -139,6 +140,14 @@ std::string describeReshard(const Config &config) {
   llvm_unreachable("all modes are described");
 }
 
+/// What the optimizer's states are stored as, if that is said.
+std::string describeStates(const OptimizerConfig &optimizer) {
+  for (const auto &[name, choice] : getNames<StateChoice>())
+    if (optimizer.stateDType == choice)
+      return ", its states as " + std::string(name) + ",";
+  return "";
+}
+
 /// Compiles copies for several world sizes. Prints the buckets before the table
 /// of sizes, since they do not depend on the number of ranks.
 void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
@@ -174,7 +183,8 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
       if (isForInference(module))
         llvm::outs() << "for inference\n";
       else
-        llvm::outs() << "with " << config.optimizer.name << " and "
+        llvm::outs() << "with " << config.optimizer.name
+                     << describeStates(config.optimizer) << " and "
                      << describeReshard(config) << '\n';
     }
     llvm::json::Value report = buildReport(*copy);
