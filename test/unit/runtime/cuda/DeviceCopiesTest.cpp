@@ -230,13 +230,14 @@ private:
 class FinishedFabric final : public Fabric {
 public:
   FinishedFabric(Fabric &inner, SimulatedStreams &streams)
-      : inner(inner), streams(streams) {}
+      : inner(inner), own(streams) {}
   int rank() const override { return inner.rank(); }
   int worldSize() const override { return inner.worldSize(); }
   std::unique_ptr<Communicator>
   createCommunicator(const GroupRanks &group) override {
-    return std::make_unique<Finished>(inner.createCommunicator(group), streams);
+    return std::make_unique<Finished>(inner.createCommunicator(group), own);
   }
+  std::shared_ptr<Streams> streams() const override { return inner.streams(); }
   std::vector<std::string> exchange(const std::string &key,
                                     const std::string &value) override {
     return inner.exchange(key, value);
@@ -251,7 +252,7 @@ public:
 
 private:
   Fabric &inner;
-  SimulatedStreams &streams;
+  SimulatedStreams &own;
 };
 
 class OnOneDevice
