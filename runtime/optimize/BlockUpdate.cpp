@@ -5,6 +5,7 @@
 
 #include "support/BlockCodes.h"
 #include "support/Philox.h"
+#include "support/Vectorized.h"
 
 #include <ATen/Parallel.h>
 
@@ -15,16 +16,6 @@
 #include <cstring>
 
 using namespace fsdp;
-
-/// As of random numbers (runtime/random/Sampling.cpp): nothing here is
-/// contracted, so all variants give the same bits.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&         \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define FSDP_VECTORIZED                                                        \
-  __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define FSDP_VECTORIZED
-#endif
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include "runtime/random/Sampling.h"
 
 #include "runtime/random/RejectionSampling.h"
+#include "support/Vectorized.h"
 
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
@@ -37,16 +38,7 @@ namespace {
 
 constexpr unsigned kBlocks = 16, kWords = 4 * kBlocks;
 
-/// Integers alone: all variants give the same bits. What chooses among them
-/// runs before the sanitizers are ready for it.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&         \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define FSDP_VECTORIZED                                                        \
-  __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define FSDP_VECTORIZED
-#endif
-
+/// Integers alone.
 FSDP_VECTORIZED
 void generateChunk(uint64_t chunk, uint32_t site, uint32_t offset,
                    philox::Key key, uint32_t *words) {

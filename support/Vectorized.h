@@ -1,0 +1,19 @@
+//===- Vectorized.h - Functions in a variant for each processor -*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_SUPPORT_VECTORIZED_H
+#define FSDP_SUPPORT_VECTORIZED_H
+
+/// In front of a function: compiled for wider vectors as well, and chosen when
+/// the program is loaded. All variants give the same bits where the function
+/// computes with integers, or nothing in it is contracted. What chooses runs
+/// before the sanitizers are ready for it.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&         \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define FSDP_VECTORIZED                                                        \
+  __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FSDP_VECTORIZED
+#endif
+
+#endif // FSDP_SUPPORT_VECTORIZED_H
