@@ -104,6 +104,7 @@ void fsdp::buildPlanPipeline(OpPassManager &manager) {
   // Copies stand where transfers start and end.
   manager.addPass(createCopyBuckets());
   manager.addPass(createLowerContext());
+  manager.addPass(createLowerRing());
   manager.addPass(createLowerLookups());
   manager.addPass(createLowerParts());
   manager.addPass(createLowerShardDims());

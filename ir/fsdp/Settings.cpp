@@ -123,7 +123,7 @@ LogicalResult ParallelRuleAttr::verify(EmitError emitError, ArrayAttr modules,
 }
 
 LogicalResult ParallelAttr::verify(EmitError emitError, int64_t tp, int64_t cp,
-                                   ArrayAttr plan, bool, bool) {
+                                   ArrayAttr plan, bool, bool, bool) {
   if (tp < 1 || cp < 1)
     return emitError() << "expected 'tp' and 'cp' of at least 1, found " << tp
                        << " and " << cp;

@@ -95,14 +95,16 @@ def Fsdp_Parallel : Fsdp_Setting<"Parallel", "parallel"> {
     (`#fsdp.parallel_rule`) the last rule that matches a module counts; with
     `automatic` modules that none matches are planned by what they compute. With
     `sequence` what is not computed by parts of its features is by parts of its
-    sequence. Read by `fsdp-partition` and
+    sequence. With `ring` attention passes keys and values from rank to rank of `cp`
+    where it can, instead of gathering them. Read by `fsdp-partition` and
     `fsdp-shard-parameters`.
 
     Example: `#fsdp.parallel<tp = 2, automatic = true>`
   }];
   let parameters = (ins Fsdp_Count<"1">:$tp, Fsdp_Count<"1">:$cp,
                         Fsdp_List:$plan, Fsdp_Flag<"false">:$automatic,
-                        Fsdp_Flag<"false">:$sequence);
+                        Fsdp_Flag<"false">:$sequence,
+                        Fsdp_Flag<"false">:$ring);
 }
 
 def Fsdp_Bucket : Fsdp_Struct<"Bucket", "bucket"> {

@@ -38,7 +38,7 @@ static llvm::json::Object describe(StartOpInterface start, int64_t count,
     else
       members += state && state.isFlat() ? states.getMembers(state).size() : 1;
     auto own = cast<RankedTensorType>(
-        kind == CollectiveKind::allGather ? input.getType() : type);
+        isReduction(kind) ? type : input.getType());
     if (std::optional<plan::DType> known = toDType(own.getElementType()))
       dtype = dtypeName(*known);
   }

@@ -473,7 +473,7 @@ private:
   static LogicalResult verifySplits(const StateTable &states, MeshAttr mesh) {
     for (StateOp each : states.getStates()) {
       StateOp state = each;
-      std::optional<ShardingAttr> split = state.getSplit();
+      std::optional<SplitAttr> split = state.getSplit();
       if (split && split->getGroup() != mesh.getGroup(kTensorAxis))
         return state.emitOpError("expects to be split over 'tp' of the mesh ")
                << mesh << ", found " << split->getGroup();

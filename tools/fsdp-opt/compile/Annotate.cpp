@@ -113,7 +113,8 @@ Attribute getParallel(MLIRContext *context, const Config &config) {
                                 choose(kStyles, rule.style)));
   return ParallelAttr::get(context, config.tp, config.cp,
                            getArray(context, plan), !config.tpPlan,
-                           config.sequenceParallel);
+                           config.sequenceParallel,
+                           config.rotate == RotateChoice::Ring);
 }
 
 Attribute getRule(MLIRContext *context, const ModuleOverride &override) {

@@ -156,6 +156,13 @@ struct ParallelRule {
   bool operator==(const ParallelRule &) const = default;
 };
 
+/// How attention of parts of a sequence meets the keys of the others.
+enum class RotateChoice {
+  Auto,      ///< gathered, unless `Planner::Auto` finds a ring faster
+  AllGather, ///< all at once
+  Ring       ///< passed from rank to rank
+};
+
 /// Who decides what is kept, computed again, moved and gathered when.
 enum class Planner {
   Default,     ///< the rules that the other keys describe
@@ -185,6 +192,7 @@ struct Config {
   std::optional<std::vector<ParallelRule>> tpPlan;
   /// What no plan splits is computed by parts of the sequence.
   bool sequenceParallel = false;
+  RotateChoice rotate = RotateChoice::Auto; ///< along cp
 
   int64_t getWorldSize() const { return dpReplicate * dpShard * cp * tp; }
   /// Lets dpShard be what `world` ranks leave. False, without a change, if

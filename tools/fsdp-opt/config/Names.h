@@ -52,6 +52,14 @@ inline std::vector<Named<Sync>> getNames() {
 }
 
 template <>
+inline std::vector<Named<RotateChoice>> getNames() {
+  return {{"auto", RotateChoice::Auto},
+          {"allgather", RotateChoice::AllGather},
+          {"ring", RotateChoice::Ring},
+          {"alltoall", RotateChoice::Ring}}; // as PyTorch calls it
+}
+
+template <>
 inline std::vector<Named<Planner>> getNames() {
   return {{"default", Planner::Default},
           {"auto", Planner::Auto},
