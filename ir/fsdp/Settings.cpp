@@ -188,6 +188,16 @@ LogicalResult StepAttr::verify(EmitError emitError, int64_t microBatches,
                  succeeded(verifyCount(emitError, "loss_chunks", lossChunks)));
 }
 
+LogicalResult Float8Attr::verify(EmitError emitError, ArrayAttr modules,
+                                 Float8Recipe recipe, bool allGather, bool) {
+  if (allGather && recipe != Float8Recipe::Tensorwise)
+    return emitError() << "expected the recipe 'tensorwise' with 'all_gather', "
+                          "found '"
+                       << stringifyFloat8Recipe(recipe)
+                       << "', whose scales are not one a parameter";
+  return verifyTexts(emitError, "modules", modules);
+}
+
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//
@@ -360,8 +370,8 @@ struct Settings {
 
 using CaptureSettings = Settings<PrecisionAttr>;
 using CompileSettings =
-    Settings<ShardsAttr, ParallelAttr, BucketsAttr, StepAttr, RecomputeAttr,
-             OffloadAttr, OptimizerAttr, LossScaleAttr>;
+    Settings<ShardsAttr, ParallelAttr, BucketsAttr, StepAttr, Float8Attr,
+             RecomputeAttr, OffloadAttr, OptimizerAttr, LossScaleAttr>;
 using RunSettings = Settings<ScheduleAttr, DataAttr, ValidationAttr,
                              ArithmeticAttr, OnNonFiniteAttr>;
 } // namespace

@@ -165,6 +165,18 @@ Attribute getStep(MLIRContext *context, const Config &config) {
           : StringAttr::get(context, config.reduceWireDtype));
 }
 
+/// Null if no layer does.
+Attribute getFloat8(MLIRContext *context,
+                    const std::optional<Float8Config> &told) {
+  if (!told)
+    return {};
+  return Float8Attr::get(context, getTextsAttr(context, told->modules),
+                         told->recipe == Float8Choice::Rowwise
+                             ? Float8Recipe::Rowwise
+                             : Float8Recipe::Tensorwise,
+                         told->allGather, told->padInnerDim);
+}
+
 /// Null if nothing is asked for.
 Attribute getRecompute(MLIRContext *context,
                        ArrayRef<CheckpointingConfig> all) {
@@ -259,6 +271,7 @@ void fsdp::annotate(ModuleOp module, const Config &config) {
   set(ParallelAttr::name, getParallel(context, config));
   set(BucketsAttr::name, getBuckets(context, config));
   set(StepAttr::name, getStep(context, config));
+  set(Float8Attr::name, getFloat8(context, config.float8));
   set(RecomputeAttr::name,
       trains ? getRecompute(context, config.checkpointing) : Attribute());
   if (!config.followsCheckpoints)

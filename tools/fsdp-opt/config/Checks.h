@@ -25,6 +25,7 @@ struct Check {
 std::span<const Check> getShardingChecks();
 std::span<const Check> getMemoryChecks();
 std::span<const Check> getStepChecks();
+std::span<const Check> getFloat8Checks();
 
 /// "cosine", wherever it stands; empty if the file does not say.
 std::string getScheduleName(const Reading &reading);

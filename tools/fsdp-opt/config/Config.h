@@ -64,6 +64,17 @@ enum class Sync {
 /// What the states that an optimizer keeps of parameters are stored as.
 enum class StateChoice { BFloat16, Int8, Float8 };
 
+/// What shares a scale among numbers of eight bits.
+enum class Float8Choice { Tensorwise, Rowwise };
+
+/// Linear layers whose products are of numbers of eight bits.
+struct Float8Config {
+  Float8Choice recipe = Float8Choice::Tensorwise;
+  std::vector<std::string> modules = {"*"}; ///< patterns of their paths
+  bool allGather = false;                   ///< parameters travel in 8 bits
+  bool padInnerDim = false;                 ///< of any size
+};
+
 /// Defaults are those of torch.optim's class of that name.
 struct OptimizerConfig {
   std::string name = "adamw"; ///< adamw, adam or sgd
@@ -238,7 +249,8 @@ struct Config {
   std::optional<bool> divideInOptimizer;
   std::string reduceWireDtype; ///< empty: the type that gradients are summed in
   Precision precision;         ///< with what overrides say of it
-  int64_t microBatches = 1;    ///< of a step
+  std::optional<Float8Config> float8; ///< absent: no layer
+  int64_t microBatches = 1;           ///< of a step
   Sync sync = Sync::Each;
   /// Parameters stay gathered from a step's first micro-batch to its last.
   bool keepGathered = false;

@@ -74,6 +74,13 @@ inline std::vector<Named<StateChoice>> getNames() {
           {"int8", StateChoice::Int8},
           {"float8", StateChoice::Float8}};
 }
+
+template <>
+inline std::vector<Named<Float8Choice>> getNames() {
+  return {{"tensorwise", Float8Choice::Tensorwise},
+          {"rowwise", Float8Choice::Rowwise}};
+}
+
 template <>
 inline std::vector<Named<RecomputeChoice>> getNames() {
   return {{"full", RecomputeChoice::Full},
