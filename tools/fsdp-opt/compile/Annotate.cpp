@@ -154,7 +154,7 @@ bool dividesInOptimizer(const Config &config) {
       llvm::none_of(config.overrides, isFsdp2));
 }
 
-Attribute getStep(MLIRContext *context, const Config &config) {
+Attribute getStep(MLIRContext *context, const Config &config, bool trains) {
   return StepAttr::get(
       context, config.microBatches, choose(kSyncs, config.sync),
       config.keepGathered, getNumber(context, config.gradientDivideFactor),
@@ -162,7 +162,8 @@ Attribute getStep(MLIRContext *context, const Config &config) {
       config.lossChunks, config.reductionsInFlight,
       config.reduceWireDtype.empty()
           ? StringAttr()
-          : StringAttr::get(context, config.reduceWireDtype));
+          : StringAttr::get(context, config.reduceWireDtype),
+      trains ? config.grains : 0);
 }
 
 /// Null if no layer does.
@@ -270,7 +271,7 @@ void fsdp::annotate(ModuleOp module, const Config &config) {
   set(ShardsAttr::name, getShards(context, config));
   set(ParallelAttr::name, getParallel(context, config));
   set(BucketsAttr::name, getBuckets(context, config));
-  set(StepAttr::name, getStep(context, config));
+  set(StepAttr::name, getStep(context, config, trains));
   set(Float8Attr::name, getFloat8(context, config.float8));
   set(RecomputeAttr::name,
       trains ? getRecompute(context, config.checkpointing) : Attribute());
