@@ -21,6 +21,32 @@
 // RUN: sed -E 's/(return %[0-9]+, )%[^ ]+/\1%arg0/' %t | not fsdp-opt - --fsdp-verify-placed=axis=cp 2>&1 | FileCheck %s --check-prefix=LEAVES
 // LEAVES: result 1 expects ranks of 'cp' to have a summand, found the whole
 //
+// With a ring attention has parts of its keys and values, which is said: nothing is gathered. The program is still the one that was captured.
+//
+// RUN: fsdp-opt %s --fsdp-annotate='with={shards<world = 2>, parallel<cp = 2, ring = true>}' --fsdp-snapshot-reference --fsdp-partition=axis=cp --fsdp-verify-placed=axis=cp -o %t.ring
+// RUN: FileCheck %s --check-prefix=RING < %t.ring
+// RUN: fsdp-opt %t.ring --fsdp-verify-equivalent -o /dev/null
+// RUN: fsdp-opt %s --fsdp-annotate='with={shards<world = 4>, parallel<cp = 2, ring = true>}' --fsdp-pipeline -o - | FileCheck %s --check-prefix=ROTATES
+// RUN: sed -E 's/, fsdp.ring = #fsdp.placed<shard dim 2 in <balanced = true> over #cp>//' %t.ring | not fsdp-opt - --fsdp-verify-placed=axis=cp 2>&1 | FileCheck %s --check-prefix=UNSAID
+// UNSAID: 'aten._scaled_dot_product_flash_attention_for_cpu' op expects fsdp.ring = #fsdp.placed<shard dim 2 in <balanced = true> over <"cp", 2>>, since ranks have parts of its keys
+// RING-LABEL: func.func @"train/step"
+// RING-NOT:  fsdp.all_gather
+// RING:      aten._scaled_dot_product_flash_attention_for_cpu(%[[H:.+]], %[[H]], %[[H]], is_causal = true) {{.*}}fsdp.ring = #fsdp.placed<shard dim 2 in <balanced = true> over #cp>
+// RING:      aten._scaled_dot_product_flash_attention_for_cpu_backward({{.*}}fsdp.ring = #fsdp.placed<shard dim 2 in <balanced = true> over #cp>
+// RING-NOT:  fsdp.reduce_scatter
+// RING:      fsdp.all_reduce sum %{{.+}} over #cp : tensor<f32>
+//
+// Its own pieces in one call under the mask; the late queries with the early keys that came, and then what is left.
+//
+// ROTATES-LABEL: func.func @"train/step"
+// ROTATES:      fsdp.rotate.start "cp"
+// ROTATES-NEXT: aten._scaled_dot_product_flash_attention_for_cpu({{.*}}is_causal = true)
+// ROTATES:      fsdp.wait
+// ROTATES:      aten._scaled_dot_product_flash_attention_for_cpu({{%[^=]*}}) {
+// ROTATES:      fsdp.select_rows {{.*}} dim 2 from [2, 0] over #cp {{.*}} : tensor<2x1x4x4xf32> -> tensor<2x1x2x4xf32>
+// ROTATES:      aten._scaled_dot_product_flash_attention_for_cpu({{%[^=]*}}) {
+// ROTATES-COUNT-3: aten._scaled_dot_product_flash_attention_for_cpu_backward
+//
 // Sequences that ranks do not divide, and no sequence at all.
 //
 // RUN: not fsdp-opt %s --fsdp-annotate='with={shards<world = 3>, parallel<cp = 3>}' --fsdp-snapshot-reference --fsdp-partition=axis=cp -o - 2>&1 | FileCheck %s --check-prefix=UNEVEN
