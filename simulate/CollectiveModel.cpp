@@ -102,8 +102,7 @@ double CollectiveModel::ring(CollectiveKind kind, double bytes,
   }
   if (shape.nodes == 1 && kind != CollectiveKind::allReduce &&
       kind != CollectiveKind::rotate)
-    best +=
-        bytes / n / (network.link * (reduces ? kOwnReduce : kOwnGather));
+    best += bytes / n / (network.link * (reduces ? kOwnReduce : kOwnGather));
   return network.launch + best;
 }
 

@@ -138,8 +138,8 @@ void cuts::addBlocks(const WholeOp &op, const Pieces &pieces,
                      std::vector<Cut> &cuts) {
   if (op.operands.empty() || pieces.isContext)
     return;
-  bool joins = op.getName() == "aten.cat" ||
-               op.getName() == "aten.slice_backward";
+  bool joins =
+      op.getName() == "aten.cat" || op.getName() == "aten.slice_backward";
   // The side that has all blocks, and that which has some in each tensor.
   ArrayRef<RankedTensorType> one = joins ? op.results : op.operands;
   ArrayRef<RankedTensorType> several = joins ? op.operands : op.results;

@@ -245,8 +245,7 @@ private:
     if (axis.isContext())
       return of ? kPartialPlace : kWholePlace;
     StateOp state = states.lookup(of);
-    return state && state.getSplit() ? toPlace(*state.getSplit())
-                                     : kWholePlace;
+    return state && state.getSplit() ? toPlace(*state.getSplit()) : kWholePlace;
   }
 
   /// `captured` as it leaves. Casts are the last that happens to it, behind the

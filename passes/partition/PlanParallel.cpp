@@ -193,12 +193,12 @@ private:
   void remarkOn(StateOp state, Place cut) const {
     if (!wantsRemarks(state))
       return;
-    std::string text = "'" + state.getSymName().str() +
-                       "' is split along dim " + std::to_string(cut.dim) +
-                       (cut.blocks == 1 ? ""
-                                        : " in " + std::to_string(cut.blocks) +
-                                              " blocks") +
-                       " over " + std::to_string(told.getTp()) + " ranks, ";
+    std::string text =
+        "'" + state.getSymName().str() + "' is split along dim " +
+        std::to_string(cut.dim) +
+        (cut.blocks == 1 ? ""
+                         : " in " + std::to_string(cut.blocks) + " blocks") +
+        " over " + std::to_string(told.getTp()) + " ranks, ";
     text += fixed.contains(state)
                 ? "as the plan says"
                 : "since all that is computed of it can be computed in parts";

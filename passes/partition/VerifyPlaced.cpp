@@ -205,12 +205,12 @@ private:
       if (Attribute expected =
               isRing(whole, cut) ? axis.toAttr(2) : PlacedAttr();
           op.getAttr(kRingAttr) != expected)
-        return expected
-                   ? op.emitOpError("expects ")
-                         << kRingAttr << " = " << expected
-                         << ", since ranks have parts of its keys"
-                   : op.emitOpError("expects no ")
-                         << kRingAttr << ", since ranks have its keys whole";
+        return expected ? op.emitOpError("expects ")
+                              << kRingAttr << " = " << expected
+                              << ", since ranks have parts of its keys"
+                        : op.emitOpError("expects no ")
+                              << kRingAttr
+                              << ", since ranks have its keys whole";
       if (failed(verifyStatics(op, whole, cut)) ||
           failed(verifyTypes(op, whole, cut)))
         return failure();

@@ -60,9 +60,9 @@ private:
     Operation *first = own(false);
     Partial early = toPartial(first), late = toPartial(own(true));
     int64_t front = ranks * piece;
-    late = merge(late, attend(half(query, true),
-                              ops.slice(key, kTokens, 0, front),
-                              ops.slice(value, kTokens, 0, front), false));
+    late =
+        merge(late, attend(half(query, true), ops.slice(key, kTokens, 0, front),
+                           ops.slice(value, kTokens, 0, front), false));
     constexpr double kNever = -std::numeric_limits<double>::infinity();
     for (int64_t step = 0; step + 1 < ranks; ++step) {
       auto mine = [&](int64_t rank) { return getHalf(step, rank); };
@@ -114,9 +114,9 @@ private:
     for (int64_t step = 0; step + 1 < ranks; ++step) {
       auto mine = [&](int64_t rank) { return getHalf(step, rank); };
       auto keys = [&](int64_t rank) { return getOther(step, rank); };
-      Gradients each = differentiate(
-          [&](Value of) { return select(of, mine); },
-          select(key, keys), select(value, keys), false);
+      Gradients each =
+          differentiate([&](Value of) { return select(of, mine); },
+                        select(key, keys), select(value, keys), false);
       Value isEarly = choose(1, 0, mine, getSumType());
       Value isLate = choose(0, 1, mine, getSumType());
       ofEarly = ops.add(ofEarly, multiply(each.query, isEarly));

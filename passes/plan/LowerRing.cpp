@@ -2,19 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Ring attention (Liu, Zaharia and Abbeel 2023), with balanced pieces under a
-// causal mask (as PyTorch's context_parallel and Llama 3). At step s of n rank r
-// has the keys and values of rank j = r - s (mod n), whose pieces are j and
-// 2 n - 1 - j, as its own queries' are r and 2 n - 1 - r. At step 0 they are its
-// own: one call under the mask, since its early piece comes before its late one.
-// Later
+// causal mask (as PyTorch's context_parallel and Llama 3). At step s of n rank
+// r has the keys and values of rank j = r - s (mod n), whose pieces are j and
+// 2 n - 1 - j, as its own queries' are r and 2 n - 1 - r. At step 0 they are
+// its own: one call under the mask, since its early piece comes before its late
+// one. Later
 //
 //   late queries with j's early keys                  always,
-//   early queries with j's early keys                 if j < r, which is s <= r,
-//   late queries with j's late keys                   otherwise:
+//   early queries with j's early keys                 if j < r, which is s <=
+//   r, late queries with j's late keys                   otherwise:
 //
-// two calls, each of one shape on all ranks. While they run, the keys of the next
-// step are on their way. In backward the gradients of keys and values go round
-// with them, and come home with a last step.
+// two calls, each of one shape on all ranks. While they run, the keys of the
+// next step are on their way. In backward the gradients of keys and values go
+// round with them, and come home with a last step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -59,13 +59,12 @@ Chain findNarrow(Value value) {
   Chain best{value, {}};
   SmallVector<Operation *> steps;
   for (Value at = value; Operation *op = at.getDefiningOp();) {
-    if (!isOneToOne(op) || !(aten::getViewSource(op->getResult(0)) ||
-                             aten::isClone(op)))
+    if (!isOneToOne(op) ||
+        !(aten::getViewSource(op->getResult(0)) || aten::isClone(op)))
       break;
     steps.insert(steps.begin(), op);
     at = op->getOperand(0);
-    if (getTensor(at).getNumElements() <
-            getTensor(best.end).getNumElements() &&
+    if (getTensor(at).getNumElements() < getTensor(best.end).getNumElements() &&
         isDense(getTensor(at)))
       best = {at, steps};
   }
@@ -87,8 +86,7 @@ Chain findNarrowed(Value gradient) {
       break;
     steps.push_back(op);
     at = op->getResult(0);
-    if (getTensor(at).getNumElements() <
-            getTensor(best.end).getNumElements() &&
+    if (getTensor(at).getNumElements() < getTensor(best.end).getNumElements() &&
         isDense(getTensor(at)))
       best = {at, steps};
   }
@@ -140,10 +138,9 @@ private:
     SmallVector<Type> types = llvm::map_to_vector(
         tensors, [](Value tensor) { return tensor.getType(); });
     auto type = FutureType::get(op->getContext(), types);
-    return RotateStartOp::create(ops.get(), ops.getLoc(), type, tensors, group,
-                                 Stream::Replicate,
-                                 StringAttr::get(op->getContext(),
-                                                 group.getName().getValue()))
+    return RotateStartOp::create(
+               ops.get(), ops.getLoc(), type, tensors, group, Stream::Replicate,
+               StringAttr::get(op->getContext(), group.getName().getValue()))
         .getFuture();
   }
 
@@ -221,8 +218,8 @@ private:
   // Backward
   //===--------------------------------------------------------------------===//
 
-  /// What a call gives to the tensor that `chain` makes of the operator's result
-  /// `number`, in the type that sums are made in; contiguous.
+  /// What a call gives to the tensor that `chain` makes of the operator's
+  /// result `number`, in the type that sums are made in; contiguous.
   Value narrow(const Chain &chain, unsigned number, Value gradient) {
     Type element = getSumType();
     auto toSumType = [&](Type type) {
@@ -256,9 +253,9 @@ private:
       Future home = passOn(sums);
       Value ofKeys, ofValues;
       if (isCausal) {
-        Gradients late = differentiate(
-            [&](Value of) { return half(of, true); }, half(keys, false),
-            half(values, false), false);
+        Gradients late =
+            differentiate([&](Value of) { return half(of, true); },
+                          half(keys, false), half(values, false), false);
         auto mine = isWithEarly(step);
         Gradients other =
             differentiate([&](Value of) { return select(of, mine); },

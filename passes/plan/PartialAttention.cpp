@@ -28,8 +28,8 @@ Value PartialAttention::half(Value part, bool late) {
   return ops.slice(part, kTokens, late ? piece : 0, (late ? 2 : 1) * piece);
 }
 
-Value PartialAttention::choose(double early, double late,
-                               ArrayRef<int64_t> halves, Type element) {
+Value PartialAttention::chooseByHalf(double early, double late,
+                                     ArrayRef<int64_t> halves, Type element) {
   auto type = RankedTensorType::get({2}, element);
   FloatAttr each[] = {FloatAttr::get(element, early),
                       FloatAttr::get(element, late)};
@@ -40,9 +40,8 @@ Value PartialAttention::choose(double early, double late,
   return ops.selectRows(both, 0, halves, 1, group);
 }
 
-Operation *
-PartialAttention::call(ArrayRef<std::pair<StringRef, Value>> others,
-                       bool causal) {
+Operation *PartialAttention::call(ArrayRef<std::pair<StringRef, Value>> others,
+                                  bool causal) {
   SmallVector<Value> operands(op->getOperands());
   int64_t keys = 0, queries = 0;
   for (auto [name, value] : others) {
@@ -113,11 +112,9 @@ PartialAttention::Partial PartialAttention::toPartial(Operation *each) {
 
 Value PartialAttention::scale(Value output, Value sum, Value all) {
   RankedTensorType type = getTensor(sum);
-  Value share =
-      ops.make("aten.exp",
-               {ops.make("aten.sub.Tensor", {sum, all}, {},
-                         getTensor(all))},
-               {}, getTensor(all));
+  Value share = ops.make(
+      "aten.exp", {ops.make("aten.sub.Tensor", {sum, all}, {}, getTensor(all))},
+      {}, getTensor(all));
   // cuDNN's has a dim of its own for the features.
   SmallVector<int64_t> shape(type.getShape());
   if (type.getRank() == 3)
@@ -128,8 +125,8 @@ Value PartialAttention::scale(Value output, Value sum, Value all) {
 }
 
 PartialAttention::Partial PartialAttention::merge(Partial a, Partial b) {
-  RankedTensorType type = RankedTensorType::get(
-      getTensor(a.sum).getShape(), getElementTypeOrSelf(a.sum));
+  RankedTensorType type = RankedTensorType::get(getTensor(a.sum).getShape(),
+                                                getElementTypeOrSelf(a.sum));
   Value all = ops.make("aten.logaddexp", {a.sum, b.sum}, {}, type);
   return {ops.add(scale(a.output, a.sum, all), scale(b.output, b.sum, all)),
           all};

@@ -41,10 +41,10 @@ public:
   /// One piece for each rank, of the number that it says.
   template <typename Number>
   mlir::Value select(mlir::Value tensor, Number &&number) {
-    return ops.selectRows(
-        tensor, kTokens,
-        forEachRank([&](int64_t rank) { return number(rank) * piece; }), piece,
-        group);
+    return ops.selectRows(tensor, kTokens, forEachRank([&](int64_t rank) {
+                            return number(rank) * piece;
+                          }),
+                          piece, group);
   }
 
   /// A number for ranks that are with their early piece, and another for those
@@ -53,7 +53,7 @@ public:
   template <typename Half>
   mlir::Value choose(double early, double late, Half &&half,
                      mlir::Type element) {
-    return choose(early, late, forEachRank(half), element);
+    return chooseByHalf(early, late, forEachRank(half), element);
   }
 
   /// The operator with other operands for those that are cut by tokens: results
@@ -140,8 +140,8 @@ protected:
   int64_t piece; ///< tokens of half of a rank's queries
 
 private:
-  mlir::Value choose(double early, double late,
-                     llvm::ArrayRef<int64_t> halves, mlir::Type element);
+  mlir::Value chooseByHalf(double early, double late,
+                           llvm::ArrayRef<int64_t> halves, mlir::Type element);
   mlir::Value scale(mlir::Value output, mlir::Value sum, mlir::Value all);
   llvm::SmallVector<llvm::StringRef> listOfQueries() const;
   Gradients toGradients(mlir::Operation *each);

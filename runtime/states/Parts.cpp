@@ -75,8 +75,8 @@ static std::vector<Part> shardParts(const plan::PlanT &plan,
   return parts;
 }
 
-/// `parts` of a rank's part of a split in the coordinates of the model's tensor:
-/// those that reach into several blocks are cut at their borders.
+/// `parts` of a rank's part of a split in the coordinates of the model's
+/// tensor: those that reach into several blocks are cut at their borders.
 static std::vector<Part> placeInBlocks(std::vector<Part> parts,
                                        const plan::StateT &state,
                                        const plan::GroupT &split, int rank) {

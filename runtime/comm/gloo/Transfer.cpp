@@ -183,10 +183,9 @@ GlooTransfer GlooTransfer::rotate(std::span<const RotateMember> members,
   GlooTransfer transfer;
   for (const RotateMember &member : members)
     if (member.bytes && size > 1)
-      transfer.messages.push_back({member.bytes, asBytes(member.from), 0,
-                                   asBytes(member.to), 0, true,
-                                   (rank + 1) % size,
-                                   (rank + size - 1) % size});
+      transfer.messages.push_back(
+          {member.bytes, asBytes(member.from), 0, asBytes(member.to), 0, true,
+           (rank + 1) % size, (rank + size - 1) % size});
   transfer.finish = [members = std::vector(members.begin(), members.end()),
                      size] {
     if (size == 1)

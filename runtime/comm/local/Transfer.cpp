@@ -21,8 +21,8 @@ static std::string print(const KeptMembers &members) {
   std::string text = std::string(getName(getCollectiveKind(members))) + " of";
   for (auto [amount, dtype] : shapeOf(members))
     text += " " + std::to_string(amount);
-  return text + (isReduction(getCollectiveKind(members)) ? " elements"
-                                                         : " bytes");
+  return text +
+         (isReduction(getCollectiveKind(members)) ? " elements" : " bytes");
 }
 
 LocalTransfer::LocalTransfer(int size, Combination combination)
@@ -119,10 +119,9 @@ void LocalTransfer::run(int lane, const Piece &piece) const {
   if (auto *rotates = std::get_if<std::vector<RotateMember>>(&members[lane])) {
     const RotateMember &from = std::get<std::vector<RotateMember>>(
         members[(lane + size - 1) % size])[piece.member];
-    std::memcpy(static_cast<std::byte *>((*rotates)[piece.member].to) +
-                    piece.begin,
-                static_cast<const std::byte *>(from.from) + piece.begin,
-                piece.count);
+    std::memcpy(
+        static_cast<std::byte *>((*rotates)[piece.member].to) + piece.begin,
+        static_cast<const std::byte *>(from.from) + piece.begin, piece.count);
     return;
   }
   std::vector<const void *> sources(size);

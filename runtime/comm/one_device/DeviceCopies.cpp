@@ -84,8 +84,8 @@ void DeviceCopiesGroup::copyAll(const Shared &transfer) {
 void DeviceCopiesGroup::rotateAll(const Shared &transfer) {
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const auto &mine = all<RotateMember>(transfer.parts[rank].members);
-    const auto &next = all<RotateMember>(
-        transfer.parts[(rank + 1) % ranks.size()].members);
+    const auto &next =
+        all<RotateMember>(transfer.parts[(rank + 1) % ranks.size()].members);
     for (size_t i = 0; i < mine.size(); ++i)
       if (mine[i].bytes != 0)
         streams->copy(next[i].to, mine[i].from, mine[i].bytes, stream);

@@ -54,8 +54,7 @@ std::string fsdp::listSplits(ModuleOp module) {
   for (auto [state, count] : lines) {
     table.add({count == 1 ? state.getSymName().str()
                           : maskNumbers(state.getSymName()),
-               std::to_string(count),
-               describeCut(*state.getSplit()),
+               std::to_string(count), describeCut(*state.getSplit()),
                describeShape(state.getWholeType()),
                describeShape(state.getGlobalType())});
   }

@@ -539,7 +539,8 @@ const Case kCases[] = {
      ""},
 };
 
-const Pieces kInBlocks{2, false, {1, 2}, true}, kBalanced{2, true, {1, 2}, true};
+const Pieces kInBlocks{2, false, {1, 2}, true},
+    kBalanced{2, true, {1, 2}, true};
 /// Of a matrix that gives three tensors.
 const Pieces kInThree{2, false, {1, 3}};
 
@@ -608,12 +609,14 @@ const Case kFused[] = {
      "w 0 w -> 0; 0 w 1 -> 1; 0/3 w 1/3 -> 1/3; p 1 0 -> p", kInThree},
     {"FusedSplit",
      "%0:3 = aten.split.Tensor(%a, split_size = 4, dim = -1) : "
-     "(tensor<2x12xf32>) -> (tensor<2x4xf32, #aten.strides<12, 1>>, tensor<2x4xf32, #aten.strides<12, "
+     "(tensor<2x12xf32>) -> (tensor<2x4xf32, #aten.strides<12, 1>>, "
+     "tensor<2x4xf32, #aten.strides<12, "
      "1>>, tensor<2x4xf32, #aten.strides<12, 1>>)",
      "1/3 -> 1 1 1; 0 -> 0 0 0; p -> p p p", kInThree},
     {"FusedSplitOfSizes",
      "%0:2 = aten.split_with_sizes(%a, split_sizes = [4, 8], dim = 1) : "
-     "(tensor<2x12xf32>) -> (tensor<2x4xf32, #aten.strides<12, 1>>, tensor<2x8xf32, #aten.strides<12, "
+     "(tensor<2x12xf32>) -> (tensor<2x4xf32, #aten.strides<12, 1>>, "
+     "tensor<2x8xf32, #aten.strides<12, "
      "1>>)",
      "1/3 -> 1 1/2; 0 -> 0 0; p -> p p", kInThree},
     {"FusedSlice",
@@ -622,7 +625,8 @@ const Case kFused[] = {
      "1/3 -> 1; 0 -> 0; p -> p", kInThree},
     {"FusedSliceToTheEnd",
      "%0 = aten.slice.Tensor(%a, dim = 1, start = -4, end = "
-     "9223372036854775807) : (tensor<2x12xf32>) -> tensor<2x4xf32, #aten.strides<12, 1>>",
+     "9223372036854775807) : (tensor<2x12xf32>) -> tensor<2x4xf32, "
+     "#aten.strides<12, 1>>",
      "1/3 -> 1; 0 -> 0; p -> p", kInThree},
     {"SliceThroughBlocks",
      "%0 = aten.slice.Tensor(%a, dim = 1, start = 2, end = 6) : "

@@ -173,8 +173,7 @@ static void receive(int own, const NcclCall &call, const NcclCall &sent) {
   auto *to = static_cast<std::byte *>(call.receive);
   auto *send = static_cast<const std::byte *>(sent.send);
   for (size_t i = 0; i < call.bytes(); ++i)
-    to[i] =
-        script.ranksAreAlike ? send[i] : peerByte(send[i], own, call.peer);
+    to[i] = script.ranksAreAlike ? send[i] : peerByte(send[i], own, call.peer);
 }
 
 static void execute(nccl::Comm comm, const NcclCall &call) {
@@ -240,8 +239,8 @@ static Result begin(std::vector<std::pair<nccl::Comm, NcclCall>> calls) {
 
 /// Of a group's calls between two ranks: as many are received as sent, of the
 /// same sizes. NCCL would wait for what never comes.
-static bool arePaired(
-    const std::vector<std::pair<nccl::Comm, NcclCall>> &calls) {
+static bool
+arePaired(const std::vector<std::pair<nccl::Comm, NcclCall>> &calls) {
   std::map<nccl::Comm, std::vector<size_t>> sent, received;
   for (const auto &[comm, call] : calls) {
     if (call.name == "ncclSend")
