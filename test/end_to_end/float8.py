@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 
 import zoo
-from harness import call, compile_step, make_config, make_data, must, parse_arguments, reference, run_cases, train
+from harness import call, compile_step, make_config, make_data, parse_arguments, reference, run_cases, train
 
 SGD = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -188,6 +188,26 @@ def moving_case(bin):
     return case
 
 
+def same_bits_case(bin, worlds, **told):
+    """With grains what comes out has the same bits on any number of ranks: scales are of whole parameters, and of one grain's rows."""
+    def case(folder):
+        torch.manual_seed(11)
+        model, inputs = blocks()
+        save_file(make_data(inputs, 16), folder / "data.safetensors")
+        found = []
+        for world, more in worlds:
+            config = make_config(world, optimizer=SGD, float8=told, **more)
+            config["fsdp_config"]["grains"] = 4
+            compile_step(bin, folder, model, inputs, config)
+            rows, final = train(bin, folder, world, 3)
+            found.append(([row["loss"] for row in rows], final))
+        for (world, more), (losses, final) in zip(worlds[1:], found[1:]):
+            assert losses == found[0][0], f"world {world} {more}: losses {losses} instead of {found[0][0]}"
+            for name, value in final.items():
+                assert torch.equal(value, found[0][1][name]), f"world {world} {more}: {name} has other bits"
+    return case
+
+
 def refusals(bin):
     def case(folder):
         torch.manual_seed(9)
@@ -237,6 +257,9 @@ def main():
     add("recomputed in part", 2, activation_checkpointing={"policy": "selective"})
     add("on the host", 2, often=True, offload_params=True)
     add("activations on the host", 2, activation_offloading=True)
+    cases["same bits"] = same_bits_case(bin, [(1, {}), (2, {}), (3, {"reshard_after_forward": False}), (4, {"replicate": 2})], enable_fsdp_float8_all_gather=True)
+    if arguments.all:
+        cases["same bits, rows"] = same_bits_case(bin, [(1, {}), (3, {})], recipe="rowwise")
     cases["bytes"] = bytes_case(bin)
     cases["moving"] = moving_case(bin)
     cases["refusals"] = refusals(bin)

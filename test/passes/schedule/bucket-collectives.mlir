@@ -149,13 +149,13 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   // CHECK-NEXT:    fsdp.all_reduce.start max "metrics"
   func.func @"infer/copied"(%a: tensor<2xf32> {fsdp.state = @a}, %b: tensor<2xbf16> {fsdp.state = @b})
       -> (tensor<4xf32> {fsdp.output = "a"}, tensor<4xbf16> {fsdp.output = "b"}, tensor<f32> {fsdp.output = "c"}, tensor<f32> {fsdp.output = "d"}, tensor<f32> {fsdp.output = "e"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
-    %an = aten.linalg_vector_norm(%a, ord = 0x7FF0000000000000) : (tensor<2xf32>) -> tensor<f32>
-    %bn = aten.linalg_vector_norm(%b, ord = 0x7FF0000000000000, dtype = f32) : (tensor<2xbf16>) -> tensor<f32>
+    %an = aten.linalg_vector_norm(%a, ord = 0x7FF0000000000000 : f64) : (tensor<2xf32>) -> tensor<f32>
+    %bn = aten.linalg_vector_norm(%b, ord = 0x7FF0000000000000 : f64, dtype = f32) : (tensor<2xbf16>) -> tensor<f32>
     %am = fsdp.all_reduce max %an over #shard : tensor<f32>
     %bm = fsdp.all_reduce max %bn over #shard : tensor<f32>
     %af = fsdp.all_gather %a dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
     %bf = fsdp.all_gather %b dim 0 over #shard : tensor<2xbf16> -> tensor<4xbf16>
-    %n = aten.linalg_vector_norm(%af, ord = 0x7FF0000000000000) : (tensor<4xf32>) -> tensor<f32>
+    %n = aten.linalg_vector_norm(%af, ord = 0x7FF0000000000000 : f64) : (tensor<4xf32>) -> tensor<f32>
     %m = fsdp.all_reduce max %n over #shard : tensor<f32>
     return %af, %bf, %am, %bm, %m : tensor<4xf32>, tensor<4xbf16>, tensor<f32>, tensor<f32>, tensor<f32>
   }

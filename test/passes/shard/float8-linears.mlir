@@ -22,8 +22,8 @@ module attributes {fsdp.float8 = #fsdp.float8<modules = ["fc"]>} {
     %ot = aten.t(%o) : (tensor<16x16xf32>) -> tensor<16x16xf32, #aten.strides<1, 16>>
     %h = aten.mm(%x, %ot) : (tensor<8x16xf32>, tensor<16x16xf32, #aten.strides<1, 16>>) -> tensor<8x16xf32> loc(#other)
     %wt = aten.t(%w) : (tensor<32x16xf32>) -> tensor<16x32xf32, #aten.strides<1, 16>>
-    // CHECK:         %[[M:.+]] = aten.linalg_vector_norm(%[[H]], ord = 0x7FF0000000000000) : (tensor<8x16xf32>) -> tensor<f32>
-    // CHECK-NEXT:    %[[C:.+]] = aten.clamp_min(%[[M]], min = {{9.99.+e-13|1.0.*e-12}})
+    // CHECK:         %[[M:.+]] = aten.linalg_vector_norm(%[[H]], ord = 0x7FF0000000000000 : f64) : (tensor<8x16xf32>) -> tensor<f32>
+    // CHECK-NEXT:    %[[C:.+]] = aten.clamp_min(%[[M]], min = {{9.99.+E-13}})
     // CHECK-NEXT:    %[[L:.+]] = fsdp.constant dense<4.480000e+02>
     // CHECK-NEXT:    %[[S:.+]] = aten.div.Tensor(%[[L]], %[[C]])
     // CHECK-NEXT:    %[[I:.+]] = aten.reciprocal(%[[S]])
@@ -63,7 +63,7 @@ module attributes {fsdp.float8 = #fsdp.float8<modules = ["fc"]>} {
 // CHECK-LABEL: @"infer/whole"
 // CHECK-SAME:    (%[[W:[^:]+]]: tensor<32x16xf32>
 // CHECK:         %[[B:.+]] = aten._to_copy(%[[W]], dtype = bf16)
-// CHECK:         aten.linalg_vector_norm(%[[B]], ord = 0x7FF0000000000000, dtype = f32)
+// CHECK:         aten.linalg_vector_norm(%[[B]], ord = 0x7FF0000000000000 : f64, dtype = f32)
 // CHECK:         %[[F:.+]] = aten._to_copy(%[[B]], dtype = f32)
 // CHECK-NEXT:    aten.mul.Tensor(%[[F]],
 // CHECK:         aten._scaled_mm({{.*}}, out_dtype = bf16) : {{.*}} -> tensor<8x32xbf16>
@@ -84,7 +84,7 @@ module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"]>} {
 // CHECK:      module attributes
 // CHECK-LABEL: @"infer/shards"
 // CHECK-SAME:    (%[[W:[^:]+]]: tensor<32x16xf32>
-// CHECK:         aten.linalg_vector_norm(%[[W]], ord = 0x7FF0000000000000) : (tensor<32x16xf32>)
+// CHECK:         aten.linalg_vector_norm(%[[W]], ord = 0x7FF0000000000000 : f64) : (tensor<32x16xf32>)
 module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"], all_gather = true>} {
   fsdp.module "fc" class "Linear"
   fsdp.state frozen @fc.weight : tensor<32x16xf32>
@@ -105,12 +105,12 @@ module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"], all_gather = true
 // CHECK:      module attributes
 // CHECK-LABEL: @"infer/rows"
 // CHECK-SAME:    (%[[W:[^:]+]]: tensor<5x3xf32> {{.*}}, %[[X:[^:]+]]: tensor<8x3xf32>
-// CHECK:         %[[M:.+]] = aten.linalg_vector_norm(%[[X]], ord = 0x7FF0000000000000, dim = [1], keepdim = true) : (tensor<8x3xf32>) -> tensor<8x1xf32>
+// CHECK:         %[[M:.+]] = aten.linalg_vector_norm(%[[X]], ord = 0x7FF0000000000000 : f64, dim = [1], keepdim = true) : (tensor<8x3xf32>) -> tensor<8x1xf32>
 // CHECK:         aten.log2
 // CHECK-NEXT:    aten.floor
 // CHECK-NEXT:    aten.exp2
 // CHECK-NEXT:    %[[XI:.+]] = aten.reciprocal
-// CHECK:         aten.linalg_vector_norm(%[[W]], ord = 0x7FF0000000000000, dim = [1], keepdim = true) : (tensor<5x3xf32>) -> tensor<5x1xf32>
+// CHECK:         aten.linalg_vector_norm(%[[W]], ord = 0x7FF0000000000000 : f64, dim = [1], keepdim = true) : (tensor<5x3xf32>) -> tensor<5x1xf32>
 // CHECK:         %[[WI:.+]] = aten.t(%{{.+}}) : (tensor<5x1xf32>) -> tensor<1x5xf32
 // CHECK:         %[[P:.+]] = aten.mm({{.*}}) : {{.*}} -> tensor<8x5xf32>
 // CHECK-NEXT:    %[[Q:.+]] = aten.mul.Tensor(%[[P]], %[[XI]])
