@@ -72,6 +72,7 @@ void fsdp::buildShardPipeline(OpPassManager &manager) {
   manager.addPass(createOffloadActivations());
 
   manager.addPass(createVerifySharded());
+  manager.addPass(createVerifyGrains());
   manager.addPass(createVerifyEquivalent());
 }
 

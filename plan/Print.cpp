@@ -96,7 +96,8 @@ void Printer::printHeader() {
        (training.max_grad_norm < 0 ? "none"
                                    : formatNumber(training.max_grad_norm)) +
        ", norm of order " + formatNumber(training.norm_order) +
-       ", on_nonfinite " + plan::EnumNameNonFinite(training.on_nonfinite));
+       ", on_nonfinite " + plan::EnumNameNonFinite(training.on_nonfinite) +
+       (training.grains ? ", grains " + std::to_string(training.grains) : ""));
   if (plan.arithmetic)
     line("arithmetic:" + std::string(plan.arithmetic->tf32 ? " tf32" : "") +
          (plan.arithmetic->reduced_precision_reduction

@@ -5,6 +5,7 @@
 
 #include "plan/DType.h"
 #include "plan/FirstValues.h"
+#include "plan/Grains.h"
 #include "plan/Programs.h"
 #include "plan/Schedule.h"
 #include "plan/Shape.h"
@@ -320,6 +321,27 @@ void verifyParts(const PlanT &plan) {
                    " micro-batches");
 }
 
+/// One node of the tree a rank, and as many micro-batches as the greatest has.
+void verifyGrains(const PlanT &plan) {
+  const plan::TrainingT &training = *plan.training;
+  if (training.grains == 0)
+    return;
+  uint64_t ranks = 1;
+  for (const auto &axis : plan.mesh)
+    ranks *= axis->size;
+  if (training.grains > kMaxGrains || plan.data_parallel != ranks ||
+      ranks > training.grains || !isForHost(plan))
+    refusePlan("the training table",
+               "has " + std::to_string(training.grains) +
+                   " grains, which its ranks or device cannot compute");
+  std::vector<GrainBlock> blocks = dealGrains(plan);
+  if (blocks.size() != ranks ||
+      getMostGrains(blocks) != training.gradient_accumulation_steps)
+    refusePlan("the training table", "does not divide its " +
+                                         std::to_string(training.grains) +
+                                         " grains among its ranks");
+}
+
 void verifyData(const PlanT &plan) {
   if (!plan.data)
     return;
@@ -395,6 +417,7 @@ void fsdp::verifyPlan(const PlanT &plan) {
       !std::isfinite(plan.training->max_grad_norm) ||
       plan.training->on_nonfinite > plan::NonFinite::MAX)
     refusePlan("the training table", "holds a number out of range");
+  verifyGrains(plan);
   verifyRates(plan);
   std::set<std::string> names;
   std::set<std::pair<Entry, std::set<int32_t>>> signatures;

@@ -10,6 +10,24 @@ using namespace fsdp;
 
 using Operand = OpAsmParser::UnresolvedOperand;
 
+// tensor<13xf32>, tensor<2x13xf32> -> tensor<13xf32>
+static ParseResult parseSumTypes(OpAsmParser &parser, Type &gradient,
+                                 Type &into, Type &result) {
+  if (parser.parseType(gradient) || parser.parseComma() ||
+      parser.parseType(into))
+    return failure();
+  result = into;
+  return failed(parser.parseOptionalArrow()) ? ParseResult(success())
+                                             : parser.parseType(result);
+}
+
+static void printSumTypes(OpAsmPrinter &printer, Operation *, Type gradient,
+                          Type into, Type result) {
+  printer << gradient << ", " << into;
+  if (result != into)
+    printer << " -> " << result;
+}
+
 // dense<0.5> wrapped : tensor<f64>
 static ParseResult parseConstantValue(OpAsmParser &parser, ElementsAttr &value,
                                       Type &type, UnitAttr &wrapped) {

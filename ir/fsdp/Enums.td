@@ -46,7 +46,8 @@ def Fsdp_StepPart : Fsdp_Enum<"StepPart", "a program's part of a step", [
 def Fsdp_Reduction : Fsdp_Enum<"Reduction", "how ranks are combined", [
   I32EnumAttrCase<"Sum", 0, "sum">,
   I32EnumAttrCase<"Avg", 1, "avg">,
-  I32EnumAttrCase<"Max", 2, "max">
+  I32EnumAttrCase<"Max", 2, "max">,
+  I32EnumAttrCase<"Tree", 3, "tree"> // a sum in the order of a step's grains
 ]>;
 def Fsdp_ReductionAttr : EnumAttr<Fsdp_Dialect, Fsdp_Reduction, "reduction">;
 

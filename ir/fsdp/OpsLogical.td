@@ -327,14 +327,18 @@ def Fsdp_ReplayOp : Fsdp_Op<"replay",
 }
 
 def Fsdp_AccumulateOp
-    : Fsdp_Op<"accumulate", [Pure, AllTypesMatch<["into", "result"]>,
-                             ForwardingOpInterface]> {
+    : Fsdp_Op<"accumulate", [Pure, ForwardingOpInterface]> {
   let summary = "add what a micro-batch adds to a running sum";
   let description = [{
     The sum of `into` and the first operand, which is a gradient of the parameter
     that `of` names, or an output that is a number. With `divide A` the sum is that
     of all A micro-batches of a step, and the result is their mean. May widen the
     element type.
+
+    With `tree` the micro-batch is a grain (`#fsdp.step`), and `into` holds sums of
+    earlier grains side by side. The grain is added to those that its place in the
+    step's tree completes; in the last micro-batch the result is the sum of them
+    all. A rank that has no such grain adds nothing.
 
     The planner does it in place: where `into` lies if the result is its new value,
     else where the first operand lies.
@@ -344,19 +348,23 @@ def Fsdp_AccumulateOp
     ```mlir
     %n = fsdp.accumulate %g into %acc of @w : tensor<13xbf16>, tensor<13xf32>
     %m = fsdp.accumulate %h into %n of @w divide 3 : tensor<13xf32>, tensor<13xf32>
+    %t = fsdp.accumulate %i into %p tree of @w
+        : tensor<13xf32>, tensor<2x13xf32> -> tensor<13xf32>
     ```
 
     Constraints:
     * AC-1: gradient and sum have one shape;
-    * AC-2: the sum is divided by the number of micro-batches, at least 2.
+    * AC-2: the sum is divided by the number of micro-batches, at least 2;
+    * AC-3: a tree's sums have one type, and one dim more than the gradient; its
+      result has the type of `into`, or the gradient's.
   }];
   let arguments = (ins AnyRankedTensor:$into, AnyRankedTensor:$gradient,
                        OptionalAttr<FlatSymbolRefAttr>:$of,
-                       OptionalAttr<I64Attr>:$divisor);
+                       OptionalAttr<I64Attr>:$divisor, UnitAttr:$tree);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
-    $gradient `into` $into (`of` $of^)? (`divide` $divisor^)? attr-dict
-    `:` type($gradient) `,` type($into)
+    $gradient `into` $into (`tree` $tree^)? (`of` $of^)? (`divide` $divisor^)? attr-dict
+    `:` custom<SumTypes>(type($gradient), type($into), type($result))
   }];
   let extraClassDeclaration = [{
     ::mlir::Value getForwarded(::mlir::OpResult) { return getGradient(); }

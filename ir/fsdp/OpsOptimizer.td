@@ -206,4 +206,39 @@ def Fsdp_BlockMaximaOp
   let hasVerifier = 1;
 }
 
+def Fsdp_SquareSumOp : Fsdp_Op<"square_sum", [Pure]> {
+  let summary = "the exact sum of the squares of all elements";
+  let description = [{
+    As digits of a number that is wide enough for all squares, which ranks may add in
+    any order (support/ExactSum.h): the sum does not depend on how tensors are cut.
+    Zeros, and with them padding rows, add nothing.
+
+    Example: `%d = fsdp.square_sum(%g, %h) : (tensor<7x17xf32>, tensor<9xf32>) -> tensor<16xi64>`
+
+    Constraint SQ-1: operands are of f32, bf16 or f16; the result is `tensor<16xi64>`.
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs);
+  let results = (outs AnyRankedTensor:$sum);
+  let assemblyFormat = [{
+    `(` $inputs `)` attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Fsdp_SquareRootOp : Fsdp_Op<"square_root", [Pure]> {
+  let summary = "the root of what exact sums of squares come to together";
+  let description = [{
+    Example: `%n = fsdp.square_root(%d, %e) : tensor<16xi64>, tensor<16xi64> -> tensor<f32>`
+
+    Constraint SQ-2: operands are what `square_sum` gives, at least one; the result is
+    `tensor<f32>`.
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$sums);
+  let results = (outs AnyRankedTensor:$root);
+  let assemblyFormat = [{
+    `(` $sums `)` attr-dict `:` type($sums) `->` type($root)
+  }];
+  let hasVerifier = 1;
+}
+
 #endif // FSDP_OPS_OPTIMIZER_TD

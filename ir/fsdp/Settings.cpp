@@ -168,7 +168,11 @@ LogicalResult StepAttr::verify(EmitError emitError, int64_t microBatches,
                                GradientSync, bool, FloatAttr divideFactor, bool,
                                bool, int64_t prefetch, int64_t lossChunks,
                                int64_t reductionsInFlight,
-                               StringAttr reduceWire) {
+                               StringAttr reduceWire, int64_t grains) {
+  if (grains < 0 || (grains != 0 && grains < microBatches))
+    return emitError() << "expected at least as many grains as the "
+                       << microBatches << " micro-batches of a rank, found "
+                       << grains;
   if (reduceWire && reduceWire != "bfloat16")
     return emitError() << "expected 'bfloat16' to send gradients in, found "
                        << reduceWire;

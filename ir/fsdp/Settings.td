@@ -169,7 +169,9 @@ def Fsdp_Step : Fsdp_Setting<"Step", "step"> {
     that divides, where it can. `prefetch` buckets are gathered ahead of the one in
     use. A reduction is waited for when `reductions_in_flight` others have started
     behind it. A linear layer and its loss are computed in `loss_chunks` parts of their
-    rows; 0 chooses a number. Gradients that are reduced in f32 travel in
+    rows; 0 chooses a number. With `grains` a step is so many batches whatever the
+    number of ranks, of which the rank with most computes `micro_batches`, and all that
+    is summed over them is so in the order of one tree (plan/Grains.h). Gradients that are reduced in f32 travel in
     `reduce_wire`, "bfloat16", where they are scattered.
 
     Example: `#fsdp.step<micro_batches = 4, sync = last>`
@@ -183,7 +185,8 @@ def Fsdp_Step : Fsdp_Setting<"Step", "step"> {
                         Fsdp_Count<"1">:$prefetch,
                         Fsdp_Count<"1">:$loss_chunks,
                         Fsdp_Count<"1">:$reductions_in_flight,
-                        OptionalParameter<"::mlir::StringAttr">:$reduce_wire);
+                        OptionalParameter<"::mlir::StringAttr">:$reduce_wire,
+                        Fsdp_Count<"0">:$grains);
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,6 +7,7 @@
 
 #include "ir/fsdp/Fsdp.h"
 #include "support/BlockCodes.h"
+#include "support/ExactSum.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
@@ -27,7 +28,8 @@ RankedTensorType fsdp::getShardType(RankedTensorType type, int64_t dim,
 static bool canWiden(Operation *op, Type wire, Type sum) {
   auto reduction = dyn_cast<ReductionOpInterface>(op);
   return reduction && reduction.getReduction() != Reduction::Max &&
-         sum.isF32() && (wire.isBF16() || wire.isF16());
+         reduction.getReduction() != Reduction::Tree && sum.isF32() &&
+         (wire.isBF16() || wire.isF16());
 }
 
 // AG-1, AG-2, RD-3.
@@ -132,7 +134,8 @@ static LogicalResult verifyDivision(ReductionOpInterface op) {
     if (!std::isfinite(value) || value <= 0)
       return op->emitOpError("expects '")
              << name << "' to be finite and above zero, found " << factor;
-    if (op.getReduction() != Reduction::Sum)
+    if (op.getReduction() != Reduction::Sum &&
+        op.getReduction() != Reduction::Tree)
       return op->emitOpError("expects '")
              << name << "' at a sum alone, found "
              << stringifyReduction(op.getReduction());
@@ -216,8 +219,35 @@ LogicalResult UnpackOp::verify() {
   return success();
 }
 
-// AC-1.
+// AC-3.
+static LogicalResult verifyTree(AccumulateOp op) {
+  auto into = op.getInto().getType(), gradient = op.getGradient().getType();
+  Type result = op.getResult().getType();
+  if (into.getRank() == 0 ||
+      into.getShape().drop_front() != gradient.getShape())
+    return op.emitOpError("expects partial sums of ")
+           << gradient << " side by side, found " << into;
+  if (into.getElementType() != gradient.getElementType() ||
+      !isa<FloatType>(into.getElementType()))
+    return op.emitOpError("expects grains and sums of one floating-point type, "
+                          "found ")
+           << gradient << " and " << into;
+  if (result != into &&
+      result !=
+          RankedTensorType::get(gradient.getShape(), gradient.getElementType()))
+    return op.emitOpError("expects the partial sums or their sum as its "
+                          "result, found ")
+           << result;
+  return success();
+}
+
+// AC-1, AC-2.
 LogicalResult AccumulateOp::verify() {
+  if (getTree())
+    return verifyTree(*this);
+  if (getInto().getType() != getResult().getType())
+    return emitOpError("expects a result of the sum's type ")
+           << getInto().getType() << ", found " << getResult().getType();
   if (getGradient().getType().getShape() != getInto().getType().getShape())
     return emitOpError("expects a gradient and a sum of one shape, found ")
            << getGradient().getType() << " and " << getInto().getType();
@@ -314,6 +344,38 @@ LogicalResult BlockMaximaOp::verify() {
     return success();
   return emitOpError("expects moments of ui8 or f8E4M3FN, found ")
          << getMoments().front().getType();
+}
+
+// SQ-1, SQ-2.
+static LogicalResult verifyDigits(Operation *op, ValueRange sums) {
+  for (Value sum : sums) {
+    auto type = cast<RankedTensorType>(sum.getType());
+    if (!type.getElementType().isSignlessInteger(64) || type.getRank() != 1 ||
+        type.getDimSize(0) != int64_t(std::tuple_size_v<SumDigits>))
+      return op->emitOpError("expects the digits of sums, tensor<")
+             << int64_t(std::tuple_size_v<SumDigits>) << "xi64>, found "
+             << type;
+  }
+  return success();
+}
+
+LogicalResult SquareSumOp::verify() {
+  for (Value value : getInputs())
+    if (Type element = getElementTypeOrSelf(value.getType());
+        !isa<Float32Type, BFloat16Type, Float16Type>(element))
+      return emitOpError("expects tensors of f32, bf16 or f16, whose squares "
+                         "have an exact sum, found ")
+             << value.getType();
+  return verifyDigits(*this, getSum());
+}
+
+LogicalResult SquareRootOp::verify() {
+  if (getSums().empty())
+    return emitOpError("expects at least one sum");
+  if (auto root = getRoot().getType();
+      root.getRank() != 0 || !root.getElementType().isF32())
+    return emitOpError("expects a result of tensor<f32>, found ") << root;
+  return verifyDigits(*this, getSums());
 }
 
 // OP-1, OP-3.

@@ -164,7 +164,7 @@ bool ValueNumbering::numberFlat(Operation &op) {
 bool ValueNumbering::growsItsSum(AccumulateOp op) const {
   auto into = dyn_cast<BlockArgument>(op.getInto());
   StateOp sum = into ? states->lookup(current, into.getArgNumber()) : StateOp();
-  int64_t divisor = getStepPart(current) == StepPart::Last
+  int64_t divisor = getStepPart(current) == StepPart::Last && !op.getTree()
                         ? getMicroBatches(current->getParentOfType<ModuleOp>())
                         : 1;
   if (!sum || int64_t(op.getDivisor().value_or(1)) != divisor)
@@ -462,6 +462,8 @@ ValueNumbering::run(func::FuncOp func) {
     if (state &&
         (state.getRole() == Role::Buffer || state.getRole() == Role::Random))
       observe("new value of", state.getSymName(), value, loc);
+    if (state && state.getRole() == Role::Random)
+      observed.back().isRandom = true;
   }
   states = nullptr;
   return observed;

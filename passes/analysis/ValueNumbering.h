@@ -31,6 +31,9 @@ public:
     bool isMetric = false; // the mean of an output, not the output itself
     /// A gradient in the type that it is reduced in, which is not its own.
     bool isBeforeCast = false;
+    /// The place in the random sequence, which the last grain of a step
+    /// changes.
+    bool isRandom = false;
   };
 
   /// Numbers a straight-line function. Observes outputs, new values of buffers

@@ -59,6 +59,8 @@ private:
   LogicalResult emitUnpack(UnpackOp op);
   LogicalResult emitAccumulate(AccumulateOp op);
   LogicalResult emitPack(PackOp op);
+  template <typename Body>
+  LogicalResult emitSquares(Operation *op, ValueRange inputs);
   LogicalResult emitConstant(ConstantOp op);
   LogicalResult emitResults(func::ReturnOp op);
   template <typename Op>
@@ -250,7 +252,19 @@ LogicalResult ProgramEmitter::emitAccumulate(AccumulateOp op) {
   accumulate.into = idOf(op.getInto());
   accumulate.output = idOf(op.getResult());
   accumulate.divisor = static_cast<uint32_t>(op.getDivisor().value_or(1));
+  accumulate.tree = op.getTree();
   add(std::move(accumulate), op.getLoc());
+  return success();
+}
+
+template <typename Body>
+LogicalResult ProgramEmitter::emitSquares(Operation *op, ValueRange inputs) {
+  if (failed(makeResult(op->getResult(0))))
+    return failure();
+  Body body;
+  body.inputs = idsOf(inputs);
+  body.output = idOf(op->getResult(0));
+  add(std::move(body), op->getLoc());
   return success();
 }
 
@@ -527,6 +541,12 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
         return success();
       })
       .Case([&](AccumulateOp op) { return emitAccumulate(op); })
+      .Case([&](SquareSumOp op) {
+        return emitSquares<plan::SquareSumT>(op, op.getInputs());
+      })
+      .Case([&](SquareRootOp op) {
+        return emitSquares<plan::SquareRootT>(op, op.getSums());
+      })
       .Case([&](PackOp op) { return emitPack(op); })
       .Case([&](UnpackOp op) { return emitUnpack(op); })
       .Case([&](DrawOp draw) { return emitDraw(draw); })

@@ -26,6 +26,8 @@ static void emitTraining(ModuleOp module, const StateTable &table,
   plan::TrainingT &training = *plan.training;
   training.gradient_accumulation_steps =
       static_cast<uint32_t>(getMicroBatches(module));
+  training.grains =
+      static_cast<uint32_t>(getSetting<StepAttr>(module).getGrains());
   training.seed = static_cast<uint64_t>(getSeed(module));
   for (StateOp state : table.getStates()) {
     if (state.getRole() != Role::LearningRate)

@@ -81,6 +81,7 @@ struct PlanEnum<Reduction> {
       {Reduction::Sum, Plan::sum},
       {Reduction::Avg, Plan::avg},
       {Reduction::Max, Plan::max},
+      {Reduction::Tree, Plan::tree},
   };
 };
 static_assert(isNumbering(PlanEnum<Reduction>::table,

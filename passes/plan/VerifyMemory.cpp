@@ -257,8 +257,13 @@ private:
   LogicalResult setUpdate(Operation &op, Write &write, Value operand) {
     unsigned id = getContents(operand);
     const Contents &own = contents[write.contents];
+    // What comes of partial sums of grains may lie where the first of them did.
+    auto sum = dyn_cast<AccumulateOp>(op);
+    int64_t bytes = bytesOf(operand.getType());
+    bool fits =
+        bytes == own.bytes || (sum && sum.getTree() && bytes > own.bytes);
     if (id == kNone || contents[id].begin != own.begin || !isWhole(operand) ||
-        bytesOf(operand.getType()) != own.bytes)
+        !fits)
       return op.emitOpError("updates an operand in place; its result lies at ")
              << getPlainAddress(own.begin) << ", and the operand "
              << (id == kNone
@@ -542,6 +547,14 @@ private:
   ByteMap memory;
 };
 
+/// The first grain is put among the partial sums, none of which is there yet.
+bool isReadInFirst(BlockArgument argument) {
+  return llvm::any_of(argument.getUses(), [](OpOperand &use) {
+    auto sum = dyn_cast<AccumulateOp>(use.getOwner());
+    return !(sum && sum.getTree() && sum.getInto() == use.get());
+  });
+}
+
 /// States that a step's first micro-batch gives a value to before anything
 /// reads them: behind the last one they may hold anything.
 DenseSet<Operation *> getSpareStates(ModuleOp module,
@@ -553,7 +566,7 @@ DenseSet<Operation *> getSpareStates(ModuleOp module,
     for (BlockArgument argument : program.getArguments())
       if (StateOp state = states.lookup(program, argument.getArgNumber());
           state && part != StepPart::Middle && part != StepPart::Last &&
-          (!isFirst || !argument.use_empty()))
+          (!isFirst || isReadInFirst(argument)))
         read.insert(state);
     for (unsigned i = 0; isFirst && i < program.getNumResults(); ++i)
       if (StateOp state = states.lookup(

@@ -47,6 +47,11 @@ struct DivideGradients final
         reduceAlone(func, states);
       llvm::append_range(chains, getGradientChains(func));
     }
+    if (int64_t grains = told.getGrains()) {
+      for (Chain &chain : chains)
+        divideTree(chain, grains);
+      return;
+    }
     if (told.getDivideInOptimizer() && leaveToOptimizer(module, states, chains))
       return;
     for (Chain &chain : chains)
@@ -107,6 +112,12 @@ private:
                                       operand.get().getType(), operand.get(),
                                       Reduction::Sum, self, of));
     }
+  }
+
+  /// A sum of all grains, which their number divides once.
+  void divideTree(Chain &chain, int64_t grains) {
+    setAll(chain, Reduction::Tree);
+    chain.back().setPostAttr(asDivisor(double(grains)));
   }
 
   void divide(Chain &chain) {

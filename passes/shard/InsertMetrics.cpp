@@ -27,12 +27,13 @@ struct InsertMetrics final : fsdp::impl::InsertMetricsBase<InsertMetrics> {
     FailureOr<MeshAttr> mesh = getDataMesh(module);
     if (failed(mesh))
       return signalPassFailure();
+    int64_t grains = getSetting<StepAttr>(module).getGrains();
     for (func::FuncOp func : getPrograms(module))
-      run(func, *mesh);
+      run(func, *mesh, isInference(func) ? 0 : grains);
   }
 
 private:
-  static void run(func::FuncOp func, MeshAttr mesh) {
+  static void run(func::FuncOp func, MeshAttr mesh, int64_t grains) {
     Operation *terminator = func.getBody().front().getTerminator();
     SmallVector<Value> values(terminator->getOperands());
     SmallVector<DictionaryAttr> attributes;
@@ -45,7 +46,7 @@ private:
       auto name = func.getResultAttrOfType<StringAttr>(i, kOutputAttr);
       if (!name || !isNumber(values[i].getType()))
         continue;
-      values.push_back(average(builder, values[i], mesh));
+      values.push_back(average(builder, values[i], mesh, grains));
       attributes.push_back(
           builder.getDictionaryAttr(builder.getNamedAttr(kMetricAttr, name)));
     }
@@ -55,8 +56,11 @@ private:
     func.setAllResultAttrs(attributes);
   }
 
-  static Value average(OpBuilder &builder, Value value, MeshAttr mesh) {
+  static Value average(OpBuilder &builder, Value value, MeshAttr mesh,
+                       int64_t grains) {
     value = widenMetric(builder, value);
+    if (grains != 0)
+      return averageGrains(builder, value, mesh, grains);
     if (mesh.getWorldSize() == 1)
       return value;
     // Ranks along 'tp' have one number: the mean over all is that over data.

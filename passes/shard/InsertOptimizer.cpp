@@ -12,6 +12,7 @@
 #include "passes/shard/NonFinite.h"
 #include "passes/shard/OptimizerKinds.h"
 #include "passes/shard/UpdatePlaces.h"
+#include "support/ExactSum.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -52,6 +53,7 @@ struct StepOptions {
   OptimizerKind kind;
   StateDType stateDType;
   IntegerAttr rounding; ///< the seed; null: bf16 is rounded to nearest
+  int64_t grains = 0;   ///< above 0: no number depends on how ranks are cut
 
   /// The number of the parameter's group.
   static size_t getGroup(StateOp parameter) {
@@ -234,10 +236,13 @@ private:
         divisor = buildDivisor(builder, loc, {}, left.getValueAsDouble());
       auto members = llvm::map_to_vector(
           place.members, [&](unsigned i) { return &trained[i]; });
-      buildNorms(builder, loc, options.normOrder,
-                 llvm::map_to_vector(members,
-                                     [](Trained *each) { return each->grad; }),
-                 norms);
+      if (sumsSquares())
+        addSquares(members);
+      else
+        buildNorms(builder, loc, options.normOrder,
+                   llvm::map_to_vector(
+                       members, [](Trained *each) { return each->grad; }),
+                   norms);
       buildUpdates(members);
     }
   }
@@ -248,6 +253,46 @@ private:
            llvm::any_of(states.getMembers(state), [](StateOp member) {
              return member.getSplit().has_value();
            });
+  }
+
+  /// Whether the norm must not depend on how gradients are cut.
+  bool sumsSquares() const {
+    return options.grains != 0 && options.normOrder == NormOrder::Two;
+  }
+
+  /// To the sums over what ranks hold parts of, and over what each has whole.
+  void addSquares(ArrayRef<Trained *> members) {
+    SmallVector<Value> gradients[2];
+    for (Trained *each : members)
+      gradients[each->state.getSharding() ? 0 : 1].push_back(each->grad);
+    for (auto [sum, part] : llvm::zip_equal(squares, gradients)) {
+      if (part.empty())
+        continue;
+      auto type = RankedTensorType::get({int64_t(std::tuple_size_v<SumDigits>)},
+                                        builder.getI64Type());
+      Value digits = SquareSumOp::create(builder, loc, type, part);
+      sum = !sum ? digits
+                 : aten::buildAtenOp(builder, loc, "aten.add.Tensor",
+                                     {sum, digits}, {}, type)
+                       ->getResult(0);
+    }
+  }
+
+  /// Of all gradients: the ranks of one replica have parts of what is sharded.
+  Value buildExactNorm(MeshAttr mesh) {
+    if (!isEarly())
+      addSquares(getPointers(trained));
+    if (GroupAttr group = mesh.getGroup(kShardAxis);
+        squares[0] && group.getSize() > 1)
+      squares[0] =
+          AllReduceOp::create(builder, loc, squares[0].getType(), squares[0],
+                              Reduction::Sum, group, FlatSymbolRefAttr());
+    SmallVector<Value> sums;
+    for (Value sum : squares)
+      if (sum)
+        sums.push_back(sum);
+    return SquareRootOp::create(
+        builder, loc, RankedTensorType::get({}, builder.getF32Type()), sums);
   }
 
   HeldGradients getHeldGradients(MeshAttr mesh) const {
@@ -269,6 +314,14 @@ private:
     loss = widenMetric(builder, loss);
     builder.setInsertionPoint(func.getBody().front().getTerminator());
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    if (options.grains != 0)
+      loss = averageGrains(builder, loss, mesh, options.grains);
+    Value norm = sumsSquares() ? buildExactNorm(mesh) : reduceNorm(mesh, loss);
+    finishNorm(loss, norm);
+  }
+
+  /// From what each rank knows. With grains the loss has been reduced.
+  Value reduceNorm(MeshAttr mesh, Value &loss) {
     NormOrder order = options.normOrder;
     HeldGradients gradients = getHeldGradients(mesh);
     Value term = buildNormTerm(builder, loc, order, gradients, norms);
@@ -280,11 +333,16 @@ private:
                                    reduction, mesh.getWorldGroup(),
                                    FlatSymbolRefAttr());
       };
-      loss = reduce(loss, Reduction::Avg);
+      if (options.grains == 0)
+        loss = reduce(loss, Reduction::Avg);
       term = reduce(term, getReduction(order));
     }
-    Value norm = buildNorm(builder, loc, order, term,
-                           getShardSize(mesh) * getTensorSize(mesh));
+    return buildNorm(builder, loc, order, term,
+                     getShardSize(mesh) * getTensorSize(mesh));
+  }
+
+  /// Reports it, and makes of it what decides about the updates.
+  void finishNorm(Value loss, Value norm) {
     auto left = module->getAttrOfType<FloatAttr>(kOptimizerDivisorAttr);
     if (left)
       norm = divideNorm(builder, loc, norm, left.getValueAsDouble());
@@ -453,6 +511,7 @@ private:
   llvm::DenseMap<Operation *, BlockArgument> arguments; // of the optimizer
   Value divisor, foundInf; // null: neither divided nor left out
   Value newStep;           // once there is an update
+  Value squares[2];        // exact sums: over shards, over whole gradients
   GradientNorms norms;     // of what is updated in backward
 };
 
@@ -537,6 +596,7 @@ private:
         optimizer.getKind(),
         optimizer.getStateDtype(),
         {}};
+    options.grains = getSetting<StepAttr>(module).getGrains();
     if (optimizer.getStochasticRounding())
       options.rounding =
           Builder(&getContext()).getI64IntegerAttr(getSeed(module));

@@ -6,6 +6,7 @@
 #include "ir/aten/Aten.h"
 
 using namespace mlir;
+using namespace fsdp;
 
 Value fsdp::widenMetric(OpBuilder &builder, Value number) {
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
@@ -18,4 +19,14 @@ Value fsdp::widenMetric(OpBuilder &builder, Value number) {
              builder.getNamedAttr("dtype", TypeAttr::get(builder.getF32Type())),
              scalar)
       ->getResult(0);
+}
+
+Value fsdp::averageGrains(OpBuilder &builder, Value number, MeshAttr mesh,
+                          int64_t grains) {
+  auto mean = AllReduceOp::create(builder, number.getLoc(), number.getType(),
+                                  number, Reduction::Tree, mesh.getWorldGroup(),
+                                  FlatSymbolRefAttr());
+  if (grains != 1)
+    mean.setPostAttr(builder.getF64FloatAttr(double(grains)));
+  return mean;
 }

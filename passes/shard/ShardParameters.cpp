@@ -27,6 +27,7 @@ struct ShardParameters final
 private:
   LogicalResult run(ModuleOp module) {
     told = getSetting<ShardsAttr>(module);
+    hasGrains = getSetting<StepAttr>(module).getGrains() != 0;
     auto parallel = getSetting<ParallelAttr>(module);
     tensorRanks = parallel.getTp();
     contextRanks = parallel.getCp();
@@ -205,7 +206,10 @@ private:
           Reduction::Avg, sharding.getDim(), sharding.getGroup(), of);
       across = replicateGroup;
     }
-    if (!across || across.getSize() == 1 || state.isLocal())
+    // One rank alone reduces, too: what is between sum and optimizer must be as
+    // on several.
+    bool isAlone = !across || across.getSize() == 1;
+    if (state.isLocal() || (isAlone && (state.getSharding() || !hasGrains)))
       return gradient;
     return AllReduceOp::create(builder, gradient.getLoc(), gradient.getType(),
                                gradient, Reduction::Avg, across, of);
@@ -220,6 +224,7 @@ private:
 
   GroupAttr shardGroup, replicateGroup, dataGroup;
   int64_t tensorRanks = 1, contextRanks = 1;
+  bool hasGrains = false;
   ShardsAttr told;
 };
 

@@ -6,6 +6,9 @@
 #include "passes/analysis/GradientChains.h"
 #include "passes/analysis/StateAppender.h"
 #include "passes/shard/Metrics.h"
+#include "plan/Grains.h"
+
+#include "mlir/IR/TypeUtilities.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -62,9 +65,10 @@ struct Summand {
 class PartBuilder {
 public:
   PartBuilder(func::FuncOp func, StepPart part, GradientSync sync,
-              int64_t count, Sums &sums)
-      : func(func), part(part), sync(sync), count(count), sums(sums),
-        states(func->getParentOfType<ModuleOp>()), builder(func.getContext()),
+              int64_t count, bool hasGrains, Sums &sums)
+      : func(func), part(part), sync(sync), count(count), hasGrains(hasGrains),
+        sums(sums), states(func->getParentOfType<ModuleOp>()),
+        builder(func.getContext()),
         terminator(func.getBody().front().getTerminator()) {}
 
   LogicalResult run() {
@@ -124,8 +128,7 @@ private:
     auto type = cast<RankedTensorType>(use->get().getType());
     FailureOr<StateOp> sum = sums.get(
         param.getSymName() + "/gradient", Role::Gradient,
-        RankedTensorType::get(param.getGlobalType().getShape(),
-                              type.getElementType()),
+        getSumType(param.getGlobalType().getShape(), type.getElementType()),
         param, isShard ? param.getSharding() : ShardingAttr(), func.getLoc());
     if (failed(sum))
       return failure();
@@ -143,17 +146,39 @@ private:
       use = &reduce->getOpOperand(0);
     FailureOr<StateOp> sum =
         sums.get(name.getValue() + "/sum", Role::Scalar,
-                 cast<RankedTensorType>(use->get().getType()), StateOp(),
-                 ShardingAttr(), func.getLoc());
+                 getSumType({}, getElementTypeOrSelf(use->get().getType())),
+                 StateOp(), ShardingAttr(), func.getLoc());
     if (failed(sum))
       return failure();
     summands.push_back({use, *sum, {}, result.getOperandNumber()});
     return success();
   }
 
+  /// Of grains as many sums side by side as their tree leaves open.
+  RankedTensorType getSumType(ArrayRef<int64_t> shape, Type element) const {
+    SmallVector<int64_t> dims(shape);
+    if (hasGrains)
+      dims.insert(dims.begin(), countPartialSums(uint32_t(count)));
+    return RankedTensorType::get(dims, element);
+  }
+
+  /// Behind the gradient; the last one's sum is what comes of all.
+  Value addGrain(const Summand &summand, BlockArgument sum, Value value) {
+    bool isLast = part == StepPart::Last;
+    if (isLast && late.contains(summand.use))
+      builder.setInsertionPoint(summand.use->getOwner());
+    else
+      builder.setInsertionPointAfterValue(value);
+    return AccumulateOp::create(
+        builder, value.getLoc(), isLast ? value.getType() : sum.getType(), sum,
+        value, summand.of, IntegerAttr(), builder.getUnitAttr());
+  }
+
   void add(const Summand &summand, BlockArgument sum) {
     Value value = summand.use->get();
-    if (part != StepPart::First) {
+    if (hasGrains)
+      value = addGrain(summand, sum, value);
+    else if (part != StepPart::First) {
       // What a transfer of several members yields is there when all are; all
       // else is added where it is computed, so that it does not live on.
       bool isLast = part == StepPart::Last;
@@ -164,7 +189,8 @@ private:
         builder.setInsertionPointAfterValue(value);
       value = AccumulateOp::create(
           builder, value.getLoc(), sum.getType(), sum, value, summand.of,
-          isLast ? builder.getI64IntegerAttr(count) : IntegerAttr());
+          isLast ? builder.getI64IntegerAttr(count) : IntegerAttr(),
+          UnitAttr());
     }
     if (part == StepPart::Last)
       summand.use->set(value);
@@ -175,8 +201,12 @@ private:
   /// Running sums in place of means and gradients.
   void setResults() {
     SmallVector<DictionaryAttr> attributes;
+    SmallVector<Value> values;
     for (unsigned i = 0; i < func.getNumResults(); ++i) {
       NamedAttrList list(func.getResultAttrDict(i));
+      // All grains of a step draw at one place of the sequence.
+      if (hasGrains && part != StepPart::Last && isRandom(i))
+        continue;
       if (auto it = running.find(i); it != running.end()) {
         auto [value, sum] = it->second;
         terminator->setOperand(i, value);
@@ -184,10 +214,18 @@ private:
         list.set(kStateAttr, FlatSymbolRefAttr::get(sum.getSymNameAttr()));
       }
       attributes.push_back(list.getDictionary(func.getContext()));
+      values.push_back(terminator->getOperand(i));
     }
+    terminator->setOperands(values);
     func.setFunctionType(builder.getFunctionType(
         func.getArgumentTypes(), terminator->getOperandTypes()));
     func.setAllResultAttrs(attributes);
+  }
+
+  bool isRandom(unsigned result) {
+    StateOp state = states.lookup(
+        func.getResultAttrOfType<FlatSymbolRefAttr>(result, kStateAttr));
+    return state && state.getRole() == Role::Random;
   }
 
   /// Reductions that only the last micro-batch needs, and what reads them.
@@ -204,6 +242,7 @@ private:
   StepPart part;
   GradientSync sync;
   int64_t count;
+  bool hasGrains;
   Sums &sums;
   StateTable states;
   OpBuilder builder;
@@ -244,7 +283,8 @@ private:
       for (StepPart part : parts) {
         auto clone = cast<func::FuncOp>(builder.clone(*program));
         setProgram(clone, getProgram(program).withPart(part));
-        if (failed(PartBuilder(clone, part, told.getSync(), microBatches, sums)
+        if (failed(PartBuilder(clone, part, told.getSync(), microBatches,
+                               told.getGrains() != 0, sums)
                        .run()))
           return failure();
       }

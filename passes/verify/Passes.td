@@ -71,4 +71,24 @@ def VerifyEquivalent : Fsdp_ModulePass<"fsdp-verify-equivalent"> {
   ];
 }
 
+def VerifyGrains : Fsdp_ModulePass<"fsdp-verify-grains"> {
+  let summary = "prove that a step has the same bits on any number of ranks";
+  let description = [{
+    Where a step consists of `grains` (`#fsdp.step`):
+
+    * Each rank computes the leaves of one node of their tree, and has as many
+      micro-batches as the rank with most.
+    * What programs that train sum over micro-batches or ranks, they sum in the
+      tree's order (`tree`), or it is a sum of integers or a maximum.
+    * Nothing sums over a shard but `fsdp.square_sum`, which does not round.
+    * No buffer, and no parameter of a rank's own, has a new value that depends on
+      which grains the rank computed.
+    * No grain is computed by several ranks, and none on a device whose kernels sum
+      in an order of their own.
+
+    An error names the op that breaks it. That kernels give the same bits for the
+    same operands is not proved here (docs/SameBits.md).
+  }];
+}
+
 #endif // FSDP_PASSES_VERIFY_PASSES_TD

@@ -134,10 +134,10 @@ private:
 
   /// A gradient is added to the running sum of its parameter, once.
   LogicalResult addSum(AccumulateOp op) {
-    if (part == StepPart::Whole || part == StepPart::First)
+    if (part == StepPart::Whole || (part == StepPart::First && !op.getTree()))
       return op.emitOpError("adds to a running sum in a program that has none "
                             "to add to");
-    int64_t expected = part == StepPart::Last
+    int64_t expected = part == StepPart::Last && !op.getTree()
                            ? getMicroBatches(func->getParentOfType<ModuleOp>())
                            : 1;
     if (int64_t found = op.getDivisor().value_or(1); found != expected)
@@ -250,7 +250,8 @@ private:
     bool keeps = isShardSide(&op) || isa<AllReduceOp, AccumulateOp>(op) ||
                  isa<OptimizerOpInterface>(op);
     if (reads && !keeps &&
-        !isa<CollectiveOpInterface, func::ReturnOp, BlockMaximaOp>(op) &&
+        !isa<CollectiveOpInterface, func::ReturnOp, BlockMaximaOp, SquareSumOp>(
+            op) &&
         !aten::isNorm(&op))
       return op.emitOpError("reads a shard, whose padding rows it may change; "
                             "expected casts, collectives, norms and "
@@ -345,7 +346,10 @@ private:
     // Those along 'cp' have summands of one gradient.
     double batches =
         double(ranks) / double(getSetting<ParallelAttr>(module).getCp());
-    double expected = factor ? factor.getValueAsDouble() : batches;
+    int64_t grains = getSetting<StepAttr>(module).getGrains();
+    double expected = factor   ? factor.getValueAsDouble()
+                      : grains ? double(grains)
+                               : batches;
     if (left)
       expected /= left.getValueAsDouble();
     double found = double(ranks) / chain.scale;

@@ -90,7 +90,8 @@ static void checkRows(const OpTy &op, const std::vector<uint32_t> &full,
     plan::DType to = check.value(shards[i]).dtype;
     bool widens = false;
     if constexpr (requires { op.reduction; })
-      widens = canWiden(from, to) && op.reduction != plan::Reduction::max;
+      widens = canWiden(from, to) && op.reduction != plan::Reduction::max &&
+               op.reduction != plan::Reduction::tree;
     if (from != to && !widens)
       check.refuse(std::string(verb) + " " + check.name(op.inputs[i]) +
                    " into " + check.name(output) +
@@ -100,15 +101,29 @@ static void checkRows(const OpTy &op, const std::vector<uint32_t> &full,
   }
 }
 
+/// Ranks are summed as the step's grains are.
+template <typename OpTy>
+static void checkTree(const OpTy &op, const ProgramCheck &check) {
+  if (!check.plan.training || check.plan.training->grains == 0)
+    check.refuse("sums grains, which the step has none of");
+  for (uint32_t input : op.inputs)
+    if (!isFloat(check.value(input).dtype))
+      check.refuse("sums " + check.name(input) +
+                   " as grains, which is no floating-point number");
+}
+
 template <typename OpTy>
 static void checkReduction(const OpTy &op, const ProgramCheck &check) {
   check.enumerator(op.reduction <= plan::Reduction::MAX);
+  if (op.reduction == plan::Reduction::tree)
+    checkTree(op, check);
   if (op.pre == 1 && op.post == 1)
     return;
   for (double factor : {op.pre, op.post})
     if (!std::isfinite(factor) || factor <= 0)
       check.refuse("divides by a number that is not finite and above zero");
-  if (op.reduction != plan::Reduction::sum)
+  if (op.reduction != plan::Reduction::sum &&
+      op.reduction != plan::Reduction::tree)
     check.refuse("divides what is no sum");
 }
 

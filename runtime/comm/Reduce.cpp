@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 using namespace fsdp;
 using plan::DType;
@@ -81,7 +82,8 @@ template <typename T, typename Accumulator, typename Result = T>
 void addRows(std::span<const void *const> sources,
              std::span<void *const> outputs, size_t elements,
              const Combination &combination) {
-  const auto [reduction, pre, post] = combination;
+  plan::Reduction reduction = combination.reduction;
+  double pre = combination.pre, post = combination.post;
   alignas(64) Accumulator sum[kBlock];
   alignas(64) Accumulator row[kBlock];
   alignas(64) Result rounded[kBlock];
@@ -124,11 +126,119 @@ void addRows(std::span<const void *const> sources,
   }
 }
 
+/// Elements of each sum that is there, of which there may be many.
+constexpr size_t kTreeBlock = 512;
+
+/// The most sums that are there at a time.
+size_t findDepth(const SumOrder &order) {
+  size_t depth = 0, most = 0;
+  for (uint8_t merges : order) {
+    // An addend that ends sums is added where these lie.
+    most = std::max(most, ++depth - (merges != 0 ? 1 : 0));
+    depth -= merges;
+  }
+  return std::max<size_t>(most, 1);
+}
+
+template <typename T, typename Accumulator>
+class TreeSum {
+public:
+  TreeSum(std::span<const void *const> sources, const Combination &combination)
+      : sources(sources), combination(combination),
+        sums(findDepth(combination.order) * kTreeBlock) {}
+
+  /// Of `count` elements, which the first of the sums then holds.
+  const Accumulator *run(size_t begin, size_t count) {
+    size_t kept = 0;
+    for (size_t i = 0; i < sources.size(); ++i) {
+      const T *source = static_cast<const T *>(sources[i]) + begin;
+      size_t merges = combination.order[i];
+      if (merges == 0) {
+        load(source, count, at(kept++));
+        continue;
+      }
+      addTo(at(kept - 1), source, count);
+      for (; merges > 1; --merges, --kept)
+        addTo(at(kept - 2), at(kept - 1), count);
+    }
+    for (; kept > 1; --kept)
+      addTo(at(kept - 2), at(kept - 1), count);
+    if (combination.post != 1)
+      divide(at(0), count, combination.post);
+    return at(0);
+  }
+
+private:
+  Accumulator *at(size_t sum) { return sums.data() + sum * kTreeBlock; }
+
+  static Accumulator round(Accumulator value) {
+    if constexpr (std::is_same_v<T, Accumulator>)
+      return value;
+    else
+      return T::from(value);
+  }
+
+  static void load(const T *from, size_t count, Accumulator *to) {
+    for (size_t i = 0; i < count; ++i)
+      to[i] = from[i];
+  }
+
+  template <typename Addend>
+  static void addTo(Accumulator *sum, const Addend *addend, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+      sum[i] = round(sum[i] + static_cast<Accumulator>(addend[i]));
+  }
+
+  std::span<const void *const> sources;
+  const Combination &combination;
+  std::vector<Accumulator> sums;
+};
+
+template <typename T, typename Accumulator>
+void addTree(std::span<const void *const> sources,
+             std::span<void *const> outputs, size_t elements,
+             const Combination &combination) {
+  TreeSum<T, Accumulator> tree(sources, combination);
+  alignas(64) T rounded[kTreeBlock];
+  for (size_t begin = 0; begin < elements; begin += kTreeBlock) {
+    size_t count = std::min(kTreeBlock, elements - begin);
+    const Accumulator *sum = tree.run(begin, count);
+    const void *result = sum;
+    if constexpr (!std::is_same_v<T, Accumulator>) {
+      for (size_t i = 0; i < count; ++i)
+        rounded[i] = T::from(sum[i]);
+      result = rounded;
+    }
+    for (void *output : outputs)
+      std::memcpy(static_cast<T *>(output) + begin, result, count * sizeof(T));
+  }
+}
+
+/// Of grains.
+void reduceTree(std::span<const void *const> sources,
+                std::span<void *const> outputs, size_t elements, DType dtype,
+                const Combination &combination) {
+  checkReduction(dtype, Reduction::tree);
+  if (combination.order.size() != sources.size())
+    throw Error(ErrorId::ReductionUnsupported,
+                "expected an order of " + std::to_string(sources.size()) +
+                    " sums of grains, found one of " +
+                    std::to_string(combination.order.size()));
+  if (dtype == DType::f64)
+    return addTree<double, double>(sources, outputs, elements, combination);
+  if (dtype == DType::f16)
+    return addTree<Float16, float>(sources, outputs, elements, combination);
+  if (dtype == DType::bf16)
+    return addTree<BFloat16, float>(sources, outputs, elements, combination);
+  return addTree<float, float>(sources, outputs, elements, combination);
+}
+
 } // namespace
 
 void fsdp::checkReduction(DType dtype, Reduction reduction, DType result) {
   if (result != dtype &&
-      !(canWiden(dtype, result) && reduction != Reduction::max))
+      !(canWiden(dtype, result) && reduction != Reduction::max &&
+        reduction != Reduction::tree))
     throw Error(ErrorId::ReductionUnsupported,
                 "expected sums of " + std::string(dtypeName(dtype)) +
                     " in that type, or of 16-bit floats in f32, found " +
@@ -143,7 +253,7 @@ void fsdp::checkReduction(DType dtype, Reduction reduction, DType result) {
     break;
   case DType::c64:
   case DType::c128:
-    supported = reduction != Reduction::max;
+    supported = reduction != Reduction::max && reduction != Reduction::tree;
     break;
   case DType::bool_:
     supported = reduction == Reduction::max;
@@ -153,7 +263,7 @@ void fsdp::checkReduction(DType dtype, Reduction reduction, DType result) {
     supported = false;
     break;
   default:
-    supported = reduction != Reduction::avg;
+    supported = reduction != Reduction::avg && reduction != Reduction::tree;
   }
   if (!supported)
     throw Error(ErrorId::ReductionUnsupported,
@@ -168,6 +278,8 @@ void fsdp::reduceRows(std::span<const void *const> sources,
                       std::span<void *const> outputs, size_t elements,
                       DType dtype, DType result,
                       const Combination &combination) {
+  if (combination.reduction == Reduction::tree && result == dtype)
+    return reduceTree(sources, outputs, elements, dtype, combination);
   if (result != dtype) {
     checkReduction(dtype, combination.reduction, result);
     return dtype == DType::bf16

@@ -55,6 +55,10 @@ void fsdp::checkReductions(const Transfer &transfer) {
 }
 
 void fsdp::refuseWiderSums(const Transfer &transfer) {
+  if (transfer.combination.reduction == plan::Reduction::tree)
+    throw Error(ErrorId::ReductionUnsupported,
+                "expected sums in any order, found sums of grains, which have "
+                "one; leave fsdp_config.grains out on a GPU");
   const auto *members =
       std::get_if<std::span<const ReduceMember>>(&transfer.members);
   if (!members)

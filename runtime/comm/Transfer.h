@@ -96,8 +96,8 @@ std::vector<std::pair<size_t, int>> shapeOf(const KeptMembers &members);
 /// Throws fsdp::Error (ReductionUnsupported) as `checkReduction` does.
 void checkReductions(const Transfer &transfer);
 
-/// Throws it if sums are wider than what travels, for back ends that sum while
-/// they move.
+/// Throws it if sums are wider than what travels, or have an order, for back
+/// ends that sum while they move.
 void refuseWiderSums(const Transfer &transfer);
 
 /// A visitor of a variant, by kind.

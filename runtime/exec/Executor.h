@@ -34,6 +34,10 @@ public:
   /// contents are left to be observed in the first step.
   void rehearse();
 
+  /// Which of a step's micro-batches the next runs are; 0 before the first
+  /// call.
+  void setMicroBatch(uint64_t number) { state.microBatch = number; }
+
   /// Throws fsdp::Error.
   void run(uint64_t step);
 

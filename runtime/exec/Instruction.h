@@ -22,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace fsdp {
@@ -29,6 +30,7 @@ namespace fsdp {
 /// What changes from step to step.
 struct StepState {
   uint64_t step = 0;
+  uint64_t microBatch = 0;                   ///< of the step
   std::vector<Communicator::Ticket> tickets; ///< by future
 };
 
@@ -82,14 +84,20 @@ std::unique_ptr<Instruction> makeInstruction(Function function) {
   return std::make_unique<Made>(std::move(function));
 }
 
-/// One that calls `function`, which calls kernels that make no results.
+/// One that calls `function`, with the step's state or without, which calls
+/// kernels that make no results.
 template <typename Function>
 std::unique_ptr<Instruction> makeComputation(RankMemory &memory,
                                              Function function) {
   struct Made final : Computation {
     Made(RankMemory &memory, Function function)
         : Computation(memory), function(std::move(function)) {}
-    void compute(StepState &) override { function(); }
+    void compute(StepState &state) override {
+      if constexpr (std::is_invocable_v<Function &, StepState &>)
+        function(state);
+      else
+        function();
+    }
     Function function;
   };
   return std::make_unique<Made>(memory, std::move(function));

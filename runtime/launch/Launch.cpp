@@ -91,13 +91,20 @@ void reportToElastic(const Error &error) {
                                "' cannot be written");
 }
 
+/// Bits that are the same on any number of ranks need as many threads on each,
+/// whatever machine they share.
+int countAsked(const plan::PlanT &plan, const LaunchOptions &launch) {
+  bool isAnyOf = launch.threads > 0 || std::getenv("OMP_NUM_THREADS");
+  return plan.training->grains && !isAnyOf ? 1 : launch.threads;
+}
+
 void runRank(const PlanFile &plan, Fabric &fabric,
              const SessionOptions &options, const LaunchOptions &launch,
              bool isAlone, const std::function<void(Session &)> &body,
              FlightRecorder *recorder, Failures &failures) {
   try {
-    RankThreads threads =
-        agreeOnThreads(fabric, launch.threads, launch.pin, isAlone);
+    RankThreads threads = agreeOnThreads(
+        fabric, countAsked(plan.plan(), launch), launch.pin, isAlone);
     // Before this thread needs OpenMP's others, which stay where it is.
     std::optional<PinnedThread> pinned;
     if (!threads.processors.empty())

@@ -38,8 +38,12 @@ Inputs::Inputs(const plan::PlanT &plan,
                const InputSources &sources)
     : arena(arena), model(sources.model), data(sources.data),
       allowMissing(sources.allowMissing), source(openData(data)),
-      ahead(device.makeAheadWriter()), ranks(plan.data_parallel),
-      position(getDataRank(plan, rank)), isTold(rank == 0) {
+      ahead(device.makeAheadWriter()),
+      ranks(sources.grains ? 1 : plan.data_parallel),
+      position(sources.grains ? 0 : getDataRank(plan, rank)),
+      // A rank's grains of a step follow one another.
+      stride(parts.size() == 1 && sources.grains ? sources.grains : ranks),
+      isTold(rank == 0) {
   if (source)
     checkTensors(plan);
   for (size_t i = 0; i < parts[0].size(); ++i) {
@@ -220,7 +224,7 @@ void Inputs::openBatches() {
   if (!read.empty())
     batches.emplace(
         *source, read, data,
-        RankRows{ranks, position, static_cast<uint64_t>(batchRows())});
+        RankRows{stride, position, static_cast<uint64_t>(batchRows())});
 }
 
 void Inputs::load(uint64_t firstRow, size_t part) {

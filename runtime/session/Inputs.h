@@ -33,6 +33,9 @@ struct InputSources {
   RunData data; ///< names the files, if there are any
   /// Whether inputs that have no data and no sample are zeros.
   bool allowMissing = false;
+  /// Above 0: a step reads so many batches whatever the world, one after the
+  /// other, and a load brings in the one whose first row is given.
+  uint64_t grains = 0;
 };
 
 /// Picks the program whose inputs the data fits, and fills them. An input takes
@@ -148,7 +151,9 @@ private:
   /// Part and program whose unchanging inputs lie in the arena.
   std::optional<std::pair<size_t, size_t>> loaded;
   std::set<const plan::InputT *> checkedSamples;
-  uint64_t ranks, position; ///< of those that read different rows
+  uint64_t ranks, position; ///< of those that read different rows; 1 and 0
+                            ///< where rows are read by grains
+  uint64_t stride;          ///< batches from one load to the next
   bool isTold;              ///< rank 0 speaks for all
 };
 

@@ -4,6 +4,7 @@
 #include "runtime/session/Session.h"
 
 #include "plan/DType.h"
+#include "plan/Grains.h"
 #include "plan/Groups.h"
 #include "plan/Reader.h"
 #include "plan/Shape.h"
@@ -34,9 +35,12 @@
 #include "runtime/weights/WeightFiles.h"
 #include "support/Error.h"
 
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <torch/headeronly/version.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <utility>
@@ -99,6 +103,12 @@ struct Session::Impl {
   void continueFrom(const Manifest &manifest, std::optional<uint64_t> wanted);
   void poisonTransients();
   const std::vector<OutputTensor> &outputs();
+  /// Batches that all ranks together read in a step.
+  uint64_t stepBatches() const {
+    return grains ? grains->total : programs.microBatches * plan.data_parallel;
+  }
+  uint64_t firstRow() const;
+  void countRows();
 
   const plan::PlanT &plan;
   const std::string planHash;
@@ -107,6 +117,12 @@ struct Session::Impl {
   const bool isInProcess, poison;
   const StepPrograms programs;
   const bool isTraining;
+  /// Those of this rank, of a step's.
+  struct Grains {
+    GrainBlock own;
+    uint64_t total;
+  };
+  const std::optional<Grains> grains;
   Arena arena;
   std::unique_ptr<Arena> host; ///< beside the device's; null: none
   const Arenas arenas;
@@ -126,13 +142,27 @@ struct Session::Impl {
   std::optional<ProgramAgreement> agreement;
   bool hasRun = false;
   uint64_t nextMicroBatch = 0; ///< of the training
-  uint64_t rowsRead = 0;       ///< by all ranks, for those before
+  /// By all ranks, for those before; with grains, for the steps before.
+  uint64_t rowsRead = 0;
   std::string loadedFrom;
   uint64_t seed;
   uint64_t missedBefore = 0; ///< bytes, up to the step that runs
   uint64_t exports = 0, loads = 0;
   ProfileRecorder *recorder = nullptr;
 };
+
+/// What bits depend on beside the artifact, the data and options. Ranks that
+/// are threads have it in common.
+static std::vector<RunFact> describeMachine() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line, model;
+  while (model.empty() && std::getline(file, line))
+    if (line.starts_with("model name"))
+      model = line.substr(std::min(line.size(), line.find(':') + 2));
+  return {{"the processor", model, ""},
+          {"the vector units", at::get_cpu_capability(), ""},
+          {"--threads", std::to_string(at::get_num_threads()), ""}};
+}
 
 /// All that can be refused without the other ranks comes first.
 static const plan::PlanT &checked(const PlanFile &file, Fabric &fabric,
@@ -161,6 +191,11 @@ Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
       fabric(device->fabric()), isInProcess(options.isInProcess),
       poison(options.poison), programs(findStep(plan, options.program)),
       isTraining(programs.parts[0][0]->kind == plan::ProgramKind::train),
+      grains(plan.training->grains
+                 ? std::optional(
+                       Grains{dealGrains(plan)[getDataRank(plan, ranks.rank())],
+                              plan.training->grains})
+                 : std::nullopt),
       arena(plan.memory->peak, device->memory()),
       host(plan.host
                ? std::make_unique<Arena>(plan.host->peak,
@@ -179,14 +214,16 @@ Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
   InputSources sources{model ? &*model : nullptr,
                        chooseData(plan, options.artifactFolder,
                                   options.dataPath, options.dataOptions),
-                       options.allowMissingValues};
+                       options.allowMissingValues, grains ? grains->total : 0};
+  if (grains && !isInProcess)
+    agreeOnFacts(fabric, "grains", describeMachine());
   if (sources.data.files.empty()) {
     sources.data.isSample |= options.allowMissingValues;
     if (options.needsData && !sources.data.isSample)
       throw noData();
   }
   inputs.emplace(plan, programs.parts, fabric.rank(), arena, *device, sources);
-  inputs->warnOfFewRows(programs.microBatches);
+  inputs->warnOfFewRows(grains ? grains->total : programs.microBatches);
   rates.emplace(makeRates(options));
   if (!options.weightsPaths.empty() && !needsWeights(plan))
     throw Error(ErrorId::BadUsage,
@@ -300,7 +337,8 @@ Session::Impl::Prepared Session::Impl::prepare(const plan::ProgramT &program) {
 
 LearningRates Session::Impl::makeRates(SessionOptions options) const {
   // The run ends with the data.
-  if (auto steps = inputs->stepsFrom(/*firstRow=*/0, programs.microBatches))
+  if (auto steps = inputs->stepsFrom(
+          /*firstRow=*/0, grains ? grains->total : programs.microBatches))
     options.steps = std::min(options.steps, *steps);
   else if (options.steps == kUntilDataEnds)
     throw Error(ErrorId::BadUsage,
@@ -380,6 +418,25 @@ void Session::Impl::rehearse() {
   device->settle();
 }
 
+/// Of the micro-batch that comes next, in the data's order.
+uint64_t Session::Impl::firstRow() const {
+  if (!grains)
+    return rowsRead;
+  // A rank without a grain for it reads its last one again.
+  uint64_t number = std::min<uint64_t>(nextMicroBatch % programs.microBatches,
+                                       grains->own.count - 1);
+  return rowsRead + (grains->own.first + number) *
+                        static_cast<uint64_t>(inputs->batchRows());
+}
+
+/// Of a micro-batch that has run.
+void Session::Impl::countRows() {
+  if (!grains)
+    rowsRead += inputs->globalRows();
+  else if (nextMicroBatch % programs.microBatches == 0)
+    rowsRead += grains->total * static_cast<uint64_t>(inputs->batchRows());
+}
+
 void Session::Impl::poisonTransients() {
   if (!poison)
     return;
@@ -427,6 +484,11 @@ std::optional<StepResult> Session::microBatch() { return microBatch({}); }
 
 std::optional<StepResult>
 Session::microBatch(std::span<const GivenInput> inputs) {
+  if (impl->grains && !inputs.empty())
+    throw Error(ErrorId::RuntimeUnsupported,
+                "a step of grains (fsdp_config.grains) reads its rows from "
+                "data, found inputs that a caller gives; name the data, or "
+                "compile without grains");
   impl->inputs->lend(inputs);
   uint64_t count = microBatches(), number = impl->nextMicroBatch;
   StepResult result;
@@ -446,7 +508,7 @@ Session::microBatch(std::span<const GivenInput> inputs) {
   ProfileRecorder *recorder = impl->recorder;
   if (recorder)
     recorder->beginRun(result.step, number % count, program);
-  impl->inputs->load(impl->rowsRead, part);
+  impl->inputs->load(impl->firstRow(), part);
   if (recorder)
     recorder->endLoading();
   if (impl->isTraining) {
@@ -454,6 +516,7 @@ Session::microBatch(std::span<const GivenInput> inputs) {
     result.lr = lr ? lr : impl->plan.training->lr;
   }
   Impl::Prepared &prepared = impl->prepared[part][picked];
+  prepared.executor->setMicroBatch(number % count);
   if (impl->nonFinite.isTracing()) {
     NonFiniteTrace trace(program, prepared.executor->tensors());
     prepared.executor->run(result.step, trace);
@@ -466,8 +529,8 @@ Session::microBatch(std::span<const GivenInput> inputs) {
   impl->lastPart = part;
   impl->lastProgram = picked;
   ++impl->nextMicroBatch;
-  impl->rowsRead += impl->inputs->globalRows();
-  impl->inputs->loadAhead(impl->rowsRead);
+  impl->countRows();
+  impl->inputs->loadAhead(impl->firstRow());
   if (impl->nextMicroBatch % count != 0)
     return std::nullopt;
   result.program = program.name;
@@ -497,7 +560,8 @@ Session::microBatch(std::span<const GivenInput> inputs) {
 }
 
 std::optional<uint64_t> Session::stepsLeft() const {
-  return impl->inputs->stepsFrom(impl->rowsRead, microBatches());
+  return impl->inputs->stepsFrom(
+      impl->rowsRead, impl->grains ? impl->grains->total : microBatches());
 }
 
 bool Session::canEvaluate() const {
@@ -582,6 +646,11 @@ const std::vector<OutputTensor> &Session::Impl::outputs() {
 }
 
 const std::vector<OutputTensor> &Session::outputs() const {
+  if (impl->grains)
+    throw Error(ErrorId::RuntimeUnsupported,
+                "a step of grains (fsdp_config.grains) gives the numbers in "
+                "its metrics alone, found somebody who wants its outputs; "
+                "compile without grains");
   return impl->outputs();
 }
 
@@ -610,8 +679,7 @@ void Session::setInput(const std::string &name, std::span<const int64_t> shape,
 }
 
 int64_t Session::samplesPerStep() const {
-  return impl->inputs->batchRows() *
-         static_cast<int64_t>(impl->plan.data_parallel * microBatches());
+  return impl->inputs->batchRows() * static_cast<int64_t>(impl->stepBatches());
 }
 
 MemoryUse Session::memory() const {

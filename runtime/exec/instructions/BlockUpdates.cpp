@@ -95,7 +95,8 @@ UpdatedTensor makeContiguous(UpdatedTensor tensor) {
 
 bool fsdp::needsBlocks(const Preparation &p,
                        const BlockUpdateOperands &operands) {
-  if (operands.roundingSeed)
+  // LibTorch's round the last elements of a shard in another way.
+  if (operands.roundingSeed || p.plan.training->grains != 0)
     return true;
   return !operands.moments.empty() &&
          p.values[operands.moments[0]].scalar_type() !=

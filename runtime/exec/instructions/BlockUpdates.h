@@ -18,7 +18,7 @@ struct BlockUpdateOperands {
 };
 
 /// Whether LibTorch's kernels cannot: moments are not stored as the parameters
-/// are, or parameters are rounded at random.
+/// are, parameters are rounded at random, or bits may not depend on the cut.
 bool needsBlocks(const Preparation &p, const BlockUpdateOperands &operands);
 
 /// Throws fsdp::Error (RuntimeUnsupported) for operands that are not on the

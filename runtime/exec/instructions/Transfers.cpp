@@ -13,9 +13,12 @@ static std::unique_ptr<Instruction> prepareStart(Preparation &p,
                                                  std::vector<Member> members) {
   Communicator &communicator = p.transfers.get(start.group, start.stream);
   p.futures[start.future] = &communicator;
+  Combination combination(start.reduction, start.pre, start.post);
+  if (start.reduction == plan::Reduction::tree)
+    combination.order = orderSums(p.plan, *p.plan.groups[start.group], p.rank);
   return makeInstruction(
       [&communicator, members = std::move(members),
-       combination = Combination(start.reduction, start.pre, start.post),
+       combination = std::move(combination),
        label = TransferLabel{getName(start.kind), start.bucket, /*step=*/0,
                              static_cast<int32_t>(p.programIndex),
                              static_cast<int32_t>(p.instructionIndex)},

@@ -153,7 +153,7 @@ bool dividesInOptimizer(const Config &config) {
       llvm::none_of(config.overrides, isFsdp2));
 }
 
-Attribute getStep(MLIRContext *context, const Config &config) {
+Attribute getStep(MLIRContext *context, const Config &config, bool trains) {
   return StepAttr::get(
       context, config.microBatches, choose(kSyncs, config.sync),
       config.keepGathered, getNumber(context, config.gradientDivideFactor),
@@ -161,7 +161,8 @@ Attribute getStep(MLIRContext *context, const Config &config) {
       config.lossChunks, config.reductionsInFlight,
       config.reduceWireDtype.empty()
           ? StringAttr()
-          : StringAttr::get(context, config.reduceWireDtype));
+          : StringAttr::get(context, config.reduceWireDtype),
+      trains ? config.grains : 0);
 }
 
 /// Null if nothing is asked for.
@@ -257,7 +258,7 @@ void fsdp::annotate(ModuleOp module, const Config &config) {
   set(ShardsAttr::name, getShards(context, config));
   set(ParallelAttr::name, getParallel(context, config));
   set(BucketsAttr::name, getBuckets(context, config));
-  set(StepAttr::name, getStep(context, config));
+  set(StepAttr::name, getStep(context, config, trains));
   set(RecomputeAttr::name,
       trains ? getRecompute(context, config.checkpointing) : Attribute());
   if (!config.followsCheckpoints)

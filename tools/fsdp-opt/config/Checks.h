@@ -26,6 +26,9 @@ std::span<const Check> getShardingChecks();
 std::span<const Check> getMemoryChecks();
 std::span<const Check> getStepChecks();
 
+/// Refuses what does not go with grains, and divides them among the ranks.
+void checkGrains(Reading &reading);
+
 /// "cosine", wherever it stands; empty if the file does not say.
 std::string getScheduleName(const Reading &reading);
 

@@ -232,6 +232,9 @@ struct Config {
   Precision precision;         ///< with what overrides say of it
   int64_t microBatches = 1;    ///< of a step
   Sync sync = Sync::Each;
+  /// Above 0: a step consists of so many batches, whatever the ranks, and
+  /// `microBatches` are those of the rank with most.
+  int64_t grains = 0;
   /// Parameters stay gathered from a step's first micro-batch to its last.
   bool keepGathered = false;
   /// Absent: Train, unless the model has nothing to train.

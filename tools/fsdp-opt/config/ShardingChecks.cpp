@@ -259,6 +259,10 @@ std::span<const Check> fsdp::getShardingChecks() {
        checkWire},
       {{"tf32", "reduced_precision_reduction", "fp16_accumulation", "device"},
        checkArithmetic},
+      // In front of what asks for the number of micro-batches.
+      {{"fsdp_config.grains", "gradient_accumulation_steps",
+        "fsdp_config.gradient_sync", "mesh", "--world", "mode"},
+       checkGrains},
       {{"fsdp_config.reshard_after_backward",
         "fsdp_config.reshard_after_forward", "fsdp_config.overrides",
         "fsdp_config.gradient_sync", "gradient_accumulation_steps"},

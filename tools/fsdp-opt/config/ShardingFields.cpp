@@ -1,6 +1,7 @@
 //===- ShardingFields.cpp - fsdp_config of the config ---------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "plan/Grains.h"
 #include "tools/fsdp-opt/config/Tables.h"
 
 using namespace fsdp;
@@ -216,6 +217,13 @@ static Table<Config> makeFsdpConfig() {
            "false: parameters are gathered in a step's first micro-batch and "
            "stay until its last; needs `reshard_after_forward: false`. See "
            "[below](#micro-batches)"},
+          {"grains",
+           &Config::grains,
+           between(1, kMaxGrains),
+           "batches of a step, on all ranks together: loss and weights then "
+           "have the same bits on any number of ranks up to this one, see "
+           "[SameBits.md](SameBits.md)",
+           {.absent = "each rank computes `gradient_accumulation_steps`"}},
           {"gradient_sync", &Config::sync,
            "when ranks exchange the gradients of a step's micro-batches. See "
            "[below](#micro-batches)"},
