@@ -73,7 +73,7 @@ void StepProgram::findBorder() {
         if (uint32_t root = rootOf(program, input); !isReduced[root])
           unreduced[i].push_back(root);
     std::optional<TransferStart> start = startOf(instruction);
-    bool reduces = start && start->kind != CollectiveKind::allGather;
+    bool reduces = start && isReduction(start->kind);
     for (uint32_t value : valuesOf(instruction, reads))
       reduces |= isReduced[rootOf(program, value)];
     for (uint32_t value : valuesOf(instruction, writes))

@@ -14,7 +14,10 @@ using namespace fsdp;
 //===----------------------------------------------------------------------===//
 
 void fsdp::buildShardPipeline(OpPassManager &manager) {
-  // Changes sums by their rounding. Validation has the same forward.
+  // Approximations that were asked for. Validation has the same forward.
+  manager.addPass(createFloat8Linears());
+
+  // Changes sums by their rounding.
   manager.addPass(createChunkLoss());
   manager.addPass(createSpellLosses());
   manager.addPass(createSumLosses());
@@ -39,6 +42,7 @@ void fsdp::buildShardPipeline(OpPassManager &manager) {
   manager.addPass(createShardParameters());
 
   // Before the second gathers, so that these gather the cast shard as well.
+  manager.addPass(createFloat8Gathers());
   manager.addPass(createMoveCastsToShards());
 
   // The types that gradients are reduced in are settled.
@@ -105,6 +109,7 @@ void fsdp::buildPlanPipeline(OpPassManager &manager) {
   // Copies stand where transfers start and end.
   manager.addPass(createCopyBuckets());
   manager.addPass(createLowerContext());
+  manager.addPass(createLowerRing());
   manager.addPass(createLowerLookups());
   manager.addPass(createLowerParts());
   manager.addPass(createLowerShardDims());

@@ -18,7 +18,7 @@ uint64_t fsdp::hashCollectives(const plan::PlanT &plan) {
         continue;
       const plan::GroupT &group = *plan.groups[start->group];
       text += std::string(getName(start->kind)) + "|";
-      if (start->kind != CollectiveKind::allGather)
+      if (isReduction(start->kind))
         text += plan::EnumNameReduction(start->reduction);
       if (start->pre != 1 || start->post != 1)
         text += "/" + std::to_string(start->pre) + "/" +

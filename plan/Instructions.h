@@ -133,6 +133,7 @@ struct TransferStart {
 TransferStart startOf(const plan::AllGatherT &op);
 TransferStart startOf(const plan::ReduceScatterT &op);
 TransferStart startOf(const plan::AllReduceT &op);
+TransferStart startOf(const plan::RotateT &op);
 /// Empty if the instruction starts none.
 std::optional<TransferStart> startOf(const plan::InstructionT &instruction);
 

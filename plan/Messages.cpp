@@ -9,6 +9,8 @@ std::vector<uint64_t> fsdp::getStagedBlocks(CollectiveKind kind,
                                             std::span<const uint64_t> members,
                                             uint64_t ranks) {
   std::vector<uint64_t> blocks;
+  if (kind == CollectiveKind::rotate) // from place to place
+    return blocks;
   uint64_t packed = 0;
   for (uint64_t bytes : members) {
     bool isPacked = kind == CollectiveKind::allReduce || bytes < kPackedBelow;

@@ -153,7 +153,11 @@ void Printer::printTables() {
                        " " + quote(state->name) + " : " +
                        typeText(state->dtype, state->shape);
     if (const plan::GroupT *split = splitOf(plan, *state))
-      text += " split dim " + std::to_string(state->split_dim) + " over " +
+      text += " split dim " + std::to_string(state->split_dim) +
+              (state->split_blocks == 1
+                   ? ""
+                   : " in " + std::to_string(state->split_blocks)) +
+              " over " +
               split->name;
     if (state->shard_dim >= 0)
       text += " dim " + std::to_string(state->shard_dim) + " over " +

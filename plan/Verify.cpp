@@ -171,6 +171,8 @@ void verifySplit(const PlanT &plan, const std::string &where,
   if (size < 2)
     refusePlan(where, "is split over a group of one rank");
   int64_t rows = state.shape[static_cast<size_t>(state.split_dim)];
+  if (state.split_blocks == 0 || rows % state.split_blocks != 0)
+    refusePlan(where, "is split in parts of no whole blocks");
   if (rows > std::numeric_limits<int64_t>::max() / size ||
       !checkedExtent(wholeShape(plan, state), {}, dtypeBytes(state.dtype)))
     refusePlan(where, "is part of a tensor of no valid shape");
@@ -190,6 +192,7 @@ void verifySplitsApart(const PlanT &plan) {
       continue;
     const plan::StateT &of = *plan.states[state->of];
     if (state->shape == of.shape && (state->split_dim != of.split_dim ||
+                                     state->split_blocks != of.split_blocks ||
                                      (split && split != splitOf(plan, of))))
       refusePlan(where, "is not split as '" + of.name + "', which it is of");
   }

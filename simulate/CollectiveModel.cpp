@@ -45,23 +45,41 @@ double reachedOverNodes(double bytesOfRank) {
     return 0.87;
   return bytesOfRank >= 8e6 ? 0.79 : 0.68;
 }
+
+/// Steps of a ring of `ranks` ranks, in each of which every link passes on one
+/// rank's part.
+double getSteps(CollectiveKind kind, double ranks) {
+  switch (kind) {
+  case CollectiveKind::rotate:
+    return 1;
+  case CollectiveKind::allReduce:
+    return 2 * (ranks - 1);
+  default:
+    return ranks - 1;
+  }
+}
 } // namespace
 
 double CollectiveModel::ring(CollectiveKind kind, double bytes,
                              const GroupShape &shape) const {
   const NetworkModel &network = cluster.network;
-  bool isReduction = kind != CollectiveKind::allGather;
+  bool reduces = isReduction(kind);
   double rounds = kind == CollectiveKind::allReduce ? 2 : 1;
   auto n = double(shape.ranks);
-  double steps = rounds * (n - 1);
+  double steps = getSteps(kind, n);
   double between = shape.nodes > 1 ? rounds * double(shape.nodes - 1) : 0;
+  // One step of the ring, whose parts are all of the tensor.
+  if (kind == CollectiveKind::rotate) {
+    bytes *= n;
+    between = std::min(between, 1.0);
+  }
   double bandwidth = network.link;
   if (shape.nodes > 1)
     bandwidth =
         shape.perNode == 1
             ? network.network
             : std::min(bandwidth, double(shape.perNode) * network.network);
-  bandwidth *= isReduction ? network.reduce : network.gather;
+  bandwidth *= reduces ? network.reduce : network.gather;
   if (!network.isNccl)
     return network.launch + steps * network.latency +
            bytes * steps / n / bandwidth;
@@ -82,9 +100,9 @@ double CollectiveModel::ring(CollectiveKind kind, double bytes,
       microseconds *= 1.4;
     best = std::min(best, microseconds * 1e-6 + bytes * steps / n / bus);
   }
-  if (shape.nodes == 1 && kind != CollectiveKind::allReduce)
-    best +=
-        bytes / n / (network.link * (isReduction ? kOwnReduce : kOwnGather));
+  if (shape.nodes == 1 && kind != CollectiveKind::allReduce &&
+      kind != CollectiveKind::rotate)
+    best += bytes / n / (network.link * (reduces ? kOwnReduce : kOwnGather));
   return network.launch + best;
 }
 
@@ -120,8 +138,8 @@ TransferCost CollectiveModel::collective(CollectiveKind kind, double bytes,
   if (cost.seconds <= 0)
     return cost;
   auto n = double(shape.ranks);
-  double rounds = kind == CollectiveKind::allReduce ? 2 : 1;
-  double passed = rounds * bytes * (n - 1) / n / cost.seconds; // bytes a second
+  double share = kind == CollectiveKind::rotate ? 1 : getSteps(kind, n) / n;
+  double passed = bytes * share / cost.seconds; // bytes a second
   if (shape.perNode > 1)
     cost.link = std::min(1.0, passed / network.link);
   if (shape.nodes > 1)

@@ -76,7 +76,7 @@ static MeasuredCollective readCollective(const YamlReader &reader,
     std::string key = reader.readString(field.first, "measured");
     if (key == "kind") {
       std::string_view choices[] = {"all_gather", "reduce_scatter",
-                                    "all_reduce"};
+                                    "all_reduce", "rotate"};
       std::string name = reader.readChoice(field.second, key, choices);
       one.kind = static_cast<CollectiveKind>(std::ranges::find(choices, name) -
                                              choices);

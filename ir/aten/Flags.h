@@ -27,9 +27,9 @@ enum Flags : uint32_t {
   // again as its operands and results.
   ScratchNone = 1 << 10,     // writes its results straight away
   ScratchPromotes = 1 << 11, // converts operands to the widest one's type
-  ScratchWidens = 1 << 12,   // converts operands and results of half types to
-                             // single ones, and back, where the processor does
-                             // not multiply them
+  ScratchWidens = 1 << 12,   // converts operands and results of half types and
+                             // eight bits to single ones, and back, where the
+                             // processor does not multiply them
   ScratchStrided = 1 << 13,  // makes its strided operands contiguous first
   ScratchReorders = 1 << 14, // copies operands and results into the layout of a
                              // library, both ways, and may keep partial sums

@@ -73,6 +73,10 @@ void AllReduceStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
   set(getFuture(), getFutureName("all_reduce", getBucket()));
 }
 
+void RotateStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
+  set(getFuture(), getFutureName("rotate", getBucket()));
+}
+
 void CopyStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
   set(getFuture(), getFutureName(stringifyStream(getStream()), getBucket()));
 }
@@ -81,6 +85,8 @@ void CopyStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
 static std::string getMemberName(StartOpInterface start, unsigned i) {
   if (auto copy = dyn_cast<CopyStartOp>(start.getOperation()))
     return stringifyMemorySpace(copy.getTo()).str();
+  if (isa<RotateStartOp>(start))
+    return "passed";
   if (isa<AllGatherStartOp>(start)) {
     StringRef state = i < start.getInputs().size()
                           ? getStateName(start.getInputs()[i])

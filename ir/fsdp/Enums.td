@@ -165,6 +165,12 @@ def Fsdp_RecomputePolicy
   I32EnumAttrCase<"Selective", 1, "selective"> // and what some operators return
 ]>;
 
+def Fsdp_Float8Recipe : Fsdp_Enum<"Float8Recipe", "what numbers of eight bits "
+                                  "share a scale", [
+  I32EnumAttrCase<"Tensorwise", 0, "tensorwise">, // all of a tensor
+  I32EnumAttrCase<"Rowwise", 1, "rowwise">        // those that are summed up
+]>;
+
 def Fsdp_GradientSync
     : Fsdp_Enum<"GradientSync", "which reductions wait for the last micro-batch", [
   I32EnumAttrCase<"Each", 0, "each">, // none

@@ -87,6 +87,9 @@ inline constexpr llvm::StringLiteral kTogetherAttr = "fsdp.together";
 /// On attention under a causal mask whose queries are parts of those that its
 /// keys are of: the `#fsdp.placed` of the queries.
 inline constexpr llvm::StringLiteral kQueriesAttr = "fsdp.queries";
+/// On attention of parts of the queries, keys and values of a sequence, which
+/// pass keys and values from rank to rank: the `#fsdp.placed` of all of them.
+inline constexpr llvm::StringLiteral kRingAttr = "fsdp.ring";
 /// On an embedding whose matrix is a part of the rows that its indices are of,
 /// and on its gradient: the `#fsdp.placed` of the matrix.
 inline constexpr llvm::StringLiteral kRowsAttr = "fsdp.rows";

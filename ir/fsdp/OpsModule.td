@@ -39,8 +39,8 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     alone. What lies between members is zero, as padding rows are.
 
     With `split` the tensor of the model is larger: the ranks of that group, an axis
-    of the mesh beside those that `placement` cuts over, hold equal parts of it along
-    a dim (tensor parallelism), and `type` is one such part. It is cut before the
+    of the mesh beside those that `placement` cuts over, hold equal parts of it, or of
+    each of its blocks, along a dim (tensor parallelism), and `type` is one such part. It is cut before the
     placement cuts what is left, so on one dim the placement's rows lie inside of the
     split's.
 
@@ -91,7 +91,8 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     * ST-14: what is `copied` is a parameter with elements in a bucket, sharded along
       dim 0;
     * ST-15: a parameter alone has a `group`, which is at least 1;
-    * ST-16: a `split` dim exists, and a flat state has none.
+    * ST-16: a `split` dim exists, whose parts are whole blocks of one size, and a
+      flat state has none.
 
     Bindings, checked in modules that carry `fsdp.mesh` or `fsdp.model`:
     * BI-1: `fsdp.state` and `fsdp.gradient` name a state of the module;
@@ -103,7 +104,7 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Fsdp_RoleAttr:$role,
                        TypeAttr:$type,
-                       OptionalAttr<Fsdp_Sharding>:$split,
+                       OptionalAttr<Fsdp_Split>:$split,
                        OptionalAttr<PlacementAttrInterface>:$placement,
                        OptionalAttr<FlatSymbolRefAttr>:$of,
                        OptionalAttr<StrArrayAttr>:$names,

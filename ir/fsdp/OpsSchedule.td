@@ -134,6 +134,34 @@ def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce",
   }];
 }
 
+def Fsdp_RotateStartOp : Fsdp_StartOp<"rotate", (ins)> {
+  let summary = "begin to pass tensors on to the next rank of a group";
+  let description = [{
+    Each rank's operands come to the next one, the last one's to the first: a step of
+    a ring (XLA's `collective-permute`, NCCL's `ncclSend` and `ncclRecv`). Begins when
+    all work issued before it is done. Until its wait its operands may not be written.
+    Made by `fsdp-lower-ring` alone, as it is more of time than of sharding: what is
+    passed on first is decided by what is computed beside it.
+
+    Example:
+
+    ```mlir
+    %rotate.attn = fsdp.rotate.start "attn"(%k, %v) over #cp on replicate
+        : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>
+        -> !fsdp.future<tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>>
+    ```
+
+    Constraints: FU-1; FU-3: promised types equal the operands'.
+  }];
+  let assemblyFormat = [{
+    ($bucket^)? `(` custom<Operands>($inputs) `)` `over` $group `on` `` $stream
+    attr-dict `:` custom<Types>(type($inputs)) `->` qualified(type($future))
+  }];
+  let extraClassDeclaration = [{
+    bool isInPlace() { return false; }
+  }];
+}
+
 def Fsdp_CopyStartOp
     : Fsdp_AnyStartOp<"copy", (ins Fsdp_MemorySpaceAttr:$to), []> {
   let summary = "begin to copy a bucket's tensors to another memory of the rank";

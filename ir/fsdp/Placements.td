@@ -49,6 +49,21 @@ def Fsdp_Sharding
   let assemblyFormat = "`<` `dim` $dim `over` $group `>`";
 }
 
+def Fsdp_Split : Fsdp_Attr<"Split", "split"> {
+  let summary = "a dim cut into equal parts by ranks that compute together";
+  let description = [{
+    The dim is blocks of one size behind each other, by default one, and a rank has a
+    part of each: of the rows of a matrix that gives queries, keys and values, its
+    heads of all three. Tensor parallelism.
+
+    Examples: `#fsdp.split<dim 0 over #tp>`, `#fsdp.split<dim 0 in 3 over #tp>`
+  }];
+  let parameters = (ins "int64_t":$dim, DefaultValuedParameter<"int64_t", "1">:$blocks,
+                        "::fsdp::GroupAttr":$group);
+  let assemblyFormat = "`<` `dim` $dim (`in` $blocks^)? `over` $group `>`";
+  let genVerifyDecl = 1;
+}
+
 def Fsdp_Flat
     : Fsdp_Placement<"Flat", "flat", ["getSharding", "verifyType"]> {
   let summary = "a row of tensors cut into equal parts";

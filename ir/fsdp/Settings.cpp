@@ -123,7 +123,7 @@ LogicalResult ParallelRuleAttr::verify(EmitError emitError, ArrayAttr modules,
 }
 
 LogicalResult ParallelAttr::verify(EmitError emitError, int64_t tp, int64_t cp,
-                                   ArrayAttr plan, bool, bool) {
+                                   ArrayAttr plan, bool, bool, bool) {
   if (tp < 1 || cp < 1)
     return emitError() << "expected 'tp' and 'cp' of at least 1, found " << tp
                        << " and " << cp;
@@ -190,6 +190,16 @@ LogicalResult StepAttr::verify(EmitError emitError, int64_t microBatches,
                        << reductionsInFlight;
   return success(succeeded(verifyCount(emitError, "prefetch", prefetch)) &&
                  succeeded(verifyCount(emitError, "loss_chunks", lossChunks)));
+}
+
+LogicalResult Float8Attr::verify(EmitError emitError, ArrayAttr modules,
+                                 Float8Recipe recipe, bool allGather, bool) {
+  if (allGather && recipe != Float8Recipe::Tensorwise)
+    return emitError() << "expected the recipe 'tensorwise' with 'all_gather', "
+                          "found '"
+                       << stringifyFloat8Recipe(recipe)
+                       << "', whose scales are not one a parameter";
+  return verifyTexts(emitError, "modules", modules);
 }
 
 //===----------------------------------------------------------------------===//
@@ -364,8 +374,8 @@ struct Settings {
 
 using CaptureSettings = Settings<PrecisionAttr>;
 using CompileSettings =
-    Settings<ShardsAttr, ParallelAttr, BucketsAttr, StepAttr, RecomputeAttr,
-             OffloadAttr, OptimizerAttr, LossScaleAttr>;
+    Settings<ShardsAttr, ParallelAttr, BucketsAttr, StepAttr, Float8Attr,
+             RecomputeAttr, OffloadAttr, OptimizerAttr, LossScaleAttr>;
 using RunSettings = Settings<ScheduleAttr, DataAttr, ValidationAttr,
                              ArithmeticAttr, OnNonFiniteAttr>;
 } // namespace

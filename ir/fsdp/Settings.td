@@ -95,14 +95,16 @@ def Fsdp_Parallel : Fsdp_Setting<"Parallel", "parallel"> {
     (`#fsdp.parallel_rule`) the last rule that matches a module counts; with
     `automatic` modules that none matches are planned by what they compute. With
     `sequence` what is not computed by parts of its features is by parts of its
-    sequence. Read by `fsdp-partition` and
+    sequence. With `ring` attention passes keys and values from rank to rank of `cp`
+    where it can, instead of gathering them. Read by `fsdp-partition` and
     `fsdp-shard-parameters`.
 
     Example: `#fsdp.parallel<tp = 2, automatic = true>`
   }];
   let parameters = (ins Fsdp_Count<"1">:$tp, Fsdp_Count<"1">:$cp,
                         Fsdp_List:$plan, Fsdp_Flag<"false">:$automatic,
-                        Fsdp_Flag<"false">:$sequence);
+                        Fsdp_Flag<"false">:$sequence,
+                        Fsdp_Flag<"false">:$ring);
 }
 
 def Fsdp_Bucket : Fsdp_Struct<"Bucket", "bucket"> {
@@ -187,6 +189,22 @@ def Fsdp_Step : Fsdp_Setting<"Step", "step"> {
                         Fsdp_Count<"1">:$reductions_in_flight,
                         OptionalParameter<"::mlir::StringAttr">:$reduce_wire,
                         Fsdp_Count<"0">:$grains);
+}
+
+def Fsdp_Float8 : Fsdp_Setting<"Float8", "float8"> {
+  let summary = "which linear layers multiply numbers of eight bits";
+  let description = [{
+    Those whose paths, or those of modules around them, match `modules`; absent: none.
+    `recipe` says what shares a scale, a tensor or a row of it. With `all_gather`
+    parameters are cast on their shards, and their bytes are gathered. Sizes of a layer's
+    weight are multiples of 16, unless it is to `pad` them. Read by
+    `fsdp-float8-linears` and `fsdp-float8-gathers`.
+
+    Example: `#fsdp.float8<modules = ["layers.*"], all_gather = true>`
+  }];
+  let parameters = (ins Fsdp_Texts:$modules,
+                        Fsdp_Choice<"Float8Recipe", "Tensorwise">:$recipe,
+                        Fsdp_Flag<"false">:$all_gather, Fsdp_Flag<"false">:$pad);
 }
 
 //===----------------------------------------------------------------------===//

@@ -15,7 +15,7 @@ RankedTensorType StateOp::getGlobalType() {
 
 RankedTensorType StateOp::getWholeType() {
   RankedTensorType type = getGlobalType();
-  std::optional<ShardingAttr> split = getSplit();
+  std::optional<SplitAttr> split = getSplit();
   if (!split)
     return type;
   SmallVector<int64_t> shape(type.getShape());
@@ -200,12 +200,18 @@ LogicalResult StateOp::verify() {
                        "group, found ")
            << int64_t(*group);
   // ST-16, in front of all that asks for the whole type.
-  if (std::optional<ShardingAttr> split = getSplit()) {
+  if (std::optional<SplitAttr> split = getSplit()) {
     if (isFlat())
       return emitOpError("expects the members of a flat state to be split, not "
                          "the state");
-    if (failed(split->verifyType(type, [&] { return emitOpError(); })))
-      return failure();
+    if (split->getDim() < 0 || split->getDim() >= type.getRank())
+      return emitOpError("expects a split dim below its rank ")
+             << type.getRank() << ", found dim " << split->getDim();
+    if (int64_t rows = type.getDimSize(split->getDim());
+        rows % split->getBlocks() != 0)
+      return emitOpError("expects a part of whole blocks along dim ")
+             << split->getDim() << ", found " << rows << " rows in "
+             << split->getBlocks();
   }
   if (failed(verifyFirstValue(*this)) || failed(verifyGradientRule(*this)))
     return failure();

@@ -486,6 +486,8 @@ LogicalResult AllReduceStartOp::verify() {
   return verifyOf(*this, getInputs(), getOf());
 }
 
+LogicalResult RotateStartOp::verify() { return verifySame(*this); }
+
 // CP-1.
 LogicalResult CopyStartOp::verify() {
   Stream expected =

@@ -4,6 +4,7 @@
 #include "passes/analysis/Programs.h"
 
 #include "ir/aten/Matchers.h"
+#include "passes/analysis/Float8.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -148,7 +149,7 @@ llvm::DenseSet<Value> fsdp::getKept(func::FuncOp func,
 }
 
 bool fsdp::isShardSide(Operation *op) {
-  return isa<ReplayOp, CopyOp>(op) || aten::isCast(op);
+  return isa<ReplayOp, CopyOp>(op) || aten::isCast(op) || isFloat8Scaling(op);
 }
 
 CopyStartOp fsdp::getCopy(Value value) {

@@ -116,8 +116,8 @@ mlir::BlockArgument getUpdatedArgument(mlir::Value param);
 /// were kept of a gathered tensor, or null.
 mlir::BlockArgument getShardSource(mlir::Value shard);
 
-/// Casts, replays and copies between memories, which may stand between a shard
-/// and its gather.
+/// Casts, scalings for casts to eight bits, replays and copies between
+/// memories, which may stand between a shard and its gather.
 bool isShardSide(mlir::Operation *op);
 
 /// The start of the copy between memories that made `value`, which is a result

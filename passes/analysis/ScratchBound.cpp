@@ -4,6 +4,7 @@
 #include "passes/analysis/ScratchBound.h"
 
 #include "ir/aten/Aten.h"
+#include "passes/analysis/Float8.h"
 #include "passes/analysis/Programs.h"
 
 using namespace mlir;
@@ -53,6 +54,17 @@ bool isHalf(Type type) {
   return element.isF16() || element.isBF16();
 }
 
+/// Each tensor in f32, and scaled: without products of eight bits that is what
+/// LibTorch multiplies.
+int64_t scaledBytes(TypeRange types) {
+  int64_t bytes = 0;
+  for (Type type : types)
+    if (auto tensor = cast<RankedTensorType>(type); tensor.getRank() != 0)
+      bytes += 2 * allocated(tensor.getNumElements() *
+                             static_cast<int64_t>(sizeof(float)));
+  return bytes;
+}
+
 int64_t boundOf(Operation *op) {
   const aten::Schema *schema = aten::lookupSchema(op);
   // The project's own ops work in place, or in the communicator's buffers.
@@ -71,6 +83,12 @@ int64_t boundOf(Operation *op) {
     return convertedBytes(op->getOperandTypes());
   if (schema->is(aten::ScratchWidens) && hasHalf)
     return 2 * all;
+  if (schema->is(aten::ScratchWidens) &&
+      llvm::any_of(op->getOperandTypes(), [](Type type) {
+        return isFloat8(getElementTypeOrSelf(type));
+      }))
+    return scaledBytes(op->getOperandTypes()) +
+           scaledBytes(op->getResultTypes());
   if (schema->is(aten::ScratchStrided))
     return strided;
   bool isDirect = schema->is(aten::ScratchNone) ||

@@ -4,6 +4,7 @@
 #include "passes/analysis/SecondLife.h"
 
 #include "ir/aten/Matchers.h"
+#include "passes/analysis/Float8.h"
 #include "passes/analysis/Views.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -14,7 +15,8 @@ using namespace fsdp;
 /// Views, and copies as large as the tensor itself, are made again; what
 /// mixes in an activation is kept.
 static bool isDerived(OpResult result) {
-  return aten::isCast(result.getOwner()) || aten::isClone(result.getOwner());
+  Operation *op = result.getOwner();
+  return aten::isCast(op) || aten::isClone(op) || isFloat8Scaling(op);
 }
 
 namespace {

@@ -99,9 +99,10 @@ static LogicalResult emitState(StateOp state, const StateTable &table,
   result->role = toPlan(state.getRole());
   result->dtype = *dtype;
   result->shape = type.getShape();
-  if (std::optional<ShardingAttr> split = state.getSplit()) {
+  if (std::optional<SplitAttr> split = state.getSplit()) {
     result->split_dim = static_cast<int32_t>(split->getDim());
     result->split_group = context.getGroup(split->getGroup());
+    result->split_blocks = static_cast<uint32_t>(split->getBlocks());
   }
   if (ShardingAttr sharding = state.getSharding()) {
     result->shard_dim = static_cast<int32_t>(sharding.getDim());

@@ -485,6 +485,15 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
         add(std::move(body), start.getLoc());
         return success();
       })
+      .Case([&](RotateStartOp start) {
+        auto body = makeTransfer<plan::RotateT>(
+            start, context.getGroup(start.getGroup()));
+        body.inputs = idsOf(start.getInputs());
+        body.outputs = promisedIdsOf(start);
+        body.future = futures[start.getFuture()];
+        add(std::move(body), start.getLoc());
+        return success();
+      })
       .Case([&](CopyStartOp start) {
         plan::CopyAcrossT body;
         body.bucket = start.getBucket().value_or("").str();

@@ -37,8 +37,8 @@ static llvm::json::Object describe(StartOpInterface start, int64_t count,
       members += copied.getInt();
     else
       members += state && state.isFlat() ? states.getMembers(state).size() : 1;
-    auto own = cast<RankedTensorType>(
-        kind == CollectiveKind::allGather ? input.getType() : type);
+    auto own =
+        cast<RankedTensorType>(isReduction(kind) ? type : input.getType());
     if (std::optional<plan::DType> known = toDType(own.getElementType()))
       dtype = dtypeName(*known);
   }

@@ -146,6 +146,8 @@ private:
                       const TransferRow &row) const {
     if (auto copy = dyn_cast<CopyStartOp>(start))
       return explainCopy(copy, wait, row);
+    if (isa<RotateStartOp>(start))
+      return "attention computes with what came before";
     if (!isa<AllGatherStartOp>(start))
       return row.kind == "reduce" ? "its last gradient is there"
                                   : "what it adds up is there";
@@ -181,6 +183,7 @@ private:
     row.kind = copy ? stringifyStream(copy.getStream()).str()
                : isa<AllGatherStartOp>(start)
                    ? (isAgain(start) ? "regather" : "gather")
+               : isa<RotateStartOp>(start)        ? "rotate"
                : isa<ReduceScatterStartOp>(start) ? "reduce"
                : row.bucket == kMetricsBucket     ? "metrics"
                : row.bucket == kMaximaBucket      ? "maxima"
@@ -208,6 +211,8 @@ private:
 CollectiveKind fsdp::getCollectiveKind(StartOpInterface start) {
   if (isa<AllGatherStartOp>(start))
     return CollectiveKind::allGather;
+  if (isa<RotateStartOp>(start))
+    return CollectiveKind::rotate;
   return isa<ReduceScatterStartOp>(start) ? CollectiveKind::reduceScatter
                                           : CollectiveKind::allReduce;
 }
@@ -225,9 +230,9 @@ int64_t fsdp::getTraffic(StartOpInterface start) {
        llvm::zip_equal(start.getInputs(), start.getPromised())) {
     auto wire = cast<RankedTensorType>(input.getType());
     RankedTensorType part =
-        kind == CollectiveKind::allGather
-            ? wire
-            : cast<RankedTensorType>(type).clone(wire.getElementType());
+        isReduction(kind)
+            ? cast<RankedTensorType>(type).clone(wire.getElementType())
+            : wire;
     bytes +=
         getTraffic(kind, static_cast<uint64_t>(aten::getStorageBytes(part)),
                    static_cast<uint64_t>(start.getGroup().getSize()));

@@ -6,6 +6,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Decisions.h"
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/Float8.h"
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/Resharding.h"
 #include "passes/analysis/SecondLife.h"
@@ -121,7 +122,8 @@ private:
     return getReshardRanks(buckets, state.getBucket().value_or("")) != 1;
   }
 
-  /// Parameters that no gather stands in front of.
+  /// Parameters that no gather stands in front of. The greatest value of a
+  /// shard is a number, which the host finds.
   void uploadWhole() {
     Operation *last =
         isInference(func) ? nullptr : ForwardSlice(func).getLast();
@@ -135,7 +137,8 @@ private:
       SmallVector<Operation *> users;
       for (OpOperand &use : param.getUses())
         if (!isa<OptimizerOpInterface, BlockMaximaOp, CopyOp, ReplayOp,
-                 func::ReturnOp>(use.getOwner())) {
+                 func::ReturnOp>(use.getOwner()) &&
+            !(getState(param).getSharding() && isGreatest(use.getOwner()))) {
           uses.push_back(&use);
           users.push_back(use.getOwner());
         }

@@ -18,6 +18,9 @@ using namespace fsdp;
 
 namespace {
 
+/// Of one dim: queries, keys, values and a gate.
+constexpr int64_t kMostBlocks = 4;
+
 class Planner {
 public:
   Planner(func::FuncOp func, const StateTable &states, int64_t ranks,
@@ -30,10 +33,13 @@ public:
       StateOp state = getParameter(argument);
       if (!state || state.getGlobalType().getRank() < 2)
         continue;
-      for (int64_t dim = 0; dim < state.getGlobalType().getRank(); ++dim)
-        if (!splits.contains(state) && trace(argument, dim))
-          for (auto [split, at] : found)
-            splits.insert({split, at});
+      // A matrix may give several tensors, whose heads are not one behind the
+      // other: queries, keys and values, or both factors of a gate.
+      for (int64_t blocks = 1; blocks <= kMostBlocks; ++blocks)
+        for (int64_t dim = 0; dim < state.getGlobalType().getRank(); ++dim)
+          if (!splits.contains(state) && trace(argument, Place(dim, blocks)))
+            for (auto [split, at] : found)
+              splits.insert({split, at});
     }
   }
 
@@ -47,12 +53,15 @@ private:
 
   /// Whether all that reads `argument` cut along `dim` can be computed in parts
   /// up to sums. Then `found` has what has to be split for it.
-  bool trace(BlockArgument argument, int64_t dim) {
+  bool trace(BlockArgument argument, Place at) {
     found.clear();
     places.clear();
     worklist.clear();
     ends = false;
-    if (!split(getParameter(argument), dim) || !reach(argument, dim))
+    pieces = {ranks};
+    if (at.blocks != 1)
+      pieces.blocks = {1, at.blocks};
+    if (!split(getParameter(argument), at) || !reach(argument, at))
       return false;
     while (!worklist.empty()) {
       Value value = worklist.pop_back_val();
@@ -74,18 +83,22 @@ private:
     return true;
   }
 
-  bool split(StateOp state, int64_t dim) {
-    if (splits.contains(state) && splits.lookup(state) != dim)
+  bool split(StateOp state, Place at) {
+    RankedTensorType type = state.getGlobalType();
+    if (type.getDimSize(at.dim) % (at.blocks * ranks) != 0)
       return false;
-    auto [it, isNew] = found.insert({state, dim});
-    return isNew || it->second == dim;
+    if (auto told = splits.find(state);
+        told != splits.end() && told->second != at)
+      return false;
+    auto [it, isNew] = found.insert({state, at});
+    return isNew || it->second == at;
   }
 
-  bool reach(Value value, int64_t dim) {
-    auto [it, isNew] = places.try_emplace(value, dim);
+  bool reach(Value value, Place at) {
+    auto [it, isNew] = places.try_emplace(value, at);
     if (isNew)
       worklist.push_back(value);
-    return isNew || it->second == dim;
+    return isNew || it->second == at;
   }
 
   bool follow(Operation *reader) {
@@ -93,10 +106,10 @@ private:
       return false;
     if (reader->hasAttr(kClassesAttr)) {
       ends = true;
-      return true;
+      return pieces.blocks.empty(); // whose they are is known of one block
     }
     WholeOp op = WholeOp::ofCaptured(reader);
-    for (const Cut &cut : findCuts(op, {ranks}))
+    for (const Cut &cut : findCuts(op, pieces))
       if (fits(reader, cut))
         return take(reader, cut);
     return false;
@@ -118,6 +131,8 @@ private:
   bool take(Operation *reader, const Cut &cut) {
     // Rows that are looked up, if their exchange is less than the matrix.
     if (isLookupOfRows(reader, cut)) {
+      if (!pieces.blocks.empty())
+        return false; // whose rows they are is known of one block
       auto numberOf = [&](unsigned i) {
         return cast<RankedTensorType>(reader->getOperand(i).getType());
       };
@@ -137,13 +152,13 @@ private:
         continue;
       if (isSum) {
         // The other factor's rows, which are split as well.
-        auto [other, dim] = traceBack(operand, place.dim);
-        if (!other || !split(other, dim))
+        auto [other, at] = traceBack(operand, place);
+        if (!other || !split(other, at))
           return false;
         ends = true;
       } else if (StateOp bias = getParameter(operand);
                  bias && bias.getGlobalType().getRank() == 1 &&
-                 operand.hasOneUse() && !split(bias, place.dim)) {
+                 operand.hasOneUse() && !split(bias, place)) {
         return false;
       }
     }
@@ -151,7 +166,7 @@ private:
       return isProduct(reader) && isMade;
     for (auto [result, place] :
          llvm::zip_equal(reader->getResults(), cut.results))
-      if (place.isPart() && !reach(result, place.dim))
+      if (place.isPart() && !reach(result, place))
         return false;
     return true;
   }
@@ -166,26 +181,25 @@ private:
     return bool(getParameter(value));
   }
 
-  /// The parameter that `value` is a view or cast of, and which of its dims is
-  /// `dim`; null if there is none.
-  std::pair<StateOp, int64_t> traceBack(Value value, int64_t dim) const {
+  /// The parameter that `value` is a view or cast of, and where it is cut if
+  /// the view is at `at`; null if there is none.
+  std::pair<StateOp, Place> traceBack(Value value, Place at) const {
     while (Operation *op = value.getDefiningOp()) {
       if (op->getNumOperands() != 1 || !aten::lookupSchema(op))
-        return {};
+        return {{}, at};
       bool found = false;
-      for (const Cut &cut : findCuts(WholeOp::ofCaptured(op), {ranks}))
-        if (cut.results[cast<OpResult>(value).getResultNumber()] ==
-                Place(dim) &&
+      for (const Cut &cut : findCuts(WholeOp::ofCaptured(op), pieces))
+        if (cut.results[cast<OpResult>(value).getResultNumber()] == at &&
             cut.operands.front().isPart()) {
           value = op->getOperand(0);
-          dim = cut.operands.front().dim;
+          at = cut.operands.front();
           found = true;
           break;
         }
       if (!found)
-        return {};
+        return {{}, at};
     }
-    return {getParameter(value), dim};
+    return {getParameter(value), at};
   }
 
   func::FuncOp func;
@@ -195,8 +209,9 @@ private:
   Splits &splits;
   ForwardSlice forward;
   // Of one trace.
-  llvm::MapVector<Operation *, int64_t> found;
-  llvm::DenseMap<Value, int64_t> places;
+  Splits found;
+  llvm::DenseMap<Value, Place> places;
+  Pieces pieces{};
   SmallVector<Value> worklist;
   bool ends = false; ///< whether any sum was reached
 };

@@ -5,13 +5,14 @@
 #define FSDP_PASSES_PARTITION_AUTOMATICPLAN_H
 
 #include "passes/analysis/Programs.h"
+#include "passes/partition/Cuts.h"
 
 #include "llvm/ADT/MapVector.h"
 
 namespace fsdp {
 
-/// Which dim of which parameter is split.
-using Splits = llvm::MapVector<mlir::Operation *, int64_t>;
+/// Which dim of which parameter is split, in how many blocks.
+using Splits = llvm::MapVector<mlir::Operation *, Place>;
 
 /// Adds to `splits` the parameters of `func`, a captured program that trains,
 /// that `ranks` ranks may split so that parts are exchanged only where they are

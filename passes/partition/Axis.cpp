@@ -12,16 +12,22 @@ using namespace fsdp;
 
 Pieces Axis::getPieces(const WholeOp &op, ArrayRef<Place> operands) const {
   Pieces pieces{getRanks(), balanced};
-  if (!isContext())
-    return pieces;
+  pieces.isContext = isContext();
+  pieces.ring = ring;
   auto add = [&](int64_t blocks) {
     if (!llvm::is_contained(pieces.blocks, blocks))
       pieces.blocks.push_back(blocks);
   };
+  if (!isContext() && llvm::none_of(operands, [](Place place) {
+        return place.isPart() && place.blocks != 1;
+      }))
+    return pieces;
   add(1);
   for (Place place : operands)
     if (place.isPart())
       add(place.blocks);
+  if (!isContext())
+    return pieces;
   for (ArrayRef<RankedTensorType> types :
        {ArrayRef(op.operands), ArrayRef(op.results)})
     for (RankedTensorType type : types)
@@ -69,6 +75,7 @@ static int64_t getSequence(Operation &op) {
 
 FailureOr<Axis> fsdp::getContextAxis(func::FuncOp func, ParallelAttr told) {
   Axis axis{getContextGroup(told), /*alongSequence=*/true};
+  axis.ring = told.getRing();
   Operation *first = nullptr;
   for (Operation &op : func.getBody().front()) {
     if (!first && getSequence(op) > 1) {

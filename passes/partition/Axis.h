@@ -23,6 +23,7 @@ struct Axis {
   /// what the plan splits.
   int64_t sequence = 0;
   bool balanced = false; ///< `#fsdp.parts`
+  bool ring = false;     ///< whether attention passes keys and values on
 
   int64_t getRanks() const { return group.getSize(); }
   /// `tp`: gradients leave as parameters are split. `cp`: as summands.
@@ -40,6 +41,11 @@ struct Axis {
     return Place(dim, parts ? parts.getBlocks() : 1);
   }
 };
+
+/// What ranks have of a parameter that is split.
+inline Place toPlace(SplitAttr split) {
+  return Place(split.getDim(), split.getBlocks());
+}
 
 /// The axis `tp` of `told`.
 Axis getTensorAxis(ParallelAttr told);

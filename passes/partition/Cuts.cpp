@@ -13,7 +13,7 @@ namespace {
 struct Family {
   /// Dims of operands and results that have the same rows.
   void (*alike)(const WholeOp &, std::vector<Cut> &) = nullptr;
-  /// Dims of which one is a part of the other.
+  /// Dims of which one is a part of the other, or lies in it.
   void (*within)(const WholeOp &, const Pieces &, std::vector<Cut> &) = nullptr;
 };
 } // namespace
@@ -48,15 +48,15 @@ static const llvm::StringMap<Family> &getFamilies() {
   static const auto *table = [] {
     auto *families = new llvm::StringMap<Family>;
     auto add = [&](auto rule, std::initializer_list<StringRef> names) {
-      Family family;
-      if constexpr (std::is_same_v<decltype(rule), decltype(family.alike)>)
-        family.alike = rule;
-      else
-        family.within = rule;
-      for (StringRef name : names)
-        (*families)[name.starts_with("fsdp.") ? name.str()
-                                              : ("aten." + name).str()] =
-            family;
+      for (StringRef name : names) {
+        Family &family =
+            (*families)[name.starts_with("fsdp.") ? name.str()
+                                                  : ("aten." + name).str()];
+        if constexpr (std::is_same_v<decltype(rule), decltype(family.alike)>)
+          family.alike = rule;
+        else
+          family.within = rule;
+      }
     };
     add(cuts::addPointwise, {"_to_copy", "zeros_like", "ones_like", "full_like",
                              "empty_like", "lift_fresh", "fill.Scalar"});
@@ -64,6 +64,8 @@ static const llvm::StringMap<Family> &getFamilies() {
                          "squeeze", "squeeze.dim", "squeeze.dims", "select.int",
                          "slice.Tensor", "split.Tensor", "split_with_sizes",
                          "chunk", "unbind.int", "detach", "alias", "expand"});
+    add(cuts::addBlocks, {"slice.Tensor", "split.Tensor", "split_with_sizes",
+                          "chunk", "cat", "slice_backward"});
     add(cuts::addReshapes, {"view", "_unsafe_view"});
     add(cuts::addJoins,
         {"cat", "stack", "slice_backward", "select_backward", "constant_pad_nd",
@@ -170,12 +172,23 @@ static bool isLastCast(Operation *op) {
          });
 }
 
+/// A look-up is told one range of rows.
+static bool isOfRowsInBlocks(const WholeOp &op, const Cut &cut) {
+  auto isInBlocks = [](Place place) {
+    return place.isPart() && place.dim == 0 && place.blocks != 1;
+  };
+  return (op.getName() == "aten.embedding" &&
+          isInBlocks(cut.operands.front())) ||
+         (op.getName() == "aten.embedding_dense_backward" &&
+          isInBlocks(cut.results.front()));
+}
+
 std::vector<Cut> fsdp::findCuts(const WholeOp &op, const Pieces &pieces) {
   Family family = findFamily(op.getName());
   std::vector<Cut> cuts;
-  if (family.within) {
+  if (family.within)
     family.within(op, pieces, cuts);
-  } else if (family.alike) {
+  if (family.alike) {
     std::vector<Cut> simple;
     family.alike(op, simple);
     for (const Cut &cut : simple) {
@@ -185,10 +198,11 @@ std::vector<Cut> fsdp::findCuts(const WholeOp &op, const Pieces &pieces) {
           cuts.push_back(other);
     }
   }
-  if (!pieces.blocks.empty() && isLastCast(op.op))
+  if (pieces.isContext && isLastCast(op.op))
     cuts::addPartial(op, cuts);
   std::erase_if(cuts, [&](const Cut &cut) {
-    return !isEven(cut.operands, op.operands, pieces) ||
+    return isOfRowsInBlocks(op, cut) ||
+           !isEven(cut.operands, op.operands, pieces) ||
            !isEven(cut.results, op.results, pieces);
   });
   return cuts;

@@ -37,6 +37,11 @@ struct Pieces {
   /// Of how many blocks the dims of one operator may be, beside one. None: all
   /// dims are one block.
   llvm::SmallVector<int64_t> blocks = {};
+  /// Whether parts of a sequence are meant: gradients are sums over them, and
+  /// attention's queries do not know of each other.
+  bool isContext = false;
+  /// Whether attention may have parts of its keys, which are passed on.
+  bool ring = false;
 };
 
 /// One way to compute an operator in parts: if a rank has of each operand what
@@ -64,6 +69,10 @@ bool addsToFirst(mlir::Operation *op);
 /// arguments.
 bool isCausalAttention(mlir::Operation *op);
 
+/// Whether ranks have parts of the keys of attention, of which each has to meet
+/// all queries: it is told that they are passed on (`fsdp.ring`).
+bool isRing(const WholeOp &op, const Cut &cut);
+
 /// Whether it is a look-up of which ranks have parts of the rows, or its
 /// gradient: it is told whose rows these are (`fsdp.rows`).
 bool isLookupOfRows(mlir::Operation *op, const Cut &cut);
@@ -82,6 +91,9 @@ void addPointwise(const WholeOp &op, std::vector<Cut> &cuts);
 void addViews(const WholeOp &op, std::vector<Cut> &cuts);
 void addReshapes(const WholeOp &op, const Pieces &pieces,
                  std::vector<Cut> &cuts);
+/// Of a dim in blocks whole ones that lie side by side: what splits, slices and
+/// joins take and leave, and their gradients.
+void addBlocks(const WholeOp &op, const Pieces &pieces, std::vector<Cut> &cuts);
 void addJoins(const WholeOp &op, std::vector<Cut> &cuts);
 void addProducts(const WholeOp &op, std::vector<Cut> &cuts);
 void addAttention(const WholeOp &op, const Pieces &pieces,

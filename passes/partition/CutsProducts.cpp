@@ -58,7 +58,7 @@ static void addQueries(const WholeOp &op, const Pieces &pieces,
       "aten._scaled_dot_product_flash_attention_for_cpu",
       "aten._scaled_dot_product_flash_attention",
       "aten._scaled_dot_product_cudnn_attention"};
-  if (pieces.blocks.empty() || !llvm::is_contained(kKernels, name))
+  if (!pieces.isContext || !llvm::is_contained(kKernels, name))
     return;
   SmallVector<StringRef> names = op.getOperandNames();
   auto typeOf = [&](StringRef operand) {
@@ -84,6 +84,12 @@ static void addQueries(const WholeOp &op, const Pieces &pieces,
         cut.operands[i] = own;
     }
   }
+  // Keys and values that are passed on are parts as the queries are.
+  auto isMasked = [&](StringRef operand) {
+    return operand == "attn_mask" || operand == "attn_bias";
+  };
+  bool rings = pieces.ring && typeOf("key").getDimSize(2) == queries &&
+               llvm::none_of(names, isMasked);
   cut.results[0] = 2;
   if (isBackward)
     cut.results[1] = cut.results[2] = kPartialPlace;
@@ -93,6 +99,22 @@ static void addQueries(const WholeOp &op, const Pieces &pieces,
   else
     return;
   cuts.push_back(cut);
+  if (!rings)
+    return;
+  for (auto [i, operand] : llvm::enumerate(names))
+    if (operand == "key" || operand == "value")
+      cut.operands[i] = 2;
+  if (isBackward)
+    cut.results[1] = cut.results[2] = 2;
+  cuts.push_back(cut);
+}
+
+bool fsdp::isRing(const WholeOp &op, const Cut &cut) {
+  if (!op.getName().contains("scaled_dot_product"))
+    return false;
+  SmallVector<StringRef> names = op.getOperandNames();
+  auto key = llvm::find(names, "key");
+  return key != names.end() && cut.operands[key - names.begin()] == Place(2);
 }
 
 /// Batch and heads are independent of each other.

@@ -3,6 +3,9 @@
 
 #include "passes/partition/Cuts.h"
 
+#include <algorithm>
+#include <numeric>
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -120,6 +123,60 @@ void cuts::addReshapes(const WholeOp &op, const Pieces &pieces,
         right *= to[j++];
     addRun(firstFrom, i, firstTo, j);
   }
+}
+
+/// Rows [begin, end) of a slice along a dim of `size` rows, or of its gradient.
+static std::pair<int64_t, int64_t> getRange(const WholeOp &op, int64_t size) {
+  auto clamp = [&](std::optional<int64_t> told, int64_t otherwise) {
+    int64_t at = told.value_or(otherwise);
+    return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
+  };
+  return {clamp(op.getInt("start"), 0), clamp(op.getInt("end"), size)};
+}
+
+void cuts::addBlocks(const WholeOp &op, const Pieces &pieces,
+                     std::vector<Cut> &cuts) {
+  if (op.operands.empty() || pieces.isContext)
+    return;
+  bool joins =
+      op.getName() == "aten.cat" || op.getName() == "aten.slice_backward";
+  // The side that has all blocks, and that which has some in each tensor.
+  ArrayRef<RankedTensorType> one = joins ? op.results : op.operands;
+  ArrayRef<RankedTensorType> several = joins ? op.operands : op.results;
+  RankedTensorType all = one.front();
+  for (RankedTensorType type : several)
+    if (!type || type.getRank() != all.getRank())
+      return;
+  int64_t along = *op.getDim("dim", all.getRank());
+  int64_t rows = all.getDimSize(along), unit = rows;
+  for (RankedTensorType type : several)
+    unit = std::gcd(unit, type.getDimSize(along));
+  if (op.getName().contains("slice")) {
+    auto [begin, end] = getRange(op, rows);
+    if (op.getInt("step").value_or(1) != 1)
+      return;
+    unit = std::gcd(unit, begin);
+  }
+  if (unit == 0 || unit == rows)
+    return;
+  auto add = [&](int64_t block) {
+    if (unit % block != 0)
+      return;
+    Cut cut = whole(op);
+    auto &large = joins ? cut.results : cut.operands;
+    auto &small = joins ? cut.operands : cut.results;
+    large.front() = Place(along, rows / block);
+    for (auto [place, type] : llvm::zip_equal(small, several))
+      place = Place(along, type.getDimSize(along) / block);
+    if (!llvm::is_contained(cuts, cut))
+      cuts.push_back(cut);
+  };
+  if (joins)
+    return add(unit);
+  // In blocks that what is split lies in.
+  for (int64_t blocks : pieces.blocks)
+    if (blocks > 1 && rows % blocks == 0)
+      add(rows / blocks);
 }
 
 void cuts::addJoins(const WholeOp &op, std::vector<Cut> &cuts) {

@@ -5,6 +5,8 @@
 
 #include "passes/analysis/TensorBuilders.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -30,6 +32,28 @@ static ArrayAttr divideEntry(const WholeOp &op, StringRef name, int64_t at,
   return Builder(op.op->getContext()).getI64ArrayAttr(list);
 }
 
+/// A border between blocks, counted from either end, or one behind all rows.
+static int64_t toPart(int64_t rows, int64_t ranks) {
+  return rows == std::numeric_limits<int64_t>::max() ? rows : rows / ranks;
+}
+
+/// The dim in blocks whose blocks are split, sliced or joined by `cut`; none if
+/// it is cut otherwise.
+static std::optional<int64_t> getDimOfBlocks(const WholeOp &op,
+                                             const Cut &cut) {
+  bool joins = op.getName() == "aten.slice_backward";
+  if (!joins && !llvm::is_contained({"aten.slice.Tensor", "aten.split.Tensor",
+                                     "aten.split_with_sizes"},
+                                    op.getName()))
+    return std::nullopt;
+  RankedTensorType all = joins ? op.results.front() : op.operands.front();
+  Place large = joins ? cut.results.front() : cut.operands.front();
+  int64_t along = *op.getDim("dim", all.getRank());
+  if (large.dim != along || large.blocks == 1)
+    return std::nullopt;
+  return along;
+}
+
 DictionaryAttr fsdp::localizeStatics(const WholeOp &op, const Cut &cut,
                                      int64_t ranks) {
   if (!cut.results.front().isPart())
@@ -38,13 +62,27 @@ DictionaryAttr fsdp::localizeStatics(const WholeOp &op, const Cut &cut,
   StringRef name = op.getName();
   NamedAttrList statics(op.property);
   Builder builder(op.op->getContext());
-  if (llvm::is_contained({"aten.view", "aten._unsafe_view", "aten.expand"},
-                         name)) {
+  if (std::optional<int64_t> along = getDimOfBlocks(op, cut)) {
+    if (name == "aten.slice_backward")
+      statics.set("input_sizes", divideEntry(op, "input_sizes", *along, ranks));
+    for (StringRef bound : {"start", "end", "split_size"})
+      if (std::optional<int64_t> rows = op.getInt(bound))
+        statics.set(bound, builder.getI64IntegerAttr(toPart(*rows, ranks)));
+    if (std::optional<SmallVector<int64_t>> sizes = op.getInts("split_sizes")) {
+      for (int64_t &size : *sizes)
+        size /= ranks;
+      statics.set("split_sizes", builder.getI64ArrayAttr(*sizes));
+    }
+  } else if (llvm::is_contained(
+                 {"aten.view", "aten._unsafe_view", "aten.expand"}, name)) {
     statics.set("size", divideEntry(op, "size", result, ranks));
   } else if (result == 2 && name.contains("scaled_dot_product") &&
              op.getInt("max_q")) {
     statics.set("max_q",
                 builder.getI64IntegerAttr(*op.getInt("max_q") / ranks));
+    if (isRing(op, cut))
+      statics.set("max_k",
+                  builder.getI64IntegerAttr(*op.getInt("max_k") / ranks));
   } else if (name == "aten.embedding_dense_backward" && result == 0) {
     statics.set("num_weights",
                 builder.getI64IntegerAttr(*op.getInt("num_weights") / ranks));

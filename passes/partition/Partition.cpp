@@ -62,7 +62,7 @@ private:
         continue;
       values.setWholeType(argument, cast<RankedTensorType>(argument.getType()));
       argument.setType(state.getGlobalType());
-      values.set(argument, argument, state.getSplit()->getDim());
+      values.set(argument, argument, toPlace(*state.getSplit()));
       splitParameters.insert(argument);
     }
   }
@@ -216,8 +216,10 @@ private:
     Operation *part = values.buildPart(builder, op, whole, cut, operands);
     if (!part)
       return failure();
-    if (axis.isContext() && cut.results.front() == Place(2) &&
-        isCausalAttention(&op))
+    if (isRing(whole, cut))
+      part->setAttr(kRingAttr, axis.toAttr(2));
+    else if (axis.isContext() && cut.results.front() == Place(2) &&
+             isCausalAttention(&op))
       part->setAttr(kQueriesAttr, axis.toAttr(cut.results.front()));
     if (isLookupOfRows(&op, cut)) {
       part->setAttr(kRowsAttr, axis.toAttr(0));
@@ -243,8 +245,7 @@ private:
     if (axis.isContext())
       return of ? kPartialPlace : kWholePlace;
     StateOp state = states.lookup(of);
-    return state && state.getSplit() ? Place(state.getSplit()->getDim())
-                                     : kWholePlace;
+    return state && state.getSplit() ? toPlace(*state.getSplit()) : kWholePlace;
   }
 
   /// `captured` as it leaves. Casts are the last that happens to it, behind the

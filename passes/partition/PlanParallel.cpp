@@ -108,7 +108,7 @@ private:
         continue;
       if (failed(verifyEven(state, **dim)))
         return failure();
-      splits.insert({state, **dim});
+      splits.insert({state, Place(**dim)});
     }
     for (ParallelRuleAttr rule : getList<ParallelRuleAttr>(told.getPlan()))
       for (Attribute pattern : rule.getModules())
@@ -177,23 +177,28 @@ private:
 
   void split() {
     GroupAttr group = getTensorGroup(told);
-    for (auto [op, dim] : splits) {
+    for (auto [op, cut] : splits) {
+      auto [dim, blocks] = cut;
       auto state = cast<StateOp>(op);
       SmallVector<int64_t> shape(state.getGlobalType().getShape());
       shape[dim] /= told.getTp();
       state.setType(
           RankedTensorType::get(shape, state.getGlobalType().getElementType()));
-      remarkOn(state, dim);
-      state.setSplitAttr(ShardingAttr::get(module.getContext(), dim, group));
+      remarkOn(state, cut);
+      state.setSplitAttr(
+          SplitAttr::get(module.getContext(), dim, blocks, group));
     }
   }
 
-  void remarkOn(StateOp state, int64_t dim) const {
+  void remarkOn(StateOp state, Place cut) const {
     if (!wantsRemarks(state))
       return;
-    std::string text = "'" + state.getSymName().str() +
-                       "' is split along dim " + std::to_string(dim) +
-                       " over " + std::to_string(told.getTp()) + " ranks, ";
+    std::string text =
+        "'" + state.getSymName().str() + "' is split along dim " +
+        std::to_string(cut.dim) +
+        (cut.blocks == 1 ? ""
+                         : " in " + std::to_string(cut.blocks) + " blocks") +
+        " over " + std::to_string(told.getTp()) + " ranks, ";
     text += fixed.contains(state)
                 ? "as the plan says"
                 : "since all that is computed of it can be computed in parts";

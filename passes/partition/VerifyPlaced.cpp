@@ -43,7 +43,7 @@ public:
       for (BlockArgument argument : func.getArguments()) {
         StateOp state = states.lookup(func, argument.getArgNumber());
         if (state && state.getSplit())
-          set(argument, state.getSplit()->getDim(), state.getWholeType());
+          set(argument, toPlace(*state.getSplit()), state.getWholeType());
       }
     for (Operation &op : func.getBody().front().without_terminator())
       if (failed(isMove(op) ? verifyMove(op) : verifyOp(op)))
@@ -202,6 +202,15 @@ private:
         return op.emitOpError("expects ")
                << kRowsAttr << " = " << axis.toAttr(0)
                << ", which says whose rows its matrix has";
+      if (Attribute expected =
+              isRing(whole, cut) ? axis.toAttr(2) : PlacedAttr();
+          op.getAttr(kRingAttr) != expected)
+        return expected ? op.emitOpError("expects ")
+                              << kRingAttr << " = " << expected
+                              << ", since ranks have parts of its keys"
+                        : op.emitOpError("expects no ")
+                              << kRingAttr
+                              << ", since ranks have its keys whole";
       if (failed(verifyStatics(op, whole, cut)) ||
           failed(verifyTypes(op, whole, cut)))
         return failure();
@@ -267,7 +276,7 @@ private:
       if (axis.isContext() && of)
         expected = kPartialPlace;
       else if (!axis.isContext() && state && state.getSplit())
-        expected = state.getSplit()->getDim();
+        expected = toPlace(*state.getSplit());
       if (Place found = getPlace(operand.get()); found != expected)
         return func.emitError("result ")
                << i << " expects ranks of '" << group.getName().getValue()

@@ -59,7 +59,7 @@ struct MaterializeStorages
           needed = !isWhole(liveness, operand.get()) ||
                    contested.contains({&op, storage}) ||
                    !members.insert(storage).second;
-        else if (isa<AllGatherStartOp>(op))
+        else if (isa<AllGatherStartOp, RotateStartOp>(op))
           needed = storage == Liveness::kNone ||
                    !aten::isContiguous(typeOf(operand.get()));
         else if (isa<CopyStartOp>(op))

@@ -100,6 +100,40 @@ def LowerContext : Fsdp_ModulePass<"fsdp-lower-context"> {
   }];
 }
 
+def LowerRing : Fsdp_ModulePass<"fsdp-lower-ring"> {
+  let summary = "pass keys and values from rank to rank";
+  let description = [{
+    Attention with `fsdp.ring` has a rank's parts of queries, keys and values. It
+    becomes a call on these and, for each other rank, calls on the keys and values
+    that were passed on meanwhile: without a mask one; under a causal mask, of
+    balanced parts, two of half the queries and keys (`fsdp.select_rows`), which is
+    what there is to compute. What they give is weighed by the sums of their scores.
+    In backward the gradients of keys and values travel with these, in f32 at least.
+    Heads that are repeated for groups of queries travel once.
+
+    Input, of 2 ranks:
+
+    ```mlir
+    %o, %l = aten._scaled_dot_product_flash_attention_for_cpu(%q, %k, %v)
+        {fsdp.ring = #fsdp.placed<shard dim 2 over #cp>}
+        : (tensor<1x4x16x8xf32>, tensor<1x4x16x8xf32>, tensor<1x4x16x8xf32>) -> …
+    ```
+
+    Output:
+
+    ```mlir
+    %rotate.cp = fsdp.rotate.start "cp"(%k, %v) over #cp on replicate : …
+    %o0, %l0 = aten._scaled_dot_product_flash_attention_for_cpu(%q, %k, %v) : …
+    %passed:2 = fsdp.wait %rotate.cp : …
+    %o1, %l1 = aten._scaled_dot_product_flash_attention_for_cpu(%q, %passed#0, %passed#1) : …
+    %all = aten.logaddexp(%l0, %l1) : …
+    …
+    ```
+
+    Needs: a scheduled program. Leaves: no `fsdp.ring`.
+  }];
+}
+
 def LowerLookups : Fsdp_ModulePass<"fsdp-lower-lookups"> {
   let summary = "look up the rows that a rank has";
   let description = [{

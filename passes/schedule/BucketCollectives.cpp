@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/Float8.h"
 #include "passes/analysis/Programs.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -22,8 +23,8 @@ namespace {
 /// What the members of one transfer have in common.
 struct BucketKey {
   StringAttr bucket;
-  bool again; // gathered a second time
-  Type element;
+  bool again;   // gathered a second time
+  Type element; // null: of any
   GroupAttr group;
   Attribute reduction; // null for gathers
   FloatAttr pre, post; // divisors of a sum
@@ -126,11 +127,13 @@ private:
       LogicalResult done = success();
       if (auto gather = dyn_cast<AllGatherOp>(op)) {
         BlockArgument source = getShardSource(gather.getShard());
-        done =
-            add(gathers, gather,
-                source ? states.lookup(func, source.getArgNumber()) : StateOp(),
-                isReplayed(gather.getShard()), getElement(gather.getFull()),
-                Attribute());
+        StateOp state =
+            source ? states.lookup(func, source.getArgNumber()) : StateOp();
+        // Bytes are gathered, of whatever type, but for copies in one tensor.
+        Type element =
+            state && state.getCopied() ? getElement(gather.getFull()) : Type();
+        done = add(gathers, gather, state, isReplayed(gather.getShard()),
+                   element, Attribute());
       } else if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
         done = add(scatters, reduce, states.lookup(reduce.getOfAttr()), false,
                    getElement(reduce.getFull()), reduce.getReductionAttr());
@@ -145,7 +148,9 @@ private:
     for (auto reduce : func.getOps<AllReduceOp>()) {
       Type element = getElement(reduce.getInput());
       if (reduce.getInput().getDefiningOp<BlockMaximaOp>())
-        addMaxima(reduce, element);
+        addMaxima(reduce, kMaximaBucket, element);
+      else if (getGreatestOfShard(reduce))
+        addMaxima(reduce, kFloat8Bucket, element);
       else if (!reduce.getOf())
         insert(metrics,
                {builder.getStringAttr(kMetricsBucket), false, element,
@@ -159,8 +164,8 @@ private:
   }
 
   /// Together as long as nobody reads what came before.
-  void addMaxima(AllReduceOp reduce, Type element) {
-    BucketKey key{builder.getStringAttr(kMaximaBucket), false, element,
+  void addMaxima(AllReduceOp reduce, StringRef bucket, Type element) {
+    BucketKey key{builder.getStringAttr(bucket), false, element,
                   reduce.getGroup(), reduce.getReductionAttr()};
     auto isReadBefore = [&](const Member<AllReduceOp> &member) {
       AllReduceOp op = member.op;

@@ -14,9 +14,11 @@ def BucketCollectives : Fsdp_ModulePass<"fsdp-bucket-collectives"> {
     `wait`, at the last, with the casts and sums of their results behind it; the
     all-reduces of its gradients one `all_reduce.start` on the stream of the
     replicas; the metrics another one. Members stand in
-    the order of the state table. A transfer has one element type: members of
-    another type than the first one's form a transfer of their own, called
-    `bucket/type`.
+    the order of the state table. Bytes are gathered, so that members may be of several
+    types. What is reduced has one element type: members of another type than the first
+    one's form a transfer of their own, called `bucket/type`; so do gathers of the layout
+    `fsdp2`, which copies members into one tensor. Maxima of parameters that are cast to
+    eight bits (`fsdp-float8-gathers`) travel together.
 
     Input:
 

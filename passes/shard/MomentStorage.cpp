@@ -69,10 +69,11 @@ ScaleLayout fsdp::getScaleLayout(StateOp param, bool ignoresShards) {
   Type f32 = Builder(param.getContext()).getF32Type();
   ScaleLayout shared{RankedTensorType::get(shape, f32), {}, {}, true};
   ScaleLayout layout;
-  if (std::optional<ShardingAttr> split = param.getSplit();
+  if (std::optional<SplitAttr> split = param.getSplit();
       split && split->getGroup().getSize() > 1) {
     int64_t dim = split->getDim(), ranks = split->getGroup().getSize();
-    if (dim >= int64_t(shape.size()) || shape[dim] % ranks != 0 ||
+    if (split->getBlocks() != 1 || dim >= int64_t(shape.size()) ||
+        shape[dim] % ranks != 0 ||
         !blocks.fits(dim, rows[dim], shape[dim] / ranks))
       return shared;
     shape[dim] /= ranks;

@@ -19,7 +19,8 @@ struct ScaleLayout {
   /// Of a split's part, as the state's own type: dims that cuts leave whole,
   /// then blocks.
   mlir::RankedTensorType type;
-  ShardingAttr split, sharding; ///< null: not cut so
+  SplitAttr split;       ///< null: not cut so
+  ShardingAttr sharding; ///< the same
   /// Ranks hold parts of one block: each has all scales of the model's tensor.
   bool isShared = false;
 };

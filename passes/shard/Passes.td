@@ -31,6 +31,86 @@ def Annotate : Fsdp_ModulePass<"fsdp-annotate"> {
   ];
 }
 
+def Float8Linears : Fsdp_ModulePass<"fsdp-float8-linears"> {
+  let summary = "let linear layers multiply numbers of eight bits";
+  let description = [{
+    Of the layers that `#fsdp.float8` chooses, those whose weights have sizes that are
+    multiples of 16 (or all, with `pad`). A layer is what multiplies by a transposed
+    matrix, the parameter `weight` of the module that the product is from; backward's
+    products are those of the same module.
+
+    With the recipe `tensorwise` each operand has one scale: the greatest number of the
+    type over the tensor's greatest absolute value, computed each time. Numbers of forward
+    are cast to e4m3, gradients to e5m2; products are `aten._scaled_mm`, with results of
+    the type that they had. Backward reads what forward cast. With `rowwise` the numbers
+    that a product sums up have a scale, rounded down to a power of two; all are e4m3, and
+    the product is one in f32 of what was cast, times both scales. A bias is added in its
+    own type.
+
+    With `all_gather` it is the parameter itself that is cast, also where mixed precision
+    computes with it in another type.
+
+    Input:
+
+    ```mlir
+    %t = aten.t(%w) : (tensor<32x16xf32>) -> tensor<16x32xf32, #aten.strides<1, 16>>
+    %y = aten.mm(%x, %t) : … -> tensor<8x32xf32>
+    ```
+
+    Output:
+
+    ```mlir
+    %m = aten.linalg_vector_norm(%x, ord = inf) : (tensor<8x16xf32>) -> tensor<f32>
+    %c = aten.clamp_min(%m, min = 1.0e-12) : (tensor<f32>) -> tensor<f32>
+    %s = aten.div.Tensor(%448, %c) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %i = aten.reciprocal(%s) : (tensor<f32>) -> tensor<f32>
+    %a = aten.mul.Tensor(%x, %s) : (tensor<8x16xf32>, tensor<f32>) -> tensor<8x16xf32>
+    %x8 = aten._to_copy(%a, dtype = f8E4M3FN) : … -> tensor<8x16xf8E4M3FN>
+    …
+    %t8 = aten.t(%w8) : …
+    %y = aten._scaled_mm(%x8, %t8, %i, %wi, out_dtype = f32) : … -> tensor<8x32xf32>
+    ```
+
+    Each cast is a row of the module's `fsdp.casts`.
+
+    Needs: a captured program. Leaves: a captured program.
+  }];
+}
+
+def Float8Gathers : Fsdp_ModulePass<"fsdp-float8-gathers"> {
+  let summary = "gather parameters in eight bits";
+  let description = [{
+    A gathered parameter that is scaled and cast to eight bits is scaled and cast on its
+    shard, where `#fsdp.float8` says `all_gather`: one byte an element travels. The
+    greatest value of the parameter is that of all shards', and the scale the same as
+    before; padding is zero and no greatest value. All maxima stand at the head of the
+    program, so that they travel together.
+
+    Input:
+
+    ```mlir
+    %f = fsdp.all_gather %w dim 0 over #shard : tensor<16x16xf32> -> tensor<32x16xf32>
+    %m = aten.linalg_vector_norm(%f, ord = inf) : (tensor<32x16xf32>) -> tensor<f32>
+    …
+    %a = aten.mul.Tensor(%f, %s) : …
+    %f8 = aten._to_copy(%a, dtype = f8E4M3FN) : …
+    ```
+
+    Output:
+
+    ```mlir
+    %n = aten.linalg_vector_norm(%w, ord = inf) : (tensor<16x16xf32>) -> tensor<f32>
+    %m = fsdp.all_reduce max %n over #shard : tensor<f32>
+    …
+    %a = aten.mul.Tensor(%w, %s) : …
+    %w8 = aten._to_copy(%a, dtype = f8E4M3FN) : … -> tensor<16x16xf8E4M3FN>
+    %f8 = fsdp.all_gather %w8 dim 0 over #shard : … -> tensor<32x16xf8E4M3FN>
+    ```
+
+    Needs: gathers of parameters. Leaves: no gather of what is only cast to eight bits.
+  }];
+}
+
 def AddValidation : Fsdp_ModulePass<"fsdp-add-validation"> {
   let summary = "add a program that computes the loss and changes nothing";
   let description = [{

@@ -4,6 +4,7 @@
 #include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/Float8.h"
 #include "passes/analysis/GradientChains.h"
 #include "passes/analysis/Memories.h"
 
@@ -247,6 +248,8 @@ private:
       return shards.contains(value);
     };
     bool reads = llvm::any_of(op.getOperands(), isOfShard);
+    if (reads && isFloat8Scaling(&op) && failed(verifyShardScale(op)))
+      return failure();
     bool keeps = isShardSide(&op) || isa<AllReduceOp, AccumulateOp>(op) ||
                  isa<OptimizerOpInterface>(op);
     if (reads && !keeps &&
@@ -263,6 +266,22 @@ private:
       for (Value result : op.getResults())
         shards.insert(result);
     return success();
+  }
+
+  /// The scale of a shard is that of the whole parameter: of the greatest value
+  /// of all of its shards.
+  LogicalResult verifyShardScale(Operation &scaling) const {
+    BlockArgument argument = getShardSource(scaling.getOperand(0));
+    StateOp state =
+        argument ? states.lookup(func, argument.getArgNumber()) : StateOp();
+    AllReduceOp maximum = getScaleMaximum(&scaling);
+    Operation *greatest = maximum ? getGreatestOfShard(maximum) : nullptr;
+    if (greatest && state && state.getSharding() &&
+        maximum.getGroup() == state.getSharding().getGroup() &&
+        getShardSource(greatest->getOperand(0)) == argument)
+      return success();
+    return scaling.emitOpError("expects a scale of the greatest value of all "
+                               "shards of the parameter that it scales");
   }
 
   LogicalResult verifyReductions() {
@@ -477,7 +496,7 @@ private:
   static LogicalResult verifySplits(const StateTable &states, MeshAttr mesh) {
     for (StateOp each : states.getStates()) {
       StateOp state = each;
-      std::optional<ShardingAttr> split = state.getSplit();
+      std::optional<SplitAttr> split = state.getSplit();
       if (split && split->getGroup() != mesh.getGroup(kTensorAxis))
         return state.emitOpError("expects to be split over 'tp' of the mesh ")
                << mesh << ", found " << split->getGroup();

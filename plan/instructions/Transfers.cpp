@@ -32,6 +32,9 @@ TransferStart fsdp::startOf(const plan::ReduceScatterT &op) {
 TransferStart fsdp::startOf(const plan::AllReduceT &op) {
   return makeStart(CollectiveKind::allReduce, op);
 }
+TransferStart fsdp::startOf(const plan::RotateT &op) {
+  return makeStart(CollectiveKind::rotate, op);
+}
 
 std::optional<TransferStart>
 fsdp::startOf(const plan::InstructionT &instruction) {
@@ -130,7 +133,7 @@ static void checkReduction(const OpTy &op, const ProgramCheck &check) {
 static InstructionText printStart(const TransferStart &start,
                                   const ProgramText &text) {
   std::string rest =
-      start.kind == CollectiveKind::allGather
+      !isReduction(start.kind)
           ? ""
           : std::string(" ") + plan::EnumNameReduction(start.reduction);
   rest += " " + quote(start.bucket) + "(" + text.uses(start.inputs) + ")";
@@ -213,6 +216,30 @@ void fsdp::verify(const plan::AllReduceT &op, const ProgramCheck &check) {
 
 InstructionText fsdp::print(const plan::AllReduceT &op,
                             const ProgramText &text) {
+  return printStart(startOf(op), text);
+}
+
+void fsdp::listOperands(const plan::RotateT &op, Operands &operands) {
+  operands.add(Access::read, op.inputs);
+  operands.add(Access::define, op.outputs);
+}
+
+void fsdp::verify(const plan::RotateT &op, const ProgramCheck &check) {
+  check.enumerator(op.stream <= plan::Stream::replicate);
+  check.group(op.group);
+  if (op.inputs.empty() || op.inputs.size() != op.outputs.size())
+    check.refuse("has not one output for each input");
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    check.contiguous(op.inputs[i]);
+    uint32_t output = op.outputs[i];
+    if (!check.isPlace(output) || !check.value(output).strides.empty())
+      check.refuse("passes on into " + check.name(output) +
+                   ", which is no slot");
+    check.sameType(op.inputs[i], output);
+  }
+}
+
+InstructionText fsdp::print(const plan::RotateT &op, const ProgramText &text) {
   return printStart(startOf(op), text);
 }
 

@@ -135,7 +135,8 @@ std::string printOperators(const Results &results, const std::string &indent) {
 
 std::string printCollectives(const Results &results, int ranks) {
   std::string text;
-  for (const char *kind : {"all_gather", "reduce_scatter", "all_reduce"}) {
+  for (const char *kind :
+       {"all_gather", "reduce_scatter", "all_reduce", "rotate"}) {
     std::string name = kind;
     text +=
         "    - kind: " + name + "\n      ranks: " + std::to_string(ranks) +

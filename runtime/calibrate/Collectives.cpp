@@ -39,10 +39,11 @@ private:
 
   /// Memory that is moved, several times so that it is cold.
   struct Turn {
-    std::vector<std::vector<float>> shards, full;
+    std::vector<std::vector<float>> shards, full, passed;
     std::vector<GatherMember> gathers;
     std::vector<ReduceMember> reduces;
     std::vector<AllReduceMember> sums;
+    std::vector<RotateMember> rotates;
   };
 
   Crew &crew;
@@ -74,6 +75,11 @@ Repeated::Repeated(Crew &crew, CollectiveKind kind, size_t part, int tensors)
       turn.reduces.push_back(
           {all.data(), shard.data(), part, plan::DType::f32});
       turn.sums.push_back({all.data(), whole, plan::DType::f32});
+      if (kind != CollectiveKind::rotate)
+        continue;
+      std::vector<float> &passed = turn.passed.emplace_back(whole, 1.0f);
+      turn.rotates.push_back(
+          {all.data(), passed.data(), whole * sizeof(float)});
     }
 }
 
@@ -89,6 +95,8 @@ Communicator::Ticket Repeated::start() {
     return crew.transfers().startReduceScatter(turn.reduces, mean, label);
   case CollectiveKind::allReduce:
     return crew.transfers().startAllReduce(turn.sums, mean, label);
+  case CollectiveKind::rotate:
+    return crew.transfers().startRotate(turn.rotates, label);
   }
   return 0;
 }
@@ -154,6 +162,6 @@ void fsdp::measureCollectives(Crew &crew, std::vector<Measured> &results) {
   sayProgress(crew, "transfers");
   for (CollectiveKind kind :
        {CollectiveKind::allGather, CollectiveKind::reduceScatter,
-        CollectiveKind::allReduce})
+        CollectiveKind::allReduce, CollectiveKind::rotate})
     measureKind(crew, kind, results);
 }

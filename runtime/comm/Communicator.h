@@ -70,6 +70,11 @@ public:
     return start({members, combination, label});
   }
 
+  Ticket startRotate(std::span<const RotateMember> members,
+                     const TransferLabel &label) {
+    return start({members, plan::Reduction::sum, label});
+  }
+
   /// What is issued from now on comes after the transfer is complete for this
   /// rank and no peer reads its memory any more. Each ticket is waited for
   /// exactly once.

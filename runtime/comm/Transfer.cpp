@@ -34,6 +34,10 @@ std::vector<std::pair<size_t, int>> fsdp::shapeOf(const KeptMembers &members) {
                           for (const AllReduceMember &member : all)
                             shape.emplace_back(member.elements,
                                                static_cast<int>(member.dtype));
+                        },
+                        [&](const std::vector<RotateMember> &all) {
+                          for (const RotateMember &member : all)
+                            shape.emplace_back(member.bytes, 0);
                         }},
              members);
   return shape;
@@ -50,7 +54,8 @@ void fsdp::checkReductions(const Transfer &transfer) {
                  [&](std::span<const AllReduceMember> members) {
                    for (const AllReduceMember &member : members)
                      checkReduction(member.dtype, reduction, member.dtype);
-                 }},
+                 },
+                 [](std::span<const RotateMember>) {}},
       transfer.members);
 }
 

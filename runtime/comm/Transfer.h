@@ -45,6 +45,14 @@ struct AllReduceMember {
   plan::DType dtype;
 };
 
+/// One member of a rotation: `bytes` of each rank come to the next one, the last
+/// rank's to the first. Source and place do not overlap.
+struct RotateMember {
+  const void *from;
+  void *to;
+  size_t bytes;
+};
+
 /// What an error says about a transfer. The text lives as long as the plan.
 struct TransferLabel {
   std::string_view collective; ///< "all_gather"
@@ -57,7 +65,8 @@ struct TransferLabel {
 /// The members say which collective it is.
 using TransferMembers =
     std::variant<std::span<const GatherMember>, std::span<const ReduceMember>,
-                 std::span<const AllReduceMember>>;
+                 std::span<const AllReduceMember>,
+                 std::span<const RotateMember>>;
 
 /// Which that is: the variants of members have the enumerators' order.
 template <typename... Members>
@@ -75,6 +84,9 @@ inline uint64_t getMemberBytes(const ReduceMember &member) {
 inline uint64_t getMemberBytes(const AllReduceMember &member) {
   return member.elements * dtypeBytes(member.dtype);
 }
+inline uint64_t getMemberBytes(const RotateMember &member) {
+  return member.bytes;
+}
 
 /// What is started. The members are read before the start returns.
 struct Transfer {
@@ -86,11 +98,11 @@ struct Transfer {
 /// Members that outlive their start.
 using KeptMembers =
     std::variant<std::vector<GatherMember>, std::vector<ReduceMember>,
-                 std::vector<AllReduceMember>>;
+                 std::vector<AllReduceMember>, std::vector<RotateMember>>;
 KeptMembers keep(const TransferMembers &members);
 
 /// What the ranks of a group must agree on beside the collective: amounts
-/// (bytes of an all-gather's shards, else elements) and types (0: any).
+/// (bytes of what is only moved, else elements) and types (0: any).
 std::vector<std::pair<size_t, int>> shapeOf(const KeptMembers &members);
 
 /// Throws fsdp::Error (ReductionUnsupported) as `checkReduction` does.

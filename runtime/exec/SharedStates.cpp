@@ -42,7 +42,7 @@ static bool onlyReads(const plan::PlanT &plan,
     return false;
   // Of a gather they are the results, or gathered once more.
   std::optional<TransferStart> start = startOf(instruction);
-  return (!start || start->kind == CollectiveKind::allGather) &&
+  return (!start || !isReduction(start->kind)) &&
          valuesOf(instruction, changes).empty();
 }
 

@@ -30,7 +30,7 @@ static constexpr size_t kMostQuoted = 200;
 
 static constexpr FlightKind kKinds[] = {
     FlightKind::allGather, FlightKind::reduceScatter, FlightKind::allReduce,
-    FlightKind::exchange, FlightKind::connect};
+    FlightKind::rotate,    FlightKind::exchange,      FlightKind::connect};
 
 //===----------------------------------------------------------------------===//
 // Of a ring

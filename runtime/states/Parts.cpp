@@ -75,17 +75,42 @@ static std::vector<Part> shardParts(const plan::PlanT &plan,
   return parts;
 }
 
+/// `parts` of a rank's part of a split in the coordinates of the model's
+/// tensor: those that reach into several blocks are cut at their borders.
+static std::vector<Part> placeInBlocks(std::vector<Part> parts,
+                                       const plan::StateT &state,
+                                       const plan::GroupT &split, int rank) {
+  auto dim = static_cast<size_t>(state.split_dim);
+  int64_t own = state.shape[dim] / state.split_blocks; // rows of a block
+  if (own == 0)
+    return parts;
+  std::vector<Part> placed;
+  for (const Part &part : parts) {
+    int64_t begin = part.region.offset[dim];
+    int64_t end = begin + part.region.size[dim];
+    for (int64_t at = begin; at < end;) {
+      int64_t block = at / own;
+      int64_t next = std::min(end, (block + 1) * own);
+      Part &piece = placed.emplace_back(part);
+      piece.first += static_cast<uint64_t>((at - begin) * part.strides[dim]);
+      piece.region.size[dim] = next - at;
+      piece.region.offset[dim] = block * own * split.size +
+                                 groupPosition(split, rank) * own +
+                                 (at - block * own);
+      at = next;
+    }
+  }
+  return placed;
+}
+
 std::vector<Part> fsdp::ownPartsIn(const plan::PlanT &plan,
                                    const plan::StateT &state, int rank,
                                    uint64_t first, uint64_t count) {
   std::vector<Part> parts = state.flat >= 0
                                 ? memberParts(plan, state, rank, first, count)
                                 : shardParts(plan, state, rank, first, count);
-  if (const plan::GroupT *split = splitOf(plan, state)) {
-    auto dim = static_cast<size_t>(state.split_dim);
-    for (Part &part : parts)
-      part.region.offset[dim] += groupPosition(*split, rank) * state.shape[dim];
-  }
+  if (const plan::GroupT *split = splitOf(plan, state))
+    return placeInBlocks(std::move(parts), state, *split, rank);
   return parts;
 }
 

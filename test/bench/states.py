@@ -142,4 +142,5 @@ def main():
         {"quality": quality, "memory": memory, "speed": speed}[arguments.part](arguments, pathlib.Path(name))
 
 
-main()
+if __name__ == "__main__":
+    main()

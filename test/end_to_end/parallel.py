@@ -47,6 +47,39 @@ class Masked(Heads):
         return x + self.o(a.transpose(1, 2).reshape(b, t, c))
 
 
+class Both(Heads):
+    """Fused attention that reads tokens before and behind."""
+    causal = False
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (f(self.norm(x)).view(b, t, self.heads, c // self.heads).transpose(1, 2) for f in (self.q, self.k, self.v))
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        return x + self.o(a.transpose(1, 2).reshape(b, t, c))
+
+
+class Fused(Both):
+    causal = True
+
+
+class Packed(Fused):
+    """One matrix for queries, keys and values, and one for both factors of a gate."""
+
+    def __init__(self, width=16, heads=4):
+        super().__init__(width, heads)
+        del self.q, self.k, self.v
+        self.qkv = nn.Linear(width, 3 * width)
+        self.norm2, self.gate_up, self.down = nn.LayerNorm(width), nn.Linear(width, 48, bias=False), nn.Linear(24, width)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (part.view(b, t, self.heads, c // self.heads).transpose(1, 2) for part in self.qkv(self.norm(x)).split(c, dim=-1))
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.o(a.transpose(1, 2).reshape(b, t, c))
+        gate, up = self.gate_up(self.norm2(x)).chunk(2, dim=-1)
+        return x + self.down(F.silu(gate) * up)
+
+
 class Own(nn.Module):
     def __init__(self, attention=Heads, classes=29, padding=None, tied=False):
         super().__init__()
@@ -86,6 +119,27 @@ def masked():
     return zoo.Classifier(Own(Masked)), zoo.tokens(29, 8)
 
 
+def both():
+    return zoo.Classifier(Own(Both)), zoo.tokens(29, 8)
+
+
+def fused():
+    return zoo.Classifier(Own(Fused)), zoo.tokens(29, 8)
+
+
+def packed():
+    return zoo.Classifier(Own(Packed)), zoo.tokens(29, 8)
+
+
+def gpt2():
+    """Hugging Face's: linear layers whose matrices lie the other way round."""
+    import transformers
+
+    config = transformers.GPT2Config(vocab_size=41, n_embd=16, n_layer=2, n_head=4, n_positions=16, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
+    ids = torch.randint(0, 41, (2, 8))
+    return transformers.GPT2LMHeadModel(config), {"input_ids": ids, "labels": ids.clone(), "use_cache": False}
+
+
 def adapters():
     """Weights in bfloat16, gradients reduced in float32: those of adapters are computed in parts, gathered, cast, and reduced."""
     model, inputs = zoo.llama()
@@ -114,9 +168,9 @@ def ignore(model, inputs):
     return Ignoring(model), inputs
 
 
-def parallel_case(bin, factory, tp=1, cp=1, shard=1, replicate=1, backend="local", splits=True, most=None, gathers=None, by_rows=(), **config):
-    """`most`: all-reduces over tp in a step, at most; `gathers`: gathers over cp in a step; `by_rows`: modules of embeddings and classes whose rows
-    ranks have parts of."""
+def parallel_case(bin, factory, tp=1, cp=1, shard=1, replicate=1, backend="local", splits=True, most=None, gathers=None, rotates=0, by_rows=(), blocks=(), **config):
+    """`most`: all-reduces over tp in a step, at most; `gathers`, `rotates`: gathers and steps of rings over cp in a step; `by_rows`: modules of embeddings and classes whose rows
+    ranks have parts of; `blocks`: how parameters are split that give several tensors, "qkv.weight dim 0 in 3"."""
     def case(folder):
         torch.manual_seed(7)
         model, inputs = factory()
@@ -138,9 +192,13 @@ def parallel_case(bin, factory, tp=1, cp=1, shard=1, replicate=1, backend="local
         assert (" split dim " in text) == (splits and tp > 1), "parameters are split, or not, otherwise than expected"
         for module in by_rows:
             assert re.search(rf"{re.escape(module)}\.weight.* split dim 0", text), f"ranks have all rows of {module}"
+        for each in blocks:
+            name, _, cut = each.partition(" ")
+            assert re.search(rf"{re.escape(name)}\".* split {cut} over tp", text), f"{name} is not split along {cut}"
         assert most is None or 0 < sums <= most, report["collectives"]
-        gathered = sum(c["count"] for c in report["collectives"] if c["group"] == "cp" and c["kind"] == "all_gather")
-        assert cp == 1 or (gathered > 0 if gathers is None else gathered == gathers), report["collectives"]
+        along = lambda kind: sum(c["count"] for c in report["collectives"] if c["group"] == "cp" and c["kind"] == kind)
+        assert cp == 1 or (along("all_gather") > 0 if gathers is None else along("all_gather") == gathers), report["collectives"]
+        assert rotates is None or along("rotate") == rotates, report["collectives"]
     return case
 
 
@@ -161,6 +219,26 @@ def rounded_case(bin, factory, mesh, shard, **config):
         assert losses[0][0] != losses[0][-1], "nothing moved: the case tests nothing"
         for alone, together in zip(*losses, strict=True):
             assert abs(alone - together) <= 1e-2 * abs(alone), losses
+    return case
+
+
+def moving_case(bin):
+    """Checkpoints hold whole tensors, also of what is split in blocks: what 2 tensor parallel ranks saved goes on on 4, and on 1, as on 2."""
+    def case(folder):
+        torch.manual_seed(7)
+        model, inputs = packed()
+        save_file(make_data(inputs, 4), folder / "data.safetensors")
+        finals = []
+        for number, tp in enumerate((2, 4, 1, 2)):
+            compile_step(bin, folder, model, inputs, {**make_config(1, optimizer=SGD), "mesh": {"dp_shard": 1, "tp": tp}})
+            if number == 0:
+                train(bin, folder, tp, 2, options=["--save=ck"])
+            rows, final = train(bin, folder, tp, 4, tag=str(number), options=["--load=ck"] if number else [])
+            finals.append(final)
+            assert rows[-1]["step"] == 3, rows
+        for other in finals[1:]:
+            for name, want in finals[0].items():
+                torch.testing.assert_close(other[name], want, rtol=1e-5, atol=1e-6, msg=lambda m: f"{name}: {m}")
     return case
 
 
@@ -215,6 +293,7 @@ def main():
     add(own, 2, "shard_dims", shard=2, shard_dims={"*.up.weight": 1, "*.down.weight": 0, "*.q.weight": 1})
     add(own, 2, "gloo", shard=2, backend="gloo")
     add(own, 2, "by hand", tp_plan={"*.q": "colwise", "*.k": "colwise", "*.v": "colwise", "*.o": "rowwise", "*.up": "colwise", "*.down": "rowwise", "*embed": "colwise", "*head": "rowwise"})
+    cases["packed tp=2 checkpoints move"] = moving_case(arguments.bin)
     cases["a token of no row tp=2"] = strange_case(arguments.bin)
 
     def add_context(factory, cp, label, tp=1, **config):
@@ -230,8 +309,28 @@ def main():
     add_context(own, 2, "own attention, flat", shard=2, bucket_layout="auto", optimizer=SGD)
     add_context(ignoring, 2, "labels left out")
     add_context(masked, 2, "mask")
-    add_context(zoo.llama, 2, "auto", shard=2, schedule="auto")
-    add(zoo.gpt, 2, "fused heads stay whole", splits=False)
+    add_context(zoo.llama, 2, "auto", shard=2, gathers=None, rotates=None, schedule="auto")
+
+    # A block's ring of n ranks: n - 1 steps in forward, in backward as many with keys and values, and n with gradients.
+    def add_ring(factory, cp, label, layers=3, gathers=0, **config):
+        add_context(factory, cp, f"ring, {label}", gathers=gathers, rotates=layers and layers * (3 * cp - 2), context_parallel_rotate_method="ring", **config)
+
+    add_ring(zoo.llama, 2, "alone")
+    add_ring(zoo.llama, 4, "zero3, clip", max_grad_norm=0.1, reshard_after_forward=True)
+    add_ring(zoo.llama, 2, "tp, gloo", tp=2, backend="gloo")
+    add_ring(fused, 2, "flat, recompute", layers=None, shard=2, bucket_layout="auto", optimizer=SGD, activation_checkpointing=True)
+    add_context(own, 2, "ring, attention that is not fused gathers", context_parallel_rotate_method="ring")
+    add_ring(both, 2, "no mask", layers=2, shard=2)
+    add_ring(both, 4, "no mask", layers=2)
+    cases["llama cp=2 ring bf16"] = rounded_case(arguments.bin, zoo.llama, {"cp": 2}, 2, optimizer=SGD, mixed_precision=half, context_parallel_rotate_method="ring")
+    fused = ("qkv.weight dim 0 in 3", "qkv.bias dim 0 in 3", "gate_up.weight dim 0 in 2", "down.weight dim 1")
+    add(packed, 2, "packed", shard=2, blocks=fused, most=2 * (4 + 2) + 2)
+    add(packed, 4, "packed, zero3, recompute", blocks=fused, reshard_after_forward=True, activation_checkpointing=True, max_grad_norm=0.1)
+    add(packed, 2, "packed, flat, sequence", shard=2, blocks=fused, bucket_layout="auto", sequence_parallel=True)
+    add(gpt2, 2, "packed columns", shard=2, blocks=("c_attn.weight dim 1 in 3", "c_attn.bias dim 0 in 3", "c_proj.weight dim 0"))
+    add(zoo.gpt, 3, "packed heads", blocks=("qkv.weight dim 0 in 3",))
+    add_ring(packed, 2, "packed", layers=2, tp=2)
+    add(zoo.gpt, 2, "packed heads that 2 do not divide", splits=False)
     add(zoo.convnet, 2, "no rules", splits=False, optimizer=SGD)
     add(zoo.tagger, 2, "no rules", splits=False)
     run_cases(cases, arguments.only)

@@ -76,6 +76,10 @@ private:
             member.dtype, combination);
   }
 
+  void play(const RotateMember &member, const Combination &) const {
+    std::memcpy(member.to, member.from, member.bytes);
+  }
+
   /// As if all ranks had `source`.
   void combine(const void *source, void *output, size_t elements,
                plan::DType dtype, plan::DType result,

@@ -22,6 +22,8 @@ const char *fsdp::getName(FlightKind kind) {
     return getName(CollectiveKind::reduceScatter);
   case FlightKind::allReduce:
     return getName(CollectiveKind::allReduce);
+  case FlightKind::rotate:
+    return getName(CollectiveKind::rotate);
   case FlightKind::exchange:
     return "exchange";
   case FlightKind::connect:

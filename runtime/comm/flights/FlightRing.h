@@ -32,6 +32,7 @@ enum class FlightKind : uint32_t {
   allGather,
   reduceScatter,
   allReduce,
+  rotate,
   exchange, ///< of values, among all ranks, by key
   connect   ///< of a group's communicator
 };

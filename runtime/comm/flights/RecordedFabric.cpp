@@ -75,6 +75,8 @@ static_assert(static_cast<int>(FlightKind::reduceScatter) ==
               static_cast<int>(CollectiveKind::reduceScatter));
 static_assert(static_cast<int>(FlightKind::allReduce) ==
               static_cast<int>(CollectiveKind::allReduce));
+static_assert(static_cast<int>(FlightKind::rotate) ==
+              static_cast<int>(CollectiveKind::rotate));
 
 // In front of the start, which may be what never returns.
 Communicator::Ticket RecordedCommunicator::start(const Transfer &transfer) {

@@ -268,6 +268,11 @@ void GlooCommunicator::post(InFlight &flight) {
         peer = (place + (sends ? step : size() - step)) % size();
         int each = tag;
         for (const GlooMessage &message : flight.transfer.messages) {
+          int only = sends ? message.to : message.source;
+          if (only != GlooMessage::kAll && only != peer) {
+            each = (each + 1) & 0x3FFFFFFF;
+            continue;
+          }
           auto tensors = sends ? wrap(message.send + peer * message.sendStride,
                                       message.bytes)
                                : wrap(message.from(peer, place), message.bytes);

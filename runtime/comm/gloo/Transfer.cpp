@@ -178,6 +178,23 @@ GlooTransfer GlooTransfer::allReduce(std::span<const AllReduceMember> members,
   return transfer;
 }
 
+GlooTransfer GlooTransfer::rotate(std::span<const RotateMember> members,
+                                  int rank, int size) {
+  GlooTransfer transfer;
+  for (const RotateMember &member : members)
+    if (member.bytes && size > 1)
+      transfer.messages.push_back(
+          {member.bytes, asBytes(member.from), 0, asBytes(member.to), 0, true,
+           (rank + 1) % size, (rank + size - 1) % size});
+  transfer.finish = [members = std::vector(members.begin(), members.end()),
+                     size] {
+    if (size == 1)
+      for (const RotateMember &member : members)
+        std::memcpy(member.to, member.from, member.bytes);
+  };
+  return transfer;
+}
+
 GlooTransfer GlooTransfer::make(const Transfer &transfer, int rank, int size,
                                 const Allocate &allocate) {
   return std::visit(
@@ -191,6 +208,9 @@ GlooTransfer GlooTransfer::make(const Transfer &transfer, int rank, int size,
                  [&](std::span<const AllReduceMember> members) {
                    return allReduce(members, transfer.combination, rank, size,
                                     allocate);
+                 },
+                 [&](std::span<const RotateMember> members) {
+                   return rotate(members, rank, size);
                  }},
       transfer.members);
 }

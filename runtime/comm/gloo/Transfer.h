@@ -18,7 +18,8 @@
 
 namespace fsdp {
 
-/// The same number of bytes to each peer and from each peer.
+/// The same number of bytes to each peer and from each peer, or to one and from
+/// one alone.
 struct GlooMessage {
   size_t bytes;
   /// To peer p go the bytes at send + p * sendStride.
@@ -29,6 +30,9 @@ struct GlooMessage {
   std::byte *receive;
   size_t receiveStride;
   bool hasOwnRoom;
+  int to = kAll, source = kAll; ///< which peer alone
+
+  static constexpr int kAll = -1;
 
   std::byte *from(int peer, int rank) const {
     return receive +
@@ -57,6 +61,8 @@ private:
   static GlooTransfer allReduce(std::span<const AllReduceMember> members,
                                 Combination combination, int rank, int size,
                                 const Allocate &allocate);
+  static GlooTransfer rotate(std::span<const RotateMember> members, int rank,
+                             int size);
 };
 
 } // namespace fsdp

@@ -21,7 +21,8 @@ static std::string print(const KeptMembers &members) {
   std::string text = std::string(getName(getCollectiveKind(members))) + " of";
   for (auto [amount, dtype] : shapeOf(members))
     text += " " + std::to_string(amount);
-  return text + (members.index() ? " elements" : " bytes");
+  return text +
+         (isReduction(getCollectiveKind(members)) ? " elements" : " bytes");
 }
 
 LocalTransfer::LocalTransfer(int size, Combination combination)
@@ -62,6 +63,9 @@ void LocalTransfer::open() {
   else if (auto *reduces = std::get_if<std::vector<ReduceMember>>(&members[0]))
     for (const ReduceMember &member : *reduces)
       cut(index++, 0, member.shardElements, dtypeBytes(member.dtype));
+  else if (auto *rotates = std::get_if<std::vector<RotateMember>>(&members[0]))
+    for (const RotateMember &member : *rotates)
+      cut(index++, 0, member.bytes, 1);
   else
     for (const AllReduceMember &member :
          std::get<std::vector<AllReduceMember>>(members[0]))
@@ -110,6 +114,14 @@ void LocalTransfer::run(int lane, const Piece &piece) const {
     auto *source = static_cast<const std::byte *>(from.shard) + piece.begin;
     if (target != source) // a shard may lie at its place in `full`
       std::memcpy(target, source, piece.count);
+    return;
+  }
+  if (auto *rotates = std::get_if<std::vector<RotateMember>>(&members[lane])) {
+    const RotateMember &from = std::get<std::vector<RotateMember>>(
+        members[(lane + size - 1) % size])[piece.member];
+    std::memcpy(
+        static_cast<std::byte *>((*rotates)[piece.member].to) + piece.begin,
+        static_cast<const std::byte *>(from.from) + piece.begin, piece.count);
     return;
   }
   std::vector<const void *> sources(size);

@@ -128,6 +128,9 @@ Communicator::Ticket NcclCommunicator::start(const Transfer &transfer) {
                                [&](std::span<const AllReduceMember> members) {
                                  return allReduce(members, transfer.combination,
                                                   transfer.label);
+                               },
+                               [&](std::span<const RotateMember> members) {
+                                 return rotate(members, transfer.label);
                                }},
                     transfer.members);
 }
@@ -217,6 +220,26 @@ NcclCommunicator::allReduce(std::span<const AllReduceMember> members,
           streams.divide(members[i].data, members[i].elements, members[i].dtype,
                          reductions[i].post, stream);
       });
+}
+
+Communicator::Ticket
+NcclCommunicator::rotate(std::span<const RotateMember> members,
+                         const TransferLabel &label) {
+  // Each member is two calls. As one group: a send alone would wait for a
+  // receiver that waits for its own send.
+  present.clear();
+  for (size_t i = 0; i < members.size(); ++i)
+    if (members[i].bytes)
+      present.insert(present.end(), {2 * i, 2 * i + 1});
+  isNew = isFirst(label);
+  int next = (place + 1) % size(), previous = (place + size() - 1) % size();
+  return enqueue(label, "ncclSend", present, [&](size_t i) {
+    const RotateMember &member = members[i / 2];
+    return i % 2 == 0 ? nccl.Send(member.from, member.bytes,
+                                  nccl::DataType::int8, next, comm, stream)
+                      : nccl.Recv(member.to, member.bytes, nccl::DataType::int8,
+                                  previous, comm, stream);
+  });
 }
 
 Communicator::Ticket NcclCommunicator::enqueue(const TransferLabel &label,

@@ -107,6 +107,8 @@ private:
                        const TransferLabel &label);
   Ticket allReduce(std::span<const AllReduceMember> members,
                    const Combination &combination, const TransferLabel &label);
+  Ticket rotate(std::span<const RotateMember> members,
+                const TransferLabel &label);
   /// Puts the calls of NCCL's `function` for `members` on the stream.
   Ticket enqueue(const TransferLabel &label, const char *function,
                  std::span<const size_t> members, const Call &call,

@@ -51,6 +51,10 @@ private:
     divide(member.data, member.elements, member.dtype, combination);
   }
 
+  void play(const RotateMember &member, const Combination &) {
+    move(member.to, member.from, member.bytes);
+  }
+
   /// Refuses what more ranks would refuse.
   static void check(plan::DType dtype, const Combination &combination) {
     toNcclReduction(dtype, combination, /*ranks=*/1);

@@ -54,7 +54,8 @@ void DeviceCopiesGroup::issue(Shared &transfer) {
       Overloaded{
           [&](const std::vector<GatherMember> &) { copyAll(transfer); },
           [&](const std::vector<ReduceMember> &) { scatterAll(transfer); },
-          [&](const std::vector<AllReduceMember> &) { reduceAll(transfer); }},
+          [&](const std::vector<AllReduceMember> &) { reduceAll(transfer); },
+          [&](const std::vector<RotateMember> &) { rotateAll(transfer); }},
       transfer.parts.front().members);
   EventHandle done = takeEvent();
   streams->record(done, stream);
@@ -78,6 +79,17 @@ void DeviceCopiesGroup::copyAll(const Shared &transfer) {
         full += member.shardBytes;
       }
     }
+}
+
+void DeviceCopiesGroup::rotateAll(const Shared &transfer) {
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const auto &mine = all<RotateMember>(transfer.parts[rank].members);
+    const auto &next =
+        all<RotateMember>(transfer.parts[(rank + 1) % ranks.size()].members);
+    for (size_t i = 0; i < mine.size(); ++i)
+      if (mine[i].bytes != 0)
+        streams->copy(next[i].to, mine[i].from, mine[i].bytes, stream);
+  }
 }
 
 void DeviceCopiesGroup::scatterAll(const Shared &transfer) {

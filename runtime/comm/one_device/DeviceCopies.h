@@ -62,6 +62,7 @@ private:
   void copyAll(const Shared &transfer);
   void scatterAll(const Shared &transfer);
   void reduceAll(const Shared &transfer);
+  void rotateAll(const Shared &transfer);
 
   const std::shared_ptr<SharedDevice> device;
   const std::shared_ptr<Streams> streams;

@@ -68,6 +68,18 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
 }
 
 std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
+                                           const plan::RotateT &op) {
+  std::vector<RotateMember> members;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const at::Tensor &from = p.values[op.inputs[i]];
+    members.push_back({from.data_ptr(),
+                       p.values[op.outputs[i]].mutable_data_ptr(),
+                       from.nbytes()});
+  }
+  return prepareStart(p, startOf(op), std::move(members));
+}
+
+std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
                                            const plan::WaitT &op) {
   if (std::optional<Copies::Slot> slot = p.copySlots[op.future])
     return makeInstruction(

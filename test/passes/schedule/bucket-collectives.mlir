@@ -3,18 +3,17 @@
 #shard = #fsdp.group<"shard", 2>
 
 // Gathers come together at the first, with what makes their shards, in the order
-// of the state table whatever that of their uses; a second life is a transfer of
-// its own; another element type, too. Reductions come together at the last.
+// of the state table whatever that of their uses, and whatever their types; a second
+// life is a transfer of its own. Reductions come together at the last, those of
+// another element type by themselves.
 
 // CHECK-LABEL: func.func @"train/step"
 // CHECK-SAME:    %[[A:[^:]+]]: tensor<2xf32> {fsdp.state = @a}, %[[B:[^:]+]]: tensor<2xf32> {fsdp.state = @b}, %[[C:[^:]+]]: tensor<2xf64> {fsdp.state = @c}, %[[D:[^:]+]]: tensor<2xf32> {fsdp.state = @d}
 // CHECK-NEXT:    %[[AC:.+]] = aten._to_copy(%[[A]], dtype = f32)
-// CHECK-NEXT:    %[[F1:.+]] = fsdp.all_gather.start "one"(%[[AC]], %[[B]]) dims [0, 0] over #shard on gather
-// CHECK-NEXT:    %[[W1_0:[^ ,]+]], %[[W1_1:[^ ,]+]] = fsdp.wait %[[F1]]
+// CHECK-NEXT:    %[[F1:.+]] = fsdp.all_gather.start "one"(%[[AC]], %[[B]], %[[C]]) dims [0, 0, 0] over #shard on gather
+// CHECK-NEXT:    %[[W1_0:[^ ,]+]], %[[W1_1:[^ ,]+]], %[[W2:[^ ,]+]] = fsdp.wait %[[F1]]
 // CHECK-NEXT:    %[[S:.+]] = aten.sum(%[[W1_1]])
 // CHECK-NEXT:    aten.sum(%[[W1_0]])
-// CHECK-NEXT:    %[[F2:.+]] = fsdp.all_gather.start "one/f64"(%[[C]]) dims [0]
-// CHECK-NEXT:    %[[W2:.+]] = fsdp.wait %[[F2]]
 // CHECK-NEXT:    %[[F3:.+]] = fsdp.all_gather.start "two"(%[[D]])
 // CHECK-NEXT:    %[[W3:.+]] = fsdp.wait %[[F3]]
 // CHECK-NEXT:    %[[R:.+]] = fsdp.replay %[[B]]
@@ -124,5 +123,40 @@ module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2>} {
     %ar = fsdp.all_reduce avg %a over #replicate of @a : tensor<2xbf16>
     %ac = aten._to_copy(%ar, dtype = f32) : (tensor<2xbf16>) -> tensor<2xf32>
     return %ac, %bc, %s : tensor<2xf32>, tensor<2xf32>, tensor<f32>
+  }
+}
+
+// -----
+
+// What is copied into one tensor is of one type. The greatest values of parameters
+// travel together, apart from metrics.
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state frozen @a : tensor<4xf32> sharded <dim 0 over #shard> bucket "one" copied
+  fsdp.state frozen @b : tensor<4xbf16> sharded <dim 0 over #shard> bucket "one" copied
+  // CHECK-LABEL: func.func @"infer/copied"
+  // CHECK-SAME:    (%[[A:[^:]+]]: tensor<2xf32> {{.*}}, %[[B:[^:]+]]: tensor<2xbf16>
+  // CHECK-NEXT:    %[[AN:.+]] = aten.linalg_vector_norm(%[[A]]
+  // CHECK-NEXT:    %[[BN:.+]] = aten.linalg_vector_norm(%[[B]]
+  // CHECK-NEXT:    %[[F:.+]] = fsdp.all_reduce.start max "float8/maxima"(%[[AN]], %[[BN]]) over #{{.+}} on reduce
+  // CHECK-NEXT:    fsdp.wait %[[F]]
+  // CHECK-NEXT:    fsdp.all_gather.start "one"(%[[A]])
+  // CHECK-NEXT:    fsdp.wait
+  // CHECK-NEXT:    fsdp.all_gather.start "one/bf16"(%[[B]])
+  // CHECK-NEXT:    fsdp.wait
+  // CHECK-NEXT:    aten.linalg_vector_norm
+  // CHECK-NEXT:    fsdp.all_reduce.start max "metrics"
+  func.func @"infer/copied"(%a: tensor<2xf32> {fsdp.state = @a}, %b: tensor<2xbf16> {fsdp.state = @b})
+      -> (tensor<4xf32> {fsdp.output = "a"}, tensor<4xbf16> {fsdp.output = "b"}, tensor<f32> {fsdp.output = "c"}, tensor<f32> {fsdp.output = "d"}, tensor<f32> {fsdp.output = "e"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
+    %an = aten.linalg_vector_norm(%a, ord = 0x7FF0000000000000) : (tensor<2xf32>) -> tensor<f32>
+    %bn = aten.linalg_vector_norm(%b, ord = 0x7FF0000000000000, dtype = f32) : (tensor<2xbf16>) -> tensor<f32>
+    %am = fsdp.all_reduce max %an over #shard : tensor<f32>
+    %bm = fsdp.all_reduce max %bn over #shard : tensor<f32>
+    %af = fsdp.all_gather %a dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
+    %bf = fsdp.all_gather %b dim 0 over #shard : tensor<2xbf16> -> tensor<4xbf16>
+    %n = aten.linalg_vector_norm(%af, ord = 0x7FF0000000000000) : (tensor<4xf32>) -> tensor<f32>
+    %m = fsdp.all_reduce max %n over #shard : tensor<f32>
+    return %af, %bf, %am, %bm, %m : tensor<4xf32>, tensor<4xbf16>, tensor<f32>, tensor<f32>, tensor<f32>
   }
 }

@@ -73,6 +73,10 @@ private:
   void addMerged(size_t start, const char *what);
   void listStarts();
   bool isAtBest(uint64_t limit) const;
+  /// Whether it is open how attention meets other ranks' keys.
+  bool mayRotate() const {
+    return config.cp > 1 && config.rotate == RotateChoice::Auto;
+  }
   std::optional<Proposal> propose(uint64_t limit) const;
   Proposal proposeLeast() const;
   Answer build(const Proposal &proposal) const;
@@ -151,6 +155,11 @@ void Decider::listStarts() {
   addStart(open, "");
   bool chunks = !says(config, "fsdp_config.loss_chunks");
   addMerged(0, "");
+  if (mayRotate()) {
+    Config ring = open;
+    ring.rotate = RotateChoice::Ring;
+    addStart(ring, "keys and values passed on");
+  }
   if (chunks) {
     open.lossChunks = 0;
     size_t number = starts.size();
@@ -298,6 +307,9 @@ void Decider::polish() {
     if (std::optional<Predicted> predicted = tryPredict(changed))
       offer({std::move(*predicted), std::move(lines)});
   };
+  if (mayRotate() && best->predicted.config.rotate != RotateChoice::Ring)
+    tryChange([](Config &each) { each.rotate = RotateChoice::Ring; },
+              "  keys and values are passed on");
   if (!says(config, "fsdp_config.bucket_layout"))
     tryChange([](Config &each) { each.layout = LayoutChoice::Auto; },
               "  buckets lie flat where they can");

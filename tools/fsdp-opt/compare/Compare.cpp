@@ -132,7 +132,7 @@ std::string fsdp::compareConfigs(MLIRContext &context,
       "bytes in collectives",
       [](const Prediction &p) { return double(p.wireBytes); }, bytesText);
   for (const char *kind :
-       {"all_gather", "reduce_scatter", "all_reduce", "upload", "download"}) {
+       {"all_gather", "reduce_scatter", "all_reduce", "rotate", "upload", "download"}) {
     auto count = [kind](const Prediction &p) {
       return double(sum(p, kind).first);
     };

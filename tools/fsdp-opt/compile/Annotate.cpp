@@ -113,7 +113,8 @@ Attribute getParallel(MLIRContext *context, const Config &config) {
                                 choose(kStyles, rule.style)));
   return ParallelAttr::get(context, config.tp, config.cp,
                            getArray(context, plan), !config.tpPlan,
-                           config.sequenceParallel);
+                           config.sequenceParallel,
+                           config.rotate == RotateChoice::Ring);
 }
 
 Attribute getRule(MLIRContext *context, const ModuleOverride &override) {
@@ -163,6 +164,18 @@ Attribute getStep(MLIRContext *context, const Config &config, bool trains) {
           ? StringAttr()
           : StringAttr::get(context, config.reduceWireDtype),
       trains ? config.grains : 0);
+}
+
+/// Null if no layer does.
+Attribute getFloat8(MLIRContext *context,
+                    const std::optional<Float8Config> &told) {
+  if (!told)
+    return {};
+  return Float8Attr::get(context, getTextsAttr(context, told->modules),
+                         told->recipe == Float8Choice::Rowwise
+                             ? Float8Recipe::Rowwise
+                             : Float8Recipe::Tensorwise,
+                         told->allGather, told->padInnerDim);
 }
 
 /// Null if nothing is asked for.
@@ -259,6 +272,7 @@ void fsdp::annotate(ModuleOp module, const Config &config) {
   set(ParallelAttr::name, getParallel(context, config));
   set(BucketsAttr::name, getBuckets(context, config));
   set(StepAttr::name, getStep(context, config, trains));
+  set(Float8Attr::name, getFloat8(context, config.float8));
   set(RecomputeAttr::name,
       trains ? getRecompute(context, config.checkpointing) : Attribute());
   if (!config.followsCheckpoints)

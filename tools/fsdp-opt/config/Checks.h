@@ -25,6 +25,10 @@ struct Check {
 std::span<const Check> getShardingChecks();
 std::span<const Check> getMemoryChecks();
 std::span<const Check> getStepChecks();
+std::span<const Check> getFloat8Checks();
+
+/// Refuses what does not go with grains, and divides them among the ranks.
+void checkGrains(Reading &reading);
 
 /// Refuses what does not go with grains, and divides them among the ranks.
 void checkGrains(Reading &reading);

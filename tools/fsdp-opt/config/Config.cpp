@@ -45,8 +45,8 @@ static LoadedConfig load(Reading &reading) {
   reading.collect("", [&] {
     getTopLevel().read({reading, "", "", reading.root}, reading.result.config);
   });
-  for (std::span<const Check> checks :
-       {getStepChecks(), getShardingChecks(), getMemoryChecks()})
+  for (std::span<const Check> checks : {getStepChecks(), getShardingChecks(),
+                                        getMemoryChecks(), getFloat8Checks()})
     for (const Check &check : checks)
       if (std::ranges::none_of(check.keys, [&](std::string_view key) {
             return reading.hasProblem(key);

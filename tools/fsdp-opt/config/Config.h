@@ -64,6 +64,17 @@ enum class Sync {
 /// What the states that an optimizer keeps of parameters are stored as.
 enum class StateChoice { BFloat16, Int8, Float8 };
 
+/// What shares a scale among numbers of eight bits.
+enum class Float8Choice { Tensorwise, Rowwise };
+
+/// Linear layers whose products are of numbers of eight bits.
+struct Float8Config {
+  Float8Choice recipe = Float8Choice::Tensorwise;
+  std::vector<std::string> modules = {"*"}; ///< patterns of their paths
+  bool allGather = false;                   ///< parameters travel in 8 bits
+  bool padInnerDim = false;                 ///< of any size
+};
+
 /// Defaults are those of torch.optim's class of that name.
 struct OptimizerConfig {
   std::string name = "adamw"; ///< adamw, adam or sgd
@@ -156,6 +167,13 @@ struct ParallelRule {
   bool operator==(const ParallelRule &) const = default;
 };
 
+/// How attention of parts of a sequence meets the keys of the others.
+enum class RotateChoice {
+  Auto,      ///< gathered, unless `Planner::Auto` finds a ring faster
+  AllGather, ///< all at once
+  Ring       ///< passed from rank to rank
+};
+
 /// Who decides what is kept, computed again, moved and gathered when.
 enum class Planner {
   Default,     ///< the rules that the other keys describe
@@ -185,6 +203,7 @@ struct Config {
   std::optional<std::vector<ParallelRule>> tpPlan;
   /// What no plan splits is computed by parts of the sequence.
   bool sequenceParallel = false;
+  RotateChoice rotate = RotateChoice::Auto; ///< along cp
 
   int64_t getWorldSize() const { return dpReplicate * dpShard * cp * tp; }
   /// Lets dpShard be what `world` ranks leave. False, without a change, if
@@ -230,7 +249,8 @@ struct Config {
   std::optional<bool> divideInOptimizer;
   std::string reduceWireDtype; ///< empty: the type that gradients are summed in
   Precision precision;         ///< with what overrides say of it
-  int64_t microBatches = 1;    ///< of a step
+  std::optional<Float8Config> float8; ///< absent: no layer
+  int64_t microBatches = 1;           ///< of a step
   Sync sync = Sync::Each;
   /// Above 0: a step consists of so many batches, whatever the ranks, and
   /// `microBatches` are those of the rank with most.

@@ -174,7 +174,10 @@ constexpr Group groups[] = {
     {"", Refused, "only FSDP2's semantics are compiled",
      "deepspeed deepspeed_config megatron_lm_config"},
     {"", Refused, quantised,
-     "load_in_4bit load_in_8bit gptq quantization quantize_moments fp8"},
+     "load_in_4bit load_in_8bit gptq quantization quantize_moments"},
+    {"", Moved, "is float8: {…} here", "fp8"},
+    {"", Moved, "is float8: {enable_fsdp_float8_all_gather: true} here",
+     "fp8_enable_fsdp_float8_all_gather"},
     {"", Refused, adapters,
      "adapter lora_model_dir lora_target_linear loraplus_lr_ratio "
      "relora_steps peft_layers_to_transform"},

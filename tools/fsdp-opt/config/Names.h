@@ -52,6 +52,14 @@ inline std::vector<Named<Sync>> getNames() {
 }
 
 template <>
+inline std::vector<Named<RotateChoice>> getNames() {
+  return {{"auto", RotateChoice::Auto},
+          {"allgather", RotateChoice::AllGather},
+          {"ring", RotateChoice::Ring},
+          {"alltoall", RotateChoice::Ring}}; // as PyTorch calls it
+}
+
+template <>
 inline std::vector<Named<Planner>> getNames() {
   return {{"default", Planner::Default},
           {"auto", Planner::Auto},
@@ -66,6 +74,13 @@ inline std::vector<Named<StateChoice>> getNames() {
           {"int8", StateChoice::Int8},
           {"float8", StateChoice::Float8}};
 }
+
+template <>
+inline std::vector<Named<Float8Choice>> getNames() {
+  return {{"tensorwise", Float8Choice::Tensorwise},
+          {"rowwise", Float8Choice::Rowwise}};
+}
+
 template <>
 inline std::vector<Named<RecomputeChoice>> getNames() {
   return {{"full", RecomputeChoice::Full},

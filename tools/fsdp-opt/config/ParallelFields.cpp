@@ -137,5 +137,11 @@ std::vector<Field<Config>> fsdp::getParallelFields() {
        "with `mesh: {tp: N}`: norms, dropout and residuals are computed by "
        "parts of the sequence, with a gather and a scatter in place of each "
        "all-reduce"},
+      {"context_parallel_rotate_method", &Config::rotate,
+       "with `mesh: {cp: N}`: how a rank's queries meet other ranks' keys and "
+       "values. `allgather`: all are gathered; `ring`, or PyTorch's word "
+       "`alltoall`: they are passed from rank to rank while attention computes "
+       "with those that came before; `auto`: gathered, but passed on where "
+       "`schedule: auto` predicts that to be faster, or needs its memory"},
   };
 }

@@ -113,6 +113,11 @@ static void checkParallel(Reading &reading) {
                        std::to_string(config.cp) +
                        "}, which cuts the sequence already",
                    ErrorId::ConfigNotSupported);
+  if (config.cp == 1)
+    reading.noteWithoutEffect(
+        "context_parallel_rotate_method",
+        "all of a sequence on one rank; mesh: {cp: N} says over how many it is "
+        "cut");
   if (config.tp > 1)
     return;
   const char *why = "one rank a step; mesh: {tp: N} says how many there are";

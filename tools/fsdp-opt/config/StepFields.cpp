@@ -83,6 +83,7 @@ std::vector<Field<Config>> fsdp::getStepFields() {
        {.absent = "see [below](#training-or-inference)"}},
       getOptimizerField(),
       getSchedulerField(),
+      getFloat8Field(),
       // The artifact has 32 bits for it; each is a run of the whole program.
       {"gradient_accumulation_steps", &Config::microBatches,
        between(1, 1 << 20),

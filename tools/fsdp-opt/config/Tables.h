@@ -23,6 +23,7 @@ std::vector<Field<Config>> getParallelFields();
 std::vector<Field<Config>> getMemoryFields();
 // Of the step.
 Field<Config> getOptimizerField();
+Field<Config> getFloat8Field();
 Field<Config> getSchedulerField();
 
 struct Chapter {

@@ -14,6 +14,13 @@
 using namespace fsdp;
 using namespace mlir;
 
+static std::string describeCut(SplitAttr split) {
+  std::string text = "dim " + std::to_string(split.getDim());
+  return split.getBlocks() == 1
+             ? text
+             : text + ", " + std::to_string(split.getBlocks()) + " blocks";
+}
+
 std::string fsdp::listSplits(ModuleOp module) {
   auto told = getSetting<ParallelAttr>(module);
   if (told.getTp() == 1)
@@ -35,7 +42,7 @@ std::string fsdp::listSplits(ModuleOp module) {
     }
     ++split;
     std::string key = maskNumbers(state.getSymName()) + " " +
-                      std::to_string(state.getSplit()->getDim()) +
+                      describeCut(*state.getSplit()) +
                       describeShape(state.getGlobalType());
     auto [it, isNew] = alike.try_emplace(key, lines.size());
     if (isNew)
@@ -47,8 +54,7 @@ std::string fsdp::listSplits(ModuleOp module) {
   for (auto [state, count] : lines) {
     table.add({count == 1 ? state.getSymName().str()
                           : maskNumbers(state.getSymName()),
-               std::to_string(count),
-               "dim " + std::to_string(state.getSplit()->getDim()),
+               std::to_string(count), describeCut(*state.getSplit()),
                describeShape(state.getWholeType()),
                describeShape(state.getGlobalType())});
   }

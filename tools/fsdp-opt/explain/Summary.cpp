@@ -134,6 +134,8 @@ std::vector<std::string> fsdp::describeOutputs(ModuleOp module) {
 static std::string describeCause(llvm::StringRef cause, llvm::StringRef name) {
   if (cause == "operand")
     return "operands of " + name.str();
+  if (cause == "float8")
+    return "float8 " + name.str() + "s";
   if (cause == "border")
     return "inputs and outputs of modules of their own policy";
   return cause.str() + "s";

@@ -539,7 +539,10 @@ const Case kCases[] = {
      ""},
 };
 
-const Pieces kInBlocks{2, false, {1, 2}}, kBalanced{2, true, {1, 2}};
+const Pieces kInBlocks{2, false, {1, 2}, true},
+    kBalanced{2, true, {1, 2}, true};
+/// Of a matrix that gives three tensors.
+const Pieces kInThree{2, false, {1, 3}};
 
 const Case kSequences[] = {
     {"AddInBlocks",
@@ -598,6 +601,51 @@ const Case kSequences[] = {
      "tensor<f32>) -> tensor<8x4xf32>",
      "w 0 0 w -> 0; w 0/2 0/2 w -> 0/2", kBalanced},
 };
+
+const Case kFused[] = {
+    {"FusedProduct",
+     "%0 = aten.addmm(%a, %b, %c) : (tensor<12xf32>, tensor<4x2xf32>, "
+     "tensor<2x12xf32>) -> tensor<4x12xf32>",
+     "w 0 w -> 0; 0 w 1 -> 1; 0/3 w 1/3 -> 1/3; p 1 0 -> p", kInThree},
+    {"FusedSplit",
+     "%0:3 = aten.split.Tensor(%a, split_size = 4, dim = -1) : "
+     "(tensor<2x12xf32>) -> (tensor<2x4xf32, #aten.strides<12, 1>>, "
+     "tensor<2x4xf32, #aten.strides<12, "
+     "1>>, tensor<2x4xf32, #aten.strides<12, 1>>)",
+     "1/3 -> 1 1 1; 0 -> 0 0 0; p -> p p p", kInThree},
+    {"FusedSplitOfSizes",
+     "%0:2 = aten.split_with_sizes(%a, split_sizes = [4, 8], dim = 1) : "
+     "(tensor<2x12xf32>) -> (tensor<2x4xf32, #aten.strides<12, 1>>, "
+     "tensor<2x8xf32, #aten.strides<12, "
+     "1>>)",
+     "1/3 -> 1 1/2; 0 -> 0 0; p -> p p", kInThree},
+    {"FusedSlice",
+     "%0 = aten.slice.Tensor(%a, dim = 1, start = 4, end = 8) : "
+     "(tensor<2x12xf32>) -> tensor<2x4xf32, #aten.strides<12, 1>>",
+     "1/3 -> 1; 0 -> 0; p -> p", kInThree},
+    {"FusedSliceToTheEnd",
+     "%0 = aten.slice.Tensor(%a, dim = 1, start = -4, end = "
+     "9223372036854775807) : (tensor<2x12xf32>) -> tensor<2x4xf32, "
+     "#aten.strides<12, 1>>",
+     "1/3 -> 1; 0 -> 0; p -> p", kInThree},
+    {"SliceThroughBlocks",
+     "%0 = aten.slice.Tensor(%a, dim = 1, start = 2, end = 6) : "
+     "(tensor<2x12xf32>) -> tensor<2x4xf32, #aten.strides<12, 1>>",
+     "0 -> 0; p -> p", kInThree},
+    {"FusedJoin",
+     "%0 = aten.cat([%a, %b, %c], dim = 1) : (tensor<2x4xf32>, "
+     "tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x12xf32>",
+     "1 1 1 -> 1/3; 0 0 0 -> 0; p p p -> p"},
+    {"FusedSliceBackward",
+     "%0 = aten.slice_backward(%a, input_sizes = [2, 12], dim = 1, start = 4, "
+     "end = 8, step = 1) : (tensor<2x4xf32>) -> tensor<2x12xf32>",
+     "1 -> 1/3; 0 -> 0; p -> p"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Fused, CutsTest, testing::ValuesIn(kFused),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
 
 INSTANTIATE_TEST_SUITE_P(Sequences, CutsTest, testing::ValuesIn(kSequences),
                          [](const auto &info) {

@@ -36,6 +36,7 @@ struct Layout {
   DType dtype = DType::f32;
   uint32_t tp = 1;    ///< ranks that hold a part each of what can be split,
   bool splits = true; ///< unless it is whole on all of them
+  uint32_t blocks = 1; ///< of what is split, where ranks divide them
 
   int world() const { return static_cast<int>(shard * replicate * tp); }
 };
@@ -242,7 +243,10 @@ private:
       return;
     state.split_dim = dim;
     state.split_group = 2;
-    state.shape[static_cast<size_t>(dim)] /= layout.tp;
+    int64_t &rows = state.shape[static_cast<size_t>(dim)];
+    rows /= layout.tp;
+    if (rows % layout.blocks == 0)
+      state.split_blocks = layout.blocks;
   }
   plan::StateT &sharded(const std::string &name, Role role, DType dtype,
                         std::vector<int64_t> shape, int32_t dim,
@@ -312,6 +316,9 @@ std::vector<Layout> layouts() {
   all.push_back({1, 2, 0, false, DType::f32, 2});
   all.push_back({2, 1, 1, true, DType::f32, 2});
   all.push_back({3, 1, 2, false, DType::f32, 2});
+  all.push_back({2, 1, 0, false, DType::f32, 2, true, 2});
+  all.push_back({3, 1, 0, true, DType::f32, 2, true, 2});
+  all.push_back({2, 1, 1, false, DType::f32, 2, true, 3});
   return all;
 }
 

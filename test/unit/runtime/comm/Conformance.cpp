@@ -86,6 +86,33 @@ void checkGather(Communicator &group) {
     requireEqual(fulls[i], expected[i], "all_gather");
 }
 
+/// All around: what comes back is what was given.
+template <typename T>
+void checkRotation(Communicator &group) {
+  for (size_t size : kShardSizes) {
+    std::vector<T> given(size), now, next(size), small(3), smallNext(3);
+    for (size_t i = 0; i < size; ++i)
+      given[i] = static_cast<T>(pattern(group.rank(), i));
+    small.assign(3, static_cast<T>(group.rank()));
+    now = given;
+    for (int step = 1; step <= group.size(); ++step) {
+      RotateMember members[] = {
+          {now.data(), next.data(), size * sizeof(T)},
+          {small.data(), smallNext.data(), 3 * sizeof(T)}};
+      group.wait(group.startRotate(members, {"rotate", "values", 0}));
+      std::swap(now, next);
+      std::swap(small, smallNext);
+      int from = (group.rank() - step + group.size()) % group.size();
+      std::vector<T> expected(size);
+      for (size_t i = 0; i < size; ++i)
+        expected[i] = static_cast<T>(pattern(from, i));
+      requireEqual(now, expected, "rotate");
+      requireEqual(small, std::vector<T>(3, static_cast<T>(from)), "rotate");
+    }
+    requireEqual(now, given, "rotate");
+  }
+}
+
 template <typename T>
 void checkReductions(Communicator &group, DType dtype, Reduction reduction) {
   std::vector<std::vector<T>> fulls, shards, expected;
@@ -159,6 +186,8 @@ void checkValues(Fabric &fabric) {
   checkGather<float>(*group);
   checkGather<uint8_t>(*group);
   checkGather<int64_t>(*group);
+  checkRotation<float>(*group);
+  checkRotation<uint8_t>(*group);
   for (Reduction reduction : {Reduction::sum, Reduction::avg, Reduction::max}) {
     checkReductions<float>(*group, DType::f32, reduction);
     checkReductions<double>(*group, DType::f64, reduction);

@@ -167,6 +167,15 @@ static void gather(int own, const NcclCall &call) {
           script.ranksAreAlike ? send[i] : peerByte(send[i], own, rank);
 }
 
+/// What comes from a peer is what this rank sent it by the call of the same
+/// place among its group's sends, as that peer has it.
+static void receive(int own, const NcclCall &call, const NcclCall &sent) {
+  auto *to = static_cast<std::byte *>(call.receive);
+  auto *send = static_cast<const std::byte *>(sent.send);
+  for (size_t i = 0; i < call.bytes(); ++i)
+    to[i] = script.ranksAreAlike ? send[i] : peerByte(send[i], own, call.peer);
+}
+
 static void execute(nccl::Comm comm, const NcclCall &call) {
   if (call.name == "ncclAllGather")
     gather(comm->rank, call);
@@ -180,12 +189,20 @@ static void execute(nccl::Comm comm, const NcclCall &call) {
 
 /// Puts the calls on their streams; the caller holds no mutex.
 static void launch(nccl::Comm comm, const std::vector<NcclCall> &calls) {
+  std::vector<const NcclCall *> sends;
+  size_t received = 0;
+  for (const NcclCall &call : calls)
+    if (call.name == "ncclSend")
+      sends.push_back(&call);
   for (const NcclCall &call : calls) {
     std::function<void(const NcclCall &)> observer;
     std::function<bool(StreamHandle)> isCapturing;
     {
       std::lock_guard lock(script.mutex);
-      execute(comm, call);
+      if (call.name == "ncclRecv")
+        receive(comm->rank, call, *sends.at(received++));
+      else if (call.name != "ncclSend")
+        execute(comm, call);
       script.calls.push_back(call);
       if (!std::exchange(comm->wasCalled, true) && script.take)
         script.take(script.callBytes);
@@ -220,6 +237,20 @@ static Result begin(std::vector<std::pair<nccl::Comm, NcclCall>> calls) {
   return result;
 }
 
+/// Of a group's calls between two ranks: as many are received as sent, of the
+/// same sizes. NCCL would wait for what never comes.
+static bool
+arePaired(const std::vector<std::pair<nccl::Comm, NcclCall>> &calls) {
+  std::map<nccl::Comm, std::vector<size_t>> sent, received;
+  for (const auto &[comm, call] : calls) {
+    if (call.name == "ncclSend")
+      sent[comm].push_back(call.bytes());
+    else if (call.name == "ncclRecv")
+      received[comm].push_back(call.bytes());
+  }
+  return sent == received;
+}
+
 static Result collective(nccl::Comm comm, NcclCall call) {
   {
     std::lock_guard lock(script.mutex);
@@ -229,6 +260,12 @@ static Result collective(nccl::Comm comm, NcclCall call) {
       return *refused;
     call.comm = comm->number;
     call.ranks = comm->ranks;
+    if (call.name == "ncclSend" || call.name == "ncclRecv") {
+      if (call.peer < 0 || call.peer >= comm->ranks)
+        return refuse("invalid peer", Result::invalidArgument);
+      if (!depth)
+        return refuse("a ring of calls without a group waits for itself");
+    }
     if (depth) {
       call.group = groups;
       grouped.emplace_back(comm, call);
@@ -382,6 +419,10 @@ Result ncclGroupEnd() {
       grouped.clear();
       return *failed;
     }
+    if (!depth && !arePaired(grouped)) {
+      grouped.clear();
+      return refuse("a send without a receive");
+    }
   }
   return depth ? Result::success : begin(std::exchange(grouped, {}));
 }
@@ -405,6 +446,22 @@ Result ncclAllReduce(const void *send, void *receive, size_t count,
                      StreamHandle stream) {
   return collective(
       comm, {"ncclAllReduce", -1, 0, send, receive, count, type, op, stream});
+}
+
+Result ncclSend(const void *send, size_t count, nccl::DataType type, int peer,
+                nccl::Comm comm, StreamHandle stream) {
+  NcclCall call{"ncclSend", -1, 0, send, nullptr, count, type};
+  call.stream = stream;
+  call.peer = peer;
+  return collective(comm, call);
+}
+
+Result ncclRecv(void *receive, size_t count, nccl::DataType type, int peer,
+                nccl::Comm comm, StreamHandle stream) {
+  NcclCall call{"ncclRecv", -1, 0, nullptr, receive, count, type};
+  call.stream = stream;
+  call.peer = peer;
+  return collective(comm, call);
 }
 
 Result ncclRedOpCreatePreMulSum(nccl::RedOp *op, void *scalar,

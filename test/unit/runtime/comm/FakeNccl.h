@@ -57,6 +57,7 @@ struct NcclCall {
   nccl::RedOp op = nccl::RedOp::sum;
   StreamHandle stream = nullptr;
   int group = 0; ///< number of the group that it is in, from 1; 0: none
+  int peer = -1; ///< of ncclSend and ncclRecv
 
   size_t bytes() const { return count * elementBytes(type); } ///< of one rank
 };

@@ -46,8 +46,14 @@ TEST(Fake, PlaysItsPartAndCounts) {
                                     {"all_reduce", "metrics", 0}));
   EXPECT_EQ(shard[0], 6 * 64);
 
+  float passed[3] = {};
+  RotateMember rotate{shard, passed, sizeof(shard)};
+  group->wait(group->startRotate({&rotate, 1}, {"rotate", "layers.0", 0}));
+  EXPECT_EQ(passed[0], 6 * 64);
+
   const auto &traffic = group->traffic();
-  ASSERT_EQ(traffic.size(), 3u);
+  ASSERT_EQ(traffic.size(), 4u);
+  EXPECT_EQ(traffic.at("rotate").bytes, 12u);
   EXPECT_EQ(traffic.at("all_gather").calls, 2u);
   EXPECT_EQ(traffic.at("all_gather").bytes, 2u * 64 * 12);
   EXPECT_EQ(traffic.at("reduce_scatter").bytes, 64u * 12);

@@ -107,6 +107,34 @@ TEST_P(NcclWorlds, SeveralMembersAreOneGroupWithoutEmptyOnes) {
   EXPECT_EQ(bytes, size_t(2) * 70 * 4 * size);
 }
 
+TEST_P(NcclWorlds, ARotationSendsToTheNextRankAndReceivesInOneGroup) {
+  int size = GetParam();
+  for (int rank : {0, size - 1}) {
+    script->calls.clear();
+    connect(rank, size);
+    auto communicator = world("world");
+    std::array<std::byte, 40> from, to;
+    from.fill(std::byte(7));
+    RotateMember members[] = {{from.data(), to.data(), 32},
+                              {nullptr, nullptr, 0},
+                              {&from[32], &to[32], 8}};
+    communicator->wait(
+        communicator->startRotate(members, {"rotate", "fc1", 0}));
+    ASSERT_EQ(script->calls.size(), 4u);
+    int previous = (rank + size - 1) % size;
+    for (size_t i = 0; i < 4; ++i) {
+      const NcclCall &call = script->calls[i];
+      EXPECT_EQ(call.name, i % 2 ? "ncclRecv" : "ncclSend");
+      EXPECT_EQ(call.peer, i % 2 ? previous : (rank + 1) % size);
+      EXPECT_NE(call.group, 0);
+      EXPECT_EQ(call.group, script->calls[0].group);
+      EXPECT_EQ(call.bytes(), i < 2 ? 32u : 8u);
+    }
+    for (std::byte byte : to)
+      EXPECT_EQ(byte, peerByte(std::byte(7), rank, previous));
+  }
+}
+
 TEST_P(NcclWorlds, AnEmptyBucketIsNoCall) {
   connect(0, GetParam());
   auto communicator = world("world");

@@ -92,6 +92,10 @@ private:
     return {full, within(copies, member.shard, bytes), member.shardElements,
             member.dtype};
   }
+  RotateMember move(std::vector<Copy> &copies, const RotateMember &member) {
+    return {toDevice(copies, const_cast<void *>(member.from), member.bytes),
+            toDevice(copies, member.to, member.bytes), member.bytes};
+  }
   AllReduceMember move(std::vector<Copy> &copies,
                        const AllReduceMember &member) {
     return {toDevice(copies, member.data, getMemberBytes(member)),

@@ -38,6 +38,7 @@ TEST(StagedBlocks, AreThoseThatTheBackEndTakes) {
     std::vector<GatherMember> gathered;
     std::vector<ReduceMember> reduced;
     std::vector<AllReduceMember> summed;
+    std::vector<RotateMember> rotated;
     for (size_t count : elements) {
       bytes.push_back(count * sizeof(float));
       std::vector<float> &shard = shards.emplace_back(count);
@@ -45,6 +46,7 @@ TEST(StagedBlocks, AreThoseThatTheBackEndTakes) {
       gathered.push_back({shard.data(), full.data(), count * sizeof(float)});
       reduced.push_back({full.data(), shard.data(), count, DType::f32});
       summed.push_back({shard.data(), count, DType::f32});
+      rotated.push_back({shard.data(), full.data(), count * sizeof(float)});
     }
     auto known = [&](CollectiveKind kind) {
       return getStagedBlocks(kind, bytes, kRanks);
@@ -52,6 +54,7 @@ TEST(StagedBlocks, AreThoseThatTheBackEndTakes) {
     EXPECT_EQ(takenBy(gathered), known(CollectiveKind::allGather));
     EXPECT_EQ(takenBy(reduced), known(CollectiveKind::reduceScatter));
     EXPECT_EQ(takenBy(summed), known(CollectiveKind::allReduce));
+    EXPECT_EQ(takenBy(rotated), known(CollectiveKind::rotate));
   }
 }
 

@@ -37,12 +37,13 @@ struct Layout {
   uint32_t tp = 1, shard = 1, replicate = 1;
   int32_t dim = 0; ///< that FSDP cuts, of states that have it
   bool isFlat = false;
+  uint32_t blocks = 1; ///< of what is split, where ranks divide them
 };
 
 void PrintTo(const Layout &layout, std::ostream *stream) {
   *stream << "tp " << layout.tp << " shard " << layout.shard << " replicate "
           << layout.replicate << " dim " << layout.dim
-          << (layout.isFlat ? " flat" : "");
+          << (layout.isFlat ? " flat" : "") << " blocks " << layout.blocks;
 }
 
 /// A zip archive of stored entries.
@@ -263,7 +264,10 @@ private:
     if (split >= 0 && layout.tp > 1) {
       state.split_dim = split;
       state.split_group = 2;
-      state.shape[static_cast<size_t>(split)] /= layout.tp;
+      int64_t &rows = state.shape[static_cast<size_t>(split)];
+      rows /= layout.tp;
+      if (rows % layout.blocks == 0)
+        state.split_blocks = layout.blocks;
     }
     return state;
   }
@@ -417,6 +421,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Layout{2, 2, 1, 1}, Layout{2, 3, 1, 2}, Layout{1, 3, 1, 1},
                     Layout{1, 2, 1, 0, true}, Layout{2, 1, 1, 0, true},
                     Layout{2, 2, 1, 0, true}, Layout{2, 3, 2, 1, true},
-                    Layout{2, 1, 3}));
+                    Layout{2, 1, 3}, Layout{2, 1, 1, 0, false, 2},
+                    Layout{2, 2, 1, 0, false, 3}, Layout{2, 3, 1, 1, false, 2},
+                    Layout{2, 2, 1, 0, true, 2}, Layout{2, 3, 1, 0, true, 3}));
 
 } // namespace

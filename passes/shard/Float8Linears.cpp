@@ -1,0 +1,354 @@
+//===- Float8Linears.cpp - Linear layers in eight bits --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Arithmetic of torchao's float8 training (torchao/float8, Float8LinearConfig):
+// dynamic scales by tensor, or by row as its recipe "rowwise".
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+#include "passes/analysis/Decisions.h"
+#include "passes/analysis/ModulePaths.h"
+#include "passes/analysis/NamePatterns.h"
+#include "passes/analysis/Programs.h"
+#include "passes/analysis/TensorOps.h"
+#include "passes/shard/Float8Layers.h"
+#include "support/Pattern.h"
+
+#include "llvm/ADT/StringSet.h"
+
+#include <limits>
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_FLOAT8LINEARS
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+namespace {
+
+/// A zero has a scale as well (torchao's EPS).
+constexpr double kLeastMaximum = 1e-12;
+constexpr float kGreatestE4m3 = 448, kGreatestE5m2 = 57344;
+/// What GPUs' products want sizes to be multiples of.
+constexpr int64_t kSizeMultiple = 16;
+
+/// A tensor in eight bits, and what it is to be multiplied by.
+struct Float8Value {
+  Value data;
+  Value inverse; ///< a number, or one for each row or column
+};
+
+/// Rewrites the products of one program.
+class Float8Rewriter {
+public:
+  Float8Rewriter(func::FuncOp func, Float8Attr told)
+      : func(func), told(told),
+        byRow(told.getRecipe() == Float8Recipe::Rowwise),
+        e4m3(Float8E4M3FNType::get(func.getContext())),
+        e5m2(Float8E5M2Type::get(func.getContext())),
+        f32(Float32Type::get(func.getContext())) {}
+
+  /// Before products of any layer are rewritten.
+  void note(const LinearLayer &layer) {
+    for (const LayerProduct &product : layer.products)
+      if (product.kind == LinearProduct::Output)
+        inputs.insert({layer.path, Matrix(product.op->getOperand(
+                                              product.op->getNumOperands() - 2))
+                                       .base});
+  }
+
+  void rewrite(const LinearLayer &layer, const LayerProduct &product) {
+    TensorOps ops(product.op);
+    unsigned count = product.op->getNumOperands();
+    Matrix left(product.op->getOperand(count - 2)),
+        right(product.op->getOperand(count - 1));
+    bool isForward = product.kind == LinearProduct::Output;
+    if (product.kind != LinearProduct::WeightGradient && told.getAllGather())
+      right.base = getParameter(right.base);
+    bool isLeftGradient = product.kind == LinearProduct::InputGradient ||
+                          (product.kind == LinearProduct::WeightGradient &&
+                           !isInput(layer, left.base));
+    bool isRightGradient =
+        product.kind == LinearProduct::WeightGradient && !isLeftGradient;
+    auto name = [&](bool isGradient, StringRef other) {
+      return isGradient ? StringRef("gradient") : other;
+    };
+    StringRef otherRight =
+        product.kind == LinearProduct::WeightGradient ? "input" : "weight";
+    Float8Value a = quantize(ops, left, /*summed=*/1, isLeftGradient,
+                             name(isLeftGradient, "input"));
+    Float8Value b = quantize(ops, right, /*summed=*/0, isRightGradient,
+                             name(isRightGradient, otherRight));
+    Value result = multiply(ops, a, b, getTensor(product.op->getResult(0)));
+    if (isForward && count == 3)
+      result = ops.make("aten.add.Tensor", {result, product.op->getOperand(0)},
+                        {}, getTensor(product.op->getResult(0)));
+    product.op->getResult(0).replaceAllUsesWith(result);
+    product.op->erase();
+  }
+
+  /// The casts that were made, for the module's list.
+  ArrayAttr describe(ArrayAttr known) const {
+    SmallVector<Attribute> rows;
+    if (known)
+      llvm::append_range(rows, known);
+    Builder builder(e4m3.getContext());
+    for (const auto &[key, count] : counts) {
+      auto [name, from, to] = key;
+      rows.push_back(builder.getDictionaryAttr({
+          builder.getNamedAttr("cause", builder.getStringAttr("float8")),
+          builder.getNamedAttr("name", builder.getStringAttr(name)),
+          builder.getNamedAttr("from", TypeAttr::get(types.at(from))),
+          builder.getNamedAttr("to", TypeAttr::get(types.at(to))),
+          builder.getNamedAttr("count", builder.getI64IntegerAttr(count)),
+      }));
+    }
+    return rows.empty() ? ArrayAttr() : builder.getArrayAttr(rows);
+  }
+
+private:
+  static Value getParameter(Value value) {
+    while (Operation *op = value.getDefiningOp())
+      value = op->getOperand(0);
+    return value;
+  }
+
+  /// Of products for a weight's gradient one factor is an input of the layer.
+  bool isInput(const LinearLayer &layer, Value base) const {
+    return inputs.contains({layer.path, base});
+  }
+
+  /// `value` in eight bits, and its scale; what sums over dim `summed` of it
+  /// has one of its own if scales are by row.
+  Float8Value quantize(TensorOps &ops, Matrix value, int64_t summed,
+                       bool isGradient, StringRef name) {
+    Type element = isGradient && !byRow ? Type(e5m2) : Type(e4m3);
+    int64_t dim = value.isTransposed ? 1 - summed : summed;
+    Float8Value &made = casts[{value.base, element, byRow ? dim : -1}];
+    if (!made.data)
+      made = cast(ops, value.base, element, dim, name);
+    if (!value.isTransposed)
+      return made;
+    return {ops.transpose(made.data),
+            byRow ? ops.transpose(made.inverse) : made.inverse};
+  }
+
+  Float8Value cast(TensorOps &ops, Value source, Type element, int64_t dim,
+                   StringRef name) {
+    source = ops.copy(source);
+    RankedTensorType type = getTensor(source);
+    count(name, type.getElementType(), element);
+    RankedTensorType scales = RankedTensorType::get({}, f32);
+    SmallVector<NamedAttribute> order{ops.get().getNamedAttr(
+        "ord",
+        ops.get().getF64FloatAttr(std::numeric_limits<double>::infinity()))};
+    if (byRow) {
+      SmallVector<int64_t> shape(type.getShape());
+      shape[dim] = 1;
+      scales = RankedTensorType::get(shape, f32);
+      order.push_back(ops.integers("dim", {dim}));
+      order.push_back(
+          ops.get().getNamedAttr("keepdim", ops.get().getBoolAttr(true)));
+    }
+    if (type.getElementType() != f32)
+      order.push_back(ops.type(f32));
+    Value greatest =
+        ops.make("aten.linalg_vector_norm", {source}, order, scales);
+    Value divisor = ops.make(
+        "aten.clamp_min", {greatest},
+        ops.get().getNamedAttr("min", ops.get().getF64FloatAttr(kLeastMaximum)),
+        scales);
+    float largest = element == e4m3 ? kGreatestE4m3 : kGreatestE5m2;
+    Value scale = ops.make("aten.div.Tensor", {number(ops, largest), divisor},
+                           {}, scales);
+    if (byRow) // torchao's round_scales_to_power_of_2
+      for (StringRef step : {"aten.log2", "aten.floor", "aten.exp2"})
+        scale = ops.make(step, {scale}, {}, scales);
+    Value inverse = ops.make("aten.reciprocal", {scale}, {}, scales);
+    Value scaled = ops.make("aten.mul.Tensor", {ops.cast(source, f32), scale},
+                            {}, RankedTensorType::get(type.getShape(), f32));
+    return {ops.cast(scaled, element), inverse};
+  }
+
+  Value number(TensorOps &ops, float value) {
+    auto type = RankedTensorType::get({}, f32);
+    return ConstantOp::create(ops.get(), ops.getLoc(), type,
+                              DenseElementsAttr::get(type, value), nullptr);
+  }
+
+  Value multiply(TensorOps &ops, Float8Value a, Float8Value b,
+                 RankedTensorType type) {
+    auto plain = RankedTensorType::get(type.getShape(), type.getElementType());
+    if (!byRow)
+      return ops.make("aten._scaled_mm", {a.data, b.data, a.inverse, b.inverse},
+                      ops.get().getNamedAttr(
+                          "out_dtype", TypeAttr::get(type.getElementType())),
+                      plain);
+    auto wide = RankedTensorType::get(type.getShape(), f32);
+    Value product =
+        ops.make("aten.mm", {widen(ops, a.data), widen(ops, b.data)}, {}, wide);
+    for (Value inverse : {a.inverse, b.inverse})
+      product = ops.make("aten.mul.Tensor", {product, inverse}, {}, wide);
+    return ops.cast(product, type.getElementType());
+  }
+
+  /// In f32, strides kept.
+  Value widen(TensorOps &ops, Value value) {
+    RankedTensorType type = getTensor(value);
+    return ops.make(
+        "aten._to_copy", {value}, ops.type(f32),
+        aten::getTensorType(type.getShape(), aten::getStrides(type), f32));
+  }
+
+  void count(StringRef name, Type from, Type to) {
+    auto text = [&](Type type) {
+      std::string printed;
+      llvm::raw_string_ostream(printed) << type;
+      types.emplace(printed, type);
+      return printed;
+    };
+    ++counts[{name.str(), text(from), text(to)}];
+  }
+
+  func::FuncOp func;
+  Float8Attr told;
+  bool byRow;
+  FloatType e4m3, e5m2, f32;
+  llvm::DenseSet<std::pair<StringRef, Value>> inputs;
+  llvm::DenseMap<std::tuple<Value, Type, int64_t>, Float8Value> casts;
+  std::map<std::tuple<std::string, std::string, std::string>, int64_t> counts;
+  std::map<std::string, Type> types;
+};
+
+struct Float8Linears final : fsdp::impl::Float8LinearsBase<Float8Linears> {
+  void runOnOperation() override {
+    told = getSetting<Float8Attr>(getOperation());
+    if (told.getModules() && failed(run(getOperation())))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult run(ModuleOp module) {
+    if (failed(verifyPlace(module)))
+      return failure();
+    StateTable states(module);
+    for (func::FuncOp func : getPrograms(module))
+      if (failed(rewrite(func, states)))
+        return failure();
+    for (StringRef pattern : getTexts(told.getModules()))
+      if (!used.contains(pattern))
+        return module.emitError("the pattern '")
+               << pattern << "' of float8's modules matches no linear layer"
+               << suggestNames(pattern, std::vector<std::string>(paths.begin(),
+                                                                 paths.end()));
+    if (isDone)
+      return success();
+    return module.emitError("expected a linear layer in f32, bf16 or f16 whose "
+                            "sizes are multiples of ")
+           << kSizeMultiple
+           << " among those of float8's modules, found none; write "
+              "pad_inner_dim: true for layers of any size";
+  }
+
+  LogicalResult verifyPlace(ModuleOp module) const {
+    auto parallel = getSetting<ParallelAttr>(module);
+    if (parallel.getTp() > 1 || parallel.getCp() > 1)
+      return module.emitError("expected no ranks along 'tp' and 'cp' with "
+                              "float8, whose scales are of what one rank "
+                              "computes; found ")
+             << parallel.getTp() << " and " << parallel.getCp();
+    if (getDevice(module) != "cpu")
+      return module.emitError("expected float8 on the CPU, found ")
+             << getDevice(module)
+             << ", whose products want operands of other layouts";
+    return success();
+  }
+
+  bool isChosen(const LinearLayer &layer) const {
+    return findAround(
+               layer.path,
+               [&](StringRef at) { return matchesAny(told.getModules(), at); })
+        .has_value();
+  }
+
+  /// Why a layer that was chosen stays; empty: it does not.
+  std::string getObstacle(const LinearLayer &layer) const {
+    StateOp weight = layer.weight;
+    RankedTensorType type = weight.getGlobalType();
+    Type element = type.getElementType();
+    if (!element.isF32() && !element.isBF16() && !element.isF16())
+      return "its weight is neither f32 nor bf16 nor f16";
+    if (!told.getPad() && llvm::any_of(type.getShape(), [](int64_t size) {
+          return size % kSizeMultiple != 0;
+        }))
+      return "the sizes of its weight are no multiples of 16; pad_inner_dim: "
+             "true takes any";
+    return {};
+  }
+
+  LogicalResult rewrite(func::FuncOp func, const StateTable &states) {
+    auto isWanted = [&](const LinearLayer &layer) {
+      return isChosen(layer) && getObstacle(layer).empty();
+    };
+    FailureOr<SmallVector<LinearLayer>> layers =
+        findLinearLayers(func, states, isWanted);
+    if (failed(layers))
+      return failure();
+    Float8Rewriter rewriter(func, told);
+    SmallVector<std::pair<const LinearLayer *, LayerProduct>> products;
+    for (const LinearLayer &layer : *layers) {
+      paths.insert(layer.path);
+      for (StringRef pattern : getTexts(told.getModules()))
+        if (findAround(layer.path, [&](StringRef at) {
+              return matchesPattern(pattern.str(), at.str());
+            }))
+          used.insert(pattern);
+      if (!isChosen(layer))
+        continue;
+      explain(func, layer);
+      if (!getObstacle(layer).empty())
+        continue;
+      isDone = true;
+      rewriter.note(layer);
+      for (const LayerProduct &product : layer.products)
+        products.push_back({&layer, product});
+    }
+    // A cast stands in front of the first product that reads it.
+    llvm::stable_sort(products, [](const auto &a, const auto &b) {
+      return a.second.op->isBeforeInBlock(b.second.op);
+    });
+    for (auto &[layer, product] : products)
+      rewriter.rewrite(*layer, product);
+    auto known = getOperation()->getAttrOfType<ArrayAttr>(kCastsAttr);
+    if (ArrayAttr rows = rewriter.describe(known))
+      getOperation()->setAttr(kCastsAttr, rows);
+    return success();
+  }
+
+  void explain(func::FuncOp func, const LinearLayer &layer) const {
+    if (!wantsRemarks(func))
+      return;
+    Location loc = layer.products.front().op->getLoc();
+    std::string obstacle = getObstacle(layer);
+    if (obstacle.empty())
+      remark::passed(loc, nameDecision("float8", "LinearInFloat8", func))
+          << "'" + layer.path + "' multiplies numbers of eight bits"
+          << remark::reason("{0}", "float8's modules name it");
+    else
+      remark::missed(loc, nameDecision("float8", "LinearAsItIs", func))
+          << "'" + layer.path + "' multiplies as it did"
+          << remark::reason("{0}", obstacle);
+  }
+
+  Float8Attr told;
+  llvm::StringSet<> used;      ///< patterns that match a layer
+  std::set<std::string> paths; ///< of all linear layers
+  bool isDone = false;
+};
+
+} // namespace

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What linear layers in float8 cost: the table and the figure of docs/Performance.md.
+
+    float8.py --bin build/bin quality [--steps 1000] [--svg out.svg]   loss of the quickstart's decoder with each recipe
+    float8.py --bin build/bin speed [--width 1024] [--layers 4] [--rows 256]   time of a step of linear layers, and the bytes it gathers
+
+Needs torch (2.11). All of a table is measured by turns.
+"""
+import argparse
+import pathlib
+import statistics
+import sys
+import tempfile
+
+import yaml
+
+from states import ADAMW, ROOT, draw, export_stack, run, stack_config, train
+
+RECIPES = {"f32": None, "tensorwise": {"recipe": "tensorwise", "enable_fsdp_float8_all_gather": True}, "rowwise": {"recipe": "rowwise"}}
+
+
+def gathered(report):
+    return sum(each["bytes"] * each["count"] for each in report["collectives"] if each["kind"] == "all_gather")
+
+
+def quality(arguments, folder):
+    example = ROOT / "docs/examples/quickstart"
+    texts = sorted(p for p in pathlib.Path("/usr/share/common-licenses").iterdir() if p.is_file() and not p.is_symlink())
+    run(folder, sys.executable, example / "export.py", folder, *texts)
+    base = yaml.safe_load((example / "fsdp.yaml").read_text())
+    curves = {}
+    print(f"| `recipe` | mean loss of the last 50 of {arguments.steps} steps | to f32's | bytes that a step gathers |\n|---|---|---|---|")
+    for name, told in RECIPES.items():
+        if name not in arguments.recipes:
+            continue
+        report, rows = train(arguments, folder, "decoder.pt2", "text.safetensors", {**base, **({"float8": told} if told else {})}, arguments.steps)
+        curves[name] = [row["loss"] for row in rows]
+        last = {name: statistics.mean(losses[-50:]) for name, losses in curves.items()}
+        print(f"| {name} | {last[name]:.4f} | {last[name] / last['f32']:.4f} | {gathered(report):,} |", flush=True)
+    if arguments.svg:
+        draw(curves, arguments.svg)
+
+
+def speed(arguments, folder):
+    export_stack(folder, arguments.width, arguments.layers, arguments.rows)
+    times, bytes_of = {name: [] for name in RECIPES}, {}
+    for _ in range(3):
+        for name, told in RECIPES.items():
+            config = {**stack_config(ADAMW), "mesh": {"dp_shard": 2}, **({"float8": told} if told else {})}
+            report, rows = train(arguments, folder, "stack.pt2", "x.safetensors", config, 8)
+            times[name] += [row["step_time_s"] for row in rows[2:]]
+            bytes_of[name] = gathered(report)
+    first = statistics.median(times["f32"])
+    print("| `recipe` | step, ms | to f32's | bytes that a step gathers | to f32's |\n|---|---|---|---|---|")
+    for name, all in times.items():
+        print(f"| {name} | {statistics.median(all) * 1e3:.1f} | {statistics.median(all) / first:.2f} | {bytes_of[name]:,} | {bytes_of[name] / bytes_of['f32']:.3f} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=lambda p: pathlib.Path(p).resolve(), required=True)
+    parts = parser.add_subparsers(dest="part", required=True)
+    part = parts.add_parser("quality")
+    part.add_argument("--steps", type=int, default=1000)
+    part.add_argument("--recipes", nargs="*", default=list(RECIPES))
+    part.add_argument("--svg", type=pathlib.Path)
+    part = parts.add_parser("speed")
+    for name, value in {"width": 1024, "layers": 4, "rows": 256}.items():
+        part.add_argument(f"--{name}", type=int, default=value)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        {"quality": quality, "speed": speed}[arguments.part](arguments, pathlib.Path(name))
+
+
+main()

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Linear layers that multiply numbers of eight bits, against the same arithmetic in PyTorch on whole tensors."""
+import fnmatch
+import json
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from safetensors.torch import save_file
+
+import zoo
+from harness import call, compile_step, make_config, make_data, must, parse_arguments, reference, run_cases, train
+
+SGD = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
+E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+
+
+def narrow(value, dtype, dim=None):
+    """What eight bits hold of a tensor, by one scale or by one for each row along `dim`."""
+    value = value.float()
+    greatest = value.abs().amax() if dim is None else value.abs().amax(dim, keepdim=True)
+    scale = torch.finfo(dtype).max / greatest.clamp(min=1e-12)
+    if dim is not None:
+        scale = scale.log2().floor().exp2()
+    return (value * scale).to(dtype).float() / scale
+
+
+class Tensorwise(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w, master):
+        x8, w8 = narrow(x, E4M3), narrow(master, E4M3)
+        ctx.save_for_backward(x8, w8)
+        return (x8 @ w8.t()).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x8, w8 = ctx.saved_tensors
+        g8 = narrow(grad, E5M2)
+        return (g8 @ w8).to(grad.dtype), (g8.t() @ x8).to(grad.dtype), None
+
+
+class Rowwise(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w, master):
+        ctx.save_for_backward(x, w)
+        return (narrow(x, E4M3, 1) @ narrow(w, E4M3, 1).t()).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return (narrow(grad, E4M3, 1) @ narrow(w, E4M3, 0)).to(grad.dtype), (narrow(grad, E4M3, 0).t() @ narrow(x, E4M3, 0)).to(grad.dtype), None
+
+
+def layers_of(model, told):
+    """The linear layers that a config's `float8` is about, by path."""
+    patterns = told.get("modules", ["*"])
+    patterns = patterns if isinstance(patterns, list) else [patterns]
+
+    def around(path):
+        while path:
+            yield path
+            path = path.rpartition(".")[0]
+    return {path: m for path, m in model.named_modules() if isinstance(m, nn.Linear)
+            and any(fnmatch.fnmatchcase(at, p) for at in around(path) for p in patterns)
+            and (told.get("pad_inner_dim") or not any(size % 16 for size in m.weight.shape))}
+
+
+class Linear8(nn.Linear):
+    function = Tensorwise
+
+    def forward(self, x):
+        y = self.function.apply(x.reshape(-1, x.shape[-1]), self.weight, self.weight).reshape(*x.shape[:-1], -1)
+        return y if self.bias is None else y + self.bias
+
+
+class RowLinear8(Linear8):
+    function = Rowwise
+
+
+class Blocks(nn.Module):
+    """A head that shares the embedding, a frozen layer, one that is called twice, and one of other sizes."""
+
+    def __init__(self, width=48, vocabulary=80):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.blocks = nn.ModuleList(zoo.MlpBlock(width) for _ in range(2))
+        self.frozen, self.twice, self.odd = nn.Linear(width, width), nn.Linear(width, width, bias=False), nn.Linear(width, 21)
+        self.back, self.norm, self.head = nn.Linear(21, width), nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+        self.head.weight = self.embed.weight
+        for parameter in self.frozen.parameters():
+            parameter.requires_grad_(False)
+
+    def forward(self, x):
+        h = self.embed(x)
+        for block in self.blocks:
+            h = block(h)
+        h = h + torch.tanh(self.frozen(h))
+        h = h + self.twice(torch.tanh(self.twice(h)))
+        return self.head(self.norm(h + self.back(torch.tanh(self.odd(h)))))
+
+
+def blocks():
+    return zoo.Classifier(Blocks()), {"x": torch.randint(0, 80, (2, 9)), "y": torch.randint(0, 80, (2, 9))}
+
+
+def compare(rows, final, want_rows, want, start):
+    """Rounding to eight bits hides, and now and then multiplies, the rounding of what is summed in another order."""
+    assert [row["step"] for row in rows] == list(range(len(want_rows)))
+    for row, (loss, norm) in zip(rows, want_rows):
+        assert abs(row["loss"] - loss) <= 1e-3 * abs(loss), f"step {row['step']}: loss {row['loss']} instead of {loss}"
+        assert abs(row["grad_norm"] - norm) <= 1e-2 * norm, f"step {row['step']}: grad_norm {row['grad_norm']} instead of {norm}"
+    moved = {k: (want[k] - start[k]).abs().mean().item() for k in want}
+    for name, value in want.items():
+        error = (final[name] - value).abs().mean().item()
+        bound = 2e-2 * moved[name] + 1e-3 * max(moved.values())
+        assert error <= bound, f"{name}: mean error {error:.2e}, bound {bound:.2e}"
+    return moved
+
+
+def distance(some, other):
+    return sum((some[k].float() - other[k].float()).abs().mean().item() for k in other)
+
+
+def gathered(report):
+    return sum(each["bytes"] * each["count"] for each in report["collectives"] if each["kind"] == "all_gather")
+
+
+def training_case(bin, world, factory=blocks, steps=3, backend="local", **config):
+    def case(folder):
+        torch.manual_seed(5)
+        model, inputs = factory()
+        told = {"enable_fsdp_float8_all_gather": True, **config.pop("float8", {})}
+        settings = make_config(world, optimizer=SGD, float8=told, **config)
+        start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
+        data = make_data(inputs, world * steps * settings.get("gradient_accumulation_steps", 1))
+        save_file(data, folder / "data.safetensors")
+        compile_step(bin, folder, model, inputs, settings, options=["--report=report.json"])
+        rows, final = train(bin, folder, world, steps, backend)
+        _, plain, _ = reference(model, inputs, data, world, steps, settings)
+        chosen = layers_of(model, told)
+        assert chosen, "the case tests nothing"
+        for layer in chosen.values():
+            layer.__class__ = RowLinear8 if told.get("recipe") == "rowwise" else Linear8
+        want_rows, want, _ = reference(model, inputs, data, world, steps, settings)
+        compare(rows, final, want_rows, want, start)
+        assert distance(final, want) < 0.1 * distance(plain, want), "the weights are those of float32"
+        for row in rows:
+            assert row["unplanned_bytes"] == 0, row
+        casts = [each for each in json.loads((folder / "report.json").read_text())["casts"] if each["cause"] == "float8"]
+        assert {each["name"] for each in casts} == {"input", "weight", "gradient"}, casts
+    return case
+
+
+def bytes_case(bin):
+    """A parameter's byte an element in a bucket's one gather, and one exchange of all maxima."""
+    def case(folder):
+        torch.manual_seed(5)
+        model, inputs = blocks()
+        reports = {}
+        for name, told in {"f32": None, "f8": {"modules": "net.blocks.*", "enable_fsdp_float8_all_gather": True}}.items():
+            compile_step(bin, folder, model, inputs, make_config(2, optimizer=SGD, reshard_after_forward=True, **({"float8": told} if told else {})),
+                         options=["--report=report.json"])
+            reports[name] = json.loads((folder / "report.json").read_text())
+        calls = {name: [(c["bucket"], c["count"]) for c in report["collectives"] if c["kind"] == "all_gather"] for name, report in reports.items()}
+        assert calls["f32"] == calls["f8"], f"other calls: {calls}"
+        maxima = [c for c in reports["f8"]["collectives"] if c["bucket"] == "float8/maxima"]
+        assert len(maxima) == 1 and maxima[0]["count"] == 1, maxima
+        saved = gathered(reports["f32"]) - gathered(reports["f8"])
+        elements = sum(m.weight.numel() for path, m in model.named_modules() if isinstance(m, nn.Linear) and path.startswith("net.blocks."))
+        assert saved == 3 * elements // 2 * 2, f"{saved} bytes less for {elements} elements that are gathered twice, half of them by each rank"
+    return case
+
+
+def moving_case(bin):
+    """A checkpoint goes on at another number of ranks as it would have on its own."""
+    def case(folder):
+        torch.manual_seed(8)
+        model, inputs = blocks()
+        save_file({name: value.repeat(12, 1) for name, value in inputs.items()}, folder / "data.safetensors")
+        told = {"float8": {"enable_fsdp_float8_all_gather": True}, "optimizer": SGD}
+        compile_step(bin, folder, model, inputs, make_config(2, **told))
+        train(bin, folder, 2, 2, options=["--save=ck"])
+        whole, _ = train(bin, folder, 2, 4)
+        compile_step(bin, folder, model, inputs, make_config(3, **told))
+        rows, _ = train(bin, folder, 3, 4, options=["--load=ck"])
+        for row, want in zip(rows, whole[2:]):
+            assert row["step"] == want["step"] and abs(row["loss"] - want["loss"]) <= 1e-3 * want["loss"], (row, want)
+    return case
+
+
+def refusals(bin):
+    def case(folder):
+        torch.manual_seed(9)
+        model, inputs = blocks()
+        compile_step(bin, folder, model, inputs, make_config(1))
+        for words, config in {
+                "matches no linear layer; did you mean 'blocks'?": {"float8": {"modules": ["net.block.*"]}},
+                "pad_inner_dim": {"float8": {"modules": ["net.odd"]}},
+                "unknown key 'scaling'": {"float8": {"scaling": "dynamic"}},
+                "one of tensorwise, rowwise": {"float8": {"recipe": "rowwise_with_gw_hp"}},
+                "needs recipe: tensorwise": {"float8": {"recipe": "rowwise", "enable_fsdp_float8_all_gather": True}},
+                "'float8' is not supported with mesh: {tp: 2}": {"float8": {}, "mesh": {"tp": 2}},
+                "'float8' is not supported with mesh: {cp: 2}": {"float8": {}, "mesh": {"cp": 2}},
+                "on GPUs": {"float8": {}, "device": "cuda"}}.items():
+            (folder / "fsdp.yaml").write_text(json.dumps(make_config(1, **config)))
+            done = call(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "other.fsdp", cwd=folder)
+            assert done.returncode and words in done.stderr, f"{words}: {done.stderr}"
+    return case
+
+
+def main():
+    arguments = parse_arguments()
+    bin, cases = arguments.bin, {}
+
+    def add(name, world, often=False, **options):
+        if arguments.all or often:
+            cases[f"{name} world={world}"] = training_case(bin, world, **options)
+
+    plain = {"float8": {"enable_fsdp_float8_all_gather": False}}
+    bf16 = {"mixed_precision": {"param_dtype": "bfloat16", "reduce_dtype": "float32"}}
+    for world in (1, 2, 3, 4):
+        add("zero3", world, often=world in (1, 3), reshard_after_forward=True)
+        add("zero2", world, often=world == 2, reshard_after_forward=False)
+        add("whole gathers", world, often=world == 3, reshard_after_forward=True, **plain)
+        add("over gloo", world, often=world == 2, backend="gloo")
+        add("rows", world, often=world == 2, float8={"recipe": "rowwise", "enable_fsdp_float8_all_gather": False})
+    add("blocks alone", 3, float8={"modules": "net.blocks"})
+    add("any size", 3, often=True, float8={"pad_inner_dim": True})
+    add("parts", 4, often=True, reshard_after_forward=2)
+    add("replicas", 4, often=True, replicate=2)
+    add("flat", 3, often=True, bucket_layout="auto")
+    add("as fsdp2", 3, bucket_layout="fsdp2")
+    add("columns", 3, shard_dims={"*weight": 1})
+    add("accumulated", 3, often=True, gradient_accumulation_steps=3, max_grad_norm=0.5)
+    add("kept gathered", 2, gradient_accumulation_steps=2, reshard_after_backward=False, reshard_after_forward=False)
+    add("recomputed", 3, often=True, activation_checkpointing=True)
+    add("recomputed in part", 2, activation_checkpointing={"policy": "selective"})
+    add("on the host", 2, often=True, offload_params=True)
+    add("activations on the host", 2, activation_offloading=True)
+    cases["bytes"] = bytes_case(bin)
+    cases["moving"] = moving_case(bin)
+    cases["refusals"] = refusals(bin)
+    run_cases(cases, arguments.only)
+
+
+main()

@@ -1,0 +1,55 @@
+//===- ConfigFloat8Test.cpp - Products of eight bits ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "test/unit/tools/fsdp-opt/config/ConfigText.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace fsdp;
+using namespace fsdp::test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+
+TEST(Config, ReadsFloat8) {
+  EXPECT_FALSE(parse("mesh: {dp_shard: 2}").config.float8);
+  EXPECT_FALSE(parse("mesh: {dp_shard: 2}\nfloat8:").config.float8);
+  Config config = parse("mesh: {dp_shard: 2}\nfloat8: {}").config;
+  EXPECT_EQ(config.float8->recipe, Float8Choice::Tensorwise);
+  EXPECT_THAT(config.float8->modules, ElementsAre("*"));
+  EXPECT_FALSE(config.float8->allGather);
+  EXPECT_FALSE(config.float8->padInnerDim);
+  config = parse("mesh: {dp_shard: 2}\n"
+                 "float8: {recipe: rowwise, modules: [layers.*, head], "
+                 "pad_inner_dim: true}")
+               .config;
+  EXPECT_EQ(config.float8->recipe, Float8Choice::Rowwise);
+  EXPECT_THAT(config.float8->modules, ElementsAre("layers.*", "head"));
+  EXPECT_TRUE(config.float8->padInnerDim);
+  EXPECT_TRUE(parse("mesh: {dp_shard: 2}\n"
+                    "float8: {enable_fsdp_float8_all_gather: true}")
+                  .config.float8->allGather);
+}
+
+TEST(Config, RefusesFloat8ThatIsNotThere) {
+  EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfloat8: {recipe: mx}"),
+              HasSubstr("tensorwise or rowwise"));
+  EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfloat8: {emulate: true}"),
+              HasSubstr("'emulate'"));
+  EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfloat8: {modules: []}"),
+              HasSubstr("'modules'"));
+  EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfloat8: {recipe: rowwise, "
+                      "enable_fsdp_float8_all_gather: true}"),
+              HasSubstr("needs recipe: tensorwise"));
+  EXPECT_THAT(refusal("mesh: {dp_shard: 2, tp: 2}\nfloat8: {}"),
+              HasSubstr("'float8' is not supported with mesh: {tp: 2}"));
+  EXPECT_THAT(refusal("mesh: {dp_shard: 2, cp: 2}\nfloat8: {}"),
+              HasSubstr("'float8' is not supported with mesh: {cp: 2}"));
+  EXPECT_THAT(refusal("mesh: {dp_shard: 2}\ndevice: cuda\nfloat8: {}"),
+              HasSubstr("on GPUs"));
+  EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfp8: true"), HasSubstr("float8"));
+}
+
+} // namespace
