@@ -399,6 +399,9 @@ def DivideGradients : Fsdp_ModulePass<"fsdp-divide-gradients"> {
     gradients anyway. It takes one divisor for all of them, so they are divided
     as above where a gradient is reduced or kept in f16, or is each rank's own.
 
+    With `grains` reductions are sums in the order of the grains' tree, the last of
+    which divides by their number.
+
     Input, for four ranks:
 
     ```mlir
@@ -543,7 +546,7 @@ def InsertMetrics : Fsdp_ModulePass<"fsdp-insert-metrics"> {
     For each output that is a floating-point tensor without dims a result is
     added that is its mean over the ranks, in f32, for the run's metrics. The
     output itself stays each rank's own. The loss of a training program is left
-    to `fsdp-insert-optimizer`.
+    to `fsdp-insert-optimizer`. With `grains` (`#fsdp.step`) it is the mean over them.
 
     Input:
 
@@ -587,6 +590,12 @@ def SplitMicroBatches : Fsdp_ModulePass<"fsdp-split-micro-batches"> {
     | `each`            | what they yield: shards             | in all programs |
     | `last`            | what they read: whole gradients     | in the last one |
     | `all_reduce_last` | what the first all-reduce reads     | reduce-scatters in all, all-reduces in the last |
+
+    With `grains` the sums are those of a tree: a state holds as many partial sums side
+    by side as are open at a time, to which all programs add (`fsdp.accumulate …
+    tree`); the last goes on with the sum of all, which the reductions behind it
+    divide. What is drawn next changes in the last program alone: a draw is a function
+    of the grain.
 
     Without an all-reduce of gradients `all_reduce_last` is `each`. With one
     micro-batch, and for inference, nothing changes.
@@ -687,6 +696,10 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
     times the ranks of a replica. Half-precision gradients are summed in f32. The greatest value cannot
     travel with the loss, which is a mean: with order inf there are two scalar
     all-reduces.
+
+    With `grains` (`#fsdp.step`) the norm of order 2 is the root of an exact sum
+    (`fsdp.square_sum`) over the ranks of one replica, and the loss the mean over the
+    grains.
 
     With `max_grad_norm` c the gradients are divided by
     max((norm + 1e-6) / c, 1), which is torch.nn.utils.clip_grad_norm_ with one

@@ -30,6 +30,9 @@ std::span<const Check> getFloat8Checks();
 /// Refuses what does not go with grains, and divides them among the ranks.
 void checkGrains(Reading &reading);
 
+/// Refuses what does not go with grains, and divides them among the ranks.
+void checkGrains(Reading &reading);
+
 /// "cosine", wherever it stands; empty if the file does not say.
 std::string getScheduleName(const Reading &reading);
 
