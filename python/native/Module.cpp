@@ -8,6 +8,7 @@
 
 #include "python/native/Door.h"
 #include "python/native/WholeCheckpoint.h"
+#include "runtime/train/EventFile.h"
 
 #include "plan/DType.h"
 #include "support/Error.h"
@@ -285,6 +286,20 @@ NB_MODULE(_native, module) {
   module.def("write_checkpoint", writeCheckpoint, nb::arg("artifact"),
              nb::arg("folder"), nb::arg("step"), nb::arg("rows"),
              nb::arg("tensors"));
+  nb::class_<EventFile>(module, "EventFile")
+      .def(nb::init<const std::string &, uint64_t>(), nb::arg("folder"),
+           nb::arg("first"))
+      .def_prop_ro("path", &EventFile::path)
+      .def(
+          "write",
+          [](EventFile &file, uint64_t step, const nb::dict &values) {
+            EventFile::Values list;
+            for (auto [name, value] : values)
+              list.emplace_back(nb::cast<std::string>(name),
+                                nb::cast<double>(value));
+            file.write(step, list);
+          },
+          nb::arg("step"), nb::arg("values"));
   nb::class_<Door>(module, "Door")
       .def(
           "__init__",
