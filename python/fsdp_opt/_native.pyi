@@ -46,5 +46,23 @@ class Door:
     def export_weights(self, path: str, shard_bytes: int) -> None: ...
     def close(self, reason: str) -> None: ...
 
+class EventFile:
+    """What fsdp_opt.EventFile is made of."""
+
+    def __init__(self, folder: str, first: int) -> None: ...
+    @property
+    def path(self) -> str: ...
+    def write(self, step: int, values: dict[str, float]) -> None: ...
+
 def list_errors() -> list[tuple[str, str, str, int]]:
     """(id, title, what to do, exit status) of each."""
+
+def describe_artifact(path: str) -> dict[str, Any]:
+    """What its checkpoints hold, as KeptArtifact of python/native/WholeCheckpoint.h: `states` as (names, role, type, shape, may be
+    lacking), `groups` of the optimizer as mappings, `micro_batches`, `seed`, `lr`, `lr_schedule`."""
+
+def rate_factor(artifact: str, step: int) -> float | None:
+    """What the artifact's schedule multiplies rates by; None if that depends on the run's length."""
+
+def write_checkpoint(artifact: str, folder: str, step: int, rows: int, tensors: dict[str, Tensor]) -> str:
+    """Writes `step_N` in `folder` of whole tensors, and returns its path."""

@@ -2,6 +2,7 @@
 """Running a compiled step from Python."""
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import tempfile
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Union
 
 import torch
+import torch.distributed as dist
 
 from . import _native, errors
 from .tensor_file import DTYPES, read_tensors, write_tensors
@@ -97,7 +99,8 @@ class Session:
         steps: of the whole training, for learning-rate schedules that do not say.
         lr, lr_schedule, seed, on_nonfinite, program, model: as of fsdp-run (docs/CommandLine.md).
         backend: "local" or "gloo"; by default what the launcher asks for.
-        rendezvous: where processes meet; by default what the launcher says.
+        rendezvous: where processes meet; by default in the store of the process group that the script has made
+            (`torch.distributed.init_process_group`), else where the launcher says.
         threads: LibTorch's, for each rank; by default this machine's divided by its ranks.
         deadline: seconds that a rank waits for another one.
         flight_records: folder for the ranks' last transfers when the run fails; "none": nowhere.
@@ -120,7 +123,8 @@ class Session:
                    "seed": seed, "on_nonfinite": on_nonfinite, "program": program, "model": path(model), "backend": backend,
                    "rendezvous": rendezvous, "threads": threads, "deadline": deadline,
                    "flight_records": "" if flight_records == "none" else path(flight_records), "trusted": trusted}
-        self._door = _native.Door(os.fspath(artifact), {name: value for name, value in options.items() if value is not None})
+        with _meeting(options):
+            self._door = _native.Door(os.fspath(artifact), {name: value for name, value in options.items() if value is not None})
         self._names = [name for name, _, _ in self._door.inputs]
         self._held: set[str] = set()
         # A program that forgets to close, or is interrupted: ranks end before LibTorch does.
@@ -380,6 +384,41 @@ def _memory_folder(size: int) -> str | None:
     except OSError:
         return None
     return "/dev/shm" if room.f_bavail * room.f_frsize > 2 * size and os.access("/dev/shm", os.W_OK) else None
+
+
+@contextlib.contextmanager
+def _meeting(options: dict[str, Any]) -> Iterator[None]:
+    """Lets ranks meet through the script's own process group, if it has one whose store others reach."""
+    found = None
+    if options["rendezvous"] is None and options["backend"] != "local" and dist.is_available() and dist.is_initialized():
+        found = _store_of_group()
+    if found is None or dist.get_world_size() == 1:
+        yield
+        return
+    options["rendezvous"] = found
+    # A script that nobody launched (mp.spawn) has told its ranks to the group alone.
+    told = {"RANK": str(dist.get_rank()), "WORLD_SIZE": str(dist.get_world_size())}
+    before = {name: os.environ.get(name) for name in told}
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _store_of_group() -> str | None:
+    """An address as `rendezvous` takes it; None for a store that is no server's."""
+    store = dist.distributed_c10d._get_default_store()
+    while isinstance(store, dist.PrefixStore):
+        store = store.underlying_store
+    if not isinstance(store, dist.TCPStore):
+        return None
+    host = f"[{store.host}]" if ":" in store.host else store.host
+    return f"store://{host}:{store.port}"
 
 
 def _close_quietly(door: _native.Door) -> None:

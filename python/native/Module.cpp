@@ -1,12 +1,14 @@
 //===- Module.cpp - The native module of fsdp_opt -------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// fsdp_opt._native: the door, and the list of errors. Its types are in
-// fsdp_opt/_native.pyi.
+// fsdp_opt._native: the door, checkpoints of whole tensors, and the list of
+// errors. Its types are in fsdp_opt/_native.pyi.
 //
 //===----------------------------------------------------------------------===//
 
 #include "python/native/Door.h"
+#include "python/native/WholeCheckpoint.h"
+#include "runtime/train/EventFile.h"
 
 #include "plan/DType.h"
 #include "support/Error.h"
@@ -199,6 +201,46 @@ LaunchOptions readOptions(const std::string &artifact,
   return launch;
 }
 
+nb::dict describe(const std::string &path) {
+  KeptArtifact artifact = describeArtifact(path);
+  nb::list states, groups;
+  for (const KeptState &state : artifact.states)
+    states.append(nb::make_tuple(state.names, state.role, state.dtype,
+                                 state.shape, state.mayLack));
+  for (const KeptGroup &group : artifact.groups) {
+    nb::dict each;
+    each["optimizer"] = group.optimizer;
+    each["params"] = group.params;
+    each["lr"] = group.lr;
+    each["weight_decay"] = group.weightDecay;
+    if (group.optimizer == "sgd") {
+      each["momentum"] = group.momentum;
+      each["nesterov"] = group.nesterov;
+    } else {
+      each["betas"] = nb::make_tuple(group.beta1, group.beta2);
+      each["eps"] = group.eps;
+    }
+    groups.append(each);
+  }
+  nb::dict all;
+  all["states"] = states;
+  all["groups"] = groups;
+  all["micro_batches"] = artifact.microBatches;
+  all["seed"] = artifact.seed;
+  all["lr"] = artifact.lr;
+  all["lr_schedule"] = artifact.schedule;
+  return all;
+}
+
+std::string writeCheckpoint(const std::string &artifact,
+                            const std::string &folder, uint64_t step,
+                            uint64_t rows, const nb::dict &tensors) {
+  std::vector<Lent> holders;
+  std::vector<LentTensor> lent = lendAll(tensors, holders);
+  nb::gil_scoped_release release;
+  return writeWholeCheckpoint(artifact, folder, step, rows, lent);
+}
+
 /// As fsdp_opt.errors makes them.
 void raise(const Error &error) {
   std::string id(getErrorInfo(error.id()).id);
@@ -239,6 +281,25 @@ NB_MODULE(_native, module) {
         }
       });
   module.def("list_errors", listErrors);
+  module.def("describe_artifact", describe, nb::arg("path"));
+  module.def("rate_factor", rateFactor, nb::arg("artifact"), nb::arg("step"));
+  module.def("write_checkpoint", writeCheckpoint, nb::arg("artifact"),
+             nb::arg("folder"), nb::arg("step"), nb::arg("rows"),
+             nb::arg("tensors"));
+  nb::class_<EventFile>(module, "EventFile")
+      .def(nb::init<const std::string &, uint64_t>(), nb::arg("folder"),
+           nb::arg("first"))
+      .def_prop_ro("path", &EventFile::path)
+      .def(
+          "write",
+          [](EventFile &file, uint64_t step, const nb::dict &values) {
+            EventFile::Values list;
+            for (auto [name, value] : values)
+              list.emplace_back(nb::cast<std::string>(name),
+                                nb::cast<double>(value));
+            file.write(step, list);
+          },
+          nb::arg("step"), nb::arg("values"));
   nb::class_<Door>(module, "Door")
       .def(
           "__init__",

@@ -26,6 +26,9 @@ public:
   /// Collective. `steps` were taken. Throws fsdp::Error.
   void run(uint64_t steps);
 
+  /// What the last one found, if there was one.
+  const std::optional<EvalResult> &last() const { return result; }
+
   /// On stdout: what the last one found, if there was one.
   void printSummary() const;
 

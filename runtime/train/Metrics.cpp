@@ -89,11 +89,12 @@ void Metrics::updateResident(uint64_t step, bool isLast) {
   }
 }
 
-void Metrics::write(const StepResult &result, double seconds, bool isLast) {
+void Metrics::write(const StepReport &report, bool isLast) {
+  const StepResult &result = report.result;
   updateResident(result.step, isLast);
   if (!file)
     return;
-  MemoryUse memory = session.memory();
+  const MemoryUse &memory = report.memory;
   nlohmann::ordered_json line;
   line["step"] = result.step;
   if (result.loss)
@@ -112,10 +113,12 @@ void Metrics::write(const StepResult &result, double seconds, bool isLast) {
                                    {"group", each.group},
                                    {"count", each.count},
                                    {"bytes", each.bytes}});
-  line["step_time_s"] = seconds;
-  line["samples_per_s"] =
-      static_cast<double>(session.samplesPerStep()) / seconds;
-  line["peak_memory_bytes"] = memory.arena + memory.scratch + memory.staging;
+  line["step_time_s"] = report.seconds;
+  line["samples_per_s"] = report.samplesPerSecond;
+  if (report.tokensPerSecond)
+    line["tokens_per_s"] = *report.tokensPerSecond;
+  line["time_left_s"] = report.secondsLeft;
+  line["peak_memory_bytes"] = report.peakBytes();
   if (memory.host)
     line["host_memory_bytes"] = memory.host;
   line["scratch_bytes"] = memory.scratch;

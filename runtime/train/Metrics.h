@@ -5,6 +5,7 @@
 #define FSDP_RUNTIME_TRAIN_METRICS_H
 
 #include "runtime/session/Session.h"
+#include "runtime/train/Throughput.h"
 
 #include <cstdint>
 #include <cstdio>
@@ -28,9 +29,8 @@ public:
   Metrics(const Metrics &) = delete;
   Metrics &operator=(const Metrics &) = delete;
 
-  /// Collective. `seconds` from the end of the last step to the end of this
-  /// one. Throws fsdp::Error.
-  void write(const StepResult &result, double seconds, bool isLast);
+  /// Collective. Throws fsdp::Error.
+  void write(const StepReport &report, bool isLast);
 
   /// What validation found after `steps` steps, in `seconds`. Throws
   /// fsdp::Error.

@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_TRAIN_PROGRESS_H
 #define FSDP_RUNTIME_TRAIN_PROGRESS_H
 
-#include "runtime/session/Session.h"
+#include "runtime/train/Throughput.h"
 
 #include <chrono>
 #include <cstdint>
@@ -20,7 +20,7 @@ class Progress {
 public:
   /// Of `steps` in all, `before` were done by earlier runs.
   Progress(uint64_t steps, uint64_t before);
-  void update(const StepResult &result);
+  void update(const StepReport &report);
 
 private:
   using Clock = std::chrono::steady_clock;

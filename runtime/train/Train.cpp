@@ -150,8 +150,12 @@ static void trainSteps(Session &session, const TrainOptions &options,
   if (!options.profilePath.empty() && steps != 0)
     profiler.emplace(session, options.profilePath,
                      parseProfileSteps(options.profileSteps, steps));
-  if (isFirst)
+  Throughput throughput(session, steps);
+  std::optional<Monitors> monitors;
+  if (isFirst) {
     progress.emplace(done + steps, done);
+    monitors.emplace(options.monitors, done);
+  }
 
   std::optional<Termination> termination;
   if (session.isTraining())
@@ -184,10 +188,13 @@ static void trainSteps(Session &session, const TrainOptions &options,
     last = now;
     if (outputs)
       outputs->append();
+    StepReport report = throughput.report(result, seconds);
     if (metrics)
-      metrics->write(result, seconds, i + 1 == steps);
+      metrics->write(report, i + 1 == steps);
+    if (monitors)
+      monitors->write(report);
     if (progress)
-      progress->update(result);
+      progress->update(report);
     // No step's time holds that of writing the profile.
     if (profiler && profiler->finishStep(i))
       last = Clock::now();
@@ -195,6 +202,8 @@ static void trainSteps(Session &session, const TrainOptions &options,
       checkpointer->afterStep();
     if (evaluation.isDue(result.step + 1, i + 1 == steps)) {
       evaluation.run(result.step + 1);
+      if (monitors)
+        monitors->write(*evaluation.last(), result.step + 1);
       last = Clock::now();
     }
     if (i == 0)

@@ -6,6 +6,7 @@
 
 #include "runtime/launch/Launch.h"
 #include "runtime/train/Checkpointer.h"
+#include "runtime/train/Monitors.h"
 
 #include <cstdint>
 #include <optional>
@@ -17,7 +18,8 @@ struct TrainOptions {
   /// Of the whole training, those of a checkpoint too, or kUntilDataEnds.
   uint64_t steps = 0;
   std::string metricsPath; ///< JSON lines; empty: none
-  std::string exportPath;  ///< safetensors, a file or a folder; empty: none
+  MonitorOptions monitors;
+  std::string exportPath; ///< safetensors, a file or a folder; empty: none
   uint64_t exportShardBytes = kExportShardBytes; ///< of a folder's files
   CheckpointOptions checkpoints;                 ///< no folder: none
   std::string outputsPath;                       ///< safetensors; empty: none

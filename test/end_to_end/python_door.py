@@ -5,6 +5,7 @@ As a program of its own (`--rank FOLDER`) it is one rank under torchrun.
 """
 import argparse
 import copy
+import os
 import pathlib
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import fsdp_opt
 import zoo
 from harness import ADAMW, batch_of, compare, launch, make_config, make_data, must, parse_arguments, reference, run_cases
 from outputs import Outputs
+from ranks import find_port
 
 STEPS = 3
 
@@ -84,6 +86,36 @@ def torchrun(factory, world, **config):
         rows, final = torch.load(folder / "result.pt")
         compare(rows, final, *reference(model, inputs, data, world, STEPS, settings), start)
     return case
+
+
+def run_spawned(rank, folder, port):
+    """A rank that only its process group knows of, whose store is at no address of the environment."""
+    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    data, size = torch.load(folder / "data.pt")
+    losses = []
+    for _ in range(2):  # one session after the other, in one store
+        with fsdp_opt.Session(folder / "step.fsdp", threads=1) as step:
+            assert (step.rank, step.world_size) == (rank, 2), step.rank
+            losses.append(step(**{key: value[rank * size:(rank + 1) * size] for key, value in data.items()}).loss.item())
+    assert "RANK" not in os.environ and losses[0] == losses[1], losses
+    total = torch.ones(1)
+    torch.distributed.all_reduce(total)  # the group is as it was
+    assert total == 2
+    if rank == 0:
+        torch.save(losses[0], folder / "loss.pt")
+    torch.distributed.destroy_process_group()
+
+
+def spawned(folder):
+    """Processes that no launcher has started meet through the group that the script has made."""
+    _, inputs, artifact = compiled(folder)
+    size = len(next(iter(inputs.values())))
+    data = make_data(inputs, 3)
+    torch.save((data, size), folder / "data.pt")
+    torch.multiprocessing.spawn(run_spawned, (folder, find_port()), nprocs=2)
+    with fsdp_opt.Session(artifact, threads=1) as step:
+        want = step(**{key: value[:2 * size] for key, value in data.items()}).loss.item()
+    assert torch.load(folder / "loss.pt") == want
 
 
 def run_rank(folder):
@@ -376,7 +408,7 @@ def main():
         "gpt world=2 accumulated": parity(zoo.gpt, 2, gradient_accumulation_steps=2),
         "convnet world=2 sgd": parity(zoo.convnet, 2, optimizer=sgd),
         "llama tp=2": parity(zoo.llama, 2, optimizer=sgd, mesh={"tp": 2}, tp_plan="auto"),
-        "gpt torchrun": torchrun(zoo.gpt, 2),
+        "gpt torchrun": torchrun(zoo.gpt, 2), "spawned": spawned,
         "outputs": outputs, "refusals": refusals, "failures": failures, "others run": others_run,
         "checkpoints": lambda folder: checkpoints(folder)(arguments.bin),
         "evaluation": evaluation, "held": held, "data files": data_files, "compiling": compiling, "not closed": not_closed,

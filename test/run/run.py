@@ -430,7 +430,7 @@ class FsdpRun(unittest.TestCase):
 
     def test_progress_names_the_learning_rate(self):
         _, err = self.run_it("--steps=2", "--lr=0.25")
-        self.assertRegex(err, r"step 2/2  loss [\d.]+  grad norm [\d.]+  lr 0\.25  \d+ s")
+        self.assertRegex(err, r"step 2/2  loss [\d.]+  grad norm [\d.]+  lr 0\.25  [\d.]+ samples/s  \d+ s, 0 s left")
 
     def test_dry_run_of_many_ranks(self):
         self.make(512)

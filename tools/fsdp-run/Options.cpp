@@ -225,6 +225,11 @@ static void addOutputs(CLI::App &app, RunOptions &options) {
   TrainOptions &train = options.train;
   app.add_option("--metrics", train.metricsPath,
                  "write one JSON object a step to this file");
+  app.add_option("--tensorboard", train.monitors.tensorboard,
+                 "write the metrics for TensorBoard to this folder");
+  app.add_option("--prometheus", train.monitors.prometheus,
+                 "answer GET /metrics at this [HOST:]PORT while the run lasts; "
+                 "without a host on the loopback alone");
   app.add_option("--export", train.exportPath,
                  "write the unsharded weights to this safetensors file at the "
                  "end; with a / at its end, to files of a folder, with an "

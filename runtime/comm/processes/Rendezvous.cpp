@@ -86,8 +86,12 @@ Rendezvous fsdp::parseRendezvous(std::string_view address) {
     where.served = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
     return where;
   }
-  if (address.starts_with("tcp://")) {
-    std::string_view rest = address.substr(6);
+  // A store that a program has open already, and serves.
+  constexpr std::string_view kOpenStore = "store://", kTcp = "tcp://";
+  where.served = address.starts_with(kOpenStore);
+  if (where.served || address.starts_with(kTcp)) {
+    std::string_view rest =
+        address.substr(where.served ? kOpenStore.size() : kTcp.size());
     size_t colon = rest.rfind(':');
     if (colon != std::string_view::npos && colon > 0) {
       std::string_view host = rest.substr(0, colon);

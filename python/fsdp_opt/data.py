@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Token files out of text: Hugging Face datasets, Parquet, JSON lines and plain text, tokenized and packed.
+
+    fsdp_opt.data.write_tokens("corpus/*.jsonl", "train.bin", tokenizer="tokenizer.json")
+    fsdp_opt.data.write_rows("corpus.parquet", "train.safetensors", tokenizer=tokenizer, length=2048)
+
+What is read is never held whole. A call that was interrupted, made again, goes on where the file ends.
+Tokenizers come from the package tokenizers or transformers, or are functions of a text.
+"""
+from __future__ import annotations
+
+import array
+import glob
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, BinaryIO, NamedTuple, Union
+
+from . import errors
+
+Path = Union[str, "os.PathLike[str]"]
+Source = Union[Path, Iterable[Any]]
+Tokenizer = Union[Path, Callable[[str], Any], Any]
+
+_BATCH = 1000  # documents that are tokenized at once, and after which it can go on
+_JOURNAL = ".progress.json"
+
+
+class Written(NamedTuple):
+    """What a file holds."""
+
+    path: pathlib.Path
+    documents: int
+    tokens: int
+    """With the ends of documents."""
+    rows: int
+    """Of `write_rows`; 0 of `write_tokens`, whose rows the model's shape decides."""
+    seconds: float
+    """Of this call."""
+
+
+def write_tokens(source: Source, target: Path, *, tokenizer: Tokenizer, column: str = "text", split: str = "train", end: int | None = None,
+                 dtype: str | None = None, limit: int | None = None, progress: bool | None = None) -> Written:
+    """Writes all documents, one behind the other, each with an end, as `data: {tokens: target}` reads them (docs/Data.md).
+
+    Args:
+        source: files or patterns of them, by their names: .jsonl, .jsonl.gz, .json (one object a line), .parquet, and .txt, whose
+            documents are parted by empty lines; a folder of such; "hf:NAME" or "hf:NAME:CONFIG", which is streamed by the package
+            datasets; or documents: texts, or mappings with `column`.
+        target: a file of unsigned numbers in the machine's byte order, nanoGPT's format.
+        tokenizer: a tokenizer.json, a folder or name that transformers' AutoTokenizer takes, an object of tokenizers or transformers,
+            or a function from a text to its ids.
+        column: of the documents that have several.
+        split: of "hf:" datasets.
+        end: the id behind each document; by default the tokenizer's end of text. -1: none.
+        dtype: "uint16", or "uint32", which the config's `data: {dtype: uint32}` says; by default what the vocabulary needs.
+        limit: tokens after which it ends, with the document it is in.
+        progress: a line on stderr; by default on terminals.
+
+    Returns when the file is complete; until then it is called `target` with ".part", and beside it lies what to go on from.
+
+    Raises:
+        errors.DataError: E080 for a source without documents or `column`, E082 for an id that `dtype` does not hold.
+        errors.UsageError: E040 for an argument; ModuleNotFoundError says which package to install.
+    """
+    return _Writer(source, pathlib.Path(target), tokenizer, column, split, end, limit, progress, 1, dtype).run()
+
+
+def write_rows(source: Source, target: Path, *, tokenizer: Tokenizer, length: int, column: str = "text", split: str = "train",
+               end: int | None = None, position_ids: bool = False, document_ids: bool = False, limit: int | None = None,
+               progress: bool | None = None) -> Written:
+    """Packs documents into rows of `length` tokens, as `data: {samples: target}` reads them: a safetensors file of int64 tensors.
+
+    `input_ids` and `labels` are the tokens; labels of a document's first token are -100, which no token in front of it predicts.
+    Documents may reach over several rows; what does not fill the last row is left out.
+
+    Args:
+        length: tokens of a row.
+        position_ids: adds each token's place in its document.
+        document_ids: adds the number of each token's document in its row, from 0 on, for masks that part documents.
+        Others as of `write_tokens`.
+    """
+    if length < 2:
+        raise errors.make("E040", f"length: expected a number from 2, found {length}")
+    return _RowWriter(source, pathlib.Path(target), tokenizer, column, split, end, limit, progress, length, position_ids, document_ids).run()
+
+
+class _Writer:
+    """A stream of documents into a file that grows batch by batch, with a journal of how far it has come."""
+
+    def __init__(self, source: Source, target: pathlib.Path, tokenizer: Tokenizer, column: str, split: str, end: int | None, limit: int | None,
+                 progress: bool | None, length: int, dtype: str | None) -> None:
+        if dtype not in (None, "uint16", "uint32"):
+            raise errors.make("E040", f"dtype: expected uint16 or uint32, found '{dtype}'")
+        self.target, self.limit, self.length = target, limit, length
+        self.encode, self.end, vocabulary = _tokenizer(tokenizer, end)
+        self.dtype = dtype or ("uint16" if vocabulary is not None and vocabulary <= 1 << 16 else "uint32")
+        self.documents = _documents(source, column, split)
+        self.part = target.with_name(target.name + ".part")
+        self.journal = target.with_name(target.name + _JOURNAL)
+        self.shows = sys.stderr.isatty() if progress is None else progress
+        # What has to be the same to go on: the call. What is read may be a stream that nobody can compare.
+        named = source if isinstance(source, (str, os.PathLike)) else "documents"
+        self.call = hashlib.sha256(json.dumps([str(named), column, split, self.end, self.dtype, length, limit, self._kind()]).encode()).hexdigest()
+        self.state: dict[str, Any] = {"call": self.call, "documents": 0, "tokens": 0, "bytes": 0}
+
+    def _kind(self) -> list[Any]:
+        return ["tokens"]
+
+    def run(self) -> Written:
+        begin, shown = time.monotonic(), 0.0
+        self.target.parent.mkdir(parents=True, exist_ok=True)
+        self._resume()
+        already, before = self.state["documents"], self.state["tokens"]
+        documents = itertools.islice(self.documents, already, None)
+        with open(self.part, "r+b" if self.part.exists() else "w+b") as file:
+            file.truncate(self.state["bytes"])
+            file.seek(self.state["bytes"])
+            while not self._is_full() and (batch := list(itertools.islice(documents, _BATCH))):
+                for ids in self.encode(batch):
+                    self.state["tokens"] += self._write(file, ids)
+                    self.state["documents"] += 1
+                    if self._is_full():
+                        break
+                self._save(file)
+                if self.shows and time.monotonic() - shown > 0.1:
+                    shown = time.monotonic()
+                    self._show(self.state["tokens"] - before, shown - begin)
+            if not self.state["documents"]:
+                raise errors.make("E080", "source: expected documents, found none")
+            complete = self._finish(file)
+        if self.shows:
+            self._show(self.state["tokens"] - before, time.monotonic() - begin)
+            print(file=sys.stderr)
+        os.replace(complete, self.target)
+        self.journal.unlink(missing_ok=True)
+        self.part.unlink(missing_ok=True)
+        return Written(self.target, self.state["documents"], self.state["tokens"], self.state.get("rows", 0), time.monotonic() - begin)
+
+    def _is_full(self) -> bool:
+        return self.limit is not None and self.state["tokens"] >= self.limit
+
+    def _resume(self) -> None:
+        try:
+            found = json.loads(self.journal.read_text())
+        except (OSError, ValueError):
+            return
+        if found.get("call") == self.call and self.part.exists() and self.part.stat().st_size >= found["bytes"]:
+            self.state = found
+
+    def _save(self, file: BinaryIO) -> None:
+        file.flush()
+        self.state["bytes"] = file.tell()
+        temporary = self.journal.with_name(self.journal.name + ".new")
+        temporary.write_text(json.dumps(self.state))
+        os.replace(temporary, self.journal)
+
+    def _show(self, tokens: int, seconds: float) -> None:
+        rate = tokens / seconds if seconds else 0.0
+        print(f"\r\033[K{self.target.name}: {self.state['documents']:,} documents  {self.state['tokens']:,} tokens  {rate / 1e6:.2f} million/s",
+              end="", file=sys.stderr, flush=True)
+
+    def _write(self, file: BinaryIO, ids: Iterable[int]) -> int:
+        try:
+            tokens = array.array("H" if self.dtype == "uint16" else "I", ids)
+            if self.end >= 0:
+                tokens.append(self.end)
+        except OverflowError as error:
+            raise errors.make("E082", f"tokenizer: expected ids that {self.dtype} holds, found another one; give dtype='uint32'") from error
+        tokens.tofile(file)
+        return len(tokens)
+
+    def _finish(self, file: BinaryIO) -> pathlib.Path:
+        """The complete file, on the disk."""
+        os.fsync(file.fileno())
+        return self.part
+
+
+class _RowWriter(_Writer):
+    """Rows of a fixed length. The part file has the columns row by row; the complete one has a head and each column whole."""
+
+    def __init__(self, source: Source, target: pathlib.Path, tokenizer: Tokenizer, column: str, split: str, end: int | None, limit: int | None,
+                 progress: bool | None, length: int, position_ids: bool, document_ids: bool) -> None:
+        self.names = ["input_ids", "labels", *(["position_ids"] if position_ids else []), *(["document_ids"] if document_ids else [])]
+        super().__init__(source, target, tokenizer, column, split, end, limit, progress, length, "uint32")
+        # Of the row that is being filled, kept in the journal, too.
+        self.state.update({"rows": 0, "open": {name: [] for name in self.names}})
+
+    def _kind(self) -> list[Any]:
+        return ["rows", *self.names]
+
+    def _write(self, file: BinaryIO, ids: Iterable[int]) -> int:
+        tokens = list(ids)
+        if self.end >= 0:
+            tokens.append(self.end)
+        row, at = self.state["open"], 0
+        while at < len(tokens):
+            have = len(row["input_ids"])
+            count = min(self.length - have, len(tokens) - at)
+            piece = tokens[at:at + count]
+            row["input_ids"] += piece
+            row["labels"] += [-100, *piece[1:]] if at == 0 else piece
+            if "position_ids" in row:
+                row["position_ids"] += range(at, at + count)
+            if "document_ids" in row:
+                row["document_ids"] += [row["document_ids"][-1] + 1 if have else 0] * count
+            at += count
+            if len(row["input_ids"]) == self.length:
+                for name in self.names:
+                    array.array("q", row[name]).tofile(file)
+                    row[name] = []
+                self.state["rows"] += 1
+        return len(tokens)
+
+    def _finish(self, file: BinaryIO) -> pathlib.Path:
+        """Columns one behind the other, a block of rows at a time."""
+        rows, width = self.state["rows"], 8 * self.length
+        if not rows:
+            raise errors.make("E080", f"source: expected {self.length} tokens for a row, found {self.state['tokens']}")
+        head = {name: {"dtype": "I64", "shape": [rows, self.length], "data_offsets": [number * rows * width, (number + 1) * rows * width]}
+                for number, name in enumerate(self.names)}
+        text = json.dumps(head).encode()
+        text += b" " * (-len(text) % 8)
+        ordered = self.part.with_name(self.part.name + ".columns")
+        of_row = width * len(self.names)
+        with open(ordered, "wb") as out:
+            out.write(len(text).to_bytes(8, "little") + text)
+            for number in range(len(self.names)):
+                file.seek(0)
+                for first in range(0, rows, 1024):
+                    block = memoryview(file.read(of_row * min(1024, rows - first)))
+                    for begin in range(number * width, len(block), of_row):
+                        out.write(block[begin:begin + width])
+            out.flush()
+            os.fsync(out.fileno())
+        return ordered
+
+
+# Where documents come from.
+
+def _documents(source: Source, column: str, split: str) -> Iterator[str]:
+    if isinstance(source, str) and source.startswith("hf:"):
+        name, _, config = source.removeprefix("hf:").partition(":")
+        return _texts(_need("datasets", "a dataset of Hugging Face's").load_dataset(name, config or None, split=split, streaming=True), column, source)
+    if isinstance(source, (str, os.PathLike)):
+        files = _files(os.fspath(source))
+        return itertools.chain.from_iterable(_read(path, column) for path in files)
+    if isinstance(source, Mapping) and not hasattr(source, "column_names"):
+        raise errors.make("E040", f"source: expected one split of a dataset, found {', '.join(map(str, source))}; choose one")
+    return _texts(source, column, "source")
+
+
+def _files(source: str) -> list[str]:
+    if os.path.isdir(source):
+        found = sorted(str(path) for path in pathlib.Path(source).rglob("*") if path.is_file() and _suffix(str(path)))
+    else:
+        found = sorted(glob.glob(source)) or ([source] if os.path.exists(source) else [])
+    if not found:
+        raise errors.make("E080", f"source: '{source}' is no file of documents and matches none")
+    unknown = next((path for path in found if not _suffix(path)), None)
+    if unknown:
+        raise errors.make("E040", f"source: expected files that end with {', '.join(_READERS)}, found '{unknown}'")
+    return found
+
+
+def _suffix(path: str) -> str | None:
+    return next((suffix for suffix in _READERS if path.endswith(suffix)), None)
+
+
+def _read(path: str, column: str) -> Iterator[str]:
+    return _READERS[_suffix(path) or ""](path, column)
+
+
+def _read_lines(path: str, column: str) -> Iterator[str]:
+    import gzip
+    opened = gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path, encoding="utf-8")
+    with opened as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                document = json.loads(line)
+            except ValueError as error:
+                raise errors.make("E080", f"'{path}', line {number}: expected a JSON object, found {line.strip()[:40]!r}") from error
+            yield _text(document, column, f"'{path}', line {number}")
+
+
+def _read_parquet(path: str, column: str) -> Iterator[str]:
+    parquet = _need("pyarrow.parquet", "a Parquet file")
+    with parquet.ParquetFile(path) as file:
+        if column not in file.schema_arrow.names:
+            raise errors.make("E080", f"'{path}': expected a column '{column}', found {', '.join(file.schema_arrow.names)}")
+        for batch in file.iter_batches(batch_size=_BATCH, columns=[column]):
+            for value in batch.column(0).to_pylist():
+                yield _text(value, column, f"'{path}'")
+
+
+def _read_text(path: str, column: str) -> Iterator[str]:
+    lines: list[str] = []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if line.strip():
+                lines.append(line)
+            elif lines:
+                yield "".join(lines)
+                lines = []
+    if lines:
+        yield "".join(lines)
+
+
+_READERS: dict[str, Callable[[str, str], Iterator[str]]] = {".jsonl": _read_lines, ".jsonl.gz": _read_lines, ".json": _read_lines,
+                                                            ".parquet": _read_parquet, ".txt": _read_text}
+
+
+def _texts(documents: Iterable[Any], column: str, where: str) -> Iterator[str]:
+    for number, document in enumerate(documents):
+        yield _text(document, column, f"{where}, document {number}")
+
+
+def _text(document: Any, column: str, where: str) -> str:
+    if isinstance(document, Mapping):
+        if column not in document:
+            raise errors.make("E080", f"{where}: expected '{column}', found {', '.join(map(str, document))}; name another one as column=")
+        document = document[column]
+    if not isinstance(document, str):
+        raise errors.make("E082", f"{where}: expected a text, found {type(document).__name__}")
+    return document
+
+
+# What makes tokens of them.
+
+def _tokenizer(given: Tokenizer, end: int | None) -> tuple[Callable[[list[str]], Iterable[Iterable[int]]], int, int | None]:
+    """(ids of several texts, the id behind each or -1, how many ids there are)."""
+    if isinstance(given, (str, os.PathLike)):
+        path = os.fspath(given)
+        if path.endswith(".json"):
+            given = _need("tokenizers", f"the tokenizer '{path}'").Tokenizer.from_file(path)
+        else:
+            given = _need("transformers", f"the tokenizer '{path}'").AutoTokenizer.from_pretrained(path)
+    if hasattr(given, "encode_batch"):  # of tokenizers
+        names = ("<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>", "[SEP]")
+        found = next((id for id in map(given.token_to_id, names) if id is not None), None)
+        return lambda texts: (each.ids for each in given.encode_batch(texts, add_special_tokens=False)), _end(end, found), given.get_vocab_size()
+    if hasattr(given, "eos_token_id"):  # of transformers
+        return (lambda texts: given(texts, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"],
+                _end(end, given.eos_token_id), len(given))
+    if callable(given):
+        return lambda texts: (list(given(text)) for text in texts), _end(end, None), None
+    raise errors.make("E040", f"tokenizer: expected a path, a tokenizer or a function, found {type(given).__name__}")
+
+
+def _end(given: int | None, found: int | None) -> int:
+    if given is None and found is None:
+        raise errors.make("E040", "end: the tokenizer does not say what ends a document; expected an id, or -1 for none")
+    return int(given if given is not None else found)  # type: ignore[arg-type]
+
+
+def _need(module: str, what: str) -> Any:
+    import importlib
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        raise ModuleNotFoundError(f"{what} needs the package {package}: pip install {package}", name=package) from error

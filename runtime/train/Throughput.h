@@ -1,0 +1,58 @@
+//===- Throughput.h - What a step takes of the data -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_TRAIN_THROUGHPUT_H
+#define FSDP_RUNTIME_TRAIN_THROUGHPUT_H
+
+#include "runtime/session/Session.h"
+
+#include <cstdint>
+#include <optional>
+
+namespace fsdp {
+
+/// Of all ranks, in all micro-batches of a step.
+struct StepSize {
+  int64_t samples = 0;
+  /// Where an input of numbers has rows of tokens, of one length in all
+  /// programs.
+  std::optional<int64_t> tokens;
+};
+
+StepSize getStepSize(const Session &session);
+
+/// A step, as those see it who tell of it.
+struct StepReport {
+  const StepResult &result;
+  double seconds;          ///< since the last step's end
+  double samplesPerSecond; ///< in this step
+  std::optional<double> tokensPerSecond;
+  double secondsLeft; ///< at the mean rate of this run
+  MemoryUse memory;
+
+  uint64_t peakBytes() const {
+    return memory.arena + memory.scratch + memory.staging;
+  }
+};
+
+/// Reports of the steps of a run.
+class Throughput {
+public:
+  /// `steps` of this run.
+  Throughput(const Session &session, uint64_t steps)
+      : session(session), size(getStepSize(session)), steps(steps) {}
+
+  /// The next step took so many `seconds`. The result outlives the report.
+  StepReport report(const StepResult &result, double seconds);
+
+private:
+  const Session &session;
+  const StepSize size;
+  const uint64_t steps;
+  uint64_t made = 0;
+  double total = 0; ///< seconds of those but the first, which warms up
+};
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_TRAIN_THROUGHPUT_H

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""FsdpTrainer trains as transformers.Trainer does, from one script; what it cannot do it refuses by name.
+
+As a program of its own (`--rank FOLDER`) it is one rank under torchrun, where both train.
+"""
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+
+import torch
+import transformers
+
+import fsdp_opt
+from fsdp_opt import _training_arguments
+from fsdp_opt.transformers import FsdpTrainer
+from harness import must, parse_arguments, run_cases
+
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples" / "transformers"
+sys.path.insert(0, str(EXAMPLE))
+import train as example  # noqa: E402
+
+QUIET = {"disable_tqdm": True, "save_strategy": "no", "logging_steps": 1}
+
+
+class Silent(transformers.TrainerCallback):
+    """What callbacks see."""
+
+    def __init__(self):
+        self.events = []
+
+    def __getattribute__(self, name):
+        if name.startswith("on_") and name not in ("on_pre_optimizer_step", "on_optimizer_step", "on_substep_end"):
+            object.__getattribute__(self, "events").append(name)
+        return object.__getattribute__(self, name)
+
+
+def train(kind, folder, rows=42, evals=16, resume=None, callbacks=None, world=None, config=None, **others):
+    """The trainer after its training, and seconds of a step."""
+    folder.mkdir(exist_ok=True)
+    args = example.make_arguments(str(folder), **{**QUIET, **others})
+    own = {"world": world, "config": config, "threads": 1} if kind is FsdpTrainer else {}
+    trainer = kind(example.make_model(), args, train_dataset=example.make_rows(rows), eval_dataset=example.make_rows(evals) if evals else None,
+                   callbacks=callbacks, **own)
+    trainer.remove_callback(transformers.PrinterCallback)
+    trainer.train(resume_from_checkpoint=resume)
+    return trainer
+
+
+def compare(ours, theirs, loss=2e-5, norm=2e-4):
+    """Two log_histories."""
+    assert len(ours) == len(theirs), f"{len(ours)} entries instead of {len(theirs)}"
+    for a, b in zip(ours, theirs):
+        for key in ("loss", "eval_loss", "train_loss"):
+            assert (key in a) == (key in b), f"{a} has not what {b} has"
+            if key in a:
+                assert abs(a[key] - b[key]) <= loss * max(1, abs(b[key])), f"step {a['step']}: {key} {a[key]} instead of {b[key]}"
+        if "grad_norm" in b:
+            assert abs(a["grad_norm"] - b["grad_norm"]) <= norm * b["grad_norm"], f"step {a['step']}: norm {a['grad_norm']}, not {b['grad_norm']}"
+        for key in ("learning_rate", "epoch", "step"):
+            assert (key in a) == (key in b) and abs(a.get(key, 0) - b.get(key, 0)) <= 1e-6 * max(abs(b.get(key, 0)), 1e-3), f"{key}: {a} and {b}"
+
+
+def parity(**others):
+    """One process."""
+    def case(folder):
+        with_ours = train(FsdpTrainer, folder / "ours", **others)
+        theirs = train(transformers.Trainer, folder / "theirs", **{k: v for k, v in others.items() if k != "config"})
+        compare(with_ours.state.log_history, theirs.state.log_history, **({"loss": 2e-2, "norm": 5e-2} if others.get("bf16") else {}))
+        if not others.get("bf16"):
+            for (name, a), (_, b) in zip(with_ours.model.named_parameters(), theirs.model.named_parameters()):
+                assert torch.allclose(a, b, atol=2e-4), f"{name} differs by {(a - b).abs().max()}"
+        with_ours.close()
+    return case
+
+
+def run_rank(folder):
+    """Both trainers on one of two processes, FSDP2 first."""
+    torch.set_num_threads(1)
+    for name, kind in (("theirs", transformers.Trainer), ("ours", FsdpTrainer)):
+        trainer = train(kind, folder / name, save_strategy="epoch", num_train_epochs=2)
+        trainer.save_model(str(folder / name))
+        if int(os.environ["RANK"]) == 0:
+            (folder / f"{name}.json").write_text(json.dumps(trainer.state.log_history, default=float))
+        if kind is FsdpTrainer:
+            spread = [None, None]
+            own = torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
+            torch.distributed.all_gather_object(spread, own)
+            assert torch.equal(*spread), "ranks have other models after the training"
+            trainer.close()
+            again = train(kind, folder / name, num_train_epochs=2, resume=str(folder / name / "checkpoint-3"))
+            assert [e["loss"] for e in again.state.log_history if "loss" in e] == [e["loss"] for e in trainer.state.log_history if "loss" in e]
+            again.close()
+    torch.distributed.destroy_process_group()
+
+
+def processes(folder):
+    """Two processes: both trainers, FSDP2 over gloo; two threads: the same; both folders are read by from_pretrained."""
+    must(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", pathlib.Path(__file__).resolve(), "--rank", folder, cwd=folder)
+    theirs, ours = (json.loads((folder / f"{name}.json").read_text()) for name in ("theirs", "ours"))
+    compare(ours, theirs)
+    threads = train(FsdpTrainer, folder / "threads", world=2, num_train_epochs=2)
+    compare(threads.state.log_history, theirs)
+    models = [transformers.AutoModelForCausalLM.from_pretrained(folder / name, dtype=torch.float32) for name in ("theirs", "ours")]
+    batch = {key: torch.stack([row[key] for row in example.make_rows(8)]) for key in ("input_ids", "labels")}
+    with torch.no_grad():
+        a, b = (model.eval()(**batch).loss for model in models)
+        c = threads.model.eval()(**batch).loss
+    assert abs(a - b) < 1e-4 and abs(a - c) < 1e-4 and a < 4.6, (a, b, c)
+    threads.close()
+
+
+def resumed(folder):
+    """A training that stops goes on with the same bits; the limit of checkpoints and the best of them are kept."""
+    options = {"save_strategy": "steps", "save_steps": 2, "eval_strategy": "steps", "eval_steps": 2, "save_total_limit": 2,
+               "load_best_model_at_end": True, "num_train_epochs": 2}
+
+    class Stops(transformers.TrainerCallback):
+        def on_step_end(self, args, state, control, **others):
+            control.should_training_stop = state.global_step == 5
+
+    whole = train(FsdpTrainer, folder / "whole", **options)
+    begun = train(FsdpTrainer, folder / "parts", callbacks=[Stops], **options)
+    assert begun.state.global_step == 5, begun.state.global_step
+    begun.close()
+    ended = train(FsdpTrainer, folder / "parts", resume=True, **options)
+    after = {e["step"]: e["loss"] for e in whole.state.log_history if "loss" in e}
+    again = {e["step"]: e["loss"] for e in ended.state.log_history if "loss" in e}
+    assert again == after, f"{again} instead of {after}"
+    for (name, a), (_, b) in zip(whole.model.named_parameters(), ended.model.named_parameters()):
+        assert torch.equal(a, b), f"{name} is another one"
+    kept = sorted(each.name for each in (folder / "parts").glob("checkpoint-*"))
+    best = pathlib.Path(ended.state.best_model_checkpoint)
+    assert len(kept) == 2 and best.name in kept, (kept, best)
+    read = transformers.AutoModelForCausalLM.from_pretrained(best)
+    assert all(torch.equal(a, b) for a, b in zip(read.state_dict().values(), ended.model.state_dict().values())), "the best was not loaded"
+    whole.close()
+    ended.close()
+
+
+def seen(folder):
+    """Callbacks get the events of transformers.Trainer's steps, and stop a training."""
+    ours, theirs = Silent(), Silent()
+    train(FsdpTrainer, folder / "ours", callbacks=[ours], max_steps=3, rows=16).close()
+    train(transformers.Trainer, folder / "theirs", callbacks=[theirs], max_steps=3, rows=16)
+    assert ours.events == theirs.events, f"{ours.events} instead of {theirs.events}"
+
+
+class Plain(torch.nn.Module):
+    """A loss that takes no number of items."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 4)
+
+    def forward(self, x, labels):
+        return {"loss": torch.nn.functional.cross_entropy(self.layer(x), labels)}
+
+
+def plain(folder):
+    """A model of one's own: mean losses; rows that do not fill a step are refused."""
+    rows = [{"x": torch.randn(8), "labels": torch.tensor(row % 4)} for row in range(26)]
+
+    def make(kind, count, **others):
+        torch.manual_seed(3)
+        args = transformers.TrainingArguments(str(folder / kind.__name__), per_device_train_batch_size=4, report_to="none", use_cpu=True,
+                                              num_train_epochs=2, learning_rate=1e-2, **{**QUIET, **others})
+        return kind(Plain(), args, train_dataset=rows[:count])
+    logs = []
+    for kind in (FsdpTrainer, transformers.Trainer):
+        trainer = make(kind, 24, gradient_accumulation_steps=2)
+        trainer.train()
+        logs.append(trainer.state.log_history)
+    compare(*logs)
+    refused("dataloader_drop_last", lambda: make(FsdpTrainer, 26))
+    refused("gradient_accumulation_steps", lambda: make(FsdpTrainer, 20, gradient_accumulation_steps=2))
+    make(FsdpTrainer, 26, dataloader_drop_last=True)
+
+
+def streams(folder):
+    """A dataset without a length, in its own order."""
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(example.make_rows(40))
+    logs = []
+    for kind in (FsdpTrainer, transformers.Trainer):
+        args = example.make_arguments(str(folder / kind.__name__), **{**QUIET, "max_steps": 8, "eval_strategy": "no"})
+        trainer = kind(example.make_model(), args, train_dataset=Stream())
+        trainer.train()
+        logs.append([entry for entry in trainer.state.log_history if "loss" in entry])
+    compare(*logs)
+    refused("max_steps", lambda: FsdpTrainer(example.make_model(), example.make_arguments(str(folder), eval_strategy="no"), train_dataset=Stream()))
+
+
+def refused(name, call):
+    try:
+        call()
+    except fsdp_opt.Error as error:
+        assert error.id == "E040" and name in str(error), error
+        return
+    raise AssertionError(f"{name} was not refused")
+
+
+# A value other than the default of each argument that is refused whatever its value.
+OTHERS = {"optim_args": "a=1", "optim_target_modules": "all-linear", "label_smoothing_factor": 0.1, "fp16": True, "bf16_full_eval": True,
+          "fp16_full_eval": True, "use_liger_kernel": True, "liger_kernel_config": {"rope": True}, "use_cache": True, "neftune_noise_alpha": 5.0,
+          "auto_find_batch_size": True, "include_for_metrics": ["inputs"], "batch_eval_metrics": True, "save_on_each_node": True,
+          "enable_jit_checkpoint": True, "push_to_hub": True, "ignore_data_skip": True, "restore_callback_states_from_checkpoint": True,
+          "parallelism_config": object(), "deepspeed": {"stage": 3}, "debug": ["underflow_overflow"], "skip_memory_metrics": False}
+# Of arguments that take some values alone, others.
+VALUES = {"lr_scheduler_type": "polynomial", "optim": "adafactor", "train_sampling_strategy": "group_by_length",
+          "include_num_input_tokens_seen": "non_padding", "label_names": ["start_positions"], "metric_for_best_model": "accuracy",
+          "lr_scheduler_kwargs": {"power": 2}, "gradient_checkpointing_kwargs": {"offload": True}, "fsdp_config": {"version": 1}}
+
+
+def table(folder):
+    """Each field of TrainingArguments is read, without effect, or refused by its name."""
+    fields = {field.name for field in dataclasses.fields(transformers.TrainingArguments)}
+    kinds = [_training_arguments.HONOURED, set(_training_arguments.HARMLESS), set(_training_arguments.REFUSED)]
+    assert set().union(*kinds) == fields, f"of no kind or unknown: {sorted(set().union(*kinds) ^ fields)}"
+    assert sum(map(len, kinds)) == len(fields), "a field is of two kinds"
+    assert OTHERS.keys() == _training_arguments.REFUSED.keys(), sorted(OTHERS.keys() ^ _training_arguments.REFUSED.keys())
+    args = transformers.TrainingArguments(str(folder), use_cpu=True, report_to="none")
+    _training_arguments.check(args, 2)
+    for name, value in {**OTHERS, **VALUES}.items():
+        before = getattr(args, name)
+        setattr(args, name, value)
+        refused(name, lambda: _training_arguments.check(args, 2))
+        setattr(args, name, before)
+    args.average_tokens_across_devices = False
+    _training_arguments.check(args, 1)
+    refused("average_tokens_across_devices", lambda: _training_arguments.check(args, 2))
+    args.average_tokens_across_devices = True
+    args.fsdp_config = {"fsdp_reshard_after_forward": False, "limit_all_gathers": True, "xla": False, "sharding": 1}
+    refused("fsdp_config['sharding']", lambda: _training_arguments.check(args, 2))
+    args.fsdp_config = None
+    for name in ("compute_metrics", "compute_loss_func", "preprocess_logits_for_metrics", "optimizer_cls_and_kwargs"):
+        refused(name, lambda: FsdpTrainer(example.make_model(), args, train_dataset=example.make_rows(8), **{name: print}))
+    refused("optimizers", lambda: FsdpTrainer(example.make_model(), args, train_dataset=example.make_rows(8), optimizers=(1, 2)))
+
+    class Inside(transformers.TrainerCallback):
+        def on_optimizer_step(self, *others, **more):
+            pass
+    refused("on_optimizer_step", lambda: FsdpTrainer(example.make_model(), args, train_dataset=example.make_rows(8), callbacks=[Inside]))
+    refused("config['seed']", lambda: FsdpTrainer(example.make_model(), args, train_dataset=example.make_rows(8), config={"seed": 1}).artifact)
+    dropping = example.make_model()
+    dropping.config.attention_dropout = 0.1
+    for layer in dropping.model.layers:
+        layer.self_attn.attention_dropout = 0.1
+    refused("eval_dataset", lambda: FsdpTrainer(dropping, args, train_dataset=example.make_rows(8), eval_dataset=example.make_rows(8)).artifact)
+
+
+def main():
+    if "--rank" in sys.argv:
+        return run_rank(pathlib.Path(sys.argv[-1]))
+    args = parse_arguments()
+    torch.set_num_threads(1)
+    run_cases({
+        "every argument": table,
+        "one rank": parity(num_train_epochs=2, data_seed=5, logging_steps=2, logging_first_step=True),
+        "one rank, other settings": parity(num_train_epochs=1, optim="sgd", max_grad_norm=0, lr_scheduler_type="constant_with_warmup",
+                                           train_sampling_strategy="sequential", dataloader_drop_last=True, eval_on_start=True,
+                                           per_device_eval_batch_size=8, gradient_checkpointing=True, include_num_input_tokens_seen="all"),
+        "one rank bf16": parity(max_steps=6, bf16=True, eval_strategy="no"),
+        "two ranks": processes,
+        "resumed": resumed,
+        "callbacks": seen,
+        "a model of one's own": plain,
+        "a stream": streams,
+    }, args.only)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
