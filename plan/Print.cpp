@@ -157,8 +157,7 @@ void Printer::printTables() {
               (state->split_blocks == 1
                    ? ""
                    : " in " + std::to_string(state->split_blocks)) +
-              " over " +
-              split->name;
+              " over " + split->name;
     if (state->shard_dim >= 0)
       text += " dim " + std::to_string(state->shard_dim) + " over " +
               plan.groups[state->group]->name;

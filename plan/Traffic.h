@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What a collective costs a rank, as reports, dry runs, profiles and counters
-// say it: what the rank receives in an all-gather, what it sends into a reduction,
-// padding rows and its own part included, and what it passes on in a rotation.
+// say it: what the rank receives in an all-gather, what it sends into a
+// reduction, padding rows and its own part included, and what it passes on in a
+// rotation.
 //
 //===----------------------------------------------------------------------===//
 

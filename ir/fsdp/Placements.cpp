@@ -23,9 +23,8 @@ ShardingAttr::verifyType(RankedTensorType type,
                      << type.getRank() << ", found dim " << getDim();
 }
 
-LogicalResult
-SplitAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t,
-                  int64_t blocks, GroupAttr) {
+LogicalResult SplitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                int64_t, int64_t blocks, GroupAttr) {
   if (blocks >= 1)
     return success();
   return emitError() << "expected at least one block, found " << blocks;

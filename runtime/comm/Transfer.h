@@ -45,8 +45,8 @@ struct AllReduceMember {
   plan::DType dtype;
 };
 
-/// One member of a rotation: `bytes` of each rank come to the next one, the last
-/// rank's to the first. Source and place do not overlap.
+/// One member of a rotation: `bytes` of each rank come to the next one, the
+/// last rank's to the first. Source and place do not overlap.
 struct RotateMember {
   const void *from;
   void *to;

@@ -131,8 +131,8 @@ std::string fsdp::compareConfigs(MLIRContext &context,
   add(
       "bytes in collectives",
       [](const Prediction &p) { return double(p.wireBytes); }, bytesText);
-  for (const char *kind :
-       {"all_gather", "reduce_scatter", "all_reduce", "rotate", "upload", "download"}) {
+  for (const char *kind : {"all_gather", "reduce_scatter", "all_reduce",
+                           "rotate", "upload", "download"}) {
     auto count = [kind](const Prediction &p) {
       return double(sum(p, kind).first);
     };

@@ -111,10 +111,9 @@ Attribute getParallel(MLIRContext *context, const Config &config) {
       plan.push_back(
           ParallelRuleAttr::get(context, getTextsAttr(context, {rule.pattern}),
                                 choose(kStyles, rule.style)));
-  return ParallelAttr::get(context, config.tp, config.cp,
-                           getArray(context, plan), !config.tpPlan,
-                           config.sequenceParallel,
-                           config.rotate == RotateChoice::Ring);
+  return ParallelAttr::get(
+      context, config.tp, config.cp, getArray(context, plan), !config.tpPlan,
+      config.sequenceParallel, config.rotate == RotateChoice::Ring);
 }
 
 Attribute getRule(MLIRContext *context, const ModuleOverride &override) {

@@ -34,8 +34,8 @@ struct Layout {
   int32_t dim = 0; ///< of states with several dims
   bool isFlat = false;
   DType dtype = DType::f32;
-  uint32_t tp = 1;    ///< ranks that hold a part each of what can be split,
-  bool splits = true; ///< unless it is whole on all of them
+  uint32_t tp = 1;     ///< ranks that hold a part each of what can be split,
+  bool splits = true;  ///< unless it is whole on all of them
   uint32_t blocks = 1; ///< of what is split, where ranks divide them
 
   int world() const { return static_cast<int>(shard * replicate * tp); }
