@@ -10,6 +10,7 @@
 #include "passes/emit/Types.h"
 #include "plan/DType.h"
 #include "plan/Groups.h"
+#include "plan/Traffic.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -30,6 +31,7 @@ static llvm::json::Object describe(StartOpInterface start, int64_t count,
   auto copied = start->getAttrOfType<IntegerAttr>(kCopiedAttr);
   int64_t members = 0;
   std::string dtype;
+  std::map<std::string, int64_t> bytes; // of a gather, by what it moves
   for (auto [i, input, type] :
        llvm::enumerate(start.getInputs(), start.getPromised())) {
     StateOp state = getMovedState(start, i, states);
@@ -41,8 +43,12 @@ static llvm::json::Object describe(StartOpInterface start, int64_t count,
         cast<RankedTensorType>(isReduction(kind) ? type : input.getType());
     if (std::optional<plan::DType> known = toDType(own.getElementType()))
       dtype = dtypeName(*known);
+    if (kind == CollectiveKind::allGather)
+      bytes[dtype] += static_cast<int64_t>(
+          getTraffic(kind, static_cast<uint64_t>(aten::getStorageBytes(own)),
+                     static_cast<uint64_t>(start.getGroup().getSize())));
   }
-  return llvm::json::Object{
+  llvm::json::Object row{
       {"kind", getName(kind)},
       {"group", groupName(start.getGroup())},
       {"dtype", dtype},
@@ -52,6 +58,14 @@ static llvm::json::Object describe(StartOpInterface start, int64_t count,
       {"bytes", getTraffic(start)},
       {"bucket", bucket ? bucket.getValue() : StringRef()},
   };
+  if (bytes.size() > 1) {
+    row["dtype"] = "mixed";
+    llvm::json::Object each;
+    for (const auto &[name, count] : bytes)
+      each[name] = count;
+    row["bytes_by_dtype"] = std::move(each);
+  }
+  return row;
 }
 
 /// How often a step of `microBatches` runs a part of it.

@@ -89,7 +89,10 @@ public:
       result = ops.make("aten.add.Tensor", {result, product.op->getOperand(0)},
                         {}, getTensor(product.op->getResult(0)));
     product.op->getResult(0).replaceAllUsesWith(result);
+    SmallVector<Value> operands(product.op->getOperands());
     product.op->erase();
+    for (Value operand : operands)
+      eraseDead(operand);
   }
 
   /// The casts that were made, for the module's list.
@@ -112,6 +115,17 @@ public:
   }
 
 private:
+  /// Views and casts for the product alone, which would be readers of a weight.
+  static void eraseDead(Value value) {
+    for (Operation *op = value.getDefiningOp(); op && isOpTriviallyDead(op);
+         op = value.getDefiningOp()) {
+      if (op->getNumOperands() == 0)
+        return;
+      value = op->getOperand(0);
+      op->erase();
+    }
+  }
+
   static Value getParameter(Value value) {
     while (Operation *op = value.getDefiningOp())
       value = op->getOperand(0);

@@ -251,7 +251,7 @@ def main():
     add("flat", 3, often=True, bucket_layout="auto")
     add("as fsdp2", 3, bucket_layout="fsdp2")
     add("columns", 3, shard_dims={"*weight": 1})
-    add("accumulated", 3, often=True, gradient_accumulation_steps=3, max_grad_norm=0.5)
+    add("accumulated", 3, often=True, gradient_accumulation_steps=3)
     add("kept gathered", 2, gradient_accumulation_steps=2, reshard_after_backward=False, reshard_after_forward=False)
     add("recomputed", 3, often=True, activation_checkpointing=True)
     add("recomputed in part", 2, activation_checkpointing={"policy": "selective"})
