@@ -264,9 +264,7 @@ private:
       return success();
     return module.emitError("expected a linear layer in f32, bf16 or f16 whose "
                             "sizes are multiples of ")
-           << kSizeMultiple
-           << " among those of float8's modules, found none; write "
-              "pad_inner_dim: true for layers of any size";
+           << kSizeMultiple << " among those of float8's modules, found none";
   }
 
   LogicalResult verifyPlace(ModuleOp module) const {
@@ -300,8 +298,7 @@ private:
     if (!told.getPad() && llvm::any_of(type.getShape(), [](int64_t size) {
           return size % kSizeMultiple != 0;
         }))
-      return "the sizes of its weight are no multiples of 16; pad_inner_dim: "
-             "true takes any";
+      return "the sizes of its weight are no multiples of 16";
     return {};
   }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What linear layers in float8 cost: the table and the figure of docs/Performance.md.
+"""What linear layers in float8 cost.
 
     float8.py --bin build/bin quality [--steps 1000] [--svg out.svg]   loss of the quickstart's decoder with each recipe
     float8.py --bin build/bin speed [--width 1024] [--layers 4] [--rows 256]   time of a step of linear layers, and the bytes it gathers

@@ -167,7 +167,7 @@ def bytes_case(bin):
         assert len(maxima) == 1 and maxima[0]["count"] == 1, maxima
         saved = gathered(reports["f32"]) - gathered(reports["f8"])
         elements = sum(m.weight.numel() for path, m in model.named_modules() if isinstance(m, nn.Linear) and path.startswith("net.blocks."))
-        assert saved == 3 * elements // 2 * 2, f"{saved} bytes less for {elements} elements that are gathered twice, half of them by each rank"
+        assert saved == 2 * 3 * elements, f"{saved} bytes less for {elements} elements that are gathered twice"
     return case
 
 
@@ -188,34 +188,15 @@ def moving_case(bin):
     return case
 
 
-def same_bits_case(bin, worlds, **told):
-    """With grains what comes out has the same bits on any number of ranks: scales are of whole parameters, and of one grain's rows."""
-    def case(folder):
-        torch.manual_seed(11)
-        model, inputs = blocks()
-        save_file(make_data(inputs, 16), folder / "data.safetensors")
-        found = []
-        for world, more in worlds:
-            config = make_config(world, optimizer=SGD, float8=told, **more)
-            config["fsdp_config"]["grains"] = 4
-            compile_step(bin, folder, model, inputs, config)
-            rows, final = train(bin, folder, world, 3)
-            found.append(([row["loss"] for row in rows], final))
-        for (world, more), (losses, final) in zip(worlds[1:], found[1:]):
-            assert losses == found[0][0], f"world {world} {more}: losses {losses} instead of {found[0][0]}"
-            for name, value in final.items():
-                assert torch.equal(value, found[0][1][name]), f"world {world} {more}: {name} has other bits"
-    return case
-
-
 def refusals(bin):
     def case(folder):
         torch.manual_seed(9)
         model, inputs = blocks()
         compile_step(bin, folder, model, inputs, make_config(1))
         for words, config in {
-                "matches no linear layer; did you mean 'blocks'?": {"float8": {"modules": ["net.block.*"]}},
-                "pad_inner_dim": {"float8": {"modules": ["net.odd"]}},
+                "matches no linear layer; did you mean 'net.blocks'?": {"float8": {"modules": ["net.block.*"]}},
+                "multiples of 16": {"float8": {"modules": ["net.odd"]}},
+                "'pad_inner_dim: true' is not supported": {"float8": {"pad_inner_dim": True}},
                 "unknown key 'scaling'": {"float8": {"scaling": "dynamic"}},
                 "one of tensorwise, rowwise": {"float8": {"recipe": "rowwise_with_gw_hp"}},
                 "needs recipe: tensorwise": {"float8": {"recipe": "rowwise", "enable_fsdp_float8_all_gather": True}},
@@ -245,7 +226,6 @@ def main():
         add("over gloo", world, often=world == 2, backend="gloo")
         add("rows", world, often=world == 2, float8={"recipe": "rowwise", "enable_fsdp_float8_all_gather": False})
     add("blocks alone", 3, float8={"modules": "net.blocks"})
-    add("any size", 3, often=True, float8={"pad_inner_dim": True})
     add("parts", 4, often=True, reshard_after_forward=2)
     add("replicas", 4, often=True, replicate=2)
     add("flat", 3, often=True, bucket_layout="auto")
@@ -257,9 +237,6 @@ def main():
     add("recomputed in part", 2, activation_checkpointing={"policy": "selective"})
     add("on the host", 2, often=True, offload_params=True)
     add("activations on the host", 2, activation_offloading=True)
-    cases["same bits"] = same_bits_case(bin, [(1, {}), (2, {}), (3, {"reshard_after_forward": False}), (4, {"replicate": 2})], enable_fsdp_float8_all_gather=True)
-    if arguments.all:
-        cases["same bits, rows"] = same_bits_case(bin, [(1, {}), (3, {})], recipe="rowwise")
     cases["bytes"] = bytes_case(bin)
     cases["moving"] = moving_case(bin)
     cases["refusals"] = refusals(bin)

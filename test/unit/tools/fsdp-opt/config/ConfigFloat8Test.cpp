@@ -22,12 +22,10 @@ TEST(Config, ReadsFloat8) {
   EXPECT_FALSE(config.float8->allGather);
   EXPECT_FALSE(config.float8->padInnerDim);
   config = parse("mesh: {dp_shard: 2}\n"
-                 "float8: {recipe: rowwise, modules: [layers.*, head], "
-                 "pad_inner_dim: true}")
+                 "float8: {recipe: rowwise, modules: [layers.*, head]}")
                .config;
   EXPECT_EQ(config.float8->recipe, Float8Choice::Rowwise);
   EXPECT_THAT(config.float8->modules, ElementsAre("layers.*", "head"));
-  EXPECT_TRUE(config.float8->padInnerDim);
   EXPECT_TRUE(parse("mesh: {dp_shard: 2}\n"
                     "float8: {enable_fsdp_float8_all_gather: true}")
                   .config.float8->allGather);
@@ -43,6 +41,8 @@ TEST(Config, RefusesFloat8ThatIsNotThere) {
   EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfloat8: {recipe: rowwise, "
                       "enable_fsdp_float8_all_gather: true}"),
               HasSubstr("needs recipe: tensorwise"));
+  EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfloat8: {pad_inner_dim: true}"),
+              HasSubstr("not supported"));
   EXPECT_THAT(refusal("mesh: {dp_shard: 2, tp: 2}\nfloat8: {}"),
               HasSubstr("'float8' is not supported with mesh: {tp: 2}"));
   EXPECT_THAT(refusal("mesh: {dp_shard: 2, cp: 2}\nfloat8: {}"),
