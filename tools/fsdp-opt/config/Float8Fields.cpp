@@ -59,6 +59,11 @@ static void checkFloat8(Reading &reading) {
     reading.refuse("float8.enable_fsdp_float8_all_gather",
                    "'enable_fsdp_float8_all_gather' needs recipe: tensorwise; "
                    "by rows, a weight's scales differ from product to product");
+  if (config.float8->allGather && config.offloadParams)
+    reading.refuse("float8",
+                   "'float8' with 'enable_fsdp_float8_all_gather' is not "
+                   "supported with 'offload_params'; leave one of them out",
+                   ErrorId::ConfigNotSupported);
   // Ranks that compute a step together have parts of what a scale is of.
   for (auto [key, ranks] : {std::pair("tp", config.tp), {"cp", config.cp}})
     if (ranks > 1)
@@ -77,7 +82,7 @@ static void checkFloat8(Reading &reading) {
 
 std::span<const Check> fsdp::getFloat8Checks() {
   static const Check all[] = {
-      {{"float8", "mesh", "device"}, checkFloat8},
+      {{"float8", "mesh", "device", "fsdp_config.offload_params"}, checkFloat8},
   };
   return all;
 }
