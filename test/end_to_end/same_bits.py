@@ -179,6 +179,7 @@ def refused(bin):
                 ({}, {"grains": 4, "reduce_wire_dtype": "bfloat16"}, {"dp_shard": 2}, ["'reduce_wire_dtype' is not supported with 'grains'"]),
                 ({"grad_norm_type": 1}, {"grains": 4}, {"dp_shard": 2}, ["'grad_norm_type: 1' is not supported with 'grains'"]),
                 ({"tp_plan": "auto"}, {"grains": 4}, {"dp_shard": 1, "tp": 2}, ["'tp' and 'cp' are not supported with 'grains'"]),
+                ({"float8": {"modules": ["*"]}}, {"grains": 4}, {"dp_shard": 2}, ["'float8' is not supported with 'grains'"]),
                 ({}, {"grains": 4, "offload_params": True}, {"dp_shard": 2}, ["not supported with 'grains'"])]:
             (folder / "fsdp.yaml").write_text(yaml.safe_dump({"mesh": mesh, "optimizer": SGD, "fsdp_config": fsdp, **extra}))
             done = call(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "step.fsdp", cwd=folder)

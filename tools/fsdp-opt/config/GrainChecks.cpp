@@ -42,6 +42,9 @@ static void refuseOthers(Reading &reading) {
   if (config.offloadParams || config.offloadOptimizer)
     refuse("fsdp_config", "'offload_params' and 'offload_optimizer' are not "
                           "supported with 'grains'");
+  if (config.float8)
+    refuse("float8", "'float8' is not supported with 'grains': that its scales "
+                     "have the same bits on any number of ranks is not shown");
   if (config.gradNormType == 1)
     refuse("grad_norm_type",
            "'grad_norm_type: 1' is not supported with 'grains', found 1, "
