@@ -425,7 +425,7 @@ const Case kCases[] = {
     {"Cat",
      "%0 = aten.cat([%a, %b], dim = -1) : (tensor<4x6xf32>, tensor<4x2xf32>) "
      "-> tensor<4x8xf32>",
-     "0 0 -> 0; p p -> p"},
+     "1/3 1 -> 1/4; 0 0 -> 0; p p -> p"},
     {"Stack",
      "%0 = aten.stack([%a, %b], dim = 1) : (tensor<4x6xf32>, tensor<4x6xf32>) "
      "-> tensor<4x2x6xf32>",
@@ -433,7 +433,7 @@ const Case kCases[] = {
     {"SliceBackward",
      "%0 = aten.slice_backward(%a, input_sizes = [4, 6], dim = 1, start = 2, "
      "end = 4, step = 1) : (tensor<4x2xf32>) -> tensor<4x6xf32>",
-     "0 -> 0; p -> p"},
+     "1 -> 1/3; 0 -> 0; p -> p"},
     {"SelectBackward",
      "%0 = aten.select_backward(%a, input_sizes = [4, 3, 6], dim = 1, index = "
      "2) : (tensor<4x6xf32>) -> tensor<4x3x6xf32>",

@@ -123,7 +123,7 @@ public:
         continue;
       uint64_t have = 0;
       for (const Part &part : ownParts(plan, state, rank))
-        have = part.region.elements() * dtypeBytes(state.dtype);
+        have += part.region.elements() * dtypeBytes(state.dtype);
       for (uint64_t i = have; i < state.bytes; ++i)
         EXPECT_EQ(0, *arena.at(state.offset + i)) << state.name;
     }

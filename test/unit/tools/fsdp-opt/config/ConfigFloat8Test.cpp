@@ -33,7 +33,7 @@ TEST(Config, ReadsFloat8) {
 
 TEST(Config, RefusesFloat8ThatIsNotThere) {
   EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfloat8: {recipe: mx}"),
-              HasSubstr("tensorwise or rowwise"));
+              HasSubstr("tensorwise, rowwise"));
   EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfloat8: {emulate: true}"),
               HasSubstr("'emulate'"));
   EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfloat8: {modules: []}"),
