@@ -64,6 +64,11 @@ static void checkFloat8(Reading &reading) {
                    "'float8' with 'enable_fsdp_float8_all_gather' is not "
                    "supported with 'offload_params'; leave one of them out",
                    ErrorId::ConfigNotSupported);
+  if (!config.offloadActivations.empty())
+    reading.refuse("float8",
+                   "'float8' is not supported with 'activation_offloading'; "
+                   "leave one of them out",
+                   ErrorId::ConfigNotSupported);
   // Ranks that compute a step together have parts of what a scale is of.
   for (auto [key, ranks] : {std::pair("tp", config.tp), {"cp", config.cp}})
     if (ranks > 1)
@@ -82,7 +87,9 @@ static void checkFloat8(Reading &reading) {
 
 std::span<const Check> fsdp::getFloat8Checks() {
   static const Check all[] = {
-      {{"float8", "mesh", "device", "fsdp_config.offload_params"}, checkFloat8},
+      {{"float8", "mesh", "device", "fsdp_config.offload_params",
+        "fsdp_config.activation_offloading"},
+       checkFloat8},
   };
   return all;
 }
