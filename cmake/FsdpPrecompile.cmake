@@ -20,6 +20,9 @@ function(fsdp_precompile name)
   target_link_libraries(fsdp-precompiled-${name} PRIVATE ${arg_LIBRARIES})
   target_precompile_headers(fsdp-precompiled-${name} PRIVATE
     ${arg_HEADERS} ${fsdp_standard_headers})
+  # Without the time in it what is read is the same, as ccache wants it.
+  target_compile_options(fsdp-precompiled-${name} PRIVATE
+    "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 endfunction()
 
 # fsdp_use_precompiled(NAME TARGET…): for targets that link the same libraries.

@@ -27,8 +27,7 @@ bool BlockFacts::isLike(const BlockFacts &other) const {
 }
 
 StepModel::StepModel(const plan::PlanT &plan, const Cluster &cluster,
-                     std::vector<std::string> blocks)
-    : plan(plan) {
+                     std::vector<std::string> blocks) {
   std::vector<std::string> names;
   for (const auto &state : plan.states)
     if (!state->bucket.empty() &&

@@ -95,7 +95,6 @@ private:
   std::vector<std::unique_ptr<StepProgram>> programs;
   std::vector<BucketFacts> bucketFacts;
   std::vector<BlockFacts> blockFacts;
-  const plan::PlanT &plan;
   int64_t base = 0; ///< bytes of the plan's peak beside transient tensors
 };
 

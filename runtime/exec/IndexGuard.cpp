@@ -53,11 +53,10 @@ static bool isInRange(const T *elements, int64_t count,
 void IndexGuard::check() const {
   for (const auto &[range, tensor] : guarded) {
     int64_t count = tensor.numel();
-    bool holds =
-        count == 0 ||
-        (tensor.scalar_type() == c10::kLong
-             ? isInRange(tensor.const_data_ptr<int64_t>(), count, range)
-             : isInRange(tensor.const_data_ptr<int32_t>(), count, range));
+    bool holds = count == 0 ||
+                 (tensor.scalar_type() == c10::kLong
+                      ? isInRange(tensor.data_ptr<int64_t>(), count, range)
+                      : isInRange(tensor.data_ptr<int32_t>(), count, range));
     if (!holds)
       throw Error(ErrorId::KernelFailed,
                   "argument " + std::to_string(range.argument) +

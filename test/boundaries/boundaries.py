@@ -104,6 +104,8 @@ for name in sources(INCLUDING):
         for include in includes(text):
             if re.match(pattern, include):
                 fail(f"{name} includes {include}, which this folder must do without")
+    if "const_data_ptr<" in text:
+        fail(f"{name} calls const_data_ptr<T>, which Clang names otherwise than g++ 12, with which LibTorch was built; call data_ptr<T>")
     if re.match(r"tools/fsdp-(opt|run)/[a-z-]+\.cpp$", name) and "int main(" in text and text.count("\n") >= 60:
         fail(f"{name} is a main of 60 lines or more; logic belongs in its library")
 

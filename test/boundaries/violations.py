@@ -53,6 +53,10 @@ class Violations(unittest.TestCase):
                 self.assertEqual(self.check(), f"{name} has no SPDX licence line\n")
                 self.write(name, text)
 
+    def test_a_template_whose_name_compilers_differ_in(self):
+        self.write("runtime/a.cpp", f"// {SPDX}\n#include \"support/a.h\"\nauto a = tensor.const_data_ptr<float>();\n")
+        self.assertIn("runtime/a.cpp calls const_data_ptr<T>", self.check())
+
     def test_includes_that_a_folder_must_do_without(self):
         for name, include in (("runtime/cuda/a.cu", "#include <mlir/IR/Builders.h>"), ("runtime/cuda/a.cuh", "#include <llvm/ADT/Twine.h>"),
                               ("passes/a.td", 'include "torch/script.td"'), ("support/a.h", "#include <ATen/ATen.h>")):

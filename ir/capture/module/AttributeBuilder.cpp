@@ -93,7 +93,7 @@ ElementsAttr fsdp::capture::getElements(mlir::Builder &builder,
       data.sizes().vec(), getElementType(builder, data.scalar_type()));
   if (data.scalar_type() == c10::ScalarType::Bool)
     return DenseElementsAttr::get(
-        type, ArrayRef<bool>(data.const_data_ptr<bool>(), data.numel()));
+        type, ArrayRef<bool>(data.data_ptr<bool>(), data.numel()));
   return DenseElementsAttr::getFromRawBuffer(
       type, ArrayRef<char>(static_cast<const char *>(data.const_data_ptr()),
                            data.nbytes()));

@@ -65,7 +65,7 @@ public:
 
   void run(StepState &step) override {
     at::Tensor here = state.cpu();
-    const int64_t *at = here.const_data_ptr<int64_t>();
+    const int64_t *at = here.data_ptr<int64_t>();
     DrawParameters onHost = parameters;
     for (at::Tensor &given : onHost.given)
       given = given.cpu();
@@ -90,8 +90,8 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
   if (p.device.isHost())
     return makeComputation(
         p.memory,
-        [state = p.values[op.random].const_data_ptr<int64_t>(),
-         drawer = Drawer(p), site = op.site, output = p.values[op.output],
+        [state = p.values[op.random].data_ptr<int64_t>(), drawer = Drawer(p),
+         site = op.site, output = p.values[op.output],
          parameters = makeParameters(p, op)](StepState &step) {
           // (seed, offset)
           sample(parameters,

@@ -32,12 +32,12 @@ void addHalves(const T *values, int64_t count, SumDigits &digits) {
 void addPiece(const at::Tensor &tensor, int64_t begin, int64_t count,
               SumDigits &digits) {
   if (tensor.scalar_type() == c10::ScalarType::Float)
-    addSquares(tensor.const_data_ptr<float>() + begin,
-               static_cast<size_t>(count), digits);
+    addSquares(tensor.data_ptr<float>() + begin, static_cast<size_t>(count),
+               digits);
   else if (tensor.scalar_type() == c10::ScalarType::BFloat16)
-    addHalves(tensor.const_data_ptr<c10::BFloat16>() + begin, count, digits);
+    addHalves(tensor.data_ptr<c10::BFloat16>() + begin, count, digits);
   else
-    addHalves(tensor.const_data_ptr<c10::Half>() + begin, count, digits);
+    addHalves(tensor.data_ptr<c10::Half>() + begin, count, digits);
 }
 
 void addTensor(const at::Tensor &tensor, SumDigits &digits) {
@@ -95,7 +95,7 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
         SumDigits digits{};
         for (const at::Tensor &tensor : tensors)
           for (size_t i = 0; i < digits.size(); ++i)
-            digits[i] += tensor.const_data_ptr<int64_t>()[i];
+            digits[i] += tensor.data_ptr<int64_t>()[i];
         *output = rootOf(digits);
       });
 }

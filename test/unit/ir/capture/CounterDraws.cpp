@@ -39,7 +39,7 @@ at::Tensor draw(const at::Tensor &state, at::TensorList given,
                 at::IntArrayRef range, int64_t site, at::IntArrayRef sizes,
                 at::IntArrayRef strides, at::ScalarType dtype) {
   at::Tensor output = at::empty_strided(sizes, strides, dtype);
-  const auto *words = state.const_data_ptr<int64_t>();
+  const auto *words = state.data_ptr<int64_t>();
   sample(
       {findDistribution(distribution), numbers.vec(), range.vec(), given.vec()},
       RandomSequence(words[0], words[1], /*rank=*/0,

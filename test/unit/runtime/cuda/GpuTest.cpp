@@ -247,8 +247,8 @@ TEST_F(Gpu, DrawsHaveTheHostsNumbers) {
     }
     at::Tensor a = found.to(at::kDouble), b = expected.to(at::kDouble);
     for (int64_t i = 0; i < kCount; ++i) {
-      double x = a.const_data_ptr<double>()[i];
-      double y = b.const_data_ptr<double>()[i];
+      double x = a.data_ptr<double>()[i];
+      double y = b.data_ptr<double>()[i];
       ASSERT_NEAR(x, y, each.tolerance * (1 + std::abs(y))) << name << " " << i;
     }
   }

@@ -60,9 +60,9 @@ TEST(BlockUpdate, StoresTheNearestNumbersOfTheSignedMap) {
   UpdatedTensor tensor = makeTensor(numbers.clone(), at::kByte, 1);
   update(kCopies, {0, 1}, tensor, std::nullopt);
   const auto &values = getDynamicMap(true).values;
-  const float *from = numbers.const_data_ptr<float>();
+  const float *from = numbers.data_ptr<float>();
   for (int64_t i = 0; i < numbers.numel(); ++i) {
-    float scale = tensor.scales[0].const_data_ptr<float>()[i / kBlockElements];
+    float scale = tensor.scales[0].data_ptr<float>()[i / kBlockElements];
     float nearest = std::numeric_limits<float>::infinity();
     for (float value : values)
       nearest = std::min(nearest, std::abs(value - from[i] / scale));
