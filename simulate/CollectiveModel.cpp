@@ -46,18 +46,20 @@ double reachedOverNodes(double bytesOfRank) {
   return bytesOfRank >= 8e6 ? 0.79 : 0.68;
 }
 
-/// Steps of a ring of `ranks` ranks, in each of which every link passes on one
-/// rank's part.
-double getSteps(CollectiveKind kind, double ranks) {
-  switch (kind) {
-  case CollectiveKind::rotate:
-    return 1;
-  case CollectiveKind::allReduce:
-    return 2 * (ranks - 1);
-  default:
-    return ranks - 1;
-  }
-}
+/// In each of `steps` steps of a ring every link passes on one of so many
+/// parts.
+struct Ring {
+  double steps, parts;
+
+  Ring(CollectiveKind kind, double ranks)
+      : steps(kind == CollectiveKind::rotate      ? 1
+              : kind == CollectiveKind::allReduce ? 2 * (ranks - 1)
+                                                  : ranks - 1),
+        parts(kind == CollectiveKind::rotate ? 1 : ranks) {}
+
+  /// Of `bytes` in all.
+  double getPassed(double bytes) const { return bytes * steps / parts; }
+};
 } // namespace
 
 double CollectiveModel::ring(CollectiveKind kind, double bytes,
@@ -65,14 +67,10 @@ double CollectiveModel::ring(CollectiveKind kind, double bytes,
   const NetworkModel &network = cluster.network;
   bool reduces = isReduction(kind);
   double rounds = kind == CollectiveKind::allReduce ? 2 : 1;
-  auto n = double(shape.ranks);
-  double steps = getSteps(kind, n);
-  double between = shape.nodes > 1 ? rounds * double(shape.nodes - 1) : 0;
-  // One step of the ring, whose parts are all of the tensor.
-  if (kind == CollectiveKind::rotate) {
-    bytes *= n;
-    between = std::min(between, 1.0);
-  }
+  Ring ring(kind, double(shape.ranks));
+  double between = shape.nodes > 1
+                       ? std::min(rounds * double(shape.nodes - 1), ring.steps)
+                       : 0;
   double bandwidth = network.link;
   if (shape.nodes > 1)
     bandwidth =
@@ -81,28 +79,30 @@ double CollectiveModel::ring(CollectiveKind kind, double bytes,
             : std::min(bandwidth, double(shape.perNode) * network.network);
   bandwidth *= reduces ? network.reduce : network.gather;
   if (!network.isNccl)
-    return network.launch + steps * network.latency +
-           bytes * steps / n / bandwidth;
+    return network.launch + ring.steps * network.latency +
+           ring.getPassed(bytes) / bandwidth;
 
   if (shape.nodes > 1)
-    bandwidth *= reachedOverNodes(bytes / n);
+    bandwidth *= reachedOverNodes(bytes / ring.parts);
   double best = kUnlimited;
   for (const Protocol &protocol : kProtocols) {
     double most = shape.nodes == 1   ? protocol.most
                   : shape.nodes == 2 ? protocol.mostOnTwo
                                      : protocol.mostOnMore;
     double bus = std::min(bandwidth * protocol.share, most * 1e9);
-    double microseconds = protocol.base + (steps - between) * protocol.intra +
+    double microseconds = protocol.base +
+                          (ring.steps - between) * protocol.intra +
                           between * protocol.inter;
     // All-reduces over nodes, on Ampere and later.
     if (kind == CollectiveKind::allReduce && shape.nodes > 1 &&
         protocol.share == 1)
       microseconds *= 1.4;
-    best = std::min(best, microseconds * 1e-6 + bytes * steps / n / bus);
+    best = std::min(best, microseconds * 1e-6 + ring.getPassed(bytes) / bus);
   }
   if (shape.nodes == 1 && kind != CollectiveKind::allReduce &&
       kind != CollectiveKind::rotate)
-    best += bytes / n / (network.link * (reduces ? kOwnReduce : kOwnGather));
+    best += bytes / ring.parts /
+            (network.link * (reduces ? kOwnReduce : kOwnGather));
   return network.launch + best;
 }
 
@@ -137,9 +137,8 @@ TransferCost CollectiveModel::collective(CollectiveKind kind, double bytes,
   }
   if (cost.seconds <= 0)
     return cost;
-  auto n = double(shape.ranks);
-  double share = kind == CollectiveKind::rotate ? 1 : getSteps(kind, n) / n;
-  double passed = bytes * share / cost.seconds; // bytes a second
+  Ring ring(kind, double(shape.ranks));
+  double passed = ring.getPassed(bytes) / cost.seconds; // bytes a second
   if (shape.perNode > 1)
     cost.link = std::min(1.0, passed / network.link);
   if (shape.nodes > 1)

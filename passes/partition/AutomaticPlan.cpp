@@ -131,8 +131,6 @@ private:
   bool take(Operation *reader, const Cut &cut) {
     // Rows that are looked up, if their exchange is less than the matrix.
     if (isLookupOfRows(reader, cut)) {
-      if (!pieces.blocks.empty())
-        return false; // whose rows they are is known of one block
       auto numberOf = [&](unsigned i) {
         return cast<RankedTensorType>(reader->getOperand(i).getType());
       };

@@ -172,17 +172,6 @@ static bool isLastCast(Operation *op) {
          });
 }
 
-/// A look-up is told one range of rows.
-static bool isOfRowsInBlocks(const WholeOp &op, const Cut &cut) {
-  auto isInBlocks = [](Place place) {
-    return place.isPart() && place.dim == 0 && place.blocks != 1;
-  };
-  return (op.getName() == "aten.embedding" &&
-          isInBlocks(cut.operands.front())) ||
-         (op.getName() == "aten.embedding_dense_backward" &&
-          isInBlocks(cut.results.front()));
-}
-
 std::vector<Cut> fsdp::findCuts(const WholeOp &op, const Pieces &pieces) {
   Family family = findFamily(op.getName());
   std::vector<Cut> cuts;
@@ -193,6 +182,8 @@ std::vector<Cut> fsdp::findCuts(const WholeOp &op, const Pieces &pieces) {
     family.alike(op, simple);
     for (const Cut &cut : simple) {
       cuts.push_back(cut);
+      if (isLookupOfRows(op.op, cut))
+        continue; // it is told one range of rows
       for (int64_t blocks : pieces.blocks)
         if (Cut other = withBlocks(cut, blocks); other != cut)
           cuts.push_back(other);
@@ -201,8 +192,7 @@ std::vector<Cut> fsdp::findCuts(const WholeOp &op, const Pieces &pieces) {
   if (pieces.isContext && isLastCast(op.op))
     cuts::addPartial(op, cuts);
   std::erase_if(cuts, [&](const Cut &cut) {
-    return isOfRowsInBlocks(op, cut) ||
-           !isEven(cut.operands, op.operands, pieces) ||
+    return !isEven(cut.operands, op.operands, pieces) ||
            !isEven(cut.results, op.results, pieces);
   });
   return cuts;

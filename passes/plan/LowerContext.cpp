@@ -63,20 +63,13 @@ private:
     late =
         merge(late, attend(half(query, true), ops.slice(key, kTokens, 0, front),
                            ops.slice(value, kTokens, 0, front), false));
-    constexpr double kNever = -std::numeric_limits<double>::infinity();
     for (int64_t step = 0; step + 1 < ranks; ++step) {
       auto mine = [&](int64_t rank) { return getHalf(step, rank); };
       auto keys = [&](int64_t rank) { return getOther(step, rank); };
-      Partial other = attend(select(query, mine), select(key, keys),
-                             select(value, keys), false);
-      Type element = getTensor(other.sum).getElementType();
-      auto only = [&](double forEarly, double forLate) {
-        return Partial{
-            other.output,
-            ops.add(other.sum, choose(forEarly, forLate, mine, element))};
-      };
-      early = merge(early, only(0, kNever));
-      late = merge(late, only(kNever, 0));
+      mergeByHalf(early, late,
+                  attend(select(query, mine), select(key, keys),
+                         select(value, keys), false),
+                  mine);
     }
     SmallVector<Value> results(first->getResults());
     Partial all = cat(early, late);

@@ -194,17 +194,10 @@ private:
       late = merge(late, attend(half(query, true), half(keys, false),
                                 half(values, false), false));
       auto mine = isWithEarly(step);
-      Partial other = attend(select(query, mine), select(keys, mine),
-                             select(values, mine), false);
-      Type element = getTensor(other.sum).getElementType();
-      constexpr double kNever = -std::numeric_limits<double>::infinity();
-      auto only = [&](double forEarly, double forLate) {
-        return Partial{
-            other.output,
-            ops.add(other.sum, choose(forEarly, forLate, mine, element))};
-      };
-      early = merge(early, only(0, kNever));
-      late = merge(late, only(kNever, 0));
+      mergeByHalf(early, late,
+                  attend(select(query, mine), select(keys, mine),
+                         select(values, mine), false),
+                  mine);
     }
     if (isCausal)
       all = cat(early, late);

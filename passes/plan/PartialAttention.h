@@ -12,6 +12,8 @@
 
 #include "passes/analysis/TensorOps.h"
 
+#include <limits>
+
 namespace fsdp {
 
 /// Calls of an attention operator, or of its gradient, with other operands in
@@ -91,6 +93,19 @@ public:
   Partial toPartial(mlir::Operation *each);
   /// What both sets of keys make of the same queries.
   Partial merge(Partial a, Partial b);
+  /// Merges what some keys make of the queries that each rank's `half` says
+  /// into that half's; the other half stays as it is.
+  template <typename Half>
+  void mergeByHalf(Partial &early, Partial &late, Partial other, Half &&half) {
+    mlir::Type element = getTensor(other.sum).getElementType();
+    constexpr double kNever = -std::numeric_limits<double>::infinity();
+    auto only = [&](double forEarly, double forLate) {
+      return Partial{other.output, ops.add(other.sum, choose(forEarly, forLate,
+                                                             half, element))};
+    };
+    early = merge(early, only(0, kNever));
+    late = merge(late, only(kNever, 0));
+  }
   /// Rows of both.
   Partial half(Partial part, bool late) {
     return {half(part.output, late), half(part.sum, late)};

@@ -12,6 +12,7 @@
 #include "support/AtomicFile.h"
 #include "support/Error.h"
 #include "support/Exceptions.h"
+#include "support/Processor.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/mm.h>
@@ -65,16 +66,10 @@ uint64_t readKilobytes(const char *path, const std::string &name) {
   return 0;
 }
 
-std::string findProcessorName() {
-  std::ifstream stream("/proc/cpuinfo");
-  for (std::string line; std::getline(stream, line);)
-    if (line.starts_with("model name"))
-      if (size_t colon = line.find(": "); colon != std::string::npos) {
-        std::string name = line.substr(colon + 2);
-        std::erase(name, '\'');
-        return name;
-      }
-  return "a processor";
+std::string describeProcessor() {
+  std::string name = getProcessorName();
+  std::erase(name, '\'');
+  return name.empty() ? "a processor" : name;
 }
 
 } // namespace
@@ -91,7 +86,7 @@ int Calibration::threadsOf(int ranks) const {
 MachineFacts Calibration::describeMachine() const {
   MachineFacts facts;
   facts.backend = backend;
-  facts.processor = findProcessorName();
+  facts.processor = describeProcessor();
   facts.threads = room.asked > 0
                       ? "with " + std::to_string(room.asked) + " threads each"
                       : "with the cores divided among them";

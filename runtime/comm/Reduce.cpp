@@ -78,6 +78,22 @@ void divide(Accumulator *values, size_t count, double divisor) {
     values[i] /= by;
 }
 
+/// Rounds `count` sums, at most kBlock, into each output, from `begin` on.
+template <typename Result, typename Accumulator>
+void store(const Accumulator *sums, size_t count,
+           std::span<void *const> outputs, size_t begin) {
+  const void *result = sums;
+  alignas(64) Result rounded[kBlock];
+  if constexpr (!std::is_same_v<Result, Accumulator>) {
+    for (size_t i = 0; i < count; ++i)
+      rounded[i] = Result::from(sums[i]);
+    result = rounded;
+  }
+  for (void *output : outputs)
+    std::memcpy(static_cast<Result *>(output) + begin, result,
+                count * sizeof(Result));
+}
+
 template <typename T, typename Accumulator, typename Result = T>
 void addRows(std::span<const void *const> sources,
              std::span<void *const> outputs, size_t elements,
@@ -86,7 +102,6 @@ void addRows(std::span<const void *const> sources,
   double pre = combination.pre, post = combination.post;
   alignas(64) Accumulator sum[kBlock];
   alignas(64) Accumulator row[kBlock];
-  alignas(64) Result rounded[kBlock];
   for (size_t begin = 0; begin < elements; begin += kBlock) {
     size_t count = std::min(kBlock, elements - begin);
     const T *first = static_cast<const T *>(sources[0]) + begin;
@@ -114,20 +129,13 @@ void addRows(std::span<const void *const> sources,
     }
     divide(sum, count,
            reduction == Reduction::avg ? double(sources.size()) : post);
-    const void *result = sum;
-    if constexpr (!std::is_same_v<Result, Accumulator>) {
-      for (size_t i = 0; i < count; ++i)
-        rounded[i] = Result::from(sum[i]);
-      result = rounded;
-    }
-    for (void *output : outputs)
-      std::memcpy(static_cast<Result *>(output) + begin, result,
-                  count * sizeof(Result));
+    store<Result>(sum, count, outputs, begin);
   }
 }
 
 /// Elements of each sum that is there, of which there may be many.
 constexpr size_t kTreeBlock = 512;
+static_assert(kTreeBlock <= kBlock);
 
 /// The most sums that are there at a time.
 size_t findDepth(const SumOrder &order) {
@@ -199,18 +207,9 @@ void addTree(std::span<const void *const> sources,
              std::span<void *const> outputs, size_t elements,
              const Combination &combination) {
   TreeSum<T, Accumulator> tree(sources, combination);
-  alignas(64) T rounded[kTreeBlock];
   for (size_t begin = 0; begin < elements; begin += kTreeBlock) {
     size_t count = std::min(kTreeBlock, elements - begin);
-    const Accumulator *sum = tree.run(begin, count);
-    const void *result = sum;
-    if constexpr (!std::is_same_v<T, Accumulator>) {
-      for (size_t i = 0; i < count; ++i)
-        rounded[i] = T::from(sum[i]);
-      result = rounded;
-    }
-    for (void *output : outputs)
-      std::memcpy(static_cast<T *>(output) + begin, result, count * sizeof(T));
+    store<T>(tree.run(begin, count), count, outputs, begin);
   }
 }
 

@@ -9,12 +9,9 @@ Needs torch (2.11). All of a table is measured by turns.
 import argparse
 import pathlib
 import statistics
-import sys
 import tempfile
 
-import yaml
-
-from states import ADAMW, ROOT, draw, export_stack, run, stack_config, train
+from states import ADAMW, compare_quality, export_stack, stack_config, train
 
 RECIPES = {"f32": None, "tensorwise": {"recipe": "tensorwise", "enable_fsdp_float8_all_gather": True}, "rowwise": {"recipe": "rowwise"}}
 
@@ -23,30 +20,21 @@ def gathered(report):
     return sum(each["bytes"] * each["count"] for each in report["collectives"] if each["kind"] == "all_gather")
 
 
+def use(recipe):
+    return lambda base: {**base, **({"float8": RECIPES[recipe]} if RECIPES[recipe] else {})}
+
+
 def quality(arguments, folder):
-    example = ROOT / "docs/examples/quickstart"
-    texts = sorted(p for p in pathlib.Path("/usr/share/common-licenses").iterdir() if p.is_file() and not p.is_symlink())
-    run(folder, sys.executable, example / "export.py", folder, *texts)
-    base = yaml.safe_load((example / "fsdp.yaml").read_text())
-    curves = {}
-    print(f"| `recipe` | mean loss of the last 50 of {arguments.steps} steps | to f32's | bytes that a step gathers |\n|---|---|---|---|")
-    for name, told in RECIPES.items():
-        if name not in arguments.recipes:
-            continue
-        report, rows = train(arguments, folder, "decoder.pt2", "text.safetensors", {**base, **({"float8": told} if told else {})}, arguments.steps)
-        curves[name] = [row["loss"] for row in rows]
-        last = {name: statistics.mean(losses[-50:]) for name, losses in curves.items()}
-        print(f"| {name} | {last[name]:.4f} | {last[name] / last['f32']:.4f} | {gathered(report):,} |", flush=True)
-    if arguments.svg:
-        draw(curves, arguments.svg)
+    chosen = {name: use(name) for name in RECIPES if name == "f32" or name in arguments.recipes}
+    compare_quality(arguments, folder, ("`recipe`", "bytes that a step gathers"), chosen, gathered)
 
 
 def speed(arguments, folder):
     export_stack(folder, arguments.width, arguments.layers, arguments.rows)
     times, bytes_of = {name: [] for name in RECIPES}, {}
     for _ in range(3):
-        for name, told in RECIPES.items():
-            config = {**stack_config(ADAMW), "mesh": {"dp_shard": 2}, **({"float8": told} if told else {})}
+        for name in RECIPES:
+            config = use(name)({**stack_config(ADAMW), "mesh": {"dp_shard": 2}})
             report, rows = train(arguments, folder, "stack.pt2", "x.safetensors", config, 8)
             times[name] += [row["step_time_s"] for row in rows[2:]]
             bytes_of[name] = gathered(report)

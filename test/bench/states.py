@@ -60,22 +60,28 @@ def draw(curves, path):
     path.write_text("\n".join([*lines, "</svg>"]) + "\n")
 
 
-def quality(arguments, folder):
+def compare_quality(arguments, folder, heads, variants, measure):
+    """Losses of the quickstart's decoder. `variants`: by name, f32 first, what becomes of its config; `measure`: what else the report says."""
     example = ROOT / "docs/examples/quickstart"
     texts = sorted(p for p in pathlib.Path("/usr/share/common-licenses").iterdir() if p.is_file() and not p.is_symlink())
     run(folder, sys.executable, example / "export.py", folder, *texts)
     base = yaml.safe_load((example / "fsdp.yaml").read_text())
     curves = {}
-    print(f"| `state_dtype` | mean loss of the last 50 of {arguments.steps} steps | to f32's | planned states of a rank |\n|---|---|---|---|")
-    for dtype in DTYPES:
-        config = {**base, "optimizer": {**base["optimizer"], **({"state_dtype": dtype} if dtype else {})}}
-        report, rows = train(arguments, folder, "decoder.pt2", "text.safetensors", config, arguments.steps)
-        curves[dtype or "f32"] = [row["loss"] for row in rows]
+    print(f"| {heads[0]} | mean loss of the last 50 of {arguments.steps} steps | to f32's | {heads[1]} |\n|---|---|---|---|")
+    for name, change in variants.items():
+        report, rows = train(arguments, folder, "decoder.pt2", "text.safetensors", change(base), arguments.steps)
+        curves[name] = [row["loss"] for row in rows]
         last = {name: statistics.mean(losses[-50:]) for name, losses in curves.items()}
-        name = dtype or "f32"
-        print(f"| {name} | {last[name]:.4f} | {last[name] / last['f32']:.4f} | {report['memory']['optimizer']:,} |", flush=True)
+        print(f"| {name} | {last[name]:.4f} | {last[name] / last['f32']:.4f} | {measure(report):,} |", flush=True)
     if arguments.svg:
         draw(curves, arguments.svg)
+
+
+def quality(arguments, folder):
+    def store_in(dtype):
+        return lambda base: {**base, "optimizer": {**base["optimizer"], **({"state_dtype": dtype} if dtype else {})}}
+    compare_quality(arguments, folder, ("`state_dtype`", "planned states of a rank"), {dtype or "f32": store_in(dtype) for dtype in DTYPES},
+                    lambda report: report["memory"]["optimizer"])
 
 
 def export_stack(folder, width, layers, rows):

@@ -21,6 +21,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <unordered_map>
+#include <utility>
 
 using namespace fsdp;
 using Clock = std::chrono::steady_clock;
@@ -266,20 +267,18 @@ void GlooCommunicator::post(InFlight &flight) {
     for (bool sends : {false, true})
       for (int step = 1; step < size(); ++step) {
         peer = (place + (sends ? step : size() - step)) % size();
-        int each = tag;
+        int next = tag;
         for (const GlooMessage &message : flight.transfer.messages) {
+          int each = std::exchange(next, (next + 1) & 0x3FFFFFFF);
           int only = sends ? message.to : message.source;
-          if (only != GlooMessage::kAll && only != peer) {
-            each = (each + 1) & 0x3FFFFFFF;
+          if (only != GlooMessage::kAll && only != peer)
             continue;
-          }
           auto tensors = sends ? wrap(message.send + peer * message.sendStride,
                                       message.bytes)
                                : wrap(message.from(peer, place), message.bytes);
           flight.pending.push_back(
               {peer, sends ? group->send(tensors, peer, each)
                            : group->recv(tensors, peer, each)});
-          each = (each + 1) & 0x3FFFFFFF;
         }
       }
   } catch (const std::exception &error) {
