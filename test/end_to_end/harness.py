@@ -102,14 +102,16 @@ def mark_of(program, key):
 
 
 def check_through_ir(command, folder, run):
-    """The artifact of a config is the same, byte for byte, made from the planned program: as bytecode in each test, as text
-    in one of all tests that have the config."""
+    """The artifact of a config is the same, byte for byte, made from the planned program: as bytecode, and as text in one of
+    all tests that have the config. Of three configs one is checked; with --all each is."""
     configs = [c.split("=", 1)[1] for c in command if c.startswith("--config=")]
     if pathlib.Path(command[0]).name != "fsdp-opt" or not configs or not command[-1].endswith(".fsdp"):
         return
     out = folder / command[-1]
     config = folder / configs[-1]
     if not config.exists() or not out.is_file() or (key := (config.read_bytes(), *command[2:-1])) in through_ir:
+        return
+    if "--all" not in sys.argv and hashlib.sha256(repr((out.name, key)).encode()).digest()[0] % 3:
         return
     through_ir.add(key)
     # Beside the artifact: it names its files from its own folder.
