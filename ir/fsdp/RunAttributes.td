@@ -52,12 +52,13 @@ def Fsdp_Validation : Fsdp_Setting<"Validation", "validation"> {
   let summary = "when the loss is computed over other files, and which";
   let description = [{
     Stands on the module as `fsdp.validation`, beside programs `eval/step`. `files`
-    as in `#fsdp.data`; `every` so many steps (0: behind the last one alone), over
-    so many `batches` of all ranks (0: all of the files').
+    as in `#fsdp.data`, absent where the run names them; `every` so many steps (0:
+    behind the last one alone), over so many `batches` of all ranks (0: all of the
+    files').
 
     Example: `#fsdp.validation<files = ["held.bin"], every = 100>`
   }];
-  let parameters = (ins "::mlir::ArrayAttr":$files, Fsdp_Count<"0">:$every,
+  let parameters = (ins Fsdp_Texts:$files, Fsdp_Count<"0">:$every,
                         Fsdp_Count<"0">:$batches);
 }
 

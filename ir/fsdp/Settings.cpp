@@ -316,8 +316,8 @@ LogicalResult DataAttr::verify(EmitError emitError, ArrayAttr files,
 
 LogicalResult ValidationAttr::verify(EmitError emitError, ArrayAttr files,
                                      int64_t every, int64_t batches) {
-  if (!files || files.empty())
-    return emitError() << "expected 'files' to name a file";
+  if (files && files.empty())
+    return emitError() << "expected 'files' to name a file, or to be absent";
   return success(succeeded(verifyTexts(emitError, "files", files)) &&
                  succeeded(verifyCount(emitError, "every", every)) &&
                  succeeded(verifyCount(emitError, "batches", batches)));

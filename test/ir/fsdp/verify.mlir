@@ -741,7 +741,7 @@ module attributes {fsdp.validation = #fsdp.validation<files = ["a"], every = -1>
 
 // -----
 
-// expected-error @below {{expected 'files' to name a file}}
+// expected-error @below {{expected 'files' to name a file, or to be absent}}
 module attributes {fsdp.validation = #fsdp.validation<files = []>} {}
 
 // -----

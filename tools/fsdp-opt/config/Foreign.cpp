@@ -8,6 +8,7 @@
 #include "tools/fsdp-opt/config/Tables.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace fsdp;
 
@@ -147,6 +148,17 @@ static void readMaxSteps(const Value &value) {
   if (steps > 0)
     open(value.reading.result.config.schedule).total_steps =
         static_cast<uint64_t>(steps);
+}
+
+/// A number with a point in transformers' and Axolotl's files.
+static void readEpochs(const Value &value) {
+  double epochs = value.reader().readDouble(value.node, value.key);
+  if (!(epochs >= 1 && epochs <= double(kMostSteps)) ||
+      epochs != std::trunc(epochs))
+    value.failRange("a whole number from 1; fsdp-run --steps=N ends within an "
+                    "epoch");
+  open(value.reading.result.config.data).data.epochs =
+      static_cast<uint64_t>(epochs);
 }
 
 void fsdp::mergeSchedule(Reading &reading) {
@@ -382,6 +394,9 @@ static constexpr Rename kRenames[] = {
     {"", "warmup_ratio", "lr_scheduler.warmup_ratio"},
     {"", "max_steps", "lr_scheduler.total_steps", readMaxSteps,
      "`lr_scheduler.total_steps`; `fsdp-run --steps` says how long to run"},
+    {"", "num_epochs", "data.epochs", readEpochs,
+     "`data.epochs`, unless `max_steps` is given"},
+    {"", "num_train_epochs", "data.epochs", readEpochs, "the same"},
     {"", "num_processes", "--world", readProcesses,
      "`--world`, unless that is given"},
     {.section = "",

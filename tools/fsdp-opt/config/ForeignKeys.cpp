@@ -32,9 +32,6 @@ constexpr std::string_view quantised = "parameters keep the type in which they "
                                        "were exported";
 constexpr std::string_view adapters = "apply adapters in Python before the "
                                       "export; frozen parameters stay frozen";
-constexpr std::string_view epochs = "data: {epochs: N} in this file, or "
-                                    "fsdp-run --steps=N, says how long to "
-                                    "train";
 constexpr std::string_view packing =
     "rows are read as the data's files hold them; pack them there";
 constexpr std::string_view order =
@@ -47,7 +44,8 @@ constexpr std::string_view validation = "eval: {data: ...} in this file names "
 constexpr std::string_view trained =
     "the exported model's requires_grad says what is trained";
 constexpr std::string_view ending =
-    "a run takes all of its steps, and exports what the last one left";
+    "fsdp-run --keep-best keeps the best checkpoint, and --patience=N ends the "
+    "run when validation finds nothing better";
 constexpr std::string_view loss = "the exported model computes the loss";
 constexpr std::string_view precision =
     "it asks for torch.autocast, which belongs into the exported model; "
@@ -107,7 +105,6 @@ constexpr Group groups[] = {
     {"", Changes, packing, "sample_packing"},
     {"", Changes, batch, "batch_size"},
     {"", Ignored, batch, "eval_batch_size"},
-    {"", Changes, epochs, "num_epochs num_train_epochs"},
     {"", Ignored, run,
      "output_dir logging_steps logging_dir save_steps save_strategy "
      "save_total_limit save_safetensors saves_per_epoch eval_steps "

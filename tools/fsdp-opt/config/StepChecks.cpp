@@ -141,7 +141,11 @@ static void checkData(Reading &reading) {
   Config &config = reading.result.config;
   if (!config.data)
     return;
-  config.data->place = reading.read.describePlace(reading.find("data")->value);
+  // Other tools' files name no more of it than epochs.
+  const Given *key = reading.find("data");
+  if (!key)
+    key = reading.find("data.epochs");
+  config.data->place = reading.read.describePlace(key->value);
   const plan::DataT &data = config.data->data;
   bool hasTokens = reading.find("data.tokens");
   bool hasSamples = reading.find("data.samples");
@@ -171,6 +175,15 @@ static void checkData(Reading &reading) {
 }
 
 static void checkEpochs(Reading &reading) {
+  const Given *epochs = reading.find("data.epochs");
+  const Given *steps = reading.find("lr_scheduler.total_steps");
+  if (epochs && epochs->isForeign && steps && steps->isForeign &&
+      steps->value.as<int64_t>(0) > 0) {
+    reading.result.config.data->data.epochs = 0;
+    reading.addMinor(epochs->value,
+                     "'max_steps' says how long to train where epochs are "
+                     "given, too, as in transformers");
+  }
   const Given *key = reading.find("data.drop_last");
   if (key && !reading.find("data.epochs"))
     reading.addNote(key->value,

@@ -147,10 +147,10 @@ TEST(Config, RefusesWhatIsNotThere) {
   for (const char *text :
        {"fsdp_version: 1",
         "fsdp_config: {mixed_precision: {buffer_dtype: float32}}",
-        "pipeline_parallel_size: 2", "load_in_4bit: true", "load_in_8bit: true",
-        "adapter: lora", "weight_decay: 0.1", "rl: dpo",
-        "fsdp: [full_shard, offload]", "optimizer: {name: sgd, dampening: 0.5}",
-        "dp_shard_size: 4", "optimizer: {amsgrad: true}",
+        "pipeline_parallel_size: 2", "adapter: lora", "weight_decay: 0.1",
+        "rl: dpo", "fsdp: [full_shard, offload]",
+        "optimizer: {name: sgd, dampening: 0.5}", "dp_shard_size: 4",
+        "optimizer: {amsgrad: true}",
         "optimizer: {groups: [{params: a, maximize: true}]}"})
     EXPECT_THAT(refusal(text), HasSubstr("E045 fsdp.yaml:")) << text;
   EXPECT_THAT(
@@ -209,17 +209,31 @@ TEST(Config, KeysWithoutAValueSayNothing) {
 }
 
 TEST(Config, WarnsOfWhatWouldChangeTraining) {
-  LoadedConfig loaded = parse("base_model: x\nnum_epochs: 3\n"
+  LoadedConfig loaded = parse("base_model: x\ndatasets: [a]\n"
                               "sample_packing: true\nval_set_size: 0.05\n"
                               "early_stopping_patience: 2\n",
                               2);
   ASSERT_EQ(loaded.warnings.size(), 4u);
   EXPECT_THAT(loaded.warnings[0],
-              HasSubstr("fsdp.yaml:2:1: 'num_epochs' is not taken from here: "
-                        "data: {epochs: N}"));
+              HasSubstr("fsdp.yaml:2:1: 'datasets' is not taken from here: "));
   EXPECT_THAT(loaded.warnings[1], HasSubstr("'sample_packing'"));
+  EXPECT_THAT(loaded.warnings[3], HasSubstr("fsdp-run --keep-best"));
   EXPECT_TRUE(loaded.notes.empty());
   EXPECT_EQ(loaded.minor.size(), 1u);
+}
+
+TEST(Config, TakesEpochsOfOtherTools) {
+  for (const char *text : {"num_epochs: 3", "num_train_epochs: 3.0",
+                           "num_epochs: 3\nmax_steps: -1",
+                           "num_epochs: 3\ndata: {shuffle: true}"}) {
+    LoadedConfig loaded = parse(text, 2);
+    ASSERT_TRUE(loaded.config.data) << text;
+    EXPECT_EQ(loaded.config.data->data.epochs, 3u) << text;
+  }
+  LoadedConfig steps = parse("num_epochs: 3\nmax_steps: 100", 2);
+  EXPECT_EQ(steps.config.data->data.epochs, 0u);
+  EXPECT_THAT(refusal("num_epochs: 0.5"), HasSubstr("a whole number from 1"));
+  EXPECT_THAT(refusal("num_epochs: .nan"), HasSubstr("a whole number from 1"));
 }
 
 TEST(Config, TakesCheckpointingOfOtherTools) {
@@ -271,7 +285,7 @@ TEST(Config, TellsAllMistakesAtOnce) {
        {"\nerror[fsdp-E043]: fsdp.yaml:2:17: 'lr': expected a number",
         "\nerror[fsdp-E044]: fsdp.yaml:4:13: 'prefetch'",
         "\nerror[fsdp-E042]: fsdp.yaml:5:3: unknown key",
-        "\nerror[fsdp-E045]: fsdp.yaml:6:1: 'adapter' cannot",
+        "\nerror[fsdp-E045]: fsdp.yaml:6:10: 'adapter' cannot",
         "\nerror[fsdp-E046]: fsdp.yaml:1:1: the number of ranks is missing"})
     EXPECT_THAT(all, HasSubstr(line));
 }
