@@ -3,7 +3,10 @@
 """schedule: auto. Within each budget, no slower for a larger one, deterministic, never slower than the default and peers' rules; a budget that cannot be met
 is refused with one that can; what is chosen trains with the bits of the default."""
 import json
+import os
+import pty
 import re
+import subprocess
 
 import torch
 import yaml
@@ -177,12 +180,37 @@ def said_stays(bin):
     return case
 
 
+def shown(bin):
+    """On a terminal a line says what is done meanwhile, and is gone at the end."""
+    def case(folder):
+        _, said = Compiler(bin, folder).compile(schedule="auto")
+        assert "\r" not in said, said
+        (folder / "again.yaml").write_text(yaml.safe_dump(make_config(2, cluster="slow.yaml", schedule="auto")))
+        master, slave = pty.openpty()
+        process = subprocess.Popen([bin / "fsdp-opt", "model.pt2", "--config=again.yaml", "-o", "again.fsdp"], cwd=folder, stderr=slave)
+        os.close(slave)
+        pieces = []
+        while True:
+            try:
+                pieces.append(os.read(master, 1 << 16))
+            except OSError:  # the other end is closed
+                break
+        os.close(master)
+        assert process.wait() == 0
+        line = "\r\x1b[K"
+        before, _, after = b"".join(pieces).decode().rpartition(line)
+        assert re.search(re.escape(line) + r" *[1-9][0-9]* s  plan [0-9]+: (shard|schedule|plan), fsdp-", before), before
+        assert "schedule: auto takes" in after and after.replace("\r\n", "\n") == said, after
+        assert (folder / "again.fsdp").read_bytes() == (folder / "step.fsdp").read_bytes()
+    return case
+
+
 def main():
     arguments = parse_arguments()
     bin = arguments.bin
     cases = {"budgets world=2": budgets(bin, 2), "budgets world=4, micro-batches": budgets(bin, 4, gradient_accumulation_steps=3),
              "deterministic": deterministic(bin), "what is said stays": said_stays(bin), "peers' rules": peers(bin, 2),
-             "each block": each_block(bin, 2)}
+             "each block": each_block(bin, 2), "shown on a terminal": shown(bin)}
     for world in (1, 2, 3):
         cases[f"same bits world={world}"] = same_bits(bin, world)
     cases["trains world=2"] = train_case(bin, lambda: decoder(layers=LAYERS), 2, schedule="auto")

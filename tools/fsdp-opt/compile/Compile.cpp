@@ -6,6 +6,7 @@
 #include "passes/Pipelines.h"
 #include "tools/fsdp-opt/compile/Annotate.h"
 #include "tools/fsdp-opt/input/Diagnostics.h"
+#include "tools/fsdp-opt/input/Progress.h"
 
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
@@ -26,6 +27,18 @@ struct FailureWatch : PassInstrumentation {
   }
 
   std::string &failed;
+};
+
+/// Tells people which pass runs.
+struct ProgressWatch : PassInstrumentation {
+  explicit ProgressWatch(const char *stage) : stage(stage) {}
+
+  void runBeforePass(Pass *pass, Operation *) override {
+    if (llvm::StringRef name = pass->getArgument(); !name.empty())
+      Progress::enter((stage + ", " + name).str());
+  }
+
+  llvm::StringRef stage;
 };
 
 /// The keys that tell a pass what to do.
@@ -78,6 +91,7 @@ void fsdp::compileProgram(ModuleOp module, const Config &config,
     bool ready = succeeded(applyPassManagerCLOptions(manager));
     manager.enableTiming(stageScope);
     manager.addInstrumentation(std::make_unique<FailureWatch>(failedPass));
+    manager.addInstrumentation(std::make_unique<ProgressWatch>(stage));
     build(manager);
     if (!ready || failed(manager.run(module))) {
       std::string who = std::string("the ") + stage + " stage";

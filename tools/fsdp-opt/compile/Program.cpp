@@ -11,6 +11,7 @@
 #include "tools/fsdp-opt/input/Diagnostics.h"
 #include "tools/fsdp-opt/input/Files.h"
 #include "tools/fsdp-opt/input/InputFile.h"
+#include "tools/fsdp-opt/input/Progress.h"
 
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/IR/AsmState.h"
@@ -55,6 +56,7 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
                                         const CommandLine &line,
                                         const Config *config,
                                         std::vector<OutputSummary> *outputs) {
+  Progress::enter("reading " + line.input);
   DiagnosticCollector diagnostics(&context);
   if (line.inputKind == InputKind::Model)
     return loadCaptureLibrary().capture(

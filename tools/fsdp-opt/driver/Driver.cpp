@@ -21,6 +21,7 @@
 #include "tools/fsdp-opt/input/Diagnostics.h"
 #include "tools/fsdp-opt/input/Files.h"
 #include "tools/fsdp-opt/input/InputFile.h"
+#include "tools/fsdp-opt/input/Progress.h"
 #include "tools/fsdp-opt/predict/PlanViews.h"
 #include "tools/fsdp-opt/predict/Predicted.h"
 #include "tools/fsdp-opt/remarks/Remarks.h"
@@ -127,6 +128,7 @@ void compile(MLIRContext &context, const CommandLine &line) {
                     " says what the step is predicted for, and nothing asks "
                     "for that; add --print-plan, or 'schedule: auto' or "
                     "'memory_budget' to the config");
+  std::optional<Progress> progress(std::in_place);
   OwningOpRef<ModuleOp> module = readProgram(context, line, &loaded.config);
   compareStatedSizes(*module, loaded);
   checkMode(*module, loaded.config);
@@ -164,6 +166,7 @@ void compile(MLIRContext &context, const CommandLine &line) {
                        remarkSchedule(program);
                    });
 
+  Progress::enter("making the artifact");
   // All is made before anything is written.
   bool isArtifact = line.outputKind == OutputKind::Artifact;
   std::string output =
@@ -179,8 +182,10 @@ void compile(MLIRContext &context, const CommandLine &line) {
     remarkPrediction(*module, file.plan(), prediction);
     views = makePlanViews(file.plan(), prediction, line);
   }
+  std::string report = line.report.empty() ? "" : makeReport(*module);
+  progress.reset();
   if (!line.report.empty())
-    writeOutput(line.report, makeReport(*module));
+    writeOutput(line.report, report);
   writeMemoryMap(line, *module);
   for (const PlanView &view : views)
     writeOutput(view.path, view.text);

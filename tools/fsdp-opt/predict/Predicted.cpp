@@ -6,6 +6,7 @@
 #include "support/Error.h"
 #include "tools/fsdp-opt/compile/Artifact.h"
 #include "tools/fsdp-opt/compile/Compile.h"
+#include "tools/fsdp-opt/input/Progress.h"
 
 using namespace fsdp;
 using namespace mlir;
@@ -22,6 +23,7 @@ Cluster fsdp::loadCluster(const Config &config, const std::string &profile) {
 
 Predicted fsdp::predict(ModuleOp module, const Config &config,
                         const Cluster &cluster) {
+  Progress::enterPlan();
   OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
   compileProgram(*copy, config, [](llvm::StringRef, ModuleOp) {});
   // Addresses and lifetimes count, not where files are.
