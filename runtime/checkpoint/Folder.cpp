@@ -113,13 +113,16 @@ void CheckpointFolder::discard(uint64_t step) const noexcept {
   fs::remove_all(temporaryOf(step), code);
 }
 
-void CheckpointFolder::keep(uint64_t count) const {
+void CheckpointFolder::keep(uint64_t count,
+                            std::optional<uint64_t> best) const {
   auto warn = [](const std::string &path, const std::error_code &code) {
     log(LogLevel::warning,
         "'" + path + "' cannot be removed: " + code.message());
   };
   std::vector<uint64_t> all = steps();
   for (size_t i = 0; i + count < all.size(); ++i) {
+    if (all[i] == best)
+      continue;
     // From here on it is no checkpoint, wherever this run ends.
     std::error_code code;
     fs::rename(nameOf(all[i]), temporaryOf(all[i]), code);
@@ -132,6 +135,21 @@ void CheckpointFolder::keep(uint64_t count) const {
     if (code)
       warn(path, code);
   }
+}
+
+void CheckpointFolder::nameBest(uint64_t step) const {
+  fs::path link = fs::path(folder) / "best";
+  fs::path made = fs::path(folder) / "best.tmp";
+  std::error_code code;
+  fs::remove(made, code);
+  fs::create_directory_symlink(fs::path(nameOf(step)).filename(), made, code);
+  if (!code)
+    fs::rename(made, link, code);
+  if (code)
+    log(LogLevel::warning, "'" + link.string() +
+                               "' cannot be made a link to the checkpoint of "
+                               "step " +
+                               std::to_string(step) + ": " + code.message());
 }
 
 void fsdp::syncFolder(const std::string &path) {

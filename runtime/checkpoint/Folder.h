@@ -39,9 +39,14 @@ public:
   void commit(uint64_t step) const;
   /// Removes the temporary folder. Never throws.
   void discard(uint64_t step) const noexcept;
-  /// Removes all but the newest `count`, and what earlier runs left behind.
-  /// What cannot be removed is a warning. Nothing is being written.
-  void keep(uint64_t count) const;
+  /// Removes all but the newest `count` and that of step `best`, and what
+  /// earlier runs left behind. What cannot be removed is a warning. Nothing is
+  /// being written.
+  void keep(uint64_t count, std::optional<uint64_t> best = std::nullopt) const;
+
+  /// Makes the link "best" point at the checkpoint of that step. A file system
+  /// without links is a warning.
+  void nameBest(uint64_t step) const;
 
 private:
   /// Temporary folders.

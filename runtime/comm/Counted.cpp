@@ -20,3 +20,9 @@ Communicator::Ticket CountedCommunicator::start(const Transfer &transfer) {
       transfer.members);
   return inner->start(transfer);
 }
+
+void CountedCommunicator::wait(Ticket ticket) {
+  auto begin = std::chrono::steady_clock::now();
+  inner->wait(ticket);
+  inWaits += std::chrono::steady_clock::now() - begin;
+}

@@ -6,6 +6,7 @@
 
 #include "runtime/comm/Communicator.h"
 
+#include <chrono>
 #include <map>
 
 namespace fsdp {
@@ -24,7 +25,13 @@ public:
   /// By collective ("all_gather") since the last reset. Transfers of the bucket
   /// "metrics" count as "metrics".
   const std::map<std::string_view, Traffic> &traffic() const { return counts; }
-  void reset() { counts.clear(); }
+  void reset() {
+    counts.clear();
+    inWaits = {};
+  }
+  /// How long waits held the caller since the last reset. Of a device's streams
+  /// they do not: it is nothing there.
+  std::chrono::duration<double> waited() const { return inWaits; }
   void set(std::map<std::string_view, Traffic> traffic) {
     counts = std::move(traffic);
   }
@@ -32,7 +39,7 @@ public:
   int rank() const override { return inner->rank(); }
   int size() const override { return inner->size(); }
   Ticket start(const Transfer &transfer) override;
-  void wait(Ticket ticket) override { inner->wait(ticket); }
+  void wait(Ticket ticket) override;
   void abandon() override { inner->abandon(); }
   uint64_t keepCaptured() override { return inner->keepCaptured(); }
   void launchCaptured(uint64_t graph, uint64_t step) override {
@@ -43,6 +50,7 @@ public:
 private:
   std::unique_ptr<Communicator> inner;
   std::map<std::string_view, Traffic> counts;
+  std::chrono::duration<double> inWaits{};
 };
 
 } // namespace fsdp

@@ -62,6 +62,13 @@ Transfers::traffic() const {
   return sums;
 }
 
+double Transfers::secondsWaited() const {
+  double seconds = 0;
+  for (const auto &[key, communicator] : communicators)
+    seconds += communicator->waited().count();
+  return seconds;
+}
+
 void Transfers::resetTraffic() {
   for (const auto &entry : communicators)
     entry.second->reset();

@@ -39,6 +39,9 @@ public:
   std::map<std::pair<std::string, std::string_view>, Traffic> traffic() const;
   void resetTraffic();
 
+  /// Seconds in which waits held the rank's thread since the last reset.
+  double secondsWaited() const;
+
   /// The same by communicator, to be taken back or to be repeated.
   using Counts = std::vector<std::map<std::string_view, Traffic>>;
   Counts counts() const;

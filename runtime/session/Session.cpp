@@ -34,13 +34,13 @@
 #include "runtime/states/WeightReader.h"
 #include "runtime/weights/WeightFiles.h"
 #include "support/Error.h"
+#include "support/Processor.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <torch/headeronly/version.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <utility>
@@ -105,7 +105,11 @@ struct Session::Impl {
   const std::vector<OutputTensor> &outputs();
   /// Batches that all ranks together read in a step.
   uint64_t stepBatches() const {
-    return grains ? grains->total : programs.microBatches * plan.data_parallel;
+    return loadedBatches() * (grains ? 1 : plan.data_parallel);
+  }
+  /// Those that `inputs` takes for one rank's.
+  uint64_t loadedBatches() const {
+    return grains ? grains->total : programs.microBatches;
   }
   uint64_t firstRow() const;
   void countRows();
@@ -154,12 +158,7 @@ struct Session::Impl {
 /// What bits depend on beside the artifact, the data and options. Ranks that
 /// are threads have it in common.
 static std::vector<RunFact> describeMachine() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string line, model;
-  while (model.empty() && std::getline(file, line))
-    if (line.starts_with("model name"))
-      model = line.substr(std::min(line.size(), line.find(':') + 2));
-  return {{"the processor", model, ""},
+  return {{"the processor", getProcessorName(), ""},
           {"the vector units", at::get_cpu_capability(), ""},
           {"--threads", std::to_string(at::get_num_threads()), ""}};
 }
@@ -223,7 +222,7 @@ Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
       throw noData();
   }
   inputs.emplace(plan, programs.parts, fabric.rank(), arena, *device, sources);
-  inputs->warnOfFewRows(grains ? grains->total : programs.microBatches);
+  inputs->warnOfFewRows(loadedBatches());
   rates.emplace(makeRates(options));
   if (!options.weightsPaths.empty() && !needsWeights(plan))
     throw Error(ErrorId::BadUsage,
@@ -337,8 +336,7 @@ Session::Impl::Prepared Session::Impl::prepare(const plan::ProgramT &program) {
 
 LearningRates Session::Impl::makeRates(SessionOptions options) const {
   // The run ends with the data.
-  if (auto steps = inputs->stepsFrom(
-          /*firstRow=*/0, grains ? grains->total : programs.microBatches))
+  if (auto steps = inputs->stepsFrom(/*firstRow=*/0, loadedBatches()))
     options.steps = std::min(options.steps, *steps);
   else if (options.steps == kUntilDataEnds)
     throw Error(ErrorId::BadUsage,
@@ -550,6 +548,8 @@ Session::microBatch(std::span<const GivenInput> inputs) {
     else
       result.metrics.emplace_back(name, number);
   }
+  if (impl->device->isHost())
+    result.exposedSeconds = impl->transfers.secondsWaited();
   for (const auto &[key, traffic] : impl->transfers.traffic())
     result.collectives.push_back({std::string(key.second),
                                   getGroupLabel(key.first), traffic.calls,
@@ -560,8 +560,7 @@ Session::microBatch(std::span<const GivenInput> inputs) {
 }
 
 std::optional<uint64_t> Session::stepsLeft() const {
-  return impl->inputs->stepsFrom(
-      impl->rowsRead, impl->grains ? impl->grains->total : microBatches());
+  return impl->inputs->stepsFrom(impl->rowsRead, impl->loadedBatches());
 }
 
 bool Session::canEvaluate() const {

@@ -143,6 +143,9 @@ struct StepResult {
   /// The one that ran, "train/step"; of several micro-batches the last one's.
   std::string program;
   std::vector<CollectiveCount> collectives; ///< of all micro-batches
+  /// Seconds of the step in which this rank's thread waited for transfers; not
+  /// known of a GPU, whose streams wait for each other.
+  std::optional<double> exposedSeconds;
   /// Bytes of tensor data that this rank's kernels asked for and that came
   /// neither from the plan nor from the scratch region.
   uint64_t unplannedBytes = 0;

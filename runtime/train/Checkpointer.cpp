@@ -6,6 +6,7 @@
 #include "runtime/checkpoint/Folder.h"
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/checkpoint/Staging.h"
+#include "runtime/checkpoint/Validations.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/log/Log.h"
 #include "support/AtomicFile.h"
@@ -34,12 +35,23 @@ static constexpr int kNiceness = 10;
 // The writing thread
 //===----------------------------------------------------------------------===//
 
+/// Of rank 0, behind a checkpoint that is on the disk.
+static void tidy(const CheckpointFolder &folder,
+                 const CheckpointOptions &options) {
+  std::optional<uint64_t> best;
+  if (options.keepsBest)
+    best = findBestStep(folder);
+  if (best)
+    folder.nameBest(*best);
+  if (options.keep != 0)
+    folder.keep(options.keep, best);
+}
+
 /// This rank's part in writing checkpoints, one after another.
 class Checkpointer::Writer {
 public:
   Writer(Session &session, const CheckpointOptions &options)
-      : fabric(session.fabric()), name(options.name), folder(options.folder),
-        keep(options.keep), isInStep(options.isInStep),
+      : fabric(session.fabric()), options(options), folder(options.folder),
         staging(session.plan(), session.rank()) {}
 
   /// Copies the states; a thread writes them. The last save has ended.
@@ -62,10 +74,8 @@ private:
                                  const std::function<std::string()> &work);
 
   Fabric &fabric;
-  const std::string name;
+  const CheckpointOptions options;
   const CheckpointFolder folder;
-  const uint64_t keep;
-  const bool isInStep;
   CheckpointStaging staging;
   // Of the checkpoint that is being written:
   Manifest manifest;
@@ -76,7 +86,7 @@ private:
 
 void Checkpointer::Writer::start(const Session &session) {
   begin = Clock::now();
-  staging.copy(session.arenas(), /*mayChange=*/!isInStep);
+  staging.copy(session.arenas(), /*mayChange=*/!options.isInStep);
   copied = Clock::now();
   manifest = Manifest();
   manifest.step = session.stepsDone();
@@ -102,8 +112,8 @@ Checkpointer::Writer::agree(const char *stage,
   } catch (const std::exception &error) {
     mine = kFailed + std::string(error.what());
   }
-  std::vector<std::string> all =
-      fabric.exchange(name + "/" + std::to_string(number) + "/" + stage, mine);
+  std::vector<std::string> all = fabric.exchange(
+      options.name + "/" + std::to_string(number) + "/" + stage, mine);
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].front() == kFailed) {
       // The disk may be full of it.
@@ -180,7 +190,7 @@ void Checkpointer::Writer::commit(const std::vector<std::string> &seals,
 
 void Checkpointer::Writer::write() {
   // Steps go first where both want a processor. On Linux it is the thread's.
-  if (!isInStep)
+  if (!options.isInStep)
     (void)setpriority(PRIO_PROCESS, /*who=*/0, kNiceness);
   std::vector<bool> differs = findDifferences();
   std::vector<std::string> seals = agree("written", [&] {
@@ -202,8 +212,7 @@ void Checkpointer::Writer::write() {
   log(LogLevel::info, "wrote '" + folder.nameOf(manifest.step) + "' in " +
                           seconds(Clock::now()) + " s, " + seconds(copied) +
                           " s of them for the copy");
-  if (keep != 0)
-    folder.keep(keep);
+  tidy(folder, options);
 }
 
 //===----------------------------------------------------------------------===//
@@ -282,6 +291,6 @@ void Checkpointer::finish() {
   wait();
   // A run that ended between a save and the removal of older ones has left
   // them, and this one may have had no step to do.
-  if (!isNew && session.rank() == 0 && options.keep != 0)
-    CheckpointFolder(options.folder).keep(options.keep);
+  if (!isNew && session.rank() == 0)
+    tidy(CheckpointFolder(options.folder), options);
 }

@@ -18,6 +18,8 @@ struct CheckpointOptions {
   std::string folder; ///< that checkpoints are written to, as step_N
   uint64_t every = 0; ///< steps; 0: at the end alone
   uint64_t keep = 0;  ///< how many are kept; 0: all
+  /// Whether that with the least loss in validation (BestLoss) is kept, too.
+  bool keepsBest = false;
   /// Of the ranks' agreements; another one for each that a session has.
   std::string name = "checkpoint";
   bool isInStep = false; ///< whether a step waits until it is on the disk

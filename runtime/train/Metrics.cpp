@@ -114,6 +114,8 @@ void Metrics::write(const StepReport &report, bool isLast) {
                                    {"count", each.count},
                                    {"bytes", each.bytes}});
   line["step_time_s"] = report.seconds;
+  if (result.exposedSeconds)
+    line["exposed_s"] = *result.exposedSeconds;
   line["samples_per_s"] = report.samplesPerSecond;
   if (report.tokensPerSecond)
     line["tokens_per_s"] = *report.tokensPerSecond;

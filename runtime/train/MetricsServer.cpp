@@ -72,6 +72,9 @@ void MetricsServer::update(const StepReport &report) {
     add(text, "learning_rate", "gauge", "Of the optimizer's first group.",
         *result.lr);
   add(text, "step_seconds", "gauge", "Of the last step.", report.seconds);
+  if (result.exposedSeconds)
+    add(text, "exposed_seconds", "gauge",
+        "Of the last step, in waits for transfers.", *result.exposedSeconds);
   add(text, "samples_per_second", "gauge", "Of all ranks, in the last step.",
       report.samplesPerSecond);
   if (report.tokensPerSecond)

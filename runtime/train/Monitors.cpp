@@ -28,6 +28,8 @@ void Monitors::write(const StepReport &report) {
   for (const auto &[name, value] : result.metrics)
     values.emplace_back("outputs/" + name, value);
   values.emplace_back("speed/step_time_s", report.seconds);
+  if (result.exposedSeconds)
+    values.emplace_back("speed/exposed_s", *result.exposedSeconds);
   values.emplace_back("speed/samples_per_s", report.samplesPerSecond);
   if (report.tokensPerSecond)
     values.emplace_back("speed/tokens_per_s", *report.tokensPerSecond);

@@ -7,6 +7,7 @@
 #include "runtime/flights/FlightSignal.h"
 #include "runtime/launch/Termination.h"
 #include "runtime/log/Log.h"
+#include "runtime/train/BestLoss.h"
 #include "runtime/train/Evaluation.h"
 #include "runtime/train/Metrics.h"
 #include "runtime/train/OutputFile.h"
@@ -126,6 +127,34 @@ static void reportTermination(const Session &session,
   log(LogLevel::warning, text);
 }
 
+/// Where nobody validates there is no best one.
+static std::optional<BestLoss> findBestLoss(Session &session,
+                                            const TrainOptions &options) {
+  bool keepsBest = options.checkpoints.keepsBest;
+  if (options.evalOnly || (!keepsBest && options.patience == 0))
+    return std::nullopt;
+  if (!session.canEvaluate())
+    throw Error(ErrorId::BadUsage,
+                std::string(keepsBest ? "--keep-best" : "--patience") +
+                    " goes by the loss in validation, and the artifact has no "
+                    "program or no data for one; compile it with eval: {data: "
+                    "…} in the config");
+  return std::make_optional<BestLoss>(
+      session, keepsBest ? options.checkpoints.folder : "");
+}
+
+static void reportEnd(const BestLoss &best, uint64_t steps) {
+  std::string text = "stopped after step " + std::to_string(steps) + ": " +
+                     std::to_string(best.countWithoutGain()) +
+                     " validations in a row found no loss ";
+  if (const Validated *least = best.best())
+    text += "below " + std::to_string(least->loss) + " of step " +
+            std::to_string(least->step);
+  else
+    text += "that is a number";
+  log(LogLevel::warning, text);
+}
+
 /// `checkpointer` may be null.
 static void trainSteps(Session &session, const TrainOptions &options,
                        Checkpointer *checkpointer) {
@@ -142,6 +171,7 @@ static void trainSteps(Session &session, const TrainOptions &options,
     metrics.emplace(session, options.metricsPath);
   Evaluation evaluation(session, options.evalEvery,
                         metrics ? &*metrics : nullptr);
+  std::optional<BestLoss> best = findBestLoss(session, options);
   std::optional<OutputFile> outputs;
   if (!options.outputsPath.empty())
     outputs.emplace(session, options.outputsPath,
@@ -163,6 +193,7 @@ static void trainSteps(Session &session, const TrainOptions &options,
   else
     TerminationSignals::release();
   StepResult firstResult, lastResult;
+  uint64_t taken = 0;
   Clock::time_point begin = Clock::now(), last = begin;
   for (uint64_t i = 0; i < steps; ++i) {
     if (termination && termination->isDue(session.stepsDone())) {
@@ -171,6 +202,12 @@ static void trainSteps(Session &session, const TrainOptions &options,
       if (isFirst)
         reportTermination(session, options, done + steps);
       return;
+    }
+    if (best && options.patience != 0 &&
+        best->countWithoutGain() >= options.patience) {
+      if (isFirst)
+        reportEnd(*best, done + taken);
+      break;
     }
     if (profiler)
       profiler->beginStep(i);
@@ -204,8 +241,12 @@ static void trainSteps(Session &session, const TrainOptions &options,
       evaluation.run(result.step + 1);
       if (monitors)
         monitors->write(*evaluation.last(), result.step + 1);
+      bool isBest = best && best->add(result.step + 1, evaluation.last()->loss);
+      if (isBest && checkpointer && options.checkpoints.keepsBest)
+        checkpointer->save();
       last = Clock::now();
     }
+    ++taken;
     if (i == 0)
       firstResult = result;
     lastResult = std::move(result);
@@ -220,7 +261,7 @@ static void trainSteps(Session &session, const TrainOptions &options,
     session.exportWeights(options.exportPath, options.exportShardBytes);
   if (isFirst) {
     double seconds = std::chrono::duration<double>(last - begin).count();
-    printSummary(session, steps, firstResult, lastResult, seconds);
+    printSummary(session, taken, firstResult, lastResult, seconds);
     evaluation.printSummary();
     if (profiler)
       std::printf("%s", profiler->summary().c_str());
@@ -271,6 +312,8 @@ static std::vector<RunFact> collectFacts(const TrainOptions &options) {
           {"--save", save.folder, ""},
           {"--save-every", number(save.every), ""},
           {"--keep", number(save.keep), ""},
+          {"--keep-best", save.keepsBest ? "set" : "", ""},
+          {"--patience", number(options.patience), ""},
           {"--save-sync", save.isInStep ? "set" : "", ""}};
 }
 

@@ -29,6 +29,9 @@ struct TrainOptions {
   /// Steps from one validation to the next, in place of the artifact's number;
   /// 0: at the end alone.
   std::optional<uint64_t> evalEvery;
+  /// The run ends behind so many validations in a row that found no loss below
+  /// the least; 0: it does not.
+  uint64_t patience = 0;
   /// Computes the validation's loss once, and takes no step.
   bool evalOnly = false;
 };

@@ -435,6 +435,55 @@ def inference_case(bin):
     return case
 
 
+class Line(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Linear(1, 2, bias=False)
+
+    def forward(self, x, y):
+        return F.mse_loss(self.line(x), y)
+
+
+def best_case(bin):
+    """The checkpoint with the least loss in validation stays, and a run that finds nothing better ends."""
+    def case(folder):
+        # It learns to give 4 and is judged by how near it comes to 1: better for some steps, then worse.
+        model, one = Line(), torch.ones(2, 1)
+        with torch.no_grad():
+            model.line.weight.zero_()
+        save_file({"x": torch.ones(8, 1), "y": torch.full((8, 2), 4.0)}, folder / "data.safetensors")
+        save_file({"x": torch.ones(4, 1), "y": torch.ones(4, 2)}, folder / "held.safetensors")
+        compile_step(bin, folder, model, {"x": one, "y": torch.ones(2, 2)}, make_config(2, optimizer={"name": "sgd", "lr": 0.05}, eval={"data": "held.safetensors"}))
+        common = ("--eval-every=1", "--keep=1", "--keep-best")
+        rows = run_step(bin, folder, 2, *common, "--steps=50", "--patience=3", "--save=ck")
+        losses = {row["step"]: row["eval_loss"] for row in rows if "eval_loss" in row}
+        best = min(losses, key=losses.get)
+        assert 2 < best < 20 and max(losses) == best + 3, losses
+        there = lambda: sorted(each.name for each in (folder / "ck").iterdir() if not each.name.startswith("."))
+        assert there() == sorted(["best", f"step_{best}", f"step_{best + 3}", "validations.json"]), there()
+        assert os.readlink(folder / "ck/best") == f"step_{best}"
+        assert [(row["step"], row["eval_loss"]) for row in json.loads((folder / "ck/validations.json").read_text())] == sorted(losses.items())
+        run_step(bin, folder, 2, f"--steps={best}", "--load=ck/best", "--export=best.safetensors")
+        run_step(bin, folder, 2, f"--steps={best}", "--export=want.safetensors")
+        assert_same(load_file(folder / "best.safetensors"), load_file(folder / "want.safetensors"))
+        # Who goes on remembers: a patience that is used up takes no step, and the best one stays.
+        run_step(bin, folder, 2, *common, "--steps=50", "--patience=3", "--save=ck", "--load=latest")
+        assert there() == sorted(["best", f"step_{best}", f"step_{best + 3}", "validations.json"]), there()
+        run_step(bin, folder, 2, *common, "--steps=50", "--patience=5", "--save=ck", "--load=latest")
+        assert there() == sorted(["best", f"step_{best}", f"step_{best + 5}", "validations.json"]), there()
+
+        def refused(say, *options):
+            done = call(bin / "fsdp-run", "step.fsdp", "--data=data.safetensors", "--steps=50", *options, cwd=folder)
+            assert done.returncode != 0 and say in done.stderr, done.stderr
+        refused("no --save=DIR says where", "--keep-best")
+        refused("--outputs writes a file of as many batches as the run has", "--patience=2", "--outputs=o.safetensors")
+        (folder / "ck/validations.json").write_text("[{}]")
+        refused("validations.json' cannot be read", *common, "--save=ck", "--load=latest")
+        compile_step(bin, folder, model, {"x": one, "y": torch.ones(2, 2)}, make_config(2))
+        refused("--patience goes by the loss in validation", "--patience=2")
+    return case
+
+
 def main():
     arguments = parse_arguments()
     bin = arguments.bin
@@ -464,6 +513,7 @@ def main():
         "other model": other_model_case(bin),
         "disk": disk_case(bin),
         "inference": inference_case(bin),
+        "best": best_case(bin),
     }
     run_cases(cases, arguments.only)
 

@@ -108,6 +108,10 @@ static void addValidation(CLI::App &app, RunOptions &options) {
   app.add_option("--eval-batches", session.evalBatches,
                  "batches of all ranks that validation reads at most, in place "
                  "of the config's; 0: all that the data fills");
+  app.add_option("--patience", train.patience,
+                 "end the run when so many validations in a row found no loss "
+                 "below the least")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--eval-only", train.evalOnly,
                "compute the validation's loss once and take no step");
 }
@@ -361,6 +365,9 @@ static void addCheckpoints(CLI::App &app, RunOptions &options) {
                  "delete all but so many of the newest "
                  "checkpoints when one was written; default: none")
       ->check(CLI::PositiveNumber);
+  app.add_flag("--keep-best", checkpoints.keepsBest,
+               "write one after a validation that found the least loss so far, "
+               "and do not delete it: best in this folder");
   app.add_flag("--save-sync", checkpoints.isInStep,
                "wait until a checkpoint is on the disk before the next "
                "step, rather than write it meanwhile");
@@ -373,7 +380,8 @@ static void addCheckpoints(CLI::App &app, RunOptions &options) {
 static void checkCheckpoints(const CLI::App &app, RunOptions &options) {
   SessionOptions &session = options.launch.session;
   const CheckpointOptions &checkpoints = options.train.checkpoints;
-  for (const char *name : {"--save-every", "--keep", "--save-sync"})
+  for (const char *name :
+       {"--save-every", "--keep", "--keep-best", "--save-sync"})
     if (app.count(name) && checkpoints.folder.empty())
       throw Error(ErrorId::BadUsage,
                   std::string(name) + " says how checkpoints are written, and "
@@ -417,6 +425,10 @@ static void checkProfile(const CLI::App &app, const RunOptions &options) {
 
 static void checkOutputs(const RunOptions &options) {
   const TrainOptions &train = options.train;
+  if (train.patience != 0 && !train.outputsPath.empty())
+    throw Error(ErrorId::BadUsage,
+                "--outputs writes a file of as many batches as the run has, "
+                "and with --patience that is not known; leave one of them out");
   for (const auto &[name, path] :
        {std::pair("--save", &train.checkpoints.folder),
         {"--export", &train.exportPath},
