@@ -433,6 +433,9 @@ void fsdp::verifyPlan(const PlanT &plan) {
          program->kind != plan::ProgramKind::train))
       refusePlan("program '" + program->name + "'",
                  "is of no known kind, or part of no step");
+    if (!(std::isfinite(program->model_flops) && program->model_flops >= 0))
+      refusePlan("program '" + program->name + "'",
+                 "counts operations that are no number from 0");
     verifyProgram(plan, *program);
     // The inputs' shapes tell which one a step is for.
     if (!signatures.insert({getEntry(*program), inputsOf(*program)}).second)

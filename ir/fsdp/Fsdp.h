@@ -63,6 +63,9 @@ inline constexpr llvm::StringLiteral kOptimizerDivisorAttr =
     "fsdp.optimizer_divisor";
 /// Where random numbers and initializers begin (i64); absent: 0.
 inline constexpr llvm::StringLiteral kSeedAttr = "fsdp.seed";
+/// Floating-point operations of a program's model for one batch (f64), whatever
+/// is computed again, by whichever ranks; absent: nobody counted.
+inline constexpr llvm::StringLiteral kModelFlopsAttr = "fsdp.model_flops";
 inline constexpr llvm::StringLiteral kMemoryAttr = "fsdp.memory";
 /// How many micro-batches make a step; absent: one.
 inline constexpr llvm::StringLiteral kMicroBatchesAttr = "fsdp.micro_batches";

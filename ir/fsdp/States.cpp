@@ -423,6 +423,14 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
                            "from 2 (i64)");
     return success();
   }
+  if (attr.getName() == kModelFlopsAttr) {
+    auto flops = dyn_cast<FloatAttr>(attr.getValue());
+    if (!isa<func::FuncOp>(op) || !flops || !flops.getType().isF64() ||
+        !flops.getValue().isFinite() || flops.getValue().isNegative())
+      return op->emitError("'fsdp.model_flops' expects a program and a number "
+                           "from 0 (f64)");
+    return success();
+  }
   if (attr.getName() == kWeightsAttr)
     return verifyArray<WeightsFileAttr>(op, attr, "#fsdp.weights_file");
   if (attr.getName() == kAtAttr && !isa<DenseI64ArrayAttr>(attr.getValue()))

@@ -587,6 +587,8 @@ LogicalResult ProgramEmitter::run() {
   result.part = toPlan(own.getPart());
   if (own.getShapes())
     result.shapes = own.getShapes().str();
+  if (auto flops = program->getAttrOfType<FloatAttr>(kModelFlopsAttr))
+    result.model_flops = flops.getValueAsDouble();
   for (BlockArgument argument : program.getArguments())
     if (failed(emitArgument(argument)))
       return failure();

@@ -677,6 +677,8 @@ void Session::setInput(const std::string &name, std::span<const int64_t> shape,
                     bytes);
 }
 
+uint64_t Session::batchesPerStep() const { return impl->stepBatches(); }
+
 int64_t Session::samplesPerStep() const {
   return impl->inputs->batchRows() * static_cast<int64_t>(impl->stepBatches());
 }

@@ -272,6 +272,8 @@ public:
   void setInput(const std::string &name, std::span<const int64_t> shape,
                 std::span<const std::byte> bytes);
 
+  /// Batches that all ranks together read in a step.
+  uint64_t batchesPerStep() const;
   /// Samples that all ranks together read in a step.
   int64_t samplesPerStep() const;
 

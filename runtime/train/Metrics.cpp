@@ -119,6 +119,10 @@ void Metrics::write(const StepReport &report, bool isLast) {
   line["samples_per_s"] = report.samplesPerSecond;
   if (report.tokensPerSecond)
     line["tokens_per_s"] = *report.tokensPerSecond;
+  if (report.flopsPerSecond)
+    line["flops_per_s"] = *report.flopsPerSecond;
+  if (report.utilization)
+    line["mfu"] = *report.utilization;
   line["time_left_s"] = report.secondsLeft;
   line["peak_memory_bytes"] = report.peakBytes();
   if (memory.host)

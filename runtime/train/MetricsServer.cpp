@@ -80,6 +80,12 @@ void MetricsServer::update(const StepReport &report) {
   if (report.tokensPerSecond)
     add(text, "tokens_per_second", "gauge", "Of all ranks, in the last step.",
         *report.tokensPerSecond);
+  if (report.flopsPerSecond)
+    add(text, "model_flops_per_second", "gauge",
+        "Of the model, by one rank, in the last step.", *report.flopsPerSecond);
+  if (report.utilization)
+    add(text, "model_flops_utilization", "gauge",
+        "Their share of --peak-flops.", *report.utilization);
   add(text, "seconds_left", "gauge", "Until the run's last step.",
       report.secondsLeft);
   add(text, "peak_memory_bytes", "gauge", "Of a rank's tensors and scratch.",

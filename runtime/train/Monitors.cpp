@@ -33,6 +33,10 @@ void Monitors::write(const StepReport &report) {
   values.emplace_back("speed/samples_per_s", report.samplesPerSecond);
   if (report.tokensPerSecond)
     values.emplace_back("speed/tokens_per_s", *report.tokensPerSecond);
+  if (report.flopsPerSecond)
+    values.emplace_back("speed/flops_per_s", *report.flopsPerSecond);
+  if (report.utilization)
+    values.emplace_back("speed/mfu", *report.utilization);
   values.emplace_back("memory/peak_bytes",
                       static_cast<double>(report.peakBytes()));
   events->write(result.step, values);

@@ -39,5 +39,16 @@ StepReport Throughput::report(const StepResult &result, double seconds) {
                     session.memory()};
   if (size.tokens)
     report.tokensPerSecond = static_cast<double>(*size.tokens) / seconds;
+  // All micro-batches of a step have the same shapes.
+  auto program = std::ranges::find(session.plan().programs, result.program,
+                                   [](const auto &each) { return each->name; });
+  if (program != session.plan().programs.end() && (*program)->model_flops > 0) {
+    double flops =
+        (*program)->model_flops * static_cast<double>(session.batchesPerStep());
+    report.flopsPerSecond =
+        flops / static_cast<double>(session.worldSize()) / seconds;
+    if (peakFlops > 0)
+      report.utilization = *report.flopsPerSecond / peakFlops;
+  }
   return report;
 }

@@ -29,6 +29,11 @@ struct StepReport {
   std::optional<double> tokensPerSecond;
   double secondsLeft; ///< at the mean rate of this run
   MemoryUse memory;
+  /// The model's (fsdp-opt counts its products), of one rank a second; not
+  /// known of a model without any.
+  std::optional<double> flopsPerSecond = std::nullopt;
+  /// Their share of what the rank's device can do, where that is known.
+  std::optional<double> utilization = std::nullopt;
 
   uint64_t peakBytes() const {
     return memory.arena + memory.scratch + memory.staging;
@@ -38,9 +43,11 @@ struct StepReport {
 /// Reports of the steps of a run.
 class Throughput {
 public:
-  /// `steps` of this run.
-  Throughput(const Session &session, uint64_t steps)
-      : session(session), size(getStepSize(session)), steps(steps) {}
+  /// `steps` of this run. `peakFlops`: that a rank's device can do a second; 0:
+  /// unknown.
+  Throughput(const Session &session, uint64_t steps, double peakFlops)
+      : session(session), size(getStepSize(session)), steps(steps),
+        peakFlops(peakFlops) {}
 
   /// The next step took so many `seconds`. The result outlives the report.
   StepReport report(const StepResult &result, double seconds);
@@ -49,6 +56,7 @@ private:
   const Session &session;
   const StepSize size;
   const uint64_t steps;
+  const double peakFlops; ///< 0: unknown
   uint64_t made = 0;
   double total = 0; ///< seconds of those but the first, which warms up
 };

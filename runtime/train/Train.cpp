@@ -180,7 +180,7 @@ static void trainSteps(Session &session, const TrainOptions &options,
   if (!options.profilePath.empty() && steps != 0)
     profiler.emplace(session, options.profilePath,
                      parseProfileSteps(options.profileSteps, steps));
-  Throughput throughput(session, steps);
+  Throughput throughput(session, steps, options.peakFlops);
   std::optional<Monitors> monitors;
   if (isFirst) {
     progress.emplace(done + steps, done);

@@ -19,6 +19,9 @@ struct TrainOptions {
   uint64_t steps = 0;
   std::string metricsPath; ///< JSON lines; empty: none
   MonitorOptions monitors;
+  /// That a rank's device can do a second, in the type that the model
+  /// multiplies in; 0: unknown.
+  double peakFlops = 0;
   std::string exportPath; ///< safetensors, a file or a folder; empty: none
   uint64_t exportShardBytes = kExportShardBytes; ///< of a folder's files
   CheckpointOptions checkpoints;                 ///< no folder: none

@@ -102,7 +102,7 @@ def events(bin):
     """What --metrics has, in TensorBoard's files; a run that continues stands in for what was made after its checkpoint."""
     def case(folder):
         inputs = prepare(bin, folder, eval={"data": "data.safetensors"})
-        options = ("step.fsdp", "--data=data.safetensors", "--tensorboard=board/run", "--metrics=m.jsonl", "--save=ck")
+        options = ("step.fsdp", "--data=data.safetensors", "--peak-flops=1e12", "--tensorboard=board/run", "--metrics=m.jsonl", "--save=ck")
         launch(bin, folder, 2, "local", *options, "--steps=4", "--save-every=2", "--eval-every=2")
         (folder / "ck" / "step_4").rename(folder / "away")
         launch(bin, folder, 2, "local", *options, "--steps=6", "--load=latest")
@@ -111,13 +111,15 @@ def events(bin):
         found = read_events(folder / "board" / "run")
         close = lambda have, want: [h[0] for h in have] == [w[0] for w in want] and all(math.isclose(h[1], w[1], rel_tol=1e-6) for h, w in zip(have, want))
         for tag, key in (("train/loss", "loss"), ("train/grad_norm", "grad_norm"), ("train/lr", "lr"), ("speed/samples_per_s", "samples_per_s"),
-                         ("speed/tokens_per_s", "tokens_per_s"), ("speed/step_time_s", "step_time_s"), ("speed/exposed_s", "exposed_s"), ("memory/peak_bytes", "peak_memory_bytes")):
+                         ("speed/tokens_per_s", "tokens_per_s"), ("speed/step_time_s", "step_time_s"), ("speed/exposed_s", "exposed_s"), ("memory/peak_bytes", "peak_memory_bytes"),
+                         ("speed/flops_per_s", "flops_per_s"), ("speed/mfu", "mfu")):
             assert close(found[tag], [(row["step"], row[key]) for row in steps]), f"{tag}: {found[tag]}"
         assert [row["step"] for row in steps] == list(range(6))
         assert [step for step, _ in found["eval/loss"]] == [1, 5], found["eval/loss"]
         length = next(iter(inputs.values())).shape[1]
         for row in steps:
             assert 0 < row["exposed_s"] < row["step_time_s"], row
+            assert math.isclose(row["mfu"], row["flops_per_s"] / 1e12), row
             assert math.isclose(row["tokens_per_s"], row["samples_per_s"] * length) and row["time_left_s"] >= 0, row
         assert steps[-1]["time_left_s"] == 0
         if importlib.util.find_spec("tensorboard"):
@@ -203,7 +205,7 @@ def scraped(bin):
                         break
             assert len(seen) > 1, "nothing was to be seen"
             names = {name.removeprefix("fsdp_") for name, _ in seen[-1]}
-            assert names == {"steps_done", "loss", "grad_norm", "learning_rate", "step_seconds", "exposed_seconds", "samples_per_second", "tokens_per_second",
+            assert names == {"steps_done", "loss", "grad_norm", "learning_rate", "step_seconds", "exposed_seconds", "samples_per_second", "tokens_per_second", "model_flops_per_second",
                              "seconds_left", "peak_memory_bytes", "skipped_steps_total"}, names
             assert seen[-1]["fsdp_seconds_left", None] > 0 and seen[-1]["fsdp_skipped_steps_total", None] == 0
             assert get(port, "/other")[0] == 404

@@ -229,6 +229,11 @@ static void addOutputs(CLI::App &app, RunOptions &options) {
   TrainOptions &train = options.train;
   app.add_option("--metrics", train.metricsPath,
                  "write one JSON object a step to this file");
+  app.add_option("--peak-flops", train.peakFlops,
+                 "floating-point operations that a rank's device can do a "
+                 "second, such as 989e12: metrics have the model's share of "
+                 "them (mfu)")
+      ->check(CLI::PositiveNumber);
   app.add_option("--tensorboard", train.monitors.tensorboard,
                  "write the metrics for TensorBoard to this folder");
   app.add_option("--prometheus", train.monitors.prometheus,

@@ -4,6 +4,8 @@
 #include "tools/fsdp-opt/compile/Annotate.h"
 
 #include "ir/fsdp/Fsdp.h"
+#include "passes/analysis/ModelFlops.h"
+#include "passes/analysis/Programs.h"
 #include "passes/emit/PlanEnums.h"
 #include "passes/emit/RunSettings.h"
 #include "support/Error.h"
@@ -267,6 +269,9 @@ void fsdp::annotate(ModuleOp module, const Config &config) {
     else
       module->removeAttr(name);
   };
+  for (func::FuncOp program : getPrograms(module))
+    if (double flops = countModelFlops(program); flops > 0)
+      program->setAttr(kModelFlopsAttr, getReal(context, flops));
   set(ShardsAttr::name, getShards(context, config));
   set(ParallelAttr::name, getParallel(context, config));
   set(BucketsAttr::name, getBuckets(context, config));
