@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import save_file
 
 import zoo
-from harness import compile_step, launch, make_config, make_data, parse_arguments, run_cases
+from harness import compile_step, launch, make_config, make_data, parse_arguments, run_cases, run_step
 from ranks import CLEAN, find_port
 
 
@@ -252,10 +252,34 @@ def on_a_terminal(bin):
     return case
 
 
+def operations(bin):
+    """As many as PyTorch counts, whatever is computed again and by how many ranks."""
+    def case(folder):
+        from torch.utils.flop_counter import FlopCounterMode
+        for number, (factory, config) in enumerate({zoo.convnet: {}, zoo.bert: {"activation_checkpointing": True, "gradient_accumulation_steps": 2},
+                                                    zoo.lora: {"mesh": {"dp_shard": 1, "tp": 2}}}.items()):
+            own = folder / str(number)
+            own.mkdir()
+            torch.manual_seed(7)
+            model, inputs = factory()
+            with FlopCounterMode(display=False) as counter, torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+                out = model(**inputs)
+                (out["loss"] if isinstance(out, dict) else out[0] if isinstance(out, tuple) else out).backward()
+            model.zero_grad()
+            mesh = config.pop("mesh", None)
+            save_file(make_data(inputs, 8), own / "data.safetensors")
+            compile_step(bin, own, model, inputs, {**make_config(2, **config), **({"mesh": mesh} if mesh else {})})
+            for row in run_step(bin, own, 2, "--steps=2"):
+                batches = config.get("gradient_accumulation_steps", 1) * (1 if mesh else 2)
+                made = row["flops_per_s"] * row["step_time_s"] * 2 / batches
+                assert math.isclose(made, counter.get_total_flops(), rel_tol=1e-6), f"{factory.__name__}: {made}, PyTorch counts {counter.get_total_flops()}"
+    return case
+
+
 def main():
     arguments = parse_arguments()
     bin = arguments.bin
-    cases = {"events": events(bin), "scraped": scraped(bin), "on a terminal": on_a_terminal(bin)}
+    cases = {"events": events(bin), "operations": operations(bin), "scraped": scraped(bin), "on a terminal": on_a_terminal(bin)}
     if importlib.util.find_spec("fsdp_opt"):
         cases["from Python"] = from_python
     run_cases(cases, arguments.only)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is too long for every change: fuzzers, sanitizers, all cases of training, the operator sweep, an exact solver, a soak.
+"""What is too long for every change: fuzzers, sanitizers, all cases of training, the operator sweep, an exact solver, a soak, a browser.
 
-    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,training,sweep,kernels,exact,soak]
+    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,training,sweep,kernels,exact,soak,pictures]
                [--fuzz-seconds 600] [--sweep-every 1] [--soak-steps 10000] ...
 
 Each part goes on whatever the others find. The summary is a table, written to
@@ -20,7 +20,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
-PARTS = ("fuzz", "asan", "tsan", "training", "sweep", "kernels", "exact", "soak")
+PARTS = ("fuzz", "asan", "tsan", "training", "sweep", "kernels", "exact", "soak", "pictures")
 # Unit tests of what is ours from end to end: readers, the runtime, its threads.
 UNIT_TESTS = ("fsdp-support-test", "fsdp-plan-test", "fsdp-weights-test", "fsdp-data-test", "config-test",
               "checkpoint-test", "comm-test", "runtime-test")
@@ -151,6 +151,14 @@ def soak(options):
     yield Row("soak", last(r"(?m)^(\d+ steps on .*)$", text), findings, time.monotonic() - begin)
 
 
+def pictures(options):
+    begin, log = time.monotonic(), options.logs / "pictures.log"
+    status = run([options.python, SOURCE / "test/pictures/pictures.py", "--build", options.build, "--out", options.logs], log)
+    text = log.read_text(errors="replace")
+    did = "skipped: " + last(r"(?m)^skipped: (.*)$", text) if status == 77 else f"{len(re.findall(r'(?m)^ok ', text))} pictures"
+    yield Row("pictures", did, [] if status in (0, 77) else [last(r"(?m)^(\w*Error: .*)$", text, f"status {status}")], time.monotonic() - begin)
+
+
 def exact(options):
     """Needs the wheel highspy beside those of the tests."""
     begin, log = time.monotonic(), options.logs / "exact.log"
@@ -189,7 +197,7 @@ def main():
     if unknown := set(chosen) - set(PARTS):
         parser.error(f"--only: expected {', '.join(PARTS)}, found {', '.join(sorted(unknown))}")
     parts = {"fuzz": fuzz, "asan": lambda o: sanitize(o, "asan"), "tsan": lambda o: sanitize(o, "tsan"), "training": training,
-             "sweep": sweep, "kernels": kernels, "exact": exact, "soak": soak}
+             "sweep": sweep, "kernels": kernels, "exact": exact, "soak": soak, "pictures": pictures}
     rows, begin = [], time.monotonic()
     for name in chosen:
         before = len(rows)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What linear layers in float8 cost.
+"""What narrow types cost.
 
-    float8.py --bin build/bin quality [--steps 1000] [--svg out.svg]   loss of the quickstart's decoder with each recipe
-    float8.py --bin build/bin speed [--width 1024] [--layers 4] [--rows 256]   time of a step of linear layers, and the bytes it gathers
+    low_precision.py --bin build/bin quality [--steps 1000] [--svg out.svg]   loss of the quickstart's decoder in float8, with narrow wires, with narrow states
+    low_precision.py --bin build/bin speed [--width 1024] [--layers 4] [--rows 256]   time of a step of linear layers in float8, and the bytes it gathers
 
 Needs torch (2.11). All of a table is measured by turns.
 """
@@ -24,9 +24,19 @@ def use(recipe):
     return lambda base: {**base, **({"float8": RECIPES[recipe]} if RECIPES[recipe] else {})}
 
 
+def narrow_wires(base):
+    return {**base, "fsdp_config": {**base["fsdp_config"], "reduce_wire_dtype": "bfloat16"}}
+
+
+def narrow_states(base):
+    return {**base, "optimizer": {**base["optimizer"], "state_dtype": "int8"}}
+
+
 def quality(arguments, folder):
-    chosen = {name: use(name) for name in RECIPES if name == "f32" or name in arguments.recipes}
-    compare_quality(arguments, folder, ("`recipe`", "bytes that a step gathers"), chosen, gathered)
+    """float8 beside the other narrow types."""
+    changes = {**{name: use(name) for name in RECIPES}, "wires in bfloat16": narrow_wires, "states in int8": narrow_states}
+    chosen = {name: change for name, change in changes.items() if name == "f32" or name in (arguments.only or changes)}
+    compare_quality(arguments, folder, ("narrow", "bytes that a step gathers"), chosen, gathered)
 
 
 def speed(arguments, folder):
@@ -50,7 +60,7 @@ def main():
     parts = parser.add_subparsers(dest="part", required=True)
     part = parts.add_parser("quality")
     part.add_argument("--steps", type=int, default=1000)
-    part.add_argument("--recipes", nargs="*", default=list(RECIPES))
+    part.add_argument("--only", nargs="*")
     part.add_argument("--svg", type=pathlib.Path)
     part = parts.add_parser("speed")
     for name, value in {"width": 1024, "layers": 4, "rows": 256}.items():
