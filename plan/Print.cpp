@@ -231,3 +231,19 @@ std::string fsdp::printArtifact(const PlanFile &file) {
          std::to_string(file.formatVersion()) + ", fingerprint " + file.hash() +
          "\n" + printPlan(file.plan());
 }
+
+std::string fsdp::printArtifact(WorldPlans plans) {
+  std::string text;
+  size_t count = plans.worlds().size();
+  if (count > 1)
+    text = "artifact of fsdp-opt with plans for " +
+           join(plans.worlds(),
+                [](uint64_t world) { return std::to_string(world); }) +
+           " ranks, training " + plans.training() + "\n";
+  for (uint64_t world : std::vector<uint64_t>(plans.worlds()))
+    text += (count > 1 ? "\nfor " + std::to_string(world) +
+                             (world == 1 ? " rank\n" : " ranks\n")
+                       : "") +
+            printArtifact(plans.take(world));
+  return text;
+}

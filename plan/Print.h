@@ -4,7 +4,7 @@
 #ifndef FSDP_PLAN_PRINT_H
 #define FSDP_PLAN_PRINT_H
 
-#include "plan/Reader.h"
+#include "plan/Worlds.h"
 
 #include <string>
 
@@ -16,6 +16,10 @@ std::string printPlan(const plan::PlanT &plan);
 
 /// As above, under the artifact's version and fingerprint.
 std::string printArtifact(const PlanFile &file);
+
+/// As above, of each plan that `plans` has, which are taken from it; of several
+/// under what they have in common. Throws as WorldPlans::take.
+std::string printArtifact(WorldPlans plans);
 
 } // namespace fsdp
 

@@ -27,7 +27,7 @@ class Artifact:
 
     path: pathlib.Path
     report: dict[str, Any]
-    """fsdp-opt's --report: collectives and memory, in bytes and elements."""
+    """fsdp-opt's --report: collectives and memory, in bytes and elements; of several plans `plans`, a list of them."""
     notes: list[str]
     """What the compiler wants its user to know, one sentence each."""
 
@@ -36,8 +36,13 @@ class Artifact:
 
     @property
     def peak_bytes(self) -> int:
-        """Planned memory of a rank, without the operators' temporaries."""
-        return int(self.report["memory"]["peak"])
+        """Planned memory of a rank, without the operators' temporaries; of several plans, of the one that needs most."""
+        return max(int(plan["memory"]["peak"]) for plan in self.report.get("plans", [self.report]))
+
+    @property
+    def worlds(self) -> list[int]:
+        """Numbers of ranks that it has plans for, if it was compiled for several; else empty."""
+        return [int(plan["world"]) for plan in self.report.get("plans", [])]
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -47,7 +52,7 @@ class Artifact:
 
 
 def compile(model: Model, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, config: Path | Mapping[str, Any] | None = None,
-            world: int | None = None, out: Path = "step.fsdp", dynamic_shapes: Any = None, strict: bool = False, outputs: Iterable[str] = (),
+            world: int | Sequence[int] | None = None, out: Path = "step.fsdp", dynamic_shapes: Any = None, strict: bool = False, outputs: Iterable[str] = (),
             loss: str | None = None, weights: Iterable[Path] = (), dims: Iterable[str] = (), cluster: str | None = None) -> Artifact:
     """Compiles a training step, or one for inference.
 
@@ -57,7 +62,8 @@ def compile(model: Model, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | 
         args, kwargs: what the module is called with, with the shapes of one rank's micro-batch.
         config: the config file, or its keys as a mapping (docs/Config.md), whose paths are then
             relative to the working directory.
-        world: number of ranks, which completes the config's mesh.
+        world: number of ranks, which completes the config's mesh; or several, for one artifact that
+            runs on any of them (docs/SameBits.md).
         out: the artifact. A module is exported to a .pt2 of that name beside it, which stays: the
             artifact has its first values from there.
         dynamic_shapes, strict: as `torch.export.export` takes them.
@@ -113,9 +119,12 @@ def explain(model: Model, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | 
         return Explanation(told.stdout, None, json.loads(report.read_text()), json.loads(prediction.read_text()))
 
 
-def _options(world: int | None, outputs: Iterable[str], loss: str | None, weights: Iterable[Path], dims: Iterable[str],
+def _options(world: int | Sequence[int] | None, outputs: Iterable[str], loss: str | None, weights: Iterable[Path], dims: Iterable[str],
              cluster: str | None) -> list[str]:
-    return [*([f"--world={world}"] if world is not None else []), *([f"--loss={loss}"] if loss else []),
+    worlds = [] if world is None else [world] if isinstance(world, int) else list(world)
+    if world is not None and not worlds:
+        raise errors.make("E040", "world: expected a number of ranks, or several, found none")
+    return [*([f"--world={','.join(map(str, worlds))}"] if worlds else []), *([f"--loss={loss}"] if loss else []),
             *([f"--cluster={cluster}"] if cluster else []), *(f"--output={name}" for name in _several("outputs", outputs)),
             *(f"--weights={os.fspath(path)}" for path in _several("weights", weights)), *(f"--dim={dim}" for dim in _several("dims", dims))]
 

@@ -101,6 +101,8 @@ class Session:
         backend: "local" or "gloo"; by default what the launcher asks for.
         rendezvous: where processes meet; by default in the store of the process group that the script has made
             (`torch.distributed.init_process_group`), else where the launcher says.
+        world: which plan to run, of an artifact that has some for several numbers of ranks; by default that
+            for as many processes as a launcher started.
         threads: LibTorch's, for each rank; by default this machine's divided by its ranks.
         deadline: seconds that a rank waits for another one.
         flight_records: folder for the ranks' last transfers when the run fails; "none": nowhere.
@@ -113,15 +115,15 @@ class Session:
     def __init__(self, artifact: Path, *, load: Path | None = None, weights: Iterable[Path] | None = None, data: Path | None = None,
                  eval_data: Path | None = None, data_options: str | None = None, steps: int | None = None, lr: float | None = None,
                  lr_schedule: str | None = None, seed: int | None = None, on_nonfinite: str | None = None, program: str | None = None,
-                 model: Path | None = None, backend: str | None = None, rendezvous: str | None = None, threads: int | None = None,
-                 deadline: float | None = None, flight_records: Path | None = None, trusted: bool = False) -> None:
+                 model: Path | None = None, backend: str | None = None, rendezvous: str | None = None, world: int | None = None,
+                 threads: int | None = None, deadline: float | None = None, flight_records: Path | None = None, trusted: bool = False) -> None:
         def path(value: Path | None) -> str | None:
             return None if value is None else os.fspath(value)
 
         options = {"load": path(load), "weights": None if weights is None else [os.fspath(each) for each in _paths(weights)], "data": path(data),
                    "eval_data": path(eval_data), "data_options": data_options, "steps": steps, "lr": lr, "lr_schedule": lr_schedule,
                    "seed": seed, "on_nonfinite": on_nonfinite, "program": program, "model": path(model), "backend": backend,
-                   "rendezvous": rendezvous, "threads": threads, "deadline": deadline,
+                   "rendezvous": rendezvous, "world": world, "threads": threads, "deadline": deadline,
                    "flight_records": "" if flight_records == "none" else path(flight_records), "trusted": trusted}
         with _meeting(options):
             self._door = _native.Door(os.fspath(artifact), {name: value for name, value in options.items() if value is not None})

@@ -176,6 +176,8 @@ LaunchOptions readOptions(const std::string &artifact,
   session.givesValidation = true;
   read(options, "backend", launch.backend);
   read(options, "rendezvous", launch.rendezvous);
+  if (options.contains("world"))
+    launch.world = nb::cast<uint64_t>(options["world"]);
   read(options, "threads", launch.threads);
   read(options, "flight_records", launch.flightRecords);
   if (options.contains("deadline"))

@@ -5,10 +5,10 @@
 
 #include "plan/DType.h"
 #include "plan/FirstValues.h"
-#include "plan/Reader.h"
 #include "plan/Schedule.h"
 #include "plan/Shape.h"
 #include "plan/StateParts.h"
+#include "plan/Worlds.h"
 #include "runtime/checkpoint/CheckedFile.h"
 #include "runtime/checkpoint/Folder.h"
 #include "runtime/checkpoint/Manifest.h"
@@ -163,8 +163,14 @@ private:
 
 } // namespace
 
+/// All plans of an artifact have the states and the numbers that are asked for.
+static PlanFile readAnyPlan(const std::string &path) {
+  WorldPlans plans = WorldPlans::read(path, Trust::own);
+  return plans.take(plans.worlds().front());
+}
+
 KeptArtifact fsdp::describeArtifact(const std::string &path) {
-  PlanFile file = PlanFile::read(path, Trust::own);
+  PlanFile file = readAnyPlan(path);
   const plan::PlanT &plan = file.plan();
   KeptArtifact artifact;
   for (const SavedState &saved : savedStates(plan)) {
@@ -191,7 +197,7 @@ KeptArtifact fsdp::describeArtifact(const std::string &path) {
 
 std::optional<double> fsdp::rateFactor(const std::string &artifact,
                                        uint64_t step) {
-  PlanFile file = PlanFile::read(artifact, Trust::own);
+  PlanFile file = readAnyPlan(artifact);
   const plan::TrainingT &training = *file.plan().training;
   if (!training.schedule || training.rates.empty())
     return 1;
@@ -263,7 +269,7 @@ std::string fsdp::writeWholeCheckpoint(const std::string &artifact,
                                        const std::string &folder, uint64_t step,
                                        uint64_t rows,
                                        std::span<const LentTensor> tensors) {
-  PlanFile file = PlanFile::read(artifact, Trust::own);
+  PlanFile file = readAnyPlan(artifact);
   const plan::PlanT &plan = file.plan();
   FirstTensors first(plan, fs::path(artifact).parent_path().string());
   Manifest manifest;

@@ -43,7 +43,7 @@ struct KeptGroup {
 struct KeptArtifact {
   std::vector<KeptState> states;
   std::vector<KeptGroup> groups; ///< by their first parameters
-  uint64_t microBatches = 1;
+  uint64_t microBatches = 1; ///< with the fewest ranks that there is a plan for
   uint64_t seed = 0;
   double lr = 0;        ///< the base's
   std::string schedule; ///< in words

@@ -3,8 +3,8 @@
 
 #include "runtime/launch/Launch.h"
 
-#include "plan/Reader.h"
 #include "plan/Target.h"
+#include "plan/Worlds.h"
 #include "runtime/comm/backends/Backends.h"
 #include "runtime/comm/processes/Rendezvous.h"
 #include "runtime/device/Device.h"
@@ -172,14 +172,27 @@ void settleKernels() {
     std::rethrow_exception(failure);
 }
 
+/// Of several plans, the one for the ranks that are there.
+PlanFile choosePlan(const LaunchOptions &options,
+                    const std::optional<LauncherInfo> &launcher) {
+  WorldPlans plans = WorldPlans::read(options.artifact, options.trust);
+  std::optional<uint64_t> world = options.world;
+  bool isProcess = launcher && (options.backend.empty() ||
+                                !findBackend(options.backend).inProcess);
+  if (!world && isProcess && options.backend != "fake" &&
+      plans.worlds().size() > 1)
+    world = launcher->worldSize;
+  return plans.take(world);
+}
+
 void launchChecked(const LaunchOptions &options,
                    const std::function<void(Session &)> &body) {
-  PlanFile plan = PlanFile::read(options.artifact, options.trust);
+  std::optional<LauncherInfo> launcher = readLauncher();
+  PlanFile plan = choosePlan(options, launcher);
   checkDevice(plan.plan()); // loads CUDA before LibTorch is asked for it
   setMatmulLibrary(options.matmul);
   uint64_t worldSize = getWorldSize(plan.plan());
 
-  std::optional<LauncherInfo> launcher = readLauncher();
   const Backend &backend =
       findBackend(!options.backend.empty() ? options.backend
                   : !launcher              ? "local"

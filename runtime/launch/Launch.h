@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct LaunchOptions {
   /// The artifact of fsdp-opt.
   std::string artifact;
   Trust trust = Trust::stranger;
+  /// Of an artifact with plans for several numbers of ranks, that of so many;
+  /// by default of as many as a launcher started processes.
+  std::optional<uint64_t> world;
   /// "local": all ranks are threads of this process; "gloo", "nccl": this
   /// process is one rank. Empty: if a launcher (torchrun, mpirun, srun) started
   /// this process gloo, or nccl for a GPU's artifact, else local.

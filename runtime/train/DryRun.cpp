@@ -3,8 +3,8 @@
 
 #include "plan/Instructions.h"
 #include "plan/Programs.h"
-#include "plan/Reader.h"
 #include "plan/Target.h"
+#include "plan/Worlds.h"
 #include "runtime/comm/Counted.h"
 #include "runtime/device/Device.h"
 #include "runtime/session/Devices.h"
@@ -21,6 +21,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <unistd.h>
 
@@ -93,10 +94,9 @@ uint64_t availableMemory() {
          static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-} // namespace
-
-void fsdp::dryRun(const LaunchOptions &launchOptions, uint64_t steps) {
-  PlanFile file = PlanFile::read(launchOptions.artifact, launchOptions.trust);
+/// Of the one plan that `launchOptions.world` names.
+void playRank(const LaunchOptions &launchOptions, const PlanFile &file,
+              uint64_t steps) {
   const plan::PlanT &plan = file.plan();
   uint64_t ranks = getWorldSize(plan);
   std::printf("%s for %llu ranks, fingerprint %s\n",
@@ -152,4 +152,19 @@ void fsdp::dryRun(const LaunchOptions &launchOptions, uint64_t steps) {
           formatBytes(memory.arena + memory.scratch + memory.staging).c_str(),
           formatBytes(memory.staging).c_str());
   });
+}
+
+} // namespace
+
+void fsdp::dryRun(const LaunchOptions &launchOptions, uint64_t steps) {
+  WorldPlans plans =
+      WorldPlans::read(launchOptions.artifact, launchOptions.trust);
+  LaunchOptions options = launchOptions;
+  std::vector<uint64_t> worlds = plans.worlds();
+  if (options.world)
+    worlds = {*options.world};
+  for (uint64_t world : worlds) {
+    options.world = world;
+    playRank(options, plans.take(world), steps);
+  }
 }

@@ -3,6 +3,7 @@
 sharded, moved and exchanged, and through checkpoints that go from one world to another. They are PyTorch's, too.
 """
 import hashlib
+import itertools
 import json
 import time
 
@@ -28,8 +29,37 @@ WAYS = [
     ("8", "local", {"reshard_after_forward": False, "prefetch": 0}),
     ("3", "gloo", {"reshard_after_forward": True}),
 ]
-ALL_WAYS = WAYS + [
-    ("2x3", "local", {"bucket_layout": "flat"}),
+# Of each of these any two values meet in some way, where they can.
+CHOICES = {
+    "world": (1, 2, 3, 4, 6, 8),
+    "sharding": ("zero-3", "zero-2", "hpz", "hsdp"),
+    "layout": ("rows", "flat"),
+    "backend": ("local", "gloo"),
+    "prefetch": (0, 1, 3),
+}
+
+
+def cover(choices):
+    """Ways in which all pairs of values meet, found greedily; the same ones always."""
+    def is_possible(way):
+        world, sharding = way[:2]
+        return not (sharding == "hpz" and (world < 4 or world % 2)) and not (sharding == "hsdp" and world % 2)
+
+    def pairs(way):
+        return set(itertools.combinations(enumerate(way), 2))
+    ways = [way for way in itertools.product(*choices.values()) if is_possible(way)]
+    left, chosen = set().union(*map(pairs, ways)), []
+    while left:
+        best = max(ways, key=lambda way: len(pairs(way) & left))
+        left -= pairs(best)
+        chosen.append(best)
+    for world, sharding, layout, backend, prefetch in chosen:
+        reshard = {"zero-3": True, "zero-2": False, "hpz": 2, "hsdp": True}[sharding]
+        yield f"2x{world // 2}" if sharding == "hsdp" else str(world), backend, {"reshard_after_forward": reshard, "bucket_layout": layout, "prefetch": prefetch}
+
+
+ALL_WAYS = WAYS[:1] + list(cover(CHOICES)) + [
+    ("2x3", "local", {"reshard_after_forward": False}),
     ("6", "local", {"reshard_after_forward": True, "bucket_layout": "auto", "prefetch": 3}),
     ("4x1", "local", {}),
     ("4", "local", {"bucket_layout": "fsdp2"}),
@@ -37,8 +67,6 @@ ALL_WAYS = WAYS + [
     ("4", "local", {"reshard_after_forward": False, "reshard_after_backward": False}),
     ("3", "local", {"shard_dims": {"*.weight": "largest"}}),
     ("2", "local", {"activation_checkpointing": True}),
-    ("8", "gloo", {"bucket_layout": "flat"}),
-    ("2x2", "gloo", {"reshard_after_forward": False}),
 ]
 
 

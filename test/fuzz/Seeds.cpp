@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "plan/Reader.h"
+#include "plan/Worlds.h"
 #include "plan/Writer.h"
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/weights/Safetensors.h"
@@ -41,6 +41,13 @@ static void addPlan(const std::string &name, const plan::PlanT &plan) {
   write("plan/" + name,
         {reinterpret_cast<const char *>(builder.GetBufferPointer()),
          builder.GetSize()});
+}
+
+static void addWorlds() {
+  plan::PlanT two = test::samplePlan(), four = two;
+  four.mesh[0]->size = 4;
+  write("artifact/worlds",
+        joinWorlds(std::vector{serializePlan(two), serializePlan(four)}));
 }
 
 /// The backward of a pooling, whose kernel trusts indices.
@@ -140,6 +147,7 @@ int main(int argc, char **argv) {
   folder = argv[1];
   addPlan("sample", test::samplePlan());
   addPlan("pooling", poolingPlan());
+  addWorlds();
   addManifest();
   addTensors();
   addTokens();

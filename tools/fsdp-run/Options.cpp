@@ -138,6 +138,11 @@ static void addModel(CLI::App &app, RunOptions &options) {
 static void addRanks(CLI::App &app, RunOptions &options) {
   LaunchOptions &launch = options.launch;
   SessionOptions &session = options.launch.session;
+  app.add_option("--world", launch.world,
+                 "which plan to run of an artifact that has some for several "
+                 "numbers of ranks; default: that for as many processes as a "
+                 "launcher started")
+      ->check(CLI::PositiveNumber);
   app.add_option("--backend", launch.backend,
                  "local (threads), gloo (processes), nccl (processes with a "
                  "GPU each) or fake (one rank, no data); default: gloo or nccl "

@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "plan/Reader.h"
+#include "plan/Worlds.h"
 #include "support/Error.h"
 #include "test/unit/plan/RawArtifact.h"
 
@@ -29,6 +29,52 @@ struct Case {
 };
 
 ProgramT &step(PlanT &plan) { return *plan.programs[0]; }
+
+/// Several plans; said to be for 1 and 2 ranks is what is for 2.
+struct WorldsCase {
+  const char *name;
+  const char *errors;
+  std::function<std::string(const std::string &whole, const PlanT &plan)> make;
+};
+
+const WorldsCase kWorldsCases[] = {
+    {"worlds-of-one", "E061",
+     [](const std::string &whole, const PlanT &plan) {
+       return test::rawWorlds({{2, whole}}, fingerprintTraining(plan));
+     }},
+    {"worlds-out-of-order", "E061",
+     [](const std::string &whole, const PlanT &plan) {
+       return test::rawWorlds({{3, whole}, {2, whole}},
+                              fingerprintTraining(plan));
+     }},
+    {"worlds-of-another-training", "E061",
+     [](const std::string &whole, const PlanT &) {
+       return test::rawWorlds({{1, whole}, {2, whole}}, std::string(32, '0'));
+     }},
+    {"worlds-of-another-number", "E061",
+     [](const std::string &whole, const PlanT &plan) {
+       PlanT other = plan;
+       other.mesh.push_back(std::make_unique<AxisT>());
+       other.mesh.back()->name = "more";
+       other.mesh.back()->size = 2;
+       return test::rawWorlds({{1, whole}, {2, test::rawArtifact(other)}},
+                              fingerprintTraining(plan));
+     }},
+    {"worlds-within-worlds", "E060",
+     [](const std::string &whole, const PlanT &plan) {
+       std::string inner =
+           test::rawWorlds({{1, whole}, {2, whole}}, fingerprintTraining(plan));
+       return test::rawWorlds({{1, whole}, {2, inner}},
+                              fingerprintTraining(plan));
+     }},
+    {"worlds-with-a-plan-of-an-exabyte", "E061",
+     [](const std::string &whole, const PlanT &plan) {
+       PlanT other = plan;
+       other.memory->peak = uint64_t{1} << 60;
+       return test::rawWorlds({{1, whole}, {2, test::rawArtifact(other)}},
+                              fingerprintTraining(plan));
+     }},
+};
 
 /// The n-th call of the step.
 CallT &call(PlanT &plan, size_t n = 0) {
@@ -295,6 +341,14 @@ int main(int argc, char **argv) {
       std::filesystem::path path =
           std::filesystem::path(argv[2]) / (std::string(each.name) + ".fsdp");
       std::ofstream(path, std::ios::binary) << test::rawArtifact(plan);
+      std::printf("%s %s\n", each.name, each.errors);
+    }
+    PlanT plan = PlanFile::read(argv[1]).plan();
+    for (const WorldsCase &each : kWorldsCases) {
+      std::filesystem::path path =
+          std::filesystem::path(argv[2]) / (std::string(each.name) + ".fsdp");
+      std::ofstream(path, std::ios::binary)
+          << each.make(test::rawArtifact(plan), plan);
       std::printf("%s %s\n", each.name, each.errors);
     }
   } catch (const Error &error) {

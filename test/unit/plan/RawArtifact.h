@@ -6,10 +6,13 @@
 
 #include "plan/Version.h"
 #include "plan/plan_generated.h"
+#include "plan/worlds_generated.h"
 #include "support/Hash.h"
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace fsdp::test {
 
@@ -38,6 +41,27 @@ inline std::string payloadOf(const plan::PlanT &plan) {
 /// As serializePlan, whatever the plan says.
 inline std::string rawArtifact(const plan::PlanT &plan) {
   return wrapPayload(payloadOf(plan));
+}
+
+/// Artifacts with the numbers of ranks that they are said to be for, and what
+/// is said of their training, whatever that is.
+inline std::string
+rawWorlds(const std::vector<std::pair<uint32_t, std::string>> &plans,
+          const std::string &training, uint32_t version = 1) {
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<flatbuffers::Offset<plan::WorldPlan>> tables;
+  for (const auto &[world, bytes] : plans) {
+    builder.ForceVectorAlignment(bytes.size(), 1, 16);
+    auto artifact = builder.CreateVector(
+        reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size());
+    tables.push_back(plan::CreateWorldPlan(builder, world, artifact));
+  }
+  auto own = builder.CreateString(training);
+  auto all = builder.CreateVector(tables);
+  plan::FinishWorldsBuffer(builder,
+                           plan::CreateWorlds(builder, version, own, all));
+  return {reinterpret_cast<const char *>(builder.GetBufferPointer()),
+          builder.GetSize()};
 }
 
 } // namespace fsdp::test

@@ -15,6 +15,7 @@
 #include "tools/fsdp-opt/compile/FirstValues.h"
 #include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/compile/Program.h"
+#include "tools/fsdp-opt/compile/Worlds.h"
 #include "tools/fsdp-opt/driver/Registration.h"
 #include "tools/fsdp-opt/explain/Explain.h"
 #include "tools/fsdp-opt/input/CommandLine.h"
@@ -225,7 +226,7 @@ int run(int argc, char **argv) {
     checkOutput(output);
 
   if (line->inputKind == InputKind::Artifact && !line->planViews.empty()) {
-    PlanFile file = PlanFile::read(line->input);
+    PlanFile file = WorldPlans::read(line->input).take(line->world);
     Prediction prediction =
         simulate(file.plan(), Cluster::load(line->cluster, line->measured));
     for (const PlanView &view : makePlanViews(file.plan(), prediction, *line))
@@ -233,7 +234,10 @@ int run(int argc, char **argv) {
     return 0;
   }
   if (line->inputKind == InputKind::Artifact) {
-    writeOutput(line->output, printArtifact(PlanFile::read(line->input)));
+    WorldPlans plans = WorldPlans::read(line->input);
+    writeOutput(line->output, line->world
+                                  ? printArtifact(plans.take(line->world))
+                                  : printArtifact(std::move(plans)));
     return 0;
   }
   if (line->isPlainOpt())
@@ -245,6 +249,13 @@ int run(int argc, char **argv) {
   if (!line->compared.empty() || !line->worlds.empty()) {
     writeOutput("-", line->worlds.empty() ? compareConfigs(context, *line)
                                           : simulateWorlds(context, *line));
+    return 0;
+  }
+  if (!line->planWorlds.empty()) {
+    CompiledWorlds compiled = compileWorlds(context, *line);
+    if (!line->report.empty())
+      writeOutput(line->report, compiled.report);
+    writeOutput(line->output, compiled.artifact);
     return 0;
   }
   if (!line->config.empty()) {

@@ -38,13 +38,18 @@ using namespace mlir;
 namespace {
 constexpr int64_t kWorlds[] = {1, 2, 4, 8, 16, 32, 64};
 
+/// Where one number of ranks is shown, the greatest that was named.
+std::optional<int64_t> getShownWorld(const CommandLine &line) {
+  return line.planWorlds.empty() ? line.world : line.planWorlds.back();
+}
+
 /// The config, whose number of ranks is replaced later on.
 LoadedConfig readConfig(const CommandLine &line) {
   if (line.config.empty())
     return LoadedConfig();
   std::string text = readInput(line.config, "the config", kMaxConfigBytes);
   try {
-    return parseConfig(text, line.config, line.world);
+    return parseConfig(text, line.config, getShownWorld(line));
   } catch (const Error &error) {
     if (error.id() != ErrorId::ConfigMissingKey)
       throw;
@@ -152,7 +157,9 @@ std::string describeStates(const OptimizerConfig &optimizer) {
 /// of sizes, since they do not depend on the number of ranks.
 void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
   std::set<int64_t> worlds(std::begin(kWorlds), std::end(kWorlds));
-  if (line.world)
+  if (!line.planWorlds.empty())
+    worlds = {line.planWorlds.begin(), line.planWorlds.end()};
+  else if (line.world)
     worlds.insert(*line.world);
   if (!line.config.empty())
     worlds.insert(config.getWorldSize());
@@ -169,8 +176,8 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
   bool first = true;
   std::string schedule;
   // Where one transfer runs beside what does not depend on the number of ranks.
-  int64_t shown =
-      line.world.value_or(line.config.empty() ? 8 : config.getWorldSize());
+  int64_t shown = getShownWorld(line).value_or(
+      line.config.empty() ? 8 : config.getWorldSize());
   for (int64_t world : worlds) {
     if (!config.setWorldSize(world))
       continue;
@@ -267,7 +274,8 @@ void printSuggestion(ModuleOp module, const CommandLine &line) {
       layer = bucket.className;
   llvm::outs() << "\na config to start with (all keys: docs/Config.md)\n"
                << "  fsdp_version: 2\n"
-               << "  mesh: {dp_shard: " << line.world.value_or(8) << "}\n";
+               << "  mesh: {dp_shard: " << getShownWorld(line).value_or(8)
+               << "}\n";
   if (!layer.empty() || !isForInference(module))
     llvm::outs() << "  fsdp_config:\n";
   if (!layer.empty())

@@ -62,7 +62,7 @@ struct Options {
                               cl::desc("write the program after each stage"),
                               cl::value_desc("DIR")};
   cl::opt<std::string> world{"world", cl::desc("number of ranks"),
-                             cl::value_desc("N")};
+                             cl::value_desc("N[,N...]")};
   cl::list<std::string> inputs{"input",
                                cl::desc("shape of one input of a .pt file"),
                                cl::value_desc("NAME:f32[4,64]")};
@@ -159,6 +159,28 @@ void checkPlanView(const std::string &path) {
          ".txt (tables), .json, or .trace (for ui.perfetto.dev)");
 }
 
+/// Several numbers of ranks are for one artifact, and what is said of one plan
+/// needs one.
+void checkPlanWorlds(const CommandLine &line, bool predicts) {
+  if (line.explain)
+    return;
+  if (predicts)
+    refuse("--compare predicts one number of ranks; give --world one, or name "
+           "several with --simulate");
+  if (line.outputKind != OutputKind::Artifact)
+    refuse("several numbers of ranks are plans of one artifact; add -o "
+           "STEP.fsdp, or give --world one number");
+  for (auto [isGiven, name] :
+       {std::pair{!line.planViews.empty(), "--print-plan"},
+        {!line.memoryMap.empty(), "--memory-map"},
+        {!line.stagesFolder.empty(), "--save-stages"},
+        {!line.cluster.empty(), "--cluster"}})
+    if (isGiven)
+      refuse(std::string(name) +
+             " is of one plan, and --world names several; give it one number, "
+             "or name the plan when the artifact is there");
+}
+
 void check(const CommandLine &line) {
   if (!line.profile.empty() && line.planViews.empty())
     refuse("--profile shows what was measured beside what is predicted; add "
@@ -187,9 +209,13 @@ void check(const CommandLine &line) {
     if (!line.measured.empty() && line.planViews.empty())
       refuse("--measured has times for a prediction; add --print-plan and "
              "--cluster");
+    if (!line.planWorlds.empty())
+      refuse("--world names the one plan of an artifact that is meant; give "
+             "one number");
     return;
   }
   bool predicts = !line.compared.empty() || !line.worlds.empty();
+  bool hasWorld = line.world || !line.planWorlds.empty();
   if (!line.compared.empty() && compiles)
     refuse("--compare names the configs itself; take --config away");
   if (!line.worlds.empty() && !compiles)
@@ -205,7 +231,7 @@ void check(const CommandLine &line) {
   if (predicts && line.output != "-")
     refuse("--compare and --simulate print to the terminal and compile nothing "
            "to keep; take -o away");
-  if (predicts && line.world && !line.worlds.empty())
+  if (predicts && hasWorld && !line.worlds.empty())
     refuse("--simulate says the numbers of ranks; take --world away");
   if (!line.planViews.empty() && !compiles)
     refuse("--print-plan needs --config=FILE.yaml, or an artifact");
@@ -216,8 +242,10 @@ void check(const CommandLine &line) {
     refuse("--cluster needs --config=FILE.yaml, or an artifact");
   if (!line.measured.empty() && !compiles && line.compared.empty())
     refuse("--measured needs --config=FILE.yaml, or an artifact");
-  if (line.world && !compiles && !line.explain && line.compared.empty())
+  if (hasWorld && !compiles && !line.explain && line.compared.empty())
     refuse("--world needs --config=FILE.yaml");
+  if (!line.planWorlds.empty())
+    checkPlanWorlds(line, predicts);
   if (!line.report.empty() && !compiles)
     refuse("--report needs --config=FILE.yaml");
   if (!line.memoryMap.empty() && !compiles &&
@@ -261,7 +289,7 @@ bool hasEffect(const CommandLine &line, llvm::StringRef name) {
   if (isOneOf({"o", "verbose", "color"}))
     return true;
   if (line.inputKind == InputKind::Artifact)
-    return isOneOf({"print-plan", "cluster", "measured", "profile"});
+    return isOneOf({"print-plan", "cluster", "measured", "profile", "world"});
   // MLIR's own ways to run passes take all the rest.
   if (line.config.empty() && !line.explain && line.compared.empty())
     return true;
@@ -275,10 +303,11 @@ bool hasEffect(const CommandLine &line, llvm::StringRef name) {
   if (name.starts_with("debug") ||
       (name.starts_with("mlir-") && name != "mlir-generate-reproducer"))
     return true;
-  // Decisions are made once, for what is kept.
-  return !line.explain && (name.starts_with("remark") ||
-                           isOneOf({"weights", "report", "memory-map",
-                                    "save-stages", "print-plan", "profile"}));
+  // Decisions are made once, for what is kept, and told of one plan.
+  return !line.explain &&
+         ((name.starts_with("remark") && line.planWorlds.empty()) ||
+          isOneOf({"weights", "report", "memory-map", "save-stages",
+                   "print-plan", "profile"}));
 }
 
 /// No option is ignored without a word.
@@ -367,17 +396,23 @@ DimValues fsdp::parseDimValues(std::string_view text) {
   return dim;
 }
 
-/// "8,64": numbers of ranks; nothing: powers of two.
-static std::vector<int64_t> parseWorlds(const std::string &text) {
+/// "8,64": numbers of ranks.
+static std::vector<int64_t> parseWorlds(const std::string &option,
+                                        const std::string &text,
+                                        const std::string &expected) {
   std::vector<int64_t> worlds;
-  if (text.empty())
-    for (int64_t world = 8; world <= kMostSimulated; world *= 2)
-      worlds.push_back(world);
-  else if (!parseSizes(text, worlds) || llvm::any_of(worlds, [](int64_t each) {
-             return each < 1 || each > kMaxWorldSize;
-           }))
-    refuse("--simulate=" + text +
-           ": expected numbers of ranks, as in --simulate=8,64,1024");
+  if (!parseSizes(text, worlds) || llvm::any_of(worlds, [](int64_t each) {
+        return each < 1 || each > kMaxWorldSize;
+      }))
+    refuse(option + "=" + text + ": expected " + expected);
+  return worlds;
+}
+
+/// Powers of two.
+static std::vector<int64_t> listSimulated() {
+  std::vector<int64_t> worlds;
+  for (int64_t world = 8; world <= kMostSimulated; world *= 2)
+    worlds.push_back(world);
   return worlds;
 }
 
@@ -435,7 +470,11 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
     checkPlanView(line.planViews.emplace_back(path.empty() ? "-" : path));
   line.compared.assign(options.compared.begin(), options.compared.end());
   if (options.worlds.getNumOccurrences())
-    line.worlds = parseWorlds(options.worlds);
+    line.worlds = options.worlds.empty()
+                      ? listSimulated()
+                      : parseWorlds("--simulate", options.worlds,
+                                    "numbers of ranks, as in "
+                                    "--simulate=8,64,1024");
   line.stagesFolder = options.stages;
   line.explain = options.explain;
   line.verbose = options.verbose;
@@ -456,13 +495,18 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
     if (option->getNumOccurrences() && option->empty())
       refuse(std::string(path) + " needs a name");
   if (options.world.getNumOccurrences()) {
-    int64_t world = 0;
-    if (llvm::StringRef(options.world).getAsInteger(10, world) || world < 1 ||
-        world > kMaxWorldSize)
+    std::vector<int64_t> worlds = parseWorlds(
+        "--world", options.world,
+        "a number of ranks from 1 to " + std::to_string(kMaxWorldSize) +
+            ", or several, as in --world=1,2,4");
+    std::ranges::sort(worlds);
+    if (std::ranges::adjacent_find(worlds) != worlds.end())
       refuse("--world=" + options.world +
-             ": expected a number of ranks from 1 to " +
-             std::to_string(kMaxWorldSize));
-    line.world = world;
+             ": a number of ranks is named twice; name each once");
+    if (worlds.size() == 1)
+      line.world = worlds.front();
+    else
+      line.planWorlds = std::move(worlds);
   }
   for (const std::string &text : options.inputs)
     line.inputs.push_back(parseInputShape(text));

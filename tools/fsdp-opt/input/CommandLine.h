@@ -40,6 +40,9 @@ struct CommandLine {
   std::vector<int64_t> worlds; ///< numbers of ranks to predict; empty: none
   std::string stagesFolder;
   std::optional<int64_t> world;
+  /// Numbers of ranks that one artifact is to have plans for, rising; empty:
+  /// `world` says all. With --explain those that are shown.
+  std::vector<int64_t> planWorlds;
   std::vector<InputShape> inputs;
   std::vector<std::string> outputs; ///< to keep, by name
   std::string loss; ///< name of the output that is the loss; empty: the first

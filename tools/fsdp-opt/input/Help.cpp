@@ -18,7 +18,9 @@ usage: fsdp-opt MODEL.{pt2,pt,mlir,mlirbc} [options] [passes] -o OUT.{fsdp,mlir,
 options
   --config=FILE.yaml      how to shard and train: runs the whole compiler
                           (docs/Config.md lists the keys)
-  --world=N               number of ranks; completes the config's mesh
+  --world=N[,N...]        number of ranks; completes the config's mesh. Several:
+                          one artifact that runs on any of them (docs/SameBits.md);
+                          of such an artifact, the plan that is meant
   -o OUT                  .fsdp: the artifact for fsdp-run
                           .mlir, .mlirbc: the program after the last stage
                           -: the program as text on stdout (the default)
@@ -68,6 +70,7 @@ options
 examples
   fsdp-opt model.pt2 --explain
   fsdp-opt model.pt2 --config=fsdp.yaml --world=8 -o step.fsdp
+  fsdp-opt model.pt2 --config=fsdp.yaml --world=1,2,4,8 -o step.fsdp
   fsdp-opt model.pt2 --config=fsdp.yaml --save-stages=stages --report=step.json -o step.fsdp
   fsdp-opt traced.pt --input=x:f32[4,64] --config=fsdp.yaml -o step.fsdp
   fsdp-opt model.pt2 --output=logits --config=fsdp.yaml -o step.fsdp

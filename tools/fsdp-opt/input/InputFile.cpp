@@ -3,7 +3,7 @@
 
 #include "tools/fsdp-opt/input/InputFile.h"
 
-#include "plan/Reader.h"
+#include "plan/Worlds.h"
 #include "support/Error.h"
 #include "support/ReadOnlyFile.h"
 #include "tools/fsdp-opt/input/Files.h"
@@ -79,7 +79,8 @@ InputKind fsdp::classifyInput(const std::string &path) {
   file.read(0, head.size(), head.data());
   if (endsWith(path, ".pt2") || endsWith(path, ".pt"))
     return InputKind::Model;
-  if (endsWith(path, ".fsdp") || PlanFile::isArtifact(head))
+  if (endsWith(path, ".fsdp") || PlanFile::isArtifact(head) ||
+      WorldPlans::areSeveral(head))
     return InputKind::Artifact;
   if (!endsWith(path, ".mlir") && !endsWith(path, ".mlirbc") &&
       head.starts_with("PK"))
