@@ -385,6 +385,29 @@ def compiling(folder):
     assert fsdp_opt.errors.make("E081", "x").advice and fsdp_opt.errors.make("E127", "x").__class__ is fsdp_opt.errors.RankError
 
 
+def worlds(folder):
+    """One artifact for several numbers of ranks, which give the same bits and go on from each other's checkpoints."""
+    torch.manual_seed(7)
+    model, inputs = zoo.mlp()
+    config = {"mesh": {}, "optimizer": ADAMW, "fsdp_config": {"grains": 4}}
+    artifact = fsdp_opt.compile(model, kwargs=inputs, config=config, world=[1, 2, 4], out=folder / "step.fsdp")
+    assert artifact.worlds == [1, 2, 4] and artifact.peak_bytes > 0, artifact
+    save_file(make_data(inputs, 4 * STEPS), folder / "data.safetensors")
+    states = []
+    for world, load in ((1, None), (2, None), (4, folder / "ck")):
+        with fsdp_opt.Session(artifact, world=world, data=folder / "data.safetensors", load=load) as step:
+            assert step.world_size == world, step.world_size
+            while step.steps_done < STEPS:
+                step()
+                if world == 2 and step.steps_done == 1:
+                    step.save(folder / "ck")
+            states.append(step.state_dict())
+    assert all(torch.equal(states[0][name], each[name]) for each in states for name in states[0]), "other bits on another number of ranks"
+    refused("E040", "plans for 1, 2, 4 ranks", lambda: fsdp_opt.Session(artifact))
+    refused("E096", "1, 2, 4 ranks, and 3 ranks are here", lambda: fsdp_opt.Session(artifact, world=3))
+    refused("E040", "world: expected", lambda: fsdp_opt.compile(folder / "step.pt2", config=config, world=[], out=folder / "none.fsdp"))
+
+
 def not_closed(folder):
     """A program that forgets its session, or fails inside of it, ends."""
     compiled(folder)
@@ -411,7 +434,7 @@ def main():
         "gpt torchrun": torchrun(zoo.gpt, 2), "spawned": spawned,
         "outputs": outputs, "refusals": refusals, "failures": failures, "others run": others_run,
         "checkpoints": lambda folder: checkpoints(folder)(arguments.bin),
-        "evaluation": evaluation, "held": held, "data files": data_files, "compiling": compiling, "not closed": not_closed,
+        "evaluation": evaluation, "held": held, "data files": data_files, "compiling": compiling, "worlds": worlds, "not closed": not_closed,
     }, arguments.only)
 
 
