@@ -3,6 +3,7 @@
 
 #include "tools/fsdp-opt/config/Config.h"
 
+#include "plan/Grains.h"
 #include "tools/fsdp-opt/config/Checks.h"
 #include "tools/fsdp-opt/config/Tables.h"
 
@@ -37,6 +38,14 @@ bool Config::setWorldSize(int64_t world) {
   if (world % others != 0 ||
       (reshardRanks > 1 && world / others % reshardRanks != 0))
     return false;
+  if (grains != 0 && mode != Mode::Inference) {
+    std::vector<GrainBlock> blocks = dealGrains(
+        static_cast<uint32_t>(grains), static_cast<uint32_t>(dpReplicate),
+        static_cast<uint32_t>(world / others));
+    if (blocks.empty())
+      return false;
+    microBatches = getMostGrains(blocks);
+  }
   dpShard = world / others;
   return true;
 }

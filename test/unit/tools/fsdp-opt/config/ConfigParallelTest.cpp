@@ -44,6 +44,21 @@ TEST(Config, ResizesTheShardsOfAMesh) {
   EXPECT_EQ(config.dpShard, 12);
 }
 
+TEST(Config, DealsGrainsToAnotherNumberOfRanks) {
+  Config config = parse("mesh: {dp_shard: 2}\n"
+                        "optimizer: {name: sgd, lr: 0.1}\n"
+                        "fsdp_config: {grains: 4}")
+                      .config;
+  EXPECT_EQ(config.microBatches, 2);
+  EXPECT_TRUE(config.setWorldSize(1));
+  EXPECT_EQ(config.microBatches, 4);
+  EXPECT_TRUE(config.setWorldSize(3)); // 2, 1 and 1
+  EXPECT_EQ(config.microBatches, 2);
+  EXPECT_FALSE(config.setWorldSize(8)); // four of them would have none
+  EXPECT_EQ(config.dpShard, 3);
+  EXPECT_EQ(config.microBatches, 2);
+}
+
 TEST(Config, ReshardsWithinTheShards) {
   EXPECT_THAT(refusal("mesh: {dp_shard: 2, tp: 2}\n"
                       "fsdp_config: {reshard_after_forward: 4}"),
