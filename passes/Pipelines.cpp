@@ -15,6 +15,7 @@ using namespace fsdp;
 
 void fsdp::buildShardPipeline(OpPassManager &manager) {
   // Approximations that were asked for. Validation has the same forward.
+  manager.addPass(createQuantizeBases());
   manager.addPass(createFloat8Linears());
 
   // Changes sums by their rounding.
@@ -51,6 +52,7 @@ void fsdp::buildShardPipeline(OpPassManager &manager) {
   // What is computed again reads parameters in backward: before the second
   // gathers, which are then one for both.
   manager.addPass(createRecompute());
+  manager.addPass(createDequantizeAtReaders());
   manager.addPass(createReshardAfterForward());
 
   // When casts and second gathers have found their places; sums, norms and

@@ -5,6 +5,7 @@
 
 #include "plan/FirstValues.h"
 #include "plan/ProgramText.h"
+#include "plan/Quantized.h"
 #include "plan/Schedule.h"
 #include "plan/StateParts.h"
 #include "plan/Target.h"
@@ -152,6 +153,9 @@ void Printer::printTables() {
     std::string text = "  " + std::string(plan::EnumNameRole(state->role)) +
                        " " + quote(state->name) + " : " +
                        typeText(state->dtype, state->shape);
+    if (const plan::QuantizedT *model = state->quantized.get())
+      text += " of " + std::string(getName(toBlockKind(model->kind))) +
+              " for " + typeText(model->dtype, model->shape);
     if (const plan::GroupT *split = splitOf(plan, *state))
       text += " split dim " + std::to_string(state->split_dim) +
               (state->split_blocks == 1

@@ -7,6 +7,7 @@
 #include "plan/FirstValues.h"
 #include "plan/Grains.h"
 #include "plan/Programs.h"
+#include "plan/Quantized.h"
 #include "plan/Schedule.h"
 #include "plan/Shape.h"
 #include "plan/StateParts.h"
@@ -74,10 +75,10 @@ void verifyWeight(const PlanT &plan, const std::string &where,
   if (static_cast<size_t>(weight.file) >= plan.weights.size())
     refusePlan(where, "lies in a weights file that does not exist");
   if (weight.dtype > plan::DType::MAX ||
-      !isConvertible(weight.dtype, state.dtype))
+      !isConvertible(weight.dtype, modelDType(state)))
     refusePlan(where, "has a weight whose type does not convert to its own");
   auto extent =
-      checkedExtent(wholeShape(plan, state), {}, dtypeBytes(weight.dtype));
+      checkedExtent(modelShape(plan, state), {}, dtypeBytes(weight.dtype));
   if (!extent || *extent != weight.bytes)
     refusePlan(where, "has a weight of " + std::to_string(weight.bytes) +
                           " bytes, which is not its shape");
@@ -88,9 +89,10 @@ void verifyWeight(const PlanT &plan, const std::string &where,
 
 void verifyFirstValue(const PlanT &plan, const std::string &where,
                       const plan::StateT &state) {
-  const std::vector<int64_t> shape = wholeShape(plan, state);
-  bool isElement = state.init.size() == dtypeBytes(state.dtype);
-  bool isAll = checkedExtent(shape, {}, dtypeBytes(state.dtype)) ==
+  const std::vector<int64_t> shape = modelShape(plan, state);
+  const plan::DType dtype = modelDType(state);
+  bool isElement = state.init.size() == dtypeBytes(dtype);
+  bool isAll = checkedExtent(shape, {}, dtypeBytes(dtype)) ==
                std::optional<uint64_t>(state.init.size());
   if (!state.init.empty() && !isElement && !isAll)
     refusePlan(where, "has an initial value that is neither one element nor "
@@ -100,12 +102,33 @@ void verifyFirstValue(const PlanT &plan, const std::string &where,
   if (values > 1)
     refusePlan(where, "has more than one first value");
   if (state.source)
-    verifyRecord(plan, where, *state.source, shape, state.dtype);
+    verifyRecord(plan, where, *state.source, shape, dtype);
   if (state.weight)
     verifyWeight(plan, where, state);
   if (state.initializer)
-    if (auto problem = checkInitializer(*state.initializer, shape, state.dtype))
+    if (auto problem = checkInitializer(*state.initializer, shape, dtype))
       refusePlan(where, "has an initializer that " + *problem);
+}
+
+/// Blocks of codes of a tensor of the model, each a row of bytes.
+void verifyQuantized(const std::string &where, const plan::StateT &state) {
+  if (!state.quantized)
+    return;
+  const plan::QuantizedT &model = *state.quantized;
+  auto elements = checkedElements(model.shape);
+  if (model.kind > plan::QuantizedKind::MAX || !isQuantizable(model.dtype) ||
+      !elements || *elements == 0 ||
+      !checkedExtent(model.shape, {}, dtypeBytes(model.dtype)))
+    refusePlan(where, "holds blocks of codes of no valid tensor");
+  if (state.role != plan::Role::frozen || state.split_dim != -1 ||
+      state.layout != plan::Layout::rows || state.flat != -1 ||
+      state.shard_dim > 0)
+    refusePlan(where, "holds blocks of codes and is not frozen, or is cut "
+                      "otherwise than in rows");
+  if (state.dtype != plan::DType::u8 ||
+      state.shape != blocksShape(toBlockKind(model.kind), *elements))
+    refusePlan(where, "has shape " + toString(state.shape) +
+                          ", which is not that of its blocks of codes");
 }
 
 /// A flat state is cut evenly; what it is made of stands at its members.
@@ -233,6 +256,7 @@ void verifyState(const PlanT &plan, const plan::StateT &state, size_t index) {
       state.bytes > peak - state.offset ||
       state.offset % dtypeBytes(state.dtype))
     refusePlan(where, "does not lie in the arena");
+  verifyQuantized(where, state);
   verifyFirstValue(plan, where, state);
   if (state.of < -1 || state.of >= static_cast<int64_t>(plan.states.size()) ||
       state.of == static_cast<int64_t>(index))

@@ -114,6 +114,10 @@ public:
     move(WorkKind::random, bytes(op.output), op.output);
     work.flops = 30 * elementsOf(value(op.output));
   }
+  void add(const plan::DequantizeT &op) {
+    move(WorkKind::elementwise, bytes(op.input) + bytes(op.output), op.output);
+    work.flops = elementsOf(value(op.output));
+  }
   void add(const plan::AccumulateT &op) {
     move(WorkKind::elementwise, bytes(op.gradient) + 2 * bytes(op.into),
          op.output);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/fsdp/Fsdp.h"
+#include "support/QuantizedBlocks.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/SmallSet.h"
@@ -225,6 +226,35 @@ GradientRuleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (isLocal || reduce)
     return success();
   return emitError() << "expected 'local' or 'reduce'";
+}
+
+static BlockKind toBlockKind(QuantizedKind kind) {
+  return kind == QuantizedKind::Nf4 ? BlockKind::Nf4 : BlockKind::Int8;
+}
+
+RankedTensorType fsdp::getQuantizedType(RankedTensorType type,
+                                        QuantizedKind kind) {
+  auto byte = IntegerType::get(type.getContext(), 8, IntegerType::Unsigned);
+  return RankedTensorType::get(
+      {countBlocks(type.getNumElements()), getBlockBytes(toBlockKind(kind))},
+      byte);
+}
+
+RankedTensorType QuantizedAttr::getBlocksType() const {
+  return getQuantizedType(getType(), getKind());
+}
+
+LogicalResult
+QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                      QuantizedKind, RankedTensorType type) {
+  Type element = type.getElementType();
+  if (type.hasStaticShape() && type.getNumElements() != 0 &&
+      !type.getEncoding() &&
+      isa<Float32Type, BFloat16Type, Float16Type>(element))
+    return success();
+  return emitError() << "expected a contiguous tensor with elements of f32, "
+                        "bf16 or f16 to be quantized, found "
+                     << type;
 }
 
 LogicalResult FutureType::verify(function_ref<InFlightDiagnostic()> emitError,

@@ -194,4 +194,24 @@ def Fsdp_GradientRule : Fsdp_Attr<"GradientRule", "gradient_rule"> {
   let genVerifyDecl = 1;
 }
 
+def Fsdp_Quantized : Fsdp_Attr<"Quantized", "quantized"> {
+  let summary = "what a state of blocks of codes stands for";
+  let description = [{
+    The state holds blocks of 64 neighbouring elements of the model's tensor, which is of
+    `type`, in row-major order: a row of bytes each, which is a scale in f32 and the
+    codes (support/QuantizedBlocks.h). First values, names and exports are those of
+    the model's tensor.
+
+    Example: `#fsdp.quantized<nf4 of tensor<512x256xbf16>>`
+  }];
+  let parameters = (ins EnumParameter<Fsdp_QuantizedKind>:$kind,
+                        "::mlir::RankedTensorType":$type);
+  let assemblyFormat = "`<` $kind `of` $type `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// That of the bytes: a row for each block.
+    ::mlir::RankedTensorType getBlocksType() const;
+  }];
+}
+
 #endif // FSDP_ATTRIBUTES_TD

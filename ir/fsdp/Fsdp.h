@@ -99,6 +99,10 @@ inline constexpr llvm::StringLiteral kRowsAttr = "fsdp.rows";
 /// On a start: of how many members its one tensor is a copy.
 inline constexpr llvm::StringLiteral kCopiedAttr = "fsdp.copied";
 
+/// That of the blocks in which a tensor of `type` is held: a row of bytes each.
+mlir::RankedTensorType getQuantizedType(mlir::RankedTensorType type,
+                                        QuantizedKind kind);
+
 /// What a function is a program for.
 ProgramAttr getProgram(mlir::Operation *function);
 /// Says it, and calls the function so.

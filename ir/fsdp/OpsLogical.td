@@ -372,4 +372,24 @@ def Fsdp_AccumulateOp
   let hasVerifier = 1;
 }
 
+def Fsdp_DequantizeOp : Fsdp_Op<"dequantize", [Pure]> {
+  let summary = "the numbers that blocks of codes stand for";
+  let description = [{
+    Each code's number times its block's scale, in f32, rounded to the result's type
+    (support/QuantizedBlocks.h). Blocks are of 64 neighbouring elements of the result in
+    row-major order; what of the last one lies beyond its end is left out.
+
+    Example: `%w = fsdp.dequantize %b nf4 : tensor<32x36xui8> -> tensor<32x64xbf16>`
+
+    Constraint DQ-1: the result is of f32, bf16 or f16 and contiguous, and the operand
+    has the bytes of as many blocks as it needs.
+  }];
+  let arguments = (ins AnyRankedTensor:$blocks, Fsdp_QuantizedKindAttr:$kind);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $blocks `` $kind attr-dict `:` type($blocks) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
 #endif // FSDP_OPS_LOGICAL_TD

@@ -44,6 +44,9 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     placement cuts what is left, so on one dim the placement's rows lie inside of the
     split's.
 
+    A frozen parameter that is `quantized` holds bytes: `type` is that of its blocks of
+    codes, and the model's tensor stands in the attribute.
+
     Example:
 
     ```mlir
@@ -66,6 +69,7 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
         bucket "fc3"
     fsdp.state optimizer @"fc2.weight/exp_avg" of @fc2.weight
         : tensor<5x13xf32> memory host
+    fsdp.state frozen @base.weight : tensor<32x36xui8> quantized <nf4 of tensor<32x64xbf16>>
     fsdp.state parameter @up.weight : tensor<32x16xf32> split <dim 0 over #tp>
         sharded <dim 0 over #shard>
     ```
@@ -92,7 +96,9 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
       dim 0;
     * ST-15: a parameter alone has a `group`, which is at least 1;
     * ST-16: a `split` dim exists, whose parts are whole blocks of one size, and a
-      flat state has none.
+      flat state has none;
+    * ST-17: what is `quantized` is a frozen parameter that is not split, has the type of
+      its blocks, and is cut along dim 0 alone.
 
     Bindings, checked in modules that carry `fsdp.mesh` or `fsdp.model`:
     * BI-1: `fsdp.state` and `fsdp.gradient` name a state of the module;
@@ -113,13 +119,15 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
                        OptionalAttr<Fsdp_FirstValue>:$value,
                        OptionalAttr<I64Attr>:$at, UnitAttr:$volatile_,
                        OptionalAttr<Fsdp_GradientRule>:$gradient,
-                       OptionalAttr<Fsdp_MemorySpaceAttr>:$memory);
+                       OptionalAttr<Fsdp_MemorySpaceAttr>:$memory,
+                       OptionalAttr<Fsdp_Quantized>:$quantized);
   let assemblyFormat = [{
     `` $role $sym_name (`of` $of^)? `:` $type (`split` $split^)?
     (custom<Placement>($placement)^)?
     (`names` $names^)? (`bucket` $bucket^)? (`copied` $copied^)? (`group` $group^)?
     (custom<FirstValue>($value)^)? (`at` $at^)? (`volatile` $volatile_^)?
-    (`gradient` $gradient^)? (`memory` `` $memory^)? attr-dict
+    (`gradient` $gradient^)? (`memory` `` $memory^)?
+    (`quantized` $quantized^)? attr-dict
   }];
   // What else a state is, setters say by name.
   let skipDefaultBuilders = 1;
@@ -130,6 +138,8 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
   let extraClassDeclaration = [{
     /// The tensor of the model: `getGlobalType()`, unless it is split.
     ::mlir::RankedTensorType getWholeType();
+    /// What files and exports hold of it: `getWholeType()`, unless it is quantized.
+    ::mlir::RankedTensorType getModelType();
     /// What the ranks over which it is cut hold together.
     ::mlir::RankedTensorType getGlobalType();
     /// What one rank holds.

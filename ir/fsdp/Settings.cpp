@@ -202,6 +202,12 @@ LogicalResult Float8Attr::verify(EmitError emitError, ArrayAttr modules,
   return verifyTexts(emitError, "modules", modules);
 }
 
+LogicalResult QuantizeAttr::verify(EmitError emitError, ArrayAttr modules,
+                                   QuantizedKind, ArrayAttr skip) {
+  return success(succeeded(verifyTexts(emitError, "modules", modules)) &&
+                 succeeded(verifyTexts(emitError, "skip", skip)));
+}
+
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//
@@ -375,7 +381,8 @@ struct Settings {
 using CaptureSettings = Settings<PrecisionAttr>;
 using CompileSettings =
     Settings<ShardsAttr, ParallelAttr, BucketsAttr, StepAttr, Float8Attr,
-             RecomputeAttr, OffloadAttr, OptimizerAttr, LossScaleAttr>;
+             QuantizeAttr, RecomputeAttr, OffloadAttr, OptimizerAttr,
+             LossScaleAttr>;
 using RunSettings = Settings<ScheduleAttr, DataAttr, ValidationAttr,
                              ArithmeticAttr, OnNonFiniteAttr>;
 } // namespace

@@ -207,6 +207,19 @@ def Fsdp_Float8 : Fsdp_Setting<"Float8", "float8"> {
                         Fsdp_Flag<"false">:$all_gather, Fsdp_Flag<"false">:$pad);
 }
 
+def Fsdp_Quantize : Fsdp_Setting<"Quantize", "quantize"> {
+  let summary = "which frozen parameters are held in blocks of codes";
+  let description = [{
+    The matrices whose names, or the paths of modules around them, match `modules` and
+    not `skip`; absent: none. Read by `fsdp-quantize-bases`.
+
+    Example: `#fsdp.quantize<modules = ["layers.*"], kind = int8>`
+  }];
+  let parameters = (ins Fsdp_Texts:$modules,
+                        Fsdp_Choice<"QuantizedKind", "Nf4">:$kind,
+                        Fsdp_Texts:$skip);
+}
+
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//

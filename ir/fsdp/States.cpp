@@ -24,6 +24,11 @@ RankedTensorType StateOp::getWholeType() {
                                type.getEncoding());
 }
 
+RankedTensorType StateOp::getModelType() {
+  std::optional<QuantizedAttr> quantized = getQuantized();
+  return quantized ? quantized->getType() : getWholeType();
+}
+
 void StateOp::build(OpBuilder &builder, OperationState &state, StringRef name,
                     Role role, RankedTensorType type) {
   Properties &properties = state.getOrAddProperties<Properties>();
@@ -106,7 +111,7 @@ static LogicalResult verifyWeight(StateOp state, WeightAttr weight) {
   int64_t bits = element.isIntOrFloat() ? element.getIntOrFloatBitWidth() : 0;
   if (auto complex = dyn_cast<ComplexType>(element))
     bits = 2 * complex.getElementType().getIntOrFloatBitWidth();
-  int64_t bytes = state.getWholeType().getNumElements() * ((bits + 7) / 8);
+  int64_t bytes = state.getModelType().getNumElements() * ((bits + 7) / 8);
   if (bytes == weight.getBytes())
     return success();
   return state.emitOpError("expects a weight of ")
@@ -120,7 +125,7 @@ static LogicalResult verifyFirstValue(StateOp state) {
     return success();
   if (auto weight = dyn_cast<WeightAttr>(value))
     return verifyWeight(state, weight);
-  RankedTensorType type = state.getWholeType();
+  RankedTensorType type = state.getModelType();
   Type element = type.getElementType();
   if (isa<InitAttr>(value)) {
     if (isa<FloatType>(element))
@@ -134,6 +139,28 @@ static LogicalResult verifyFirstValue(StateOp state) {
     return success();
   return state.emitOpError("expects a first value of type ")
          << element << " or " << type << ", found " << value;
+}
+
+// ST-17.
+static LogicalResult verifyQuantized(StateOp state) {
+  std::optional<QuantizedAttr> quantized = state.getQuantized();
+  if (!quantized)
+    return success();
+  if (state.getRole() != Role::Frozen || state.getSplit() || state.isFlat() ||
+      state.getPart())
+    return state.emitOpError("expects what is quantized to be a frozen "
+                             "parameter that is neither split nor flat");
+  if (RankedTensorType type = quantized->getBlocksType();
+      state.getGlobalType() != type)
+    return state.emitOpError("expects blocks of ")
+           << *quantized << " to have type " << type << ", found "
+           << state.getGlobalType();
+  if (ShardingAttr sharding = state.getSharding();
+      sharding && sharding.getDim() != 0)
+    return state.emitOpError("expects whole blocks to be cut along dim 0, "
+                             "found dim ")
+           << sharding.getDim();
+  return success();
 }
 
 // ST-2, ST-11, ST-12, ST-14.
@@ -213,7 +240,8 @@ LogicalResult StateOp::verify() {
              << split->getDim() << ", found " << rows << " rows in "
              << split->getBlocks();
   }
-  if (failed(verifyFirstValue(*this)) || failed(verifyGradientRule(*this)))
+  if (failed(verifyQuantized(*this)) || failed(verifyFirstValue(*this)) ||
+      failed(verifyGradientRule(*this)))
     return failure();
   return verifyPlacement(*this);
 }

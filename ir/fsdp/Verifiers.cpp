@@ -378,6 +378,23 @@ LogicalResult SquareRootOp::verify() {
   return verifyDigits(*this, getSums());
 }
 
+// DQ-1.
+LogicalResult DequantizeOp::verify() {
+  RankedTensorType type = getResult().getType();
+  if (type.getEncoding() || !type.hasStaticShape() ||
+      type.getNumElements() == 0 ||
+      !isa<Float32Type, BFloat16Type, Float16Type>(type.getElementType()))
+    return emitOpError("expects a contiguous result with elements of f32, bf16 "
+                       "or f16, found ")
+           << type;
+  if (RankedTensorType blocks = getQuantizedType(type, getKind());
+      getBlocks().getType() != blocks)
+    return emitOpError("expects the blocks of ")
+           << type << " to have type " << blocks << ", found "
+           << getBlocks().getType();
+  return success();
+}
+
 // OP-1, OP-3.
 LogicalResult fsdp::verifyUpdates(Operation *optimizer) {
   auto op = cast<OptimizerOpInterface>(optimizer);

@@ -253,8 +253,10 @@ void Liveness::visit(Operation &op, int64_t now) {
       continue;
     Value source = getViewSource(result);
     if (!source) {
-      add(StorageKind::Activation, bytesOf(result.getType()), now, result,
-          memories.get(result));
+      // What blocks of codes stand for is a parameter.
+      add(isa<DequantizeOp>(op) ? StorageKind::Gathered
+                                : StorageKind::Activation,
+          bytesOf(result.getType()), now, result, memories.get(result));
       continue;
     }
     // A view of a constant is a constant.

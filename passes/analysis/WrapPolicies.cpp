@@ -78,7 +78,9 @@ public:
   int64_t visit(unsigned node) {
     int64_t size = 0;
     for (StateOp state : tree.getAllParameters(node))
-      size += state.getGlobalType().getNumElements();
+      size +=
+          (state.getQuantized() ? state.getModelType() : state.getGlobalType())
+              .getNumElements();
     if (size < minParams)
       return 0;
     int64_t wrapped = 0;

@@ -69,16 +69,17 @@ static LogicalResult emitFirstValue(StateOp state, plan::StateT &result) {
   }
   if (auto computed = dyn_cast<InitAttr>(value)) {
     result.initializer = emitInitializer(computed);
-    ArrayRef<int64_t> shape = state.getWholeType().getShape();
-    if (auto problem =
-            checkInitializer(*result.initializer, shape, result.dtype))
+    RankedTensorType type = state.getModelType();
+    std::optional<plan::DType> dtype = toDType(type.getElementType());
+    if (auto problem = checkInitializer(*result.initializer, type.getShape(),
+                                        dtype.value_or(result.dtype)))
       return state.emitOpError("has a first value that ") << *problem;
     return success();
   }
   std::optional<std::vector<uint8_t>> bytes = toBytes(value);
   if (!bytes)
     return state.emitOpError("has a first value that is no ")
-           << state.getGlobalType().getElementType() << ": " << value;
+           << state.getModelType().getElementType() << ": " << value;
   result.init = std::move(*bytes);
   return success();
 }
@@ -103,6 +104,12 @@ static LogicalResult emitState(StateOp state, const StateTable &table,
     result->split_dim = static_cast<int32_t>(split->getDim());
     result->split_group = context.getGroup(split->getGroup());
     result->split_blocks = static_cast<uint32_t>(split->getBlocks());
+  }
+  if (std::optional<QuantizedAttr> quantized = state.getQuantized()) {
+    result->quantized = std::make_unique<plan::QuantizedT>();
+    result->quantized->kind = toPlan(quantized->getKind());
+    result->quantized->dtype = *toDType(quantized->getType().getElementType());
+    result->quantized->shape = quantized->getType().getShape();
   }
   if (ShardingAttr sharding = state.getSharding()) {
     result->shard_dim = static_cast<int32_t>(sharding.getDim());

@@ -61,6 +61,7 @@ private:
   LogicalResult emitPack(PackOp op);
   template <typename Body>
   LogicalResult emitSquares(Operation *op, ValueRange inputs);
+  LogicalResult emitDequantize(DequantizeOp op);
   LogicalResult emitConstant(ConstantOp op);
   LogicalResult emitResults(func::ReturnOp op);
   template <typename Op>
@@ -265,6 +266,17 @@ LogicalResult ProgramEmitter::emitSquares(Operation *op, ValueRange inputs) {
   body.inputs = idsOf(inputs);
   body.output = idOf(op->getResult(0));
   add(std::move(body), op->getLoc());
+  return success();
+}
+
+LogicalResult ProgramEmitter::emitDequantize(DequantizeOp op) {
+  if (failed(makeResult(cast<OpResult>(op.getResult()))))
+    return failure();
+  plan::DequantizeT dequantize;
+  dequantize.input = idOf(op.getBlocks());
+  dequantize.output = idOf(op.getResult());
+  dequantize.kind = toPlan(op.getKind());
+  add(std::move(dequantize), op.getLoc());
   return success();
 }
 
@@ -556,6 +568,7 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
       .Case([&](SquareRootOp op) {
         return emitSquares<plan::SquareRootT>(op, op.getSums());
       })
+      .Case([&](DequantizeOp op) { return emitDequantize(op); })
       .Case([&](PackOp op) { return emitPack(op); })
       .Case([&](UnpackOp op) { return emitUnpack(op); })
       .Case([&](DrawOp draw) { return emitDraw(draw); })

@@ -50,6 +50,17 @@ struct PlanEnum<Role> {
 static_assert(isNumbering(PlanEnum<Role>::table, getMaxEnumValForRole()));
 
 template <>
+struct PlanEnum<QuantizedKind> {
+  using Plan = plan::QuantizedKind;
+  static constexpr std::pair<QuantizedKind, Plan> table[] = {
+      {QuantizedKind::Nf4, Plan::nf4},
+      {QuantizedKind::Int8, Plan::int8},
+  };
+};
+static_assert(isNumbering(PlanEnum<QuantizedKind>::table,
+                          getMaxEnumValForQuantizedKind()));
+
+template <>
 struct PlanEnum<ProgramKind> {
   using Plan = plan::ProgramKind;
   static constexpr std::pair<ProgramKind, Plan> table[] = {

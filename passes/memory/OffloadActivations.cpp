@@ -106,7 +106,8 @@ private:
       Operation *source = value.getDefiningOp();
       if (isOfStep(source))
         return false;
-      if (!source || isa<AllGatherOp, CopyOp, ReplayOp, UnpackOp>(source))
+      if (!source ||
+          isa<AllGatherOp, CopyOp, ReplayOp, UnpackOp, DequantizeOp>(source))
         return true;
       auto result = cast<OpResult>(value);
       value = getViewSource(result);

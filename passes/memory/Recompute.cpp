@@ -47,7 +47,9 @@ constexpr llvm::StringLiteral kSaved[] = {
 bool isComputation(Operation *op) {
   if (isa<AllGatherOp>(op))
     return isOfStep(op);
-  return !isa<CollectiveOpInterface, ForwardingOpInterface, ConstantOp>(op) &&
+  // So are blocks of codes: what they stand for is there for each reader.
+  return !isa<CollectiveOpInterface, ForwardingOpInterface, ConstantOp,
+              DequantizeOp>(op) &&
          op->getNumResults() != 0;
 }
 
@@ -58,7 +60,7 @@ bool isOfParameter(Value value, func::FuncOp func, const StateTable &states) {
     Operation *op = result.getOwner();
     if (isOfStep(op))
       return false;
-    if (isa<AllGatherOp, ConstantOp>(op))
+    if (isa<AllGatherOp, ConstantOp, DequantizeOp>(op))
       return true;
     Value source = getViewSource(result);
     if (!source && isShardSide(op))

@@ -343,6 +343,14 @@ private:
         continue;
       }
       std::string key, reason;
+      if (state.getQuantized()) {
+        if (asked == BucketLayout::Auto)
+          continue;
+        return state.emitOpError("cannot be in a flat bucket: it is held in "
+                                 "blocks of codes; write bucket_layout: auto, "
+                                 "or rows for '")
+               << *state.getBucket() << "'";
+      }
       if (!describe(state, uses, asked == BucketLayout::Auto, key, reason)) {
         if (asked == BucketLayout::Auto)
           continue;

@@ -77,6 +77,74 @@ def Float8Linears : Fsdp_ModulePass<"fsdp-float8-linears"> {
   }];
 }
 
+def QuantizeBases : Fsdp_ModulePass<"fsdp-quantize-bases"> {
+  let summary = "hold frozen matrices in blocks of codes";
+  let description = [{
+    Of the modules that `#fsdp.quantize` chooses, each frozen matrix of a linear layer in
+    f32, bf16 or f16, and each whose own name it gives, becomes a state of bytes: blocks of
+    64 neighbouring elements of the whole tensor, each a scale and its codes (support/QuantizedBlocks.h). Programs
+    read what `fsdp.dequantize` makes of it. Names, first value and exports stay those of
+    the model's tensor, which the state knows as `quantized`. Embeddings stay as they
+    are. A parameter in f32 that is cast to a half type is dequantized to that, which
+    rounds alike.
+
+    Input:
+
+    ```mlir
+    fsdp.state frozen @base.weight : tensor<32x64xbf16>
+    func.func @"train/step"(%w: tensor<32x64xbf16> {fsdp.state = @base.weight}, …) {
+      %t = aten.t(%w) : …
+    ```
+
+    Output:
+
+    ```mlir
+    fsdp.state frozen @base.weight : tensor<32x36xui8> quantized <nf4 of tensor<32x64xbf16>>
+    func.func @"train/step"(%b: tensor<32x36xui8> {fsdp.state = @base.weight}, …) {
+      %w = fsdp.dequantize %b nf4 : tensor<32x36xui8> -> tensor<32x64xbf16>
+      %t = aten.t(%w) : …
+    ```
+
+    Each parameter counts in a row of the module's `fsdp.casts`.
+
+    Needs: a captured program. Leaves: a captured program.
+  }];
+}
+
+def DequantizeAtReaders : Fsdp_ModulePass<"fsdp-dequantize-at-readers"> {
+  let summary = "dequantize anew for each op that reads the numbers";
+  let description = [{
+    What `fsdp.dequantize` makes is as large as the tensor in its own type, and bytes are
+    what is worth keeping: it is made again, with the views and casts that lead to it, in front of
+    each op that reads it, and lives for that op alone. Backward then reads the bytes,
+    which `fsdp-reshard-after-forward` gathers again, or which stay.
+
+    Input:
+
+    ```mlir
+    %w = fsdp.dequantize %b nf4 : …
+    %t = aten.t(%w) : …
+    %y = aten.mm(%x, %t) : …
+    …
+    %g = aten.mm(%gy, %w) : …
+    ```
+
+    Output:
+
+    ```mlir
+    %w = fsdp.dequantize %b nf4 : …
+    %t = aten.t(%w) : …
+    %y = aten.mm(%x, %t) : …
+    …
+    %v = fsdp.dequantize %b nf4 : …
+    %g = aten.mm(%gy, %v) : …
+    ```
+
+    Needs: logical collectives. Must run behind `fsdp-recompute`, whose copies are readers,
+    and before `fsdp-reshard-after-forward`.
+  }];
+}
+
 def Float8Gathers : Fsdp_ModulePass<"fsdp-float8-gathers"> {
   let summary = "gather parameters in eight bits";
   let description = [{

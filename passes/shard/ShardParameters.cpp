@@ -108,6 +108,10 @@ private:
       FailureOr<int64_t> dim = chooseDim(state, dims, unmatched);
       if (failed(dim))
         return failure();
+      if (state.getQuantized() && *dim != 0)
+        return state.emitOpError("expects to be cut along dim 0, in blocks of "
+                                 "codes, found dim ")
+               << *dim << " by a rule of shard_dims";
       if (isIgnored)
         state.setLocal(told.getKeepIgnoredLocal() && dataGroup.getSize() > 1 &&
                        state.getRole() == Role::Parameter);

@@ -153,8 +153,8 @@ private:
   }
 
   LogicalResult verifyOp(Operation &op) {
-    // Chunks of a loss are packed.
-    if (isa<ConstantOp, PackOp>(op))
+    // Chunks of a loss are packed, and frozen parameters may be quantized.
+    if (isa<ConstantOp, PackOp, DequantizeOp>(op))
       return success();
     if (auto draw = dyn_cast<DrawOp>(op))
       return verifyDraw(draw);

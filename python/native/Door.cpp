@@ -45,6 +45,12 @@ Door::Door(const LaunchOptions &options) : run(options) {
   for (const auto &state : plan.states) {
     if (!isExported(*state))
       continue;
+    if (state->quantized)
+      throw Error(ErrorId::RuntimeUnsupported,
+                  "'" + state->name +
+                      "' is held in blocks of codes (quantize), which a "
+                      "session of a model's tensors cannot lend; train with "
+                      "fsdp-run, or compile without 'quantize'");
     std::vector<std::string> names = state->aliases;
     names.insert(names.begin(), state->name);
     model.push_back({names, std::string(dtypeName(state->dtype)),

@@ -136,7 +136,7 @@ CheckpointLoader::Wanted CheckpointLoader::chooseNames() const {
     }
     wanted[name] = saved.state;
     // Others may have chosen another name of a tied parameter.
-    if (!own)
+    if (!own && !saved.state->quantized)
       for (const std::string &alias : saved.state->aliases)
         wanted.try_emplace(alias, saved.state);
   }

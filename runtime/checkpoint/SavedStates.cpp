@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/SavedStates.h"
 
 #include "plan/Programs.h"
+#include "plan/Quantized.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -24,6 +25,10 @@ static std::set<int32_t> writtenFirst(const plan::PlanT &plan) {
 
 static std::string nameOf(const plan::PlanT &plan, const plan::StateT &state) {
   std::string name = state.name;
+  // No reader takes codes for numbers.
+  if (state.quantized)
+    return name + "." +
+           std::string(getName(toBlockKind(state.quantized->kind)));
   if (state.role == plan::Role::optimizer && state.of >= 0) {
     const std::string &of = plan.states[state.of]->name;
     if (name.starts_with(of + "/"))

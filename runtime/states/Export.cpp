@@ -4,13 +4,16 @@
 #include "runtime/states/Export.h"
 
 #include "plan/DType.h"
+#include "plan/Quantized.h"
 #include "plan/Shape.h"
 #include "plan/StateParts.h"
+#include "runtime/device/DTypes.h"
 #include "runtime/states/Parts.h"
 #include "runtime/weights/Safetensors.h"
 #include "support/AtomicFile.h"
 #include "support/Error.h"
 
+#include <ATen/ops/from_blob.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -41,7 +44,7 @@ namespace {
 class Exporter {
 public:
   Exporter(const plan::PlanT &plan, const Arenas &arenas, Fabric &fabric,
-           const std::string &key);
+           const std::string &key, Exported what);
   void open(const std::string &path);
   void openFolder(const std::string &path, uint64_t shardBytes);
   void run();
@@ -92,6 +95,7 @@ private:
   void gather(const Home &home);
   void write(const Entry &entry, const Block &block);
   void write(const Entry &entry, std::vector<Run> runs);
+  void writeNumbers(const Entry &entry, const Block &block);
 
   const plan::PlanT &plan;
   const Arenas &arenas;
@@ -106,11 +110,12 @@ private:
 };
 
 Exporter::Exporter(const plan::PlanT &plan, const Arenas &arenas,
-                   Fabric &fabric, const std::string &key)
+                   Fabric &fabric, const std::string &key, Exported what)
     : plan(plan), arenas(arenas), fabric(fabric), key(key) {
   for (size_t i = 0; i < plan.states.size(); ++i) {
     const plan::StateT &state = *plan.states[i];
-    if (isExported(state))
+    if (isExported(state) &&
+        (what == Exported::All || state.role == plan::Role::parameter))
       entries.push_back(
           {&state, state.flat < 0 ? i : static_cast<size_t>(state.flat), {}});
   }
@@ -121,14 +126,15 @@ std::vector<Exporter::Contents> Exporter::divide(uint64_t shardBytes) {
   std::vector<Contents> all(1);
   for (size_t i = 0; i < entries.size(); ++i) {
     const plan::StateT &state = *entries[i].state;
-    std::vector<int64_t> shape = wholeShape(plan, state);
-    uint64_t bytes = *checkedExtent(shape, {}, dtypeBytes(state.dtype));
+    std::vector<int64_t> shape = modelShape(plan, state);
+    plan::DType dtype = modelDType(state);
+    uint64_t bytes = *checkedExtent(shape, {}, dtypeBytes(dtype));
     std::vector<std::string> names = state.aliases;
     names.insert(names.begin(), state.name);
     for (const std::string &name : names) {
       if (all.back().bytes != 0 && all.back().bytes + bytes > shardBytes)
         all.emplace_back();
-      all.back().tensors.push_back({name, state.dtype, shape});
+      all.back().tensors.push_back({name, dtype, shape});
       all.back().owners.push_back(i);
       all.back().bytes += bytes;
     }
@@ -213,6 +219,11 @@ Exporter::getCommunicator(const std::vector<const plan::GroupT *> &cuts,
   return communicator.get();
 }
 
+/// Of so many bytes those that are whole rows of `row`, at least one.
+static uint64_t wholeRows(uint64_t bytes, uint64_t row) {
+  return std::max<uint64_t>(1, bytes / row) * row;
+}
+
 void Exporter::gather(const Home &home) {
   std::vector<const plan::GroupT *> cuts;
   for (const Entry *entry : home.entries)
@@ -226,6 +237,9 @@ void Exporter::gather(const Home &home) {
   uint64_t element = dtypeBytes(home.state->dtype), room = roomOf(*home.state);
   uint64_t block =
       std::max<uint64_t>(1, kBlockBytes / (element * ranks.size()));
+  // Whole blocks of codes, which are rows.
+  if (home.state->quantized)
+    block = wholeRows(block, static_cast<uint64_t>(home.state->shape[1]));
   std::unique_ptr<char[]> buffer;
   if (communicator)
     buffer = std::make_unique<char[]>(std::min(block, room) * element *
@@ -250,6 +264,8 @@ void Exporter::gather(const Home &home) {
 /// split and others not: of these, one of those that hold the same is read.
 void Exporter::write(const Entry &entry, const Block &block) {
   const plan::StateT &state = *entry.state;
+  if (state.quantized)
+    return writeNumbers(entry, block);
   uint64_t element = dtypeBytes(state.dtype);
   std::vector<int64_t> shape = wholeShape(plan, state);
   std::vector<int64_t> strides = contiguousStrides(shape);
@@ -272,6 +288,41 @@ void Exporter::write(const Entry &entry, const Block &block) {
     }
   }
   write(entry, std::move(runs));
+}
+
+/// The numbers that the block's codes stand for, rank by rank.
+void Exporter::writeNumbers(const Entry &entry, const Block &block) {
+  const plan::StateT &state = *entry.state;
+  const plan::QuantizedT &model = *state.quantized;
+  BlockKind kind = toBlockKind(model.kind);
+  auto elements = static_cast<int64_t>(*checkedElements(model.shape));
+  std::vector<int> holders = ranksAcross(cutsOf(plan, state), fabric.rank());
+  std::vector<float> wide;
+  std::vector<char> bytes;
+  for (size_t i = 0; i < block.ranks.size(); ++i) {
+    if (!std::ranges::binary_search(holders, block.ranks[i]))
+      continue;
+    const char *data = block.data + i * block.count;
+    for (const Part &part :
+         ownPartsIn(plan, state, block.ranks[i], block.first, block.count)) {
+      int64_t first = part.region.offset[0] * kQuantizedElements;
+      int64_t blocks = part.region.size[0];
+      int64_t count = std::min(blocks * kQuantizedElements, elements - first);
+      wide.resize(static_cast<size_t>(blocks * kQuantizedElements));
+      dequantizeBlocks(kind,
+                       reinterpret_cast<const uint8_t *>(data) +
+                           (part.first - block.first),
+                       blocks, wide.data());
+      uint64_t element = dtypeBytes(model.dtype);
+      bytes.resize(static_cast<size_t>(count) * element);
+      at::from_blob(bytes.data(), {count}, toScalarType(model.dtype))
+          .copy_(at::from_blob(wide.data(), {count}, at::kFloat));
+      for (const Place &place : entry.places)
+        files[place.file]->writeAt(place.offset +
+                                       static_cast<uint64_t>(first) * element,
+                                   {bytes.data(), bytes.size()});
+    }
+  }
 }
 
 /// Runs that follow one another are put together, so that what is cut along an
@@ -320,8 +371,9 @@ bool fsdp::isExportFolder(const std::string &path) {
 
 void fsdp::exportWeights(const plan::PlanT &plan, const Arenas &arenas,
                          Fabric &fabric, const std::string &key,
-                         const std::string &path, uint64_t shardBytes) {
-  Exporter exporter(plan, arenas, fabric, key);
+                         const std::string &path, uint64_t shardBytes,
+                         Exported what) {
+  Exporter exporter(plan, arenas, fabric, key, what);
   if (fabric.rank() == 0) {
     if (isExportFolder(path))
       exporter.openFolder(path, shardBytes);

@@ -19,13 +19,20 @@ bool isExportFolder(const std::string &path);
 /// are not volatile.
 bool isExported(const plan::StateT &state);
 
+/// What of a model an export has.
+enum class Exported {
+  All,     ///< of which isExported says so
+  Trained, ///< parameters that are trained, such as adapters
+};
+
 /// Collective: rank 0 writes what is exported to the safetensors file `path`,
 /// or to several of at most `shardBytes` in that folder, with an index. Rows
 /// travel in blocks, so that no rank holds a whole parameter. `key` is the same
 /// on all ranks and used once. Throws fsdp::Error.
 void exportWeights(const plan::PlanT &plan, const Arenas &arenas,
                    Fabric &fabric, const std::string &key,
-                   const std::string &path, uint64_t shardBytes);
+                   const std::string &path, uint64_t shardBytes,
+                   Exported what = Exported::All);
 
 } // namespace fsdp
 

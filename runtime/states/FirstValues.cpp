@@ -4,15 +4,17 @@
 #include "runtime/states/FirstValues.h"
 
 #include "plan/DType.h"
+#include "plan/Quantized.h"
 #include "plan/Shape.h"
-#include "plan/StateParts.h"
 #include "runtime/device/DTypes.h"
 #include "runtime/weights/Initializer.h"
+#include "support/Error.h"
 
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 using namespace fsdp;
 
@@ -27,15 +29,15 @@ static constexpr uint64_t kBlockBytes = 8 << 20;
 static constexpr uint64_t kRunBytes = 4096;
 
 /// Elements [first, first + count) of the tensor of that shape.
-static void initialize(const plan::StateT &state,
+static void initialize(const plan::StateT &state, plan::DType dtype,
                        const std::vector<int64_t> &shape, uint64_t seed,
                        uint64_t first, uint64_t count, char *to) {
   const plan::InitializerT &init = *state.initializer;
   InitialTensor tensor{state.name, shape, seed};
-  if (state.dtype == plan::DType::f64)
+  if (dtype == plan::DType::f64)
     return computeElements<double>(init, tensor, first,
                                    {reinterpret_cast<double *>(to), count});
-  if (state.dtype == plan::DType::f32)
+  if (dtype == plan::DType::f32)
     return computeElements<float>(init, tensor, first,
                                   {reinterpret_cast<float *>(to), count});
   std::vector<float> wide(std::min(count, kBlockElements));
@@ -43,8 +45,7 @@ static void initialize(const plan::StateT &state,
     uint64_t block = std::min(kBlockElements, count - done);
     computeElements<float>(init, tensor, first + done, {wide.data(), block});
     auto size = static_cast<int64_t>(block);
-    at::from_blob(to + done * dtypeBytes(state.dtype), {size},
-                  toScalarType(state.dtype))
+    at::from_blob(to + done * dtypeBytes(dtype), {size}, toScalarType(dtype))
         .copy_(at::from_blob(wide.data(), {size}, at::kFloat));
     done += block;
   }
@@ -54,8 +55,8 @@ FirstValues::FirstValues(const plan::PlanT &plan, const plan::StateT &state,
                          const ModelFile *model, const WeightReader *weights,
                          RecordChecks *checks)
     : plan(plan), state(state), model(model), weights(weights), checks(checks),
-      shape(wholeShape(plan, state)), strides(contiguousStrides(shape)),
-      element(dtypeBytes(state.dtype)) {
+      dtype(modelDType(state)), shape(modelShape(plan, state)),
+      strides(contiguousStrides(shape)), element(dtypeBytes(dtype)) {
   for (size_t i = 1; i < shape.size(); ++i)
     rowElements *= static_cast<uint64_t>(shape[i]);
 }
@@ -64,6 +65,8 @@ void FirstValues::read(const Region &region, std::span<const int64_t> toStrides,
                        char *to) const {
   if (region.elements() == 0)
     return;
+  if (state.quantized)
+    return readQuantized(region, toStrides, to);
   uint64_t begin = distance(region, Region::all(shape), strides);
   auto length =
       static_cast<uint64_t>(runLength(region.size, strides, toStrides));
@@ -77,6 +80,46 @@ void FirstValues::read(const Region &region, std::span<const int64_t> toStrides,
                readRun(begin + a, count, to + b * element);
                note(begin + a, count, to + b * element);
              });
+}
+
+/// Blocks that are rows of `region`: only their own elements are read.
+void FirstValues::readQuantized(const Region &region,
+                                std::span<const int64_t> toStrides,
+                                char *to) const {
+  BlockKind kind = toBlockKind(state.quantized->kind);
+  int64_t width = getBlockBytes(kind);
+  if (region.size[1] != width || toStrides[1] != 1)
+    throw std::logic_error("blocks of codes are cut as whole rows");
+  uint64_t all = *checkedElements(shape);
+  constexpr auto kElements = static_cast<uint64_t>(kQuantizedElements);
+  std::vector<char> read(kBlockElements * element);
+  std::vector<float> wide(kBlockElements);
+  for (int64_t row = 0; row < region.size[0];) {
+    auto rows =
+        std::min<int64_t>(kBlockElements / kElements, region.size[0] - row);
+    uint64_t first = static_cast<uint64_t>(region.offset[0] + row) * kElements;
+    uint64_t count =
+        std::min(static_cast<uint64_t>(rows) * kElements, all - first);
+    readRun(first, count, read.data());
+    note(first, count, read.data());
+    auto size = static_cast<int64_t>(count);
+    at::from_blob(wide.data(), {size}, at::kFloat)
+        .copy_(at::from_blob(read.data(), {size}, toScalarType(dtype)));
+    // Rows of a rank lie one behind the other.
+    int64_t bad =
+        quantizeBlocks(kind, wide.data(), size,
+                       reinterpret_cast<uint8_t *>(to) + row * toStrides[0]);
+    if (bad >= 0)
+      throw Error(ErrorId::RuntimeUnsupported,
+                  "element " +
+                      std::to_string(first + static_cast<uint64_t>(bad)) +
+                      " of '" + state.name + "' is " +
+                      std::to_string(wide[static_cast<size_t>(bad)]) +
+                      ", which has no code in " + std::string(getName(kind)) +
+                      "; leave its module out of quantize's modules, or give "
+                      "finite weights");
+    row += rows;
+  }
 }
 
 /// Cuts the region out of whole rows of the first dim.
@@ -121,14 +164,15 @@ void FirstValues::readRun(uint64_t first, uint64_t count, char *to) const {
     return readStrided(first, count, to);
   if (state.source) {
     auto all = static_cast<int64_t>(*checkedElements(shape));
-    return model->readRows(*state.source, {all}, state.dtype,
+    return model->readRows(*state.source, {all}, dtype,
                            static_cast<int64_t>(first),
                            static_cast<int64_t>(count), to);
   }
   if (state.weight)
     return weights->readElements(state, first, count, to);
   if (state.initializer)
-    return initialize(state, shape, plan.training->seed, first, count, to);
+    return initialize(state, dtype, shape, plan.training->seed, first, count,
+                      to);
   copyInit(first, count, to);
 }
 
@@ -148,9 +192,8 @@ void FirstValues::copyInit(uint64_t first, uint64_t count, char *to) const {
 /// Whole rows in one go; of the first and the last one what is asked for.
 void FirstValues::readStrided(uint64_t first, uint64_t count, char *to) const {
   auto readRows = [&](uint64_t begin, uint64_t rows, char *rowsTo) {
-    model->readRows(*state.source, shape, state.dtype,
-                    static_cast<int64_t>(begin), static_cast<int64_t>(rows),
-                    rowsTo);
+    model->readRows(*state.source, shape, dtype, static_cast<int64_t>(begin),
+                    static_cast<int64_t>(rows), rowsTo);
   };
   uint64_t begin = (first + rowElements - 1) / rowElements;
   uint64_t end = (first + count) / rowElements;

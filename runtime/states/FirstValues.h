@@ -17,7 +17,7 @@
 namespace fsdp {
 
 /// The first value of one state, wherever it comes from, as the model's tensor
-/// (wholeShape). What it names outlives it.
+/// (wholeShape), or as the blocks of codes of that. What it names outlives it.
 class FirstValues {
 public:
   /// `model` may be null if the state has no source, `weights` if it has no
@@ -33,6 +33,8 @@ public:
 
 private:
   uint64_t rowBytes() const { return rowElements * element; }
+  void readQuantized(const Region &region, std::span<const int64_t> strides,
+                     char *to) const;
   void readBlocks(const Region &region, std::span<const int64_t> strides,
                   char *to) const;
   void readRun(uint64_t first, uint64_t count, char *to) const;
@@ -45,7 +47,8 @@ private:
   const ModelFile *model;
   const WeightReader *weights;
   RecordChecks *checks;
-  const std::vector<int64_t> shape;   ///< of the model's tensor,
+  const plan::DType dtype;            ///< of the model's tensor,
+  const std::vector<int64_t> shape;   ///< whose shape this is,
   const std::vector<int64_t> strides; ///< row-major
   const uint64_t element;             ///< bytes of one
   uint64_t rowElements = 1;           ///< of a row of the first dim

@@ -4,7 +4,7 @@
 #include "runtime/states/WeightReader.h"
 
 #include "plan/DType.h"
-#include "plan/StateParts.h"
+#include "plan/Quantized.h"
 #include "runtime/device/DTypes.h"
 #include "runtime/weights/MissingValues.h"
 #include "runtime/weights/WeightFiles.h"
@@ -40,7 +40,7 @@ void WeightReader::openPlanned(const plan::PlanT &plan,
   std::vector<MissingValue> missing;
   for (const auto &state : plan.states)
     if (state->weight && state->weight->file < 0)
-      missing.push_back({state->name, wholeShape(plan, *state),
+      missing.push_back({state->name, modelShape(plan, *state),
                          state->role == plan::Role::parameter ||
                              state->role == plan::Role::frozen});
   if (!missing.empty() && !allowMissing) {
@@ -99,8 +99,8 @@ void WeightReader::openGiven(const plan::PlanT &plan,
       tensor = weights.find(name);
       if (!tensor)
         continue;
-      checkWeight(state->name, wholeShape(plan, *state), state->dtype, name,
-                  *tensor->stored, files[tensor->file]->path());
+      checkWeight(state->name, modelShape(plan, *state), modelDType(*state),
+                  name, *tensor->stored, files[tensor->file]->path());
       sources[state.get()] = {files[tensor->file].get(), tensor->stored->offset,
                               tensor->stored->dtype};
       break;
@@ -111,7 +111,7 @@ void WeightReader::openGiven(const plan::PlanT &plan,
       suggestion = "'" + state->weight->names.front() + "' is not among " +
                    std::to_string(weights.tensors().size()) + " tensors" +
                    weights.suggest(state->weight->names.front());
-    missing.push_back({state->name, wholeShape(plan, *state)});
+    missing.push_back({state->name, modelShape(plan, *state)});
   }
   if (!missing.empty())
     throw Error(ErrorId::WeightsMissing,
@@ -123,7 +123,8 @@ void WeightReader::openGiven(const plan::PlanT &plan,
 
 void WeightReader::readElements(const plan::StateT &state, uint64_t first,
                                 uint64_t elements, void *to) const {
-  uint64_t element = dtypeBytes(state.dtype);
+  plan::DType own = modelDType(state);
+  uint64_t element = dtypeBytes(own);
   auto source = sources.find(&state);
   if (source == sources.end()) {
     std::memset(to, 0, elements * element);
@@ -132,7 +133,7 @@ void WeightReader::readElements(const plan::StateT &state, uint64_t first,
   const auto &[file, offset, dtype] = source->second;
   uint64_t stored = dtypeBytes(dtype);
   uint64_t begin = offset + first * stored;
-  if (dtype == state.dtype)
+  if (dtype == own)
     return file->read(begin, elements * stored, to);
   auto buffer =
       std::make_unique<char[]>(std::min(kBlockElements, elements) * stored);
@@ -141,7 +142,7 @@ void WeightReader::readElements(const plan::StateT &state, uint64_t first,
     file->read(begin + done * stored, block * stored, buffer.get());
     auto size = static_cast<int64_t>(block);
     at::from_blob(static_cast<char *>(to) + done * element, {size},
-                  toScalarType(state.dtype))
+                  toScalarType(own))
         .copy_(at::from_blob(buffer.get(), {size}, toScalarType(dtype)));
     done += block;
   }

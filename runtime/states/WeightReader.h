@@ -29,8 +29,8 @@ public:
                const std::vector<std::string> &paths, bool allowMissing);
 
   /// Elements [first, first + count) of the tensor of the model that `state` is
-  /// or is a part of, row-major, converted to its type, at `to`; zeros if it is
-  /// missing. Holds a few MiB beside them.
+  /// or is a part of, row-major, converted to its type (modelDType), at `to`;
+  /// zeros if it is missing. Holds a few MiB beside them.
   void readElements(const plan::StateT &state, uint64_t first, uint64_t count,
                     void *to) const;
 

@@ -7,6 +7,7 @@
 #include "runtime/flights/FlightSignal.h"
 #include "runtime/launch/Termination.h"
 #include "runtime/log/Log.h"
+#include "runtime/states/Export.h"
 #include "runtime/train/BestLoss.h"
 #include "runtime/train/Evaluation.h"
 #include "runtime/train/Metrics.h"
@@ -121,6 +122,7 @@ static void reportTermination(const Session &session,
               : "what is in '" + options.checkpoints.folder +
                     "' goes on with --load=latest";
   for (auto [option, path] : {std::pair("--export", &options.exportPath),
+                              {"--export-trained", &options.exportTrainedPath},
                               {"--outputs", &options.outputsPath}})
     if (!path->empty())
       text += "; " + std::string(option) + " was not written";
@@ -259,6 +261,10 @@ static void trainSteps(Session &session, const TrainOptions &options,
     checkpointer->finish();
   if (!options.exportPath.empty())
     session.exportWeights(options.exportPath, options.exportShardBytes);
+  if (!options.exportTrainedPath.empty())
+    exportWeights(session.plan(), session.arenas(), session.fabric(),
+                  "export/trained", options.exportTrainedPath,
+                  options.exportShardBytes, Exported::Trained);
   if (isFirst) {
     double seconds = std::chrono::duration<double>(last - begin).count();
     printSummary(session, taken, firstResult, lastResult, seconds);
@@ -305,6 +311,7 @@ static std::vector<RunFact> collectFacts(const TrainOptions &options) {
           {"--eval-only", options.evalOnly ? "set" : "", ""},
           path("--metrics", options.metricsPath),
           path("--export", options.exportPath),
+          path("--export-trained", options.exportTrainedPath),
           {"--export-shard-size", std::to_string(options.exportShardBytes), ""},
           path("--outputs", options.outputsPath),
           path("--profile", options.profilePath),
@@ -331,7 +338,8 @@ void fsdp::train(const LaunchOptions &launchOptions,
     if (!options.metricsPath.empty())
       findOutput(options.metricsPath);
     for (const std::string &path :
-         {options.exportPath, options.outputsPath, options.profilePath})
+         {options.exportPath, options.exportTrainedPath, options.outputsPath,
+          options.profilePath})
       if (!path.empty())
         checkWritable(path);
   };

@@ -23,6 +23,7 @@ struct TrainOptions {
   /// multiplies in; 0: unknown.
   double peakFlops = 0;
   std::string exportPath; ///< safetensors, a file or a folder; empty: none
+  std::string exportTrainedPath; ///< the same of trained parameters alone
   uint64_t exportShardBytes = kExportShardBytes; ///< of a folder's files
   CheckpointOptions checkpoints;                 ///< no folder: none
   std::string outputsPath;                       ///< safetensors; empty: none

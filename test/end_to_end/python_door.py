@@ -209,6 +209,8 @@ def refusals(folder):
         assert step(x=apart, y=whole["y"].tolist()).loss == other(**whole).loss, "the same rows give another loss"
     assert not step.is_open
     refused("E076", "is closed", lambda: step(**whole))
+    *_, coded = compiled(folder, zoo.lora, name="coded.fsdp", quantize={})
+    refused("E076", "is held in blocks of codes", lambda: fsdp_opt.Session(coded), fsdp_opt.errors.ArtifactError)
     refused("E001", "nothing.fsdp", lambda: fsdp_opt.Session(folder / "nothing.fsdp"), fsdp_opt.errors.ModelError)
     refused("E094", "RANK and WORLD_SIZE", lambda: fsdp_opt.Session(artifact, backend="gloo", rendezvous=f"file://{folder}/meet"))
 

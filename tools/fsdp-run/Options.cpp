@@ -248,6 +248,9 @@ static void addOutputs(CLI::App &app, RunOptions &options) {
                  "write the unsharded weights to this safetensors file at the "
                  "end; with a / at its end, to files of a folder, with an "
                  "index");
+  app.add_option("--export-trained", train.exportTrainedPath,
+                 "write the parameters that are trained alone, such as "
+                 "adapters, as --export does");
   app.add_option("--export-shard-size", train.exportShardBytes,
                  "bytes that a file of such a folder has at most, as 5GB")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
@@ -442,6 +445,7 @@ static void checkOutputs(const RunOptions &options) {
   for (const auto &[name, path] :
        {std::pair("--save", &train.checkpoints.folder),
         {"--export", &train.exportPath},
+        {"--export-trained", &train.exportTrainedPath},
         {"--outputs", &train.outputsPath},
         {"--profile", &train.profilePath}})
     if (!path->empty() &&

@@ -159,6 +159,18 @@ module @syntax attributes {
     return
   }
 
+  // CHECK: fsdp.state frozen @base.weight : tensor<32x36xui8> sharded <dim 0 over #shard> quantized <nf4 of tensor<32x64xbf16>>
+  fsdp.state frozen @base.weight : tensor<32x36xui8> sharded <dim 0 over #shard> quantized <nf4 of tensor<32x64xbf16>>
+
+  // CHECK-LABEL: func.func @quantized
+  func.func @quantized(%b: tensor<32x36xui8>, %c: tensor<1x68xui8>) {
+    // CHECK: fsdp.dequantize %{{.*}} nf4 : tensor<32x36xui8> -> tensor<32x64xbf16>
+    %w = fsdp.dequantize %b nf4 : tensor<32x36xui8> -> tensor<32x64xbf16>
+    // CHECK: fsdp.dequantize %{{.*}} int8 : tensor<1x68xui8> -> tensor<3x4xf32>
+    %v = fsdp.dequantize %c int8 : tensor<1x68xui8> -> tensor<3x4xf32>
+    return
+  }
+
   // CHECK-LABEL: func.func @plan
   func.func @plan(%g: tensor<13x17xf32>) {
     // CHECK: fsdp.zero_padding %{{.*}} dim 0 over #shard : tensor<13x17xf32>

@@ -857,3 +857,44 @@ func.func @f(%g: tensor<8xf32>) {
   %s = fsdp.reduce_scatter sum %g dim 0 over <"shard", 4> : tensor<8xf32> -> tensor<2xbf16>
   return
 }
+
+// -----
+
+// DQ-1
+func.func @f(%b: tensor<4x36xui8>) {
+  // expected-error @+1 {{expects the blocks of 'tensor<16x17xf32>' to have type 'tensor<5x36xui8>', found 'tensor<4x36xui8>'}}
+  %0 = fsdp.dequantize %b nf4 : tensor<4x36xui8> -> tensor<16x17xf32>
+  return
+}
+
+// -----
+
+// DQ-1
+func.func @f(%b: tensor<4x68xui8>) {
+  // expected-error @+1 {{expects a contiguous result with elements of f32, bf16 or f16, found 'tensor<16x16xf64>'}}
+  %0 = fsdp.dequantize %b int8 : tensor<4x68xui8> -> tensor<16x16xf64>
+  return
+}
+
+// -----
+
+// ST-17
+// expected-error @+1 {{expects blocks of #fsdp.quantized<int8 of tensor<16x16xf32>> to have type 'tensor<4x68xui8>', found 'tensor<4x36xui8>'}}
+fsdp.state frozen @w : tensor<4x36xui8> quantized <int8 of tensor<16x16xf32>>
+
+// -----
+
+// ST-17
+// expected-error @+1 {{expects what is quantized to be a frozen parameter that is neither split nor flat}}
+fsdp.state parameter @w : tensor<4x36xui8> quantized <nf4 of tensor<16x16xf32>>
+
+// -----
+
+// ST-17
+// expected-error @+1 {{expects whole blocks to be cut along dim 0, found dim 1}}
+fsdp.state frozen @w : tensor<4x36xui8> sharded <dim 1 over <"shard", 2>> quantized <nf4 of tensor<16x16xf32>>
+
+// -----
+
+// expected-error @+1 {{expected a contiguous tensor with elements of f32, bf16 or f16 to be quantized, found 'tensor<16x16xi64>'}}
+fsdp.state frozen @w : tensor<4x36xui8> quantized <nf4 of tensor<16x16xi64>>

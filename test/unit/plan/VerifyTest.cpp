@@ -127,6 +127,54 @@ PackTensorsT &addPack(PlanT &plan) {
   return body<PackTensorsT>(plan);
 }
 
+/// Holds a matrix of 100 elements in two blocks, which each rank has, and lets
+/// the program read it.
+DequantizeT &addQuantized(PlanT &plan) {
+  ProgramT &program = *plan.programs[0];
+  auto state = std::make_unique<StateT>();
+  state->name = "base.weight";
+  state->role = Role::frozen;
+  state->dtype = DType::u8;
+  state->shape = {2, 36};
+  state->bytes = 72;
+  state->offset = plan.memory->peak;
+  state->quantized = std::make_unique<QuantizedT>();
+  state->quantized->dtype = DType::bf16;
+  state->quantized->shape = {10, 10};
+  plan.memory->peak += 128;
+  auto blocks = std::make_unique<ValueT>();
+  blocks->dtype = DType::u8;
+  blocks->shape = {2, 36};
+  blocks->place = Place::state;
+  blocks->offset = state->offset;
+  blocks->bytes = 72;
+  blocks->state = static_cast<uint32_t>(plan.states.size());
+  auto numbers = std::make_unique<ValueT>();
+  numbers->dtype = DType::bf16;
+  numbers->shape = {10, 10};
+  numbers->offset = plan.memory->peak;
+  numbers->bytes = 200;
+  plan.memory->peak += 256;
+  DequantizeT dequantize;
+  dequantize.input = static_cast<uint32_t>(program.values.size());
+  dequantize.output = dequantize.input + 1;
+  auto binding = std::make_unique<BindingT>();
+  binding->value = dequantize.input;
+  binding->state = static_cast<int32_t>(plan.states.size());
+  program.arguments.push_back(std::move(binding));
+  program.values.push_back(std::move(blocks));
+  program.values.push_back(std::move(numbers));
+  plan.states.push_back(std::move(state));
+  insert(plan, 0, std::move(dequantize));
+  verifyPlan(plan);
+  return body<DequantizeT>(plan);
+}
+
+StateT &quantizedOf(PlanT &plan) {
+  addQuantized(plan);
+  return *plan.states.back();
+}
+
 /// The sample's parts: the shards of a parameter and of its average, which its
 /// gather and reduction hold from the first and the seventh instruction on; a
 /// number that is a literal; and the gradient.
@@ -649,6 +697,38 @@ const Case kCases[] = {
        value(p, pack.output).dtype = DType::i32;
      },
      "has no place for"},
+    {"DequantizeKind",
+     [](PlanT &p) { addQuantized(p).kind = QuantizedKind(7); },
+     "unknown enumerator"},
+    {"DequantizeBlocks",
+     [](PlanT &p) { addQuantized(p).kind = QuantizedKind::int8; },
+     "has not the blocks of"},
+    {"DequantizeElements",
+     [](PlanT &p) { value(p, addQuantized(p).output).shape = {8, 8}; },
+     "has not the blocks of"},
+    {"DequantizeType",
+     [](PlanT &p) { value(p, addQuantized(p).output).dtype = DType::i16; },
+     "holds no f32 and no halves"},
+    {"QuantizedKind",
+     [](PlanT &p) { quantizedOf(p).quantized->kind = QuantizedKind(7); },
+     "blocks of codes of no valid tensor"},
+    {"QuantizedType",
+     [](PlanT &p) { quantizedOf(p).quantized->dtype = DType::i64; },
+     "blocks of codes of no valid tensor"},
+    {"QuantizedShape",
+     [](PlanT &p) { quantizedOf(p).quantized->shape = {10, 13}; },
+     "is not that of its blocks of codes"},
+    {"QuantizedSize",
+     [](PlanT &p) {
+       quantizedOf(p).quantized->shape = {int64_t{1} << 40, int64_t{1} << 40};
+     },
+     "blocks of codes of no valid tensor"},
+    {"QuantizedRole",
+     [](PlanT &p) { quantizedOf(p).role = Role::parameter; },
+     "is not frozen"},
+    {"QuantizedInit",
+     [](PlanT &p) { quantizedOf(p).init = std::vector<uint8_t>(72); },
+     "neither one element nor all"},
     {"DataInput",
      [](PlanT &p) {
        p.data = std::make_unique<DataT>();

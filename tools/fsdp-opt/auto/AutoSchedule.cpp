@@ -175,7 +175,8 @@ void Decider::listStarts() {
   std::string also = chunks ? "the loss in chunks, " : "";
   open.offloadOptimizer = true;
   addStart(open, also + "the optimizer's states on the host");
-  if (config.sync == Sync::AllReduceLast)
+  // Blocks of codes stay on the device (QuantizeFields.cpp).
+  if (config.sync == Sync::AllReduceLast || config.quantize)
     return;
   open.offloadParams = true;
   addStart(open, also + "parameters and the optimizer's states on the host");

@@ -179,6 +179,18 @@ Attribute getFloat8(MLIRContext *context,
                          told->allGather, told->padInnerDim);
 }
 
+/// Null if nothing is.
+Attribute getQuantize(MLIRContext *context,
+                      const std::optional<QuantizeConfig> &told) {
+  if (!told)
+    return {};
+  return QuantizeAttr::get(context, getTextsAttr(context, told->modules),
+                           told->kind == QuantizeChoice::Int8
+                               ? QuantizedKind::Int8
+                               : QuantizedKind::Nf4,
+                           getTextsAttr(context, told->skip));
+}
+
 /// Null if nothing is asked for.
 Attribute getRecompute(MLIRContext *context,
                        ArrayRef<CheckpointingConfig> all) {
@@ -277,6 +289,7 @@ void fsdp::annotate(ModuleOp module, const Config &config) {
   set(BucketsAttr::name, getBuckets(context, config));
   set(StepAttr::name, getStep(context, config, trains));
   set(Float8Attr::name, getFloat8(context, config.float8));
+  set(QuantizeAttr::name, getQuantize(context, config.quantize));
   set(RecomputeAttr::name,
       trains ? getRecompute(context, config.checkpointing) : Attribute());
   if (!config.followsCheckpoints)

@@ -26,6 +26,7 @@ std::span<const Check> getShardingChecks();
 std::span<const Check> getMemoryChecks();
 std::span<const Check> getStepChecks();
 std::span<const Check> getFloat8Checks();
+std::span<const Check> getQuantizeChecks();
 
 /// Refuses what does not go with grains, and divides them among the ranks.
 void checkGrains(Reading &reading);

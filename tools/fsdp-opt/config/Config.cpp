@@ -54,8 +54,9 @@ static LoadedConfig load(Reading &reading) {
   reading.collect("", [&] {
     getTopLevel().read({reading, "", "", reading.root}, reading.result.config);
   });
-  for (std::span<const Check> checks : {getStepChecks(), getShardingChecks(),
-                                        getMemoryChecks(), getFloat8Checks()})
+  for (std::span<const Check> checks :
+       {getStepChecks(), getShardingChecks(), getMemoryChecks(),
+        getFloat8Checks(), getQuantizeChecks()})
     for (const Check &check : checks)
       if (std::ranges::none_of(check.keys, [&](std::string_view key) {
             return reading.hasProblem(key);

@@ -75,6 +75,16 @@ struct Float8Config {
   bool padInnerDim = false;                 ///< of any size
 };
 
+/// How frozen parameters are stored in blocks of codes.
+enum class QuantizeChoice { Nf4, Int8 };
+
+/// Frozen matrices that are held in blocks of codes.
+struct QuantizeConfig {
+  std::vector<std::string> modules = {"*"}; ///< patterns of their paths
+  QuantizeChoice kind = QuantizeChoice::Nf4;
+  std::vector<std::string> skip; ///< patterns of paths that stay as they are
+};
+
 /// Defaults are those of torch.optim's class of that name.
 struct OptimizerConfig {
   std::string name = "adamw"; ///< adamw, adam or sgd
@@ -249,8 +259,9 @@ struct Config {
   std::optional<bool> divideInOptimizer;
   std::string reduceWireDtype; ///< empty: the type that gradients are summed in
   Precision precision;         ///< with what overrides say of it
-  std::optional<Float8Config> float8; ///< absent: no layer
-  int64_t microBatches = 1;           ///< of a step
+  std::optional<Float8Config> float8;     ///< absent: no layer
+  std::optional<QuantizeConfig> quantize; ///< absent: nothing
+  int64_t microBatches = 1;               ///< of a step
   Sync sync = Sync::Each;
   /// Above 0: a step consists of so many batches, whatever the ranks, and
   /// `microBatches` are those of the rank with most.

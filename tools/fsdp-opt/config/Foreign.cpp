@@ -138,6 +138,47 @@ static void readFusedLoss(const Value &value) {
                              "' is taken as fsdp_config: {loss_chunks: auto}");
 }
 
+static void takeQuantized(const Value &value, QuantizeChoice kind) {
+  Config &config = value.reading.result.config;
+  if (!value.reading.find("quantize"))
+    config.quantize.emplace().kind = kind;
+  value.reading.addNote(
+      value.node, "'" + value.key + "' is taken as quantize: {kind: " +
+                      (kind == QuantizeChoice::Nf4 ? "nf4" : "int8") +
+                      "}, unless that is given; an output layer that is frozen "
+                      "is among them, skip_modules: lm_head leaves it out");
+}
+
+/// bitsandbytes' through transformers.
+static void readLoadIn4Bit(const Value &value) {
+  if (Flag().read(value))
+    takeQuantized(value, QuantizeChoice::Nf4);
+}
+
+static void readLoadIn8Bit(const Value &value) {
+  if (Flag().read(value))
+    takeQuantized(value, QuantizeChoice::Int8);
+}
+
+/// Axolotl's. Adapters themselves are part of the exported model: a base that
+/// is quantized has to be frozen there, which a model without them is not.
+static void readAdapter(const Value &value) {
+  std::string text = value.node.IsScalar() ? value.node.Scalar() : "";
+  auto isOn = [&](const char *key) {
+    YAML::Node node = value.reading.root[key];
+    return node && YamlReader::isBool(node) && node.as<bool>();
+  };
+  if (text == "qlora")
+    return takeQuantized(value, QuantizeChoice::Nf4);
+  if (text == "lora" && (isOn("load_in_4bit") || isOn("load_in_8bit")))
+    return value.reading.addMinor(
+        value.node, "'adapter: lora' is what the exported model has");
+  value.reader().fail(
+      ErrorId::ConfigNotSupported, value.node,
+      "'adapter' cannot be had: apply adapters in Python before "
+      "the export; frozen parameters stay frozen");
+}
+
 //===----------------------------------------------------------------------===//
 // Schedule
 //===----------------------------------------------------------------------===//
@@ -469,6 +510,26 @@ static constexpr Rename kRenames[] = {
      .becomes = "",
      .read = readFusedLoss,
      .text = "the same",
+     .sayNothingIfOff = true},
+    {.section = "",
+     .name = "load_in_4bit",
+     .becomes = "",
+     .read = readLoadIn4Bit,
+     .text = "`quantize: {kind: nf4}`, unless that is given",
+     .sayNothingIfOff = true},
+    {.section = "",
+     .name = "load_in_8bit",
+     .becomes = "",
+     .read = readLoadIn8Bit,
+     .text = "`quantize: {kind: int8}`, unless that is given",
+     .sayNothingIfOff = true},
+    {.section = "",
+     .name = "adapter",
+     .becomes = "",
+     .read = readAdapter,
+     .text = "`qlora`: `quantize: {kind: nf4}`, unless that is given; `lora` "
+             "with `load_in_4bit` or `load_in_8bit`: nothing. The adapters are "
+             "the exported model's",
      .sayNothingIfOff = true},
     {.section = "",
      .name = "activation_offloading",

@@ -170,13 +170,12 @@ constexpr Group groups[] = {
     {"", Moved, "is fsdp_version: 2 here", "fsdp2"},
     {"", Refused, "only FSDP2's semantics are compiled",
      "deepspeed deepspeed_config megatron_lm_config"},
-    {"", Refused, quantised,
-     "load_in_4bit load_in_8bit gptq quantization quantize_moments"},
+    {"", Refused, quantised, "gptq quantization quantize_moments"},
     {"", Moved, "is float8: {…} here", "fp8"},
     {"", Moved, "is float8: {enable_fsdp_float8_all_gather: true} here",
      "fp8_enable_fsdp_float8_all_gather"},
     {"", Refused, adapters,
-     "adapter lora_model_dir lora_target_linear loraplus_lr_ratio "
+     "lora_model_dir lora_target_linear loraplus_lr_ratio "
      "relora_steps peft_layers_to_transform"},
     {"", Refused, precision, "float16 bfloat16"},
     {"", Moved, "is fsdp_config: {activation_checkpointing: …} here",

@@ -82,6 +82,11 @@ inline std::vector<Named<Float8Choice>> getNames() {
 }
 
 template <>
+inline std::vector<Named<QuantizeChoice>> getNames() {
+  return {{"nf4", QuantizeChoice::Nf4}, {"int8", QuantizeChoice::Int8}};
+}
+
+template <>
 inline std::vector<Named<RecomputeChoice>> getNames() {
   return {{"full", RecomputeChoice::Full},
           {"selective", RecomputeChoice::Selective}};

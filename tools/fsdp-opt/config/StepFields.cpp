@@ -84,6 +84,7 @@ std::vector<Field<Config>> fsdp::getStepFields() {
       getOptimizerField(),
       getSchedulerField(),
       getFloat8Field(),
+      getQuantizeField(),
       // The artifact has 32 bits for it; each is a run of the whole program.
       {"gradient_accumulation_steps", &Config::microBatches,
        between(1, 1 << 20),

@@ -24,6 +24,7 @@ std::vector<Field<Config>> getMemoryFields();
 // Of the step.
 Field<Config> getOptimizerField();
 Field<Config> getFloat8Field();
+Field<Config> getQuantizeField();
 Field<Config> getSchedulerField();
 
 struct Chapter {

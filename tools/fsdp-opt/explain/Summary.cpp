@@ -18,9 +18,11 @@
 using namespace fsdp;
 using namespace mlir;
 
-static void add(TensorSum &sum, RankedTensorType type) {
+/// Elements of the model's tensor, and the bytes that they are held in.
+static void add(TensorSum &sum, StateOp state) {
+  RankedTensorType type = state.getWholeType();
   ++sum.tensors;
-  sum.elements += type.getNumElements();
+  sum.elements += state.getModelType().getNumElements();
   sum.bytes +=
       type.getNumElements() * aten::getElementBytes(type.getElementType());
 }
@@ -33,16 +35,16 @@ StatesSummary fsdp::summarizeStates(ModuleOp module) {
     RankedTensorType type = state.getWholeType();
     switch (state.getRole()) {
     case Role::Parameter:
-      add(summary.trainable, type);
+      add(summary.trainable, state);
       break;
     case Role::Frozen:
-      add(summary.frozen, type);
+      add(summary.frozen, state);
       break;
     case Role::Buffer:
-      add(summary.buffers, type);
+      add(summary.buffers, state);
       break;
     case Role::Constant:
-      add(summary.constants, type);
+      add(summary.constants, state);
       break;
     default:
       continue;
@@ -65,7 +67,7 @@ std::vector<BucketSummary> fsdp::summarizeBuckets(ModuleOp module) {
   for (StateOp state : module.getOps<StateOp>())
     if (std::optional<llvm::StringRef> bucket = state.getBucket();
         bucket && !state.isFlat())
-      add(sums[*bucket], state.getWholeType());
+      add(sums[*bucket], state);
   std::vector<BucketSummary> all;
   for (auto &[name, sum] : sums)
     all.push_back({name.str(), classes.lookup(name).str(), sum});
@@ -136,6 +138,8 @@ static std::string describeCause(llvm::StringRef cause, llvm::StringRef name) {
     return "operands of " + name.str();
   if (cause == "float8")
     return "float8 " + name.str() + "s";
+  if (cause == "quantize")
+    return "frozen parameters in blocks of " + name.str();
   if (cause == "border")
     return "inputs and outputs of modules of their own policy";
   return cause.str() + "s";

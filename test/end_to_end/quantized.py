@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Adapters over a frozen base that is held in blocks of codes, against the same arithmetic in PyTorch on whole tensors."""
+import fnmatch
+import json
+
+import torch
+import torch.nn as nn
+from safetensors.torch import load_file, save_file
+
+import zoo
+from harness import call, compare, compile_step, make_config, make_data, parse_arguments, reference, run_cases, train
+
+BLOCK = 64
+# Dettmers et al., "QLoRA", appendix E.
+NF4 = torch.tensor([-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+                    -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+                    0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0])
+BYTES = {"nf4": 4 + BLOCK // 2, "int8": 4 + BLOCK}
+
+
+def store(value, kind):
+    """What is read back of a tensor that was quantized."""
+    blocks = nn.functional.pad(value.float().flatten(), (0, -value.numel() % BLOCK)).view(-1, BLOCK)
+    greatest = blocks.abs().amax(1, keepdim=True)
+    if kind == "nf4":
+        ratio = blocks / greatest.clamp(min=1e-38)
+        read = NF4[torch.searchsorted(((NF4.double()[1:] + NF4.double()[:-1]) / 2).float(), ratio)] * greatest
+    else:
+        scale = greatest / 127
+        read = (blocks / scale.clamp(min=1e-38)).round() * scale
+    return read.flatten()[:value.numel()].view_as(value).to(value.dtype)
+
+
+def chosen(model, told):
+    """The parameters that a config's `quantize` is about: matrices of linear layers, and others that are named themselves."""
+    def matches(name, patterns):
+        return any(fnmatch.fnmatchcase(name, p) for p in ([patterns] if isinstance(patterns, str) else patterns))
+
+    def is_in(name, patterns):
+        while name := name.rpartition(".")[0]:
+            if matches(name, patterns):
+                return True
+        return False
+    layers = {f"{path}.weight" for path, m in model.named_modules() if isinstance(m, nn.Linear)}
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    modules, skip = told.get("modules", "*"), told.get("skip_modules", [])
+    return {name: p for name, p in model.named_parameters() if not p.requires_grad and p.dim() > 1 and id(p) not in tables
+            and not is_in(name, skip) and not matches(name, skip)
+            and (name in layers if is_in(name, modules) else matches(name, modules))}
+
+
+def wide():
+    """Rows that are no whole blocks, one tensor of less than a block, one whose blocks no number of ranks divides."""
+    class Wide(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(31, 48)
+            self.blocks = nn.ModuleList(zoo.MlpBlock(48) for _ in range(2))
+            self.position = nn.Parameter(0.1 * torch.randn(9, 48))
+            self.small, self.head = nn.Linear(48, 1), nn.Linear(48, 31)
+
+        def forward(self, x):
+            h = self.embed(x) + self.position
+            for block in self.blocks:
+                h = block(h)
+            return self.head(h * torch.sigmoid(self.small(h)))
+    model = zoo.add_lora(Wide(), ("up", "down"))
+    return zoo.Classifier(model), zoo.tokens()
+
+
+def half_base():
+    """A base in bfloat16, as it is loaded for training; adapters in float32."""
+    class Half(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(40, 96, bias=False), nn.Linear(96, 40, bias=False)
+            self.into, self.out = nn.Linear(40, 4, bias=False), nn.Linear(4, 96, bias=False)
+            for layer in (self.first, self.second):
+                layer.to(torch.bfloat16).requires_grad_(False)
+
+        def forward(self, x):
+            h = self.first(x.bfloat16()).float() + self.out(self.into(x))
+            return (self.second(torch.tanh(h).bfloat16()).float() - x).square().mean()
+    return Half(), {"x": torch.randn(6, 40)}
+
+
+def training_case(bin, world, factory=wide, kind="nf4", steps=3, backend="local", weights=None, **config):
+    def case(folder):
+        torch.manual_seed(5)
+        model, inputs = factory()
+        told = {"kind": kind, **config.pop("quantize", {})}
+        settings = make_config(world, quantize=told, **config)
+        data = make_data(inputs, world * steps * settings.get("gradient_accumulation_steps", 1))
+        save_file(data, folder / "data.safetensors")
+        tensors = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
+        if weights:                                                 # whole numbers of files, quantized as they are read
+            save_file(tensors, folder / "first.safetensors")
+            save_file({k: 0.9 * v for k, v in tensors.items()}, folder / "other.safetensors")
+        compile_step(bin, folder, model, inputs, settings, options=["--report=report.json", *(["--weights=other.safetensors"] if weights == "compiled" else
+                                                                                             ["--weights=first.safetensors"] if weights else [])])
+        options = ["--weights=other.safetensors"] if weights == "given" else []
+        if weights:
+            with torch.no_grad():
+                for name, parameter in model.named_parameters():
+                    parameter.copy_(0.9 * tensors[name])
+        rows, final = train(bin, folder, world, steps, backend, options=options)
+        parameters = chosen(model, told)
+        assert parameters, "the case tests nothing"
+        plain = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
+        with torch.no_grad():
+            for parameter in parameters.values():
+                parameter.copy_(store(parameter, kind))
+        assert all(not torch.equal(p, plain[name]) for name, p in parameters.items()), "nothing was rounded: the case tests nothing"
+        start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
+        want_rows, want, buffers = reference(model, inputs, data, world, steps, settings)
+        if "mixed_precision" in settings["fsdp_config"] or any(p.dtype == torch.bfloat16 for p in parameters.values()):
+            for row, (loss, norm) in zip(rows, want_rows):
+                assert abs(row["loss"] - loss) <= 2e-2 * abs(loss), f"step {row['step']}: loss {row['loss']} instead of {loss}"
+            for name in parameters:
+                assert torch.equal(final[name], want[name]), f"{name} is frozen and has changed"
+        else:
+            compare(rows, final, want_rows, want, buffers, start)
+        for row in rows:
+            assert row["unplanned_bytes"] == 0, row
+        casts = [each for each in json.loads((folder / "report.json").read_text())["casts"] if each["cause"] == "quantize"]
+        assert [(each["name"], each["count"]) for each in casts] == [(kind, len(parameters))], casts
+    return case
+
+
+def bytes_case(bin, kind):
+    """Blocks are what a bucket's one gather moves beside numbers, and what ranks hold."""
+    def case(folder):
+        torch.manual_seed(5)
+        model, inputs = wide()
+        reports = {}
+        for name, told in {"plain": {}, "coded": {"quantize": {"kind": kind}}}.items():
+            compile_step(bin, folder, model, inputs, make_config(2, reshard_after_forward=True, **told), options=["--report=report.json"])
+            reports[name] = json.loads((folder / "report.json").read_text())
+        gathers = {name: [c for c in report["collectives"] if c["kind"] == "all_gather"] for name, report in reports.items()}
+        calls = {name: [(c["bucket"], c["count"]) for c in all] for name, all in gathers.items()}
+        assert calls["plain"] == calls["coded"], f"other calls: {calls}"
+        mixed = [c for c in gathers["coded"] if c["dtype"] == "mixed"]
+        assert mixed and all({"u8", "f32"} == set(c["bytes_by_dtype"]) for c in mixed), gathers["coded"]
+        blocks = {name: -(-p.numel() // BLOCK) for name, p in chosen(model, {}).items()}
+        of_layers = sum(count for name, count in blocks.items() if "blocks." in name)
+        # Twice each, but for the first of four: in front of it nothing wants a gradient.
+        moved = sum(c["bytes_by_dtype"]["u8"] for c in mixed if c["bucket"].startswith("net.blocks"))
+        assert moved == (2 * of_layers - of_layers // 4) * BYTES[kind], f"{moved} bytes of {of_layers} blocks"
+        saved = reports["plain"]["memory"]["params"] - reports["coded"]["memory"]["params"]
+        numbers = sum(p.numel() for p in chosen(model, {}).values())
+        assert saved > 0.9 * (4 * numbers - sum(blocks.values()) * BYTES[kind]) / 2, f"{saved} bytes less"
+        assert reports["coded"]["memory"]["peak"] < reports["plain"]["memory"]["peak"]
+    return case
+
+
+def moving_case(bin, kind):
+    """A checkpoint holds the blocks, which are those of any number of ranks, and goes on at another."""
+    def case(folder):
+        torch.manual_seed(8)
+        model, inputs = wide()
+        save_file({name: value.repeat(12, 1) for name, value in inputs.items()}, folder / "data.safetensors")
+        told = {"quantize": {"kind": kind}}
+        stored = {}
+        for world in (2, 3):
+            compile_step(bin, folder, model, inputs, make_config(world, **told))
+            train(bin, folder, world, 2, options=[f"--save=ck{world}"])
+            stored[world] = {}
+            for file in sorted((folder / f"ck{world}").rglob("*.safetensors")):
+                for name, value in load_file(file).items():
+                    if f".{kind}" in name:
+                        stored[world].setdefault(name, []).append(value)
+        whole, final = train(bin, folder, 3, 4)
+        assert stored[2] and stored[2].keys() == stored[3].keys(), f"{stored[2].keys()} and {stored[3].keys()}"
+        assert len(stored[2]) == len(chosen(model, {})), stored[2].keys()
+        for name, pieces in stored[2].items():
+            assert torch.equal(torch.cat(pieces), torch.cat(stored[3][name])) and pieces[0].dtype == torch.uint8, name
+        compile_step(bin, folder, model, inputs, make_config(1, **told))
+        rows, moved = train(bin, folder, 1, 4, options=["--load=ck2"])
+        frozen = chosen(model, {})
+        for name, value in frozen.items():
+            assert torch.equal(moved[name], final[name]) and torch.equal(moved[name], store(value.detach(), kind)), name
+        for row, want in zip([row for row in rows if row["step"] >= 2][-2:], whole[-2:]):
+            assert row["step"] == want["step"] and abs(row["loss"] - want["loss"]) <= 1e-4 * want["loss"], (row, want)
+    return case
+
+
+def plain_checkpoint_case(bin):
+    """A checkpoint without blocks is refused by what it lacks."""
+    def case(folder):
+        torch.manual_seed(8)
+        model, inputs = wide()
+        save_file(make_data(inputs, 2), folder / "data.safetensors")
+        compile_step(bin, folder, model, inputs, make_config(1))
+        train(bin, folder, 1, 1, options=["--save=ck"])
+        compile_step(bin, folder, model, inputs, make_config(1, quantize={}))
+        done = call(bin / "fsdp-run", "step.fsdp", "--data=data.safetensors", "--steps=2", "--load=ck", cwd=folder)
+        assert done.returncode and ".nf4'" in done.stderr and "--weights" in done.stderr, done.stderr
+    return case
+
+
+def adapter_case(bin):
+    """The trained parameters alone, as they are among all."""
+    def case(folder):
+        torch.manual_seed(8)
+        model, inputs = wide()
+        save_file(make_data(inputs, 4), folder / "data.safetensors")
+        compile_step(bin, folder, model, inputs, make_config(2, quantize={}))
+        _, final = train(bin, folder, 2, 2, options=["--export-trained=adapter.safetensors"])
+        adapter = load_file(folder / "adapter.safetensors")
+        assert set(adapter) == {name for name, p in model.named_parameters() if p.requires_grad}, sorted(adapter)
+        assert all(torch.equal(value, final[name]) for name, value in adapter.items())
+    return case
+
+
+def bad_numbers_case(bin):
+    def case(folder):
+        torch.manual_seed(8)
+        model, inputs = wide()
+        with torch.no_grad():
+            model.net.head.weight[3, 5] = float("inf")
+        save_file(make_data(inputs, 2), folder / "data.safetensors")
+        compile_step(bin, folder, model, inputs, make_config(2, quantize={}))
+        done = call(bin / "fsdp-run", "step.fsdp", "--data=data.safetensors", "--steps=1", cwd=folder)
+        assert done.returncode and f"element {3 * 48 + 5} of 'net.head.weight' is inf, which has no code in nf4" in done.stderr, done.stderr
+    return case
+
+
+def axolotl_case(bin):
+    """Axolotl's words give the artifact that `quantize` gives."""
+    def case(folder):
+        torch.manual_seed(8)
+        model, inputs = wide()
+        made = {}
+        for name, told in {"nf4": {"quantize": {"kind": "nf4"}}, "qlora": {"adapter": "qlora", "load_in_4bit": True},
+                           "int8": {"quantize": {"kind": "int8"}}, "8bit": {"load_in_8bit": True, "adapter": "lora"}}.items():
+            done = compile_step(bin, folder, model, inputs, make_config(2, **told), options=[])
+            made[name] = (folder / "step.fsdp").read_bytes()
+            assert name not in ("qlora", "8bit") or "is taken as quantize: {kind: " in done.stderr, done.stderr
+        assert made["nf4"] == made["qlora"] and made["int8"] == made["8bit"] and made["nf4"] != made["int8"]
+    return case
+
+
+def refusals(bin):
+    def case(folder):
+        torch.manual_seed(9)
+        model, inputs = wide()
+        compile_step(bin, folder, model, inputs, make_config(1))
+        for words, config in {
+                "the pattern 'net.block.*' of quantize's modules matches no parameter": {"quantize": {"modules": ["net.block.*"]}},
+                "the pattern 'lm_head' of quantize's skip_modules matches no parameter": {"quantize": {"skip_modules": ["lm_head"]}},
+                "but it is trained": {"quantize": {"modules": ["*.lora_A"]}},
+                "but it is an embedding": {"quantize": {"modules": ["net.embed"]}},
+                "that skip_modules leaves, found none": {"quantize": {"skip_modules": ["*"]}},
+                "one of nf4, int8": {"quantize": {"kind": "fp4"}},
+                "'quantize' is not supported with mesh: {tp: 2}": {"quantize": {}, "mesh": {"dp_shard": 1, "tp": 2}},
+                "'quantize' is not supported with mesh: {cp: 2}": {"quantize": {}, "mesh": {"dp_shard": 1, "cp": 2}},
+                "'quantize' is not supported with device: cuda": {"quantize": {}, "device": "cuda"},
+                "'quantize' is not supported with 'float8'": {"quantize": {}, "float8": {}},
+                "'quantize' is not supported with 'grains'": {"quantize": {}, "fsdp_config": {"grains": 2}},
+                "'quantize' is not supported with 'offload_params'": {"quantize": {}, "offload_params": True},
+                "expects to be cut along dim 0, in blocks of codes": {"quantize": {}, "mesh": {"dp_shard": 2}, "fsdp_config": {"shard_dims": {"net.head.weight": 1}}},
+                "held in blocks of codes; write bucket_layout": {"quantize": {}, "mesh": {"dp_shard": 2}, "fsdp_config": {"bucket_layout": "flat"}}}.items():
+            (folder / "fsdp.yaml").write_text(json.dumps({**make_config(1), **{k: v for k, v in make_config(1, **{k: v for k, v in config.items() if k not in ("mesh", "fsdp_config")}).items()}, **{k: config[k] for k in ("mesh", "fsdp_config") if k in config}}))
+            done = call(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "other.fsdp", cwd=folder)
+            assert done.returncode and words in done.stderr, f"{words}: {done.stderr}"
+    return case
+
+
+def main():
+    arguments = parse_arguments()
+    bin, cases = arguments.bin, {}
+
+    def add(name, world, often=False, **options):
+        if arguments.all or often:
+            cases[f"{name} world={world}"] = training_case(bin, world, **options)
+
+    bf16 = {"mixed_precision": {"param_dtype": "bfloat16", "reduce_dtype": "float32"}}
+    for world in (1, 2, 3, 4):
+        for kind in BYTES:
+            add(f"{kind} zero3", world, often=world == (3 if kind == "nf4" else 2), kind=kind, reshard_after_forward=True)
+            add(f"{kind} zero2", world, often=kind == "nf4" and world == 1, kind=kind, reshard_after_forward=False)
+        add("over gloo", world, often=world == 2, backend="gloo")
+        add("llama", world, factory=zoo.lora_llama)
+        add("half base", world, often=world == 2, factory=half_base)
+        add("weights files", world, often=world == 3, weights="compiled")
+        add("other weights files", world, often=world == 2, weights="given", kind="int8")
+    add("some", 2, often=True, kind="int8", quantize={"modules": ["net.blocks.*", "net.head", "*.position"], "skip_modules": "net.blocks.1"})
+    add("bf16", 2, often=True, **bf16)
+    add("parts", 4, often=True, reshard_after_forward=2)
+    add("replicas", 4, replicate=2)
+    add("flat beside", 3, often=True, bucket_layout="auto")
+    add("as fsdp2", 3, bucket_layout="fsdp2")
+    add("accumulated", 3, often=True, gradient_accumulation_steps=3)
+    add("kept gathered", 2, often=True, gradient_accumulation_steps=2, reshard_after_backward=False, reshard_after_forward=False)
+    add("recomputed", 3, often=True, activation_checkpointing=True)
+    add("recomputed in part", 2, activation_checkpointing={"policy": "selective"})
+    add("activations on the host", 2, activation_offloading=True)
+    add("optimizer on the host", 2, offload_optimizer=True)
+    add("whole on each rank", 2, ignored_params=["*head*"])
+    for kind in BYTES if arguments.all else ["nf4"]:
+        cases[f"bytes of {kind}"] = bytes_case(bin, kind)
+        cases[f"moving {kind}"] = moving_case(bin, kind)
+    cases["plain checkpoint"] = plain_checkpoint_case(bin)
+    cases["adapter alone"] = adapter_case(bin)
+    cases["bad numbers"] = bad_numbers_case(bin)
+    cases["words of Axolotl"] = axolotl_case(bin)
+    cases["refusals"] = refusals(bin)
+    run_cases(cases, arguments.only)
+
+
+if __name__ == "__main__":
+    main()
