@@ -56,8 +56,10 @@ Door::Door(const LaunchOptions &options) : run(options) {
     model.push_back({names, std::string(dtypeName(state->dtype)),
                      wholeShape(plan, *state)});
   }
-  for (const OutputTensor &output : any.outputs())
-    kept.push_back(output.name);
+  // A step of grains gives the numbers in its metrics alone.
+  if (!plan.training->grains)
+    for (const OutputTensor &output : any.outputs())
+      kept.push_back(output.name);
 }
 
 Door::~Door() = default;

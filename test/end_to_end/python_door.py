@@ -404,6 +404,8 @@ def worlds(folder):
                 if world == 2 and step.steps_done == 1:
                     step.save(folder / "ck")
             states.append(step.state_dict())
+    with fsdp_opt.Session(artifact, world=2, data=folder / "data.safetensors") as step:
+        refused("E076", "grains", lambda: step(**{name: torch.cat([value] * 4) for name, value in inputs.items()}))
     assert all(torch.equal(states[0][name], each[name]) for each in states for name in states[0]), "other bits on another number of ranks"
     refused("E040", "plans for 1, 2, 4 ranks", lambda: fsdp_opt.Session(artifact))
     refused("E096", "1, 2, 4 ranks, and 3 ranks are here", lambda: fsdp_opt.Session(artifact, world=3))
