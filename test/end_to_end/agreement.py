@@ -125,10 +125,13 @@ def ended_at_the_start(bin):
         prepare(bin, folder)
         for number in (signal.SIGTERM, signal.SIGINT):
             # Rank 1 comes only when rank 0 waits for it.
-            (folder / "late.sh").write_text(f"test $RANK = 1 && sleep 1\nexec {bin / 'fsdp-run'} step.fsdp --deadline=60 {DATA} --steps=100000000\n")
+            (folder / "go").unlink(missing_ok=True)
+            (folder / "late.sh").write_text(f"while test $RANK = 1 -a ! -e go; do sleep 0.05; done\nexec {bin / 'fsdp-run'} step.fsdp --deadline=60 {DATA} --steps=100000000\n")
             with Ranks(["bash", "late.sh"], 2, folder) as ranks:
-                time.sleep(0.8)
+                assert ranks.meet(), f"rank 0 does not wait: {ranks.message(0)}"
+                time.sleep(0.2)
                 ranks.signal(0, number)
+                (folder / "go").touch()
                 assert ranks.wait(30) is not None, f"ranks {ranks.alive()} wait for one that was ended: {ranks.message(0)} {ranks.message(1)}"
                 assert ranks.status(0) == -number and "while ranks started up" in ranks.message(0), (ranks.status(0), ranks.message(0))
                 assert ranks.status(1) == 3, (ranks.status(1), ranks.message(1))

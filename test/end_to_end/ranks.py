@@ -30,7 +30,7 @@ class Ranks:
     """One process for each rank; what they print goes to files of the folder. `envs` and `folders` are those of some ranks alone."""
 
     def __init__(self, command, world, folder, tag="run", envs={}, folders={}):
-        port = find_port()
+        self.port = port = find_port()
         self.files = [pathlib.Path(folder) / f"{tag}.rank{rank}.err" for rank in range(world)]
         self.processes = []
         for rank in range(world):
@@ -50,6 +50,16 @@ class Ranks:
 
     def alive(self):
         return [rank for rank, process in enumerate(self.processes) if process.poll() is None]
+
+    def meet(self, seconds=30):
+        """Returns when rank 0 waits for the others; whether it does."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            listening = "".join(pathlib.Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6") if os.path.exists(f"/proc/net/{name}"))
+            if re.search(rf":{self.port:04X} [0-9A-F]+:0000 0A", listening):
+                return True
+            time.sleep(0.02)
+        return False
 
     def signal(self, rank, number=signal.SIGKILL):
         self.processes[rank].send_signal(number)

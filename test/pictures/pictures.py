@@ -7,6 +7,7 @@ Needs chromium, and pip to install tensorboard and nbconvert into an environment
 Exit status 77 where these cannot be had. Docs show what it draws (docs/figures).
 """
 import argparse
+import json
 import os
 import pathlib
 import shutil
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -45,7 +47,7 @@ def make_environment(folder):
 
 def draw(browser, address, out, size, wait=0):
     """A PNG of the page, and what the page became."""
-    common = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={size}", *([f"--virtual-time-budget={wait}"] if wait else [])]
+    common = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--run-all-compositor-stages-before-draw", f"--window-size={size}", *([f"--virtual-time-budget={wait}"] if wait else [])]
     subprocess.run([*common, f"--screenshot={out}", address], check=True, capture_output=True, timeout=180)
     page = subprocess.run([*common, "--dump-dom", address], check=True, capture_output=True, text=True, timeout=180).stdout
     return page
@@ -59,7 +61,6 @@ def must_show(python, png):
 
 
 def notebook(python, browser, folder, out, environment):
-    import json
     cells = [{"cell_type": "code", "metadata": {}, "source": text, "outputs": [], "execution_count": None} for text in CELLS]
     (folder / "explain.ipynb").write_text(json.dumps({"cells": cells, "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
                                                       "nbformat": 4, "nbformat_minor": 4}))
@@ -95,11 +96,14 @@ def tensorboard(python, browser, folder, out, build):
                 pass
             assert server.poll() is None, (folder / "tensorboard.log").read_text()
             time.sleep(0.5)
-        page = draw(browser, address + "?darkMode=false#timeseries", out / "tensorboard.png", "1200,900", wait=20000)
+        # Groups behind the second are closed.
+        pinned = json.dumps([{"plugin": "scalars", "tag": f"train/{name}"} for name in ("loss", "grad_norm", "lr")])
+        query = urllib.parse.urlencode({"darkMode": "false", "pinnedCards": pinned})
+        page = draw(browser, f"{address}?{query}#timeseries", out / "tensorboard.png", "1900,1700", wait=90000)
     finally:
         server.terminate()
         server.wait()
-    for text in ("train/loss", "speed/"):
+    for text in ("train/loss", "train/lr", "speed/tokens_per_s"):
         assert text in page, f"TensorBoard does not show '{text}'"
     must_show(python, out / "tensorboard.png")
 
