@@ -233,7 +233,7 @@ TEST(Config, TakesEpochsOfOtherTools) {
   LoadedConfig steps = parse("num_epochs: 3\nmax_steps: 100", 2);
   EXPECT_EQ(steps.config.data->data.epochs, 0u);
   EXPECT_THAT(refusal("num_epochs: 0.5"), HasSubstr("a whole number from 1"));
-  EXPECT_THAT(refusal("num_epochs: .nan"), HasSubstr("a whole number from 1"));
+  EXPECT_THAT(refusal("num_epochs: .nan"), HasSubstr("a finite number"));
 }
 
 TEST(Config, TakesCheckpointingOfOtherTools) {
