@@ -8,6 +8,7 @@ include "passes/memory/Passes.td"
 include "passes/partition/Passes.td"
 include "passes/plan/Passes.td"
 include "passes/schedule/Passes.td"
+include "passes/shard/LowPrecision.td"
 include "passes/shard/Passes.td"
 include "passes/verify/Passes.td"
 

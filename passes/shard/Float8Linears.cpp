@@ -13,6 +13,7 @@
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/TensorOps.h"
 #include "passes/shard/Float8Layers.h"
+#include "passes/shard/LowPrecision.h"
 #include "support/Pattern.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -95,24 +96,8 @@ public:
       eraseDead(operand);
   }
 
-  /// The casts that were made, for the module's list.
-  ArrayAttr describe(ArrayAttr known) const {
-    SmallVector<Attribute> rows;
-    if (known)
-      llvm::append_range(rows, known);
-    Builder builder(e4m3.getContext());
-    for (const auto &[key, count] : counts) {
-      auto [name, from, to] = key;
-      rows.push_back(builder.getDictionaryAttr({
-          builder.getNamedAttr("cause", builder.getStringAttr("float8")),
-          builder.getNamedAttr("name", builder.getStringAttr(name)),
-          builder.getNamedAttr("from", TypeAttr::get(types.at(from))),
-          builder.getNamedAttr("to", TypeAttr::get(types.at(to))),
-          builder.getNamedAttr("count", builder.getI64IntegerAttr(count)),
-      }));
-    }
-    return rows.empty() ? ArrayAttr() : builder.getArrayAttr(rows);
-  }
+  /// Lists the casts that were made.
+  void describe(ModuleOp module) const { madeCasts.appendTo(module, "float8"); }
 
 private:
   /// Views and casts for the product alone, which would be readers of a weight.
@@ -156,7 +141,7 @@ private:
                    StringRef name) {
     source = ops.copy(source);
     RankedTensorType type = getTensor(source);
-    count(name, type.getElementType(), element);
+    madeCasts.add(name, type.getElementType(), element);
     RankedTensorType scales = RankedTensorType::get({}, f32);
     SmallVector<NamedAttribute> order{ops.get().getNamedAttr(
         "ord",
@@ -219,24 +204,13 @@ private:
         aten::getTensorType(type.getShape(), aten::getStrides(type), f32));
   }
 
-  void count(StringRef name, Type from, Type to) {
-    auto text = [&](Type type) {
-      std::string printed;
-      llvm::raw_string_ostream(printed) << type;
-      types.emplace(printed, type);
-      return printed;
-    };
-    ++counts[{name.str(), text(from), text(to)}];
-  }
-
   func::FuncOp func;
   Float8Attr told;
   bool byRow;
   FloatType e4m3, e5m2, f32;
   llvm::DenseSet<std::pair<StringRef, Value>> inputs;
   llvm::DenseMap<std::tuple<Value, Type, int64_t>, Float8Value> casts;
-  std::map<std::tuple<std::string, std::string, std::string>, int64_t> counts;
-  std::map<std::string, Type> types;
+  CastList madeCasts;
 };
 
 struct Float8Linears final : fsdp::impl::Float8LinearsBase<Float8Linears> {
@@ -248,7 +222,9 @@ struct Float8Linears final : fsdp::impl::Float8LinearsBase<Float8Linears> {
 
 private:
   LogicalResult run(ModuleOp module) {
-    if (failed(verifyPlace(module)))
+    if (failed(verifyOnWholeTensors(
+            module, "float8", "whose scales are of what one rank computes",
+            "whose products want operands of other layouts")))
       return failure();
     StateTable states(module);
     for (func::FuncOp func : getPrograms(module))
@@ -265,20 +241,6 @@ private:
     return module.emitError("expected a linear layer in f32, bf16 or f16 whose "
                             "sizes are multiples of ")
            << kSizeMultiple << " among those of float8's modules, found none";
-  }
-
-  LogicalResult verifyPlace(ModuleOp module) const {
-    auto parallel = getSetting<ParallelAttr>(module);
-    if (parallel.getTp() > 1 || parallel.getCp() > 1)
-      return module.emitError("expected no ranks along 'tp' and 'cp' with "
-                              "float8, whose scales are of what one rank "
-                              "computes; found ")
-             << parallel.getTp() << " and " << parallel.getCp();
-    if (getDevice(module) != "cpu")
-      return module.emitError("expected float8 on the CPU, found ")
-             << getDevice(module)
-             << ", whose products want operands of other layouts";
-    return success();
   }
 
   bool isChosen(const LinearLayer &layer) const {
@@ -335,9 +297,7 @@ private:
     });
     for (auto &[layer, product] : products)
       rewriter.rewrite(*layer, product);
-    auto known = getOperation()->getAttrOfType<ArrayAttr>(kCastsAttr);
-    if (ArrayAttr rows = rewriter.describe(known))
-      getOperation()->setAttr(kCastsAttr, rows);
+    rewriter.describe(getOperation());
     return success();
   }
 

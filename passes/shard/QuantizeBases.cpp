@@ -7,12 +7,11 @@
 #include "passes/analysis/ModulePaths.h"
 #include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
+#include "passes/shard/LowPrecision.h"
 #include "support/Pattern.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
-
-#include <map>
 
 using namespace mlir;
 using namespace fsdp;
@@ -33,7 +32,9 @@ struct QuantizeBases final : fsdp::impl::QuantizeBasesBase<QuantizeBases> {
 
 private:
   LogicalResult run(ModuleOp module) {
-    if (failed(verifyPlace(module)))
+    if (failed(verifyOnWholeTensors(module, "'quantize'",
+                                    "whose blocks are of whole tensors",
+                                    "for which nothing reads blocks of codes")))
       return failure();
     for (auto op : module.getOps<ModuleInfoOp>())
       classes[op.getPath()] = op.getClassName();
@@ -59,21 +60,7 @@ private:
           return failure();
       setTypes(func);
     }
-    describe(module);
-    return success();
-  }
-
-  LogicalResult verifyPlace(ModuleOp module) const {
-    auto parallel = getSetting<ParallelAttr>(module);
-    if (parallel.getTp() > 1 || parallel.getCp() > 1)
-      return module.emitError("expected no ranks along 'tp' and 'cp' with "
-                              "'quantize', whose blocks are of whole tensors; "
-                              "found ")
-             << parallel.getTp() << " and " << parallel.getCp();
-    if (getDevice(module) != "cpu")
-      return module.emitError("expected 'quantize' on the CPU, found ")
-             << getDevice(module)
-             << ", for which nothing reads blocks of codes";
+    casts.appendTo(module, "quantize");
     return success();
   }
 
@@ -186,11 +173,8 @@ private:
     auto quantized = QuantizedAttr::get(&getContext(), told.getKind(), plain);
     state.setQuantizedAttr(quantized);
     state.setTypeAttr(TypeAttr::get(quantized.getBlocksType()));
-    std::string text;
-    llvm::raw_string_ostream(text) << type.getElementType();
-    auto &[element, count] = counts[text];
-    element = type.getElementType();
-    ++count;
+    casts.add(stringifyQuantizedKind(told.getKind()), type.getElementType(),
+              quantized.getBlocksType().getElementType());
   }
 
   /// What reads the parameter reads what its blocks stand for, in the type that
@@ -256,32 +240,12 @@ private:
                           body.getTerminator()->getOperandTypes()));
   }
 
-  /// A row for each type that was quantized.
-  void describe(ModuleOp module) {
-    SmallVector<Attribute> rows;
-    if (auto known = module->getAttrOfType<ArrayAttr>(kCastsAttr))
-      llvm::append_range(rows, known);
-    Builder builder(&getContext());
-    for (const auto &[text, row] : counts)
-      rows.push_back(builder.getDictionaryAttr({
-          builder.getNamedAttr("cause", builder.getStringAttr("quantize")),
-          builder.getNamedAttr(
-              "name",
-              builder.getStringAttr(stringifyQuantizedKind(told.getKind()))),
-          builder.getNamedAttr("from", TypeAttr::get(row.first)),
-          builder.getNamedAttr("to",
-                               TypeAttr::get(builder.getIntegerType(8, false))),
-          builder.getNamedAttr("count", builder.getI64IntegerAttr(row.second)),
-      }));
-    module->setAttr(kCastsAttr, builder.getArrayAttr(rows));
-  }
-
   static constexpr llvm::StringLiteral kChosen = "chosen";
 
   QuantizeAttr told;
   llvm::StringMap<StringRef> classes; ///< of modules, by path
   llvm::StringSet<> skipped;          ///< patterns of `skip` that match
-  std::map<std::string, std::pair<Type, int64_t>> counts; ///< by element type
+  CastList casts;
 };
 
 } // namespace
