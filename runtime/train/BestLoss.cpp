@@ -3,7 +3,7 @@
 
 #include "runtime/train/BestLoss.h"
 
-#include "runtime/comm/Communicator.h"
+#include "runtime/comm/SharedWork.h"
 #include "support/Error.h"
 
 using namespace fsdp;
@@ -12,19 +12,16 @@ BestLoss::BestLoss(Session &session, const std::string &path)
     : folder(path), isWriter(session.rank() == 0 && !path.empty()) {
   if (path.empty())
     return;
-  constexpr char kRead = '+', kFailed = '-';
-  std::string mine;
-  if (isWriter) {
-    try {
-      mine = kRead + printValidations(readValidations(folder));
-    } catch (const std::exception &error) {
-      mine = kFailed + std::string(error.what());
-    }
-  }
-  std::string text = session.fabric().exchange("validations", mine).front();
-  if (text.front() == kFailed)
-    throw Error(ErrorId::CheckpointDamaged, text.substr(1));
-  all = parseValidations(text.substr(1), path);
+  std::vector<std::string> texts = shareWork(
+      session.fabric(), "validations",
+      [&] {
+        return isWriter ? printValidations(readValidations(folder))
+                        : std::string();
+      },
+      [](size_t, const std::string &message) {
+        throw Error(ErrorId::CheckpointDamaged, message);
+      });
+  all = parseValidations(texts.front(), path);
   // This run finds later ones itself.
   std::erase_if(all, [&](const Validated &each) {
     return each.step > session.stepsDone();

@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/Staging.h"
 #include "runtime/checkpoint/Validations.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/comm/SharedWork.h"
 #include "runtime/log/Log.h"
 #include "support/AtomicFile.h"
 #include "support/Hash.h"
@@ -105,29 +106,17 @@ void Checkpointer::Writer::start(const Session &session) {
 std::vector<std::string>
 Checkpointer::Writer::agree(const char *stage,
                             const std::function<std::string()> &work) {
-  constexpr char kDone = '+', kFailed = '-';
-  std::string mine;
-  try {
-    mine = kDone + work();
-  } catch (const std::exception &error) {
-    mine = kFailed + std::string(error.what());
-  }
-  std::vector<std::string> all = fabric.exchange(
-      options.name + "/" + std::to_string(number) + "/" + stage, mine);
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].front() == kFailed) {
-      // The disk may be full of it.
-      if (fabric.rank() == 0)
-        folder.discard(manifest.step);
-      throw Error(ErrorId::CheckpointNotWritten,
-                  "the checkpoint '" + folder.nameOf(manifest.step) +
-                      "' was not written: rank " + std::to_string(rank) + ": " +
-                      all[rank].substr(1));
-    }
-  }
-  for (std::string &each : all)
-    each.erase(0, 1);
-  return all;
+  return shareWork(
+      fabric, options.name + "/" + std::to_string(number) + "/" + stage, work,
+      [&](size_t rank, const std::string &message) {
+        // The disk may be full of it.
+        if (fabric.rank() == 0)
+          folder.discard(manifest.step);
+        throw Error(ErrorId::CheckpointNotWritten,
+                    "the checkpoint '" + folder.nameOf(manifest.step) +
+                        "' was not written: rank " + std::to_string(rank) +
+                        ": " + message);
+      });
 }
 
 /// For each state that FSDP does not cut, whether ranks differ in it: buffers
