@@ -48,7 +48,6 @@ WorldPlans WorldPlans::fromBytes(std::string_view bytes,
   if (!areSeveral(bytes)) {
     result.single = PlanFile::fromBytes(bytes, name, trust);
     result.ranks.push_back(getWorldSize(result.single->plan()));
-    result.trained = fingerprintTraining(result.single->plan());
     return result;
   }
 

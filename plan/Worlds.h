@@ -48,7 +48,8 @@ public:
   /// Numbers of ranks that there are plans for, rising.
   const std::vector<uint64_t> &worlds() const { return ranks; }
 
-  /// What the plans train: fingerprintTraining of each of them.
+  /// What several plans train: fingerprintTraining of each of them. Empty of
+  /// one plan, which nobody compares.
   const std::string &training() const { return trained; }
 
   /// The plan for `world` ranks, or the one that there is, which can be taken

@@ -6,6 +6,8 @@
 #include "ir/capture/request/PrecisionAttr.h"
 #include "ir/fsdp/Fsdp.h"
 #include "passes/analysis/Programs.h"
+#include "tools/fsdp-opt/compile/ConfigNotes.h"
+#include "tools/fsdp-opt/compile/DataInputs.h"
 #include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/input/CaptureLoader.h"
 #include "tools/fsdp-opt/input/Diagnostics.h"
@@ -95,6 +97,17 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
                     "' was captured with another first loss_scale than the "
                     "config's, which only capture applies; compile it from "
                     "the model file");
+  return module;
+}
+
+OwningOpRef<ModuleOp> fsdp::readProgramFor(MLIRContext &context,
+                                           const CommandLine &line,
+                                           const LoadedConfig &loaded) {
+  OwningOpRef<ModuleOp> module = readProgram(context, line, &loaded.config);
+  compareStatedSizes(*module, loaded);
+  checkMode(*module, loaded.config);
+  checkDataInputs(*module, loaded.config);
+  addModeNotes(*module, &loaded.config);
   return module;
 }
 

@@ -22,6 +22,12 @@ readProgram(mlir::MLIRContext &context, const CommandLine &line,
             const Config *config,
             std::vector<OutputSummary> *outputs = nullptr);
 
+/// The same for a config that was read: both fit, and people are told what is
+/// to be known of them.
+mlir::OwningOpRef<mlir::ModuleOp> readProgramFor(mlir::MLIRContext &context,
+                                                 const CommandLine &line,
+                                                 const LoadedConfig &loaded);
+
 /// What capture is told.
 CaptureOptions getCaptureOptions(const CommandLine &line, const Config *config);
 

@@ -8,9 +8,7 @@
 #include "tools/fsdp-opt/compile/Artifact.h"
 #include "tools/fsdp-opt/compile/Compile.h"
 #include "tools/fsdp-opt/compile/ConfigNotes.h"
-#include "tools/fsdp-opt/compile/DataInputs.h"
 #include "tools/fsdp-opt/compile/FirstValues.h"
-#include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/compile/Program.h"
 #include "tools/fsdp-opt/input/Diagnostics.h"
 #include "tools/fsdp-opt/input/Files.h"
@@ -45,11 +43,7 @@ CompiledWorlds fsdp::compileWorlds(MLIRContext &context,
       checkOneByOne(config);
       if (!captured) {
         addConfigNotes(loaded, line.verbose);
-        captured = readProgram(context, line, &config);
-        compareStatedSizes(*captured, loaded);
-        checkMode(*captured, config);
-        checkDataInputs(*captured, config);
-        addModeNotes(*captured, &config);
+        captured = readProgramFor(context, line, loaded);
         for (const std::string &note :
              resolveFirstValues(*captured, loaded.config, line.weights))
           addNote("note: " + note);

@@ -11,7 +11,6 @@
 #include "tools/fsdp-opt/compile/Artifact.h"
 #include "tools/fsdp-opt/compile/Compile.h"
 #include "tools/fsdp-opt/compile/ConfigNotes.h"
-#include "tools/fsdp-opt/compile/DataInputs.h"
 #include "tools/fsdp-opt/compile/FirstValues.h"
 #include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/compile/Program.h"
@@ -130,11 +129,7 @@ void compile(MLIRContext &context, const CommandLine &line) {
                     "for that; add --print-plan, or 'schedule: auto' or "
                     "'memory_budget' to the config");
   std::optional<Progress> progress(std::in_place);
-  OwningOpRef<ModuleOp> module = readProgram(context, line, &loaded.config);
-  compareStatedSizes(*module, loaded);
-  checkMode(*module, loaded.config);
-  checkDataInputs(*module, loaded.config);
-  addModeNotes(*module, &loaded.config);
+  OwningOpRef<ModuleOp> module = readProgramFor(context, line, loaded);
   saveStage(line, "1-captured", *module);
   for (const std::string &note :
        resolveFirstValues(*module, loaded.config, line.weights))
