@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 
 import zoo
-from harness import call, compile_step, make_config, make_data, parse_arguments, reference, run_cases, train
+from harness import compile_step, make_config, make_data, must_refuse, parse_arguments, reference, run_cases, train
 
 SGD = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -201,21 +201,18 @@ def refusals(bin):
         torch.manual_seed(9)
         model, inputs = blocks()
         compile_step(bin, folder, model, inputs, make_config(1))
-        for words, config in {
-                "matches no linear layer; did you mean 'net.blocks'?": {"float8": {"modules": ["net.block.*"]}},
-                "multiples of 16": {"float8": {"modules": ["net.odd"]}},
-                "'pad_inner_dim: true' is not supported": {"float8": {"pad_inner_dim": True}},
-                "unknown key 'scaling'": {"float8": {"scaling": "dynamic"}},
-                "one of tensorwise, rowwise": {"float8": {"recipe": "rowwise_with_gw_hp"}},
-                "needs recipe: tensorwise": {"float8": {"recipe": "rowwise", "enable_fsdp_float8_all_gather": True}},
-                "'float8' is not supported with mesh: {tp: 2}": {"float8": {}, "mesh": {"dp_shard": 1, "tp": 2}},
-                "'float8' is not supported with mesh: {cp: 2}": {"float8": {}, "mesh": {"dp_shard": 1, "cp": 2}},
-                "'float8' with 'enable_fsdp_float8_all_gather' is not supported with 'offload_params'": {"float8": {"enable_fsdp_float8_all_gather": True}, "offload_params": True},
-                "'float8' is not supported with 'activation_offloading'": {"float8": {}, "activation_offloading": True},
-                "on GPUs": {"float8": {}, "device": "cuda"}}.items():
-            (folder / "fsdp.yaml").write_text(json.dumps(make_config(1, **config)))
-            done = call(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "other.fsdp", cwd=folder)
-            assert done.returncode and words in done.stderr, f"{words}: {done.stderr}"
+        must_refuse(bin, folder, {
+            "matches no linear layer; did you mean 'net.blocks'?": {"float8": {"modules": ["net.block.*"]}},
+            "multiples of 16": {"float8": {"modules": ["net.odd"]}},
+            "'pad_inner_dim: true' is not supported": {"float8": {"pad_inner_dim": True}},
+            "unknown key 'scaling'": {"float8": {"scaling": "dynamic"}},
+            "one of tensorwise, rowwise": {"float8": {"recipe": "rowwise_with_gw_hp"}},
+            "needs recipe: tensorwise": {"float8": {"recipe": "rowwise", "enable_fsdp_float8_all_gather": True}},
+            "'float8' is not supported with mesh: {tp: 2}": {"float8": {}, "mesh": {"dp_shard": 1, "tp": 2}},
+            "'float8' is not supported with mesh: {cp: 2}": {"float8": {}, "mesh": {"dp_shard": 1, "cp": 2}},
+            "'float8' with 'enable_fsdp_float8_all_gather' is not supported with 'offload_params'": {"float8": {"enable_fsdp_float8_all_gather": True}, "offload_params": True},
+            "'float8' is not supported with 'activation_offloading'": {"float8": {}, "activation_offloading": True},
+            "on GPUs": {"float8": {}, "device": "cuda"}})
     return case
 
 

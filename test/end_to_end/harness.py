@@ -305,6 +305,14 @@ def make_config(world, optimizer=None, **extra):
     return {"fsdp_version": 2, "mesh": mesh, "fsdp_config": fsdp, "optimizer": optimizer or ADAMW, **extra}
 
 
+def must_refuse(bin, folder, configs):
+    """fsdp-opt refuses the folder's model.pt2 on one rank with each of `configs` (words of the message -> make_config's keys)."""
+    for words, config in configs.items():
+        (folder / "fsdp.yaml").write_text(json.dumps(make_config(1, **config)))
+        done = call(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "other.fsdp", cwd=folder)
+        assert done.returncode and words in done.stderr, f"{words}: {done.stderr}"
+
+
 def compare(rows, final, want_rows, want_parameters, want_buffers, start):
     assert [row["step"] for row in rows] == list(range(len(want_rows))), f"steps {[row['step'] for row in rows]}"
     for row, (loss, norm) in zip(rows, want_rows):

@@ -8,7 +8,7 @@ import torch.nn as nn
 from safetensors.torch import load_file, save_file
 
 import zoo
-from harness import call, compare, compile_step, make_config, make_data, parse_arguments, reference, run_cases, train
+from harness import call, compare, compile_step, make_config, make_data, must_refuse, parse_arguments, reference, run_cases, train
 
 BLOCK = 64
 # Dettmers et al., "QLoRA", appendix E.
@@ -245,24 +245,21 @@ def refusals(bin):
         torch.manual_seed(9)
         model, inputs = wide()
         compile_step(bin, folder, model, inputs, make_config(1))
-        for words, config in {
-                "the pattern 'net.block.*' of quantize's modules matches no parameter": {"quantize": {"modules": ["net.block.*"]}},
-                "the pattern 'lm_head' of quantize's skip_modules matches no parameter": {"quantize": {"skip_modules": ["lm_head"]}},
-                "but it is trained": {"quantize": {"modules": ["*.lora_A"]}},
-                "but it is an embedding": {"quantize": {"modules": ["net.embed"]}},
-                "that skip_modules leaves, found none": {"quantize": {"skip_modules": ["*"]}},
-                "one of nf4, int8": {"quantize": {"kind": "fp4"}},
-                "'quantize' is not supported with mesh: {tp: 2}": {"quantize": {}, "mesh": {"dp_shard": 1, "tp": 2}},
-                "'quantize' is not supported with mesh: {cp: 2}": {"quantize": {}, "mesh": {"dp_shard": 1, "cp": 2}},
-                "'quantize' is not supported with device: cuda": {"quantize": {}, "device": "cuda"},
-                "'quantize' is not supported with 'float8'": {"quantize": {}, "float8": {}},
-                "'quantize' is not supported with 'grains'": {"quantize": {}, "fsdp_config": {"grains": 2}},
-                "'quantize' is not supported with 'offload_params'": {"quantize": {}, "offload_params": True},
-                "expects to be cut along dim 0, in blocks of codes": {"quantize": {}, "mesh": {"dp_shard": 2}, "fsdp_config": {"shard_dims": {"net.head.weight": 1}}},
-                "held in blocks of codes; write bucket_layout": {"quantize": {}, "mesh": {"dp_shard": 2}, "fsdp_config": {"bucket_layout": "flat"}}}.items():
-            (folder / "fsdp.yaml").write_text(json.dumps({**make_config(1), **{k: v for k, v in make_config(1, **{k: v for k, v in config.items() if k not in ("mesh", "fsdp_config")}).items()}, **{k: config[k] for k in ("mesh", "fsdp_config") if k in config}}))
-            done = call(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "other.fsdp", cwd=folder)
-            assert done.returncode and words in done.stderr, f"{words}: {done.stderr}"
+        must_refuse(bin, folder, {
+            "the pattern 'net.block.*' of quantize's modules matches no parameter": {"quantize": {"modules": ["net.block.*"]}},
+            "the pattern 'lm_head' of quantize's skip_modules matches no parameter": {"quantize": {"skip_modules": ["lm_head"]}},
+            "but it is trained": {"quantize": {"modules": ["*.lora_A"]}},
+            "but it is an embedding": {"quantize": {"modules": ["net.embed"]}},
+            "that skip_modules leaves, found none": {"quantize": {"skip_modules": ["*"]}},
+            "one of nf4, int8": {"quantize": {"kind": "fp4"}},
+            "'quantize' is not supported with mesh: {tp: 2}": {"quantize": {}, "mesh": {"dp_shard": 1, "tp": 2}},
+            "'quantize' is not supported with mesh: {cp: 2}": {"quantize": {}, "mesh": {"dp_shard": 1, "cp": 2}},
+            "'quantize' is not supported with device: cuda": {"quantize": {}, "device": "cuda"},
+            "'quantize' is not supported with 'float8'": {"quantize": {}, "float8": {}},
+            "'quantize' is not supported with 'grains'": {"quantize": {}, "fsdp_config": {"grains": 2}},
+            "'quantize' is not supported with 'offload_params'": {"quantize": {}, "offload_params": True},
+            "expects to be cut along dim 0, in blocks of codes": {"quantize": {}, "mesh": {"dp_shard": 2}, "fsdp_config": {"shard_dims": {"net.head.weight": 1}}},
+            "held in blocks of codes; write bucket_layout": {"quantize": {}, "mesh": {"dp_shard": 2}, "fsdp_config": {"bucket_layout": "flat"}}})
     return case
 
 
