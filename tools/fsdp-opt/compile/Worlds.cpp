@@ -12,6 +12,7 @@
 #include "tools/fsdp-opt/compile/Program.h"
 #include "tools/fsdp-opt/input/Diagnostics.h"
 #include "tools/fsdp-opt/input/Files.h"
+#include "tools/fsdp-opt/input/Progress.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -33,6 +34,7 @@ static void checkOneByOne(const Config &config) {
 CompiledWorlds fsdp::compileWorlds(MLIRContext &context,
                                    const CommandLine &line) {
   std::string text = readInput(line.config, "the config", kMaxConfigBytes);
+  Progress progress;
   OwningOpRef<ModuleOp> captured;
   std::vector<std::string> artifacts;
   llvm::json::Array reports;
@@ -48,6 +50,7 @@ CompiledWorlds fsdp::compileWorlds(MLIRContext &context,
              resolveFirstValues(*captured, loaded.config, line.weights))
           addNote("note: " + note);
       }
+      Progress::enterPlan();
       OwningOpRef<ModuleOp> module(cast<ModuleOp>((*captured)->clone()));
       compileProgram(*module, config, [](llvm::StringRef, ModuleOp) {});
       artifacts.push_back(makeArtifact(*module, line.output));
