@@ -173,8 +173,9 @@ LogicalResult StepAttr::verify(EmitError emitError, int64_t microBatches,
     return emitError() << "expected at least as many grains as the "
                        << microBatches << " micro-batches of a rank, found "
                        << grains;
-  if (reduceWire && reduceWire != "bfloat16")
-    return emitError() << "expected 'bfloat16' to send gradients in, found "
+  if (reduceWire && reduceWire != "bfloat16" && reduceWire != "float8")
+    return emitError() << "expected 'bfloat16' or 'float8' to send gradients "
+                          "in, found "
                        << reduceWire;
   if (microBatches < 1)
     return emitError() << "expected at least 1 micro-batch a step, found "

@@ -174,7 +174,7 @@ def Fsdp_Step : Fsdp_Setting<"Step", "step"> {
     rows; 0 chooses a number. With `grains` a step is so many batches whatever the
     number of ranks, of which the rank with most computes `micro_batches`, and all that
     is summed over them is so in the order of one tree (plan/Grains.h). Gradients that are reduced in f32 travel in
-    `reduce_wire`, "bfloat16", where they are scattered.
+    `reduce_wire`, "bfloat16" or "float8", where they are scattered.
 
     Example: `#fsdp.step<micro_batches = 4, sync = last>`
   }];

@@ -29,7 +29,7 @@ static bool canWiden(Operation *op, Type wire, Type sum) {
   auto reduction = dyn_cast<ReductionOpInterface>(op);
   return reduction && reduction.getReduction() != Reduction::Max &&
          reduction.getReduction() != Reduction::Tree && sum.isF32() &&
-         (wire.isBF16() || wire.isF16());
+         (wire.isBF16() || wire.isF16() || isa<Float8E4M3FNType>(wire));
 }
 
 // AG-1, AG-2, RD-3.

@@ -49,6 +49,48 @@ Operation *fsdp::getGreatestOfShard(AllReduceOp reduce) {
              : nullptr;
 }
 
+bool fsdp::isWireMaximum(AllReduceOp reduce) {
+  Operation *greatest = reduce.getInput().getDefiningOp();
+  if (reduce.getReduction() != Reduction::Max || reduce.getOf() ||
+      !isGreatest(greatest) || getGreatestOfShard(reduce))
+    return false;
+  SmallVector<Operation *> worklist{reduce};
+  while (!worklist.empty())
+    for (Operation *user : worklist.pop_back_val()->getUsers()) {
+      if (isFloat8Scaling(user))
+        return user->getOperand(0) == greatest->getOperand(0);
+      if (user->getNumResults() == 1 && isNumber(user->getResult(0)))
+        worklist.push_back(user);
+    }
+  return false;
+}
+
+Operation *fsdp::getWireScaling(Value operand) {
+  Operation *cast = operand.getDefiningOp();
+  if (!cast || !isFloat8(getElementTypeOrSelf(operand.getType())) ||
+      !aten::isPlainCast(cast))
+    return nullptr;
+  Operation *scaling = cast->getOperand(0).getDefiningOp();
+  return isFloat8Scaling(scaling) ? scaling : nullptr;
+}
+
+bool fsdp::isWireUnscaling(Operation *op) {
+  if (op->getName().getStringRef() != "aten.mul.Tensor" ||
+      isNumber(op->getOperand(0)) || !isNumber(op->getOperand(1)))
+    return false;
+  Value sums = op->getOperand(0), sent;
+  if (auto scatter = sums.getDefiningOp<ReduceScatterOp>())
+    sent = scatter.getFull();
+  else if (isa_and_nonnull<ReduceScatterStartOp>(
+               getTransfer(sums) ? getTransfer(sums).getOperation() : nullptr))
+    sent = getTransferred(sums);
+  Operation *scaling = sent ? getWireScaling(sent) : nullptr;
+  Operation *inverse = op->getOperand(1).getDefiningOp();
+  return scaling && getElementTypeOrSelf(sums.getType()).isF32() && inverse &&
+         inverse->getName().getStringRef() == "aten.reciprocal" &&
+         inverse->getOperand(0) == scaling->getOperand(1);
+}
+
 AllReduceOp fsdp::getScaleMaximum(Operation *scaling) {
   SmallVector<Value> worklist{scaling->getOperand(1)};
   AllReduceOp found;

@@ -13,8 +13,10 @@
 
 namespace fsdp {
 
-/// Name of the bucket of the greatest values of parameters that are cast.
+/// Names of the buckets of the greatest values of parameters that are cast, and
+/// of gradients that are cast for their way.
 inline constexpr llvm::StringLiteral kFloat8Bucket = "float8/maxima";
+inline constexpr llvm::StringLiteral kWireBucket = "wire/maxima";
 
 /// e4m3 or e5m2.
 bool isFloat8(mlir::Type element);
@@ -29,6 +31,19 @@ bool isGreatest(mlir::Operation *op);
 /// The all-reduce that the scale of `scaling` is computed of, through numbers;
 /// null if it is of none.
 AllReduceOp getScaleMaximum(mlir::Operation *scaling);
+
+/// Whether `reduce` is the maximum over ranks of the greatest value of a
+/// gradient, of which the scale for its way is computed.
+bool isWireMaximum(AllReduceOp reduce);
+
+/// The scaling of what is cast to `operand`, eight bits, for the way of a
+/// reduction whose sums are wider; null if it is none.
+mlir::Operation *getWireScaling(mlir::Value operand);
+
+/// Whether `op` divides the sums of such a reduction by the scale with which
+/// its operand was multiplied: all that is between them is how gradients
+/// travel.
+bool isWireUnscaling(mlir::Operation *op);
 
 /// The op of whose result `reduce` is the maximum over ranks, if that is the
 /// greatest absolute value of what one rank has of a parameter, perhaps copied

@@ -4,6 +4,7 @@
 #include "passes/analysis/GradientChains.h"
 
 #include "ir/aten/Matchers.h"
+#include "passes/analysis/Float8.h"
 
 #include "mlir/IR/TypeUtilities.h"
 
@@ -46,6 +47,10 @@ Value fsdp::getReduced(Value operand, Type result) {
   if (getElementTypeOrSelf(operand.getType()) == element)
     return operand;
   Operation *cast = operand.getDefiningOp();
+  if (Operation *scaling = getWireScaling(operand))
+    return getElementTypeOrSelf(scaling->getOperand(0).getType()) == element
+               ? scaling->getOperand(0)
+               : Value();
   return aten::isPlainCast(cast) &&
                  getElementTypeOrSelf(cast->getOperand(0).getType()) == element
              ? cast->getOperand(0)

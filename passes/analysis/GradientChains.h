@@ -18,7 +18,8 @@ ReductionOpInterface asGradientReduction(mlir::Operation *op);
 
 /// What a reduction of `operand` to elements of `result`'s type sums: where
 /// these are wider, `operand` was cast for its way alone (`fsdp-narrow-wires`),
-/// and it is what was cast. Null if there is no such cast.
+/// to eight bits behind a scale, and it is what was cast. Null if there is no
+/// such cast.
 mlir::Value getReduced(mlir::Value operand, mlir::Type result);
 
 } // namespace fsdp

@@ -218,7 +218,8 @@ BlockArgument fsdp::getShardSource(Value shard) {
 bool fsdp::isReductionTail(Operation *op) {
   if (auto reduce = dyn_cast<AllReduceOp>(op))
     return reduce.getOf().has_value();
-  return isa<AccumulateOp, CopyOp>(op) || aten::isCast(op);
+  return isa<AccumulateOp, CopyOp>(op) || aten::isCast(op) ||
+         isWireUnscaling(op);
 }
 
 StartOpInterface fsdp::getTransfer(Value value) {

@@ -78,8 +78,11 @@ public:
       if (failed(fuse(bucket, Stream::Replicate)))
         return failure();
     number();
+    // Maxima of a bucket of gradients do not queue behind older buckets.
     for (Bucket<AllReduceOp> &bucket : metrics)
-      if (failed(fuse(bucket, Stream::Reduce)))
+      if (failed(fuse(bucket, bucket.key.bucket == kWireBucket
+                                  ? Stream::Replicate
+                                  : Stream::Reduce)))
         return failure();
     return success();
   }
@@ -151,6 +154,8 @@ private:
         addMaxima(reduce, kMaximaBucket, element);
       else if (getGreatestOfShard(reduce))
         addMaxima(reduce, kFloat8Bucket, element);
+      else if (isWireMaximum(reduce))
+        addMaxima(reduce, kWireBucket, element);
       else if (!reduce.getOf())
         insert(metrics,
                {builder.getStringAttr(kMetricsBucket), false, element,

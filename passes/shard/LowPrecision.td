@@ -209,8 +209,14 @@ def NarrowWires : Fsdp_ModulePass<"fsdp-narrow-wires"> {
     better sums than a reduction in bf16. Sums over replicas (`all_reduce`) stay as
     they are. Not on GPUs, whose collectives sum while they move.
 
-    The cast is no part of what was captured: the comparison looks through it where
-    the reduction's result is wider than its operand.
+    With `float8` it is e4m3, times a power of two which is the same on all ranks that
+    are summed: the greatest by which none of their numbers leaves the type. Sums are
+    divided by it. The greatest values of a bucket's gradients are exchanged together,
+    so all members stand where the last of them is.
+
+    The casts are no part of what was captured, and rows of the module's `fsdp.casts`:
+    the comparison looks through them where the reduction's result is wider than its
+    operand.
 
     Input:
 
@@ -225,6 +231,20 @@ def NarrowWires : Fsdp_ModulePass<"fsdp-narrow-wires"> {
     %h = aten._to_copy(%g, dtype = bf16) : (tensor<13x17xf32>) -> tensor<13x17xbf16>
     %s = fsdp.reduce_scatter avg %h dim 0 over #shard of @w
         : tensor<13x17xbf16> -> tensor<4x17xf32>
+    ```
+
+    Output, with `float8`:
+
+    ```mlir
+    %n = aten.linalg_vector_norm(%g, ord = inf) : (tensor<13x17xf32>) -> tensor<f32>
+    %m = fsdp.all_reduce max %n over #shard : tensor<f32>
+    … // 448 over it, rounded down to a power of two
+    %i = aten.reciprocal(%p) : (tensor<f32>) -> tensor<f32>
+    %a = aten.mul.Tensor(%g, %p) : (tensor<13x17xf32>, tensor<f32>) -> tensor<13x17xf32>
+    %h = aten._to_copy(%a, dtype = f8E4M3FN) : … -> tensor<13x17xf8E4M3FN>
+    %t = fsdp.reduce_scatter avg %h dim 0 over #shard of @w
+        : tensor<13x17xf8E4M3FN> -> tensor<4x17xf32>
+    %s = aten.mul.Tensor(%t, %i) : (tensor<4x17xf32>, tensor<f32>) -> tensor<4x17xf32>
     ```
 
     Needs: sharded programs whose gradients have found their types. Leaves: the same.

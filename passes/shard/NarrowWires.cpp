@@ -4,6 +4,12 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/TensorOps.h"
+#include "passes/shard/LowPrecision.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace fsdp;
@@ -15,10 +21,18 @@ namespace fsdp {
 
 namespace {
 
+/// The greatest number of e4m3.
+constexpr float kGreatest = 448;
+
+/// Below it a gradient's greatest value is taken for this, so that the scale
+/// and its inverse are numbers of f32.
+constexpr double kLeastMaximum = 0x1p-100;
+
 struct NarrowWires final : fsdp::impl::NarrowWiresBase<NarrowWires> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (!getSetting<StepAttr>(module).getReduceWire())
+    StringAttr told = getSetting<StepAttr>(module).getReduceWire();
+    if (!told)
       return;
     if (getDevice(module) != "cpu") {
       module.emitError("expected gradients to travel in the type that they are "
@@ -29,21 +43,146 @@ struct NarrowWires final : fsdp::impl::NarrowWiresBase<NarrowWires> {
              "reduce_dtype";
       return signalPassFailure();
     }
-    for (func::FuncOp func : getPrograms(module))
+    f32 = Float32Type::get(&getContext());
+    bool inEightBits = told == "float8";
+    wire = inEightBits ? Type(Float8E4M3FNType::get(&getContext()))
+                       : Type(BFloat16Type::get(&getContext()));
+    StateTable states(module);
+    for (func::FuncOp func : getPrograms(module)) {
+      Buckets buckets;
       for (auto scatter : func.getOps<ReduceScatterOp>())
         if (scatter.getOf() && scatter.getGroup().getSize() > 1 &&
-            getTensor(scatter.getFull()).getElementType().isF32())
-          narrow(scatter);
+            getTensor(scatter.getFull()).getElementType() == f32)
+          buckets[getBucket(scatter, states)].push_back(scatter);
+      for (auto &[key, scatters] : buckets)
+        if (inEightBits)
+          scale(scatters);
+        else
+          llvm::for_each(scatters, [&](ReduceScatterOp each) { narrow(each); });
+    }
+    casts.appendTo(module, "wire");
   }
 
 private:
+  /// By bucket and group.
+  using Buckets = llvm::MapVector<std::pair<Attribute, Attribute>,
+                                  SmallVector<ReduceScatterOp>>;
+
+  static Buckets::key_type getBucket(ReduceScatterOp scatter,
+                                     const StateTable &states) {
+    StateOp state = states.lookup(scatter.getOfAttr());
+    Attribute bucket = state ? state.getBucketAttr() : StringAttr();
+    return {bucket ? bucket : scatter.getOfAttr(), scatter.getGroup()};
+  }
+
   void narrow(ReduceScatterOp scatter) {
     TensorOps ops(scatter);
     // What backward computed in this type lies in it.
     Value full = scatter.getFull();
-    Type wire = BFloat16Type::get(&getContext());
     scatter.getFullMutable().assign(ops.cast(ops.copy(full), wire));
+    note(scatter);
   }
+
+  /// Each gradient once, however many programs a step has.
+  void note(ReduceScatterOp scatter) {
+    if (endsStep(scatter->getParentOfType<func::FuncOp>()))
+      casts.add("gradient", f32, wire);
+  }
+
+  /// All members where the last of them is there, so that their maxima travel
+  /// together.
+  void scale(ArrayRef<ReduceScatterOp> scatters) {
+    ReduceScatterOp last = scatters.back();
+    SmallVector<Operation *> tails = collectTails(scatters);
+    TensorOps ops(last);
+    SmallVector<Value> tensors, maxima;
+    for (ReduceScatterOp scatter : scatters) {
+      ops.setLoc(scatter.getLoc());
+      tensors.push_back(ops.copy(scatter.getFull()));
+      maxima.push_back(makeGreatest(ops, tensors.back()));
+    }
+    for (auto [scatter, value] : llvm::zip_equal(scatters, maxima)) {
+      ReduceScatterOp each = scatter;
+      value = AllReduceOp::create(ops.get(), each.getLoc(), value.getType(),
+                                  value, Reduction::Max, each.getGroup(),
+                                  FlatSymbolRefAttr());
+    }
+    SmallVector<Value> inverses;
+    for (auto [scatter, tensor, greatest] :
+         llvm::zip_equal(scatters, tensors, maxima)) {
+      ReduceScatterOp each = scatter;
+      ops.setLoc(each.getLoc());
+      Value scale = makeScale(ops, greatest);
+      inverses.push_back(
+          ops.make("aten.reciprocal", {scale}, {}, getTensor(scale)));
+      Value scaled =
+          ops.make("aten.mul.Tensor", {tensor, scale}, {}, getTensor(tensor));
+      each.getFullMutable().assign(ops.cast(scaled, wire));
+      note(each);
+      if (each != last)
+        each->moveBefore(last);
+    }
+    Operation *end = last;
+    ops.get().setInsertionPointAfter(last);
+    for (auto [scatter, inverse] : llvm::zip_equal(scatters, inverses)) {
+      ReduceScatterOp each = scatter;
+      ops.setLoc(each.getLoc());
+      Value sums = each.getShard();
+      Value result =
+          ops.make("aten.mul.Tensor", {sums, inverse}, {}, getTensor(sums));
+      end = result.getDefiningOp();
+      sums.replaceAllUsesExcept(result, end);
+    }
+    for (Operation *tail : tails) {
+      tail->moveAfter(end);
+      end = tail;
+    }
+  }
+
+  /// What reads the results in front of the last one, in order.
+  static SmallVector<Operation *>
+  collectTails(ArrayRef<ReduceScatterOp> scatters) {
+    Operation *last = scatters.back();
+    llvm::SmallSetVector<Operation *, 8> found;
+    SmallVector<Operation *> worklist(scatters.begin(), scatters.end());
+    while (!worklist.empty())
+      for (Operation *reader : worklist.pop_back_val()->getUsers())
+        if (reader->isBeforeInBlock(last) && found.insert(reader))
+          worklist.push_back(reader);
+    SmallVector<Operation *> tails = found.takeVector();
+    llvm::sort(tails, [](Operation *a, Operation *b) {
+      return a->isBeforeInBlock(b);
+    });
+    return tails;
+  }
+
+  Value makeGreatest(TensorOps &ops, Value tensor) {
+    return ops.make("aten.linalg_vector_norm", {tensor},
+                    ops.get().getNamedAttr(
+                        "ord", ops.get().getF64FloatAttr(
+                                   std::numeric_limits<double>::infinity())),
+                    RankedTensorType::get({}, f32));
+  }
+
+  /// The greatest power of two by which no number leaves the type: what is not
+  /// small beside the greatest is rounded alike, whatever the scale.
+  Value makeScale(TensorOps &ops, Value greatest) {
+    auto type = RankedTensorType::get({}, f32);
+    Value divisor = ops.make(
+        "aten.clamp_min", {greatest},
+        ops.get().getNamedAttr("min", ops.get().getF64FloatAttr(kLeastMaximum)),
+        type);
+    Value limit =
+        ConstantOp::create(ops.get(), ops.getLoc(), type,
+                           DenseElementsAttr::get(type, kGreatest), nullptr);
+    Value scale = ops.make("aten.div.Tensor", {limit, divisor}, {}, type);
+    for (StringRef step : {"aten.log2", "aten.floor", "aten.exp2"})
+      scale = ops.make(step, {scale}, {}, type);
+    return scale;
+  }
+
+  Type f32, wire;
+  CastList casts;
 };
 
 } // namespace

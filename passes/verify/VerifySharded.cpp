@@ -103,6 +103,9 @@ private:
       return op->emitOpError("expects an operand that was cast from ")
              << getElementTypeOrSelf(op->getResult(0).getType())
              << " for its way, found " << op->getOperand(0);
+    if (Operation *scaling = getWireScaling(op->getOperand(0));
+        scaling && failed(verifyWireScale(op, scaling)))
+      return failure();
     if (chain.last && !comesFrom(reduced, chain.last)) {
       InFlightDiagnostic diagnostic =
           op->emitOpError("reduces the gradient of '")
@@ -122,6 +125,27 @@ private:
     if (op.getGroup().getSize() > 1)
       chain.groups.push_back(op.getGroup());
     chain.scale *= op.getScale();
+    return success();
+  }
+
+  /// What travels in eight bits has one scale on all ranks that are summed, of
+  /// the greatest value of all, and whoever reads the sums divides by it.
+  static LogicalResult verifyWireScale(ReductionOpInterface op,
+                                       Operation *scaling) {
+    AllReduceOp maximum = getScaleMaximum(scaling);
+    if (!maximum || !isWireMaximum(maximum) ||
+        maximum.getInput().getDefiningOp()->getOperand(0) !=
+            scaling->getOperand(0) ||
+        maximum.getGroup() != op.getGroup())
+      return op->emitOpError(
+                 "expects what travels to be scaled by the greatest "
+                 "value of all ranks of '")
+             << op.getGroup().getName().getValue() << "'";
+    for (Operation *reader : op->getUsers())
+      if (!isWireUnscaling(reader))
+        return reader->emitOpError(
+            "reads sums that are still multiplied by the "
+            "scale with which they travelled");
     return success();
   }
 
@@ -181,7 +205,7 @@ private:
     while (Operation *source = value.getDefiningOp()) {
       if (source == op)
         return true;
-      if (!isShardSide(source))
+      if (!isShardSide(source) && !isWireUnscaling(source))
         return false;
       value = source->getOperand(0);
     }
@@ -250,7 +274,8 @@ private:
     bool reads = llvm::any_of(op.getOperands(), isOfShard);
     if (reads && isFloat8Scaling(&op) && failed(verifyShardScale(op)))
       return failure();
-    bool keeps = isShardSide(&op) || isa<AllReduceOp, AccumulateOp>(op) ||
+    bool keeps = isShardSide(&op) || isWireUnscaling(&op) ||
+                 isa<AllReduceOp, AccumulateOp>(op) ||
                  isa<OptimizerOpInterface>(op);
     if (reads && !keeps &&
         !isa<CollectiveOpInterface, func::ReturnOp, BlockMaximaOp, SquareSumOp>(

@@ -66,6 +66,21 @@ struct Float16 {
   }
 };
 
+/// e4m3 without infinities, which is only read.
+struct Float8E4M3 {
+  uint8_t bits;
+
+  operator float() const {
+    uint32_t word = static_cast<uint32_t>(bits & 0x7F) << 20;
+    // As for halves.
+    float scaled = std::bit_cast<float>(word) * 0x1p120f;
+    uint32_t finite = std::bit_cast<uint32_t>(scaled);
+    uint32_t sign = static_cast<uint32_t>(bits & 0x80) << 24;
+    return std::bit_cast<float>((word == 0x07F00000 ? 0x7FC00000 : finite) |
+                                sign);
+  }
+};
+
 /// Elements that are combined at a time: stays in the first-level cache.
 constexpr size_t kBlock = 1024;
 
@@ -240,7 +255,8 @@ void fsdp::checkReduction(DType dtype, Reduction reduction, DType result) {
         reduction != Reduction::tree))
     throw Error(ErrorId::ReductionUnsupported,
                 "expected sums of " + std::string(dtypeName(dtype)) +
-                    " in that type, or of 16-bit floats in f32, found " +
+                    " in that type, or of 16-bit floats and e4m3 in f32, "
+                    "found " +
                     std::string(plan::EnumNameReduction(reduction)) + " in " +
                     std::string(dtypeName(result)));
   bool supported = true;
@@ -259,7 +275,7 @@ void fsdp::checkReduction(DType dtype, Reduction reduction, DType result) {
     break;
   case DType::f8e4m3fn:
   case DType::f8e5m2:
-    supported = false;
+    supported = result != dtype;
     break;
   default:
     supported = reduction != Reduction::avg && reduction != Reduction::tree;
@@ -281,11 +297,14 @@ void fsdp::reduceRows(std::span<const void *const> sources,
     return reduceTree(sources, outputs, elements, dtype, combination);
   if (result != dtype) {
     checkReduction(dtype, combination.reduction, result);
-    return dtype == DType::bf16
-               ? addRows<BFloat16, float, float>(sources, outputs, elements,
-                                                 combination)
-               : addRows<Float16, float, float>(sources, outputs, elements,
-                                                combination);
+    if (dtype == DType::bf16)
+      return addRows<BFloat16, float, float>(sources, outputs, elements,
+                                             combination);
+    if (dtype == DType::f8e4m3fn)
+      return addRows<Float8E4M3, float, float>(sources, outputs, elements,
+                                               combination);
+    return addRows<Float16, float, float>(sources, outputs, elements,
+                                          combination);
   }
   switch (dtype) {
   case DType::f32:

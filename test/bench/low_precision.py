@@ -24,8 +24,8 @@ def use(recipe):
     return lambda base: {**base, **({"float8": RECIPES[recipe]} if RECIPES[recipe] else {})}
 
 
-def narrow_wires(base):
-    return {**base, "fsdp_config": {**base["fsdp_config"], "reduce_wire_dtype": "bfloat16"}}
+def narrow_wires(dtype):
+    return lambda base: {**base, "fsdp_config": {**base["fsdp_config"], "reduce_wire_dtype": dtype}}
 
 
 def narrow_states(base):
@@ -34,7 +34,7 @@ def narrow_states(base):
 
 def quality(arguments, folder):
     """float8 beside the other narrow types."""
-    changes = {**{name: use(name) for name in RECIPES}, "wires in bfloat16": narrow_wires, "states in int8": narrow_states}
+    changes = {**{name: use(name) for name in RECIPES}, "wires in bfloat16": narrow_wires("bfloat16"), "wires in float8": narrow_wires("float8"), "states in int8": narrow_states}
     chosen = {name: change for name, change in changes.items() if name == "f32" or name in (arguments.only or changes)}
     compare_quality(arguments, folder, ("narrow", "bytes that a step gathers"), chosen, gathered)
 

@@ -20,6 +20,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).parents[2]
 DTYPES = (None, "bfloat16", "int8", "float8")
+COLOURS = ("#222", "#1b7837", "#2166ac", "#b2182b", "#e08214", "#762a83")
 ADAMW = {"name": "adamw", "lr": 1e-3, "betas": [0.9, 0.95], "weight_decay": 0.1}
 
 
@@ -41,6 +42,7 @@ def train(arguments, folder, model, data, config, steps):
 def draw(curves, path):
     """Means of 20 steps."""
     width, height, left, bottom = 640, 320, 48, 32
+    assert len(curves) <= len(COLOURS), "two curves would have one colour"
     smooth = {name: [statistics.mean(losses[i:i + 20]) for i in range(0, len(losses) - 19, 20)] for name, losses in curves.items()}
     low, high = min(min(c) for c in smooth.values()), max(max(c) for c in smooth.values())
     count = max(len(c) for c in smooth.values())
@@ -53,7 +55,7 @@ def draw(curves, path):
         lines.append(f'<path d="M{left} {y(value):.1f}H{width - 90}" stroke="#ddd"/><text x="{left - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:.2f}</text>')
         step = (count - 1) * part // 4
         lines.append(f'<text x="{x(step):.1f}" y="{height - 10}" text-anchor="middle">{step * 20}</text>')
-    for row, ((name, curve), colour) in enumerate(zip(smooth.items(), ("#222", "#1b7837", "#2166ac", "#b2182b"))):
+    for row, ((name, curve), colour) in enumerate(zip(smooth.items(), COLOURS)):
         points = " ".join(f"{x(i):.1f},{y(v):.1f}" for i, v in enumerate(curve))
         lines.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.2"/>')
         lines.append(f'<text x="{width - 84}" y="{24 + 16 * row}" fill="{colour}">{name}</text>')

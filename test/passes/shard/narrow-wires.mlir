@@ -4,7 +4,7 @@
 // RUN: sed 's/module {/module attributes {fsdp.device = "cuda"} {/' %s > %t.cuda
 // RUN: not fsdp-opt %t.cuda --fsdp-annotate='with={step<reduce_wire = "bfloat16">}' --fsdp-narrow-wires 2>&1 | FileCheck %s --check-prefix=CUDA
 
-// TYPE: expected 'bfloat16' to send gradients in, found "float16"
+// TYPE: expected 'bfloat16' or 'float8' to send gradients in, found "float16"
 // CUDA: expected gradients to travel in the type that they are summed in on cuda, where the collective sums while it moves
 // OFF-NOT: bf16>) -> tensor<4xf32>
 

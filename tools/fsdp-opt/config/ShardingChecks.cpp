@@ -214,8 +214,7 @@ static void checkWire(Reading &reading) {
     reading.refuse(path,
                    "'reduce_wire_dtype' is not supported with device: cuda, "
                    "whose collectives sum in the type that travels; write "
-                   "mixed_precision: {reduce_dtype: " +
-                       config.reduceWireDtype + "} for sums in it",
+                   "mixed_precision: {reduce_dtype: bfloat16} for sums in it",
                    ErrorId::ConfigNotSupported);
   if (config.dpShard * config.cp == 1)
     reading.noteWithoutEffect(

@@ -253,7 +253,7 @@ static Table<Config> makeFsdpConfig() {
            {.absent = "`optimizer` with `device: cuda`, else `reduction`"}},
           {"reduce_wire_dtype",
            &Config::reduceWireDtype,
-           oneOf({"bfloat16"}),
+           oneOf({"bfloat16", "float8"}),
            "in which gradients that are reduced in float32 travel to the rank "
            "that sums their rows, which it does in float32; see "
            "[below](#what-travels-in-a-reduction)",

@@ -140,6 +140,8 @@ static std::string describeCause(llvm::StringRef cause, llvm::StringRef name) {
     return "float8 " + name.str() + "s";
   if (cause == "quantize")
     return "frozen parameters in blocks of " + name.str();
+  if (cause == "wire")
+    return name.str() + "s on their way";
   if (cause == "border")
     return "inputs and outputs of modules of their own policy";
   return cause.str() + "s";

@@ -5,6 +5,7 @@
 #include "support/Error.h"
 
 #include <c10/util/BFloat16.h>
+#include <c10/util/Float8_e4m3fn.h>
 #include <c10/util/Half.h>
 #include <gtest/gtest.h>
 
@@ -134,6 +135,29 @@ TEST(Reduce, WiderSumsAreNotRounded) {
   EXPECT_THROW(checkReduction(DType::f32, Reduction::sum, DType::bf16), Error);
   EXPECT_THROW(checkReduction(DType::bf16, Reduction::max, DType::f32), Error);
   EXPECT_NO_THROW(checkReduction(DType::f16, Reduction::avg, DType::f32));
+}
+
+TEST(Reduce, SumsOfEightBitsAreInFloat) {
+  std::vector<c10::Float8_e4m3fn> all(256);
+  for (uint32_t bits = 0; bits < 256; ++bits)
+    all[bits].x = static_cast<uint8_t>(bits);
+  std::vector<c10::Float8_e4m3fn> two(256, c10::Float8_e4m3fn(2.0f));
+  const void *sources[] = {all.data(), two.data()};
+  std::vector<float> found(256);
+  void *output = found.data();
+  reduceRows(sources, {&output, 1}, 256, DType::f8e4m3fn, DType::f32,
+             Reduction::avg);
+  for (uint32_t bits = 0; bits < 256; ++bits) {
+    float value = static_cast<float>(all[bits]);
+    if (std::isnan(value))
+      EXPECT_TRUE(std::isnan(found[bits])) << bits;
+    else
+      EXPECT_EQ(found[bits], (value + 2) / 2) << bits;
+  }
+  EXPECT_THROW(checkReduction(DType::f8e4m3fn, Reduction::max, DType::f32),
+               Error);
+  EXPECT_THROW(checkReduction(DType::f8e5m2, Reduction::sum, DType::f32),
+               Error);
 }
 
 TEST(Reduce, RefusesWhatHasNoMeaning) {
