@@ -38,6 +38,14 @@ constexpr float kGreatestE4m3 = 448, kGreatestE5m2 = 57344;
 /// What GPUs' products want sizes to be multiples of.
 constexpr int64_t kSizeMultiple = 16;
 
+/// Whether products of eight bits have kernels for a layer with such a weight.
+/// Zeros that fill it up would add nothing to what a product sums, so others
+/// are multiplied in f32.
+bool isEven(RankedTensorType weight) {
+  return llvm::all_of(weight.getShape(),
+                      [](int64_t size) { return size % kSizeMultiple == 0; });
+}
+
 /// A tensor in eight bits, and what it is to be multiplied by.
 struct Float8Value {
   Value data;
@@ -85,7 +93,9 @@ public:
                              name(isLeftGradient, "input"));
     Float8Value b = quantize(ops, right, /*summed=*/0, isRightGradient,
                              name(isRightGradient, otherRight));
-    Value result = multiply(ops, a, b, getTensor(product.op->getResult(0)));
+    StateOp weight = layer.weight;
+    Value result = multiply(ops, a, b, getTensor(product.op->getResult(0)),
+                            isEven(weight.getGlobalType()));
     if (isForward && count == 3)
       result = ops.make("aten.add.Tensor", {result, product.op->getOperand(0)},
                         {}, getTensor(product.op->getResult(0)));
@@ -181,9 +191,9 @@ private:
   }
 
   Value multiply(TensorOps &ops, Float8Value a, Float8Value b,
-                 RankedTensorType type) {
+                 RankedTensorType type, bool isLayerEven) {
     auto plain = RankedTensorType::get(type.getShape(), type.getElementType());
-    if (!byRow)
+    if (!byRow && isLayerEven)
       return ops.make("aten._scaled_mm", {a.data, b.data, a.inverse, b.inverse},
                       ops.get().getNamedAttr(
                           "out_dtype", TypeAttr::get(type.getElementType())),
@@ -240,7 +250,9 @@ private:
       return success();
     return module.emitError("expected a linear layer in f32, bf16 or f16 whose "
                             "sizes are multiples of ")
-           << kSizeMultiple << " among those of float8's modules, found none";
+           << kSizeMultiple
+           << " among those of float8's modules, found none; write "
+              "pad_inner_dim: true for layers of any size";
   }
 
   bool isChosen(const LinearLayer &layer) const {
@@ -257,10 +269,9 @@ private:
     Type element = type.getElementType();
     if (!element.isF32() && !element.isBF16() && !element.isF16())
       return "its weight is neither f32 nor bf16 nor f16";
-    if (!told.getPad() && llvm::any_of(type.getShape(), [](int64_t size) {
-          return size % kSizeMultiple != 0;
-        }))
-      return "the sizes of its weight are no multiples of 16";
+    if (!told.getPad() && !isEven(type))
+      return "the sizes of its weight are no multiples of 16; pad_inner_dim: "
+             "true takes any";
     return {};
   }
 

@@ -204,7 +204,6 @@ def refusals(bin):
         must_refuse(bin, folder, {
             "matches no linear layer; did you mean 'net.blocks'?": {"float8": {"modules": ["net.block.*"]}},
             "multiples of 16": {"float8": {"modules": ["net.odd"]}},
-            "'pad_inner_dim: true' is not supported": {"float8": {"pad_inner_dim": True}},
             "unknown key 'scaling'": {"float8": {"scaling": "dynamic"}},
             "one of tensorwise, rowwise": {"float8": {"recipe": "rowwise_with_gw_hp"}},
             "needs recipe: tensorwise": {"float8": {"recipe": "rowwise", "enable_fsdp_float8_all_gather": True}},
@@ -232,6 +231,9 @@ def main():
         add("whole gathers", world, often=world == 3, reshard_after_forward=True, **plain)
         add("over gloo", world, often=world == 2, backend="gloo")
         add("rows", world, often=world == 2, float8={"recipe": "rowwise", "enable_fsdp_float8_all_gather": False})
+    for world in (1, 2, 3):
+        add("sizes of no multiples", world, often=world == 3, float8={"pad_inner_dim": True})
+        add("sizes of no multiples, rows", world, float8={"pad_inner_dim": True, "recipe": "rowwise", "enable_fsdp_float8_all_gather": False})
     add("blocks alone", 3, float8={"modules": "net.blocks"})
     add("bf16", 2, often=True, **bf16)
     add("parts", 4, often=True, reshard_after_forward=2)

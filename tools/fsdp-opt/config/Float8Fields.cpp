@@ -26,8 +26,8 @@ static const Table<Float8Config> &getFloat8() {
            "weights are cast on their shards and gathered as one byte an "
            "element; with `tensorwise`"},
           {"pad_inner_dim", &Float8Config::padInnerDim,
-           "`true` is refused: layers whose sizes are no multiples of 16 "
-           "stay as they are"},
+           "layers whose sizes are no multiples of 16, too, as if these were "
+           "filled up with zeros; without it they stay as they are"},
       }};
   return table;
 }
@@ -49,11 +49,6 @@ static void checkFloat8(Reading &reading) {
                    "'modules' expects a pattern of linear layers' paths such "
                    "as \"layers.*\", or a list of them; leave 'float8' out for "
                    "none");
-  if (config.float8->padInnerDim)
-    reading.refuse("float8.pad_inner_dim",
-                   "'pad_inner_dim: true' is not supported; leave it out, and "
-                   "layers whose sizes are no multiples of 16 stay as they are",
-                   ErrorId::ConfigNotSupported);
   if (config.float8->allGather &&
       config.float8->recipe == Float8Choice::Rowwise)
     reading.refuse("float8.enable_fsdp_float8_all_gather",

@@ -41,8 +41,6 @@ TEST(Config, RefusesFloat8ThatIsNotThere) {
   EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfloat8: {recipe: rowwise, "
                       "enable_fsdp_float8_all_gather: true}"),
               HasSubstr("needs recipe: tensorwise"));
-  EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfloat8: {pad_inner_dim: true}"),
-              HasSubstr("not supported"));
   EXPECT_THAT(refusal("mesh: {dp_shard: 2, tp: 2}\nfloat8: {}"),
               HasSubstr("'float8' is not supported with mesh: {tp: 2}"));
   EXPECT_THAT(refusal("mesh: {dp_shard: 2, cp: 2}\nfloat8: {}"),
