@@ -107,8 +107,8 @@ fsdp_avoid_broken_instructions() {
   fi
 }
 
-# The compiler with which everything is checked, so that no warning of it is left. It
-# takes half of g++ 12's time.
+# The compiler with which everything is checked, so that no warning of it is left. A
+# source takes a half to a third of g++ 12's time.
 FSDP_CXX=clang++-22
 
 # What is configured beside the preset.
