@@ -137,10 +137,19 @@ LogicalResult BucketAttr::verify(EmitError emitError, StringAttr name,
   return verifyPatterns(emitError, "patterns", patterns);
 }
 
+static bool isNarrowWire(StringAttr name) {
+  return name == "bfloat16" || name == "float8";
+}
+
 LogicalResult RuleAttr::verify(EmitError emitError, ArrayAttr buckets,
                                std::optional<int64_t> reshard,
                                std::optional<BucketLayout>,
-                               std::optional<int64_t> prefetch) {
+                               std::optional<int64_t> prefetch,
+                               StringAttr reduceWire) {
+  if (reduceWire && reduceWire != "float32" && !isNarrowWire(reduceWire))
+    return emitError() << "expected 'bfloat16', 'float8' or 'float32' to send "
+                          "gradients in, found "
+                       << reduceWire;
   return success(
       succeeded(verifyPatterns(emitError, "buckets", buckets)) &&
       succeeded(verifyCount(emitError, "reshard", reshard.value_or(0))) &&
@@ -173,7 +182,7 @@ LogicalResult StepAttr::verify(EmitError emitError, int64_t microBatches,
     return emitError() << "expected at least as many grains as the "
                        << microBatches << " micro-batches of a rank, found "
                        << grains;
-  if (reduceWire && reduceWire != "bfloat16" && reduceWire != "float8")
+  if (reduceWire && !isNarrowWire(reduceWire))
     return emitError() << "expected 'bfloat16' or 'float8' to send gradients "
                           "in, found "
                        << reduceWire;

@@ -124,14 +124,16 @@ def Fsdp_Rule : Fsdp_Struct<"Rule", "rule"> {
   let description = [{
     `buckets` are patterns of their names. `reshard` is the number of ranks that
     they are gathered from again for backward: 0 are all, 1 keeps what was gathered.
-    They are gathered `prefetch` buckets ahead.
+    They are gathered `prefetch` buckets ahead. Their gradients travel in
+    `reduce_wire`, as those of `#fsdp.step`, or "float32".
 
     Example: `#fsdp.rule<buckets = ["layers.*"], reshard = 4, layout = flat>`
   }];
   let parameters = (ins "::mlir::ArrayAttr":$buckets,
       OptionalParameter<"std::optional<int64_t>">:$reshard,
       OptionalParameter<"std::optional<::fsdp::BucketLayout>">:$layout,
-      OptionalParameter<"std::optional<int64_t>">:$prefetch);
+      OptionalParameter<"std::optional<int64_t>">:$prefetch,
+      OptionalParameter<"::mlir::StringAttr">:$reduce_wire);
 }
 
 def Fsdp_Buckets : Fsdp_Setting<"Buckets", "buckets"> {
@@ -143,7 +145,7 @@ def Fsdp_Buckets : Fsdp_Setting<"Buckets", "buckets"> {
     that no rule of `rules` (`#fsdp.rule`) is for; of several the last counts. With
     `reshard_ranks` a part over so many adjacent ranks is kept for backward; 0: what
     is gathered again comes from all of them. Read by `fsdp-assign-buckets`,
-    `fsdp-reshard-after-forward`, `fsdp-flatten-buckets` and
+    `fsdp-reshard-after-forward`, `fsdp-flatten-buckets`, `fsdp-narrow-wires` and
     `fsdp-schedule-collectives`.
 
     Example: `#fsdp.buckets<policy = classes, classes = ["Block"], reshard = all>`

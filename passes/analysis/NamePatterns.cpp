@@ -3,7 +3,6 @@
 
 #include "passes/analysis/NamePatterns.h"
 
-#include "ir/fsdp/Fsdp.h"
 #include "support/Nearest.h"
 #include "support/Pattern.h"
 
@@ -68,4 +67,25 @@ std::string fsdp::suggestNames(StringRef pattern,
   return names.empty()
              ? ""
              : "; there are " + list + (names.size() > kShown ? ", …" : "");
+}
+
+mlir::LogicalResult fsdp::verifyMatches(mlir::ModuleOp module, RuleAttr rule,
+                                        const llvm::StringSet<> &buckets,
+                                        StringRef what) {
+  for (StringRef pattern : getTexts(rule.getBuckets()))
+    if (llvm::none_of(buckets.keys(), [&](StringRef bucket) {
+          return matchesPattern(pattern.str(), bucket.str());
+        }))
+      return module.emitError("expected ")
+             << what << " whose names match '" << pattern
+             << "', found none; fsdp-opt MODEL --explain lists them";
+  return mlir::success();
+}
+
+llvm::StringSet<> fsdp::getBucketNames(mlir::ModuleOp module) {
+  llvm::StringSet<> names;
+  for (StateOp state : module.getOps<StateOp>())
+    if (state.getBucket())
+      names.insert(*state.getBucket());
+  return names;
 }

@@ -4,7 +4,10 @@
 #ifndef FSDP_PASSES_ANALYSIS_NAME_PATTERNS_H
 #define FSDP_PASSES_ANALYSIS_NAME_PATTERNS_H
 
+#include "ir/fsdp/Fsdp.h"
+
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <string>
 #include <vector>
@@ -21,6 +24,15 @@ std::vector<std::string> getParameterNames(mlir::ModuleOp module);
 /// end of an error about a pattern that matches none of `names`.
 std::string suggestNames(llvm::StringRef pattern,
                          llvm::ArrayRef<std::string> names);
+
+/// Fails if a pattern of `rule` matches none of `buckets`. `what` they are:
+/// "buckets to gather ahead".
+mlir::LogicalResult verifyMatches(mlir::ModuleOp module, RuleAttr rule,
+                                  const llvm::StringSet<> &buckets,
+                                  llvm::StringRef what);
+
+/// Names of the buckets that a module's parameters are in.
+llvm::StringSet<> getBucketNames(mlir::ModuleOp module);
 
 } // namespace fsdp
 

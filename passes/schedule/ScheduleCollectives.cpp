@@ -8,7 +8,6 @@
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/Views.h"
 #include "passes/schedule/Transfers.h"
-#include "support/Pattern.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -29,26 +28,19 @@ public:
       : reductionsInFlight(static_cast<size_t>(
             getSetting<StepAttr>(module).getReductionsInFlight())),
         module(module), everywhere(static_cast<size_t>(
-                            getSetting<StepAttr>(module).getPrefetch())) {
+                            getSetting<StepAttr>(module).getPrefetch())),
+        buckets(getBucketNames(module)) {
     for (RuleAttr rule :
          getList<RuleAttr>(getSetting<BucketsAttr>(module).getRules()))
       if (rule.getPrefetch())
         rules.push_back(rule);
-    for (StateOp state : module.getOps<StateOp>())
-      if (state.getBucket())
-        buckets.insert(*state.getBucket());
   }
 
   LogicalResult verify() const {
     for (RuleAttr rule : rules)
-      for (StringRef pattern : getTexts(rule.getBuckets()))
-        if (llvm::none_of(buckets.keys(), [&](StringRef bucket) {
-              return matchesPattern(pattern.str(), bucket.str());
-            }))
-          return module->emitError("expected buckets to gather ahead whose "
-                                   "names match '")
-                 << pattern << "', found none; fsdp-opt MODEL --explain "
-                 << "lists them";
+      if (failed(
+              verifyMatches(module, rule, buckets, "buckets to gather ahead")))
+        return failure();
     return success();
   }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/TensorOps.h"
 #include "passes/shard/LowPrecision.h"
@@ -30,23 +31,30 @@ constexpr double kLeastMaximum = 0x1p-100;
 
 struct NarrowWires final : fsdp::impl::NarrowWiresBase<NarrowWires> {
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    StringAttr told = getSetting<StepAttr>(module).getReduceWire();
-    if (!told)
-      return;
-    if (getDevice(module) != "cpu") {
-      module.emitError("expected gradients to travel in the type that they are "
-                       "summed in on ")
-          << getDevice(module)
-          << ", where the collective sums while it moves; leave "
-             "fsdp_config.reduce_wire_dtype out, or set mixed_precision's "
-             "reduce_dtype";
-      return signalPassFailure();
-    }
+    if (failed(run(getOperation())))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult run(ModuleOp module) {
+    StringAttr everywhere = getSetting<StepAttr>(module).getReduceWire();
+    SmallVector<RuleAttr> rules =
+        getList<RuleAttr>(getSetting<BucketsAttr>(module).getRules());
+    llvm::erase_if(rules, [](RuleAttr rule) { return !rule.getReduceWire(); });
+    if (!everywhere && rules.empty())
+      return success();
+    if (getDevice(module) != "cpu")
+      return module.emitError("expected gradients to travel in the type that "
+                              "they are summed in on ")
+             << getDevice(module)
+             << ", where the collective sums while it moves; leave "
+                "fsdp_config.reduce_wire_dtype out, or set mixed_precision's "
+                "reduce_dtype";
+    llvm::StringSet<> names = getBucketNames(module);
+    for (RuleAttr rule : rules)
+      if (failed(verifyMatches(module, rule, names, "buckets")))
+        return failure();
     f32 = Float32Type::get(&getContext());
-    bool inEightBits = told == "float8";
-    wire = inEightBits ? Type(Float8E4M3FNType::get(&getContext()))
-                       : Type(BFloat16Type::get(&getContext()));
     StateTable states(module);
     for (func::FuncOp func : getPrograms(module)) {
       Buckets buckets;
@@ -54,16 +62,31 @@ struct NarrowWires final : fsdp::impl::NarrowWiresBase<NarrowWires> {
         if (scatter.getOf() && scatter.getGroup().getSize() > 1 &&
             getTensor(scatter.getFull()).getElementType() == f32)
           buckets[getBucket(scatter, states)].push_back(scatter);
-      for (auto &[key, scatters] : buckets)
-        if (inEightBits)
-          scale(scatters);
-        else
-          llvm::for_each(scatters, [&](ReduceScatterOp each) { narrow(each); });
+      for (auto &[key, scatters] : buckets) {
+        StringAttr told = everywhere;
+        for (RuleAttr rule : rules)
+          if (auto name = dyn_cast_or_null<StringAttr>(key.first);
+              name && matchesAny(rule.getBuckets(), name))
+            told = rule.getReduceWire();
+        narrow(scatters, told);
+      }
     }
     casts.appendTo(module, "wire");
+    return success();
   }
 
-private:
+  void narrow(ArrayRef<ReduceScatterOp> scatters, StringAttr told) {
+    if (told == "float8") {
+      wire = Float8E4M3FNType::get(&getContext());
+      return scale(scatters);
+    }
+    if (told != "bfloat16")
+      return;
+    wire = BFloat16Type::get(&getContext());
+    for (ReduceScatterOp scatter : scatters)
+      narrow(scatter);
+  }
+
   /// By bucket and group.
   using Buckets = llvm::MapVector<std::pair<Attribute, Attribute>,
                                   SmallVector<ReduceScatterOp>>;

@@ -8,7 +8,6 @@
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/Resharding.h"
 #include "passes/analysis/SecondLife.h"
-#include "support/Pattern.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -88,8 +87,9 @@ private:
         int64_t ranks = getReshardRanks(told, *state.getBucket());
         ranksByBucket[*state.getBucket()] = ranks == 0 ? shardSize : ranks;
       }
+    llvm::StringSet<> buckets = getBucketNames(module);
     for (RuleAttr rule : rules)
-      if (failed(verifyPatterns(module, rule)))
+      if (failed(verifyMatches(module, rule, buckets, "buckets")))
         return failure();
     for (func::FuncOp func : getPrograms(module))
       if (failed(run(func, states)))
@@ -107,17 +107,6 @@ private:
            << shardSize
            << " of the shard group between forward and backward, found "
            << ranks;
-  }
-
-  LogicalResult verifyPatterns(ModuleOp module, RuleAttr rule) {
-    for (StringRef pattern : getTexts(rule.getBuckets()))
-      if (llvm::none_of(ranksByBucket.keys(), [&](StringRef bucket) {
-            return matchesPattern(pattern.str(), bucket.str());
-          }))
-        return module.emitError("expected buckets whose names match '")
-               << pattern << "', found none; fsdp-opt MODEL --explain "
-               << "lists them";
-    return success();
   }
 
   /// What becomes of each bucket behind forward, at the line that reads it

@@ -118,12 +118,18 @@ Attribute getParallel(MLIRContext *context, const Config &config) {
       config.sequenceParallel, config.rotate == RotateChoice::Ring);
 }
 
+/// Null if nothing is said.
+StringAttr getWire(MLIRContext *context, const std::string &name) {
+  return name.empty() ? StringAttr() : StringAttr::get(context, name);
+}
+
 Attribute getRule(MLIRContext *context, const ModuleOverride &override) {
   std::optional<BucketLayout> layout;
   if (override.layout)
     layout = choose(kLayouts, *override.layout);
   return RuleAttr::get(context, getTextsAttr(context, override.modules),
-                       override.reshard, layout, override.prefetch);
+                       override.reshard, layout, override.prefetch,
+                       getWire(context, override.reduceWireDtype));
 }
 
 Attribute getBuckets(MLIRContext *context, const Config &config) {
@@ -133,7 +139,8 @@ Attribute getBuckets(MLIRContext *context, const Config &config) {
                                     StringAttr::get(context, bucket.name),
                                     getTextsAttr(context, bucket.patterns)));
   for (const ModuleOverride &override : config.overrides)
-    if (override.reshard || override.layout || override.prefetch)
+    if (override.reshard || override.layout || override.prefetch ||
+        !override.reduceWireDtype.empty())
       rules.push_back(getRule(context, override));
   return BucketsAttr::get(
       context, choose(kPolicies, config.wrapPolicy),
@@ -161,10 +168,7 @@ Attribute getStep(MLIRContext *context, const Config &config, bool trains) {
       config.keepGathered, getNumber(context, config.gradientDivideFactor),
       config.forceSumReduction, dividesInOptimizer(config), config.prefetch,
       config.lossChunks, config.reductionsInFlight,
-      config.reduceWireDtype.empty()
-          ? StringAttr()
-          : StringAttr::get(context, config.reduceWireDtype),
-      trains ? config.grains : 0);
+      getWire(context, config.reduceWireDtype), trains ? config.grains : 0);
 }
 
 /// Null if no layer does.

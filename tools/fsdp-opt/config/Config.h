@@ -139,6 +139,8 @@ struct ModuleOverride {
   std::optional<int64_t> reshard;
   std::optional<LayoutChoice> layout; ///< of buckets called so
   std::optional<int64_t> prefetch;    ///< how far ahead these are gathered
+  /// In what their gradients travel; "float32": as they are summed.
+  std::string reduceWireDtype;
 };
 
 /// As torch.amp.GradScaler, whose defaults these are.

@@ -23,10 +23,6 @@ static void refuseOthers(Reading &reading) {
   if (config.tp > 1 || config.cp > 1)
     refuse("mesh", "'tp' and 'cp' are not supported with 'grains': several "
                    "ranks would have summands of one grain");
-  if (!config.reduceWireDtype.empty())
-    refuse("fsdp_config.reduce_wire_dtype",
-           "'reduce_wire_dtype' is not supported with 'grains': one rank alone "
-           "sends nothing, and rounds nothing");
   if (config.gradientDivideFactor)
     refuse("fsdp_config.gradient_divide_factor",
            "'gradient_divide_factor' is not supported with 'grains', by whose "

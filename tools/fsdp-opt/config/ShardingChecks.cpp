@@ -207,18 +207,30 @@ static void checkDivision(Reading &reading) {
 /// In what type gradients travel to the rank that sums them.
 static void checkWire(Reading &reading) {
   const Config &config = reading.result.config;
-  const char *path = "fsdp_config.reduce_wire_dtype";
-  if (config.reduceWireDtype.empty())
-    return;
-  if (config.target.device == Target::Device::Cuda)
-    reading.refuse(path,
-                   "'reduce_wire_dtype' is not supported with device: cuda, "
-                   "whose collectives sum in the type that travels; write "
-                   "mixed_precision: {reduce_dtype: bfloat16} for sums in it",
-                   ErrorId::ConfigNotSupported);
-  if (config.dpShard * config.cp == 1)
-    reading.noteWithoutEffect(
-        path, "no gradient is scattered: one rank has all of each parameter");
+  std::vector<std::string> paths;
+  if (!config.reduceWireDtype.empty())
+    paths.push_back("fsdp_config.reduce_wire_dtype");
+  for (size_t i = 0; i < config.overrides.size(); ++i)
+    if (!config.overrides[i].reduceWireDtype.empty())
+      paths.push_back(atOverride(i) + ".reduce_wire_dtype");
+  for (const std::string &path : paths) {
+    if (config.target.device == Target::Device::Cuda)
+      reading.refuse(path,
+                     "'reduce_wire_dtype' is not supported with device: cuda, "
+                     "whose collectives sum in the type that travels; write "
+                     "mixed_precision: {reduce_dtype: bfloat16} for sums in it",
+                     ErrorId::ConfigNotSupported);
+    if (config.grains)
+      reading.refuse(path,
+                     "'reduce_wire_dtype' is not supported with 'grains': one "
+                     "rank alone sends nothing, and rounds nothing; leave it "
+                     "out, or fsdp_config.grains, which is for the same bits "
+                     "on any number of ranks",
+                     ErrorId::ConfigNotSupported);
+    if (config.dpShard * config.cp == 1)
+      reading.noteWithoutEffect(path, "no gradient is scattered: one rank has "
+                                      "all of each parameter");
+  }
 }
 
 /// What was allowed that a GPU alone can do.
@@ -259,7 +271,8 @@ std::span<const Check> fsdp::getShardingChecks() {
        checkLayout},
       {{"fsdp_config.gradient_division", "fsdp_config.force_sum_reduction"},
        checkDivision},
-      {{"fsdp_config.reduce_wire_dtype", "mesh", "--world", "device"},
+      {{"fsdp_config.reduce_wire_dtype", "fsdp_config.overrides",
+        "fsdp_config.grains", "mesh", "--world", "device"},
        checkWire},
       {{"tf32", "reduced_precision_reduction", "fp16_accumulation", "device"},
        checkArithmetic},

@@ -142,6 +142,12 @@ static const Table<ModuleOverride> &getOverrides() {
            "how many buckets ahead those called so are gathered. What is "
            "needed before one of them is gathered no later than that one",
            {.absent = "`fsdp_config.prefetch`"}},
+          {"reduce_wire_dtype",
+           &ModuleOverride::reduceWireDtype,
+           oneOf({"bfloat16", "float8", "float32"}),
+           "of the buckets called so; `float32`: they travel as they are "
+           "summed",
+           {.absent = "`fsdp_config.reduce_wire_dtype`", .mayBeEmpty = true}},
       }};
   return table;
 }
