@@ -170,6 +170,21 @@ def wire_case(bin, factory, world, accuracy=2e-4, backend="local", narrow="bfloa
     return case
 
 
+def wires_by_bucket(bin):
+    """An override says in what type the gradients of a bucket travel."""
+    def case(folder):
+        model, inputs = zoo.gpt()
+        reduced = {}
+        for name, overrides in {"all": [], "blocks alone": [{"modules": "root", "reduce_wire_dtype": "float32"}]}.items():
+            config = make_config(2, SGD)
+            config["fsdp_config"].update({"reduce_wire_dtype": "float8", "overrides": overrides})
+            compile_step(bin, folder, model.train(), inputs, config, options=["--report=report.json"])
+            calls = json.loads((folder / "report.json").read_text())["collectives"]
+            reduced[name] = {c["bucket"]: c["bytes"] for c in calls if c["kind"] == "reduce_scatter"}
+        assert reduced["blocks alone"].pop("root") == 4 * reduced["all"].pop("root") and reduced["blocks alone"] == reduced["all"] != {}, reduced
+    return case
+
+
 def low_model():
     """A model that was exported in bfloat16."""
     model, inputs = zoo.mlp()
@@ -202,7 +217,7 @@ def expanded_mask(bin):
 
 def main():
     arguments = parse_arguments()
-    cases = {"statistics are refused": refused_statistics(arguments.bin), "expanded mask": expanded_mask(arguments.bin)}
+    cases = {"statistics are refused": refused_statistics(arguments.bin), "expanded mask": expanded_mask(arguments.bin), "wires by bucket": wires_by_bucket(arguments.bin)}
 
     def add(factory, world, label, accuracy=1e-2, **options):
         cases[f"{factory.__name__} world={world} {label}"] = precision_case(arguments.bin, factory, world, accuracy, **options)

@@ -1,5 +1,14 @@
 // RUN: fsdp-opt %s --fsdp-annotate='with={step<reduce_wire = "float8">}' --fsdp-narrow-wires -o - | FileCheck %s
 // RUN: fsdp-opt %s --fsdp-annotate='with={step<reduce_wire = "float8">}' --fsdp-narrow-wires --fsdp-bucket-collectives -o - | FileCheck %s --check-prefix=BUCKETS
+// RUN: fsdp-opt %s --fsdp-annotate='with={step<reduce_wire = "float8">, buckets<rules = [#fsdp.rule<buckets = ["ro*"], reduce_wire = "float32">]>}' --fsdp-narrow-wires -o - | FileCheck %s --check-prefix=PLAIN
+// RUN: fsdp-opt %s --fsdp-annotate='with={buckets<rules = [#fsdp.rule<buckets = ["root"], reduce_wire = "bfloat16">]>}' --fsdp-narrow-wires -o - | FileCheck %s --check-prefix=HALF
+// RUN: not fsdp-opt %s --fsdp-annotate='with={buckets<rules = [#fsdp.rule<buckets = ["layers.*"], reduce_wire = "float8">]>}' --fsdp-narrow-wires 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not fsdp-opt %s --fsdp-annotate='with={buckets<rules = [#fsdp.rule<buckets = ["root"], reduce_wire = "float16">]>}' 2>&1 | FileCheck %s --check-prefix=TYPE
+
+// PLAIN-NOT: f8E4M3FN
+// HALF-COUNT-2: -> tensor<{{.+}}xbf16>
+// NONE: expected buckets whose names match 'layers.*', found none
+// TYPE: expected 'bfloat16', 'float8' or 'float32' to send gradients in, found "float16"
 
 // Gradients travel as e4m3 times a power of two that all ranks agree on, and their sums are divided by it. The members of a bucket stand where the last of them is; what
 // reads them comes behind. Nothing is done to what is reduced in bf16.
