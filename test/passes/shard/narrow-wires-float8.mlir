@@ -6,7 +6,7 @@
 // RUN: not fsdp-opt %s --fsdp-annotate='with={buckets<rules = [#fsdp.rule<buckets = ["root"], reduce_wire = "float16">]>}' 2>&1 | FileCheck %s --check-prefix=TYPE
 
 // PLAIN-NOT: f8E4M3FN
-// HALF-COUNT-2: -> tensor<{{.+}}xbf16>
+// HALF-COUNT-2: dtype = bf16) : 
 // NONE: expected buckets whose names match 'layers.*', found none
 // TYPE: expected 'bfloat16', 'float8' or 'float32' to send gradients in, found "float16"
 
@@ -15,13 +15,14 @@
 
 // CHECK:       fsdp.casts = [{cause = "wire", count = 2 : i64, from = f32, name = "gradient", to = f8E4M3FN}]
 // CHECK-LABEL: @"train/step"
-// CHECK-NEXT:  %[[W:.+]] = aten.neg(
+// CHECK-NEXT:  %[[G:.+]] = aten.neg(
 // CHECK-NEXT:  fsdp.reduce_scatter avg %{{.+}} dim 0 over {{.*}} of @h : tensor<8xbf16> -> tensor<2xbf16>
-// CHECK-NEXT:  %[[N:.+]] = aten.linalg_vector_norm(%[[G:.+]], ord = 0x7FF0000000000000) : (tensor<8x2xf32>) -> tensor<f32>
-// CHECK-NEXT:  %[[C:.+]] = aten.clone(%{{.+}})
+// CHECK-NEXT:  %[[T:.+]] = aten.t(
+// CHECK-NEXT:  %[[N:.+]] = aten.linalg_vector_norm(%[[G]], ord = 0x7FF0000000000000 : f64) : (tensor<8x2xf32>) -> tensor<f32>
+// CHECK-NEXT:  %[[C:.+]] = aten.clone(%[[T]],
 // CHECK-NEXT:  %[[O:.+]] = aten.linalg_vector_norm(%[[C]]
-// CHECK-NEXT:  %[[M:.+]] = fsdp.all_reduce max %[[N]] over #{{.+}} : tensor<f32>
-// CHECK-NEXT:  fsdp.all_reduce max %[[O]] over #{{.+}} : tensor<f32>
+// CHECK-NEXT:  %[[M:.+]] = fsdp.all_reduce max %[[N]] over {{.*}} : tensor<f32>
+// CHECK-NEXT:  fsdp.all_reduce max %[[O]] over {{.*}} : tensor<f32>
 // CHECK-NEXT:  %[[D:.+]] = aten.clamp_min(%[[M]], min = {{7.88.+E-31}})
 // CHECK-NEXT:  %[[L:.+]] = fsdp.constant dense<4.480000e+02> : tensor<f32>
 // CHECK-NEXT:  %[[Q:.+]] = aten.div.Tensor(%[[L]], %[[D]])
@@ -32,16 +33,16 @@
 // CHECK-NEXT:  %[[A:.+]] = aten.mul.Tensor(%[[G]], %[[P]])
 // CHECK-NEXT:  %[[H:.+]] = aten._to_copy(%[[A]], dtype = f8E4M3FN) : (tensor<8x2xf32>) -> tensor<8x2xf8E4M3FN>
 // CHECK-NEXT:  %[[S:.+]] = fsdp.reduce_scatter avg %[[H]] dim 0 over {{.*}} of @w : tensor<8x2xf8E4M3FN> -> tensor<2x2xf32>
-// CHECK:       %[[T:.+]] = fsdp.reduce_scatter sum %{{.+}} pre 4.000000e+00 dim 0 over {{.*}} of @t : tensor<2x8xf8E4M3FN> -> tensor<1x8xf32>
+// CHECK:       %[[R:.+]] = fsdp.reduce_scatter sum %{{.+}} pre 4.000000e+00 dim 0 over {{.*}} of @t : tensor<2x8xf8E4M3FN> -> tensor<1x8xf32>
 // CHECK-NEXT:  %[[U:.+]] = aten.mul.Tensor(%[[S]], %[[I]]) : (tensor<2x2xf32>, tensor<f32>) -> tensor<2x2xf32>
-// CHECK-NEXT:  %[[V:.+]] = aten.mul.Tensor(%[[T]], %{{.+}}) : (tensor<1x8xf32>, tensor<f32>) -> tensor<1x8xf32>
+// CHECK-NEXT:  %[[V:.+]] = aten.mul.Tensor(%[[R]], %{{.+}}) : (tensor<1x8xf32>, tensor<f32>) -> tensor<1x8xf32>
 // CHECK-NEXT:  fsdp.all_reduce avg %[[U]] over {{.*}} of @w : tensor<2x2xf32>
 // CHECK-NEXT:  return %{{.+}}, %[[V]]
 
 // One exchange of both maxima, which waits for no older bucket, and one of the gradients.
-// BUCKETS:     fsdp.all_reduce.start max %{{.+}}, %{{.+}} over {{.*}} on replicate bucket "wire/maxima"
+// BUCKETS:     fsdp.all_reduce.start max "wire/maxima"(%{{.+}}, %{{.+}}) over #shard on replicate
 // BUCKETS-NOT: all_reduce.start max
-// BUCKETS:     fsdp.reduce_scatter.start avg %{{.+}} of [@w]
+// BUCKETS:     fsdp.reduce_scatter.start avg "root"(%{{.+}}) dims [0] over #shard on reduce of [@w]
 #shard = #fsdp.group<"shard", 4>
 #replicate = #fsdp.group<"replicate", 2 : 4>
 module {
