@@ -144,14 +144,13 @@ def training_case(bin, world, factory=blocks, steps=3, backend="local", **config
         assert chosen, "the case tests nothing"
         for layer in chosen.values():
             layer.__class__ = RowLinear8 if told.get("recipe") == "rowwise" else Linear8
-        want_rows, want, _ = reference(model, inputs, data, world, steps, settings)
+        want_rows, want, _ = reference(model, inputs, data, world, steps, settings, divides_gradients=True)
         half = "mixed_precision" in settings["fsdp_config"]
         compare(rows, final, want_rows, want, start, half)
-        # A mean of three is rounded, in another place than PyTorch's, and rounding to eight bits multiplies that.
-        batches = world * settings.get("gradient_accumulation_steps", 1)
-        most = 0.1 if batches & (batches - 1) == 0 else 0.5
         ratio = distance(final, want) / distance(plain, want)
-        assert half or ratio < most, f"{ratio} of the way to the weights of float32"
+        # A mean of three is rounded, and rounding to eight bits multiplies that from step to step.
+        batches = world * settings.get("gradient_accumulation_steps", 1)
+        assert half or ratio < (0.1 if batches & (batches - 1) == 0 else 0.25), f"{ratio} of the way to the weights of float32"
         for row in rows:
             assert row["unplanned_bytes"] == 0, row
         casts = [each for each in json.loads((folder / "report.json").read_text())["casts"] if each["cause"] == "float8"]

@@ -207,15 +207,17 @@ def make_scheduler(optimizer, config, steps):
     return get_scheduler(rule["name"], optimizer, warmup, total, scheduler_specific_kwargs=extra)
 
 
-def reference(model, inputs, data, world, steps, config, record=lambda out: None, rates=None):
+def reference(model, inputs, data, world, steps, config, record=lambda out: None, rates=None, divides_gradients=False):
     """Loss and gradient norm of each step; parameters under all names and rank 0's buffers at the end.
 
     Each rank has buffers and frozen parameters of its own. `record` sees what
     the model returns, in the order of the data's rows: step by step, in each
     micro-batch by micro-batch, in each of them rank by rank. The base's learning
-    rate of each step is appended to `rates`.
+    rate of each step is appended to `rates`. With `divides_gradients` it is gradients that the mean of batches is made of, as ranks do, and not
+    losses: where backward rounds to few bits, that decides which way.
     """
     micro_batches = config.get("gradient_accumulation_steps", 1)
+    batches = world * micro_batches
     model = copy.deepcopy(model)
     optimizer = make_optimizer(model, config["optimizer"])
     scheduler = make_scheduler(optimizer, config, steps)
@@ -231,9 +233,12 @@ def reference(model, inputs, data, world, steps, config, record=lambda out: None
             out = model(**batch_of(data, inputs, step * world * micro_batches + number))
             record(out)
             loss = out["loss"] if isinstance(out, dict) else out[0] if isinstance(out, tuple) else out
-            (loss / world / micro_batches).backward()
+            (loss if divides_gradients else loss / world / micro_batches).backward()
             loss_sum += loss.item() / world / micro_batches
             own[rank] = {k: v.clone() for k, v in untrained.items()}
+        for parameter in model.parameters() if divides_gradients else ():
+            if parameter.grad is not None:
+                parameter.grad /= batches
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.get("max_grad_norm", float("inf")),
                                               float(config.get("grad_norm_type", 2)))
         if rates is not None:
