@@ -157,19 +157,22 @@ def export(model, inputs, path, form="exported", dims=None):
 
 
 def make_data(inputs, batches):
-    """Rows for `batches` batches less one row, so that the last one wraps round."""
+    """Rows for `batches` batches less one row, so that the last one wraps round, of the inputs that are tensors."""
     def rows(value):
         count = value.shape[0] * batches - 1
         if value.is_floating_point():
             return torch.randn(count, *value.shape[1:], dtype=value.dtype)
         return torch.randint(0, int(value.max()) + 1, (count, *value.shape[1:]), dtype=value.dtype)
-    return {name: rows(value) for name, value in inputs.items()}
+    return {name: rows(value) for name, value in inputs.items() if torch.is_tensor(value)}
 
 
 def batch_of(data, inputs, number):
     """Batch `number` of the data file, as fsdp-run reads it."""
     out = {}
     for name, value in inputs.items():
+        if not torch.is_tensor(value):
+            out[name] = value
+            continue
         size = value.shape[0]
         out[name] = data[name][torch.arange(number * size, (number + 1) * size) % len(data[name])]
     return out

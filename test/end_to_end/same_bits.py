@@ -242,7 +242,7 @@ def main():
             "mlp int8": same(bin, zoo.mlp, ways=[way for way in ways if way[2].get("bucket_layout") != "fsdp2"], half=True, optimizer={**ADAMW, "state_dtype": "int8"}),
             "tagger": same(bin, zoo.tagger, ways=ways, **clip),
             "lora": same(bin, zoo.lora, ways=ways),
-            "looped": same(bin, zoo.looped, ways=ways, grains=9),
+            "looped, 12 grains": same(bin, zoo.looped, ways=ways, grains=12),
             "gpt2": same(bin, zoo.gpt2, ways=ways, draws=True, **clip),
             "killed": killed(bin, dropped, **clip),
             "scaled": same(bin, zoo.scaled, ways=ways, loss_scale="dynamic"),
