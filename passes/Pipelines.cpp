@@ -14,6 +14,9 @@ using namespace fsdp;
 //===----------------------------------------------------------------------===//
 
 void fsdp::buildShardPipeline(OpPassManager &manager) {
+  // While matrices of the model are what products read.
+  manager.addPass(createFindAdapters());
+
   // Approximations that were asked for. Validation has the same forward.
   manager.addPass(createQuantizeBases());
   manager.addPass(createFloat8Linears());

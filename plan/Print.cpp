@@ -191,6 +191,14 @@ void Printer::printTables() {
       text += " volatile";
     line(text);
   }
+  if (!plan.adapters.empty())
+    line("\nadapters");
+  for (const auto &adapter : plan.adapters) {
+    auto name = [&](uint32_t state) { return quote(plan.states[state]->name); };
+    line("  " + name(adapter->base) + " + " + formatNumber(adapter->scale) +
+         " * " + name(adapter->up) + " @ " + name(adapter->down) +
+         (adapter->base_is_in_by_out ? ", transposed" : ""));
+  }
   line("\ninputs");
   for (const auto &input : plan.inputs)
     line("  " + quote(input->name) + " : " +

@@ -318,6 +318,42 @@ void verifyRates(const PlanT &plan) {
     refusePlan("the schedule", "is not valid: " + *problem);
 }
 
+/// What an export multiplies and adds up fits, and each matrix is in one
+/// adapter alone.
+void verifyAdapters(const PlanT &plan) {
+  std::set<uint32_t> known;
+  for (size_t i = 0; i < plan.adapters.size(); ++i) {
+    const plan::AdapterT &adapter = *plan.adapters[i];
+    std::string where = "adapter " + std::to_string(i);
+    for (uint32_t index : {adapter.base, adapter.down, adapter.up}) {
+      if (index >= plan.states.size())
+        refusePlan(where, "names a state that does not exist");
+      const plan::StateT &state = *plan.states[index];
+      bool isBase = index == adapter.base;
+      if (!known.insert(index).second)
+        refusePlan(where, "names the state '" + state.name + "' again");
+      if (state.role != (isBase ? plan::Role::frozen : plan::Role::parameter))
+        refusePlan(where, "names the state '" + state.name +
+                              "', which is not " +
+                              (isBase ? "frozen" : "trained"));
+      if (!isFloat(modelDType(state)) || modelShape(plan, state).size() != 2)
+        refusePlan(where, "names the state '" + state.name +
+                              "', which is no matrix of numbers");
+    }
+    auto shapeOf = [&](uint32_t index) {
+      return modelShape(plan, *plan.states[index]);
+    };
+    std::vector<int64_t> base = shapeOf(adapter.base),
+                         down = shapeOf(adapter.down), up = shapeOf(adapter.up);
+    if (adapter.base_is_in_by_out)
+      std::swap(base[0], base[1]);
+    if (up[0] != base[0] || down[1] != base[1] || up[1] != down[0])
+      refusePlan(where, "has matrices that do not fit each other");
+    if (!std::isfinite(adapter.scale))
+      refusePlan(where, "has a scale that is no number");
+  }
+}
+
 /// Inputs of a program by index.
 std::set<int32_t> inputsOf(const plan::ProgramT &program) {
   std::set<int32_t> inputs;
@@ -446,6 +482,7 @@ void fsdp::verifyPlan(const PlanT &plan) {
     refusePlan("the training table", "holds a number out of range");
   verifyGrains(plan);
   verifyRates(plan);
+  verifyAdapters(plan);
   std::set<std::string> names;
   std::set<std::pair<Entry, std::set<int32_t>>> signatures;
   for (const auto &program : plan.programs) {

@@ -257,6 +257,15 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                      << type;
 }
 
+LogicalResult AdapterAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                  FlatSymbolRefAttr, FlatSymbolRefAttr,
+                                  FlatSymbolRefAttr, FloatAttr scale, bool) {
+  if (scale.getType().isF64() && scale.getValue().isFinite())
+    return success();
+  return emitError() << "expected a finite scale (f64) of an adapter, found "
+                     << scale;
+}
+
 LogicalResult FutureType::verify(function_ref<InFlightDiagnostic()> emitError,
                                  ArrayRef<Type> tensors) {
   for (Type type : tensors)

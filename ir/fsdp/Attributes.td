@@ -214,4 +214,20 @@ def Fsdp_Quantized : Fsdp_Attr<"Quantized", "quantized"> {
   }];
 }
 
+def Fsdp_Adapter : Fsdp_Struct<"Adapter", "adapter"> {
+  let summary = "matrices that together add to a frozen one";
+  let description = [{
+    The program computes `base(x) + scale * up(down(x))`: it is the same as one product
+    with `base + scale * up @ down`. The base is [out, in], or [in, out] where it is
+    multiplied as it is; `down` is [rank, in] and `up` [out, rank]. The array of them
+    stands on the module as `fsdp.adapters`; `fsdp-find-adapters` puts it there.
+
+    Example: `#fsdp.adapter<base = @fc.weight, down = @a.weight, up = @b.weight, scale = 2.0>`
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$base,
+                        "::mlir::FlatSymbolRefAttr":$down,
+                        "::mlir::FlatSymbolRefAttr":$up, Fsdp_Real<"1">:$scale,
+                        Fsdp_Flag<"false">:$base_is_in_by_out);
+}
+
 #endif // FSDP_ATTRIBUTES_TD

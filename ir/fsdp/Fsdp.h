@@ -50,6 +50,9 @@ inline constexpr llvm::StringLiteral kWeightsAttr = "fsdp.weights";
 /// The casts that #fsdp.precision put in: {cause, name, module, from, to,
 /// count}.
 inline constexpr llvm::StringLiteral kCastsAttr = "fsdp.casts";
+/// What may be added to frozen matrices for good: an array of `#fsdp.adapter`;
+/// absent: nothing.
+inline constexpr llvm::StringLiteral kAdaptersAttr = "fsdp.adapters";
 /// Paths of the modules that the captured model itself checkpoints
 /// (torch.utils.checkpoint): an array of strings; absent: none.
 inline constexpr llvm::StringLiteral kCheckpointsAttr = "fsdp.checkpoints";

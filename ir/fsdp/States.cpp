@@ -441,6 +441,8 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
                          "number");
   if (attr.getName() == kCastsAttr)
     return verifyArray<DictionaryAttr>(op, attr, "dictionaries");
+  if (attr.getName() == kAdaptersAttr)
+    return verifyArray<AdapterAttr>(op, attr, "#fsdp.adapter");
   if (attr.getName() == kCheckpointsAttr)
     return verifyArray<StringAttr>(op, attr, "paths of modules");
   if (attr.getName() == kMicroBatchesAttr) {

@@ -174,6 +174,30 @@ static void emitWeightsFiles(ModuleOp module, const EmitOptions &options,
   }
 }
 
+static LogicalResult emitAdapters(ModuleOp module, const StateTable &table,
+                                  plan::PlanT &plan) {
+  auto adapters = module->getAttrOfType<ArrayAttr>(kAdaptersAttr);
+  if (!adapters)
+    return success();
+  for (auto adapter : adapters.getAsRange<AdapterAttr>()) {
+    auto result = std::make_unique<plan::AdapterT>();
+    for (auto [name, number] : {std::pair(adapter.getBase(), &result->base),
+                                {adapter.getDown(), &result->down},
+                                {adapter.getUp(), &result->up}}) {
+      StateOp state = table.lookup(name);
+      if (!state)
+        return module.emitError("expected a state of each matrix of an "
+                                "adapter, found none called '")
+               << name.getValue() << "'";
+      *number = table.getIndex(state);
+    }
+    result->scale = adapter.getScale().getValueAsDouble();
+    result->base_is_in_by_out = adapter.getBaseIsInByOut();
+    plan.adapters.push_back(std::move(result));
+  }
+  return success();
+}
+
 LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
                              plan::PlanT &plan) {
   FailureOr<MemoryUse> use = MemoryUse::fromAttribute(module);
@@ -206,6 +230,8 @@ LogicalResult fsdp::emitPlan(ModuleOp module, const EmitOptions &options,
   for (StateOp state : table.getStates())
     if (failed(emitState(state, table, context)))
       return failure();
+  if (failed(emitAdapters(module, table, plan)))
+    return failure();
   emitMemory(module, *use, plan);
   emitRun(module, table, options, plan);
   for (func::FuncOp program : getPrograms(module))

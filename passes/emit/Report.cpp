@@ -149,6 +149,18 @@ static llvm::json::Object describeCast(DictionaryAttr row) {
   return cast;
 }
 
+static llvm::json::Array describeAdapters(ModuleOp module) {
+  llvm::json::Array all;
+  if (auto adapters = module->getAttrOfType<ArrayAttr>(kAdaptersAttr))
+    for (auto adapter : adapters.getAsRange<AdapterAttr>())
+      all.push_back(
+          llvm::json::Object{{"base", adapter.getBase().getValue()},
+                             {"down", adapter.getDown().getValue()},
+                             {"up", adapter.getUp().getValue()},
+                             {"scale", adapter.getScale().getValueAsDouble()}});
+  return all;
+}
+
 /// The groups of the axes, and those of which transfers speak beside them.
 static llvm::json::Array describeGroups(ModuleOp module,
                                         ArrayRef<ProgramUse> uses) {
@@ -199,6 +211,8 @@ llvm::json::Value fsdp::buildReport(ModuleOp module) {
     for (auto row : rows.getAsRange<DictionaryAttr>())
       casts.push_back(describeCast(row));
   report["casts"] = std::move(casts);
+  if (llvm::json::Array adapters = describeAdapters(module); !adapters.empty())
+    report["adapters"] = std::move(adapters);
   report["memory"] = describeMemory(module, uses);
   return report;
 }

@@ -26,6 +26,8 @@ namespace fsdp {
 ///   phases       of each phase the transient bytes by kind and `at`
 ///   ops          how often a step runs each op
 ///   micro_batches  of a step
+///   adapters     what --export-merged merges, if anything: base, down, up
+///                (names of states) and scale
 ///   programs     only of a module with programs for several shapes, in order:
 ///                name, collectives, metrics and ops of a step of each; those
 ///                above are the first one's

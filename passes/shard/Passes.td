@@ -60,6 +60,44 @@ def AddValidation : Fsdp_ModulePass<"fsdp-add-validation"> {
   }];
 }
 
+def FindAdapters : Fsdp_ModulePass<"fsdp-find-adapters"> {
+  let summary = "find matrices that together add to a frozen one";
+  let description = [{
+    A frozen matrix and the low-rank adapter (LoRA) beside it, `base(x) + s * up(down(x))`,
+    are found by what forward of the programs that train computes, whatever the
+    modules are called: a product with the frozen matrix, or its transpose, and two in
+    a row with transposes of trained ones, whose sum is read. Between them may be
+    views that keep the order of elements, casts, copies and factors that are
+    numbers, and dropout in front of `down`. Both read one value, and what both make is read
+    for that sum alone.
+
+    Each is an element of the module's `fsdp.adapters`, from which the artifact has what
+    `fsdp-run --export-merged` adds up. A base that two adapters are added to, and matrices that
+    forward also reads otherwise, are left out: after a merge the program without
+    adapters would compute something else.
+
+    Input:
+
+    ```mlir
+    %y = aten.mm(%x, %wt) : …
+    %h = aten.mm(%x, %at) : …
+    %d = aten.mm(%h, %bt) : …
+    %s = aten.mul.Scalar(%d, other = 2.0) : …
+    %z = aten.add.Tensor(%y, %s) : …
+    ```
+
+    Output, beside it:
+
+    ```mlir
+    module attributes {fsdp.adapters = [
+        #fsdp.adapter<base = @w, down = @a, up = @b, scale = 2.0>]}
+    ```
+
+    Needs: captured programs. Must run before `fsdp-quantize-bases`, behind which products
+    read what bytes stand for. Leaves: the programs as they are.
+  }];
+}
+
 def SnapshotReference : Fsdp_ModulePass<"fsdp-snapshot-reference"> {
   let summary = "keep a copy of the captured program to compare with";
   let description = [{

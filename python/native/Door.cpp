@@ -9,6 +9,7 @@
 #include "plan/Target.h"
 #include "plan/plan_generated.h"
 #include "runtime/states/Export.h"
+#include "runtime/states/MergedStates.h"
 #include "runtime/train/Checkpointer.h"
 #include "support/Error.h"
 #include "support/Nearest.h"
@@ -360,9 +361,17 @@ void Door::load(const std::string &path, bool isOwn) {
   folder.clear();
 }
 
-void Door::exportWeights(const std::string &path, uint64_t shardBytes) {
-  run.run(
-      [&](OpenRank &rank) { rank.session.exportWeights(path, shardBytes); });
+void Door::exportWeights(const std::string &path, uint64_t shardBytes,
+                         bool isMerged) {
+  // Here, where it does not end the run.
+  if (isMerged)
+    listMerged(session().plan());
+  run.run([&](OpenRank &rank) {
+    if (isMerged)
+      rank.session.exportMerged(path, shardBytes);
+    else
+      rank.session.exportWeights(path, shardBytes);
+  });
 }
 
 uint64_t Door::stepsDone() const { return session().stepsDone(); }

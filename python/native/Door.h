@@ -99,7 +99,8 @@ public:
   /// all). `isWaiting`: until it is on the disk. Returns its path.
   std::string save(const std::string &folder, uint64_t keep, bool isWaiting);
   void load(const std::string &path, bool isOwn);
-  void exportWeights(const std::string &path, uint64_t shardBytes);
+  void exportWeights(const std::string &path, uint64_t shardBytes,
+                     bool isMerged);
 
   uint64_t stepsDone() const;
   MemoryUse memory() const;

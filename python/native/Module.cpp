@@ -348,7 +348,8 @@ NB_MODULE(_native, module) {
       .def("load", &Door::load, nb::arg("path"), nb::arg("is_own"),
            nb::call_guard<nb::gil_scoped_release>())
       .def("export_weights", &Door::exportWeights, nb::arg("path"),
-           nb::arg("shard_bytes"), nb::call_guard<nb::gil_scoped_release>())
+           nb::arg("shard_bytes"), nb::arg("is_merged") = false,
+           nb::call_guard<nb::gil_scoped_release>())
       .def("close", &Door::close, nb::arg("reason"),
            nb::call_guard<nb::gil_scoped_release>());
 }

@@ -705,3 +705,9 @@ void Session::exportWeights(const std::string &path, uint64_t shardBytes) {
                       "export/" + std::to_string(impl->exports++), path,
                       shardBytes);
 }
+
+void Session::exportMerged(const std::string &path, uint64_t shardBytes) {
+  fsdp::exportWeights(impl->plan, impl->arenas, impl->fabric,
+                      "export/" + std::to_string(impl->exports++), path,
+                      shardBytes, Exported::Merged);
+}

@@ -290,6 +290,12 @@ public:
   void exportWeights(const std::string &path,
                      uint64_t shardBytes = kExportShardBytes);
 
+  /// Collective: the same of the model with its adapters added to what they are
+  /// trained beside, by PEFT's names of it. Throws fsdp::Error
+  /// (RuntimeUnsupported) where that is not all of the model.
+  void exportMerged(const std::string &path,
+                    uint64_t shardBytes = kExportShardBytes);
+
   // For those who write down what a session is made of.
 
   /// Where the plan's states lie.

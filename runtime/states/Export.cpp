@@ -8,20 +8,25 @@
 #include "plan/Shape.h"
 #include "plan/StateParts.h"
 #include "runtime/device/DTypes.h"
+#include "runtime/states/MergedDelta.h"
+#include "runtime/states/MergedStates.h"
 #include "runtime/states/Parts.h"
 #include "runtime/weights/Safetensors.h"
 #include "support/AtomicFile.h"
 #include "support/Error.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -37,6 +42,23 @@ bool fsdp::isExported(const plan::StateT &state) {
   return state.role == plan::Role::parameter ||
          state.role == plan::Role::frozen ||
          (state.role == plan::Role::buffer && !state.volatile_);
+}
+
+static std::vector<ExportedState> listExported(const plan::PlanT &plan,
+                                               Exported what) {
+  if (what == Exported::Merged)
+    return listMerged(plan);
+  std::vector<ExportedState> all;
+  for (size_t i = 0; i < plan.states.size(); ++i) {
+    const plan::StateT &state = *plan.states[i];
+    if (!isExported(state) ||
+        (what == Exported::Trained && state.role != plan::Role::parameter))
+      continue;
+    all.push_back({i, {state.name}});
+    std::vector<std::string> &names = all.back().names;
+    names.insert(names.end(), state.aliases.begin(), state.aliases.end());
+  }
+  return all;
 }
 
 namespace {
@@ -56,8 +78,10 @@ private:
   };
   struct Entry {
     const plan::StateT *state;
-    size_t home;               ///< the state whose bytes it lies in
-    std::vector<Place> places; ///< one for each name
+    size_t home; ///< the state whose bytes it lies in
+    std::vector<std::string> names;
+    const plan::AdapterT *adapter = nullptr; ///< that is added to it
+    std::vector<Place> places;               ///< one for each name
   };
   /// Tensors of one file, and the entries that they belong to.
   struct Contents {
@@ -66,6 +90,7 @@ private:
     uint64_t bytes = 0;
   };
 
+  Entry makeEntry(const ExportedState &each) const;
   std::vector<Contents> divide(uint64_t shardBytes);
   void addFile(const std::string &path, Contents contents);
   bool isWriter() const { return fabric.rank() == 0; }
@@ -93,9 +118,11 @@ private:
   Communicator *getCommunicator(const std::vector<const plan::GroupT *> &cuts,
                                 const std::vector<int> &ranks);
   void gather(const Home &home);
+  void gatherAdapters(const Home &home);
   void write(const Entry &entry, const Block &block);
   void write(const Entry &entry, std::vector<Run> runs);
   void writeNumbers(const Entry &entry, const Block &block);
+  void store(const Entry &entry, const Run &run);
 
   const plan::PlanT &plan;
   const Arenas &arenas;
@@ -106,19 +133,31 @@ private:
   std::optional<AtomicFile> index;
   std::string replaced; ///< a file that readers would prefer to the new ones
   std::vector<Entry> entries;
+  std::vector<Entry> matrices; ///< of adapters, which are written nowhere
+  std::set<size_t> gathered;   ///< homes of these
+  std::map<const plan::StateT *, at::Tensor> held;
+  std::map<const plan::StateT *, MergedDelta> deltas; ///< of bases
   std::map<std::vector<int>, std::unique_ptr<Communicator>> communicators;
 };
 
 Exporter::Exporter(const plan::PlanT &plan, const Arenas &arenas,
                    Fabric &fabric, const std::string &key, Exported what)
     : plan(plan), arenas(arenas), fabric(fabric), key(key) {
-  for (size_t i = 0; i < plan.states.size(); ++i) {
-    const plan::StateT &state = *plan.states[i];
-    if (isExported(state) &&
-        (what == Exported::All || state.role == plan::Role::parameter))
-      entries.push_back(
-          {&state, state.flat < 0 ? i : static_cast<size_t>(state.flat), {}});
+  for (const ExportedState &each : listExported(plan, what)) {
+    entries.push_back(makeEntry(each));
+    if (each.adapter)
+      for (size_t matrix : {each.adapter->down, each.adapter->up})
+        matrices.push_back(makeEntry({matrix, {}}));
   }
+}
+
+Exporter::Entry Exporter::makeEntry(const ExportedState &each) const {
+  const plan::StateT &state = *plan.states[each.state];
+  return {&state,
+          state.flat < 0 ? each.state : static_cast<size_t>(state.flat),
+          each.names,
+          each.adapter,
+          {}};
 }
 
 /// All tensors, in files of at most `shardBytes` or one tensor.
@@ -129,9 +168,7 @@ std::vector<Exporter::Contents> Exporter::divide(uint64_t shardBytes) {
     std::vector<int64_t> shape = modelShape(plan, state);
     plan::DType dtype = modelDType(state);
     uint64_t bytes = *checkedExtent(shape, {}, dtypeBytes(dtype));
-    std::vector<std::string> names = state.aliases;
-    names.insert(names.begin(), state.name);
-    for (const std::string &name : names) {
+    for (const std::string &name : entries[i].names) {
       if (all.back().bytes != 0 && all.back().bytes + bytes > shardBytes)
         all.emplace_back();
       all.back().tensors.push_back({name, dtype, shape});
@@ -317,10 +354,8 @@ void Exporter::writeNumbers(const Entry &entry, const Block &block) {
       bytes.resize(static_cast<size_t>(count) * element);
       at::from_blob(bytes.data(), {count}, toScalarType(model.dtype))
           .copy_(at::from_blob(wide.data(), {count}, at::kFloat));
-      for (const Place &place : entry.places)
-        files[place.file]->writeAt(place.offset +
-                                       static_cast<uint64_t>(first) * element,
-                                   {bytes.data(), bytes.size()});
+      store(entry, {static_cast<uint64_t>(first) * element,
+                    {bytes.data(), bytes.size()}});
     }
   }
 }
@@ -342,14 +377,71 @@ void Exporter::write(const Entry &entry, std::vector<Run> runs) {
     }
     if (!joined.empty())
       all.bytes = joined;
-    for (const Place &place : entry.places)
-      files[place.file]->writeAt(place.offset + all.at, all.bytes);
+    store(entry, all);
+  }
+}
+
+void Exporter::store(const Entry &entry, const Run &run) {
+  if (auto matrix = held.find(entry.state); matrix != held.end()) {
+    std::memcpy(static_cast<char *>(matrix->second.data_ptr()) + run.at,
+                run.bytes.data(), run.bytes.size());
+    return;
+  }
+  std::string_view bytes = run.bytes;
+  std::unique_ptr<char[]> sums;
+  if (auto delta = deltas.find(entry.state); delta != deltas.end()) {
+    plan::DType dtype = modelDType(*entry.state);
+    uint64_t element = dtypeBytes(dtype);
+    sums = std::make_unique<char[]>(bytes.size());
+    std::memcpy(sums.get(), bytes.data(), bytes.size());
+    delta->second.addTo(
+        at::from_blob(sums.get(),
+                      {static_cast<int64_t>(bytes.size() / element)},
+                      toScalarType(dtype)),
+        static_cast<int64_t>(run.at / element));
+    bytes = {sums.get(), bytes.size()};
+  }
+  for (const Place &place : entry.places)
+    files[place.file]->writeAt(place.offset + run.at, bytes);
+}
+
+/// Rank 0 then has what is added to the home's bases. All ranks move the same,
+/// of a flat state all matrices that it has.
+void Exporter::gatherAdapters(const Home &home) {
+  deltas.clear();
+  for (const Entry *base : home.entries) {
+    if (!base->adapter)
+      continue;
+    const plan::StateT *down = plan.states[base->adapter->down].get();
+    const plan::StateT *up = plan.states[base->adapter->up].get();
+    for (const Entry &each : matrices) {
+      if ((each.state != down && each.state != up) ||
+          !gathered.insert(each.home).second)
+        continue;
+      Home of{plan.states[each.home].get(), {}};
+      for (const Entry &member : matrices)
+        if (member.home == each.home) {
+          of.entries.push_back(&member);
+          if (isWriter())
+            held[member.state] = at::empty(wholeShape(plan, *member.state),
+                                           toScalarType(member.state->dtype));
+        }
+      gather(of);
+    }
+    if (!isWriter())
+      continue;
+    deltas.emplace(base->state,
+                   MergedDelta(*base->adapter, held.at(down), held.at(up)));
+    held.erase(down);
+    held.erase(up);
   }
 }
 
 void Exporter::run() {
-  for (const Home &home : homes())
+  for (const Home &home : homes()) {
+    gatherAdapters(home);
     gather(home);
+  }
   for (const auto &file : files)
     file->commit();
   if (index)

@@ -23,6 +23,8 @@ bool isExported(const plan::StateT &state);
 enum class Exported {
   All,     ///< of which isExported says so
   Trained, ///< parameters that are trained, such as adapters
+  Merged,  ///< All, with adapters added to their bases: listMerged
+           ///< (MergedStates.h)
 };
 
 /// Collective: rank 0 writes what is exported to the safetensors file `path`,

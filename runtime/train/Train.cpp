@@ -8,6 +8,7 @@
 #include "runtime/launch/Termination.h"
 #include "runtime/log/Log.h"
 #include "runtime/states/Export.h"
+#include "runtime/states/MergedStates.h"
 #include "runtime/train/BestLoss.h"
 #include "runtime/train/Evaluation.h"
 #include "runtime/train/Metrics.h"
@@ -123,6 +124,7 @@ static void reportTermination(const Session &session,
                     "' goes on with --load=latest";
   for (auto [option, path] : {std::pair("--export", &options.exportPath),
                               {"--export-trained", &options.exportTrainedPath},
+                              {"--export-merged", &options.exportMergedPath},
                               {"--outputs", &options.outputsPath}})
     if (!path->empty())
       text += "; " + std::string(option) + " was not written";
@@ -160,6 +162,9 @@ static void reportEnd(const BestLoss &best, uint64_t steps) {
 /// `checkpointer` may be null.
 static void trainSteps(Session &session, const TrainOptions &options,
                        Checkpointer *checkpointer) {
+  // Better refused now than after hours of training.
+  if (!options.exportMergedPath.empty())
+    listMerged(session.plan());
   std::optional<Metrics> metrics;
   std::optional<Progress> progress;
   bool isFirst = session.rank() == 0;
@@ -265,6 +270,8 @@ static void trainSteps(Session &session, const TrainOptions &options,
     exportWeights(session.plan(), session.arenas(), session.fabric(),
                   "export/trained", options.exportTrainedPath,
                   options.exportShardBytes, Exported::Trained);
+  if (!options.exportMergedPath.empty())
+    session.exportMerged(options.exportMergedPath, options.exportShardBytes);
   if (isFirst) {
     double seconds = std::chrono::duration<double>(last - begin).count();
     printSummary(session, taken, firstResult, lastResult, seconds);
@@ -312,6 +319,7 @@ static std::vector<RunFact> collectFacts(const TrainOptions &options) {
           path("--metrics", options.metricsPath),
           path("--export", options.exportPath),
           path("--export-trained", options.exportTrainedPath),
+          path("--export-merged", options.exportMergedPath),
           {"--export-shard-size", std::to_string(options.exportShardBytes), ""},
           path("--outputs", options.outputsPath),
           path("--profile", options.profilePath),
@@ -338,8 +346,8 @@ void fsdp::train(const LaunchOptions &launchOptions,
     if (!options.metricsPath.empty())
       findOutput(options.metricsPath);
     for (const std::string &path :
-         {options.exportPath, options.exportTrainedPath, options.outputsPath,
-          options.profilePath})
+         {options.exportPath, options.exportTrainedPath,
+          options.exportMergedPath, options.outputsPath, options.profilePath})
       if (!path.empty())
         checkWritable(path);
   };

@@ -24,6 +24,7 @@ struct TrainOptions {
   double peakFlops = 0;
   std::string exportPath; ///< safetensors, a file or a folder; empty: none
   std::string exportTrainedPath; ///< the same of trained parameters alone
+  std::string exportMergedPath;  ///< the same with adapters merged
   uint64_t exportShardBytes = kExportShardBytes; ///< of a folder's files
   CheckpointOptions checkpoints;                 ///< no folder: none
   std::string outputsPath;                       ///< safetensors; empty: none

@@ -415,6 +415,21 @@ def worlds(folder):
     refused("E040", "world: expected", lambda: fsdp_opt.compile(folder / "step.pt2", config=config, world=[], out=folder / "none.fsdp"))
 
 
+def merged(folder):
+    """A model of base and adapters; where that cannot be, the session goes on."""
+    *_, artifact = compiled(folder, zoo.lora)
+    _, plain, other = compiled(folder, name="plain.fsdp")
+    with fsdp_opt.Session(artifact) as step, fsdp_opt.Session(other) as bare:
+        states = step.state_dict()
+        step.export(folder / "merged.safetensors", merge_adapters=True)
+        refused("E076", "the artifact has none", lambda: bare.export(folder / "none.safetensors", merge_adapters=True))
+        bare(**{name: torch.cat([value, value]) for name, value in plain.items()})
+    found = load_file(folder / "merged.safetensors")
+    assert set(found) == {name.replace("base_layer.", "") for name in states if "lora_" not in name}, sorted(found)
+    base, down, up = (states[f"net.blocks.0.down.{part}.weight"] for part in ("base_layer", "lora_A.default", "lora_B.default"))
+    assert torch.allclose(found["net.blocks.0.down.weight"], base + 2 * up @ down, atol=1e-6), "merged into something else"
+
+
 def not_closed(folder):
     """A program that forgets its session, or fails inside of it, ends."""
     compiled(folder)
@@ -439,7 +454,7 @@ def main():
         "convnet world=2 sgd": parity(zoo.convnet, 2, optimizer=sgd),
         "llama tp=2": parity(zoo.llama, 2, optimizer=sgd, mesh={"tp": 2}, tp_plan="auto"),
         "gpt torchrun": torchrun(zoo.gpt, 2), "spawned": spawned,
-        "outputs": outputs, "refusals": refusals, "failures": failures, "others run": others_run,
+        "outputs": outputs, "refusals": refusals, "merged": merged, "failures": failures, "others run": others_run,
         "checkpoints": lambda folder: checkpoints(folder)(arguments.bin),
         "evaluation": evaluation, "held": held, "data files": data_files, "compiling": compiling, "worlds": worlds, "not closed": not_closed,
     }, arguments.only)

@@ -251,6 +251,9 @@ static void addOutputs(CLI::App &app, RunOptions &options) {
   app.add_option("--export-trained", train.exportTrainedPath,
                  "write the parameters that are trained alone, such as "
                  "adapters, as --export does");
+  app.add_option("--export-merged", train.exportMergedPath,
+                 "write the model with its low-rank adapters added to the "
+                 "matrices that they are trained beside, as --export does");
   app.add_option("--export-shard-size", train.exportShardBytes,
                  "bytes that a file of such a folder has at most, as 5GB")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
@@ -446,6 +449,7 @@ static void checkOutputs(const RunOptions &options) {
        {std::pair("--save", &train.checkpoints.folder),
         {"--export", &train.exportPath},
         {"--export-trained", &train.exportTrainedPath},
+        {"--export-merged", &train.exportMergedPath},
         {"--outputs", &train.outputsPath},
         {"--profile", &train.profilePath}})
     if (!path->empty() &&

@@ -21,3 +21,8 @@ func.func @f(%w: tensor<7xf32>) {
   %0 = fsdp.all_reduce mean %w over <"shard", 2> : tensor<7xf32>
   return
 }
+
+// -----
+
+// expected-error @+1 {{expected a finite scale (f64) of an adapter}}
+module attributes {fsdp.adapters = [#fsdp.adapter<base = @w, down = @a, up = @b, scale = 0x7FF0000000000000>]} {}

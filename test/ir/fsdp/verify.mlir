@@ -898,3 +898,8 @@ fsdp.state frozen @w : tensor<4x36xui8> sharded <dim 1 over <"shard", 2>> quanti
 
 // expected-error @+1 {{expected a contiguous tensor with elements of f32, bf16 or f16 to be quantized, found 'tensor<16x16xi64>'}}
 fsdp.state frozen @w : tensor<4x36xui8> quantized <nf4 of tensor<16x16xi64>>
+
+// -----
+
+// expected-error @+1 {{'fsdp.adapters' expects a module and an array of #fsdp.adapter}}
+module attributes {fsdp.adapters = ["w"]} {}

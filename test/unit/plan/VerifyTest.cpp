@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 
 using namespace fsdp;
 using namespace fsdp::plan;
@@ -173,6 +174,27 @@ DequantizeT &addQuantized(PlanT &plan) {
 StateT &quantizedOf(PlanT &plan) {
   addQuantized(plan);
   return *plan.states.back();
+}
+
+/// Adds a frozen matrix of 10 x 10 in blocks and an adapter of rank 3 over it.
+AdapterT &addAdapter(PlanT &plan) {
+  addQuantized(plan);
+  AdapterT adapter;
+  adapter.base = static_cast<uint32_t>(plan.states.size()) - 1;
+  for (bool isUp : {false, true}) {
+    (isUp ? adapter.up : adapter.down) =
+        static_cast<uint32_t>(plan.states.size());
+    auto state = std::make_unique<StateT>();
+    state->name = isUp ? "up.weight" : "down.weight";
+    state->shape = {isUp ? 10 : 3, isUp ? 3 : 10};
+    state->bytes = 120;
+    state->offset = plan.memory->peak;
+    plan.memory->peak += 128;
+    plan.states.push_back(std::move(state));
+  }
+  plan.adapters.push_back(std::make_unique<AdapterT>(adapter));
+  verifyPlan(plan);
+  return *plan.adapters.back();
 }
 
 /// The sample's parts: the shards of a parameter and of its average, which its
@@ -729,6 +751,54 @@ const Case kCases[] = {
     {"QuantizedInit",
      [](PlanT &p) { quantizedOf(p).init = std::vector<uint8_t>(72); },
      "neither one element nor all"},
+    {"AdapterState", [](PlanT &p) { addAdapter(p).up = 99; },
+     "adapter 0 names a state that does not exist"},
+    {"AdapterTwice",
+     [](PlanT &p) {
+       addAdapter(p);
+       p.adapters.push_back(std::make_unique<AdapterT>(*p.adapters[0]));
+     },
+     "adapter 1 names the state 'base.weight' again"},
+    {"AdapterSame",
+     [](PlanT &p) {
+       AdapterT &adapter = addAdapter(p);
+       adapter.up = adapter.down;
+     },
+     "adapter 0 names the state 'down.weight' again"},
+    {"AdapterBase",
+     [](PlanT &p) {
+       AdapterT &adapter = addAdapter(p);
+       std::swap(adapter.base, adapter.up);
+     },
+     "names the state 'up.weight', which is not frozen"},
+    {"AdapterFrozen",
+     [](PlanT &p) { p.states[addAdapter(p).down]->role = Role::frozen; },
+     "names the state 'down.weight', which is not trained"},
+    {"AdapterType",
+     [](PlanT &p) { p.states[addAdapter(p).down]->dtype = DType::i32; },
+     "names the state 'down.weight', which is no matrix of numbers"},
+    {"AdapterDims",
+     [](PlanT &p) { p.states[addAdapter(p).up]->shape = {30}; },
+     "names the state 'up.weight', which is no matrix of numbers"},
+    {"AdapterRank",
+     [](PlanT &p) { p.states[addAdapter(p).up]->shape = {15, 2}; },
+     "matrices that do not fit each other"},
+    {"AdapterInputs",
+     [](PlanT &p) { p.states[addAdapter(p).down]->shape = {2, 15}; },
+     "matrices that do not fit each other"},
+    {"AdapterTurned",
+     [](PlanT &p) {
+       AdapterT &adapter = addAdapter(p);
+       adapter.base_is_in_by_out = true; // a square base fits either way
+       verifyPlan(p);
+       p.states[adapter.base]->quantized->shape = {5, 20};
+     },
+     "matrices that do not fit each other"},
+    {"AdapterScale",
+     [](PlanT &p) {
+       addAdapter(p).scale = std::numeric_limits<double>::quiet_NaN();
+     },
+     "a scale that is no number"},
     {"DataInput",
      [](PlanT &p) {
        p.data = std::make_unique<DataT>();

@@ -185,8 +185,13 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
     compileProgram(*copy, config, [](llvm::StringRef, ModuleOp) {});
     if (std::exchange(first, false)) {
       printBuckets(summarizeBuckets(*copy));
-      llvm::outs() << listSplits(*copy)
-                   << "\nmemory of a rank and transfers of a step, ";
+      llvm::outs() << listSplits(*copy);
+      if (auto adapters = (*copy)->getAttrOfType<ArrayAttr>(kAdaptersAttr))
+        llvm::outs() << "\n"
+                     << adapters.size()
+                     << (adapters.size() == 1 ? " adapter" : " adapters")
+                     << " that --export-merged merges\n";
+      llvm::outs() << "\nmemory of a rank and transfers of a step, ";
       if (isForInference(module))
         llvm::outs() << "for inference\n";
       else
