@@ -56,8 +56,8 @@ inline size_t dtypeBytes(plan::DType dtype) {
 }
 
 /// Whether a sum of elements of `dtype` that travel may be one of `result`: of
-/// 16-bit floats, which are summed in f32 anyway, and of e4m3, which has sums in
-/// no other type.
+/// 16-bit floats, which are summed in f32 anyway, and of e4m3, which has sums
+/// in no other type.
 inline bool canWiden(plan::DType dtype, plan::DType result) {
   return (dtype == plan::DType::bf16 || dtype == plan::DType::f16 ||
           dtype == plan::DType::f8e4m3fn) &&
