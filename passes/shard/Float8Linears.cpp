@@ -93,9 +93,7 @@ public:
                              name(isLeftGradient, "input"));
     Float8Value b = quantize(ops, right, /*summed=*/0, isRightGradient,
                              name(isRightGradient, otherRight));
-    StateOp weight = layer.weight;
-    Value result = multiply(ops, a, b, getTensor(product.op->getResult(0)),
-                            isEven(weight.getGlobalType()));
+    Value result = multiply(ops, a, b, getTensor(product.op->getResult(0)));
     if (isForward && count == 3)
       result = ops.make("aten.add.Tensor", {result, product.op->getOperand(0)},
                         {}, getTensor(product.op->getResult(0)));
@@ -191,9 +189,9 @@ private:
   }
 
   Value multiply(TensorOps &ops, Float8Value a, Float8Value b,
-                 RankedTensorType type, bool isLayerEven) {
+                 RankedTensorType type) {
     auto plain = RankedTensorType::get(type.getShape(), type.getElementType());
-    if (!byRow && isLayerEven)
+    if (!byRow)
       return ops.make("aten._scaled_mm", {a.data, b.data, a.inverse, b.inverse},
                       ops.get().getNamedAttr(
                           "out_dtype", TypeAttr::get(type.getElementType())),
