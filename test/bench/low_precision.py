@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What narrow types cost.
 
-    low_precision.py --bin build/bin quality [--steps 1000] [--svg out.svg]   loss of the quickstart's decoder in float8, with narrow wires, with narrow states
+    low_precision.py --bin build/bin quality [--steps 1000] [--only f32 …] [--svg out.svg]   loss of the quickstart's decoder in float8, with narrow wires, with narrow states
     low_precision.py --bin build/bin speed [--width 1024] [--layers 4] [--rows 256]   time of a step of linear layers in float8, and the bytes it gathers
 
 Needs torch (2.11). All of a table is measured by turns.
@@ -20,8 +20,8 @@ def gathered(report):
     return sum(each["bytes"] * each["count"] for each in report["collectives"] if each["kind"] == "all_gather")
 
 
-def use(recipe):
-    return lambda base: {**base, **({"float8": RECIPES[recipe]} if RECIPES[recipe] else {})}
+def use(recipe, modules="*"):
+    return lambda base: {**base, **({"float8": {**RECIPES[recipe], "modules": modules}} if RECIPES[recipe] else {})}
 
 
 def narrow_wires(dtype):
@@ -33,8 +33,13 @@ def narrow_states(base):
 
 
 def quality(arguments, folder):
-    """float8 beside the other narrow types."""
-    changes = {**{name: use(name) for name in RECIPES}, "wires in bfloat16": narrow_wires("bfloat16"), "wires in float8": narrow_wires("float8"), "states in int8": narrow_states}
+    """float8 beside the other narrow types. As torchtitan's examples do, the head stays as it is, but where its name says otherwise."""
+    changes = {
+        "f32": lambda base: base,
+        "tensorwise": use("tensorwise", "blocks.*"), "rowwise": use("rowwise", "blocks.*"),
+        "wires in bfloat16": narrow_wires("bfloat16"), "wires in float8": narrow_wires("float8"), "states in int8": narrow_states,
+        "tensorwise, with the head": use("tensorwise"), "rowwise, with the head": use("rowwise"),
+    }
     chosen = {name: change for name, change in changes.items() if name == "f32" or name in (arguments.only or changes)}
     compare_quality(arguments, folder, ("narrow", "bytes that a step gathers"), chosen, gathered)
 
