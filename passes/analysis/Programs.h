@@ -138,10 +138,9 @@ bool isGiven(mlir::Value value);
 /// directly or through what may stand between a shard and its gather.
 bool isReadByGathersOnly(mlir::Operation *op);
 
-/// Casts, running sums, copies between memories, all-reduces and what undoes the
-/// scale with which it travelled: what a reduced gradient may go through on its
-/// way to the optimizer. They belong to the
-/// reduction in front of them.
+/// Casts, running sums, copies between memories, all-reduces and what undoes
+/// the scale with which it travelled: what a reduced gradient may go through on
+/// its way to the optimizer. They belong to the reduction in front of them.
 bool isReductionTail(mlir::Operation *op);
 
 /// The start that moved a value, which is a result of its wait; else null.

@@ -31,10 +31,9 @@ struct Combination {
 };
 
 /// Throws fsdp::Error (ReductionUnsupported) if `reduction` has no meaning for
-/// `dtype`: sums and maxima of 8-bit floats in their own type, means of integers, sums of bools,
-/// maxima of complex numbers, sums of
-/// grains that are not of floating point. The same if it cannot give elements
-/// of `result`.
+/// `dtype`: sums and maxima of 8-bit floats in their own type, means of
+/// integers, sums of bools, maxima of complex numbers, sums of grains that are
+/// not of floating point. The same if it cannot give elements of `result`.
 void checkReduction(plan::DType dtype, plan::Reduction reduction,
                     plan::DType result);
 inline void checkReduction(plan::DType dtype, plan::Reduction reduction) {

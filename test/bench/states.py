@@ -41,24 +41,25 @@ def train(arguments, folder, model, data, config, steps):
 
 def draw(curves, path):
     """Means of 20 steps."""
-    width, height, left, bottom = 640, 320, 48, 32
+    right = max(90, 12 + 6 * max(map(len, curves)))
+    width, height, left, bottom = 550 + right, 320, 48, 32
     assert len(curves) <= len(COLOURS), "two curves would have one colour"
     smooth = {name: [statistics.mean(losses[i:i + 20]) for i in range(0, len(losses) - 19, 20)] for name, losses in curves.items()}
     low, high = min(min(c) for c in smooth.values()), max(max(c) for c in smooth.values())
     count = max(len(c) for c in smooth.values())
-    x = lambda i: left + (width - left - 90) * i / (count - 1)
+    x = lambda i: left + (width - left - right) * i / (count - 1)
     y = lambda v: 8 + (height - bottom - 8) * (high - v) / (high - low)
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
              f'<rect width="{width}" height="{height}" fill="white"/>']
     for part in range(5):
         value = low + (high - low) * part / 4
-        lines.append(f'<path d="M{left} {y(value):.1f}H{width - 90}" stroke="#ddd"/><text x="{left - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:.2f}</text>')
+        lines.append(f'<path d="M{left} {y(value):.1f}H{width - right}" stroke="#ddd"/><text x="{left - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:.2f}</text>')
         step = (count - 1) * part // 4
         lines.append(f'<text x="{x(step):.1f}" y="{height - 10}" text-anchor="middle">{step * 20}</text>')
     for row, ((name, curve), colour) in enumerate(zip(smooth.items(), COLOURS)):
         points = " ".join(f"{x(i):.1f},{y(v):.1f}" for i, v in enumerate(curve))
         lines.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.2"/>')
-        lines.append(f'<text x="{width - 84}" y="{24 + 16 * row}" fill="{colour}">{name}</text>')
+        lines.append(f'<text x="{width - right + 6}" y="{24 + 16 * row}" fill="{colour}">{name}</text>')
     path.write_text("\n".join([*lines, "</svg>"]) + "\n")
 
 
