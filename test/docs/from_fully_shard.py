@@ -52,8 +52,12 @@ def main():
         (pathlib.Path(folder) / "model.py").write_text(MODEL)
         for name, script in blocks.items():
             (pathlib.Path(folder) / name).write_text(script)
-            done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", name], cwd=folder,
-                                  capture_output=True, text=True, timeout=240)
+            # PyTorch's own ranks, without anything of ours, are aborted now and then on a busy machine when a peer ends first.
+            for _ in range(3 if name == "fsdp2.py" else 1):
+                done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", name], cwd=folder,
+                                      capture_output=True, text=True, timeout=240)
+                if done.returncode == 0:
+                    break
             assert done.returncode == 0, f"{name}: {done.stderr[-2000:]}"
             found[name] = [[float(number) for number in line.split()] for line in done.stdout.splitlines() if re.fullmatch(r"[\d.]+ [\d.]+", line)]
     theirs, ours = found["fsdp2.py"], found["ours.py"]
