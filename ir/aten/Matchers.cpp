@@ -26,6 +26,19 @@ bool aten::isClone(Operation *op) { return isCalled(op, "aten.clone"); }
 
 bool aten::isAddedProduct(Operation *op) { return isCalled(op, "aten.addmm"); }
 
+std::optional<double> aten::getNumber(Attribute value) {
+  if (auto number = dyn_cast_or_null<FloatAttr>(value))
+    return number.getValueAsDouble();
+  if (auto number = dyn_cast_or_null<IntegerAttr>(value);
+      number && !isa<BoolAttr>(value))
+    return static_cast<double>(number.getInt());
+  return std::nullopt;
+}
+
+std::optional<double> aten::getStaticNumber(Operation *op, StringRef name) {
+  return getNumber(getStaticArgument(op, name));
+}
+
 bool aten::isNorm(Operation *op) {
   return isCalled(op, "aten._foreach_norm.Scalar") ||
          isCalled(op, "aten.linalg_vector_norm");

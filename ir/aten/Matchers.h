@@ -24,6 +24,12 @@ bool isClone(mlir::Operation *op);
 /// its result lies there.
 bool isAddedProduct(mlir::Operation *op);
 
+/// The number that `value` is; nothing for others, and for null.
+std::optional<double> getNumber(mlir::Attribute value);
+/// The one that is the static argument `name` of `op`, or its default.
+std::optional<double> getStaticNumber(mlir::Operation *op,
+                                      llvm::StringRef name);
+
 /// Whether it makes norms of tensors.
 bool isNorm(mlir::Operation *op);
 

@@ -81,8 +81,8 @@ bool fsdp::isWireUnscaling(Operation *op) {
   Value sums = op->getOperand(0), sent;
   if (auto scatter = sums.getDefiningOp<ReduceScatterOp>())
     sent = scatter.getFull();
-  else if (isa_and_nonnull<ReduceScatterStartOp>(
-               getTransfer(sums) ? getTransfer(sums).getOperation() : nullptr))
+  else if (StartOpInterface start = getTransfer(sums);
+           start && isa<ReduceScatterStartOp>(start))
     sent = getTransferred(sums);
   Operation *scaling = sent ? getWireScaling(sent) : nullptr;
   Operation *inverse = op->getOperand(1).getDefiningOp();

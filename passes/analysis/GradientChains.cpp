@@ -46,13 +46,10 @@ Value fsdp::getReduced(Value operand, Type result) {
   Type element = getElementTypeOrSelf(result);
   if (getElementTypeOrSelf(operand.getType()) == element)
     return operand;
-  Operation *cast = operand.getDefiningOp();
-  if (Operation *scaling = getWireScaling(operand))
-    return getElementTypeOrSelf(scaling->getOperand(0).getType()) == element
-               ? scaling->getOperand(0)
-               : Value();
-  return aten::isPlainCast(cast) &&
-                 getElementTypeOrSelf(cast->getOperand(0).getType()) == element
-             ? cast->getOperand(0)
+  Operation *first = getWireScaling(operand);
+  if (!first && aten::isPlainCast(operand.getDefiningOp()))
+    first = operand.getDefiningOp();
+  return first && getElementTypeOrSelf(first->getOperand(0)) == element
+             ? first->getOperand(0)
              : Value();
 }

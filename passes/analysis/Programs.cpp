@@ -222,6 +222,18 @@ bool fsdp::isReductionTail(Operation *op) {
          isWireUnscaling(op);
 }
 
+SmallVector<Operation *>
+fsdp::collectReaders(ArrayRef<Operation *> ops,
+                     llvm::function_ref<bool(Operation *)> isWanted) {
+  llvm::SmallSetVector<Operation *, 8> found;
+  SmallVector<Operation *> worklist(ops);
+  while (!worklist.empty())
+    for (Operation *reader : worklist.pop_back_val()->getUsers())
+      if (isWanted(reader) && found.insert(reader))
+        worklist.push_back(reader);
+  return found.takeVector();
+}
+
 StartOpInterface fsdp::getTransfer(Value value) {
   auto wait = value.getDefiningOp<WaitOp>();
   return wait ? wait.getStart() : StartOpInterface();

@@ -143,6 +143,12 @@ bool isReadByGathersOnly(mlir::Operation *op);
 /// its way to the optimizer. They belong to the reduction in front of them.
 bool isReductionTail(mlir::Operation *op);
 
+/// What reads results of `ops` and `isWanted`, directly or through others of
+/// them, as it is found.
+llvm::SmallVector<mlir::Operation *>
+collectReaders(llvm::ArrayRef<mlir::Operation *> ops,
+               llvm::function_ref<bool(mlir::Operation *)> isWanted);
+
 /// The start that moved a value, which is a result of its wait; else null.
 StartOpInterface getTransfer(mlir::Value value);
 /// What that start moved, else null.

@@ -5,7 +5,6 @@
 #include "passes/analysis/Float8.h"
 #include "passes/analysis/Programs.h"
 
-#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <map>
@@ -350,17 +349,13 @@ private:
   template <typename LogicalOp>
   SmallVector<Operation *> collectTails(const Bucket<LogicalOp> &bucket,
                                         Operation *last) const {
-    llvm::SmallSetVector<Operation *, 8> found;
-    SmallVector<Operation *> worklist;
-    for (LogicalOp op : getOps(bucket))
-      worklist.push_back(op);
-    while (!worklist.empty())
-      for (Operation *reader : worklist.pop_back_val()->getUsers())
-        if (auto it = positions.find(reader);
-            it != positions.end() && it->second < positionOf(last) &&
-            isReductionTail(reader) && found.insert(reader))
-          worklist.push_back(reader);
-    SmallVector<Operation *> tails = found.takeVector();
+    auto ops = llvm::to_vector_of<Operation *>(getOps(bucket));
+    SmallVector<Operation *> tails =
+        collectReaders(ops, [&](Operation *reader) {
+          auto it = positions.find(reader);
+          return it != positions.end() && it->second < positionOf(last) &&
+                 isReductionTail(reader);
+        });
     llvm::sort(tails, [&](Operation *a, Operation *b) {
       return positionOf(a) < positionOf(b);
     });

@@ -5,7 +5,6 @@
 #include "passes/analysis/Programs.h"
 
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
 
 #include <tuple>
 
@@ -91,25 +90,21 @@ private:
     Operation *last = *llvm::max_element(copies, [&](CopyOp a, CopyOp b) {
       return positionOf(a) < positionOf(b);
     });
-    llvm::SmallSetVector<Operation *, 8> tails;
-    SmallVector<Operation *> worklist(copies.begin(), copies.end());
-    while (!worklist.empty())
-      for (Operation *reader : worklist.pop_back_val()->getUsers()) {
-        auto it = positions.find(reader);
-        if (it == positions.end() || it->second > positionOf(last))
-          continue;
-        if (!isReductionTail(reader)) {
-          InFlightDiagnostic diagnostic =
-              reader->emitOpError("reads what is copied before all members of "
-                                  "the bucket '")
-              << bucket.getValue() << "' are computed";
-          diagnostic.attachNote(last->getLoc()) << "the last member";
-          return diagnostic;
-        }
-        if (tails.insert(reader))
-          worklist.push_back(reader);
+    SmallVector<Operation *> ops(copies.begin(), copies.end());
+    SmallVector<Operation *> moved =
+        collectReaders(ops, [&](Operation *reader) {
+          auto it = positions.find(reader);
+          return it != positions.end() && it->second <= positionOf(last);
+        });
+    for (Operation *reader : moved)
+      if (!isReductionTail(reader)) {
+        InFlightDiagnostic diagnostic =
+            reader->emitOpError("reads what is copied before all members of "
+                                "the bucket '")
+            << bucket.getValue() << "' are computed";
+        diagnostic.attachNote(last->getLoc()) << "the last member";
+        return diagnostic;
       }
-    SmallVector<Operation *> moved = tails.takeVector();
     llvm::sort(moved, [&](Operation *a, Operation *b) {
       return positionOf(a) < positionOf(b);
     });

@@ -133,27 +133,21 @@ private:
 
   /// Everything that reads the wait's results through casts and sums only.
   void collectTails(Transfer &transfer) const {
-    SmallVector<Operation *> worklist{transfer.wait};
-    llvm::SmallPtrSet<Operation *, 8> seen;
-    while (!worklist.empty())
-      for (Operation *reader : worklist.pop_back_val()->getUsers())
-        if (isReductionTail(reader) && seen.insert(reader).second) {
-          transfer.tails.push_back(reader);
-          worklist.push_back(reader);
-        }
+    for (Operation *tail : collectReaders({transfer.wait}, isReductionTail))
+      transfer.tails.push_back(tail);
     // Of gradients that leave the device the norm is computed before.
     llvm::SmallPtrSet<Operation *, 8> sources(transfer.tails.begin(),
                                               transfer.tails.end());
     sources.insert(transfer.wait);
-    SmallVector<Operation *> norms;
+    llvm::SmallSetVector<Operation *, 8> norms;
     for (Operation *source : sources)
       for (Operation *reader : source->getUsers())
-        if (aten::isNorm(reader) && seen.insert(reader).second &&
+        if (aten::isNorm(reader) &&
             llvm::all_of(reader->getOperands(), [&](Value operand) {
               return sources.contains(operand.getDefiningOp()) &&
                      llvm::any_of(operand.getUsers(), isDownload);
             }))
-          norms.push_back(reader);
+          norms.insert(reader);
     llvm::append_range(transfer.tails, norms);
     llvm::sort(transfer.tails, [&](Operation *a, Operation *b) {
       return out.positionOf(a) < out.positionOf(b);

@@ -43,32 +43,23 @@ static bool isReshape(Operation *op) {
                             getName(op));
 }
 
-static std::optional<double> getNumber(Attribute value) {
-  if (auto number = dyn_cast_or_null<FloatAttr>(value))
-    return number.getValueAsDouble();
-  if (auto number = dyn_cast_or_null<IntegerAttr>(value);
-      number && !isa<BoolAttr>(value))
-    return static_cast<double>(number.getInt());
-  return std::nullopt;
-}
-
 /// The number that a tensor of one element holds, if the program says it.
-static std::optional<double> getNumber(Value value) {
+static std::optional<double> getConstant(Value value) {
   auto constant = value.getDefiningOp<ConstantOp>();
   auto elements =
       constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
   if (!elements || elements.getNumElements() != 1)
     return std::nullopt;
-  return getNumber(*elements.getValues<Attribute>().begin());
+  return aten::getNumber(*elements.getValues<Attribute>().begin());
 }
 
 /// The factor by which `op` multiplies its first operand; nothing for others.
 static std::optional<double> getFactor(Operation *op) {
   std::optional<double> number;
   if (getName(op) == "aten.mul.Scalar" || getName(op) == "aten.div.Scalar")
-    number = getNumber(aten::getStaticArgument(op, "other"));
+    number = aten::getStaticNumber(op, "other");
   else if (getName(op) == "aten.mul.Tensor" || getName(op) == "aten.div.Tensor")
-    number = getNumber(op->getOperand(1));
+    number = getConstant(op->getOperand(1));
   if (number && getName(op).starts_with("aten.div"))
     number = 1 / *number;
   bool isFactor = number && std::isfinite(*number) &&
@@ -225,13 +216,12 @@ private:
         worklist.push_back(op->getOperand(0));
       } else if (getName(op) == "aten.add.Tensor") {
         // The first operand's last: in front where the stack ends.
-        if (getNumber(aten::getStaticArgument(op, "alpha")) == 1)
+        if (aten::getStaticNumber(op, "alpha") == 1)
           worklist.push_back(op->getOperand(1));
         worklist.push_back(op->getOperand(0));
       } else if (getName(op) == "aten.mm" || aten::isAddedProduct(op)) {
         products.push_back(op);
-        if (aten::isAddedProduct(op) &&
-            getNumber(aten::getStaticArgument(op, "beta")) == 1)
+        if (aten::isAddedProduct(op) && aten::getStaticNumber(op, "beta") == 1)
           worklist.push_back(op->getOperand(0));
       }
     }
@@ -314,10 +304,8 @@ private:
   Value climb(Occurrence &found) {
     Operation *op = found.up.op;
     if (aten::isAddedProduct(op)) {
-      std::optional<double> beta =
-          getNumber(aten::getStaticArgument(op, "beta"));
-      std::optional<double> alpha =
-          getNumber(aten::getStaticArgument(op, "alpha"));
+      std::optional<double> beta = aten::getStaticNumber(op, "beta");
+      std::optional<double> alpha = aten::getStaticNumber(op, "alpha");
       if (beta != 1 || !alpha ||
           getTensor(op->getOperand(0)).getShape() !=
               getTensor(op->getResult(0)).getShape()) {
@@ -336,8 +324,7 @@ private:
       }
       bool isFirst = op->getOperand(0) == value;
       if (getName(op) == "aten.add.Tensor") {
-        std::optional<double> alpha =
-            getNumber(aten::getStaticArgument(op, "alpha"));
+        std::optional<double> alpha = aten::getStaticNumber(op, "alpha");
         Value other = op->getOperand(isFirst ? 1 : 0);
         bool isSame =
             getTensor(other).getShape() == getTensor(value).getShape();
@@ -397,8 +384,7 @@ private:
   }
 
   static bool hasPlainFactor(Operation *op) {
-    return !aten::isAddedProduct(op) ||
-           getNumber(aten::getStaticArgument(op, "alpha")) == 1;
+    return !aten::isAddedProduct(op) || aten::getStaticNumber(op, "alpha") == 1;
   }
 
   /// The ops of forward that read the matrix otherwise than by copies and

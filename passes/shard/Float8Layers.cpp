@@ -53,14 +53,8 @@ static std::pair<Value, Value> getFactors(Operation *op) {
 }
 
 static bool addsPlainly(Operation *op) {
-  auto isOne = [&](StringRef name) {
-    Attribute value = aten::getStaticArgument(op, name);
-    if (auto number = dyn_cast_or_null<FloatAttr>(value))
-      return number.getValueAsDouble() == 1;
-    auto integer = dyn_cast_or_null<IntegerAttr>(value);
-    return !value || (integer && integer.getInt() == 1);
-  };
-  return getName(op) == "aten.mm" || (isOne("beta") && isOne("alpha"));
+  return getName(op) == "aten.mm" || (aten::getStaticNumber(op, "beta") == 1 &&
+                                      aten::getStaticNumber(op, "alpha") == 1);
 }
 
 /// The matrix that `value` is, in whatever element type; null if it is none.

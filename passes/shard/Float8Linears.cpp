@@ -34,13 +34,12 @@ namespace {
 
 /// A zero has a scale as well (torchao's EPS).
 constexpr double kLeastMaximum = 1e-12;
-constexpr float kGreatestE4m3 = 448, kGreatestE5m2 = 57344;
 /// What GPUs' products want sizes to be multiples of.
 constexpr int64_t kSizeMultiple = 16;
 
-/// Whether products of eight bits have kernels for a layer with such a weight.
-/// Zeros that fill it up would add nothing to what a product sums, so others
-/// are multiplied in f32.
+/// Whether kernels of eight bits take such a weight on all processors. Zeros
+/// that would fill up others add nothing to what a product sums; the CPU needs
+/// none.
 bool isEven(RankedTensorType weight) {
   return llvm::all_of(weight.getShape(),
                       [](int64_t size) { return size % kSizeMultiple == 0; });
@@ -150,42 +149,14 @@ private:
     source = ops.copy(source);
     RankedTensorType type = getTensor(source);
     madeCasts.add(name, type.getElementType(), element);
-    RankedTensorType scales = RankedTensorType::get({}, f32);
-    SmallVector<NamedAttribute> order{ops.get().getNamedAttr(
-        "ord",
-        ops.get().getF64FloatAttr(std::numeric_limits<double>::infinity()))};
-    if (byRow) {
-      SmallVector<int64_t> shape(type.getShape());
-      shape[dim] = 1;
-      scales = RankedTensorType::get(shape, f32);
-      order.push_back(ops.integers("dim", {dim}));
-      order.push_back(
-          ops.get().getNamedAttr("keepdim", ops.get().getBoolAttr(true)));
-    }
-    if (type.getElementType() != f32)
-      order.push_back(ops.type(f32));
     Value greatest =
-        ops.make("aten.linalg_vector_norm", {source}, order, scales);
-    Value divisor = ops.make(
-        "aten.clamp_min", {greatest},
-        ops.get().getNamedAttr("min", ops.get().getF64FloatAttr(kLeastMaximum)),
-        scales);
-    float largest = element == e4m3 ? kGreatestE4m3 : kGreatestE5m2;
-    Value scale = ops.make("aten.div.Tensor", {number(ops, largest), divisor},
-                           {}, scales);
-    if (byRow) // torchao's round_scales_to_power_of_2
-      for (StringRef step : {"aten.log2", "aten.floor", "aten.exp2"})
-        scale = ops.make(step, {scale}, {}, scales);
-    Value inverse = ops.make("aten.reciprocal", {scale}, {}, scales);
+        makeGreatest(ops, source, byRow ? std::optional(dim) : std::nullopt);
+    // By row as torchao's round_scales_to_power_of_2.
+    Value scale = makeScale(ops, greatest, element, kLeastMaximum, byRow);
+    Value inverse = ops.make("aten.reciprocal", {scale}, {}, getTensor(scale));
     Value scaled = ops.make("aten.mul.Tensor", {ops.cast(source, f32), scale},
                             {}, RankedTensorType::get(type.getShape(), f32));
     return {ops.cast(scaled, element), inverse};
-  }
-
-  Value number(TensorOps &ops, float value) {
-    auto type = RankedTensorType::get({}, f32);
-    return ConstantOp::create(ops.get(), ops.getLoc(), type,
-                              DenseElementsAttr::get(type, value), nullptr);
   }
 
   Value multiply(TensorOps &ops, Float8Value a, Float8Value b,

@@ -9,9 +9,6 @@
 #include "passes/shard/LowPrecision.h"
 
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
-
-#include <limits>
 
 using namespace mlir;
 using namespace fsdp;
@@ -22,9 +19,6 @@ namespace fsdp {
 } // namespace fsdp
 
 namespace {
-
-/// The greatest number of e4m3.
-constexpr float kGreatest = 448;
 
 /// Below it a gradient's greatest value is taken for this, so that the scale
 /// and its inverse are numbers of f32.
@@ -136,7 +130,10 @@ private:
          llvm::zip_equal(scatters, tensors, maxima)) {
       ReduceScatterOp each = scatter;
       ops.setLoc(each.getLoc());
-      Value scale = makeScale(ops, greatest);
+      // What is not small beside the greatest is rounded alike, whatever the
+      // power of two.
+      Value scale =
+          makeScale(ops, greatest, wire, kLeastMaximum, /*isPowerOfTwo=*/true);
       inverses.push_back(
           ops.make("aten.reciprocal", {scale}, {}, getTensor(scale)));
       Value scaled =
@@ -167,42 +164,13 @@ private:
   static SmallVector<Operation *>
   collectTails(ArrayRef<ReduceScatterOp> scatters) {
     Operation *last = scatters.back();
-    llvm::SmallSetVector<Operation *, 8> found;
-    SmallVector<Operation *> worklist(scatters.begin(), scatters.end());
-    while (!worklist.empty())
-      for (Operation *reader : worklist.pop_back_val()->getUsers())
-        if (reader->isBeforeInBlock(last) && found.insert(reader))
-          worklist.push_back(reader);
-    SmallVector<Operation *> tails = found.takeVector();
+    SmallVector<Operation *> ops(scatters.begin(), scatters.end());
+    SmallVector<Operation *> tails = collectReaders(
+        ops, [&](Operation *reader) { return reader->isBeforeInBlock(last); });
     llvm::sort(tails, [](Operation *a, Operation *b) {
       return a->isBeforeInBlock(b);
     });
     return tails;
-  }
-
-  Value makeGreatest(TensorOps &ops, Value tensor) {
-    return ops.make("aten.linalg_vector_norm", {tensor},
-                    ops.get().getNamedAttr(
-                        "ord", ops.get().getF64FloatAttr(
-                                   std::numeric_limits<double>::infinity())),
-                    RankedTensorType::get({}, f32));
-  }
-
-  /// The greatest power of two by which no number leaves the type: what is not
-  /// small beside the greatest is rounded alike, whatever the scale.
-  Value makeScale(TensorOps &ops, Value greatest) {
-    auto type = RankedTensorType::get({}, f32);
-    Value divisor = ops.make(
-        "aten.clamp_min", {greatest},
-        ops.get().getNamedAttr("min", ops.get().getF64FloatAttr(kLeastMaximum)),
-        type);
-    Value limit =
-        ConstantOp::create(ops.get(), ops.getLoc(), type,
-                           DenseElementsAttr::get(type, kGreatest), nullptr);
-    Value scale = ops.make("aten.div.Tensor", {limit, divisor}, {}, type);
-    for (StringRef step : {"aten.log2", "aten.floor", "aten.exp2"})
-      scale = ops.make(step, {scale}, {}, type);
-    return scale;
   }
 
   Type f32, wire;

@@ -133,9 +133,10 @@ private:
   static LogicalResult verifyWireScale(ReductionOpInterface op,
                                        Operation *scaling) {
     AllReduceOp maximum = getScaleMaximum(scaling);
-    if (!maximum || !isWireMaximum(maximum) ||
-        maximum.getInput().getDefiningOp()->getOperand(0) !=
-            scaling->getOperand(0) ||
+    Operation *greatest = maximum && isWireMaximum(maximum)
+                              ? maximum.getInput().getDefiningOp()
+                              : nullptr;
+    if (!greatest || greatest->getOperand(0) != scaling->getOperand(0) ||
         maximum.getGroup() != op.getGroup())
       return op->emitOpError(
                  "expects what travels to be scaled by the greatest "

@@ -7,7 +7,6 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -44,7 +43,10 @@ float fsdp::findGreatest(std::span<const float> values) {
 
 std::unique_ptr<Instruction>
 fsdp::prepareGreatest(const Preparation &p, const plan::CallT &call,
+                      const plan::OperatorT &name,
                       const std::vector<c10::IValue> &arguments) {
+  if (name.name != "aten::linalg_vector_norm" || !name.overload.empty())
+    return nullptr;
   // self, ord, dim, keepdim, dtype
   const at::Tensor &tensor = arguments[0].toTensor();
   bool isWhole = arguments[2].isNone() && arguments[4].isNone() &&

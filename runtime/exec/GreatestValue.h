@@ -19,12 +19,13 @@ namespace fsdp {
 /// one, 0 of none.
 float findGreatest(std::span<const float> values);
 
-/// What to run in place of a call of aten::linalg_vector_norm with these
-/// arguments; null: itself. LibTorch 2.11's kernel of the norm of order inf
+/// What to run in place of a call of the operator `name` with these arguments;
+/// null: itself. LibTorch 2.11's kernel of the norm of order inf
 /// over all of a tensor takes 20 times as long as one pass over memory, and
 /// scales of eight bits ask for it of each tensor.
 std::unique_ptr<Instruction>
 prepareGreatest(const Preparation &p, const plan::CallT &call,
+                const plan::OperatorT &name,
                 const std::vector<c10::IValue> &arguments);
 
 } // namespace fsdp

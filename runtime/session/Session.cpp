@@ -111,6 +111,11 @@ struct Session::Impl {
   uint64_t loadedBatches() const {
     return grains ? grains->total : programs.microBatches;
   }
+  void exportTo(const std::string &path, uint64_t shardBytes, Exported what) {
+    fsdp::exportWeights(plan, arenas, fabric,
+                        "export/" + std::to_string(exports++), path, shardBytes,
+                        what);
+  }
   uint64_t firstRow() const;
   void countRows();
 
@@ -701,13 +706,9 @@ void Session::record(ProfileRecorder *recorder) {
 }
 
 void Session::exportWeights(const std::string &path, uint64_t shardBytes) {
-  fsdp::exportWeights(impl->plan, impl->arenas, impl->fabric,
-                      "export/" + std::to_string(impl->exports++), path,
-                      shardBytes);
+  impl->exportTo(path, shardBytes, Exported::All);
 }
 
 void Session::exportMerged(const std::string &path, uint64_t shardBytes) {
-  fsdp::exportWeights(impl->plan, impl->arenas, impl->fabric,
-                      "export/" + std::to_string(impl->exports++), path,
-                      shardBytes, Exported::Merged);
+  impl->exportTo(path, shardBytes, Exported::Merged);
 }

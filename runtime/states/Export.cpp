@@ -54,9 +54,7 @@ static std::vector<ExportedState> listExported(const plan::PlanT &plan,
     if (!isExported(state) ||
         (what == Exported::Trained && state.role != plan::Role::parameter))
       continue;
-    all.push_back({i, {state.name}});
-    std::vector<std::string> &names = all.back().names;
-    names.insert(names.end(), state.aliases.begin(), state.aliases.end());
+    all.push_back({i, namesOf(state)});
   }
   return all;
 }

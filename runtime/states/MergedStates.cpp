@@ -14,6 +14,12 @@
 
 using namespace fsdp;
 
+std::vector<std::string> fsdp::namesOf(const plan::StateT &state) {
+  std::vector<std::string> names{state.name};
+  names.insert(names.end(), state.aliases.begin(), state.aliases.end());
+  return names;
+}
+
 namespace {
 
 using Components = std::vector<std::string>;
@@ -33,12 +39,6 @@ std::string join(std::span<const std::string> parts) {
   for (const std::string &part : parts)
     name += (name.empty() ? "" : ".") + part;
   return name;
-}
-
-std::vector<std::string> namesOf(const plan::StateT &state) {
-  std::vector<std::string> names{state.name};
-  names.insert(names.end(), state.aliases.begin(), state.aliases.end());
-  return names;
 }
 
 /// What PEFT's modules around those of a model are called in it.

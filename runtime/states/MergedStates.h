@@ -12,6 +12,9 @@
 
 namespace fsdp {
 
+/// Its own name, and those of what is tied to it.
+std::vector<std::string> namesOf(const plan::StateT &state);
+
 /// A state as an export writes it.
 struct ExportedState {
   size_t state; ///< into PlanT::states

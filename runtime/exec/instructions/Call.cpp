@@ -346,9 +346,8 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
   if (auto inPlace = findInPlace(p, call, name))
     return std::make_unique<KernelCall>(p, call, *inPlace,
                                         std::move(arguments));
-  if (name.name == "aten::linalg_vector_norm" && name.overload.empty())
-    if (auto greatest = prepareGreatest(p, call, arguments))
-      return greatest;
+  if (auto greatest = prepareGreatest(p, call, name, arguments))
+    return greatest;
   if (auto other = replaceMatmul(name.name, name.overload, arguments))
     return std::make_unique<KernelCall>(p, call, other->op,
                                         std::move(other->arguments));
