@@ -229,11 +229,11 @@ def reference(model, inputs, data, world, steps, config, record=lambda out: None
     rows = []
     for step in range(steps):
         loss_sum = 0.0
-        for number in range(world * micro_batches):
+        for number in range(batches):
             rank = number % world
             for name, value in untrained.items():
                 value.copy_(own[rank][name])
-            out = model(**batch_of(data, inputs, step * world * micro_batches + number))
+            out = model(**batch_of(data, inputs, step * batches + number))
             record(out)
             loss = out["loss"] if isinstance(out, dict) else out[0] if isinstance(out, tuple) else out
             (loss if divides_gradients else loss / world / micro_batches).backward()
