@@ -6,7 +6,6 @@ bit of what is trained. Where two ranks add, their order does not matter either:
 PyTorch's own fully_shard, over gloo, has to agree in every bit, too. Its optimizer
 takes powers of two for learning rates, since the order of its roundings is its own.
 """
-import os
 import pathlib
 import sys
 from collections import Counter
@@ -18,6 +17,7 @@ from safetensors.torch import load_file, save_file
 import zoo
 from flat import shapes
 from harness import batch_of, call, compile_step, export, make_config, make_data, must, parse_arguments, run_cases, train
+from ranks import end_rank
 from report import Pairs, counted, make_report
 
 BF16 = {"param_dtype": "bfloat16", "reduce_dtype": "float32"}
@@ -136,9 +136,7 @@ def train_with_pytorch(name, folder, steps, precise):
     full = {k: v.full_tensor().detach() for k, v in model.named_parameters(remove_duplicate=False)}
     if rank == 0:
         save_file({k: v.clone() for k, v in full.items()}, folder / "pytorch.safetensors")
-    dist.barrier()
-    # Gloo's threads abort the interpreter's own exit now and then.
-    os._exit(0)
+    end_rank()
 
 
 def same_as_pytorch(bin, name, precise=True, steps=3):

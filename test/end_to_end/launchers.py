@@ -207,7 +207,7 @@ def slurm(bin):
             check(folder)
             # torchrun's names for a script of Hugging Face's.
             (folder / "train.py").write_text("import os, torch.distributed as dist\ndist.init_process_group('gloo')\n"
-                                             "print('ranks', dist.get_rank(), dist.get_world_size(), os.environ['LOCAL_RANK'])\ndist.destroy_process_group()\n")
+                                             "print('ranks', dist.get_rank(), dist.get_world_size(), os.environ['LOCAL_RANK'], flush=True)\ndist.barrier()\nos._exit(0)\n")
             (folder / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
             (folder / "python").chmod(0o755)
             told = run(block("exec python train.py"), folder, env)

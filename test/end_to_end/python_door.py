@@ -21,7 +21,7 @@ import fsdp_opt
 import zoo
 from harness import ADAMW, batch_of, compare, launch, make_config, make_data, must, parse_arguments, reference, run_cases
 from outputs import Outputs
-from ranks import find_port
+from ranks import end_rank, find_port
 
 STEPS = 3
 
@@ -104,7 +104,7 @@ def run_spawned(rank, folder, port):
     assert total == 2
     if rank == 0:
         torch.save(losses[0], folder / "loss.pt")
-    torch.distributed.destroy_process_group()
+    end_rank()
 
 
 def spawned(folder):
@@ -143,7 +143,7 @@ def run_rank(folder):
         assert step(**batch).loss == once, "load_state_dict() gave other parameters"
     if torch.distributed.get_rank() == 0:
         torch.save((made, before), folder / "result.pt")
-    torch.distributed.destroy_process_group()
+    end_rank()
 
 
 def compiled(folder, factory=zoo.mlp, world=2, name="step.fsdp", outputs=(), **config):

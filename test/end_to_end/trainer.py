@@ -16,6 +16,7 @@ import fsdp_opt
 from fsdp_opt import _training_arguments
 from fsdp_opt.transformers import FsdpTrainer
 from harness import must, parse_arguments, run_cases
+from ranks import end_rank
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples" / "transformers"
 sys.path.insert(0, str(EXAMPLE))
@@ -92,7 +93,7 @@ def run_rank(folder):
             again = train(kind, folder / name, num_train_epochs=2, resume=str(folder / name / "checkpoint-3"))
             assert [e["loss"] for e in again.state.log_history if "loss" in e] == [e["loss"] for e in trainer.state.log_history if "loss" in e]
             again.close()
-    torch.distributed.destroy_process_group()
+    end_rank()
 
 
 def processes(folder):
