@@ -9,6 +9,7 @@
 #include "runtime/comm/Staging.h"
 #include "runtime/comm/Unpinned.h"
 #include "runtime/comm/flights/FlightRing.h"
+#include "runtime/comm/gloo/LoopThreads.h"
 #include "runtime/comm/gloo/MeetingStore.h"
 #include "runtime/comm/gloo/Transfer.h"
 #include "runtime/comm/processes/Processes.h"
@@ -151,6 +152,7 @@ GlooCommunicator::GlooCommunicator(std::shared_ptr<Processes> shared,
   auto begin = Clock::now();
   try {
     Unpinned unpinned(processors);
+    LoopThreads loopThreads;
     this->group = c10::make_intrusive<c10d::ProcessGroupGloo>(
         c10::make_intrusive<MeetingStore>(session,
                                           session->meetingPlace().under(key)),
@@ -171,6 +173,7 @@ GlooCommunicator::makeOptions(const cpu_set_t &processors) {
   const char *interface = std::getenv("GLOO_SOCKET_IFNAME");
   try {
     Unpinned unpinned(processors);
+    LoopThreads loopThreads;
     options->devices.push_back(
         session->isLoopback()
             ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
