@@ -65,6 +65,35 @@ int64_t scaledBytes(TypeRange types) {
   return bytes;
 }
 
+/// What a product of matrices in f32 packs beside LibTorch's allocator, by one
+/// thread: a panel of the wider operand and a block of the other (oneDNN,
+/// cpu/x64/gemm/gemm_info.cpp, whose blocks are the largest of all kinds of
+/// processors). MKL packs less. Small products are packed in what a library
+/// holds anyway (runtime/exec/Matmul.cpp).
+int64_t packedBytes(Operation *op) {
+  constexpr int64_t kLeastMultiplications = int64_t(1) << 24;
+  constexpr int64_t kPanel = 10000, kBlock = 384, kRest = int64_t(128) << 10;
+  if (op->getNumResults() != 1 || op->getNumOperands() < 2)
+    return 0;
+  // mm(a, b), addmm(bias, a, b), and the same of batches, one after the other
+  bool hasAddend = op->getNumOperands() > 2;
+  auto first = dyn_cast<RankedTensorType>(op->getOperand(hasAddend).getType());
+  auto result = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  if (!first || !result || first.getRank() < 2 || result.getRank() < 2 ||
+      !first.getElementType().isF32())
+    return 0;
+  int64_t rows = result.getDimSize(result.getRank() - 2);
+  int64_t columns = result.getDimSize(result.getRank() - 1);
+  int64_t depth = first.getDimSize(first.getRank() - 1);
+  if (rows * columns * depth < kLeastMultiplications)
+    return 0;
+  int64_t panel = std::min(std::max(rows, columns), kPanel);
+  int64_t block = std::min(std::min(rows, columns), kBlock);
+  return static_cast<int64_t>(sizeof(float)) * std::min(depth, kBlock) *
+             (panel + block) +
+         kRest;
+}
+
 int64_t boundOf(Operation *op) {
   const aten::Schema *schema = aten::lookupSchema(op);
   // The project's own ops work in place, or in the communicator's buffers.
@@ -102,9 +131,13 @@ int64_t boundOf(Operation *op) {
 std::optional<int64_t> fsdp::getScratchBound(ModuleOp module) {
   if (getDevice(module) != "cpu")
     return std::nullopt;
-  int64_t bound = 0;
+  int64_t temporaries = 0, packed = 0;
   for (func::FuncOp program : getPrograms(module))
-    for (Operation &op : program.getBody().front())
-      bound = std::max(bound, boundOf(&op));
-  return bound;
+    for (Operation &op : program.getBody().front()) {
+      temporaries = std::max(temporaries, boundOf(&op));
+      const aten::Schema *schema = aten::lookupSchema(&op);
+      if (schema && schema->is(aten::ScratchWidens))
+        packed = std::max(packed, packedBytes(&op));
+    }
+  return temporaries + packed;
 }

@@ -11,11 +11,13 @@
 
 namespace fsdp {
 
-/// Bytes of tensors that the kernels of `module`'s programs allocate beside
-/// their results at any one moment, from above: the largest over all ops, since
-/// a kernel gives its temporaries back when it returns. An estimate by rule
-/// (ScratchBound.cpp); what a machine and its number of threads really need,
-/// the runtime measures. Nothing for a device whose kernels have no rules.
+/// Bytes that the kernels of `module`'s programs take beside their results at
+/// any one moment, from above: the largest temporaries of any op, since a
+/// kernel gives them back when it returns, and the most that a library packs
+/// for a product, which it takes from the heap, where it stays. An estimate by
+/// rule (ScratchBound.cpp); what temporaries a machine and its number of
+/// threads really need, the runtime measures. Nothing for a device whose
+/// kernels have no rules.
 std::optional<int64_t> getScratchBound(mlir::ModuleOp module);
 
 } // namespace fsdp

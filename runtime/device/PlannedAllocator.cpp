@@ -4,6 +4,7 @@
 #include "runtime/device/PlannedAllocator.h"
 
 #include "runtime/device/Arena.h"
+#include "runtime/device/MappedBlocks.h"
 #include "runtime/device/Workers.h"
 
 #include <ATen/Parallel.h>
@@ -53,7 +54,23 @@ private:
     return {pointer, pointer, &releaseHeap, c10::Device(c10::kCPU)};
   }
 
+  /// For a call that is observed: what it asks for is not needed again.
+  c10::DataPtr beside(size_t bytes) {
+    void *pointer =
+        bytes >= MappedBlocks::kLeast ? mapped.allocate(bytes) : nullptr;
+    if (!pointer)
+      return heap(bytes);
+    return {pointer, pointer, &releaseHeap, c10::Device(c10::kCPU)};
+  }
+
+  /// What `pointer`, of `heap` or `beside`, really takes.
+  size_t takenBy(void *pointer) const {
+    size_t bytes = mapped.bytesOf(pointer);
+    return bytes != 0 ? bytes : malloc_usable_size(pointer);
+  }
+
   c10::Allocator *const base = c10::GetCPUAllocator();
+  MappedBlocks mapped;
 };
 
 static PlannedAllocator &plannedAllocator() {
@@ -70,15 +87,17 @@ c10::DataPtr PlannedAllocator::allocate(size_t bytes) {
     return heap(bytes);
   if (void *address = memory->place(bytes))
     return planned(address);
-  c10::DataPtr data = heap(bytes);
-  memory->noteElsewhere(data.get(), bytes, malloc_usable_size(data.get()));
+  c10::DataPtr data = memory->isObserving() ? beside(bytes) : heap(bytes);
+  memory->noteElsewhere(data.get(), bytes, takenBy(data.get()));
   return data;
 }
 
 void PlannedAllocator::releaseHeap(void *pointer) {
+  PlannedAllocator &allocator = plannedAllocator();
   if (currentMemory && pointer)
-    currentMemory->noteRelease(pointer, malloc_usable_size(pointer));
-  plannedAllocator().base->raw_deleter()(pointer);
+    currentMemory->noteRelease(pointer, allocator.takenBy(pointer));
+  if (!allocator.mapped.release(pointer))
+    allocator.base->raw_deleter()(pointer);
 }
 
 } // namespace fsdp

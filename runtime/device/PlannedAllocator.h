@@ -154,6 +154,8 @@ public:
     hasMissed = true;
     return nullptr;
   }
+  /// Whether the running call's requests are recorded.
+  bool isObserving() const { return mode == Mode::observe; }
   /// `taken` is what the memory really takes.
   void noteElsewhere(void *pointer, size_t bytes, size_t taken);
   /// Memory from elsewhere is given back.

@@ -45,6 +45,8 @@
 #include <optional>
 #include <utility>
 
+#include <malloc.h>
+
 using namespace fsdp;
 
 static constexpr const char *kLoss = "loss";
@@ -411,6 +413,8 @@ void Session::Impl::rehearse() {
     if (host)
       host->clear();
   }
+  // What small temporaries have left on the heap; large ones left nothing.
+  malloc_trim(0);
   // As much on all ranks, so that memory is the same everywhere.
   size_t bytes = 0;
   for (const std::string &each :

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What narrow types cost.
 
-    low_precision.py --bin build/bin quality [--steps 1000] [--only f32 …] [--svg out.svg]   loss of the quickstart's decoder in float8, with narrow wires, with narrow states
+    low_precision.py --bin build/bin quality [--steps 1000] [--orders 0] [--only f32 …] [--svg out.svg]   loss of the quickstart's decoder in float8, with narrow wires, with narrow states
     low_precision.py --bin build/bin speed [--width 1024] [--layers 4] [--rows 256]   time of a step of linear layers in float8, and the bytes it gathers
 
 Needs torch (2.11). All of a table is measured by turns.
@@ -65,6 +65,7 @@ def main():
     parts = parser.add_subparsers(dest="part", required=True)
     part = parts.add_parser("quality")
     part.add_argument("--steps", type=int, default=1000)
+    part.add_argument("--orders", type=int, default=0, help="shuffle the rows, in so many orders, instead of one run in theirs")
     part.add_argument("--only", nargs="*")
     part.add_argument("--svg", type=pathlib.Path)
     part = parts.add_parser("speed")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What optimizer states in fewer bytes cost and save: the tables and the figure of docs/Performance.md.
 
-    states.py --bin build/bin quality [--steps 1000] [--svg out.svg]   loss of the quickstart's decoder with each state_dtype
+    states.py --bin build/bin quality [--steps 1000] [--orders 0] [--svg out.svg]   loss of the quickstart's decoder with each state_dtype
     states.py --bin build/bin memory [--width 2048] [--layers 8]       planned and resident bytes of AdamW's states
     states.py --bin build/bin speed [--width 1024] [--layers 4]        time of a step that consists of little but the update
 
@@ -64,18 +64,25 @@ def draw(curves, path):
 
 
 def compare_quality(arguments, folder, heads, variants, measure):
-    """Losses of the quickstart's decoder. `variants`: by name, f32 first, what becomes of its config; `measure`: what else the report says."""
+    """Losses of the quickstart's decoder. `variants`: by name, f32 first, what becomes of its config; `measure`: what else the report says. With
+    several orders of the rows, a variant's ratio is that of its mean, and the least and the most are said behind it."""
     example = ROOT / "docs/examples/quickstart"
     texts = sorted(p for p in pathlib.Path("/usr/share/common-licenses").iterdir() if p.is_file() and not p.is_symlink())
     run(folder, sys.executable, example / "export.py", folder, *texts)
     base = yaml.safe_load((example / "fsdp.yaml").read_text())
-    curves = {}
+    orders = [{"data": {"shuffle": True, "seed": seed}} for seed in range(arguments.orders)] or [{}]
+    curves, last = {}, {}
     print(f"| {heads[0]} | mean loss of the last 50 of {arguments.steps} steps | to f32's | {heads[1]} |\n|---|---|---|---|")
     for name, change in variants.items():
-        report, rows = train(arguments, folder, "decoder.pt2", "text.safetensors", change(base), arguments.steps)
-        curves[name] = [row["loss"] for row in rows]
-        last = {name: statistics.mean(losses[-50:]) for name, losses in curves.items()}
-        print(f"| {name} | {last[name]:.4f} | {last[name] / last['f32']:.4f} | {measure(report):,} |", flush=True)
+        last[name] = []
+        for order in orders:
+            report, rows = train(arguments, folder, "decoder.pt2", "text.safetensors", {**change(base), **order}, arguments.steps)
+            losses = [row["loss"] for row in rows]
+            curves.setdefault(name, losses)
+            last[name].append(statistics.mean(losses[-50:]))
+        ratios = [mine / f32 for mine, f32 in zip(last[name], last["f32"])]
+        spread = f" ({min(ratios):.4f} to {max(ratios):.4f})" if len(orders) > 1 else ""
+        print(f"| {name} | {statistics.mean(last[name]):.4f} | {sum(last[name]) / sum(last['f32']):.4f}{spread} | {measure(report):,} |", flush=True)
     if arguments.svg:
         draw(curves, arguments.svg)
 
@@ -141,6 +148,7 @@ def main():
     parts = parser.add_subparsers(dest="part", required=True)
     part = parts.add_parser("quality")
     part.add_argument("--steps", type=int, default=1000)
+    part.add_argument("--orders", type=int, default=0, help="shuffle the rows, in so many orders, instead of one run in theirs")
     part.add_argument("--svg", type=pathlib.Path)
     for name, width, layers in (("memory", 2048, 8), ("speed", 1024, 4)):
         part = parts.add_parser(name)

@@ -3,7 +3,7 @@
 
 What counts is resident memory, libraries and mapped files included: the highest that Linux saw of a process (VmHWM). A process that is seen above its limit is
 killed, and the peak after the last step must be below it, too. RLIMIT_DATA is no such limit: it counts what is mapped whether it is touched or not: stacks, and beside
-the whole of the arena the heaps from which kernels are rehearsed, whose pages are given back but not their addresses. What a process takes beside its tensors is the peak of the same ranks with a model of a few numbers. The
+the whole of the arena the memory from which kernels are rehearsed. What a process takes beside its tensors is the peak of the same ranks with a model of a few numbers. The
 prediction is that and what the compiler says of its ranks, without what the cluster's file says of libraries. One config in ten is run again with a tenth less
 than it took, and must be killed, or the limit would show nothing.
 """

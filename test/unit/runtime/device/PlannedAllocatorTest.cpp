@@ -15,6 +15,8 @@
 
 #include <thread>
 
+#include <sys/mman.h>
+
 using namespace fsdp;
 
 namespace {
@@ -167,6 +169,31 @@ TEST_F(PlannedAllocatorTest, WhatOutlivesItsCallStaysOnTheHeap) {
   auto slots = observe(memory, 0, nullptr, [&] { kept = make(300); });
   EXPECT_EQ(slots[0].room, 0u);
   EXPECT_EQ(memory.scratchNeeded(), 0u);
+}
+
+TEST_F(PlannedAllocatorTest, LargeMemoryOfObservedCallsGoesBackAtOnce) {
+  constexpr int64_t kLarge = 8 << 20;
+  auto isMapped = [](void *address) {
+    unsigned char isResident = 0;
+    return mincore(address, /*length=*/1, &isResident) == 0;
+  };
+  void *address = nullptr;
+  at::Tensor kept;
+  {
+    RankMemory::Observation observation(memory);
+    at::Tensor large = make(kLarge);
+    address = large.data_ptr();
+    large.fill_(1);
+    EXPECT_TRUE(isMapped(address));
+    kept = make(kLarge);
+    kept.fill_(2);
+  }
+  EXPECT_FALSE(isMapped(address));
+  // A library may keep some of it, and release it from wherever it likes.
+  EXPECT_EQ(kept[kLarge - 1].item<uint8_t>(), 2);
+  address = kept.data_ptr();
+  std::thread([&] { kept.reset(); }).join();
+  EXPECT_FALSE(isMapped(address));
 }
 
 TEST_F(PlannedAllocatorTest, RawPointersGoBackToWhereTheyCameFrom) {
