@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Many plans of three models on gloo ranks: does the prediction rank them as they are, and is the one that `schedule: auto` chooses among the best?
 
-Plans differ in buckets, layout, prefetch, what stays gathered and what is computed again. All plans take turns, several rounds; of a plan's rounds the
-fastest median of its steps counts.
+Plans differ in buckets, layout, prefetch, what stays gathered and what is computed again. All plans of a model on so many ranks (a group) are measured once, which ranks them. The
+fastest of some thirty noisy numbers is a lucky one, so the fastest three of a group, the default and `auto` are measured again, in turns, and of those rounds alone the fastest median
+of a plan's steps counts.
 """
 import json
 import random
 import statistics
+import sys
 import time
 
 from . import models, runs
 
-WORLDS, ROUNDS, SEED = (2, 3, 4), 2, 7
+WORLDS, SEED = (2, 3, 4), 7
+FINALISTS, FINAL_ROUNDS = 3, 4
 # Where a model's blocks are, and how many.
 BLOCKS = {"decoder": ("blocks", 6), "perceptron": ("net", 8), "gpt": ("net.blocks", 6)}
 DEFAULT_COUNT = 300
@@ -63,31 +66,56 @@ def prepare(arguments):
         compile_case(arguments, *case)
 
 
+class Times:
+    """Seconds of runs by plan, kept in a file from one command to the next."""
+
+    def __init__(self, path):
+        self.path, self.runs = path, json.loads(path.read_text()) if path.exists() else {}
+
+    def of(self, case):
+        return self.runs.setdefault(".".join(map(str, case[:3])), [])
+
+    def measure(self, arguments, case):
+        name, world = case[:2]
+        artifact, prediction = compile_case(arguments, *case)
+        self.of(case).append(runs.measure(arguments.bin, artifact, world, "gloo", prediction["seconds"], seconds=0.8))
+        self.path.write_text(json.dumps({key: value for key, value in self.runs.items() if value}))
+
+
+def finalists(times, group):
+    fastest = sorted((case for case in group if times.of(case)), key=lambda case: min(times.of(case)))[:FINALISTS]
+    return fastest + [case for case in group if case[2] in ("auto", "default") and case not in fastest]
+
+
 def measure(arguments):
     begin = time.monotonic()
-    store = arguments.work / "plans.runs.json"
-    times = json.loads(store.read_text()) if store.exists() else {}
-    todo = [(round, case) for round in range(ROUNDS) for case in cases(arguments)]
-    for round, case in todo:
-        if time.monotonic() - begin > arguments.seconds:
-            break
-        name, world, number, config = case
-        done = times.setdefault(f"{name}.{world}.{number}", [])
-        if len(done) > round:
-            continue
-        artifact, prediction = compile_case(arguments, *case)
-        done.append(runs.measure(arguments.bin, artifact, world, "gloo", prediction["seconds"], seconds=0.8))
-        store.write_text(json.dumps(times))
+    is_late = lambda: time.monotonic() - begin > arguments.seconds
+    all_cases = cases(arguments)
+    once, again = Times(arguments.work / "plans.runs.json"), Times(arguments.work / "plans.finals.json")
+    for number, case in enumerate(all_cases):
+        if not once.of(case) and not is_late():
+            once.measure(arguments, case)
+            print(f"{number + 1} of {len(all_cases)}: {case[0]} on {case[1]} ranks, {case[2]}: {1e3 * once.of(case)[-1]:.2f} ms", file=sys.stderr, flush=True)
+    groups = {}
+    for case in all_cases:
+        groups.setdefault(case[:2], []).append(case)
+    if all(map(once.of, all_cases)):
+        for round in range(FINAL_ROUNDS):
+            for group in groups.values():
+                for case in finalists(once, group):
+                    if len(again.of(case)) <= round and not is_late():
+                        again.measure(arguments, case)
+            print(f"round {round + 1} of {FINAL_ROUNDS} of the fastest", file=sys.stderr, flush=True)
     rows = []
-    for case in cases(arguments):
+    for case in all_cases:
         name, world, number, config = case
-        if not times.get(f"{name}.{world}.{number}"):
+        if not once.of(case):
             continue
         artifact, prediction = compile_case(arguments, *case)
         if arguments.predict_again:
             prediction = runs.predict(arguments.bin, artifact, arguments.work / "gloo.yaml")
         rows.append({"model": name, "ranks": world, "plan": number, "config": config, "predicted_s": prediction["seconds"],
-                     "measured_s": min(times[f"{name}.{world}.{number}"]), "rounds": times[f"{name}.{world}.{number}"]})
+                     "measured_s": min(once.of(case)), "rounds": once.of(case), "finals": again.of(case)})
     return rows
 
 
@@ -121,16 +149,18 @@ def summarize(rows):
     summary = {"plans": len(rows), "spearman": spearman(rows), "by_model": {}, "auto_over_best": {}}
     errors = [abs(row["predicted_s"] / row["measured_s"] - 1) for row in rows]
     summary["median_abs_error"] = statistics.median(errors)
-    summary["noise"] = statistics.median(abs(row["rounds"][0] / row["rounds"][1] - 1) for row in rows if len(row["rounds"]) > 1) \
-        if any(len(row["rounds"]) > 1 for row in rows) else None
+    spreads = [max(row["finals"]) / min(row["finals"]) - 1 for row in rows if len(row["finals"]) > 1]
+    summary["spread_of_finals"] = statistics.median(spreads) if spreads else None
     for name in sorted({row["model"] for row in rows}):
         mine = [row for row in rows if row["model"] == name]
         summary["by_model"][name] = {"plans": len(mine), "spearman": spearman(mine)}
         for world in sorted({row["ranks"] for row in mine}):
             same = [row for row in mine if row["ranks"] == world]
             summary["by_model"][name][f"spearman_on_{world}"] = spearman(same)
-            auto = [row for row in same if row["plan"] == "auto"]
-            if auto and len(same) > 1:
-                best = min(same, key=lambda row: row["measured_s"])
-                summary["auto_over_best"][f"{name} on {world}"] = {"ratio": auto[0]["measured_s"] / best["measured_s"], "best": best["plan"], "config": best["config"]}
+            finals = {row["plan"]: min(row["finals"]) for row in same if row["finals"]}
+            if "auto" in finals:
+                best = min(finals, key=finals.get)
+                summary["auto_over_best"][f"{name} on {world}"] = {
+                    "ratio": finals["auto"] / finals[best], "to_default": finals["auto"] / finals["default"], "best": best,
+                    "config": next(row["config"] for row in same if row["plan"] == best)}
     return summary
