@@ -70,10 +70,11 @@ int64_t scaledBytes(TypeRange types) {
 /// cpu/x64/gemm/gemm_info.cpp, whose blocks are the largest of all kinds of
 /// processors). MKL packs less. Small products are packed in what a library
 /// holds anyway (runtime/exec/Matmul.cpp).
-int64_t packedBytes(Operation *op) {
+int64_t packedBytes(Operation *op, const aten::Schema *schema) {
   constexpr int64_t kLeastMultiplications = int64_t(1) << 24;
   constexpr int64_t kPanel = 10000, kBlock = 384, kRest = int64_t(128) << 10;
-  if (op->getNumResults() != 1 || op->getNumOperands() < 2)
+  if (!schema || !schema->is(aten::ScratchWidens) || op->getNumResults() != 1 ||
+      op->getNumOperands() < 2)
     return 0;
   // mm(a, b), addmm(bias, a, b), and the same of batches, one after the other
   bool hasAddend = op->getNumOperands() > 2;
@@ -94,8 +95,7 @@ int64_t packedBytes(Operation *op) {
          kRest;
 }
 
-int64_t boundOf(Operation *op) {
-  const aten::Schema *schema = aten::lookupSchema(op);
+int64_t boundOf(Operation *op, const aten::Schema *schema) {
   // The project's own ops work in place, or in the communicator's buffers.
   if (!schema)
     return 0;
@@ -134,10 +134,9 @@ std::optional<int64_t> fsdp::getScratchBound(ModuleOp module) {
   int64_t temporaries = 0, packed = 0;
   for (func::FuncOp program : getPrograms(module))
     for (Operation &op : program.getBody().front()) {
-      temporaries = std::max(temporaries, boundOf(&op));
       const aten::Schema *schema = aten::lookupSchema(&op);
-      if (schema && schema->is(aten::ScratchWidens))
-        packed = std::max(packed, packedBytes(&op));
+      temporaries = std::max(temporaries, boundOf(&op, schema));
+      packed = std::max(packed, packedBytes(&op, schema));
     }
   return temporaries + packed;
 }

@@ -11,10 +11,10 @@
 
 namespace fsdp {
 
-/// Blocks of pages of their own. The C library's heap would keep what
-/// lies below whatever outlives a block, and what libraries ask it for later
-/// would wander through the gaps, each of which stays resident. Any thread may
-/// call any function.
+/// Blocks of pages of their own. The C library's heap would keep what lies
+/// below whatever outlives a block, and what libraries ask it for later would
+/// wander through the gaps, each of which stays resident. Any thread may call
+/// any function.
 class MappedBlocks {
 public:
   /// Bytes; less is the heap's.

@@ -11,7 +11,7 @@ import pathlib
 import statistics
 import tempfile
 
-from states import ADAMW, compare_quality, export_stack, stack_config, train
+from states import ADAMW, add_quality, compare_quality, export_stack, stack_config, train
 
 RECIPES = {"f32": None, "tensorwise": {"recipe": "tensorwise", "enable_fsdp_float8_all_gather": True}, "rowwise": {"recipe": "rowwise"}}
 
@@ -63,11 +63,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=lambda p: pathlib.Path(p).resolve(), required=True)
     parts = parser.add_subparsers(dest="part", required=True)
-    part = parts.add_parser("quality")
-    part.add_argument("--steps", type=int, default=1000)
-    part.add_argument("--orders", type=int, default=0, help="shuffle the rows, in so many orders, instead of one run in theirs")
-    part.add_argument("--only", nargs="*")
-    part.add_argument("--svg", type=pathlib.Path)
+    add_quality(parts).add_argument("--only", nargs="*")
     part = parts.add_parser("speed")
     for name, value in {"width": 1024, "layers": 4, "rows": 256}.items():
         part.add_argument(f"--{name}", type=int, default=value)

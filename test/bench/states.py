@@ -142,14 +142,20 @@ def speed(arguments, folder):
         print(f"| {dtype or 'f32'} | {statistics.median(all) * 1e3:.2f} | {statistics.median(all) / first:.2f} |")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=lambda p: pathlib.Path(p).resolve(), required=True)
-    parts = parser.add_subparsers(dest="part", required=True)
+def add_quality(parts):
+    """The part that `compare_quality` is for."""
     part = parts.add_parser("quality")
     part.add_argument("--steps", type=int, default=1000)
     part.add_argument("--orders", type=int, default=0, help="shuffle the rows, in so many orders, instead of one run in theirs")
     part.add_argument("--svg", type=pathlib.Path)
+    return part
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=lambda p: pathlib.Path(p).resolve(), required=True)
+    parts = parser.add_subparsers(dest="part", required=True)
+    add_quality(parts)
     for name, width, layers in (("memory", 2048, 8), ("speed", 1024, 4)):
         part = parts.add_parser(name)
         part.add_argument("--width", type=int, default=width)

@@ -10,7 +10,6 @@ TF32 is off, and attention is the kernel that the artifact has.
 """
 import argparse
 import json
-import os
 import pathlib
 import resource
 import sys
@@ -20,8 +19,10 @@ import torch
 import torch.nn as nn
 from safetensors.torch import load_file, save_file
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "end_to_end")]
 import models  # noqa: E402
+from ranks import end_rank  # noqa: E402
 
 KINDS = ("eager", "compile", "fsdp2", "fsdp2+compile")
 ADAMW = {"lr": 1e-4, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
@@ -153,7 +154,7 @@ def main():
     print(json.dumps(made), flush=True)
     if options.kind.startswith("fsdp2"):
         if options.device == "cpu":
-            os._exit(0)  # gloo's threads abort the interpreter's own exit now and then
+            end_rank()
         torch.distributed.destroy_process_group()
 
 

@@ -151,8 +151,7 @@ GlooCommunicator::GlooCommunicator(std::shared_ptr<Processes> shared,
                   "connecting group '" + group.name + "'");
   auto begin = Clock::now();
   try {
-    Unpinned unpinned(processors);
-    LoopThreads loopThreads;
+    LoopThreads loopThreads(processors);
     this->group = c10::make_intrusive<c10d::ProcessGroupGloo>(
         c10::make_intrusive<MeetingStore>(session,
                                           session->meetingPlace().under(key)),
@@ -172,8 +171,7 @@ GlooCommunicator::makeOptions(const cpu_set_t &processors) {
   options->threads = 1;
   const char *interface = std::getenv("GLOO_SOCKET_IFNAME");
   try {
-    Unpinned unpinned(processors);
-    LoopThreads loopThreads;
+    LoopThreads loopThreads(processors);
     options->devices.push_back(
         session->isLoopback()
             ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")

@@ -5,7 +5,7 @@
 
 using namespace fsdp;
 
-LoopThreads::LoopThreads() {
+LoopThreads::LoopThreads(const cpu_set_t &processors) : unpinned(processors) {
   isActive = sched_getscheduler(/*pid=*/0) == SCHED_OTHER &&
              sched_getparam(/*pid=*/0, &before) == 0 &&
              sched_setscheduler(/*pid=*/0, SCHED_BATCH, &before) == 0;

@@ -66,24 +66,17 @@ def prepare(arguments):
         compile_case(arguments, *case)
 
 
-class Times:
-    """Seconds of runs by plan, kept in a file from one command to the next."""
+def name_of(case):
+    return ".".join(map(str, case[:3]))
 
-    def __init__(self, path):
-        self.path, self.runs = path, json.loads(path.read_text()) if path.exists() else {}
 
-    def of(self, case):
-        return self.runs.setdefault(".".join(map(str, case[:3])), [])
-
-    def measure(self, arguments, case):
-        name, world = case[:2]
-        artifact, prediction = compile_case(arguments, *case)
-        self.of(case).append(runs.measure(arguments.bin, artifact, world, "gloo", prediction["seconds"], seconds=0.8))
-        self.path.write_text(json.dumps({key: value for key, value in self.runs.items() if value}))
+def measure_again(arguments, case, times):
+    artifact, prediction = compile_case(arguments, *case)
+    times.add(name_of(case), runs.measure(arguments.bin, artifact, case[1], "gloo", prediction["seconds"], seconds=0.8))
 
 
 def finalists(times, group):
-    fastest = sorted((case for case in group if times.of(case)), key=lambda case: min(times.of(case)))[:FINALISTS]
+    fastest = sorted(group, key=lambda case: min(times.of(name_of(case))))[:FINALISTS]
     return fastest + [case for case in group if case[2] in ("auto", "default") and case not in fastest]
 
 
@@ -91,31 +84,32 @@ def measure(arguments):
     begin = time.monotonic()
     is_late = lambda: time.monotonic() - begin > arguments.seconds
     all_cases = cases(arguments)
-    once, again = Times(arguments.work / "plans.runs.json"), Times(arguments.work / "plans.finals.json")
+    once, again = runs.Times(arguments.work / "plans.runs.json"), runs.Times(arguments.work / "plans.finals.json")
     for number, case in enumerate(all_cases):
-        if not once.of(case) and not is_late():
-            once.measure(arguments, case)
-            print(f"{number + 1} of {len(all_cases)}: {case[0]} on {case[1]} ranks, {case[2]}: {1e3 * once.of(case)[-1]:.2f} ms", file=sys.stderr, flush=True)
+        if not once.of(name_of(case)) and not is_late():
+            measure_again(arguments, case, once)
+            print(f"{number + 1} of {len(all_cases)}: {case[0]} on {case[1]} ranks, {case[2]}: {1e3 * once.of(name_of(case))[-1]:.2f} ms", file=sys.stderr, flush=True)
     groups = {}
     for case in all_cases:
         groups.setdefault(case[:2], []).append(case)
-    if all(map(once.of, all_cases)):
+    if all(once.of(name_of(case)) for case in all_cases):
         for round in range(FINAL_ROUNDS):
             for group in groups.values():
                 for case in finalists(once, group):
-                    if len(again.of(case)) <= round and not is_late():
-                        again.measure(arguments, case)
+                    if len(again.of(name_of(case))) <= round and not is_late():
+                        measure_again(arguments, case, again)
             print(f"round {round + 1} of {FINAL_ROUNDS} of the fastest", file=sys.stderr, flush=True)
     rows = []
     for case in all_cases:
         name, world, number, config = case
-        if not once.of(case):
+        rounds = once.of(name_of(case))
+        if not rounds:
             continue
         artifact, prediction = compile_case(arguments, *case)
         if arguments.predict_again:
             prediction = runs.predict(arguments.bin, artifact, arguments.work / "gloo.yaml")
         rows.append({"model": name, "ranks": world, "plan": number, "config": config, "predicted_s": prediction["seconds"],
-                     "measured_s": min(once.of(case)), "rounds": once.of(case), "finals": again.of(case)})
+                     "measured_s": min(rounds), "rounds": rounds, "finals": again.of(name_of(case))})
     return rows
 
 

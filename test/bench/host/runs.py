@@ -87,6 +87,20 @@ def measure(bin, artifact, world, backend, expected, seconds=0.6, most=300):
     return statistics.median(row["step_time_s"] for row in rows[WARMUP:])
 
 
+class Times:
+    """Seconds of runs by name, kept in a file from one command to the next."""
+
+    def __init__(self, path):
+        self.path, self.runs = path, json.loads(path.read_text()) if path.exists() else {}
+
+    def of(self, name):
+        return self.runs.get(name, [])
+
+    def add(self, name, seconds):
+        self.runs.setdefault(name, []).append(seconds)
+        self.path.write_text(json.dumps(self.runs))
+
+
 def calibrate(bin, folder, backend, world):
     """The cluster's file; made once in a folder."""
     path = folder / f"{backend}.yaml"

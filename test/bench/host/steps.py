@@ -3,7 +3,6 @@
 
 All cases take turns, several rounds, since a machine may take twice as long for minutes; of a case's rounds the fastest median of its steps counts.
 """
-import json
 import statistics
 import sys
 import time
@@ -38,22 +37,20 @@ def prepare(arguments):
 
 
 def measure(arguments):
-    begin, store = time.monotonic(), arguments.work / "steps.runs.json"
-    times = json.loads(store.read_text()) if store.exists() else {}
+    begin, times = time.monotonic(), runs.Times(arguments.work / "steps.runs.json")
     for round, (name, make, world, backend) in ((round, case) for round in range(ROUNDS) for case in cases(arguments)):
         if time.monotonic() - begin > arguments.seconds:
             break
-        done = times.setdefault(f"{name}.{world}.{backend}", [])
-        if len(done) > round:
+        key = f"{name}.{world}.{backend}"
+        if len(times.of(key)) > round:
             continue
         artifact, prediction = compile_case(arguments, name, make, world, backend)
-        done.append(runs.measure(arguments.bin, artifact, world, backend, prediction["seconds"]))
-        store.write_text(json.dumps(times))
-        print(f"round {round + 1} of {ROUNDS}: {name} on {world} {backend} ranks, {1e3 * done[-1]:.3f} ms", file=sys.stderr, flush=True)
+        times.add(key, runs.measure(arguments.bin, artifact, world, backend, prediction["seconds"]))
+        print(f"round {round + 1} of {ROUNDS}: {name} on {world} {backend} ranks, {1e3 * times.of(key)[-1]:.3f} ms", file=sys.stderr, flush=True)
     rows = []
     print(f"{'model':12s} {'ranks':>5s} {'back end':8s} {'predicted ms':>12s} {'measured ms':>12s} {'error':>7s}")
     for name, make, world, backend in cases(arguments):
-        rounds = times.get(f"{name}.{world}.{backend}")
+        rounds = times.of(f"{name}.{world}.{backend}")
         if not rounds:
             continue
         artifact, prediction = compile_case(arguments, name, make, world, backend)

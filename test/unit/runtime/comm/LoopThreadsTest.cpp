@@ -33,7 +33,7 @@ int countThreads(int policy) {
 TEST(LoopThreads, TakeNoProcessorFromWhoRuns) {
   ASSERT_EQ(sched_getscheduler(0), SCHED_OTHER);
   {
-    LoopThreads threads;
+    LoopThreads threads(allowedProcessors());
     EXPECT_EQ(policyOfNewThread(), SCHED_BATCH);
   }
   EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
@@ -45,7 +45,7 @@ TEST(LoopThreads, LeaveAPolicyThatTheUserChose) {
     sched_param none{};
     ASSERT_EQ(sched_setscheduler(0, SCHED_IDLE, &none), 0);
     {
-      LoopThreads threads;
+      LoopThreads threads(allowedProcessors());
       EXPECT_EQ(policyOfNewThread(), SCHED_IDLE);
     }
     EXPECT_EQ(sched_getscheduler(0), SCHED_IDLE);
