@@ -93,12 +93,15 @@ struct HostModel {
 /// What was measured of collectives over `ranks` ranks of `nodes` nodes, over
 /// the bytes of the whole tensors.
 struct MeasuredCollective {
-  CollectiveKind kind;
-  int64_t nodes, ranks;
-  Curve seconds; ///< while the rank's thread may compute
+  CollectiveKind kind = CollectiveKind::allGather;
+  int64_t nodes = 1, ranks = 0;
+  Curve seconds; ///< while the rank's thread waits
   /// Of the thread that computes: in the start, and in the wait once all has
   /// come. Ranks that are threads do all of it there.
   Curve start, finish;
+  /// `seconds` while that thread computes, and what it loses meanwhile; may be
+  /// empty.
+  Curve beside, lost;
   double tensor = 0;    ///< seconds of the thread for each further tensor
   double processor = 0; ///< share of a core that `seconds` take; 0: the model's
 };

@@ -129,6 +129,8 @@ TransferCost CollectiveModel::collective(CollectiveKind kind, double bytes,
     cost.seconds = measured->seconds.at(bytes);
     cost.start = measured->start.at(bytes);
     cost.finish = measured->finish.at(bytes);
+    cost.beside = measured->beside.at(bytes);
+    cost.lost = measured->lost.at(bytes);
     double further =
         measured->tensor * double(std::max<size_t>(tensors, 1) - 1);
     (measured->start.empty() ? cost.finish : cost.start) += further;

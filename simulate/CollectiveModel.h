@@ -15,6 +15,8 @@ struct TransferCost {
   double link = 0, network = 0, memory = 0, processor = 0;
   /// Of the thread that computes, before and after `seconds`.
   double start = 0, finish = 0;
+  /// As LaneStep's.
+  double beside = 0, lost = 0;
 };
 
 /// How a group lies on nodes whose ranks count on.

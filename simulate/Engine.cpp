@@ -18,6 +18,9 @@ namespace {
 struct Job {
   double left; ///< seconds, alone
   const Shares *shares;
+  /// Of a transfer while kernels run: how fast it is, 0: by its share of the
+  /// processor; and what part of their speed they lose.
+  double besideSpeed = 0, takes = 0;
 };
 
 class Engine {
@@ -85,6 +88,10 @@ void Engine::start(const LaneStep &step) {
   if (step.handling > 0)
     times.transfers[number].starting = now - handledSince;
   jobs[number] = {step.seconds, &step.shares};
+  if (step.beside > 0 && options.ranksPerCore > 0) {
+    jobs[number].besideSpeed = step.seconds / step.beside;
+    jobs[number].takes = step.lost / step.beside;
+  }
   lanes[step.lane].push_back(number);
 }
 
@@ -155,9 +162,12 @@ void Engine::turnLanes() {
 
 double Engine::speedOf(const Job &job, const Shares &wanted,
                        bool isKernel) const {
-  double speed = 1;
+  bool isBeside = !isKernel && kernel && job.besideSpeed > 0;
+  double speed = isBeside ? job.besideSpeed : 1;
   for (size_t resource = 0; resource < kResources; ++resource) {
     if ((*job.shares)[resource] == 0 || wanted[resource] <= 1)
+      continue;
+    if (isBeside && resource == Processor)
       continue;
     bool isApart = resource == Processor && options.ranksPerCore == 0;
     if (!isApart)
@@ -170,9 +180,13 @@ double Engine::speedOf(const Job &job, const Shares &wanted,
 
 void Engine::elapse() {
   Shares wanted{};
+  double taken = 0; // of the kernels' speed
   auto want = [&](const Job &job) {
-    for (size_t resource = 0; resource < kResources; ++resource)
+    bool isBeside = kernel && job.besideSpeed > 0;
+    for (size_t resource = isBeside ? Memory : Processor; resource < kResources;
+         ++resource)
       wanted[resource] += (*job.shares)[resource];
+    taken += isBeside ? job.takes : 0;
   };
   auto active = [&](size_t lane) -> Job * {
     return fronts[lane] < lanes[lane].size() ? &jobs[lanes[lane][fronts[lane]]]
@@ -186,7 +200,8 @@ void Engine::elapse() {
   double span = kNever, kernelSpeed = 1;
   std::array<double, kLanes> speeds{};
   if (kernel) {
-    kernelSpeed = speedOf(*kernel, wanted, /*isKernel=*/true);
+    kernelSpeed = speedOf(*kernel, wanted, /*isKernel=*/true) *
+                  std::max(kLeastSpeed, 1 - taken);
     span = kernel->left / kernelSpeed;
   }
   for (size_t i = 0; i < kLanes; ++i)

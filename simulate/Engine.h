@@ -5,7 +5,9 @@
 // was given in order. What is active at once shares the processor, the memory's
 // bandwidth, the links of a node and the network: where they want more than
 // there is, all that use it become slower alike. On a GPU, transfers have their
-// multiprocessors to themselves, and kernels the rest.
+// multiprocessors to themselves, and kernels the rest. Where it was measured
+// how a transfer goes beside kernels on the same cores, that goes before shares
+// of the processor.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,6 +39,9 @@ struct LaneStep {
   Shares shares{};
   /// Of the lane of kernels: before a start is given, or once a wait is over.
   double handling = 0;
+  /// Of a transfer that shares its cores with kernels: how long it takes while
+  /// they run, 0: by its share of the processor; and of that, what they lose.
+  double beside = 0, lost = 0;
 };
 
 /// Seconds from the begin.

@@ -30,7 +30,9 @@ InstructionCost InstructionCosts::cost(const plan::ProgramT &program,
             0,
             cost.seconds,
             {cost.processor * processor, cost.memory, cost.link, cost.network},
-            cost.start};
+            cost.start,
+            cost.beside,
+            cost.lost};
     finishes[future] = cost.finish;
   };
   if (const plan::WaitT *wait = instruction.body.AsWait()) {
@@ -74,6 +76,8 @@ void InstructionCosts::takeMeasured(const plan::ProgramT &program,
   LaneStep &step = result.step;
   if (step.kind == LaneStep::start) {
     if (auto known = cluster.profile->transfer(activity)) {
+      if (step.seconds > 0)
+        step.beside *= known->seconds / step.seconds;
       step.seconds = known->seconds;
       step.handling = known->start;
       finishes[result.future] = known->finish;

@@ -70,7 +70,7 @@ static MeasuredCollective readCollective(const YamlReader &reader,
   if (!entry.IsMap())
     reader.failType(entry, "measured",
                     "a map {kind, nodes, ranks, seconds: [[bytes, s], …]}");
-  MeasuredCollective one{CollectiveKind::allGather, 1, 0, {}, {}, {}};
+  MeasuredCollective one{};
   bool hasKind = false;
   for (const auto &field : entry) {
     std::string key = reader.readString(field.first, "measured");
@@ -90,6 +90,10 @@ static MeasuredCollective readCollective(const YamlReader &reader,
       one.start = readCurve(reader, field.second, key);
     } else if (key == "finish") {
       one.finish = readCurve(reader, field.second, key);
+    } else if (key == "beside") {
+      one.beside = readCurve(reader, field.second, key);
+    } else if (key == "lost") {
+      one.lost = readCurve(reader, field.second, key);
     } else if (key == "tensor") {
       one.tensor = readNumber(reader, field.second, key, 0, 1);
     } else if (key == "processor") {
@@ -98,8 +102,8 @@ static MeasuredCollective readCollective(const YamlReader &reader,
       reader.fail(ErrorId::ConfigUnknownKey, field.first,
                   "'" + key +
                       "' is no key of a measured collective; expected kind, "
-                      "nodes, ranks, seconds, start, finish, tensor, "
-                      "processor");
+                      "nodes, ranks, seconds, start, finish, beside, "
+                      "lost, tensor, processor");
     }
   }
   if (!hasKind || one.ranks == 0 || one.seconds.empty())

@@ -34,6 +34,7 @@ inline int64_t countTurns(int64_t bytes) {
 void measureOperators(Crew &crew, std::vector<Measured> &results);
 
 /// "all_gather start", "… seconds", "… finish" at bytes of the whole tensors,
+/// and, where it goes on while ranks compute, "… beside" and "… lost";
 /// "… tensor" and "… processor" (a share of a core) at nothing.
 void measureCollectives(Crew &crew, std::vector<Measured> &results);
 

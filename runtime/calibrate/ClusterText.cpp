@@ -133,6 +133,13 @@ std::string printOperators(const Results &results, const std::string &indent) {
   return text;
 }
 
+std::string optionalRows(const char *key, const Results &results,
+                         const std::string &table) {
+  bool has = std::ranges::any_of(
+      results, [&](const Measured &each) { return each.table == table; });
+  return has ? key + rows(results, table) : "";
+}
+
 std::string printCollectives(const Results &results, int ranks) {
   std::string text;
   for (const char *kind :
@@ -143,6 +150,8 @@ std::string printCollectives(const Results &results, int ranks) {
         "\n      seconds: " + rows(results, name + " seconds") +
         "\n      start: " + rows(results, name + " start") +
         "\n      finish: " + rows(results, name + " finish") +
+        optionalRows("\n      beside: ", results, name + " beside") +
+        optionalRows("\n      lost: ", results, name + " lost") +
         "\n      tensor: " + number(valueOf(results, name + " tensor")) +
         "\n      processor: " + number(valueOf(results, name + " processor")) +
         "\n";

@@ -33,7 +33,9 @@ public:
   bool isFirst() const { return communicator->rank() == 0; }
 
   /// Until all are here.
-  void meet();
+  void meet() { average(0); }
+  /// Of a number of each, the same on all.
+  float average(float own);
   /// Seconds of a call, once it is warm: of some batches that of the first
   /// quarter, since whatever else the machine does only makes calls slower.
   double time(const std::function<void()> &call);

@@ -163,6 +163,37 @@ TEST(Measured, StartsAndWaitsTakeTheThreadThatComputes) {
   EXPECT_NEAR(transfer.exposed(), 3e-3, kTiny);
 }
 
+/// A transfer of a host waits for the cores that kernels have, and takes some
+/// of their time.
+TEST(Measured, TransfersTakeLongerBesideKernelsOfTheSameCores) {
+  std::string finish = "finish: [[1.0e6, 2.0e-3]]";
+  std::string text = with(kHost, finish,
+                          finish + "\n      beside: [[1.0e6, 10.0e-3]]"
+                                   "\n      lost: [[1.0e6, 2.5e-3]]");
+  Cluster cluster = plainCluster();
+  cluster.network.measured = Cluster::parse(text, "c.yaml").network.measured;
+  auto seconds = [&](double kernel, bool isHost) {
+    SmallPlan small;
+    uint32_t gather = small.gather(0.5);
+    small.kernel(kernel);
+    small.wait(gather);
+    small.kernel(1);
+    if (isHost)
+      small.plan.training->device = "cpu";
+    cluster.device.isHost = isHost;
+    cluster.device.cores = isHost ? 2 : 0;
+    return simulate(small.plan, cluster).seconds;
+  };
+  // Three quarters of their speed beside a transfer that comes to 8/15 then,
+  // and goes on in the wait.
+  EXPECT_NEAR(seconds(4, true), 1e-3 + 4e-3 / 0.75 + 3e-3 * 7 / 15 + 3e-3,
+              kTiny);
+  // What is left of a kernel once all has come is as fast as ever.
+  EXPECT_NEAR(seconds(20, true), 1e-3 + 20e-3 + 2.5e-3 + 3e-3, kTiny);
+  // A device's kernels have cores of their own.
+  EXPECT_NEAR(seconds(20, false), 1e-3 + 20e-3 + 3e-3, kTiny);
+}
+
 TEST(Measured, WaitsThatComeEarlyWaitFirst) {
   SmallPlan small;
   uint32_t gather = small.gather(0.5);
