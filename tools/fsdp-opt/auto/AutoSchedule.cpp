@@ -132,7 +132,7 @@ void Decider::addMerged(size_t number, const char *what) {
   if (says(config, "fsdp_config.buckets") || config.keepGathered)
     return;
   std::optional<Config> last;
-  for (size_t span : {2, 4}) {
+  for (size_t span : {2, 4, 8}) {
     const Start &start = starts[number];
     std::optional<Config> merged = mergeBuckets(
         start.config, *start.model, start.base->file.plan(), cluster, span);

@@ -22,13 +22,15 @@ static const plan::GroupT *findGroup(const plan::PlanT &plan) {
   return nullptr;
 }
 
-/// Bytes from which on a gather saturates the link.
+/// Bytes from which on a gather saturates the link, beside kernels where it
+/// shares their cores.
 static double findSaturation(const plan::GroupT &group,
                              const Cluster &cluster) {
   CollectiveModel model(cluster);
   auto rate = [&](double bytes) {
-    double seconds =
-        model.collective(CollectiveKind::allGather, bytes, group).seconds;
+    TransferCost cost =
+        model.collective(CollectiveKind::allGather, bytes, group);
+    double seconds = std::max(cost.seconds, cost.beside);
     return seconds > 0 ? bytes / seconds : 0;
   };
   constexpr double least = 0x1p10, most = 0x1p34;
