@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is too long for every change: fuzzers, sanitizers, all cases of training, the operator sweep, an exact solver, a soak, a browser.
+"""What is too long for every change: fuzzers, sanitizers, all cases of training, the operator sweep, an exact solver, a calibration, a soak, a browser.
 
-    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,training,sweep,kernels,exact,soak,pictures]
+    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,training,sweep,kernels,exact,calibrate,soak,pictures]
                [--fuzz-seconds 600] [--sweep-every 1] [--soak-steps 10000] ...
 
 Each part goes on whatever the others find. The summary is a table, written to
@@ -20,7 +20,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
-PARTS = ("fuzz", "asan", "tsan", "training", "sweep", "kernels", "exact", "soak", "pictures")
+PARTS = ("fuzz", "asan", "tsan", "training", "sweep", "kernels", "exact", "calibrate", "soak", "pictures")
 # Unit tests of what is ours from end to end: readers, the runtime, its threads.
 UNIT_TESTS = ("fsdp-support-test", "fsdp-plan-test", "fsdp-weights-test", "fsdp-data-test", "config-test",
               "checkpoint-test", "comm-test", "runtime-test")
@@ -168,6 +168,16 @@ def exact(options):
     yield Row("exact", f"{len(re.findall(r'HiGHS [0-9.]+ ms', text))} budgets of schedules against HiGHS", findings, time.monotonic() - begin)
 
 
+def calibrate(options):
+    begin, log = time.monotonic(), options.logs / "calibrate.log"
+    status = run([options.python, SOURCE / "test/bench/real.py", "--bin", options.build / "bin", "--work", options.logs / "calibrate", "--part", "transfers",
+                  "--worlds", "2", "--fresh"], log, 1800)
+    text = log.read_text(errors="replace")
+    findings = re.findall(r"(?m)^FAIL +(.*)$", text)
+    yield Row("calibrate", f"{len(re.findall(r'(?m)^(?:ok|FAIL) ', text))} checks of transfers between processes",
+              findings or ([] if status == 0 else [f"status {status}"]), time.monotonic() - begin)
+
+
 def table(rows):
     rows = [["part", "done", "findings", "time"], ["---"] * 4, *[row.cells for row in rows]]
     return "".join("| " + " | ".join(cell.replace("|", "/") for cell in row) + " |\n" for row in rows)
@@ -197,7 +207,7 @@ def main():
     if unknown := set(chosen) - set(PARTS):
         parser.error(f"--only: expected {', '.join(PARTS)}, found {', '.join(sorted(unknown))}")
     parts = {"fuzz": fuzz, "asan": lambda o: sanitize(o, "asan"), "tsan": lambda o: sanitize(o, "tsan"), "training": training,
-             "sweep": sweep, "kernels": kernels, "exact": exact, "soak": soak, "pictures": pictures}
+             "sweep": sweep, "kernels": kernels, "exact": exact, "calibrate": calibrate, "soak": soak, "pictures": pictures}
     rows, begin = [], time.monotonic()
     for name in chosen:
         before = len(rows)
