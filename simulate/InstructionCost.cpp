@@ -77,7 +77,8 @@ void InstructionCosts::takeMeasured(const plan::ProgramT &program,
   if (step.kind == LaneStep::start) {
     if (auto known = cluster.profile->transfer(activity)) {
       if (step.seconds > 0)
-        step.beside *= known->seconds / step.seconds;
+        for (double *each : {&step.beside, &step.lost})
+          *each *= known->seconds / step.seconds;
       step.seconds = known->seconds;
       step.handling = known->start;
       finishes[result.future] = known->finish;

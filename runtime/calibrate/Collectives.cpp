@@ -43,10 +43,13 @@ namespace {
 /// memory, as most of a step.
 class Computation {
 public:
-  Computation() {
+  explicit Computation(Crew &crew) {
     for (int i = 0; i < kWeights; ++i)
       weights.push_back(at::ones({512, 512}));
+    one = crew.average(float(crew.time([&] { run(1); })));
   }
+  /// Seconds of a product, the same on all ranks.
+  double seconds() const { return one; }
   void run(int products) {
     for (int i = 0; i < products; ++i) {
       at::mm_out(result, input, weights[next]);
@@ -58,6 +61,7 @@ private:
   at::Tensor input = at::ones({64, 512}), result = at::empty({64, 512});
   std::vector<at::Tensor> weights;
   size_t next = 0;
+  double one;
 };
 
 /// The same transfer again and again, of tensors of f32.
@@ -80,7 +84,7 @@ public:
     double lost;    ///< of what they compute meanwhile
   };
   /// Where a wait takes as long as `alone` says.
-  Beside measureBeside(Times alone);
+  Beside measureBeside(Computation &work, Times alone);
 
 private:
   struct Round {
@@ -226,11 +230,9 @@ Repeated::Round Repeated::compute(Computation &work, int products,
   return round;
 }
 
-Repeated::Beside Repeated::measureBeside(Times alone) {
+Repeated::Beside Repeated::measureBeside(Computation &work, Times alone) {
   for (double *each : {&alone.start, &alone.whole, &alone.finish})
     *each = crew.average(float(*each));
-  Computation work;
-  double one = crew.average(float(crew.time([&] { work.run(1); })));
   // What has still to come, over time: half of what a transfer takes that goes
   // on evenly.
   double left = 0;
@@ -238,8 +240,8 @@ Repeated::Beside Repeated::measureBeside(Times alone) {
   for (double span = std::max(alone.moves() / 2, kLeastSpan);; span *= 2) {
     const auto *repetitions = std::ranges::find_if(
         kRepetitions, [&](const auto &each) { return span <= each.first; });
-    Round round =
-        compute(work, int(std::ceil(span / one)), alone, repetitions->second);
+    Round round = compute(work, int(std::ceil(span / work.seconds())), alone,
+                          repetitions->second);
     left +=
         (round.seconds - before.seconds) * (1 - (round.part + before.part) / 2);
     before = round;
@@ -249,7 +251,7 @@ Repeated::Beside Repeated::measureBeside(Times alone) {
   }
 }
 
-static void measureKind(Crew &crew, CollectiveKind kind,
+static void measureKind(Crew &crew, Computation &work, CollectiveKind kind,
                         std::vector<Measured> &results) {
   std::string name = getName(kind);
   auto ranks = size_t(crew.size());
@@ -258,14 +260,14 @@ static void measureKind(Crew &crew, CollectiveKind kind,
   for (size_t bytes : kSizes) {
     size_t part = bytes / sizeof(float) / ranks;
     double whole = double(part * ranks * sizeof(float));
-    Repeated::Times times =
-        Repeated(crew, kind, part, 1).measure(bytes >= kLeastForShare ? 5 : 11);
+    Repeated repeated(crew, kind, part, 1);
+    Repeated::Times times = repeated.measure(bytes >= kLeastForShare ? 5 : 11);
     double moves = times.moves();
     results.push_back({name + " start", {whole}, times.start});
     results.push_back({name + " finish", {whole}, times.finish});
     results.push_back({name + " seconds", {whole}, moves});
     if (crew.average(float(moves / times.whole)) > 0.1f) {
-      auto [seconds, lost] = Repeated(crew, kind, part, 1).measureBeside(times);
+      auto [seconds, lost] = repeated.measureBeside(work, times);
       besides.push_back({name + " beside", {whole}, seconds});
       results.push_back({name + " lost", {whole}, lost});
     }
@@ -287,8 +289,9 @@ static void measureKind(Crew &crew, CollectiveKind kind,
 
 void fsdp::measureCollectives(Crew &crew, std::vector<Measured> &results) {
   sayProgress(crew, "transfers");
+  Computation work(crew);
   for (CollectiveKind kind :
        {CollectiveKind::allGather, CollectiveKind::reduceScatter,
         CollectiveKind::allReduce, CollectiveKind::rotate})
-    measureKind(crew, kind, results);
+    measureKind(crew, work, kind, results);
 }

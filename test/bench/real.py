@@ -11,8 +11,9 @@
 `steps`: how long steps of many models take on ranks that are threads and processes, predicted with the calibration of this machine
 (`fsdp-run --calibrate`), and measured. `plans`: many plans of three models, ranked by prediction and by measurement, and where the plan of `schedule:
 auto` stands among them. `limits`: random configs run with no more memory than is predicted for them, and refused with less. `transfers`: what calibration
-says of transfers between processes, alone and beside a computation, and whether it can be so. `selection`: a few of each, with bounds that hold on a machine that is busy with other things. Calibration, models and artifacts stay in FOLDER: the same command goes on where it was
-interrupted, and --prepare makes all that can be made while other things run. A machine whose cores do other things measures those. One thread a rank.
+says of transfers between processes, alone and beside a computation, and whether it can be so. `selection`: a few of each, with bounds that hold on a
+machine that is busy with other things. Calibration, models and artifacts stay in FOLDER: the same command goes on where it was interrupted, and --prepare
+makes all that can be made while other things run. A machine whose cores do other things measures those. One thread a rank.
 """
 import argparse
 import json

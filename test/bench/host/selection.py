@@ -71,7 +71,10 @@ def check_file(arguments):
 
 
 def measure(arguments):
-    rows = check_file(arguments) + check_steps(arguments) + check_budgets(arguments)
+    return say(check_file(arguments) + check_steps(arguments) + check_budgets(arguments))
+
+
+def say(rows):
     for row in rows:
         print(f"{'FAIL ' if row['problems'] else 'ok   '} {row['what']}: {'; '.join(row['problems'])}", flush=True)
     return rows

@@ -6,11 +6,7 @@ import re
 import yaml
 
 from . import models, runs
-from .selection import LEAST, MOST
-
-
-def prepare(arguments):
-    pass
+from .selection import LEAST, MOST, prepare, say, summarize  # noqa: F401
 
 
 def check_table(entry, crowded):
@@ -49,10 +45,4 @@ def measure(arguments):
     measured = min(row["step_time_s"] for row in runs.run(arguments.bin, artifact, 2, "gloo", 30)[runs.WARMUP:])
     problems = [] if LEAST < predicted / measured < MOST else [f"{predicted:.4f} s are predicted, {measured:.4f} s measured"]
     rows.append({"what": "step of small", "problems": problems})
-    for row in rows:
-        print(f"{'FAIL ' if row['problems'] else 'ok   '} {row['what']}: {'; '.join(row['problems'])}", flush=True)
-    return rows
-
-
-def summarize(rows):
-    return {"checks": len(rows), "failed": [row["what"] for row in rows if row["problems"]]}
+    return say(rows)
