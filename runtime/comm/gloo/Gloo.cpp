@@ -325,7 +325,8 @@ void GlooCommunicator::wait(Ticket ticket) {
     std::string detail = "interrupted";
     bool complete = false;
     try {
-      auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
+      // Rounded up: a wait that ends before `end` would read as a lost peer.
+      auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
       complete = pending.work->wait(std::max(left, milliseconds(1)));
     } catch (const std::exception &error) {
       detail = firstLine(error);
