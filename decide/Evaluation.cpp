@@ -216,9 +216,6 @@ LaneTimes Evaluation::runSteps() const {
   uint32_t transfers = 0;
   std::map<uint32_t, uint32_t> numbers; // of the plan's transfers
   std::vector<uint32_t> gathers(program.gathers.size()), moved(copies.size());
-  auto wait = [&](uint32_t transfer) {
-    given.push_back({LaneStep::wait, 0, transfer, 0, {}});
-  };
   std::array<size_t, 4> next{};
   /// Calls `give` with each that stands in front of `place`.
   auto pass = [&](size_t list, const Slots &slots, size_t place, auto give) {
@@ -244,8 +241,14 @@ LaneTimes Evaluation::runSteps() const {
       gathers[g] = step.transfer = transfers++;
       given.push_back(step);
     });
-    pass(2, gatherWaits, place, [&](size_t g) { wait(gathers[g]); });
-    pass(3, copyWaits, place, [&](size_t c) { wait(moved[c]); });
+    pass(2, gatherWaits, place, [&](size_t g) {
+      LaneStep step = program.steps[program.gathers[g].wait];
+      step.transfer = gathers[g];
+      given.push_back(step);
+    });
+    pass(3, copyWaits, place, [&](size_t c) {
+      given.push_back({LaneStep::wait, 0, moved[c], 0, {}});
+    });
 
     uint32_t i = instructions[place];
     bool isItself = places[i] == place;

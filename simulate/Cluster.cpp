@@ -19,22 +19,6 @@ using namespace fsdp;
 /// Far more than a list of measurements needs.
 static constexpr uint64_t kMaxBytes = 16 << 20;
 
-double Curve::at(double size) const {
-  if (points.empty())
-    return 0;
-  if (points.size() == 1 || size <= points.front().first)
-    return points.front().second;
-  auto above = std::ranges::find_if(
-      points, [&](const auto &point) { return point.first >= size; });
-  if (above == points.end())
-    --above;
-  auto [x0, y0] = *(above - 1);
-  auto [x1, y1] = *above;
-  double slope = std::max(0.0, (y1 - y0) / (x1 - x0));
-  return size <= x1 ? y0 + (y1 - y0) * (size - x0) / (x1 - x0)
-                    : y1 + slope * (size - x1);
-}
-
 namespace {
 
 struct Key {
@@ -189,6 +173,10 @@ const std::vector<Key> &getKeys() {
        [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
          c.network.measured = readMeasuredCollectives(r, n);
        }},
+      {"network", "skew", false,
+       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
+         c.network.skew = readSkew(r, n);
+       }},
   };
   return keys;
 }
@@ -292,6 +280,14 @@ Cluster Cluster::withRanks(int64_t ranks) const {
   for (const auto &[least, other] : crowded)
     if (least <= ranks)
       result.device = other;
+  return result;
+}
+
+Curve Cluster::skewOf(int64_t ranks) const {
+  Curve result;
+  for (const auto &[least, curve] : network.skew)
+    if (least <= ranks)
+      result = curve;
   return result;
 }
 

@@ -14,6 +14,7 @@
 
 #include "plan/Traffic.h"
 #include "plan/plan_generated.h"
+#include "simulate/Curve.h"
 #include "simulate/MatmulTable.h"
 #include "simulate/MeasuredTimes.h"
 
@@ -24,22 +25,6 @@
 #include <vector>
 
 namespace fsdp {
-
-/// Seconds over a size, from measurements: straight lines between them, the
-/// first one's time below them, the last line's slope above.
-class Curve {
-public:
-  Curve() = default;
-  /// Ascending sizes, at least one.
-  explicit Curve(std::vector<std::pair<double, double>> points)
-      : points(std::move(points)) {}
-
-  bool empty() const { return points.empty(); }
-  double at(double size) const;
-
-private:
-  std::vector<std::pair<double, double>> points;
-};
 
 /// What one multiprocessor, or core, computes of a product at a time.
 struct MatmulTile {
@@ -120,6 +105,10 @@ struct NetworkModel {
   bool staging =
       false; ///< messages lie in memory of the rank while they travel
   std::vector<MeasuredCollective> measured;
+  /// Where a node has so many ranks, or more, ascending: what a wait takes
+  /// longer because they do not come at once, over the seconds since the wait
+  /// before.
+  std::vector<std::pair<int64_t, Curve>> skew;
 };
 
 struct Cluster {
@@ -137,6 +126,8 @@ struct Cluster {
 
   /// With the device as each of `ranks` ranks of a node has it.
   Cluster withRanks(int64_t ranks) const;
+  /// `network.skew` of so many ranks of a node; may be empty.
+  Curve skewOf(int64_t ranks) const;
   /// `text` is YAML; errors name `file`. Throws fsdp::Error
   /// (ConfigNotReadable, ConfigUnknownKey, ConfigMissingKey, ConfigWrongType,
   /// ConfigBadValue).

@@ -68,6 +68,7 @@ private:
       finishing; ///< a transfer that came, whose wait goes on
   Shares handlingShares{};
   double handledSince = 0;
+  double met = 0; ///< when the last wait for other ranks was over
   std::optional<uint32_t> waiting;                 ///< a transfer
   std::vector<Job> jobs;                           ///< of transfers
   std::vector<bool> done;                          ///< transfers
@@ -100,6 +101,8 @@ void Engine::advance() {
     if (finishing) {
       times.transfers[*finishing].end = now;
       finishing.reset();
+      if (steps[next - 1].meets)
+        met = now;
     }
     if (next == steps.size())
       return;
@@ -112,9 +115,13 @@ void Engine::advance() {
         continue;
       }
       ++next;
-      if (step.handling > 0) {
-        handle(step.handling);
+      double handling =
+          step.handling + (step.meets ? options.skew.within(now - met) : 0);
+      if (handling > 0) {
+        handle(handling);
         finishing = step.transfer;
+      } else if (step.meets) {
+        met = now;
       }
       continue;
     }

@@ -15,6 +15,7 @@
 #define FSDP_SIMULATE_ENGINE_H
 
 #include "plan/plan_generated.h"
+#include "simulate/Curve.h"
 
 #include <array>
 #include <cstddef>
@@ -42,6 +43,7 @@ struct LaneStep {
   /// Of a transfer that shares its cores with kernels: how long it takes while
   /// they run, 0: by its share of the processor; and of that, what they lose.
   double beside = 0, lost = 0;
+  bool meets = false; ///< a wait for other ranks
 };
 
 /// Seconds from the begin.
@@ -72,6 +74,9 @@ struct EngineOptions {
   /// of their own.
   double ranksPerCore = 0;
   double issue = 0; ///< seconds of the host for a kernel or a start
+  /// Seconds that a wait for other ranks takes longer because they do not come
+  /// at once, over those since the one before; may be empty.
+  Curve skew;
 };
 
 /// A wait follows its start. O(steps).

@@ -33,13 +33,13 @@ InstructionCost InstructionCosts::cost(const plan::ProgramT &program,
             cost.start,
             cost.beside,
             cost.lost};
-    finishes[future] = cost.finish;
+    waits[future].handling = cost.finish;
   };
   if (const plan::WaitT *wait = instruction.body.AsWait()) {
-    step.kind = LaneStep::wait;
     result.future = wait->future;
-    if (auto found = finishes.find(wait->future); found != finishes.end())
-      step.handling = found->second;
+    if (auto found = waits.find(wait->future); found != waits.end())
+      step = found->second;
+    step.kind = LaneStep::wait;
   } else if (const plan::CopyAcrossT *copy = instruction.body.AsCopyAcross()) {
     for (uint32_t output : copy->outputs)
       result.bytes += program.values[output]->bytes;
@@ -52,6 +52,7 @@ InstructionCost InstructionCosts::cost(const plan::ProgramT &program,
           collectives.collective(transfer->kind, double(result.bytes),
                                  *plan.groups[transfer->group],
                                  transfer->inputs.size()));
+    waits[result.future].meets = plan.groups[transfer->group]->size > 1;
   } else {
     result.work = estimateWork(plan, program, instruction);
     step.seconds = compute.seconds(result.work);
@@ -81,7 +82,7 @@ void InstructionCosts::takeMeasured(const plan::ProgramT &program,
           *each *= known->seconds / step.seconds;
       step.seconds = known->seconds;
       step.handling = known->start;
-      finishes[result.future] = known->finish;
+      waits[result.future].handling = known->finish;
     }
   } else if (step.kind == LaneStep::kernel &&
              result.work.kind != WorkKind::none) {

@@ -42,7 +42,7 @@ private:
                     InstructionCost &result);
 
   double processor;                          ///< that one rank's kernels want
-  std::map<uint32_t, double> finishes;       ///< by future: seconds of its wait
+  std::map<uint32_t, LaneStep> waits;        ///< by future
   const plan::ProgramT *described = nullptr; ///< whose instructions these are:
   std::unordered_map<const plan::InstructionT *, Activity> activities;
 };

@@ -123,6 +123,36 @@ fsdp::readMeasuredCollectives(const YamlReader &reader,
   return all;
 }
 
+std::vector<std::pair<int64_t, Curve>> fsdp::readSkew(const YamlReader &reader,
+                                                      const YAML::Node &node) {
+  const char *form = "a list of maps {ranks, seconds: [[s, s], …]}";
+  if (!node.IsSequence())
+    reader.failType(node, "skew", form);
+  std::vector<std::pair<int64_t, Curve>> all;
+  for (const YAML::Node &entry : node) {
+    if (!entry.IsMap())
+      reader.failType(entry, "skew", form);
+    auto &[ranks, seconds] = all.emplace_back();
+    for (const auto &field : entry) {
+      std::string key = reader.readString(field.first, "skew");
+      if (key == "ranks")
+        ranks = readCount(reader, field.second, key);
+      else if (key == "seconds")
+        seconds = readCurve(reader, field.second, key);
+      else
+        reader.fail(ErrorId::ConfigUnknownKey, field.first,
+                    "'" + key + "' is no key of 'skew'; expected " + form);
+    }
+    if (ranks == 0 || seconds.empty())
+      reader.fail(ErrorId::ConfigMissingKey, entry,
+                  "'skew': each needs ranks and seconds");
+    if (all.size() > 1 && ranks <= all[all.size() - 2].first)
+      reader.fail(ErrorId::ConfigBadValue, entry,
+                  "'skew': expected ascending ranks");
+  }
+  return all;
+}
+
 static MatmulTable readProducts(const YamlReader &reader,
                                 const YAML::Node &entry) {
   const char *form =

@@ -31,6 +31,9 @@ std::vector<std::vector<double>> readRows(const YamlReader &reader,
 /// `network.measured`
 std::vector<MeasuredCollective>
 readMeasuredCollectives(const YamlReader &reader, const YAML::Node &node);
+/// `network.skew`
+std::vector<std::pair<int64_t, Curve>> readSkew(const YamlReader &reader,
+                                                const YAML::Node &node);
 /// `matmul.measured`
 std::vector<MatmulTable> readMeasuredProducts(const YamlReader &reader,
                                               const YAML::Node &node);

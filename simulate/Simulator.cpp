@@ -128,10 +128,11 @@ EngineOptions fsdp::getEngineOptions(const plan::PlanT &plan,
                                      const Cluster &cluster) {
   EngineOptions options;
   options.issue = cluster.device.issue;
+  auto ranks =
+      std::min<int64_t>(int64_t(getWorldSize(plan)), cluster.ranksPerNode);
   if (cluster.device.isHost)
-    options.ranksPerCore = double(std::min<int64_t>(int64_t(getWorldSize(plan)),
-                                                    cluster.ranksPerNode)) /
-                           cluster.device.cores;
+    options.ranksPerCore = double(ranks) / cluster.device.cores;
+  options.skew = cluster.skewOf(ranks);
   return options;
 }
 

@@ -21,6 +21,10 @@ namespace fsdp {
 void measureProducts(Crew &crew, std::vector<Measured> &results);
 inline constexpr int64_t kRateSize = 512;
 
+/// A machine is disturbed for seconds at a time, so what costs most of a step
+/// is measured from first to last, and then again; the least counts.
+inline constexpr int kPasses = 2;
+
 /// A step's weights, gradients and states come from memory, one after another:
 /// as many others are worked on in turn as fill caches, at most these.
 inline int64_t countTurns(int64_t bytes) {
@@ -35,7 +39,8 @@ void measureOperators(Crew &crew, std::vector<Measured> &results);
 
 /// "all_gather start", "… seconds", "… finish" at bytes of the whole tensors,
 /// and, where it goes on while ranks compute, "… beside" and "… lost";
-/// "… tensor" and "… processor" (a share of a core) at nothing.
+/// "… tensor" and "… processor" (a share of a core) at nothing; "skew seconds"
+/// at the seconds between two waits.
 void measureCollectives(Crew &crew, std::vector<Measured> &results);
 
 } // namespace fsdp

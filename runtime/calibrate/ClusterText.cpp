@@ -232,5 +232,10 @@ fsdp::printCluster(const MachineFacts &facts,
   for (const auto &[ranks, results] : byRanks)
     if (ranks > 1)
       text += printCollectives(results, ranks);
+  text += "  skew:\n";
+  for (const auto &[ranks, results] : byRanks)
+    if (ranks > 1)
+      text += "    - ranks: " + std::to_string(ranks) +
+              "\n      seconds: " + rows(results, "skew seconds") + "\n";
   return text;
 }

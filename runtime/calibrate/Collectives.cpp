@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -29,7 +30,20 @@ static constexpr double kLeastSpan = 0.25e-3, kEnough = 0.9;
 static constexpr double kMostSpan = 20e-3, kMostSpans = 16;
 /// Repetitions of spans up to so long.
 static constexpr std::pair<double, int> kRepetitions[] = {
-    {10e-3, 15}, {100e-3, 7}, {1e9, 3}};
+    {10e-3, 9}, {100e-3, 4}, {1e9, 2}};
+/// What large transfers cost shows in so many computations, one behind the
+/// other, that take so long.
+static constexpr double kBeyondSeconds = 0.1;
+static constexpr size_t kMostBeyond = size_t(16) << 20;
+static constexpr int kLeastRounds = 3, kMostRounds = 24, kBeyonds = 2;
+/// What ranks compute between two meetings, and how long so much one behind the
+/// other takes, each so many times.
+struct SkewSeries {
+  double span, seconds;
+  int repetitions;
+};
+static constexpr SkewSeries kSkews[] = {
+    {1e-3, 0.05, 3}, {4e-3, 0.1, 5}, {16e-3, 0.2, 9}};
 /// A wait takes so long although all has come.
 static constexpr double kShortWait = 50e-6;
 static constexpr int kWeights = 16;
@@ -85,6 +99,16 @@ public:
   };
   /// Where a wait takes as long as `alone` says.
   Beside measureBeside(Computation &work, Times alone);
+  /// Seconds that ranks take longer with this transfer beside each of some
+  /// computations of so many seconds than with a smaller one.
+  double measureBeyond(Repeated &smaller, Computation &work, double seconds);
+  struct Skew {
+    double apart; ///< seconds between two waits
+    double lost;  ///< what each takes because ranks do not come at once
+  };
+  /// Of ranks that compute so many products between.
+  Skew measureSkew(Computation &work, const Times &alone,
+                   const SkewSeries &series);
 
 private:
   struct Round {
@@ -95,6 +119,11 @@ private:
   /// `products` beside a transfer, in the mean.
   Round compute(Computation &work, int products, const Times &alone,
                 int repetitions);
+
+  /// Seconds until all ranks have computed so many spans of `products`, one
+  /// behind the other, each beside a transfer or alone.
+  double computeSpans(Computation &work, int products, int spans,
+                      bool hasTransfers);
 
   Communicator::Ticket start();
 
@@ -251,29 +280,141 @@ Repeated::Beside Repeated::measureBeside(Computation &work, Times alone) {
   }
 }
 
+double Repeated::computeSpans(Computation &work, int products, int spans,
+                              bool hasTransfers) {
+  crew.meet();
+  auto begin = Crew::Clock::now();
+  for (int i = 0; i < spans; ++i) {
+    Communicator::Ticket ticket = hasTransfers ? start() : 0;
+    work.run(products);
+    if (hasTransfers)
+      crew.transfers().wait(ticket);
+  }
+  crew.meet();
+  return Crew::since(begin);
+}
+
+double Repeated::measureBeyond(Repeated &smaller, Computation &work,
+                               double seconds) {
+  int products = std::max(1, int(seconds / work.seconds()));
+  int spans =
+      std::clamp(int(kBeyondSeconds / seconds), kLeastRounds, kMostRounds);
+  std::vector<double> beyond;
+  for (int i = 0; i < kBeyonds; ++i) {
+    double without = smaller.computeSpans(work, products, spans, true);
+    double with = computeSpans(work, products, spans, true);
+    beyond.push_back((with - without) / spans);
+  }
+  return median(beyond);
+}
+
+Repeated::Skew Repeated::measureSkew(Computation &work, const Times &alone,
+                                     const SkewSeries &series) {
+  int products = std::max(1, int(series.span / work.seconds()));
+  int spans = int(series.seconds / series.span);
+  std::vector<double> apart, lost;
+  for (int i = 0; i < series.repetitions; ++i) {
+    double without = computeSpans(work, products, spans, false) / spans;
+    double with = computeSpans(work, products, spans, true) / spans;
+    apart.push_back(without);
+    lost.push_back(with - without - alone.start - alone.finish);
+  }
+  return {median(apart), median(lost)};
+}
+
+/// Ranks that share cores take turns, so those that are to meet do not come at
+/// once: the last one has a core to itself, and the others' is idle. A small
+/// transfer costs nothing else.
+static void measureSkews(Crew &crew, Computation &work,
+                         std::vector<Measured> &results) {
+  Repeated small(crew, CollectiveKind::allGather,
+                 kSizes[0] / sizeof(float) / size_t(crew.size()), 1);
+  Repeated::Times alone = small.measure(11);
+  double least = 0;
+  results.push_back({"skew seconds", {0}, 0});
+  for (const SkewSeries &series : kSkews) {
+    auto [apart, lost] = small.measureSkew(work, alone, series);
+    least = std::max(least, double(crew.average(float(lost))));
+    results.push_back({"skew seconds", {crew.average(float(apart))}, least});
+  }
+}
+
+namespace {
+
+/// What was measured of one size, in each pass.
+struct SizeTimes {
+  std::vector<double> starts, finishes, moves, processor, beside, lost, beyond;
+};
+
+} // namespace
+
+static void measureSizes(Crew &crew, Computation &work, CollectiveKind kind,
+                         std::map<size_t, SizeTimes> &all) {
+  auto elements = [&](size_t bytes) {
+    return bytes / sizeof(float) / size_t(crew.size());
+  };
+  Repeated small(crew, kind, elements(kSizes[0]), 1);
+  double smallHandling = 0;
+  for (size_t bytes : kSizes) {
+    SizeTimes &size = all[bytes];
+    Repeated repeated(crew, kind, elements(bytes), 1);
+    Repeated::Times times = repeated.measure(bytes >= kLeastForShare ? 5 : 9);
+    double moves = times.moves();
+    size.starts.push_back(times.start);
+    size.finishes.push_back(times.finish);
+    size.moves.push_back(moves);
+    // Of ranks that are threads, nothing moves but in their waits.
+    bool isBeside = crew.average(float(moves / times.whole)) > 0.1f;
+    size.processor.push_back(moves > 0.1 * times.whole ? times.processor / moves
+                                                       : 0);
+    if (!isBeside)
+      continue;
+    Repeated::Beside beside = repeated.measureBeside(work, times);
+    size.beside.push_back(beside.seconds);
+    size.lost.push_back(beside.lost);
+    double handling = times.start + times.finish;
+    if (bytes == kSizes[0])
+      smallHandling = handling;
+    if (bytes < kLeastForShare || bytes > kMostBeyond)
+      continue;
+    double span = crew.average(float(beside.seconds));
+    for (int i = 0; i < kBeyonds; ++i)
+      size.beyond.push_back(repeated.measureBeyond(small, work, span) -
+                            handling + smallHandling);
+  }
+}
+
 static void measureKind(Crew &crew, Computation &work, CollectiveKind kind,
                         std::vector<Measured> &results) {
   std::string name = getName(kind);
-  auto ranks = size_t(crew.size());
+  std::map<size_t, SizeTimes> all;
+  for (int pass = 0; pass < kPasses; ++pass)
+    measureSizes(crew, work, kind, all);
   std::vector<double> shares;
   std::vector<Measured> besides;
-  for (size_t bytes : kSizes) {
-    size_t part = bytes / sizeof(float) / ranks;
-    double whole = double(part * ranks * sizeof(float));
-    Repeated repeated(crew, kind, part, 1);
-    Repeated::Times times = repeated.measure(bytes >= kLeastForShare ? 5 : 11);
-    double moves = times.moves();
-    results.push_back({name + " start", {whole}, times.start});
-    results.push_back({name + " finish", {whole}, times.finish});
-    results.push_back({name + " seconds", {whole}, moves});
-    if (crew.average(float(moves / times.whole)) > 0.1f) {
-      auto [seconds, lost] = repeated.measureBeside(work, times);
-      besides.push_back({name + " beside", {whole}, seconds});
-      results.push_back({name + " lost", {whole}, lost});
-    }
-    // Of ranks that are threads, nothing moves but in their waits.
+  double smallLost = 0;
+  for (auto &[bytes, size] : all) {
+    auto ranks = size_t(crew.size());
+    double whole =
+        double(bytes / sizeof(float) / ranks * ranks * sizeof(float));
+    auto least = [](const std::vector<double> &values) {
+      return std::ranges::min(values);
+    };
+    results.push_back({name + " start", {whole}, least(size.starts)});
+    results.push_back({name + " finish", {whole}, least(size.finishes)});
+    results.push_back({name + " seconds", {whole}, least(size.moves)});
     if (bytes >= kLeastForShare)
-      shares.push_back(moves > 0.1 * times.whole ? times.processor / moves : 0);
+      shares.push_back(median(size.processor));
+    if (size.beside.empty())
+      continue;
+    double beside = std::max(least(size.beside), least(size.moves));
+    besides.push_back({name + " beside", {whole}, beside});
+    double lost = least(size.lost);
+    if (bytes == kSizes[0])
+      smallLost = lost;
+    if (!size.beyond.empty())
+      lost = std::max(lost, smallLost + firstQuarter(size.beyond));
+    results.push_back({name + " lost", {whole}, std::min(lost, beside)});
   }
   results.push_back({name + " processor", {}, median(shares)});
   // Short ones wait for the same slices of the system as longer ones.
@@ -282,9 +423,9 @@ static void measureKind(Crew &crew, Computation &work, CollectiveKind kind,
   results.insert(results.end(), besides.begin(), besides.end());
   size_t elements = kTensorBytes / sizeof(float);
   double one = Repeated(crew, kind, elements * kTensors, 1).measure(21).least;
-  double all = Repeated(crew, kind, elements, kTensors).measure(21).least;
+  double several = Repeated(crew, kind, elements, kTensors).measure(21).least;
   results.push_back(
-      {name + " tensor", {}, std::max(0.0, all - one) / (kTensors - 1)});
+      {name + " tensor", {}, std::max(0.0, several - one) / (kTensors - 1)});
 }
 
 void fsdp::measureCollectives(Crew &crew, std::vector<Measured> &results) {
@@ -294,4 +435,5 @@ void fsdp::measureCollectives(Crew &crew, std::vector<Measured> &results) {
        {CollectiveKind::allGather, CollectiveKind::reduceScatter,
         CollectiveKind::allReduce, CollectiveKind::rotate})
     measureKind(crew, work, kind, results);
+  measureSkews(crew, work, results);
 }

@@ -12,9 +12,9 @@ using namespace fsdp;
 /// A batch of calls takes so long: enough for the clock, too little for the
 /// system to take the processor away in most of them.
 static constexpr double kBatchSeconds = 0.4e-3;
-static constexpr int kBatches = 7;
+static constexpr int kBatches = 5;
 /// Of what takes long.
-static constexpr int kLongBatches = 3;
+static constexpr int kLongBatches = 2;
 static constexpr double kLong = 10e-3;
 
 /// The one with so many below it.

@@ -107,9 +107,9 @@ def calibrate(bin, folder, backend, world):
     if path.exists():
         return path
     if backend == "local":
-        must(bin / "fsdp-run", f"--calibrate={path}", f"--nproc={world}", "--threads=1", cwd=folder)
+        must(bin / "fsdp-run", f"--calibrate={path}", f"--nproc={world}", "--threads=1", cwd=folder, timeout=600)
     else:
         with Ranks([bin / "fsdp-run", f"--calibrate={path}", "--threads=1"], world, folder, tag="calibrate") as ranks:
-            if ranks.wait(300) is None or any(ranks.status(rank) for rank in range(world)):
+            if ranks.wait(600) is None or any(ranks.status(rank) for rank in range(world)):
                 raise RuntimeError(f"calibration failed: {ranks.message(0)[-1500:]}")
     return path

@@ -30,15 +30,33 @@ def check_table(entry, crowded):
     return problems
 
 
+def check_skew(entry, crowded):
+    """Problems of what one number of ranks waits for each other."""
+    problems = []
+    if any(later < sooner for (_, sooner), (_, later) in zip(entry["seconds"], entry["seconds"][1:])):
+        problems.append("ranks come apart less in a longer time")
+    if any(wait > span for span, wait in entry["seconds"]):
+        problems.append("ranks come apart faster than time goes by")
+    if crowded and not entry["seconds"][-1][1] > 0:
+        problems.append("ranks that take turns on cores come at once")
+    return problems
+
+
 def measure(arguments):
     text = (arguments.work / "gloo.yaml").read_text()
     rows = [{"what": "the cluster's file", "problems": [] if re.search(r"back end 'gloo'", text) else ["the file does not say which back end it is for"]}]
     print("| transfer | ranks | bytes | alone, us | beside, us | lost, us |\n|---|---|---|---|---|---|")
-    for entry in yaml.safe_load(text)["network"]["measured"]:
-        problems = check_table(entry, entry["ranks"] >= len(os.sched_getaffinity(0)))
+    network, cores = yaml.safe_load(text)["network"], len(os.sched_getaffinity(0))
+    for entry in network["measured"]:
+        problems = check_table(entry, entry["ranks"] >= cores)
         rows.append({"what": f"{entry['kind']} of {entry['ranks']} ranks", "problems": problems})
         for (size, alone), (_, beside), (_, lost) in zip(*(entry.get(key, []) for key in ("seconds", "beside", "lost"))):
             print(f"| {entry['kind']} | {entry['ranks']} | {size:.0f} | {1e6 * alone:.0f} | {1e6 * beside:.0f} | {1e6 * lost:.0f} |")
+    print("\n| ranks | since the last meeting, ms | apart, us |\n|---|---|---|")
+    for entry in network["skew"]:
+        rows.append({"what": f"skew of {entry['ranks']} ranks", "problems": check_skew(entry, entry["ranks"] > cores)})
+        for span, wait in entry["seconds"]:
+            print(f"| {entry['ranks']} | {1e3 * span:.1f} | {1e6 * wait:.0f} |")
     model, artifact = arguments.work / "models" / "small.pt2", arguments.work / "transfers" / "small.fsdp"
     runs.export(models.SIZES["small"], model)
     predicted = runs.compile_model(arguments.bin, model, runs.make_config(2), arguments.work / "gloo.yaml", artifact)["seconds"]

@@ -194,6 +194,66 @@ TEST(Measured, TransfersTakeLongerBesideKernelsOfTheSameCores) {
   EXPECT_NEAR(seconds(20, false), 1e-3 + 20e-3 + 3e-3, kTiny);
 }
 
+/// Ranks that take turns on cores do not come to a wait at once; how far apart
+/// they are grows with the time since they met, up to what was measured.
+TEST(Measured, RanksThatComeApartWaitForOneAnother) {
+  std::string text =
+      with(kHost, "link: 1.0e9",
+           "link: 1.0e9\n  skew:\n"
+           "    - {ranks: 2, seconds: [[0, 0], [10.0e-3, 2.0e-3]]}");
+  Cluster cluster = plainCluster();
+  cluster.network = Cluster::parse(text, "c.yaml").network;
+  auto predict = [&](double kernel) {
+    SmallPlan small;
+    uint32_t first = small.gather(0.5), second = small.gather(0.5);
+    small.kernel(kernel);
+    small.wait(first);
+    small.wait(second);
+    small.kernel(5);
+    small.wait(small.gather(0.5));
+    return simulate(small.plan, cluster).programs.front();
+  };
+  // Two starts and the kernel; the first wait, and the second right behind it;
+  // a kernel, and a gather with nothing beside, 9 ms after that.
+  PredictedProgram program = predict(6);
+  EXPECT_NEAR(program.seconds,
+              2e-3 + 6e-3 + (1.6e-3 + 2e-3) + 2e-3 + 5e-3 + 1e-3 + 3e-3 +
+                  (1.8e-3 + 2e-3),
+              kTiny);
+  EXPECT_NEAR(program.compute, 11e-3, kTiny);
+  EXPECT_NEAR(program.transfers[0].exposed(), 1e-3 + 3.6e-3, kTiny);
+  EXPECT_NEAR(program.transfers[1].exposed(), 1e-3 + 2e-3, kTiny);
+  // No more than what was measured.
+  EXPECT_NEAR(predict(30).seconds - program.seconds, 24e-3 + 0.4e-3, kTiny);
+  // Copies to the host are waited for by one rank.
+  SmallPlan small;
+  small.kernel(6);
+  uint32_t made = small.slot(4000000), kept = small.state(4000000);
+  small.make(made);
+  small.wait(small.download(made, kept));
+  EXPECT_EQ(simulate(small.plan, cluster).seconds,
+            simulate(small.plan, plainCluster()).seconds);
+}
+
+TEST(Measured, SkewIsOfAsManyRanksOrFewer) {
+  std::string text =
+      with(kHost, "link: 1.0e9",
+           "link: 1.0e9\n  skew:\n    - {ranks: 2, seconds: [[1.0, 3.0]]}\n"
+           "    - {ranks: 4, seconds: [[1.0, 5.0]]}");
+  Cluster cluster = Cluster::parse(text, "c.yaml");
+  EXPECT_TRUE(cluster.skewOf(1).empty());
+  EXPECT_EQ(cluster.skewOf(3).within(9), 3);
+  EXPECT_EQ(cluster.skewOf(4).within(9), 5);
+  EXPECT_THAT(refusal(with(text, "ranks: 4, seconds", "ranks: 1, seconds")),
+              HasSubstr("'skew': expected ascending ranks"));
+  EXPECT_THAT(refusal(with(text, "ranks: 4, ", "")),
+              HasSubstr("'skew': each needs ranks and seconds"));
+  EXPECT_THAT(refusal(with(text, "ranks: 4, ", "rank: 4, ")),
+              HasSubstr("'rank' is no key of 'skew'; expected a list of maps"));
+  EXPECT_THAT(refusal(with(text, "{ranks: 4, seconds: [[1.0, 5.0]]}", "4")),
+              HasSubstr("'skew': expected a list of maps"));
+}
+
 TEST(Measured, WaitsThatComeEarlyWaitFirst) {
   SmallPlan small;
   uint32_t gather = small.gather(0.5);
