@@ -28,10 +28,10 @@ network: {kind: linear, link: 1.0e9, latency: 5.0e-6, launch: 5.0e-6}
 class Compiler:
     """One model and config, compiled for many budgets."""
 
-    def __init__(self, bin, folder, world=2, **config):
+    def __init__(self, bin, folder, world=2, layers=LAYERS, **config):
         self.bin, self.folder, self.world = bin, folder, world
         torch.manual_seed(3)
-        self.module, self.inputs = decoder(layers=LAYERS)
+        self.module, self.inputs = decoder(layers=layers)
         (folder / "slow.yaml").write_text(CLUSTER)
         self.config = config
         self.exported = False
@@ -169,6 +169,23 @@ def each_block(bin, world):
     return case
 
 
+def merged(bin):
+    """Neighbours move as one where ranks wait for each other at every call, though the link is as fast for small ones as for large ones."""
+    def case(folder):
+        compiler = Compiler(bin, folder)
+        fast = CLUSTER.replace("latency: 5.0e-6, launch: 5.0e-6", "latency: 0, launch: 0")
+        apart = fast.replace("launch: 0", "launch: 0, skew: [{ranks: 2, seconds: [[0, 0], [1.0e-3, 1.0e-3]]}]")
+        seconds = []
+        for cluster, is_merged in ((fast, False), (apart, True)):
+            (folder / "slow.yaml").write_text(cluster)
+            prediction, said = compiler.compile(schedule="auto")
+            assert ("neighbouring buckets merged" in said) == is_merged, said
+            seconds.append(prediction["seconds"])
+        alone, _ = compiler.compile(schedule="auto", buckets={f"part{i}": [f"layers.{i}"] for i in range(LAYERS)})
+        assert seconds[0] < seconds[1] < alone["seconds"], (seconds, alone["seconds"])
+    return case
+
+
 def said_stays(bin):
     """What the config says is not decided."""
     def case(folder):
@@ -183,7 +200,7 @@ def said_stays(bin):
 def shown(bin):
     """On a terminal a line says what is done meanwhile, and is gone at the end."""
     def case(folder):
-        _, said = Compiler(bin, folder).compile(schedule="auto")
+        _, said = Compiler(bin, folder, layers=4 * LAYERS).compile(schedule="auto")
         assert "\r" not in said, said
         (folder / "again.yaml").write_text(yaml.safe_dump(make_config(2, cluster="slow.yaml", schedule="auto")))
         master, slave = pty.openpty()
@@ -209,7 +226,7 @@ def main():
     arguments = parse_arguments()
     bin = arguments.bin
     cases = {"budgets world=2": budgets(bin, 2), "budgets world=4, micro-batches": budgets(bin, 4, gradient_accumulation_steps=3),
-             "deterministic": deterministic(bin), "what is said stays": said_stays(bin), "peers' rules": peers(bin, 2),
+             "deterministic": deterministic(bin), "what is said stays": said_stays(bin), "merged where calls cost": merged(bin), "peers' rules": peers(bin, 2),
              "each block": each_block(bin, 2), "shown on a terminal": shown(bin)}
     for world in (1, 2, 3):
         cases[f"same bits world={world}"] = same_bits(bin, world)

@@ -127,6 +127,13 @@ bool Decider::addStart(const Config &from, std::string what) {
   return true;
 }
 
+/// Whether one does nothing that the other does not: where a loss is not cut,
+/// for instance.
+static bool isLike(const Start &a, const Start &b) {
+  const Prediction &left = a.base->prediction, &right = b.base->prediction;
+  return left.seconds == right.seconds && left.held() == right.held();
+}
+
 /// The same with neighbouring buckets merged, where that is worth a try.
 void Decider::addMerged(size_t number, const char *what) {
   if (says(config, "fsdp_config.buckets") || config.keepGathered)
@@ -163,8 +170,12 @@ void Decider::listStarts() {
   if (chunks) {
     open.lossChunks = 0;
     size_t number = starts.size();
-    if (addStart(open, "the loss in chunks"))
-      addMerged(number, "the loss in chunks, ");
+    if (addStart(open, "the loss in chunks")) {
+      if (isLike(starts[number], starts.front()))
+        starts.pop_back();
+      else
+        addMerged(number, "the loss in chunks, ");
+    }
   }
   // A host that is the device has nothing to give.
   bool offloads = !cluster.device.isHost &&

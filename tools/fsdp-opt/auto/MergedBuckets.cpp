@@ -4,14 +4,17 @@
 #include "tools/fsdp-opt/auto/MergedBuckets.h"
 
 #include "simulate/CollectiveModel.h"
+#include "simulate/Simulator.h"
 #include "tools/fsdp-opt/auto/Choices.h"
 
 #include <algorithm>
+#include <limits>
 
 using namespace fsdp;
 
-/// Of the highest rate that any size reaches.
-static constexpr double kSaturated = 0.9;
+/// A gather of all takes at least so much less than those of each, else merging
+/// them is not worth a try.
+static constexpr double kLess = 0.05;
 
 /// The ranks that most of what is gathered comes from.
 static const plan::GroupT *findGroup(const plan::PlanT &plan) {
@@ -22,26 +25,33 @@ static const plan::GroupT *findGroup(const plan::PlanT &plan) {
   return nullptr;
 }
 
-/// Bytes from which on a gather saturates the link, beside kernels where it
-/// shares their cores.
-static double findSaturation(const plan::GroupT &group,
-                             const Cluster &cluster) {
-  CollectiveModel model(cluster);
-  auto rate = [&](double bytes) {
+namespace {
+
+/// What gathers of a group take: beside kernels where it shares their cores,
+/// with the copies of the thread that computes and the wait for ranks that come
+/// last.
+class GatherSeconds {
+public:
+  GatherSeconds(const plan::GroupT &group, const plan::PlanT &plan,
+                const Cluster &cluster)
+      : group(group), model(cluster),
+        apart(getEngineOptions(plan, cluster)
+                  .skew.within(std::numeric_limits<double>::max())) {}
+
+  double of(double bytes) const {
     TransferCost cost =
         model.collective(CollectiveKind::allGather, bytes, group);
-    double seconds = std::max(cost.seconds, cost.beside);
-    return seconds > 0 ? bytes / seconds : 0;
-  };
-  constexpr double least = 0x1p10, most = 0x1p34;
-  double highest = 0;
-  for (double bytes = least; bytes <= most; bytes *= 2)
-    highest = std::max(highest, rate(bytes));
-  for (double bytes = least; bytes <= most; bytes *= 2)
-    if (rate(bytes) >= kSaturated * highest)
-      return bytes;
-  return least;
-}
+    return cost.start + std::max(cost.seconds, cost.beside) + cost.finish +
+           apart;
+  }
+
+private:
+  const plan::GroupT &group;
+  CollectiveModel model;
+  double apart;
+};
+
+} // namespace
 
 /// Of a module, all of whose parameters are in it.
 static bool isWhole(const BucketFacts &bucket,
@@ -63,18 +73,23 @@ std::optional<Config> fsdp::mergeBuckets(const Config &config,
   const plan::GroupT *group = findGroup(plan);
   if (!group || group->size < 2)
     return std::nullopt;
-  double cap = findSaturation(*group, cluster);
+  GatherSeconds seconds(*group, plan, cluster);
   const std::vector<BucketFacts> &all = model.buckets();
   Config merged = config;
   bool isAny = false;
   for (size_t i = 0; i < all.size();) {
     size_t end = i;
-    double bytes = 0;
+    double bytes = 0, apart = 0;
     while (end < all.size() && end - i < span && all[end].gathered > 0 &&
-           double(all[end].gathered) < cap &&
-           bytes + double(all[end].gathered) <= cap &&
-           isWhole(all[end], all, model))
-      bytes += double(all[end++].gathered);
+           isWhole(all[end], all, model)) {
+      auto more = double(all[end].gathered);
+      double each = apart + seconds.of(more);
+      if (end > i && seconds.of(bytes + more) > (1 - kLess) * each)
+        break;
+      bytes += more;
+      apart = each;
+      ++end;
+    }
     if (end - i < 2) {
       ++i;
       continue;
