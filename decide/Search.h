@@ -47,6 +47,8 @@ public:
   std::optional<Candidate> find(uint64_t bytes) const;
   /// The same, made better by exchanges.
   std::optional<Candidate> choose(uint64_t bytes) const;
+  /// Buckets and blocks, so that exchanges look at each.
+  bool isOfFew() const { return isSmall; }
 
 private:
   /// What one step gives up.

@@ -64,14 +64,14 @@ def find_range(compiler):
     return largest["memory"]["held"], least
 
 
-def budgets(bin, world, **config):
+def budgets(bin, world, count=8, **config):
     def case(folder):
         compiler = Compiler(bin, folder, world, **config)
         largest, least = find_range(compiler)
         default, _ = compiler.compile()
         seconds, chosen = [], set()
-        for i in range(8):
-            budget = largest - (largest - least) * i // 7
+        for i in range(count):
+            budget = largest - (largest - least) * i // (count - 1)
             prediction, said = compiler.compile(schedule="auto", memory_budget=f"{budget}B")
             held = prediction["memory"]["held"]
             assert held <= budget, f"{held} bytes are held of {budget}: {said}"
@@ -230,6 +230,8 @@ def main():
              "each block": each_block(bin, 2), "shown on a terminal": shown(bin)}
     for world in (1, 2, 3):
         cases[f"same bits world={world}"] = same_bits(bin, world)
+    if arguments.all:
+        cases["many budgets"] = budgets(bin, 2, count=60)
     cases["trains world=2"] = train_case(bin, lambda: decoder(layers=LAYERS), 2, schedule="auto")
     run_cases(cases, arguments.only)
 

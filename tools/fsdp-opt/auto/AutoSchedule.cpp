@@ -21,13 +21,20 @@
 using namespace fsdp;
 using namespace mlir;
 
-/// Compiles of what the search proposes, until one is within the budget, and
-/// further ones to fill what the model left of it.
-static constexpr int kMostTries = 4, kMostRaises = 2;
+/// Compiles of what the search proposes, and of these once one is within the
+/// budget, to fill what the model left of it. Few buckets and blocks are
+/// compiled sooner, and differ more.
+static constexpr int kMostTries = 6, kMostRaises = 2;
+static constexpr int kMostTriesOfFew = 16, kMostRaisesOfFew = 8;
+/// Of the seconds before, with everything gathered again: merging more buckets
+/// is not worth a look if it takes more.
+static constexpr double kMerged = 0.995;
+/// Bytes that are not worth a try.
+static constexpr uint64_t kNothing = 1024;
 /// A budget that is filled so far is not tried again.
 static constexpr double kFilled = 0.98;
 /// Starts whose curve is so much slower than another's are not made better.
-static constexpr double kNear = 1.02;
+static constexpr double kNear = 1.01;
 /// A start that moves states to the host is not worth a look if the others are
 /// so close to what they reach without any budget.
 static constexpr double kAtBest = 1.005;
@@ -69,7 +76,11 @@ public:
 private:
   /// None where passes refuse what nobody asked for.
   std::optional<Predicted> tryPredict(const Config &tried) const;
-  bool addStart(const Config &from, std::string what);
+  /// Unless it is refused, or what it is predicted to take is not worth it.
+  bool addStart(
+      const Config &from, std::string what,
+      llvm::function_ref<bool(const Prediction &)> isWorth =
+          [](const Prediction &) { return true; });
   void addMerged(size_t start, const char *what);
   void listStarts();
   bool isAtBest(uint64_t limit) const;
@@ -81,6 +92,7 @@ private:
   Proposal proposeLeast() const;
   Answer build(const Proposal &proposal) const;
   void searchWithin();
+  void searchLeast(uint64_t fallbackHeld);
   void offer(Answer answer);
   void offerPeers(const std::optional<PeerSchedule> &deepCompile);
   void polish();
@@ -106,11 +118,12 @@ std::optional<Predicted> Decider::tryPredict(const Config &tried) const {
   }
 }
 
-bool Decider::addStart(const Config &from, std::string what) {
+bool Decider::addStart(const Config &from, std::string what,
+                       llvm::function_ref<bool(const Prediction &)> isWorth) {
   Start start{from, std::move(what), 0, {}, {}, {}};
   std::optional<Predicted> base =
       starts.empty() ? predict(module, from, cluster) : tryPredict(from);
-  if (!base)
+  if (!base || !isWorth(base->prediction))
     return false;
   start.base = std::make_unique<Predicted>(std::move(*base));
   start.base->module = {};
@@ -127,11 +140,8 @@ bool Decider::addStart(const Config &from, std::string what) {
   return true;
 }
 
-/// Whether one does nothing that the other does not: where a loss is not cut,
-/// for instance.
-static bool isLike(const Start &a, const Start &b) {
-  const Prediction &left = a.base->prediction, &right = b.base->prediction;
-  return left.seconds == right.seconds && left.held() == right.held();
+static uint64_t middle(uint64_t low, uint64_t high) {
+  return low + (high - low) / 2;
 }
 
 /// The same with neighbouring buckets merged, where that is worth a try.
@@ -145,8 +155,14 @@ void Decider::addMerged(size_t number, const char *what) {
         start.config, *start.model, start.base->file.plan(), cluster, span);
     if (!merged || (last && last->buckets.size() == merged->buckets.size()))
       return;
-    if (!addStart(*merged, what + std::string("up to ") + std::to_string(span) +
-                               " neighbouring buckets merged"))
+    double before = starts.back().base->prediction.seconds;
+    auto isFaster = [&](const Prediction &prediction) {
+      return prediction.seconds <= kMerged * before;
+    };
+    if (!addStart(*merged,
+                  what + std::string("up to ") + std::to_string(span) +
+                      " neighbouring buckets merged",
+                  isFaster))
       return;
     last = std::move(merged);
   }
@@ -170,12 +186,14 @@ void Decider::listStarts() {
   if (chunks) {
     open.lossChunks = 0;
     size_t number = starts.size();
-    if (addStart(open, "the loss in chunks")) {
-      if (isLike(starts[number], starts.front()))
-        starts.pop_back();
-      else
-        addMerged(number, "the loss in chunks, ");
-    }
+    const Prediction &whole = starts.front().base->prediction;
+    // No loss is cut where nothing changes.
+    auto isOther = [&](const Prediction &prediction) {
+      return prediction.seconds != whole.seconds ||
+             prediction.held() != whole.held();
+    };
+    if (addStart(open, "the loss in chunks", isOther))
+      addMerged(number, "the loss in chunks, ");
   }
   // A host that is the device has nothing to give.
   bool offloads = !cluster.device.isHost &&
@@ -264,35 +282,80 @@ void Decider::offer(Answer answer) {
 }
 
 void Decider::searchWithin() {
+  // Limits of the model whose answers fit, and do not.
+  std::optional<uint64_t> enough, tooMuch;
   uint64_t limit = budget;
-  bool fits = false;
-  int raises = 0;
-  for (int i = 0; i < kMostTries; ++i) {
+  bool isSmall = starts.front().search->isOfFew();
+  uint64_t quarters = isSmall ? 1 : 4; // of the excess
+  int tries = isSmall ? kMostTriesOfFew : kMostTries;
+  int raises = isSmall ? kMostRaisesOfFew : kMostRaises;
+  while (tries-- > 0) {
     std::optional<Proposal> proposal = propose(limit);
+    while (!proposal && tooMuch && limit + kNothing < *tooMuch) {
+      limit = middle(limit, *tooMuch);
+      proposal = propose(limit);
+    }
     if (!proposal)
       return;
     Answer answer = build(*proposal);
     uint64_t held = answer.predicted.prediction.held();
     offer(std::move(answer));
-    if (held > budget) {
-      // The planner needs more than the model said: so much less is asked for.
-      if (fits)
+    if (held <= budget) {
+      enough = limit;
+      bool isFilled = double(held) >= kFilled * double(budget);
+      if (isFilled && !(isSmall && tooMuch))
         return;
-      uint64_t excess = held - budget;
-      uint64_t below = std::min(proposal->held() - 1, limit);
-      limit = below > excess ? below - excess : 0;
-      continue;
+    } else {
+      tooMuch = limit;
     }
-    fits = true;
-    // Or less: so much more.
-    if (double(held) >= kFilled * double(budget) || raises++ == kMostRaises ||
-        proposal->held() < held)
+    if (enough && raises-- == 0)
       return;
-    uint64_t raised = budget + (proposal->held() - held);
-    if (raised <= limit)
-      return;
-    limit = raised;
+    if (enough && tooMuch) {
+      limit = middle(*enough, *tooMuch);
+    } else if (enough) {
+      // The planner needs less than the model said: so much more is given.
+      if (proposal->held() <= held)
+        return;
+      limit = budget + (proposal->held() - held);
+      if (limit <= *enough)
+        return;
+    } else {
+      // Or more: so much less, and each time twice as much less, or tries
+      // would end just above.
+      uint64_t below = std::min(proposal->held() - 1, limit);
+      uint64_t excess = (held - budget) / 4 * quarters;
+      limit = below > excess ? below - excess : 0;
+      quarters *= 2;
+    }
   }
+}
+
+/// Gives up all there is, and then a byte less again and again: the planner
+/// needs more for one proposal than for another. Throws what needs the least.
+void Decider::searchLeast(uint64_t fallbackHeld) {
+  const uint64_t asked = budget;
+  Answer least = build(proposeLeast());
+  while (least.predicted.prediction.held() > asked) {
+    budget = least.predicted.prediction.held() - 1;
+    searchWithin();
+    if (!best)
+      break;
+    least = std::move(*best);
+    best.reset();
+  }
+  budget = asked;
+  const Prediction &prediction = least.predicted.prediction;
+  if (prediction.held() > budget)
+    throw Error(ErrorId::BudgetTooSmall,
+                "no schedule was found that holds at most " +
+                    formatBytes(budget) +
+                    " of the device; the smallest one holds " +
+                    formatBytes(prediction.held()) + ": " +
+                    describeHeld(least.predicted.file.plan(), prediction) +
+                    "; a memory_budget of " +
+                    std::to_string(std::min(prediction.held(), fallbackHeld)) +
+                    "B works, and so do more ranks");
+  best = std::move(least);
 }
 
 /// Rules of peers, where the config leaves open what they decide.
@@ -336,27 +399,15 @@ DecidedSchedule Decider::run() {
                     " ms and " +
                     formatBytes(fallback.predicted.prediction.held());
   budget = getBudget(config, fallback.predicted.prediction);
-  bool fallbackFits = fallback.predicted.prediction.held() <= budget;
+  uint64_t fallbackHeld = fallback.predicted.prediction.held();
   std::optional<PeerSchedule> deepCompile;
   if (options.prefetches)
     deepCompile = applyDeepCompile(fallback.predicted, config, cluster);
   offer(std::move(fallback));
   listStarts();
   searchWithin();
-  if (!best) {
-    Answer least = build(proposeLeast());
-    const Prediction &prediction = least.predicted.prediction;
-    if (prediction.held() > budget)
-      throw Error(
-          ErrorId::BudgetTooSmall,
-          "no schedule was found that holds at most " + formatBytes(budget) +
-              " of the device; the smallest one holds " +
-              formatBytes(prediction.held()) + ": " +
-              describeHeld(least.predicted.file.plan(), prediction) +
-              "; a memory_budget of " + std::to_string(prediction.held()) +
-              "B works, and so do more ranks");
-    offer(std::move(least));
-  }
+  if (!best)
+    searchLeast(fallbackHeld);
   offerPeers(deepCompile);
   polish();
 
@@ -371,7 +422,7 @@ DecidedSchedule Decider::run() {
         "schedule: auto takes " + formatMilliseconds(prediction.seconds) +
         " ms and " + formatBytes(prediction.held()) + " predicted within " +
         formatBytes(budget) + "; the default's " +
-        (fallbackFits ? "is slower: " : "does not fit: ") + had);
+        (fallbackHeld <= budget ? "is slower: " : "does not fit: ") + had);
   llvm::append_range(result.reasons, best->lines);
   result.config = best->predicted.config;
   result.compiled = std::move(best->predicted);

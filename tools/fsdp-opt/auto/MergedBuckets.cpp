@@ -14,7 +14,7 @@ using namespace fsdp;
 
 /// A gather of all takes at least so much less than those of each, else merging
 /// them is not worth a try.
-static constexpr double kLess = 0.05;
+static constexpr double kLess = 0.1;
 
 /// The ranks that most of what is gathered comes from.
 static const plan::GroupT *findGroup(const plan::PlanT &plan) {

@@ -13,7 +13,7 @@ namespace fsdp {
 
 /// `config` with up to `span` neighbouring buckets of modules made one, called
 /// "layers.0+3", where the gather of all takes less than those of each do, by a
-/// twentieth at least. None if that merges nothing. `model` is that of `plan`.
+/// tenth at least. None if that merges nothing. `model` is that of `plan`.
 std::optional<Config> mergeBuckets(const Config &config, const StepModel &model,
                                    const plan::PlanT &plan,
                                    const Cluster &cluster, size_t span);
