@@ -69,9 +69,12 @@ int64_t scaledBytes(TypeRange types) {
 /// thread: a panel of the wider operand and a block of the other (oneDNN,
 /// cpu/x64/gemm/gemm_info.cpp, whose blocks are the largest of all kinds of
 /// processors). MKL packs less. Small products are packed in what a library
-/// holds anyway (runtime/exec/Matmul.cpp).
+/// holds anyway (runtime/exec/Matmul.cpp). glibc's memalign leaves small pieces
+/// around each block, in which others come to lie, so the next one is put
+/// somewhere else: so many places were seen of most ranks.
 int64_t packedBytes(Operation *op, const aten::Schema *schema) {
   constexpr int64_t kLeastMultiplications = int64_t(1) << 24;
+  constexpr int64_t kPlaces = 3;
   constexpr int64_t kPanel = 10000, kBlock = 384, kRest = int64_t(128) << 10;
   if (!schema || !schema->is(aten::ScratchWidens) || op->getNumResults() != 1 ||
       op->getNumOperands() < 2)
@@ -90,9 +93,9 @@ int64_t packedBytes(Operation *op, const aten::Schema *schema) {
     return 0;
   int64_t panel = std::min(std::max(rows, columns), kPanel);
   int64_t block = std::min(std::min(rows, columns), kBlock);
-  return static_cast<int64_t>(sizeof(float)) * std::min(depth, kBlock) *
-             (panel + block) +
-         kRest;
+  return kPlaces * (static_cast<int64_t>(sizeof(float)) *
+                        std::min(depth, kBlock) * (panel + block) +
+                    kRest);
 }
 
 int64_t boundOf(Operation *op, const aten::Schema *schema) {
