@@ -174,7 +174,7 @@ def merged(bin):
     def case(folder):
         compiler = Compiler(bin, folder)
         fast = CLUSTER.replace("latency: 5.0e-6, launch: 5.0e-6", "latency: 0, launch: 0")
-        apart = fast.replace("launch: 0", "launch: 0, skew: [{ranks: 2, seconds: [[0, 0], [1.0e-3, 1.0e-3]]}]")
+        apart = fast.replace("launch: 0", "launch: 0, skew: [{ranks: 2, seconds: [[0, 2.0e-4]]}]")
         seconds = []
         for cluster, is_merged in ((fast, False), (apart, True)):
             (folder / "slow.yaml").write_text(cluster)
