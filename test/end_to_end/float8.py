@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Linear layers that multiply numbers of eight bits, against the same arithmetic in PyTorch on whole tensors."""
+import copy
 import fnmatch
+import functools
 import json
 
 import torch
@@ -105,13 +107,30 @@ def blocks():
     return zoo.Classifier(Blocks()), {"x": torch.randint(0, 80, (2, 9)), "y": torch.randint(0, 80, (2, 9))}
 
 
-def compare(rows, final, want_rows, want, start, half=False):
+def differ(module, part, seed):
+    """All weights by up to so much of themselves."""
+    random, module = torch.Generator().manual_seed(seed), copy.deepcopy(module)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(1 + part * (2 * torch.rand(parameter.shape, generator=random) - 1))
+    return module
+
+
+def compare(rows, final, want_rows, want, start, again, half=False):
     """Rounding to eight bits hides, and now and then multiplies, the rounding of what is summed in another order: where all weights
-    differ by 4e-7 of themselves, PyTorch's own way differs by up to 7 % of its length."""
+    differ by 4e-7 of themselves, PyTorch's own way differs by up to 7 % of its length, and its losses of a third step by up to 4e-3. So a loss that is
+    not near may differ as far as PyTorch's own do, which `again` says of a seed."""
     assert [row["step"] for row in rows] == list(range(len(want_rows)))
-    for row, (loss, norm) in zip(rows, want_rows):
-        assert abs(row["loss"] - loss) <= (1e-2 if half else 1e-3) * abs(loss), f"step {row['step']}: loss {row['loss']} instead of {loss}"
-        assert abs(row["grad_norm"] - norm) <= (5e-2 if half else 1e-2) * norm, f"step {row['step']}: grad_norm {row['grad_norm']} instead of {norm}"
+
+    @functools.cache
+    def spread():
+        others = [again(seed) for seed in range(8)]
+        return [[max(abs(other[step][i] - want_rows[step][i]) for other in others) for i in (0, 1)] for step in range(len(want_rows))]
+    for row, wanted in zip(rows, want_rows):
+        for i, (what, near) in enumerate((("loss", 1e-2 if half else 1e-3), ("grad_norm", 5e-2 if half else 1e-2))):
+            off = abs(row[what] - wanted[i])
+            assert off <= near * abs(wanted[i]) or off <= 1.5 * spread()[row["step"]][i], \
+                f"step {row['step']}: {what} {row[what]} instead of {wanted[i]}; PyTorch's own differ by {spread()[row['step']][i]:.2e}"
     moved = {k: (want[k] - start[k]).abs().mean().item() for k in want}
     for name, value in want.items():
         error = (final[name] - value).abs().mean().item()
@@ -152,7 +171,8 @@ def training_case(bin, world, factory=blocks, steps=3, backend="local", **config
             layer.__class__ = RowLinear8 if told.get("recipe") == "rowwise" else Linear8
         want_rows, want, _ = reference(model, inputs, data, world, steps, settings, divides_gradients=True)
         half = "mixed_precision" in settings["fsdp_config"]
-        compare(rows, final, want_rows, want, start, half)
+        compare(rows, final, want_rows, want, start,
+                lambda number: reference(differ(model, 4e-7, number), inputs, data, world, steps, settings, divides_gradients=True)[0], half)
         ratio = distance(final, want) / distance(plain, want)
         for row in rows:
             assert row["unplanned_bytes"] == 0, row
