@@ -118,24 +118,26 @@ def differ(module, part, seed):
 
 def compare(rows, final, want_rows, want, start, again, half=False):
     """Rounding to eight bits hides, and now and then multiplies, the rounding of what is summed in another order: where all weights
-    differ by 4e-7 of themselves, PyTorch's own way differs by up to 7 % of its length, and its losses of a third step by up to 4e-3. So a loss that is
-    not near may differ as far as PyTorch's own do, which `again` says of a seed."""
+    differ by 4e-7 of themselves, PyTorch's own way differs by up to 7 % of its length, and its losses of a third step by up to 4e-3. So what is
+    not near may differ as far as PyTorch's own does, which trains `again` from weights that a seed moved."""
     assert [row["step"] for row in rows] == list(range(len(want_rows)))
 
     @functools.cache
-    def spread():
-        others = [again(seed) for seed in range(8)]
-        return [[max(abs(other[step][i] - want_rows[step][i]) for other in others) for i in (0, 1)] for step in range(len(want_rows))]
+    def others():
+        return [again(seed) for seed in range(8)]
+
+    def spread_of(step, i):
+        return max(abs(losses[step][i] - want_rows[step][i]) for losses, *_ in others())
     for row, wanted in zip(rows, want_rows):
         for i, (what, near) in enumerate((("loss", 1e-2 if half else 1e-3), ("grad_norm", 5e-2 if half else 1e-2))):
             off = abs(row[what] - wanted[i])
-            assert off <= near * abs(wanted[i]) or off <= 1.5 * spread()[row["step"]][i], \
-                f"step {row['step']}: {what} {row[what]} instead of {wanted[i]}; PyTorch's own differ by {spread()[row['step']][i]:.2e}"
+            assert off <= near * abs(wanted[i]) or off <= 1.5 * spread_of(row["step"], i), \
+                f"step {row['step']}: {what} {row[what]} instead of {wanted[i]}; PyTorch's own differ by {spread_of(row['step'], i):.2e}"
     moved = {k: (want[k] - start[k]).abs().mean().item() for k in want}
     for name, value in want.items():
         error = (final[name] - value).abs().mean().item()
         bound = (0.2 if half else 0.1) * moved[name] + 1e-3 * max(moved.values())
-        assert error <= bound, f"{name}: mean error {error:.2e}, bound {bound:.2e}"
+        assert error <= bound or error <= 1.5 * max((weights[name] - value).abs().mean().item() for _, weights, _ in others()), f"{name}: mean error {error:.2e}, bound {bound:.2e}"
     return moved
 
 
@@ -172,7 +174,7 @@ def training_case(bin, world, factory=blocks, steps=3, backend="local", **config
         want_rows, want, _ = reference(model, inputs, data, world, steps, settings, divides_gradients=True)
         half = "mixed_precision" in settings["fsdp_config"]
         compare(rows, final, want_rows, want, start,
-                lambda number: reference(differ(model, 4e-7, number), inputs, data, world, steps, settings, divides_gradients=True)[0], half)
+                lambda number: reference(differ(model, 4e-7, number), inputs, data, world, steps, settings, divides_gradients=True), half)
         ratio = distance(final, want) / distance(plain, want)
         for row in rows:
             assert row["unplanned_bytes"] == 0, row
