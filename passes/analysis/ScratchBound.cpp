@@ -70,11 +70,11 @@ int64_t scaledBytes(TypeRange types) {
 /// cpu/x64/gemm/gemm_info.cpp, whose blocks are the largest of all kinds of
 /// processors). MKL packs less. Small products are packed in what a library
 /// holds anyway (runtime/exec/Matmul.cpp). glibc's memalign leaves small pieces
-/// around each block, in which others come to lie, so the next one is put
-/// somewhere else: so many places were seen of most ranks.
+/// around each block in its thread's cache, so the next one is put somewhere
+/// else (docs/Rationale/Runtime.md): so many places were seen.
 int64_t packedBytes(Operation *op, const aten::Schema *schema) {
   constexpr int64_t kLeastMultiplications = int64_t(1) << 24;
-  constexpr int64_t kPlaces = 3;
+  constexpr int64_t kPlaces = 5;
   constexpr int64_t kPanel = 10000, kBlock = 384, kRest = int64_t(128) << 10;
   if (!schema || !schema->is(aten::ScratchWidens) || op->getNumResults() != 1 ||
       op->getNumOperands() < 2)
