@@ -128,6 +128,8 @@ struct TransferStart {
 
   /// Bytes that a rank moves (Traffic.h).
   uint64_t bytes(const plan::PlanT &plan, const plan::ProgramT &program) const;
+  /// Of each member those that one rank alone has, as Messages.h asks for them.
+  std::vector<uint64_t> members(const plan::ProgramT &program) const;
 };
 
 TransferStart startOf(const plan::AllGatherT &op);

@@ -5,6 +5,12 @@
 
 using namespace fsdp;
 
+/// An all-reduce is of one message, a rotation goes from place to place.
+static bool isPacked(CollectiveKind kind, uint64_t bytes) {
+  return kind == CollectiveKind::allReduce ||
+         (kind != CollectiveKind::rotate && bytes < kPackedBelow);
+}
+
 std::vector<uint64_t> fsdp::getStagedBlocks(CollectiveKind kind,
                                             std::span<const uint64_t> members,
                                             uint64_t ranks) {
@@ -13,8 +19,7 @@ std::vector<uint64_t> fsdp::getStagedBlocks(CollectiveKind kind,
     return blocks;
   uint64_t packed = 0;
   for (uint64_t bytes : members) {
-    bool isPacked = kind == CollectiveKind::allReduce || bytes < kPackedBelow;
-    if (isPacked)
+    if (isPacked(kind, bytes))
       packed +=
           kind == CollectiveKind::allGather ? bytes : getPackedBytes(bytes);
     else if (kind == CollectiveKind::reduceScatter)
@@ -27,4 +32,19 @@ std::vector<uint64_t> fsdp::getStagedBlocks(CollectiveKind kind,
   if (kind == CollectiveKind::reduceScatter)
     blocks.push_back(packed * (ranks - 1));
   return blocks;
+}
+
+size_t fsdp::countMessages(CollectiveKind kind,
+                           std::span<const uint64_t> members) {
+  size_t alone = 0;
+  bool isAnyPacked = false;
+  for (uint64_t bytes : members) {
+    if (bytes == 0)
+      continue;
+    if (isPacked(kind, bytes))
+      isAnyPacked = true;
+    else
+      ++alone;
+  }
+  return alone + (isAnyPacked ? 1 : 0);
 }

@@ -37,6 +37,10 @@ std::vector<uint64_t> getStagedBlocks(CollectiveKind kind,
                                       std::span<const uint64_t> members,
                                       uint64_t ranks);
 
+/// Messages that it sends to each peer: one of all packed members, and one of
+/// each other that is not empty.
+size_t countMessages(CollectiveKind kind, std::span<const uint64_t> members);
+
 } // namespace fsdp
 
 #endif // FSDP_PLAN_MESSAGES_H

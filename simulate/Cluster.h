@@ -87,7 +87,7 @@ struct MeasuredCollective {
   /// `seconds` while that thread computes, and what it loses meanwhile; may be
   /// empty.
   Curve beside, lost;
-  double tensor = 0;    ///< seconds of the thread for each further tensor
+  double tensor = 0;    ///< seconds of the thread for each further message
   double processor = 0; ///< share of a core that `seconds` take; 0: the model's
 };
 

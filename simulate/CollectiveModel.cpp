@@ -118,7 +118,7 @@ CollectiveModel::findMeasured(CollectiveKind kind,
 
 TransferCost CollectiveModel::collective(CollectiveKind kind, double bytes,
                                          const plan::GroupT &group,
-                                         size_t tensors) const {
+                                         size_t pieces) const {
   TransferCost cost;
   GroupShape shape = getShape(group, cluster.ranksPerNode);
   if (shape.ranks < 2)
@@ -131,8 +131,7 @@ TransferCost CollectiveModel::collective(CollectiveKind kind, double bytes,
     cost.finish = measured->finish.at(bytes);
     cost.beside = measured->beside.at(bytes);
     cost.lost = measured->lost.at(bytes);
-    double further =
-        measured->tensor * double(std::max<size_t>(tensors, 1) - 1);
+    double further = measured->tensor * double(std::max<size_t>(pieces, 1) - 1);
     (measured->start.empty() ? cost.finish : cost.start) += further;
   } else {
     cost.seconds = ring(kind, bytes, shape);

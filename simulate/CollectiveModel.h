@@ -34,10 +34,10 @@ public:
   /// `cluster` outlives it.
   explicit CollectiveModel(const Cluster &cluster) : cluster(cluster) {}
 
-  /// `bytes` as plan/Traffic.h counts them: of the whole tensors, of which
-  /// there are `tensors`.
+  /// `bytes` as plan/Traffic.h counts them: of the whole tensors, which move in
+  /// so many `pieces`: one of each tensor, but for small ones that gloo packs.
   TransferCost collective(CollectiveKind kind, double bytes,
-                          const plan::GroupT &group, size_t tensors = 1) const;
+                          const plan::GroupT &group, size_t pieces = 1) const;
   /// `count` tensors between a rank's memories.
   TransferCost copy(bool toHost, double bytes, size_t count) const;
 

@@ -55,19 +55,10 @@ void stage(const plan::PlanT &plan, const plan::ProgramT &program,
     std::optional<TransferStart> start = startOf(*instruction);
     if (!start)
       continue;
-    std::vector<uint64_t> members;
-    bool scatters = start->kind == CollectiveKind::reduceScatter;
-    for (size_t i = 0; i < start->inputs.size(); ++i) {
-      const plan::ValueT &wire = *program.values[start->inputs[i]];
-      const plan::ValueT &part =
-          scatters ? *program.values[start->outputs[i]] : wire;
-      members.push_back(part.bytes / dtypeBytes(part.dtype) *
-                        dtypeBytes(wire.dtype));
-    }
     Blocks &blocks = communicators[{start->group, start->stream}];
     std::vector<uint64_t> taken;
-    for (uint64_t bytes :
-         getStagedBlocks(start->kind, members, plan.groups[start->group]->size))
+    for (uint64_t bytes : getStagedBlocks(start->kind, start->members(program),
+                                          plan.groups[start->group]->size))
       taken.push_back(blocks.take(bytes));
     inFlight[start->future] = {&blocks, std::move(taken)};
   }

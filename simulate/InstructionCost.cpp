@@ -4,6 +4,7 @@
 #include "simulate/InstructionCost.h"
 
 #include "plan/Instructions.h"
+#include "plan/Messages.h"
 #include "plan/Target.h"
 
 #include <algorithm>
@@ -48,10 +49,13 @@ InstructionCost InstructionCosts::cost(const plan::ProgramT &program,
                            double(result.bytes), copy->outputs.size()));
   } else if (std::optional<TransferStart> transfer = startOf(instruction)) {
     result.bytes = transfer->bytes(plan, program);
+    size_t pieces =
+        cluster.network.staging
+            ? countMessages(transfer->kind, transfer->members(program))
+            : transfer->inputs.size();
     start(transfer->stream, transfer->future,
           collectives.collective(transfer->kind, double(result.bytes),
-                                 *plan.groups[transfer->group],
-                                 transfer->inputs.size()));
+                                 *plan.groups[transfer->group], pieces));
     waits[result.future].meets = plan.groups[transfer->group]->size > 1;
   } else {
     result.work = estimateWork(plan, program, instruction);

@@ -72,6 +72,19 @@ uint64_t TransferStart::bytes(const plan::PlanT &plan,
   return sum;
 }
 
+std::vector<uint64_t>
+TransferStart::members(const plan::ProgramT &program) const {
+  std::vector<uint64_t> bytes;
+  bool scatters = kind == CollectiveKind::reduceScatter;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const plan::ValueT &wire = *program.values[inputs[i]];
+    const plan::ValueT &part = scatters ? *program.values[outputs[i]] : wire;
+    bytes.push_back(part.bytes / dtypeBytes(part.dtype) *
+                    dtypeBytes(wire.dtype));
+  }
+  return bytes;
+}
+
 /// The back ends move rows: of all tensors in `full`, each rank has its shard
 /// in `shards`.
 template <typename OpTy>

@@ -163,6 +163,34 @@ TEST(Measured, StartsAndWaitsTakeTheThreadThatComputes) {
   EXPECT_NEAR(transfer.exposed(), 3e-3, kTiny);
 }
 
+/// What gloo packs is one message, of whose cost each further tensor else has
+/// its own.
+TEST(Measured, SmallTensorsOfATransferTravelTogether) {
+  std::string finish = "finish: [[1.0e6, 2.0e-3]]";
+  std::string text = with(kHost, finish, finish + "\n      tensor: 0.25e-3");
+  Cluster cluster = plainCluster();
+  cluster.network.measured = Cluster::parse(text, "c.yaml").network.measured;
+  auto starting = [&](bool isGloo, const std::vector<uint64_t> &further) {
+    SmallPlan small;
+    uint32_t future = small.gather(0.5);
+    for (uint64_t bytes : further) {
+      uint32_t shard = small.state(bytes), whole = small.slot(2 * bytes);
+      auto *gather = small.program().instructions.back()->body.AsAllGather();
+      gather->inputs.push_back(shard);
+      gather->outputs.push_back(whole);
+      gather->dims.push_back(0);
+    }
+    small.wait(future);
+    cluster.network.staging = isGloo;
+    return simulate(small.plan, cluster).programs.front().transfers[0].given;
+  };
+  EXPECT_NEAR(starting(true, {}), 1e-3, kTiny);
+  EXPECT_NEAR(starting(true, {1024}), 1.25e-3, kTiny);
+  EXPECT_NEAR(starting(true, {1024, 4096, 8}), 1.25e-3, kTiny);
+  EXPECT_NEAR(starting(true, {65536, 1024, 4096}), 1.5e-3, kTiny);
+  EXPECT_NEAR(starting(false, {1024, 4096, 8}), 1.75e-3, kTiny);
+}
+
 /// A transfer of a host waits for the cores that kernels have, and takes some
 /// of their time.
 TEST(Measured, TransfersTakeLongerBesideKernelsOfTheSameCores) {

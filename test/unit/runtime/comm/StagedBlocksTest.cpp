@@ -13,16 +13,23 @@ namespace {
 
 constexpr int kRanks = 4;
 
-/// What the back end takes for the transfer.
-std::vector<uint64_t> takenBy(const TransferMembers &members) {
-  std::vector<uint64_t> taken;
+struct Made {
+  std::vector<uint64_t> taken; ///< bytes of blocks
+  size_t messages;
+};
+
+/// What the back end makes of the transfer.
+Made make(const TransferMembers &members) {
+  Made made;
   std::vector<std::unique_ptr<std::byte[]>> blocks;
   Transfer transfer{members, Combination(plan::Reduction::sum, 1, 1), {}};
-  GlooTransfer::make(transfer, 1, kRanks, [&](size_t bytes) {
-    taken.push_back(bytes);
+  auto allocate = [&](size_t bytes) {
+    made.taken.push_back(bytes);
     return blocks.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
-  });
-  return taken;
+  };
+  made.messages =
+      GlooTransfer::make(transfer, 1, kRanks, allocate).messages.size();
+  return made;
 }
 
 /// Elements of float: some that are packed, some that are not, none, and odd
@@ -31,7 +38,7 @@ const std::vector<std::vector<size_t>> kMembers = {
     {3},       {7, 5, 11}, {100000}, {100000, 3, 20000, 9}, {8191, 8192, 8193},
     {0, 3, 0}, {0}};
 
-TEST(StagedBlocks, AreThoseThatTheBackEndTakes) {
+TEST(StagedBlocks, AndMessagesAreThoseOfTheBackEnd) {
   for (const std::vector<size_t> &elements : kMembers) {
     std::vector<uint64_t> bytes;
     std::vector<std::vector<float>> shards, fulls;
@@ -48,13 +55,16 @@ TEST(StagedBlocks, AreThoseThatTheBackEndTakes) {
       summed.push_back({shard.data(), count, DType::f32});
       rotated.push_back({shard.data(), full.data(), count * sizeof(float)});
     }
-    auto known = [&](CollectiveKind kind) {
-      return getStagedBlocks(kind, bytes, kRanks);
+    auto check = [&](CollectiveKind kind, const TransferMembers &members) {
+      SCOPED_TRACE(getName(kind));
+      Made made = make(members);
+      EXPECT_EQ(made.taken, getStagedBlocks(kind, bytes, kRanks));
+      EXPECT_EQ(made.messages, countMessages(kind, bytes));
     };
-    EXPECT_EQ(takenBy(gathered), known(CollectiveKind::allGather));
-    EXPECT_EQ(takenBy(reduced), known(CollectiveKind::reduceScatter));
-    EXPECT_EQ(takenBy(summed), known(CollectiveKind::allReduce));
-    EXPECT_EQ(takenBy(rotated), known(CollectiveKind::rotate));
+    check(CollectiveKind::allGather, gathered);
+    check(CollectiveKind::reduceScatter, reduced);
+    check(CollectiveKind::allReduce, summed);
+    check(CollectiveKind::rotate, rotated);
   }
 }
 
