@@ -80,13 +80,18 @@ std::optional<double> ComputeModel::measured(const Work &work) const {
     return measuredProduct(work);
   bool byFlops =
       work.kind == WorkKind::attention || work.kind == WorkKind::convolution;
-  // Measured in f32, four bytes an element.
+  // Measured in f32, four bytes an element, of one tensor.
   double size = byFlops                       ? work.flops
                 : dtypeBytes(work.dtype) == 2 ? 2 * work.bytes
                                               : work.bytes;
+  // Each of a list costs a call; together they may be more than caches hold.
+  auto tensors = double(work.tensors);
+  auto of = [&](const Curve &curve) {
+    return std::max(tensors * curve.at(size / tensors), curve.at(size));
+  };
   auto found = device.operators.find(work.op);
   if (found != device.operators.end())
-    return found->second.at(size);
+    return of(found->second);
   found = device.operators.find(getName(work.kind));
   if (found == device.operators.end() || byFlops)
     return std::nullopt;
@@ -94,7 +99,7 @@ std::optional<double> ComputeModel::measured(const Work &work) const {
   double beside = work.kind == WorkKind::elementwise
                       ? std::max(0.0, work.flops - work.bytes / 4)
                       : 0;
-  return found->second.at(size) + beside / device.vectorRate;
+  return of(found->second) + beside / device.vectorRate;
 }
 
 double ComputeModel::seconds(const Work &work) const {

@@ -174,6 +174,7 @@ private:
     }
     if (!params.empty())
       work.dtype = value(params.front()).dtype;
+    work.tensors = std::max<size_t>(params.size(), 1);
   }
 
   /// The tensors that a call names, in order.
@@ -312,6 +313,8 @@ void Estimate::add(const plan::CallT &call) {
   work.kernels = 1;
   work.op = plain;
   work.bytes = readBytes + written;
+  if (name.starts_with("_foreach_") && !call.args.empty())
+    work.tensors = std::max<size_t>(call.args[0]->values.size(), 1);
   if (!call.results.empty() && call.results[0] != -1)
     work.dtype = value(call.results[0]).dtype;
   work.flops = findWeight(plain) * largest;

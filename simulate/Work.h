@@ -49,6 +49,8 @@ struct Work {
   double flops = 0;                     ///< a multiply-add is two
   double bytes = 0; ///< read and written, each once, where nothing is cached
   int kernels = 0;
+  /// Of lists: a host takes one tensor after another.
+  size_t tensors = 1;
   bool isBackward = false; ///< of attention
   bool onHost = false;     ///< in the host's memory, beside a device's
   bool isFusible = false;  ///< a link of chains that compilers make one kernel

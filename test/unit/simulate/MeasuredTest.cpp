@@ -94,6 +94,20 @@ TEST(Measured, OperatorsTakeWhatTheyTook) {
   EXPECT_NEAR(model.seconds(elementwise("silu", 300)), 5e-6, kTiny);
 }
 
+TEST(Measured, TensorsOfAListComeOneAfterAnother) {
+  Cluster cluster = Cluster::parse(kHost, "c.yaml");
+  ComputeModel model(cluster);
+  Work list = elementwise("silu", 300);
+  list.tensors = 2;
+  // Together as slow as one of 300.
+  EXPECT_NEAR(model.seconds(list), 5e-6, kTiny);
+  list.tensors = 8;
+  EXPECT_NEAR(model.seconds(list), 8 * 1e-6, kTiny);
+  list = elementwise("other", 800);
+  list.tensors = 8;
+  EXPECT_NEAR(model.seconds(list), 8 * 5e-6, kTiny);
+}
+
 TEST(Measured, OthersTakeWhatTheirKindTakes) {
   Cluster cluster = Cluster::parse(kHost, "c.yaml");
   ComputeModel model(cluster);

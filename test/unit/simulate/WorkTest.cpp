@@ -206,6 +206,26 @@ TEST(Work, writesWithoutReading) {
       2.0 * 64 * 1000);
 }
 
+TEST(Work, countsTheTensorsOfLists) {
+  Calls calls;
+  int32_t a = calls.tensor({8}), b = calls.tensor({4, 4});
+  CallT norms;
+  calls.plan.operators.push_back(std::make_unique<OperatorT>());
+  calls.plan.operators.back()->name = "aten::_foreach_norm";
+  norms.op = 0;
+  norms.args.push_back(Calls::arg(ArgKind::tensors, {a, b}));
+  norms.results = {calls.tensor({}), calls.tensor({})};
+  Work work = calls.estimate(std::move(norms));
+  EXPECT_EQ(work.kind, WorkKind::reduction);
+  EXPECT_EQ(work.tensors, 2u);
+  AdamT adam;
+  adam.params = adam.grads = adam.exp_avgs =
+      adam.exp_avg_sqs = {uint32_t(a), uint32_t(b), uint32_t(a)};
+  adam.step = adam.lr = uint32_t(a);
+  EXPECT_EQ(calls.estimate(std::move(adam)).tensors, 3u);
+  EXPECT_EQ(calls.call("cat", {a, b}, {a}).tensors, 1u);
+}
+
 TEST(Work, fusesNoBuckets) {
   Calls calls;
   Work work = calls.call("_chunk_cat", {calls.tensor({64}), calls.tensor({32})},
