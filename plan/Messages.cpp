@@ -5,8 +5,9 @@
 
 using namespace fsdp;
 
-/// An all-reduce is of one message, a rotation goes from place to place.
-static bool isPacked(CollectiveKind kind, uint64_t bytes) {
+static constexpr uint64_t kPackedBelow = 32 << 10;
+
+bool fsdp::isPacked(CollectiveKind kind, uint64_t bytes) {
   return kind == CollectiveKind::allReduce ||
          (kind != CollectiveKind::rotate && bytes < kPackedBelow);
 }
@@ -15,8 +16,6 @@ std::vector<uint64_t> fsdp::getStagedBlocks(CollectiveKind kind,
                                             std::span<const uint64_t> members,
                                             uint64_t ranks) {
   std::vector<uint64_t> blocks;
-  if (kind == CollectiveKind::rotate) // from place to place
-    return blocks;
   uint64_t packed = 0;
   for (uint64_t bytes : members) {
     if (isPacked(kind, bytes))

@@ -20,8 +20,9 @@
 namespace fsdp {
 
 /// Members of fewer bytes a rank are packed: copying them takes less time than
-/// a message of their own.
-inline constexpr uint64_t kPackedBelow = 32 << 10;
+/// a message of their own. All of an all-reduce are, and none of a rotation,
+/// which goes from place to place.
+bool isPacked(CollectiveKind kind, uint64_t bytes);
 
 /// Of a packed member of a reduction, so that each begins where its elements
 /// may.

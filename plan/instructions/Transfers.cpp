@@ -61,14 +61,8 @@ std::optional<Flight> fsdp::flightOf(const plan::InstructionT &instruction) {
 uint64_t TransferStart::bytes(const plan::PlanT &plan,
                               const plan::ProgramT &program) const {
   uint64_t sum = 0;
-  bool scatters = kind == CollectiveKind::reduceScatter;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const plan::ValueT &part =
-        *program.values[(scatters ? outputs : inputs)[i]];
-    plan::DType wire = program.values[inputs[i]]->dtype;
-    sum += getTraffic(kind, *checkedExtent(part.shape, {}, dtypeBytes(wire)),
-                      plan.groups[group]->size);
-  }
+  for (uint64_t part : members(program))
+    sum += getTraffic(kind, part, plan.groups[group]->size);
   return sum;
 }
 
@@ -77,10 +71,10 @@ TransferStart::members(const plan::ProgramT &program) const {
   std::vector<uint64_t> bytes;
   bool scatters = kind == CollectiveKind::reduceScatter;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const plan::ValueT &wire = *program.values[inputs[i]];
-    const plan::ValueT &part = scatters ? *program.values[outputs[i]] : wire;
-    bytes.push_back(part.bytes / dtypeBytes(part.dtype) *
-                    dtypeBytes(wire.dtype));
+    const plan::ValueT &part =
+        *program.values[(scatters ? outputs : inputs)[i]];
+    plan::DType wire = program.values[inputs[i]]->dtype;
+    bytes.push_back(*checkedExtent(part.shape, {}, dtypeBytes(wire)));
   }
   return bytes;
 }

@@ -65,7 +65,7 @@ GlooTransfer GlooTransfer::allGather(std::span<const GatherMember> members,
       std::memcpy(own, member.shard, member.shardBytes);
     if (!member.shardBytes)
       continue;
-    if (member.shardBytes < kPackedBelow) {
+    if (isPacked(CollectiveKind::allGather, member.shardBytes)) {
       packed += member.shardBytes;
       small.push_back(member);
     } else {
@@ -112,7 +112,7 @@ GlooTransfer GlooTransfer::reduceScatter(std::span<const ReduceMember> members,
     size_t bytes = member.shardElements * dtypeBytes(member.dtype);
     if (!bytes)
       continue;
-    if (bytes < kPackedBelow) {
+    if (isPacked(CollectiveKind::reduceScatter, bytes)) {
       // Aligned for its elements, wherever the others end.
       packed += getPackedBytes(bytes);
       small.push_back(member);

@@ -37,14 +37,30 @@ public:
   /// Of tensors, then of flags.
   Work call(const std::string &name, const std::vector<int32_t> &operands,
             std::vector<int32_t> results, std::vector<bool> flags = {}) {
+    std::vector<std::unique_ptr<ArgT>> args;
+    for (int32_t operand : operands)
+      args.push_back(arg(ArgKind::tensor, {operand}));
+    for (bool flag : flags)
+      args.push_back(arg(ArgKind::boolean, {}, {flag}));
+    return callWith(name, std::move(args), std::move(results));
+  }
+
+  /// Of one list.
+  Work callOfList(const std::string &name, std::vector<int32_t> operands,
+                  std::vector<int32_t> results) {
+    std::vector<std::unique_ptr<ArgT>> args;
+    args.push_back(arg(ArgKind::tensors, std::move(operands)));
+    return callWith(name, std::move(args), std::move(results));
+  }
+
+  Work callWith(const std::string &name,
+                std::vector<std::unique_ptr<ArgT>> args,
+                std::vector<int32_t> results) {
     CallT call;
     plan.operators.push_back(std::make_unique<OperatorT>());
     plan.operators.back()->name = "aten::" + name;
     call.op = uint32_t(plan.operators.size()) - 1;
-    for (int32_t operand : operands)
-      call.args.push_back(arg(ArgKind::tensor, {operand}));
-    for (bool flag : flags)
-      call.args.push_back(arg(ArgKind::boolean, {}, {flag}));
+    call.args = std::move(args);
     call.results = std::move(results);
     return estimate(std::move(call));
   }
@@ -209,13 +225,8 @@ TEST(Work, writesWithoutReading) {
 TEST(Work, countsTheTensorsOfLists) {
   Calls calls;
   int32_t a = calls.tensor({8}), b = calls.tensor({4, 4});
-  CallT norms;
-  calls.plan.operators.push_back(std::make_unique<OperatorT>());
-  calls.plan.operators.back()->name = "aten::_foreach_norm";
-  norms.op = 0;
-  norms.args.push_back(Calls::arg(ArgKind::tensors, {a, b}));
-  norms.results = {calls.tensor({}), calls.tensor({})};
-  Work work = calls.estimate(std::move(norms));
+  Work work = calls.callOfList("_foreach_norm", {a, b},
+                               {calls.tensor({}), calls.tensor({})});
   EXPECT_EQ(work.kind, WorkKind::reduction);
   EXPECT_EQ(work.tensors, 2u);
   AdamT adam;
@@ -223,7 +234,7 @@ TEST(Work, countsTheTensorsOfLists) {
       adam.exp_avg_sqs = {uint32_t(a), uint32_t(b), uint32_t(a)};
   adam.step = adam.lr = uint32_t(a);
   EXPECT_EQ(calls.estimate(std::move(adam)).tensors, 3u);
-  EXPECT_EQ(calls.call("cat", {a, b}, {a}).tensors, 1u);
+  EXPECT_EQ(calls.callOfList("cat", {a, b}, {a}).tensors, 1u);
 }
 
 TEST(Work, fusesNoBuckets) {
