@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 
 import zoo
 from harness import call, compile_step, export, make_config, make_data, must, parse_arguments, run_cases
+from ranks import find_port
 
 
 def refused(done, status, pattern, folder, before):
@@ -181,12 +182,12 @@ class Bad:
     def other_world_size(self, folder):
         self.step(folder)
         self.run(folder, ["step.fsdp", "--steps=1"], 3, "2.*3|3.*2",
-                 env={"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29611"})
+                 env={"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_port())})
 
     def rank_that_never_comes(self, folder):
         self.step(folder)
         self.run(folder, ["step.fsdp", "--steps=1", "--deadline=3", "--rendezvous=env://"], 3, "rank",
-                 env={"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29612"}, timeout=60)
+                 env={"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_port())}, timeout=60)
 
     # Data files.
 

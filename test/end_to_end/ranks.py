@@ -15,16 +15,51 @@ PORTS = range(15000, 30000)
 CLEAN = {k: v for k, v in os.environ.items() if not re.match(r"RANK$|LOCAL_RANK$|WORLD_SIZE$|MASTER_|TORCHELASTIC_|LD_PRELOAD$", k)}
 
 
+# Names of sockets that stand for ports which this process was given: the kernel takes them back when it ends.
+taken = []
+
+
 def find_port():
-    """One that nobody listens on."""
+    """One that nobody listens on; no other test of this machine is given it while this process lasts (unit/runtime/comm/Harness.cpp does the same)."""
     while True:
         port = random.SystemRandom().choice(PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                pass
+        name = socket.socket(socket.AF_UNIX)
+        try:
+            name.bind(f"\0fsdp-test-port-{port}")
+            with socket.socket() as probe:
+                probe.bind(("", port))
+            taken.append(name)
+            return port
+        except OSError:
+            name.close()
+
+
+def find_ranks(parents):
+    """Process ids, by rank, of the runs of fsdp-run that these processes have started. Any of them may end at any time."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        about = pathlib.Path("/proc", entry)
+        try:
+            # pid (name) state parent ...
+            if int((about / "stat").read_text().rpartition(")")[2].split()[1]) not in parents:
+                continue
+            environment = dict(each.partition("=")[::2] for each in (about / "environ").read_text().split("\0"))
+            if "RANK" in environment and "fsdp-run" in (about / "cmdline").read_text():
+                found[int(environment["RANK"])] = int(entry)
+        except (OSError, ValueError):
+            pass  # it is gone
+    return found
+
+
+def kill(pids):
+    """Those of them that are still there."""
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
 
 
 def end_rank():

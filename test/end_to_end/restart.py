@@ -4,10 +4,7 @@ and ends with the bits of one that was left alone: with one agent, and with two,
 machines.
 """
 import json
-import os
-import pathlib
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -17,7 +14,7 @@ from safetensors.torch import load_file
 import random_training
 from checkpoint import assert_same, newest, prepare, train, without_times
 from harness import parse_arguments, run_cases
-from ranks import CLEAN, find_port
+from ranks import CLEAN, find_port, find_ranks, kill
 
 WORLD, STEPS = 4, 40
 # Seconds; --deadline is longer, so that whoever waits for it fails the test.
@@ -46,26 +43,11 @@ class Agents:
             if process.poll() is None:
                 process.kill()
             process.wait()
-        for pid in left.values():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        kill(left.values())
 
     def ranks(self):
         """Process ids, by rank."""
-        found, parents = {}, {process.pid for process in self.processes}
-        for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-            try:
-                # pid (name) state parent ...
-                if int(stat.read_text().rpartition(")")[2].split()[1]) not in parents:
-                    continue
-                environment = dict(each.partition("=")[::2] for each in (stat.parent / "environ").read_text().split("\0"))
-                if "RANK" in environment and "fsdp-run" in (stat.parent / "cmdline").read_text():
-                    found[int(environment["RANK"])] = int(stat.parent.name)
-            except (OSError, ValueError):
-                pass  # it is gone
-        return found
+        return find_ranks({process.pid for process in self.processes})
 
     def output(self):
         return "\n".join(file.read_text() for file in self.files)
@@ -97,7 +79,7 @@ def restart_case(bin, nodes, kills, seed):
                 time.sleep(generator.random() * 0.05)
                 ranks = agents.ranks()
                 assert len(ranks) == WORLD, f"ranks {sorted(ranks)} are left before the kill: {agents.output()[-12000:]}"
-                os.kill(ranks[generator.randrange(WORLD)], signal.SIGKILL)
+                kill([ranks[generator.randrange(WORLD)]])
                 killed.update(ranks.values())
             for process in agents.processes:
                 process.wait(PATIENCE)

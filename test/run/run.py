@@ -10,9 +10,13 @@ import socket
 import stat
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "end_to_end"))
+from ranks import find_port  # noqa: E402
 
 
 def clean_environment(**more):
@@ -32,12 +36,6 @@ def read_weights(path):
         begin, end = entry["data_offsets"]
         values[name] = struct.unpack(f"<{(end - begin) // 4}f", body[begin:end])
     return values
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class FsdpRun(unittest.TestCase):
@@ -102,8 +100,8 @@ class FsdpRun(unittest.TestCase):
         self.make(3)
         self.run_it("--steps=5", "--export=local.safetensors")
         want = read_weights(self.folder / "local.safetensors")
-        ways = [([], {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}),
-                ([f"--rendezvous=tcp://127.0.0.1:{free_port()}"], {}),
+        ways = [([], {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_port())}),
+                ([f"--rendezvous=tcp://127.0.0.1:{find_port()}"], {}),
                 ([f"--rendezvous=file://{self.folder}/store"], {})]
         for number, (args, env) in enumerate(ways):
             name = f"{number}.safetensors"
@@ -117,19 +115,19 @@ class FsdpRun(unittest.TestCase):
 
     def test_a_rank_that_never_comes(self):
         err = self.refused(3, "E092", "--steps=1", "--deadline=2", RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
-                           MASTER_PORT=str(free_port()))
+                           MASTER_PORT=str(find_port()))
         self.assertIn("1", err)
 
     def test_another_world_size(self):
         self.refused(3, "E096", "--steps=1", "--deadline=2", RANK="0", WORLD_SIZE="3", MASTER_ADDR="127.0.0.1",
-                     MASTER_PORT=str(free_port()))
+                     MASTER_PORT=str(find_port()))
 
     def test_ranks_with_different_artifacts(self):
         (self.folder / "step.fsdp").rename(self.folder / "a.fsdp")
         other = self.folder / "other"
         other.mkdir()
         subprocess.run([ARGS.make_step, other, "2", "0.5"], check=True)
-        env = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        env = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_port())}
         ranks = [self.start("--steps=1", "--deadline=20", artifact=name, RANK=str(r), **env)
                  for r, name in enumerate(["a.fsdp", "other/step.fsdp"])]
         errors = [process.communicate(timeout=60)[1] for process in ranks]
@@ -174,7 +172,7 @@ class FsdpRun(unittest.TestCase):
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "two ranks need two processors")
     def test_pinned_ranks_have_processors_of_their_own(self):
         rounds = ["--pin=threads", "--steps=100000000", "--deadline=20"]
-        env = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        env = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_port())}
         for processes in ([self.start(*rounds)], [self.start(*rounds, RANK=str(rank), **env) for rank in range(2)]):
             try:
                 pinned, others = self.pinned_ranks(processes, 2)
@@ -196,7 +194,7 @@ class FsdpRun(unittest.TestCase):
             err = self.refused(2, "E040", "--steps=1", "--threads=5000", f"--pin={way}")
             self.assertRegex(err, rf"--pin={way}: .* 10000 .*2 ranks.*found \d+")
         # Ranks that are processes know of each other, and refuse alike.
-        env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_port())}
         self.run_ranks(2, "--steps=1", "--threads=5000", "--pin=cores", status=2, env=env)
         for args, env in (([], {}), (["--threads=1"], {}), ([], {"OMP_NUM_THREADS": ""})):
             self.assertNotIn("warning", self.run_it("--steps=1", *args, **env)[1])
@@ -208,7 +206,7 @@ class FsdpRun(unittest.TestCase):
                 self.skipTest("a clock of its own needs a time namespace")
         except FileNotFoundError:
             self.skipTest("unshare is not installed")
-        env = clean_environment(WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+        env = clean_environment(WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(find_port()))
         run = [ARGS.fsdp_run, "step.fsdp", "--data=sample", "--steps=20", "--profile=t.json", "--profile-steps=5:10"]
         ranks = [subprocess.Popen([*(apart if rank else []), *run], cwd=self.folder, env={**env, "RANK": str(rank)}, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
@@ -404,7 +402,7 @@ class FsdpRun(unittest.TestCase):
         ways = {"127.0.0.1": {"0100007F"}, "127.0.0.5": {"0500007F"}, "localhost": {"0100007F"}, "::1": {loopback6}}
         for host, expected in ways.items():
             for url in (False, True):
-                port = free_port()
+                port = find_port()
                 if host == "::1":
                     try:
                         socket.create_server(("::1", 0), family=socket.AF_INET6).close()

@@ -6,11 +6,14 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
+#include <random>
 #include <stdexcept>
 #include <thread>
 
@@ -51,19 +54,44 @@ static std::vector<std::string> runThreads(const RankSetup &setup,
   return outcomes;
 }
 
-/// A port that was free a moment ago.
-static int findFreePort() {
-  int handle = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  auto *generic = reinterpret_cast<sockaddr *>(&address);
-  bool found = handle >= 0 && bind(handle, generic, length) == 0 &&
-               getsockname(handle, generic, &length) == 0;
+/// A socket at an address, or -1.
+static int bindSocket(int family, const void *address, socklen_t length) {
+  int handle = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (handle >= 0 &&
+      bind(handle, static_cast<const sockaddr *>(address), length) == 0)
+    return handle;
   close(handle);
-  require(found, "no free port was found");
-  return ntohs(address.sin_port);
+  return -1;
+}
+
+/// A port on which nobody listens, below those of outgoing connections. A name
+/// that this process keeps to its end tells other tests of this machine that it
+/// is taken (test/end_to_end/ranks.py).
+static int findFreePort() {
+  std::random_device random;
+  std::uniform_int_distribution<int> ports(15000, 29999);
+  for (int tries = 0; tries < 1000; ++tries) {
+    int port = ports(random);
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    std::string text = "fsdp-test-port-" + std::to_string(port);
+    text.copy(name.sun_path + 1, text.size());
+    auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
+                                         text.size());
+    int taken = bindSocket(AF_UNIX, &name, length);
+    if (taken < 0)
+      continue;
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    if (int probe = bindSocket(AF_INET, &address, sizeof(address));
+        probe >= 0) {
+      close(probe);
+      return port;
+    }
+    close(taken);
+  }
+  throw std::runtime_error("no free port was found");
 }
 
 static std::vector<std::string> runProcesses(const RankSetup &setup,
