@@ -140,9 +140,34 @@ public:
     if (padding != 0 && rows != 0)
       move(WorkKind::copy, bytes(op.value) / rows * padding, op.value);
   }
-  // Frees, waits and transfers compute nothing.
-  template <typename Op>
-  void add(const Op &) {}
+  void add(const plan::SquareSumT &op) {
+    double moved = bytes(op.output), elements = 0;
+    for (uint32_t input : op.inputs) {
+      moved += bytes(input);
+      elements += elementsOf(value(input));
+    }
+    move(WorkKind::reduction, moved, op.output);
+    work.op = "square_sum";
+    work.flops = findWeight(work.op) * elements;
+    work.tensors = std::max<size_t>(op.inputs.size(), 1);
+    if (!op.inputs.empty())
+      work.dtype = value(op.inputs.front()).dtype;
+  }
+  void add(const plan::SquareRootT &op) {
+    double moved = bytes(op.output);
+    for (uint32_t input : op.inputs)
+      moved += bytes(input);
+    move(WorkKind::reduction, moved, op.output);
+  }
+  // These compute nothing; what moves between ranks and memories is a
+  // transfer's time. A kind that is not named does not compile.
+  void add(const plan::FreeT &) {}
+  void add(const plan::WaitT &) {}
+  void add(const plan::AllGatherT &) {}
+  void add(const plan::ReduceScatterT &) {}
+  void add(const plan::AllReduceT &) {}
+  void add(const plan::RotateT &) {}
+  void add(const plan::CopyAcrossT &) {}
 
 private:
   const plan::ValueT &value(int64_t index) const {

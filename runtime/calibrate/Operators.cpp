@@ -9,6 +9,8 @@
 
 #include "runtime/calibrate/Cases.h"
 
+#include "runtime/exec/Squares.h"
+
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
@@ -146,6 +148,13 @@ void OperatorCases::rows() {
     at::Tensor scale = numbers(width), shift = numbers(width);
     add("reduction",
         KernelCall("aten::sum", "dim_IntList", {x, last, false, IValue()}));
+    // An instruction of the plan's own, which reads and leaves digits.
+    results.push_back({"square_sum",
+                       {4 * double(size) + double(sizeof(SumDigits))},
+                       crew.time([&] {
+                         SumDigits digits{};
+                         addSquares(x, digits);
+                       })});
     add("mean", KernelCall("aten::mean", "dim", {x, last, false, IValue()}));
     add("linalg_vector_norm", KernelCall("aten::linalg_vector_norm", "",
                                          {x, 2, IValue(), false, IValue()}));

@@ -14,6 +14,5 @@ static __global__ void raiseCount(uint64_t *count, volatile uint64_t *seen) {
 }
 
 void fsdp::raiseOnDevice(uint64_t *count, uint64_t *seen, StreamHandle stream) {
-  raiseCount<<<1, 1, 0, stream>>>(count, seen);
-  checkLaunch("the kernel that counts");
+  launchKernel("the kernel that counts", raiseCount, 1, 1, stream, count, seen);
 }

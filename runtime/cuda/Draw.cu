@@ -194,10 +194,10 @@ struct Geometric {
 template <int perBlock, typename T, typename Transform>
 void fill(const DeviceDraw &draw, StreamHandle stream, Transform transform) {
   size_t blocks = (draw.elements + perBlock - 1) / perBlock;
-  drawBlocks<perBlock><<<blocksFor(blocks), kThreads, 0, stream>>>(
-      draw.state, static_cast<uint32_t>(draw.rank), draw.site,
-      static_cast<T *>(draw.output), draw.elements, transform);
-  checkLaunch("the kernel of a draw");
+  launchKernel("the kernel of a draw", drawBlocks<perBlock, T, Transform>,
+               blocksFor(blocks), kThreads, stream, draw.state,
+               static_cast<uint32_t>(draw.rank), draw.site,
+               static_cast<T *>(draw.output), draw.elements, transform);
 }
 
 template <typename T>

@@ -105,14 +105,14 @@ void launch(std::span<const void *const> sources,
   for (auto &&pointers : {sources, std::span<const void *const>(outputs)})
     for (const void *pointer : pointers)
       isAligned &= reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+  auto put = [&](auto *kernel, size_t packs) {
+    launchKernel("the kernel of a reduction", kernel, blocksFor(packs),
+                 kThreads, stream, rows, elements, how);
+  };
   if (isAligned)
-    combine<T, Accumulator, kCount>
-        <<<blocksFor((elements + kCount - 1) / kCount), kThreads, 0, stream>>>(
-            rows, elements, how);
+    put(combine<T, Accumulator, kCount>, (elements + kCount - 1) / kCount);
   else
-    combine<T, Accumulator, 1>
-        <<<blocksFor(elements), kThreads, 0, stream>>>(rows, elements, how);
-  checkLaunch("the kernel of a reduction");
+    put(combine<T, Accumulator, 1>, elements);
 }
 
 } // namespace

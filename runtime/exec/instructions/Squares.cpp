@@ -1,10 +1,10 @@
 //===- Squares.cpp - Norms that do not depend on the cut ------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "runtime/exec/Instruction.h"
+#include "runtime/exec/Squares.h"
 
+#include "runtime/exec/Instruction.h"
 #include "support/Error.h"
-#include "support/ExactSum.h"
 
 #include <ATen/Parallel.h>
 
@@ -40,20 +40,6 @@ void addPiece(const at::Tensor &tensor, int64_t begin, int64_t count,
     addHalves(tensor.data_ptr<c10::Half>() + begin, count, digits);
 }
 
-void addTensor(const at::Tensor &tensor, SumDigits &digits) {
-  // The order of elements does not matter, only that none is left out.
-  at::Tensor dense =
-      tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
-  std::mutex mutex;
-  at::parallel_for(0, dense.numel(), kPiece, [&](int64_t begin, int64_t end) {
-    SumDigits own{};
-    addPiece(dense, begin, end - begin, own);
-    std::lock_guard lock(mutex);
-    for (size_t i = 0; i < own.size(); ++i)
-      digits[i] += own[i];
-  });
-}
-
 std::vector<at::Tensor> listValues(const Preparation &p,
                                    const std::vector<uint32_t> &values) {
   std::vector<at::Tensor> tensors;
@@ -71,6 +57,21 @@ void refuseDevice(const Preparation &p, uint32_t value) {
 
 } // namespace
 
+void fsdp::addSquares(const at::Tensor &tensor, SumDigits &digits) {
+  // The order of elements does not matter, only that none is left out.
+  at::Tensor dense =
+      tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+  std::mutex mutex;
+  at::parallel_for(0, dense.numel(), kPiece, [&](int64_t begin, int64_t end) {
+    SumDigits own{};
+    addPiece(dense, begin, end - begin, own);
+    std::lock_guard lock(mutex);
+    for (size_t i = 0; i < own.size(); ++i)
+      digits[i] += own[i];
+  });
+  carry(digits);
+}
+
 std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
                                            const plan::SquareSumT &op) {
   refuseDevice(p, op.output);
@@ -78,10 +79,8 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
       p.memory, [tensors = listValues(p, op.inputs),
                  output = p.values[op.output].mutable_data_ptr<int64_t>()] {
         SumDigits digits{};
-        for (const at::Tensor &tensor : tensors) {
-          addTensor(tensor, digits);
-          carry(digits);
-        }
+        for (const at::Tensor &tensor : tensors)
+          addSquares(tensor, digits);
         std::ranges::copy(digits, output);
       });
 }

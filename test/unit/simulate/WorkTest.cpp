@@ -260,4 +260,27 @@ TEST(Work, copiesBetweenMemoryAndPacksWhatLiesElsewhere) {
   EXPECT_EQ(calls.estimate(WaitT()).kind, WorkKind::none);
 }
 
+TEST(Work, exactNormsAreNotFree) {
+  Calls calls;
+  int32_t a = calls.tensor({1000}), b = calls.tensor({24}, DType::f32),
+          digits = calls.tensor({22}, DType::i64),
+          norm = calls.tensor({}, DType::f32);
+  SquareSumT sum;
+  sum.inputs = {uint32_t(a), uint32_t(b)};
+  sum.output = uint32_t(digits);
+  Work work = calls.estimate(sum);
+  EXPECT_EQ(work.kind, WorkKind::reduction);
+  EXPECT_EQ(work.op, "square_sum");
+  EXPECT_EQ(work.bytes, 2 * 1000 + 4 * 24 + 8 * 22);
+  EXPECT_EQ(work.flops, 15 * 1024);
+  EXPECT_EQ(work.tensors, 2u);
+  EXPECT_EQ(work.dtype, DType::bf16);
+  SquareRootT root;
+  root.inputs = {uint32_t(digits)};
+  root.output = uint32_t(norm);
+  work = calls.estimate(root);
+  EXPECT_EQ(work.kind, WorkKind::reduction);
+  EXPECT_EQ(work.bytes, 8 * 22 + 4);
+}
+
 } // namespace

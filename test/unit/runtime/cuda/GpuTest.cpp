@@ -5,23 +5,21 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "plan/DType.h"
 #include "plan/Reader.h"
 #include "plan/Writer.h"
 #include "runtime/cuda/AheadWriter.h"
 #include "runtime/cuda/DeviceAllocator.h"
-#include "runtime/cuda/Kernels.h"
 #include "runtime/cuda/Memory.h"
 #include "runtime/cuda/Streams.h"
 #include "runtime/device/Arena.h"
 #include "runtime/device/PlannedAllocator.h"
 #include "runtime/launch/Launch.h"
-#include "runtime/random/Sampling.h"
 #include "runtime/train/Checkpointer.h"
 #include "runtime/weights/Safetensors.h"
 #include "support/Error.h"
 #include "test/unit/runtime/TemporaryFolder.h"
 #include "test/unit/runtime/TinyModel.h"
+#include "test/unit/runtime/cuda/KernelNumbers.h"
 #include "test/unit/runtime/cuda/NeedsGpu.h"
 
 #include <ATen/ops/empty.h>
@@ -31,15 +29,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <map>
 
 using namespace fsdp;
 using namespace fsdp::test;
-using plan::Distribution;
-using plan::DType;
-using plan::Reduction;
 
 namespace {
 
@@ -152,106 +146,49 @@ TEST_F(Gpu, InputsComeOnTheirOwnStream) {
   }
 }
 
+/// What kernels work on: an arena's.
+class GpuKernels final : public KernelMemory {
+public:
+  GpuKernels(Memory &memory, StreamHandle stream)
+      : stream(stream), arena(1 << 20, memory) {}
+
+  StreamHandle onStream() const override { return stream; }
+  char *make(uint64_t bytes, uint64_t skew) override {
+    char *made = arena.at(used + skew);
+    used += (skew + bytes + 255) / 256 * 256;
+    return made;
+  }
+  void clear() override { used = 0; }
+  void write(char *to, const void *from, uint64_t bytes) override {
+    arena.write(offsetOf(to), from, bytes);
+  }
+  void read(void *to, const char *from, uint64_t bytes) override {
+    arena.read(offsetOf(from), to, bytes);
+  }
+
+private:
+  uint64_t offsetOf(const char *at) const {
+    return static_cast<uint64_t>(at - arena.at(0));
+  }
+
+  const StreamHandle stream;
+  Arena arena;
+  uint64_t used = 0;
+};
+
 TEST_F(Gpu, ReductionsHaveTheHostsBits) {
-  constexpr size_t kCount = 10007;
-  for (auto dtype : {DType::f32, DType::f64, DType::f16, DType::bf16,
-                     DType::c64, DType::i64, DType::i32, DType::u8})
-    for (auto reduction : {Reduction::sum, Reduction::avg, Reduction::max}) {
-      bool isWhole =
-          dtype == DType::i64 || dtype == DType::i32 || dtype == DType::u8;
-      if ((isWhole && reduction == Reduction::avg) ||
-          (dtype == DType::c64 && reduction == Reduction::max))
-        continue;
-      Combination combination(reduction);
-      if (reduction == Reduction::sum && !isWhole)
-        combination = {reduction, 3, 7};
-      // Rows that begin at multiples of 16 bytes are read 16 at a time.
-      for (bool isAligned : {false, true}) {
-        uint64_t bytes = kCount * dtypeBytes(dtype);
-        uint64_t room = isAligned ? (bytes + 15) / 16 * 16 : bytes;
-        std::vector<std::vector<std::byte>> rows(3);
-        Arena arena(4 * room, *memory);
-        std::vector<const void *> onHost, onDevice;
-        for (size_t row = 0; row < 3; ++row) {
-          rows[row].resize(bytes);
-          // Any bits but those of infinities and NaNs.
-          for (size_t i = 0; i < bytes; ++i)
-            rows[row][i] = static_cast<std::byte>((i * 31 + row * 17 + i / 64) &
-                                                  (i % 2 ? 0xbf : 0xff));
-          arena.write(row * room, rows[row].data(), bytes);
-          onHost.push_back(rows[row].data());
-          onDevice.push_back(arena.at(row * room));
-        }
-        std::vector<std::byte> expected(bytes), found(bytes);
-        void *to = expected.data(), *toDevice = arena.at(3 * room);
-        reduceRows(onHost, {&to, 1}, kCount, dtype, combination);
-        reduceOnDevice(onDevice, {&toDevice, 1}, kCount, dtype, combination,
-                       streams->compute());
-        arena.read(3 * room, found.data(), bytes);
-        EXPECT_EQ(found, expected)
-            << dtypeName(dtype) << " " << plan::EnumNameReduction(reduction);
-      }
-    }
+  GpuKernels kernels(*memory, streams->compute());
+  expectTheHostsReductions(kernels);
 }
 
 TEST_F(Gpu, DrawsHaveTheHostsNumbers) {
-  constexpr int64_t kCount = 10007;
-  int64_t state[] = {1234567890123, (int64_t(5) << 32) + 6};
-  Arena arena(4096 + kCount * 8, *memory);
-  arena.write(0, state, sizeof(state));
-  struct Case {
-    DrawParameters parameters;
-    at::ScalarType type;
-    DType dtype;
-    double tolerance; ///< relative
-  };
-  using Kind = Distribution;
-  std::vector<Case> cases{
-      {{Kind::bernoulli, {0.3}, {}, {}}, at::kBool, DType::bool_, 0},
-      {{Kind::bernoulli, {1.0}, {}, {}}, at::kBFloat16, DType::bf16, 0},
-      {{Kind::integer, {}, {-5, 1000}, {}}, at::kLong, DType::i64, 0},
-      {{Kind::integer, {}, {0, 100}, {}}, at::kFloat, DType::f32, 0},
-      {{Kind::uniform, {-1, 3}, {}, {}}, at::kFloat, DType::f32, 0},
-      {{Kind::uniform, {-1, 3}, {}, {}}, at::kDouble, DType::f64, 0},
-      {{Kind::uniform, {0, 1}, {}, {}}, at::kHalf, DType::f16, 0},
-      {{Kind::uniform, {0, 1}, {}, {}}, at::kBFloat16, DType::bf16, 0},
-      {{Kind::normal, {1, 2}, {}, {}}, at::kFloat, DType::f32, 1e-5},
-      {{Kind::normal, {1, 2}, {}, {}}, at::kDouble, DType::f64, 1e-12},
-      {{Kind::log_normal, {0, 1}, {}, {}}, at::kFloat, DType::f32, 1e-4},
-      {{Kind::exponential, {2}, {}, {}}, at::kFloat, DType::f32, 1e-5},
-      {{Kind::cauchy, {0, 1}, {}, {}}, at::kFloat, DType::f32, 1e-2},
-      {{Kind::geometric, {0.25}, {}, {}}, at::kLong, DType::i64, 0}};
-  for (const Case &each : cases) {
-    at::Tensor expected = at::empty({kCount}, each.type);
-    sample(each.parameters, RandomSequence(state[0], state[1], 3, 9), expected);
-    DeviceDraw draw{each.parameters.kind,
-                    each.parameters.numbers,
-                    each.parameters.range,
-                    reinterpret_cast<const int64_t *>(arena.at(0)),
-                    3,
-                    9,
-                    arena.at(4096),
-                    kCount,
-                    each.dtype};
-    ASSERT_TRUE(canDrawOnDevice(draw));
-    drawOnDevice(draw, streams->compute());
-    at::Tensor found = at::empty({kCount}, each.type);
-    arena.read(4096, found.mutable_data_ptr(), found.nbytes());
-    std::string name = plan::EnumNameDistribution(each.parameters.kind);
-    if (each.tolerance == 0) {
-      EXPECT_EQ(std::memcmp(found.const_data_ptr(), expected.const_data_ptr(),
-                            found.nbytes()),
-                0)
-          << name << " " << dtypeName(each.dtype);
-      continue;
-    }
-    at::Tensor a = found.to(at::kDouble), b = expected.to(at::kDouble);
-    for (int64_t i = 0; i < kCount; ++i) {
-      double x = a.data_ptr<double>()[i];
-      double y = b.data_ptr<double>()[i];
-      ASSERT_NEAR(x, y, each.tolerance * (1 + std::abs(y))) << name << " " << i;
-    }
-  }
+  GpuKernels kernels(*memory, streams->compute());
+  expectTheHostsDraws(kernels);
+}
+
+TEST_F(Gpu, CountsRiseByOne) {
+  GpuKernels kernels(*memory, streams->compute());
+  expectCounts(kernels);
 }
 
 //===----------------------------------------------------------------------===//
