@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Models trained by fsdp-run and by PyTorch on the same device: losses, gradient norms, final weights.
 
-`prepare` exports and compiles; `work` is a process that trains one model in all
-its cases and prints a line of JSON about each.
+`prepare` exports and compiles; `work` is a process that trains some models in some
+cases and prints a line of JSON about each.
 """
 import copy
 import functools
+import hashlib
 import importlib.util
 import json
+import math
 import pathlib
+import shutil
 import sys
 import tempfile
 import time
@@ -20,16 +23,29 @@ from safetensors.torch import load_file, save_file
 import kit
 
 sys.path.insert(0, str(kit.HERE.parent / "end_to_end"))
+import families  # noqa: E402
 import harness  # noqa: E402
 import zoo  # noqa: E402
 
 STEPS = 6  # some as single launches, some as a graph
+WORLDS = 4  # ranks whose steps have rows of their own; the rows of more micro-batches come again
 SGD = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
+BF16 = {"param_dtype": "bfloat16", "reduce_dtype": "float32"}
 # The most telling first.
 CASES = {
     "zero3": {"reshard_after_forward": True},
-    "bf16": {"reshard_after_forward": True, "optimizer": SGD, "mixed_precision": {"param_dtype": "bfloat16", "reduce_dtype": "float32"}},
+    "bf16": {"reshard_after_forward": True, "optimizer": SGD, "mixed_precision": BF16},
+    "ckpt": {"activation_checkpointing": True},
+    "everything": {"activation_checkpointing": True, "offload_params": True, "gradient_accumulation_steps": 2, "max_grad_norm": 0.05, "optimizer": SGD},
+    "optoffload": {"offload_optimizer": True},
+    "offload": {"offload_params": True},
+    "actoffload": {"activation_offloading": True},
     "accumulate": {"reshard_after_forward": True, "gradient_accumulation_steps": 3, "optimizer": SGD},
+    "tp2": {"mesh": {"tp": 2}, "tp_plan": "auto"},
+    "tp2sp": {"mesh": {"tp": 2}, "tp_plan": "auto", "sequence_parallel": True},
+    "cp2": {"mesh": {"cp": 2}},
+    "selective": {"activation_checkpointing": {"policy": "selective"}},
+    "chunks": {"loss_chunks": 4},
     "clip": {"reshard_after_forward": True, "max_grad_norm": 0.05},
     "flat": {"reshard_after_forward": True, "bucket_layout": "flat"},
     "zero2": {"reshard_after_forward": False},
@@ -38,6 +54,11 @@ CASES = {
     "sgd": {"reshard_after_forward": True, "optimizer": SGD},
     "adam": {"reshard_after_forward": True, "optimizer": {"name": "adam", "lr": 1e-3, "betas": [0.8, 0.95], "eps": 1e-3, "weight_decay": 0.1}},
 }
+# A step with the host's work in it is never captured as a whole.
+HOST_WORK = ("everything", "optoffload", "offload", "actoffload")
+# The models of this project that a case is made for; the others have no such parts, or their sizes do not divide.
+ONLY = {"tp2": ("gpt", "llama"), "tp2sp": ("gpt", "llama"), "cp2": ("llama",), "chunks": ("gpt", "llama")}
+FAMILY_CASES = ("zero3", "bf16", "ckpt")
 # What one call of efficient attention asks for beside the plan when it is captured,
 # and then only: its seed and offset lie on the device in a graph, else on the host.
 EFFICIENT_ATTENTION = "_scaled_dot_product_efficient_attention"
@@ -57,9 +78,9 @@ OWN = (zoo.gpt, zoo.mlp, zoo.llama, zoo.convnet, zoo.tagger, bert, zoo.vit, zoo.
 
 
 def factories(file):
-    """Models by name: the table MODELS of a file, or this project's."""
+    """Models by name: the table MODELS of a file, or this project's and the families."""
     if not file:
-        return {f.__name__: f for f in OWN}
+        return {**{f.__name__: f for f in OWN}, **families.FAMILIES}
     spec = importlib.util.spec_from_file_location("given_models", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -79,47 +100,73 @@ def computes_lowered(model, inputs):
     return True
 
 
-def makes_sense(case, world, model, inputs):
-    if case in ("hsdp", "hpz2") and world % 2:
+def makes_sense(name, case, world, model, inputs):
+    if case in ("hsdp", "hpz2") and world % 2 or world % together(case):
+        return False
+    if name in families.FAMILIES and case not in FAMILY_CASES or name in {f.__name__ for f in OWN} and name not in ONLY.get(case, (name,)):
         return False
     # Running statistics in float32 refuse a batch in bfloat16, which the meta device does not see.
     has_statistics = any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) for m in model.modules())
     return case != "bf16" or not has_statistics and computes_lowered(model, inputs)
 
 
+def together(case):
+    """How many ranks compute one batch."""
+    return math.prod(CASES[case].get("mesh", {}).values())
+
+
 def config_of(case, world, device, arch):
-    return {**harness.make_config(world, **copy.deepcopy(CASES[case])), "device": device, **({"cuda_arch": arch} if device == "cuda" else {})}
+    own = copy.deepcopy(CASES[case])
+    mesh = own.pop("mesh", {})
+    config = harness.make_config(world // together(case), **own)
+    config["mesh"].update(mesh)
+    return {**config, "device": device, **({"cuda_arch": arch} if device == "cuda" else {})}
 
 
-def prepare(out, bin, name, factory, cases, worlds, device, arch):
-    """(case, world, calls of efficient attention in a micro-batch) of all that was compiled, and what the compiler said to the others."""
-    folder = out / "cases" / name
-    folder.mkdir(parents=True, exist_ok=True)
+def export(name, factory, folder, kept):
+    """Fills the folder with the exported model, its first state and data; `kept`, if given, keeps them for the next time."""
+    sources = [pathlib.Path(module.__file__) for module in (harness, zoo, families)] + [pathlib.Path(__file__)]
+    digest = hashlib.sha256(b"".join(p.read_bytes() for p in sources) + torch.__version__.encode()).hexdigest()[:16]
+    store = kept / digest / name if kept else None
+    if store and store.exists():
+        return shutil.copytree(store, folder, dirs_exist_ok=True)
     torch.manual_seed(7)
     model, inputs = factory()
     model.train()
     harness.export(model, inputs, folder / "model.pt2")
-    tensors = {k: v for k, v in inputs.items() if torch.is_tensor(v)}
-    data = harness.make_data(tensors, max(worlds) * STEPS * 3)
+    data = harness.make_data({k: v for k, v in inputs.items() if torch.is_tensor(v)}, WORLDS * STEPS)
     if "attention_mask" in data:
         data["attention_mask"].fill_(1)
     torch.save({"state": model.state_dict(), "inputs": inputs}, folder / "start.pt")
     save_file(data, folder / "data.safetensors")
+    if store:
+        made = store.with_name(f"{name}.{id(folder)}")
+        shutil.copytree(folder, made)
+        made.replace(store)
+    return folder
+
+
+def prepare(out, bin, name, factory, steps, device, arch, kept=None):
+    """Of `steps`, pairs of a case and a number of ranks: (case, world, calls of efficient attention in a micro-batch) of all that was compiled, and what
+    the compiler said to the others."""
+    folder = out / "cases" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    export(name, factory, folder, kept)
+    model, inputs = factory()
     made, refused = [], {}
-    for case in cases:
-        for world in worlds:
-            if not makes_sense(case, world, model, inputs):
-                continue
-            (folder / "fsdp.yaml").write_text(yaml.safe_dump(config_of(case, world, device, arch)))
-            try:
-                kit.call([bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "--report=report.json", "-o", f"{case}-{world}.fsdp"], folder, kit.environment(bin), 300)
-                report = folder / "report.json"
-                calls = sum(n for name, n in json.loads(report.read_text())["ops"].items() if name.removeprefix("aten.") == EFFICIENT_ATTENTION)
-                report.unlink()
-                made.append([case, world, calls // CASES[case].get("gradient_accumulation_steps", 1)])
-            except kit.Failure as failure:
-                refused[f"{name} {case} world {world}"] = str(failure)
-    (folder / "fsdp.yaml").unlink()
+    for case, world in steps:
+        if not makes_sense(name, case, world, model, inputs):
+            continue
+        (folder / "fsdp.yaml").write_text(yaml.safe_dump(config_of(case, world, device, arch)))
+        try:
+            kit.call([bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "--report=report.json", "-o", f"{case}-{world}.fsdp"], folder, kit.environment(bin), 300)
+            report = folder / "report.json"
+            calls = sum(n for op, n in json.loads(report.read_text())["ops"].items() if op.removeprefix("aten.") == EFFICIENT_ATTENTION)
+            report.unlink()
+            made.append([case, world, calls // CASES[case].get("gradient_accumulation_steps", 1)])
+        except kit.Failure as failure:
+            refused[f"{name} {case} world {world}"] = str(failure)
+    (folder / "fsdp.yaml").unlink(missing_ok=True)
     return made, refused
 
 
@@ -170,18 +217,49 @@ def train(bin, folder, artifact, graph, final):
 def check_allocations(graph, rows, parts, calls):
     """No byte beside the plan from the second step on, but for what is explained: once for each of the programs that make a step."""
     taken = {row["step"]: row["unplanned_bytes"] for row in rows[1:] if row["unplanned_bytes"]}
-    explained = calls * parts * BYTES_IN_CAPTURES if graph == "on" else 0
+    explained = calls * parts * BYTES_IN_CAPTURES if graph in ("on", "auto") else 0
     assert sum(taken.values()) <= explained, f"--cuda-graph={graph}: bytes that were not planned, by step: {taken}; explained are {explained}"
 
 
-def check(bin, folder, factory, case, world, calls, device, arch):
+def graphs_of(case, device):
+    return (("auto" if case in HOST_WORK else "on"), "off") if device == "cuda" else (None,)
+
+
+class References:
+    """PyTorch's rows, parameters and buffers; cases that differ in nothing that it knows share them."""
+
+    def __init__(self, device):
+        self.device, self.made = device, {}
+
+    def get(self, folder, factory, case, world, config):
+        batches = world // together(case)
+        key = str((folder, batches, case == "bf16", *(config.get(k) for k in ("gradient_accumulation_steps", "max_grad_norm", "optimizer"))))
+        if key not in self.made:
+            self.made[key] = self.compute(folder, factory, case, batches, config)
+        return self.made[key]
+
+    def compute(self, folder, factory, case, batches, config):
+        begin = torch.load(folder / "start.pt")
+        model, _ = factory()
+        model.load_state_dict(begin["state"])
+        start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
+        model.train().to(self.device)
+        inputs = {k: v.to(self.device) for k, v in begin["inputs"].items() if torch.is_tensor(v)}
+        model.forward = functools.partial(model.forward, **{k: v for k, v in begin["inputs"].items() if not torch.is_tensor(v)})
+        data = {k: v.to(self.device) for k, v in load_file(folder / "data.safetensors").items()}
+        made = lowered_reference(model, inputs, data, batches, STEPS, config) if case == "bf16" else harness.reference(model, inputs, data, batches, STEPS, config)
+        return (made[0], *({k: v.cpu() for k, v in tensors.items()} for tensors in made[1:]), start)
+
+
+def check(bin, folder, factory, case, world, calls, device, arch, references):
     config = config_of(case, world, device, arch)
     with tempfile.TemporaryDirectory() as scratch:
-        # Both at once: they take more time to start than to train.
-        graphs = ("on", "off") if device == "cuda" else (None,)
+        # Both at once: they take more time to start than to train. Meanwhile PyTorch's.
+        graphs = graphs_of(case, device)
         files = [pathlib.Path(scratch) / f"{graph}.safetensors" for graph in graphs]
         runs = [train(bin, folder, f"{case}-{world}.fsdp", graph, file) for graph, file in zip(graphs, files)]
         try:
+            want = references.get(folder, factory, case, world, config)
             rows = [run.rows(120)[0] for run in runs]
         finally:
             for run in runs:
@@ -191,36 +269,26 @@ def check(bin, folder, factory, case, world, calls, device, arch):
     assert all(each == seen[0] for each in seen), f"a graph gives other losses or norms than single launches: {seen}"
     for key, value in finals[0].items():
         assert torch.equal(value, finals[-1][key]), f"a graph gives another {key} than single launches"
-    begin = torch.load(folder / "start.pt")
-    model, _ = factory()
-    model.load_state_dict(begin["state"])
-    model.train().to(device)
-    inputs = {k: v.to(device) for k, v in begin["inputs"].items() if torch.is_tensor(v)}
-    model.forward = functools.partial(model.forward, **{k: v for k, v in begin["inputs"].items() if not torch.is_tensor(v)})
-    data = {k: v.to(device) for k, v in load_file(folder / "data.safetensors").items()}
-    start = {k: v.detach().cpu().clone() for k, v in model.named_parameters(remove_duplicate=False)}
-    host = lambda values: {k: v.cpu() for k, v in values.items()}  # noqa: E731
-    if case == "bf16":
-        want_rows, want = lowered_reference(model, inputs, data, world, STEPS, config)
-        compare_lowered(rows[0], finals[0], want_rows, host(want), start)
-    else:
-        want_rows, want, buffers = harness.reference(model, inputs, data, world, STEPS, config)
-        harness.compare(rows[0], finals[0], want_rows, host(want), host(buffers), start)
+    (compare_lowered if case == "bf16" else harness.compare)(rows[0], finals[0], *want)
     # Last: numbers tell more.
     parts = min(3, config.get("gradient_accumulation_steps", 1))
     for graph, each in zip(graphs, rows):
         check_allocations(graph, each, parts, calls)
 
 
-def work(out, bin, name):
-    """Trains one model in all its cases; prints each verdict as a line of JSON."""
+def work(out, bin, names):
+    """Trains what the names of checks say; prints each verdict as a line of JSON."""
     manifest = kit.read_manifest(out)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    factory = factories(out / "models.py" if manifest["has_models"] else None)[name]
-    for case, world, calls in manifest["cases"][name]:
-        begin, said = time.monotonic(), {"name": f"{name} {case} world {world}", "state": "ok"}
+    known, references = factories(out / "models.py" if manifest["has_models"] else None), References(manifest["device"])
+    for name in names:
+        model, case, _, ranks = name.rsplit(" ", 3)
+        begin, said = time.monotonic(), {"name": name, "state": "ok"}
+        calls = next(n for c, w, n in manifest["cases"][model] if (c, w) == (case, int(ranks)))
         try:
-            check(bin, out / "cases" / name, factory, case, world, calls, manifest["device"], manifest["arch"])
+            check(bin, out / "cases" / model, known[model], case, int(ranks), calls, manifest["device"], manifest["arch"], references)
+        except ImportError as error:
+            said.update(state="skipped", text=str(error))
         except Exception as error:
             said.update(state="fail", text=f"{type(error).__name__}: {error}")
         print(json.dumps({**said, "seconds": time.monotonic() - begin}), flush=True)

@@ -6,7 +6,7 @@ All compute the same: float32 weights, of which each step makes bfloat16 ones to
 compute with; gradients are bfloat16 and become float32 before AdamW (fused) takes
 them. For FSDP2 that is MixedPrecisionPolicy(param_dtype=bfloat16,
 reduce_dtype=float32); without it, casts in the forward that autograd reverses.
-TF32 is off, and attention is the kernel that the artifact has.
+TF32 is off, and so are sums in bfloat16 but with --reduced-sums; attention is the kernel that the artifact has.
 """
 import argparse
 import json
@@ -139,13 +139,14 @@ def main():
     parser.add_argument("--store", help="a file that is not there yet, for the process group")
     parser.add_argument("--attention", help="a member of torch.nn.attention.SDPBackend")
     parser.add_argument("--backend", default="inductor", help="of torch.compile")
+    parser.add_argument("--reduced-sums", action="store_true", help="parts of products may be added up in bfloat16")
     parser.add_argument("--warmup", type=int, default=4)
     parser.add_argument("--steps", type=int, default=10)
     options = parser.parse_args()
     if options.kind == "files":
         return write_files(options.size, options.device, options.weights, options.data, options.batches)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = options.reduced_sums
     rows = models.SIZES[options.size][4]
     with torch.nn.attention.sdpa_kernel(getattr(torch.nn.attention.SDPBackend, options.attention)):
         run, optimizer = build(options.kind, options.size, options.device, options.weights, options.store, options.backend)

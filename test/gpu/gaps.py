@@ -7,6 +7,8 @@ the last steps, as the process itself timed them, and ends with the last activit
 """
 import collections
 
+import kinds
+
 
 class Incomplete(Exception):
     """The list does not hold what it should."""
@@ -33,6 +35,7 @@ def analyse(records, seconds):
     idle_us, longest_idle_us: the mean of a step's idle times summed up, and the longest single one
     untimed: activities of which no times could be taken
     top: (name, milliseconds a step, calls a step) of the kernels that took the most
+    kinds: milliseconds a step of each kind of kernel (kinds.py)
     """
     listed, records = records, [r for r in records if r[0] and r[1]]
     if not records or not seconds:
@@ -48,13 +51,14 @@ def analyse(records, seconds):
         gap = max(0, first - reached)
         idle, longest = idle + gap, max(longest, gap)
         reached = max(reached, last)
-    by_name = collections.defaultdict(lambda: [0, 0])
-    for first, last, _, name in records:
+    by_name, by_kind = collections.defaultdict(lambda: [0, 0]), collections.defaultdict(float)
+    for first, last, activity, name in records:
         if first >= begin:
             by_name[name][0] += last - first
             by_name[name][1] += 1
+            by_kind[kinds.kind_of(name, activity)] += (last - first) / 1e6 / len(seconds)
     kernels = sum(first >= begin and kind == "kernel" for first, _, kind, _ in records)
     count = len(seconds)
     top = sorted(((name[:160], total / 1e6 / count, calls / count) for name, (total, calls) in by_name.items()), key=lambda t: -t[1])
     return {"idle_share": idle / (end - begin), "kernels": kernels / count, "idle_us": idle / 1e3 / count, "longest_idle_us": longest / 1e3,
-            "untimed": len(listed) - len(records), "top": top[:15]}
+            "untimed": len(listed) - len(records), "top": top[:15], "kinds": dict(by_kind)}

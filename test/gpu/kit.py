@@ -25,11 +25,9 @@ class Clock:
     def left(self):
         return self.begin + self.seconds - time.monotonic()
 
-    def until(self, share):
-        """A clock that ends when this share of the whole time is over."""
-        clock = Clock(share * self.seconds)
-        clock.begin = self.begin
-        return clock
+    def part(self, share, least=0):
+        """A clock for this share of what is left, but for no less than so many seconds as long as there are as many."""
+        return Clock(min(self.left(), max(share * self.left(), least)))
 
 
 class Failure(Exception):
@@ -122,11 +120,17 @@ class Training:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
 
-def roomy_folder(size):
-    """A new folder with room for so many bytes, in memory if there is enough."""
-    parents = [p for p in ("/dev/shm", tempfile.gettempdir()) if os.path.isdir(p) and shutil.disk_usage(p).free > 2 * size]
+def may_execute(folder):
+    """False where the mount has no programs, as containers' shared memory often is."""
+    return not os.statvfs(folder).f_flag & os.ST_NOEXEC
+
+
+def roomy_folder(size, has_programs=False):
+    """A new folder with room for so many bytes, in memory if there is enough. With programs: where these may be executed."""
+    parents = [p for p in ("/dev/shm", tempfile.gettempdir()) if os.path.isdir(p) and shutil.disk_usage(p).free > 2 * size and (not has_programs or may_execute(p))]
     if not parents:
-        raise Failure(f"neither /dev/shm nor {tempfile.gettempdir()} has {2 * size >> 20} MiB free")
+        runs = " and lets programs run" if has_programs else ""
+        raise Failure(f"neither /dev/shm nor {tempfile.gettempdir()} has {2 * size >> 20} MiB free{runs}: set TMPDIR to a folder that does")
     made.append(pathlib.Path(tempfile.mkdtemp(prefix="fsdp-gpu-", dir=parents[0])))
     return made[-1]
 

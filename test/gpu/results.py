@@ -17,6 +17,7 @@ class Results:
     def __init__(self, folder):
         self.folder, self.lock, self.begin = folder, threading.RLock(), time.monotonic()
         self.facts, self.checks, self.rows, self.goals, self.notes = {}, {}, {}, [], []
+        self.predicted = {}  # of the table's first row: the cluster, and what predict.py took along for it
         folder.mkdir(parents=True, exist_ok=True)
         self.log = open(folder / "log.txt", "w", buffering=1)
 
@@ -57,7 +58,7 @@ class Results:
 
     def save(self):
         with self.lock:
-            everything = {"facts": self.facts, "notes": self.notes, "goals": self.goals, "table": self.rows, "checks": self.checks}
+            everything = {"facts": self.facts, "notes": self.notes, "goals": self.goals, "table": self.rows, "predicted": self.predicted, "checks": self.checks}
             self.write("results.json", json.dumps(everything, indent=1))
             self.write("report.md", self.markdown())
 
@@ -67,9 +68,10 @@ class Results:
         os.replace(new, self.folder / name)
 
     def markdown(self):
-        from table import markdown
+        from predict import markdown as compared
+        from table import OURS, markdown
         lines = ["# One GPU", ""] + [f"- {k}: {v}" for k, v in self.facts.items()] + [f"- {note}" for note in self.notes] + [""]
-        lines += markdown(self.rows, self.goals) + ["## Checks", "", "| stage | " + " | ".join(STATES) + " |", "|" + "---|" * (len(STATES) + 1)]
+        lines += markdown(self.rows, self.goals) + compared(self.predicted, self.rows, OURS) + ["## Checks", "", "| stage | " + " | ".join(STATES) + " |", "|" + "---|" * (len(STATES) + 1)]
         for stage in dict.fromkeys(c["stage"] for c in self.checks.values()):
             own = [c["state"] for c in self.checks.values() if c["stage"] == stage]
             lines.append(f"| {stage} | " + " | ".join(str(own.count(s)) for s in STATES) + " |")

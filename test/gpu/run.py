@@ -2,31 +2,35 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Everything that one GPU can show, in parts. docs/Gpus.md says what is printed.
 
-    run.py prepare OUT --bin build/bin --cuda-build build    anywhere: exports models, compiles them, and takes the build along
-    run.py PART OUT.tar.gz --results FOLDER                       on a machine with a GPU: one part, within --minutes
+    run.py prepare OUT --bin build/bin --cuda-build build    anywhere: exports models, compiles them, and takes the build and these scripts along
+    run.py PART OUT.tar.gz --results FOLDER                  on a machine with a GPU: one part, within --minutes
+
+first.sh, in the archive, comes before all others there.
 
 Parts, the most telling first:
 
 {parts}
-  all         all of these, each until a share of the time is over; what one leaves the next one has, too
+  first       programs, cases beside two-hosts, table, activities: what first.sh goes on with
+  all         all of these, each until a share of the time is over; what one leaves the next ones have, too
   checks      all but the table and its activities
 
 Without a build in OUT or --bin, a part builds there (cmake --preset cuda). FOLDER gets results.json, report.md
 and log.txt, which are written after every step. Exit status 0 only if all that ran was right.
 """
 import argparse
+import concurrent.futures
 import importlib.metadata
-import json
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import archive  # noqa: E402
 import kit  # noqa: E402
+import predict  # noqa: E402
 from results import Results  # noqa: E402
 
 ROOT = kit.HERE.parent.parent
@@ -34,88 +38,24 @@ ROOT = kit.HERE.parent.parent
 PARTS = {
     "programs": ("gpu-test, cuda-streams-test: streams, events, captures, copies and our own kernels", 3, 0.06),
     "cases": ("small models against PyTorch on the same GPU: losses, norms, weights, and a graph's bits against single launches'", 5, 0.20),
-    "table": ("a decoder's step by fsdp-run, FSDP2 and torch.compile: time and memory, nothing else running", 9, 0.40),
+    "table": ("a decoder's step by fsdp-run, FSDP2 and torch.compile: time and memory, nothing else running", 9, 0.32),
     "two-hosts": ("two ranks of NCCL on this GPU under two host names: its calls, captures and aborts as between machines", 6, 0.06),
-    "operators": ("PyTorch's operator database, as single launches and as a graph: gradients as PyTorch's", 9, 0.10),
-    "activities": ("the table's contenders again, with what the GPU did listed: idle shares", 6, 0.12),
-    "sanitizer": ("compute-sanitizer's memcheck of steps on 1 and 2 ranks, with and without a graph", 9, 0.05),
+    "crowd": ("cases again among busy processes: the same bits as alone", 4, 0.07),
+    "families": ("as cases: nn.Transformer, T5 and Hugging Face's models, in float32, bfloat16 and recomputed", 5, 0.08),
+    "operators": ("PyTorch's operator database, as single launches and as a graph: gradients as PyTorch's", 9, 0.07),
+    "activities": ("the table's contenders again, with what the GPU did listed: idle shares, and kinds of kernels beside what was predicted", 6, 0.10),
+    "sanitizer": ("compute-sanitizer's memcheck of steps on 1 and 2 ranks, with and without a graph", 9, 0.04),
 }
-TOGETHER = {"all": tuple(PARTS), "checks": tuple(p for p in PARTS if p not in ("table", "activities"))}
+# Seconds that a part has before shares count: libraries are loaded from a cold disk there.
+LEAST = {"programs": 90}
+# Parts one after the other, those in one tuple at the same time.
+TOGETHER = {
+    "first": (("programs",), ("cases", "two-hosts"), ("table",), ("activities",)),
+    "all": tuple((part,) for part in PARTS),
+    "checks": tuple((part,) for part in PARTS if part not in ("table", "activities")),
+}
 ALL_MINUTES = 9.5
-TARGETS = ("fsdp-run", "gpu-test", "cuda-streams-test", "fsdp-gaps")
-LIBRARY = "libfsdp-gaps.so"
 WEIGHTS = {"1b": 5 << 30, "tiny": 1 << 20}  # bytes, no less than the file has
-
-
-def prepare(options):
-    import cases
-    import operators
-    import table
-    factories = cases.factories(options.models)
-    for given, known in ((options.names, factories), (options.cases, cases.CASES)):
-        for name in set(given or ()) - set(known):
-            raise kit.Failure(f"'{name}' is not known: expected one of {', '.join(known)}")
-    if options.out.exists() and not (options.out / "manifest.json").exists() and any(options.out.iterdir()):
-        raise kit.Failure(f"{options.out} is not empty and no folder of `prepare`'s: give another one")
-    shutil.rmtree(options.out, ignore_errors=True)
-    options.out.mkdir(parents=True)
-    if options.models:
-        shutil.copy(options.models, options.out / "models.py")
-    manifest = {"device": options.device, "arch": options.arch, "size": options.size, "has_models": bool(options.models),
-                "cases": {}, "operators": {}, "refused": {}}
-    manifest["attention"] = table.prepare(options.out, options.bin, options.size, options.device, options.arch)
-    print(f"decoder: attention by {manifest['attention']}", flush=True)
-    for name in options.names or factories:
-        factory = factories[name]
-        made, refused = cases.prepare(options.out, options.bin, name, factory, options.cases or cases.CASES, options.worlds, options.device, options.arch)
-        manifest["cases"][name] = made
-        manifest["refused"].update(refused)
-        print(f"{name}: {len(made)} steps compiled, {len(refused)} refused", flush=True)
-    if options.every:
-        manifest["operators"], refused = operators.prepare(options.out, options.bin, options.every, options.device, options.arch)
-        manifest["refused"].update(refused)
-        print(f"operators: {sum(map(len, manifest['operators'].values()))} compiled, {len(refused)} refused", flush=True)
-    if options.cuda_build:
-        take_build(options.cuda_build, options.out / "build")
-    (options.out / "manifest.json").write_text(json.dumps(manifest, indent=1))
-    pack(options.out, options.limit)
-
-
-def pack(out, limit):
-    """Puts the folder into one file to take along, of no more than so many MiB."""
-    for folder in sorted(p for p in out.iterdir() if p.is_dir()):
-        print(f"{sum(p.stat().st_size for p in folder.rglob('*') if p.is_file()) / 2**20:7.1f} MiB {folder.name}")
-    archive = out.with_name(out.name + ".tar.gz")
-    with tarfile.open(archive, "w:gz") as file:
-        file.add(out, arcname=".")
-    size = archive.stat().st_size / 2**20
-    print(f"{size:7.1f} MiB {archive.name}, which has it all")
-    if size > limit:
-        archive.unlink()
-        raise kit.Failure(f"{archive} has {size:.1f} MiB, more than --limit={limit}: leave out models (--names), ranks (--worlds) or operators (--every)")
-
-
-def unpack(out):
-    """The folder itself, or one with what an archive has."""
-    if not out.is_file():
-        return out
-    folder = kit.roomy_folder(20 * out.stat().st_size)
-    with tarfile.open(out) as file:
-        # Python 3.11.2 of Debian 12 knows no filters, which 3.14 wants.
-        file.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
-    return folder
-
-
-def take_build(build, to):
-    """What runs without the rest: programs and our own libraries. Debug symbols stay behind."""
-    for name, is_needed in (("bin/fsdp-run", True), ("lib/libfsdp-runtime.so", True), ("lib/libfsdp-cuda.so", True), (f"lib/{LIBRARY}", False),
-                            ("test/bin/gpu-test", False), ("test/bin/cuda-streams-test", False)):
-        source, target = build / name, to / name
-        if source.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            subprocess.run(["strip", "--strip-unneeded", "-o", str(target), str(source)], check=True)
-        elif is_needed:
-            raise kit.Failure(f"{source} is not there: configure with -DFSDP_CUDA=ON and build the targets {' '.join(TARGETS)}")
 
 
 def find_bin(options, results, clock):
@@ -128,7 +68,7 @@ def find_bin(options, results, clock):
     build = ROOT / "build-cuda"
     try:
         kit.call(["cmake", "--preset", "cuda", f"-DFSDP_PYTHON={sys.executable}", f"-DFSDP_TORCH_DIR={kit.torch_folder()}"], ROOT, None, clock.left())
-        kit.call(["cmake", "--build", build, "--parallel", os.cpu_count(), "--target", *TARGETS], ROOT, None, clock.left())
+        kit.call(["cmake", "--build", build, "--parallel", os.cpu_count(), "--target", *archive.TARGETS], ROOT, None, clock.left())
     except kit.Failure as failure:
         raise kit.Failure(f"{failure}\ncmake/apt-packages.txt says what a build needs; a build of another machine can be taken along by `prepare --cuda-build`") from None
     return build / "bin"
@@ -148,6 +88,10 @@ def describe(results, manifest):
         driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True) if shutil.which("nvidia-smi") else None
         results.facts["driver"] = driver.stdout.strip() if driver else "nvidia-smi is not there"
     results.facts["cores"] = os.cpu_count()
+    cluster = predict.cluster_of(results.facts.get("GPU", ""), manifest["predicted"])
+    results.predicted = {"cluster": cluster, **manifest["predicted"][cluster]} if cluster else {}
+    if not cluster:
+        results.note(f"nothing is predicted for this GPU: known are {', '.join(manifest['predicted']) or 'none'}")
     results.facts["decoder"] = f"size {manifest['size']}, attention by {manifest['attention']}, TF32 off"
     results.save()
 
@@ -185,27 +129,28 @@ def trace(table, library, results, clock, only_measured=True):
         table.trace(name, library, min(rows.LIMIT, clock.left()))
 
 
-def shares(parts):
-    """(part, share of the time after which it ends), in order."""
-    whole, done, ends = sum(PARTS[p][2] for p in parts), 0, []
-    for part in parts:
-        done += PARTS[part][2]
-        ends.append((part, done / whole))
-    return ends
+def shares(groups):
+    """(parts that go at once, the share of what is left then that they have), in order."""
+    own = [max(PARTS[part][2] for part in group) for group in groups]
+    return [(group, own[k] / sum(own[k:])) for k, group in enumerate(groups)]
 
 
-def show(options, parts):
-    """Runs parts, one after the other."""
+def show(options, groups):
+    """Runs parts, one group after the other."""
+    import crowd
     import stages
     from table import Table
+    parts = [part for group in groups for part in group]
     minutes = options.minutes or (PARTS[parts[0]][1] if len(parts) == 1 else ALL_MINUTES)
-    clock, results = kit.Clock(60 * minutes), Results(options.results)
-    options.out = unpack(options.out)
+    results = Results(options.results)
+    options.out = archive.unpack(options.out)
     manifest = kit.read_manifest(options.out)
-    is_gpu, table = manifest["device"] == "cuda", None
+    is_gpu, table, clock = manifest["device"] == "cuda", None, None
     try:
         stages.plan(manifest, results, parts)
         describe(results, manifest)
+        # Behind all that a cold disk takes.
+        clock = kit.Clock(60 * minutes)
         bin = find_bin(options, results, clock)
         if {"table", "activities"} & set(parts):
             try:
@@ -216,26 +161,35 @@ def show(options, parts):
         def activities(until):
             if "table" not in parts:
                 table.write_files(min(120, until.left()))
-            trace(table, bin.parent / "lib" / LIBRARY, results, until, "table" in parts)
+            trace(table, bin.parent / "lib" / archive.GAPS, results, until, "table" in parts)
 
         bodies = {
             "programs": lambda until: is_gpu and stages.run_programs(bin, results, until),
-            "cases": lambda until: stages.run_training(options.out, bin, manifest, results, until, options.jobs),
+            "cases": lambda until: stages.run_training("cases", options.out, bin, manifest, results, until, options.jobs),
             "table": lambda until: table and measure(table, results, until, options.rounds),
             "two-hosts": lambda until: stages.run_two_hosts(options.out, bin, manifest, results, until),
+            "crowd": lambda until: crowd.run(options.out, bin, manifest, results, until),
+            "families": lambda until: stages.run_training("families", options.out, bin, manifest, results, until, options.jobs),
             "operators": lambda until: stages.run_operators(options.out, bin, manifest, results, until, options.jobs),
             "activities": lambda until: table and is_gpu and activities(until),
             "sanitizer": lambda until: is_gpu and stages.run_sanitizer(options.out, bin, manifest, results, until),
         }
-        for name, share in shares(parts):
+
+        def one(name, until):
             try:
-                bodies[name](clock.until(share))
+                bodies[name](until)
             except Exception as error:
                 results.check("run.py", name, "fail", f"{type(error).__name__}: {error}")
+
+        for group, share in shares(groups):
+            until = clock.part(share, max(LEAST.get(part, 0) for part in group))
+            with concurrent.futures.ThreadPoolExecutor(len(group)) as pool:
+                list(pool.map(lambda name: one(name, until), group))
     finally:
         kit.clean_up()
         results.facts["parts"] = ", ".join(parts)
-        results.facts["minutes"] = round((clock.seconds - clock.left()) / 60, 1)
+        if clock:
+            results.facts["minutes"] = round((clock.seconds - clock.left()) / 60, 1)
         results.save()
         print(results.markdown())
         print(", ".join(f"{results.count(s)} {s}" for s in ("ok", "fail", "refused", "skipped", "not run")))
@@ -263,8 +217,10 @@ def main():
         command.add_argument("--bin", type=path, required=not is_part, help="folder of fsdp-opt (prepare), or of fsdp-run")
     make.add_argument("--cuda-build", type=path, help="a build with -DFSDP_CUDA=ON to take along")
     make.add_argument("--models", type=path, help="a Python file whose MODELS has factories of (model, inputs of a rank) to train in place of this project's")
-    make.add_argument("--names", nargs="*", help="train these models alone")
+    make.add_argument("--names", nargs="*", metavar="NAME[=CASE,CASE]", help="train these models alone, a model in its own cases or in those of --cases")
     make.add_argument("--cases", nargs="*", help="in these cases alone")
+    make.add_argument("--quick", action="store_true", help="a first archive: few models, the telling cases, one and two ranks, no operators")
+    make.add_argument("--exports", type=path, help="a folder that keeps exported models for the next time")
     make.add_argument("--worlds", nargs="*", type=int, default=[1, 2, 4])
     make.add_argument("--every", type=int, default=1, help="take each K-th operator only; 0: none")
     make.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -276,22 +232,21 @@ def main():
         command.add_argument("--minutes", type=float, help=f"that it may take; by default the part's own, and {ALL_MINUTES} for several")
         command.add_argument("--rounds", type=int, default=1, help="of the table, if time allows")
         command.add_argument("--jobs", type=int, default=8, help="checks at once")
-    work_cases.add_argument("--model", required=True)
-    work_operators.add_argument("--shard", type=int, required=True)
-    work_operators.add_argument("--shards", type=int, required=True)
+    work_cases.add_argument("--only", nargs="+", required=True, help="names of checks")
+    work_operators.add_argument("--only", nargs="+", required=True, help="folders of operators")
     options = parser.parse_args()
     kit.has_groups = not options.what.startswith("work-")
     signal.signal(signal.SIGTERM, end)
     if options.what == "prepare":
-        prepare(options)
+        archive.prepare(options)
     elif options.what == "work-cases":
         import cases
-        cases.work(options.out, options.bin, options.model)
+        cases.work(options.out, options.bin, options.only)
     elif options.what == "work-operators":
         import operators
-        operators.work(options.out, options.bin, options.shard, options.shards)
+        operators.work(options.out, options.bin, options.only)
     else:
-        sys.exit(show(options, TOGETHER.get(options.what, (options.what,))))
+        sys.exit(show(options, TOGETHER.get(options.what, ((options.what,),))))
 
 
 if __name__ == "__main__":

@@ -9,14 +9,20 @@ import tempfile
 import threading
 import time
 
+import crowd
 import kit
 import two_hosts
 
 PROGRAMS = ("gpu-test", "cuda-streams-test")
+TRAINING = {"cases": "training", "families": "families"}  # parts and their stages
 
 
-def case_names(manifest, model):
-    return [f"{model} {case} world {world}" for case, world, _ in manifest["cases"][model]]
+def case_names(manifest, of_families):
+    """Checks of this project's models or of the families; the most telling cases of all models first."""
+    models = [model for model in manifest["cases"] if (model in manifest["families"]) == of_families]
+    most = max((len(manifest["cases"][model]) for model in models), default=0)
+    ordered = [(model, manifest["cases"][model][number]) for number in range(most) for model in models if number < len(manifest["cases"][model])]
+    return [f"{model} {case} world {world}" for model, (case, world, _) in ordered]
 
 
 def plan(manifest, results, parts):
@@ -25,10 +31,12 @@ def plan(manifest, results, parts):
     if "programs" in parts and is_gpu:
         for program in PROGRAMS:
             results.plan("programs", program)
-    if "cases" in parts:
-        for model in manifest["cases"]:
-            for name in case_names(manifest, model):
-                results.plan("training", name)
+    for part, stage in TRAINING.items():
+        for name in case_names(manifest, part == "families") if part in parts else ():
+            results.plan(stage, name)
+    if "crowd" in parts:
+        for name in crowd.names(manifest):
+            results.plan("crowd", name)
     if "two-hosts" in parts:
         for name in two_hosts.names(manifest):
             results.plan("two hosts", name)
@@ -39,9 +47,9 @@ def plan(manifest, results, parts):
         for name in sanitizer_names(manifest):
             results.plan("compute-sanitizer", name)
     for name, text in manifest["refused"].items():
-        is_operator = name.startswith("operator ")
-        if ("operators" if is_operator else "cases") in parts:
-            results.check("operators" if is_operator else "training", name, "refused", text)
+        part = "operators" if name.startswith("operator ") else "families" if name.split()[0] in manifest["families"] else "cases"
+        if part in parts:
+            results.check(TRAINING.get(part, "operators"), name, "refused", text)
 
 
 def run_programs(bin, results, clock):
@@ -58,12 +66,13 @@ def run_programs(bin, results, clock):
             out, _ = kit.call([program], bin, kit.environment(bin), clock.left())
             state, text = ("fail", "a test was skipped: " + out[-1500:]) if "SKIPPED" in out else ("ok", "")
         except kit.Failure as failure:
-            state, text = "fail", str(failure)
+            late = isinstance(failure, kit.Late) and clock.left() <= 0
+            state, text = "not run" if late else "fail", str(failure)
         results.check("programs", name, state, text, time.monotonic() - begin)
 
 
 def follow(stage, command, env, results, clock, expected, scratch):
-    """Runs a process that prints verdicts, until the time is over."""
+    """Runs a process that prints verdicts, until the time is over; those of `expected` that it did not give, of which the first fails if it is at fault."""
     errors = pathlib.Path(tempfile.mkstemp(dir=scratch)[1])
     with open(errors, "w") as file:
         process = kit.start(command, kit.HERE, env, stderr=file)
@@ -91,29 +100,28 @@ def follow(stage, command, env, results, clock, expected, scratch):
         kit.stop(process)
     if missing and not out_of_time:
         results.check(stage, missing[0], "fail", f"its process ended with {process.returncode}: {errors.read_text().strip()[-1000:]}")
+    return missing
 
 
-def run_workers(stage, jobs, results, clock, at_once):
-    """jobs: (arguments of run.py, what they will say)."""
-    with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        def one(job):
-            if clock.left() > 5:
-                arguments, expected = job
-                follow(stage, [sys.executable, kit.HERE / "run.py", *arguments], None, results, clock, expected, scratch)
-        list(pool.map(one, jobs))
+def run_workers(stage, part, tasks, out, bin, results, clock, at_once):
+    """`tasks`: name of a check -> what its process is told. A process that ends early has failed in one, and another one goes on behind it."""
+    names = list(tasks)
+    with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(max(at_once, 1)) as pool:
+        def one(expected):
+            while expected and clock.left() > 5:
+                command = [sys.executable, kit.HERE / "run.py", part, out, "--bin", bin, "--only", *(tasks[name] for name in expected)]
+                expected = follow(stage, command, None, results, clock, expected, scratch)[1:]
+        list(pool.map(one, [names[k::at_once] for k in range(at_once)]))
 
 
-def run_training(out, bin, manifest, results, clock, at_once):
-    jobs = [(["work-cases", out, "--bin", bin, "--model", model], case_names(manifest, model)) for model in manifest["cases"]]
-    run_workers("training", jobs, results, clock, at_once)
+def run_training(part, out, bin, manifest, results, clock, at_once):
+    tasks = {name: name for name in case_names(manifest, part == "families")}
+    run_workers(TRAINING[part], "work-cases", tasks, out, bin, results, clock, at_once)
 
 
 def run_operators(out, bin, manifest, results, clock, at_once):
-    groups = sorted(manifest["operators"].items())
-    shards = min(at_once, len(groups))
-    jobs = [(["work-operators", out, "--bin", bin, "--shard", shard, "--shards", shards],
-             [kit.group_name(*group) for group in groups[shard::shards]]) for shard in range(shards)]
-    run_workers("operators", jobs, results, clock, max(shards, 1))
+    tasks = {kit.group_name(group, names): group for group, names in sorted(manifest["operators"].items())}
+    run_workers("operators", "work-operators", tasks, out, bin, results, clock, at_once)
 
 
 def has_case(manifest, model, case, world):

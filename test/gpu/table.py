@@ -15,27 +15,34 @@ import yaml
 
 import gaps
 import kit
+import predict
 
 WARMUP, STEPS = 5, 12  # fsdp-run captures its graph after three steps
 TRACED = 5
 LIMIT = 180  # seconds for a contender
-# Name: kind, ranks, --cuda-graph, what it computes. The most telling first.
+# Name: kind, ranks, --cuda-graph, whether cuBLAS may add parts of products up in bfloat16, what it computes. The most telling first.
 ROWS = {
-    "fsdp-run, graph": ("fsdp-run", 1, "on", "mixed_precision bfloat16, reduced in float32"),
-    "FSDP2, eager": ("fsdp2", 1, None, "MixedPrecisionPolicy(bfloat16, reduced in float32), a unit for each block"),
-    "torch.compile": ("compile", 1, None, "bfloat16 copies of float32 weights, the whole model compiled"),
-    "FSDP2, torch.compile": ("fsdp2+compile", 1, None, "as FSDP2, blocks and the loss compiled"),
-    "eager": ("eager", 1, None, "bfloat16 copies of float32 weights"),
-    "fsdp-run, single launches": ("fsdp-run", 1, "off", "as with a graph"),
-    "fsdp-run, 2 ranks, graph": ("fsdp-run", 2, "on", "twice the batch; PyTorch has no counterpart: NCCL refuses two ranks on one GPU"),
-    "fsdp-run, 2 ranks, single launches": ("fsdp-run", 2, "off", "as with a graph"),
+    "fsdp-run, graph": ("fsdp-run", 1, "on", False, "mixed_precision bfloat16, reduced in float32"),
+    "FSDP2, eager": ("fsdp2", 1, None, False, "MixedPrecisionPolicy(bfloat16, reduced in float32), a unit for each block"),
+    "torch.compile": ("compile", 1, None, False, "bfloat16 copies of float32 weights, the whole model compiled"),
+    "FSDP2, torch.compile": ("fsdp2+compile", 1, None, False, "as FSDP2, blocks and the loss compiled"),
+    "eager": ("eager", 1, None, False, "bfloat16 copies of float32 weights"),
+    "fsdp-run, single launches": ("fsdp-run", 1, "off", False, "as with a graph"),
+    "fsdp-run, graph, reduced sums": ("fsdp-run", 1, "on", True, "reduced_precision_reduction: true"),
+    "FSDP2, eager, reduced sums": ("fsdp2", 1, None, True, "allow_bf16_reduced_precision_reduction, PyTorch's default"),
+    "fsdp-run, 2 ranks, graph": ("fsdp-run", 2, "on", False, "twice the batch; PyTorch has no counterpart: NCCL refuses two ranks on one GPU"),
+    "fsdp-run, 2 ranks, single launches": ("fsdp-run", 2, "off", False, "as with a graph"),
 }
 OURS, FSDP2, COMPILE = "fsdp-run, graph", "FSDP2, eager", "torch.compile"
 ATTENTION = {"cudnn": "CUDNN_ATTENTION", "flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
 
 
+def artifact_of(world, reduced):
+    return f"{world}{'-reduced' if reduced else ''}.fsdp"
+
+
 def prepare(out, bin, size, device, arch):
-    """Exports the decoder without weights and compiles it; the kernel of its attention."""
+    """Exports the decoder without weights and compiles it: the kernel of its attention, and what is predicted of one rank's step."""
     import torch
     import models
     folder = out / "decoder"
@@ -44,19 +51,21 @@ def prepare(out, bin, size, device, arch):
         model = models.decoder(size)
     inputs = {k: v.to("meta") for k, v in models.tokens(size).items()}
     torch.export.save(torch.export.export(model, (), inputs), folder / "model.pt2")
-    for world in sorted({world for _, world, _, _ in ROWS.values()}):
-        config = {"fsdp_version": 2, "mesh": {"dp_shard": world}, "device": device, **({"cuda_arch": arch} if device == "cuda" else {}),
+    for world, reduced in sorted({(world, reduced) for _, world, _, reduced, _ in ROWS.values()}):
+        # The key is for GPUs alone.
+        own = {"cuda_arch": arch, **({"reduced_precision_reduction": True} if reduced else {})} if device == "cuda" else {}
+        config = {"fsdp_version": 2, "mesh": {"dp_shard": world}, "device": device, **own,
                   "fsdp_config": {"mixed_precision": {"param_dtype": "bfloat16", "reduce_dtype": "float32"}},
                   "optimizer": {"name": "adamw", "lr": 1e-4, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.01}}
         (folder / "fsdp.yaml").write_text(yaml.safe_dump(config))
-        kit.call([bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "--report=report.json", "-o", f"{world}.fsdp"], folder, kit.environment(bin), 600)
+        kit.call([bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "--report=report.json", "-o", artifact_of(world, reduced)], folder, kit.environment(bin), 600)
     names = json.loads((folder / "report.json").read_text())["ops"]
     (folder / "report.json").unlink()
     (folder / "fsdp.yaml").unlink()
     found = [backend for part, backend in ATTENTION.items() if any(f"scaled_dot_product_{part}_attention" in name for name in names)]
     if len(found) != 1:
         raise kit.Failure(f"expected one kernel of attention in the decoder's step, found {found or 'none'} among {sorted(names)}")
-    return found[0]
+    return {"attention": found[0], "predicted": predict.prepare(folder, bin, artifact_of(1, False), device, arch)}
 
 
 class NvmlMemory(ctypes.Structure):
@@ -103,7 +112,7 @@ class Table:
         self.out, self.bin, self.results, self.scratch = out, bin, results, scratch
         self.device, self.size, self.attention = manifest["device"], manifest["size"], manifest["attention"]
         self.weights, self.data, self.number = scratch / "weights.safetensors", scratch / "data.safetensors", 0
-        for name, (_, world, graph, says) in ROWS.items():
+        for name, (_, world, _, _, says) in ROWS.items():
             results.row(name, state="not run", ranks=world, says=says)
 
     def contender(self, kind, *options, env=None):
@@ -111,23 +120,23 @@ class Table:
                           "--data", self.data, *options], self.scratch, {**kit.environment(self.bin), **(env or {})})
 
     def write_files(self, timeout):
-        ranks = max(world for _, world, _, _ in ROWS.values())
+        ranks = max(world for _, world, _, _, _ in ROWS.values())
         kit.finish(self.contender("files", "--batches", ranks * (WARMUP + STEPS)), timeout)
 
     def run(self, name, warmup, steps, timeout, env=None):
         """Seconds of each step, losses of all, bytes of tensors, and the process."""
-        kind, world, graph, _ = ROWS[name]
+        kind, world, graph, reduced, _ = ROWS[name]
         if kind == "fsdp-run":
             options = [f"--steps={warmup + steps}", f"--data={self.data}", f"--weights={self.weights}"]
             options += [f"--cuda-graph={graph}"] if self.device == "cuda" else []
-            training = kit.Training(self.bin, self.out / "decoder", f"{world}.fsdp", *options, env=env)
+            training = kit.Training(self.bin, self.out / "decoder", artifact_of(world, reduced), *options, env=env)
             rows, _ = training.rows(timeout)
             return {"seconds": [r["step_time_s"] for r in rows[warmup:]], "losses": [r["loss"] for r in rows],
                     "tensor_bytes": world * rows[-1]["peak_memory_bytes"], "resident_bytes": rows[-1]["rank_peak_rss_bytes"][0], "pid": training.process.pid}
         self.number += 1
         backend = "inductor" if self.device == "cuda" else "aot_eager"
         process = self.contender(kind, "--store", self.scratch / f"store-{self.number}", "--attention", self.attention, "--backend", backend,
-                                 "--warmup", warmup, "--steps", steps, env=env)
+                                 "--warmup", warmup, "--steps", steps, *(["--reduced-sums"] if reduced else []), env=env)
         out, _ = kit.finish(process, timeout)
         return {**json.loads(out.strip().splitlines()[-1]), "pid": process.pid}
 

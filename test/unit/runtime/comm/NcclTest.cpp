@@ -147,6 +147,12 @@ TEST_P(NcclWorlds, AnEmptyBucketIsNoCall) {
 INSTANTIATE_TEST_SUITE_P(, NcclWorlds,
                          testing::Values(2, 3, 4, 8, 48, 64, 256, 512));
 
+TEST_F(NcclTest, TheFakeIsFoundByItsNameWhereItsBuildIsNot) {
+  EXPECT_EQ(&useFakeNccl("/nowhere/libfake-nccl.so"), script);
+  EXPECT_STREQ(getenv("FSDP_NCCL_LIBRARY"), "libfake-nccl.so");
+  EXPECT_THROW(useFakeNccl("/nowhere/libno-nccl.so"), std::runtime_error);
+}
+
 TEST_F(NcclTest, ATransferIsBetweenItsStartAndItsWait) {
   connect(0, 2);
   auto communicator = world("dp/gather");

@@ -11,11 +11,17 @@
 using namespace fsdp::test;
 
 NcclScript &fsdp::test::useFakeNccl(const char *path) {
-  setenv("FSDP_NCCL_LIBRARY", path, 1);
+  std::string found = path;
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    // On another machine than the one that built it, the loader knows where.
+    found = found.substr(found.rfind('/') + 1);
+    handle = dlopen(found.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
   if (!handle)
     throw std::runtime_error(std::string("the fake NCCL is missing: ") +
                              dlerror());
+  setenv("FSDP_NCCL_LIBRARY", found.c_str(), 1);
   auto get =
       reinterpret_cast<NcclScript *(*)()>(dlsym(handle, "fakeNcclScript"));
   NcclScript &script = *get();
