@@ -15,8 +15,8 @@ FILES = (("bin/fsdp-run", True, False), ("lib/libfsdp-runtime.so", True, False),
          ("lib/libfake-nccl.so", True, True), ("test/bin/gpu-test", True, True), ("test/bin/cuda-streams-test", True, True))
 # The scripts, by their paths in test/.
 SCRIPTS = ("gpu/*.py", "gpu/first.sh", "end_to_end/harness.py", "end_to_end/ranks.py", "end_to_end/zoo.py", "op_sweep/sweep.py")
-# What first.sh begins with: a model's folder and an artifact for one rank.
-BEGIN = (("gpt", "bf16", 1), ("gpt", "zero3", 1))
+# What first.sh begins with: models and cases, on as few ranks as there are artifacts for.
+BEGIN = (("gpt", "bf16"), ("gpt", "zero3"))
 # A first archive: cases by model. One rank where a case stands in ALONE, and two.
 QUICK = {
     "gpt": ("zero3", "bf16", "everything", "ckpt", "optoffload", "offload", "actoffload", "accumulate", "tp2", "tp2sp", "selective", "chunks", "flat"),
@@ -76,7 +76,8 @@ def prepare(options):
         manifest["cases"][name] = made
         manifest["refused"].update(refused)
         print(f"{name}: {len(made)} steps compiled, {len(refused)} refused", flush=True)
-    manifest["begin"] = [[model, f"{case}-{world}"] for model, case, world in BEGIN if [case, world] in [m[:2] for m in manifest["cases"].get(model, ())]]
+    fewest = {(model, case): min(w for c, w, _ in made if c == case) for model, made in manifest["cases"].items() for case, _, _ in made}
+    manifest["begin"] = [[model, f"{case}-{fewest[model, case]}"] for model, case in BEGIN if (model, case) in fewest]
     if options.every and not options.quick:
         manifest["operators"], refused = operators.prepare(options.out, options.bin, options.every, options.device, options.arch)
         manifest["refused"].update(refused)

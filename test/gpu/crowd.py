@@ -23,8 +23,8 @@ import kit
 # The most telling first: copies between memories, then streams.
 CASES = ("optoffload", "everything", "offload", "actoffload", "accumulate", "zero3", "bf16", "tp2", "cp2", "flat")
 STEPS = 6
-ROUNDS, AT_ONCE = 3, 4
-PROCESSES = {"cuda": 6, "cpu": 1}
+AT_ONCE = 4
+ROUNDS, PROCESSES = {"cuda": 3, "cpu": 1}, {"cuda": 6, "cpu": 1}
 START = 60  # seconds that the crowd may take to gather
 
 
@@ -91,9 +91,10 @@ class Crowd:
             kit.stop(process)
 
 
-def run(out, bin, manifest, results, clock, rounds=ROUNDS):
+def run(out, bin, manifest, results, clock):
     """Verdicts of all that there is time for."""
     cases, quiet, odd, begin = chosen(manifest), {}, {}, {}
+    rounds = ROUNDS[manifest["device"]]
     jobs = [(name, graph) for name in cases for graph in graphs_of(manifest)]
 
     def one(job):

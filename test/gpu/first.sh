@@ -37,7 +37,7 @@ say_lines() { # name of the run whose metrics may be among the lines
     if [[ $line =~ ^\{.*\"step\":\ ?([0-9]+),.*\"loss\":\ ?([^,]+),.*\"grad_norm\":\ ?([^,]+), ]]; then
       line="$1: step ${BASH_REMATCH[1]}, loss ${BASH_REMATCH[2]}, norm ${BASH_REMATCH[3]}"
     fi
-    say "$line"
+    say "${line#\[*\ s\] }" # run.py has seconds of its own
   done
 }
 limited() { # name, seconds, program and arguments

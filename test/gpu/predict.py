@@ -29,12 +29,11 @@ def prepare(folder, bin, artifact, device, arch):
 
 
 def cluster_of(gpu, predicted):
-    """The cluster whose GPU this is by its name, or none."""
+    """The cluster whose GPU this is by its name, or none; artifacts for a CPU have one for it."""
+    if "cpu" in predicted:
+        return "cpu"
     named = {cluster: words for own in CLUSTERS.values() for cluster, words in own.items()}
-    for cluster in predicted:
-        if all(word in gpu for word in named.get(cluster, ("cpu",))):
-            return cluster
-    return None
+    return next((cluster for cluster in predicted if all(word in gpu for word in named[cluster])), None)
 
 
 def beside(predicted, row):

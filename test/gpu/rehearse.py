@@ -286,7 +286,7 @@ def check_allocations(folder):
 
 # Each model of this project in some case, each way to save memory or to split a step in some model, and two families.
 TRAINED = ("gpt=zero3,bf16,everything,optoffload,tp2sp,chunks", "llama=cp2,tp2,selective", "mlp=bf16", "convnet=zero3,ckpt", "tagger=zero3", "bert=bf16", "vit=actoffload",
-           "lora=offload", "transformer_rows=zero3", "t5=bf16")
+           "lora=offload", "encoder=bf16", "t5=zero3")
 
 
 def apart(checkout, folder):

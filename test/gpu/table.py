@@ -116,8 +116,10 @@ class Table:
             results.row(name, state="not run", ranks=world, says=says)
 
     def contender(self, kind, *options, env=None):
+        # Threads that wait for each other's turn on a busy machine would take most of a rehearsal.
+        alone = {"OMP_NUM_THREADS": "1"} if self.device == "cpu" else {}
         return kit.start([sys.executable, kit.HERE / "contenders.py", kind, "--size", self.size, "--device", self.device, "--weights", self.weights,
-                          "--data", self.data, *options], self.scratch, {**kit.environment(self.bin), **(env or {})})
+                          "--data", self.data, *options], self.scratch, {**kit.environment(self.bin), **alone, **(env or {})})
 
     def write_files(self, timeout):
         ranks = max(world for _, world, _, _, _ in ROWS.values())
