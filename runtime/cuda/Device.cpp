@@ -7,6 +7,7 @@
 #include "runtime/comm/one_device/DeviceFabric.h"
 #include "runtime/cuda/AheadWriter.h"
 #include "runtime/cuda/Copies.h"
+#include "runtime/cuda/Cupti.h"
 #include "runtime/cuda/DeviceAllocator.h"
 #include "runtime/cuda/Kernels.h"
 #include "runtime/cuda/Memory.h"
@@ -68,7 +69,9 @@ public:
   }
 
   void rehearse(Executor &executor) override;
-  void run(Executor &executor, uint64_t step, ProfileRecorder *) override;
+  void run(Executor &executor, uint64_t step,
+           ProfileRecorder *recorder) override;
+  DeviceActivities *activities() override;
   void settle() override;
   std::unique_ptr<AheadWriter> makeAheadWriter() override {
     return std::make_unique<CudaAheadWriter>(streams);
@@ -84,8 +87,9 @@ public:
   std::vector<double> readNumbers(std::span<const at::Tensor> tensors) override;
 
 private:
-  DeviceTask taskOf(Executor &executor, uint64_t step) {
-    return {streams.get(), stream, &executor, step};
+  DeviceTask taskOf(Executor &executor, uint64_t step,
+                    ProfileRecorder *recorder = nullptr) {
+    return {streams.get(), stream, &executor, step, recorder};
   }
   /// Calls `lead` with all ranks' tasks, on one thread.
   void together(DeviceTask task,
@@ -173,9 +177,20 @@ void CudaDevice::rehearse(Executor &executor) {
            });
 }
 
-void CudaDevice::run(Executor &executor, uint64_t step, ProfileRecorder *) {
-  together(taskOf(executor, step),
+void CudaDevice::run(Executor &executor, uint64_t step,
+                     ProfileRecorder *recorder) {
+  together(taskOf(executor, step, recorder),
            [this](std::span<DeviceTask *const> tasks) { graphs.run(tasks); });
+}
+
+DeviceActivities *CudaDevice::activities() {
+  // Ranks that are threads are listed together. Never destroyed: CUPTI's own
+  // threads may outlive static objects.
+  static DeviceActivities *only =
+      makeCuptiActivities(loadCupti(), [] {
+        checkCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+      }).release();
+  return only;
 }
 
 void CudaDevice::settle() {

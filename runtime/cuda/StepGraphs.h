@@ -38,6 +38,7 @@ struct DeviceTask {
   c10::cuda::CUDAStream stream; ///< its compute stream
   Executor *executor;
   uint64_t step;
+  ProfileRecorder *recorder = nullptr; ///< of a run that is profiled
 };
 
 /// Used by one thread.

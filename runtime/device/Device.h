@@ -27,6 +27,7 @@ class Tensor;
 
 namespace fsdp {
 
+class DeviceActivities;
 class Executor;
 class Fabric;
 class Instruction;
@@ -53,8 +54,9 @@ public:
 
   /// Collective: all ranks give executors of the same program.
   virtual void rehearse(Executor &executor) = 0;
-  /// Collective: the same. What is done on the device may come later. The host
-  /// writes down in `recorder`, null on all other devices, what runs when.
+  /// Collective: the same. What is done on the device may come later. With a
+  /// recorder, the host writes down there what runs when, and a device marks
+  /// what it does.
   virtual void run(Executor &executor, uint64_t step,
                    ProfileRecorder *recorder = nullptr) = 0;
   /// Collective: rehearsals are over, all that the rank's steps need is there.
@@ -65,6 +67,10 @@ public:
   /// Brings the next inputs while a step runs; null: writing them when they are
   /// needed is as good.
   virtual std::unique_ptr<AheadWriter> makeAheadWriter();
+
+  /// What lists the device's work, for profiles; null: the host runs all
+  /// itself. Throws fsdp::Error (RuntimeUnsupported) where that is missing.
+  virtual DeviceActivities *activities() { return nullptr; }
 
   /// Bytes that libraries hold to work in, beside all else.
   virtual uint64_t workspaceBytes() const { return 0; }

@@ -185,9 +185,18 @@ void Executor::run(uint64_t step) {
   leave();
 }
 
-void Executor::begin(uint64_t step) {
+void Executor::begin(uint64_t step, ProfileRecorder *recorder) {
   state.step = step;
   next = 0;
+  this->recorder = recorder;
+}
+
+void Executor::runMarked(const Prepared &prepared) {
+  ProfileRecorder::Marked marked(*recorder, prepared.index);
+  int64_t begin = ProfileRecorder::now();
+  prepared.instruction->run(state);
+  if (prepared.instruction->needsHost() || flightOf(*prepared.source))
+    recorder->add(prepared.index, begin, ProfileRecorder::now());
 }
 
 bool Executor::advance() {
@@ -199,7 +208,12 @@ bool Executor::advance() {
   while (next < instructions.size()) {
     const Prepared &prepared = instructions[next];
     enter(prepared);
-    explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
+    explainErrors(*prepared.source, [&] {
+      if (recorder)
+        runMarked(prepared);
+      else
+        prepared.instruction->run(state);
+    });
     ++next;
     // What one wait behind another waits for was started before both.
     if (next < instructions.size() && isWait(next) && !isWait(next - 1))

@@ -57,7 +57,10 @@ public:
   /// ranks in turn: `advance` goes on to in front of the next wait for a
   /// transfer. By then all ranks that have come so far have started it. False:
   /// the end was reached.
-  void begin(uint64_t step);
+  ///
+  /// With a recorder, which watches the device, work bears its instructions'
+  /// marks, and what only the host knows is written down.
+  void begin(uint64_t step, ProfileRecorder *recorder = nullptr);
   bool advance();
 
   /// Ends a run in pieces that failed: transfers that were started are as if
@@ -92,6 +95,7 @@ private:
   void leave() { where.store(FlightRing::kBetween, std::memory_order_relaxed); }
 
   std::string describe(const plan::InstructionT &instruction) const;
+  void runMarked(const Prepared &prepared);
   template <typename Body>
   void explainErrors(const plan::InstructionT &instruction, Body body) const;
 
@@ -105,7 +109,9 @@ private:
   std::vector<at::Tensor> values;
   std::vector<Prepared> instructions;
   StepState state;
-  size_t next = 0; ///< instruction, of a run in pieces
+  // Of a run in pieces:
+  size_t next = 0; ///< instruction
+  ProfileRecorder *recorder = nullptr;
 };
 
 } // namespace fsdp

@@ -8,7 +8,7 @@ using namespace fsdp;
 void fsdp::issueInTurn(std::span<const Turn> turns,
                        const std::function<void(size_t)> &enter) {
   for (const Turn &turn : turns)
-    turn.executor->begin(turn.step);
+    turn.executor->begin(turn.step, turn.recorder);
   // Programs are the same on all ranks, and so are their waits.
   for (bool isOver = false; !isOver;) {
     isOver = true;

@@ -15,6 +15,8 @@ namespace fsdp {
 struct Turn {
   Executor *executor;
   uint64_t step;
+  ProfileRecorder *recorder =
+      nullptr; ///< of the rank, which watches the device
 };
 
 /// Issues one run of all ranks' executors, which are of one program: each goes

@@ -50,7 +50,7 @@ void copy(const Pieces &pieces, size_t offset, char *memory, size_t bytes,
 
 Pieces piecesOf(RankProfile &profile) {
   return {bytesOf(profile.steps), bytesOf(profile.runs),
-          bytesOf(profile.records)};
+          bytesOf(profile.records), bytesOf(profile.moves)};
 }
 
 void shift(RankProfile &profile, int64_t offset) {
@@ -63,10 +63,11 @@ void shift(RankProfile &profile, int64_t offset) {
     run.loaded += offset;
     run.end += offset;
   }
-  for (ProfileRecord &record : profile.records) {
-    record.begin += offset;
-    record.end += offset;
-  }
+  for (auto *records : {&profile.records, &profile.moves})
+    for (ProfileRecord &record : *records) {
+      record.begin += offset;
+      record.end += offset;
+    }
 }
 
 std::string hostName() {
@@ -98,14 +99,18 @@ void gather(Communicator &communicator, const Pieces &own,
 
 } // namespace
 
-std::vector<RankProfile> fsdp::collectProfiles(const ProfileRecorder &recorder,
-                                               Fabric &fabric) {
+RankProfile fsdp::profileOf(const ProfileRecorder &recorder) {
   RankProfile own;
-  own.host = hostName();
   own.steps = recorder.steps();
   own.runs = recorder.runs();
   own.records.assign(recorder.records(),
                      recorder.records() + recorder.recordCount());
+  return own;
+}
+
+std::vector<RankProfile> fsdp::collectProfiles(RankProfile own,
+                                               Fabric &fabric) {
+  own.host = hostName();
   auto world = static_cast<size_t>(fabric.worldSize());
   auto rank = static_cast<size_t>(fabric.rank());
   if (world == 1)
@@ -131,7 +136,10 @@ std::vector<RankProfile> fsdp::collectProfiles(const ProfileRecorder &recorder,
                       {"uncertainty", clock.uncertainty},
                       {"steps", own.steps.size()},
                       {"runs", own.runs.size()},
-                      {"records", own.records.size()}};
+                      {"records", own.records.size()},
+                      {"moves", own.moves.size()},
+                      {"on_device", own.isOnDevice},
+                      {"lost", own.lost}};
   std::vector<std::string> heads =
       fabric.exchange("profile/sizes", head.dump());
   std::vector<RankProfile> profiles;
@@ -140,8 +148,9 @@ std::vector<RankProfile> fsdp::collectProfiles(const ProfileRecorder &recorder,
   for (const std::string &text : heads) {
     nlohmann::json peer = nlohmann::json::parse(text);
     size_t steps = peer["steps"], runs = peer["runs"], count = peer["records"];
+    size_t moves = peer["moves"];
     totals.push_back(steps * sizeof(ProfileStep) + runs * sizeof(ProfileRun) +
-                     count * sizeof(ProfileRecord));
+                     (count + moves) * sizeof(ProfileRecord));
     if (rank != 0)
       continue;
     RankProfile &profile = profiles.emplace_back();
@@ -149,7 +158,10 @@ std::vector<RankProfile> fsdp::collectProfiles(const ProfileRecorder &recorder,
     profile.clockUncertainty = peer["uncertainty"];
     profile.steps.resize(steps);
     profile.runs.resize(runs);
+    profile.isOnDevice = peer["on_device"];
+    profile.lost = peer["lost"];
     profile.records.resize(count);
+    profile.moves.resize(moves);
   }
   for (RankProfile &profile : profiles)
     pieces.push_back(piecesOf(profile));

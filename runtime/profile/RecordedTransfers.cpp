@@ -13,6 +13,7 @@ fsdp::findTransfers(const std::vector<std::vector<Activity>> &activities,
   std::vector<RecordedTransfer> transfers;
   // Futures belong to one run of a program.
   std::map<uint32_t, size_t> open;
+  size_t move = 0;
   for (size_t i = 0; i < profile.records.size(); ++i) {
     const ProfileRecord &record = profile.records[i];
     if (i > 0 && record.run != profile.records[i - 1].run)
@@ -22,6 +23,10 @@ fsdp::findTransfers(const std::vector<std::vector<Activity>> &activities,
     if (activity.kind == Activity::Kind::start) {
       open[activity.future] = transfers.size();
       transfers.push_back({i, i});
+      if (move < profile.moves.size() &&
+          profile.moves[move].run == record.run &&
+          profile.moves[move].instruction == record.instruction)
+        transfers.back().move = move++;
     } else if (activity.kind == Activity::Kind::wait) {
       if (auto found = open.find(activity.future); found != open.end())
         transfers[found->second].wait = i;

@@ -8,6 +8,7 @@
 #include "runtime/profile/Collect.h"
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace fsdp {
@@ -15,6 +16,8 @@ namespace fsdp {
 /// A transfer of a rank, by the places of its two records.
 struct RecordedTransfer {
   size_t start, wait;
+  /// On a device that listed it: of the profile's moves.
+  std::optional<size_t> move = std::nullopt;
 };
 
 /// Those of which both records are there, in the order of their starts.

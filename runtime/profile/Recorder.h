@@ -3,7 +3,9 @@
 //
 // What is written down during a step: numbers and times, nothing else, into
 // memory that was there before. Names, buckets and sums are worked out from the
-// plan afterwards. Times are nanoseconds of the host's steady clock.
+// plan afterwards. Times are nanoseconds of the host's steady clock. What ran
+// on a device the device lists (DeviceActivities.h); of those runs the host's
+// own times of starts and of what it computed are here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,6 +13,7 @@
 #define FSDP_RUNTIME_PROFILE_RECORDER_H
 
 #include "plan/plan_generated.h"
+#include "runtime/profile/DeviceActivities.h"
 
 #include <chrono>
 #include <cstdint>
@@ -23,6 +26,9 @@ struct ProfileRecord {
   int64_t begin, end;
   uint32_t instruction; ///< of the run's program
   uint32_t run;         ///< of the rank
+  int64_t idle = 0;     ///< of its time, between pieces of work of a device
+
+  int64_t busy() const { return end - begin - idle; }
 };
 
 /// One run of a program: a micro-batch of a step.
@@ -49,6 +55,36 @@ public:
   /// counted and dropped. `plan` outlives the recorder.
   ProfileRecorder(const plan::PlanT &plan, size_t records, size_t runs,
                   size_t steps);
+
+  /// The runs that follow are on a device, which lists what it does. Outlives
+  /// the recorder.
+  void watch(DeviceActivities &activities, int rank) {
+    device = &activities;
+    deviceRank = static_cast<uint32_t>(rank);
+  }
+  /// Null: the host runs all.
+  DeviceActivities *watched() const { return device; }
+
+  /// On a device: what the calling thread asks of it in the scope is for this
+  /// instruction of the open run.
+  class Marked {
+  public:
+    Marked(const ProfileRecorder &recorder, uint32_t instruction)
+        : device(recorder.isOpen ? recorder.device : nullptr) {
+      if (device)
+        device->enter(
+            DeviceMark{recorder.deviceRank, recorder.run, instruction}.pack());
+    }
+    ~Marked() {
+      if (device)
+        device->leave();
+    }
+    Marked(const Marked &) = delete;
+    Marked &operator=(const Marked &) = delete;
+
+  private:
+    DeviceActivities *const device;
+  };
 
   static int64_t now() {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -86,6 +122,8 @@ private:
   uint32_t run = 0;
   uint64_t lost = 0;
   bool isOpen = false;
+  DeviceActivities *device = nullptr;
+  uint32_t deviceRank = 0;
   std::vector<ProfileRun> allRuns;
   std::vector<ProfileStep> allSteps;
 };

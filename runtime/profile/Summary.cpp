@@ -52,7 +52,7 @@ void Summarizer::add(const RankProfile &profile) {
     shares.inputs += run.loaded - run.begin;
   for (const ProfileRecord &record : profile.records) {
     const Activity &activity = activityOf(profile, record);
-    int64_t time = record.end - record.begin;
+    int64_t time = record.busy();
     switch (activity.kind) {
     case Activity::Kind::start:
       shares.starts += time;
@@ -72,6 +72,7 @@ void Summarizer::add(const RankProfile &profile) {
   shares.other = shares.step - shares.compute - shares.exposed - shares.starts -
                  shares.inputs;
   summary.ranks.push_back(shares);
+  summary.isOnDevice |= profile.isOnDevice;
   addTransfers(profile);
   if (summary.steps.empty())
     for (const ProfileStep &step : profile.steps)
@@ -96,6 +97,10 @@ void Summarizer::addTransfers(const RankProfile &profile) {
     entry.bytes += activity.bytes;
     entry.inFlight += wait.end - start.begin;
     entry.exposed += wait.end - wait.begin;
+    if (transfer.move) {
+      const ProfileRecord &move = profile.moves[*transfer.move];
+      entry.moving += move.end - move.begin;
+    }
   }
 }
 
@@ -275,17 +280,25 @@ std::string Printer::buckets() const {
     });
     rows.resize(kMostBuckets);
   }
-  Table table(
-      {"bucket", "", "calls", "bytes", "in flight ms", "exposed ms", "hidden"});
-  for (const Row &row : rows)
-    table.add(
-        {*row.bucket, *row.kind,
-         format("%g", static_cast<double>(row.time->calls) / rankSteps),
-         formatBytes(static_cast<uint64_t>(
-             static_cast<double>(row.time->bytes) / rankSteps)),
-         milliseconds(row.time->inFlight, rankSteps),
-         milliseconds(row.time->exposed, rankSteps),
-         percent(row.time->inFlight - row.time->exposed, row.time->inFlight)});
+  std::vector<std::string> head{"bucket",       "",           "calls", "bytes",
+                                "in flight ms", "exposed ms", "hidden"};
+  if (summary.isOnDevice)
+    head.emplace_back("moves ms");
+  Table table(std::move(head));
+  for (const Row &row : rows) {
+    std::vector<std::string> cells{
+        *row.bucket,
+        *row.kind,
+        format("%g", static_cast<double>(row.time->calls) / rankSteps),
+        formatBytes(static_cast<uint64_t>(static_cast<double>(row.time->bytes) /
+                                          rankSteps)),
+        milliseconds(row.time->inFlight, rankSteps),
+        milliseconds(row.time->exposed, rankSteps),
+        percent(row.time->inFlight - row.time->exposed, row.time->inFlight)};
+    if (summary.isOnDevice)
+      cells.push_back(milliseconds(row.time->moving, rankSteps));
+    table.add(std::move(cells));
+  }
   if (count > rows.size())
     table.add({std::to_string(count - rows.size()) + " with less exposed"});
   return "\n" + table.print();

@@ -38,9 +38,11 @@ struct TransferTime {
   uint64_t calls = 0, bytes = 0;
   int64_t inFlight = 0; ///< nanoseconds from starts to the ends of waits
   int64_t exposed = 0;  ///< those of them in waits
+  int64_t moving = 0;   ///< on a device: in which it moved
 };
 
 struct ProfileSummary {
+  bool isOnDevice = false;
   std::vector<uint64_t> steps; ///< their numbers
   std::vector<TimeShares> ranks;
   std::vector<OperatorTime> operators; ///< the most expensive first

@@ -72,6 +72,7 @@ private:
     buffer.clear();
   }
   std::string dynamicArguments(const ProfileRecord &record) const;
+  std::pair<int64_t, int64_t> findSlice(const RecordedTransfer &transfer) const;
   std::string time(int64_t nanoseconds) const {
     return microseconds(nanoseconds - zero);
   }
@@ -148,7 +149,9 @@ std::string TraceWriter::dynamicArguments(const ProfileRecord &record) const {
   return "\"step\":" + std::to_string(run.step) +
          ",\"micro_batch\":" + std::to_string(run.microBatch) +
          ",\"program\":" + quote(plan.programs[run.program]->name) +
-         ",\"instruction\":" + std::to_string(record.instruction);
+         ",\"instruction\":" + std::to_string(record.instruction) +
+         (record.idle == 0 ? ""
+                           : ",\"busy_us\":" + microseconds(record.busy()));
 }
 
 void TraceWriter::writeSteps() {
@@ -166,6 +169,17 @@ void TraceWriter::writeSteps() {
   }
 }
 
+/// Where a transfer lies on its stream: when it moved, or if nobody knows, from
+/// its start to the end of its wait.
+std::pair<int64_t, int64_t>
+TraceWriter::findSlice(const RecordedTransfer &transfer) const {
+  if (!transfer.move)
+    return {profile->records[transfer.start].begin,
+            profile->records[transfer.wait].end};
+  const ProfileRecord &move = profile->moves[*transfer.move];
+  return {move.begin, move.end};
+}
+
 void TraceWriter::writeTransfers(int rank) {
   // Transfers of one stream that overlap are put on threads of their own, since
   // slices of one thread may only lie within each other.
@@ -181,13 +195,14 @@ void TraceWriter::writeTransfers(int rank) {
     const ProfileRecord &start = profile->records[transfer.start];
     const Activity &activity =
         activities[profile->runs[start.run].program][start.instruction];
+    auto [begin, end] = findSlice(transfer);
     std::vector<int64_t> &lanes = ends[{activity.stream, activity.group}];
     size_t lane = 0;
-    while (lane < lanes.size() && lanes[lane] > start.begin)
+    while (lane < lanes.size() && lanes[lane] > begin)
       ++lane;
     if (lane == lanes.size())
       lanes.emplace_back();
-    lanes[lane] = profile->records[transfer.wait].end;
+    lanes[lane] = end;
     Track track{activity.stream, activity.group, lane};
     threads[track];
     all.push_back({transfer, &activity, track});
@@ -206,16 +221,20 @@ void TraceWriter::writeTransfers(int rank) {
     const ProfileRecord &start = profile->records[placed.transfer.start];
     const ProfileRecord &wait = profile->records[placed.transfer.wait];
     int thread = threads[placed.track];
+    auto [begin, end] = findSlice(placed.transfer);
     slice(thread,
           quote(placed.activity->collective + " " + placed.activity->bucket),
-          "transfer", start.begin, wait.end,
+          "transfer", begin, end,
           texts[profile->runs[start.run].program][start.instruction].second +
               "\"start_us\":" + microseconds(start.end - start.begin) +
-              ",\"exposed_us\":" + microseconds(wait.end - wait.begin) + "," +
-              dynamicArguments(start));
+              ",\"exposed_us\":" + microseconds(wait.end - wait.begin) +
+              (placed.transfer.move
+                   ? ",\"moves_us\":" + microseconds(end - begin)
+                   : "") +
+              "," + dynamicArguments(start));
     ++flows;
     flow("s", kComputeThread, start.begin);
-    flow("t", thread, start.begin);
+    flow("t", thread, begin);
     flow("f", kComputeThread, wait.begin);
   }
 }
@@ -228,6 +247,9 @@ void TraceWriter::writeRank(int rank) {
        "process_sort_index", rank);
   name("thread_name", kComputeThread, "compute", "thread_sort_index",
        kComputeThread);
+  if (profile->isOnDevice)
+    event("{\"ph\":\"M\"," + process + ",\"name\":\"process_labels\"," +
+          "\"args\":{\"labels\":" + quote(plan.training->device) + "}}");
   writeSteps();
   static constexpr const char *kCategories[] = {"compute", "start", "wait"};
   for (const ProfileRecord &record : profile->records) {
@@ -250,6 +272,7 @@ std::string TraceWriter::numbers(const ProfileSummary &summary) const {
         {{"rank", i},
          {"host", profiles[i].host},
          {"clock_uncertainty_us", us(profiles[i].clockUncertainty)},
+         {"lost_activities", profiles[i].lost},
          {"step_us", us(each.step)},
          {"compute_us", us(each.compute)},
          {"exposed_us", us(each.exposed)},
@@ -268,7 +291,9 @@ std::string TraceWriter::numbers(const ProfileSummary &summary) const {
                                   {"calls", each.calls},
                                   {"bytes", each.bytes},
                                   {"in_flight_us", us(each.inFlight)},
-                                  {"exposed_us", us(each.exposed)}});
+                                  {"exposed_us", us(each.exposed)},
+                                  {"moving_us", us(each.moving)}});
+
   return all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

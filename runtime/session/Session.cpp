@@ -489,6 +489,15 @@ uint64_t Session::microBatches() const { return impl->programs.microBatches; }
 
 std::optional<StepResult> Session::microBatch() { return microBatch({}); }
 
+static void loadInputs(Inputs &inputs, uint64_t row, size_t part,
+                       ProfileRecorder *recorder) {
+  if (!recorder)
+    return inputs.load(row, part);
+  ProfileRecorder::Marked marked(*recorder, DeviceMark::kInputs);
+  inputs.load(row, part);
+  recorder->endLoading();
+}
+
 std::optional<StepResult>
 Session::microBatch(std::span<const GivenInput> inputs) {
   if (impl->grains && !inputs.empty())
@@ -515,9 +524,7 @@ Session::microBatch(std::span<const GivenInput> inputs) {
   ProfileRecorder *recorder = impl->recorder;
   if (recorder)
     recorder->beginRun(result.step, number % count, program);
-  impl->inputs->load(impl->firstRow(), part);
-  if (recorder)
-    recorder->endLoading();
+  loadInputs(*impl->inputs, impl->firstRow(), part, recorder);
   if (impl->isTraining) {
     std::optional<double> lr = impl->rates->set(result.step);
     result.lr = lr ? lr : impl->plan.training->lr;
@@ -701,12 +708,10 @@ MemoryUse Session::memory() const {
               (impl->validation ? impl->validation->memory() : 0)};
 }
 
-void Session::record(ProfileRecorder *recorder) {
-  if (recorder && !impl->device->isHost())
-    throw Error(ErrorId::RuntimeUnsupported,
-                "--profile: on a GPU instructions only start work, and have no "
-                "time of their own; use a profiler of the GPU, such as nsys");
-  impl->recorder = recorder;
+void Session::record(ProfileRecorder *recorder) { impl->recorder = recorder; }
+
+DeviceActivities *Session::activities() const {
+  return impl->device->activities();
 }
 
 void Session::exportWeights(const std::string &path, uint64_t shardBytes) {

@@ -32,6 +32,7 @@ class Arenas;
 class Device;
 class Fabric;
 class PlanFile;
+class DeviceActivities;
 class ProfileRecorder;
 namespace plan {
 struct PlanT;
@@ -280,8 +281,11 @@ public:
   MemoryUse memory() const;
 
   /// From now on, writes down there what runs when (runtime/profile); null:
-  /// nowhere. Throws fsdp::Error (RuntimeUnsupported) on a GPU.
+  /// nowhere. On a device it is to watch `activities`.
   void record(ProfileRecorder *recorder);
+  /// What lists the device's work; null: the session is on the host. Throws
+  /// fsdp::Error (RuntimeUnsupported) where it cannot be listed.
+  DeviceActivities *activities() const;
 
   /// Collective: writes the unsharded parameters, under all their names, and
   /// persistent buffers to a safetensors file, wholly or not at all. If `path`

@@ -3,8 +3,9 @@
 
 #include "runtime/train/Profiler.h"
 
+#include "plan/Activities.h"
 #include "runtime/log/Log.h"
-#include "runtime/profile/Collect.h"
+#include "runtime/profile/Attribution.h"
 #include "runtime/profile/Summary.h"
 #include "runtime/profile/Trace.h"
 #include "support/Error.h"
@@ -15,7 +16,7 @@
 using namespace fsdp;
 
 static constexpr uint64_t kWarmUp = 3, kDefaultCount = 5;
-/// Records of a rank: 24 bytes each, and ten times as much in the file.
+/// Records of a rank: 32 bytes each, and ten times as much in the file.
 static constexpr uint64_t kMostRecords = uint64_t(1) << 24;
 
 ProfileSteps fsdp::parseProfileSteps(const std::string &text, uint64_t steps) {
@@ -59,7 +60,7 @@ static uint64_t longestProgram(const plan::PlanT &plan) {
 
 Profiler::Profiler(Session &session, const std::string &path,
                    ProfileSteps steps)
-    : session(session), path(path), steps(steps) {
+    : session(session), path(path), steps(steps), device(session.activities()) {
   uint64_t runs = steps.count * session.microBatches();
   uint64_t each = std::max<uint64_t>(longestProgram(session.plan()), 1);
   if (runs > kMostRecords / each)
@@ -70,9 +71,41 @@ Profiler::Profiler(Session &session, const std::string &path,
                     " instructions, and a profile holds " +
                     std::to_string(kMostRecords) + "; profile fewer steps");
   recorder.emplace(session.plan(), runs * each, runs, steps.count);
+  if (!device)
+    return;
+  // What a mark has no number for could not be told apart.
+  if (runs > DeviceMark::kMostRuns || each > DeviceMark::kMostInstructions ||
+      session.rank() >= static_cast<int>(DeviceMark::kMostRanks))
+    throw Error(
+        ErrorId::BadUsage,
+        "--profile: expected at most " +
+            std::to_string(DeviceMark::kMostRanks) + " ranks and programs of " +
+            std::to_string(DeviceMark::kMostInstructions) +
+            " instructions on a GPU, found more; profile a smaller run");
+  recorder->watch(*device, session.rank());
+  if (steps.first == 0)
+    list();
 }
 
-Profiler::~Profiler() { session.record(nullptr); }
+Profiler::~Profiler() {
+  session.record(nullptr);
+  if (isListing)
+    try {
+      device->end();
+    } catch (const Error &) {
+      // The run has failed before, and says why.
+    }
+}
+
+void Profiler::list() {
+  device->begin();
+  isListing = true;
+}
+
+void Profiler::stopListing() {
+  isListing = false;
+  device->end();
+}
 
 void Profiler::beginStep(uint64_t number) {
   session.record(recorder && isProfiled(number) ? &*recorder : nullptr);
@@ -92,6 +125,10 @@ void Profiler::endStep(uint64_t number,
 }
 
 bool Profiler::finishStep(uint64_t number) {
+  if (device && recorder && number + 1 == steps.first) {
+    list();
+    return true;
+  }
   if (!recorder || number + 1 != steps.first + steps.count)
     return false;
   session.record(nullptr);
@@ -100,17 +137,41 @@ bool Profiler::finishStep(uint64_t number) {
   return true;
 }
 
+RankProfile Profiler::own(const std::vector<std::vector<Activity>> &words) {
+  if (!device)
+    return profileOf(*recorder);
+  // Peers that are threads put work there, too.
+  session.fabric().exchange("profile/ran", "");
+  DeviceListing listing = device->list();
+  session.fabric().exchange("profile/listed", "");
+  stopListing();
+  return attributeActivities(session.plan(), words, *recorder, session.rank(),
+                             listing);
+}
+
+/// A warning for each rank whose device could not list all.
+static std::string describeLost(const std::vector<RankProfile> &profiles) {
+  std::string text;
+  for (size_t rank = 0; rank < profiles.size(); ++rank)
+    if (uint64_t lost = profiles[rank].lost)
+      text += "the GPU of rank " + std::to_string(rank) + " could not list " +
+              std::to_string(lost) +
+              " pieces of its work: times are too short; profile fewer steps\n";
+  return text;
+}
+
 void Profiler::write() {
   if (recorder->dropped() != 0)
     log(LogLevel::warning, "--profile: " + std::to_string(recorder->dropped()) +
                                " records found no room");
   Fabric &fabric = session.fabric();
-  std::vector<RankProfile> profiles = collectProfiles(*recorder, fabric);
-  if (session.rank() == 0) {
-    const plan::PlanT &plan = session.plan();
-    std::vector<std::vector<Activity>> activities;
+  const plan::PlanT &plan = session.plan();
+  std::vector<std::vector<Activity>> activities;
+  if (device || session.rank() == 0)
     for (const auto &program : plan.programs)
       activities.push_back(describeActivities(plan, *program));
+  std::vector<RankProfile> profiles = collectProfiles(own(activities), fabric);
+  if (session.rank() == 0) {
     ProfileSummary summary = summarizeProfile(activities, profiles);
     writeTrace(path, plan, activities, profiles, summary);
     std::string first = std::to_string(steps.first);
@@ -125,6 +186,7 @@ void Profiler::write() {
     if (uncertainty > 0)
       text += "clocks of other machines were compared within " +
               std::to_string(uncertainty / 1000 + 1) + " us\n";
+    text += describeLost(profiles);
     text += printSummary(summary);
   }
   // Nobody goes on before the file is there.

@@ -4,6 +4,7 @@
 #ifndef FSDP_RUNTIME_TRAIN_PROFILER_H
 #define FSDP_RUNTIME_TRAIN_PROFILER_H
 
+#include "runtime/profile/Collect.h"
 #include "runtime/profile/Recorder.h"
 #include "runtime/session/Session.h"
 
@@ -11,8 +12,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace fsdp {
+
+struct Activity;
 
 /// Which steps of a run are profiled: count of them, from first on.
 struct ProfileSteps {
@@ -29,7 +33,7 @@ ProfileSteps parseProfileSteps(const std::string &text, uint64_t steps);
 class Profiler {
 public:
   /// Makes room for all records. `session` outlives it. Throws fsdp::Error
-  /// (BadUsage) if they would be too many.
+  /// (BadUsage) if they would be too many, and as Session::activities.
   Profiler(Session &session, const std::string &path, ProfileSteps steps);
   ~Profiler();
   Profiler(const Profiler &) = delete;
@@ -52,12 +56,18 @@ private:
   bool isProfiled(uint64_t number) const {
     return number >= steps.first && number - steps.first < steps.count;
   }
+  /// A device that lists slows its work down: just before the first step.
+  void list();
+  void stopListing();
+  RankProfile own(const std::vector<std::vector<Activity>> &words);
   void write();
 
   Session &session;
   const std::string path;
   const ProfileSteps steps;
   std::optional<ProfileRecorder> recorder; ///< until the trace is written
+  DeviceActivities *const device;          ///< null: the host runs all
+  bool isListing = false;
   std::string text;
 };
 

@@ -83,8 +83,9 @@ public:
             static_cast<Executor *>(each)->rehearse();
         });
   }
-  void run(Executor &executor, uint64_t step, ProfileRecorder *) override {
-    Turn mine{&executor, step};
+  void run(Executor &executor, uint64_t step,
+           ProfileRecorder *recorder) override {
+    Turn mine{&executor, step, recorder};
     connection.sharedDevice()->together(
         connection.rank(), &mine, [](std::span<void *const> all) {
           std::vector<Turn> turns;

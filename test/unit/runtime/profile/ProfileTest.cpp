@@ -172,7 +172,7 @@ TEST(ProfileCollectTest, BringsAllRecordsToRankZero) {
       recorder.endRun();
     }
     recorder.addStep(5, 100 + rank, 200);
-    collected[rank] = collectProfiles(recorder, fabric);
+    collected[rank] = collectProfiles(profileOf(recorder), fabric);
   });
   EXPECT_TRUE(collected[1].empty());
   EXPECT_TRUE(collected[2].empty());
