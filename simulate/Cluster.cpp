@@ -337,16 +337,17 @@ Cluster Cluster::load(const std::string &nameOrPath,
                       const std::string &profile) {
   if (!profile.empty()) {
     Cluster cluster = load(nameOrPath);
-    if (!cluster.device.isHost)
+    auto times = std::make_shared<MeasuredTimes>(MeasuredTimes::read(profile));
+    if (cluster.device.isHost != times->device().empty())
       throw Error(ErrorId::ProfileInvalid,
-                  "profile '" + profile +
-                      "': expected a cluster whose device is the cpu that it "
-                      "was measured on, found '" +
-                      cluster.name +
-                      "', whose device is a GPU: fsdp-run --profile measures "
-                      "ranks on the CPU alone");
-    cluster.profile =
-        std::make_shared<MeasuredTimes>(MeasuredTimes::read(profile));
+                  "profile '" + profile + "': expected a cluster of " +
+                      (times->device().empty() ? "hosts" : "GPUs") +
+                      ", since it was measured on device '" +
+                      (times->device().empty() ? "cpu" : times->device()) +
+                      "', found '" + cluster.name + "', whose device is a " +
+                      (cluster.device.isHost ? "cpu" : "GPU") +
+                      "; name another cluster, or profile a run there");
+    cluster.profile = std::move(times);
     return cluster;
   }
   for (const BuiltinCluster &each : getBuiltinClusters())

@@ -134,7 +134,7 @@ struct Cluster {
   static Cluster parse(const std::string &text, const std::string &file);
   /// A name of `names`, or the path of a file; `profile` is the path of a
   /// trace, or empty. Throws as `parse`, FileNotReadable, ProfileInvalid (also
-  /// of a cluster of GPUs: there are no profiles of them), and as
+  /// of a profile of hosts for a cluster of GPUs, or the reverse), and as
   /// MeasuredTimes::read.
   static Cluster load(const std::string &nameOrPath,
                       const std::string &profile = "");

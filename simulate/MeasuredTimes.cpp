@@ -33,22 +33,27 @@ static double median(std::vector<double> &values) {
 
 MeasuredTimes MeasuredTimes::read(const std::string &path) {
   struct Seen {
-    std::vector<double> starts, exposed, whole;
+    std::vector<double> starts, exposed, whole, moves;
   };
   std::map<std::string, std::vector<double>> kernels;
   std::map<std::string, Seen> transfers;
+  std::string device;
   MappedFile file(path, "the profile");
   readTraceEvents(
       {file.data() ? file.data() : "", file.bytes()}, path,
       [&](const nlohmann::json &event) {
         std::string category = event.value("cat", "");
+        if (std::string label = readDeviceLabel(event); !label.empty())
+          device = label;
         if (event.value("ph", "") != "X")
           return;
         const nlohmann::json &arguments = event.at("args");
         double seconds = 1e-6 * event.at("dur").get<double>();
         if (category == "compute" && arguments.contains("operands")) {
           kernels[kernelKey(event.at("name"), arguments.at("operands"))]
-              .push_back(seconds);
+              .push_back(arguments.contains("busy_us")
+                             ? 1e-6 * arguments.at("busy_us").get<double>()
+                             : seconds);
         } else if (category == "transfer" && arguments.contains("ranks")) {
           Seen &seen = transfers[transferKey(arguments.at("collective"),
                                              arguments.at("bytes"),
@@ -57,6 +62,8 @@ MeasuredTimes MeasuredTimes::read(const std::string &path) {
           seen.exposed.push_back(1e-6 *
                                  arguments.at("exposed_us").get<double>());
           seen.whole.push_back(seconds);
+          if (arguments.contains("moves_us"))
+            seen.moves.push_back(1e-6 * arguments.at("moves_us").get<double>());
         }
       });
   if (kernels.empty())
@@ -66,9 +73,16 @@ MeasuredTimes MeasuredTimes::read(const std::string &path) {
                     "--profile wrote, found one without times of kernels; "
                     "profile a run again");
   MeasuredTimes times;
+  times.measuredOn = device;
   for (auto &[key, all] : kernels)
     times.kernels[key] = median(all);
   for (auto &[key, seen] : transfers) {
+    if (!device.empty()) {
+      // A device that did not list a transfer knows nothing of it.
+      if (!seen.moves.empty())
+        times.transfers[key] = {0, *std::ranges::min_element(seen.moves), 0};
+      continue;
+    }
     MeasuredTransfer one{median(seen.starts), 0,
                          *std::ranges::min_element(seen.exposed)};
     one.seconds = std::max(0.0, *std::ranges::min_element(seen.whole) -

@@ -20,7 +20,9 @@ struct MeasuredTransfer {
 
 /// What a run of this plan or one like it took, from the trace of
 /// `fsdp-run --profile`: kernels by name and operands, transfers by kind, bytes
-/// and ranks.
+/// and ranks. Of a GPU, which lists what it does, a kernel's time is that in
+/// which it ran, and a transfer's that in which it moved; its start and its
+/// wait take nothing of the stream that computes.
 class MeasuredTimes {
 public:
   /// Of all ranks and steps the median of each kernel and start; of a move and
@@ -30,11 +32,15 @@ public:
   /// trace.
   static MeasuredTimes read(const std::string &path);
 
+  /// That it was measured on, as plans name it: "cuda:sm_90"; empty: a host.
+  const std::string &device() const { return measuredOn; }
+
   /// Empty: the profile has no such kernel, or transfer.
   std::optional<double> kernel(const Activity &activity) const;
   std::optional<MeasuredTransfer> transfer(const Activity &activity) const;
 
 private:
+  std::string measuredOn;
   std::map<std::string, double> kernels;
   std::map<std::string, MeasuredTransfer> transfers;
 };

@@ -4,6 +4,7 @@
 #include "simulate/Profile.h"
 
 #include "plan/Activities.h"
+#include "plan/Target.h"
 #include "simulate/TraceEvents.h"
 #include "support/Error.h"
 #include "support/MappedFile.h"
@@ -33,8 +34,9 @@ double median(std::vector<double> values) {
 /// Seconds on the profile's clock.
 struct Span {
   double begin = 0, end = 0;
+  double busy = -1; ///< of a GPU's kernels; less: all of it
 
-  double length() const { return end - begin; }
+  double length() const { return busy < 0 ? end - begin : busy; }
 };
 
 /// Rank, step, micro-batch.
@@ -76,6 +78,7 @@ private:
   std::vector<double> steps;
   std::set<int64_t> stepNumbers;
   std::set<uint32_t> ranks;
+  std::string device; ///< that it was measured on; empty: a host
 };
 
 Span ProfileReader::readSpan(const json &event) const {
@@ -114,10 +117,14 @@ void ProfileReader::addRecord(const json &event, const json &arguments,
                    arguments.at("step").get<int64_t>(),
                    arguments.at("micro_batch").get<int64_t>()}];
   run.program = program;
+  if (arguments.contains("busy_us"))
+    span.busy = 1e-6 * arguments.at("busy_us").get<double>();
   run.records.emplace_back(uint32_t(number), span);
 }
 
 void ProfileReader::add(const json &event) {
+  if (std::string label = readDeviceLabel(event); !label.empty())
+    device = label;
   if (event.value("ph", "") != "X")
     return;
   std::string category = event.value("cat", "");
@@ -214,6 +221,11 @@ Profile ProfileReader::read(std::string_view text) {
       byProgram[run.program].push_back(&key);
   if (!hasEvents || byProgram.empty() || steps.empty())
     fail("expected steps of fsdp-run --profile, found none");
+  if (device.empty() != isForHost(plan))
+    fail("expected a run on device '" +
+         (isForHost(plan) ? "cpu" : plan.training->device) +
+         "', found one on '" + (device.empty() ? "cpu" : device) +
+         "': it was measured with another artifact; profile this one");
   profile.ranks = ranks.size();
   profile.steps = stepNumbers.size();
   profile.seconds = median(steps);

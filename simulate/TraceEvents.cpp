@@ -34,3 +34,10 @@ bool fsdp::readTraceEvents(std::string_view text, const std::string &file,
   }
   return hasEvents;
 }
+
+std::string fsdp::readDeviceLabel(const json &event) {
+  if (event.value("ph", "") != "M" ||
+      event.value("name", "") != "process_labels")
+    return "";
+  return event.at("args").at("labels").get<std::string>();
+}

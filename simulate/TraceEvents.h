@@ -20,6 +20,10 @@ namespace fsdp {
 bool readTraceEvents(std::string_view text, const std::string &file,
                      const std::function<void(const nlohmann::json &)> &visit);
 
+/// "cuda:sm_90" of an event that says what a rank was measured on; empty: it is
+/// another one. A trace without any is of a host.
+std::string readDeviceLabel(const nlohmann::json &event);
+
 } // namespace fsdp
 
 #endif // FSDP_SIMULATE_TRACEEVENTS_H

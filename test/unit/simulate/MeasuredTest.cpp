@@ -338,6 +338,43 @@ TEST(Measured, ProfilesGoBeforeAllElse) {
   EXPECT_NEAR(program.seconds, 2e-3 + 8e-3 + 1e-3 + 1e-3, kTiny);
 }
 
+/// A GPU lists when transfers moved and kernels ran, wherever waits were.
+TEST(Measured, ProfilesOfGpusGoBeforeAllElse) {
+  SmallPlan small;
+  uint32_t gather = small.gather(1);
+  small.kernel(4);
+  small.wait(gather);
+  std::string path = testing::TempDir() + "gpu-trace.json";
+  std::ofstream(path) << R"({"traceEvents": [
+    {"ph": "M", "pid": 0, "name": "process_labels",
+     "args": {"labels": "cuda:sm_90"}},
+    {"ph": "X", "cat": "compute", "name": "copy", "dur": 7000,
+     "args": {"operands": "f32[500000]", "busy_us": 5000}},
+    {"ph": "X", "cat": "transfer", "name": "all_gather layer", "dur": 6000,
+     "args": {"collective": "all_gather", "bytes": 2000000, "ranks": 2,
+              "start_us": 0, "exposed_us": 1000, "moves_us": 6000}},
+    {"ph": "X", "cat": "transfer", "name": "all_gather layer", "dur": 9000,
+     "args": {"collective": "all_gather", "bytes": 2000000, "ranks": 2,
+              "start_us": 0, "exposed_us": 4000, "moves_us": 9000}}
+  ], "fsdp": {}})";
+  Cluster cluster = plainCluster();
+  cluster.profile = std::make_shared<MeasuredTimes>(MeasuredTimes::read(path));
+  PredictedProgram program = simulate(small.plan, cluster).programs.front();
+  ASSERT_EQ(program.kernels.size(), 1u);
+  EXPECT_NEAR(program.kernels[0].end - program.kernels[0].begin, 5e-3, kTiny);
+  // The second rank's waited for the first.
+  EXPECT_NEAR(program.transfers[0].alone, 6e-3, kTiny);
+  EXPECT_NEAR(program.seconds, 6e-3, kTiny);
+  EXPECT_EQ(Cluster::load("h100x8", path).profile->device(), "cuda:sm_90");
+  try {
+    Cluster::load("cpu", path);
+    FAIL() << "expected an error";
+  } catch (const Error &error) {
+    EXPECT_THAT(error.what(), HasSubstr("E054"));
+    EXPECT_THAT(error.what(), HasSubstr("expected a cluster of GPUs"));
+  }
+}
+
 TEST(Measured, TimesOfAHostAreRefusedForGpus) {
   std::string path = testing::TempDir() + "host-trace.json";
   std::ofstream(path) << R"({"traceEvents": [

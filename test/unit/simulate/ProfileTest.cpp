@@ -108,6 +108,37 @@ TEST(Profile, IsRefusedIfItIsOfAnotherArtifact) {
                         "'train/other'"));
 }
 
+TEST(Profile, IsRefusedIfItIsOfAnotherDevice) {
+  SmallPlan small = samplePlan(), host = samplePlan();
+  host.plan.training->device = "cpu";
+  SmallProfile onGpu(small.plan), onHost(host.plan);
+  onGpu.add(0, 0, 0, {1, 1, 1, 1});
+  onHost.add(0, 0, 0, {1, 1, 1, 1});
+  EXPECT_THAT(refusal(onHost.text(), small.plan),
+              HasSubstr("expected a run on device 'cuda:sm_90', found one on "
+                        "'cpu'"));
+  EXPECT_THAT(refusal(onGpu.text(), host.plan),
+              HasSubstr("expected a run on device 'cpu', found one on "
+                        "'cuda:sm_90'"));
+}
+
+/// Between the kernels of one instruction a GPU may have nothing to do.
+TEST(Profile, OfAGpusKernelsTheTimeCountsInWhichTheyRan) {
+  SmallPlan small = samplePlan();
+  SmallProfile written(small.plan);
+  written.add(0, 0, 0, {1, 5, 1, 1});
+  nlohmann::json trace = nlohmann::json::parse(written.text());
+  for (auto &event : trace["traceEvents"])
+    if (event.value("cat", "") == "compute" &&
+        event["args"]["instruction"] == 1)
+      event["args"]["busy_us"] = 3000;
+  Profile profile = Profile::parse(trace.dump(), "p.json", small.plan);
+  const ProfiledKernel *kernel = profile.programs.at(0).findKernel(1);
+  ASSERT_NE(kernel, nullptr);
+  EXPECT_NEAR(kernel->seconds, 3e-3, kTiny);
+  EXPECT_NEAR(kernel->end - kernel->begin, 5e-3, kTiny) << "as it is shown";
+}
+
 TEST(Profile, IsRefusedIfItIsNone) {
   SmallPlan small = samplePlan();
   EXPECT_THAT(refusal("no json", small.plan), HasSubstr("fsdp-run --profile"));

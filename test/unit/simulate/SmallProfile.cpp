@@ -4,6 +4,7 @@
 #include "test/unit/simulate/SmallProfile.h"
 
 #include "plan/Activities.h"
+#include "plan/Target.h"
 
 #include <numeric>
 
@@ -47,6 +48,12 @@ void SmallProfile::add(uint32_t rank, int64_t step, double begin,
 }
 
 std::string SmallProfile::text() const {
+  json events = this->events;
+  if (!isForHost(plan))
+    events.push_back({{"ph", "M"},
+                      {"pid", 0},
+                      {"name", "process_labels"},
+                      {"args", {{"labels", plan.training->device}}}});
   return json{{"displayTimeUnit", "ms"},
               {"traceEvents", events},
               {"fsdp", {{"steps", 1}, {"ranks", json::array()}}}}

@@ -10,6 +10,7 @@
 #include "runtime/device/Device.h"
 #include "runtime/device/ThreadCopies.h"
 #include "runtime/exec/InTurn.h"
+#include "runtime/profile/Recorder.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -61,10 +62,42 @@ private:
   std::vector<std::vector<std::byte>> held;
 };
 
+/// Takes for work what happens between a mark's begin and its end.
+class FarActivities final : public DeviceActivities {
+public:
+  void begin() override {}
+  void end() override {}
+  void enter(uint64_t mark) override {
+    open().push_back({ProfileRecorder::now(), 0, 0, true, mark});
+  }
+  void leave() noexcept override {
+    DeviceActivity done = open().back();
+    open().pop_back();
+    done.end = ProfileRecorder::now();
+    std::lock_guard lock(mutex);
+    listing.activities.push_back(done);
+  }
+  DeviceListing list() override {
+    std::lock_guard lock(mutex);
+    return listing;
+  }
+
+private:
+  static std::vector<DeviceActivity> &open() {
+    thread_local std::vector<DeviceActivity> own;
+    return own;
+  }
+
+  std::mutex mutex;
+  DeviceListing listing;
+};
+
 class FarDevice final : public Device {
 public:
-  FarDevice(Fabric &host, std::shared_ptr<SimulatedDevice> device)
-      : connection(host, std::make_shared<SimulatedStreams>(device),
+  FarDevice(Fabric &host, std::shared_ptr<SimulatedDevice> device,
+            FarActivities &activities)
+      : all(activities),
+        connection(host, std::make_shared<SimulatedStreams>(device),
                    makeSimulatedReduce(device), std::chrono::seconds(30)) {}
 
   c10::Device torch() const override { return c10::Device(c10::kCPU); }
@@ -73,6 +106,7 @@ public:
     return makeThreadCopies(/*bandwidth=*/0);
   }
   Fabric &fabric() override { return connection; }
+  DeviceActivities *activities() override { return &all; }
   std::unique_ptr<AheadWriter> makeAheadWriter() override {
     return std::make_unique<FarAheadWriter>();
   }
@@ -106,6 +140,7 @@ public:
   }
 
 private:
+  FarActivities &all;
   FarMemory far;
   DeviceFabric connection;
 };
@@ -120,6 +155,7 @@ std::string fsdp::test::launchFar(const LaunchOptions &options,
     world *= static_cast<int>(axis->size);
   auto fabrics = makeLocalFabrics(world, std::chrono::seconds(30));
   auto device = std::make_shared<SimulatedDevice>(/*isLate=*/false);
+  FarActivities activities;
   SessionOptions session;
   session.artifactFolder =
       std::filesystem::path(options.artifact).parent_path().string();
@@ -131,7 +167,7 @@ std::string fsdp::test::launchFar(const LaunchOptions &options,
   session.checkpointPath = options.session.checkpointPath;
   session.isInProcess = true;
   session.makeDevice = [&](Fabric &fabric) {
-    return std::make_unique<FarDevice>(fabric, device);
+    return std::make_unique<FarDevice>(fabric, device, activities);
   };
   std::mutex mutex;
   std::string first;
