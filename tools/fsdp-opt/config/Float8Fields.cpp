@@ -54,30 +54,35 @@ static void checkFloat8(Reading &reading) {
     reading.refuse("float8.enable_fsdp_float8_all_gather",
                    "'enable_fsdp_float8_all_gather' needs recipe: tensorwise; "
                    "by rows, a weight's scales differ from product to product");
+  const std::string key = reading.quote("float8");
   if (config.float8->allGather && config.offloadParams)
-    reading.refuse("float8",
-                   "'float8' with 'enable_fsdp_float8_all_gather' is not "
-                   "supported with 'offload_params'; leave one of them out",
+    reading.refuse("float8.enable_fsdp_float8_all_gather",
+                   key + " with " +
+                       reading.quote("float8.enable_fsdp_float8_all_gather") +
+                       " is not supported with " +
+                       reading.quote("fsdp_config.offload_params") +
+                       "; leave one of them out",
                    ErrorId::ConfigNotSupported);
   if (!config.offloadActivations.empty())
     reading.refuse("float8",
-                   "'float8' is not supported with 'activation_offloading'; "
-                   "leave one of them out",
+                   key + " is not supported with " +
+                       reading.quote("fsdp_config.activation_offloading") +
+                       "; leave one of them out",
                    ErrorId::ConfigNotSupported);
   // Ranks that compute a step together have parts of what a scale is of.
-  for (auto [key, ranks] : {std::pair("tp", config.tp), {"cp", config.cp}})
+  for (auto [axis, ranks] : {std::pair("tp", config.tp), {"cp", config.cp}})
     if (ranks > 1)
       reading.refuse("float8",
-                     std::string("'float8' is not supported with mesh: {") +
-                         key + ": " + std::to_string(ranks) +
-                         "}; leave one of them out",
+                     key + " is not supported with mesh: {" + axis + ": " +
+                         std::to_string(ranks) + "}; leave one of them out",
                      ErrorId::ConfigNotSupported);
   if (config.target.device == Target::Device::Cuda)
-    reading.refuse("float8",
-                   "'float8' is not supported on GPUs, whose kernels want "
-                   "operands of other layouts; leave it out, or compile for "
-                   "device: cpu",
-                   ErrorId::ConfigNotSupported);
+    reading.refuse(
+        "float8",
+        key + " is not supported on GPUs, whose kernels want "
+              "operands of other layouts; leave it out, or compile for "
+              "device: cpu",
+        ErrorId::ConfigNotSupported);
 }
 
 std::span<const Check> fsdp::getFloat8Checks() {

@@ -43,7 +43,10 @@ void readOptimizerWord(const Value &value, OptimizerConfig &optimizer);
 /// dp_shard is `shard` if it is given.
 void applyStrategy(Reading &reading, std::optional<int64_t> &shard);
 
-/// Puts warm-up and total beside the scheduler that they belong to.
+/// Lets `fsdp: auto_wrap` choose the policy, unless fsdp_config does.
+void applyAutoWrap(Reading &reading);
+
+/// Puts what other keys say of the schedule beside the scheduler.
 void mergeSchedule(Reading &reading);
 
 } // namespace fsdp

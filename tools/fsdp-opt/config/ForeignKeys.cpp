@@ -47,6 +47,12 @@ constexpr std::string_view ending =
     "fsdp-run --keep-best keeps the best checkpoint, and --patience=N ends the "
     "run when validation finds nothing better";
 constexpr std::string_view loss = "the exported model computes the loss";
+constexpr std::string_view means =
+    "gradients are means over ranks and micro-batches of what each batch's "
+    "loss "
+    "is a mean of; with as many labels in each batch that is the same";
+constexpr std::string_view initial =
+    "the exported model's values are the first ones, or those of init: {…}";
 constexpr std::string_view precision =
     "it asks for torch.autocast, which belongs into the exported model; "
     "fsdp_config: {mixed_precision: {param_dtype: …}} is FSDP2's way";
@@ -62,9 +68,19 @@ struct Group {
 constexpr Group groups[] = {
     {"parallelism_config", RefusedAboveOne, parallel, "sp_size"},
     {"parallelism_config", Refused, parallel,
-     "sp_handler cp_handler tp_handler sp_backend"},
+     "sp_handler cp_handler tp_handler"},
+    {"parallelism_config", Ignored, "their sizes say what is asked for",
+     "cp_backend sp_backend sp_seq_length sp_seq_length_is_variable "
+     "sp_attn_implementation"},
+    {"", Ignored, loading,
+     "model_quantization_config model_quantization_config_kwargs "
+     "experimental_skip_move_to_device"},
+    {"", Ignored, "memory is planned", "torch_empty_cache_steps"},
+    {"", Changes, means, "average_tokens_across_devices"},
+    {"", Changes, initial, "reinit_weights"},
     {"", Ignored, model,
-     "base_model base_model_config model_type model tokenizer_type "
+     "model_config base_model base_model_config model_type model "
+     "tokenizer_type "
      "tokenizer_config special_tokens tokens trust_remote_code strict "
      "revision_of_model tokenizer_use_fast tokenizer_legacy "
      "tokenizer_save_jinja_files tokenizer_use_mistral_common "
@@ -123,7 +139,8 @@ constexpr Group groups[] = {
      "wandb_run wandb_tags use_mlflow hf_mlflow_log_artifacts "
      "mlflow_run_name use_comet comet_api_key comet_workspace "
      "comet_project_name comet_experiment_key comet_mode comet_online "
-     "comet_experiment_config use_trackio trackio_project_name use_ray "
+     "comet_experiment_config use_trackio trackio_project_name use_swanlab "
+     "swanlab_project swanlab_run_name swanlab_workspace swanlab_mode use_ray "
      "ray_run_name ray_num_workers ray_scope profiler_steps "
      "profiler_steps_start include_for_metrics include_inputs_for_metrics "
      "skip_memory_metrics do_bench_eval do_causal_lm_eval "
@@ -163,30 +180,17 @@ constexpr Group groups[] = {
      "sequence_parallel_degree pipeline_parallel_size pipeline_parallel_degree "
      "expert_parallel_size "
      "expert_parallel_degree"},
-    {"", Moved, "is mesh: {dp_shard: N} here",
-     "dp_shard_size data_parallel_shard_degree"},
-    {"", Moved, "is mesh: {dp_replicate: N} here",
-     "dp_replicate_size data_parallel_replicate_degree"},
     {"", Moved, "is fsdp_version: 2 here", "fsdp2"},
     {"", Refused, "only FSDP2's semantics are compiled",
      "deepspeed deepspeed_config megatron_lm_config"},
     {"", Refused, quantised, "gptq quantization quantize_moments"},
-    {"", Moved, "is float8: {…} here", "fp8"},
-    {"", Moved, "is float8: {enable_fsdp_float8_all_gather: true} here",
-     "fp8_enable_fsdp_float8_all_gather"},
-    {"", Refused, adapters,
-     "lora_model_dir lora_target_linear loraplus_lr_ratio "
-     "relora_steps peft_layers_to_transform"},
+    {"", Refused, adapters, "lora_model_dir loraplus_lr_ratio relora_steps"},
     {"", Refused, precision, "float16 bfloat16"},
     {"", Moved, "is fsdp_config: {activation_checkpointing: …} here",
      "activation_checkpoint"},
     {"", Noted, "is not done: a layer's parameters are sharded instead",
      "layer_offloading"},
-    {"", Moved,
-     "is lr_scheduler: {name: cosine_with_min_lr, min_lr: …} here, as a rate",
-     "cosine_min_lr_ratio"},
     {"", Refused, "there is no such schedule", "cosine_constant_lr_ratio"},
-    {"", Moved, "is lr_scheduler: {…} here", "lr_scheduler_kwargs"},
     {"", Moved, "is optimizer: {lr: …} here", "lr"},
     {"", Moved, "is max_grad_norm here", "max_norm"},
     {"", Changes, trained, "unfrozen_parameters"},
@@ -201,6 +205,7 @@ constexpr Group groups[] = {
      "gradient_checkpointing_kwargs gradient_checkpointing_options"},
     {"", Ignored, adapters,
      "lora_r lora_alpha lora_dropout lora_target_modules "
+     "lora_target_linear peft_layers_to_transform "
      "lora_target_parameters lora_modules_to_save lora_fan_in_fan_out "
      "lora_mlp_kernel lora_qkv_kernel lora_o_kernel lora_on_cpu peft "
      "peft_use_dora peft_use_rslora peft_init_lora_weights merge_lora"},

@@ -19,8 +19,9 @@ static void checkOffload(Reading &reading) {
       config.sync == Sync::AllReduceLast)
     reading.refuse("fsdp_config.gradient_sync",
                    "'gradient_sync' all_reduce_last keeps running sums on the "
-                   "device until replicas add them up, and with "
-                   "'offload_params' they lie on the host; write each or last");
+                   "device until replicas add them up, and with " +
+                       reading.quote("fsdp_config.offload_params") +
+                       " they lie on the host; write each or last");
 }
 
 std::span<const Check> fsdp::getMemoryChecks() {

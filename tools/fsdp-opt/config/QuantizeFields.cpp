@@ -47,8 +47,8 @@ static void checkQuantize(Reading &reading) {
                    "none");
   auto refuse = [&](const std::string &with, const std::string &why) {
     reading.refuse("quantize",
-                   "'quantize' is not supported with " + with + why +
-                       "; leave one of them out",
+                   reading.quote("quantize") + " is not supported with " +
+                       with + why + "; leave one of them out",
                    ErrorId::ConfigNotSupported);
   };
   for (auto [key, ranks] : {std::pair("tp", config.tp), {"cp", config.cp}})
@@ -58,12 +58,13 @@ static void checkQuantize(Reading &reading) {
   if (config.target.device == Target::Device::Cuda)
     refuse("device: cuda", ", where nothing reads blocks of codes yet");
   if (config.float8)
-    refuse("'float8'", ", which casts the parameter itself");
+    refuse(reading.quote("float8"), ", which casts the parameter itself");
   if (config.grains != 0)
-    refuse("'grains'",
+    refuse(reading.quote("fsdp_config.grains"),
            ": that the bits are those of any number of ranks is not shown");
   if (config.offloadParams)
-    refuse("'offload_params'", ", which moves numbers between memories");
+    refuse(reading.quote("fsdp_config.offload_params"),
+           ", which moves numbers between memories");
 }
 
 std::span<const Check> fsdp::getQuantizeChecks() {

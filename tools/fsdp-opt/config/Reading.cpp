@@ -70,11 +70,17 @@ void Reading::throwProblems() const {
 void Reading::refuse(const std::string &path, const std::string &message,
                      ErrorId id) const {
   const Given *key = find(path);
+  if (auto other = implied.find(path); !key && other != implied.end())
+    key = &other->second;
   read.fail(id, key ? key->value : root, message);
 }
 
 std::string Reading::quote(const std::string &path) const {
-  return "'" + find(path)->name.Scalar() + "'";
+  const Given *key = find(path);
+  if (auto other = implied.find(path); !key && other != implied.end())
+    key = &other->second;
+  return "'" + (key ? key->name.Scalar() : path.substr(path.rfind('.') + 1)) +
+         "'";
 }
 
 void Reading::noteWithoutEffect(const std::string &path,
@@ -99,7 +105,13 @@ void Reading::take(const std::string &path, const Given &key) {
     read.fail(ErrorId::ConfigBadValue, key.name,
               "'" + key.name.Scalar() + "' and '" + it->second.name.Scalar() +
                   "' say the same; keep one");
-  result.config.places.emplace(path, read.describePlace(key.name));
+  result.config.places.insert_or_assign(path, read.describePlace(key.name));
+}
+
+void Reading::imply(const std::string &path, const Value &by) {
+  if (implied.try_emplace(path, Given{YAML::Node(by.key), by.node, true})
+          .second)
+    result.config.places.try_emplace(path, read.describePlace(by.node));
 }
 
 std::string fsdp::joinPath(std::string_view section, std::string_view key) {

@@ -76,6 +76,9 @@ public:
   const Given *find(const std::string &path) const;
   /// Says that a key stands there, which may be said once.
   void take(const std::string &path, const Given &key);
+  /// Says that the key `by` of another tool asks for what `path` says, unless
+  /// the file has that itself: messages name it instead.
+  void imply(const std::string &path, const Value &by);
 
   void addNote(const Node &node, const std::string &text) {
     result.notes.push_back(read.describePlace(node) + ": " + text);
@@ -89,7 +92,8 @@ public:
   /// Refuses what stands at `path`, or the file if that is not there.
   [[noreturn]] void refuse(const std::string &path, const std::string &message,
                            ErrorId id = ErrorId::ConfigBadValue) const;
-  /// "'key'", as it is written.
+  /// "'key'", as it is written, here or under another tool's name; if it is
+  /// not there at all, by its own name.
   std::string quote(const std::string &path) const;
   /// "'key' has no effect …", if the file has it.
   void noteWithoutEffect(const std::string &path, const std::string &why);
@@ -99,6 +103,12 @@ public:
   LoadedConfig result;
   std::optional<int64_t> world; ///< --world, or what the file says of it
   std::string strategy;         ///< of FSDP1, by its name
+  /// `fsdp: auto_wrap`: what fsdp_config has arguments of is the policy.
+  bool wrapsByArguments = false;
+  /// Of the rate, what a schedule ends at.
+  std::optional<double> minRate;
+  /// Of transformers' schedules; checked once the schedule is known.
+  std::vector<Given> scheduleArguments;
 
 private:
   void readKey(std::string_view section, std::string_view own,
@@ -112,7 +122,7 @@ private:
     Error error;
   };
   std::vector<Problem> problems;
-  std::map<std::string, Given, std::less<>> given;
+  std::map<std::string, Given, std::less<>> given, implied;
 };
 
 /// "optimizer.lr"

@@ -11,6 +11,7 @@
 using namespace fsdp;
 
 static void checkPolicy(Reading &reading) {
+  applyAutoWrap(reading);
   const Config &config = reading.result.config;
   bool classes = config.wrapPolicy == WrapPolicy::Classes;
   if (classes && config.wrapClasses.empty())

@@ -47,7 +47,8 @@ TEST(Config, RefusesFloat8ThatIsNotThere) {
               HasSubstr("'float8' is not supported with mesh: {cp: 2}"));
   EXPECT_THAT(refusal("mesh: {dp_shard: 2}\ndevice: cuda\nfloat8: {}"),
               HasSubstr("on GPUs"));
-  EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfp8: true"), HasSubstr("float8"));
+  EXPECT_THAT(refusal("mesh: {dp_shard: 2}\ndevice: cuda\nfp8: true"),
+              HasSubstr("'fp8' is not supported on GPUs"));
 }
 
 } // namespace

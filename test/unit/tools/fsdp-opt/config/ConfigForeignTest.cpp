@@ -148,8 +148,8 @@ TEST(Config, RefusesWhatIsNotThere) {
        {"fsdp_version: 1",
         "fsdp_config: {mixed_precision: {buffer_dtype: float32}}",
         "pipeline_parallel_size: 2", "adapter: lora", "weight_decay: 0.1",
-        "rl: dpo", "fsdp: [full_shard, offload]",
-        "optimizer: {name: sgd, dampening: 0.5}", "dp_shard_size: 4",
+        "rl: dpo", "fsdp: [hybrid_shard, auto_wrap]",
+        "optimizer: {name: sgd, dampening: 0.5}", "loraplus_lr_ratio: 16",
         "optimizer: {amsgrad: true}",
         "optimizer: {groups: [{params: a, maximize: true}]}"})
     EXPECT_THAT(refusal(text), HasSubstr("E045 fsdp.yaml:")) << text;
