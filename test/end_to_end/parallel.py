@@ -119,6 +119,14 @@ def masked():
     return zoo.Classifier(Own(Masked)), zoo.tokens(29, 8)
 
 
+def windowed():
+    """Hugging Face's, of which each token sees a window of those before it."""
+    import transformers
+    config = transformers.MistralConfig(vocab_size=29, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                                        max_position_embeddings=16, sliding_window=3, use_cache=False)
+    return transformers.MistralForCausalLM(config), {"input_ids": torch.randint(0, 29, (2, 8)), "labels": torch.randint(0, 29, (2, 8))}
+
+
 def both():
     return zoo.Classifier(Own(Both)), zoo.tokens(29, 8)
 
@@ -310,6 +318,8 @@ def main():
     add_context(own, 2, "own attention, flat", shard=2, bucket_layout="auto", optimizer=SGD)
     add_context(ignoring, 2, "labels left out")
     add_context(masked, 2, "mask")
+    add_context(windowed, 2, "a window stays one", gathers=None)
+    add_context(windowed, 2, "ring, a window gathers", gathers=None, context_parallel_rotate_method="ring")
     add_context(zoo.llama, 2, "auto", shard=2, gathers=None, rotates=None, schedule="auto")
 
     # A block's ring of n ranks: n - 1 steps in forward, in backward as many with keys and values, and n with gradients.
