@@ -159,6 +159,6 @@ def join(parts: Sequence[tuple[Mapping[str, Any], int]], inputs: Sequence[str]) 
         shapes = {tuple(tensor.shape) for tensor in tensors}
         if len(shapes) > 1:
             raise errors.make("E081", f"data_collator: expected batches of one shape, found {' and '.join(str(list(s)) for s in sorted(shapes))} of "
-                                      f"'{name}'; pad all rows to one length")
+                                      f"'{name}'; pad all rows to one length, by the tokenizer's or the collator's padding='max_length'")
         batch[name] = torch.cat(tensors) if len(tensors) > 1 else tensors[0]
     return batch

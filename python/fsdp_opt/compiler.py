@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union
 
 import torch
+from torch.utils._pytree import tree_map
 
 from . import errors, tools
 from .explanation import Explanation
@@ -141,11 +142,26 @@ def _export(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any] | None,
             raise errors.make("E040", f"args, kwargs and dynamic_shapes say how a module is exported, and '{model}' is a file; leave them out")
         return os.fspath(model)
     if isinstance(model, torch.nn.Module):
-        model = torch.export.export(model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=strict)
+        args, kwargs = part_tensors((tuple(args), dict(kwargs or {})))
+        model = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
     if not isinstance(model, torch.export.ExportedProgram):
         raise errors.make("E040", f"model: expected a module, an ExportedProgram or a path, found {type(model).__name__}")
     torch.export.save(model, to)
     return str(to)
+
+
+def part_tensors(inputs: Any) -> Any:
+    """The same inputs, each a tensor of its own: of one that is given for several, an export reads the last input for all of them."""
+    seen: set[int] = set()
+
+    def part(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        if id(value) in seen:
+            return value.detach().clone().requires_grad_(value.requires_grad)
+        seen.add(id(value))
+        return value
+    return tree_map(part, inputs)
 
 
 def _run(source: str, config: Path | Mapping[str, Any] | None, folder: str, options: list[str],

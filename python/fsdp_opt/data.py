@@ -10,6 +10,7 @@ Tokenizers come from the package tokenizers or transformers, or are functions of
 from __future__ import annotations
 
 import array
+import errno
 import glob
 import hashlib
 import itertools
@@ -67,6 +68,7 @@ def write_tokens(source: Source, target: Path, *, tokenizer: Tokenizer, column: 
     Raises:
         errors.DataError: E080 for a source without documents or `column`, E082 for an id that `dtype` does not hold.
         errors.UsageError: E040 for an argument; ModuleNotFoundError says which package to install.
+        errors.Error: E064 for a disk that is full.
     """
     return _Writer(source, pathlib.Path(target), tokenizer, column, split, end, limit, progress, 1, dtype).run()
 
@@ -88,6 +90,9 @@ def write_rows(source: Source, target: Path, *, tokenizer: Tokenizer, length: in
     if length < 2:
         raise errors.make("E040", f"length: expected a number from 2, found {length}")
     return _RowWriter(source, pathlib.Path(target), tokenizer, column, split, end, limit, progress, length, position_ids, document_ids).run()
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 class _Writer:
@@ -113,6 +118,15 @@ class _Writer:
         return ["tokens"]
 
     def run(self) -> Written:
+        try:
+            return self._run()
+        except OSError as error:
+            # Of a write, which says neither where it was nor of what.
+            if error.errno not in _NO_ROOM or error.filename is not None:
+                raise
+            raise errors.make("E064", f"'{self.part}' cannot be written: {error.strerror}; where there is room, the same call goes on from there") from error
+
+    def _run(self) -> Written:
         begin, shown = time.monotonic(), 0.0
         self.target.parent.mkdir(parents=True, exist_ok=True)
         self._resume()

@@ -8,7 +8,6 @@ import logging
 import math
 import os
 import pathlib
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Union
@@ -19,20 +18,20 @@ try:
     import transformers
     from transformers.trainer_callback import (CallbackHandler, DefaultFlowCallback, ExportableState, PrinterCallback, ProgressCallback,
                                                TrainerControl, TrainerState)
-    from transformers.trainer_utils import TrainOutput, get_last_checkpoint, speed_metrics
+    from transformers.trainer_utils import TrainOutput, speed_metrics
 except ImportError as error:
     raise ImportError("fsdp_opt.transformers needs transformers 5 and accelerate: pip install 'transformers[torch]'") from error
 
 from . import _training_arguments, errors
 from ._peers import Peers
+from ._training_folders import STATES, Folders
 from ._training_rows import Place, Rows, join
-from .compiler import Artifact, compile
+from .compiler import Artifact, compile, part_tensors
 from .session import Session
 
 Path = Union[str, "os.PathLike[str]"]
 
 _log = logging.getLogger("fsdp_opt")
-_FOLDER = "fsdp"  # of a checkpoint: what training goes on from
 # A step is one call: nothing of it can be changed from outside.
 _INSIDE = ("on_pre_optimizer_step", "on_optimizer_step", "on_substep_end")
 
@@ -88,6 +87,7 @@ class FsdpTrainer:
         self.data_collator = data_collator or (transformers.DataCollatorWithPadding(processing_class) if padding
                                                else transformers.default_data_collator)
         self._threads, self._replicas = threads, replicas
+        self._folders = Folders(self.args.output_dir)
         self._artifact: Artifact | None = None
         self._session: Session | None = None
         self._plan()
@@ -222,7 +222,7 @@ class FsdpTrainer:
         if self._counts_items:
             batch["num_items_in_batch"] = torch.tensor(1.0)
         was_training = self.model.training
-        program = torch.export.export(self.model.train(), (), batch, strict=False)
+        program = torch.export.export(self.model.train(), (), part_tensors(batch), strict=False)
         self.model.train(was_training)
         if self._counts_items:
             placeholder = next(node for node in program.graph.nodes if node.op == "placeholder" and node.name == "num_items_in_batch")
@@ -258,10 +258,13 @@ class FsdpTrainer:
         args = self.args
         if self.train_dataset is None:
             raise _training_arguments.refuse("train_dataset", "expected rows to train on, found None")
-        folder = self._find(resume_from_checkpoint)
-        self._session = self._open(None if folder is None else folder / _FOLDER)
+        folder = self._folders.find(resume_from_checkpoint)
+        self._session = self._open(None if folder is None else folder / STATES)
         step = self._session
         self._start_state(folder)
+        self._begun = self._saved = self.state.global_step
+        if self.is_world_process_zero():
+            self._folders.tell(self._begun, self._steps, _training_arguments.name_of(args.save_strategy) != "no", folder)
         rows = self._rows(self.train_dataset, self._place)
         begin, self._tokens_before = time.time(), self.state.num_input_tokens_seen
         self._loss_sum, self._loss_total, self._logged = 0.0, 0.0, self.state.global_step
@@ -292,18 +295,6 @@ class FsdpTrainer:
             epoch, skip = epoch + 1, 0
         return self._finish(begin)
 
-    def _find(self, wanted: str | bool | None) -> pathlib.Path | None:
-        if wanted is None or wanted is False:
-            return None
-        found = get_last_checkpoint(self.args.output_dir) if wanted is True else os.fspath(wanted)
-        if found is None:
-            raise errors.make("E100", f"resume_from_checkpoint: '{self.args.output_dir}' has no folder checkpoint-N")
-        folder = pathlib.Path(found)
-        if not (folder / _FOLDER).is_dir():
-            raise errors.make("E100", f"resume_from_checkpoint: '{folder}' has no folder '{_FOLDER}', which a trainer of this package writes unless "
-                                      "save_only_model is set; of an FSDP2 run's folder see fsdp_opt.dcp")
-        return folder
-
     def _start_state(self, folder: pathlib.Path | None) -> None:
         args = self.args
         stateful = [each for each in [*self.callback_handler.callbacks, self.control] if isinstance(each, ExportableState)]
@@ -315,7 +306,7 @@ class FsdpTrainer:
             self.state.compute_steps(args, self._steps)
             if self.state.global_step != self.session.steps_done:
                 raise errors.make("E101", f"'{folder}' is of step {self.state.global_step} by trainer_state.json, and of step "
-                                          f"{self.session.steps_done} by its folder '{_FOLDER}'; copy the checkpoint again")
+                                          f"{self.session.steps_done} by its folder '{STATES}'; copy the checkpoint again")
         self.state.max_steps, self.state.num_train_epochs = self._steps, min(self._epochs, 2**31)
         self.state.is_local_process_zero = self.state.is_world_process_zero = self.is_world_process_zero()
 
@@ -382,19 +373,24 @@ class FsdpTrainer:
         samples = self.state.max_steps * args.per_device_train_batch_size * args.gradient_accumulation_steps * self._place.all
         if args.max_steps <= 0 and hasattr(self.train_dataset, "__len__"):
             samples = len(self.train_dataset) * args.num_train_epochs
-        metrics = speed_metrics("train", begin, num_samples=samples, num_steps=self.state.max_steps)
+        # Of the steps that were taken here, whatever was done before.
+        taken = self.state.global_step - self._begun
+        samples = round(samples * taken / self.state.max_steps)
+        metrics = speed_metrics("train", begin, num_samples=samples, num_steps=taken) if taken else speed_metrics("train", begin)
         metrics["total_flos"] = self.state.total_flos
-        metrics["train_loss"] = self._loss_total / max(self.state.global_step, 1)
+        loss = self._loss_total / taken if taken else math.nan
+        if taken:
+            metrics["train_loss"] = loss
         self.log(dict(metrics))
         best = self.state.best_model_checkpoint
         if args.load_best_model_at_end and best is not None:
-            own = pathlib.Path(best) / _FOLDER
+            own = pathlib.Path(best) / STATES
             self.session.load(own if own.is_dir() else best)
         if self.is_world_process_zero() and best is not None and args.save_total_limit == 1:
-            self._rotate(keep=0)
+            self._folders.rotate(0, self.state.global_step, best)
         self.control = self.callback_handler.on_train_end(args, self.state, self.control)
         self._update_model()
-        return TrainOutput(self.state.global_step, metrics["train_loss"], metrics)
+        return TrainOutput(self.state.global_step, loss, metrics)
 
     def _update_model(self) -> None:
         """Gives the model, on all ranks, what was trained."""
@@ -497,12 +493,15 @@ class FsdpTrainer:
 
     def _save_checkpoint(self) -> None:
         args = self.args
-        folder = pathlib.Path(args.output_dir) / f"checkpoint-{self.state.global_step}"
+        folder = self._folders.of(self.state.global_step)
         self.save_model(folder)
+        if self._saved != self.state.global_step:
+            self._peers.from_first(lambda: self._folders.overwrite(self.state.global_step))
         if not args.save_only_model:
-            self.session.save(folder / _FOLDER)
+            self.session.save(folder / STATES)
+        self._saved = self.state.global_step
         if self.state.best_global_step:
-            best = pathlib.Path(args.output_dir) / f"checkpoint-{self.state.best_global_step}"
+            best = self._folders.of(self.state.best_global_step)
             self._peers.barrier()
             if best.exists():
                 self.state.best_model_checkpoint = str(best)
@@ -512,20 +511,8 @@ class FsdpTrainer:
                     self.state.stateful_callbacks[type(each).__name__] = each.state()
             self.state.save_to_json(str(folder / "trainer_state.json"))
             if args.save_total_limit:
-                self._rotate(args.save_total_limit)
+                self._folders.rotate(args.save_total_limit, self.state.global_step, self.state.best_model_checkpoint)
         self._peers.barrier()
-
-    def _rotate(self, keep: int) -> None:
-        """Leaves the newest checkpoints, and the best."""
-        found = [(int(each.name.split("-")[1]), each) for each in pathlib.Path(self.args.output_dir).glob("checkpoint-*")
-                 if each.name.split("-")[1].isdigit()]
-        best = self.state.best_model_checkpoint
-        spared = {pathlib.Path(best).resolve()} if best else set()
-        others = [each for _, each in sorted(found) if each.resolve() not in spared]
-        # With a limit of 1 the last one stays beside the best, to go on from.
-        count = keep and max(keep - len(spared), 1)
-        for folder in others[:len(others) - count]:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def save_state(self) -> None:
         """trainer_state.json to output_dir."""

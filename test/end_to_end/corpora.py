@@ -9,6 +9,7 @@ import gzip
 import importlib.util
 import io
 import json
+import resource
 import sys
 
 import numpy
@@ -137,6 +138,23 @@ def rows(folder):
     assert torch.equal(found["document_ids"], numbers - numbers[:, :1]), "documents"
 
 
+def full(folder):
+    """A disk that has no room left: the error names the file, and the call, made again, goes on."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for write, options in ((data.write_tokens, {}), (data.write_rows, {"length": 30})):
+        def make(name):
+            return write(iter(TEXTS), folder / name, tokenizer=str.encode, end=256, **options)
+        make("whole")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limit[1]))
+        try:
+            refused("E064", f"'{folder / 'parts'}.part' cannot be written: File too large", lambda: make("parts"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        make("parts")
+        assert (folder / "parts").read_bytes() == (folder / "whole").read_bytes(), "other bytes"
+        (folder / "parts").unlink()
+
+
 def trained(folder):
     """Runs read both kinds of files."""
     class Next(torch.nn.Module):
@@ -209,7 +227,7 @@ def refusals(folder):
 def main():
     arguments = parse_arguments()
     torch.manual_seed(7)
-    run_cases({"sources": sources, "interrupted": interrupted, "rows": rows, "trained": trained, "refusals": refusals}, arguments.only)
+    run_cases({"sources": sources, "interrupted": interrupted, "rows": rows, "a full disk": full, "trained": trained, "refusals": refusals}, arguments.only)
 
 
 if __name__ == "__main__":

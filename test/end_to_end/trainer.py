@@ -5,6 +5,7 @@ As a program of its own (`--rank FOLDER`) it is one rank under torchrun, where b
 """
 import dataclasses
 import json
+import logging
 import os
 import pathlib
 import sys
@@ -90,7 +91,7 @@ def run_rank(folder):
             torch.distributed.all_gather_object(spread, own)
             assert torch.equal(*spread), "ranks have other models after the training"
             trainer.close()
-            again = train(kind, folder / name, num_train_epochs=2, resume=str(folder / name / "checkpoint-3"))
+            again = train(kind, folder / name, num_train_epochs=2, resume=str(folder / name / "checkpoint-3"), save_strategy="epoch")
             assert [e["loss"] for e in again.state.log_history if "loss" in e] == [e["loss"] for e in trainer.state.log_history if "loss" in e]
             again.close()
     end_rank()
@@ -134,6 +135,9 @@ def resumed(folder):
     kept = sorted(each.name for each in (folder / "parts").glob("checkpoint-*"))
     best = pathlib.Path(ended.state.best_model_checkpoint)
     assert len(kept) == 2 and best.name in kept, (kept, best)
+    own = [after[step] for step in sorted(after) if step > 4]
+    (summary,) = [e for e in ended.state.log_history[-1:] if "train_loss" in e]
+    assert abs(summary["train_loss"] - sum(own) / len(own)) < 1e-6, f"{summary}: not the mean of the steps since the checkpoint, {own}"
     read = transformers.AutoModelForCausalLM.from_pretrained(best)
     assert all(torch.equal(a, b) for a, b in zip(read.state_dict().values(), ended.model.state_dict().values())), "the best was not loaded"
     whole.close()
@@ -146,6 +150,76 @@ def seen(folder):
     train(FsdpTrainer, folder / "ours", callbacks=[ours], max_steps=3, rows=16).close()
     train(transformers.Trainer, folder / "theirs", callbacks=[theirs], max_steps=3, rows=16)
     assert ours.events == theirs.events, f"{ours.events} instead of {theirs.events}"
+
+
+def messages(level=logging.WARNING):
+    """What the package logs from here on, as a list that grows."""
+    said = []
+
+    class Keeps(logging.Handler):
+        def emit(self, record):
+            said.append(record.getMessage())
+    logging.getLogger("fsdp_opt").handlers = [Keeps(level)]
+    return said
+
+
+def overwritten(folder):
+    """A second training in a folder overwrites the first one's checkpoints, as transformers.Trainer does, and says so before its first step."""
+    options = {"save_strategy": "steps", "save_steps": 2, "eval_strategy": "no", "world": 2}
+    first = train(FsdpTrainer, folder, max_steps=6, **options)
+    first.close()
+    said = messages()
+    second = train(FsdpTrainer, folder, max_steps=4, seed=11, data_seed=12, save_total_limit=1, **options)
+    assert any("checkpoint-2, checkpoint-4, checkpoint-6 of another training" in each for each in said), said
+    kept = sorted(each.name for each in folder.glob("checkpoint-*"))
+    assert kept == ["checkpoint-4"], f"{kept}: the limit spares another training's"
+    saved = transformers.AutoModelForCausalLM.from_pretrained(folder / "checkpoint-4").state_dict()
+    assert all(torch.equal(saved[name], value) for name, value in second.model.state_dict().items()), "the checkpoint is not the second training's"
+    second.close()
+    again = train(FsdpTrainer, folder, max_steps=6, seed=11, data_seed=12, resume=True, **options)
+    assert again.state.global_step == 6 and [e["step"] for e in again.state.log_history if "loss" in e] == [1, 2, 3, 4, 5, 6], again.state.log_history
+    again.close()
+
+
+def nothing_left(folder):
+    """A training that has taken all of its steps says so, and gives no numbers of steps that it did not take."""
+    options = {"save_strategy": "steps", "save_steps": 2, "eval_strategy": "no", "max_steps": 4}
+    train(FsdpTrainer, folder, **options).close()
+    said = messages()
+    ended = train(FsdpTrainer, folder, resume=True, **options)
+    assert [each for each in said if each.startswith("nothing to do: the training has 4 steps") and "checkpoint-4" in each], said
+    last = ended.state.log_history[-1]
+    assert "train_runtime" in last and not {"train_loss", "train_samples_per_second", "train_steps_per_second"} & last.keys(), last
+    ended.close()
+
+
+class Tagger(torch.nn.Module):
+    """A label for each token."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = torch.nn.Embedding(16, 8), torch.nn.Linear(8, 16)
+
+    def forward(self, input_ids, labels):
+        return {"loss": torch.nn.functional.cross_entropy(self.head(self.embed(input_ids)).flatten(0, 1), labels.flatten())}
+
+
+def one_tensor(folder):
+    """A collator that gives one tensor as input_ids and labels: the step still reads each from its own."""
+    def collate(rows):
+        ids = torch.stack(rows)
+        return {"input_ids": ids, "labels": ids}
+    torch.manual_seed(3)
+    model = Tagger()
+    rows = torch.randint(0, 16, (8, 6))
+    args = transformers.TrainingArguments(str(folder), per_device_train_batch_size=4, report_to="none", use_cpu=True, max_steps=2, remove_unused_columns=False,
+                                          **QUIET)
+    trainer = FsdpTrainer(model, args, data_collator=collate, train_dataset=list(rows))
+    assert not [note for note in trainer.artifact.notes if "read by nothing" in note], trainer.artifact.notes
+    with torch.no_grad():
+        want = model(rows[:4], rows[4:])["loss"]
+    assert abs(trainer.session(input_ids=rows[:4], labels=rows[4:]).loss - want) < 1e-5, "input_ids are not what is looked up"
+    trainer.close()
 
 
 class Plain(torch.nn.Module):
@@ -266,6 +340,9 @@ def main():
         "one rank bf16": parity(max_steps=6, bf16=True, eval_strategy="no"),
         "two ranks": processes,
         "resumed": resumed,
+        "another training's folder": overwritten,
+        "nothing left to do": nothing_left,
+        "one tensor for two inputs": one_tensor,
         "callbacks": seen,
         "a model of one's own": plain,
         "a stream": streams,
