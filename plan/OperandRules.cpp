@@ -192,12 +192,18 @@ void rowsAreDense(Check &c, size_t argument) {
   c.that(c.strideOf(argument, -1) == 1, "rows without gaps");
 }
 
+/// Heads of queries may share those of keys and values, in groups of as many.
+void groupedHeads(Check &c, const Dims &query, const Dims &key) {
+  c.that(query.size() == 4 && key.size() == 4 && query[0] == key[0] &&
+             query[3] == key[3] && product(query, 0, 4) > 0 &&
+             product(key, 0, 4) > 0 && query[1] % key[1] == 0,
+         "batch and width alike for queries and keys, and as many heads of "
+         "queries as of keys or a multiple");
+}
+
 void flashBackward(Check &c) {
   const Dims &query = c.shape(1), &key = c.shape(2);
-  c.that(query.size() == 4 && key.size() == 4 && query[0] == key[0] &&
-             query[1] == key[1] && query[3] == key[3] &&
-             product(query, 0, 4) > 0 && product(key, 0, 4) > 0,
-         "batch, heads, rows and width alike for queries and keys");
+  groupedHeads(c, query, key);
   if (!c.problem.empty())
     return;
   c.same(0, 1);
@@ -312,10 +318,7 @@ void labelledBackward(Check &c) {
 
 void flashForward(Check &c) {
   const Dims &query = c.shape(0), &key = c.shape(1);
-  c.that(query.size() == 4 && key.size() == 4 && query[0] == key[0] &&
-             query[1] == key[1] && query[3] == key[3] &&
-             product(query, 0, 4) > 0 && product(key, 0, 4) > 0,
-         "batch, heads and width alike for queries and keys");
+  groupedHeads(c, query, key);
   if (!c.problem.empty())
     return;
   c.same(2, 1);

@@ -30,13 +30,32 @@ bool aten::isContiguous(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides) {
   return true;
 }
 
+/// Strides of a batch of images or volumes whose channels lie side by side.
+static SmallVector<int64_t> getChannelsLastStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  int64_t next = shape[1];
+  for (size_t i = shape.size(); i-- > 2; next *= shape[i])
+    strides[i] = next;
+  strides[0] = next;
+  return strides;
+}
+
 RankedTensorType aten::getTensorType(ArrayRef<int64_t> shape,
                                      ArrayRef<int64_t> strides,
                                      Type elementType) {
   if (isContiguous(shape, strides))
     return RankedTensorType::get(shape, elementType);
   // The stride of a dim of size 1 is never used: derive it from the next dim.
+  // But kernels read a memory format from all strides, that of one image, too.
   SmallVector<int64_t> normal(strides);
+  if (shape.size() == 4 || shape.size() == 5) {
+    SmallVector<int64_t> last = getChannelsLastStrides(shape);
+    if (llvm::all_of(llvm::zip_equal(shape, strides, last), [](auto dim) {
+          return std::get<0>(dim) == 1 || std::get<1>(dim) == std::get<2>(dim);
+        }))
+      return RankedTensorType::get(
+          shape, elementType, StridesAttr::get(elementType.getContext(), last));
+  }
   for (size_t i = shape.size(); i-- > 0;)
     if (shape[i] == 1)
       normal[i] = i + 1 < shape.size() ? normal[i + 1] * shape[i + 1] : 1;

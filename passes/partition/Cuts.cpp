@@ -67,6 +67,7 @@ static const llvm::StringMap<Family> &getFamilies() {
     add(cuts::addBlocks, {"slice.Tensor", "split.Tensor", "split_with_sizes",
                           "chunk", "cat", "slice_backward"});
     add(cuts::addReshapes, {"view", "_unsafe_view"});
+    add(cuts::addRetyped, {"view.dtype", "view_as_complex", "view_as_real"});
     add(cuts::addJoins,
         {"cat", "stack", "slice_backward", "select_backward", "constant_pad_nd",
          "new_zeros", "new_ones", "new_full", "new_empty"});
@@ -114,6 +115,10 @@ static Family findFamily(StringRef name) {
 bool fsdp::hasRule(StringRef name) {
   Family family = findFamily(name);
   return family.alike || family.within;
+}
+
+bool fsdp::isRetyping(StringRef name) {
+  return findFamily(name).alike == cuts::addRetyped;
 }
 
 bool fsdp::isProduct(Operation *op) {

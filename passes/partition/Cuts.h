@@ -60,6 +60,9 @@ std::vector<Cut> findCuts(const WholeOp &op, const Pieces &pieces);
 /// Whether there is a rule for operators of this name.
 bool hasRule(llvm::StringRef name);
 
+/// Whether its result is the same bytes as elements of another type.
+bool isRetyping(llvm::StringRef name);
+
 /// Whether it multiplies matrices.
 bool isProduct(mlir::Operation *op);
 /// Whether it adds what it multiplies to its first operand.
@@ -89,6 +92,7 @@ llvm::SmallVector<int64_t> mapDims(const WholeOp &op);
 namespace cuts {
 void addPointwise(const WholeOp &op, std::vector<Cut> &cuts);
 void addViews(const WholeOp &op, std::vector<Cut> &cuts);
+void addRetyped(const WholeOp &op, std::vector<Cut> &cuts);
 void addReshapes(const WholeOp &op, const Pieces &pieces,
                  std::vector<Cut> &cuts);
 /// Of a dim in blocks whole ones that lie side by side: what splits, slices and

@@ -72,6 +72,18 @@ void cuts::addViews(const WholeOp &op, std::vector<Cut> &cuts) {
   addPartial(op, cuts);
 }
 
+// Elements of another size lie within the last dim. Bits of a sum are no sum of
+// bits.
+void cuts::addRetyped(const WholeOp &op, std::vector<Cut> &cuts) {
+  int64_t rank = op.operands.front().getRank();
+  SmallVector<int64_t> dims(rank, kNoDim);
+  for (int64_t i = 0; i < rank; ++i)
+    if (i + 1 < rank || op.results.front().getShape().take_front(rank) ==
+                            op.operands.front().getShape())
+      dims[i] = i;
+  addEach(op, dims, cuts);
+}
+
 static int64_t getProduct(ArrayRef<int64_t> sizes) {
   int64_t product = 1;
   for (int64_t size : sizes)

@@ -5,6 +5,7 @@
 
 #include "passes/analysis/TensorBuilders.h"
 
+#include <algorithm>
 #include <limits>
 
 using namespace mlir;
@@ -137,6 +138,31 @@ viewStrides(RankedTensorType from, ArrayRef<int64_t> shape) {
   return result;
 }
 
+/// Strides of the same bytes as elements of another type; none unless these lie
+/// one behind the other in rows that begin at whole ones.
+static std::optional<SmallVector<int64_t>>
+stridesOfRetyped(const WholeOp &op, RankedTensorType from) {
+  SmallVector<int64_t> strides = aten::getStrides(from);
+  int64_t own = aten::getElementBytes(from.getElementType());
+  int64_t bytes = aten::getElementBytes(op.results.front().getElementType());
+  if (own == bytes)
+    return strides;
+  bool splits = op.getName() == "aten.view_as_real"; // a last dim of its own
+  if (!splits) {
+    if (strides.empty() || strides.back() != 1)
+      return std::nullopt;
+    strides.pop_back();
+  }
+  for (int64_t &stride : strides) {
+    if (stride * own % bytes != 0)
+      return std::nullopt;
+    stride = stride * own / bytes;
+  }
+  if (splits || op.getName() == "aten.view.dtype")
+    strides.push_back(1);
+  return strides;
+}
+
 /// Strides of `shape`, a view of `from` by an operator that keeps, drops, adds
 /// or reorders dims; none if it is no such operator, or if it cannot be.
 static std::optional<SmallVector<int64_t>>
@@ -145,6 +171,25 @@ stridesOfView(const WholeOp &op, RankedTensorType from,
   SmallVector<int64_t> strides = aten::getStrides(from);
   StringRef name = op.getName();
   int64_t rank = from.getRank();
+  if (isRetyping(name))
+    return stridesOfRetyped(op, from);
+  // Strides that the operator is told are those of the whole.
+  if (name == "aten.as_strided" || name == "aten._reshape_alias")
+    return std::nullopt;
+  if (name == "aten.diagonal") {
+    int64_t one = *op.getDim("dim1", rank), other = *op.getDim("dim2", rank);
+    int64_t both = strides[one] + strides[other];
+    strides.erase(strides.begin() + std::max(one, other));
+    strides.erase(strides.begin() + std::min(one, other));
+    strides.push_back(both);
+    return strides;
+  }
+  if (name == "aten.unfold") {
+    int64_t dim = *op.getDim("dimension", rank);
+    strides.push_back(strides[dim]);
+    strides[dim] *= *op.getInt("step");
+    return strides;
+  }
   if (name == "aten.view" || name == "aten._unsafe_view")
     return viewStrides(from, shape);
   if (name == "aten.unsqueeze") {

@@ -80,6 +80,45 @@ class Packed(Fused):
         return x + self.down(F.silu(gate) * up)
 
 
+class Retyped(nn.Module):
+    """A part of each row as elements of another type: complex numbers, as rotary positions have it, and bits."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.embed, self.head = kind, nn.Embedding(29, 16), nn.Linear(8, 29)
+
+    def forward(self, x):
+        part = self.embed(x)[..., :8]
+        if self.kind == "complex":
+            turn = torch.polar(torch.ones(8, 4), torch.arange(32.0).view(8, 4))
+            return self.head(torch.view_as_real(torch.view_as_complex(part.unflatten(-1, (4, 2))) * turn).flatten(-2))
+        return self.head(part + 0.001 * (part.detach().view(torch.int16 if self.kind == "bits" else torch.int32) & 3).float().unflatten(-1, (8, -1)).sum(-1))
+
+
+def retyped_complex():
+    return zoo.Classifier(Retyped("complex")), zoo.tokens(29, 8)
+
+
+def retyped_bits():
+    return zoo.Classifier(Retyped("bits")), zoo.tokens(29, 8)
+
+
+class Diagonals(nn.Module):
+    """Views that no rule cuts, of a part of each row."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(29, 16), nn.Linear(4, 29)
+
+    def forward(self, x):
+        part = self.embed(x)[..., 4:12]
+        return self.head(part.unflatten(-1, (2, 4)).unfold(-1, 2, 2).diagonal(0, -3, -1).flatten(-2))
+
+
+def diagonals():
+    return zoo.Classifier(Diagonals()), zoo.tokens(29, 8)
+
+
 class Own(nn.Module):
     def __init__(self, attention=Heads, classes=29, padding=None, tied=False):
         super().__init__()
@@ -320,6 +359,9 @@ def main():
     add_context(masked, 2, "mask")
     add_context(windowed, 2, "a window stays one", gathers=None)
     add_context(windowed, 2, "ring, a window gathers", gathers=None, context_parallel_rotate_method="ring")
+    add_context(retyped_complex, 2, "part of each row", gathers=0, optimizer=SGD)
+    add_context(retyped_bits, 2, "part of each row", gathers=0, optimizer=SGD)
+    add_context(diagonals, 2, "part of each row", gathers=None, optimizer=SGD)
     add_context(zoo.llama, 2, "auto", shard=2, gathers=None, rotates=None, schedule="auto")
 
     # A block's ring of n ranks: n - 1 steps in forward, in backward as many with keys and values, and n with gradients.

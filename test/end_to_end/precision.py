@@ -5,6 +5,8 @@ import fnmatch
 import json
 
 import torch
+import torch.nn as nn
+import torch.nn.functional as F
 from safetensors.torch import save_file
 
 import zoo
@@ -191,6 +193,82 @@ def low_model():
     return model.bfloat16(), {k: v.bfloat16() if v.is_floating_point() else v for k, v in inputs.items()}
 
 
+class Masked(nn.Module):
+    """Attention whose mask holds the least number of the type that scores are computed in, and rows in which nothing else is."""
+    LENGTH = 8
+
+    def __init__(self, kinds):
+        super().__init__()
+        self.kinds, self.embed, self.q, self.head = kinds, nn.Embedding(53, 16), nn.Linear(16, 16), nn.Linear(16, 53)
+
+    def mask(self, kind, scores, keep):
+        dtype, low = scores.dtype, torch.finfo(scores.dtype).min
+        if kind == "masked_fill":
+            return scores.masked_fill(~keep, low)
+        if kind == "masked_fill_":
+            return scores.clone().masked_fill_(~keep, low)
+        if kind == "where":
+            return torch.where(keep, scores, low)
+        if kind == "where of a tensor":
+            return torch.where(keep, scores, torch.tensor(low, dtype=dtype))
+        if kind == "full":
+            return torch.where(keep, scores, torch.full((self.LENGTH, self.LENGTH), low, dtype=dtype))
+        if kind == "full_like":
+            return torch.where(keep, scores, torch.full_like(scores, low))
+        if kind == "new_full":
+            return torch.where(keep, scores, scores.new_full((1,), low))
+        if kind == "greatest":
+            return torch.where(keep, scores, -torch.finfo(dtype).max)
+        if kind == "added":
+            return scores + torch.zeros_like(keep, dtype=dtype).masked_fill(~keep, low)
+        if kind == "added in place":
+            scores = scores.clone()
+            scores += torch.full((self.LENGTH, self.LENGTH), low, dtype=dtype).triu(1).expand_as(scores)
+            return scores.masked_fill(~keep, low)
+        if kind == "scaled":
+            return scores.clone().add_((1.0 - keep.to(dtype)) * low)
+        if kind == "clamp":
+            return torch.where(keep, scores, float("-inf")).clamp(min=low)
+        raise AssertionError(kind)
+
+    def look(self, kind, h, keep):
+        if kind == "fused":
+            low = torch.zeros(keep.shape, dtype=h.dtype).masked_fill(~keep, torch.finfo(h.dtype).min)
+            return F.scaled_dot_product_attention(self.q(h)[:, None], h[:, None], h[:, None], attn_mask=low[:, None])[:, 0]
+        return self.mask(kind, self.q(h) @ h.transpose(1, 2) / 4, keep).softmax(-1) @ h
+
+    def forward(self, x, start, y):
+        h = self.embed(x)
+        place = torch.arange(self.LENGTH)
+        keep = (place <= place[:, None])[None] & (place >= start[:, None, None])
+        labels = y.masked_fill(place < start[:, None], -100)
+        losses = [F.cross_entropy(self.head(h + self.look(kind, h, keep)).float().flatten(0, 1), labels.flatten()) for kind in self.kinds]
+        return torch.stack(losses).mean()
+
+
+LEAST = ("masked_fill", "masked_fill_", "where", "where of a tensor", "full", "full_like", "new_full", "greatest", "added", "added in place", "scaled", "clamp", "fused")
+
+
+def least(*kinds):
+    def factory():
+        length = Masked.LENGTH
+        return Masked(kinds), {"x": torch.randint(0, 53, (2, length)), "start": torch.tensor([0, 3]), "y": torch.randint(0, 53, (2, length))}
+    return factory
+
+
+def least_is_told(bin):
+    """--explain and the report list numbers that became those of another type; without mixed precision there are none."""
+    def case(folder):
+        model, inputs = least("masked_fill")()
+        for policy, told in ((BF16, [("limit", "aten::masked_fill.Scalar", "f32", "bf16", 1)]), ({}, [])):
+            config = make_config(1, SGD)
+            config["fsdp_config"]["mixed_precision"] = policy
+            compile_step(bin, folder, model.train(), inputs, config, options=["--report=report.json"])
+            rows = json.loads((folder / "report.json").read_text())["casts"]
+            assert [tuple(r[k] for k in ("cause", "name", "from", "to", "count")) for r in rows if r["cause"] == "limit"] == told, rows
+    return case
+
+
 def refused_statistics(bin):
     def case(folder):
         model, inputs = zoo.convnet()
@@ -217,7 +295,8 @@ def expanded_mask(bin):
 
 def main():
     arguments = parse_arguments()
-    cases = {"statistics are refused": refused_statistics(arguments.bin), "expanded mask": expanded_mask(arguments.bin), "wires by bucket": wires_by_bucket(arguments.bin)}
+    cases = {"statistics are refused": refused_statistics(arguments.bin), "expanded mask": expanded_mask(arguments.bin), "wires by bucket": wires_by_bucket(arguments.bin),
+             "least number is told": least_is_told(arguments.bin)}
 
     def add(factory, world, label, accuracy=1e-2, **options):
         cases[f"{factory.__name__} world={world} {label}"] = precision_case(arguments.bin, factory, world, accuracy, **options)
@@ -247,6 +326,13 @@ def main():
         add(zoo.mlp, 2, f"3 micro-batches, exchanged in {sync}", mixed_precision=BF16, gradient_sync=sync, micro_batches=3)
         add(zoo.gpt, 3, f"2 micro-batches, bf16 sums, exchanged in {sync}", accuracy=0.1, gradient_sync=sync, micro_batches=2,
             mixed_precision={"param_dtype": "bfloat16", "reduce_dtype": "bfloat16"})
+    for dtype in ("bfloat16", "float16"):
+        policy = {"param_dtype": dtype, "reduce_dtype": "float32"}
+        for kinds in ((LEAST, *((kind,) for kind in LEAST)) if arguments.all else (LEAST,)):
+            label = kinds[0] if len(kinds) == 1 else "all ways"
+            cases[f"least number, {label}, {dtype}"] = precision_case(arguments.bin, least(*kinds), 1, 2e-2, steps=2, mixed_precision=policy)
+    cases["least number, traced"] = precision_case(arguments.bin, least("masked_fill", "where"), 2, 2e-2, steps=2, mixed_precision=BF16, form="traced")
+
     def add_wire(factory, world, label, **options):
         cases[f"{factory.__name__} world={world} wire {label}"] = wire_case(arguments.bin, factory, world, **options)
 

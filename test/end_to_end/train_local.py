@@ -43,6 +43,7 @@ def main():
             add(factory, 1, "sgd", optimizer=PLAIN_SGD)
         add(factory, 2, "zero3 adam", optimizer=ADAM, reshard_after_forward=True, **blocks)
         add(factory, 3, "zero3 sgd", optimizer=SGD, reshard_after_forward=True)
+    add(zoo.grouped, 2, "groups of heads", optimizer=SGD)
     add(zoo.lora, 2, "zero2", reshard_after_forward=False)
     add(zoo.lora_llama, 3, "zero3 adam", optimizer=ADAM, reshard_after_forward=True)
     for form in ("traced", "scripted"):

@@ -286,6 +286,21 @@ def llama():
     return Classifier(Llama()), {"x": torch.randint(0, 29, (2, 8)), "y": torch.randint(0, 29, (2, 8))}
 
 
+def grouped():
+    """Attention that is told of fewer heads of keys and values than of queries."""
+
+    class Grouped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.kv = nn.Linear(16, 32), nn.Linear(16, 16)
+
+        def forward(self, x):
+            q, kv = (f(x).unflatten(-1, (-1, 8)).transpose(1, 2) for f in (self.q, self.kv))
+            return F.scaled_dot_product_attention(q, kv, kv, is_causal=True, enable_gqa=True).square().mean()
+
+    return Grouped(), {"x": torch.randn(2, 6, 16)}
+
+
 def bert():
     """Hugging Face's, with an attention mask."""
     import transformers

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What plans for a GPU say of every operator's results equals what PyTorch's fake tensors on a GPU say.
+"""Plans for a GPU can be had, and what they say of every operator's results equals what PyTorch's fake tensors on a GPU say.
 
-    fake_cuda.py --bin build/bin [--only MODEL]
+    fake_cuda.py --bin build/bin [--only MODEL] [--all] [--models FILE ...]
 
 A result whose shape, strides or type was planned wrongly is found by the runtime on
 the GPU, when the artifact is loaded (E073). PyTorch knows them without a GPU: its
 fake tensors have a device, and so the layouts that its kernels there give.
+
+--all takes all models, with each config of CONFIGS and for each GPU of ARCHS, and
+all operators of PyTorch's database with operands in each order in memory.
 """
 import ast
+import importlib.util
+import itertools
 import logging
 import pathlib
 import re
@@ -20,6 +25,7 @@ import yaml
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "end_to_end")]
+import layout_models  # noqa: E402
 import harness  # noqa: E402
 import models  # noqa: E402
 import operators as database  # noqa: E402
@@ -28,15 +34,28 @@ import zoo  # noqa: E402
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64, "i32": torch.int32,
           "i16": torch.int16, "i8": torch.int8, "ui8": torch.uint8, "ui64": torch.uint64, "i1": torch.bool, "complex<f32>": torch.complex64, "complex<f64>": torch.complex128}
 FORMATS = {"contiguous": torch.contiguous_format, "preserve": torch.preserve_format, "channels_last": torch.channels_last, "channels_last_3d": torch.channels_last_3d}
-TARGET = {"device": "cuda", "cuda_arch": "sm_90"}
-BF16 = {"param_dtype": "bfloat16", "reduce_dtype": "float32"}
+ARCHS = ("sm_80", "sm_90", "sm_100")
+BF16, F16 = ({"param_dtype": name, "reduce_dtype": "float32"} for name in ("bfloat16", "float16"))
+CONFIGS = {"zero3": {"reshard_after_forward": True}, "bf16": {"mixed_precision": BF16}, "ckpt": {"activation_checkpointing": True}}
+PRECISIONS = {"f32": {}, "bf16": {"mixed_precision": BF16}, "f16": {"mixed_precision": F16}}
+ORDERS = ("rows", "columns", "channels_last")
+# What a test with each change takes: of the zoo in float32 for one GPU; of both in bfloat16.
 MODELS = ("mlp", "tiny", "double", "convnet", "tagger", "gpt", "looped", "dpo", "lora_llama", "llama", "bert", "gpt2", "vit")
+LOWERED = ("gpt", "llama", "bert")
+# Models that PyTorch refuses so, too: their batch norms have statistics in float32.
+NOT_LOWERED = {"convnet"}
+# How many calls one plan has at first; a plan that cannot be had is halved until the call at fault stands alone.
+TOGETHER = 12
 # Where fake tensors are not what a plan says, by operator and number of the result: strides that depend on the library
 # which LibTorch takes when it runs (cuSOLVER or MAGMA). The runtime copies what comes in other strides.
-EXPLAINED = {("_linalg_svd", 2), ("linalg_eig", 1)}
-# Whose fake tensors ask a driver, and where there is none say nothing.
-NEED_DRIVER = {"_batch_norm_with_update_functional", "multi_margin_loss_backward", "multilabel_margin_loss_backward"}
-LOWERED = ("gpt", "llama", "bert")
+# Of images with few channels PyTorch's decomposition, which its fake tensors run, gives the upsampled ones in rows; the kernel
+# writes into what its structured meta function has, which is the input's format.
+EXPLAINED = {("_linalg_svd", 2), ("linalg_eig", 1), ("upsample_bilinear2d", 0)}
+# Calls that plans for a GPU refuse by design, of those that plans for the CPU take.
+REFUSED = set()
+# Whose fake tensors say nothing: without a driver, or of other types than bfloat16, which the kernel takes as well.
+UNKNOWN = {**dict.fromkeys(("_batch_norm_with_update_functional", "multi_margin_loss_backward", "multilabel_margin_loss_backward"), "NVIDIA driver|CUDA driver"),
+           "_grouped_mm": "Expected inputs of BF16 type"}
 
 
 def split(text, separator=","):
@@ -151,38 +170,44 @@ def call(name, arguments, operands_types):
     return [(tuple(t.shape), tuple(t.stride()), t.dtype) if t is not None else None for t in flat if t is None or torch.is_tensor(t)]
 
 
-def differences(text):
-    """Results of a printed program that are not as PyTorch says; and how many operators it has."""
+def differences(text, known):
+    """Results of a printed program that are not as PyTorch says; and how many operators it has. Those in `known` were compared before."""
     every = operators(text)
     lines = len(re.findall(r"= aten\.", text))
     assert lines >= len(every) > 0 and sum(LINE.match(line.strip()) is not None for line in text.splitlines()) >= lines, "not all operators were read"
     different = []
     with FakeTensorMode(allow_non_fake_inputs=True):
         for name, arguments, given, results in every:
+            if (key := repr((name, re.sub(r"%[\w.#$-]+", "%", repr(arguments)), given, results))) in known:
+                continue
+            known.add(key)
             try:
                 got = call(name, arguments, given)
             except RuntimeError as error:
-                assert re.search("NVIDIA driver|CUDA driver", str(error)) and name in NEED_DRIVER, f"{name}: {error}; {arguments} of {given}"
+                if name not in UNKNOWN or not re.search(UNKNOWN[name], str(error)):
+                    different.append(f"{name}: {type(error).__name__}: {error}; {arguments} of {given}")
                 continue
-            assert len(got) == len(results), f"{name}: {len(results)} results, PyTorch has {len(got)}"
+            if len(got) != len(results):
+                different.append(f"{name}: {len(results)} results, PyTorch has {len(got)}; {arguments} of {given}")
+                continue
             for number, (planned, fake) in enumerate(zip(results, got)):
                 if fake and planned and not same(planned, fake) and (name, number) not in EXPLAINED:
                     different.append(f"{name} #{number}: planned {planned}, PyTorch says {fake}; {arguments} of {given}")
     return different, lines
 
 
-def plan(bin, folder, config):
-    (folder / "fsdp.yaml").write_text(yaml.safe_dump({**config, **TARGET}))
+def plan(bin, folder, config, **target):
+    (folder / "fsdp.yaml").write_text(yaml.safe_dump({**config, **target}))
     return harness.must(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "-", cwd=folder).stdout
 
 
-def check(bin, factory, config):
+def check(bin, factory, arch, config):
     """Every operator of a model's plan."""
     def case(folder):
         torch.manual_seed(7)
         model, inputs = factory()
         harness.export(model.train(), inputs, folder / "model.pt2")
-        different, lines = differences(plan(bin, folder, harness.make_config(2, **config)))
+        different, lines = differences(plan(bin, folder, harness.make_config(2, **config), device="cuda", cuda_arch=arch), set())
         print(f"      {lines} operators")
         assert not different, f"{len(different)} results differ:\n" + "\n".join(different)
     return case
@@ -194,39 +219,82 @@ def decoder():
         return models.decoder("1b"), {k: v.to("meta") for k, v in models.tokens("1b").items()}
 
 
-def check_operators(bin, every):
-    """Each K-th operator of PyTorch's database, and its derivative."""
+def check_operators(bin, every, precisions, archs, orders):
+    """Each K-th operator of PyTorch's database, and its derivative: what a plan for the CPU takes, one for a GPU takes, too."""
     def case(folder):
-        tools, different, lines, refused = database.sweep(), [], 0, 0
-        logging.disable()  # torch.export shows the graphs of what it cannot export
-        calls = tools.repeatable_calls(every)
+        tools, known, different, lines, refused, count = database.sweep(), set(), [], 0, 0, 0
         (folder / "exported").mkdir()
-        groups = [g for i in range(0, len(calls), database.TOGETHER) for g in tools.export(calls[i:i + database.TOGETHER], folder / "exported", []).items()]
-        while groups:
-            source, own = groups.pop(0)
-            (folder / "model.pt2").write_bytes(pathlib.Path(source).read_bytes())
-            try:
-                text = plan(bin, folder, {"fsdp_version": 2, "mesh": {"dp_shard": 1}, "optimizer": {"name": "sgd", "lr": 1.0}})
-            except AssertionError:
-                groups += [g for c in own for g in tools.export([c], folder / "exported", []).items()] if len(own) > 1 else []
-                refused += len(own) == 1
-                continue
-            try:
-                found, count = differences(text)
-            except Exception as error:
-                found, count = [f"{', '.join(c.name for c in own)}: {type(error).__name__}: {error}"], 0
-            different, lines = different + found, lines + count
-        print(f"      {lines} operators of {len(calls)} calls, {refused} of which are refused")
+        for order in orders:
+            calls = tools.repeatable_calls(every, order)
+            groups = [g for i in range(0, len(calls), TOGETHER) for g in tools.export(calls[i:i + TOGETHER], folder / "exported", []).items()]
+            for precision, arch in itertools.product(precisions, archs):
+                left = list(groups)
+                while left:
+                    source, own = left.pop(0)
+                    (folder / "model.pt2").write_bytes(pathlib.Path(source).read_bytes())
+                    config = {"fsdp_version": 2, "mesh": {"dp_shard": 1}, "optimizer": {"name": "sgd", "lr": 1.0}, "fsdp_config": PRECISIONS[precision]}
+                    names = f"{', '.join(c.name for c in own)} ({order}, {precision}, {arch})"
+                    try:
+                        text = plan(bin, folder, config, device="cuda", cuda_arch=arch)
+                    except AssertionError as error:
+                        if len(own) > 1:
+                            half = len(own) // 2
+                            left += [g for part in (own[:half], own[half:]) for g in tools.export(part, folder / "exported", []).items()]
+                            continue
+                        refused += 1
+                        if own[0].name not in REFUSED and planned_for_cpu(bin, folder, config):
+                            different.append(f"{names} has a plan for the CPU, but not for a GPU: {error}")
+                        continue
+                    try:
+                        found, more = differences(text, known)
+                    except Exception as error:
+                        found, more = [f"{type(error).__name__}: {error}"], 0
+                    different, lines = different + [f"{each} in {names}" for each in found], lines + more
+                count += len(calls)
+        print(f"      {lines} operators of {count} calls, {refused} of which are refused")
         assert lines and not different, f"{len(different)} results differ:\n" + "\n".join(different)
     return case
 
 
+def planned_for_cpu(bin, folder, config):
+    try:
+        return plan(bin, folder, config)
+    except AssertionError:
+        return None
+
+
+def load(path):
+    """MODELS of a Python file."""
+    spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.MODELS
+
+
 def main():
-    arguments = harness.parse_arguments(lambda parser: parser.add_argument("--every", type=int, default=40, help="take each K-th operator of PyTorch's database"))
-    cases = {name: check(arguments.bin, getattr(zoo, name), {}) for name in MODELS}
-    cases |= {f"{name} in bfloat16": check(arguments.bin, getattr(zoo, name), {"mixed_precision": BF16}) for name in LOWERED}
-    cases["decoder in bfloat16"] = check(arguments.bin, decoder, {"mixed_precision": BF16})
-    cases["operators"] = check_operators(arguments.bin, arguments.every)
+    def extend(parser):
+        parser.add_argument("--every", type=int, help="take each K-th operator of PyTorch's database (default: 40, with --all: 1)")
+        parser.add_argument("--models", nargs="*", default=[], help="Python files whose MODELS are taken as well, with --all")
+        parser.add_argument("--arch", nargs="*", default=ARCHS, help="with --all")
+    arguments = harness.parse_arguments(extend)
+    logging.disable()  # PyTorch shows what it cannot export or compute
+    factories = {name: getattr(zoo, name) for name in MODELS} | layout_models.MODELS
+    if arguments.all:
+        factories |= {name: getattr(zoo, name) for name in ("partial", "scaled", "lora")}
+        factories |= {f"{pathlib.Path(path).stem}.{name}": factory for path in arguments.models for name, factory in load(path).items()}
+        wanted = [(name, label, arch) for name, label, arch in itertools.product(factories, CONFIGS, arguments.arch)]
+    else:
+        wanted = [(name, "zero3", "sm_90") for name in MODELS] + [(name, "bf16", "sm_90") for name in LOWERED]
+        wanted += [(name, "bf16" if i % 2 else "ckpt", ARCHS[i % 3]) for i, name in enumerate(layout_models.MODELS)]
+    cases = {f"{name} {label} {arch}": check(arguments.bin, factories[name], arch, CONFIGS[label])
+             for name, label, arch in wanted if label != "bf16" or name.rpartition(".")[2] not in NOT_LOWERED}
+    cases["decoder bf16 sm_90"] = check(arguments.bin, decoder, "sm_90", CONFIGS["bf16"])
+    if arguments.all:
+        cases |= {f"operators {precision} {order}": check_operators(arguments.bin, arguments.every or 1, [precision], arguments.arch, [order])
+                  for precision, order in itertools.product(PRECISIONS, ORDERS)}
+    else:
+        cases["operators f32"] = check_operators(arguments.bin, arguments.every or 40, ["f32"], ["sm_90"], ["rows"])
+        cases["operators bf16"] = check_operators(arguments.bin, arguments.every or 39, ["bf16"], ["sm_100"], ["columns"])
     harness.run_cases(cases, arguments.only)
 
 

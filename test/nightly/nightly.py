@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is too long for every change: fuzzers, sanitizers, all cases of training, the operator sweep, an exact solver, a calibration, a soak, a browser.
+"""What is too long for every change: fuzzers, sanitizers, all cases of training, the operator sweep, plans for GPUs, an exact solver, a calibration, a soak, a browser.
 
-    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,training,sweep,kernels,exact,calibrate,soak,pictures]
+    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,training,sweep,plans,kernels,exact,calibrate,soak,pictures]
                [--fuzz-seconds 600] [--sweep-every 1] [--soak-steps 10000] ...
 
 Each part goes on whatever the others find. The summary is a table, written to
@@ -20,7 +20,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
-PARTS = ("fuzz", "asan", "tsan", "training", "sweep", "kernels", "exact", "calibrate", "soak", "pictures")
+PARTS = ("fuzz", "asan", "tsan", "training", "sweep", "plans", "kernels", "exact", "calibrate", "soak", "pictures")
 # Unit tests of what is ours from end to end: readers, the runtime, its threads.
 UNIT_TESTS = ("fsdp-support-test", "fsdp-plan-test", "fsdp-weights-test", "fsdp-data-test", "config-test",
               "checkpoint-test", "comm-test", "runtime-test")
@@ -134,6 +134,15 @@ def sweep(options):
     yield Row("operator sweep", last(r"(?m)^(\d+ operators: .*)$", text), findings, time.monotonic() - begin)
 
 
+def plans(options):
+    """All models and operators compiled for GPUs."""
+    begin, log = time.monotonic(), options.logs / "plans.log"
+    status = run([options.python, SOURCE / "test/gpu/fake_cuda.py", "--bin", options.build / "bin", "--all", f"--every={options.sweep_every}"], log)
+    text = log.read_text(errors="replace")
+    findings = [] if status == 0 else [line[:160] for line in re.findall(r"(?m)^FAIL +(.*)$", text)[:10]] or [f"status {status}"]
+    yield Row("plans for GPUs", last(r"(?m)^(\d+ of \d+ passed)$", text), findings, time.monotonic() - begin)
+
+
 def kernels(options):
     begin, log = time.monotonic(), options.logs / "kernels.log"
     status = run([options.python, SOURCE / "test/hostile/kernels.py", f"--every={options.kernels_every}"], log)
@@ -207,7 +216,7 @@ def main():
     if unknown := set(chosen) - set(PARTS):
         parser.error(f"--only: expected {', '.join(PARTS)}, found {', '.join(sorted(unknown))}")
     parts = {"fuzz": fuzz, "asan": lambda o: sanitize(o, "asan"), "tsan": lambda o: sanitize(o, "tsan"), "training": training,
-             "sweep": sweep, "kernels": kernels, "exact": exact, "calibrate": calibrate, "soak": soak, "pictures": pictures}
+             "sweep": sweep, "plans": plans, "kernels": kernels, "exact": exact, "calibrate": calibrate, "soak": soak, "pictures": pictures}
     rows, begin = [], time.monotonic()
     for name in chosen:
         before = len(rows)

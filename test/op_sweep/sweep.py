@@ -47,11 +47,19 @@ TRUSTED = r"^_segment_reduce\b"
 HERE = pathlib.Path(__file__).parent
 
 
-class Call:
-    """One operator with one sample's arguments."""
+def order_of(value, order):
+    """The dims of a tensor from the slowest to the fastest in memory."""
+    dims = list(range(value.dim()))
+    if order == "columns":
+        return dims[::-1]
+    return [0, *dims[2:], 1] if order == "channels_last" and len(dims) > 2 else dims
 
-    def __init__(self, name, op, sample):
-        self.name, self.op = name, op
+
+class Call:
+    """One operator with one sample's arguments, which lie in memory in that order: "rows", "columns" or "channels_last"."""
+
+    def __init__(self, name, op, sample, order="rows"):
+        self.name, self.op, self.order = name, op, order
         self.leaves, self.spec = _pytree.tree_flatten(
             (sample.input, sample.args, sample.kwargs))
 
@@ -64,16 +72,23 @@ class Calls(torch.nn.Module):
             for j, leaf in enumerate(call.leaves):
                 if not torch.is_tensor(leaf):
                     continue
+                # States are contiguous; an operator sees a permuted one in another order.
                 value = leaf.detach().clone()
+                if call.order != "rows":
+                    value = value.permute(order_of(leaf, call.order)).contiguous()
                 if leaf.requires_grad and leaf.is_floating_point():
                     self.register_parameter(f"t{i}_{j}", torch.nn.Parameter(value))
                 else:
                     self.register_buffer(f"t{i}_{j}", value)
 
+    def get(self, name, leaf, order):
+        value, dims = getattr(self, name), order_of(leaf, order)
+        return value if order == "rows" else value.permute([dims.index(i) for i in range(len(dims))])
+
     def forward(self, x):
         loss = x.sum() * 0
         for i, call in enumerate(self.calls):
-            leaves = [getattr(self, f"t{i}_{j}") if torch.is_tensor(leaf) else leaf
+            leaves = [self.get(f"t{i}_{j}", leaf, call.order) if torch.is_tensor(leaf) else leaf
                       for j, leaf in enumerate(call.leaves)]
             first, args, kwargs = _pytree.tree_unflatten(leaves, call.spec)
             for out in _pytree.tree_leaves(call.op(first, *args, **kwargs)):
@@ -130,13 +145,13 @@ def is_repeatable(call):
             and torch.isfinite(losses[0]).item() and torch.equal(*losses))
 
 
-def repeatable_calls(every):
+def repeatable_calls(every, order="rows", only=""):
     """Calls of each K-th operator that can be exported and give the same each time; others are the sweep's to report."""
     calls = []
-    for name, _, op, sample in find_calls(argparse.Namespace(only="", every=every, samples=1)):
+    for name, _, op, sample in find_calls(argparse.Namespace(only=only, every=every, samples=1)):
         if op is None:
             continue
-        call = Call(name, op, sample)
+        call = Call(name, op, sample, order)
         try:
             if is_repeatable(call):
                 calls.append(call)

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/joint/JointCapture.h"
+#include "ir/capture/joint/Limits.h"
 #include "ir/capture/joint/RecorderScope.h"
 #include "ir/capture/joint/Simplify.h"
 #include "support/Error.h"
@@ -397,6 +398,7 @@ void JointCapture::run(
     }
   }
   simplify(graph);
+  narrowLimits(graph);
   placeCasts(graph);
   addRandomState();
 }

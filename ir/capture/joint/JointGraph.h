@@ -128,6 +128,14 @@ const char *getCauseName(Cast::Cause cause);
 using CastId = int32_t;
 inline constexpr CastId kNoCast = -1;
 
+/// A number at the limit of one dtype that became that of another.
+struct NarrowedLimit {
+  std::string op; ///< that computes with it or makes it
+  c10::ScalarType from;
+  c10::ScalarType to;
+  LocationId location = kNoLocation;
+};
+
 struct Node {
   c10::OperatorHandle op;
   std::vector<Argument> arguments; ///< one for each of the schema
@@ -183,8 +191,9 @@ struct JointGraph {
   std::vector<Output> outputs; ///< all that the model returns
   bool isInference = false;    ///< forward only
   std::vector<Location> locations;
-  Precision precision;     ///< the policies that were applied
-  std::vector<Cast> casts; ///< of which no node may be left
+  Precision precision;               ///< the policies that were applied
+  std::vector<Cast> casts;           ///< of which no node may be left
+  std::vector<NarrowedLimit> limits; ///< what mixed precision did to them
   /// Trainable parameters that the loss does not depend on: now frozen.
   std::vector<std::string> withoutGradient;
   /// What the export lost and the request accepts, in words.

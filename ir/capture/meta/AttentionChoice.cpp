@@ -44,6 +44,18 @@ bool fitsCudnnShapes(const Target &target, const sdp_params &call) {
   return call.dropout == 0 || call.query.size(2) != 1;
 }
 
+/// What LibTorch leaves to cuDNN 9.19 and it computes wrongly, as reported:
+/// with a mask, a last tile of keys that is not whole makes the gradient of the
+/// queries NaN (pytorch/pytorch#196678); on 10.x the output of fewer than 8
+/// groups of heads is not the others' (#193893).
+bool isWrongInCudnn(const Target &target, const sdp_params &call) {
+  constexpr int64_t tile = 128, groups = 8;
+  bool isMasked = call.attn_mask && call.attn_mask->defined();
+  bool isGrouped = call.key.size(1) != call.query.size(1);
+  return (isMasked && call.key.size(2) % tile != 0) ||
+         (isGrouped && target.getMajor() == 10 && call.key.size(1) < groups);
+}
+
 bool takesCudnn(const Target &target, const sdp_params &call) {
   return sdp::check_tensor_shapes(call, false) &&
          isLowPrecision(target, call) &&
@@ -51,7 +63,7 @@ bool takesCudnn(const Target &target, const sdp_params &call) {
          sdp::check_nonzero_sequence_lengths_dense(call, false) &&
          sdp::check_last_dim_stride_equals_1_dense<true>(call, false) &&
          sdp::check_batch_size_and_num_heads_dense<true, false>(call, false) &&
-         fitsCudnnShapes(target, call);
+         fitsCudnnShapes(target, call) && !isWrongInCudnn(target, call);
 }
 
 //===----------------------------------------------------------------------===//

@@ -13,8 +13,8 @@ namespace fsdp::meta {
 /// The kernel that LibTorch 2.11 would use for this call on `target`: `math`
 /// where no fused one takes the arguments. For CUDA the rules are those of
 /// aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, with the cuDNN 9.19
-/// that LibTorch's wheel brings. `arguments` are meta tensors; whether they
-/// require gradients matters.
+/// that LibTorch's wheel brings, less what that is known to compute wrongly.
+/// `arguments` are meta tensors; whether they require gradients matters.
 at::SDPBackend chooseAttention(const Target &target,
                                const sdp::sdp_params &arguments,
                                std::optional<double> scale);

@@ -16,6 +16,7 @@
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/ops/_native_batch_norm_legit.h>
 #include <ATen/ops/batch_norm_native.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/native_batch_norm.h>
 
 using namespace fsdp::meta;
@@ -79,13 +80,14 @@ static Three normalize(const Tensor &input, const OptionalTensor &weight,
   bool mixed = given(weight) && weight->scalar_type() != input.scalar_type();
   at::ScalarType type = mixed ? weight->scalar_type() : input.scalar_type();
   int64_t channels = training ? input.size(1) : 0;
-  // CUDA gives statistics in either case, in the type that it sums in
-  // (Normalization.cu: batch_norm_cuda).
+  // CUDA gives statistics in either case, in the type that it sums in, and an
+  // output like the input (Normalization.cu: batch_norm_cuda).
   if (isForCuda()) {
     type = at::toAccumulateType(input.scalar_type(), /*is_cuda=*/true);
     channels = input.size(1);
   }
-  return {inFormatOf(input.sizes(), input, input),
+  return {isForCuda() ? at::empty_like(input)
+                      : inFormatOf(input.sizes(), input, input),
           contiguous({channels}, input, type),
           contiguous({channels}, input, type)};
 }

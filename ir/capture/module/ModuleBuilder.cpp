@@ -292,29 +292,36 @@ ProgramBuilder::ProgramBuilder(mlir::ModuleOp module, const JointGraph &graph)
   }
 }
 
-/// The casts of mixed precision that are left in `graph`, equal ones counted.
+/// The casts of mixed precision that are left in `graph`, and the limits of
+/// dtypes that it narrowed, equal ones counted.
 ArrayAttr describeCasts(Builder &builder, const JointGraph &graph) {
   llvm::MapVector<DictionaryAttr, int64_t> counts;
   auto getString = [&](StringRef name, StringRef value) {
     return builder.getNamedAttr(name, builder.getStringAttr(value));
   };
-  auto getDtype = [&](StringRef name, ValueId value) {
-    return builder.getNamedAttr(name, TypeAttr::get(getElementType(
-                                          builder, graph.values[value].dtype)));
+  auto getDtype = [&](StringRef name, c10::ScalarType dtype) {
+    return builder.getNamedAttr(name,
+                                TypeAttr::get(getElementType(builder, dtype)));
+  };
+  auto add = [&](SmallVector<NamedAttribute> row, LocationId location) {
+    if (location != kNoLocation)
+      row.push_back(getString("module", graph.locations[location].module));
+    ++counts[builder.getDictionaryAttr(row)];
   };
   for (const capture::Node &node : graph.nodes) {
     if (node.cast == kNoCast)
       continue;
     const Cast &cast = graph.casts[node.cast];
-    SmallVector<NamedAttribute> row = {
-        getString("cause", getCauseName(cast.cause)),
-        getString("name", cast.name),
-        getDtype("from", node.arguments[0].tensors[0]),
-        getDtype("to", node.results[0])};
-    if (cast.cause == Cast::Cause::Operand && node.location != kNoLocation)
-      row.push_back(getString("module", graph.locations[node.location].module));
-    ++counts[builder.getDictionaryAttr(row)];
+    add({getString("cause", getCauseName(cast.cause)),
+         getString("name", cast.name),
+         getDtype("from", graph.values[node.arguments[0].tensors[0]].dtype),
+         getDtype("to", graph.values[node.results[0]].dtype)},
+        cast.cause == Cast::Cause::Operand ? node.location : kNoLocation);
   }
+  for (const NarrowedLimit &limit : graph.limits)
+    add({getString("cause", "limit"), getString("name", limit.op),
+         getDtype("from", limit.from), getDtype("to", limit.to)},
+        limit.location);
   SmallVector<Attribute> rows;
   for (auto [row, count] : counts) {
     NamedAttrList entries(row);

@@ -5,6 +5,7 @@
 #include "ir/capture/joint/Autocast.h"
 #include "ir/capture/meta/TargetScope.h"
 #include "ir/capture/pt2/Enums.h"
+#include "ir/capture/pt2/Layouts.h"
 #include "ir/capture/pt2/Metadata.h"
 #include "ir/capture/pt2/Operators.h"
 
@@ -231,6 +232,15 @@ c10::IValue Pt2Interpreter::evaluate(const Pt2UserInput &input) const {
   return input.number ? toIValue(*input.number) : evaluate(*input.constant);
 }
 
+/// What the archive says of the first of a node's inputs; null if nothing.
+const json::Object *Pt2Interpreter::findMeta(const json::Array &inputs) const {
+  if (inputs.empty() || !tensors)
+    return nullptr;
+  const json::Value &argument = json::get(json::asObject(inputs[0]), "arg");
+  const json::Value *meta = tensors->get(getPt2ValueName(argument));
+  return meta ? meta->getAsObject() : nullptr;
+}
+
 void Pt2Interpreter::callOperator(const c10::OperatorHandle &op,
                                   const json::Object &node) {
   std::unordered_map<std::string, const json::Value *> given;
@@ -254,6 +264,8 @@ void Pt2Interpreter::callOperator(const c10::OperatorHandle &op,
   }
   if (used != given.size())
     json::fail("only arguments that " + getOperatorName(op) + " knows");
+  if (!stack.empty())
+    fitLayout(op, stack, findMeta(json::getArray(node, "inputs")));
   op.callBoxed(stack);
   bindOutputs(node, stack);
 }
@@ -417,6 +429,7 @@ Pt2Interpreter::getTensors(const json::Object &node) const {
 }
 
 void Pt2Interpreter::run(const json::Object &graph) {
+  tensors = graph.getObject("tensor_values");
   for (const json::Value &value : json::getArray(graph, "nodes")) {
     const json::Object &node = json::asObject(value);
     Pt2Target target = resolvePt2Target(node);

@@ -57,6 +57,7 @@ private:
                           const json::Object &node);
   void callSizeQuery(const std::string &query, const json::Object &node);
   void checkAssertion(const json::Object &node) const;
+  const json::Object *findMeta(const json::Array &inputs) const;
   std::vector<at::Tensor> getTensors(const json::Object &node) const;
   c10::IValue evaluateSymbolic(const json::Value &argument) const;
   void bindOutputs(const json::Object &node,
@@ -66,6 +67,7 @@ private:
   Recorder *recorder;
   Pt2Backwards *backwards = nullptr;
   c10::DeviceType exportDevice = c10::kMeta;
+  const json::Object *tensors = nullptr; ///< of the graph that runs, by name
   std::unordered_map<std::string, c10::IValue> values;
 };
 

@@ -136,6 +136,8 @@ std::vector<std::string> fsdp::describeOutputs(ModuleOp module) {
 static std::string describeCause(llvm::StringRef cause, llvm::StringRef name) {
   if (cause == "operand")
     return "operands of " + name.str();
+  if (cause == "limit")
+    return "greatest and least numbers in " + name.str();
   if (cause == "float8")
     return "float8 " + name.str() + "s";
   if (cause == "quantize")

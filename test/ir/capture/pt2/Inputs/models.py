@@ -293,6 +293,61 @@ def attend_masked():
     return Attend(16, mask=torch.ones(5, 5).tril().bool()), {"x": torch.randn(2, 5, 8)}
 
 
+def attend_masked_half():
+    """A mask over a part of a tile of cuDNN's keys."""
+    return Attend(16, mask=torch.ones(5, 5).tril().bool()).bfloat16(), {"x": torch.randn(2, 5, 8).bfloat16()}
+
+
+def attend_by_time():
+    """The sequence comes first: on a CPU the output lies so, too, and contiguous() in front of the view is left out."""
+
+    class ByTime(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(16, 2)
+
+        def forward(self, x):
+            return self.attention(x, x, x, need_weights=False)[0].square().mean()
+
+    return ByTime(), {"x": torch.randn(6, 2, 16)}
+
+
+def attend_strided():
+    """Strides as numbers, of a tensor that lies otherwise on a GPU."""
+
+    class Strided(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv = nn.Linear(16, 48)
+
+        def forward(self, x):
+            q, k, v = self.qkv(x).unflatten(-1, (3, 2, 8)).permute(2, 1, 3, 0, 4)
+            a = F.scaled_dot_product_attention(q, k, v)
+            return a.as_strided((3, 8), (a.stride(2), a.stride(3))).square().mean()
+
+    return Strided(), {"x": torch.randn(6, 2, 16)}
+
+
+def least():
+    """A number at the limit of float32, in operators that compute in the parameters' type, in those that do not, and on its way to them."""
+
+    class Least(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(5, 6)
+
+        def forward(self, x):
+            y, low = self.net(x), torch.finfo(torch.float32).min
+            own = y.masked_fill(y > 1, low).softmax(-1)
+            wide = y.float().masked_fill(y > 2, low).logsumexp(-1)
+            mask = torch.full((6, 6), low, dtype=y.dtype).triu(1)[:4]
+            y = y.clone()
+            y += mask
+            return own.mean() + wide.mean() + y.softmax(-1).square().mean()
+
+    return Least(), {"x": torch.randn(4, 5)}
+
+
 class Kept(nn.Module):
     """Operators that keep for the backward pass what depends on the device."""
 

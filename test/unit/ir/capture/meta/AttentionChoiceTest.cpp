@@ -1,7 +1,8 @@
 //===- AttentionChoiceTest.cpp - Which attention kernel takes a call ------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The rows state what LibTorch 2.11 with cuDNN 9.19 chooses on such a GPU.
+// The rows state what LibTorch 2.11 with cuDNN 9.19 chooses on such a GPU, but
+// for calls that cuDNN is known to compute wrongly.
 //
 //===----------------------------------------------------------------------===//
 
@@ -87,7 +88,24 @@ std::vector<Case> makeCases() {
       {"turing_half", efficient, 75, at::kHalf},
       {"float", efficient, 90, at::kFloat},
       {"double", math, 90, at::kDouble},
-      {.name = "mask_hopper", .expected = cudnn, .mask = Sizes{16, 16}},
+      {.name = "mask_hopper",
+       .expected = cudnn,
+       .query = {2, 4, 16, 64},
+       .key = {2, 4, 256, 64},
+       .mask = Sizes{16, 256}},
+      {.name = "mask_over_a_part_of_a_tile_of_keys_hopper",
+       .expected = efficient,
+       .query = {2, 4, 128, 64},
+       .key = {2, 4, 192, 64},
+       .mask = Sizes{128, 192}},
+      {.name = "mask_over_a_part_of_a_tile_of_keys_blackwell",
+       .expected = efficient,
+       .capability = 100,
+       .mask = Sizes{16, 16}},
+      {.name = "causal_over_a_part_of_a_tile_of_keys_hopper",
+       .expected = cudnn,
+       .query = {2, 4, 192, 64},
+       .causal = true},
       {.name = "mask_ampere",
        .expected = efficient,
        .capability = 80,
@@ -111,6 +129,20 @@ std::vector<Case> makeCases() {
        .expected = cudnn,
        .key = few,
        .grouped = true},
+      {.name = "few_groups_blackwell",
+       .expected = flash,
+       .capability = 100,
+       .key = few,
+       .grouped = true},
+      {.name = "many_groups_blackwell",
+       .expected = cudnn,
+       .capability = 100,
+       .query = {2, 32, 16, 64},
+       .key = {2, 8, 16, 64},
+       .grouped = true},
+      {.name = "few_heads_without_groups_blackwell",
+       .expected = cudnn,
+       .capability = 100},
       {.name = "grouped_ampere",
        .expected = flash,
        .capability = 80,
