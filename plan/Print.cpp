@@ -104,7 +104,8 @@ void Printer::printHeader() {
          (plan.arithmetic->reduced_precision_reduction
               ? " reduced_precision_reduction"
               : "") +
-         (plan.arithmetic->fp16_accumulation ? " fp16_accumulation" : ""));
+         (plan.arithmetic->fp16_accumulation ? " fp16_accumulation" : "") +
+         (plan.arithmetic->deterministic ? " deterministic" : ""));
   if (!training.rates.empty())
     line("learning rates " +
          join(training.rates,
@@ -135,12 +136,11 @@ void Printer::printHeader() {
            std::to_string(use.gathered) + ", grads " +
            std::to_string(use.grads);
   };
-  std::optional<uint64_t> scratch = getScratchBound(plan);
   line("memory " +
        describe(*plan.memory, /*isHost=*/false, /*isPinned=*/false) +
-       "; scratch " +
-       (scratch ? "at most " + std::to_string(*scratch)
-                : "unknown until the warm-up"));
+       "; scratch " + describeScratch(plan, [](uint64_t bytes) {
+         return std::to_string(bytes);
+       }));
   if (plan.host)
     line("host memory " +
          describe(*plan.host, /*isHost=*/true, plan.pins_host));

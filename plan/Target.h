@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace fsdp {
 
@@ -41,12 +42,29 @@ inline uint64_t peakOf(const plan::PlanT &plan, plan::MemorySpace memory) {
   return use ? use->peak : 0;
 }
 
-/// The most bytes that kernels take for temporaries, outside of the arena.
-/// Nothing is known of a GPU's before the rehearsal: the plan holds 0 for it.
+/// The most bytes that kernels take for temporaries, outside of the arena, and
+/// that a GPU's libraries work in; nothing where that is unknown of some
+/// operators before the rehearsal, or was not counted for a GPU.
 inline std::optional<uint64_t> getScratchBound(const plan::PlanT &plan) {
-  if (!isForHost(plan))
+  bool isCounted = isForHost(plan) || plan.memory->scratch_bound != 0;
+  if (!isCounted || !plan.memory->scratch_unknown.empty())
     return std::nullopt;
   return plan.memory->scratch_bound;
+}
+
+/// "at most N", of the number that `format` gives, or what is unknown of it.
+template <typename Format>
+std::string describeScratch(const plan::PlanT &plan, Format format) {
+  if (std::optional<uint64_t> bound = getScratchBound(plan))
+    return "at most " + format(*bound);
+  std::string text = "unknown until the warm-up";
+  if (plan.memory->scratch_bound == 0)
+    return text;
+  std::string names;
+  for (const std::string &name : plan.memory->scratch_unknown)
+    names += (names.empty() ? "" : ", ") + name;
+  return format(plan.memory->scratch_bound) + ", and what is " + text + " of " +
+         names;
 }
 
 } // namespace fsdp

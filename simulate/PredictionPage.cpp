@@ -61,6 +61,7 @@ private:
 ordered_json PageData::describeMemory(const Prediction &prediction) const {
   ordered_json json = {{"planned", prediction.planned},
                        {"scratch", prediction.scratch},
+                       {"scratchUnknown", prediction.scratchUnknown},
                        {"reserved", prediction.reserved},
                        {"communicators", prediction.communicators},
                        {"held", prediction.held()},

@@ -121,8 +121,12 @@ std::string printMemory(const Prediction &prediction) {
   table.add({"memory of a rank", "size"});
   table.add({"planned", formatBytes(prediction.planned)});
   if (prediction.scratch != 0)
-    table.add(
-        {"kernels' temporaries, at most", formatBytes(prediction.scratch)});
+    table.add({prediction.scratchUnknown.empty()
+                   ? "kernels' temporaries, at most"
+                   : "kernels' temporaries, as far as known",
+               formatBytes(prediction.scratch)});
+  for (const std::string &name : prediction.scratchUnknown)
+    table.add({"  beside it, of " + name, "unknown"});
   if (prediction.isHost && prediction.hostPlanned != 0)
     table.add({"the host's part of it", formatBytes(prediction.hostPlanned)});
   table.add({"context and libraries", formatBytes(prediction.reserved)});

@@ -153,6 +153,10 @@ Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
   if (plan.memory) {
     prediction.planned = plan.memory->peak;
     prediction.scratch = plan.memory->scratch_bound;
+    prediction.scratchUnknown = plan.memory->scratch_unknown;
+    // Of an artifact that was made before they were counted.
+    if (!isOnHost && prediction.scratch == 0)
+      prediction.scratchUnknown = {"all"};
   }
   if (plan.host)
     prediction.hostPlanned = plan.host->peak;

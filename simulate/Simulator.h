@@ -68,8 +68,11 @@ struct Prediction {
   double seconds = 0, compute = 0, exposed = 0, idle = 0, flops = 0;
   uint64_t wireBytes = 0; ///< of all collectives of a step
   uint64_t planned = 0;   ///< bytes of the device's region
-  uint64_t scratch = 0;   ///< bound of the kernels' temporaries, where known
-  uint64_t reserved = 0;  ///< context and libraries
+  /// Bound of the kernels' temporaries and of what libraries work in, but for
+  /// what is unknown of some operators, or of all ("all").
+  uint64_t scratch = 0;
+  std::vector<std::string> scratchUnknown;
+  uint64_t reserved = 0; ///< context and libraries
   uint64_t communicators =
       0; ///< bytes of the buffers of a rank's communicators
   uint64_t communicatorCount = 0;

@@ -45,6 +45,22 @@ enum Flags : uint32_t {
   // dispatcher knows which overloads are in one: all others in that of float32.
   CpuCastLower = 1 << 18,   // to autocast's dtype
   CpuCastPromote = 1 << 19, // to the widest dtype among the operands
+
+  // LibTorch's CUDA kernels: in which the host waits for the GPU, which no CUDA
+  // graph can hold (passes/analysis/CudaSyncs.h), beside those that LibTorch
+  // calls DataDependentOutput or DynamicOutputShape.
+  SyncsOnCuda = 1 << 20,   // it reads numbers that the GPU has, or waits until
+                           // it has given it some
+  SolvesOnCuda = 1 << 21,  // cuSOLVER computes on the host as well, or says
+                           // there how it went
+  MaySyncOnCuda = 1 << 22, // under a condition, which has a rule
+
+  // What they allocate beside results (passes/analysis/CudaScratch.h); of an
+  // operator with none of these that is not pointwise nothing is known.
+  CudaScratchNone = 1 << 23,    // nothing
+  CudaScratchStrided = 1 << 24, // strided operands, made contiguous
+  CudaScratchSums = 1 << 25,    // partial results of a reduction's blocks
+  CudaScratchRule = 1 << 26,    // what a rule says
 };
 
 } // namespace fsdp::aten

@@ -26,6 +26,11 @@ bool aten::isClone(Operation *op) { return isCalled(op, "aten.clone"); }
 
 bool aten::isAddedProduct(Operation *op) { return isCalled(op, "aten.addmm"); }
 
+bool aten::isMask(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return element.isInteger(1) || element.isUnsignedInteger(8);
+}
+
 std::optional<double> aten::getNumber(Attribute value) {
   if (auto number = dyn_cast_or_null<FloatAttr>(value))
     return number.getValueAsDouble();

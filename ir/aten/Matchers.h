@@ -5,6 +5,7 @@
 #define FSDP_IR_ATEN_MATCHERS_H
 
 #include "mlir/IR/Operation.h"
+#include "mlir/IR/Types.h"
 
 #include <optional>
 
@@ -23,6 +24,10 @@ bool isClone(mlir::Operation *op);
 /// Whether it is `aten.addmm`, which adds to its first operand in place where
 /// its result lies there.
 bool isAddedProduct(mlir::Operation *op);
+
+/// Whether an index of this type selects where it is true: one of bools, or of
+/// bytes.
+bool isMask(mlir::Type type);
 
 /// The number that `value` is; nothing for others, and for null.
 std::optional<double> getNumber(mlir::Attribute value);

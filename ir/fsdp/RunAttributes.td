@@ -63,17 +63,19 @@ def Fsdp_Validation : Fsdp_Setting<"Validation", "validation"> {
 }
 
 def Fsdp_Arithmetic : Fsdp_Setting<"Arithmetic", "arithmetic"> {
-  let summary = "how a GPU's libraries may compute less exactly, and faster";
+  let summary = "how a GPU's libraries may compute less exactly, and whether alike";
   let description = [{
     Stands on the module as `fsdp.arithmetic`; absent: exactly. `tf32` for products
     of f32, `reduced_precision_reduction` for partial sums of products of f16 and
-    bf16, `fp16_accumulation` for products of f16.
+    bf16, `fp16_accumulation` for products of f16. `deterministic`: the same operands
+    give the same bits in each run.
 
     Example: `#fsdp.arithmetic<tf32 = true>`
   }];
   let parameters = (ins Fsdp_Flag<"false">:$tf32,
                         Fsdp_Flag<"false">:$reduced_precision_reduction,
-                        Fsdp_Flag<"false">:$fp16_accumulation);
+                        Fsdp_Flag<"false">:$fp16_accumulation,
+                        Fsdp_Flag<"false">:$deterministic);
   let genVerifyDecl = 0;
 }
 

@@ -4,8 +4,12 @@
 #include "passes/analysis/ScratchBound.h"
 
 #include "ir/aten/Aten.h"
+#include "passes/analysis/CudaScratch.h"
+#include "passes/analysis/CudaSyncs.h"
 #include "passes/analysis/Float8.h"
 #include "passes/analysis/Programs.h"
+
+#include <set>
 
 using namespace mlir;
 using namespace fsdp;
@@ -131,9 +135,7 @@ int64_t boundOf(Operation *op, const aten::Schema *schema) {
 
 } // namespace
 
-std::optional<int64_t> fsdp::getScratchBound(ModuleOp module) {
-  if (getDevice(module) != "cpu")
-    return std::nullopt;
+static ScratchBound boundOnCpu(ModuleOp module) {
   int64_t temporaries = 0, packed = 0;
   for (func::FuncOp program : getPrograms(module))
     for (Operation &op : program.getBody().front()) {
@@ -141,5 +143,29 @@ std::optional<int64_t> fsdp::getScratchBound(ModuleOp module) {
       temporaries = std::max(temporaries, boundOf(&op, schema));
       packed = std::max(packed, packedBytes(&op, schema));
     }
-  return temporaries + packed;
+  return {temporaries + packed, {}};
+}
+
+static ScratchBound boundOnCuda(ModuleOp module, const CudaUse &use) {
+  int64_t temporaries = 0;
+  std::set<std::string> unknown;
+  for (func::FuncOp program : getPrograms(module))
+    for (Operation &op : program.getBody().front()) {
+      KernelScratch scratch = getCudaScratch(&op, use);
+      temporaries = std::max(temporaries, scratch.bytes);
+      if (!scratch.isBounded)
+        unknown.insert(op.getName().getStringRef().str());
+    }
+  return {temporaries + getCudaWorkspaces(use),
+          {unknown.begin(), unknown.end()}};
+}
+
+std::optional<ScratchBound> fsdp::getScratchBound(ModuleOp module) {
+  if (getDevice(module) == "cpu")
+    return boundOnCpu(module);
+  if (std::optional<int> capability = getCudaCapability(module))
+    return boundOnCuda(
+        module,
+        {*capability, getSetting<ArithmeticAttr>(module).getDeterministic()});
+  return std::nullopt;
 }

@@ -155,6 +155,7 @@ static void emitMemory(ModuleOp module, const MemoryUse &use,
                        plan::PlanT &plan) {
   plan.memory = emitSpace(use);
   plan.memory->scratch_bound = use.scratchBound.value_or(0);
+  plan.memory->scratch_unknown = use.scratchUnknown;
   if (!use.host)
     return;
   plan.host = emitSpace(*use.host);

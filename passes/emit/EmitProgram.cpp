@@ -10,6 +10,7 @@
 #include "passes/emit/EmitProgram.h"
 
 #include "ir/aten/Aten.h"
+#include "passes/analysis/CudaSyncs.h"
 #include "passes/analysis/Liveness.h"
 #include "passes/analysis/TensorBuilders.h"
 #include "passes/analysis/Views.h"
@@ -29,7 +30,9 @@ class ProgramEmitter {
 public:
   ProgramEmitter(func::FuncOp program, const StateTable &states,
                  EmitContext &context)
-      : program(program), states(states), context(context), liveness(program) {}
+      : program(program), states(states), context(context),
+        capability(getCudaCapability(program->getParentOfType<ModuleOp>())),
+        liveness(program) {}
 
   LogicalResult run();
 
@@ -83,6 +86,7 @@ private:
   func::FuncOp program;
   const StateTable &states;
   EmitContext &context;
+  const std::optional<int> capability; ///< of the GPU, if it is one
   Liveness liveness;
   plan::ProgramT result;
   DenseMap<Value, uint32_t> ids;
@@ -216,6 +220,7 @@ LogicalResult ProgramEmitter::emitConstant(ConstantOp op) {
 LogicalResult ProgramEmitter::emitCall(Operation &op, ResultRange results) {
   plan::CallT call;
   call.op = context.getOperator(op.getName());
+  call.syncs = capability && !getCudaSync(&op, *capability).empty();
   if (failed(emitArguments(
           &op, [&](Value value) { return static_cast<int32_t>(idOf(value)); },
           call.args)))

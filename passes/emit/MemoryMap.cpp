@@ -302,6 +302,7 @@ void MapWriter::write(StringRef title) {
     json.attribute("scratchBound", use.scratchBound
                                        ? llvm::json::Value(*use.scratchBound)
                                        : llvm::json::Value(nullptr));
+    json.attribute("scratchUnknown", llvm::json::Array(use.scratchUnknown));
     int64_t ranks = 1;
     if (auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr))
       for (int64_t size : mesh.getSizes())

@@ -74,6 +74,8 @@ static void describeEntry(NamedAttribute entry, llvm::json::Object &to) {
   StringRef name = entry.getName().getValue();
   if (auto bytes = dyn_cast<IntegerAttr>(entry.getValue()))
     to[name] = bytes.getInt();
+  if (auto texts = dyn_cast<ArrayAttr>(entry.getValue()))
+    to[name] = llvm::json::Array(getTexts(texts));
   auto entries = dyn_cast<DictionaryAttr>(entry.getValue());
   if (!entries)
     return;

@@ -87,9 +87,9 @@ fsdp::fromSetting(ValidationAttr validation) {
 
 ArithmeticAttr fsdp::toSetting(MLIRContext *context,
                                const plan::ArithmeticT &arithmetic) {
-  return ArithmeticAttr::get(context, arithmetic.tf32,
-                             arithmetic.reduced_precision_reduction,
-                             arithmetic.fp16_accumulation);
+  return ArithmeticAttr::get(
+      context, arithmetic.tf32, arithmetic.reduced_precision_reduction,
+      arithmetic.fp16_accumulation, arithmetic.deterministic);
 }
 
 std::unique_ptr<plan::ArithmeticT>
@@ -99,5 +99,6 @@ fsdp::fromSetting(ArithmeticAttr arithmetic) {
   result->reduced_precision_reduction =
       arithmetic.getReducedPrecisionReduction();
   result->fp16_accumulation = arithmetic.getFp16Accumulation();
+  result->deterministic = arithmetic.getDeterministic();
   return result;
 }

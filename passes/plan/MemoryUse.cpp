@@ -32,6 +32,9 @@ DictionaryAttr MemoryUse::toAttribute(MLIRContext *context) const {
   if (scratchBound)
     entries.push_back(builder.getNamedAttr(
         "scratch_bound", builder.getI64IntegerAttr(*scratchBound)));
+  if (!scratchUnknown.empty())
+    entries.push_back(builder.getNamedAttr(
+        "scratch_unknown", getTextsAttr(context, scratchUnknown)));
   if (host)
     entries.push_back(builder.getNamedAttr(
         "host", builder.getDictionaryAttr(describe(builder, *host))));
@@ -70,8 +73,11 @@ FailureOr<MemoryUse> MemoryUse::fromAttribute(ModuleOp module) {
   MemoryUse use;
   EntryReader device{dictionary};
   device.read(use);
-  if (getDevice(module) == "cpu")
+  if (getDevice(module) == "cpu" || dictionary.contains("scratch_bound"))
     use.scratchBound = device("scratch_bound");
+  for (StringRef name :
+       getTexts(dictionary.getAs<ArrayAttr>("scratch_unknown")))
+    use.scratchUnknown.push_back(name.str());
   EntryReader host{dictionary.getAs<DictionaryAttr>("host")};
   if (host.dictionary)
     host.read(use.host.emplace());

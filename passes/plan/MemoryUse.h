@@ -7,6 +7,8 @@
 #include "passes/analysis/LiveBytes.h"
 
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace fsdp {
 
@@ -37,6 +39,8 @@ struct MemoryUse : SpaceUse {
   std::optional<SpaceUse> host;
   /// Of the kernels' temporaries; none where the device's are not known.
   std::optional<int64_t> scratchBound;
+  /// Operators that may take more than was counted of them (ScratchBound.h).
+  std::vector<std::string> scratchUnknown;
 
   int64_t getPeak(MemorySpace memory) const {
     return memory == MemorySpace::Device ? peak : host ? host->peak : 0;

@@ -52,7 +52,10 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
         }
       }
     }
-    use.scratchBound = getScratchBound(module);
+    if (std::optional<ScratchBound> scratch = getScratchBound(module)) {
+      use.scratchBound = scratch->bytes;
+      use.scratchUnknown = std::move(scratch->unknown);
+    }
     for (auto state : module.getOps<StateOp>()) {
       int64_t bytes = aten::getStorageBytes(state.getLocalType());
       SpaceUse &space = *spaces[state.isOnHost()];

@@ -132,8 +132,9 @@ static std::string printArg(const plan::ArgT &arg, const ProgramText &text) {
 
 InstructionText fsdp::print(const plan::CallT &op, const ProgramText &text) {
   const plan::OperatorT &target = *text.plan.operators[op.op];
-  return {text.definitions(op.results), fullName(target.name, target.overload),
-          "(" + join(op.args, [&](const auto &arg) {
-            return printArg(*arg, text);
-          }) + ")"};
+  return {
+      text.definitions(op.results), fullName(target.name, target.overload),
+      "(" +
+          join(op.args, [&](const auto &arg) { return printArg(*arg, text); }) +
+          ")" + (op.syncs ? " syncs" : "")};
 }

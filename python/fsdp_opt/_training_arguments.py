@@ -21,7 +21,7 @@ HONOURED = frozenset("""
     per_device_eval_batch_size eval_on_start save_only_model save_strategy save_steps save_total_limit load_best_model_at_end
     metric_for_best_model greater_is_better seed data_seed accelerator_config dataloader_drop_last dataloader_num_workers
     dataloader_persistent_workers dataloader_prefetch_factor dataloader_multiprocessing_context dataloader_in_order
-    remove_unused_columns label_names train_sampling_strategy ddp_timeout fsdp fsdp_config""".split())
+    remove_unused_columns label_names train_sampling_strategy ddp_timeout fsdp fsdp_config full_determinism""".split())
 """Read. Those that take some values alone refuse the others below."""
 
 HARMLESS = {
@@ -33,7 +33,7 @@ HARMLESS = {
     "prediction_loss_only": "validation computes the loss", "eval_do_concat_batches": "of predictions", "eval_use_gather_object": "of predictions",
     "eval_accumulation_steps": "of predictions", "hub_token": "of push_to_hub", "hub_private_repo": "of push_to_hub",
     "hub_model_id": "of push_to_hub", "hub_strategy": "of push_to_hub", "hub_always_push": "of push_to_hub", "hub_revision": "of push_to_hub",
-    "full_determinism": "the same ranks give the same bits anyway", "use_cpu": "the artifact says for which device it is compiled",
+    "use_cpu": "the artifact says for which device it is compiled",
     "length_column_name": "of sampling strategies that are refused", "ddp_find_unused_parameters": "there is no DDP",
     "ddp_bucket_cap_mb": "there is no DDP", "ddp_broadcast_buffers": "there is no DDP", "ddp_static_graph": "there is no DDP",
     "ddp_backend": "of the script's own process group", "do_train": "read by scripts", "do_eval": "read by scripts", "do_predict": "read by scripts",
@@ -143,12 +143,15 @@ def make_config(args: transformers.TrainingArguments, model: Any, steps: int, ev
         "gradient_accumulation_steps": args.gradient_accumulation_steps, "seed": args.seed}
     if args.max_grad_norm and args.max_grad_norm > 0:
         config["max_grad_norm"] = args.max_grad_norm
+    if args.full_determinism:
+        config["deterministic"] = True
     if evaluates:
         config["eval"] = {}
     for key, value in extra.items():
         if key == "fsdp_config":
             config[key] = {**config[key], **value}
-        elif key in ("lr_scheduler", "gradient_accumulation_steps", "max_grad_norm", "seed", "eval", "data"):
+        elif key in ("lr_scheduler", "gradient_accumulation_steps", "max_grad_norm", "seed", "eval", "data") or (
+                key == "deterministic" and args.full_determinism and not value):
             raise refuse(f"config['{key}']", "TrainingArguments say it; leave it out")
         elif key == "optimizer":
             clash = sorted(set(value) & {"name", "lr", "betas", "eps", "weight_decay", "groups"})

@@ -168,7 +168,8 @@ void CudaDevice::rehearse(Executor &executor) {
   if (workspaces == 0)
     workspaces = workspaceBytesOfStream();
   together(taskOf(executor, /*step=*/0),
-           [](std::span<DeviceTask *const> tasks) {
+           [this](std::span<DeviceTask *const> tasks) {
+             graphs.expect(tasks);
              for (DeviceTask *task : tasks) {
                c10::cuda::CUDAStreamGuard guard(task->stream);
                placeWorkspaces();

@@ -82,6 +82,15 @@ void StepGraphs::join(std::span<DeviceTask *const> tasks) {
   }
 }
 
+void StepGraphs::expect(std::span<DeviceTask *const> tasks) {
+  Entry &entry = entries[tasks[0]->executor];
+  if (mode == CudaGraph::off)
+    entry.reason = "--cuda-graph=off";
+  // The plan says so, to all ranks alike: there is nothing to agree on.
+  if (std::string why = tasks[0]->executor->needsHost(); !why.empty())
+    refuse(entry, tasks, why);
+}
+
 void StepGraphs::run(std::span<DeviceTask *const> tasks) {
   // Of a graph's kernels nobody knows whose they are. All ranks profile alike.
   if (tasks[0]->recorder)
@@ -89,12 +98,6 @@ void StepGraphs::run(std::span<DeviceTask *const> tasks) {
   Entry &entry = entries[tasks[0]->executor];
   if (entry.graph)
     return replay(entry, tasks);
-  if (!entry.isRefused && entry.runs == 0) {
-    entry.reason = mode == CudaGraph::off ? "--cuda-graph=off"
-                                          : tasks[0]->executor->needsHost();
-    if (mode == CudaGraph::on && !entry.reason.empty())
-      refuse(entry, tasks, entry.reason); // now rather than after some runs
-  }
   if (entry.isRefused || entry.runs++ < kWarmUps)
     return issue(tasks);
   // All ranks are here in the same run, whatever they were told to do.

@@ -59,6 +59,10 @@ public:
   StepGraphs(const StepGraphs &) = delete;
   StepGraphs &operator=(const StepGraphs &) = delete;
 
+  /// Before the first run: what the plan says keeps the program from a graph is
+  /// logged now, or an error if there has to be one (RuntimeUnsupported).
+  void expect(std::span<DeviceTask *const> tasks);
+
   /// Issues one run of all ranks' executors, which are of one program and
   /// always come together.
   void run(std::span<DeviceTask *const> tasks);

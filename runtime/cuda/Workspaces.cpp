@@ -5,6 +5,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContextLight.h>
+#include <c10/util/env.h>
 
 using namespace fsdp;
 
@@ -30,4 +31,17 @@ void fsdp::useArithmetic(const plan::PlanT &plan) {
   context.setAllowFP16ReductionCuBLAS(allowed.reduced_precision_reduction);
   context.setAllowBF16ReductionCuBLAS(allowed.reduced_precision_reduction);
   context.setAllowFP16AccumulationCuBLAS(allowed.fp16_accumulation);
+  context.setDeterministicCuDNN(allowed.deterministic);
+  // What has no kernel of that kind is an error of LibTorch's that names it.
+  context.setDeterministicAlgorithms(allowed.deterministic,
+                                     /*warn_only=*/false);
+  if (!allowed.deterministic)
+    return;
+  // All that is read was written: nothing needs to be filled for that.
+  context.setDeterministicFillUninitializedMemory(false);
+  // cuBLAS reads it when its first handle is made; LibTorch refuses products
+  // without it.
+  constexpr const char *kConfig = "CUBLAS_WORKSPACE_CONFIG";
+  if (!c10::utils::has_env(kConfig))
+    c10::utils::set_env(kConfig, ":4096:8");
 }

@@ -18,8 +18,10 @@ void placeWorkspaces();
 /// Bytes of it for one stream.
 uint64_t workspaceBytesOfStream();
 
-/// How exact products are, for the whole process: off by default, where
-/// PyTorch has reduced-precision sums and cuDNN's TF32 on.
+/// How exact products are, and whether kernels repeat their bits, for the whole
+/// process: off by default, where PyTorch has reduced-precision sums and
+/// cuDNN's TF32 on. Before its first product on a GPU, and the same for all its
+/// plans.
 void useArithmetic(const plan::PlanT &plan);
 
 } // namespace fsdp

@@ -182,7 +182,8 @@ struct EvalResult {
 struct MemoryUse {
   uint64_t arena = 0; ///< all tensors of the device; planned, exact
   uint64_t host = 0;  ///< those of the host beside it; planned, exact
-  /// Planned bound of the operators' temporaries; none for a GPU.
+  /// Planned bound of the operators' temporaries, and of what a GPU's libraries
+  /// work in; none where that is unknown.
   std::optional<uint64_t> scratchBound;
   /// The region for them, sized by a rehearsal before the first step, equal on
   /// all ranks; and what went past it.

@@ -78,7 +78,8 @@ void printMemory(const plan::PlanT &plan) {
   if (std::optional<uint64_t> bound = getScratchBound(plan))
     line("scratch, at most", *bound);
   else
-    std::printf("  %-22s %12s\n", "scratch", "unknown until the warm-up");
+    std::printf("  %-22s %12s\n", "scratch",
+                describeScratch(plan, formatBytes).c_str());
 }
 
 /// What the machine can give without swapping; all that it has where Linux does
@@ -124,7 +125,7 @@ void playRank(const LaunchOptions &launchOptions, const PlanFile &file,
   }
   uint64_t needed = peakOf(plan, plan::MemorySpace::device) +
                     peakOf(plan, plan::MemorySpace::host) +
-                    getScratchBound(plan).value_or(0);
+                    plan.memory->scratch_bound;
   // A GPU has memory of its own.
   if (isForHost(plan) && needed > availableMemory()) {
     std::printf("rank 0 was not executed: it needs %s, this machine has %s "

@@ -57,6 +57,7 @@ function summarise() {
   stack($("memorybar"), $("memorylegend"), parts, whole, bytes);
   if (fits) $("memorylegend").append(element("span", "free " + bytes(memory.capacity - memory.held)));
   else { const limit = element("em"); limit.style.left = 100 * memory.capacity / whole + "%"; limit.title = "the device has " + bytes(memory.capacity); $("memorybar").append(limit); }
+  if (memory.scratchUnknown.length) $("memorylegend").append(element("span", "unknown: temporaries of " + memory.scratchUnknown.join(", ")));
   if (memory.host && !memory.isHost) $("memorylegend").append(element("span", "beside it, on the host: " + bytes(memory.host)));
   $("memorytitle").textContent = "Memory of a rank at its peak: " + bytes(memory.held) + " of " + bytes(memory.capacity) + (fits ? "" : ", " + bytes(memory.held - memory.capacity) + " are missing");
 }

@@ -3,6 +3,7 @@
 
 #include "ir/capture/joint/JointCapture.h"
 #include "ir/capture/joint/Limits.h"
+#include "ir/capture/joint/MaskedWrites.h"
 #include "ir/capture/joint/RecorderScope.h"
 #include "ir/capture/joint/Simplify.h"
 #include "support/Error.h"
@@ -398,6 +399,7 @@ void JointCapture::run(
     }
   }
   simplify(graph);
+  chooseByMasks(graph);
   narrowLimits(graph);
   placeCasts(graph);
   addRandomState();

@@ -56,8 +56,10 @@ bool isWrongInCudnn(const Target &target, const sdp_params &call) {
          (isGrouped && target.getMajor() == 10 && call.key.size(1) < groups);
 }
 
+/// Its backward adds up in no fixed order (LibTorch,
+/// check_cudnn_deterministic).
 bool takesCudnn(const Target &target, const sdp_params &call) {
-  return sdp::check_tensor_shapes(call, false) &&
+  return !target.isDeterministic && sdp::check_tensor_shapes(call, false) &&
          isLowPrecision(target, call) &&
          sdp::check_attn_mask_shape(call, false) && target.isBetween(80, 121) &&
          sdp::check_nonzero_sequence_lengths_dense(call, false) &&

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/capture/meta/Shapes.h"
+#include "ir/capture/meta/TargetScope.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_grouped_mm.h>
@@ -66,8 +67,20 @@ static Tensor groupedMm(const Tensor &self, const Tensor &other,
 
 TORCH_LIBRARY_IMPL(aten, Meta, m) { m.impl("_grouped_mm", groupedMm); }
 
+/// Whether LibTorch's kernel for the target lets the host read where groups end
+/// (GroupedBlas.cpp), and all rows times all groups' matrices take less time
+/// than that, some hundredths of a millisecond.
+static bool isFasterWhole(const Tensor &input, const Tensor &weight) {
+  constexpr int64_t kMultiplications = int64_t(1) << 29;
+  const fsdp::Target &target = getTarget();
+  bool isOneKernel = input.scalar_type() == at::kBFloat16 &&
+                     (target.getMajor() == 9 || target.getMajor() == 10);
+  return isForCuda() && !isOneKernel &&
+         input.size(0) * weight.numel() <= kMultiplications;
+}
+
 /// One product of all rows for each group, of which only its own are kept. For
-/// operands that the fused operator does not take.
+/// operands that the fused operator does not take, or takes longer for.
 static Tensor multiplyAll(const Tensor &input, const Tensor &weight,
                           const Tensor &groups) {
   Tensor result = at::zeros({input.size(0), weight.size(2)}, input.options());
@@ -88,7 +101,7 @@ static Tensor groupedMmFallback(const Tensor &input, const Tensor &weight,
       (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) &&
       weight.scalar_type() == type && isAligned(input) && isAligned(weight) &&
       weight.size(2) % getAlignment(type) == 0 &&
-      weight.size(1) % getAlignment(type) == 0;
+      weight.size(1) % getAlignment(type) == 0 && !isFasterWhole(input, weight);
   if (!isFused)
     return multiplyAll(input, weight,
                        at::searchsorted(offsets, rows, /*out_int32=*/false,

@@ -20,6 +20,8 @@ struct Target {
   /// Compute capability of a CUDA device as 10 * major + minor: 90 is that of
   /// an H100 or H200.
   int capability = 90;
+  /// No kernel is chosen there whose bits differ from run to run.
+  bool isDeterministic = false;
 
   int getMajor() const { return capability / 10; }
   bool isBetween(int lowest, int highest) const {

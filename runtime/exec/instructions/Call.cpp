@@ -85,6 +85,8 @@ public:
   KernelCall(Preparation &p, const plan::CallT &call, c10::OperatorHandle op,
              std::vector<c10::IValue> arguments);
 
+  bool needsHost() const override { return waitsForDevice; }
+
 private:
   void compute(StepState &state) override;
   void assignResults(std::span<const ObservedRequest> requests,
@@ -109,6 +111,7 @@ private:
   IndexGuard indices;
   std::vector<Result> results;
   size_t resultCount;
+  const bool waitsForDevice;
   bool isChecked = false;
   /// Lists are passed by reference, and LibTorch 2.11's _unsafe_masked_index
   /// writes into its own (TensorAdvancedIndexing.cpp: clamped indices).
@@ -122,7 +125,8 @@ KernelCall::KernelCall(Preparation &p, const plan::CallT &call,
                        std::vector<c10::IValue> arguments)
     : Computation(p.memory), op(op), arguments(std::move(arguments)),
       indices(p.plan, p.program, call, p.values),
-      resultCount(call.results.size()) {
+      resultCount(call.results.size()),
+      waitsForDevice(call.syncs && !p.device.isHost()) {
   for (size_t i = 0; i < call.results.size(); ++i) {
     if (call.results[i] < 0)
       continue;

@@ -47,13 +47,24 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
 
 // -----
 
-// Of a GPU's kernels nothing is known before they have run.
-// CHECK: fsdp.memory = {
-// CHECK-NOT: scratch_bound
-// CHECK-SAME: states = 0 : i64}
+// On a GPU what cuBLAS and cuBLASLt work in comes to what kernels take, which is
+// none for matrices that these take as they are.
+// CHECK: scratch_bound = 67108864 : i64
+// CHECK-NOT: scratch_unknown
 module attributes {fsdp.device = "cuda:sm_90", fsdp.mesh = #fsdp.mesh<shard = 1>} {
   func.func @"infer/step"(%x: tensor<4x8xbf16> {fsdp.input = "x"}, %w: tensor<8x16xbf16> {fsdp.input = "w"}) -> (tensor<4x16xbf16> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     %y = aten.mm(%x, %w) : (tensor<4x8xbf16>, tensor<8x16xbf16>) -> tensor<4x16xbf16>
     return %y : tensor<4x16xbf16>
+  }
+}
+
+// -----
+
+// What of a GPU's kernels is unknown is named.
+// CHECK: scratch_bound = 67108864 : i64, scratch_unknown = ["aten.topk"]
+module attributes {fsdp.device = "cuda:sm_90", fsdp.mesh = #fsdp.mesh<shard = 1>} {
+  func.func @"infer/step"(%x: tensor<4x8xf32> {fsdp.input = "x"}) -> (tensor<4x2xf32> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
+    %y, %i = aten.topk(%x, k = 2) : (tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<4x2xi64>)
+    return %y : tensor<4x2xf32>
   }
 }

@@ -15,6 +15,8 @@ using fsdp::test::plainCluster;
 using fsdp::test::SmallPlan;
 using fsdp::test::SmallProfile;
 using nlohmann::json;
+using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -58,6 +60,19 @@ TEST(Prediction, IsTextForPeople) {
   small.plan.memory->scratch_bound = 1000000000;
   EXPECT_THAT(printPrediction(small.plan, simulate(small.plan, plainCluster())),
               HasSubstr("It does not fit: "));
+}
+
+TEST(Prediction, NamesWhatIsUnknown) {
+  SmallPlan small = samplePlan();
+  small.plan.memory->scratch_bound = 2000000;
+  small.plan.memory->scratch_unknown = {"aten.convolution"};
+  Prediction prediction = simulate(small.plan, plainCluster());
+  EXPECT_THAT(printPrediction(small.plan, prediction),
+              AllOf(HasSubstr("kernels' temporaries, as far as known"),
+                    ContainsRegex("beside it, of aten.convolution +unknown")));
+  json data = json::parse(printPredictionJson(small.plan, prediction));
+  EXPECT_EQ(data["memory"]["scratch_unknown"],
+            json::array({"aten.convolution"}));
 }
 
 TEST(Prediction, IsJsonForTools) {

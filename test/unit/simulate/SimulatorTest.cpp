@@ -17,6 +17,7 @@ using fsdp::test::SmallPlan;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 namespace {
 
@@ -271,6 +272,23 @@ TEST(Simulator, SaysWhetherItFits) {
   EXPECT_TRUE(prediction.fits());
   small.plan.memory->scratch_bound = 900000000;
   EXPECT_FALSE(simulate(small.plan, cluster).fits());
+}
+
+TEST(Simulator, CallsTemporariesUnknownThatNobodyCounted) {
+  SmallPlan small;
+  small.kernel(1);
+  Cluster cluster = plainCluster();
+  EXPECT_THAT(simulate(small.plan, cluster).scratchUnknown, ElementsAre("all"));
+  small.plan.memory->scratch_bound = 1000;
+  EXPECT_THAT(simulate(small.plan, cluster).scratchUnknown, IsEmpty());
+  small.plan.memory->scratch_unknown = {"aten.convolution"};
+  Prediction prediction = simulate(small.plan, cluster);
+  EXPECT_THAT(prediction.scratchUnknown, ElementsAre("aten.convolution"));
+  EXPECT_EQ(prediction.held(), 100000000u + 4096 + 1000);
+  // A host's are always counted.
+  SmallPlan host = hostPlan();
+  host.kernel(1);
+  EXPECT_THAT(simulate(host.plan, hostOf(2)).scratchUnknown, IsEmpty());
 }
 
 TEST(Simulator, CountsBothMemoriesOfAHostForEachRank) {

@@ -6,6 +6,8 @@
 #include "support/Error.h"
 #include "support/Format.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace fsdp;
 
 uint64_t fsdp::getBudget(const Config &config, const Prediction &prediction) {
@@ -57,6 +59,9 @@ std::string fsdp::describeHeld(const plan::PlanT &plan,
                      describePlace(plan, prediction) + ")";
   if (prediction.scratch != 0)
     text += ", kernels' temporaries at most " + formatBytes(prediction.scratch);
+  if (!prediction.scratchUnknown.empty())
+    text += " but for what is unknown of " +
+            llvm::join(prediction.scratchUnknown, ", ");
   text += ", context and libraries " + formatBytes(prediction.reserved);
   if (prediction.communicators != 0)
     text += ", communicators' buffers " + formatBytes(prediction.communicators);

@@ -77,6 +77,16 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
                     getDevice(*module).str() + "', but the config asks for '" +
                     config->target.describe() +
                     "'; compile it from the model file");
+  if (config && config->target.isDeterministic)
+    module->walk([&](Operation *op) {
+      if (op->getName().getStringRef().starts_with(
+              "aten._scaled_dot_product_cudnn_attention"))
+        throw Error(ErrorId::ConfigNotSupported,
+                    "'" + name +
+                        "' was captured with cuDNN's attention, whose bits "
+                        "differ from run to run, but the config asks for "
+                        "deterministic; compile it from the model file");
+    });
   if (config && !config->precision.isEmpty() &&
       getPrecision(*module).describe() != config->precision.describe()) {
     std::string captured = getPrecision(*module).describe();

@@ -145,7 +145,7 @@ constexpr Group groups[] = {
      "profiler_steps_start include_for_metrics include_inputs_for_metrics "
      "skip_memory_metrics do_bench_eval do_causal_lm_eval "
      "loss_watchdog_threshold loss_watchdog_patience jit_mode_eval "
-     "full_determinism trl verbose version bf16_full_eval fp16_full_eval "
+     "trl verbose version bf16_full_eval fp16_full_eval "
      "restore_callback_states_from_checkpoint project"},
     {"", Changes, "fsdp-run --load=FOLDER names the checkpoint",
      "resume_from_checkpoint"},

@@ -135,6 +135,11 @@ static std::vector<Field<Config>> getTargetFields() {
       {"fp16_accumulation", allow<&plan::ArithmeticT::fp16_accumulation>,
        "with `device: cuda`: float16 products may be added up in float16 "
        "altogether"},
+      {"deterministic", allow<&plan::ArithmeticT::deterministic>,
+       "with `device: cuda`: LibTorch and its libraries take kernels that give "
+       "the same bits in each run, where they have any; slower "
+       "([Gpus.md](Gpus.md#the-same-bits)). On CPUs runs repeat their bits "
+       "without it"},
   };
 }
 

@@ -244,7 +244,8 @@ static void checkArithmetic(Reading &reading) {
        {std::pair("tf32", &plan::ArithmeticT::tf32),
         std::pair("reduced_precision_reduction",
                   &plan::ArithmeticT::reduced_precision_reduction),
-        std::pair("fp16_accumulation", &plan::ArithmeticT::fp16_accumulation)})
+        std::pair("fp16_accumulation", &plan::ArithmeticT::fp16_accumulation),
+        std::pair("deterministic", &plan::ArithmeticT::deterministic)})
     if ((*allowed).*is) {
       isAny = true;
       if (reading.result.config.target.device == Target::Device::Cpu)
@@ -252,6 +253,8 @@ static void checkArithmetic(Reading &reading) {
     }
   if (!isAny || reading.result.config.target.device == Target::Device::Cpu)
     allowed.reset();
+  reading.result.config.target.isDeterministic =
+      allowed && allowed->deterministic;
 }
 
 std::span<const Check> fsdp::getShardingChecks() {
@@ -275,7 +278,8 @@ std::span<const Check> fsdp::getShardingChecks() {
       {{"fsdp_config.reduce_wire_dtype", "fsdp_config.overrides",
         "fsdp_config.grains", "mesh", "--world", "device"},
        checkWire},
-      {{"tf32", "reduced_precision_reduction", "fp16_accumulation", "device"},
+      {{"tf32", "reduced_precision_reduction", "fp16_accumulation",
+        "deterministic", "device"},
        checkArithmetic},
       // In front of what asks for the number of micro-batches.
       {{"fsdp_config.grains", "gradient_accumulation_steps",

@@ -19,6 +19,7 @@
 #include "tools/fsdp-opt/explain/Schedule.h"
 #include "tools/fsdp-opt/explain/Splits.h"
 #include "tools/fsdp-opt/explain/Summary.h"
+#include "tools/fsdp-opt/explain/Syncs.h"
 #include "tools/fsdp-opt/input/CaptureLoader.h"
 #include "tools/fsdp-opt/input/Files.h"
 #include "tools/fsdp-opt/predict/Predicted.h"
@@ -153,6 +154,17 @@ std::string describeStates(const OptimizerConfig &optimizer) {
   return "";
 }
 
+/// What is known of temporaries, in brackets.
+std::string describeScratch(const MemoryUse &use) {
+  if (!use.scratchBound)
+    return "(unknown until a run's warm-up)";
+  if (use.scratchUnknown.empty())
+    return "(--report bounds them)";
+  return "(" + formatBytes(static_cast<uint64_t>(*use.scratchBound)) +
+         ", and what is unknown until a run's warm-up of " +
+         llvm::join(use.scratchUnknown, ", ") + ")";
+}
+
 /// Compiles copies for several world sizes. Prints the buckets before the table
 /// of sizes, since they do not depend on the number of ranks.
 void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
@@ -175,6 +187,7 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
       {"ranks", "peak", "parameters", "optimizer", "gradients", "activations"});
   bool first = true;
   std::string schedule;
+  MemoryUse scratch; // as good as the same for all
   // Where one transfer runs beside what does not depend on the number of ranks.
   int64_t shown = getShownWorld(line).value_or(
       line.config.empty() ? 8 : config.getWorldSize());
@@ -185,7 +198,7 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
     compileProgram(*copy, config, [](llvm::StringRef, ModuleOp) {});
     if (std::exchange(first, false)) {
       printBuckets(summarizeBuckets(*copy));
-      llvm::outs() << listSplits(*copy);
+      llvm::outs() << listSplits(*copy) << listSyncs(*copy);
       if (auto adapters = (*copy)->getAttrOfType<ArrayAttr>(kAdaptersAttr))
         llvm::outs() << "\n"
                      << adapters.size()
@@ -204,6 +217,7 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
     Transfers scatters = sumTransfers(report, "reduce_scatter");
     Transfers reductions = sumTransfers(report, "all_reduce");
     MemoryUse use = *MemoryUse::fromAttribute(*copy);
+    scratch = use;
     table.add({std::to_string(world), formatBytes(use.peak),
                formatBytes(use.params), formatBytes(use.optimizer),
                formatBytes(use.buffers), formatBytes(use.transient.gathered),
@@ -226,10 +240,7 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
   llvm::outs() << table.print()
                << "  Parts of the transient memory are those at the moment of "
                   "its highest use;\n  temporaries of operators come on top "
-               << (getDevice(module) == "cpu"
-                       ? "(--report bounds them)"
-                       : "(unknown until a run's warm-up)")
-               << ".\n";
+               << describeScratch(scratch) << ".\n";
   if (config.offloadParams || config.offloadOptimizer)
     llvm::outs() << "\nbeside it, in the host's memory\n" << host.print();
   llvm::outs()

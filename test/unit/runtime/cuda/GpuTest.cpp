@@ -292,6 +292,27 @@ TEST_P(GpuSession, AGraphGivesTheBitsOfSingleLaunches) {
   EXPECT_EQ(found.weights, expected.weights);
 }
 
+TEST_P(GpuSession, WhatThePlanSaysSyncsIsNotCaptured) {
+  write({});
+  moveToGpu();
+  plan::PlanT plan = PlanFile::read(options.artifact).plan();
+  for (auto &instruction : plan.programs[0]->instructions)
+    if (plan::CallT *call = instruction->body.AsCall())
+      call->syncs = true;
+  writePlan(plan, options.artifact);
+  options.session.device.cudaGraph = CudaGraph::automatic;
+  EXPECT_EQ(run(6).steps.size(), 6u);
+  options.session.device.cudaGraph = CudaGraph::on;
+  try {
+    launch(options, [](Session &) { FAIL() << "the session was made"; });
+    FAIL() << "was not refused";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.id(), ErrorId::RuntimeUnsupported);
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("the host takes part in aten::"));
+  }
+}
+
 TEST_P(GpuSession, ReadsNothingThatNobodyWrote) {
   write({});
   moveToGpu();

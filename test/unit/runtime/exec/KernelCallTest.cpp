@@ -113,6 +113,51 @@ TEST(KernelCall, NumbersAmongTheReturnsHaveNoPlace) {
   }
 }
 
+/// A device out of the host's reach, for programs that are only prepared.
+class OtherDevice final : public Device {
+public:
+  explicit OtherDevice(Fabric &fabric) : host(makeHostDevice(fabric)) {}
+  c10::Device torch() const override { return c10::Device(c10::kMeta); }
+  Memory &memory() override { return host->memory(); }
+  std::unique_ptr<Copies> makeCopies() override { return host->makeCopies(); }
+  Fabric &fabric() override { return host->fabric(); }
+  void rehearse(Executor &) override {}
+  void run(Executor &, uint64_t, ProfileRecorder *) override {}
+  std::unique_ptr<Instruction> prepareDraw(Preparation &,
+                                           const plan::DrawT &) override {
+    return nullptr;
+  }
+  double readNumber(const at::Tensor &) override { return 0; }
+
+private:
+  const std::unique_ptr<Device> host;
+};
+
+TEST(KernelCall, CallsThatSyncNeedTheHostOfADevice) {
+  for (bool syncs : {false, true}) {
+    plan::PlanT plan =
+        build("fsdp_test::with_length", {1, 2}, plan::ArgKind::tensor);
+    plan.programs[0]->instructions[0]->body.AsCall()->syncs = syncs;
+    plan.programs[0]->instructions[0]->at = 0;
+    plan.locations = {"layers.3 (model.py:12)"};
+    Rank rank(std::move(plan));
+    EXPECT_EQ(rank.executor.needsHost(), "");
+    OtherDevice device(*rank.fabrics[0]);
+    Executor executor{rank.plan,
+                      *rank.plan.programs[0],
+                      rank.arena,
+                      rank.memory,
+                      rank.transfers,
+                      nullptr,
+                      0,
+                      device};
+    EXPECT_EQ(executor.needsHost(),
+              syncs ? "the host takes part in fsdp_test::with_length of "
+                      "layers.3 (model.py:12)"
+                    : "");
+  }
+}
+
 TEST(KernelCall, OperatorsThatLibTorchLacksAreNamed) {
   try {
     Rank rank("fsdp_test::absent", {1});

@@ -118,6 +118,44 @@ def operators():
     return Operators(), {"x": torch.randn(4, 6), "index": torch.tensor([0, 3, 1])}
 
 
+class Masked(nn.Module):
+    """Writes one number where a mask is true: of all dims, of the first, of the last, and a number that is computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Parameter(torch.randn(4, 6))
+        self.register_buffer("level", torch.tensor(0.5))
+
+    def forward(self, x, rows, columns):
+        h = x * self.a
+        h[h > 0.5] = 0.25
+        h[rows] = 0.0
+        h[:, columns] = -1.0
+        h = h.masked_fill(rows.unsqueeze(1), self.level.square())
+        return (h * self.a).sum()
+
+
+def masked():
+    return Masked(), {"x": torch.randn(4, 6), "rows": torch.tensor([True, False, False, True]),
+                      "columns": torch.tensor([False, True, False, False, False, True])}
+
+
+class Solving(nn.Module):
+    """Operators within which the host waits for a GPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Parameter(torch.randn(4, 4))
+
+    def forward(self, x):
+        values = torch.linalg.eigvalsh(self.a @ self.a.T + x)
+        return values.sum() + torch.nanmedian(self.a)
+
+
+def solving():
+    return Solving(), {"x": torch.eye(4)}
+
+
 class Equal(nn.Module):
     """Two parameters whose gradients are one value."""
 

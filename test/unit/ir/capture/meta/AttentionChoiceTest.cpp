@@ -44,6 +44,7 @@ struct Case {
   bool trained = true;
   bool maskTrained = false;
   bool transposed = false; ///< the last dim is not the fastest
+  bool deterministic = false;
 };
 
 Tensor make(Sizes sizes, const Case &test) {
@@ -72,6 +73,7 @@ SDPBackend choose(const Case &test) {
   Target target;
   target.device = Target::Device::Cuda;
   target.capability = test.capability;
+  target.isDeterministic = test.deterministic;
   return meta::chooseAttention(target, call, std::nullopt);
 }
 
@@ -232,6 +234,15 @@ TEST(AttentionTarget, FusedOperatorIsThatOfTheTarget) {
             "ScaledDotProductEfficientAttentionBackward0");
   EXPECT_EQ(node(attend(Target::Device::Cpu, hopper)),
             "ScaledDotProductFlashAttentionForCpuBackward0");
+}
+
+TEST(AttentionTarget, CudnnIsNotChosenWhereBitsHaveToRepeat) {
+  Case test{"", cudnn};
+  EXPECT_EQ(choose(test), cudnn);
+  test.deterministic = true;
+  EXPECT_EQ(choose(test), flash);
+  test.mask = Sizes{16, 16};
+  EXPECT_EQ(choose(test), efficient);
 }
 
 TEST(AttentionTarget, OutputHasTheSizesOfQueriesAndValues) {

@@ -306,6 +306,22 @@ TEST(Config, ReadsDevice) {
         << arch;
 }
 
+TEST(Config, RepeatsBitsOnGpusIfToldTo) {
+  const std::string mesh = "mesh: {dp_shard: 1}\n";
+  EXPECT_FALSE(parse(mesh + "device: cuda").config.target.isDeterministic);
+  // The second is transformers' name.
+  for (const char *key : {"deterministic: true", "full_determinism: true"}) {
+    LoadedConfig onGpu = parse(mesh + "device: cuda\n" + key);
+    ASSERT_TRUE(onGpu.config.arithmetic) << key;
+    EXPECT_TRUE(onGpu.config.arithmetic->deterministic) << key;
+    EXPECT_TRUE(onGpu.config.target.isDeterministic) << key;
+    // There it is so anyway.
+    LoadedConfig onHost = parse(mesh + key);
+    EXPECT_FALSE(onHost.config.arithmetic) << key;
+    EXPECT_FALSE(onHost.config.target.isDeterministic) << key;
+  }
+}
+
 TEST(Config, ComputesExactlyUnlessToldOtherwise) {
   const std::string gpu = "mesh: {dp_shard: 1}\ndevice: cuda\n";
   EXPECT_FALSE(parse(gpu).config.arithmetic);
@@ -318,6 +334,7 @@ TEST(Config, ComputesExactlyUnlessToldOtherwise) {
   EXPECT_TRUE(found->tf32);
   EXPECT_TRUE(found->reduced_precision_reduction);
   EXPECT_TRUE(found->fp16_accumulation);
+  EXPECT_FALSE(found->deterministic);
   // As configs of other tools say it.
   EXPECT_TRUE(parse(gpu + "tf32: auto").config.arithmetic->tf32);
   EXPECT_FALSE(parse(gpu + "tf32:").config.arithmetic);

@@ -1,0 +1,53 @@
+//===- Syncs.cpp - What keeps a step from one launch ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "tools/fsdp-opt/explain/Syncs.h"
+
+#include "passes/analysis/CudaSyncs.h"
+#include "passes/analysis/Programs.h"
+#include "passes/analysis/SourcePlace.h"
+#include "support/Table.h"
+#include "tools/fsdp-opt/explain/Summary.h"
+
+#include "llvm/ADT/MapVector.h"
+
+#include <array>
+
+using namespace fsdp;
+using namespace mlir;
+
+std::string fsdp::listSyncs(ModuleOp module) {
+  std::optional<int> capability = getCudaCapability(module);
+  if (!capability)
+    return "";
+  struct Line {
+    std::array<std::string, 4> cells; ///< operator, why, module, line
+    int64_t calls = 0;
+  };
+  llvm::MapVector<std::string, Line> lines;
+  for (func::FuncOp program : getPrograms(module))
+    for (Operation &op : program.getBody().front()) {
+      StringRef why = getCudaSync(&op, *capability);
+      if (why.empty())
+        continue;
+      SourcePlace place(op.getLoc());
+      std::string name = op.getName().getStringRef().str();
+      std::string where = maskNumbers(place.module.str());
+      Line &line = lines[name + " " + where + " " + place.getSource()];
+      line.cells = {name, why.str(),
+                    line.calls == 0 ? place.module.str() : where,
+                    place.getSource()};
+      ++line.calls;
+    }
+  if (lines.empty())
+    return "";
+  Table table;
+  table.add({"operator", "calls", "module", "line", "why"});
+  for (const auto &[key, line] : lines) {
+    const auto &[name, why, where, source] = line.cells;
+    table.add({name, std::to_string(line.calls), where, source, why});
+  }
+  return "\nno CUDA graph can hold these, within which the host waits for the "
+         "GPU; kernels of their programs are launched one by one\n" +
+         table.print();
+}
