@@ -4,6 +4,7 @@
 `prepare` exports and compiles; `work` is a process that trains some models in some
 cases and prints a line of JSON about each.
 """
+import contextlib
 import copy
 import functools
 import hashlib
@@ -140,9 +141,12 @@ def export(name, factory, folder, kept):
     torch.save({"state": model.state_dict(), "inputs": inputs}, folder / "start.pt")
     save_file(data, folder / "data.safetensors")
     if store:
-        made = store.with_name(f"{name}.{id(folder)}")
+        store.parent.mkdir(parents=True, exist_ok=True)
+        made = pathlib.Path(tempfile.mkdtemp(dir=store.parent)) / name
         shutil.copytree(folder, made)
-        made.replace(store)
+        with contextlib.suppress(OSError):  # another process has just kept the same
+            made.replace(store)
+        shutil.rmtree(made.parent)
     return folder
 
 

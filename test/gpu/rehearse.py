@@ -8,6 +8,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -284,6 +285,35 @@ def check_allocations(folder):
     assert cases.graphs_of("optoffload", "cuda") == ("auto", "off") and cases.graphs_of("ckpt", "cuda") == ("on", "off") and cases.graphs_of("ckpt", "cpu") == (None,)
 
 
+def check_first(folder):
+    """first.sh as on a GPU, with a program that says what a run would: numbers of graphs and single launches have to be equal, and each line is written."""
+    here, program, after = folder / "test" / "gpu", folder / "build" / "bin" / "fsdp-run", folder / "test" / "gpu" / "run.py"
+    for path in (here, program.parent, folder / "cases" / "gpt"):
+        path.mkdir(parents=True)
+    shutil.copy(kit.HERE / "first.sh", here)
+    (folder / "manifest.json").write_text('{\n "device": "cuda"\n}')
+    (folder / "begin.txt").write_text("cases/gpt bf16-1\ncases/gpt zero3-1\n")
+    after.write_text("import sys\nprint('[   0.0 s] parts', *sys.argv[1:], flush=True)\n")
+
+    def run(body, *words):
+        program.write_text(f"#!/bin/sh\n{body}\n")
+        program.chmod(0o755)
+        done = subprocess.run([here / "first.sh", folder / "found", *words], env={"PATH": os.environ["PATH"], "PYTHON": sys.executable}, capture_output=True, text=True, timeout=600)
+        return done.returncode, done.stdout
+
+    row = "{\"step\":0,\"loss\":%s,\"grad_norm\":1.5,\"lr\":0.1}"
+    status, said = run(f"echo '{row % 2.5}'", "2")
+    assert status == 0 and said.count(": step 0, loss 2.5, norm 1.5") == 4 and "cases/gpt zero3-1, graph on: step" in said, said
+    assert f"] parts first {folder} --results {folder / 'found'} --minutes " in said and "done, status 0" in said, said
+    assert 1 < float(re.search(r"--minutes (\S+)", said)[1]) <= 2, said
+    assert (folder / "found" / "first.txt").read_text() == said
+    status, said = run(f"case $* in *bf16-1*graph=on*) echo '{row % 3.5}';; *) echo '{row % 2.5}';; esac")
+    assert status == 1 and said.count("FAILED") == 1 and "FAILED: cases/gpt bf16-1: a graph gives other numbers" in said, said
+    status, said = run("echo lost >&2; exit 3")
+    assert status == 1 and said.count("FAILED") == 4 and said.count("lost") == 4 and "parts first" in said, said
+    assert run("true", "0.5")[0] == 2, "half a minute is refused"
+
+
 # Each model of this project in some case, each way to save memory or to split a step in some model, and two families.
 TRAINED = ("gpt=zero3,bf16,everything,optoffload,tp2sp,chunks", "llama=cp2,tp2,selective", "mlp=bf16", "convnet=zero3,ckpt", "tagger=zero3", "bert=bf16", "vit=actoffload",
            "lora=offload", "encoder=bf16", "t5=zero3")
@@ -395,7 +425,7 @@ def main():
     if arguments.archive:
         return run_cases({"archive": check_archive(arguments.bin, arguments.exports, arguments.archive)}, arguments.only)
     run_cases({"gaps": check_gaps, "limits": check_limits, "parts": check_parts, "allocations": check_allocations, "folders": check_folders, "predicted": check_predicted,
-               "crowd": check_crowd, "table": check_table, "whole": check_whole(arguments.bin, arguments.exports)}, arguments.only)
+               "crowd": check_crowd, "table": check_table, "first": check_first, "whole": check_whole(arguments.bin, arguments.exports)}, arguments.only)
 
 
 if __name__ == "__main__":
