@@ -114,9 +114,9 @@ struct NcclScript {
   std::map<int, double> factors;
 };
 
-/// Loads the library at `path`, or where nothing lies there the one of that name
-/// that the loader finds, names it in FSDP_NCCL_LIBRARY and puts its script back
-/// to the beginning.
+/// Loads the library at `path`, or where nothing lies there the one of that
+/// name that the loader finds, names it in FSDP_NCCL_LIBRARY and puts its
+/// script back to the beginning.
 NcclScript &useFakeNccl(const char *path);
 
 } // namespace fsdp::test
