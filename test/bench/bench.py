@@ -31,7 +31,7 @@ def make_model(shape):
         vocab_size=2000, hidden_size=width, intermediate_size=4 * width, num_hidden_layers=layers,
         num_attention_heads=max(1, width // 64), num_key_value_heads=max(1, width // 64), max_position_embeddings=SEQUENCE))
     ids = torch.randint(0, 2000, (BATCH, SEQUENCE), generator=torch.Generator().manual_seed(1))
-    return model.train(), {"input_ids": ids, "labels": ids, "use_cache": False}
+    return model.train(), {"input_ids": ids, "labels": ids.clone(), "use_cache": False}
 
 
 def peak_bytes():

@@ -34,7 +34,7 @@ def export(name, path):
             vocab_size=128256, num_key_value_heads=8, max_position_embeddings=8192, rope_theta=500000.0, **SHAPES[name]))
         ids = torch.zeros(1, TOKENS[name], dtype=torch.int64)
     model.train()
-    torch.export.save(torch.export.export(model, (), {"input_ids": ids, "labels": ids, "use_cache": False}, strict=False), path)
+    torch.export.save(torch.export.export(model, (), {"input_ids": ids, "labels": ids.clone(), "use_cache": False}, strict=False), path)
 
 
 class Compiler:

@@ -31,7 +31,7 @@ def export(layers, tokens, path):
         ids = torch.zeros(1, tokens, dtype=torch.int64)
         model = zoo.add_lora(model.bfloat16(), TARGETS, rank=16, alpha=32).bfloat16()
     model.train()
-    inputs = {"input_ids": ids, "labels": ids, "use_cache": False}
+    inputs = {"input_ids": ids, "labels": ids.clone(), "use_cache": False}
     torch.export.save(torch.export.export(model, (), inputs, strict=False), path)
 
 

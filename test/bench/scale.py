@@ -39,7 +39,7 @@ def export(layers, path):
             num_attention_heads=32, num_key_value_heads=8, max_position_embeddings=8192, rope_theta=500000.0))
         ids = torch.zeros(1, 8192, dtype=torch.int64)
     model.train()
-    inputs = {"input_ids": ids, "labels": ids, "use_cache": False}
+    inputs = {"input_ids": ids, "labels": ids.clone(), "use_cache": False}
     torch.export.save(torch.export.export(model, (), inputs, strict=False), path)
 
 

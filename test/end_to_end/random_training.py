@@ -226,7 +226,7 @@ def gpt2():
     from transformers import GPT2Config, GPT2LMHeadModel
     model = GPT2LMHeadModel(GPT2Config(vocab_size=97, n_positions=16, n_embd=32, n_layer=2, n_head=4, use_cache=False, loss_type="ForCausalLM")).train()
     tokens = torch.randint(0, 97, (4, 16))
-    return model, {"input_ids": tokens, "labels": tokens}
+    return model, {"input_ids": tokens, "labels": tokens.clone()}
 
 
 def bert():
@@ -234,7 +234,7 @@ def bert():
     model = BertForMaskedLM(BertConfig(vocab_size=97, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
                                        intermediate_size=64, max_position_embeddings=16)).train()
     tokens = torch.randint(0, 97, (4, 16))
-    return model, {"input_ids": tokens, "labels": tokens}
+    return model, {"input_ids": tokens, "labels": tokens.clone()}
 
 
 def without_effect(bin):

@@ -21,7 +21,7 @@ public:
       : PickleErrors{context.where}, pickle(pickle),
         values(pickle.size(), context) {}
 
-  void run() {
+  std::vector<uint32_t> run() {
     if (pickle.size() > kMostBytes)
       implausible("has " + std::to_string(pickle.size()) +
                   " bytes; expected at most " + std::to_string(kMostBytes));
@@ -30,7 +30,7 @@ public:
     take<uint8_t>();
     while (step(take<uint8_t>())) {
     }
-    values.finish();
+    return values.finish();
   }
 
 private:
@@ -76,8 +76,10 @@ private:
     case '.':
       return false;
     case ']':
+      values.pushList();
+      break;
     case '}':
-      values.pushContainer();
+      values.pushDict();
       break;
     case ')':
       values.pushTuple(0);
@@ -181,7 +183,7 @@ private:
 
 } // namespace
 
-void capture::scanPickle(std::string_view pickle,
-                         const PickleContext &context) {
-  Scanner(pickle, context).run();
+std::vector<uint32_t> capture::scanPickle(std::string_view pickle,
+                                          const PickleContext &context) {
+  return Scanner(pickle, context).run();
 }

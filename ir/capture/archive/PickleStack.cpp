@@ -81,7 +81,9 @@ void PickleStack::pushTupleToMark() {
   push({.kind = Node::Tuple, .children = popToMark()});
 }
 
-void PickleStack::pushListToMark() { push({.children = popToMark()}); }
+void PickleStack::pushListToMark() {
+  push({.kind = Node::List, .children = popToMark()});
+}
 
 void PickleStack::checkPairs(const std::vector<Id> &values) const {
   if (values.size() % 2)
@@ -91,11 +93,14 @@ void PickleStack::checkPairs(const std::vector<Id> &values) const {
 void PickleStack::pushDictToMark() {
   std::vector<Id> values = popToMark();
   checkPairs(values);
-  push({.children = std::move(values)});
+  push({.kind = Node::Dict, .children = std::move(values)});
 }
 
 void PickleStack::addTo(Id container, const std::vector<Id> &values) {
-  if (nodes[container].kind != Node::Other || container == kAtom)
+  Node::Kind kind = nodes[container].kind;
+  bool isContainer =
+      kind == Node::Other || kind == Node::List || kind == Node::Dict;
+  if (!isContainer || container == kAtom)
     damaged("adds to what is no container");
   Node &node = nodes[container];
   node.children.insert(node.children.end(), values.begin(), values.end());
@@ -228,6 +233,9 @@ void PickleStack::call() {
   const std::string &name = names[static_cast<size_t>(nodes[function].number)];
   if (name == "torch._utils._rebuild_tensor_v2")
     return pushTensor(argument);
+  if (context.takesMeta &&
+      name == "torch._utils._rebuild_meta_tensor_no_storage")
+    return push({.kind = Node::Tensor});
   static const char *const known[] = {"torch._utils._rebuild_parameter",
                                       "torch.jit._pickle.restore_type_tag",
                                       "torch.jit._pickle.build_intlist",
@@ -287,8 +295,23 @@ void PickleStack::measure(Id root) const {
                 std::to_string(kMostPaths) + " ways");
 }
 
-void PickleStack::finish() {
+/// Of what `measure` has found to be neither too deep nor too much.
+void PickleStack::addLeaves(Id id, std::vector<uint32_t> &leaves) const {
+  const Node &node = nodes[id];
+  bool isDict = node.kind == Node::Dict;
+  if (!isDict && node.kind != Node::Tuple && node.kind != Node::List) {
+    leaves.push_back(node.kind == Node::Tensor ? id : kAtom);
+    return;
+  }
+  for (size_t i = isDict; i < node.children.size(); i += isDict ? 2 : 1)
+    addLeaves(node.children[i], leaves);
+}
+
+std::vector<uint32_t> PickleStack::finish() {
   if (stack.empty())
     damaged("is an empty pickle");
   measure(stack.back());
+  std::vector<uint32_t> leaves;
+  addLeaves(stack.back(), leaves);
+  return leaves;
 }

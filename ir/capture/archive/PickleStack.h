@@ -26,7 +26,8 @@ public:
       : PickleErrors{context.where}, bytes(bytes), context(context), nodes(1) {}
 
   void pushAtom() { stack.push_back(kAtom); }
-  void pushContainer() { push(Node()); }
+  void pushList() { push({.kind = Node::List}); }
+  void pushDict() { push({.kind = Node::Dict}); }
   void pushNumber(int64_t number) {
     push({.kind = Node::Integer, .number = number});
   }
@@ -53,8 +54,9 @@ public:
   /// Takes a function and its arguments.
   void call();
 
-  /// Of what is left: the pickle's value.
-  void finish();
+  /// Of what is left: the pickle's value, whose leaves these are, as scanPickle
+  /// returns them.
+  std::vector<uint32_t> finish();
 
 private:
   using Id = uint32_t;
@@ -62,7 +64,17 @@ private:
   static constexpr Id kAtom = 0;
 
   struct Node {
-    enum Kind { Other, Integer, Text, Global, Tuple, Storage, Tensor };
+    enum Kind {
+      Other,
+      Integer,
+      Text,
+      Global,
+      Tuple,
+      List,
+      Dict,
+      Storage,
+      Tensor
+    };
     Kind kind = Other;
     int64_t number = 0; ///< of an integer; elements of a storage; of a global:
                         ///< its name's place
@@ -80,6 +92,7 @@ private:
   std::vector<int64_t> integersOf(Id id) const;
   void pushTensor(Id id);
   void measure(Id root) const;
+  void addLeaves(Id id, std::vector<uint32_t> &leaves) const;
 
   const size_t bytes;
   const PickleContext &context;

@@ -7,6 +7,7 @@
 #include "ir/capture/pt2/Outputs.h"
 #include "ir/capture/pt2/Regions.h"
 #include "ir/capture/pt2/Samples.h"
+#include "ir/capture/pt2/SharedInputs.h"
 
 #include <unordered_map>
 #include <unordered_set>
@@ -425,7 +426,8 @@ void Pt2Reader::readModules(const json::Object &module) {
 }
 
 void Pt2Reader::readSamples() {
-  std::vector<std::optional<Pt2Sample>> samples = readPt2Samples(archive);
+  auto [samples, objects] = readPt2Samples(archive);
+  checkSharedInputs(program, objects);
   if (samples.size() != program.userInputs.size())
     return;
   for (size_t i = 0; i < samples.size(); ++i) {

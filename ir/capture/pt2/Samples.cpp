@@ -28,15 +28,20 @@ public:
   explicit SampleReader(ZipDirectory directory)
       : directory(std::move(directory)) {}
 
-  std::vector<std::optional<Pt2Sample>> read() {
-    std::string pickle = directory.readStored("data.pkl");
-    scanPickle(pickle, {"entry '" + std::string(kArchive) + "' of '" +
-                            directory.path() + "'",
-                        [&](const std::string &key) -> std::optional<uint64_t> {
-                          const ZipEntry *entry = directory.find("data/" + key);
-                          return entry ? std::optional(entry->bytes)
-                                       : std::nullopt;
-                        }});
+  std::vector<uint32_t> readObjects() {
+    pickle = directory.readStored("data.pkl");
+    return scanPickle(
+        pickle,
+        {"entry '" + std::string(kArchive) + "' of '" + directory.path() + "'",
+         [&](const std::string &key) -> std::optional<uint64_t> {
+           const ZipEntry *entry = directory.find("data/" + key);
+           return entry ? std::optional(entry->bytes) : std::nullopt;
+         },
+         /*takesMeta=*/true});
+  }
+
+  /// Throws c10::Error for what LibTorch does not read. Behind `readObjects`.
+  std::vector<std::optional<Pt2Sample>> readLeaves() {
     size_t position = 0;
     torch::jit::Unpickler unpickler(
         [&](char *buffer, size_t bytes) {
@@ -106,6 +111,7 @@ private:
   }
 
   ZipDirectory directory;
+  std::string pickle;
   std::map<const ZipEntry *, std::string> contents; // addresses must not change
   std::map<const char *, const ZipEntry *> entryAt; // by where it was loaded
   std::vector<std::optional<Pt2Sample>> leaves;
@@ -113,21 +119,22 @@ private:
 
 } // namespace
 
-std::vector<std::optional<Pt2Sample>>
-fsdp::capture::readPt2Samples(const ZipDirectory &archive) {
+Pt2Samples fsdp::capture::readPt2Samples(const ZipDirectory &archive) {
   const ZipEntry *entry = archive.find(kArchive);
   if (!entry || !entry->stored)
     return {};
+  Pt2Samples samples;
   try {
-    return SampleReader(
-               ZipDirectory::read(archive.path(), entry->offset, entry->bytes))
-        .read();
+    SampleReader reader(
+        ZipDirectory::read(archive.path(), entry->offset, entry->bytes));
+    samples.objects = reader.readObjects();
+    samples.leaves = reader.readLeaves();
   } catch (const c10::Error &) {
-    // Objects of Python classes: the inputs then come from a data file.
-    return {};
+    // Tensors without data, or objects of Python classes: the inputs then come
+    // from a data file.
   } catch (const Error &error) {
-    if (error.id() == ErrorId::ModelNotSupported)
-      return {};
-    throw;
+    if (error.id() != ErrorId::ModelNotSupported)
+      throw;
   }
+  return samples;
 }

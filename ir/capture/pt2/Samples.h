@@ -15,11 +15,17 @@ struct Pt2Sample {
   Record record;
 };
 
-/// The leaves of the exported call's arguments, in order; nullopt for those
-/// that are no tensors or hold no data. Empty if the archive has no samples
-/// that can be read without Python.
-std::vector<std::optional<Pt2Sample>>
-readPt2Samples(const ZipDirectory &archive);
+/// The exported call's arguments, as far as they can be read without Python.
+struct Pt2Samples {
+  /// The leaves, in order; nullopt for those that are no tensors or hold no
+  /// data. Empty if that cannot be read.
+  std::vector<std::optional<Pt2Sample>> leaves;
+  /// Of the same leaves: a number for each tensor, the same for one that was
+  /// given several times; 0 for what is none. Empty if that cannot be read.
+  std::vector<uint32_t> objects;
+};
+
+Pt2Samples readPt2Samples(const ZipDirectory &archive);
 
 } // namespace fsdp::capture
 

@@ -6,8 +6,11 @@
 #include "passes/analysis/Programs.h"
 #include "support/Error.h"
 #include "support/Nearest.h"
+#include "tools/fsdp-opt/input/Diagnostics.h"
 
 #include "llvm/Support/raw_ostream.h"
+
+#include <set>
 
 using namespace fsdp;
 using namespace mlir;
@@ -22,6 +25,34 @@ SmallVector<NamedInput> fsdp::getNamedInputs(func::FuncOp program) {
       inputs.push_back({name.str(), type});
   }
   return inputs;
+}
+
+std::vector<std::string> fsdp::listUnread(ModuleOp module) {
+  std::vector<std::string> names;
+  std::set<std::string> read;
+  for (func::FuncOp program : getPrograms(module))
+    for (BlockArgument argument : program.getArguments()) {
+      auto name = program.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                       kInputAttr);
+      if (!name)
+        continue;
+      if (!argument.use_empty())
+        read.insert(name.str());
+      if (!llvm::is_contained(names, name.str()))
+        names.push_back(name.str());
+    }
+  std::erase_if(names,
+                [&](const std::string &name) { return read.contains(name); });
+  return names;
+}
+
+void fsdp::warnOfUnread(ModuleOp module) {
+  for (const std::string &name : listUnread(module))
+    addWarning("warning: input '" + name +
+               "' is read by nothing: what it is given changes no result; if "
+               "it was one tensor with another input when the model was "
+               "exported, export it again with a tensor of its own for each, "
+               "such as labels.clone()");
 }
 
 bool fsdp::takesTokens(RankedTensorType type) {

@@ -18,6 +18,11 @@ struct NamedInput {
 };
 llvm::SmallVector<NamedInput> getNamedInputs(mlir::func::FuncOp program);
 
+/// Names of inputs that nothing in any of the captured programs reads.
+std::vector<std::string> listUnread(mlir::ModuleOp module);
+/// Warns of them.
+void warnOfUnread(mlir::ModuleOp module);
+
 /// Whether an input of that type can be rows of tokens.
 bool takesTokens(mlir::RankedTensorType type);
 

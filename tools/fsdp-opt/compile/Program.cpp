@@ -118,6 +118,7 @@ OwningOpRef<ModuleOp> fsdp::readProgramFor(MLIRContext &context,
   checkMode(*module, loaded.config);
   checkDataInputs(*module, loaded.config);
   addModeNotes(*module, &loaded.config);
+  warnOfUnread(*module);
   return module;
 }
 

@@ -11,6 +11,7 @@
 #include "tools/fsdp-opt/compile/Artifact.h"
 #include "tools/fsdp-opt/compile/Compile.h"
 #include "tools/fsdp-opt/compile/ConfigNotes.h"
+#include "tools/fsdp-opt/compile/DataInputs.h"
 #include "tools/fsdp-opt/compile/FirstValues.h"
 #include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/compile/Program.h"
@@ -259,6 +260,7 @@ int run(int argc, char **argv) {
   }
   OwningOpRef<ModuleOp> module = readProgram(context, *line, nullptr);
   addModeNotes(*module, nullptr);
+  warnOfUnread(*module);
   saveStage(*line, "1-captured", *module);
   std::string program = printProgram(*module, OutputKind::Bytecode);
   return runPlainOpt(*line, registry, std::move(program)) ? 0 : 1;

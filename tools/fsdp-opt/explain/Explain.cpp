@@ -11,6 +11,7 @@
 #include "support/Table.h"
 #include "tools/fsdp-opt/compile/Compile.h"
 #include "tools/fsdp-opt/compile/ConfigNotes.h"
+#include "tools/fsdp-opt/compile/DataInputs.h"
 #include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/compile/Program.h"
 #include "tools/fsdp-opt/config/Names.h"
@@ -392,6 +393,12 @@ void printInputs(ModuleOp module) {
     llvm::outs() << "  " << input << '\n';
 }
 
+/// Of a model that was captured.
+void printUnread(ModuleOp module) {
+  for (const std::string &name : listUnread(module))
+    llvm::outs() << "  read by nothing: " << name << '\n';
+}
+
 /// What can be said of a model that cannot be captured.
 void printDescription(MLIRContext &context, const CommandLine &line,
                       const Config &config) {
@@ -446,10 +453,12 @@ int fsdp::explain(MLIRContext &context, const CommandLine &line) {
     checkMode(*module, config);
   compareStatedSizes(*module, loaded);
   addModeNotes(*module, line.config.empty() ? nullptr : &config);
+  warnOfUnread(*module);
   llvm::outs() << line.input << '\n';
   printDims(line);
   printParameters(summarizeStates(*module));
   printInputs(*module);
+  printUnread(*module);
   printOutputs(*module, outputs);
   printCasts(*module);
   printClasses(*module);
