@@ -102,7 +102,8 @@ struct Session::Impl {
   std::vector<RunFact> describeSources(const SessionOptions &options) const;
   void rehearse();
   void initialize(const SessionOptions &options);
-  void continueFrom(const Manifest &manifest, std::optional<uint64_t> wanted);
+  void continueFrom(const Manifest &manifest, std::optional<uint64_t> wanted,
+                    uint64_t total = 0);
   void poisonTransients();
   const std::vector<OutputTensor> &outputs();
   /// Batches that all ranks together read in a step.
@@ -288,14 +289,16 @@ void Session::Impl::initialize(const SessionOptions &options) {
     fabric.exchange("loaded", "");
   }
   if (checkpoint && checkpoint->manifest() && isTraining)
-    continueFrom(*checkpoint->manifest(), options.seed);
+    continueFrom(*checkpoint->manifest(), options.seed, options.steps);
   else if (options.seed)
     setSeed(plan, arenas, seed);
 }
 
-/// `wanted`: where random sequences are to begin.
+/// `wanted`: where random sequences are to begin; `total`: steps of the whole
+/// training, 0: nobody knows.
 void Session::Impl::continueFrom(const Manifest &manifest,
-                                 std::optional<uint64_t> wanted) {
+                                 std::optional<uint64_t> wanted,
+                                 uint64_t total) {
   nextMicroBatch = manifest.step * programs.microBatches;
   rowsRead = manifest.rows;
   // The one that the training began with goes on.
@@ -304,7 +307,8 @@ void Session::Impl::continueFrom(const Manifest &manifest,
   else
     seed = manifest.seed;
   auto [lr, schedule] = rates->describe();
-  if (fabric.rank() == 0 &&
+  bool goesOn = total == 0 || manifest.step < total;
+  if (fabric.rank() == 0 && goesOn &&
       (lr != manifest.lr || schedule != manifest.schedule))
     log(LogLevel::warning,
         "the learning rate goes on as " + std::to_string(lr) + " (" + schedule +

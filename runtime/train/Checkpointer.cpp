@@ -222,7 +222,7 @@ static void checkFolder(const Session &session,
     return;
   throw Error(ErrorId::CheckpointInTheWay,
               "--save: '" + folder.path() + "' has a checkpoint '" + last +
-                  "', and this run starts at step " + std::to_string(start) +
+                  "', and this run is at step " + std::to_string(start) +
                   "; continue from it with --load=latest, or, where it is "
                   "damaged or of another run, delete it or save to another "
                   "folder");

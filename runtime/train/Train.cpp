@@ -159,6 +159,22 @@ static void reportEnd(const BestLoss &best, uint64_t steps) {
   log(LogLevel::warning, text);
 }
 
+/// Of a run that goes on from a checkpoint and takes so many steps.
+static void reportBegin(const Session &session, const TrainOptions &options,
+                        uint64_t steps) {
+  std::string done = std::to_string(session.stepsDone());
+  std::fprintf(stderr, "continuing after step %s of '%s'\n", done.c_str(),
+               session.loadedFrom().c_str());
+  if (steps != 0 || options.steps == 0 || options.evalOnly)
+    return;
+  std::string reason = options.steps > session.stepsDone()
+                           ? "the data's epochs end there"
+                           : "--steps=" + std::to_string(options.steps) +
+                                 " counts the whole training, of which " +
+                                 done + " are done";
+  std::fprintf(stderr, "nothing to train: %s\n", reason.c_str());
+}
+
 /// `checkpointer` may be null.
 static void trainSteps(Session &session, const TrainOptions &options,
                        Checkpointer *checkpointer) {
@@ -171,9 +187,7 @@ static void trainSteps(Session &session, const TrainOptions &options,
   const uint64_t done = session.stepsDone();
   const uint64_t steps = countSteps(session, options.steps);
   if (isFirst && done != 0)
-    std::fprintf(stderr, "continuing after step %llu of '%s'\n",
-                 static_cast<unsigned long long>(done),
-                 session.loadedFrom().c_str());
+    reportBegin(session, options, steps);
   if (!options.metricsPath.empty())
     metrics.emplace(session, options.metricsPath);
   Evaluation evaluation(session, options.evalEvery,

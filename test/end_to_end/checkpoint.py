@@ -412,8 +412,8 @@ def disk_case(bin):
         else:
             (folder / "closed").mkdir(mode=0o555)
             faults.refused("E104", "cannot be written to", options=("--steps=3", "--save=closed"))
-        faults.refused("E105", "this run starts at step 0", options=("--steps=3", "--save=ck"))
-        faults.refused("E105", "this run starts at step 1", options=("--steps=3", "--save=ck", "--load=ck/step_1"))
+        faults.refused("E105", "this run is at step 0", options=("--steps=3", "--save=ck"))
+        faults.refused("E105", "this run is at step 1", options=("--steps=3", "--save=ck", "--load=ck/step_1"))
         # What a killed run left behind is not seen, and goes with the next save.
         (folder / "ck/step_9.tmp").mkdir()
         (folder / "ck/step_9.tmp/shard").write_text("half")

@@ -359,6 +359,18 @@ class FsdpRun(unittest.TestCase):
         self.assertIn(process.returncode, (1, 2, 3), err[-500:])
         self.assertRegex(err.splitlines()[-1] if err else "", r"error\[fsdp-E\d{3}\]: ")
 
+    def test_a_run_with_nothing_to_train_says_so(self):
+        self.run_it("--steps=4", "--save=ck", "--lr-schedule=linear")
+        # What the learning rate would go on as does not matter then.
+        _, err = self.run_it("--steps=2", "--load=latest", "--save=ck", "--lr-schedule=linear")
+        self.assertEqual(err.splitlines(), ["continuing after step 4 of 'ck/step_4'",
+                                            "nothing to train: --steps=2 counts the whole training, of which 4 are done"])
+        _, err = self.run_it("--steps=6", "--load=latest", "--save=ck", "--lr-schedule=linear")
+        self.assertIn("warning: the learning rate goes on", err)
+        self.assertNotIn("nothing to train", err)
+        _, err = self.run_it("--steps=0", "--load=ck/step_4", "--export=e.safetensors")
+        self.assertNotIn("nothing to train", err)
+
     def test_one_run_saves_to_a_folder(self):
         def start():
             return self.start("--steps=100000000", "--save=ck", "--save-every=100000000", "--metrics=m.jsonl")

@@ -108,11 +108,11 @@ TEST_F(CheckpointerTest, KeepsSoMany) {
 TEST_F(CheckpointerTest, RefusesAnotherRunsFolder) {
   make(2);
   run(3);
-  expectError(ErrorId::CheckpointInTheWay, "this run starts at step 0",
+  expectError(ErrorId::CheckpointInTheWay, "this run is at step 0",
               [&] { run(5); });
   launchOptions.session.checkpointPath = options.folder + "/step_3";
   run(5);
-  expectError(ErrorId::CheckpointInTheWay, "this run starts at step 3",
+  expectError(ErrorId::CheckpointInTheWay, "this run is at step 3",
               [&] { run(6); });
   // Another folder's checkpoint of the same step is not this one.
   options.folder = folder.path() + "/other";
