@@ -30,8 +30,9 @@ constexpr std::string_view parallel =
     "only data and tensor parallelism are compiled";
 constexpr std::string_view quantised = "parameters keep the type in which they "
                                        "were exported";
-constexpr std::string_view adapters = "apply adapters in Python before the "
-                                      "export; frozen parameters stay frozen";
+constexpr std::string_view adapters =
+    "apply adapters in Python before the export, as docs/examples/lora does; "
+    "frozen parameters stay frozen";
 constexpr std::string_view packing =
     "rows are read as the data's files hold them; pack them there";
 constexpr std::string_view order =

@@ -120,6 +120,6 @@ void foreign::readAdapter(const Value &value) {
         value.node, "'adapter: lora' is what the exported model has");
   value.reader().fail(
       ErrorId::ConfigNotSupported, value.node,
-      "'adapter' cannot be had: apply adapters in Python before "
-      "the export; frozen parameters stay frozen");
+      "'adapter' cannot be had: apply adapters in Python before the export, "
+      "as docs/examples/lora does; frozen parameters stay frozen");
 }
