@@ -225,12 +225,26 @@ private:
         {counts, byElement("aten.sub.Tensor", {logarithm, own}, {tokens}, f32),
          zero()},
         {tokens}, f32);
-    Value sum = byElement("aten.sum", {each}, {}, f32);
+    Value sum =
+        byElement("aten.sum", {ops.add(each, checkLabels(labels))}, {}, f32);
     number = byElement("aten.sum", {counts}, {}, f32, ops.type(f32));
     if (isMean())
       sum = ops.divide(sum, number);
     replace(loss.loss->getResult(0), sum);
     replace(loss.loss->getResult(1), number);
+  }
+
+  /// Zeros, a number a token: of scores that take no memory, by the kernel that
+  /// this stands for, which refuses a label of no class. No rank would have it,
+  /// and the loss would be another one.
+  Value checkLabels(Value labels) {
+    NamedAttrList statics(WholeOp::ofCaptured(loss.loss).property);
+    statics.set("reduction", ops.get().getI64IntegerAttr(NoReduction));
+    Operation *made =
+        ops.remake(loss.loss, {ops.expand(zero(), {tokens, classes}), labels},
+                   {typeOf({tokens}, f32), typeOf({}, f32)},
+                   statics.getDictionary(loss.loss->getContext()));
+    return made->getResult(0);
   }
 
   void backward() {
