@@ -57,6 +57,7 @@ Door::Door(const LaunchOptions &options) : run(options) {
     model.push_back({names, std::string(dtypeName(state->dtype)),
                      wholeShape(plan, *state)});
   }
+  bounds.emplace(plan, first);
   // A step of grains gives the numbers in its metrics alone.
   if (!plan.training->grains)
     for (const OutputTensor &output : any.outputs())
@@ -144,6 +145,24 @@ std::vector<int64_t> Door::shapeOfPart(const LentTensor &tensor,
   throw Error(ErrorId::DataShape, text);
 }
 
+void Door::checkIndices(const LentTensor &tensor,
+                        const std::vector<int64_t> &shape,
+                        uint64_t pieces) const {
+  for (const auto &input : session().plan().inputs) {
+    if (input->name != tensor.name || input->shape != shape ||
+        bounds->of(*input).empty())
+      continue;
+    uint64_t bytes = *checkedExtent(shape, {}, dtypeBytes(input->dtype));
+    uint64_t rows = shape.empty() ? 1 : static_cast<uint64_t>(shape[0]);
+    for (uint64_t piece = 0; piece < (shape.empty() ? 1 : pieces); ++piece)
+      bounds->check(*input, {tensor.data + piece * bytes, bytes},
+                    [&](uint64_t row) {
+                      return "row " + std::to_string(piece * rows + row);
+                    });
+    return;
+  }
+}
+
 void Door::checkComplete(std::span<const LentTensor> batch,
                          uint64_t pieces) const {
   for (const DoorInput &input : taken) {
@@ -223,8 +242,10 @@ DoorStep Door::step(std::span<const LentTensor> batch) {
   Session &any = session();
   uint64_t pieces = parts * static_cast<uint64_t>(dataHere);
   std::vector<std::vector<int64_t>> shapes;
-  for (const LentTensor &tensor : batch)
+  for (const LentTensor &tensor : batch) {
     shapes.push_back(shapeOfPart(tensor, pieces));
+    checkIndices(tensor, shapes.back(), pieces);
+  }
   if (!hasData)
     checkComplete(batch, pieces);
   else if (batch.empty() && any.stepsLeft() == 0)
@@ -266,8 +287,10 @@ DoorStep Door::step(std::span<const LentTensor> batch) {
 double Door::evaluate(std::span<const LentTensor> batch) {
   auto pieces = static_cast<uint64_t>(dataHere);
   std::vector<std::vector<int64_t>> shapes;
-  for (const LentTensor &tensor : batch)
+  for (const LentTensor &tensor : batch) {
     shapes.push_back(shapeOfPart(tensor, pieces));
+    checkIndices(tensor, shapes.back(), pieces);
+  }
   if (!session().plan().validation)
     throw Error(ErrorId::RuntimeUnsupported,
                 "the artifact has no program for validation; compile the model "
@@ -303,6 +326,7 @@ EvalResult Door::evaluate() {
 
 void Door::hold(const LentTensor &tensor) {
   std::vector<int64_t> shape = shapeOfPart(tensor, /*pieces=*/1);
+  checkIndices(tensor, shape, /*pieces=*/1);
   std::vector<GivenInput> given = cut({&tensor, 1}, {&shape, 1}, /*piece=*/0);
   run.run([&](OpenRank &rank) {
     rank.session.setInput(tensor.name, shape, given[0].bytes);

@@ -13,6 +13,7 @@
 #define FSDP_PYTHON_NATIVE_DOOR_H
 
 #include "runtime/launch/OpenRun.h"
+#include "runtime/session/IndexBounds.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -113,6 +114,9 @@ private:
   /// The shape of one rank's micro-batch, `pieces` of which make the tensor.
   std::vector<int64_t> shapeOfPart(const LentTensor &tensor,
                                    uint64_t pieces) const;
+  /// Throws fsdp::Error (DataType), as IndexBounds.
+  void checkIndices(const LentTensor &tensor, const std::vector<int64_t> &shape,
+                    uint64_t pieces) const;
   void checkComplete(std::span<const LentTensor> batch, uint64_t pieces) const;
   std::string describe(const DoorInput &input, uint64_t pieces) const;
   Session &session() const;
@@ -124,6 +128,7 @@ private:
   std::vector<DoorInput> taken;
   std::vector<std::string> kept;
   std::vector<DoorState> model;
+  std::optional<IndexBounds> bounds;
   std::set<std::string> held;
   std::string folder; ///< that is saved to
   uint64_t keeps = 0, folders = 0;

@@ -71,10 +71,20 @@ void Batches::checkRows(const RowSource &source,
   }
 }
 
-void Batches::read(uint64_t firstRow, std::byte *to) const {
+/// Of its rows' order.
+uint64_t Batches::positionOf(const Part &part, uint64_t firstRow) const {
   uint64_t first = firstRow + rankRows.position * rankRows.batch;
+  return first * part.batch / rankRows.batch;
+}
+
+uint64_t Batches::rowOf(size_t input, uint64_t firstRow, uint64_t row) const {
+  const Part &part = parts[input];
+  return part.order.at(positionOf(part, firstRow) + row, 1).first;
+}
+
+void Batches::read(uint64_t firstRow, std::byte *to) const {
   for (const Part &part : parts) {
-    uint64_t position = first * part.batch / rankRows.batch;
+    uint64_t position = positionOf(part, firstRow);
     std::byte *at = to + part.offset;
     for (uint64_t done = 0; done < part.batch;) {
       RowOrder::Run run = part.order.at(position + done, part.batch - done);

@@ -36,6 +36,10 @@ public:
   /// call. Throws fsdp::Error (FileNotReadable).
   const std::vector<std::span<const std::byte>> &get(uint64_t firstRow);
 
+  /// Which row of the source the `input`th one's row `row` is in that
+  /// micro-batch.
+  uint64_t rowOf(size_t input, uint64_t firstRow, uint64_t row) const;
+
   /// As RowOrder::stepsFrom.
   std::optional<uint64_t> stepsFrom(uint64_t firstRow, uint64_t stepRows) const;
   /// Rows of an epoch.
@@ -55,6 +59,7 @@ private:
                  const std::vector<const plan::InputT *> &inputs,
                  const RunData &data);
   void read(uint64_t firstRow, std::byte *to) const;
+  uint64_t positionOf(const Part &part, uint64_t firstRow) const;
 
   const RankRows rankRows;
   std::vector<Part> parts;

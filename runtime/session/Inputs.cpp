@@ -36,9 +36,9 @@ Inputs::Inputs(const plan::PlanT &plan,
                std::span<const std::vector<const plan::ProgramT *>> parts,
                int rank, const Arena &arena, Device &device,
                const InputSources &sources)
-    : arena(arena), model(sources.model), data(sources.data),
-      allowMissing(sources.allowMissing), source(openData(data)),
-      ahead(device.makeAheadWriter()),
+    : arena(arena), bounds(plan, rank), model(sources.model),
+      data(sources.data), allowMissing(sources.allowMissing),
+      source(openData(data)), ahead(device.makeAheadWriter()),
       ranks(sources.grains ? 1 : plan.data_parallel),
       position(sources.grains ? 0 : getDataRank(plan, rank)),
       // A rank's grains of a step follow one another.
@@ -249,14 +249,19 @@ void Inputs::load(uint64_t firstRow, size_t part) {
                     "input '" + input.name +
                         "' was given for one micro-batch, and nothing for the "
                         "next; give all micro-batches their inputs");
+      if (given.isNew)
+        bounds.check(input, given.bytes,
+                     [](uint64_t row) { return "row " + std::to_string(row); });
       if (isFirst || given.isNew)
         arena.write(to, given.bytes.data(), slot.bytes);
       given.isNew = false;
     } else if (isRead(slot)) {
-      if (isAhead)
+      if (isAhead) {
         ahead->put(next, arena.at(to));
-      else
+      } else {
+        checkRows(input, rows[next], next, firstRow);
         arena.write(to, rows[next].data(), slot.bytes);
+      }
       ++next;
     } else if (isFirst) {
       if (input.sample && checkedSamples.insert(&input).second)
@@ -274,10 +279,27 @@ void Inputs::load(uint64_t firstRow, size_t part) {
   loaded = {part, program};
 }
 
+/// `bytes`: the input's, which is the `ofRead`th of those that are read.
+void Inputs::checkRows(const plan::InputT &input,
+                       std::span<const std::byte> bytes, size_t ofRead,
+                       uint64_t firstRow) const {
+  bounds.check(input, bytes, [&](uint64_t row) {
+    return "row " + std::to_string(batches->rowOf(ofRead, firstRow, row)) +
+           " of " + source->describe();
+  });
+}
+
 void Inputs::loadAhead(uint64_t firstRow) {
   if (!ahead || !batches)
     return;
-  ahead->begin(batches->get(firstRow));
+  const auto &rows = batches->get(firstRow);
+  size_t next = 0;
+  for (const Slot &slot : programs[pick()].slots)
+    if (isRead(slot)) {
+      checkRows(*slot.input, rows[next], next, firstRow);
+      ++next;
+    }
+  ahead->begin(rows);
   onTheirWay = firstRow;
 }
 

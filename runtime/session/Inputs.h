@@ -9,6 +9,7 @@
 #include "runtime/data/RunData.h"
 #include "runtime/device/Arena.h"
 #include "runtime/device/Device.h"
+#include "runtime/session/IndexBounds.h"
 #include "runtime/session/Programs.h"
 #include "runtime/session/Session.h"
 #include "runtime/states/ModelFile.h"
@@ -60,7 +61,8 @@ public:
 
   /// Brings in the micro-batch whose first row of all ranks' is `firstRow`, for
   /// the program that `pick` returned in that part of the step; meanwhile the
-  /// next ones are read ahead.
+  /// next ones are read ahead. Throws fsdp::Error (DataType) for indices that
+  /// are out of range (IndexBounds).
   void load(uint64_t firstRow, size_t part);
   /// Begins to bring the rows that a `load` of `firstRow` will need to a
   /// device; nothing on the host.
@@ -132,10 +134,13 @@ private:
   void checkTensors(const plan::PlanT &plan);
   bool isRead(const Slot &slot) const;
   void openBatches();
+  void checkRows(const plan::InputT &input, std::span<const std::byte> bytes,
+                 size_t ofRead, uint64_t firstRow) const;
   [[noreturn]] void refuse(const std::vector<size_t> &fitting,
                            const std::vector<std::string> &reasons) const;
 
   const Arena &arena;
+  const IndexBounds bounds;
   const ModelFile *model;
   const RunData data;
   const bool allowMissing;

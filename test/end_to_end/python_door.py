@@ -390,6 +390,90 @@ def compiling(folder):
     assert fsdp_opt.errors.make("E081", "x").advice and fsdp_opt.errors.make("E127", "x").__class__ is fsdp_opt.errors.RankError
 
 
+class Tagger(torch.nn.Module):
+    """A label for each token; a mask that nothing reads."""
+
+    def __init__(self, vocabulary=24):
+        super().__init__()
+        self.embed, self.head = torch.nn.Embedding(vocabulary, 8), torch.nn.Linear(8, vocabulary)
+
+    def forward(self, input_ids, labels, mask=None):
+        scores = self.head(self.embed(input_ids))
+        # As language models of transformers shift them.
+        labels = torch.nn.functional.pad(labels, (0, 1), value=-100)[..., 1:].contiguous()
+        return torch.nn.functional.cross_entropy(scores.flatten(0, 1), labels.flatten())
+
+
+def one_tensor(folder):
+    """One tensor that is given for two inputs: a module is exported with two; of a file that has it, which reads one input for both, the compiler
+    refuses what it would train."""
+    model = Tagger()
+    ids, labels = torch.randint(0, 24, (2, 4, 6))
+    both = {"input_ids": ids, "labels": ids}
+    artifact = fsdp_opt.compile(model, kwargs=both, config=make_config(1), out=folder / "step.fsdp")
+    assert not [note for note in artifact.notes if "read by nothing" in note], artifact.notes
+    with fsdp_opt.Session(artifact) as step:
+        assert abs(step(ids, labels).loss - model(ids, labels).item()) < 1e-5, "one input is read for both"
+    assert fsdp_opt.explain(model, kwargs=both, world=1).unsupported is None
+    told = "inputs 'input_ids' and 'labels' were one tensor when the model was exported, and its program reads 'labels' for both"
+    for device in ("cpu", "meta"):
+        given = {name: each.to(device) for name, each in both.items()}
+        given["labels"] = given["input_ids"]
+        program = torch.export.export(copy.deepcopy(model).to(device), (), given, strict=False)
+        refused("E007", told, lambda: fsdp_opt.compile(program, config=make_config(1), out=folder / "one.fsdp"), fsdp_opt.errors.ModelError)
+        unsupported = fsdp_opt.explain(program, world=1).unsupported
+        assert unsupported and told in unsupported, unsupported
+        # Views of it are tensors of their own.
+        given["labels"] = given["input_ids"][:]
+        assert fsdp_opt.explain(torch.export.export(copy.deepcopy(model).to(device), (), given, strict=False), world=1).unsupported is None
+    # A traced file does not say what it was given.
+    torch.jit.trace(model, example_kwarg_inputs=both, check_trace=False).save(str(folder / "model.pt"))
+    done = subprocess.run([fsdp_opt.tools.path("fsdp-opt"), "model.pt", "--input=input_ids:i64[4,6]", "--input=labels:i64[4,6]", "--explain"], cwd=folder,
+                          env=fsdp_opt.tools.environment(), capture_output=True, text=True)
+    assert done.returncode == 0 and "  read by nothing: input_ids" in done.stdout and "such as labels.clone()" in done.stderr, done
+
+
+def unread(folder):
+    """An input that nothing reads is told, and stays one that is given."""
+    ids = torch.randint(0, 24, (4, 6))
+    inputs = {"input_ids": ids, "labels": ids.clone(), "mask": torch.ones(4, 6)}
+    model = Tagger()
+    artifact = fsdp_opt.compile(model, kwargs=inputs, config=make_config(1), out=folder / "step.fsdp")
+    (note,) = [each for each in artifact.notes if "read by nothing" in each]
+    assert note.startswith("warning: input 'mask' is read by nothing"), note
+    assert "  read by nothing: mask\n" in fsdp_opt.explain(model, kwargs=inputs, world=1).text
+    with fsdp_opt.Session(artifact) as step:
+        assert abs(step(**inputs).loss - model(**inputs).item()) < 1e-5
+
+
+def beyond(folder):
+    """A token that the vocabulary does not have, or a class that the loss does not: refused with input, row and value before a kernel sees it."""
+    ids = torch.randint(0, 24, (4, 6))
+    inputs = {"input_ids": ids, "labels": ids.clone()}
+    wrong = torch.cat([ids, ids])
+    wrong[5, 2] = 24
+    classes = torch.cat([ids, ids])
+    classes[3, 0], classes[6, 1] = 99, -7  # nothing reads the first of a row
+    masked = classes.clone()
+    masked[6, 1] = -100
+    for name, config in (("one.fsdp", {}), ("tp.fsdp", {"mesh": {"tp": 2}, "tp_plan": "auto"})):
+        settings = make_config(2, **config)
+        settings["mesh"]["dp_shard"] = 2
+        artifact = fsdp_opt.compile(Tagger(), kwargs=inputs, config=settings, out=folder / name)
+        with fsdp_opt.Session(artifact) as step, fsdp_opt.Session(artifact) as other:
+            whole = torch.cat([ids, ids])
+            refused("E082", "'input_ids', row 5: 24 of 24: aten::embedding of embed", lambda: step(wrong, whole), fsdp_opt.errors.DataError)
+            refused("E082", "takes 0 to 23, or -100", lambda: step(whole, classes), fsdp_opt.errors.DataError)
+            refused("E082", "'labels', row 6: -7 of 24", lambda: step(whole, classes), fsdp_opt.errors.DataError)
+            clean = masked.clone()
+            clean[3, 0] = 0
+            assert step(whole, masked).loss == other(whole, clean).loss, "another loss for labels that count for nothing"
+        save_file({"input_ids": torch.cat([whole, wrong]), "labels": torch.cat([whole, whole])}, folder / "data.safetensors")
+        with fsdp_opt.Session(artifact, data=folder / "data.safetensors") as step:
+            step()
+            refused("E082", "'input_ids', row 13 of 'data.safetensors': 24 of 24", step, fsdp_opt.errors.DataError)
+
+
 def worlds(folder):
     """One artifact for several numbers of ranks, which give the same bits and go on from each other's checkpoints."""
     torch.manual_seed(7)
@@ -456,7 +540,8 @@ def main():
         "gpt torchrun": torchrun(zoo.gpt, 2), "spawned": spawned,
         "outputs": outputs, "refusals": refusals, "merged": merged, "failures": failures, "others run": others_run,
         "checkpoints": lambda folder: checkpoints(folder)(arguments.bin),
-        "evaluation": evaluation, "held": held, "data files": data_files, "compiling": compiling, "worlds": worlds, "not closed": not_closed,
+        "evaluation": evaluation, "held": held, "data files": data_files, "compiling": compiling, "one tensor for two inputs": one_tensor,
+        "an input that nothing reads": unread, "beyond the vocabulary": beyond, "worlds": worlds, "not closed": not_closed,
     }, arguments.only)
 
 
