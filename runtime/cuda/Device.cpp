@@ -5,8 +5,6 @@
 
 #include "plan/Target.h"
 #include "runtime/comm/one_device/DeviceFabric.h"
-#include "runtime/cuda/AheadWriter.h"
-#include "runtime/cuda/Copies.h"
 #include "runtime/cuda/Cupti.h"
 #include "runtime/cuda/DeviceAllocator.h"
 #include "runtime/cuda/Kernels.h"
@@ -14,14 +12,15 @@
 #include "runtime/cuda/StepGraphs.h"
 #include "runtime/cuda/Streams.h"
 #include "runtime/cuda/Workspaces.h"
+#include "runtime/device/NumberReader.h"
+#include "runtime/device/StreamAheadWriter.h"
+#include "runtime/device/StreamCopies.h"
 #include "runtime/exec/CaptureAgreement.h"
 #include "runtime/exec/Executor.h"
 #include "support/Error.h"
 
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -65,7 +64,7 @@ public:
     return isPinned ? static_cast<Memory &>(pinnedMemory) : hostMemory();
   }
   std::unique_ptr<Copies> makeCopies() override {
-    return std::make_unique<CudaCopies>(streams, patience);
+    return std::make_unique<StreamCopies>(streams, patience);
   }
 
   void rehearse(Executor &executor) override;
@@ -74,7 +73,8 @@ public:
   DeviceActivities *activities() override;
   void settle() override;
   std::unique_ptr<AheadWriter> makeAheadWriter() override {
-    return std::make_unique<CudaAheadWriter>(streams);
+    return std::make_unique<StreamAheadWriter>(streams, pinnedMemory,
+                                               cudaMemory);
   }
   void finish() noexcept override { graphs.clear(); }
   uint64_t workspaceBytes() const override { return workspaces; }
@@ -82,9 +82,12 @@ public:
   std::unique_ptr<Instruction> prepareDraw(Preparation &p,
                                            const plan::DrawT &op) override;
   double readNumber(const at::Tensor &tensor) override {
-    return readNumbers({&tensor, 1})[0];
+    return numbers.read({&tensor, 1})[0];
   }
-  std::vector<double> readNumbers(std::span<const at::Tensor> tensors) override;
+  std::vector<double>
+  readNumbers(std::span<const at::Tensor> tensors) override {
+    return numbers.read(tensors);
+  }
 
 private:
   DeviceTask taskOf(Executor &executor, uint64_t step,
@@ -105,7 +108,7 @@ private:
   std::optional<DeviceFabric> own; ///< where ranks share the device
   StepGraphs graphs;               ///< rank 0's, of all that share the device
   uint64_t workspaces = 0;
-  std::vector<at::Tensor> numbers; ///< pinned; eight bytes for any type
+  NumberReader numbers;
 };
 
 /// How long the host waits for all that it put on the device. Transfers among
@@ -126,11 +129,9 @@ CudaDevice::CudaDevice(Fabric &fabric, std::shared_ptr<Streams> onDevice,
           static_cast<c10::DeviceIndex>(streams->device()))),
       before(c10::cuda::getCurrentCUDAStream(stream.device_index())),
       patience(patienceOf(options, fabric)),
-      cudaMemory(streams, {[this] { connection.check(); },
-                           [this](size_t bytes) {
-                             return connection.allocateArena(bytes);
-                           },
-                           patience}),
+      cudaMemory(
+          streams, {[this] { connection.check(); }, patience},
+          [this](size_t bytes) { return connection.allocateArena(bytes); }),
       pinnedMemory(streams),
       graphs(options.cudaGraph,
              {[this](const std::string &program, const std::string &reason) {
@@ -138,7 +139,8 @@ CudaDevice::CudaDevice(Fabric &fabric, std::shared_ptr<Streams> onDevice,
                 return own ? reason
                            : agreeOnCapture(connection, program, reason);
               },
-              [this] { cudaMemory.synchronize(); }}) {
+              [this] { cudaMemory.synchronize(); }}),
+      numbers(streams, pinnedMemory, cudaMemory) {
   // Of this rank's thread, for what it does itself: constants, results.
   streams->use();
   c10::cuda::setCurrentCUDAStream(stream);
@@ -215,27 +217,6 @@ std::unique_ptr<Instruction> CudaDevice::prepareDraw(Preparation &p,
   if (!canDrawOnDevice(draw))
     return nullptr;
   return std::make_unique<DrawOnDevice>(std::move(draw), streams->compute());
-}
-
-std::vector<double>
-CudaDevice::readNumbers(std::span<const at::Tensor> tensors) {
-  // A copy into pinned memory is behind the step like a kernel; the host waits
-  // once, for all of them.
-  while (numbers.size() < tensors.size())
-    numbers.push_back(at::empty(
-        {}, at::TensorOptions().dtype(at::kDouble).pinned_memory(true)));
-  for (size_t i = 0; i < tensors.size(); ++i)
-    checkCuda(cudaMemcpyAsync(numbers[i].mutable_data_ptr(),
-                              tensors[i].const_data_ptr(), tensors[i].nbytes(),
-                              cudaMemcpyDeviceToHost, streams->compute()),
-              "cudaMemcpyAsync");
-  cudaMemory.synchronize();
-  std::vector<double> values;
-  for (size_t i = 0; i < tensors.size(); ++i)
-    values.push_back(at::from_blob(numbers[i].mutable_data_ptr(), {},
-                                   tensors[i].scalar_type())
-                         .item<double>());
-  return values;
 }
 
 /// 90 of "cuda:sm_90"; nothing of a name without one.

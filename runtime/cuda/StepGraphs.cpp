@@ -202,6 +202,8 @@ void StepGraphs::replay(Entry &entry, std::span<DeviceTask *const> tasks) {
     entry.graph->replay();
   }
   fork(tasks);
-  for (size_t i = 0; i < tasks.size(); ++i)
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    tasks[i]->executor->noteLaunch();
     tasks[i]->executor->transfers().addCounts(entry.transfers[i]);
+  }
 }

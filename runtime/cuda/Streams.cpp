@@ -182,11 +182,41 @@ public:
     return true;
   }
 
+  bool isDone(StreamHandle stream) override {
+    cudaError_t status = cudaStreamQuery(stream);
+    if (status == cudaErrorNotReady) {
+      (void)cudaGetLastError(); // as above
+      return false;
+    }
+    check(status, "the rank's work", number);
+    return true;
+  }
+
   void copy(void *to, const void *from, size_t bytes,
             StreamHandle stream) override {
     if (bytes)
       check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream),
             "cudaMemcpyAsync", number);
+  }
+  // How pinned and other memory differ: CUDA Runtime API, "API synchronization
+  // behavior".
+  void upload(void *to, const void *from, size_t bytes,
+              StreamHandle stream) override {
+    if (bytes)
+      check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream),
+            "cudaMemcpyAsync", number);
+  }
+  void download(void *to, const void *from, size_t bytes,
+                StreamHandle stream) override {
+    if (bytes)
+      check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream),
+            "cudaMemcpyAsync", number);
+  }
+  void fill(void *to, unsigned char byte, size_t bytes,
+            StreamHandle stream) override {
+    if (bytes)
+      check(cudaMemsetAsync(to, byte, bytes, stream), "cudaMemsetAsync",
+            number);
   }
 
   void divide(void *data, size_t elements, plan::DType dtype, double divisor,

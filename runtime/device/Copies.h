@@ -39,6 +39,10 @@ public:
   /// Returns when the host may read and write what all copies that were waited
   /// for moved.
   virtual void join() = 0;
+
+  /// What was put on the device while it was captured, some of these copies
+  /// maybe, was put there once more as a graph.
+  virtual void noteLaunch() {}
 };
 
 } // namespace fsdp

@@ -32,6 +32,7 @@ class Executor;
 class Fabric;
 class Instruction;
 class ProfileRecorder;
+class Witness;
 struct Preparation;
 
 /// One rank's; used by its thread.
@@ -40,7 +41,8 @@ public:
   virtual ~Device() = default;
 
   virtual c10::Device torch() const = 0;
-  bool isHost() const { return torch().is_cpu(); }
+  /// Whether the host reaches its memory, and computes what it computes.
+  virtual bool isHost() const { return torch().is_cpu(); }
   virtual Memory &memory() = 0;
 
   /// That of the host beside the device's, `isPinned` if the device is to reach
@@ -74,6 +76,9 @@ public:
 
   /// Bytes that libraries hold to work in, beside all else.
   virtual uint64_t workspaceBytes() const { return 0; }
+
+  /// Told of all that executors' instructions do (Instruction.h); null: nobody.
+  virtual Witness *witness() { return nullptr; }
 
   /// The device's own way to draw random numbers; null: it has none for these.
   virtual std::unique_ptr<Instruction> prepareDraw(Preparation &preparation,

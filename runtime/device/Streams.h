@@ -78,9 +78,22 @@ public:
   virtual bool query(EventHandle event) = 0;
   /// Blocks until it is; false at the deadline.
   virtual bool synchronize(EventHandle event, Clock::time_point deadline) = 0;
+  /// Whether all that was put on `stream` is complete.
+  virtual bool isDone(StreamHandle stream) = 0;
 
   /// Puts a copy within the device's memory on `stream`.
   virtual void copy(void *to, const void *from, size_t bytes,
+                    StreamHandle stream) = 0;
+  /// Puts a copy from the host's memory on `stream`. Of pinned memory it reads
+  /// when its turn has come; other memory may change when the call returns.
+  virtual void upload(void *to, const void *from, size_t bytes,
+                      StreamHandle stream) = 0;
+  /// The same in the other direction. To memory that is not pinned it is over
+  /// when the call returns.
+  virtual void download(void *to, const void *from, size_t bytes,
+                        StreamHandle stream) = 0;
+  /// Puts on `stream` that all bytes of the device's memory become `byte`.
+  virtual void fill(void *to, unsigned char byte, size_t bytes,
                     StreamHandle stream) = 0;
   /// Puts the division of `elements` floating-point or complex numbers in the
   /// device's memory on `stream`.

@@ -129,7 +129,7 @@ Executor::Executor(const plan::PlanT &plan, const plan::ProgramT &program,
                    const Transfers &transfers, SharedStates *shared, int rank,
                    Device &device, Copies *copies)
     : plan(plan), program(program), memory(memory), communicators(transfers),
-      programIndex(indexOf(plan, program)),
+      copies(copies), programIndex(indexOf(plan, program)),
       where(transfers.flights() ? transfers.flights()->where() : unseen) {
   c10::InferenceMode guard;
   Preparation preparation{plan,   program, arenas, memory, transfers, copies,
@@ -147,7 +147,11 @@ Executor::Executor(const plan::PlanT &plan, const plan::ProgramT &program,
     preparation.instructionIndex = index;
     explainErrors(instruction, [&] {
       auto prepared = prepareInstruction(preparation, instruction);
-      if (prepared && computesBeside(preparation, instruction))
+      const bool isBeside = computesBeside(preparation, instruction);
+      if (Witness *witness = device.witness())
+        prepared = witness->stand(preparation, instruction, isBeside,
+                                  describe(instruction), std::move(prepared));
+      if (prepared && isBeside)
         prepared =
             std::make_unique<BesideInstruction>(*copies, std::move(prepared));
       if (shared)
@@ -221,6 +225,11 @@ bool Executor::advance() {
   }
   leave();
   return false;
+}
+
+void Executor::noteLaunch() {
+  if (copies)
+    copies->noteLaunch();
 }
 
 void Executor::abandon() {

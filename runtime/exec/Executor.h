@@ -67,6 +67,9 @@ public:
   /// they never were. All ranks alike.
   void abandon();
 
+  /// What was captured of a run was put on the device, as a graph.
+  void noteLaunch();
+
   /// Why a run cannot be repeated without the host, which computes in it or
   /// looks at tensors; empty if it can.
   std::string needsHost() const;
@@ -103,6 +106,7 @@ private:
   const plan::ProgramT &program;
   RankMemory &memory;
   const Transfers &communicators;
+  Copies *const copies; ///< null: the plan has one memory
   const uint32_t programIndex;                        ///< of the plan's
   std::atomic<uint64_t> unseen{FlightRing::kBetween}; ///< where nobody looks
   std::atomic<uint64_t> &where;

@@ -145,6 +145,20 @@ struct Preparation {
                                        const plan::kind##T &op);
 #include "plan/Instructions.def"
 
+/// Stands between an executor and its instructions: on devices for tests, which
+/// see from here what is read and written, where and when.
+class Witness {
+public:
+  virtual ~Witness() = default;
+  /// Runs in place of `prepared`, which is null if nothing is left to do in a
+  /// step. `isBeside`: the host computes, on what lies beside the device;
+  /// `what` names the instruction to people.
+  virtual std::unique_ptr<Instruction>
+  stand(const Preparation &preparation, const plan::InstructionT &instruction,
+        bool isBeside, std::string what,
+        std::unique_ptr<Instruction> prepared) = 0;
+};
+
 /// The same, of whichever kind it is.
 std::unique_ptr<Instruction>
 prepareInstruction(Preparation &preparation,

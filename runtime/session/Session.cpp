@@ -209,8 +209,8 @@ Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
                                          device->besideMemory(plan.pins_host))
                : nullptr),
       arenas(arena, host.get()),
-      memory(device->isHost() ? RankMemory::Kind::host
-                              : RankMemory::Kind::device),
+      memory(device->torch().is_cpu() ? RankMemory::Kind::host
+                                      : RankMemory::Kind::device),
       transfers(plan, fabric),
       copies(plan.host ? device->makeCopies() : nullptr),
       shared(plan, fabric, arena), nonFinite(plan, fabric, isTraining, options),
@@ -451,6 +451,8 @@ void Session::Impl::countRows() {
 void Session::Impl::poisonTransients() {
   if (!poison)
     return;
+  if (copies)
+    copies->join(); // the host writes beside the device
   for (const Arena *each : {&arenas.device(), arenas.host()}) {
     if (!each)
       continue;

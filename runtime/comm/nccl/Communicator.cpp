@@ -411,6 +411,7 @@ void NcclCommunicator::wait(Ticket ticket) {
 }
 
 void NcclCommunicator::abandon() {
+  shared->endCapture();
   std::lock_guard lock(mutex);
   for (Flight &flight : flights)
     if (flight.isCaptured)
@@ -420,6 +421,7 @@ void NcclCommunicator::abandon() {
 }
 
 uint64_t NcclCommunicator::keepCaptured() {
+  shared->endCapture();
   std::lock_guard lock(mutex);
   return captured->keep();
 }

@@ -91,6 +91,12 @@ void NcclRank::afterCall(StreamHandle stream) {
     device->record(order, stream);
 }
 
+void NcclRank::endCapture() {
+  // The next call may be in another capture.
+  if (ordered == Ordered::capture)
+    ordered = Ordered::nothing;
+}
+
 Error NcclRank::fail(ErrorId id, const std::string &self,
                      const std::string &reason) {
   Error counts(id, self + ": " + reason);

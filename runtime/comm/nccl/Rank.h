@@ -71,6 +71,8 @@ public:
   /// do it itself. Both are called around each call, by the rank's thread.
   void beforeCall(StreamHandle stream);
   void afterCall(StreamHandle stream);
+  /// A capture is over, kept or not: what comes is not ordered with it.
+  void endCapture();
 
   void add(NcclCommunicator *communicator);
   void remove(NcclCommunicator *communicator);

@@ -222,6 +222,29 @@ TEST_F(NcclTest, CapturesStandBetweenCallsWhereNcclKeepsNoOrder) {
   EXPECT_EQ(peers->failure(), std::nullopt);
 }
 
+/// Several programs may be captured one behind the other.
+TEST_F(NcclTest, OneCaptureDoesNotWaitForAnotherWhereNcclKeepsNoOrder) {
+  script->version = nccl::version(2, 21, 5);
+  connect(0, 2);
+  auto gathers = world("gather"), reductions = world("reduce");
+  float shard[4] = {}, full[8] = {};
+  for (bool isKept : {true, false, true}) {
+    streams->beginCapture();
+    GatherMember gather{shard, full, sizeof(shard)};
+    ReduceMember reduce{full, shard, 4, DType::f32};
+    gathers->wait(gathers->startAllGather({&gather, 1}, kGather));
+    reductions->wait(
+        reductions->startReduceScatter({&reduce, 1}, Reduction::sum, kReduce));
+    streams->endCapture();
+    for (auto *each : {gathers.get(), reductions.get()})
+      if (isKept)
+        each->keepCaptured();
+      else
+        each->abandon();
+  }
+  EXPECT_EQ(peers->failure(), std::nullopt);
+}
+
 TEST_F(NcclTest, GathersAndReductionsHaveTheirOwnCommunicatorsAndStreams) {
   connect(5, 8);
   auto gathers = fabric->createCommunicator(

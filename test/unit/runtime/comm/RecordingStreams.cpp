@@ -128,6 +128,24 @@ void RecordingStreams::copy(void *to, const void *from, size_t bytes,
   put(stream, "copy");
 }
 
+void RecordingStreams::upload(void *to, const void *from, size_t bytes,
+                              StreamHandle stream) {
+  std::memcpy(to, from, bytes);
+  put(stream, "upload");
+}
+
+void RecordingStreams::download(void *to, const void *from, size_t bytes,
+                                StreamHandle stream) {
+  std::memcpy(to, from, bytes);
+  put(stream, "download");
+}
+
+void RecordingStreams::fill(void *to, unsigned char byte, size_t bytes,
+                            StreamHandle stream) {
+  std::memset(to, byte, bytes);
+  put(stream, "fill");
+}
+
 void RecordingStreams::divide(void *data, size_t elements, plan::DType dtype,
                               double divisor, StreamHandle stream) {
   const void *source = data;

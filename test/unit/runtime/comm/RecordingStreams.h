@@ -42,6 +42,13 @@ public:
   bool synchronize(EventHandle event, Clock::time_point deadline) override;
   void copy(void *to, const void *from, size_t bytes,
             StreamHandle stream) override;
+  void upload(void *to, const void *from, size_t bytes,
+              StreamHandle stream) override;
+  void download(void *to, const void *from, size_t bytes,
+                StreamHandle stream) override;
+  void fill(void *to, unsigned char byte, size_t bytes,
+            StreamHandle stream) override;
+  bool isDone(StreamHandle stream) override { return isIdle(stream); }
   void divide(void *data, size_t elements, plan::DType dtype, double divisor,
               StreamHandle stream) override;
   CounterHandle createCounter() override;

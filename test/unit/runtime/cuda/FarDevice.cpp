@@ -3,21 +3,23 @@
 
 #include "FarDevice.h"
 
-#include "SimulatedStreams.h"
+#include "FarGraphs.h"
+#include "FarWitness.h"
 #include "plan/Reader.h"
 #include "runtime/comm/local/Local.h"
 #include "runtime/comm/one_device/DeviceFabric.h"
-#include "runtime/device/Device.h"
-#include "runtime/device/ThreadCopies.h"
-#include "runtime/exec/InTurn.h"
+#include "runtime/device/NumberReader.h"
+#include "runtime/device/StreamAheadWriter.h"
+#include "runtime/device/StreamCopies.h"
+#include "runtime/device/StreamMemory.h"
 #include "runtime/profile/Recorder.h"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 using namespace fsdp;
@@ -25,41 +27,68 @@ using namespace fsdp::test;
 
 namespace {
 
-class FarMemory final : public Memory {
+constexpr std::chrono::seconds kPatience(30);
+
+/// The device's.
+class FarMemory final : public StreamMemory {
 public:
-  bool isHost() const override { return false; }
-  char *map(uint64_t bytes) override { return hostMemory().map(bytes); }
+  FarMemory(std::shared_ptr<SimulatedDevice> device,
+            std::shared_ptr<Streams> streams, std::string owner)
+      : StreamMemory(std::move(streams), {[] {}, kPatience}),
+        device(std::move(device)), owner(std::move(owner)) {}
+  char *map(uint64_t bytes) override {
+    char *begin = hostMemory().map(bytes);
+    device->addMemory(begin, bytes, "device memory" + owner);
+    fill(begin, 0, bytes);
+    return begin;
+  }
   void unmap(char *begin, uint64_t bytes) noexcept override {
+    device->removeMemory(begin);
     hostMemory().unmap(begin, bytes);
   }
-  void clear(char *begin, uint64_t bytes) override {
-    hostMemory().clear(begin, bytes);
-  }
-  void write(char *to, const void *from, uint64_t bytes) override {
-    hostMemory().write(to, from, bytes);
-  }
-  void read(void *to, const char *from, uint64_t bytes) override {
-    hostMemory().read(to, from, bytes);
-  }
-  void fill(char *to, unsigned char byte, uint64_t bytes) override {
-    hostMemory().fill(to, byte, bytes);
-  }
-};
-
-class FarAheadWriter final : public AheadWriter {
-public:
-  void begin(std::span<const std::span<const std::byte>> parts) override {
-    held.clear();
-    for (std::span<const std::byte> part : parts)
-      held.emplace_back(part.begin(), part.end());
-  }
-  void put(size_t index, char *to) override {
-    std::memcpy(to, held.at(index).data(), held.at(index).size());
-  }
-  uint64_t memory() const override { return 0; }
 
 private:
-  std::vector<std::vector<std::byte>> held;
+  const std::shared_ptr<SimulatedDevice> device;
+  const std::string owner;
+};
+
+/// The host's, pinned or not.
+class BesideMemory final : public Memory {
+public:
+  BesideMemory(std::shared_ptr<SimulatedDevice> device, std::string owner,
+               bool isPinned)
+      : device(std::move(device)), owner(std::move(owner)), isPinned(isPinned) {
+  }
+  bool isHost() const override { return true; }
+  char *map(uint64_t bytes) override {
+    char *begin = hostMemory().map(bytes);
+    device->addMemory(begin, bytes,
+                      (isPinned ? "pinned memory" : "host memory") + owner,
+                      isPinned);
+    return begin;
+  }
+  void unmap(char *begin, uint64_t bytes) noexcept override {
+    device->removeMemory(begin);
+    hostMemory().unmap(begin, bytes);
+  }
+  void clear(char *begin, uint64_t bytes) override { fill(begin, 0, bytes); }
+  void write(char *to, const void *from, uint64_t bytes) override {
+    device->hostUses({to, bytes, true, device->describe(to)});
+    std::memcpy(to, from, bytes);
+  }
+  void read(void *to, const char *from, uint64_t bytes) override {
+    device->hostUses({from, bytes, false, device->describe(from)});
+    std::memcpy(to, from, bytes);
+  }
+  void fill(char *to, unsigned char byte, uint64_t bytes) override {
+    device->hostUses({to, bytes, true, device->describe(to)});
+    std::memset(to, byte, bytes);
+  }
+
+private:
+  const std::shared_ptr<SimulatedDevice> device;
+  const std::string owner;
+  const bool isPinned;
 };
 
 /// Takes for work what happens between a mark's begin and its end.
@@ -94,83 +123,153 @@ private:
 
 class FarDevice final : public Device {
 public:
-  FarDevice(Fabric &host, std::shared_ptr<SimulatedDevice> device,
-            FarActivities &activities)
-      : all(activities),
-        connection(host, std::make_shared<SimulatedStreams>(device),
-                   makeSimulatedReduce(device), std::chrono::seconds(30)) {}
+  FarDevice(Fabric &host, std::shared_ptr<SimulatedDevice> onDevice,
+            const FarOptions &options, FarReport *report)
+      : device(std::move(onDevice)), options(options), report(report),
+        connection(host), owner(" of rank " + std::to_string(host.rank())),
+        streams(host.streams()
+                    ? std::static_pointer_cast<SimulatedStreams>(host.streams())
+                    : std::make_shared<SimulatedStreams>(device, owner)),
+        far(device, streams, owner), pinned(device, owner, /*isPinned=*/true),
+        pageable(device, owner, /*isPinned=*/false),
+        numbers(streams, pinned, far), watcher(device, streams->compute()),
+        graphs(device, options.graphs) {
+    device->nameHost("the host" + owner);
+    if (!host.streams() || host.worldSize() == 1)
+      own.emplace(host, streams, makeSimulatedReduce(device), kPatience);
+  }
 
   c10::Device torch() const override { return c10::Device(c10::kCPU); }
+  bool isHost() const override { return false; }
   Memory &memory() override { return far; }
+  Memory &besideMemory(bool isPinned) override {
+    return isPinned ? pinned : pageable;
+  }
   std::unique_ptr<Copies> makeCopies() override {
-    return makeThreadCopies(/*bandwidth=*/0);
+    if (options.makeCopies)
+      return options.makeCopies(streams);
+    return std::make_unique<StreamCopies>(streams, kPatience);
   }
-  Fabric &fabric() override { return connection; }
-  DeviceActivities *activities() override { return &all; }
+  Fabric &fabric() override {
+    return own ? static_cast<Fabric &>(*own) : connection;
+  }
   std::unique_ptr<AheadWriter> makeAheadWriter() override {
-    return std::make_unique<FarAheadWriter>();
+    return std::make_unique<StreamAheadWriter>(streams, pinned, far);
   }
+  Witness *witness() override { return &watcher; }
+  DeviceActivities *activities() override { return options.activities.get(); }
   void rehearse(Executor &executor) override {
-    connection.sharedDevice()->together(
-        connection.rank(), &executor, [](std::span<void *const> all) {
-          for (void *each : all)
-            static_cast<Executor *>(each)->rehearse();
-        });
+    together({streams.get(), &executor, 0}, [&](auto tasks) {
+      device->synchronizeAll();
+      for (FarTask *task : tasks)
+        task->executor->rehearse();
+    });
   }
   void run(Executor &executor, uint64_t step,
            ProfileRecorder *recorder) override {
-    Turn mine{&executor, step, recorder};
-    connection.sharedDevice()->together(
-        connection.rank(), &mine, [](std::span<void *const> all) {
-          std::vector<Turn> turns;
-          for (void *each : all)
-            turns.push_back(*static_cast<Turn *>(each));
-          issueInTurn(turns, [](size_t) {});
-        });
+    together({streams.get(), &executor, step, recorder},
+             [&](auto tasks) { graphs.run(tasks); });
+  }
+  void finish() noexcept override {
+    try {
+      device->synchronizeAll();
+    } catch (const std::exception &) {
+      device->drop(); // a rank failed: nobody looks at what is left
+    }
+    if (report && connection.rank() == 0)
+      report->launches = graphs.launches();
+    graphs.clear();
   }
   std::unique_ptr<Instruction> prepareDraw(Preparation &,
                                            const plan::DrawT &) override {
     return nullptr;
   }
   double readNumber(const at::Tensor &tensor) override {
-    at::Tensor here = at::empty({}, tensor.scalar_type());
-    far.read(here.mutable_data_ptr(),
-             static_cast<const char *>(tensor.const_data_ptr()), here.nbytes());
-    return here.item<double>();
+    return numbers.read({&tensor, 1})[0];
+  }
+  std::vector<double>
+  readNumbers(std::span<const at::Tensor> tensors) override {
+    return numbers.read(tensors);
   }
 
 private:
-  FarActivities &all;
+  /// Calls `lead` with all ranks' tasks, on one thread. What a rank's host did
+  /// before, that thread knows of, and the rank of what it did.
+  void together(FarTask task,
+                const std::function<void(std::span<FarTask *const>)> &lead) {
+    auto all = [&](std::span<void *const> tasks) {
+      device->meet(device.get());
+      std::vector<FarTask *> each;
+      for (void *one : tasks)
+        each.push_back(static_cast<FarTask *>(one));
+      lead(each);
+      device->meet(device.get());
+    };
+    device->meet(device.get());
+    if (own) {
+      own->sharedDevice()->together(connection.rank(), &task, all);
+    } else {
+      void *mine = &task;
+      all({&mine, 1});
+    }
+    device->meet(device.get());
+  }
+
+  const std::shared_ptr<SimulatedDevice> device;
+  const FarOptions options;
+  FarReport *const report;
+  Fabric &connection;
+  const std::string owner;
+  const std::shared_ptr<SimulatedStreams> streams;
   FarMemory far;
-  DeviceFabric connection;
+  BesideMemory pinned, pageable;
+  NumberReader numbers;
+  FarWitness watcher;
+  FarGraphs graphs;
+  std::optional<DeviceFabric> own; ///< where ranks share the device
 };
 
 } // namespace
 
-std::string fsdp::test::launchFar(const LaunchOptions &options,
-                                  const std::function<void(Session &)> &body) {
-  PlanFile plan = PlanFile::read(options.artifact);
+std::unique_ptr<Device>
+fsdp::test::makeFarDevice(Fabric &fabric,
+                          std::shared_ptr<SimulatedDevice> device,
+                          const FarOptions &options, FarReport *report) {
+  return std::make_unique<FarDevice>(fabric, std::move(device), options,
+                                     report);
+}
+
+FarReport
+fsdp::test::launchFar(const LaunchOptions &launch, FarOptions options,
+                      const std::function<void(Session &)> &body,
+                      const std::function<void(plan::PlanT &)> &change) {
+  if (!options.activities)
+    options.activities = std::make_shared<FarActivities>();
+  PlanFile plan = PlanFile::read(launch.artifact);
+  if (change)
+    change(const_cast<plan::PlanT &>(plan.plan()));
   int world = 1;
   for (const auto &axis : plan.plan().mesh)
     world *= static_cast<int>(axis->size);
-  auto fabrics = makeLocalFabrics(world, std::chrono::seconds(30));
-  auto device = std::make_shared<SimulatedDevice>(/*isLate=*/false);
-  FarActivities activities;
+  auto fabrics = makeLocalFabrics(world, kPatience);
+  auto device = std::make_shared<SimulatedDevice>(options.lateness);
+  device->plant(options.fault);
+  FarReport report;
   SessionOptions session;
   session.artifactFolder =
-      std::filesystem::path(options.artifact).parent_path().string();
-  session.modelPath = options.session.modelPath;
-  session.dataPath = options.session.dataPath;
-  session.seed = options.session.seed;
-  session.poison = options.session.poison;
-  session.steps = options.session.steps;
-  session.checkpointPath = options.session.checkpointPath;
+      std::filesystem::path(launch.artifact).parent_path().string();
+  session.modelPath = launch.session.modelPath;
+  session.dataPath = launch.session.dataPath;
+  session.seed = launch.session.seed;
+  session.poison = launch.session.poison;
+  session.steps = launch.session.steps;
+  session.checkpointPath = launch.session.checkpointPath;
+  session.evalDataPath = launch.session.evalDataPath;
   session.isInProcess = true;
   session.makeDevice = [&](Fabric &fabric) {
-    return std::make_unique<FarDevice>(fabric, device, activities);
+    return makeFarDevice(fabric, device, options, &report);
   };
   std::mutex mutex;
-  std::string first;
   std::vector<std::thread> threads;
   for (auto &fabric : fabrics)
     threads.emplace_back([&] {
@@ -185,12 +284,21 @@ std::string fsdp::test::launchFar(const LaunchOptions &options,
         }
       } catch (const std::exception &error) {
         std::lock_guard lock(mutex);
-        if (first.empty())
-          first = error.what();
+        if (report.error.empty())
+          report.error = error.what();
         fabric->abort(error.what());
       }
     });
   for (std::thread &thread : threads)
     thread.join();
-  return first;
+  report.races = device->races();
+  report.compared = device->compared();
+  report.waits = device->waitCount();
+  report.syncs = device->syncCount();
+  return report;
+}
+
+std::string fsdp::test::launchFar(const LaunchOptions &options,
+                                  const std::function<void(Session &)> &body) {
+  return launchFar(options, FarOptions(), body).error;
 }

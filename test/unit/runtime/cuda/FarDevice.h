@@ -2,23 +2,64 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // For tests of all that a GPU's runs do differently, except the GPU: memory
-// that the host is told to keep away from, transfers on streams, and one thread
-// that issues all ranks' programs. Kernels are the host's.
+// that the host is told to keep away from, copies and transfers on streams,
+// kernels that run when a stream comes to them, graphs, and one thread that
+// issues all ranks' programs. Kernels are the host's; what puts copies, inputs
+// and numbers on streams is what does so on GPUs (runtime/device/Stream*.h).
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_TEST_UNIT_RUNTIME_CUDA_FARDEVICE_H
 #define FSDP_TEST_UNIT_RUNTIME_CUDA_FARDEVICE_H
 
+#include "SimulatedStreams.h"
+#include "runtime/device/Copies.h"
+#include "runtime/device/Device.h"
 #include "runtime/launch/Launch.h"
+#include "runtime/profile/DeviceActivities.h"
 #include "runtime/session/Session.h"
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace fsdp::test {
 
-/// As `launch`, on such a device. Returns the first error, "" if there is none.
+struct FarOptions {
+  Lateness lateness;
+  /// Programs are captured in their second run, and launched as graphs.
+  bool graphs = false;
+  PlantedFault fault;
+  /// Made in place of StreamCopies, if there: others that are wrong.
+  std::function<std::unique_ptr<Copies>(std::shared_ptr<Streams>)> makeCopies;
+  /// Of all ranks; `launchFar` has its own if there is none.
+  std::shared_ptr<DeviceActivities> activities;
+};
+
+/// What was seen of a run's order.
+struct FarReport {
+  std::string error; ///< the first one; empty: none
+  std::vector<std::string> races;
+  uint64_t compared = 0; ///< pairs of accesses
+  uint64_t launches = 0; ///< of graphs
+  uint64_t waits = 0;    ///< of streams for events
+  uint64_t syncs = 0;    ///< of the host for events
+};
+
+/// One rank on `device`, which all ranks of `fabric` share, or which this
+/// rank has alone where the fabric has streams (those of `device`).
+std::unique_ptr<Device> makeFarDevice(Fabric &fabric,
+                                      std::shared_ptr<SimulatedDevice> device,
+                                      const FarOptions &options,
+                                      FarReport *report = nullptr);
+
+/// As `launch`, on such a device. `change`, if given, changes the plan, which
+/// is not verified again.
+FarReport launchFar(const LaunchOptions &launch, FarOptions options,
+                    const std::function<void(Session &)> &body,
+                    const std::function<void(plan::PlanT &)> &change = nullptr);
+/// Returns the first error, "" if there is none.
 std::string launchFar(const LaunchOptions &options,
                       const std::function<void(Session &)> &body);
 

@@ -7,12 +7,12 @@
 
 #include "plan/Reader.h"
 #include "plan/Writer.h"
-#include "runtime/cuda/AheadWriter.h"
 #include "runtime/cuda/DeviceAllocator.h"
 #include "runtime/cuda/Memory.h"
 #include "runtime/cuda/Streams.h"
 #include "runtime/device/Arena.h"
 #include "runtime/device/PlannedAllocator.h"
+#include "runtime/device/StreamAheadWriter.h"
 #include "runtime/launch/Launch.h"
 #include "runtime/train/Checkpointer.h"
 #include "runtime/weights/Safetensors.h"
@@ -83,7 +83,7 @@ protected:
     FSDP_NEEDS_GPU();
     streams = makeCudaStreams(0);
     memory = std::make_unique<CudaMemory>(
-        streams, CudaMemory::Ways{[] {}, nullptr, std::chrono::minutes(1)});
+        streams, StreamMemory::Waiting{[] {}, std::chrono::minutes(1)});
   }
 
   std::vector<std::byte> read(const Arena &arena, uint64_t bytes) {
@@ -130,7 +130,8 @@ TEST_F(Gpu, TooMuchMemoryIsRefused) {
 
 TEST_F(Gpu, InputsComeOnTheirOwnStream) {
   Arena arena(1 << 16, *memory);
-  CudaAheadWriter ahead(streams);
+  PinnedMemory pinned(streams);
+  StreamAheadWriter ahead(streams, pinned, *memory);
   for (int round = 0; round < 5; ++round) {
     std::vector<std::byte> a(1000, static_cast<std::byte>(round)),
         b(77, static_cast<std::byte>(100 + round));

@@ -3,102 +3,99 @@
 
 #include "SimulatedStreams.h"
 
-#include <algorithm>
+#include "plan/DType.h"
+
+#include <atomic>
 #include <cstring>
-#include <stdexcept>
-#include <vector>
+#include <utility>
 
 using namespace fsdp;
 using namespace fsdp::test;
 
-StreamHandle SimulatedDevice::createStream() {
-  std::lock_guard lock(mutex);
-  auto stream = reinterpret_cast<StreamHandle>(next += 8);
-  streams[stream];
-  return stream;
-}
-
-EventHandle SimulatedDevice::createEvent() {
-  std::lock_guard lock(mutex);
-  auto event = reinterpret_cast<EventHandle>(next += 8);
-  events[event];
-  return event;
-}
-
-void SimulatedDevice::add(StreamHandle stream, Work work) {
-  streams.at(stream).push_back(std::move(work));
-  if (!isLate)
-    synchronize(stream);
-}
-
-void SimulatedDevice::put(StreamHandle stream, std::function<void()> work) {
-  std::lock_guard lock(mutex);
-  add(stream, {std::move(work), nullptr, nullptr, 0, nullptr});
-}
-
-void SimulatedDevice::record(EventHandle handle, StreamHandle stream) {
-  std::lock_guard lock(mutex);
-  Event &event = events.at(handle);
-  event.stream = stream;
-  add(stream, {nullptr, handle, nullptr, ++event.recorded, stream});
-}
-
-void SimulatedDevice::wait(StreamHandle stream, EventHandle handle) {
-  std::lock_guard lock(mutex);
-  const Event &event = events.at(handle);
-  if (event.recorded != 0)
-    add(stream, {nullptr, nullptr, handle, event.recorded, event.stream});
-}
-
-bool SimulatedDevice::query(EventHandle handle) {
-  std::lock_guard lock(mutex);
-  const Event &event = events.at(handle);
-  return event.passed == event.recorded;
-}
-
-void SimulatedDevice::synchronize(StreamHandle stream) {
-  std::lock_guard lock(mutex);
-  drain(stream, nullptr, 0);
-}
-
-/// Up to where the event passes; null: to the end.
-void SimulatedDevice::drain(StreamHandle stream, EventHandle until,
-                            uint64_t generation) {
-  if (++depth > 10000)
-    throw std::logic_error("streams wait for each other");
-  std::deque<Work> &queue = streams.at(stream);
-  while (!queue.empty() && !(until && events.at(until).passed >= generation)) {
-    Work work = queue.front();
-    if (work.before && events.at(work.before).passed < work.generation) {
-      drain(work.on, work.before, work.generation);
-      continue;
-    }
-    queue.pop_front();
-    if (work.run)
-      work.run();
-    if (work.event)
-      events.at(work.event).passed =
-          std::max(events.at(work.event).passed, work.generation);
-  }
-  --depth;
-}
+SimulatedStreams::SimulatedStreams(std::shared_ptr<SimulatedDevice> device,
+                                   const std::string &owner)
+    : simulated(std::move(device)), owner(owner),
+      computeStream(simulated->createStream("compute" + owner)) {}
 
 void SimulatedStreams::copy(void *to, const void *from, size_t bytes,
                             StreamHandle stream) {
-  simulated->put(stream, [=] { std::memcpy(to, from, bytes); });
+  if (bytes == 0)
+    return;
+  simulated->put(stream, [=] { std::memmove(to, from, bytes); },
+                 {{from, bytes, false, simulated->describe(from)},
+                  {to, bytes, true, simulated->describe(to)}});
 }
 
-void SimulatedStreams::divide(void *, size_t, plan::DType, double,
-                              StreamHandle) {
-  throw std::logic_error("nobody divides here");
+void SimulatedStreams::upload(void *to, const void *from, size_t bytes,
+                              StreamHandle stream) {
+  if (bytes == 0)
+    return;
+  ByteUse reads{from, bytes, false, simulated->describe(from)},
+      writes{to, bytes, true, simulated->describe(to)};
+  // What is captured is read by each launch, wherever it lies.
+  if (simulated->isPinned(from) || simulated->isCapturing(stream)) {
+    simulated->put(stream, [=] { std::memcpy(to, from, bytes); },
+                   {reads, writes});
+    return;
+  }
+  simulated->hostUses(reads);
+  auto *begin = static_cast<const char *>(from);
+  simulated->put(stream,
+                 [to, staged = std::vector<char>(begin, begin + bytes)] {
+                   std::memcpy(to, staged.data(), staged.size());
+                 },
+                 {writes});
+}
+
+void SimulatedStreams::download(void *to, const void *from, size_t bytes,
+                                StreamHandle stream) {
+  if (bytes == 0)
+    return;
+  bool isPinned = simulated->isPinned(to) || simulated->isCapturing(stream);
+  simulated->put(stream, [=] { std::memcpy(to, from, bytes); },
+                 {{from, bytes, false, simulated->describe(from)},
+                  {to, bytes, true, simulated->describe(to)}});
+  if (!isPinned)
+    simulated->synchronize(stream);
+}
+
+void SimulatedStreams::fill(void *to, unsigned char byte, size_t bytes,
+                            StreamHandle stream) {
+  if (bytes != 0)
+    simulated->put(stream, [=] { std::memset(to, byte, bytes); },
+                   {{to, bytes, true, simulated->describe(to)}});
+}
+
+void SimulatedStreams::divide(void *data, size_t elements, plan::DType dtype,
+                              double divisor, StreamHandle stream) {
+  size_t bytes = elements * dtypeBytes(dtype);
+  if (bytes == 0)
+    return;
+  simulated->put(stream,
+                 [=] {
+                   const void *source = data;
+                   void *output = data;
+                   reduceRows({&source, 1}, {&output, 1}, elements, dtype,
+                              {plan::Reduction::sum, 1, divisor});
+                 },
+                 {{data, bytes, true, simulated->describe(data)}});
 }
 
 CounterHandle SimulatedStreams::createCounter() {
-  throw std::logic_error("nobody counts here");
+  return reinterpret_cast<CounterHandle>(new std::atomic<uint64_t>(0));
 }
 
-void SimulatedStreams::raise(CounterHandle, StreamHandle) {
-  throw std::logic_error("nobody counts here");
+void SimulatedStreams::destroyCounter(CounterHandle counter) noexcept {
+  delete reinterpret_cast<std::atomic<uint64_t> *>(counter);
+}
+
+void SimulatedStreams::raise(CounterHandle counter, StreamHandle stream) {
+  simulated->put(
+      stream, [=] { ++*reinterpret_cast<std::atomic<uint64_t> *>(counter); });
+}
+
+uint64_t SimulatedStreams::read(CounterHandle counter) noexcept {
+  return *reinterpret_cast<std::atomic<uint64_t> *>(counter);
 }
 
 std::function<void(std::span<const void *const>, std::span<void *const>, size_t,
@@ -110,7 +107,15 @@ fsdp::test::makeSimulatedReduce(std::shared_ptr<SimulatedDevice> device) {
                   StreamHandle stream) {
     std::vector<const void *> from(sources.begin(), sources.end());
     std::vector<void *> to(outputs.begin(), outputs.end());
-    device->put(stream,
-                [=] { reduceRows(from, to, elements, dtype, combination); });
+    std::vector<ByteUse> uses;
+    for (const void *source : from)
+      uses.push_back({source, elements * dtypeBytes(dtype), false,
+                      device->describe(source)});
+    for (void *output : to)
+      uses.push_back({output, elements * dtypeBytes(dtype), true,
+                      device->describe(output)});
+    device->put(
+        stream, [=] { reduceRows(from, to, elements, dtype, combination); },
+        std::move(uses));
   };
 }

@@ -1,15 +1,24 @@
 //===- SimulatedStreams.h - Streams that do their work late -----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A device in the host's memory. What is put on its streams happens at once, or
-// as late as events and waits allow: then whatever is not ordered by an event
-// happens in the wrong order, and results show it.
+// A device in the host's memory. What is put on its streams happens at once, as
+// late as events and waits allow, or some time between: then whatever is not
+// ordered by an event happens in the wrong order, and results show it. Beside
+// that, all accesses to memory are checked for being ordered (HappensBefore.h),
+// whenever they happen.
+//
+// It is as strict as CUDA. Pinned memory is read and written when a copy's turn
+// has come, other memory of the host before the call returns. A stream that is
+// captured cannot wait for what is not; nobody can ask about events that were
+// recorded in a capture, nor wait for them once it is over; and streams that
+// joined a capture have to come back.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_TEST_UNIT_RUNTIME_CUDA_SIMULATEDSTREAMS_H
 #define FSDP_TEST_UNIT_RUNTIME_CUDA_SIMULATEDSTREAMS_H
 
+#include "HappensBefore.h"
 #include "runtime/comm/Reduce.h"
 #include "runtime/device/Streams.h"
 
@@ -18,25 +27,123 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <random>
+#include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace fsdp::test {
 
-/// What several ranks' streams are on.
+/// When the device does its work.
+struct Lateness {
+  enum class Kind { none, most, random };
+  Kind kind = Kind::none;
+  uint64_t seed = 0; ///< of the random ones
+};
+
+/// What goes wrong, so that a test sees that it is found.
+struct PlantedFault {
+  enum class Kind {
+    none,
+    missingWait, ///< a stream does not wait
+    staleWait,   ///< it waits for what the event stood for before
+    missingSync  ///< the host does not wait
+  };
+  Kind kind = Kind::none;
+  uint64_t number = 0; ///< of the waits, or syncs, from 1
+};
+
+/// Bytes that a work uses. `what` names it and them.
+struct ByteUse {
+  const void *begin;
+  size_t bytes;
+  bool isWrite;
+  std::string what;
+};
+
+/// Who puts work on a device, and what he calls the bytes that he names.
+struct Issuer {
+  struct Named {
+    const char *begin;
+    size_t bytes;
+    std::string name;
+  };
+  std::string what;
+  std::vector<Named> values;
+};
+
+/// What several ranks' streams are on. Any thread may call any function.
 class SimulatedDevice {
 public:
-  explicit SimulatedDevice(bool isLate) : isLate(isLate) {}
+  explicit SimulatedDevice(bool isLate)
+      : SimulatedDevice(
+            Lateness{isLate ? Lateness::Kind::most : Lateness::Kind::none}) {}
+  explicit SimulatedDevice(Lateness lateness);
+  ~SimulatedDevice();
 
-  StreamHandle createStream();
+  StreamHandle createStream(const std::string &name = "a stream");
   EventHandle createEvent();
-  void put(StreamHandle stream, std::function<void()> work);
+  void put(StreamHandle stream, std::function<void()> work,
+           std::vector<ByteUse> uses = {});
   void record(EventHandle event, StreamHandle stream);
   void wait(StreamHandle stream, EventHandle event);
   bool query(EventHandle event);
-  /// Does what is on the stream, and of others what it waits for. Throws
-  /// std::logic_error if streams wait for each other.
+  /// The host waits for the event.
+  void synchronize(EventHandle event);
+  /// Does what is on the stream, and of others what it waits for; the host
+  /// waits for that. Throws std::logic_error if streams wait for each other.
   void synchronize(StreamHandle stream);
+  void synchronizeAll();
+  /// What is still to be done is not.
+  void drop() noexcept;
   size_t eventCount() const { return events.size(); }
+
+  //===--------------------------------------------------------------------===//
+  // The host
+  //===--------------------------------------------------------------------===//
+
+  /// All threads count as one from now on: their locks order what they do.
+  void joinThreads() { isOneHost = true; }
+  /// Of the calling thread, for people.
+  void nameHost(const std::string &name);
+  /// The calling thread comes after all that did this with the same `meeting`.
+  void meet(const void *meeting);
+  void hostUses(const ByteUse &use);
+
+  /// New memory of that name. `isPinned`: the host's, which the device reaches.
+  void addMemory(const void *begin, size_t bytes, const std::string &name,
+                 bool isPinned = false);
+  void removeMemory(const void *begin);
+  bool isPinned(const void *begin) const;
+
+  /// On whose behalf the calling thread puts work; null: nobody's.
+  static const Issuer *&issuer();
+  /// "all_gather of layers.0, of %4" for bytes that the issuer names, or else
+  /// where they are.
+  std::string describe(const void *begin) const;
+
+  //===--------------------------------------------------------------------===//
+  // Graphs
+  //===--------------------------------------------------------------------===//
+
+  /// Works that were captured.
+  struct Graph;
+  void beginCapture(StreamHandle stream);
+  /// Throws fsdp::Error (DeviceFailed) as CUDA would fail.
+  std::shared_ptr<Graph> endCapture();
+  /// Puts all of it on the stream that was captured first.
+  void launch(Graph &graph);
+  bool isCapturing(StreamHandle stream) const;
+
+  std::vector<std::string> races() const;
+  uint64_t compared() const;
+
+  void plant(PlantedFault planted) { fault = planted; }
+  /// Of streams for events, and of the host.
+  uint64_t waitCount() const { return waits; }
+  uint64_t syncCount() const { return syncs; }
 
 private:
   struct Work {
@@ -49,33 +156,62 @@ private:
   struct Event {
     uint64_t recorded = 0, passed = 0;
     StreamHandle stream = nullptr;
+    HappensBefore::Clock clock, clockBefore;
+    uint64_t capture = 0; ///< that it was recorded in, from 1; 0: none
+  };
+  struct Stream {
+    std::string name;
+    HappensBefore::Actor actor;
+    std::deque<Work> queue;
+    bool isCaptured = false;
+  };
+  struct Block {
+    size_t bytes;
+    std::string name;
+    bool isPinned;
   };
 
   void add(StreamHandle stream, Work work);
+  bool advance(StreamHandle stream);
+  void passTime();
   void drain(StreamHandle stream, EventHandle until, uint64_t generation);
+  void run(const Work &work);
+  HappensBefore::Actor host();
+  void follow(Stream &stream);
 
-  const bool isLate;
-  std::recursive_mutex mutex;
-  std::map<StreamHandle, std::deque<Work>> streams;
+  const Lateness lateness;
+  std::mt19937_64 random;
+  mutable std::recursive_mutex mutex;
+  std::map<StreamHandle, Stream> streams;
   std::map<EventHandle, Event> events;
+  std::map<uintptr_t, Block> blocks;
+  HappensBefore order;
+  std::map<std::thread::id, HappensBefore::Actor> hosts;
+  std::map<const void *, HappensBefore::Clock> meetings;
+  bool isOneHost = false;
+  std::shared_ptr<Graph> capture; ///< null: none
+  PlantedFault fault;
+  uint64_t waits = 0, syncs = 0;
+  uint64_t captures = 0;
+  bool captureFailed = false;
   uintptr_t next = 8;
   int depth = 0;
+  bool isRunning = false;
 };
 
 /// Those of one rank.
 class SimulatedStreams final : public Streams {
 public:
-  explicit SimulatedStreams(std::shared_ptr<SimulatedDevice> device)
-      : simulated(std::move(device)), computeStream(simulated->createStream()) {
-  }
+  explicit SimulatedStreams(std::shared_ptr<SimulatedDevice> device,
+                            const std::string &owner = "");
 
   int device() const override { return 0; }
   std::string place() const override { return "simulated"; }
   void use() override {}
   size_t freeMemory() override { return 0; }
   StreamHandle compute() const override { return computeStream; }
-  StreamHandle createStream(StreamPriority, std::string_view) override {
-    return simulated->createStream();
+  StreamHandle createStream(StreamPriority, std::string_view name) override {
+    return simulated->createStream(std::string(name) + owner);
   }
   void destroyStream(StreamHandle) noexcept override {}
   EventHandle createEvent() override { return simulated->createEvent(); }
@@ -88,16 +224,31 @@ public:
   }
   bool query(EventHandle event) override { return simulated->query(event); }
   bool synchronize(EventHandle event, Clock::time_point) override {
-    return query(event);
+    simulated->synchronize(event);
+    return true;
+  }
+  bool isDone(StreamHandle stream) override {
+    // Whoever asks lets time pass.
+    simulated->synchronize(stream);
+    return true;
   }
   void copy(void *to, const void *from, size_t bytes,
             StreamHandle stream) override;
-  void divide(void *, size_t, plan::DType, double, StreamHandle) override;
+  void upload(void *to, const void *from, size_t bytes,
+              StreamHandle stream) override;
+  void download(void *to, const void *from, size_t bytes,
+                StreamHandle stream) override;
+  void fill(void *to, unsigned char byte, size_t bytes,
+            StreamHandle stream) override;
+  void divide(void *data, size_t elements, plan::DType dtype, double divisor,
+              StreamHandle stream) override;
   CounterHandle createCounter() override;
-  void destroyCounter(CounterHandle) noexcept override {}
-  void raise(CounterHandle, StreamHandle) override;
-  uint64_t read(CounterHandle) noexcept override { return 0; }
-  bool isCapturing(StreamHandle) override { return false; }
+  void destroyCounter(CounterHandle counter) noexcept override;
+  void raise(CounterHandle counter, StreamHandle stream) override;
+  uint64_t read(CounterHandle counter) noexcept override;
+  bool isCapturing(StreamHandle stream) override {
+    return simulated->isCapturing(stream);
+  }
 
   /// Work of the rank's own.
   void put(std::function<void()> work) {
@@ -107,6 +258,7 @@ public:
 
 private:
   const std::shared_ptr<SimulatedDevice> simulated;
+  const std::string owner;
   const StreamHandle computeStream;
 };
 

@@ -1,10 +1,11 @@
-//===- AheadWriter.h - Inputs on a copy stream ------------------*- C++ -*-===//
+//===- StreamAheadWriter.h - Inputs on a copy stream ------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_RUNTIME_CUDA_AHEADWRITER_H
-#define FSDP_RUNTIME_CUDA_AHEADWRITER_H
+#ifndef FSDP_RUNTIME_DEVICE_STREAMAHEADWRITER_H
+#define FSDP_RUNTIME_DEVICE_STREAMAHEADWRITER_H
 
 #include "runtime/device/AheadWriter.h"
+#include "runtime/device/Memory.h"
 #include "runtime/device/Streams.h"
 
 #include <memory>
@@ -14,12 +15,14 @@ namespace fsdp {
 
 /// Two buffers of pinned memory, and two of the device: one is filled on a
 /// stream of its own while kernels may still need the other.
-class CudaAheadWriter final : public AheadWriter {
+class StreamAheadWriter final : public AheadWriter {
 public:
-  explicit CudaAheadWriter(std::shared_ptr<Streams> streams);
-  ~CudaAheadWriter() override;
-  CudaAheadWriter(const CudaAheadWriter &) = delete;
-  CudaAheadWriter &operator=(const CudaAheadWriter &) = delete;
+  /// `pinned`, which the device reads on its own, and `device` outlive it.
+  StreamAheadWriter(std::shared_ptr<Streams> streams, Memory &pinned,
+                    Memory &device);
+  ~StreamAheadWriter() override;
+  StreamAheadWriter(const StreamAheadWriter &) = delete;
+  StreamAheadWriter &operator=(const StreamAheadWriter &) = delete;
 
   void begin(std::span<const std::span<const std::byte>> parts) override;
   void put(size_t index, char *to) override;
@@ -39,9 +42,10 @@ private:
   };
 
   void reserve(Buffer &buffer, uint64_t bytes);
-  static void release(Buffer &buffer) noexcept;
+  void release(Buffer &buffer) noexcept;
 
   const std::shared_ptr<Streams> streams;
+  Memory &pinnedMemory, &deviceMemory;
   const StreamHandle stream;
   Buffer buffers[2];
   size_t current = 0;
@@ -50,4 +54,4 @@ private:
 
 } // namespace fsdp
 
-#endif // FSDP_RUNTIME_CUDA_AHEADWRITER_H
+#endif // FSDP_RUNTIME_DEVICE_STREAMAHEADWRITER_H

@@ -1,0 +1,356 @@
+//===- Races.cpp - What nothing orders in a run, without a GPU ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// fsdp-races STEP.fsdp DATA STEPS trains as a user does, validates, and saves
+// while it trains; on the host, and then in several ways on a device that the
+// host plays (FarDevice.h): as single launches and as graphs, at once, as late
+// as it may be, and at random. fsdp-races STEP.fsdp DATA STEPS RANK plays one
+// rank with a library that stands for NCCL. Prints as JSON, for each way, the
+// accesses that nothing orders, and whether all numbers are those of the host.
+// fsdp-races STEP.fsdp DATA STEPS faults trains many times, each time with one
+// wait less, or with a plan that lets go of memory too early, and counts what
+// is found.
+//
+//===----------------------------------------------------------------------===//
+
+#include "plan/Reader.h"
+#include "runtime/comm/nccl/Nccl.h"
+#include "runtime/launch/Launch.h"
+#include "runtime/session/Session.h"
+#include "runtime/train/Checkpointer.h"
+#include "support/Error.h"
+#include "test/unit/runtime/TemporaryFolder.h"
+#include "test/unit/runtime/comm/AlonePeers.h"
+#include "test/unit/runtime/comm/FakeNccl.h"
+#include "test/unit/runtime/cuda/FarDevice.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+using namespace fsdp;
+using namespace fsdp::test;
+using nlohmann::json;
+
+namespace {
+
+/// All numbers of a run, for comparison.
+struct Outcome {
+  std::string losses;  ///< bits as text
+  std::string weights; ///< of the exported file
+  bool operator==(const Outcome &) const = default;
+};
+
+std::string readAll(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// Trains, and writes down what came of it.
+class Training {
+public:
+  explicit Training(int steps, bool saves = true)
+      : steps(steps), saves(saves) {}
+
+  void operator()(Session &session) {
+    std::stringstream text;
+    text << std::hexfloat;
+    std::optional<Checkpointer> checkpointer;
+    if (saves)
+      checkpointer.emplace(
+          session,
+          CheckpointOptions{.folder = folder.path() + "/saved", .every = 1});
+    for (int i = 0; i < steps; ++i) {
+      StepResult result = session.step();
+      if (checkpointer)
+        checkpointer->afterStep();
+      text << result.loss.value_or(0) << " " << result.gradNorm.value_or(0)
+           << "\n";
+      if (session.canEvaluate())
+        text << "eval " << session.evaluate().loss << "\n";
+    }
+    if (checkpointer)
+      checkpointer->finish();
+    if (saves)
+      session.exportWeights(path());
+    if (session.rank() == 0)
+      losses = text.str();
+  }
+
+  Outcome outcome() const {
+    return {losses, saves ? readAll(path()) : std::string()};
+  }
+
+private:
+  std::string path() const { return folder.path() + "/final.safetensors"; }
+
+  const int steps;
+  const bool saves;
+  TemporaryFolder folder;
+  std::string losses;
+};
+
+struct Way {
+  const char *name;
+  FarOptions options;
+};
+
+std::vector<Way> listWays() {
+  using Kind = Lateness::Kind;
+  auto way = [](const char *name, Kind kind, uint64_t seed, bool graphs) {
+    FarOptions options;
+    options.lateness = {kind, seed};
+    options.graphs = graphs;
+    return Way{name, options};
+  };
+  return {way("at once", Kind::none, 0, false),
+          way("late", Kind::most, 0, false),
+          way("at random", Kind::random, 1, false),
+          way("graphs, late", Kind::most, 0, true),
+          way("graphs, at random", Kind::random, 2, true)};
+}
+
+json print(const char *name, const FarReport &report, bool isSame) {
+  return {{"way", name},
+          {"error", report.error},
+          {"races", report.races},
+          {"compared", report.compared},
+          {"launches", report.launches},
+          {"same", isSame}};
+}
+
+json playAll(const LaunchOptions &launched, int steps) {
+  Training onHost(steps);
+  launch(launched, std::ref(onHost));
+  json all = json::array();
+  for (const Way &way : listWays()) {
+    Training training(steps);
+    FarReport report = launchFar(launched, way.options, std::ref(training));
+    all.push_back(
+        print(way.name, report, training.outcome() == onHost.outcome()));
+  }
+  return all;
+}
+
+/// What NCCL is asked for stands on the device's streams, with what it reads
+/// and writes.
+void observe(NcclScript &script, std::shared_ptr<SimulatedDevice> device) {
+  std::lock_guard lock(script.mutex);
+  script.ranksAreAlike = true;
+  script.observer = [device](const NcclCall &call) {
+    std::vector<ByteUse> uses;
+    auto use = [&](const void *begin, size_t rows, bool isWrite) {
+      uses.push_back(
+          {begin, rows * call.bytes(), isWrite, device->describe(begin)});
+    };
+    auto ranks = static_cast<size_t>(call.ranks);
+    if (call.name != "ncclRecv")
+      use(call.send, call.name == "ncclReduceScatter" ? ranks : 1, false);
+    if (call.name != "ncclSend")
+      use(call.receive, call.name == "ncclAllGather" ? ranks : 1, true);
+    device->put(call.stream, nullptr, std::move(uses));
+  };
+  script.isCapturing = [device](StreamHandle stream) {
+    return device->isCapturing(stream);
+  };
+}
+
+json playRank(const LaunchOptions &launched, int steps, int rank) {
+  PlanFile plan = PlanFile::read(launched.artifact);
+  int world = 1;
+  for (const auto &axis : plan.plan().mesh)
+    world *= static_cast<int>(axis->size);
+  json all = json::array();
+  for (bool graphs : {false, true}) {
+    NcclScript &script = useFakeNccl(FSDP_FAKE_NCCL);
+    // What NCCL moves is moved when it is asked to.
+    auto device = std::make_shared<SimulatedDevice>(Lateness());
+    device->joinThreads();
+    observe(script, device);
+    FabricOptions options;
+    options.worldSize = world;
+    options.streams = std::make_shared<SimulatedStreams>(device);
+    FarOptions far;
+    far.graphs = graphs;
+    FarReport report;
+    try {
+      auto fabric =
+          makeNcclFabric(std::make_shared<AlonePeers>(rank, world), options);
+      SessionOptions session = launched.session;
+      session.artifactFolder =
+          std::filesystem::path(launched.artifact).parent_path().string();
+      session.makeDevice = [&](Fabric &fabric) {
+        return makeFarDevice(fabric, device, far, &report);
+      };
+      Session own(plan, *fabric, session);
+      Training training(steps, /*saves=*/false);
+      training(own);
+    } catch (const std::exception &error) {
+      report.error = error.what();
+    }
+    script.observer = nullptr;
+    script.isCapturing = nullptr;
+    report.races = device->races();
+    report.compared = device->compared();
+    all.push_back(print(graphs ? "graphs" : "single launches", report, true));
+  }
+  return all;
+}
+
+/// Of `count` faults some that lie apart, the first and the last among them.
+std::vector<uint64_t> choose(uint64_t count) {
+  constexpr uint64_t kMost = 40;
+  std::vector<uint64_t> numbers;
+  for (uint64_t i = 0; i < std::min(count, kMost); ++i)
+    numbers.push_back(count <= kMost ? i + 1
+                                     : 1 + i * (count - 1) / (kMost - 1));
+  return numbers;
+}
+
+/// Device memory is used again while a copy to the host still reads it: the
+/// program waits for such copies at its end.
+void endLifetimesEarly(plan::PlanT &plan) {
+  for (auto &program : plan.programs) {
+    std::set<uint32_t> downloads;
+    for (const auto &instruction : program->instructions)
+      if (const auto *copy = instruction->body.AsCopyAcross();
+          copy && copy->to == plan::MemorySpace::host)
+        downloads.insert(copy->future);
+    std::ranges::stable_partition(
+        program->instructions, [&](const auto &instruction) {
+          const auto *wait = instruction->body.AsWait();
+          return !wait || !downloads.count(wait->future);
+        });
+  }
+}
+
+/// The host takes the copy that was waited for last for the one that was
+/// started last.
+class RashCopies final : public Copies {
+public:
+  explicit RashCopies(std::shared_ptr<Streams> onDevice)
+      : streams(std::move(onDevice)),
+        upload(streams->createStream(StreamPriority::normal, "upload")),
+        download(streams->createStream(StreamPriority::normal, "download")),
+        issued(streams->createEvent()) {}
+
+  Slot reserve(plan::Stream stream) override {
+    slots.push_back({stream == plan::Stream::download, streams->createEvent()});
+    return static_cast<Slot>(slots.size() - 1);
+  }
+  void start(Slot slot, std::span<const Part> parts) override {
+    auto [isDownload, done] = slots[slot];
+    StreamHandle stream = isDownload ? download : upload;
+    streams->record(issued, streams->compute());
+    streams->wait(stream, issued);
+    for (const Part &part : parts)
+      if (isDownload)
+        streams->download(part.to, part.from, part.bytes, stream);
+      else
+        streams->upload(part.to, part.from, part.bytes, stream);
+    streams->record(done, stream);
+  }
+  void wait(Slot slot) override {
+    auto [isDownload, done] = slots[slot];
+    streams->wait(streams->compute(), done);
+    (isDownload ? lastDownload : lastUpload) = done;
+  }
+  void join() override {
+    for (EventHandle *last : {&lastUpload, &lastDownload})
+      if (EventHandle event = std::exchange(*last, nullptr))
+        streams->synchronize(event, Streams::Clock::now());
+  }
+
+private:
+  const std::shared_ptr<Streams> streams;
+  const StreamHandle upload, download;
+  const EventHandle issued;
+  std::vector<std::pair<bool, EventHandle>> slots;
+  EventHandle lastUpload = nullptr, lastDownload = nullptr;
+};
+
+/// What is found of runs in each of which one thing goes wrong.
+json plantFaults(const LaunchOptions &launched, int steps) {
+  using Kind = PlantedFault::Kind;
+  Training right(steps);
+  FarReport whole = launchFar(launched, {}, std::ref(right));
+  json all = json::object();
+  auto plant = [&](const char *name, const std::vector<uint64_t> &numbers,
+                   Kind kind, const std::function<void(plan::PlanT &)> &change,
+                   bool isRash = false) {
+    uint64_t reported = 0, wrong = 0, silent = 0;
+    std::string example;
+    for (uint64_t number : numbers) {
+      FarOptions options;
+      options.lateness = {Lateness::Kind::random, number};
+      options.fault = {kind, number};
+      if (isRash)
+        options.makeCopies = [](std::shared_ptr<Streams> streams) {
+          return std::make_unique<RashCopies>(std::move(streams));
+        };
+      Training training(steps);
+      FarReport report =
+          launchFar(launched, options, std::ref(training), change);
+      bool isWrong =
+          !report.error.empty() || !(training.outcome() == right.outcome());
+      reported += !report.races.empty();
+      wrong += isWrong;
+      silent += isWrong && report.races.empty();
+      if (example.empty() && !report.races.empty())
+        example = report.races.front();
+    }
+    all[name] = {{"tried", numbers.size()},
+                 {"reported", reported},
+                 {"wrong", wrong},
+                 {"silent", silent},
+                 {"example", example}};
+  };
+  plant("none", {1}, Kind::none, nullptr);
+  plant("missing wait", choose(whole.waits), Kind::missingWait, nullptr);
+  plant("stale wait", choose(whole.waits), Kind::staleWait, nullptr);
+  plant("missing sync", choose(whole.syncs), Kind::missingSync, nullptr);
+  plant("early free", {1}, Kind::none, endLifetimesEarly);
+  plant("last waited for", {1, 2, 3}, Kind::none, nullptr, /*isRash=*/true);
+  return all;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  if (argc != 4 && argc != 5) {
+    std::fprintf(stderr,
+                 "usage: fsdp-races STEP.fsdp DATA STEPS [RANK|faults]\n");
+    return 2;
+  }
+  try {
+    LaunchOptions launched;
+    launched.artifact = argv[1];
+    launched.session.dataPath = argv[2];
+    launched.backend = "local";
+    launched.threads = 1;
+    launched.flightRecords.clear();
+    // What nobody wrote is not to be read, either.
+    launched.session.poison = true;
+    int steps = std::atoi(argv[3]);
+    bool plants = argc == 5 && std::string_view(argv[4]) == "faults";
+    std::cout << (argc == 4 ? playAll(launched, steps)
+                  : plants  ? plantFaults(launched, steps)
+                            : playRank(launched, steps, std::atoi(argv[4])))
+              << "\n";
+  } catch (const Error &error) {
+    std::fprintf(stderr, "%s\n", error.format().c_str());
+    return error.exitStatus();
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Nothing that a GPU's run reads or writes is left without an order, in any mode; without a GPU.
+
+A device that the host plays (test/unit/runtime/cuda/FarDevice.h) orders every access of kernels, copies, transfers and the
+host by happens-before, and does its work as late as it may, or at random: what is not ordered is named, and gives other
+numbers than the host's.
+"""
+import json
+
+import torch
+from safetensors.torch import save_file
+
+import zoo
+from harness import compile_step, make_config, make_data, must, parse_arguments, run_cases
+from offload import Blocks
+
+SGD = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
+BF16 = {"param_dtype": "bfloat16", "reduce_dtype": "float32"}
+STEPS = 4
+
+
+def blocks():
+    return Blocks(), {"x": torch.randn(4, 7), "y": torch.randn(4, 7)}
+
+
+def wide():
+    """Activations that are worth a copy."""
+    return Blocks(width=32), {"x": torch.randn(64, 7), "y": torch.randn(64, 7)}
+
+
+def prepare(bin, folder, factory, world, config, readers):
+    torch.manual_seed(7)
+    model, inputs = factory()
+    count = readers * (STEPS + 1) * config.get("gradient_accumulation_steps", 1)
+    save_file(make_data(inputs, count), folder / "data.safetensors")
+    compile_step(bin, folder, model, inputs, config)
+
+
+def check(found, graphs):
+    for each in found:
+        way = each["way"]
+        assert not each["error"], f"{way}: {each['error']}"
+        assert not each["races"], f"{way}: {len(each['races'])} races: " + "\n".join(each["races"][:5])
+        assert each["compared"] > 100, f"{way}: only {each['compared']} pairs of accesses were compared"
+        assert each["same"], f"{way}: other numbers than the host's"
+        if way.startswith("graphs"):
+            assert (each["launches"] > 0) == graphs, f"{way}: {each['launches']} launches of graphs"
+
+
+def case(bin, factory, world=2, graphs=True, mesh=None, readers=None, nccl=False, pinned=True, **config):
+    """`graphs`: whether some program runs as a graph, which no host takes part in. `nccl`: as one rank that plays alone."""
+    def run(folder):
+        settings = make_config(world, **config)
+        settings["mesh"].update(mesh or {})
+        settings["fsdp_config"]["cpu_offload_pin_memory"] = pinned
+        prepare(bin, folder, factory, world, settings, readers or world)
+        command = [bin.parent / "test" / "bin" / "fsdp-races", "step.fsdp", "data.safetensors", STEPS]
+        check(json.loads(must(*command, *([0] if nccl else []), cwd=folder).stdout), graphs)
+    return run
+
+
+def faults_case(bin):
+    """What is planted is found: most waits that are left out one at a time (of others the order follows from the rest), and all that gave other numbers."""
+    def run(folder):
+        config = make_config(2, activation_offloading=True, offload_optimizer=True, max_grad_norm=0.05)
+        prepare(bin, folder, wide, 2, config, 2)
+        found = json.loads(must(bin.parent / "test" / "bin" / "fsdp-races", "step.fsdp", "data.safetensors", 2, "faults", cwd=folder).stdout)
+        for name, each in found.items():
+            print(f"      {name}: {each['reported']} of {each['tried']} reported, {each['wrong']} gave other numbers; {each['example']}")
+        assert found["none"]["reported"] == found["none"]["wrong"] == 0, found["none"]
+        assert found["early free"]["reported"] == 1, found["early free"]
+        assert found["last waited for"]["reported"] == found["last waited for"]["tried"], found["last waited for"]
+        assert all(each["silent"] == 0 for each in found.values()), found
+        for name, least in (("missing wait", 0.5), ("stale wait", 0.3), ("missing sync", 0.2)):
+            assert found[name]["reported"] >= least * found[name]["tried"] > 0, (name, found[name])
+        assert found["missing wait"]["wrong"] > 0, "no work is late"
+    return run
+
+
+def cases(bin):
+    yield "faults", faults_case(bin)
+    offload = {"offload_optimizer": True}
+    yield "zero3", case(bin, blocks)
+    yield "flat, 3 ranks", case(bin, blocks, 3, bucket_layout="flat")
+    yield "fsdp2", case(bin, blocks, 3, bucket_layout="fsdp2", max_grad_norm=0.05)
+    yield "offload_optimizer", case(bin, blocks, graphs=False, **offload)
+    yield "offload_optimizer, one rank", case(bin, blocks, 1, graphs=False, **offload)
+    yield "offload_optimizer, gpt", case(bin, zoo.gpt, graphs=False, **offload)
+    yield "offload_optimizer, clip, micro-batches", case(bin, blocks, graphs=False, max_grad_norm=0.05, gradient_accumulation_steps=3, **offload)
+    yield "offload_optimizer, activations, micro-batches", case(bin, wide, activation_offloading=True, gradient_accumulation_steps=2, **offload)
+    yield "offload_optimizer, sums of whole gradients", case(bin, blocks, gradient_accumulation_steps=2, gradient_sync="last", **offload)
+    yield "offload_params", case(bin, blocks, graphs=False, offload_params=True)
+    yield "offload_params, clip, micro-batches", case(bin, blocks, graphs=False, offload_params=True, max_grad_norm=0.05, gradient_accumulation_steps=2, optimizer=SGD)
+    yield "offload_params, bf16, kept gathered", case(bin, blocks, graphs=False, offload_params=True, mixed_precision=BF16, reshard_after_forward=False)
+    yield "offload_params, pageable", case(bin, blocks, graphs=False, offload_params=True, pinned=False)
+    yield "activation offloading", case(bin, wide, activation_offloading=True)
+    yield "everything", case(bin, wide, graphs=False, activation_offloading=True, offload_params=True, activation_checkpointing=True, gradient_accumulation_steps=2, max_grad_norm=0.05)
+    yield "recompute", case(bin, zoo.gpt, activation_checkpointing=True)
+    yield "micro-batches, clip", case(bin, zoo.gpt, gradient_accumulation_steps=3, max_grad_norm=0.1)
+    yield "bf16", case(bin, blocks, mixed_precision=BF16)
+    yield "HSDP", case(bin, blocks, 4, replicate=2, readers=4)
+    yield "HSDP, offload_optimizer", case(bin, blocks, 4, graphs=False, replicate=2, readers=4, max_grad_norm=0.05, **offload)
+    yield "kept in parts", case(bin, blocks, 4, reshard_after_forward=2)
+    yield "kept in parts, offload_params", case(bin, blocks, 4, graphs=False, reshard_after_forward=2, offload_params=True)
+    yield "tp", case(bin, zoo.gpt, 1, mesh={"tp": 2}, tp_plan="auto")
+    yield "cp", case(bin, zoo.llama, 1, mesh={"cp": 2})
+    yield "tp, cp, offload_optimizer", case(bin, zoo.llama, 1, graphs=False, mesh={"tp": 2, "cp": 2}, tp_plan="auto", **offload)
+    yield "validation", case(bin, blocks, eval={"data": "data.safetensors", "batches": 2})
+    yield "validation, offload_optimizer", case(bin, blocks, eval={"data": "data.safetensors", "batches": 2}, **offload)
+    yield "draws", case(bin, dropout, graphs=False)
+    yield "float8", case(bin, zoo.gpt, float8={"modules": "*"}, mixed_precision=BF16)
+    for world in (2, 8):
+        yield f"NCCL, {world} ranks", case(bin, blocks, world, nccl=True, max_grad_norm=0.05)
+    yield "NCCL, HSDP, offload_optimizer", case(bin, blocks, 4, nccl=True, graphs=False, replicate=2, **offload)
+    yield "NCCL, micro-batches, activations", case(bin, wide, 4, nccl=True, activation_offloading=True, gradient_accumulation_steps=2)
+
+
+def dropout():
+    model, inputs = blocks()
+    model.norm = torch.nn.Sequential(model.norm, torch.nn.Dropout(0.2))
+    return model, inputs
+
+
+if __name__ == "__main__":
+    args = parse_arguments()
+    run_cases(dict(cases(args.bin)), args.only)

@@ -1,0 +1,36 @@
+//===- FarWitness.h - Instructions as a device has them ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_TEST_UNIT_RUNTIME_CUDA_FARWITNESS_H
+#define FSDP_TEST_UNIT_RUNTIME_CUDA_FARWITNESS_H
+
+#include "SimulatedStreams.h"
+#include "runtime/exec/Instruction.h"
+
+#include <memory>
+#include <string>
+
+namespace fsdp::test {
+
+/// Puts what computes on a simulated device's stream, where it happens in its
+/// turn; what the host computes happens at once. Both say what they read and
+/// write, as the plan has it (plan/Instructions.h). Starts of transfers and
+/// copies and the waits for them stay as they are, and are named.
+class FarWitness final : public Witness {
+public:
+  FarWitness(std::shared_ptr<SimulatedDevice> device, StreamHandle compute)
+      : device(std::move(device)), compute(compute) {}
+
+  std::unique_ptr<Instruction>
+  stand(const Preparation &preparation, const plan::InstructionT &instruction,
+        bool isBeside, std::string what,
+        std::unique_ptr<Instruction> prepared) override;
+
+private:
+  const std::shared_ptr<SimulatedDevice> device;
+  const StreamHandle compute;
+};
+
+} // namespace fsdp::test
+
+#endif // FSDP_TEST_UNIT_RUNTIME_CUDA_FARWITNESS_H

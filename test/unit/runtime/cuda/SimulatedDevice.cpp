@@ -1,0 +1,425 @@
+//===- SimulatedDevice.cpp - A device that does its work late -------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "SimulatedStreams.h"
+#include "support/Error.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+using namespace fsdp;
+using namespace fsdp::test;
+
+/// One thing that was captured: a work, or an event that is recorded or waited
+/// for.
+struct SimulatedDevice::Graph {
+  struct Item {
+    StreamHandle stream;
+    std::function<void()> run;
+    std::vector<ByteUse> uses;
+    EventHandle record = nullptr, wait = nullptr;
+  };
+  StreamHandle origin;
+  std::vector<Item> items;
+  std::set<StreamHandle> joined;
+  /// Of each stream that joined, whether all of it has come back so far.
+  std::map<StreamHandle, bool> isBack;
+  // What stands for a stream or an event in each launch.
+  std::map<StreamHandle, StreamHandle> streams;
+  std::map<EventHandle, EventHandle> events;
+  EventHandle launched = nullptr;
+  /// By event: the streams of which all up to then is behind it.
+  std::map<EventHandle, std::set<StreamHandle>> covers;
+  std::map<StreamHandle, std::set<StreamHandle>> covered; ///< by stream
+};
+
+SimulatedDevice::SimulatedDevice(Lateness lateness)
+    : lateness(lateness), random(lateness.seed) {}
+
+SimulatedDevice::~SimulatedDevice() = default;
+
+StreamHandle SimulatedDevice::createStream(const std::string &name) {
+  std::lock_guard lock(mutex);
+  auto stream = reinterpret_cast<StreamHandle>(next += 8);
+  streams[stream] = {name, order.add("stream " + name), {}, false};
+  return stream;
+}
+
+EventHandle SimulatedDevice::createEvent() {
+  std::lock_guard lock(mutex);
+  auto event = reinterpret_cast<EventHandle>(next += 8);
+  events[event];
+  return event;
+}
+
+//===----------------------------------------------------------------------===//
+// When works are done
+//===----------------------------------------------------------------------===//
+
+void SimulatedDevice::run(const Work &work) {
+  if (work.run) {
+    bool before = std::exchange(isRunning, true);
+    try {
+      work.run();
+    } catch (...) {
+      isRunning = before;
+      throw;
+    }
+    isRunning = before;
+  }
+  if (work.event) {
+    Event &event = events.at(work.event);
+    event.passed = std::max(event.passed, work.generation);
+  }
+}
+
+/// Does the next work of a stream, if nothing is in its way.
+bool SimulatedDevice::advance(StreamHandle stream) {
+  std::deque<Work> &queue = streams.at(stream).queue;
+  if (queue.empty())
+    return false;
+  Work work = queue.front();
+  if (work.before && events.at(work.before).passed < work.generation)
+    return false;
+  queue.pop_front();
+  run(work);
+  return true;
+}
+
+/// Some works of some streams are done, or none.
+void SimulatedDevice::passTime() {
+  if (lateness.kind != Lateness::Kind::random || isRunning)
+    return;
+  for (uint64_t count = random() % 3; count > 0; --count) {
+    std::vector<StreamHandle> busy;
+    for (const auto &[handle, stream] : streams)
+      if (!stream.queue.empty())
+        busy.push_back(handle);
+    if (!busy.empty())
+      advance(busy[random() % busy.size()]);
+  }
+}
+
+void SimulatedDevice::add(StreamHandle stream, Work work) {
+  streams.at(stream).queue.push_back(std::move(work));
+  if (lateness.kind == Lateness::Kind::none)
+    drain(stream, nullptr, 0);
+}
+
+/// Up to where the event passes; null: to the end.
+void SimulatedDevice::drain(StreamHandle stream, EventHandle until,
+                            uint64_t generation) {
+  if (++depth > 10000)
+    throw std::logic_error("streams wait for each other");
+  std::deque<Work> &queue = streams.at(stream).queue;
+  while (!queue.empty() && !(until && events.at(until).passed >= generation)) {
+    const Work &work = queue.front();
+    if (work.before && events.at(work.before).passed < work.generation)
+      drain(work.on, work.before, work.generation);
+    else
+      advance(stream);
+  }
+  --depth;
+}
+
+void SimulatedDevice::drop() noexcept {
+  std::lock_guard lock(mutex);
+  for (auto &[handle, stream] : streams)
+    stream.queue.clear();
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+HappensBefore::Actor SimulatedDevice::host() {
+  std::thread::id thread =
+      isOneHost ? std::thread::id() : std::this_thread::get_id();
+  auto found = hosts.find(thread);
+  if (found == hosts.end())
+    found = hosts.emplace(thread, order.add("the host")).first;
+  return found->second;
+}
+
+void SimulatedDevice::nameHost(const std::string &name) {
+  std::lock_guard lock(mutex);
+  std::thread::id thread =
+      isOneHost ? std::thread::id() : std::this_thread::get_id();
+  if (!hosts.count(thread))
+    hosts[thread] = order.add(name);
+}
+
+void SimulatedDevice::meet(const void *meeting) {
+  std::lock_guard lock(mutex);
+  HappensBefore::Actor mine = host();
+  order.follow(mine, meetings[meeting]);
+  order.begin(mine);
+  meetings[meeting] = order.clock(mine);
+}
+
+void SimulatedDevice::hostUses(const ByteUse &use) {
+  std::lock_guard lock(mutex);
+  HappensBefore::Actor mine = host();
+  order.begin(mine);
+  order.access(mine, use.begin, use.bytes, use.isWrite, use.what);
+}
+
+/// What is put on a stream comes after what the host did and knows of.
+void SimulatedDevice::follow(Stream &stream) {
+  order.follow(stream.actor, order.clock(host()));
+}
+
+void SimulatedDevice::put(StreamHandle handle, std::function<void()> work,
+                          std::vector<ByteUse> uses) {
+  std::lock_guard lock(mutex);
+  Stream &stream = streams.at(handle);
+  if (stream.isCaptured) {
+    capture->items.push_back({handle, std::move(work), std::move(uses)});
+    capture->isBack[handle] = handle == capture->origin;
+    return;
+  }
+  passTime();
+  follow(stream);
+  order.begin(stream.actor);
+  for (const ByteUse &use : uses)
+    order.access(stream.actor, use.begin, use.bytes, use.isWrite, use.what);
+  add(handle, {std::move(work), nullptr, nullptr, 0, nullptr});
+}
+
+void SimulatedDevice::record(EventHandle handle, StreamHandle on) {
+  std::lock_guard lock(mutex);
+  Stream &stream = streams.at(on);
+  Event &event = events.at(handle);
+  if (stream.isCaptured) {
+    event.capture = captures;
+    capture->items.push_back({on, nullptr, {}, handle});
+    capture->covers[handle] = capture->covered[on];
+    capture->covers[handle].insert(on);
+    return;
+  }
+  passTime();
+  event.capture = 0;
+  event.stream = on;
+  follow(stream);
+  event.clockBefore = std::exchange(event.clock, order.clock(stream.actor));
+  add(on, {nullptr, handle, nullptr, ++event.recorded, on});
+}
+
+void SimulatedDevice::wait(StreamHandle handle, EventHandle awaited) {
+  std::lock_guard lock(mutex);
+  Event &event = events.at(awaited);
+  Stream &stream = streams.at(handle);
+  if (event.capture != 0) {
+    if (!capture || event.capture != captures)
+      throw std::logic_error("a wait for an event of a capture that is over");
+    if (!stream.isCaptured) {
+      stream.isCaptured = true;
+      capture->joined.insert(handle);
+    }
+    capture->items.push_back({handle, nullptr, {}, nullptr, awaited});
+    capture->isBack[handle] = handle == capture->origin;
+    for (StreamHandle each : capture->covers.at(awaited)) {
+      capture->covered[handle].insert(each);
+      if (handle == capture->origin)
+        capture->isBack[each] = true;
+    }
+    return;
+  }
+  if (stream.isCaptured) {
+    if (event.recorded == 0)
+      return;
+    captureFailed = true;
+    throw Error(ErrorId::DeviceFailed,
+                "cudaStreamWaitEvent failed: dependency created on uncaptured "
+                "work in another stream");
+  }
+  passTime();
+  if (event.recorded == 0)
+    return;
+  const bool isFaulty = ++waits == fault.number;
+  if (isFaulty && fault.kind == PlantedFault::Kind::missingWait)
+    return;
+  if (isFaulty && fault.kind == PlantedFault::Kind::staleWait) {
+    order.follow(stream.actor, event.clockBefore);
+    if (event.recorded > 1)
+      add(handle,
+          {nullptr, nullptr, awaited, event.recorded - 1, event.stream});
+    return;
+  }
+  order.follow(stream.actor, event.clock);
+  add(handle, {nullptr, nullptr, awaited, event.recorded, event.stream});
+}
+
+bool SimulatedDevice::query(EventHandle handle) {
+  std::lock_guard lock(mutex);
+  const Event &event = events.at(handle);
+  if (event.capture != 0)
+    throw Error(ErrorId::DeviceFailed,
+                "cudaEventQuery failed: operation not permitted on an event "
+                "last recorded in a capturing stream (cudaErrorCapturedEvent)");
+  passTime();
+  if (event.passed < event.recorded)
+    return false;
+  order.follow(host(), event.clock);
+  return true;
+}
+
+void SimulatedDevice::synchronize(EventHandle handle) {
+  std::lock_guard lock(mutex);
+  Event &event = events.at(handle);
+  if (event.capture == 0 && event.recorded != 0 && ++syncs == fault.number &&
+      fault.kind == PlantedFault::Kind::missingSync)
+    return;
+  if (event.capture == 0 && event.recorded != 0)
+    drain(event.stream, handle, event.recorded);
+  query(handle);
+}
+
+void SimulatedDevice::synchronize(StreamHandle stream) {
+  std::lock_guard lock(mutex);
+  drain(stream, nullptr, 0);
+  order.follow(host(), order.clock(streams.at(stream).actor));
+}
+
+void SimulatedDevice::synchronizeAll() {
+  std::lock_guard lock(mutex);
+  for (const auto &[handle, stream] : streams)
+    synchronize(handle);
+}
+
+std::vector<std::string> SimulatedDevice::races() const {
+  std::lock_guard lock(mutex);
+  return order.races();
+}
+
+uint64_t SimulatedDevice::compared() const {
+  std::lock_guard lock(mutex);
+  return order.compared();
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+void SimulatedDevice::addMemory(const void *begin, size_t bytes,
+                                const std::string &name, bool isPinned) {
+  std::lock_guard lock(mutex);
+  order.forget(begin, bytes);
+  blocks[reinterpret_cast<uintptr_t>(begin)] = {bytes, name, isPinned};
+}
+
+void SimulatedDevice::removeMemory(const void *begin) {
+  std::lock_guard lock(mutex);
+  auto found = blocks.find(reinterpret_cast<uintptr_t>(begin));
+  if (found == blocks.end())
+    return;
+  // Giving it back waits for what uses it.
+  synchronizeAll();
+  order.forget(begin, found->second.bytes);
+  blocks.erase(found);
+}
+
+bool SimulatedDevice::isPinned(const void *begin) const {
+  std::lock_guard lock(mutex);
+  auto at = reinterpret_cast<uintptr_t>(begin);
+  auto found = blocks.upper_bound(at);
+  if (found == blocks.begin())
+    return false;
+  --found;
+  return found->second.isPinned && at < found->first + found->second.bytes;
+}
+
+const Issuer *&SimulatedDevice::issuer() {
+  static thread_local const Issuer *current = nullptr;
+  return current;
+}
+
+std::string SimulatedDevice::describe(const void *begin) const {
+  std::lock_guard lock(mutex);
+  const Issuer *by = issuer();
+  std::string text = by ? by->what : "the host between programs";
+  auto *at = static_cast<const char *>(begin);
+  if (by)
+    for (const Issuer::Named &value : by->values)
+      if (at >= value.begin && at < value.begin + value.bytes)
+        return text + ", of " + value.name + ",";
+  auto found = blocks.upper_bound(reinterpret_cast<uintptr_t>(begin));
+  if (found != blocks.begin()) {
+    --found;
+    uintptr_t offset = reinterpret_cast<uintptr_t>(begin) - found->first;
+    if (offset < found->second.bytes)
+      return text + ", of " + found->second.name + " at " +
+             std::to_string(offset) + ",";
+  }
+  return text + ",";
+}
+
+//===----------------------------------------------------------------------===//
+// Graphs
+//===----------------------------------------------------------------------===//
+
+bool SimulatedDevice::isCapturing(StreamHandle stream) const {
+  std::lock_guard lock(mutex);
+  return streams.at(stream).isCaptured;
+}
+
+void SimulatedDevice::beginCapture(StreamHandle stream) {
+  std::lock_guard lock(mutex);
+  if (capture)
+    throw std::logic_error("one capture begins in another");
+  ++captures;
+  captureFailed = false;
+  capture = std::make_shared<Graph>();
+  capture->origin = stream;
+  capture->joined.insert(stream);
+  streams.at(stream).isCaptured = true;
+}
+
+std::shared_ptr<SimulatedDevice::Graph> SimulatedDevice::endCapture() {
+  std::lock_guard lock(mutex);
+  std::shared_ptr<Graph> graph = std::exchange(capture, nullptr);
+  if (!graph)
+    throw std::logic_error("no capture has begun");
+  for (StreamHandle stream : graph->joined)
+    streams.at(stream).isCaptured = false;
+  if (captureFailed)
+    throw Error(ErrorId::DeviceFailed, "cudaStreamEndCapture failed: operation "
+                                       "failed due to a previous error during "
+                                       "capture");
+  for (auto [stream, isBack] : graph->isBack)
+    if (!isBack && stream != graph->origin)
+      throw Error(ErrorId::DeviceFailed,
+                  "cudaStreamEndCapture failed: capturing stream has unjoined "
+                  "work on stream '" +
+                      streams.at(stream).name + "'");
+  return graph;
+}
+
+void SimulatedDevice::launch(Graph &graph) {
+  std::lock_guard lock(mutex);
+  // Captured streams have an order of their own in each launch, which begins
+  // behind what is on the stream that it is launched on, and nothing else.
+  std::set<StreamHandle> begun{graph.origin};
+  if (!graph.launched)
+    graph.launched = createEvent();
+  record(graph.launched, graph.origin);
+  graph.streams[graph.origin] = graph.origin;
+  for (Graph::Item &item : graph.items) {
+    StreamHandle &stream = graph.streams[item.stream];
+    if (!stream)
+      stream = createStream(streams.at(item.stream).name + " in a graph");
+    if (begun.insert(item.stream).second)
+      wait(stream, graph.launched);
+    if (item.record) {
+      EventHandle &event = graph.events[item.record];
+      if (!event)
+        event = createEvent();
+      record(event, stream);
+    } else if (item.wait) {
+      wait(stream, graph.events.at(item.wait));
+    } else {
+      put(stream, item.run, item.uses);
+    }
+  }
+}
