@@ -147,10 +147,13 @@ fsdp::makeArguments(const Preparation &p, const plan::CallT &call,
     // The real type: it tells SymInt and ScalarType, which `type` calls int.
     arguments.push_back(
         makeArgument(p, call, *call.args[i], innermost(formals[i].type())));
-    // Some operators take undefined tensors without saying so.
+    // Some operators take undefined tensors without saying so. Such a one has
+    // no type to be asked for.
     if (arguments.back().isNone() &&
-        formals[i].type()->kind() == c10::TypeKind::TensorType)
+        formals[i].type()->kind() == c10::TypeKind::TensorType) {
       arguments.back() = at::Tensor();
+      continue;
+    }
     const c10::IValue &value = arguments.back();
     bool isOptional = formals[i].type()->kind() == c10::TypeKind::OptionalType;
     if (value.isNone() ? !isOptional
