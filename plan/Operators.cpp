@@ -48,6 +48,18 @@ const plan::ValueT *CallOperands::tensor(size_t argument) const {
       .get();
 }
 
+std::vector<const plan::ValueT *> CallOperands::tensors(size_t argument) const {
+  std::vector<const plan::ValueT *> list;
+  if (argument < call.args.size() &&
+      (call.args[argument]->kind == ArgKind::tensors ||
+       call.args[argument]->kind == ArgKind::optional_tensors))
+    for (int32_t value : call.args[argument]->values)
+      list.push_back(value < 0
+                         ? nullptr
+                         : program.values[static_cast<size_t>(value)].get());
+  return list;
+}
+
 const std::vector<int64_t> &CallOperands::integers(size_t argument) const {
   static const std::vector<int64_t> none;
   return argument < call.args.size() ? call.args[argument]->ints : none;

@@ -37,6 +37,8 @@ public:
   bool has(size_t argument) const;
   /// Of a tensor; null for anything else.
   const plan::ValueT *tensor(size_t argument) const;
+  /// Of a list of tensors, some of which may be none: null.
+  std::vector<const plan::ValueT *> tensors(size_t argument) const;
   /// The integers of a list or a number; empty for anything else.
   const std::vector<int64_t> &integers(size_t argument) const;
   /// Of a number; none for anything else.
@@ -52,6 +54,7 @@ struct IndexOperand {
   size_t argument;
   int64_t least, greatest;
   std::optional<int64_t> other; ///< also allowed
+  size_t element = 0;           ///< of an argument that is a list
 };
 
 /// What is wrong with the operands of a kernel that trusts them: "expects …",
@@ -63,6 +66,11 @@ std::string describeOperandProblem(const std::string &op,
 /// whose operands have no problem.
 std::vector<IndexOperand> indexOperands(const std::string &op,
                                         const CallOperands &operands);
+
+/// Those that a kernel compares with the range itself: an error on a CPU, and
+/// on a GPU the end of all that runs there.
+std::vector<IndexOperand> checkedIndexOperands(const std::string &op,
+                                               const CallOperands &operands);
 
 /// Checks every call of a plan that was verified. Throws fsdp::Error
 /// (ArtifactNotTrusted).

@@ -98,6 +98,23 @@ public:
     arg.values = {static_cast<int32_t>(program.values.size() - 1)};
     return *this;
   }
+  /// A list of them, none where there is no dim.
+  OneCall &tensors(const std::vector<std::vector<int64_t>> &shapes,
+                   DType dtype) {
+    std::vector<int32_t> list;
+    for (const std::vector<int64_t> &shape : shapes) {
+      if (shape.empty()) {
+        list.push_back(-1);
+        continue;
+      }
+      program.values.push_back(std::make_unique<ValueT>());
+      program.values.back()->dtype = dtype;
+      program.values.back()->shape = shape;
+      list.push_back(static_cast<int32_t>(program.values.size() - 1));
+    }
+    add(ArgKind::optional_tensors).values = list;
+    return *this;
+  }
   OneCall &integers(std::vector<int64_t> list) {
     add(ArgKind::integers).ints = std::move(list);
     return *this;
@@ -113,6 +130,9 @@ public:
 
   std::string problem() const {
     return describeOperandProblem(name, CallOperands(program, call));
+  }
+  std::vector<IndexOperand> checkedIndices() const {
+    return checkedIndexOperands(name, CallOperands(program, call));
   }
   std::vector<IndexOperand> indices() const {
     return indexOperands(name, CallOperands(program, call));
@@ -169,6 +189,57 @@ TEST(Operators, IndicesThatAKernelTrustsHaveARange) {
   // Channels last is a layout without gaps, a broadcast is none.
   EXPECT_EQ(pool({2, 3, 4, 4}, {48, 1, 12, 3}).problem(), "");
   EXPECT_NE(pool({2, 3, 4, 4}, {0, 0, 0, 0}).problem(), "");
+}
+
+TEST(Operators, IndicesThatAKernelChecksHaveARange) {
+  auto single = [](const OneCall &call) {
+    std::vector<IndexOperand> found = call.checkedIndices();
+    EXPECT_EQ(found.size(), 1u);
+    return found.empty() ? IndexOperand{} : found[0];
+  };
+  IndexOperand row = single(
+      OneCall("aten::embedding").tensor({10, 4}).tensor({2, 3}, DType::i64));
+  EXPECT_EQ(row.argument, 1u);
+  EXPECT_EQ(row.least, 0);
+  EXPECT_EQ(row.greatest, 9);
+  IndexOperand place = single(OneCall("aten::gather")
+                                  .tensor({5, 7})
+                                  .integer(-1)
+                                  .tensor({5, 2}, DType::i64));
+  EXPECT_EQ(place.argument, 2u);
+  EXPECT_EQ(place.greatest, 6);
+  IndexOperand target = single(OneCall("aten::nll_loss_forward")
+                                   .tensor({6, 3})
+                                   .tensor({6}, DType::i64)
+                                   .none()
+                                   .integer(1)
+                                   .integer(-100));
+  EXPECT_EQ(target.greatest, 2);
+  EXPECT_EQ(target.other, -100);
+  IndexOperand gradient = single(OneCall("aten::embedding_dense_backward")
+                                     .tensor({2, 3, 4})
+                                     .tensor({2, 3}, DType::i64)
+                                     .integer(10));
+  EXPECT_EQ(gradient.greatest, 9);
+  // Of a list, the one for each dim.
+  std::vector<IndexOperand> each = OneCall("aten::index.Tensor")
+                                       .tensor({5, 7})
+                                       .tensors({{}, {3}}, DType::i64)
+                                       .checkedIndices();
+  ASSERT_EQ(each.size(), 1u);
+  EXPECT_EQ(each[0].element, 1u);
+  EXPECT_EQ(each[0].least, -7);
+  EXPECT_EQ(each[0].greatest, 6);
+  EXPECT_TRUE(OneCall("aten::index.Tensor")
+                  .tensor({5, 7})
+                  .tensors({{5}}, DType::bool_)
+                  .checkedIndices()
+                  .empty());
+  EXPECT_TRUE(OneCall("aten::add.Tensor")
+                  .tensor({5})
+                  .tensor({5})
+                  .checkedIndices()
+                  .empty());
 }
 
 TEST(Operators, FewerDimsThanAKernelPoolsAreRefused) {
