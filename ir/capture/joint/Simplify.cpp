@@ -37,6 +37,7 @@ private:
   void visit(Node &node, size_t index);
   void useScalars(Node &node);
   void forgetSeeds(Node &node);
+  ValueId getNoSeed(const TensorType &type);
   ValueId getIdentity(const Node &node) const;
   void dropUnused();
 
@@ -44,7 +45,7 @@ private:
   std::vector<ValueId> alias;    // the value that stands for each value
   std::vector<int32_t> producer; // the node that makes each value
   std::unordered_map<ValueId, c10::Scalar> numbers;
-  ValueId noSeed = kNoValue; // what stands where none is read
+  std::vector<ValueId> noSeeds; // what stands where none is read, by type
 };
 
 /// Operators whose last tensor may be a number, and the overloads that take it
@@ -105,12 +106,18 @@ void Simplifier::useScalars(Node &node) {
   node.arguments[last] = {Argument::Kind::Static, {}, number->second};
 }
 
+const std::unordered_set<std::string_view> attentionBackwards = {
+    "aten::_scaled_dot_product_cudnn_attention_backward",
+    "aten::_scaled_dot_product_efficient_attention_backward",
+    "aten::_scaled_dot_product_flash_attention_backward"};
+
 /// Without dropout nobody reads the state of LibTorch's generator, which the
-/// forward operator returns on the host, or, while a CUDA graph is captured, on
-/// the device (attention.cu: _efficient_attention_forward).
+/// forward operator returns: that of efficient attention on the host, or, while
+/// a CUDA graph is captured, on the device (attention.cu:
+/// _efficient_attention_forward), the others' in types that differ between
+/// releases.
 void Simplifier::forgetSeeds(Node &node) {
-  if (node.op.operator_name().name !=
-      "aten::_scaled_dot_product_efficient_attention_backward")
+  if (!attentionBackwards.contains(node.op.operator_name().name))
     return;
   const c10::FunctionSchema &schema = node.op.schema();
   auto at = [&](const char *name) -> Argument & {
@@ -118,16 +125,26 @@ void Simplifier::forgetSeeds(Node &node) {
   };
   if (at("dropout_p").value.toDouble() != 0)
     return;
-  if (noSeed == kNoValue) {
-    noSeed = static_cast<ValueId>(graph.values.size());
-    at::Tensor zero = at::zeros({}, at::kLong);
-    graph.values.push_back(TensorType::of(zero));
-    graph.constants.push_back({noSeed, zero});
-    alias.push_back(noSeed);
-    producer.push_back(-1);
-  }
   for (const char *name : {"philox_seed", "philox_offset"})
-    at(name).tensors[0] = noSeed;
+    for (ValueId &seed : at(name).tensors)
+      if (seed != kNoValue)
+        seed = getNoSeed(graph.values[seed]);
+}
+
+/// What stands for one of the type that nobody reads.
+ValueId Simplifier::getNoSeed(const TensorType &type) {
+  for (ValueId made : noSeeds)
+    if (graph.values[made].dtype == type.dtype &&
+        graph.values[made].sizes == type.sizes)
+      return made;
+  auto value = static_cast<ValueId>(graph.values.size());
+  at::Tensor zero = at::zeros(type.sizes, type.dtype);
+  graph.values.push_back(TensorType::of(zero));
+  graph.constants.push_back({value, zero});
+  alias.push_back(value);
+  producer.push_back(-1);
+  noSeeds.push_back(value);
+  return value;
 }
 
 /// The value that the node's only result is equal to in all respects, or
