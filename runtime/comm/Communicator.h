@@ -55,6 +55,11 @@ public:
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
+  /// Puts on a device what `start` will put there beside the transfer itself,
+  /// over memory whose contents nobody needs, so that no kernel is loaded while
+  /// transfers keep the device busy. Before the first start, of this rank
+  /// alone.
+  virtual void rehearse(const Transfer &) {}
   virtual Ticket start(const Transfer &transfer) = 0;
   Ticket startAllGather(std::span<const GatherMember> members,
                         const TransferLabel &label) {

@@ -7,9 +7,9 @@
 #include "runtime/comm/one_device/DeviceFabric.h"
 #include "runtime/cuda/Cupti.h"
 #include "runtime/cuda/DeviceAllocator.h"
+#include "runtime/cuda/Graphs.h"
 #include "runtime/cuda/Kernels.h"
 #include "runtime/cuda/Memory.h"
-#include "runtime/cuda/StepGraphs.h"
 #include "runtime/cuda/Streams.h"
 #include "runtime/cuda/Workspaces.h"
 #include "runtime/device/NumberReader.h"
@@ -17,7 +17,10 @@
 #include "runtime/device/StreamCopies.h"
 #include "runtime/exec/CaptureAgreement.h"
 #include "runtime/exec/Executor.h"
+#include "runtime/exec/StepGraphs.h"
+#include "runtime/log/Log.h"
 #include "support/Error.h"
+#include "support/Format.h"
 
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
@@ -50,7 +53,10 @@ class CudaDevice final : public Device {
 public:
   CudaDevice(Fabric &fabric, std::shared_ptr<Streams> streams,
              const DeviceOptions &options);
-  ~CudaDevice() override { c10::cuda::setCurrentCUDAStream(before); }
+  ~CudaDevice() override {
+    releaseWorkspaces(streams->compute());
+    c10::cuda::setCurrentCUDAStream(before);
+  }
 
   c10::Device torch() const override {
     return {c10::kCUDA, static_cast<c10::DeviceIndex>(streams->device())};
@@ -78,6 +84,7 @@ public:
   }
   void finish() noexcept override { graphs.clear(); }
   uint64_t workspaceBytes() const override { return workspaces; }
+  bool checksIndices() const override { return looksAtIndices; }
 
   std::unique_ptr<Instruction> prepareDraw(Preparation &p,
                                            const plan::DrawT &op) override;
@@ -92,7 +99,7 @@ public:
 private:
   DeviceTask taskOf(Executor &executor, uint64_t step,
                     ProfileRecorder *recorder = nullptr) {
-    return {streams.get(), stream, &executor, step, recorder};
+    return {streams.get(), &executor, step, recorder};
   }
   /// Calls `lead` with all ranks' tasks, on one thread.
   void together(DeviceTask task,
@@ -103,11 +110,13 @@ private:
   const c10::cuda::CUDAStream stream; ///< where kernels run
   const c10::cuda::CUDAStream before; ///< the thread's own
   const std::chrono::milliseconds patience;
+  const bool looksAtIndices;
   CudaMemory cudaMemory;
   PinnedMemory pinnedMemory;
   std::optional<DeviceFabric> own; ///< where ranks share the device
   StepGraphs graphs;               ///< rank 0's, of all that share the device
   uint64_t workspaces = 0;
+  size_t freeBefore = 0; ///< bytes of the device, when rehearsals began
   NumberReader numbers;
 };
 
@@ -129,11 +138,13 @@ CudaDevice::CudaDevice(Fabric &fabric, std::shared_ptr<Streams> onDevice,
           static_cast<c10::DeviceIndex>(streams->device()))),
       before(c10::cuda::getCurrentCUDAStream(stream.device_index())),
       patience(patienceOf(options, fabric)),
+      looksAtIndices(options.checksIndices),
       cudaMemory(
           streams, {[this] { connection.check(); }, patience},
           [this](size_t bytes) { return connection.allocateArena(bytes); }),
       pinnedMemory(streams),
       graphs(options.cudaGraph,
+             std::make_unique<CudaGraphRecorder>(streams->device()),
              {[this](const std::string &program, const std::string &reason) {
                 // Ranks that share the device are captured as one.
                 return own ? reason
@@ -167,17 +178,22 @@ void CudaDevice::together(
 }
 
 void CudaDevice::rehearse(Executor &executor) {
-  if (workspaces == 0)
+  if (workspaces == 0) {
     workspaces = workspaceBytesOfStream();
-  together(taskOf(executor, /*step=*/0),
-           [this](std::span<DeviceTask *const> tasks) {
-             graphs.expect(tasks);
-             for (DeviceTask *task : tasks) {
-               c10::cuda::CUDAStreamGuard guard(task->stream);
-               placeWorkspaces();
-               task->executor->rehearse();
-             }
-           });
+    freeBefore = streams->freeMemory();
+  }
+  together(
+      taskOf(executor, /*step=*/0),
+      [this](std::span<DeviceTask *const> tasks) {
+        graphs.expect(tasks);
+        for (DeviceTask *task : tasks) {
+          c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromExternal(
+              task->streams->compute(),
+              static_cast<c10::DeviceIndex>(task->streams->device())));
+          placeWorkspaces();
+          task->executor->rehearse();
+        }
+      });
 }
 
 void CudaDevice::run(Executor &executor, uint64_t step,
@@ -200,6 +216,12 @@ void CudaDevice::settle() {
   cudaMemory.synchronize();
   // What observed calls took is not needed again.
   c10::cuda::CUDACachingAllocator::emptyCache();
+  if (size_t now = streams->freeMemory(); now < freeBefore)
+    log(LogLevel::info,
+        "libraries hold " + formatBytes(freeBefore - now) +
+            " of the device's memory since the warm-up run, beside the plan: "
+            "the code of kernels, handles, and " +
+            formatBytes(workspaces) + " to work in");
 }
 
 std::unique_ptr<Instruction> CudaDevice::prepareDraw(Preparation &p,

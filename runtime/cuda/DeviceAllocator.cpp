@@ -8,6 +8,7 @@
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/util/Exception.h>
 
 #include <mutex>
 #include <unordered_map>
@@ -37,7 +38,7 @@ public:
       return base->allocate(bytes); // keeps its own deleter
     if (void *address = currentMemory()->place(bytes))
       return {address, address, &releaseNothing, device()};
-    void *pointer = takeElsewhere(bytes, base->raw_alloc(bytes));
+    void *pointer = takeElsewhere(bytes, obtain(bytes));
     return {pointer, pointer, &release, device()};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -46,7 +47,7 @@ public:
       return base->raw_alloc(bytes);
     if (void *address = currentMemory()->place(bytes))
       return address;
-    return takeElsewhere(bytes, base->raw_alloc(bytes));
+    return takeElsewhere(bytes, obtain(bytes));
   }
   void *raw_alloc_with_stream(size_t bytes, cudaStream_t stream) override {
     // Another stream's memory is none of the plan's.
@@ -198,8 +199,19 @@ private:
   static void releaseNothing(void *) {}
   static void release(void *pointer);
 
+  /// From LibTorch, or from what a plan lends.
+  void *obtain(size_t bytes) {
+    try {
+      return base->raw_alloc(bytes);
+    } catch (const c10::OutOfMemoryError &) {
+      if (void *lent = currentMemory()->borrow(bytes))
+        return lent;
+      throw;
+    }
+  }
+
   void *takeElsewhere(size_t bytes, void *pointer) {
-    {
+    if (!Arena::anyContains(pointer)) {
       std::lock_guard lock(mutex);
       elsewhere[pointer] = bytes;
     }
@@ -221,8 +233,13 @@ DeviceAllocator &deviceAllocator() {
 }
 
 void DeviceAllocator::release(void *pointer) {
-  if (!pointer || Arena::anyContains(pointer))
+  if (!pointer)
     return;
+  if (Arena::anyContains(pointer)) {
+    if (currentMemory())
+      currentMemory()->noteReturn(pointer);
+    return;
+  }
   DeviceAllocator &self = deviceAllocator();
   size_t bytes = 0;
   {

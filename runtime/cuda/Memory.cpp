@@ -3,6 +3,7 @@
 
 #include "runtime/cuda/Memory.h"
 
+#include "runtime/exec/IndexGuard.h"
 #include "support/Error.h"
 
 #include <cuda_runtime_api.h>
@@ -18,8 +19,9 @@ void fsdp::checkCuda(int status, const char *call) {
     return;
   (void)cudaGetLastError(); // not to be found by whoever calls next
   throw Error(ErrorId::DeviceFailed,
-              std::string(call) + " failed: " + cudaGetErrorString(error) +
-                  " (" + cudaGetErrorName(error) + ")");
+              hintAtIndices(std::string(call) +
+                            " failed: " + cudaGetErrorString(error) + " (" +
+                            cudaGetErrorName(error) + ")"));
 }
 
 CudaMemory::CudaMemory(std::shared_ptr<Streams> streams, Waiting waiting,

@@ -3,6 +3,7 @@
 
 #include "runtime/cuda/Streams.h"
 #include "runtime/cuda/Kernels.h"
+#include "runtime/exec/IndexGuard.h"
 #include "support/Error.h"
 
 #include <ATen/ops/from_blob.h>
@@ -45,9 +46,10 @@ static void check(cudaError_t status, const char *call, int device) {
     return;
   (void)cudaGetLastError(); // not to be found by whoever calls next
   throw Error(ErrorId::DeviceFailed,
-              std::string(call) + " failed on CUDA device " +
-                  std::to_string(device) + ": " + cudaGetErrorString(status) +
-                  " (" + cudaGetErrorName(status) + ")");
+              hintAtIndices(std::string(call) + " failed on CUDA device " +
+                            std::to_string(device) + ": " +
+                            cudaGetErrorString(status) + " (" +
+                            cudaGetErrorName(status) + ")"));
 }
 
 namespace {

@@ -7,11 +7,24 @@
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/util/env.h>
 
+#include <mutex>
+#include <tuple>
+
 using namespace fsdp;
 
 void fsdp::placeWorkspaces() {
   (void)at::cuda::getCurrentCUDABlasHandle();
   (void)at::cuda::getCUDABlasLtWorkspace();
+}
+
+void fsdp::releaseWorkspaces(StreamHandle stream) noexcept {
+  for (auto *kept : {&at::cuda::cublas_handle_stream_to_workspace(),
+                     &at::cuda::cublaslt_handle_stream_to_workspace()}) {
+    std::unique_lock lock(kept->mutex);
+    std::erase_if(kept->map, [&](const auto &each) {
+      return std::get<1>(each.first) == stream; // (handle, stream)
+    });
+  }
 }
 
 uint64_t fsdp::workspaceBytesOfStream() {

@@ -5,6 +5,7 @@
 #define FSDP_RUNTIME_CUDA_WORKSPACES_H
 
 #include "plan/plan_generated.h"
+#include "runtime/device/Streams.h"
 
 #include <cstdint>
 
@@ -14,6 +15,10 @@ namespace fsdp {
 /// stream (ATen/cuda/CUDAContextLight.h), before any plan is followed: they
 /// keep it beyond the call that first needs it, and results depend on its size.
 void placeWorkspaces();
+
+/// Gives back what was taken for `stream`, which is about to end: LibTorch
+/// keeps it for each handle and stream, whatever becomes of them.
+void releaseWorkspaces(StreamHandle stream) noexcept;
 
 /// Bytes of it for one stream.
 uint64_t workspaceBytesOfStream();

@@ -61,7 +61,7 @@ public:
   /// what it does.
   virtual void run(Executor &executor, uint64_t step,
                    ProfileRecorder *recorder = nullptr) = 0;
-  /// Collective: rehearsals are over, all that the rank's steps need is there.
+  /// Collective: rehearsals are over, and what they took is free again.
   virtual void settle() {}
   /// There are no more runs: executors and transfers are about to end.
   virtual void finish() noexcept {}
@@ -73,6 +73,10 @@ public:
   /// What lists the device's work, for profiles; null: the host runs all
   /// itself. Throws fsdp::Error (RuntimeUnsupported) where that is missing.
   virtual DeviceActivities *activities() { return nullptr; }
+
+  /// Whether calls look at indices in its memory before kernels use them, for
+  /// which they wait for it.
+  virtual bool checksIndices() const { return false; }
 
   /// Bytes that libraries hold to work in, beside all else.
   virtual uint64_t workspaceBytes() const { return 0; }

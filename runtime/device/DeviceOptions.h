@@ -26,6 +26,8 @@ struct DeviceOptions {
   /// Bytes a second that copies between device and host move in each direction
   /// at most, where the host stands for the device; 0: as many as it can.
   double copyBandwidth = 0;
+  /// Whether a GPU's calls look at indices before kernels use them.
+  bool checksIndices = false;
   /// How long a rank waits for another one where they share a GPU.
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
 };

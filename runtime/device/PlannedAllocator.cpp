@@ -6,6 +6,7 @@
 #include "runtime/device/Arena.h"
 #include "runtime/device/MappedBlocks.h"
 #include "runtime/device/Workers.h"
+#include "support/Error.h"
 
 #include <ATen/Parallel.h>
 #include <c10/core/Allocator.h>
@@ -13,6 +14,8 @@
 
 #include <algorithm>
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include <malloc.h>
 
@@ -153,7 +156,95 @@ RankMemory::Current::Current(RankMemory &memory)
 
 RankMemory::Current::~Current() { slot = previous; }
 
+//===----------------------------------------------------------------------===//
+// What is lent
+//===----------------------------------------------------------------------===//
+
+static uintptr_t alignUp(const void *pointer, size_t alignment) {
+  return (reinterpret_cast<uintptr_t>(pointer) + alignment - 1) / alignment *
+         alignment;
+}
+
+RankMemory::Loan::Loan(RankMemory &memory,
+                       std::function<std::vector<Bytes>()> find,
+                       std::function<void(Bytes)> clean)
+    : memory(memory) {
+  memory.findLent = std::move(find);
+  memory.cleanLent = std::move(clean);
+}
+
+RankMemory::Loan::~Loan() {
+  memory.findLent = nullptr;
+  memory.cleanLent = nullptr;
+}
+
+void *RankMemory::borrow(size_t bytes) {
+  if (mode != Mode::observe || !findLent)
+    return nullptr;
+  if (!lent)
+    lent = findLent();
+  const size_t alignment = isHost() ? kHostAlignment : kDeviceAlignment;
+  for (Bytes part : *lent) {
+    auto end = reinterpret_cast<uintptr_t>(part.data() + part.size());
+    uintptr_t begin = alignUp(part.data(), alignment);
+    for (Bytes taken : borrowed) {
+      auto at = reinterpret_cast<uintptr_t>(taken.data());
+      if (at + taken.size() <= begin)
+        continue;
+      if (begin + bytes <= at)
+        break;
+      begin = alignUp(taken.data() + taken.size(), alignment);
+    }
+    if (begin > end || bytes > end - begin)
+      continue;
+    Bytes found(reinterpret_cast<char *>(begin), bytes);
+    borrowed.insert(std::ranges::upper_bound(borrowed, found.data(), {},
+                                             [](Bytes b) { return b.data(); }),
+                    found);
+    everBorrowed.push_back(found);
+    return found.data();
+  }
+  return nullptr;
+}
+
+void RankMemory::giveBack(void *pointer) {
+  auto found = std::ranges::find(borrowed, pointer,
+                                 [](Bytes b) -> void * { return b.data(); });
+  if (found == borrowed.end())
+    return;
+  borrowed.erase(found);
+  noteRelease(pointer, 0);
+}
+
+void RankMemory::Observation::endLoan() const {
+  if (!memory.borrowed.empty())
+    throw Error(ErrorId::OutOfMemory,
+                "a library keeps " + std::to_string(memory.borrowed[0].size()) +
+                    " bytes beyond the call, for which the device has no room "
+                    "beside the plan; use more ranks, or a smaller batch");
+  for (Bytes part : memory.everBorrowed)
+    memory.cleanLent(part);
+  memory.everBorrowed.clear();
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+void *RankMemory::placeSpare(size_t bytes) {
+  for (size_t i = 0; i < spares.size(); ++i)
+    if (spares[i].asked == bytes && !sparesTaken[i]) {
+      sparesTaken[i] = true;
+      return spares[i].address;
+    }
+  hasMissed = true;
+  return nullptr;
+}
+
 RankMemory::Observation::Observation(RankMemory &memory) : memory(memory) {
+  memory.lent.reset();
+  memory.borrowed.clear();
+  memory.everBorrowed.clear();
   memory.requests.clear();
   memory.events.clear();
   memory.mode = Mode::observe;
@@ -163,6 +254,7 @@ RankMemory::Observation::~Observation() { memory.mode = Mode::off; }
 
 void RankMemory::Observation::placeTemporaries(
     std::vector<AllocationSlot> &slots) const {
+  endLoan();
   struct Block {
     size_t request, begin, end;
   };
@@ -199,9 +291,12 @@ void RankMemory::Observation::placeTemporaries(
 }
 
 RankMemory::Replay::Replay(RankMemory &memory,
-                           std::span<const AllocationSlot> slots)
+                           std::span<const AllocationSlot> slots,
+                           std::span<const AllocationSlot> spares)
     : memory(memory) {
   memory.slots = slots;
+  memory.spares = spares;
+  memory.sparesTaken.assign(spares.size(), false);
   memory.next = 0;
   memory.held = 0;
   memory.hasMissed = false;

@@ -18,7 +18,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -76,16 +78,23 @@ public:
     /// Gives each slot without an address its place in the scratch region, such
     /// that requests which were held at the same time lie apart. One slot for
     /// each request; to be called when the call holds nothing any more.
+    /// What was borrowed must have been given back: else throws fsdp::Error
+    /// (OutOfMemory).
     void placeTemporaries(std::vector<AllocationSlot> &slots) const;
 
   private:
+    void endLoan() const;
+
     RankMemory &memory;
   };
 
-  /// A call whose k-th request gets slots[k].
+  /// A call whose k-th request gets slots[k]. A request that was not observed
+  /// gets one of `spares` that is for exactly as many bytes, and that no other
+  /// has got.
   class Replay {
   public:
-    Replay(RankMemory &memory, std::span<const AllocationSlot> slots);
+    Replay(RankMemory &memory, std::span<const AllocationSlot> slots,
+           std::span<const AllocationSlot> spares = {});
     ~Replay();
     Replay(const Replay &) = delete;
     Replay &operator=(const Replay &) = delete;
@@ -94,6 +103,25 @@ public:
     bool isAsObserved() const {
       return memory.next == memory.slots.size() && !memory.hasMissed;
     }
+
+  private:
+    RankMemory &memory;
+  };
+
+  using Bytes = std::span<char>;
+
+  /// Lends memory to the calls that are observed from here until destroyed:
+  /// in rehearsals an arena holds nothing yet.
+  class Loan {
+  public:
+    /// `find`, which is called only if something is to be borrowed, says which
+    /// memory no operand or result lies in; `clean` gets each part of it that
+    /// was borrowed, once the call is over.
+    Loan(RankMemory &memory, std::function<std::vector<Bytes>()> find,
+         std::function<void(Bytes)> clean);
+    ~Loan();
+    Loan(const Loan &) = delete;
+    Loan &operator=(const Loan &) = delete;
 
   private:
     RankMemory &memory;
@@ -137,10 +165,8 @@ public:
       const AllocationSlot &slot = slots[next];
       // One that was not observed does not shift those behind it, whose places
       // are only apart as long as they come in their order.
-      if (slot.asked != 0 && slot.asked != bytes) {
-        hasMissed = true;
-        return nullptr;
-      }
+      if (slot.asked != 0 && slot.asked != bytes)
+        return placeSpare(bytes);
       ++next;
       if (bytes <= slot.room) {
         if (slot.address)
@@ -149,6 +175,8 @@ public:
           return scratch + slot.offset;
       }
     } else {
+      if (void *address = placeSpare(bytes))
+        return address;
       ++next;
     }
     hasMissed = true;
@@ -161,11 +189,21 @@ public:
   /// Memory from elsewhere is given back.
   void noteRelease(void *pointer, size_t taken);
 
+  /// For a request of a call that is observed, where the device has nothing
+  /// left: memory that is lent for it; null if there is not as much.
+  void *borrow(size_t bytes);
+  /// An arena's memory is given back, which counts if it was borrowed.
+  void noteReturn(void *pointer) {
+    if (mode == Mode::observe && !borrowed.empty())
+      giveBack(pointer);
+  }
+
   /// A request of the calling thread, which has no RankMemory.
   static void noteByWorker(size_t bytes);
 
 private:
   static RankMemory *&slotOf(Kind kind);
+  void giveBack(void *pointer);
   enum class Mode { off, observe, replay };
   struct Event {
     size_t request;
@@ -174,7 +212,11 @@ private:
 
   const Kind kind;
   Mode mode = Mode::off;
-  std::span<const AllocationSlot> slots;
+  /// Sets `hasMissed` where there is none.
+  void *placeSpare(size_t bytes);
+
+  std::span<const AllocationSlot> slots, spares;
+  std::vector<bool> sparesTaken;
   size_t next = 0;
   char *scratch = nullptr;
   size_t scratchBytes = 0;
@@ -183,6 +225,11 @@ private:
   bool hasMissed = false; ///< in this replay
   std::vector<ObservedRequest> requests;
   std::vector<Event> events;
+  std::function<std::vector<Bytes>()> findLent;
+  std::function<void(Bytes)> cleanLent;
+  std::optional<std::vector<Bytes>> lent; ///< to the call that is observed
+  std::vector<Bytes> borrowed;            ///< of it, by address
+  std::vector<Bytes> everBorrowed;        ///< by the call
   uint64_t missed = 0;
   /// Bytes that worker threads asked for; theirs too, who may live longer.
   using Count = std::atomic<uint64_t>;

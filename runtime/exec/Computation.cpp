@@ -5,11 +5,23 @@
 
 using namespace fsdp;
 
+/// Where one fails, nothing that it made is held beyond it: it may be from a
+/// pool of memory that ends with the failure.
+void Computation::computeOrRelease(StepState &state) {
+  try {
+    compute(state);
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
 void Computation::observe(StepState &state) {
   RankMemory::Observation observation(memory);
-  compute(state);
+  computeOrRelease(state);
   slots.assign(observation.requests().size(), {});
-  assignResults(observation.requests(), slots);
+  spares.clear();
+  assignResults(observation.requests(), slots, spares);
   release();
   observation.placeTemporaries(slots);
   for (size_t i = 0; i < slots.size(); ++i)
@@ -21,8 +33,8 @@ void Computation::observe(StepState &state) {
 void Computation::run(StepState &state) {
   if (!isObserved)
     return observe(state);
-  RankMemory::Replay replay(memory, slots);
-  compute(state);
+  RankMemory::Replay replay(memory, slots, spares);
+  computeOrRelease(state);
   release();
   // A library that set itself up in the observed call asks for less now.
   if (!replay.isAsObserved() && observationsLeft > 0)

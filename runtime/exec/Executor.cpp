@@ -8,6 +8,7 @@
 #include "runtime/device/DTypes.h"
 #include "runtime/device/Device.h"
 #include "runtime/device/Tensors.h"
+#include "runtime/exec/IndexGuard.h"
 #include "runtime/exec/NonFiniteTrace.h"
 #include "runtime/log/Log.h"
 #include "runtime/profile/Recorder.h"
@@ -110,7 +111,8 @@ void Executor::explainErrors(const plan::InstructionT &instruction,
                     " Use more ranks, or a smaller batch");
   } catch (const c10::Error &error) {
     throw Error(ErrorId::KernelFailed,
-                describe(instruction) + ": " + error.what_without_backtrace());
+                hintAtIndices(describe(instruction) + ": " +
+                              error.what_without_backtrace()));
   } catch (const std::exception &error) {
     throw Error(ErrorId::KernelFailed,
                 describe(instruction) + ": " + error.what());
@@ -124,16 +126,32 @@ static uint32_t indexOf(const plan::PlanT &plan,
   return static_cast<uint32_t>(found - plan.programs.begin());
 }
 
+/// By value, of their roots: whether anybody needs what lies there beside who
+/// makes it.
+static std::vector<bool> findUsed(const plan::ProgramT &program) {
+  std::vector<bool> isUsed(program.values.size());
+  for (const auto &instruction : program.instructions)
+    for (uint32_t value : valuesOf(*instruction, [](Access access) {
+           return !defines(access) && access != Access::end;
+         }))
+      isUsed[rootOf(program, value)] = true;
+  for (const auto &binding : program.results)
+    isUsed[rootOf(program, binding->value)] = true;
+  return isUsed;
+}
+
 Executor::Executor(const plan::PlanT &plan, const plan::ProgramT &program,
                    const Arenas &arenas, RankMemory &memory,
                    const Transfers &transfers, SharedStates *shared, int rank,
                    Device &device, Copies *copies)
-    : plan(plan), program(program), memory(memory), communicators(transfers),
-      copies(copies), programIndex(indexOf(plan, program)),
+    : plan(plan), program(program), onDevice(&arenas.device()), memory(memory),
+      communicators(transfers), copies(copies),
+      programIndex(indexOf(plan, program)),
       where(transfers.flights() ? transfers.flights()->where() : unseen) {
   c10::InferenceMode guard;
-  Preparation preparation{plan,   program, arenas, memory, transfers, copies,
-                          shared, rank,    device, {},     {},        {}};
+  Preparation preparation{
+      plan, program, arenas, memory, transfers, copies,           shared,
+      rank, device,  {},     {},     {},        findUsed(program)};
   preparation.programIndex = programIndex;
   preparation.values.resize(program.values.size());
   for (uint32_t i = 0; i < program.values.size(); ++i)
@@ -163,11 +181,46 @@ Executor::Executor(const plan::PlanT &plan, const plan::ProgramT &program,
   values = std::move(preparation.values);
 }
 
+std::vector<RankMemory::Bytes>
+Executor::findFree(const plan::InstructionT &instruction) const {
+  std::vector<std::pair<uint64_t, uint64_t>> taken; // begin, end
+  for (const auto &state : plan.states)
+    if (state->memory == plan::MemorySpace::device)
+      taken.emplace_back(state->offset, state->offset + state->bytes);
+  auto take = [&](uint32_t value) {
+    const plan::ValueT &root = *program.values[rootOf(program, value)];
+    if (root.place != Place::literal &&
+        root.memory == plan::MemorySpace::device)
+      taken.emplace_back(root.offset, root.offset + root.bytes);
+  };
+  for (const auto &binding : program.arguments)
+    take(binding->value);
+  for (uint32_t value : valuesOf(instruction))
+    take(value);
+  taken.emplace_back(onDevice->bytes(), onDevice->bytes());
+  std::ranges::sort(taken);
+  std::vector<RankMemory::Bytes> free;
+  uint64_t begin = 0;
+  for (auto [from, to] : taken) {
+    if (begin < from)
+      free.emplace_back(onDevice->at(begin), from - begin);
+    begin = std::max(begin, to);
+  }
+  return free;
+}
+
 void Executor::rehearse() {
   c10::InferenceMode guard;
   RankMemory::Current current(memory);
   for (const Prepared &prepared : instructions)
     try {
+      // What lay there is nobody's, but zeros are valid as indices.
+      RankMemory::Loan loan(
+          memory, [&] { return findFree(*prepared.source); },
+          [&](RankMemory::Bytes part) {
+            onDevice->fill(static_cast<uint64_t>(part.data() - onDevice->at(0)),
+                           0, part.size());
+          });
       explainErrors(*prepared.source,
                     [&] { prepared.instruction->rehearse(state); });
     } catch (const Error &error) {

@@ -97,6 +97,10 @@ private:
   }
   void leave() { where.store(FlightRing::kBetween, std::memory_order_relaxed); }
 
+  /// Parts of the device's arena in which no state, no input and nothing that
+  /// the instruction names lies.
+  std::vector<RankMemory::Bytes>
+  findFree(const plan::InstructionT &instruction) const;
   std::string describe(const plan::InstructionT &instruction) const;
   void runMarked(const Prepared &prepared);
   template <typename Body>
@@ -104,6 +108,7 @@ private:
 
   const plan::PlanT &plan;
   const plan::ProgramT &program;
+  const Arena *const onDevice;
   RankMemory &memory;
   const Transfers &communicators;
   Copies *const copies; ///< null: the plan has one memory

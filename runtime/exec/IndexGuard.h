@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
 #include <vector>
 
 namespace fsdp {
@@ -17,13 +18,16 @@ namespace fsdp {
 class IndexGuard {
 public:
   IndexGuard() = default;
-  /// `values` by number. On a device whose memory the host cannot reach nothing
-  /// is checked.
+  /// `values` by number. Of those in a device's memory only if `looksOnDevice`,
+  /// which has to wait for each: and then those, too, that kernels check.
   IndexGuard(const plan::PlanT &plan, const plan::ProgramT &program,
-             const plan::CallT &call, const std::vector<at::Tensor> &values);
+             const plan::CallT &call, const std::vector<at::Tensor> &values,
+             bool looksOnDevice);
 
   /// Throws fsdp::Error (KernelFailed) if an element is out of range.
   void check() const;
+  /// Whether it waits for a device.
+  bool waits() const;
 
 private:
   struct Guarded {
@@ -32,6 +36,10 @@ private:
   };
   std::vector<Guarded> guarded;
 };
+
+/// `message`, of a device's, and that an index may be the cause where it is of
+/// the kind that such a one has.
+std::string hintAtIndices(std::string message);
 
 } // namespace fsdp
 

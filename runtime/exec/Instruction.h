@@ -56,18 +56,22 @@ public:
 
 protected:
   virtual void compute(StepState &state) = 0;
-  /// Gives those of the observed requests that are results their addresses.
-  /// Whatever `compute` made is still held.
+  /// Gives those of the observed requests that are results their addresses, and
+  /// to `spares` the places of results that came from elsewhere, which may be
+  /// asked for another time (RankMemory::Replay). Whatever `compute` made is
+  /// still held.
   virtual void assignResults(std::span<const ObservedRequest>,
-                             std::vector<AllocationSlot> &) {}
+                             std::vector<AllocationSlot> &,
+                             std::vector<AllocationSlot> & /*spares*/) {}
   /// Lets go of what `compute` made.
   virtual void release() {}
 
 private:
+  void computeOrRelease(StepState &state);
   void observe(StepState &state);
 
   RankMemory &memory;
-  std::vector<AllocationSlot> slots;
+  std::vector<AllocationSlot> slots, spares;
   /// Kernels whose requests change from step to step are not observed for ever.
   int observationsLeft = 4;
   bool isObserved = false;
@@ -121,6 +125,9 @@ struct Preparation {
   /// memories.
   std::vector<Communicator *> futures;
   std::vector<std::optional<Copies::Slot>> copySlots;
+  /// By value: whether anything needs what lies there, a result of the program
+  /// or an instruction beside the one that makes it.
+  std::vector<bool> isUsed;
   /// Of the plan's programs, and of the program's instructions the one at hand.
   uint32_t programIndex = 0, instructionIndex = 0;
 

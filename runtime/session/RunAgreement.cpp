@@ -67,6 +67,7 @@ std::vector<RunFact> fsdp::collectFacts(const SessionOptions &options) {
       {"--program", options.program, ""},
       {"--on-nonfinite", options.onNonFinite, ""},
       {"--debug-nan", flag(options.debugNan), ""},
+      {"--debug-index", flag(options.device.checksIndices), ""},
       {"--poison", flag(options.poison), ""},
       {"--cuda-graph",
        options.device.cudaGraph == CudaGraph::automatic ? ""

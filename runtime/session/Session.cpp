@@ -419,6 +419,7 @@ void Session::Impl::rehearse() {
   }
   // What small temporaries have left on the heap; large ones left nothing.
   malloc_trim(0);
+  device->settle();
   // As much on all ranks, so that memory is the same everywhere.
   size_t bytes = 0;
   for (const std::string &each :
@@ -426,7 +427,6 @@ void Session::Impl::rehearse() {
     bytes = std::max<size_t>(bytes, std::stoull(each));
   scratch.emplace(bytes, device->memory());
   memory.setScratch(scratch->at(0), bytes);
-  device->settle();
 }
 
 /// Of the micro-batch that comes next, in the data's order.

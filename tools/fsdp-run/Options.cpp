@@ -200,6 +200,11 @@ static void addNumbers(CLI::App &app, RunOptions &options) {
   app.add_flag("--debug-nan", session.debugNan,
                "find the operator that made a NaN or infinity of the loss or "
                "the gradients; steps take many times as long");
+  app.add_flag(
+      "--debug-index", session.device.checksIndices,
+      "on a GPU, look at indices before kernels use them, and name the "
+      "operator that got one out of range; steps take many times as "
+      "long");
   app.add_flag("--poison", session.poison,
                "fill memory that holds nothing with NaN before each step, to "
                "find reads of it");

@@ -23,6 +23,9 @@ public:
 
   int rank() const override { return inner->rank(); }
   int size() const override { return inner->size(); }
+  void rehearse(const Transfer &transfer) override {
+    inner->rehearse(transfer);
+  }
   Ticket start(const Transfer &transfer) override;
   void wait(Ticket ticket) override;
   void abandon() override;

@@ -115,6 +115,24 @@ bool NcclCommunicator::registerMemory(void *base, size_t bytes) {
 // Transfers
 //===----------------------------------------------------------------------===//
 
+void NcclCommunicator::rehearse(const Transfer &transfer) {
+  auto divide = [&](void *data, size_t elements, plan::DType dtype) {
+    double post = toNcclReduction(dtype, transfer.combination, size()).post;
+    if (post != 1 && elements)
+      streams.divide(data, elements, dtype, post, streams.compute());
+  };
+  std::visit(Overloaded{[&](std::span<const ReduceMember> members) {
+                          for (const ReduceMember &each : members)
+                            divide(each.shard, each.shardElements, each.dtype);
+                        },
+                        [&](std::span<const AllReduceMember> members) {
+                          for (const AllReduceMember &each : members)
+                            divide(each.data, each.elements, each.dtype);
+                        },
+                        [](auto) {}},
+             transfer.members);
+}
+
 Communicator::Ticket NcclCommunicator::start(const Transfer &transfer) {
   refuseWiderSums(transfer);
   return std::visit(Overloaded{[&](std::span<const GatherMember> members) {

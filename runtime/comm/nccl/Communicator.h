@@ -44,6 +44,7 @@ public:
   int rank() const override { return place; }
   int size() const override { return static_cast<int>(ranks.size()); }
 
+  void rehearse(const Transfer &transfer) override;
   Ticket start(const Transfer &transfer) override;
   void wait(Ticket ticket) override;
   void abandon() override;

@@ -3,8 +3,8 @@
 //
 // A call's arguments never change, since all tensors are made when the program
 // is prepared; a step copies them onto the stack and calls the kernel. The rule
-// afterwards: every planned result lies at its address, in its layout. Where
-// the kernel did not put it there, it is copied.
+// afterwards: every planned result that is needed lies at its address, in its
+// layout. Where the kernel did not put it there, it is copied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -85,12 +85,13 @@ public:
   KernelCall(Preparation &p, const plan::CallT &call, c10::OperatorHandle op,
              std::vector<c10::IValue> arguments);
 
-  bool needsHost() const override { return waitsForDevice; }
+  bool needsHost() const override { return waitsForDevice || indices.waits(); }
 
 private:
   void compute(StepState &state) override;
   void assignResults(std::span<const ObservedRequest> requests,
-                     std::vector<AllocationSlot> &slots) override;
+                     std::vector<AllocationSlot> &slots,
+                     std::vector<AllocationSlot> &spares) override;
   void release() override;
 
   struct Result {
@@ -99,6 +100,8 @@ private:
     char *room;
     uint64_t roomBytes;
     bool isDirect; ///< the kernel may write there itself
+    bool isApart;  ///< no operand lies there
+    bool isUsed;   ///< else it is let go, whatever it is
   };
 
   void check() const;
@@ -124,7 +127,7 @@ KernelCall::KernelCall(Preparation &p, const plan::CallT &call,
                        c10::OperatorHandle op,
                        std::vector<c10::IValue> arguments)
     : Computation(p.memory), op(op), arguments(std::move(arguments)),
-      indices(p.plan, p.program, call, p.values),
+      indices(p.plan, p.program, call, p.values, p.device.checksIndices()),
       resultCount(call.results.size()),
       waitsForDevice(call.syncs && !p.device.isHost()) {
   for (size_t i = 0; i < call.results.size(); ++i) {
@@ -134,18 +137,21 @@ KernelCall::KernelCall(Preparation &p, const plan::CallT &call,
     auto [room, bytes] = p.room(value);
     // A kernel that reads an operand while it writes over it is not asked to,
     // unless it does so element by element.
-    bool isDirect = true;
+    bool isDirect = true, isApart = true;
     for (const auto &arg : call.args)
       for (int32_t operand : arg->values) {
         if (operand < 0)
           continue;
         auto [other, otherBytes] = p.room(static_cast<uint32_t>(operand));
-        isDirect &= !other || !rangesOverlap(room, bytes, other, otherBytes) ||
-                    (op.hasTag(at::Tag::pointwise) &&
-                     isSameTensor(p.values[static_cast<size_t>(operand)],
-                                  p.values[value]));
+        bool isThere = other && rangesOverlap(room, bytes, other, otherBytes);
+        isApart &= !isThere;
+        isDirect &=
+            !isThere || (op.hasTag(at::Tag::pointwise) &&
+                         isSameTensor(p.values[static_cast<size_t>(operand)],
+                                      p.values[value]));
       }
-    results.push_back({i, p.values[value], room, bytes, isDirect});
+    results.push_back(
+        {i, p.values[value], room, bytes, isDirect, isApart, p.isUsed[value]});
   }
 }
 
@@ -161,6 +167,8 @@ void KernelCall::check() const {
                     " results, found " + std::to_string(made.size()));
   for (const Result &result : results) {
     const at::Tensor &tensor = made[result.index];
+    if (!result.isUsed)
+      continue;
     if (!tensor.defined() ||
         tensor.scalar_type() != result.place.scalar_type() ||
         tensor.sizes() != result.place.sizes())
@@ -172,31 +180,43 @@ void KernelCall::check() const {
 }
 
 void KernelCall::assignResults(std::span<const ObservedRequest> requests,
-                               std::vector<AllocationSlot> &slots) {
+                               std::vector<AllocationSlot> &slots,
+                               std::vector<AllocationSlot> &spares) {
   for (const Result &result : results) {
     const at::Tensor &tensor = made[result.index];
-    if (!result.isDirect || tensor.storage_offset() != 0 ||
-        !sameLayout(tensor, result.place))
+    if (!result.isDirect || !tensor.defined())
       continue;
     // The latest: the heap gives an address out again.
-    for (size_t i = requests.size(); i-- > 0;)
-      if (requests[i].pointer == tensor.storage().data()) {
-        if (requests[i].bytes <= result.roomBytes && !slots[i].address)
-          slots[i] = {result.room, result.roomBytes};
-        break;
-      }
+    size_t i = requests.size();
+    while (i > 0 && requests[i - 1].pointer != tensor.storage().data())
+      --i;
+    if (i == 0) {
+      // From another memory, say, as the generator's state that fused attention
+      // returns: on the host, or in a capture on the device.
+      if (uint64_t bytes = result.place.nbytes();
+          result.isApart && bytes <= result.roomBytes)
+        spares.push_back({result.room, result.roomBytes, 0, bytes});
+      continue;
+    }
+    if (tensor.storage_offset() == 0 &&
+        tensor.sizes() == result.place.sizes() &&
+        sameLayout(tensor, result.place) &&
+        requests[i - 1].bytes <= result.roomBytes && !slots[i - 1].address)
+      slots[i - 1] = {result.room, result.roomBytes};
   }
 }
 
 void KernelCall::settle() {
   for (const Result &result : results) {
     at::Tensor &tensor = made[result.index];
+    if (!result.isUsed)
+      continue;
     if (tensor.data_ptr() == result.place.data_ptr() &&
         sameLayout(tensor, result.place))
       continue;
     // It might lie where another result of this call is about to be copied to.
     for (const Result &other : results)
-      if (&other != &result && tensor.nbytes() != 0 &&
+      if (&other != &result && other.isUsed && tensor.nbytes() != 0 &&
           rangesOverlap(static_cast<const char *>(tensor.data_ptr()),
                         tensor.storage().nbytes(), other.room,
                         other.roomBytes)) {
@@ -206,6 +226,8 @@ void KernelCall::settle() {
   }
   for (const Result &result : results) {
     const at::Tensor &tensor = made[result.index];
+    if (!result.isUsed)
+      continue;
     if (tensor.data_ptr() != result.place.data_ptr() ||
         !sameLayout(tensor, result.place))
       result.place.copy_(tensor);

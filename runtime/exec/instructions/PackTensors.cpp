@@ -43,13 +43,15 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
   addGap(begin + end, output.nbytes() - end);
   if (copies.empty() && gaps.empty() && deviceGaps.empty())
     return nullptr;
-  return makeInstruction([copies = std::move(copies), gaps = std::move(gaps),
-                          deviceGaps = std::move(deviceGaps)](StepState &) {
-    for (const auto &[from, to] : copies)
-      to.copy_(from);
-    for (auto [begin, bytes] : gaps)
-      std::memset(begin, 0, bytes);
-    for (const at::Tensor &gap : deviceGaps)
-      gap.zero_();
-  });
+  // Rehearsed: a device loads kernels before transfers keep it busy.
+  return makeComputation(p.memory,
+                         [copies = std::move(copies), gaps = std::move(gaps),
+                          deviceGaps = std::move(deviceGaps)] {
+                           for (const auto &[from, to] : copies)
+                             to.copy_(from);
+                           for (auto [begin, bytes] : gaps)
+                             std::memset(begin, 0, bytes);
+                           for (const at::Tensor &gap : deviceGaps)
+                             gap.zero_();
+                         });
 }

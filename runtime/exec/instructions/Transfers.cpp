@@ -7,6 +7,37 @@
 
 using namespace fsdp;
 
+namespace {
+
+template <typename Member>
+class Start final : public Instruction {
+public:
+  Start(Communicator &communicator, std::vector<Member> members,
+        Combination combination, TransferLabel label, uint32_t future)
+      : communicator(communicator), members(std::move(members)),
+        combination(std::move(combination)), label(std::move(label)),
+        future(future) {}
+
+  void run(StepState &state) override {
+    label.step = state.step;
+    state.tickets[future] = communicator.start(transfer());
+  }
+  void rehearse(StepState &) override { communicator.rehearse(transfer()); }
+
+private:
+  Transfer transfer() const {
+    return {std::span<const Member>(members), combination, label};
+  }
+
+  Communicator &communicator;
+  const std::vector<Member> members;
+  const Combination combination;
+  TransferLabel label;
+  const uint32_t future;
+};
+
+} // namespace
+
 template <typename Member>
 static std::unique_ptr<Instruction> prepareStart(Preparation &p,
                                                  const TransferStart &start,
@@ -16,17 +47,12 @@ static std::unique_ptr<Instruction> prepareStart(Preparation &p,
   Combination combination(start.reduction, start.pre, start.post);
   if (start.reduction == plan::Reduction::tree)
     combination.order = orderSums(p.plan, *p.plan.groups[start.group], p.rank);
-  return makeInstruction(
-      [&communicator, members = std::move(members),
-       combination = std::move(combination),
-       label = TransferLabel{getName(start.kind), start.bucket, /*step=*/0,
-                             static_cast<int32_t>(p.programIndex),
-                             static_cast<int32_t>(p.instructionIndex)},
-       future = start.future](StepState &state) mutable {
-        label.step = state.step;
-        state.tickets[future] = communicator.start(
-            {std::span<const Member>(members), combination, label});
-      });
+  return std::make_unique<Start<Member>>(
+      communicator, std::move(members), std::move(combination),
+      TransferLabel{getName(start.kind), start.bucket, /*step=*/0,
+                    static_cast<int32_t>(p.programIndex),
+                    static_cast<int32_t>(p.instructionIndex)},
+      start.future);
 }
 
 std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,

@@ -99,6 +99,8 @@ struct Case {
       return false;
     call.results = {tensors};
     addValue(static_cast<uint64_t>(tensors));
+    plan.programs[0]->results.push_back(std::make_unique<plan::BindingT>());
+    plan.programs[0]->results[0]->value = static_cast<uint32_t>(tensors);
     auto instruction = std::make_unique<plan::InstructionT>();
     instruction->body.Set(std::move(call));
     plan.programs[0]->instructions.push_back(std::move(instruction));

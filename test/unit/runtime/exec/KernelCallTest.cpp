@@ -10,13 +10,17 @@
 #include "support/Error.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <vector>
 
 using namespace fsdp;
@@ -45,13 +49,61 @@ at::Tensor writeIntoList(const c10::List<std::optional<at::Tensor>> &list) {
   return first.add(1);
 }
 
+/// As the backward of fused attention, which takes a mask as a tensor that need
+/// not be one.
+at::Tensor addIfThere(const at::Tensor &x, const at::Tensor &more) {
+  return more.defined() ? x.add(more) : x.add(1);
+}
+
+/// As fused attention, which returns the state of LibTorch's generator from the
+/// host's memory, and in a capture from the device's.
+bool isInCapture = false;
+std::tuple<at::Tensor, at::Tensor> withSeed(const at::Tensor &x) {
+  static const at::Tensor elsewhere = at::zeros({}, at::kLong);
+  at::Tensor seed = isInCapture ? at::empty({}, at::kLong) : elsewhere;
+  return {x.add(1), seed};
+}
+
+/// As a kernel for whose temporaries the device has nothing left.
+struct Borrowed {
+  bool keeps = false;
+  char *begin = nullptr;
+} borrowed;
+at::Tensor borrowTemporary(const at::Tensor &x) {
+  constexpr size_t kBytes = 300;
+  RankMemory *memory = RankMemory::current(RankMemory::Kind::host);
+  auto *taken = static_cast<char *>(memory->borrow(kBytes));
+  if (!taken)
+    return x.add(1); // not in the rehearsal
+  memory->noteElsewhere(taken, kBytes, kBytes);
+  std::memset(taken, 0xff, kBytes);
+  at::Tensor sum = x.add(1);
+  if (!borrowed.keeps)
+    memory->noteReturn(taken);
+  borrowed.begin = taken;
+  return sum;
+}
+
 TORCH_LIBRARY_FRAGMENT(fsdp_test, m) {
+  m.def("with_seed(Tensor x) -> (Tensor, Tensor)");
+  m.impl("with_seed", c10::DispatchKey::CPU, withSeed);
+  m.def("borrow_temporary(Tensor x) -> Tensor");
+  m.impl("borrow_temporary", c10::DispatchKey::CPU, borrowTemporary);
+  m.def("add_if_there(Tensor x, Tensor more) -> Tensor");
+  m.impl("add_if_there", c10::DispatchKey::CPU, addIfThere);
   m.def("write_into_list(Tensor?[] x) -> Tensor");
   m.impl("write_into_list", c10::DispatchKey::CPU, writeIntoList);
   m.def("with_length(Tensor x) -> (Tensor, int, Tensor)");
   m.impl("with_length", c10::DispatchKey::CPU, withLength);
   m.def("too_much(Tensor x) -> Tensor");
   m.impl("too_much", c10::DispatchKey::CPU, takeTooMuch);
+}
+
+/// The program gives the value to somebody.
+void addResult(plan::ProgramT &program, int32_t value) {
+  auto binding = std::make_unique<plan::BindingT>();
+  binding->value = static_cast<uint32_t>(value);
+  program.results.push_back(std::move(binding));
 }
 
 /// One call of `op` on the first value, each of which has a place of its own.
@@ -73,6 +125,8 @@ plan::PlanT build(const char *op, std::vector<int32_t> results,
   call.args.push_back(std::make_unique<plan::ArgT>());
   call.args[0]->kind = kind;
   call.args[0]->values = {0};
+  for (int32_t result : results)
+    addResult(program, result);
   call.results = std::move(results);
   program.instructions.push_back(std::make_unique<plan::InstructionT>());
   program.instructions[0]->body.Set(std::move(call));
@@ -209,6 +263,7 @@ plan::PlanT buildPooling() {
   plan::CallT result;
   addOperand(plan, result, plan::DType::f32, {1, 1, 4, 4});
   call.results = result.args[0]->values;
+  addResult(*plan.programs[0], call.results[0]);
   plan.programs[0]->instructions.push_back(
       std::make_unique<plan::InstructionT>());
   plan.programs[0]->instructions[0]->body.Set(std::move(call));
@@ -248,6 +303,115 @@ TEST(KernelCall, KernelsThatWriteIntoTheirListsGetCopies) {
     rank.executor.run(step);
     rank.arena.read(kRoom, more.data(), sizeof(more));
     EXPECT_EQ(more[3], given[3] + 1) << "step " << step;
+  }
+}
+
+TEST(KernelCall, NoneForATensorIsAnUndefinedOne) {
+  plan::PlanT plan =
+      build("fsdp_test::add_if_there", {1}, plan::ArgKind::tensor);
+  plan::CallT &call = *plan.programs[0]->instructions[0]->body.AsCall();
+  call.args.push_back(std::make_unique<plan::ArgT>());
+  call.args[1]->kind = plan::ArgKind::none;
+  Rank rank(std::move(plan));
+  std::array<float, kElements> given, more;
+  given.fill(4);
+  rank.arena.write(0, given.data(), sizeof(given));
+  for (uint64_t step = 0; step < 2; ++step)
+    rank.executor.run(step);
+  rank.arena.read(kRoom, more.data(), sizeof(more));
+  EXPECT_THAT(more, ::testing::Each(5));
+}
+
+/// Two results, the second an integer that lies behind the first.
+plan::PlanT buildWithSeed() {
+  plan::PlanT plan =
+      build("fsdp_test::with_seed", {1, 2}, plan::ArgKind::tensor);
+  plan::ValueT &seed = *plan.programs[0]->values[2];
+  seed.dtype = plan::DType::i64;
+  seed.shape = {};
+  seed.bytes = sizeof(int64_t);
+  return plan;
+}
+
+TEST(KernelCall, ResultsThatNobodyNeedsAreLetGo) {
+  plan::PlanT plan = buildWithSeed();
+  plan.programs[0]->results.pop_back();
+  // Of a type that the kernel does not give.
+  plan.programs[0]->values[2]->dtype = plan::DType::u64;
+  plan.programs[0]->values[2]->shape = {1};
+  Rank rank(std::move(plan));
+  rank.arena.fill(0, 0, rank.arena.bytes());
+  rank.arena.fill(2 * kRoom, 0x77, 8);
+  for (uint64_t step = 0; step < 3; ++step)
+    rank.executor.run(step);
+  std::array<float, kElements> more;
+  rank.arena.read(kRoom, more.data(), sizeof(more));
+  EXPECT_THAT(more, ::testing::Each(1));
+  // Not even copied.
+  std::array<unsigned char, 8> seed;
+  rank.arena.read(2 * kRoom, seed.data(), sizeof(seed));
+  EXPECT_THAT(seed, ::testing::Each(0x77));
+}
+
+TEST(KernelCall, ResultsOfAnotherTypeAreRefusedIfTheyAreNeeded) {
+  plan::PlanT plan = buildWithSeed();
+  plan.programs[0]->values[2]->dtype = plan::DType::u64;
+  Rank rank(std::move(plan));
+  try {
+    rank.executor.run(0);
+    FAIL() << "was not refused";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.id(), ErrorId::ResultUnplanned) << error.what();
+  }
+}
+
+TEST(KernelCall, AResultThatComesFromElsewhereHasItsPlaceIfItIsAskedForLater) {
+  installPlannedAllocator();
+  for (bool isNeeded : {true, false}) {
+    plan::PlanT plan = buildWithSeed();
+    if (!isNeeded)
+      plan.programs[0]->results.pop_back();
+    Rank rank(std::move(plan));
+    rank.executor.rehearse();
+    Arena scratch(4096);
+    rank.memory.setScratch(scratch.at(0), scratch.bytes());
+    rank.executor.run(0);
+    isInCapture = true;
+    rank.executor.run(1);
+    isInCapture = false;
+    EXPECT_EQ(rank.memory.missedBytes(), 0u) << isNeeded;
+    std::array<float, kElements> more;
+    rank.arena.read(kRoom, more.data(), sizeof(more));
+    EXPECT_THAT(more, ::testing::Each(1));
+  }
+}
+
+TEST(KernelCall, ARehearsalTakesWhatIsNobodysWhereADeviceHasNothingLeft) {
+  borrowed = {};
+  Rank rank("fsdp_test::borrow_temporary", {1});
+  std::array<float, kElements> given, more;
+  given.fill(4);
+  rank.arena.write(0, given.data(), sizeof(given));
+  rank.executor.rehearse();
+  ASSERT_TRUE(rank.arena.contains(borrowed.begin));
+  // Neither operand nor result, and nothing is left there.
+  rank.arena.read(0, given.data(), sizeof(given));
+  EXPECT_THAT(given, ::testing::Each(4));
+  rank.arena.read(kRoom, more.data(), sizeof(more));
+  EXPECT_THAT(more, ::testing::Each(5));
+  EXPECT_EQ(std::count(rank.arena.at(0), rank.arena.at(4 * kRoom), '\xff'), 0);
+  // In a step it has its place in the scratch region.
+  EXPECT_GE(rank.memory.scratchNeeded(), 300u);
+}
+
+TEST(KernelCall, WhatALibraryKeepsIsNotLentToIt) {
+  borrowed = {.keeps = true};
+  Rank rank("fsdp_test::borrow_temporary", {1});
+  try {
+    rank.executor.rehearse();
+    FAIL() << "was not refused";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.id(), ErrorId::OutOfMemory) << error.what();
   }
 }
 

@@ -1,20 +1,16 @@
 //===- StepGraphs.cpp - One launch per step -------------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "runtime/cuda/StepGraphs.h"
+#include "runtime/exec/StepGraphs.h"
 
 #include "runtime/exec/InTurn.h"
 #include "runtime/log/Log.h"
 #include "support/Error.h"
-
-#include <ATen/core/CachingHostAllocator.h>
-#include <ATen/cuda/CUDAGraph.h>
-#include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <cuda_runtime_api.h>
+#include "support/Format.h"
 
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 using namespace fsdp;
 
@@ -23,13 +19,17 @@ using namespace fsdp;
 static constexpr unsigned kWarmUps = 3;
 
 void StepGraphs::put(std::span<DeviceTask *const> tasks) const {
+  /// However it ends, the thread is on the first rank's stream as before.
+  struct Back {
+    ~Back() { recorder.enter(stream); }
+    GraphRecorder &recorder;
+    StreamHandle stream;
+  } back{*recorder, tasks[0]->streams->compute()};
   std::vector<Turn> turns;
   for (DeviceTask *task : tasks)
     turns.push_back({task->executor, task->step, task->recorder});
-  c10::cuda::CUDAStreamGuard guard(tasks[0]->stream);
-  issueInTurn(turns, [&](size_t i) {
-    c10::cuda::setCurrentCUDAStream(tasks[i]->stream);
-  });
+  issueInTurn(turns,
+              [&](size_t i) { recorder->enter(tasks[i]->streams->compute()); });
 }
 
 void StepGraphs::separate(bool isGraph) {
@@ -48,8 +48,9 @@ static bool isZero(const char *variable) {
   return value && std::string_view(value) == "0";
 }
 
-StepGraphs::StepGraphs(CudaGraph mode, Ways ways)
-    : mode(mode), ways(std::move(ways)),
+StepGraphs::StepGraphs(CudaGraph mode, std::unique_ptr<GraphRecorder> recorder,
+                       Ways ways)
+    : mode(mode), recorder(std::move(recorder)), ways(std::move(ways)),
       isSeparate(isZero("NCCL_GRAPH_MIXING_SUPPORT")) {}
 
 void StepGraphs::clear() noexcept { entries.clear(); }
@@ -92,6 +93,12 @@ void StepGraphs::expect(std::span<DeviceTask *const> tasks) {
 }
 
 void StepGraphs::run(std::span<DeviceTask *const> tasks) {
+  if (successors.empty())
+    return issueRun(tasks);
+  successors.back()->call([&] { issueRun(tasks); });
+}
+
+void StepGraphs::issueRun(std::span<DeviceTask *const> tasks) {
   // Of a graph's kernels nobody knows whose they are. All ranks profile alike.
   if (tasks[0]->recorder)
     return issue(tasks);
@@ -103,12 +110,15 @@ void StepGraphs::run(std::span<DeviceTask *const> tasks) {
   // All ranks are here in the same run, whatever they were told to do.
   const std::string &program = tasks[0]->executor->source().name;
   std::string reason = entry.reason;
-  std::unique_ptr<at::cuda::CUDAGraph> graph;
+  std::unique_ptr<WorkGraph> graph;
+  const size_t freeBefore = tasks[0]->streams->freeMemory();
+  const size_t threads = successors.size();
   if (reason.empty()) {
     try {
       graph = capture(entry, tasks);
     } catch (const std::exception &error) {
       reason = error.what();
+      recover(tasks, reason);
     }
   }
   if (ways.agree)
@@ -118,16 +128,49 @@ void StepGraphs::run(std::span<DeviceTask *const> tasks) {
     for (DeviceTask *task : tasks)
       task->executor->abandon();
     refuse(entry, tasks, reason);
-    return issue(tasks);
+    if (successors.size() == threads)
+      return issue(tasks);
+    return successors.back()->call([&] { issue(tasks); });
   }
   entry.captured.clear();
   for (DeviceTask *task : tasks)
     entry.captured.push_back(task->executor->transfers().keepCaptured());
   entry.graph = std::move(graph);
-  log(LogLevel::info, "the program " + program +
-                          " runs as a CUDA graph from step " +
-                          std::to_string(tasks[0]->step) + " on");
+  begin(entry, tasks, freeBefore);
+}
+
+void StepGraphs::begin(Entry &entry, std::span<DeviceTask *const> tasks,
+                       size_t freeBefore) {
   replay(entry, tasks);
+  const size_t freeNow = tasks[0]->streams->freeMemory();
+  const size_t bytes = freeBefore > freeNow ? freeBefore - freeNow : 0;
+  taken += bytes;
+  log(LogLevel::info,
+      "the program " + tasks[0]->executor->source().name +
+          " runs as a CUDA graph from step " + std::to_string(tasks[0]->step) +
+          " on: " + std::to_string(entry.graph->size()) + " nodes, " +
+          formatBytes(bytes) + " of the device's memory");
+}
+
+void StepGraphs::recover(std::span<DeviceTask *const> tasks,
+                         const std::string &reason) {
+  StreamHandle stream = tasks[0]->streams->compute();
+  if (recorder->recovers(reason, stream))
+    return;
+  // Handles and errors are each thread's own.
+  auto fresh = std::make_unique<IssuingThread>();
+  bool works = false;
+  fresh->call([&] {
+    tasks[0]->streams->use();
+    recorder->enter(stream);
+    works = recorder->recovers(reason, stream);
+  });
+  if (!works)
+    throw Error(ErrorId::DeviceFailed,
+                "a capture as a CUDA graph failed (" + reason +
+                    ") and left behind a library that fails since; run with "
+                    "--cuda-graph=off");
+  successors.push_back(std::move(fresh));
 }
 
 void StepGraphs::refuse(Entry &entry, std::span<DeviceTask *const> tasks,
@@ -142,39 +185,19 @@ void StepGraphs::refuse(Entry &entry, std::span<DeviceTask *const> tasks,
   entry.isRefused = true;
 }
 
-std::unique_ptr<at::cuda::CUDAGraph>
+std::unique_ptr<WorkGraph>
 StepGraphs::capture(Entry &entry, std::span<DeviceTask *const> tasks) {
   std::vector<Transfers::Counts> before;
   for (DeviceTask *task : tasks)
     before.push_back(task->executor->transfers().counts());
-  auto graph = std::make_unique<at::cuda::CUDAGraph>();
-  c10::cuda::CUDAStreamGuard guard(tasks[0]->stream);
-  // Other threads may use the device meanwhile.
-  const c10::MempoolId_t pool = at::cuda::graph_pool_handle();
-  graph->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+  std::unique_ptr<WorkGraph> graph;
   try {
-    fork(tasks);
-    put(tasks);
-    join(tasks);
-    graph->capture_end();
+    graph = recorder->record(tasks[0]->streams->compute(), [&] {
+      fork(tasks);
+      put(tasks);
+      join(tasks);
+    });
   } catch (...) {
-    // What was captured is thrown away. LibTorch's allocators need to know that
-    // it is over, which `capture_end` does not say to it if it fails; nor does
-    // the graph know its pool then.
-    try {
-      graph->capture_end();
-    } catch (const std::exception &) {
-      try {
-        namespace caching = c10::cuda::CUDACachingAllocator;
-        caching::endAllocateToPool(tasks[0]->stream.device_index(), pool);
-        caching::releasePool(tasks[0]->stream.device_index(), pool);
-        at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool);
-        at::getHostAllocator(at::kCUDA)->release_pool(pool);
-      } catch (const std::exception &) {
-        // It was over already.
-      }
-    }
-    (void)cudaGetLastError();
     for (size_t i = 0; i < tasks.size(); ++i)
       tasks[i]->executor->transfers().setCounts(before[i]);
     throw;
@@ -197,10 +220,7 @@ void StepGraphs::replay(Entry &entry, std::span<DeviceTask *const> tasks) {
   for (size_t i = 0; i < tasks.size(); ++i)
     tasks[i]->executor->transfers().launchCaptured(entry.captured[i],
                                                    tasks[i]->step);
-  {
-    c10::cuda::CUDAStreamGuard guard(tasks[0]->stream);
-    entry.graph->replay();
-  }
+  entry.graph->launch();
   fork(tasks);
   for (size_t i = 0; i < tasks.size(); ++i) {
     tasks[i]->executor->noteLaunch();
