@@ -310,6 +310,12 @@ def table(folder):
     args.fsdp_config = {"fsdp_reshard_after_forward": False, "limit_all_gathers": True, "xla": False, "sharding": 1}
     refused("fsdp_config['sharding']", lambda: _training_arguments.check(args, 2))
     args.fsdp_config = None
+    model = example.make_model()
+    assert "deterministic" not in _training_arguments.make_config(args, model, 1, False, {})
+    args.full_determinism = True
+    assert _training_arguments.make_config(args, model, 1, False, {})["deterministic"] is True
+    refused("config['deterministic']", lambda: _training_arguments.make_config(args, model, 1, False, {"deterministic": False}))
+    args.full_determinism = False
     for name in ("compute_metrics", "compute_loss_func", "preprocess_logits_for_metrics", "optimizer_cls_and_kwargs"):
         refused(name, lambda: FsdpTrainer(example.make_model(), args, train_dataset=example.make_rows(8), **{name: print}))
     refused("optimizers", lambda: FsdpTrainer(example.make_model(), args, train_dataset=example.make_rows(8), optimizers=(1, 2)))

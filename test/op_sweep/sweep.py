@@ -3,7 +3,7 @@
 """Captures PyTorch's own samples of its operators and compares with autograd.
 
     sweep.py --build build [--samples N] [--every K] [--only REGEX] [--jobs N]
-             [--train [--world W]] [--syncs]
+             [--train [--world W]]
 
 PyTorch's operator database gives arguments for every operator. Many of them
 share one module: each is applied to parameters and buffers of its own, and the
@@ -12,9 +12,6 @@ fsdp-capture-replay compares the loss and every gradient of the captured graph
 with autograd, and the layout of every value on the way. Modules that fail are
 split until the operators at fault stand alone. With --train the module is also
 compiled and trained for one step of SGD, whose parameters must be PyTorch's.
-With --syncs it is instead compiled for a GPU, and the operators of its plan
-within which the host waits for the GPU must be those that syncs.txt has of its
-calls; --write-syncs writes that file.
 
 refused.txt lists the operators, or single samples of them ("NAME [2]"), that
 capture refuses, with a part of the error: others must be equal, and these must be refused in these words. An operator that
@@ -231,65 +228,6 @@ def train(options, path, calls):
     return None
 
 
-def find_syncs(options, path):
-    """Operators of the plan for a GPU that no CUDA graph can hold; None if it is refused."""
-    work = pathlib.Path(path).with_suffix("")
-    work.mkdir()
-    (work / "fsdp.yaml").write_text(
-        "{fsdp_version: 2, mesh: {dp_shard: 1}, device: cuda, optimizer: {name: sgd, lr: 1.0}, lost_gradients: accept}")
-    opt = str(options.build / "bin" / "fsdp-opt")
-    compiled = subprocess.run([opt, path, "--config=fsdp.yaml", "-o", "step.fsdp"], cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if compiled.returncode:
-        return None
-    plan = subprocess.run([opt, "step.fsdp", "-o", "-"], cwd=work, text=True, stdout=subprocess.PIPE, check=True).stdout
-    return set(re.findall(r"(aten::[\w.]+)\(.*\) syncs", plan))
-
-
-def check_syncs(options, entries, wanted):
-    """(what differs from `wanted`, call → operators): operator → what waits, of calls that stand alone where a module has any."""
-    problems, found, raised = [], {}, []
-    calls = []
-    for name, index, op, sample in entries:
-        if op is None:
-            continue
-        call = Call(f"{name} [{index}]", op, sample)
-        try:
-            if is_repeatable(call):
-                calls.append(call)
-        except Exception:
-            continue
-    with tempfile.TemporaryDirectory() as root:
-        folder = pathlib.Path(root)
-        groups = list(export(calls, folder, raised).items())
-        while groups:
-            path, inside = groups.pop()
-            syncs = find_syncs(options, path)
-            expected = set().union(*(wanted.get(call.name, set()) for call in inside))
-            if len(inside) > 1 and (syncs is None or syncs and options.write_syncs):
-                for call in inside:
-                    groups += export([call], folder, raised).items()
-            elif len(inside) == 1 and syncs:
-                found[inside[0].name] = syncs
-            if syncs is not None and syncs != expected:
-                problems.append(f"{', '.join(call.name for call in inside)}: found {sorted(syncs)}, syncs.txt has {sorted(expected)}")
-    return problems, found
-
-
-def sweep_syncs(options, entries):
-    wanted = {key: set(words.split()) for key, words in read_list("syncs.txt", True).items()}
-    problems, found = [], {}
-    for i in range(0, len(entries), GROUP):
-        some, more = check_syncs(options, entries[i:i + GROUP], wanted)
-        problems, found = problems + some, {**found, **more}
-    if options.write_syncs:
-        lines = (HERE / "syncs.txt").read_text().splitlines()
-        (HERE / "syncs.txt").write_text("\n".join(
-            [line for line in lines if line.startswith("#")] + [f"{name}: {' '.join(sorted(found[name]))}" for name in sorted(found)]) + "\n")
-        return 0
-    print("\n".join(problems + [f"{len(entries)} calls, {len(problems)} modules with other operators than syncs.txt has"]))
-    return 1 if problems or not entries else 0
-
-
 def judge(options, entries):
     """Results of some operators: (name, verdict, text); the verdict is None for what raises before capture sees it."""
     verdicts, calls = [], []
@@ -334,11 +272,7 @@ def main():
     parser.add_argument("--every", type=int, default=1, help="take each K-th operator only")
     parser.add_argument("--only", default="", help="operators whose name matches")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--syncs", action="store_true", help="which operators no CUDA graph can hold")
-    parser.add_argument("--write-syncs", action="store_true", help="write syncs.txt")
     options = parser.parse_args()
-    if options.syncs or options.write_syncs:
-        return sweep_syncs(options, list(find_calls(options)))
 
     refused, skipped = read_list("refused.txt", options.train), read_list("skipped.txt", options.train)
     entries = list(find_calls(options))

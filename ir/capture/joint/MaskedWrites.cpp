@@ -31,6 +31,10 @@ private:
   int64_t rankOf(ValueId value) const {
     return static_cast<int64_t>(typeOf(value).sizes.size());
   }
+  bool isContiguous(ValueId value) const {
+    const TensorType &type = typeOf(value);
+    return type == TensorType::contiguous(type.dtype, type.sizes);
+  }
   /// Whether `value` is one element that fits into `self` as it is.
   bool isElement(ValueId value, ValueId self) const {
     const TensorType &type = typeOf(value);
@@ -58,7 +62,8 @@ ValueId MaskedWrites::findMask(const Node &node) {
     else if (mask == kNoValue)
       ++holes;
   }
-  if (mask == kNoValue || typeOf(mask).dtype != c10::ScalarType::Bool)
+  if (mask == kNoValue || typeOf(mask).dtype != c10::ScalarType::Bool ||
+      !isContiguous(mask))
     return kNoValue;
   int64_t rest = rankOf(node.arguments[0].tensors[0]) - holes - rankOf(mask);
   if (rest < 0)
@@ -93,13 +98,15 @@ void MaskedWrites::chooseInstead(Node &node) {
     return;
   ValueId self = node.arguments[0].tensors[0];
   ValueId element = node.arguments[2].tensors[0];
-  // A fill's mask may have more dims than what it fills.
-  if (!isElement(element, self) ||
-      typeOf(self).sizes != typeOf(node.results[0]).sizes ||
+  // A fill's mask may have more dims than what it fills, and a choice lies as
+  // its mask does.
+  if (!isElement(element, self) || !isContiguous(self) ||
+      typeOf(self) != typeOf(node.results[0]) ||
       (isPut && node.arguments[3].value.toBool()))
     return;
   ValueId mask = isPut ? findMask(node) : node.arguments[1].tensors[0];
-  if (mask == kNoValue || typeOf(mask).dtype != c10::ScalarType::Bool)
+  if (mask == kNoValue || typeOf(mask).dtype != c10::ScalarType::Bool ||
+      !isContiguous(mask))
     return;
   node.op = findOperator("aten::where", "self");
   node.arguments = {{Argument::Kind::Tensor, {mask}, {}},

@@ -9,9 +9,10 @@
 #include "support/Table.h"
 #include "tools/fsdp-opt/explain/Summary.h"
 
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <array>
+#include <vector>
 
 using namespace fsdp;
 using namespace mlir;
@@ -24,7 +25,8 @@ std::string fsdp::listSyncs(ModuleOp module) {
     std::array<std::string, 4> cells; ///< operator, why, module, line
     int64_t calls = 0;
   };
-  llvm::MapVector<std::string, Line> lines;
+  std::vector<Line> lines;
+  llvm::StringMap<size_t> alike;
   for (func::FuncOp program : getPrograms(module))
     for (Operation &op : program.getBody().front()) {
       StringRef why = getCudaSync(&op, *capability);
@@ -33,9 +35,12 @@ std::string fsdp::listSyncs(ModuleOp module) {
       SourcePlace place(op.getLoc());
       std::string name = op.getName().getStringRef().str();
       std::string where = maskNumbers(place.module.str());
-      Line &line = lines[name + " " + where + " " + place.getSource()];
-      line.cells = {name, why.str(),
-                    line.calls == 0 ? place.module.str() : where,
+      auto [it, isNew] = alike.try_emplace(
+          name + " " + where + " " + place.getSource(), lines.size());
+      if (isNew)
+        lines.emplace_back();
+      Line &line = lines[it->second];
+      line.cells = {name, why.str(), isNew ? place.module.str() : where,
                     place.getSource()};
       ++line.calls;
     }
@@ -43,7 +48,7 @@ std::string fsdp::listSyncs(ModuleOp module) {
     return "";
   Table table;
   table.add({"operator", "calls", "module", "line", "why"});
-  for (const auto &[key, line] : lines) {
+  for (const Line &line : lines) {
     const auto &[name, why, where, source] = line.cells;
     table.add({name, std::to_string(line.calls), where, source, why});
   }
