@@ -3,8 +3,10 @@
 
 #include "tools/fsdp-opt/compile/ConfigNotes.h"
 
+#include "ir/fsdp/Fsdp.h"
 #include "passes/analysis/Programs.h"
 #include "tools/fsdp-opt/compile/DataInputs.h"
+#include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/input/Diagnostics.h"
 
 using namespace fsdp;
@@ -58,4 +60,53 @@ void fsdp::compareStatedSizes(ModuleOp module, const LoadedConfig &loaded) {
     compare(*loaded.tokens, 1, "tokens in a row", tokens);
   if (loaded.rows)
     compare(*loaded.rows, 0, "rows", tokens.empty() ? all : tokens);
+}
+
+/// "exp_avg and exp_avg_sq"; empty for an optimizer that keeps nothing.
+static std::string describeMoments(const OptimizerConfig &optimizer) {
+  if (optimizer.name != "sgd")
+    return "exp_avg and exp_avg_sq";
+  bool keeps = optimizer.momentum != 0 ||
+               llvm::any_of(optimizer.groups, [](const OptimizerGroup &group) {
+                 return group.momentum.value_or(0) != 0;
+               });
+  return keeps ? "momentum_buffer" : "";
+}
+
+void fsdp::noteHalfStates(ModuleOp module, const Config &config) {
+  std::string moments = describeMoments(config.optimizer);
+  if (isForInference(module) || config.optimizer.stateDType || moments.empty())
+    return;
+  size_t trained = 0, half = 0, bfloat = 0;
+  for (StateOp state : module.getOps<StateOp>()) {
+    if (state.getRole() != Role::Parameter)
+      continue;
+    Type type = getElementTypeOrSelf(state.getType());
+    ++trained;
+    half += type.isF16() || type.isBF16();
+    bfloat += type.isBF16();
+  }
+  if (half == 0)
+    return;
+  std::string type = bfloat == half ? "bfloat16"
+                     : bfloat == 0  ? "float16"
+                                    : "bfloat16 or float16";
+  std::string which =
+      half == trained
+          ? (half == 1 ? "the parameter is"
+                       : "all " + std::to_string(half) + " parameters are")
+          : std::to_string(half) + " of " + std::to_string(trained) +
+                " parameters are";
+  addNote("note: " + which + " " + type +
+          ", and so is what the optimizer keeps "
+          "of them (" +
+          moments +
+          "), as in torch.optim: small updates of large numbers are lost. For "
+          "both in float32 export the model in float32, and write "
+          "fsdp_config: {mixed_precision: {param_dtype: " +
+          (bfloat == 0 ? "float16" : "bfloat16") + "}}" +
+          (bfloat != 0 && !config.optimizer.stochasticRounding
+               ? "; optimizer: {stochastic_rounding: true} makes updates of "
+                 "bfloat16 right on average"
+               : ""));
 }

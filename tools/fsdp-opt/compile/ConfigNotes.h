@@ -18,6 +18,10 @@ void addConfigNotes(const LoadedConfig &loaded, bool verbose);
 /// input of `module`'s programs has.
 void compareStatedSizes(mlir::ModuleOp module, const LoadedConfig &loaded);
 
+/// Says that what the optimizer keeps of parameters in two bytes has their
+/// type, unless the config says otherwise.
+void noteHalfStates(mlir::ModuleOp module, const Config &config);
+
 } // namespace fsdp
 
 #endif // FSDP_TOOLS_FSDPOPT_COMPILE_CONFIGNOTES_H

@@ -119,6 +119,7 @@ OwningOpRef<ModuleOp> fsdp::readProgramFor(MLIRContext &context,
   checkDataInputs(*module, loaded.config);
   addModeNotes(*module, &loaded.config);
   warnOfUnread(*module);
+  noteHalfStates(*module, loaded.config);
   return module;
 }
 
