@@ -5,6 +5,7 @@
 
 #include "runtime/calibrate/Cases.h"
 #include "runtime/calibrate/ClusterText.h"
+#include "runtime/calibrate/GpuCalibrate.h"
 #include "runtime/comm/backends/Backends.h"
 #include "runtime/comm/processes/Rendezvous.h"
 #include "runtime/exec/Matmul.h"
@@ -187,11 +188,13 @@ void fsdp::calibrate(const CalibrateOptions &options) {
       findBackend(!options.backend.empty() ? options.backend
                   : launcher               ? "gloo"
                                            : "local");
+  if (backend.name == "nccl")
+    return calibrateGpus(options);
   if (backend.name != "local" && backend.name != "gloo")
     throw Error(ErrorId::RuntimeUnsupported,
-                "--calibrate measures ranks of a host, local or gloo; for GPUs "
-                "start from a cluster of simulate/clusters, and let measured "
-                "profiles go before it (fsdp-opt --measured)");
+                "--calibrate measures ranks of a host, local or gloo, or GPUs, "
+                "nccl; found --backend=" +
+                    std::string(backend.name));
   if (backend.inProcess && launcher && launcher->worldSize > 1)
     throw Error(ErrorId::BadUsage,
                 "--calibrate with --backend=local starts its ranks itself, and "

@@ -13,7 +13,8 @@ namespace fsdp {
 
 struct CalibrateOptions {
   std::string path; ///< the cluster's file that is written
-  /// "local" or "gloo"; empty: gloo if a launcher started this process.
+  /// "local" or "gloo", or of GPUs "nccl"; empty: gloo if a launcher started
+  /// this process.
   std::string backend;
   std::string rendezvous = "env://";
   std::chrono::milliseconds deadline = std::chrono::minutes(10);

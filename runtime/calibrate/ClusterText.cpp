@@ -14,11 +14,7 @@ using namespace fsdp;
 /// that have no table.
 static constexpr double kInCache = 1e6;
 
-namespace {
-
-using Results = std::vector<Measured>;
-
-std::string number(double value) {
+std::string fsdp::printNumber(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.4g", value);
   // YAML's numbers have a point: 1e-06 is a string to some readers.
@@ -29,15 +25,16 @@ std::string number(double value) {
   return result;
 }
 
-std::string list(const std::vector<double> &values) {
+static std::string list(const std::vector<double> &values) {
   std::string text;
   for (double value : values)
-    text += (text.empty() ? "" : ", ") + number(value);
+    text += (text.empty() ? "" : ", ") + printNumber(value);
   return "[" + text + "]";
 }
 
 /// The rows of a table, "[[64.0, 1.0e-06], …]".
-std::string rows(const Results &results, const std::string &table) {
+std::string fsdp::printRows(const std::vector<Measured> &results,
+                            const std::string &table) {
   std::string text;
   for (const Measured &each : results)
     if (each.table == table) {
@@ -47,6 +44,10 @@ std::string rows(const Results &results, const std::string &table) {
     }
   return "[" + text + "]";
 }
+
+namespace {
+
+using Results = std::vector<Measured>;
 
 double valueOf(const Results &results, const std::string &table) {
   for (const Measured &each : results)
@@ -90,33 +91,34 @@ std::string printDevice(const Results &results, const std::string &indent) {
   const Measured &small = rowOf(results, "copy", kInCache);
   const Measured &exp = rowOf(results, "exp", kInCache);
   double rate = 15 * exp.at[0] / 8 / exp.value; // OperatorFamilies.def
-  return indent + "bandwidth: " + number(large.at[0] / large.value) + "\n" +
-         indent + "cache: " + number(kInCache) + "\n" + indent +
-         "cache_bandwidth: " + number(small.at[0] / small.value) + "\n" +
-         indent + "vector_rate: " + number(rate) + "\n" + indent +
-         "kernel: " + number(callOf(results, "elementwise")) + "\n" + indent +
-         "issue: " + number(valueOf(results, "issue")) + "\n";
+  return indent + "bandwidth: " + printNumber(large.at[0] / large.value) +
+         "\n" + indent + "cache: " + printNumber(kInCache) + "\n" + indent +
+         "cache_bandwidth: " + printNumber(small.at[0] / small.value) + "\n" +
+         indent + "vector_rate: " + printNumber(rate) + "\n" + indent +
+         "kernel: " + printNumber(callOf(results, "elementwise")) + "\n" +
+         indent + "issue: " + printNumber(valueOf(results, "issue")) + "\n";
 }
 
 std::string printProducts(const Results &results, const std::string &indent) {
   double f32 = fastest(results);
-  std::string rates = "f32: " + number(f32);
+  std::string rates = "f32: " + printNumber(f32);
   for (const char *type : {"f64", "bf16", "f16"}) {
     double flops = 2.0 * kRateSize * kRateSize * kRateSize;
     rates += ", " + std::string(type) + ": " +
-             number(flops / valueOf(results, std::string("rate ") + type));
+             printNumber(flops / valueOf(results, std::string("rate ") + type));
   }
   std::string text = indent + "rates: {" + rates + "}\n" + indent +
                      "ramp: 16\n" + indent + "tiles: [[16, 16, 1.0]]\n" +
                      indent +
-                     "seconds: " + number(callOf(results, "products")) + "\n" +
-                     indent + "measured:\n";
+                     "seconds: " + printNumber(callOf(results, "products")) +
+                     "\n" + indent + "measured:\n";
   for (bool isTransposed : {false, true})
-    text += indent + "  - dtype: f32\n" + indent +
-            "    transposed: " + (isTransposed ? "true" : "false") + "\n" +
-            indent + "    seconds: " +
-            rows(results, isTransposed ? "products transposed" : "products") +
-            "\n";
+    text +=
+        indent + "  - dtype: f32\n" + indent +
+        "    transposed: " + (isTransposed ? "true" : "false") + "\n" + indent +
+        "    seconds: " +
+        printRows(results, isTransposed ? "products transposed" : "products") +
+        "\n";
   return text;
 }
 
@@ -129,7 +131,7 @@ std::string printOperators(const Results &results, const std::string &indent) {
       names.push_back(each.table);
   std::string text;
   for (const std::string &name : names)
-    text += indent + name + ": " + rows(results, name) + "\n";
+    text += indent + name + ": " + printRows(results, name) + "\n";
   return text;
 }
 
@@ -137,7 +139,7 @@ std::string optionalRows(const char *key, const Results &results,
                          const std::string &table) {
   bool has = std::ranges::any_of(
       results, [&](const Measured &each) { return each.table == table; });
-  return has ? key + rows(results, table) : "";
+  return has ? key + printRows(results, table) : "";
 }
 
 std::string printCollectives(const Results &results, int ranks) {
@@ -147,14 +149,14 @@ std::string printCollectives(const Results &results, int ranks) {
     std::string name = kind;
     text +=
         "    - kind: " + name + "\n      ranks: " + std::to_string(ranks) +
-        "\n      seconds: " + rows(results, name + " seconds") +
-        "\n      start: " + rows(results, name + " start") +
-        "\n      finish: " + rows(results, name + " finish") +
+        "\n      seconds: " + printRows(results, name + " seconds") +
+        "\n      start: " + printRows(results, name + " start") +
+        "\n      finish: " + printRows(results, name + " finish") +
         optionalRows("\n      beside: ", results, name + " beside") +
         optionalRows("\n      lost: ", results, name + " lost") +
-        "\n      tensor: " + number(valueOf(results, name + " tensor")) +
-        "\n      processor: " + number(valueOf(results, name + " processor")) +
-        "\n";
+        "\n      tensor: " + printNumber(valueOf(results, name + " tensor")) +
+        "\n      processor: " +
+        printNumber(valueOf(results, name + " processor")) + "\n";
   }
   return text;
 }
@@ -192,8 +194,8 @@ fsdp::printCluster(const MachineFacts &facts,
   text += "name: " + facts.backend + "\n";
   text += "ranks_per_node: 1024\n";
   text += "device:\n  kind: cpu\n  name: '" + facts.processor + "'\n";
-  text += "  memory: " + number(double(facts.memory)) + "\n";
-  text += "  reserved: " + number(double(facts.reserved)) + "\n";
+  text += "  memory: " + printNumber(double(facts.memory)) + "\n";
+  text += "  reserved: " + printNumber(double(facts.reserved)) + "\n";
   text += printDevice(alone, "  ");
   text += "  cores: " + std::to_string(facts.cores) + "\n";
   text += "matmul:\n" + printProducts(alone, "  ");
@@ -208,23 +210,24 @@ fsdp::printCluster(const MachineFacts &facts,
   if (!crowded.empty())
     text += "crowded:\n" + crowded;
   text += "host:\n  upload: " +
-          number(rowOf(alone, "copy", 1e9).at[0] /
-                 rowOf(alone, "copy", 1e9).value / 2) +
+          printNumber(rowOf(alone, "copy", 1e9).at[0] /
+                      rowOf(alone, "copy", 1e9).value / 2) +
           "\n  download: " +
-          number(rowOf(alone, "copy", 1e9).at[0] /
-                 rowOf(alone, "copy", 1e9).value / 2) +
+          printNumber(rowOf(alone, "copy", 1e9).at[0] /
+                      rowOf(alone, "copy", 1e9).value / 2) +
           "\n  bandwidth: " +
-          number(rowOf(alone, "copy", 1e9).at[0] /
-                 rowOf(alone, "copy", 1e9).value) +
+          printNumber(rowOf(alone, "copy", 1e9).at[0] /
+                      rowOf(alone, "copy", 1e9).value) +
           "\n";
   // Of two ranks, for groups that were not measured.
   const auto &[pair, two] = *std::next(byRanks.begin());
   double latency = 0;
   for (const char *part : {"start", "seconds", "finish"})
     latency += rowOf(two, "all_gather " + std::string(part), 0).value;
-  text += "network:\n  kind: linear\n  link: " + number(linkOf(two, pair)) +
-          "\n  launch: " + number(latency) + "\n  processor: " +
-          number(std::min(1.0, valueOf(two, "all_gather processor"))) + "\n";
+  text +=
+      "network:\n  kind: linear\n  link: " + printNumber(linkOf(two, pair)) +
+      "\n  launch: " + printNumber(latency) + "\n  processor: " +
+      printNumber(std::min(1.0, valueOf(two, "all_gather processor"))) + "\n";
   // Threads read each other's tensors where they lie.
   if (facts.backend == "local")
     text += "  staging: false\n";
@@ -236,6 +239,6 @@ fsdp::printCluster(const MachineFacts &facts,
   for (const auto &[ranks, results] : byRanks)
     if (ranks > 1)
       text += "    - ranks: " + std::to_string(ranks) +
-              "\n      seconds: " + rows(results, "skew seconds") + "\n";
+              "\n      seconds: " + printRows(results, "skew seconds") + "\n";
   return text;
 }

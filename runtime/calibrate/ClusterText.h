@@ -23,6 +23,12 @@ struct MachineFacts {
   uint64_t reserved = 0; ///< bytes of a rank before it has data
 };
 
+/// As YAML reads it.
+std::string printNumber(double value);
+/// The rows of a table, "[[64.0, 1.0e-06], …]".
+std::string printRows(const std::vector<Measured> &results,
+                      const std::string &table);
+
 /// YAML as docs/Simulate.md says. `byRanks` has what was measured of so many
 /// ranks together: kernels of at least one rank, and of none where ranks are
 /// more than cores.

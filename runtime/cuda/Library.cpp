@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "plan/Version.h"
+#include "runtime/cuda/Bench.h"
 #include "runtime/cuda/Device.h"
 #include "runtime/device/CudaLibrary.h"
 
@@ -9,6 +10,7 @@ using namespace fsdp;
 
 const CudaLibrary *fsdpCudaLibrary() {
   static constexpr CudaLibrary library = {kCompilerVersion, checkCudaDevice,
-                                          makeStreamsOfRank, makeCudaDevice};
+                                          makeStreamsOfRank, makeCudaDevice,
+                                          makeCudaBench};
   return &library;
 }

@@ -19,6 +19,7 @@
 
 namespace fsdp {
 
+class Bench;
 class Fabric;
 class Streams;
 
@@ -31,6 +32,10 @@ struct CudaLibrary {
   std::shared_ptr<Streams> (*makeStreams)(int localRank);
   std::unique_ptr<Device> (*makeDevice)(const plan::PlanT &plan, Fabric &fabric,
                                         const DeviceOptions &options);
+  /// To be measured: the rank's GPU beside those of the fabric's other ranks,
+  /// which outlives it; null: alone.
+  std::unique_ptr<Bench> (*makeBench)(std::shared_ptr<Streams> streams,
+                                      Fabric *fabric);
 };
 
 } // namespace fsdp

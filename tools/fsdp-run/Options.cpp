@@ -332,9 +332,9 @@ static bool settleRecords(const CLI::App &app, RunOptions &options) {
 
 static void addCalibration(CLI::App &app, CalibrateOptions &calibrate) {
   app.add_option("--calibrate", calibrate.path,
-                 "measure this machine for a minute or so, without PLAN, with "
-                 "ranks as this back end has them, and write what fsdp-opt "
-                 "--cluster=FILE.yaml predicts steps with");
+                 "measure this machine for some minutes, without PLAN, with "
+                 "ranks as this back end has them (nccl: its GPUs), and write "
+                 "what fsdp-opt --cluster=FILE.yaml predicts steps with");
   app.add_option("--nproc", calibrate.ranks,
                  "with --calibrate and ranks that are threads: the most of "
                  "them that are measured together; default: as many as "
