@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <string_view>
 #include <unordered_set>
@@ -129,6 +130,8 @@ public:
             argument.value = *number;
     for (Constant &constant : graph.constants)
       narrowConstant(constant);
+    for (const State &state : graph.states)
+      narrowConstant(state);
   }
 
 private:
@@ -206,20 +209,57 @@ private:
     return std::nullopt;
   }
 
+  /// As `narrow`, of a value that is that number, by its readers.
+  std::optional<double> narrowValue(double number, ValueId value) {
+    for (size_t reader : readers[value])
+      if (const Node &node = graph.nodes[reader];
+          auto narrowed = narrow(number, node, node.results))
+        return narrowed;
+    return std::nullopt;
+  }
+
   /// One number, such as torch.tensor(torch.finfo(dtype).min).
   void narrowConstant(Constant &constant) {
-    if (constant.data.numel() != 1 || !constant.data.is_floating_point())
+    const at::Tensor &data = constant.data;
+    if (data.numel() != 1 || !data.is_floating_point())
       return;
-    for (size_t reader : readers[constant.value]) {
-      const Node &node = graph.nodes[reader];
-      std::optional<double> number =
-          narrow(constant.data.item().toDouble(), node, {node.results});
-      if (!number)
-        continue;
-      constant.data =
-          at::full(constant.data.sizes(), *number, constant.data.options());
+    if (auto number = narrowValue(data.item().toDouble(), constant.value))
+      constant.data = at::full(data.sizes(), *number, data.options());
+  }
+
+  /// The same where the number lies in the model's file.
+  void narrowConstant(const State &state) {
+    if (state.role != StateRole::Constant || !state.source ||
+        c10::multiply_integers(state.type.sizes) != 1)
       return;
-    }
+    std::optional<double> own = readNumber(state);
+    std::optional<double> number =
+        own ? narrowValue(*own, state.value) : std::nullopt;
+    if (!number)
+      return;
+    ValueId value = graph.values.size();
+    graph.values.push_back(state.type);
+    graph.constants.push_back(
+        {value, at::full(state.type.sizes, *number,
+                         at::TensorOptions(state.type.dtype))});
+    for (size_t reader : readers[state.value])
+      for (Argument &argument : graph.nodes[reader].arguments)
+        std::ranges::replace(argument.tensors, state.value, value);
+  }
+
+  /// Absent for other types than these, and for a file that cannot be read,
+  /// which is another's to say.
+  std::optional<double> readNumber(const State &state) const {
+    std::ifstream file(graph.file.path, std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(state.source->offset));
+    auto read = [&]<typename T>(T number) -> std::optional<double> {
+      if (!file.read(reinterpret_cast<char *>(&number), sizeof number))
+        return std::nullopt;
+      return number;
+    };
+    return state.type.dtype == ScalarType::Float    ? read(float())
+           : state.type.dtype == ScalarType::Double ? read(double())
+                                                    : std::nullopt;
   }
 
   JointGraph &graph;
