@@ -183,8 +183,7 @@ void CudaDevice::rehearse(Executor &executor) {
     freeBefore = streams->freeMemory();
   }
   together(
-      taskOf(executor, /*step=*/0),
-      [this](std::span<DeviceTask *const> tasks) {
+      taskOf(executor, /*step=*/0), [this](std::span<DeviceTask *const> tasks) {
         graphs.expect(tasks);
         for (DeviceTask *task : tasks) {
           c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromExternal(

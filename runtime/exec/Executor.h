@@ -111,8 +111,8 @@ private:
   const Arena *const onDevice;
   RankMemory &memory;
   const Transfers &communicators;
-  Copies *const copies; ///< null: the plan has one memory
-  const uint32_t programIndex;                        ///< of the plan's
+  Copies *const copies;        ///< null: the plan has one memory
+  const uint32_t programIndex; ///< of the plan's
   std::atomic<uint64_t> unseen{FlightRing::kBetween}; ///< where nobody looks
   std::atomic<uint64_t> &where;
   std::vector<at::Tensor> values;
