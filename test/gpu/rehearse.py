@@ -357,7 +357,7 @@ def check_whole(bin, exports):
         there, start = unpacked(folder / "out.tar.gz", folder)
         # Much more time than it takes, for machines that are busy. The parts that first.sh leaves out go beside it.
         first = start(there / "test" / "gpu" / "first.sh", folder / "found", 40)
-        others = {part: start(sys.executable, there / "test" / "gpu" / "run.py", part, there, f"--results={folder / part}", "--minutes=40", "--jobs=2")
+        others = {part: start(sys.executable, there / "test" / "gpu" / "run.py", part, there, f"--results={folder / part}", "--minutes=40", "--jobs=1")
                   for part in ("crowd", "families", "operators")}
         said = must_end(first)
         for process in others.values():

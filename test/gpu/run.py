@@ -231,7 +231,7 @@ def main():
         command.add_argument("--results", type=path, required=True, help="folder for what is found")
         command.add_argument("--minutes", type=float, help=f"that it may take; by default the part's own, and {ALL_MINUTES} for several")
         command.add_argument("--rounds", type=int, default=1, help="of the table, if time allows")
-        command.add_argument("--jobs", type=int, default=8, help="checks at once")
+        command.add_argument("--jobs", type=int, default=min(8, os.cpu_count()), help="checks at once")
     work_cases.add_argument("--only", nargs="+", required=True, help="names of checks")
     work_operators.add_argument("--only", nargs="+", required=True, help="folders of operators")
     options = parser.parse_args()
