@@ -262,7 +262,7 @@ private:
 
 std::vector<std::pair<uint64_t, uint64_t>> toRuns(const at::Tensor &mask) {
   std::vector<std::pair<uint64_t, uint64_t>> runs;
-  const bool *isRead = mask.const_data_ptr<bool>();
+  const auto *isRead = static_cast<const bool *>(mask.const_data_ptr());
   auto count = static_cast<uint64_t>(mask.numel());
   for (uint64_t i = 0; i < count; ++i) {
     if (!isRead[i])
