@@ -471,7 +471,7 @@ def beyond(folder):
         save_file({"input_ids": torch.cat([whole, wrong]), "labels": torch.cat([whole, whole])}, folder / "data.safetensors")
         with fsdp_opt.Session(artifact, data=folder / "data.safetensors") as step:
             step()
-            refused("E082", "'input_ids', row 13 of 'data.safetensors': 24 of 24", step, fsdp_opt.errors.DataError)
+            refused("E082", f"'input_ids', row 13 of '{folder / 'data.safetensors'}': 24 of 24", step, fsdp_opt.errors.DataError)
 
 
 def worlds(folder):
