@@ -31,4 +31,4 @@ class LlamaForCausalLM(torch.nn.Module):
 
 torch.manual_seed(0)
 tokens = torch.zeros(2, 6, dtype=torch.int64)
-torch.export.save(torch.export.export(LlamaForCausalLM(), (tokens, tokens)), sys.argv[1])
+torch.export.save(torch.export.export(LlamaForCausalLM(), (tokens, tokens.clone())), sys.argv[1])
