@@ -14,7 +14,7 @@ from typing import Any, Union
 import torch
 from torch.utils._pytree import tree_map
 
-from . import errors, tools
+from . import _hooks, errors, tools
 from .explanation import Explanation
 
 Path = Union[str, "os.PathLike[str]"]
@@ -143,10 +143,10 @@ def _export(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any] | None,
         return os.fspath(model)
     if isinstance(model, torch.nn.Module):
         args, kwargs = part_tensors((tuple(args), dict(kwargs or {})))
-        model = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
+        model = _hooks.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
     if not isinstance(model, torch.export.ExportedProgram):
         raise errors.make("E040", f"model: expected a module, an ExportedProgram or a path, found {type(model).__name__}")
-    torch.export.save(model, to)
+    torch.export.save(model, to, extra_files=_hooks.extra_files(model))
     return str(to)
 
 

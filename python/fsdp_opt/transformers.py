@@ -22,7 +22,7 @@ try:
 except ImportError as error:
     raise ImportError("fsdp_opt.transformers needs transformers 5 and accelerate: pip install 'transformers[torch]'") from error
 
-from . import _training_arguments, errors
+from . import _hooks, _training_arguments, errors
 from ._peers import Peers
 from ._training_folders import STATES, Folders
 from ._training_rows import Place, Rows, join
@@ -222,7 +222,7 @@ class FsdpTrainer:
         if self._counts_items:
             batch["num_items_in_batch"] = torch.tensor(1.0)
         was_training = self.model.training
-        program = torch.export.export(self.model.train(), (), part_tensors(batch), strict=False)
+        program = _hooks.export(self.model.train(), (), part_tensors(batch), strict=False)
         self.model.train(was_training)
         if self._counts_items:
             placeholder = next(node for node in program.graph.nodes if node.op == "placeholder" and node.name == "num_items_in_batch")

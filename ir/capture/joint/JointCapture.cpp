@@ -168,9 +168,7 @@ void JointCapture::checkLostBackwards() {
   if (!request.acceptLostGradients)
     throw explainLostBackwards(lost);
   for (const LostBackward &each : lost)
-    graph.accepted.push_back("the backward of " + each.describe() +
-                             " is not in the export: gradients are those of "
-                             "its forward's operators");
+    graph.accepted.push_back(each.describeAccepted());
 }
 
 /// `states` have no gradient.

@@ -17,6 +17,7 @@ using namespace fsdp::capture;
 std::string LostBackward::describe() const {
   std::string what =
       kind == Kind::Checkpoint ? "a checkpoint with use_reentrant=True"
+      : kind == Kind::Hook     ? "a hook on the gradient " + function
       : kind == Kind::Identity && function.empty()
           ? "a function that returns its input, or of a backward hook"
       : function.empty() ? "a function"
@@ -26,6 +27,14 @@ std::string LostBackward::describe() const {
     where +=
         (where.empty() ? "its forward at " : ", its forward at ") + forward;
   return where.empty() ? what : what + " (" + where + ")";
+}
+
+std::string LostBackward::describeAccepted() const {
+  if (kind == Kind::Hook)
+    return describe() + " is not in the export: gradients are those without it";
+  return "the backward of " + describe() +
+         " is not in the export: gradients are those of its forward's "
+         "operators";
 }
 
 Error capture::explainLostBackwards(const std::vector<LostBackward> &lost) {
@@ -38,11 +47,18 @@ Error capture::explainLostBackwards(const std::vector<LostBackward> &lost) {
   bool unknown = std::any_of(lost.begin(), lost.end(), [](const auto &each) {
     return each.kind == LostBackward::Kind::Function && each.function.empty();
   });
-  bool checkpoints =
-      std::all_of(lost.begin(), lost.end(), [](const auto &each) {
-        return each.kind == LostBackward::Kind::Checkpoint;
-      });
-  if (checkpoints)
+  auto areAll = [&](LostBackward::Kind kind) {
+    return std::all_of(lost.begin(), lost.end(),
+                       [&](const auto &each) { return each.kind == kind; });
+  };
+  if (areAll(LostBackward::Kind::Hook))
+    return {ErrorId::BackwardLost,
+            "torch.export drops hooks on gradients: " + all +
+                ", so that gradients would differ from PyTorch's; write what "
+                "they do as operators of the forward (docs/Config.md), remove "
+                "those that only look, or train without them: lost_gradients: "
+                "accept in the config"};
+  if (areAll(LostBackward::Kind::Checkpoint))
     return {ErrorId::BackwardLost,
             "torch.export turned " + all +
                 " into a region without gradients; call checkpoint(..., "

@@ -23,14 +23,19 @@ struct LostBackward {
     Function,   ///< of an autograd.Function
     Identity,   ///< of one that returns what it is given, or a backward hook
     Checkpoint, ///< torch.utils.checkpoint(use_reentrant=True)
+    Hook,       ///< on a gradient
   };
   Kind kind = Kind::Function;
-  std::string function; ///< "Relu3.apply"; empty if it cannot be told
-  Location location;    ///< of the call
-  std::string forward;  ///< "model.py:7", of its forward; may be empty
+  /// "Relu3.apply"; empty if it cannot be told. Of a hook, whose gradient: "of
+  /// parameter 'a.weight'".
+  std::string function;
+  Location location;   ///< of the call
+  std::string forward; ///< "model.py:7", of its forward; may be empty
 
   /// "'Relu3.apply' (act at model.py:41, its forward at model.py:7)"
   std::string describe() const;
+  /// What training without it is.
+  std::string describeAccepted() const;
 };
 
 /// The error for at least one of them.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/pt2/Capture.h"
+#include "ir/capture/pt2/Hooks.h"
 #include "ir/capture/pt2/Interpreter.h"
 #include "ir/capture/pt2/Operators.h"
 #include "ir/capture/pt2/Program.h"
@@ -54,7 +55,10 @@ void fsdp::capture::capturePt2(const ZipDirectory &archive,
 
   capture.run([&] {
     interpreter.run(program.getGraph());
-    capture.setLostBackwards(backwards.getLost());
+    std::vector<LostBackward> lost = readPt2Hooks(archive);
+    lost.insert(lost.end(), backwards.getLost().begin(),
+                backwards.getLost().end());
+    capture.setLostBackwards(std::move(lost));
     capture.setCheckpoints(backwards.getCheckpoints());
     for (const Pt2StateUpdate &update : program.updates)
       capture.setStateTensor(update.state,
