@@ -30,6 +30,8 @@ static constexpr int64_t kLength = 8192, kImages = 32;
 static constexpr double kWarmSeconds = 2;
 /// A series of calls takes about so long, and is not less or more than so many.
 static constexpr double kSeriesSeconds = 4e-3;
+/// In which libraries choose and load their kernels.
+static constexpr int kFirstCalls = 2;
 static constexpr int kLeastCalls = 4, kMostCalls = 50, kSeries = 3;
 
 namespace {
@@ -92,8 +94,7 @@ void Measurer::hold(double seconds) {
 }
 
 double Measurer::time(const std::function<void()> &call) {
-  // Libraries choose and load their kernels.
-  for (int i = 0; i < 2; ++i)
+  for (int i = 0; i < kFirstCalls; ++i)
     call();
   bench.begin();
   call();
@@ -126,7 +127,8 @@ double Measurer::time(const std::function<void()> &call) {
 
 void Measurer::warmUp() {
   holding = bench.prepare(product(DType::bf16, 4096, 4096, 4096));
-  holding();
+  for (int i = 0; i < kFirstCalls; ++i)
+    holding();
   bench.begin();
   holding();
   holdSeconds = std::max(bench.end(), 1e-6);

@@ -266,7 +266,11 @@ class FsdpRun(unittest.TestCase):
         self.assertIn("needs two ranks or more", refused("--calibrate=c.yaml", "--backend=gloo", RANK="0", WORLD_SIZE="1"))
         self.assertIn("a launcher started 2 processes", refused("--calibrate=c.yaml", "--backend=local", RANK="0", WORLD_SIZE="2"))
         self.assertIn("--nproc is for ranks that are threads", refused("--calibrate=c.yaml", "--nproc=2", RANK="0", WORLD_SIZE="2"))
-        self.assertIn("local or gloo", refused("--calibrate=c.yaml", "--backend=fake"))
+        self.assertIn("local or gloo, or GPUs, nccl", refused("--calibrate=c.yaml", "--backend=fake"))
+        if not pathlib.Path("/dev/nvidiactl").exists():
+            process = subprocess.run([ARGS.fsdp_run, "--calibrate=c.yaml", "--backend=nccl"], cwd=self.folder, env=clean_environment(), text=True, capture_output=True)
+            self.assertNotEqual(process.returncode, 0)
+            self.assertRegex(process.stderr, "expected a CUDA device|nccl is not in this build")
         self.assertFalse((self.folder / "c.yaml").exists())
 
     def test_cuda_is_a_library_beside_the_runtimes(self):
