@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/meta/Shapes.h"
+#include "ir/capture/meta/TargetScope.h"
 
 #include <ATen/native/Pool.h>
 
@@ -55,6 +56,9 @@ static Tensor maxPool3dBackward(const Tensor &, const Tensor &self, IntArrayRef,
 
 static Tensor maxUnpool2d(const Tensor &self, const Tensor &,
                           IntArrayRef outputSize) {
+  // Only the CPU keeps the format (MaxUnpooling.cu: output.resize_).
+  if (isForCuda())
+    return contiguous(withTail(self, outputSize), self);
   return inFormatOf(withTail(self, outputSize), self, self);
 }
 

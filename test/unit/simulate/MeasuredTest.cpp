@@ -370,7 +370,7 @@ TEST(Measured, ProfilesOfGpusGoBeforeAllElse) {
     Cluster::load("cpu", path);
     FAIL() << "expected an error";
   } catch (const Error &error) {
-    EXPECT_THAT(error.what(), HasSubstr("E054"));
+    EXPECT_EQ(error.id(), ErrorId::ProfileInvalid);
     EXPECT_THAT(error.what(), HasSubstr("expected a cluster of GPUs"));
   }
 }
