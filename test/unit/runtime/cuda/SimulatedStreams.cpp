@@ -38,7 +38,7 @@ void SimulatedStreams::upload(void *to, const void *from, size_t bytes,
                    {reads, writes});
     return;
   }
-  simulated->hostUses(reads);
+  // Other memory is the host's alone: nothing reads it behind the call.
   auto *begin = static_cast<const char *>(from);
   simulated->put(stream,
                  [to, staged = std::vector<char>(begin, begin + bytes)] {
@@ -52,9 +52,11 @@ void SimulatedStreams::download(void *to, const void *from, size_t bytes,
   if (bytes == 0)
     return;
   bool isPinned = simulated->isPinned(to) || simulated->isCapturing(stream);
-  simulated->put(stream, [=] { std::memcpy(to, from, bytes); },
-                 {{from, bytes, false, simulated->describe(from)},
-                  {to, bytes, true, simulated->describe(to)}});
+  std::vector<ByteUse> uses{{from, bytes, false, simulated->describe(from)}};
+  if (isPinned)
+    uses.push_back({to, bytes, true, simulated->describe(to)});
+  simulated->put(
+      stream, [=] { std::memcpy(to, from, bytes); }, std::move(uses));
   if (!isPinned)
     simulated->synchronize(stream);
 }
