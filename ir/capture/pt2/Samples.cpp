@@ -28,7 +28,9 @@ public:
   explicit SampleReader(ZipDirectory directory)
       : directory(std::move(directory)) {}
 
-  std::vector<uint32_t> readObjects() {
+  /// Throws Error (ModelNotSupported) for tensors without a storage, unless
+  /// `takesMeta`: LibTorch knows none.
+  std::vector<uint32_t> readObjects(bool takesMeta) {
     pickle = directory.readStored("data.pkl");
     return scanPickle(
         pickle,
@@ -37,7 +39,7 @@ public:
            const ZipEntry *entry = directory.find("data/" + key);
            return entry ? std::optional(entry->bytes) : std::nullopt;
          },
-         /*takesMeta=*/true});
+         takesMeta});
   }
 
   /// Throws c10::Error for what LibTorch does not read. Behind `readObjects`.
@@ -127,7 +129,8 @@ Pt2Samples fsdp::capture::readPt2Samples(const ZipDirectory &archive) {
   try {
     SampleReader reader(
         ZipDirectory::read(archive.path(), entry->offset, entry->bytes));
-    samples.objects = reader.readObjects();
+    samples.objects = reader.readObjects(/*takesMeta=*/true);
+    reader.readObjects(/*takesMeta=*/false);
     samples.leaves = reader.readLeaves();
   } catch (const c10::Error &) {
     // Tensors without data, or objects of Python classes: the inputs then come
