@@ -3,6 +3,7 @@
 
 #include "ir/capture/joint/Recorder.h"
 #include "ir/capture/joint/Autocast.h"
+#include "ir/capture/joint/DataDependence.h"
 #include "ir/capture/joint/RecorderScope.h"
 #include "ir/capture/joint/Refusal.h"
 #include "support/Error.h"
@@ -96,23 +97,6 @@ Argument::Kind getKind(const c10::Argument &argument) {
 bool isDevice(const c10::Argument &argument) {
   return withoutOptional(*argument.type()).kind() ==
          c10::TypeKind::DeviceObjType;
-}
-
-/// Whether the results' shapes depend on data. Indexing by numbers has a tag as
-/// if they did, for the sake of masks.
-bool dependsOnData(const c10::OperatorHandle &op, const Stack &arguments) {
-  if (op.hasTag(at::Tag::data_dependent_output))
-    return true;
-  if (!op.hasTag(at::Tag::dynamic_output_shape))
-    return false;
-  if (op.operator_name().name != "aten::index")
-    return true;
-  bool mask = false;
-  forEachTensor(arguments[1], [&](const at::Tensor &index) {
-    mask |= index.scalar_type() == c10::ScalarType::Bool ||
-            index.scalar_type() == c10::ScalarType::Byte;
-  });
-  return mask;
 }
 
 /// LibTorch's gradients of factorizations ask for values only to check that the

@@ -5,6 +5,7 @@
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/ops/zeros.h>
 
 using namespace fsdp::meta;
 
@@ -77,6 +78,17 @@ static Tensor repeatInterleave(const Tensor &repeats,
   return contiguous({*outputSize}, repeats);
 }
 
+/// LibTorch's own compares with all classes where there is no data: a class
+/// that is none of them would give zeros, where PyTorch refuses it.
+static Tensor oneHot(const Tensor &self, int64_t classes) {
+  // Not given, it is asked of the values, which capture refuses.
+  if (classes == -1)
+    classes = self.max().item<int64_t>() + 1;
+  std::vector<int64_t> sizes = self.sizes().vec();
+  sizes.push_back(classes);
+  return at::zeros(sizes, self.options()).scatter(-1, self.unsqueeze(-1), 1);
+}
+
 template <int64_t (*count)(int64_t, int64_t, int64_t)>
 static Tensor triangleIndices(int64_t rows, int64_t columns, int64_t offset,
                               std::optional<at::ScalarType> dtype,
@@ -111,3 +123,5 @@ TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("nonzero_static", nonzeroStatic);
   m.impl("masked_scatter_backward", maskedScatterBackward);
 }
+
+TORCH_LIBRARY_IMPL(aten, AutogradMeta, m) { m.impl("one_hot", oneHot); }

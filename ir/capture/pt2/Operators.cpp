@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/pt2/Operators.h"
+#include "ir/capture/joint/DataDependence.h"
 #include "ir/capture/pt2/Metadata.h"
 #include "ir/capture/symbolic/Number.h"
 
@@ -42,10 +43,8 @@ void checkOperator(const json::Object &node, const c10::OperatorHandle &op) {
           "makes a size of a tensor's values, which are known only when the "
           "model runs; write the model so that shapes and control flow do not "
           "depend on them");
-  // Indexing is seen to use masks only when it runs.
-  bool index = op.operator_name().name == "aten::index";
-  if (op.hasTag(at::Tag::data_dependent_output) ||
-      (op.hasTag(at::Tag::dynamic_output_shape) && !index))
+  // What arguments decide, as masks of an index, is seen when it runs.
+  if (alwaysDependsOnData(op))
     refusePt2Node(
         ErrorId::DataDependent, node, name,
         "needs a tensor's values while the program is built; write the "

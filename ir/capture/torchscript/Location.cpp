@@ -5,7 +5,11 @@
 
 #include <torch/csrc/jit/runtime/interpreter.h>
 
+#include <algorithm>
+#include <charconv>
 #include <map>
+#include <optional>
+#include <string_view>
 
 using namespace fsdp::capture;
 
@@ -64,6 +68,47 @@ std::string resolve(const ScriptModule &root,
   return path;
 }
 
+bool isOfTorch(std::string_view file) {
+  for (std::string_view part :
+       {"/torch/nn/", "/torch/functional.py", "/torch/_tensor.py"})
+    if (file.find(part) != std::string_view::npos)
+      return true;
+  return false;
+}
+
+/// "model.py" and 12 out of "model.py(12): forward", a call of a stack.
+std::optional<std::pair<std::string_view, size_t>>
+readCall(std::string_view text) {
+  size_t close = text.rfind("): "), open = text.rfind('(', close);
+  if (close == text.npos || open == text.npos || open == 0)
+    return std::nullopt;
+  size_t line = 0;
+  const char *end = text.data() + close;
+  auto [stop, error] = std::from_chars(text.data() + open + 1, end, line);
+  if (error != std::errc() || stop != end)
+    return std::nullopt;
+  return std::pair(text.substr(0, open), line);
+}
+
+/// A trace has all calls on the way to an operator, innermost first, as the
+/// text of its source: the innermost that is not PyTorch's.
+bool findTracedSource(const torch::jit::Source &source, Location &location) {
+  std::string stack = source.text_str().str();
+  std::string_view text = stack;
+  while (!text.empty()) {
+    size_t end = std::min(text.find('\n'), text.size());
+    auto call = readCall(text.substr(0, end));
+    if (!call)
+      return false;
+    if (!isOfTorch(call->first)) {
+      std::tie(location.file, location.line) = *call;
+      return true;
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
+}
+
 /// The innermost line of the user's own code, else of PyTorch's.
 void findSource(Location &location) {
   for (const torch::jit::StackEntry &entry : torch::jit::currentCallstack()) {
@@ -73,7 +118,9 @@ void findSource(Location &location) {
     auto source = range.file_line_col();
     if (!source || std::get<0>(*source).empty())
       continue;
-    bool ofTorch = std::get<0>(*source).find("/torch/nn/") != std::string::npos;
+    bool ofTorch = isOfTorch(std::get<0>(*source));
+    if (ofTorch && findTracedSource(*range.source(), location))
+      return;
     if (!location.file.empty() && ofTorch)
       continue;
     location.file = std::get<0>(*source);
