@@ -50,6 +50,10 @@ at::ScalarType toDtype(Type type) {
     return at::kFloat;
   if (type.isInteger(1))
     return at::kBool;
+  if (type.isInteger(16))
+    return at::kShort;
+  if (isa<ComplexType>(type))
+    return at::kComplexFloat;
   return at::kLong;
 }
 
@@ -414,6 +418,22 @@ const Case kCases[] = {
      "%0 = aten.view(%a, size = [4, 3, 4]) : (tensor<4x12xf32>) -> "
      "tensor<4x3x4xf32>",
      "p -> p; 0 -> 0"},
+    {"PairsAsComplex",
+     "%0 = aten.view_as_complex(%a) : (tensor<4x6x2xf32>) -> "
+     "tensor<4x6xcomplex<f32>>",
+     "0 -> 0; 1 -> 1"},
+    {"PairsOfPartOfRowsAsComplex",
+     "%0 = aten.view_as_complex(%a) : (tensor<4x6x2xf32, #aten.strides<24, 4, "
+     "1>>) -> tensor<4x6xcomplex<f32>, #aten.strides<12, 2>>",
+     "0 -> 0; 1 -> 1"},
+    {"ComplexAsPairs",
+     "%0 = aten.view_as_real(%a) : (tensor<4x6xcomplex<f32>>) -> "
+     "tensor<4x6x2xf32>",
+     "0 -> 0; 1 -> 1"},
+    {"ElementsOfAnotherSize",
+     "%0 = aten.view.dtype(%a, dtype = i16) : (tensor<4x6xf32, "
+     "#aten.strides<8, 1>>) -> tensor<4x12xi16, #aten.strides<16, 1>>",
+     "0 -> 0"},
     {"ViewWithOnes",
      "%0 = aten.view(%a, size = [1, 4, 1, 6]) : (tensor<4x6xf32>) -> "
      "tensor<1x4x1x6xf32>",
