@@ -44,11 +44,11 @@ def check(found, graphs):
         assert each["compared"] > 100, f"{way}: only {each['compared']} pairs of accesses were compared"
         assert each["same"], f"{way}: other numbers than the host's"
         if way.startswith("graphs"):
-            assert (each["launches"] > 0) == graphs, f"{way}: {each['launches']} launches of graphs"
+            assert not graphs or each["launches"] > 0, f"{way}: {each['launches']} launches of graphs"
 
 
 def case(bin, factory, world=2, graphs=True, mesh=None, readers=None, nccl=False, pinned=True, **config):
-    """`graphs`: whether some program runs as a graph, which no host takes part in. `nccl`: as one rank that plays alone."""
+    """`graphs`: some program runs as a graph, as no host takes part in it. `nccl`: as one rank that plays alone."""
     def run(folder):
         settings = make_config(world, **config)
         settings["mesh"].update(mesh or {})
