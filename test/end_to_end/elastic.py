@@ -15,7 +15,7 @@ import yaml
 
 from harness import call, launch, make_config, must, parse_arguments, run_cases, run_step
 from kill import newest_of
-from ranks import CLEAN, Ranks, find_port, kill
+from ranks import CLEAN, Ranks, find_port, kill_all
 from restart import Agents
 from same_bits import digest, dropped, make_model
 
@@ -126,7 +126,7 @@ class Node(Agents):
         """The machine is gone, with all that ran on it."""
         left = self.ranks()
         self.processes[0].kill()
-        kill(left.values())
+        kill_all(left.values())
         self.processes[0].wait()
 
 

@@ -53,7 +53,7 @@ def find_ranks(parents):
     return found
 
 
-def kill(pids):
+def kill_all(pids):
     """Those of them that are still there."""
     for pid in pids:
         try:

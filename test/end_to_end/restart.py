@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 import random_training
 from checkpoint import assert_same, newest, prepare, train, without_times
 from harness import parse_arguments, run_cases
-from ranks import CLEAN, find_port, find_ranks, kill
+from ranks import CLEAN, find_port, find_ranks, kill_all
 
 WORLD, STEPS = 4, 40
 # Seconds; --deadline is longer, so that whoever waits for it fails the test.
@@ -43,7 +43,7 @@ class Agents:
             if process.poll() is None:
                 process.kill()
             process.wait()
-        kill(left.values())
+        kill_all(left.values())
 
     def ranks(self):
         """Process ids, by rank."""
@@ -79,7 +79,7 @@ def restart_case(bin, nodes, kills, seed):
                 time.sleep(generator.random() * 0.05)
                 ranks = agents.ranks()
                 assert len(ranks) == WORLD, f"ranks {sorted(ranks)} are left before the kill: {agents.output()[-12000:]}"
-                kill([ranks[generator.randrange(WORLD)]])
+                kill_all([ranks[generator.randrange(WORLD)]])
                 killed.update(ranks.values())
             for process in agents.processes:
                 process.wait(PATIENCE)
