@@ -22,7 +22,7 @@ import sys
 
 import torch
 import yaml
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "end_to_end")]
 import layout_models  # noqa: E402
@@ -127,7 +127,7 @@ def operators(text):
     return list(found.values())
 
 
-def call(name, arguments, operands_types):
+def call(name, arguments, operands_types, device="cuda"):
     """The results' layouts as PyTorch says."""
     packet, _, overload = name.partition(".")
     op = getattr(getattr(torch.ops.aten, packet), overload or "default")
@@ -135,7 +135,7 @@ def call(name, arguments, operands_types):
 
     def make():
         shape, strides, dtype = next(tensors)
-        return torch.empty_strided(shape, strides, dtype=dtype, device="cuda")
+        return torch.empty_strided(shape, strides, dtype=dtype, device=device).zero_()
 
     def operand(text):
         if text.startswith("["):
@@ -157,7 +157,7 @@ def call(name, arguments, operands_types):
         else:
             raise AssertionError(f"{name} has no argument {parameter.name}: {arguments}")
         if parameter.name == "device":
-            given = torch.device("cuda")
+            given = torch.device(device)
         if parameter.kwarg_only:
             keywords[parameter.name] = given
         else:
@@ -168,6 +168,17 @@ def call(name, arguments, operands_types):
     flat = [t for each in made for t in (each if isinstance(each, (tuple, list)) else (each,))]
     # Numbers are no values of a plan.
     return [(tuple(t.shape), tuple(t.stride()), t.dtype) if t is not None else None for t in flat if t is None or torch.is_tensor(t)]
+
+
+def are_wrong(number, planned, fake, *of):
+    """Whether fake tensors say the same of the CPU, whose kernel does as planned: then they are no witness of a GPU either."""
+    try:
+        said = call(*of, device="cpu")
+        with unset_fake_temporarily():
+            done = call(*of, device="cpu")
+    except RuntimeError:
+        return False
+    return same(said[number], fake) and same(done[number], planned)
 
 
 def differences(text, known):
@@ -191,7 +202,7 @@ def differences(text, known):
                 different.append(f"{name}: {len(results)} results, PyTorch has {len(got)}; {arguments} of {given}")
                 continue
             for number, (planned, fake) in enumerate(zip(results, got)):
-                if fake and planned and not same(planned, fake) and (name, number) not in EXPLAINED:
+                if fake and planned and not same(planned, fake) and (name, number) not in EXPLAINED and not are_wrong(number, planned, fake, name, arguments, given):
                     different.append(f"{name} #{number}: planned {planned}, PyTorch says {fake}; {arguments} of {given}")
     return different, lines
 

@@ -118,7 +118,7 @@ def operators():
     return Operators(), {"x": torch.randn(4, 6), "index": torch.tensor([0, 3, 1])}
 
 
-class Masked(nn.Module):
+class MaskedWrites(nn.Module):
     """Writes one number where a mask is true: of all dims, of the first, of the last, and a number that is computed."""
 
     def __init__(self):
@@ -135,8 +135,8 @@ class Masked(nn.Module):
         return (h * self.a).sum()
 
 
-def masked():
-    return Masked(), {"x": torch.randn(4, 6), "rows": torch.tensor([True, False, False, True]),
+def masked_writes():
+    return MaskedWrites(), {"x": torch.randn(4, 6), "rows": torch.tensor([True, False, False, True]),
                       "columns": torch.tensor([False, True, False, False, False, True])}
 
 
