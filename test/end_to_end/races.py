@@ -59,7 +59,25 @@ def case(bin, factory, world=2, graphs=True, mesh=None, readers=None, nccl=False
     return run
 
 
+def planted(bin):
+    """Faults in a session are named: waits that are left out or are for another event, one at a time (of some the order follows from the rest), a
+    lifetime that ends early, and copies that wait for the one that was waited for last in place of the one that was started last."""
+    def run(folder):
+        prepare(bin, folder, blocks, 2, make_config(2, offload_optimizer=True), 2)
+        found = json.loads(must(bin.parent / "test" / "bin" / "fsdp-races", "step.fsdp", "data.safetensors", 2, "faults", cwd=folder).stdout)
+        assert found["none"]["reported"] == found["none"]["wrong"] == 0, found["none"]
+        for name, least in (("missing wait", 0.4), ("stale wait", 0.4), ("missing sync", 0.5), ("early free", 1), ("last waited for", 1)):
+            each = found[name]
+            assert each["reported"] >= least * each["tried"] > 0, (name, each)
+            assert each["silent"] == 0, f"{name}: other numbers than the host's, and nothing is named: {each}"
+            assert "nothing orders it before" in each["example"], (name, each)
+        # As losses were wrong on a GPU: an update on the host reads a gradient that is on its way.
+        assert found["last waited for"]["wrong"] > 0 and "CopyAcross" in found["last waited for"]["example"] and "Adam" in found["last waited for"]["example"], found
+    return run
+
+
 def cases(bin):
+    yield "planted faults", planted(bin)
     offload = {"offload_optimizer": True}
     yield "zero3", case(bin, blocks)
     yield "flat, 3 ranks", case(bin, blocks, 3, bucket_layout="flat")
