@@ -287,6 +287,10 @@ const Case kCases[] = {
      }},
     {"another-type-than-the-kernel-gives", "E073",
      [](PlanT &plan) {
+       // With a reader, in front of which it is put: what nobody reads is let
+       // go, whatever it is.
+       auto made = int32_t(step(plan).values.size() + 1);
+       CallBuilder(plan, "aten::neg").operand(made).result({1, 2});
        CallBuilder(plan, "aten::zeros").integers({2}).none(4).result({1, 2});
      }},
     {"more-arguments-than-the-schema", "E061",
