@@ -10,6 +10,8 @@
 
 #include "passes/analysis/CudaScratch.h"
 
+#include "passes/analysis/OperatorRules.h"
+
 #include "ir/aten/Aten.h"
 #include "ir/aten/Matchers.h"
 
@@ -369,14 +371,7 @@ constexpr std::pair<StringLiteral, Rule> kRules[] = {
     {"native_layer_norm_backward", normBackward},
 };
 
-/// Null if there is none for the operator of `name`, "aten.index.Tensor".
-Rule findRule(StringRef name) {
-  name.consume_front("aten.");
-  name = name.take_until([](char c) { return c == '.'; });
-  const auto *rule =
-      llvm::find_if(kRules, [&](const auto &row) { return row.first == name; });
-  return rule == std::end(kRules) ? nullptr : rule->second;
-}
+Rule findRule(StringRef name) { return findOperatorRule(kRules, name); }
 
 } // namespace
 

@@ -7,6 +7,8 @@
 
 #include "passes/analysis/CudaSyncs.h"
 
+#include "passes/analysis/OperatorRules.h"
+
 #include "ir/aten/Aten.h"
 #include "ir/aten/Matchers.h"
 #include "ir/fsdp/Fsdp.h"
@@ -186,14 +188,7 @@ constexpr std::pair<StringLiteral, Rule> kRules[] = {
     {"segment_reduce", checksLengths},
 };
 
-/// Null if there is none for the operator of `name`, "aten.index.Tensor".
-Rule findRule(StringRef name) {
-  name.consume_front("aten.");
-  name = name.take_until([](char c) { return c == '.'; });
-  const auto *rule =
-      llvm::find_if(kRules, [&](const auto &row) { return row.first == name; });
-  return rule == std::end(kRules) ? nullptr : rule->second;
-}
+Rule findRule(StringRef name) { return findOperatorRule(kRules, name); }
 
 } // namespace
 
