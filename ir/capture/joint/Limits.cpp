@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/joint/Limits.h"
+#include "support/Error.h"
 
 #include <ATen/ops/full.h>
 
@@ -9,6 +10,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <sstream>
 #include <string_view>
 #include <unordered_set>
 
@@ -98,6 +100,15 @@ const std::unordered_set<std::string_view> carriers = {"aten::_reshape_alias",
                                                        "aten::view",
                                                        "aten::where"};
 
+/// Operators that write a number as it is, of which LibTorch's kernels refuse
+/// one that is finite and overflows. Others compute on and become infinite.
+const std::unordered_set<std::string_view> writers = {
+    "aten::clamp",           "aten::clamp_max",   "aten::clamp_min",
+    "aten::constant_pad_nd", "aten::fill",        "aten::full",
+    "aten::full_like",       "aten::hardshrink",  "aten::hardtanh",
+    "aten::index_fill",      "aten::masked_fill", "aten::new_full",
+    "aten::scatter",         "aten::threshold"};
+
 class Narrower {
 public:
   explicit Narrower(JointGraph &graph) : graph(graph) {
@@ -124,10 +135,13 @@ public:
     for (Node &node : graph.nodes)
       for (Argument &argument : node.arguments)
         if (argument.kind == Argument::Kind::Static &&
-            argument.value.isDouble())
-          if (auto number =
-                  narrow(argument.value.toDouble(), node, {node.results}))
-            argument.value = *number;
+            argument.value.isDouble()) {
+          double number = argument.value.toDouble();
+          if (auto narrowed = narrow(number, node, {node.results}))
+            argument.value = *narrowed;
+          else
+            checkFits(number, node);
+        }
     for (Constant &constant : graph.constants)
       narrowConstant(constant);
     for (const State &state : graph.states)
@@ -207,6 +221,26 @@ private:
                            number);
     }
     return std::nullopt;
+  }
+
+  /// Refuses a number that `node` would refuse when it runs.
+  void checkFits(double number, const Node &node) const {
+    if (!writers.contains(node.op.operator_name().name))
+      return;
+    const Range *made = findComputed(node);
+    if (!made || !std::isfinite(number) || std::abs(number) <= made->greatest)
+      return;
+    std::ostringstream message;
+    message << getOperatorName(node.op);
+    if (node.location != kNoLocation)
+      message << " (" << graph.locations[node.location].describe() << ")";
+    message << " writes " << number << " into " << made->name
+            << ", which mixed precision makes it compute in and whose greatest "
+               "number is "
+            << made->greatest
+            << "; PyTorch refuses that, too. Write torch.finfo(x.dtype).min or "
+               "float('-inf'), or compute in bfloat16";
+    throw Error(ErrorId::OperatorFailed, message.str());
   }
 
   /// As `narrow`, of a value that is that number, by its readers.

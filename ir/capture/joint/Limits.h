@@ -19,7 +19,8 @@ namespace fsdp::capture {
 /// computes with it makes narrower, by that of the narrower dtype; likewise the
 /// smallest positive normal number where it would be 0. Adds a row to
 /// `graph.limits` for each. Only dtypes that the policies of `graph.precision`
-/// bring in count: what the model narrows by itself stays as it is.
+/// bring in count: what the model narrows by itself stays as it is. Throws
+/// where another finite number is written into a dtype that has none so great.
 void narrowLimits(JointGraph &graph);
 
 } // namespace fsdp::capture

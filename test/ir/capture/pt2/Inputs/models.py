@@ -566,6 +566,7 @@ REFUSED = {
     "no_shapes": refused(lambda proj, x: torch._int_mm(x.char(), x.char().t()).sum() + proj(x).sum()),
     "bags": refused(lambda proj, x: F.embedding_bag(
         x[0].long().abs() % 3, proj.weight, x[0, :2].long() * 0, mode="sum", sparse=True).sum()),
+    "billion": refused(lambda proj, x: proj(x).masked_fill(proj(x) > 0, -1e9).softmax(-1).square().mean()),
     "several": refused(lambda proj, x: (torch.cond(x.sum() > 0, lambda h: h * 2, lambda h: h * 3, (proj(x),)) + twice(x)).sum()),
 }
 
