@@ -68,6 +68,7 @@ static bool isNamed(int descriptor, const std::string &path) {
 FolderLock::FolderLock(const std::string &folder)
     : path((std::filesystem::path(folder) / kName).string()) {
   auto end = Clock::now() + kPatience;
+  bool isTold = false;
   for (;;) {
     descriptor =
         open(path.c_str(),
@@ -98,6 +99,13 @@ FolderLock::FolderLock(const std::string &folder)
       throw Error(ErrorId::CheckpointsLocked,
                   "--save: another run saves checkpoints to '" + folder +
                       "': " + owner + "; end it, or save to another folder");
+    }
+    if (reason != 0 && !isTold) {
+      isTold = true;
+      log(LogLevel::info, "'" + folder + "' is locked by " +
+                              readOwner(descriptor) + "; waiting " +
+                              std::to_string(kPatience.count() / 1000) +
+                              " s for it to end");
     }
     close(descriptor);
     if (reason != 0)

@@ -346,7 +346,7 @@ void IndexBounds::check(
         input.shape.empty() ? 1 : static_cast<uint64_t>(input.shape[0]);
     uint64_t ofRow = bytes.size() / (isLong ? 8 : 4) / rows;
     throw Error(
-        ErrorId::DataType,
+        ErrorId::DataOutOfRange,
         "'" + input.name + "', " + nameRow(*place / ofRow) + ": " +
             std::to_string(value) + " of " +
             std::to_string(bound.greatest + 1) + ": " + bound.reader +

@@ -83,7 +83,7 @@ def beyond(bin):
         data["y"][1] = 5
         save_file(data, folder / "data.safetensors")
         done = call(bin / "fsdp-run", "step.fsdp", "--data=data.safetensors", "--steps=1", cwd=folder)
-        assert done.returncode and re.search(r"error\[fsdp-E082\]: 'y', row 1 of 'data\.safetensors': 5 of 5: .*given_sizes\.py:\d+ takes 0 to 4", done.stderr), done.stderr
+        assert done.returncode and re.search(r"error\[fsdp-E086\]: 'y', row 1 of 'data\.safetensors': 5 of 5: .*given_sizes\.py:\d+ takes 0 to 4", done.stderr), done.stderr
     return case
 
 

@@ -462,16 +462,16 @@ def beyond(folder):
         artifact = fsdp_opt.compile(Tagger(), kwargs=inputs, config=settings, out=folder / name)
         with fsdp_opt.Session(artifact) as step, fsdp_opt.Session(artifact) as other:
             whole = torch.cat([ids, ids])
-            refused("E082", "'input_ids', row 5: 24 of 24: aten::embedding of embed", lambda: step(wrong, whole), fsdp_opt.errors.DataError)
-            refused("E082", "takes 0 to 23, or -100", lambda: step(whole, classes), fsdp_opt.errors.DataError)
-            refused("E082", "'labels', row 6: -7 of 24", lambda: step(whole, classes), fsdp_opt.errors.DataError)
+            refused("E086", "'input_ids', row 5: 24 of 24: aten::embedding of embed", lambda: step(wrong, whole), fsdp_opt.errors.DataError)
+            refused("E086", "takes 0 to 23, or -100", lambda: step(whole, classes), fsdp_opt.errors.DataError)
+            refused("E086", "'labels', row 6: -7 of 24", lambda: step(whole, classes), fsdp_opt.errors.DataError)
             clean = masked.clone()
             clean[3, 0] = 0
             assert step(whole, masked).loss == other(whole, clean).loss, "another loss for labels that count for nothing"
         save_file({"input_ids": torch.cat([whole, wrong]), "labels": torch.cat([whole, whole])}, folder / "data.safetensors")
         with fsdp_opt.Session(artifact, data=folder / "data.safetensors") as step:
             step()
-            refused("E082", f"'input_ids', row 13 of '{folder / 'data.safetensors'}': 24 of 24", step, fsdp_opt.errors.DataError)
+            refused("E086", f"'input_ids', row 13 of '{folder / 'data.safetensors'}': 24 of 24", step, fsdp_opt.errors.DataError)
 
 
 def worlds(folder):

@@ -217,7 +217,7 @@ TEST_F(IndexBoundsTest, NamesInputRowValueAndBound) {
                    [](uint64_t row) { return "row " + std::to_string(row); });
       FAIL() << "5000 was taken";
     } catch (const Error &error) {
-      EXPECT_EQ(error.id(), ErrorId::DataType);
+      EXPECT_EQ(error.id(), ErrorId::DataOutOfRange);
       EXPECT_THAT(error.what(),
                   ::testing::StartsWith("'ids', row 1: 5000 of 10: "
                                         "aten::embedding of embed "
