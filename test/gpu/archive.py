@@ -76,6 +76,8 @@ def prepare(options):
         manifest["cases"][name] = made
         manifest["refused"].update(refused)
         print(f"{name}: {len(made)} steps compiled, {len(refused)} refused", flush=True)
+    if manifest["refused"] and options.quick:
+        raise kit.Failure(f"a first archive takes what compiles, and these were refused: {manifest['refused']}")
     fewest = {(model, case): min(w for c, w, _ in made if c == case) for model, made in manifest["cases"].items() for case, _, _ in made}
     manifest["begin"] = [[model, f"{case}-{fewest[model, case]}"] for model, case in BEGIN if (model, case) in fewest]
     if options.every and not options.quick:
