@@ -97,12 +97,12 @@ class Ranks:
     def alive(self):
         return [rank for rank, process in enumerate(self.processes) if process.poll() is None]
 
-    def meet(self, seconds=30):
-        """Returns when rank 0 waits for the others; whether it does."""
+    def meet(self, others=0, seconds=60):
+        """Returns when rank 0 waits for the others and so many of them have come; whether that is so."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            listening = "".join(pathlib.Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6") if os.path.exists(f"/proc/net/{name}"))
-            if re.search(rf":{self.port:04X} [0-9A-F]+:0000 0A", listening):
+            sockets = "".join(pathlib.Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6") if os.path.exists(f"/proc/net/{name}"))
+            if re.search(rf":{self.port:04X} [0-9A-F]+:0000 0A", sockets) and len(re.findall(rf":{self.port:04X} [0-9A-F]+:[0-9A-F]+ 01", sockets)) >= others + (others > 0):
                 return True
             time.sleep(0.02)
         return False
