@@ -134,7 +134,8 @@ static llvm::json::Object describe(ArrayRef<const ProgramUse *> parts,
 }
 
 /// A cast that mixed precision put in, or several equal ones.
-static llvm::json::Object describeCast(DictionaryAttr row) {
+/// A row of `fsdp.casts` or `fsdp.masks`.
+static llvm::json::Object describeRow(DictionaryAttr row) {
   llvm::json::Object cast;
   for (NamedAttribute entry : row) {
     StringRef key = entry.getName().getValue();
@@ -206,11 +207,14 @@ llvm::json::Value fsdp::buildReport(ModuleOp module) {
     report["programs"] = std::move(each);
   report["micro_batches"] = microBatches;
   report["groups"] = describeGroups(module, uses);
-  llvm::json::Array casts;
-  if (auto rows = module->getAttrOfType<ArrayAttr>(kCastsAttr))
-    for (auto row : rows.getAsRange<DictionaryAttr>())
-      casts.push_back(describeCast(row));
-  report["casts"] = std::move(casts);
+  for (auto [key, name] :
+       {std::pair("casts", kCastsAttr), std::pair("masks", kMasksAttr)}) {
+    llvm::json::Array each;
+    if (auto rows = module->getAttrOfType<ArrayAttr>(name))
+      for (auto row : rows.getAsRange<DictionaryAttr>())
+        each.push_back(describeRow(row));
+    report[key] = std::move(each);
+  }
   if (llvm::json::Array adapters = describeAdapters(module); !adapters.empty())
     report["adapters"] = std::move(adapters);
   report["memory"] = describeMemory(module, uses);

@@ -6,6 +6,7 @@
 #include "ir/capture/joint/MaskedWrites.h"
 #include "ir/capture/joint/RecorderScope.h"
 #include "ir/capture/joint/Simplify.h"
+#include "ir/capture/masks/Reader.h"
 #include "support/Error.h"
 
 #include <ATen/core/grad_mode.h>
@@ -371,6 +372,8 @@ void JointCapture::run(
   addLossScale();
   {
     Recorder::Scope scope(recorder);
+    masks::Reader reader(recorder, graph);
+    meta::MaskReaderScope masks(reader);
     at::AutoGradMode mode(!graph.isInference);
     std::vector<ReturnedTensor> returned = runForward(forward);
     if (returned.empty())

@@ -10,6 +10,7 @@
 #ifndef FSDP_IR_CAPTURE_JOINT_JOINTGRAPH_H
 #define FSDP_IR_CAPTURE_JOINT_JOINTGRAPH_H
 
+#include "ir/capture/meta/AttentionMask.h"
 #include "ir/capture/request/Precision.h"
 
 #include <ATen/core/Tensor.h>
@@ -175,6 +176,12 @@ struct ModelFile {
   std::string directory; ///< hash of the zip directory
 };
 
+/// What the mask of a call of attention was found to be.
+struct ReadMask {
+  meta::MaskForm form = meta::MaskForm::Unknown;
+  Location location; ///< of the call
+};
+
 struct JointGraph {
   ModelFile file;
   std::vector<ModuleInfo> modules;
@@ -194,6 +201,7 @@ struct JointGraph {
   Precision precision;               ///< the policies that were applied
   std::vector<Cast> casts;           ///< of which no node may be left
   std::vector<NarrowedLimit> limits; ///< what mixed precision did to them
+  std::vector<ReadMask> masks;       ///< of all calls that have one
   /// Trainable parameters that the loss does not depend on: now frozen.
   std::vector<std::string> withoutGradient;
   /// What the export lost and the request accepts, in words.

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/capture/meta/AttentionChoice.h"
+#include "ir/capture/meta/AttentionMask.h"
 #include "ir/capture/meta/Shapes.h"
 #include "ir/capture/meta/TargetScope.h"
 
@@ -87,12 +88,26 @@ static OptionalTensor giveRows(const OptionalTensor &mask,
   return isExpanded ? OptionalTensor(mask->contiguous()) : mask;
 }
 
+/// A mask for which kernels have a flag becomes that.
+static void useFlags(const Tensor &query, const Tensor &key,
+                     OptionalTensor &mask, bool &causal) {
+  MaskReader *reader = getMaskReader();
+  if (!reader || !given(mask) || causal || query.dim() < 2 || key.dim() < 2)
+    return;
+  MaskForm form = reader->read(*mask, query.size(-2), key.size(-2));
+  causal = form == MaskForm::Causal;
+  if (form != MaskForm::Unknown)
+    mask = std::nullopt;
+}
+
 static Tensor attention(const Tensor &query, const Tensor &key,
                         const Tensor &value, const OptionalTensor &original,
                         double dropout, bool causal,
                         std::optional<double> scale, bool grouped) {
   const Target &target = getTarget();
-  OptionalTensor mask = giveRows(original, target);
+  OptionalTensor mask = original;
+  useFlags(query, key, mask, causal);
+  mask = giveRows(mask, target);
   sdp::sdp_params call = {query, key, value, mask, dropout, causal, grouped};
   at::SDPBackend backend =
       dropout > 0 ? at::SDPBackend::math : chooseAttention(target, call, scale);

@@ -331,6 +331,32 @@ ArrayAttr describeCasts(Builder &builder, const JointGraph &graph) {
   return builder.getArrayAttr(rows);
 }
 
+StringRef nameOf(meta::MaskForm form) {
+  switch (form) {
+  case meta::MaskForm::All:
+    return "all";
+  case meta::MaskForm::Causal:
+    return "causal";
+  case meta::MaskForm::Unknown:
+    return "tensor";
+  }
+  llvm_unreachable("a form of a mask");
+}
+
+/// What each call of attention with a mask has now, calls of a module counted.
+ArrayAttr describeMasks(Builder &builder, const JointGraph &graph) {
+  llvm::MapVector<std::pair<StringRef, StringRef>, int64_t> counts;
+  for (const capture::ReadMask &mask : graph.masks)
+    ++counts[{nameOf(mask.form), mask.location.module}];
+  SmallVector<Attribute> rows;
+  for (auto [key, count] : counts)
+    rows.push_back(builder.getDictionaryAttr(
+        {builder.getNamedAttr("form", builder.getStringAttr(key.first)),
+         builder.getNamedAttr("module", builder.getStringAttr(key.second)),
+         builder.getNamedAttr("count", builder.getI64IntegerAttr(count))}));
+  return builder.getArrayAttr(rows);
+}
+
 /// Programs of one module share the table of states.
 void verifySameStates(const CapturedProgram &first,
                       const CapturedProgram &other) {
@@ -401,6 +427,8 @@ fsdp::capture::buildModule(MLIRContext &context,
     (*module)->setAttr(PrecisionAttr::name, precision);
     (*module)->setAttr(kCastsAttr, describeCasts(builder, first));
   }
+  if (!first.masks.empty())
+    (*module)->setAttr(kMasksAttr, describeMasks(builder, first));
   llvm::SetVector<Attribute> checkpoints;
   for (const std::string &path : first.checkpoints)
     if (!path.empty())

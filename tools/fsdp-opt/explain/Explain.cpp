@@ -336,6 +336,30 @@ void printCasts(ModuleOp module) {
   llvm::outs() << table.print();
 }
 
+/// What masks of attention became, forms counted.
+void printMasks(ModuleOp module) {
+  auto rows = module->getAttrOfType<ArrayAttr>(kMasksAttr);
+  if (!rows)
+    return;
+  llvm::MapVector<StringRef, std::pair<StringRef, int64_t>> forms;
+  for (auto row : rows.getAsRange<DictionaryAttr>()) {
+    auto &[first, count] = forms[row.getAs<StringAttr>("form").getValue()];
+    if (count == 0)
+      first = row.getAs<StringAttr>("module").getValue();
+    count += row.getAs<IntegerAttr>("count").getInt();
+  }
+  llvm::outs() << "\nmasks of attention\n";
+  Table table;
+  table.add({"calls", "first in", "the mask"});
+  for (auto &[form, use] : forms)
+    table.add({formatCount(use.second), use.first.str(),
+               form == "all"      ? "lets all be seen: none is left"
+               : form == "causal" ? "is causal: a flag of the kernel"
+                                  : "stays a tensor: it depends on data, or no "
+                                    "kernel has a flag for it"});
+  llvm::outs() << table.print();
+}
+
 /// Everything that keeps the model from being captured.
 std::vector<CaptureProblem> findProblems(MLIRContext &context,
                                          const CommandLine &line,
@@ -461,6 +485,7 @@ int fsdp::explain(MLIRContext &context, const CommandLine &line) {
   printUnread(*module);
   printOutputs(*module, outputs);
   printCasts(*module);
+  printMasks(*module);
   printClasses(*module);
   llvm::outs() << "\nnot supported: nothing\n\n";
   if (std::string ranks = drawRanks(config); !ranks.empty())

@@ -366,6 +366,25 @@ def attend_strided():
     return Strided(), {"x": torch.randn(6, 2, 16)}
 
 
+def attend_computed():
+    """Masks as models compute them: of one document, of all keys, with a window, of the data."""
+
+    class Attend(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.proj = nn.Linear(8, 8)
+
+        def forward(self, x, seen):
+            h = self.proj(x).unflatten(-1, (2, 4)).transpose(1, 2)
+            at = torch.arange(x.shape[1])
+            document = (torch.cat([at[:1] - 1, at]).diff() != 1).cumsum(0)
+            causal = at[None, :] <= at[:, None]
+            masks = (causal & (document[None, :] == document[:, None]), (at >= 0).expand(x.shape[1], -1), causal & (at[None, :] > at[:, None] - 3), causal & seen[:, None, None])
+            return sum(F.scaled_dot_product_attention(h, h, h, attn_mask=mask).square().mean() for mask in masks)
+
+    return Attend(), {"x": torch.randn(2, 6, 8), "seen": torch.ones(2, 6, dtype=torch.bool)}
+
+
 def least():
     """A number at the limit of float32, in operators that compute in the parameters' type, in those that do not, and on its way to them."""
 
@@ -377,7 +396,7 @@ def least():
         def forward(self, x):
             y, low = self.net(x), torch.finfo(torch.float32).min
             own = y.masked_fill(y > 1, low).softmax(-1)
-            mask = torch.full((6, 6), low, dtype=y.dtype).triu(1)[None, None, :4, :4]
+            mask = torch.full((6, 6), low, dtype=y.dtype).triu(2)[None, None, :4, :4]
             seen = F.scaled_dot_product_attention(*3 * (y[None, None],), attn_mask=mask)
             # The last: torch.export takes y for its own copy from here on.
             wide = y.float().masked_fill(own > 2, low).logsumexp(-1)

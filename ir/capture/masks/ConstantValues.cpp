@@ -1,0 +1,503 @@
+//===- ConstantValues.cpp - What depends on no data -----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/capture/masks/ConstantValues.h"
+#include "ir/capture/joint/Draws.h"
+#include "ir/capture/masks/Plainly.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/stack.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+
+using namespace fsdp;
+using namespace fsdp::masks;
+using at::Tensor;
+using capture::Argument;
+using capture::kNoValue;
+
+namespace {
+
+/// Operators whose result is one number in the sizes of what they are given,
+/// and which argument that is; "" for 0 and 1.
+const std::unordered_map<std::string_view, double> fills = {
+    {"aten::zeros", 0},    {"aten::ones", 1},       {"aten::new_zeros", 0},
+    {"aten::new_ones", 1}, {"aten::zeros_like", 0}, {"aten::ones_like", 1}};
+const std::unordered_set<std::string_view> fillsOfArgument = {
+    "aten::full", "aten::new_full", "aten::full_like", "aten::fill"};
+
+/// Views and copies of which each row is a row of the operand, or, by `expand`,
+/// of the only one.
+const std::unordered_set<std::string_view> rowKeepers = {
+    "aten::_to_copy",  "aten::_unsafe_view", "aten::alias",
+    "aten::clone",     "aten::contiguous",   "aten::detach",
+    "aten::expand",    "aten::lift_fresh",   "aten::lift_fresh_copy",
+    "aten::unsqueeze", "aten::view",         "aten::_reshape_alias",
+    "aten::squeeze"};
+
+std::string_view nameOf(const capture::Node &node) {
+  return node.op.operator_name().name;
+}
+
+const c10::IValue *findArgument(const capture::Node &node, const char *name) {
+  std::optional<int> index = node.op.schema().argumentIndexWithName(name);
+  return index && node.arguments[*index].kind == Argument::Kind::Static
+             ? &node.arguments[*index].value
+             : nullptr;
+}
+
+/// Sizes without those of 1 in front of the last two.
+std::vector<int64_t> withoutOnes(const std::vector<int64_t> &sizes) {
+  std::vector<int64_t> rest;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] != 1 || i + 2 >= sizes.size())
+      rest.push_back(sizes[i]);
+  return rest;
+}
+
+/// The tensor with other sizes of 1 in front of its last two.
+Tensor moveOnes(const Tensor &tensor, const std::vector<int64_t> &from,
+                const std::vector<int64_t> &to) {
+  // Dims of the tensor stand for those of `from`, or are 1.
+  std::vector<int64_t> sizes(std::max<size_t>(to.size(), 2), 1);
+  size_t next = 0, dims = from.size();
+  auto lead = [](size_t count) { return count < 2 ? 0 : count - 2; };
+  for (size_t i = 0; i < lead(to.size()); ++i) {
+    if (to[i] == 1)
+      continue;
+    while (next < lead(dims) && from[next] == 1)
+      ++next;
+    sizes[i] = tensor.size(int64_t(next++));
+  }
+  sizes[sizes.size() - 2] = tensor.size(-2);
+  sizes.back() = tensor.size(-1);
+  return tensor.reshape(sizes);
+}
+
+} // namespace
+
+const capture::Node *ConstantValues::findProducer(ValueId value) {
+  for (; known < graph.nodes.size(); ++known)
+    for (ValueId result : graph.nodes[known].results)
+      producers[result] = known;
+  auto it = producers.find(value);
+  return it == producers.end() ? nullptr : &graph.nodes[it->second];
+}
+
+/// Of a tensor that no operator makes.
+Tensor ConstantValues::findData(ValueId value) const {
+  auto it =
+      std::ranges::find(graph.constants, value, &capture::Constant::value);
+  return it == graph.constants.end() ? Tensor() : it->data;
+}
+
+bool ConstantValues::isSmall(ValueId value) const {
+  return c10::multiply_integers(graph.values[value].sizes) <= most;
+}
+
+/// What fills the result; whatever it is like does not matter.
+std::optional<Tensor> ConstantValues::findFill(const Node &node) const {
+  if (node.results.size() != 1)
+    return std::nullopt;
+  at::ScalarType dtype = graph.values[node.results.front()].dtype;
+  Plainly plainly;
+  if (auto it = fills.find(nameOf(node)); it != fills.end())
+    return at::scalar_tensor(it->second, dtype);
+  if (!fillsOfArgument.contains(nameOf(node)))
+    return std::nullopt;
+  const c10::IValue *number = findArgument(node, "fill_value");
+  if (!number)
+    number = findArgument(node, "value");
+  if (!number || !number->isScalar())
+    return std::nullopt;
+  return at::full({}, number->toScalar(), dtype);
+}
+
+bool ConstantValues::isConstant(ValueId value) {
+  if (value == kNoValue)
+    return true;
+  if (auto it = constant.find(value); it != constant.end())
+    return it->second;
+  const Node *node = findProducer(value);
+  bool found = false;
+  if (node)
+    found = findFill(*node) ||
+            (nameOf(*node) != capture::kDrawOperator &&
+             !node->op.hasTag(at::Tag::nondeterministic_seeded) &&
+             std::ranges::all_of(node->arguments, [&](const Argument &each) {
+               return std::ranges::all_of(each.tensors, [&](ValueId tensor) {
+                 return isConstant(tensor);
+               });
+             }));
+  else
+    found = findData(value).defined();
+  return constant[value] = found;
+}
+
+Tensor ConstantValues::call(const Node &node, ValueId result,
+                            const std::function<Tensor(ValueId)> &get) {
+  torch::jit::Stack stack;
+  for (size_t i = 0; i < node.arguments.size(); ++i) {
+    const Argument &argument = node.arguments[i];
+    const c10::Argument &formal = node.op.schema().arguments()[i];
+    auto given = [&](ValueId each) {
+      return each == kNoValue ? Tensor() : get(each);
+    };
+    switch (argument.kind) {
+    case Argument::Kind::Static:
+      stack.push_back(argument.value.isDevice()
+                          ? c10::IValue(c10::Device(c10::kCPU))
+                          : argument.value);
+      break;
+    case Argument::Kind::Tensor:
+      stack.push_back(argument.tensors.front() == kNoValue
+                          ? c10::IValue()
+                          : c10::IValue(given(argument.tensors.front())));
+      break;
+    case Argument::Kind::List:
+      if (formal.type()->isSubtypeOf(*c10::ListType::ofTensors())) {
+        c10::List<Tensor> list;
+        for (ValueId each : argument.tensors)
+          list.push_back(given(each));
+        stack.push_back(list);
+      } else {
+        c10::List<std::optional<Tensor>> list;
+        for (ValueId each : argument.tensors)
+          list.push_back(each == kNoValue ? std::nullopt
+                                          : std::optional(given(each)));
+        stack.push_back(list);
+      }
+      break;
+    }
+  }
+  Plainly plainly;
+  node.op.callBoxed(stack);
+  // Lists are flattened in `results`.
+  size_t next = 0;
+  for (const c10::IValue &each : stack) {
+    if (each.isTensor() && node.results[next++] == result)
+      return each.toTensor();
+    if (each.isTensorList())
+      for (const Tensor &tensor : each.toTensorVector())
+        if (node.results[next++] == result)
+          return tensor;
+  }
+  return {};
+}
+
+Tensor ConstantValues::getWhole(ValueId value) {
+  if (value == kNoValue || !isSmall(value) || !isConstant(value))
+    return {};
+  if (auto it = whole.find(value); it != whole.end())
+    return it->second;
+  Tensor found;
+  if (const Node *node = findProducer(value)) {
+    if (std::optional<Tensor> number = findFill(*node)) {
+      Plainly plainly;
+      found = number->expand(graph.values[value].sizes);
+    } else {
+      bool isWhole = true;
+      for (const Argument &argument : node->arguments)
+        for (ValueId each : argument.tensors)
+          isWhole &= each == kNoValue || getWhole(each).defined();
+      if (isWhole)
+        found =
+            call(*node, value, [&](ValueId each) { return getWhole(each); });
+      else if (std::optional<Steps> pieces = computeSteps(value)) {
+        Plainly plainly;
+        int64_t rows = pieces->sizes.size() < 2
+                           ? 1
+                           : pieces->sizes[pieces->sizes.size() - 2];
+        found = expandRows(*pieces, at::arange(rows)).expand(pieces->sizes);
+      }
+    }
+  } else {
+    found = findData(value);
+  }
+  return whole[value] = found;
+}
+
+//===----------------------------------------------------------------------===//
+// Pieces
+//===----------------------------------------------------------------------===//
+
+std::optional<Steps> ConstantValues::getSteps(ValueId value) {
+  if (value == kNoValue || !isConstant(value) ||
+      graph.values[value].sizes.empty() ||
+      c10::multiply_integers(graph.values[value].sizes) == 0)
+    return std::nullopt;
+  if (auto it = steps.find(value); it != steps.end())
+    return it->second;
+  std::optional<Steps> found;
+  if (Tensor dense = isSmall(value) ? getWhole(value) : findData(value);
+      dense.defined()) {
+    Plainly plainly;
+    found = fromDense(dense);
+  } else if (!isSmall(value)) {
+    found = computeSteps(value);
+  }
+  if (found) {
+    // As many dims as the tensor has.
+    Plainly plainly;
+    int64_t dims = std::max<int64_t>(2, int64_t(found->sizes.size()));
+    while (found->ends.dim() < dims) {
+      found->ends = found->ends.unsqueeze(0);
+      found->values = found->values.unsqueeze(0);
+    }
+  }
+  return steps[value] = found;
+}
+
+std::optional<Steps> ConstantValues::computeSteps(ValueId value) {
+  const Node *node = findProducer(value);
+  if (!node)
+    return std::nullopt;
+  const std::vector<int64_t> &sizes = graph.values[value].sizes;
+  if (std::optional<Tensor> number = findFill(*node))
+    return makeConstant(sizes, *number);
+  std::string_view name = nameOf(*node);
+  if (node->op.hasTag(at::Tag::pointwise))
+    return computePointwise(*node, value);
+  ValueId source =
+      node->arguments.empty() || node->arguments.front().tensors.size() != 1
+          ? kNoValue
+          : node->arguments.front().tensors.front();
+  if (source == kNoValue)
+    return std::nullopt;
+  const std::vector<int64_t> &from = graph.values[source].sizes;
+  auto number = [&](const char *argument, int64_t otherwise) {
+    const c10::IValue *given = findArgument(*node, argument);
+    return given && given->isInt() ? given->toInt() : otherwise;
+  };
+  if (name == "aten::triu" || name == "aten::tril") {
+    std::optional<Steps> operand = getSteps(source);
+    Plainly plainly;
+    return operand ? cutDiagonally(*operand, number("diagonal", 0),
+                                   name == "aten::triu")
+                   : std::nullopt;
+  }
+  if (name == "aten::slice") {
+    int64_t rank = int64_t(from.size()), dim = number("dim", 0);
+    int64_t size = from[size_t(dim < 0 ? dim + rank : dim)];
+    auto bound = [&](const char *argument, int64_t otherwise) {
+      int64_t place = number(argument, otherwise);
+      return std::clamp<int64_t>(place < 0 ? place + size : place, 0, size);
+    };
+    if (number("step", 1) != 1)
+      return std::nullopt;
+    std::optional<Steps> operand = getSteps(source);
+    if (!operand)
+      return std::nullopt;
+    int64_t start = bound("start", 0), end = bound("end", size);
+    dim = dim < 0 ? dim : dim - rank;
+    Plainly plainly;
+    if (dim == -1)
+      return sliceColumns(*operand, start, end);
+    operand->sizes = sizes;
+    if (operand->ends.size(dim) != 1) {
+      operand->ends = operand->ends.narrow(dim, start, end - start);
+      operand->values = operand->values.narrow(dim, start, end - start);
+    }
+    return operand;
+  }
+  if (!rowKeepers.contains(name))
+    return std::nullopt;
+  // A row for all: given by the rows' own numbers.
+  if (name == "aten::expand" && from.back() == 1 && sizes.back() != 1) {
+    Tensor rows = getWhole(source);
+    Plainly plainly;
+    if (!rows.defined())
+      return std::nullopt;
+    Steps found = repeatRows(rows, sizes.back());
+    found.sizes = sizes;
+    return found;
+  }
+  std::optional<Steps> operand = getSteps(source);
+  if (!operand)
+    return std::nullopt;
+  Plainly plainly;
+  if (name == "aten::expand") {
+    operand->sizes = sizes;
+  } else if (from != sizes) {
+    if (from.size() < 2 || sizes.size() < 2 ||
+        withoutOnes(from) != withoutOnes(sizes))
+      return std::nullopt;
+    operand->ends = moveOnes(operand->ends, from, sizes);
+    operand->values = moveOnes(operand->values, from, sizes);
+    operand->sizes = sizes;
+  }
+  operand->values = operand->values.to(graph.values[value].dtype);
+  return operand;
+}
+
+std::optional<Steps> ConstantValues::computePointwise(const Node &node,
+                                                      ValueId value) {
+  const std::vector<int64_t> &sizes = graph.values[value].sizes;
+  std::vector<ValueId> tensors;
+  for (const Argument &argument : node.arguments)
+    for (ValueId each : argument.tensors)
+      if (each != kNoValue)
+        tensors.push_back(each);
+  auto isColumn = [&](ValueId each) {
+    const std::vector<int64_t> &own = graph.values[each].sizes;
+    return !own.empty() && own.back() != 1 && isSmall(each) &&
+           (own.size() < 2 || own[own.size() - 2] == 1);
+  };
+  auto isRow = [&](ValueId each) {
+    const std::vector<int64_t> &own = graph.values[each].sizes;
+    return isSmall(each) && (own.empty() || own.back() == 1);
+  };
+  // Positions of queries against those of keys.
+  if (tensors.size() == 2) {
+    std::string_view compare = nameOf(node).substr(6); // behind "aten::"
+    static const std::pair<std::string_view, std::string_view> turned[] = {
+        {"lt", "gt"}, {"le", "ge"}, {"gt", "lt"},
+        {"ge", "le"}, {"eq", "eq"}, {"ne", "ne"}};
+    ValueId row = tensors[0], column = tensors[1];
+    if (isColumn(row) && isRow(column)) {
+      std::swap(row, column);
+      for (auto [from, to] : turned)
+        if (compare == from) {
+          compare = to;
+          break;
+        }
+    }
+    if (isRow(row) && isColumn(column)) {
+      Tensor rows = getWhole(row), columns = getWhole(column);
+      Plainly plainly;
+      if (rows.defined() && columns.defined())
+        if (auto found = compareSorted(
+                compare, rows.dim() ? rows : rows.unsqueeze(0), columns, sizes))
+          return found;
+    }
+  }
+  std::vector<Steps> operands;
+  for (ValueId each : tensors) {
+    if (isRow(each)) {
+      Tensor rows = getWhole(each);
+      Plainly plainly;
+      if (!rows.defined())
+        return std::nullopt;
+      operands.push_back(
+          repeatRows(rows.dim() ? rows : rows.unsqueeze(0), sizes.back()));
+    } else if (std::optional<Steps> found = getSteps(each)) {
+      operands.push_back(std::move(*found));
+    } else {
+      return std::nullopt;
+    }
+  }
+  std::vector<const Steps *> pointers;
+  for (const Steps &each : operands)
+    pointers.push_back(&each);
+  if (pointers.empty())
+    return std::nullopt;
+  auto compute = [&](std::vector<Tensor> given) {
+    size_t next = 0;
+    return call(node, value, [&](ValueId) { return given[next++]; });
+  };
+  Plainly plainly;
+  return combine(pointers, sizes, compute);
+}
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+Tensor ConstantValues::getRows(ValueId value, const Tensor &rows) {
+  const std::vector<int64_t> &sizes = graph.values[value].sizes;
+  if (isSmall(value)) {
+    Tensor dense = getWhole(value);
+    Plainly plainly;
+    return dense.defined() && sizes.size() > 1 && sizes[sizes.size() - 2] != 1
+               ? dense.index_select(-2, rows)
+               : dense;
+  }
+  if (Tensor dense = findData(value); dense.defined()) {
+    Plainly plainly;
+    return sizes.size() > 1 ? dense.index_select(-2, rows) : dense;
+  }
+  const Node *node = findProducer(value);
+  if (!node || !isConstant(value))
+    return {};
+  return computeRows(*node, value, rows);
+}
+
+Tensor ConstantValues::computeRows(const Node &node, ValueId value,
+                                   const Tensor &rows) {
+  const std::vector<int64_t> &sizes = graph.values[value].sizes;
+  std::vector<int64_t> wanted = sizes;
+  if (wanted.size() > 1 && wanted[wanted.size() - 2] != 1)
+    wanted[wanted.size() - 2] = rows.size(0);
+  // What is the same for all leading dims need not be there for each.
+  std::fill(wanted.begin(), wanted.end() - std::min<size_t>(2, wanted.size()),
+            1);
+  if (std::optional<Tensor> number = findFill(node)) {
+    Plainly plainly;
+    return number->expand(wanted);
+  }
+  if (node.op.hasTag(at::Tag::pointwise)) {
+    std::unordered_map<ValueId, Tensor> given;
+    for (const Argument &argument : node.arguments)
+      for (ValueId each : argument.tensors)
+        if (each != kNoValue && !(given[each] = getRows(each, rows)).defined())
+          return {};
+    return call(node, value, [&](ValueId each) { return given[each]; });
+  }
+  ValueId source =
+      node.arguments.empty() || node.arguments.front().tensors.size() != 1
+          ? kNoValue
+          : node.arguments.front().tensors.front();
+  if (source == kNoValue)
+    return {};
+  const std::vector<int64_t> &from = graph.values[source].sizes;
+  std::string_view name = nameOf(node);
+  if (name == "aten::triu" || name == "aten::tril") {
+    Tensor operand = getRows(source, rows);
+    if (!operand.defined())
+      return {};
+    Plainly plainly;
+    const c10::IValue *diagonal = findArgument(node, "diagonal");
+    Tensor distance = at::arange(sizes.back()) - rows.unsqueeze(-1);
+    int64_t shift = diagonal ? diagonal->toInt() : 0;
+    return at::where(name == "aten::triu" ? distance >= shift
+                                          : distance <= shift,
+                     operand, at::zeros_like(operand));
+  }
+  if (name == "aten::slice") {
+    const c10::IValue *dim = findArgument(node, "dim");
+    int64_t rank = int64_t(from.size()), along = dim ? dim->toInt() : 0;
+    along = along < 0 ? along : along - rank;
+    const c10::IValue *start = findArgument(node, "start");
+    int64_t size = from[size_t(along + rank)];
+    int64_t begin = start && start->isInt() ? start->toInt() : 0;
+    begin = std::clamp<int64_t>(begin < 0 ? begin + size : begin, 0, size);
+    Plainly plainly;
+    Tensor operand =
+        getRows(source, along == -2 ? (rows + begin).contiguous() : rows);
+    if (!operand.defined() || along == -2)
+      return operand;
+    return operand.size(along) == size
+               ? operand.narrow(along, begin, sizes[size_t(along + rank)])
+               : operand;
+  }
+  if (!rowKeepers.contains(name))
+    return {};
+  Tensor operand = getRows(source, rows);
+  if (!operand.defined())
+    return {};
+  Plainly plainly;
+  operand = operand.to(graph.values[value].dtype);
+  if (name == "aten::expand" || from == sizes)
+    return operand;
+  if (from.size() < 2 || sizes.size() < 2 ||
+      withoutOnes(from) != withoutOnes(sizes))
+    return {};
+  return moveOnes(operand, from, sizes);
+}

@@ -1,0 +1,62 @@
+//===- ConstantValues.h - What depends on no data ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_IR_CAPTURE_MASKS_CONSTANTVALUES_H
+#define FSDP_IR_CAPTURE_MASKS_CONSTANTVALUES_H
+
+#include "ir/capture/joint/JointGraph.h"
+#include "ir/capture/masks/Steps.h"
+
+#include <unordered_map>
+
+namespace fsdp::masks {
+
+/// Computes values of a joint graph, which may grow meanwhile, that depend
+/// neither on inputs nor on states: whole ones of few elements, and larger ones
+/// by the pieces of their rows.
+class ConstantValues {
+public:
+  /// A value of more elements than `most` is never made whole.
+  explicit ConstantValues(const capture::JointGraph &graph,
+                          int64_t most = int64_t(1) << 22)
+      : graph(graph), most(most) {}
+
+  bool isConstant(capture::ValueId value);
+
+  /// The tensor, on the CPU; undefined if it is not constant or too large.
+  at::Tensor getWhole(capture::ValueId value);
+
+  /// Its pieces; nothing if it is not constant, or of a form that has none.
+  std::optional<Steps> getSteps(capture::ValueId value);
+
+  /// The rows of these numbers, along the last but one dim, computed by all
+  /// operators as they are; undefined if that cannot be done.
+  at::Tensor getRows(capture::ValueId value, const at::Tensor &rows);
+
+private:
+  using ValueId = capture::ValueId;
+  using Node = capture::Node;
+
+  const Node *findProducer(ValueId value);
+  at::Tensor findData(ValueId value) const;
+  bool isSmall(ValueId value) const;
+  std::optional<at::Tensor> findFill(const Node &node) const;
+  at::Tensor call(const Node &node, ValueId result,
+                  const std::function<at::Tensor(ValueId)> &get);
+  std::optional<Steps> computeSteps(ValueId value);
+  std::optional<Steps> computePointwise(const Node &node, ValueId value);
+  at::Tensor computeRows(const Node &node, ValueId value,
+                         const at::Tensor &rows);
+
+  const capture::JointGraph &graph;
+  int64_t most;
+  size_t known = 0; // nodes in `producers`
+  std::unordered_map<ValueId, size_t> producers;
+  std::unordered_map<ValueId, bool> constant;
+  std::unordered_map<ValueId, at::Tensor> whole;
+  std::unordered_map<ValueId, std::optional<Steps>> steps;
+};
+
+} // namespace fsdp::masks
+
+#endif // FSDP_IR_CAPTURE_MASKS_CONSTANTVALUES_H
