@@ -3,6 +3,7 @@
 
 #include "ir/capture/masks/ConstantValues.h"
 #include "ir/capture/joint/Draws.h"
+#include "ir/capture/masks/Calls.h"
 #include "ir/capture/masks/Plainly.h"
 
 #include <ATen/TensorOperators.h>
@@ -32,54 +33,6 @@ const std::unordered_map<std::string_view, double> fills = {
     {"aten::new_ones", 1}, {"aten::zeros_like", 0}, {"aten::ones_like", 1}};
 const std::unordered_set<std::string_view> fillsOfArgument = {
     "aten::full", "aten::new_full", "aten::full_like", "aten::fill"};
-
-/// Views and copies of which each row is a row of the operand, or, by `expand`,
-/// of the only one.
-const std::unordered_set<std::string_view> rowKeepers = {
-    "aten::_to_copy",  "aten::_unsafe_view", "aten::alias",
-    "aten::clone",     "aten::contiguous",   "aten::detach",
-    "aten::expand",    "aten::lift_fresh",   "aten::lift_fresh_copy",
-    "aten::unsqueeze", "aten::view",         "aten::_reshape_alias",
-    "aten::squeeze"};
-
-std::string_view nameOf(const capture::Node &node) {
-  return node.op.operator_name().name;
-}
-
-const c10::IValue *findArgument(const capture::Node &node, const char *name) {
-  std::optional<int> index = node.op.schema().argumentIndexWithName(name);
-  return index && node.arguments[*index].kind == Argument::Kind::Static
-             ? &node.arguments[*index].value
-             : nullptr;
-}
-
-/// Sizes without those of 1 in front of the last two.
-std::vector<int64_t> withoutOnes(const std::vector<int64_t> &sizes) {
-  std::vector<int64_t> rest;
-  for (size_t i = 0; i < sizes.size(); ++i)
-    if (sizes[i] != 1 || i + 2 >= sizes.size())
-      rest.push_back(sizes[i]);
-  return rest;
-}
-
-/// The tensor with other sizes of 1 in front of its last two.
-Tensor moveOnes(const Tensor &tensor, const std::vector<int64_t> &from,
-                const std::vector<int64_t> &to) {
-  // Dims of the tensor stand for those of `from`, or are 1.
-  std::vector<int64_t> sizes(std::max<size_t>(to.size(), 2), 1);
-  size_t next = 0, dims = from.size();
-  auto lead = [](size_t count) { return count < 2 ? 0 : count - 2; };
-  for (size_t i = 0; i < lead(to.size()); ++i) {
-    if (to[i] == 1)
-      continue;
-    while (next < lead(dims) && from[next] == 1)
-      ++next;
-    sizes[i] = tensor.size(int64_t(next++));
-  }
-  sizes[sizes.size() - 2] = tensor.size(-2);
-  sizes.back() = tensor.size(-1);
-  return tensor.reshape(sizes);
-}
 
 } // namespace
 
@@ -404,100 +357,4 @@ std::optional<Steps> ConstantValues::computePointwise(const Node &node,
   };
   Plainly plainly;
   return combine(pointers, sizes, compute);
-}
-
-//===----------------------------------------------------------------------===//
-// Rows
-//===----------------------------------------------------------------------===//
-
-Tensor ConstantValues::getRows(ValueId value, const Tensor &rows) {
-  const std::vector<int64_t> &sizes = graph.values[value].sizes;
-  if (isSmall(value)) {
-    Tensor dense = getWhole(value);
-    Plainly plainly;
-    return dense.defined() && sizes.size() > 1 && sizes[sizes.size() - 2] != 1
-               ? dense.index_select(-2, rows)
-               : dense;
-  }
-  if (Tensor dense = findData(value); dense.defined()) {
-    Plainly plainly;
-    return sizes.size() > 1 ? dense.index_select(-2, rows) : dense;
-  }
-  const Node *node = findProducer(value);
-  if (!node || !isConstant(value))
-    return {};
-  return computeRows(*node, value, rows);
-}
-
-Tensor ConstantValues::computeRows(const Node &node, ValueId value,
-                                   const Tensor &rows) {
-  const std::vector<int64_t> &sizes = graph.values[value].sizes;
-  std::vector<int64_t> wanted = sizes;
-  if (wanted.size() > 1 && wanted[wanted.size() - 2] != 1)
-    wanted[wanted.size() - 2] = rows.size(0);
-  // What is the same for all leading dims need not be there for each.
-  std::fill(wanted.begin(), wanted.end() - std::min<size_t>(2, wanted.size()),
-            1);
-  if (std::optional<Tensor> number = findFill(node)) {
-    Plainly plainly;
-    return number->expand(wanted);
-  }
-  if (node.op.hasTag(at::Tag::pointwise)) {
-    std::unordered_map<ValueId, Tensor> given;
-    for (const Argument &argument : node.arguments)
-      for (ValueId each : argument.tensors)
-        if (each != kNoValue && !(given[each] = getRows(each, rows)).defined())
-          return {};
-    return call(node, value, [&](ValueId each) { return given[each]; });
-  }
-  ValueId source =
-      node.arguments.empty() || node.arguments.front().tensors.size() != 1
-          ? kNoValue
-          : node.arguments.front().tensors.front();
-  if (source == kNoValue)
-    return {};
-  const std::vector<int64_t> &from = graph.values[source].sizes;
-  std::string_view name = nameOf(node);
-  if (name == "aten::triu" || name == "aten::tril") {
-    Tensor operand = getRows(source, rows);
-    if (!operand.defined())
-      return {};
-    Plainly plainly;
-    const c10::IValue *diagonal = findArgument(node, "diagonal");
-    Tensor distance = at::arange(sizes.back()) - rows.unsqueeze(-1);
-    int64_t shift = diagonal ? diagonal->toInt() : 0;
-    return at::where(name == "aten::triu" ? distance >= shift
-                                          : distance <= shift,
-                     operand, at::zeros_like(operand));
-  }
-  if (name == "aten::slice") {
-    const c10::IValue *dim = findArgument(node, "dim");
-    int64_t rank = int64_t(from.size()), along = dim ? dim->toInt() : 0;
-    along = along < 0 ? along : along - rank;
-    const c10::IValue *start = findArgument(node, "start");
-    int64_t size = from[size_t(along + rank)];
-    int64_t begin = start && start->isInt() ? start->toInt() : 0;
-    begin = std::clamp<int64_t>(begin < 0 ? begin + size : begin, 0, size);
-    Plainly plainly;
-    Tensor operand =
-        getRows(source, along == -2 ? (rows + begin).contiguous() : rows);
-    if (!operand.defined() || along == -2)
-      return operand;
-    return operand.size(along) == size
-               ? operand.narrow(along, begin, sizes[size_t(along + rank)])
-               : operand;
-  }
-  if (!rowKeepers.contains(name))
-    return {};
-  Tensor operand = getRows(source, rows);
-  if (!operand.defined())
-    return {};
-  Plainly plainly;
-  operand = operand.to(graph.values[value].dtype);
-  if (name == "aten::expand" || from == sizes)
-    return operand;
-  if (from.size() < 2 || sizes.size() < 2 ||
-      withoutOnes(from) != withoutOnes(sizes))
-    return {};
-  return moveOnes(operand, from, sizes);
 }

@@ -336,27 +336,16 @@ void printCasts(ModuleOp module) {
   llvm::outs() << table.print();
 }
 
-/// What masks of attention became, forms counted.
+/// What masks of attention became.
 void printMasks(ModuleOp module) {
-  auto rows = module->getAttrOfType<ArrayAttr>(kMasksAttr);
-  if (!rows)
+  std::vector<MaskSummary> masks = summarizeMasks(module);
+  if (masks.empty())
     return;
-  llvm::MapVector<StringRef, std::pair<StringRef, int64_t>> forms;
-  for (auto row : rows.getAsRange<DictionaryAttr>()) {
-    auto &[first, count] = forms[row.getAs<StringAttr>("form").getValue()];
-    if (count == 0)
-      first = row.getAs<StringAttr>("module").getValue();
-    count += row.getAs<IntegerAttr>("count").getInt();
-  }
   llvm::outs() << "\nmasks of attention\n";
   Table table;
   table.add({"calls", "first in", "the mask"});
-  for (auto &[form, use] : forms)
-    table.add({formatCount(use.second), use.first.str(),
-               form == "all"      ? "lets all be seen: none is left"
-               : form == "causal" ? "is causal: a flag of the kernel"
-                                  : "stays a tensor: it depends on data, or no "
-                                    "kernel has a flag for it"});
+  for (const MaskSummary &mask : masks)
+    table.add({formatCount(mask.count), mask.module, mask.what});
   llvm::outs() << table.print();
 }
 

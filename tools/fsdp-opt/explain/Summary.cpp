@@ -177,6 +177,32 @@ std::vector<CastSummary> fsdp::summarizeCasts(ModuleOp module) {
   return all;
 }
 
+static std::string describeMask(llvm::StringRef form) {
+  if (form == "all")
+    return "lets all be seen: none is left";
+  if (form == "causal")
+    return "is causal: a flag of the kernel";
+  return "stays a tensor: it depends on data, or no kernel has a flag for it";
+}
+
+std::vector<MaskSummary> fsdp::summarizeMasks(ModuleOp module) {
+  auto rows = module->getAttrOfType<ArrayAttr>(kMasksAttr);
+  if (!rows)
+    return {};
+  llvm::MapVector<llvm::StringRef, MaskSummary> forms;
+  for (auto row : rows.getAsRange<DictionaryAttr>()) {
+    llvm::StringRef form = row.getAs<StringAttr>("form").getValue();
+    auto [it, isNew] = forms.try_emplace(
+        form, MaskSummary{row.getAs<StringAttr>("module").getValue().str(),
+                          describeMask(form), 0});
+    it->second.count += row.getAs<IntegerAttr>("count").getInt();
+  }
+  std::vector<MaskSummary> all;
+  for (auto &[form, summary] : forms)
+    all.push_back(std::move(summary));
+  return all;
+}
+
 std::vector<std::pair<std::string, int64_t>>
 fsdp::countClasses(ModuleOp module) {
   llvm::MapVector<llvm::StringRef, int64_t> counts;

@@ -55,6 +55,14 @@ struct CastSummary {
 };
 std::vector<CastSummary> summarizeCasts(mlir::ModuleOp module);
 
+/// What the masks of some calls of attention are, the first of which is in
+/// `module`.
+struct MaskSummary {
+  std::string module, what;
+  int64_t count;
+};
+std::vector<MaskSummary> summarizeMasks(mlir::ModuleOp module);
+
 /// Classes of the module tree with how often they occur, most first.
 std::vector<std::pair<std::string, int64_t>>
 countClasses(mlir::ModuleOp module);

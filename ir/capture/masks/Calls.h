@@ -1,0 +1,67 @@
+//===- Calls.h - What calls of operators say --------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_IR_CAPTURE_MASKS_CALLS_H
+#define FSDP_IR_CAPTURE_MASKS_CALLS_H
+
+#include "ir/capture/joint/JointGraph.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+
+namespace fsdp::masks {
+
+/// Views and copies of which each row is a row of the operand, or, by `expand`,
+/// of the only one.
+inline const std::unordered_set<std::string_view> rowKeepers = {
+    "aten::_to_copy",  "aten::_unsafe_view", "aten::alias",
+    "aten::clone",     "aten::contiguous",   "aten::detach",
+    "aten::expand",    "aten::lift_fresh",   "aten::lift_fresh_copy",
+    "aten::unsqueeze", "aten::view",         "aten::_reshape_alias",
+    "aten::squeeze"};
+
+inline std::string_view nameOf(const capture::Node &node) {
+  return node.op.operator_name().name;
+}
+
+inline const c10::IValue *findArgument(const capture::Node &node,
+                                       const char *name) {
+  std::optional<int> index = node.op.schema().argumentIndexWithName(name);
+  return index && node.arguments[*index].kind == capture::Argument::Kind::Static
+             ? &node.arguments[*index].value
+             : nullptr;
+}
+
+/// Sizes without those of 1 in front of the last two.
+inline std::vector<int64_t> withoutOnes(const std::vector<int64_t> &sizes) {
+  std::vector<int64_t> rest;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] != 1 || i + 2 >= sizes.size())
+      rest.push_back(sizes[i]);
+  return rest;
+}
+
+/// The tensor with other sizes of 1 in front of its last two.
+inline at::Tensor moveOnes(const at::Tensor &tensor,
+                           const std::vector<int64_t> &from,
+                           const std::vector<int64_t> &to) {
+  // Dims of the tensor stand for those of `from`, or are 1.
+  std::vector<int64_t> sizes(std::max<size_t>(to.size(), 2), 1);
+  size_t next = 0, dims = from.size();
+  auto lead = [](size_t count) { return count < 2 ? 0 : count - 2; };
+  for (size_t i = 0; i < lead(to.size()); ++i) {
+    if (to[i] == 1)
+      continue;
+    while (next < lead(dims) && from[next] == 1)
+      ++next;
+    sizes[i] = tensor.size(int64_t(next++));
+  }
+  sizes[sizes.size() - 2] = tensor.size(-2);
+  sizes.back() = tensor.size(-1);
+  return tensor.reshape(sizes);
+}
+
+} // namespace fsdp::masks
+
+#endif // FSDP_IR_CAPTURE_MASKS_CALLS_H
