@@ -142,6 +142,11 @@ def plans(options):
     text = log.read_text(errors="replace")
     findings = [] if status == 0 else [line[:160] for line in re.findall(r"(?m)^FAIL +(.*)$", text)[:10]] or [f"status {status}"]
     yield Row("plans for GPUs", last(r"(?m)^(\d+ of \d+ passed)$", text), findings, time.monotonic() - begin)
+    begin, log = time.monotonic(), options.logs / "syncs.log"
+    status = run([options.python, SOURCE / "test/op_sweep/cuda_syncs.py", "--build", options.build, f"--every={options.sweep_every}"], log)
+    text = log.read_text(errors="replace")
+    findings = [] if status == 0 else re.findall(r"(?m)^(\S+: CudaSyncs\.md has)$", text)[:10] or [f"status {status}"]
+    yield Row("where the host waits for GPUs", last(r"(?m)^(\d+ samples of .*)$", text), findings, time.monotonic() - begin)
 
 
 def kernels(options):
