@@ -180,6 +180,22 @@ def grouped_large():
     return Grouped((2 ** 12, 128), (16, 128, 128), [2 ** 8 * (i + 1) for i in range(16)]), {"x": torch.ones(128).bfloat16()}
 
 
+class Permuted(nn.Module):
+    """A convolution of one dimension whose weight has its channels last, and a transform whose input lies by columns."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.waves = nn.Parameter(torch.randn(4, 2, 3)), nn.Parameter(torch.randn(7, 6, 5, 2))
+
+    def forward(self, x):
+        made = F.conv1d(x, self.weight.transpose(1, 2))
+        return made.square().sum() + torch.fft.irfft(torch.view_as_complex(self.waves).permute(2, 1, 0), dim=1).square().sum()
+
+
+def permuted():
+    return Permuted(), {"x": torch.randn(2, 3, 6)}
+
+
 class Equal(nn.Module):
     """Two parameters whose gradients are one value."""
 
