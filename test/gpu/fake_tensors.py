@@ -14,7 +14,7 @@ FORMATS = {"contiguous": torch.contiguous_format, "preserve": torch.preserve_for
 # which LibTorch takes when it runs (cuSOLVER or MAGMA). The runtime copies what comes in other strides.
 # Of images with few channels PyTorch's decomposition, which its fake tensors run, gives the upsampled ones in rows; the kernel
 # writes into what its structured meta function has, which is the input's format.
-EXPLAINED = {("_linalg_svd", 2), ("linalg_eig", 1), ("upsample_bilinear2d", 0)}
+EXPLAINED = {("_linalg_svd", 2), ("linalg_eig", 1), ("upsample_bilinear2d", 0), ("upsample_trilinear3d", 0)}
 # Whose fake tensors say nothing: without a driver, or of other types than bfloat16, which the kernel takes as well.
 UNKNOWN = {**dict.fromkeys(("_batch_norm_with_update_functional", "multi_margin_loss_backward", "multilabel_margin_loss_backward"), "NVIDIA driver|CUDA driver"),
            "_grouped_mm": "Expected inputs of BF16 type"}
@@ -68,6 +68,8 @@ def value(text):
         return FORMATS.get(text[1:-1], text[1:-1])
     if bits := re.match(r"0x([0-9A-F]{16}) : f64", text):  # infinities and NaNs
         return struct.unpack(">d", bytes.fromhex(bits[1]))[0]
+    if parts := re.match(r"dense<\((\S+),(\S+)\)> : tensor<complex<f64>>$", text):
+        return complex(float(parts[1]), float(parts[2]))
     text = re.sub(r"\btrue\b", "True", re.sub(r"\bfalse\b", "False", re.sub(r"\bnone\b", "None", text)))
     try:
         return ast.literal_eval(text)

@@ -180,6 +180,22 @@ def grouped_large():
     return Grouped((2 ** 12, 128), (16, 128, 128), [2 ** 8 * (i + 1) for i in range(16)]), {"x": torch.ones(128).bfloat16()}
 
 
+class SoftmaxGradient(nn.Module):
+    """The gradient's operator itself, of a parameter and a buffer, which mixed precision leaves as it is."""
+
+    def __init__(self):
+        super().__init__()
+        self.gradient = nn.Parameter(torch.randn(5))
+        self.register_buffer("result", torch.softmax(torch.randn(5), 0))
+
+    def forward(self, x):
+        return (torch._softmax_backward_data(self.gradient, self.result, 0, torch.float32) * x).sum()
+
+
+def softmax_gradient():
+    return SoftmaxGradient(), {"x": torch.randn(5)}
+
+
 class Permuted(nn.Module):
     """A convolution of one dimension whose weight has its channels last, and a transform whose input lies by columns."""
 
