@@ -40,27 +40,51 @@ static SmallVector<int64_t> getChannelsLastStrides(ArrayRef<int64_t> shape) {
   return strides;
 }
 
+/// Whether kernels take it for such a batch: they read the format from all
+/// strides, those of dims of size 1, too (LibTorch, MemoryFormat.h,
+/// is_channels_last_strides).
+static bool isTakenForChannelsLast(ArrayRef<int64_t> shape,
+                                   ArrayRef<int64_t> strides) {
+  SmallVector<size_t> dims = {1};
+  for (size_t i = shape.size(); i-- > 2;)
+    dims.push_back(i);
+  dims.push_back(0);
+  int64_t least = 0;
+  for (size_t i : dims) {
+    if (shape[i] == 0 || strides[i] < least || (i == 0 && least == strides[1]))
+      return false;
+    least = strides[i] * std::max<int64_t>(shape[i], 1);
+  }
+  return true;
+}
+
 RankedTensorType aten::getTensorType(ArrayRef<int64_t> shape,
                                      ArrayRef<int64_t> strides,
                                      Type elementType) {
   if (isContiguous(shape, strides))
     return RankedTensorType::get(shape, elementType);
-  // The stride of a dim of size 1 is never used: derive it from the next dim.
-  // But kernels read a memory format from all strides, that of one image, too.
+  auto make = [&](ArrayRef<int64_t> all) {
+    return RankedTensorType::get(
+        shape, elementType, StridesAttr::get(elementType.getContext(), all));
+  };
+  // The stride of a dim of size 1 is never used: derive it from the next dim,
+  // unless kernels would take the tensor for one in another format.
   SmallVector<int64_t> normal(strides);
-  if (shape.size() == 4 || shape.size() == 5) {
-    SmallVector<int64_t> last = getChannelsLastStrides(shape);
-    if (llvm::all_of(llvm::zip_equal(shape, strides, last), [](auto dim) {
-          return std::get<0>(dim) == 1 || std::get<1>(dim) == std::get<2>(dim);
-        }))
-      return RankedTensorType::get(
-          shape, elementType, StridesAttr::get(elementType.getContext(), last));
-  }
   for (size_t i = shape.size(); i-- > 0;)
     if (shape[i] == 1)
       normal[i] = i + 1 < shape.size() ? normal[i + 1] * shape[i + 1] : 1;
-  return RankedTensorType::get(
-      shape, elementType, StridesAttr::get(elementType.getContext(), normal));
+  if (shape.size() != 4 && shape.size() != 5)
+    return make(normal);
+  bool isLast = isTakenForChannelsLast(shape, strides);
+  SmallVector<int64_t> last = getChannelsLastStrides(shape);
+  if (isLast &&
+      llvm::all_of(llvm::zip_equal(shape, strides, last), [](auto dim) {
+        return std::get<0>(dim) == 1 || std::get<1>(dim) == std::get<2>(dim);
+      }))
+    return make(last);
+  return make(isTakenForChannelsLast(shape, normal) == isLast
+                  ? ArrayRef<int64_t>(normal)
+                  : strides);
 }
 
 SmallVector<int64_t> aten::getStrides(RankedTensorType type) {

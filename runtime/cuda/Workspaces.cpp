@@ -5,6 +5,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContextLight.h>
+#include <c10/util/Exception.h>
 #include <c10/util/env.h>
 
 #include <mutex>
@@ -33,10 +34,28 @@ uint64_t fsdp::workspaceBytesOfStream() {
          at::cuda::getCUDABlasLtWorkspaceSize();
 }
 
+namespace {
+/// Says nothing.
+class Silence : public c10::WarningHandler {
+  void process(const c10::Warning &) override {}
+};
+} // namespace
+
+/// By itself LibTorch leaves some batches to MAGMA, and matrices that are not
+/// square (BatchLinearAlgebra.cpp, lu_factor, _cholesky_solve_helper_cuda): the
+/// host waits there, and writes pointers for one call, which a CUDA graph would
+/// read again and again.
+static void avoidMagma(at::Context &context) {
+  Silence silence; // LibTorch calls the choice experimental, in every run
+  c10::WarningUtils::WarningHandlerGuard guard(&silence);
+  context.setLinalgPreferredBackend(at::LinalgBackend::Cusolver);
+}
+
 void fsdp::useArithmetic(const plan::PlanT &plan) {
   const plan::ArithmeticT allowed =
       plan.arithmetic ? *plan.arithmetic : plan::ArithmeticT();
   at::Context &context = at::globalContext();
+  avoidMagma(context);
   // An algorithm that was measured to be the fastest is another one tomorrow.
   context.setBenchmarkCuDNN(false);
   context.setAllowTF32CuBLAS(allowed.tf32);

@@ -25,8 +25,8 @@ uint64_t workspaceBytesOfStream();
 
 /// How exact products are, and whether kernels repeat their bits, for the whole
 /// process: off by default, where PyTorch has reduced-precision sums and
-/// cuDNN's TF32 on. Before its first product on a GPU, and the same for all its
-/// plans.
+/// cuDNN's TF32 on. Solvers are cuSOLVER's and cuBLAS', never MAGMA's. Before
+/// its first product on a GPU, and the same for all its plans.
 void useArithmetic(const plan::PlanT &plan);
 
 } // namespace fsdp

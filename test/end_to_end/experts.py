@@ -58,6 +58,38 @@ def batched():
     return mixtral(experts_implementation="batched_mm")
 
 
+class Direct(nn.Module):
+    """Experts that call LibTorch's product of groups themselves; which rows each gets is data, and one may get none."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.out = nn.Embedding(61, 16), nn.Linear(24, 5)
+        self.experts = nn.Parameter(torch.randn(4, 16, 24) * 0.2)
+
+    def forward(self, ids, kind):
+        rows = self.embed(ids).flatten(0, 1)[torch.argsort(kind.flatten())]
+        ends = (kind.flatten() == torch.arange(4).unsqueeze(1)).sum(1).cumsum(0).int()
+        made = torch._grouped_mm(rows.bfloat16(), self.experts.bfloat16(), offs=ends)
+        return self.out(made.float()).square().mean()
+
+
+def calls_directly(bin, world):
+    """Losses, norms and weights as PyTorch's; the CPU's kernel, unlike the others, takes memory that no plan has."""
+    def case(folder):
+        torch.manual_seed(7)
+        model, inputs = Direct(), {"ids": torch.randint(0, 61, (2, 7)), "kind": torch.randint(0, 4, (2, 7))}
+        config = make_config(world, SGD)
+        (folder / "fsdp.yaml").write_text(yaml.safe_dump(config))
+        export(model, inputs, folder / "model.pt2")
+        must(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "step.fsdp", cwd=folder)
+        start = {k: v.detach().clone() for k, v in model.named_parameters()}
+        data = make_data(inputs, world * 3)
+        save_file(data, folder / "data.safetensors")
+        rows, final = train(bin, folder, world, 3)
+        compare(rows, final, *reference(model, inputs, data, world, 3, config), start)
+    return case
+
+
 # An operator of a library, with a backward of its own.
 torch.library.define("endtoend::cube", "(Tensor x) -> Tensor")
 torch.library.impl("endtoend::cube", "cpu", lambda x: x.pow(3))
@@ -104,6 +136,7 @@ def main():
     for factory, worlds in ((mixtral, (1, 2, 3)), (qwen3_moe, (1, 2, 3)), (batched, (2,)), (odd_sizes, (2,)), (in_double, (2,))):
         for world in worlds:
             cases[f"{factory.__name__} world={world}"] = train_case(arguments.bin, factory, world, optimizer=SGD, reshard_after_forward=True)
+    cases |= {f"direct world={world}": calls_directly(arguments.bin, world) for world in (1, 2)}
     run_cases(cases, arguments.only)
 
 

@@ -135,12 +135,18 @@ def sweep(options):
 
 
 def plans(options):
-    """All models and operators compiled for GPUs."""
+    """All models and operators compiled for GPUs: of models, a table is in plans.md."""
     begin, log = time.monotonic(), options.logs / "plans.log"
-    status = run([options.python, SOURCE / "test/gpu/fake_cuda.py", "--bin", options.build / "bin", "--all", f"--every={options.sweep_every}"], log)
+    status = run([options.python, SOURCE / "test/gpu/fake_cuda.py", "--bin", options.build / "bin", "--all", f"--every={options.sweep_every}",
+                  f"--table={options.logs / 'plans.md'}", "--models", *options.plans_models], log)
     text = log.read_text(errors="replace")
     findings = [] if status == 0 else [line[:160] for line in re.findall(r"(?m)^FAIL +(.*)$", text)[:10]] or [f"status {status}"]
     yield Row("plans for GPUs", last(r"(?m)^(\d+ of \d+ passed)$", text), findings, time.monotonic() - begin)
+    begin, log = time.monotonic(), options.logs / "syncs.log"
+    status = run([options.python, SOURCE / "test/op_sweep/cuda_syncs.py", "--build", options.build, f"--every={options.sweep_every}"], log)
+    text = log.read_text(errors="replace")
+    findings = [] if status == 0 else re.findall(r"(?m)^(\S+: CudaSyncs\.md has)$", text)[:10] or [f"status {status}"]
+    yield Row("where the host waits for GPUs", last(r"(?m)^(\d+ samples of .*)$", text), findings, time.monotonic() - begin)
 
 
 def kernels(options):
@@ -205,6 +211,7 @@ def main():
     parser.add_argument("--sweep-every", type=int, default=1, help="every K-th operator")
     parser.add_argument("--sweep-samples", type=int, default=4)
     parser.add_argument("--sweep-world", type=int, default=2)
+    parser.add_argument("--plans-models", nargs="*", default=[], help="Python files whose MODELS are planned for GPUs as well")
     parser.add_argument("--kernels-every", type=int, default=1, help="every K-th operator")
     parser.add_argument("--soak-steps", type=int, default=10000)
     parser.add_argument("--soak-kills", type=int, default=100)

@@ -6,6 +6,7 @@
 #include "ir/capture/joint/DataDependence.h"
 #include "ir/capture/joint/RecorderScope.h"
 #include "ir/capture/joint/Refusal.h"
+#include "ir/capture/meta/GroupedProducts.h"
 #include "support/Error.h"
 
 #include <ATen/SequenceNumber.h>
@@ -268,13 +269,14 @@ void Recorder::refuse(const c10::OperatorHandle &op,
                 firstLine(error));
 }
 
-void Recorder::recordDefinition(const c10::OperatorHandle &op, Stack &stack) {
+void Recorder::recordDefinition(const c10::OperatorHandle &op,
+                                const std::function<void()> &define) {
   // What the definition calls is recorded: the key is off in here.
   c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   c10::impl::ForceDispatchKeyGuard record(
       keys.included_, keys.excluded_.remove(c10::DispatchKey::Fake));
   try {
-    callDrawDefinition(op, stack, [&](const Draw &each) { return draw(each); });
+    define();
   } catch (const c10::Error &error) {
     refuse(op, error);
   }
@@ -333,7 +335,10 @@ void Recorder::record(const c10::OperatorHandle &op, Stack &stack) {
                       "hold the same numbers in every step; draw into a clone "
                       "of it");
     if (!schema.is_mutable() && hasDrawDefinition(op))
-      return recordDefinition(op, stack);
+      return recordDefinition(op, [&] {
+        callDrawDefinition(op, stack,
+                           [&](const Draw &each) { return draw(each); });
+      });
   }
   // Functionalization runs in-place operators once more on copies, to check
   // shapes. What has only real tensors is computed now.
@@ -341,6 +346,8 @@ void Recorder::record(const c10::OperatorHandle &op, Stack &stack) {
     op.callBoxed(stack);
     return;
   }
+  if (meta::needsWholeProducts(op, stack))
+    return recordDefinition(op, [&] { meta::callWholeProducts(op, stack); });
   if (isCheckOfGradient(op)) {
     torch::jit::drop(stack, count);
     stack.push_back(true);

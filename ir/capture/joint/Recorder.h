@@ -16,6 +16,7 @@
 #include "support/Error.h"
 
 #include <exception>
+#include <functional>
 #include <unordered_map>
 
 namespace fsdp::capture {
@@ -78,7 +79,7 @@ private:
   [[noreturn]] void refuse(const c10::OperatorHandle &op,
                            const c10::Error &error) const;
   void recordDefinition(const c10::OperatorHandle &op,
-                        std::vector<c10::IValue> &stack);
+                        const std::function<void()> &define);
   at::Tensor draw(const Draw &draw);
   LocationId currentLocationId() const;
   ValueId addConstant(const at::Tensor &tensor);

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/capture/meta/Shapes.h"
+#include "ir/capture/meta/TargetScope.h"
 
 #include <ATen/ops/convolution.h>
 
@@ -25,6 +26,19 @@ static at::MemoryFormat resultFormat(const Tensor &input,
       return format;
   }
   return at::MemoryFormat::Contiguous;
+}
+
+/// A result of a convolution. For a GPU one dimension is computed as the last
+/// of two, of an input that was made contiguous: the weight alone may have its
+/// channels last (Convolution.cpp, view4d).
+static Tensor makeResult(IntArrayRef sizes, const Tensor &like,
+                         const Tensor &input, const Tensor &weight) {
+  if (!isForCuda() || weight.dim() != 3)
+    return at::empty(sizes, like.options(), resultFormat(input, weight));
+  at::MemoryFormat format =
+      resultFormat(contiguousLike(input).unsqueeze(2), weight.unsqueeze(2));
+  return at::empty({sizes[0], sizes[1], 1, sizes[2]}, like.options(), format)
+      .squeeze(2);
 }
 
 static std::vector<int64_t>
@@ -55,9 +69,9 @@ static Tensor convolution(const Tensor &input, const Tensor &weight,
                           IntArrayRef padding, IntArrayRef dilation,
                           bool transposed, IntArrayRef outputPadding,
                           int64_t groups) {
-  return at::empty(resultSizes(input, weight, stride, padding, dilation,
-                               transposed, outputPadding, groups),
-                   input.options(), resultFormat(input, weight));
+  return makeResult(resultSizes(input, weight, stride, padding, dilation,
+                                transposed, outputPadding, groups),
+                    input, input, weight);
 }
 
 static Three convolutionBackward(const Tensor &gradient, const Tensor &input,
@@ -65,11 +79,10 @@ static Three convolutionBackward(const Tensor &gradient, const Tensor &input,
                                  IntArrayRef, IntArrayRef, IntArrayRef, bool,
                                  IntArrayRef, int64_t,
                                  std::array<bool, 3> mask) {
-  at::MemoryFormat format = resultFormat(input, weight);
-  return {
-      mask[0] ? at::empty(input.sizes(), input.options(), format) : Tensor(),
-      mask[1] ? at::empty(weight.sizes(), weight.options(), format) : Tensor(),
-      mask[2] ? contiguous({gradient.size(1)}, gradient) : Tensor()};
+  return {mask[0] ? makeResult(input.sizes(), input, input, weight) : Tensor(),
+          mask[1] ? makeResult(weight.sizes(), weight, input, weight)
+                  : Tensor(),
+          mask[2] ? contiguous({gradient.size(1)}, gradient) : Tensor()};
 }
 
 /// Sizes of a convolution whose input may lack the batch dimension.

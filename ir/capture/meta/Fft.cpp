@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/capture/meta/Shapes.h"
+#include "ir/capture/meta/TargetScope.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/empty_strided.h>
@@ -31,7 +32,7 @@ static std::vector<int64_t> byStride(const Tensor &self, IntArrayRef dims,
 /// falling stride of the input.
 static Tensor transformed(const Tensor &self, IntArrayRef sizes,
                           IntArrayRef dims, at::ScalarType dtype) {
-  if (!at::hasMKL())
+  if (!isForCuda() && !at::hasMKL())
     return contiguous(sizes, self, dtype);
   std::vector<int64_t> order(self.dim());
   std::iota(order.begin(), order.end(), 0);
@@ -68,9 +69,22 @@ static Tensor realToComplex(const Tensor &self, IntArrayRef dims, int64_t,
                      at::toComplexType(self.scalar_type()));
 }
 
+/// cuFFT transforms up to three dimensions at once, of a contiguous copy, which
+/// it may overwrite (SpectralOps.cpp, _fft_c2r_cufft).
+static bool isOneTransform(IntArrayRef dims) {
+  return isForCuda() && dims.size() <= 3 &&
+         !(dims.size() >= 2 && dims[0] == 0 && dims[1] == 1);
+}
+
 /// All dimensions but the last are transformed among complex numbers first.
 static Tensor complexToReal(const Tensor &self, IntArrayRef dims,
                             int64_t normalization, int64_t lastSize) {
+  if (isOneTransform(dims)) {
+    std::vector<int64_t> sizes = self.sizes().vec();
+    sizes[dims.back()] = lastSize;
+    return transformed(contiguousLike(self), sizes, dims,
+                       at::toRealValueType(self.scalar_type()));
+  }
   Tensor input = self;
   if (dims.size() > 1)
     input = complexToComplex(self, dims.slice(0, dims.size() - 1),

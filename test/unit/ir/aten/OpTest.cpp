@@ -141,6 +141,22 @@ TEST_F(AtenOp, LayoutsAreCanonical) {
   EXPECT_EQ(getElementBytes(ComplexType::get(f32)), 8);
 }
 
+TEST_F(AtenOp, LayoutsKeepTheFormatThatKernelsRead) {
+  Type f32 = builder.getF32Type();
+  auto strides = [&](ArrayRef<int64_t> shape, ArrayRef<int64_t> given) {
+    return getStrides(getTensorType(shape, given, f32));
+  };
+  using Strides = SmallVector<int64_t>;
+  // Channels last, of one image and of one row, too.
+  EXPECT_EQ(strides({1, 2, 1, 3}, {6, 1, 6, 2}), (Strides{6, 1, 6, 2}));
+  EXPECT_EQ(strides({1, 3, 4, 4}, {99, 1, 12, 3}), (Strides{48, 1, 12, 3}));
+  // The same to a reader of elements; a kernel takes none for channels last.
+  EXPECT_EQ(strides({1, 2, 1, 3}, {1, 1, 2, 2}), (Strides{2, 1, 6, 2}));
+  EXPECT_EQ(strides({2, 3, 1, 4}, {12, 1, 3, 3}), (Strides{12, 1, 3, 3}));
+  EXPECT_EQ(strides({1, 2, 1, 2, 2}, {1, 1, 2, 4, 2}),
+            (Strides{2, 1, 8, 4, 2}));
+}
+
 // All operators register without reading a schema.
 TEST(AtenDialect, LoadsQuickly) {
   MLIRContext context;

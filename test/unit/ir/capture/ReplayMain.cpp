@@ -1,16 +1,20 @@
 //===- ReplayMain.cpp - Compares a captured step with autograd ------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// fsdp-capture-replay MODEL.pt2 [--inference] [NAME=SIZE]... [OUTPUT]...
+// fsdp-capture-replay MODEL.pt2 [--inference] [--gpu=90] [NAME=SIZE]...
+//                     [OUTPUT]...
 // fsdp-capture-replay --each MODEL.pt2...
 //
 // Computes loss, outputs, gradients and changed buffers of the archive's sample
 // inputs in two ways, by the captured graph and by running the exported program
 // under autograd on real tensors, and compares. Dynamic dimensions get the
-// sizes given, and the samples are repeated or cut to fit.
+// sizes given, and the samples are repeated or cut to fit. With --gpu the graph
+// is what is captured for a GPU of that capability; it runs on the CPU all the
+// same.
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/capture/meta/TargetScope.h"
 #include "ir/capture/pt2/Capture.h"
 #include "ir/capture/pt2/Interpreter.h"
 #include "ir/capture/pt2/Program.h"
@@ -110,7 +114,7 @@ at::Tensor resize(at::Tensor tensor, const std::vector<int64_t> &sizes) {
 }
 
 int compare(const std::string &path, CaptureRequest request,
-            const DimSizes &dims) {
+            const DimSizes &dims, const Target &target) {
   ZipDirectory archive = ZipDirectory::read(path);
   Pt2Program program = Pt2Program::read(archive, dims);
   Pt2Program exported = Pt2Program::read(archive, {{}, /*keepExported=*/true});
@@ -123,9 +127,12 @@ int compare(const std::string &path, CaptureRequest request,
                             program.inputs[i].type.sizes));
   }
 
-  JointCapture capture(std::move(request));
-  capturePt2(archive, dims, capture);
-  JointGraph graph = capture.take();
+  JointGraph graph = [&] {
+    meta::TargetScope scope(target);
+    JointCapture capture(std::move(request));
+    capturePt2(archive, dims, capture);
+    return capture.take();
+  }();
   // Behind the archive's own states.
   std::vector<at::Tensor> all = states;
   if (graph.random != kNoValue)
@@ -180,9 +187,9 @@ int compare(const std::string &path, CaptureRequest request,
 
 /// 0: equal; 1: different or refused.
 int compareOrExplain(const std::string &path, CaptureRequest request,
-                     const DimSizes &dims) {
+                     const DimSizes &dims, const Target &target = {}) {
   try {
-    return compare(path, std::move(request), dims);
+    return compare(path, std::move(request), dims, target);
   } catch (const Error &error) {
     std::cerr << error.format() << "\n";
   } catch (const std::exception &error) {
@@ -209,11 +216,14 @@ int main(int argc, char **argv) {
     return failures ? 1 : 0;
   }
   DimSizes dims{{}, /*keepExported=*/true};
+  Target target;
   for (int i = 2; i < argc; ++i) {
     auto [name, size] = llvm::StringRef(argv[i]).split('=');
     int64_t number = 0;
     if (name == "--inference")
       request.mode = CaptureMode::Inference;
+    else if (name == "--gpu" && !size.getAsInteger(10, target.capability))
+      target.device = Target::Device::Cuda;
     else if (size.getAsInteger(10, number))
       request.outputs.emplace_back(argv[i]);
     else
@@ -221,9 +231,9 @@ int main(int argc, char **argv) {
   }
   if (argc < 2) {
     std::cerr << "usage: fsdp-capture-replay MODEL.pt2 [--inference] "
-                 "[NAME=SIZE]... [OUTPUT]...\n       fsdp-capture-replay "
-                 "--each MODEL.pt2...\n";
+                 "[--gpu=90] [NAME=SIZE]... [OUTPUT]...\n       "
+                 "fsdp-capture-replay --each MODEL.pt2...\n";
     return 2;
   }
-  return compareOrExplain(argv[1], std::move(request), dims);
+  return compareOrExplain(argv[1], std::move(request), dims, target);
 }

@@ -124,6 +124,17 @@ TEST_F(CudaProgram, GroupsAreMultipliedByOneKernelOnSomeGpus) {
   EXPECT_EQ(product("f32", 90), "the host reads where the groups end");
 }
 
+TEST_F(CudaProgram, LengthsOfSegmentsAreCheckedAndOffsetsAreNot) {
+  auto reduce = [&](const std::string &ends) {
+    return syncs("%x: tensor<5xf32>, %n: tensor<2xi64>",
+                 "%0 = aten.segment_reduce(%x, reduce = \"sum\", " + ends +
+                     ", axis = 0, unsafe = false) : "
+                     "(tensor<5xf32>, tensor<2xi64>) -> tensor<2xf32>");
+  };
+  EXPECT_EQ(reduce("%n, none, none"), "the host checks the lengths");
+  EXPECT_EQ(reduce("none, none, %n"), "");
+}
+
 TEST_F(CudaProgram, SolversWorkWithTheHost) {
   EXPECT_EQ(syncs("%x: tensor<4x4xf32>",
                   "%0, %1 = aten._linalg_eigh(%x) : (tensor<4x4xf32>) -> "

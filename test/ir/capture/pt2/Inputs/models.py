@@ -156,6 +156,62 @@ def solving():
     return Solving(), {"x": torch.eye(4)}
 
 
+class Grouped(nn.Module):
+    """Products of groups that end at `ends`: of rows by a matrix each, or of each matrix by columns. The second group has none."""
+
+    def __init__(self, left, right, ends):
+        super().__init__()
+        self.left, self.right = (nn.Parameter(torch.randn(*sizes).bfloat16()) for sizes in (left, right))
+        self.register_buffer("ends", torch.tensor(ends, dtype=torch.int32))
+
+    def forward(self, x):
+        return (torch._grouped_mm(self.left * x, self.right, offs=self.ends).float() * 0.5).square().sum()
+
+
+def grouped_rows():
+    return Grouped((6, 16), (3, 16, 24), [2, 2, 6]), {"x": torch.ones(16).bfloat16()}
+
+
+def grouped_columns():
+    return Grouped((3, 8, 16), (16, 24), [8, 8, 24]), {"x": torch.ones(16).bfloat16()}
+
+
+def grouped_large():
+    return Grouped((2 ** 12, 128), (16, 128, 128), [2 ** 8 * (i + 1) for i in range(16)]), {"x": torch.ones(128).bfloat16()}
+
+
+class SoftmaxGradient(nn.Module):
+    """The gradient's operator itself, of a parameter and a buffer, which mixed precision leaves as it is."""
+
+    def __init__(self):
+        super().__init__()
+        self.gradient = nn.Parameter(torch.randn(5))
+        self.register_buffer("result", torch.softmax(torch.randn(5), 0))
+
+    def forward(self, x):
+        return (torch._softmax_backward_data(self.gradient, self.result, 0, torch.float32) * x).sum()
+
+
+def softmax_gradient():
+    return SoftmaxGradient(), {"x": torch.randn(5)}
+
+
+class Permuted(nn.Module):
+    """A convolution of one dimension whose weight has its channels last, and a transform whose input lies by columns."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.waves = nn.Parameter(torch.randn(4, 2, 3)), nn.Parameter(torch.randn(7, 6, 5, 2))
+
+    def forward(self, x):
+        made = F.conv1d(x, self.weight.transpose(1, 2))
+        return made.square().sum() + torch.fft.irfft(torch.view_as_complex(self.waves).permute(2, 1, 0), dim=1).square().sum()
+
+
+def permuted():
+    return Permuted(), {"x": torch.randn(2, 3, 6)}
+
+
 class Equal(nn.Module):
     """Two parameters whose gradients are one value."""
 
