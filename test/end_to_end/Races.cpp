@@ -181,7 +181,7 @@ json playRank(const LaunchOptions &launched, int steps, int rank) {
     options.note = [](const std::string &) {};
     FarOptions far;
     far.graphs = graphs;
-    FarReport report;
+    std::string failure;
     try {
       auto fabric =
           makeNcclFabric(std::make_shared<AlonePeers>(rank, world), options);
@@ -189,18 +189,18 @@ json playRank(const LaunchOptions &launched, int steps, int rank) {
       session.artifactFolder =
           std::filesystem::path(launched.artifact).parent_path().string();
       session.makeDevice = [&](Fabric &fabric) {
-        return makeFarDevice(fabric, device, far, &report);
+        return makeFarDevice(fabric, device, far);
       };
       Session own(plan, *fabric, session);
       Training training(steps, /*saves=*/false);
       training(own);
     } catch (const std::exception &error) {
-      report.error = error.what();
+      failure = error.what();
     }
     script.observer = nullptr;
     script.isCapturing = nullptr;
-    report.races = device->races();
-    report.compared = device->compared();
+    FarReport report = reportOf(*device);
+    report.error = failure;
     all.push_back(print(graphs ? "graphs" : "single launches", report, true));
   }
   return all;

@@ -3,8 +3,8 @@
 
 #include "FarDevice.h"
 
-#include "FarGraphs.h"
 #include "FarWitness.h"
+#include "SimulatedGraphs.h"
 #include "plan/Reader.h"
 #include "runtime/comm/local/Local.h"
 #include "runtime/comm/one_device/DeviceFabric.h"
@@ -12,6 +12,8 @@
 #include "runtime/device/StreamAheadWriter.h"
 #include "runtime/device/StreamCopies.h"
 #include "runtime/device/StreamMemory.h"
+#include "runtime/exec/CaptureAgreement.h"
+#include "runtime/exec/StepGraphs.h"
 #include "runtime/profile/Recorder.h"
 
 #include <ATen/core/Tensor.h>
@@ -124,17 +126,24 @@ private:
 class FarDevice final : public Device {
 public:
   FarDevice(Fabric &host, std::shared_ptr<SimulatedDevice> onDevice,
-            const FarOptions &options, FarReport *report)
-      : device(std::move(onDevice)), options(options), report(report),
-        connection(host), owner(" of rank " + std::to_string(host.rank())),
+            const FarOptions &options)
+      : device(std::move(onDevice)), options(options), connection(host),
+        owner(" of rank " + std::to_string(host.rank())),
         streams(host.streams()
                     ? std::static_pointer_cast<SimulatedStreams>(host.streams())
                     : std::make_shared<SimulatedStreams>(device, owner)),
         far(device, streams, owner), pinned(device, owner, /*isPinned=*/true),
         pageable(device, owner, /*isPinned=*/false),
-        numbers(streams, pinned, far), watcher(device, streams->compute()),
-        graphs(device, options.graphs) {
+        numbers(streams, pinned, far), watcher(device),
+        graphs(options.graphs ? CudaGraph::automatic : CudaGraph::off,
+               std::make_unique<SimulatedRecorder>(device),
+               {[this](const std::string &program, const std::string &reason) {
+                  return own ? reason
+                             : agreeOnCapture(connection, program, reason);
+                },
+                [this] { far.synchronize(); }}) {
     device->nameHost("the host" + owner);
+    SimulatedDevice::current() = streams->compute();
     if (!host.streams() || host.worldSize() == 1)
       own.emplace(host, streams, makeSimulatedReduce(device), kPatience);
   }
@@ -160,8 +169,9 @@ public:
   DeviceActivities *activities() override { return options.activities.get(); }
   void rehearse(Executor &executor) override {
     together({streams.get(), &executor, 0}, [&](auto tasks) {
+      graphs.expect(tasks);
       device->synchronizeAll();
-      for (FarTask *task : tasks)
+      for (DeviceTask *task : tasks)
         task->executor->rehearse();
     });
   }
@@ -176,8 +186,6 @@ public:
     } catch (const std::exception &) {
       device->drop(); // a rank failed: nobody looks at what is left
     }
-    if (report && connection.rank() == 0)
-      report->launches = graphs.launches();
     graphs.clear();
   }
   std::unique_ptr<Instruction> prepareDraw(Preparation &,
@@ -195,13 +203,13 @@ public:
 private:
   /// Calls `lead` with all ranks' tasks, on one thread. What a rank's host did
   /// before, that thread knows of, and the rank of what it did.
-  void together(FarTask task,
-                const std::function<void(std::span<FarTask *const>)> &lead) {
+  void together(DeviceTask task,
+                const std::function<void(std::span<DeviceTask *const>)> &lead) {
     auto all = [&](std::span<void *const> tasks) {
       device->meet(device.get());
-      std::vector<FarTask *> each;
+      std::vector<DeviceTask *> each;
       for (void *one : tasks)
-        each.push_back(static_cast<FarTask *>(one));
+        each.push_back(static_cast<DeviceTask *>(one));
       lead(each);
       device->meet(device.get());
     };
@@ -217,7 +225,6 @@ private:
 
   const std::shared_ptr<SimulatedDevice> device;
   const FarOptions options;
-  FarReport *const report;
   Fabric &connection;
   const std::string owner;
   const std::shared_ptr<SimulatedStreams> streams;
@@ -225,8 +232,8 @@ private:
   BesideMemory pinned, pageable;
   NumberReader numbers;
   FarWitness watcher;
-  FarGraphs graphs;
   std::optional<DeviceFabric> own; ///< where ranks share the device
+  StepGraphs graphs;               ///< rank 0's, of all that share the device
 };
 
 } // namespace
@@ -234,9 +241,18 @@ private:
 std::unique_ptr<Device>
 fsdp::test::makeFarDevice(Fabric &fabric,
                           std::shared_ptr<SimulatedDevice> device,
-                          const FarOptions &options, FarReport *report) {
-  return std::make_unique<FarDevice>(fabric, std::move(device), options,
-                                     report);
+                          const FarOptions &options) {
+  return std::make_unique<FarDevice>(fabric, std::move(device), options);
+}
+
+FarReport fsdp::test::reportOf(const SimulatedDevice &device) {
+  FarReport report;
+  report.races = device.races();
+  report.compared = device.compared();
+  report.launches = device.launchCount();
+  report.waits = device.waitCount();
+  report.syncs = device.syncCount();
+  return report;
 }
 
 FarReport
@@ -254,7 +270,7 @@ fsdp::test::launchFar(const LaunchOptions &launch, FarOptions options,
   auto fabrics = makeLocalFabrics(world, kPatience);
   auto device = std::make_shared<SimulatedDevice>(options.lateness);
   device->plant(options.fault);
-  FarReport report;
+  std::string failure;
   SessionOptions session;
   session.artifactFolder =
       std::filesystem::path(launch.artifact).parent_path().string();
@@ -267,7 +283,7 @@ fsdp::test::launchFar(const LaunchOptions &launch, FarOptions options,
   session.evalDataPath = launch.session.evalDataPath;
   session.isInProcess = true;
   session.makeDevice = [&](Fabric &fabric) {
-    return makeFarDevice(fabric, device, options, &report);
+    return makeFarDevice(fabric, device, options);
   };
   std::mutex mutex;
   std::vector<std::thread> threads;
@@ -284,17 +300,15 @@ fsdp::test::launchFar(const LaunchOptions &launch, FarOptions options,
         }
       } catch (const std::exception &error) {
         std::lock_guard lock(mutex);
-        if (report.error.empty())
-          report.error = error.what();
+        if (failure.empty())
+          failure = error.what();
         fabric->abort(error.what());
       }
     });
   for (std::thread &thread : threads)
     thread.join();
-  report.races = device->races();
-  report.compared = device->compared();
-  report.waits = device->waitCount();
-  report.syncs = device->syncCount();
+  FarReport report = reportOf(*device);
+  report.error = failure;
   return report;
 }
 

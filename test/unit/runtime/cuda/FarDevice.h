@@ -28,7 +28,7 @@ namespace fsdp::test {
 
 struct FarOptions {
   Lateness lateness;
-  /// Programs are captured in their second run, and launched as graphs.
+  /// Programs are launched as graphs, as soon as they may be.
   bool graphs = false;
   PlantedFault fault;
   /// Made in place of StreamCopies, if there: others that are wrong.
@@ -51,8 +51,9 @@ struct FarReport {
 /// rank has alone where the fabric has streams (those of `device`).
 std::unique_ptr<Device> makeFarDevice(Fabric &fabric,
                                       std::shared_ptr<SimulatedDevice> device,
-                                      const FarOptions &options,
-                                      FarReport *report = nullptr);
+                                      const FarOptions &options);
+/// What was seen of `device`.
+FarReport reportOf(const SimulatedDevice &device);
 
 /// As `launch`, on such a device. `change`, if given, changes the plan, which
 /// is not verified again.

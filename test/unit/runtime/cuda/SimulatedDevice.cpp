@@ -335,6 +335,11 @@ const Issuer *&SimulatedDevice::issuer() {
   return current;
 }
 
+StreamHandle &SimulatedDevice::current() {
+  static thread_local StreamHandle stream = nullptr;
+  return stream;
+}
+
 std::string SimulatedDevice::describe(const void *begin) const {
   std::lock_guard lock(mutex);
   const Issuer *by = issuer();
@@ -396,8 +401,13 @@ std::shared_ptr<SimulatedDevice::Graph> SimulatedDevice::endCapture() {
   return graph;
 }
 
+size_t SimulatedDevice::sizeOf(const Graph &graph) const {
+  return graph.items.size();
+}
+
 void SimulatedDevice::launch(Graph &graph) {
   std::lock_guard lock(mutex);
+  ++launches;
   // Captured streams have an order of their own in each launch, which begins
   // behind what is on the stream that it is launched on, and nothing else.
   std::set<StreamHandle> begun{graph.origin};

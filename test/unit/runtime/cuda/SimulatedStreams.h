@@ -120,6 +120,8 @@ public:
 
   /// On whose behalf the calling thread puts work; null: nobody's.
   static const Issuer *&issuer();
+  /// Where the calling thread's kernels go, as LibTorch's current stream.
+  static StreamHandle &current();
   /// "all_gather of layers.0, of %4" for bytes that the issuer names, or else
   /// where they are.
   std::string describe(const void *begin) const;
@@ -135,6 +137,8 @@ public:
   std::shared_ptr<Graph> endCapture();
   /// Puts all of it on the stream that was captured first.
   void launch(Graph &graph);
+  uint64_t launchCount() const { return launches; }
+  size_t sizeOf(const Graph &graph) const;
   bool isCapturing(StreamHandle stream) const;
 
   std::vector<std::string> races() const;
@@ -192,7 +196,7 @@ private:
   std::shared_ptr<Graph> capture; ///< null: none
   PlantedFault fault;
   uint64_t waits = 0, syncs = 0;
-  uint64_t captures = 0;
+  uint64_t captures = 0, launches = 0;
   bool captureFailed = false;
   uintptr_t next = 8;
   int depth = 0;
