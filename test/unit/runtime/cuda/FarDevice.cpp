@@ -3,24 +3,20 @@
 
 #include "FarDevice.h"
 
-#include "FarGraphs.h"
 #include "FarWitness.h"
-#include "plan/Reader.h"
-#include "runtime/comm/local/Local.h"
+#include "SimulatedGraphs.h"
 #include "runtime/comm/one_device/DeviceFabric.h"
 #include "runtime/device/NumberReader.h"
 #include "runtime/device/StreamAheadWriter.h"
 #include "runtime/device/StreamCopies.h"
 #include "runtime/device/StreamMemory.h"
-#include "runtime/profile/Recorder.h"
+#include "runtime/exec/CaptureAgreement.h"
+#include "runtime/exec/StepGraphs.h"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstring>
-#include <filesystem>
-#include <mutex>
 #include <optional>
-#include <thread>
 
 using namespace fsdp;
 using namespace fsdp::test;
@@ -91,50 +87,29 @@ private:
   const bool isPinned;
 };
 
-/// Takes for work what happens between a mark's begin and its end.
-class FarActivities final : public DeviceActivities {
-public:
-  void begin() override {}
-  void end() override {}
-  void enter(uint64_t mark) override {
-    open().push_back({ProfileRecorder::now(), 0, 0, true, mark});
-  }
-  void leave() noexcept override {
-    DeviceActivity done = open().back();
-    open().pop_back();
-    done.end = ProfileRecorder::now();
-    std::lock_guard lock(mutex);
-    listing.activities.push_back(done);
-  }
-  DeviceListing list() override {
-    std::lock_guard lock(mutex);
-    return listing;
-  }
-
-private:
-  static std::vector<DeviceActivity> &open() {
-    thread_local std::vector<DeviceActivity> own;
-    return own;
-  }
-
-  std::mutex mutex;
-  DeviceListing listing;
-};
-
 class FarDevice final : public Device {
 public:
   FarDevice(Fabric &host, std::shared_ptr<SimulatedDevice> onDevice,
-            const FarOptions &options, FarReport *report)
-      : device(std::move(onDevice)), options(options), report(report),
-        connection(host), owner(" of rank " + std::to_string(host.rank())),
+            const FarOptions &options)
+      : device(std::move(onDevice)), options(options), connection(host),
+        owner(" of rank " + std::to_string(host.rank())),
         streams(host.streams()
                     ? std::static_pointer_cast<SimulatedStreams>(host.streams())
                     : std::make_shared<SimulatedStreams>(device, owner)),
         far(device, streams, owner), pinned(device, owner, /*isPinned=*/true),
         pageable(device, owner, /*isPinned=*/false),
-        numbers(streams, pinned, far), watcher(device, streams->compute()),
-        graphs(device, options.graphs) {
+        numbers(streams, pinned, far), watcher(device),
+        graphs(options.graphs ? CudaGraph::automatic : CudaGraph::off,
+               std::make_unique<SimulatedRecorder>(device),
+               {[this](const std::string &program, const std::string &reason) {
+                  return own ? reason
+                             : agreeOnCapture(connection, program, reason);
+                },
+                [this] { far.synchronize(); }}) {
     device->nameHost("the host" + owner);
+    if (host.streams() && host.worldSize() > 1)
+      device->keepToThisThread();
+    SimulatedDevice::current() = streams->compute();
     if (!host.streams() || host.worldSize() == 1)
       own.emplace(host, streams, makeSimulatedReduce(device), kPatience);
   }
@@ -160,8 +135,9 @@ public:
   DeviceActivities *activities() override { return options.activities.get(); }
   void rehearse(Executor &executor) override {
     together({streams.get(), &executor, 0}, [&](auto tasks) {
+      graphs.expect(tasks);
       device->synchronizeAll();
-      for (FarTask *task : tasks)
+      for (DeviceTask *task : tasks)
         task->executor->rehearse();
     });
   }
@@ -176,8 +152,6 @@ public:
     } catch (const std::exception &) {
       device->drop(); // a rank failed: nobody looks at what is left
     }
-    if (report && connection.rank() == 0)
-      report->launches = graphs.launches();
     graphs.clear();
   }
   std::unique_ptr<Instruction> prepareDraw(Preparation &,
@@ -195,13 +169,13 @@ public:
 private:
   /// Calls `lead` with all ranks' tasks, on one thread. What a rank's host did
   /// before, that thread knows of, and the rank of what it did.
-  void together(FarTask task,
-                const std::function<void(std::span<FarTask *const>)> &lead) {
+  void together(DeviceTask task,
+                const std::function<void(std::span<DeviceTask *const>)> &lead) {
     auto all = [&](std::span<void *const> tasks) {
       device->meet(device.get());
-      std::vector<FarTask *> each;
+      std::vector<DeviceTask *> each;
       for (void *one : tasks)
-        each.push_back(static_cast<FarTask *>(one));
+        each.push_back(static_cast<DeviceTask *>(one));
       lead(each);
       device->meet(device.get());
     };
@@ -217,7 +191,6 @@ private:
 
   const std::shared_ptr<SimulatedDevice> device;
   const FarOptions options;
-  FarReport *const report;
   Fabric &connection;
   const std::string owner;
   const std::shared_ptr<SimulatedStreams> streams;
@@ -225,8 +198,8 @@ private:
   BesideMemory pinned, pageable;
   NumberReader numbers;
   FarWitness watcher;
-  FarGraphs graphs;
   std::optional<DeviceFabric> own; ///< where ranks share the device
+  StepGraphs graphs;               ///< rank 0's, of all that share the device
 };
 
 } // namespace
@@ -234,71 +207,6 @@ private:
 std::unique_ptr<Device>
 fsdp::test::makeFarDevice(Fabric &fabric,
                           std::shared_ptr<SimulatedDevice> device,
-                          const FarOptions &options, FarReport *report) {
-  return std::make_unique<FarDevice>(fabric, std::move(device), options,
-                                     report);
-}
-
-FarReport
-fsdp::test::launchFar(const LaunchOptions &launch, FarOptions options,
-                      const std::function<void(Session &)> &body,
-                      const std::function<void(plan::PlanT &)> &change) {
-  if (!options.activities)
-    options.activities = std::make_shared<FarActivities>();
-  PlanFile plan = PlanFile::read(launch.artifact);
-  if (change)
-    change(const_cast<plan::PlanT &>(plan.plan()));
-  int world = 1;
-  for (const auto &axis : plan.plan().mesh)
-    world *= static_cast<int>(axis->size);
-  auto fabrics = makeLocalFabrics(world, kPatience);
-  auto device = std::make_shared<SimulatedDevice>(options.lateness);
-  device->plant(options.fault);
-  FarReport report;
-  SessionOptions session;
-  session.artifactFolder =
-      std::filesystem::path(launch.artifact).parent_path().string();
-  session.modelPath = launch.session.modelPath;
-  session.dataPath = launch.session.dataPath;
-  session.seed = launch.session.seed;
-  session.poison = launch.session.poison;
-  session.steps = launch.session.steps;
-  session.checkpointPath = launch.session.checkpointPath;
-  session.evalDataPath = launch.session.evalDataPath;
-  session.isInProcess = true;
-  session.makeDevice = [&](Fabric &fabric) {
-    return makeFarDevice(fabric, device, options, &report);
-  };
-  std::mutex mutex;
-  std::vector<std::thread> threads;
-  for (auto &fabric : fabrics)
-    threads.emplace_back([&] {
-      try {
-        Session own(plan, *fabric, session);
-        try {
-          body(own);
-        } catch (const std::exception &error) {
-          // As `launch` does, before the session ends.
-          own.fabric().abort(error.what());
-          throw;
-        }
-      } catch (const std::exception &error) {
-        std::lock_guard lock(mutex);
-        if (report.error.empty())
-          report.error = error.what();
-        fabric->abort(error.what());
-      }
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  report.races = device->races();
-  report.compared = device->compared();
-  report.waits = device->waitCount();
-  report.syncs = device->syncCount();
-  return report;
-}
-
-std::string fsdp::test::launchFar(const LaunchOptions &options,
-                                  const std::function<void(Session &)> &body) {
-  return launchFar(options, FarOptions(), body).error;
+                          const FarOptions &options) {
+  return std::make_unique<FarDevice>(fabric, std::move(device), options);
 }

@@ -84,16 +84,16 @@ private:
 /// A kernel, which runs when the device comes to it.
 class OnStream final : public Instruction {
 public:
-  OnStream(SimulatedDevice &device, StreamHandle stream, RankMemory &memory,
+  OnStream(SimulatedDevice &device, RankMemory &memory,
            std::vector<ByteUse> uses, std::unique_ptr<Instruction> inner)
-      : device(device), stream(stream), memory(memory), uses(std::move(uses)),
+      : device(device), memory(memory), uses(std::move(uses)),
         inner(std::move(inner)) {}
   void run(StepState &state) override {
     StepState now;
     now.step = state.step;
     now.microBatch = state.microBatch;
     device.put(
-        stream,
+        SimulatedDevice::current(),
         [this, now]() mutable {
           c10::InferenceMode guard;
           RankMemory::Current current(memory);
@@ -106,7 +106,6 @@ public:
 
 private:
   SimulatedDevice &device;
-  const StreamHandle stream;
   RankMemory &memory;
   const std::vector<ByteUse> uses;
   const std::unique_ptr<Instruction> inner;
@@ -156,7 +155,7 @@ FarWitness::stand(const Preparation &p, const plan::InstructionT &instruction,
     prepared =
         std::make_unique<OnHost>(*device, std::move(uses), std::move(prepared));
   else if (!issues)
-    prepared = std::make_unique<OnStream>(*device, compute, p.memory,
-                                          std::move(uses), std::move(prepared));
+    prepared = std::make_unique<OnStream>(*device, p.memory, std::move(uses),
+                                          std::move(prepared));
   return std::make_unique<Issuing>(std::move(issuer), std::move(prepared));
 }

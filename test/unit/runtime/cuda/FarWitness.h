@@ -12,14 +12,14 @@
 
 namespace fsdp::test {
 
-/// Puts what computes on a simulated device's stream, where it happens in its
-/// turn; what the host computes happens at once. Both say what they read and
-/// write, as the plan has it (plan/Instructions.h). Starts of transfers and
-/// copies and the waits for them stay as they are, and are named.
+/// Puts what computes on the stream that the thread has entered, where it
+/// happens in its turn; what the host computes happens at once. Both say what
+/// they read and write, as the plan has it (plan/Instructions.h). Starts of
+/// transfers and copies and the waits for them stay as they are, and are named.
 class FarWitness final : public Witness {
 public:
-  FarWitness(std::shared_ptr<SimulatedDevice> device, StreamHandle compute)
-      : device(std::move(device)), compute(compute) {}
+  explicit FarWitness(std::shared_ptr<SimulatedDevice> device)
+      : device(std::move(device)) {}
 
   std::unique_ptr<Instruction>
   stand(const Preparation &preparation, const plan::InstructionT &instruction,
@@ -28,7 +28,6 @@ public:
 
 private:
   const std::shared_ptr<SimulatedDevice> device;
-  const StreamHandle compute;
 };
 
 } // namespace fsdp::test

@@ -84,9 +84,14 @@ public:
   ~SimulatedDevice();
 
   StreamHandle createStream(const std::string &name = "a stream");
+  /// Whether the stream is the device's. Asks for no lock.
+  bool has(StreamHandle stream) const;
   EventHandle createEvent();
+  /// `isReady`, if given, is asked when the work's turn has come: until then
+  /// the stream waits for what is not on this device.
   void put(StreamHandle stream, std::function<void()> work,
-           std::vector<ByteUse> uses = {});
+           std::vector<ByteUse> uses = {},
+           std::function<bool()> isReady = nullptr);
   void record(EventHandle event, StreamHandle stream);
   void wait(StreamHandle stream, EventHandle event);
   bool query(EventHandle event);
@@ -98,14 +103,18 @@ public:
   void synchronizeAll();
   /// What is still to be done is not.
   void drop() noexcept;
+  /// From now on work is done by the calling thread alone, whose memory it is:
+  /// others that ask see what was done by then.
+  void keepToThisThread() { owner = std::this_thread::get_id(); }
+  /// The host waits for something else meanwhile: works are done that can be.
+  /// False: there was none.
+  bool goOn();
   size_t eventCount() const { return events.size(); }
 
   //===--------------------------------------------------------------------===//
   // The host
   //===--------------------------------------------------------------------===//
 
-  /// All threads count as one from now on: their locks order what they do.
-  void joinThreads() { isOneHost = true; }
   /// Of the calling thread, for people.
   void nameHost(const std::string &name);
   /// The calling thread comes after all that did this with the same `meeting`.
@@ -120,6 +129,8 @@ public:
 
   /// On whose behalf the calling thread puts work; null: nobody's.
   static const Issuer *&issuer();
+  /// Where the calling thread's kernels go, as LibTorch's current stream.
+  static StreamHandle &current();
   /// "all_gather of layers.0, of %4" for bytes that the issuer names, or else
   /// where they are.
   std::string describe(const void *begin) const;
@@ -135,6 +146,8 @@ public:
   std::shared_ptr<Graph> endCapture();
   /// Puts all of it on the stream that was captured first.
   void launch(Graph &graph);
+  uint64_t launchCount() const { return launches; }
+  size_t sizeOf(const Graph &graph) const;
   bool isCapturing(StreamHandle stream) const;
 
   std::vector<std::string> races() const;
@@ -147,11 +160,12 @@ public:
 
 private:
   struct Work {
-    std::function<void()> run;    ///< or
-    EventHandle event = nullptr;  ///< one that passes, or
-    EventHandle before = nullptr; ///< one that has to pass first
-    uint64_t generation = 0;      ///< of the event
-    StreamHandle on = nullptr;    ///< where it passes
+    std::function<void()> run;               ///< or
+    EventHandle event = nullptr;             ///< one that passes, or
+    EventHandle before = nullptr;            ///< one that has to pass first
+    uint64_t generation = 0;                 ///< of the event
+    StreamHandle on = nullptr;               ///< where it passes
+    std::function<bool()> isReady = nullptr; ///< null: it is
   };
   struct Event {
     uint64_t recorded = 0, passed = 0;
@@ -173,6 +187,7 @@ private:
 
   void add(StreamHandle stream, Work work);
   bool advance(StreamHandle stream);
+  bool isForeign() const;
   void passTime();
   void drain(StreamHandle stream, EventHandle until, uint64_t generation);
   void run(const Work &work);
@@ -180,6 +195,8 @@ private:
   void follow(Stream &stream);
 
   const Lateness lateness;
+  const uintptr_t handles; ///< where those of the device begin
+  uintptr_t next = 0;
   std::mt19937_64 random;
   mutable std::recursive_mutex mutex;
   std::map<StreamHandle, Stream> streams;
@@ -188,13 +205,12 @@ private:
   HappensBefore order;
   std::map<std::thread::id, HappensBefore::Actor> hosts;
   std::map<const void *, HappensBefore::Clock> meetings;
-  bool isOneHost = false;
+  std::thread::id owner;          ///< none: any thread's
   std::shared_ptr<Graph> capture; ///< null: none
   PlantedFault fault;
   uint64_t waits = 0, syncs = 0;
-  uint64_t captures = 0;
+  uint64_t captures = 0, launches = 0;
   bool captureFailed = false;
-  uintptr_t next = 8;
   int depth = 0;
   bool isRunning = false;
 };
@@ -206,7 +222,7 @@ public:
                             const std::string &owner = "");
 
   int device() const override { return 0; }
-  std::string place() const override { return "simulated"; }
+  std::string place() const override { return "simulated" + owner; }
   void use() override {}
   size_t freeMemory() override { return 0; }
   StreamHandle compute() const override { return computeStream; }
