@@ -6,7 +6,6 @@
 #include "ir/capture/joint/MaskedWrites.h"
 #include "ir/capture/joint/RecorderScope.h"
 #include "ir/capture/joint/Simplify.h"
-#include "ir/capture/masks/Reader.h"
 #include "support/Error.h"
 
 #include <ATen/core/grad_mode.h>
@@ -372,8 +371,6 @@ void JointCapture::run(
   addLossScale();
   {
     Recorder::Scope scope(recorder);
-    masks::Reader reader(recorder, graph);
-    meta::MaskReaderScope masks(reader);
     at::AutoGradMode mode(!graph.isInference);
     std::vector<ReturnedTensor> returned = runForward(forward);
     if (returned.empty())

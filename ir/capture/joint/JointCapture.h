@@ -62,6 +62,12 @@ public:
   /// To be told about locations while the model runs.
   Recorder &getRecorder() { return recorder; }
 
+  /// What was recorded up to now.
+  const JointGraph &getGraph() const { return graph; }
+
+  /// What is known of the mask of a call that is about to be recorded.
+  void noteMask(ReadMask mask) { graph.masks.push_back(std::move(mask)); }
+
   /// Runs `forward`, which returns the model's tensors, under the recorder,
   /// differentiates the loss among them by all trainable parameters, unless the
   /// program is for inference, and completes the graph: kept outputs, changed

@@ -12,13 +12,13 @@ using meta::MaskForm;
 MaskForm Reader::read(const at::Tensor &mask, int64_t queries, int64_t keys) {
   if (mask.requires_grad())
     return MaskForm::Unknown;
-  capture::ValueId value = recorder.lookup(mask);
+  capture::ValueId value = capture.getRecorder().lookup(mask);
   auto [it, isNew] =
       forms.try_emplace({value, queries, keys}, MaskForm::Unknown);
   if (isNew) {
     Plainly plainly;
     it->second = readForm(values, value, queries, keys);
   }
-  graph.masks.push_back({it->second, recorder.currentLocation()});
+  capture.noteMask({it->second, capture.getRecorder().currentLocation()});
   return it->second;
 }

@@ -4,7 +4,7 @@
 #ifndef FSDP_IR_CAPTURE_MASKS_READER_H
 #define FSDP_IR_CAPTURE_MASKS_READER_H
 
-#include "ir/capture/joint/Recorder.h"
+#include "ir/capture/joint/JointCapture.h"
 #include "ir/capture/masks/ConstantValues.h"
 #include "ir/capture/meta/AttentionMask.h"
 
@@ -13,19 +13,18 @@
 
 namespace fsdp::masks {
 
-/// Reads the masks that attention gets while `recorder` records into `graph`,
-/// and notes in it what they are.
+/// Reads the masks that attention gets while `capture` runs a model, and notes
+/// in its graph what they are.
 class Reader final : public meta::MaskReader {
 public:
-  Reader(capture::Recorder &recorder, capture::JointGraph &graph)
-      : recorder(recorder), graph(graph), values(graph) {}
+  explicit Reader(capture::JointCapture &capture)
+      : capture(capture), values(capture.getGraph()) {}
 
   meta::MaskForm read(const at::Tensor &mask, int64_t queries,
                       int64_t keys) override;
 
 private:
-  capture::Recorder &recorder;
-  capture::JointGraph &graph;
+  capture::JointCapture &capture;
   ConstantValues values;
   /// One mask for all layers is read once.
   std::map<std::tuple<capture::ValueId, int64_t, int64_t>, meta::MaskForm>

@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/capture/masks/Reader.h"
 #include "ir/capture/meta/TargetScope.h"
 #include "ir/capture/pt2/Capture.h"
 #include "ir/capture/pt2/Interpreter.h"
@@ -130,6 +131,8 @@ int compare(const std::string &path, CaptureRequest request,
   JointGraph graph = [&] {
     meta::TargetScope scope(target);
     JointCapture capture(std::move(request));
+    masks::Reader reader(capture);
+    meta::MaskReaderScope masks(reader);
     capturePt2(archive, dims, capture);
     return capture.take();
   }();
