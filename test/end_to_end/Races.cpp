@@ -4,24 +4,21 @@
 // fsdp-races STEP.fsdp DATA STEPS trains as a user does, validates, and saves
 // while it trains; on the host, and then in several ways on a device that the
 // host plays (FarDevice.h): as single launches and as graphs, at once, as late
-// as it may be, and at random. fsdp-races STEP.fsdp DATA STEPS RANK plays one
-// rank with a library that stands for NCCL. Prints as JSON, for each way, the
-// accesses that nothing orders, and whether all numbers are those of the host.
+// as it may be, and at random. fsdp-races STEP.fsdp DATA STEPS nccl gives each
+// rank a device, and a library that stands for NCCL. Prints as JSON, for each
+// way, the accesses that nothing orders, and whether all numbers are those of
+// the host.
 // fsdp-races STEP.fsdp DATA STEPS faults trains many times, each time with one
 // wait less, or with a plan that lets go of memory too early, and counts what
 // is found.
 //
 //===----------------------------------------------------------------------===//
 
-#include "plan/Reader.h"
-#include "runtime/comm/nccl/Nccl.h"
 #include "runtime/launch/Launch.h"
 #include "runtime/session/Session.h"
 #include "runtime/train/Checkpointer.h"
 #include "support/Error.h"
 #include "test/unit/runtime/TemporaryFolder.h"
-#include "test/unit/runtime/comm/AlonePeers.h"
-#include "test/unit/runtime/comm/FakeNccl.h"
 #include "test/unit/runtime/cuda/FarDevice.h"
 
 #include <nlohmann/json.hpp>
@@ -127,81 +124,18 @@ json print(const char *name, const FarReport &report, bool isSame) {
           {"same", isSame}};
 }
 
-json playAll(const LaunchOptions &launched, int steps) {
+json playAll(const LaunchOptions &launched, int steps, bool isNccl) {
   Training onHost(steps);
   launch(launched, std::ref(onHost));
   json all = json::array();
   for (const Way &way : listWays()) {
     Training training(steps);
-    FarReport report = launchFar(launched, way.options, std::ref(training));
+    FarReport report =
+        isNccl ? launchFarNccl(launched, way.options, FSDP_FAKE_NCCL,
+                               std::ref(training))
+               : launchFar(launched, way.options, std::ref(training));
     all.push_back(
         print(way.name, report, training.outcome() == onHost.outcome()));
-  }
-  return all;
-}
-
-/// What NCCL is asked for stands on the device's streams, with what it reads
-/// and writes.
-void observe(NcclScript &script, std::shared_ptr<SimulatedDevice> device) {
-  std::lock_guard lock(script.mutex);
-  script.ranksAreAlike = true;
-  script.observer = [device](const NcclCall &call) {
-    std::vector<ByteUse> uses;
-    auto use = [&](const void *begin, size_t rows, bool isWrite) {
-      uses.push_back(
-          {begin, rows * call.bytes(), isWrite, device->describe(begin)});
-    };
-    auto ranks = static_cast<size_t>(call.ranks);
-    if (call.name != "ncclRecv")
-      use(call.send, call.name == "ncclReduceScatter" ? ranks : 1, false);
-    if (call.name != "ncclSend")
-      use(call.receive, call.name == "ncclAllGather" ? ranks : 1, true);
-    device->put(call.stream, nullptr, std::move(uses));
-  };
-  script.isCapturing = [device](StreamHandle stream) {
-    return device->isCapturing(stream);
-  };
-}
-
-json playRank(const LaunchOptions &launched, int steps, int rank) {
-  PlanFile plan = PlanFile::read(launched.artifact);
-  int world = 1;
-  for (const auto &axis : plan.plan().mesh)
-    world *= static_cast<int>(axis->size);
-  json all = json::array();
-  for (bool graphs : {false, true}) {
-    NcclScript &script = useFakeNccl(FSDP_FAKE_NCCL);
-    // What NCCL moves is moved when it is asked to.
-    auto device = std::make_shared<SimulatedDevice>(Lateness());
-    device->joinThreads();
-    observe(script, device);
-    FabricOptions options;
-    options.worldSize = world;
-    options.streams = std::make_shared<SimulatedStreams>(device);
-    options.note = [](const std::string &) {};
-    FarOptions far;
-    far.graphs = graphs;
-    std::string failure;
-    try {
-      auto fabric =
-          makeNcclFabric(std::make_shared<AlonePeers>(rank, world), options);
-      SessionOptions session = launched.session;
-      session.artifactFolder =
-          std::filesystem::path(launched.artifact).parent_path().string();
-      session.makeDevice = [&](Fabric &fabric) {
-        return makeFarDevice(fabric, device, far);
-      };
-      Session own(plan, *fabric, session);
-      Training training(steps, /*saves=*/false);
-      training(own);
-    } catch (const std::exception &error) {
-      failure = error.what();
-    }
-    script.observer = nullptr;
-    script.isCapturing = nullptr;
-    FarReport report = reportOf(*device);
-    report.error = failure;
-    all.push_back(print(graphs ? "graphs" : "single launches", report, true));
   }
   return all;
 }
@@ -328,7 +262,7 @@ json plantFaults(const LaunchOptions &launched, int steps) {
 int main(int argc, char **argv) {
   if (argc != 4 && argc != 5) {
     std::fprintf(stderr,
-                 "usage: fsdp-races STEP.fsdp DATA STEPS [RANK|faults]\n");
+                 "usage: fsdp-races STEP.fsdp DATA STEPS [nccl|faults]\n");
     return 2;
   }
   try {
@@ -341,10 +275,9 @@ int main(int argc, char **argv) {
     // What nobody wrote is not to be read, either.
     launched.session.poison = true;
     int steps = std::atoi(argv[3]);
-    bool plants = argc == 5 && std::string_view(argv[4]) == "faults";
-    std::cout << (argc == 4 ? playAll(launched, steps)
-                  : plants  ? plantFaults(launched, steps)
-                            : playRank(launched, steps, std::atoi(argv[4])))
+    std::string_view what = argc == 5 ? argv[4] : "";
+    std::cout << (what == "faults" ? plantFaults(launched, steps)
+                                   : playAll(launched, steps, what == "nccl"))
               << "\n";
   } catch (const Error &error) {
     std::fprintf(stderr, "%s\n", error.format().c_str());

@@ -48,14 +48,14 @@ def check(found, graphs):
 
 
 def case(bin, factory, world=2, graphs=True, mesh=None, readers=None, nccl=False, pinned=True, **config):
-    """`graphs`: some program runs as a graph, as no host takes part in it. `nccl`: as one rank that plays alone."""
+    """`graphs`: some program runs as a graph, as no host takes part in it. `nccl`: a device for each rank."""
     def run(folder):
         settings = make_config(world, **config)
         settings["mesh"].update(mesh or {})
         settings["fsdp_config"]["cpu_offload_pin_memory"] = pinned
         prepare(bin, folder, factory, world, settings, readers or world)
         command = [bin.parent / "test" / "bin" / "fsdp-races", "step.fsdp", "data.safetensors", STEPS]
-        check(json.loads(must(*command, *([0] if nccl else []), cwd=folder).stdout), graphs)
+        check(json.loads(must(*command, *(["nccl"] if nccl else []), cwd=folder).stdout), graphs)
     return run
 
 
@@ -107,8 +107,7 @@ def cases(bin):
     yield "validation", case(bin, blocks, eval={"data": "data.safetensors", "batches": 2})
     yield "validation, offload_optimizer", case(bin, blocks, eval={"data": "data.safetensors", "batches": 2}, **offload)
     yield "draws", case(bin, dropout, graphs=False)
-    # What moves nothing in a graph gives no numbers, but an order.
-    alone = {"nccl": True, "on_nonfinite": "ignore"}
+    alone = {"nccl": True}
     for world in (2, 8):
         yield f"NCCL, {world} ranks", case(bin, blocks, world, max_grad_norm=0.05, **alone)
     yield "NCCL, HSDP, offload_optimizer", case(bin, blocks, 4, graphs=False, replicate=2, **offload, **alone)

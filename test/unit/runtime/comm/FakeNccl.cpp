@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "FakeNccl.h"
-#include "runtime/comm/Reduce.h"
+#include "FakeNcclData.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
@@ -19,7 +19,8 @@ using nccl::Result;
 
 struct ncclComm {
   int number;
-  int ranks, rank;
+  int ranks;
+  NcclData data;
   int polls = 0; ///< left until what was asked for last is done
   bool isInitialised = false;
   bool isFinalized = false;
@@ -35,7 +36,9 @@ struct ncclWindow_vidmem {
 };
 
 static NcclScript script;
-static int groups = 0;
+static int groups = 0, ids = 0;
+/// Of communicators whose ranks meet, by the number in their id.
+static std::map<int, std::weak_ptr<NcclMeeting>> meetings;
 static thread_local int depth = 0;
 static thread_local std::vector<std::pair<nccl::Comm, NcclCall>> grouped;
 
@@ -64,85 +67,7 @@ static std::optional<Result> notReady(nccl::Comm comm) {
   return std::nullopt;
 }
 
-static plan::DType toDType(nccl::DataType type) {
-  switch (type) {
-  case nccl::DataType::int8:
-    return plan::DType::i8;
-  case nccl::DataType::uint8:
-    return plan::DType::u8;
-  case nccl::DataType::int32:
-    return plan::DType::i32;
-  case nccl::DataType::uint32:
-    return plan::DType::u32;
-  case nccl::DataType::int64:
-    return plan::DType::i64;
-  case nccl::DataType::uint64:
-    return plan::DType::u64;
-  case nccl::DataType::float16:
-    return plan::DType::f16;
-  case nccl::DataType::float32:
-    return plan::DType::f32;
-  case nccl::DataType::float64:
-    return plan::DType::f64;
-  case nccl::DataType::bfloat16:
-    return plan::DType::bf16;
-  }
-  std::abort();
-}
-
-template <typename Number>
-static void addTo(std::vector<std::byte> &data, int summand) {
-  for (size_t i = 0; i + sizeof(Number) <= data.size(); i += sizeof(Number)) {
-    Number number;
-    std::memcpy(&number, &data[i], sizeof(number));
-    number = static_cast<Number>(number + static_cast<Number>(summand));
-    std::memcpy(&data[i], &number, sizeof(number));
-  }
-}
-
-/// What `rank` reduces, where this process's has `own`.
-static std::vector<std::byte> operand(const NcclCall &call, const void *own,
-                                      int summand) {
-  auto *begin = static_cast<const std::byte *>(own);
-  std::vector<std::byte> data(begin, begin + call.bytes());
-  switch (call.type) {
-  case nccl::DataType::int8:
-  case nccl::DataType::uint8:
-    addTo<uint8_t>(data, summand);
-    break;
-  case nccl::DataType::int32:
-  case nccl::DataType::uint32:
-    addTo<uint32_t>(data, summand);
-    break;
-  case nccl::DataType::int64:
-  case nccl::DataType::uint64:
-    addTo<uint64_t>(data, summand);
-    break;
-  case nccl::DataType::float16:
-    addTo<c10::Half>(data, summand);
-    break;
-  case nccl::DataType::float32:
-    addTo<float>(data, summand);
-    break;
-  case nccl::DataType::float64:
-    addTo<double>(data, summand);
-    break;
-  case nccl::DataType::bfloat16:
-    addTo<c10::BFloat16>(data, summand);
-    break;
-  }
-  return data;
-}
-
-static void reduce(int own, const NcclCall &call, const void *source) {
-  std::vector<const void *> sources(call.ranks, source);
-  std::vector<std::vector<std::byte>> others;
-  others.reserve(call.ranks);
-  for (int rank = 0; rank < call.ranks && !script.ranksAreAlike; ++rank)
-    if (rank != own)
-      sources[rank] =
-          others.emplace_back(operand(call, source, peerSummand(own, rank)))
-              .data();
+static Combination combinationOf(const NcclCall &call) {
   Combination combination(plan::Reduction::sum);
   if (call.op == nccl::RedOp::max)
     combination.reduction = plan::Reduction::max;
@@ -150,65 +75,41 @@ static void reduce(int own, const NcclCall &call, const void *source) {
     combination.reduction = plan::Reduction::avg;
   else if (call.op != nccl::RedOp::sum)
     combination.pre = 1 / script.factors.at(static_cast<int>(call.op));
-  void *output = call.receive;
-  reduceRows(sources, {&output, 1}, call.count, toDType(call.type),
-             combination);
-}
-
-static void gather(int own, const NcclCall &call) {
-  auto *receive = static_cast<std::byte *>(call.receive);
-  auto *send = static_cast<const std::byte *>(call.send);
-  if (receive + own * call.bytes() != send)
-    std::memmove(receive + own * call.bytes(), send, call.bytes());
-  send = receive + own * call.bytes();
-  for (int rank = 0; rank < call.ranks; ++rank)
-    for (size_t i = 0; rank != own && i < call.bytes(); ++i)
-      receive[rank * call.bytes() + i] =
-          script.ranksAreAlike ? send[i] : peerByte(send[i], own, rank);
-}
-
-/// What comes from a peer is what this rank sent it by the call of the same
-/// place among its group's sends, as that peer has it.
-static void receive(int own, const NcclCall &call, const NcclCall &sent) {
-  auto *to = static_cast<std::byte *>(call.receive);
-  auto *send = static_cast<const std::byte *>(sent.send);
-  for (size_t i = 0; i < call.bytes(); ++i)
-    to[i] = script.ranksAreAlike ? send[i] : peerByte(send[i], own, call.peer);
-}
-
-static void execute(nccl::Comm comm, const NcclCall &call) {
-  if (call.name == "ncclAllGather")
-    gather(comm->rank, call);
-  else if (call.name == "ncclReduceScatter")
-    reduce(comm->rank, call,
-           static_cast<const std::byte *>(call.send) +
-               comm->rank * call.bytes());
-  else
-    reduce(comm->rank, call, call.send);
+  return combination;
 }
 
 /// Puts the calls on their streams; the caller holds no mutex.
-static void launch(nccl::Comm comm, const std::vector<NcclCall> &calls) {
-  std::vector<const NcclCall *> sends;
+static void launch(nccl::Comm comm, std::vector<NcclCall> calls) {
+  auto isSend = [](const NcclCall &call) { return call.name == "ncclSend"; };
+  std::vector<NcclCall> sends;
+  std::ranges::copy_if(calls, std::back_inserter(sends), isSend);
+  // A group is one kernel, in which nothing that is sent waits.
+  if (!comm->data.isAlone())
+    std::ranges::stable_partition(calls, isSend);
   size_t received = 0;
-  for (const NcclCall &call : calls)
-    if (call.name == "ncclSend")
-      sends.push_back(&call);
   for (const NcclCall &call : calls) {
+    NcclWork work;
+    std::function<void(const NcclCall &, NcclWork)> put;
     std::function<void(const NcclCall &)> observer;
     std::function<bool(StreamHandle)> isCapturing;
     {
       std::lock_guard lock(script.mutex);
-      if (call.name == "ncclRecv")
-        receive(comm->rank, call, *sends.at(received++));
-      else if (call.name != "ncclSend")
-        execute(comm, call);
+      work = call.name == "ncclRecv"
+                 ? comm->data.receive(call, sends.at(received++),
+                                      script.ranksAreAlike)
+                 : comm->data.move(call, combinationOf(call),
+                                   script.ranksAreAlike);
+      put = script.put;
+      if (!put)
+        work.run();
       script.calls.push_back(call);
       if (!std::exchange(comm->wasCalled, true) && script.take)
         script.take(script.callBytes);
       observer = script.observer;
       isCapturing = script.isCapturing;
     }
+    if (put)
+      put(call, std::move(work));
     if (observer)
       observer(call);
     if (isCapturing && isCapturing(call.stream))
@@ -313,6 +214,8 @@ Result ncclGetUniqueId(nccl::UniqueId *id) {
   if (auto failed = failure("ncclGetUniqueId"))
     return *failed;
   std::memset(id->internal, 'i', sizeof(id->internal));
+  ++ids;
+  std::memcpy(id->internal + 1, &ids, sizeof(ids));
   return Result::success;
 }
 
@@ -326,7 +229,16 @@ Result ncclCommInitRankConfig(nccl::Comm *comm, int ranks, nccl::UniqueId id,
   if (config->magic != 0xcafebeef || config->size != sizeof(nccl::Config) ||
       rank < 0 || rank >= ranks)
     return refuse("configuration or rank is not valid");
-  *comm = new ncclComm{static_cast<int>(script.configs.size()), ranks, rank};
+  std::shared_ptr<NcclMeeting> meeting;
+  if (script.ranksMeet) {
+    int number = 0;
+    std::memcpy(&number, id.internal + 1, sizeof(number));
+    meeting = meetings[number].lock();
+    if (!meeting)
+      meetings[number] = meeting = std::make_shared<NcclMeeting>();
+  }
+  *comm = new ncclComm{static_cast<int>(script.configs.size()), ranks,
+                       NcclData(rank, std::move(meeting))};
   (*comm)->polls = script.initPolls;
   script.configs.push_back(*config);
   ++script.alive;

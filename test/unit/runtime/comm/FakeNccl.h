@@ -3,7 +3,8 @@
 //
 // libfake-nccl.so has NCCL's functions and plays one rank alone: what it is
 // asked for is recorded, and done in the host's memory, with data for the other
-// ranks that is made up. It is as strict as NCCL about the order of calls:
+// ranks that is made up; or ranks that are threads meet. It is as strict as
+// NCCL about the order of calls:
 // * A call that answers that it is in progress has put nothing on a stream yet.
 //   That has happened when the communicator says that it is through, and until
 //   then every other call on it is an invalid argument.
@@ -62,6 +63,14 @@ struct NcclCall {
   size_t bytes() const { return count * elementBytes(type); } ///< of one rank
 };
 
+/// What a call does to memory when its turn has come.
+struct NcclWork {
+  /// Whether all ranks that take part have come to it; this one has by asking.
+  /// Null: they have.
+  std::function<bool()> isReady;
+  std::function<void()> run; ///< then
+};
+
 /// Of rank `rank` of a communicator, where this process's, `own`, has `value`:
 /// a byte that it gathers, and a number that it reduces (as value + this).
 inline std::byte peerByte(std::byte value, int own, int rank) {
@@ -91,9 +100,15 @@ struct NcclScript {
   bool makesWindows = true;
   /// As if all ranks had this rank's data.
   bool ranksAreAlike = false;
+  /// Whether ranks are there, as threads that make communicators of one id. To
+  /// be with `put`.
+  bool ranksMeet = false;
   /// Whether there is a graph that holds what was captured: until it is gone,
   /// ncclCommAbort of its communicators does not return.
   std::atomic<bool> isGraphAlive = false;
+  /// Puts what a call does on its stream, without the mutex; null: it is done
+  /// at once.
+  std::function<void(const NcclCall &, NcclWork)> put;
   /// Told of each collective when it is put on its stream, without the mutex.
   std::function<void(const NcclCall &)> observer;
   /// Whether work on the stream is captured; null: none is.

@@ -36,7 +36,8 @@ NcclScript &fsdp::test::useFakeNccl(const char *path) {
   script.asyncError = fresh.asyncError;
   script.lastError.clear();
   script.makesWindows = fresh.makesWindows;
-  script.ranksAreAlike = false;
+  script.ranksAreAlike = script.ranksMeet = false;
+  script.put = nullptr;
   script.observer = nullptr;
   script.isCapturing = nullptr;
   script.letGo = nullptr;

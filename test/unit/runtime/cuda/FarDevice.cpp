@@ -5,8 +5,6 @@
 
 #include "FarWitness.h"
 #include "SimulatedGraphs.h"
-#include "plan/Reader.h"
-#include "runtime/comm/local/Local.h"
 #include "runtime/comm/one_device/DeviceFabric.h"
 #include "runtime/device/NumberReader.h"
 #include "runtime/device/StreamAheadWriter.h"
@@ -14,15 +12,11 @@
 #include "runtime/device/StreamMemory.h"
 #include "runtime/exec/CaptureAgreement.h"
 #include "runtime/exec/StepGraphs.h"
-#include "runtime/profile/Recorder.h"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstring>
-#include <filesystem>
-#include <mutex>
 #include <optional>
-#include <thread>
 
 using namespace fsdp;
 using namespace fsdp::test;
@@ -93,36 +87,6 @@ private:
   const bool isPinned;
 };
 
-/// Takes for work what happens between a mark's begin and its end.
-class FarActivities final : public DeviceActivities {
-public:
-  void begin() override {}
-  void end() override {}
-  void enter(uint64_t mark) override {
-    open().push_back({ProfileRecorder::now(), 0, 0, true, mark});
-  }
-  void leave() noexcept override {
-    DeviceActivity done = open().back();
-    open().pop_back();
-    done.end = ProfileRecorder::now();
-    std::lock_guard lock(mutex);
-    listing.activities.push_back(done);
-  }
-  DeviceListing list() override {
-    std::lock_guard lock(mutex);
-    return listing;
-  }
-
-private:
-  static std::vector<DeviceActivity> &open() {
-    thread_local std::vector<DeviceActivity> own;
-    return own;
-  }
-
-  std::mutex mutex;
-  DeviceListing listing;
-};
-
 class FarDevice final : public Device {
 public:
   FarDevice(Fabric &host, std::shared_ptr<SimulatedDevice> onDevice,
@@ -143,6 +107,8 @@ public:
                 },
                 [this] { far.synchronize(); }}) {
     device->nameHost("the host" + owner);
+    if (host.streams() && host.worldSize() > 1)
+      device->keepToThisThread();
     SimulatedDevice::current() = streams->compute();
     if (!host.streams() || host.worldSize() == 1)
       own.emplace(host, streams, makeSimulatedReduce(device), kPatience);
@@ -243,76 +209,4 @@ fsdp::test::makeFarDevice(Fabric &fabric,
                           std::shared_ptr<SimulatedDevice> device,
                           const FarOptions &options) {
   return std::make_unique<FarDevice>(fabric, std::move(device), options);
-}
-
-FarReport fsdp::test::reportOf(const SimulatedDevice &device) {
-  FarReport report;
-  report.races = device.races();
-  report.compared = device.compared();
-  report.launches = device.launchCount();
-  report.waits = device.waitCount();
-  report.syncs = device.syncCount();
-  return report;
-}
-
-FarReport
-fsdp::test::launchFar(const LaunchOptions &launch, FarOptions options,
-                      const std::function<void(Session &)> &body,
-                      const std::function<void(plan::PlanT &)> &change) {
-  if (!options.activities)
-    options.activities = std::make_shared<FarActivities>();
-  PlanFile plan = PlanFile::read(launch.artifact);
-  if (change)
-    change(const_cast<plan::PlanT &>(plan.plan()));
-  int world = 1;
-  for (const auto &axis : plan.plan().mesh)
-    world *= static_cast<int>(axis->size);
-  auto fabrics = makeLocalFabrics(world, kPatience);
-  auto device = std::make_shared<SimulatedDevice>(options.lateness);
-  device->plant(options.fault);
-  std::string failure;
-  SessionOptions session;
-  session.artifactFolder =
-      std::filesystem::path(launch.artifact).parent_path().string();
-  session.modelPath = launch.session.modelPath;
-  session.dataPath = launch.session.dataPath;
-  session.seed = launch.session.seed;
-  session.poison = launch.session.poison;
-  session.steps = launch.session.steps;
-  session.checkpointPath = launch.session.checkpointPath;
-  session.evalDataPath = launch.session.evalDataPath;
-  session.isInProcess = true;
-  session.makeDevice = [&](Fabric &fabric) {
-    return makeFarDevice(fabric, device, options);
-  };
-  std::mutex mutex;
-  std::vector<std::thread> threads;
-  for (auto &fabric : fabrics)
-    threads.emplace_back([&] {
-      try {
-        Session own(plan, *fabric, session);
-        try {
-          body(own);
-        } catch (const std::exception &error) {
-          // As `launch` does, before the session ends.
-          own.fabric().abort(error.what());
-          throw;
-        }
-      } catch (const std::exception &error) {
-        std::lock_guard lock(mutex);
-        if (failure.empty())
-          failure = error.what();
-        fabric->abort(error.what());
-      }
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  FarReport report = reportOf(*device);
-  report.error = failure;
-  return report;
-}
-
-std::string fsdp::test::launchFar(const LaunchOptions &options,
-                                  const std::function<void(Session &)> &body) {
-  return launchFar(options, FarOptions(), body).error;
 }

@@ -13,6 +13,7 @@
 #define FSDP_TEST_UNIT_RUNTIME_CUDA_FARDEVICE_H
 
 #include "SimulatedStreams.h"
+#include "plan/Reader.h"
 #include "runtime/device/Copies.h"
 #include "runtime/device/Device.h"
 #include "runtime/launch/Launch.h"
@@ -47,22 +48,46 @@ struct FarReport {
   uint64_t syncs = 0;    ///< of the host for events
 };
 
+/// What `body` of all ranks needs to know of where it runs.
+struct FarRank {
+  Fabric *fabric;
+  std::shared_ptr<SimulatedDevice> device;
+};
+
 /// One rank on `device`, which all ranks of `fabric` share, or which this
 /// rank has alone where the fabric has streams (those of `device`).
 std::unique_ptr<Device> makeFarDevice(Fabric &fabric,
                                       std::shared_ptr<SimulatedDevice> device,
                                       const FarOptions &options);
-/// What was seen of `device`.
-FarReport reportOf(const SimulatedDevice &device);
 
-/// As `launch`, on such a device. `change`, if given, changes the plan, which
-/// is not verified again.
+/// As `launch`, with ranks that share such a device. `change`, if given,
+/// changes the plan, which is not verified again.
 FarReport launchFar(const LaunchOptions &launch, FarOptions options,
                     const std::function<void(Session &)> &body,
                     const std::function<void(plan::PlanT &)> &change = nullptr);
 /// Returns the first error, "" if there is none.
 std::string launchFar(const LaunchOptions &options,
                       const std::function<void(Session &)> &body);
+
+/// The same with a device for each rank, and transfers by the fake NCCL that
+/// lies at `library`.
+FarReport launchFarNccl(const LaunchOptions &launch, FarOptions options,
+                        const char *library,
+                        const std::function<void(Session &)> &body);
+
+// For those that launch.
+
+int worldSizeOf(const plan::PlanT &plan);
+/// Runs `body` on a thread for each rank, whose fabric and device `connect`
+/// gives on that thread. Returns the first error, "" if there is none; `fail`,
+/// if given, is told of each.
+std::string
+runFarRanks(const LaunchOptions &launch, const PlanFile &plan,
+            FarOptions options, const std::function<FarRank(int)> &connect,
+            const std::function<void(Session &)> &body,
+            const std::function<void(const std::string &)> &fail = nullptr);
+/// Adds what was seen of `device`.
+void addTo(FarReport &report, const SimulatedDevice &device);
 
 } // namespace fsdp::test
 

@@ -5,6 +5,7 @@
 #include "support/Error.h"
 
 #include <algorithm>
+#include <atomic>
 #include <stdexcept>
 #include <utility>
 
@@ -19,6 +20,7 @@ struct SimulatedDevice::Graph {
     std::function<void()> run;
     std::vector<ByteUse> uses;
     EventHandle record = nullptr, wait = nullptr;
+    std::function<bool()> isReady = nullptr;
   };
   StreamHandle origin;
   std::vector<Item> items;
@@ -34,21 +36,34 @@ struct SimulatedDevice::Graph {
   std::map<StreamHandle, std::set<StreamHandle>> covered; ///< by stream
 };
 
+/// No two devices have a handle in common.
+static constexpr int kDeviceShift = 32;
+
+static uintptr_t nextDevice() {
+  static std::atomic<uintptr_t> next = 1;
+  return next++ << kDeviceShift;
+}
+
 SimulatedDevice::SimulatedDevice(Lateness lateness)
-    : lateness(lateness), random(lateness.seed) {}
+    : lateness(lateness), handles(nextDevice()), random(lateness.seed) {}
 
 SimulatedDevice::~SimulatedDevice() = default;
 
+bool SimulatedDevice::has(StreamHandle stream) const {
+  return reinterpret_cast<uintptr_t>(stream) >> kDeviceShift ==
+         handles >> kDeviceShift;
+}
+
 StreamHandle SimulatedDevice::createStream(const std::string &name) {
   std::lock_guard lock(mutex);
-  auto stream = reinterpret_cast<StreamHandle>(next += 8);
+  auto stream = reinterpret_cast<StreamHandle>(handles + (next += 8));
   streams[stream] = {name, order.add("stream " + name), {}, false};
   return stream;
 }
 
 EventHandle SimulatedDevice::createEvent() {
   std::lock_guard lock(mutex);
-  auto event = reinterpret_cast<EventHandle>(next += 8);
+  auto event = reinterpret_cast<EventHandle>(handles + (next += 8));
   events[event];
   return event;
 }
@@ -82,6 +97,8 @@ bool SimulatedDevice::advance(StreamHandle stream) {
   Work work = queue.front();
   if (work.before && events.at(work.before).passed < work.generation)
     return false;
+  if (work.isReady && !work.isReady())
+    return false;
   queue.pop_front();
   run(work);
   return true;
@@ -89,7 +106,7 @@ bool SimulatedDevice::advance(StreamHandle stream) {
 
 /// Some works of some streams are done, or none.
 void SimulatedDevice::passTime() {
-  if (lateness.kind != Lateness::Kind::random || isRunning)
+  if (lateness.kind != Lateness::Kind::random || isRunning || isForeign())
     return;
   for (uint64_t count = random() % 3; count > 0; --count) {
     std::vector<StreamHandle> busy;
@@ -117,10 +134,24 @@ void SimulatedDevice::drain(StreamHandle stream, EventHandle until,
     const Work &work = queue.front();
     if (work.before && events.at(work.before).passed < work.generation)
       drain(work.on, work.before, work.generation);
-    else
-      advance(stream);
+    else if (!advance(stream) && !goOn())
+      // Other devices have to come.
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   --depth;
+}
+
+bool SimulatedDevice::isForeign() const {
+  return owner != std::thread::id() && owner != std::this_thread::get_id();
+}
+
+bool SimulatedDevice::goOn() {
+  std::lock_guard lock(mutex);
+  bool wentOn = false;
+  for (const auto &[handle, stream] : streams)
+    if (!isForeign() && !isRunning)
+      wentOn |= advance(handle);
+  return wentOn;
 }
 
 void SimulatedDevice::drop() noexcept {
@@ -133,21 +164,22 @@ void SimulatedDevice::drop() noexcept {
 // Order
 //===----------------------------------------------------------------------===//
 
+/// The calling one, or what stands for all.
+std::thread::id SimulatedDevice::thread() const {
+  return isOneHost ? std::thread::id() : std::this_thread::get_id();
+}
+
 HappensBefore::Actor SimulatedDevice::host() {
-  std::thread::id thread =
-      isOneHost ? std::thread::id() : std::this_thread::get_id();
-  auto found = hosts.find(thread);
+  auto found = hosts.find(thread());
   if (found == hosts.end())
-    found = hosts.emplace(thread, order.add("the host")).first;
+    found = hosts.emplace(thread(), order.add("the host")).first;
   return found->second;
 }
 
 void SimulatedDevice::nameHost(const std::string &name) {
   std::lock_guard lock(mutex);
-  std::thread::id thread =
-      isOneHost ? std::thread::id() : std::this_thread::get_id();
-  if (!hosts.count(thread))
-    hosts[thread] = order.add(name);
+  if (!hosts.count(thread()))
+    hosts[thread()] = order.add(name);
 }
 
 void SimulatedDevice::meet(const void *meeting) {
@@ -171,11 +203,13 @@ void SimulatedDevice::follow(Stream &stream) {
 }
 
 void SimulatedDevice::put(StreamHandle handle, std::function<void()> work,
-                          std::vector<ByteUse> uses) {
+                          std::vector<ByteUse> uses,
+                          std::function<bool()> isReady) {
   std::lock_guard lock(mutex);
   Stream &stream = streams.at(handle);
   if (stream.isCaptured) {
-    capture->items.push_back({handle, std::move(work), std::move(uses)});
+    capture->items.push_back({handle, std::move(work), std::move(uses), nullptr,
+                              nullptr, std::move(isReady)});
     capture->isBack[handle] = handle == capture->origin;
     return;
   }
@@ -184,7 +218,8 @@ void SimulatedDevice::put(StreamHandle handle, std::function<void()> work,
   order.begin(stream.actor);
   for (const ByteUse &use : uses)
     order.access(stream.actor, use.begin, use.bytes, use.isWrite, use.what);
-  add(handle, {std::move(work), nullptr, nullptr, 0, nullptr});
+  add(handle,
+      {std::move(work), nullptr, nullptr, 0, nullptr, std::move(isReady)});
 }
 
 void SimulatedDevice::record(EventHandle handle, StreamHandle on) {
@@ -429,7 +464,7 @@ void SimulatedDevice::launch(Graph &graph) {
     } else if (item.wait) {
       wait(stream, graph.events.at(item.wait));
     } else {
-      put(stream, item.run, item.uses);
+      put(stream, item.run, item.uses, item.isReady);
     }
   }
 }

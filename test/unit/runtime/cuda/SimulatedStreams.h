@@ -84,9 +84,14 @@ public:
   ~SimulatedDevice();
 
   StreamHandle createStream(const std::string &name = "a stream");
+  /// Whether the stream is the device's. Asks for no lock.
+  bool has(StreamHandle stream) const;
   EventHandle createEvent();
+  /// `isReady`, if given, is asked when the work's turn has come: until then
+  /// the stream waits for what is not on this device.
   void put(StreamHandle stream, std::function<void()> work,
-           std::vector<ByteUse> uses = {});
+           std::vector<ByteUse> uses = {},
+           std::function<bool()> isReady = nullptr);
   void record(EventHandle event, StreamHandle stream);
   void wait(StreamHandle stream, EventHandle event);
   bool query(EventHandle event);
@@ -98,6 +103,12 @@ public:
   void synchronizeAll();
   /// What is still to be done is not.
   void drop() noexcept;
+  /// From now on work is done by the calling thread alone, whose memory it is:
+  /// others that ask see what was done by then.
+  void keepToThisThread() { owner = std::this_thread::get_id(); }
+  /// The host waits for something else meanwhile: works are done that can be.
+  /// False: there was none.
+  bool goOn();
   size_t eventCount() const { return events.size(); }
 
   //===--------------------------------------------------------------------===//
@@ -151,11 +162,12 @@ public:
 
 private:
   struct Work {
-    std::function<void()> run;    ///< or
-    EventHandle event = nullptr;  ///< one that passes, or
-    EventHandle before = nullptr; ///< one that has to pass first
-    uint64_t generation = 0;      ///< of the event
-    StreamHandle on = nullptr;    ///< where it passes
+    std::function<void()> run;               ///< or
+    EventHandle event = nullptr;             ///< one that passes, or
+    EventHandle before = nullptr;            ///< one that has to pass first
+    uint64_t generation = 0;                 ///< of the event
+    StreamHandle on = nullptr;               ///< where it passes
+    std::function<bool()> isReady = nullptr; ///< null: it is
   };
   struct Event {
     uint64_t recorded = 0, passed = 0;
@@ -177,13 +189,17 @@ private:
 
   void add(StreamHandle stream, Work work);
   bool advance(StreamHandle stream);
+  bool isForeign() const;
   void passTime();
   void drain(StreamHandle stream, EventHandle until, uint64_t generation);
   void run(const Work &work);
+  std::thread::id thread() const;
   HappensBefore::Actor host();
   void follow(Stream &stream);
 
   const Lateness lateness;
+  const uintptr_t handles; ///< where those of the device begin
+  uintptr_t next = 0;
   std::mt19937_64 random;
   mutable std::recursive_mutex mutex;
   std::map<StreamHandle, Stream> streams;
@@ -193,12 +209,12 @@ private:
   std::map<std::thread::id, HappensBefore::Actor> hosts;
   std::map<const void *, HappensBefore::Clock> meetings;
   bool isOneHost = false;
+  std::thread::id owner;          ///< none: any thread's
   std::shared_ptr<Graph> capture; ///< null: none
   PlantedFault fault;
   uint64_t waits = 0, syncs = 0;
   uint64_t captures = 0, launches = 0;
   bool captureFailed = false;
-  uintptr_t next = 8;
   int depth = 0;
   bool isRunning = false;
 };
@@ -210,7 +226,7 @@ public:
                             const std::string &owner = "");
 
   int device() const override { return 0; }
-  std::string place() const override { return "simulated"; }
+  std::string place() const override { return "simulated" + owner; }
   void use() override {}
   size_t freeMemory() override { return 0; }
   StreamHandle compute() const override { return computeStream; }
