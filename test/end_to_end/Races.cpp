@@ -227,7 +227,7 @@ json plantFaults(const LaunchOptions &launched, int steps) {
   auto plant = [&](const char *name, const std::vector<uint64_t> &numbers,
                    Kind kind, const std::function<void(plan::PlanT &)> &change,
                    bool isRash = false) {
-    uint64_t reported = 0, wrong = 0, silent = 0;
+    uint64_t reported = 0, wrong = 0, silent = 0, ofOperands = 0;
     std::string example;
     for (uint64_t number : numbers) {
       FarOptions options;
@@ -245,6 +245,8 @@ json plantFaults(const LaunchOptions &launched, int steps) {
       reported += !report.races.empty();
       wrong += isWrong;
       silent += isWrong && report.races.empty();
+      for (const std::string &race : report.races)
+        ofOperands += race.find("of its temporaries") == std::string::npos;
       if (example.empty() && !report.races.empty())
         example = report.races.front();
     }
@@ -252,12 +254,14 @@ json plantFaults(const LaunchOptions &launched, int steps) {
                  {"reported", reported},
                  {"wrong", wrong},
                  {"silent", silent},
+                 {"of operands", ofOperands},
                  {"example", example}};
   };
   plant("none", {1}, Kind::none, nullptr);
   plant("missing wait", choose(whole.waits), Kind::missingWait, nullptr);
   plant("stale wait", choose(whole.waits), Kind::staleWait, nullptr);
   plant("missing sync", choose(whole.syncs), Kind::missingSync, nullptr);
+  plant("stray kernel", choose(whole.kernels), Kind::strayKernel, nullptr);
   plant("early free", {1}, Kind::none, endLifetimesEarly);
   plant("last waited for", {1, 2, 3}, Kind::none, nullptr, /*isRash=*/true);
   return all;

@@ -62,7 +62,7 @@ def case(bin, factory, world=2, graphs=True, mesh=None, readers=None, nccl=False
 
 def planted(bin):
     """Faults in a session are named: waits that are left out or are for another event, one at a time (of some the order follows from the rest), a
-    lifetime that ends early, and copies that wait for the one that was waited for last in place of the one that was started last."""
+    lifetime that ends early, a kernel that leaves its stream, and copies that wait for the one that was waited for last in place of the one that was started last."""
     def run(folder):
         prepare(bin, folder, blocks, 2, make_config(2, offload_optimizer=True), 2)
         found = json.loads(must(bin.parent / "test" / "bin" / "fsdp-races", "step.fsdp", "data.safetensors", 2, "faults", cwd=folder).stdout)
@@ -72,6 +72,9 @@ def planted(bin):
             assert each["reported"] >= least * each["tried"] > 0, (name, each)
             assert each["silent"] == 0, f"{name}: other numbers than the host's, and nothing is named: {each}"
             assert "nothing orders it before" in each["example"], (name, each)
+        # Where kernels keep what they work in is known, too: of one that strays from its stream nothing else is out of order.
+        stray = found["stray kernel"]
+        assert stray["reported"] > 0 and stray["silent"] == stray["of operands"] == 0, stray
         # As losses were wrong on a GPU: an update on the host reads a gradient that is on its way.
         assert found["last waited for"]["wrong"] > 0 and "CopyAcross" in found["last waited for"]["example"] and "Adam" in found["last waited for"]["example"], found
     return run
@@ -96,7 +99,7 @@ def changing(bin, nccl=False, **config):
 
 # Left out, as nothing of the kind runs on a GPU: fsdp_config.grains, reduce_wire_dtype and weights of four bits, which are refused with
 # device: cuda; several machines, whose ranks ask no more of their device than those of one; and of the ranks of an artifact for
-# inference, which has the gathers of one for training apart.
+# inference, which has the gathers of one for training and nothing else.
 def cases(bin):
     yield "planted faults", planted(bin)
     offload = {"offload_optimizer": True}

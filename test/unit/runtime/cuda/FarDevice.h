@@ -46,6 +46,7 @@ struct FarReport {
   uint64_t launches = 0; ///< of graphs
   uint64_t waits = 0;    ///< of streams for events
   uint64_t syncs = 0;    ///< of the host for events
+  uint64_t kernels = 0;  ///< that have temporaries
 };
 
 /// What `body` of all ranks needs to know of where it runs.

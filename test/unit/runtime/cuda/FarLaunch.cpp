@@ -64,6 +64,7 @@ void fsdp::test::addTo(FarReport &report, const SimulatedDevice &device) {
   report.launches += device.launchCount();
   report.waits += device.waitCount();
   report.syncs += device.syncCount();
+  report.kernels += device.kernelCount();
 }
 
 std::string

@@ -202,6 +202,18 @@ void SimulatedDevice::follow(Stream &stream) {
   order.follow(stream.actor, order.clock(host()));
 }
 
+static bool overlap(const std::vector<ByteUse> &some,
+                    const std::vector<ByteUse> &others) {
+  auto end = [](const ByteUse &use) {
+    return static_cast<const char *>(use.begin) + use.bytes;
+  };
+  for (const ByteUse &one : some)
+    for (const ByteUse &other : others)
+      if (one.begin < end(other) && other.begin < end(one))
+        return true;
+  return false;
+}
+
 void SimulatedDevice::put(StreamHandle handle, std::function<void()> work,
                           std::vector<ByteUse> uses,
                           std::function<bool()> isReady) {
@@ -213,6 +225,8 @@ void SimulatedDevice::put(StreamHandle handle, std::function<void()> work,
     capture->isBack[handle] = handle == capture->origin;
     return;
   }
+  if (stray && stray->from == handle && overlap(stray->uses, uses))
+    endStray();
   passTime();
   follow(stream);
   order.begin(stream.actor);
@@ -222,8 +236,38 @@ void SimulatedDevice::put(StreamHandle handle, std::function<void()> work,
       {std::move(work), nullptr, nullptr, 0, nullptr, std::move(isReady)});
 }
 
+void SimulatedDevice::endStray() {
+  Stray ended = *std::exchange(stray, std::nullopt);
+  wait(ended.from, ended.done);
+}
+
+void SimulatedDevice::putKernel(StreamHandle stream, std::function<void()> work,
+                                std::vector<ByteUse> uses,
+                                std::vector<ByteUse> scratch) {
+  std::lock_guard lock(mutex);
+  if (stray && (stray->from != stream || overlap(stray->uses, uses)))
+    endStray();
+  kernels += !scratch.empty();
+  const bool strays = !scratch.empty() && kernels == fault.number &&
+                      fault.kind == PlantedFault::Kind::strayKernel;
+  std::vector<ByteUse> operands = uses;
+  uses.insert(uses.end(), scratch.begin(), scratch.end());
+  if (!strays)
+    return put(stream, std::move(work), std::move(uses));
+  StreamHandle side = createStream("stray");
+  EventHandle begun = createEvent(), done = createEvent();
+  record(begun, stream);
+  wait(side, begun);
+  put(side, std::move(work), std::move(uses));
+  record(done, side);
+  stray = {stream, done, std::move(operands)};
+}
+
 void SimulatedDevice::record(EventHandle handle, StreamHandle on) {
   std::lock_guard lock(mutex);
+  // What follows from the event may use anything.
+  if (stray && stray->from == on)
+    endStray();
   Stream &stream = streams.at(on);
   Event &event = events.at(handle);
   if (stream.isCaptured) {
@@ -313,6 +357,8 @@ void SimulatedDevice::synchronize(EventHandle handle) {
 
 void SimulatedDevice::synchronize(StreamHandle stream) {
   std::lock_guard lock(mutex);
+  if (stray && stray->from == stream)
+    endStray();
   drain(stream, nullptr, 0);
   order.follow(host(), order.clock(streams.at(stream).actor));
 }
@@ -331,68 +377,6 @@ std::vector<std::string> SimulatedDevice::races() const {
 uint64_t SimulatedDevice::compared() const {
   std::lock_guard lock(mutex);
   return order.compared();
-}
-
-//===----------------------------------------------------------------------===//
-// Memory
-//===----------------------------------------------------------------------===//
-
-void SimulatedDevice::addMemory(const void *begin, size_t bytes,
-                                const std::string &name, bool isPinned) {
-  std::lock_guard lock(mutex);
-  order.forget(begin, bytes);
-  blocks[reinterpret_cast<uintptr_t>(begin)] = {bytes, name, isPinned};
-}
-
-void SimulatedDevice::removeMemory(const void *begin) {
-  std::lock_guard lock(mutex);
-  auto found = blocks.find(reinterpret_cast<uintptr_t>(begin));
-  if (found == blocks.end())
-    return;
-  // Giving it back waits for what uses it.
-  synchronizeAll();
-  order.forget(begin, found->second.bytes);
-  blocks.erase(found);
-}
-
-bool SimulatedDevice::isPinned(const void *begin) const {
-  std::lock_guard lock(mutex);
-  auto at = reinterpret_cast<uintptr_t>(begin);
-  auto found = blocks.upper_bound(at);
-  if (found == blocks.begin())
-    return false;
-  --found;
-  return found->second.isPinned && at < found->first + found->second.bytes;
-}
-
-const Issuer *&SimulatedDevice::issuer() {
-  static thread_local const Issuer *current = nullptr;
-  return current;
-}
-
-StreamHandle &SimulatedDevice::current() {
-  static thread_local StreamHandle stream = nullptr;
-  return stream;
-}
-
-std::string SimulatedDevice::describe(const void *begin) const {
-  std::lock_guard lock(mutex);
-  const Issuer *by = issuer();
-  std::string text = by ? by->what : "the host between programs";
-  auto *at = static_cast<const char *>(begin);
-  if (by)
-    for (const Issuer::Named &value : by->values)
-      if (at >= value.begin && at < value.begin + value.bytes)
-        return text + ", of " + value.name + ",";
-  auto found = blocks.upper_bound(reinterpret_cast<uintptr_t>(begin));
-  if (found != blocks.begin()) {
-    --found;
-    uintptr_t offset = reinterpret_cast<uintptr_t>(begin) - found->first;
-    if (offset < found->second.bytes)
-      return text + ", of " + found->second.name + " at " +
-             std::to_string(offset) + ",";
-  }
-  return text + ",";
 }
 
 //===----------------------------------------------------------------------===//

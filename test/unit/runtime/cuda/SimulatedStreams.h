@@ -49,10 +49,13 @@ struct PlantedFault {
     none,
     missingWait, ///< a stream does not wait
     staleWait,   ///< it waits for what the event stood for before
-    missingSync  ///< the host does not wait
+    missingSync, ///< the host does not wait
+    /// A kernel is on a stream of its own, which others wait for as soon as
+    /// they use what it is known to read or write: not its temporaries.
+    strayKernel
   };
   Kind kind = Kind::none;
-  uint64_t number = 0; ///< of the waits, or syncs, from 1
+  uint64_t number = 0; ///< of the waits, syncs or kernels, from 1
 };
 
 /// Bytes that a work uses. `what` names it and them.
@@ -92,6 +95,9 @@ public:
   void put(StreamHandle stream, std::function<void()> work,
            std::vector<ByteUse> uses = {},
            std::function<bool()> isReady = nullptr);
+  /// The same of a kernel, which works in `scratch` as well.
+  void putKernel(StreamHandle stream, std::function<void()> work,
+                 std::vector<ByteUse> uses, std::vector<ByteUse> scratch);
   void record(EventHandle event, StreamHandle stream);
   void wait(StreamHandle stream, EventHandle event);
   bool query(EventHandle event);
@@ -159,6 +165,8 @@ public:
   /// Of streams for events, and of the host.
   uint64_t waitCount() const { return waits; }
   uint64_t syncCount() const { return syncs; }
+  /// Of kernels that have temporaries.
+  uint64_t kernelCount() const { return kernels; }
 
 private:
   struct Work {
@@ -196,6 +204,7 @@ private:
   std::thread::id thread() const;
   HappensBefore::Actor host();
   void follow(Stream &stream);
+  void endStray();
 
   const Lateness lateness;
   const uintptr_t handles; ///< where those of the device begin
@@ -212,7 +221,14 @@ private:
   std::thread::id owner;          ///< none: any thread's
   std::shared_ptr<Graph> capture; ///< null: none
   PlantedFault fault;
-  uint64_t waits = 0, syncs = 0;
+  uint64_t waits = 0, syncs = 0, kernels = 0;
+  /// A kernel that strays, until its stream is waited for.
+  struct Stray {
+    StreamHandle from; ///< where it belongs
+    EventHandle done;
+    std::vector<ByteUse> uses;
+  };
+  std::optional<Stray> stray;
   uint64_t captures = 0, launches = 0;
   bool captureFailed = false;
   int depth = 0;
