@@ -222,17 +222,26 @@ private:
 json plantFaults(const LaunchOptions &launched, int steps) {
   using Kind = PlantedFault::Kind;
   Training right(steps);
-  FarReport whole = launchFar(launched, {}, std::ref(right));
+  FarOptions judged;
+  judged.judges = true;
+  FarReport whole = launchFar(launched, judged, std::ref(right));
   json all = json::object();
+  for (const auto &[need, waits] : whole.needs)
+    all["waits"][need == WaitNeed::needed    ? "needed"
+                 : need == WaitNeed::implied ? "implied"
+                                             : "idle"] = waits;
   auto plant = [&](const char *name, const std::vector<uint64_t> &numbers,
                    Kind kind, const std::function<void(plan::PlanT &)> &change,
                    bool isRash = false) {
     uint64_t reported = 0, wrong = 0, silent = 0, ofOperands = 0;
+    std::map<WaitNeed, uint64_t> needs;
+    uint64_t misjudged = 0;
     std::string example;
     for (uint64_t number : numbers) {
       FarOptions options;
       options.lateness = {Lateness::Kind::random, number};
       options.fault = {kind, number};
+      options.judges = kind != Kind::none;
       if (isRash)
         options.makeCopies = [](std::shared_ptr<Streams> streams) {
           return std::make_unique<RashCopies>(std::move(streams));
@@ -240,6 +249,12 @@ json plantFaults(const LaunchOptions &launched, int steps) {
       Training training(steps);
       FarReport report =
           launchFar(launched, options, std::ref(training), change);
+      // What is not named changes the order of nothing that conflicts.
+      if (report.planted) {
+        ++needs[*report.planted];
+        misjudged +=
+            report.races.empty() == (*report.planted == WaitNeed::needed);
+      }
       bool isWrong =
           !report.error.empty() || !(training.outcome() == right.outcome());
       reported += !report.races.empty();
@@ -254,6 +269,10 @@ json plantFaults(const LaunchOptions &launched, int steps) {
                  {"reported", reported},
                  {"wrong", wrong},
                  {"silent", silent},
+                 {"needed", needs[WaitNeed::needed]},
+                 {"implied", needs[WaitNeed::implied]},
+                 {"idle", needs[WaitNeed::idle]},
+                 {"misjudged", misjudged},
                  {"of operands", ofOperands},
                  {"example", example}};
   };

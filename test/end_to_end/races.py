@@ -61,7 +61,7 @@ def case(bin, factory, world=2, graphs=True, mesh=None, readers=None, nccl=False
 
 
 def planted(bin):
-    """Faults in a session are named: waits that are left out or are for another event, one at a time (of some the order follows from the rest), a
+    """Faults in a session are named: waits that are left out or are for another event, one at a time, a
     lifetime that ends early, a kernel that leaves its stream, and copies that wait for the one that was waited for last in place of the one that was started last."""
     def run(folder):
         prepare(bin, folder, blocks, 2, make_config(2, offload_optimizer=True), 2)
@@ -72,6 +72,12 @@ def planted(bin):
             assert each["reported"] >= least * each["tried"] > 0, (name, each)
             assert each["silent"] == 0, f"{name}: other numbers than the host's, and nothing is named: {each}"
             assert "nothing orders it before" in each["example"], (name, each)
+        # Of a wait that is not named, all accesses have the order without that they have with it, or those that conflict do.
+        for name in ("missing wait", "stale wait", "missing sync"):
+            each = found[name]
+            assert each["misjudged"] == 0 and each["needed"] == each["reported"], (name, each)
+            assert each["needed"] + each["implied"] + each["idle"] == each["tried"], (name, each)
+        assert all(sum(waits.values()) > 0 for waits in found["waits"].values()) and len(found["waits"]) == 3, found["waits"]
         # Where kernels keep what they work in is known, too: of one that strays from its stream nothing else is out of order.
         stray = found["stray kernel"]
         assert stray["reported"] > 0 and stray["silent"] == stray["of operands"] == 0, stray

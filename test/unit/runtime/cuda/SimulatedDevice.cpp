@@ -169,7 +169,7 @@ std::thread::id SimulatedDevice::thread() const {
   return isOneHost ? std::thread::id() : std::this_thread::get_id();
 }
 
-HappensBefore::Actor SimulatedDevice::host() {
+CheckedOrder::Actor SimulatedDevice::host() {
   auto found = hosts.find(thread());
   if (found == hosts.end())
     found = hosts.emplace(thread(), order.add("the host")).first;
@@ -184,22 +184,20 @@ void SimulatedDevice::nameHost(const std::string &name) {
 
 void SimulatedDevice::meet(const void *meeting) {
   std::lock_guard lock(mutex);
-  HappensBefore::Actor mine = host();
+  CheckedOrder::Actor mine = host();
   order.follow(mine, meetings[meeting]);
-  order.begin(mine);
-  meetings[meeting] = order.clock(mine);
+  order.work(mine, {});
+  meetings[meeting] = order.known(mine);
 }
 
 void SimulatedDevice::hostUses(const ByteUse &use) {
   std::lock_guard lock(mutex);
-  HappensBefore::Actor mine = host();
-  order.begin(mine);
-  order.access(mine, use.begin, use.bytes, use.isWrite, use.what);
+  order.work(host(), {use});
 }
 
 /// What is put on a stream comes after what the host did and knows of.
 void SimulatedDevice::follow(Stream &stream) {
-  order.follow(stream.actor, order.clock(host()));
+  order.follow(stream.actor, order.known(host()));
 }
 
 static bool overlap(const std::vector<ByteUse> &some,
@@ -229,9 +227,7 @@ void SimulatedDevice::put(StreamHandle handle, std::function<void()> work,
     endStray();
   passTime();
   follow(stream);
-  order.begin(stream.actor);
-  for (const ByteUse &use : uses)
-    order.access(stream.actor, use.begin, use.bytes, use.isWrite, use.what);
+  order.work(stream.actor, uses);
   add(handle,
       {std::move(work), nullptr, nullptr, 0, nullptr, std::move(isReady)});
 }
@@ -281,7 +277,7 @@ void SimulatedDevice::record(EventHandle handle, StreamHandle on) {
   event.capture = 0;
   event.stream = on;
   follow(stream);
-  event.clockBefore = std::exchange(event.clock, order.clock(stream.actor));
+  event.knownBefore = std::exchange(event.known, order.known(stream.actor));
   add(on, {nullptr, handle, nullptr, ++event.recorded, on});
 }
 
@@ -318,15 +314,15 @@ void SimulatedDevice::wait(StreamHandle handle, EventHandle awaited) {
     return;
   const bool isFaulty = ++waits == fault.number;
   if (isFaulty && fault.kind == PlantedFault::Kind::missingWait)
-    return;
+    return order.plant(stream.actor, event.known, {});
   if (isFaulty && fault.kind == PlantedFault::Kind::staleWait) {
-    order.follow(stream.actor, event.clockBefore);
+    order.plant(stream.actor, event.known, event.knownBefore);
     if (event.recorded > 1)
       add(handle,
           {nullptr, nullptr, awaited, event.recorded - 1, event.stream});
     return;
   }
-  order.follow(stream.actor, event.clock);
+  order.follow(stream.actor, event.known, /*isWait=*/true);
   add(handle, {nullptr, nullptr, awaited, event.recorded, event.stream});
 }
 
@@ -340,19 +336,21 @@ bool SimulatedDevice::query(EventHandle handle) {
   passTime();
   if (event.passed < event.recorded)
     return false;
-  order.follow(host(), event.clock);
+  order.follow(host(), event.known);
   return true;
 }
 
 void SimulatedDevice::synchronize(EventHandle handle) {
   std::lock_guard lock(mutex);
   Event &event = events.at(handle);
-  if (event.capture == 0 && event.recorded != 0 && ++syncs == fault.number &&
-      fault.kind == PlantedFault::Kind::missingSync)
+  if (event.capture != 0 || event.recorded == 0) {
+    query(handle);
     return;
-  if (event.capture == 0 && event.recorded != 0)
-    drain(event.stream, handle, event.recorded);
-  query(handle);
+  }
+  if (++syncs == fault.number && fault.kind == PlantedFault::Kind::missingSync)
+    return order.plant(host(), event.known, {});
+  drain(event.stream, handle, event.recorded);
+  order.follow(host(), event.known, /*isWait=*/true);
 }
 
 void SimulatedDevice::synchronize(StreamHandle stream) {
@@ -360,7 +358,7 @@ void SimulatedDevice::synchronize(StreamHandle stream) {
   if (stray && stray->from == stream)
     endStray();
   drain(stream, nullptr, 0);
-  order.follow(host(), order.clock(streams.at(stream).actor));
+  order.follow(host(), order.known(streams.at(stream).actor));
 }
 
 void SimulatedDevice::synchronizeAll() {
@@ -371,12 +369,27 @@ void SimulatedDevice::synchronizeAll() {
 
 std::vector<std::string> SimulatedDevice::races() const {
   std::lock_guard lock(mutex);
-  return order.races();
+  return order.seen().races();
+}
+
+std::map<WaitNeed, std::map<std::string, uint64_t>>
+SimulatedDevice::judgeWaits() const {
+  std::lock_guard lock(mutex);
+  std::map<WaitNeed, std::map<std::string, uint64_t>> counts;
+  for (const OrderGraph::Wait &wait : order.kept()->judgeWaits())
+    ++counts[wait.need][order.seen().name(wait.actor) + " waits for " +
+                        order.seen().name(wait.awaited)];
+  return counts;
+}
+
+std::optional<WaitNeed> SimulatedDevice::judgePlanted() const {
+  std::lock_guard lock(mutex);
+  return order.kept()->judgePlanted();
 }
 
 uint64_t SimulatedDevice::compared() const {
   std::lock_guard lock(mutex);
-  return order.compared();
+  return order.seen().compared();
 }
 
 //===----------------------------------------------------------------------===//

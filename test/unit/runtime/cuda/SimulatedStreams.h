@@ -18,7 +18,7 @@
 #ifndef FSDP_TEST_UNIT_RUNTIME_CUDA_SIMULATEDSTREAMS_H
 #define FSDP_TEST_UNIT_RUNTIME_CUDA_SIMULATEDSTREAMS_H
 
-#include "HappensBefore.h"
+#include "OrderGraph.h"
 #include "runtime/comm/Reduce.h"
 #include "runtime/device/Streams.h"
 
@@ -56,14 +56,6 @@ struct PlantedFault {
   };
   Kind kind = Kind::none;
   uint64_t number = 0; ///< of the waits, syncs or kernels, from 1
-};
-
-/// Bytes that a work uses. `what` names it and them.
-struct ByteUse {
-  const void *begin;
-  size_t bytes;
-  bool isWrite;
-  std::string what;
 };
 
 /// Who puts work on a device, and what he calls the bytes that he names.
@@ -162,6 +154,13 @@ public:
   uint64_t compared() const;
 
   void plant(PlantedFault planted) { fault = planted; }
+  /// To be called before all else by those who ask for these two.
+  void keepOrder() { order.keep(); }
+  /// Of how many waits of streams and of the host is what, by whom they let
+  /// wait for whom: "stream upload waits for stream compute".
+  std::map<WaitNeed, std::map<std::string, uint64_t>> judgeWaits() const;
+  /// Of the wait that went wrong, if there is one.
+  std::optional<WaitNeed> judgePlanted() const;
   /// Of streams for events, and of the host.
   uint64_t waitCount() const { return waits; }
   uint64_t syncCount() const { return syncs; }
@@ -180,12 +179,12 @@ private:
   struct Event {
     uint64_t recorded = 0, passed = 0;
     StreamHandle stream = nullptr;
-    HappensBefore::Clock clock, clockBefore;
+    CheckedOrder::Known known, knownBefore;
     uint64_t capture = 0; ///< that it was recorded in, from 1; 0: none
   };
   struct Stream {
     std::string name;
-    HappensBefore::Actor actor;
+    CheckedOrder::Actor actor;
     std::deque<Work> queue;
     bool isCaptured = false;
   };
@@ -202,7 +201,7 @@ private:
   void drain(StreamHandle stream, EventHandle until, uint64_t generation);
   void run(const Work &work);
   std::thread::id thread() const;
-  HappensBefore::Actor host();
+  CheckedOrder::Actor host();
   void follow(Stream &stream);
   void endStray();
 
@@ -214,9 +213,9 @@ private:
   std::map<StreamHandle, Stream> streams;
   std::map<EventHandle, Event> events;
   std::map<uintptr_t, Block> blocks;
-  HappensBefore order;
-  std::map<std::thread::id, HappensBefore::Actor> hosts;
-  std::map<const void *, HappensBefore::Clock> meetings;
+  CheckedOrder order;
+  std::map<std::thread::id, CheckedOrder::Actor> hosts;
+  std::map<const void *, CheckedOrder::Known> meetings;
   bool isOneHost = false;
   std::thread::id owner;          ///< none: any thread's
   std::shared_ptr<Graph> capture; ///< null: none
