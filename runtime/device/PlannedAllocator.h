@@ -47,6 +47,8 @@ public:
   /// Whose requests it is about: those for the host's memory, or a device's.
   enum class Kind { host, device };
 
+  using Bytes = std::span<char>;
+
   explicit RankMemory(Kind kind = Kind::host) : kind(kind) {}
   bool isHost() const { return kind == Kind::host; }
 
@@ -108,8 +110,6 @@ public:
     RankMemory &memory;
   };
 
-  using Bytes = std::span<char>;
-
   /// Lends memory to the calls that are observed from here until destroyed:
   /// in rehearsals an arena holds nothing yet.
   class Loan {
@@ -129,6 +129,14 @@ public:
 
   /// Bytes of the scratch region that the calls observed so far need.
   size_t scratchNeeded() const { return needed; }
+  /// Where the slot's request is served in the scratch region; empty: it is
+  /// elsewhere.
+  Bytes scratchOf(const AllocationSlot &slot) const {
+    if (slot.address || slot.room == 0 ||
+        slot.offset + slot.room > scratchBytes)
+      return {};
+    return {scratch + slot.offset, slot.room};
+  }
   /// The scratch region from now on; outlives the rank's calls. Ends the
   /// rehearsal: what calls that are observed later take from the heap counts.
   void setScratch(char *begin, size_t bytes) {

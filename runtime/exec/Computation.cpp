@@ -40,3 +40,11 @@ void Computation::run(StepState &state) {
   if (!replay.isAsObserved() && observationsLeft > 0)
     isObserved = false;
 }
+
+std::vector<RankMemory::Bytes> Computation::temporaries() const {
+  std::vector<RankMemory::Bytes> found;
+  for (const AllocationSlot &slot : slots)
+    if (RankMemory::Bytes bytes = memory.scratchOf(slot); !bytes.empty())
+      found.push_back(bytes);
+  return found;
+}

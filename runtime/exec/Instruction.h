@@ -44,6 +44,9 @@ public:
   virtual void rehearse(StepState &) {}
   /// Whether the host looks at tensors in each step, or computes some.
   virtual bool needsHost() const { return false; }
+  /// Where in the scratch region the next run's temporaries lie, as far as
+  /// runs before have shown: for those who watch over memory.
+  virtual std::vector<RankMemory::Bytes> temporaries() const { return {}; }
 };
 
 /// Calls LibTorch's kernels. The first run observes what they allocate; those
@@ -53,6 +56,7 @@ public:
   explicit Computation(RankMemory &memory) : memory(memory) {}
   void run(StepState &state) final;
   void rehearse(StepState &state) final { run(state); }
+  std::vector<RankMemory::Bytes> temporaries() const final;
 
 protected:
   virtual void compute(StepState &state) = 0;

@@ -7,42 +7,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "plan/DType.h"
+#include "GivenInputs.h"
 #include "runtime/launch/Launch.h"
-#include "runtime/weights/Safetensors.h"
-#include "support/Error.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <string_view>
 #include <vector>
 
 using namespace fsdp;
-
-/// The shape that some program gives the input: the file's, but for its rows.
-static std::vector<int64_t> shapeOf(const plan::PlanT &plan,
-                                    const std::string &name,
-                                    const StoredTensor &stored) {
-  for (const auto &input : plan.inputs)
-    if (input->name == name &&
-        std::equal(input->shape.begin() + 1, input->shape.end(),
-                   stored.shape.begin() + 1, stored.shape.end()))
-      return input->shape;
-  throw Error(ErrorId::DataShape, "no program takes '" + name + "'");
-}
-
-static void setInputs(Session &session, const SafetensorsFile &file) {
-  for (const auto &[name, stored] : file.tensors()) {
-    std::vector<int64_t> shape = shapeOf(session.plan(), name, stored);
-    size_t bytes = dtypeBytes(stored.dtype);
-    for (int64_t size : shape)
-      bytes *= static_cast<size_t>(size);
-    const char *begin =
-        stored.data + static_cast<size_t>(session.rank()) * bytes;
-    session.setInput(name, shape,
-                     std::as_bytes(std::span<const char>(begin, bytes)));
-  }
-}
+using namespace fsdp::test;
 
 int main(int argc, char **argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);

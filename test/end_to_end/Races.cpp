@@ -3,17 +3,20 @@
 //
 // fsdp-races STEP.fsdp DATA STEPS trains as a user does, validates, and saves
 // while it trains; on the host, and then in several ways on a device that the
-// host plays (FarDevice.h): as single launches and as graphs, at once, as late
-// as it may be, and at random. fsdp-races STEP.fsdp DATA STEPS nccl gives each
-// rank a device, and a library that stands for NCCL. Prints as JSON, for each
+// host plays (FarDevice.h): as single launches and as graphs, as late as it may
+// be, and at random. fsdp-races STEP.fsdp DATA STEPS nccl gives each
+// rank a device, and a library that stands for NCCL; `single` leaves graphs
+// out. Prints as JSON, for each
 // way, the accesses that nothing orders, and whether all numbers are those of
-// the host.
+// the host. Of several DATA, with commas between them, each is one step's
+// inputs in turn.
 // fsdp-races STEP.fsdp DATA STEPS faults trains many times, each time with one
 // wait less, or with a plan that lets go of memory too early, and counts what
 // is found.
 //
 //===----------------------------------------------------------------------===//
 
+#include "GivenInputs.h"
 #include "runtime/launch/Launch.h"
 #include "runtime/session/Session.h"
 #include "runtime/train/Checkpointer.h"
@@ -54,43 +57,39 @@ std::string readAll(const std::string &path) {
 /// Trains, and writes down what came of it.
 class Training {
 public:
-  explicit Training(int steps, bool saves = true)
-      : steps(steps), saves(saves) {}
+  /// `files`: those that the steps take their inputs from in turn; none: the
+  /// session's data.
+  explicit Training(int steps, std::vector<std::string> files = {})
+      : steps(steps), files(std::move(files)) {}
 
   void operator()(Session &session) {
     std::stringstream text;
     text << std::hexfloat;
-    std::optional<Checkpointer> checkpointer;
-    if (saves)
-      checkpointer.emplace(
-          session,
-          CheckpointOptions{.folder = folder.path() + "/saved", .every = 1});
+    Checkpointer checkpointer(session,
+                              {.folder = folder.path() + "/saved", .every = 1});
     for (int i = 0; i < steps; ++i) {
+      if (!files.empty())
+        setInputs(session, SafetensorsFile(files[i % files.size()]));
       StepResult result = session.step();
-      if (checkpointer)
-        checkpointer->afterStep();
+      checkpointer.afterStep();
       text << result.loss.value_or(0) << " " << result.gradNorm.value_or(0)
            << "\n";
       if (session.canEvaluate())
         text << "eval " << session.evaluate().loss << "\n";
     }
-    if (checkpointer)
-      checkpointer->finish();
-    if (saves)
-      session.exportWeights(path());
+    checkpointer.finish();
+    session.exportWeights(path());
     if (session.rank() == 0)
       losses = text.str();
   }
 
-  Outcome outcome() const {
-    return {losses, saves ? readAll(path()) : std::string()};
-  }
+  Outcome outcome() const { return {losses, readAll(path())}; }
 
 private:
   std::string path() const { return folder.path() + "/final.safetensors"; }
 
   const int steps;
-  const bool saves;
+  const std::vector<std::string> files;
   TemporaryFolder folder;
   std::string losses;
 };
@@ -100,7 +99,9 @@ struct Way {
   FarOptions options;
 };
 
-std::vector<Way> listWays() {
+/// Where there are graphs, they are late, and single launches at random:
+/// what orders both is the same, and each way takes its time.
+std::vector<Way> listWays(bool isSingle) {
   using Kind = Lateness::Kind;
   auto way = [](const char *name, Kind kind, uint64_t seed, bool graphs) {
     FarOptions options;
@@ -108,10 +109,10 @@ std::vector<Way> listWays() {
     options.graphs = graphs;
     return Way{name, options};
   };
-  return {way("at once", Kind::none, 0, false),
-          way("late", Kind::most, 0, false),
-          way("at random", Kind::random, 1, false),
-          way("graphs, late", Kind::most, 0, true),
+  const Way random = way("at random", Kind::random, 1, false);
+  if (isSingle)
+    return {way("late", Kind::most, 0, false), random};
+  return {random, way("graphs, late", Kind::most, 0, true),
           way("graphs, at random", Kind::random, 2, true)};
 }
 
@@ -124,12 +125,17 @@ json print(const char *name, const FarReport &report, bool isSame) {
           {"same", isSame}};
 }
 
-json playAll(const LaunchOptions &launched, int steps, bool isNccl) {
-  Training onHost(steps);
+json playAll(const LaunchOptions &launched, int steps,
+             const std::vector<std::string> &files, bool isNccl,
+             bool isSingle) {
+  Training onHost(steps, files);
   launch(launched, std::ref(onHost));
   json all = json::array();
-  for (const Way &way : listWays()) {
-    Training training(steps);
+  std::vector<Way> ways = listWays(isSingle);
+  if (isNccl && !isSingle)
+    ways.pop_back(); // ranks' threads are seldom alike anyway
+  for (const Way &way : ways) {
+    Training training(steps, files);
     FarReport report =
         isNccl ? launchFarNccl(launched, way.options, FSDP_FAKE_NCCL,
                                std::ref(training))
@@ -216,17 +222,26 @@ private:
 json plantFaults(const LaunchOptions &launched, int steps) {
   using Kind = PlantedFault::Kind;
   Training right(steps);
-  FarReport whole = launchFar(launched, {}, std::ref(right));
+  FarOptions judged;
+  judged.judges = true;
+  FarReport whole = launchFar(launched, judged, std::ref(right));
   json all = json::object();
+  for (const auto &[need, waits] : whole.needs)
+    all["waits"][need == WaitNeed::needed    ? "needed"
+                 : need == WaitNeed::implied ? "implied"
+                                             : "idle"] = waits;
   auto plant = [&](const char *name, const std::vector<uint64_t> &numbers,
                    Kind kind, const std::function<void(plan::PlanT &)> &change,
                    bool isRash = false) {
-    uint64_t reported = 0, wrong = 0, silent = 0;
+    uint64_t reported = 0, wrong = 0, silent = 0, ofOperands = 0;
+    std::map<WaitNeed, uint64_t> needs;
+    uint64_t misjudged = 0;
     std::string example;
     for (uint64_t number : numbers) {
       FarOptions options;
       options.lateness = {Lateness::Kind::random, number};
       options.fault = {kind, number};
+      options.judges = kind != Kind::none;
       if (isRash)
         options.makeCopies = [](std::shared_ptr<Streams> streams) {
           return std::make_unique<RashCopies>(std::move(streams));
@@ -234,11 +249,19 @@ json plantFaults(const LaunchOptions &launched, int steps) {
       Training training(steps);
       FarReport report =
           launchFar(launched, options, std::ref(training), change);
+      // What is not named changes the order of nothing that conflicts.
+      if (report.planted) {
+        ++needs[*report.planted];
+        misjudged +=
+            report.races.empty() == (*report.planted == WaitNeed::needed);
+      }
       bool isWrong =
           !report.error.empty() || !(training.outcome() == right.outcome());
       reported += !report.races.empty();
       wrong += isWrong;
       silent += isWrong && report.races.empty();
+      for (const std::string &race : report.races)
+        ofOperands += race.find("of its temporaries") == std::string::npos;
       if (example.empty() && !report.races.empty())
         example = report.races.front();
     }
@@ -246,12 +269,18 @@ json plantFaults(const LaunchOptions &launched, int steps) {
                  {"reported", reported},
                  {"wrong", wrong},
                  {"silent", silent},
+                 {"needed", needs[WaitNeed::needed]},
+                 {"implied", needs[WaitNeed::implied]},
+                 {"idle", needs[WaitNeed::idle]},
+                 {"misjudged", misjudged},
+                 {"of operands", ofOperands},
                  {"example", example}};
   };
   plant("none", {1}, Kind::none, nullptr);
   plant("missing wait", choose(whole.waits), Kind::missingWait, nullptr);
   plant("stale wait", choose(whole.waits), Kind::staleWait, nullptr);
   plant("missing sync", choose(whole.syncs), Kind::missingSync, nullptr);
+  plant("stray kernel", choose(whole.kernels), Kind::strayKernel, nullptr);
   plant("early free", {1}, Kind::none, endLifetimesEarly);
   plant("last waited for", {1, 2, 3}, Kind::none, nullptr, /*isRash=*/true);
   return all;
@@ -260,24 +289,34 @@ json plantFaults(const LaunchOptions &launched, int steps) {
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 4 && argc != 5) {
+  std::set<std::string_view> words(argv + std::min(argc, 4), argv + argc);
+  if (argc < 4) {
     std::fprintf(stderr,
-                 "usage: fsdp-races STEP.fsdp DATA STEPS [nccl|faults]\n");
+                 "usage: fsdp-races STEP.fsdp DATA STEPS [nccl] [single] "
+                 "[faults]\n");
     return 2;
   }
   try {
     LaunchOptions launched;
     launched.artifact = argv[1];
-    launched.session.dataPath = argv[2];
+    std::vector<std::string> files;
+    std::stringstream named(argv[2]);
+    for (std::string file; std::getline(named, file, ',');)
+      files.push_back(file);
+    if (files.size() == 1) {
+      launched.session.dataPath = files[0];
+      files.clear();
+    }
     launched.backend = "local";
     launched.threads = 1;
     launched.flightRecords.clear();
     // What nobody wrote is not to be read, either.
     launched.session.poison = true;
     int steps = std::atoi(argv[3]);
-    std::string_view what = argc == 5 ? argv[4] : "";
-    std::cout << (what == "faults" ? plantFaults(launched, steps)
-                                   : playAll(launched, steps, what == "nccl"))
+    std::cout << (words.count("faults")
+                      ? plantFaults(launched, steps)
+                      : playAll(launched, steps, files, words.count("nccl"),
+                                words.count("single")))
               << "\n";
   } catch (const Error &error) {
     std::fprintf(stderr, "%s\n", error.format().c_str());

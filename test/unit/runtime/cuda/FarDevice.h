@@ -32,6 +32,8 @@ struct FarOptions {
   /// Programs are launched as graphs, as soon as they may be.
   bool graphs = false;
   PlantedFault fault;
+  /// Whether waits are judged, which takes memory and time.
+  bool judges = false;
   /// Made in place of StreamCopies, if there: others that are wrong.
   std::function<std::unique_ptr<Copies>(std::shared_ptr<Streams>)> makeCopies;
   /// Of all ranks; `launchFar` has its own if there is none.
@@ -46,6 +48,15 @@ struct FarReport {
   uint64_t launches = 0; ///< of graphs
   uint64_t waits = 0;    ///< of streams for events
   uint64_t syncs = 0;    ///< of the host for events
+  std::map<WaitNeed, std::map<std::string, uint64_t>> needs; ///< of waits
+  std::optional<WaitNeed> planted; ///< of the one that went wrong
+  uint64_t kernels = 0;            ///< that have temporaries
+};
+
+/// What `body` of all ranks needs to know of where it runs.
+struct FarRank {
+  Fabric *fabric;
+  std::shared_ptr<SimulatedDevice> device;
 };
 
 /// What `body` of all ranks needs to know of where it runs.

@@ -64,6 +64,7 @@ void fsdp::test::addTo(FarReport &report, const SimulatedDevice &device) {
   report.launches += device.launchCount();
   report.waits += device.waitCount();
   report.syncs += device.syncCount();
+  report.kernels += device.kernelCount();
 }
 
 std::string
@@ -135,11 +136,17 @@ fsdp::test::launchFar(const LaunchOptions &launch, FarOptions options,
   auto fabrics = makeLocalFabrics(worldSizeOf(plan.plan()), kPatience);
   auto device = std::make_shared<SimulatedDevice>(options.lateness);
   device->plant(options.fault);
+  if (options.judges)
+    device->keepOrder();
   FarReport report;
   report.error = runFarRanks(
       launch, plan, options,
       [&](int rank) { return FarRank{fabrics[rank].get(), device}; }, body);
   addTo(report, *device);
+  if (options.judges && options.fault.kind == PlantedFault::Kind::none)
+    report.needs = device->judgeWaits();
+  if (options.judges)
+    report.planted = device->judgePlanted();
   return report;
 }
 

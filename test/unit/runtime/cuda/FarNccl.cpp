@@ -84,6 +84,8 @@ fsdp::test::launchFarNccl(const LaunchOptions &launch, FarOptions options,
       launch, plan, options,
       [&](int rank) {
         std::shared_ptr<SimulatedDevice> device = ranks[rank].device;
+        // What the thread that watches transfers found to be over, it tells.
+        device->joinThreads();
         device->nameHost("the host of rank " + std::to_string(rank));
         device->keepToThisThread();
         FabricOptions connected;

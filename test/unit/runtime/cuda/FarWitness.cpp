@@ -85,21 +85,26 @@ private:
 class OnStream final : public Instruction {
 public:
   OnStream(SimulatedDevice &device, RankMemory &memory,
-           std::vector<ByteUse> uses, std::unique_ptr<Instruction> inner)
+           std::vector<ByteUse> uses, std::string what,
+           std::unique_ptr<Instruction> inner)
       : device(device), memory(memory), uses(std::move(uses)),
+        what(std::move(what) + ", of its temporaries,"),
         inner(std::move(inner)) {}
   void run(StepState &state) override {
     StepState now;
     now.step = state.step;
     now.microBatch = state.microBatch;
-    device.put(
+    std::vector<ByteUse> scratch;
+    for (RankMemory::Bytes part : inner->temporaries())
+      scratch.push_back({part.data(), part.size(), true, what});
+    device.putKernel(
         SimulatedDevice::current(),
         [this, now]() mutable {
           c10::InferenceMode guard;
           RankMemory::Current current(memory);
           inner->run(now);
         },
-        uses);
+        uses, std::move(scratch));
   }
   void rehearse(StepState &state) override { inner->rehearse(state); }
   bool needsHost() const override { return inner->needsHost(); }
@@ -108,6 +113,7 @@ private:
   SimulatedDevice &device;
   RankMemory &memory;
   const std::vector<ByteUse> uses;
+  const std::string what;
   const std::unique_ptr<Instruction> inner;
 };
 
@@ -156,6 +162,6 @@ FarWitness::stand(const Preparation &p, const plan::InstructionT &instruction,
         std::make_unique<OnHost>(*device, std::move(uses), std::move(prepared));
   else if (!issues)
     prepared = std::make_unique<OnStream>(*device, p.memory, std::move(uses),
-                                          std::move(prepared));
+                                          issuer.what, std::move(prepared));
   return std::make_unique<Issuing>(std::move(issuer), std::move(prepared));
 }

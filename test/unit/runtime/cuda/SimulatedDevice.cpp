@@ -164,39 +164,52 @@ void SimulatedDevice::drop() noexcept {
 // Order
 //===----------------------------------------------------------------------===//
 
-HappensBefore::Actor SimulatedDevice::host() {
-  std::thread::id thread = std::this_thread::get_id();
-  auto found = hosts.find(thread);
+/// The calling one, or what stands for all.
+std::thread::id SimulatedDevice::thread() const {
+  return isOneHost ? std::thread::id() : std::this_thread::get_id();
+}
+
+CheckedOrder::Actor SimulatedDevice::host() {
+  auto found = hosts.find(thread());
   if (found == hosts.end())
-    found = hosts.emplace(thread, order.add("the host")).first;
+    found = hosts.emplace(thread(), order.add("the host")).first;
   return found->second;
 }
 
 void SimulatedDevice::nameHost(const std::string &name) {
   std::lock_guard lock(mutex);
-  std::thread::id thread = std::this_thread::get_id();
-  if (!hosts.count(thread))
-    hosts[thread] = order.add(name);
+  if (!hosts.count(thread()))
+    hosts[thread()] = order.add(name);
 }
 
 void SimulatedDevice::meet(const void *meeting) {
   std::lock_guard lock(mutex);
-  HappensBefore::Actor mine = host();
+  CheckedOrder::Actor mine = host();
   order.follow(mine, meetings[meeting]);
-  order.begin(mine);
-  meetings[meeting] = order.clock(mine);
+  order.work(mine, {});
+  meetings[meeting] = order.known(mine);
 }
 
 void SimulatedDevice::hostUses(const ByteUse &use) {
   std::lock_guard lock(mutex);
-  HappensBefore::Actor mine = host();
-  order.begin(mine);
-  order.access(mine, use.begin, use.bytes, use.isWrite, use.what);
+  order.work(host(), {use});
 }
 
 /// What is put on a stream comes after what the host did and knows of.
 void SimulatedDevice::follow(Stream &stream) {
-  order.follow(stream.actor, order.clock(host()));
+  order.follow(stream.actor, order.known(host()));
+}
+
+static bool overlap(const std::vector<ByteUse> &some,
+                    const std::vector<ByteUse> &others) {
+  auto end = [](const ByteUse &use) {
+    return static_cast<const char *>(use.begin) + use.bytes;
+  };
+  for (const ByteUse &one : some)
+    for (const ByteUse &other : others)
+      if (one.begin < end(other) && other.begin < end(one))
+        return true;
+  return false;
 }
 
 void SimulatedDevice::put(StreamHandle handle, std::function<void()> work,
@@ -210,17 +223,47 @@ void SimulatedDevice::put(StreamHandle handle, std::function<void()> work,
     capture->isBack[handle] = handle == capture->origin;
     return;
   }
+  if (stray && stray->from == handle && overlap(stray->uses, uses))
+    endStray();
   passTime();
   follow(stream);
-  order.begin(stream.actor);
-  for (const ByteUse &use : uses)
-    order.access(stream.actor, use.begin, use.bytes, use.isWrite, use.what);
+  order.work(stream.actor, uses);
   add(handle,
       {std::move(work), nullptr, nullptr, 0, nullptr, std::move(isReady)});
 }
 
+void SimulatedDevice::endStray() {
+  Stray ended = *std::exchange(stray, std::nullopt);
+  wait(ended.from, ended.done);
+}
+
+void SimulatedDevice::putKernel(StreamHandle stream, std::function<void()> work,
+                                std::vector<ByteUse> uses,
+                                std::vector<ByteUse> scratch) {
+  std::lock_guard lock(mutex);
+  if (stray && (stray->from != stream || overlap(stray->uses, uses)))
+    endStray();
+  kernels += !scratch.empty();
+  const bool strays = !scratch.empty() && kernels == fault.number &&
+                      fault.kind == PlantedFault::Kind::strayKernel;
+  std::vector<ByteUse> operands = uses;
+  uses.insert(uses.end(), scratch.begin(), scratch.end());
+  if (!strays)
+    return put(stream, std::move(work), std::move(uses));
+  StreamHandle side = createStream("stray");
+  EventHandle begun = createEvent(), done = createEvent();
+  record(begun, stream);
+  wait(side, begun);
+  put(side, std::move(work), std::move(uses));
+  record(done, side);
+  stray = {stream, done, std::move(operands)};
+}
+
 void SimulatedDevice::record(EventHandle handle, StreamHandle on) {
   std::lock_guard lock(mutex);
+  // What follows from the event may use anything.
+  if (stray && stray->from == on)
+    endStray();
   Stream &stream = streams.at(on);
   Event &event = events.at(handle);
   if (stream.isCaptured) {
@@ -234,7 +277,7 @@ void SimulatedDevice::record(EventHandle handle, StreamHandle on) {
   event.capture = 0;
   event.stream = on;
   follow(stream);
-  event.clockBefore = std::exchange(event.clock, order.clock(stream.actor));
+  event.knownBefore = std::exchange(event.known, order.known(stream.actor));
   add(on, {nullptr, handle, nullptr, ++event.recorded, on});
 }
 
@@ -271,15 +314,15 @@ void SimulatedDevice::wait(StreamHandle handle, EventHandle awaited) {
     return;
   const bool isFaulty = ++waits == fault.number;
   if (isFaulty && fault.kind == PlantedFault::Kind::missingWait)
-    return;
+    return order.plant(stream.actor, event.known, {});
   if (isFaulty && fault.kind == PlantedFault::Kind::staleWait) {
-    order.follow(stream.actor, event.clockBefore);
+    order.plant(stream.actor, event.known, event.knownBefore);
     if (event.recorded > 1)
       add(handle,
           {nullptr, nullptr, awaited, event.recorded - 1, event.stream});
     return;
   }
-  order.follow(stream.actor, event.clock);
+  order.follow(stream.actor, event.known, /*isWait=*/true);
   add(handle, {nullptr, nullptr, awaited, event.recorded, event.stream});
 }
 
@@ -293,25 +336,29 @@ bool SimulatedDevice::query(EventHandle handle) {
   passTime();
   if (event.passed < event.recorded)
     return false;
-  order.follow(host(), event.clock);
+  order.follow(host(), event.known);
   return true;
 }
 
 void SimulatedDevice::synchronize(EventHandle handle) {
   std::lock_guard lock(mutex);
   Event &event = events.at(handle);
-  if (event.capture == 0 && event.recorded != 0 && ++syncs == fault.number &&
-      fault.kind == PlantedFault::Kind::missingSync)
+  if (event.capture != 0 || event.recorded == 0) {
+    query(handle);
     return;
-  if (event.capture == 0 && event.recorded != 0)
-    drain(event.stream, handle, event.recorded);
-  query(handle);
+  }
+  if (++syncs == fault.number && fault.kind == PlantedFault::Kind::missingSync)
+    return order.plant(host(), event.known, {});
+  drain(event.stream, handle, event.recorded);
+  order.follow(host(), event.known, /*isWait=*/true);
 }
 
 void SimulatedDevice::synchronize(StreamHandle stream) {
   std::lock_guard lock(mutex);
+  if (stray && stray->from == stream)
+    endStray();
   drain(stream, nullptr, 0);
-  order.follow(host(), order.clock(streams.at(stream).actor));
+  order.follow(host(), order.known(streams.at(stream).actor));
 }
 
 void SimulatedDevice::synchronizeAll() {
@@ -322,74 +369,27 @@ void SimulatedDevice::synchronizeAll() {
 
 std::vector<std::string> SimulatedDevice::races() const {
   std::lock_guard lock(mutex);
-  return order.races();
+  return order.seen().races();
+}
+
+std::map<WaitNeed, std::map<std::string, uint64_t>>
+SimulatedDevice::judgeWaits() const {
+  std::lock_guard lock(mutex);
+  std::map<WaitNeed, std::map<std::string, uint64_t>> counts;
+  for (const OrderGraph::Wait &wait : order.kept()->judgeWaits())
+    ++counts[wait.need][order.seen().name(wait.actor) + " waits for " +
+                        order.seen().name(wait.awaited)];
+  return counts;
+}
+
+std::optional<WaitNeed> SimulatedDevice::judgePlanted() const {
+  std::lock_guard lock(mutex);
+  return order.kept()->judgePlanted();
 }
 
 uint64_t SimulatedDevice::compared() const {
   std::lock_guard lock(mutex);
-  return order.compared();
-}
-
-//===----------------------------------------------------------------------===//
-// Memory
-//===----------------------------------------------------------------------===//
-
-void SimulatedDevice::addMemory(const void *begin, size_t bytes,
-                                const std::string &name, bool isPinned) {
-  std::lock_guard lock(mutex);
-  order.forget(begin, bytes);
-  blocks[reinterpret_cast<uintptr_t>(begin)] = {bytes, name, isPinned};
-}
-
-void SimulatedDevice::removeMemory(const void *begin) {
-  std::lock_guard lock(mutex);
-  auto found = blocks.find(reinterpret_cast<uintptr_t>(begin));
-  if (found == blocks.end())
-    return;
-  // Giving it back waits for what uses it.
-  synchronizeAll();
-  order.forget(begin, found->second.bytes);
-  blocks.erase(found);
-}
-
-bool SimulatedDevice::isPinned(const void *begin) const {
-  std::lock_guard lock(mutex);
-  auto at = reinterpret_cast<uintptr_t>(begin);
-  auto found = blocks.upper_bound(at);
-  if (found == blocks.begin())
-    return false;
-  --found;
-  return found->second.isPinned && at < found->first + found->second.bytes;
-}
-
-const Issuer *&SimulatedDevice::issuer() {
-  static thread_local const Issuer *current = nullptr;
-  return current;
-}
-
-StreamHandle &SimulatedDevice::current() {
-  static thread_local StreamHandle stream = nullptr;
-  return stream;
-}
-
-std::string SimulatedDevice::describe(const void *begin) const {
-  std::lock_guard lock(mutex);
-  const Issuer *by = issuer();
-  std::string text = by ? by->what : "the host between programs";
-  auto *at = static_cast<const char *>(begin);
-  if (by)
-    for (const Issuer::Named &value : by->values)
-      if (at >= value.begin && at < value.begin + value.bytes)
-        return text + ", of " + value.name + ",";
-  auto found = blocks.upper_bound(reinterpret_cast<uintptr_t>(begin));
-  if (found != blocks.begin()) {
-    --found;
-    uintptr_t offset = reinterpret_cast<uintptr_t>(begin) - found->first;
-    if (offset < found->second.bytes)
-      return text + ", of " + found->second.name + " at " +
-             std::to_string(offset) + ",";
-  }
-  return text + ",";
+  return order.seen().compared();
 }
 
 //===----------------------------------------------------------------------===//

@@ -18,7 +18,7 @@
 #ifndef FSDP_TEST_UNIT_RUNTIME_CUDA_SIMULATEDSTREAMS_H
 #define FSDP_TEST_UNIT_RUNTIME_CUDA_SIMULATEDSTREAMS_H
 
-#include "HappensBefore.h"
+#include "OrderGraph.h"
 #include "runtime/comm/Reduce.h"
 #include "runtime/device/Streams.h"
 
@@ -49,18 +49,13 @@ struct PlantedFault {
     none,
     missingWait, ///< a stream does not wait
     staleWait,   ///< it waits for what the event stood for before
-    missingSync  ///< the host does not wait
+    missingSync, ///< the host does not wait
+    /// A kernel is on a stream of its own, which others wait for as soon as
+    /// they use what it is known to read or write: not its temporaries.
+    strayKernel
   };
   Kind kind = Kind::none;
-  uint64_t number = 0; ///< of the waits, or syncs, from 1
-};
-
-/// Bytes that a work uses. `what` names it and them.
-struct ByteUse {
-  const void *begin;
-  size_t bytes;
-  bool isWrite;
-  std::string what;
+  uint64_t number = 0; ///< of the waits, syncs or kernels, from 1
 };
 
 /// Who puts work on a device, and what he calls the bytes that he names.
@@ -92,6 +87,9 @@ public:
   void put(StreamHandle stream, std::function<void()> work,
            std::vector<ByteUse> uses = {},
            std::function<bool()> isReady = nullptr);
+  /// The same of a kernel, which works in `scratch` as well.
+  void putKernel(StreamHandle stream, std::function<void()> work,
+                 std::vector<ByteUse> uses, std::vector<ByteUse> scratch);
   void record(EventHandle event, StreamHandle stream);
   void wait(StreamHandle stream, EventHandle event);
   bool query(EventHandle event);
@@ -115,6 +113,8 @@ public:
   // The host
   //===--------------------------------------------------------------------===//
 
+  /// All threads count as one from now on: their locks order what they do.
+  void joinThreads() { isOneHost = true; }
   /// Of the calling thread, for people.
   void nameHost(const std::string &name);
   /// The calling thread comes after all that did this with the same `meeting`.
@@ -154,9 +154,18 @@ public:
   uint64_t compared() const;
 
   void plant(PlantedFault planted) { fault = planted; }
+  /// To be called before all else by those who ask for these two.
+  void keepOrder() { order.keep(); }
+  /// Of how many waits of streams and of the host is what, by whom they let
+  /// wait for whom: "stream upload waits for stream compute".
+  std::map<WaitNeed, std::map<std::string, uint64_t>> judgeWaits() const;
+  /// Of the wait that went wrong, if there is one.
+  std::optional<WaitNeed> judgePlanted() const;
   /// Of streams for events, and of the host.
   uint64_t waitCount() const { return waits; }
   uint64_t syncCount() const { return syncs; }
+  /// Of kernels that have temporaries.
+  uint64_t kernelCount() const { return kernels; }
 
 private:
   struct Work {
@@ -170,12 +179,12 @@ private:
   struct Event {
     uint64_t recorded = 0, passed = 0;
     StreamHandle stream = nullptr;
-    HappensBefore::Clock clock, clockBefore;
+    CheckedOrder::Known known, knownBefore;
     uint64_t capture = 0; ///< that it was recorded in, from 1; 0: none
   };
   struct Stream {
     std::string name;
-    HappensBefore::Actor actor;
+    CheckedOrder::Actor actor;
     std::deque<Work> queue;
     bool isCaptured = false;
   };
@@ -191,8 +200,10 @@ private:
   void passTime();
   void drain(StreamHandle stream, EventHandle until, uint64_t generation);
   void run(const Work &work);
-  HappensBefore::Actor host();
+  std::thread::id thread() const;
+  CheckedOrder::Actor host();
   void follow(Stream &stream);
+  void endStray();
 
   const Lateness lateness;
   const uintptr_t handles; ///< where those of the device begin
@@ -202,13 +213,21 @@ private:
   std::map<StreamHandle, Stream> streams;
   std::map<EventHandle, Event> events;
   std::map<uintptr_t, Block> blocks;
-  HappensBefore order;
-  std::map<std::thread::id, HappensBefore::Actor> hosts;
-  std::map<const void *, HappensBefore::Clock> meetings;
+  CheckedOrder order;
+  std::map<std::thread::id, CheckedOrder::Actor> hosts;
+  std::map<const void *, CheckedOrder::Known> meetings;
+  bool isOneHost = false;
   std::thread::id owner;          ///< none: any thread's
   std::shared_ptr<Graph> capture; ///< null: none
   PlantedFault fault;
-  uint64_t waits = 0, syncs = 0;
+  uint64_t waits = 0, syncs = 0, kernels = 0;
+  /// A kernel that strays, until its stream is waited for.
+  struct Stray {
+    StreamHandle from; ///< where it belongs
+    EventHandle done;
+    std::vector<ByteUse> uses;
+  };
+  std::optional<Stray> stray;
   uint64_t captures = 0, launches = 0;
   bool captureFailed = false;
   int depth = 0;
