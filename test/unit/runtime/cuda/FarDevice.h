@@ -59,12 +59,6 @@ struct FarRank {
   std::shared_ptr<SimulatedDevice> device;
 };
 
-/// What `body` of all ranks needs to know of where it runs.
-struct FarRank {
-  Fabric *fabric;
-  std::shared_ptr<SimulatedDevice> device;
-};
-
 /// One rank on `device`, which all ranks of `fabric` share, or which this
 /// rank has alone where the fabric has streams (those of `device`).
 std::unique_ptr<Device> makeFarDevice(Fabric &fabric,
