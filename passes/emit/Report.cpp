@@ -133,21 +133,20 @@ static llvm::json::Object describe(ArrayRef<const ProgramUse *> parts,
   return step;
 }
 
-/// A cast that mixed precision put in, or several equal ones.
 /// A row of `fsdp.casts` or `fsdp.masks`.
 static llvm::json::Object describeRow(DictionaryAttr row) {
-  llvm::json::Object cast;
+  llvm::json::Object described;
   for (NamedAttribute entry : row) {
     StringRef key = entry.getName().getValue();
     if (auto text = dyn_cast<StringAttr>(entry.getValue()))
-      cast[key] = text.getValue();
+      described[key] = text.getValue();
     else if (auto count = dyn_cast<IntegerAttr>(entry.getValue()))
-      cast[key] = count.getInt();
+      described[key] = count.getInt();
     else if (auto type = dyn_cast<TypeAttr>(entry.getValue()))
       if (std::optional<plan::DType> dtype = toDType(type.getValue()))
-        cast[key] = std::string(dtypeName(*dtype));
+        described[key] = std::string(dtypeName(*dtype));
   }
-  return cast;
+  return described;
 }
 
 static llvm::json::Array describeAdapters(ModuleOp module) {

@@ -33,6 +33,40 @@ inline const c10::IValue *findArgument(const capture::Node &node,
              : nullptr;
 }
 
+/// A whole-number argument, which may be left out.
+inline int64_t numberOf(const capture::Node &node, const char *name,
+                        int64_t otherwise) {
+  const c10::IValue *given = findArgument(node, name);
+  return given && given->isInt() ? given->toInt() : otherwise;
+}
+
+/// The tensor that the first argument is; kNoValue if it is none.
+inline capture::ValueId sourceOf(const capture::Node &node) {
+  return node.arguments.empty() || node.arguments.front().tensors.size() != 1
+             ? capture::kNoValue
+             : node.arguments.front().tensors.front();
+}
+
+/// What a slice takes: elements of one dim, counted from behind.
+struct SliceBounds {
+  int64_t dim, start, end;
+};
+
+/// Of a tensor of these sizes; nothing if it leaves some between out.
+inline std::optional<SliceBounds> readSlice(const capture::Node &node,
+                                            const std::vector<int64_t> &sizes) {
+  if (numberOf(node, "step", 1) != 1)
+    return std::nullopt;
+  int64_t rank = int64_t(sizes.size()), dim = numberOf(node, "dim", 0);
+  int64_t size = sizes[size_t(dim < 0 ? dim + rank : dim)];
+  auto bound = [&](const char *argument, int64_t otherwise) {
+    int64_t place = numberOf(node, argument, otherwise);
+    return std::clamp<int64_t>(place < 0 ? place + size : place, 0, size);
+  };
+  return SliceBounds{dim < 0 ? dim : dim - rank, bound("start", 0),
+                     bound("end", size)};
+}
+
 /// Sizes without those of 1 in front of the last two.
 inline std::vector<int64_t> withoutOnes(const std::vector<int64_t> &sizes) {
   std::vector<int64_t> rest;

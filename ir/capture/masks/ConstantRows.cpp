@@ -56,10 +56,7 @@ Tensor ConstantValues::computeRows(const Node &node, ValueId value,
           return {};
     return call(node, value, [&](ValueId each) { return given[each]; });
   }
-  ValueId source =
-      node.arguments.empty() || node.arguments.front().tensors.size() != 1
-          ? kNoValue
-          : node.arguments.front().tensors.front();
+  ValueId source = sourceOf(node);
   if (source == kNoValue)
     return {};
   const std::vector<int64_t> &from = graph.values[source].sizes;
@@ -69,29 +66,24 @@ Tensor ConstantValues::computeRows(const Node &node, ValueId value,
     if (!operand.defined())
       return {};
     Plainly plainly;
-    const c10::IValue *diagonal = findArgument(node, "diagonal");
     Tensor distance = at::arange(sizes.back()) - rows.unsqueeze(-1);
-    int64_t shift = diagonal ? diagonal->toInt() : 0;
+    int64_t shift = numberOf(node, "diagonal", 0);
     return at::where(name == "aten::triu" ? distance >= shift
                                           : distance <= shift,
                      operand, at::zeros_like(operand));
   }
   if (name == "aten::slice") {
-    const c10::IValue *dim = findArgument(node, "dim");
-    int64_t rank = int64_t(from.size()), along = dim ? dim->toInt() : 0;
-    along = along < 0 ? along : along - rank;
-    const c10::IValue *start = findArgument(node, "start");
-    int64_t size = from[size_t(along + rank)];
-    int64_t begin = start && start->isInt() ? start->toInt() : 0;
-    begin = std::clamp<int64_t>(begin < 0 ? begin + size : begin, 0, size);
+    std::optional<SliceBounds> part = readSlice(node, from);
+    if (!part)
+      return {};
+    auto [dim, start, end] = *part;
     Plainly plainly;
     Tensor operand =
-        getRows(source, along == -2 ? (rows + begin).contiguous() : rows);
-    if (!operand.defined() || along == -2)
-      return operand;
-    return operand.size(along) == size
-               ? operand.narrow(along, begin, sizes[size_t(along + rank)])
-               : operand;
+        getRows(source, dim == -2 ? (rows + start).contiguous() : rows);
+    // Dims in front may stand for all with one.
+    bool isWhole = operand.defined() && dim != -2 &&
+                   operand.size(dim) == from[size_t(dim + from.size())];
+    return isWhole ? operand.narrow(dim, start, end - start) : operand;
   }
   if (!rowKeepers.contains(name))
     return {};

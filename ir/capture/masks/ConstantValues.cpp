@@ -218,38 +218,23 @@ std::optional<Steps> ConstantValues::computeSteps(ValueId value) {
   std::string_view name = nameOf(*node);
   if (node->op.hasTag(at::Tag::pointwise))
     return computePointwise(*node, value);
-  ValueId source =
-      node->arguments.empty() || node->arguments.front().tensors.size() != 1
-          ? kNoValue
-          : node->arguments.front().tensors.front();
+  ValueId source = sourceOf(*node);
   if (source == kNoValue)
     return std::nullopt;
   const std::vector<int64_t> &from = graph.values[source].sizes;
-  auto number = [&](const char *argument, int64_t otherwise) {
-    const c10::IValue *given = findArgument(*node, argument);
-    return given && given->isInt() ? given->toInt() : otherwise;
-  };
   if (name == "aten::triu" || name == "aten::tril") {
     std::optional<Steps> operand = getSteps(source);
     Plainly plainly;
-    return operand ? cutDiagonally(*operand, number("diagonal", 0),
+    return operand ? cutDiagonally(*operand, numberOf(*node, "diagonal", 0),
                                    name == "aten::triu")
                    : std::nullopt;
   }
   if (name == "aten::slice") {
-    int64_t rank = int64_t(from.size()), dim = number("dim", 0);
-    int64_t size = from[size_t(dim < 0 ? dim + rank : dim)];
-    auto bound = [&](const char *argument, int64_t otherwise) {
-      int64_t place = number(argument, otherwise);
-      return std::clamp<int64_t>(place < 0 ? place + size : place, 0, size);
-    };
-    if (number("step", 1) != 1)
-      return std::nullopt;
-    std::optional<Steps> operand = getSteps(source);
+    std::optional<SliceBounds> part = readSlice(*node, from);
+    std::optional<Steps> operand = part ? getSteps(source) : std::nullopt;
     if (!operand)
       return std::nullopt;
-    int64_t start = bound("start", 0), end = bound("end", size);
-    dim = dim < 0 ? dim : dim - rank;
+    auto [dim, start, end] = *part;
     Plainly plainly;
     if (dim == -1)
       return sliceColumns(*operand, start, end);
