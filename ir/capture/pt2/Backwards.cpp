@@ -133,7 +133,7 @@ std::optional<LostBackward> findByCalls(const json::Object &node,
 /// Whether the node is view_as of a tensor and itself. Decompositions make it a
 /// view, of which only the name says where it comes from.
 bool isIdentity(const json::Object &node) {
-  llvm::StringRef target = node.getString("target").value_or("");
+  llvm::StringRef target = json::findString(node, "target").value_or("");
   const json::Array &inputs = json::getArray(node, "inputs");
   if (inputs.size() != 2)
     return false;
@@ -197,7 +197,7 @@ fsdp::capture::findPt2LostBackward(const json::Object &node,
 
 /// A view of the sizes that the tensor has already.
 static bool changesNothing(const json::Object &node, const at::Tensor &tensor) {
-  if (node.getString("target") != "torch.ops.aten.view.default")
+  if (json::findString(node, "target") != "torch.ops.aten.view.default")
     return true;
   auto [tag, sizes] = json::getUnion(
       json::get(json::asObject(json::getArray(node, "inputs")[1]), "arg"));
@@ -245,8 +245,9 @@ void Pt2Backwards::noteCheckpoint(const json::Object &node) {
     module = info.path;
     modules.push_back(info.path);
   });
-  bool isMarker = node.getString("target").value_or("").starts_with(
-                      "torch.ops.aten.empty") &&
+  bool isMarker = json::findString(node, "target")
+                      .value_or("")
+                      .starts_with("torch.ops.aten.empty") &&
                   llvm::any_of(Trace(node).frames, [](const Pt2Frame &frame) {
                     return frame.file.ends_with(kCheckpoint);
                   });

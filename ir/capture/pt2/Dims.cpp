@@ -19,13 +19,6 @@ static constexpr int64_t kMaxSize = int64_t(1) << 60;
 // What the archive says
 //===----------------------------------------------------------------------===//
 
-static std::optional<int64_t> getOptionalInt(const json::Object &object,
-                                             llvm::StringRef key) {
-  if (std::optional<int64_t> number = object.getInteger(key))
-    return *number;
-  return std::nullopt;
-}
-
 /// Mul(2, s17) rather than Mul(Integer(2), Symbol('s17', positive=True, …)).
 static std::string shorten(std::string text) {
   for (llvm::StringRef opening : {"Symbol('", "Integer("})
@@ -54,8 +47,8 @@ Pt2Dims::Size Pt2Dims::readSize(const json::Value &value) const {
   std::string text = json::getString(object, "expr_str");
   size.expr = SymbolicExpr::parse(text);
   size.text = shorten(text);
-  if (const json::Object *hint = object.getObject("hint"))
-    size.exported = getOptionalInt(*hint, "as_int");
+  if (const json::Object *hint = json::findObject(object, "hint"))
+    size.exported = json::findInt(*hint, "as_int");
   return size;
 }
 
@@ -104,22 +97,20 @@ void Pt2Dims::addInput(const json::Object &spec, const json::Object &graph) {
 }
 
 void Pt2Dims::readRanges(const json::Object &document) {
-  if (const json::Object *table = document.getObject("range_constraints"))
+  if (const json::Object *table =
+          json::findObject(document, "range_constraints"))
     for (const auto &[text, value] : *table) {
       const json::Object &limits = json::asObject(value);
-      Range range{text.str(), SymbolicExpr::parse(text),
-                  getOptionalInt(limits, "min_val"),
-                  getOptionalInt(limits, "max_val")};
+      Range range{text, SymbolicExpr::parse(text),
+                  json::findInt(limits, "min_val"),
+                  json::findInt(limits, "max_val")};
       if (Symbol *symbol = find(range.expr.getAsSymbol())) {
         symbol->min = range.min;
         symbol->max = range.max;
       }
       ranges.push_back(std::move(range));
     }
-  llvm::sort(ranges, [](const Range &a, const Range &b) {
-    return a.text < b.text; // a JSON object has no order
-  });
-  if (const json::Array *guards = document.getArray("guards_code"))
+  if (const json::Array *guards = json::findArray(document, "guards_code"))
     for (const json::Value &guard : *guards)
       conditions.push_back(json::asString(guard));
 }

@@ -12,10 +12,10 @@ static constexpr const char *kRecord = "extra/fsdp_opt_hooks.json";
 static LostBackward readHook(const json::Object &object) {
   LostBackward hook;
   hook.kind = LostBackward::Kind::Hook;
-  if (object.get("parameter")) {
+  if (json::find(object, "parameter")) {
     hook.function =
         "of parameter '" + json::getString(object, "parameter") + "'";
-  } else if (object.get("module")) {
+  } else if (json::find(object, "module")) {
     hook.function = "of module '" + json::getString(object, "module") + "'";
   } else {
     hook.function = "of a tensor";

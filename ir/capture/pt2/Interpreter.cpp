@@ -20,7 +20,7 @@ using namespace fsdp::capture;
 namespace {
 
 double getFloat(const json::Value &value) {
-  if (std::optional<double> number = value.getAsNumber())
+  if (std::optional<double> number = json::toNumber(value))
     return *number;
   // JSON has no numbers for these.
   std::string text = json::asString(value);
@@ -237,8 +237,8 @@ const json::Object *Pt2Interpreter::findMeta(const json::Array &inputs) const {
   if (inputs.empty() || !tensors)
     return nullptr;
   const json::Value &argument = json::get(json::asObject(inputs[0]), "arg");
-  const json::Value *meta = tensors->get(getPt2ValueName(argument));
-  return meta ? meta->getAsObject() : nullptr;
+  const json::Value *meta = json::find(*tensors, getPt2ValueName(argument));
+  return meta ? json::toObject(*meta) : nullptr;
 }
 
 void Pt2Interpreter::callOperator(const c10::OperatorHandle &op,
@@ -429,7 +429,7 @@ Pt2Interpreter::getTensors(const json::Object &node) const {
 }
 
 void Pt2Interpreter::run(const json::Object &graph) {
-  tensors = graph.getObject("tensor_values");
+  tensors = json::findObject(graph, "tensor_values");
   for (const json::Value &value : json::getArray(graph, "nodes")) {
     const json::Object &node = json::asObject(value);
     Pt2Target target = resolvePt2Target(node);

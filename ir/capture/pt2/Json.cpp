@@ -12,5 +12,12 @@ llvm::Expected<json::Value> json::parse(llvm::StringRef text) {
     return llvm::createStringError("it is nested " + std::to_string(depth) +
                                    " levels deep, more than " +
                                    std::to_string(kDeepestJson));
-  return llvm::json::parse(text);
+  try {
+    return Value::parse(text.begin(), text.end());
+  } catch (const Value::exception &error) {
+    // Without "[json.exception.parse_error.101]", the library's own number.
+    llvm::StringRef what = error.what();
+    return llvm::createStringError(
+        what.split("] ").second.empty() ? what : what.split("] ").second);
+  }
 }

@@ -11,15 +11,20 @@
 
 #include "support/Error.h"
 
-#include "llvm/Support/JSON.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
 
+#include <nlohmann/json.hpp>
+
+#include <limits>
+#include <optional>
 #include <string>
 
 namespace fsdp::capture::json {
 
-using llvm::json::Array;
-using llvm::json::Object;
-using llvm::json::Value;
+using Value = nlohmann::json;
+using Object = Value::object_t;
+using Array = Value::array_t;
 
 [[noreturn]] inline void fail(llvm::StringRef what) {
   throw Error(ErrorId::ArchiveDamaged,
@@ -31,38 +36,94 @@ using llvm::json::Value;
 /// that reading it, which recurs, would use up the stack.
 llvm::Expected<Value> parse(llvm::StringRef text);
 
+// What a value is, if it is that.
+
+inline const Object *toObject(const Value &value) {
+  return value.get_ptr<const Object *>();
+}
+inline const Array *toArray(const Value &value) {
+  return value.get_ptr<const Array *>();
+}
+inline std::optional<int64_t> toInt(const Value &value) {
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() &&
+       value.get<uint64_t>() > uint64_t(std::numeric_limits<int64_t>::max())))
+    return std::nullopt;
+  return value.get<int64_t>();
+}
+inline std::optional<double> toNumber(const Value &value) {
+  if (!value.is_number())
+    return std::nullopt;
+  return value.get<double>();
+}
+/// Lives as long as the value.
+inline std::optional<llvm::StringRef> toString(const Value &value) {
+  if (const std::string *text = value.get_ptr<const std::string *>())
+    return llvm::StringRef(*text);
+  return std::nullopt;
+}
+
+// The same, or an error.
+
 inline const Object &asObject(const Value &value) {
-  if (const Object *object = value.getAsObject())
+  if (const Object *object = toObject(value))
     return *object;
   fail("an object");
 }
 
 inline const Array &asArray(const Value &value) {
-  if (const Array *array = value.getAsArray())
+  if (const Array *array = toArray(value))
     return *array;
   fail("a list");
 }
 
 inline int64_t asInt(const Value &value) {
-  if (std::optional<int64_t> number = value.getAsInteger())
+  if (std::optional<int64_t> number = toInt(value))
     return *number;
   fail("an integer");
 }
 
 inline bool asBool(const Value &value) {
-  if (std::optional<bool> flag = value.getAsBoolean())
+  if (const bool *flag = value.get_ptr<const bool *>())
     return *flag;
   fail("true or false");
 }
 
 inline std::string asString(const Value &value) {
-  if (std::optional<llvm::StringRef> text = value.getAsString())
+  if (std::optional<llvm::StringRef> text = toString(value))
     return text->str();
   fail("a string");
 }
 
+// An object's fields: nothing if there is none, or one of another type.
+
+inline const Value *find(const Object &object, llvm::StringRef key) {
+  auto found = object.find(std::string_view(key));
+  return found == object.end() ? nullptr : &found->second;
+}
+inline const Object *findObject(const Object &object, llvm::StringRef key) {
+  const Value *value = find(object, key);
+  return value ? toObject(*value) : nullptr;
+}
+inline const Array *findArray(const Object &object, llvm::StringRef key) {
+  const Value *value = find(object, key);
+  return value ? toArray(*value) : nullptr;
+}
+inline std::optional<llvm::StringRef> findString(const Object &object,
+                                                 llvm::StringRef key) {
+  const Value *value = find(object, key);
+  return value ? toString(*value) : std::nullopt;
+}
+inline std::optional<int64_t> findInt(const Object &object,
+                                      llvm::StringRef key) {
+  const Value *value = find(object, key);
+  return value ? toInt(*value) : std::nullopt;
+}
+
+// The same, or an error.
+
 inline const Value &get(const Object &object, llvm::StringRef key) {
-  if (const Value *value = object.get(key))
+  if (const Value *value = find(object, key))
     return *value;
   fail("the key '" + key.str() + "'");
 }

@@ -16,8 +16,8 @@ static std::string dropCallCount(llvm::StringRef path) {
 
 llvm::StringRef fsdp::capture::getPt2NodeMetadata(const json::Object &node,
                                                   llvm::StringRef key) {
-  if (const json::Object *metadata = node.getObject("metadata"))
-    if (std::optional<llvm::StringRef> text = metadata->getString(key))
+  if (const json::Object *metadata = json::findObject(node, "metadata"))
+    if (std::optional<llvm::StringRef> text = json::findString(*metadata, key))
       return *text;
   return {};
 }
@@ -90,12 +90,14 @@ Location fsdp::capture::getPt2Location(const json::Object &node) {
 
 std::string fsdp::capture::getPt2ValueName(const json::Value &argument) {
   auto [tag, value] = json::getUnion(argument);
-  const json::Object *object = value.getAsObject();
+  const json::Object *object = json::toObject(value);
   if (!object)
     return "";
   bool isSymbolic =
       tag == "as_sym_int" || tag == "as_sym_float" || tag == "as_sym_bool";
   if (tag != "as_tensor" && !isSymbolic)
     return "";
-  return object->getString(isSymbolic ? "as_name" : "name").value_or("").str();
+  return json::findString(*object, isSymbolic ? "as_name" : "name")
+      .value_or("")
+      .str();
 }

@@ -17,7 +17,7 @@ namespace {
 class TreeSpec {
 public:
   explicit TreeSpec(const json::Object &module)
-      : fields(module.getObject("treespec_namedtuple_fields")) {}
+      : fields(json::findObject(module, "treespec_namedtuple_fields")) {}
 
   void visit(const json::Object &node);
   std::vector<OutputPath> take() { return std::move(leaves); }
@@ -35,13 +35,13 @@ private:
 /// Whether `value` lists `count` strings or numbers.
 bool TreeSpec::readNames(const json::Value &value, size_t count,
                          std::vector<std::string> &names) {
-  const json::Array *list = value.getAsArray();
+  const json::Array *list = json::toArray(value);
   if (!list || list->size() != count)
     return false;
   for (const json::Value &item : *list)
-    if (std::optional<llvm::StringRef> text = item.getAsString())
+    if (std::optional<llvm::StringRef> text = json::toString(item))
       names.push_back(text->str());
-    else if (std::optional<int64_t> number = item.getAsInteger())
+    else if (std::optional<int64_t> number = json::toInt(item))
       names.push_back(std::to_string(*number));
   if (names.size() == count)
     return true;
@@ -53,12 +53,12 @@ bool TreeSpec::readNames(const json::Value &value, size_t count,
 std::vector<std::string> TreeSpec::getNames(const json::Object &node,
                                             size_t count) {
   std::vector<std::string> names;
-  std::optional<llvm::StringRef> context = node.getString("context");
+  std::optional<llvm::StringRef> context = json::findString(node, "context");
   if (!context || count == 0)
     return names;
   if (fields)
-    if (const json::Object *tuple = fields->getObject(*context))
-      if (const json::Value *list = tuple->get("field_names"))
+    if (const json::Object *tuple = json::findObject(*fields, *context))
+      if (const json::Value *list = json::find(*tuple, "field_names"))
         if (readNames(*list, count, names))
           return names;
   llvm::Expected<json::Value> value = json::parse(*context);
@@ -69,7 +69,7 @@ std::vector<std::string> TreeSpec::getNames(const json::Object &node,
   // A dict's keys, or a list of lists of which one holds a class's fields.
   if (readNames(*value, count, names))
     return names;
-  if (const json::Array *list = value->getAsArray())
+  if (const json::Array *list = json::toArray(*value))
     for (const json::Value &item : *list)
       if (readNames(item, count, names))
         break;
@@ -77,7 +77,7 @@ std::vector<std::string> TreeSpec::getNames(const json::Object &node,
 }
 
 void TreeSpec::visit(const json::Object &node) {
-  if (json::get(node, "type").getAsNull()) {
+  if (json::get(node, "type").is_null()) {
     leaves.push_back(path);
     return;
   }
@@ -100,9 +100,9 @@ fsdp::capture::readPt2OutputPaths(const json::Object &module) {
     const json::Object &entry = json::asObject(value);
     if (json::getString(entry, "fqn") != "")
       continue;
-    const json::Object *signature = entry.getObject("signature");
+    const json::Object *signature = json::findObject(entry, "signature");
     std::optional<llvm::StringRef> text =
-        signature ? signature->getString("out_spec") : std::nullopt;
+        signature ? json::findString(*signature, "out_spec") : std::nullopt;
     if (!text)
       return {};
     llvm::Expected<json::Value> spec = json::parse(*text);

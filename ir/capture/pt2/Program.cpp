@@ -154,7 +154,8 @@ void Pt2Reader::checkVersion(const json::Object &root) {
       json::getInt(json::getObject(root, "schema_version"), "major");
   if (major == schemaMajor)
     return;
-  std::string torch = root.getString("torch_version").value_or("unknown").str();
+  std::string torch =
+      json::findString(root, "torch_version").value_or("unknown").str();
   throw Error(ErrorId::ArchiveVersion,
               "'" + archive.path() + "' was exported by PyTorch " + torch +
                   " in archive schema " + std::to_string(major) + "; schema " +
@@ -170,14 +171,14 @@ void Pt2Reader::readPayloads(const std::string &folder) {
   for (const auto &[key, value] :
        json::getObject(json::asObject(config), "config")) {
     const json::Object &entry = json::asObject(value);
-    const json::Object *meta = entry.getObject("tensor_meta");
+    const json::Object *meta = json::findObject(entry, "tensor_meta");
     if (json::getBool(entry, "use_pickle") || !meta)
       throw Error(ErrorId::ModelNotSupported,
-                  "'" + key.str() +
+                  "'" + key +
                       "' is no plain tensor (a tensor subclass or an object "
                       "of its own); export the model with plain tensors");
-    payloads[key.str()] = {folder + json::getString(entry, "path_name"),
-                           readPt2TensorMeta(*meta, program.dims, key.str())};
+    payloads[key] = {folder + json::getString(entry, "path_name"),
+                     readPt2TensorMeta(*meta, program.dims, key)};
   }
 }
 
@@ -277,8 +278,8 @@ void Pt2Reader::addInput(const json::Object &spec) {
   }
   if (tag != "as_tensor") {
     std::string name = "an input";
-    if (const json::Object *object = value.getAsObject())
-      if (auto text = object->getString("as_name"))
+    if (const json::Object *object = json::toObject(value))
+      if (auto text = json::findString(*object, "as_name"))
         name = "the input '" + text->str() + "'";
     throw Error(ErrorId::ModelNotSupported,
                 name + " is no tensor (" + tag.str() +

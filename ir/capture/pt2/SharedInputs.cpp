@@ -12,15 +12,15 @@ using namespace fsdp::capture;
 /// formals are called stands beside them, not in an "as_tensor".
 static bool mentions(const json::Value &value, llvm::StringRef name,
                      bool isArgument) {
-  if (const json::Array *array = value.getAsArray())
+  if (const json::Array *array = json::toArray(value))
     return llvm::any_of(*array, [&](const json::Value &element) {
       return mentions(element, name, isArgument);
     });
-  const json::Object *object = value.getAsObject();
+  const json::Object *object = json::toObject(value);
   return object && llvm::any_of(*object, [&](const auto &entry) {
            llvm::StringRef key = entry.first;
            if (isArgument && key == "name")
-             return entry.second.getAsString() == name;
+             return json::toString(entry.second) == name;
            bool isGraph = key == "graph";
            return mentions(entry.second, name,
                            !isGraph &&
@@ -38,12 +38,12 @@ void fsdp::capture::checkSharedInputs(const Pt2Program &program,
     if (input.input && object != 0)
       byObject[object].push_back(&input);
   auto isRead = [&](const Pt2UserInput *input) {
-    return llvm::any_of(llvm::ArrayRef<llvm::StringRef>{"nodes", "outputs"},
-                        [&](llvm::StringRef part) {
-                          const json::Value *all = program.getGraph().get(part);
-                          return all &&
-                                 mentions(*all, input->placeholder, false);
-                        });
+    return llvm::any_of(
+        llvm::ArrayRef<llvm::StringRef>{"nodes", "outputs"},
+        [&](llvm::StringRef part) {
+          const json::Value *all = json::find(program.getGraph(), part);
+          return all && mentions(*all, input->placeholder, false);
+        });
   };
   for (const auto &[object, inputs] : byObject) {
     auto read = llvm::find_if(inputs, isRead);
