@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/Capture.h"
+#include "ir/capture/attention/Reader.h"
 #include "ir/capture/joint/JointCapture.h"
 #include "ir/capture/joint/Simplify.h"
-#include "ir/capture/masks/Reader.h"
 #include "ir/capture/meta/TargetScope.h"
 #include "ir/capture/module/AttributeBuilder.h"
 #include "ir/capture/module/ModuleBuilder.h"
@@ -55,8 +55,8 @@ fsdp::captureModel(mlir::MLIRContext &context, const CaptureOptions &options,
   std::vector<CapturedProgram> programs;
   for (const Binding &binding : getBindings(options)) {
     JointCapture capture(options.request);
-    masks::Reader reader(capture);
-    meta::MaskReaderScope masks(reader);
+    attention::Reader reader(capture);
+    meta::AttentionReaderScope attention(reader);
     if (isPt2(archive)) {
       capturePt2(archive, binding.dims, capture);
     } else if (isTorchScript(archive)) {

@@ -10,7 +10,7 @@
 #ifndef FSDP_IR_CAPTURE_JOINT_JOINTGRAPH_H
 #define FSDP_IR_CAPTURE_JOINT_JOINTGRAPH_H
 
-#include "ir/capture/meta/AttentionMask.h"
+#include "ir/capture/meta/AttentionReader.h"
 #include "ir/capture/request/Precision.h"
 
 #include <ATen/core/Tensor.h>

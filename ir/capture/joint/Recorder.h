@@ -38,6 +38,9 @@ public:
   /// a real tensor becomes a constant. kNoValue if it is undefined.
   ValueId lookup(const at::Tensor &tensor);
 
+  /// The tensor, without data, that the value was defined for.
+  const at::Tensor &getMeta(ValueId value) const { return alive[value]; }
+
   /// Whether an operator made `meta` in storage of its own, rather than as a
   /// view of what was there.
   bool hasOwnStorage(const at::Tensor &meta) const;

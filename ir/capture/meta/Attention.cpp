@@ -13,7 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/capture/meta/AttentionChoice.h"
-#include "ir/capture/meta/AttentionMask.h"
+#include "ir/capture/meta/AttentionReader.h"
 #include "ir/capture/meta/Shapes.h"
 #include "ir/capture/meta/TargetScope.h"
 
@@ -91,13 +91,92 @@ static OptionalTensor giveRows(const OptionalTensor &mask,
 /// A mask for which kernels have a flag becomes that.
 static void useFlags(const Tensor &query, const Tensor &key,
                      OptionalTensor &mask, bool &causal) {
-  MaskReader *reader = getMaskReader();
+  AttentionReader *reader = getAttentionReader();
   if (!reader || !given(mask) || causal || query.dim() < 2 || key.dim() < 2)
     return;
   MaskForm form = reader->read(*mask, query.size(-2), key.size(-2));
   causal = form == MaskForm::Causal;
   if (form != MaskForm::Unknown)
     mask = std::nullopt;
+}
+
+/// The call with keys and values as they were before a model repeated their
+/// heads, or left that to broadcasting; the call itself if it did not.
+static sdp::sdp_params shareHeads(const sdp::sdp_params &call) {
+  if (call.query.dim() != 4 || call.key.dim() != 4 || call.value.dim() != 4)
+    return call;
+  sdp::sdp_params shared = call;
+  shared.enable_gqa = true;
+  int64_t heads = call.query.size(1);
+  if (call.key.size(1) == 1 && call.value.size(1) == 1 && heads > 1)
+    return shared;
+  AttentionReader *reader = getAttentionReader();
+  if (!reader || call.key.size(1) != heads || call.value.size(1) != heads)
+    return call;
+  shared.key = reader->findSharedHeads(call.key);
+  if (!shared.key.defined())
+    return call;
+  shared.value = reader->findSharedHeads(call.value);
+  return shared.value.defined() && shared.key.size(1) == shared.value.size(1)
+             ? shared
+             : call;
+}
+
+/// The call with keys and values of as many heads as the queries.
+static sdp::sdp_params repeatHeads(const sdp::sdp_params &call) {
+  sdp::sdp_params repeated = call;
+  if (call.query.dim() != 4 || call.key.dim() != 4 || call.value.dim() != 4)
+    return call;
+  for (Tensor *each : {&repeated.key, &repeated.value}) {
+    int64_t heads = each->size(1);
+    if (heads == 0 || call.query.size(1) % heads != 0 ||
+        !(call.enable_gqa || heads == 1))
+      return call;
+    if (heads != call.query.size(1))
+      *each = each->unsqueeze(2)
+                  .expand({-1, -1, call.query.size(1) / heads, -1, -1})
+                  .flatten(1, 2);
+  }
+  repeated.enable_gqa = false;
+  return repeated;
+}
+
+static int rank(at::SDPBackend backend) {
+  switch (backend) {
+  case at::SDPBackend::cudnn_attention:
+    return 3;
+  case at::SDPBackend::flash_attention:
+    return 2;
+  case at::SDPBackend::efficient_attention:
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+/// The form of a call, by how many heads it has, that the fastest kernel takes:
+/// of equals the one with the fewest.
+static std::pair<sdp::sdp_params, at::SDPBackend>
+chooseCall(const Target &target, const sdp::sdp_params &call,
+           std::optional<double> scale) {
+  if (call.dropout > 0)
+    return {call, at::SDPBackend::math};
+  sdp::sdp_params best = shareHeads(call);
+  at::SDPBackend backend = chooseAttention(target, best, scale);
+  if (best.enable_gqa && !call.enable_gqa)
+    if (at::SDPBackend other = chooseAttention(target, call, scale);
+        rank(other) > rank(backend)) {
+      best = call;
+      backend = other;
+    }
+  if (rank(backend) == 3 || best.key.dim() != 4 ||
+      best.key.size(1) == best.query.size(1))
+    return {best, backend};
+  sdp::sdp_params repeated = repeatHeads(best);
+  if (at::SDPBackend other = chooseAttention(target, repeated, scale);
+      rank(other) > rank(backend))
+    return {repeated, other};
+  return {best, backend};
 }
 
 static Tensor attention(const Tensor &query, const Tensor &key,
@@ -107,27 +186,29 @@ static Tensor attention(const Tensor &query, const Tensor &key,
   const Target &target = getTarget();
   OptionalTensor mask = original;
   useFlags(query, key, mask, causal);
-  mask = giveRows(mask, target);
-  sdp::sdp_params call = {query, key, value, mask, dropout, causal, grouped};
-  at::SDPBackend backend =
-      dropout > 0 ? at::SDPBackend::math : chooseAttention(target, call, scale);
+  auto [call, backend] = chooseCall(
+      target,
+      {query, key, value, giveRows(mask, target), dropout, causal, grouped},
+      scale);
   if (backend == at::SDPBackend::cudnn_attention)
     // cuDNN knows no infinity.
     return std::get<0>(at::_scaled_dot_product_cudnn_attention(
-        query, key, value, additiveMask(mask, query.scalar_type(), -65504),
+        call.query, call.key, call.value,
+        additiveMask(call.attn_mask, query.scalar_type(), -65504),
         sdp::input_requires_grad(call), dropout, causal,
         /*return_debug_mask=*/false, scale));
-  OptionalTensor added = additiveMask(mask, query.scalar_type());
+  OptionalTensor added = additiveMask(call.attn_mask, query.scalar_type());
   if (backend == at::SDPBackend::efficient_attention)
     return std::get<0>(at::_scaled_dot_product_efficient_attention(
-        query, key, value,
+        call.query, call.key, call.value,
         given(added) ? OptionalTensor(alignMask(*added, call)) : added,
         sdp::input_requires_grad(call), dropout, causal, scale));
   if (backend == at::SDPBackend::flash_attention)
     return target.device == Target::Device::Cuda
                ? callFlash(call, scale)
                : std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(
-                     query, key, value, dropout, causal, added, scale));
+                     call.query, call.key, call.value, dropout, causal, added,
+                     scale));
   return std::get<0>(at::_scaled_dot_product_attention_math(
       query, key, value, added, dropout, causal, std::nullopt, scale, grouped));
 }

@@ -14,7 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/capture/masks/Reader.h"
+#include "ir/capture/attention/Reader.h"
 #include "ir/capture/meta/TargetScope.h"
 #include "ir/capture/pt2/Capture.h"
 #include "ir/capture/pt2/Interpreter.h"
@@ -131,8 +131,8 @@ int compare(const std::string &path, CaptureRequest request,
   JointGraph graph = [&] {
     meta::TargetScope scope(target);
     JointCapture capture(std::move(request));
-    masks::Reader reader(capture);
-    meta::MaskReaderScope masks(reader);
+    attention::Reader reader(capture);
+    meta::AttentionReaderScope attention(reader);
     capturePt2(archive, dims, capture);
     return capture.take();
   }();

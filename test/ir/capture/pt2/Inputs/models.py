@@ -441,6 +441,30 @@ def attend_computed():
     return Attend(), {"x": torch.randn(2, 6, 8), "seen": torch.ones(2, 6, dtype=torch.bool)}
 
 
+def attend_repeated():
+    """Fewer heads of keys than of queries: repeated as models do it, in the other order, and left to broadcasting."""
+
+    class Attend(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.k = nn.Linear(16, 64), nn.Linear(16, 32)
+
+        def forward(self, x):
+            q, k = (f(x).unflatten(-1, (-1, 16)).transpose(1, 2) for f in (self.q, self.k))
+            each = k[:, :, None].expand(-1, -1, 2, -1, -1).reshape(q.shape)
+            return sum(a.square().mean() for a in (
+                F.scaled_dot_product_attention(q, each, k.repeat_interleave(2, dim=1), is_causal=True),
+                F.scaled_dot_product_attention(q, k.repeat(1, 2, 1, 1), k.repeat(1, 2, 1, 1)),
+                F.scaled_dot_product_attention(q, k[:, :1], k[:, :1])))
+
+    return Attend(), {"x": torch.randn(2, 6, 16)}
+
+
+def attend_repeated_half():
+    model, inputs = attend_repeated()
+    return model.bfloat16(), {name: value.bfloat16() for name, value in inputs.items()}
+
+
 def least():
     """A number at the limit of float32, in operators that compute in the parameters' type, in those that do not, and on its way to them."""
 

@@ -1,10 +1,10 @@
 //===- ConstantValues.cpp - What depends on no data -----------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "ir/capture/masks/ConstantValues.h"
+#include "ir/capture/attention/ConstantValues.h"
+#include "ir/capture/attention/Calls.h"
+#include "ir/capture/attention/Plainly.h"
 #include "ir/capture/joint/Draws.h"
-#include "ir/capture/masks/Calls.h"
-#include "ir/capture/masks/Plainly.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/stack.h>
@@ -19,7 +19,7 @@
 #include <unordered_set>
 
 using namespace fsdp;
-using namespace fsdp::masks;
+using namespace fsdp::attention;
 using at::Tensor;
 using capture::Argument;
 using capture::kNoValue;
@@ -35,14 +35,6 @@ const std::unordered_set<std::string_view> fillsOfArgument = {
     "aten::full", "aten::new_full", "aten::full_like", "aten::fill"};
 
 } // namespace
-
-const capture::Node *ConstantValues::findProducer(ValueId value) {
-  for (; known < graph.nodes.size(); ++known)
-    for (ValueId result : graph.nodes[known].results)
-      producers[result] = known;
-  auto it = producers.find(value);
-  return it == producers.end() ? nullptr : &graph.nodes[it->second];
-}
 
 /// Of a tensor that no operator makes.
 Tensor ConstantValues::findData(ValueId value) const {
@@ -78,7 +70,7 @@ bool ConstantValues::isConstant(ValueId value) {
     return true;
   if (auto it = constant.find(value); it != constant.end())
     return it->second;
-  const Node *node = findProducer(value);
+  const Node *node = producers.find(value);
   bool found = false;
   if (node)
     found = findFill(*node) ||
@@ -151,7 +143,7 @@ Tensor ConstantValues::getWhole(ValueId value) {
   if (auto it = whole.find(value); it != whole.end())
     return it->second;
   Tensor found;
-  if (const Node *node = findProducer(value)) {
+  if (const Node *node = producers.find(value)) {
     if (std::optional<Tensor> number = findFill(*node)) {
       Plainly plainly;
       found = number->expand(graph.values[value].sizes);
@@ -209,7 +201,7 @@ std::optional<Steps> ConstantValues::getSteps(ValueId value) {
 }
 
 std::optional<Steps> ConstantValues::computeSteps(ValueId value) {
-  const Node *node = findProducer(value);
+  const Node *node = producers.find(value);
   if (!node)
     return std::nullopt;
   const std::vector<int64_t> &sizes = graph.values[value].sizes;

@@ -7,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_IR_CAPTURE_MASKS_STEPS_H
-#define FSDP_IR_CAPTURE_MASKS_STEPS_H
+#ifndef FSDP_IR_CAPTURE_ATTENTION_STEPS_H
+#define FSDP_IR_CAPTURE_ATTENTION_STEPS_H
 
 #include <ATen/core/Tensor.h>
 
@@ -18,7 +18,7 @@
 #include <span>
 #include <vector>
 
-namespace fsdp::masks {
+namespace fsdp::attention {
 
 /// A tensor of at least one dim, on the CPU. Piece p of a row has the columns
 /// from where piece p - 1 ends, or 0, to `ends[p]`, and one value.
@@ -70,6 +70,6 @@ Steps sliceColumns(const Steps &steps, int64_t start, int64_t end);
 /// The tensor's rows of these numbers, whole: [..., rows.size(), columns].
 at::Tensor expandRows(const Steps &steps, const at::Tensor &rows);
 
-} // namespace fsdp::masks
+} // namespace fsdp::attention
 
-#endif // FSDP_IR_CAPTURE_MASKS_STEPS_H
+#endif // FSDP_IR_CAPTURE_ATTENTION_STEPS_H

@@ -1,15 +1,15 @@
 //===- ConstantValues.h - What depends on no data ---------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_IR_CAPTURE_MASKS_CONSTANTVALUES_H
-#define FSDP_IR_CAPTURE_MASKS_CONSTANTVALUES_H
+#ifndef FSDP_IR_CAPTURE_ATTENTION_CONSTANTVALUES_H
+#define FSDP_IR_CAPTURE_ATTENTION_CONSTANTVALUES_H
 
-#include "ir/capture/joint/JointGraph.h"
-#include "ir/capture/masks/Steps.h"
+#include "ir/capture/attention/Producers.h"
+#include "ir/capture/attention/Steps.h"
 
 #include <unordered_map>
 
-namespace fsdp::masks {
+namespace fsdp::attention {
 
 /// Computes values of a joint graph, which may grow meanwhile, that depend
 /// neither on inputs nor on states: whole ones of few elements, and larger ones
@@ -19,7 +19,7 @@ public:
   /// A value of more elements than `most` is never made whole.
   explicit ConstantValues(const capture::JointGraph &graph,
                           int64_t most = int64_t(1) << 22)
-      : graph(graph), most(most) {}
+      : graph(graph), most(most), producers(graph) {}
 
   bool isConstant(capture::ValueId value);
 
@@ -37,7 +37,6 @@ private:
   using ValueId = capture::ValueId;
   using Node = capture::Node;
 
-  const Node *findProducer(ValueId value);
   at::Tensor findData(ValueId value) const;
   bool isSmall(ValueId value) const;
   std::optional<at::Tensor> findFill(const Node &node) const;
@@ -50,13 +49,12 @@ private:
 
   const capture::JointGraph &graph;
   int64_t most;
-  size_t known = 0; // nodes in `producers`
-  std::unordered_map<ValueId, size_t> producers;
+  Producers producers;
   std::unordered_map<ValueId, bool> constant;
   std::unordered_map<ValueId, at::Tensor> whole;
   std::unordered_map<ValueId, std::optional<Steps>> steps;
 };
 
-} // namespace fsdp::masks
+} // namespace fsdp::attention
 
-#endif // FSDP_IR_CAPTURE_MASKS_CONSTANTVALUES_H
+#endif // FSDP_IR_CAPTURE_ATTENTION_CONSTANTVALUES_H

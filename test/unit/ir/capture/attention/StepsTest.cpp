@@ -1,9 +1,9 @@
 //===- StepsTest.cpp - Tensors whose rows are constant in pieces ----------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "ir/capture/masks/ConstantValues.h"
-#include "ir/capture/masks/MaskForms.h"
-#include "test/unit/ir/capture/masks/Recorded.h"
+#include "ir/capture/attention/ConstantValues.h"
+#include "ir/capture/attention/MaskForms.h"
+#include "test/unit/ir/capture/attention/Recorded.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -16,7 +16,7 @@
 #include <random>
 
 using namespace fsdp;
-using namespace fsdp::masks;
+using namespace fsdp::attention;
 using at::Tensor;
 
 namespace {

@@ -1,8 +1,8 @@
 //===- Calls.h - What calls of operators say --------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_IR_CAPTURE_MASKS_CALLS_H
-#define FSDP_IR_CAPTURE_MASKS_CALLS_H
+#ifndef FSDP_IR_CAPTURE_ATTENTION_CALLS_H
+#define FSDP_IR_CAPTURE_ATTENTION_CALLS_H
 
 #include "ir/capture/joint/JointGraph.h"
 
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <unordered_set>
 
-namespace fsdp::masks {
+namespace fsdp::attention {
 
 /// Views and copies of which each row is a row of the operand, or, by `expand`,
 /// of the only one.
@@ -96,6 +96,6 @@ inline at::Tensor moveOnes(const at::Tensor &tensor,
   return tensor.reshape(sizes);
 }
 
-} // namespace fsdp::masks
+} // namespace fsdp::attention
 
-#endif // FSDP_IR_CAPTURE_MASKS_CALLS_H
+#endif // FSDP_IR_CAPTURE_ATTENTION_CALLS_H

@@ -1,8 +1,8 @@
 //===- Recorded.h - A mask as capture sees it -------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_TEST_UNIT_IR_CAPTURE_MASKS_RECORDED_H
-#define FSDP_TEST_UNIT_IR_CAPTURE_MASKS_RECORDED_H
+#ifndef FSDP_TEST_UNIT_IR_CAPTURE_ATTENTION_RECORDED_H
+#define FSDP_TEST_UNIT_IR_CAPTURE_ATTENTION_RECORDED_H
 
 #include "ir/capture/joint/JointGraph.h"
 
@@ -11,7 +11,7 @@
 #include <functional>
 #include <memory>
 
-namespace fsdp::masks {
+namespace fsdp::attention {
 
 /// A graph in which `value` is what `make` made of tensors without data.
 struct Recorded {
@@ -26,6 +26,6 @@ Recorded record(const std::function<at::Tensor(const at::Tensor &input)> &make,
 /// 0 to n - 1, as an operator of the program.
 at::Tensor positions(int64_t n);
 
-} // namespace fsdp::masks
+} // namespace fsdp::attention
 
-#endif // FSDP_TEST_UNIT_IR_CAPTURE_MASKS_RECORDED_H
+#endif // FSDP_TEST_UNIT_IR_CAPTURE_ATTENTION_RECORDED_H

@@ -1,7 +1,7 @@
 //===- Recorded.cpp - A mask as capture sees it ---------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "test/unit/ir/capture/masks/Recorded.h"
+#include "test/unit/ir/capture/attention/Recorded.h"
 #include "ir/capture/joint/Recorder.h"
 #include "ir/capture/joint/RecorderScope.h"
 
@@ -10,11 +10,11 @@
 #include <ATen/ops/empty.h>
 
 using namespace fsdp;
-using namespace fsdp::masks;
+using namespace fsdp::attention;
 
 Recorded
-masks::record(const std::function<at::Tensor(const at::Tensor &)> &make,
-              int64_t keys) {
+attention::record(const std::function<at::Tensor(const at::Tensor &)> &make,
+                  int64_t keys) {
   auto graph = std::make_unique<capture::JointGraph>();
   capture::Recorder recorder(*graph);
   at::Tensor inner =
@@ -29,6 +29,6 @@ masks::record(const std::function<at::Tensor(const at::Tensor &)> &make,
   return {std::move(graph), value};
 }
 
-at::Tensor masks::positions(int64_t n) {
+at::Tensor attention::positions(int64_t n) {
   return at::arange(n, at::device(at::kMeta).dtype(at::kLong));
 }

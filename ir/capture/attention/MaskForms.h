@@ -7,13 +7,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_IR_CAPTURE_MASKS_MASKFORMS_H
-#define FSDP_IR_CAPTURE_MASKS_MASKFORMS_H
+#ifndef FSDP_IR_CAPTURE_ATTENTION_MASKFORMS_H
+#define FSDP_IR_CAPTURE_ATTENTION_MASKFORMS_H
 
-#include "ir/capture/masks/ConstantValues.h"
-#include "ir/capture/meta/AttentionMask.h"
+#include "ir/capture/attention/ConstantValues.h"
+#include "ir/capture/meta/AttentionReader.h"
 
-namespace fsdp::masks {
+namespace fsdp::attention {
 
 /// The keys that each query sees, one range: those from `begin` up to `end`.
 struct VisibleKeys {
@@ -35,6 +35,6 @@ meta::MaskForm classify(const Steps &mask, int64_t queries, int64_t keys);
 meta::MaskForm readForm(ConstantValues &values, capture::ValueId mask,
                         int64_t queries, int64_t keys);
 
-} // namespace fsdp::masks
+} // namespace fsdp::attention
 
-#endif // FSDP_IR_CAPTURE_MASKS_MASKFORMS_H
+#endif // FSDP_IR_CAPTURE_ATTENTION_MASKFORMS_H

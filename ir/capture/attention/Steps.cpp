@@ -1,7 +1,7 @@
 //===- Steps.cpp - Tensors whose rows are constant in pieces --------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "ir/capture/masks/Steps.h"
+#include "ir/capture/attention/Steps.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -22,7 +22,7 @@
 #include <string_view>
 
 using namespace fsdp;
-using namespace fsdp::masks;
+using namespace fsdp::attention;
 using at::Tensor;
 
 /// Elements of a whole tensor whose pieces are looked for together.
@@ -81,13 +81,14 @@ static std::optional<Steps> tidy(std::vector<int64_t> sizes, Tensor ends,
                values.gather(-1, from)};
 }
 
-Steps masks::makeConstant(std::vector<int64_t> sizes, const Tensor &number) {
+Steps attention::makeConstant(std::vector<int64_t> sizes,
+                              const Tensor &number) {
   std::vector<int64_t> one(std::max<size_t>(sizes.size(), 2), 1);
   Tensor ends = at::full(one, sizes.back(), at::kLong);
   return {std::move(sizes), ends, number.reshape(one)};
 }
 
-Steps masks::repeatRows(const Tensor &rows, int64_t columns) {
+Steps attention::repeatRows(const Tensor &rows, int64_t columns) {
   std::vector<int64_t> sizes = rows.sizes().vec();
   sizes.back() = columns;
   Tensor values = giveDims(rows, sizes.size());
@@ -124,7 +125,7 @@ static std::optional<Steps> fromParts(const Tensor &dense) {
   return Steps{dense.sizes().vec(), pad(ends), pad(values)};
 }
 
-std::optional<Steps> masks::fromDense(const Tensor &dense) {
+std::optional<Steps> attention::fromDense(const Tensor &dense) {
   if (dense.dim() > 1 && dense.size(-2) > 1 && dense.numel() > kMostAtOnce)
     return fromParts(dense);
   Tensor rows = giveDims(dense, dense.dim());
@@ -144,10 +145,10 @@ std::optional<Steps> masks::fromDense(const Tensor &dense) {
   return Steps{dense.sizes().vec(), last + 1, rows.gather(-1, last)};
 }
 
-std::optional<Steps> masks::compareSorted(std::string_view compare,
-                                          const Tensor &rows,
-                                          const Tensor &columns,
-                                          std::vector<int64_t> sizes) {
+std::optional<Steps> attention::compareSorted(std::string_view compare,
+                                              const Tensor &rows,
+                                              const Tensor &columns,
+                                              std::vector<int64_t> sizes) {
   at::ScalarType dtype = at::result_type(rows, columns);
   if (dtype == at::kBool)
     dtype = at::kByte;
@@ -202,9 +203,9 @@ std::optional<Steps> masks::compareSorted(std::string_view compare,
 }
 
 std::optional<Steps>
-masks::combine(std::span<const Steps *const> operands,
-               std::vector<int64_t> sizes,
-               const std::function<Tensor(std::vector<Tensor>)> &compute) {
+attention::combine(std::span<const Steps *const> operands,
+                   std::vector<int64_t> sizes,
+                   const std::function<Tensor(std::vector<Tensor>)> &compute) {
   size_t dims = std::max<size_t>(sizes.size(), 2);
   // Sizes of the operands' rows together: 1 where none of them varies.
   std::vector<int64_t> rows(dims - 1, 1);
@@ -236,8 +237,8 @@ masks::combine(std::span<const Steps *const> operands,
   return tidy(std::move(sizes), ends, compute(std::move(given)).contiguous());
 }
 
-std::optional<Steps> masks::cutDiagonally(const Steps &steps, int64_t diagonal,
-                                          bool isUpper) {
+std::optional<Steps> attention::cutDiagonally(const Steps &steps,
+                                              int64_t diagonal, bool isUpper) {
   if (steps.sizes.size() < 2)
     return std::nullopt;
   int64_t rows = steps.sizes[steps.sizes.size() - 2];
@@ -255,7 +256,7 @@ std::optional<Steps> masks::cutDiagonally(const Steps &steps, int64_t diagonal,
   });
 }
 
-Steps masks::sliceColumns(const Steps &steps, int64_t start, int64_t end) {
+Steps attention::sliceColumns(const Steps &steps, int64_t start, int64_t end) {
   std::vector<int64_t> sizes = steps.sizes;
   sizes.back() = end - start;
   std::optional<Steps> sliced = tidy(
@@ -263,7 +264,7 @@ Steps masks::sliceColumns(const Steps &steps, int64_t start, int64_t end) {
   return *sliced; // no more pieces than before
 }
 
-Tensor masks::expandRows(const Steps &steps, const Tensor &rows) {
+Tensor attention::expandRows(const Steps &steps, const Tensor &rows) {
   size_t dims = rowSizes(steps.sizes).size();
   Tensor ends = giveDims(steps.ends, dims),
          values = giveDims(steps.values, dims);

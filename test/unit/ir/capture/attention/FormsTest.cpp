@@ -1,8 +1,8 @@
 //===- FormsTest.cpp - Masks that kernels have a flag for -----------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "ir/capture/masks/MaskForms.h"
-#include "test/unit/ir/capture/masks/Recorded.h"
+#include "ir/capture/attention/MaskForms.h"
+#include "test/unit/ir/capture/attention/Recorded.h"
 
 #include <ATen/TensorIndexing.h>
 #include <ATen/TensorOperators.h>
@@ -19,7 +19,7 @@
 #include <limits>
 
 using namespace fsdp;
-using namespace fsdp::masks;
+using namespace fsdp::attention;
 using at::Tensor;
 using meta::MaskForm;
 

@@ -1,9 +1,9 @@
 //===- ConstantRows.cpp - Rows of what depends on no data -----------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "ir/capture/masks/Calls.h"
-#include "ir/capture/masks/ConstantValues.h"
-#include "ir/capture/masks/Plainly.h"
+#include "ir/capture/attention/Calls.h"
+#include "ir/capture/attention/ConstantValues.h"
+#include "ir/capture/attention/Plainly.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -11,7 +11,7 @@
 #include <ATen/ops/zeros_like.h>
 
 using namespace fsdp;
-using namespace fsdp::masks;
+using namespace fsdp::attention;
 using at::Tensor;
 using capture::Argument;
 using capture::kNoValue;
@@ -29,7 +29,7 @@ Tensor ConstantValues::getRows(ValueId value, const Tensor &rows) {
     Plainly plainly;
     return sizes.size() > 1 ? dense.index_select(-2, rows) : dense;
   }
-  const Node *node = findProducer(value);
+  const Node *node = producers.find(value);
   if (!node || !isConstant(value))
     return {};
   return computeRows(*node, value, rows);

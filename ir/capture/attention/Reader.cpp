@@ -1,12 +1,13 @@
-//===- Reader.cpp - Reads the masks of a graph that is recorded -----------===//
+//===- Reader.cpp - Reads what attention gets in a recorded graph ---------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "ir/capture/masks/Reader.h"
-#include "ir/capture/masks/MaskForms.h"
-#include "ir/capture/masks/Plainly.h"
+#include "ir/capture/attention/Reader.h"
+#include "ir/capture/attention/MaskForms.h"
+#include "ir/capture/attention/Plainly.h"
+#include "ir/capture/attention/SharedHeads.h"
 
 using namespace fsdp;
-using namespace fsdp::masks;
+using namespace fsdp::attention;
 using meta::MaskForm;
 
 MaskForm Reader::read(const at::Tensor &mask, int64_t queries, int64_t keys) {
@@ -21,4 +22,9 @@ MaskForm Reader::read(const at::Tensor &mask, int64_t queries, int64_t keys) {
   }
   capture.noteMask({it->second, capture.getRecorder().currentLocation()});
   return it->second;
+}
+
+at::Tensor Reader::findSharedHeads(const at::Tensor &repeated) {
+  return attention::findSharedHeads(capture.getRecorder(), capture.getGraph(),
+                                    producers, repeated);
 }

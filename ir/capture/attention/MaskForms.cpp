@@ -1,7 +1,7 @@
 //===- MaskForms.cpp - Masks that kernels have a flag for -----------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "ir/capture/masks/MaskForms.h"
+#include "ir/capture/attention/MaskForms.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -16,7 +16,7 @@
 #include <stdexcept>
 
 using namespace fsdp;
-using namespace fsdp::masks;
+using namespace fsdp::attention;
 using at::Tensor;
 using meta::MaskForm;
 
@@ -49,7 +49,7 @@ static std::pair<Tensor, Tensor> readNumbers(const Tensor &numbers) {
   return {numbers == 0, numbers <= leastOf(numbers.scalar_type())};
 }
 
-std::optional<VisibleKeys> masks::findVisible(const Steps &mask) {
+std::optional<VisibleKeys> attention::findVisible(const Steps &mask) {
   auto [isSeen, isLow] = readNumbers(mask.values);
   int64_t pieces = mask.ends.size(-1);
   Tensor starts = at::cat({at::zeros_like(mask.ends.narrow(-1, 0, 1)),
@@ -70,7 +70,7 @@ std::optional<VisibleKeys> masks::findVisible(const Steps &mask) {
   return VisibleKeys{begin, end};
 }
 
-MaskForm masks::classify(const Steps &mask, int64_t queries, int64_t keys) {
+MaskForm attention::classify(const Steps &mask, int64_t queries, int64_t keys) {
   std::optional<VisibleKeys> visible = findVisible(mask);
   if (!visible || mask.columns() != keys ||
       (visible->begin >= visible->end).any().item<bool>())
@@ -105,8 +105,8 @@ static Tensor spellForm(MaskForm form, const Tensor &rows, int64_t keys) {
   return form == MaskForm::Causal ? key <= query : (key >= 0).expand({1, keys});
 }
 
-MaskForm masks::readForm(ConstantValues &values, capture::ValueId mask,
-                         int64_t queries, int64_t keys) {
+MaskForm attention::readForm(ConstantValues &values, capture::ValueId mask,
+                             int64_t queries, int64_t keys) {
   std::optional<Steps> steps = values.getSteps(mask);
   if (!steps)
     return MaskForm::Unknown;
