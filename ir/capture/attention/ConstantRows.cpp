@@ -3,7 +3,7 @@
 
 #include "ir/capture/attention/Calls.h"
 #include "ir/capture/attention/ConstantValues.h"
-#include "ir/capture/attention/Plainly.h"
+#include "ir/capture/meta/Plainly.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -20,13 +20,13 @@ Tensor ConstantValues::getRows(ValueId value, const Tensor &rows) {
   const std::vector<int64_t> &sizes = graph.values[value].sizes;
   if (isSmall(value)) {
     Tensor dense = getWhole(value);
-    Plainly plainly;
+    meta::Plainly plainly;
     return dense.defined() && sizes.size() > 1 && sizes[sizes.size() - 2] != 1
                ? dense.index_select(-2, rows)
                : dense;
   }
   if (Tensor dense = findData(value); dense.defined()) {
-    Plainly plainly;
+    meta::Plainly plainly;
     return sizes.size() > 1 ? dense.index_select(-2, rows) : dense;
   }
   const Node *node = producers.find(value);
@@ -45,7 +45,7 @@ Tensor ConstantValues::computeRows(const Node &node, ValueId value,
   std::fill(wanted.begin(), wanted.end() - std::min<size_t>(2, wanted.size()),
             1);
   if (std::optional<Tensor> number = findFill(node)) {
-    Plainly plainly;
+    meta::Plainly plainly;
     return number->expand(wanted);
   }
   if (node.op.hasTag(at::Tag::pointwise)) {
@@ -65,7 +65,7 @@ Tensor ConstantValues::computeRows(const Node &node, ValueId value,
     Tensor operand = getRows(source, rows);
     if (!operand.defined())
       return {};
-    Plainly plainly;
+    meta::Plainly plainly;
     Tensor distance = at::arange(sizes.back()) - rows.unsqueeze(-1);
     int64_t shift = numberOf(node, "diagonal", 0);
     return at::where(name == "aten::triu" ? distance >= shift
@@ -77,7 +77,7 @@ Tensor ConstantValues::computeRows(const Node &node, ValueId value,
     if (!part)
       return {};
     auto [dim, start, end] = *part;
-    Plainly plainly;
+    meta::Plainly plainly;
     Tensor operand =
         getRows(source, dim == -2 ? (rows + start).contiguous() : rows);
     // Dims in front may stand for all with one.
@@ -90,7 +90,7 @@ Tensor ConstantValues::computeRows(const Node &node, ValueId value,
   Tensor operand = getRows(source, rows);
   if (!operand.defined())
     return {};
-  Plainly plainly;
+  meta::Plainly plainly;
   operand = operand.to(graph.values[value].dtype);
   if (name == "aten::expand" || from == sizes)
     return operand;

@@ -3,8 +3,8 @@
 
 #include "ir/capture/attention/ConstantValues.h"
 #include "ir/capture/attention/Calls.h"
-#include "ir/capture/attention/Plainly.h"
 #include "ir/capture/joint/Draws.h"
+#include "ir/capture/meta/Plainly.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/stack.h>
@@ -52,7 +52,7 @@ std::optional<Tensor> ConstantValues::findFill(const Node &node) const {
   if (node.results.size() != 1)
     return std::nullopt;
   at::ScalarType dtype = graph.values[node.results.front()].dtype;
-  Plainly plainly;
+  meta::Plainly plainly;
   if (auto it = fills.find(nameOf(node)); it != fills.end())
     return at::scalar_tensor(it->second, dtype);
   if (!fillsOfArgument.contains(nameOf(node)))
@@ -122,7 +122,7 @@ Tensor ConstantValues::call(const Node &node, ValueId result,
       break;
     }
   }
-  Plainly plainly;
+  meta::Plainly plainly;
   node.op.callBoxed(stack);
   // Lists are flattened in `results`.
   size_t next = 0;
@@ -145,7 +145,7 @@ Tensor ConstantValues::getWhole(ValueId value) {
   Tensor found;
   if (const Node *node = producers.find(value)) {
     if (std::optional<Tensor> number = findFill(*node)) {
-      Plainly plainly;
+      meta::Plainly plainly;
       found = number->expand(graph.values[value].sizes);
     } else {
       bool isWhole = true;
@@ -156,7 +156,7 @@ Tensor ConstantValues::getWhole(ValueId value) {
         found =
             call(*node, value, [&](ValueId each) { return getWhole(each); });
       else if (std::optional<Steps> pieces = computeSteps(value)) {
-        Plainly plainly;
+        meta::Plainly plainly;
         int64_t rows = pieces->sizes.size() < 2
                            ? 1
                            : pieces->sizes[pieces->sizes.size() - 2];
@@ -183,14 +183,14 @@ std::optional<Steps> ConstantValues::getSteps(ValueId value) {
   std::optional<Steps> found;
   if (Tensor dense = isSmall(value) ? getWhole(value) : findData(value);
       dense.defined()) {
-    Plainly plainly;
+    meta::Plainly plainly;
     found = fromDense(dense);
   } else if (!isSmall(value)) {
     found = computeSteps(value);
   }
   if (found) {
     // As many dims as the tensor has.
-    Plainly plainly;
+    meta::Plainly plainly;
     int64_t dims = std::max<int64_t>(2, int64_t(found->sizes.size()));
     while (found->ends.dim() < dims) {
       found->ends = found->ends.unsqueeze(0);
@@ -216,7 +216,7 @@ std::optional<Steps> ConstantValues::computeSteps(ValueId value) {
   const std::vector<int64_t> &from = graph.values[source].sizes;
   if (name == "aten::triu" || name == "aten::tril") {
     std::optional<Steps> operand = getSteps(source);
-    Plainly plainly;
+    meta::Plainly plainly;
     return operand ? cutDiagonally(*operand, numberOf(*node, "diagonal", 0),
                                    name == "aten::triu")
                    : std::nullopt;
@@ -227,7 +227,7 @@ std::optional<Steps> ConstantValues::computeSteps(ValueId value) {
     if (!operand)
       return std::nullopt;
     auto [dim, start, end] = *part;
-    Plainly plainly;
+    meta::Plainly plainly;
     if (dim == -1)
       return sliceColumns(*operand, start, end);
     operand->sizes = sizes;
@@ -242,7 +242,7 @@ std::optional<Steps> ConstantValues::computeSteps(ValueId value) {
   // A row for all: given by the rows' own numbers.
   if (name == "aten::expand" && from.back() == 1 && sizes.back() != 1) {
     Tensor rows = getWhole(source);
-    Plainly plainly;
+    meta::Plainly plainly;
     if (!rows.defined())
       return std::nullopt;
     Steps found = repeatRows(rows, sizes.back());
@@ -252,7 +252,7 @@ std::optional<Steps> ConstantValues::computeSteps(ValueId value) {
   std::optional<Steps> operand = getSteps(source);
   if (!operand)
     return std::nullopt;
-  Plainly plainly;
+  meta::Plainly plainly;
   if (name == "aten::expand") {
     operand->sizes = sizes;
   } else if (from != sizes) {
@@ -301,7 +301,7 @@ std::optional<Steps> ConstantValues::computePointwise(const Node &node,
     }
     if (isRow(row) && isColumn(column)) {
       Tensor rows = getWhole(row), columns = getWhole(column);
-      Plainly plainly;
+      meta::Plainly plainly;
       if (rows.defined() && columns.defined())
         if (auto found = compareSorted(
                 compare, rows.dim() ? rows : rows.unsqueeze(0), columns, sizes))
@@ -312,7 +312,7 @@ std::optional<Steps> ConstantValues::computePointwise(const Node &node,
   for (ValueId each : tensors) {
     if (isRow(each)) {
       Tensor rows = getWhole(each);
-      Plainly plainly;
+      meta::Plainly plainly;
       if (!rows.defined())
         return std::nullopt;
       operands.push_back(
@@ -332,6 +332,6 @@ std::optional<Steps> ConstantValues::computePointwise(const Node &node,
     size_t next = 0;
     return call(node, value, [&](ValueId) { return given[next++]; });
   };
-  Plainly plainly;
+  meta::Plainly plainly;
   return combine(pointers, sizes, compute);
 }

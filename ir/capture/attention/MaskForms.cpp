@@ -1,4 +1,4 @@
-//===- MaskForms.cpp - Masks that kernels have a flag for -----------------===//
+//===- MaskForms.cpp - Which keys masks let be seen -----------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/attention/MaskForms.h"
@@ -19,6 +19,7 @@ using namespace fsdp;
 using namespace fsdp::attention;
 using at::Tensor;
 using meta::MaskForm;
+using meta::MaskReading;
 
 /// Rows that are compared with the mask as it is computed, where not all are.
 static constexpr int64_t kCompared = 64;
@@ -70,20 +71,55 @@ std::optional<VisibleKeys> attention::findVisible(const Steps &mask) {
   return VisibleKeys{begin, end};
 }
 
-MaskForm attention::classify(const Steps &mask, int64_t queries, int64_t keys) {
+static bool areEqual(const Tensor &a, const Tensor &b) {
+  return (a == b).all().item<bool>();
+}
+
+/// The form of ranges; query i is behind key i.
+static MaskForm nameForm(const Tensor &begin, const Tensor &end, int64_t keys) {
+  Tensor query = at::arange(end.size(0));
+  auto within = [&](const Tensor &key) { return key.clamp(0, keys); };
+  bool isFromStart = areEqual(begin, at::zeros_like(begin));
+  bool isCausal = areEqual(end, within(query + 1));
+  if (isFromStart && areEqual(end, at::full_like(end, keys)))
+    return MaskForm::All;
+  if (isFromStart && isCausal)
+    return MaskForm::Causal;
+  // As far as any query sees.
+  int64_t left = (query - begin).amax().item<int64_t>();
+  int64_t right = (end - 1 - query).amax().item<int64_t>();
+  if (left >= 0 && right >= 0 && areEqual(begin, within(query - left)) &&
+      areEqual(end, within(query + right + 1)))
+    return MaskForm::Window;
+  int64_t seenByAll = end.amin().item<int64_t>();
+  if (isFromStart &&
+      areEqual(end,
+               within(at::maximum(query + 1, end[0])).clamp_min(seenByAll)))
+    return MaskForm::Prefix;
+  int64_t chunk = isCausal ? left + 1 : 1;
+  if (isCausal && areEqual(begin, query.div(chunk, "floor") * chunk))
+    return MaskForm::Chunks;
+  return MaskForm::Ranges;
+}
+
+MaskReading attention::classify(const Steps &mask, int64_t queries,
+                                int64_t keys) {
   std::optional<VisibleKeys> visible = findVisible(mask);
   if (!visible || mask.columns() != keys ||
       (visible->begin >= visible->end).any().item<bool>())
-    return MaskForm::Unknown;
-  if (!(visible->begin == 0).all().item<bool>())
-    return MaskForm::Unknown;
-  if ((visible->end == keys).all().item<bool>())
-    return MaskForm::All;
-  Tensor upTo = (at::arange(queries) + 1).clamp_max(keys);
-  return visible->end.size(-1) == queries &&
-                 (visible->end == upTo).all().item<bool>()
-             ? MaskForm::Causal
-             : MaskForm::Unknown;
+    return {};
+  auto ofAll = [&](const Tensor &bounds) -> Tensor {
+    Tensor rows = bounds.reshape({-1, bounds.size(-1)});
+    if (!areEqual(rows, rows[0].expand_as(rows)))
+      return {};
+    return rows[0].expand({queries}).contiguous();
+  };
+  if (visible->end.size(-1) != queries && visible->end.size(-1) != 1)
+    return {};
+  Tensor begin = ofAll(visible->begin), end = ofAll(visible->end);
+  if (!begin.defined() || !end.defined())
+    return {};
+  return {nameForm(begin, end, keys), begin, end};
 }
 
 /// All rows, or some by chance, the first and the last among them.
@@ -99,27 +135,23 @@ static Tensor chooseRows(int64_t rows, int64_t columns) {
   return at::tensor(chosen, at::kLong);
 }
 
-/// Whether a query sees a key, by its form.
-static Tensor spellForm(MaskForm form, const Tensor &rows, int64_t keys) {
-  Tensor key = at::arange(keys), query = rows.unsqueeze(-1);
-  return form == MaskForm::Causal ? key <= query : (key >= 0).expand({1, keys});
-}
-
-MaskForm attention::readForm(ConstantValues &values, capture::ValueId mask,
-                             int64_t queries, int64_t keys) {
+MaskReading attention::readMask(ConstantValues &values, capture::ValueId mask,
+                                int64_t queries, int64_t keys) {
   std::optional<Steps> steps = values.getSteps(mask);
   if (!steps)
-    return MaskForm::Unknown;
-  MaskForm form = classify(*steps, queries, keys);
-  if (form == MaskForm::Unknown)
-    return form;
+    return {};
+  MaskReading reading = classify(*steps, queries, keys);
+  if (reading.form == MaskForm::Unknown)
+    return reading;
   Tensor rows = chooseRows(queries, keys);
   Tensor found = values.getRows(mask, rows);
   if (!found.defined())
-    return MaskForm::Unknown;
+    return {};
   auto [isSeen, isLow] = readNumbers(found);
-  Tensor expected = spellForm(form, rows, keys);
+  Tensor key = at::arange(keys);
+  Tensor expected = (key >= reading.begin.index_select(0, rows).unsqueeze(-1)) &
+                    (key < reading.end.index_select(0, rows).unsqueeze(-1));
   if (!((isSeen == expected) & (isLow != expected)).all().item<bool>())
     throw std::logic_error("a mask's rows are not what its form says");
-  return form;
+  return reading;
 }

@@ -1,9 +1,11 @@
-//===- MaskForms.h - Masks that kernels have a flag for ---------*- C++ -*-===//
+//===- MaskForms.h - Which keys masks let be seen ---------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // An export holds a causal mask as the operators that compute it: positions,
 // comparisons, documents of which there is one. Eager PyTorch gives a flag
-// instead, with which attention takes half of the time and no memory.
+// instead, with which attention takes half of the time and no memory. Windows,
+// prefixes and chunks have no flag, but keys that no query of a block sees need
+// not be multiplied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,15 +27,15 @@ struct VisibleKeys {
 /// is added to it vanishes, so that such a key has weight 0 beside any other.
 std::optional<VisibleKeys> findVisible(const Steps &mask);
 
-/// Which form `mask` has for so many queries and keys; a row in which nothing
-/// is visible makes it Unknown.
-meta::MaskForm classify(const Steps &mask, int64_t queries, int64_t keys);
+/// What `mask` says of so many queries and keys; a row in which nothing is
+/// visible, or rows that differ between batches or heads, make it Unknown.
+meta::MaskReading classify(const Steps &mask, int64_t queries, int64_t keys);
 
-/// What the value, a mask, is; compares with rows of it that all operators
+/// What the value, a mask, says; compares with rows of it that all operators
 /// compute as they are, all if they are few. Throws std::logic_error if they
 /// are others.
-meta::MaskForm readForm(ConstantValues &values, capture::ValueId mask,
-                        int64_t queries, int64_t keys);
+meta::MaskReading readMask(ConstantValues &values, capture::ValueId mask,
+                           int64_t queries, int64_t keys);
 
 } // namespace fsdp::attention
 

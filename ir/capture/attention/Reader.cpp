@@ -3,25 +3,69 @@
 
 #include "ir/capture/attention/Reader.h"
 #include "ir/capture/attention/MaskForms.h"
-#include "ir/capture/attention/Plainly.h"
 #include "ir/capture/attention/SharedHeads.h"
+#include "ir/capture/meta/Plainly.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/zeros_like.h>
 
 using namespace fsdp;
 using namespace fsdp::attention;
 using meta::MaskForm;
+using meta::MaskReading;
 
-MaskForm Reader::read(const at::Tensor &mask, int64_t queries, int64_t keys) {
+MaskReading Reader::read(const at::Tensor &mask, int64_t queries,
+                         int64_t keys) {
   if (mask.requires_grad())
-    return MaskForm::Unknown;
+    return {};
   capture::ValueId value = capture.getRecorder().lookup(mask);
-  auto [it, isNew] =
-      forms.try_emplace({value, queries, keys}, MaskForm::Unknown);
+  auto [it, isNew] = readings.try_emplace({value, queries, keys});
+  MaskReading &reading = it->second;
   if (isNew) {
-    Plainly plainly;
-    it->second = readForm(values, value, queries, keys);
+    meta::Plainly plainly;
+    reading = readMask(values, value, queries, keys);
+    if (flagsOnly && reading.form != MaskForm::All &&
+        reading.form != MaskForm::Causal)
+      reading = {};
   }
-  capture.noteMask({it->second, capture.getRecorder().currentLocation()});
-  return it->second;
+  return reading;
+}
+
+void Reader::note(MaskForm form) {
+  capture.noteMask({form, capture.getRecorder().currentLocation()});
+}
+
+at::Tensor Reader::getAdded(const at::Tensor &mask, at::ScalarType dtype,
+                            double masked) {
+  capture::ValueId value = capture.getRecorder().lookup(mask);
+  at::Tensor &known = added[{value, dtype, masked}];
+  if (!known.defined()) {
+    known = at::zeros_like(mask, mask.options().dtype(dtype));
+    known.masked_fill_(mask.logical_not(), masked);
+  }
+  return known;
+}
+
+/// The numbers, as a tensor [rows, 1] of the program.
+static at::Tensor toColumn(const at::Tensor &numbers) {
+  return numbers.unsqueeze(-1);
+}
+
+at::Tensor Reader::getRanges(const at::Tensor &begin, const at::Tensor &end,
+                             int64_t keys) {
+  std::vector<int64_t> key;
+  for (const at::Tensor &each : {begin, end})
+    key.insert(key.end(), each.data_ptr<int64_t>(),
+               each.data_ptr<int64_t>() + each.numel());
+  key.push_back(keys);
+  at::Tensor &known = ranges[key];
+  if (!known.defined()) {
+    at::Tensor at = at::arange(
+        keys, at::TensorOptions().dtype(at::kLong).device(at::kMeta));
+    known = (at >= toColumn(begin)).logical_and(at < toColumn(end));
+  }
+  return known;
 }
 
 at::Tensor Reader::findSharedHeads(const at::Tensor &repeated) {

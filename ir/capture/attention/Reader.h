@@ -10,6 +10,7 @@
 
 #include <map>
 #include <tuple>
+#include <vector>
 
 namespace fsdp::attention {
 
@@ -17,21 +18,32 @@ namespace fsdp::attention {
 /// graph what the masks are.
 class Reader final : public meta::AttentionReader {
 public:
-  explicit Reader(capture::JointCapture &capture)
-      : capture(capture), values(capture.getGraph()),
+  /// With `flagsOnly`, masks count as known only if kernels have a flag for
+  /// them.
+  Reader(capture::JointCapture &capture, bool flagsOnly)
+      : capture(capture), flagsOnly(flagsOnly), values(capture.getGraph()),
         producers(capture.getGraph()) {}
 
-  meta::MaskForm read(const at::Tensor &mask, int64_t queries,
-                      int64_t keys) override;
+  meta::MaskReading read(const at::Tensor &mask, int64_t queries,
+                         int64_t keys) override;
+  void note(meta::MaskForm form) override;
+  at::Tensor getAdded(const at::Tensor &mask, at::ScalarType dtype,
+                      double masked) override;
+  at::Tensor getRanges(const at::Tensor &begin, const at::Tensor &end,
+                       int64_t keys) override;
   at::Tensor findSharedHeads(const at::Tensor &repeated) override;
 
 private:
   capture::JointCapture &capture;
+  bool flagsOnly;
   ConstantValues values;
   Producers producers;
-  /// One mask for all layers is read once.
-  std::map<std::tuple<capture::ValueId, int64_t, int64_t>, meta::MaskForm>
-      forms;
+  // One mask for all layers is read, and made, once.
+  std::map<std::tuple<capture::ValueId, int64_t, int64_t>, meta::MaskReading>
+      readings;
+  std::map<std::tuple<capture::ValueId, at::ScalarType, double>, at::Tensor>
+      added;
+  std::map<std::vector<int64_t>, at::Tensor> ranges; ///< begins, ends, keys
 };
 
 } // namespace fsdp::attention

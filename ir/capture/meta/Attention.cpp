@@ -14,6 +14,7 @@
 
 #include "ir/capture/meta/AttentionChoice.h"
 #include "ir/capture/meta/AttentionReader.h"
+#include "ir/capture/meta/BlockAttention.h"
 #include "ir/capture/meta/Shapes.h"
 #include "ir/capture/meta/TargetScope.h"
 
@@ -43,6 +44,8 @@ additiveMask(const OptionalTensor &mask, at::ScalarType dtype,
              double masked = -std::numeric_limits<double>::infinity()) {
   if (!given(mask) || mask->scalar_type() != at::kBool)
     return mask;
+  if (AttentionReader *reader = getAttentionReader())
+    return reader->getAdded(*mask, dtype, masked);
   Tensor added = at::zeros_like(*mask, mask->options().dtype(dtype));
   added.masked_fill_(mask->logical_not(), masked);
   return added;
@@ -86,18 +89,6 @@ static OptionalTensor giveRows(const OptionalTensor &mask,
                     mask->stride(-1) != 1 &&
                     target.device == Target::Device::Cpu;
   return isExpanded ? OptionalTensor(mask->contiguous()) : mask;
-}
-
-/// A mask for which kernels have a flag becomes that.
-static void useFlags(const Tensor &query, const Tensor &key,
-                     OptionalTensor &mask, bool &causal) {
-  AttentionReader *reader = getAttentionReader();
-  if (!reader || !given(mask) || causal || query.dim() < 2 || key.dim() < 2)
-    return;
-  MaskForm form = reader->read(*mask, query.size(-2), key.size(-2));
-  causal = form == MaskForm::Causal;
-  if (form != MaskForm::Unknown)
-    mask = std::nullopt;
 }
 
 /// The call with keys and values as they were before a model repeated their
@@ -179,38 +170,82 @@ chooseCall(const Target &target, const sdp::sdp_params &call,
   return {best, backend};
 }
 
-static Tensor attention(const Tensor &query, const Tensor &key,
-                        const Tensor &value, const OptionalTensor &original,
-                        double dropout, bool causal,
-                        std::optional<double> scale, bool grouped) {
+/// By the kernel that the target chooses.
+static Tensor attend(const sdp::sdp_params &wanted,
+                     std::optional<double> scale) {
   const Target &target = getTarget();
-  OptionalTensor mask = original;
-  useFlags(query, key, mask, causal);
-  auto [call, backend] = chooseCall(
-      target,
-      {query, key, value, giveRows(mask, target), dropout, causal, grouped},
-      scale);
+  sdp::sdp_params original = wanted;
+  original.attn_mask = giveRows(wanted.attn_mask, target);
+  auto [call, backend] = chooseCall(target, original, scale);
   if (backend == at::SDPBackend::cudnn_attention)
     // cuDNN knows no infinity.
     return std::get<0>(at::_scaled_dot_product_cudnn_attention(
         call.query, call.key, call.value,
-        additiveMask(call.attn_mask, query.scalar_type(), -65504),
-        sdp::input_requires_grad(call), dropout, causal,
+        additiveMask(call.attn_mask, call.query.scalar_type(), -65504),
+        sdp::input_requires_grad(call), call.dropout, call.is_causal,
         /*return_debug_mask=*/false, scale));
-  OptionalTensor added = additiveMask(call.attn_mask, query.scalar_type());
+  OptionalTensor added = additiveMask(call.attn_mask, call.query.scalar_type());
   if (backend == at::SDPBackend::efficient_attention)
     return std::get<0>(at::_scaled_dot_product_efficient_attention(
         call.query, call.key, call.value,
         given(added) ? OptionalTensor(alignMask(*added, call)) : added,
-        sdp::input_requires_grad(call), dropout, causal, scale));
+        sdp::input_requires_grad(call), call.dropout, call.is_causal, scale));
   if (backend == at::SDPBackend::flash_attention)
     return target.device == Target::Device::Cuda
                ? callFlash(call, scale)
                : std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(
-                     call.query, call.key, call.value, dropout, causal, added,
-                     scale));
+                     call.query, call.key, call.value, call.dropout,
+                     call.is_causal, added, scale));
   return std::get<0>(at::_scaled_dot_product_attention_math(
-      query, key, value, added, dropout, causal, std::nullopt, scale, grouped));
+      original.query, original.key, original.value, added, original.dropout,
+      original.is_causal, std::nullopt, scale, original.enable_gqa));
+}
+
+/// Undefined where blocks of queries see hardly less than all keys.
+static Tensor attendInBlocks(AttentionReader &reader,
+                             const sdp::sdp_params &original,
+                             const MaskReading &mask,
+                             std::optional<double> scale) {
+  if (original.query.dim() != 4 || original.key.dim() != 4 ||
+      original.dropout > 0)
+    return {};
+  std::vector<AttentionBlock> blocks = chooseBlocks(mask, original.key.size(2));
+  if (blocks.empty())
+    return {};
+  sdp::sdp_params call = shareHeads(original);
+  return attendBlocks(blocks, call.query, call.key, call.value,
+                      [&](const AttentionBlock &block, const Tensor &query,
+                          const Tensor &key, const Tensor &value) {
+                        sdp::sdp_params part = {
+                            query, key, value, {}, 0.0, false, call.enable_gqa};
+                        part.is_causal = block.form == MaskForm::Causal;
+                        if (block.form == MaskForm::Ranges)
+                          part.attn_mask = reader.getRanges(
+                              block.begin, block.end, block.keys());
+                        return attend(part, scale);
+                      });
+}
+
+static Tensor attention(const Tensor &query, const Tensor &key,
+                        const Tensor &value, const OptionalTensor &mask,
+                        double dropout, bool causal,
+                        std::optional<double> scale, bool grouped) {
+  sdp::sdp_params call = {query, key, value, mask, dropout, causal, grouped};
+  AttentionReader *reader = getAttentionReader();
+  if (!reader || !given(mask) || causal || query.dim() < 2 || key.dim() < 2)
+    return attend(call, scale);
+  MaskReading reading = reader->read(*mask, query.size(-2), key.size(-2));
+  if (reading.form == MaskForm::All || reading.form == MaskForm::Causal) {
+    call.attn_mask = std::nullopt;
+    call.is_causal = reading.form == MaskForm::Causal;
+    reader->note(reading.form);
+    return attend(call, scale);
+  }
+  Tensor output;
+  if (reading.form != MaskForm::Unknown)
+    output = attendInBlocks(*reader, call, reading, scale);
+  reader->note(output.defined() ? reading.form : MaskForm::Unknown);
+  return output.defined() ? output : attend(call, scale);
 }
 
 //===----------------------------------------------------------------------===//

@@ -10,11 +10,26 @@
 
 namespace fsdp::meta {
 
-/// Which keys each query sees, of masks for which kernels have a flag.
+using at::Tensor;
+
+/// Which keys each query sees, where that depends on no data and is one range
+/// of keys for each query.
 enum class MaskForm : uint8_t {
-  Unknown, ///< depends on data, or is none of these
+  Unknown, ///< depends on data, or is no such
   All,     ///< all
   Causal,  ///< query i keys 0 to i
+  Window,  ///< those at most so far before it, and so far behind it
+  Prefix,  ///< causal, and all see the first ones
+  Chunks,  ///< causal within chunks of one length
+  Ranges,  ///< any others: documents of fixed lengths, say
+};
+
+/// What a mask says.
+struct MaskReading {
+  MaskForm form = MaskForm::Unknown;
+  /// Query i sees the keys from `begin[i]` up to `end[i]`, at least one; i64,
+  /// on the CPU. Undefined if the form is Unknown.
+  Tensor begin, end;
 };
 
 /// Knows how the operands of attention were made.
@@ -24,12 +39,25 @@ public:
 
   /// `mask`, which is added to scores or says which keys take part, broadcasts
   /// to [..., queries, keys].
-  virtual MaskForm read(const at::Tensor &mask, int64_t queries,
-                        int64_t keys) = 0;
+  virtual MaskReading read(const Tensor &mask, int64_t queries,
+                           int64_t keys) = 0;
+
+  /// Notes what a call's mask became; Unknown: it stays.
+  virtual void note(MaskForm form) = 0;
+
+  /// What is added to scores for `mask` of true and false, `masked` where it is
+  /// false: the same tensor whenever it is asked for.
+  virtual Tensor getAdded(const Tensor &mask, at::ScalarType dtype,
+                          double masked) = 0;
+
+  /// A mask of as many rows as there are begins, [rows, keys], true from begin
+  /// up to end; the same tensor for the same numbers.
+  virtual Tensor getRanges(const Tensor &begin, const Tensor &end,
+                           int64_t keys) = 0;
 
   /// The tensor of which `repeated`, [batch, heads, length, width], has each
   /// head several times in a row; undefined if it is none.
-  virtual at::Tensor findSharedHeads(const at::Tensor &repeated) = 0;
+  virtual Tensor findSharedHeads(const Tensor &repeated) = 0;
 };
 
 /// The thread's reader: none outside of any scope.

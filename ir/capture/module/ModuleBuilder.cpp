@@ -337,6 +337,14 @@ StringRef nameOf(meta::MaskForm form) {
     return "all";
   case meta::MaskForm::Causal:
     return "causal";
+  case meta::MaskForm::Window:
+    return "window";
+  case meta::MaskForm::Prefix:
+    return "prefix";
+  case meta::MaskForm::Chunks:
+    return "chunks";
+  case meta::MaskForm::Ranges:
+    return "ranges";
   case meta::MaskForm::Unknown:
     return "tensor";
   }

@@ -31,6 +31,9 @@ struct CaptureRequest {
   std::string loss;
   /// Whether gradients that the export lost are taken as they are.
   bool acceptLostGradients = false;
+  /// Whether ranks will have parts of sequences each: attention then stays one
+  /// call.
+  bool cutsSequences = false;
   /// First value of what the loss is multiplied by before it is differentiated;
   /// absent: by nothing.
   std::optional<double> lossScale;

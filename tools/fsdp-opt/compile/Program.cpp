@@ -39,6 +39,7 @@ CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
     options.target = config->target;
     options.request.ties = config->ties;
     options.request.precision = config->precision;
+    options.request.cutsSequences = config->cp > 1;
     if (config->lossScale)
       options.request.lossScale = config->lossScale->init;
   }

@@ -178,11 +178,22 @@ std::vector<CastSummary> fsdp::summarizeCasts(ModuleOp module) {
 }
 
 static std::string describeMask(llvm::StringRef form) {
-  if (form == "all")
-    return "lets all be seen: none is left";
-  if (form == "causal")
-    return "is causal: a flag of the kernel";
-  return "stays a tensor: it depends on data, or no kernel has a flag for it";
+  static constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral> forms[] =
+      {
+          {"all", "lets all be seen: none is left"},
+          {"causal", "is causal: a flag of the kernel"},
+          {"window", "is a window: keys outside are not multiplied"},
+          {"prefix", "is causal behind a prefix: keys behind a block are not "
+                     "multiplied"},
+          {"chunks", "is causal in chunks: keys of others are not multiplied"},
+          {"ranges", "lets ranges be seen: keys outside are not multiplied"},
+          {"tensor", "stays a tensor: it depends on data, or is none of the "
+                     "forms that are known"},
+      };
+  for (auto [name, what] : forms)
+    if (form == name)
+      return what.str();
+  return form.str();
 }
 
 std::vector<MaskSummary> fsdp::summarizeMasks(ModuleOp module) {

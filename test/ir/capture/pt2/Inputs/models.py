@@ -441,6 +441,25 @@ def attend_computed():
     return Attend(), {"x": torch.randn(2, 6, 8), "seen": torch.ones(2, 6, dtype=torch.bool)}
 
 
+def attend_windows():
+    """Masks of 64 positions by which each query sees a range of keys: a window in two layers, a prefix, chunks."""
+
+    class Attend(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.proj = nn.Linear(16, 32)
+
+        def forward(self, x):
+            h = self.proj(x).unflatten(-1, (2, 16)).transpose(1, 2)
+            at = torch.arange(x.shape[1])
+            causal = at[None, :] <= at[:, None]
+            window, chunk = causal & (at[None, :] > at[:, None] - 8), at // 16
+            masks = (window, window, causal | (at < 16), causal & (chunk[None, :] == chunk[:, None]))
+            return sum(F.scaled_dot_product_attention(h * (i + 2), h, h, attn_mask=mask).square().mean() for i, mask in enumerate(masks))
+
+    return Attend(), {"x": torch.randn(2, 64, 16)}
+
+
 def attend_repeated():
     """Fewer heads of keys than of queries: repeated as models do it, in the other order, and left to broadcasting."""
 

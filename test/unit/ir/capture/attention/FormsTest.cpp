@@ -1,4 +1,4 @@
-//===- FormsTest.cpp - Masks that kernels have a flag for -----------------===//
+//===- FormsTest.cpp - Which keys masks let be seen -----------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/attention/MaskForms.h"
@@ -17,11 +17,13 @@
 
 #include <chrono>
 #include <limits>
+#include <random>
 
 using namespace fsdp;
 using namespace fsdp::attention;
 using at::Tensor;
 using meta::MaskForm;
+using meta::MaskReading;
 
 namespace {
 
@@ -37,9 +39,9 @@ MaskForm formOf(const Make &make, int64_t queries, int64_t keys) {
   Recorded recorded =
       record([&](const Tensor &) { return make(queries, keys); });
   ConstantValues whole(*recorded.graph);
-  MaskForm form = readForm(whole, recorded.value, queries, keys);
+  MaskForm form = readMask(whole, recorded.value, queries, keys).form;
   ConstantValues pieces(*recorded.graph, 2 * std::max(queries, keys) + 2);
-  EXPECT_EQ(readForm(pieces, recorded.value, queries, keys), form)
+  EXPECT_EQ(readMask(pieces, recorded.value, queries, keys).form, form)
       << "by pieces, " << queries << " x " << keys;
   return form;
 }
@@ -137,30 +139,65 @@ TEST(MaskForms, AllHoweverItIsWritten) {
       EXPECT_EQ(formOf(ways[i], q, k), MaskForm::All) << "way " << i;
 }
 
-TEST(MaskForms, NearMissesAreNone) {
+TEST(MaskForms, FormsWithoutAFlagAreTold) {
+  struct Case {
+    MaskForm form;
+    Make make;
+  };
+  const Case cases[] = {
+      // As Mistral's, in the order in which transformers writes it.
+      {MaskForm::Window,
+       [](int64_t q, int64_t k) {
+         return key(k).gt(query(q) - 3) & key(k).le(query(q));
+       }},
+      {MaskForm::Window,
+       [](int64_t q, int64_t k) {
+         return key(k).gt(query(q) - 2) & key(k).le(query(q) + 1);
+       }},
+      // The last query does not see the first key.
+      {MaskForm::Window,
+       [](int64_t q, int64_t k) {
+         return key(k).le(query(q)) & key(k).gt(query(q) - (q - 1));
+       }},
+      {MaskForm::Window,
+       [](int64_t q, int64_t k) { return key(k).le(query(q) + 1); }},
+      {MaskForm::Window,
+       [](int64_t q, int64_t k) {
+         return at::full({q, k}, -kInfinity, kMetaFloat).triu(2);
+       }},
+      {MaskForm::Prefix,
+       [](int64_t q, int64_t k) { return key(k).le(query(q)) | key(k).lt(3); }},
+      {MaskForm::Chunks,
+       [](int64_t q, int64_t k) {
+         return key(k).le(query(q)) &
+                key(k).floor_divide(4).eq(query(q).floor_divide(4));
+       }},
+      // Documents, of which each query sees all.
+      {MaskForm::Ranges,
+       [](int64_t q, int64_t k) {
+         return key(k).floor_divide(4).eq(query(q).floor_divide(4));
+       }},
+      // Padding that is the same in all rows.
+      {MaskForm::Ranges,
+       [](int64_t q, int64_t k) { return key(k).lt(k - 2) & query(q).ge(0); }},
+  };
+  for (auto [q, k] : {std::pair(8, 8), {23, 23}})
+    for (const Case &each : cases)
+      EXPECT_EQ(formOf(each.make, q, k), each.form)
+          << "case " << &each - cases << ", " << q << " x " << k;
+}
+
+TEST(MaskForms, WhatIsNoRangeIsNone) {
   const Make misses[] = {
       // The diagonal itself is hidden: the first query sees nothing.
       [](int64_t q, int64_t k) { return key(k).lt(query(q)); },
-      [](int64_t q, int64_t k) { return key(k).le(query(q) + 1); },
-      // Causal as seen from the last key.
-      [](int64_t q, int64_t k) { return key(k).le(query(q) + (k - q) + 3); },
-      // Windows.
-      [](int64_t q, int64_t k) {
-        return key(k).le(query(q)) & key(k).gt(query(q) - 3);
-      },
-      [](int64_t q, int64_t k) {
-        return key(k).le(query(q)) & key(k).gt(query(q) - (q - 1));
-      },
-      // A prefix that all see.
-      [](int64_t q, int64_t k) { return key(k).le(query(q)) | key(k).lt(2); },
-      // Chunks, and documents.
-      [](int64_t q, int64_t k) {
-        return key(k).le(query(q)) &
-               key(k).floor_divide(4).eq(query(q).floor_divide(4));
-      },
       // Every other key.
       [](int64_t q, int64_t k) {
         return key(k).le(query(q)) & key(k).remainder(2).eq(0);
+      },
+      // All but a window.
+      [](int64_t q, int64_t k) {
+        return key(k).le(query(q)) & key(k).ne(query(q) - 2);
       },
       // Another batch or head sees something else.
       [](int64_t q, int64_t k) {
@@ -169,6 +206,10 @@ TEST(MaskForms, NearMissesAreNone) {
       [](int64_t q, int64_t k) {
         return key(k).le(query(q)) |
                (positions(2).view({1, 2, 1, 1}).ge(1) & key(k).lt(2));
+      },
+      [](int64_t q, int64_t k) {
+        return key(k).le(query(q)) &
+               key(k).gt(query(q) - 3 - positions(2).view({2, 1, 1, 1}));
       },
       // Numbers that weigh.
       [](int64_t q, int64_t k) {
@@ -186,24 +227,87 @@ TEST(MaskForms, NearMissesAreNone) {
   for (auto [q, k] : {std::pair(8, 8), {7, 9}})
     for (size_t i = 0; i < std::size(misses); ++i)
       EXPECT_EQ(formOf(misses[i], q, k), MaskForm::Unknown) << "miss " << i;
-  // Each element of a constant mask counts.
-  Tensor causal = at::ones({6, 6}, at::kBool).tril();
-  EXPECT_EQ(formOf([&](int64_t, int64_t) { return causal.clone(); }, 6, 6),
-            MaskForm::Causal);
-  for (int64_t i = 0; i < 36; ++i) {
-    Tensor flipped = causal.clone();
-    flipped.view({36})[i].logical_not_();
-    EXPECT_EQ(formOf([&](int64_t, int64_t) { return flipped.clone(); }, 6, 6),
-              MaskForm::Unknown)
-        << "element " << i;
+}
+
+/// That what is read is `mask` itself, or nothing.
+MaskReading expectExact(const Tensor &mask) {
+  int64_t queries = mask.size(0), keys = mask.size(1);
+  Recorded recorded = record([&](const Tensor &) { return mask.clone(); });
+  ConstantValues values(*recorded.graph);
+  MaskReading reading = readMask(values, recorded.value, queries, keys);
+  if (reading.form == MaskForm::Unknown)
+    return reading;
+  Tensor at = at::arange(keys);
+  EXPECT_TRUE(
+      ((at >= reading.begin.unsqueeze(-1)) & (at < reading.end.unsqueeze(-1)))
+          .equal(mask))
+      << mask;
+  return reading;
+}
+
+TEST(MaskForms, EachElementCounts) {
+  Tensor at = at::arange(9);
+  Tensor apart = at.unsqueeze(-1) - at;
+  Tensor causal = apart >= 0;
+  const std::pair<MaskForm, Tensor> masks[] = {
+      {MaskForm::Causal, causal},
+      {MaskForm::All, at::ones({9, 9}, at::kBool)},
+      {MaskForm::Window, causal & (apart < 4)},
+      {MaskForm::Prefix, causal | (at < 3)},
+      {MaskForm::Chunks,
+       causal & (at.div(3, "floor") == at.div(3, "floor").unsqueeze(-1))},
+  };
+  for (const auto &[form, mask] : masks) {
+    EXPECT_EQ(expectExact(mask).form, form);
+    for (int64_t i = 0; i < 81; ++i) {
+      Tensor flipped = mask.clone();
+      flipped.view({81})[i].logical_not_();
+      // It may be of another form, such as a prefix of two keys.
+      EXPECT_NE(expectExact(flipped).form, form)
+          << "element " << i << " of form " << int(form);
+    }
   }
+}
+
+TEST(MaskForms, CompositionsAreReadExactly) {
+  std::mt19937 random(3);
+  size_t read = 0;
+  for (int round = 0; round < 500; ++round) {
+    int64_t length = 3 + random() % 14;
+    Tensor at = at::arange(length);
+    Tensor apart = at.unsqueeze(-1) - at;
+    auto some = [&] { return int64_t(random() % length); };
+    auto part = [&]() -> Tensor {
+      int64_t chunk = 1 + some();
+      Tensor document = (at.remainder(chunk) == 0).cumsum(0);
+      switch (random() % 6) {
+      case 0:
+        return apart >= 0;
+      case 1:
+        return apart <= some();
+      case 2:
+        return apart >= -some();
+      case 3:
+        return (at < some()).expand({length, -1});
+      case 4:
+        return document == document.unsqueeze(-1);
+      default:
+        return (at >= some()).unsqueeze(-1).expand({-1, length});
+      }
+    };
+    Tensor mask = part();
+    for (int64_t i = 0, parts = random() % 3; i < parts; ++i)
+      mask = random() % 3 ? mask & part() : mask | part();
+    read += expectExact(mask.contiguous()).form != MaskForm::Unknown;
+  }
+  EXPECT_GT(read, 100u);
 }
 
 TEST(MaskForms, WhatDependsOnDataIsNone) {
   Recorded recorded = record(
       [&](const Tensor &input) { return key(8).le(query(8)) & input; }, 8);
   ConstantValues values(*recorded.graph);
-  EXPECT_EQ(readForm(values, recorded.value, 8, 8), MaskForm::Unknown);
+  EXPECT_EQ(readMask(values, recorded.value, 8, 8).form, MaskForm::Unknown);
   // Of what a tensor is like, only sizes count.
   recorded = record(
       [&](const Tensor &input) {
@@ -211,7 +315,7 @@ TEST(MaskForms, WhatDependsOnDataIsNone) {
       },
       8);
   ConstantValues like(*recorded.graph);
-  EXPECT_EQ(readForm(like, recorded.value, 8, 8), MaskForm::All);
+  EXPECT_EQ(readMask(like, recorded.value, 8, 8).form, MaskForm::All);
 }
 
 TEST(MaskForms, AMillionPositionsCostVectors) {
@@ -220,12 +324,13 @@ TEST(MaskForms, AMillionPositionsCostVectors) {
     Recorded recorded =
         record([&](const Tensor &) { return asTransformers(n, n); });
     ConstantValues values(*recorded.graph);
-    EXPECT_EQ(readForm(values, recorded.value, n, n), MaskForm::Causal) << n;
+    EXPECT_EQ(readMask(values, recorded.value, n, n).form, MaskForm::Causal)
+        << n;
     recorded = record([&](const Tensor &) {
       return at::full({n, n}, -kInfinity, kMetaFloat).triu(1);
     });
     ConstantValues cut(*recorded.graph);
-    EXPECT_EQ(readForm(cut, recorded.value, n, n), MaskForm::Causal) << n;
+    EXPECT_EQ(readMask(cut, recorded.value, n, n).form, MaskForm::Causal) << n;
   }
   // An n x n tensor of bytes would be a terabyte.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));

@@ -1,14 +1,14 @@
 //===- Plainly.h - Operators that nobody records ----------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_IR_CAPTURE_ATTENTION_PLAINLY_H
-#define FSDP_IR_CAPTURE_ATTENTION_PLAINLY_H
+#ifndef FSDP_IR_CAPTURE_META_PLAINLY_H
+#define FSDP_IR_CAPTURE_META_PLAINLY_H
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-namespace fsdp::attention {
+namespace fsdp::meta {
 
 /// While it lives, the thread's operators compute, whatever records or
 /// differentiates others.
@@ -20,6 +20,6 @@ class Plainly {
   at::NoGradGuard noGrad;
 };
 
-} // namespace fsdp::attention
+} // namespace fsdp::meta
 
-#endif // FSDP_IR_CAPTURE_ATTENTION_PLAINLY_H
+#endif // FSDP_IR_CAPTURE_META_PLAINLY_H
