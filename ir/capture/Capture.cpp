@@ -55,7 +55,7 @@ fsdp::captureModel(mlir::MLIRContext &context, const CaptureOptions &options,
   std::vector<CapturedProgram> programs;
   for (const Binding &binding : getBindings(options)) {
     JointCapture capture(options.request);
-    attention::Reader reader(capture, options.request.cutsSequences);
+    attention::Reader reader(capture, options.request);
     meta::AttentionReaderScope attention(reader);
     if (isPt2(archive)) {
       capturePt2(archive, binding.dims, capture);

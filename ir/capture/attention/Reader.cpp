@@ -25,7 +25,8 @@ MaskReading Reader::read(const at::Tensor &mask, int64_t queries,
   if (isNew) {
     meta::Plainly plainly;
     reading = readMask(values, value, queries, keys);
-    if (flagsOnly && reading.form != MaskForm::All &&
+    // Ring attention knows flags.
+    if (request.cutsSequences && reading.form != MaskForm::All &&
         reading.form != MaskForm::Causal)
       reading = {};
   }
@@ -68,7 +69,15 @@ at::Tensor Reader::getRanges(const at::Tensor &begin, const at::Tensor &end,
   return known;
 }
 
-at::Tensor Reader::findSharedHeads(const at::Tensor &repeated) {
-  return attention::findSharedHeads(capture.getRecorder(), capture.getGraph(),
-                                    producers, repeated);
+at::Tensor Reader::findSharedHeads(const at::Tensor &heads, int64_t queries) {
+  at::Tensor shared = heads;
+  if (heads.size(1) == queries)
+    shared = attention::findSharedHeads(capture.getRecorder(),
+                                        capture.getGraph(), producers, heads);
+  else if (heads.size(1) != 1)
+    return {};
+  // Ranks that split heads need as many of these.
+  if (shared.defined() && shared.size(1) % request.headParts != 0)
+    return {};
+  return shared;
 }

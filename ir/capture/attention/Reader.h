@@ -18,10 +18,8 @@ namespace fsdp::attention {
 /// graph what the masks are.
 class Reader final : public meta::AttentionReader {
 public:
-  /// With `flagsOnly`, masks count as known only if kernels have a flag for
-  /// them.
-  Reader(capture::JointCapture &capture, bool flagsOnly)
-      : capture(capture), flagsOnly(flagsOnly), values(capture.getGraph()),
+  Reader(capture::JointCapture &capture, const CaptureRequest &request)
+      : capture(capture), request(request), values(capture.getGraph()),
         producers(capture.getGraph()) {}
 
   meta::MaskReading read(const at::Tensor &mask, int64_t queries,
@@ -31,11 +29,11 @@ public:
                       double masked) override;
   at::Tensor getRanges(const at::Tensor &begin, const at::Tensor &end,
                        int64_t keys) override;
-  at::Tensor findSharedHeads(const at::Tensor &repeated) override;
+  at::Tensor findSharedHeads(const at::Tensor &heads, int64_t queries) override;
 
 private:
   capture::JointCapture &capture;
-  bool flagsOnly;
+  const CaptureRequest &request;
   ConstantValues values;
   Producers producers;
   // One mask for all layers is read, and made, once.

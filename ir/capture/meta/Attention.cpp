@@ -94,23 +94,19 @@ static OptionalTensor giveRows(const OptionalTensor &mask,
 /// The call with keys and values as they were before a model repeated their
 /// heads, or left that to broadcasting; the call itself if it did not.
 static sdp::sdp_params shareHeads(const sdp::sdp_params &call) {
-  if (call.query.dim() != 4 || call.key.dim() != 4 || call.value.dim() != 4)
+  AttentionReader *reader = getAttentionReader();
+  int64_t queries = call.query.dim() == 4 ? call.query.size(1) : 0;
+  if (!reader || queries < 2 || call.key.dim() != 4 || call.value.dim() != 4)
     return call;
   sdp::sdp_params shared = call;
-  shared.enable_gqa = true;
-  int64_t heads = call.query.size(1);
-  if (call.key.size(1) == 1 && call.value.size(1) == 1 && heads > 1)
-    return shared;
-  AttentionReader *reader = getAttentionReader();
-  if (!reader || call.key.size(1) != heads || call.value.size(1) != heads)
-    return call;
-  shared.key = reader->findSharedHeads(call.key);
+  shared.key = reader->findSharedHeads(call.key, queries);
   if (!shared.key.defined())
     return call;
-  shared.value = reader->findSharedHeads(call.value);
-  return shared.value.defined() && shared.key.size(1) == shared.value.size(1)
-             ? shared
-             : call;
+  shared.value = reader->findSharedHeads(call.value, queries);
+  if (!shared.value.defined() || shared.key.size(1) != shared.value.size(1))
+    return call;
+  shared.enable_gqa = true;
+  return shared;
 }
 
 /// The call with keys and values of as many heads as the queries.

@@ -55,9 +55,10 @@ public:
   virtual Tensor getRanges(const Tensor &begin, const Tensor &end,
                            int64_t keys) = 0;
 
-  /// The tensor of which `repeated`, [batch, heads, length, width], has each
-  /// head several times in a row; undefined if it is none.
-  virtual Tensor findSharedHeads(const Tensor &repeated) = 0;
+  /// The tensor of which `heads`, [batch, heads, length, width], has each head
+  /// several times in a row, or `heads` itself if that is one for `queries`
+  /// heads; undefined if it is none, or if ranks could not share it out.
+  virtual Tensor findSharedHeads(const Tensor &heads, int64_t queries) = 0;
 };
 
 /// The thread's reader: none outside of any scope.

@@ -34,6 +34,8 @@ struct CaptureRequest {
   /// Whether ranks will have parts of sequences each: attention then stays one
   /// call.
   bool cutsSequences = false;
+  /// Ranks that share out the heads of attention.
+  int64_t headParts = 1;
   /// First value of what the loss is multiplied by before it is differentiated;
   /// absent: by nothing.
   std::optional<double> lossScale;

@@ -40,6 +40,7 @@ CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
     options.request.ties = config->ties;
     options.request.precision = config->precision;
     options.request.cutsSequences = config->cp > 1;
+    options.request.headParts = config->tp;
     if (config->lossScale)
       options.request.lossScale = config->lossScale->init;
   }

@@ -130,8 +130,8 @@ int compare(const std::string &path, CaptureRequest request,
 
   JointGraph graph = [&] {
     meta::TargetScope scope(target);
-    JointCapture capture(std::move(request));
-    attention::Reader reader(capture, /*flagsOnly=*/false);
+    JointCapture capture(request);
+    attention::Reader reader(capture, request);
     meta::AttentionReaderScope attention(reader);
     capturePt2(archive, dims, capture);
     return capture.take();
