@@ -62,6 +62,13 @@ public:
   /// To be told about locations while the model runs.
   Recorder &getRecorder() { return recorder; }
 
+  /// Whether modules compute in other dtypes than those of the file, and in
+  /// which the one does that runs.
+  bool hasPrecision() const { return precision.has_value(); }
+  std::optional<c10::ScalarType> getParamDtype() {
+    return precision ? precision->getParamDtype() : std::nullopt;
+  }
+
   /// What was recorded up to now.
   const JointGraph &getGraph() const { return graph; }
 

@@ -31,6 +31,11 @@ public:
   c10::ScalarType getSeenDtype(const State &state);
   c10::ScalarType getSeenDtype(const Input &input);
 
+  /// The param_dtype of the module that runs.
+  std::optional<c10::ScalarType> getParamDtype() {
+    return getCurrentScope()->policy->param;
+  }
+
   /// In which dtype the gradient of a parameter is reduced.
   c10::ScalarType getReduceDtype(const State &state);
 

@@ -43,6 +43,8 @@ void fsdp::capture::capturePt2(const ZipDirectory &archive,
   auto [program, states, inputs] = declare(archive, sizes, capture);
   Pt2Interpreter interpreter(c10::kMeta, &capture.getRecorder());
   interpreter.setExportDevice(program.device);
+  if (capture.hasPrecision())
+    interpreter.setParamDtype([&] { return capture.getParamDtype(); });
   Pt2Backwards backwards;
   interpreter.setBackwards(&backwards);
   for (const Pt2StateInput &input : program.stateInputs)

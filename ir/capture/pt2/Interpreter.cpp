@@ -146,6 +146,11 @@ const c10::IValue &Pt2Interpreter::get(const std::string &name) const {
   json::fail("a value named '" + name + "' before its use");
 }
 
+/// As the node that runs means it.
+const c10::IValue &Pt2Interpreter::read(const std::string &name) const {
+  return get(casts.resolve(name, module));
+}
+
 /// {"as_name": "sym_size_int"}, or a number that needs no name.
 c10::IValue
 Pt2Interpreter::evaluateSymbolic(const json::Value &argument) const {
@@ -156,7 +161,7 @@ Pt2Interpreter::evaluateSymbolic(const json::Value &argument) const {
 c10::IValue Pt2Interpreter::evaluate(const json::Value &argument) const {
   auto [tag, value] = json::getUnion(argument);
   auto byName = [&](const json::Value &reference) {
-    return get(json::getString(json::asObject(reference), "name"));
+    return read(json::getString(json::asObject(reference), "name"));
   };
   if (tag == "as_tensor")
     return byName(value);
@@ -270,6 +275,21 @@ void Pt2Interpreter::callOperator(const c10::OperatorHandle &op,
   bindOutputs(node, stack);
 }
 
+/// x.to(y.dtype), where x is as wide as in the export and y need not be.
+bool Pt2Interpreter::castToAnothers(const json::Object &node) {
+  const json::Array &outputs = json::getArray(node, "outputs");
+  if (outputs.size() != 1 ||
+      !casts.isToAnothers(getPt2ValueName(outputs.front())))
+    return false;
+  std::optional<c10::ScalarType> dtype = paramDtype();
+  c10::IValue operand = evaluate(
+      json::get(json::asObject(json::getArray(node, "inputs").front()), "arg"));
+  if (!dtype || !operand.isTensor())
+    return false;
+  bindOutputs(node, {operand.toTensor().to(*dtype)});
+  return true;
+}
+
 /// Which of the region's graphs runs.
 static const json::Object &chooseGraph(const Pt2Region &region,
                                        const Pt2Interpreter &interpreter) {
@@ -304,6 +324,7 @@ void Pt2Interpreter::callRegion(const Pt2Region &region,
   Pt2Interpreter inner(device, recorder);
   inner.setExportDevice(exportDevice);
   inner.setBackwards(backwards);
+  inner.setParamDtype(paramDtype);
   for (size_t i = 0; i < parameters.size(); ++i)
     if (std::string name = getPt2ValueName(parameters[i]); !name.empty())
       inner.bind(name, operands[i]);
@@ -430,12 +451,15 @@ Pt2Interpreter::getTensors(const json::Object &node) const {
 
 void Pt2Interpreter::run(const json::Object &graph) {
   tensors = json::findObject(graph, "tensor_values");
+  if (paramDtype)
+    casts = Pt2LostCasts(graph);
   for (const json::Value &value : json::getArray(graph, "nodes")) {
     const json::Object &node = json::asObject(value);
     Pt2Target target = resolvePt2Target(node);
     if (target.kind == Pt2NodeKind::Assertion)
       continue;
     Location location = getPt2Location(node);
+    module = location.module;
     if (recorder)
       recorder->setLocation(location);
     if (backwards)
@@ -456,7 +480,7 @@ void Pt2Interpreter::run(const json::Object &graph) {
     try {
       if (target.kind == Pt2NodeKind::SizeQuery)
         callSizeQuery(target.function, node);
-      else
+      else if (!castToAnothers(node))
         callOperator(*target.op, node);
     } catch (const c10::Error &error) {
       std::string message = error.what_without_backtrace();

@@ -12,10 +12,12 @@
 #include "ir/capture/joint/Recorder.h"
 #include "ir/capture/pt2/Backwards.h"
 #include "ir/capture/pt2/Json.h"
+#include "ir/capture/pt2/LostCasts.h"
 #include "ir/capture/pt2/Program.h"
 #include "ir/capture/pt2/Regions.h"
 #include "ir/capture/symbolic/Number.h"
 
+#include <functional>
 #include <unordered_map>
 
 namespace fsdp::capture {
@@ -33,6 +35,11 @@ public:
 
   /// Told of each node before it runs.
   void setBackwards(Pt2Backwards *told) { backwards = told; }
+
+  /// In which dtype the module that runs computes, if not in that of the
+  /// export: then casts that do nothing in the file mean something.
+  using ParamDtype = std::function<std::optional<c10::ScalarType>()>;
+  void setParamDtype(ParamDtype asked) { paramDtype = std::move(asked); }
 
   /// Gives the graph value `name` its content.
   void bind(const std::string &name, c10::IValue value) {
@@ -52,6 +59,8 @@ public:
 
 private:
   void callOperator(const c10::OperatorHandle &op, const json::Object &node);
+  bool castToAnothers(const json::Object &node);
+  const c10::IValue &read(const std::string &name) const;
   void callRegion(const Pt2Region &region, const json::Object &node);
   void callNumberFunction(const std::string &function,
                           const json::Object &node);
@@ -67,6 +76,9 @@ private:
   Recorder *recorder;
   Pt2Backwards *backwards = nullptr;
   c10::DeviceType exportDevice = c10::kMeta;
+  ParamDtype paramDtype;
+  Pt2LostCasts casts;                    ///< of the graph that runs
+  std::string module;                    ///< of the node that runs
   const json::Object *tensors = nullptr; ///< of the graph that runs, by name
   std::unordered_map<std::string, c10::IValue> values;
 };

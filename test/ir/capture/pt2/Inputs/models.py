@@ -441,6 +441,45 @@ def attend_computed():
     return Attend(), {"x": torch.randn(2, 6, 8), "seen": torch.ones(2, 6, dtype=torch.bool)}
 
 
+def lost_casts():
+    """Casts that do nothing in float32: a norm in the wider type and back, beside a residual; one whose module returns it; to a device; several on a line."""
+
+    class Norm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(8))
+
+        def forward(self, x):
+            input_dtype = x.dtype
+            wide = x.to(torch.float32)
+            wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+            return self.weight * wide.to(input_dtype)
+
+    class OnALine(nn.Module):
+        def forward(self, x):
+            return F.layer_norm(x.to(dtype=torch.float32), (8,)).to(x.dtype)
+
+    class Widen(nn.Module):
+        def forward(self, x):
+            return x.float()
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.third = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+            self.norm, self.line, self.widen = Norm(), OnALine(), Widen()
+
+        def forward(self, x):
+            h = self.first(x)
+            h = h + self.second(self.norm(h))
+            h = h + self.third(self.line(h)).neg()
+            h = self.widen(h).sin()
+            h = h.to(x.device).cos()
+            return h.float().square().mean()
+
+    return Model(), {"x": torch.randn(4, 8)}
+
+
 def attend_windows():
     """Masks of 64 positions by which each query sees a range of keys: a window in two layers, a prefix, chunks."""
 
