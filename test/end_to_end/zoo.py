@@ -327,3 +327,58 @@ def vit():
     model = transformers.ViTForImageClassification(transformers.ViTConfig(
         hidden_size=16, intermediate_size=22, num_hidden_layers=2, num_attention_heads=4, image_size=16, patch_size=8))
     return model, {"pixel_values": torch.randn(2, 3, 16, 16), "labels": torch.randint(0, 2, (2,))}
+
+
+# Masks of attention that `forms` has layers of.
+FORMS = ("causal", "window", "prefix", "chunks", "ranges", "all", "holes", "data")
+
+
+class FormLayer(nn.Module):
+    """Attention under a mask, with fewer heads of keys than of queries, which are repeated."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.q, self.kv, self.o = (nn.Linear(width, width) for _ in range(3))
+
+    def forward(self, x, mask):
+        b, t, c = x.shape
+        h = self.norm(x)
+        q = self.q(h).view(b, t, 4, c // 4).transpose(1, 2)
+        k, v = self.kv(h).view(b, t, 4, c // 4).transpose(1, 2).chunk(2, dim=1)
+        k, v = (each[:, :, None].expand(-1, -1, 2, -1, -1).reshape(q.shape) for each in (k, v))
+        a = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return x + self.o(a.transpose(1, 2).reshape(b, t, c))
+
+
+class Forms(nn.Module):
+    def __init__(self, names, width=64, vocab=64):
+        super().__init__()
+        self.names = names
+        self.embed = nn.Embedding(vocab, width)
+        self.layers = nn.ModuleList(FormLayer(width) for _ in names)
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocab, bias=False)
+
+    def forward(self, x, y):
+        at = torch.arange(x.shape[1], device=x.device)
+        causal = at[None, :] <= at[:, None]
+        near, chunk = at[None, :] > at[:, None] - 8, at // 16
+        seen = {
+            "causal": causal,
+            "window": causal & near,
+            "prefix": causal | (at < 9),
+            "chunks": causal & (chunk[None, :] == chunk[:, None]),
+            "ranges": chunk[None, :] == chunk[:, None],
+            "all": (at >= 0).expand(x.shape[1], -1),
+            "holes": causal & (at % 3 != 1),  # the first query sees the first key
+            "data": causal & (x != 5)[:, None, None] | (at[None, :] == at[:, None]),
+        }
+        h = self.embed(x)
+        for name, layer in zip(self.names, self.layers):
+            h = layer(h, seen[name])
+        return F.cross_entropy(self.head(self.norm(h)).flatten(0, 1), y.flatten())
+
+
+def forms(length=256, names=FORMS):
+    tokens = torch.randint(0, 64, (2, length))
+    return Forms(names), {"x": tokens, "y": tokens.clone()}

@@ -58,7 +58,7 @@ CASES = {
 # A step with the host's work in it is never captured as a whole.
 HOST_WORK = ("everything", "optoffload", "offload", "actoffload")
 # The models of this project that a case is made for; the others have no such parts, or their sizes do not divide.
-ONLY = {"tp2": ("gpt", "llama"), "tp2sp": ("gpt", "llama"), "cp2": ("llama",), "chunks": ("gpt", "llama")}
+ONLY = {"tp2": ("gpt", "llama", "forms"), "tp2sp": ("gpt", "llama"), "cp2": ("llama",), "chunks": ("gpt", "llama")}
 FAMILY_CASES = ("zero3", "bf16", "ckpt")
 # What one call of efficient attention asks for beside the plan when it is captured,
 # and then only: its seed and offset lie on the device in a graph, else on the host.
@@ -75,7 +75,7 @@ def bert():
     return model, inputs
 
 
-OWN = (zoo.gpt, zoo.mlp, zoo.llama, zoo.convnet, zoo.tagger, bert, zoo.vit, zoo.lora)
+OWN = (zoo.gpt, zoo.mlp, zoo.llama, zoo.convnet, zoo.tagger, bert, zoo.vit, zoo.lora, zoo.forms)
 
 
 def factories(file):

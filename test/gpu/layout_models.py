@@ -82,6 +82,7 @@ MODELS = {
     **{f"attention_{order}{'_masked' * masked}": lambda first=first, masked=masked: (Attention(first, masked), sequences(first))
        for order, first in (("batch_first", True), ("sequence_first", False)) for masked in (False, True)},
     "grouped": zoo.grouped,
+    "forms": zoo.forms,
     "t5": t5,
     "deberta": deberta,
     **{name: lambda name=name: experts(name) for name in ("mixtral", "qwen3_moe")},
