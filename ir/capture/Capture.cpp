@@ -46,6 +46,31 @@ static void checkNoDims(const CaptureOptions &options) {
                     "the shapes of its inputs with --input=NAME:f32[4,64]");
 }
 
+/// Nothing if a mask was read from a state that the step writes, which is known
+/// only at its end.
+static std::optional<JointGraph> captureProgram(const ZipDirectory &archive,
+                                                const CaptureOptions &options,
+                                                const Binding &binding,
+                                                bool readsStates) {
+  JointCapture capture(options.request);
+  attention::Reader reader(capture, options.request, readsStates);
+  meta::AttentionReaderScope scope(reader);
+  if (isPt2(archive)) {
+    capturePt2(archive, binding.dims, capture);
+  } else if (isTorchScript(archive)) {
+    checkNoDims(options);
+    CaptureOptions own = options;
+    own.inputs = binding.inputs;
+    captureTorchScript(archive, own, capture);
+  } else {
+    refuse(archive);
+  }
+  JointGraph graph = capture.take();
+  if (reader.hasReadChanged(graph))
+    return std::nullopt;
+  return graph;
+}
+
 mlir::OwningOpRef<mlir::ModuleOp>
 fsdp::captureModel(mlir::MLIRContext &context, const CaptureOptions &options,
                    std::vector<OutputSummary> *outputs) {
@@ -54,20 +79,11 @@ fsdp::captureModel(mlir::MLIRContext &context, const CaptureOptions &options,
   meta::TargetScope target(options.target);
   std::vector<CapturedProgram> programs;
   for (const Binding &binding : getBindings(options)) {
-    JointCapture capture(options.request);
-    attention::Reader reader(capture, options.request);
-    meta::AttentionReaderScope attention(reader);
-    if (isPt2(archive)) {
-      capturePt2(archive, binding.dims, capture);
-    } else if (isTorchScript(archive)) {
-      checkNoDims(options);
-      CaptureOptions own = options;
-      own.inputs = binding.inputs;
-      captureTorchScript(archive, own, capture);
-    } else {
-      refuse(archive);
-    }
-    programs.push_back({binding.label, capture.take()});
+    std::optional<JointGraph> graph =
+        captureProgram(archive, options, binding, /*readsStates=*/true);
+    if (!graph)
+      graph = captureProgram(archive, options, binding, /*readsStates=*/false);
+    programs.push_back({binding.label, std::move(*graph)});
   }
   const JointGraph &first = programs.front().graph;
   if (outputs)

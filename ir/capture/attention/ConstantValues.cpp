@@ -9,12 +9,14 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <fstream>
 #include <string_view>
 #include <unordered_set>
 
@@ -36,11 +38,45 @@ const std::unordered_set<std::string_view> fillsOfArgument = {
 
 } // namespace
 
+/// A state that is what the model's file has; undefined if it cannot be read,
+/// which is another's to say.
+static Tensor readState(const std::string &path, const capture::State &state) {
+  const capture::Record &record = *state.source;
+  meta::Plainly plainly;
+  Tensor bytes = at::empty({int64_t(record.bytes)}, at::kByte);
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(record.offset));
+  if (!file.read(static_cast<char *>(bytes.data_ptr()),
+                 std::streamsize(record.bytes)))
+    return {};
+  const std::vector<int64_t> &sizes = state.type.sizes;
+  Tensor data = bytes.view(state.type.dtype);
+  return record.strides.empty() ? data.view(sizes)
+                                : data.as_strided(sizes, record.strides);
+}
+
 /// Of a tensor that no operator makes.
-Tensor ConstantValues::findData(ValueId value) const {
+Tensor ConstantValues::findData(ValueId value) {
   auto it =
       std::ranges::find(graph.constants, value, &capture::Constant::value);
-  return it == graph.constants.end() ? Tensor() : it->data;
+  if (it != graph.constants.end())
+    return it->data;
+  auto [known, isNew] = ofFile.try_emplace(value);
+  auto state = std::ranges::find(graph.states, value, &capture::State::value);
+  if (isNew && readsStates && state != graph.states.end() && state->isFixed &&
+      state->source && state->source->bytes && isSmall(value))
+    known->second = readState(graph.file.path, *state);
+  return known->second;
+}
+
+bool ConstantValues::hasReadChanged(const capture::JointGraph &complete) const {
+  return std::ranges::any_of(
+      complete.results, [&](const capture::Result &result) {
+        if (result.kind != capture::Result::Kind::State)
+          return false;
+        auto it = ofFile.find(complete.states[result.index].value);
+        return it != ofFile.end() && it->second.defined();
+      });
 }
 
 bool ConstantValues::isSmall(ValueId value) const {

@@ -12,14 +12,20 @@
 namespace fsdp::attention {
 
 /// Computes values of a joint graph, which may grow meanwhile, that depend
-/// neither on inputs nor on states: whole ones of few elements, and larger ones
-/// by the pieces of their rows.
+/// neither on inputs nor on states that can change: whole ones of few elements,
+/// and larger ones by the pieces of their rows.
 class ConstantValues {
 public:
-  /// A value of more elements than `most` is never made whole.
+  /// A value of more elements than `most` is never made whole. With
+  /// `readsStates`, states that are fixed count as constant.
   explicit ConstantValues(const capture::JointGraph &graph,
-                          int64_t most = int64_t(1) << 22)
-      : graph(graph), most(most), producers(graph) {}
+                          int64_t most = int64_t(1) << 22,
+                          bool readsStates = true)
+      : graph(graph), most(most), readsStates(readsStates), producers(graph) {}
+
+  /// Whether `complete`, the graph with its results, writes a state that was
+  /// taken to be constant.
+  bool hasReadChanged(const capture::JointGraph &complete) const;
 
   bool isConstant(capture::ValueId value);
 
@@ -37,7 +43,7 @@ private:
   using ValueId = capture::ValueId;
   using Node = capture::Node;
 
-  at::Tensor findData(ValueId value) const;
+  at::Tensor findData(ValueId value);
   bool isSmall(ValueId value) const;
   std::optional<at::Tensor> findFill(const Node &node) const;
   at::Tensor call(const Node &node, ValueId result,
@@ -49,9 +55,11 @@ private:
 
   const capture::JointGraph &graph;
   int64_t most;
+  bool readsStates;
   Producers producers;
   std::unordered_map<ValueId, bool> constant;
   std::unordered_map<ValueId, at::Tensor> whole;
+  std::unordered_map<ValueId, at::Tensor> ofFile; ///< undefined: not fixed
   std::unordered_map<ValueId, std::optional<Steps>> steps;
 };
 

@@ -18,9 +18,18 @@ namespace fsdp::attention {
 /// graph what the masks are.
 class Reader final : public meta::AttentionReader {
 public:
-  Reader(capture::JointCapture &capture, const CaptureRequest &request)
-      : capture(capture), request(request), values(capture.getGraph()),
+  /// With `readsStates`, masks may be states of the file.
+  Reader(capture::JointCapture &capture, const CaptureRequest &request,
+         bool readsStates)
+      : capture(capture), request(request),
+        values(capture.getGraph(), kMostElements, readsStates),
         producers(capture.getGraph()) {}
+
+  /// Whether the step of `complete` writes a state that was read as a mask:
+  /// then the model is to be captured without reading any.
+  bool hasReadChanged(const capture::JointGraph &complete) const {
+    return values.hasReadChanged(complete);
+  }
 
   meta::MaskReading read(const at::Tensor &mask, int64_t queries,
                          int64_t keys) override;
@@ -32,6 +41,8 @@ public:
   at::Tensor findSharedHeads(const at::Tensor &heads, int64_t queries) override;
 
 private:
+  static constexpr int64_t kMostElements = int64_t(1) << 22;
+
   capture::JointCapture &capture;
   const CaptureRequest &request;
   ConstantValues values;

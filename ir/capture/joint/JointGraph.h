@@ -77,6 +77,8 @@ struct State {
   std::optional<Record> source;
   std::optional<double> init; ///< first value of a LossScale
   bool isVolatile = false;    ///< a buffer outside the state dict
+  /// No weights replace it: if no step writes it, it is what the file has.
+  bool isFixed = false;
   ValueId value = kNoValue;
   std::string overlaps; ///< a state with some of the same bytes; may be empty
   /// In which its gradient is reduced, if not in its own.

@@ -131,7 +131,7 @@ int compare(const std::string &path, CaptureRequest request,
   JointGraph graph = [&] {
     meta::TargetScope scope(target);
     JointCapture capture(request);
-    attention::Reader reader(capture, request);
+    attention::Reader reader(capture, request, /*readsStates=*/false);
     meta::AttentionReaderScope attention(reader);
     capturePt2(archive, dims, capture);
     return capture.take();

@@ -480,6 +480,45 @@ def lost_casts():
     return Model(), {"x": torch.randn(4, 8)}
 
 
+def attend_buffers():
+    """A causal mask of the file: of a buffer outside the state dict and a constant, from which the mask is cut, and of a buffer in it, which weights may replace."""
+
+    class Attend(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.proj = nn.Linear(16, 32)
+            seen = torch.ones(12, 12, dtype=torch.bool).tril()
+            self.register_buffer("outside", seen[None, None], persistent=False)
+            self.register_buffer("inside", seen.clone())
+            self.constant = torch.zeros(12, 12).masked_fill(~seen, float("-inf"))
+
+        def forward(self, x):
+            t = x.shape[1]
+            h = self.proj(x).unflatten(-1, (2, 16)).transpose(1, 2)
+            masks = (self.outside[:, :, :t, :t], self.constant[:t, :t], self.inside[:t, :t])
+            return sum(F.scaled_dot_product_attention(h * (i + 2), h, h, attn_mask=mask).square().mean() for i, mask in enumerate(masks))
+
+    return Attend(), {"x": torch.randn(2, 8, 16)}
+
+
+def attend_written():
+    """A mask that the step changes for the next one."""
+
+    class Attend(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.proj = nn.Linear(16, 32)
+            self.register_buffer("seen", torch.ones(8, 8, dtype=torch.bool).tril(), persistent=False)
+
+        def forward(self, x):
+            h = self.proj(x).unflatten(-1, (2, 16)).transpose(1, 2)
+            loss = F.scaled_dot_product_attention(h, h, h, attn_mask=self.seen).square().mean()
+            self.seen.logical_or_(h.detach()[0, 0, :, :8] > 0)
+            return loss
+
+    return Attend(), {"x": torch.randn(2, 8, 16)}
+
+
 def attend_windows():
     """Masks of 64 positions by which each query sees a range of keys: a window in two layers, a prefix, chunks."""
 
