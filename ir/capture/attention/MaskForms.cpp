@@ -75,7 +75,7 @@ static bool areEqual(const Tensor &a, const Tensor &b) {
   return (a == b).all().item<bool>();
 }
 
-/// The form of ranges; query i is behind key i.
+/// The form of ranges.
 static MaskForm nameForm(const Tensor &begin, const Tensor &end, int64_t keys) {
   Tensor query = at::arange(end.size(0));
   auto within = [&](const Tensor &key) { return key.clamp(0, keys); };
@@ -91,10 +91,8 @@ static MaskForm nameForm(const Tensor &begin, const Tensor &end, int64_t keys) {
   if (left >= 0 && right >= 0 && areEqual(begin, within(query - left)) &&
       areEqual(end, within(query + right + 1)))
     return MaskForm::Window;
-  int64_t seenByAll = end.amin().item<int64_t>();
-  if (isFromStart &&
-      areEqual(end,
-               within(at::maximum(query + 1, end[0])).clamp_min(seenByAll)))
+  // All see what the first one sees.
+  if (isFromStart && areEqual(end, within(at::maximum(query + 1, end[0]))))
     return MaskForm::Prefix;
   int64_t chunk = isCausal ? left + 1 : 1;
   if (isCausal && areEqual(begin, query.div(chunk, "floor") * chunk))

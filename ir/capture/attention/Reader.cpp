@@ -4,6 +4,7 @@
 #include "ir/capture/attention/Reader.h"
 #include "ir/capture/attention/MaskForms.h"
 #include "ir/capture/attention/SharedHeads.h"
+#include "ir/capture/meta/BlockAttention.h"
 #include "ir/capture/meta/Plainly.h"
 
 #include <ATen/TensorOperators.h>
@@ -25,10 +26,15 @@ MaskReading Reader::read(const at::Tensor &mask, int64_t queries,
   if (isNew) {
     meta::Plainly plainly;
     reading = readMask(values, value, queries, keys);
+    bool hasFlag =
+        reading.form == MaskForm::All || reading.form == MaskForm::Causal;
     // Ring attention knows flags.
-    if (request.cutsSequences && reading.form != MaskForm::All &&
-        reading.form != MaskForm::Causal)
+    if (request.cutsSequences && !hasFlag)
       reading = {};
+    else if (reading.form != MaskForm::Unknown && !hasFlag)
+      reading.blocks =
+          std::make_shared<const std::vector<meta::AttentionBlock>>(
+              meta::chooseBlocks(reading, keys));
   }
   return reading;
 }

@@ -197,19 +197,16 @@ static Tensor attend(const sdp::sdp_params &wanted,
       original.is_causal, std::nullopt, scale, original.enable_gqa));
 }
 
-/// Undefined where blocks of queries see hardly less than all keys.
+/// Undefined where attention is one call.
 static Tensor attendInBlocks(AttentionReader &reader,
                              const sdp::sdp_params &original,
                              const MaskReading &mask,
                              std::optional<double> scale) {
-  if (original.query.dim() != 4 || original.key.dim() != 4 ||
-      original.dropout > 0)
-    return {};
-  std::vector<AttentionBlock> blocks = chooseBlocks(mask, original.key.size(2));
-  if (blocks.empty())
+  if (!mask.blocks || mask.blocks->empty() || original.query.dim() != 4 ||
+      original.key.dim() != 4 || original.dropout > 0)
     return {};
   sdp::sdp_params call = shareHeads(original);
-  return attendBlocks(blocks, call.query, call.key, call.value,
+  return attendBlocks(*mask.blocks, call.query, call.key, call.value,
                       [&](const AttentionBlock &block, const Tensor &query,
                           const Tensor &key, const Tensor &value) {
                         sdp::sdp_params part = {
@@ -237,9 +234,7 @@ static Tensor attention(const Tensor &query, const Tensor &key,
     reader->note(reading.form);
     return attend(call, scale);
   }
-  Tensor output;
-  if (reading.form != MaskForm::Unknown)
-    output = attendInBlocks(*reader, call, reading, scale);
+  Tensor output = attendInBlocks(*reader, call, reading, scale);
   reader->note(output.defined() ? reading.form : MaskForm::Unknown);
   return output.defined() ? output : attend(call, scale);
 }

@@ -7,6 +7,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 namespace fsdp::meta {
 
@@ -24,12 +26,17 @@ enum class MaskForm : uint8_t {
   Ranges,  ///< any others: documents of fixed lengths, say
 };
 
+struct AttentionBlock;
+
 /// What a mask says.
 struct MaskReading {
   MaskForm form = MaskForm::Unknown;
   /// Query i sees the keys from `begin[i]` up to `end[i]`, at least one; i64,
   /// on the CPU. Undefined if the form is Unknown.
   Tensor begin, end;
+  /// Of forms for which kernels have no flag: the blocks of queries to attend
+  /// in; null or none for one call.
+  std::shared_ptr<const std::vector<AttentionBlock>> blocks;
 };
 
 /// Knows how the operands of attention were made.
