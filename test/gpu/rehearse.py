@@ -315,7 +315,7 @@ def check_first(folder):
 
 
 # Each model of this project in some case, each way to save memory or to split a step in some model, and two families.
-TRAINED = ("gpt=zero3,bf16,everything,optoffload,tp2sp,chunks", "llama=cp2,tp2,selective", "mlp=bf16", "convnet=zero3,ckpt", "tagger=zero3", "bert=bf16", "vit=actoffload",
+TRAINED = ("gpt=zero3,bf16,everything,optoffload,tp2sp,chunks", "llama=cp2,tp2,selective", "mlp=bf16", "convnet=zero3,ckpt", "tagger=zero3", "bert=bf16", "vit=actoffload", "forms=zero3",
            "lora=offload", "encoder=bf16", "t5=zero3")
 
 
