@@ -4,19 +4,18 @@
 #include "ir/capture/attention/ConstantValues.h"
 #include "ir/capture/attention/Calls.h"
 #include "ir/capture/joint/Draws.h"
+#include "ir/capture/joint/RecordData.h"
 #include "ir/capture/meta/Plainly.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <fstream>
 #include <string_view>
 #include <unordered_set>
 
@@ -28,8 +27,8 @@ using capture::kNoValue;
 
 namespace {
 
-/// Operators whose result is one number in the sizes of what they are given,
-/// and which argument that is; "" for 0 and 1.
+/// Operators whose result is one number in the sizes of what they are given:
+/// this one, or an argument.
 const std::unordered_map<std::string_view, double> fills = {
     {"aten::zeros", 0},    {"aten::ones", 1},       {"aten::new_zeros", 0},
     {"aten::new_ones", 1}, {"aten::zeros_like", 0}, {"aten::ones_like", 1}};
@@ -37,23 +36,6 @@ const std::unordered_set<std::string_view> fillsOfArgument = {
     "aten::full", "aten::new_full", "aten::full_like", "aten::fill"};
 
 } // namespace
-
-/// A state that is what the model's file has; undefined if it cannot be read,
-/// which is another's to say.
-static Tensor readState(const std::string &path, const capture::State &state) {
-  const capture::Record &record = *state.source;
-  meta::Plainly plainly;
-  Tensor bytes = at::empty({int64_t(record.bytes)}, at::kByte);
-  std::ifstream file(path, std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(record.offset));
-  if (!file.read(static_cast<char *>(bytes.data_ptr()),
-                 std::streamsize(record.bytes)))
-    return {};
-  const std::vector<int64_t> &sizes = state.type.sizes;
-  Tensor data = bytes.view(state.type.dtype);
-  return record.strides.empty() ? data.view(sizes)
-                                : data.as_strided(sizes, record.strides);
-}
 
 /// Of a tensor that no operator makes.
 Tensor ConstantValues::findData(ValueId value) {
@@ -63,9 +45,12 @@ Tensor ConstantValues::findData(ValueId value) {
     return it->data;
   auto [known, isNew] = ofFile.try_emplace(value);
   auto state = std::ranges::find(graph.states, value, &capture::State::value);
-  if (isNew && readsStates && state != graph.states.end() && state->isFixed &&
-      state->source && state->source->bytes && isSmall(value))
-    known->second = readState(graph.file.path, *state);
+  if (isNew && readsStates && state != graph.states.end() && state->isFixed() &&
+      state->source && state->source->bytes && isSmall(value)) {
+    meta::Plainly plainly;
+    known->second =
+        capture::readRecord(graph.file.path, *state->source, state->type);
+  }
   return known->second;
 }
 

@@ -9,7 +9,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/zeros_like.h>
 
 using namespace fsdp;
 using namespace fsdp::attention;
@@ -47,10 +46,8 @@ at::Tensor Reader::getAdded(const at::Tensor &mask, at::ScalarType dtype,
                             double masked) {
   capture::ValueId value = capture.getRecorder().lookup(mask);
   at::Tensor &known = added[{value, dtype, masked}];
-  if (!known.defined()) {
-    known = at::zeros_like(mask, mask.options().dtype(dtype));
-    known.masked_fill_(mask.logical_not(), masked);
-  }
+  if (!known.defined())
+    known = meta::makeAdded(mask, dtype, masked);
   return known;
 }
 

@@ -42,6 +42,15 @@ static Tensor giveDims(Tensor tensor, size_t dims) {
   return tensor;
 }
 
+/// Whether each number of a row differs from the next one; the last does.
+static Tensor findLast(const Tensor &rows) {
+  Tensor isLast = at::ones_like(rows, at::kBool);
+  int64_t others = rows.size(-1) - 1;
+  isLast.narrow(-1, 0, others)
+      .copy_(rows.narrow(-1, 0, others) != rows.narrow(-1, 1, others));
+  return isLast;
+}
+
 /// Puts pieces of equal values together and drops such of no columns.
 static std::optional<Steps> tidy(std::vector<int64_t> sizes, Tensor ends,
                                  Tensor values) {
@@ -63,11 +72,7 @@ static std::optional<Steps> tidy(std::vector<int64_t> sizes, Tensor ends,
     values.select(-1, i).copy_(
         at::where(isEmpty, values.select(-1, i + 1), values.select(-1, i)));
   }
-  Tensor isLast = at::ones_like(ends, at::kBool);
-  if (pieces > 1)
-    isLast.narrow(-1, 0, pieces - 1)
-        .copy_(values.narrow(-1, 0, pieces - 1) !=
-               values.narrow(-1, 1, pieces - 1));
+  Tensor isLast = findLast(values);
   int64_t most = isLast.sum(-1).max().item<int64_t>();
   if (most > kMaxPieces)
     return std::nullopt;
@@ -132,10 +137,7 @@ std::optional<Steps> attention::fromDense(const Tensor &dense) {
   int64_t columns = rows.size(-1);
   if (columns == 0 || rows.numel() == 0)
     return std::nullopt;
-  Tensor isLast = at::ones_like(rows, at::kBool);
-  isLast.narrow(-1, 0, columns - 1)
-      .copy_(rows.narrow(-1, 0, columns - 1) !=
-             rows.narrow(-1, 1, columns - 1));
+  Tensor isLast = findLast(rows);
   int64_t most = isLast.sum(-1).max().item<int64_t>();
   if (most > kMaxPieces)
     return std::nullopt;

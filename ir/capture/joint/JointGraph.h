@@ -77,12 +77,16 @@ struct State {
   std::optional<Record> source;
   std::optional<double> init; ///< first value of a LossScale
   bool isVolatile = false;    ///< a buffer outside the state dict
-  /// No weights replace it: if no step writes it, it is what the file has.
-  bool isFixed = false;
   ValueId value = kNoValue;
   std::string overlaps; ///< a state with some of the same bytes; may be empty
   /// In which its gradient is reduced, if not in its own.
   std::optional<c10::ScalarType> reduceDtype;
+
+  /// No weights replace it: if no step writes it, it is what the file has.
+  bool isFixed() const {
+    return isVolatile &&
+           (role == StateRole::Buffer || role == StateRole::Constant);
+  }
 };
 
 struct Input {

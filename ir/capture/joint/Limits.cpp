@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/joint/Limits.h"
+#include "ir/capture/joint/RecordData.h"
 #include "support/Error.h"
 
 #include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <sstream>
 #include <string_view>
@@ -284,16 +284,13 @@ private:
   /// Absent for other types than these, and for a file that cannot be read,
   /// which is another's to say.
   std::optional<double> readNumber(const State &state) const {
-    std::ifstream file(graph.file.path, std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(state.source->offset));
-    auto read = [&]<typename T>(T number) -> std::optional<double> {
-      if (!file.read(reinterpret_cast<char *>(&number), sizeof number))
-        return std::nullopt;
-      return number;
-    };
-    return state.type.dtype == ScalarType::Float    ? read(float())
-           : state.type.dtype == ScalarType::Double ? read(double())
-                                                    : std::nullopt;
+    if (state.type.dtype != ScalarType::Float &&
+        state.type.dtype != ScalarType::Double)
+      return std::nullopt;
+    at::Tensor number = readRecord(graph.file.path, *state.source, state.type);
+    if (!number.defined())
+      return std::nullopt;
+    return number.item().toDouble();
   }
 
   JointGraph &graph;

@@ -25,7 +25,6 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <cmath>
 #include <limits>
@@ -44,11 +43,9 @@ additiveMask(const OptionalTensor &mask, at::ScalarType dtype,
              double masked = -std::numeric_limits<double>::infinity()) {
   if (!given(mask) || mask->scalar_type() != at::kBool)
     return mask;
-  if (AttentionReader *reader = getAttentionReader())
-    return reader->getAdded(*mask, dtype, masked);
-  Tensor added = at::zeros_like(*mask, mask->options().dtype(dtype));
-  added.masked_fill_(mask->logical_not(), masked);
-  return added;
+  AttentionReader *reader = getAttentionReader();
+  return reader ? reader->getAdded(*mask, dtype, masked)
+                : makeAdded(*mask, dtype, masked);
 }
 
 static Tensor padLastDim(const Tensor &tensor, int64_t multiple) {

@@ -3,7 +3,15 @@
 
 #include "ir/capture/meta/AttentionReader.h"
 
+#include <ATen/ops/zeros_like.h>
+
 using namespace fsdp::meta;
+
+Tensor fsdp::meta::makeAdded(const Tensor &mask, at::ScalarType dtype,
+                             double masked) {
+  Tensor added = at::zeros_like(mask, mask.options().dtype(dtype));
+  return added.masked_fill_(mask.logical_not(), masked);
+}
 
 static thread_local AttentionReader *current = nullptr;
 

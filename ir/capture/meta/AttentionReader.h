@@ -68,6 +68,10 @@ public:
   virtual Tensor findSharedHeads(const Tensor &heads, int64_t queries) = 0;
 };
 
+/// What is added to scores for `mask` of true and false: 0, and `masked` where
+/// it is false.
+Tensor makeAdded(const Tensor &mask, at::ScalarType dtype, double masked);
+
 /// The thread's reader: none outside of any scope.
 AttentionReader *getAttentionReader();
 

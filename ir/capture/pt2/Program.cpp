@@ -233,8 +233,6 @@ void Pt2Reader::addState(const std::string &placeholder,
     json::fail("a floating-point dtype for the trainable parameter '" + name +
                "'");
   state.role = role;
-  state.isFixed =
-      isVolatile && role != StateRole::Parameter && role != StateRole::Frozen;
   state.type = TensorType::contiguous(meta.type.dtype, meta.type.sizes);
   if (payload != payloads.end())
     state.source = getRecord(payload->second);

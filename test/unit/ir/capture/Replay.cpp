@@ -2,11 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "test/unit/ir/capture/Replay.h"
+#include "ir/capture/joint/RecordData.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 
-#include <fstream>
 #include <stdexcept>
 
 using namespace fsdp::capture;
@@ -14,18 +13,11 @@ using namespace fsdp::capture;
 at::Tensor fsdp::capture::loadRecord(const std::string &path,
                                      const Record &record,
                                      const TensorType &type) {
-  at::Tensor storage =
-      at::empty({int64_t(record.bytes / c10::elementSize(type.dtype))},
-                at::TensorOptions(type.dtype));
-  std::ifstream file(path, std::ios::binary);
-  file.seekg(record.offset);
-  file.read(static_cast<char *>(storage.data_ptr()), record.bytes);
-  if (!file)
+  at::Tensor data = readRecord(path, record, type);
+  if (!data.defined())
     throw std::runtime_error("cannot read the record " + record.name);
-  return storage
-      .as_strided(type.sizes,
-                  record.strides.empty() ? type.strides : record.strides)
-      .clone(at::MemoryFormat::Contiguous); // canonical also for dims of size 1
+  return data.clone(
+      at::MemoryFormat::Contiguous); // canonical also for dims of size 1
 }
 
 std::vector<at::Tensor>
