@@ -39,17 +39,22 @@ public:
 
 private:
   /// The memory belongs to an arena.
-  static void releaseNothing(void *) {}
+  static void releasePlanned(void *pointer) {
+    if (currentMemory)
+      currentMemory->noteReturn(pointer);
+  }
   static void releaseHeap(void *pointer);
   /// oneDNN frees raw pointers through whichever allocator is installed, and
   /// may have been served from an arena.
   static void releaseAny(void *pointer) {
-    if (!Arena::anyContains(pointer))
+    if (Arena::anyContains(pointer))
+      releasePlanned(pointer);
+    else
       releaseHeap(pointer);
   }
 
   static c10::DataPtr planned(void *address) {
-    return {address, address, &releaseNothing, c10::Device(c10::kCPU)};
+    return {address, address, &releasePlanned, c10::Device(c10::kCPU)};
   }
 
   c10::DataPtr heap(size_t bytes) {
@@ -118,6 +123,10 @@ void RankMemory::countWorkers() {
   forEachWorker(at::get_num_threads(), [this] { workerCount = workers; });
 }
 
+size_t RankMemory::alignment() const {
+  return isHost() ? kHostAlignment : kDeviceAlignment;
+}
+
 RankMemory *&RankMemory::slotOf(Kind kind) {
   return kind == Kind::host ? currentMemory : currentDeviceMemory;
 }
@@ -160,11 +169,6 @@ RankMemory::Current::~Current() { slot = previous; }
 // What is lent
 //===----------------------------------------------------------------------===//
 
-static uintptr_t alignUp(const void *pointer, size_t alignment) {
-  return (reinterpret_cast<uintptr_t>(pointer) + alignment - 1) / alignment *
-         alignment;
-}
-
 RankMemory::Loan::Loan(RankMemory &memory,
                        std::function<std::vector<Bytes>()> find,
                        std::function<void(Bytes)> clean)
@@ -183,43 +187,17 @@ void *RankMemory::borrow(size_t bytes) {
     return nullptr;
   if (!lent)
     lent = findLent();
-  const size_t alignment = isHost() ? kHostAlignment : kDeviceAlignment;
-  for (Bytes part : *lent) {
-    auto end = reinterpret_cast<uintptr_t>(part.data() + part.size());
-    uintptr_t begin = alignUp(part.data(), alignment);
-    for (Bytes taken : borrowed) {
-      auto at = reinterpret_cast<uintptr_t>(taken.data());
-      if (at + taken.size() <= begin)
-        continue;
-      if (begin + bytes <= at)
-        break;
-      begin = alignUp(taken.data() + taken.size(), alignment);
-    }
-    if (begin > end || bytes > end - begin)
-      continue;
-    Bytes found(reinterpret_cast<char *>(begin), bytes);
-    borrowed.insert(std::ranges::upper_bound(borrowed, found.data(), {},
-                                             [](Bytes b) { return b.data(); }),
-                    found);
-    everBorrowed.push_back(found);
-    return found.data();
-  }
-  return nullptr;
-}
-
-void RankMemory::giveBack(void *pointer) {
-  auto found = std::ranges::find(borrowed, pointer,
-                                 [](Bytes b) -> void * { return b.data(); });
-  if (found == borrowed.end())
-    return;
-  borrowed.erase(found);
-  noteRelease(pointer, 0);
+  char *found = borrowed.take(*lent, bytes, alignment());
+  if (found)
+    everBorrowed.emplace_back(found, bytes);
+  return found;
 }
 
 void RankMemory::Observation::endLoan() const {
-  if (!memory.borrowed.empty())
+  const std::vector<Bytes> &kept = memory.borrowed.getTaken();
+  if (!kept.empty())
     throw Error(ErrorId::OutOfMemory,
-                "a library keeps " + std::to_string(memory.borrowed[0].size()) +
+                "a library keeps " + std::to_string(kept[0].size()) +
                     " bytes beyond the call, for which the device has no room "
                     "beside the plan; use more ranks, or a smaller batch");
   for (Bytes part : memory.everBorrowed)
@@ -258,9 +236,7 @@ void RankMemory::Observation::placeTemporaries(
   struct Block {
     size_t request, begin, end;
   };
-  auto alignScratch = [alignment = memory.isHost()
-                                       ? kHostAlignment
-                                       : kDeviceAlignment](size_t bytes) {
+  auto alignScratch = [alignment = memory.alignment()](size_t bytes) {
     return (bytes + alignment - 1) / alignment * alignment;
   };
   // What a library keeps for itself beyond the call stays on the heap.
@@ -304,6 +280,15 @@ RankMemory::Replay::Replay(RankMemory &memory,
 }
 
 RankMemory::Replay::~Replay() { memory.mode = Mode::off; }
+
+RankMemory::Pool::Pool(RankMemory &memory, Bytes region) : memory(memory) {
+  memory.pool.clear();
+  memory.poolRegion = region;
+  memory.held = 0;
+  memory.mode = Mode::pool;
+}
+
+RankMemory::Pool::~Pool() { memory.mode = Mode::off; }
 
 void fsdp::installPlannedAllocator() {
   static std::once_flag once;

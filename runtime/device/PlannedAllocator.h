@@ -15,6 +15,8 @@
 #ifndef FSDP_RUNTIME_DEVICE_PLANNEDALLOCATOR_H
 #define FSDP_RUNTIME_DEVICE_PLANNEDALLOCATOR_H
 
+#include "runtime/device/FirstFit.h"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -110,6 +112,19 @@ public:
     RankMemory &memory;
   };
 
+  /// A call whose requests, in whichever order and of whichever sizes, are
+  /// served from `region` as long as there is room.
+  class Pool {
+  public:
+    Pool(RankMemory &memory, Bytes region);
+    ~Pool();
+    Pool(const Pool &) = delete;
+    Pool &operator=(const Pool &) = delete;
+
+  private:
+    RankMemory &memory;
+  };
+
   /// Lends memory to the calls that are observed from here until destroyed:
   /// in rehearsals an arena holds nothing yet.
   class Loan {
@@ -167,6 +182,8 @@ public:
   /// Where a request of the running call belongs; null: the allocator takes the
   /// memory from elsewhere and says so to `noteElsewhere`.
   void *place(size_t bytes) {
+    if (mode == Mode::pool)
+      return pool.take({&poolRegion, 1}, bytes, alignment());
     if (mode != Mode::replay)
       return nullptr;
     if (next < slots.size()) {
@@ -200,10 +217,13 @@ public:
   /// For a request of a call that is observed, where the device has nothing
   /// left: memory that is lent for it; null if there is not as much.
   void *borrow(size_t bytes);
-  /// An arena's memory is given back, which counts if it was borrowed.
+  /// An arena's memory is given back, which counts if it was borrowed, or is a
+  /// pool's.
   void noteReturn(void *pointer) {
-    if (mode == Mode::observe && !borrowed.empty())
-      giveBack(pointer);
+    if (mode == Mode::pool)
+      pool.giveBack(pointer);
+    else if (mode == Mode::observe && borrowed.giveBack(pointer))
+      noteRelease(pointer, 0);
   }
 
   /// A request of the calling thread, which has no RankMemory.
@@ -211,8 +231,8 @@ public:
 
 private:
   static RankMemory *&slotOf(Kind kind);
-  void giveBack(void *pointer);
-  enum class Mode { off, observe, replay };
+  size_t alignment() const;
+  enum class Mode { off, observe, replay, pool };
   struct Event {
     size_t request;
     bool isRelease;
@@ -236,8 +256,10 @@ private:
   std::function<std::vector<Bytes>()> findLent;
   std::function<void(Bytes)> cleanLent;
   std::optional<std::vector<Bytes>> lent; ///< to the call that is observed
-  std::vector<Bytes> borrowed;            ///< of it, by address
+  FirstFit borrowed;                      ///< of it
   std::vector<Bytes> everBorrowed;        ///< by the call
+  FirstFit pool;
+  Bytes poolRegion;
   uint64_t missed = 0;
   /// Bytes that worker threads asked for; theirs too, who may live longer.
   using Count = std::atomic<uint64_t>;

@@ -14,6 +14,8 @@ from parallel import SGD, parallel_case, rounded_case
 SEQ = 48
 every = functools.partial(zoo.forms, SEQ)
 windows = functools.partial(zoo.forms, SEQ, ("window", "causal", "window"))
+# Long enough to be attended in blocks.
+packed = functools.partial(zoo.forms, 192, zoo.DATA_FORMS)
 
 
 def told(bin):
@@ -45,6 +47,11 @@ def main():
         "every tp=2": parallel_case(bin, every, 2),
         "windows tp=2 by sequence": parallel_case(bin, windows, 2, sequence_parallel=True),
         "windows cp=2": parallel_case(bin, windows, cp=2),
+        "packed world=1": train_case(bin, packed, 1),
+        "packed world=3": train_case(bin, packed, 3, activation_checkpointing=True),
+        "packed tp=2": parallel_case(bin, packed, 2),
+        "packed cp=2": parallel_case(bin, packed, cp=2),
+        "packed bf16": rounded_case(bin, packed, {}, 2, optimizer=SGD, mixed_precision={"param_dtype": "bfloat16", "reduce_dtype": "float32"}),
         "every bf16": rounded_case(bin, every, {}, 2, optimizer=SGD, mixed_precision={"param_dtype": "bfloat16", "reduce_dtype": "float32"}),
     }
     run_cases(cases, arguments.only)

@@ -373,10 +373,19 @@ class Forms(nn.Module):
             "holes": causal & (at % 3 != 1),  # the first query sees the first key
             "data": causal & (x != 5)[:, None, None] | (at[None, :] == at[:, None]),
         }
+        if "documents" in self.names:
+            of, length = (x == 5).cumsum(-1), x.shape[1] // 3 + x[:, :1]
+            seen["documents"] = causal & (of[:, None, :, None] == of[:, None, None, :])
+            seen["padded right"] = (at < length)[:, None, None]
+            seen["padded left"] = causal & (at >= length)[:, None, None] | (at[None, :] == at[:, None])
         h = self.embed(x)
         for name, layer in zip(self.names, self.layers):
             h = layer(h, seen[name])
         return F.cross_entropy(self.head(self.norm(h)).flatten(0, 1), y.flatten())
+
+
+# What depends on data: documents packed into rows, padding.
+DATA_FORMS = ("documents", "padded right", "padded left")
 
 
 def forms(length=256, names=FORMS):

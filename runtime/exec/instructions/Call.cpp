@@ -16,6 +16,7 @@
 #include "runtime/exec/GreatestValue.h"
 #include "runtime/exec/IndexGuard.h"
 #include "runtime/exec/Matmul.h"
+#include "runtime/exec/VisibleAttention.h"
 #include "support/Error.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -374,6 +375,8 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
                                         std::move(arguments));
   if (auto greatest = prepareGreatest(p, call, name, arguments))
     return greatest;
+  if (auto attention = prepareVisibleAttention(p, call, name, arguments))
+    return attention;
   if (auto other = replaceMatmul(name.name, name.overload, arguments))
     return std::make_unique<KernelCall>(p, call, other->op,
                                         std::move(other->arguments));

@@ -214,4 +214,32 @@ TEST_F(PlannedAllocatorTest, EmptyTensorsTakeNoSlot) {
   EXPECT_EQ(make(64).data_ptr(), arena.at(0));
 }
 
+TEST_F(PlannedAllocatorTest, APoolServesInWhicheverOrder) {
+  std::vector<char> room(1024 + 64);
+  {
+    RankMemory::Pool pool(memory, room);
+    auto isInside = [&](const at::Tensor &tensor) {
+      auto *at = static_cast<char *>(tensor.data_ptr());
+      return at >= room.data() &&
+             at + tensor.nbytes() <= room.data() + room.size();
+    };
+    at::Tensor a = at::empty({256}, at::kByte), b = at::empty({512}, at::kByte);
+    EXPECT_TRUE(isInside(a) && isInside(b));
+    EXPECT_NE(a.data_ptr(), b.data_ptr());
+    void *first = a.data_ptr();
+    a.reset();
+    // What was given back is taken again, by less; more has no room.
+    at::Tensor c = at::empty({100}, at::kByte);
+    EXPECT_EQ(c.data_ptr(), first);
+    EXPECT_EQ(memory.missedBytes(), 0u);
+    at::Tensor d = at::empty({512}, at::kByte);
+    EXPECT_FALSE(isInside(d));
+    EXPECT_EQ(memory.missedBytes(), 512u);
+  }
+  // A pool is empty at first, whatever the last one left.
+  RankMemory::Pool pool(memory, room);
+  at::Tensor all = at::empty({1024}, at::kByte);
+  EXPECT_EQ(memory.missedBytes(), 512u);
+}
+
 } // namespace
