@@ -50,9 +50,9 @@ inline constexpr llvm::StringLiteral kWeightsAttr = "fsdp.weights";
 /// The casts that #fsdp.precision put in: {cause, name, module, from, to,
 /// count}.
 inline constexpr llvm::StringLiteral kCastsAttr = "fsdp.casts";
-/// What the masks of attention were found to be, of calls that have one: {form,
-/// module, count}; absent: there are none.
-inline constexpr llvm::StringLiteral kMasksAttr = "fsdp.masks";
+/// What calls of attention became: {mask, kernel, why, sharing, module, source,
+/// count}; absent: there are none.
+inline constexpr llvm::StringLiteral kAttentionAttr = "fsdp.attention";
 /// What may be added to frozen matrices for good: an array of `#fsdp.adapter`;
 /// absent: nothing.
 inline constexpr llvm::StringLiteral kAdaptersAttr = "fsdp.adapters";

@@ -439,7 +439,7 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
       !(isa<ModuleOp>(op) && isa<FloatAttr>(attr.getValue())))
     return op->emitError("'fsdp.optimizer_divisor' expects a module and a "
                          "number");
-  if (attr.getName() == kCastsAttr || attr.getName() == kMasksAttr)
+  if (attr.getName() == kCastsAttr || attr.getName() == kAttentionAttr)
     return verifyArray<DictionaryAttr>(op, attr, "dictionaries");
   if (attr.getName() == kAdaptersAttr)
     return verifyArray<AdapterAttr>(op, attr, "#fsdp.adapter");

@@ -133,7 +133,7 @@ static llvm::json::Object describe(ArrayRef<const ProgramUse *> parts,
   return step;
 }
 
-/// A row of `fsdp.casts` or `fsdp.masks`.
+/// A row of `fsdp.casts` or `fsdp.attention`.
 static llvm::json::Object describeRow(DictionaryAttr row) {
   llvm::json::Object described;
   for (NamedAttribute entry : row) {
@@ -207,7 +207,7 @@ llvm::json::Value fsdp::buildReport(ModuleOp module) {
   report["micro_batches"] = microBatches;
   report["groups"] = describeGroups(module, uses);
   for (auto [key, name] :
-       {std::pair("casts", kCastsAttr), std::pair("masks", kMasksAttr)}) {
+       {std::pair("casts", kCastsAttr), std::pair("attention", kAttentionAttr)}) {
     llvm::json::Array each;
     if (auto rows = module->getAttrOfType<ArrayAttr>(name))
       for (auto row : rows.getAsRange<DictionaryAttr>())

@@ -38,8 +38,8 @@ MaskReading Reader::read(const at::Tensor &mask, int64_t queries,
   return reading;
 }
 
-void Reader::note(MaskForm form) {
-  capture.noteMask({form, capture.getRecorder().currentLocation()});
+void Reader::note(const meta::AttentionCall &call) {
+  capture.noteAttention({call, capture.getRecorder().currentLocation()});
 }
 
 at::Tensor Reader::getAdded(const at::Tensor &mask, at::ScalarType dtype,

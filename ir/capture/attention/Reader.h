@@ -33,7 +33,7 @@ public:
 
   meta::MaskReading read(const at::Tensor &mask, int64_t queries,
                          int64_t keys) override;
-  void note(meta::MaskForm form) override;
+  void note(const meta::AttentionCall &call) override;
   at::Tensor getAdded(const at::Tensor &mask, at::ScalarType dtype,
                       double masked) override;
   at::Tensor getRanges(const at::Tensor &begin, const at::Tensor &end,

@@ -72,8 +72,10 @@ public:
   /// What was recorded up to now.
   const JointGraph &getGraph() const { return graph; }
 
-  /// What is known of the mask of a call that is about to be recorded.
-  void noteMask(ReadMask mask) { graph.masks.push_back(std::move(mask)); }
+  /// What is known of a call of attention.
+  void noteAttention(NotedAttention call) {
+    graph.attention.push_back(std::move(call));
+  }
 
   /// Runs `forward`, which returns the model's tensors, under the recorder,
   /// differentiates the loss among them by all trainable parameters, unless the

@@ -182,10 +182,10 @@ struct ModelFile {
   std::string directory; ///< hash of the zip directory
 };
 
-/// What the mask of a call of attention was found to be.
-struct ReadMask {
-  meta::MaskForm form = meta::MaskForm::Unknown;
-  Location location; ///< of the call
+/// A call of attention in the model.
+struct NotedAttention {
+  meta::AttentionCall call;
+  Location location;
 };
 
 struct JointGraph {
@@ -207,7 +207,7 @@ struct JointGraph {
   Precision precision;               ///< the policies that were applied
   std::vector<Cast> casts;           ///< of which no node may be left
   std::vector<NarrowedLimit> limits; ///< what mixed precision did to them
-  std::vector<ReadMask> masks;       ///< of all calls that have one
+  std::vector<NotedAttention> attention;
   /// Trainable parameters that the loss does not depend on: now frozen.
   std::vector<std::string> withoutGradient;
   /// What the export lost and the request accepts, in words.

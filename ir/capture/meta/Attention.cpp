@@ -163,13 +163,42 @@ chooseCall(const Target &target, const sdp::sdp_params &call,
   return {best, backend};
 }
 
-/// By the kernel that the target chooses.
-static Tensor attend(const sdp::sdp_params &wanted,
-                     std::optional<double> scale) {
+/// Why no fused kernel takes it.
+static std::string findObstacle(const sdp::sdp_params &call) {
+  if (call.dropout > 0)
+    return "it has dropout";
+  if (call.query.dim() != 4)
+    return "its operands have " + std::to_string(call.query.dim()) +
+           " dims, not 4";
+  if (given(call.attn_mask) && call.attn_mask->requires_grad())
+    return "its mask is learned";
+  return "no fused kernel of the device takes " +
+         std::string(c10::toString(call.query.scalar_type())) +
+         " operands of these shapes";
+}
+
+static AttentionCall describe(const sdp::sdp_params &call,
+                              at::SDPBackend backend,
+                              std::optional<MaskForm> mask) {
+  static constexpr std::array<std::string_view, 4> names = {"math", "efficient",
+                                                            "flash", "cudnn"};
+  AttentionCall described{mask, names[size_t(rank(backend))], {}};
+  if (rank(backend) == 0)
+    described.why = findObstacle(call);
+  else if (call.key.dim() == 4 && call.key.size(1) > 0)
+    described.sharing = call.query.size(1) / call.key.size(1);
+  return described;
+}
+
+/// By the kernel that the target chooses; says in `became` what it is, under a
+/// mask of that form.
+static Tensor attend(const sdp::sdp_params &wanted, std::optional<double> scale,
+                     std::optional<MaskForm> mask, AttentionCall &became) {
   const Target &target = getTarget();
   sdp::sdp_params original = wanted;
   original.attn_mask = giveRows(wanted.attn_mask, target);
   auto [call, backend] = chooseCall(target, original, scale);
+  became = describe(call, backend, mask);
   if (backend == at::SDPBackend::cudnn_attention)
     // cuDNN knows no infinity.
     return std::get<0>(at::_scaled_dot_product_cudnn_attention(
@@ -198,7 +227,8 @@ static Tensor attend(const sdp::sdp_params &wanted,
 static Tensor attendInBlocks(AttentionReader &reader,
                              const sdp::sdp_params &original,
                              const MaskReading &mask,
-                             std::optional<double> scale) {
+                             std::optional<double> scale,
+                             AttentionCall &became) {
   if (!mask.blocks || mask.blocks->empty() || original.query.dim() != 4 ||
       original.key.dim() != 4 || original.dropout > 0)
     return {};
@@ -212,7 +242,7 @@ static Tensor attendInBlocks(AttentionReader &reader,
                         if (block.form == MaskForm::Ranges)
                           part.attn_mask = reader.getRanges(
                               block.begin, block.end, block.keys());
-                        return attend(part, scale);
+                        return attend(part, scale, mask.form, became);
                       });
 }
 
@@ -222,18 +252,26 @@ static Tensor attention(const Tensor &query, const Tensor &key,
                         std::optional<double> scale, bool grouped) {
   sdp::sdp_params call = {query, key, value, mask, dropout, causal, grouped};
   AttentionReader *reader = getAttentionReader();
-  if (!reader || !given(mask) || causal || query.dim() < 2 || key.dim() < 2)
-    return attend(call, scale);
-  MaskReading reading = reader->read(*mask, query.size(-2), key.size(-2));
-  if (reading.form == MaskForm::All || reading.form == MaskForm::Causal) {
-    call.attn_mask = std::nullopt;
-    call.is_causal = reading.form == MaskForm::Causal;
-    reader->note(reading.form);
-    return attend(call, scale);
+  std::optional<MaskForm> form;
+  if (causal || given(mask))
+    form = causal ? MaskForm::Causal : MaskForm::Unknown;
+  AttentionCall became;
+  Tensor output;
+  if (reader && given(mask) && !causal && query.dim() >= 2 && key.dim() >= 2) {
+    MaskReading reading = reader->read(*mask, query.size(-2), key.size(-2));
+    if (reading.form == MaskForm::All || reading.form == MaskForm::Causal) {
+      call.attn_mask = std::nullopt;
+      call.is_causal = reading.form == MaskForm::Causal;
+      form = reading.form;
+    } else {
+      output = attendInBlocks(*reader, call, reading, scale, became);
+    }
   }
-  Tensor output = attendInBlocks(*reader, call, reading, scale);
-  reader->note(output.defined() ? reading.form : MaskForm::Unknown);
-  return output.defined() ? output : attend(call, scale);
+  if (!output.defined())
+    output = attend(call, scale, form, became);
+  if (reader)
+    reader->note(became);
+  return output;
 }
 
 //===----------------------------------------------------------------------===//

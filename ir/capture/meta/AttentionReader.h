@@ -8,6 +8,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace fsdp::meta {
@@ -27,6 +30,18 @@ enum class MaskForm : uint8_t {
 };
 
 struct AttentionBlock;
+
+/// What a call of attention is.
+struct AttentionCall {
+  /// What its mask, or its flag, says; nothing if it has none.
+  std::optional<MaskForm> mask;
+  /// By which kernel: "cudnn", "flash", "efficient"; "math" if it is
+  /// decomposed, and then why.
+  std::string_view kernel;
+  std::string why;
+  /// How many heads of queries share one of keys.
+  int64_t sharing = 1;
+};
 
 /// What a mask says.
 struct MaskReading {
@@ -49,8 +64,8 @@ public:
   virtual MaskReading read(const Tensor &mask, int64_t queries,
                            int64_t keys) = 0;
 
-  /// Notes what a call's mask became; Unknown: it stays.
-  virtual void note(MaskForm form) = 0;
+  /// Notes what a call became.
+  virtual void note(const AttentionCall &call) = 0;
 
   /// What is added to scores for `mask` of true and false, `masked` where it is
   /// false: the same tensor whenever it is asked for.

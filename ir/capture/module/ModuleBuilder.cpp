@@ -351,17 +351,31 @@ StringRef nameOf(meta::MaskForm form) {
   llvm_unreachable("a form of a mask");
 }
 
-/// What each call of attention with a mask has now, calls of a module counted.
-ArrayAttr describeMasks(Builder &builder, const JointGraph &graph) {
-  llvm::MapVector<std::pair<StringRef, StringRef>, int64_t> counts;
-  for (const capture::ReadMask &mask : graph.masks)
-    ++counts[{nameOf(mask.form), mask.location.module}];
+/// What calls of attention became, those of one line counted.
+ArrayAttr describeAttention(Builder &builder, const JointGraph &graph) {
+  llvm::MapVector<DictionaryAttr, int64_t> counts;
+  for (const auto &[call, location] : graph.attention) {
+    NamedAttrList row;
+    auto add = [&](StringRef name, const Twine &text) {
+      row.append(name, builder.getStringAttr(text));
+    };
+    add("mask", call.mask ? nameOf(*call.mask) : "none");
+    add("kernel", StringRef(call.kernel));
+    if (!call.why.empty())
+      add("why", StringRef(call.why));
+    if (call.sharing > 1)
+      row.append("sharing", builder.getI64IntegerAttr(call.sharing));
+    add("module", location.module);
+    if (!location.file.empty())
+      add("source", location.file + ":" + Twine(location.line));
+    ++counts[row.getDictionary(builder.getContext())];
+  }
   SmallVector<Attribute> rows;
-  for (auto [key, count] : counts)
-    rows.push_back(builder.getDictionaryAttr(
-        {builder.getNamedAttr("form", builder.getStringAttr(key.first)),
-         builder.getNamedAttr("module", builder.getStringAttr(key.second)),
-         builder.getNamedAttr("count", builder.getI64IntegerAttr(count))}));
+  for (auto [row, count] : counts) {
+    NamedAttrList entries(row);
+    entries.append("count", builder.getI64IntegerAttr(count));
+    rows.push_back(entries.getDictionary(builder.getContext()));
+  }
   return builder.getArrayAttr(rows);
 }
 
@@ -435,8 +449,8 @@ fsdp::capture::buildModule(MLIRContext &context,
     (*module)->setAttr(PrecisionAttr::name, precision);
     (*module)->setAttr(kCastsAttr, describeCasts(builder, first));
   }
-  if (!first.masks.empty())
-    (*module)->setAttr(kMasksAttr, describeMasks(builder, first));
+  if (!first.attention.empty())
+    (*module)->setAttr(kAttentionAttr, describeAttention(builder, first));
   llvm::SetVector<Attribute> checkpoints;
   for (const std::string &path : first.checkpoints)
     if (!path.empty())

@@ -147,6 +147,7 @@ void compile(MLIRContext &context, const CommandLine &line) {
   }
   // Of what is kept, not of what was tried on the way.
   RemarkCollection remarks(context);
+  remarkAttention(*module);
   // Stages are seen, and remarks made, while it is compiled.
   bool isCompiled =
       compiled && line.stagesFolder.empty() && !context.getRemarkEngine();

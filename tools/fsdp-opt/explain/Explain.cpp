@@ -336,16 +336,16 @@ void printCasts(ModuleOp module) {
   llvm::outs() << table.print();
 }
 
-/// What masks of attention became.
-void printMasks(ModuleOp module) {
-  std::vector<MaskSummary> masks = summarizeMasks(module);
-  if (masks.empty())
+/// What calls of attention became.
+void printAttention(ModuleOp module) {
+  std::vector<AttentionSummary> calls = summarizeAttention(module);
+  if (calls.empty())
     return;
-  llvm::outs() << "\nmasks of attention\n";
+  llvm::outs() << "\nattention\n";
   Table table;
-  table.add({"calls", "first in", "the mask"});
-  for (const MaskSummary &mask : masks)
-    table.add({formatCount(mask.count), mask.module, mask.what});
+  table.add({"calls", "first in", "fused kernel", "the mask"});
+  for (const AttentionSummary &call : calls)
+    table.add({formatCount(call.count), call.module, call.kernel, call.mask});
   llvm::outs() << table.print();
 }
 
@@ -474,7 +474,7 @@ int fsdp::explain(MLIRContext &context, const CommandLine &line) {
   printUnread(*module);
   printOutputs(*module, outputs);
   printCasts(*module);
-  printMasks(*module);
+  printAttention(*module);
   printClasses(*module);
   llvm::outs() << "\nnot supported: nothing\n\n";
   if (std::string ranks = drawRanks(config); !ranks.empty())

@@ -177,7 +177,7 @@ std::vector<CastSummary> fsdp::summarizeCasts(ModuleOp module) {
   return all;
 }
 
-static std::string describeMask(llvm::StringRef form) {
+std::string fsdp::describeMask(llvm::StringRef form) {
   static constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral> forms[] =
       {
           {"all", "lets all be seen: none is left"},
@@ -189,6 +189,7 @@ static std::string describeMask(llvm::StringRef form) {
           {"ranges", "lets ranges be seen: keys outside are not multiplied"},
           {"tensor", "stays a tensor: it depends on data, or is none of the "
                      "forms that are known"},
+          {"none", "there is none"},
       };
   for (auto [name, what] : forms)
     if (form == name)
@@ -196,21 +197,37 @@ static std::string describeMask(llvm::StringRef form) {
   return form.str();
 }
 
-std::vector<MaskSummary> fsdp::summarizeMasks(ModuleOp module) {
-  auto rows = module->getAttrOfType<ArrayAttr>(kMasksAttr);
+std::string fsdp::describeKernel(DictionaryAttr row) {
+  auto text = [&](const char *key) {
+    auto value = row.getAs<StringAttr>(key);
+    return value ? value.getValue().str() : std::string();
+  };
+  std::string kernel =
+      text("kernel") == "math" ? "none: " + text("why") : text("kernel");
+  if (auto sharing = row.getAs<IntegerAttr>("sharing"))
+    kernel += ", " + std::to_string(sharing.getInt()) +
+              " heads of queries for one of keys";
+  return kernel;
+}
+
+std::vector<AttentionSummary> fsdp::summarizeAttention(ModuleOp module) {
+  auto rows = module->getAttrOfType<ArrayAttr>(kAttentionAttr);
   if (!rows)
     return {};
-  llvm::MapVector<llvm::StringRef, MaskSummary> forms;
+  std::vector<AttentionSummary> all;
   for (auto row : rows.getAsRange<DictionaryAttr>()) {
-    llvm::StringRef form = row.getAs<StringAttr>("form").getValue();
-    auto [it, isNew] = forms.try_emplace(
-        form, MaskSummary{row.getAs<StringAttr>("module").getValue().str(),
-                          describeMask(form), 0});
-    it->second.count += row.getAs<IntegerAttr>("count").getInt();
+    AttentionSummary each{
+        row.getAs<StringAttr>("module").getValue().str(),
+        describeMask(row.getAs<StringAttr>("mask").getValue()),
+        describeKernel(row), row.getAs<IntegerAttr>("count").getInt()};
+    auto same = std::ranges::find_if(all, [&](const AttentionSummary &other) {
+      return other.mask == each.mask && other.kernel == each.kernel;
+    });
+    if (same == all.end())
+      all.push_back(std::move(each));
+    else
+      same->count += each.count;
   }
-  std::vector<MaskSummary> all;
-  for (auto &[form, summary] : forms)
-    all.push_back(std::move(summary));
   return all;
 }
 

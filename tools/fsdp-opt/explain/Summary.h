@@ -55,13 +55,16 @@ struct CastSummary {
 };
 std::vector<CastSummary> summarizeCasts(mlir::ModuleOp module);
 
-/// What the masks of some calls of attention are, the first of which is in
-/// `module`.
-struct MaskSummary {
-  std::string module, what;
+/// What some calls of attention became, the first of which is in `module`.
+struct AttentionSummary {
+  std::string module, mask, kernel; ///< in words
   int64_t count;
 };
-std::vector<MaskSummary> summarizeMasks(mlir::ModuleOp module);
+/// Of a row of `fsdp.attention`.
+std::string describeKernel(mlir::DictionaryAttr row);
+/// Of a form of masks, as such a row has it.
+std::string describeMask(llvm::StringRef form);
+std::vector<AttentionSummary> summarizeAttention(mlir::ModuleOp module);
 
 /// Classes of the module tree with how often they occur, most first.
 std::vector<std::pair<std::string, int64_t>>

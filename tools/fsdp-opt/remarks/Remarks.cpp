@@ -91,16 +91,16 @@ void fsdp::remarkChoice(ModuleOp module,
       << text;
 }
 
-/// "model.py:12" as MLIR has it.
-static Location makeLocation(MLIRContext *context, const Activity &activity) {
+Location fsdp::makeLocation(MLIRContext *context, llvm::StringRef module,
+                            llvm::StringRef source) {
   Location line = UnknownLoc::get(context);
-  auto [file, number] = llvm::StringRef(activity.source).rsplit(':');
+  auto [file, number] = source.rsplit(':');
   unsigned value = 0;
   if (!file.empty() && !number.getAsInteger(10, value))
     line = FileLineColLoc::get(context, file, value, 0);
-  if (activity.module.empty())
+  if (module.empty())
     return line;
-  return NameLoc::get(StringAttr::get(context, activity.module), line);
+  return NameLoc::get(StringAttr::get(context, module), line);
 }
 
 /// Gathers are for what computes behind their wait, all others of what computed
@@ -140,7 +140,8 @@ void fsdp::remarkPrediction(ModuleOp module, const plan::PlanT &plan,
     for (const PredictedTransfer &transfer : program.transfers) {
       double moves = transfer.end - transfer.begin;
       double exposed = transfer.exposed();
-      remark::analysis(makeLocation(context, findUser(activities, transfer)),
+      const Activity &user = findUser(activities, transfer);
+      remark::analysis(makeLocation(context, user.module, user.source),
                        name(exposed > 0 ? "Exposed" : "Hidden", each.name))
           << (transfer.kind + " of bucket '" + transfer.bucket + "', " +
               formatBytes(transfer.bytes) + ": moves " +

@@ -21,6 +21,10 @@
 
 namespace fsdp {
 
+/// "model.py:12" in a module, as MLIR has it; either may be empty.
+mlir::Location makeLocation(mlir::MLIRContext *context, llvm::StringRef module,
+                            llvm::StringRef source);
+
 /// Collects remarks of `context` as MLIR's options say, until it is destroyed:
 /// by then a file that they go to is complete. Without such options it does
 /// nothing. Throws fsdp::Error (FileNotWritable).
@@ -38,6 +42,10 @@ private:
 /// Of category `auto`: what was chosen, and why.
 void remarkChoice(mlir::ModuleOp module,
                   const std::vector<std::string> &reasons);
+
+/// Of category `attention`, for each call of a captured model: by which kernel,
+/// and what its mask became; missed are those that are decomposed.
+void remarkAttention(mlir::ModuleOp module);
 
 /// Of category `schedule`, for each transfer of a scheduled program: behind
 /// which operator it starts and why there, in front of which it is waited for,

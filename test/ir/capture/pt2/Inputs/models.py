@@ -375,6 +375,14 @@ def attend_grouped():
     return Attend(16, grouped=True).bfloat16(), {"x": torch.randn(2, 5, 8).bfloat16()}
 
 
+def attend_dropped():
+    class Dropped(Attend):
+        def forward(self, x):
+            q = x[:, None]
+            return F.scaled_dot_product_attention(q, q, q, dropout_p=0.1).mean() + super().forward(x)
+    return Dropped(16), {"x": torch.randn(2, 5, 8)}
+
+
 def attend_odd():
     return Attend(12).bfloat16(), {"x": torch.randn(2, 5, 8).bfloat16()}
 
