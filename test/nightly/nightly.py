@@ -117,7 +117,8 @@ def sanitize(options, preset):
 
 
 def training(options):
-    for name, layout in [*itertools.product(TRAINING, LAYOUTS), ("worlds", "rows"), ("same_bits", "rows"), ("elastic", "rows")]:
+    for name, layout in [*itertools.product(TRAINING, LAYOUTS), ("worlds", "rows"), ("same_bits", "rows"), ("elastic", "rows"),
+                         ("attention", "rows")]:
         begin, log = time.monotonic(), options.logs / f"{name}-{layout}.log"
         status = run([options.python, SOURCE / f"test/end_to_end/{name}.py", "--bin", options.build / "bin", "--all", *LAYOUTS[layout]], log)
         text = log.read_text(errors="replace")

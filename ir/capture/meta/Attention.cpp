@@ -78,14 +78,12 @@ static Tensor alignMask(const Tensor &mask, const sdp::sdp_params &call) {
                          call.query.size(2), call.key.size(2)});
 }
 
-/// The CPU's kernel takes rows without gaps; a mask that is expanded along them
-/// gets rows of its own.
-static OptionalTensor giveRows(const OptionalTensor &mask,
-                               const Target &target) {
-  bool isExpanded = mask && mask->defined() && mask->dim() > 0 &&
-                    mask->stride(-1) != 1 &&
-                    target.device == Target::Device::Cpu;
-  return isExpanded ? OptionalTensor(mask->contiguous()) : mask;
+/// Fused kernels take rows without gaps; a mask that is expanded along them, or
+/// lies otherwise (a table of biases by head, transposed), gets rows of its
+/// own: one copy for all layers, where LibTorch would decompose each call.
+static OptionalTensor giveRows(const OptionalTensor &mask) {
+  bool hasGaps = given(mask) && mask->dim() > 0 && mask->stride(-1) != 1;
+  return hasGaps ? OptionalTensor(mask->contiguous()) : mask;
 }
 
 /// The call with keys and values as they were before a model repeated their
@@ -170,8 +168,9 @@ static std::string findObstacle(const sdp::sdp_params &call) {
   if (call.query.dim() != 4)
     return "its operands have " + std::to_string(call.query.dim()) +
            " dims, not 4";
-  if (given(call.attn_mask) && call.attn_mask->requires_grad())
-    return "its mask is learned";
+  if (getTarget().device == Target::Device::Cpu && given(call.attn_mask) &&
+      call.attn_mask->requires_grad())
+    return "its mask is learned, to which kernels for CPUs give no gradient";
   return "no fused kernel of the device takes " +
          std::string(c10::toString(call.query.scalar_type())) +
          " operands of these shapes";
@@ -196,7 +195,7 @@ static Tensor attend(const sdp::sdp_params &wanted, std::optional<double> scale,
                      std::optional<MaskForm> mask, AttentionCall &became) {
   const Target &target = getTarget();
   sdp::sdp_params original = wanted;
-  original.attn_mask = giveRows(wanted.attn_mask, target);
+  original.attn_mask = giveRows(wanted.attn_mask);
   auto [call, backend] = chooseCall(target, original, scale);
   became = describe(call, backend, mask);
   if (backend == at::SDPBackend::cudnn_attention)

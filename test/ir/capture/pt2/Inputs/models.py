@@ -383,6 +383,20 @@ def attend_dropped():
     return Dropped(16), {"x": torch.randn(2, 5, 8)}
 
 
+def attend_biased():
+    """A learned bias by head, as T5 has it: its rows do not lie one behind the other."""
+    class Biased(Attend):
+        def __init__(self):
+            super().__init__(16)
+            self.bias = nn.Parameter(torch.randn(8, 8, 6))
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q, k, v = (part.view(b, t, 6, 16).transpose(1, 2) for part in self.proj(x).split(96, -1))
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=self.bias.permute(2, 0, 1)[None]).sum()
+    return Biased(), {"x": torch.randn(2, 8, 8)}
+
+
 def attend_odd():
     return Attend(12).bfloat16(), {"x": torch.randn(2, 5, 8).bfloat16()}
 
