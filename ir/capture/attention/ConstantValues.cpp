@@ -288,6 +288,17 @@ std::optional<Steps> ConstantValues::computeSteps(ValueId value) {
   return operand;
 }
 
+bool ConstantValues::isColumn(ValueId value) const {
+  const std::vector<int64_t> &own = graph.values[value].sizes;
+  return !own.empty() && own.back() != 1 && isSmall(value) &&
+         (own.size() < 2 || own[own.size() - 2] == 1);
+}
+
+bool ConstantValues::isRow(ValueId value) const {
+  const std::vector<int64_t> &own = graph.values[value].sizes;
+  return isSmall(value) && (own.empty() || own.back() == 1);
+}
+
 std::optional<Steps> ConstantValues::computePointwise(const Node &node,
                                                       ValueId value) {
   const std::vector<int64_t> &sizes = graph.values[value].sizes;
@@ -296,29 +307,13 @@ std::optional<Steps> ConstantValues::computePointwise(const Node &node,
     for (ValueId each : argument.tensors)
       if (each != kNoValue)
         tensors.push_back(each);
-  auto isColumn = [&](ValueId each) {
-    const std::vector<int64_t> &own = graph.values[each].sizes;
-    return !own.empty() && own.back() != 1 && isSmall(each) &&
-           (own.size() < 2 || own[own.size() - 2] == 1);
-  };
-  auto isRow = [&](ValueId each) {
-    const std::vector<int64_t> &own = graph.values[each].sizes;
-    return isSmall(each) && (own.empty() || own.back() == 1);
-  };
   // Positions of queries against those of keys.
   if (tensors.size() == 2) {
     std::string_view compare = nameOf(node).substr(6); // behind "aten::"
-    static const std::pair<std::string_view, std::string_view> turned[] = {
-        {"lt", "gt"}, {"le", "ge"}, {"gt", "lt"},
-        {"ge", "le"}, {"eq", "eq"}, {"ne", "ne"}};
     ValueId row = tensors[0], column = tensors[1];
     if (isColumn(row) && isRow(column)) {
       std::swap(row, column);
-      for (auto [from, to] : turned)
-        if (compare == from) {
-          compare = to;
-          break;
-        }
+      compare = turnCompare(compare);
     }
     if (isRow(row) && isColumn(column)) {
       Tensor rows = getWhole(row), columns = getWhole(column);
@@ -329,6 +324,8 @@ std::optional<Steps> ConstantValues::computePointwise(const Node &node,
           return found;
     }
   }
+  if (std::optional<Steps> found = compareDifference(node, sizes))
+    return found;
   std::vector<Steps> operands;
   for (ValueId each : tensors) {
     if (isRow(each)) {

@@ -7,9 +7,14 @@
 #include "ir/capture/attention/Producers.h"
 #include "ir/capture/attention/Steps.h"
 
+#include <string_view>
 #include <unordered_map>
 
 namespace fsdp::attention {
+
+/// "gt" for "lt": what compares the same with operands exchanged; empty for
+/// what is no comparison.
+std::string_view turnCompare(std::string_view compare);
 
 /// Computes values of a joint graph, which may grow meanwhile, that depend
 /// neither on inputs nor on states that can change: whole ones of few elements,
@@ -50,6 +55,13 @@ private:
                   const std::function<at::Tensor(ValueId)> &get);
   std::optional<Steps> computeSteps(ValueId value);
   std::optional<Steps> computePointwise(const Node &node, ValueId value);
+  /// Of a comparison of `row - column`, `column - row` or the absolute of
+  /// either, integers, with a number; nothing for others.
+  std::optional<Steps> compareDifference(const Node &node,
+                                         const std::vector<int64_t> &sizes);
+  /// Whether it has one number for each column, or one for each row.
+  bool isColumn(ValueId value) const;
+  bool isRow(ValueId value) const;
   at::Tensor computeRows(const Node &node, ValueId value,
                          const at::Tensor &rows);
 

@@ -318,6 +318,49 @@ TEST(MaskForms, WhatDependsOnDataIsNone) {
   EXPECT_EQ(readMask(like, recorded.value, 8, 8).form, MaskForm::All);
 }
 
+// Also where a tensor of all distances would be too large to look at.
+TEST(MaskForms, DistancesAgainstANumberAreRead) {
+  struct Case {
+    MaskForm form;
+    Make make;
+  };
+  const Case cases[] = {
+      {MaskForm::Causal,
+       [](int64_t q, int64_t k) { return (query(q) - key(k)).ge(0); }},
+      {MaskForm::Window,
+       [](int64_t q, int64_t k) {
+         Tensor far = query(q) - key(k);
+         return far.ge(0) & far.lt(5);
+       }},
+      {MaskForm::Window,
+       [](int64_t q, int64_t k) {
+         Tensor far = key(k) - query(q);
+         return far.le(0) & far.gt(-5);
+       }},
+      // As ModernBERT's.
+      {MaskForm::Window,
+       [](int64_t q, int64_t k) { return (query(q) - key(k)).abs().le(4); }},
+      {MaskForm::Window,
+       [](int64_t q, int64_t k) {
+         return (key(k) - query(q)).abs().ge(4).logical_not();
+       }},
+      {MaskForm::Window,
+       [](int64_t q, int64_t k) {
+         return at::full({}, 4, kMetaBool.dtype(at::kLong))
+             .ge((query(q) - key(k)).abs());
+       }},
+      // Keys on both sides, none between.
+      {MaskForm::Unknown,
+       [](int64_t q, int64_t k) { return (query(q) - key(k)).abs().gt(4); }},
+      {MaskForm::Unknown,
+       [](int64_t q, int64_t k) { return (query(q) - key(k)).ne(4); }},
+  };
+  for (int64_t n : {int64_t(19), int64_t(8192), int64_t(1) << 15})
+    for (const Case &each : cases)
+      EXPECT_EQ(formOf(each.make, n, n), each.form)
+          << "case " << &each - cases << ", " << n;
+}
+
 TEST(MaskForms, AMillionPositionsCostVectors) {
   auto begin = std::chrono::steady_clock::now();
   for (int64_t n : {int64_t(8192), int64_t(1) << 20}) {
