@@ -60,6 +60,18 @@ private:
     if (data.epochs)
       text += ", " + std::to_string(data.epochs) + " epochs" +
               (data.drop_last ? "" : ", the last step filled");
+    for (const auto &padding : data.pad)
+      text += ", " + quote(padding->input) + " padded with " +
+              formatNumber(padding->value);
+    if (data.length_pool)
+      text += ", by length in pools of " + std::to_string(data.length_pool) +
+              " and groups of " + std::to_string(data.length_group);
+    if (!data.labels.empty())
+      text += ", labels " + quote(data.labels);
+    if (!data.label_count.empty())
+      text += std::string(", ") +
+              (data.shifts_labels ? "all but first labels" : "labels") +
+              " counted for " + quote(data.label_count);
     return text;
   }
   void printHeader();

@@ -414,13 +414,26 @@ void verifyData(const PlanT &plan) {
     refusePlan("the data table", "has an unknown format or element type");
   if (data.inputs.empty() && !data.targets.empty())
     refusePlan("the data table", "has targets and no inputs");
-  for (const auto *names : {&data.inputs, &data.targets})
-    for (const std::string &name : *names)
-      if (std::ranges::none_of(plan.inputs, [&](const auto &input) {
-            return input->name == name;
-          }))
-        refusePlan("the data table",
-                   "names the input '" + name + "', which does not exist");
+  std::vector<std::string> named = data.inputs;
+  named.insert(named.end(), data.targets.begin(), data.targets.end());
+  for (const auto &padding : data.pad) {
+    if (!std::isfinite(padding->value))
+      refusePlan("the data table", "pads with what is no number");
+    named.push_back(padding->input);
+  }
+  for (const std::string *name : {&data.labels, &data.label_count})
+    if (!name->empty())
+      named.push_back(*name);
+  for (const std::string &name : named)
+    if (std::ranges::none_of(plan.inputs, [&](const auto &input) {
+          return input->name == name;
+        }))
+      refusePlan("the data table",
+                 "names the input '" + name + "', which does not exist");
+  if (data.length_group == 0 || data.length_pool % data.length_group != 0)
+    refusePlan("the data table",
+               "has pools of " + std::to_string(data.length_pool) +
+                   " rows in groups of " + std::to_string(data.length_group));
 }
 
 /// Validation reads what training reads, and changes nothing.

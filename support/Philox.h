@@ -47,6 +47,7 @@ enum class Domain : uint32_t {
   Init = 2,     ///< first values of parameters
   Rows = 3,     ///< order of the data's rows
   Rounding = 4, ///< which way new parameters are rounded
+  Groups = 5,   ///< order of groups of rows of like length
 };
 
 /// The blocks at `lanes` counters of the sequence that `key` names, in place:

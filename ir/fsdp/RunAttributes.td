@@ -28,6 +28,16 @@ def Fsdp_Schedule_ : Fsdp_Setting<"Schedule", "schedule"> {
                         Fsdp_Number:$min_lr);
 }
 
+def Fsdp_Padding : Fsdp_Struct<"Padding", "padding"> {
+  let summary = "what an input has behind the tokens of a short row";
+  let description = [{
+    Of rows that have lengths of their own, in a program for longer ones.
+
+    Example: `#fsdp.padding<input = "input_ids", value = 2.0>`
+  }];
+  let parameters = (ins "::mlir::StringAttr":$input, Fsdp_Real<"0">:$value);
+}
+
 def Fsdp_Data : Fsdp_Setting<"Data", "data"> {
   let summary = "which rows of which files the inputs read, and in which order";
   let description = [{
@@ -35,7 +45,11 @@ def Fsdp_Data : Fsdp_Setting<"Data", "data"> {
     patterns of paths, relative to the folder in which fsdp-opt runs, or absent where
     the run names them. `inputs` and
     `targets` are inputs that take tokens; without them files hold samples. `type`
-    is that of raw token files. `epochs` of 0 are without end.
+    is that of raw token files. `epochs` of 0 are without end. Rows that have lengths
+    of their own are padded with what `pad` says; `length_pool` of them are sorted by
+    length, and `length_group` stay together. The input `label_count` takes how many
+    of the input `labels`' elements count in a step, but for each row's first with
+    `shifts_labels`.
 
     Example:
     `#fsdp.data<files = ["train.bin"], inputs = ["x"], targets = ["y"], shuffle = true>`
@@ -45,7 +59,11 @@ def Fsdp_Data : Fsdp_Setting<"Data", "data"> {
                              "::fsdp::TokenFormat::Recognized">:$format,
       OptionalParameter<"::mlir::Type">:$type, Fsdp_Texts:$inputs,
       Fsdp_Texts:$targets, Fsdp_Flag<"false">:$shuffle, Fsdp_Count<"0">:$seed,
-      Fsdp_Count<"0">:$epochs, Fsdp_Flag<"true">:$drop_last);
+      Fsdp_Count<"0">:$epochs, Fsdp_Flag<"true">:$drop_last, Fsdp_List:$pad,
+      Fsdp_Count<"0">:$length_pool, Fsdp_Count<"64">:$length_group,
+      OptionalParameter<"::mlir::StringAttr">:$labels,
+      OptionalParameter<"::mlir::StringAttr">:$label_count,
+      Fsdp_Flag<"false">:$shifts_labels);
 }
 
 def Fsdp_Validation : Fsdp_Setting<"Validation", "validation"> {

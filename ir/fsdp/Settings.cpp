@@ -6,6 +6,7 @@
 #include "mlir/AsmParser/AsmParser.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace fsdp;
@@ -317,17 +318,33 @@ LogicalResult ScheduleAttr::verify(EmitError emitError, ScheduleKind,
       succeeded(verifyNumber(emitError, "min_lr", minLr, 0)));
 }
 
+LogicalResult PaddingAttr::verify(EmitError emitError, StringAttr input,
+                                  FloatAttr value) {
+  if (!input || input.getValue().empty())
+    return emitError() << "expected 'input' to be a name, found " << input;
+  return verifyNumber(emitError, "value", value,
+                      -std::numeric_limits<double>::max());
+}
+
 LogicalResult DataAttr::verify(EmitError emitError, ArrayAttr files,
                                TokenFormat, Type type, ArrayAttr inputs,
                                ArrayAttr targets, bool, int64_t seed,
-                               int64_t epochs, bool) {
+                               int64_t epochs, bool, ArrayAttr pad,
+                               int64_t pool, int64_t group, StringAttr,
+                               StringAttr, bool) {
+  if (group < 1 || pool % group != 0)
+    return emitError() << "expected 'length_pool' to be groups of "
+                          "'length_group' rows, found "
+                       << pool << " and " << group;
   if (type && !type.isUnsignedInteger(16) && !type.isUnsignedInteger(32))
     return emitError() << "expected 'type' to be ui16 or ui32, found " << type;
   return success(succeeded(verifyTexts(emitError, "files", files)) &&
                  succeeded(verifyTexts(emitError, "inputs", inputs)) &&
                  succeeded(verifyTexts(emitError, "targets", targets)) &&
                  succeeded(verifyCount(emitError, "seed", seed)) &&
-                 succeeded(verifyCount(emitError, "epochs", epochs)));
+                 succeeded(verifyCount(emitError, "epochs", epochs)) &&
+                 succeeded(verifyList<PaddingAttr>(emitError, "pad", pad)) &&
+                 succeeded(verifyCount(emitError, "length_pool", pool)));
 }
 
 LogicalResult ValidationAttr::verify(EmitError emitError, ArrayAttr files,

@@ -42,16 +42,35 @@ std::unique_ptr<plan::ScheduleT> fsdp::fromSetting(ScheduleAttr schedule) {
   return result;
 }
 
+/// Absent where it is empty.
+static StringAttr toName(MLIRContext *context, const std::string &name) {
+  return name.empty() ? StringAttr() : StringAttr::get(context, name);
+}
+
+static std::string fromName(StringAttr name) { return name ? name.str() : ""; }
+
+static ArrayAttr getPadding(MLIRContext *context, const plan::DataT &data) {
+  SmallVector<Attribute> all;
+  for (const auto &padding : data.pad)
+    all.push_back(PaddingAttr::get(context,
+                                   StringAttr::get(context, padding->input),
+                                   getReal(context, padding->value)));
+  return all.empty() ? ArrayAttr() : ArrayAttr::get(context, all);
+}
+
 DataAttr fsdp::toSetting(MLIRContext *context, const plan::DataT &data) {
   Type type;
   if (data.dtype != plan::DataT().dtype)
     type = IntegerType::get(context, 32, IntegerType::Unsigned);
-  return DataAttr::get(context, getTextsAttr(context, data.files),
-                       fromPlan<TokenFormat>(data.format), type,
-                       getTextsAttr(context, data.inputs),
-                       getTextsAttr(context, data.targets), data.shuffle,
-                       static_cast<int64_t>(data.seed),
-                       static_cast<int64_t>(data.epochs), data.drop_last);
+  return DataAttr::get(
+      context, getTextsAttr(context, data.files),
+      fromPlan<TokenFormat>(data.format), type,
+      getTextsAttr(context, data.inputs), getTextsAttr(context, data.targets),
+      data.shuffle, static_cast<int64_t>(data.seed),
+      static_cast<int64_t>(data.epochs), data.drop_last,
+      getPadding(context, data), static_cast<int64_t>(data.length_pool),
+      static_cast<int64_t>(data.length_group), toName(context, data.labels),
+      toName(context, data.label_count), data.shifts_labels);
 }
 
 std::unique_ptr<plan::DataT> fsdp::fromSetting(DataAttr data) {
@@ -66,6 +85,18 @@ std::unique_ptr<plan::DataT> fsdp::fromSetting(DataAttr data) {
   result->seed = static_cast<uint64_t>(data.getSeed());
   result->epochs = static_cast<uint64_t>(data.getEpochs());
   result->drop_last = data.getDropLast();
+  if (ArrayAttr all = data.getPad())
+    for (auto each : all.getAsRange<PaddingAttr>()) {
+      auto &padding =
+          result->pad.emplace_back(std::make_unique<plan::PaddingT>());
+      padding->input = each.getInput().str();
+      padding->value = each.getValue().getValueAsDouble();
+    }
+  result->length_pool = static_cast<uint64_t>(data.getLengthPool());
+  result->length_group = static_cast<uint64_t>(data.getLengthGroup());
+  result->labels = fromName(data.getLabels());
+  result->label_count = fromName(data.getLabelCount());
+  result->shifts_labels = data.getShiftsLabels();
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/data/DataOptions.h"
 
 #include "plan/TokenFormats.h"
+#include "runtime/data/RaggedSamples.h"
 #include "runtime/data/Samples.h"
 #include "runtime/data/Tokens.h"
 #include "support/Error.h"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <span>
 
@@ -44,6 +46,18 @@ public:
       data.inputs = readNames();
     else if (key == "targets")
       data.targets = readNames();
+    else if (key == "pad")
+      readPadding();
+    else if (key == "length_pool")
+      data.length_pool = readNumber(0);
+    else if (key == "length_group")
+      data.length_group = readNumber(1);
+    else if (key == "labels")
+      data.labels = readName();
+    else if (key == "label_count")
+      data.label_count = readName();
+    else if (key == "shifts_labels")
+      data.shifts_labels = readBool();
     else if (key == "ignore")
       data.ignored = readNames();
     else if (key == "repeat")
@@ -63,8 +77,11 @@ private:
 
   [[noreturn]] void refuseKey() const {
     static constexpr std::string_view kKeys[] = {
-        "shuffle", "seed",    "epochs", "drop_last", "format",  "dtype",
-        "inputs",  "targets", "ignore", "repeat",    "exported"};
+        "shuffle",     "seed",          "epochs",       "drop_last",
+        "format",      "dtype",         "inputs",       "targets",
+        "pad",         "length_pool",   "length_group", "labels",
+        "label_count", "shifts_labels", "ignore",       "repeat",
+        "exported"};
     std::string list;
     for (std::string_view each : kKeys)
       list += (list.empty() ? "" : ", ") + std::string(each);
@@ -114,6 +131,33 @@ private:
     return names;
   }
 
+  std::string readName() const {
+    std::vector<std::string> names = readNames();
+    if (names.size() != 1)
+      refuse("one name");
+    return names.front();
+  }
+
+  /// In place of the config's for these inputs.
+  void readPadding() {
+    for (const std::string &each : readNames()) {
+      size_t colon = std::min(each.rfind(':'), each.size());
+      double number = 0;
+      const char *begin = each.data() + std::min(colon + 1, each.size());
+      const char *end = each.data() + each.size();
+      auto [rest, failure] = std::from_chars(begin, end, number);
+      if (colon == 0 || begin == end || failure != std::errc() || rest != end ||
+          !std::isfinite(number))
+        refuse("INPUT:NUMBER, with + between several");
+      std::string name = each.substr(0, colon);
+      std::erase_if(data.pad,
+                    [&](const auto &known) { return known->input == name; });
+      data.pad.push_back(std::make_unique<plan::PaddingT>());
+      data.pad.back()->input = name;
+      data.pad.back()->value = number;
+    }
+  }
+
   RunData &data;
   std::string_view key, value;
 };
@@ -123,8 +167,16 @@ void checkNames(const plan::PlanT &plan, const RunData &data) {
   std::vector<std::string_view> known;
   for (const auto &input : plan.inputs)
     known.push_back(input->name);
-  for (const auto *names :
-       {&data.inputs, &data.targets, &data.repeated, &data.exported})
+  std::vector<std::string> counted, padded;
+  for (const std::string *name : {&data.labels, &data.label_count})
+    if (!name->empty())
+      counted.push_back(*name);
+  for (const auto &each : data.pad)
+    padded.push_back(each->input);
+  std::vector<const std::vector<std::string> *> all = {
+      &data.inputs,   &data.targets, &data.repeated,
+      &data.exported, &counted,      &padded};
+  for (const auto *names : all)
     for (const std::string &name : *names)
       if (std::ranges::find(known, name) == known.end()) {
         std::string_view nearest = findNearest(name, known);
@@ -185,6 +237,21 @@ RunData fsdp::chooseData(const plan::PlanT &plan, const std::string &folder,
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
   checkNames(plan, data);
+  bool isCountNew = options.find("label_count=") != std::string::npos &&
+                    (!plan.data || plan.data->label_count.empty());
+  if (isCountNew && options.find("shifts_labels=") == std::string::npos)
+    throw Error(ErrorId::BadUsage,
+                "--data-options: 'label_count' counts labels, and nothing says "
+                "whether the model leaves out the first one of each row; say "
+                "shifts_labels=true (transformers' causal language models) or "
+                "shifts_labels=false");
+  if (data.length_pool % data.length_group != 0)
+    throw Error(
+        ErrorId::BadUsage,
+        "--data-options: 'length_pool' is sorted and cut into groups of "
+        "'length_group' rows; expected a multiple of " +
+            std::to_string(data.length_group) + ", found " +
+            std::to_string(data.length_pool));
   return data;
 }
 
@@ -202,6 +269,11 @@ RunData fsdp::chooseValidationData(const plan::PlanT &plan,
   data.dtype = training.dtype;
   data.inputs = training.inputs;
   data.targets = training.targets;
+  for (const auto &each : training.pad)
+    data.pad.push_back(std::make_unique<plan::PaddingT>(*each));
+  data.labels = training.labels;
+  data.label_count = training.label_count;
+  data.shifts_labels = training.shifts_labels;
   data.ignored = training.ignored;
   data.repeated = training.repeated;
   data.exported = training.exported;
@@ -211,10 +283,17 @@ RunData fsdp::chooseValidationData(const plan::PlanT &plan,
   return data;
 }
 
+static std::unique_ptr<RowSource> openSamples(const plan::DataT &data) {
+  const std::string &path = data.files.front();
+  if (RaggedSamples::isOne(path))
+    return std::make_unique<RaggedSamples>(path, data);
+  return std::make_unique<Samples>(path);
+}
+
 std::unique_ptr<RowSource> fsdp::openData(const plan::DataT &data) {
   if (data.files.empty())
     return nullptr;
   if (data.inputs.empty() || isSamplesFile(data.files.front()))
-    return std::make_unique<Samples>(data.files.front());
+    return openSamples(data);
   return std::make_unique<Tokens>(data);
 }

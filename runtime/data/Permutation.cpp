@@ -9,8 +9,9 @@ using namespace fsdp;
 /// and Rackoff); more help small ones.
 static constexpr uint32_t kRounds = 8;
 
-Permutation::Permutation(uint64_t size, uint64_t seed, uint64_t epoch)
-    : size(size), key(philox::deriveKey(seed, philox::Domain::Rows, epoch)) {
+Permutation::Permutation(uint64_t size, uint64_t seed, uint64_t epoch,
+                         philox::Domain domain)
+    : size(size), key(philox::deriveKey(seed, domain, epoch)) {
   while (halfBits < 31 && uint64_t{1} << (2 * halfBits) < size)
     ++halfBits;
 }

@@ -14,8 +14,9 @@ namespace fsdp {
 /// epoch: a function of these and of the number alone, in constant memory.
 class Permutation {
 public:
-  /// `size` is at most 2^62.
-  Permutation(uint64_t size, uint64_t seed, uint64_t epoch);
+  /// `size` is at most 2^62. Other things than rows have a domain of their own.
+  Permutation(uint64_t size, uint64_t seed, uint64_t epoch,
+              philox::Domain domain = philox::Domain::Rows);
 
   /// `number` is below the size.
   uint64_t operator()(uint64_t number) const;

@@ -9,8 +9,18 @@
 
 using namespace fsdp;
 
+RowOrder::RowOrder(uint64_t rows, const plan::DataT &data,
+                   const RowLengths *lengths)
+    : rows(rows), shuffle(data.shuffle), seed(data.seed), epochs(data.epochs),
+      dropLast(data.drop_last) {
+  if (lengths && data.length_pool != 0)
+    pools = std::make_shared<LengthPools>(*lengths, data);
+}
+
 RowOrder::Run RowOrder::at(uint64_t position, uint64_t most) const {
   uint64_t epoch = position / rows, number = position % rows;
+  if (pools)
+    return {pools->at(epoch, number), 1};
   if (shuffle)
     return {Permutation(rows, seed, epoch)(number), 1};
   return {number, std::min(most, rows - number)};

@@ -5,8 +5,11 @@
 #define FSDP_RUNTIME_DATA_ROWORDER_H
 
 #include "plan/plan_generated.h"
+#include "runtime/data/LengthPools.h"
+#include "runtime/data/RowSource.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 namespace fsdp {
@@ -19,10 +22,12 @@ class RowOrder {
 public:
   /// In the file's order, again and again.
   explicit RowOrder(uint64_t rows) : rows(rows) {}
-  /// As `data` says: shuffled, or bounded.
-  RowOrder(uint64_t rows, const plan::DataT &data)
-      : rows(rows), shuffle(data.shuffle), seed(data.seed), epochs(data.epochs),
-        dropLast(data.drop_last) {}
+  /// As `data` says: shuffled, or bounded, and by length where rows have
+  /// `lengths`, which may be null and outlive it.
+  RowOrder(uint64_t rows, const plan::DataT &data,
+           const RowLengths *lengths = nullptr);
+
+  uint64_t rowsOfEpoch() const { return rows; }
 
   /// Rows `first`, `first` + 1, … of the source.
   struct Run {
@@ -38,13 +43,14 @@ public:
   std::optional<uint64_t> stepsFrom(uint64_t position, uint64_t stepRows) const;
 
   /// Whether it matters that all inputs have as many rows.
-  bool isStrict() const { return shuffle || epochs != 0; }
+  bool isStrict() const { return shuffle || epochs != 0 || pools; }
 
 private:
   uint64_t rows;
   bool shuffle = false;
   uint64_t seed = 0, epochs = 0; ///< 0: without end
   bool dropLast = true;
+  std::shared_ptr<const LengthPools> pools; ///< null: no row has its own length
 };
 
 } // namespace fsdp

@@ -10,7 +10,7 @@
 namespace fsdp {
 
 /// A safetensors file with a tensor for each input, rows along its first dim.
-class Samples final : public RowSource {
+class Samples : public RowSource {
 public:
   /// Throws fsdp::Error: FileNotReadable, DataFileInvalid.
   explicit Samples(const std::string &path) : file(path) {}
@@ -20,7 +20,7 @@ public:
   std::vector<std::string> names() const override;
   std::unique_ptr<RowReader> open(const plan::InputT &input) const override;
 
-private:
+protected:
   SafetensorsFile file;
 };
 

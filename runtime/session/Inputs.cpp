@@ -43,6 +43,8 @@ Inputs::Inputs(const plan::PlanT &plan,
       position(sources.grains ? 0 : getDataRank(plan, rank)),
       // A rank's grains of a step follow one another.
       stride(parts.size() == 1 && sources.grains ? sources.grains : ranks),
+      stepBatches(sources.grains ? sources.grains
+                                 : ranks * sources.microBatches),
       isTold(rank == 0) {
   if (source)
     checkTensors(plan);
@@ -67,7 +69,7 @@ Inputs::Inputs(const plan::PlanT &plan,
   }
   // With several programs and no data, a caller may still say which.
   if (source || (data.isSample && programs.size() == 1))
-    pick();
+    findFitting();
 }
 
 /// A tensor that no input takes is probably the misspelt name of one that then
@@ -99,6 +101,11 @@ void Inputs::checkTensors(const plan::PlanT &plan) {
                       " has rows for; leave it out of one of them");
     sourceNames.push_back(name);
   }
+  for (const auto &input : plan.inputs)
+    if (source->makes(*input) &&
+        !std::ranges::count(data.exported, input->name) &&
+        !std::ranges::count(sourceNames, input->name))
+      sourceNames.push_back(input->name);
 }
 
 void Inputs::warnOfFewRows(uint64_t microBatches) const {
@@ -130,6 +137,8 @@ void Inputs::check(const plan::InputT &input) const {
                       toString(input.shape));
     return;
   }
+  if (isLabelCount(input))
+    return checkLabelCount(input);
   bool isExported =
       data.isSample || std::ranges::count(data.exported, input.name);
   if (isExported && (input.sample || allowMissing))
@@ -181,28 +190,70 @@ Error fsdp::noData() {
                "exported with, in each step");
 }
 
-size_t Inputs::pick() {
-  if (picked)
-    return *picked;
+/// Throws if the step cannot count labels for the input.
+void Inputs::checkLabelCount(const plan::InputT &input) const {
+  if ((input.dtype != plan::DType::f32 && input.dtype != plan::DType::f64) ||
+      !input.shape.empty())
+    throw Error(ErrorId::DataShape,
+                "'label_count' names input '" + input.name + "', " +
+                    describe(input) +
+                    ", and a share of a number of labels is f32 or f64 without "
+                    "dims; export the model with torch.tensor(1.0) for it");
+  std::string labels = getLabelsInput(data);
+  if (!std::ranges::count(sourceNames, labels) || given.contains(labels))
+    throw Error(ErrorId::DataMissing,
+                "'label_count' counts the labels of the data, which has none "
+                "for input '" +
+                    labels +
+                    "'; name the input of labels with 'labels', or give '" +
+                    input.name + "' a number for each step");
+}
+
+void Inputs::findFitting() {
   if (!source && !data.isSample && given.empty())
     throw noData();
-  std::vector<size_t> fitting;
+  std::vector<size_t> found;
   std::vector<std::string> reasons(programs.size());
+  std::optional<Error> alike; // what is wrong whatever the program
   for (size_t i = 0; i < programs.size(); ++i)
     try {
       for (const Slot &slot : programs[i].slots)
         check(*slot.input);
-      fitting.push_back(i);
+      found.push_back(i);
     } catch (const Error &error) {
-      if (programs.size() == 1)
-        throw;
       reasons[i] = error.what();
+      if (i == 0)
+        alike = error;
+      else if (reasons[i] != reasons[0])
+        alike.reset();
     }
-  if (fitting.size() != 1)
-    refuse(fitting, reasons);
-  picked = fitting.front();
-  openBatches();
-  return *picked;
+  if (found.empty() && alike)
+    throw *alike;
+  if (found.empty() || (found.size() > 1 && !(source && source->lengths())))
+    refuse(found, reasons);
+  fitting = std::move(found);
+  try {
+    openBatches();
+    // Lengths of what is not read tell nothing.
+    if (fitting.size() > 1 && !isChoosing())
+      refuse(fitting, reasons);
+  } catch (...) {
+    fitting.clear();
+    throw;
+  }
+}
+
+size_t Inputs::pick(uint64_t firstRow) {
+  if (fitting.empty())
+    findFitting();
+  return fitting[batches ? batches->programOf(firstRow) : 0];
+}
+
+void Inputs::beginStepsAt(uint64_t firstRow) {
+  stepBegin = firstRow;
+  // What was read ahead is of steps that begin elsewhere.
+  if (!fitting.empty())
+    openBatches();
 }
 
 //===----------------------------------------------------------------------===//
@@ -217,18 +268,53 @@ bool Inputs::isRead(const Slot &slot) const {
 void Inputs::openBatches() {
   batches.reset();
   onTheirWay.reset();
-  std::vector<const plan::InputT *> read;
-  for (const Slot &slot : programs[*picked].slots)
-    if (isRead(slot))
-      read.push_back(slot.input);
-  if (!read.empty())
-    batches.emplace(
-        *source, read, data,
-        RankRows{stride, position, static_cast<uint64_t>(batchRows())});
+  std::vector<Batches::InputList> read;
+  const plan::InputT *labels = nullptr;
+  bool countsLabels = false;
+  for (size_t program : fitting) {
+    read.emplace_back();
+    for (const Slot &slot : programs[program].slots) {
+      const plan::InputT &input = *slot.input;
+      countsLabels |= isLabelCount(input) && !given.contains(input.name);
+      if (!isRead(slot))
+        continue;
+      read.back().push_back(&input);
+      // Those of the program that cuts no row off.
+      if (input.name == getLabelsInput(data) &&
+          (!labels ||
+           std::ranges::lexicographical_compare(labels->shape, input.shape)))
+        labels = &input;
+    }
+  }
+  if (read.front().empty())
+    return;
+  auto rows = static_cast<uint64_t>(batchRows());
+  batches.emplace(*source, read, data, RankRows{stride, position, rows},
+                  StepFacts{{stepBegin, stepBatches * rows},
+                            countsLabels ? labels : nullptr});
+}
+
+std::optional<uint64_t> Inputs::countLabels(uint64_t firstRow) const {
+  for (const Slot &slot : programs[fitting.front()].slots)
+    if (isLabelCount(*slot.input) && !given.contains(slot.input->name))
+      return batches->countLabels(firstRow);
+  return std::nullopt;
+}
+
+/// So that the mean, over ranks and micro-batches, of sums that are divided by
+/// it is the mean over all labels that count.
+void Inputs::writeLabelCount(const plan::InputT &input, uint64_t to,
+                             uint64_t firstRow) const {
+  double share = static_cast<double>(batches->countLabels(firstRow)) /
+                 static_cast<double>(stepBatches);
+  if (input.dtype == plan::DType::f64)
+    return arena.write(to, &share, sizeof(share));
+  auto narrow = static_cast<float>(share);
+  arena.write(to, &narrow, sizeof(narrow));
 }
 
 void Inputs::load(uint64_t firstRow, size_t part) {
-  size_t program = pick();
+  size_t program = pick(firstRow);
   // Another program's transient tensors lie where the inputs of this one are.
   bool isFirst = loaded != std::pair(part, program);
   std::span<const std::span<const std::byte>> rows;
@@ -263,6 +349,8 @@ void Inputs::load(uint64_t firstRow, size_t part) {
         arena.write(to, rows[next].data(), slot.bytes);
       }
       ++next;
+    } else if (isLabelCount(input)) {
+      writeLabelCount(input, to, firstRow);
     } else if (isFirst) {
       if (input.sample && checkedSamples.insert(&input).second)
         model->checkEntry(model->entryOf(*input.sample), input.name);
@@ -294,7 +382,7 @@ void Inputs::loadAhead(uint64_t firstRow) {
     return;
   const auto &rows = batches->get(firstRow);
   size_t next = 0;
-  for (const Slot &slot : programs[pick()].slots)
+  for (const Slot &slot : programs[pick(firstRow)].slots)
     if (isRead(slot)) {
       checkRows(*slot.input, rows[next], next, firstRow);
       ++next;
@@ -305,6 +393,11 @@ void Inputs::loadAhead(uint64_t firstRow) {
 
 std::vector<std::string> Inputs::paths() const {
   return source ? source->paths() : std::vector<std::string>();
+}
+
+std::string Inputs::lengthsHash() const {
+  return source && source->lengths() ? source->lengths()->hash()
+                                     : std::string();
 }
 
 std::optional<uint64_t> Inputs::dataRows() const {
@@ -337,13 +430,13 @@ void Inputs::lend(std::span<const GivenInput> inputs) {
 
 void Inputs::withdraw() {
   if (std::erase_if(given, [](const auto &each) { return each.second.isLent; }))
-    picked.reset();
+    fitting.clear();
 }
 
 Inputs::Given &Inputs::give(const std::string &name,
                             const std::optional<std::vector<int64_t>> &shape,
                             size_t bytes) {
-  std::set<std::vector<int64_t>> known, fitting;
+  std::set<std::vector<int64_t>> known, matching;
   const plan::InputT *any = nullptr;
   for (const Program &program : programs)
     for (const Slot &slot : program.slots) {
@@ -352,12 +445,12 @@ Inputs::Given &Inputs::give(const std::string &name,
       any = slot.input;
       known.insert(slot.input->shape);
       if (bytes == slot.bytes && (!shape || *shape == slot.input->shape))
-        fitting.insert(slot.input->shape);
+        matching.insert(slot.input->shape);
     }
   if (!any)
     throw Error(ErrorId::DataMissing,
                 "the program has no input '" + name + "'");
-  if (fitting.size() != 1) {
+  if (matching.size() != 1) {
     std::string shapes;
     for (const std::vector<int64_t> &each : known)
       shapes += (shapes.empty() ? "" : " or ") + toString(each);
@@ -366,20 +459,20 @@ Inputs::Given &Inputs::give(const std::string &name,
                     std::string(dtypeName(any->dtype)) + " of shape " + shapes +
                     ", found " + std::to_string(bytes) + " bytes" +
                     (shape ? " of shape " + toString(*shape) : "") +
-                    (fitting.empty() ? "" : "; say which shape they have"));
+                    (matching.empty() ? "" : "; say which shape they have"));
   }
   auto [it, isFirst] = given.try_emplace(name);
   Given &entry = it->second;
   // Its rows are no longer read, or another program is to be picked.
-  if (isFirst || entry.shape != *fitting.begin())
-    picked.reset();
-  entry.shape = *fitting.begin();
+  if (isFirst || entry.shape != *matching.begin())
+    fitting.clear();
+  entry.shape = *matching.begin();
   entry.isNew = true;
   return entry;
 }
 
 int64_t Inputs::batchRows() const {
-  for (const Slot &slot : programs[picked.value_or(0)].slots)
+  for (const Slot &slot : programs[fitting.empty() ? 0 : fitting.front()].slots)
     if (!slot.input->shape.empty())
       return slot.input->shape[0];
   return 1;

@@ -37,13 +37,16 @@ struct InputSources {
   /// Above 0: a step reads so many batches whatever the world, one after the
   /// other, and a load brings in the one whose first row is given.
   uint64_t grains = 0;
+  /// Of a step, where there are no grains.
+  uint64_t microBatches = 1;
 };
 
-/// Picks the program whose inputs the data fits, and fills them. An input takes
-/// what it was given last, else its rows of the data, else its sample. Rows are
-/// counted as all ranks read them together: of the rows from `firstRow` of the
-/// data's order (RowOrder) on, rank r reads those from r * B on, B being the
-/// first dim of the program's first input that has one.
+/// Picks the program whose inputs the data fits, and fills them. Where rows
+/// have lengths of their own, it is for each step the shortest one that they
+/// fit. An input takes what it was given last, else its rows of the data, else
+/// its sample. Rows are counted as all ranks read them together: of the rows
+/// from `firstRow` of the data's order (RowOrder) on, rank r reads those from r
+/// * B on, B being the first dim of the program's first input that has one.
 class Inputs {
 public:
   /// For the programs of some entries that take the same inputs, by part of the
@@ -54,10 +57,14 @@ public:
          std::span<const std::vector<const plan::ProgramT *>> parts, int rank,
          const Arena &arena, Device &device, const InputSources &sources);
 
-  /// The number of the program that takes the inputs as they are. Throws
+  /// The number of the program that takes the inputs as they are, in the step
+  /// that reads the row `firstRow`. Throws
   /// fsdp::Error if none does, or several: DataNotNamed, DataMissing,
-  /// DataShape, DataType.
-  size_t pick();
+  /// DataShape, DataType, and as Batches.
+  size_t pick(uint64_t firstRow);
+
+  /// Says that a step begins at `firstRow`; else one does at 0.
+  void beginStepsAt(uint64_t firstRow);
 
   /// Brings in the micro-batch whose first row of all ranks' is `firstRow`, for
   /// the program that `pick` returned in that part of the step; meanwhile the
@@ -85,7 +92,13 @@ public:
   /// Whether `set` was called: the picked program may then change.
   bool isSet() const { return !given.empty(); }
 
-  /// Rows of the picked program's first input that has rows; else 1.
+  /// Whether a step's rows choose among programs.
+  bool isChoosing() const { return batches && batches->isChoosing(); }
+  /// How many labels of all rows of the step that reads that row count; absent
+  /// where nobody asks for them (`label_count`).
+  std::optional<uint64_t> countLabels(uint64_t firstRow) const;
+
+  /// Rows of the picked programs' first input that has rows; else 1.
   int64_t batchRows() const;
   /// Rows that all ranks together read in a micro-batch.
   uint64_t globalRows() const {
@@ -94,6 +107,8 @@ public:
 
   /// The data's files.
   std::vector<std::string> paths() const;
+  /// Of the lengths of the data's rows; empty: they have none of their own.
+  std::string lengthsHash() const;
   /// Rows of an epoch; absent if no data is read.
   std::optional<uint64_t> dataRows() const;
   /// Says on rank 0 if the data has fewer rows than a step of so many
@@ -131,6 +146,13 @@ private:
   Given &give(const std::string &name,
               const std::optional<std::vector<int64_t>> &shape, size_t bytes);
   void check(const plan::InputT &input) const;
+  void checkLabelCount(const plan::InputT &input) const;
+  void findFitting();
+  bool isLabelCount(const plan::InputT &input) const {
+    return !data.label_count.empty() && input.name == data.label_count;
+  }
+  void writeLabelCount(const plan::InputT &input, uint64_t to,
+                       uint64_t firstRow) const;
   void checkTensors(const plan::PlanT &plan);
   bool isRead(const Slot &slot) const;
   void openBatches();
@@ -148,8 +170,10 @@ private:
   std::vector<std::string> sourceNames; ///< inputs that it has rows for
   std::vector<Program> programs;
   std::map<std::string, Given> given;
-  std::optional<size_t> picked; ///< as long as nothing changes
-  /// Of the picked program's inputs that are read, in their order.
+  /// Programs that the inputs fit, as long as nothing changes; several where
+  /// `batches` chooses.
+  std::vector<size_t> fitting;
+  /// Of these programs' inputs that are read, in their order.
   std::optional<Batches> batches;
   const std::unique_ptr<AheadWriter> ahead;
   std::optional<uint64_t> onTheirWay; ///< first row of what `ahead` brings
@@ -159,6 +183,8 @@ private:
   uint64_t ranks, position; ///< of those that read different rows; 1 and 0
                             ///< where rows are read by grains
   uint64_t stride;          ///< batches from one load to the next
+  uint64_t stepBatches;     ///< that all ranks together read
+  uint64_t stepBegin = 0;   ///< a row that a step begins with
   bool isTold;              ///< rank 0 speaks for all
 };
 

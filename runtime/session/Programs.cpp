@@ -100,14 +100,23 @@ ProgramAgreement::ProgramAgreement(Fabric &fabric)
     : communicator(fabric.createHostCommunicator(allRanks(fabric))),
       all(fabric.worldSize()) {}
 
-void ProgramAgreement::check(
-    size_t picked, const std::vector<const plan::ProgramT *> &programs,
-    uint64_t step) {
-  mine = picked;
+void ProgramAgreement::gather(uint64_t number, uint64_t step) {
+  mine = number;
   std::fill(all.begin(), all.end(), mine); // for back ends that move no data
   GatherMember member{&mine, all.data(), sizeof(mine)};
   communicator->wait(communicator->startAllGather(
       {&member, 1}, {"all_gather", "programs", step}));
+}
+
+uint64_t ProgramAgreement::findGreatest(uint64_t number, uint64_t step) {
+  gather(number, step);
+  return std::ranges::max(all);
+}
+
+void ProgramAgreement::check(
+    size_t picked, const std::vector<const plan::ProgramT *> &programs,
+    uint64_t step) {
+  gather(picked, step);
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank] != mine && all[rank] < programs.size())
       throw Error(ErrorId::DataShape,

@@ -64,7 +64,12 @@ public:
   void check(size_t picked, const std::vector<const plan::ProgramT *> &programs,
              uint64_t step);
 
+  /// Collective: the greatest of all ranks' numbers.
+  uint64_t findGreatest(uint64_t number, uint64_t step);
+
 private:
+  void gather(uint64_t number, uint64_t step);
+
   std::unique_ptr<Communicator> communicator;
   uint64_t mine = 0;
   std::vector<uint64_t> all;

@@ -221,7 +221,8 @@ Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
   InputSources sources{model ? &*model : nullptr,
                        chooseData(plan, options.artifactFolder,
                                   options.dataPath, options.dataOptions),
-                       options.allowMissingValues, grains ? grains->total : 0};
+                       options.allowMissingValues, grains ? grains->total : 0,
+                       programs.microBatches};
   if (grains && !isInProcess)
     agreeOnFacts(fabric, "grains", describeMachine());
   if (sources.data.files.empty()) {
@@ -301,6 +302,7 @@ void Session::Impl::continueFrom(const Manifest &manifest,
                                  uint64_t total) {
   nextMicroBatch = manifest.step * programs.microBatches;
   rowsRead = manifest.rows;
+  inputs->beginStepsAt(rowsRead);
   // The one that the training began with goes on.
   if (wanted && *wanted != manifest.seed)
     setSeed(plan, arenas, seed = *wanted);
@@ -389,9 +391,14 @@ void Session::Impl::prepareValidation(const SessionOptions &options,
 std::vector<RunFact>
 Session::Impl::describeSources(const SessionOptions &options) const {
   std::vector<RunFact> facts{describeFiles("the data", inputs->paths())};
-  if (validation)
+  facts.push_back(
+      {"the lengths of the data's rows", inputs->lengthsHash(), ""});
+  if (validation) {
     facts.push_back(
         describeFiles("the validation's data", validation->paths()));
+    facts.push_back({"the lengths of the validation's rows",
+                     validation->lengthsHash(), ""});
+  }
   if (!options.weightsPaths.empty()) {
     std::vector<std::string> paths;
     WeightFiles files(options.weightsPaths);
@@ -516,7 +523,7 @@ Session::microBatch(std::span<const GivenInput> inputs) {
   StepResult result;
   result.step = number / count;
   size_t part = impl->programs.partOf(number % count);
-  size_t picked = impl->inputs->pick();
+  size_t picked = impl->inputs->pick(impl->firstRow());
   // What a file or the samples say cannot change after the first micro-batch.
   if (impl->agreement && (impl->inputs->isSet() || !impl->hasRun))
     impl->agreement->check(picked, impl->programs.parts[part], result.step);
@@ -698,6 +705,13 @@ void Session::setInput(const std::string &name, std::span<const int64_t> shape,
   impl->inputs->set(name, std::vector<int64_t>(shape.begin(), shape.end()),
                     bytes);
 }
+
+uint64_t Session::findGreatest(uint64_t number) {
+  return impl->agreement ? impl->agreement->findGreatest(number, stepsDone())
+                         : number;
+}
+
+bool Session::choosesPrograms() const { return impl->inputs->isChoosing(); }
 
 uint64_t Session::batchesPerStep() const { return impl->stepBatches(); }
 

@@ -274,6 +274,15 @@ public:
   void setInput(const std::string &name, std::span<const int64_t> shape,
                 std::span<const std::byte> bytes);
 
+  /// Whether the rows of a step choose its program: shapes of outputs may
+  /// change from step to step.
+  bool choosesPrograms() const;
+
+  /// Collective: the greatest of the ranks' numbers, by which callers who give
+  /// inputs choose one program for all. Of an artifact that leaves no choice it
+  /// is the rank's own.
+  uint64_t findGreatest(uint64_t number);
+
   /// Batches that all ranks together read in a step.
   uint64_t batchesPerStep() const;
   /// Samples that all ranks together read in a step.

@@ -57,9 +57,9 @@ Validation::Validation(const plan::PlanT &plan,
                             " rows, which fill no batch of all ranks");
 }
 
-const LossProgram &Validation::pick(uint64_t step,
+const LossProgram &Validation::pick(uint64_t firstRow, uint64_t step,
                                     ProgramAgreement *agreement) {
-  size_t picked = inputs.pick();
+  size_t picked = inputs.pick(firstRow);
   if (agreement)
     agreement->check(picked, listPrograms(), step);
   return all[picked];
@@ -68,7 +68,7 @@ const LossProgram &Validation::pick(uint64_t step,
 double Validation::runGiven(std::span<const GivenInput> given, uint64_t step,
                             ProgramAgreement *agreement) {
   inputs.lend(given);
-  const LossProgram &program = pick(step, agreement);
+  const LossProgram &program = pick(/*firstRow=*/0, step, agreement);
   inputs.forget();
   inputs.load(/*firstRow=*/0, /*part=*/0);
   device.run(*program.executor, step);
@@ -78,17 +78,24 @@ double Validation::runGiven(std::span<const GivenInput> given, uint64_t step,
 
 EvalResult Validation::run(uint64_t step, ProgramAgreement *agreement) {
   inputs.withdraw();
-  const LossProgram &program = pick(step, agreement);
-  const plan::BindingT &loss = findLoss(*program.program);
   // Training was in this memory.
   inputs.forget();
   EvalResult result;
+  double weights = 0;
   for (; result.batches < batches; ++result.batches) {
+    // Data says the same on all ranks; the first batch makes sure.
+    const LossProgram &program =
+        pick(result.rows, step, result.batches == 0 ? agreement : nullptr);
     inputs.load(result.rows, /*part=*/0);
     device.run(*program.executor, step);
-    result.loss += device.readNumber(program.executor->getResult(loss));
+    // Where labels are counted, each counts as much as any other.
+    double weight =
+        static_cast<double>(inputs.countLabels(result.rows).value_or(1));
+    result.loss += weight * device.readNumber(program.executor->getResult(
+                                findLoss(*program.program)));
+    weights += weight;
     result.rows += inputs.globalRows();
   }
-  result.loss /= static_cast<double>(result.batches);
+  result.loss /= weights;
   return result;
 }

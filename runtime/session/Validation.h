@@ -45,13 +45,15 @@ public:
 
   const std::vector<LossProgram> &programs() const { return all; }
   std::vector<std::string> paths() const { return inputs.paths(); }
+  std::string lengthsHash() const { return inputs.lengthsHash(); }
   /// Bytes that batches read ahead take.
   uint64_t memory() const { return inputs.memory(); }
 
 private:
   std::vector<const plan::ProgramT *> listPrograms() const;
-  /// What the inputs fit, the same on all ranks.
-  const LossProgram &pick(uint64_t step, ProgramAgreement *agreement);
+  /// What the inputs of the batch from that row on fit, the same on all ranks.
+  const LossProgram &pick(uint64_t firstRow, uint64_t step,
+                          ProgramAgreement *agreement);
 
   const std::vector<LossProgram> all;
   Device &device;

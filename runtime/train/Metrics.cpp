@@ -113,6 +113,8 @@ void Metrics::write(const StepReport &report, bool isLast) {
                                    {"group", each.group},
                                    {"count", each.count},
                                    {"bytes", each.bytes}});
+  if (session.choosesPrograms())
+    line["program"] = result.program;
   line["step_time_s"] = report.seconds;
   if (result.exposedSeconds)
     line["exposed_s"] = *result.exposedSeconds;

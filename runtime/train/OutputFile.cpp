@@ -28,6 +28,11 @@ OutputFile::OutputFile(const Session &session, const std::string &path,
     throw Error(ErrorId::OutputNotKept,
                 "--outputs: the artifact keeps no outputs; compile the model "
                 "with --output=NAME");
+  if (session.choosesPrograms())
+    throw Error(ErrorId::RuntimeUnsupported,
+                "--outputs: rows of lengths of their own make outputs of other "
+                "shapes in each step, which are not one tensor; choose one "
+                "program for all rows with --program=NAME");
   std::vector<TensorToStore> tensors;
   for (const OutputTensor &output : outputs) {
     std::vector<int64_t> shape = output.shape;

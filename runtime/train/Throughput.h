@@ -11,21 +11,13 @@
 
 namespace fsdp {
 
-/// Of all ranks, in all micro-batches of a step.
-struct StepSize {
-  int64_t samples = 0;
-  /// Where an input of numbers has rows of tokens, of one length in all
-  /// programs.
-  std::optional<int64_t> tokens;
-};
-
-StepSize getStepSize(const Session &session);
-
 /// A step, as those see it who tell of it.
 struct StepReport {
   const StepResult &result;
   double seconds;          ///< since the last step's end
   double samplesPerSecond; ///< in this step
+  /// Where an input of numbers has rows of tokens, all of one length in the
+  /// step's program; with padding.
   std::optional<double> tokensPerSecond;
   double secondsLeft; ///< at the mean rate of this run
   MemoryUse memory;
@@ -46,7 +38,7 @@ public:
   /// `steps` of this run. `peakFlops`: that a rank's device can do a second; 0:
   /// unknown.
   Throughput(const Session &session, uint64_t steps, double peakFlops)
-      : session(session), size(getStepSize(session)), steps(steps),
+      : session(session), samples(session.samplesPerStep()), steps(steps),
         peakFlops(peakFlops) {}
 
   /// The next step took so many `seconds`. The result outlives the report.
@@ -54,7 +46,7 @@ public:
 
 private:
   const Session &session;
-  const StepSize size;
+  const int64_t samples; ///< of a step
   const uint64_t steps;
   const double peakFlops; ///< 0: unknown
   uint64_t made = 0;

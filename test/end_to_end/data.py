@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 
 import zoo
 from harness import (call, compare, compile_step, launch, make_config, make_data, must, parse_arguments, reference, run_cases, run_step, train)
+from row_order import permute
 
 LENGTH = 9  # of zoo.gpt's rows, two of which are a batch
 SGD = {"name": "sgd", "lr": 0.1, "momentum": 0.9}
@@ -22,31 +23,6 @@ BASE = {"inputs": "x", "targets": "y"}
 
 
 # What the documents say of files and orders, once more.
-
-def philox(counter, key):
-    counter, key = list(counter), list(key)
-    for _ in range(10):
-        a, b = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
-        counter = [(b >> 32) ^ counter[1] ^ key[0], b & 0xFFFFFFFF, (a >> 32) ^ counter[3] ^ key[1], a & 0xFFFFFFFF]
-        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
-    return counter
-
-
-def permute(number, size, seed, epoch):
-    """A Feistel network of eight rounds over the least even number of bits, walked until it is back below `size`."""
-    key = philox([epoch, 0, 3, 0], [seed, 0])[:2]
-    half = 0
-    while 1 << (2 * half) < size:
-        half += 1
-    mask = (1 << half) - 1
-    while True:
-        left, right = number >> half, number & mask
-        for round in range(8):
-            left, right = right, left ^ (philox([right, round, 0, 0], key)[0] & mask)
-        number = left << half | right
-        if number < size:
-            return number
-
 
 def in_order(data, epochs, shuffle=False, seed=0):
     """The rows of `data` as a run reads them."""

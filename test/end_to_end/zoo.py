@@ -264,11 +264,11 @@ class LlamaBlock(nn.Module):
         return x + self.down(F.silu(self.gate(h)) * self.up(h))
 
 
-def llama():
+def llama(length=8):
     """Rotary positions, grouped heads, gated units, a constant that is no state."""
 
     class Llama(nn.Module):
-        def __init__(self, vocabulary=29, width=16, layers=3, length=8):
+        def __init__(self, vocabulary=29, width=16, layers=3, length=length):
             super().__init__()
             self.embed = nn.Embedding(vocabulary, width)
             self.layers = nn.ModuleList(LlamaBlock(width, 4, 2) for _ in range(layers))

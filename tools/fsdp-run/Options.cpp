@@ -91,7 +91,9 @@ static void addData(CLI::App &app, RunOptions &options) {
       "how data is read, in place of the config's: KEY=VALUE,"
       "KEY=VALUE out of shuffle, drop_last (true, false), seed, "
       "epochs, format (nanogpt, llm.c, megatron), dtype (uint16, "
-      "uint32), inputs, targets, ignore (tensors that are not read), "
+      "uint32), inputs, targets, pad (INPUT:NUMBER), length_pool, "
+      "length_group, labels, label_count, shifts_labels, ignore (tensors that "
+      "are not read), "
       "repeat (inputs whose rows begin again on their own), exported "
       "(inputs that take their exported sample; all names with + "
       "between them)");

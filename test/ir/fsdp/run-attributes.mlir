@@ -5,7 +5,7 @@
 
 // CHECK:      fsdp.arithmetic = #fsdp.arithmetic<tf32 = true>
 // CHECK-SAME: fsdp.buckets = #fsdp.buckets<policy = classes, classes = ["Block"], named = [#fsdp.bucket<"a=b", ["x|y"]>], reshard = all, reshard_ranks = 2, layout = auto, rules = [#fsdp.rule<buckets = ["a*"], reshard = 0, layout = flat>]>
-// CHECK-SAME: fsdp.data = #fsdp.data<files = ["a.bin", "b*.bin"], format = llm_c, type = ui32, inputs = ["x"], targets = ["y"], shuffle = true, seed = 3, epochs = 2, drop_last = false>
+// CHECK-SAME: fsdp.data = #fsdp.data<files = ["a.bin", "b*.bin"], format = llm_c, type = ui32, inputs = ["x"], targets = ["y"], shuffle = true, seed = 3, epochs = 2, drop_last = false, pad = [#fsdp.padding<input = "x", value = 3.000000e+00>, #fsdp.padding<input = "m">], length_pool = 128, length_group = 32, labels = "y", label_count = "n", shifts_labels = true>
 // CHECK-SAME: fsdp.loss_scale = #fsdp.loss_scale<interval = 100, backoff = 2.500000e-01>
 // CHECK-SAME: fsdp.on_nonfinite = #fsdp.on_nonfinite<ignore>
 // CHECK-SAME: fsdp.optimizer = #fsdp.optimizer<kind = sgd, lr = 3.333300e-04, nesterov = true, norm_order = 0x7FF0000000000000, groups = [#fsdp.param_group<params = ["*.bias"], weight_decay = 0.000000e+00, nesterov = false>]>
@@ -17,7 +17,9 @@
 module attributes {
   fsdp.arithmetic = #fsdp.arithmetic<tf32 = true, fp16_accumulation = false>,
   fsdp.data = #fsdp.data<files = ["a.bin", "b*.bin"], format = llm_c, type = ui32, inputs = ["x"], targets = ["y"],
-                         shuffle = true, seed = 3, epochs = 2, drop_last = false>,
+                         shuffle = true, seed = 3, epochs = 2, drop_last = false, length_group = 32, length_pool = 128,
+                         pad = [#fsdp.padding<input = "x", value = 3.0>, #fsdp.padding<value = 0.0, input = "m">],
+                         labels = "y", label_count = "n", shifts_labels = true>,
   fsdp.buckets = #fsdp.buckets<rules = [#fsdp.rule<buckets = ["a*"], layout = flat, reshard = 0>], layout = auto,
       classes = ["Block"], policy = classes, named = [#fsdp.bucket<"a=b", ["x|y"]>], reshard = all, reshard_ranks = 2>,
   fsdp.loss_scale = #fsdp.loss_scale<interval = 100, growth = 2.0, backoff = 0.25>,

@@ -736,6 +736,17 @@ module attributes {fsdp.data = #fsdp.data<files = ["a"], type = i64>} {}
 
 // -----
 
+// expected-error @below {{expected 'length_pool' to be groups of 'length_group' rows, found 96 and 64}}
+module attributes {fsdp.data = #fsdp.data<length_pool = 96>} {}
+
+// -----
+
+// expected-error @below {{expected 'input' to be a name, found ""}}
+// expected-error @below {{failed to parse Fsdp_Data parameter 'pad'}}
+module attributes {fsdp.data = #fsdp.data<pad = [#fsdp.padding<input = "">]>} {}
+
+// -----
+
 // expected-error @below {{expected 'every' to be a number from 0, found -1}}
 module attributes {fsdp.validation = #fsdp.validation<files = ["a"], every = -1>} {}
 

@@ -543,6 +543,28 @@ const Case kCases[] = {
        p.data->targets = {"z"};
      },
      "the data table names the input 'z', which does not exist"},
+    {"DataPad",
+     [](PlanT &p) {
+       p.data = std::make_unique<DataT>();
+       p.data->pad.push_back(std::make_unique<PaddingT>());
+       p.data->pad[0]->input = "z";
+     },
+     "the data table names the input 'z', which does not exist"},
+    {"DataPadNumber",
+     [](PlanT &p) {
+       p.data = std::make_unique<DataT>();
+       p.data->pad.push_back(std::make_unique<PaddingT>());
+       p.data->pad[0]->input = "x";
+       p.data->pad[0]->value = NAN;
+     },
+     "the data table pads with what is no number"},
+    {"DataPool",
+     [](PlanT &p) {
+       p.data = std::make_unique<DataT>();
+       p.data->length_pool = 8;
+       p.data->length_group = 3;
+     },
+     "the data table has pools of 8 rows in groups of 3"},
     {"DataTargets",
      [](PlanT &p) {
        p.data = std::make_unique<DataT>();

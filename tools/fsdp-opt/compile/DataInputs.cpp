@@ -60,43 +60,66 @@ bool fsdp::takesTokens(RankedTensorType type) {
                                  type.getElementType().isSignlessInteger(32));
 }
 
-static void checkInput(ArrayRef<NamedInput> inputs, const std::string &name,
-                       const std::string &place) {
+/// The model's input of that name.
+static const NamedInput &findInput(ArrayRef<NamedInput> inputs,
+                                   const std::string &name,
+                                   const std::string &place) {
   const auto *found = llvm::find_if(
       inputs, [&](const NamedInput &input) { return input.name == name; });
-  if (found == inputs.end()) {
-    std::vector<std::string_view> names;
-    std::string list;
-    for (const NamedInput &input : inputs) {
-      names.emplace_back(input.name);
-      list += (list.empty() ? "" : ", ") + input.name;
-    }
-    std::string_view nearest = findNearest(name, names);
-    throw Error(ErrorId::ConfigBadValue,
-                place + ": 'data': the model has no input '" + name + "'" +
-                    (nearest.empty()
-                         ? "; it has " + list
-                         : "; did you mean '" + std::string(nearest) + "'?"));
+  if (found != inputs.end())
+    return *found;
+  std::vector<std::string_view> names;
+  std::string list;
+  for (const NamedInput &input : inputs) {
+    names.emplace_back(input.name);
+    list += (list.empty() ? "" : ", ") + input.name;
   }
-  if (takesTokens(found->type))
-    return;
-  std::string type;
-  llvm::raw_string_ostream(type) << found->type;
+  std::string_view nearest = findNearest(name, names);
   throw Error(ErrorId::ConfigBadValue,
-              place + ": 'data': input '" + name +
-                  "' cannot take tokens; expected int64 or int32 of two dims, "
-                  "rows and tokens, found " +
-                  type);
+              place + ": 'data': the model has no input '" + name + "'" +
+                  (nearest.empty()
+                       ? "; it has " + list
+                       : "; did you mean '" + std::string(nearest) + "'?"));
+}
+
+[[noreturn]] static void refuseType(const NamedInput &input,
+                                    const std::string &place,
+                                    const std::string &expected) {
+  std::string type;
+  llvm::raw_string_ostream(type) << input.type;
+  throw Error(ErrorId::ConfigBadValue, place + ": 'data': input '" +
+                                           input.name + "' " + expected +
+                                           ", found " + type);
+}
+
+static void checkTokens(const NamedInput &input, const std::string &place) {
+  if (!takesTokens(input.type))
+    refuseType(input, place,
+               "cannot take tokens; expected int64 or int32 of two dims, rows "
+               "and tokens");
 }
 
 void fsdp::checkDataInputs(ModuleOp module, const Config &config) {
   if (!config.data)
     return;
   const plan::DataT &data = config.data->data;
+  const std::string &place = config.data->place;
   for (func::FuncOp program : getPrograms(module)) {
     SmallVector<NamedInput> inputs = getNamedInputs(program);
     for (const auto *names : {&data.inputs, &data.targets})
       for (const std::string &name : *names)
-        checkInput(inputs, name, config.data->place);
+        checkTokens(findInput(inputs, name, place), place);
+    for (const auto &padding : data.pad)
+      findInput(inputs, padding->input, place);
+    if (!data.labels.empty())
+      findInput(inputs, data.labels, place);
+    if (data.label_count.empty())
+      continue;
+    const NamedInput &count = findInput(inputs, data.label_count, place);
+    Type element = count.type.getElementType();
+    if (count.type.getRank() != 0 || !(element.isF32() || element.isF64()))
+      refuseType(count, place,
+                 "cannot take a share of a number of labels; expected float32 "
+                 "or float64 without dims");
   }
 }

@@ -55,6 +55,22 @@ static void readSamples(const Value &value, plan::DataT &data) {
   data.files = {locate(value, value.node)};
 }
 
+/// A map from inputs to numbers.
+static void readPadding(const Value &value, plan::DataT &data) {
+  if (!value.node.IsMap())
+    value.failType("a map of inputs and numbers");
+  for (const auto &entry : value.node) {
+    auto padding = std::make_unique<plan::PaddingT>();
+    padding->input = value.reader().readString(entry.first, value.key);
+    padding->value = value.reader().readDouble(entry.second, value.key);
+    data.pad.push_back(std::move(padding));
+  }
+}
+
+static void readName(const Value &value, std::string &to) {
+  to = value.reader().readString(value.node, value.key);
+}
+
 static const Table<plan::DataT> &getData() {
   using plan::DataT;
   static const Table<DataT> table = {
@@ -83,6 +99,39 @@ static const Table<plan::DataT> &getData() {
           {"drop_last", &DataT::drop_last,
            "whether rows at the end of the last epoch that do not fill a step "
            "are left out, rather than filled up"},
+          {"pad", readPadding, "map of inputs and numbers", "",
+           "what inputs have behind the tokens of rows that are shorter than "
+           "the program's: `labels` -100 and `attention_mask` 0 without being "
+           "said. See [Data.md](Data.md#rows-of-different-lengths)"},
+          {"length_pool",
+           &DataT::length_pool,
+           from(0),
+           "so many rows at once are sorted by their length, for steps of like "
+           "length; a multiple of `length_group`",
+           {.absent = "rows are not sorted"}},
+          {"length_group", &DataT::length_group, between(1, kMostSteps),
+           "so many rows of a sorted pool stay together where groups are "
+           "shuffled: several times the rows of a step"},
+          {"labels",
+           [](const Value &value, DataT &data) {
+             readName(value, data.labels);
+           },
+           "name", "`labels`", "the input of labels, of which -100 is ignored"},
+          {"label_count",
+           [](const Value &value, DataT &data) {
+             readName(value, data.label_count);
+           },
+           "name", "",
+           "an input without dims that takes how many labels of a step are not "
+           "ignored, a micro-batch and rank on average: `num_items_in_batch` "
+           "of "
+           "transformers' models. Needs `shifts_labels`"},
+          {"shifts_labels",
+           &DataT::shifts_labels,
+           "whether the model's loss leaves out the first label of each row, "
+           "as "
+           "transformers' causal language models do",
+           {.absent = "needed with `label_count`"}},
       }};
   return table;
 }

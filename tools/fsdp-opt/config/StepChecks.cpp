@@ -174,6 +174,35 @@ static void checkData(Reading &reading) {
                          "' is among 'inputs' and 'targets'; keep one");
 }
 
+static void checkLengths(Reading &reading) {
+  if (!reading.result.config.data)
+    return;
+  const plan::DataT &data = reading.result.config.data->data;
+  if (data.length_pool % data.length_group != 0)
+    reading.refuse("data.length_pool",
+                   reading.quote("data.length_pool") +
+                       " is sorted and cut into groups of " +
+                       std::to_string(data.length_group) +
+                       " rows ('length_group'); expected a multiple of it, "
+                       "found " +
+                       std::to_string(data.length_pool));
+  if (reading.find("data.length_group") && data.length_pool == 0)
+    reading.noteWithoutEffect("data.length_group",
+                              "without 'length_pool' rows are not sorted");
+  // Either would train, with other numbers.
+  if (reading.find("data.label_count") && !reading.find("data.shifts_labels"))
+    reading.refuse("data.label_count",
+                   reading.quote("data.label_count") +
+                       " counts labels, and nothing says whether the model "
+                       "leaves out the first one of each row; say "
+                       "'shifts_labels: true' (transformers' causal language "
+                       "models) or 'shifts_labels: false'",
+                   ErrorId::ConfigMissingKey);
+  if (!reading.find("data.label_count"))
+    reading.noteWithoutEffect("data.shifts_labels",
+                              "without 'label_count' no labels are counted");
+}
+
 static void checkEpochs(Reading &reading) {
   const Given *epochs = reading.find("data.epochs");
   const Given *steps = reading.find("lr_scheduler.total_steps");
@@ -226,6 +255,7 @@ std::span<const Check> fsdp::getStepChecks() {
       {{"on_nonfinite", "loss_scale"}, checkLossScale},
       {{"mode"}, checkMode},
       {{"data"}, checkData},
+      {{"data"}, checkLengths},
       {{"data.drop_last", "data.epochs"}, checkEpochs},
       {{"eval"}, checkEval},
       {{"eval", "data"}, checkEvalInputs},

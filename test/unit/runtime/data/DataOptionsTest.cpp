@@ -57,6 +57,31 @@ TEST(DataOptions, SayWhatMayDiffer) {
   EXPECT_THAT(validation.exported, ElementsAre("targets"));
 }
 
+TEST(DataOptions, SayWhatIsBehindShortRows) {
+  plan::PlanT plan = makePlan();
+  plan.data = std::make_unique<plan::DataT>();
+  plan.data->pad.push_back(std::make_unique<plan::PaddingT>());
+  plan.data->pad[0]->input = "tokens";
+  plan.data->pad[0]->value = 3;
+  RunData data = chooseData(
+      plan, "", "a.safetensors",
+      "pad=targets:-1.5+tokens:2,length_pool=128,length_group=32,labels="
+      "targets,label_count=tokens,shifts_labels=true");
+  ASSERT_EQ(data.pad.size(), 2u);
+  EXPECT_EQ(data.pad[0]->input, "targets");
+  EXPECT_EQ(data.pad[0]->value, -1.5);
+  EXPECT_EQ(data.pad[1]->input, "tokens");
+  EXPECT_EQ(data.pad[1]->value, 2);
+  EXPECT_EQ(data.length_pool, 128u);
+  EXPECT_EQ(data.length_group, 32u);
+  RunData validation = chooseValidationData(plan, "", "b.safetensors", data);
+  EXPECT_EQ(validation.pad.size(), 2u);
+  EXPECT_EQ(validation.labels, "targets");
+  EXPECT_EQ(validation.label_count, "tokens");
+  EXPECT_TRUE(validation.shifts_labels);
+  EXPECT_EQ(validation.length_pool, 0u);
+}
+
 TEST(DataOptions, SamplesAreAskedForByName) {
   plan::PlanT plan = makePlan();
   plan.data = std::make_unique<plan::DataT>();
@@ -102,6 +127,15 @@ TEST(DataOptions, MistakesAreNamed) {
         std::pair("repeat=token", "no input 'token'; did you mean 'tokens'?"),
         std::pair("exported=x", "no input 'x'"),
         std::pair("ignore=tokens", "'tokens' is an input"),
+        std::pair("pad=tokens", "'pad': expected INPUT:NUMBER"),
+        std::pair("pad=tokens:", "'pad': expected INPUT:NUMBER"),
+        std::pair("pad=tokens:nan", "'pad': expected INPUT:NUMBER"),
+        std::pair("pad=:1", "'pad': expected INPUT:NUMBER"),
+        std::pair("pad=token:1", "no input 'token'; did you mean 'tokens'?"),
+        std::pair("label_count=x,shifts_labels=true", "no input 'x'"),
+        std::pair("label_count=tokens", "say shifts_labels=true"),
+        std::pair("labels=tokens+targets", "'labels': expected one name"),
+        std::pair("length_pool=100", "expected a multiple of 64, found 100"),
         std::pair("targets=targets", "give both")})
     expectError(ErrorId::BadUsage, text,
                 [&, text = options] { chooseData(plan, "", "", text); });

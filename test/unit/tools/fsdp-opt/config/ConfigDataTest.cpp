@@ -44,6 +44,24 @@ TEST(Config, ReadsData) {
   EXPECT_TRUE(parse("eval: {}", 2).config.validation);
 }
 
+TEST(Config, ReadsWhatIsBehindShortRows) {
+  Config config =
+      parse("data: {pad: {x: 2, y: -0.5}, length_pool: 96, length_group: 32, "
+            "labels: y, label_count: n, shifts_labels: false}",
+            2)
+          .config;
+  const plan::DataT &data = config.data->data;
+  ASSERT_EQ(data.pad.size(), 2u);
+  EXPECT_EQ(data.pad[0]->input, "x");
+  EXPECT_EQ(data.pad[0]->value, 2);
+  EXPECT_EQ(data.pad[1]->value, -0.5);
+  EXPECT_EQ(data.length_pool, 96u);
+  EXPECT_EQ(data.length_group, 32u);
+  EXPECT_EQ(data.labels, "y");
+  EXPECT_EQ(data.label_count, "n");
+  EXPECT_FALSE(data.shifts_labels);
+}
+
 TEST(Config, RefusesDataThatSaysTooMuchOrTooLittle) {
   for (auto [text, expected] :
        {std::pair("data: {tokens: a.bin}", "E046 fsdp.yaml:1:7: 'data' has "
@@ -66,6 +84,15 @@ TEST(Config, RefusesDataThatSaysTooMuchOrTooLittle) {
         std::pair("data: {shufle: true}",
                   "unknown key 'shufle' in data; did you mean 'shuffle'?"),
         std::pair("data: {epochs: 0}", "expected a number from 1"),
+        std::pair("data: {length_pool: 100}",
+                  "E044 fsdp.yaml:1:21: 'length_pool' is sorted and cut into "
+                  "groups of 64 rows"),
+        std::pair("data: {length_group: 0}", "expected a number from 1"),
+        std::pair("data: {pad: 3}", "a map of inputs and numbers"),
+        std::pair("data: {pad: {x: y}}", "'pad': expected"),
+        std::pair("data: {label_count: n}",
+                  "E046 fsdp.yaml:1:21: 'label_count' counts labels, and "
+                  "nothing says whether the model leaves out the first one"),
         std::pair("data: {seed: -1}", "expected a number from 0"),
         std::pair("eval: {every: 2}",
                   "E046 fsdp.yaml:1:7: 'eval' has no 'data'"),
@@ -80,6 +107,9 @@ TEST(Config, RefusesDataThatSaysTooMuchOrTooLittle) {
     EXPECT_THAT(refusal(text, 2), HasSubstr(expected)) << text;
   EXPECT_THAT(parse("data: {drop_last: true}", 2).notes,
               ElementsAre(HasSubstr("no effect without 'epochs'")));
+  EXPECT_THAT(parse("data: {length_group: 32, shifts_labels: true}", 2).notes,
+              ElementsAre(HasSubstr("rows are not sorted"),
+                          HasSubstr("no labels are counted")));
 }
 
 } // namespace
