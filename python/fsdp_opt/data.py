@@ -75,21 +75,26 @@ def write_tokens(source: Source, target: Path, *, tokenizer: Tokenizer, column: 
 
 def write_rows(source: Source, target: Path, *, tokenizer: Tokenizer, length: int, column: str = "text", split: str = "train",
                end: int | None = None, position_ids: bool = False, document_ids: bool = False, limit: int | None = None,
-               progress: bool | None = None) -> Written:
+               progress: bool | None = None, pack: bool = True) -> Written:
     """Packs documents into rows of `length` tokens, as `data: {samples: target}` reads them: a safetensors file of int64 tensors.
 
     `input_ids` and `labels` are the tokens; labels of a document's first token are -100, which no token in front of it predicts.
-    Documents may reach over several rows; what does not fill the last row is left out.
+    Documents may reach over several rows; what does not fill the last row is left out. Without `pack` each document is a row
+    of its own length, and one that is longer than `length` goes on in further rows; `row_offsets` says where rows begin (docs/Data.md).
 
     Args:
         length: tokens of a row.
         position_ids: adds each token's place in its document.
         document_ids: adds the number of each token's document in its row, from 0 on, for masks that part documents.
+        pack: whether rows are filled up, rather than a document each.
         Others as of `write_tokens`.
     """
     if length < 2:
         raise errors.make("E040", f"length: expected a number from 2, found {length}")
-    return _RowWriter(source, pathlib.Path(target), tokenizer, column, split, end, limit, progress, length, position_ids, document_ids).run()
+    if document_ids and not pack:
+        raise errors.make("E040", "document_ids: expected pack=True, where a row has several documents")
+    kind = _RowWriter if pack else _DocumentWriter
+    return kind(source, pathlib.Path(target), tokenizer, column, split, end, limit, progress, length, position_ids, document_ids).run()
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -250,6 +255,54 @@ class _RowWriter(_Writer):
                     block = memoryview(file.read(of_row * min(1024, rows - first)))
                     for begin in range(number * width, len(block), of_row):
                         out.write(block[begin:begin + width])
+            out.flush()
+            os.fsync(out.fileno())
+        return ordered
+
+
+class _DocumentWriter(_RowWriter):
+    """Rows of lengths of their own. The part file has for each row its length and then the columns; the complete one a head and each
+    column whole."""
+
+    def _kind(self) -> list[Any]:
+        return ["documents", *self.names]
+
+    def _write(self, file: BinaryIO, ids: Iterable[int]) -> int:
+        tokens = list(ids)
+        if self.end >= 0:
+            tokens.append(self.end)
+        for at in range(0, len(tokens), self.length):
+            piece = tokens[at:at + self.length]
+            columns = {"input_ids": piece, "labels": [-100, *piece[1:]] if at == 0 else piece, "position_ids": range(at, at + len(piece))}
+            array.array("q", [len(piece)]).tofile(file)
+            for name in self.names:
+                array.array("q", columns[name]).tofile(file)
+            self.state["rows"] += 1
+        return len(tokens)
+
+    def _finish(self, file: BinaryIO) -> pathlib.Path:
+        rows, tokens = self.state["rows"], self.state["tokens"]
+        if not rows:
+            raise errors.make("E080", f"source: expected tokens for a row, found {self.state['documents']} documents without any")
+        head, end = {}, 0
+        for name, count in (*((name, tokens) for name in self.names), ("row_offsets", rows + 1)):
+            head[name] = {"dtype": "I64", "shape": [count], "data_offsets": [end, end + 8 * count]}
+            end += 8 * count
+        text = json.dumps(head).encode()
+        text += b" " * (-len(text) % 8)
+        ordered = self.part.with_name(self.part.name + ".columns")
+        with open(ordered, "wb") as out:
+            out.write(len(text).to_bytes(8, "little") + text)
+            for number in range(len(self.names) + 1):
+                file.seek(0)
+                begin = 0
+                if number == len(self.names):
+                    out.write(begin.to_bytes(8, "little"))
+                for _ in range(rows):
+                    length = int.from_bytes(file.read(8), "little")
+                    columns = file.read(8 * length * len(self.names))
+                    begin += length
+                    out.write(columns[8 * length * number:8 * length * (number + 1)] if number < len(self.names) else begin.to_bytes(8, "little"))
             out.flush()
             os.fsync(out.fileno())
         return ordered

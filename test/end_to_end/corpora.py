@@ -97,7 +97,8 @@ def interrupted(folder):
         if calls == 1700:
             raise Stop
         return text.encode()
-    for write, options in ((data.write_tokens, {}), (data.write_rows, {"length": 24, "position_ids": True, "document_ids": True})):
+    for write, options in ((data.write_tokens, {}), (data.write_rows, {"length": 24, "position_ids": True, "document_ids": True}),
+                           (data.write_rows, {"length": 24, "position_ids": True, "pack": False})):
         calls = 10000
         write(iter(TEXTS), folder / "whole", tokenizer=bytes_of, end=256, **options)
         calls = 0
@@ -138,10 +139,29 @@ def rows(folder):
     assert torch.equal(found["document_ids"], numbers - numbers[:, :1]), "documents"
 
 
+def documents(folder):
+    """Rows of their own lengths are the documents, and long ones go on in further rows."""
+    tokenizer = make_tokenizer(folder)
+    written = data.write_rows(iter(TEXTS), folder / "rows.safetensors", tokenizer=tokenizer, length=25, position_ids=True, pack=False)
+    whole = expected(tokenizer)
+    want = [(each[at:at + 25], at) for each in whole for at in range(0, len(each), 25)]
+    found = load_file(folder / "rows.safetensors")
+    offsets = found["row_offsets"].tolist()
+    assert written.rows == len(want) == len(offsets) - 1 > len(TEXTS) and offsets[-1] == written.tokens == sum(map(len, whole)), written
+    assert len({len(tokens) for tokens, _ in want}) > 3, "rows are all as long"
+    for number, (tokens, at) in enumerate(want):
+        row = slice(offsets[number], offsets[number + 1])
+        assert found["input_ids"][row].tolist() == tokens, f"row {number}"
+        assert found["labels"][row].tolist() == ([-100, *tokens[1:]] if at == 0 else tokens), f"labels of row {number}"
+        assert found["position_ids"][row].tolist() == list(range(at, at + len(tokens))), f"places of row {number}"
+    refused("E040", "where a row has several documents", lambda: data.write_rows(["a"], folder / "r", tokenizer=str.encode, end=0, length=8,
+                                                                                 document_ids=True, pack=False))
+
+
 def full(folder):
     """A disk that has no room left: the error names the file, and the call, made again, goes on."""
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    for write, options in ((data.write_tokens, {}), (data.write_rows, {"length": 30})):
+    for write, options in ((data.write_tokens, {}), (data.write_rows, {"length": 30}), (data.write_rows, {"length": 30, "pack": False})):
         def make(name):
             return write(iter(TEXTS), folder / name, tokenizer=str.encode, end=256, **options)
         make("whole")
@@ -227,7 +247,7 @@ def refusals(folder):
 def main():
     arguments = parse_arguments()
     torch.manual_seed(7)
-    run_cases({"sources": sources, "interrupted": interrupted, "rows": rows, "a full disk": full, "trained": trained, "refusals": refusals}, arguments.only)
+    run_cases({"sources": sources, "interrupted": interrupted, "rows": rows, "documents": documents, "a full disk": full, "trained": trained, "refusals": refusals}, arguments.only)
 
 
 if __name__ == "__main__":
