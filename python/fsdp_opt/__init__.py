@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from .compiler import Artifact, compile, explain
     from .event_file import EventFile
     from .explanation import Explanation
+    from .sampler import LengthSampler
     from .session import Evaluation, Session, StepOutput
 
 __version__ = "0.1.0"
-__all__ = ["Artifact", "Error", "Evaluation", "EventFile", "Explanation", "Session", "StepOutput", "compile", "errors", "explain"]
+__all__ = ["Artifact", "Error", "Evaluation", "EventFile", "Explanation", "LengthSampler", "Session", "StepOutput", "compile", "errors", "explain"]
 
 _HOME = {"Artifact": "compiler", "compile": "compiler", "explain": "compiler", "EventFile": "event_file", "Explanation": "explanation",
-         "Evaluation": "session", "Session": "session", "StepOutput": "session"}
+         "Evaluation": "session", "LengthSampler": "sampler", "Session": "session", "StepOutput": "session"}
 
 
 def __getattr__(name: str) -> object:

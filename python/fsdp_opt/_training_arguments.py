@@ -21,7 +21,7 @@ HONOURED = frozenset("""
     per_device_eval_batch_size eval_on_start save_only_model save_strategy save_steps save_total_limit load_best_model_at_end
     metric_for_best_model greater_is_better seed data_seed accelerator_config dataloader_drop_last dataloader_num_workers
     dataloader_persistent_workers dataloader_prefetch_factor dataloader_multiprocessing_context dataloader_in_order
-    remove_unused_columns label_names train_sampling_strategy ddp_timeout fsdp fsdp_config full_determinism""".split())
+    remove_unused_columns label_names train_sampling_strategy length_column_name ddp_timeout fsdp fsdp_config full_determinism""".split())
 """Read. Those that take some values alone refuse the others below."""
 
 HARMLESS = {
@@ -34,7 +34,7 @@ HARMLESS = {
     "eval_accumulation_steps": "of predictions", "hub_token": "of push_to_hub", "hub_private_repo": "of push_to_hub",
     "hub_model_id": "of push_to_hub", "hub_strategy": "of push_to_hub", "hub_always_push": "of push_to_hub", "hub_revision": "of push_to_hub",
     "use_cpu": "the artifact says for which device it is compiled",
-    "length_column_name": "of sampling strategies that are refused", "ddp_find_unused_parameters": "there is no DDP",
+    "ddp_find_unused_parameters": "there is no DDP",
     "ddp_bucket_cap_mb": "there is no DDP", "ddp_broadcast_buffers": "there is no DDP", "ddp_static_graph": "there is no DDP",
     "ddp_backend": "of the script's own process group", "do_train": "read by scripts", "do_eval": "read by scripts", "do_predict": "read by scripts",
     "resume_from_checkpoint": "read by scripts, which give it to train()", "local_rank": "the launcher says it"}
@@ -100,7 +100,7 @@ def _values(args: transformers.TrainingArguments, world: int) -> list[str]:
 
     expects("lr_scheduler_type", _SCHEDULES)
     expects("optim", ("adamw_torch", "adamw_torch_fused", "sgd"))
-    expects("train_sampling_strategy", ("random", "sequential"))
+    expects("train_sampling_strategy", ("random", "sequential", "group_by_length"))
     expects("include_num_input_tokens_seen", ("no", "all"))
     if args.label_names not in (None, [], ["labels"]):
         problems.append(f"label_names={args.label_names!r} is not supported: the loss reads 'labels'")

@@ -11,9 +11,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from . import errors
-
-IGNORED = -100
-"""A label that counts for nothing."""
+from ._padding import IGNORED, Padding
 
 
 class Place(NamedTuple):
@@ -43,14 +41,15 @@ class Rows:
     """Micro-batches of `size` rows for each rank, `parts` of them a step.
 
     Where rows are missing at the end of an epoch, a micro-batch has others whose labels are
-    IGNORED, if `can_pad`; else that is refused.
+    IGNORED, if `can_pad`; else that is refused. With `lengths` of all rows those of like length are read together.
     """
 
     def __init__(self, dataset: Any, collate: Callable[[list[Any]], Mapping[str, Any]], place: Place, size: int, parts: int, *, can_pad: bool,
                  seed: int | None = None, drop_last: bool = False, fills_up: bool = True, workers: Mapping[str, Any] | None = None,
-                 name: str = "train_dataset") -> None:
+                 name: str = "train_dataset", lengths: Sequence[int] | None = None) -> None:
         self.dataset, self.collate, self.place, self.size, self.parts, self.name = dataset, collate, place, size, parts, name
         self.can_pad, self.seed, self.drop_last, self.fills_up = can_pad, seed, drop_last, fills_up
+        self.lengths = lengths
         self.workers = dict(workers or {})
         self.is_stream = isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__")
         if self.is_stream and self.workers.get("num_workers"):
@@ -72,7 +71,9 @@ class Rows:
 
     def _order(self, epoch: int) -> list[int]:
         count = len(self.dataset)
-        if self.seed is None:
+        if self.lengths is not None:
+            order = self._by_length(epoch)
+        elif self.seed is None:
             order = list(range(count))
         else:
             # As accelerate's sampler draws it.
@@ -82,6 +83,14 @@ class Rows:
             # As accelerate shares out what does not divide: the first rows once more.
             order = list(itertools.islice(itertools.cycle(order), whole))
         return order[:whole]
+
+    def _by_length(self, epoch: int) -> list[int]:
+        """As transformers groups rows, but in groups for all ranks together, and drawn from the seed and the epoch alone."""
+        from transformers.trainer_pt_utils import get_length_grouped_indices
+        of_step = self.size * self.place.all * self.parts
+        generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
+        order: list[int] = get_length_grouped_indices(self.lengths, of_step, generator=generator)
+        return order
 
     def check(self, steps: int) -> None:
         """Refuses an epoch that ends amid a step of the run, if that cannot be made up for."""
@@ -143,9 +152,11 @@ class Rows:
                    for begin, real in self._own(0, len(chunk))]
 
 
-def join(parts: Sequence[tuple[Mapping[str, Any], int]], inputs: Sequence[str]) -> dict[str, torch.Tensor]:
-    """One batch of a process's micro-batches; labels of rows that do not count are IGNORED."""
+def join(parts: Sequence[tuple[Mapping[str, Any], int]], inputs: Sequence[str], padding: Padding | None = None) -> dict[str, torch.Tensor]:
+    """One batch of a process's micro-batches; labels of rows that do not count are IGNORED. With `padding` rows are padded to the longest."""
     batch: dict[str, torch.Tensor] = {}
+    if padding is not None:
+        parts = _to_longest(parts, padding)
     for name in inputs:
         tensors = []
         for part, real in parts:
@@ -162,3 +173,9 @@ def join(parts: Sequence[tuple[Mapping[str, Any], int]], inputs: Sequence[str]) 
                                       f"'{name}'; pad all rows to one length, by the tokenizer's or the collator's padding='max_length'")
         batch[name] = torch.cat(tensors) if len(tensors) > 1 else tensors[0]
     return batch
+
+
+def _to_longest(parts: Sequence[tuple[Mapping[str, Any], int]], padding: Padding) -> list[tuple[Mapping[str, Any], int]]:
+    most = max((torch.as_tensor(part[name]).shape[1] for part, _ in parts for name in padding.names if name in part), default=0)
+    return [(padding({name: torch.as_tensor(value) if name in padding.names else value for name, value in part.items()},
+                     greatest=lambda _: most), real) for part, real in parts]

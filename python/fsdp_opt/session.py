@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from . import _native, errors
+from ._padding import Padding
 from .tensor_file import DTYPES, read_tensors, write_tensors
 
 Path = Union[str, "os.PathLike[str]"]
@@ -105,6 +106,9 @@ class Session:
             for as many processes as a launcher started.
         threads: LibTorch's, for each rank; by default this machine's divided by its ranks.
         deadline: seconds that a rank waits for another one.
+        pad: of an artifact for rows of several lengths: what inputs have behind shorter rows, by name, `{"input_ids": 0}`. Batches of any
+            length are then padded to the next one, the same for all processes; an input may be a list of rows, each of its own length, and
+            an attention mask that is left out is then made. `labels` -100 and `attention_mask` 0 need not be said.
         flight_records: folder for the ranks' last transfers when the run fails; "none": nowhere.
         trusted: whether the artifact is known to be one's own (docs/Security.md).
 
@@ -116,7 +120,7 @@ class Session:
                  eval_data: Path | None = None, data_options: str | None = None, steps: int | None = None, lr: float | None = None,
                  lr_schedule: str | None = None, seed: int | None = None, on_nonfinite: str | None = None, program: str | None = None,
                  model: Path | None = None, backend: str | None = None, rendezvous: str | None = None, world: int | None = None,
-                 threads: int | None = None, deadline: float | None = None, flight_records: Path | None = None, trusted: bool = False) -> None:
+                 threads: int | None = None, deadline: float | None = None, flight_records: Path | None = None, trusted: bool = False, pad: Mapping[str, float] | None = None) -> None:
         def path(value: Path | None) -> str | None:
             return None if value is None else os.fspath(value)
 
@@ -129,8 +133,16 @@ class Session:
             self._door = _native.Door(os.fspath(artifact), {name: value for name, value in options.items() if value is not None})
         self._names = [name for name, _, _ in self._door.inputs]
         self._held: set[str] = set()
+        self._padding: Padding | None = None
         # A program that forgets to close, or is interrupted: ranks end before LibTorch does.
         self._closer = weakref.finalize(self, _close_quietly, self._door)
+        if pad is not None:
+            try:
+                self._padding = Padding(self.inputs, pad)
+            except errors.Error as error:
+                self._closer.detach()
+                self._door.close(str(error))
+                raise
 
     def __call__(self, *args: Any, **kwargs: Any) -> StepOutput:
         """Takes a step. Tensors by name, or in the order of `inputs`; rows are those of the first
@@ -275,6 +287,11 @@ class Session:
         return list(self._door.outputs)
 
     @property
+    def padding(self) -> Padding | None:
+        """What pads rows to one of `padding.lengths`; None without `pad`."""
+        return self._padding
+
+    @property
     def rank(self) -> int:
         """This process's; 0 if all ranks are its threads."""
         return self._door.rank
@@ -335,14 +352,16 @@ class Session:
         return self._door.memory
 
     def _lend(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-        lent = {name: _prepare(value) for name, value in kwargs.items()}
+        given = dict(kwargs)
         values = tuple(args)
         if values:
-            names = [name for name in self._names if name not in self._held and name not in lent]
+            names = [name for name in self._names if name not in self._held and name not in given]
             if len(values) > len(names):
                 raise errors.make("E084", f"expected {len(names)} inputs ({', '.join(names)}), found {len(values)}")
-            lent.update((name, _prepare(value)) for name, value in zip(names, values))
-        return lent
+            given.update(zip(names, values))
+        if self._padding is not None:
+            given = self._padding(given, list(self._held), self._door.find_greatest)
+        return {name: _prepare(value) for name, value in given.items()}
 
     def _rows(self, lent: Mapping[str, torch.Tensor]) -> int:
         return next((tensor.shape[0] for tensor in lent.values() if tensor.dim()), 0)

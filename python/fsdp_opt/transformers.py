@@ -2,6 +2,7 @@
 """Training a Hugging Face model with a compiled step, from the script that trains it with transformers.Trainer."""
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import logging
@@ -36,6 +37,11 @@ _log = logging.getLogger("fsdp_opt")
 _INSIDE = ("on_pre_optimizer_step", "on_optimizer_step", "on_substep_end")
 
 
+def _is_row(value: Any) -> bool:
+    """Whether it has something for each token."""
+    return isinstance(value, (list, tuple)) or (hasattr(value, "ndim") and value.ndim > 0)
+
+
 class FsdpTrainer:
     """transformers.Trainer's interface over a compiled, sharded step.
 
@@ -51,6 +57,10 @@ class FsdpTrainer:
         world: ranks; by default as many as the launcher started, else 1.
         config: keys of docs/Config.md that TrainingArguments do not have, such as `mesh` or those of `fsdp_config`.
         threads: LibTorch's, for each rank.
+        lengths: tokens of rows that the step is compiled for, `[512, 1024, 2048]`: each step runs the least of them that holds its rows.
+            Without, batches have one shape.
+        pad: what inputs have behind shorter rows, `{"input_ids": 0}`; by default `input_ids` the tokenizer's `pad_token_id`, `labels` -100 and
+            `attention_mask` 0. Without a data_collator rows are padded to the longest of a batch.
 
     Raises:
         fsdp_opt.Error: E040 with the names of all arguments that are not supported, and as `compile` and `Session`.
@@ -60,7 +70,8 @@ class FsdpTrainer:
                  train_dataset: Any = None, eval_dataset: Any = None, processing_class: Any = None, model_init: Callable[[], Any] | None = None,
                  compute_loss_func: Any = None, compute_metrics: Any = None, callbacks: Iterable[Any] | None = None,
                  optimizers: tuple[Any, Any] = (None, None), optimizer_cls_and_kwargs: Any = None, preprocess_logits_for_metrics: Any = None, *,
-                 world: int | None = None, config: Mapping[str, Any] | None = None, threads: int | None = None) -> None:
+                 world: int | None = None, config: Mapping[str, Any] | None = None, threads: int | None = None,
+                 lengths: Iterable[int] | None = None, pad: Mapping[str, float] | None = None) -> None:
         for name, value, instead in (
                 ("compute_loss_func", compute_loss_func, "the loss is the model's first output; compute it in the model's forward"),
                 ("compute_metrics", compute_metrics, "validation computes the loss; predict with the saved folder"),
@@ -86,12 +97,51 @@ class FsdpTrainer:
         padding = processing_class is not None and hasattr(processing_class, "pad")
         self.data_collator = data_collator or (transformers.DataCollatorWithPadding(processing_class) if padding
                                                else transformers.default_data_collator)
+        self._set_up_lengths(lengths, pad, data_collator)
         self._threads, self._replicas = threads, replicas
         self._folders = Folders(self.args.output_dir)
         self._artifact: Artifact | None = None
         self._session: Session | None = None
         self._plan()
         self._set_up_callbacks(callbacks)
+
+    def _set_up_lengths(self, lengths: Iterable[int] | None, pad: Mapping[str, float] | None, data_collator: Any) -> None:
+        self._lengths = sorted(set(lengths or ()))
+        self._pad: dict[str, float] = dict(pad or {})
+        self._row_lengths: list[int] | None = None
+        if not self._lengths:
+            if pad is not None:
+                raise _training_arguments.refuse("pad", "has no effect without lengths=[…]")
+            if _training_arguments.name_of(self.args.train_sampling_strategy) == "group_by_length":
+                raise _training_arguments.refuse("train_sampling_strategy", "'group_by_length' is for rows of several lengths; say lengths=[…]")
+            return
+        if len(self._lengths) < 2 or self._lengths[0] < 1:
+            raise _training_arguments.refuse("lengths", f"expected two numbers of tokens or more, found {self._lengths}")
+        tokenizer = self.processing_class or getattr(data_collator, "tokenizer", None)
+        known = getattr(tokenizer, "pad_token_id", None)
+        if known is not None:
+            self._pad.setdefault("input_ids", known)
+        if data_collator is None:
+            self.data_collator = self._collate_rows
+
+    def _collate_rows(self, features: list[Any]) -> Mapping[str, Any]:
+        """Pads to the longest row what has a number for each token, by the names of `pad` and those that need not be named."""
+        ragged = [name for name in features[0] if name in {*self._pad, "labels", "attention_mask", "input_ids"} and _is_row(features[0][name])]
+        batch: dict[str, Any] = transformers.default_data_collator([{name: value for name, value in each.items() if name not in ragged}
+                                                                     for each in features])
+        for name in ragged:
+            rows = [torch.as_tensor(each[name]) for each in features]
+            value = self._pad.get(name, {"labels": -100, "attention_mask": 0}.get(name))
+            if value is None:
+                if len({len(row) for row in rows}) > 1:
+                    raise errors.make("E087", f"pad: nothing says what is behind shorter rows of '{name}'; expected pad={{'{name}': VALUE}}, or a "
+                                              "tokenizer with a pad_token_id as processing_class")
+                value = 0
+            batch[name] = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=value)
+        if "attention_mask" in self._names and "attention_mask" not in batch and "input_ids" in ragged:
+            rows = [torch.ones(len(each["input_ids"]), dtype=torch.int64) for each in features]
+            batch["attention_mask"] = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        return batch
 
     # What the run is.
 
@@ -111,6 +161,7 @@ class FsdpTrainer:
             model.config.use_cache = args.use_cache
         names = list(inspect.signature(model.forward).parameters)
         kinds = [parameter.kind for parameter in inspect.signature(model.forward).parameters.values()]
+        self._names = names
         self._columns = {*names, "label", "label_ids", "labels"} if args.remove_unused_columns else None
         accepts = getattr(model, "accepts_loss_kwargs", inspect.Parameter.VAR_KEYWORD in kinds)
         self._counts_items = bool(accepts)
@@ -130,11 +181,28 @@ class FsdpTrainer:
         seed = None
         if _training_arguments.name_of(args.train_sampling_strategy) == "random":
             seed = args.data_seed if args.data_seed is not None else torch.random.initial_seed()
+        lengths = None
+        if _training_arguments.name_of(args.train_sampling_strategy) == "group_by_length":
+            seed = args.data_seed if args.data_seed is not None else args.seed
+            lengths = self._lengths_of(dataset)
         workers = {"num_workers": args.dataloader_num_workers, "in_order": args.dataloader_in_order,
                    **({"persistent_workers": args.dataloader_persistent_workers, "prefetch_factor": args.dataloader_prefetch_factor,
                        "multiprocessing_context": args.dataloader_multiprocessing_context} if args.dataloader_num_workers else {})}
         return Rows(dataset, self._collate, place, args.per_device_train_batch_size, args.gradient_accumulation_steps,
-                    can_pad=self._counts_items, seed=seed, drop_last=args.dataloader_drop_last, workers=workers)
+                    can_pad=self._counts_items, seed=seed, drop_last=args.dataloader_drop_last, workers=workers, lengths=lengths)
+
+    def _lengths_of(self, dataset: Any) -> list[int]:
+        """Tokens of each row: its column `length_column_name`, or counted once."""
+        if self._row_lengths is None:
+            if not hasattr(dataset, "__len__"):
+                raise _training_arguments.refuse("train_sampling_strategy", "'group_by_length' needs a train_dataset with a length")
+            column = self.args.length_column_name
+            if column in (getattr(dataset, "column_names", None) or ()):
+                self._row_lengths = list(dataset[column])
+            else:
+                main = getattr(self.model, "main_input_name", "input_ids")
+                self._row_lengths = [len(dataset[number][main]) for number in range(len(dataset))]
+        return self._row_lengths
 
     def _collate(self, features: list[Any]) -> Mapping[str, Any]:
         if self._columns is not None:
@@ -201,7 +269,9 @@ class FsdpTrainer:
         out = pathlib.Path(args.output_dir) / "step.fsdp"
 
         def make() -> Artifact:
-            artifact = compile(self._export(), config=config, world=self._world, out=out)
+            program = self._export()
+            dims = [f"{name}.1={','.join(map(str, self._lengths))}" for name in self._ragged]
+            artifact = compile(program, config=config, world=self._world, out=out, dims=dims)
             if evaluates and any("in training mode, and 'eval'" in note for note in artifact.notes):
                 raise _training_arguments.refuse("eval_dataset", "the model drops out or counts statistics while it trains, and validation would do "
                                                                  "so, too; set its dropout to 0, or leave validation out")
@@ -222,7 +292,10 @@ class FsdpTrainer:
         if self._counts_items:
             batch["num_items_in_batch"] = torch.tensor(1.0)
         was_training = self.model.training
-        program = _hooks.export(self.model.train(), (), part_tensors(batch), strict=False)
+        self._ragged = self._find_ragged(batch)
+        shapes = {name: {1: torch.export.Dim.DYNAMIC} if name in self._ragged else None for name in batch}
+        with self._named_forward(batch) if self._lengths else contextlib.nullcontext():
+            program = _hooks.export(self.model.train(), (), part_tensors(batch), strict=False, dynamic_shapes=shapes if self._lengths else None)
         self.model.train(was_training)
         if self._counts_items:
             placeholder = next(node for node in program.graph.nodes if node.op == "placeholder" and node.name == "num_items_in_batch")
@@ -231,13 +304,45 @@ class FsdpTrainer:
                                                           "model.accepts_loss_kwargs = False")
         return program
 
+    @contextlib.contextmanager
+    def _named_forward(self, batch: Mapping[str, torch.Tensor]) -> Iterator[None]:
+        """Gives the model a forward whose arguments are the batch's: of what is taken as **kwargs torch.export does not know dynamic shapes."""
+        own = self.model.forward
+
+        def call(**given: Any) -> Any:  # not "forward": the compiler takes a forward that no module has for a function's
+            return own(**given)
+        call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in batch])
+        before = self.model.__dict__.get("forward")
+        self.model.forward = call
+        try:
+            yield
+        finally:
+            if before is None:
+                del self.model.forward
+            else:
+                self.model.forward = before
+
+    def _find_ragged(self, batch: Mapping[str, torch.Tensor]) -> list[str]:
+        """Inputs with a number for each token: as long as the main one."""
+        if not self._lengths:
+            return []
+        main = batch.get(getattr(self.model, "main_input_name", "input_ids"))
+        if main is None or main.dim() < 2:
+            raise _training_arguments.refuse("lengths", f"expected rows of tokens as '{getattr(self.model, 'main_input_name', 'input_ids')}', found "
+                                                        f"{', '.join(batch)}")
+        if main.shape[1] < 2:
+            raise _training_arguments.refuse("train_dataset", "expected more than one token in the rows of the first batch, with which the model is exported")
+        return [name for name, value in batch.items() if value.dim() > 1 and value.shape[1] == main.shape[1]]
+
     def _first_eval_dataset(self) -> Any:
         return next(iter(self.eval_dataset.values())) if isinstance(self.eval_dataset, dict) else self.eval_dataset
 
     def _open(self, load: Path | None) -> Session:
         self.close()
         session = Session(self.artifact, load=load, steps=self._steps or None, threads=self._threads, deadline=float(self.args.ddp_timeout),
-                          flight_records=pathlib.Path(self.args.output_dir) / "flight-records", trusted=True)
+                          flight_records=pathlib.Path(self.args.output_dir) / "flight-records", trusted=True,
+                          pad=self._pad if self._lengths else None)
         self._place = Place(session.data_rank, session.data_parallel // session.num_replicas, session.data_parallel)
         self._inputs = [name for name in session.inputs if name != "num_items_in_batch"]
         return session
@@ -311,7 +416,7 @@ class FsdpTrainer:
         self.state.is_local_process_zero = self.state.is_world_process_zero = self.is_world_process_zero()
 
     def _batch(self, parts: list[tuple[Mapping[str, Any], int]]) -> dict[str, torch.Tensor]:
-        batch = join(parts, self._inputs)
+        batch = join(parts, self._inputs, self.session.padding)
         if self._counts_items:
             # The step takes the mean over ranks and micro-batches, of what the model divides by this.
             items = self._peers.sum(self._items(batch))
@@ -451,7 +556,7 @@ class FsdpTrainer:
                     real = min(max(end - own, 0), size)
                     rows = [dataset[row] for row in range(own, own + real)]
                     parts.append((self._collate(rows + [dataset[first]] * (size - real)), real))
-                batch = join(parts, self._inputs)
+                batch = join(parts, self._inputs, step.padding)
                 if self._counts_items:
                     items += self._items(batch)
                     # The sum over all ranks.

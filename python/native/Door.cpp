@@ -398,6 +398,19 @@ void Door::exportWeights(const std::string &path, uint64_t shardBytes,
   });
 }
 
+uint64_t Door::findGreatest(uint64_t number) {
+  session();
+  if (here == world)
+    return number;
+  uint64_t found = number;
+  run.run([&](OpenRank &rank) {
+    uint64_t own = rank.session.findGreatest(number);
+    if (rank.number == 0)
+      found = own;
+  });
+  return found;
+}
+
 uint64_t Door::stepsDone() const { return session().stepsDone(); }
 
 MemoryUse Door::memory() const { return session().memory(); }

@@ -103,6 +103,9 @@ public:
   void exportWeights(const std::string &path, uint64_t shardBytes,
                      bool isMerged);
 
+  /// The greatest of all processes' numbers.
+  uint64_t findGreatest(uint64_t number);
+
   uint64_t stepsDone() const;
   MemoryUse memory() const;
   /// With a reason: other processes' ranks learn that this one gave up.

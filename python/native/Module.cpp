@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "python/native/Door.h"
+#include "python/native/LengthOrder.h"
 #include "python/native/WholeCheckpoint.h"
 #include "runtime/train/EventFile.h"
 
@@ -284,6 +285,19 @@ NB_MODULE(_native, module) {
       });
   module.def("list_errors", listErrors);
   module.def("describe_artifact", describe, nb::arg("path"));
+  module.def(
+      "order_by_length",
+      [](const std::vector<uint64_t> &lengths, uint64_t epoch, uint64_t pool,
+         uint64_t group, bool shuffle, uint64_t seed) {
+        plan::DataT data;
+        data.length_pool = pool;
+        data.length_group = group;
+        data.shuffle = shuffle;
+        data.seed = seed;
+        return orderByLength(lengths, data, epoch);
+      },
+      nb::arg("lengths"), nb::arg("epoch"), nb::arg("pool"), nb::arg("group"),
+      nb::arg("shuffle"), nb::arg("seed"));
   module.def("rate_factor", rateFactor, nb::arg("artifact"), nb::arg("step"));
   module.def("write_checkpoint", writeCheckpoint, nb::arg("artifact"),
              nb::arg("folder"), nb::arg("step"), nb::arg("rows"),
@@ -342,6 +356,8 @@ NB_MODULE(_native, module) {
       .def("step", step, nb::arg("batch"))
       .def("evaluate", evaluate, nb::arg("batch"))
       .def("evaluate_files", evaluateFiles)
+      .def("find_greatest", &Door::findGreatest, nb::arg("number"),
+           nb::call_guard<nb::gil_scoped_release>())
       .def("hold", hold, nb::arg("name"), nb::arg("tensor"))
       .def("save", &Door::save, nb::arg("folder"), nb::arg("keep"),
            nb::arg("wait"), nb::call_guard<nb::gil_scoped_release>())
