@@ -149,23 +149,30 @@ def trained(bin, made, world, accumulation=1, steps=6, data=None, backend="local
     return case
 
 
-def alike(bin):
-    """Twelve rows a step, on one to three ranks: the same rows in the same programs."""
+def alike(bin, grains):
+    """Twelve rows a step, on several numbers of ranks: the same rows in the same programs; with grains, the same bits."""
     def case(folder):
         found = {}
-        for world in (1, 2, 3):
+        worlds = (1, 3) if grains else (1, 2, 3)
+        for world in worlds:
             own = folder / str(world)
             own.mkdir()
-            each = Case(bin, own, llama, world, data={"shuffle": True, "seed": 3, "length_pool": 24, "length_group": 12},
-                        gradient_accumulation_steps=6 // world, optimizer=SGD)
+            each = Case(bin, own, llama, world, data={"shuffle": True, "seed": 3, "length_pool": 24, "length_group": 12}, optimizer=SGD,
+                        **({} if grains else {"gradient_accumulation_steps": 6 // world}))
+            if grains:
+                each.settings["fsdp_config"]["grains"] = 6
+                (own / "fsdp.yaml").write_text(yaml.safe_dump(each.settings))
             each.compile()
-            rows, _, _ = each.run("--steps=5")
-            found[world] = programs(rows), [row["loss"] for row in rows]
-        for world in (2, 3):
-            assert found[world][0] == found[1][0], found
-            for a, b in zip(found[world][1], found[1][1]):
+            rows, _, final = each.run("--steps=5")
+            found[world] = programs(rows), [row["loss"] for row in rows], final
+        sizes, losses, weights = found[1]
+        for world in worlds[1:]:
+            assert found[world][0] == sizes, found
+            if grains:
+                assert found[world][1] == losses and all(torch.equal(found[world][2][name], weights[name]) for name in weights), f"{world} ranks"
+            for a, b in zip(found[world][1], losses, strict=True):
                 assert abs(a - b) <= 2e-5 * max(1, abs(b)), found
-        assert len(set(found[1][0])) > 1, found
+        assert len(set(sizes)) > 1, found
     return case
 
 
@@ -228,9 +235,13 @@ def refused(bin):
     """What has no meaning, or no room."""
     def case(folder):
         each = Case(bin, folder, llama, 1, longest=40)
+        # Nothing says what x is padded with, but for options.
+        each.settings["data"].pop("pad")
+        (folder / "fsdp.yaml").write_text(yaml.safe_dump(each.settings))
         each.compile()
 
-        def expect(error, words, *options):
+        def expect(error, words, *options, pad="pad=x:0"):
+            options = [*options, f"--data-options={pad}"] if pad else options
             done = call(bin / "fsdp-run", "step.fsdp", "--steps=1", *options, cwd=folder)
             assert done.returncode and done.stderr.startswith(f"error[fsdp-{error}]") and words in done.stderr, done.stderr
 
@@ -246,17 +257,13 @@ def refused(bin):
                 ("other", {"y": whole["y"].int()}, "E082", "convert it")):
             save_file({**whole, **change}, folder / f"{name}.safetensors")
             expect(error, words, f"--data={name}.safetensors")
-        expect("E040", "the program has no input 'xx'", rows, "--data-options=pad=xx:3")
-        expect("E040", "expected INPUT:NUMBER", rows, "--data-options=pad=x:")
-        expect("E040", "expected a multiple of 64, found 96", rows, "--data-options=length_pool=96")
-        expect("E040", "shifts_labels=true", rows, "--data-options=label_count=x")
-        # Nothing says what x is padded with.
-        each.settings["data"].pop("pad")
-        (folder / "fsdp.yaml").write_text(yaml.safe_dump(each.settings))
-        each.compile()
-        expect("E087", "nothing says what input 'x' has behind the shorter ones; say --data-options=pad=x:VALUE", rows)
+        expect("E040", "the program has no input 'xx'", rows, pad="pad=xx:3")
+        expect("E040", "expected INPUT:NUMBER", rows, pad="pad=x:")
+        expect("E040", "expected a multiple of 64, found 96", rows, pad="length_pool=96")
+        expect("E040", "shifts_labels=true", rows, pad="label_count=x")
+        expect("E087", "nothing says what input 'x' has behind the shorter ones; say --data-options=pad=x:VALUE", rows, pad=None)
         # The program that is named takes no longer rows.
-        expect("E088", "the longest program takes 16", rows, "--program=x.1=16", "--data-options=pad=x:0")
+        expect("E088", "the longest program takes 16", rows, "--program=x.1=16")
     return case
 
 
@@ -265,20 +272,26 @@ def main():
     bin = arguments.bin
     sorted_rows = {"shuffle": True, "seed": 3, "length_pool": 16, "length_group": 4}
     counted = {"label_count": "num_items_in_batch", "shifts_labels": True, "length_pool": 12, "length_group": 6}
-    run_cases({
+    cases = {
         "in the file's order, world=1": trained(bin, llama, 1, steps=8, weighs=True),
-        "by length, world=2": trained(bin, llama, 2, steps=8, data=sorted_rows, reshard_after_forward=True),
-        "by length, world=3 micro-batches=2": trained(bin, llama, 3, 2, data={**sorted_rows, "length_group": 8}, optimizer=SGD),
-        "by length, over gloo, world=2": trained(bin, llama, 2, data={**sorted_rows, "shuffle": False}, backend="gloo"),
-        "labels are counted, world=3": trained(bin, hugging_face, 3, data=counted),
-        "labels are counted, world=2 micro-batches=2": trained(bin, hugging_face, 2, 2, data={**counted, **sorted_rows, "length_group": 8}),
-        "one to three ranks": alike(bin),
+        "labels are counted, world=3 micro-batches=2": trained(bin, hugging_face, 3, 2, data={**counted, **sorted_rows, "length_group": 8}, steps=4),
+        "the same bits": alike(bin, grains=True),
         "resumed": resumed(bin, 2, 3),
-        "an epoch": epochs_end(bin),
-        "validation": validated(bin, llama, {}),
         "validation with counted labels": validated(bin, hugging_face, {"label_count": "num_items_in_batch", "shifts_labels": True}, "gloo"),
         "refused": refused(bin),
-    }, arguments.only)
+    }
+    if arguments.all:
+        cases |= {
+            "by length, world=2": trained(bin, llama, 2, steps=8, data=sorted_rows, reshard_after_forward=True),
+            "by length, world=3 micro-batches=2": trained(bin, llama, 3, 2, data={**sorted_rows, "length_group": 8}, optimizer=SGD),
+            "by length, over gloo, world=2": trained(bin, llama, 2, data={**sorted_rows, "shuffle": False}, backend="gloo"),
+            "labels are counted, world=3": trained(bin, hugging_face, 3, data=counted),
+            "labels are counted, world=2 micro-batches=2": trained(bin, hugging_face, 2, 2, data={**counted, **sorted_rows, "length_group": 8}),
+            "one to three ranks": alike(bin, grains=False),
+            "an epoch": epochs_end(bin),
+            "validation": validated(bin, llama, {}),
+        }
+    run_cases(cases, arguments.only)
 
 
 main()
