@@ -16,17 +16,18 @@ from . import errors
 from .errors import Error
 
 if TYPE_CHECKING:
-    from .compiler import Artifact, compile, explain
+    from .compiler import Artifact, compile, explain, export
     from .event_file import EventFile
     from .explanation import Explanation
     from .sampler import LengthSampler
     from .session import Evaluation, Session, StepOutput
 
 __version__ = "0.1.0"
-__all__ = ["Artifact", "Error", "Evaluation", "EventFile", "Explanation", "LengthSampler", "Session", "StepOutput", "compile", "errors", "explain"]
+__all__ = ["Artifact", "Error", "Evaluation", "EventFile", "Explanation", "LengthSampler", "Session", "StepOutput", "compile", "errors", "explain",
+           "export"]
 
-_HOME = {"Artifact": "compiler", "compile": "compiler", "explain": "compiler", "EventFile": "event_file", "Explanation": "explanation",
-         "Evaluation": "session", "LengthSampler": "sampler", "Session": "session", "StepOutput": "session"}
+_HOME = {"Artifact": "compiler", "compile": "compiler", "explain": "compiler", "export": "compiler", "EventFile": "event_file",
+         "Explanation": "explanation", "Evaluation": "session", "LengthSampler": "sampler", "Session": "session", "StepOutput": "session"}
 
 
 def __getattr__(name: str) -> object:

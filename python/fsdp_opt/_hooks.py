@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.nn.modules import module as _module
 
+from . import _flex
+
 _RECORD = "fsdp_opt_hooks.json"  # what ir/capture/pt2/Hooks.cpp reads
 _OURS = os.path.abspath(__file__)
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
@@ -22,8 +24,8 @@ _found: weakref.WeakKeyDictionary[torch.export.ExportedProgram, list[dict[str, A
 
 
 def export(model: torch.nn.Module, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any) -> torch.export.ExportedProgram:
-    """torch.export.export, which also looks for hooks."""
-    with _watch() as places:
+    """torch.export.export, which also looks for hooks, and takes flex_attention."""
+    with _watch() as places, _flex.exporting():
         program = torch.export.export(model, tuple(args), dict(kwargs or {}), **options)
     _found[program] = _of_modules(model) + [{"file": file, "line": line} for file, line in places]
     return program

@@ -14,7 +14,7 @@ from typing import Any, Union
 import torch
 from torch.utils._pytree import tree_map
 
-from . import _hooks, errors, tools
+from . import _flex, _hooks, errors, tools
 from .explanation import Explanation
 
 Path = Union[str, "os.PathLike[str]"]
@@ -120,6 +120,31 @@ def explain(model: Model, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | 
         return Explanation(told.stdout, None, json.loads(report.read_text()), json.loads(prediction.read_text()))
 
 
+def export(model: torch.nn.Module | torch.export.ExportedProgram, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *,
+           out: Path = "model.pt2", dynamic_shapes: Any = None, strict: bool = False) -> pathlib.Path:
+    """Writes the .pt2 file that fsdp-opt compiles, as `compile` does on the way.
+
+    Beside what torch.export.save writes, it holds hooks on gradients, so that they are errors, and
+    calls of flex_attention, which torch.export.save refuses.
+
+    Args:
+        model: a module, which is exported; or what `torch.export` returned.
+        args, kwargs: what the module is called with, with the shapes of one rank's micro-batch.
+        out: the file.
+        dynamic_shapes, strict: as `torch.export.export` takes them.
+
+    Returns:
+        The file.
+
+    Raises:
+        fsdp_opt.Error: for flex_attention with functions that are not supported.
+        What `torch.export.export` and `torch.export.save` raise.
+    """
+    if isinstance(model, (str, os.PathLike)):
+        raise errors.make("E040", f"model: expected a module or an ExportedProgram, found the path '{model}'")
+    return pathlib.Path(_export(model, args, kwargs, dynamic_shapes, strict, pathlib.Path(out)))
+
+
 def _options(world: int | Sequence[int] | None, outputs: Iterable[str], loss: str | None, weights: Iterable[Path], dims: Iterable[str],
              cluster: str | None) -> list[str]:
     worlds = [] if world is None else [world] if isinstance(world, int) else list(world)
@@ -146,6 +171,7 @@ def _export(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any] | None,
         model = _hooks.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
     if not isinstance(model, torch.export.ExportedProgram):
         raise errors.make("E040", f"model: expected a module, an ExportedProgram or a path, found {type(model).__name__}")
+    _flex.make_writable(model)
     torch.export.save(model, to, extra_files=_hooks.extra_files(model))
     return str(to)
 

@@ -84,3 +84,9 @@ at::Tensor Reader::findSharedHeads(const at::Tensor &heads, int64_t queries) {
     return {};
   return shared;
 }
+
+at::Tensor Reader::findRows(const at::Tensor &tensor, const at::Tensor &rows) {
+  capture::ValueId value = capture.getRecorder().lookup(tensor);
+  meta::Plainly plainly;
+  return values.isConstant(value) ? values.getRows(value, rows) : at::Tensor();
+}

@@ -39,6 +39,9 @@ public:
   at::Tensor getRanges(const at::Tensor &begin, const at::Tensor &end,
                        int64_t keys) override;
   at::Tensor findSharedHeads(const at::Tensor &heads, int64_t queries) override;
+  at::Tensor findRows(const at::Tensor &tensor,
+                      const at::Tensor &rows) override;
+  bool sharesSequences() const override { return request.cutsSequences; }
 
 private:
   static constexpr int64_t kMostElements = int64_t(1) << 22;

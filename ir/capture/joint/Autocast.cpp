@@ -316,6 +316,11 @@ c10::ScalarType fsdp::capture::getAutocastDtype(c10::DeviceType device) {
   return device == c10::kCUDA ? at::kHalf : at::kBFloat16;
 }
 
+std::optional<c10::ScalarType> fsdp::capture::getActiveAutocastDtype() {
+  const Setting *active = getActive();
+  return active ? std::optional(active->dtype) : std::nullopt;
+}
+
 OperandCasterScope::OperandCasterScope(OperandCaster &own) : keys(getKeys()) {
   caster = &own;
 }

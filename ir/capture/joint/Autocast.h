@@ -60,6 +60,9 @@ private:
   c10::impl::ForceDispatchKeyGuard keys;
 };
 
+/// The dtype of the torch.autocast that is on, if one is.
+std::optional<c10::ScalarType> getActiveAutocastDtype();
+
 /// Sees the operators that a model calls, above autograd and functionalization,
 /// and may cast what they read.
 class OperandCaster {

@@ -81,6 +81,14 @@ public:
   /// several times in a row, or `heads` itself if that is one for `queries`
   /// heads; undefined if it is none, or if ranks could not share it out.
   virtual Tensor findSharedHeads(const Tensor &heads, int64_t queries) = 0;
+
+  /// Some rows of a tensor, along its last dim but one, where they depend on no
+  /// data; on the CPU. Leading dims along which they are the same may be 1.
+  /// Undefined if they are not known.
+  virtual Tensor findRows(const Tensor &tensor, const Tensor &rows) = 0;
+
+  /// Whether ranks get parts of sequences: these are not to be cut.
+  virtual bool sharesSequences() const = 0;
 };
 
 /// What is added to scores for `mask` of true and false: 0, and `masked` where

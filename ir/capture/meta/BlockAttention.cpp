@@ -100,23 +100,13 @@ std::vector<AttentionBlock> meta::chooseBlocks(const MaskReading &mask,
 // Calls
 //===----------------------------------------------------------------------===//
 
-namespace {
-
-/// What was computed for a block, with autograd's graph of that.
-struct Attended {
-  Tensor query, key, value, output;
-};
-
-/// As fused kernels lay out what they return: [batch, queries, heads, width] in
-/// memory.
-Tensor joinByPosition(std::vector<Tensor> parts) {
+Tensor meta::joinByPosition(std::vector<Tensor> parts) {
   for (Tensor &part : parts)
     part = part.transpose(1, 2);
   return at::cat(parts, 1).transpose(1, 2);
 }
 
-/// The sum of tensors that each stand for some of the keys, of all `keys`.
-Tensor addUp(const std::vector<AttentionBlock> &blocks,
+Tensor meta::addUp(const std::vector<AttentionBlock> &blocks,
              const std::vector<Tensor> &parts, const Tensor &like) {
   std::set<int64_t> borders = {0, like.size(2)};
   for (const AttentionBlock &block : blocks)
@@ -139,6 +129,13 @@ Tensor addUp(const std::vector<AttentionBlock> &blocks,
   }
   return joinByPosition(std::move(sums));
 }
+
+namespace {
+
+/// What was computed for a block, with autograd's graph of that.
+struct Attended {
+  Tensor query, key, value, output;
+};
 
 /// What backward needs of forward.
 struct Kept : torch::CustomClassHolder {

@@ -48,6 +48,15 @@ Tensor attendBlocks(const std::vector<AttentionBlock> &blocks,
                     const Tensor &query, const Tensor &key, const Tensor &value,
                     const AttendBlock &attend);
 
+/// Tensors [batch, heads, length, width] one behind the other, laid out as
+/// fused kernels lay out what they return: by position in front of heads.
+Tensor joinByPosition(std::vector<Tensor> parts);
+
+/// The sum of tensors, one for each block, that each stand for its keys; in the
+/// sizes of `like`, [batch, heads, keys, width].
+Tensor addUp(const std::vector<AttentionBlock> &blocks,
+             const std::vector<Tensor> &parts, const Tensor &like);
+
 } // namespace fsdp::meta
 
 #endif // FSDP_IR_CAPTURE_META_BLOCKATTENTION_H

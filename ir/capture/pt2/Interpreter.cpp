@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/pt2/Interpreter.h"
-#include "ir/capture/joint/Autocast.h"
-#include "ir/capture/meta/TargetScope.h"
 #include "ir/capture/pt2/Enums.h"
 #include "ir/capture/pt2/Layouts.h"
 #include "ir/capture/pt2/Metadata.h"
@@ -290,62 +288,6 @@ bool Pt2Interpreter::castToAnothers(const json::Object &node) {
   return true;
 }
 
-/// Which of the region's graphs runs.
-static const json::Object &chooseGraph(const Pt2Region &region,
-                                       const Pt2Interpreter &interpreter) {
-  if (region.kind != Pt2Region::Kind::Branch)
-    return *region.graphs[0];
-  c10::IValue condition = interpreter.evaluate(*region.settings[0]);
-  if (!condition.isBool())
-    json::fail("true or false as the condition of a branch");
-  return *region.graphs[condition.toBool() ? 0 : 1];
-}
-
-static c10::DeviceType getTargetDevice() {
-  return meta::getTarget().device == Target::Device::Cuda ? c10::kCUDA
-                                                          : c10::kCPU;
-}
-
-void Pt2Interpreter::callRegion(const Pt2Region &region,
-                                const json::Object &node) {
-  std::vector<c10::IValue> operands;
-  for (const json::Value *operand : region.operands) {
-    c10::IValue value = evaluate(*operand);
-    if (value.isList())
-      for (const c10::IValue &element : value.toListRef())
-        operands.push_back(element);
-    else
-      operands.push_back(std::move(value));
-  }
-  const json::Object &graph = chooseGraph(region, *this);
-  const json::Array &parameters = json::getArray(graph, "inputs");
-  if (parameters.size() != operands.size())
-    json::fail("one argument for each input of a region");
-  Pt2Interpreter inner(device, recorder);
-  inner.setExportDevice(exportDevice);
-  inner.setBackwards(backwards);
-  inner.setParamDtype(paramDtype);
-  for (size_t i = 0; i < parameters.size(); ++i)
-    if (std::string name = getPt2ValueName(parameters[i]); !name.empty())
-      inner.bind(name, operands[i]);
-
-  std::optional<at::AutoGradMode> gradients;
-  if (region.kind == Pt2Region::Kind::Grad)
-    gradients.emplace(evaluate(*region.settings.at(0)).toBool());
-  std::optional<AutocastScope> autocast;
-  if (region.kind == Pt2Region::Kind::Autocast) {
-    Pt2Autocast rules = readPt2Autocast(region);
-    if (exportDevice == c10::kMeta || exportDevice == rules.device ||
-        getTargetDevice() == rules.device)
-      autocast.emplace(rules.device, rules.dtype, rules.enabled);
-  }
-  inner.run(graph);
-  std::vector<c10::IValue> results;
-  for (const json::Value &output : json::getArray(graph, "outputs"))
-    results.push_back(inner.evaluate(output));
-  bindOutputs(node, results);
-}
-
 void Pt2Interpreter::bindOutputs(const json::Object &node,
                                  const std::vector<c10::IValue> &results) {
   auto bindName = [&](const json::Value &reference, const c10::IValue &value) {
@@ -450,6 +392,7 @@ Pt2Interpreter::getTensors(const json::Object &node) const {
 }
 
 void Pt2Interpreter::run(const json::Object &graph) {
+  running = &graph;
   tensors = json::findObject(graph, "tensor_values");
   if (paramDtype)
     casts = Pt2LostCasts(graph);
@@ -465,31 +408,29 @@ void Pt2Interpreter::run(const json::Object &graph) {
     if (backwards)
       backwards->inspect(node, at::GradMode::is_enabled(),
                          [&] { return getTensors(node); });
-    if (target.region) {
-      callRegion(*target.region, node);
-      continue;
-    }
-    if (target.kind == Pt2NodeKind::NumberFunction) {
-      callNumberFunction(target.function, node);
-      continue;
-    }
-    if (target.kind == Pt2NodeKind::SizeAssertion) {
-      checkAssertion(node);
-      continue;
-    }
-    try {
-      if (target.kind == Pt2NodeKind::SizeQuery)
-        callSizeQuery(target.function, node);
-      else if (!castToAnothers(node))
-        callOperator(*target.op, node);
-    } catch (const c10::Error &error) {
-      std::string message = error.what_without_backtrace();
-      std::string where = location.describe();
-      throw Error(ErrorId::OperatorFailed,
-                  target.describe() +
-                      (where.empty() ? "" : " (" + where + ")") +
-                      " refuses its arguments: " +
-                      message.substr(0, message.find('\n')));
-    }
+    runNode(node, target, location);
+  }
+}
+
+void Pt2Interpreter::runNode(const json::Object &node, const Pt2Target &target,
+                             const Location &location) {
+  if (target.region)
+    return callRegion(*target.region, node);
+  if (target.kind == Pt2NodeKind::NumberFunction)
+    return callNumberFunction(target.function, node);
+  if (target.kind == Pt2NodeKind::SizeAssertion)
+    return checkAssertion(node);
+  try {
+    if (target.kind == Pt2NodeKind::SizeQuery)
+      callSizeQuery(target.function, node);
+    else if (!castToAnothers(node))
+      callOperator(*target.op, node);
+  } catch (const c10::Error &error) {
+    std::string message = error.what_without_backtrace();
+    std::string where = location.describe();
+    throw Error(ErrorId::OperatorFailed,
+                target.describe() + (where.empty() ? "" : " (" + where + ")") +
+                    " refuses its arguments: " +
+                    message.substr(0, message.find('\n')));
   }
 }

@@ -11,14 +11,17 @@
 
 #include "ir/capture/joint/Recorder.h"
 #include "ir/capture/pt2/Backwards.h"
+#include "ir/capture/pt2/FlexMasks.h"
 #include "ir/capture/pt2/Json.h"
 #include "ir/capture/pt2/LostCasts.h"
+#include "ir/capture/pt2/Operators.h"
 #include "ir/capture/pt2/Program.h"
 #include "ir/capture/pt2/Regions.h"
 #include "ir/capture/symbolic/Number.h"
 
 #include <functional>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace fsdp::capture {
 
@@ -57,11 +60,18 @@ public:
   /// Runs all nodes. Throws Error.
   void run(const json::Object &graph);
 
+  /// Runs one of them, which is at `location`.
+  void runNode(const json::Object &node, const Pt2Target &target,
+               const Location &location);
+
+
 private:
   void callOperator(const c10::OperatorHandle &op, const json::Object &node);
   bool castToAnothers(const json::Object &node);
   const c10::IValue &read(const std::string &name) const;
   void callRegion(const Pt2Region &region, const json::Object &node);
+  void callFlexAttention(const Pt2Region &region, const json::Object &node);
+  bool isNeeded(const std::string &name);
   void callNumberFunction(const std::string &function,
                           const json::Object &node);
   void callSizeQuery(const std::string &query, const json::Object &node);
@@ -79,7 +89,12 @@ private:
   ParamDtype paramDtype;
   Pt2LostCasts casts;                    ///< of the graph that runs
   std::string module;                    ///< of the node that runs
+  const json::Object *running = nullptr; ///< the graph that runs
   const json::Object *tensors = nullptr; ///< of the graph that runs, by name
+  /// Names of values that results of a graph are made of.
+  std::unordered_set<std::string> needed;
+  const json::Object *neededIn = nullptr;
+  std::shared_ptr<FlexMasks> masks = std::make_shared<FlexMasks>();
   std::unordered_map<std::string, c10::IValue> values;
 };
 

@@ -3,6 +3,7 @@
 
 #include "ir/capture/pt2/Operators.h"
 #include "ir/capture/joint/DataDependence.h"
+#include "ir/capture/pt2/FlexAttention.h"
 #include "ir/capture/pt2/Metadata.h"
 #include "ir/capture/symbolic/Number.h"
 
@@ -123,9 +124,13 @@ void fsdp::capture::findPt2Problems(const json::Object &graph,
   for (const json::Value &value : json::getArray(graph, "nodes")) {
     const json::Object &node = json::asObject(value);
     try {
-      if (std::optional<Pt2Region> region = resolvePt2Target(node).region)
-        for (const json::Object *inner : region->graphs)
-          findPt2Problems(*inner, problems);
+      if (std::optional<Pt2Region> region = resolvePt2Target(node).region) {
+        if (region->kind == Pt2Region::Kind::Attention)
+          checkPt2FlexAttention(*region, node);
+        else
+          for (const json::Object *inner : region->graphs)
+            findPt2Problems(*inner, problems);
+      }
     } catch (const Error &error) {
       problems.push_back({error.id(), error.what()});
     }

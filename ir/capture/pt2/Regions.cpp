@@ -25,6 +25,8 @@ constexpr std::pair<const char *, Kind> supported[] = {
     // Whether to keep activations is the compiler's choice.
     {"tag_activation_checkpoint", Kind::Plain},
     {"wrap_activation_checkpoint", Kind::Plain},
+    // As the Python package writes it (python/fsdp_opt/_flex.py).
+    {"fsdp_flex_attention", Kind::Attention},
 };
 
 struct Refusal {
@@ -49,8 +51,8 @@ constexpr Refusal refused[] = {
     {"map", ErrorId::UnsupportedRegion, loop},
     {"map_impl", ErrorId::UnsupportedRegion, loop},
     {"flex_attention", ErrorId::UnsupportedRegion,
-     "is not supported; call "
-     "torch.nn.functional.scaled_dot_product_attention with a mask"},
+     "is not in the form that is read; write the file by fsdp_opt.export of the "
+     "Python package"},
     {"auto_functionalized", ErrorId::CustomOperator, custom},
     {"auto_functionalized_v2", ErrorId::CustomOperator, custom},
     {"triton_kernel_wrapper_functional", ErrorId::CustomOperator, custom},
@@ -110,7 +112,8 @@ Pt2Region fsdp::capture::readPt2Region(const json::Object &node,
     else if (json::getString(input, "name").empty() && isOperand(argument))
       region.operands.push_back(&argument);
   }
-  if (region.graphs.size() != (region.kind == Kind::Branch ? 2 : 1))
+  bool hasTwo = region.kind == Kind::Branch || region.kind == Kind::Attention;
+  if (region.graphs.size() != (hasTwo ? 2 : 1))
     json::fail("the graphs of " + shown);
 
   if (region.kind == Kind::Branch) {

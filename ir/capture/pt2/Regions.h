@@ -27,11 +27,14 @@ struct Pt2Region {
     Grad,     ///< runs it with gradients on or off
     Autocast, ///< runs it under torch.autocast
     Branch,   ///< runs the first or the second of its graphs
+    /// flex_attention: queries, keys and values are the settings, what changes
+    /// scores and what masks them the graphs
+    Attention,
   };
   Kind kind = Kind::Plain;
   /// Arguments before the graphs: rules, or the condition of a branch.
   std::vector<const json::Value *> settings;
-  std::vector<const json::Object *> graphs; ///< at least one; two of a branch
+  std::vector<const json::Object *> graphs; ///< at least one; two of some
   /// Arguments behind them: the graphs' inputs, some of them in lists.
   std::vector<const json::Value *> operands;
 };
