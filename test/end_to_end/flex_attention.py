@@ -46,8 +46,10 @@ class Layer(nn.Module):
         self.kind = kind
         self.norm = nn.LayerNorm(width)
         self.q, self.kv, self.o = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, width)
-        self.table = nn.Parameter(torch.randn(HEADS, 2 * SEQ) * 0.3)
-        self.gate = nn.Parameter(torch.rand(HEADS) + 0.5)
+        if kind == "bias":
+            self.table = nn.Parameter(torch.randn(HEADS, 2 * SEQ) * 0.3)
+        if kind == "scaled":
+            self.gate = nn.Parameter(torch.rand(HEADS) + 0.5)
         self.register_buffer("documents", torch.arange(SEQ) // 11, persistent=False)
 
     def functions(self, x):
@@ -162,6 +164,10 @@ def main():
         "changes world=1": train_case(bin, model(*CHANGES), 1),
         "changes world=2": train_case(bin, model(*CHANGES), 2, activation_checkpointing=True),
         "changes strict": train_case(bin, model(*CHANGES), 1, form="strict"),
+        "tp=2": parallel_case(bin, model("causal", "bias", "capped", "empty"), 2),
+        "cp=2": parallel_case(bin, model("causal", "capped", "documents"), cp=2),
+        "bf16": rounded_case(bin, model("causal", "bias", "capped", "alibi"), {}, 2, optimizer=SGD,
+                             mixed_precision={"param_dtype": "bfloat16", "reduce_dtype": "float32"}),
     }
     run_cases(cases, arguments.only)
 

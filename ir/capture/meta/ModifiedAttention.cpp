@@ -65,6 +65,17 @@ Tensor meta::repeatHeadsTo(const Tensor &tensor, int64_t heads) {
       .reshape({tensor.size(0), heads, tensor.size(2), tensor.size(3)});
 }
 
+/// Positions of queries that come of the call's own operands: what is computed
+/// of them alone is not the same as in other layers, for which it would be kept.
+static PairPositions makeOwnPositions(const Tensor &like,
+                                      const AttentionBlock &block,
+                                      bool isTransposed = false) {
+  PairPositions positions = makePositions(like, block, isTransposed);
+  positions.query = positions.query +
+                    like.new_zeros({1}, like.options().dtype(at::kLong));
+  return positions;
+}
+
 namespace {
 
 /// What forward computes, and backward again.
@@ -128,7 +139,7 @@ struct Modified : torch::autograd::Function<Modified> {
                                keysOf(key, block).to(dtype)) *
                       call->scale;
       scores =
-          call->change(scores, makePositions(query, block), kept->buffers)
+          call->change(scores, makeOwnPositions(query, block), kept->buffers)
               .to(dtype);
       sums.push_back(at::logsumexp(scores, {-1}));
       Tensor weights = (scores - shiftOf(sums.back()).unsqueeze(-1)).exp();
@@ -199,7 +210,7 @@ private:
         buffers.push_back(
             buffer.detach().requires_grad_(buffer.requires_grad()));
       changed = kept.call
-                    .change(scores, makePositions(kept.query, block, true),
+                    .change(scores, makeOwnPositions(kept.query, block, true),
                             buffers)
                     .to(dtype);
     }

@@ -25,6 +25,10 @@ namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
+/// Numbers that are added to the scores of all heads at once; more of them are
+/// computed block by block.
+constexpr int64_t kMostAdded = int64_t(1) << 24;
+
 /// While it lives, nobody casts operands: functions say themselves in what they
 /// compute.
 struct AsWritten {
@@ -181,7 +185,8 @@ private:
     if (!added.defined())
       return KernelCall{widen(seen), kernel.scale};
     kernel.mask = widen(added);
-    if (!isExact(kernel.mask) || !hasKernel(kernel))
+    if (!isExact(kernel.mask) || kernel.mask.numel() > kMostAdded ||
+        !hasKernel(kernel))
       return std::nullopt;
     kernel.mask = kernel.mask.to(call.query.scalar_type());
     if (seen.defined())

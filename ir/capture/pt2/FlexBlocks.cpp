@@ -44,12 +44,14 @@ struct Seen {
   Tensor any, all; ///< [batch, heads, rows, columns]; undefined: not known
 };
 
+/// The block of a mask of any length is larger than all.
 int64_t countBlocks(int64_t length, int64_t block) {
   return (length + block - 1) / block;
 }
 
 /// Pairs beyond the lengths are like those at the end.
 Tensor cutColumns(const Tensor &rows, int64_t block, bool isAll) {
+  block = std::min(block, rows.size(-1));
   int64_t columns = countBlocks(rows.size(-1), block);
   Tensor padded = at::constant_pad_nd(
       rows, {0, columns * block - rows.size(-1)}, isAll ? 1 : 0);
@@ -116,7 +118,6 @@ void fsdp::capture::checkPt2FlexBlocks(const Pt2FlexCall &call,
   }
   int64_t rows = countBlocks(call.query.size(2), call.queryBlock);
   int64_t columns = countBlocks(call.key.size(2), call.keyBlock);
-  // One block for a mask of any length stands for all.
   bool fits = numbers[0].size(-1) >= rows && numbers[1].size(-1) >= columns;
   Seen seen = readMask(*reader, call, mask, reading);
   if (!seen.any.defined() || !fits)
