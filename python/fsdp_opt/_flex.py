@@ -15,6 +15,8 @@ from torch.nn.attention.flex_attention import BlockMask
 from . import errors
 
 _BLOCK_TABLES = slice(2, 6)  # of a BlockMask as a tuple: numbers and indices of blocks of keys, in part and in full
+_OFF = ("flex_attention is called where gradients are off, which torch.export does not write down: they would be computed; leave no_grad out, and call "
+        ".detach() on its result")
 _LENGTHS, _BLOCK_SIZES = slice(0, 2), slice(10, 12)
 
 
@@ -43,14 +45,22 @@ def exporting() -> Iterator[None]:
         setattr(_flex, name, function)
     try:
         yield
+    except Exception as error:
+        if _OFF in str(error):
+            raise errors.make("E024", _OFF) from error
+        raise
     finally:
         for name, function in own.items():
             setattr(_flex, name, function)
 
 
 def _accept_gradients(check: Callable[..., None]) -> Callable[..., None]:
-    """The kernel of CPUs has no gradient; what is compiled has its own."""
+    """The kernel of CPUs has no gradient; what is compiled has its own. Of a no_grad around a call torch.export leaves nothing."""
+    watches = torch.is_grad_enabled()
+
     def accept(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
+        if watches and not torch.is_grad_enabled():
+            raise NotImplementedError(_OFF)  # which strict exports can trace
         if query.device.type != "cpu":
             check(query, key, value)
     return accept

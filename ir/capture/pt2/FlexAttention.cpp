@@ -203,13 +203,20 @@ private:
             call.query.scalar_type() == at::kDouble);
   }
 
+  /// With heads of keys as they are, or repeated.
   bool hasKernel(const KernelCall &kernel) const {
     Tensor added = kernel.mask.to(call.query.scalar_type());
-    sdp::sdp_params params = {call.query, call.key, call.value, added,
-                              0.0,        false,    isGrouped()};
-    at::SDPBackend backend =
-        meta::chooseAttention(meta::getTarget(), params, kernel.scale);
-    return backend != at::SDPBackend::math;
+    int64_t heads = call.query.size(1);
+    auto hasFor = [&](const Tensor &key, const Tensor &value) {
+      sdp::sdp_params params = {call.query, key,   value,
+                                added,      0.0,   false,
+                                key.size(1) != heads};
+      return meta::chooseAttention(meta::getTarget(), params, kernel.scale) !=
+             at::SDPBackend::math;
+    };
+    return hasFor(call.key, call.value) ||
+           (isGrouped() && hasFor(meta::repeatHeadsTo(call.key, heads),
+                                  meta::repeatHeadsTo(call.value, heads)));
   }
 
   bool isGrouped() const { return call.key.size(1) != call.query.size(1); }
