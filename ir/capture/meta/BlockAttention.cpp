@@ -107,7 +107,7 @@ Tensor meta::joinByPosition(std::vector<Tensor> parts) {
 }
 
 Tensor meta::addUp(const std::vector<AttentionBlock> &blocks,
-             const std::vector<Tensor> &parts, const Tensor &like) {
+                   const std::vector<Tensor> &parts, const Tensor &like) {
   std::set<int64_t> borders = {0, like.size(2)};
   for (const AttentionBlock &block : blocks)
     borders.insert({block.firstKey, block.endKey});

@@ -35,9 +35,9 @@ PairPositions meta::makePositions(const Tensor &like,
           range(block.firstKey, block.endKey, isTransposed ? 2 : 3)};
 }
 
-std::vector<AttentionBlock>
-meta::chooseModifiedBlocks(const MaskReading &mask, int64_t queries,
-                           int64_t keys) {
+std::vector<AttentionBlock> meta::chooseModifiedBlocks(const MaskReading &mask,
+                                                       int64_t queries,
+                                                       int64_t keys) {
   std::vector<AttentionBlock> blocks;
   if (mask.form != MaskForm::Unknown && mask.form != MaskForm::All)
     blocks = chooseBlocks(mask, keys);
@@ -66,13 +66,14 @@ Tensor meta::repeatHeadsTo(const Tensor &tensor, int64_t heads) {
 }
 
 /// Positions of queries that come of the call's own operands: what is computed
-/// of them alone is not the same as in other layers, for which it would be kept.
+/// of them alone is not the same as in other layers, for which it would be
+/// kept.
 static PairPositions makeOwnPositions(const Tensor &like,
                                       const AttentionBlock &block,
                                       bool isTransposed = false) {
   PairPositions positions = makePositions(like, block, isTransposed);
-  positions.query = positions.query +
-                    like.new_zeros({1}, like.options().dtype(at::kLong));
+  positions.query =
+      positions.query + like.new_zeros({1}, like.options().dtype(at::kLong));
   return positions;
 }
 
@@ -136,7 +137,7 @@ struct Modified : torch::autograd::Function<Modified> {
     std::vector<Tensor> outputs, sums;
     for (const AttentionBlock &block : call->blocks) {
       Tensor scores = multiplyPairs(queriesOf(query, block).to(dtype),
-                               keysOf(key, block).to(dtype)) *
+                                    keysOf(key, block).to(dtype)) *
                       call->scale;
       scores =
           call->change(scores, makeOwnPositions(query, block), kept->buffers)
@@ -159,8 +160,8 @@ struct Modified : torch::autograd::Function<Modified> {
                                 variable_list gradients) {
     auto kept = c10::static_intrusive_pointer_cast<Kept>(
         context->saved_data[kKept].toCapsule());
-    Tensor output = gradients[0].defined() ? gradients[0]
-                                           : at::zeros_like(kept->output);
+    Tensor output =
+        gradients[0].defined() ? gradients[0] : at::zeros_like(kept->output);
     at::ScalarType dtype = workingDtype(kept->query);
     // How much of a score's gradient is the same for all keys of a query.
     Tensor common = (kept->output.to(dtype) * output.to(dtype)).sum(-1);
@@ -200,7 +201,8 @@ private:
     Tensor key = keysOf(kept.key, block), value = keysOf(kept.value, block);
     Tensor given = queriesOf(output, block);
     Tensor scores =
-        (multiplyPairs(key.to(dtype), query.to(dtype)) * kept.call.scale).detach();
+        (multiplyPairs(key.to(dtype), query.to(dtype)) * kept.call.scale)
+            .detach();
     variable_list buffers;
     Tensor changed;
     {
@@ -214,10 +216,9 @@ private:
                             buffers)
                     .to(dtype);
     }
-    Tensor weights =
-        (changed.detach() -
-         shiftOf(queriesOf(kept.logsumexp, block)).unsqueeze(-2))
-            .exp();
+    Tensor weights = (changed.detach() -
+                      shiftOf(queriesOf(kept.logsumexp, block)).unsqueeze(-2))
+                         .exp();
     BlockGradients result;
     result.buffers.resize(buffers.size());
     if (kept.value.requires_grad())
@@ -261,9 +262,8 @@ ModifiedAttention meta::attendModified(
     const std::vector<Tensor> &buffers,
     const std::vector<AttentionBlock> &blocks, const ChangeScores &change) {
   Call call = {scale, blocks, change};
-  variable_list results =
-      Modified::apply(query, repeatHeadsTo(key, query.size(1)),
-                      repeatHeadsTo(value, query.size(1)),
-                      at::TensorList(buffers), &call);
+  variable_list results = Modified::apply(
+      query, repeatHeadsTo(key, query.size(1)),
+      repeatHeadsTo(value, query.size(1)), at::TensorList(buffers), &call);
   return {results[0], results[1]};
 }

@@ -25,6 +25,8 @@ namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
+constexpr int64_t kAnyLength = int64_t(1) << 30;
+
 /// Numbers that are added to the scores of all heads at once; more of them are
 /// computed block by block.
 constexpr int64_t kMostAdded = int64_t(1) << 24;
@@ -36,8 +38,8 @@ struct AsWritten {
 };
 
 meta::AttentionBlock wholeOf(const Pt2FlexCall &call) {
-  return {0, call.query.size(2), 0, call.key.size(2), meta::MaskForm::All,
-          {}, {}};
+  return {0, call.query.size(2), 0, call.key.size(2), meta::MaskForm::All, {},
+          {}};
 }
 
 /// What makes the mask, but for names of places in the model.
@@ -55,27 +57,26 @@ std::string describeMask(const Pt2FlexCall &call, Recorder &recorder) {
     buffers.push_back(buffer.isTensor()
                           ? json::Value(recorder.lookup(buffer.toTensor()))
                           : json::Value("number " + c10::str(buffer)));
-  return json::Value({{"nodes", nodes},
-                      {"inputs", json::get(call.mask.getGraph(), "inputs")},
-                      {"result", call.mask.getResult()},
-                      {"buffers", buffers},
-                      {"sizes", std::vector<int64_t>{
-                                    call.query.size(0), call.query.size(1),
+  return json::Value(
+             {{"nodes", nodes},
+              {"inputs", json::get(call.mask.getGraph(), "inputs")},
+              {"result", call.mask.getResult()},
+              {"buffers", buffers},
+              {"sizes",
+               std::vector<int64_t>{call.query.size(0), call.query.size(1),
                                     call.query.size(2), call.key.size(2)}}})
       .dump();
 }
 
 /// [batch or 1, heads or 1, queries, keys], true where a pair takes part.
-Tensor makeMask(const Pt2FlexCall &call, FlexMasks &masks,
-                Recorder *recorder) {
+Tensor makeMask(const Pt2FlexCall &call, FlexMasks &masks, Recorder *recorder) {
   auto compute = [&] {
     AsWritten asWritten;
-    Tensor mask =
-        call.mask
-            .compute({call.mask.getResult()}, {},
-                     meta::makePositions(call.query, wholeOf(call)),
-                     call.maskBuffers)
-            .front();
+    Tensor mask = call.mask
+                      .compute({call.mask.getResult()}, {},
+                               meta::makePositions(call.query, wholeOf(call)),
+                               call.maskBuffers)
+                      .front();
     if (mask.scalar_type() != at::kBool)
       mask = mask.to(at::kBool);
     return mask.expand(
@@ -116,11 +117,13 @@ std::vector<c10::IValue> withTensors(std::vector<c10::IValue> values,
   return values;
 }
 
-/// What kernels are to be given: a mask, of true and false or of numbers, and
-/// the scale; nothing if there is no such.
+/// What kernels are to be given.
 struct KernelCall {
-  Tensor mask; ///< undefined: there is none
-  double scale;
+  Tensor seen;  ///< true where a pair takes part; undefined: everywhere
+  Tensor added; ///< to scores, low where a pair takes no part; undefined: none
+  double scale = 1;
+
+  const Tensor &mask() const { return added.defined() ? added : seen; }
 };
 
 class Attention {
@@ -138,9 +141,9 @@ public:
 
   std::vector<c10::IValue> run(bool needsSums) {
     // What no result is made of goes into operators that are dropped later.
-    Tensor unused = at::zeros(
-        {call.query.size(0), call.query.size(1), call.query.size(2)},
-        call.query.options().dtype(at::kFloat));
+    Tensor unused =
+        at::zeros({call.query.size(0), call.query.size(1), call.query.size(2)},
+                  call.query.options().dtype(at::kFloat));
     if (!needsSums)
       if (std::optional<KernelCall> kernel = findKernelCall())
         return {callKernel(*kernel), unused, unused};
@@ -154,7 +157,7 @@ private:
     if (!sum || call.query.scalar_type() != call.key.scalar_type() ||
         call.query.scalar_type() != call.value.scalar_type())
       return std::nullopt;
-    KernelCall kernel{mask, call.scale * sum->factor};
+    KernelCall kernel{mask, {}, call.scale * sum->factor};
     if (sum->terms.empty() && sum->conditions.empty())
       return kernel;
     std::vector<std::string> names;
@@ -166,7 +169,7 @@ private:
     std::vector<Tensor> found = call.score.compute(
         names, {}, meta::makePositions(call.query, wholeOf(call)),
         call.scoreBuffers);
-    Tensor seen = mask, added;
+    Tensor seen = mask;
     for (size_t i = 0; i < sum->conditions.size(); ++i) {
       Tensor each = found[sum->terms.size() + i];
       if (!sum->conditions[i].second)
@@ -176,22 +179,31 @@ private:
     for (size_t i = 0; i < sum->terms.size(); ++i) {
       double times = sum->terms[i].second;
       Tensor each = times == 1 ? found[i] : found[i] * times;
-      added = added.defined() ? added + each : each;
+      kernel.added = kernel.added.defined() ? kernel.added + each : each;
     }
     auto widen = [&](const Tensor &tensor) {
       return tensor.expand({tensor.size(0), tensor.size(1), call.query.size(2),
                             call.key.size(2)});
     };
-    if (!added.defined())
-      return KernelCall{widen(seen), kernel.scale};
-    kernel.mask = widen(added);
-    if (!isExact(kernel.mask) || kernel.mask.numel() > kMostAdded ||
+    if (seen.defined())
+      kernel.seen = widen(seen);
+    if (!kernel.added.defined())
+      return kernel;
+    kernel.added = widen(kernel.added);
+    if (!isExact(kernel.added) || kernel.added.numel() > kMostAdded ||
         !hasKernel(kernel))
       return std::nullopt;
-    kernel.mask = kernel.mask.to(call.query.scalar_type());
+    kernel.added = kernel.added.to(call.query.scalar_type());
     if (seen.defined())
-      kernel.mask = kernel.mask.masked_fill(seen.logical_not(), kHidden);
+      kernel.added = kernel.added.masked_fill(seen.logical_not(), getHidden());
     return kernel;
+  }
+
+  /// cuDNN, which takes half precision alone, knows no infinity.
+  double getHidden() const {
+    bool isHalf = call.query.scalar_type() == at::kHalf ||
+                  call.query.scalar_type() == at::kBFloat16;
+    return meta::isForCuda() && isHalf ? -65504 : kHidden;
   }
 
   /// Whether the query's dtype holds what is added.
@@ -205,12 +217,11 @@ private:
 
   /// With heads of keys as they are, or repeated.
   bool hasKernel(const KernelCall &kernel) const {
-    Tensor added = kernel.mask.to(call.query.scalar_type());
+    Tensor added = kernel.added.to(call.query.scalar_type());
     int64_t heads = call.query.size(1);
     auto hasFor = [&](const Tensor &key, const Tensor &value) {
-      sdp::sdp_params params = {call.query, key,   value,
-                                added,      0.0,   false,
-                                key.size(1) != heads};
+      sdp::sdp_params params = {
+          call.query, key, value, added, 0.0, false, key.size(1) != heads};
       return meta::chooseAttention(meta::getTarget(), params, kernel.scale) !=
              at::SDPBackend::math;
     };
@@ -222,19 +233,18 @@ private:
   bool isGrouped() const { return call.key.size(1) != call.query.size(1); }
 
   Tensor callKernel(const KernelCall &kernel) const {
+    Tensor given = kernel.mask();
     Tensor output = at::scaled_dot_product_attention(
         call.query, call.key, call.value,
-        kernel.mask.defined() ? std::optional(kernel.mask) : std::nullopt, 0.0,
+        given.defined() ? std::optional(given) : std::nullopt, 0.0,
         /*is_causal=*/false, kernel.scale, isGrouped());
-    if (!kernel.mask.defined() ||
-        (kernel.mask.is_same(mask) &&
-         reading.form != meta::MaskForm::Unknown))
+    bool isRead =
+        kernel.seen.is_same(mask) && reading.form != meta::MaskForm::Unknown;
+    if (!kernel.seen.defined() || isRead)
       return output;
     // Kernels differ in what queries get that see no key; here it is nothing.
-    Tensor sees = kernel.mask.scalar_type() == at::kBool
-                      ? kernel.mask
-                      : kernel.mask.detach() != kHidden;
-    return at::where(sees.any(-1, /*keepdim=*/true), output,
+    AsWritten asWritten;
+    return at::where(kernel.seen.any(-1, /*keepdim=*/true), output,
                      at::zeros({}, output.options()));
   }
 
@@ -252,8 +262,7 @@ private:
       std::vector<c10::IValue> own =
           withTensors(call.scoreBuffers, given, next);
       Tensor changed =
-          call.score
-              .compute({call.score.getResult()}, scores, positions, own)
+          call.score.compute({call.score.getResult()}, scores, positions, own)
               .front();
       changed = changed.expand_as(scores);
       if (!hasMask)
@@ -270,8 +279,7 @@ private:
       blocks = meta::chooseModifiedBlocks(reading, call.query.size(2),
                                           call.key.size(2));
     if (reader && mask.defined())
-      reader->note(blocks.size() > 1 ? reading.form
-                                     : meta::MaskForm::Unknown);
+      reader->note(blocks.size() > 1 ? reading.form : meta::MaskForm::Unknown);
     return meta::attendModified(call.query, call.key, call.value, call.scale,
                                 buffers, blocks, change);
   }
@@ -348,6 +356,16 @@ void Pt2Interpreter::callFlexAttention(const Pt2Region &region,
   for (const Tensor &each : {call.query, call.key, call.value})
     if (each.dim() != 4)
       fail();
+  // A block of that size stands for a mask of any length.
+  if (call.queryBlock < kAnyLength &&
+      (call.queries != call.query.size(2) || call.keys != call.key.size(2)))
+    refusePt2Node(ErrorId::UnsupportedRegion, node, "flex_attention",
+                  "has a block_mask for " + std::to_string(call.queries) +
+                      " queries and " + std::to_string(call.keys) +
+                      " keys, but there are " +
+                      std::to_string(call.query.size(2)) + " and " +
+                      std::to_string(call.key.size(2)) +
+                      "; make it of the model's lengths");
   if (std::optional<c10::ScalarType> dtype = getActiveAutocastDtype())
     for (Tensor *each : {&call.query, &call.key, &call.value})
       if (each->is_floating_point() && each->scalar_type() != at::kDouble)

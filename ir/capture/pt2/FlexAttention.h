@@ -21,8 +21,8 @@ struct Pt2FlexCall {
   Pt2PairGraph score, mask;
   at::Tensor query, key, value; ///< [batch, heads, length, width]
   double scale = 1;
-  int64_t queries = 0, keys = 0;         ///< that the mask is for
-  int64_t queryBlock = 1, keyBlock = 1;  ///< queries and keys of a block
+  int64_t queries = 0, keys = 0;        ///< that the mask is for
+  int64_t queryBlock = 1, keyBlock = 1; ///< queries and keys of a block
   /// Of each row of blocks how many are computed, [batch, heads, rows], and
   /// which, [batch, heads, rows, columns]: those in part masked, and those in
   /// which all is seen, which may be undefined.

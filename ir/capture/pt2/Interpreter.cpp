@@ -428,9 +428,9 @@ void Pt2Interpreter::runNode(const json::Object &node, const Pt2Target &target,
   } catch (const c10::Error &error) {
     std::string message = error.what_without_backtrace();
     std::string where = location.describe();
-    throw Error(ErrorId::OperatorFailed,
-                target.describe() + (where.empty() ? "" : " (" + where + ")") +
-                    " refuses its arguments: " +
-                    message.substr(0, message.find('\n')));
+    throw Error(
+        ErrorId::OperatorFailed,
+        target.describe() + (where.empty() ? "" : " (" + where + ")") +
+            " refuses its arguments: " + message.substr(0, message.find('\n')));
   }
 }

@@ -64,7 +64,6 @@ public:
   void runNode(const json::Object &node, const Pt2Target &target,
                const Location &location);
 
-
 private:
   void callOperator(const c10::OperatorHandle &op, const json::Object &node);
   bool castToAnothers(const json::Object &node);

@@ -123,10 +123,10 @@ Pt2PairGraph::Role Pt2PairGraph::classify(const json::Object &node,
     return Role::Constant;
   if (name == "aten::index") {
     const json::Array &inputs = json::getArray(node, "inputs");
-    std::string buffer = inputs.empty()
-                             ? std::string()
-                             : getPt2ValueName(json::get(
-                                   json::asObject(inputs.front()), "arg"));
+    std::string buffer =
+        inputs.empty()
+            ? std::string()
+            : getPt2ValueName(json::get(json::asObject(inputs.front()), "arg"));
     if (ofPair.contains(buffer))
       refuse("reads what depends on the pair of query and key by another "
              "index, which is not supported; read the buffer by all indices");
@@ -152,8 +152,8 @@ Pt2PairGraph::compute(const std::vector<std::string> &names,
   std::vector<c10::IValue> given;
   if (takesScore)
     given.emplace_back(scores);
-  for (const at::Tensor &each : {positions.batch, positions.head,
-                                 positions.query, positions.key})
+  for (const at::Tensor &each :
+       {positions.batch, positions.head, positions.query, positions.key})
     given.emplace_back(each);
   given.insert(given.end(), buffers.begin(), buffers.end());
   if (given.size() != inputs.size())

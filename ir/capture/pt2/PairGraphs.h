@@ -34,10 +34,10 @@ public:
 
   /// The value of that name (of several: one tensor each), computed for these
   /// pairs; of values that the score does not go into if `scores` is undefined.
-  std::vector<at::Tensor> compute(const std::vector<std::string> &names,
-                                  const at::Tensor &scores,
-                                  const meta::PairPositions &positions,
-                                  const std::vector<c10::IValue> &buffers) const;
+  std::vector<at::Tensor>
+  compute(const std::vector<std::string> &names, const at::Tensor &scores,
+          const meta::PairPositions &positions,
+          const std::vector<c10::IValue> &buffers) const;
 
   /// What the graph returns.
   const std::string &getResult() const { return result; }

@@ -51,7 +51,8 @@ constexpr Refusal refused[] = {
     {"map", ErrorId::UnsupportedRegion, loop},
     {"map_impl", ErrorId::UnsupportedRegion, loop},
     {"flex_attention", ErrorId::UnsupportedRegion,
-     "is not in the form that is read; write the file by fsdp_opt.export of the "
+     "is not in the form that is read; write the file by fsdp_opt.export of "
+     "the "
      "Python package"},
     {"auto_functionalized", ErrorId::CustomOperator, custom},
     {"auto_functionalized_v2", ErrorId::CustomOperator, custom},

@@ -77,10 +77,10 @@ private:
                       *second = getOperand(node, 1),
                       *third = getOperand(node, 2);
     if (!graph.getOfScore().contains(result)) {
-      const json::Value *filling = name == "aten::scalar_tensor" ? first
-                                   : name == "aten::full" || name == "aten::full_like"
-                                       ? second
-                                   : name == "aten::new_full" ? third
+      const json::Value *filling =
+          name == "aten::scalar_tensor"                       ? first
+          : name == "aten::full" || name == "aten::full_like" ? second
+          : name == "aten::new_full"                          ? third
                                                               : nullptr;
       if (std::optional<double> number = findNumber(filling))
         numbers[result] = *number;

@@ -34,7 +34,10 @@ constexpr std::string_view adapters =
     "apply adapters in Python before the export, as docs/examples/lora does; "
     "frozen parameters stay frozen";
 constexpr std::string_view packing =
-    "rows are read as the data's files hold them; pack them there";
+    "rows are read as the data's files hold them: fsdp_opt.data.write_rows(…, "
+    "position_ids=True) packs documents into rows; export the model with the "
+    "inputs input_ids, labels and position_ids and without attention_mask, so "
+    "that its attention stays within a document (docs/Data.md)";
 constexpr std::string_view order =
     "rows are read in the order of the files, or with data: {shuffle: true} in "
     "a random one";

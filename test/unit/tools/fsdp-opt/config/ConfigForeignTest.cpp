@@ -216,7 +216,9 @@ TEST(Config, WarnsOfWhatWouldChangeTraining) {
   ASSERT_EQ(loaded.warnings.size(), 4u);
   EXPECT_THAT(loaded.warnings[0],
               HasSubstr("fsdp.yaml:2:1: 'datasets' is not taken from here: "));
-  EXPECT_THAT(loaded.warnings[1], HasSubstr("'sample_packing'"));
+  EXPECT_THAT(loaded.warnings[1],
+              AllOf(HasSubstr("'sample_packing'"), HasSubstr("write_rows"),
+                    HasSubstr("position_ids and without attention_mask")));
   EXPECT_THAT(loaded.warnings[3], HasSubstr("fsdp-run --keep-best"));
   EXPECT_TRUE(loaded.notes.empty());
   EXPECT_EQ(loaded.minor.size(), 1u);
