@@ -35,8 +35,8 @@ struct AttentionBlock;
 struct AttentionCall {
   /// What its mask, or its flag, says; nothing if it has none.
   std::optional<MaskForm> mask;
-  /// By which kernel: "cudnn", "flash", "efficient"; "math" if it is
-  /// decomposed, and then why.
+  /// By which kernel: "cudnn", "flash", "efficient". By none: "blocks" if it is
+  /// decomposed in blocks of queries, "math" if at once; and then why.
   std::string_view kernel;
   std::string why;
   /// How many heads of queries share one of keys.

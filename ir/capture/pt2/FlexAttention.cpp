@@ -278,8 +278,14 @@ private:
     if (!reader || !reader->sharesSequences())
       blocks = meta::chooseModifiedBlocks(reading, call.query.size(2),
                                           call.key.size(2));
-    if (reader && mask.defined())
-      reader->note(blocks.size() > 1 ? reading.form : meta::MaskForm::Unknown);
+    if (reader) {
+      meta::AttentionCall became{std::nullopt, "blocks",
+                                 "a function changes its scores"};
+      if (mask.defined())
+        became.mask =
+            blocks.size() > 1 ? reading.form : meta::MaskForm::Unknown;
+      reader->note(became);
+    }
     return meta::attendModified(call.query, call.key, call.value, call.scale,
                                 buffers, blocks, change);
   }

@@ -202,8 +202,8 @@ std::string fsdp::describeKernel(DictionaryAttr row) {
     auto value = row.getAs<StringAttr>(key);
     return value ? value.getValue().str() : std::string();
   };
-  std::string kernel =
-      text("kernel") == "math" ? "none: " + text("why") : text("kernel");
+  std::string why = text("why");
+  std::string kernel = why.empty() ? text("kernel") : "none: " + why;
   if (auto sharing = row.getAs<IntegerAttr>("sharing"))
     kernel += ", " + std::to_string(sharing.getInt()) +
               " heads of queries for one of keys";

@@ -24,11 +24,14 @@ void fsdp::remarkAttention(ModuleOp module) {
     };
     Location at = makeLocation(context, text("module"), text("source"));
     std::string mask = "; the mask: " + describeMask(text("mask"));
-    if (text("kernel") == "math")
+    std::string what =
+        text("kernel") == "blocks"
+            ? "scores are made in blocks of queries, and again for backward"
+            : "the scores of all queries and keys are made and kept";
+    if (!text("why").empty())
       remark::missed(
           at, remark::RemarkOpts::name("Decomposed").category("attention"))
-          << remark::reason("{0}", text("why"))
-          << ("the scores of all queries and keys are made and kept" + mask);
+          << remark::reason("{0}", text("why")) << (what + mask);
     else
       remark::passed(at,
                      remark::RemarkOpts::name("Fused").category("attention"))
