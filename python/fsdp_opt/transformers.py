@@ -125,8 +125,10 @@ class FsdpTrainer:
             self.data_collator = self._collate_rows
 
     def _collate_rows(self, features: list[Any]) -> Mapping[str, Any]:
-        """Pads to the longest row what has a number for each token, by the names of `pad` and those that need not be named."""
-        ragged = [name for name in features[0] if name in {*self._pad, "labels", "attention_mask", "input_ids"} and _is_row(features[0][name])]
+        """Pads to the longest row what has a number for each of its tokens."""
+        def is_ragged(name: str) -> bool:
+            return all(_is_row(each[name]) and len(each[name]) == len(each["input_ids"]) for each in features)
+        ragged = [name for name in features[0] if is_ragged(name)] if "input_ids" in features[0] else []
         batch: dict[str, Any] = transformers.default_data_collator([{name: value for name, value in each.items() if name not in ragged}
                                                                      for each in features])
         for name in ragged:

@@ -293,7 +293,17 @@ static std::unique_ptr<RowSource> openSamples(const plan::DataT &data) {
 std::unique_ptr<RowSource> fsdp::openData(const plan::DataT &data) {
   if (data.files.empty())
     return nullptr;
+  std::unique_ptr<RowSource> source;
   if (data.inputs.empty() || isSamplesFile(data.files.front()))
-    return openSamples(data);
-  return std::make_unique<Tokens>(data);
+    source = openSamples(data);
+  else
+    source = std::make_unique<Tokens>(data);
+  if (data.length_pool != 0 && !source->lengths())
+    throw Error(ErrorId::DataShape,
+                "'length_pool' sorts rows by their length, and rows of " +
+                    source->describe() +
+                    " are all as long; leave it out, or write rows of their "
+                    "own lengths with '" +
+                    std::string(kRowOffsets) + "'");
+  return source;
 }

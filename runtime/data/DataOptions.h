@@ -30,7 +30,8 @@ RunData chooseValidationData(const plan::PlanT &plan, const std::string &folder,
                              const std::string &path, const RunData &training);
 
 /// Its files, as samples or tokens. Null if it names none. Throws fsdp::Error:
-/// FileNotReadable, DataFileInvalid.
+/// FileNotReadable, DataFileInvalid; DataShape if rows are to be sorted by
+/// length and have none.
 std::unique_ptr<RowSource> openData(const plan::DataT &data);
 
 } // namespace fsdp

@@ -99,9 +99,9 @@ public:
   void read(uint64_t first, uint64_t count, std::byte *to) const override {
     source.file.checkSize();
     for (uint64_t row = first; row < first + count; ++row) {
-      uint64_t begin = source.offset(row);
+      auto [begin, length] = source.find(row);
       // Programs for shorter rows are not asked for longer ones.
-      uint64_t own = std::min(source.offset(row + 1) - begin, padTo);
+      uint64_t own = std::min(length, padTo);
       std::memcpy(to, stored.data + begin * tokenBytes, own * tokenBytes);
       std::memcpy(to + own * tokenBytes, padding.data(),
                   (padTo - own) * tokenBytes);
@@ -128,8 +128,7 @@ public:
     source.file.checkSize();
     std::memset(to, 0, count * padTo * one.size());
     for (uint64_t row = first; row < first + count; ++row) {
-      uint64_t own =
-          std::min(source.offset(row + 1) - source.offset(row), padTo);
+      uint64_t own = std::min(source.find(row).second, padTo);
       for (uint64_t i = 0; i < own; ++i)
         std::memcpy(to + i * one.size(), one.data(), one.size());
       to += padTo * one.size();
@@ -164,6 +163,16 @@ uint64_t RaggedSamples::offset(uint64_t row) const {
   int64_t number;
   std::memcpy(&number, offsets->data + row * sizeof(number), sizeof(number));
   return static_cast<uint64_t>(number);
+}
+
+std::pair<uint64_t, uint64_t> RaggedSamples::find(uint64_t row) const {
+  uint64_t begin = offset(row), end = offset(row + 1);
+  // They were checked, but the file is one that others may write to.
+  if (end <= begin || end > tokens)
+    throw Error(ErrorId::FileNotReadable,
+                describe() + " has other rows than when it was opened; leave "
+                             "files alone that a run reads");
+  return {begin, end - begin};
 }
 
 void RaggedSamples::readOffsets() {
@@ -202,7 +211,7 @@ std::vector<uint64_t> RaggedSamples::of(std::span<const uint64_t> rows) const {
   std::vector<uint64_t> all;
   all.reserve(rows.size());
   for (uint64_t row : rows)
-    all.push_back(offset(row + 1) - offset(row));
+    all.push_back(find(row).second);
   return all;
 }
 

@@ -49,6 +49,9 @@ private:
   std::string hash() const override;
 
   uint64_t offset(uint64_t row) const;
+  /// First token and number of them. Throws fsdp::Error (FileNotReadable) if
+  /// the file has changed meanwhile.
+  std::pair<uint64_t, uint64_t> find(uint64_t row) const;
   void readOffsets();
   std::string encodePadding(const plan::InputT &input) const;
 

@@ -155,6 +155,10 @@ TEST(DataOptions, FilesAreSamplesOrTokens) {
   EXPECT_THAT(openData(data)->names(), ElementsAre("tokens"));
   data.files = {folder.path() + "/a.bin"};
   EXPECT_THAT(openData(data)->names(), ElementsAre("x"));
+  data.length_pool = 64;
+  expectError(ErrorId::DataShape, "are all as long; leave it out",
+              [&] { openData(data); });
+  data.length_pool = 0;
   // Without inputs that take tokens every file is one of samples.
   data.inputs = {};
   expectError(ErrorId::DataFileInvalid, "is not a safetensors file",

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <numeric>
 
 using namespace fsdp;
@@ -185,6 +187,25 @@ TEST_F(LengthsTest, OffsetsRise) {
   refused(numbers({0, -3}), "found -3 behind 0 at row 0");
   refused({"row_offsets", plan::DType::i32, {2}, std::string(8, '\0')},
           "found i32[2]");
+}
+
+TEST_F(LengthsTest, AFileThatIsWrittenToIsAnError) {
+  write({3, 1, 2});
+  RaggedSamples source(path, padded("ids", 7));
+  std::unique_ptr<RowReader> reader = source.open(makeInput("ids", {1, 4}));
+  std::vector<std::byte> bytes(32);
+  reader->read(1, 1, bytes.data());
+  // The last tensor, as long as the file was.
+  Tensor other = offsets({3, 1, 200});
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  std::string content(std::istreambuf_iterator<char>(file), {});
+  size_t at = content.find(offsets({3, 1, 2}).bytes);
+  ASSERT_NE(at, std::string::npos);
+  file.seekp(static_cast<std::streamoff>(at));
+  file << other.bytes << std::flush;
+  expectError(ErrorId::FileNotReadable,
+              "has other rows than when it was opened",
+              [&] { reader->read(2, 1, bytes.data()); });
 }
 
 TEST_F(LengthsTest, TensorsHaveATokensOrARowsShape) {
