@@ -76,19 +76,17 @@ def _no_blocks(*_: Any, **__: Any) -> tuple[None, None]:
 
 
 def _all_blocks(block_mask: Any, mask_mod: Any, seq_lengths: tuple[int, int], Q_BLOCK_SIZE: int, KV_BLOCK_SIZE: int) -> BlockMask:
-    rows, columns = -(-seq_lengths[0] // Q_BLOCK_SIZE), -(-seq_lengths[1] // KV_BLOCK_SIZE)
-    return BlockMask(seq_lengths, *_all_of(rows, columns), None, None, *_all_of(columns, rows), None, None, (Q_BLOCK_SIZE, KV_BLOCK_SIZE), mask_mod)
+    return BlockMask(seq_lengths, *_one_block(), None, None, *_one_block(), None, None, (Q_BLOCK_SIZE, KV_BLOCK_SIZE), mask_mod)
 
 
 def _all_queries(num_blocks_in_row: torch.Tensor, col_indices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """By keys, where a kernel's backward reads it: nothing of ours does."""
-    return _all_of(col_indices.shape[-1], num_blocks_in_row.shape[-1])
+    return _one_block()
 
 
-def _all_of(rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """How many blocks each row of blocks has, and which."""
-    return (torch.full((1, 1, rows), columns, dtype=torch.int32),
-            torch.arange(columns, dtype=torch.int32).expand(1, 1, rows, columns).contiguous())
+def _one_block() -> tuple[torch.Tensor, torch.Tensor]:
+    """How many blocks a row of blocks has, and which: a table for fewer rows than there are says nothing, whatever their number."""
+    return torch.ones((1, 1, 1), dtype=torch.int32), torch.zeros((1, 1, 1, 1), dtype=torch.int32)
 
 
 def make_writable(program: torch.export.ExportedProgram) -> None:

@@ -24,16 +24,18 @@ void PairComparisons::addPositions(const std::string &queryName,
 }
 
 std::optional<PairComparisons::Sum>
-PairComparisons::readOperand(const json::Object &node, size_t index) const {
+PairComparisons::readOperand(const json::Object &node, size_t index,
+                             const Pt2Interpreter &values) const {
   const json::Array &inputs = json::getArray(node, "inputs");
   if (index >= inputs.size())
     return std::nullopt;
   const json::Value &argument = json::get(json::asObject(inputs[index]), "arg");
   auto [tag, value] = json::getUnion(argument);
-  if (tag == "as_int") {
-    int64_t number = json::asInt(value);
-    return std::abs(number) < kMost ? std::optional(Sum{0, 0, number})
-                                    : std::nullopt;
+  if (tag == "as_int" || tag == "as_sym_int") {
+    c10::IValue given = values.evaluate(argument);
+    return given.isInt() && std::abs(given.toInt()) < kMost
+               ? std::optional(Sum{0, 0, given.toInt()})
+               : std::nullopt;
   }
   auto it = sums.find(getPt2ValueName(argument));
   return it == sums.end() ? std::nullopt : std::optional(it->second);
@@ -75,10 +77,12 @@ at::Tensor PairComparisons::compare(const Sum &sum,
 }
 
 std::optional<at::Tensor> PairComparisons::run(const json::Object &node,
-                                               const Pt2Target &target) {
+                                               const Pt2Target &target,
+                                               const Pt2Interpreter &values) {
   llvm::StringRef name = target.op->operator_name().name;
   name.consume_front("aten::");
-  std::optional<Sum> left = readOperand(node, 0), right = readOperand(node, 1);
+  std::optional<Sum> left = readOperand(node, 0, values),
+                     right = readOperand(node, 1, values);
   const json::Array &outputs = json::getArray(node, "outputs");
   if (!left || outputs.size() != 1)
     return std::nullopt;

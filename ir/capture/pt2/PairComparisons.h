@@ -11,8 +11,7 @@
 #define FSDP_IR_CAPTURE_PT2_PAIRCOMPARISONS_H
 
 #include "ir/capture/meta/ModifiedAttention.h"
-#include "ir/capture/pt2/Json.h"
-#include "ir/capture/pt2/Operators.h"
+#include "ir/capture/pt2/Interpreter.h"
 
 #include <unordered_map>
 
@@ -26,9 +25,10 @@ public:
 
   /// What the node compares, if it compares sums of positions and numbers in
   /// which both positions occur; nothing for others. Told of all nodes in their
-  /// order.
+  /// order; `values` has the sizes among their operands.
   std::optional<at::Tensor> run(const json::Object &node,
-                                const Pt2Target &target);
+                                const Pt2Target &target,
+                                const Pt2Interpreter &values);
 
 private:
   /// query * q + key * k + offset, or its absolute value.
@@ -36,7 +36,8 @@ private:
     int64_t query = 0, key = 0, offset = 0;
     bool isAbsolute = false;
   };
-  std::optional<Sum> readOperand(const json::Object &node, size_t index) const;
+  std::optional<Sum> readOperand(const json::Object &node, size_t index,
+                                 const Pt2Interpreter &values) const;
   at::Tensor compare(const Sum &sum, llvm::StringRef relation) const;
 
   at::Tensor query, key;

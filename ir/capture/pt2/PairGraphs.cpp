@@ -177,7 +177,8 @@ Pt2PairGraph::compute(const std::vector<std::string> &names,
     if (needsScore && !scores.defined())
       continue;
     if (role == Role::Numbers) {
-      if (std::optional<at::Tensor> compared = comparisons.run(node, target)) {
+      if (std::optional<at::Tensor> compared =
+              comparisons.run(node, target, interpreter)) {
         forEachOutput(node, [&](const std::string &name) {
           interpreter.bind(name, *compared);
         });

@@ -23,7 +23,7 @@ class Attend(nn.Module):
     """Flex attention of three projections; `score` and `mask` are functions of the module."""
 
     score = mask = blocks = None
-    dtype, seq, outside = torch.float32, SEQ, False
+    dtype, seq, outside, dims = torch.float32, SEQ, False, None
 
     def __init__(self):
         super().__init__()
@@ -67,7 +67,8 @@ class Near(Attend):
 
 
 class Documents(Attend):
-    outside = True
+    """Blocks of which the last is cut off."""
+    outside, seq = True, 250
 
     def mask(self, b, h, i, j):
         return (i >= j) & (self.documents[i] == self.documents[j])
@@ -142,10 +143,23 @@ class Unwatched(Causal):
             return super().attend(q, k, v) * self.table.sum()
 
 
-MODELS = {"causal": Causal, "window": Window, "near": Near, "documents": Documents, "alibi": Alibi, "alibi_half": AlibiHalf, "bias": Bias, "bias_half": BiasHalf,
+class Lengths(Attend):
+    """Of any length: windows of a quarter of it."""
+    seq, dims = 64, {"x": {1: torch.export.Dim("length", min=16, max=512)}}
+
+    def forward(self, x):
+        t = x.shape[1]
+        q, k, v = self.qkv(x).split((32, 16, 16), -1)
+        q, k, v = (each.view(*each.shape[:2], -1, 8).transpose(1, 2) for each in (q, k, v))
+        blocks = create_block_mask(lambda b, h, i, j: (i >= j) & (i - j < t // 4), None, None, t, t, device="cpu")
+        return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s.sigmoid() * j / t, block_mask=blocks, enable_gqa=True).sum()
+
+
+MODELS = {"lengths": Lengths, "causal": Causal, "window": Window, "near": Near, "documents": Documents, "alibi": Alibi, "alibi_half": AlibiHalf, "bias": Bias, "bias_half": BiasHalf,
           "capped": Capped, "sums": Sums, "sorted": Sorted, "of_row": OfRow, "left_out": LeftOut, "filled": Filled, "unwatched": Unwatched}
 
 torch.manual_seed(0)
 for name in sys.argv[3:]:
     model = MODELS[name]()
-    fsdp_opt.export(model, (torch.randn(2, model.seq, 32, dtype=model.dtype),), out=pathlib.Path(sys.argv[1]) / f"{name}.pt2")
+    fsdp_opt.export(model, (torch.randn(2, model.seq, 32, dtype=model.dtype),), out=pathlib.Path(sys.argv[1]) / f"{name}.pt2",
+                    dynamic_shapes=model.dims)
