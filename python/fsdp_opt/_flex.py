@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch._ops import HigherOrderOperator
+from torch.amp.autocast_mode import _enter_autocast
 from torch.fx import GraphModule, Node
 from torch.nn.attention import flex_attention as _flex
 from torch.nn.attention.flex_attention import BlockMask
@@ -95,8 +96,12 @@ def make_writable(program: torch.export.ExportedProgram) -> None:
     for module in program.graph_module.modules():
         if isinstance(module, GraphModule):
             changed |= _rewrite(module)
-    if changed:
-        program.graph_module.recompile()
+    if not changed:
+        return
+    if any(node.target is _enter_autocast for node in program.graph_module.graph.nodes):
+        raise errors.make("E024", "flex_attention is called under torch.autocast, which torch.export.save does not write around it: cast its operands "
+                                  "(query.bfloat16()), or leave autocast out and set fsdp_config: {mixed_precision: {param_dtype: bfloat16}}")
+    program.graph_module.recompile()
 
 
 def _rewrite(module: GraphModule) -> bool:
