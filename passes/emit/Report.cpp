@@ -206,8 +206,8 @@ llvm::json::Value fsdp::buildReport(ModuleOp module) {
     report["programs"] = std::move(each);
   report["micro_batches"] = microBatches;
   report["groups"] = describeGroups(module, uses);
-  for (auto [key, name] :
-       {std::pair("casts", kCastsAttr), std::pair("attention", kAttentionAttr)}) {
+  for (auto [key, name] : {std::pair("casts", kCastsAttr),
+                           std::pair("attention", kAttentionAttr)}) {
     llvm::json::Array each;
     if (auto rows = module->getAttrOfType<ArrayAttr>(name))
       for (auto row : rows.getAsRange<DictionaryAttr>())
