@@ -182,8 +182,8 @@ def told(bin):
         kinds = ("causal", "near", "all", "shut", "data", "empty", "capped")
         module, inputs = model(*kinds)()
         compile_step(bin, folder, module, inputs, make_config(1), options=["--report=report.json"])
-        found = [(row["module"], row["form"]) for row in json.loads((folder / "report.json").read_text())["masks"]]
-        assert found == [(f"layers.{i}", FORMS.get(kind, "tensor")) for i, kind in enumerate(kinds) if kind != "all"], found
+        found = [(row["module"], row["mask"]) for row in json.loads((folder / "report.json").read_text())["attention"]]
+        assert found == [(f"layers.{i}", "none" if kind == "all" else FORMS.get(kind, "tensor")) for i, kind in enumerate(kinds)], found
         module, inputs = model(*MASKS, *CHANGES)()
         with torch.no_grad():
             eager = module(**inputs)
