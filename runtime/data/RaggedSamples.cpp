@@ -252,12 +252,7 @@ RaggedSamples::open(const plan::InputT &input) const {
                       std::to_string(count) + "; give it as many");
     return reader;
   }
-  if (stored.dtype != input.dtype)
-    throw Error(ErrorId::DataType,
-                where + "has element type " +
-                    std::string(dtypeName(stored.dtype)) + "; expected " +
-                    std::string(dtypeName(input.dtype)) +
-                    " as the model was exported with; convert it");
+  checkElementType(input, stored, where);
   if (shape.empty() || shape.size() + 1 != input.shape.size() ||
       static_cast<uint64_t>(shape[0]) != tokens ||
       !std::equal(shape.begin() + 1, shape.end(), input.shape.begin() + 2)) {

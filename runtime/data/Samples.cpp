@@ -39,12 +39,7 @@ private:
 
 void check(const plan::InputT &input, const StoredTensor &stored,
            const std::string &where) {
-  if (stored.dtype != input.dtype)
-    throw Error(ErrorId::DataType,
-                where + "has element type " +
-                    std::string(dtypeName(stored.dtype)) + "; expected " +
-                    std::string(dtypeName(input.dtype)) +
-                    " as the model was exported with; convert it");
+  checkElementType(input, stored, where);
   if (input.shape.empty())
     throw Error(ErrorId::DataShape,
                 where + "is for an input without dims, which has no rows of "
@@ -65,6 +60,17 @@ void check(const plan::InputT &input, const StoredTensor &stored,
 }
 
 } // namespace
+
+void fsdp::checkElementType(const plan::InputT &input,
+                            const StoredTensor &stored,
+                            const std::string &where) {
+  if (stored.dtype != input.dtype)
+    throw Error(ErrorId::DataType,
+                where + "has element type " +
+                    std::string(dtypeName(stored.dtype)) + "; expected " +
+                    std::string(dtypeName(input.dtype)) +
+                    " as the model was exported with; convert it");
+}
 
 std::vector<std::string> Samples::names() const {
   std::vector<std::string> all;

@@ -9,6 +9,11 @@
 
 namespace fsdp {
 
+/// Throws fsdp::Error (DataType) if the tensor is not of the input's type;
+/// `where` names it.
+void checkElementType(const plan::InputT &input, const StoredTensor &stored,
+                      const std::string &where);
+
 /// A safetensors file with a tensor for each input, rows along its first dim.
 class Samples : public RowSource {
 public:

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/exec/VisibleAttention.h"
+#include "runtime/exec/Overlap.h"
 #include "runtime/exec/VisibleKeys.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -209,7 +210,7 @@ bool overlaps(const Preparation &p, const plan::CallT &call, uint32_t result) {
       if (operand < 0)
         continue;
       auto [other, otherBytes] = p.room(static_cast<uint32_t>(operand));
-      if (other && room < other + otherBytes && other < room + bytes)
+      if (other && rangesOverlap(room, bytes, other, otherBytes))
         return true;
     }
   return false;

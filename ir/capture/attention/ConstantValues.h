@@ -7,14 +7,9 @@
 #include "ir/capture/attention/Producers.h"
 #include "ir/capture/attention/Steps.h"
 
-#include <string_view>
 #include <unordered_map>
 
 namespace fsdp::attention {
-
-/// "gt" for "lt": what compares the same with operands exchanged; empty for
-/// what is no comparison.
-std::string_view turnCompare(std::string_view compare);
 
 /// Computes values of a joint graph, which may grow meanwhile, that depend
 /// neither on inputs nor on states that can change: whole ones of few elements,

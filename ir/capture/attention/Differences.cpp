@@ -60,16 +60,6 @@ findDifference(Producers &producers, const capture::JointGraph &graph,
   return found;
 }
 
-std::string_view attention::turnCompare(std::string_view compare) {
-  static const std::pair<std::string_view, std::string_view> turned[] = {
-      {"lt", "gt"}, {"le", "ge"}, {"gt", "lt"},
-      {"ge", "le"}, {"eq", "eq"}, {"ne", "ne"}};
-  for (auto [from, to] : turned)
-    if (compare == from)
-      return to;
-  return {};
-}
-
 std::optional<Steps>
 ConstantValues::compareDifference(const Node &node,
                                   const std::vector<int64_t> &sizes) {

@@ -147,6 +147,16 @@ std::optional<Steps> attention::fromDense(const Tensor &dense) {
   return Steps{dense.sizes().vec(), last + 1, rows.gather(-1, last)};
 }
 
+std::string_view attention::turnCompare(std::string_view compare) {
+  static const std::pair<std::string_view, std::string_view> turned[] = {
+      {"lt", "gt"}, {"le", "ge"}, {"gt", "lt"},
+      {"ge", "le"}, {"eq", "eq"}, {"ne", "ne"}};
+  for (auto [from, to] : turned)
+    if (compare == from)
+      return to;
+  return {};
+}
+
 std::optional<Steps> attention::compareSorted(std::string_view compare,
                                               const Tensor &rows,
                                               const Tensor &columns,

@@ -16,6 +16,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace fsdp::attention {
@@ -44,6 +45,10 @@ Steps repeatRows(const at::Tensor &rows, int64_t columns);
 
 /// Nothing if a row has too many pieces.
 std::optional<Steps> fromDense(const at::Tensor &dense);
+
+/// "gt" for "lt": what compares the same with operands exchanged; empty for
+/// what is no comparison.
+std::string_view turnCompare(std::string_view compare);
 
 /// Whether `compare` (lt, le, gt, ge, eq or ne, as an operator is called) holds
 /// between rows [..., rows, 1] and columns [..., 1, columns] that never fall:

@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/pt2/PairComparisons.h"
+#include "ir/capture/attention/Steps.h"
 #include "ir/capture/pt2/Metadata.h"
-
-#include "llvm/ADT/StringSwitch.h"
 
 #include <ATen/TensorOperators.h>
 
@@ -41,15 +40,6 @@ PairComparisons::readOperand(const json::Object &node, size_t index,
   return it == sums.end() ? std::nullopt : std::optional(it->second);
 }
 
-static llvm::StringRef turnAround(llvm::StringRef relation) {
-  return llvm::StringSwitch<llvm::StringRef>(relation)
-      .Case("lt", "gt")
-      .Case("le", "ge")
-      .Case("gt", "lt")
-      .Case("ge", "le")
-      .Default(relation);
-}
-
 static at::Tensor relate(const at::Tensor &a, llvm::StringRef relation,
                          const at::Tensor &b) {
   if (relation == "lt")
@@ -73,7 +63,10 @@ at::Tensor PairComparisons::compare(const Sum &sum,
     rest = rest * (sum.query * sign);
   if (sum.offset != 0)
     rest = rest + sum.offset * sign;
-  return relate(rest, sum.key < 0 ? relation : turnAround(relation), key);
+  return relate(rest,
+                sum.key < 0 ? relation
+                            : llvm::StringRef(attention::turnCompare(relation)),
+                key);
 }
 
 std::optional<at::Tensor> PairComparisons::run(const json::Object &node,
@@ -100,8 +93,7 @@ std::optional<at::Tensor> PairComparisons::run(const json::Object &node,
   Sum difference = {left->query - right->query, left->key - right->key,
                     left->offset - right->offset};
   bool isOne = std::abs(difference.key) == 1 && difference.query != 0;
-  bool isRelation = name == "lt" || name == "le" || name == "gt" ||
-                    name == "ge" || name == "eq" || name == "ne";
+  bool isRelation = !attention::turnCompare(name).empty();
   if (left->isAbsolute) {
     // |sum| <= number: sum is at most that, and at least its negative.
     bool isNumber = right->query == 0 && right->key == 0;
@@ -110,7 +102,7 @@ std::optional<at::Tensor> PairComparisons::run(const json::Object &node,
       return std::nullopt;
     Sum other = {left->query, left->key, left->offset + right->offset};
     at::Tensor above = compare(difference, name),
-               below = compare(other, turnAround(name));
+               below = compare(other, attention::turnCompare(name));
     return isWithin ? at::logical_and(above, below)
                     : at::logical_or(above, below);
   }

@@ -16,6 +16,7 @@
 #include "runtime/exec/GreatestValue.h"
 #include "runtime/exec/IndexGuard.h"
 #include "runtime/exec/Matmul.h"
+#include "runtime/exec/Overlap.h"
 #include "runtime/exec/VisibleAttention.h"
 #include "support/Error.h"
 
@@ -28,11 +29,6 @@
 using namespace fsdp;
 
 namespace {
-
-bool rangesOverlap(const char *a, uint64_t aBytes, const char *b,
-                   uint64_t bBytes) {
-  return a < b + bBytes && b < a + aBytes;
-}
 
 /// Equal but for dims of size 1, whose strides mean nothing. `b` has the shape
 /// of `a`.
