@@ -72,7 +72,7 @@ void StepProgram::findBorder() {
       for (uint32_t input : pack->inputs)
         if (uint32_t root = rootOf(program, input); !isReduced[root])
           unreduced[i].push_back(root);
-    std::optional<TransferStart> start = startOf(instruction);
+    const plan::TransferT *start = transferOf(instruction);
     bool reduces = start && isReduction(start->kind);
     for (uint32_t value : valuesOf(instruction, reads))
       reduces |= isReduced[rootOf(program, value)];
@@ -183,7 +183,8 @@ void StepProgram::findGathers(const std::vector<std::string> &buckets) {
   };
   for (uint32_t i = 0; i < size; ++i) {
     const plan::InstructionT &instruction = *program.instructions[i];
-    if (const plan::AllGatherT *op = instruction.body.AsAllGather()) {
+    const plan::TransferT *op = transferOf(instruction);
+    if (op && op->kind == CollectiveKind::all_gather) {
       Gather gather;
       gather.start = gather.wait = i;
       gather.bucket = findBucket(op->bucket);
@@ -206,7 +207,7 @@ void StepProgram::findGathers(const std::vector<std::string> &buckets) {
       gather.isBackward = i > border;
       gatherAt[i] = found->second;
       const std::string &name =
-          program.instructions[gather.start]->body.AsAllGather()->bucket;
+          transferOf(*program.instructions[gather.start])->bucket;
       auto [first, isNew] = forward.try_emplace(name, found->second);
       if (isNew || !gather.isBackward ||
           gathers[size_t(first->second)].isBackward)

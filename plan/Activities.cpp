@@ -33,7 +33,7 @@ public:
   Activity describe(const plan::InstructionT &instruction);
 
 private:
-  void start(Activity &activity, const TransferStart &start);
+  void start(Activity &activity, const plan::TransferT &start);
   void start(Activity &activity, const plan::CopyAcrossT &op);
   void wait(Activity &activity, const plan::WaitT &op);
   void locate(Activity &activity, int32_t at) const;
@@ -53,7 +53,7 @@ private:
   std::vector<Activity> futures;    ///< the start of each
 };
 
-void Describer::start(Activity &activity, const TransferStart &start) {
+void Describer::start(Activity &activity, const plan::TransferT &start) {
   activity.kind = Activity::Kind::start;
   activity.collective = getName(start.kind);
   activity.name += " " + start.bucket;
@@ -61,10 +61,10 @@ void Describer::start(Activity &activity, const TransferStart &start) {
   activity.group = getGroupLabel(plan.groups[start.group]->name);
   activity.stream = start.stream;
   activity.future = start.future;
-  activity.bytes = start.bytes(plan, program);
+  activity.bytes = bytesOf(start, plan, program);
   activity.ranks = plan.groups[start.group]->size;
   futures[start.future] = activity;
-  if (start.kind == CollectiveKind::allGather)
+  if (getFacts(start.kind).whole == Whole::got)
     for (uint32_t output : start.outputs)
       buckets[output] = start.bucket;
 }
@@ -117,7 +117,7 @@ Activity Describer::describe(const plan::InstructionT &instruction) {
     wait(activity, *op);
   } else if (const plan::CopyAcrossT *copy = instruction.body.AsCopyAcross()) {
     start(activity, *copy);
-  } else if (std::optional<TransferStart> transfer = startOf(instruction)) {
+  } else if (const plan::TransferT *transfer = transferOf(instruction)) {
     start(activity, *transfer);
   } else {
     // The first that belongs to a bucket lends its name.

@@ -13,7 +13,7 @@ uint64_t fsdp::hashCollectives(const plan::PlanT &plan) {
   for (const auto &program : plan.programs) {
     text += program->name + "\n";
     for (const auto &instruction : program->instructions) {
-      std::optional<TransferStart> start = startOf(*instruction);
+      const plan::TransferT *start = transferOf(*instruction);
       if (!start)
         continue;
       const plan::GroupT &group = *plan.groups[start->group];

@@ -115,29 +115,26 @@ struct Flight {
 /// Empty if the instruction starts none.
 std::optional<Flight> flightOf(const plan::InstructionT &instruction);
 
-/// The start of a transfer among ranks, of whichever kind.
-struct TransferStart {
-  CollectiveKind kind;
-  const std::string &bucket;
-  uint32_t group;
-  plan::Stream stream;
-  const std::vector<uint32_t> &inputs, &outputs;
-  uint32_t future;
-  plan::Reduction reduction = plan::Reduction::sum; ///< of reductions
-  double pre = 1, post = 1;
+/// The transfer among ranks that the instruction starts; null if it starts
+/// none.
+inline const plan::TransferT *
+transferOf(const plan::InstructionT &instruction) {
+  return instruction.body.AsTransfer();
+}
 
-  /// Bytes that a rank moves (Traffic.h).
-  uint64_t bytes(const plan::PlanT &plan, const plan::ProgramT &program) const;
-  /// Of each member those that one rank alone has, as Messages.h asks for them.
-  std::vector<uint64_t> members(const plan::ProgramT &program) const;
-};
+/// "Free", and of transfers "all_gather".
+inline const char *kindOf(const plan::InstructionT &instruction) {
+  const plan::TransferT *transfer = transferOf(instruction);
+  return transfer ? getName(transfer->kind)
+                  : plan::EnumNameBody(instruction.body.type);
+}
 
-TransferStart startOf(const plan::AllGatherT &op);
-TransferStart startOf(const plan::ReduceScatterT &op);
-TransferStart startOf(const plan::AllReduceT &op);
-TransferStart startOf(const plan::RotateT &op);
-/// Empty if the instruction starts none.
-std::optional<TransferStart> startOf(const plan::InstructionT &instruction);
+/// Bytes that a rank moves (Traffic.h).
+uint64_t bytesOf(const plan::TransferT &transfer, const plan::PlanT &plan,
+                 const plan::ProgramT &program);
+/// Of each member those that one rank alone has, as Messages.h asks for them.
+std::vector<uint64_t> membersOf(const plan::TransferT &transfer,
+                                const plan::ProgramT &program);
 
 } // namespace fsdp
 

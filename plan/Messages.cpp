@@ -8,27 +8,29 @@ using namespace fsdp;
 static constexpr uint64_t kPackedBelow = 32 << 10;
 
 bool fsdp::isPacked(CollectiveKind kind, uint64_t bytes) {
-  return kind == CollectiveKind::allReduce ||
-         (kind != CollectiveKind::rotate && bytes < kPackedBelow);
+  Packing packing = getFacts(kind).packing;
+  return packing == Packing::all ||
+         (packing == Packing::small && bytes < kPackedBelow);
 }
 
 std::vector<uint64_t> fsdp::getStagedBlocks(CollectiveKind kind,
                                             std::span<const uint64_t> members,
                                             uint64_t ranks) {
+  const CollectiveFacts &facts = getFacts(kind);
+  // Each peer's part is kept until all are there.
+  bool keepsParts = facts.reduces && facts.whole == Whole::given;
   std::vector<uint64_t> blocks;
   uint64_t packed = 0;
   for (uint64_t bytes : members) {
     if (isPacked(kind, bytes))
-      packed +=
-          kind == CollectiveKind::allGather ? bytes : getPackedBytes(bytes);
-    else if (kind == CollectiveKind::reduceScatter)
-      // Each peer's part is kept until all are there.
+      packed += facts.reduces ? getPackedBytes(bytes) : bytes;
+    else if (keepsParts)
       blocks.push_back(bytes * (ranks - 1));
   }
   if (packed == 0)
     return blocks;
   blocks.push_back(packed * ranks);
-  if (kind == CollectiveKind::reduceScatter)
+  if (keepsParts)
     blocks.push_back(packed * (ranks - 1));
   return blocks;
 }

@@ -1,5 +1,4 @@
-//===- Messages.h - What a transfer over sockets takes of memory -*- C++
-//-*-===//
+//===- Messages.h - Memory of a transfer over sockets -----------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The back end gloo moves large members of a transfer from and to their place

@@ -1,50 +1,78 @@
-//===- Traffic.h - Bytes that a rank moves ----------------------*- C++ -*-===//
+//===- Traffic.h - What collectives do, and cost a rank ---------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a collective costs a rank, as reports, dry runs, profiles and counters
-// say it: what the rank receives in an all-gather, what it sends into a
-// reduction, padding rows and its own part included, and what it passes on in a
-// rotation.
+// The kinds of collectives, with all that is known of each by itself; who
+// moves, counts, plans, predicts or measures them asks here.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_PLAN_TRAFFIC_H
 #define FSDP_PLAN_TRAFFIC_H
 
+#include "plan/plan_generated.h"
+
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 namespace fsdp {
 
-enum class CollectiveKind { allGather, reduceScatter, allReduce, rotate };
+using plan::CollectiveKind;
 
-constexpr const char *getName(CollectiveKind kind) {
-  switch (kind) {
-  case CollectiveKind::allGather:
-    return "all_gather";
-  case CollectiveKind::reduceScatter:
-    return "reduce_scatter";
-  case CollectiveKind::allReduce:
-    return "all_reduce";
-  case CollectiveKind::rotate:
-    return "rotate";
-  }
-  return "";
+/// What of a tensor is `ranks` times as large as a rank's part of it: what each
+/// rank gives, or gets, with the parts of all ranks behind each other.
+enum class Whole { neither, given, got };
+
+/// Which members of a transfer over sockets are packed into one message.
+enum class Packing { none, small, all };
+
+struct CollectiveFacts {
+  CollectiveKind kind;
+  Whole whole;
+  bool reduces;   ///< combines what ranks give
+  bool isInPlace; ///< what a rank gets takes the place of what it gave
+  Packing packing;
+};
+
+inline constexpr CollectiveFacts kCollectives[] = {
+    {CollectiveKind::all_gather, Whole::got, false, false, Packing::small},
+    {CollectiveKind::reduce_scatter, Whole::given, true, false, Packing::small},
+    {CollectiveKind::all_reduce, Whole::neither, true, true, Packing::all},
+    // Each rank gets what the one before it in the group gives.
+    {CollectiveKind::rotate, Whole::neither, false, false, Packing::none},
+};
+static_assert([] {
+  size_t count = std::size(kCollectives);
+  for (size_t i = 0; i < count; ++i)
+    if (size_t(kCollectives[i].kind) != i)
+      return false;
+  return count == size_t(CollectiveKind::MAX) + 1;
+}());
+
+/// Of a kind that there is.
+constexpr const CollectiveFacts &getFacts(CollectiveKind kind) {
+  return kCollectives[size_t(kind)];
+}
+
+/// "all_gather".
+inline const char *getName(CollectiveKind kind) {
+  return plan::EnumNameCollectiveKind(kind);
 }
 
 /// Whether it combines what ranks bring.
 constexpr bool isReduction(CollectiveKind kind) {
-  return kind == CollectiveKind::reduceScatter ||
-         kind == CollectiveKind::allReduce;
+  return getFacts(kind).reduces;
 }
 
-/// Of one tensor among `ranks` ranks. `part` is what the collective leaves
+/// Bytes that a rank moves, as reports, dry runs, profiles and counters say
+/// them: what it receives in an all-gather, what it sends into a reduction,
+/// padding rows and its own part included, and what it passes on in a rotation.
+/// Of one tensor among `ranks` ranks; `part` is what the collective leaves
 /// with, or takes from, one rank alone: a shard, or the whole tensor of an
 /// all-reduce or a rotation.
 constexpr uint64_t getTraffic(CollectiveKind kind, uint64_t part,
                               uint64_t ranks) {
-  return kind == CollectiveKind::allReduce || kind == CollectiveKind::rotate
-             ? part
-             : part * ranks;
+  return getFacts(kind).whole == Whole::neither ? part : part * ranks;
 }
 
 } // namespace fsdp

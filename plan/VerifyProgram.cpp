@@ -200,7 +200,7 @@ void ProgramVerifier::verifyMemories(const plan::InstructionT &instruction,
       instruction.body.AsFree())
     return;
   std::optional<plan::MemorySpace> all;
-  if (startOf(instruction) || instruction.body.AsZeroPadding() ||
+  if (transferOf(instruction) || instruction.body.AsZeroPadding() ||
       instruction.body.AsShard() || instruction.body.AsSelectRows() ||
       instruction.body.AsDraw())
     all = plan::MemorySpace::device;
@@ -297,7 +297,7 @@ void ProgramVerifier::run() {
   for (size_t i = 0; i < instructions; ++i) {
     const plan::InstructionT &instruction = *program.instructions[i];
     where = whole + ", instruction " + std::to_string(i) + " (" +
-            plan::EnumNameBody(instruction.body.type) + ")";
+            kindOf(instruction) + ")";
     verifyInstruction(instruction);
   }
   where = whole;

@@ -78,7 +78,7 @@ struct HostModel {
 /// What was measured of collectives over `ranks` ranks of `nodes` nodes, over
 /// the bytes of the whole tensors.
 struct MeasuredCollective {
-  CollectiveKind kind = CollectiveKind::allGather;
+  CollectiveKind kind = CollectiveKind::all_gather;
   int64_t nodes = 1, ranks = 0;
   Curve seconds; ///< while the rank's thread waits
   /// Of the thread that computes: in the start, and in the wait once all has

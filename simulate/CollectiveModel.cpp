@@ -52,9 +52,9 @@ struct Ring {
   double steps, parts;
 
   Ring(CollectiveKind kind, double ranks)
-      : steps(kind == CollectiveKind::rotate      ? 1
-              : kind == CollectiveKind::allReduce ? 2 * (ranks - 1)
-                                                  : ranks - 1),
+      : steps(kind == CollectiveKind::rotate       ? 1
+              : kind == CollectiveKind::all_reduce ? 2 * (ranks - 1)
+                                                   : ranks - 1),
         parts(kind == CollectiveKind::rotate ? 1 : ranks) {}
 
   /// Of `bytes` in all.
@@ -66,7 +66,7 @@ double CollectiveModel::ring(CollectiveKind kind, double bytes,
                              const GroupShape &shape) const {
   const NetworkModel &network = cluster.network;
   bool reduces = isReduction(kind);
-  double rounds = kind == CollectiveKind::allReduce ? 2 : 1;
+  double rounds = kind == CollectiveKind::all_reduce ? 2 : 1;
   Ring ring(kind, double(shape.ranks));
   double between = shape.nodes > 1
                        ? std::min(rounds * double(shape.nodes - 1), ring.steps)
@@ -94,13 +94,12 @@ double CollectiveModel::ring(CollectiveKind kind, double bytes,
                           (ring.steps - between) * protocol.intra +
                           between * protocol.inter;
     // All-reduces over nodes, on Ampere and later.
-    if (kind == CollectiveKind::allReduce && shape.nodes > 1 &&
+    if (kind == CollectiveKind::all_reduce && shape.nodes > 1 &&
         protocol.share == 1)
       microseconds *= 1.4;
     best = std::min(best, microseconds * 1e-6 + ring.getPassed(bytes) / bus);
   }
-  if (shape.nodes == 1 && kind != CollectiveKind::allReduce &&
-      kind != CollectiveKind::rotate)
+  if (shape.nodes == 1 && getFacts(kind).whole != Whole::neither)
     best += bytes / ring.parts /
             (network.link * (reduces ? kOwnReduce : kOwnGather));
   return network.launch + best;

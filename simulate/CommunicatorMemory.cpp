@@ -52,13 +52,14 @@ void stage(const plan::PlanT &plan, const plan::ProgramT &program,
       }
       continue;
     }
-    std::optional<TransferStart> start = startOf(*instruction);
+    const plan::TransferT *start = transferOf(*instruction);
     if (!start)
       continue;
     Blocks &blocks = communicators[{start->group, start->stream}];
     std::vector<uint64_t> taken;
-    for (uint64_t bytes : getStagedBlocks(start->kind, start->members(program),
-                                          plan.groups[start->group]->size))
+    for (uint64_t bytes :
+         getStagedBlocks(start->kind, membersOf(*start, program),
+                         plan.groups[start->group]->size))
       taken.push_back(blocks.take(bytes));
     inFlight[start->future] = {&blocks, std::move(taken)};
   }
@@ -71,7 +72,7 @@ CommunicatorMemory fsdp::getCommunicatorMemory(const plan::PlanT &plan,
   std::set<Key> used;
   for (const auto &program : plan.programs)
     for (const auto &instruction : program->instructions)
-      if (std::optional<TransferStart> start = startOf(*instruction))
+      if (const plan::TransferT *start = transferOf(*instruction))
         if (plan.groups[start->group]->size > 1)
           used.emplace(start->group, start->stream);
   CommunicatorMemory memory;

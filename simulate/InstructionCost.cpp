@@ -47,11 +47,11 @@ InstructionCost InstructionCosts::cost(const plan::ProgramT &program,
     start(copy->stream, copy->future,
           collectives.copy(copy->to == plan::MemorySpace::host,
                            double(result.bytes), copy->outputs.size()));
-  } else if (std::optional<TransferStart> transfer = startOf(instruction)) {
-    result.bytes = transfer->bytes(plan, program);
+  } else if (const plan::TransferT *transfer = transferOf(instruction)) {
+    result.bytes = bytesOf(*transfer, plan, program);
     size_t pieces =
         cluster.network.staging
-            ? countMessages(transfer->kind, transfer->members(program))
+            ? countMessages(transfer->kind, membersOf(*transfer, program))
             : transfer->inputs.size();
     start(transfer->stream, transfer->future,
           collectives.collective(transfer->kind, double(result.bytes),

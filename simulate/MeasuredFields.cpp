@@ -75,11 +75,12 @@ static MeasuredCollective readCollective(const YamlReader &reader,
   for (const auto &field : entry) {
     std::string key = reader.readString(field.first, "measured");
     if (key == "kind") {
-      std::string_view choices[] = {"all_gather", "reduce_scatter",
-                                    "all_reduce", "rotate"};
+      std::vector<std::string_view> choices;
+      for (CollectiveKind kind : plan::EnumValuesCollectiveKind())
+        choices.push_back(getName(kind));
       std::string name = reader.readChoice(field.second, key, choices);
       one.kind = static_cast<CollectiveKind>(std::ranges::find(choices, name) -
-                                             choices);
+                                             choices.begin());
       hasKind = true;
     } else if (key == "nodes" || key == "ranks") {
       (key == "nodes" ? one.nodes : one.ranks) =

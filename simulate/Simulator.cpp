@@ -54,7 +54,7 @@ void ProgramRun::addStart(uint32_t number,
     transfer.bucket = copy->bucket;
     transfer.kind = plan::EnumNameStream(copy->stream);
   } else {
-    TransferStart collective = *startOf(instruction);
+    const plan::TransferT &collective = *transferOf(instruction);
     transfer.bucket = collective.bucket;
     transfer.kind = getName(collective.kind);
   }

@@ -163,10 +163,7 @@ public:
   // transfer's time. A kind that is not named does not compile.
   void add(const plan::FreeT &) {}
   void add(const plan::WaitT &) {}
-  void add(const plan::AllGatherT &) {}
-  void add(const plan::ReduceScatterT &) {}
-  void add(const plan::AllReduceT &) {}
-  void add(const plan::RotateT &) {}
+  void add(const plan::TransferT &) {}
   void add(const plan::CopyAcrossT &) {}
 
 private:

@@ -68,6 +68,7 @@ def StartOpInterface : Fsdp_Interface<"StartOpInterface"> {
     InterfaceMethod<"What is moved.", "::mlir::OperandRange", "getInputs">,
     InterfaceMethod<"What is promised.",
                     "::mlir::TypedValue<::fsdp::FutureType>", "getFuture">,
+    InterfaceMethod<"On which stream.", "::fsdp::Stream", "getStream">,
     InterfaceMethod<"The bucket's name; null if it has none.",
                     "::mlir::StringAttr", "getBucketAttr">,
     InterfaceMethod<[{

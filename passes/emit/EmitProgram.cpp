@@ -11,11 +11,13 @@
 
 #include "ir/aten/Aten.h"
 #include "passes/analysis/CudaSyncs.h"
+#include "passes/analysis/Float8.h"
 #include "passes/analysis/Liveness.h"
 #include "passes/analysis/TensorBuilders.h"
 #include "passes/analysis/Views.h"
 #include "passes/emit/EmitArguments.h"
 #include "passes/emit/PlanEnums.h"
+#include "passes/emit/ScheduleTable.h"
 #include "passes/emit/Types.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -59,6 +61,7 @@ private:
   LogicalResult emitArgument(BlockArgument argument);
   LogicalResult emit(Operation &op);
   LogicalResult emitCall(Operation &op, ResultRange results);
+  LogicalResult emitTransfer(StartOpInterface start);
   LogicalResult emitUnpack(UnpackOp op);
   LogicalResult emitAccumulate(AccumulateOp op);
   LogicalResult emitPack(PackOp op);
@@ -389,23 +392,43 @@ LogicalResult ProgramEmitter::emitDraw(DrawOp op) {
   return success();
 }
 
-/// What all starts have.
-template <typename Body, typename Op>
-static Body makeTransfer(Op op, uint32_t group) {
-  Body body;
-  body.bucket = op.getBucket().value_or("").str();
-  body.group = group;
-  body.stream = toPlan(op.getStream());
-  return body;
+/// What `start` is for.
+static plan::Purpose getPurpose(StartOpInterface start) {
+  StringAttr bucket = start.getBucketAttr();
+  if (isOfStep(start))
+    return plan::Purpose::step;
+  if (bucket == kMetricsBucket)
+    return plan::Purpose::metric;
+  if (bucket == kMaximaBucket || bucket == kFloat8Bucket ||
+      bucket == kWireBucket)
+    return plan::Purpose::scale;
+  return isa<ReductionOpInterface>(*start) ? plan::Purpose::gradient
+                                           : plan::Purpose::parameter;
 }
 
-template <typename Body, typename Op>
-static void setCombination(Body &body, Op op) {
-  body.reduction = toPlan(op.getReduction());
-  if (std::optional<APFloat> pre = op.getPre())
-    body.pre = pre->convertToDouble();
-  if (std::optional<APFloat> post = op.getPost())
-    body.post = post->convertToDouble();
+LogicalResult ProgramEmitter::emitTransfer(StartOpInterface start) {
+  plan::TransferT body;
+  body.kind = getCollectiveKind(start);
+  body.purpose = getPurpose(start);
+  if (StringAttr bucket = start.getBucketAttr())
+    body.bucket = bucket.str();
+  body.group = context.getGroup(start.getGroup());
+  body.stream = toPlan(start.getStream());
+  body.inputs = idsOf(start.getInputs());
+  body.outputs = promisedIdsOf(start);
+  body.future = futures[start.getFuture()];
+  if (auto reduction = dyn_cast<ReductionOpInterface>(*start)) {
+    body.reduction = toPlan(reduction.getReduction());
+    if (FloatAttr pre = reduction.getPreAttr())
+      body.pre = pre.getValueAsDouble();
+    if (FloatAttr post = reduction.getPostAttr())
+      body.post = post.getValueAsDouble();
+  }
+  for (unsigned i = 0; i < start.getInputs().size(); ++i)
+    if (FlatSymbolRefAttr state = start.getGradientOf(i))
+      body.of.push_back(states.getIndex(states.lookup(state)));
+  add(std::move(body), start.getLoc());
+  return success();
 }
 
 LogicalResult ProgramEmitter::emitResults(func::ReturnOp op) {
@@ -468,49 +491,8 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
         ids[replay.getResult()] = idOf(replay.getInput());
         return success();
       })
-      .Case([&](AllGatherStartOp start) {
-        auto body = makeTransfer<plan::AllGatherT>(
-            start, context.getGroup(start.getGroup()));
-        body.inputs = idsOf(start.getInputs());
-        body.outputs = promisedIdsOf(start);
-        body.dims.assign(start.getDims().begin(), start.getDims().end());
-        body.future = futures[start.getFuture()];
-        add(std::move(body), start.getLoc());
-        return success();
-      })
-      .Case([&](ReduceScatterStartOp start) {
-        auto body = makeTransfer<plan::ReduceScatterT>(
-            start, context.getGroup(start.getGroup()));
-        setCombination(body, start);
-        body.inputs = idsOf(start.getInputs());
-        body.outputs = promisedIdsOf(start);
-        body.dims.assign(start.getDims().begin(), start.getDims().end());
-        if (std::optional<ArrayAttr> of = start.getOf())
-          for (auto state : of->getAsRange<FlatSymbolRefAttr>())
-            body.of.push_back(states.getIndex(states.lookup(state)));
-        body.future = futures[start.getFuture()];
-        add(std::move(body), start.getLoc());
-        return success();
-      })
-      .Case([&](AllReduceStartOp start) {
-        auto body = makeTransfer<plan::AllReduceT>(
-            start, context.getGroup(start.getGroup()));
-        setCombination(body, start);
-        body.inputs = idsOf(start.getInputs());
-        body.outputs = promisedIdsOf(start);
-        body.future = futures[start.getFuture()];
-        add(std::move(body), start.getLoc());
-        return success();
-      })
-      .Case([&](RotateStartOp start) {
-        auto body = makeTransfer<plan::RotateT>(
-            start, context.getGroup(start.getGroup()));
-        body.inputs = idsOf(start.getInputs());
-        body.outputs = promisedIdsOf(start);
-        body.future = futures[start.getFuture()];
-        add(std::move(body), start.getLoc());
-        return success();
-      })
+      .Case<AllGatherStartOp, ReduceScatterStartOp, AllReduceStartOp,
+            RotateStartOp>([&](auto start) { return emitTransfer(start); })
       .Case([&](CopyStartOp start) {
         plan::CopyAcrossT body;
         body.bucket = start.getBucket().value_or("").str();

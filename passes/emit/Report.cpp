@@ -43,7 +43,7 @@ static llvm::json::Object describe(StartOpInterface start, int64_t count,
         cast<RankedTensorType>(isReduction(kind) ? type : input.getType());
     if (std::optional<plan::DType> known = toDType(own.getElementType()))
       dtype = dtypeName(*known);
-    if (kind == CollectiveKind::allGather)
+    if (kind == CollectiveKind::all_gather)
       bytes[dtype] += static_cast<int64_t>(
           getTraffic(kind, static_cast<uint64_t>(aten::getStorageBytes(own)),
                      static_cast<uint64_t>(start.getGroup().getSize())));

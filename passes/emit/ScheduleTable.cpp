@@ -210,11 +210,11 @@ private:
 
 CollectiveKind fsdp::getCollectiveKind(StartOpInterface start) {
   if (isa<AllGatherStartOp>(start))
-    return CollectiveKind::allGather;
+    return CollectiveKind::all_gather;
   if (isa<RotateStartOp>(start))
     return CollectiveKind::rotate;
-  return isa<ReduceScatterStartOp>(start) ? CollectiveKind::reduceScatter
-                                          : CollectiveKind::allReduce;
+  return isa<ReduceScatterStartOp>(start) ? CollectiveKind::reduce_scatter
+                                          : CollectiveKind::all_reduce;
 }
 
 int64_t fsdp::getTraffic(StartOpInterface start) {

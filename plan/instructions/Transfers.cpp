@@ -11,41 +11,6 @@
 
 using namespace fsdp;
 
-template <typename OpTy>
-static TransferStart makeStart(CollectiveKind kind, const OpTy &op) {
-  TransferStart start{kind,      op.bucket,  op.group, op.stream,
-                      op.inputs, op.outputs, op.future};
-  if constexpr (requires { op.reduction; }) {
-    start.reduction = op.reduction;
-    start.pre = op.pre;
-    start.post = op.post;
-  }
-  return start;
-}
-
-TransferStart fsdp::startOf(const plan::AllGatherT &op) {
-  return makeStart(CollectiveKind::allGather, op);
-}
-TransferStart fsdp::startOf(const plan::ReduceScatterT &op) {
-  return makeStart(CollectiveKind::reduceScatter, op);
-}
-TransferStart fsdp::startOf(const plan::AllReduceT &op) {
-  return makeStart(CollectiveKind::allReduce, op);
-}
-TransferStart fsdp::startOf(const plan::RotateT &op) {
-  return makeStart(CollectiveKind::rotate, op);
-}
-
-std::optional<TransferStart>
-fsdp::startOf(const plan::InstructionT &instruction) {
-  std::optional<TransferStart> start;
-  visitBody(instruction, [&](const auto &op) {
-    if constexpr (requires { startOf(op); })
-      start.emplace(startOf(op));
-  });
-  return start;
-}
-
 std::optional<Flight> fsdp::flightOf(const plan::InstructionT &instruction) {
   std::optional<Flight> flight;
   visitBody(instruction, [&](const auto &op) {
@@ -58,62 +23,36 @@ std::optional<Flight> fsdp::flightOf(const plan::InstructionT &instruction) {
   return flight;
 }
 
-uint64_t TransferStart::bytes(const plan::PlanT &plan,
-                              const plan::ProgramT &program) const {
+uint64_t fsdp::bytesOf(const plan::TransferT &transfer, const plan::PlanT &plan,
+                       const plan::ProgramT &program) {
   uint64_t sum = 0;
-  for (uint64_t part : members(program))
-    sum += getTraffic(kind, part, plan.groups[group]->size);
+  for (uint64_t part : membersOf(transfer, program))
+    sum += getTraffic(transfer.kind, part, plan.groups[transfer.group]->size);
   return sum;
 }
 
-std::vector<uint64_t>
-TransferStart::members(const plan::ProgramT &program) const {
+std::vector<uint64_t> fsdp::membersOf(const plan::TransferT &transfer,
+                                      const plan::ProgramT &program) {
   std::vector<uint64_t> bytes;
-  bool scatters = kind == CollectiveKind::reduceScatter;
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  bool isWholeGiven = getFacts(transfer.kind).whole == Whole::given;
+  for (size_t i = 0; i < transfer.inputs.size(); ++i) {
     const plan::ValueT &part =
-        *program.values[(scatters ? outputs : inputs)[i]];
-    plan::DType wire = program.values[inputs[i]]->dtype;
+        *program.values[(isWholeGiven ? transfer.outputs : transfer.inputs)[i]];
+    plan::DType wire = program.values[transfer.inputs[i]]->dtype;
     bytes.push_back(*checkedExtent(part.shape, {}, dtypeBytes(wire)));
   }
   return bytes;
 }
 
-/// The back ends move rows: of all tensors in `full`, each rank has its shard
-/// in `shards`.
-template <typename OpTy>
-static void checkRows(const OpTy &op, const std::vector<uint32_t> &full,
-                      const std::vector<uint32_t> &shards, const char *verb,
-                      const ProgramCheck &check) {
-  for (int32_t dim : op.dims)
-    if (dim != 0)
-      check.refuse("moves what is split on dim " + std::to_string(dim) +
-                   "; expected dim 0");
-  const plan::GroupT &ranks = check.group(op.group);
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    check.contiguous(op.inputs[i]);
-    uint32_t output = op.outputs[i];
-    if (!check.isPlace(output) || !check.value(output).strides.empty())
-      check.refuse(std::string(verb) + " into " + check.name(output) +
-                   ", which is no slot");
-    plan::DType from = check.value(full[i]).dtype;
-    plan::DType to = check.value(shards[i]).dtype;
-    bool widens = false;
-    if constexpr (requires { op.reduction; })
-      widens = canWiden(from, to) && op.reduction != plan::Reduction::max &&
-               op.reduction != plan::Reduction::tree;
-    if (from != to && !widens)
-      check.refuse(std::string(verb) + " " + check.name(op.inputs[i]) +
-                   " into " + check.name(output) +
-                   ", which is of another element type");
-    check.split(full[i], shards[i], op.dims[i], ranks);
-    check.roomFor(full[i], check.value(shards[i]).shape[0] * ranks.size);
-  }
+void fsdp::listOperands(const plan::TransferT &op, Operands &operands) {
+  bool isInPlace =
+      op.kind <= CollectiveKind::MAX && getFacts(op.kind).isInPlace;
+  operands.add(Access::read, op.inputs);
+  operands.add(isInPlace ? Access::overwrite : Access::define, op.outputs);
 }
 
 /// Ranks are summed as the step's grains are.
-template <typename OpTy>
-static void checkTree(const OpTy &op, const ProgramCheck &check) {
+static void checkTree(const plan::TransferT &op, const ProgramCheck &check) {
   if (!check.plan.training || check.plan.training->grains == 0)
     check.refuse("sums grains, which the step has none of");
   for (uint32_t input : op.inputs)
@@ -122,9 +61,8 @@ static void checkTree(const OpTy &op, const ProgramCheck &check) {
                    " as grains, which is no floating-point number");
 }
 
-template <typename OpTy>
-static void checkReduction(const OpTy &op, const ProgramCheck &check) {
-  check.enumerator(op.reduction <= plan::Reduction::MAX);
+static void checkReduction(const plan::TransferT &op,
+                           const ProgramCheck &check) {
   if (op.reduction == plan::Reduction::tree)
     checkTree(op, check);
   if (op.pre == 1 && op.post == 1)
@@ -137,117 +75,97 @@ static void checkReduction(const OpTy &op, const ProgramCheck &check) {
     check.refuse("divides what is no sum");
 }
 
-static InstructionText printStart(const TransferStart &start,
-                                  const ProgramText &text) {
-  std::string rest =
-      !isReduction(start.kind)
-          ? ""
-          : std::string(" ") + plan::EnumNameReduction(start.reduction);
-  rest += " " + quote(start.bucket) + "(" + text.uses(start.inputs) + ")";
-  if (start.pre != 1)
-    rest += " pre " + formatNumber(start.pre);
-  if (start.post != 1)
-    rest += " post " + formatNumber(start.post);
-  rest += text.over(start.group) + " on " + plan::EnumNameStream(start.stream);
-  return {text.future(start.future),
-          std::string(getName(start.kind)) + ".start", std::move(rest)};
+/// Only what is combined has a way in which it is, and is a gradient.
+static void checkCombinesNothing(const plan::TransferT &op,
+                                 const ProgramCheck &check) {
+  if (op.reduction != plan::Reduction::sum || op.pre != 1 || op.post != 1 ||
+      !op.of.empty())
+    check.refuse("combines nothing, but says how");
 }
 
-void fsdp::listOperands(const plan::AllGatherT &op, Operands &operands) {
-  operands.add(Access::read, op.inputs);
-  operands.add(Access::define, op.outputs);
+/// Where a member goes: a slot of its own, or its operand's place.
+static void checkPlace(const plan::TransferT &op, size_t i,
+                       const ProgramCheck &check) {
+  uint32_t input = op.inputs[i], output = op.outputs[i];
+  check.contiguous(input);
+  const plan::ValueT &result = check.value(output);
+  if (!getFacts(op.kind).isInPlace) {
+    if (!check.isPlace(output) || !result.strides.empty())
+      check.refuse("moves " + check.name(input) + " into " +
+                   check.name(output) + ", which is no slot");
+  } else if (result.place != plan::Place::view ||
+             result.base != check.root(input) || !result.strides.empty()) {
+    check.refuse("reduces into " + check.name(output) +
+                 ", which is no view of its input");
+  }
 }
 
-void fsdp::verify(const plan::AllGatherT &op, const ProgramCheck &check) {
+/// The back ends move rows: of the tensor `full`, each rank has its part.
+static void checkRows(const plan::TransferT &op, uint32_t full, uint32_t part,
+                      const ProgramCheck &check) {
+  plan::DType from = check.value(full).dtype, to = check.value(part).dtype;
+  bool widens = getFacts(op.kind).reduces && canWiden(from, to) &&
+                op.reduction != plan::Reduction::max &&
+                op.reduction != plan::Reduction::tree;
+  if (from != to && !widens)
+    check.refuse("has parts " + check.name(part) + " of " + check.name(full) +
+                 ", which is of another element type");
+  const plan::GroupT &ranks = check.group(op.group);
+  check.split(full, part, /*dim=*/0, ranks);
+  check.roomFor(full, check.value(part).shape[0] * ranks.size);
+}
+
+void fsdp::verify(const plan::TransferT &op, const ProgramCheck &check) {
+  check.enumerator(op.kind <= CollectiveKind::MAX);
+  check.enumerator(op.purpose <= plan::Purpose::MAX);
   check.enumerator(op.stream <= plan::Stream::replicate);
+  check.enumerator(op.reduction <= plan::Reduction::MAX);
+  check.group(op.group);
+  const CollectiveFacts &facts = getFacts(op.kind);
+  if (facts.reduces)
+    checkReduction(op, check);
+  else
+    checkCombinesNothing(op, check);
   if (op.inputs.empty() || op.inputs.size() != op.outputs.size() ||
-      op.inputs.size() != op.dims.size())
-    check.refuse("has not one output and dim for each input");
-  checkRows(op, op.outputs, op.inputs, "gathers", check);
-}
-
-InstructionText fsdp::print(const plan::AllGatherT &op,
-                            const ProgramText &text) {
-  return printStart(startOf(op), text);
-}
-
-void fsdp::listOperands(const plan::ReduceScatterT &op, Operands &operands) {
-  operands.add(Access::read, op.inputs);
-  operands.add(Access::define, op.outputs);
-}
-
-void fsdp::verify(const plan::ReduceScatterT &op, const ProgramCheck &check) {
-  check.enumerator(op.stream <= plan::Stream::replicate);
-  checkReduction(op, check);
-  if (op.inputs.empty() || op.inputs.size() != op.outputs.size() ||
-      op.inputs.size() != op.dims.size() ||
       (!op.of.empty() && op.of.size() != op.inputs.size()))
-    check.refuse("has not one output, dim and parameter for each input");
-  checkRows(op, op.inputs, op.outputs, "reduces", check);
+    check.refuse("has not one output, or parameter, for each input");
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    checkPlace(op, i, check);
+    if (facts.whole == Whole::neither)
+      check.sameType(op.inputs[i], op.outputs[i]);
+    else if (facts.whole == Whole::got)
+      checkRows(op, op.outputs[i], op.inputs[i], check);
+    else
+      checkRows(op, op.inputs[i], op.outputs[i], check);
+  }
   for (uint32_t parameter : op.of)
     if (parameter >= check.plan.states.size())
       check.refuse("reduces the gradient of a state that does not exist");
 }
 
-InstructionText fsdp::print(const plan::ReduceScatterT &op,
+InstructionText fsdp::print(const plan::TransferT &op,
                             const ProgramText &text) {
-  InstructionText start = printStart(startOf(op), text);
+  std::string rest =
+      !isReduction(op.kind)
+          ? ""
+          : std::string(" ") + plan::EnumNameReduction(op.reduction);
+  rest += " " + quote(op.bucket) + "(" + text.uses(op.inputs) + ")";
+  if (op.pre != 1)
+    rest += " pre " + formatNumber(op.pre);
+  if (op.post != 1)
+    rest += " post " + formatNumber(op.post);
+  rest += text.over(op.group);
+  plan::Purpose usual =
+      isReduction(op.kind) ? plan::Purpose::gradient : plan::Purpose::parameter;
+  if (op.purpose != usual)
+    rest += std::string(" for ") + plan::EnumNamePurpose(op.purpose);
+  rest += std::string(" on ") + plan::EnumNameStream(op.stream);
   if (!op.of.empty())
-    start.rest +=
-        " of [" +
-        join(op.of, [&](uint32_t state) { return text.state(state); }) + "]";
-  return start;
-}
-
-void fsdp::listOperands(const plan::AllReduceT &op, Operands &operands) {
-  operands.add(Access::read, op.inputs);
-  operands.add(Access::overwrite, op.outputs);
-}
-
-void fsdp::verify(const plan::AllReduceT &op, const ProgramCheck &check) {
-  check.enumerator(op.stream <= plan::Stream::replicate);
-  checkReduction(op, check);
-  check.group(op.group);
-  if (op.inputs.empty() || op.inputs.size() != op.outputs.size())
-    check.refuse("has not one output for each input");
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    check.contiguous(op.inputs[i]);
-    const plan::ValueT &result = check.value(op.outputs[i]);
-    if (result.place != plan::Place::view ||
-        result.base != check.root(op.inputs[i]) || !result.strides.empty())
-      check.refuse("reduces into " + check.name(op.outputs[i]) +
-                   ", which is no view of its input");
-    check.sameType(op.inputs[i], op.outputs[i]);
-  }
-}
-
-InstructionText fsdp::print(const plan::AllReduceT &op,
-                            const ProgramText &text) {
-  return printStart(startOf(op), text);
-}
-
-void fsdp::listOperands(const plan::RotateT &op, Operands &operands) {
-  operands.add(Access::read, op.inputs);
-  operands.add(Access::define, op.outputs);
-}
-
-void fsdp::verify(const plan::RotateT &op, const ProgramCheck &check) {
-  check.enumerator(op.stream <= plan::Stream::replicate);
-  check.group(op.group);
-  if (op.inputs.empty() || op.inputs.size() != op.outputs.size())
-    check.refuse("has not one output for each input");
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    check.contiguous(op.inputs[i]);
-    uint32_t output = op.outputs[i];
-    if (!check.isPlace(output) || !check.value(output).strides.empty())
-      check.refuse("passes on into " + check.name(output) +
-                   ", which is no slot");
-    check.sameType(op.inputs[i], output);
-  }
-}
-
-InstructionText fsdp::print(const plan::RotateT &op, const ProgramText &text) {
-  return printStart(startOf(op), text);
+    rest += " of [" +
+            join(op.of, [&](uint32_t state) { return text.state(state); }) +
+            "]";
+  return {text.future(op.future), std::string(getName(op.kind)) + ".start",
+          std::move(rest)};
 }
 
 void fsdp::listOperands(const plan::WaitT &, Operands &) {}

@@ -10,7 +10,7 @@
 #ifndef FSDP_RUNTIME_CALIBRATE_BENCH_H
 #define FSDP_RUNTIME_CALIBRATE_BENCH_H
 
-#include "plan/plan_generated.h"
+#include "plan/Traffic.h"
 
 #include <cstdint>
 #include <functional>
@@ -40,10 +40,8 @@ struct BenchWork {
     copy,              ///< within the device: reads one, writes one
     upload,            ///< from pinned memory of the host
     download,
-    hostCopy,  ///< of the host's memory, by the host, which waits for nothing
-    allGather, ///< `elements` are bytes of the whole tensors
-    reduceScatter,
-    allReduce
+    hostCopy, ///< of the host's memory, by the host, which waits for nothing
+    transfer  ///< `elements` are bytes of the whole tensors
   };
   Kind kind;
   plan::DType dtype = plan::DType::f32;
@@ -51,6 +49,7 @@ struct BenchWork {
   int64_t rows = 0, columns = 0, depth = 0;
   int64_t elements = 0;
   bool isCold = true; ///< operands come from memory, not from a cache
+  CollectiveKind collective = CollectiveKind::all_gather; ///< of a transfer
 };
 
 /// Of attention: heads and their width. Of convolutions: channels in and out,

@@ -144,9 +144,8 @@ std::string optionalRows(const char *key, const Results &results,
 
 std::string printCollectives(const Results &results, int ranks) {
   std::string text;
-  for (const char *kind :
-       {"all_gather", "reduce_scatter", "all_reduce", "rotate"}) {
-    std::string name = kind;
+  for (CollectiveKind kind : plan::EnumValuesCollectiveKind()) {
+    std::string name = getName(kind);
     text +=
         "    - kind: " + name + "\n      ranks: " + std::to_string(ranks) +
         "\n      seconds: " + printRows(results, name + " seconds") +

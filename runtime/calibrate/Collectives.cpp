@@ -129,11 +129,8 @@ private:
 
   /// Memory that is moved, several times so that it is cold.
   struct Turn {
-    std::vector<std::vector<float>> shards, full, passed;
-    std::vector<GatherMember> gathers;
-    std::vector<ReduceMember> reduces;
-    std::vector<AllReduceMember> sums;
-    std::vector<RotateMember> rotates;
+    std::vector<std::vector<float>> memory;
+    Members members;
   };
 
   Crew &crew;
@@ -164,36 +161,26 @@ Repeated::Repeated(Crew &crew, CollectiveKind kind, size_t part, int tensors)
   turns.resize(size_t(countTurns(int64_t(whole * sizeof(float)) * tensors)));
   for (Turn &turn : turns)
     for (int i = 0; i < tensors; ++i) {
-      std::vector<float> &shard = turn.shards.emplace_back(part, 1.0f);
-      std::vector<float> &all = turn.full.emplace_back(whole, 1.0f);
-      turn.gathers.push_back({shard.data(), all.data(), part * sizeof(float)});
-      turn.reduces.push_back(
-          {all.data(), shard.data(), part, plan::DType::f32});
-      turn.sums.push_back({all.data(), whole, plan::DType::f32});
-      if (kind != CollectiveKind::rotate)
-        continue;
-      std::vector<float> &passed = turn.passed.emplace_back(whole, 1.0f);
-      turn.rotates.push_back(
-          {all.data(), passed.data(), whole * sizeof(float)});
+      const CollectiveFacts &facts = getFacts(kind);
+      auto make = [&](Whole is) {
+        bool isPart = facts.whole != Whole::neither && facts.whole != is;
+        return turn.memory.emplace_back(isPart ? part : whole, 1.0f).data();
+      };
+      float *from = make(Whole::given);
+      float *to = facts.isInPlace ? from : make(Whole::got);
+      turn.members.push_back({from, to,
+                              facts.whole == Whole::neither ? whole : part,
+                              plan::DType::f32});
     }
 }
 
 Communicator::Ticket Repeated::start() {
-  TransferLabel label{getName(kind), "calibrate", 0};
-  Combination mean(plan::Reduction::avg);
   const Turn &turn = turns[next];
   next = (next + 1) % turns.size();
-  switch (kind) {
-  case CollectiveKind::allGather:
-    return crew.transfers().startAllGather(turn.gathers, label);
-  case CollectiveKind::reduceScatter:
-    return crew.transfers().startReduceScatter(turn.reduces, mean, label);
-  case CollectiveKind::allReduce:
-    return crew.transfers().startAllReduce(turn.sums, mean, label);
-  case CollectiveKind::rotate:
-    return crew.transfers().startRotate(turn.rotates, label);
-  }
-  return 0;
+  return crew.transfers().start(
+      {{kind, "calibrate"},
+       turn.members,
+       isReduction(kind) ? plan::Reduction::avg : plan::Reduction::sum});
 }
 
 Repeated::Times Repeated::measure(int repetitions) {
@@ -431,9 +418,7 @@ static void measureKind(Crew &crew, Computation &work, CollectiveKind kind,
 void fsdp::measureCollectives(Crew &crew, std::vector<Measured> &results) {
   sayProgress(crew, "transfers");
   Computation work(crew);
-  for (CollectiveKind kind :
-       {CollectiveKind::allGather, CollectiveKind::reduceScatter,
-        CollectiveKind::allReduce, CollectiveKind::rotate})
+  for (CollectiveKind kind : plan::EnumValuesCollectiveKind())
     measureKind(crew, work, kind, results);
   measureSkews(crew, work, results);
 }

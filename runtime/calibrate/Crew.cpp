@@ -46,10 +46,11 @@ Crew::Crew(Fabric &fabric, int size)
     : communicator(fabric.createCommunicator(firstRanks(size))) {}
 
 float Crew::average(float own) {
-  AllReduceMember member{&own, 1, plan::DType::f32};
-  communicator->wait(communicator->startAllReduce(
-      {&member, 1}, Combination(plan::Reduction::avg),
-      {"all_reduce", "meeting", 0}));
+  Member member{&own, &own, 1, plan::DType::f32};
+  communicator->wait(
+      communicator->start({{CollectiveKind::all_reduce, "meeting"},
+                           {&member, 1},
+                           plan::Reduction::avg}));
   return own;
 }
 

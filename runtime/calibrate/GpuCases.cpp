@@ -79,6 +79,13 @@ BenchWork product(DType dtype, int64_t m, int64_t n, int64_t k,
   return work;
 }
 
+BenchWork transferOf(CollectiveKind kind, int64_t bytes) {
+  BenchWork work{Kind::transfer};
+  work.collective = kind;
+  work.elements = bytes;
+  return work;
+}
+
 BenchWork ofElements(Kind kind, int64_t elements, bool isCold = true) {
   BenchWork work{kind};
   work.elements = elements;
@@ -236,18 +243,14 @@ void Measurer::transfers() {
   if (bench.ranks() == 1)
     return;
   say("transfers");
-  const std::pair<const char *, Kind> kinds[] = {
-      {"all_gather", Kind::allGather},
-      {"reduce_scatter", Kind::reduceScatter},
-      {"all_reduce", Kind::allReduce}};
   double largest = 0;
-  for (auto [name, kind] : kinds)
+  for (CollectiveKind kind : plan::EnumValuesCollectiveKind())
     for (int64_t bytes : kTransfers) {
-      double seconds = time(ofElements(kind, bytes));
-      result.tables.push_back({name, {double(bytes)}, seconds});
-      if (kind == Kind::allGather && bytes == kTransfers[0])
+      double seconds = time(transferOf(kind, bytes));
+      result.tables.push_back({getName(kind), {double(bytes)}, seconds});
+      if (kind == CollectiveKind::all_gather && bytes == kTransfers[0])
         result.launch = seconds;
-      if (kind == Kind::allGather)
+      if (kind == CollectiveKind::all_gather)
         largest = seconds;
     }
   double ranks = bench.ranks();
@@ -255,7 +258,8 @@ void Measurer::transfers() {
                 std::max(largest - result.launch, 1e-9);
 
   say("products beside transfers");
-  BenchWork gather = ofElements(Kind::allGather, *std::rbegin(kTransfers));
+  BenchWork gather =
+      transferOf(CollectiveKind::all_gather, *std::rbegin(kTransfers));
   BenchWork beside = product(DType::bf16, 2048, 2048, 2048);
   double alone = time(beside);
   int count = std::max(1, int(std::ceil(2 * largest / alone)));

@@ -61,10 +61,10 @@ static std::string printNetwork(const GpuMeasurements &gpu) {
       "\n  processor: " + printNumber(gpu.processor) +
       "\n  communicator: " + printNumber(double(gpu.facts.communicator)) +
       "\n  measured:\n";
-  for (const char *kind : {"all_gather", "reduce_scatter", "all_reduce"})
-    text += std::string("    - kind: ") + kind +
+  for (CollectiveKind kind : plan::EnumValuesCollectiveKind())
+    text += std::string("    - kind: ") + getName(kind) +
             "\n      ranks: " + std::to_string(gpu.ranks) +
-            "\n      seconds: " + printRows(gpu.tables, kind) + "\n";
+            "\n      seconds: " + printRows(gpu.tables, getName(kind)) + "\n";
   return text;
 }
 

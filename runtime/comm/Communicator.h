@@ -61,24 +61,6 @@ public:
   /// alone.
   virtual void rehearse(const Transfer &) {}
   virtual Ticket start(const Transfer &transfer) = 0;
-  Ticket startAllGather(std::span<const GatherMember> members,
-                        const TransferLabel &label) {
-    return start({members, plan::Reduction::sum, label});
-  }
-  Ticket startReduceScatter(std::span<const ReduceMember> members,
-                            Combination combination,
-                            const TransferLabel &label) {
-    return start({members, combination, label});
-  }
-  Ticket startAllReduce(std::span<const AllReduceMember> members,
-                        Combination combination, const TransferLabel &label) {
-    return start({members, combination, label});
-  }
-
-  Ticket startRotate(std::span<const RotateMember> members,
-                     const TransferLabel &label) {
-    return start({members, plan::Reduction::sum, label});
-  }
 
   /// What is issued from now on comes after the transfer is complete for this
   /// rank and no peer reads its memory any more. Each ticket is waited for

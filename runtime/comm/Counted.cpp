@@ -8,16 +8,10 @@ using namespace fsdp;
 Communicator::Ticket CountedCommunicator::start(const Transfer &transfer) {
   const TransferLabel &label = transfer.label;
   Traffic &traffic =
-      counts[label.bucket == "metrics" ? label.bucket : label.collective];
+      counts[label.purpose == plan::Purpose::metric ? "metrics"
+                                                    : getName(label.kind)];
   ++traffic.calls;
-  std::visit(
-      [&](auto members) {
-        for (const auto &member : members)
-          traffic.bytes +=
-              getTraffic(getCollectiveKind(transfer.members),
-                         getMemberBytes(member), static_cast<uint64_t>(size()));
-      },
-      transfer.members);
+  traffic.bytes += getTraffic(transfer, static_cast<uint64_t>(size()));
   return inner->start(transfer);
 }
 

@@ -22,8 +22,8 @@ public:
   explicit CountedCommunicator(std::unique_ptr<Communicator> inner)
       : inner(std::move(inner)) {}
 
-  /// By collective ("all_gather") since the last reset. Transfers of the bucket
-  /// "metrics" count as "metrics".
+  /// By collective ("all_gather") since the last reset. Those of metrics count
+  /// as "metrics".
   const std::map<std::string_view, Traffic> &traffic() const { return counts; }
   void reset() {
     counts.clear();

@@ -6,9 +6,9 @@
 using namespace fsdp;
 
 std::string fsdp::describe(int rank, const TransferLabel &label) {
-  return "rank " + std::to_string(rank) + ": " + std::string(label.collective) +
-         " of bucket '" + std::string(label.bucket) + "' in step " +
-         std::to_string(label.step);
+  return "rank " + std::to_string(rank) + ": " +
+         std::string(getName(label.kind)) + " of bucket '" +
+         std::string(label.bucket) + "' in step " + std::to_string(label.step);
 }
 
 std::string fsdp::describeRanks(std::span<const int> ranks) {

@@ -83,9 +83,6 @@ private:
   Call convolution(const BenchWork &work);
   Call copyAcross(const BenchWork &work);
   Start transfer(const BenchWork &work);
-  TransferLabel label(std::string_view collective) {
-    return {collective, "calibrate", number++};
-  }
 
   const std::shared_ptr<Streams> streams;
   Fabric *const fabric;
@@ -277,33 +274,20 @@ CudaBench::Start CudaBench::transfer(const BenchWork &work) {
     throw std::logic_error("one GPU has no transfers");
   int64_t ranks = communicator->size();
   int64_t part = std::max<int64_t>(1, work.elements / 4 / ranks);
-  at::Tensor whole = at::zeros({part * ranks}, on(plan::DType::f32));
-  at::Tensor own = at::zeros({part}, on(plan::DType::f32));
-  auto elements = static_cast<size_t>(part);
-  switch (work.kind) {
-  case Kind::allGather:
-    return [=, this] {
-      GatherMember member{own.data_ptr(), whole.data_ptr(), 4 * elements};
-      return communicator->startAllGather({&member, 1}, label("all_gather"));
-    };
-  case Kind::reduceScatter:
-    return [=, this] {
-      ReduceMember member{whole.data_ptr(), own.data_ptr(), elements,
-                          plan::DType::f32};
-      return communicator->startReduceScatter(
-          {&member, 1}, plan::Reduction::sum, label("reduce_scatter"));
-    };
-  case Kind::allReduce:
-    return [=, this] {
-      AllReduceMember member{whole.data_ptr(),
-                             elements * static_cast<size_t>(ranks),
-                             plan::DType::f32};
-      return communicator->startAllReduce({&member, 1}, plan::Reduction::sum,
-                                          label("all_reduce"));
-    };
-  default:
-    throw std::logic_error("not a transfer");
-  }
+  const CollectiveFacts &facts = getFacts(work.collective);
+  auto make = [&](Whole is) {
+    bool isPart = facts.whole != Whole::neither && facts.whole != is;
+    return at::zeros({isPart ? part : part * ranks}, on(plan::DType::f32));
+  };
+  at::Tensor from = make(Whole::given);
+  at::Tensor to = facts.isInPlace ? from : make(Whole::got);
+  int64_t elements = facts.whole == Whole::neither ? part * ranks : part;
+  return [=, this] {
+    Member member{from.data_ptr(), to.data_ptr(), static_cast<size_t>(elements),
+                  plan::DType::f32};
+    return communicator->start(
+        {{work.collective, "calibrate", number++}, {&member, 1}});
+  };
 }
 
 std::function<void()> CudaBench::prepare(const BenchWork &work) {
@@ -332,9 +316,7 @@ std::function<void()> CudaBench::prepare(const BenchWork &work) {
   case Kind::download:
   case Kind::hostCopy:
     return copyAcross(work);
-  case Kind::allGather:
-  case Kind::reduceScatter:
-  case Kind::allReduce:
+  case Kind::transfer:
     return [this, start = transfer(work)] { communicator->wait(start()); };
   }
   throw std::logic_error("no such work");

@@ -87,7 +87,7 @@ std::string Executor::describe(const plan::InstructionT &instruction) const {
     const plan::OperatorT &op = *plan.operators[call->op];
     text = fullName(op.name, op.overload);
   } else {
-    text = plan::EnumNameBody(instruction.body.type);
+    text = kindOf(instruction);
   }
   if (instruction.at >= 0)
     text += " of " + plan.locations[instruction.at];

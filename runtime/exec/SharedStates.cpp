@@ -41,15 +41,21 @@ static bool onlyReads(const plan::PlanT &plan,
   if (instruction.body.AsCopyAcross())
     return false;
   // Of a gather they are the results, or gathered once more.
-  std::optional<TransferStart> start = startOf(instruction);
+  const plan::TransferT *start = transferOf(instruction);
   return (!start || !isReduction(start->kind)) &&
          valuesOf(instruction, changes).empty();
+}
+
+/// The all-gather that the instruction starts; null if it starts none.
+static const plan::TransferT *gatherOf(const plan::InstructionT &instruction) {
+  const plan::TransferT *start = transferOf(instruction);
+  return start && start->kind == CollectiveKind::all_gather ? start : nullptr;
 }
 
 /// The state that the gather's member `i` makes whole; -1: none that can be.
 static int32_t gatheredState(const plan::PlanT &plan,
                              const plan::ProgramT &program,
-                             const plan::AllGatherT &op, size_t i) {
+                             const plan::TransferT &op, size_t i) {
   const plan::ValueT &shard = *program.values[op.inputs[i]];
   if (shard.place != Place::state ||
       program.values[op.outputs[i]]->place != Place::slot)
@@ -68,7 +74,7 @@ static SharedReads findGathered(const plan::PlanT &plan,
   SharedReads reads;
   reads.gathered.assign(program.values.size(), -1);
   for (const auto &instruction : program.instructions)
-    if (const plan::AllGatherT *op = instruction->body.AsAllGather())
+    if (const plan::TransferT *op = gatherOf(*instruction))
       for (size_t i = 0; i < op->inputs.size(); ++i)
         reads.gathered[op->outputs[i]] = gatheredState(plan, program, *op, i);
   for (const auto &instruction : program.instructions)
@@ -92,7 +98,7 @@ struct Uses {
       for (uint32_t value : valuesOf(instruction, uses))
         if (int32_t state = reads.gathered[rootOf(program, value)]; state >= 0)
           lastReads[static_cast<size_t>(state)] = index;
-      if (instruction.body.type == Body::AllGather)
+      if (gatherOf(instruction))
         continue;
       for (uint32_t named : valuesOf(instruction)) {
         const plan::ValueT &value = *program.values[rootOf(program, named)];
@@ -230,8 +236,8 @@ private:
 void SharedStates::publish(Publication &publication, uint64_t step) {
   publication.clear();
   for (auto &[key, group] : groups)
-    publication.push_back(group.communicator->startAllGather(
-        {}, {"end of reading", "shared parameters", step}));
+    publication.push_back(group.communicator->start(
+        {{CollectiveKind::all_gather, "shared parameters", step}}));
 }
 
 void SharedStates::await(const Publication &publication) {

@@ -28,7 +28,7 @@ Transfers::Transfers(const plan::PlanT &plan, Fabric &fabric)
   std::set<std::pair<uint32_t, plan::Stream>> used;
   for (const auto &program : plan.programs)
     for (const auto &instruction : program->instructions)
-      if (std::optional<TransferStart> start = startOf(*instruction))
+      if (const plan::TransferT *start = transferOf(*instruction))
         used.emplace(start->group, start->stream);
   for (const auto &key : used) {
     const plan::GroupT &group = *plan.groups[key.first];

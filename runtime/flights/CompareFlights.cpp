@@ -118,9 +118,10 @@ std::string Comparison::describe(const FlightKey &key,
             " of " + flight.place.program + ", micro-batch " +
             std::to_string(flight.microBatch);
   if (!flight.place.source.empty())
-    text += std::string(", ") +
-            (flight.kind == FlightKind::allGather ? "for " : "of ") +
-            flight.place.source;
+    text +=
+        std::string(", ") +
+        (flight.kind == toFlight(CollectiveKind::all_gather) ? "for " : "of ") +
+        flight.place.source;
   return text;
 }
 

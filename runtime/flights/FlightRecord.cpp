@@ -28,10 +28,6 @@ static constexpr size_t kMostText = 8192;
 static constexpr int64_t kMostTime = INT64_MAX / 2; // ns: of the year 2116
 static constexpr size_t kMostQuoted = 200;
 
-static constexpr FlightKind kKinds[] = {
-    FlightKind::allGather, FlightKind::reduceScatter, FlightKind::allReduce,
-    FlightKind::rotate,    FlightKind::exchange,      FlightKind::connect};
-
 //===----------------------------------------------------------------------===//
 // Of a ring
 //===----------------------------------------------------------------------===//
@@ -42,7 +38,7 @@ static std::string nameOf(const plan::PlanT &plan,
     const plan::OperatorT &op = *plan.operators[call->op];
     return fullName(op.name, op.overload);
   }
-  return plan::EnumNameBody(instruction.body.type);
+  return kindOf(instruction);
 }
 
 /// The line of the model that an instruction is of. That of a gather is the
@@ -59,7 +55,9 @@ static std::string sourceOf(const plan::PlanT &plan,
     return text.find(" (") != std::string_view::npos;
   };
   const plan::InstructionT &instruction = *program.instructions[index];
-  const plan::AllGatherT *gather = instruction.body.AsAllGather();
+  const plan::TransferT *gather = transferOf(instruction);
+  if (gather && gather->kind != CollectiveKind::all_gather)
+    gather = nullptr;
   if (hasLine(own) || (!gather && !instruction.body.AsWait()))
     return own;
   size_t i = index;
@@ -99,7 +97,7 @@ static FlightPlace placeOf(const plan::PlanT &plan, int64_t program,
 static std::string bucketOf(const plan::PlanT &plan,
                             const FlightEntry &flight) {
   if (const auto *in = findProgram(plan, flight.program, flight.instruction))
-    if (auto start = startOf(*in->instructions[flight.instruction]))
+    if (const auto *start = transferOf(*in->instructions[flight.instruction]))
       return start->bucket;
   return std::string(flight.bucketText());
 }
@@ -325,9 +323,8 @@ FlightRecord::Collective Reader::collective(const Json &json,
     refuse("a collective has the number " + std::to_string(flight.number) +
            " of " + std::to_string(in.recorded));
   std::string name = text(json.at("kind"));
-  auto kind = std::ranges::find_if(
-      kKinds, [&](FlightKind each) { return name == getName(each); });
-  if (kind == std::end(kKinds))
+  std::optional<FlightKind> kind = findFlightKind(name);
+  if (!kind)
     refuse("a collective has the unknown kind '" + name + "'");
   flight.kind = *kind;
   if (flight.kind != FlightKind::exchange) {

@@ -46,7 +46,7 @@ struct FlightRecord {
     uint64_t number = 0;
     std::optional<size_t> group; ///< into `groups`; none: an exchange
     uint64_t position = 0;
-    FlightKind kind = FlightKind::allGather;
+    FlightKind kind = FlightKind::collective;
     std::string bucket;
     uint64_t bytes = 0, step = 0, microBatch = 0;
     FlightPlace place;

@@ -109,8 +109,7 @@ const std::vector<Span> *Attributor::findMove(uint32_t run,
   if (const std::vector<Span> *own = find(rank, run, instruction))
     return own;
   const plan::ProgramT &program = *plan.programs[recorder.runs()[run].program];
-  std::optional<TransferStart> start =
-      startOf(*program.instructions[instruction]);
+  const plan::TransferT *start = transferOf(*program.instructions[instruction]);
   if (!start)
     return nullptr;
   const plan::GroupT &group = *plan.groups[start->group];

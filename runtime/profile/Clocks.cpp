@@ -38,9 +38,10 @@ ClockOffset fsdp::measureClock(Communicator &communicator, int rounds,
   int64_t sentBefore = 0;
   for (int round = 0; round <= rounds; ++round) {
     mine.sent = now();
-    GatherMember member{&mine, all.data(), sizeof(Times)};
-    communicator.wait(communicator.startAllGather(
-        {&member, 1}, {"all_gather", "clock", static_cast<uint64_t>(round)}));
+    Member member{&mine, all.data(), sizeof(Times)};
+    communicator.wait(communicator.start(
+        {{CollectiveKind::all_gather, "clock", static_cast<uint64_t>(round)},
+         {&member, 1}}));
     int64_t received = now();
     // The first rank sent this round's before this rank had it, and had the
     // last round's after this rank sent it.

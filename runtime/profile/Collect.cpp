@@ -88,9 +88,9 @@ void gather(Communicator &communicator, const Pieces &own,
   uint64_t number = 0;
   for (size_t offset = 0; offset < longest; offset += block) {
     copy(own, offset, sent.data(), block, /*isInto=*/false);
-    GatherMember member{sent.data(), received.data(), block};
-    communicator.wait(communicator.startAllGather(
-        {&member, 1}, {"all_gather", "profile", number++}));
+    Member member{sent.data(), received.data(), block};
+    communicator.wait(communicator.start(
+        {{CollectiveKind::all_gather, "profile", number++}, {&member, 1}}));
     for (size_t peer = 0; peer < all.size(); ++peer)
       copy(all[peer], offset, received.data() + peer * block, block,
            /*isInto=*/true);

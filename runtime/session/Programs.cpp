@@ -103,9 +103,9 @@ ProgramAgreement::ProgramAgreement(Fabric &fabric)
 void ProgramAgreement::gather(uint64_t number, uint64_t step) {
   mine = number;
   std::fill(all.begin(), all.end(), mine); // for back ends that move no data
-  GatherMember member{&mine, all.data(), sizeof(mine)};
-  communicator->wait(communicator->startAllGather(
-      {&member, 1}, {"all_gather", "programs", step}));
+  Member member{&mine, all.data(), sizeof(mine)};
+  communicator->wait(communicator->start(
+      {{CollectiveKind::all_gather, "programs", step}, {&member, 1}}));
 }
 
 uint64_t ProgramAgreement::findGreatest(uint64_t number, uint64_t step) {

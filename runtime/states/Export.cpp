@@ -284,9 +284,9 @@ void Exporter::gather(const Home &home) {
     BytesToRead own(arenas.of(*home.state),
                     home.state->offset + first * element, count * element);
     if (communicator) {
-      GatherMember member{own.data(), buffer.get(), count * element};
-      communicator->wait(communicator->startAllGather(
-          {&member, 1}, {"export", home.state->name}));
+      Member member{own.data(), buffer.get(), count * element};
+      communicator->wait(communicator->start(
+          {{CollectiveKind::all_gather, home.state->name}, {&member, 1}}));
     }
     if (isWriter())
       for (const Entry *entry : home.entries)

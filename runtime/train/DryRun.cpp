@@ -46,10 +46,10 @@ TrafficByBucket countTraffic(const plan::PlanT &plan,
                              const plan::ProgramT &program) {
   TrafficByBucket traffic;
   for (const auto &instruction : program.instructions)
-    if (std::optional<TransferStart> start = startOf(*instruction)) {
+    if (const plan::TransferT *start = transferOf(*instruction)) {
       Traffic &entry = traffic[{getName(start->kind), start->bucket}];
       ++entry.calls;
-      entry.bytes += start->bytes(plan, program);
+      entry.bytes += bytesOf(*start, plan, program);
     }
   return traffic;
 }

@@ -97,7 +97,7 @@ void OutputFile::write(const Piece &piece, int rank, const char *data) {
 
 void OutputFile::gather(const Block &block) {
   auto world = static_cast<uint64_t>(session.worldSize());
-  std::vector<GatherMember> members;
+  Members members;
   char *to = received.data();
   for (const Piece &piece : block) {
     members.push_back(
@@ -105,14 +105,14 @@ void OutputFile::gather(const Block &block) {
          piece.bytes});
     to += alignUp(piece.bytes) * world;
   }
-  communicator->wait(communicator->startAllGather(
-      members, {"all_gather", "outputs", appended}));
+  communicator->wait(communicator->start(
+      {{CollectiveKind::all_gather, "outputs", appended}, members}));
   if (!file)
     return;
   for (size_t i = 0; i < block.size(); ++i)
     for (uint64_t rank = 0; rank < world; ++rank)
       write(block[i], static_cast<int>(rank),
-            static_cast<const char *>(members[i].full) + rank * block[i].bytes);
+            static_cast<const char *>(members[i].to) + rank * block[i].bytes);
 }
 
 void OutputFile::append() {

@@ -104,11 +104,11 @@ void allGather(benchmark::State &state, size_t ranks, bool isShared) {
   double moved = 2.0 * static_cast<double>(kBytes * ranks);
   compare(state, moved, [&] {
     onRanks(communicators, [&](size_t rank, Communicator &communicator) {
-      GatherMember member{shards[rank].data(), full[rank].data(), shard};
+      Member member{shards[rank].data(), full[rank].data(), shard};
       if (isShared)
         member = {full[0].data() + rank * shard, full[0].data(), shard};
-      communicator.wait(communicator.startAllGather(
-          {&member, 1}, {"all_gather", "bench", 0}));
+      communicator.wait(communicator.start(
+          {{CollectiveKind::all_gather, "bench", 0}, {&member, 1}}));
     });
   });
 }
@@ -120,10 +120,12 @@ void reduceScatter(benchmark::State &state, size_t ranks) {
       shards(ranks, std::vector<char>(shard));
   compare(state, static_cast<double>(kBytes * ranks + kBytes), [&] {
     onRanks(communicators, [&](size_t rank, Communicator &communicator) {
-      ReduceMember member{full[rank].data(), shards[rank].data(),
-                          shard / sizeof(float), plan::DType::f32};
-      communicator.wait(communicator.startReduceScatter(
-          {&member, 1}, plan::Reduction::sum, {"reduce_scatter", "bench", 0}));
+      Member member{full[rank].data(), shards[rank].data(),
+                    shard / sizeof(float), plan::DType::f32};
+      communicator.wait(
+          communicator.start({{CollectiveKind::reduce_scatter, "bench", 0},
+                              {&member, 1},
+                              plan::Reduction::sum}));
     });
   });
 }
@@ -141,11 +143,12 @@ void record(benchmark::State &state) {
   auto with = recorded.createCommunicator(group);
   auto measure = [&](Communicator &communicator) {
     float shard = 1, full = 0;
-    GatherMember member{&shard, &full, sizeof(shard)};
+    Member member{&shard, &full, sizeof(shard)};
     Clock::time_point begin = Clock::now();
     for (int i = 0; i < kTransfers; ++i)
-      communicator.wait(communicator.startAllGather(
-          {&member, 1}, {"all_gather", "model.layers.0", 0, 0, i}));
+      communicator.wait(communicator.start(
+          {{CollectiveKind::all_gather, "model.layers.0", 0, 0, i},
+           {&member, 1}}));
     return seconds(begin) * 1e9 / kTransfers;
   };
   std::vector<double> plainly, recording;

@@ -38,9 +38,8 @@ static std::vector<std::string> labels(const plan::ProgramT &program, int rank,
                                        uint64_t step) {
   std::vector<std::string> all;
   for (const auto &instruction : program.instructions) {
-    if (std::optional<TransferStart> start = startOf(*instruction))
-      all.push_back(
-          describe(rank, {getName(start->kind), start->bucket, step}));
+    if (const plan::TransferT *start = transferOf(*instruction))
+      all.push_back(describe(rank, {start->kind, start->bucket, step}));
   }
   return all;
 }

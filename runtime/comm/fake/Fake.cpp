@@ -32,12 +32,8 @@ public:
       blocks.push_back(staging.take(bytes));
       return blocks.back().data();
     });
-    std::visit(
-        [&](auto members) {
-          for (const auto &member : members)
-            play(member, transfer.combination);
-        },
-        transfer.members);
+    for (const Member &member : transfer.members)
+      play(member, transfer);
     inFlight.emplace(next, std::move(blocks));
     return next++;
   }
@@ -56,36 +52,23 @@ public:
 private:
   using Blocks = std::vector<Staging::Block>;
 
-  // As if all ranks gave what this one gives.
-  void play(const GatherMember &member, const Combination &) const {
-    auto *full = static_cast<std::byte *>(member.full);
-    for (int rank = 0; rank < ranks; ++rank)
-      if (full + rank * member.shardBytes != member.shard)
-        std::memcpy(full + rank * member.shardBytes, member.shard,
-                    member.shardBytes);
-  }
-  void play(const ReduceMember &member, const Combination &combination) const {
-    size_t shardBytes = getMemberBytes(member);
-    combine(static_cast<const std::byte *>(member.full) + place * shardBytes,
-            member.shard, member.shardElements, member.dtype, member.result,
-            combination);
-  }
-  void play(const AllReduceMember &member,
-            const Combination &combination) const {
-    combine(member.data, member.data, member.elements, member.dtype,
-            member.dtype, combination);
-  }
-
-  void play(const RotateMember &member, const Combination &) const {
-    std::memcpy(member.to, member.from, member.bytes);
-  }
-
-  /// As if all ranks had `source`.
-  void combine(const void *source, void *output, size_t elements,
-               plan::DType dtype, plan::DType result,
-               const Combination &combination) const {
-    std::vector<const void *> sources(ranks, source);
-    reduceRows(sources, {&output, 1}, elements, dtype, result, combination);
+  /// As if all ranks gave what this one gives.
+  void play(const Member &member, const Transfer &transfer) const {
+    const CollectiveFacts &facts = transfer.facts();
+    size_t bytes = member.bytes();
+    const auto *from = static_cast<const std::byte *>(member.from) +
+                       (facts.whole == Whole::given ? place * bytes : 0);
+    if (facts.reduces) {
+      std::vector<const void *> sources(ranks, from);
+      void *to = member.to;
+      reduceRows(sources, {&to, 1}, member.elements, member.dtype,
+                 member.result, transfer.combination);
+      return;
+    }
+    auto *to = static_cast<std::byte *>(member.to);
+    for (int i = 0; i < (facts.whole == Whole::got ? ranks : 1); ++i)
+      if (to + i * bytes != from)
+        std::memcpy(to + i * bytes, from, bytes);
   }
 
   const int place;

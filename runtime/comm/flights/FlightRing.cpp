@@ -16,20 +16,25 @@ static_assert(offsetof(FlightEntry, number) == 0);
 
 const char *fsdp::getName(FlightKind kind) {
   switch (kind) {
-  case FlightKind::allGather:
-    return getName(CollectiveKind::allGather);
-  case FlightKind::reduceScatter:
-    return getName(CollectiveKind::reduceScatter);
-  case FlightKind::allReduce:
-    return getName(CollectiveKind::allReduce);
-  case FlightKind::rotate:
-    return getName(CollectiveKind::rotate);
   case FlightKind::exchange:
     return "exchange";
   case FlightKind::connect:
     return "connect";
+  default:
+    return getName(static_cast<CollectiveKind>(
+        static_cast<uint32_t>(kind) -
+        static_cast<uint32_t>(FlightKind::collective)));
   }
-  return "";
+}
+
+std::optional<FlightKind> fsdp::findFlightKind(std::string_view name) {
+  for (FlightKind kind : {FlightKind::exchange, FlightKind::connect})
+    if (name == getName(kind))
+      return kind;
+  for (CollectiveKind kind : plan::EnumValuesCollectiveKind())
+    if (name == getName(kind))
+      return toFlight(kind);
+  return std::nullopt;
 }
 
 void FlightEntry::setBucket(std::string_view text) {

@@ -28,17 +28,21 @@
 
 namespace fsdp {
 
+/// What ranks do together: a collective, or what is none.
 enum class FlightKind : uint32_t {
-  allGather,
-  reduceScatter,
-  allReduce,
-  rotate,
-  exchange, ///< of values, among all ranks, by key
-  connect   ///< of a group's communicator
+  exchange,  ///< of values, among all ranks, by key
+  connect,   ///< of a group's communicator
+  collective ///< the first of them
 };
+constexpr FlightKind toFlight(CollectiveKind kind) {
+  return static_cast<FlightKind>(static_cast<uint32_t>(FlightKind::collective) +
+                                 static_cast<uint32_t>(kind));
+}
 
-/// "all_gather".
+/// "all_gather", "exchange", "connect".
 const char *getName(FlightKind kind);
+/// Empty: none has that name.
+std::optional<FlightKind> findFlightKind(std::string_view name);
 
 /// What is known of a collective when it is started. Times are nanoseconds of
 /// the steady clock; 0: not yet.
@@ -46,7 +50,7 @@ struct FlightEntry {
   uint64_t number = 0;   ///< among all of the rank's
   uint64_t position = 0; ///< among the transfers of its group
   uint32_t group = kNoGroup;
-  FlightKind kind = FlightKind::allGather;
+  FlightKind kind = FlightKind::collective;
   uint64_t step = 0;
   uint32_t microBatch = 0;
   /// Of the plan, and of the program; -1: none.

@@ -56,30 +56,14 @@ FlightEntry RecordedCommunicator::describe(const Transfer &transfer) const {
   const TransferLabel &label = transfer.label;
   FlightEntry flight;
   flight.group = group.index;
-  CollectiveKind kind = getCollectiveKind(transfer.members);
-  flight.kind = static_cast<FlightKind>(kind);
+  flight.kind = toFlight(label.kind);
   flight.step = label.step;
   flight.program = label.program;
   flight.instruction = label.instruction;
   flight.setBucket(label.bucket);
-  auto ranks = static_cast<uint64_t>(inner->size());
-  std::visit(
-      [&](auto members) {
-        for (const auto &member : members)
-          flight.bytes += getTraffic(kind, getMemberBytes(member), ranks);
-      },
-      transfer.members);
+  flight.bytes = getTraffic(transfer, static_cast<uint64_t>(inner->size()));
   return flight;
 }
-
-static_assert(static_cast<int>(FlightKind::allGather) ==
-              static_cast<int>(CollectiveKind::allGather));
-static_assert(static_cast<int>(FlightKind::reduceScatter) ==
-              static_cast<int>(CollectiveKind::reduceScatter));
-static_assert(static_cast<int>(FlightKind::allReduce) ==
-              static_cast<int>(CollectiveKind::allReduce));
-static_assert(static_cast<int>(FlightKind::rotate) ==
-              static_cast<int>(CollectiveKind::rotate));
 
 // In front of the start, which may be what never returns.
 Communicator::Ticket RecordedCommunicator::start(const Transfer &transfer) {

@@ -7,8 +7,10 @@
 #include "runtime/comm/Reduce.h"
 
 #include <cstring>
+#include <stdexcept>
 
 using namespace fsdp;
+using Allocate = GlooTransfer::Allocate;
 
 namespace {
 
@@ -53,25 +55,23 @@ static const std::byte *asBytes(const void *pointer) {
   return static_cast<const std::byte *>(pointer);
 }
 
-GlooTransfer GlooTransfer::allGather(std::span<const GatherMember> members,
-                                     int rank, int size,
-                                     const Allocate &allocate) {
+static GlooTransfer allGather(std::span<const Member> members, int rank,
+                              int size, const Allocate &allocate) {
   GlooTransfer transfer;
-  std::vector<GatherMember> small;
+  Members small;
   size_t packed = 0;
-  for (const GatherMember &member : members) {
-    std::byte *own = asBytes(member.full) + rank * member.shardBytes;
-    if (own != member.shard && member.shardBytes)
-      std::memcpy(own, member.shard, member.shardBytes);
-    if (!member.shardBytes)
+  for (const Member &member : members) {
+    std::byte *own = asBytes(member.to) + rank * member.bytes();
+    if (own != member.from && member.bytes())
+      std::memcpy(own, member.from, member.bytes());
+    if (!member.bytes())
       continue;
-    if (isPacked(CollectiveKind::allGather, member.shardBytes)) {
-      packed += member.shardBytes;
+    if (isPacked(CollectiveKind::all_gather, member.bytes())) {
+      packed += member.bytes();
       small.push_back(member);
     } else {
-      transfer.messages.push_back({member.shardBytes, own, 0,
-                                   asBytes(member.full), member.shardBytes,
-                                   true});
+      transfer.messages.push_back(
+          {member.bytes(), own, 0, asBytes(member.to), member.bytes(), true});
     }
   }
   if (small.empty()) {
@@ -82,37 +82,37 @@ GlooTransfer GlooTransfer::allGather(std::span<const GatherMember> members,
   std::byte *staging = allocate(packed * size);
   std::byte *mine = staging + rank * packed;
   size_t offset = 0;
-  for (const GatherMember &member : small) {
-    std::memcpy(mine + offset, member.shard, member.shardBytes);
-    offset += member.shardBytes;
+  for (const Member &member : small) {
+    std::memcpy(mine + offset, member.from, member.bytes());
+    offset += member.bytes();
   }
   transfer.messages.push_back({packed, mine, 0, staging, packed, true});
   transfer.finish = [small = std::move(small), staging, packed, rank, size] {
     for (int peer = 0; peer < size; ++peer) {
       const std::byte *part = staging + peer * packed;
-      for (const GatherMember &member : small) {
+      for (const Member &member : small) {
         if (peer != rank)
-          std::memcpy(asBytes(member.full) + peer * member.shardBytes, part,
-                      member.shardBytes);
-        part += member.shardBytes;
+          std::memcpy(asBytes(member.to) + peer * member.bytes(), part,
+                      member.bytes());
+        part += member.bytes();
       }
     }
   };
   return transfer;
 }
 
-GlooTransfer GlooTransfer::reduceScatter(std::span<const ReduceMember> members,
-                                         Combination combination, int rank,
-                                         int size, const Allocate &allocate) {
+static GlooTransfer reduceScatter(std::span<const Member> members,
+                                  const Combination &combination, int rank,
+                                  int size, const Allocate &allocate) {
   GlooTransfer transfer;
   Combine combine{{}, combination, rank, size};
-  std::vector<ReduceMember> small;
+  Members small;
   size_t packed = 0;
-  for (const ReduceMember &member : members) {
-    size_t bytes = member.shardElements * dtypeBytes(member.dtype);
+  for (const Member &member : members) {
+    size_t bytes = member.bytes();
     if (!bytes)
       continue;
-    if (isPacked(CollectiveKind::reduceScatter, bytes)) {
+    if (isPacked(CollectiveKind::reduce_scatter, bytes)) {
       // Aligned for its elements, wherever the others end.
       packed += getPackedBytes(bytes);
       small.push_back(member);
@@ -120,26 +120,24 @@ GlooTransfer GlooTransfer::reduceScatter(std::span<const ReduceMember> members,
     }
     std::byte *received = allocate(bytes * (size - 1));
     transfer.messages.push_back(
-        {bytes, asBytes(member.full), bytes, received, bytes, false});
-    combine.members.push_back({asBytes(member.full) + rank * bytes, received,
-                               bytes, asBytes(member.shard),
-                               member.shardElements, member.dtype,
-                               member.result});
+        {bytes, asBytes(member.from), bytes, received, bytes, false});
+    combine.members.push_back({asBytes(member.from) + rank * bytes, received,
+                               bytes, asBytes(member.to), member.elements,
+                               member.dtype, member.result});
   }
   if (!small.empty()) {
     std::byte *sent = allocate(packed * size);
     std::byte *received = allocate(packed * (size - 1));
     size_t offset = 0;
-    for (const ReduceMember &member : small) {
-      size_t bytes = member.shardElements * dtypeBytes(member.dtype);
+    for (const Member &member : small) {
+      size_t bytes = member.bytes();
       for (int peer = 0; peer < size; ++peer)
         if (peer != rank)
           std::memcpy(sent + peer * packed + offset,
-                      asBytes(member.full) + peer * bytes, bytes);
-      combine.members.push_back({asBytes(member.full) + rank * bytes,
-                                 received + offset, packed,
-                                 asBytes(member.shard), member.shardElements,
-                                 member.dtype, member.result});
+                      asBytes(member.from) + peer * bytes, bytes);
+      combine.members.push_back({asBytes(member.from) + rank * bytes,
+                                 received + offset, packed, asBytes(member.to),
+                                 member.elements, member.dtype, member.result});
       offset += getPackedBytes(bytes);
     }
     transfer.messages.push_back(
@@ -149,28 +147,28 @@ GlooTransfer GlooTransfer::reduceScatter(std::span<const ReduceMember> members,
   return transfer;
 }
 
-GlooTransfer GlooTransfer::allReduce(std::span<const AllReduceMember> members,
-                                     Combination combination, int rank,
-                                     int size, const Allocate &allocate) {
+static GlooTransfer allReduce(std::span<const Member> members,
+                              const Combination &combination, int rank,
+                              int size, const Allocate &allocate) {
   GlooTransfer transfer;
   Combine combine{{}, combination, rank, size};
   size_t packed = 0;
-  for (const AllReduceMember &member : members)
-    packed += getPackedBytes(member.elements * dtypeBytes(member.dtype));
+  for (const Member &member : members)
+    packed += getPackedBytes(member.bytes());
   transfer.finish = [] {};
   if (!packed)
     return transfer;
   std::byte *mine = allocate(packed * size);
   std::byte *received = mine + packed;
   size_t offset = 0;
-  for (const AllReduceMember &member : members) {
-    size_t bytes = member.elements * dtypeBytes(member.dtype);
+  for (const Member &member : members) {
+    size_t bytes = member.bytes();
     if (!bytes)
       continue;
-    std::memcpy(mine + offset, member.data, bytes);
+    std::memcpy(mine + offset, member.from, bytes);
     combine.members.push_back({mine + offset, received + offset, packed,
-                               asBytes(member.data), member.elements,
-                               member.dtype, member.dtype});
+                               asBytes(member.to), member.elements,
+                               member.dtype, member.result});
     offset += getPackedBytes(bytes);
   }
   transfer.messages.push_back({packed, mine, 0, received, packed, false});
@@ -178,39 +176,34 @@ GlooTransfer GlooTransfer::allReduce(std::span<const AllReduceMember> members,
   return transfer;
 }
 
-GlooTransfer GlooTransfer::rotate(std::span<const RotateMember> members,
-                                  int rank, int size) {
+static GlooTransfer rotate(std::span<const Member> members, int rank,
+                           int size) {
   GlooTransfer transfer;
-  for (const RotateMember &member : members)
-    if (member.bytes && size > 1)
+  for (const Member &member : members)
+    if (member.bytes() && size > 1)
       transfer.messages.push_back(
-          {member.bytes, asBytes(member.from), 0, asBytes(member.to), 0, true,
+          {member.bytes(), asBytes(member.from), 0, asBytes(member.to), 0, true,
            (rank + 1) % size, (rank + size - 1) % size});
-  transfer.finish = [members = std::vector(members.begin(), members.end()),
-                     size] {
+  transfer.finish = [members = keep(members), size] {
     if (size == 1)
-      for (const RotateMember &member : members)
-        std::memcpy(member.to, member.from, member.bytes);
+      for (const Member &member : members)
+        std::memcpy(member.to, member.from, member.bytes());
   };
   return transfer;
 }
 
 GlooTransfer GlooTransfer::make(const Transfer &transfer, int rank, int size,
                                 const Allocate &allocate) {
-  return std::visit(
-      Overloaded{[&](std::span<const GatherMember> members) {
-                   return allGather(members, rank, size, allocate);
-                 },
-                 [&](std::span<const ReduceMember> members) {
-                   return reduceScatter(members, transfer.combination, rank,
-                                        size, allocate);
-                 },
-                 [&](std::span<const AllReduceMember> members) {
-                   return allReduce(members, transfer.combination, rank, size,
-                                    allocate);
-                 },
-                 [&](std::span<const RotateMember> members) {
-                   return rotate(members, rank, size);
-                 }},
-      transfer.members);
+  std::span<const Member> members = transfer.members;
+  switch (transfer.kind()) {
+  case CollectiveKind::all_gather:
+    return allGather(members, rank, size, allocate);
+  case CollectiveKind::reduce_scatter:
+    return reduceScatter(members, transfer.combination, rank, size, allocate);
+  case CollectiveKind::all_reduce:
+    return allReduce(members, transfer.combination, rank, size, allocate);
+  case CollectiveKind::rotate:
+    return rotate(members, rank, size);
+  }
+  throw std::logic_error("a transfer of an unknown kind");
 }

@@ -51,18 +51,6 @@ public:
   std::vector<GlooMessage> messages;
   /// Unpacks or combines; called once all messages have come and gone.
   std::function<void()> finish;
-
-private:
-  static GlooTransfer allGather(std::span<const GatherMember> members, int rank,
-                                int size, const Allocate &allocate);
-  static GlooTransfer reduceScatter(std::span<const ReduceMember> members,
-                                    Combination combination, int rank, int size,
-                                    const Allocate &allocate);
-  static GlooTransfer allReduce(std::span<const AllReduceMember> members,
-                                Combination combination, int rank, int size,
-                                const Allocate &allocate);
-  static GlooTransfer rotate(std::span<const RotateMember> members, int rank,
-                             int size);
 };
 
 } // namespace fsdp

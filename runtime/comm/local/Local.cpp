@@ -188,10 +188,11 @@ Communicator::Ticket LocalCommunicator::start(const Transfer &started) {
   std::lock_guard lock(hub->mutex);
   std::shared_ptr<LocalTransfer> &transfer = group->transfers[ticket];
   if (!transfer)
-    transfer = std::make_shared<LocalTransfer>(size(), started.combination);
+    transfer = std::make_shared<LocalTransfer>(size(), started.kind(),
+                                               started.combination);
   inFlight[ticket] = {transfer, started.label};
   try {
-    if (transfer->publish(place, keep(started.members), started.combination)) {
+    if (transfer->publish(place, started)) {
       transfer->open();
       hub->changed.notify_all();
     }

@@ -17,68 +17,54 @@ using namespace fsdp;
 /// one tensor among the ranks.
 static constexpr size_t kPieceBytes = size_t(1) << 20;
 
-static std::string print(const KeptMembers &members) {
-  std::string text = std::string(getName(getCollectiveKind(members))) + " of";
-  for (auto [amount, dtype] : shapeOf(members))
-    text += " " + std::to_string(amount);
-  return text +
-         (isReduction(getCollectiveKind(members)) ? " elements" : " bytes");
+static std::string print(CollectiveKind kind, std::span<const Member> members) {
+  std::string text = std::string(getName(kind)) + " of";
+  for (const Member &member : members)
+    text += " " + std::to_string(isReduction(kind) ? member.elements
+                                                   : member.bytes());
+  return text + (isReduction(kind) ? " elements" : " bytes");
 }
 
-LocalTransfer::LocalTransfer(int size, Combination combination)
-    : size(size), combination(combination), members(size), present(size),
-      lanes(size) {}
+LocalTransfer::LocalTransfer(int size, CollectiveKind kind,
+                             Combination combination)
+    : size(size), kind(kind), combination(std::move(combination)),
+      members(size), present(size), lanes(size) {}
 
-bool LocalTransfer::publish(int rank, KeptMembers published,
-                            Combination publishedCombination) {
+bool LocalTransfer::publish(int rank, const Transfer &transfer) {
   auto earlier = std::find(present.begin(), present.end(), true);
   if (earlier != present.end()) {
     int other = static_cast<int>(earlier - present.begin());
-    if (published.index() != members[other].index() ||
-        publishedCombination != combination ||
-        shapeOf(published) != shapeOf(members[other]))
+    if (transfer.kind() != kind || transfer.combination != combination ||
+        !haveSameShape(transfer.members, members[other]))
       throw Error(ErrorId::CollectiveMismatch,
                   "expected what rank " + std::to_string(other) + " started, " +
-                      print(members[other]) + ", found " + print(published) +
+                      print(kind, members[other]) + ", found " +
+                      print(transfer.kind(), transfer.members) +
                       "; give all ranks the same artifact");
   }
-  members[rank] = std::move(published);
+  members[rank] = keep(transfer.members);
   present[rank] = true;
   return ++arrived == size;
 }
 
 void LocalTransfer::open() {
-  auto cut = [&](uint32_t member, int source, size_t amount, size_t unit) {
-    size_t step = kPieceBytes / unit;
-    for (size_t begin = 0; begin < amount; begin += step)
-      pieces.push_back({member, source, begin, std::min(step, amount - begin)});
-  };
-  uint32_t index = 0;
-  if (auto *gathers = std::get_if<std::vector<GatherMember>>(&members[0]))
-    for (const GatherMember &member : *gathers) {
-      for (int source = 0; source < size; ++source)
-        cut(index, source, member.shardBytes, 1);
-      ++index;
-    }
-  else if (auto *reduces = std::get_if<std::vector<ReduceMember>>(&members[0]))
-    for (const ReduceMember &member : *reduces)
-      cut(index++, 0, member.shardElements, dtypeBytes(member.dtype));
-  else if (auto *rotates = std::get_if<std::vector<RotateMember>>(&members[0]))
-    for (const RotateMember &member : *rotates)
-      cut(index++, 0, member.bytes, 1);
-  else
-    for (const AllReduceMember &member :
-         std::get<std::vector<AllReduceMember>>(members[0]))
-      cut(index++, 0, member.elements, dtypeBytes(member.dtype));
-  bool shared =
-      std::holds_alternative<std::vector<AllReduceMember>>(members[0]);
-  total = shared ? pieces.size() : pieces.size() * size;
+  const CollectiveFacts &facts = getFacts(kind);
+  // What is gathered comes from each rank by itself.
+  int sources = facts.whole == Whole::got ? size : 1;
+  for (uint32_t index = 0; index < members[0].size(); ++index) {
+    const Member &member = members[0][index];
+    size_t step = kPieceBytes / dtypeBytes(member.dtype);
+    for (int source = 0; source < sources; ++source)
+      for (size_t begin = 0; begin < member.elements; begin += step)
+        pieces.push_back(
+            {index, source, begin, std::min(step, member.elements - begin)});
+  }
+  total = facts.isInPlace ? pieces.size() : pieces.size() * size;
   opened.store(true, std::memory_order_release);
 }
 
 bool LocalTransfer::work(int rank) {
-  bool shared =
-      std::holds_alternative<std::vector<AllReduceMember>>(members[0]);
+  bool shared = getFacts(kind).isInPlace;
   bool last = false;
   ++working;
   for (int i = 0; i < size; ++i) {
@@ -104,53 +90,41 @@ void LocalTransfer::cancel() {
     std::this_thread::yield();
 }
 
+static std::byte *at(void *memory, size_t bytes) {
+  return static_cast<std::byte *>(memory) + bytes;
+}
+static const std::byte *at(const void *memory, size_t bytes) {
+  return static_cast<const std::byte *>(memory) + bytes;
+}
+
 void LocalTransfer::run(int lane, const Piece &piece) const {
-  if (auto *gathers = std::get_if<std::vector<GatherMember>>(&members[lane])) {
-    const GatherMember &to = (*gathers)[piece.member];
-    const GatherMember &from = std::get<std::vector<GatherMember>>(
-        members[piece.source])[piece.member];
-    auto *target = static_cast<std::byte *>(to.full) +
-                   piece.source * to.shardBytes + piece.begin;
-    auto *source = static_cast<const std::byte *>(from.shard) + piece.begin;
-    if (target != source) // a shard may lie at its place in `full`
-      std::memcpy(target, source, piece.count);
-    return;
-  }
-  if (auto *rotates = std::get_if<std::vector<RotateMember>>(&members[lane])) {
-    const RotateMember &from = std::get<std::vector<RotateMember>>(
-        members[(lane + size - 1) % size])[piece.member];
-    std::memcpy(
-        static_cast<std::byte *>((*rotates)[piece.member].to) + piece.begin,
-        static_cast<const std::byte *>(from.from) + piece.begin, piece.count);
-    return;
-  }
-  std::vector<const void *> sources(size);
+  if (isReduction(kind))
+    return reduce(lane, piece);
+  const Member &to = members[lane][piece.member];
+  size_t unit = dtypeBytes(to.dtype), begin = piece.begin * unit;
+  int source =
+      kind == CollectiveKind::rotate ? (lane + size - 1) % size : piece.source;
+  // A shard may lie at its place among all ranks'.
+  const std::byte *from = at(members[source][piece.member].from, begin);
+  std::byte *target = at(to.to, begin + piece.source * to.bytes());
+  if (target != from)
+    std::memcpy(target, from, piece.count * unit);
+}
+
+void LocalTransfer::reduce(int lane, const Piece &piece) const {
+  bool isShared = getFacts(kind).isInPlace;
+  const Member &own = members[lane][piece.member];
+  size_t begin = piece.begin * dtypeBytes(own.dtype);
+  std::vector<const void *> sources;
   std::vector<void *> outputs;
-  plan::DType dtype = plan::DType::u8, result = dtype;
-  if (auto *reduces = std::get_if<std::vector<ReduceMember>>(&members[lane])) {
-    const ReduceMember &to = (*reduces)[piece.member];
-    dtype = to.dtype;
-    result = to.result;
-    size_t unit = dtypeBytes(dtype);
-    for (int rank = 0; rank < size; ++rank)
-      sources[rank] =
-          static_cast<const std::byte *>(
-              std::get<std::vector<ReduceMember>>(members[rank])[piece.member]
-                  .full) +
-          (lane * to.shardElements + piece.begin) * unit;
-    outputs = {static_cast<std::byte *>(to.shard) +
-               piece.begin * dtypeBytes(result)};
-  } else {
-    for (int rank = 0; rank < size; ++rank) {
-      const AllReduceMember &member =
-          std::get<std::vector<AllReduceMember>>(members[rank])[piece.member];
-      dtype = result = member.dtype;
-      outputs.push_back(static_cast<std::byte *>(member.data) +
-                        piece.begin * dtypeBytes(dtype));
-      sources[rank] = outputs.back();
-    }
+  for (int rank = 0; rank < size; ++rank) {
+    const Member &member = members[rank][piece.member];
+    sources.push_back(
+        at(member.from, (isShared ? 0 : lane * own.bytes()) + begin));
+    if (isShared || rank == lane)
+      outputs.push_back(at(member.to, piece.begin * dtypeBytes(own.result)));
   }
-  reduceRows(sources, outputs, piece.count, dtype, result, combination);
+  reduceRows(sources, outputs, piece.count, own.dtype, own.result, combination);
 }
 
 std::vector<int> LocalTransfer::missing() const {

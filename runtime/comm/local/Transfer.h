@@ -15,12 +15,12 @@ namespace fsdp {
 /// threads can do. Task t of lane r belongs to rank r, which takes it first.
 class LocalTransfer {
 public:
-  LocalTransfer(int size, Combination combination);
+  LocalTransfer(int size, CollectiveKind kind, Combination combination);
 
   /// Publishes `rank`'s members. Returns true to the last rank, which then
   /// calls `open`. Throws fsdp::Error (CollectiveMismatch) if an earlier rank
   /// published other kinds or sizes. The caller serialises calls.
-  bool publish(int rank, KeptMembers members, Combination combination);
+  bool publish(int rank, const Transfer &transfer);
 
   /// Cuts the transfer into tasks and lets them be taken.
   void open();
@@ -45,12 +45,11 @@ public:
   int waited = 0;
 
 private:
-  /// Bytes of member `member` that task `begin`… of one lane covers.
+  /// Elements of member `member` that task `begin`… of one lane covers.
   struct Piece {
     uint32_t member;
     int source; ///< rank that an all-gather copies from
-    size_t begin;
-    size_t count; ///< bytes of an all-gather, elements of a reduction
+    size_t begin, count;
   };
   /// The next task of a lane; on a cache line of its own.
   struct alignas(64) Lane {
@@ -58,13 +57,15 @@ private:
   };
 
   void run(int lane, const Piece &piece) const;
+  void reduce(int lane, const Piece &piece) const;
 
   const int size;
+  const CollectiveKind kind;
   const Combination combination;
   int arrived = 0;
-  std::vector<KeptMembers> members; ///< by rank
-  std::vector<bool> present;        ///< by rank
-  std::vector<Piece> pieces;        ///< of every lane; an all-reduce: of all
+  std::vector<Members> members; ///< by rank
+  std::vector<bool> present;    ///< by rank
+  std::vector<Piece> pieces;    ///< of every lane; an all-reduce: of all
   std::vector<Lane> lanes;
   size_t total = 0;
   std::atomic<bool> opened{false};

@@ -116,147 +116,97 @@ bool NcclCommunicator::registerMemory(void *base, size_t bytes) {
 //===----------------------------------------------------------------------===//
 
 void NcclCommunicator::rehearse(const Transfer &transfer) {
-  auto divide = [&](void *data, size_t elements, plan::DType dtype) {
-    double post = toNcclReduction(dtype, transfer.combination, size()).post;
-    if (post != 1 && elements)
-      streams.divide(data, elements, dtype, post, streams.compute());
+  if (!transfer.facts().reduces)
+    return;
+  for (const Member &member : transfer.members) {
+    double post =
+        toNcclReduction(member.dtype, transfer.combination, size()).post;
+    if (post != 1 && member.elements)
+      streams.divide(member.to, member.elements, member.dtype, post,
+                     streams.compute());
+  }
+}
+
+void NcclCommunicator::prepare(const Transfer &transfer) {
+  Describe self = [&] {
+    return describe(shared->peers().rank(), transfer.label);
   };
-  std::visit(Overloaded{[&](std::span<const ReduceMember> members) {
-                          for (const ReduceMember &each : members)
-                            divide(each.shard, each.shardElements, each.dtype);
-                        },
-                        [&](std::span<const AllReduceMember> members) {
-                          for (const AllReduceMember &each : members)
-                            divide(each.data, each.elements, each.dtype);
-                        },
-                        [](auto) {}},
-             transfer.members);
+  present.clear();
+  reductions.clear();
+  for (size_t i = 0; i < transfer.members.size(); ++i) {
+    const Member &member = transfer.members[i];
+    if (transfer.facts().reduces) {
+      NcclReduction reduction =
+          toNcclReduction(member.dtype, transfer.combination, size());
+      reduction.op = operation(reduction, self);
+      reductions.push_back(reduction);
+    }
+    if (member.elements)
+      present.push_back(i);
+  }
+  isNew = isFirst(transfer.label);
+  // A rotation goes as messages, whatever their addresses.
+  if (isNew && transfer.kind() != CollectiveKind::rotate)
+    for (size_t i : present)
+      if (!isAligned(transfer.label, transfer.members[i]))
+        break;
 }
 
 Communicator::Ticket NcclCommunicator::start(const Transfer &transfer) {
   refuseWiderSums(transfer);
-  return std::visit(Overloaded{[&](std::span<const GatherMember> members) {
-                                 return gather(members, transfer.label);
-                               },
-                               [&](std::span<const ReduceMember> members) {
-                                 return reduceScatter(members,
-                                                      transfer.combination,
-                                                      transfer.label);
-                               },
-                               [&](std::span<const AllReduceMember> members) {
-                                 return allReduce(members, transfer.combination,
-                                                  transfer.label);
-                               },
-                               [&](std::span<const RotateMember> members) {
-                                 return rotate(members, transfer.label);
-                               }},
-                    transfer.members);
-}
-
-Communicator::Ticket
-NcclCommunicator::gather(std::span<const GatherMember> members,
-                         const TransferLabel &label) {
-  present.clear();
-  for (size_t i = 0; i < members.size(); ++i)
-    if (members[i].shardBytes)
-      present.push_back(i);
-  if ((isNew = isFirst(label)))
-    for (size_t i : present)
-      if (!isAligned(label, {{members[i].shard, members[i].full}},
-                     members[i].shardBytes))
-        break;
-  // NCCL itself takes all elements that it only moves for bytes.
-  return enqueue(label, "ncclAllGather", present, [&](size_t i) {
-    return nccl.AllGather(members[i].shard, members[i].full,
-                          members[i].shardBytes, nccl::DataType::int8, comm,
-                          stream);
-  });
-}
-
-template <typename Member>
-void NcclCommunicator::prepareReductions(std::span<const Member> members,
-                                         size_t Member::*elements,
-                                         const Combination &combination,
-                                         const TransferLabel &label) {
-  Describe self = [&] { return describe(shared->peers().rank(), label); };
-  present.clear();
-  reductions.clear();
-  for (size_t i = 0; i < members.size(); ++i) {
-    NcclReduction reduction =
-        toNcclReduction(members[i].dtype, combination, size());
-    reduction.op = operation(reduction, self);
-    reductions.push_back(reduction);
-    if (members[i].*elements)
-      present.push_back(i);
+  prepare(transfer);
+  std::span<const Member> members = transfer.members;
+  switch (transfer.kind()) {
+  case CollectiveKind::all_gather:
+    // NCCL itself takes all elements that it only moves for bytes.
+    return enqueue(transfer.label, "ncclAllGather", present, [&](size_t i) {
+      const Member &member = members[i];
+      return nccl.AllGather(member.from, member.to, member.bytes(),
+                            nccl::DataType::int8, comm, stream);
+    });
+  case CollectiveKind::reduce_scatter:
+    return reduce(transfer, "ncclReduceScatter", nccl.ReduceScatter);
+  case CollectiveKind::all_reduce:
+    return reduce(transfer, "ncclAllReduce", nccl.AllReduce);
+  case CollectiveKind::rotate:
+    return rotate(transfer);
   }
+  throw std::logic_error("a transfer of an unknown kind");
 }
 
-Communicator::Ticket
-NcclCommunicator::reduceScatter(std::span<const ReduceMember> members,
-                                const Combination &combination,
-                                const TransferLabel &label) {
-  prepareReductions(members, &ReduceMember::shardElements, combination, label);
-  if ((isNew = isFirst(label)))
-    for (size_t i : present)
-      if (!isAligned(label, {{members[i].full, members[i].shard}},
-                     getMemberBytes(members[i])))
-        break;
+template <typename Function>
+Communicator::Ticket NcclCommunicator::reduce(const Transfer &transfer,
+                                              const char *name,
+                                              Function function) {
+  std::span<const Member> members = transfer.members;
   return enqueue(
-      label, "ncclReduceScatter", present,
+      transfer.label, name, present,
       [&](size_t i) {
-        return nccl.ReduceScatter(
-            members[i].full, members[i].shard,
-            members[i].shardElements * reductions[i].element.parts,
-            reductions[i].element.type, reductions[i].op, comm, stream);
+        const auto &element = reductions[i].element;
+        return function(members[i].from, members[i].to,
+                        members[i].elements * element.parts, element.type,
+                        reductions[i].op, comm, stream);
       },
       [&](size_t i) {
         if (reductions[i].post != 1)
-          streams.divide(members[i].shard, members[i].shardElements,
-                         members[i].dtype, reductions[i].post, stream);
-      });
-}
-
-Communicator::Ticket
-NcclCommunicator::allReduce(std::span<const AllReduceMember> members,
-                            const Combination &combination,
-                            const TransferLabel &label) {
-  prepareReductions(members, &AllReduceMember::elements, combination, label);
-  if ((isNew = isFirst(label)))
-    for (size_t i : present)
-      if (!isAligned(label, {{members[i].data}}, getMemberBytes(members[i])))
-        break;
-  return enqueue(
-      label, "ncclAllReduce", present,
-      [&](size_t i) {
-        return nccl.AllReduce(members[i].data, members[i].data,
-                              members[i].elements * reductions[i].element.parts,
-                              reductions[i].element.type, reductions[i].op,
-                              comm, stream);
-      },
-      [&](size_t i) {
-        if (reductions[i].post != 1)
-          streams.divide(members[i].data, members[i].elements, members[i].dtype,
+          streams.divide(members[i].to, members[i].elements, members[i].dtype,
                          reductions[i].post, stream);
       });
 }
 
-Communicator::Ticket
-NcclCommunicator::rotate(std::span<const RotateMember> members,
-                         const TransferLabel &label) {
+Communicator::Ticket NcclCommunicator::rotate(const Transfer &transfer) {
   // Each member is two calls. As one group: a send alone would wait for a
   // receiver that waits for its own send.
-  present.clear();
-  for (size_t i = 0; i < members.size(); ++i)
-    if (members[i].bytes)
-      present.insert(present.end(), {2 * i, 2 * i + 1});
-  isNew = isFirst(label);
+  std::vector<size_t> calls;
+  for (size_t i : present)
+    calls.insert(calls.end(), {2 * i, 2 * i + 1});
   int next = (place + 1) % size(), previous = (place + size() - 1) % size();
-  return enqueue(label, "ncclSend", present, [&](size_t i) {
-    const RotateMember &member = members[i / 2];
-    return i % 2 == 0 ? nccl.Send(member.from, member.bytes,
+  return enqueue(transfer.label, "ncclSend", calls, [&](size_t i) {
+    const Member &member = transfer.members[i / 2];
+    return i % 2 == 0 ? nccl.Send(member.from, member.bytes(),
                                   nccl::DataType::int8, next, comm, stream)
-                      : nccl.Recv(member.to, member.bytes, nccl::DataType::int8,
-                                  previous, comm, stream);
+                      : nccl.Recv(member.to, member.bytes(),
+                                  nccl::DataType::int8, previous, comm, stream);
   });
 }
 
@@ -462,15 +412,16 @@ void NcclCommunicator::launchCaptured(uint64_t graph, uint64_t step) {
 /// of 16, else elements, which are bytes in an all-gather (common_kernel.h:
 /// reduceCopy). Small messages go another way, which does not care.
 bool NcclCommunicator::isAligned(const TransferLabel &label,
-                                 std::span<const void *const> pointers,
-                                 size_t bytes) {
+                                 const Member &member) {
   constexpr size_t kMatters = size_t(64) << 10;
+  size_t bytes = member.bytes();
   bool aligned = bytes % 16 == 0;
-  for (const void *pointer : pointers)
+  for (const void *pointer :
+       {member.from, static_cast<const void *>(member.to)})
     aligned &= reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
   if (aligned || bytes < kMatters)
     return true;
-  shared->note(std::string(label.collective) + " of bucket '" +
+  shared->note(std::string(getName(label.kind)) + " of bucket '" +
                std::string(label.bucket) + "' is slow: a member of " +
                std::to_string(bytes) +
                " bytes a rank does not begin and end at multiples of 16 bytes; "

@@ -101,15 +101,12 @@ private:
   using Behind = std::function<void(size_t member)>;
 
   void connect();
-  Ticket gather(std::span<const GatherMember> members,
-                const TransferLabel &label);
-  Ticket reduceScatter(std::span<const ReduceMember> members,
-                       const Combination &combination,
-                       const TransferLabel &label);
-  Ticket allReduce(std::span<const AllReduceMember> members,
-                   const Combination &combination, const TransferLabel &label);
-  Ticket rotate(std::span<const RotateMember> members,
-                const TransferLabel &label);
+  /// Fills `present` and `reductions`, and looks at what is new.
+  void prepare(const Transfer &transfer);
+  /// By a function of NCCL's that is like ncclReduceScatter.
+  template <typename Function>
+  Ticket reduce(const Transfer &transfer, const char *name, Function function);
+  Ticket rotate(const Transfer &transfer);
   /// Puts the calls of NCCL's `function` for `members` on the stream.
   Ticket enqueue(const TransferLabel &label, const char *function,
                  std::span<const size_t> members, const Call &call,
@@ -133,20 +130,14 @@ private:
   nccl::RedOp operation(const NcclReduction &reduction, const Describe &self);
   /// Whether the bucket was not moved before.
   bool isFirst(const TransferLabel &label) {
-    return looked.emplace(label.collective, label.bucket).second;
+    return looked.emplace(label.kind, label.bucket).second;
   }
   /// Makes NCCL's calls in `body`, and counts the memory that it took for them.
   template <typename Body>
   void measure(Body body);
-  /// Fills `present` and `reductions`.
-  template <typename Member>
-  void
-  prepareReductions(std::span<const Member> members, size_t Member::*elements,
-                    const Combination &combination, const TransferLabel &label);
   /// Whether NCCL can move the member 16 bytes at a time, or need not; says so
   /// if it cannot.
-  bool isAligned(const TransferLabel &label,
-                 std::span<const void *const> pointers, size_t bytes);
+  bool isAligned(const TransferLabel &label, const Member &member);
   // The caller holds the mutex:
   /// Forgets flights that are over.
   void reap();
@@ -184,10 +175,10 @@ private:
   std::vector<EventHandle> freeEvents;
   /// Members that are not empty, of the bucket at hand.
   std::vector<size_t> present;
-  std::vector<NcclReduction> reductions; ///< of all members
+  std::vector<NcclReduction> reductions; ///< of all members, if they have any
   bool isNew = false; ///< whether that bucket was not moved before
   /// Buckets whose addresses were looked at.
-  std::set<std::pair<std::string_view, std::string_view>> looked;
+  std::set<std::pair<CollectiveKind, std::string_view>> looked;
 };
 
 } // namespace fsdp

@@ -21,12 +21,8 @@ public:
 
   Ticket start(const Transfer &transfer) override {
     refuseWiderSums(transfer);
-    std::visit(
-        [&](auto members) {
-          for (const auto &member : members)
-            play(member, transfer.combination);
-        },
-        transfer.members);
+    for (const Member &member : transfer.members)
+      play(member, transfer);
     inFlight.insert(next);
     return next++;
   }
@@ -38,26 +34,13 @@ public:
   }
 
 private:
-  void play(const GatherMember &member, const Combination &) {
-    move(member.full, member.shard, member.shardBytes);
-  }
-  void play(const ReduceMember &member, const Combination &combination) {
-    check(member.dtype, combination);
-    move(member.shard, member.full, getMemberBytes(member));
-    divide(member.shard, member.shardElements, member.dtype, combination);
-  }
-  void play(const AllReduceMember &member, const Combination &combination) {
-    check(member.dtype, combination);
-    divide(member.data, member.elements, member.dtype, combination);
-  }
-
-  void play(const RotateMember &member, const Combination &) {
-    move(member.to, member.from, member.bytes);
-  }
-
-  /// Refuses what more ranks would refuse.
-  static void check(plan::DType dtype, const Combination &combination) {
-    toNcclReduction(dtype, combination, /*ranks=*/1);
+  void play(const Member &member, const Transfer &transfer) {
+    bool reduces = transfer.facts().reduces;
+    if (reduces) // refuses what more ranks would refuse
+      toNcclReduction(member.dtype, transfer.combination, /*ranks=*/1);
+    move(member.to, member.from, member.bytes());
+    if (reduces)
+      divide(member.to, member.elements, member.dtype, transfer.combination);
   }
 
   void move(void *to, const void *from, size_t bytes) {

@@ -50,82 +50,52 @@ void DeviceCopiesGroup::giveBack(Shared &transfer) {
 void DeviceCopiesGroup::issue(Shared &transfer) {
   for (const Part &part : transfer.parts)
     streams->wait(stream, part.ready);
-  std::visit(
-      Overloaded{
-          [&](const std::vector<GatherMember> &) { copyAll(transfer); },
-          [&](const std::vector<ReduceMember> &) { scatterAll(transfer); },
-          [&](const std::vector<AllReduceMember> &) { reduceAll(transfer); },
-          [&](const std::vector<RotateMember> &) { rotateAll(transfer); }},
-      transfer.parts.front().members);
+  if (isReduction(transfer.kind))
+    reduceAll(transfer);
+  else
+    copyAll(transfer);
   EventHandle done = takeEvent();
   streams->record(done, stream);
   transfer.done = done;
 }
 
-/// A rank's members, of the collective that all ranks started.
-template <typename Member>
-static const std::vector<Member> &all(const KeptMembers &members) {
-  return std::get<std::vector<Member>>(members);
-}
-
 void DeviceCopiesGroup::copyAll(const Shared &transfer) {
-  for (const Part &to : transfer.parts)
-    for (size_t i = 0; i < all<GatherMember>(to.members).size(); ++i) {
-      char *full = static_cast<char *>(all<GatherMember>(to.members)[i].full);
-      for (const Part &from : transfer.parts) {
-        const GatherMember &member = all<GatherMember>(from.members)[i];
-        if (full != member.shard && member.shardBytes != 0)
-          streams->copy(full, member.shard, member.shardBytes, stream);
-        full += member.shardBytes;
+  bool gathers = getFacts(transfer.kind).whole == Whole::got;
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    for (size_t i = 0; i < transfer.parts[rank].members.size(); ++i) {
+      char *to = static_cast<char *>(transfer.parts[rank].members[i].to);
+      // Of a gather all ranks' parts, of a rotation the previous rank's.
+      size_t first = gathers ? 0 : rank + ranks.size() - 1;
+      for (size_t from = first; from < (gathers ? ranks.size() : first + 1);
+           ++from) {
+        const Member &member = transfer.parts[from % ranks.size()].members[i];
+        if (to != member.from && member.elements != 0)
+          streams->copy(to, member.from, member.bytes(), stream);
+        to += member.bytes();
       }
     }
 }
 
-void DeviceCopiesGroup::rotateAll(const Shared &transfer) {
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    const auto &mine = all<RotateMember>(transfer.parts[rank].members);
-    const auto &next =
-        all<RotateMember>(transfer.parts[(rank + 1) % ranks.size()].members);
-    for (size_t i = 0; i < mine.size(); ++i)
-      if (mine[i].bytes != 0)
-        streams->copy(next[i].to, mine[i].from, mine[i].bytes, stream);
-  }
-}
-
-void DeviceCopiesGroup::scatterAll(const Shared &transfer) {
-  std::vector<const void *> sources(ranks.size());
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    const auto &mine = all<ReduceMember>(transfer.parts[rank].members);
-    for (size_t i = 0; i < mine.size(); ++i) {
-      const ReduceMember &to = mine[i];
-      if (to.shardElements == 0)
-        continue;
-      size_t offset = rank * to.shardElements * dtypeBytes(to.dtype);
-      for (size_t from = 0; from < ranks.size(); ++from)
-        sources[from] =
-            static_cast<const char *>(
-                all<ReduceMember>(transfer.parts[from].members)[i].full) +
-            offset;
-      void *output = to.shard;
-      reduce(sources, {&output, 1}, to.shardElements, to.dtype,
-             transfer.combination, stream);
-    }
-  }
-}
-
 void DeviceCopiesGroup::reduceAll(const Shared &transfer) {
-  const auto &firsts = all<AllReduceMember>(transfer.parts[0].members);
-  for (size_t i = 0; i < firsts.size(); ++i) {
-    const AllReduceMember &first = firsts[i];
-    if (first.elements == 0)
-      continue;
-    std::vector<void *> outputs;
-    for (const Part &part : transfer.parts)
-      outputs.push_back(all<AllReduceMember>(part.members)[i].data);
-    std::vector<const void *> sources(outputs.begin(), outputs.end());
-    reduce(sources, outputs, first.elements, first.dtype, transfer.combination,
-           stream);
-  }
+  // Each rank gets a part of its own, or all of them the same.
+  bool scatters = getFacts(transfer.kind).whole == Whole::given;
+  for (size_t rank = 0; rank < (scatters ? ranks.size() : 1); ++rank)
+    for (size_t i = 0; i < transfer.parts[rank].members.size(); ++i) {
+      const Member &own = transfer.parts[rank].members[i];
+      if (own.elements == 0)
+        continue;
+      std::vector<const void *> sources;
+      std::vector<void *> outputs;
+      for (const Part &part : transfer.parts) {
+        const Member &member = part.members[i];
+        sources.push_back(static_cast<const char *>(member.from) +
+                          rank * own.bytes());
+        if (!scatters || &part == &transfer.parts[rank])
+          outputs.push_back(member.to);
+      }
+      reduce(sources, outputs, own.elements, own.dtype, transfer.combination,
+             stream);
+    }
 }
 
 //===----------------------------------------------------------------------===//
@@ -152,19 +122,17 @@ DeviceCopies::~DeviceCopies() {
 }
 
 void DeviceCopies::check(const DeviceCopiesGroup::Shared &transfer,
-                         const KeptMembers &members,
-                         const Combination &combination,
-                         const TransferLabel &label) const {
+                         const Transfer &started) const {
   for (size_t other = 0; other < transfer.parts.size(); ++other) {
     const DeviceCopiesGroup::Part &theirs = transfer.parts[other];
     if (!theirs.ready)
       continue;
-    if (theirs.members.index() == members.index() &&
-        transfer.combination == combination &&
-        shapeOf(theirs.members) == shapeOf(members))
+    if (transfer.kind == started.kind() &&
+        transfer.combination == started.combination &&
+        haveSameShape(theirs.members, started.members))
       return;
     throw Error(ErrorId::CollectiveMismatch,
-                describe(globalRank, label) + ": expected what rank " +
+                describe(globalRank, started.label) + ": expected what rank " +
                     std::to_string(group->ranks[other]) +
                     " started, found members of other sizes or of another "
                     "kind; give all ranks the same artifact");
@@ -181,15 +149,15 @@ Communicator::Ticket DeviceCopies::start(const Transfer &started) {
     auto [found, isFirst] = group->transfers.try_emplace(ticket);
     DeviceCopiesGroup::Shared &transfer = found->second;
     if (isFirst) {
+      transfer.kind = started.kind();
       transfer.combination = started.combination;
       transfer.parts.resize(group->ranks.size());
     }
     try {
-      KeptMembers members = keep(started.members);
-      check(transfer, members, started.combination, started.label);
+      check(transfer, started);
       EventHandle ready = group->takeEvent();
       streams->record(ready, streams->compute());
-      transfer.parts[place] = {std::move(members), ready};
+      transfer.parts[place] = {keep(started.members), ready};
       inFlight[ticket] = started.label;
       if (++transfer.arrived == size()) {
         group->issue(transfer);

@@ -45,10 +45,11 @@ private:
   friend class DeviceCopies;
   /// One rank's part of a transfer.
   struct Part {
-    KeptMembers members;
+    Members members;
     EventHandle ready = nullptr; ///< null: the rank did not start it
   };
   struct Shared {
+    CollectiveKind kind = CollectiveKind::all_gather;
     Combination combination{plan::Reduction::sum};
     std::vector<Part> parts; ///< by rank
     int arrived = 0, waited = 0;
@@ -60,9 +61,7 @@ private:
   void giveBack(Shared &transfer);
   void issue(Shared &transfer);
   void copyAll(const Shared &transfer);
-  void scatterAll(const Shared &transfer);
   void reduceAll(const Shared &transfer);
-  void rotateAll(const Shared &transfer);
 
   const std::shared_ptr<SharedDevice> device;
   const std::shared_ptr<Streams> streams;
@@ -91,8 +90,7 @@ public:
 
 private:
   void check(const DeviceCopiesGroup::Shared &transfer,
-             const KeptMembers &members, const Combination &combination,
-             const TransferLabel &label) const;
+             const Transfer &started) const;
 
   const std::shared_ptr<DeviceCopiesGroup> group;
   const std::shared_ptr<Streams> streams;

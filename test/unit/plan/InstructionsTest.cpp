@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "plan/Instructions.h"
+#include "plan/Traffic.h"
 #include "test/unit/plan/SamplePlan.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +24,15 @@ protected:
         return *each;
     throw std::logic_error("the sample has no such instruction");
   }
-  std::vector<uint32_t> values(Body kind, bool (*does)(Access)) const {
+  const plan::InstructionT &first(CollectiveKind kind) const {
+    for (const auto &each : plan.programs[0]->instructions)
+      if (const plan::TransferT *transfer = transferOf(*each))
+        if (transfer->kind == kind)
+          return *each;
+    throw std::logic_error("the sample has no such transfer");
+  }
+  template <typename Kind>
+  std::vector<uint32_t> values(Kind kind, bool (*does)(Access)) const {
     return valuesOf(first(kind), does);
   }
 
@@ -58,15 +67,15 @@ TEST_F(Instructions, CopiesBetweenMemoriesAreInFlightLikeTransfers) {
   std::optional<Flight> flight = flightOf(first(Body::CopyAcross));
   ASSERT_TRUE(flight);
   EXPECT_EQ(flight->future, 3u);
-  EXPECT_FALSE(startOf(first(Body::CopyAcross)));
-  EXPECT_TRUE(flightOf(first(Body::AllGather)));
+  EXPECT_FALSE(transferOf(first(Body::CopyAcross)));
+  EXPECT_TRUE(flightOf(first(CollectiveKind::all_gather)));
   EXPECT_FALSE(flightOf(first(Body::Wait)));
 }
 
 TEST_F(Instructions, ResultsInPlaceOfAnOperandChangeIt) {
-  EXPECT_THAT(values(Body::AllReduce, changes), ElementsAre(12));
+  EXPECT_THAT(values(CollectiveKind::all_reduce, changes), ElementsAre(12));
   EXPECT_THAT(values(Body::Accumulate, changes), ElementsAre(16));
-  EXPECT_THAT(values(Body::ReduceScatter, changes), IsEmpty());
+  EXPECT_THAT(values(CollectiveKind::reduce_scatter, changes), IsEmpty());
 }
 
 TEST_F(Instructions, PaddingAndEndsNeitherReadNorWrite) {
@@ -78,14 +87,14 @@ TEST_F(Instructions, PaddingAndEndsNeitherReadNorWrite) {
 }
 
 TEST_F(Instructions, StartsSayWhatTheyMove) {
-  std::optional<TransferStart> start = startOf(first(Body::ReduceScatter));
+  const plan::TransferT *start =
+      transferOf(first(CollectiveKind::reduce_scatter));
   ASSERT_TRUE(start);
-  EXPECT_EQ(start->kind, CollectiveKind::reduceScatter);
   EXPECT_EQ(start->bucket, "fc");
   EXPECT_EQ(start->future, 1u);
-  EXPECT_EQ(start->bytes(plan, *plan.programs[0]), 2 * 16u);
-  EXPECT_FALSE(startOf(first(Body::Wait)));
-  EXPECT_FALSE(startOf(first(Body::Call)));
+  EXPECT_EQ(bytesOf(*start, plan, *plan.programs[0]), 2 * 16u);
+  EXPECT_FALSE(transferOf(first(Body::Wait)));
+  EXPECT_FALSE(transferOf(first(Body::Call)));
 }
 
 } // namespace

@@ -175,12 +175,11 @@ PlanT fsdp::test::samplePlan() {
     b.plan.operators.back()->overload = overload;
   }
 
-  AllGatherT gather;
+  TransferT gather;
   gather.bucket = "fc";
   gather.stream = Stream::gather;
   gather.inputs = {w};
   gather.outputs = {full};
-  gather.dims = {0};
   b.add(std::move(gather));
   b.add(WaitT{});
   CallT view;
@@ -214,17 +213,20 @@ PlanT fsdp::test::samplePlan() {
   ZeroPaddingT pad;
   pad.value = gradient;
   b.add(std::move(pad));
-  ReduceScatterT scatter;
+  TransferT scatter;
+  scatter.kind = CollectiveKind::reduce_scatter;
+  scatter.purpose = Purpose::gradient;
   scatter.bucket = "fc";
   scatter.stream = Stream::reduce;
   scatter.reduction = Reduction::avg;
   scatter.inputs = {gradient};
   scatter.outputs = {reduced};
-  scatter.dims = {0};
   scatter.of = {weight};
   scatter.future = 1;
   b.add(std::move(scatter));
-  AllReduceT all;
+  TransferT all;
+  all.kind = CollectiveKind::all_reduce;
+  all.purpose = Purpose::metric;
   all.bucket = "metrics";
   all.stream = Stream::reduce;
   all.reduction = Reduction::avg;

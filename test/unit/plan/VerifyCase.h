@@ -37,6 +37,15 @@ T &body(plan::PlanT &plan, size_t n = 0) {
   throw std::logic_error("the sample has no such instruction");
 }
 
+/// The first transfer of a kind in the sample.
+inline plan::TransferT &transfer(plan::PlanT &plan, plan::CollectiveKind kind) {
+  for (auto &instruction : plan.programs[0]->instructions)
+    if (plan::TransferT *op = instruction->body.AsTransfer();
+        op && op->kind == kind)
+      return *op;
+  throw std::logic_error("the sample has no such transfer");
+}
+
 inline plan::ValueT &value(plan::PlanT &plan, size_t index) {
   return *plan.programs[0]->values[index];
 }

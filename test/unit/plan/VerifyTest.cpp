@@ -291,22 +291,39 @@ const Case kCases[] = {
      "after it was freed"},
     {"GatherBeforeWait", [](PlanT &p) { swapInstructions(p, 1, 2); },
      "uses %7 before it is defined"},
-    {"GatherArity", [](PlanT &p) { body<AllGatherT>(p).dims = {}; },
-     "one output and dim"},
-    {"GatherDim", [](PlanT &p) { body<AllGatherT>(p).dims = {1}; },
-     "expected dim 0"},
+    {"GatherArity",
+     [](PlanT &p) { transfer(p, CollectiveKind::all_gather).outputs = {}; },
+     "one output, or parameter,"},
+    {"GatherReduction",
+     [](PlanT &p) {
+       transfer(p, CollectiveKind::all_gather).reduction = Reduction::avg;
+     },
+     "combines nothing, but says how"},
+    {"GatherOfGradients",
+     [](PlanT &p) { transfer(p, CollectiveKind::all_gather).of = {0}; },
+     "combines nothing, but says how"},
+    {"Collective",
+     [](PlanT &p) {
+       transfer(p, CollectiveKind::all_gather).kind = CollectiveKind(9);
+     },
+     "unknown enumerator"},
+    {"Purpose",
+     [](PlanT &p) {
+       transfer(p, CollectiveKind::all_gather).purpose = Purpose(9);
+     },
+     "unknown enumerator"},
     {"GatherShape", [](PlanT &p) { value(p, 7).shape = {7, 2}; }, "less room"},
     {"GatherRoom", [](PlanT &p) { value(p, 7).bytes = 24; },
      "needs room for 4 rows"},
-    {"GatherPlace", [](PlanT &p) { body<AllGatherT>(p).outputs = {8}; },
+    {"GatherPlace", [](PlanT &p) { transfer(p, CollectiveKind::all_gather).outputs = {8}; },
      "no slot"},
-    {"GatherGroup", [](PlanT &p) { body<AllGatherT>(p).group = 1; },
+    {"GatherGroup", [](PlanT &p) { transfer(p, CollectiveKind::all_gather).group = 1; },
      "a group that does not exist"},
-    {"GatherStream", [](PlanT &p) { body<AllGatherT>(p).stream = Stream(9); },
+    {"GatherStream", [](PlanT &p) { transfer(p, CollectiveKind::all_gather).stream = Stream(9); },
      "unknown enumerator"},
-    {"FutureIndex", [](PlanT &p) { body<AllGatherT>(p).future = 5; },
+    {"FutureIndex", [](PlanT &p) { transfer(p, CollectiveKind::all_gather).future = 5; },
      "starts a future"},
-    {"FutureTwice", [](PlanT &p) { body<ReduceScatterT>(p).future = 0; },
+    {"FutureTwice", [](PlanT &p) { transfer(p, CollectiveKind::reduce_scatter).future = 0; },
      "starts a future"},
     {"WaitTwice", [](PlanT &p) { body<WaitT>(p, 1).future = 0; },
      "waits for a future"},
@@ -320,29 +337,29 @@ const Case kCases[] = {
      "never waits for future 2"},
     {"Futures", [](PlanT &p) { p.programs[0]->futures = 1u << 30; },
      "more futures"},
-    {"ReduceOf", [](PlanT &p) { body<ReduceScatterT>(p).of = {77}; },
+    {"ReduceOf", [](PlanT &p) { transfer(p, CollectiveKind::reduce_scatter).of = {77}; },
      "state that does not exist"},
     {"ReduceShape", [](PlanT &p) { value(p, 11).shape = {3, 2}; }, "less room"},
     {"ReduceType",
      [](PlanT &p) {
-       value(p, body<ReduceScatterT>(p).outputs[0]).dtype = DType::bf16;
+       value(p, transfer(p, CollectiveKind::reduce_scatter).outputs[0]).dtype = DType::bf16;
      },
      "of another element type"},
     {"ReduceMaximumWidened",
      [](PlanT &p) {
-       body<ReduceScatterT>(p).reduction = Reduction::max;
-       value(p, body<ReduceScatterT>(p).inputs[0]).dtype = DType::bf16;
+       transfer(p, CollectiveKind::reduce_scatter).reduction = Reduction::max;
+       value(p, transfer(p, CollectiveKind::reduce_scatter).inputs[0]).dtype = DType::bf16;
      },
      "of another element type"},
     {"GatherType",
      [](PlanT &p) {
-       value(p, body<AllGatherT>(p).outputs[0]).dtype = DType::bf16;
+       value(p, transfer(p, CollectiveKind::all_gather).outputs[0]).dtype = DType::bf16;
      },
      "of another element type"},
     {"ReduceRoom", [](PlanT &p) { value(p, 10).bytes = 24; },
      "needs room for 4 rows"},
     {"Reduction",
-     [](PlanT &p) { body<ReduceScatterT>(p).reduction = Reduction(7); },
+     [](PlanT &p) { transfer(p, CollectiveKind::reduce_scatter).reduction = Reduction(7); },
      "unknown enumerator"},
     {"AllReduceView", [](PlanT &p) { value(p, 12).base = 10; },
      "no view of its input"},
@@ -359,17 +376,17 @@ const Case kCases[] = {
      "changes %10, which a transfer still holds"},
     {"AllReduceInFlight",
      [](PlanT &p) {
-       body<AllReduceT>(p).inputs = {kGradient};
+       transfer(p, CollectiveKind::all_reduce).inputs = {kGradient};
        value(p, 12).base = kGradient;
        value(p, 12).shape = {3, 2};
      },
-     "(AllReduce) changes %10, which a transfer still holds"},
+     "(all_reduce) changes %10, which a transfer still holds"},
     {"AllReduceLiteral",
      [](PlanT &p) {
-       body<AllReduceT>(p).inputs = {kLiteral};
+       transfer(p, CollectiveKind::all_reduce).inputs = {kLiteral};
        value(p, 12).base = kLiteral;
      },
-     "(AllReduce) changes the literal %6"},
+     "(all_reduce) changes the literal %6"},
     {"SumInFlight", [](PlanT &p) { insertSum(p, 7, kGradient); },
      "(Accumulate) changes %10, which a transfer still holds"},
     {"SumLiteral", [](PlanT &p) { insertSum(p, 7, kLiteral); },

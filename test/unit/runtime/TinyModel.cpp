@@ -308,12 +308,11 @@ plan::PlanT Builder::build() {
   int full = weight;
   if (isSharded) {
     full = slot(shape, padded);
-    plan::AllGatherT gather;
+    plan::TransferT gather;
     gather.bucket = "net";
     gather.stream = plan::Stream::gather;
     gather.inputs = {static_cast<uint32_t>(weight)};
     gather.outputs = {static_cast<uint32_t>(full)};
-    gather.dims = {0};
     add(std::move(gather));
     plan::WaitT wait;
     add(std::move(wait));
@@ -342,13 +341,14 @@ plan::PlanT Builder::build() {
     if (model.zeroesPadding)
       add(std::move(padding));
     int shard = slot(shardShape(shape, 0, world));
-    plan::ReduceScatterT reduce;
+    plan::TransferT reduce;
+    reduce.kind = plan::CollectiveKind::reduce_scatter;
+    reduce.purpose = plan::Purpose::gradient;
     reduce.bucket = "net";
     reduce.stream = plan::Stream::reduce;
     reduce.reduction = plan::Reduction::avg;
     reduce.inputs = {static_cast<uint32_t>(grad)};
     reduce.outputs = {static_cast<uint32_t>(shard)};
-    reduce.dims = {0};
     reduce.of = {0};
     reduce.future = future;
     add(std::move(reduce));
@@ -363,7 +363,9 @@ plan::PlanT Builder::build() {
   call("sum", "", sum, tensor(squares), none());
   if (isSharded) {
     int meanLoss = view(loss, {}), mean = view(sum, {});
-    plan::AllReduceT reduce;
+    plan::TransferT reduce;
+    reduce.kind = plan::CollectiveKind::all_reduce;
+    reduce.purpose = plan::Purpose::metric;
     reduce.bucket = "metrics";
     reduce.stream = plan::Stream::reduce;
     reduce.reduction = plan::Reduction::avg;

@@ -84,7 +84,7 @@ TEST(Cluster, ReadsTilesAndMeasurements) {
   EXPECT_EQ(cluster.device.matmul.tiles[1].efficiency, 0.5);
   ASSERT_THAT(cluster.network.measured, SizeIs(1));
   const MeasuredCollective &measured = cluster.network.measured[0];
-  EXPECT_EQ(measured.kind, CollectiveKind::reduceScatter);
+  EXPECT_EQ(measured.kind, CollectiveKind::reduce_scatter);
   EXPECT_EQ(measured.nodes, 2);
   EXPECT_EQ(measured.ranks, 16);
   EXPECT_DOUBLE_EQ(measured.seconds.at(1.5e6), 2e-3);

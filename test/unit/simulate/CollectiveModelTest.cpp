@@ -18,38 +18,39 @@ struct Measured {
 
 /// XLA's table of NCCL on one node of eight Hopper GPUs
 /// (collective_interpolator_data.h, at 18c005b): bytes of the whole tensor.
-constexpr Measured kNccl[] = {{CollectiveKind::allGather, 8, 16, 82.2},
-                              {CollectiveKind::allGather, 8, 32, 129.4},
-                              {CollectiveKind::allGather, 8, 64, 213.6},
-                              {CollectiveKind::allGather, 8, 128, 390.2},
-                              {CollectiveKind::allGather, 8, 2048, 5343.4},
-                              {CollectiveKind::allGather, 4, 16, 70.0},
-                              {CollectiveKind::allGather, 4, 32, 113.3},
-                              {CollectiveKind::allGather, 4, 64, 195.8},
-                              {CollectiveKind::allGather, 4, 128, 350.1},
-                              {CollectiveKind::allGather, 4, 2048, 4846.6},
-                              {CollectiveKind::allGather, 2, 16, 60.4},
-                              {CollectiveKind::allGather, 2, 32, 96.4},
-                              {CollectiveKind::allGather, 2, 64, 161.1},
-                              {CollectiveKind::allGather, 2, 128, 295.4},
-                              {CollectiveKind::allGather, 2, 2048, 3904.8},
-                              {CollectiveKind::reduceScatter, 8, 16, 86.6},
-                              {CollectiveKind::reduceScatter, 8, 32, 133.5},
-                              {CollectiveKind::reduceScatter, 8, 64, 218.6},
-                              {CollectiveKind::reduceScatter, 8, 128, 411.5},
-                              {CollectiveKind::reduceScatter, 8, 2048, 5710.0},
-                              {CollectiveKind::reduceScatter, 4, 16, 69.8},
-                              {CollectiveKind::reduceScatter, 4, 32, 123.6},
-                              {CollectiveKind::reduceScatter, 4, 64, 224.4},
-                              {CollectiveKind::reduceScatter, 4, 128, 404.4},
-                              {CollectiveKind::reduceScatter, 4, 1024, 2892.4},
-                              {CollectiveKind::reduceScatter, 4, 2048, 5604.3},
-                              {CollectiveKind::reduceScatter, 2, 16, 68.0},
-                              {CollectiveKind::reduceScatter, 2, 32, 126.1},
-                              {CollectiveKind::reduceScatter, 2, 64, 220.9},
-                              {CollectiveKind::reduceScatter, 2, 128, 406.3},
-                              {CollectiveKind::reduceScatter, 2, 1024, 2756.3},
-                              {CollectiveKind::reduceScatter, 2, 2048, 5232.3}};
+constexpr Measured kNccl[] = {
+    {CollectiveKind::all_gather, 8, 16, 82.2},
+    {CollectiveKind::all_gather, 8, 32, 129.4},
+    {CollectiveKind::all_gather, 8, 64, 213.6},
+    {CollectiveKind::all_gather, 8, 128, 390.2},
+    {CollectiveKind::all_gather, 8, 2048, 5343.4},
+    {CollectiveKind::all_gather, 4, 16, 70.0},
+    {CollectiveKind::all_gather, 4, 32, 113.3},
+    {CollectiveKind::all_gather, 4, 64, 195.8},
+    {CollectiveKind::all_gather, 4, 128, 350.1},
+    {CollectiveKind::all_gather, 4, 2048, 4846.6},
+    {CollectiveKind::all_gather, 2, 16, 60.4},
+    {CollectiveKind::all_gather, 2, 32, 96.4},
+    {CollectiveKind::all_gather, 2, 64, 161.1},
+    {CollectiveKind::all_gather, 2, 128, 295.4},
+    {CollectiveKind::all_gather, 2, 2048, 3904.8},
+    {CollectiveKind::reduce_scatter, 8, 16, 86.6},
+    {CollectiveKind::reduce_scatter, 8, 32, 133.5},
+    {CollectiveKind::reduce_scatter, 8, 64, 218.6},
+    {CollectiveKind::reduce_scatter, 8, 128, 411.5},
+    {CollectiveKind::reduce_scatter, 8, 2048, 5710.0},
+    {CollectiveKind::reduce_scatter, 4, 16, 69.8},
+    {CollectiveKind::reduce_scatter, 4, 32, 123.6},
+    {CollectiveKind::reduce_scatter, 4, 64, 224.4},
+    {CollectiveKind::reduce_scatter, 4, 128, 404.4},
+    {CollectiveKind::reduce_scatter, 4, 1024, 2892.4},
+    {CollectiveKind::reduce_scatter, 4, 2048, 5604.3},
+    {CollectiveKind::reduce_scatter, 2, 16, 68.0},
+    {CollectiveKind::reduce_scatter, 2, 32, 126.1},
+    {CollectiveKind::reduce_scatter, 2, 64, 220.9},
+    {CollectiveKind::reduce_scatter, 2, 128, 406.3},
+    {CollectiveKind::reduce_scatter, 2, 1024, 2756.3},
+    {CollectiveKind::reduce_scatter, 2, 2048, 5232.3}};
 
 plan::GroupT groupOf(uint32_t size, uint32_t stride = 1) {
   plan::GroupT group;
@@ -82,8 +83,8 @@ TEST(CollectiveModel, reachesWhatNcclTestsReport) {
     return rounds * bytes * 7 / 8 /
            model.collective(kind, bytes, groupOf(8)).seconds;
   };
-  EXPECT_NEAR(bus(CollectiveKind::allGather, 1) / 361.4e9, 1, 0.15);
-  EXPECT_NEAR(bus(CollectiveKind::reduceScatter, 1) / 362.9e9, 1, 0.15);
+  EXPECT_NEAR(bus(CollectiveKind::all_gather, 1) / 361.4e9, 1, 0.15);
+  EXPECT_NEAR(bus(CollectiveKind::reduce_scatter, 1) / 362.9e9, 1, 0.15);
 }
 
 /// all_reduce_bench.py of ml-engineering on four nodes of eight B200s: bus
@@ -97,7 +98,8 @@ TEST(CollectiveModel, meetsFourNodesOfB200sAtAllSizes) {
                                            {1 << 30, 361.99}};
   for (auto [bytes, gigabytes] : bus) {
     double seconds =
-        model.collective(CollectiveKind::allReduce, bytes, groupOf(32)).seconds;
+        model.collective(CollectiveKind::all_reduce, bytes, groupOf(32))
+            .seconds;
     EXPECT_NEAR(2 * bytes * 31 / 32 / seconds / 1e9 / gigabytes, 1, 0.02)
         << bytes;
   }
@@ -120,8 +122,8 @@ TEST(CollectiveModel, isSlowerOverNodesAndWithMoreBytes) {
   Cluster cluster = Cluster::load("h100x8");
   CollectiveModel model(cluster);
   for (CollectiveKind kind :
-       {CollectiveKind::allGather, CollectiveKind::reduceScatter,
-        CollectiveKind::allReduce}) {
+       {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+        CollectiveKind::all_reduce}) {
     double before = 0;
     for (double bytes = 1024; bytes < 8e9; bytes *= 1.5) {
       double seconds = model.collective(kind, bytes, groupOf(64)).seconds;
@@ -137,19 +139,19 @@ TEST(CollectiveModel, takesNothingOfOneRank) {
   Cluster cluster = Cluster::load("h100x8");
   CollectiveModel model(cluster);
   EXPECT_EQ(
-      model.collective(CollectiveKind::allGather, 1e9, groupOf(1)).seconds, 0);
+      model.collective(CollectiveKind::all_gather, 1e9, groupOf(1)).seconds, 0);
 }
 
 TEST(CollectiveModel, prefersWhatWasMeasuredThere) {
   Cluster cluster = Cluster::load("h100x8");
   cluster.network.measured = {
-      {CollectiveKind::allGather, 1, 8, Curve({{1e6, 1e-3}, {2e6, 3e-3}})}};
+      {CollectiveKind::all_gather, 1, 8, Curve({{1e6, 1e-3}, {2e6, 3e-3}})}};
   CollectiveModel model(cluster);
   EXPECT_DOUBLE_EQ(
-      model.collective(CollectiveKind::allGather, 1.5e6, groupOf(8)).seconds,
+      model.collective(CollectiveKind::all_gather, 1.5e6, groupOf(8)).seconds,
       2e-3);
   EXPECT_LT(
-      model.collective(CollectiveKind::allGather, 1.5e6, groupOf(4)).seconds,
+      model.collective(CollectiveKind::all_gather, 1.5e6, groupOf(4)).seconds,
       1e-3);
 }
 

@@ -189,10 +189,9 @@ TEST(Measured, SmallTensorsOfATransferTravelTogether) {
     uint32_t future = small.gather(0.5);
     for (uint64_t bytes : further) {
       uint32_t shard = small.state(bytes), whole = small.slot(2 * bytes);
-      auto *gather = small.program().instructions.back()->body.AsAllGather();
+      auto *gather = small.program().instructions.back()->body.AsTransfer();
       gather->inputs.push_back(shard);
       gather->outputs.push_back(whole);
-      gather->dims.push_back(0);
     }
     small.wait(future);
     cluster.network.staging = isGloo;

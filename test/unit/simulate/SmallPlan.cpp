@@ -111,12 +111,11 @@ uint32_t SmallPlan::gather(double milliseconds, const char *bucket,
                            Stream stream) {
   // Of two ranks, each passes on its half.
   auto bytes = static_cast<uint64_t>(milliseconds * kBytesOfMillisecond);
-  AllGatherT op;
+  TransferT op;
   op.bucket = bucket;
   op.stream = stream;
   op.inputs = {state(bytes)};
   op.outputs = {slot(2 * bytes)};
-  op.dims = {0};
   op.future = program().futures++;
   add(std::move(op));
   return program().futures - 1;
@@ -124,12 +123,12 @@ uint32_t SmallPlan::gather(double milliseconds, const char *bucket,
 
 uint32_t SmallPlan::reduce(double milliseconds, const char *bucket) {
   auto bytes = static_cast<uint64_t>(milliseconds * kBytesOfMillisecond);
-  ReduceScatterT op;
+  TransferT op;
+  op.kind = CollectiveKind::reduce_scatter;
   op.bucket = bucket;
   op.stream = Stream::reduce;
   op.inputs = {slot(2 * bytes)};
   op.outputs = {slot(bytes)};
-  op.dims = {0};
   op.future = program().futures++;
   add(std::move(op));
   return program().futures - 1;

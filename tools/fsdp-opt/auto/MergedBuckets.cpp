@@ -3,6 +3,7 @@
 
 #include "tools/fsdp-opt/auto/MergedBuckets.h"
 
+#include "plan/Instructions.h"
 #include "simulate/CollectiveModel.h"
 #include "simulate/Simulator.h"
 #include "tools/fsdp-opt/auto/Choices.h"
@@ -20,8 +21,9 @@ static constexpr double kLess = 0.1;
 static const plan::GroupT *findGroup(const plan::PlanT &plan) {
   for (const auto &program : plan.programs)
     for (const auto &instruction : program->instructions)
-      if (const plan::AllGatherT *gather = instruction->body.AsAllGather())
-        return plan.groups[gather->group].get();
+      if (const plan::TransferT *start = transferOf(*instruction);
+          start && start->kind == CollectiveKind::all_gather)
+        return plan.groups[start->group].get();
   return nullptr;
 }
 
@@ -40,7 +42,7 @@ public:
 
   double of(double bytes) const {
     TransferCost cost =
-        model.collective(CollectiveKind::allGather, bytes, group);
+        model.collective(CollectiveKind::all_gather, bytes, group);
     return cost.start + std::max(cost.seconds, cost.beside) + cost.finish +
            apart;
   }

@@ -89,12 +89,25 @@ public:
                           double(work.columns) * double(work.depth) /
                           rateOf(work.dtype);
   }
+  double transferOf(const BenchWork &work) const {
+    double whole = double(work.elements) / kLink;
+    double across = whole * (count - 1) / count;
+    switch (work.collective) {
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+      return across;
+    case CollectiveKind::all_reduce:
+      return 2 * across;
+    case CollectiveKind::rotate:
+      return whole;
+    }
+    return 0;
+  }
   double costOf(const BenchWork &work) const {
     auto bytes = 4 * double(work.elements);
     double rate = rateOf(DType::bf16);
     double attention = 2.0 * kBenchHeads * kBenchWidth * double(work.rows) *
                        double(work.rows) / rate;
-    double across = double(work.elements) * (count - 1) / count / kLink;
     switch (work.kind) {
     case Kind::product:
       return productOf(work) * (host < kCoolSeconds ? kCoolFactor : 1);
@@ -116,11 +129,8 @@ public:
       return kCopy + bytes / kDownload;
     case Kind::hostCopy:
       return 2 * bytes / kHostBandwidth;
-    case Kind::allGather:
-    case Kind::reduceScatter:
-      return kLaunch + across;
-    case Kind::allReduce:
-      return kLaunch + 2 * across;
+    case Kind::transfer:
+      return kLaunch + transferOf(work);
     }
     return 0;
   }
@@ -211,13 +221,10 @@ TEST(GpuCasesTest, PredictionsHaveTheTransfersThatWereMeasured) {
   plan::GroupT group;
   group.size = 8;
   group.stride = 1;
-  const std::pair<CollectiveKind, Kind> kinds[] = {
-      {CollectiveKind::allGather, Kind::allGather},
-      {CollectiveKind::reduceScatter, Kind::reduceScatter},
-      {CollectiveKind::allReduce, Kind::allReduce}};
-  for (auto [kind, made] : kinds)
+  for (CollectiveKind kind : plan::EnumValuesCollectiveKind())
     for (double bytes : {1e6, 30e6, 250e6}) {
-      BenchWork work{made};
+      BenchWork work{Kind::transfer};
+      work.collective = kind;
       work.elements = int64_t(bytes);
       TransferCost cost = model.collective(kind, bytes, group, 1);
       expectNear(cost.seconds, bench.costOf(work), 0.02);

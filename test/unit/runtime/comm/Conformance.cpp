@@ -68,7 +68,7 @@ T reduced(std::vector<double> values, Reduction reduction) {
 template <typename T>
 void checkGather(Communicator &group) {
   std::vector<std::vector<T>> shards, fulls, expected;
-  std::vector<GatherMember> members;
+  Members members;
   for (size_t size : kShardSizes) {
     shards.emplace_back(size);
     fulls.emplace_back(size * group.size());
@@ -81,7 +81,7 @@ void checkGather(Communicator &group) {
     members.push_back(
         {shards.back().data(), fulls.back().data(), size * sizeof(T)});
   }
-  group.wait(group.startAllGather(members, {"all_gather", "values", 0}));
+  group.wait(group.start({{CollectiveKind::all_gather, "values", 0}, members}));
   for (size_t i = 0; i < fulls.size(); ++i)
     requireEqual(fulls[i], expected[i], "all_gather");
 }
@@ -96,10 +96,9 @@ void checkRotation(Communicator &group) {
     small.assign(3, static_cast<T>(group.rank()));
     now = given;
     for (int step = 1; step <= group.size(); ++step) {
-      RotateMember members[] = {
-          {now.data(), next.data(), size * sizeof(T)},
-          {small.data(), smallNext.data(), 3 * sizeof(T)}};
-      group.wait(group.startRotate(members, {"rotate", "values", 0}));
+      Member members[] = {{now.data(), next.data(), size * sizeof(T)},
+                          {small.data(), smallNext.data(), 3 * sizeof(T)}};
+      group.wait(group.start({{CollectiveKind::rotate, "values", 0}, members}));
       std::swap(now, next);
       std::swap(small, smallNext);
       int from = (group.rank() - step + group.size()) % group.size();
@@ -116,7 +115,7 @@ void checkRotation(Communicator &group) {
 template <typename T>
 void checkReductions(Communicator &group, DType dtype, Reduction reduction) {
   std::vector<std::vector<T>> fulls, shards, expected;
-  std::vector<ReduceMember> members;
+  Members members;
   // The pattern repeats itself.
   std::vector<T> period;
   for (size_t i = 0; i < 11; ++i) {
@@ -136,15 +135,16 @@ void checkReductions(Communicator &group, DType dtype, Reduction reduction) {
       expected.back().push_back(expect(group.rank() * size + i));
     members.push_back({fulls.back().data(), shards.back().data(), size, dtype});
   }
-  group.wait(group.startReduceScatter(members, reduction,
-                                      {"reduce_scatter", "values", 0}));
+  group.wait(group.start(
+      {{CollectiveKind::reduce_scatter, "values", 0}, members, reduction}));
   for (size_t i = 0; i < shards.size(); ++i)
     requireEqual(shards[i], expected[i], "reduce_scatter");
 
-  std::vector<AllReduceMember> all;
+  Members all;
   for (std::vector<T> &full : fulls)
-    all.push_back({full.data(), full.size(), dtype});
-  group.wait(group.startAllReduce(all, reduction, {"all_reduce", "values", 0}));
+    all.push_back({full.data(), full.data(), full.size(), dtype});
+  group.wait(
+      group.start({{CollectiveKind::all_reduce, "values", 0}, all, reduction}));
   for (std::vector<T> &full : fulls) {
     std::vector<T> whole(full.size());
     for (size_t i = 0; i < whole.size(); ++i)
@@ -157,7 +157,7 @@ void checkReductions(Communicator &group, DType dtype, Reduction reduction) {
 void checkWiderSums(Communicator &group) {
   std::vector<std::vector<c10::BFloat16>> fulls;
   std::vector<std::vector<float>> shards, expected;
-  std::vector<ReduceMember> members;
+  Members members;
   auto value = [](int rank, size_t i) {
     return c10::BFloat16(float(i % 7) + float(rank) / 128);
   };
@@ -173,8 +173,8 @@ void checkWiderSums(Communicator &group) {
     members.push_back({fulls.back().data(), shards.back().data(), size,
                        DType::bf16, DType::f32});
   }
-  group.wait(group.startReduceScatter(members, Reduction::sum,
-                                      {"reduce_scatter", "wider", 0}));
+  group.wait(group.start(
+      {{CollectiveKind::reduce_scatter, "wider", 0}, members, Reduction::sum}));
   for (size_t i = 0; i < shards.size(); ++i)
     requireEqual(shards[i], expected[i], "reduce_scatter to f32");
 }
@@ -224,15 +224,17 @@ void checkOrder(Fabric &fabric) {
 
   for (int repetition = 0; repetition < 20; ++repetition) {
     std::vector<float> full = all[group->rank()], shard(shardElements);
-    ReduceMember member{full.data(), shard.data(), shardElements, DType::f32};
-    group->wait(group->startReduceScatter({&member, 1}, Reduction::avg,
-                                          {"reduce_scatter", "order", 0}));
+    Member member{full.data(), shard.data(), shardElements, DType::f32};
+    group->wait(group->start({{CollectiveKind::reduce_scatter, "order", 0},
+                              {&member, 1},
+                              Reduction::avg}));
     auto first = expected.begin() + group->rank() * shardElements;
     requireEqual(shard, std::vector<float>(first, first + shardElements),
                  "reduce_scatter, in rank order,");
-    AllReduceMember whole{full.data(), full.size(), DType::f32};
-    group->wait(group->startAllReduce({&whole, 1}, Reduction::avg,
-                                      {"all_reduce", "order", 0}));
+    Member whole{full.data(), full.data(), full.size(), DType::f32};
+    group->wait(group->start({{CollectiveKind::all_reduce, "order", 0},
+                              {&whole, 1},
+                              Reduction::avg}));
     requireEqual(full, expected, "all_reduce, in rank order,");
   }
 }
@@ -245,16 +247,17 @@ void checkInPlace(Fabric &fabric) {
     float *own = full.data() + group->rank() * size;
     for (size_t i = 0; i < size; ++i)
       own[i] = static_cast<float>(pattern(group->rank(), i));
-    GatherMember gather{own, full.data(), size * sizeof(float)};
-    group->wait(
-        group->startAllGather({&gather, 1}, {"all_gather", "in place", 0}));
+    Member gather{own, full.data(), size * sizeof(float)};
+    group->wait(group->start(
+        {{CollectiveKind::all_gather, "in place", 0}, {&gather, 1}}));
     for (int rank = 0; rank < group->size(); ++rank)
       for (size_t i = 0; i < size; ++i)
         require(full[rank * size + i] == static_cast<float>(pattern(rank, i)),
                 "all_gather in place gave other values");
-    ReduceMember reduce{full.data(), own, size, DType::f32};
-    group->wait(group->startReduceScatter({&reduce, 1}, Reduction::sum,
-                                          {"reduce_scatter", "in place", 0}));
+    Member reduce{full.data(), own, size, DType::f32};
+    group->wait(group->start({{CollectiveKind::reduce_scatter, "in place", 0},
+                              {&reduce, 1},
+                              Reduction::sum}));
     for (size_t i = 0; i < size; ++i)
       require(own[i] ==
                   static_cast<float>(group->size() * pattern(group->rank(), i)),
@@ -281,14 +284,15 @@ void checkInFlight(Fabric &fabric) {
       shards.back()[i] = static_cast<float>(pattern(rank, i, bucket));
     for (size_t i = 0; i < count * size; ++i)
       sums.back()[i] = static_cast<float>(pattern(rank, i, bucket));
-    GatherMember gather{shards.back().data(), fulls.back().data(),
-                        count * sizeof(float)};
-    ReduceMember reduce{sums.back().data(), parts.back().data(), count,
-                        DType::f32};
-    gathered.push_back(
-        gathers->startAllGather({&gather, 1}, {"all_gather", "many", 0}));
-    reduced.push_back(reductions->startReduceScatter(
-        {&reduce, 1}, Reduction::sum, {"reduce_scatter", "many", 0}));
+    Member gather{shards.back().data(), fulls.back().data(),
+                  count * sizeof(float)};
+    Member reduce{sums.back().data(), parts.back().data(), count, DType::f32};
+    gathered.push_back(gathers->start(
+        {{CollectiveKind::all_gather, "many", 0}, {&gather, 1}}));
+    reduced.push_back(
+        reductions->start({{CollectiveKind::reduce_scatter, "many", 0},
+                           {&reduce, 1},
+                           Reduction::sum}));
   }
   if (rank % 2)
     for (auto ticket : gathered)
@@ -331,9 +335,9 @@ void checkDelays(Fabric &fabric) {
   for (int step = 0; step < 1000; ++step) {
     for (size_t i = 0; i < count; ++i)
       shard[i] = static_cast<float>(step * size + rank);
-    GatherMember gather{shard.data(), full.data(), count * sizeof(float)};
-    auto ticket =
-        gathers->startAllGather({&gather, 1}, {"all_gather", "delays", 0});
+    Member gather{shard.data(), full.data(), count * sizeof(float)};
+    auto ticket = gathers->start(
+        {{CollectiveKind::all_gather, "delays", 0}, {&gather, 1}});
     linger();
     gathers->wait(ticket);
     std::fill(shard.begin(), shard.end(), -1.0f);
@@ -343,9 +347,10 @@ void checkDelays(Fabric &fabric) {
         require(full[other * count + i] ==
                     static_cast<float>(step * size + other),
                 "all_gather after a delay gave other values");
-    ReduceMember reduce{full.data(), part.data(), count, DType::f32};
-    ticket = reductions->startReduceScatter({&reduce, 1}, Reduction::avg,
-                                            {"reduce_scatter", "delays", 0});
+    Member reduce{full.data(), part.data(), count, DType::f32};
+    ticket = reductions->start({{CollectiveKind::reduce_scatter, "delays", 0},
+                                {&reduce, 1},
+                                Reduction::avg});
     linger();
     reductions->wait(ticket);
     std::fill(full.begin(), full.end(), -1.0f);
@@ -353,9 +358,10 @@ void checkDelays(Fabric &fabric) {
       require(value == static_cast<float>(step * size + rank),
               "reduce_scatter after a delay gave other values");
     float metrics[2] = {static_cast<float>(rank), static_cast<float>(step)};
-    AllReduceMember all{metrics, 2, DType::f32};
-    ticket = reductions->startAllReduce({&all, 1}, Reduction::sum,
-                                        {"all_reduce", "metrics", 0});
+    Member all{metrics, metrics, 2, DType::f32};
+    ticket = reductions->start({{CollectiveKind::all_reduce, "metrics", 0},
+                                {&all, 1},
+                                Reduction::sum});
     reductions->wait(ticket);
     require(metrics[0] == static_cast<float>(size * (size - 1) / 2) &&
                 metrics[1] == static_cast<float>(size * step),
@@ -376,9 +382,10 @@ void checkSubgroups(Fabric &fabric) {
           "the place in a group is wrong");
   for (Communicator *each : {group.get(), again.get()}) {
     int64_t value = rank + 1, sum = 0;
-    AllReduceMember member{&value, 1, DType::i64};
-    each->wait(each->startAllReduce({&member, 1}, Reduction::sum,
-                                    {"all_reduce", "half", 0}));
+    Member member{&value, &value, 1, DType::i64};
+    each->wait(each->start({{CollectiveKind::all_reduce, "half", 0},
+                            {&member, 1},
+                            Reduction::sum}));
     for (int other : half.ranks)
       sum += other + 1;
     require(value == sum, "all_reduce in a group gave another value");
@@ -421,14 +428,16 @@ void checkStaging(Fabric &fabric) {
   size_t after = 0;
   for (int step = 0; step < 5; ++step) {
     std::vector<float> full(60000 * group->size()), shard(60000);
-    ReduceMember members[] = {
+    Member members[] = {
         {full.data(), shard.data(), 60000, DType::f32},
         {full.data(), shard.data(), 10, DType::f32},
     };
-    group->wait(group->startReduceScatter({members, 1}, Reduction::sum,
-                                          {"reduce_scatter", "staging", 0}));
-    group->wait(group->startReduceScatter({members + 1, 1}, Reduction::sum,
-                                          {"reduce_scatter", "small", 0}));
+    group->wait(group->start({{CollectiveKind::reduce_scatter, "staging", 0},
+                              {members, 1},
+                              Reduction::sum}));
+    group->wait(group->start({{CollectiveKind::reduce_scatter, "small", 0},
+                              {members + 1, 1},
+                              Reduction::sum}));
     require(step == 0 || group->stagingBytes() == after,
             "staging memory grew after the first step");
     after = group->stagingBytes();
@@ -446,9 +455,10 @@ void checkStop(Fabric &fabric) {
       if (auto after = fabric.stopAfter(); after && *after <= rounds)
         break;
       float value = 1;
-      AllReduceMember member{&value, 1, DType::f32};
-      group->wait(group->startAllReduce({&member, 1}, Reduction::sum,
-                                        {"all_reduce", "round", rounds}));
+      Member member{&value, &value, 1, DType::f32};
+      group->wait(group->start({{CollectiveKind::all_reduce, "round", rounds},
+                                {&member, 1},
+                                Reduction::sum}));
     }
     return rounds;
   };

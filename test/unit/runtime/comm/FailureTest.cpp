@@ -43,8 +43,9 @@ struct Buffers {
   std::vector<char> shard, full;
 
   Communicator::Ticket start(Communicator &group, uint64_t step) {
-    GatherMember member{shard.data(), full.data(), kShardBytes};
-    return group.startAllGather({&member, 1}, {"all_gather", "layers.3", step});
+    Member member{shard.data(), full.data(), kShardBytes};
+    return group.start(
+        {{CollectiveKind::all_gather, "layers.3", step}, {&member, 1}});
   }
 };
 
@@ -160,10 +161,10 @@ TEST(LocalFailure, RanksThatDisagreeAreTold) {
   auto outcomes = runRanks({"local", 2}, [](Fabric &fabric) {
     Buffers buffers(2);
     auto group = connectWorld(fabric);
-    GatherMember member{buffers.shard.data(), buffers.full.data(),
-                        size_t(4) << fabric.rank()};
-    group->wait(
-        group->startAllGather({&member, 1}, {"all_gather", "layers.3", 7}));
+    Member member{buffers.shard.data(), buffers.full.data(),
+                  size_t(4) << fabric.rank()};
+    group->wait(group->start(
+        {{CollectiveKind::all_gather, "layers.3", 7}, {&member, 1}}));
   });
   EXPECT_THAT(outcomes,
               testing::Contains(AllOf(StartsWith("E098"), kNamesTransfer,

@@ -29,26 +29,31 @@ TEST(Fake, PlaysItsPartAndCounts) {
 
   float shard[3] = {1, 2, 3};
   std::vector<float> full(3 * 64);
-  GatherMember gather{shard, full.data(), sizeof(shard)};
+  Member gather{shard, full.data(), sizeof(shard)};
   for (int step = 0; step < 2; ++step)
-    group->wait(
-        group->startAllGather({&gather, 1}, {"all_gather", "layers.0", 0}));
+    group->wait(group->start(
+        {{CollectiveKind::all_gather, "layers.0", 0}, {&gather, 1}}));
   for (size_t i = 0; i < full.size(); ++i)
     EXPECT_EQ(full[i], shard[i % 3]);
 
   std::iota(full.begin(), full.end(), 0.0f);
-  ReduceMember reduce{full.data(), shard, 3, DType::f32};
-  group->wait(group->startReduceScatter({&reduce, 1}, Reduction::avg,
-                                        {"reduce_scatter", "layers.0", 0}));
+  Member reduce{full.data(), shard, 3, DType::f32};
+  group->wait(group->start({{CollectiveKind::reduce_scatter, "layers.0", 0},
+                            {&reduce, 1},
+                            Reduction::avg}));
   EXPECT_EQ(shard[0], 6);
-  AllReduceMember all{shard, 3, DType::f32};
-  group->wait(group->startAllReduce({&all, 1}, Reduction::sum,
-                                    {"all_reduce", "metrics", 0}));
+  Member all{shard, shard, 3, DType::f32};
+  group->wait(group->start({{.kind = CollectiveKind::all_reduce,
+                             .bucket = "metrics",
+                             .purpose = plan::Purpose::metric},
+                            {&all, 1},
+                            Reduction::sum}));
   EXPECT_EQ(shard[0], 6 * 64);
 
   float passed[3] = {};
-  RotateMember rotate{shard, passed, sizeof(shard)};
-  group->wait(group->startRotate({&rotate, 1}, {"rotate", "layers.0", 0}));
+  Member rotate{shard, passed, sizeof(shard)};
+  group->wait(
+      group->start({{CollectiveKind::rotate, "layers.0", 0}, {&rotate, 1}}));
   EXPECT_EQ(passed[0], 6 * 64);
 
   const auto &traffic = group->traffic();

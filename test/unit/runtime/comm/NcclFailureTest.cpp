@@ -14,14 +14,14 @@ using testing::StartsWith;
 
 namespace {
 
-constexpr TransferLabel kGather = {"all_gather", "layers.0", 3};
+constexpr TransferLabel kGather = {CollectiveKind::all_gather, "layers.0", 3};
 
 class NcclFailure : public NcclTest {
 protected:
   Communicator::Ticket gather(Communicator &communicator,
                               TransferLabel label = kGather, int members = 1) {
-    std::vector<GatherMember> all(members, {shard, full, sizeof(shard)});
-    return communicator.startAllGather(all, label);
+    Members all(members, {shard, full, sizeof(shard)});
+    return communicator.start({label, all});
   }
 
   alignas(16) float shard[4] = {};
@@ -192,11 +192,13 @@ TEST_F(NcclFailure, TransferThatNeverEndsNamesWhoIsAbsent) {
   connect(0, 4, 400ms);
   peers->absent = {2, 3};
   auto communicator = world("dp");
-  communicator->wait(gather(*communicator, {"all_gather", "root", 2}));
+  communicator->wait(
+      gather(*communicator, {CollectiveKind::all_gather, "root", 2}));
   streams->hold(streams->find("dp"));
   auto begin = std::chrono::steady_clock::now();
   communicator->wait(gather(*communicator));
-  communicator->wait(gather(*communicator, {"all_gather", "layers.1", 3}));
+  communicator->wait(
+      gather(*communicator, {CollectiveKind::all_gather, "layers.1", 3}));
   ASSERT_TRUE(eventually([&] { return script->aborted == 1; }));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 400ms);
   EXPECT_EQ(errorOf(ErrorId::DeadlinePassed, [&] { fabric->check(); }),
@@ -220,10 +222,11 @@ TEST_F(NcclFailure, AllCommunicatorsOfAStepOfSingleCallsAreAborted) {
     streams->hold(streams->find("reduce"));
     alignas(16) float gradient[8] = {}, sum[4] = {};
     auto reduce = [&] {
-      ReduceMember member{gradient, sum, 4, plan::DType::f32};
+      Member member{gradient, sum, 4, plan::DType::f32};
       reductions->wait(
-          reductions->startReduceScatter({&member, 1}, plan::Reduction::sum,
-                                         {"reduce_scatter", "layers.0", 3}));
+          reductions->start({{CollectiveKind::reduce_scatter, "layers.0", 3},
+                             {&member, 1},
+                             plan::Reduction::sum}));
       streams->put(streams->compute(), "matmul");
     };
     if (begins == std::string("reduce"))

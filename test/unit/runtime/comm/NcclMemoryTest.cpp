@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 namespace {
 
-constexpr TransferLabel kGather = {"all_gather", "layers.0", 3};
+constexpr TransferLabel kGather = {CollectiveKind::all_gather, "layers.0", 3};
 
 using NcclMemory = NcclTest;
 
@@ -89,8 +89,8 @@ TEST_F(NcclMemory, RegistrationIsWaitedForWhateverTheCallSays) {
     EXPECT_THAT(notes, testing::Contains(HasSubstr(
                            "4096 bytes are registered with group 'gather'")));
     float shard[4] = {}, full[8];
-    GatherMember member{shard, full, sizeof(shard)};
-    communicator->wait(communicator->startAllGather({&member, 1}, kGather));
+    Member member{shard, full, sizeof(shard)};
+    communicator->wait(communicator->start({kGather, {&member, 1}}));
     communicator.reset();
     fabric.reset();
     memory.reset();
@@ -108,9 +108,9 @@ TEST_F(NcclMemory, MemoryThatNcclTakesIsCounted) {
   auto first = world("gather"), second = world("reduce");
   EXPECT_EQ(first->stagingBytes(), script->initBytes);
   float shard[4] = {}, full[8];
-  GatherMember member{shard, full, sizeof(shard)};
+  Member member{shard, full, sizeof(shard)};
   for (int step = 0; step < 3; ++step) {
-    first->wait(first->startAllGather({&member, 1}, kGather));
+    first->wait(first->start({kGather, {&member, 1}}));
     streams->take(1000); // by somebody else
   }
   EXPECT_EQ(first->stagingBytes(), script->initBytes + script->callBytes);

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr TransferLabel kGather = {"all_gather", "layers.0", 3};
+constexpr TransferLabel kGather = {CollectiveKind::all_gather, "layers.0", 3};
 
 GroupRanks both{"dp", {0, 1}};
 
@@ -24,8 +24,8 @@ TEST(NcclProcesses, ConnectAndLeave) {
   auto outcomes = runRanks(processes(2, 20s), [](Fabric &fabric) {
     auto communicator = fabric.createCommunicator(both);
     float shard[4] = {1, 2, 3, 4}, full[8];
-    GatherMember member{shard, full, sizeof(shard)};
-    communicator->wait(communicator->startAllGather({&member, 1}, kGather));
+    Member member{shard, full, sizeof(shard)};
+    communicator->wait(communicator->start({kGather, {&member, 1}}));
     float peer;
     auto *bytes = reinterpret_cast<std::byte *>(&peer);
     std::memcpy(bytes, &shard[3], sizeof(peer));
@@ -44,8 +44,8 @@ TEST(NcclProcesses, HostMemoryIsMovedBesideNccl) {
     require(fabric.streams() == device, "the fabric has other streams");
     auto communicator = fabric.createHostCommunicator(both);
     float shard = static_cast<float>(fabric.rank() + 1), full[2] = {};
-    GatherMember member{&shard, full, sizeof(shard)};
-    communicator->wait(communicator->startAllGather({&member, 1}, kGather));
+    Member member{&shard, full, sizeof(shard)};
+    communicator->wait(communicator->start({kGather, {&member, 1}}));
     require(full[0] == 1 && full[1] == 2, "the other rank's value is missing");
   });
   EXPECT_THAT(outcomes, testing::Each(""));
@@ -59,10 +59,10 @@ TEST(NcclProcesses, RankThatNeverComesIsNamed) {
       return;
     }
     float shard[4] = {}, full[8];
-    GatherMember member{shard, full, sizeof(shard)};
+    Member member{shard, full, sizeof(shard)};
     // The device is held up by the peer.
     device->hold(device->find("dp"));
-    communicator->wait(communicator->startAllGather({&member, 1}, kGather));
+    communicator->wait(communicator->start({kGather, {&member, 1}}));
     auto begin = std::chrono::steady_clock::now();
     try {
       while (std::chrono::steady_clock::now() - begin < 10s) {
@@ -87,10 +87,8 @@ TEST(NcclProcesses, AllRunAGraphOrNone) {
   auto outcomes = runRanks(processes(3, 20s), [](Fabric &fabric) {
     auto communicator = fabric.createCommunicator({"dp", {0, 1, 2}});
     float shard[4] = {}, full[12];
-    GatherMember member{shard, full, sizeof(shard)};
-    auto start = [&] {
-      return communicator->startAllGather({&member, 1}, kGather);
-    };
+    Member member{shard, full, sizeof(shard)};
+    auto start = [&] { return communicator->start({kGather, {&member, 1}}); };
     communicator->wait(start());
     for (std::string program : {"train/step", "eval/step"}) {
       std::string own;

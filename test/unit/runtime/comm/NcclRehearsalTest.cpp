@@ -12,7 +12,10 @@ using plan::Reduction;
 
 namespace {
 
-constexpr TransferLabel kReduce = {"reduce_scatter", "layers.0", 3};
+constexpr TransferLabel kReduce = {CollectiveKind::reduce_scatter, "layers.0",
+                                   3};
+constexpr TransferLabel kAllReduce = {CollectiveKind::all_reduce, "layers.0",
+                                      3};
 
 using NcclRehearsal = NcclTest;
 
@@ -20,20 +23,20 @@ TEST_F(NcclRehearsal, DivisionsAreLaunchedBeforeAnyTransferRuns) {
   connect(0, 2);
   auto communicator = world("reduce");
   alignas(16) float full[8] = {}, shard[4] = {};
-  ReduceMember member{full, shard, 4, DType::f32};
-  std::span<const ReduceMember> members{&member, 1};
-  communicator->rehearse({members, {Reduction::sum, 1, 2}, kReduce});
+  Member member{full, shard, 4, DType::f32};
+  std::span<const Member> members{&member, 1};
+  communicator->rehearse({kReduce, members, {Reduction::sum, 1, 2}});
   // Where kernels run, and alone.
   ASSERT_EQ(works("divide").size(), 1u);
   EXPECT_EQ(streams->all()[works("divide")[0]].stream, streams->compute());
   EXPECT_TRUE(works("ncclReduceScatter").empty());
   // Nothing where nothing will be divided.
-  communicator->rehearse({members, Reduction::sum, kReduce});
-  AllReduceMember all{full, 8, DType::f32};
-  std::span<const AllReduceMember> sums{&all, 1};
-  communicator->rehearse({sums, Reduction::sum, kReduce});
+  communicator->rehearse({kReduce, members, Reduction::sum});
+  Member all{full, full, 8, DType::f32};
+  std::span<const Member> sums{&all, 1};
+  communicator->rehearse({kAllReduce, sums, Reduction::sum});
   EXPECT_EQ(works("divide").size(), 1u);
-  communicator->rehearse({sums, {Reduction::sum, 1, 4}, kReduce});
+  communicator->rehearse({kAllReduce, sums, {Reduction::sum, 1, 4}});
   EXPECT_EQ(works("divide").size(), 2u);
 }
 

@@ -25,16 +25,17 @@ constexpr uint64_t kCaptureStep = 3;
 
 Communicator::Ticket startGather(Communicator &communicator, const char *bucket,
                                  uint64_t step = kCaptureStep) {
-  GatherMember member{shard, full, sizeof(shard)};
-  return communicator.startAllGather({&member, 1},
-                                     {"all_gather", bucket, step});
+  Member member{shard, full, sizeof(shard)};
+  return communicator.start(
+      {{CollectiveKind::all_gather, bucket, step}, {&member, 1}});
 }
 
 Communicator::Ticket startReduce(Communicator &communicator, const char *bucket,
                                  uint64_t step = kCaptureStep) {
-  ReduceMember member{full, shard, 4, plan::DType::f32};
-  return communicator.startReduceScatter({&member, 1}, plan::Reduction::sum,
-                                         {"reduce_scatter", bucket, step});
+  Member member{full, shard, 4, plan::DType::f32};
+  return communicator.start({{CollectiveKind::reduce_scatter, bucket, step},
+                             {&member, 1},
+                             plan::Reduction::sum});
 }
 
 /// The number of the `nth` work of a graph that is called `what`, from 0.

@@ -22,9 +22,11 @@ using testing::HasSubstr;
 
 namespace {
 
-constexpr TransferLabel kGather = {"all_gather", "layers.0", 3};
-constexpr TransferLabel kReduce = {"reduce_scatter", "layers.0", 3};
-constexpr TransferLabel kAllReduce = {"all_reduce", "layers.0", 3};
+constexpr TransferLabel kGather = {CollectiveKind::all_gather, "layers.0", 3};
+constexpr TransferLabel kReduce = {CollectiveKind::reduce_scatter, "layers.0",
+                                   3};
+constexpr TransferLabel kAllReduce = {CollectiveKind::all_reduce, "layers.0",
+                                      3};
 
 class NcclWorlds : public NcclTest, public testing::WithParamInterface<int> {};
 
@@ -40,11 +42,11 @@ TEST_P(NcclWorlds, OneMemberIsOneCallOverItsOwnMemory) {
     std::array<std::byte, sizeof(shard)> given;
     std::memcpy(given.data(), shard, sizeof(shard));
     std::vector<float> full(8 * size);
-    GatherMember gather{shard, full.data(), sizeof(shard)};
-    communicator->wait(communicator->startAllGather({&gather, 1}, kGather));
-    ReduceMember reduce{full.data(), shard, 8, DType::f32};
-    communicator->wait(communicator->startReduceScatter(
-        {&reduce, 1}, Reduction::sum, kReduce));
+    Member gather{shard, full.data(), sizeof(shard)};
+    communicator->wait(communicator->start({kGather, {&gather, 1}}));
+    Member reduce{full.data(), shard, 8, DType::f32};
+    communicator->wait(
+        communicator->start({kReduce, {&reduce, 1}, Reduction::sum}));
 
     ASSERT_EQ(script->calls.size(), 2u);
     const NcclCall &first = script->calls[0], &second = script->calls[1];
@@ -78,8 +80,8 @@ TEST_P(NcclWorlds, SeveralMembersAreOneGroupWithoutEmptyOnes) {
   connect(size - 1, size);
   auto communicator = world("world");
   std::vector<std::vector<float>> shards, fulls;
-  std::vector<GatherMember> gathers;
-  std::vector<ReduceMember> reduces;
+  Members gathers;
+  Members reduces;
   for (size_t elements : {size_t(5), size_t(0), size_t(64), size_t(1)}) {
     shards.emplace_back(elements, 1.0f);
     fulls.emplace_back(elements * size);
@@ -88,9 +90,8 @@ TEST_P(NcclWorlds, SeveralMembersAreOneGroupWithoutEmptyOnes) {
     reduces.push_back(
         {fulls.back().data(), shards.back().data(), elements, DType::f32});
   }
-  communicator->wait(communicator->startAllGather(gathers, kGather));
-  communicator->wait(
-      communicator->startReduceScatter(reduces, Reduction::avg, kReduce));
+  communicator->wait(communicator->start({kGather, gathers}));
+  communicator->wait(communicator->start({kReduce, reduces, Reduction::avg}));
   ASSERT_EQ(script->calls.size(), 6u);
   size_t bytes = 0;
   for (size_t i = 0; i < 6; ++i) {
@@ -115,11 +116,11 @@ TEST_P(NcclWorlds, ARotationSendsToTheNextRankAndReceivesInOneGroup) {
     auto communicator = world("world");
     std::array<std::byte, 40> from, to;
     from.fill(std::byte(7));
-    RotateMember members[] = {{from.data(), to.data(), 32},
-                              {nullptr, nullptr, 0},
-                              {&from[32], &to[32], 8}};
+    Member members[] = {{from.data(), to.data(), 32},
+                        {nullptr, nullptr, 0},
+                        {&from[32], &to[32], 8}};
     communicator->wait(
-        communicator->startRotate(members, {"rotate", "fc1", 0}));
+        communicator->start({{CollectiveKind::rotate, "fc1", 0}, members}));
     ASSERT_EQ(script->calls.size(), 4u);
     int previous = (rank + size - 1) % size;
     for (size_t i = 0; i < 4; ++i) {
@@ -138,9 +139,9 @@ TEST_P(NcclWorlds, ARotationSendsToTheNextRankAndReceivesInOneGroup) {
 TEST_P(NcclWorlds, AnEmptyBucketIsNoCall) {
   connect(0, GetParam());
   auto communicator = world("world");
-  GatherMember empty{nullptr, nullptr, 0};
-  communicator->wait(communicator->startAllGather({&empty, 1}, kGather));
-  communicator->wait(communicator->startAllGather({}, kGather));
+  Member empty{nullptr, nullptr, 0};
+  communicator->wait(communicator->start({kGather, {&empty, 1}}));
+  communicator->wait(communicator->start({kGather, {}}));
   EXPECT_TRUE(script->calls.empty());
 }
 
@@ -158,9 +159,9 @@ TEST_F(NcclTest, ATransferIsBetweenItsStartAndItsWait) {
   auto communicator = world("dp/gather");
   StreamHandle compute = streams->compute();
   float shard[4] = {}, full[8];
-  GatherMember member{shard, full, sizeof(shard)};
+  Member member{shard, full, sizeof(shard)};
   size_t before = streams->put(compute, "optimizer");
-  auto ticket = communicator->startAllGather({&member, 1}, kGather);
+  auto ticket = communicator->start({kGather, {&member, 1}});
   size_t beside = streams->put(compute, "matmul");
   communicator->wait(ticket);
   size_t after = streams->put(compute, "attention");
@@ -185,8 +186,8 @@ TEST_F(NcclTest, TheEventBehindATransferWaitsForNccl) {
     connect(0, 2);
     auto communicator = world("dp");
     float shard[4] = {}, full[8];
-    std::vector<GatherMember> all(members, {shard, full, sizeof(shard)});
-    communicator->wait(communicator->startAllGather(all, kGather));
+    Members all(members, {shard, full, sizeof(shard)});
+    communicator->wait(communicator->start({kGather, all}));
     size_t after = streams->put(streams->compute(), "matmul");
     ASSERT_EQ(works("ncclAllGather").size(), members);
     for (size_t call : works("ncclAllGather"))
@@ -202,11 +203,11 @@ TEST_F(NcclTest, CapturesStandBetweenCallsWhereNcclKeepsNoOrder) {
   auto gathers = world("gather"), reductions = world("reduce");
   float shard[4] = {}, full[8] = {};
   auto transfer = [&] {
-    GatherMember gather{shard, full, sizeof(shard)};
-    ReduceMember reduce{full, shard, 4, DType::f32};
-    gathers->wait(gathers->startAllGather({&gather, 1}, kGather));
+    Member gather{shard, full, sizeof(shard)};
+    Member reduce{full, shard, 4, DType::f32};
+    gathers->wait(gathers->start({kGather, {&gather, 1}}));
     reductions->wait(
-        reductions->startReduceScatter({&reduce, 1}, Reduction::sum, kReduce));
+        reductions->start({kReduce, {&reduce, 1}, Reduction::sum}));
   };
   transfer();
   for (int captures = 0; captures < 2; ++captures) {
@@ -230,11 +231,11 @@ TEST_F(NcclTest, OneCaptureDoesNotWaitForAnotherWhereNcclKeepsNoOrder) {
   float shard[4] = {}, full[8] = {};
   for (bool isKept : {true, false, true}) {
     streams->beginCapture();
-    GatherMember gather{shard, full, sizeof(shard)};
-    ReduceMember reduce{full, shard, 4, DType::f32};
-    gathers->wait(gathers->startAllGather({&gather, 1}, kGather));
+    Member gather{shard, full, sizeof(shard)};
+    Member reduce{full, shard, 4, DType::f32};
+    gathers->wait(gathers->start({kGather, {&gather, 1}}));
     reductions->wait(
-        reductions->startReduceScatter({&reduce, 1}, Reduction::sum, kReduce));
+        reductions->start({kReduce, {&reduce, 1}, Reduction::sum}));
     streams->endCapture();
     for (auto *each : {gathers.get(), reductions.get()})
       if (isKept)
@@ -257,13 +258,12 @@ TEST_F(NcclTest, GathersAndReductionsHaveTheirOwnCommunicatorsAndStreams) {
   EXPECT_EQ(replicas->rank(), 1);
   EXPECT_EQ(script->alive, 3);
   alignas(16) float shard[4] = {1, 1, 1, 1}, full[16] = {};
-  GatherMember gather{shard, full, sizeof(shard)};
-  ReduceMember reduce{full, shard, 4, DType::f32};
-  AllReduceMember all{shard, 4, DType::f32};
-  auto gathered = gathers->startAllGather({&gather, 1}, kGather);
-  auto reduced =
-      reductions->startReduceScatter({&reduce, 1}, Reduction::sum, kReduce);
-  auto summed = replicas->startAllReduce({&all, 1}, Reduction::sum, kAllReduce);
+  Member gather{shard, full, sizeof(shard)};
+  Member reduce{full, shard, 4, DType::f32};
+  Member all{shard, shard, 4, DType::f32};
+  auto gathered = gathers->start({kGather, {&gather, 1}});
+  auto reduced = reductions->start({kReduce, {&reduce, 1}, Reduction::sum});
+  auto summed = replicas->start({kAllReduce, {&all, 1}, Reduction::sum});
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(script->calls[i].comm, i);
   EXPECT_EQ(script->calls[1].ranks, 4);
@@ -298,12 +298,11 @@ TEST_F(NcclTest, OneStreamAfterAnotherWhereNcclKeepsNoOrder) {
     connect(0, 2);
     auto gathers = world("gather"), reductions = world("reduce");
     float shard[4] = {}, full[8] = {};
-    GatherMember gather{shard, full, sizeof(shard)};
-    ReduceMember reduce{full, shard, 4, DType::f32};
-    auto one = gathers->startAllGather({&gather, 1}, kGather);
-    auto two =
-        reductions->startReduceScatter({&reduce, 1}, Reduction::sum, kReduce);
-    auto three = gathers->startAllGather({&gather, 1}, kGather);
+    Member gather{shard, full, sizeof(shard)};
+    Member reduce{full, shard, 4, DType::f32};
+    auto one = gathers->start({kGather, {&gather, 1}});
+    auto two = reductions->start({kReduce, {&reduce, 1}, Reduction::sum});
+    auto three = gathers->start({kGather, {&gather, 1}});
     gathers->wait(three);
     gathers->wait(one);
     reductions->wait(two);
@@ -382,12 +381,12 @@ TEST_F(NcclTest, SumsAreDividedWhereTheyAskForIt) {
         std::fill_n(floats, 16, 12.0f);
         void *data = half ? static_cast<void *>(halves) : floats;
         DType dtype = half ? DType::f16 : DType::f32;
-        AllReduceMember whole{data, 4, dtype};
-        ReduceMember part{data, data, 4, dtype};
-        auto ticket = all ? communicator->startAllReduce(
-                                {&whole, 1}, each.combination, kAllReduce)
-                          : communicator->startReduceScatter(
-                                {&part, 1}, each.combination, kReduce);
+        Member whole{data, data, 4, dtype};
+        Member part{data, data, 4, dtype};
+        auto ticket =
+            all ? communicator->start(
+                      {kAllReduce, {&whole, 1}, each.combination})
+                : communicator->start({kReduce, {&part, 1}, each.combination});
         communicator->wait(ticket);
         ASSERT_EQ(script->calls.size(), 1u);
         auto made = script->factors.find(int(script->calls[0].op));
@@ -408,9 +407,9 @@ TEST_F(NcclTest, DivisionsAreBehindTheCallOnItsStream) {
   connect(0, 2);
   auto communicator = world("reduce");
   alignas(16) float full[8] = {}, shard[4] = {};
-  ReduceMember member{full, shard, 4, DType::f32};
-  auto ticket = communicator->startReduceScatter(
-      {&member, 1}, {Reduction::sum, 1, 2}, kReduce);
+  Member member{full, shard, 4, DType::f32};
+  auto ticket =
+      communicator->start({kReduce, {&member, 1}, {Reduction::sum, 1, 2}});
   communicator->wait(ticket);
   size_t after = streams->put(streams->compute(), "optimizer");
   EXPECT_THAT(
@@ -426,17 +425,16 @@ TEST_F(NcclTest, OneRankNeedsNoNccl) {
   connect(0, 1);
   auto communicator = world("self");
   float data[4] = {2, 4, 6, 8}, other[4] = {};
-  GatherMember inPlace{data, data, sizeof(data)};
-  communicator->wait(communicator->startAllGather({&inPlace, 1}, kGather));
-  ReduceMember own{data, data, 4, DType::f32};
-  communicator->wait(
-      communicator->startReduceScatter({&own, 1}, Reduction::avg, kReduce));
+  Member inPlace{data, data, sizeof(data)};
+  communicator->wait(communicator->start({kGather, {&inPlace, 1}}));
+  Member own{data, data, 4, DType::f32};
+  communicator->wait(communicator->start({kReduce, {&own, 1}, Reduction::avg}));
   EXPECT_TRUE(streams->all().empty());
-  GatherMember elsewhere{data, other, sizeof(data)};
-  communicator->wait(communicator->startAllGather({&elsewhere, 1}, kGather));
-  AllReduceMember divided{other, 4, DType::f32};
-  communicator->wait(communicator->startAllReduce(
-      {&divided, 1}, {Reduction::sum, 1, 2}, kAllReduce));
+  Member elsewhere{data, other, sizeof(data)};
+  communicator->wait(communicator->start({kGather, {&elsewhere, 1}}));
+  Member divided{other, other, 4, DType::f32};
+  communicator->wait(
+      communicator->start({kAllReduce, {&divided, 1}, {Reduction::sum, 1, 2}}));
   EXPECT_THAT(streams->log(), ElementsAre("compute: copy", "compute: divide"));
   EXPECT_EQ(other[3], 4);
   EXPECT_TRUE(script->calls.empty());
@@ -448,14 +446,14 @@ TEST_F(NcclTest, EventsAreUsedAgain) {
   {
     auto communicator = world("world");
     float shard[4] = {}, full[8];
-    GatherMember member{shard, full, sizeof(shard)};
+    Member member{shard, full, sizeof(shard)};
     for (int step = 0; step < 200; ++step)
-      communicator->wait(communicator->startAllGather({&member, 1}, kGather));
+      communicator->wait(communicator->start({kGather, {&member, 1}}));
     EXPECT_LE(streams->liveEvents(), 4u);
     // In whatever order they are waited for.
     std::vector<Communicator::Ticket> tickets;
     for (int i = 0; i < 10; ++i)
-      tickets.push_back(communicator->startAllGather({&member, 1}, kGather));
+      tickets.push_back(communicator->start({kGather, {&member, 1}}));
     for (auto ticket = tickets.rbegin(); ticket != tickets.rend(); ++ticket)
       communicator->wait(*ticket);
     EXPECT_THROW(communicator->wait(tickets[3]), std::logic_error);
@@ -471,11 +469,11 @@ TEST_F(NcclTest, WhatIsCapturedIsNotAskedAbout) {
   connect(0, 2, std::chrono::milliseconds(200));
   auto communicator = world("world");
   float shard[4] = {}, full[8];
-  GatherMember member{shard, full, sizeof(shard)};
-  communicator->wait(communicator->startAllGather({&member, 1}, kGather));
+  Member member{shard, full, sizeof(shard)};
+  communicator->wait(communicator->start({kGather, {&member, 1}}));
   streams->beginCapture();
   for (int i = 0; i < 5; ++i) {
-    auto ticket = communicator->startAllGather({&member, 1}, kGather);
+    auto ticket = communicator->start({kGather, {&member, 1}});
     // The watching thread comes by, far behind the deadline of a capture that
     // takes its time.
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -483,7 +481,7 @@ TEST_F(NcclTest, WhatIsCapturedIsNotAskedAbout) {
   }
   streams->endCapture();
   fabric->check();
-  communicator->wait(communicator->startAllGather({&member, 1}, kGather));
+  communicator->wait(communicator->start({kGather, {&member, 1}}));
   EXPECT_EQ(script->calls.size(), 7u);
   EXPECT_LE(streams->liveEvents(), 4u);
 }
@@ -492,15 +490,15 @@ TEST_F(NcclTest, ACaptureThatFailedLeavesNothingBehind) {
   connect(0, 2);
   auto communicator = world("world");
   float shard[4] = {}, full[8];
-  GatherMember member{shard, full, sizeof(shard)};
+  Member member{shard, full, sizeof(shard)};
   streams->beginCapture();
-  auto lost = communicator->startAllGather({&member, 1}, kGather);
-  communicator->startAllGather({&member, 1}, kGather);
+  auto lost = communicator->start({kGather, {&member, 1}});
+  communicator->start({kGather, {&member, 1}});
   EXPECT_THAT(errorOf(ErrorId::DeviceFailed, [&] { streams->endCapture(); }),
               HasSubstr("unjoined work on stream 'world'"));
   communicator->abandon();
   EXPECT_THROW(communicator->wait(lost), std::logic_error);
-  communicator->wait(communicator->startAllGather({&member, 1}, kGather));
+  communicator->wait(communicator->start({kGather, {&member, 1}}));
   EXPECT_LE(streams->liveEvents(), 4u);
   communicator.reset();
   EXPECT_EQ(script->destroyed, 1);
@@ -524,9 +522,9 @@ TEST_F(NcclTest, SaysOnceWhichBucketsAreSlow) {
   char *base = memory.data();
   base += -reinterpret_cast<uintptr_t>(base) % 16;
   auto gather = [&](size_t offset, size_t size, std::string_view bucket) {
-    GatherMember member{base + offset, base + bytes + offset, size};
-    communicator->wait(
-        communicator->startAllGather({&member, 1}, {"all_gather", bucket, 0}));
+    Member member{base + offset, base + bytes + offset, size};
+    communicator->wait(communicator->start(
+        {{CollectiveKind::all_gather, bucket, 0}, {&member, 1}}));
   };
   gather(0, bytes, "aligned");
   gather(4, 1000, "small");

@@ -47,15 +47,10 @@ public:
 
   Ticket start(const Transfer &transfer) override {
     std::vector<Copy> copies;
-    Ticket ticket = std::visit(
-        [&]<typename Member>(std::span<const Member> members) {
-          std::vector<Member> moved;
-          for (const Member &member : members)
-            moved.push_back(move(copies, member));
-          return inner->start({std::span<const Member>(moved),
-                               transfer.combination, transfer.label});
-        },
-        transfer.members);
+    Members moved;
+    for (const Member &member : transfer.members)
+      moved.push_back(move(copies, member, transfer.facts()));
+    Ticket ticket = inner->start({transfer.label, moved, transfer.combination});
     return started(ticket, std::move(copies));
   }
 
@@ -80,26 +75,22 @@ private:
     char *host, *device;
     size_t bytes;
   };
-  GatherMember move(std::vector<Copy> &copies, const GatherMember &member) {
-    char *full = toDevice(copies, member.full, member.shardBytes * size());
-    return {within(copies, member.shard, member.shardBytes), full,
-            member.shardBytes};
-  }
-  ReduceMember move(std::vector<Copy> &copies, const ReduceMember &member) {
-    size_t bytes = getMemberBytes(member);
-    char *full =
-        toDevice(copies, const_cast<void *>(member.full), bytes * size());
-    return {full, within(copies, member.shard, bytes), member.shardElements,
-            member.dtype};
-  }
-  RotateMember move(std::vector<Copy> &copies, const RotateMember &member) {
-    return {toDevice(copies, const_cast<void *>(member.from), member.bytes),
-            toDevice(copies, member.to, member.bytes), member.bytes};
-  }
-  AllReduceMember move(std::vector<Copy> &copies,
-                       const AllReduceMember &member) {
-    return {toDevice(copies, member.data, getMemberBytes(member)),
-            member.elements, member.dtype};
+  Member move(std::vector<Copy> &copies, Member member,
+              const CollectiveFacts &facts) {
+    size_t bytes = member.bytes(), all = bytes * size();
+    auto *from = const_cast<void *>(member.from);
+    if (facts.whole == Whole::got) {
+      member.to = toDevice(copies, member.to, all);
+      member.from = within(copies, from, bytes);
+    } else if (facts.whole == Whole::given) {
+      member.from = toDevice(copies, from, all);
+      member.to = within(copies, member.to, bytes);
+    } else {
+      member.from = toDevice(copies, from, bytes);
+      member.to = facts.isInPlace ? const_cast<void *>(member.from)
+                                  : toDevice(copies, member.to, bytes);
+    }
+    return member;
   }
 
   char *toDevice(std::vector<Copy> &copies, void *host, size_t bytes) {

@@ -19,10 +19,10 @@ struct Made {
 };
 
 /// What the back end makes of the transfer.
-Made make(const TransferMembers &members) {
+Made make(CollectiveKind kind, std::span<const Member> members) {
   Made made;
   std::vector<std::unique_ptr<std::byte[]>> blocks;
-  Transfer transfer{members, Combination(plan::Reduction::sum, 1, 1), {}};
+  Transfer transfer{{kind}, members};
   auto allocate = [&](size_t bytes) {
     made.taken.push_back(bytes);
     return blocks.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
@@ -42,29 +42,26 @@ TEST(StagedBlocks, AndMessagesAreThoseOfTheBackEnd) {
   for (const std::vector<size_t> &elements : kMembers) {
     std::vector<uint64_t> bytes;
     std::vector<std::vector<float>> shards, fulls;
-    std::vector<GatherMember> gathered;
-    std::vector<ReduceMember> reduced;
-    std::vector<AllReduceMember> summed;
-    std::vector<RotateMember> rotated;
     for (size_t count : elements) {
       bytes.push_back(count * sizeof(float));
-      std::vector<float> &shard = shards.emplace_back(count);
-      std::vector<float> &full = fulls.emplace_back(count * kRanks);
-      gathered.push_back({shard.data(), full.data(), count * sizeof(float)});
-      reduced.push_back({full.data(), shard.data(), count, DType::f32});
-      summed.push_back({shard.data(), count, DType::f32});
-      rotated.push_back({shard.data(), full.data(), count * sizeof(float)});
+      shards.emplace_back(count);
+      fulls.emplace_back(count * kRanks);
     }
-    auto check = [&](CollectiveKind kind, const TransferMembers &members) {
+    for (CollectiveKind kind : plan::EnumValuesCollectiveKind()) {
       SCOPED_TRACE(getName(kind));
-      Made made = make(members);
+      const CollectiveFacts &facts = getFacts(kind);
+      Members members;
+      for (size_t i = 0; i < elements.size(); ++i) {
+        float *given = (facts.whole == Whole::got ? shards : fulls)[i].data();
+        float *got = (facts.whole == Whole::given ? shards : fulls)[i].data();
+        if (facts.whole == Whole::neither && !facts.isInPlace)
+          given = shards[i].data();
+        members.push_back({given, got, elements[i], plan::DType::f32});
+      }
+      Made made = make(kind, members);
       EXPECT_EQ(made.taken, getStagedBlocks(kind, bytes, kRanks));
       EXPECT_EQ(made.messages, countMessages(kind, bytes));
-    };
-    check(CollectiveKind::allGather, gathered);
-    check(CollectiveKind::reduceScatter, reduced);
-    check(CollectiveKind::allReduce, summed);
-    check(CollectiveKind::rotate, rotated);
+    }
   }
 }
 

@@ -60,10 +60,9 @@ struct Gather {
         [this, rank, value] { shards[rank] = {value, value}; });
   }
   Communicator::Ticket start(size_t rank) {
-    GatherMember member{shards[rank].data(), fulls[rank].data(),
-                        2 * sizeof(float)};
-    return ranks.copies[rank]->startAllGather({&member, 1},
-                                              {"all_gather", "b", 0});
+    Member member{shards[rank].data(), fulls[rank].data(), 2 * sizeof(float)};
+    return ranks.copies[rank]->start(
+        {{CollectiveKind::all_gather, "b", 0}, {&member, 1}});
   }
 
   Ranks &ranks;
@@ -134,12 +133,14 @@ TEST(DeviceCopies, Reductions) {
       for (size_t i = 0; i < 6; ++i)
         full[rank][i] = static_cast<float>(10 * rank + i);
     });
-    ReduceMember member{full[rank].data(), shard[rank].data(), 2, DType::f32};
-    scattered.push_back(ranks.copies[rank]->startReduceScatter(
-        {&member, 1}, Reduction::sum, {"reduce_scatter", "b", 0}));
-    AllReduceMember both{all[rank].data(), 2, DType::f32};
-    reduced.push_back(ranks.copies[rank]->startAllReduce(
-        {&both, 1}, Reduction::avg, {"all_reduce", "b", 0}));
+    Member member{full[rank].data(), shard[rank].data(), 2, DType::f32};
+    scattered.push_back(
+        ranks.copies[rank]->start({{CollectiveKind::reduce_scatter, "b", 0},
+                                   {&member, 1},
+                                   Reduction::sum}));
+    Member both{all[rank].data(), all[rank].data(), 2, DType::f32};
+    reduced.push_back(ranks.copies[rank]->start(
+        {{CollectiveKind::all_reduce, "b", 0}, {&both, 1}, Reduction::avg}));
   }
   for (size_t rank = 0; rank < 3; ++rank) {
     ranks.copies[rank]->wait(scattered[rank]);
@@ -156,12 +157,12 @@ TEST(DeviceCopies, Reductions) {
 TEST(DeviceCopies, RanksThatStartDifferentThingsAreToldApart) {
   Ranks ranks(2);
   float data[4] = {};
-  GatherMember gather{data, data, 4};
-  AllReduceMember reduce{data, 1, DType::f32};
-  ranks.copies[0]->startAllGather({&gather, 1}, {"all_gather", "b", 3});
+  Member gather{data, data, 4};
+  Member reduce{data, data, 1, DType::f32};
+  ranks.copies[0]->start({{CollectiveKind::all_gather, "b", 3}, {&gather, 1}});
   try {
-    ranks.copies[1]->startAllReduce({&reduce, 1}, Reduction::sum,
-                                    {"all_reduce", "b", 3});
+    ranks.copies[1]->start(
+        {{CollectiveKind::all_reduce, "b", 3}, {&reduce, 1}, Reduction::sum});
     FAIL() << "did not fail";
   } catch (const Error &error) {
     EXPECT_EQ(error.id(), ErrorId::CollectiveMismatch);

@@ -75,13 +75,15 @@ protected:
     auto compute = c10::cuda::getStreamFromExternal(streams->compute(), 0);
     c10::cuda::CUDAStreamGuard guard(compute);
     auto gather = [&](const char *bucket) {
-      GatherMember member{shard, full, sizeof(shard)};
-      return gathers->startAllGather({&member, 1}, {"all_gather", bucket, 0});
+      Member member{shard, full, sizeof(shard)};
+      return gathers->start(
+          {{CollectiveKind::all_gather, bucket, 0}, {&member, 1}});
     };
     auto reduce = [&](const char *bucket) {
-      ReduceMember member{full, shard, 4, plan::DType::f32};
-      return reductions->startReduceScatter({&member, 1}, plan::Reduction::sum,
-                                            {"reduce_scatter", bucket, 0});
+      Member member{full, shard, 4, plan::DType::f32};
+      return reductions->start({{CollectiveKind::reduce_scatter, bucket, 0},
+                                {&member, 1},
+                                plan::Reduction::sum});
     };
     transfer = kShort;
     into.graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);

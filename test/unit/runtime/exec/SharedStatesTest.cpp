@@ -41,7 +41,7 @@ uint32_t indexOf(plan::ProgramT &program, Body kind) {
 }
 
 uint32_t gatheredValue(plan::ProgramT &program) {
-  return (*find(program, Body::AllGather))->body.AsAllGather()->outputs[0];
+  return (*find(program, Body::Transfer))->body.AsTransfer()->outputs[0];
 }
 
 //===----------------------------------------------------------------------===//
@@ -119,14 +119,14 @@ TEST(Sharing, EachWriteWaitsForTheReadsOfWhatItWrites) {
   // of the first.
   auto state = static_cast<uint32_t>(plan.states.size());
   plan.states.push_back(std::make_unique<plan::StateT>(*plan.states[0]));
-  const plan::AllGatherT &first =
-      *(*find(program, Body::AllGather))->body.AsAllGather();
+  const plan::TransferT &first =
+      *(*find(program, Body::Transfer))->body.AsTransfer();
   auto add = [&](uint32_t like) {
     program.values.push_back(
         std::make_unique<plan::ValueT>(*program.values[like]));
     return static_cast<uint32_t>(program.values.size() - 1);
   };
-  plan::AllGatherT gather = first;
+  plan::TransferT gather = first;
   gather.inputs = {add(first.inputs[0])};
   program.values.back()->state = state;
   gather.outputs = {add(first.outputs[0])};

@@ -27,7 +27,8 @@ namespace {
 FlightRecord makeFull() {
   FlightRecord record = makeRecord(1, 3);
   addFlight(record, 0, Until::completed, "layers.0");
-  addFlight(record, 1, Until::waited).kind = FlightKind::reduceScatter;
+  addFlight(record, 1, Until::waited).kind =
+      toFlight(CollectiveKind::reduce_scatter);
   FlightRecord::Collective &exchange = addFlight(record, 0, Until::completed);
   --record.groups[0].issued;
   exchange.group.reset();
@@ -61,7 +62,7 @@ TEST(FlightRecord, IsReadAsItWasWritten) {
   FlightRecord read = parseRecord(text, "rank_1.json");
   EXPECT_EQ(printRecord(read), text);
   EXPECT_EQ(read.rank, 1);
-  EXPECT_EQ(read.collectives[1].kind, FlightKind::reduceScatter);
+  EXPECT_EQ(read.collectives[1].kind, toFlight(CollectiveKind::reduce_scatter));
   EXPECT_EQ(read.collectives[1].waited, record.collectives[1].waited);
   EXPECT_EQ(read.collectives[0].place.source, "layers.3 (model.py:11)");
   EXPECT_FALSE(read.collectives[2].group);

@@ -140,14 +140,17 @@ TEST(RecordedFabric, WritesDownWhatGoesThrough) {
     auto communicator = fabric.createCommunicator({"group", {0, 1}});
     float mine = 1, both[2];
     for (uint64_t step = 0; step < 3; ++step) {
-      GatherMember member{&mine, both, sizeof(mine)};
-      communicator->wait(communicator->startAllGather(
-          {&member, 1}, {"all_gather", "layers.0", step, 0, 7}));
+      Member member{&mine, both, sizeof(mine)};
+      communicator->wait(communicator->start(
+          {{CollectiveKind::all_gather, "layers.0", step, 0, 7},
+           {&member, 1}}));
     }
     float sum = 1;
-    AllReduceMember member{&sum, 1, plan::DType::f32};
-    communicator->wait(communicator->startAllReduce(
-        {&member, 1}, plan::Reduction::sum, {"all_reduce", "norm", 2}));
+    Member member{&sum, &sum, 1, plan::DType::f32};
+    communicator->wait(
+        communicator->start({{CollectiveKind::all_reduce, "norm", 2},
+                             {&member, 1},
+                             plan::Reduction::sum}));
     EXPECT_EQ(sum, 2);
   });
   for (const FlightRing &ring : pair.rings) {
@@ -162,7 +165,7 @@ TEST(RecordedFabric, WritesDownWhatGoesThrough) {
     EXPECT_EQ(snapshot.flights[1].kind, FlightKind::connect);
     for (uint64_t i = 0; i < 3; ++i) {
       const FlightEntry &flight = snapshot.flights[2 + i];
-      EXPECT_EQ(flight.kind, FlightKind::allGather);
+      EXPECT_EQ(flight.kind, toFlight(CollectiveKind::all_gather));
       EXPECT_EQ(flight.bucketText(), "layers.0");
       EXPECT_EQ(flight.position, i);
       EXPECT_EQ(flight.step, i);
@@ -170,7 +173,7 @@ TEST(RecordedFabric, WritesDownWhatGoesThrough) {
       EXPECT_EQ(flight.instruction, 7);
       EXPECT_EQ(flight.bytes, 8u); // of both shards
     }
-    EXPECT_EQ(snapshot.flights[5].kind, FlightKind::allReduce);
+    EXPECT_EQ(snapshot.flights[5].kind, toFlight(CollectiveKind::all_reduce));
     EXPECT_EQ(snapshot.flights[5].bytes, 4u);
     EXPECT_EQ(snapshot.flights[5].program, -1);
     for (const FlightEntry &flight : snapshot.flights) {
@@ -188,13 +191,13 @@ TEST(RecordedFabric, WhatFailsStaysOpen) {
     if (rank == 1)
       return;
     float mine = 1, both[2];
-    GatherMember member{&mine, both, sizeof(mine)};
-    auto ticket =
-        communicator->startAllGather({&member, 1}, {"all_gather", "b", 0});
+    Member member{&mine, both, sizeof(mine)};
+    auto ticket = communicator->start(
+        {{CollectiveKind::all_gather, "b", 0}, {&member, 1}});
     EXPECT_THROW(communicator->wait(ticket), Error);
   });
   const FlightEntry flight = pair.rings[0].snapshot().flights.back();
-  EXPECT_EQ(flight.kind, FlightKind::allGather);
+  EXPECT_EQ(flight.kind, toFlight(CollectiveKind::all_gather));
   EXPECT_GT(flight.waited, 0);
   EXPECT_EQ(flight.completed, 0);
   EXPECT_EQ(pair.rings[1].snapshot().groups[0].issued, 0u);

@@ -43,7 +43,7 @@ inline FlightRecord::Collective &addFlight(FlightRecord &record, size_t group,
   flight.bucket = bucket;
   flight.bytes = 64;
   flight.step = 4;
-  flight.place = {"train/step", 10, "AllGather", "layers.3 (model.py:11)"};
+  flight.place = {"train/step", 10, "all_gather", "layers.3 (model.py:11)"};
   flight.issued =
       100'000'000'000 + static_cast<int64_t>(flight.number) * 1'000'000'000;
   if (until != Until::started)

@@ -51,7 +51,7 @@ protected:
       program->values.push_back(std::make_unique<plan::ValueT>());
       program->values[i]->shape = {8};
     }
-    plan::AllGatherT gather;
+    plan::TransferT gather;
     gather.bucket = "layers.0";
     gather.stream = plan::Stream::gather;
     gather.inputs = {0};

@@ -225,7 +225,7 @@ protected:
     program->values[2]->place = plan::Place::view;
     program->values[2]->base = 0;
     for (uint32_t i : {0u, 1u}) {
-      plan::AllGatherT gather;
+      plan::TransferT gather;
       gather.bucket = "layers." + std::to_string(i);
       gather.stream = plan::Stream::gather;
       gather.inputs = {4 + i};
@@ -242,7 +242,8 @@ protected:
     call.results = {3};
     add(std::move(call), 0);
     addWait(1);
-    plan::ReduceScatterT reduce;
+    plan::TransferT reduce;
+    reduce.kind = plan::CollectiveKind::reduce_scatter;
     reduce.bucket = "layers.0";
     reduce.stream = plan::Stream::reduce;
     reduce.inputs = {3};
