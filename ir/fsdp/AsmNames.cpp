@@ -57,24 +57,21 @@ static std::string getFutureName(StringRef what,
   return what.str() + (bucket && !bucket->empty() ? "." + tidy(*bucket) : "");
 }
 
-void AllGatherStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
+void StartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
   bool isReplayed = false;
-  for (Value input : getInputs())
-    findArgument(input, isReplayed);
-  set(getFuture(),
-      getFutureName(isReplayed ? "regather" : "gather", getBucket()));
-}
-
-void ReduceScatterStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
-  set(getFuture(), getFutureName("reduce", getBucket()));
-}
-
-void AllReduceStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
-  set(getFuture(), getFutureName("all_reduce", getBucket()));
-}
-
-void RotateStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
-  set(getFuture(), getFutureName("rotate", getBucket()));
+  switch (getKind()) {
+  case Collective::AllGather:
+    for (Value input : getInputs())
+      findArgument(input, isReplayed);
+    return set(getFuture(),
+               getFutureName(isReplayed ? "regather" : "gather", getBucket()));
+  case Collective::ReduceScatter:
+    return set(getFuture(), getFutureName("reduce", getBucket()));
+  case Collective::AllReduce:
+  case Collective::Rotate:
+    return set(getFuture(),
+               getFutureName(stringifyCollective(getKind()), getBucket()));
+  }
 }
 
 void CopyStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
@@ -85,9 +82,9 @@ void CopyStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
 static std::string getMemberName(StartOpInterface start, unsigned i) {
   if (auto copy = dyn_cast<CopyStartOp>(start.getOperation()))
     return stringifyMemorySpace(copy.getTo()).str();
-  if (isa<RotateStartOp>(start))
+  if (isStart(start, Collective::Rotate))
     return "passed";
-  if (isa<AllGatherStartOp>(start)) {
+  if (isStart(start, Collective::AllGather)) {
     StringRef state = i < start.getInputs().size()
                           ? getStateName(start.getInputs()[i])
                           : StringRef();

@@ -66,6 +66,48 @@ static void printLines(OpAsmPrinter &printer, const Range &items) {
   }
 }
 
+// What combines says how; what it is for is said where it is not the usual.
+static ParseResult parseCollective(OpAsmParser &parser, CollectiveAttr &kind,
+                                   ReductionAttr &combination) {
+  FailureOr<Collective> collective = FieldParser<Collective>::parse(parser);
+  if (failed(collective))
+    return failure();
+  kind = CollectiveAttr::get(parser.getContext(), *collective);
+  if (!isCombining(*collective))
+    return success();
+  FailureOr<Reduction> reduction = FieldParser<Reduction>::parse(parser);
+  if (failed(reduction))
+    return failure();
+  combination = ReductionAttr::get(parser.getContext(), *reduction);
+  return success();
+}
+
+static void printCollective(OpAsmPrinter &printer, Operation *,
+                            CollectiveAttr kind, ReductionAttr combination) {
+  printer << stringifyCollective(kind.getValue());
+  if (combination)
+    printer << ' ' << stringifyReduction(combination.getValue());
+}
+
+static ParseResult parsePurpose(OpAsmParser &parser, PurposeAttr &purpose,
+                                CollectiveAttr kind) {
+  Purpose is = getUsualPurpose(kind.getValue());
+  if (succeeded(parser.parseOptionalKeyword("for"))) {
+    FailureOr<Purpose> said = FieldParser<Purpose>::parse(parser);
+    if (failed(said))
+      return failure();
+    is = *said;
+  }
+  purpose = PurposeAttr::get(parser.getContext(), is);
+  return success();
+}
+
+static void printPurpose(OpAsmPrinter &printer, Operation *,
+                         PurposeAttr purpose, CollectiveAttr kind) {
+  if (purpose.getValue() != getUsualPurpose(kind.getValue()))
+    printer << " for " << stringifyPurpose(purpose.getValue());
+}
+
 static ParseResult parseOperands(OpAsmParser &parser,
                                  SmallVectorImpl<Operand> &operands) {
   return parser.parseOperandList(operands);

@@ -51,6 +51,24 @@ def Fsdp_Reduction : Fsdp_Enum<"Reduction", "how ranks are combined", [
 ]>;
 def Fsdp_ReductionAttr : EnumAttr<Fsdp_Dialect, Fsdp_Reduction, "reduction">;
 
+def Fsdp_Collective : Fsdp_Enum<"Collective", "what ranks do together", [
+  I32EnumAttrCase<"AllGather", 0, "all_gather">,
+  I32EnumAttrCase<"ReduceScatter", 1, "reduce_scatter">,
+  I32EnumAttrCase<"AllReduce", 2, "all_reduce">,
+  I32EnumAttrCase<"Rotate", 3, "rotate">
+]>;
+def Fsdp_CollectiveAttr
+    : EnumAttr<Fsdp_Dialect, Fsdp_Collective, "collective">;
+
+def Fsdp_Purpose : Fsdp_Enum<"Purpose", "what a collective is for", [
+  I32EnumAttrCase<"Parameter", 0, "parameter">, // or what a bucket has of it
+  I32EnumAttrCase<"Gradient", 1, "gradient">,
+  I32EnumAttrCase<"Step", 2, "step">,   // what ranks compute one step with
+  I32EnumAttrCase<"Scale", 3, "scale">, // of narrow types, or their maxima
+  I32EnumAttrCase<"Metric", 4, "metric"> // what a run reports, and clips by
+]>;
+def Fsdp_PurposeAttr : EnumAttr<Fsdp_Dialect, Fsdp_Purpose, "purpose">;
+
 def Fsdp_Distribution : Fsdp_Enum<"Distribution", "what a draw draws", [
   I32EnumAttrCase<"Bernoulli", 0, "bernoulli">,
   I32EnumAttrCase<"Uniform", 1, "uniform">,

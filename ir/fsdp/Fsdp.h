@@ -195,6 +195,16 @@ struct StateUpdate {
 inline constexpr llvm::StringLiteral kScales = "scale";
 
 mlir::LogicalResult verifyUpdates(mlir::Operation *optimizer);
+
+/// Whether ranks' tensors are combined.
+bool isCombining(Collective kind);
+/// Whether each rank has rows of what is moved, along a dim.
+bool movesRows(Collective kind);
+/// What such a collective is for where nothing else is said.
+inline Purpose getUsualPurpose(Collective kind) {
+  return isCombining(kind) ? Purpose::Gradient : Purpose::Parameter;
+}
+
 /// Calls new values after what they are new values of.
 void nameUpdates(OptimizerOpInterface op, mlir::OpAsmSetValueNameFn set);
 } // namespace fsdp
@@ -206,6 +216,12 @@ void nameUpdates(OptimizerOpInterface op, mlir::OpAsmSetValueNameFn set);
 namespace fsdp {
 /// Whether the state is trained or frozen, not a buffer or the like.
 bool isParameter(StateOp state);
+
+/// `op`, if it starts such a collective; else, or of null, null.
+StartOp asStart(mlir::Operation *op, Collective kind);
+inline bool isStart(mlir::Operation *op, Collective kind) {
+  return static_cast<bool>(asStart(op, kind));
+}
 } // namespace fsdp
 
 #endif // FSDP_IR_FSDP_FSDP_H

@@ -13,11 +13,36 @@ static FlatSymbolRefAttr getName(std::optional<ArrayAttr> of, unsigned index) {
                                   : FlatSymbolRefAttr();
 }
 
-FlatSymbolRefAttr ReduceScatterStartOp::getGradientOf(unsigned index) {
-  return getName(getOf(), index);
+bool fsdp::isCombining(Collective kind) {
+  switch (kind) {
+  case Collective::ReduceScatter:
+  case Collective::AllReduce:
+    return true;
+  case Collective::AllGather:
+  case Collective::Rotate:
+    return false;
+  }
+  llvm_unreachable("an unknown collective");
 }
 
-FlatSymbolRefAttr AllReduceStartOp::getGradientOf(unsigned index) {
+bool fsdp::movesRows(Collective kind) {
+  switch (kind) {
+  case Collective::AllGather:
+  case Collective::ReduceScatter:
+    return true;
+  case Collective::AllReduce:
+  case Collective::Rotate:
+    return false;
+  }
+  llvm_unreachable("an unknown collective");
+}
+
+StartOp fsdp::asStart(Operation *op, Collective kind) {
+  auto start = dyn_cast_or_null<StartOp>(op);
+  return start && start.getKind() == kind ? start : StartOp();
+}
+
+FlatSymbolRefAttr StartOp::getGradientOf(unsigned index) {
   return getName(getOf(), index);
 }
 

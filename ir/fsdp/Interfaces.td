@@ -19,6 +19,14 @@ def CollectiveOpInterface : Fsdp_Interface<"CollectiveOpInterface"> {
   let methods = [
     InterfaceMethod<"The ranks that take part.", "::fsdp::GroupAttr",
                     "getGroup">,
+    InterfaceMethod<"Which of them it is.", "::fsdp::Collective", "getKind">,
+    InterfaceMethod<"What it is for.", "::fsdp::Purpose", "getPurpose">,
+    InterfaceMethod<"Along which dim the rows of a logical one are moved.",
+                    "int64_t", "getRowsDim", (ins), [{}],
+                    [{ llvm_unreachable("moves no rows of one tensor"); }]>,
+    InterfaceMethod<"In which parts rows lie; null: in one.",
+                    "::fsdp::PartsAttr", "getPartsAttr", (ins), [{}],
+                    [{ return {}; }]>,
     InterfaceMethod<[{
         The parameter whose gradient the operand at `index` is; null if it is
         none.
@@ -31,9 +39,12 @@ def ReductionOpInterface
     : Fsdp_Interface<"ReductionOpInterface", [CollectiveOpInterface]> {
   let description = [{
     A collective that combines what the ranks bring. A sum may divide operands
-    by `pre` and results by `post`.
+    by `pre` and results by `post`. A start is one if its collective combines.
   }];
+  let extraClassOf = [{ return $_op.isCombining(); }];
   let methods = [
+    InterfaceMethod<"Whether it combines.", "bool", "isCombining", (ins), [{}],
+                    [{ return true; }]>,
     InterfaceMethod<"How ranks are combined.", "::fsdp::Reduction",
                     "getReduction">,
     InterfaceMethod<"", "void", "setReduction",

@@ -35,7 +35,9 @@ def Fsdp_AllGatherOp
   let summary = "put the shards of a group together";
   let description = [{
     The full tensor, from the rows that each rank of the group holds. Exists
-    from the shard stage until buckets are formed.
+    from the shard stage until buckets are formed. `for` says what it is for, as in
+    all collectives: a gather is for a `parameter` and a reduction for a `gradient`
+    where nothing is said.
 
     Example:
 
@@ -51,11 +53,17 @@ def Fsdp_AllGatherOp
     * AG-3: `in` stands at dims that its pieces divide.
   }];
   let arguments = (ins AnyRankedTensor:$shard, I64Attr:$dim, Fsdp_Group:$group,
-                       OptionalAttr<Fsdp_Parts>:$parts);
+                       OptionalAttr<Fsdp_Parts>:$parts,
+                       DefaultValuedAttr<Fsdp_PurposeAttr,
+                                         "::fsdp::Purpose::Parameter">:$purpose);
   let results = (outs AnyRankedTensor:$full);
   let assemblyFormat = [{
-    $shard `dim` $dim (`in` $parts^)? `over` $group attr-dict `:` type($shard)
-    `->` type($full)
+    $shard `dim` $dim (`in` $parts^)? `over` $group (`for` `` $purpose^)? attr-dict
+    `:` type($shard) `->` type($full)
+  }];
+  let extraClassDeclaration = [{
+    static ::fsdp::Collective getKind() { return ::fsdp::Collective::AllGather; }
+    int64_t getRowsDim() { return getDim(); }
   }];
   let hasFolder = 1;
 }
@@ -75,11 +83,13 @@ def Fsdp_ShardOp : Fsdp_SplitOp<"shard", []> {
     Constraints AG-1, AG-2 and AG-3 of `all_gather`.
   }];
   let arguments = (ins AnyRankedTensor:$full, I64Attr:$dim, Fsdp_Group:$group,
-                       OptionalAttr<Fsdp_Parts>:$parts);
+                       OptionalAttr<Fsdp_Parts>:$parts,
+                       DefaultValuedAttr<Fsdp_PurposeAttr,
+                                         "::fsdp::Purpose::Parameter">:$purpose);
   let results = (outs AnyRankedTensor:$shard);
   let assemblyFormat = [{
-    $full `dim` $dim (`in` $parts^)? `over` $group attr-dict `:` type($full)
-    `->` type($shard)
+    $full `dim` $dim (`in` $parts^)? `over` $group (`for` `` $purpose^)? attr-dict
+    `:` type($full) `->` type($shard)
   }];
 }
 
@@ -162,21 +172,31 @@ def Fsdp_ReduceScatterOp
                        I64Attr:$dim, Fsdp_Group:$group,
                        OptionalAttr<FlatSymbolRefAttr>:$of,
                        OptionalAttr<F64Attr>:$pre, OptionalAttr<F64Attr>:$post,
-                       OptionalAttr<Fsdp_Parts>:$parts);
+                       OptionalAttr<Fsdp_Parts>:$parts,
+                       DefaultValuedAttr<Fsdp_PurposeAttr,
+                                         "::fsdp::Purpose::Gradient">:$purpose);
   let results = (outs AnyRankedTensor:$shard);
   let builders = [
     OpBuilder<(ins "::mlir::Type":$shard, "::mlir::Value":$full,
                    "::fsdp::Reduction":$reduction, "int64_t":$dim,
                    "::fsdp::GroupAttr":$group,
-                   "::mlir::FlatSymbolRefAttr":$of), [{
+                   "::mlir::FlatSymbolRefAttr":$of,
+                   CArg<"::fsdp::Purpose",
+                        "::fsdp::Purpose::Gradient">:$purpose), [{
       build($_builder, $_state, shard, full, reduction, dim, group, of,
-            ::mlir::FloatAttr(), ::mlir::FloatAttr(), ::fsdp::PartsAttr());
+            ::mlir::FloatAttr(), ::mlir::FloatAttr(), ::fsdp::PartsAttr(),
+            purpose);
     }]>];
   let assemblyFormat = [{
     `` $reduction $full (`pre` $pre^)? (`post` $post^)? `dim` $dim
-    (`in` $parts^)? `over` $group (`of` $of^)? attr-dict `:` type($full) `->` type($shard)
+    (`in` $parts^)? `over` $group (`for` `` $purpose^)? (`of` $of^)? attr-dict
+    `:` type($full) `->` type($shard)
   }];
   let extraClassDeclaration = [{
+    static ::fsdp::Collective getKind() {
+      return ::fsdp::Collective::ReduceScatter;
+    }
+    int64_t getRowsDim() { return getDim(); }
     ::mlir::FlatSymbolRefAttr getGradientOf(unsigned) { return getOfAttr(); }
   }];
 }
@@ -190,7 +210,7 @@ def Fsdp_AllReduceOp
     Example:
 
     ```mlir
-    %n = fsdp.all_reduce avg %loss over #shard : tensor<f32>
+    %n = fsdp.all_reduce avg %loss over #shard for metric : tensor<f32>
     ```
 
     Constraints: RD-1 and RD-2 of `reduce_scatter`.
@@ -198,20 +218,25 @@ def Fsdp_AllReduceOp
   let arguments = (ins AnyRankedTensor:$input, Fsdp_ReductionAttr:$reduction,
                        Fsdp_Group:$group,
                        OptionalAttr<FlatSymbolRefAttr>:$of,
-                       OptionalAttr<F64Attr>:$pre, OptionalAttr<F64Attr>:$post);
+                       OptionalAttr<F64Attr>:$pre, OptionalAttr<F64Attr>:$post,
+                       DefaultValuedAttr<Fsdp_PurposeAttr,
+                                         "::fsdp::Purpose::Gradient">:$purpose);
   let results = (outs AnyRankedTensor:$result);
   let builders = [
     OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$input,
                    "::fsdp::Reduction":$reduction, "::fsdp::GroupAttr":$group,
-                   "::mlir::FlatSymbolRefAttr":$of), [{
+                   "::mlir::FlatSymbolRefAttr":$of,
+                   CArg<"::fsdp::Purpose",
+                        "::fsdp::Purpose::Gradient">:$purpose), [{
       build($_builder, $_state, result, input, reduction, group, of,
-            ::mlir::FloatAttr(), ::mlir::FloatAttr());
+            ::mlir::FloatAttr(), ::mlir::FloatAttr(), purpose);
     }]>];
   let assemblyFormat = [{
     `` $reduction $input (`pre` $pre^)? (`post` $post^)? `over` $group
-    (`of` $of^)? attr-dict `:` type($input)
+    (`for` `` $purpose^)? (`of` $of^)? attr-dict `:` type($input)
   }];
   let extraClassDeclaration = [{
+    static ::fsdp::Collective getKind() { return ::fsdp::Collective::AllReduce; }
     ::mlir::FlatSymbolRefAttr getGradientOf(unsigned) { return getOfAttr(); }
   }];
   let hasVerifier = 1;

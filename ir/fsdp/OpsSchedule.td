@@ -14,8 +14,8 @@ include "OpBase.td"
 // two of them. The future is called after the bucket and what happens to it:
 // `%gather.fc1`, `%regather.fc1` (a second time), `%reduce.fc1`.
 class Fsdp_AnyStartOp<string mnemonic, dag extra, list<Trait> traits>
-    : Fsdp_Op<mnemonic # ".start", [Fsdp_Queued, Fsdp_NamedResults,
-                                    StartOpInterface] # traits> {
+    : Fsdp_Op<mnemonic, [Fsdp_Queued, Fsdp_NamedResults, StartOpInterface]
+                        # traits> {
   let arguments = !con((ins Variadic<AnyRankedTensor>:$inputs), extra,
                        (ins Fsdp_StreamAttr:$stream,
                             OptionalAttr<StrAttr>:$bucket));
@@ -23,147 +23,85 @@ class Fsdp_AnyStartOp<string mnemonic, dag extra, list<Trait> traits>
   let hasVerifier = 1;
 }
 
-class Fsdp_StartOp<string mnemonic, dag extra, list<Trait> traits = [CollectiveOpInterface]>
-    : Fsdp_AnyStartOp<mnemonic, !con(extra, (ins Fsdp_Group:$group)), traits>;
-
-def Fsdp_AllGatherStartOp
-    : Fsdp_StartOp<"all_gather", (ins DenseI64ArrayAttr:$dims,
-                                      OptionalAttr<Fsdp_Parts>:$parts)> {
-  let summary = "begin to gather the shards of a bucket";
-  let description = [{
-    Begins when all work issued before it is done: nothing else orders it. Until
-    its wait its operands may not be written.
-
-    Example:
-
-    ```mlir
-    %gather.fc1 = fsdp.all_gather.start "fc1"(%w, %b) dims [0, 0] over #shard on gather
-        : tensor<7x17xf32>, tensor<7xf32>
-        -> !fsdp.future<tensor<13x17xf32>, tensor<13xf32>>
-    ```
-
-    Constraints: FU-1: the future promises one tensor for each operand; AG-1, AG-2
-    and AG-3 hold for each pair.
-  }];
-  let builders = [
-    OpBuilder<(ins "::mlir::Type":$future, "::mlir::ValueRange":$inputs,
-                   "::llvm::ArrayRef<int64_t>":$dims,
-                   "::fsdp::GroupAttr":$group, "::fsdp::Stream":$stream,
-                   "::mlir::StringAttr":$bucket), [{
-      build($_builder, $_state, future, inputs, dims, ::fsdp::PartsAttr(), group,
-            stream, bucket);
-    }]>];
-  let assemblyFormat = [{
-    ($bucket^)? `(` custom<Operands>($inputs) `)` `dims` $dims (`in` $parts^)? `over` $group `on` `` $stream
-    attr-dict `:` custom<Types>(type($inputs)) `->` qualified(type($future))
-  }];
-}
-
-def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter",
-    (ins Fsdp_ReductionAttr:$reduction, DenseI64ArrayAttr:$dims,
-         OptionalAttr<Fsdp_Parts>:$parts, OptionalAttr<ArrayAttr>:$of, OptionalAttr<F64Attr>:$pre,
-         OptionalAttr<F64Attr>:$post), [ReductionOpInterface]> {
-  let summary = "begin to reduce and scatter the gradients of a bucket";
-  let description = [{
-    Begins when all work issued before it is done: nothing else orders it. Until
-    its wait its operands may not be written.
-
-    Example:
-
-    ```mlir
-    %reduce.fc1 = fsdp.reduce_scatter.start avg "fc1"(%g) dims [0] over #shard on reduce
-        of [@fc1.weight] : tensor<13x17xf32> -> !fsdp.future<tensor<7x17xf32>>
-    ```
-
-    Constraints: FU-1, AG-1 to AG-3 as for `all_gather.start`; FU-2: `of` names one
-    parameter for each operand; RD-1, RD-2 as for `reduce_scatter`.
-  }];
-  let builders = [
-    OpBuilder<(ins "::mlir::Type":$future, "::mlir::ValueRange":$inputs,
-                   "::fsdp::Reduction":$reduction,
-                   "::llvm::ArrayRef<int64_t>":$dims, "::mlir::ArrayAttr":$of,
-                   "::fsdp::GroupAttr":$group, "::fsdp::Stream":$stream,
-                   "::mlir::StringAttr":$bucket), [{
-      build($_builder, $_state, future, inputs, reduction, dims,
-            ::fsdp::PartsAttr(), of, ::mlir::FloatAttr(), ::mlir::FloatAttr(),
-            group, stream, bucket);
-    }]>];
-  let assemblyFormat = [{
-    `` $reduction ($bucket^)? `(` custom<Operands>($inputs) `)` (`pre` $pre^)? (`post` $post^)? `dims` $dims (`in` $parts^)? `over` $group
-    `on` `` $stream (`of` $of^)? attr-dict
-    `:` custom<Types>(type($inputs)) `->` qualified(type($future))
-  }];
-  let extraClassDeclaration = [{
-    ::mlir::FlatSymbolRefAttr getGradientOf(unsigned index);
-  }];
-}
-
-def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce",
-    (ins Fsdp_ReductionAttr:$reduction, OptionalAttr<ArrayAttr>:$of,
-         OptionalAttr<F64Attr>:$pre, OptionalAttr<F64Attr>:$post),
+def Fsdp_StartOp : Fsdp_AnyStartOp<"start",
+    (ins Fsdp_CollectiveAttr:$kind,
+         OptionalAttr<Fsdp_ReductionAttr>:$combination,
+         OptionalAttr<DenseI64ArrayAttr>:$dims,
+         OptionalAttr<Fsdp_Parts>:$parts, OptionalAttr<ArrayAttr>:$of,
+         OptionalAttr<F64Attr>:$pre, OptionalAttr<F64Attr>:$post,
+         Fsdp_Group:$group, Fsdp_PurposeAttr:$purpose),
     [ReductionOpInterface]> {
-  let summary = "begin to reduce a bucket over a group";
+  let summary = "begin what ranks do together with the tensors of a bucket";
   let description = [{
-    Begins when all work issued before it is done: nothing else orders it. The
-    promised tensors take the operands' places, which may be neither read nor
-    written until its wait.
+    Begins when all work issued before it is done: nothing else orders it. Until
+    its wait its operands may not be written. By kind, with what each has beside:
 
-    Example:
+    | kind             | the promised tensors                            | has |
+    |------------------|-------------------------------------------------|-----|
+    | `all_gather`     | the operands of all ranks, along `dims`         | `dims` |
+    | `reduce_scatter` | a rank's rows, along `dims`, of what is combined | a reduction, `dims` |
+    | `all_reduce`     | what is combined, in the operands' places, which may be neither read nor written until the wait | a reduction |
+    | `rotate`         | the operands of the group's previous rank, the last one's on the first: a step of a ring (XLA's `collective-permute`, NCCL's `ncclSend` and `ncclRecv`) | |
 
-    ```mlir
-    %all_reduce.metrics = fsdp.all_reduce.start avg "metrics"(%loss, %norm) over #shard on reduce
-        : tensor<f32>, tensor<f32> -> !fsdp.future<tensor<f32>, tensor<f32>>
-    ```
-
-    Constraints: FU-1; FU-2; FU-3: promised types equal the operands'; RD-1, RD-2.
-  }];
-  let builders = [
-    OpBuilder<(ins "::mlir::Type":$future, "::mlir::ValueRange":$inputs,
-                   "::fsdp::Reduction":$reduction, "::mlir::ArrayAttr":$of,
-                   "::fsdp::GroupAttr":$group, "::fsdp::Stream":$stream,
-                   "::mlir::StringAttr":$bucket), [{
-      build($_builder, $_state, future, inputs, reduction, of,
-            ::mlir::FloatAttr(), ::mlir::FloatAttr(), group, stream, bucket);
-    }]>];
-  let assemblyFormat = [{
-    `` $reduction ($bucket^)? `(` custom<Operands>($inputs) `)` (`pre` $pre^)? (`post` $post^)? `over` $group `on` `` $stream
-    (`of` $of^)? attr-dict `:` custom<Types>(type($inputs)) `->` qualified(type($future))
-  }];
-  let extraClassDeclaration = [{
-    ::mlir::FlatSymbolRefAttr getGradientOf(unsigned index);
-  }];
-}
-
-def Fsdp_RotateStartOp : Fsdp_StartOp<"rotate", (ins)> {
-  let summary = "begin to pass tensors on to the next rank of a group";
-  let description = [{
-    Each rank's operands come to the next one, the last one's to the first: a step of
-    a ring (XLA's `collective-permute`, NCCL's `ncclSend` and `ncclRecv`). Begins when
-    all work issued before it is done. Until its wait its operands may not be written.
-    Made by `fsdp-lower-ring` alone, as it is more of time than of sharding: what is
+    What combines may name with `of` the parameters whose gradients it is given, and
+    divide by `pre` and `post` as `reduce_scatter` does. Rotations are made by
+    `fsdp-lower-ring` alone, as they are more of time than of sharding: what is
     passed on first is decided by what is computed beside it.
 
+    `for` says what it is for, if that is not the obvious: what combines is for
+    gradients, all else for parameters.
+
     Example:
 
     ```mlir
-    %rotate.attn = fsdp.rotate.start "attn"(%k, %v) over #cp on replicate
+    %gather.fc1 = fsdp.start all_gather "fc1"(%w, %b) dims [0, 0] over #shard on gather
+        : tensor<7x17xf32>, tensor<7xf32>
+        -> !fsdp.future<tensor<13x17xf32>, tensor<13xf32>>
+    %reduce.fc1 = fsdp.start reduce_scatter avg "fc1"(%g) dims [0] over #shard on reduce
+        of [@fc1.weight] : tensor<13x17xf32> -> !fsdp.future<tensor<7x17xf32>>
+    %all_reduce.metrics = fsdp.start all_reduce avg "metrics"(%loss, %norm) over #shard for metric on reduce
+        : tensor<f32>, tensor<f32> -> !fsdp.future<tensor<f32>, tensor<f32>>
+    %rotate.attn = fsdp.start rotate "attn"(%k, %v) over #cp for step on replicate
         : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>
         -> !fsdp.future<tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>>
     ```
 
-    Constraints: FU-1; FU-3: promised types equal the operands'.
+    Constraints: FU-1: the future promises one tensor for each operand; FU-2: `of`
+    names one parameter for each operand; FU-3: where there are no `dims` promised
+    types equal the operands'; FU-4: it has what its kind has, and nothing else; where
+    there are, AG-1, AG-2 and AG-3 hold for each pair; RD-1, RD-2 as for
+    `reduce_scatter`.
   }];
+  let builders = [
+    OpBuilder<(ins "::mlir::Type":$future, "::mlir::ValueRange":$inputs,
+                   "::fsdp::Collective":$kind, "::fsdp::GroupAttr":$group,
+                   "::fsdp::Purpose":$purpose, "::fsdp::Stream":$stream,
+                   "::mlir::StringAttr":$bucket), [{
+      build($_builder, $_state, future, inputs, kind, ::fsdp::ReductionAttr(),
+            ::mlir::DenseI64ArrayAttr(), ::fsdp::PartsAttr(),
+            ::mlir::ArrayAttr(), ::mlir::FloatAttr(), ::mlir::FloatAttr(),
+            group, purpose, stream, bucket);
+    }]>];
   let assemblyFormat = [{
-    ($bucket^)? `(` custom<Operands>($inputs) `)` `over` $group `on` `` $stream
-    attr-dict `:` custom<Types>(type($inputs)) `->` qualified(type($future))
+    custom<Collective>($kind, $combination) ($bucket^)?
+    `(` custom<Operands>($inputs) `)` (`pre` $pre^)? (`post` $post^)?
+    (`dims` $dims^)? (`in` $parts^)? `over` $group `` custom<Purpose>($purpose, ref($kind))
+    `on` `` $stream (`of` $of^)? attr-dict
+    `:` custom<Types>(type($inputs)) `->` qualified(type($future))
   }];
   let extraClassDeclaration = [{
-    bool isInPlace() { return false; }
+    bool isInPlace() { return getKind() == ::fsdp::Collective::AllReduce; }
+    bool isCombining() { return ::fsdp::isCombining(getKind()); }
+    ::fsdp::Reduction getReduction() {
+      return getCombination().value_or(::fsdp::Reduction::Sum);
+    }
+    void setReduction(::fsdp::Reduction reduction) { setCombination(reduction); }
+    ::mlir::FlatSymbolRefAttr getGradientOf(unsigned index);
   }];
 }
 
 def Fsdp_CopyStartOp
-    : Fsdp_AnyStartOp<"copy", (ins Fsdp_MemorySpaceAttr:$to), []> {
+    : Fsdp_AnyStartOp<"copy.start", (ins Fsdp_MemorySpaceAttr:$to), []> {
   let summary = "begin to copy a bucket's tensors to another memory of the rank";
   let description = [{
     Copies on one stream keep their order; those on `upload` and on `download` run

@@ -82,7 +82,7 @@ bool fsdp::isWireUnscaling(Operation *op) {
   if (auto scatter = sums.getDefiningOp<ReduceScatterOp>())
     sent = scatter.getFull();
   else if (StartOpInterface start = getTransfer(sums);
-           start && isa<ReduceScatterStartOp>(start))
+           start && isStart(start, Collective::ReduceScatter))
     sent = getTransferred(sums);
   Operation *scaling = sent ? getWireScaling(sent) : nullptr;
   Operation *inverse = op->getOperand(1).getDefiningOp();

@@ -124,10 +124,10 @@ void Liveness::visitStart(StartOpInterface op, int64_t now) {
       if (source != kNone)
         kind = getKindOfCopy(storages[source],
                              op->getParentOfType<func::FuncOp>());
-    } else if (isa<AllGatherStartOp>(op)) {
+    } else if (isStart(op, Collective::AllGather)) {
       kind = StorageKind::Gathered;
       bytes = bytesOf(input.getType()) * size;
-    } else if (isa<ReduceScatterStartOp>(op)) {
+    } else if (isStart(op, Collective::ReduceScatter)) {
       kind = StorageKind::Gradient;
       if (source != kNone && storages[source].kind == StorageKind::Activation)
         storages[source].kind = StorageKind::Gradient;

@@ -81,13 +81,10 @@ GroupAttr fsdp::getContextGroup(ParallelAttr told) {
 }
 
 bool fsdp::isOfStep(Operation *op) {
-  GroupAttr group;
   if (auto collective = dyn_cast_or_null<CollectiveOpInterface>(op))
-    group = collective.getGroup();
-  else if (auto shard = dyn_cast_or_null<ShardOp>(op))
-    group = shard.getGroup();
-  return group &&
-         (group.getName() == kTensorAxis || group.getName() == kContextAxis);
+    return collective.getPurpose() == Purpose::Step;
+  auto shard = dyn_cast_or_null<ShardOp>(op);
+  return shard && shard.getPurpose() == Purpose::Step;
 }
 
 StateTable::StateTable(ModuleOp module) {
@@ -181,7 +178,7 @@ bool fsdp::isGiven(Value value) {
 
 bool fsdp::isReadByGathersOnly(Operation *op) {
   return llvm::all_of(op->getUsers(), [](Operation *user) {
-    return isa<AllGatherStartOp, CopyStartOp>(user) ||
+    return isStart(user, Collective::AllGather) || isa<CopyStartOp>(user) ||
            (isShardSide(user) && isReadByGathersOnly(user));
   });
 }
@@ -248,9 +245,10 @@ StateOp fsdp::getMovedState(StartOpInterface start, unsigned operand,
                             const StateTable &states) {
   if (FlatSymbolRefAttr of = start.getGradientOf(operand))
     return states.lookup(of);
-  BlockArgument source = isa<AllGatherStartOp>(start) && !isOfStep(start)
-                             ? getShardSource(start.getInputs()[operand])
-                             : BlockArgument();
+  BlockArgument source =
+      isStart(start, Collective::AllGather) && !isOfStep(start)
+          ? getShardSource(start.getInputs()[operand])
+          : BlockArgument();
   return source ? states.lookup(start->getParentOfType<func::FuncOp>(),
                                 source.getArgNumber())
                 : StateOp();

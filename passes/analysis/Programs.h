@@ -65,9 +65,8 @@ GroupAttr getTensorGroup(ParallelAttr told);
 /// parameters each but for `tp`: as far apart as that is large.
 GroupAttr getContextGroup(ParallelAttr told);
 
-/// Whether `op` moves, reduces or cuts what ranks along 'tp' or 'cp' compute
-/// together: an op of the step's own, which moves no shard or gradient for
-/// FSDP.
+/// Whether `op` moves, reduces or cuts what ranks compute a step of one batch
+/// with together, and no parameter or gradient.
 bool isOfStep(mlir::Operation *op);
 
 /// The states of a module by name and number. Valid until one is added.

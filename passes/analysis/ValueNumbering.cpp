@@ -185,7 +185,8 @@ bool ValueNumbering::passThrough(Operation &op) {
     return false;
   auto wait = dyn_cast<WaitOp>(op);
   Operation *mover = wait ? wait.getStart().getOperation() : &op;
-  bool isGathered = isa_and_nonnull<AllGatherOp, AllGatherStartOp>(mover);
+  bool isGathered = isa_and_nonnull<AllGatherOp>(mover) ||
+                    isStart(mover, Collective::AllGather);
   for (OpResult result : op.getResults()) {
     Value source = forwarding.getForwarded(result);
     if (source)

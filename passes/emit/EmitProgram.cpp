@@ -11,13 +11,11 @@
 
 #include "ir/aten/Aten.h"
 #include "passes/analysis/CudaSyncs.h"
-#include "passes/analysis/Float8.h"
 #include "passes/analysis/Liveness.h"
 #include "passes/analysis/TensorBuilders.h"
 #include "passes/analysis/Views.h"
 #include "passes/emit/EmitArguments.h"
 #include "passes/emit/PlanEnums.h"
-#include "passes/emit/ScheduleTable.h"
 #include "passes/emit/Types.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -61,7 +59,7 @@ private:
   LogicalResult emitArgument(BlockArgument argument);
   LogicalResult emit(Operation &op);
   LogicalResult emitCall(Operation &op, ResultRange results);
-  LogicalResult emitTransfer(StartOpInterface start);
+  void emitTransfer(StartOp start);
   LogicalResult emitUnpack(UnpackOp op);
   LogicalResult emitAccumulate(AccumulateOp op);
   LogicalResult emitPack(PackOp op);
@@ -392,43 +390,25 @@ LogicalResult ProgramEmitter::emitDraw(DrawOp op) {
   return success();
 }
 
-/// What `start` is for.
-static plan::Purpose getPurpose(StartOpInterface start) {
-  StringAttr bucket = start.getBucketAttr();
-  if (isOfStep(start))
-    return plan::Purpose::step;
-  if (bucket == kMetricsBucket)
-    return plan::Purpose::metric;
-  if (bucket == kMaximaBucket || bucket == kFloat8Bucket ||
-      bucket == kWireBucket)
-    return plan::Purpose::scale;
-  return isa<ReductionOpInterface>(*start) ? plan::Purpose::gradient
-                                           : plan::Purpose::parameter;
-}
-
-LogicalResult ProgramEmitter::emitTransfer(StartOpInterface start) {
+void ProgramEmitter::emitTransfer(StartOp start) {
   plan::TransferT body;
-  body.kind = getCollectiveKind(start);
-  body.purpose = getPurpose(start);
-  if (StringAttr bucket = start.getBucketAttr())
-    body.bucket = bucket.str();
+  body.kind = toPlan(start.getKind());
+  body.purpose = toPlan(start.getPurpose());
+  body.bucket = start.getBucket().value_or("").str();
   body.group = context.getGroup(start.getGroup());
   body.stream = toPlan(start.getStream());
   body.inputs = idsOf(start.getInputs());
   body.outputs = promisedIdsOf(start);
   body.future = futures[start.getFuture()];
-  if (auto reduction = dyn_cast<ReductionOpInterface>(*start)) {
-    body.reduction = toPlan(reduction.getReduction());
-    if (FloatAttr pre = reduction.getPreAttr())
-      body.pre = pre.getValueAsDouble();
-    if (FloatAttr post = reduction.getPostAttr())
-      body.post = post.getValueAsDouble();
-  }
-  for (unsigned i = 0; i < start.getInputs().size(); ++i)
-    if (FlatSymbolRefAttr state = start.getGradientOf(i))
+  body.reduction = toPlan(start.getReduction());
+  if (FloatAttr pre = start.getPreAttr())
+    body.pre = pre.getValueAsDouble();
+  if (FloatAttr post = start.getPostAttr())
+    body.post = post.getValueAsDouble();
+  if (std::optional<ArrayAttr> of = start.getOf())
+    for (auto state : of->getAsRange<FlatSymbolRefAttr>())
       body.of.push_back(states.getIndex(states.lookup(state)));
   add(std::move(body), start.getLoc());
-  return success();
 }
 
 LogicalResult ProgramEmitter::emitResults(func::ReturnOp op) {
@@ -491,8 +471,10 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
         ids[replay.getResult()] = idOf(replay.getInput());
         return success();
       })
-      .Case<AllGatherStartOp, ReduceScatterStartOp, AllReduceStartOp,
-            RotateStartOp>([&](auto start) { return emitTransfer(start); })
+      .Case([&](StartOp start) {
+        emitTransfer(start);
+        return success();
+      })
       .Case([&](CopyStartOp start) {
         plan::CopyAcrossT body;
         body.bucket = start.getBucket().value_or("").str();

@@ -207,14 +207,14 @@ MapWriter::nameTransferred(func::FuncOp program, const Liveness &liveness) {
   DenseMap<unsigned, std::string> names;
   for (Operation &op : program.getBody().front()) {
     ArrayRef<unsigned> promised = liveness.getPromised(&op);
-    if (isa<AllGatherStartOp>(op)) {
+    if (isStart(&op, Collective::AllGather)) {
       for (auto [input, storage] : llvm::zip_equal(op.getOperands(), promised))
         if (BlockArgument source = getShardSource(input))
           if (StateOp state = states.lookup(program, source.getArgNumber()))
             names[storage] = state.getSymName().str();
       continue;
     }
-    auto start = dyn_cast<ReduceScatterStartOp>(op);
+    auto start = asStart(&op, Collective::ReduceScatter);
     if (!start || !start.getOf())
       continue;
     for (auto [input, storage, parameter] :

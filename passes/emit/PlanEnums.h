@@ -99,6 +99,32 @@ static_assert(isNumbering(PlanEnum<Reduction>::table,
                           getMaxEnumValForReduction()));
 
 template <>
+struct PlanEnum<Collective> {
+  using Plan = plan::CollectiveKind;
+  static constexpr std::pair<Collective, Plan> table[] = {
+      {Collective::AllGather, Plan::all_gather},
+      {Collective::ReduceScatter, Plan::reduce_scatter},
+      {Collective::AllReduce, Plan::all_reduce},
+      {Collective::Rotate, Plan::rotate},
+  };
+};
+static_assert(isNumbering(PlanEnum<Collective>::table,
+                          getMaxEnumValForCollective()));
+
+template <>
+struct PlanEnum<Purpose> {
+  using Plan = plan::Purpose;
+  static constexpr std::pair<Purpose, Plan> table[] = {
+      {Purpose::Parameter, Plan::parameter},
+      {Purpose::Gradient, Plan::gradient},
+      {Purpose::Step, Plan::step},
+      {Purpose::Scale, Plan::scale},
+      {Purpose::Metric, Plan::metric},
+  };
+};
+static_assert(isNumbering(PlanEnum<Purpose>::table, getMaxEnumValForPurpose()));
+
+template <>
 struct PlanEnum<Stream> {
   using Plan = plan::Stream;
   static constexpr std::pair<Stream, Plan> table[] = {

@@ -6,6 +6,7 @@
 #include "ir/aten/Aten.h"
 #include "passes/analysis/Entries.h"
 #include "passes/emit/MemoryReport.h"
+#include "passes/emit/PlanEnums.h"
 #include "passes/emit/ScheduleTable.h"
 #include "passes/emit/Types.h"
 #include "plan/DType.h"
@@ -24,10 +25,10 @@ static std::string groupName(GroupAttr group) {
   return getGroupLabel(group.getName().getValue());
 }
 
-static llvm::json::Object describe(StartOpInterface start, int64_t count,
+static llvm::json::Object describe(StartOp start, int64_t count,
                                    const StateTable &states) {
   StringAttr bucket = start.getBucketAttr();
-  CollectiveKind kind = getCollectiveKind(start);
+  CollectiveKind kind = toPlan(start.getKind());
   auto copied = start->getAttrOfType<IntegerAttr>(kCopiedAttr);
   int64_t members = 0;
   std::string dtype;
@@ -115,9 +116,9 @@ static llvm::json::Object describe(ArrayRef<const ProgramUse *> parts,
             {"bytes", getTraffic(start)}});
         continue;
       }
-      bool isMetric = start.isInPlace() && bucket && bucket == kMetricsBucket;
-      (isMetric ? metrics : collectives)
-          .push_back(describe(start, runs, states));
+      auto moved = cast<StartOp>(op);
+      (moved.getPurpose() == Purpose::Metric ? metrics : collectives)
+          .push_back(describe(moved, runs, states));
     }
   }
   llvm::json::Object ops;

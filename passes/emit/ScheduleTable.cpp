@@ -6,6 +6,7 @@
 #include "ir/aten/Aten.h"
 #include "passes/analysis/Phases.h"
 #include "passes/analysis/SourcePlace.h"
+#include "passes/emit/PlanEnums.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -109,7 +110,7 @@ private:
   std::string getOccasion(int64_t position) const {
     for (size_t i = static_cast<size_t>(position) + 1; i < ops.size(); ++i) {
       if (auto wait = dyn_cast<WaitOp>(ops[i]))
-        if (auto start = wait.getFuture().getDefiningOp<AllGatherStartOp>())
+        if (StartOp start = asStart(wait.getStart(), Collective::AllGather))
           return start.getBucket().value_or("").str();
       if (isComputation(ops[i]))
         break;
@@ -120,7 +121,7 @@ private:
   /// Whether gathers read what an op leaves.
   static bool feedsGather(Operation *op) {
     return llvm::any_of(op->getUsers(), [](Operation *user) {
-      return isa<AllGatherStartOp>(user) ||
+      return isStart(user, Collective::AllGather) ||
              ((isShardSide(user) || isa<PackOp>(user)) && feedsGather(user));
     });
   }
@@ -146,9 +147,9 @@ private:
                       const TransferRow &row) const {
     if (auto copy = dyn_cast<CopyStartOp>(start))
       return explainCopy(copy, wait, row);
-    if (isa<RotateStartOp>(start))
+    if (isStart(start, Collective::Rotate))
       return "attention computes with what came before";
-    if (!isa<AllGatherStartOp>(start))
+    if (!isStart(start, Collective::AllGather))
       return row.kind == "reduce" ? "its last gradient is there"
                                   : "what it adds up is there";
     std::string occasion = getOccasion(position);
@@ -164,7 +165,7 @@ private:
 
   /// Gathers are for what waits for them, all others of what came before.
   Location getPlace(Operation *start, int64_t position, int64_t until) const {
-    if (isa<AllGatherStartOp>(start))
+    if (isStart(start, Collective::AllGather))
       for (size_t i = static_cast<size_t>(until); i < ops.size(); ++i)
         if (isComputation(ops[i]))
           return ops[i]->getLoc();
@@ -174,20 +175,31 @@ private:
     return start->getLoc();
   }
 
+  static std::string getKind(StartOpInterface start) {
+    if (auto copy = dyn_cast<CopyStartOp>(start.getOperation()))
+      return stringifyStream(copy.getStream()).str();
+    auto moved = cast<StartOp>(start);
+    switch (moved.getKind()) {
+    case Collective::AllGather:
+      return isAgain(start) ? "regather" : "gather";
+    case Collective::ReduceScatter:
+      return "reduce";
+    case Collective::Rotate:
+      return "rotate";
+    case Collective::AllReduce:
+      return moved.getPurpose() == Purpose::Metric    ? "metrics"
+             : moved.getBucketAttr() == kMaximaBucket ? "maxima"
+                                                      : "replicate";
+    }
+    llvm_unreachable("an unknown collective");
+  }
+
   TransferRow describe(StartOpInterface start) {
     int64_t position = positions.at(start);
     TransferRow row(start.getLoc());
     StringAttr bucket = start.getBucketAttr();
     row.bucket = bucket ? bucket.str() : "";
-    auto copy = dyn_cast<CopyStartOp>(start.getOperation());
-    row.kind = copy ? stringifyStream(copy.getStream()).str()
-               : isa<AllGatherStartOp>(start)
-                   ? (isAgain(start) ? "regather" : "gather")
-               : isa<RotateStartOp>(start)        ? "rotate"
-               : isa<ReduceScatterStartOp>(start) ? "reduce"
-               : row.bucket == kMetricsBucket     ? "metrics"
-               : row.bucket == kMaximaBucket      ? "maxima"
-                                                  : "replicate";
+    row.kind = getKind(start);
     row.phase = getPhase(position);
     row.bytes = getTraffic(start);
     row.start = nameBefore(position);
@@ -195,7 +207,7 @@ private:
     int64_t until = positions.at(wait);
     row.wait = nameFrom(until);
     describeBeside(position, until, row);
-    if (isa<AllGatherStartOp>(start))
+    if (isStart(start, Collective::AllGather))
       row.free = getFree(wait);
     row.why = explain(start, wait, position, row);
     row.place = getPlace(start, position, until);
@@ -208,15 +220,6 @@ private:
 };
 } // namespace
 
-CollectiveKind fsdp::getCollectiveKind(StartOpInterface start) {
-  if (isa<AllGatherStartOp>(start))
-    return CollectiveKind::all_gather;
-  if (isa<RotateStartOp>(start))
-    return CollectiveKind::rotate;
-  return isa<ReduceScatterStartOp>(start) ? CollectiveKind::reduce_scatter
-                                          : CollectiveKind::all_reduce;
-}
-
 int64_t fsdp::getTraffic(StartOpInterface start) {
   if (isa<CopyStartOp>(start)) {
     int64_t bytes = 0;
@@ -224,7 +227,7 @@ int64_t fsdp::getTraffic(StartOpInterface start) {
       bytes += aten::getStorageBytes(cast<RankedTensorType>(type));
     return bytes;
   }
-  CollectiveKind kind = getCollectiveKind(start);
+  CollectiveKind kind = toPlan(cast<StartOp>(start).getKind());
   uint64_t bytes = 0;
   for (auto [input, type] :
        llvm::zip_equal(start.getInputs(), start.getPromised())) {

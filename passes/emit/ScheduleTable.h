@@ -32,8 +32,6 @@ struct TransferRow {
   mlir::Location place;
 };
 
-CollectiveKind getCollectiveKind(StartOpInterface start);
-
 /// Bytes that a start moves, as plan/Traffic.h counts them.
 int64_t getTraffic(StartOpInterface start);
 

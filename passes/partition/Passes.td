@@ -120,7 +120,7 @@ def Partition : Fsdp_ModulePass<"fsdp-partition"> {
     fsdp.state parameter @down.weight : tensor<16x16xf32> split <dim 1 over #tp>
       %t = aten.t(%w) : (tensor<16x16xf32>) -> tensor<16x16xf32, #aten.strides<1, 16>>
       %p = aten.mm(%h, %t) {fsdp.placed = [[#fsdp.placed<partial over #tp>]]} : … -> tensor<8x16xf32>
-      %y = fsdp.all_reduce sum %p over #tp : tensor<8x16xf32>
+      %y = fsdp.all_reduce sum %p over #tp for step : tensor<8x16xf32>
     ```
 
     Needs: captured programs and their references. Leaves: captured programs on parts.

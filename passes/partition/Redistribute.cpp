@@ -83,11 +83,12 @@ PlacedValue fsdp::redistribute(OpBuilder &builder, Location loc,
   Value result;
   if (from == kPartialPlace && to == kWholePlace)
     result = AllReduceOp::create(builder, loc, moved, input, Reduction::Sum,
-                                 group, FlatSymbolRefAttr());
+                                 group, FlatSymbolRefAttr(), Purpose::Step);
   else if (from == kPartialPlace) {
     auto scatter = ReduceScatterOp::create(
         builder, loc, resize(dimOf(to), whole.getDimSize(to.dim) / ranks),
-        input, Reduction::Sum, dimOf(to), group, FlatSymbolRefAttr());
+        input, Reduction::Sum, dimOf(to), group, FlatSymbolRefAttr(),
+        Purpose::Step);
     scatter.setPartsAttr(parts);
     result = scatter;
   } else if (to == kPartialPlace)
@@ -95,11 +96,11 @@ PlacedValue fsdp::redistribute(OpBuilder &builder, Location loc,
   else if (to == kWholePlace)
     result = AllGatherOp::create(
         builder, loc, resize(dimOf(from), whole.getDimSize(from.dim)), input,
-        dimOf(from), group, parts);
+        dimOf(from), group, parts, Purpose::Step);
   else
     result = ShardOp::create(
         builder, loc, resize(dimOf(to), whole.getDimSize(to.dim) / ranks),
-        input, dimOf(to), group, parts);
+        input, dimOf(to), group, parts, Purpose::Step);
   if (!isInOrder)
     result = buildPermute(builder, loc, result, back);
   return {result, to};

@@ -117,47 +117,67 @@ using ReducedMembers = llvm::DenseMap<Value, ReducedMember>;
 /// into. Adds the members of what is reduced and scattered to `scattered`.
 class Copier {
 public:
-  Copier(StartOpInterface start, ReducedMembers &scattered)
+  Copier(StartOp start, ReducedMembers &scattered)
       : scattered(scattered), start(start),
         wait(cast<WaitOp>(*start.getFuture().user_begin())),
         promised(start.getPromised()), group(start.getGroup()),
         ranks(group.getSize()), loc(start->getLoc()), builder(start) {}
 
   void run() {
-    Operation *op = start;
-    if (auto gather = dyn_cast<AllGatherStartOp>(op))
-      copy(gather);
-    else if (auto scatter = dyn_cast<ReduceScatterStartOp>(op))
-      copy(scatter);
-    else
-      copy(cast<AllReduceStartOp>(op));
+    switch (start.getKind()) {
+    case Collective::AllGather:
+      gather();
+      break;
+    case Collective::ReduceScatter:
+      scatter();
+      break;
+    case Collective::AllReduce:
+      reduce();
+      break;
+    case Collective::Rotate:
+      llvm_unreachable("moves no parameters");
+    }
     wait.erase();
     start->erase();
   }
 
 private:
-  void copy(AllGatherStartOp gather) {
-    Value piece = buildPiece(builder, loc, gather.getInputs());
-    Value pieces = waitFor(AllGatherStartOp::create(
-        builder, loc, promise({typeOf(piece).getNumElements() * ranks}), piece,
-        kDim, group, gather.getStream(), gather.getBucketAttr()));
+  /// The same with a tensor that members are copied into.
+  StartOp startCopied(Value tensor, ArrayRef<int64_t> shape) {
+    // A sum may be of another type than its operands.
+    Type element = cast<RankedTensorType>(promised.front()).getElementType();
+    auto type = FutureType::get(builder.getContext(),
+                                {RankedTensorType::get(shape, element)});
+    auto copied = StartOp::create(builder, loc, type, tensor, start.getKind(),
+                                  group, start.getPurpose(), start.getStream(),
+                                  start.getBucketAttr());
+    copied.setCombinationAttr(start.getCombinationAttr());
+    copied.setPreAttr(start.getPreAttr());
+    copied.setPostAttr(start.getPostAttr());
+    if (movesRows(start.getKind()))
+      copied.setDims(ArrayRef<int64_t>(kDim));
+    copied->setAttr(kCopiedAttr,
+                    builder.getI64IntegerAttr(start->getNumOperands()));
+    return copied;
+  }
+
+  void gather() {
+    Value piece = buildPiece(builder, loc, start.getInputs());
+    Value pieces =
+        waitFor(startCopied(piece, {typeOf(piece).getNumElements() * ranks}));
     SmallVector<int64_t> offsets =
-        getPieceOffsets(llvm::to_vector(gather.getInputs().getTypes()));
+        getPieceOffsets(llvm::to_vector(start.getInputs().getTypes()));
     for (auto [input, result, offset] :
-         llvm::zip(gather.getInputs(), wait.getResults(), offsets))
+         llvm::zip(start.getInputs(), wait.getResults(), offsets))
       result.replaceAllUsesWith(buildMemberOfPieces(
           builder, loc, pieces, ranks, offset, typeOf(input), typeOf(result)));
     FreeOp::create(builder, loc, pieces);
   }
 
-  void copy(ReduceScatterStartOp scatter) {
-    Value pieces = buildPieces(builder, loc, scatter.getInputs(), ranks);
-    auto reduced = ReduceScatterStartOp::create(
-        builder, loc, promise({1, typeOf(pieces).getDimSize(1)}), pieces,
-        scatter.getReduction(), kDim, PartsAttr(), ArrayAttr(),
-        scatter.getPreAttr(), scatter.getPostAttr(), group, scatter.getStream(),
-        scatter.getBucketAttr());
-    Value piece = waitFor(reduced);
+  void scatter() {
+    Value pieces = buildPieces(builder, loc, start.getInputs(), ranks);
+    Value piece =
+        waitFor(startCopied(pieces, {1, typeOf(pieces).getDimSize(1)}));
     viewMembers(piece);
     for (auto [member, offset] : llvm::zip(views, getPieceOffsets(promised)))
       scattered[member] = {piece, offset};
@@ -165,18 +185,13 @@ private:
 
   /// What a reduction left in one tensor is reduced there; sums of
   /// micro-batches are copied.
-  void copy(AllReduceStartOp reduce) {
-    SmallVector<Value> members(reduce.getInputs());
+  void reduce() {
+    SmallVector<Value> members(start.getInputs());
     Value piece = getWhole(members);
     bool isOwn = !piece;
     if (isOwn)
       piece = buildPiece(builder, loc, members);
-    auto reduced = AllReduceStartOp::create(
-        builder, loc, promise(typeOf(piece).getShape()), piece,
-        reduce.getReduction(), ArrayAttr(), reduce.getPreAttr(),
-        reduce.getPostAttr(), group, reduce.getStream(),
-        reduce.getBucketAttr());
-    viewMembers(waitFor(reduced));
+    viewMembers(waitFor(startCopied(piece, typeOf(piece).getShape())));
     if (isOwn)
       return;
     start->dropAllReferences();
@@ -204,17 +219,8 @@ private:
     return isAll ? whole : Value();
   }
 
-  FutureType promise(ArrayRef<int64_t> shape) {
-    // A sum may be of another type than its operands.
-    Type element = cast<RankedTensorType>(promised.front()).getElementType();
-    return FutureType::get(builder.getContext(),
-                           {RankedTensorType::get(shape, element)});
-  }
-
   /// Waits where the members were waited for; what follows is built there.
-  Value waitFor(StartOpInterface copied) {
-    copied->setAttr(kCopiedAttr,
-                    builder.getI64IntegerAttr(start->getNumOperands()));
+  Value waitFor(StartOp copied) {
     builder.setInsertionPoint(wait);
     return WaitOp::create(builder, loc, copied.getPromised(),
                           copied.getFuture())
@@ -231,7 +237,7 @@ private:
 
   ReducedMembers &scattered;
   SmallVector<Value> views; ///< of a reduced piece
-  StartOpInterface start;
+  StartOp start;
   WaitOp wait;
   ArrayRef<Type> promised;
   GroupAttr group;
@@ -243,13 +249,13 @@ private:
 struct CopyBuckets final : fsdp::impl::CopyBucketsBase<CopyBuckets> {
   void runOnOperation() override {
     StateTable states(getOperation());
-    SmallVector<StartOpInterface> starts;
+    SmallVector<StartOp> starts;
     for (func::FuncOp func : getPrograms(getOperation()))
-      for (auto start : func.getBody().getOps<StartOpInterface>())
+      for (auto start : func.getBody().getOps<StartOp>())
         if (isCopied(start, states))
           starts.push_back(start);
     ReducedMembers scattered;
-    for (StartOpInterface start : starts)
+    for (StartOp start : starts)
       Copier(start, scattered).run();
   }
 };

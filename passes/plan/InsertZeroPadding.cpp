@@ -18,10 +18,12 @@ struct InsertZeroPadding
     : fsdp::impl::InsertZeroPaddingBase<InsertZeroPadding> {
   void runOnOperation() override {
     for (func::FuncOp program : getPrograms(getOperation()))
-      for (auto start : program.getOps<ReduceScatterStartOp>()) {
+      for (auto start : program.getOps<StartOp>()) {
+        if (start.getKind() != Collective::ReduceScatter)
+          continue;
         OpBuilder builder(start);
         for (auto [input, dim] :
-             llvm::zip_equal(start.getInputs(), start.getDims())) {
+             llvm::zip_equal(start.getInputs(), *start.getDims())) {
           auto type = cast<RankedTensorType>(input.getType());
           int64_t rows = type.getDimSize(dim);
           int64_t ranks = start.getGroup().getSize();

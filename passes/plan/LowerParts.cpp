@@ -53,7 +53,7 @@ private:
       part =
           ShardOp::create(ops.get(), shard.getLoc(),
                           RankedTensorType::get(shape, type.getElementType()),
-                          whole, dim, group, PartsAttr());
+                          whole, dim, group, PartsAttr(), shard.getPurpose());
     }
     shard.replaceAllUsesWith(
         ops.view(part, shard.getShard().getType().getShape()));

@@ -138,8 +138,9 @@ private:
     SmallVector<Type> types = llvm::map_to_vector(
         tensors, [](Value tensor) { return tensor.getType(); });
     auto type = FutureType::get(op->getContext(), types);
-    return RotateStartOp::create(
-               ops.get(), ops.getLoc(), type, tensors, group, Stream::Replicate,
+    return StartOp::create(
+               ops.get(), ops.getLoc(), type, tensors, Collective::Rotate,
+               group, Purpose::Step, Stream::Replicate,
                StringAttr::get(op->getContext(), group.getName().getValue()))
         .getFuture();
   }

@@ -65,7 +65,7 @@ private:
   Type lower(unsigned i, int64_t dim) {
     OpResult result = wait->getResult(i);
     RankedTensorType type = getTensor(result);
-    bool gathers = isa<AllGatherStartOp>(*start);
+    bool gathers = isStart(start, Collective::AllGather);
     TensorOps before(start.getOperation());
     Value input = start->getOperand(i);
     if (blocks != 1)

@@ -27,7 +27,7 @@ struct LowerSummands : fsdp::impl::LowerSummandsBase<LowerSummands> {
         Value whole = ops.view(summand.getInput(), row);
         Value own =
             ShardOp::create(ops.get(), summand.getLoc(), whole.getType(), whole,
-                            0, summand.getGroup(), PartsAttr());
+                            0, summand.getGroup(), PartsAttr(), Purpose::Step);
         summand.replaceAllUsesWith(ops.view(own, type.getShape()));
         summand.erase();
       }

@@ -32,7 +32,7 @@ struct MaterializeStorages
     // All-reduces whose operand something reads afterwards.
     DenseSet<std::pair<Operation *, unsigned>> contested;
     for (const StaleRead &read : liveness.getStaleReads())
-      if (isa<AllReduceStartOp>(read.writer))
+      if (isStart(read.writer, Collective::AllReduce))
         contested.insert({read.writer, liveness.getStorage(read.value)});
 
     // What cannot be made in its state's place is copied there at once, and not
@@ -53,13 +53,13 @@ struct MaterializeStorages
       for (OpOperand &operand : op.getOpOperands()) {
         unsigned storage = liveness.getStorage(operand.get());
         bool needed = false;
-        if (isa<ReduceScatterStartOp>(op))
+        if (isStart(&op, Collective::ReduceScatter))
           needed = !isWhole(liveness, operand.get());
-        else if (isa<AllReduceStartOp>(op))
+        else if (isStart(&op, Collective::AllReduce))
           needed = !isWhole(liveness, operand.get()) ||
                    contested.contains({&op, storage}) ||
                    !members.insert(storage).second;
-        else if (isa<AllGatherStartOp, RotateStartOp>(op))
+        else if (isa<StartOp>(op))
           needed = storage == Liveness::kNone ||
                    !aten::isContiguous(typeOf(operand.get()));
         else if (isa<CopyStartOp>(op))

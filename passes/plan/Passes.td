@@ -25,12 +25,12 @@ def CopyBuckets : Fsdp_ModulePass<"fsdp-copy-buckets"> {
     Input:
 
     ```mlir
-    %f = fsdp.all_gather.start "b"(%w, %v) dims [0, 0] over #shard on gather
+    %f = fsdp.start all_gather "b"(%w, %v) dims [0, 0] over #shard on gather
         : tensor<7x17xf32>, tensor<7xf32> -> …
     …
     %fw, %fv = fsdp.wait %f : …
     …
-    %s = fsdp.reduce_scatter.start avg "b"(%gw, %gv) dims [0, 0] over #shard on reduce
+    %s = fsdp.start reduce_scatter avg "b"(%gw, %gv) dims [0, 0] over #shard on reduce
         of [@w, @v] : …
     …
     %sw, %sv = fsdp.wait %s : … -> tensor<7x17xf32>, tensor<7xf32>
@@ -40,7 +40,7 @@ def CopyBuckets : Fsdp_ModulePass<"fsdp-copy-buckets"> {
 
     ```mlir
     %p = fsdp.pack(%w, %v) at [0, 119] : … -> tensor<126xf32>
-    %f = fsdp.all_gather.start "b"(%p) dims [0] over #shard on gather : …
+    %f = fsdp.start all_gather "b"(%p) dims [0] over #shard on gather : …
     …
     %full = fsdp.wait %f : … -> tensor<252xf32>
     %0 = aten.as_strided(%full, size = [2, 119], stride = [126, 1], storage_offset = 0) : …
@@ -52,7 +52,7 @@ def CopyBuckets : Fsdp_ModulePass<"fsdp-copy-buckets"> {
     fsdp.free %full : …
     …
     %g = aten._chunk_cat([%gw, %gv], dim = 0, num_chunks = 2) : … -> tensor<2x126xf32>
-    %s = fsdp.reduce_scatter.start avg "b"(%g) dims [0] over #shard on reduce : …
+    %s = fsdp.start reduce_scatter avg "b"(%g) dims [0] over #shard on reduce : …
     …
     %r = fsdp.wait %s : … -> tensor<1x126xf32>
     %sw = aten.as_strided(%r, size = [7, 17], stride = [17, 1], storage_offset = 0) : …
@@ -122,7 +122,7 @@ def LowerRing : Fsdp_ModulePass<"fsdp-lower-ring"> {
     Output:
 
     ```mlir
-    %rotate.cp = fsdp.rotate.start "cp"(%k, %v) over #cp on replicate : …
+    %rotate.cp = fsdp.start rotate "cp"(%k, %v) over #cp for step on replicate : …
     %o0, %l0 = aten._scaled_dot_product_flash_attention_for_cpu(%q, %k, %v) : …
     %passed:2 = fsdp.wait %rotate.cp : …
     %o1, %l1 = aten._scaled_dot_product_flash_attention_for_cpu(%q, %passed#0, %passed#1) : …
@@ -174,14 +174,14 @@ def LowerParts : Fsdp_ModulePass<"fsdp-lower-parts"> {
     Input:
 
     ```mlir
-    %s = fsdp.shard %labels dim 0 in <blocks = 2> over #cp : tensor<32xi64> -> tensor<16xi64>
+    %s = fsdp.shard %labels dim 0 in <blocks = 2> over #cp for step : tensor<32xi64> -> tensor<16xi64>
     ```
 
     Output:
 
     ```mlir
     %v = aten.view(%labels, size = [2, 16]) : (tensor<32xi64>) -> tensor<2x16xi64>
-    %p = fsdp.shard %v dim 1 over #cp : tensor<2x16xi64> -> tensor<2x8xi64>
+    %p = fsdp.shard %v dim 1 over #cp for step : tensor<2x16xi64> -> tensor<2x8xi64>
     %s = aten.view(%p, size = [16]) : (tensor<2x8xi64>) -> tensor<16xi64>
     ```
 
@@ -203,7 +203,7 @@ def LowerShardDims : Fsdp_ModulePass<"fsdp-lower-shard-dims"> {
     Input:
 
     ```mlir
-    %f = fsdp.all_gather.start "a"(%w) dims [1] over #shard on gather
+    %f = fsdp.start all_gather "a"(%w) dims [1] over #shard on gather
         : tensor<4x3xf32> -> !fsdp.future<tensor<4x6xf32>>
     %g = fsdp.wait %f : …
     ```
@@ -212,7 +212,7 @@ def LowerShardDims : Fsdp_ModulePass<"fsdp-lower-shard-dims"> {
 
     ```mlir
     %p = aten.permute(%w, dims = [1, 0]) : … -> tensor<3x4xf32, #aten.strides<1, 3>>
-    %f = fsdp.all_gather.start "a"(%p) dims [0] over #shard on gather
+    %f = fsdp.start all_gather "a"(%p) dims [0] over #shard on gather
         : … -> !fsdp.future<tensor<6x4xf32>>
     %r = fsdp.wait %f : …
     %v = aten.permute(%r, dims = [1, 0]) : …
@@ -239,7 +239,7 @@ def LowerSummands : Fsdp_ModulePass<"fsdp-lower-summands"> {
 
     ```mlir
     %row = aten.view(%bias, size = [1, 64]) : (tensor<64xf32>) -> tensor<1x64xf32>
-    %own = fsdp.shard %row dim 0 over #tp : tensor<1x64xf32> -> tensor<1x64xf32>
+    %own = fsdp.shard %row dim 0 over #tp for step : tensor<1x64xf32> -> tensor<1x64xf32>
     %s = aten.view(%own, size = [64]) : (tensor<1x64xf32>) -> tensor<64xf32>
     ```
 
@@ -265,12 +265,12 @@ def MaterializeStorages : Fsdp_ModulePass<"fsdp-materialize-storages"> {
     Needs a scheduled program. Programs of well-behaved models stay as they are.
 
     ```mlir
-    %f = fsdp.reduce_scatter.start avg "a"(%view) ...
+    %f = fsdp.start reduce_scatter avg "a"(%view) ...
     ```
     becomes
     ```mlir
     %own = aten.clone(%view, memory_format = "contiguous") ...
-    %f = fsdp.reduce_scatter.start avg "a"(%own) ...
+    %f = fsdp.start reduce_scatter avg "a"(%own) ...
     ```
   }];
 }
@@ -284,7 +284,7 @@ def InsertZeroPadding : Fsdp_ModulePass<"fsdp-insert-zero-padding"> {
 
     ```mlir
     fsdp.zero_padding %g dim 0 over #shard : tensor<13x17xf32>
-    %f = fsdp.reduce_scatter.start avg "fc1"(%g) ...
+    %f = fsdp.start reduce_scatter avg "fc1"(%g) ...
     ```
   }];
 }

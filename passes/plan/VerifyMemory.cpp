@@ -284,7 +284,7 @@ private:
     for (auto [number, type] : llvm::enumerate(types)) {
       Value operand = op.getInputs()[number];
       int64_t bytes = bytesOf(type);
-      if (isa<AllGatherStartOp>(op))
+      if (isStart(op, Collective::AllGather))
         bytes = bytesOf(operand.getType()) * op.getGroup().getSize();
       auto copy = dyn_cast<CopyStartOp>(op.getOperation());
       MemorySpace to = copy ? copy.getTo() : MemorySpace::Device;
@@ -465,7 +465,7 @@ private:
       for (Value operand : op.getOperands())
         if (failed(read(op, operand)))
           return failure();
-    if (auto start = dyn_cast<ReduceScatterStartOp>(op))
+    if (auto start = asStart(&op, Collective::ReduceScatter))
       if (failed(readPadding(start)))
         return failure();
     for (const Write &each : writes[&op])
@@ -474,8 +474,8 @@ private:
     return success();
   }
 
-  LogicalResult readPadding(ReduceScatterStartOp op) {
-    for (auto [input, dim] : llvm::zip_equal(op.getInputs(), op.getDims())) {
+  LogicalResult readPadding(StartOp op) {
+    for (auto [input, dim] : llvm::zip_equal(op.getInputs(), *op.getDims())) {
       unsigned id = getContents(input);
       int64_t bytes = getPaddedBytes(input.getType(), dim, op.getGroup()) -
                       bytesOf(input.getType());

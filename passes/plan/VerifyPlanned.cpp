@@ -191,11 +191,11 @@ private:
     for (Operation &op : program.getBody().front()) {
       if (auto padding = dyn_cast<ZeroPaddingOp>(op))
         padded.insert(liveness.getStorage(padding.getTensor()));
-      auto start = dyn_cast<ReduceScatterStartOp>(op);
+      auto start = asStart(&op, Collective::ReduceScatter);
       if (!start)
         continue;
       for (auto [input, dim] :
-           llvm::zip_equal(start.getInputs(), start.getDims())) {
+           llvm::zip_equal(start.getInputs(), *start.getDims())) {
         int64_t rows = cast<RankedTensorType>(input.getType()).getDimSize(dim);
         int64_t ranks = start.getGroup().getSize();
         if (getShardRows(rows, ranks) * ranks != rows &&

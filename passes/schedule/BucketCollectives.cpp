@@ -5,10 +5,6 @@
 #include "passes/analysis/Float8.h"
 #include "passes/analysis/Programs.h"
 
-#include "llvm/ADT/TypeSwitch.h"
-
-#include <map>
-
 using namespace mlir;
 using namespace fsdp;
 
@@ -24,31 +20,46 @@ struct BucketKey {
   StringAttr bucket;
   bool again;   // gathered a second time
   Type element; // null: of any
+  Collective kind;
   GroupAttr group;
-  Attribute reduction; // null for gathers
-  FloatAttr pre, post; // divisors of a sum
-  Type sum;            // what it is made in; null for gathers
+  Purpose purpose;
+  // Of what is combined: how, divisors of a sum, and what it is made in.
+  ReductionAttr reduction;
+  FloatAttr pre, post;
+  Type sum;
 
+  BucketKey(CollectiveOpInterface op, StringAttr bucket, Type element,
+            bool again = false);
   bool operator==(const BucketKey &) const = default;
 };
 
-template <typename LogicalOp>
 struct Member {
-  LogicalOp op;
+  Operation *op;
   unsigned state; // its number in the table, which orders members
 };
 
-template <typename LogicalOp>
 struct Bucket {
   BucketKey key;
-  SmallVector<Member<LogicalOp>> members;
+  SmallVector<Member> members;
 };
 
-template <typename LogicalOp>
-using Buckets = SmallVector<Bucket<LogicalOp>>;
+using Buckets = SmallVector<Bucket>;
 
 Type getElement(Value value) {
   return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
+BucketKey::BucketKey(CollectiveOpInterface op, StringAttr bucket, Type element,
+                     bool again)
+    : bucket(bucket), again(again), element(element), kind(op.getKind()),
+      group(op.getGroup()), purpose(op.getPurpose()) {
+  auto combined = dyn_cast<ReductionOpInterface>(op.getOperation());
+  if (!combined)
+    return;
+  reduction = ReductionAttr::get(op.getContext(), combined.getReduction());
+  pre = combined.getPreAttr();
+  post = combined.getPostAttr();
+  sum = getElement(op->getResult(0));
 }
 
 class Bucketer {
@@ -63,22 +74,17 @@ public:
     number();
     if (failed(collectShards()))
       return failure();
-    for (Bucket<AllGatherOp> &bucket : sort(gathers))
-      if (failed(fuse(bucket, Stream::Gather)))
-        return failure();
-    for (Bucket<ReduceScatterOp> &bucket : sort(scatters))
-      if (failed(fuse(bucket, Stream::Reduce)))
-        return failure();
+    if (failed(fuseAll(sort(gathers), Stream::Gather)) ||
+        failed(fuseAll(sort(scatters), Stream::Reduce)))
+      return failure();
     // They may stand behind the scatters now, whose results they read.
     number();
-    if (failed(collectAllReduces()))
+    if (failed(collectAllReduces()) ||
+        failed(fuseAll(sort(allReduces), Stream::Replicate)))
       return failure();
-    for (Bucket<AllReduceOp> &bucket : sort(allReduces))
-      if (failed(fuse(bucket, Stream::Replicate)))
-        return failure();
     number();
     // Maxima of a bucket of gradients do not queue behind older buckets.
-    for (Bucket<AllReduceOp> &bucket : metrics)
+    for (Bucket &bucket : metrics)
       if (failed(fuse(bucket, bucket.key.bucket == kWireBucket
                                   ? Stream::Replicate
                                   : Stream::Reduce)))
@@ -97,31 +103,18 @@ private:
   /// of its own, where it stands.
   LogicalResult startInPlace() {
     for (Operation &op : llvm::make_early_inc_range(func.getBody().front())) {
-      if (!isOfStep(&op))
+      auto collective = dyn_cast<CollectiveOpInterface>(op);
+      if (!collective || collective.getPurpose() != Purpose::Step ||
+          isa<StartOpInterface>(op))
         continue;
-      LogicalResult done =
-          llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-              .Case([&](AllGatherOp gather) {
-                return startAlone(gather, getElement(gather.getFull()), {});
-              })
-              .Case<ReduceScatterOp, AllReduceOp>([&](auto reduction) {
-                return startAlone(reduction,
-                                  getElement(reduction->getOperand(0)),
-                                  reduction.getReductionAttr());
-              })
-              .Default(success());
-      if (failed(done))
+      Value whole = isCombining(collective.getKind()) ? op.getOperand(0)
+                                                      : Value(op.getResult(0));
+      BucketKey key(collective, collective.getGroup().getName(),
+                    getElement(whole));
+      if (failed(fuse({key, {{&op, 0}}}, Stream::Replicate)))
         return failure();
     }
     return success();
-  }
-
-  template <typename LogicalOp>
-  LogicalResult startAlone(LogicalOp op, Type element, Attribute reduction) {
-    Buckets<LogicalOp> alone;
-    GroupAttr group = op.getGroup();
-    insert(alone, {group.getName(), false, element, group, reduction}, {op, 0});
-    return fuse(alone.front(), Stream::Replicate);
   }
 
   LogicalResult collectShards() {
@@ -134,11 +127,11 @@ private:
         // Bytes are gathered, of whatever type, but for copies in one tensor.
         Type element =
             state && state.getCopied() ? getElement(gather.getFull()) : Type();
-        done = add(gathers, gather, state, isReplayed(gather.getShard()),
-                   element, Attribute());
+        done =
+            add(gathers, gather, state, element, isReplayed(gather.getShard()));
       } else if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
-        done = add(scatters, reduce, states.lookup(reduce.getOfAttr()), false,
-                   getElement(reduce.getFull()), reduce.getReductionAttr());
+        done = add(scatters, reduce, states.lookup(reduce.getOfAttr()),
+                   getElement(reduce.getFull()));
       }
       if (failed(done))
         return failure();
@@ -148,32 +141,34 @@ private:
 
   LogicalResult collectAllReduces() {
     for (auto reduce : func.getOps<AllReduceOp>()) {
-      Type element = getElement(reduce.getInput());
-      if (reduce.getInput().getDefiningOp<BlockMaximaOp>())
-        addMaxima(reduce, kMaximaBucket, element);
-      else if (getGreatestOfShard(reduce))
-        addMaxima(reduce, kFloat8Bucket, element);
-      else if (isWireMaximum(reduce))
-        addMaxima(reduce, kWireBucket, element);
-      else if (!reduce.getOf())
-        insert(metrics,
-               {builder.getStringAttr(kMetricsBucket), false, element,
-                reduce.getGroup(), reduce.getReductionAttr()},
-               {reduce, 0});
-      else if (failed(add(allReduces, reduce, states.lookup(reduce.getOfAttr()),
-                          false, element, reduce.getReductionAttr())))
-        return failure();
+      switch (reduce.getPurpose()) {
+      case Purpose::Scale:
+        addMaxima(reduce);
+        break;
+      case Purpose::Metric:
+        insert(metrics, getKey(reduce, kMetricsBucket), {reduce, 0});
+        break;
+      default:
+        if (failed(add(allReduces, reduce, states.lookup(reduce.getOfAttr()),
+                       getElement(reduce.getInput()))))
+          return failure();
+      }
     }
     return success();
   }
 
+  BucketKey getKey(AllReduceOp op, StringRef bucket) {
+    return {op, builder.getStringAttr(bucket), getElement(op.getInput())};
+  }
+
   /// Together as long as nobody reads what came before.
-  void addMaxima(AllReduceOp reduce, StringRef bucket, Type element) {
-    BucketKey key{builder.getStringAttr(bucket), false, element,
-                  reduce.getGroup(), reduce.getReductionAttr()};
-    auto isReadBefore = [&](const Member<AllReduceOp> &member) {
-      AllReduceOp op = member.op;
-      return llvm::any_of(op->getUsers(), [&](Operation *reader) {
+  void addMaxima(AllReduceOp reduce) {
+    BucketKey key = getKey(
+        reduce, reduce.getInput().getDefiningOp<BlockMaximaOp>() ? kMaximaBucket
+                : getGreatestOfShard(reduce)                     ? kFloat8Bucket
+                                                                 : kWireBucket);
+    auto isReadBefore = [&](const Member &member) {
+      return llvm::any_of(member.op->getUsers(), [&](Operation *reader) {
         return positions.lookup(reader) < positionOf(reduce);
       });
     };
@@ -184,30 +179,21 @@ private:
       metrics.push_back({key, {{reduce, 0}}});
   }
 
-  template <typename LogicalOp>
-  LogicalResult add(Buckets<LogicalOp> &buckets, LogicalOp op, StateOp state,
-                    bool again, Type element, Attribute reduction) {
+  LogicalResult add(Buckets &buckets, CollectiveOpInterface op, StateOp state,
+                    Type element, bool again = false) {
     if (!state || !state.getBucket())
-      return op.emitOpError("expects to move a parameter that has a bucket, or "
-                            "its gradient; run fsdp-assign-buckets first");
-    insert(buckets,
-           {state.getBucketAttr(), again, element, op.getGroup(), reduction},
+      return op->emitOpError("expects to move a parameter that has a bucket, "
+                             "or its gradient; run fsdp-assign-buckets first");
+    insert(buckets, {op, state.getBucketAttr(), element, again},
            {op, states.getIndex(state)});
     return success();
   }
 
-  template <typename LogicalOp>
-  void insert(Buckets<LogicalOp> &buckets, BucketKey key,
-              Member<LogicalOp> member) {
-    if constexpr (!std::is_same_v<LogicalOp, AllGatherOp>) {
-      key.pre = member.op.getPreAttr();
-      key.post = member.op.getPostAttr();
-      key.sum = getElement(member.op->getResult(0));
-    }
+  static void insert(Buckets &buckets, const BucketKey &key, Member member) {
     // Most ops of a bucket stand close together: the last one is the likeliest.
-    auto it = std::find_if(
-        buckets.rbegin(), buckets.rend(),
-        [&](const Bucket<LogicalOp> &bucket) { return bucket.key == key; });
+    auto it =
+        std::find_if(buckets.rbegin(), buckets.rend(),
+                     [&](const Bucket &bucket) { return bucket.key == key; });
     if (it != buckets.rend())
       it->members.push_back(member);
     else
@@ -216,10 +202,9 @@ private:
 
   /// Members in the order of the state table; types other than the one that
   /// comes first in the table get a name of their own.
-  template <typename LogicalOp>
-  Buckets<LogicalOp> &sort(Buckets<LogicalOp> &buckets) {
+  Buckets &sort(Buckets &buckets) {
     llvm::DenseMap<StringAttr, std::pair<unsigned, Type>> first;
-    for (Bucket<LogicalOp> &bucket : buckets) {
+    for (Bucket &bucket : buckets) {
       llvm::stable_sort(bucket.members, [](const auto &a, const auto &b) {
         return a.state < b.state;
       });
@@ -229,7 +214,7 @@ private:
       if (!isNew && head.first < it->second.first)
         it->second = head;
     }
-    for (Bucket<LogicalOp> &bucket : buckets) {
+    for (Bucket &bucket : buckets) {
       if (bucket.key.element == first.at(bucket.key.bucket).second)
         continue;
       std::string name = bucket.key.bucket.str() + "/";
@@ -241,10 +226,9 @@ private:
 
   unsigned positionOf(Operation *op) const { return positions.at(op); }
 
-  template <typename LogicalOp>
-  static auto getOps(const Bucket<LogicalOp> &bucket) {
+  static auto getOps(const Bucket &bucket) {
     return llvm::map_range(bucket.members,
-                           [](const auto &member) { return member.op; });
+                           [](const Member &member) { return member.op; });
   }
 
   /// Moves what makes a shard in front of `at`.
@@ -259,95 +243,61 @@ private:
     positions[op] = position - 1;
   }
 
-  // Gathers stand at the first of them: all readers come after it.
-  LogicalResult fuse(const Bucket<AllGatherOp> &bucket, Stream stream) {
-    auto ops = getOps(bucket);
-    AllGatherOp first = *llvm::min_element(
-        ops, [&](auto a, auto b) { return positionOf(a) < positionOf(b); });
-    SmallVector<Value> inputs;
-    SmallVector<Type> types;
-    SmallVector<int64_t> dims;
-    for (AllGatherOp op : ops) {
-      hoistShardSide(op.getShard(), first, positionOf(first));
-      inputs.push_back(op.getShard());
-      types.push_back(op.getFull().getType());
-      dims.push_back(op.getDim());
-    }
-    builder.setInsertionPoint(first);
-    auto start = AllGatherStartOp::create(
-        builder, first.getLoc(), FutureType::get(builder.getContext(), types),
-        inputs, dims, bucket.key.group, stream, bucket.key.bucket);
-    start.setPartsAttr(first.getPartsAttr()); // of one that stands alone
-    finish(bucket, start.getFuture(), types);
+  LogicalResult fuseAll(const Buckets &buckets, Stream stream) {
+    for (const Bucket &bucket : buckets)
+      if (failed(fuse(bucket, stream)))
+        return failure();
     return success();
   }
 
-  // Reductions stand at the last of them: all gradients are computed by then.
-  LogicalResult fuse(const Bucket<ReduceScatterOp> &bucket, Stream stream) {
-    Operation *last = getLast(bucket);
-    SmallVector<Operation *> tails = collectTails(bucket, last);
-    if (failed(verifyReaders(bucket, last, tails)))
-      return failure();
+  // What is not combined stands at the first of its members, which all readers
+  // come after; what is at the last, when all of them are computed.
+  LogicalResult fuse(const Bucket &bucket, Stream stream) {
+    const BucketKey &key = bucket.key;
+    bool combines = isCombining(key.kind);
+    Operation *at = getEnd(bucket, combines);
+    SmallVector<Operation *> tails;
+    if (combines) {
+      tails = collectTails(bucket, at);
+      if (failed(verifyReaders(bucket, at, tails)))
+        return failure();
+    }
     SmallVector<Value> inputs;
     SmallVector<Type> types;
     SmallVector<int64_t> dims;
     SmallVector<Attribute> of;
-    for (ReduceScatterOp op : getOps(bucket)) {
-      inputs.push_back(op.getFull());
-      types.push_back(op.getShard().getType());
-      dims.push_back(op.getDim());
-      if (op.getOf())
-        of.push_back(op.getOfAttr());
+    for (Operation *op : getOps(bucket)) {
+      auto collective = cast<CollectiveOpInterface>(op);
+      if (!combines)
+        hoistShardSide(op->getOperand(0), at, positionOf(at));
+      inputs.push_back(op->getOperand(0));
+      types.push_back(op->getResult(0).getType());
+      if (movesRows(key.kind))
+        dims.push_back(collective.getRowsDim());
+      if (Attribute parameter = collective.getGradientOf(0))
+        of.push_back(parameter);
     }
-    builder.setInsertionPoint(last);
-    auto start = ReduceScatterStartOp::create(
-        builder, last->getLoc(), FutureType::get(builder.getContext(), types),
-        inputs, cast<ReductionAttr>(bucket.key.reduction).getValue(), dims,
-        getArray(of), bucket.key.group, stream, bucket.key.bucket);
-    start.setPartsAttr(cast<ReduceScatterOp>(last).getPartsAttr());
-    setDivisors(start, bucket.key);
-    finish(bucket, start.getFuture(), types, tails);
-    return success();
-  }
-
-  LogicalResult fuse(const Bucket<AllReduceOp> &bucket, Stream stream) {
-    Operation *last = getLast(bucket);
-    SmallVector<Operation *> tails = collectTails(bucket, last);
-    if (failed(verifyReaders(bucket, last, tails)))
-      return failure();
-    SmallVector<Value> inputs;
-    SmallVector<Type> types;
-    SmallVector<Attribute> of;
-    for (AllReduceOp op : getOps(bucket)) {
-      inputs.push_back(op.getInput());
-      types.push_back(op.getResult().getType());
-      if (op.getOf())
-        of.push_back(op.getOfAttr());
-    }
-    builder.setInsertionPoint(last);
-    auto start = AllReduceStartOp::create(
-        builder, last->getLoc(), FutureType::get(builder.getContext(), types),
-        inputs, cast<ReductionAttr>(bucket.key.reduction).getValue(),
-        getArray(of), bucket.key.group, stream, bucket.key.bucket);
-    setDivisors(start, bucket.key);
-    finish(bucket, start.getFuture(), types, tails);
-    return success();
-  }
-
-  /// Whose gradients are reduced; null if none are.
-  ArrayAttr getArray(ArrayRef<Attribute> of) {
-    return of.empty() ? ArrayAttr() : builder.getArrayAttr(of);
-  }
-
-  static void setDivisors(ReductionOpInterface start, const BucketKey &key) {
+    builder.setInsertionPoint(at);
+    auto start = StartOp::create(
+        builder, at->getLoc(), FutureType::get(builder.getContext(), types),
+        inputs, key.kind, key.group, key.purpose, stream, key.bucket);
+    start.setCombinationAttr(key.reduction);
     start.setPreAttr(key.pre);
     start.setPostAttr(key.post);
+    if (!of.empty())
+      start.setOfAttr(builder.getArrayAttr(of));
+    if (movesRows(key.kind)) {
+      start.setDims(dims);
+      // Of one that stands alone.
+      start.setPartsAttr(cast<CollectiveOpInterface>(at).getPartsAttr());
+    }
+    finish(bucket, start.getFuture(), types, tails);
+    return success();
   }
 
   /// What reads the results in front of `last` and may as well stand behind it,
   /// in order.
-  template <typename LogicalOp>
-  SmallVector<Operation *> collectTails(const Bucket<LogicalOp> &bucket,
+  SmallVector<Operation *> collectTails(const Bucket &bucket,
                                         Operation *last) const {
     auto ops = llvm::to_vector_of<Operation *>(getOps(bucket));
     SmallVector<Operation *> tails =
@@ -362,21 +312,20 @@ private:
     return tails;
   }
 
-  template <typename LogicalOp>
-  Operation *getLast(const Bucket<LogicalOp> &bucket) const {
+  /// The member that stands last, or first.
+  Operation *getEnd(const Bucket &bucket, bool isLast) const {
     return *llvm::max_element(getOps(bucket), [&](auto a, auto b) {
-      return positionOf(a) < positionOf(b);
+      return isLast ? positionOf(a) < positionOf(b)
+                    : positionOf(b) < positionOf(a);
     });
   }
 
   /// A result that is read before the last member is computed cannot wait for
   /// it.
-  template <typename LogicalOp>
-  LogicalResult verifyReaders(const Bucket<LogicalOp> &bucket, Operation *last,
+  LogicalResult verifyReaders(const Bucket &bucket, Operation *last,
                               ArrayRef<Operation *> tails) const {
     SmallVector<Operation *> moved(tails);
-    for (LogicalOp op : getOps(bucket))
-      moved.push_back(op);
+    llvm::append_range(moved, getOps(bucket));
     for (Operation *op : moved)
       for (Operation *reader : op->getUsers())
         if (auto it = positions.find(reader);
@@ -392,9 +341,8 @@ private:
     return success();
   }
 
-  template <typename LogicalOp>
-  void finish(const Bucket<LogicalOp> &bucket, Value future,
-              ArrayRef<Type> types, ArrayRef<Operation *> tails = {}) {
+  void finish(const Bucket &bucket, Value future, ArrayRef<Type> types,
+              ArrayRef<Operation *> tails) {
     auto wait = WaitOp::create(builder, future.getLoc(), types, future);
     Operation *end = wait;
     for (Operation *tail : tails) {
@@ -411,9 +359,7 @@ private:
   const StateTable &states;
   OpBuilder builder;
   llvm::DenseMap<Operation *, unsigned> positions;
-  Buckets<AllGatherOp> gathers;
-  Buckets<ReduceScatterOp> scatters;
-  Buckets<AllReduceOp> allReduces, metrics;
+  Buckets gathers, scatters, allReduces, metrics;
 };
 
 struct BucketCollectives final

@@ -36,7 +36,7 @@ private:
       if (auto wait = dyn_cast<WaitOp>(op)) {
         // What the step itself exchanges is an activation like others.
         Operation *start = wait.getFuture().getDefiningOp();
-        if (isa_and_nonnull<AllGatherStartOp>(start) && !isOfStep(start))
+        if (isStart(start, Collective::AllGather) && !isOfStep(start))
           for (Value result : wait.getResults())
             if (!kept.contains(result))
               lastUses[result] = wait;

@@ -39,7 +39,7 @@ static bool isDownload(Operation *op) {
 }
 
 static bool isOfGradient(Operation *op) {
-  auto start = dyn_cast<AllReduceStartOp>(op);
+  auto start = asStart(op, Collective::AllReduce);
   return start && start.getOf();
 }
 
@@ -69,7 +69,7 @@ public:
         collectCopy(copy, transfer);
         continue;
       }
-      if (isa<AllGatherStartOp>(op)) {
+      if (isStart(op, Collective::AllGather)) {
         transfer.firstUse = findFirstUse(transfer);
         collectShardSide(op);
         out.gathers.push_back(transfer);
@@ -77,7 +77,7 @@ public:
       }
       collectTails(transfer);
       transfer.firstUse = findFirstUse(transfer);
-      if (isa<AllReduceStartOp>(op))
+      if (isStart(op, Collective::AllReduce))
         out.replications.push_back(std::move(transfer));
       else if (llvm::none_of(op->getOperands(), [](Value value) {
                  StartOpInterface before = getTransfer(value);

@@ -70,7 +70,7 @@ private:
     Value greatest = norm->getResult(0);
     auto reduce = AllReduceOp::create(
         builder, norm->getLoc(), greatest.getType(), greatest, Reduction::Max,
-        gather.getGroup(), FlatSymbolRefAttr());
+        gather.getGroup(), FlatSymbolRefAttr(), Purpose::Scale);
     greatest.replaceAllUsesExcept(reduce.getResult(), reduce);
     norms.push_back(norm);
     maxima.push_back(reduce);

@@ -66,7 +66,7 @@ private:
     // Ranks along 'tp' have one number: the mean over all is that over data.
     return AllReduceOp::create(builder, value.getLoc(), value.getType(), value,
                                Reduction::Avg, mesh.getWorldGroup(),
-                               FlatSymbolRefAttr());
+                               FlatSymbolRefAttr(), Purpose::Metric);
   }
 };
 

@@ -284,9 +284,9 @@ private:
       addSquares(getPointers(trained));
     if (GroupAttr group = mesh.getGroup(kShardAxis);
         squares[0] && group.getSize() > 1)
-      squares[0] =
-          AllReduceOp::create(builder, loc, squares[0].getType(), squares[0],
-                              Reduction::Sum, group, FlatSymbolRefAttr());
+      squares[0] = AllReduceOp::create(builder, loc, squares[0].getType(),
+                                       squares[0], Reduction::Sum, group,
+                                       FlatSymbolRefAttr(), Purpose::Metric);
     SmallVector<Value> sums;
     for (Value sum : squares)
       if (sum)
@@ -331,7 +331,7 @@ private:
       auto reduce = [&](Value value, Reduction reduction) -> Value {
         return AllReduceOp::create(builder, loc, value.getType(), value,
                                    reduction, mesh.getWorldGroup(),
-                                   FlatSymbolRefAttr());
+                                   FlatSymbolRefAttr(), Purpose::Metric);
       };
       if (options.grains == 0)
         loss = reduce(loss, Reduction::Avg);
@@ -395,7 +395,8 @@ private:
     // Replicas find the same, so that all ranks can be asked at once.
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
     return AllReduceOp::create(builder, loc, type, own, Reduction::Max,
-                               mesh.getWorldGroup(), FlatSymbolRefAttr());
+                               mesh.getWorldGroup(), FlatSymbolRefAttr(),
+                               Purpose::Scale);
   }
 
   void buildUpdates(ArrayRef<Trained *> updated) {

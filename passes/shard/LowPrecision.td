@@ -143,7 +143,7 @@ def Float8Gathers : Fsdp_ModulePass<"fsdp-float8-gathers"> {
 
     ```mlir
     %n = aten.linalg_vector_norm(%w, ord = inf) : (tensor<16x16xf32>) -> tensor<f32>
-    %m = fsdp.all_reduce max %n over #shard : tensor<f32>
+    %m = fsdp.all_reduce max %n over #shard for scale : tensor<f32>
     …
     %a = aten.mul.Tensor(%w, %s) : …
     %w8 = aten._to_copy(%a, dtype = f8E4M3FN) : … -> tensor<16x16xf8E4M3FN>
@@ -237,7 +237,7 @@ def NarrowWires : Fsdp_ModulePass<"fsdp-narrow-wires"> {
 
     ```mlir
     %n = aten.linalg_vector_norm(%g, ord = inf) : (tensor<13x17xf32>) -> tensor<f32>
-    %m = fsdp.all_reduce max %n over #shard : tensor<f32>
+    %m = fsdp.all_reduce max %n over #shard for scale : tensor<f32>
     … // 448 over it, rounded down to a power of two
     %i = aten.reciprocal(%p) : (tensor<f32>) -> tensor<f32>
     %a = aten.mul.Tensor(%g, %p) : (tensor<13x17xf32>, tensor<f32>) -> tensor<13x17xf32>

@@ -25,7 +25,7 @@ Value fsdp::averageGrains(OpBuilder &builder, Value number, MeshAttr mesh,
                           int64_t grains) {
   auto mean = AllReduceOp::create(builder, number.getLoc(), number.getType(),
                                   number, Reduction::Tree, mesh.getWorldGroup(),
-                                  FlatSymbolRefAttr());
+                                  FlatSymbolRefAttr(), Purpose::Metric);
   if (grains != 1)
     mean.setPostAttr(builder.getF64FloatAttr(double(grains)));
   return mean;

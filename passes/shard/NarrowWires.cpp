@@ -123,7 +123,7 @@ private:
       ReduceScatterOp each = scatter;
       value = AllReduceOp::create(ops.get(), each.getLoc(), value.getType(),
                                   value, Reduction::Max, each.getGroup(),
-                                  FlatSymbolRefAttr());
+                                  FlatSymbolRefAttr(), Purpose::Scale);
     }
     SmallVector<Value> inverses;
     for (auto [scatter, tensor, greatest] :

@@ -443,7 +443,7 @@ def InsertMetrics : Fsdp_ModulePass<"fsdp-insert-metrics"> {
     func.func @"infer/step"(…) -> (tensor<f32> {fsdp.output = "accuracy"},
                                    tensor<f32> {fsdp.metric = "accuracy"}) {
       …
-      %m = fsdp.all_reduce avg %accuracy over #shard : tensor<f32>
+      %m = fsdp.all_reduce avg %accuracy over #shard for metric : tensor<f32>
       return %accuracy, %m : tensor<f32>, tensor<f32>
     ```
 
@@ -641,8 +641,8 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
             tensor<f32> {fsdp.output = "grad_norm"},
             tensor<7x17xf32> {fsdp.state = @w}) {
       …
-      %l = fsdp.all_reduce avg %loss over #shard : tensor<f32>
-      %a = fsdp.all_reduce avg %sum_of_squares over #shard : tensor<f32>
+      %l = fsdp.all_reduce avg %loss over #shard for metric : tensor<f32>
+      %a = fsdp.all_reduce avg %sum_of_squares over #shard for metric : tensor<f32>
       …
       %new = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr …
       return %l, %norm, %new : …

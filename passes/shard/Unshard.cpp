@@ -25,7 +25,7 @@ namespace {
 bool isPadded(Value value) {
   bool isGathered =
       value.getDefiningOp<AllGatherOp>() ||
-      isa_and_nonnull<AllGatherStartOp>(getTransfer(value).getOperation());
+      isStart(getTransfer(value).getOperation(), Collective::AllGather);
   return isGathered && llvm::any_of(value.getUsers(), [](Operation *user) {
            return user->hasTrait<OpTrait::IsTerminator>();
          });

@@ -126,7 +126,7 @@ private:
       return wait.emitOpError("expects the future of a start");
     for (Value input : start.getInputs())
       llvm::erase(inFlight[views.getRoot(input)], start.getOperation());
-    if (isa<AllGatherStartOp>(start) && !isOfStep(start))
+    if (isStart(start, Collective::AllGather) && !isOfStep(start))
       for (Value result : wait.getResults())
         if (!kept.contains(result))
           gathered[result] = wait;

@@ -60,23 +60,37 @@ private:
   /// What ranks compute together is exchanged along the mesh's own axis, and is
   /// no gradient's reduction.
   LogicalResult verifyParallel(Operation &op) const {
-    if (!isOfStep(&op))
-      return success();
     GroupAttr found;
+    Purpose purpose = Purpose::Parameter;
     if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
       found = collective.getGroup();
+      purpose = collective.getPurpose();
+    } else if (auto shard = dyn_cast<ShardOp>(op)) {
+      found = shard.getGroup();
+      purpose = shard.getPurpose();
+    } else {
+      return success();
+    }
+    auto told = getSetting<ParallelAttr>(func->getParentOfType<ModuleOp>());
+    GroupAttr tensor = mesh.getGroup(kTensorAxis);
+    GroupAttr context = told ? getContextGroup(told) : GroupAttr();
+    if (purpose != Purpose::Step) {
+      // They may be all ranks there are, which have metrics in common.
+      bool isSharded =
+          purpose == Purpose::Parameter || purpose == Purpose::Gradient;
+      if (!isSharded || (found != tensor && found != context))
+        return success();
+      return op.emitOpError("expects what ranks along '")
+             << found.getName().getValue()
+             << "' exchange to be 'for step', since they compute it together";
+    }
+    if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
       if (FlatSymbolRefAttr of = collective.getGradientOf(0))
         return op.emitOpError("reduces the gradient of '")
                << of.getValue() << "' over '" << found.getName().getValue()
                << "', whose ranks have computed it together";
-    } else {
-      found = cast<ShardOp>(op).getGroup();
     }
-    auto told = getSetting<ParallelAttr>(func->getParentOfType<ModuleOp>());
-    GroupAttr expected = found.getName() == kContextAxis
-                             ? getContextGroup(told)
-                             : mesh.getGroup(kTensorAxis);
-    if (found == expected)
+    if (found == tensor || found == context)
       return success();
     return op.emitOpError("expects the ranks along '")
            << found.getName().getValue() << "' of the mesh " << mesh

@@ -314,7 +314,7 @@ Repeated::Skew Repeated::measureSkew(Computation &work, const Times &alone,
 /// transfer costs nothing else.
 static void measureSkews(Crew &crew, Computation &work,
                          std::vector<Measured> &results) {
-  Repeated small(crew, CollectiveKind::allGather,
+  Repeated small(crew, CollectiveKind::all_gather,
                  kSizes[0] / sizeof(float) / size_t(crew.size()), 1);
   Repeated::Times alone = small.measure(11);
   double least = 0;

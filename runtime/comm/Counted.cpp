@@ -12,11 +12,11 @@ Communicator::Ticket CountedCommunicator::start(const Transfer &transfer) {
                                                     : getName(label.kind)];
   ++traffic.calls;
   traffic.bytes += getTraffic(transfer, static_cast<uint64_t>(size()));
-  return inner->start(transfer);
+  return ForwardingCommunicator::start(transfer);
 }
 
 void CountedCommunicator::wait(Ticket ticket) {
   auto begin = std::chrono::steady_clock::now();
-  inner->wait(ticket);
+  ForwardingCommunicator::wait(ticket);
   inWaits += std::chrono::steady_clock::now() - begin;
 }

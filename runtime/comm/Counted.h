@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_COMM_COUNTED_H
 #define FSDP_RUNTIME_COMM_COUNTED_H
 
-#include "runtime/comm/Communicator.h"
+#include "runtime/comm/Forwarding.h"
 
 #include <chrono>
 #include <map>
@@ -16,11 +16,10 @@ struct Traffic {
   uint64_t calls = 0, bytes = 0;
 };
 
-/// Passes everything on to another communicator, and counts it.
-class CountedCommunicator final : public Communicator {
+/// Counts what goes to another communicator.
+class CountedCommunicator final : public ForwardingCommunicator {
 public:
-  explicit CountedCommunicator(std::unique_ptr<Communicator> inner)
-      : inner(std::move(inner)) {}
+  using ForwardingCommunicator::ForwardingCommunicator;
 
   /// By collective ("all_gather") since the last reset. Those of metrics count
   /// as "metrics".
@@ -36,22 +35,10 @@ public:
     counts = std::move(traffic);
   }
 
-  int rank() const override { return inner->rank(); }
-  int size() const override { return inner->size(); }
-  void rehearse(const Transfer &transfer) override {
-    inner->rehearse(transfer);
-  }
   Ticket start(const Transfer &transfer) override;
   void wait(Ticket ticket) override;
-  void abandon() override { inner->abandon(); }
-  uint64_t keepCaptured() override { return inner->keepCaptured(); }
-  void launchCaptured(uint64_t graph, uint64_t step) override {
-    inner->launchCaptured(graph, step);
-  }
-  size_t stagingBytes() const override { return inner->stagingBytes(); }
 
 private:
-  std::unique_ptr<Communicator> inner;
   std::map<std::string_view, Traffic> counts;
   std::chrono::duration<double> inWaits{};
 };

@@ -3,6 +3,7 @@
 
 #include "runtime/comm/flights/RecordedFabric.h"
 
+#include "runtime/comm/Forwarding.h"
 #include "runtime/device/Streams.h"
 
 #include <algorithm>
@@ -12,26 +13,20 @@ using namespace fsdp;
 
 namespace {
 
-class RecordedCommunicator final : public Communicator {
+class RecordedCommunicator final : public ForwardingCommunicator {
 public:
   RecordedCommunicator(std::unique_ptr<Communicator> inner, FlightRing &ring,
                        FlightGroup &group, std::shared_ptr<Streams> streams)
-      : inner(std::move(inner)), ring(ring), group(group),
+      : ForwardingCommunicator(std::move(inner)), ring(ring), group(group),
         streams(std::move(streams)) {
     open.reserve(64);
   }
 
-  int rank() const override { return inner->rank(); }
-  int size() const override { return inner->size(); }
-  void rehearse(const Transfer &transfer) override {
-    inner->rehearse(transfer);
-  }
   Ticket start(const Transfer &transfer) override;
   void wait(Ticket ticket) override;
   void abandon() override;
   uint64_t keepCaptured() override;
   void launchCaptured(uint64_t graph, uint64_t step) override;
-  size_t stagingBytes() const override { return inner->stagingBytes(); }
 
 private:
   struct Open {
@@ -41,7 +36,6 @@ private:
 
   FlightEntry describe(const Transfer &transfer) const;
 
-  const std::unique_ptr<Communicator> inner;
   FlightRing &ring;
   FlightGroup &group;
   const std::shared_ptr<Streams> streams; ///< null: nothing is captured
@@ -61,7 +55,7 @@ FlightEntry RecordedCommunicator::describe(const Transfer &transfer) const {
   flight.program = label.program;
   flight.instruction = label.instruction;
   flight.setBucket(label.bucket);
-  flight.bytes = getTraffic(transfer, static_cast<uint64_t>(inner->size()));
+  flight.bytes = getTraffic(transfer, static_cast<uint64_t>(size()));
   return flight;
 }
 
@@ -70,12 +64,12 @@ Communicator::Ticket RecordedCommunicator::start(const Transfer &transfer) {
   FlightEntry flight = describe(transfer);
   if (streams && streams->isCapturing(streams->compute())) {
     captured.push_back(flight);
-    return inner->start(transfer);
+    return ForwardingCommunicator::start(transfer);
   }
   flight.position = group.takePositions();
   flight.issued = FlightRing::now();
   uint64_t number = ring.add(flight);
-  Ticket ticket = inner->start(transfer);
+  Ticket ticket = ForwardingCommunicator::start(transfer);
   open.push_back({ticket, number});
   return ticket;
 }
@@ -83,24 +77,24 @@ Communicator::Ticket RecordedCommunicator::start(const Transfer &transfer) {
 void RecordedCommunicator::wait(Ticket ticket) {
   auto found = std::ranges::find(open, ticket, &Open::ticket);
   if (found == open.end())
-    return inner->wait(ticket);
+    return ForwardingCommunicator::wait(ticket);
   uint64_t number = found->number;
   *found = open.back();
   open.pop_back();
   if (group.reportsTurns())
-    return inner->wait(ticket);
+    return ForwardingCommunicator::wait(ticket);
   ring.setWaited(number, FlightRing::now());
-  inner->wait(ticket);
+  ForwardingCommunicator::wait(ticket);
   ring.setCompleted(number, FlightRing::now());
 }
 
 void RecordedCommunicator::abandon() {
   captured.clear();
-  inner->abandon();
+  ForwardingCommunicator::abandon();
 }
 
 uint64_t RecordedCommunicator::keepCaptured() {
-  uint64_t graph = inner->keepCaptured();
+  uint64_t graph = ForwardingCommunicator::keepCaptured();
   graphs.resize(std::max<size_t>(graphs.size(), graph + 1));
   graphs[graph] = std::exchange(captured, {});
   return graph;
@@ -116,7 +110,7 @@ void RecordedCommunicator::launchCaptured(uint64_t graph, uint64_t step) {
       ring.add(flight);
     }
   }
-  inner->launchCaptured(graph, step);
+  ForwardingCommunicator::launchCaptured(graph, step);
 }
 
 std::unique_ptr<Communicator> fsdp::makeRecorded(

@@ -37,9 +37,9 @@ func.func @without_replay(%w: tensor<7xf32>) -> (tensor<13xf32>, tensor<13xf32>)
 
 // CHECK-LABEL: func.func @unread_wait
 func.func @unread_wait(%w: tensor<7xf32>) {
-  // CHECK: fsdp.all_gather.start
+  // CHECK: fsdp.start all_gather
   // CHECK: fsdp.wait
-  %0 = fsdp.all_gather.start (%w) dims [0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<13xf32>>
+  %0 = fsdp.start all_gather (%w) dims [0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<13xf32>>
   %1 = fsdp.wait %0 : !fsdp.future<tensor<13xf32>> -> tensor<13xf32>
   return
 }
@@ -47,9 +47,9 @@ func.func @unread_wait(%w: tensor<7xf32>) {
 // Two transfers of one tensor are two transfers.
 // CHECK-LABEL: func.func @starts
 func.func @starts(%w: tensor<7xf32>) {
-  // CHECK-COUNT-2: fsdp.all_gather.start
-  %0 = fsdp.all_gather.start (%w) dims [0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<13xf32>>
-  %1 = fsdp.all_gather.start (%w) dims [0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<13xf32>>
+  // CHECK-COUNT-2: fsdp.start all_gather
+  %0 = fsdp.start all_gather (%w) dims [0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<13xf32>>
+  %1 = fsdp.start all_gather (%w) dims [0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<13xf32>>
   return
 }
 

@@ -18,7 +18,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2, shard = 4>} {}
 func.func @f(%w: tensor<7xf32>) {
   // expected-error @+2 {{failed to parse Fsdp_ReductionAttr}}
   // expected-error @+1 {{expected ::fsdp::Reduction to be one of: sum, avg, max}}
-  %0 = fsdp.all_reduce mean %w over <"shard", 2> : tensor<7xf32>
+  %0 = fsdp.all_reduce mean %w over <"shard", 2> for metric : tensor<7xf32>
   return
 }
 

@@ -75,8 +75,8 @@ module @syntax attributes {
     %rows = fsdp.select_rows %g dim 0 from [0, 5, 1, 9] over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
     // CHECK: fsdp.reduce_scatter sum %{{.*}} pre 2.000000e+00 post 1.500000e+00 dim 0 over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
     %divided = fsdp.reduce_scatter sum %g pre 2.0 post 1.5 dim 0 over #shard : tensor<13x17xf32> -> tensor<4x17xf32>
-    // CHECK: fsdp.all_reduce sum %{{.*}} post 3.000000e+00 over #shard : tensor<13x17xf32>
-    %summed = fsdp.all_reduce sum %g post 3.0 over #shard : tensor<13x17xf32>
+    // CHECK: fsdp.all_reduce sum %{{.*}} post 3.000000e+00 over #shard for metric : tensor<13x17xf32>
+    %summed = fsdp.all_reduce sum %g post 3.0 over #shard for metric : tensor<13x17xf32>
     // CHECK: fsdp.pack(%{{.*}}, %{{.*}}) at [0, 224] of @"net.5/flat" : tensor<13x17xf32>, tensor<4x17xf32> -> tensor<512xf32>
     %packed = fsdp.pack(%g, %w) at [0, 224] of @"net.5/flat" : tensor<13x17xf32>, tensor<4x17xf32> -> tensor<512xf32>
     // CHECK: fsdp.unpack %{{.*}} at 224 : tensor<512xf32> -> tensor<4x17xf32>
@@ -137,16 +137,16 @@ module @syntax attributes {
 
   // CHECK-LABEL: func.func @schedule
   func.func @schedule(%w: tensor<4x17xf32>, %b: tensor<4xf32>, %g: tensor<13x17xf32>, %l: tensor<f32>) {
-    // CHECK: fsdp.all_gather.start "net.0"(%{{.*}}, %{{.*}}) dims [0, 0] over #shard on gather : tensor<4x17xf32>, tensor<4xf32> -> !fsdp.future<tensor<13x17xf32>, tensor<13xf32>>
-    %f = fsdp.all_gather.start "net.0"(%w, %b) dims [0, 0] over #shard on gather
+    // CHECK: fsdp.start all_gather "net.0"(%{{.*}}, %{{.*}}) dims [0, 0] over #shard on gather : tensor<4x17xf32>, tensor<4xf32> -> !fsdp.future<tensor<13x17xf32>, tensor<13xf32>>
+    %f = fsdp.start all_gather "net.0"(%w, %b) dims [0, 0] over #shard on gather
         : tensor<4x17xf32>, tensor<4xf32> -> !fsdp.future<tensor<13x17xf32>, tensor<13xf32>>
     // CHECK: fsdp.wait %{{.*}} : !fsdp.future<tensor<13x17xf32>, tensor<13xf32>> -> tensor<13x17xf32>, tensor<13xf32>
     %t:2 = fsdp.wait %f : !fsdp.future<tensor<13x17xf32>, tensor<13xf32>> -> tensor<13x17xf32>, tensor<13xf32>
-    // CHECK: fsdp.reduce_scatter.start avg(%{{.*}}) dims [0] over #shard on reduce of [@net.0.weight] {fsdp.at = array<i64: 64>} : tensor<13x17xf32> -> !fsdp.future<tensor<4x17xf32>>
-    %r = fsdp.reduce_scatter.start avg (%g) dims [0] over #shard on reduce of [@net.0.weight]
+    // CHECK: fsdp.start reduce_scatter avg(%{{.*}}) dims [0] over #shard on reduce of [@net.0.weight] {fsdp.at = array<i64: 64>} : tensor<13x17xf32> -> !fsdp.future<tensor<4x17xf32>>
+    %r = fsdp.start reduce_scatter avg (%g) dims [0] over #shard on reduce of [@net.0.weight]
         {fsdp.at = array<i64: 64>} : tensor<13x17xf32> -> !fsdp.future<tensor<4x17xf32>>
-    // CHECK: fsdp.all_reduce.start max "metrics"(%{{.*}}) over #replicate on replicate : tensor<f32> -> !fsdp.future<tensor<f32>>
-    %a = fsdp.all_reduce.start max "metrics"(%l) over #replicate on replicate
+    // CHECK: fsdp.start all_reduce max "metrics"(%{{.*}}) over #replicate for scale on replicate : tensor<f32> -> !fsdp.future<tensor<f32>>
+    %a = fsdp.start all_reduce max "metrics"(%l) over #replicate for scale on replicate
         : tensor<f32> -> !fsdp.future<tensor<f32>>
     // CHECK: %[[UP:.+]] = fsdp.copy.start "net.0"(%{{.*}}) to device on upload : tensor<f32> -> !fsdp.future<tensor<f32>>
     %u = fsdp.copy.start "net.0"(%l) to device on upload : tensor<f32> -> !fsdp.future<tensor<f32>>

@@ -40,7 +40,7 @@ func.func @f(%g: tensor<13xf32>) {
 // AG-3
 func.func @f(%g: tensor<12xf32>) {
   // expected-error @+1 {{expects a dim of 8 equal pieces, found dim 0 of 'tensor<12xf32>'}}
-  %0 = fsdp.shard %g dim 0 in #fsdp.parts<blocks = 2, balanced = true> over <"cp", 2> : tensor<12xf32> -> tensor<6xf32>
+  %0 = fsdp.shard %g dim 0 in #fsdp.parts<blocks = 2, balanced = true> over <"cp", 2> for step : tensor<12xf32> -> tensor<6xf32>
   return
 }
 
@@ -49,7 +49,7 @@ func.func @f(%g: tensor<12xf32>) {
 // AG-3
 func.func @f(%g: tensor<12xf32>) {
   // expected-error @+1 {{expected at least one block, found 0}}
-  %0 = fsdp.shard %g dim 0 in #fsdp.parts<blocks = 0> over <"cp", 2> : tensor<12xf32> -> tensor<6xf32>
+  %0 = fsdp.shard %g dim 0 in #fsdp.parts<blocks = 0> over <"cp", 2> for step : tensor<12xf32> -> tensor<6xf32>
   return
 }
 
@@ -167,7 +167,7 @@ func.func @f(%w: tensor<4xf32>, %lr: tensor<f32>) {
 // FU-1
 func.func @f(%w: tensor<7xf32>) {
   // expected-error @+1 {{expects a future of 1 tensors, one for each operand, found 2}}
-  %0 = fsdp.all_gather.start (%w) dims [0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<13xf32>, tensor<13xf32>>
+  %0 = fsdp.start all_gather (%w) dims [0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<13xf32>, tensor<13xf32>>
   return
 }
 
@@ -176,7 +176,7 @@ func.func @f(%w: tensor<7xf32>) {
 // FU-1
 func.func @f(%w: tensor<7xf32>) {
   // expected-error @+1 {{expects one dim for each of 1 operands, found 2}}
-  %0 = fsdp.all_gather.start (%w) dims [0, 0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<13xf32>>
+  %0 = fsdp.start all_gather (%w) dims [0, 0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<13xf32>>
   return
 }
 
@@ -185,7 +185,7 @@ func.func @f(%w: tensor<7xf32>) {
 // AG-2 of a member
 func.func @f(%w: tensor<7xf32>) {
   // expected-error @+1 {{expects a shard of 8 along dim 0 (15 over 2 ranks, rounded up), found 7}}
-  %0 = fsdp.all_gather.start (%w) dims [0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<15xf32>>
+  %0 = fsdp.start all_gather (%w) dims [0] over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<15xf32>>
   return
 }
 
@@ -194,7 +194,7 @@ func.func @f(%w: tensor<7xf32>) {
 // FU-2
 func.func @f(%g: tensor<13xf32>) {
   // expected-error @+1 {{expects 'of' to name one parameter for each of 1 operands, found 2}}
-  %0 = fsdp.reduce_scatter.start avg (%g) dims [0] over <"shard", 2> on reduce of [@a, @b] : tensor<13xf32> -> !fsdp.future<tensor<7xf32>>
+  %0 = fsdp.start reduce_scatter avg (%g) dims [0] over <"shard", 2> on reduce of [@a, @b] : tensor<13xf32> -> !fsdp.future<tensor<7xf32>>
   return
 }
 
@@ -203,7 +203,7 @@ func.func @f(%g: tensor<13xf32>) {
 // FU-2
 func.func @f(%g: tensor<13xf32>) {
   // expected-error @+1 {{expects 'of' to name parameters, found "a"}}
-  %0 = fsdp.all_reduce.start avg (%g) over <"shard", 2> on reduce of ["a"] : tensor<13xf32> -> !fsdp.future<tensor<13xf32>>
+  %0 = fsdp.start all_reduce avg (%g) over <"shard", 2> on reduce of ["a"] : tensor<13xf32> -> !fsdp.future<tensor<13xf32>>
   return
 }
 
@@ -212,7 +212,48 @@ func.func @f(%g: tensor<13xf32>) {
 // FU-3
 func.func @f(%g: tensor<13xf32>) {
   // expected-error @+1 {{expects a promise of its operand's type 'tensor<13xf32>' at position 0, found 'tensor<12xf32>'}}
-  %0 = fsdp.all_reduce.start avg (%g) over <"shard", 2> on reduce : tensor<13xf32> -> !fsdp.future<tensor<12xf32>>
+  %0 = fsdp.start all_reduce avg (%g) over <"shard", 2> for metric on reduce : tensor<13xf32> -> !fsdp.future<tensor<12xf32>>
+  return
+}
+
+// -----
+
+// FU-4
+func.func @dims(%w: tensor<7xf32>) {
+  // expected-error @+1 {{expects dims of all_gather}}
+  %0 = fsdp.start all_gather (%w) over <"shard", 2> on gather : tensor<7xf32> -> !fsdp.future<tensor<13xf32>>
+  return
+}
+
+// -----
+
+func.func @no_dims(%g: tensor<13xf32>) {
+  // expected-error @+1 {{expects no dims of all_reduce}}
+  %0 = fsdp.start all_reduce avg (%g) dims [0] over <"shard", 2> on reduce : tensor<13xf32> -> !fsdp.future<tensor<13xf32>>
+  return
+}
+
+// -----
+
+func.func @no_parts(%g: tensor<12xf32>) {
+  // expected-error @+1 {{expects no parts of rotate, which moves no rows}}
+  %0 = fsdp.start rotate (%g) in <blocks = 2> over <"cp", 2> for step on replicate : tensor<12xf32> -> !fsdp.future<tensor<12xf32>>
+  return
+}
+
+// -----
+
+func.func @no_gradients(%g: tensor<13xf32>) {
+  // expected-error @+1 {{expects neither 'of' nor divisors of rotate, which combines nothing}}
+  %0 = fsdp.start rotate (%g) over <"cp", 2> for step on replicate of [@a] : tensor<13xf32> -> !fsdp.future<tensor<13xf32>>
+  return
+}
+
+// -----
+
+func.func @no_reduction(%w: tensor<7xf32>) {
+  // expected-error @+1 {{expects no reduction of all_gather}}
+  %0 = "fsdp.start"(%w) <{kind = #fsdp.collective<all_gather>, combination = #fsdp.reduction<avg>, dims = array<i64: 0>, group = #fsdp.group<"shard", 2>, purpose = #fsdp.purpose<parameter>, stream = #fsdp.stream<gather>}> : (tensor<7xf32>) -> !fsdp.future<tensor<13xf32>>
   return
 }
 
@@ -245,7 +286,7 @@ func.func private @f(!fsdp.future<i64>)
 // WA-1
 func.func @f(%g: tensor<13xf32>) {
   // expected-note @+1 {{promised here}}
-  %0 = fsdp.all_reduce.start avg (%g) over <"shard", 2> on reduce : tensor<13xf32> -> !fsdp.future<tensor<13xf32>>
+  %0 = fsdp.start all_reduce avg (%g) over <"shard", 2> for metric on reduce : tensor<13xf32> -> !fsdp.future<tensor<13xf32>>
   // expected-error @+1 {{expects result 0 of the promised type 'tensor<13xf32>', found 'tensor<12xf32>'}}
   %1 = fsdp.wait %0 : !fsdp.future<tensor<13xf32>> -> tensor<12xf32>
   return
@@ -521,7 +562,7 @@ func.func @divides_by_zero(%g: tensor<4xf32>) {
 
 func.func @divides_an_average(%g: tensor<4xf32>) {
   // expected-error @+1 {{expects 'post' at a sum alone, found avg}}
-  %0 = fsdp.all_reduce avg %g post 2.0 over <"shard", 2> : tensor<4xf32>
+  %0 = fsdp.all_reduce avg %g post 2.0 over <"shard", 2> for metric : tensor<4xf32>
   return
 }
 
@@ -529,7 +570,7 @@ func.func @divides_an_average(%g: tensor<4xf32>) {
 
 func.func @divides_integers(%g: tensor<4xi64>) {
   // expected-error @+1 {{expects floating-point numbers to divide by 'pre', found 'i64'}}
-  %0 = fsdp.all_reduce.start sum (%g) pre 2.0 over <"shard", 2> on reduce : tensor<4xi64> -> !fsdp.future<tensor<4xi64>>
+  %0 = fsdp.start all_reduce sum (%g) pre 2.0 over <"shard", 2> for metric on reduce : tensor<4xi64> -> !fsdp.future<tensor<4xi64>>
   return
 }
 

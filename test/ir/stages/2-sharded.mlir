@@ -62,8 +62,8 @@ module @mlp attributes {fsdp.buckets = #fsdp.buckets<policy = classes, classes =
     %35 = aten.stack([%34#0, %34#1, %34#2]) : (tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<3xf32>
     %36 = aten.mul.Tensor(%35, %35) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
     %37 = aten.sum(%36) : (tensor<3xf32>) -> tensor<f32>
-    %38 = fsdp.all_reduce avg %15 over #shard : tensor<f32>
-    %39 = fsdp.all_reduce avg %37 over #shard : tensor<f32>
+    %38 = fsdp.all_reduce avg %15 over #shard for metric : tensor<f32>
+    %39 = fsdp.all_reduce avg %37 over #shard for metric : tensor<f32>
     %40 = aten.mul.Scalar(%39, other = 2.000000e+00) : (tensor<f32>) -> tensor<f32>
     %41 = aten.sqrt(%40) : (tensor<f32>) -> tensor<f32>
     %42 = aten.add.Scalar(%41, other = 9.9999999999999995E-7) : (tensor<f32>) -> tensor<f32>

@@ -66,8 +66,8 @@ module @mlp attributes {fsdp.mesh = #mesh, fsdp.model = #fsdp.model<"mlp.pt2", 5
     %41 = aten.stack([%40#0, %40#1, %40#2]) : (tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<3xf32>
     %42 = aten.mul.Tensor(%41, %41) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
     %43 = aten.sum(%42) : (tensor<3xf32>) -> tensor<f32>
-    %44 = fsdp.all_reduce avg %15 over #shard : tensor<f32>
-    %45 = fsdp.all_reduce avg %43 over #shard : tensor<f32>
+    %44 = fsdp.all_reduce avg %15 over #shard for metric : tensor<f32>
+    %45 = fsdp.all_reduce avg %43 over #shard for metric : tensor<f32>
     %46 = aten.mul.Scalar(%45, other = 2.000000e+00) : (tensor<f32>) -> tensor<f32>
     %47 = aten.sqrt(%46) : (tensor<f32>) -> tensor<f32>
     %48 = aten.add.Scalar(%47, other = 9.9999999999999995E-7) : (tensor<f32>) -> tensor<f32>

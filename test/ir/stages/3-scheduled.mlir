@@ -25,11 +25,11 @@ module @mlp attributes {fsdp.buckets = #fsdp.buckets<policy = classes, classes =
   func.func @"train/step"(%arg0: tensor<7x17xf32> {fsdp.state = @fc1.weight}, %arg1: tensor<7xf32> {fsdp.state = @fc1.bias}, %arg2: tensor<3x13xf32> {fsdp.state = @fc2.weight}, %arg3: tensor<3xf32> {fsdp.state = @fc2.bias}, %arg4: tensor<7x17xf32> {fsdp.state = @"fc1.weight/exp_avg"}, %arg5: tensor<7x17xf32> {fsdp.state = @"fc1.weight/exp_avg_sq"}, %arg6: tensor<3x13xf32> {fsdp.state = @"fc2.weight/exp_avg"}, %arg7: tensor<3x13xf32> {fsdp.state = @"fc2.weight/exp_avg_sq"}, %arg8: tensor<3xf32> {fsdp.state = @"fc2.bias/exp_avg"}, %arg9: tensor<3xf32> {fsdp.state = @"fc2.bias/exp_avg_sq"}, %arg10: tensor<f32> {fsdp.state = @"optimizer/step"}, %arg11: tensor<f32> {fsdp.state = @"optimizer/lr"}, %arg12: tensor<8x17xf32> {fsdp.input = "x", fsdp.sample = #fsdp.record<"data/sample_inputs/0" at 4096 : 544>}, %arg13: tensor<8x5xf32> {fsdp.input = "y", fsdp.sample = #fsdp.record<"data/sample_inputs/1" at 4736 : 160>}) -> (tensor<f32> {fsdp.output = "loss"}, tensor<f32> {fsdp.output = "grad_norm"}, tensor<7x17xf32> {fsdp.state = @fc1.weight}, tensor<3x13xf32> {fsdp.state = @fc2.weight}, tensor<3xf32> {fsdp.state = @fc2.bias}, tensor<7x17xf32> {fsdp.state = @"fc1.weight/exp_avg"}, tensor<3x13xf32> {fsdp.state = @"fc2.weight/exp_avg"}, tensor<3xf32> {fsdp.state = @"fc2.bias/exp_avg"}, tensor<7x17xf32> {fsdp.state = @"fc1.weight/exp_avg_sq"}, tensor<3x13xf32> {fsdp.state = @"fc2.weight/exp_avg_sq"}, tensor<3xf32> {fsdp.state = @"fc2.bias/exp_avg_sq"}, tensor<f32> {fsdp.state = @"optimizer/step"}) {
     %0 = aten._to_copy(%arg0, dtype = bf16) : (tensor<7x17xf32>) -> tensor<7x17xbf16>
     %1 = aten._to_copy(%arg1, dtype = bf16) : (tensor<7xf32>) -> tensor<7xbf16>
-    %gather.fc1 = fsdp.all_gather.start "fc1"(%0, %1) dims [0, 0] over #shard on gather : tensor<7x17xbf16>, tensor<7xbf16> -> !fsdp.future<tensor<13x17xbf16>, tensor<13xbf16>>
+    %gather.fc1 = fsdp.start all_gather "fc1"(%0, %1) dims [0, 0] over #shard on gather : tensor<7x17xbf16>, tensor<7xbf16> -> !fsdp.future<tensor<13x17xbf16>, tensor<13xbf16>>
     %2 = aten._to_copy(%arg12, dtype = bf16) : (tensor<8x17xf32>) -> tensor<8x17xbf16>
     %3 = aten._to_copy(%arg2, dtype = bf16) : (tensor<3x13xf32>) -> tensor<3x13xbf16>
     %4 = aten._to_copy(%arg3, dtype = bf16) : (tensor<3xf32>) -> tensor<3xbf16>
-    %gather.fc2 = fsdp.all_gather.start "fc2"(%3, %4) dims [0, 0] over #shard on gather : tensor<3x13xbf16>, tensor<3xbf16> -> !fsdp.future<tensor<5x13xbf16>, tensor<5xbf16>>
+    %gather.fc2 = fsdp.start all_gather "fc2"(%3, %4) dims [0, 0] over #shard on gather : tensor<3x13xbf16>, tensor<3xbf16> -> !fsdp.future<tensor<5x13xbf16>, tensor<5xbf16>>
     %fc1.weight.full, %fc1.bias.full = fsdp.wait %gather.fc1 : !fsdp.future<tensor<13x17xbf16>, tensor<13xbf16>> -> tensor<13x17xbf16>, tensor<13xbf16>
     %5 = aten.t(%fc1.weight.full) : (tensor<13x17xbf16>) -> tensor<17x13xbf16, #aten.strides<1, 17>>
     %6 = aten.addmm(%fc1.bias.full, %2, %5) : (tensor<13xbf16>, tensor<8x17xbf16>, tensor<17x13xbf16, #aten.strides<1, 17>>) -> tensor<8x13xbf16>
@@ -40,7 +40,7 @@ module @mlp attributes {fsdp.buckets = #fsdp.buckets<policy = classes, classes =
     %9 = aten.addmm(%fc2.bias.full, %7, %8) : (tensor<5xbf16>, tensor<8x13xbf16>, tensor<13x5xbf16, #aten.strides<1, 13>>) -> tensor<8x5xbf16>
     fsdp.free %fc2.weight.full, %fc2.bias.full : tensor<5x13xbf16>, tensor<5xbf16>
     %10 = fsdp.replay %3 : tensor<3x13xbf16>
-    %regather.fc2 = fsdp.all_gather.start "fc2"(%10) dims [0] over #shard on gather : tensor<3x13xbf16> -> !fsdp.future<tensor<5x13xbf16>>
+    %regather.fc2 = fsdp.start all_gather "fc2"(%10) dims [0] over #shard on gather : tensor<3x13xbf16> -> !fsdp.future<tensor<5x13xbf16>>
     %11 = aten._to_copy(%9, dtype = f32) : (tensor<8x5xbf16>) -> tensor<8x5xf32>
     %12 = aten.mse_loss(%11, %arg13) : (tensor<8x5xf32>, tensor<8x5xf32>) -> tensor<f32>
     %13 = aten.ones_like(%12) : (tensor<f32>) -> tensor<f32>
@@ -54,19 +54,19 @@ module @mlp attributes {fsdp.buckets = #fsdp.buckets<policy = classes, classes =
     %19 = aten.sum.dim_IntList(%15, dim = [0]) : (tensor<8x5xbf16>) -> tensor<5xbf16>
     %20 = aten._to_copy(%18, dtype = f32) : (tensor<5x13xbf16>) -> tensor<5x13xf32>
     %21 = aten._to_copy(%19, dtype = f32) : (tensor<5xbf16>) -> tensor<5xf32>
-    %reduce.fc2 = fsdp.reduce_scatter.start avg "fc2"(%20, %21) dims [0, 0] over #shard on reduce of [@fc2.weight, @fc2.bias] : tensor<5x13xf32>, tensor<5xf32> -> !fsdp.future<tensor<3x13xf32>, tensor<3xf32>>
+    %reduce.fc2 = fsdp.start reduce_scatter avg "fc2"(%20, %21) dims [0, 0] over #shard on reduce of [@fc2.weight, @fc2.bias] : tensor<5x13xf32>, tensor<5xf32> -> !fsdp.future<tensor<3x13xf32>, tensor<3xf32>>
     %22 = aten.threshold_backward(%16, %7, threshold = 0) : (tensor<8x13xbf16>, tensor<8x13xbf16>) -> tensor<8x13xbf16>
     %23 = aten.t(%22) : (tensor<8x13xbf16>) -> tensor<13x8xbf16, #aten.strides<1, 13>>
     %24 = aten.mm(%23, %2) : (tensor<13x8xbf16, #aten.strides<1, 13>>, tensor<8x17xbf16>) -> tensor<13x17xbf16>
     %25 = aten._to_copy(%24, dtype = f32) : (tensor<13x17xbf16>) -> tensor<13x17xf32>
-    %reduce.fc1 = fsdp.reduce_scatter.start avg "fc1"(%25) dims [0] over #shard on reduce of [@fc1.weight] : tensor<13x17xf32> -> !fsdp.future<tensor<7x17xf32>>
+    %reduce.fc1 = fsdp.start reduce_scatter avg "fc1"(%25) dims [0] over #shard on reduce of [@fc1.weight] : tensor<13x17xf32> -> !fsdp.future<tensor<7x17xf32>>
     %fc2.weight.grad, %fc2.bias.grad = fsdp.wait %reduce.fc2 : !fsdp.future<tensor<3x13xf32>, tensor<3xf32>> -> tensor<3x13xf32>, tensor<3xf32>
     %fc1.weight.grad = fsdp.wait %reduce.fc1 : !fsdp.future<tensor<7x17xf32>> -> tensor<7x17xf32>
     %26:3 = aten._foreach_norm.Scalar([%fc1.weight.grad, %fc2.weight.grad, %fc2.bias.grad]) : (tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>) -> (tensor<f32>, tensor<f32>, tensor<f32>)
     %27 = aten.stack([%26#0, %26#1, %26#2]) : (tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<3xf32>
     %28 = aten.mul.Tensor(%27, %27) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
     %29 = aten.sum(%28) : (tensor<3xf32>) -> tensor<f32>
-    %all_reduce.metrics = fsdp.all_reduce.start avg "metrics"(%12, %29) over #shard on reduce : tensor<f32>, tensor<f32> -> !fsdp.future<tensor<f32>, tensor<f32>>
+    %all_reduce.metrics = fsdp.start all_reduce avg "metrics"(%12, %29) over #shard for metric on reduce : tensor<f32>, tensor<f32> -> !fsdp.future<tensor<f32>, tensor<f32>>
     %metrics, %metrics_1 = fsdp.wait %all_reduce.metrics : !fsdp.future<tensor<f32>, tensor<f32>> -> tensor<f32>, tensor<f32>
     %30 = aten.mul.Scalar(%metrics_1, other = 2.000000e+00) : (tensor<f32>) -> tensor<f32>
     %31 = aten.sqrt(%30) : (tensor<f32>) -> tensor<f32>

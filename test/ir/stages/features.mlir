@@ -22,7 +22,7 @@ module @features attributes {fsdp.mesh = #mesh} {
   }
   func.func @hsdp(%arg0: tensor<13x17xf32>) -> (tensor<4x17xf32> {fsdp.state = @"emb.weight/gradient_shard"}) {
     %0 = fsdp.reduce_scatter avg %arg0 dim 0 over #shard of @emb.weight : tensor<13x17xf32> -> tensor<4x17xf32>
-    %1 = fsdp.all_reduce avg %0 over #replicate : tensor<4x17xf32>
+    %1 = fsdp.all_reduce avg %0 over #replicate for metric : tensor<4x17xf32>
     return %1 : tensor<4x17xf32>
   }
   func.func @"train/first"(%arg0: tensor<13x17xf32> {fsdp.state = @"emb.weight/gradient"}, %arg1: tensor<13x17xbf16>) -> (tensor<13x17xf32> {fsdp.state = @"emb.weight/gradient"}) attributes {fsdp.program = #fsdp.program<part = first>} {

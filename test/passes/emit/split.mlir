@@ -37,7 +37,7 @@ module attributes {fsdp.mesh = #mesh} {
     %d = fsdp.all_gather %down dim 0 over #shard : tensor<1x3xf32> -> tensor<2x3xf32>
     %dt = aten.t(%d) : (tensor<2x3xf32>) -> tensor<3x2xf32, #aten.strides<1, 3>>
     %s = aten.mm(%h, %dt) : (tensor<4x3xf32>, tensor<3x2xf32, #aten.strides<1, 3>>) -> tensor<4x2xf32>
-    %y = fsdp.all_reduce sum %s over #tp : tensor<4x2xf32>
+    %y = fsdp.all_reduce sum %s over #tp for step : tensor<4x2xf32>
     %z = aten.mul.Tensor(%y, %scale) : (tensor<4x2xf32>, tensor<f32>) -> tensor<4x2xf32>
     return %z : tensor<4x2xf32>
   }

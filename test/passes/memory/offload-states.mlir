@@ -62,7 +62,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.offload = #fsdp.offlo
     %n:2 = aten._foreach_norm.Scalar([%ra, %rb]) : (tensor<2xf32>, tensor<2xf32>) -> (tensor<f32>, tensor<f32>)
     %s = aten.stack([%n#0, %n#1]) : (tensor<f32>, tensor<f32>) -> tensor<2xf32>
     %t = aten.sum(%s) : (tensor<2xf32>) -> tensor<f32>
-    %norm = fsdp.all_reduce avg %t over #shard : tensor<f32>
+    %norm = fsdp.all_reduce avg %t over #shard for metric : tensor<f32>
     %clip = aten.clamp_min(%norm, min = 1.0) : (tensor<f32>) -> tensor<f32>
     %new:4 = fsdp.sgd params(%a, %b) grads(%ra, %rb) momentum_buffers(%ma, %mb) lr %lr grad_scale %clip momentum 9.0e-01 weight_decay 0.0
         : tensor<2xf32>, tensor<2xf32>

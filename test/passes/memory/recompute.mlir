@@ -184,11 +184,11 @@ module @inference attributes {fsdp.recompute = #fsdp.recompute<modules = ["block
 
 // CHECK-LABEL: module @gathered
 // CHECK:       %[[P:.+]] = aten.neg(%[[X:.+]]) :
-// CHECK:       fsdp.all_gather %[[P]] dim 0 over #tp
+// CHECK:       fsdp.all_gather %[[P]] dim 0 over #tp for step
 // CHECK:       aten.sum
 // CHECK:       %[[R:.+]] = fsdp.replay %[[X]] : tensor<2x4xf32>
 // CHECK-NEXT:  %[[P2:.+]] = aten.neg(%[[R]])
-// CHECK-NEXT:  %[[A:.+]] = fsdp.all_gather %[[P2]] dim 0 over #tp : tensor<2x4xf32> -> tensor<4x4xf32>
+// CHECK-NEXT:  %[[A:.+]] = fsdp.all_gather %[[P2]] dim 0 over #tp for step : tensor<2x4xf32> -> tensor<4x4xf32>
 // CHECK-NEXT:  %[[H:.+]] = aten.mm(%[[A]], %{{.+}})
 // CHECK-NEXT:  %[[Y:.+]] = aten.relu(%[[H]])
 // CHECK-NEXT:  %[[T:.+]] = aten.threshold_backward(%{{.+}}, %[[Y]]
@@ -202,7 +202,7 @@ module @gathered attributes {fsdp.recompute = #fsdp.recompute<modules = ["block"
   func.func @"train/step"(%w: tensor<4x4xf32> {fsdp.state = @w}, %x: tensor<2x4xf32> {fsdp.input = "x"})
       -> (tensor<f32> {fsdp.output = "loss"}, tensor<4x4xf32> {fsdp.gradient = @w}) {
     %p = aten.neg(%x) : (tensor<2x4xf32>) -> tensor<2x4xf32> loc("block.norm")
-    %a = fsdp.all_gather %p dim 0 over #tp : tensor<2x4xf32> -> tensor<4x4xf32> loc("block.norm")
+    %a = fsdp.all_gather %p dim 0 over #tp for step : tensor<2x4xf32> -> tensor<4x4xf32> loc("block.norm")
     %h = aten.mm(%a, %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("block.fc")
     %y = aten.relu(%h) : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("block")
     %o = aten.mul.Tensor(%y, %y) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("block")
@@ -210,7 +210,7 @@ module @gathered attributes {fsdp.recompute = #fsdp.recompute<modules = ["block"
     %1 = aten.ones_like(%o) : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %t = aten.threshold_backward(%1, %y, threshold = 0) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     %r = fsdp.replay %p : tensor<2x4xf32>
-    %b = fsdp.all_gather %r dim 0 over #tp : tensor<2x4xf32> -> tensor<4x4xf32>
+    %b = fsdp.all_gather %r dim 0 over #tp for step : tensor<2x4xf32> -> tensor<4x4xf32>
     %bt = aten.t(%b) : (tensor<4x4xf32>) -> tensor<4x4xf32, #aten.strides<1, 4>>
     %g = aten.mm(%bt, %t) : (tensor<4x4xf32, #aten.strides<1, 4>>, tensor<4x4xf32>) -> tensor<4x4xf32>
     return %l, %g : tensor<f32>, tensor<4x4xf32>

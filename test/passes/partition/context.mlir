@@ -34,12 +34,12 @@
 // RING:      aten._scaled_dot_product_flash_attention_for_cpu(%[[H:.+]], %[[H]], %[[H]], is_causal = true) {{.*}}fsdp.ring = #fsdp.placed<shard dim 2 in <balanced = true> over #cp>
 // RING:      aten._scaled_dot_product_flash_attention_for_cpu_backward({{.*}}fsdp.ring = #fsdp.placed<shard dim 2 in <balanced = true> over #cp>
 // RING-NOT:  fsdp.reduce_scatter
-// RING:      fsdp.all_reduce sum %{{.+}} over #cp : tensor<f32>
+// RING:      fsdp.all_reduce sum %{{.+}} over #cp for step : tensor<f32>
 //
 // Its own pieces in one call under the mask; the late queries with the early keys that came, and then what is left.
 //
 // ROTATES-LABEL: func.func @"train/step"
-// ROTATES:      fsdp.rotate.start "cp"
+// ROTATES:      fsdp.start rotate "cp"
 // ROTATES-NEXT: aten._scaled_dot_product_flash_attention_for_cpu({{.*}}is_causal = true)
 // ROTATES:      fsdp.wait
 // ROTATES:      aten._scaled_dot_product_flash_attention_for_cpu({{%[^=]*}}) {
@@ -60,18 +60,18 @@
 
 // CHECK-DAG: #cp = #fsdp.group<"cp", 2>
 // CHECK-LABEL: func.func @"train/step"
-// CHECK:      %[[X:.+]] = fsdp.shard %{{.+}} dim 1 in <balanced = true> over #cp : tensor<2x8xi64> -> tensor<2x4xi64>
+// CHECK:      %[[X:.+]] = fsdp.shard %{{.+}} dim 1 in <balanced = true> over #cp for step : tensor<2x8xi64> -> tensor<2x4xi64>
 // CHECK-NEXT: %[[E:.+]] = aten.embedding(%{{.+}}, %[[X]]) {{.*}} -> tensor<2x4x4xf32>
 // CHECK:      %[[H:.+]] = aten.unsqueeze(%[[E]]
-// CHECK:      %[[K:.+]] = fsdp.all_gather %[[H]] dim 2 in <balanced = true> over #cp : tensor<2x1x4x4xf32> -> tensor<2x1x8x4xf32>
+// CHECK:      %[[K:.+]] = fsdp.all_gather %[[H]] dim 2 in <balanced = true> over #cp for step : tensor<2x1x4x4xf32> -> tensor<2x1x8x4xf32>
 // CHECK-NEXT: aten._scaled_dot_product_flash_attention_for_cpu(%[[H]], %[[K]], %[[K]], is_causal = true) {{.*}}fsdp.queries = #fsdp.placed<shard dim 2 in <balanced = true> over #cp>
 // CHECK:      %[[R:.+]] = fsdp.replay %[[H]]
-// CHECK-NEXT: %[[A:.+]] = fsdp.all_gather %[[R]] dim 2 in <balanced = true> over #cp
+// CHECK-NEXT: %[[A:.+]] = fsdp.all_gather %[[R]] dim 2 in <balanced = true> over #cp for step
 // CHECK-NEXT: %[[B:.+]]:3 = aten._scaled_dot_product_flash_attention_for_cpu_backward(%{{.+}}, %[[H]], %[[A]], %[[A]]
 // CHECK-NEXT: %[[S:.+]] = aten.add.Tensor(%[[B]]#1, %[[B]]#2)
-// CHECK-NEXT: %[[D:.+]] = fsdp.reduce_scatter sum %[[S]] dim 2 in <balanced = true> over #cp : tensor<2x1x8x4xf32> -> tensor<2x1x4x4xf32>
+// CHECK-NEXT: %[[D:.+]] = fsdp.reduce_scatter sum %[[S]] dim 2 in <balanced = true> over #cp for step : tensor<2x1x8x4xf32> -> tensor<2x1x4x4xf32>
 // CHECK:      %[[G:.+]] = aten.embedding_dense_backward({{.*}}) {fsdp.placed = {{\[\[}}#fsdp.placed<partial over #cp>]]}
-// CHECK-NEXT: %[[L:.+]] = fsdp.all_reduce sum %{{.+}} over #cp : tensor<f32>
+// CHECK-NEXT: %[[L:.+]] = fsdp.all_reduce sum %{{.+}} over #cp for step : tensor<f32>
 // CHECK-NEXT: return %[[L]], %[[G]] : tensor<f32>, tensor<29x4xf32>
 // CHECK:      func.func @"reference/train/step"
 
@@ -80,7 +80,7 @@
 // PLANNED-LABEL: func.func @"train/step"
 // PLANNED:      fsdp.select_rows {{.*}} dim 1 from [0, 2] over #cp {{.*}} : tensor<2x8xi64> -> tensor<2x2xi64>
 // PLANNED:      fsdp.select_rows {{.*}} dim 1 from [6, 4] over #cp
-// PLANNED:      fsdp.all_gather.start "cp"({{.*}}) dims [0] over #cp
+// PLANNED:      fsdp.start all_gather "cp"({{.*}}) dims [0] over #cp for step
 // PLANNED:      aten.flip
 // PLANNED:      aten._scaled_dot_product_flash_attention_for_cpu({{.*}}is_causal = true)
 // PLANNED:      aten._scaled_dot_product_flash_attention_for_cpu({{.*}}is_causal = true)
@@ -89,8 +89,8 @@
 // PLANNED:      fsdp.select_rows {{.*}} dim 2 from [2, 0] over #cp {{.*}} : tensor<2x1x4x4xf32> -> tensor<2x1x2x4xf32>
 // PLANNED:      aten._scaled_dot_product_flash_attention_for_cpu({{%[^=]*}}) {
 // PLANNED-COUNT-4: aten._scaled_dot_product_flash_attention_for_cpu_backward
-// PLANNED:      fsdp.reduce_scatter.start sum "cp"({{.*}}) dims [0] over #cp
-// PLANNED:      fsdp.reduce_scatter.start sum {{.*}} pre 2.000000e+00 dims [0] over #shard {{.*}} of [@embed.weight]
+// PLANNED:      fsdp.start reduce_scatter sum "cp"({{.*}}) dims [0] over #cp for step
+// PLANNED:      fsdp.start reduce_scatter sum {{.*}} pre 2.000000e+00 dims [0] over #shard {{.*}} of [@embed.weight]
 module {
   fsdp.module "" class "Model"
   fsdp.module "embed" class "Embedding"

@@ -24,7 +24,7 @@
 // BARE: 'aten.relu' op reads a part along dim 1 and does not say what ranks have of its result; expected 'fsdp.placed'
 // RUN: sed -E 's/(fsdp.all_reduce sum) %[^ ]+/\1 %2/' %t | not fsdp-opt - --fsdp-verify-placed 2>&1 | FileCheck %s --check-prefix=MOVE
 // MOVE: 'fsdp.all_reduce' op expects ranks of 'tp' to have a summand of its operand, found a part along dim 1
-// RUN: sed -E 's/fsdp.all_reduce sum (.*) over #tp/fsdp.all_reduce avg \1 over #tp/' %t | not fsdp-opt - --fsdp-verify-placed 2>&1 | FileCheck %s --check-prefix=AVERAGE
+// RUN: sed -E 's/fsdp.all_reduce sum (.*) over #tp for step/fsdp.all_reduce avg \1 over #tp/' %t | not fsdp-opt - --fsdp-verify-placed 2>&1 | FileCheck %s --check-prefix=AVERAGE
 // AVERAGE: 'fsdp.all_reduce' op expects a sum without divisors of what ranks of 'tp' compute together
 
 // CHECK: #tp = #fsdp.group<"tp", 2>
@@ -38,7 +38,7 @@
 // CHECK-NEXT: %[[T:.+]] = aten.t(
 // CHECK-NEXT: %[[B:.+]] = fsdp.summand %{{.+}} over #tp : tensor<6xf32>
 // CHECK-NEXT: %[[P:.+]] = aten.addmm(%[[B]], %[[R]], %[[T]]) {fsdp.placed = {{\[\[}}#fsdp.placed<partial over #tp>]]}
-// CHECK-NEXT: %[[Y:.+]] = fsdp.all_reduce sum %[[P]] over #tp : tensor<4x6xf32>
+// CHECK-NEXT: %[[Y:.+]] = fsdp.all_reduce sum %[[P]] over #tp for step : tensor<4x6xf32>
 // CHECK-NEXT: aten.mul.Tensor(%[[Y]], %[[Y]])
 // CHECK-NOT:  fsdp.all_reduce
 // CHECK-NOT:  fsdp.all_gather

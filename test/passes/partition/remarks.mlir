@@ -9,9 +9,9 @@
 // CHECK-DAG: {{.*}}aten._softmax is computed whole by every rank, since it has no rule for parts along the dims of its operands; 96 bytes are exchanged for it
 
 // WHOLE:      %[[H:.+]] = aten.mm({{.*}} -> tensor<4x6xf32>
-// WHOLE-NEXT: %[[G:.+]] = fsdp.all_gather %[[H]] dim 1 over #tp : tensor<4x6xf32> -> tensor<4x12xf32>
+// WHOLE-NEXT: %[[G:.+]] = fsdp.all_gather %[[H]] dim 1 over #tp for step : tensor<4x6xf32> -> tensor<4x12xf32>
 // WHOLE-NEXT: aten.roll(%[[G]]
-// WHOLE:      %[[F:.+]] = fsdp.all_gather %{{.+}} dim 1 over #tp : tensor<4x6xf32> -> tensor<4x12xf32>
+// WHOLE:      %[[F:.+]] = fsdp.all_gather %{{.+}} dim 1 over #tp for step : tensor<4x6xf32> -> tensor<4x12xf32>
 // WHOLE-NEXT: aten._softmax(%[[F]]
 module {
   fsdp.module "" class "Model"

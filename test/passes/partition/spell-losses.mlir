@@ -42,10 +42,10 @@
 // PARTS-LABEL: module @untied
 // PARTS:      fsdp.state parameter @head.weight : tensor<4x6xf32> split <dim 0 over #tp>
 // PARTS:      %[[S:.+]] = aten.mm({{.*}} -> tensor<4x4xf32>
-// PARTS:      fsdp.all_gather {{.*}} dim 1 over #tp : tensor<4x1xf32> -> tensor<4x2xf32>
+// PARTS:      fsdp.all_gather {{.*}} dim 1 over #tp for step : tensor<4x1xf32> -> tensor<4x2xf32>
 // PARTS:      aten.eq.Tensor({{.*}} -> tensor<4x4xi1>
-// PARTS:      fsdp.all_reduce sum {{.*}} over #tp : tensor<4x1xf32>
-// PARTS:      fsdp.all_reduce sum {{.*}} over #tp : tensor<4xf32>
+// PARTS:      fsdp.all_reduce sum {{.*}} over #tp for step : tensor<4x1xf32>
+// PARTS:      fsdp.all_reduce sum {{.*}} over #tp for step : tensor<4xf32>
 // PARTS-NOT:  fsdp.all
 // PARTS:      return {{.*}} : tensor<f32>, tensor<4x6xf32>
 module @untied {
@@ -76,7 +76,7 @@ module @untied {
 // PARTS-LABEL: module @tied
 // PARTS:      fsdp.state parameter @head.weight : tensor<4x6xf32> split <dim 0 over #tp>
 // PARTS:      %[[E:.+]] = aten.embedding(%{{.+}}, %{{.+}}) {fsdp.placed = {{\[\[}}#fsdp.placed<partial over #tp>]], fsdp.rows = #fsdp.placed<shard over #tp>} : (tensor<4x6xf32>, tensor<4xi64>) -> tensor<4x6xf32>
-// PARTS:      fsdp.all_reduce sum %[[E]] over #tp
+// PARTS:      fsdp.all_reduce sum %[[E]] over #tp for step
 module @tied {
   fsdp.module "" class "Model"
   fsdp.module "head" class "Linear"

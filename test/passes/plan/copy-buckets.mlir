@@ -9,7 +9,7 @@
 // CHECK-LABEL: func.func @"train/step"
 // CHECK-SAME:    %[[W:[^:]+]]: tensor<7x17xf32> {fsdp.state = @w}, %[[V:[^:]+]]: tensor<7xf32> {fsdp.state = @v}, %[[U:[^:]+]]: tensor<2xf32> {fsdp.state = @u}
 // CHECK-NEXT:    %[[P:.+]] = fsdp.pack(%[[W]], %[[V]]) at [0, 119] : tensor<7x17xf32>, tensor<7xf32> -> tensor<126xf32>
-// CHECK-NEXT:    %[[F:.+]] = fsdp.all_gather.start "b"(%[[P]]) dims [0] over #shard on gather {fsdp.copied = 2 : i64} : tensor<126xf32> -> !fsdp.future<tensor<252xf32>>
+// CHECK-NEXT:    %[[F:.+]] = fsdp.start all_gather "b"(%[[P]]) dims [0] over #shard on gather {fsdp.copied = 2 : i64} : tensor<126xf32> -> !fsdp.future<tensor<252xf32>>
 // CHECK-NEXT:    %[[FULL:.+]] = fsdp.wait %[[F]]
 // CHECK-NEXT:    %[[WS:.+]] = aten.as_strided(%[[FULL]], size = [2, 119], stride = [126, 1], storage_offset = 0)
 // CHECK-NEXT:    %[[WC:.+]] = aten.clone(%[[WS]], memory_format = "contiguous") : {{.*}} -> tensor<2x119xf32>
@@ -18,21 +18,21 @@
 // CHECK-NEXT:    %[[VC:.+]] = aten.clone(%[[VS]], memory_format = "contiguous")
 // CHECK-NEXT:    %[[FV:.+]] = aten.as_strided(%[[VC]], size = [13], stride = [1], storage_offset = 0)
 // CHECK-NEXT:    fsdp.free %[[FULL]]
-// CHECK-NEXT:    fsdp.all_gather.start "rows"(%[[U]])
+// CHECK-NEXT:    fsdp.start all_gather "rows"(%[[U]])
 // CHECK:         %[[GV:.+]] = aten.mul.Tensor(%[[FV]]
 // CHECK-NEXT:    fsdp.free %[[FV]]
 // CHECK:         %[[R:.+]] = fsdp.replay %[[W]]
 // CHECK-NEXT:    %[[RP:.+]] = fsdp.pack(%[[R]]) at [0]
-// CHECK-NEXT:    fsdp.all_gather.start "b"(%[[RP]]) {{.*}}{fsdp.copied = 1 : i64}
+// CHECK-NEXT:    fsdp.start all_gather "b"(%[[RP]]) {{.*}}{fsdp.copied = 1 : i64}
 // CHECK:         aten.clone
 // CHECK:         %[[GW:.+]] = aten.neg
 // CHECK:         %[[G:.+]] = aten._chunk_cat([%[[GW]], %[[GV]]], dim = 0, num_chunks = 2) : (tensor<13x17xf32>, tensor<13xf32>) -> tensor<2x126xf32>
-// CHECK-NEXT:    %[[S:.+]] = fsdp.reduce_scatter.start avg "b"(%[[G]]) dims [0] over #shard on reduce {fsdp.copied = 2 : i64} : tensor<2x126xf32> -> !fsdp.future<tensor<1x126xf32>>
+// CHECK-NEXT:    %[[S:.+]] = fsdp.start reduce_scatter avg "b"(%[[G]]) dims [0] over #shard on reduce {fsdp.copied = 2 : i64} : tensor<2x126xf32> -> !fsdp.future<tensor<1x126xf32>>
 // CHECK-NEXT:    %[[SW:.+]] = fsdp.wait %[[S]]
 // CHECK-NEXT:    %[[GRADW:.+]] = aten.as_strided(%[[SW]], size = [7, 17], stride = [17, 1], storage_offset = 0)
 // CHECK-NEXT:    %[[GRADV:.+]] = aten.as_strided(%[[SW]], size = [7], stride = [1], storage_offset = 119)
-// CHECK:         fsdp.reduce_scatter.start avg "rows"(%{{.+}}) dims [0] over #shard on reduce of [@u]
-// CHECK:         fsdp.all_reduce.start avg "metrics"(%{{.+}})
+// CHECK:         fsdp.start reduce_scatter avg "rows"(%{{.+}}) dims [0] over #shard on reduce of [@u]
+// CHECK:         fsdp.start all_reduce avg "metrics"(%{{.+}})
 // CHECK:         return %{{.+}}, %[[GRADW]], %[[GRADV]], %{{.+}}
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
@@ -53,7 +53,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %sv = fsdp.reduce_scatter avg %gv dim 0 over #shard of @v : tensor<13xf32> -> tensor<7xf32>
     %sw = fsdp.reduce_scatter avg %gw dim 0 over #shard of @w : tensor<13x17xf32> -> tensor<7x17xf32>
     %su = fsdp.reduce_scatter avg %gu dim 0 over #shard of @u : tensor<4xf32> -> tensor<2xf32>
-    %m = fsdp.all_reduce avg %l over #shard : tensor<f32>
+    %m = fsdp.all_reduce avg %l over #shard for metric : tensor<f32>
     return %m, %sw, %sv, %su : tensor<f32>, tensor<7x17xf32>, tensor<7xf32>, tensor<2xf32>
   }
 }
@@ -66,11 +66,11 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 
 // CHECK-LABEL: func.func @"train/step"
 // CHECK:         %[[P:.+]] = fsdp.pack(%{{.+}}, %{{.+}}) at [0, 2] : tensor<2xbf16>, tensor<1xbf16> -> tensor<3xbf16>
-// CHECK:         fsdp.all_gather.start "b"(%[[P]])
+// CHECK:         fsdp.start all_gather "b"(%[[P]])
 // CHECK:         %[[G:.+]] = aten._chunk_cat([%{{.+}}, %{{.+}}], dim = 0, num_chunks = 2) : (tensor<4xbf16>, tensor<1xbf16>) -> tensor<2x3xbf16>
-// CHECK-NEXT:    %[[F:.+]] = fsdp.reduce_scatter.start sum "b"(%[[G]]) pre 2.000000e+00 dims [0] over #shard
+// CHECK-NEXT:    %[[F:.+]] = fsdp.start reduce_scatter sum "b"(%[[G]]) pre 2.000000e+00 dims [0] over #shard
 // CHECK-NEXT:    %[[S:.+]] = fsdp.wait %[[F]]
-// CHECK-NEXT:    %[[A:.+]] = fsdp.all_reduce.start sum "b"(%[[S]]) post 2.000000e+00 over #replicate on replicate {fsdp.copied = 2 : i64} : tensor<1x3xbf16>
+// CHECK-NEXT:    %[[A:.+]] = fsdp.start all_reduce sum "b"(%[[S]]) post 2.000000e+00 over #replicate on replicate {fsdp.copied = 2 : i64} : tensor<1x3xbf16>
 // CHECK-NEXT:    %[[R:.+]] = fsdp.wait %[[A]]
 // CHECK-NEXT:    %[[W:.+]] = aten.as_strided(%[[R]], size = [2], stride = [1], storage_offset = 0)
 // CHECK-NEXT:    %[[V:.+]] = aten.as_strided(%[[R]], size = [1], stride = [1], storage_offset = 2)
@@ -108,7 +108,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2>} {
 // CHECK:         %[[W:.+]] = fsdp.accumulate %{{.+}} into
 // CHECK-NEXT:    %[[V:.+]] = fsdp.accumulate %{{.+}} into
 // CHECK-NEXT:    %[[P:.+]] = fsdp.pack(%[[W]], %[[V]]) at [0, 2]
-// CHECK-NEXT:    %[[A:.+]] = fsdp.all_reduce.start avg "b"(%[[P]]) over #replicate on replicate {fsdp.copied = 2 : i64} : tensor<3xf32>
+// CHECK-NEXT:    %[[A:.+]] = fsdp.start all_reduce avg "b"(%[[P]]) over #replicate on replicate {fsdp.copied = 2 : i64} : tensor<3xf32>
 // CHECK-NEXT:    %[[R:.+]] = fsdp.wait %[[A]]
 // CHECK-NEXT:    %[[GW:.+]] = aten.as_strided(%[[R]], size = [2], stride = [1], storage_offset = 0)
 // CHECK-NEXT:    %[[GV:.+]] = aten.as_strided(%[[R]], size = [1], stride = [1], storage_offset = 2)

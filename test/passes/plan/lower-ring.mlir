@@ -8,7 +8,7 @@
 // CHECK:      %[[K:.+]] = aten.unsqueeze(%[[KEY]], dim = 2)
 // CHECK:      %[[OWN:.+]] = aten.view({{.*}}, size = [1, 4, 6, 8])
 // CHECK:      %[[V:.+]] = aten.unsqueeze(%[[VALUE]], dim = 2)
-// CHECK:      %[[PASS:.+]] = fsdp.rotate.start "cp"(%[[K]], %[[V]]) over #cp on replicate : tensor<1x2x1x6x8xf32>, tensor<1x2x1x6x8xf32>
+// CHECK:      %[[PASS:.+]] = fsdp.start rotate "cp"(%[[K]], %[[V]]) over #cp for step on replicate : tensor<1x2x1x6x8xf32>, tensor<1x2x1x6x8xf32>
 // CHECK-NEXT: %[[FIRST:.+]]:2 = aten._scaled_dot_product_flash_attention_for_cpu(%[[Q]], %[[OWN]], %{{.+}}) :
 // CHECK-NEXT: %[[CAME:.+]], %{{.+}} = fsdp.wait %[[PASS]]
 // CHECK-NEXT: aten.expand(%[[CAME]], size = [1, 2, 2, 6, 8])
@@ -18,16 +18,16 @@
 
 // Their gradients travel behind them, added up over a group, and come home with a last step.
 
-// CHECK:      %[[AGAIN:.+]] = fsdp.rotate.start "cp"(%[[K]], %[[V]])
+// CHECK:      %[[AGAIN:.+]] = fsdp.start rotate "cp"(%[[K]], %[[V]])
 // CHECK-NEXT: %[[G:.+]]:3 = aten._scaled_dot_product_flash_attention_for_cpu_backward(
 // CHECK-NEXT: aten.view(%[[G]]#1, size = [1, 2, 2, 6, 8])
 // CHECK-NEXT: %[[SUM:.+]] = aten.sum.dim_IntList({{.*}}, dim = [2]) {{.*}} -> tensor<1x2x6x8xf32>
 // CHECK:      fsdp.wait %[[AGAIN]]
-// CHECK:      %[[HOME:.+]] = fsdp.rotate.start "cp"(%[[SUM]], %{{.+}}) over #cp
+// CHECK:      %[[HOME:.+]] = fsdp.start rotate "cp"(%[[SUM]], %{{.+}}) over #cp for step
 // CHECK:      aten._scaled_dot_product_flash_attention_for_cpu_backward(
 // CHECK:      %[[BEFORE:.+]], %{{.+}} = fsdp.wait %[[HOME]]
 // CHECK-NEXT: %[[BOTH:.+]] = aten.add.Tensor(%[[BEFORE]], %{{.+}})
-// CHECK:      %[[LAST:.+]] = fsdp.rotate.start "cp"(%[[BOTH]], %{{.+}}) over #cp
+// CHECK:      %[[LAST:.+]] = fsdp.start rotate "cp"(%[[BOTH]], %{{.+}}) over #cp for step
 // CHECK-NEXT: %[[KEYS:.+]], %[[VALUES:.+]] = fsdp.wait %[[LAST]]
 // CHECK:      return %{{.+}}, %{{.+}}, %[[KEYS]], %[[VALUES]]
 #cp = #fsdp.group<"cp", 2>

@@ -10,10 +10,10 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %g = aten.relu(%x) : (tensor<3x4xf32>) -> tensor<3x4xf32>
     // All of its base: rows may be added behind it.
     %v = aten._unsafe_view(%g, size = [3, 2, 2]) : (tensor<3x4xf32>) -> tensor<3x2x2xf32>
-    %f = fsdp.reduce_scatter.start avg "a"(%v) dims [0] over #shard on reduce : tensor<3x2x2xf32> -> !fsdp.future<tensor<2x2x2xf32>>
+    %f = fsdp.start reduce_scatter avg "a"(%v) dims [0] over #shard on reduce : tensor<3x2x2xf32> -> !fsdp.future<tensor<2x2x2xf32>>
     %r = fsdp.wait %f : !fsdp.future<tensor<2x2x2xf32>> -> tensor<2x2x2xf32>
     %s = aten.sum(%g) : (tensor<3x4xf32>) -> tensor<f32>
-    %h = fsdp.all_reduce.start avg "metrics"(%s) over #shard on reduce : tensor<f32> -> !fsdp.future<tensor<f32>>
+    %h = fsdp.start all_reduce avg "metrics"(%s) over #shard for metric on reduce : tensor<f32> -> !fsdp.future<tensor<f32>>
     %l = fsdp.wait %h : !fsdp.future<tensor<f32>> -> tensor<f32>
     return %l : tensor<f32>
   }
@@ -33,8 +33,8 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     // CHECK: %[[P:.*]] = aten.clone({{.*}}, memory_format = "contiguous") : (tensor<1x4xf32>) -> tensor<1x4xf32>
     // CHECK-NEXT: %[[T:.*]] = aten.clone({{.*}}) : (tensor<4x3xf32, #aten.strides<1, 4>>) -> tensor<4x3xf32>
     // CHECK-NEXT: %[[X:.*]] = aten.clone(%arg0, memory_format = "contiguous")
-    // CHECK-NEXT: fsdp.reduce_scatter.start avg "a"(%[[P]], %[[T]], %[[X]])
-    %f = fsdp.reduce_scatter.start avg "a"(%p, %t, %x) dims [0, 0, 0] over #shard on reduce : tensor<1x4xf32>, tensor<4x3xf32, #aten.strides<1, 4>>, tensor<3x4xf32> -> !fsdp.future<tensor<1x4xf32>, tensor<2x3xf32>, tensor<2x4xf32>>
+    // CHECK-NEXT: fsdp.start reduce_scatter avg "a"(%[[P]], %[[T]], %[[X]])
+    %f = fsdp.start reduce_scatter avg "a"(%p, %t, %x) dims [0, 0, 0] over #shard on reduce : tensor<1x4xf32>, tensor<4x3xf32, #aten.strides<1, 4>>, tensor<3x4xf32> -> !fsdp.future<tensor<1x4xf32>, tensor<2x3xf32>, tensor<2x4xf32>>
     %r:3 = fsdp.wait %f : !fsdp.future<tensor<1x4xf32>, tensor<2x3xf32>, tensor<2x4xf32>> -> tensor<1x4xf32>, tensor<2x3xf32>, tensor<2x4xf32>
     return
   }
@@ -49,9 +49,9 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"train/contested"(%x: tensor<4xf32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "own"}, tensor<f32> {fsdp.output = "mean"}) {
     // CHECK: %[[S:.*]] = aten.sum(
     // CHECK-NEXT: %[[C:.*]] = aten.clone(%[[S]]
-    // CHECK-NEXT: fsdp.all_reduce.start avg "metrics"(%[[C]])
+    // CHECK-NEXT: fsdp.start all_reduce avg "metrics"(%[[C]])
     %s = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
-    %h = fsdp.all_reduce.start avg "metrics"(%s) over #shard on reduce : tensor<f32> -> !fsdp.future<tensor<f32>>
+    %h = fsdp.start all_reduce avg "metrics"(%s) over #shard for metric on reduce : tensor<f32> -> !fsdp.future<tensor<f32>>
     %l = fsdp.wait %h : !fsdp.future<tensor<f32>> -> tensor<f32>
     // CHECK: return %[[S]],
     return %s, %l : tensor<f32>, tensor<f32>

@@ -14,8 +14,8 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"train/step"(%w: tensor<2x32xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr},
                           %x: tensor<2x32xf32> {fsdp.input = "x"}) -> (tensor<2x32xf32> {fsdp.state = @w}) {
     // Four rows: 512 bytes.
-    // CHECK: fsdp.all_gather.start "w"(%{{.*}}) {{.*}} {fsdp.at = array<i64: [[FULL:[0-9]+]]>}
-    %f = fsdp.all_gather.start "w"(%w) dims [0] over #shard on gather : tensor<2x32xf32> -> !fsdp.future<tensor<3x32xf32>>
+    // CHECK: fsdp.start all_gather "w"(%{{.*}}) {{.*}} {fsdp.at = array<i64: [[FULL:[0-9]+]]>}
+    %f = fsdp.start all_gather "w"(%w) dims [0] over #shard on gather : tensor<2x32xf32> -> !fsdp.future<tensor<3x32xf32>>
     // CHECK-NEXT: fsdp.wait
     // CHECK-NOT: fsdp.at
     %full = fsdp.wait %f : !fsdp.future<tensor<3x32xf32>> -> tensor<3x32xf32>
@@ -29,7 +29,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     // CHECK: aten.mm({{.*}}) {fsdp.at = array<i64: [[FULL]]>}
     %g = aten.mm(%yt, %x) : (tensor<3x2xf32, #aten.strides<1, 3>>, tensor<2x32xf32>) -> tensor<3x32xf32>
     fsdp.zero_padding %g dim 0 over #shard : tensor<3x32xf32>
-    %h = fsdp.reduce_scatter.start avg "w"(%g) dims [0] over #shard on reduce of [@w] : tensor<3x32xf32> -> !fsdp.future<tensor<2x32xf32>>
+    %h = fsdp.start reduce_scatter avg "w"(%g) dims [0] over #shard on reduce of [@w] : tensor<3x32xf32> -> !fsdp.future<tensor<2x32xf32>>
     %s = fsdp.wait %h : !fsdp.future<tensor<2x32xf32>> -> tensor<2x32xf32>
     // CHECK: fsdp.sgd {{.*}} {fsdp.at = array<i64: 0>}
     %n = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2x32xf32>
@@ -94,7 +94,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %t = aten.t(%y) : (tensor<32x2xf32>) -> tensor<2x32xf32, #aten.strides<1, 2>>
     // CHECK: fsdp.pack({{.*}}) at [0, 64, 96, 128, 192] of @f {fsdp.at = array<i64: 640>}
     %g = fsdp.pack(%w, %v, %o, %half, %t) at [0, 64, 96, 128, 192] of @f : tensor<64xf32>, tensor<32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<2x32xf32, #aten.strides<1, 2>> -> tensor<256xf32>
-    %h = fsdp.reduce_scatter.start avg "b"(%g) dims [0] over #shard on reduce of [@f] : tensor<256xf32> -> !fsdp.future<tensor<128xf32>>
+    %h = fsdp.start reduce_scatter avg "b"(%g) dims [0] over #shard on reduce of [@f] : tensor<256xf32> -> !fsdp.future<tensor<128xf32>>
     %s = fsdp.wait %h : !fsdp.future<tensor<128xf32>> -> tensor<128xf32>
     %n = fsdp.sgd params(%f) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<128xf32>
     return %o, %n : tensor<32xf32>, tensor<128xf32>

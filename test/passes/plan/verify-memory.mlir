@@ -10,7 +10,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
       -> (tensor<4xf32> {fsdp.state = @w}, tensor<4xf32> {fsdp.output = "y"}) {
     %a = aten.relu(%x) {fsdp.at = array<i64: 384>} : (tensor<4xf32>) -> tensor<4xf32>
     %g = aten.neg(%a) {fsdp.at = array<i64: 384>} : (tensor<4xf32>) -> tensor<4xf32>
-    %f = fsdp.all_reduce.start avg "a"(%g) over #shard on reduce {fsdp.at = array<i64: 384>} : tensor<4xf32> -> !fsdp.future<tensor<4xf32>>
+    %f = fsdp.start all_reduce avg "a"(%g) over #shard for metric on reduce {fsdp.at = array<i64: 384>} : tensor<4xf32> -> !fsdp.future<tensor<4xf32>>
     %r = fsdp.wait %f : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
     %s = fsdp.accumulate %x into %r {fsdp.at = array<i64: 384>} : tensor<4xf32>, tensor<4xf32>
     %n = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 {fsdp.at = array<i64: 0>} : tensor<4xf32>
@@ -133,7 +133,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
     // expected-note @+1 {{the value is this one}}
     %a = aten.relu(%x) {fsdp.at = array<i64: 128>} : (tensor<4xf32>) -> tensor<4xf32>
     // expected-note @+1 {{overwritten here}}
-    %f = fsdp.all_reduce.start avg "a"(%a) over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<4xf32> -> !fsdp.future<tensor<4xf32>>
+    %f = fsdp.start all_reduce avg "a"(%a) over #shard for metric on reduce {fsdp.at = array<i64: 128>} : tensor<4xf32> -> !fsdp.future<tensor<4xf32>>
     %r = fsdp.wait %f : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
     // expected-error @+1 {{reads a value that was overwritten, at 128}}
     %b = aten.add.Tensor(%a, %r) {fsdp.at = array<i64: 256>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -149,7 +149,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
   // expected-note @+1 {{the value is this one}}
   func.func @"train/step"(%x: tensor<4xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.output = "y"}) {
     // expected-note @+1 {{overwritten here}}
-    %f = fsdp.all_reduce.start avg "a"(%x) over #shard on reduce {fsdp.at = array<i64: 0>} : tensor<4xf32> -> !fsdp.future<tensor<4xf32>>
+    %f = fsdp.start all_reduce avg "a"(%x) over #shard for metric on reduce {fsdp.at = array<i64: 0>} : tensor<4xf32> -> !fsdp.future<tensor<4xf32>>
     %r = fsdp.wait %f : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
     // expected-error @+1 {{reads a value that was overwritten, at 0}}
     return %r : tensor<4xf32>
@@ -164,7 +164,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
   func.func @"train/step"() {
     // expected-note @+1 {{by this, at 0}}
     %g = aten.ones(size = [4]) {fsdp.at = array<i64: 0>} : () -> tensor<4xf32>
-    %f = fsdp.reduce_scatter.start avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
+    %f = fsdp.start reduce_scatter avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
     // expected-error @+1 {{writes over memory that is still in use, at 0}}
     %h = aten.ones(size = [4]) {fsdp.at = array<i64: 0>} : () -> tensor<4xf32>
     %r = fsdp.wait %f : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
@@ -179,7 +179,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 512 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
   func.func @"train/step"(%x: tensor<2xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) {
     // expected-note @+1 {{by this, at 128}}
-    %f = fsdp.all_gather.start "a"(%x) dims [0] over #shard on gather {fsdp.at = array<i64: 128>} : tensor<2xf32> -> !fsdp.future<tensor<3xf32>>
+    %f = fsdp.start all_gather "a"(%x) dims [0] over #shard on gather {fsdp.at = array<i64: 128>} : tensor<2xf32> -> !fsdp.future<tensor<3xf32>>
     // The padding row.
     // expected-error @+1 {{writes over memory that is still in use, at 140}}
     %h = aten.ones(size = []) {fsdp.at = array<i64: 140>} : () -> tensor<f32>
@@ -196,7 +196,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
   func.func @"train/step"(%x: tensor<2xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) {
     // expected-error @+2 {{writes over memory that is still in use, at 136}}
     // expected-note @+1 {{by this, at 128}}
-    %f = fsdp.all_gather.start "a"(%x, %x) dims [0, 0] over #shard on gather {fsdp.at = array<i64: 128, 136>} : tensor<2xf32>, tensor<2xf32> -> !fsdp.future<tensor<4xf32>, tensor<4xf32>>
+    %f = fsdp.start all_gather "a"(%x, %x) dims [0, 0] over #shard on gather {fsdp.at = array<i64: 128, 136>} : tensor<2xf32>, tensor<2xf32> -> !fsdp.future<tensor<4xf32>, tensor<4xf32>>
     %r, %s = fsdp.wait %f : !fsdp.future<tensor<4xf32>, tensor<4xf32>> -> tensor<4xf32>, tensor<4xf32>
     return
   }
@@ -210,7 +210,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
   func.func @"train/step"() {
     %g = aten.ones(size = [3]) {fsdp.at = array<i64: 0>} : () -> tensor<3xf32>
     // expected-error @+1 {{reduces 4 bytes of padding that nothing zeroed}}
-    %f = fsdp.reduce_scatter.start avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<3xf32> -> !fsdp.future<tensor<2xf32>>
+    %f = fsdp.start reduce_scatter avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<3xf32> -> !fsdp.future<tensor<2xf32>>
     %r = fsdp.wait %f : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
     return
   }
@@ -227,7 +227,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
     fsdp.zero_padding %g dim 0 over #shard : tensor<3xf32>
     // expected-error @+1 {{writes over memory that is still in use, at 12}}
     %h = aten.ones(size = []) {fsdp.at = array<i64: 12>} : () -> tensor<f32>
-    %f = fsdp.reduce_scatter.start avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<3xf32> -> !fsdp.future<tensor<2xf32>>
+    %f = fsdp.start reduce_scatter avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<3xf32> -> !fsdp.future<tensor<2xf32>>
     %r = fsdp.wait %f : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
     return
   }
@@ -245,7 +245,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
   func.func @"train/step"(%a: tensor<3xf32> {fsdp.state = @a}) {
     // expected-error @+1 {{writes over memory that is still in use, at 12}}
     fsdp.zero_padding %a dim 0 over #shard : tensor<3xf32>
-    %f = fsdp.reduce_scatter.start avg "a"(%a) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<3xf32> -> !fsdp.future<tensor<2xf32>>
+    %f = fsdp.start reduce_scatter avg "a"(%a) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<3xf32> -> !fsdp.future<tensor<2xf32>>
     %r = fsdp.wait %f : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
     return
   }
@@ -258,7 +258,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 512 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
   func.func @"train/step"(%x: tensor<2xf32> {fsdp.at = array<i64: 0>, fsdp.input = "x"}) -> (tensor<4xf32> {fsdp.output = "y"}) {
     // expected-note @+1 {{the value is this one}}
-    %f = fsdp.all_gather.start "a"(%x) dims [0] over #shard on gather {fsdp.at = array<i64: 128>} : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+    %f = fsdp.start all_gather "a"(%x) dims [0] over #shard on gather {fsdp.at = array<i64: 128>} : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
     %r = fsdp.wait %f : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
     fsdp.free %r : tensor<4xf32>
     // expected-error @+1 {{reads a value that was overwritten, at 128}}

@@ -141,7 +141,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
   func.func @"train/step"() {
     %g = aten.ones(size = [3]) {fsdp.at = array<i64: 0>} : () -> tensor<3xf32>
     // expected-error @+1 {{reduces 1 rows of padding that were not zeroed}}
-    %f = fsdp.reduce_scatter.start avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<3xf32> -> !fsdp.future<tensor<2xf32>>
+    %f = fsdp.start reduce_scatter avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<3xf32> -> !fsdp.future<tensor<2xf32>>
     %r = fsdp.wait %f : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
     return
   }
@@ -157,7 +157,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
     %g = aten.ones(size = [3]) {fsdp.at = array<i64: 0>} : () -> tensor<3xf32>
     fsdp.zero_padding %g dim 0 over #shard : tensor<3xf32>
     // expected-note @+1 {{the transfer starts here}}
-    %f = fsdp.reduce_scatter.start avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<3xf32> -> !fsdp.future<tensor<2xf32>>
+    %f = fsdp.start reduce_scatter avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<3xf32> -> !fsdp.future<tensor<2xf32>>
     // expected-error @+1 {{writes memory at 0 that a transfer reads; expected its 'fsdp.wait' before}}
     fsdp.zero_padding %g dim 0 over #shard : tensor<3xf32>
     %r = fsdp.wait %f : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
@@ -175,7 +175,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
   func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr}) -> (tensor<4xf32> {fsdp.state = @w}) {
     %g = aten.ones(size = [4]) {fsdp.at = array<i64: 256>} : () -> tensor<4xf32>
     // expected-note @+1 {{the transfer starts here}}
-    %f = fsdp.all_gather.start "w"(%w) dims [0] over #shard on gather {fsdp.at = array<i64: 384>} : tensor<4xf32> -> !fsdp.future<tensor<8xf32>>
+    %f = fsdp.start all_gather "w"(%w) dims [0] over #shard on gather {fsdp.at = array<i64: 384>} : tensor<4xf32> -> !fsdp.future<tensor<8xf32>>
     // expected-error @+1 {{writes memory at 0 that a transfer reads}}
     %n = fsdp.sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 {fsdp.at = array<i64: 0>} : tensor<4xf32>
     %r = fsdp.wait %f : !fsdp.future<tensor<8xf32>> -> tensor<8xf32>
@@ -190,8 +190,8 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 416 : i64, scratch_bound = 0 : i64, states = 128 : i64}} {
   fsdp.state parameter @w : tensor<8xf32> sharded <dim 0 over #shard> at 0
   func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}) -> (tensor<4xf32> {fsdp.output = "y"}) {
-    %f = fsdp.all_gather.start "w"(%w) dims [0] over #shard on gather {fsdp.at = array<i64: 256>} : tensor<4xf32> -> !fsdp.future<tensor<8xf32>>
-    %h = fsdp.all_gather.start "w"(%w) dims [0] over #shard on gather {fsdp.at = array<i64: 384>} : tensor<4xf32> -> !fsdp.future<tensor<8xf32>>
+    %f = fsdp.start all_gather "w"(%w) dims [0] over #shard on gather {fsdp.at = array<i64: 256>} : tensor<4xf32> -> !fsdp.future<tensor<8xf32>>
+    %h = fsdp.start all_gather "w"(%w) dims [0] over #shard on gather {fsdp.at = array<i64: 384>} : tensor<4xf32> -> !fsdp.future<tensor<8xf32>>
     %y = aten.relu(%w) {fsdp.at = array<i64: 128>} : (tensor<4xf32>) -> tensor<4xf32>
     %v = aten.view(%w, size = [2, 2]) : (tensor<4xf32>) -> tensor<2x2xf32>
     %r = fsdp.wait %f : !fsdp.future<tensor<8xf32>> -> tensor<8xf32>
@@ -208,9 +208,9 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
   func.func @"train/step"() {
     %g = aten.ones(size = [4]) {fsdp.at = array<i64: 0>} : () -> tensor<4xf32>
     // expected-note @+1 {{overwritten here}}
-    %f = fsdp.all_reduce.start avg "a"(%g) over #shard on reduce {fsdp.at = array<i64: 0>} : tensor<4xf32> -> !fsdp.future<tensor<4xf32>>
+    %f = fsdp.start all_reduce avg "a"(%g) over #shard for metric on reduce {fsdp.at = array<i64: 0>} : tensor<4xf32> -> !fsdp.future<tensor<4xf32>>
     // expected-error @+1 {{reads a value that was overwritten}}
-    %h = fsdp.all_gather.start "a"(%g) dims [0] over #shard on gather {fsdp.at = array<i64: 128>} : tensor<4xf32> -> !fsdp.future<tensor<8xf32>>
+    %h = fsdp.start all_gather "a"(%g) dims [0] over #shard on gather {fsdp.at = array<i64: 128>} : tensor<4xf32> -> !fsdp.future<tensor<8xf32>>
     %r = fsdp.wait %f : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
     %s = fsdp.wait %h : !fsdp.future<tensor<8xf32>> -> tensor<8xf32>
     return
@@ -225,7 +225,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
   func.func @"train/step"() {
     %g = aten.ones(size = [4]) {fsdp.at = array<i64: 0>} : () -> tensor<4xf32>
     // expected-error @+1 {{is never waited for; expected one 'fsdp.wait' for its future}}
-    %f = fsdp.reduce_scatter.start avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
+    %f = fsdp.start reduce_scatter avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
     return
   }
 }
@@ -238,7 +238,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
   func.func @"train/step"() {
     // expected-note @+1 {{by this tensor, at 0}}
     %g = aten.ones(size = [4]) {fsdp.at = array<i64: 0>} : () -> tensor<4xf32>
-    %f = fsdp.reduce_scatter.start avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
+    %f = fsdp.start reduce_scatter avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
     // expected-error @+1 {{lies in memory that is still in use, at 0}}
     %h = aten.ones(size = [4]) {fsdp.at = array<i64: 0>} : () -> tensor<4xf32>
     %r = fsdp.wait %f : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>

@@ -10,23 +10,23 @@
 // CHECK-LABEL: func.func @"train/step"
 // CHECK-SAME:    %[[A:[^:]+]]: tensor<2xf32> {fsdp.state = @a}, %[[B:[^:]+]]: tensor<2xf32> {fsdp.state = @b}, %[[C:[^:]+]]: tensor<2xf64> {fsdp.state = @c}, %[[D:[^:]+]]: tensor<2xf32> {fsdp.state = @d}
 // CHECK-NEXT:    %[[AC:.+]] = aten._to_copy(%[[A]], dtype = f32)
-// CHECK-NEXT:    %[[F1:.+]] = fsdp.all_gather.start "one"(%[[AC]], %[[B]], %[[C]]) dims [0, 0, 0] over #shard on gather
+// CHECK-NEXT:    %[[F1:.+]] = fsdp.start all_gather "one"(%[[AC]], %[[B]], %[[C]]) dims [0, 0, 0] over #shard on gather
 // CHECK-NEXT:    %[[W1_0:[^ ,]+]], %[[W1_1:[^ ,]+]], %[[W2:[^ ,]+]] = fsdp.wait %[[F1]]
 // CHECK-NEXT:    %[[S:.+]] = aten.sum(%[[W1_1]])
 // CHECK-NEXT:    aten.sum(%[[W1_0]])
-// CHECK-NEXT:    %[[F3:.+]] = fsdp.all_gather.start "two"(%[[D]])
+// CHECK-NEXT:    %[[F3:.+]] = fsdp.start all_gather "two"(%[[D]])
 // CHECK-NEXT:    %[[W3:.+]] = fsdp.wait %[[F3]]
 // CHECK-NEXT:    %[[R:.+]] = fsdp.replay %[[B]]
-// CHECK-NEXT:    %[[F4:.+]] = fsdp.all_gather.start "one"(%[[R]]) dims [0] over
+// CHECK-NEXT:    %[[F4:.+]] = fsdp.start all_gather "one"(%[[R]]) dims [0] over
 // CHECK-NEXT:    %[[W4:.+]] = fsdp.wait %[[F4]]
-// CHECK-NEXT:    %[[F5:.+]] = fsdp.reduce_scatter.start avg "two"(%[[W3]]) dims [0] over #shard on reduce of [@d]
+// CHECK-NEXT:    %[[F5:.+]] = fsdp.start reduce_scatter avg "two"(%[[W3]]) dims [0] over #shard on reduce of [@d]
 // CHECK-NEXT:    fsdp.wait %[[F5]]
 // CHECK-NEXT:    aten.neg(%[[W4]])
-// CHECK-NEXT:    %[[F6:.+]] = fsdp.reduce_scatter.start avg "one"(%[[W1_0]], %[[W4]]) dims [0, 0] over #shard on reduce of [@a, @b]
+// CHECK-NEXT:    %[[F6:.+]] = fsdp.start reduce_scatter avg "one"(%[[W1_0]], %[[W4]]) dims [0, 0] over #shard on reduce of [@a, @b]
 // CHECK-NEXT:    %[[W6_0:[^ ,]+]], %[[W6_1:[^ ,]+]] = fsdp.wait %[[F6]]
-// CHECK-NEXT:    %[[F7:.+]] = fsdp.reduce_scatter.start avg "one/f64"(%[[W2]]) dims [0] over #shard on reduce of [@c]
+// CHECK-NEXT:    %[[F7:.+]] = fsdp.start reduce_scatter avg "one/f64"(%[[W2]]) dims [0] over #shard on reduce of [@c]
 // CHECK-NEXT:    %[[W7:.+]] = fsdp.wait %[[F7]]
-// CHECK-NEXT:    %[[F8:.+]] = fsdp.all_reduce.start avg "metrics"(%[[S]], %[[S]]) over #shard on reduce
+// CHECK-NEXT:    %[[F8:.+]] = fsdp.start all_reduce avg "metrics"(%[[S]], %[[S]]) over #shard for metric on reduce
 // CHECK-NEXT:    %[[W8_0:[^ ,]+]], %[[W8_1:[^ ,]+]] = fsdp.wait %[[F8]]
 // CHECK-NEXT:    return %[[W8_0]], %[[W8_1]], %[[W6_0]], %[[W6_1]], %[[W7]]
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
@@ -50,8 +50,8 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %n = aten.neg(%bg) : (tensor<4xf32>) -> tensor<4xf32>
     %ra = fsdp.reduce_scatter avg %af dim 0 over #shard of @a : tensor<4xf32> -> tensor<2xf32>
     %rc = fsdp.reduce_scatter avg %cf dim 0 over #shard of @c : tensor<4xf64> -> tensor<2xf64>
-    %m = fsdp.all_reduce avg %s over #shard : tensor<f32>
-    %o = fsdp.all_reduce avg %s over #shard : tensor<f32>
+    %m = fsdp.all_reduce avg %s over #shard for metric : tensor<f32>
+    %o = fsdp.all_reduce avg %s over #shard for metric : tensor<f32>
     return %m, %o, %ra, %rb, %rc : tensor<f32>, tensor<f32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf64>
   }
 }
@@ -103,11 +103,11 @@ module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2>} {
   // CHECK-LABEL: func.func @"train/replicas"
   // CHECK-NEXT:    %[[N:.+]] = aten.neg
   // CHECK-NEXT:    %[[S1:.+]] = aten.sum
-  // CHECK-NEXT:    %[[F3:.+]] = fsdp.all_reduce.start avg "one/f32"(%[[S1]]) over #[[WORLD:.+]] on replicate of [@s]
+  // CHECK-NEXT:    %[[F3:.+]] = fsdp.start all_reduce avg "one/f32"(%[[S1]]) over #[[WORLD:.+]] on replicate of [@s]
   // CHECK-NEXT:    %[[W3:.+]] = fsdp.wait %[[F3]]
-  // CHECK-NEXT:    %[[F1:.+]] = fsdp.reduce_scatter.start avg "one"(%[[N]], %{{.+}}) dims [0, 0] over #[[SHARD:.+]] on reduce of [@a, @b]
+  // CHECK-NEXT:    %[[F1:.+]] = fsdp.start reduce_scatter avg "one"(%[[N]], %{{.+}}) dims [0, 0] over #[[SHARD:.+]] on reduce of [@a, @b]
   // CHECK-NEXT:    %[[W1_0:[^ ,]+]], %[[W1_1:[^ ,]+]] = fsdp.wait %[[F1]]
-  // CHECK-NEXT:    %[[F2:.+]] = fsdp.all_reduce.start avg "one"(%[[W1_0]], %[[W1_1]]) over #[[REPLICATE:.+]] on replicate of [@a, @b]
+  // CHECK-NEXT:    %[[F2:.+]] = fsdp.start all_reduce avg "one"(%[[W1_0]], %[[W1_1]]) over #[[REPLICATE:.+]] on replicate of [@a, @b]
   // CHECK-NEXT:    %[[W2_0:[^ ,]+]], %[[W2_1:[^ ,]+]] = fsdp.wait %[[F2]]
   // CHECK-NEXT:    %[[CB:.+]] = aten._to_copy(%[[W2_1]], dtype = f32)
   // CHECK-NEXT:    %[[CA:.+]] = aten._to_copy(%[[W2_0]], dtype = f32)
@@ -137,26 +137,26 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state frozen @b : tensor<4xbf16> sharded <dim 0 over #shard> bucket "one" copied
   // CHECK-LABEL: func.func @"infer/copied"
   // CHECK-SAME:    (%[[A:[^:]+]]: tensor<2xf32> {{.*}}, %[[B:[^:]+]]: tensor<2xbf16>
-  // CHECK-NEXT:    %[[AN:.+]] = aten.linalg_vector_norm(%[[A]]
-  // CHECK-NEXT:    %[[BN:.+]] = aten.linalg_vector_norm(%[[B]]
-  // CHECK-NEXT:    %[[F:.+]] = fsdp.all_reduce.start max "float8/maxima"(%[[AN]], %[[BN]]) over #{{.+}} on reduce
+  // CHECK-NEXT:    %[[AN:.+]] = fsdp.amax %[[A]]
+  // CHECK-NEXT:    %[[BN:.+]] = fsdp.amax %[[B]]
+  // CHECK-NEXT:    %[[F:.+]] = fsdp.start all_reduce max "float8/maxima"(%[[AN]], %[[BN]]) over #{{.+}} for scale on reduce
   // CHECK-NEXT:    fsdp.wait %[[F]]
-  // CHECK-NEXT:    fsdp.all_gather.start "one"(%[[A]])
+  // CHECK-NEXT:    fsdp.start all_gather "one"(%[[A]])
   // CHECK-NEXT:    fsdp.wait
-  // CHECK-NEXT:    fsdp.all_gather.start "one/bf16"(%[[B]])
+  // CHECK-NEXT:    fsdp.start all_gather "one/bf16"(%[[B]])
   // CHECK-NEXT:    fsdp.wait
   // CHECK-NEXT:    aten.linalg_vector_norm
-  // CHECK-NEXT:    fsdp.all_reduce.start max "metrics"
+  // CHECK-NEXT:    fsdp.start all_reduce max "metrics"
   func.func @"infer/copied"(%a: tensor<2xf32> {fsdp.state = @a}, %b: tensor<2xbf16> {fsdp.state = @b})
       -> (tensor<4xf32> {fsdp.output = "a"}, tensor<4xbf16> {fsdp.output = "b"}, tensor<f32> {fsdp.output = "c"}, tensor<f32> {fsdp.output = "d"}, tensor<f32> {fsdp.output = "e"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
-    %an = aten.linalg_vector_norm(%a, ord = 0x7FF0000000000000 : f64) : (tensor<2xf32>) -> tensor<f32>
-    %bn = aten.linalg_vector_norm(%b, ord = 0x7FF0000000000000 : f64, dtype = f32) : (tensor<2xbf16>) -> tensor<f32>
-    %am = fsdp.all_reduce max %an over #shard : tensor<f32>
-    %bm = fsdp.all_reduce max %bn over #shard : tensor<f32>
+    %an = fsdp.amax %a : tensor<2xf32> -> tensor<f32>
+    %bn = fsdp.amax %b : tensor<2xbf16> -> tensor<f32>
+    %am = fsdp.all_reduce max %an over #shard for scale : tensor<f32>
+    %bm = fsdp.all_reduce max %bn over #shard for scale : tensor<f32>
     %af = fsdp.all_gather %a dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
     %bf = fsdp.all_gather %b dim 0 over #shard : tensor<2xbf16> -> tensor<4xbf16>
     %n = aten.linalg_vector_norm(%af, ord = 0x7FF0000000000000 : f64) : (tensor<4xf32>) -> tensor<f32>
-    %m = fsdp.all_reduce max %n over #shard : tensor<f32>
+    %m = fsdp.all_reduce max %n over #shard for metric : tensor<f32>
     return %af, %bf, %am, %bm, %m : tensor<4xf32>, tensor<4xbf16>, tensor<f32>, tensor<f32>, tensor<f32>
   }
 }

@@ -8,7 +8,7 @@
 // CHECK-SAME:    %[[A:[^:]+]]: tensor<2xf32> {fsdp.state = @a}, %[[B:[^:]+]]: tensor<2xf32> {fsdp.state = @b}
 // CHECK-NEXT:    %[[U:.+]] = fsdp.copy.start "one"(%[[A]], %[[B]]) to device on upload
 // CHECK-NEXT:    %[[UA:[^ ,]+]], %[[UB:[^ ,]+]] = fsdp.wait %[[U]]
-// CHECK-NEXT:    fsdp.all_gather.start "one"(%[[UA]], %[[UB]])
+// CHECK-NEXT:    fsdp.start all_gather "one"(%[[UA]], %[[UB]])
 // CHECK-NEXT:    fsdp.wait
 // CHECK-NEXT:    %[[R:.+]] = fsdp.replay %[[B]]
 // CHECK-NEXT:    %[[U2:.+]] = fsdp.copy.start "one"(%[[R]]) to device on upload
@@ -31,7 +31,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
       -> (tensor<2xf32> {fsdp.state = @ga}, tensor<2xf32> {fsdp.state = @gb}) {
     %bd = fsdp.copy %b to device of @b : tensor<2xf32>
     %ad = fsdp.copy %a to device of @a : tensor<2xf32>
-    %f = fsdp.all_gather.start "one"(%ad, %bd) dims [0, 0] over #shard on gather : tensor<2xf32>, tensor<2xf32> -> !fsdp.future<tensor<4xf32>, tensor<4xf32>>
+    %f = fsdp.start all_gather "one"(%ad, %bd) dims [0, 0] over #shard on gather : tensor<2xf32>, tensor<2xf32> -> !fsdp.future<tensor<4xf32>, tensor<4xf32>>
     %full:2 = fsdp.wait %f : !fsdp.future<tensor<4xf32>, tensor<4xf32>> -> tensor<4xf32>, tensor<4xf32>
     %r = fsdp.replay %b : tensor<2xf32>
     %bu = fsdp.copy %r to device of @b : tensor<2xf32>

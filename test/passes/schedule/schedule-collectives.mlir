@@ -14,59 +14,59 @@
 
 // CHECK-LABEL: func.func @"train/step"
 
-// ONE:       %[[A:.+]] = fsdp.all_gather.start "a"
+// ONE:       %[[A:.+]] = fsdp.start all_gather "a"
 // ONE-NEXT:  aten.relu
-// ONE-NEXT:  %[[B:.+]] = fsdp.all_gather.start "b"
+// ONE-NEXT:  %[[B:.+]] = fsdp.start all_gather "b"
 // ONE-NEXT:  %[[AW:.+]] = fsdp.wait %[[A]]
 // ONE-NEXT:  aten.mul.Tensor(%{{.+}}, %[[AW]])
-// ONE-NEXT:  %[[C:.+]] = fsdp.all_gather.start "c"
+// ONE-NEXT:  %[[C:.+]] = fsdp.start all_gather "c"
 // ONE-NEXT:  fsdp.wait %[[B]]
 // ONE-NEXT:  aten.mul.Tensor
 // ONE-NEXT:  %[[CW:.+]] = fsdp.wait %[[C]]
 // ONE-NEXT:  aten.view(%[[CW]]
 // ONE-NEXT:  aten.mul.Tensor
 // ONE-NEXT:  fsdp.replay
-// ONE-NEXT:  %[[C2:.+]] = fsdp.all_gather.start "c"
+// ONE-NEXT:  %[[C2:.+]] = fsdp.start all_gather "c"
 // ONE-NEXT:  aten.sum
 // ONE-NEXT:  aten.ones_like
 // ONE-NEXT:  fsdp.replay
-// ONE-NEXT:  %[[B2:.+]] = fsdp.all_gather.start "b"
+// ONE-NEXT:  %[[B2:.+]] = fsdp.start all_gather "b"
 // ONE-NEXT:  %[[C2W:.+]] = fsdp.wait %[[C2]]
 // ONE-NEXT:  %[[GC:.+]] = aten.mul.Tensor(%{{.+}}, %[[C2W]])
-// ONE-NEXT:  %[[RC:.+]] = fsdp.reduce_scatter.start avg "c"(%[[GC]])
+// ONE-NEXT:  %[[RC:.+]] = fsdp.start reduce_scatter avg "c"(%[[GC]])
 // ONE-NEXT:  fsdp.wait %[[B2]]
 // ONE-NEXT:  %[[GB:.+]] = aten.mul.Tensor
-// ONE-NEXT:  %[[RB:.+]] = fsdp.reduce_scatter.start avg "b"(%[[GB]])
+// ONE-NEXT:  %[[RB:.+]] = fsdp.start reduce_scatter avg "b"(%[[GB]])
 // ONE-NEXT:  fsdp.wait %[[RC]]
 // ONE-NEXT:  %[[GA:.+]] = aten.neg
-// ONE-NEXT:  %[[RA:.+]] = fsdp.reduce_scatter.start avg "a"(%[[GA]])
+// ONE-NEXT:  %[[RA:.+]] = fsdp.start reduce_scatter avg "a"(%[[GA]])
 // ONE-NEXT:  fsdp.wait %[[RB]]
 // ONE-NEXT:  aten.relu
 // ONE-NEXT:  fsdp.wait %[[RA]]
 // ONE-NEXT:  return
 
 // NONE:      aten.relu
-// NONE-NEXT: fsdp.all_gather.start "a"
+// NONE-NEXT: fsdp.start all_gather "a"
 // NONE-NEXT: fsdp.wait
 // NONE-NEXT: aten.mul.Tensor
-// NONE-NEXT: fsdp.all_gather.start "b"
+// NONE-NEXT: fsdp.start all_gather "b"
 // NONE-NEXT: fsdp.wait
 // NONE:      aten.ones_like
 // NONE-NEXT: fsdp.replay
-// NONE-NEXT: fsdp.all_gather.start "c"
+// NONE-NEXT: fsdp.start all_gather "c"
 // NONE-NEXT: fsdp.wait
 
-// TWO:       fsdp.all_gather.start "a"
-// TWO-NEXT:  fsdp.all_gather.start "b"
+// TWO:       fsdp.start all_gather "a"
+// TWO-NEXT:  fsdp.start all_gather "b"
 // TWO-NEXT:  aten.relu
-// TWO-NEXT:  fsdp.all_gather.start "c"
+// TWO-NEXT:  fsdp.start all_gather "c"
 // TWO-NEXT:  fsdp.wait
 // TWO:       aten.view
 // TWO-NEXT:  aten.mul.Tensor
 // TWO-NEXT:  fsdp.replay
-// TWO-NEXT:  fsdp.all_gather.start "c"
+// TWO-NEXT:  fsdp.start all_gather "c"
 // TWO-NEXT:  fsdp.replay
-// TWO-NEXT:  fsdp.all_gather.start "b"
+// TWO-NEXT:  fsdp.start all_gather "b"
 // TWO-NEXT:  aten.sum
 
 #shard = #fsdp.group<"shard", 2>
@@ -77,32 +77,32 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"train/step"(%a: tensor<2xf32> {fsdp.state = @a}, %b: tensor<2xf32> {fsdp.state = @b}, %c: tensor<2xf32> {fsdp.state = @c}, %x: tensor<4xf32> {fsdp.input = "x"})
       -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xf32> {fsdp.gradient = @a}, tensor<2xf32> {fsdp.gradient = @b}, tensor<2xf32> {fsdp.gradient = @c}) {
     %r = aten.relu(%x) : (tensor<4xf32>) -> tensor<4xf32>
-    %0 = fsdp.all_gather.start "a"(%a) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+    %0 = fsdp.start all_gather "a"(%a) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
     %af = fsdp.wait %0 : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
     %y = aten.mul.Tensor(%r, %af) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %1 = fsdp.all_gather.start "b"(%b) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+    %1 = fsdp.start all_gather "b"(%b) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
     %bf = fsdp.wait %1 : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
     %z = aten.mul.Tensor(%y, %bf) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %2 = fsdp.all_gather.start "c"(%c) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+    %2 = fsdp.start all_gather "c"(%c) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
     %cf = fsdp.wait %2 : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
     %v = aten.view(%cf, size = [4]) : (tensor<4xf32>) -> tensor<4xf32>
     %w = aten.mul.Tensor(%z, %v) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %l = aten.sum(%w) : (tensor<4xf32>) -> tensor<f32>
     %o = aten.ones_like(%w) : (tensor<4xf32>) -> tensor<4xf32>
     %cr = fsdp.replay %c : tensor<2xf32>
-    %3 = fsdp.all_gather.start "c"(%cr) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+    %3 = fsdp.start all_gather "c"(%cr) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
     %cg = fsdp.wait %3 : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
     %gc = aten.mul.Tensor(%o, %cg) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %br = fsdp.replay %b : tensor<2xf32>
-    %4 = fsdp.all_gather.start "b"(%br) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+    %4 = fsdp.start all_gather "b"(%br) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
     %bg = fsdp.wait %4 : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
     %gb = aten.mul.Tensor(%gc, %bg) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %ga = aten.neg(%gb) : (tensor<4xf32>) -> tensor<4xf32>
-    %5 = fsdp.reduce_scatter.start avg "a"(%ga) dims [0] over #shard on reduce of [@a] : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
+    %5 = fsdp.start reduce_scatter avg "a"(%ga) dims [0] over #shard on reduce of [@a] : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
     %sa = fsdp.wait %5 : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
-    %6 = fsdp.reduce_scatter.start avg "b"(%gb) dims [0] over #shard on reduce of [@b] : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
+    %6 = fsdp.start reduce_scatter avg "b"(%gb) dims [0] over #shard on reduce of [@b] : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
     %sb = fsdp.wait %6 : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
-    %7 = fsdp.reduce_scatter.start avg "c"(%gc) dims [0] over #shard on reduce of [@c] : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
+    %7 = fsdp.start reduce_scatter avg "c"(%gc) dims [0] over #shard on reduce of [@c] : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
     %sc = fsdp.wait %7 : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
     %u = aten.relu(%o) : (tensor<4xf32>) -> tensor<4xf32>
     return %l, %sa, %sb, %sc : tensor<f32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
@@ -114,7 +114,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 #shard = #fsdp.group<"shard", 2>
 func.func @not_waited_for(%a: tensor<2xf32>) {
   // expected-error @+1 {{expects one wait for its future, found 0 uses}}
-  %0 = fsdp.all_gather.start "a"(%a) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+  %0 = fsdp.start all_gather "a"(%a) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
   return
 }
 
@@ -126,16 +126,16 @@ func.func @not_waited_for(%a: tensor<2xf32>) {
 
 // CHECK-LABEL: func.func @"train/replicas"
 // CHECK-NEXT:    %[[N:.+]] = aten.neg
-// CHECK-NEXT:    %[[B:.+]] = fsdp.reduce_scatter.start avg "b"
+// CHECK-NEXT:    %[[B:.+]] = fsdp.start reduce_scatter avg "b"
 // CHECK-NEXT:    %[[M:.+]] = aten.neg(%[[N]])
-// CHECK-NEXT:    %[[A:.+]] = fsdp.reduce_scatter.start avg "a"
+// CHECK-NEXT:    %[[A:.+]] = fsdp.start reduce_scatter avg "a"
 // CHECK-NEXT:    %[[BW:.+]] = fsdp.wait %[[B]]
-// CHECK-NEXT:    %[[BR:.+]] = fsdp.all_reduce.start avg "b"(%[[BW]])
+// CHECK-NEXT:    %[[BR:.+]] = fsdp.start all_reduce avg "b"(%[[BW]])
 // CHECK-NEXT:    %[[S:.+]] = aten.sum
-// CHECK-NEXT:    %[[SR:.+]] = fsdp.all_reduce.start avg "s"(%[[S]])
+// CHECK-NEXT:    %[[SR:.+]] = fsdp.start all_reduce avg "s"(%[[S]])
 // CHECK-NEXT:    aten.relu
 // CHECK-NEXT:    %[[AW:.+]] = fsdp.wait %[[A]]
-// CHECK-NEXT:    %[[AR:.+]] = fsdp.all_reduce.start avg "a"(%[[AW]])
+// CHECK-NEXT:    %[[AR:.+]] = fsdp.start all_reduce avg "a"(%[[AW]])
 // CHECK-NEXT:    %[[BRW:.+]] = fsdp.wait %[[BR]]
 // CHECK-NEXT:    aten._to_copy(%[[BRW]]
 // CHECK-NEXT:    fsdp.wait %[[SR]]
@@ -152,19 +152,19 @@ module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2>} {
   fsdp.state parameter @s : tensor<bf16> bucket "s"
   func.func @"train/replicas"(%g: tensor<4xbf16> {fsdp.input = "g"}) -> (tensor<2xf32> {fsdp.gradient = @a}, tensor<2xf32> {fsdp.gradient = @b}, tensor<bf16> {fsdp.gradient = @s}) {
     %n = aten.neg(%g) : (tensor<4xbf16>) -> tensor<4xbf16>
-    %0 = fsdp.reduce_scatter.start avg "b"(%n) dims [0] over #shard on reduce of [@b] : tensor<4xbf16> -> !fsdp.future<tensor<2xbf16>>
+    %0 = fsdp.start reduce_scatter avg "b"(%n) dims [0] over #shard on reduce of [@b] : tensor<4xbf16> -> !fsdp.future<tensor<2xbf16>>
     %b = fsdp.wait %0 : !fsdp.future<tensor<2xbf16>> -> tensor<2xbf16>
-    %1 = fsdp.all_reduce.start avg "b"(%b) over #replicate on replicate of [@b] : tensor<2xbf16> -> !fsdp.future<tensor<2xbf16>>
+    %1 = fsdp.start all_reduce avg "b"(%b) over #replicate on replicate of [@b] : tensor<2xbf16> -> !fsdp.future<tensor<2xbf16>>
     %br = fsdp.wait %1 : !fsdp.future<tensor<2xbf16>> -> tensor<2xbf16>
     %bc = aten._to_copy(%br, dtype = f32) : (tensor<2xbf16>) -> tensor<2xf32>
     %m = aten.neg(%n) : (tensor<4xbf16>) -> tensor<4xbf16>
-    %2 = fsdp.reduce_scatter.start avg "a"(%m) dims [0] over #shard on reduce of [@a] : tensor<4xbf16> -> !fsdp.future<tensor<2xbf16>>
+    %2 = fsdp.start reduce_scatter avg "a"(%m) dims [0] over #shard on reduce of [@a] : tensor<4xbf16> -> !fsdp.future<tensor<2xbf16>>
     %a = fsdp.wait %2 : !fsdp.future<tensor<2xbf16>> -> tensor<2xbf16>
-    %3 = fsdp.all_reduce.start avg "a"(%a) over #replicate on replicate of [@a] : tensor<2xbf16> -> !fsdp.future<tensor<2xbf16>>
+    %3 = fsdp.start all_reduce avg "a"(%a) over #replicate on replicate of [@a] : tensor<2xbf16> -> !fsdp.future<tensor<2xbf16>>
     %ar = fsdp.wait %3 : !fsdp.future<tensor<2xbf16>> -> tensor<2xbf16>
     %ac = aten._to_copy(%ar, dtype = f32) : (tensor<2xbf16>) -> tensor<2xf32>
     %t = aten.sum(%m) : (tensor<4xbf16>) -> tensor<bf16>
-    %4 = fsdp.all_reduce.start avg "s"(%t) over #world on replicate of [@s] : tensor<bf16> -> !fsdp.future<tensor<bf16>>
+    %4 = fsdp.start all_reduce avg "s"(%t) over #world on replicate of [@s] : tensor<bf16> -> !fsdp.future<tensor<bf16>>
     %s = fsdp.wait %4 : !fsdp.future<tensor<bf16>> -> tensor<bf16>
     %u = aten.relu(%m) : (tensor<4xbf16>) -> tensor<4xbf16>
     return %ac, %bc, %s : tensor<2xf32>, tensor<2xf32>, tensor<bf16>

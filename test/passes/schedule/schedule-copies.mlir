@@ -11,25 +11,25 @@
 // CHECK-NEXT:  %[[UB:.+]] = fsdp.copy.start "b"
 // CHECK-NEXT:  %[[WA:.+]] = fsdp.wait %[[UA]]
 // CHECK-NEXT:  %[[CA:.+]] = aten._to_copy(%[[WA]], dtype = bf16)
-// CHECK-NEXT:  %[[A:.+]] = fsdp.all_gather.start "a"(%[[CA]])
+// CHECK-NEXT:  %[[A:.+]] = fsdp.start all_gather "a"(%[[CA]])
 // CHECK-NEXT:  aten.relu
 // CHECK-NEXT:  %[[UB2:.+]] = fsdp.replay
 // CHECK-NEXT:  %[[UB3:.+]] = fsdp.copy.start "b"(%[[UB2]])
 // CHECK-NEXT:  %[[WB:.+]] = fsdp.wait %[[UB]]
-// CHECK-NEXT:  %[[B:.+]] = fsdp.all_gather.start "b"(%[[WB]])
+// CHECK-NEXT:  %[[B:.+]] = fsdp.start all_gather "b"(%[[WB]])
 // CHECK-NEXT:  %[[AF:.+]] = fsdp.wait %[[A]]
 // CHECK-NEXT:  aten.mul.Tensor
 // CHECK-NEXT:  %[[BF:.+]] = fsdp.wait %[[B]]
 // CHECK-NEXT:  aten.mul.Tensor
 // CHECK-NEXT:  %[[WB3:.+]] = fsdp.wait %[[UB3]]
-// CHECK-NEXT:  %[[B2:.+]] = fsdp.all_gather.start "b"(%[[WB3]])
+// CHECK-NEXT:  %[[B2:.+]] = fsdp.start all_gather "b"(%[[WB3]])
 // CHECK-NEXT:  aten.sum
 // CHECK-NEXT:  aten.ones_like
 // CHECK-NEXT:  %[[B2F:.+]] = fsdp.wait %[[B2]]
 // CHECK-NEXT:  %[[GB:.+]] = aten.mul.Tensor
-// CHECK-NEXT:  %[[RB:.+]] = fsdp.reduce_scatter.start avg "b"(%[[GB]])
+// CHECK-NEXT:  %[[RB:.+]] = fsdp.start reduce_scatter avg "b"(%[[GB]])
 // CHECK-NEXT:  %[[GA:.+]] = aten.neg
-// CHECK-NEXT:  %[[RA:.+]] = fsdp.reduce_scatter.start avg "a"(%[[GA]])
+// CHECK-NEXT:  %[[RA:.+]] = fsdp.start reduce_scatter avg "a"(%[[GA]])
 // CHECK-NEXT:  %[[RBW:.+]] = fsdp.wait %[[RB]]
 // CHECK-NEXT:  aten._foreach_norm.Scalar([%[[RBW]]])
 // CHECK-NEXT:  %[[DB:.+]] = fsdp.copy.start "b"(%[[RBW]]) to host
@@ -55,12 +55,12 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %ua = fsdp.copy.start "a"(%a) to device on upload : tensor<2xf32> -> !fsdp.future<tensor<2xf32>>
     %ad = fsdp.wait %ua : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
     %ac = aten._to_copy(%ad, dtype = bf16) : (tensor<2xf32>) -> tensor<2xbf16>
-    %fa = fsdp.all_gather.start "a"(%ac) dims [0] over #shard on gather : tensor<2xbf16> -> !fsdp.future<tensor<4xbf16>>
+    %fa = fsdp.start all_gather "a"(%ac) dims [0] over #shard on gather : tensor<2xbf16> -> !fsdp.future<tensor<4xbf16>>
     %af = fsdp.wait %fa : !fsdp.future<tensor<4xbf16>> -> tensor<4xbf16>
     %y = aten.mul.Tensor(%r, %af) : (tensor<4xf32>, tensor<4xbf16>) -> tensor<4xf32>
     %ub = fsdp.copy.start "b"(%b) to device on upload : tensor<2xf32> -> !fsdp.future<tensor<2xf32>>
     %bd = fsdp.wait %ub : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
-    %fb = fsdp.all_gather.start "b"(%bd) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+    %fb = fsdp.start all_gather "b"(%bd) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
     %bf = fsdp.wait %fb : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
     %z = aten.mul.Tensor(%y, %bf) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %loss = aten.sum(%z) : (tensor<4xf32>) -> tensor<f32>
@@ -68,16 +68,16 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %br = fsdp.replay %b : tensor<2xf32>
     %ub2 = fsdp.copy.start "b"(%br) to device on upload : tensor<2xf32> -> !fsdp.future<tensor<2xf32>>
     %bd2 = fsdp.wait %ub2 : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
-    %fb2 = fsdp.all_gather.start "b"(%bd2) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+    %fb2 = fsdp.start all_gather "b"(%bd2) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
     %bf2 = fsdp.wait %fb2 : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
     %gb = aten.mul.Tensor(%one, %bf2) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %rb = fsdp.reduce_scatter.start avg "b"(%gb) dims [0] over #shard on reduce of [@b] : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
+    %rb = fsdp.start reduce_scatter avg "b"(%gb) dims [0] over #shard on reduce of [@b] : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
     %rbw = fsdp.wait %rb : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
     %nb = aten._foreach_norm.Scalar([%rbw]) : (tensor<2xf32>) -> tensor<f32>
     %db = fsdp.copy.start "b"(%rbw) to host on download : tensor<2xf32> -> !fsdp.future<tensor<2xf32>>
     %hb = fsdp.wait %db : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
     %ga = aten.neg(%gb) : (tensor<4xf32>) -> tensor<4xf32>
-    %ra = fsdp.reduce_scatter.start avg "a"(%ga) dims [0] over #shard on reduce of [@a] : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
+    %ra = fsdp.start reduce_scatter avg "a"(%ga) dims [0] over #shard on reduce of [@a] : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
     %raw = fsdp.wait %ra : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
     %na = aten._foreach_norm.Scalar([%raw]) : (tensor<2xf32>) -> tensor<f32>
     %da = fsdp.copy.start "a"(%raw) to host on download : tensor<2xf32> -> !fsdp.future<tensor<2xf32>>

@@ -27,7 +27,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 4>} {
     %p = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<8xf32> -> tensor<2xf32>
     %r = fsdp.all_reduce avg %p over #replicate of @w : tensor<2xf32>
     %q = fsdp.all_reduce avg %k over #world of @s : tensor<f32>
-    %m = fsdp.all_reduce avg %l over #world : tensor<f32>
+    %m = fsdp.all_reduce avg %l over #world for metric : tensor<f32>
     return %r, %q, %m : tensor<2xf32>, tensor<f32>, tensor<f32>
   }
 }

@@ -47,7 +47,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 4>} {
     %r = fsdp.all_reduce avg %s over #replicate of @w : tensor<2xf32>
     %t = fsdp.reduce_scatter avg %k dim 0 over #shard of @h : tensor<8xf16> -> tensor<2xf16>
     %q = fsdp.all_reduce avg %t over #replicate of @h : tensor<2xf16>
-    %m = fsdp.all_reduce avg %l over #shard : tensor<f32>
+    %m = fsdp.all_reduce avg %l over #shard for metric : tensor<f32>
     return %r, %q, %m : tensor<2xf32>, tensor<2xf16>, tensor<f32>
   }
 }

@@ -8,8 +8,8 @@
 // CHECK-SAME:    (%[[W:[^:]+]]: tensor<16x16xf32>, %[[V:[^:]+]]: tensor<16x16xbf16>)
 // CHECK-NEXT:    %[[WN:.+]] = aten.linalg_vector_norm(%[[W]], ord = 0x7FF0000000000000 : f64) : (tensor<16x16xf32>)
 // CHECK-NEXT:    %[[VN:.+]] = aten.linalg_vector_norm(%[[V]], ord = 0x7FF0000000000000 : f64, dtype = f32) : (tensor<16x16xbf16>)
-// CHECK-NEXT:    %[[WM:.+]] = fsdp.all_reduce max %[[WN]] over #{{.+}} : tensor<f32>
-// CHECK-NEXT:    %[[VM:.+]] = fsdp.all_reduce max %[[VN]] over #{{.+}} : tensor<f32>
+// CHECK-NEXT:    %[[WM:.+]] = fsdp.all_reduce max %[[WN]] over #{{.+}} for scale : tensor<f32>
+// CHECK-NEXT:    %[[VM:.+]] = fsdp.all_reduce max %[[VN]] over #{{.+}} for scale : tensor<f32>
 // CHECK-NEXT:    %[[WS:.+]] = aten.reciprocal(%[[WM]])
 // CHECK-NEXT:    %[[VS:.+]] = aten.reciprocal(%[[VM]])
 // CHECK-NEXT:    %[[WA:.+]] = aten.mul.Tensor(%[[W]], %[[WS]]) : (tensor<16x16xf32>, tensor<f32>) -> tensor<16x16xf32>

@@ -15,7 +15,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     // CHECK: %[[A32:.+]] = aten._to_copy(%[[A]], dtype = f32)
     // CHECK: %[[R:.+]] = aten.neg(%{{.+}})
     // CHECK: %[[L:.+]] = aten.sum
-    // CHECK-NEXT: %[[M:.+]] = fsdp.all_reduce avg %[[A32]] over #[[G:.+]] : tensor<f32>
+    // CHECK-NEXT: %[[M:.+]] = fsdp.all_reduce avg %[[A32]] over #[[G:.+]] for metric : tensor<f32>
     // CHECK-NEXT: return %[[L]], %[[A]], %{{.+}}, %[[R]], %[[M]]
     %b = aten.neg(%a) : (tensor<f64>) -> tensor<f64>
     %r = aten.neg(%x) : (tensor<4xf32>) -> tensor<4xf32>

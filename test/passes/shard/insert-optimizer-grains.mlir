@@ -9,10 +9,10 @@ module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2>} {
   fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard>
   fsdp.state parameter @v : tensor<f32>
   // CHECK-LABEL: func.func @"train/step"
-  // CHECK-DAG: %[[L:.+]] = fsdp.all_reduce tree %{{.+}} post 8.{{.+}} over #world : tensor<f32>
+  // CHECK-DAG: %[[L:.+]] = fsdp.all_reduce tree %{{.+}} post 8.{{.+}} over #world for metric : tensor<f32>
   // CHECK-DAG: %[[S:.+]] = fsdp.square_sum(%{{.+}}) : (tensor<2xf32>) -> tensor<16xi64>
   // CHECK-DAG: %[[V:.+]] = fsdp.square_sum(%{{.+}}) : (tensor<f32>) -> tensor<16xi64>
-  // CHECK:     %[[A:.+]] = fsdp.all_reduce sum %[[S]] over {{.+}} : tensor<16xi64>
+  // CHECK:     %[[A:.+]] = fsdp.all_reduce sum %[[S]] over {{.+}} for metric : tensor<16xi64>
   // CHECK:     %[[N:.+]] = fsdp.square_root(%[[A]], %[[V]]) : tensor<16xi64>, tensor<16xi64> -> tensor<f32>
   // CHECK-NOT: foreach_norm
   // INF-NOT:   square_sum

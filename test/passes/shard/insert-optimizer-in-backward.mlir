@@ -33,8 +33,8 @@
 // CHECK:       return
 
 // The update waits for its own reduction alone, when the next one goes out.
-// SCHEDULED:       fsdp.reduce_scatter.start avg "b"
-// SCHEDULED:       fsdp.reduce_scatter.start avg "a"
+// SCHEDULED:       fsdp.start reduce_scatter avg "b"
+// SCHEDULED:       fsdp.start reduce_scatter avg "a"
 // SCHEDULED:       fsdp.wait
 // SCHEDULED:       fsdp.sgd
 // SCHEDULED:       fsdp.wait

@@ -9,8 +9,8 @@
 // CHECK:        %[[S:.+]] = aten.sum(%{{.+}}) : (tensor<1xf32>) -> tensor<f32>
 // CHECK-NEXT:   %[[PART:.+]] = aten.div.Scalar(%[[S]], other = 3.000000e+00)
 // CHECK-NEXT:   %[[SUM:.+]] = aten.add.Tensor(%[[W]], %[[PART]])
-// CHECK-NEXT:   fsdp.all_reduce avg %{{.+}} over #[[WORLD:.+]] : tensor<f32>
-// CHECK-NEXT:   %[[A:.+]] = fsdp.all_reduce avg %[[SUM]] over #[[WORLD]] : tensor<f32>
+// CHECK-NEXT:   fsdp.all_reduce avg %{{.+}} over #[[WORLD:.+]] for metric : tensor<f32>
+// CHECK-NEXT:   %[[A:.+]] = fsdp.all_reduce avg %[[SUM]] over #[[WORLD]] for metric : tensor<f32>
 // CHECK-NEXT:   aten.mul.Scalar(%[[A]], other = 3.000000e+00)
 #shard = #fsdp.group<"shard", 3>
 #replicate = #fsdp.group<"replicate", 2 : 3>

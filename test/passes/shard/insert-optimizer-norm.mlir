@@ -35,8 +35,8 @@
 // INF:      aten._foreach_norm.Scalar([%{{[^,]+}}, %{{[^,]+}}], ord = 0x7FF0000000000000
 // INF-NEXT: %[[STACK:.+]] = aten.stack
 // INF-NEXT: %[[M:.+]] = aten.max(%[[STACK]])
-// INF-NEXT: fsdp.all_reduce avg %{{.+}} over #shard
-// INF-NEXT: %[[N:.+]] = fsdp.all_reduce max %[[M]] over #shard
+// INF-NEXT: fsdp.all_reduce avg %{{.+}} over #shard for metric
+// INF-NEXT: %[[N:.+]] = fsdp.all_reduce max %[[M]] over #shard for metric
 // INF-NEXT: aten.add.Scalar(%[[N]], other = 9.9999999999999995E-7)
 
 #shard = #fsdp.group<"shard", 3>

@@ -26,7 +26,7 @@
 
 // CHECK-LABEL: func.func @"train/step"
 // INT8:        %[[OWN:.+]] = fsdp.block_maxima adamw params(%[[ODD:.+]]) grads({{.+}}) moments({{.+}}) scales(%[[S1:.+]], %[[S2:.+]]) betas(9.000000e-01, 0.99899999999999999) momentum 0.000000e+00 weight_decay 0.000000e+00 {{.*}} -> tensor<42xf32>
-// INT8-NEXT:   %[[ALL:.+]] = fsdp.all_reduce max %[[OWN]] over #[[SHARD]] : tensor<42xf32>
+// INT8-NEXT:   %[[ALL:.+]] = fsdp.all_reduce max %[[OWN]] over #[[SHARD]] for scale : tensor<42xf32>
 // INT8-NEXT:   fsdp.adamw params(%{{.+}}, %{{.+}}, %{{.+}}) {{.*}} scales(%{{.+}}) step {{.*}} : tensor<5x256xf32>, tensor<16x128xf32>, tensor<9x256xf32> moments ui8 scales tensor<5x1xf32>, tensor<8xf32>, tensor<9x1xf32>, tensor<5x1xf32>,
 // INT8:        fsdp.adamw params(%[[ODD]]) {{.*}} scales(%[[S1]], %[[S2]]) maxima %[[ALL]] {{.*}} moments ui8 scales tensor<21xf32>, tensor<21xf32> maxima tensor<42xf32>
 // INT8-NEXT:   fsdp.adamw {{.*}} : tensor<4x256xf32>{{$}}

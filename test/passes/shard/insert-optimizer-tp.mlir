@@ -23,8 +23,8 @@
 // CHECK:        %[[S:.+]] = aten.sum
 // CHECK-NEXT:   %[[SPART:.+]] = aten.div.Scalar(%[[S]], other = 6.000000e+00)
 // CHECK-NEXT:   %[[SUM3:.+]] = aten.add.Tensor(%[[SUM2]], %[[SPART]])
-// CHECK-NEXT:   fsdp.all_reduce avg %{{.+}} over #[[WORLD:.+]] : tensor<f32>
-// CHECK-NEXT:   %[[A:.+]] = fsdp.all_reduce avg %[[SUM3]] over #[[WORLD]] : tensor<f32>
+// CHECK-NEXT:   fsdp.all_reduce avg %{{.+}} over #[[WORLD:.+]] for metric : tensor<f32>
+// CHECK-NEXT:   %[[A:.+]] = fsdp.all_reduce avg %[[SUM3]] over #[[WORLD]] for metric : tensor<f32>
 // CHECK-NEXT:   aten.mul.Scalar(%[[A]], other = 6.000000e+00)
 // CHECK-NEXT:   aten.sqrt
 

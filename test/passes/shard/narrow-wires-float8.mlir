@@ -21,8 +21,8 @@
 // CHECK-NEXT:  %[[N:.+]] = aten.linalg_vector_norm(%[[G]], ord = 0x7FF0000000000000 : f64) : (tensor<8x2xf32>) -> tensor<f32>
 // CHECK-NEXT:  %[[C:.+]] = aten.clone(%[[T]],
 // CHECK-NEXT:  %[[O:.+]] = aten.linalg_vector_norm(%[[C]]
-// CHECK-NEXT:  %[[M:.+]] = fsdp.all_reduce max %[[N]] over {{.*}} : tensor<f32>
-// CHECK-NEXT:  fsdp.all_reduce max %[[O]] over {{.*}} : tensor<f32>
+// CHECK-NEXT:  %[[M:.+]] = fsdp.all_reduce max %[[N]] over {{.*}} for scale : tensor<f32>
+// CHECK-NEXT:  fsdp.all_reduce max %[[O]] over {{.*}} for scale : tensor<f32>
 // CHECK-NEXT:  %[[D:.+]] = aten.clamp_min(%[[M]], min = {{7.88.+E-31}})
 // CHECK-NEXT:  %[[L:.+]] = fsdp.constant dense<4.480000e+02> : tensor<f32>
 // CHECK-NEXT:  %[[Q:.+]] = aten.div.Tensor(%[[L]], %[[D]])
@@ -40,9 +40,9 @@
 // CHECK-NEXT:  return %{{.+}}, %[[V]]
 
 // One exchange of both maxima, which waits for no older bucket, and one of the gradients.
-// BUCKETS:     fsdp.all_reduce.start max "wire/maxima"(%{{.+}}, %{{.+}}) over #shard on replicate
+// BUCKETS:     fsdp.start all_reduce max "wire/maxima"(%{{.+}}, %{{.+}}) over #shard for scale on replicate
 // BUCKETS-NOT: all_reduce.start max
-// BUCKETS:     fsdp.reduce_scatter.start avg "root"(%{{.+}}) dims [0] over #shard on reduce of [@w]
+// BUCKETS:     fsdp.start reduce_scatter avg "root"(%{{.+}}) dims [0] over #shard on reduce of [@w]
 #shard = #fsdp.group<"shard", 4>
 #replicate = #fsdp.group<"replicate", 2 : 4>
 module {

@@ -32,7 +32,7 @@
 
 // CHECK-LABEL: func.func @"train/step"
 // THREE:       %[[F:.+]] = fsdp.all_gather %{{.+}} dim 0 over #[[SHARD]] : tensor<2x4xf32> -> tensor<6x4xf32>
-// THREE-NEXT:  fsdp.all_gather %[[F]] dim 0 over #[[TP]]
+// THREE-NEXT:  fsdp.all_gather %[[F]] dim 0 over #[[TP]] for step
 // THREE:       fsdp.all_reduce avg %{{.+}} over #[[DATA]] of @s : tensor<f32>
 // THREE:       %[[R:.+]] = fsdp.reduce_scatter avg %{{.+}} dim 0 over #[[SHARD]] of @w
 // THREE-NEXT:  fsdp.all_reduce avg %[[R]] over #[[REPLICATE]] of @w
@@ -46,7 +46,7 @@ module {
   fsdp.state parameter @s : tensor<f32>
   func.func @"train/step"(%w: tensor<6x4xf32> {fsdp.state = @w}, %s: tensor<f32> {fsdp.state = @s}, %g: tensor<6x4xf32> {fsdp.input = "g"})
       -> (tensor<f32> {fsdp.output = "loss"}, tensor<6x4xf32> {fsdp.gradient = @w}, tensor<f32> {fsdp.gradient = @s}) attributes {fsdp.captured} {
-    %a = fsdp.all_gather %w dim 0 over #tp : tensor<6x4xf32> -> tensor<12x4xf32>
+    %a = fsdp.all_gather %w dim 0 over #tp for step : tensor<6x4xf32> -> tensor<12x4xf32>
     %l = aten.sum(%a) : (tensor<12x4xf32>) -> tensor<f32>
     %k = aten.mul.Tensor(%l, %s) : (tensor<f32>, tensor<f32>) -> tensor<f32>
     %m = aten.neg(%g) : (tensor<6x4xf32>) -> tensor<6x4xf32>

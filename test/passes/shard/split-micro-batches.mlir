@@ -73,7 +73,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %a = aten.neg(%b) : (tensor<f32>) -> tensor<f32>
     %g = aten.neg(%x) : (tensor<5xbf16>) -> tensor<5xbf16>
     %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<5xbf16> -> tensor<3xbf16>
-    %m = fsdp.all_reduce avg %a over #shard : tensor<f32>
+    %m = fsdp.all_reduce avg %a over #shard for metric : tensor<f32>
     return %l, %a, %s, %m : tensor<bf16>, tensor<f32>, tensor<3xbf16>, tensor<f32>
   }
 }

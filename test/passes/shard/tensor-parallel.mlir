@@ -8,28 +8,28 @@
 
 // AGAIN-LABEL:  func.func @"train/step"
 // AGAIN:        %[[H:.+]] = aten.mm(
-// AGAIN:        fsdp.all_reduce sum %{{.+}} over #tp : tensor<2x4xf32>
+// AGAIN:        fsdp.all_reduce sum %{{.+}} over #tp for step : tensor<2x4xf32>
 // AGAIN:        %[[NORM:.+]] = fsdp.all_gather %{{.+}} over #shard : tensor<2xf32> -> tensor<4xf32>
-// AGAIN-NEXT:   fsdp.shard %[[NORM]] dim 0 over #tp
-// AGAIN:        %[[LOSS:.+]] = fsdp.all_reduce sum %{{.+}} over #tp : tensor<f32>
-// AGAIN-NEXT:   %[[A:.+]] = fsdp.all_gather %[[H]] dim 1 over #tp : tensor<2x4xf32> -> tensor<2x8xf32>
+// AGAIN-NEXT:   fsdp.shard %[[NORM]] dim 0 over #tp for step
+// AGAIN:        %[[LOSS:.+]] = fsdp.all_reduce sum %{{.+}} over #tp for step : tensor<f32>
+// AGAIN-NEXT:   %[[A:.+]] = fsdp.all_gather %[[H]] dim 1 over #tp for step : tensor<2x4xf32> -> tensor<2x8xf32>
 // AGAIN-NEXT:   aten._to_copy(%[[A]], dtype = bf16)
 // AGAIN-COUNT-2: fsdp.replay
 // AGAIN-NOT:    fsdp.replay
-// AGAIN:        fsdp.all_reduce avg %[[LOSS]] over #world
+// AGAIN:        fsdp.all_reduce avg %[[LOSS]] over #world for metric
 // AGAIN:        aten.mul.Scalar(%{{.+}}, other = 4.000000e+00)
 
 // KEPT:         fsdp.state gradient @"up/gradient" of @up : tensor<4x4xf32> split <dim 1 over #tp> sharded
 // KEPT:         fsdp.state gathered @"norm/gathered"
 // KEPT-NOT:     fsdp.state gathered
 // KEPT-LABEL:   func.func @"train/first"
-// KEPT:         %[[LOSS:.+]] = fsdp.all_reduce sum %{{.+}} over #tp : tensor<f32>
+// KEPT:         %[[LOSS:.+]] = fsdp.all_reduce sum %{{.+}} over #tp for step : tensor<f32>
 // KEPT:         return %[[LOSS]],
 // KEPT-LABEL:   func.func @"train/last"
 // KEPT-NOT:     over #shard : {{.+}} ->
-// KEPT:         %[[SUM:.+]] = fsdp.all_reduce sum %{{.+}} over #tp : tensor<f32>
+// KEPT:         %[[SUM:.+]] = fsdp.all_reduce sum %{{.+}} over #tp for step : tensor<f32>
 // KEPT-NEXT:    fsdp.accumulate %[[SUM]] into %{{.+}} divide 2
-// KEPT-NEXT:    fsdp.all_gather %{{.+}} dim 1 over #tp
+// KEPT-NEXT:    fsdp.all_gather %{{.+}} dim 1 over #tp for step
 
 // FLAT:         fsdp.state parameter @"root/flat" : tensor<32xf32>
 // FLAT:         fsdp.state parameter @up : tensor<4x4xf32> split <dim 1 over #tp> part
@@ -49,13 +49,13 @@ module {
       -> (tensor<f32> {fsdp.output = "loss"}, tensor<f32> {fsdp.output = "accuracy"}, tensor<4x4xf32> {fsdp.gradient = @up}, tensor<4x4xf32> {fsdp.gradient = @down}, tensor<4xf32> {fsdp.gradient = @norm}) attributes {fsdp.captured} {
     %h = aten.mm(%x, %up) : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
     %p = aten.mm(%h, %down) : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
-    %y = fsdp.all_reduce sum %p over #tp : tensor<2x4xf32>
-    %c = fsdp.shard %norm dim 0 over #tp : tensor<4xf32> -> tensor<2xf32>
+    %y = fsdp.all_reduce sum %p over #tp for step : tensor<2x4xf32>
+    %c = fsdp.shard %norm dim 0 over #tp for step : tensor<4xf32> -> tensor<2xf32>
     %i = aten.sum(%c) : (tensor<2xf32>) -> tensor<f32>
     %j = aten.sum(%y) : (tensor<2x4xf32>) -> tensor<f32>
     %k = aten.add.Tensor(%i, %j) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    %l = fsdp.all_reduce sum %k over #tp : tensor<f32>
-    %a = fsdp.all_gather %h dim 1 over #tp : tensor<2x4xf32> -> tensor<2x8xf32>
+    %l = fsdp.all_reduce sum %k over #tp for step : tensor<f32>
+    %a = fsdp.all_gather %h dim 1 over #tp for step : tensor<2x4xf32> -> tensor<2x8xf32>
     %b = aten._to_copy(%a, dtype = bf16) : (tensor<2x8xf32>) -> tensor<2x8xbf16>
     %m = aten.sum(%b) : (tensor<2x8xbf16>) -> tensor<bf16>
     %n = aten._to_copy(%m, dtype = f32) : (tensor<bf16>) -> tensor<f32>

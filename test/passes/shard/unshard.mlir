@@ -25,14 +25,14 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
       -> (tensor<f32> {fsdp.output = "loss"}, tensor<f32> {fsdp.output = "grad_norm"}, tensor<2x2xf32> {fsdp.state = @w}) {
     %c = aten._to_copy(%w, dtype = bf16) : (tensor<2x2xf32>) -> tensor<2x2xbf16>
     %r = fsdp.replay %c : tensor<2x2xbf16>
-    %f = fsdp.all_gather.start "root"(%r, %c) dims [0, 0] over #shard on gather : tensor<2x2xbf16>, tensor<2x2xbf16> -> !fsdp.future<tensor<3x2xbf16>, tensor<3x2xbf16>>
+    %f = fsdp.start all_gather "root"(%r, %c) dims [0, 0] over #shard on gather : tensor<2x2xbf16>, tensor<2x2xbf16> -> !fsdp.future<tensor<3x2xbf16>, tensor<3x2xbf16>>
     %0, %unread = fsdp.wait %f : !fsdp.future<tensor<3x2xbf16>, tensor<3x2xbf16>> -> tensor<3x2xbf16>, tensor<3x2xbf16>
     %p = aten.mul.Tensor(%0, %x) : (tensor<3x2xbf16>, tensor<3x2xf32>) -> tensor<3x2xf32>
     fsdp.free %0, %unread : tensor<3x2xbf16>, tensor<3x2xbf16>
     %l = aten.sum(%p) : (tensor<3x2xf32>) -> tensor<f32>
     %s = fsdp.reduce_scatter avg %p dim 0 over #shard of @w : tensor<3x2xf32> -> tensor<2x2xf32>
     %n = aten.linalg_vector_norm(%s) : (tensor<2x2xf32>) -> tensor<f32>
-    %m = fsdp.all_reduce avg %l over #shard : tensor<f32>
+    %m = fsdp.all_reduce avg %l over #shard for metric : tensor<f32>
     %new = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2x2xf32>
     return %m, %n, %new : tensor<f32>, tensor<f32>, tensor<2x2xf32>
   }
@@ -64,7 +64,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state parameter @u : tensor<4xf32> part <@"b/flat" at 4> bucket "b" gradient <reduce bf16>
   func.func @"train/step"(%f: tensor<4xf32> {fsdp.state = @"b/flat"}) -> (tensor<4xbf16> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @"b/flat"}) {
     %c = aten._to_copy(%f, dtype = bf16) : (tensor<4xf32>) -> tensor<4xbf16>
-    %start = fsdp.all_gather.start "b"(%c) dims [0] over #shard on gather : tensor<4xbf16> -> !fsdp.future<tensor<8xbf16>>
+    %start = fsdp.start all_gather "b"(%c) dims [0] over #shard on gather : tensor<4xbf16> -> !fsdp.future<tensor<8xbf16>>
     %full = fsdp.wait %start : !fsdp.future<tensor<8xbf16>> -> tensor<8xbf16>
     %v = fsdp.unpack %full at 0 : tensor<8xbf16> -> tensor<2xbf16>
     %u = fsdp.unpack %full at 4 : tensor<8xbf16> -> tensor<4xbf16>

@@ -17,7 +17,7 @@
 // ERASED-NOT: {{fsdp.pack|_chunk_cat|as_strided|clone}}
 //
 // PLANNED:     fsdp.pack
-// PLANNED:     fsdp.all_gather.start "fc1"{{.*}}fsdp.copied = 2 : i64
+// PLANNED:     fsdp.start all_gather "fc1"{{.*}}fsdp.copied = 2 : i64
 // PLANNED:     aten._chunk_cat
-// PLANNED:     fsdp.reduce_scatter.start avg "fc2"{{.*}}fsdp.copied = 2 : i64
+// PLANNED:     fsdp.start reduce_scatter avg "fc2"{{.*}}fsdp.copied = 2 : i64
 // PLANNED-NOT: reduce_scatter.start {{.*}} of [

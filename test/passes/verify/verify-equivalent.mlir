@@ -16,7 +16,7 @@
 // RUN: sed 's/aten.mm(%22, %7)/aten.mm(%22, %6)/' %stages/2-sharded.mlir | not fsdp-opt --fsdp-verify-equivalent=to=%stages/1-captured.mlir 2>&1 | FileCheck %s --check-prefix=OPERAND
 // RUN: sed 's/reduction = 1/reduction = 2/' %stages/3-scheduled.mlir | not fsdp-opt --fsdp-verify-equivalent=to=%stages/1-captured.mlir 2>&1 | FileCheck %s --check-prefix=ARGUMENT
 // RUN: sed 's/aten.relu/aten.selu/' %stages/3-scheduled.mlir | not fsdp-opt --fsdp-verify-equivalent=to=%stages/1-captured.mlir 2>&1 | FileCheck %s --check-prefix=LOSS
-// RUN: sed 's/all_reduce.start avg "metrics"(%12, %29)/all_reduce.start avg "metrics"(%29, %29)/' %stages/3-scheduled.mlir | not fsdp-opt --fsdp-verify-equivalent=to=%stages/1-captured.mlir 2>&1 | FileCheck %s --check-prefix=METRIC
+// RUN: sed 's/start all_reduce avg "metrics"(%12, %29)/start all_reduce avg "metrics"(%29, %29)/' %stages/3-scheduled.mlir | not fsdp-opt --fsdp-verify-equivalent=to=%stages/1-captured.mlir 2>&1 | FileCheck %s --check-prefix=METRIC
 //
 // OPERAND:  the gradient of 'fc2.weight' differs from what was captured
 // OPERAND:  note: the first op that differs is aten.mm
@@ -48,7 +48,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %0 = aten.mul.Tensor(%f, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %p = aten.mul.Tensor(%g, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %l = aten.sum(%p) : (tensor<4xf32>) -> tensor<f32>
-    %a = fsdp.all_reduce avg %l over #shard : tensor<f32>
+    %a = fsdp.all_reduce avg %l over #shard for metric : tensor<f32>
     %s = fsdp.reduce_scatter avg %x dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
     return %n, %a, %a : tensor<4xf32>, tensor<f32>, tensor<f32>
   }
@@ -196,8 +196,8 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"infer/step"(%x: tensor<f32> {fsdp.input = "x"}, %d: tensor<f64> {fsdp.input = "d"})
       -> (tensor<f32> {fsdp.output = "x"}, tensor<f64> {fsdp.output = "d"}, tensor<f32> {fsdp.metric = "x"}, tensor<f32> {fsdp.metric = "d"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     %c = aten._to_copy(%d, dtype = f32) : (tensor<f64>) -> tensor<f32>
-    %m = fsdp.all_reduce avg %x over #shard : tensor<f32>
-    %n = fsdp.all_reduce avg %c over #shard : tensor<f32>
+    %m = fsdp.all_reduce avg %x over #shard for metric : tensor<f32>
+    %n = fsdp.all_reduce avg %c over #shard for metric : tensor<f32>
     return %x, %d, %m, %n : tensor<f32>, tensor<f64>, tensor<f32>, tensor<f32>
   }
 }
@@ -213,7 +213,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"infer/step"(%x: tensor<f32> {fsdp.input = "x"}, %y: tensor<f32> {fsdp.input = "y"})
       -> (tensor<f32> {fsdp.output = "x"}, tensor<f32> {fsdp.metric = "x"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     // expected-error @+1 {{the output 'x' differs from what was captured}}
-    %m = fsdp.all_reduce avg %y over #shard : tensor<f32>
+    %m = fsdp.all_reduce avg %y over #shard for metric : tensor<f32>
     return %x, %m : tensor<f32>, tensor<f32>
   }
 }
@@ -228,7 +228,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   }
   // expected-error @+1 {{lacks the output 'x'}}
   func.func @"infer/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.metric = "x"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
-    %m = fsdp.all_reduce avg %x over #shard : tensor<f32>
+    %m = fsdp.all_reduce avg %x over #shard for metric : tensor<f32>
     return %m : tensor<f32>
   }
 }

@@ -5,7 +5,7 @@
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"train/step"(%g: tensor<f32> {fsdp.input = "g"}) -> (tensor<f32> {fsdp.output = "loss"}) {
-    %l = fsdp.all_reduce avg %g over #shard : tensor<f32>
+    %l = fsdp.all_reduce avg %g over #shard for metric : tensor<f32>
     return %l : tensor<f32>
   }
 }
@@ -19,12 +19,12 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.step = #fsdp.step<gra
   fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard>
   func.func @"train/step"(%w: tensor<2xf32> {fsdp.state = @w}, %g: tensor<4xf32> {fsdp.input = "g"}, %x: tensor<f32> {fsdp.input = "x"})
       -> (tensor<f32> {fsdp.output = "loss"}, tensor<2xf32> {fsdp.gradient = @w}, tensor<f32> {fsdp.output = "grad_norm"}) {
-    %l = fsdp.all_reduce tree %x post 2.0 over #shard : tensor<f32>
+    %l = fsdp.all_reduce tree %x post 2.0 over #shard for metric : tensor<f32>
     %s = fsdp.reduce_scatter tree %g post 2.0 dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
     %d = fsdp.square_sum(%s) : (tensor<2xf32>) -> tensor<16xi64>
-    %e = fsdp.all_reduce sum %d over #shard : tensor<16xi64>
+    %e = fsdp.all_reduce sum %d over #shard for metric : tensor<16xi64>
     %n = fsdp.square_root(%e) : tensor<16xi64> -> tensor<f32>
-    %m = fsdp.all_reduce max %n over #shard : tensor<f32>
+    %m = fsdp.all_reduce max %n over #shard for scale : tensor<f32>
     return %l, %s, %m : tensor<f32>, tensor<2xf32>, tensor<f32>
   }
 }
@@ -35,7 +35,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.step = #fsdp.step<gra
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.step = #fsdp.step<grains = 2>} {
   func.func @"train/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) {
     // expected-error @+1 {{combines ranks by 'avg', whose roundings depend on how many there are; expected 'tree', or a sum of integers}}
-    %l = fsdp.all_reduce avg %x over #shard : tensor<f32>
+    %l = fsdp.all_reduce avg %x over #shard for metric : tensor<f32>
     return %l : tensor<f32>
   }
 }
@@ -46,7 +46,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.step = #fsdp.step<gra
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.step = #fsdp.step<grains = 2>} {
   func.func @"train/step"(%x: tensor<f16> {fsdp.input = "x"}) -> (tensor<f16> {fsdp.output = "loss"}) {
     // expected-error @+1 {{sums 2 grains in f16 before it divides, which overflows}}
-    %l = fsdp.all_reduce tree %x over #shard : tensor<f16>
+    %l = fsdp.all_reduce tree %x over #shard for metric : tensor<f16>
     return %l : tensor<f16>
   }
 }

@@ -43,7 +43,7 @@ module {
   // expected-note @+1 {{this one}}
   func.func @"infer/step"(%w: tensor<2xf32> {fsdp.state = @w}) -> (tensor<4xf32> {fsdp.output = "o"}) {
     // expected-error @+1 {{expects operands on the device}}
-    %f = fsdp.all_gather.start "a"(%w) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+    %f = fsdp.start all_gather "a"(%w) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
     %g = fsdp.wait %f : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
     %n = aten.neg(%g) : (tensor<4xf32>) -> tensor<4xf32>
     fsdp.free %g : tensor<4xf32>

@@ -2,7 +2,7 @@
 
 #shard = #fsdp.group<"shard", 2>
 func.func @in_order(%a: tensor<2xf32>) -> tensor<4xf32> {
-  %f = fsdp.all_gather.start "a"(%a) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+  %f = fsdp.start all_gather "a"(%a) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
   %w = fsdp.wait %f : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
   %n = aten.neg(%w) : (tensor<4xf32>) -> tensor<4xf32>
   fsdp.free %w : tensor<4xf32>
@@ -23,7 +23,7 @@ func.func @logical(%a: tensor<2xf32>) -> tensor<4xf32> {
 #shard = #fsdp.group<"shard", 2>
 func.func @not_waited_for(%a: tensor<4xf32>) {
   // expected-error @+1 {{is never waited for; expected one fsdp.wait}}
-  %f = fsdp.reduce_scatter.start avg "a"(%a) dims [0] over #shard on reduce : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
+  %f = fsdp.start reduce_scatter avg "a"(%a) dims [0] over #shard on reduce : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
   return
 }
 
@@ -31,7 +31,7 @@ func.func @not_waited_for(%a: tensor<4xf32>) {
 
 #shard = #fsdp.group<"shard", 2>
 func.func @waited_for_twice(%a: tensor<4xf32>) {
-  %f = fsdp.reduce_scatter.start avg "a"(%a) dims [0] over #shard on reduce : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
+  %f = fsdp.start reduce_scatter avg "a"(%a) dims [0] over #shard on reduce : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
   // expected-note @+1 {{first wait here}}
   %w = fsdp.wait %f : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
   // expected-error @+1 {{waits for a future for the second time}}
@@ -43,7 +43,7 @@ func.func @waited_for_twice(%a: tensor<4xf32>) {
 
 #shard = #fsdp.group<"shard", 2>
 func.func @not_freed(%a: tensor<2xf32>) {
-  %f = fsdp.all_gather.start "a"(%a) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+  %f = fsdp.start all_gather "a"(%a) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
   // expected-error @+1 {{yields a gathered tensor that is never freed; expected fsdp.free after its last use}}
   %w = fsdp.wait %f : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
   return
@@ -55,7 +55,7 @@ func.func @not_freed(%a: tensor<2xf32>) {
 
 #shard = #fsdp.group<"shard", 2>
 func.func @read_through_view(%a: tensor<2xf32>) {
-  %f = fsdp.all_gather.start "a"(%a) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+  %f = fsdp.start all_gather "a"(%a) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
   %w = fsdp.wait %f : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
   // expected-note @+1 {{read through this view}}
   %v = aten._unsafe_view(%w, size = [2, 2]) : (tensor<4xf32>) -> tensor<2x2xf32>
@@ -70,7 +70,7 @@ func.func @read_through_view(%a: tensor<2xf32>) {
 
 #shard = #fsdp.group<"shard", 2>
 func.func @freed_twice(%a: tensor<2xf32>) {
-  %f = fsdp.all_gather.start "a"(%a) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+  %f = fsdp.start all_gather "a"(%a) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
   %w = fsdp.wait %f : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
   // expected-note @+1 {{freed here}}
   fsdp.free %w : tensor<4xf32>
@@ -83,10 +83,10 @@ func.func @freed_twice(%a: tensor<2xf32>) {
 
 #shard = #fsdp.group<"shard", 2>
 func.func @freed_in_flight(%a: tensor<2xf32>) {
-  %f = fsdp.all_gather.start "a"(%a) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+  %f = fsdp.start all_gather "a"(%a) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
   %w = fsdp.wait %f : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
   // expected-note @+1 {{the transfer starts here}}
-  %g = fsdp.reduce_scatter.start avg "a"(%w) dims [0] over #shard on reduce : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
+  %g = fsdp.start reduce_scatter avg "a"(%w) dims [0] over #shard on reduce : tensor<4xf32> -> !fsdp.future<tensor<2xf32>>
   // expected-error @+1 {{frees a tensor that a transfer still reads}}
   fsdp.free %w : tensor<4xf32>
   %s = fsdp.wait %g : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>

@@ -13,11 +13,11 @@ module attributes {fsdp.mesh = #fsdp.mesh<replicate = 2, shard = 2, tp = 2>} {
   fsdp.state optimizer @m of @w : tensor<4xf32> split <dim 0 over #tp> sharded <dim 0 over #shard>
   func.func @"train/step"(%w: tensor<2xf32> {fsdp.state = @w}, %s: tensor<2xf32> {fsdp.state = @s}, %g: tensor<4xf32> {fsdp.input = "g"}, %h: tensor<2xf32> {fsdp.input = "h"}) {
     %f = fsdp.all_gather %w dim 0 over #shard : tensor<2xf32> -> tensor<4xf32>
-    %p = fsdp.reduce_scatter sum %f dim 0 over #tp : tensor<4xf32> -> tensor<2xf32>
-    %c = fsdp.shard %s dim 0 over #tp : tensor<2xf32> -> tensor<1xf32>
+    %p = fsdp.reduce_scatter sum %f dim 0 over #tp for step : tensor<4xf32> -> tensor<2xf32>
+    %c = fsdp.shard %s dim 0 over #tp for step : tensor<2xf32> -> tensor<1xf32>
     %q = aten.neg(%p) : (tensor<2xf32>) -> tensor<2xf32>
     %e = aten.exp(%c) : (tensor<1xf32>) -> tensor<1xf32>
-    %a = fsdp.all_reduce sum %q over #tp : tensor<2xf32>
+    %a = fsdp.all_reduce sum %q over #tp for step : tensor<2xf32>
     %r = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
     %t = fsdp.all_reduce avg %r over #replicate of @w : tensor<2xf32>
     %u = fsdp.all_reduce avg %h over #data of @s : tensor<2xf32>
@@ -60,7 +60,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1, tp = 2>} {
   fsdp.state parameter @s : tensor<2xf32>
   func.func @"train/step"(%s: tensor<2xf32> {fsdp.state = @s}, %h: tensor<2xf32> {fsdp.input = "h"}) {
     // expected-error @+1 {{reduces the gradient of 's' over 'tp', whose ranks have computed it together}}
-    %u = fsdp.all_reduce sum %h over #tp of @s : tensor<2xf32>
+    %u = fsdp.all_reduce sum %h over #tp for step of @s : tensor<2xf32>
     return
   }
 }
@@ -71,7 +71,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1, tp = 2>} {
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1, tp = 2>} {
   func.func @"train/step"(%h: tensor<2xf32> {fsdp.input = "h"}) {
     // expected-error @+1 {{expects the ranks along 'tp' of the mesh}}
-    %u = fsdp.all_reduce sum %h over #tp : tensor<2xf32>
+    %u = fsdp.all_reduce sum %h over #tp for step : tensor<2xf32>
     return
   }
 }

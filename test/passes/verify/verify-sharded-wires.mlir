@@ -8,7 +8,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"train/step"(%w: tensor<2xf32> {fsdp.state = @w}, %g: tensor<4xf32> {fsdp.input = "g"}) -> (tensor<2xf32> {fsdp.gradient = @w}) {
     %d = aten.neg(%g) : (tensor<4xf32>) -> tensor<4xf32>
     %n = aten.linalg_vector_norm(%d, ord = 0x7FF0000000000000 : f64) : (tensor<4xf32>) -> tensor<f32>
-    %m = fsdp.all_reduce max %n over #shard : tensor<f32>
+    %m = fsdp.all_reduce max %n over #shard for scale : tensor<f32>
     %p = aten.exp2(%m) : (tensor<f32>) -> tensor<f32>
     %i = aten.reciprocal(%p) : (tensor<f32>) -> tensor<f32>
     %a = aten.mul.Tensor(%d, %p) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
@@ -49,7 +49,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"train/step"(%w: tensor<2xf32> {fsdp.state = @w}, %g: tensor<4xf32> {fsdp.input = "g"}) -> (tensor<2xf32> {fsdp.gradient = @w}) {
     %d = aten.neg(%g) : (tensor<4xf32>) -> tensor<4xf32>
     %n = aten.linalg_vector_norm(%g, ord = 0x7FF0000000000000 : f64) : (tensor<4xf32>) -> tensor<f32>
-    %m = fsdp.all_reduce max %n over #shard : tensor<f32>
+    %m = fsdp.all_reduce max %n over #shard for scale : tensor<f32>
     %i = aten.reciprocal(%m) : (tensor<f32>) -> tensor<f32>
     %a = aten.mul.Tensor(%d, %m) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
     %h = aten._to_copy(%a, dtype = f8E4M3FN) : (tensor<4xf32>) -> tensor<4xf8E4M3FN>
@@ -70,7 +70,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"train/step"(%w: tensor<2xf32> {fsdp.state = @w}, %g: tensor<4xf32> {fsdp.input = "g"}) -> (tensor<2xf32> {fsdp.gradient = @w}) {
     %d = aten.neg(%g) : (tensor<4xf32>) -> tensor<4xf32>
     %n = aten.linalg_vector_norm(%d, ord = 0x7FF0000000000000 : f64) : (tensor<4xf32>) -> tensor<f32>
-    %m = fsdp.all_reduce max %n over #shard : tensor<f32>
+    %m = fsdp.all_reduce max %n over #shard for scale : tensor<f32>
     %a = aten.mul.Tensor(%d, %m) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
     %h = aten._to_copy(%a, dtype = f8E4M3FN) : (tensor<4xf32>) -> tensor<4xf8E4M3FN>
     %t = fsdp.reduce_scatter avg %h dim 0 over #shard of @w : tensor<4xf8E4M3FN> -> tensor<2xf32>
@@ -89,7 +89,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"train/step"(%w: tensor<2xf32> {fsdp.state = @w}, %g: tensor<4xf32> {fsdp.input = "g"}) -> (tensor<2xf32> {fsdp.gradient = @w}) {
     %d = aten.neg(%g) : (tensor<4xf32>) -> tensor<4xf32>
     %n = aten.linalg_vector_norm(%d, ord = 0x7FF0000000000000 : f64) : (tensor<4xf32>) -> tensor<f32>
-    %m = fsdp.all_reduce max %n over #shard : tensor<f32>
+    %m = fsdp.all_reduce max %n over #shard for scale : tensor<f32>
     %p = aten.exp2(%m) : (tensor<f32>) -> tensor<f32>
     %i = aten.reciprocal(%m) : (tensor<f32>) -> tensor<f32>
     %a = aten.mul.Tensor(%d, %p) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>

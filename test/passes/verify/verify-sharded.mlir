@@ -202,7 +202,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"train/step"(%x: tensor<2xf32> {fsdp.input = "x"}) {
     // expected-error @+1 {{belongs to a later stage; expected logical collectives only}}
-    %f = fsdp.all_gather.start "a"(%x) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
+    %f = fsdp.start all_gather "a"(%x) dims [0] over #shard on gather : tensor<2xf32> -> !fsdp.future<tensor<4xf32>>
     return
   }
 }

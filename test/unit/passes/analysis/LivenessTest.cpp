@@ -76,11 +76,11 @@ TEST_F(LivenessTest, ViewsKeepTheirSourceAlive) {
 constexpr const char *kStep = R"(
   func.func @"train/step"(%w: tensor<2x32xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr},
                           %x: tensor<2x32xf32> {fsdp.input = "x"}) -> (tensor<2x32xf32> {fsdp.state = @w}) {
-    %f = fsdp.all_gather.start "w"(%w) dims [0] over #shard on gather : tensor<2x32xf32> -> !fsdp.future<tensor<3x32xf32>>
+    %f = fsdp.start all_gather "w"(%w) dims [0] over #shard on gather : tensor<2x32xf32> -> !fsdp.future<tensor<3x32xf32>>
     %other = aten.neg(%x) : (tensor<2x32xf32>) -> tensor<2x32xf32>
     %full = fsdp.wait %f : !fsdp.future<tensor<3x32xf32>> -> tensor<3x32xf32>
     %g = aten.neg(%full) : (tensor<3x32xf32>) -> tensor<3x32xf32>
-    %h = fsdp.reduce_scatter.start avg "w"(%g) dims [0] over #shard on reduce of [@w] : tensor<3x32xf32> -> !fsdp.future<tensor<2x32xf32>>
+    %h = fsdp.start reduce_scatter avg "w"(%g) dims [0] over #shard on reduce of [@w] : tensor<3x32xf32> -> !fsdp.future<tensor<2x32xf32>>
     %more = aten.neg(%x) : (tensor<2x32xf32>) -> tensor<2x32xf32>
     %s = fsdp.wait %h : !fsdp.future<tensor<2x32xf32>> -> tensor<2x32xf32>
     %n = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2x32xf32>
