@@ -112,6 +112,7 @@ void fsdp::buildSchedulePipeline(OpPassManager &manager) {
 
 void fsdp::buildPlanPipeline(OpPassManager &manager) {
   // Copies stand where transfers start and end.
+  manager.addPass(createLowerEncodings());
   manager.addPass(createCopyBuckets());
   manager.addPass(createLowerContext());
   manager.addPass(createLowerRing());

@@ -196,6 +196,9 @@ inline constexpr llvm::StringLiteral kScales = "scale";
 
 mlir::LogicalResult verifyUpdates(mlir::Operation *optimizer);
 
+/// e4m3 or e5m2.
+bool isFloat8(mlir::Type element);
+
 /// Whether ranks' tensors are combined.
 bool isCombining(Collective kind);
 /// Whether each rank has rows of what is moved, along a dim.

@@ -6,6 +6,7 @@
 
 include "OpsModule.td"
 include "OpsLogical.td"
+include "OpsEncoding.td"
 include "OpsRandom.td"
 include "OpsOptimizer.td"
 include "OpsSchedule.td"

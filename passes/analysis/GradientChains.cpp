@@ -4,7 +4,6 @@
 #include "passes/analysis/GradientChains.h"
 
 #include "ir/aten/Matchers.h"
-#include "passes/analysis/Float8.h"
 
 #include "mlir/IR/TypeUtilities.h"
 
@@ -46,10 +45,10 @@ Value fsdp::getReduced(Value operand, Type result) {
   Type element = getElementTypeOrSelf(result);
   if (getElementTypeOrSelf(operand.getType()) == element)
     return operand;
-  Operation *first = getWireScaling(operand);
-  if (!first && aten::isPlainCast(operand.getDefiningOp()))
-    first = operand.getDefiningOp();
-  return first && getElementTypeOrSelf(first->getOperand(0)) == element
-             ? first->getOperand(0)
+  Operation *narrowing = operand.getDefiningOp();
+  bool narrows = isa_and_nonnull<EncodeOp>(narrowing) ||
+                 (narrowing && aten::isPlainCast(narrowing));
+  return narrows && getElementTypeOrSelf(narrowing->getOperand(0)) == element
+             ? narrowing->getOperand(0)
              : Value();
 }

@@ -4,7 +4,6 @@
 #include "passes/analysis/Programs.h"
 
 #include "ir/aten/Matchers.h"
-#include "passes/analysis/Float8.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -146,7 +145,7 @@ llvm::DenseSet<Value> fsdp::getKept(func::FuncOp func,
 }
 
 bool fsdp::isShardSide(Operation *op) {
-  return isa<ReplayOp, CopyOp>(op) || aten::isCast(op) || isFloat8Scaling(op);
+  return isa<ReplayOp, CopyOp, EncodeOp>(op) || aten::isCast(op);
 }
 
 CopyStartOp fsdp::getCopy(Value value) {
@@ -215,8 +214,7 @@ BlockArgument fsdp::getShardSource(Value shard) {
 bool fsdp::isReductionTail(Operation *op) {
   if (auto reduce = dyn_cast<AllReduceOp>(op))
     return reduce.getOf().has_value();
-  return isa<AccumulateOp, CopyOp>(op) || aten::isCast(op) ||
-         isWireUnscaling(op);
+  return isa<AccumulateOp, CopyOp, DecodeOp>(op) || aten::isCast(op);
 }
 
 SmallVector<Operation *>

@@ -6,7 +6,6 @@
 #include "ir/aten/Aten.h"
 #include "passes/analysis/CudaScratch.h"
 #include "passes/analysis/CudaSyncs.h"
-#include "passes/analysis/Float8.h"
 #include "passes/analysis/Programs.h"
 
 #include <set>

@@ -4,7 +4,7 @@
 #include "passes/analysis/SecondLife.h"
 
 #include "ir/aten/Matchers.h"
-#include "passes/analysis/Float8.h"
+#include "ir/fsdp/Fsdp.h"
 #include "passes/analysis/Views.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -16,7 +16,7 @@ using namespace fsdp;
 /// mixes in an activation is kept.
 static bool isDerived(OpResult result) {
   Operation *op = result.getOwner();
-  return aten::isCast(op) || aten::isClone(op) || isFloat8Scaling(op);
+  return aten::isCast(op) || aten::isClone(op) || isa<EncodeOp>(op);
 }
 
 namespace {

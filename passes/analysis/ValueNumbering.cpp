@@ -8,7 +8,6 @@
 #include "ir/aten/Aten.h"
 #include "ir/aten/Matchers.h"
 #include "passes/analysis/Entries.h"
-#include "passes/analysis/Float8.h"
 #include "passes/analysis/GradientChains.h"
 #include "passes/analysis/Marks.h"
 
@@ -225,8 +224,8 @@ bool ValueNumbering::undoesPermute(Operation &op, ArrayRef<int64_t> order) {
 void ValueNumbering::numberOp(Operation &op) {
   if (passThrough(op) || numberFlat(op))
     return;
-  // A copy holds the same values; so do sums behind the scale of their way.
-  if (aten::isClone(&op) || isWireUnscaling(&op)) {
+  // A copy holds the same values.
+  if (aten::isClone(&op)) {
     numbers[op.getResult(0)] = numbers.lookup(op.getOperand(0));
     return;
   }
@@ -314,7 +313,7 @@ public:
     } else if (auto sum = dyn_cast<AccumulateOp>(op)) {
       if (Attribute of = sum.getOfAttr())
         extend(of, sum.getGradient(), sum.getResult(), op.getLoc());
-    } else if (isa<CopyOp>(op) || isWireUnscaling(&op)) {
+    } else if (isa<CopyOp, DecodeOp>(op)) {
       move(op.getOperand(0), op.getResult(0));
     } else if (isa<WaitOp>(op)) {
       for (OpResult result : op.getResults())

@@ -6,7 +6,6 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Decisions.h"
 #include "passes/analysis/Entries.h"
-#include "passes/analysis/Float8.h"
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/Resharding.h"
 #include "passes/analysis/SecondLife.h"
@@ -138,7 +137,7 @@ private:
       for (OpOperand &use : param.getUses())
         if (!isa<OptimizerOpInterface, BlockMaximaOp, CopyOp, ReplayOp,
                  func::ReturnOp>(use.getOwner()) &&
-            !(getState(param).getSharding() && isGreatest(use.getOwner()))) {
+            !(getState(param).getSharding() && isa<AmaxOp>(use.getOwner()))) {
           uses.push_back(&use);
           users.push_back(use.getOwner());
         }

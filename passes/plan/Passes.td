@@ -223,6 +223,36 @@ def LowerShardDims : Fsdp_ModulePass<"fsdp-lower-shard-dims"> {
   }];
 }
 
+def LowerEncodings : Fsdp_ModulePass<"fsdp-lower-encodings"> {
+  let summary = "compute narrow types by operators of LibTorch";
+  let description = [{
+    Behind all that asks what is encoded, and by what scale. A scale's inverse is
+    computed where the scale is.
+
+    Input:
+
+    ```mlir
+    %m = fsdp.amax %g : tensor<12xf32> -> tensor<f32>
+    %s = fsdp.scale %m to f8E4M3FN least 1.0e-12 : tensor<f32>
+    %c = fsdp.encode %g by %s : tensor<12xf32>, tensor<f32> -> tensor<12xf8E4M3FN>
+    ```
+
+    Output:
+
+    ```mlir
+    %m = aten.linalg_vector_norm(%g, ord = 0x7FF0000000000000 : f64) : (tensor<12xf32>) -> tensor<f32>
+    %a = aten.clamp_min(%m, min = 1.0e-12) : (tensor<f32>) -> tensor<f32>
+    %l = fsdp.constant dense<4.48e+02> : tensor<f32>
+    %s = aten.div.Tensor(%l, %a) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %p = aten.mul.Tensor(%g, %s) : (tensor<12xf32>, tensor<f32>) -> tensor<12xf32>
+    %c = aten._to_copy(%p, dtype = f8E4M3FN) : (tensor<12xf32>) -> tensor<12xf8E4M3FN>
+    ```
+
+    Needs: a scheduled program. Leaves: no `fsdp.amax`, `fsdp.scale`, `fsdp.encode`
+    and `fsdp.decode`.
+  }];
+}
+
 def LowerSummands : Fsdp_ModulePass<"fsdp-lower-summands"> {
   let summary = "make summands of what the first rank of a group adds";
   let description = [{

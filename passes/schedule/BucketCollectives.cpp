@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
-#include "passes/analysis/Float8.h"
 #include "passes/analysis/Programs.h"
 
 using namespace mlir;
@@ -14,6 +13,21 @@ namespace fsdp {
 } // namespace fsdp
 
 namespace {
+
+/// Buckets of the greatest values of parameters that are encoded, and of
+/// gradients that are for their way.
+constexpr llvm::StringLiteral kFloat8Bucket = "float8/maxima";
+constexpr llvm::StringLiteral kWireBucket = "wire/maxima";
+
+/// Whether `reduce` is of what ranks have of a parameter, perhaps in another
+/// memory.
+bool isOfParameter(AllReduceOp reduce) {
+  Value greatest = reduce.getInput();
+  if (auto copy = greatest.getDefiningOp<CopyOp>())
+    greatest = copy.getInput();
+  auto amax = greatest.getDefiningOp<AmaxOp>();
+  return amax && getShardSource(amax.getInput());
+}
 
 /// What the members of one transfer have in common.
 struct BucketKey {
@@ -165,7 +179,7 @@ private:
   void addMaxima(AllReduceOp reduce) {
     BucketKey key = getKey(
         reduce, reduce.getInput().getDefiningOp<BlockMaximaOp>() ? kMaximaBucket
-                : getGreatestOfShard(reduce)                     ? kFloat8Bucket
+                : isOfParameter(reduce)                          ? kFloat8Bucket
                                                                  : kWireBucket);
     auto isReadBefore = [&](const Member &member) {
       return llvm::any_of(member.op->getUsers(), [&](Operation *reader) {

@@ -1,12 +1,9 @@
 //===- Float8Gathers.cpp - Parameters travel in eight bits ----------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Float8.h"
 #include "passes/analysis/Programs.h"
 
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -36,7 +33,7 @@ public:
       if (!isOfStep(gather) && isa<BlockArgument>(gather.getShard()))
         move(gather);
     // All maxima in front of what is computed of them: they travel together.
-    SmallVector<Operation *> head = norms;
+    SmallVector<Operation *> head = amaxes;
     llvm::append_range(head, maxima);
     appendScales(head);
     for (Operation *op : llvm::reverse(head))
@@ -45,68 +42,41 @@ public:
 
 private:
   void move(AllGatherOp gather) {
-    SmallVector<Operation *> norms, scalings;
-    for (Operation *user : gather.getFull().getUsers()) {
-      if (isGreatest(user))
-        norms.push_back(user);
-      for (Operation *each : {user, aten::isPlainCast(user) && user->hasOneUse()
-                                        ? *user->user_begin()
-                                        : nullptr})
-        if (isFloat8Scaling(each))
-          scalings.push_back(each);
-    }
-    for (Operation *norm : norms)
-      reduce(gather, norm);
-    for (Operation *scaling : scalings)
-      moveCasts(gather, scaling);
+    for (Operation *user : llvm::to_vector(gather.getFull().getUsers()))
+      if (auto amax = dyn_cast<AmaxOp>(user))
+        reduce(gather, amax);
+      else if (auto encode = dyn_cast<EncodeOp>(user))
+        encodeShard(gather, encode);
     if (gather.getFull().use_empty())
       gather->erase();
   }
 
-  void reduce(AllGatherOp gather, Operation *norm) {
-    norm->setOperand(0, gather.getShard());
-    OpBuilder builder(norm->getContext());
-    builder.setInsertionPointAfter(norm);
-    Value greatest = norm->getResult(0);
+  void reduce(AllGatherOp gather, AmaxOp amax) {
+    amax.getInputMutable().assign(gather.getShard());
+    OpBuilder builder(amax.getContext());
+    builder.setInsertionPointAfter(amax);
+    Value greatest = amax.getResult();
     auto reduce = AllReduceOp::create(
-        builder, norm->getLoc(), greatest.getType(), greatest, Reduction::Max,
+        builder, amax.getLoc(), greatest.getType(), greatest, Reduction::Max,
         gather.getGroup(), FlatSymbolRefAttr(), Purpose::Scale);
     greatest.replaceAllUsesExcept(reduce.getResult(), reduce);
-    norms.push_back(norm);
+    amaxes.push_back(amax);
     maxima.push_back(reduce);
   }
 
-  /// A cast to f32, if there is one, the scaling, and each cast to eight bits
-  /// with a gather of its own behind it.
-  void moveCasts(AllGatherOp gather, Operation *scaling) {
-    auto toShard = [&](Operation *op, IRMapping &mapping) {
-      OpBuilder here(op);
-      Operation *made = here.clone(*op, mapping);
-      auto full = cast<RankedTensorType>(op->getResult(0).getType());
-      made->getResult(0).setType(
-          getShardType(full, gather.getDim(), gather.getGroup()));
-      return made;
-    };
-    IRMapping mapping;
-    mapping.map(gather.getFull(), gather.getShard());
-    Operation *widening = scaling->getOperand(0).getDefiningOp();
-    if (widening != gather.getOperation())
-      toShard(widening, mapping);
-    Operation *made = toShard(scaling, mapping);
-    for (Operation *narrowing : llvm::to_vector(scaling->getUsers())) {
-      IRMapping inner;
-      inner.map(scaling->getResult(0), made->getResult(0));
-      Operation *shard = toShard(narrowing, inner);
-      OpBuilder here(narrowing);
-      auto moved = AllGatherOp::create(
-          here, gather.getLoc(), narrowing->getResult(0).getType(),
-          shard->getResult(0), gather.getDim(), gather.getGroup(), PartsAttr());
-      narrowing->getResult(0).replaceAllUsesWith(moved.getFull());
-      narrowing->erase();
-    }
-    scaling->erase();
-    if (widening != gather.getOperation() && widening->use_empty())
-      widening->erase();
+  /// The shard is encoded, and gathered behind it.
+  static void encodeShard(AllGatherOp gather, EncodeOp encode) {
+    RankedTensorType type = encode.getCode().getType();
+    OpBuilder here(encode);
+    auto shard =
+        EncodeOp::create(here, encode.getLoc(),
+                         getShardType(type, gather.getDim(), gather.getGroup()),
+                         gather.getShard(), encode.getScale());
+    auto moved =
+        AllGatherOp::create(here, gather.getLoc(), type, shard.getCode(),
+                            gather.getDim(), gather.getGroup(), PartsAttr());
+    encode.getCode().replaceAllUsesWith(moved.getFull());
+    encode.erase();
   }
 
   /// What is computed of maxima alone: other gathers of a bucket may stand in
@@ -133,7 +103,7 @@ private:
   }
 
   Block &body;
-  SmallVector<Operation *> norms, maxima;
+  SmallVector<Operation *> amaxes, maxima;
 };
 
 struct Float8Gathers final : fsdp::impl::Float8GathersBase<Float8Gathers> {

@@ -149,14 +149,25 @@ private:
     source = ops.copy(source);
     RankedTensorType type = getTensor(source);
     madeCasts.add(name, type.getElementType(), element);
-    Value greatest =
-        makeGreatest(ops, source, byRow ? std::optional(dim) : std::nullopt);
+    SmallVector<int64_t> scales;
+    if (byRow) {
+      scales.assign(type.getShape());
+      scales[dim] = 1;
+    }
+    OpBuilder &at = ops.get();
+    auto numbers = RankedTensorType::get(scales, f32);
+    Value amax =
+        AmaxOp::create(at, ops.getLoc(), numbers, source,
+                       byRow ? at.getI64IntegerAttr(dim) : IntegerAttr());
     // By row as torchao's round_scales_to_power_of_2.
-    Value scale = makeScale(ops, greatest, element, kLeastMaximum, byRow);
-    Value inverse = ops.make("aten.reciprocal", {scale}, {}, getTensor(scale));
-    Value scaled = ops.make("aten.mul.Tensor", {ops.cast(source, f32), scale},
-                            {}, RankedTensorType::get(type.getShape(), f32));
-    return {ops.cast(scaled, element), inverse};
+    Value scale = ScaleOp::create(
+        at, ops.getLoc(), numbers, amax, TypeAttr::get(element),
+        at.getF64FloatAttr(kLeastMaximum), byRow ? at.getUnitAttr() : nullptr);
+    Value inverse = ops.make("aten.reciprocal", {scale}, {}, numbers);
+    Value code = EncodeOp::create(
+        at, ops.getLoc(), RankedTensorType::get(type.getShape(), element),
+        source, scale);
+    return {code, inverse};
   }
 
   Value multiply(TensorOps &ops, Float8Value a, Float8Value b,

@@ -8,8 +8,6 @@
 
 #include "mlir/IR/Builders.h"
 
-#include <limits>
-
 using namespace fsdp;
 using namespace mlir;
 
@@ -26,45 +24,6 @@ LogicalResult fsdp::verifyOnWholeTensors(ModuleOp module, StringRef what,
            << what << " on the CPU, found " << getDevice(module) << ", "
            << onOtherDevices;
   return success();
-}
-
-Value fsdp::makeGreatest(TensorOps &ops, Value tensor,
-                         std::optional<int64_t> dim) {
-  RankedTensorType type = getTensor(tensor);
-  Builder &builder = ops.get();
-  SmallVector<NamedAttribute> order{builder.getNamedAttr(
-      "ord", builder.getF64FloatAttr(std::numeric_limits<double>::infinity()))};
-  SmallVector<int64_t> shape;
-  if (dim) {
-    shape.assign(type.getShape().begin(), type.getShape().end());
-    shape[*dim] = 1;
-    order.push_back(ops.integers("dim", {*dim}));
-    order.push_back(builder.getNamedAttr("keepdim", builder.getBoolAttr(true)));
-  }
-  if (!type.getElementType().isF32())
-    order.push_back(ops.type(builder.getF32Type()));
-  return ops.make("aten.linalg_vector_norm", {tensor}, order,
-                  RankedTensorType::get(shape, builder.getF32Type()));
-}
-
-Value fsdp::makeScale(TensorOps &ops, Value greatest, Type element,
-                      double least, bool isPowerOfTwo) {
-  RankedTensorType scales = getTensor(greatest);
-  Builder &builder = ops.get();
-  Value divisor = ops.make(
-      "aten.clamp_min", {greatest},
-      builder.getNamedAttr("min", builder.getF64FloatAttr(least)), scales);
-  auto number = RankedTensorType::get({}, builder.getF32Type());
-  const llvm::fltSemantics &type = cast<FloatType>(element).getFloatSemantics();
-  float largest = llvm::APFloat::getLargest(type).convertToFloat();
-  Value limit =
-      ConstantOp::create(ops.get(), ops.getLoc(), number,
-                         DenseElementsAttr::get(number, largest), nullptr);
-  Value scale = ops.make("aten.div.Tensor", {limit, divisor}, {}, scales);
-  if (isPowerOfTwo)
-    for (StringRef step : {"aten.log2", "aten.floor", "aten.exp2"})
-      scale = ops.make(step, {scale}, {}, scales);
-  return scale;
 }
 
 static std::string print(Type type) {

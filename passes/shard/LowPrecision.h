@@ -4,12 +4,9 @@
 #ifndef FSDP_PASSES_SHARD_LOWPRECISION_H
 #define FSDP_PASSES_SHARD_LOWPRECISION_H
 
-#include "passes/analysis/TensorOps.h"
-
 #include "mlir/IR/BuiltinOps.h"
 
 #include <map>
-#include <optional>
 #include <string>
 #include <tuple>
 
@@ -21,18 +18,6 @@ mlir::LogicalResult verifyOnWholeTensors(mlir::ModuleOp module,
                                          llvm::StringRef what,
                                          llvm::StringRef ofWholeTensors,
                                          llvm::StringRef onOtherDevices);
-
-/// The greatest absolute value of `tensor`, in f32: of all of it, or of what
-/// lies along `dim`, which stays as a dim of one.
-mlir::Value makeGreatest(TensorOps &ops, mlir::Value tensor,
-                         std::optional<int64_t> dim = std::nullopt);
-
-/// By what numbers are multiplied for a cast to `element`, e4m3 or e5m2: so
-/// that their greatest absolute value, which is taken for `least` if it is
-/// smaller, becomes the greatest number of the type; or by the next lower power
-/// of two.
-mlir::Value makeScale(TensorOps &ops, mlir::Value greatest, mlir::Type element,
-                      double least, bool isPowerOfTwo);
 
 /// The casts that a pass makes because it was asked to, as reports list them.
 class CastList {

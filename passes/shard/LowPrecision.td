@@ -35,12 +35,10 @@ def Float8Linears : Fsdp_ModulePass<"fsdp-float8-linears"> {
     Output:
 
     ```mlir
-    %m = aten.linalg_vector_norm(%x, ord = inf) : (tensor<8x16xf32>) -> tensor<f32>
-    %c = aten.clamp_min(%m, min = 1.0e-12) : (tensor<f32>) -> tensor<f32>
-    %s = aten.div.Tensor(%448, %c) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %m = fsdp.amax %x : tensor<8x16xf32> -> tensor<f32>
+    %s = fsdp.scale %m to f8E4M3FN least 1.0e-12 : tensor<f32>
     %i = aten.reciprocal(%s) : (tensor<f32>) -> tensor<f32>
-    %a = aten.mul.Tensor(%x, %s) : (tensor<8x16xf32>, tensor<f32>) -> tensor<8x16xf32>
-    %x8 = aten._to_copy(%a, dtype = f8E4M3FN) : … -> tensor<8x16xf8E4M3FN>
+    %x8 = fsdp.encode %x by %s : … -> tensor<8x16xf8E4M3FN>
     …
     %t8 = aten.t(%w8) : …
     %y = aten._scaled_mm(%x8, %t8, %i, %wi, out_dtype = f32) : … -> tensor<8x32xf32>
@@ -133,20 +131,18 @@ def Float8Gathers : Fsdp_ModulePass<"fsdp-float8-gathers"> {
 
     ```mlir
     %f = fsdp.all_gather %w dim 0 over #shard : tensor<16x16xf32> -> tensor<32x16xf32>
-    %m = aten.linalg_vector_norm(%f, ord = inf) : (tensor<32x16xf32>) -> tensor<f32>
-    …
-    %a = aten.mul.Tensor(%f, %s) : …
-    %f8 = aten._to_copy(%a, dtype = f8E4M3FN) : …
+    %m = fsdp.amax %f : tensor<32x16xf32> -> tensor<f32>
+    %s = fsdp.scale %m to f8E4M3FN least 1.0e-12 : tensor<f32>
+    %f8 = fsdp.encode %f by %s : …
     ```
 
     Output:
 
     ```mlir
-    %n = aten.linalg_vector_norm(%w, ord = inf) : (tensor<16x16xf32>) -> tensor<f32>
+    %n = fsdp.amax %w : tensor<16x16xf32> -> tensor<f32>
     %m = fsdp.all_reduce max %n over #shard for scale : tensor<f32>
-    …
-    %a = aten.mul.Tensor(%w, %s) : …
-    %w8 = aten._to_copy(%a, dtype = f8E4M3FN) : … -> tensor<16x16xf8E4M3FN>
+    %s = fsdp.scale %m to f8E4M3FN least 1.0e-12 : tensor<f32>
+    %w8 = fsdp.encode %w by %s : … -> tensor<16x16xf8E4M3FN>
     %f8 = fsdp.all_gather %w8 dim 0 over #shard : … -> tensor<32x16xf8E4M3FN>
     ```
 
@@ -236,15 +232,13 @@ def NarrowWires : Fsdp_ModulePass<"fsdp-narrow-wires"> {
     Output, with `float8`:
 
     ```mlir
-    %n = aten.linalg_vector_norm(%g, ord = inf) : (tensor<13x17xf32>) -> tensor<f32>
+    %n = fsdp.amax %g : tensor<13x17xf32> -> tensor<f32>
     %m = fsdp.all_reduce max %n over #shard for scale : tensor<f32>
-    … // 448 over it, rounded down to a power of two
-    %i = aten.reciprocal(%p) : (tensor<f32>) -> tensor<f32>
-    %a = aten.mul.Tensor(%g, %p) : (tensor<13x17xf32>, tensor<f32>) -> tensor<13x17xf32>
-    %h = aten._to_copy(%a, dtype = f8E4M3FN) : … -> tensor<13x17xf8E4M3FN>
+    %p = fsdp.scale %m to f8E4M3FN least 0x1p-100 power_of_two : tensor<f32>
+    %h = fsdp.encode %g by %p : … -> tensor<13x17xf8E4M3FN>
     %t = fsdp.reduce_scatter avg %h dim 0 over #shard of @w
         : tensor<13x17xf8E4M3FN> -> tensor<4x17xf32>
-    %s = aten.mul.Tensor(%t, %i) : (tensor<4x17xf32>, tensor<f32>) -> tensor<4x17xf32>
+    %s = fsdp.decode %t by %p : tensor<4x17xf32>, tensor<f32>
     ```
 
     Needs: sharded programs whose gradients have found their types. Leaves: the same.

@@ -113,11 +113,13 @@ private:
     ReduceScatterOp last = scatters.back();
     SmallVector<Operation *> tails = collectTails(scatters);
     TensorOps ops(last);
+    auto number = RankedTensorType::get({}, f32);
     SmallVector<Value> tensors, maxima;
     for (ReduceScatterOp scatter : scatters) {
       ops.setLoc(scatter.getLoc());
       tensors.push_back(ops.copy(scatter.getFull()));
-      maxima.push_back(makeGreatest(ops, tensors.back()));
+      maxima.push_back(AmaxOp::create(ops.get(), ops.getLoc(), number,
+                                      tensors.back(), IntegerAttr()));
     }
     for (auto [scatter, value] : llvm::zip_equal(scatters, maxima)) {
       ReduceScatterOp each = scatter;
@@ -125,34 +127,34 @@ private:
                                   value, Reduction::Max, each.getGroup(),
                                   FlatSymbolRefAttr(), Purpose::Scale);
     }
-    SmallVector<Value> inverses;
+    SmallVector<Value> scales;
     for (auto [scatter, tensor, greatest] :
          llvm::zip_equal(scatters, tensors, maxima)) {
       ReduceScatterOp each = scatter;
       ops.setLoc(each.getLoc());
       // What is not small beside the greatest is rounded alike, whatever the
       // power of two.
-      Value scale =
-          makeScale(ops, greatest, wire, kLeastMaximum, /*isPowerOfTwo=*/true);
-      inverses.push_back(
-          ops.make("aten.reciprocal", {scale}, {}, getTensor(scale)));
-      Value scaled =
-          ops.make("aten.mul.Tensor", {tensor, scale}, {}, getTensor(tensor));
-      each.getFullMutable().assign(ops.cast(scaled, wire));
+      scales.push_back(ScaleOp::create(
+          ops.get(), ops.getLoc(), number, greatest, TypeAttr::get(wire),
+          ops.get().getF64FloatAttr(kLeastMaximum), ops.get().getUnitAttr()));
+      each.getFullMutable().assign(
+          EncodeOp::create(ops.get(), ops.getLoc(),
+                           getTensor(tensor).clone(wire), tensor, scales.back())
+              .getCode());
       note(each);
       if (each != last)
         each->moveBefore(last);
     }
     Operation *end = last;
     ops.get().setInsertionPointAfter(last);
-    for (auto [scatter, inverse] : llvm::zip_equal(scatters, inverses)) {
+    for (auto [scatter, scale] : llvm::zip_equal(scatters, scales)) {
       ReduceScatterOp each = scatter;
       ops.setLoc(each.getLoc());
       Value sums = each.getShard();
-      Value result =
-          ops.make("aten.mul.Tensor", {sums, inverse}, {}, getTensor(sums));
-      end = result.getDefiningOp();
-      sums.replaceAllUsesExcept(result, end);
+      auto decode = DecodeOp::create(ops.get(), each.getLoc(), sums.getType(),
+                                     sums, scale);
+      end = decode;
+      sums.replaceAllUsesExcept(decode.getResult(), end);
     }
     for (Operation *tail : tails) {
       tail->moveAfter(end);

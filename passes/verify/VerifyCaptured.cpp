@@ -153,8 +153,9 @@ private:
   }
 
   LogicalResult verifyOp(Operation &op) {
-    // Chunks of a loss are packed, and frozen parameters may be quantized.
-    if (isa<ConstantOp, PackOp, DequantizeOp>(op))
+    // Chunks of a loss are packed, frozen parameters may be quantized, and what
+    // linear layers multiply may be encoded.
+    if (isa<ConstantOp, PackOp, DequantizeOp, AmaxOp, ScaleOp, EncodeOp>(op))
       return success();
     if (auto draw = dyn_cast<DrawOp>(op))
       return verifyDraw(draw);

@@ -4,7 +4,6 @@
 #include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
-#include "passes/analysis/Float8.h"
 #include "passes/analysis/GradientChains.h"
 #include "passes/analysis/Memories.h"
 
@@ -117,8 +116,8 @@ private:
       return op->emitOpError("expects an operand that was cast from ")
              << getElementTypeOrSelf(op->getResult(0).getType())
              << " for its way, found " << op->getOperand(0);
-    if (Operation *scaling = getWireScaling(op->getOperand(0));
-        scaling && failed(verifyWireScale(op, scaling)))
+    if (auto encode = op->getOperand(0).getDefiningOp<EncodeOp>();
+        encode && failed(verifyWireScale(op, encode)))
       return failure();
     if (chain.last && !comesFrom(reduced, chain.last)) {
       InFlightDiagnostic diagnostic =
@@ -142,22 +141,30 @@ private:
     return success();
   }
 
+  /// The maximum over ranks that `encode` scales by; null if there is none.
+  static AllReduceOp getMaximum(EncodeOp encode) {
+    auto scale = encode.getScale().getDefiningOp<ScaleOp>();
+    auto maximum =
+        scale ? scale.getAmax().getDefiningOp<AllReduceOp>() : AllReduceOp();
+    return maximum && maximum.getReduction() == Reduction::Max ? maximum
+                                                               : AllReduceOp();
+  }
+
   /// What travels in eight bits has one scale on all ranks that are summed, of
   /// the greatest value of all, and whoever reads the sums divides by it.
   static LogicalResult verifyWireScale(ReductionOpInterface op,
-                                       Operation *scaling) {
-    AllReduceOp maximum = getScaleMaximum(scaling);
-    Operation *greatest = maximum && isWireMaximum(maximum)
-                              ? maximum.getInput().getDefiningOp()
-                              : nullptr;
-    if (!greatest || greatest->getOperand(0) != scaling->getOperand(0) ||
+                                       EncodeOp encode) {
+    AllReduceOp maximum = getMaximum(encode);
+    auto amax = maximum ? maximum.getInput().getDefiningOp<AmaxOp>() : AmaxOp();
+    if (!amax || amax.getDim() || amax.getInput() != encode.getInput() ||
         maximum.getGroup() != op.getGroup())
       return op->emitOpError(
                  "expects what travels to be scaled by the greatest "
                  "value of all ranks of '")
              << op.getGroup().getName().getValue() << "'";
     for (Operation *reader : op->getUsers())
-      if (!isWireUnscaling(reader))
+      if (auto decode = dyn_cast<DecodeOp>(reader);
+          !decode || decode.getScale() != encode.getScale())
         return reader->emitOpError(
             "reads sums that are still multiplied by the "
             "scale with which they travelled");
@@ -220,7 +227,7 @@ private:
     while (Operation *source = value.getDefiningOp()) {
       if (source == op)
         return true;
-      if (!isShardSide(source) && !isWireUnscaling(source))
+      if (!isShardSide(source) && !isa<DecodeOp>(source))
         return false;
       value = source->getOperand(0);
     }
@@ -287,14 +294,15 @@ private:
       return shards.contains(value);
     };
     bool reads = llvm::any_of(op.getOperands(), isOfShard);
-    if (reads && isFloat8Scaling(&op) && failed(verifyShardScale(op)))
+    if (auto encode = dyn_cast<EncodeOp>(op);
+        encode && reads && failed(verifyShardScale(encode)))
       return failure();
-    bool keeps = isShardSide(&op) || isWireUnscaling(&op) ||
-                 isa<AllReduceOp, AccumulateOp>(op) ||
+    bool keeps = isShardSide(&op) ||
+                 isa<AllReduceOp, AccumulateOp, DecodeOp>(op) ||
                  isa<OptimizerOpInterface>(op);
     if (reads && !keeps &&
-        !isa<CollectiveOpInterface, func::ReturnOp, BlockMaximaOp, SquareSumOp>(
-            op) &&
+        !isa<CollectiveOpInterface, func::ReturnOp, AmaxOp, BlockMaximaOp,
+             SquareSumOp>(op) &&
         !aten::isNorm(&op))
       return op.emitOpError("reads a shard, whose padding rows it may change; "
                             "expected casts, collectives, norms and "
@@ -310,18 +318,21 @@ private:
 
   /// The scale of a shard is that of the whole parameter: of the greatest value
   /// of all of its shards.
-  LogicalResult verifyShardScale(Operation &scaling) const {
-    BlockArgument argument = getShardSource(scaling.getOperand(0));
+  LogicalResult verifyShardScale(EncodeOp encode) const {
+    BlockArgument argument = getShardSource(encode.getInput());
     StateOp state =
         argument ? states.lookup(func, argument.getArgNumber()) : StateOp();
-    AllReduceOp maximum = getScaleMaximum(&scaling);
-    Operation *greatest = maximum ? getGreatestOfShard(maximum) : nullptr;
-    if (greatest && state && state.getSharding() &&
+    AllReduceOp maximum = getMaximum(encode);
+    Value greatest = maximum ? maximum.getInput() : Value();
+    if (auto copy = greatest ? greatest.getDefiningOp<CopyOp>() : CopyOp())
+      greatest = copy.getInput();
+    auto amax = greatest ? greatest.getDefiningOp<AmaxOp>() : AmaxOp();
+    if (amax && !amax.getDim() && state && state.getSharding() &&
         maximum.getGroup() == state.getSharding().getGroup() &&
-        getShardSource(greatest->getOperand(0)) == argument)
+        getShardSource(amax.getInput()) == argument)
       return success();
-    return scaling.emitOpError("expects a scale of the greatest value of all "
-                               "shards of the parameter that it scales");
+    return encode.emitOpError("expects a scale of the greatest value of all "
+                              "shards of the parameter that it scales");
   }
 
   int64_t getGrains() const {

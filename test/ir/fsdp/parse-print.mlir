@@ -148,6 +148,9 @@ module @syntax attributes {
     // CHECK: fsdp.start all_reduce max "metrics"(%{{.*}}) over #replicate for scale on replicate : tensor<f32> -> !fsdp.future<tensor<f32>>
     %a = fsdp.start all_reduce max "metrics"(%l) over #replicate for scale on replicate
         : tensor<f32> -> !fsdp.future<tensor<f32>>
+    // CHECK: fsdp.start rotate "cp"(%{{.*}}) over #replicate for step on replicate : tensor<f32> -> !fsdp.future<tensor<f32>>
+    %p = fsdp.start rotate "cp"(%l) over #replicate for step on replicate
+        : tensor<f32> -> !fsdp.future<tensor<f32>>
     // CHECK: %[[UP:.+]] = fsdp.copy.start "net.0"(%{{.*}}) to device on upload : tensor<f32> -> !fsdp.future<tensor<f32>>
     %u = fsdp.copy.start "net.0"(%l) to device on upload : tensor<f32> -> !fsdp.future<tensor<f32>>
     // CHECK: fsdp.wait %[[UP]]
@@ -168,6 +171,23 @@ module @syntax attributes {
     %w = fsdp.dequantize %b nf4 : tensor<32x36xui8> -> tensor<32x64xbf16>
     // CHECK: fsdp.dequantize %{{.*}} int8 : tensor<1x68xui8> -> tensor<3x4xf32>
     %v = fsdp.dequantize %c int8 : tensor<1x68xui8> -> tensor<3x4xf32>
+    return
+  }
+
+  // CHECK-LABEL: func.func @encodings
+  func.func @encodings(%g: tensor<4x2xf32>) {
+    // CHECK: %[[M:.+]] = fsdp.amax %{{.*}} : tensor<4x2xf32> -> tensor<f32>
+    %m = fsdp.amax %g : tensor<4x2xf32> -> tensor<f32>
+    // CHECK: %[[R:.+]] = fsdp.amax %{{.*}} along 1 : tensor<4x2xf32> -> tensor<4x1xf32>
+    %r = fsdp.amax %g along 1 : tensor<4x2xf32> -> tensor<4x1xf32>
+    // CHECK: %[[S:.+]] = fsdp.scale %[[M]] to f8E5M2 least 1.000000e+00 : tensor<f32>
+    %s = fsdp.scale %m to f8E5M2 least 1.0 : tensor<f32>
+    // CHECK: %[[T:.+]] = fsdp.scale %[[R]] to f8E4M3FN least 1.000000e+00 power_of_two : tensor<4x1xf32>
+    %t = fsdp.scale %r to f8E4M3FN least 1.0 power_of_two : tensor<4x1xf32>
+    // CHECK: fsdp.encode %{{.*}} by %[[T]] : tensor<4x2xf32>, tensor<4x1xf32> -> tensor<4x2xf8E4M3FN>
+    %c = fsdp.encode %g by %t : tensor<4x2xf32>, tensor<4x1xf32> -> tensor<4x2xf8E4M3FN>
+    // CHECK: fsdp.decode %{{.*}} by %[[S]] : tensor<4x2xf32>, tensor<f32>
+    %d = fsdp.decode %g by %s : tensor<4x2xf32>, tensor<f32>
     return
   }
 

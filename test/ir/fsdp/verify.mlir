@@ -253,7 +253,7 @@ func.func @no_gradients(%g: tensor<13xf32>) {
 
 func.func @no_reduction(%w: tensor<7xf32>) {
   // expected-error @+1 {{expects no reduction of all_gather}}
-  %0 = "fsdp.start"(%w) <{kind = #fsdp.collective<all_gather>, combination = #fsdp.reduction<avg>, dims = array<i64: 0>, group = #fsdp.group<"shard", 2>, purpose = #fsdp.purpose<parameter>, stream = #fsdp.stream<gather>}> : (tensor<7xf32>) -> !fsdp.future<tensor<13xf32>>
+  %0 = "fsdp.start"(%w) <{kind = #fsdp<collective all_gather>, combination = #fsdp<reduction avg>, dims = array<i64: 0>, group = #fsdp.group<"shard", 2>, purpose = #fsdp<purpose parameter>, stream = #fsdp<stream gather>}> : (tensor<7xf32>) -> !fsdp.future<tensor<13xf32>>
   return
 }
 
@@ -955,3 +955,63 @@ fsdp.state frozen @w : tensor<4x36xui8> quantized <nf4 of tensor<16x16xi64>>
 
 // expected-error @+1 {{'fsdp.adapters' expects a module and an array of #fsdp.adapter}}
 module attributes {fsdp.adapters = ["w"]} {}
+
+// -----
+
+// EN-1
+func.func @amax(%x: tensor<4x2xf32>) {
+  // expected-error @+1 {{expects a result of the shape [4, 1], found 'tensor<1x2xf32>'}}
+  %0 = fsdp.amax %x along 1 : tensor<4x2xf32> -> tensor<1x2xf32>
+  return
+}
+
+// -----
+
+func.func @amax(%x: tensor<4x2xf32>) {
+  // expected-error @+1 {{expects a dim of its operand, found 2}}
+  %0 = fsdp.amax %x along 2 : tensor<4x2xf32> -> tensor<4x1xf32>
+  return
+}
+
+// -----
+
+// EN-2
+func.func @scale(%m: tensor<f32>) {
+  // expected-error @+1 {{expects f8E4M3FN or f8E5M2, found 'bf16'}}
+  %0 = fsdp.scale %m to bf16 least 1.0 : tensor<f32>
+  return
+}
+
+// -----
+
+// EN-3
+func.func @scale(%m: tensor<bf16>) {
+  // expected-error @+1 {{expects numbers of f32, found 'bf16'}}
+  %0 = fsdp.scale %m to f8E5M2 least 1.0 : tensor<bf16>
+  return
+}
+
+// -----
+
+// EN-4
+func.func @encode(%x: tensor<4x2xf32>, %s: tensor<2x1xf32>) {
+  // expected-error @+1 {{expects a scale of one number, or of one for each row or column, found 'tensor<2x1xf32>'}}
+  %0 = fsdp.encode %x by %s : tensor<4x2xf32>, tensor<2x1xf32> -> tensor<4x2xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @encode(%x: tensor<4x2xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{expects a result of its operand's shape, found 'tensor<2x4xf8E4M3FN>' of 'tensor<4x2xf32>'}}
+  %0 = fsdp.encode %x by %s : tensor<4x2xf32>, tensor<f32> -> tensor<2x4xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @decode(%x: tensor<4xf32>, %s: tensor<1xf32>) {
+  // expected-error @+1 {{expects one number for a scale, found 'tensor<1xf32>'}}
+  %0 = fsdp.decode %x by %s : tensor<4xf32>, tensor<1xf32>
+  return
+}

@@ -1,4 +1,14 @@
-// RUN: fsdp-opt %s --fsdp-float8-linears --split-input-file | FileCheck %s
+// RUN: fsdp-opt %s --fsdp-float8-linears --fsdp-lower-encodings --split-input-file | FileCheck %s
+// RUN: fsdp-opt %s --fsdp-float8-linears --split-input-file | FileCheck %s --check-prefix=CODES
+
+// CODES-LABEL:   func.func @"train/step"
+// CODES:         %[[M:.+]] = fsdp.amax %[[H:.+]] : tensor<8x16xf32> -> tensor<f32>
+// CODES-NEXT:    %[[S:.+]] = fsdp.scale %[[M]] to f8E4M3FN least {{9.99.+E-13}} : tensor<f32>
+// CODES-NEXT:    %[[I:.+]] = aten.reciprocal(%[[S]])
+// CODES-NEXT:    %[[C:.+]] = fsdp.encode %[[H]] by %[[S]] : tensor<8x16xf32>, tensor<f32> -> tensor<8x16xf8E4M3FN>
+// CODES-LABEL:   @"infer/rows"
+// CODES:         fsdp.amax %{{.+}} along 1 : tensor<8x3xf32> -> tensor<8x1xf32>
+// CODES-NEXT:    fsdp.scale %{{.+}} to f8E4M3FN least {{.+}} power_of_two : tensor<8x1xf32>
 
 // Forward and both gradients of a layer with a bias; what forward cast, backward
 // reads. Another layer and what is no layer stay.

@@ -1,4 +1,4 @@
-// RUN: fsdp-opt %s --fsdp-annotate='with={step<reduce_wire = "float8">}' --fsdp-narrow-wires -o - | FileCheck %s
+// RUN: fsdp-opt %s --fsdp-annotate='with={step<reduce_wire = "float8">}' --fsdp-narrow-wires --fsdp-lower-encodings -o - | FileCheck %s
 // RUN: fsdp-opt %s --fsdp-annotate='with={step<reduce_wire = "float8">}' --fsdp-narrow-wires --fsdp-bucket-collectives -o - | FileCheck %s --check-prefix=BUCKETS
 // RUN: fsdp-opt %s --fsdp-annotate='with={step<reduce_wire = "float8">, buckets<rules = [#fsdp.rule<buckets = ["ro*"], reduce_wire = "float32">]>}' --fsdp-narrow-wires -o - | FileCheck %s --check-prefix=PLAIN
 // RUN: fsdp-opt %s --fsdp-annotate='with={buckets<rules = [#fsdp.rule<buckets = ["root"], reduce_wire = "bfloat16">]>}' --fsdp-narrow-wires -o - | FileCheck %s --check-prefix=HALF
@@ -41,7 +41,9 @@
 
 // One exchange of both maxima, which waits for no older bucket, and one of the gradients.
 // BUCKETS:     fsdp.start all_reduce max "wire/maxima"(%{{.+}}, %{{.+}}) over #shard for scale on replicate
-// BUCKETS-NOT: all_reduce.start max
+// BUCKETS-NOT: fsdp.start all_reduce max
+// BUCKETS:     %[[S:.+]] = fsdp.scale %{{.+}} to f8E4M3FN least {{.+}} power_of_two : tensor<f32>
+// BUCKETS-NEXT: fsdp.encode %{{.+}} by %[[S]] : tensor<8x2xf32>, tensor<f32> -> tensor<8x2xf8E4M3FN>
 // BUCKETS:     fsdp.start reduce_scatter avg "root"(%{{.+}}) dims [0] over #shard on reduce of [@w]
 #shard = #fsdp.group<"shard", 4>
 #replicate = #fsdp.group<"replicate", 2 : 4>

@@ -7,11 +7,10 @@
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state frozen @w : tensor<32x16xf32> sharded <dim 0 over #shard> bucket "w"
   func.func @"infer/step"(%w: tensor<16x16xf32> {fsdp.state = @w}) -> (tensor<32x16xf8E4M3FN> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
-    %m = aten.linalg_vector_norm(%w, ord = 0x7FF0000000000000 : f64) : (tensor<16x16xf32>) -> tensor<f32>
+    %m = fsdp.amax %w : tensor<16x16xf32> -> tensor<f32>
     %r = fsdp.all_reduce max %m over #shard for scale : tensor<f32>
-    %s = aten.reciprocal(%r) : (tensor<f32>) -> tensor<f32>
-    %a = aten.mul.Tensor(%w, %s) : (tensor<16x16xf32>, tensor<f32>) -> tensor<16x16xf32>
-    %w8 = aten._to_copy(%a, dtype = f8E4M3FN) : (tensor<16x16xf32>) -> tensor<16x16xf8E4M3FN>
+    %s = fsdp.scale %r to f8E4M3FN least 1.0e-12 : tensor<f32>
+    %w8 = fsdp.encode %w by %s : tensor<16x16xf32>, tensor<f32> -> tensor<16x16xf8E4M3FN>
     %f = fsdp.all_gather %w8 dim 0 over #shard : tensor<16x16xf8E4M3FN> -> tensor<32x16xf8E4M3FN>
     return %f : tensor<32x16xf8E4M3FN>
   }
@@ -23,10 +22,9 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state frozen @w : tensor<32x16xf32> sharded <dim 0 over #shard> bucket "w"
   func.func @"infer/step"(%w: tensor<16x16xf32> {fsdp.state = @w}) -> (tensor<32x16xf8E4M3FN> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
-    %m = aten.linalg_vector_norm(%w, ord = 0x7FF0000000000000 : f64) : (tensor<16x16xf32>) -> tensor<f32>
+    %m = fsdp.amax %w : tensor<16x16xf32> -> tensor<f32>
     // expected-error @+1 {{expects a scale of the greatest value of all shards of the parameter that it scales}}
-    %a = aten.mul.Tensor(%w, %m) : (tensor<16x16xf32>, tensor<f32>) -> tensor<16x16xf32>
-    %w8 = aten._to_copy(%a, dtype = f8E4M3FN) : (tensor<16x16xf32>) -> tensor<16x16xf8E4M3FN>
+    %w8 = fsdp.encode %w by %m : tensor<16x16xf32>, tensor<f32> -> tensor<16x16xf8E4M3FN>
     %f = fsdp.all_gather %w8 dim 0 over #shard : tensor<16x16xf8E4M3FN> -> tensor<32x16xf8E4M3FN>
     return %f : tensor<32x16xf8E4M3FN>
   }
@@ -39,11 +37,10 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state frozen @w : tensor<32x16xf32> sharded <dim 0 over #shard> bucket "w"
   fsdp.state frozen @v : tensor<32x16xf32> sharded <dim 0 over #shard> bucket "w"
   func.func @"infer/step"(%w: tensor<16x16xf32> {fsdp.state = @w}, %v: tensor<16x16xf32> {fsdp.state = @v}) -> (tensor<32x16xf8E4M3FN> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
-    %m = aten.linalg_vector_norm(%v, ord = 0x7FF0000000000000 : f64) : (tensor<16x16xf32>) -> tensor<f32>
+    %m = fsdp.amax %v : tensor<16x16xf32> -> tensor<f32>
     %r = fsdp.all_reduce max %m over #shard for scale : tensor<f32>
     // expected-error @+1 {{expects a scale of the greatest value of all shards of the parameter that it scales}}
-    %a = aten.mul.Tensor(%w, %r) : (tensor<16x16xf32>, tensor<f32>) -> tensor<16x16xf32>
-    %w8 = aten._to_copy(%a, dtype = f8E4M3FN) : (tensor<16x16xf32>) -> tensor<16x16xf8E4M3FN>
+    %w8 = fsdp.encode %w by %r : tensor<16x16xf32>, tensor<f32> -> tensor<16x16xf8E4M3FN>
     %f = fsdp.all_gather %w8 dim 0 over #shard : tensor<16x16xf8E4M3FN> -> tensor<32x16xf8E4M3FN>
     return %f : tensor<32x16xf8E4M3FN>
   }
@@ -55,11 +52,10 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state frozen @w : tensor<32x16xf32> sharded <dim 0 over #shard> bucket "w"
   func.func @"infer/step"(%w: tensor<16x16xf32> {fsdp.state = @w}) -> (tensor<32x16xf8E4M3FN> {fsdp.output = "y"}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
-    %m = aten.linalg_vector_norm(%w, ord = 0x7FF0000000000000 : f64) : (tensor<16x16xf32>) -> tensor<f32>
+    %m = fsdp.amax %w : tensor<16x16xf32> -> tensor<f32>
     %r = fsdp.all_reduce avg %m over #shard for metric : tensor<f32>
     // expected-error @+1 {{expects a scale of the greatest value of all shards of the parameter that it scales}}
-    %a = aten.mul.Tensor(%w, %r) : (tensor<16x16xf32>, tensor<f32>) -> tensor<16x16xf32>
-    %w8 = aten._to_copy(%a, dtype = f8E4M3FN) : (tensor<16x16xf32>) -> tensor<16x16xf8E4M3FN>
+    %w8 = fsdp.encode %w by %r : tensor<16x16xf32>, tensor<f32> -> tensor<16x16xf8E4M3FN>
     %f = fsdp.all_gather %w8 dim 0 over #shard : tensor<16x16xf8E4M3FN> -> tensor<32x16xf8E4M3FN>
     return %f : tensor<32x16xf8E4M3FN>
   }
