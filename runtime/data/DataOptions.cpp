@@ -30,42 +30,18 @@ public:
   }
 
   void read() {
-    if (key == "shuffle")
-      data.shuffle = readBool();
-    else if (key == "seed")
-      data.seed = readNumber(0);
-    else if (key == "epochs")
-      data.epochs = readNumber(1);
-    else if (key == "drop_last")
-      data.drop_last = readBool();
-    else if (key == "format")
-      data.format = getTokenFormat(readChoice(kTokenFormats));
-    else if (key == "dtype")
-      data.dtype = getTokenType(readChoice(kTokenTypes));
-    else if (key == "inputs")
-      data.inputs = readNames();
-    else if (key == "targets")
-      data.targets = readNames();
-    else if (key == "pad")
-      readPadding();
-    else if (key == "length_pool")
-      data.length_pool = readNumber(0);
-    else if (key == "length_group")
-      data.length_group = readNumber(1);
-    else if (key == "labels")
-      data.labels = readName();
-    else if (key == "label_count")
-      data.label_count = readName();
-    else if (key == "shifts_labels")
-      data.shifts_labels = readBool();
-    else if (key == "ignore")
-      data.ignored = readNames();
-    else if (key == "repeat")
-      data.repeated = readNames();
-    else if (key == "exported")
-      data.exported = readNames();
-    else
-      refuseKey();
+#define FSDP_DATA_KEY(name, least, ...)                                        \
+  if (key == #name)                                                            \
+    return read(data.name, least);
+#include "runtime/data/DataKeys.def"
+    // Of a run alone.
+    if (key == "ignore")
+      return read(data.ignored);
+    if (key == "repeat")
+      return read(data.repeated);
+    if (key == "exported")
+      return read(data.exported);
+    refuseKey();
   }
 
 private:
@@ -77,11 +53,9 @@ private:
 
   [[noreturn]] void refuseKey() const {
     static constexpr std::string_view kKeys[] = {
-        "shuffle",     "seed",          "epochs",       "drop_last",
-        "format",      "dtype",         "inputs",       "targets",
-        "pad",         "length_pool",   "length_group", "labels",
-        "label_count", "shifts_labels", "ignore",       "repeat",
-        "exported"};
+#define FSDP_DATA_KEY(name, ...) #name,
+#include "runtime/data/DataKeys.def"
+        "ignore", "repeat", "exported"};
     std::string list;
     for (std::string_view each : kKeys)
       list += (list.empty() ? "" : ", ") + std::string(each);
@@ -94,19 +68,27 @@ private:
                          : "; did you mean '" + std::string(nearest) + "'?"));
   }
 
-  bool readBool() const {
+  void read(bool &to, uint64_t) const {
     if (value != "true" && value != "false")
       refuse("true or false");
-    return value == "true";
+    to = value == "true";
   }
 
-  uint64_t readNumber(uint64_t least) const {
-    uint64_t number = 0;
+  void read(uint64_t &to, uint64_t least) const {
     const char *end = value.data() + value.size();
+    uint64_t number = 0;
     auto [rest, failure] = std::from_chars(value.data(), end, number);
     if (failure != std::errc() || rest != end || number < least)
       refuse("a whole number from " + std::to_string(least));
-    return number;
+    to = number;
+  }
+
+  void read(plan::TokenFormat &to, uint64_t) const {
+    to = getTokenFormat(readChoice(kTokenFormats));
+  }
+
+  void read(plan::DType &to, uint64_t) const {
+    to = getTokenType(readChoice(kTokenTypes));
   }
 
   std::string_view readChoice(std::span<const std::string_view> choices) const {
@@ -117,6 +99,10 @@ private:
       list += (list.empty() ? "" : ", ") + std::string(choice);
     }
     refuse("one of " + list);
+  }
+
+  void read(std::vector<std::string> &to, uint64_t = 0) const {
+    to = readNames();
   }
 
   std::vector<std::string> readNames() const {
@@ -131,15 +117,15 @@ private:
     return names;
   }
 
-  std::string readName() const {
+  void read(std::string &to, uint64_t) const {
     std::vector<std::string> names = readNames();
     if (names.size() != 1)
       refuse("one name");
-    return names.front();
+    to = names.front();
   }
 
   /// In place of the config's for these inputs.
-  void readPadding() {
+  void read(std::vector<std::unique_ptr<plan::PaddingT>> &to, uint64_t) const {
     for (const std::string &each : readNames()) {
       size_t colon = std::min(each.rfind(':'), each.size());
       double number = 0;
@@ -150,11 +136,11 @@ private:
           !std::isfinite(number))
         refuse("INPUT:NUMBER, with + between several");
       std::string name = each.substr(0, colon);
-      std::erase_if(data.pad,
+      std::erase_if(to,
                     [&](const auto &known) { return known->input == name; });
-      data.pad.push_back(std::make_unique<plan::PaddingT>());
-      data.pad.back()->input = name;
-      data.pad.back()->value = number;
+      to.push_back(std::make_unique<plan::PaddingT>());
+      to.back()->input = name;
+      to.back()->value = number;
     }
   }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <type_traits>
 
 using namespace fsdp;
 
@@ -67,8 +68,28 @@ static void readPadding(const Value &value, plan::DataT &data) {
   }
 }
 
-static void readName(const Value &value, std::string &to) {
-  to = value.reader().readString(value.node, value.key);
+/// The row of a key that --data-options has, too: the member's type is its
+/// format, but for those that have none.
+template <auto member>
+static Field<plan::DataT> makeField(std::string_view key, uint64_t least,
+                                    std::string_view absent,
+                                    std::string_view text) {
+  using plan::DataT;
+  using T = std::remove_reference_t<decltype(std::declval<DataT &>().*member)>;
+  if constexpr (std::is_same_v<T, uint64_t>) {
+    if (least == 0)
+      return {key, member, from(0), text, {.absent = absent}};
+    return {key, member, between(1, kMostSteps), text, {.absent = absent}};
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    auto read = [](const Value &value, DataT &data) {
+      data.*member = value.reader().readString(value.node, value.key);
+    };
+    return {key, read, "name", absent, text};
+  } else if constexpr (std::is_same_v<T, decltype(DataT::pad)>) {
+    return {key, readPadding, "map of inputs and numbers", "", text};
+  } else {
+    return {key, member, text, {.absent = absent}};
+  }
 }
 
 static const Table<plan::DataT> &getData() {
@@ -81,57 +102,9 @@ static const Table<plan::DataT> &getData() {
            "file"},
           {"samples", readSamples, "path", "",
            "a safetensors file with a tensor for each input"},
-          {"format",
-           &DataT::format,
-           "how token files are laid out",
-           {.absent = "as each file begins"}},
-          {"dtype", &DataT::dtype, "of token files that do not say"},
-          {"inputs", &DataT::inputs,
-           "inputs of the model that take tokens; needed with `tokens`"},
-          {"targets", &DataT::targets, "inputs that take the tokens one later"},
-          {"shuffle", &DataT::shuffle, "each epoch in a new random order"},
-          {"seed", &DataT::seed, from(0), "of these orders"},
-          {"epochs",
-           &DataT::epochs,
-           between(1, kMostSteps),
-           "how often the run reads each row",
-           {.absent = "no end"}},
-          {"drop_last", &DataT::drop_last,
-           "whether rows at the end of the last epoch that do not fill a step "
-           "are left out, rather than filled up"},
-          {"pad", readPadding, "map of inputs and numbers", "",
-           "what inputs have behind the tokens of rows that are shorter than "
-           "the program's: `labels` -100 and `attention_mask` 0 without being "
-           "said. See [Data.md](Data.md#rows-of-different-lengths)"},
-          {"length_pool",
-           &DataT::length_pool,
-           from(0),
-           "so many rows at once are sorted by their length, for steps of like "
-           "length; a multiple of `length_group`",
-           {.absent = "rows are not sorted"}},
-          {"length_group", &DataT::length_group, between(1, kMostSteps),
-           "so many rows of a sorted pool stay together where groups are "
-           "shuffled: several times the rows of a step"},
-          {"labels",
-           [](const Value &value, DataT &data) {
-             readName(value, data.labels);
-           },
-           "name", "`labels`", "the input of labels, of which -100 is ignored"},
-          {"label_count",
-           [](const Value &value, DataT &data) {
-             readName(value, data.label_count);
-           },
-           "name", "",
-           "an input without dims that takes how many labels of a step are not "
-           "ignored, a micro-batch and rank on average: `num_items_in_batch` "
-           "of "
-           "transformers' models. Needs `shifts_labels`"},
-          {"shifts_labels",
-           &DataT::shifts_labels,
-           "whether the model's loss leaves out the first label of each row, "
-           "as "
-           "transformers' causal language models do",
-           {.absent = "needed with `label_count`"}},
+#define FSDP_DATA_KEY(name, least, absent, text)                               \
+  makeField<&DataT::name>(#name, least, absent, text),
+#include "runtime/data/DataKeys.def"
       }};
   return table;
 }
