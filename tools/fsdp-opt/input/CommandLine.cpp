@@ -6,6 +6,7 @@
 #include "support/Nearest.h"
 #include "tools/fsdp-opt/input/Help.h"
 #include "tools/fsdp-opt/input/InputFile.h"
+#include "tools/fsdp-opt/input/OptionChecks.h"
 
 #include "mlir/IR/Dialect.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -27,58 +28,39 @@ static constexpr int64_t kMaxWorldSize = 1 << 20;
 static constexpr int64_t kMostSimulated = 1 << 14;
 
 namespace {
-/// Options beside those that MLIR registers.
+/// Options beside those that MLIR registers; what is said of them is in
+/// Options.def.
 struct Options {
+  Options() {
+    for (const OptionRow &row : listOptions())
+      if (cl::Option *option = cl::getRegisteredOptions().lookup(row.name)) {
+        option->setDescription(row.help);
+        llvm::StringRef value(row.value);
+        value.consume_front("[") && value.consume_back("]");
+        option->setValueStr(value.ltrim("= "));
+      }
+  }
+
   cl::opt<std::string> input{cl::Positional, cl::desc("MODEL"), cl::init("-")};
-  cl::opt<std::string> output{"o", cl::desc("where to write"), cl::init("-"),
-                              cl::value_desc("OUT")};
-  cl::opt<std::string> config{"config", cl::desc("how to shard and train"),
-                              cl::value_desc("FILE.yaml")};
-  cl::opt<std::string> report{"report",
-                              cl::desc("write collectives and memory as JSON"),
-                              cl::value_desc("FILE.json")};
-  cl::opt<std::string> memoryMap{"memory-map",
-                                 cl::desc("draw the arena over time"),
-                                 cl::value_desc("FILE.html")};
-  cl::opt<std::string> cluster{"cluster",
-                               cl::desc("what the step is predicted for"),
-                               cl::value_desc("NAME|FILE.yaml")};
-  cl::opt<std::string> measured{"measured",
-                                cl::desc("times that go before the cluster's"),
-                                cl::value_desc("PROFILE.json")};
-  cl::list<std::string> planViews{"print-plan", cl::ValueOptional,
-                                  cl::desc("predict the step"),
-                                  cl::value_desc("FILE.{html,txt,json,trace}")};
-  cl::opt<std::string> profile{
-      "profile", cl::desc("show what fsdp-run --profile measured beside it"),
-      cl::value_desc("FILE.json")};
-  cl::list<std::string> compared{"compare", cl::multi_val(2),
-                                 cl::desc("predict two configs side by side"),
-                                 cl::value_desc("A.yaml B.yaml")};
-  cl::opt<std::string> worlds{"simulate", cl::ValueOptional,
-                              cl::desc("predict several numbers of ranks"),
-                              cl::value_desc("N[,N...]")};
-  cl::opt<std::string> stages{"save-stages",
-                              cl::desc("write the program after each stage"),
-                              cl::value_desc("DIR")};
-  cl::opt<std::string> world{"world", cl::desc("number of ranks"),
-                             cl::value_desc("N[,N...]")};
-  cl::list<std::string> inputs{"input",
-                               cl::desc("shape of one input of a .pt file"),
-                               cl::value_desc("NAME:f32[4,64]")};
-  cl::list<std::string> outputs{
-      "output", cl::desc("keep an output of the model beside the loss"),
-      cl::value_desc("NAME")};
-  cl::opt<std::string> loss{
-      "loss", cl::desc("the output of the model that is its loss"),
-      cl::value_desc("NAME")};
-  cl::list<std::string> dims{"dim", cl::desc("size of a dynamic dimension"),
-                             cl::value_desc("NAME=SIZE[,SIZE...]")};
-  cl::list<std::string> weights{
-      "weights", cl::desc("safetensors files to read first values from"),
-      cl::value_desc("FILE|DIR|INDEX.json")};
-  cl::opt<bool> explain{"explain", cl::desc("say what the model holds")};
-  cl::opt<bool> verbose{"verbose", cl::desc("print every note")};
+  cl::opt<std::string> output{"o", cl::init("-")};
+  cl::opt<std::string> config{"config"};
+  cl::opt<std::string> report{"report"};
+  cl::opt<std::string> memoryMap{"memory-map"};
+  cl::opt<std::string> cluster{"cluster"};
+  cl::opt<std::string> measured{"measured"};
+  cl::list<std::string> planViews{"print-plan", cl::ValueOptional};
+  cl::opt<std::string> profile{"profile"};
+  cl::list<std::string> compared{"compare", cl::multi_val(2)};
+  cl::opt<std::string> worlds{"simulate", cl::ValueOptional};
+  cl::opt<std::string> stages{"save-stages"};
+  cl::opt<std::string> world{"world"};
+  cl::list<std::string> inputs{"input"};
+  cl::list<std::string> outputs{"output"};
+  cl::opt<std::string> loss{"loss"};
+  cl::list<std::string> dims{"dim"};
+  cl::list<std::string> weights{"weights"};
+  cl::opt<bool> explain{"explain"};
+  cl::opt<bool> verbose{"verbose"};
 };
 
 [[noreturn]] void refuse(const std::string &message) {
@@ -140,7 +122,7 @@ OutputKind classifyOutput(const CommandLine &line) {
     return OutputKind::Bytecode;
   if (endsWith(path, ".fsdp"))
     return OutputKind::Artifact;
-  if (path == "-" || endsWith(path, ".mlir") || line.isPlainOpt())
+  if (path == "-" || endsWith(path, ".mlir") || line.task == Task::Opt)
     return OutputKind::Text;
   refuse("-o '" + path +
          "': the suffix says what to write; expected .fsdp (the artifact), "
@@ -157,175 +139,6 @@ void checkPlanView(const std::string &path) {
   refuse("--print-plan=" + path +
          ": the suffix says what to write; expected .html (a page to look at), "
          ".txt (tables), .json, or .trace (for ui.perfetto.dev)");
-}
-
-/// Several numbers of ranks are for one artifact, and what is said of one plan
-/// needs one.
-void checkPlanWorlds(const CommandLine &line, bool predicts) {
-  if (line.explain)
-    return;
-  if (predicts)
-    refuse("--compare predicts one number of ranks; give --world one, or name "
-           "several with --simulate");
-  if (line.outputKind != OutputKind::Artifact)
-    refuse("several numbers of ranks are plans of one artifact; add -o "
-           "STEP.fsdp, or give --world one number");
-  for (auto [isGiven, name] :
-       {std::pair{!line.planViews.empty(), "--print-plan"},
-        {!line.memoryMap.empty(), "--memory-map"},
-        {!line.stagesFolder.empty(), "--save-stages"},
-        {!line.cluster.empty(), "--cluster"}})
-    if (isGiven)
-      refuse(std::string(name) +
-             " is of one plan, and --world names several; give it one number, "
-             "or name the plan when the artifact is there");
-}
-
-void check(const CommandLine &line) {
-  if (!line.profile.empty() && line.planViews.empty())
-    refuse("--profile shows what was measured beside what is predicted; add "
-           "--print-plan");
-  bool model = line.inputKind == InputKind::Model;
-  bool compiles = !line.config.empty();
-  if (line.inputKind == InputKind::Artifact) {
-    if (compiles || line.explain)
-      refuse("'" + line.input +
-             "' is an artifact, which is compiled already; "
-             "give the model it was made from");
-    if (!line.report.empty())
-      refuse("an artifact can only be printed; give --report when it is "
-             "compiled");
-    if (!line.memoryMap.empty())
-      refuse("an artifact holds addresses but no lifetimes to draw; give "
-             "--memory-map when it is compiled");
-    if (line.output != "-")
-      refuse("an artifact can only be printed; write -o -");
-    if (!line.planViews.empty() && line.cluster.empty())
-      refuse("--print-plan of an artifact needs --cluster, such as "
-             "--cluster=h100x8");
-    if (!line.cluster.empty() && line.planViews.empty())
-      refuse("--cluster says what the step of an artifact is predicted for; "
-             "add --print-plan");
-    if (!line.measured.empty() && line.planViews.empty())
-      refuse("--measured has times for a prediction; add --print-plan and "
-             "--cluster");
-    if (!line.planWorlds.empty())
-      refuse("--world names the one plan of an artifact that is meant; give "
-             "one number");
-    return;
-  }
-  bool predicts = !line.compared.empty() || !line.worlds.empty();
-  bool hasWorld = line.world || !line.planWorlds.empty();
-  if (!line.compared.empty() && compiles)
-    refuse("--compare names the configs itself; take --config away");
-  if (!line.worlds.empty() && !compiles)
-    refuse("--simulate needs --config=FILE.yaml");
-  if (!line.worlds.empty() && !line.compared.empty())
-    refuse("--compare predicts the configs' own numbers of ranks; give "
-           "--simulate without it");
-  if (predicts && (line.explain || !line.planViews.empty()))
-    refuse(std::string(line.compared.empty() ? "--simulate" : "--compare") +
-           " is one question and " +
-           (line.explain ? "--explain" : "--print-plan") +
-           " another; ask them one by one");
-  if (predicts && line.output != "-")
-    refuse("--compare and --simulate print to the terminal and compile nothing "
-           "to keep; take -o away");
-  if (predicts && hasWorld && !line.worlds.empty())
-    refuse("--simulate says the numbers of ranks; take --world away");
-  if (!line.planViews.empty() && !compiles)
-    refuse("--print-plan needs --config=FILE.yaml, or an artifact");
-  if (!line.planViews.empty() && line.explain)
-    refuse("--explain compiles for several numbers of ranks; --print-plan "
-           "predicts one, without it");
-  if (!line.cluster.empty() && !compiles && line.compared.empty())
-    refuse("--cluster needs --config=FILE.yaml, or an artifact");
-  if (!line.measured.empty() && !compiles && line.compared.empty())
-    refuse("--measured needs --config=FILE.yaml, or an artifact");
-  if (hasWorld && !compiles && !line.explain && line.compared.empty())
-    refuse("--world needs --config=FILE.yaml");
-  if (!line.planWorlds.empty())
-    checkPlanWorlds(line, predicts);
-  if (!line.report.empty() && !compiles)
-    refuse("--report needs --config=FILE.yaml");
-  if (!line.memoryMap.empty() && !compiles &&
-      line.inputKind != InputKind::Program)
-    refuse("--memory-map needs --config=FILE.yaml, or a planned program");
-  if (!line.report.empty() && line.explain)
-    refuse("--explain compiles for several numbers of ranks; --report is of "
-           "one, without it");
-  if (!line.memoryMap.empty() && line.explain)
-    refuse(
-        "--explain compiles for several numbers of ranks; --memory-map draws "
-        "one, without it");
-  if (!line.weights.empty() && !compiles && line.compared.empty())
-    refuse("--weights needs --config=FILE.yaml");
-  if (!line.stagesFolder.empty() && !compiles && !model)
-    refuse("--save-stages needs a model file or --config=FILE.yaml");
-  if (!line.inputs.empty() && !model)
-    refuse("--input gives shapes to a model file (.pt2, .pt); '" + line.input +
-           "' holds a program, which has its own");
-  if (!line.outputs.empty() && !model)
-    refuse("--output chooses among the outputs of a model file (.pt2, .pt); '" +
-           line.input + "' holds a program, which has those that were kept");
-  if (!line.loss.empty() && !model)
-    refuse("--loss chooses among the outputs of a model file (.pt2, .pt); '" +
-           line.input + "' holds a program, which has its loss");
-  if (!line.dims.empty() && !model)
-    refuse("--dim gives sizes to a model file (.pt2); '" + line.input +
-           "' holds a program, which has its own");
-  if (line.explain && line.output != "-")
-    refuse("--explain prints to the terminal; take -o away");
-  if (model && !compiles && line.outputKind == OutputKind::Artifact)
-    refuse("an artifact needs a config: add --config=FILE.yaml, or write the "
-           "captured program to a .mlir file");
-}
-
-/// Whether the option `name` has an effect on what `line` asks for.
-bool hasEffect(const CommandLine &line, llvm::StringRef name) {
-  auto isOneOf = [&](std::initializer_list<llvm::StringRef> names) {
-    return llvm::is_contained(names, name);
-  };
-  if (isOneOf({"o", "verbose", "color"}))
-    return true;
-  if (line.inputKind == InputKind::Artifact)
-    return isOneOf({"print-plan", "cluster", "measured", "profile", "world"});
-  // MLIR's own ways to run passes take all the rest.
-  if (line.config.empty() && !line.explain && line.compared.empty())
-    return true;
-  if (!line.compared.empty() || !line.worlds.empty())
-    return isOneOf({"config", "world", "input", "dim", "output", "loss",
-                    "weights", "cluster", "measured", "compare", "simulate"}) ||
-           name.starts_with("debug") || name.starts_with("mlir-");
-  if (isOneOf({"config", "world", "input", "dim", "output", "explain",
-               "cluster", "measured"}))
-    return true;
-  if (name.starts_with("debug") ||
-      (name.starts_with("mlir-") && name != "mlir-generate-reproducer"))
-    return true;
-  // Decisions are made once, for what is kept, and told of one plan.
-  return !line.explain &&
-         ((name.starts_with("remark") && line.planWorlds.empty()) ||
-          isOneOf({"weights", "report", "memory-map", "save-stages",
-                   "print-plan", "profile"}));
-}
-
-/// No option is ignored without a word.
-void checkEffects(const CommandLine &line, int argc, char **argv) {
-  for (int i = 1; i < argc; ++i) {
-    llvm::StringRef argument = argv[i];
-    llvm::StringRef name = argument.ltrim('-').split('=').first;
-    if (!argument.starts_with("-") || name.empty() || hasEffect(line, name))
-      continue;
-    if (line.inputKind == InputKind::Artifact)
-      refuse("--" + name.str() +
-             " has no effect on an artifact, which can "
-             "only be printed; leave it out");
-    refuse("--" + name.str() + " has no effect with " +
-           (line.explain ? "--explain" : "--config") +
-           "; leave it out, or give it with the program that a run without "
-           "prints (-o FILE.mlir)");
-  }
 }
 
 /// A person who gives no input would wait for ever.
@@ -416,39 +229,44 @@ static std::vector<int64_t> listSimulated() {
   return worlds;
 }
 
-std::optional<CommandLine>
-fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
-  if (argc == 1 && isatty(STDIN_FILENO)) {
-    llvm::outs() << getHelp();
-    return std::nullopt;
-  }
-  for (int i = 1; i < argc; ++i) {
+/// Whether help or the version was asked for, and is printed.
+static bool printHelp(int argc, char **argv) {
+  bool isHelp = argc == 1 && isatty(STDIN_FILENO);
+  for (int i = 1; i < argc && !isHelp; ++i) {
     std::string_view argument = argv[i];
-    if (argument == "--help" || argument == "-h" || argument == "-help") {
-      llvm::outs() << getHelp();
-      return std::nullopt;
-    }
+    isHelp = argument == "--help" || argument == "-h" || argument == "-help";
     if (argument == "--version") {
       llvm::outs() << "fsdp-opt " FSDP_VERSION " (MLIR " LLVM_VERSION_STRING
                       ")\n";
-      return std::nullopt;
+      return true;
     }
   }
+  if (isHelp)
+    llvm::outs() << getHelp();
+  return isHelp;
+}
 
-  // Defaults of ours for options of MLIR, which a person may still set.
+static std::string getName(llvm::StringRef argument) {
+  return argument.ltrim('-').split('=').first.str();
+}
+
+/// Of all arguments that are options.
+static std::vector<std::string> listNames(int argc, char **argv) {
+  std::vector<std::string> names;
+  for (int i = 1; i < argc; ++i)
+    if (std::string name = getName(argv[i]); argv[i][0] == '-' && !name.empty())
+      names.push_back(std::move(name));
+  return names;
+}
+
+/// With defaults of ours for options of MLIR, which a person may still set.
+static void parseArguments(int argc, char **argv) {
   std::vector<const char *> arguments(argv, argv + argc);
-  auto setDefault = [&](llvm::StringRef name, const char *argument) {
-    if (std::none_of(argv + 1, argv + argc, [&](llvm::StringRef given) {
-          return given.ltrim('-').split('=').first == name;
-        }))
-      arguments.insert(arguments.begin() + 1, argument);
-  };
-  setDefault("mlir-print-op-on-diagnostic",
-             "--mlir-print-op-on-diagnostic=false");
-  setDefault("mlir-use-nameloc-as-prefix", "--mlir-use-nameloc-as-prefix");
-
-  mlir::registerCLIOptions("fsdp-opt", registry);
-  static Options options;
+  std::vector<std::string> given = listNames(argc, argv);
+  for (const char *unset :
+       {"--mlir-print-op-on-diagnostic=false", "--mlir-use-nameloc-as-prefix"})
+    if (!llvm::is_contained(given, getName(unset)))
+      arguments.insert(arguments.begin() + 1, unset);
   std::string messages;
   llvm::raw_string_ostream stream(messages);
   if (!cl::ParseCommandLineOptions(static_cast<int>(arguments.size()),
@@ -456,7 +274,39 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
     refuse(messages.empty() ? "an option has a value that it does not take, as "
                               "said above; see fsdp-opt --help-list"
                             : tidyParserMessage(messages));
+}
 
+static void checkNames(const Options &options) {
+  for (const cl::opt<std::string> *option :
+       {&options.config, &options.report, &options.memoryMap, &options.stages,
+        &options.cluster, &options.measured, &options.profile, &options.loss,
+        &options.output})
+    if (option->getNumOccurrences() && option->empty())
+      refuse((option->ArgStr == "o" ? "-" : "--") + option->ArgStr.str() +
+             " needs a name");
+  if (llvm::is_contained(options.weights, ""))
+    refuse("--weights needs a name");
+}
+
+static void readWorld(const Options &options, CommandLine &line) {
+  if (!options.world.getNumOccurrences())
+    return;
+  std::vector<int64_t> worlds = parseWorlds(
+      "--world", options.world,
+      "a number of ranks from 1 to " + std::to_string(kMaxWorldSize) +
+          ", or several, as in --world=1,2,4");
+  std::ranges::sort(worlds);
+  if (std::ranges::adjacent_find(worlds) != worlds.end())
+    refuse("--world=" + options.world +
+           ": a number of ranks is named twice; name each once");
+  if (worlds.size() == 1)
+    line.world = worlds.front();
+  else
+    line.planWorlds = std::move(worlds);
+}
+
+static CommandLine readOptions(const Options &options) {
+  checkNames(options);
   CommandLine line;
   line.input = options.input;
   line.output = options.output;
@@ -478,46 +328,49 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   line.stagesFolder = options.stages;
   line.explain = options.explain;
   line.verbose = options.verbose;
-  for (const std::string &path : options.weights) {
-    if (path.empty())
-      refuse("--weights needs a name");
-    line.weights.push_back(path);
-  }
-  for (auto &[option, path] : {std::pair{&options.config, "--config"},
-                               {&options.report, "--report"},
-                               {&options.memoryMap, "--memory-map"},
-                               {&options.stages, "--save-stages"},
-                               {&options.cluster, "--cluster"},
-                               {&options.measured, "--measured"},
-                               {&options.profile, "--profile"},
-                               {&options.loss, "--loss"},
-                               {&options.output, "-o"}})
-    if (option->getNumOccurrences() && option->empty())
-      refuse(std::string(path) + " needs a name");
-  if (options.world.getNumOccurrences()) {
-    std::vector<int64_t> worlds = parseWorlds(
-        "--world", options.world,
-        "a number of ranks from 1 to " + std::to_string(kMaxWorldSize) +
-            ", or several, as in --world=1,2,4");
-    std::ranges::sort(worlds);
-    if (std::ranges::adjacent_find(worlds) != worlds.end())
-      refuse("--world=" + options.world +
-             ": a number of ranks is named twice; name each once");
-    if (worlds.size() == 1)
-      line.world = worlds.front();
-    else
-      line.planWorlds = std::move(worlds);
-  }
+  line.weights.assign(options.weights.begin(), options.weights.end());
+  readWorld(options, line);
   for (const std::string &text : options.inputs)
     line.inputs.push_back(parseInputShape(text));
   line.loss = options.loss;
   line.outputs.assign(options.outputs.begin(), options.outputs.end());
   for (const std::string &text : options.dims)
     line.dims.push_back(parseDimValues(text));
+  return line;
+}
+
+static Task chooseTask(const CommandLine &line) {
+  if (line.inputKind == InputKind::Artifact)
+    return line.planViews.empty() ? Task::Print : Task::Predict;
+  if (line.explain)
+    return Task::Explain;
+  if (!line.compared.empty())
+    return Task::Compare;
+  if (!line.worlds.empty())
+    return Task::Simulate;
+  if (!line.config.empty())
+    return line.planWorlds.empty() ? Task::Compile : Task::CompileWorlds;
+  return line.inputKind == InputKind::Model ? Task::Capture : Task::Opt;
+}
+
+std::optional<CommandLine>
+fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
+  if (printHelp(argc, argv))
+    return std::nullopt;
+  mlir::registerCLIOptions("fsdp-opt", registry);
+  static Options options;
+  parseArguments(argc, argv);
+  CommandLine line = readOptions(options);
   checkTerminal(argc, argv, options.input.getNumOccurrences() > 0);
   line.inputKind = classifyInput(line.input);
+  line.task = chooseTask(line);
   line.outputKind = classifyOutput(line);
-  check(line);
-  checkEffects(line, argc, argv);
+  std::vector<std::string> given = listNames(argc, argv);
+  // As without them.
+  if (line.output == "-")
+    std::erase(given, "o");
+  if (!line.explain)
+    std::erase(given, "explain");
+  checkOptions(line, given);
   return line;
 }

@@ -5,6 +5,7 @@
 #define FSDP_TOOLS_FSDPOPT_INPUT_COMMANDLINE_H
 
 #include "ir/capture/request/CaptureOptions.h"
+#include "tools/fsdp-opt/input/Task.h"
 
 #include <cstdint>
 #include <optional>
@@ -52,16 +53,11 @@ struct CommandLine {
   bool verbose = false; ///< all notes
   InputKind inputKind = InputKind::Program;
   OutputKind outputKind = OutputKind::Text;
+  Task task = Task::Opt;
 
   /// The program is printed to a file, from which one goes on.
   bool printsToFile() const {
     return outputKind == OutputKind::Text && output != "-";
-  }
-
-  /// IR in, IR out: mlir-opt's behaviour.
-  bool isPlainOpt() const {
-    return inputKind == InputKind::Program && config.empty() && !explain &&
-           compared.empty();
   }
 };
 

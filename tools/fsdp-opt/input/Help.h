@@ -4,10 +4,12 @@
 #ifndef FSDP_TOOLS_FSDPOPT_INPUT_HELP_H
 #define FSDP_TOOLS_FSDPOPT_INPUT_HELP_H
 
+#include <string>
+
 namespace fsdp {
 
 /// Usage, options and examples, for a person's first minute.
-const char *getHelp();
+std::string getHelp();
 
 } // namespace fsdp
 
