@@ -1,14 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Bytes, rows and shapes are as python/native/Door.h says; errors are fsdp_opt.Error.
-from collections.abc import Mapping
-from typing import Any
+import os
+from collections.abc import Iterable
+from typing import Any, Literal, TypedDict, Union
 
 from torch import Tensor
+
+_Path = Union[str, os.PathLike[str]]
+
+class SessionOptions(TypedDict, total=False):
+    """As docs/CommandLine.md has them."""
+
+    # Options of a run, by `ninja options-doc`:
+    steps: int | None
+    data: _Path | None
+    data_options: str | None
+    eval_data: _Path | None
+    eval_batches: int | None
+    model: _Path | None
+    trusted: bool | None
+    program: str | None
+    weights: _Path | Iterable[_Path] | None
+    world: int | None
+    backend: str | None
+    rendezvous: str | None
+    threads: int | None
+    pin: Literal["none", "cores", "threads"] | None
+    cuda_graph: Literal["auto", "on", "off"] | None
+    seed: int | None
+    matmul: Literal["auto", "blas", "onednn"] | None
+    on_nonfinite: str | None
+    debug_nan: bool | None
+    debug_index: bool | None
+    poison: bool | None
+    lr: float | None
+    lr_schedule: str | None
+    deadline: float | None
+    load: _Path | None
+    flight_records: _Path | None
+    # End of options.
 
 class Door:
     """An artifact on its ranks; what fsdp_opt.Session is made of."""
 
-    def __init__(self, artifact: str, options: Mapping[str, Any]) -> None: ...
+    def __init__(self, artifact: str, options: SessionOptions) -> None: ...
     @property
     def rank(self) -> int: ...
     @property
@@ -57,6 +92,9 @@ class EventFile:
 
 def list_errors() -> list[tuple[str, str, str, int]]:
     """(id, title, what to do, exit status) of each."""
+
+def session_options() -> list[str]:
+    """Names of SessionOptions, in their order."""
 
 def describe_artifact(path: str) -> dict[str, Any]:
     """What its checkpoints hold, as KeptArtifact of python/native/WholeCheckpoint.h: `states` as (names, role, type, shape, may be

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import pathlib
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import torch
 import torch.distributed as dist
@@ -16,6 +17,9 @@ import torch.distributed as dist
 from . import _native, errors
 from ._padding import Padding
 from .tensor_file import DTYPES, read_tensors, write_tensors
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -93,44 +97,20 @@ class Session:
 
     Args:
         artifact: what fsdp-opt or `fsdp_opt.compile` wrote.
-        load: a checkpoint to continue from, or a folder of several, of which the newest is meant.
-        weights: safetensors files or folders to take first values from.
-        data, eval_data, data_options: files that steps without a batch and `evaluate()` read,
-            as of fsdp-run (docs/Data.md).
-        steps: of the whole training, for learning-rate schedules that do not say.
-        lr, lr_schedule, seed, on_nonfinite, program, model: as of fsdp-run (docs/CommandLine.md).
-        backend: "local" or "gloo"; by default what the launcher asks for.
-        rendezvous: where processes meet; by default in the store of the process group that the script has made
-            (`torch.distributed.init_process_group`), else where the launcher says.
-        world: which plan to run, of an artifact that has some for several numbers of ranks; by default that
-            for as many processes as a launcher started.
-        threads: LibTorch's, for each rank; by default this machine's divided by its ranks.
-        deadline: seconds that a rank waits for another one.
         pad: of an artifact for rows of several lengths: what inputs have behind shorter rows, by name, `{"input_ids": 0}`. Batches of any
             length are then padded to the next one, the same for all processes; an input may be a list of rows, each of its own length, and
             an attention mask that is left out is then made. `labels` -100 and `attention_mask` 0 need not be said.
-        flight_records: folder for the ranks' last transfers when the run fails; "none": nowhere.
-        trusted: whether the artifact is known to be one's own (docs/Security.md).
+        options: those of fsdp-run that docs/CommandLine.md has a name in Python for, such as `load`, `weights`, `data`, `lr` and `threads`;
+            None is as one that is not given. Otherwise than there, `steps` is for learning-rate schedules that do not say, and
+            `rendezvous` is by default the store of the process group that the script has made (`torch.distributed.init_process_group`).
 
     Raises:
         fsdp_opt.Error
     """
 
-    def __init__(self, artifact: Path, *, load: Path | None = None, weights: Iterable[Path] | None = None, data: Path | None = None,
-                 eval_data: Path | None = None, data_options: str | None = None, steps: int | None = None, lr: float | None = None,
-                 lr_schedule: str | None = None, seed: int | None = None, on_nonfinite: str | None = None, program: str | None = None,
-                 model: Path | None = None, backend: str | None = None, rendezvous: str | None = None, world: int | None = None,
-                 threads: int | None = None, deadline: float | None = None, flight_records: Path | None = None, trusted: bool = False, pad: Mapping[str, float] | None = None) -> None:
-        def path(value: Path | None) -> str | None:
-            return None if value is None else os.fspath(value)
-
-        options = {"load": path(load), "weights": None if weights is None else [os.fspath(each) for each in _paths(weights)], "data": path(data),
-                   "eval_data": path(eval_data), "data_options": data_options, "steps": steps, "lr": lr, "lr_schedule": lr_schedule,
-                   "seed": seed, "on_nonfinite": on_nonfinite, "program": program, "model": path(model), "backend": backend,
-                   "rendezvous": rendezvous, "world": world, "threads": threads, "deadline": deadline,
-                   "flight_records": "" if flight_records == "none" else path(flight_records), "trusted": trusted}
+    def __init__(self, artifact: Path, *, pad: Mapping[str, float] | None = None, **options: Unpack[_native.SessionOptions]) -> None:
         with _meeting(options):
-            self._door = _native.Door(os.fspath(artifact), {name: value for name, value in options.items() if value is not None})
+            self._door = _native.Door(os.fspath(artifact), options)
         self._names = [name for name, _, _ in self._door.inputs]
         self._held: set[str] = set()
         self._padding: Padding | None = None
@@ -384,6 +364,15 @@ class Session:
         return total
 
 
+def _signature() -> inspect.Signature:
+    """The session's with the options by name, for those who ask Python rather than a type checker."""
+    own = inspect.signature(Session)
+    named = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    return own.replace(parameters=named + [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in _native.session_options()])
+
+
+Session.__signature__ = _signature()  # type: ignore[attr-defined]
+
 _NO_LIMIT = 2**63 - 1
 
 
@@ -397,13 +386,6 @@ def _prepare(value: Any) -> torch.Tensor:
     return tensor.contiguous()
 
 
-def _paths(values: Iterable[Path]) -> Iterator[Path]:
-    if isinstance(values, (str, os.PathLike)):
-        yield values
-    else:
-        yield from values
-
-
 def _memory_folder(size: int) -> str | None:
     """Where files that live for a moment are memory, if there is room; None: where temporary files are."""
     try:
@@ -414,10 +396,10 @@ def _memory_folder(size: int) -> str | None:
 
 
 @contextlib.contextmanager
-def _meeting(options: dict[str, Any]) -> Iterator[None]:
+def _meeting(options: _native.SessionOptions) -> Iterator[None]:
     """Lets ranks meet through the script's own process group, if it has one whose store others reach."""
     found = None
-    if options["rendezvous"] is None and options["backend"] != "local" and dist.is_available() and dist.is_initialized():
+    if options.get("rendezvous") is None and options.get("backend") != "local" and dist.is_available() and dist.is_initialized():
         found = _store_of_group()
     if found is None or dist.get_world_size() == 1:
         yield

@@ -8,6 +8,7 @@
 
 #include "python/native/Door.h"
 #include "python/native/LengthOrder.h"
+#include "python/native/Options.h"
 #include "python/native/WholeCheckpoint.h"
 #include "runtime/train/EventFile.h"
 
@@ -22,7 +23,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <chrono>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -161,49 +161,6 @@ nb::dict memory(const Door &door) {
   return all;
 }
 
-template <typename T>
-void read(const nb::dict &options, const char *name, T &to) {
-  if (options.contains(name))
-    to = nb::cast<T>(options[name]);
-}
-
-/// What fsdp_opt.Session checks and passes on; a name that is absent leaves the
-/// runtime's default.
-LaunchOptions readOptions(const std::string &artifact,
-                          const nb::dict &options) {
-  LaunchOptions launch;
-  SessionOptions &session = launch.session;
-  launch.artifact = artifact;
-  session.givesValidation = true;
-  read(options, "backend", launch.backend);
-  read(options, "rendezvous", launch.rendezvous);
-  if (options.contains("world"))
-    launch.world = nb::cast<uint64_t>(options["world"]);
-  read(options, "threads", launch.threads);
-  read(options, "flight_records", launch.flightRecords);
-  if (options.contains("deadline"))
-    launch.deadline = std::chrono::milliseconds(
-        static_cast<int64_t>(nb::cast<double>(options["deadline"]) * 1000));
-  if (options.contains("trusted") && nb::cast<bool>(options["trusted"]))
-    launch.trust = Trust::own;
-  read(options, "data", session.dataPath);
-  read(options, "data_options", session.dataOptions);
-  read(options, "eval_data", session.evalDataPath);
-  read(options, "model", session.modelPath);
-  read(options, "weights", session.weightsPaths);
-  read(options, "load", session.checkpointPath);
-  read(options, "program", session.program);
-  read(options, "lr_schedule", session.lrSchedule);
-  read(options, "on_nonfinite", session.onNonFinite);
-  if (options.contains("seed"))
-    session.seed = nb::cast<uint64_t>(options["seed"]);
-  if (options.contains("lr"))
-    session.lr = nb::cast<double>(options["lr"]);
-  if (options.contains("steps"))
-    session.steps = nb::cast<uint64_t>(options["steps"]);
-  return launch;
-}
-
 nb::dict describe(const std::string &path) {
   KeptArtifact artifact = describeArtifact(path);
   nb::list states, groups;
@@ -284,6 +241,7 @@ NB_MODULE(_native, module) {
         }
       });
   module.def("list_errors", listErrors);
+  module.def("session_options", listSessionOptions);
   module.def("describe_artifact", describe, nb::arg("path"));
   module.def(
       "order_by_length",

@@ -4,8 +4,11 @@
 #ifndef FSDP_RUNTIME_DEVICE_DEVICEOPTIONS_H
 #define FSDP_RUNTIME_DEVICE_DEVICEOPTIONS_H
 
+#include <array>
 #include <chrono>
 #include <memory>
+#include <string_view>
+#include <utility>
 
 namespace fsdp {
 
@@ -17,6 +20,12 @@ enum class CudaGraph {
   on,        ///< what cannot be is an error
   off
 };
+constexpr std::array<std::pair<std::string_view, CudaGraph>, 3>
+namesOf(CudaGraph) {
+  return {{{"auto", CudaGraph::automatic},
+           {"on", CudaGraph::on},
+           {"off", CudaGraph::off}}};
+}
 
 struct DeviceOptions {
   /// Of an artifact for a GPU: the rank's streams there, those that the fabric

@@ -4,6 +4,10 @@
 #ifndef FSDP_RUNTIME_EXEC_MATMULLIBRARY_H
 #define FSDP_RUNTIME_EXEC_MATMULLIBRARY_H
 
+#include <array>
+#include <string_view>
+#include <utility>
+
 namespace fsdp {
 
 /// Who multiplies matrices of f32 on the CPU.
@@ -12,6 +16,12 @@ enum class MatmulLibrary {
   blas,      ///< LibTorch's own choice: the bits of PyTorch
   onednn     ///< oneDNN for large ones
 };
+constexpr std::array<std::pair<std::string_view, MatmulLibrary>, 3>
+namesOf(MatmulLibrary) {
+  return {{{"auto", MatmulLibrary::automatic},
+           {"blas", MatmulLibrary::blas},
+           {"onednn", MatmulLibrary::onednn}}};
+}
 
 } // namespace fsdp
 

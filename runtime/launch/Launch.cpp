@@ -14,6 +14,7 @@
 #include "runtime/launch/Threads.h"
 #include "runtime/log/Log.h"
 #include "runtime/session/Devices.h"
+#include "runtime/session/RunOption.h"
 #include "support/Error.h"
 #include "support/Exceptions.h"
 
@@ -133,19 +134,6 @@ void runRank(const PlanFile &plan, Fabric &fabric,
   }
 }
 
-/// Empty: that of the processor.
-const char *nameOf(MatmulLibrary library) {
-  switch (library) {
-  case MatmulLibrary::automatic:
-    return "";
-  case MatmulLibrary::blas:
-    return "blas";
-  case MatmulLibrary::onednn:
-    return "onednn";
-  }
-  return "";
-}
-
 void callKernels() {
   c10::InferenceMode guard;
   for (c10::ScalarType type : {c10::kFloat, c10::kDouble}) {
@@ -172,10 +160,18 @@ void settleKernels() {
     std::rethrow_exception(failure);
 }
 
+void addFacts(std::vector<RunFact> &facts, LaunchOptions options) {
+  LaunchOptions unset;
+#define FSDP_LAUNCH_OPTION(name, member, value, agreed, ...)                   \
+  addFact(facts, name, pointTo(options.member), pointTo(unset.member),         \
+          Agreed::agreed);
+#include "runtime/session/RunOptions.def"
+}
+
 /// Of several plans, the one for the ranks that are there.
 PlanFile choosePlan(const LaunchOptions &options,
                     const std::optional<LauncherInfo> &launcher) {
-  WorldPlans plans = WorldPlans::read(options.artifact, options.trust);
+  WorldPlans plans = readPlans(options);
   std::optional<uint64_t> world = options.world;
   bool isProcess = launcher && (options.backend.empty() ||
                                 !findBackend(options.backend).inProcess);
@@ -226,10 +222,11 @@ void launchChecked(const LaunchOptions &options,
   std::optional<FlightRecorder> recorder;
   std::vector<std::unique_ptr<Fabric>> fabrics = backend.connect(fabricOptions);
   std::vector<std::shared_ptr<void>> failuresHeard;
-  if (options.recordsFlights) {
+  if (!options.isUnrecorded) {
+    bool isWritten = !isAlone && options.flightRecords != "none";
     try {
       recorder.emplace(plan, std::string(backend.name),
-                       isAlone ? std::string() : options.flightRecords,
+                       isWritten ? options.flightRecords : "",
                        backend.inProcess || isAlone, fabrics);
     } catch (const Error &error) {
       fabrics.front()->abort(error.what());
@@ -248,7 +245,7 @@ void launchChecked(const LaunchOptions &options,
   session.isInProcess = backend.inProcess;
   session.device.streams = fabricOptions.streams;
   session.device.deadline = options.deadline;
-  session.agreed.push_back({"--matmul", nameOf(options.matmul), ""});
+  addFacts(session.agreed, options);
 
   if (fabrics.size() > 1)
     settleKernels();
@@ -276,6 +273,11 @@ void launchChecked(const LaunchOptions &options,
 }
 
 } // namespace
+
+WorldPlans fsdp::readPlans(const LaunchOptions &options) {
+  return WorldPlans::read(options.artifact,
+                          options.isTrusted ? Trust::own : Trust::stranger);
+}
 
 void fsdp::launch(const LaunchOptions &options,
                   const std::function<void(Session &)> &body) {

@@ -4,19 +4,22 @@
 #ifndef FSDP_RUNTIME_LAUNCH_LAUNCH_H
 #define FSDP_RUNTIME_LAUNCH_LAUNCH_H
 
-#include "plan/Trust.h"
 #include "runtime/exec/MatmulLibrary.h"
 #include "runtime/session/Session.h"
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace fsdp {
 
 class TerminationSignals;
+class WorldPlans;
 
 /// What the threads of each rank are kept on.
 enum class Pin {
@@ -24,11 +27,19 @@ enum class Pin {
   threads, ///< as many processors, hardware threads of cores, as threads
   cores    ///< as many whole cores as threads
 };
+constexpr std::array<std::pair<std::string_view, Pin>, 3> namesOf(Pin) {
+  return {
+      {{"none", Pin::none}, {"cores", Pin::cores}, {"threads", Pin::threads}}};
+}
+
+// What a person may choose of the members below has a row in RunOptions.def.
 
 struct LaunchOptions {
   /// The artifact of fsdp-opt.
   std::string artifact;
-  Trust trust = Trust::stranger;
+  /// Whether the artifact is known to be one's own, and may call kernels that
+  /// rely on what is not checked (plan/Trust.h).
+  bool isTrusted = false;
   /// Of an artifact with plans for several numbers of ranks, that of so many;
   /// by default of as many as a launcher started processes.
   std::optional<uint64_t> world;
@@ -54,13 +65,17 @@ struct LaunchOptions {
   /// its session is made: what can be refused early. May be empty.
   std::function<void(int)> check;
   /// Where ranks write their last transfers when the run fails
-  /// (flights/FlightRecorder.h), in a folder of the run's own; empty: nowhere.
+  /// (flights/FlightRecorder.h), in a folder of the run's own; "none" or
+  /// empty: nowhere.
   std::string flightRecords = "flight-records";
-  /// false: transfers are not even recorded; to measure what that costs.
-  bool recordsFlights = true;
+  /// Whether transfers are not even recorded, to measure what that costs.
+  bool isUnrecorded = false;
   /// Of a process that obeys them: while ranks start up they hear of signals.
   TerminationSignals *signals = nullptr;
 };
+
+/// The artifact. Throws fsdp::Error.
+WorldPlans readPlans(const LaunchOptions &options);
 
 /// Makes a session for each rank of this process and calls `body` with it, on a
 /// thread of its own where there are several. Throws fsdp::Error, after it has

@@ -60,11 +60,12 @@ LearningRates::LearningRates(const plan::PlanT &plan, const Arenas &arenas,
     }
     base = rates.front().first = lr;
   }
+  const uint64_t steps = options.steps.value_or(0);
   auto follow = [&](const plan::ScheduleT &rule) {
-    schedule.emplace(rule, base, options.steps);
+    schedule.emplace(rule, base, steps);
     description = describeSchedule(rule);
     if (rule.total_steps == 0 && rule.kind != plan::ScheduleKind::constant)
-      description += " over " + std::to_string(options.steps) + " steps";
+      description += " over " + std::to_string(steps) + " steps";
   };
   try {
     if (!options.lrSchedule.empty())

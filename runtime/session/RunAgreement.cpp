@@ -5,9 +5,8 @@
 
 #include "runtime/comm/Communicator.h"
 #include "runtime/comm/Label.h"
-#include "runtime/data/DataOptions.h"
+#include "runtime/session/RunOption.h"
 #include "support/Error.h"
-#include "support/Format.h"
 #include "support/Hash.h"
 #include "support/ReadOnlyFile.h"
 
@@ -39,42 +38,16 @@ static constexpr const char *kVariables[] = {"ATEN_CPU_CAPABILITY",
 /// alone would be alike in files of the same program.
 static constexpr uint64_t kBlocks = 16, kBlockBytes = 4096;
 
-static std::string kindOf(const std::string &path) {
-  if (path.empty())
-    return "";
-  return path == kSampleData ? path : "files";
-}
-
-std::vector<RunFact> fsdp::collectFacts(const SessionOptions &options) {
-  auto flag = [](bool isSet) { return std::string(isSet ? "set" : ""); };
-  auto number = [](const std::optional<uint64_t> &value) {
-    return value ? std::to_string(*value) : std::string();
-  };
-  std::vector<RunFact> facts{
-      {"--data", kindOf(options.dataPath), options.dataPath},
-      {"--data-options", options.dataOptions, ""},
-      {"--eval-data", kindOf(options.evalDataPath), options.evalDataPath},
-      {"--eval-batches", number(options.evalBatches), ""},
-      {"--seed", number(options.seed), ""},
-      {"--lr", options.lr ? formatNumber(*options.lr) : "", ""},
-      {"--lr-schedule", options.lrSchedule, ""},
-      // Rank 0's is the one that all ranks read.
-      {"--load",
-       (options.mayLackCheckpoint ? "latest of " : "") + options.checkpointPath,
-       ""},
-      {"--weights", options.weightsPaths.empty() ? "" : "files",
-       options.weightsPaths.empty() ? "" : options.weightsPaths.front()},
-      {"--program", options.program, ""},
-      {"--on-nonfinite", options.onNonFinite, ""},
-      {"--debug-nan", flag(options.debugNan), ""},
-      {"--debug-index", flag(options.device.checksIndices), ""},
-      {"--poison", flag(options.poison), ""},
-      {"--cuda-graph",
-       options.device.cudaGraph == CudaGraph::automatic ? ""
-       : options.device.cudaGraph == CudaGraph::on      ? "on"
-                                                        : "off",
-       ""},
-  };
+std::vector<RunFact> fsdp::collectFacts(SessionOptions options) {
+  SessionOptions unset;
+  // Rank 0's is the one that all ranks read.
+  if (options.mayLackCheckpoint)
+    options.checkpointPath.insert(0, "latest of ");
+  std::vector<RunFact> facts;
+#define FSDP_SESSION_OPTION(name, member, value, agreed, ...)                  \
+  addFact(facts, name, pointTo(options.member), pointTo(unset.member),         \
+          Agreed::agreed);
+#include "runtime/session/RunOptions.def"
   facts.insert(facts.end(), options.agreed.begin(), options.agreed.end());
   for (const char *name : kVariables) {
     const char *value = std::getenv(name);

@@ -13,10 +13,10 @@ namespace fsdp {
 
 class Fabric;
 
-/// Options of the session, what its caller adds (SessionOptions::agreed), and
-/// the environment, as far as they change results, steps or files. Of data,
-/// whose path may be another one on each machine, only whether there is any.
-std::vector<RunFact> collectFacts(const SessionOptions &options);
+/// Options of the session, as RunOptions.def says, what its caller adds
+/// (SessionOptions::agreed), and the environment, as far as they change
+/// results, steps or files.
+std::vector<RunFact> collectFacts(SessionOptions options);
 
 /// What files hold, whatever their paths: size, and a hash of their ends and of
 /// some of what lies between. Throws fsdp::Error (FileNotReadable).

@@ -290,7 +290,8 @@ void Session::Impl::initialize(const SessionOptions &options) {
     fabric.exchange("loaded", "");
   }
   if (checkpoint && checkpoint->manifest() && isTraining)
-    continueFrom(*checkpoint->manifest(), options.seed, options.steps);
+    continueFrom(*checkpoint->manifest(), options.seed,
+                 options.steps.value_or(0));
   else if (options.seed)
     setSeed(plan, arenas, seed);
 }
@@ -350,7 +351,7 @@ Session::Impl::Prepared Session::Impl::prepare(const plan::ProgramT &program) {
 LearningRates Session::Impl::makeRates(SessionOptions options) const {
   // The run ends with the data.
   if (auto steps = inputs->stepsFrom(/*firstRow=*/0, loadedBatches()))
-    options.steps = std::min(options.steps, *steps);
+    options.steps = std::min(options.steps.value_or(0), *steps);
   else if (options.steps == kUntilDataEnds)
     throw Error(ErrorId::BadUsage,
                 "expected --steps=N, the number of optimizer steps: the data "

@@ -47,6 +47,7 @@ struct RunFact {
   std::string shown; ///< in errors; empty: `value`
 };
 
+/// What a person may choose of the members has a row in RunOptions.def.
 struct SessionOptions {
   /// Folder that the artifact's path of the model file is relative to.
   std::string artifactFolder = ".";
@@ -83,9 +84,10 @@ struct SessionOptions {
   /// A schedule in place of the artifact's, as "linear:warmup=10,total=100"
   /// (plan/Schedule.h). Empty: the artifact's.
   std::string lrSchedule;
-  /// Steps of the whole training, for schedules that do not say; 0: unknown.
+  /// Steps of the whole training, those of a checkpoint too, which `train`
+  /// takes, and schedules that do not say go by; absent: unknown.
   /// kUntilDataEnds is an error (BadUsage) if the data has no end.
-  uint64_t steps = 0;
+  std::optional<uint64_t> steps;
   /// What to start from in place of first values: a checkpoint, a folder of
   /// several, of which the newest is meant, or safetensors files of another
   /// writer (docs/Checkpoints.md). Empty: first values.

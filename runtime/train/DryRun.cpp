@@ -96,8 +96,7 @@ uint64_t availableMemory() {
 }
 
 /// Of the one plan that `launchOptions.world` names.
-void playRank(const LaunchOptions &launchOptions, const PlanFile &file,
-              uint64_t steps) {
+void playRank(const LaunchOptions &launchOptions, const PlanFile &file) {
   const plan::PlanT &plan = file.plan();
   uint64_t ranks = getWorldSize(plan);
   std::printf("%s for %llu ranks, fingerprint %s\n",
@@ -136,6 +135,7 @@ void playRank(const LaunchOptions &launchOptions, const PlanFile &file,
   }
   LaunchOptions options = launchOptions;
   options.backend = "fake";
+  uint64_t steps = options.session.steps.value_or(0);
   launch(options, [&](Session &session) {
     for (uint64_t i = 0; i < steps; ++i)
       session.step();
@@ -157,15 +157,14 @@ void playRank(const LaunchOptions &launchOptions, const PlanFile &file,
 
 } // namespace
 
-void fsdp::dryRun(const LaunchOptions &launchOptions, uint64_t steps) {
-  WorldPlans plans =
-      WorldPlans::read(launchOptions.artifact, launchOptions.trust);
+void fsdp::dryRun(const LaunchOptions &launchOptions) {
+  WorldPlans plans = readPlans(launchOptions);
   LaunchOptions options = launchOptions;
   std::vector<uint64_t> worlds = plans.worlds();
   if (options.world)
     worlds = {*options.world};
   for (uint64_t world : worlds) {
     options.world = world;
-    playRank(options, plans.take(world), steps);
+    playRank(options, plans.take(world));
   }
 }

@@ -7,6 +7,7 @@
 #include "runtime/flights/FlightSignal.h"
 #include "runtime/launch/Termination.h"
 #include "runtime/log/Log.h"
+#include "runtime/session/RunOption.h"
 #include "runtime/states/Export.h"
 #include "runtime/states/MergedStates.h"
 #include "runtime/train/BestLoss.h"
@@ -159,17 +160,17 @@ static void reportEnd(const BestLoss &best, uint64_t steps) {
   log(LogLevel::warning, text);
 }
 
-/// Of a run that goes on from a checkpoint and takes so many steps.
+/// Of a run that goes on from a checkpoint and takes so many steps of `total`.
 static void reportBegin(const Session &session, const TrainOptions &options,
-                        uint64_t steps) {
+                        uint64_t total, uint64_t steps) {
   std::string done = std::to_string(session.stepsDone());
   std::fprintf(stderr, "continuing after step %s of '%s'\n", done.c_str(),
                session.loadedFrom().c_str());
-  if (steps != 0 || options.steps == 0 || options.evalOnly)
+  if (steps != 0 || total == 0 || options.evalOnly)
     return;
-  std::string reason = options.steps > session.stepsDone()
+  std::string reason = total > session.stepsDone()
                            ? "the data's epochs end there"
-                           : "--steps=" + std::to_string(options.steps) +
+                           : "--steps=" + std::to_string(total) +
                                  " counts the whole training, of which " +
                                  done + " are done";
   std::fprintf(stderr, "nothing to train: %s\n", reason.c_str());
@@ -177,7 +178,7 @@ static void reportBegin(const Session &session, const TrainOptions &options,
 
 /// `checkpointer` may be null.
 static void trainSteps(Session &session, const TrainOptions &options,
-                       Checkpointer *checkpointer) {
+                       uint64_t total, Checkpointer *checkpointer) {
   // Better refused now than after hours of training.
   if (!options.exportMergedPath.empty())
     listMerged(session.plan());
@@ -185,9 +186,9 @@ static void trainSteps(Session &session, const TrainOptions &options,
   std::optional<Progress> progress;
   bool isFirst = session.rank() == 0;
   const uint64_t done = session.stepsDone();
-  const uint64_t steps = countSteps(session, options.steps);
+  const uint64_t steps = countSteps(session, total);
   if (isFirst && done != 0)
-    reportBegin(session, options, steps);
+    reportBegin(session, options, total, steps);
   if (!options.metricsPath.empty())
     metrics.emplace(session, options.metricsPath);
   Evaluation evaluation(session, options.evalEvery,
@@ -295,12 +296,14 @@ static void trainSteps(Session &session, const TrainOptions &options,
   }
 }
 
-static void trainRank(Session &session, const TrainOptions &options) {
+static void trainRank(Session &session, const TrainOptions &options,
+                      uint64_t total) {
   std::optional<Checkpointer> checkpointer;
   if (!options.checkpoints.folder.empty())
     checkpointer.emplace(session, options.checkpoints);
   try {
-    trainSteps(session, options, checkpointer ? &*checkpointer : nullptr);
+    trainSteps(session, options, total,
+               checkpointer ? &*checkpointer : nullptr);
   } catch (const std::exception &error) {
     // All ranks are fine but for their numbers: those of the steps before are
     // worth being kept.
@@ -313,44 +316,22 @@ static void trainRank(Session &session, const TrainOptions &options) {
   }
 }
 
-/// What a rank that was told otherwise would do at another step, or not at all,
-/// while the others wait for it. Files that rank 0 alone writes may have other
-/// paths.
-static std::vector<RunFact> collectFacts(const TrainOptions &options) {
-  const CheckpointOptions &save = options.checkpoints;
-  auto number = [](uint64_t value) {
-    return value ? std::to_string(value) : std::string();
-  };
-  auto path = [](const char *option, const std::string &path) {
-    return RunFact{option, path.empty() ? "" : "given", path};
-  };
-  std::string steps =
-      options.steps == kUntilDataEnds ? "" : std::to_string(options.steps);
-  return {{"--steps", steps, ""},
-          {"--eval-every",
-           options.evalEvery ? std::to_string(*options.evalEvery) : "", ""},
-          {"--eval-only", options.evalOnly ? "set" : "", ""},
-          path("--metrics", options.metricsPath),
-          path("--export", options.exportPath),
-          path("--export-trained", options.exportTrainedPath),
-          path("--export-merged", options.exportMergedPath),
-          {"--export-shard-size", std::to_string(options.exportShardBytes), ""},
-          path("--outputs", options.outputsPath),
-          path("--profile", options.profilePath),
-          {"--profile-steps", options.profileSteps, ""},
-          {"--save", save.folder, ""},
-          {"--save-every", number(save.every), ""},
-          {"--keep", number(save.keep), ""},
-          {"--keep-best", save.keepsBest ? "set" : "", ""},
-          {"--patience", number(options.patience), ""},
-          {"--save-sync", save.isInStep ? "set" : "", ""}};
+static std::vector<RunFact> collectFacts(TrainOptions options) {
+  TrainOptions unset;
+  std::vector<RunFact> facts;
+#define FSDP_TRAIN_OPTION(name, member, value, agreed, ...)                    \
+  addFact(facts, name, pointTo(options.member), pointTo(unset.member),         \
+          Agreed::agreed);
+#include "runtime/session/RunOptions.def"
+  return facts;
 }
 
 void fsdp::train(const LaunchOptions &launchOptions,
                  const TrainOptions &options) {
   LaunchOptions asked = launchOptions;
   // What takes no step reads nothing, as a run that only exports a checkpoint.
-  asked.session.needsData = options.steps != 0 && !options.evalOnly &&
+  const uint64_t total = asked.session.steps.value_or(0);
+  asked.session.needsData = total != 0 && !options.evalOnly &&
                             launchOptions.session.checkpointPath.empty();
   asked.session.agreed = collectFacts(options);
   asked.check = [&](int rank) {
@@ -369,7 +350,8 @@ void fsdp::train(const LaunchOptions &launchOptions,
   TerminationSignals signals;
   asked.signals = &signals;
   try {
-    launch(asked, [&](Session &session) { trainRank(session, options); });
+    launch(asked,
+           [&](Session &session) { trainRank(session, options, total); });
   } catch (const Error &) {
     TerminationSignals::obey();
     throw;

@@ -14,9 +14,8 @@
 
 namespace fsdp {
 
+/// What a person may choose of the members has a row in RunOptions.def.
 struct TrainOptions {
-  /// Of the whole training, those of a checkpoint too, or kUntilDataEnds.
-  uint64_t steps = 0;
   std::string metricsPath; ///< JSON lines; empty: none
   MonitorOptions monitors;
   /// That a rank's device can do a second, in the type that the model
@@ -41,14 +40,16 @@ struct TrainOptions {
   bool evalOnly = false;
 };
 
-/// Trains, or computes outputs, on all ranks of this process: progress on
-/// stderr, a summary on stdout. Throws fsdp::Error.
+/// Trains, or computes outputs, on all ranks of this process, for as many steps
+/// as the session's options say, or none: progress on stderr, a summary on
+/// stdout. Throws fsdp::Error.
 void train(const LaunchOptions &launchOptions, const TrainOptions &options);
 
 /// Plays rank 0 alone, with transfers that move no data: prints memory and
 /// collectives, checks artifact, LibTorch, operators, model file and data, and
-/// runs `steps` steps if the machine has the memory. Throws fsdp::Error.
-void dryRun(const LaunchOptions &launchOptions, uint64_t steps);
+/// runs the steps that the session's options name if the machine has the
+/// memory. Throws fsdp::Error.
+void dryRun(const LaunchOptions &launchOptions);
 
 } // namespace fsdp
 

@@ -6,6 +6,7 @@ As a program of its own (`--rank FOLDER`) it is one rank under torchrun.
 import argparse
 import contextlib
 import copy
+import inspect
 import os
 import pathlib
 import subprocess
@@ -214,6 +215,44 @@ def refusals(folder):
     refused("E076", "is held in blocks of codes", lambda: fsdp_opt.Session(coded), fsdp_opt.errors.ArtifactError)
     refused("E001", "nothing.fsdp", lambda: fsdp_opt.Session(folder / "nothing.fsdp"), fsdp_opt.errors.ModelError)
     refused("E094", "RANK and WORLD_SIZE", lambda: fsdp_opt.Session(artifact, backend="gloo", rendezvous=f"file://{folder}/meet"))
+
+
+def options_of_runs(folder):
+    """Those of fsdp-run are read by their types and bounds; what is none of them is refused before any rank begins."""
+    _, inputs, artifact = compiled(folder)
+    whole = {k: torch.cat([v, v]) for k, v in inputs.items()}
+
+    class Whole:
+        def __index__(self):
+            return 1
+
+    with fsdp_opt.Session(artifact, seed=None, threads=Whole(), lr=1, matmul="blas", pin="none", cuda_graph="auto", poison=True, steps=3, trusted=True) as step:
+        assert step(**whole).lr == 1
+    with fsdp_opt.Session(artifact, weights=(folder / "no" / name for name in ()), debug_nan=True, flight_records="none") as step:
+        refused("E078", "input 'x' held a NaN", lambda: step(x=whole["x"] * float("nan"), y=whole["y"]))
+    for expected, options in (("threads: expected a whole number from 1 to 65536, found 0 (int)", {"threads": 0}),
+                              ("threads: expected a whole number from 1 to 65536, found True (bool)", {"threads": True}),
+                              ("seed: expected a whole number, found -1 (int)", {"seed": -1}),
+                              ("seed: expected a whole number, found 1.0 (float)", {"seed": 1.0}),
+                              ("world: expected a whole number above 0, found '2' (str)", {"world": "2"}),
+                              ("lr: expected a number, found 'x' (str)", {"lr": "x"}),
+                              ("deadline: expected a number from 0.001 to 1e+09, found nan (float)", {"deadline": float("nan")}),
+                              ("poison: expected True or False, found 1 (int)", {"poison": 1}),
+                              ("backend: expected a str, found PosixPath", {"backend": folder}),
+                              ("load: expected a path, a str or os.PathLike, found 3 (int)", {"load": 3}),
+                              ("weights: expected a path, or several, found 3 (int)", {"weights": 3}),
+                              ("weights: expected a path, a str or os.PathLike, found [3] (list)", {"weights": [3]}),
+                              ("matmul: expected one of 'auto', 'blas', 'onednn', found 'mkl' (str)", {"matmul": "mkl"})):
+        refused("E040", expected, lambda: fsdp_opt.Session(artifact, **options), fsdp_opt.errors.UsageError)
+    for name, near in (("see", "seed"), ("unrecorded", ""), ("metrics", "")):
+        try:
+            fsdp_opt.Session(artifact, **{name: 1})
+        except TypeError as error:
+            assert f"'{name}'" in str(error) and (f"did you mean '{near}'?" in str(error) if near else True), error
+        else:
+            raise AssertionError(f"{name} was taken")
+    known = inspect.signature(fsdp_opt.Session).parameters
+    assert list(known)[:2] == ["artifact", "pad"] and {"lr", "lr_schedule", "trusted"} < set(known) and "options" not in known, list(known)
 
 
 def failures(folder):
@@ -538,7 +577,7 @@ def main():
         "convnet world=2 sgd": parity(zoo.convnet, 2, optimizer=sgd),
         "llama tp=2": parity(zoo.llama, 2, optimizer=sgd, mesh={"tp": 2}, tp_plan="auto"),
         "gpt torchrun": torchrun(zoo.gpt, 2), "spawned": spawned,
-        "outputs": outputs, "refusals": refusals, "merged": merged, "failures": failures, "others run": others_run,
+        "outputs": outputs, "refusals": refusals, "options": options_of_runs, "merged": merged, "failures": failures, "others run": others_run,
         "checkpoints": lambda folder: checkpoints(folder)(arguments.bin),
         "evaluation": evaluation, "held": held, "data files": data_files, "compiling": compiling, "one tensor for two inputs": one_tensor,
         "an input that nothing reads": unread, "beyond the vocabulary": beyond, "worlds": worlds, "not closed": not_closed,

@@ -12,9 +12,12 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <iostream>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 using namespace fsdp;
@@ -44,278 +47,108 @@ static constexpr const char *kExamples = R"(Examples:
       what the model returns for each row of the data)";
 
 /// "none, cores or threads".
-template <typename Choices>
-static std::string listNames(const Choices &choices) {
+static std::string listNames(const std::vector<std::string_view> &names) {
   std::string text;
-  for (size_t i = 0; i < choices.size(); ++i)
-    text += (i == 0                   ? ""
-             : i + 1 < choices.size() ? ", "
-                                      : " or ") +
-            std::string(choices[i].first);
+  for (size_t i = 0; i < names.size(); ++i)
+    text += (i == 0                 ? ""
+             : i + 1 < names.size() ? ", "
+                                    : " or ") +
+            std::string(names[i]);
   return text;
 }
 
 /// CLI::CheckedTransformer would take the enumerators' numbers, too, and print
 /// them in --help and in errors.
-template <typename T>
-static CLI::Option *
-addChoice(CLI::App &app, const std::string &name, T &value,
-          const std::vector<std::pair<std::string_view, T>> &choices,
-          const std::string &description) {
-  auto set = [name, &value, choices](const std::string &chosen) {
-    auto found = std::ranges::find(
-        choices, chosen, [](const auto &choice) { return choice.first; });
-    if (found == choices.end())
-      throw CLI::ValidationError(name, "expected " + listNames(choices) +
+static CLI::Option *addChoice(CLI::App &app, const std::string &name,
+                              const Choice &value,
+                              const std::string &description) {
+  auto set = [name, value](const std::string &chosen) {
+    if (std::ranges::find(value.names, chosen) == value.names.end())
+      throw CLI::ValidationError(name, "expected " + listNames(value.names) +
                                            ", found '" + chosen + "'");
-    value = found->second;
+    value.set(value.value, chosen);
   };
   return app.add_option_function<std::string>(name, set, description);
 }
 
-static void addData(CLI::App &app, RunOptions &options) {
-  LaunchOptions &launch = options.launch;
-  SessionOptions &session = options.launch.session;
-  TrainOptions &train = options.train;
-  app.add_option("PLAN", launch.artifact, "the artifact, step.fsdp");
-  app.add_option("--steps", train.steps,
-                 "optimizer steps of the whole training, those "
-                 "of a checkpoint too; default: until the "
-                 "data's epochs end");
-  app.add_option("--data", session.dataPath,
-                 "safetensors file with a tensor for each input, samples along "
-                 "the first dim, or token files, as a shell pattern; sample: "
-                 "what the model was exported with; default: the config's");
-  app.add_option(
-      "--data-options", session.dataOptions,
-      "how data is read, in place of the config's: KEY=VALUE,"
-      "KEY=VALUE out of shuffle, drop_last (true, false), seed, "
-      "epochs, format (nanogpt, llm.c, megatron), dtype (uint16, "
-      "uint32), inputs, targets, pad (INPUT:NUMBER), length_pool, "
-      "length_group, labels, label_count, shifts_labels, ignore (tensors that "
-      "are not read), "
-      "repeat (inputs whose rows begin again on their own), exported "
-      "(inputs that take their exported sample; all names with + "
-      "between them)");
+namespace {
+
+/// Makes an option of a value whose type has just been found out.
+struct Adder {
+  CLI::App &app;
+  const std::string name;
+  const RunOption &row;
+
+  CLI::Option *operator()(bool *value) const {
+    return app.add_flag(name, *value, row.help);
+  }
+  template <typename T>
+  CLI::Option *operator()(T *value) const {
+    return app.add_option(name, *value, row.help);
+  }
+  CLI::Option *operator()(std::vector<std::string> *value) const {
+    return app.add_option(name, *value, row.help)->allow_extra_args(false);
+  }
+  CLI::Option *operator()(std::chrono::milliseconds *value) const {
+    auto set = [value](double seconds) {
+      *value = std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+    };
+    return app.add_option_function<double>(name, set, row.help);
+  }
+  CLI::Option *operator()(const Choice &value) const {
+    return addChoice(app, name, value, row.help);
+  }
+};
+
+} // namespace
+
+static void addRunOption(CLI::App &app, RunOptions &options,
+                         const RunOption &row) {
+  OptionValue value = row.in(options);
+  CLI::Option *option = std::visit(Adder{app, "--" + row.name, row}, value);
+  const Bounds &bounds = row.traits.bounds;
+  if (bounds.isAbove)
+    option->check(CLI::PositiveNumber);
+  else if (std::holds_alternative<int *>(value))
+    option->check(CLI::Range(static_cast<int>(bounds.least),
+                             static_cast<int>(bounds.most)));
+  else if (!bounds.any())
+    option->check(CLI::Range(bounds.least, bounds.most));
+  if (row.traits.isSize)
+    option->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
+  if (row.traits.isHidden)
+    option->group("");
+  // A 0 stands for what the text says.
+  std::string unset = toText(value);
+  if (!unset.empty() && unset != "0" && !std::holds_alternative<bool *>(value))
+    option->default_str(unset);
 }
 
-static void addValidation(CLI::App &app, RunOptions &options) {
-  SessionOptions &session = options.launch.session;
-  TrainOptions &train = options.train;
-  app.add_option("--eval-data", session.evalDataPath,
-                 "what validation reads, in place of the config's");
-  app.add_option("--eval-every", train.evalEvery,
-                 "steps from one validation to the next, in place of the "
-                 "config's; 0: at the end alone");
-  app.add_option("--eval-batches", session.evalBatches,
-                 "batches of all ranks that validation reads at most, in place "
-                 "of the config's; 0: all that the data fills");
-  app.add_option("--patience", train.patience,
-                 "end the run when so many validations in a row found no loss "
-                 "below the least")
-      ->check(CLI::PositiveNumber);
-  app.add_flag("--eval-only", train.evalOnly,
-               "compute the validation's loss once and take no step");
+namespace fsdp {
+static constexpr std::array<std::pair<std::string_view, LogLevel>, 4>
+namesOf(LogLevel) {
+  return {{{"error", LogLevel::error},
+           {"warning", LogLevel::warning},
+           {"info", LogLevel::info},
+           {"debug", LogLevel::debug}}};
 }
+} // namespace fsdp
 
-static void addModel(CLI::App &app, RunOptions &options) {
-  LaunchOptions &launch = options.launch;
-  SessionOptions &session = options.launch.session;
-  app.add_option("--model", session.modelPath,
-                 "the model file, if it was moved since it was compiled");
-  app.add_flag_callback(
-      "--trust", [&] { launch.trust = Trust::own; },
-      "the artifact is your own: call kernels that rely on what is not "
-      "checked");
-  app.add_option("--program", session.program,
-                 "which program of the artifact to run, if its inputs' shapes "
-                 "do not tell");
-  app.add_option("--weights", session.weightsPaths,
-                 "safetensors file, model.safetensors.index.json, or folder to "
-                 "read first values from, in place of what was named when the "
-                 "artifact was compiled; several are looked through in order")
-      ->allow_extra_args(false);
-}
-
-static void addRanks(CLI::App &app, RunOptions &options) {
-  LaunchOptions &launch = options.launch;
-  SessionOptions &session = options.launch.session;
-  app.add_option("--world", launch.world,
-                 "which plan to run of an artifact that has some for several "
-                 "numbers of ranks; default: that for as many processes as a "
-                 "launcher started")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--backend", launch.backend,
-                 "local (threads), gloo (processes), nccl (processes with a "
-                 "GPU each) or fake (one rank, no data); default: gloo or nccl "
-                 "under a launcher, else local");
-  app.add_option("--rendezvous", launch.rendezvous,
-                 "where processes meet: env://, tcp://host:port or "
-                 "file:///path")
-      ->capture_default_str();
-  app.add_option("--threads", launch.threads,
-                 "threads a rank; default: OMP_NUM_THREADS, else the cores "
-                 "divided by the ranks")
-      ->check(CLI::Range(1, 65536));
-  addChoice<Pin>(
-      app, "--pin", launch.pin,
-      {{"none", Pin::none}, {"cores", Pin::cores}, {"threads", Pin::threads}},
-      "keep each rank's threads on cores of their own: cores, or "
-      "threads (hardware threads of cores); default: none");
-  addChoice<CudaGraph>(
-      app, "--cuda-graph", session.device.cudaGraph,
-      {{"auto", CudaGraph::automatic},
-       {"on", CudaGraph::on},
-       {"off", CudaGraph::off}},
-      "on a GPU, launch a whole step at once: auto (where it can "
-      "be captured), on (else it is an error) or off; default: auto");
-}
-
-/// Not in --help: what a bus would do to a step, where there is none, is a
-/// matter of tests.
-static void addCopyBandwidth(CLI::App &app, RunOptions &options) {
-  app.add_option("--copy-bandwidth",
-                 options.launch.session.device.copyBandwidth,
-                 "with device: cpu, the most bytes a second that copies "
-                 "between both memories move in each direction")
-      ->check(CLI::PositiveNumber)
-      ->group("");
-}
-
-static void addNumbers(CLI::App &app, RunOptions &options) {
-  LaunchOptions &launch = options.launch;
-  SessionOptions &session = options.launch.session;
-  app.add_option("--seed", session.seed,
-                 "where random sequences begin; default: the config's seed");
-  addChoice<MatmulLibrary>(
-      app, "--matmul", launch.matmul,
-      {{"auto", MatmulLibrary::automatic},
-       {"blas", MatmulLibrary::blas},
-       {"onednn", MatmulLibrary::onednn}},
-      "who multiplies matrices of f32: auto (by the processor), "
-      "blas (as PyTorch, bit by bit) or onednn")
-      ->default_str("auto");
-  app.add_option("--on-nonfinite", session.onNonFinite,
-                 "what a loss or gradient norm that is NaN or infinite does: "
-                 "stop, skip (the update) or ignore; default: the config's "
-                 "on_nonfinite");
-  app.add_flag("--debug-nan", session.debugNan,
-               "find the operator that made a NaN or infinity of the loss or "
-               "the gradients; steps take many times as long");
-  app.add_flag(
-      "--debug-index", session.device.checksIndices,
-      "on a GPU, look at indices before kernels use them, and name the "
-      "operator that got one out of range; steps take many times as "
-      "long");
-  app.add_flag("--poison", session.poison,
-               "fill memory that holds nothing with NaN before each step, to "
-               "find reads of it");
-}
-
-static void addLearningRate(CLI::App &app, RunOptions &options) {
-  SessionOptions &session = options.launch.session;
-  app.add_option("--lr", session.lr,
-                 "learning rate in place of the config's; groups of parameters "
-                 "keep their ratio to it");
-  app.add_option("--lr-schedule", session.lrSchedule,
-                 "schedule in place of the config's: constant, "
-                 "constant_with_warmup, linear, cosine or cosine_with_min_lr, "
-                 "then :NAME=VALUE,NAME=VALUE out of warmup and total (steps), "
-                 "warmup_ratio and min (a rate); total: --steps by default");
-}
-
-static void addDeadline(CLI::App &app, RunOptions &options) {
-  LaunchOptions &launch = options.launch;
-  app.add_option_function<double>(
-         "--deadline",
-         [&launch](double seconds) {
-           launch.deadline =
-               std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
-         },
-         "seconds that a rank waits for another one")
-      ->check(CLI::Range(1e-3, 1e9))
-      ->default_str("600");
-}
-
-static void addOutputs(CLI::App &app, RunOptions &options) {
-  TrainOptions &train = options.train;
-  app.add_option("--metrics", train.metricsPath,
-                 "write one JSON object a step to this file");
-  app.add_option("--peak-flops", train.peakFlops,
-                 "floating-point operations that a rank's device can do a "
-                 "second, such as 989e12: metrics have the model's share of "
-                 "them (mfu)")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--tensorboard", train.monitors.tensorboard,
-                 "write the metrics for TensorBoard to this folder");
-  app.add_option("--prometheus", train.monitors.prometheus,
-                 "answer GET /metrics at this [HOST:]PORT while the run lasts; "
-                 "without a host on the loopback alone");
-  app.add_option("--export", train.exportPath,
-                 "write the unsharded weights to this safetensors file at the "
-                 "end; with a / at its end, to files of a folder, with an "
-                 "index");
-  app.add_option("--export-trained", train.exportTrainedPath,
-                 "write the parameters that are trained alone, such as "
-                 "adapters, as --export does");
-  app.add_option("--export-merged", train.exportMergedPath,
-                 "write the model with its low-rank adapters added to the "
-                 "matrices that they are trained beside, as --export does");
-  app.add_option("--export-shard-size", train.exportShardBytes,
-                 "bytes that a file of such a folder has at most, as 5GB")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->capture_default_str();
-  app.add_option(
-      "--outputs", train.outputsPath,
-      "write the kept outputs of all steps to this safetensors file, "
-      "a row for each row of the data");
-}
-
-static void addReports(CLI::App &app, RunOptions &options, LogLevel &level) {
-  TrainOptions &train = options.train;
-  app.add_option(
-      "--profile", train.profilePath,
-      "write when each kernel and transfer of some steps ran to this file, for "
-      "https://ui.perfetto.dev, and print where the time went");
-  app.add_option("--profile-steps", train.profileSteps,
-                 "FIRST:COUNT, the steps to profile; default: up to five, "
-                 "after the first three");
-  app.add_flag("--dry-run", options.isDryRun,
+/// What is asked of fsdp-run itself.
+static void addRequests(CLI::App &app, RunRequest &request, LogLevel &level) {
+  app.add_flag("--dry-run", request.isDryRun,
                "print memory and collectives, check everything, and play one "
                "rank for --steps steps (default 1)");
-  addChoice<LogLevel>(app, "--log-level", level,
-                      {{"error", LogLevel::error},
-                       {"warning", LogLevel::warning},
-                       {"info", LogLevel::info},
-                       {"debug", LogLevel::debug}},
-                      "error, warning, info or debug")
+  app.add_option("--compare-records", request.compareRecords,
+                 "without PLAN: which rank was behind, and at which transfer, "
+                 "as the files in this folder say; exit status 1 if one was");
+  addChoice(app, "--log-level", Choice(level), "error, warning, info or debug")
       ->default_str("warning");
 }
 
-static void addFlightRecords(CLI::App &app, RunOptions &options) {
-  app.add_option("--flight-records", options.launch.flightRecords,
-                 "when the run fails, and on SIGUSR1, each rank writes its "
-                 "last 1,000 transfers to a file in a new folder in this one; "
-                 "none: nowhere")
-      ->capture_default_str();
-  app.add_option("--compare-records", options.compareRecords,
-                 "without PLAN: which rank was behind, and at which transfer, "
-                 "as the files in this folder say; exit status 1 if one was");
-}
-
-/// Not in --help, either: for test/bench/flights.py.
-static void addUnrecorded(CLI::App &app, RunOptions &options) {
-  app.add_flag_callback(
-         "--unrecorded", [&] { options.launch.recordsFlights = false; },
-         "record no transfers, to measure what that costs")
-      ->group("");
-}
-
 /// Whether all that is asked for is to read files.
-static bool settleRecords(const CLI::App &app, RunOptions &options) {
-  if (options.launch.flightRecords == "none")
-    options.launch.flightRecords.clear();
-  else if (options.launch.flightRecords.empty())
+static bool settleRecords(const CLI::App &app, RunRequest &options) {
+  if (options.launch.flightRecords.empty())
     throw Error(ErrorId::BadUsage,
                 "--flight-records: expected a folder, or none, found ''");
   if (!app.count("--compare-records"))
@@ -345,7 +178,7 @@ static void addCalibration(CLI::App &app, CalibrateOptions &calibrate) {
 }
 
 /// Ranks of a calibration are started as those of a run.
-static void settleCalibration(const CLI::App &app, RunOptions &options) {
+static void settleCalibration(const CLI::App &app, RunRequest &options) {
   if (!app.count("--calibrate")) {
     if (app.count("--nproc"))
       throw Error(ErrorId::BadUsage,
@@ -355,12 +188,13 @@ static void settleCalibration(const CLI::App &app, RunOptions &options) {
       throw Error(ErrorId::BadUsage, "PLAN is required; see fsdp-run --help");
     return;
   }
-  static constexpr std::string_view used[] = {
-      "--calibrate", "--nproc",  "--backend",  "--rendezvous",
-      "--threads",   "--matmul", "--deadline", "--log-level"};
+  std::vector<std::string> used = {"--calibrate", "--nproc", "--log-level"};
+  for (const RunOption &row : listRunOptions())
+    if (row.traits.isForCalibration)
+      used.push_back("--" + row.name);
   for (const CLI::Option *option : app.get_options())
     if (option->count() != 0 &&
-        std::ranges::find(used, option->get_name()) == std::end(used))
+        std::ranges::find(used, option->get_name()) == used.end())
       throw Error(ErrorId::BadUsage,
                   "--calibrate measures the machine and trains nothing; leave "
                   "out " +
@@ -374,30 +208,6 @@ static void settleCalibration(const CLI::App &app, RunOptions &options) {
   calibrate.deadline = options.launch.deadline;
   calibrate.threads = options.launch.threads;
   calibrate.matmul = options.launch.matmul;
-}
-
-static void addCheckpoints(CLI::App &app, RunOptions &options) {
-  SessionOptions &session = options.launch.session;
-  CheckpointOptions &checkpoints = options.train.checkpoints;
-  app.add_option("--save", checkpoints.folder,
-                 "write a checkpoint, step_N in this folder, at the end");
-  app.add_option("--save-every", checkpoints.every,
-                 "write one after each so many steps, too")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--keep", checkpoints.keep,
-                 "delete all but so many of the newest "
-                 "checkpoints when one was written; default: none")
-      ->check(CLI::PositiveNumber);
-  app.add_flag("--keep-best", checkpoints.keepsBest,
-               "write one after a validation that found the least loss so far, "
-               "and do not delete it: best in this folder");
-  app.add_flag("--save-sync", checkpoints.isInStep,
-               "wait until a checkpoint is on the disk before the next "
-               "step, rather than write it meanwhile");
-  app.add_option("--load", session.checkpointPath,
-                 "continue from a checkpoint, from the newest of a folder, or "
-                 "from the newest that --save wrote (latest), which may be "
-                 "none yet; made at any world size");
 }
 
 static void checkCheckpoints(const CLI::App &app, RunOptions &options) {
@@ -420,15 +230,16 @@ static void checkCheckpoints(const CLI::App &app, RunOptions &options) {
   }
 }
 
-static void checkSteps(const CLI::App &app, RunOptions &options) {
-  TrainOptions &train = options.train;
-  if (train.evalOnly && (app.count("--steps") || options.isDryRun))
-    throw Error(
-        ErrorId::BadUsage,
-        "--eval-only takes no step; leave out " +
-            std::string(app.count("--steps") ? "--steps" : "--dry-run"));
-  if (!app.count("--steps") && !train.evalOnly)
-    train.steps = options.isDryRun ? 1 : kUntilDataEnds;
+static void checkSteps(const CLI::App &app, RunRequest &options) {
+  bool isGiven = app.count("--steps") != 0;
+  if (options.train.evalOnly && (isGiven || options.isDryRun))
+    throw Error(ErrorId::BadUsage,
+                "--eval-only takes no step; leave out " +
+                    std::string(isGiven ? "--steps" : "--dry-run"));
+  if (!isGiven)
+    options.launch.session.steps = options.train.evalOnly ? 0
+                                   : options.isDryRun     ? 1
+                                                          : kUntilDataEnds;
 }
 
 static void checkProfile(const CLI::App &app, const RunOptions &options) {
@@ -443,52 +254,37 @@ static void checkProfile(const CLI::App &app, const RunOptions &options) {
                 "--profile-steps says which steps to profile, and no "
                 "--profile=FILE.json asks for a profile; give both");
   if (app.count("--profile"))
-    parseProfileSteps(train.profileSteps, train.steps);
+    parseProfileSteps(train.profileSteps, *options.launch.session.steps);
 }
 
-static void checkOutputs(const RunOptions &options) {
+static void checkOutputs(const CLI::App &app, const RunRequest &options) {
   const TrainOptions &train = options.train;
   if (train.patience != 0 && !train.outputsPath.empty())
     throw Error(ErrorId::BadUsage,
                 "--outputs writes a file of as many batches as the run has, "
                 "and with --patience that is not known; leave one of them out");
-  for (const auto &[name, path] :
-       {std::pair("--save", &train.checkpoints.folder),
-        {"--export", &train.exportPath},
-        {"--export-trained", &train.exportTrainedPath},
-        {"--export-merged", &train.exportMergedPath},
-        {"--outputs", &train.outputsPath},
-        {"--profile", &train.profilePath}})
-    if (!path->empty() &&
-        (options.isDryRun || options.launch.backend == "fake"))
+  if (!options.isDryRun && options.launch.backend != "fake")
+    return;
+  for (const RunOption &row : listRunOptions())
+    if (row.traits.needsAllRanks && app.count("--" + row.name))
       throw Error(ErrorId::BadUsage,
-                  std::string(name) + " needs the data of all ranks, which " +
+                  "--" + row.name + " needs the data of all ranks, which " +
                       (options.isDryRun ? "--dry-run" : "--backend=fake") +
                       " does not have; leave one of them out");
 }
 
-std::optional<RunOptions> fsdp::parseOptions(int argc,
+std::optional<RunRequest> fsdp::parseOptions(int argc,
                                              const char *const *argv) {
-  RunOptions options;
+  RunRequest options;
   LogLevel level = LogLevel::warning;
   CLI::App app("Trains with an artifact of fsdp-opt.", "fsdp-run");
   app.footer(kExamples);
   app.set_version_flag("--version",
                        "fsdp-run " + std::string(kCompilerVersion));
-  // In the order in which --help lists them.
-  addData(app, options);
-  addValidation(app, options);
-  addModel(app, options);
-  addRanks(app, options);
-  addCopyBandwidth(app, options);
-  addNumbers(app, options);
-  addLearningRate(app, options);
-  addDeadline(app, options);
-  addOutputs(app, options);
-  addReports(app, options, level);
-  addCheckpoints(app, options);
-  addFlightRecords(app, options);
-  addUnrecorded(app, options);
+  app.add_option("PLAN", options.launch.artifact, "the artifact, step.fsdp");
+  for (const RunOption &row : listRunOptions())
+    addRunOption(app, options, row);
+  addRequests(app, options, level);
   CalibrateOptions calibrate;
   addCalibration(app, calibrate);
   try {
@@ -513,7 +309,6 @@ std::optional<RunOptions> fsdp::parseOptions(int argc,
                 "use --backend=local or --backend=gloo");
   checkSteps(app, options);
   checkProfile(app, options);
-  checkOutputs(options);
-  options.launch.session.steps = options.train.steps;
+  checkOutputs(app, options);
   return options;
 }

@@ -5,15 +5,13 @@
 #define FSDP_TOOLS_FSDPRUN_OPTIONS_H
 
 #include "runtime/calibrate/Calibrate.h"
-#include "runtime/train/Train.h"
+#include "runtime/train/RunOptions.h"
 
 #include <optional>
 
 namespace fsdp {
 
-struct RunOptions {
-  LaunchOptions launch;
-  TrainOptions train;
+struct RunRequest : RunOptions {
   bool isDryRun = false;
   std::optional<CalibrateOptions> calibrate; ///< instead of all else
   std::string compareRecords; ///< a folder; not empty: instead of all else
@@ -21,7 +19,7 @@ struct RunOptions {
 
 /// Empty if --help or --version was asked for, which has then been printed.
 /// Sets the log level. Throws fsdp::Error (BadUsage, RuntimeUnsupported).
-std::optional<RunOptions> parseOptions(int argc, const char *const *argv);
+std::optional<RunRequest> parseOptions(int argc, const char *const *argv);
 
 } // namespace fsdp
 

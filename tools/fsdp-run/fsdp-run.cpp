@@ -10,7 +10,7 @@
 
 int main(int argc, char **argv) {
   try {
-    std::optional<fsdp::RunOptions> options = fsdp::parseOptions(argc, argv);
+    std::optional<fsdp::RunRequest> options = fsdp::parseOptions(argc, argv);
     if (!options)
       return 0;
     if (!options->compareRecords.empty())
@@ -18,7 +18,7 @@ int main(int argc, char **argv) {
     if (options->calibrate)
       fsdp::calibrate(*options->calibrate);
     else if (options->isDryRun)
-      fsdp::dryRun(options->launch, options->train.steps);
+      fsdp::dryRun(options->launch);
     else
       fsdp::train(options->launch, options->train);
     return 0;

@@ -26,7 +26,7 @@ protected:
     model.write(folder.path());
     options.artifact = folder.path() + "/step.fsdp";
     options.session.dataPath = "sample";
-    training.steps = 2;
+    options.session.steps = 2;
   }
 
   /// Compiles again with `change` made to the plan.
@@ -170,7 +170,7 @@ TEST_F(ErrorsTest, FailingKernelNamesItsModule) {
 }
 
 TEST_F(ErrorsTest, UnwritableExportIsFoundBeforeTraining) {
-  training.steps = 1000000000;
+  options.session.steps = 1000000000;
   training.exportPath = folder.path() + "/none/final.safetensors";
   expectRefused(ErrorId::FileNotWritable, "none");
 }

@@ -386,7 +386,7 @@ TEST(LoopTest, WritesOneLineAStep) {
   options.artifact = folder.path() + "/step.fsdp";
   options.session.dataPath = "sample";
   TrainOptions training;
-  training.steps = 4;
+  options.session.steps = 4;
   training.metricsPath = folder.path() + "/metrics.jsonl";
   train(options, training);
   std::ifstream stream(training.metricsPath);
@@ -407,8 +407,9 @@ TEST(LoopTest, DryRunPlaysOneOfManyRanks) {
   make(64, Optimizer::adamw).write(folder.path());
   LaunchOptions options;
   options.artifact = folder.path() + "/step.fsdp";
+  options.session.steps = 2;
   testing::internal::CaptureStdout();
-  dryRun(options, 2);
+  dryRun(options);
   std::string text = testing::internal::GetCapturedStdout();
   EXPECT_THAT(text, testing::HasSubstr("for 64 ranks"));
   // 64 ranks times one row of 12 bytes.
@@ -423,8 +424,9 @@ TEST(LoopTest, DryRunNeedsNeitherDataNorSample) {
   model.write(folder.path());
   LaunchOptions options;
   options.artifact = folder.path() + "/step.fsdp";
+  options.session.steps = 1;
   testing::internal::CaptureStdout();
-  dryRun(options, 1);
+  dryRun(options);
   EXPECT_THAT(testing::internal::GetCapturedStdout(),
               testing::HasSubstr("executed 1 steps"));
 }
