@@ -181,18 +181,13 @@ PlanFile choosePlan(const LaunchOptions &options,
   return plans.take(world);
 }
 
-void launchChecked(const LaunchOptions &options,
-                   const std::function<void(Session &)> &body) {
-  std::optional<LauncherInfo> launcher = readLauncher();
-  PlanFile plan = choosePlan(options, launcher);
-  checkDevice(plan.plan()); // loads CUDA before LibTorch is asked for it
-  setMatmulLibrary(options.matmul);
-  uint64_t worldSize = getWorldSize(plan.plan());
-
+const Backend &chooseBackend(const LaunchOptions &options,
+                             const plan::PlanT &plan,
+                             const std::optional<LauncherInfo> &launcher) {
   const Backend &backend =
       findBackend(!options.backend.empty() ? options.backend
                   : !launcher              ? "local"
-                  : isForHost(plan.plan()) ? "gloo"
+                  : isForHost(plan)        ? "gloo"
                                            : "nccl");
   if (backend.inProcess && launcher && launcher->worldSize > 1)
     throw Error(ErrorId::BadUsage,
@@ -200,30 +195,81 @@ void launchChecked(const LaunchOptions &options,
                     "' runs all ranks in one process, and a launcher started " +
                     std::to_string(launcher->worldSize) +
                     " processes; start one, or use --backend=gloo");
-
-  if (backend.name == "nccl" && isForHost(plan.plan()))
+  if (backend.name == "nccl" && isForHost(plan))
     throwMovesGpuMemory();
+  return backend;
+}
 
-  FabricOptions fabricOptions;
-  fabricOptions.worldSize = static_cast<int>(worldSize);
-  fabricOptions.deadline = options.deadline;
-  fabricOptions.rendezvous = options.rendezvous;
-  fabricOptions.note = [](const std::string &note) {
-    log(LogLevel::info, note);
-  };
+FabricOptions makeFabricOptions(const LaunchOptions &options,
+                                const Backend &backend, const plan::PlanT &plan,
+                                const std::optional<LauncherInfo> &launcher) {
+  FabricOptions fabric;
+  fabric.worldSize = static_cast<int>(getWorldSize(plan));
+  fabric.deadline = options.deadline;
+  fabric.rendezvous = options.rendezvous;
+  fabric.note = [](const std::string &note) { log(LogLevel::info, note); };
   // Threads of one process make theirs themselves.
-  if (!backend.inProcess && !isForHost(plan.plan()))
-    fabricOptions.streams =
-        makeStreams(plan.plan(), launcher ? launcher->localRank : -1);
+  if (!backend.inProcess && !isForHost(plan))
+    fabric.streams = makeStreams(plan, launcher ? launcher->localRank : -1);
   if (options.signals)
-    fabricOptions.isCancelled = TerminationSignals::endsStart;
+    fabric.isCancelled = TerminationSignals::endsStart;
+  return fabric;
+}
+
+/// What the ranks' meeting decides is filled in.
+SessionOptions settleSession(const LaunchOptions &options,
+                             const Backend &backend, bool isAlone,
+                             const FabricOptions &fabric) {
+  SessionOptions session = options.session;
+  session.artifactFolder =
+      std::filesystem::path(options.artifact).parent_path().string();
+  session.allowMissingValues = isAlone;
+  session.isInProcess = backend.inProcess;
+  session.device.streams = fabric.streams;
+  session.device.deadline = options.deadline;
+  addFacts(session.agreed, options);
+  return session;
+}
+
+/// Calls `run` with each number of a rank of this process, on threads but for
+/// the first.
+void runRanks(const std::vector<std::unique_ptr<Fabric>> &fabrics,
+              Failures &failures, const std::function<void(size_t)> &run) {
+  if (fabrics.size() > 1)
+    settleKernels();
+  std::vector<std::thread> workers;
+  try {
+    workers.reserve(fabrics.size());
+    for (size_t i = 1; i < fabrics.size(); ++i)
+      workers.emplace_back(run, i);
+    run(0);
+  } catch (...) {
+    // Those that were started wait for those that were not.
+    size_t rank = std::min(workers.size() + 1, fabrics.size() - 1);
+    Error error = toError(static_cast<int>(rank), std::current_exception());
+    fabrics[rank]->abort(error.what());
+    failures.add(std::move(error));
+  }
+  for (std::thread &worker : workers)
+    worker.join();
+}
+
+void launchChecked(const LaunchOptions &options,
+                   const std::function<void(Session &)> &body) {
+  std::optional<LauncherInfo> launcher = readLauncher();
+  PlanFile plan = choosePlan(options, launcher);
+  checkDevice(plan.plan()); // loads CUDA before LibTorch is asked for it
+  setMatmulLibrary(options.matmul);
+  const Backend &backend = chooseBackend(options, plan.plan(), launcher);
+  FabricOptions fabricOptions =
+      makeFabricOptions(options, backend, plan.plan(), launcher);
   bool isAlone = backend.name == "fake";
+  bool isWritten = !isAlone && options.flightRecords != "none";
   // Outlives what it records.
   std::optional<FlightRecorder> recorder;
   std::vector<std::unique_ptr<Fabric>> fabrics = backend.connect(fabricOptions);
   std::vector<std::shared_ptr<void>> failuresHeard;
   if (!options.isUnrecorded) {
-    bool isWritten = !isAlone && options.flightRecords != "none";
     try {
       recorder.emplace(plan, std::string(backend.name),
                        isWritten ? options.flightRecords : "",
@@ -237,38 +283,13 @@ void launchChecked(const LaunchOptions &options,
   std::shared_ptr<void> watched;
   if (options.signals)
     watched = options.signals->watch(fabrics);
-
-  SessionOptions session = options.session;
-  session.artifactFolder =
-      std::filesystem::path(options.artifact).parent_path().string();
-  session.allowMissingValues = isAlone;
-  session.isInProcess = backend.inProcess;
-  session.device.streams = fabricOptions.streams;
-  session.device.deadline = options.deadline;
-  addFacts(session.agreed, options);
-
-  if (fabrics.size() > 1)
-    settleKernels();
+  SessionOptions session =
+      settleSession(options, backend, isAlone, fabricOptions);
   Failures failures;
-  std::vector<std::thread> workers;
-  try {
-    workers.reserve(fabrics.size());
-    for (size_t i = 1; i < fabrics.size(); ++i)
-      workers.emplace_back([&, i] {
-        runRank(plan, *fabrics[i], session, options, isAlone, body,
-                recorder ? &*recorder : nullptr, failures);
-      });
-    runRank(plan, *fabrics[0], session, options, isAlone, body,
+  runRanks(fabrics, failures, [&](size_t rank) {
+    runRank(plan, *fabrics[rank], session, options, isAlone, body,
             recorder ? &*recorder : nullptr, failures);
-  } catch (...) {
-    // Those that were started wait for those that were not.
-    size_t rank = std::min(workers.size() + 1, fabrics.size() - 1);
-    Error error = toError(static_cast<int>(rank), std::current_exception());
-    fabrics[rank]->abort(error.what());
-    failures.add(std::move(error));
-  }
-  for (std::thread &worker : workers)
-    worker.join();
+  });
   failures.rethrow(recorder ? recorder->writtenTo() : "");
 }
 

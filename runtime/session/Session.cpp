@@ -104,6 +104,13 @@ struct Session::Impl {
   void initialize(const SessionOptions &options);
   void continueFrom(const Manifest &manifest, std::optional<uint64_t> wanted,
                     uint64_t total = 0);
+  /// Throws fsdp::Error. The step's last one gives its result.
+  std::optional<StepResult> runMicroBatch(std::span<const GivenInput> given);
+  /// Program `picked` of those for that part of a step, on the inputs' rows.
+  void runProgram(size_t part, size_t picked, uint64_t number,
+                  StepResult &result);
+  /// All that is known behind a step's last micro-batch.
+  void finishStep(StepResult &result);
   void poisonTransients();
   const std::vector<OutputTensor> &outputs();
   /// Batches that all ranks together read in a step.
@@ -481,6 +488,96 @@ void Session::Impl::poisonTransients() {
   inputs->forget();
 }
 
+static void loadInputs(Inputs &inputs, uint64_t row, size_t part,
+                       ProfileRecorder *recorder) {
+  if (!recorder)
+    return inputs.load(row, part);
+  ProfileRecorder::Marked marked(*recorder, DeviceMark::kInputs);
+  inputs.load(row, part);
+  recorder->endLoading();
+}
+
+std::optional<StepResult>
+Session::Impl::runMicroBatch(std::span<const GivenInput> given) {
+  inputs->lend(given);
+  const uint64_t count = programs.microBatches, number = nextMicroBatch % count;
+  StepResult result;
+  result.step = nextMicroBatch / count;
+  size_t part = programs.partOf(number);
+  size_t picked = inputs->pick(firstRow());
+  // What a file or the samples say cannot change after the first micro-batch.
+  if (agreement && (inputs->isSet() || !hasRun))
+    agreement->check(picked, programs.parts[part], result.step);
+  hasRun = true;
+  poisonTransients();
+  if (number == 0)
+    transfers.resetTraffic();
+  runProgram(part, picked, number, result);
+  lastPart = part;
+  lastProgram = picked;
+  ++nextMicroBatch;
+  countRows();
+  inputs->loadAhead(firstRow());
+  if (nextMicroBatch % count != 0)
+    return std::nullopt;
+  finishStep(result);
+  return result;
+}
+
+void Session::Impl::runProgram(size_t part, size_t picked, uint64_t number,
+                               StepResult &result) {
+  const uint64_t step = result.step;
+  const plan::ProgramT &program = *programs.parts[part][picked];
+  if (FlightRing *ring = fabric.flights())
+    ring->beginMicroBatch(step, static_cast<uint32_t>(number));
+  if (recorder)
+    recorder->beginRun(step, number, program);
+  loadInputs(*inputs, firstRow(), part, recorder);
+  if (isTraining) {
+    std::optional<double> lr = rates->set(step);
+    result.lr = lr ? lr : plan.training->lr;
+  }
+  Executor &executor = *prepared[part][picked].executor;
+  executor.setMicroBatch(number);
+  if (nonFinite.isTracing()) {
+    NonFiniteTrace trace(program, executor.tensors());
+    executor.run(step, trace);
+    nonFinite.note(program, executor, trace);
+  } else {
+    device->run(executor, step, recorder);
+  }
+  if (recorder)
+    recorder->endRun();
+}
+
+void Session::Impl::finishStep(StepResult &result) {
+  const Prepared &last = prepared[lastPart][lastProgram];
+  result.program = programs.parts[lastPart][lastProgram]->name;
+  uint64_t missed = memory.missedBytes();
+  result.unplannedBytes = missed - std::exchange(missedBefore, missed);
+  std::vector<at::Tensor> tensors;
+  for (const auto &entry : last.metrics)
+    tensors.push_back(last.executor->getResult(*entry.second));
+  std::vector<double> numbers = device->readNumbers(tensors);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const std::string &name = last.metrics[i].first;
+    if (name == kLoss)
+      result.loss = numbers[i];
+    else if (name == kGradNorm && isTraining)
+      result.gradNorm = numbers[i];
+    else
+      result.metrics.emplace_back(name, numbers[i]);
+  }
+  if (device->isHost())
+    result.exposedSeconds = transfers.secondsWaited();
+  for (const auto &[key, traffic] : transfers.traffic())
+    result.collectives.push_back({std::string(key.second),
+                                  getGroupLabel(key.first), traffic.calls,
+                                  traffic.bytes});
+  if (isTraining)
+    nonFinite.judge(result, arena);
+}
+
 Session::Session(const PlanFile &plan, Fabric &fabric,
                  const SessionOptions &options)
     : impl(std::make_unique<Impl>(plan, fabric, options)) {}
@@ -503,15 +600,6 @@ uint64_t Session::microBatches() const { return impl->programs.microBatches; }
 
 std::optional<StepResult> Session::microBatch() { return microBatch({}); }
 
-static void loadInputs(Inputs &inputs, uint64_t row, size_t part,
-                       ProfileRecorder *recorder) {
-  if (!recorder)
-    return inputs.load(row, part);
-  ProfileRecorder::Marked marked(*recorder, DeviceMark::kInputs);
-  inputs.load(row, part);
-  recorder->endLoading();
-}
-
 std::optional<StepResult>
 Session::microBatch(std::span<const GivenInput> inputs) {
   if (impl->grains && !inputs.empty())
@@ -519,74 +607,7 @@ Session::microBatch(std::span<const GivenInput> inputs) {
                 "a step of grains (fsdp_config.grains) reads its rows from "
                 "data, found inputs that a caller gives; name the data, or "
                 "compile without grains");
-  impl->inputs->lend(inputs);
-  uint64_t count = microBatches(), number = impl->nextMicroBatch;
-  StepResult result;
-  result.step = number / count;
-  size_t part = impl->programs.partOf(number % count);
-  size_t picked = impl->inputs->pick(impl->firstRow());
-  // What a file or the samples say cannot change after the first micro-batch.
-  if (impl->agreement && (impl->inputs->isSet() || !impl->hasRun))
-    impl->agreement->check(picked, impl->programs.parts[part], result.step);
-  impl->hasRun = true;
-  impl->poisonTransients();
-  if (number % count == 0)
-    impl->transfers.resetTraffic();
-  const plan::ProgramT &program = *impl->programs.parts[part][picked];
-  if (FlightRing *ring = impl->fabric.flights())
-    ring->beginMicroBatch(result.step, static_cast<uint32_t>(number % count));
-  ProfileRecorder *recorder = impl->recorder;
-  if (recorder)
-    recorder->beginRun(result.step, number % count, program);
-  loadInputs(*impl->inputs, impl->firstRow(), part, recorder);
-  if (impl->isTraining) {
-    std::optional<double> lr = impl->rates->set(result.step);
-    result.lr = lr ? lr : impl->plan.training->lr;
-  }
-  Impl::Prepared &prepared = impl->prepared[part][picked];
-  prepared.executor->setMicroBatch(number % count);
-  if (impl->nonFinite.isTracing()) {
-    NonFiniteTrace trace(program, prepared.executor->tensors());
-    prepared.executor->run(result.step, trace);
-    impl->nonFinite.note(program, *prepared.executor, trace);
-  } else {
-    impl->device->run(*prepared.executor, result.step, recorder);
-  }
-  if (recorder)
-    recorder->endRun();
-  impl->lastPart = part;
-  impl->lastProgram = picked;
-  ++impl->nextMicroBatch;
-  impl->countRows();
-  impl->inputs->loadAhead(impl->firstRow());
-  if (impl->nextMicroBatch % count != 0)
-    return std::nullopt;
-  result.program = program.name;
-  uint64_t missed = impl->memory.missedBytes();
-  result.unplannedBytes = missed - std::exchange(impl->missedBefore, missed);
-  std::vector<at::Tensor> tensors;
-  for (const auto &entry : prepared.metrics)
-    tensors.push_back(prepared.executor->getResult(*entry.second));
-  std::vector<double> numbers = impl->device->readNumbers(tensors);
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    const std::string &name = prepared.metrics[i].first;
-    double number = numbers[i];
-    if (name == kLoss)
-      result.loss = number;
-    else if (name == kGradNorm && impl->isTraining)
-      result.gradNorm = number;
-    else
-      result.metrics.emplace_back(name, number);
-  }
-  if (impl->device->isHost())
-    result.exposedSeconds = impl->transfers.secondsWaited();
-  for (const auto &[key, traffic] : impl->transfers.traffic())
-    result.collectives.push_back({std::string(key.second),
-                                  getGroupLabel(key.first), traffic.calls,
-                                  traffic.bytes});
-  if (impl->isTraining)
-    impl->nonFinite.judge(result, impl->arena);
-  return result;
+  return impl->runMicroBatch(inputs);
 }
 
 std::optional<uint64_t> Session::stepsLeft() const {

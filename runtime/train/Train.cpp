@@ -133,19 +133,17 @@ static void reportTermination(const Session &session,
 }
 
 /// Where nobody validates there is no best one.
-static std::optional<BestLoss> findBestLoss(Session &session,
-                                            const TrainOptions &options) {
+static bool looksForBest(const Session &session, const TrainOptions &options) {
   bool keepsBest = options.checkpoints.keepsBest;
   if (options.evalOnly || (!keepsBest && options.patience == 0))
-    return std::nullopt;
+    return false;
   if (!session.canEvaluate())
     throw Error(ErrorId::BadUsage,
                 std::string(keepsBest ? "--keep-best" : "--patience") +
                     " goes by the loss in validation, and the artifact has no "
                     "program or no data for one; compile it with eval: {data: "
                     "…} in the config");
-  return std::make_optional<BestLoss>(
-      session, keepsBest ? options.checkpoints.folder : "");
+  return true;
 }
 
 static void reportEnd(const BestLoss &best, uint64_t steps) {
@@ -176,109 +174,176 @@ static void reportBegin(const Session &session, const TrainOptions &options,
   std::fprintf(stderr, "nothing to train: %s\n", reason.c_str());
 }
 
-/// `checkpointer` may be null.
-static void trainSteps(Session &session, const TrainOptions &options,
-                       uint64_t total, Checkpointer *checkpointer) {
-  // Better refused now than after hours of training.
-  if (!options.exportMergedPath.empty())
-    listMerged(session.plan());
+namespace {
+
+/// The loop of one rank, and all that watches it.
+class TrainLoop {
+public:
+  /// `total`: steps of the whole training; `checkpointer` may be null.
+  TrainLoop(Session &session, const TrainOptions &options, uint64_t total,
+            Checkpointer *checkpointer);
+
+  void run() {
+    begin = last = Clock::now();
+    for (; taken < steps; ++taken) {
+      if (isTerminated())
+        return;
+      if (isWithoutGain())
+        break;
+      if (profiler)
+        profiler->beginStep(taken);
+      StepResult result = takeStep();
+      report(result);
+      if (checkpointer)
+        checkpointer->afterStep();
+      if (evaluation->isDue(result.step + 1, isLast()))
+        validate(result.step + 1);
+      if (taken == 0)
+        firstResult = result;
+      lastResult = std::move(result);
+    }
+    if (options.evalOnly)
+      evaluation->run(done);
+    finish();
+  }
+
+private:
+  bool isLast() const { return taken + 1 == steps; }
+  /// Whether a signal ends the run here.
+  bool isTerminated();
+  bool isWithoutGain();
+  StepResult takeStep();
+  void report(const StepResult &result);
+  void validate(uint64_t step);
+  void finish();
+  void exportAll();
+
+  Session &session;
+  const TrainOptions &options;
+  Checkpointer *const checkpointer;
+  const bool isFirst;
+  const uint64_t done, steps;
+  // Those that were not asked for, or are another rank's, are absent.
   std::optional<Metrics> metrics;
+  std::optional<Evaluation> evaluation; ///< is there
+  std::optional<BestLoss> best;
+  std::optional<OutputFile> outputs;
+  std::optional<Profiler> profiler;
+  std::optional<Throughput> throughput; ///< is there
   std::optional<Progress> progress;
-  bool isFirst = session.rank() == 0;
-  const uint64_t done = session.stepsDone();
-  const uint64_t steps = countSteps(session, total);
+  std::optional<Monitors> monitors;
+  std::optional<Termination> termination;
+  StepResult firstResult, lastResult;
+  uint64_t taken = 0;
+  Clock::time_point begin, last; ///< of the run; of the last step's end
+};
+
+TrainLoop::TrainLoop(Session &session, const TrainOptions &options,
+                     uint64_t total, Checkpointer *checkpointer)
+    : session(session), options(options), checkpointer(checkpointer),
+      isFirst(session.rank() == 0), done(session.stepsDone()),
+      steps(countSteps(session, total)) {
   if (isFirst && done != 0)
     reportBegin(session, options, total, steps);
   if (!options.metricsPath.empty())
     metrics.emplace(session, options.metricsPath);
-  Evaluation evaluation(session, options.evalEvery,
-                        metrics ? &*metrics : nullptr);
-  std::optional<BestLoss> best = findBestLoss(session, options);
-  std::optional<OutputFile> outputs;
+  evaluation.emplace(session, options.evalEvery, metrics ? &*metrics : nullptr);
+  if (looksForBest(session, options))
+    best.emplace(session, options.checkpoints.keepsBest
+                              ? options.checkpoints.folder
+                              : "");
   if (!options.outputsPath.empty())
     outputs.emplace(session, options.outputsPath,
                     steps * session.microBatches());
-  std::optional<Profiler> profiler;
   if (!options.profilePath.empty() && steps != 0)
     profiler.emplace(session, options.profilePath,
                      parseProfileSteps(options.profileSteps, steps));
-  Throughput throughput(session, steps, options.peakFlops);
-  std::optional<Monitors> monitors;
+  throughput.emplace(session, steps, options.peakFlops);
   if (isFirst) {
     progress.emplace(done + steps, done);
     monitors.emplace(options.monitors, done);
   }
-
-  std::optional<Termination> termination;
   if (session.isTraining())
     termination.emplace(session.fabric());
   else
     TerminationSignals::release();
-  StepResult firstResult, lastResult;
-  uint64_t taken = 0;
-  Clock::time_point begin = Clock::now(), last = begin;
-  for (uint64_t i = 0; i < steps; ++i) {
-    if (termination && termination->isDue(session.stepsDone())) {
-      if (checkpointer)
-        checkpointer->finish();
-      if (isFirst)
-        reportTermination(session, options, done + steps);
-      return;
-    }
-    if (best && options.patience != 0 &&
-        best->countWithoutGain() >= options.patience) {
-      if (isFirst)
-        reportEnd(*best, done + taken);
-      break;
-    }
-    if (profiler)
-      profiler->beginStep(i);
-    std::optional<StepResult> made;
-    while (!made) {
-      made = session.microBatch();
-      if (outputs && !made)
-        outputs->append();
-    }
-    StepResult &result = *made;
-    Clock::time_point now = Clock::now();
-    double seconds = std::chrono::duration<double>(now - last).count();
-    if (profiler)
-      profiler->endStep(i, last, now);
-    last = now;
+}
+
+bool TrainLoop::isTerminated() {
+  if (!termination || !termination->isDue(session.stepsDone()))
+    return false;
+  if (checkpointer)
+    checkpointer->finish();
+  if (isFirst)
+    reportTermination(session, options, done + steps);
+  return true;
+}
+
+bool TrainLoop::isWithoutGain() {
+  if (!best || options.patience == 0 ||
+      best->countWithoutGain() < options.patience)
+    return false;
+  if (isFirst)
+    reportEnd(*best, done + taken);
+  return true;
+}
+
+StepResult TrainLoop::takeStep() {
+  while (true) {
+    std::optional<StepResult> made = session.microBatch();
+    if (made)
+      return std::move(*made);
     if (outputs)
       outputs->append();
-    StepReport report = throughput.report(result, seconds);
-    if (metrics)
-      metrics->write(report, i + 1 == steps);
-    if (monitors)
-      monitors->write(report);
-    if (progress)
-      progress->update(report);
-    // No step's time holds that of writing the profile.
-    if (profiler && profiler->finishStep(i))
-      last = Clock::now();
-    if (checkpointer)
-      checkpointer->afterStep();
-    if (evaluation.isDue(result.step + 1, i + 1 == steps)) {
-      evaluation.run(result.step + 1);
-      if (monitors)
-        monitors->write(*evaluation.last(), result.step + 1);
-      bool isBest = best && best->add(result.step + 1, evaluation.last()->loss);
-      if (isBest && checkpointer && options.checkpoints.keepsBest)
-        checkpointer->save();
-      last = Clock::now();
-    }
-    ++taken;
-    if (i == 0)
-      firstResult = result;
-    lastResult = std::move(result);
   }
-  if (options.evalOnly)
-    evaluation.run(done);
+}
+
+void TrainLoop::report(const StepResult &result) {
+  Clock::time_point now = Clock::now();
+  double seconds = std::chrono::duration<double>(now - last).count();
+  if (profiler)
+    profiler->endStep(taken, last, now);
+  last = now;
+  if (outputs)
+    outputs->append();
+  StepReport report = throughput->report(result, seconds);
+  if (metrics)
+    metrics->write(report, isLast());
+  if (monitors)
+    monitors->write(report);
+  if (progress)
+    progress->update(report);
+  // No step's time holds that of writing the profile.
+  if (profiler && profiler->finishStep(taken))
+    last = Clock::now();
+}
+
+void TrainLoop::validate(uint64_t step) {
+  evaluation->run(step);
+  if (monitors)
+    monitors->write(*evaluation->last(), step);
+  bool isBest = best && best->add(step, evaluation->last()->loss);
+  if (isBest && checkpointer && options.checkpoints.keepsBest)
+    checkpointer->save();
+  last = Clock::now();
+}
+
+void TrainLoop::finish() {
   if (outputs)
     outputs->commit();
   if (checkpointer)
     checkpointer->finish();
+  exportAll();
+  if (!isFirst)
+    return;
+  double seconds = std::chrono::duration<double>(last - begin).count();
+  printSummary(session, taken, firstResult, lastResult, seconds);
+  evaluation->printSummary();
+  if (profiler)
+    std::printf("%s", profiler->summary().c_str());
+}
+
+void TrainLoop::exportAll() {
   if (!options.exportPath.empty())
     session.exportWeights(options.exportPath, options.exportShardBytes);
   if (!options.exportTrainedPath.empty())
@@ -287,14 +352,9 @@ static void trainSteps(Session &session, const TrainOptions &options,
                   options.exportShardBytes, Exported::Trained);
   if (!options.exportMergedPath.empty())
     session.exportMerged(options.exportMergedPath, options.exportShardBytes);
-  if (isFirst) {
-    double seconds = std::chrono::duration<double>(last - begin).count();
-    printSummary(session, taken, firstResult, lastResult, seconds);
-    evaluation.printSummary();
-    if (profiler)
-      std::printf("%s", profiler->summary().c_str());
-  }
 }
+
+} // namespace
 
 static void trainRank(Session &session, const TrainOptions &options,
                       uint64_t total) {
@@ -302,8 +362,11 @@ static void trainRank(Session &session, const TrainOptions &options,
   if (!options.checkpoints.folder.empty())
     checkpointer.emplace(session, options.checkpoints);
   try {
-    trainSteps(session, options, total,
-               checkpointer ? &*checkpointer : nullptr);
+    // Better refused now than after hours of training.
+    if (!options.exportMergedPath.empty())
+      listMerged(session.plan());
+    TrainLoop(session, options, total, checkpointer ? &*checkpointer : nullptr)
+        .run();
   } catch (const std::exception &error) {
     // All ranks are fine but for their numbers: those of the steps before are
     // worth being kept.
