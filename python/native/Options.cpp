@@ -74,7 +74,7 @@ private:
   }
 
   [[noreturn]] void refuseNumber(const std::string &kind) const {
-    if (bounds.any())
+    if (!bounds.hasLeast())
       refuse(kind);
     std::string least = formatNumber(bounds.least);
     refuse(bounds.isAbove

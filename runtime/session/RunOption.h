@@ -12,6 +12,7 @@
 #include "runtime/session/Session.h"
 
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
@@ -37,7 +38,8 @@ struct Bounds {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   bool isAbove = false; ///< `least` itself is not taken
-  bool any() const { return least < 0; } ///< number is taken
+
+  bool hasLeast() const { return std::isfinite(least); }
   bool contains(double value) const {
     return (isAbove ? value > least : value >= least) && value <= most;
   }

@@ -109,10 +109,10 @@ static void addRunOption(CLI::App &app, RunOptions &options,
   const Bounds &bounds = row.traits.bounds;
   if (bounds.isAbove)
     option->check(CLI::PositiveNumber);
-  else if (std::holds_alternative<int *>(value))
+  else if (bounds.hasLeast() && std::holds_alternative<int *>(value))
     option->check(CLI::Range(static_cast<int>(bounds.least),
                              static_cast<int>(bounds.most)));
-  else if (!bounds.any())
+  else if (bounds.hasLeast())
     option->check(CLI::Range(bounds.least, bounds.most));
   if (row.traits.isSize)
     option->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/train/RunOptions.h"
+#include "tools/fsdp-opt/input/Task.h"
 
 #include <exception>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -29,16 +31,22 @@ struct Region {
 // Markdown
 //===----------------------------------------------------------------------===//
 
-/// "`--pin=none\|cores\|threads`": a bar would end the cell.
+/// A bar would end a cell.
+std::string escapeBars(std::string_view from) {
+  std::string text;
+  for (char each : from)
+    text += each == '|' ? "\\|" : std::string(1, each);
+  return text;
+}
+
+/// "`--pin=none\|cores\|threads`".
 std::string describe(const RunOption &option, const OptionValue &value) {
   std::string given = option.value;
   if (const auto *choice = std::get_if<Choice>(&value))
     for (std::string_view name : choice->names)
       given += (given.empty() ? "" : "|") + std::string(name);
-  std::string text = "`--" + option.name + (given.empty() ? "" : "=");
-  for (char each : given)
-    text += each == '|' ? "\\|" : std::string(1, each);
-  return text + "`";
+  return "`--" + option.name + (given.empty() ? "" : "=") + escapeBars(given) +
+         "`";
 }
 
 const char *describe(Agreed agreed) {
@@ -54,28 +62,27 @@ const char *describe(Agreed agreed) {
   return "";
 }
 
-/// A person may have written more about an option than --help says: the last
-/// cell of its row, by the option's name.
-std::map<std::string, std::string> findMeanings(const Lines &rows) {
+/// A person may have written more about an option than --help says: what stands
+/// behind so many cells of its row, by the option's name.
+std::map<std::string, std::string> findMeanings(const Lines &rows, int cells) {
   std::map<std::string, std::string> meanings;
   for (const std::string &row : rows) {
-    constexpr std::string_view begin = "| `--";
     size_t cell = 0;
-    for (int i = 0; i < 3 && cell != std::string::npos; ++i)
+    for (int i = 0; i < cells && cell != std::string::npos; ++i)
       cell = row.find(" | ", cell + 1);
-    if (!row.starts_with(begin) || cell == std::string::npos)
+    size_t begin = row.find_first_not_of('-', 3);
+    if (!row.starts_with("| `-") || cell == std::string::npos)
       continue;
-    size_t end = row.find_first_of("=`", begin.size());
     std::string text = row.substr(cell + 3);
-    meanings[row.substr(begin.size(), end - begin.size())] =
+    meanings[row.substr(begin, row.find_first_of("=[ `", begin) - begin)] =
         text.substr(0, text.rfind(" |"));
   }
   return meanings;
 }
 
-Lines makeTable(const Lines &old) {
+Lines makeRunTable(const Lines &old) {
   RunOptions options;
-  std::map<std::string, std::string> meanings = findMeanings(old);
+  std::map<std::string, std::string> meanings = findMeanings(old, 3);
   Lines lines = {"| option | in Python | alike on all ranks | meaning |",
                  "|---|---|---|---|"};
   for (const RunOption &option : listRunOptions()) {
@@ -88,6 +95,40 @@ Lines makeTable(const Lines &old) {
                     describe(option.agreed) + " | " +
                     (meaning.empty() ? option.help : meaning) + " |");
   }
+  return lines;
+}
+
+/// As the table of tasks in the document names them.
+std::string describe(Tasks tasks) {
+  constexpr std::pair<Task, const char *> names[] = {
+      {Task::Print, "print"},      {Task::Predict, "predict"},
+      {Task::Opt, "passes"},       {Task::Capture, "capture"},
+      {Task::Compile, "compile"},  {Task::CompileWorlds, "worlds"},
+      {Task::Explain, "explain"},  {Task::Compare, "compare"},
+      {Task::Simulate, "simulate"}};
+  std::string text;
+  bool isAll = true;
+  for (auto [task, name] : names) {
+    isAll &= tasks.contains(task);
+    if (tasks.contains(task))
+      text += (text.empty() ? "" : ", ") + std::string(name);
+  }
+  return isAll ? "all" : text;
+}
+
+Lines makeOptTable(const Lines &old) {
+  std::map<std::string, std::string> meanings = findMeanings(old, 2);
+  Lines lines = {"| option | with | meaning |", "|---|---|---|"};
+  auto add = [&](const std::string &name, const std::string &value, Tasks tasks,
+                 const std::string &help) {
+    const std::string &meaning = meanings[name];
+    lines.push_back("| `" + std::string(name.size() == 1 ? "-" : "--") + name +
+                    (name.size() == 1 ? " " : "") + escapeBars(value) + "` | " +
+                    describe(tasks) + " | " +
+                    (meaning.empty() ? help : meaning) + " |");
+  };
+#define FSDP_OPT_OPTION(name, value, tasks, help) add(name, value, tasks, help);
+#include "tools/fsdp-opt/input/Options.def"
   return lines;
 }
 
@@ -135,31 +176,37 @@ Lines makeMembers(const Lines &) {
   return lines;
 }
 
-constexpr Region kMarkdown = {"<!-- options of a run -->",
-                              "<!-- end of options -->", makeTable};
-constexpr Region kPython = {"    # Options of a run, by `ninja options-doc`:",
-                            "    # End of options.", makeMembers};
+/// In their order.
+const std::vector<Region> kMarkdown = {
+    {"<!-- options of fsdp-opt -->", "<!-- end of options -->", makeOptTable},
+    {"<!-- options of a run -->", "<!-- end of options -->", makeRunTable}};
+const std::vector<Region> kPython = {
+    {"    # Options of a run, by `ninja options-doc`:", "    # End of options.",
+     makeMembers}};
 
-void print(std::istream &file, const Region &region) {
+/// The lines in front of `last`, which is left behind as well.
+Lines readTo(std::istream &file, const std::string &last) {
+  Lines lines;
   std::string line;
-  auto copyTo = [&](const char *last) {
-    while (std::getline(file, line)) {
-      std::cout << line << "\n";
-      if (line == last)
-        return;
-    }
-    throw std::runtime_error("expected a line '" + std::string(last) + "'");
-  };
-  copyTo(region.begin);
-  Lines old;
-  while (std::getline(file, line) && line != region.end)
-    old.push_back(line);
-  if (line != region.end)
-    throw std::runtime_error("expected a line '" + std::string(region.end) +
-                             "'");
-  for (const std::string &each : region.make(old))
-    std::cout << each << "\n";
-  std::cout << region.end << "\n" << file.rdbuf();
+  while (std::getline(file, line) && line != last)
+    lines.push_back(line);
+  if (!file)
+    throw std::runtime_error("expected a line '" + last + "'");
+  return lines;
+}
+
+void print(const Lines &lines, const char *last) {
+  for (const std::string &line : lines)
+    std::cout << line << "\n";
+  std::cout << last << "\n";
+}
+
+void print(std::istream &file, const std::vector<Region> &regions) {
+  for (const Region &region : regions) {
+    print(readTo(file, region.begin), region.begin);
+    print(region.make(readTo(file, region.end)), region.end);
+  }
+  std::cout << file.rdbuf();
 }
 
 } // namespace

@@ -366,7 +366,7 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   line.task = chooseTask(line);
   line.outputKind = classifyOutput(line);
   std::vector<std::string> given = listNames(argc, argv);
-  // As without them.
+  // As if they were not given.
   if (line.output == "-")
     std::erase(given, "o");
   if (!line.explain)

@@ -24,9 +24,9 @@ constexpr OptionRow kOptions[] = {
 /// The last one: passes, and its own ways to run them.
 constexpr OptionRow kOptionsOfMlir[] = {
     {"color", "", kAllTasks, ""},
-    {"debug", "", kOfModels, ""},
+    {"debug", "", Task::Opt | kOfModels, ""},
     {"mlir-generate-reproducer", "", kPasses, ""},
-    {"mlir-", "", kOfModels, ""},
+    {"mlir-", "", Task::Opt | kOfModels, ""},
     // Decisions are made once, for what is kept, and told of one plan.
     {"remark", "", kPasses | Task::Compile, ""},
     {"", "", kPasses, ""},
@@ -112,12 +112,10 @@ constexpr Reason kReasons[] = {
     {"o", Task::Explain, "--explain prints to the terminal; take -o away"},
 };
 
-/// Of -o, whose effect is its value's, "-" counts as not given.
 constexpr bool isContradicted(const Reason &reason) {
   for (unsigned bit = 1; bit <= static_cast<unsigned>(Task::Simulate); bit *= 2)
     if (auto task = static_cast<Task>(bit);
-        reason.option != "o" && reason.tasks.contains(task) &&
-        findTasks(reason.option).contains(task))
+        reason.tasks.contains(task) && findTasks(reason.option).contains(task))
       return true;
   return false;
 }

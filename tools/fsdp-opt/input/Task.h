@@ -42,10 +42,10 @@ inline constexpr Tasks kOfArtifacts = Task::Print | Task::Predict;
 inline constexpr Tasks kPasses = Task::Opt | Task::Capture;
 inline constexpr Tasks kCompiles = Task::Compile | Task::CompileWorlds;
 inline constexpr Tasks kPredictions = Task::Compare | Task::Simulate;
-/// That begin with a model or a program.
+/// That may begin with a model.
 inline constexpr Tasks kOfModels =
-    kPasses | kCompiles | Task::Explain | kPredictions;
-inline constexpr Tasks kAllTasks = kOfArtifacts | kOfModels;
+    Task::Capture | kCompiles | Task::Explain | kPredictions;
+inline constexpr Tasks kAllTasks = kOfArtifacts | Task::Opt | kOfModels;
 
 } // namespace fsdp
 
