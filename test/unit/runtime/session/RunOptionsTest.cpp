@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/train/RunOptions.h"
+#include "runtime/session/RunAgreement.h"
 
 #include <gmock/gmock.h>
 
@@ -104,6 +105,22 @@ TEST(RunOptions, StepsUntilTheDataEndsAreNotGiven) {
   EXPECT_EQ(compare(find("steps"), run)[0].shown, "not given");
   run.launch.session.steps = 0;
   EXPECT_EQ(compare(find("steps"), run)[0].shown, "0");
+}
+
+TEST(RunOptions, OfASessionAreAmongItsFacts) {
+  SessionOptions options;
+  options.steps = 3;
+  options.checkpointPath = "ck";
+  options.mayLackCheckpoint = true;
+  auto fact = [](const char *name, const char *value) {
+    return testing::Contains(
+        testing::AllOf(testing::Field(&RunFact::name, name),
+                       testing::Field(&RunFact::value, value)));
+  };
+  std::vector<RunFact> facts = collectFacts(options);
+  EXPECT_THAT(facts, fact("--steps", "3"));
+  EXPECT_THAT(facts, fact("--load", "latest of ck"));
+  EXPECT_THAT(facts, fact("--seed", ""));
 }
 
 TEST(RunOptions, HelpOfDataNamesEachKey) {
