@@ -7,6 +7,7 @@
 #include "passes/analysis/CudaScratch.h"
 #include "passes/analysis/CudaSyncs.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/Targets.h"
 
 #include <set>
 
@@ -160,11 +161,17 @@ static ScratchBound boundOnCuda(ModuleOp module, const CudaUse &use) {
 }
 
 std::optional<ScratchBound> fsdp::getScratchBound(ModuleOp module) {
-  if (getDevice(module) == "cpu")
+  switch (getTarget(module).kernels) {
+  case KernelTable::None:
+    return std::nullopt;
+  case KernelTable::Host:
     return boundOnCpu(module);
-  if (std::optional<int> capability = getCudaCapability(module))
-    return boundOnCuda(
-        module,
-        {*capability, getSetting<ArithmeticAttr>(module).getDeterministic()});
-  return std::nullopt;
+  case KernelTable::Cuda:
+    if (std::optional<int> capability = getCudaCapability(module))
+      return boundOnCuda(
+          module,
+          {*capability, getSetting<ArithmeticAttr>(module).getDeterministic()});
+    return std::nullopt;
+  }
+  llvm_unreachable("all tables are asked");
 }

@@ -4,6 +4,7 @@
 #include "passes/plan/MemoryUse.h"
 
 #include "ir/aten/Aten.h"
+#include "passes/analysis/Targets.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -73,7 +74,8 @@ FailureOr<MemoryUse> MemoryUse::fromAttribute(ModuleOp module) {
   MemoryUse use;
   EntryReader device{dictionary};
   device.read(use);
-  if (getDevice(module) == "cpu" || dictionary.contains("scratch_bound"))
+  if (getTarget(module).kernels == KernelTable::Host ||
+      dictionary.contains("scratch_bound"))
     use.scratchBound = device("scratch_bound");
   for (StringRef name :
        getTexts(dictionary.getAs<ArrayAttr>("scratch_unknown")))

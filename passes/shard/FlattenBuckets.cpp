@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/Targets.h"
 #include "passes/analysis/TensorBuilders.h"
 #include "passes/shard/FlatMembers.h"
 #include "passes/shard/MomentStorage.h"
@@ -465,11 +466,9 @@ private:
       bytes = std::min(bytes, use.getLeastBytes(bucket.members));
     GroupAttr group = head.getSharding().getGroup();
     int64_t ranks = group.getSize();
-    // NCCL and the kernels of GPUs move 16 bytes at a time, or much slower.
-    bool isOnGpu = getDevice(getOperation()).starts_with("cuda");
-    int64_t elements =
-        placeMembers(bucket.members, ranks, bytes, isOnGpu ? 16 : 1,
-                     isCodedHere(head) ? kBlockElements : 1, bucket.offsets);
+    int64_t elements = placeMembers(
+        bucket.members, ranks, bytes, getTarget(getOperation()).alignment,
+        isCodedHere(head) ? kBlockElements : 1, bucket.offsets);
     unsigned &number = numbers[*head.getBucket()];
     std::string name = (*head.getBucket() + "/flat").str();
     if (number != 0)

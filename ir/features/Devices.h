@@ -1,0 +1,47 @@
+//===- Devices.h - What kinds of devices can do -----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A kind of device is a row of one table (Devices.cpp). Passes ask it for what
+// they need, never for its name.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_IR_FEATURES_DEVICES_H
+#define FSDP_IR_FEATURES_DEVICES_H
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace fsdp {
+
+/// Which table of this project bounds what kernels need beside their results.
+enum class KernelTable { None, Host, Cuda };
+
+/// Of a device that nobody knows, nothing is known.
+struct Device {
+  std::string_view name; ///< "cuda"
+  KernelTable kernels = KernelTable::None;
+  /// It is said in which order kernels sum.
+  bool ordersSums = false;
+  /// Collectives sum in a wider type than the one that travels.
+  bool sumsWider = false;
+  /// Kernels read frozen matrices in blocks of codes.
+  bool readsBlockCodes = false;
+  /// Products take operands in eight bits as they lie.
+  bool multipliesFloat8 = false;
+  /// Updates take moments, and round parameters, in other ways than
+  /// torch.optim.
+  bool updatesCodes = false;
+  /// Parts of a flat bucket that start at multiples of so many bytes move and
+  /// compute much faster.
+  int64_t alignment = 16;
+};
+
+std::span<const Device> getDevices();
+/// By what a module or an artifact was made for: "cuda:sm_90".
+const Device &findDevice(std::string_view target);
+
+} // namespace fsdp
+
+#endif // FSDP_IR_FEATURES_DEVICES_H
