@@ -24,6 +24,7 @@ FORBIDDEN = {
     "simulate": f"{MLIR}|{TORCH}",
     "decide": f"{MLIR}|{TORCH}",
     "ir": TORCH,
+    "ir/features": f"{MLIR}|{TORCH}",
     "ir/capture": None,
     "passes": TORCH,
     "runtime": MLIR,

@@ -1,4 +1,4 @@
-//===- config-doc.cpp - Print docs/Config.md ------------------------------===//
+//===- config-doc.cpp - Print docs/Config.md and others -------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tools/fsdp-opt/config/Reference.h"
@@ -7,23 +7,28 @@
 #include <fstream>
 #include <iostream>
 #include <sstream>
+#include <string_view>
 
 int main(int argc, char **argv) {
-  if (argc != 2) {
-    std::cerr << "usage: fsdp-config-doc docs/Config.md\n";
+  const std::string_view option = argc == 3 ? argv[1] : "";
+  if (argc != 2 && option != "--combinations") {
+    std::cerr << "usage: fsdp-config-doc docs/Config.md\n"
+                 "       fsdp-config-doc --combinations docs/Combinations.md\n";
     return 2;
   }
-  std::ifstream file(argv[1]);
+  const char *path = argv[argc - 1];
+  std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
   if (!file) {
-    std::cerr << "cannot read '" << argv[1] << "'\n";
+    std::cerr << "cannot read '" << path << "'\n";
     return 1;
   }
   try {
-    std::cout << fsdp::renewReference(text.str());
+    std::cout << (argc == 3 ? fsdp::renewCombinations(text.str())
+                            : fsdp::renewReference(text.str()));
   } catch (const std::exception &error) {
-    std::cerr << argv[1] << ": " << error.what() << "\n";
+    std::cerr << path << ": " << error.what() << "\n";
     return 1;
   }
   return std::cout.good() ? 0 : 1;

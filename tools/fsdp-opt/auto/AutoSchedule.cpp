@@ -109,6 +109,8 @@ private:
 } // namespace
 
 std::optional<Predicted> Decider::tryPredict(const Config &tried) const {
+  if (!allows(config, tried))
+    return std::nullopt;
   try {
     return predict(module, tried, cluster);
   } catch (const Error &error) {
@@ -170,21 +172,17 @@ void Decider::addMerged(size_t number, const char *what) {
 
 /// Mechanisms that hold for the whole step, from the cheapest on.
 void Decider::listStarts() {
-  Config open = config;
-  if (options.keeps) {
-    open.reshard = Reshard::All;
-    open.reshardRanks = 0;
-  }
+  Config open = withChange(config, kReshard, cluster).value_or(config);
   addStart(open, "");
-  bool chunks = !says(config, "fsdp_config.loss_chunks");
   addMerged(0, "");
   if (mayRotate()) {
     Config ring = open;
     ring.rotate = RotateChoice::Ring;
     addStart(ring, "keys and values passed on");
   }
+  std::optional<Config> chunks = withChange(open, kChunks, cluster);
   if (chunks) {
-    open.lossChunks = 0;
+    open = *chunks;
     size_t number = starts.size();
     const Prediction &whole = starts.front().base->prediction;
     // No loss is cut where nothing changes.
@@ -195,20 +193,13 @@ void Decider::listStarts() {
     if (addStart(open, "the loss in chunks", isOther))
       addMerged(number, "the loss in chunks, ");
   }
-  // A host that is the device has nothing to give.
-  bool offloads = !cluster.device.isHost &&
-                  !says(config, "fsdp_config.offload_params") &&
-                  !says(config, "fsdp_config.offload_optimizer");
-  if (!offloads || isAtBest(budget))
+  std::optional<Config> states = withChange(open, kOptimizerOnHost, cluster);
+  if (!states || isAtBest(budget))
     return;
   std::string also = chunks ? "the loss in chunks, " : "";
-  open.offloadOptimizer = true;
-  addStart(open, also + "the optimizer's states on the host");
-  // Blocks of codes stay on the device (QuantizeFields.cpp).
-  if (config.sync == Sync::AllReduceLast || config.quantize)
-    return;
-  open.offloadParams = true;
-  addStart(open, also + "parameters and the optimizer's states on the host");
+  addStart(*states, also + "the optimizer's states on the host");
+  if (std::optional<Config> all = withChange(open, kParamsOnHost, cluster))
+    addStart(*all, also + "parameters and the optimizer's states on the host");
 }
 
 /// Whether the starts so far have an answer close to their best without any
@@ -374,23 +365,24 @@ void Decider::offerPeers(const std::optional<PeerSchedule> &deepCompile) {
 
 /// What the model of a step does not know: tries it on the answer.
 void Decider::polish() {
-  auto tryChange = [&](auto change, const char *line) {
-    Config changed = best->predicted.config;
-    change(changed);
+  auto tryChanged = [&](const std::optional<Config> &changed,
+                        const char *line) {
+    if (!changed)
+      return;
     std::vector<std::string> lines = best->lines;
     lines.push_back(line);
-    if (std::optional<Predicted> predicted = tryPredict(changed))
+    if (std::optional<Predicted> predicted = tryPredict(*changed))
       offer({std::move(*predicted), std::move(lines)});
   };
-  if (mayRotate() && best->predicted.config.rotate != RotateChoice::Ring)
-    tryChange([](Config &each) { each.rotate = RotateChoice::Ring; },
-              "  keys and values are passed on");
-  if (!says(config, "fsdp_config.bucket_layout"))
-    tryChange([](Config &each) { each.layout = LayoutChoice::Auto; },
-              "  buckets lie flat where they can");
-  if (!says(config, "fsdp_config.reductions_in_flight"))
-    tryChange([](Config &each) { each.reductionsInFlight = 2; },
-              "  reductions are waited for when two more have started");
+  if (mayRotate() && best->predicted.config.rotate != RotateChoice::Ring) {
+    Config ring = best->predicted.config;
+    ring.rotate = RotateChoice::Ring;
+    tryChanged(ring, "  keys and values are passed on");
+  }
+  tryChanged(withChange(best->predicted.config, kFlat, cluster),
+             "  buckets lie flat where they can");
+  tryChanged(withChange(best->predicted.config, kInFlight, cluster),
+             "  reductions are waited for when two more have started");
 }
 
 DecidedSchedule Decider::run() {

@@ -11,16 +11,92 @@ using namespace fsdp;
 /// Of overrides that no file has.
 static constexpr const char *kPlace = "schedule: auto";
 
-bool fsdp::says(const Config &config, std::string_view key) {
-  return config.places.find(key) != config.places.end();
+//===----------------------------------------------------------------------===//
+// Changes
+//===----------------------------------------------------------------------===//
+
+template <RecomputeChoice policy>
+static void recompute(Config &config) {
+  CheckpointingConfig each;
+  each.policy = policy;
+  config.checkpointing = {each};
 }
+
+const Change fsdp::kReshard = {
+    {{"fsdp_config.reshard_after_forward", "true"}}, false, [](Config &config) {
+      config.reshard = Reshard::All;
+      config.reshardRanks = 0;
+    }};
+const Change fsdp::kSelective = {
+    {{"fsdp_config.activation_checkpointing", "{policy: selective}"}},
+    false,
+    recompute<RecomputeChoice::Selective>};
+const Change fsdp::kFull = {{{"fsdp_config.activation_checkpointing", "true"}},
+                            false,
+                            recompute<RecomputeChoice::Full>};
+const Change fsdp::kChunks = {{{"fsdp_config.loss_chunks", "auto"}},
+                              false,
+                              [](Config &config) { config.lossChunks = 0; }};
+const Change fsdp::kActivationsOnHost = {
+    {{"fsdp_config.activation_offloading", "true"}}, true, [](Config &config) {
+      config.offloadActivations = {"*"};
+    }};
+const Change fsdp::kOptimizerOnHost = {
+    {{"fsdp_config.offload_optimizer", "true"},
+     {"fsdp_config.offload_params", "false"}},
+    true,
+    [](Config &config) { config.offloadOptimizer = true; }};
+const Change fsdp::kParamsOnHost = {{{"fsdp_config.offload_optimizer", "true"},
+                                     {"fsdp_config.offload_params", "true"}},
+                                    true,
+                                    [](Config &config) {
+                                      config.offloadOptimizer =
+                                          config.offloadParams = true;
+                                    }};
+const Change fsdp::kFlat = {
+    {{"fsdp_config.bucket_layout", "auto"}}, false, [](Config &config) {
+      config.layout = LayoutChoice::Auto;
+    }};
+const Change fsdp::kInFlight = {
+    {{"fsdp_config.reductions_in_flight", "2"}}, false, [](Config &config) {
+      config.reductionsInFlight = 2;
+    }};
+
+std::span<const Change *const> fsdp::getChanges() {
+  static constexpr const Change *all[] = {
+      &kReshard,         &kSelective,    &kFull, &kChunks,  &kActivationsOnHost,
+      &kOptimizerOnHost, &kParamsOnHost, &kFlat, &kInFlight};
+  return all;
+}
+
+std::optional<Config> fsdp::withChange(const Config &config,
+                                       const Change &change,
+                                       const Cluster &cluster) {
+  // A host that is the device has nothing to give.
+  if ((change.needsHost && cluster.device.isHost) ||
+      std::ranges::any_of(change.keys, [&](const auto &each) {
+        return says(config, each.first);
+      }))
+    return std::nullopt;
+  Config changed = config;
+  change.make(changed);
+  if (!allows(config, changed))
+    return std::nullopt;
+  return changed;
+}
+
+//===----------------------------------------------------------------------===//
+// Decisions
+//===----------------------------------------------------------------------===//
 
 SearchOptions fsdp::findFreedom(const Config &config, const Cluster &cluster) {
   SearchOptions options;
-  options.keeps = !says(config, "fsdp_config.reshard_after_forward");
-  options.recomputes = !says(config, "fsdp_config.activation_checkpointing");
-  options.offloads = !says(config, "fsdp_config.activation_offloading") &&
-                     !cluster.device.isHost;
+  auto mayDo = [&](const Change &change) {
+    return withChange(config, change, cluster).has_value();
+  };
+  options.keeps = mayDo(kReshard);
+  options.recomputes = mayDo(kFull);
+  options.offloads = mayDo(kActivationsOnHost);
   options.prefetches =
       !says(config, "fsdp_config.prefetch") &&
       std::ranges::none_of(config.overrides, [](const ModuleOverride &each) {

@@ -5,16 +5,33 @@
 #define FSDP_TOOLS_FSDPOPT_AUTO_CHOICES_H
 
 #include "decide/Search.h"
-#include "tools/fsdp-opt/config/Config.h"
+#include "tools/fsdp-opt/config/Combinations.h"
 
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace fsdp {
 
-/// Whether the file has the key, "fsdp_config.prefetch".
-bool says(const Config &config, std::string_view key);
+/// A mechanism that may be tried for the whole step.
+struct Change {
+  /// What a file would say: keys by their paths, and values. Where it says one
+  /// of them itself, nothing is tried.
+  std::vector<std::pair<std::string_view, std::string_view>> keys;
+  bool needsHost; ///< memory of a host beside the device
+  void (*make)(Config &);
+};
+extern const Change kReshard, kSelective, kFull, kChunks, kActivationsOnHost,
+    kOptimizerOnHost, kParamsOnHost, kFlat, kInFlight;
+std::span<const Change *const> getChanges();
+
+/// `config` with that change; none where it is not open, or does not go with
+/// what the config asks for.
+std::optional<Config> withChange(const Config &config, const Change &change,
+                                 const Cluster &cluster);
 
 /// What the config does not say itself.
 SearchOptions findFreedom(const Config &config, const Cluster &cluster);

@@ -5,11 +5,9 @@
 
 #include "decide/StepModel.h"
 #include "passes/analysis/Programs.h"
-#include "support/Error.h"
 #include "support/Format.h"
 #include "tools/fsdp-opt/auto/Budget.h"
 #include "tools/fsdp-opt/auto/Choices.h"
-#include "tools/fsdp-opt/config/Names.h"
 
 #include <algorithm>
 
@@ -133,23 +131,12 @@ PeerSchedule fsdp::applyInductor(ModuleOp module, const Config &config) {
 
 PeerSchedule fsdp::applyPeerRule(ModuleOp module, const Config &config,
                                  const Cluster &cluster) {
-  auto refuse = [&](const char *key) {
-    if (says(config, key))
-      throw Error(ErrorId::ConfigBadValue,
-                  "schedule: " + std::string(getName(config.planner)) +
-                      " decides what '" + key + "' at " +
-                      config.places.find(key)->second +
-                      " says; leave one of them out");
-  };
   switch (config.planner) {
   case Planner::DeepCompile:
-    refuse("fsdp_config.prefetch");
     return applyDeepCompile(predict(module, config, cluster), config, cluster);
   case Planner::Inductor:
-    refuse("fsdp_config.buckets");
     return applyInductor(module, config);
   default:
-    refuse("fsdp_config.prefetch");
     return applyFsdp2(config);
   }
 }

@@ -41,8 +41,8 @@ PeerSchedule applyDeepCompile(const Predicted &base, const Config &config,
 /// (torch/_inductor/fx_passes/bucketing.py, the default cap).
 PeerSchedule applyInductor(mlir::ModuleOp module, const Config &config);
 
-/// By the rule that `config` names. Throws as the rules, and ConfigBadValue if
-/// the config says itself what the rule decides.
+/// By the rule that `config` names, which says nothing of what that decides.
+/// Throws as the rules.
 PeerSchedule applyPeerRule(mlir::ModuleOp module, const Config &config,
                            const Cluster &cluster);
 

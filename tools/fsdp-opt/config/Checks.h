@@ -23,16 +23,12 @@ struct Check {
 
 /// In the order in which they must run.
 std::span<const Check> getShardingChecks();
-std::span<const Check> getMemoryChecks();
 std::span<const Check> getStepChecks();
-std::span<const Check> getFloat8Checks();
-std::span<const Check> getQuantizeChecks();
+/// Behind what is refused together.
+std::span<const Check> getMicroBatchChecks();
 
-/// Refuses what does not go with grains, and divides them among the ranks.
-void checkGrains(Reading &reading);
-
-/// Refuses what does not go with grains, and divides them among the ranks.
-void checkGrains(Reading &reading);
+/// Refuses what does not go together (ir/features/Relations.h).
+void checkCombinations(Reading &reading);
 
 /// "cosine", wherever it stands; empty if the file does not say.
 std::string getScheduleName(const Reading &reading);

@@ -54,15 +54,18 @@ static LoadedConfig load(Reading &reading) {
   reading.collect("", [&] {
     getTopLevel().read({reading, "", "", reading.root}, reading.result.config);
   });
-  for (std::span<const Check> checks :
-       {getStepChecks(), getShardingChecks(), getMemoryChecks(),
-        getFloat8Checks(), getQuantizeChecks()})
+  auto run = [&](std::span<const Check> checks) {
     for (const Check &check : checks)
       if (std::ranges::none_of(check.keys, [&](std::string_view key) {
             return reading.hasProblem(key);
           }))
         reading.collect(std::string(check.keys.front()),
                         [&] { check.run(reading); });
+  };
+  run(getStepChecks());
+  run(getShardingChecks());
+  checkCombinations(reading);
+  run(getMicroBatchChecks());
   reading.throwProblems();
   return std::move(reading.result);
 }

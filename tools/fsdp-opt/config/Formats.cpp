@@ -62,7 +62,13 @@ std::string Number::print(double value) const {
 }
 
 std::vector<std::string> NameList::read(const Value &value) const {
-  return value.reader().readStrings(value.node, value.key);
+  auto names = value.reader().readStrings(value.node, value.key);
+  if (names.empty() && !advice.empty())
+    value.fail("expected a " + std::string(what) +
+               ", or a list of them, found "
+               "none" +
+               withAdvice(advice));
+  return names;
 }
 
 std::string NameList::describe() const {

@@ -118,6 +118,8 @@ inline Choice<std::string> oneOf(std::vector<std::string_view> names) {
 /// A name, names with commas between them, or a list of names.
 struct NameList {
   std::string_view what = "name";
+  /// "leave it out for …", of a list that must not be empty.
+  std::string_view advice = {};
 
   std::vector<std::string> read(const Value &value) const;
   std::string describe() const;

@@ -3,6 +3,7 @@
 
 #include "tools/fsdp-opt/config/Reference.h"
 
+#include "ir/features/Relations.h"
 #include "tools/fsdp-opt/config/Foreign.h"
 #include "tools/fsdp-opt/config/Tables.h"
 
@@ -28,9 +29,13 @@ std::vector<ForeignConfigKey> fsdp::listForeignKeys() {
   return all;
 }
 
-/// The tables by the names of their places.
-static std::map<std::string, std::string, std::less<>> makeTables() {
-  std::map<std::string, std::string, std::less<>> tables;
+namespace {
+/// By the names of their places.
+using Texts = std::map<std::string, std::string, std::less<>>;
+} // namespace
+
+static Texts makeTables() {
+  Texts tables;
   for (const ConfigChapter &chapter : listConfigKeys()) {
     std::string &text = tables[std::string(chapter.name)];
     text = "| key | value | default | meaning |\n|---|---|---|---|\n";
@@ -45,10 +50,9 @@ static std::map<std::string, std::string, std::less<>> makeTables() {
   return tables;
 }
 
-std::string fsdp::renewReference(const std::string &document) {
+static std::string renew(const std::string &document, Texts tables) {
   static constexpr std::string_view begin = "<!-- keys: ",
                                     end = "<!-- end of keys -->";
-  auto tables = makeTables();
   std::istringstream lines(document);
   std::string text;
   for (std::string line; std::getline(lines, line);) {
@@ -72,4 +76,106 @@ std::string fsdp::renewReference(const std::string &document) {
     throw std::runtime_error("expected a line '" + std::string(begin) +
                              tables.begin()->first + " -->'");
   return text;
+}
+
+std::string fsdp::renewReference(const std::string &document) {
+  return renew(document, makeTables());
+}
+
+//===----------------------------------------------------------------------===//
+// What does not go together
+//===----------------------------------------------------------------------===//
+
+/// "device: cuda", whichever devices lack it; else as messages say it.
+static std::string nameFeature(Feature feature) {
+  std::string devices;
+  bool isOfDevices = false;
+  for (const Device &device : getDevices())
+    if (std::optional<Asked> asked = askDevice(device, feature)) {
+      isOfDevices = true;
+      if (asked->is)
+        devices += (devices.empty() ? "" : " or ") + asked->words;
+    }
+  return isOfDevices ? devices : getWords(feature, {});
+}
+
+/// The same as code, in which quotes are not meant.
+static std::string markFeature(Feature feature) {
+  std::string name = nameFeature(feature);
+  std::erase(name, '\'');
+  return "`" + name + "`";
+}
+
+static std::string makeReasons() {
+  std::string text = "| | what | error | why not, and what to do |\n"
+                     "|---|---|---|---|\n";
+  size_t number = 0;
+  for (const Relation &relation : getRelations()) {
+    text += "| " + std::to_string(++number) + " | ";
+    for (size_t i = 0; i < relation.features.size(); ++i) {
+      bool isNeeded = relation.kind == Relation::Kind::Requires &&
+                      i + 1 == relation.features.size();
+      text += (i == 0     ? ""
+               : isNeeded ? " without "
+                          : ", ") +
+              markFeature(relation.features[i]);
+    }
+    text += " | " + std::string(getErrorInfo(relation.id).id) + " | " +
+            relation.describe(nameFeature) + " |\n";
+  }
+  return text;
+}
+
+/// Features that so many relations are about have a column.
+static constexpr size_t kOften = 3;
+
+/// Numbers of reasons, a row a feature; with a star if it takes more than two.
+/// What has no number has no row.
+static std::string makeMatrix() {
+  std::vector<std::string> names;
+  std::map<std::string, size_t> counts;
+  std::map<std::pair<std::string, std::string>, std::string> cells;
+  size_t number = 0;
+  for (const Relation &relation : getRelations()) {
+    std::string cell = std::to_string(++number);
+    std::vector<Feature> apart = relation.features;
+    if (relation.kind == Relation::Kind::Requires)
+      apart.pop_back();
+    bool isPair = relation.features.size() == 2;
+    for (Feature one : apart) {
+      std::string name = markFeature(one);
+      if (counts[name]++ == 0)
+        names.push_back(name);
+      for (Feature other : apart)
+        if (one != other) {
+          std::string &text = cells[{name, markFeature(other)}];
+          text += (text.empty() ? "" : ", ") + cell + (isPair ? "" : "*");
+        }
+    }
+  }
+  std::string text = "| |", line = "|---|";
+  for (const std::string &column : names)
+    if (counts[column] >= kOften) {
+      text += " " + column + " |";
+      line += "---|";
+    }
+  text += "\n" + line + "\n";
+  for (const std::string &row : names) {
+    bool isEmpty = true;
+    std::string fields;
+    for (const std::string &column : names)
+      if (counts[column] >= kOften) {
+        const std::string &cell = cells[{row, column}];
+        isEmpty &= cell.empty();
+        fields += " " + cell + " |";
+      }
+    if (!isEmpty)
+      text += "| " + row + " |" + fields + "\n";
+  }
+  return text;
+}
+
+std::string fsdp::renewCombinations(const std::string &document) {
+  return renew(document,
+               {{"matrix", makeMatrix()}, {"reasons", makeReasons()}});
 }

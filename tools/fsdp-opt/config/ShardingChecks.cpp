@@ -1,6 +1,7 @@
 //===- ShardingChecks.cpp - What keys of sharding say together ------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "plan/Grains.h"
 #include "tools/fsdp-opt/config/Checks.h"
 #include "tools/fsdp-opt/config/Foreign.h"
 #include "tools/fsdp-opt/config/Names.h"
@@ -108,12 +109,6 @@ static void resolveMesh(Reading &reading) {
 /// What is asked of ranks that are not there.
 static void checkParallel(Reading &reading) {
   const Config &config = reading.result.config;
-  if (config.cp > 1 && config.sequenceParallel)
-    reading.refuse("sequence_parallel",
-                   "sequence_parallel: expected false with mesh: {cp: " +
-                       std::to_string(config.cp) +
-                       "}, which cuts the sequence already",
-                   ErrorId::ConfigNotSupported);
   if (config.cp == 1)
     reading.noteWithoutEffect(
         "context_parallel_rotate_method",
@@ -146,92 +141,24 @@ static void checkReshard(Reading &reading) {
           atOverride(i) + ".reshard_after_forward");
 }
 
-/// What depends on the model's shapes or buckets is the pass's to say.
-static void checkLayout(Reading &reading) {
-  const Config &config = reading.result.config;
-  bool holdsRows = config.layout == LayoutChoice::Rows ||
-                   config.layout == LayoutChoice::Auto;
-  for (const ModuleOverride &override : config.overrides)
-    holdsRows |= override.layout.has_value();
-  const Given *rules = reading.find("fsdp_config.shard_dims");
-  if (holdsRows || !rules)
-    return;
-  for (const auto &rule : rules->value)
-    if (YamlReader::isInt(rule.second) &&
-        reading.read.readInt(rule.second, "shard_dims") != 0)
-      reading.read.fail(
-          ErrorId::ConfigBadValue, rule.first,
-          "'shard_dims' of '" + rule.first.Scalar() +
-              "' is no dim 0, which 'bucket_layout: " +
-              std::string(getName(config.layout)) +
-              "' needs; write bucket_layout: auto or rows, or rows for its "
-              "bucket in overrides");
-}
-
-static void checkMicroBatches(Reading &reading) {
-  const Config &config = reading.result.config;
-  const char *kept = "fsdp_config.reshard_after_backward";
-  // With one rank as well: the config then means the same on more.
-  if (config.keepGathered && config.reshard != Reshard::None)
-    reading.refuse(kept, "'reshard_after_backward: false' keeps parameters "
-                         "gathered from micro-batch to micro-batch, which "
-                         "needs reshard_after_forward: false");
-  for (size_t i = 0; i < config.overrides.size(); ++i) {
-    int64_t reshard = config.overrides[i].reshard.value_or(1);
-    if (config.keepGathered && reshard != 1)
-      reading.refuse(atOverride(i),
-                     "'reshard_after_forward: " +
-                         (reshard == 0 ? "true" : std::to_string(reshard)) +
-                         "' drops parameters after forward, and "
-                         "'reshard_after_backward: false' keeps all of them; "
-                         "leave one of them out");
-  }
-  if (config.microBatches > 1)
-    return;
-  const char *why = "one micro-batch a step; gradient_accumulation_steps says "
-                    "how many there are";
-  if (config.keepGathered)
-    reading.noteWithoutEffect(kept, why);
-  if (config.sync != Sync::Each)
-    reading.noteWithoutEffect("fsdp_config.gradient_sync", why);
-}
-
-static void checkDivision(Reading &reading) {
-  const Config &config = reading.result.config;
-  if (config.divideInOptimizer.value_or(false) && config.forceSumReduction)
-    reading.refuse("fsdp_config.gradient_division",
-                   "'gradient_division: optimizer' and 'force_sum_reduction: "
-                   "true' both sum gradients, but divide them at different "
-                   "places; leave one of them out");
-}
-
 /// In what type gradients travel to the rank that sums them.
 static void checkWire(Reading &reading) {
   const Config &config = reading.result.config;
-  std::vector<std::string> paths;
-  if (!config.reduceWireDtype.empty())
-    paths.push_back("fsdp_config.reduce_wire_dtype");
+  if (config.dpShard * config.cp > 1)
+    return;
+  const char *why =
+      "no gradient is scattered: one rank has all of each parameter";
+  reading.noteWithoutEffect("fsdp_config.reduce_wire_dtype", why);
   for (size_t i = 0; i < config.overrides.size(); ++i)
-    if (!config.overrides[i].reduceWireDtype.empty())
-      paths.push_back(atOverride(i) + ".reduce_wire_dtype");
-  for (const std::string &path : paths) {
-    if (config.target.device == Target::Device::Cuda)
-      reading.refuse(path,
-                     "'reduce_wire_dtype' is not supported with device: cuda, "
-                     "whose collectives sum in the type that travels; write "
-                     "mixed_precision: {reduce_dtype: bfloat16} for sums in it",
-                     ErrorId::ConfigNotSupported);
-    if (config.grains)
-      reading.refuse(path,
-                     "'reduce_wire_dtype' is not supported with 'grains': one "
-                     "rank alone sends nothing, and rounds nothing; leave it "
-                     "out, or fsdp_config.grains, which is for the same bits "
-                     "on any number of ranks",
-                     ErrorId::ConfigNotSupported);
-    if (config.dpShard * config.cp == 1)
-      reading.noteWithoutEffect(path, "no gradient is scattered: one rank has "
-                                      "all of each parameter");
-  }
+    reading.noteWithoutEffect(atOverride(i) + ".reduce_wire_dtype", why);
+}
+
+static void checkCheckpointing(Reading &reading) {
+  for (const CheckpointingConfig &told : reading.result.config.checkpointing)
+    if (!told.save.empty() && told.policy == RecomputeChoice::Full)
+      reading.refuse("fsdp_config.activation_checkpointing",
+                     "'save' names operators whose results are kept, which "
+                     "policy: full does not; write policy: selective");
 }
 
 /// What was allowed that a GPU alone can do.
@@ -257,6 +184,59 @@ static void checkArithmetic(Reading &reading) {
       allowed && allowed->deterministic;
 }
 
+//===----------------------------------------------------------------------===//
+// Micro-batches
+//===----------------------------------------------------------------------===//
+
+/// Divides grains among the ranks.
+static void dealConfiguredGrains(Reading &reading) {
+  Config &config = reading.result.config;
+  const char *key = "fsdp_config.grains";
+  if (config.grains == 0)
+    return;
+  if (config.mode == Mode::Inference)
+    return reading.noteWithoutEffect(key, "mode: inference");
+  auto grains = static_cast<uint32_t>(config.grains);
+  std::vector<GrainBlock> blocks =
+      dealGrains(grains, static_cast<uint32_t>(config.dpReplicate),
+                 static_cast<uint32_t>(config.dpShard));
+  if (blocks.empty())
+    reading.refuse(
+        key, "'grains: " + std::to_string(grains) + "' are too few for " +
+                 std::to_string(config.dpReplicate) + " x " +
+                 std::to_string(config.dpShard) +
+                 " ranks (dp_replicate x dp_shard), each of which needs one; "
+                 "ranks that divide them evenly are " +
+                 listEvenWorlds(grains) + ", and any smaller number works");
+  config.microBatches = getMostGrains(blocks);
+  config.sync = Sync::Last;
+}
+
+static void noteSingleBatch(Reading &reading) {
+  const Config &config = reading.result.config;
+  if (config.microBatches > 1)
+    return;
+  const char *why = "one micro-batch a step; gradient_accumulation_steps says "
+                    "how many there are";
+  if (config.keepGathered)
+    reading.noteWithoutEffect("fsdp_config.reshard_after_backward", why);
+  if (config.sync != Sync::Each)
+    reading.noteWithoutEffect("fsdp_config.gradient_sync", why);
+}
+
+std::span<const Check> fsdp::getMicroBatchChecks() {
+  static const Check all[] = {
+      {{"fsdp_config.grains", "gradient_accumulation_steps",
+        "fsdp_config.gradient_sync", "mesh", "--world", "mode"},
+       dealConfiguredGrains},
+      {{"fsdp_config.reshard_after_backward",
+        "fsdp_config.reshard_after_forward", "fsdp_config.overrides",
+        "fsdp_config.gradient_sync", "gradient_accumulation_steps"},
+       noteSingleBatch},
+  };
+  return all;
+}
+
 std::span<const Check> fsdp::getShardingChecks() {
   static const Check all[] = {
       {{"fsdp_config.auto_wrap_policy",
@@ -270,25 +250,13 @@ std::span<const Check> fsdp::getShardingChecks() {
       {{"fsdp_config.reshard_after_forward", "fsdp_config.overrides", "mesh",
         "--world"},
        checkReshard},
-      {{"fsdp_config.bucket_layout", "fsdp_config.shard_dims",
-        "fsdp_config.overrides"},
-       checkLayout},
-      {{"fsdp_config.gradient_division", "fsdp_config.force_sum_reduction"},
-       checkDivision},
-      {{"fsdp_config.reduce_wire_dtype", "fsdp_config.overrides",
-        "fsdp_config.grains", "mesh", "--world", "device"},
+      {{"fsdp_config.reduce_wire_dtype", "fsdp_config.overrides", "mesh",
+        "--world"},
        checkWire},
+      {{"fsdp_config.activation_checkpointing"}, checkCheckpointing},
       {{"tf32", "reduced_precision_reduction", "fp16_accumulation",
         "deterministic", "device"},
        checkArithmetic},
-      // In front of what asks for the number of micro-batches.
-      {{"fsdp_config.grains", "gradient_accumulation_steps",
-        "fsdp_config.gradient_sync", "mesh", "--world", "mode"},
-       checkGrains},
-      {{"fsdp_config.reshard_after_backward",
-        "fsdp_config.reshard_after_forward", "fsdp_config.overrides",
-        "fsdp_config.gradient_sync", "gradient_accumulation_steps"},
-       checkMicroBatches},
   };
   return all;
 }

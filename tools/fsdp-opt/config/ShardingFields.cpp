@@ -66,6 +66,10 @@ static void readShardDims(const Value &value, Config &config) {
                 "'shard_dims' of '" + pattern +
                     "': expected a dim from 0, or 'largest', found " +
                     dim.Scalar());
+    // Messages stand at the pattern.
+    value.reading.take(value.path + "[" +
+                           std::to_string(config.shardDims.size()) + "]",
+                       {entry.first, entry.first});
     config.shardDims.push_back({pattern, number});
   }
 }

@@ -108,18 +108,12 @@ static void checkScheduler(Reading &reading) {
 //===----------------------------------------------------------------------===//
 
 /// A scale that changes tries how far it can go: overflows are part of that.
-static void checkLossScale(Reading &reading) {
+static void completePolicy(Reading &reading) {
   Config &config = reading.result.config;
   if (!config.lossScale || config.lossScale->growthInterval == 0)
     return;
-  const Given *policy = reading.find("on_nonfinite");
-  if (policy && config.onNonFinite != plan::NonFinite::skip)
-    reading.refuse("on_nonfinite",
-                   "'on_nonfinite: " + policy->value.Scalar() +
-                       "' does not go with a loss scale that changes, whose "
-                       "overflows leave out their update: write skip, or a "
-                       "number as loss_scale");
-  config.onNonFinite = plan::NonFinite::skip;
+  if (!reading.find("on_nonfinite"))
+    config.onNonFinite = plan::NonFinite::skip;
 }
 
 /// One file may serve training and inference: what only training needs does not
@@ -252,7 +246,7 @@ std::span<const Check> fsdp::getStepChecks() {
         "optimizer.groups"},
        checkNesterov},
       {{"lr_scheduler", "optimizer.lr"}, checkScheduler},
-      {{"on_nonfinite", "loss_scale"}, checkLossScale},
+      {{"on_nonfinite", "loss_scale"}, completePolicy},
       {{"mode"}, checkMode},
       {{"data"}, checkData},
       {{"data"}, checkLengths},

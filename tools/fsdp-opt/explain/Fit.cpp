@@ -14,7 +14,6 @@
 
 #include "llvm/Support/raw_ostream.h"
 
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -71,53 +70,24 @@ void FitTable::addMechanisms(const Config &base, const std::string &with,
   Config everything = base;
   std::string names = with;
   int count = 0;
-  auto add = [&](const char *name, const std::function<void(Config &)> &change,
-                 bool joins) {
-    Mechanism mechanism{with + name, base};
-    change(mechanism.config);
-    all.push_back(std::move(mechanism));
-    if (!joins)
+  auto add = [&](const char *name, const Change &change, bool joins) {
+    std::optional<Config> changed = withChange(base, change, cluster);
+    if (!changed)
       return;
-    change(everything);
+    all.push_back({with + name, std::move(*changed)});
+    std::optional<Config> joined = withChange(everything, change, cluster);
+    if (!joins || !joined)
+      return;
+    everything = std::move(*joined);
     names += (count++ == 0 ? "" : ", ") + std::string(name);
   };
-  auto recompute = [](RecomputeChoice policy) {
-    return [policy](Config &config) {
-      CheckpointingConfig each;
-      each.policy = policy;
-      config.checkpointing = {each};
-    };
-  };
-  if (!says(given, "fsdp_config.activation_checkpointing")) {
-    add("selective recomputation", recompute(RecomputeChoice::Selective),
-        false);
-    add("full recomputation", recompute(RecomputeChoice::Full), true);
-  }
-  if (!says(given, "fsdp_config.loss_chunks"))
-    add(
-        "the loss in chunks", [](Config &config) { config.lossChunks = 0; },
-        true);
-  // A host that is the device has nothing to give.
-  if (!cluster.device.isHost) {
-    if (!says(given, "fsdp_config.activation_offloading"))
-      // What is computed again need not wait anywhere.
-      add(
-          "activations on the host",
-          [](Config &config) { config.offloadActivations = {"*"}; }, false);
-    if (!says(given, "fsdp_config.offload_optimizer") &&
-        !says(given, "fsdp_config.offload_params")) {
-      add(
-          "the optimizer on the host",
-          [](Config &config) { config.offloadOptimizer = true; }, true);
-      if (given.sync != Sync::AllReduceLast)
-        add(
-            "parameters and the optimizer on the host",
-            [](Config &config) {
-              config.offloadOptimizer = config.offloadParams = true;
-            },
-            false);
-    }
-  }
+  add("selective recomputation", kSelective, false);
+  add("full recomputation", kFull, true);
+  add("the loss in chunks", kChunks, true);
+  // What is computed again need not wait anywhere.
+  add("activations on the host", kActivationsOnHost, false);
+  add("the optimizer on the host", kOptimizerOnHost, true);
+  add("parameters and the optimizer on the host", kParamsOnHost, false);
   if (count > 1)
     all.push_back({names, std::move(everything)});
 }
