@@ -14,6 +14,9 @@ using namespace fsdp;
 //===----------------------------------------------------------------------===//
 
 void fsdp::buildShardPipeline(OpPassManager &manager) {
+  // Passes rely on it, and do not ask again.
+  manager.addPass(createVerifyFeatures());
+
   // While matrices of the model are what products read.
   manager.addPass(createFindAdapters());
 

@@ -346,7 +346,7 @@ struct OffloadStates final : fsdp::impl::OffloadStatesBase<OffloadStates> {
     auto told = getSetting<OffloadAttr>(module);
     if (!told.getParams() && !told.getOptimizer())
       return;
-    if (failed(verify(module, told)))
+    if (failed(verify(module)))
       return signalPassFailure();
     StateTable states(module);
     for (StateOp state : states.getStates())
@@ -380,16 +380,11 @@ private:
         told.getParams() ? "offload_params" : "offload_optimizer");
   }
 
-  static LogicalResult verify(ModuleOp module, OffloadAttr told) {
+  static LogicalResult verify(ModuleOp module) {
     for (StateOp state : module.getOps<StateOp>())
       if (state.isOnHost())
         return state.emitOpError("lies on the host already; expected states on "
                                  "the device");
-    if (told.getParams() && getMicroBatches(module) > 1 &&
-        getSetting<StepAttr>(module).getSync() == GradientSync::AllReduceLast)
-      return module.emitError(
-          "expects running sums of gradients that the replicas have summed up, "
-          "since they lie on the host; use sync 'each' or 'last'");
     return success();
   }
 

@@ -364,9 +364,6 @@ private:
              << axisName << "'";
     if ((isContext ? told.getCp() : told.getTp()) == 1)
       return success();
-    if (isContext && told.getSequence())
-      return module.emitError("expected 'sequence' without 'cp': both cut the "
-                              "sequence");
     if (!isContext && failed(planParallel(module, told)))
       return failure();
     StateTable states(module);

@@ -558,25 +558,6 @@ private:
                             "one; run fsdp-assign-groups first");
   }
 
-  /// Only the host has kernels for what is not the parameters' own type.
-  static LogicalResult checkStorage(ModuleOp module,
-                                    const StepOptions &options) {
-    auto offload = getSetting<OffloadAttr>(module);
-    if (!getDevice(module).starts_with("cuda") || offload.getParams() ||
-        offload.getOptimizer())
-      return success();
-    StringRef key = options.stateDType != StateDType::Parameter
-                        ? "optimizer.state_dtype"
-                    : options.rounding ? "optimizer.stochastic_rounding"
-                                       : "";
-    if (key.empty())
-      return success();
-    return module.emitError(key)
-           << " is computed on the host alone, and the device is "
-           << getDevice(module)
-           << "; leave it out, or set fsdp_config.offload_optimizer";
-  }
-
   LogicalResult run(ModuleOp module) {
     if (failed(getDataMesh(module)))
       return failure();
@@ -601,8 +582,6 @@ private:
     if (optimizer.getStochasticRounding())
       options.rounding =
           Builder(&getContext()).getI64IntegerAttr(getSeed(module));
-    if (failed(checkStorage(module, options)))
-      return failure();
     if (failed(checkGroups(module, options.groups.size())))
       return failure();
     SmallVector<func::FuncOp> programs = getPrograms(module);

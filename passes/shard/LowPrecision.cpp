@@ -4,27 +4,11 @@
 #include "passes/shard/LowPrecision.h"
 
 #include "ir/fsdp/Fsdp.h"
-#include "passes/analysis/Programs.h"
 
 #include "mlir/IR/Builders.h"
 
 using namespace fsdp;
 using namespace mlir;
-
-LogicalResult fsdp::verifyOnWholeTensors(ModuleOp module, StringRef what,
-                                         StringRef ofWholeTensors,
-                                         StringRef onOtherDevices) {
-  auto parallel = getSetting<ParallelAttr>(module);
-  if (parallel.getTp() > 1 || parallel.getCp() > 1)
-    return module.emitError("expected no ranks along 'tp' and 'cp' with ")
-           << what << ", " << ofWholeTensors << "; found " << parallel.getTp()
-           << " and " << parallel.getCp();
-  if (getDevice(module) != "cpu")
-    return module.emitError("expected ")
-           << what << " on the CPU, found " << getDevice(module) << ", "
-           << onOtherDevices;
-  return success();
-}
 
 static std::string print(Type type) {
   std::string text;

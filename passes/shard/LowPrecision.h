@@ -12,13 +12,6 @@
 
 namespace fsdp {
 
-/// Refuses ranks along `tp` and `cp`, and devices other than the CPU. `what` is
-/// what was asked for; the reasons end the sentences: "whose scales are …".
-mlir::LogicalResult verifyOnWholeTensors(mlir::ModuleOp module,
-                                         llvm::StringRef what,
-                                         llvm::StringRef ofWholeTensors,
-                                         llvm::StringRef onOtherDevices);
-
 /// The casts that a pass makes because it was asked to, as reports list them.
 class CastList {
 public:

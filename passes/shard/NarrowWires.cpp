@@ -38,13 +38,6 @@ private:
     llvm::erase_if(rules, [](RuleAttr rule) { return !rule.getReduceWire(); });
     if (!everywhere && rules.empty())
       return success();
-    if (getDevice(module) != "cpu")
-      return module.emitError("expected gradients to travel in the type that "
-                              "they are summed in on ")
-             << getDevice(module)
-             << ", where the collective sums while it moves; leave "
-                "fsdp_config.reduce_wire_dtype out, or set mixed_precision's "
-                "reduce_dtype";
     llvm::StringSet<> names = getBucketNames(module);
     for (RuleAttr rule : rules)
       if (failed(verifyMatches(module, rule, names, "buckets")))

@@ -32,10 +32,6 @@ struct QuantizeBases final : fsdp::impl::QuantizeBasesBase<QuantizeBases> {
 
 private:
   LogicalResult run(ModuleOp module) {
-    if (failed(verifyOnWholeTensors(module, "'quantize'",
-                                    "whose blocks are of whole tensors",
-                                    "for which nothing reads blocks of codes")))
-      return failure();
     for (auto op : module.getOps<ModuleInfoOp>())
       classes[op.getPath()] = op.getClassName();
     StateTable states(module);

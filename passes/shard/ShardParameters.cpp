@@ -58,11 +58,6 @@ private:
                               "the ")
              << told.getWorld() << " ranks, found " << told.getReplicate()
              << ", " << tensorRanks << " and " << contextRanks;
-    if (contextRanks > 1 && told.getKeepIgnoredLocal())
-      return module.emitError(
-          "expected 'cp' without 'keep_ignored_local': what "
-          "context parallel ranks have of a gradient are "
-          "summands of one");
     SmallVector<StringAttr> names;
     SmallVector<int64_t> sizes;
     if (told.getReplicate() > 1) {

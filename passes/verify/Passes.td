@@ -6,6 +6,20 @@
 
 include "passes/PassBase.td"
 
+def VerifyFeatures : Fsdp_ModulePass<"fsdp-verify-features"> {
+  let summary = "check that what the module asks for goes together";
+  let description = [{
+    What the settings ask for (`#fsdp.step`, `#fsdp.parallel`, …) breaks no row of
+    the table of ir/features/Relations.cpp, by which configs are refused as well
+    (docs/Combinations.md). What depends on the program is not its concern.
+
+    Example: `#fsdp.float8<modules = ["*"]>` beside `#fsdp.parallel<tp = 2>`:
+    "'float8' is not supported with mesh: {tp: 2}; leave one of them out".
+
+    Needs: nothing. Leaves the program as it is.
+  }];
+}
+
 def VerifyCaptured : Fsdp_ModulePass<"fsdp-verify-captured"> {
   let summary = "check the contract of a captured program";
   let description = [{
@@ -83,8 +97,7 @@ def VerifyGrains : Fsdp_ModulePass<"fsdp-verify-grains"> {
     * Nothing sums over a shard but `fsdp.square_sum`, which does not round.
     * No buffer, and no parameter of a rank's own, has a new value that depends on
       which grains the rank computed.
-    * No grain is computed by several ranks, and none on a device whose kernels sum
-      in an order of their own.
+    * No grain is computed by several ranks.
 
     An error names the op that breaks it. That kernels give the same bits for the
     same operands is not proved here (docs/SameBits.md).

@@ -154,16 +154,6 @@ private:
     FailureOr<MeshAttr> mesh = getDataMesh(module);
     if (failed(mesh))
       return failure();
-    auto parallel = getSetting<ParallelAttr>(module);
-    if (parallel.getTp() > 1 || parallel.getCp() > 1)
-      return module.emitError("expected each grain on one rank, found one on ")
-             << parallel.getTp() * parallel.getCp()
-             << " ranks (tp, cp), whose sums have another order";
-    if (getDevice(module) != "cpu")
-      return module.emitError("expected sums of grains on the CPU, found the "
-                              "device ")
-             << getDevice(module)
-             << ", where nothing says in which order kernels sum";
     int64_t shards = getShardSize(*mesh);
     auto blocks =
         dealGrains(static_cast<uint32_t>(grains),

@@ -53,8 +53,6 @@
 // UNEVEN: 'aten.embedding' op has sequences of 8 tokens, which the 6 pieces of 'cp: 3' (two a rank, under a causal mask) do not divide; 2, 4 ranks would work
 // RUN: not fsdp-opt %S/partition.mlir --fsdp-annotate='with={shards<world = 2>, parallel<cp = 2>}' --fsdp-snapshot-reference --fsdp-partition=axis=cp -o - 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: expected an embedding of a batch's tokens, of whose sequences the 2 ranks of 'cp' compute parts, found none
-// RUN: not fsdp-opt %s --fsdp-annotate='with={shards<world = 2>, parallel<cp = 2, sequence = true>}' --fsdp-snapshot-reference --fsdp-partition=axis=cp -o - 2>&1 | FileCheck %s --check-prefix=BOTH
-// BOTH: expected 'sequence' without 'cp': both cut the sequence
 // RUN: not fsdp-opt %s --fsdp-snapshot-reference --fsdp-partition=axis=dp -o - 2>&1 | FileCheck %s --check-prefix=AXIS
 // AXIS: expected the axis 'tp' or 'cp', found 'dp'
 

@@ -26,18 +26,6 @@ module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"]>} {
 
 // -----
 
-// expected-error @+1 {{expected no ranks along 'tp' and 'cp' with float8, whose scales are of what one rank computes; found 2 and 1}}
-module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"]>, fsdp.parallel = #fsdp.parallel<tp = 2>} {
-}
-
-// -----
-
-// expected-error @+1 {{expected float8 on the CPU, found cuda:sm_90}}
-module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"]>, fsdp.device = "cuda:sm_90"} {
-}
-
-// -----
-
 // expected-error @+1 {{expected the recipe 'tensorwise' with 'all_gather', found 'rowwise'}}
 module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"], recipe = rowwise, all_gather = true>} {
 }

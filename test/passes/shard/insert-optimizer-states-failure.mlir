@@ -1,15 +1,5 @@
 // RUN: fsdp-opt %s --split-input-file --verify-diagnostics --fsdp-insert-optimizer
 
-// expected-error @below {{optimizer.state_dtype is computed on the host alone, and the device is cuda; leave it out, or set fsdp_config.offload_optimizer}}
-module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.device = "cuda", fsdp.optimizer = #fsdp.optimizer<state_dtype = int8>} {
-  fsdp.state parameter @w : tensor<4xf32>
-  func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}, %x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.gradient = @w}) {
-    return %x, %w : tensor<f32>, tensor<4xf32>
-  }
-}
-
-// -----
-
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.optimizer = #fsdp.optimizer<state_dtype = bfloat16>} {
   // expected-error @below {{cannot have its optimizer states as bfloat16: it is in f64}}
   fsdp.state parameter @w : tensor<4xf64>

@@ -51,18 +51,6 @@ module attributes {fsdp.quantize = #fsdp.quantize<modules = ["*"], skip = ["fc"]
 
 // -----
 
-// expected-error @+1 {{expected no ranks along 'tp' and 'cp' with 'quantize', whose blocks are of whole tensors; found 2 and 1}}
-module attributes {fsdp.quantize = #fsdp.quantize<modules = ["*"]>, fsdp.parallel = #fsdp.parallel<tp = 2>} {
-}
-
-// -----
-
-// expected-error @+1 {{expected 'quantize' on the CPU, found cuda:sm_90}}
-module attributes {fsdp.quantize = #fsdp.quantize<modules = ["*"]>, fsdp.device = "cuda:sm_90"} {
-}
-
-// -----
-
 module attributes {fsdp.quantize = #fsdp.quantize<modules = ["*"]>} {
   // expected-error @+1 {{expects a parameter that is contiguous to be quantized, found strides; call contiguous() on it}}
   fsdp.state frozen @fc.weight : tensor<16x16xf32>

@@ -108,12 +108,6 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 3>, fsdp.step = #fsdp.step<gra
 
 // -----
 
-// expected-error @+1 {{expected sums of grains on the CPU, found the device cuda}}
-module attributes {fsdp.device = "cuda", fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.step = #fsdp.step<grains = 1>} {
-}
-
-// -----
-
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.step = #fsdp.step<grains = 1>} {
   // expected-error @+1 {{is trained in f64, whose squares have no exact sum}}
   fsdp.state parameter @w : tensor<4xf64>

@@ -51,11 +51,11 @@ void fsdp::verifyAddresses(ModuleOp module) {
     return;
   DiagnosticCollector diagnostics(module.getContext());
   PassManager manager(module.getContext());
+  manager.addPass(createVerifyFeatures());
   manager.addPass(createVerifyPlanned());
   manager.addPass(createVerifyMemory());
   if (failed(manager.run(module)))
-    throw diagnostics.makeError(ErrorId::NoArtifact,
-                                "the program's addresses are not valid");
+    throw diagnostics.makeError(ErrorId::NoArtifact, "the plan is not valid");
 }
 
 std::string fsdp::makeArtifact(ModuleOp module, const std::string &output) {
