@@ -10,7 +10,7 @@ using namespace fsdp;
 
 std::span<const FeatureInfo> fsdp::getFeatures() {
   static constexpr FeatureInfo all[] = {
-#define FSDP_FEATURE(name, key, words) {#name, key, words},
+#define FSDP_FEATURE(name, key, words, ...) {#name, key, words},
 #include "ir/features/Features.def"
   };
   return all;
@@ -23,7 +23,7 @@ const FeatureInfo &fsdp::getInfo(Feature feature) {
 std::optional<Asked> fsdp::askDevice(const Device &device, Feature feature) {
   std::string words = "device: " + std::string(device.name);
   switch (feature) {
-#define FSDP_FEATURE(name, key, words)
+#define FSDP_FEATURE(...)
 #define FSDP_DEVICE_LACKS(name, member)                                        \
   case Feature::name:                                                          \
     return Asked{!device.member, words};

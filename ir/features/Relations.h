@@ -18,12 +18,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace fsdp {
 
 enum class Feature {
-#define FSDP_FEATURE(name, key, words) name,
+#define FSDP_FEATURE(name, ...) name,
 #include "ir/features/Features.def"
 };
 
@@ -39,9 +40,12 @@ const FeatureInfo &getInfo(Feature feature);
 /// Whether a feature is asked for, and how, where that differs from what its
 /// row says.
 struct Asked {
-  bool is = false;
-  std::string words = {}; ///< "mesh: {tp: 2}"
-  std::string path = {};  ///< "fsdp_config.overrides[1].reduce_wire_dtype"
+  Asked(bool is = false, std::string words = {}, std::string path = {})
+      : is(is), words(std::move(words)), path(std::move(path)) {}
+
+  bool is;
+  std::string words; ///< "mesh: {tp: 2}"
+  std::string path;  ///< "fsdp_config.overrides[1].reduce_wire_dtype"
 };
 
 /// The same of what `device` lacks; none of another feature.

@@ -19,7 +19,11 @@ public:
   Asked ask(Feature feature) const;
 
 private:
+  bool anyRule(llvm::function_ref<bool(RuleAttr)> is) const; ///< of buckets
+  bool cutsOtherDims() const;
+  /// Not of what a program was captured with and never reads.
   bool hasDynamicLossScale() const;
+  bool skipsNonFinite() const;
 
   mlir::ModuleOp module;
   bool trains; ///< unless all of its programs only compute outputs
@@ -28,9 +32,9 @@ private:
   BucketsAttr buckets;
   StepAttr step;
   Float8Attr float8;
+  QuantizeAttr quantize;
   OffloadAttr offload;
   OptimizerAttr optimizer;
-  llvm::SmallVector<RuleAttr> rules; ///< of buckets
 };
 
 } // namespace fsdp

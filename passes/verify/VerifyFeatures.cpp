@@ -26,11 +26,24 @@ ModuleFeatures::ModuleFeatures(ModuleOp module)
       buckets(getSetting<BucketsAttr>(module)),
       step(getSetting<StepAttr>(module)),
       float8(getSetting<Float8Attr>(module)),
+      quantize(getSetting<QuantizeAttr>(module)),
       offload(getSetting<OffloadAttr>(module)),
-      optimizer(getSetting<OptimizerAttr>(module)),
-      rules(getList<RuleAttr>(buckets.getRules())) {}
+      optimizer(getSetting<OptimizerAttr>(module)) {}
 
-/// Not of what a program was captured with and never reads.
+bool ModuleFeatures::anyRule(llvm::function_ref<bool(RuleAttr)> is) const {
+  return llvm::any_of(getList<RuleAttr>(buckets.getRules()), is);
+}
+
+static bool drops(RuleAttr rule) { return rule.getReshard().value_or(1) != 1; }
+static bool laysOut(RuleAttr rule) { return rule.getLayout().has_value(); }
+static bool narrows(RuleAttr rule) { return bool(rule.getReduceWire()); }
+
+bool ModuleFeatures::cutsOtherDims() const {
+  return llvm::any_of(
+      getList<DimRuleAttr>(shards.getDims()),
+      [](DimRuleAttr rule) { return rule.getDim().value_or(0) != 0; });
+}
+
 bool ModuleFeatures::hasDynamicLossScale() const {
   ModuleOp all = module;
   return getSetting<LossScaleAttr>(module).getInterval() != 0 &&
@@ -39,92 +52,20 @@ bool ModuleFeatures::hasDynamicLossScale() const {
          });
 }
 
+bool ModuleFeatures::skipsNonFinite() const {
+  auto policy = findSetting<OnNonFiniteAttr>(module);
+  return policy && policy.getValue() == OnNonFinite::Skip;
+}
+
 Asked ModuleFeatures::ask(Feature feature) const {
+  const Device &device = getTarget(module);
   switch (feature) {
-#define FSDP_FEATURE(name, key, words)
-#define FSDP_DEVICE_LACKS(name, member) case Feature::name:
+#define FSDP_FEATURE(name, key, words, ofConfig, ofModule)                     \
+  case Feature::name:                                                          \
+    return ofModule;
 #include "ir/features/Features.def"
-    return *askDevice(getTarget(module), feature);
-  case Feature::TensorParallel:
-    return askRanks("tp", parallel.getTp());
-  case Feature::ContextParallel:
-    return askRanks("cp", parallel.getCp());
-  case Feature::SequenceParallel:
-    return {parallel.getSequence()};
-  case Feature::LocalIgnored:
-    return {shards.getKeepIgnoredLocal()};
-  case Feature::KeepGathered:
-    return {step.getKeepGathered()};
-  case Feature::GatheredForBackward:
-    return {buckets.getReshard() == ReshardMode::None};
-  case Feature::BucketReshards:
-    return {llvm::any_of(rules, [](RuleAttr rule) {
-      return rule.getReshard().value_or(1) != 1;
-    })};
-  case Feature::FlatLayout:
-    return {(buckets.getLayout() == BucketLayout::Flat ||
-             buckets.getLayout() == BucketLayout::Fsdp2) &&
-            llvm::none_of(rules, [](RuleAttr rule) {
-              return rule.getLayout().has_value();
-            })};
-  case Feature::OtherShardDims:
-    return {llvm::any_of(
-        getList<DimRuleAttr>(shards.getDims()),
-        [](DimRuleAttr rule) { return rule.getDim().value_or(0) != 0; })};
-  case Feature::AheadByRule:
-  case Feature::BucketsByRule:
-  case Feature::Prefetch:
-  case Feature::NamedBuckets:
-    return {}; // has been decided
-  case Feature::Grains:
-    return {step.getGrains() != 0};
-  case Feature::MicroBatches:
-    // With grains they follow from the ranks.
-    return {step.getMicroBatches() > 1 && step.getGrains() == 0};
-  case Feature::SyncNotLast:
-    return {step.getMicroBatches() > 1 && step.getSync() != GradientSync::Last};
-  case Feature::AllReduceLast:
-    return {step.getSync() == GradientSync::AllReduceLast};
-  case Feature::DivideFactor:
-    return {bool(step.getDivideFactor())};
-  case Feature::DivideInOptimizer:
-    return {step.getDivideInOptimizer()};
-  case Feature::ForceSum:
-    return {step.getForceSum()};
-  case Feature::NarrowWire:
-    return {step.getReduceWire() || llvm::any_of(rules, [](RuleAttr rule) {
-              return bool(rule.getReduceWire());
-            })};
-  case Feature::NormOfSums:
-    return {optimizer.getNormOrder().getValueAsDouble() == 1};
-  case Feature::Float8:
-    return {bool(float8.getModules())};
-  case Feature::Float8Gathers:
-    return {float8.getModules() && float8.getAllGather()};
-  case Feature::Float8Tensorwise:
-    return {float8.getRecipe() == Float8Recipe::Tensorwise};
-  case Feature::Quantize:
-    return {bool(getSetting<QuantizeAttr>(module).getModules())};
-  case Feature::OffloadParams:
-    return {offload.getParams()};
-  case Feature::OffloadOptimizer:
-    return {offload.getOptimizer()};
-  case Feature::OffloadActivations:
-    return {bool(offload.getActivations())};
-  case Feature::StateDType:
-    return {trains && optimizer.getStateDtype() != StateDType::Parameter};
-  case Feature::StochasticRounding:
-    return {trains && optimizer.getStochasticRounding()};
-  case Feature::UpdateOnHost:
-    return {offload.getParams() || offload.getOptimizer()};
-  case Feature::DynamicLossScale:
-    return {hasDynamicLossScale()};
-  case Feature::StepsWithNan: {
-    auto policy = findSetting<OnNonFiniteAttr>(module);
-    return {!policy || policy.getValue() != OnNonFinite::Skip};
   }
-  }
-  llvm_unreachable("all features are asked for by a setting, or by none");
+  llvm_unreachable("all features are in the table");
 }
 
 namespace {

@@ -73,89 +73,31 @@ static Asked askPlanner(const Config &config,
           "schedule: " + std::string(getName(config.planner))};
 }
 
+/// With grains they follow from the ranks.
+static Asked askMicroBatches(const Config &config) {
+  return {config.microBatches > 1 &&
+              (config.grains == 0 ||
+               says(config, getInfo(Feature::MicroBatches).key)),
+          "'gradient_accumulation_steps: " +
+              std::to_string(config.microBatches) + "'"};
+}
+
+static Asked askStepsWithNan(const Config &config) {
+  return {says(config, getInfo(Feature::StepsWithNan).key) &&
+              config.onNonFinite != plan::NonFinite::skip,
+          "'on_nonfinite: " +
+              std::string(plan::EnumNameNonFinite(config.onNonFinite)) + "'"};
+}
+
 Asked fsdp::ask(const Config &config, Feature feature) {
   bool trains = config.mode != Mode::Inference;
-  const OptimizerConfig &optimizer = config.optimizer;
+  std::string_view key = getInfo(feature).key;
   const Device &device = findDevice(config.target.describe());
   switch (feature) {
-#define FSDP_FEATURE(name, key, words)
-#define FSDP_DEVICE_LACKS(name, member) case Feature::name:
+#define FSDP_FEATURE(name, key, words, ofConfig, ofModule)                     \
+  case Feature::name:                                                          \
+    return ofConfig;
 #include "ir/features/Features.def"
-    return *askDevice(device, feature);
-  case Feature::TensorParallel:
-    return askRanks("tp", config.tp);
-  case Feature::ContextParallel:
-    return askRanks("cp", config.cp);
-  case Feature::SequenceParallel:
-    return {config.sequenceParallel};
-  case Feature::LocalIgnored:
-    return {!config.reduceIgnoredParams};
-  case Feature::KeepGathered:
-    return {config.keepGathered};
-  case Feature::GatheredForBackward:
-    return {config.reshard == Reshard::None};
-  case Feature::BucketReshards:
-    return askBucketReshards(config);
-  case Feature::FlatLayout:
-    return askFlatLayout(config);
-  case Feature::OtherShardDims:
-    return askOtherShardDims(config);
-  case Feature::AheadByRule:
-    return askPlanner(config, {Planner::Fsdp2, Planner::DeepCompile});
-  case Feature::BucketsByRule:
-    return askPlanner(config, {Planner::Inductor});
-  case Feature::Prefetch:
-  case Feature::NamedBuckets:
-    return {says(config, getInfo(feature).key)};
-  case Feature::Grains:
-    return {trains && config.grains != 0};
-  case Feature::MicroBatches:
-    // With grains they follow from the ranks.
-    return {config.microBatches > 1 &&
-                (config.grains == 0 || says(config, getInfo(feature).key)),
-            "'gradient_accumulation_steps: " +
-                std::to_string(config.microBatches) + "'"};
-  case Feature::SyncNotLast:
-    return {says(config, getInfo(feature).key) && config.sync != Sync::Last};
-  case Feature::AllReduceLast:
-    return {config.sync == Sync::AllReduceLast};
-  case Feature::DivideFactor:
-    return {config.gradientDivideFactor.has_value()};
-  case Feature::DivideInOptimizer:
-    return {config.divideInOptimizer.value_or(false)};
-  case Feature::ForceSum:
-    return {config.forceSumReduction};
-  case Feature::NarrowWire:
-    return askNarrowWire(config);
-  case Feature::NormOfSums:
-    return {config.gradNormType == 1};
-  case Feature::Float8:
-    return {config.float8.has_value()};
-  case Feature::Float8Gathers:
-    return {config.float8 && config.float8->allGather};
-  case Feature::Float8Tensorwise:
-    return {config.float8 && config.float8->recipe == Float8Choice::Tensorwise};
-  case Feature::Quantize:
-    return {config.quantize.has_value()};
-  case Feature::OffloadParams:
-    return {config.offloadParams};
-  case Feature::OffloadOptimizer:
-    return {config.offloadOptimizer};
-  case Feature::OffloadActivations:
-    return {!config.offloadActivations.empty()};
-  case Feature::StateDType:
-    return {trains && optimizer.stateDType.has_value()};
-  case Feature::StochasticRounding:
-    return {trains && optimizer.stochasticRounding};
-  case Feature::UpdateOnHost:
-    return {config.offloadParams || config.offloadOptimizer};
-  case Feature::DynamicLossScale:
-    return {config.lossScale && config.lossScale->growthInterval != 0};
-  case Feature::StepsWithNan:
-    return {says(config, getInfo(feature).key) &&
-                config.onNonFinite != plan::NonFinite::skip,
-            "'on_nonfinite: " +
-                std::string(plan::EnumNameNonFinite(config.onNonFinite)) + "'"};
   }
   return {};
 }

@@ -47,7 +47,7 @@ private:
   /// No feature is without: one that is new does not compile.
   static Keys getKeys(Feature feature) {
     switch (feature) {
-#define FSDP_FEATURE(name, key, words)
+#define FSDP_FEATURE(...)
 #define FSDP_DEVICE_LACKS(name, member) case Feature::name:
 #include "ir/features/Features.def"
       return {{"device", "cuda"}};

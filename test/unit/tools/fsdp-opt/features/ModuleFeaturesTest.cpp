@@ -59,7 +59,7 @@ protected:
 /// knows: which keys a file has, and what was decided by them.
 bool turnOn(Config &config, Feature feature) {
   switch (feature) {
-#define FSDP_FEATURE(name, key, words)
+#define FSDP_FEATURE(...)
 #define FSDP_DEVICE_LACKS(name, member) case Feature::name:
 #include "ir/features/Features.def"
     config.target.device = Target::Device::Cuda;
