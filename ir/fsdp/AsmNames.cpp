@@ -59,19 +59,11 @@ static std::string getFutureName(StringRef what,
 
 void StartOp::getAsmResultNames(OpAsmSetValueNameFn set) {
   bool isReplayed = false;
-  switch (getKind()) {
-  case Collective::AllGather:
+  if (getKind() == Collective::AllGather)
     for (Value input : getInputs())
       findArgument(input, isReplayed);
-    return set(getFuture(),
-               getFutureName(isReplayed ? "regather" : "gather", getBucket()));
-  case Collective::ReduceScatter:
-    return set(getFuture(), getFutureName("reduce", getBucket()));
-  case Collective::AllReduce:
-  case Collective::Rotate:
-    return set(getFuture(),
-               getFutureName(stringifyCollective(getKind()), getBucket()));
-  }
+  set(getFuture(),
+      getFutureName(isReplayed ? "regather" : getVerb(getKind()), getBucket()));
 }
 
 void CopyStartOp::getAsmResultNames(OpAsmSetValueNameFn set) {

@@ -199,6 +199,8 @@ mlir::LogicalResult verifyUpdates(mlir::Operation *optimizer);
 /// e4m3 or e5m2.
 bool isFloat8(mlir::Type element);
 
+/// What happens to a bucket: "gather", "reduce", "all_reduce", "rotate".
+llvm::StringRef getVerb(Collective kind);
 /// Whether ranks' tensors are combined.
 bool isCombining(Collective kind);
 /// Whether each rank has rows of what is moved, along a dim.

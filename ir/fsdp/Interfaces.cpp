@@ -13,28 +13,37 @@ static FlatSymbolRefAttr getName(std::optional<ArrayAttr> of, unsigned index) {
                                   : FlatSymbolRefAttr();
 }
 
+namespace {
+/// What the dialect knows of a collective.
+struct CollectiveTraits {
+  Collective kind;
+  llvm::StringLiteral verb;
+  bool isCombining, movesRows;
+};
+constexpr CollectiveTraits kCollectives[] = {
+    {Collective::AllGather, "gather", false, true},
+    {Collective::ReduceScatter, "reduce", true, true},
+    {Collective::AllReduce, "all_reduce", true, false},
+    {Collective::Rotate, "rotate", false, false},
+};
+static_assert([] {
+  for (size_t i = 0; i < std::size(kCollectives); ++i)
+    if (size_t(kCollectives[i].kind) != i)
+      return false;
+  return std::size(kCollectives) == getMaxEnumValForCollective() + 1;
+}());
+} // namespace
+
+StringRef fsdp::getVerb(Collective kind) {
+  return kCollectives[size_t(kind)].verb;
+}
+
 bool fsdp::isCombining(Collective kind) {
-  switch (kind) {
-  case Collective::ReduceScatter:
-  case Collective::AllReduce:
-    return true;
-  case Collective::AllGather:
-  case Collective::Rotate:
-    return false;
-  }
-  llvm_unreachable("an unknown collective");
+  return kCollectives[size_t(kind)].isCombining;
 }
 
 bool fsdp::movesRows(Collective kind) {
-  switch (kind) {
-  case Collective::AllGather:
-  case Collective::ReduceScatter:
-    return true;
-  case Collective::AllReduce:
-  case Collective::Rotate:
-    return false;
-  }
-  llvm_unreachable("an unknown collective");
+  return kCollectives[size_t(kind)].movesRows;
 }
 
 StartOp fsdp::asStart(Operation *op, Collective kind) {

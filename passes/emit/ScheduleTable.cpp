@@ -179,19 +179,13 @@ private:
     if (auto copy = dyn_cast<CopyStartOp>(start.getOperation()))
       return stringifyStream(copy.getStream()).str();
     auto moved = cast<StartOp>(start);
-    switch (moved.getKind()) {
-    case Collective::AllGather:
-      return isAgain(start) ? "regather" : "gather";
-    case Collective::ReduceScatter:
-      return "reduce";
-    case Collective::Rotate:
-      return "rotate";
-    case Collective::AllReduce:
-      return moved.getPurpose() == Purpose::Metric    ? "metrics"
-             : moved.getBucketAttr() == kMaximaBucket ? "maxima"
-                                                      : "replicate";
-    }
-    llvm_unreachable("an unknown collective");
+    if (moved.getKind() == Collective::AllGather && isAgain(start))
+      return "regather";
+    if (moved.getKind() != Collective::AllReduce)
+      return getVerb(moved.getKind()).str();
+    return moved.getPurpose() == Purpose::Metric    ? "metrics"
+           : moved.getBucketAttr() == kMaximaBucket ? "maxima"
+                                                    : "replicate";
   }
 
   TransferRow describe(StartOpInterface start) {

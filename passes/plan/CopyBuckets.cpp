@@ -124,19 +124,12 @@ public:
         ranks(group.getSize()), loc(start->getLoc()), builder(start) {}
 
   void run() {
-    switch (start.getKind()) {
-    case Collective::AllGather:
+    if (start.getKind() == Collective::AllGather)
       gather();
-      break;
-    case Collective::ReduceScatter:
+    else if (start.getKind() == Collective::ReduceScatter)
       scatter();
-      break;
-    case Collective::AllReduce:
+    else
       reduce();
-      break;
-    case Collective::Rotate:
-      llvm_unreachable("moves no parameters");
-    }
     wait.erase();
     start->erase();
   }
