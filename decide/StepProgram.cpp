@@ -183,8 +183,7 @@ void StepProgram::findGathers(const std::vector<std::string> &buckets) {
   };
   for (uint32_t i = 0; i < size; ++i) {
     const plan::InstructionT &instruction = *program.instructions[i];
-    const plan::TransferT *op = transferOf(instruction);
-    if (op && op->kind == CollectiveKind::all_gather) {
+    if (const plan::TransferT *op = gatherOf(instruction)) {
       Gather gather;
       gather.start = gather.wait = i;
       gather.bucket = findBucket(op->bucket);
@@ -207,7 +206,7 @@ void StepProgram::findGathers(const std::vector<std::string> &buckets) {
       gather.isBackward = i > border;
       gatherAt[i] = found->second;
       const std::string &name =
-          transferOf(*program.instructions[gather.start])->bucket;
+          gatherOf(*program.instructions[gather.start])->bucket;
       auto [first, isNew] = forward.try_emplace(name, found->second);
       if (isNew || !gather.isBackward ||
           gathers[size_t(first->second)].isBackward)

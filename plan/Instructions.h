@@ -122,6 +122,13 @@ transferOf(const plan::InstructionT &instruction) {
   return instruction.body.AsTransfer();
 }
 
+/// The same of an all-gather; null if it starts none.
+inline const plan::TransferT *gatherOf(const plan::InstructionT &instruction) {
+  const plan::TransferT *transfer = transferOf(instruction);
+  return transfer && transfer->kind == CollectiveKind::all_gather ? transfer
+                                                                  : nullptr;
+}
+
 /// "Free", and of transfers "all_gather".
 inline const char *kindOf(const plan::InstructionT &instruction) {
   const plan::TransferT *transfer = transferOf(instruction);

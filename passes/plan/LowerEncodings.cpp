@@ -45,8 +45,7 @@ private:
       return ops.cast(scaled, encode.getCode().getType().getElementType());
     }
     if (auto decode = dyn_cast<DecodeOp>(op))
-      return ops.make("aten.mul.Tensor",
-                      {decode.getSums(), invert(decode.getScale())}, {},
+      return ops.make("aten.mul.Tensor", {decode.getSums(), invert(decode)}, {},
                       getTensor(decode.getSums()));
     return {};
   }
@@ -99,12 +98,16 @@ private:
     return limit;
   }
 
-  /// Where the scale is computed, before the bucket travels.
-  Value invert(Value scale) {
+  /// Where the scale is computed, before the bucket travels; of one that was
+  /// given, where it is first divided by.
+  Value invert(DecodeOp decode) {
+    Value scale = decode.getScale();
     Value &inverse = inverses[scale];
     if (!inverse) {
-      TensorOps ops(scale.getDefiningOp());
-      ops.get().setInsertionPointAfterValue(scale);
+      Operation *made = scale.getDefiningOp();
+      TensorOps ops(made ? made : decode.getOperation());
+      if (made)
+        ops.get().setInsertionPointAfter(made);
       inverse = ops.make("aten.reciprocal", {scale}, {}, getTensor(scale));
     }
     return inverse;

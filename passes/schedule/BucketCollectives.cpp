@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/Encodings.h"
 #include "passes/analysis/Programs.h"
 
 using namespace mlir;
@@ -19,13 +20,9 @@ namespace {
 constexpr llvm::StringLiteral kFloat8Bucket = "float8/maxima";
 constexpr llvm::StringLiteral kWireBucket = "wire/maxima";
 
-/// Whether `reduce` is of what ranks have of a parameter, perhaps in another
-/// memory.
+/// Whether `reduce` is of what ranks have of a parameter.
 bool isOfParameter(AllReduceOp reduce) {
-  Value greatest = reduce.getInput();
-  if (auto copy = greatest.getDefiningOp<CopyOp>())
-    greatest = copy.getInput();
-  auto amax = greatest.getDefiningOp<AmaxOp>();
+  AmaxOp amax = getAmax(reduce);
   return amax && getShardSource(amax.getInput());
 }
 

@@ -3,6 +3,7 @@
 
 #include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
+#include "passes/analysis/Encodings.h"
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/GradientChains.h"
 #include "passes/analysis/Memories.h"
@@ -323,10 +324,7 @@ private:
     StateOp state =
         argument ? states.lookup(func, argument.getArgNumber()) : StateOp();
     AllReduceOp maximum = getMaximum(encode);
-    Value greatest = maximum ? maximum.getInput() : Value();
-    if (auto copy = greatest ? greatest.getDefiningOp<CopyOp>() : CopyOp())
-      greatest = copy.getInput();
-    auto amax = greatest ? greatest.getDefiningOp<AmaxOp>() : AmaxOp();
+    AmaxOp amax = maximum ? getAmax(maximum) : AmaxOp();
     if (amax && !amax.getDim() && state && state.getSharding() &&
         maximum.getGroup() == state.getSharding().getGroup() &&
         getShardSource(amax.getInput()) == argument)

@@ -46,12 +46,6 @@ static bool onlyReads(const plan::PlanT &plan,
          valuesOf(instruction, changes).empty();
 }
 
-/// The all-gather that the instruction starts; null if it starts none.
-static const plan::TransferT *gatherOf(const plan::InstructionT &instruction) {
-  const plan::TransferT *start = transferOf(instruction);
-  return start && start->kind == CollectiveKind::all_gather ? start : nullptr;
-}
-
 /// The state that the gather's member `i` makes whole; -1: none that can be.
 static int32_t gatheredState(const plan::PlanT &plan,
                              const plan::ProgramT &program,

@@ -55,9 +55,7 @@ static std::string sourceOf(const plan::PlanT &plan,
     return text.find(" (") != std::string_view::npos;
   };
   const plan::InstructionT &instruction = *program.instructions[index];
-  const plan::TransferT *gather = transferOf(instruction);
-  if (gather && gather->kind != CollectiveKind::all_gather)
-    gather = nullptr;
+  const plan::TransferT *gather = gatherOf(instruction);
   if (hasLine(own) || (!gather && !instruction.body.AsWait()))
     return own;
   size_t i = index;

@@ -27,6 +27,18 @@ func.func @gradient(%g: tensor<8x2xbf16>, %t: tensor<2x2xf32>) -> (tensor<8x2xf8
   return %c, %e : tensor<8x2xf8E4M3FN>, tensor<2x2xf32>
 }
 
+// By a scale that was given.
+
+// CHECK-LABEL: @given
+// CHECK-SAME:    (%[[T:.+]]: tensor<2xf32>, %[[S:.+]]: tensor<f32>)
+// CHECK-NEXT:  %[[I:.+]] = aten.reciprocal(%[[S]])
+// CHECK-NEXT:  %[[D:.+]] = aten.mul.Tensor(%[[T]], %[[I]])
+// CHECK-NEXT:  return %[[D]]
+func.func @given(%t: tensor<2xf32>, %s: tensor<f32>) -> tensor<2xf32> {
+  %d = fsdp.decode %t by %s : tensor<2xf32>, tensor<f32>
+  return %d : tensor<2xf32>
+}
+
 // Of each row; the other type, as the division says.
 
 // CHECK-LABEL: @rows

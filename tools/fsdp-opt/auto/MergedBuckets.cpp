@@ -21,9 +21,8 @@ static constexpr double kLess = 0.1;
 static const plan::GroupT *findGroup(const plan::PlanT &plan) {
   for (const auto &program : plan.programs)
     for (const auto &instruction : program->instructions)
-      if (const plan::TransferT *start = transferOf(*instruction);
-          start && start->kind == CollectiveKind::all_gather)
-        return plan.groups[start->group].get();
+      if (const plan::TransferT *gather = gatherOf(*instruction))
+        return plan.groups[gather->group].get();
   return nullptr;
 }
 
