@@ -9,33 +9,36 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numbers>
 #include <stdexcept>
+#include <vector>
 
 using namespace fsdp;
-using plan::ScheduleKind;
-
-static constexpr std::string_view kNames[] = {"constant",
-                                              "constant_with_warmup", "linear",
-                                              "cosine", "cosine_with_min_lr"};
 
 /// More steps than any run has, and exact as double.
 static constexpr uint64_t kMaxSteps = uint64_t(1) << 53;
 
-std::span<const std::string_view> fsdp::getScheduleNames() { return kNames; }
+static const ScheduleName *findName(std::string_view name) {
+  auto found = std::ranges::find(getScheduleNames(), name, &ScheduleName::name);
+  return found == getScheduleNames().end() ? nullptr : &*found;
+}
 
-ScheduleKind fsdp::getScheduleKind(std::string_view name) {
-  return name.starts_with("cosine")   ? ScheduleKind::cosine
-         : name.starts_with("linear") ? ScheduleKind::linear
-                                      : ScheduleKind::constant;
+/// What a schedule of that kind is called where it warms up.
+static std::string nameWarming(ScheduleKind kind) {
+  for (const ScheduleName &each : getScheduleNames())
+    if (each.kind == kind && each.warms)
+      return std::string(each.name);
+  return "another one";
 }
 
 std::optional<std::string> fsdp::checkSchedule(std::string_view name,
                                                const plan::ScheduleT &schedule,
                                                double lr) {
   bool warms = schedule.warmup_steps != 0 || schedule.warmup_ratio != 0;
-  if (name == "constant" && warms)
-    return "a warm-up has no meaning for constant; write constant_with_warmup";
+  const ScheduleFacts &facts = getFacts(kindOf(schedule));
+  const ScheduleName *known = findName(name);
+  if (known && !known->warms && warms)
+    return "a warm-up has no meaning for " + std::string(name) + "; write " +
+           nameWarming(known->kind);
   if (schedule.warmup_steps != 0 && schedule.warmup_ratio != 0)
     return "the warm-up is given twice, as steps and as ratio; keep one";
   if (!(schedule.warmup_ratio >= 0 && schedule.warmup_ratio <= 1))
@@ -50,8 +53,9 @@ std::optional<std::string> fsdp::checkSchedule(std::string_view name,
   if (!(schedule.min_lr >= 0) || !std::isfinite(schedule.min_lr))
     return "expected a least rate from 0, found " +
            formatNumber(schedule.min_lr);
-  if (schedule.kind == ScheduleKind::constant && schedule.min_lr != 0)
-    return "a least rate has no meaning for " + std::string(name);
+  if (!facts.decays && schedule.min_lr != 0)
+    return "a least rate has no meaning for " +
+           std::string(name.empty() ? facts.name : name);
   if (schedule.min_lr > lr)
     return "the least rate " + formatNumber(schedule.min_lr) +
            " is above the rate " + formatNumber(lr);
@@ -99,18 +103,22 @@ static void setField(plan::ScheduleT &schedule, std::string_view key,
 plan::ScheduleT fsdp::parseSchedule(std::string_view text, double lr) {
   size_t colon = std::min(text.find(':'), text.size());
   std::string_view name = text.substr(0, colon);
-  if (std::ranges::find(kNames, name) == std::end(kNames)) {
+  const ScheduleName *known = findName(name);
+  if (!known) {
+    std::vector<std::string_view> names;
     std::string list;
-    for (std::string_view each : kNames)
-      list += (list.empty() ? "" : ", ") + std::string(each);
-    std::string_view nearest = findNearest(name, kNames);
+    for (const ScheduleName &each : getScheduleNames()) {
+      list += (names.empty() ? "" : ", ") + std::string(each.name);
+      names.push_back(each.name);
+    }
+    std::string_view nearest = findNearest(name, names);
     throw std::invalid_argument(
         "expected one of " + list + ", found '" + std::string(name) + "'" +
         (nearest.empty() ? ""
                          : "; did you mean '" + std::string(nearest) + "'?"));
   }
   plan::ScheduleT schedule;
-  schedule.kind = getScheduleKind(name);
+  schedule.kind = uint8_t(known->kind);
   std::string_view rest = text.substr(std::min(colon + 1, text.size()));
   while (!rest.empty()) {
     size_t comma = std::min(rest.find(','), rest.size());
@@ -126,15 +134,14 @@ plan::ScheduleT fsdp::parseSchedule(std::string_view text, double lr) {
 }
 
 std::string fsdp::describeSchedule(const plan::ScheduleT &schedule) {
-  std::string text = schedule.kind == ScheduleKind::linear   ? "linear"
-                     : schedule.kind == ScheduleKind::cosine ? "cosine"
-                                                             : "constant";
+  const ScheduleFacts &facts = getFacts(kindOf(schedule));
+  std::string text(facts.name);
   if (schedule.warmup_steps)
     text += ", warm-up " + std::to_string(schedule.warmup_steps);
   if (schedule.warmup_ratio != 0)
     text +=
         ", warm-up " + formatNumber(schedule.warmup_ratio) + " of the total";
-  if (schedule.kind != ScheduleKind::constant || schedule.warmup_ratio != 0)
+  if (facts.decays || schedule.warmup_ratio != 0)
     text += schedule.total_steps
                 ? ", total " + std::to_string(schedule.total_steps)
                 : ", total of the run";
@@ -145,10 +152,9 @@ std::string fsdp::describeSchedule(const plan::ScheduleT &schedule) {
 
 RateSchedule::RateSchedule(const plan::ScheduleT &schedule, double lr,
                            uint64_t steps)
-    : kind(schedule.kind), warmup(schedule.warmup_steps),
+    : kind(kindOf(schedule)), warmup(schedule.warmup_steps),
       total(schedule.total_steps ? schedule.total_steps : steps) {
-  bool needsTotal =
-      kind != ScheduleKind::constant || schedule.warmup_ratio != 0;
+  bool needsTotal = getFacts(kind).decays || schedule.warmup_ratio != 0;
   if (needsTotal && total == 0)
     throw std::invalid_argument("the learning rate's schedule (" +
                                 describeSchedule(schedule) +
@@ -163,13 +169,9 @@ RateSchedule::RateSchedule(const plan::ScheduleT &schedule, double lr,
 double RateSchedule::getFactor(uint64_t step) const {
   if (step < warmup)
     return static_cast<double>(step) / static_cast<double>(warmup);
-  if (kind == ScheduleKind::constant)
-    return 1;
   uint64_t decay = total > warmup ? total - warmup : 1;
   double progress = std::min(1.0, static_cast<double>(step - warmup) /
                                       static_cast<double>(decay));
-  double left = kind == ScheduleKind::linear
-                    ? 1 - progress
-                    : (1 + std::cos(std::numbers::pi * progress)) / 2;
+  double left = getFacts(kind).left(progress);
   return minRatio + (1 - minRatio) * std::max(0.0, left);
 }

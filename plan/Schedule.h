@@ -3,13 +3,10 @@
 //
 // The rate of step s (from 0) is the base's rate b times a factor, as
 // transformers' get_scheduler defines it. With W steps of warm-up, T steps in
-// total and p = (s - W) / max(1, T - W):
-//   s < W      s / max(1, W)
-//   constant   1
-//   linear     m + (1 - m) (1 - p)
-//   cosine     m + (1 - m) (1 + cos(pi p)) / 2
-// where m = min_lr / b. From step T on p stays 1, where transformers' cosine
-// would rise again.
+// total and p = (s - W) / max(1, T - W) it is s / max(1, W) where s < W, and
+// m + (1 - m) left(p) from there on, with the row's `left` (Schedules.def) and
+// m = min_lr / b. From step T on p stays 1, where transformers' cosine would
+// rise again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,27 +14,25 @@
 #define FSDP_PLAN_SCHEDULE_H
 
 #include "plan/plan_generated.h"
+#include "support/Schedules.h"
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
 namespace fsdp {
 
-/// "constant", "constant_with_warmup", "linear", "cosine",
-/// "cosine_with_min_lr": transformers' names.
-std::span<const std::string_view> getScheduleNames();
+/// Of a plan that was verified.
+inline ScheduleKind kindOf(const plan::ScheduleT &schedule) {
+  return ScheduleKind(schedule.kind);
+}
 
 /// What is wrong with a schedule called `name` ("'min_lr' has no meaning for
 /// constant"), or nothing. `lr` is the base's rate.
 std::optional<std::string> checkSchedule(std::string_view name,
                                          const plan::ScheduleT &schedule,
                                          double lr);
-
-/// The kind that goes by one of the names.
-plan::ScheduleKind getScheduleKind(std::string_view name);
 
 /// Reads "cosine:warmup=100,total=1000,min=1e-5"; `warmup_ratio` may stand for
 /// `warmup`. Throws std::invalid_argument: what was expected, what was found.
@@ -57,7 +52,7 @@ public:
   double getFactor(uint64_t step) const;
 
 private:
-  plan::ScheduleKind kind;
+  ScheduleKind kind;
   uint64_t warmup = 0, total = 0;
   double minRatio = 0;
 };

@@ -5,6 +5,7 @@
 #include "plan/StateParts.h"
 #include "plan/Worlds.h"
 #include "support/Hash.h"
+#include "support/Optimizers.h"
 
 #include <concepts>
 #include <cstring>
@@ -86,22 +87,12 @@ std::string describe(const plan::PlanT &plan, const plan::StateT &state) {
 /// The numbers of an optimizer, which several instructions may share.
 std::string describe(const plan::InstructionT &instruction) {
   Text text;
-  if (const plan::AdamT *adam = instruction.body.AsAdam())
-    text.add("adam")
-        .add(static_cast<int>(adam->kind))
-        .add(adam->beta1)
-        .add(adam->beta2)
-        .add(adam->eps)
-        .add(adam->weight_decay)
-        .add(adam->rounding)
-        .add(adam->rounding_seed);
-  else if (const plan::SgdT *sgd = instruction.body.AsSgd())
-    text.add("sgd")
-        .add(sgd->momentum)
-        .add(sgd->weight_decay)
-        .add(sgd->nesterov)
-        .add(sgd->rounding)
-        .add(sgd->rounding_seed);
+  if (const plan::UpdateT *update = instruction.body.AsUpdate()) {
+    text.add(getFacts(OptimizerKind(update->kind)).name);
+    for (double number : update->numbers)
+      text.add(number);
+    text.add(update->rounding).add(update->rounding_seed);
+  }
   return text.all;
 }
 

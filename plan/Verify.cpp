@@ -305,16 +305,12 @@ void verifyRates(const PlanT &plan) {
   }
   if (!training.schedule)
     return;
-  if (training.schedule->kind > plan::ScheduleKind::MAX)
+  if (training.schedule->kind >= getSchedules().size())
     refusePlan("the schedule", "is of an unknown kind");
   // The run may set another rate than the artifact's, which the least one may
   // be above.
-  std::string_view name =
-      training.schedule->kind == plan::ScheduleKind::constant
-          ? "constant_with_warmup"
-          : "linear";
   if (std::optional<std::string> problem = checkSchedule(
-          name, *training.schedule, std::numeric_limits<double>::infinity()))
+          "", *training.schedule, std::numeric_limits<double>::infinity()))
     refusePlan("the schedule", "is not valid: " + *problem);
 }
 

@@ -10,11 +10,11 @@
 namespace fsdp {
 
 /// Raised by a change of plan.fbs that an older runtime would misread.
-inline constexpr uint32_t kFormatVersion = 13;
+inline constexpr uint32_t kFormatVersion = 14;
 
 /// The oldest format that this runtime still reads; raised where plan.fbs gives
 /// up what older files have.
-inline constexpr uint32_t kOldestFormatVersion = 13;
+inline constexpr uint32_t kOldestFormatVersion = 14;
 
 inline constexpr std::string_view kCompilerVersion = FSDP_VERSION;
 

@@ -5,6 +5,7 @@
 
 #include "plan/DType.h"
 #include "plan/Instructions.h"
+#include "support/Optimizers.h"
 
 #include <algorithm>
 #include <set>
@@ -96,8 +97,10 @@ public:
   Work work;
 
   void add(const plan::CallT &call);
-  void add(const plan::AdamT &op) { update(op.params, op, 4, "adam"); }
-  void add(const plan::SgdT &op) { update(op.params, op, 2, "sgd"); }
+  void add(const plan::UpdateT &op) {
+    const OptimizerFacts &facts = getFacts(OptimizerKind(op.kind));
+    update(op.params, op, facts.operations, facts.cost);
+  }
   void add(const plan::BlockMaximaT &op) {
     update(op.params, op, 4, "block_maxima");
   }

@@ -94,8 +94,8 @@ void WaitOp::getAsmResultNames(OpAsmSetValueNameFn set) {
       set(result, getMemberName(start, i));
 }
 
-void fsdp::nameUpdates(OptimizerOpInterface op, OpAsmSetValueNameFn set) {
-  for (auto [what, olds, news] : op.getUpdates())
+void UpdateOp::getAsmResultNames(OpAsmSetValueNameFn set) {
+  for (auto [what, olds, news] : getUpdates())
     for (auto [i, result] : llvm::enumerate(news)) {
       StringRef state = i < olds.size() ? getStateName(olds[i]) : StringRef();
       set(result, state.empty() ? "new" : tidy(state) + ".new");

@@ -127,7 +127,7 @@ static void printTypes(OpAsmPrinter &printer, Operation *, TypeRange types) {
   printLines(printer, types);
 }
 
-// Optimizers print the parameters' types, and all others only where they
+// Updates print the parameters' types, and all others only where they
 // differ from what the parameters imply: gradients and moments like the
 // parameters, scalars 0-d f32. Moments of another element type are said by
 // `moments f8E4M3FN`, then what they have beside them: `scales tensor<…>, …`
@@ -177,61 +177,26 @@ static void printMomentTypes(OpAsmPrinter &printer, TypeRange params,
     printer << " maxima " << maxima;
 }
 
-static ParseResult parseAdamTypes(
-    OpAsmParser &parser, SmallVectorImpl<Type> &params,
-    SmallVectorImpl<Type> &grads, SmallVectorImpl<Type> &expAvgs,
-    SmallVectorImpl<Type> &expAvgSqs, ArrayRef<Operand>,
-    SmallVectorImpl<Type> &scales, std::optional<Operand>, Type &maxima,
-    Type &step, Type &lr, std::optional<Operand> gradScale, Type &gradScaleType,
-    std::optional<Operand> foundInf, Type &foundInfType,
-    SmallVectorImpl<Type> &newParams, SmallVectorImpl<Type> &newExpAvgs,
-    SmallVectorImpl<Type> &newExpAvgSqs, SmallVectorImpl<Type> &newScales) {
-  if (parser.parseTypeList(params) ||
-      parseMomentTypes(parser, params, expAvgs, scales, maxima))
-    return failure();
-  for (auto *types : {&grads, &newParams})
-    types->assign(params.begin(), params.end());
-  for (auto *types : {&expAvgSqs, &newExpAvgs, &newExpAvgSqs})
-    types->assign(expAvgs.begin(), expAvgs.end());
-  newScales.assign(scales.begin(), scales.end());
-  step = lr = getScalarType(parser.getBuilder());
-  if (gradScale)
-    gradScaleType = lr;
-  if (foundInf)
-    foundInfType = lr;
-  return success();
-}
-
-static void printAdamTypes(OpAsmPrinter &printer, Operation *, TypeRange params,
-                           TypeRange, TypeRange expAvgs, TypeRange,
-                           OperandRange, TypeRange scales, Value, Type maxima,
-                           Type, Type, Value, Type, Value, Type, TypeRange,
-                           TypeRange, TypeRange, TypeRange) {
-  printLines(printer, params);
-  printMomentTypes(printer, params, expAvgs, scales, maxima);
-}
-
 static ParseResult
-parseSgdTypes(OpAsmParser &parser, SmallVectorImpl<Type> &params,
-              SmallVectorImpl<Type> &grads, ArrayRef<Operand> momentumBuffers,
-              SmallVectorImpl<Type> &momentumTypes, ArrayRef<Operand>,
-              SmallVectorImpl<Type> &scales, std::optional<Operand>,
-              Type &maxima, std::optional<Operand> step, Type &stepType,
-              Type &lr, std::optional<Operand> gradScale, Type &gradScaleType,
-              std::optional<Operand> foundInf, Type &foundInfType,
-              SmallVectorImpl<Type> &newParams,
-              SmallVectorImpl<Type> &newMomentumBuffers,
-              SmallVectorImpl<Type> &newScales) {
-  SmallVector<Type> moments;
+parseUpdateTypes(OpAsmParser &parser, SmallVectorImpl<Type> &params,
+                 SmallVectorImpl<Type> &grads, ArrayRef<Operand> moments,
+                 SmallVectorImpl<Type> &momentTypes, ArrayRef<Operand>,
+                 SmallVectorImpl<Type> &scales, std::optional<Operand>,
+                 Type &maxima, std::optional<Operand> step, Type &stepType,
+                 Type &lr, std::optional<Operand> gradScale,
+                 Type &gradScaleType, std::optional<Operand> foundInf,
+                 Type &foundInfType, SmallVectorImpl<Type> &newParams,
+                 SmallVectorImpl<Type> &newMoments,
+                 SmallVectorImpl<Type> &newScales) {
+  SmallVector<Type> each;
   if (parser.parseTypeList(params) ||
-      parseMomentTypes(parser, params, moments, scales, maxima))
+      parseMomentTypes(parser, params, each, scales, maxima))
     return failure();
   grads.assign(params.begin(), params.end());
   newParams.assign(params.begin(), params.end());
-  if (!momentumBuffers.empty()) {
-    momentumTypes.assign(moments.begin(), moments.end());
-    newMomentumBuffers.assign(moments.begin(), moments.end());
-  }
+  for (size_t i = 0; i < moments.size() && !each.empty(); ++i)
+    momentTypes.push_back(each[i % each.size()]);
+  newMoments.assign(momentTypes.begin(), momentTypes.end());
   newScales.assign(scales.begin(), scales.end());
   lr = getScalarType(parser.getBuilder());
   if (step)
@@ -243,13 +208,83 @@ parseSgdTypes(OpAsmParser &parser, SmallVectorImpl<Type> &params,
   return success();
 }
 
-static void printSgdTypes(OpAsmPrinter &printer, Operation *, TypeRange params,
-                          TypeRange, OperandRange, TypeRange moments,
-                          OperandRange, TypeRange scales, Value, Type maxima,
-                          Value, Type, Type, Value, Type, Value, Type,
-                          TypeRange, TypeRange, TypeRange) {
+static void printUpdateTypes(OpAsmPrinter &printer, Operation *,
+                             TypeRange params, TypeRange, OperandRange,
+                             TypeRange moments, OperandRange, TypeRange scales,
+                             Value, Type maxima, Value, Type, Type, Value, Type,
+                             Value, Type, TypeRange, TypeRange, TypeRange) {
   printLines(printer, params);
   printMomentTypes(printer, params, moments, scales, maxima);
+}
+
+// `exp_avgs(%m) exp_avg_sqs(%v)`, as many names as the kind has.
+static ParseResult parseMoments(OpAsmParser &parser, OptimizerKindAttr kind,
+                                SmallVectorImpl<Operand> &moments) {
+  for (std::string_view name : getFacts(kind.getValue()).moments)
+    if (parser.parseKeyword((name + Twine("s")).str()) ||
+        parser.parseLParen() || parser.parseOperandList(moments) ||
+        parser.parseRParen())
+      return failure();
+  return success();
+}
+
+static void printMoments(OpAsmPrinter &printer, Operation *,
+                         OptimizerKindAttr kind, OperandRange moments) {
+  const OptimizerFacts &facts = getFacts(kind.getValue());
+  size_t count = moments.size() / facts.moments.size();
+  for (auto [i, name] : llvm::enumerate(facts.moments)) {
+    printer << (i == 0 ? "" : " ") << StringRef(name) << "s(";
+    printLines(printer, moments.slice(unsigned(i * count), unsigned(count)));
+    printer << ")";
+  }
+}
+
+// `betas(9.0e-01, 9.5e-01) eps 1.0e-08 nesterov`, as the kind has them.
+static ParseResult parseKey(OpAsmParser &parser, const OptimizerKey &key,
+                            OptimizerNumbers &numbers) {
+  if (getFacts(key.numbers[0]).range == NumberRange::flag) {
+    if (succeeded(parser.parseOptionalKeyword(key.key)))
+      numbers[key.numbers[0]] = 1;
+    return success();
+  }
+  bool isList = key.numbers.size() > 1;
+  if (parser.parseKeyword(key.key) || (isList && parser.parseLParen()))
+    return failure();
+  for (auto [i, number] : llvm::enumerate(key.numbers))
+    if ((i > 0 && parser.parseComma()) || parser.parseFloat(numbers[number]))
+      return failure();
+  return isList ? parser.parseRParen() : success();
+}
+
+static ParseResult parseNumbers(OpAsmParser &parser, OptimizerKindAttr kind,
+                                DictionaryAttr &attr) {
+  OptimizerNumbers numbers;
+  for (const OptimizerKey &key : getKeys(getFacts(kind.getValue())))
+    if (parseKey(parser, key, numbers))
+      return failure();
+  attr = getNumbers(parser.getContext(), kind.getValue(), numbers);
+  return success();
+}
+
+static void printNumbers(OpAsmPrinter &printer, Operation *,
+                         OptimizerKindAttr kind, DictionaryAttr attr) {
+  OptimizerNumbers numbers;
+  readNumbers(attr, numbers);
+  StringRef space;
+  for (const auto &[key, members] : getKeys(getFacts(kind.getValue()))) {
+    bool isFlag = getFacts(members[0]).range == NumberRange::flag;
+    if (isFlag && numbers[members[0]] == 0)
+      continue;
+    printer << space << StringRef(key);
+    space = " ";
+    if (isFlag)
+      continue;
+    printer << (members.size() > 1 ? "(" : " ");
+    llvm::interleaveComma(members, printer, [&](OptimizerNumber number) {
+      printer.printFloat(APFloat(numbers[number]));
+    });
+    printer << (members.size() > 1 ? ")" : "");
+  }
 }
 
 // What stands before an attribute of that kind on a state.

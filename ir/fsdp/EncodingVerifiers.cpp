@@ -24,7 +24,7 @@ static LogicalResult verifyNarrow(Operation *op, Type element) {
 }
 
 // EN-3.
-static LogicalResult verifyNumbers(Operation *op, Value numbers) {
+static LogicalResult verifyEncodedNumbers(Operation *op, Value numbers) {
   Type element = getElementTypeOrSelf(numbers.getType());
   if (element.isF32())
     return success();
@@ -47,13 +47,13 @@ LogicalResult AmaxOp::verify() {
   if (typeOf(getResult()).getShape() != ArrayRef<int64_t>(shape))
     return emitOpError("expects a result of the shape [")
            << shape << "], found " << getResult().getType();
-  return verifyNumbers(*this, getResult());
+  return verifyEncodedNumbers(*this, getResult());
 }
 
 LogicalResult ScaleOp::verify() {
   if (failed(verifyNarrow(*this, getElement())))
     return failure();
-  return verifyNumbers(*this, getAmax());
+  return verifyEncodedNumbers(*this, getAmax());
 }
 
 // EN-4.
@@ -74,14 +74,14 @@ LogicalResult EncodeOp::verify() {
            << getScale().getType();
   if (failed(verifyNarrow(*this, getElementTypeOrSelf(getCode().getType()))))
     return failure();
-  return verifyNumbers(*this, getScale());
+  return verifyEncodedNumbers(*this, getScale());
 }
 
 LogicalResult DecodeOp::verify() {
   if (typeOf(getScale()).getRank() != 0)
     return emitOpError("expects one number for a scale, found ")
            << getScale().getType();
-  if (failed(verifyNumbers(*this, getSums())))
+  if (failed(verifyEncodedNumbers(*this, getSums())))
     return failure();
-  return verifyNumbers(*this, getScale());
+  return verifyEncodedNumbers(*this, getScale());
 }

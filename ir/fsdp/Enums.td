@@ -121,13 +121,6 @@ def Fsdp_OnNonFiniteAttr
   let assemblyFormat = "`<` $value `>`";
 }
 
-def Fsdp_ScheduleKind
-    : Fsdp_Enum<"ScheduleKind", "the shape of a learning rate over time", [
-  I32EnumAttrCase<"Constant", 0, "constant">,
-  I32EnumAttrCase<"Linear", 1, "linear">,
-  I32EnumAttrCase<"Cosine", 2, "cosine">
-]>;
-
 def Fsdp_TokenFormat
     : Fsdp_Enum<"TokenFormat", "how token files are laid out", [
   I32EnumAttrCase<"Recognized", 0, "recognized">, // as their first bytes say
@@ -195,14 +188,6 @@ def Fsdp_GradientSync
   I32EnumAttrCase<"Last", 1, "last">, // all
   I32EnumAttrCase<"AllReduceLast", 2, "all_reduce_last"> // all-reduces
 ]>;
-
-def Fsdp_OptimizerKind : Fsdp_Enum<"OptimizerKind", "an optimizer", [
-  I32EnumAttrCase<"AdamW", 0, "adamw">,
-  I32EnumAttrCase<"Adam", 1, "adam">,
-  I32EnumAttrCase<"Sgd", 2, "sgd">
-]>;
-def Fsdp_OptimizerKindAttr
-    : EnumAttr<Fsdp_Dialect, Fsdp_OptimizerKind, "optimizer_kind">;
 
 def Fsdp_StateDType : Fsdp_Enum<"StateDType", "what moments are stored as", [
   I32EnumAttrCase<"Parameter", 0, "parameter">, // in its element type

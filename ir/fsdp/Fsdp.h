@@ -4,6 +4,8 @@
 #ifndef FSDP_IR_FSDP_FSDP_H
 #define FSDP_IR_FSDP_FSDP_H
 
+#include "ir/fsdp/Kinds.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -182,7 +184,7 @@ mlir::LogicalResult verifyBindings(mlir::ModuleOp module);
 } // namespace fsdp
 
 namespace fsdp {
-class OptimizerOpInterface;
+class UpdateOp;
 
 /// What an optimizer updates of each parameter.
 struct StateUpdate {
@@ -193,8 +195,6 @@ struct StateUpdate {
 
 /// What the scales of moments in blocks are called among updates.
 inline constexpr llvm::StringLiteral kScales = "scale";
-
-mlir::LogicalResult verifyUpdates(mlir::Operation *optimizer);
 
 /// e4m3 or e5m2.
 bool isFloat8(mlir::Type element);
@@ -210,8 +210,6 @@ inline Purpose getUsualPurpose(Collective kind) {
   return isCombining(kind) ? Purpose::Gradient : Purpose::Parameter;
 }
 
-/// Calls new values after what they are new values of.
-void nameUpdates(OptimizerOpInterface op, mlir::OpAsmSetValueNameFn set);
 } // namespace fsdp
 
 #include "ir/fsdp/Interfaces.h.inc"

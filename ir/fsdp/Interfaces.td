@@ -116,29 +116,6 @@ def StartOpInterface : Fsdp_Interface<"StartOpInterface"> {
   }];
 }
 
-def OptimizerOpInterface : Fsdp_Interface<"OptimizerOpInterface"> {
-  let description = [{
-    Updates parameters by their gradients, in place: results are new values of
-    operands, whose memory they take. Gradients are only read. There is one
-    gradient, and one of all else that is updated, for each parameter and of its
-    shape; but for the scales of moments that are codes (`kScales`).
-  }];
-  let verify = [{ return ::fsdp::verifyUpdates($_op); }];
-  let methods = [
-    InterfaceMethod<"", "::mlir::OperandRange", "getParams">,
-    InterfaceMethod<"One for each parameter.", "::mlir::OperandRange",
-                    "getGrads">,
-    InterfaceMethod<"One for each parameter.", "::mlir::ResultRange",
-                    "getNewParams">,
-    InterfaceMethod<"What gradients are divided by; null: by nothing.",
-                    "::mlir::Value", "getGradScale">,
-    InterfaceMethod<"The new scales of blocks that ranks share, or null.",
-                    "::mlir::Value", "getMaxima">,
-    InterfaceMethod<"All that is updated: parameters, moments, scales.",
-                    "::llvm::SmallVector<::fsdp::StateUpdate>", "getUpdates">,
-  ];
-}
-
 def ForwardingOpInterface : Fsdp_Interface<"ForwardingOpInterface"> {
   let description = [{
     An op that is the identity once there is one rank and one micro-batch:

@@ -22,7 +22,7 @@ def Fsdp_Schedule_ : Fsdp_Setting<"Schedule", "schedule"> {
 
     Example: `#fsdp.schedule<kind = cosine, warmup_steps = 10, total_steps = 100>`
   }];
-  let parameters = (ins EnumParameter<Fsdp_ScheduleKind>:$kind,
+  let parameters = (ins Fsdp_Row<"ScheduleKind">:$kind,
                         Fsdp_Count<"0">:$warmup_steps,
                         Fsdp_Number:$warmup_ratio, Fsdp_Count<"0">:$total_steps,
                         Fsdp_Number:$min_lr);

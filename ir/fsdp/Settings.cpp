@@ -254,27 +254,16 @@ LogicalResult OffloadAttr::verify(EmitError emitError, bool, bool,
 //===----------------------------------------------------------------------===//
 
 LogicalResult ParamGroupAttr::verify(EmitError emitError, ArrayAttr params,
-                                     FloatAttr lr, FloatAttr beta1,
-                                     FloatAttr beta2, FloatAttr eps,
-                                     FloatAttr weightDecay, FloatAttr momentum,
-                                     BoolAttr) {
-  return success(
-      succeeded(verifyPatterns(emitError, "params", params)) &&
-      succeeded(verifyNumber(emitError, "lr", lr, -HUGE_VAL)) &&
-      succeeded(verifyNumber(emitError, "beta1", beta1, 0)) &&
-      succeeded(verifyNumber(emitError, "beta2", beta2, 0)) &&
-      succeeded(verifyNumber(emitError, "eps", eps, 0)) &&
-      succeeded(verifyNumber(emitError, "weight_decay", weightDecay, 0)) &&
-      succeeded(verifyNumber(emitError, "momentum", momentum, 0)));
+                                     FloatAttr lr, DictionaryAttr numbers) {
+  return success(succeeded(verifyPatterns(emitError, "params", params)) &&
+                 succeeded(verifyNumber(emitError, "lr", lr, -HUGE_VAL)) &&
+                 succeeded(verifyNumbers(emitError, numbers)));
 }
 
 LogicalResult OptimizerAttr::verify(EmitError emitError, OptimizerKind,
-                                    FloatAttr lr, FloatAttr beta1,
-                                    FloatAttr beta2, FloatAttr eps,
-                                    FloatAttr weightDecay, FloatAttr momentum,
-                                    bool, FloatAttr maxGradNorm,
-                                    FloatAttr normOrder, ArrayAttr groups, bool,
-                                    StateDType, bool) {
+                                    FloatAttr lr, DictionaryAttr numbers,
+                                    FloatAttr maxGradNorm, FloatAttr normOrder,
+                                    ArrayAttr groups, bool, StateDType, bool) {
   if (!std::isfinite(lr.getValueAsDouble()))
     return emitError() << "expected 'lr' to be a finite number, found " << lr;
   if (maxGradNorm && !(maxGradNorm.getValueAsDouble() > 0 &&
@@ -286,11 +275,7 @@ LogicalResult OptimizerAttr::verify(EmitError emitError, OptimizerKind,
     return emitError() << "expected a norm of order 1, 2 or inf, found "
                        << normOrder;
   return success(
-      succeeded(verifyNumber(emitError, "beta1", beta1, 0)) &&
-      succeeded(verifyNumber(emitError, "beta2", beta2, 0)) &&
-      succeeded(verifyNumber(emitError, "eps", eps, 0)) &&
-      succeeded(verifyNumber(emitError, "weight_decay", weightDecay, 0)) &&
-      succeeded(verifyNumber(emitError, "momentum", momentum, 0)) &&
+      succeeded(verifyNumbers(emitError, numbers)) &&
       succeeded(verifyList<ParamGroupAttr>(emitError, "groups", groups)));
 }
 

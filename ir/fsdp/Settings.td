@@ -264,25 +264,44 @@ def Fsdp_Offload : Fsdp_Setting<"Offload", "offload"> {
 // Optimizer
 //===----------------------------------------------------------------------===//
 
+// Which numbers: support/Optimizers.def.
+def Fsdp_Numbers : OptionalParameter<"::mlir::DictionaryAttr"> {
+  let printer = "::fsdp::printGiven($_printer, $_self)";
+}
+
+class Fsdp_DefaultRow<string enum, string default>
+    : DefaultValuedParameter<"::fsdp::" # enum, "::fsdp::" # enum # "::" # default> {
+  let parser = "::fsdp::parse" # enum # "($_parser)";
+  let printer = "$_printer << ::fsdp::getFacts($_self).name";
+}
+def Fsdp_OptimizerKind : Fsdp_DefaultRow<"OptimizerKind", "adamw">;
+
+def Fsdp_OptimizerKindAttr : AttrDef<Fsdp_Dialect, "OptimizerKind"> {
+  let summary = "an optimizer, by its name in support/Optimizers.def";
+  let mnemonic = "optimizer_kind";
+  let parameters = (ins Fsdp_Row<"OptimizerKind">:$value);
+  let assemblyFormat = "$value";
+  let returnType = "::fsdp::OptimizerKind";
+  let convertFromStorage = "$_self.getValue()";
+  let constBuilderCall = "::fsdp::OptimizerKindAttr::get($_builder.getContext(), $0)";
+}
+
 def Fsdp_ParamGroup : Fsdp_Struct<"ParamGroup", "param_group"> {
   let summary = "parameters with settings of their own in the optimizer";
   let description = [{
-    `params` are patterns of names; settings that are absent are the optimizer's.
+    `params` are patterns of names; numbers that are absent are the optimizer's.
 
-    Example: `#fsdp.param_group<params = ["*.bias", "*norm*"], weight_decay = 0.000000e+00>`
+    Example: `#fsdp.param_group<params = ["*.bias", "*norm*"], numbers = {weight_decay = 0.0}>`
   }];
   let parameters = (ins "::mlir::ArrayAttr":$params, Fsdp_Number:$lr,
-                        Fsdp_Number:$beta1, Fsdp_Number:$beta2,
-                        Fsdp_Number:$eps, Fsdp_Number:$weight_decay,
-                        Fsdp_Number:$momentum,
-                        OptionalParameter<"::mlir::BoolAttr">:$nesterov);
+                        Fsdp_Numbers:$numbers);
 }
 
 def Fsdp_Optimizer : Fsdp_Setting<"Optimizer", "optimizer"> {
   let summary = "how parameters follow their gradients";
   let description = [{
-    Settings as those of torch.optim's class of that name; `lr` is the first
-    learning rate. Gradients are clipped to a global norm of `max_grad_norm` (absent:
+    `kind` is a row of support/Optimizers.def, `numbers` those of its own, by default
+    torch.optim's; `lr` is the first learning rate. Gradients are clipped to a global norm of `max_grad_norm` (absent:
     they are not); `norm_order` is that norm's order: 1, 2 or inf. Of `groups`
     (`#fsdp.param_group`), which are numbered from 1, the last that matches counts.
     With `in_backward` a bucket is updated as soon as its gradients are there, where
@@ -294,13 +313,10 @@ def Fsdp_Optimizer : Fsdp_Setting<"Optimizer", "optimizer"> {
     Read by `fsdp-flatten-buckets`, `fsdp-assign-groups` and `fsdp-insert-optimizer`;
     the artifact shows it.
 
-    Example: `#fsdp.optimizer<kind = sgd, lr = 1.000000e-01, momentum = 9.000000e-01>`
+    Example: `#fsdp.optimizer<kind = sgd, lr = 1.000000e-01, numbers = {momentum = 0.9}>`
   }];
-  let parameters = (ins Fsdp_Choice<"OptimizerKind", "AdamW">:$kind,
-                        Fsdp_Real<"1e-3">:$lr, Fsdp_Real<"0.9">:$beta1,
-                        Fsdp_Real<"0.999">:$beta2, Fsdp_Real<"1e-8">:$eps,
-                        Fsdp_Real<"0">:$weight_decay, Fsdp_Real<"0">:$momentum,
-                        Fsdp_Flag<"false">:$nesterov, Fsdp_Number:$max_grad_norm,
+  let parameters = (ins Fsdp_OptimizerKind:$kind, Fsdp_Real<"1e-3">:$lr,
+                        Fsdp_Numbers:$numbers, Fsdp_Number:$max_grad_norm,
                         Fsdp_Real<"2">:$norm_order, Fsdp_List:$groups,
                         Fsdp_Flag<"false">:$in_backward,
                         Fsdp_Choice<"StateDType", "Parameter">:$state_dtype,

@@ -38,6 +38,12 @@ def Fsdp_Number : OptionalParameter<"::mlir::FloatAttr"> {
   let printer = "$_printer.printFloat($_self.getValue())";
 }
 
+// A row of a table in support, by its name (Kinds.h).
+class Fsdp_Row<string enum> : AttrOrTypeParameter<"::fsdp::" # enum, ""> {
+  let parser = "::fsdp::parse" # enum # "($_parser)";
+  let printer = "$_printer << ::fsdp::getFacts($_self).name";
+}
+
 // Arrays whose elements are checked.
 def Fsdp_Texts : OptionalParameter<"::mlir::ArrayAttr">;
 def Fsdp_List : OptionalParameter<"::mlir::ArrayAttr">;

@@ -184,24 +184,44 @@ static LogicalResult verifyScales(Operation *op, ValueRange moments,
   return maxima ? verifyMaxima(op, scales, maxima.getType()) : success();
 }
 
+// OP-1, OP-2.
+template <typename OpTy>
+static LogicalResult verifyKind(OpTy op) {
+  const OptimizerFacts &facts = getFacts(op.getKind());
+  auto emitError = [&] { return op.emitOpError(); };
+  if (failed(verifyNumbers(emitError, op.getNumbers())))
+    return failure();
+  OptimizerNumbers numbers;
+  readNumbers(op.getNumbers(), numbers);
+  DictionaryAttr own = getNumbers(op.getContext(), op.getKind(), numbers);
+  if (own != op.getNumbers())
+    return op.emitOpError("expects the numbers of ")
+           << StringRef(facts.name) << ", " << own << ", found "
+           << op.getNumbers();
+  OperandRange params = op.getParams(), moments = op.getMoments();
+  if (failed(verifyPerParameter(op, params, op.getGrads(), "gradient")))
+    return failure();
+  auto kept = facts.getMoments(numbers);
+  if (kept.size() * params.size() != moments.size())
+    return op.emitOpError("expects ")
+           << kept.size() << " moments for each of " << params.size()
+           << " parameters, found " << moments.size();
+  for (auto [i, name] : llvm::enumerate(kept))
+    if (failed(verifyPerParameter(
+            op, params, moments.slice(i * params.size(), params.size()), name)))
+      return failure();
+  return success();
+}
+
 // BM-1, BM-2.
 LogicalResult BlockMaximaOp::verify() {
-  if (failed(verifyPerParameter(*this, getParams(), getGrads(), "gradient")))
-    return failure();
-  size_t params = getParams().size();
-  if (params == 0 || getMoments().empty() || getMoments().size() % params != 0)
-    return emitOpError("expects equally many moments for each of ")
-           << params << " parameters, found " << getMoments().size();
-  for (size_t i = 0; i < getMoments().size(); i += params)
-    if (failed(verifyPerParameter(*this, getParams(),
-                                  getMoments().slice(i, params), "moment")))
-      return failure();
-  if (failed(verifyScales(*this, getMoments(), getScales(), getMaxima())))
+  if (failed(verifyKind(*this)) ||
+      failed(verifyScales(*this, getMoments(), getScales(), getMaxima())))
     return failure();
   if (!getScales().empty())
     return success();
   return emitOpError("expects moments of ui8 or f8E4M3FN, found ")
-         << getMoments().front().getType();
+         << (getMoments().empty() ? Type() : getMoments().front().getType());
 }
 
 // SQ-1, SQ-2.
@@ -253,31 +273,34 @@ LogicalResult DequantizeOp::verify() {
   return success();
 }
 
-// OP-1, OP-3.
-LogicalResult fsdp::verifyUpdates(Operation *optimizer) {
-  auto op = cast<OptimizerOpInterface>(optimizer);
-  OperandRange params = op.getParams();
-  if (failed(verifyPerParameter(op, params, op.getGrads(), "gradient")))
-    return failure();
-  SmallVector<Value> moments;
-  for (auto [what, olds, news] : op.getUpdates()) {
-    if (what == kScales)
-      return verifyScales(optimizer, moments, olds, op.getMaxima());
-    if (failed(verifyPerParameter(op, params, olds, what)) ||
-        failed(verifyPerParameter(op, params, news, ("new " + what).str())))
-      return failure();
-    if (olds.getBeginOperandIndex() != params.getBeginOperandIndex())
-      llvm::append_range(moments, olds);
-  }
-  return success();
+SmallVector<StateUpdate> UpdateOp::getUpdates() {
+  SmallVector<StateUpdate> all{{"parameter", getParams(), getNewParams()}};
+  const OptimizerFacts &facts = getFacts(getKind());
+  unsigned count = getParams().size();
+  if (getMoments().size() == facts.moments.size() * count)
+    for (auto [i, name] : llvm::enumerate(facts.moments))
+      all.push_back({name, getMoments().slice(i * count, count),
+                     getNewMoments().slice(i * count, count)});
+  all.push_back({kScales, getScales(), getNewScales()});
+  return all;
 }
 
-// OP-2.
-LogicalResult SgdOp::verify() {
-  if (!getMomentum().isZero() ||
-      (getMomentumBuffers().empty() && getNewMomentumBuffers().empty()))
-    return success();
-  return emitOpError("expects no momentum buffers, since momentum is 0, "
-                     "found ")
-         << getMomentumBuffers().size();
+LogicalResult UpdateOp::verify() {
+  if (failed(verifyKind(*this)))
+    return failure();
+  if (!getStep() && (getFacts(getKind()).countsUpdates || getRounding()))
+    return emitOpError("expects a step, since ")
+           << (getRounding() ? "it rounds at random"
+                             : "its kind counts updates");
+  if (getNewMoments().size() != getMoments().size() ||
+      getNewScales().size() != getScales().size())
+    return emitOpError("expects a new value for each of ")
+           << getMoments().size() << " moments and " << getScales().size()
+           << " scales, found " << getNewMoments().size() << " and "
+           << getNewScales().size();
+  for (auto [what, olds, news] : getUpdates())
+    if (what != kScales && failed(verifyPerParameter(*this, getParams(), news,
+                                                     ("new " + what).str())))
+      return failure();
+  return verifyScales(*this, getMoments(), getScales(), getMaxima());
 }

@@ -218,7 +218,7 @@ void Liveness::visitPack(PackOp op, int64_t now) {
     }
 }
 
-void Liveness::visitOptimizer(OptimizerOpInterface op) {
+void Liveness::visitOptimizer(UpdateOp op) {
   for (Value gradient : op.getGrads())
     if (unsigned storage = getStorage(gradient);
         storage != kNone && storages[storage].kind == StorageKind::Activation)
@@ -244,7 +244,7 @@ void Liveness::visit(Operation &op, int64_t now) {
     return visitAccumulate(accumulate);
   if (auto pack = dyn_cast<PackOp>(op))
     return visitPack(pack, now);
-  if (auto optimizer = dyn_cast<OptimizerOpInterface>(op))
+  if (auto optimizer = dyn_cast<UpdateOp>(op))
     return visitOptimizer(optimizer);
   if (isa<ConstantOp>(op))
     return;

@@ -119,7 +119,7 @@ private:
   void visitAccumulate(AccumulateOp op);
   void visitPack(PackOp op, int64_t now);
   bool canBePart(mlir::Value value) const;
-  void visitOptimizer(OptimizerOpInterface op);
+  void visitOptimizer(UpdateOp op);
   void visit(mlir::Operation &op, int64_t now);
   bool canLieIn(mlir::OpResult result, unsigned storage, unsigned state) const;
   void placeResults(mlir::func::FuncOp program);

@@ -23,7 +23,7 @@ static bool isResultCopy(Operation *op) {
 static llvm::DenseSet<Operation *> getGradientSources(func::FuncOp program) {
   llvm::DenseSet<Operation *> sources;
   for (Operation &op : program.getBody().front())
-    if (auto update = dyn_cast<OptimizerOpInterface>(op))
+    if (auto update = dyn_cast<UpdateOp>(op))
       for (Value gradient : update.getGrads())
         if (Operation *source = gradient.getDefiningOp())
           sources.insert(source);
@@ -38,7 +38,7 @@ SmallVector<Phase, 3> fsdp::getPhases(func::FuncOp program) {
     // Updates in backward are part of it.
     if (gradients.contains(&op))
       optimizer = -1;
-    if (optimizer < 0 && isa<OptimizerOpInterface>(op))
+    if (optimizer < 0 && isa<UpdateOp>(op))
       optimizer = count;
     ++count;
     if (forward.contains(&op) && !isa<CollectiveOpInterface>(op) &&

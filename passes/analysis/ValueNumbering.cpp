@@ -423,7 +423,7 @@ ValueNumbering::run(func::FuncOp func) {
   GradientFollower chains(table);
   for (Operation &op : body.without_terminator()) {
     chains.visit(op);
-    if (auto update = dyn_cast<OptimizerOpInterface>(op))
+    if (auto update = dyn_cast<UpdateOp>(op))
       for (auto [param, grad] :
            llvm::zip(update.getParams(), update.getGrads()))
         if (BlockArgument argument = getUpdatedArgument(param))

@@ -68,13 +68,11 @@ private:
   LogicalResult emitDequantize(DequantizeOp op);
   LogicalResult emitConstant(ConstantOp op);
   LogicalResult emitResults(func::ReturnOp op);
-  template <typename Op>
-  void emitAdam(Op op, plan::AdamKind kind);
-  void emitSgd(SgdOp op);
+  LogicalResult emitUpdate(UpdateOp op);
   LogicalResult emitMaxima(BlockMaximaOp op);
   std::vector<uint32_t> statesOf(ValueRange params);
   template <typename Body, typename Op>
-  void setStorage(Body &body, Op op);
+  void setTensors(Body &body, Op op);
   LogicalResult emitDraw(DrawOp op);
   template <typename T>
   void add(T body, Location location) {
@@ -307,69 +305,42 @@ std::vector<uint32_t> ProgramEmitter::statesOf(ValueRange params) {
   return numbers;
 }
 
-/// How an update stores what it computes.
+/// The operands that an update and its maxima share.
 template <typename Body, typename Op>
-void ProgramEmitter::setStorage(Body &body, Op op) {
+void ProgramEmitter::setTensors(Body &body, Op op) {
+  OptimizerNumbers numbers;
+  readNumbers(op.getNumbers(), numbers);
+  body.kind = static_cast<uint8_t>(op.getKind());
+  body.numbers = getFacts(op.getKind()).toList(numbers);
+  body.params = idsOf(op.getParams());
+  body.grads = idsOf(op.getGrads());
+  body.moments = idsOf(op.getMoments());
   body.scales = idsOf(op.getScales());
-  body.maxima = optionalIdOf(op.getMaxima());
-  body.rounding = op.getRounding().has_value();
-  body.rounding_seed = op.getRounding().value_or(0);
-  if (body.maxima != -1 || body.rounding)
-    body.of = statesOf(op.getParams());
+  body.grad_scale = optionalIdOf(op.getGradScale());
 }
 
-template <typename Op>
-void ProgramEmitter::emitAdam(Op op, plan::AdamKind kind) {
-  plan::AdamT adam;
-  adam.kind = kind;
-  adam.params = idsOf(op.getParams());
-  adam.grads = idsOf(op.getGrads());
-  adam.exp_avgs = idsOf(op.getExpAvgs());
-  adam.exp_avg_sqs = idsOf(op.getExpAvgSqs());
-  adam.step = idOf(op.getStep());
-  adam.lr = idOf(op.getLr());
-  adam.grad_scale = optionalIdOf(op.getGradScale());
-  adam.found_inf = optionalIdOf(op.getFoundInf());
-  adam.beta1 = op.getBeta1().convertToDouble();
-  adam.beta2 = op.getBeta2().convertToDouble();
-  adam.eps = op.getEps().convertToDouble();
-  adam.weight_decay = op.getWeightDecay().convertToDouble();
-  setStorage(adam, op);
-  add(std::move(adam), op.getLoc());
-}
-
-void ProgramEmitter::emitSgd(SgdOp op) {
-  plan::SgdT sgd;
-  sgd.params = idsOf(op.getParams());
-  sgd.grads = idsOf(op.getGrads());
-  sgd.momentum_buffers = idsOf(op.getMomentumBuffers());
-  sgd.lr = idOf(op.getLr());
-  sgd.grad_scale = optionalIdOf(op.getGradScale());
-  sgd.found_inf = optionalIdOf(op.getFoundInf());
-  sgd.momentum = op.getMomentum().convertToDouble();
-  sgd.weight_decay = op.getWeightDecay().convertToDouble();
-  sgd.nesterov = op.getNesterov();
-  sgd.step = optionalIdOf(op.getStep());
-  setStorage(sgd, op);
-  add(std::move(sgd), op.getLoc());
+LogicalResult ProgramEmitter::emitUpdate(UpdateOp op) {
+  plan::UpdateT update;
+  setTensors(update, op);
+  update.lr = idOf(op.getLr());
+  update.step = optionalIdOf(op.getStep());
+  update.found_inf = optionalIdOf(op.getFoundInf());
+  update.maxima = optionalIdOf(op.getMaxima());
+  update.rounding = op.getRounding().has_value();
+  update.rounding_seed = op.getRounding().value_or(0);
+  if (update.maxima != -1 || update.rounding)
+    update.of = statesOf(op.getParams());
+  add(std::move(update), op.getLoc());
+  return success();
 }
 
 LogicalResult ProgramEmitter::emitMaxima(BlockMaximaOp op) {
   if (failed(makeResult(cast<OpResult>(op.getMaxima()))))
     return failure();
   plan::BlockMaximaT maxima;
-  maxima.kind = toPlan(op.getKind());
-  maxima.params = idsOf(op.getParams());
-  maxima.grads = idsOf(op.getGrads());
-  maxima.moments = idsOf(op.getMoments());
-  maxima.scales = idsOf(op.getScales());
+  setTensors(maxima, op);
   maxima.of = statesOf(op.getParams());
   maxima.output = idOf(op.getMaxima());
-  maxima.grad_scale = optionalIdOf(op.getGradScale());
-  maxima.beta1 = op.getBeta1().convertToDouble();
-  maxima.beta2 = op.getBeta2().convertToDouble();
-  maxima.momentum = op.getMomentum().convertToDouble();
-  maxima.weight_decay = op.getWeightDecay().convertToDouble();
   add(std::move(maxima), op.getLoc());
   return success();
 }
@@ -460,7 +431,7 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
       start && failed(makePromised(start)))
     return failure();
   // New values are the states' own.
-  if (auto optimizer = dyn_cast<OptimizerOpInterface>(op))
+  if (auto optimizer = dyn_cast<UpdateOp>(op))
     for (auto [what, olds, news] : optimizer.getUpdates())
       for (auto [before, after] : llvm::zip_equal(olds, news))
         ids[after] = idOf(before);
@@ -541,19 +512,8 @@ LogicalResult ProgramEmitter::emit(Operation &op) {
       .Case([&](PackOp op) { return emitPack(op); })
       .Case([&](UnpackOp op) { return emitUnpack(op); })
       .Case([&](DrawOp draw) { return emitDraw(draw); })
-      .Case([&](AdamWOp adam) {
-        emitAdam(adam, plan::AdamKind::adamw);
-        return success();
-      })
-      .Case([&](AdamOp adam) {
-        emitAdam(adam, plan::AdamKind::adam);
-        return success();
-      })
+      .Case([&](UpdateOp op) { return emitUpdate(op); })
       .Case([&](BlockMaximaOp op) { return emitMaxima(op); })
-      .Case([&](SgdOp sgd) {
-        emitSgd(sgd);
-        return success();
-      })
       .Default([&](Operation *other) -> LogicalResult {
         if (aten::lookupSchema(other))
           return emitCall(*other, other->getResults());

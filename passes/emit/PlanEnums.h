@@ -181,18 +181,6 @@ static_assert(isNumbering(PlanEnum<InitKind>::table,
                           getMaxEnumValForInitKind()));
 
 template <>
-struct PlanEnum<OptimizerKind> {
-  using Plan = plan::OptimizerKind;
-  static constexpr std::pair<OptimizerKind, Plan> table[] = {
-      {OptimizerKind::AdamW, Plan::adamw},
-      {OptimizerKind::Adam, Plan::adam},
-      {OptimizerKind::Sgd, Plan::sgd},
-  };
-};
-static_assert(isNumbering(PlanEnum<OptimizerKind>::table,
-                          getMaxEnumValForOptimizerKind()));
-
-template <>
 struct PlanEnum<OnNonFinite> {
   using Plan = plan::NonFinite;
   static constexpr std::pair<OnNonFinite, Plan> table[] = {
@@ -203,18 +191,6 @@ struct PlanEnum<OnNonFinite> {
 };
 static_assert(isNumbering(PlanEnum<OnNonFinite>::table,
                           getMaxEnumValForOnNonFinite()));
-
-template <>
-struct PlanEnum<ScheduleKind> {
-  using Plan = plan::ScheduleKind;
-  static constexpr std::pair<ScheduleKind, Plan> table[] = {
-      {ScheduleKind::Constant, Plan::constant},
-      {ScheduleKind::Linear, Plan::linear},
-      {ScheduleKind::Cosine, Plan::cosine},
-  };
-};
-static_assert(isNumbering(PlanEnum<ScheduleKind>::table,
-                          getMaxEnumValForScheduleKind()));
 
 template <>
 struct PlanEnum<TokenFormat> {

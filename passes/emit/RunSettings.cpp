@@ -25,7 +25,7 @@ static std::vector<std::string> fromTexts(ArrayAttr texts) {
 
 ScheduleAttr fsdp::toSetting(MLIRContext *context,
                              const plan::ScheduleT &schedule) {
-  return ScheduleAttr::get(context, fromPlan<ScheduleKind>(schedule.kind),
+  return ScheduleAttr::get(context, ScheduleKind(schedule.kind),
                            static_cast<int64_t>(schedule.warmup_steps),
                            toNumber(context, schedule.warmup_ratio),
                            static_cast<int64_t>(schedule.total_steps),
@@ -34,7 +34,7 @@ ScheduleAttr fsdp::toSetting(MLIRContext *context,
 
 std::unique_ptr<plan::ScheduleT> fsdp::fromSetting(ScheduleAttr schedule) {
   auto result = std::make_unique<plan::ScheduleT>();
-  result->kind = toPlan(schedule.getKind());
+  result->kind = static_cast<uint8_t>(schedule.getKind());
   result->warmup_steps = static_cast<uint64_t>(schedule.getWarmupSteps());
   result->warmup_ratio = fromNumber(schedule.getWarmupRatio());
   result->total_steps = static_cast<uint64_t>(schedule.getTotalSteps());

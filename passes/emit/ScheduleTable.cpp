@@ -33,7 +33,7 @@ private:
   /// Work of the model or the optimizer: no transfer, nothing that only changes
   /// how a tensor is looked at or moved.
   static bool isComputation(Operation *op) {
-    if (isa<OptimizerOpInterface, DrawOp>(op))
+    if (isa<UpdateOp, DrawOp>(op))
       return true;
     if (op->getName().getDialectNamespace() != "aten")
       return false;

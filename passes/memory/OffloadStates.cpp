@@ -135,8 +135,8 @@ private:
       SmallVector<OpOperand *> uses;
       SmallVector<Operation *> users;
       for (OpOperand &use : param.getUses())
-        if (!isa<OptimizerOpInterface, BlockMaximaOp, CopyOp, ReplayOp,
-                 func::ReturnOp>(use.getOwner()) &&
+        if (!isa<UpdateOp, BlockMaximaOp, CopyOp, ReplayOp, func::ReturnOp>(
+                use.getOwner()) &&
             !(getState(param).getSharding() && isa<AmaxOp>(use.getOwner()))) {
           uses.push_back(&use);
           users.push_back(use.getOwner());
@@ -210,7 +210,7 @@ private:
   }
 
   void placeOnHost(Operation &op) {
-    auto update = dyn_cast<OptimizerOpInterface>(op);
+    auto update = dyn_cast<UpdateOp>(op);
     auto maxima = dyn_cast<BlockMaximaOp>(op);
     auto sum = dyn_cast<AccumulateOp>(op);
     for (OpOperand &operand : op.getOpOperands()) {

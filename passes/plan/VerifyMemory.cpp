@@ -243,7 +243,7 @@ private:
           parts[&op].insert(id);
       return success();
     }
-    auto optimizer = dyn_cast<OptimizerOpInterface>(op);
+    auto optimizer = dyn_cast<UpdateOp>(op);
     if (!optimizer)
       return success();
     Write *next = written.begin();

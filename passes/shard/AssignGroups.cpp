@@ -4,7 +4,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
-#include "passes/shard/OptimizerKinds.h"
+#include "passes/shard/GroupSettings.h"
 #include "support/Pattern.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -110,7 +110,7 @@ private:
   }
 
   SmallVector<ParamGroupAttr> groups;
-  SmallVector<OptimizerSettings> settings; ///< first those without a group
+  SmallVector<GroupSettings> settings; ///< first those without a group
 };
 
 } // namespace

@@ -6,11 +6,11 @@
 #include "passes/analysis/StateAppender.h"
 #include "passes/analysis/TensorBuilders.h"
 #include "passes/shard/GradientNorm.h"
+#include "passes/shard/GroupSettings.h"
 #include "passes/shard/KeptStates.h"
 #include "passes/shard/LossScale.h"
 #include "passes/shard/Metrics.h"
 #include "passes/shard/NonFinite.h"
-#include "passes/shard/OptimizerKinds.h"
 #include "passes/shard/UpdatePlaces.h"
 #include "support/ExactSum.h"
 
@@ -43,14 +43,13 @@ FlatSymbolRefAttr refTo(StateOp state) {
 
 /// What is done to the gradients, for all programs of a module.
 struct StepOptions {
-  const OptimizerRule &rule;
-  SmallVector<OptimizerSettings> groups; ///< first that of all without one
+  OptimizerKind kind;
+  SmallVector<GroupSettings> groups; ///< first that of all without one
   NormOrder normOrder;
   FloatAttr maxGradNorm; ///< null: not clipped
   bool skipsNonFinite;
   LossScaling scaling;
   bool inBackward; ///< where nothing waits for all gradients
-  OptimizerKind kind;
   StateDType stateDType;
   IntegerAttr rounding; ///< the seed; null: bf16 is rounded to nearest
   int64_t grains = 0;   ///< above 0: no number depends on how ranks are cut
@@ -75,11 +74,14 @@ FailureOr<OptimizerStates> declareStates(ModuleOp module,
                                          const StepOptions &options) {
   OptimizerStates states;
   StateAppender appender(module);
-  ArrayRef<OptimizerSettings> groups = options.groups;
+  ArrayRef<GroupSettings> groups = options.groups;
+  const OptimizerFacts &facts = getFacts(options.kind);
   KeptStatesDeclarer declarer(module, appender);
   for (StateOp param : params) {
+    auto moments =
+        facts.getMoments(groups[StepOptions::getGroup(param)].numbers);
     FailureOr<KeptStates> kept = declarer.declare(
-        param, options.rule.getMoments(groups[StepOptions::getGroup(param)]),
+        param, SmallVector<StringRef>(moments.begin(), moments.end()),
         options.stateDType);
     if (failed(kept))
       return failure();
@@ -93,7 +95,7 @@ FailureOr<OptimizerStates> declareStates(ModuleOp module,
     state.setValueAttr(builder.getF32FloatAttr(value));
     return state;
   };
-  if (options.rule.needsStep || options.rounding)
+  if (facts.countsUpdates || options.rounding)
     states.step = appendNumber("optimizer/step", Role::Step, 0);
   if (options.scaling.interval != 0)
     states.growth = appendNumber("loss/growth", Role::LossGrowth, 0);
@@ -364,6 +366,19 @@ private:
       divisor = buildDivisor(builder, loc, divisor, left.getValueAsDouble());
   }
 
+  /// One op.
+  struct Update {
+    size_t group;
+    bool rounds; ///< its parameters are those that may be rounded at random
+    SmallVector<Value> params, grads, moments, scales;
+    SmallVector<StateOp> states; ///< of parameters, moments, scales
+    Value maxima;                ///< of blocks that ranks share; may be null
+  };
+
+  OptimizerKindAttr getKindAttr() {
+    return OptimizerKindAttr::get(builder.getContext(), options.kind);
+  }
+
   /// What the members of one update have in common.
   using UpdateKey = std::tuple<size_t, Type, Type, unsigned>;
 
@@ -375,23 +390,20 @@ private:
             storage.isShared()};
   }
 
+  DictionaryAttr getNumbersOf(size_t group) {
+    return getNumbers(builder.getContext(), options.kind,
+                      options.groups[group].numbers);
+  }
+
   /// The greatest values of all blocks, of which other ranks have parts.
-  Value buildMaxima(const UpdateOperands &operands,
-                    const OptimizerSettings &settings) {
-    SmallVector<Value> moments;
-    for (ArrayRef<Value> list : operands.moments)
-      llvm::append_range(moments, list);
+  Value buildMaxima(const Update &update) {
     int64_t blocks = 0;
-    for (Value scale : operands.scales)
+    for (Value scale : update.scales)
       blocks += cast<RankedTensorType>(scale.getType()).getNumElements();
-    auto number = [&](double value) { return builder.getF64FloatAttr(value); };
     auto type = RankedTensorType::get({blocks}, builder.getF32Type());
     Value own = BlockMaximaOp::create(
-        builder, loc, type,
-        OptimizerKindAttr::get(builder.getContext(), options.kind),
-        operands.params, operands.grads, moments, operands.scales,
-        operands.gradScale, number(settings.beta1), number(settings.beta2),
-        number(settings.momentum), number(settings.weightDecay));
+        builder, loc, type, getKindAttr(), update.params, update.grads,
+        update.moments, update.scales, divisor, getNumbersOf(update.group));
     // Replicas find the same, so that all ranks can be asked at once.
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
     return AllReduceOp::create(builder, loc, type, own, Reduction::Max,
@@ -411,59 +423,48 @@ private:
     // In front of all updates, so that one exchange is enough.
     for (auto [each, key] :
          llvm::zip_equal(updates, llvm::make_first_range(groups)))
-      if (std::get<3>(key) && !each.operands.scales.empty())
-        each.operands.maxima =
-            buildMaxima(each.operands, options.groups[each.group]);
+      if (std::get<3>(key) && !each.scales.empty())
+        each.maxima = buildMaxima(each);
     for (const Update &each : updates)
       buildUpdate(each);
   }
 
-  /// One op.
-  struct Update {
-    size_t group;
-    ArrayRef<Trained *> members;
-    UpdateOperands operands;
-    SmallVector<StateOp> scales; ///< in the order of the moments
-  };
-
   Update prepareUpdate(size_t group, ArrayRef<Trained *> members) {
-    Update update{group, members, {}, {}};
-    UpdateOperands &operands = update.operands;
-    operands.moments.resize(members.front()->kept.moments.size());
-    if (members.front()->state.getGlobalType().getElementType().isBF16())
-      operands.rounding = options.rounding;
-    operands.step = newStep;
-    operands.lr = arguments.lookup(rates[group]);
-    operands.gradScale = divisor;
-    operands.foundInf = foundInf;
+    Update update{.group = group, .rounds = false};
+    update.rounds =
+        members.front()->state.getGlobalType().getElementType().isBF16();
+    auto add = [&](StateOp state, SmallVector<Value> &operands) {
+      operands.push_back(arguments.lookup(state));
+      update.states.push_back(state);
+    };
     for (Trained *each : members) {
-      operands.params.push_back(each->param);
-      operands.grads.push_back(each->grad);
-      for (auto [list, moment] :
-           llvm::zip(operands.moments, each->kept.moments))
-        list.push_back(arguments.lookup(moment));
+      update.params.push_back(each->param);
+      update.grads.push_back(each->grad);
+      update.states.push_back(each->state);
     }
-    for (size_t i = 0; i < operands.moments.size(); ++i)
+    for (size_t i = 0; i < members.front()->kept.moments.size(); ++i)
+      for (Trained *each : members)
+        add(each->kept.moments[i], update.moments);
+    for (size_t i = 0; i < members.front()->kept.moments.size(); ++i)
       for (Trained *each : members)
         if (i < each->kept.scales.size())
-          update.scales.push_back(each->kept.scales[i]);
-    for (StateOp scale : update.scales)
-      operands.scales.push_back(arguments.lookup(scale));
+          add(each->kept.scales[i], update.scales);
     return update;
   }
 
   void buildUpdate(const Update &update) {
-    Operation *op = options.rule.build(builder, loc, update.operands,
-                                       options.groups[update.group]);
-    auto next = op->result_begin();
-    for (Trained *each : update.members)
-      results.push_back({*next++, bind(kStateAttr, refTo(each->state))});
-    for (size_t i = 0; i < update.operands.moments.size(); ++i)
-      for (Trained *each : update.members)
-        results.push_back(
-            {*next++, bind(kStateAttr, refTo(each->kept.moments[i]))});
-    for (StateOp scale : update.scales)
-      results.push_back({*next++, bind(kStateAttr, refTo(scale))});
+    bool needsStep = getFacts(options.kind).countsUpdates ||
+                     (update.rounds && options.rounding);
+    auto op = UpdateOp::create(
+        builder, loc, ValueRange(update.params).getTypes(),
+        ValueRange(update.moments).getTypes(),
+        ValueRange(update.scales).getTypes(), getKindAttr(), update.params,
+        update.grads, update.moments, update.scales, update.maxima,
+        needsStep ? newStep : Value(), arguments.lookup(rates[update.group]),
+        divisor, foundInf, getNumbersOf(update.group),
+        update.rounds ? options.rounding : IntegerAttr());
+    for (auto [value, state] : llvm::zip_equal(op->getResults(), update.states))
+      results.push_back({value, bind(kStateAttr, refTo(state))});
   }
 
   void buildCounters() {
@@ -568,14 +569,13 @@ private:
     if (failed(scaling))
       return failure();
     StepOptions options{
-        getOptimizerRule(optimizer.getKind()),
+        optimizer.getKind(),
         getGroupSettings(optimizer),
         *getNormOrder(optimizer.getNormOrder().getValueAsDouble()),
         optimizer.getMaxGradNorm(),
         skipsNonFinite,
         *scaling,
         optimizer.getInBackward(),
-        optimizer.getKind(),
         optimizer.getStateDtype(),
         {}};
     options.grains = getSetting<StepAttr>(module).getGrains();

@@ -173,7 +173,7 @@ def AssignGroups : Fsdp_ModulePass<"fsdp-assign-groups"> {
 
     ```mlir
     module attributes {fsdp.optimizer = #fsdp.optimizer<
-        groups = [#fsdp.param_group<params = ["*.bias"], weight_decay = 0.000000e+00>]>} {
+        groups = [#fsdp.param_group<params = ["*.bias"], numbers = {weight_decay = 0.000000e+00}>]>} {
       fsdp.state parameter @fc.weight : tensor<8x8xf32>
       fsdp.state parameter @fc.bias : tensor<8xf32>
     ```
@@ -644,7 +644,7 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
       %l = fsdp.all_reduce avg %loss over #shard for metric : tensor<f32>
       %a = fsdp.all_reduce avg %sum_of_squares over #shard for metric : tensor<f32>
       …
-      %new = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr …
+      %new = fsdp.update sgd params(%w) grads(%s) momentum_buffers() lr %lr …
       return %l, %norm, %new : …
     ```
 

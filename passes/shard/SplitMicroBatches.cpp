@@ -302,7 +302,7 @@ private:
     if (program.getNumResults() == 0 || !program.getResultAttr(0, kOutputAttr))
       return program.emitError("expects the loss as its first result");
     for (Operation &op : program.getBody().front())
-      if (isa<OptimizerOpInterface>(op))
+      if (isa<UpdateOp>(op))
         return op.emitOpError("updates parameters; run this pass before "
                               "fsdp-insert-optimizer");
     return success();

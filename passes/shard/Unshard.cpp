@@ -146,7 +146,7 @@ private:
         addResult(value, func.getResultAttrDict(i));
     }
     for (Operation &op : func.getBody().front())
-      if (auto update = dyn_cast<OptimizerOpInterface>(op))
+      if (auto update = dyn_cast<UpdateOp>(op))
         for (auto [param, grad] :
              llvm::zip(update.getParams(), update.getGrads()))
           addResult(

@@ -49,7 +49,7 @@ private:
       return op.emitOpError("adds a grain in the order of this rank's own, "
                             "which other numbers of ranks do not have; "
                             "expected 'tree'");
-    if (isa<OptimizerOpInterface, SquareSumOp>(op))
+    if (isa<UpdateOp, SquareSumOp>(op))
       return success();
     if (aten::isNorm(&op) && readsShard(op) && !isGreatest(op))
       return op.emitOpError("sums over a shard, which other numbers of ranks "

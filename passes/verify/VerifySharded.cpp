@@ -300,7 +300,7 @@ private:
       return failure();
     bool keeps = isShardSide(&op) ||
                  isa<AllReduceOp, AccumulateOp, DecodeOp>(op) ||
-                 isa<OptimizerOpInterface>(op);
+                 isa<UpdateOp>(op);
     if (reads && !keeps &&
         !isa<CollectiveOpInterface, func::ReturnOp, AmaxOp, BlockMaximaOp,
              SquareSumOp>(op) &&
@@ -443,7 +443,7 @@ private:
       return chains.begin()->second.last->emitOpError(
           "reduces a gradient in a program for inference");
     for (Operation &op : func.getBody().front())
-      if (isa<OptimizerOpInterface>(op))
+      if (isa<UpdateOp>(op))
         return op.emitOpError("updates parameters in a program for inference");
     return success();
   }
@@ -453,7 +453,7 @@ private:
   LogicalResult verifyUpdates() {
     llvm::DenseMap<Value, Operation *> updates;
     for (Operation &op : func.getBody().front()) {
-      auto update = dyn_cast<OptimizerOpInterface>(op);
+      auto update = dyn_cast<UpdateOp>(op);
       if (!update)
         continue;
       if (!endsStep(func))
@@ -484,7 +484,7 @@ private:
   }
 
   /// It divides by what the reductions leave to it.
-  static LogicalResult verifyDivisor(OptimizerOpInterface op) {
+  static LogicalResult verifyDivisor(UpdateOp op) {
     auto left = op->getParentOfType<ModuleOp>()->getAttrOfType<FloatAttr>(
         kOptimizerDivisorAttr);
     if (!left || op.getGradScale())

@@ -1,6 +1,7 @@
 //===- Optimizers.cpp - Updates of parameters in place --------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "support/Optimizers.h"
 #include "plan/DType.h"
 #include "plan/ProgramCheck.h"
 #include "plan/ProgramText.h"
@@ -10,21 +11,41 @@
 
 using namespace fsdp;
 
-template <typename OpTy>
-static void listNumbers(const OpTy &op, Operands &operands) {
-  operands.add(Access::read, op.lr);
-  operands.addOptional(Access::read, op.grad_scale);
-  operands.addOptional(Access::read, op.found_inf);
+/// Tensors that go with the parameters, one list of all behind the other.
+static void checkShapes(const std::vector<uint32_t> &params,
+                        const std::vector<uint32_t> &lists,
+                        const ProgramCheck &check) {
+  for (size_t i = 0; i < lists.size(); ++i) {
+    uint32_t param = params[i % params.size()];
+    if (check.value(lists[i]).shape != check.value(param).shape)
+      check.refuse("expects the shape of " + check.name(param) + " for " +
+                   check.name(lists[i]));
+  }
 }
 
-/// Tensors that go with the parameters.
-static void checkShapes(const std::vector<uint32_t> &params,
-                        const std::vector<uint32_t> &list,
-                        const ProgramCheck &check) {
-  for (size_t i = 0; i < list.size(); ++i)
-    if (check.value(list[i]).shape != check.value(params[i]).shape)
-      check.refuse("expects the shape of " + check.name(params[i]) + " for " +
-                   check.name(list[i]));
+/// What a plan says of a kind: its numbers, a gradient and the moments that it
+/// keeps for each parameter.
+template <typename OpTy>
+static void checkKind(const OpTy &op, const ProgramCheck &check) {
+  check.enumerator(op.kind < getOptimizers().size());
+  const OptimizerFacts &facts = getFacts(OptimizerKind(op.kind));
+  if (op.numbers.size() != facts.numbers.size())
+    check.refuse("has " + std::to_string(op.numbers.size()) + " numbers, but " +
+                 std::string(facts.name) + " has " +
+                 std::to_string(facts.numbers.size()));
+  for (size_t i = 0; i < op.numbers.size(); ++i) {
+    check.finite(op.numbers[i]);
+    const OptimizerNumberFacts &number = getFacts(facts.numbers[i].number);
+    if (!number.holds(op.numbers[i]))
+      check.refuse("holds a " + std::string(number.name) + " out of range");
+  }
+  size_t count = op.params.size();
+  size_t kept = facts.getMoments(facts.fromList(op.numbers)).size();
+  if (op.grads.size() != count || op.moments.size() != kept * count)
+    check.refuse("has not one gradient and " + std::to_string(kept) +
+                 " moments for each parameter");
+  checkShapes(op.params, op.grads, check);
+  checkShapes(op.params, op.moments, check);
 }
 
 static void checkFoundInf(int32_t v, const ProgramCheck &check) {
@@ -138,18 +159,17 @@ static void checkMoments(const std::vector<uint32_t> &params,
                  " blocks for " + check.name(maxima));
 }
 
-/// What says of an update how it stores what it computes.
-template <typename OpTy>
-static void checkStorage(const OpTy &op, const std::vector<uint32_t> &moments,
-                         const ProgramCheck &check) {
+/// How an update stores what it computes.
+static void checkStorage(const plan::UpdateT &op, const ProgramCheck &check) {
   if (op.maxima != -1 && op.scales.empty())
     check.refuse("has maxima of no scales");
   if (op.params.empty())
     return;
-  checkMoments(op.params, moments, op.scales, op.maxima, check);
-  if (op.rounding || (!moments.empty() && check.value(moments[0]).dtype !=
-                                              check.value(op.params[0]).dtype))
-    checkBlockOperands(op.params, op.grads, moments, check);
+  checkMoments(op.params, op.moments, op.scales, op.maxima, check);
+  if (op.rounding ||
+      (!op.moments.empty() &&
+       check.value(op.moments[0]).dtype != check.value(op.params[0]).dtype))
+    checkBlockOperands(op.params, op.grads, op.moments, check);
   if (op.rounding || op.maxima != -1)
     checkStates(op.params, op.of, check);
   if (op.maxima != -1)
@@ -158,94 +178,75 @@ static void checkStorage(const OpTy &op, const std::vector<uint32_t> &moments,
     check.refuse("rounds parameters at random that are not bf16");
 }
 
-static std::vector<uint32_t> concat(std::vector<uint32_t> a,
-                                    const std::vector<uint32_t> &b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
+/// " betas(0.9, 0.999) eps 1e-08 weight_decay 0.01"
+static std::string printNumbers(const OptimizerFacts &facts,
+                                const OptimizerNumbers &own) {
+  std::string text;
+  for (const auto &[key, numbers] : getKeys(facts)) {
+    if (getFacts(numbers[0]).range == NumberRange::flag) {
+      text += own[numbers[0]] != 0 ? " " + std::string(key) : "";
+      continue;
+    }
+    text += " " + std::string(key);
+    std::string list;
+    for (OptimizerNumber number : numbers)
+      list += (list.empty() ? "" : ", ") + formatNumber(own[number]);
+    text += numbers.size() == 1 ? " " + list : "(" + list + ")";
+  }
+  return text;
 }
 
+/// " params(%a) grads(%b) exp_avgs(%c) exp_avg_sqs(%d)"
 template <typename OpTy>
-static std::string printStorage(const OpTy &op, const ProgramText &text) {
-  return (op.scales.empty() ? "" : " scales(" + text.uses(op.scales) + ")") +
-         (op.maxima < 0 ? "" : " maxima " + text.use(op.maxima)) +
-         (op.rounding ? " rounding " + std::to_string(op.rounding_seed) : "");
+static std::string printTensors(const OpTy &op, const OptimizerFacts &facts,
+                                const ProgramText &text) {
+  std::string all = " params(" + text.uses(op.params) + ") grads(" +
+                    text.uses(op.grads) + ")";
+  auto next = op.moments.begin();
+  for (std::string_view name : facts.moments) {
+    size_t count = op.moments.empty() ? 0 : op.params.size();
+    std::vector<uint32_t> list(next, next + std::ptrdiff_t(count));
+    next += std::ptrdiff_t(count);
+    all += " " + std::string(name) + "s(" + text.uses(list) + ")";
+  }
+  return all;
 }
 
-template <typename OpTy>
-static std::string printNumbers(const OpTy &op, const ProgramText &text) {
-  return " lr " + text.use(op.lr) + " grad_scale " + text.use(op.grad_scale) +
-         (op.found_inf < 0 ? "" : " found_inf " + text.use(op.found_inf));
-}
-
-void fsdp::listOperands(const plan::AdamT &op, Operands &operands) {
+void fsdp::listOperands(const plan::UpdateT &op, Operands &operands) {
   operands.add(Access::update, op.params);
   operands.add(Access::spend, op.grads);
-  operands.add(Access::update, op.exp_avgs);
-  operands.add(Access::update, op.exp_avg_sqs);
-  operands.add(Access::update, op.scales);
-  operands.addOptional(Access::read, op.maxima);
-  operands.add(Access::read, op.step);
-  listNumbers(op, operands);
-}
-
-void fsdp::verify(const plan::AdamT &op, const ProgramCheck &check) {
-  check.enumerator(op.kind <= plan::AdamKind::MAX);
-  for (double number : {op.beta1, op.beta2, op.eps, op.weight_decay})
-    check.finite(number);
-  size_t count = op.params.size();
-  if (op.grads.size() != count || op.exp_avgs.size() != count ||
-      op.exp_avg_sqs.size() != count)
-    check.refuse("has not one gradient and two moments for each parameter");
-  for (const auto *list : {&op.grads, &op.exp_avgs, &op.exp_avg_sqs})
-    checkShapes(op.params, *list, check);
-  checkStorage(op, concat(op.exp_avgs, op.exp_avg_sqs), check);
-  checkFoundInf(op.found_inf, check);
-}
-
-InstructionText fsdp::print(const plan::AdamT &op, const ProgramText &text) {
-  return {"", plan::EnumNameAdamKind(op.kind),
-          " params(" + text.uses(op.params) + ") grads(" + text.uses(op.grads) +
-              ") exp_avgs(" + text.uses(op.exp_avgs) + ") exp_avg_sqs(" +
-              text.uses(op.exp_avg_sqs) + ") step " + text.use(op.step) +
-              printNumbers(op, text) + " betas(" + formatNumber(op.beta1) +
-              ", " + formatNumber(op.beta2) + ") eps " + formatNumber(op.eps) +
-              " weight_decay " + formatNumber(op.weight_decay) +
-              printStorage(op, text)};
-}
-
-void fsdp::listOperands(const plan::SgdT &op, Operands &operands) {
-  operands.add(Access::update, op.params);
-  operands.add(Access::spend, op.grads);
-  operands.add(Access::update, op.momentum_buffers);
+  operands.add(Access::update, op.moments);
   operands.add(Access::update, op.scales);
   operands.addOptional(Access::read, op.maxima);
   operands.addOptional(Access::read, op.step);
-  listNumbers(op, operands);
+  operands.add(Access::read, op.lr);
+  operands.addOptional(Access::read, op.grad_scale);
+  operands.addOptional(Access::read, op.found_inf);
 }
 
-void fsdp::verify(const plan::SgdT &op, const ProgramCheck &check) {
-  check.finite(op.momentum);
-  check.finite(op.weight_decay);
-  size_t count = op.params.size();
-  if (op.grads.size() != count ||
-      op.momentum_buffers.size() != (op.momentum != 0 ? count : 0))
-    check.refuse("has not one gradient and momentum buffer for each parameter");
-  checkShapes(op.params, op.grads, check);
-  checkShapes(op.params, op.momentum_buffers, check);
-  checkStorage(op, op.momentum_buffers, check);
-  if (op.rounding && op.step == -1)
-    check.refuse("rounds at random without a step");
+void fsdp::verify(const plan::UpdateT &op, const ProgramCheck &check) {
+  checkKind(op, check);
+  checkStorage(op, check);
+  bool counts = getFacts(OptimizerKind(op.kind)).countsUpdates;
+  if (op.step == -1 && (counts || op.rounding))
+    check.refuse("needs a step");
   checkFoundInf(op.found_inf, check);
 }
 
-InstructionText fsdp::print(const plan::SgdT &op, const ProgramText &text) {
-  return {"", "sgd",
-          " params(" + text.uses(op.params) + ") grads(" + text.uses(op.grads) +
-              ") momentum_buffers(" + text.uses(op.momentum_buffers) + ")" +
-              printNumbers(op, text) + " momentum " +
-              formatNumber(op.momentum) + " weight_decay " +
-              formatNumber(op.weight_decay) + (op.nesterov ? " nesterov" : "") +
-              printStorage(op, text)};
+InstructionText fsdp::print(const plan::UpdateT &op, const ProgramText &text) {
+  const OptimizerFacts &facts = getFacts(OptimizerKind(op.kind));
+  auto optional = [&](const char *name, int32_t value) {
+    return value < 0 ? std::string() : name + text.use(value);
+  };
+  return {
+      "", std::string(facts.name),
+      printTensors(op, facts, text) + optional(" step ", op.step) + " lr " +
+          text.use(op.lr) + " grad_scale " + text.use(op.grad_scale) +
+          optional(" found_inf ", op.found_inf) +
+          printNumbers(facts, facts.fromList(op.numbers)) +
+          (op.scales.empty() ? "" : " scales(" + text.uses(op.scales) + ")") +
+          optional(" maxima ", op.maxima) +
+          (op.rounding ? " rounding " + std::to_string(op.rounding_seed) : "")};
 }
 
 void fsdp::listOperands(const plan::BlockMaximaT &op, Operands &operands) {
@@ -258,21 +259,9 @@ void fsdp::listOperands(const plan::BlockMaximaT &op, Operands &operands) {
 }
 
 void fsdp::verify(const plan::BlockMaximaT &op, const ProgramCheck &check) {
-  check.enumerator(op.kind <= plan::OptimizerKind::MAX);
-  for (double number : {op.beta1, op.beta2, op.momentum, op.weight_decay})
-    check.finite(number);
-  size_t count = op.params.size();
-  size_t lists = op.kind == plan::OptimizerKind::sgd ? 1 : 2;
-  if (count == 0 || op.grads.size() != count ||
-      op.moments.size() != lists * count || op.scales.size() != lists * count)
-    check.refuse("has not one gradient, and a scale for each moment, for each "
-                 "parameter");
-  checkShapes(op.params, op.grads, check);
-  for (size_t i = 0; i < op.moments.size(); ++i)
-    if (check.value(op.moments[i]).shape !=
-        check.value(op.params[i % count]).shape)
-      check.refuse("expects the shape of " + check.name(op.params[i % count]) +
-                   " for " + check.name(op.moments[i]));
+  checkKind(op, check);
+  if (op.moments.empty() || op.scales.size() != op.moments.size())
+    check.refuse("has not a scale for each moment of each parameter");
   if (check.value(op.output).place != plan::Place::slot)
     check.refuse("writes maxima to " + check.name(op.output) +
                  ", which is no slot");
@@ -285,13 +274,10 @@ void fsdp::verify(const plan::BlockMaximaT &op, const ProgramCheck &check) {
 
 InstructionText fsdp::print(const plan::BlockMaximaT &op,
                             const ProgramText &text) {
+  const OptimizerFacts &facts = getFacts(OptimizerKind(op.kind));
   return {text.definition(op.output), "block_maxima",
-          std::string(" ") + plan::EnumNameOptimizerKind(op.kind) + " params(" +
-              text.uses(op.params) + ") grads(" + text.uses(op.grads) +
-              ") moments(" + text.uses(op.moments) + ") scales(" +
-              text.uses(op.scales) + ") grad_scale " + text.use(op.grad_scale) +
-              " betas(" + formatNumber(op.beta1) + ", " +
-              formatNumber(op.beta2) + ") momentum " +
-              formatNumber(op.momentum) + " weight_decay " +
-              formatNumber(op.weight_decay)};
+          " " + std::string(facts.name) + printTensors(op, facts, text) +
+              " scales(" + text.uses(op.scales) + ") grad_scale " +
+              text.use(op.grad_scale) +
+              printNumbers(facts, facts.fromList(op.numbers))};
 }

@@ -103,6 +103,9 @@ def describe_artifact(path: str) -> dict[str, Any]:
 def order_by_length(lengths: list[int], epoch: int, pool: int, group: int, shuffle: bool, seed: int) -> list[int]:
     """The rows of an epoch, as runtime/data/LengthPools.h orders them; `pool` is a multiple of `group`."""
 
+def schedules() -> dict[str, tuple[bool, bool]]:
+    """Names of the shapes of a learning rate; whether a warm-up has a meaning, whether the rate goes down."""
+
 def rate_factor(artifact: str, step: int) -> float | None:
     """What the artifact's schedule multiplies rates by; None if that depends on the run's length."""
 

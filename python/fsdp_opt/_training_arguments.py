@@ -11,7 +11,7 @@ from typing import Any
 
 import transformers
 
-from . import errors
+from . import _native, errors
 
 HONOURED = frozenset("""
     output_dir per_device_train_batch_size num_train_epochs max_steps learning_rate lr_scheduler_type lr_scheduler_kwargs warmup_steps
@@ -55,7 +55,6 @@ REFUSED = {
     "debug": "fsdp-run --debug-nan finds what made a NaN", "skip_memory_metrics": "trainer.session.memory has them"}
 """Refused unless at their defaults, with what to do instead."""
 
-_SCHEDULES = ("linear", "cosine", "constant", "constant_with_warmup", "cosine_with_min_lr")
 _FSDP_KEYS = {"version", "reshard_after_forward", "auto_wrap_policy", "transformer_layer_cls_to_wrap", "min_num_params", "cpu_offload",
               "activation_checkpointing"}
 # What transformers fills in itself, and what says how FSDP works rather than what it computes.
@@ -98,7 +97,7 @@ def _values(args: transformers.TrainingArguments, world: int) -> list[str]:
         if value not in allowed:
             problems.append(f"{name}={value!r} is not supported: expected one of {', '.join(map(repr, allowed))}")
 
-    expects("lr_scheduler_type", _SCHEDULES)
+    expects("lr_scheduler_type", tuple(_native.schedules()))
     expects("optim", ("adamw_torch", "adamw_torch_fused", "sgd"))
     expects("train_sampling_strategy", ("random", "sequential", "group_by_length"))
     expects("include_num_input_tokens_seen", ("no", "all"))
@@ -220,9 +219,10 @@ def fnmatch_escape(name: str) -> str:
 def _schedule(args: transformers.TrainingArguments, steps: int) -> dict[str, Any]:
     name = name_of(args.lr_scheduler_type)
     rule: dict[str, Any] = {"name": name}
-    if name != "constant":
+    warms, decays = _native.schedules()[name]
+    if warms:
         rule["warmup_steps"] = args.get_warmup_steps(steps)
-    if name not in ("constant", "constant_with_warmup"):
+    if decays:
         rule["total_steps"] = max(steps, 1)
     given = args.lr_scheduler_kwargs or {}
     if name == "cosine_with_min_lr":

@@ -216,7 +216,7 @@ def _groups(artifact: str, plan: Mapping[str, Any], manifest: Mapping[str, Any])
     groups = []
     for own in plan["groups"]:
         group = dict(own)
-        kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}[group.pop("optimizer")]
+        kind = getattr(torch.optim, group.pop("optimizer"))
         names = group.pop("params")
         group["lr"] *= ratio
         defaults = {key: value for key, value in kind([torch.zeros(1)], **group).param_groups[0].items() if key != "params"}

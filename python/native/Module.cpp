@@ -15,6 +15,8 @@
 #include "plan/DType.h"
 #include "support/Error.h"
 #include "support/Exceptions.h"
+#include "support/Optimizers.h"
+#include "support/Schedules.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -169,16 +171,20 @@ nb::dict describe(const std::string &path) {
                                  state.shape, state.mayLack));
   for (const KeptGroup &group : artifact.groups) {
     nb::dict each;
-    each["optimizer"] = group.optimizer;
+    const OptimizerFacts &facts = getFacts(group.optimizer);
+    each["optimizer"] = std::string(facts.torchClass);
     each["params"] = group.params;
     each["lr"] = group.lr;
-    each["weight_decay"] = group.weightDecay;
-    if (group.optimizer == "sgd") {
-      each["momentum"] = group.momentum;
-      each["nesterov"] = group.nesterov;
-    } else {
-      each["betas"] = nb::make_tuple(group.beta1, group.beta2);
-      each["eps"] = group.eps;
+    for (const auto &[key, numbers] : getKeys(facts)) {
+      nb::list values;
+      for (OptimizerNumber number : numbers)
+        if (getFacts(number).range == NumberRange::flag)
+          values.append(group.numbers[number] != 0);
+        else
+          values.append(group.numbers[number]);
+      each[nb::str(key.data(), key.size())] =
+          numbers.size() == 1 ? nb::object(values[0])
+                              : nb::object(nb::tuple(values));
     }
     groups.append(each);
   }
@@ -229,6 +235,14 @@ nb::list listErrors() {
   return list;
 }
 
+nb::dict listSchedules() {
+  nb::dict all;
+  for (const ScheduleName &each : getScheduleNames())
+    all[nb::str(each.name.data(), each.name.size())] =
+        nb::make_tuple(each.warms, getFacts(each.kind).decays);
+  return all;
+}
+
 } // namespace
 
 NB_MODULE(_native, module) {
@@ -256,6 +270,7 @@ NB_MODULE(_native, module) {
       },
       nb::arg("lengths"), nb::arg("epoch"), nb::arg("pool"), nb::arg("group"),
       nb::arg("shuffle"), nb::arg("seed"));
+  module.def("schedules", listSchedules);
   module.def("rate_factor", rateFactor, nb::arg("artifact"), nb::arg("step"));
   module.def("write_checkpoint", writeCheckpoint, nb::arg("artifact"),
              nb::arg("folder"), nb::arg("step"), nb::arg("rows"),

@@ -73,28 +73,11 @@ public:
         if (binding->state >= 0)
           states[binding->value] = binding->state;
       for (const auto &instruction : program->instructions) {
-        if (const plan::AdamT *adam = instruction->body.AsAdam())
-          add(states, adam->params, adam->lr,
-              {plan::EnumNameAdamKind(adam->kind),
-               {},
-               0,
-               adam->beta1,
-               adam->beta2,
-               adam->eps,
-               0,
-               adam->weight_decay,
-               false});
-        else if (const plan::SgdT *sgd = instruction->body.AsSgd())
-          add(states, sgd->params, sgd->lr,
-              {"sgd",
-               {},
-               0,
-               0,
-               0,
-               0,
-               sgd->momentum,
-               sgd->weight_decay,
-               sgd->nesterov});
+        if (const plan::UpdateT *update = instruction->body.AsUpdate()) {
+          auto kind = OptimizerKind(update->kind);
+          add(states, update->params, update->lr,
+              {kind, {}, 0, getFacts(kind).fromList(update->numbers)});
+        }
       }
     }
   }
@@ -115,7 +98,7 @@ public:
   }
 
 private:
-  using Key = std::tuple<double, double, double, double, double, double, bool>;
+  using Key = std::pair<double, OptimizerNumbers>;
 
   void add(const std::map<uint32_t, int32_t> &states,
            const std::vector<uint32_t> &params, uint32_t lr, KeptGroup group) {
@@ -123,12 +106,8 @@ private:
     if (rate == states.end())
       return;
     group.lr = readRate(*plan.states[static_cast<size_t>(rate->second)]);
-    KeptGroup &all =
-        this->all
-            .try_emplace(Key(group.lr, group.beta1, group.beta2, group.eps,
-                             group.momentum, group.weightDecay, group.nesterov),
-                         group)
-            .first->second;
+    KeptGroup &all = this->all.try_emplace(Key(group.lr, group.numbers), group)
+                         .first->second;
     for (uint32_t value : params) {
       auto it = states.find(value);
       if (it == states.end())

@@ -11,6 +11,7 @@
 #define FSDP_PYTHON_NATIVE_WHOLECHECKPOINT_H
 
 #include "python/native/Door.h"
+#include "support/Optimizers.h"
 
 #include <cstdint>
 #include <optional>
@@ -33,11 +34,10 @@ struct KeptState {
 
 /// Parameters that are updated alike.
 struct KeptGroup {
-  std::string optimizer; ///< "adamw", "adam", "sgd"
+  OptimizerKind optimizer;
   std::vector<std::string> params;
   double lr; ///< before any schedule
-  double beta1 = 0, beta2 = 0, eps = 0, momentum = 0, weightDecay = 0;
-  bool nesterov = false;
+  OptimizerNumbers numbers;
 };
 
 struct KeptArtifact {

@@ -1,7 +1,7 @@
 //===- BlockUpdate.h - Optimizers in blocks ---------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// adamw, adam and sgd on the CPU, in float32, for states and parameters that
+// All optimizers on the CPU, in float32, for states and parameters that
 // are stored as something else: moments in bfloat16 or as codes
 // (support/BlockCodes.h), parameters that are rounded at random. The arithmetic
 // is that of LibTorch's fused kernels; each block is computed from what is
@@ -12,8 +12,8 @@
 #ifndef FSDP_RUNTIME_OPTIMIZE_BLOCKUPDATE_H
 #define FSDP_RUNTIME_OPTIMIZE_BLOCKUPDATE_H
 
-#include "plan/plan_generated.h"
 #include "runtime/optimize/Blocks.h"
+#include "runtime/optimize/UpdateRules.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -21,21 +21,6 @@
 #include <vector>
 
 namespace fsdp {
-
-/// What does not change from step to step.
-struct UpdateRule {
-  plan::OptimizerKind kind;
-  double beta1 = 0, beta2 = 0, eps = 0, weightDecay = 0;
-  double momentum = 0;
-  bool nesterov = false;
-};
-
-/// What does.
-struct UpdateNumbers {
-  double lr = 0;
-  double step = 0;     ///< of this update, from 1
-  float gradScale = 1; ///< divides the gradients
-};
 
 /// A parameter and what is kept of it, all contiguous and of one number of
 /// elements but for the scales.

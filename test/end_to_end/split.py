@@ -126,7 +126,7 @@ class Program:
         types = ", ".join(tensor(self.local(name)) for name in names)
         body += [
             "    %next = aten.add.Scalar(%step, other = 1.000000e+00) : (tensor<f32>) -> tensor<f32>",
-            f'    {", ".join(f"%{value}" for value, _, _ in updated)} = fsdp.adamw params({lists["p"]}) grads({", ".join(f"%{g}" for g in gradients)}) exp_avgs({lists["exp_avg"]}) exp_avg_sqs({lists["exp_avg_sq"]}) step %next lr %lr betas(8.000000e-01, 9.000000e-01) eps 1.000000e-03 weight_decay 1.000000e-01 : {types}',
+            f'    {", ".join(f"%{value}" for value, _, _ in updated)} = fsdp.update adamw params({lists["p"]}) grads({", ".join(f"%{g}" for g in gradients)}) exp_avgs({lists["exp_avg"]}) exp_avg_sqs({lists["exp_avg_sq"]}) step %next lr %lr betas(8.000000e-01, 9.000000e-01) eps 1.000000e-03 weight_decay 1.000000e-01 : {types}',
         ]
         given = [("loss", "tensor<f32>"), *((value, tensor(self.local(name))) for value, name, _ in updated), ("next", "tensor<f32>")]
         body.append(f'    return {", ".join(f"%{value}" for value, _ in given)} : {", ".join(kind for _, kind in given)}')

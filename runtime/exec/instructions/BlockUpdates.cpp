@@ -3,6 +3,7 @@
 
 #include "runtime/exec/instructions/BlockUpdates.h"
 
+#include "runtime/optimize/BlockUpdate.h"
 #include "support/BlockCodes.h"
 #include "support/Error.h"
 
@@ -15,12 +16,12 @@ static at::Tensor valueOf(const Preparation &p, int32_t value) {
 
 /// The tensors of an update that have elements. `maxima`: undefined, or the
 /// numbers of all scales, one behind the other.
-static std::vector<UpdatedTensor>
-listTensors(const Preparation &p, const BlockUpdateOperands &operands,
-            const at::Tensor &maxima) {
-  size_t count = operands.params.size();
+static std::vector<UpdatedTensor> listTensors(const Preparation &p,
+                                              const plan::UpdateT &op,
+                                              const at::Tensor &maxima) {
+  size_t count = op.params.size();
   for (size_t i = 0; i < count; ++i)
-    if (!p.deviceOf(operands.params[i]).is_cpu())
+    if (!p.deviceOf(op.params[i]).is_cpu())
       throw Error(ErrorId::RuntimeUnsupported,
                   "optimizer.state_dtype and optimizer.stochastic_rounding are "
                   "computed on the host alone, and the artifact has them on a "
@@ -29,14 +30,14 @@ listTensors(const Preparation &p, const BlockUpdateOperands &operands,
   std::vector<UpdatedTensor> tensors;
   for (size_t i = 0; i < count; ++i) {
     UpdatedTensor tensor;
-    tensor.param = p.values[operands.params[i]];
-    tensor.grad = p.values[operands.grads[i]];
+    tensor.param = p.values[op.params[i]];
+    tensor.grad = p.values[op.grads[i]];
     int64_t at = 0;
-    for (size_t j = 0; j < operands.moments.size(); ++j) {
+    for (size_t j = 0; j < op.moments.size(); ++j) {
       at::Tensor scale =
-          operands.scales.empty() ? at::Tensor() : p.values[operands.scales[j]];
+          op.scales.empty() ? at::Tensor() : p.values[op.scales[j]];
       if (j % count == i) {
-        tensor.moments.push_back(p.values[operands.moments[j]]);
+        tensor.moments.push_back(p.values[op.moments[j]]);
         if (scale.defined())
           tensor.scales.push_back(scale);
         if (maxima.defined())
@@ -47,11 +48,11 @@ listTensors(const Preparation &p, const BlockUpdateOperands &operands,
     if (tensor.param.numel() == 0)
       continue;
     std::vector<ElementRun> runs;
-    if (maxima.defined() || operands.roundingSeed)
-      runs = listRuns(p.plan, operands.of[i], p.rank);
+    if (maxima.defined() || op.rounding)
+      runs = listRuns(p.plan, op.of[i], p.rank);
     tensor.pieces =
         maxima.defined() ? cutByWhole(runs) : cutEvenly(tensor.param.numel());
-    if (operands.roundingSeed)
+    if (op.rounding)
       tensor.runs = std::move(runs);
     tensors.push_back(std::move(tensor));
   }
@@ -64,10 +65,10 @@ namespace {
 struct NumberOperands {
   at::Tensor lr, step, gradScale, foundInf; ///< each may be undefined
 
-  NumberOperands(const Preparation &p, const BlockUpdateOperands &operands)
-      : lr(valueOf(p, operands.lr)), step(valueOf(p, operands.step)),
-        gradScale(valueOf(p, operands.gradScale)),
-        foundInf(valueOf(p, operands.foundInf)) {}
+  NumberOperands(const Preparation &p, const plan::UpdateT &op)
+      : lr(valueOf(p, int32_t(op.lr))), step(valueOf(p, op.step)),
+        gradScale(valueOf(p, op.grad_scale)),
+        foundInf(valueOf(p, op.found_inf)) {}
 
   UpdateNumbers read() const {
     UpdateNumbers numbers;
@@ -85,6 +86,11 @@ struct NumberOperands {
   }
 };
 
+UpdateRule getRule(const plan::UpdateT &op) {
+  auto kind = OptimizerKind(op.kind);
+  return {kind, getFacts(kind).fromList(op.numbers)};
+}
+
 /// With gradients in row-major order.
 UpdatedTensor makeContiguous(UpdatedTensor tensor) {
   tensor.grad = tensor.grad.contiguous();
@@ -93,24 +99,22 @@ UpdatedTensor makeContiguous(UpdatedTensor tensor) {
 
 } // namespace
 
-bool fsdp::needsBlocks(const Preparation &p,
-                       const BlockUpdateOperands &operands) {
+bool fsdp::needsBlocks(const Preparation &p, const plan::UpdateT &op) {
   // LibTorch's round the last elements of a shard in another way.
-  if (operands.roundingSeed || p.plan.training->grains != 0)
+  if (op.rounding || p.plan.training->grains != 0)
     return true;
-  return !operands.moments.empty() &&
-         p.values[operands.moments[0]].scalar_type() !=
-             p.values[operands.params[0]].scalar_type();
+  return !op.moments.empty() && p.values[op.moments[0]].scalar_type() !=
+                                    p.values[op.params[0]].scalar_type();
 }
 
-std::unique_ptr<Instruction>
-fsdp::prepareBlockUpdate(const Preparation &p,
-                         const BlockUpdateOperands &operands) {
+std::unique_ptr<Instruction> fsdp::prepareBlockUpdate(const Preparation &p,
+                                                      const plan::UpdateT &op) {
   return makeComputation(
       p.memory,
-      [rule = operands.rule, seed = operands.roundingSeed,
-       numbers = NumberOperands(p, operands),
-       tensors = listTensors(p, operands, valueOf(p, operands.maxima))] {
+      [rule = getRule(op),
+       seed = op.rounding ? std::optional(op.rounding_seed) : std::nullopt,
+       numbers = NumberOperands(p, op),
+       tensors = listTensors(p, op, valueOf(p, op.maxima))] {
         if (numbers.leavesOut())
           return;
         UpdateNumbers now = numbers.read();
@@ -121,24 +125,24 @@ fsdp::prepareBlockUpdate(const Preparation &p,
 
 std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
                                            const plan::BlockMaximaT &op) {
-  BlockUpdateOperands operands;
-  operands.rule = {op.kind, op.beta1,        op.beta2,
-                   0,       op.weight_decay, op.momentum};
-  operands.params = op.params;
-  operands.grads = op.grads;
-  operands.moments = op.moments;
-  operands.scales = op.scales;
-  operands.of = op.of;
-  operands.gradScale = op.grad_scale;
+  plan::UpdateT update;
+  update.kind = op.kind;
+  update.numbers = op.numbers;
+  update.params = op.params;
+  update.grads = op.grads;
+  update.moments = op.moments;
+  update.scales = op.scales;
+  update.of = op.of;
+  update.grad_scale = op.grad_scale;
+  NumberOperands numbers(p, update);
+  numbers.lr = at::Tensor(); // moments do not depend on it
   at::Tensor output = p.values[op.output];
-  return makeComputation(p.memory,
-                         [rule = operands.rule, output,
-                          numbers = NumberOperands(p, operands),
-                          tensors = listTensors(p, operands, output)] {
-                           // What has no elements here has blocks elsewhere.
-                           output.zero_();
-                           UpdateNumbers now = numbers.read();
-                           for (const UpdatedTensor &tensor : tensors)
-                             findMaxima(rule, now, makeContiguous(tensor));
-                         });
+  return makeComputation(p.memory, [rule = getRule(update), output, numbers,
+                                    tensors = listTensors(p, update, output)] {
+    // What has no elements here has blocks elsewhere.
+    output.zero_();
+    UpdateNumbers now = numbers.read();
+    for (const UpdatedTensor &tensor : tensors)
+      findMaxima(rule, now, makeContiguous(tensor));
+  });
 }

@@ -3,7 +3,8 @@
 //
 // LibTorch's fused multi-tensor kernels, the ones that torch.optim uses with
 // fused=True. They take addresses, not strides: operands are contiguous. What
-// is stored in another form than it is computed in, BlockUpdates.cpp updates.
+// is stored in another form than it is computed in, and kinds that have no such
+// kernel, BlockUpdates.cpp updates.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,6 +12,7 @@
 
 #include "plan/Shape.h"
 #include "support/Error.h"
+#include "support/Optimizers.h"
 
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -27,11 +29,15 @@ public:
   UpdateOperands(const Preparation &p, const std::vector<uint32_t> &params)
       : p(p), params(params) {}
 
-  c10::List<at::Tensor> list(const std::vector<uint32_t> &values) const {
+  /// Those of list `number` in `values`, which has one list behind the other;
+  /// none of a list that is not there.
+  c10::List<at::Tensor> list(const std::vector<uint32_t> &values,
+                             size_t number = 0) const {
     c10::List<at::Tensor> tensors;
-    for (size_t i = 0; i < values.size(); ++i)
+    size_t first = number * params.size();
+    for (size_t i = 0; i < params.size() && first < values.size(); ++i)
       if (p.values[params[i]].numel() != 0)
-        tensors.push_back(p.values[values[i]]);
+        tensors.push_back(p.values[values[first + i]]);
     return tensors;
   }
 
@@ -107,16 +113,18 @@ at::Tensor optionalValue(const Preparation &p, int32_t value) {
 /// CPU LibTorch 2.11's fused kernel leaves all but the last few elements of a
 /// bf16 or f16 tensor nearly where they are.
 std::unique_ptr<Instruction> prepareHalfSgd(const Preparation &p,
-                                            const plan::SgdT &op) {
+                                            const plan::UpdateT &op) {
   UpdateOperands operands(p, op.params);
+  OptimizerNumbers own = getFacts(OptimizerKind(op.kind)).fromList(op.numbers);
   return makeComputation(
-      p.memory,
-      [params = operands.list(op.params).vec(),
-       gradients = operands.list(op.grads).vec(),
-       buffers = operands.list(op.momentum_buffers).vec(), lr = p.values[op.lr],
-       scale = optionalValue(p, op.grad_scale),
-       foundInf = optionalValue(p, op.found_inf), momentum = op.momentum,
-       weightDecay = op.weight_decay, nesterov = op.nesterov] {
+      p.memory, [params = operands.list(op.params).vec(),
+                 gradients = operands.list(op.grads).vec(),
+                 buffers = operands.list(op.moments).vec(),
+                 lr = p.values[op.lr], scale = optionalValue(p, op.grad_scale),
+                 foundInf = optionalValue(p, op.found_inf),
+                 momentum = own[OptimizerNumber::momentum],
+                 weightDecay = own[OptimizerNumber::weight_decay],
+                 nesterov = own[OptimizerNumber::nesterov] != 0] {
         if (foundInf.defined() && foundInf.item<float>() == 1)
           return;
         double rate = lr.item<double>();
@@ -139,88 +147,73 @@ std::unique_ptr<Instruction> prepareHalfSgd(const Preparation &p,
       });
 }
 
-/// What both kinds have.
-template <typename Op>
-BlockUpdateOperands getBlockOperands(const Op &op) {
-  BlockUpdateOperands blocks;
-  blocks.params = op.params;
-  blocks.grads = op.grads;
-  blocks.scales = op.scales;
-  blocks.of = op.of;
-  blocks.maxima = op.maxima;
-  blocks.lr = static_cast<int32_t>(op.lr);
-  blocks.gradScale = op.grad_scale;
-  blocks.foundInf = op.found_inf;
-  if (op.rounding)
-    blocks.roundingSeed = op.rounding_seed;
-  return blocks;
+/// A kernel's schema and its arguments, but for gradients, grad_scale and
+/// found_inf.
+struct FusedKernel {
+  const char *name;
+  std::vector<c10::IValue> others;
+};
+
+FusedKernel getAdamKernel(const char *name, const Preparation &p,
+                          const plan::UpdateT &op,
+                          const UpdateOperands &operands,
+                          const OptimizerNumbers &own) {
+  // self, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1,
+  // beta2, weight_decay, eps, amsgrad, maximize
+  return {name,
+          {operands.list(op.params), operands.list(op.moments, 0),
+           operands.list(op.moments, 1), c10::List<at::Tensor>(),
+           operands.repeat(static_cast<uint32_t>(op.step)), p.values[op.lr],
+           own[OptimizerNumber::beta1], own[OptimizerNumber::beta2],
+           own[OptimizerNumber::weight_decay], own[OptimizerNumber::eps], false,
+           false}};
+}
+
+/// Buffers start at zero, which makes the first step an ordinary one.
+FusedKernel getSgdKernel(const Preparation &p, const plan::UpdateT &op,
+                         const UpdateOperands &operands,
+                         const OptimizerNumbers &own) {
+  // self, momentum_buffer_list, weight_decay, momentum, lr, dampening,
+  // nesterov, maximize, is_first_step
+  return {"aten::_fused_sgd_",
+          {operands.list(op.params), operands.list(op.moments),
+           own[OptimizerNumber::weight_decay], own[OptimizerNumber::momentum],
+           p.values[op.lr], 0.0, own[OptimizerNumber::nesterov] != 0, false,
+           false}};
+}
+
+/// None: LibTorch has none for the kind.
+std::optional<FusedKernel> findKernel(const Preparation &p,
+                                      const plan::UpdateT &op,
+                                      const UpdateOperands &operands) {
+  auto kind = OptimizerKind(op.kind);
+  OptimizerNumbers own = getFacts(kind).fromList(op.numbers);
+  switch (kind) {
+  case OptimizerKind::adamw:
+    return getAdamKernel("aten::_fused_adamw_", p, op, operands, own);
+  case OptimizerKind::adam:
+    return getAdamKernel("aten::_fused_adam_", p, op, operands, own);
+  case OptimizerKind::sgd:
+    return getSgdKernel(p, op, operands, own);
+  default:
+    return std::nullopt;
+  }
 }
 
 } // namespace
 
 std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
-                                           const plan::AdamT &op) {
-  BlockUpdateOperands blocks = getBlockOperands(op);
-  blocks.rule = {op.kind == plan::AdamKind::adamw ? plan::OptimizerKind::adamw
-                                                  : plan::OptimizerKind::adam,
-                 op.beta1, op.beta2, op.eps, op.weight_decay};
-  blocks.moments = op.exp_avgs;
-  blocks.moments.insert(blocks.moments.end(), op.exp_avg_sqs.begin(),
-                        op.exp_avg_sqs.end());
-  blocks.step = static_cast<int32_t>(op.step);
-  if (needsBlocks(p, blocks))
-    return prepareBlockUpdate(p, blocks);
+                                           const plan::UpdateT &op) {
   UpdateOperands operands(p, op.params);
-  // self, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1,
-  // beta2, weight_decay, eps, amsgrad, maximize
-  std::vector<c10::IValue> others{operands.list(op.params),
-                                  operands.list(op.exp_avgs),
-                                  operands.list(op.exp_avg_sqs),
-                                  c10::List<at::Tensor>(),
-                                  operands.repeat(op.step),
-                                  p.values[op.lr],
-                                  op.beta1,
-                                  op.beta2,
-                                  op.weight_decay,
-                                  op.eps,
-                                  false,
-                                  false};
-  const char *name = op.kind == plan::AdamKind::adamw ? "aten::_fused_adamw_"
-                                                      : "aten::_fused_adam_";
-  return std::make_unique<FusedUpdate>(
-      p.memory, name, operands.list(op.grads), optionalValue(p, op.grad_scale),
-      optionalValue(p, op.found_inf), std::move(others));
-}
-
-std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
-                                           const plan::SgdT &op) {
-  BlockUpdateOperands blocks = getBlockOperands(op);
-  blocks.rule = {plan::OptimizerKind::sgd, 0,           0,          0,
-                 op.weight_decay,          op.momentum, op.nesterov};
-  blocks.moments = op.momentum_buffers;
-  blocks.step = op.step;
-  if (needsBlocks(p, blocks))
-    return prepareBlockUpdate(p, blocks);
-  UpdateOperands operands(p, op.params);
-  if (!op.params.empty() && p.deviceOf(op.params[0]).is_cpu() &&
+  std::optional<FusedKernel> kernel = findKernel(p, op, operands);
+  if (!kernel || needsBlocks(p, op))
+    return prepareBlockUpdate(p, op);
+  if (OptimizerKind(op.kind) == OptimizerKind::sgd && !op.params.empty() &&
+      p.deviceOf(op.params[0]).is_cpu() &&
       c10::isReducedFloatingType(p.values[op.params[0]].scalar_type()))
     return prepareHalfSgd(p, op);
-  // self, momentum_buffer_list, weight_decay, momentum, lr, dampening,
-  // nesterov, maximize, is_first_step. Buffers start at zero, which makes the
-  // first step an ordinary one.
-  std::vector<c10::IValue> others{operands.list(op.params),
-                                  op.momentum != 0
-                                      ? operands.list(op.momentum_buffers)
-                                      : c10::List<at::Tensor>(),
-                                  op.weight_decay,
-                                  op.momentum,
-                                  p.values[op.lr],
-                                  0.0,
-                                  op.nesterov,
-                                  false,
-                                  false};
   return std::make_unique<FusedUpdate>(
-      p.memory, "aten::_fused_sgd_", operands.list(op.grads),
+      p.memory, kernel->name, operands.list(op.grads),
       optionalValue(p, op.grad_scale), optionalValue(p, op.found_inf),
-      std::move(others));
+      std::move(kernel->others));
 }

@@ -25,11 +25,11 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %7 = fsdp.start all_reduce avg "metrics"(%lr, %lr) over #shard for metric on reduce : tensor<f32>, tensor<f32> -> !fsdp.future<tensor<f32>, tensor<f32>>
     // CHECK: %metrics, %metrics_1 = fsdp.wait %[[M]]
     %8:2 = fsdp.wait %7 : !fsdp.future<tensor<f32>, tensor<f32>> -> tensor<f32>, tensor<f32>
-    // CHECK:      fsdp.sgd params(%arg0, %arg0, %arg0, %arg0,{{$}}
+    // CHECK:      fsdp.update sgd params(%arg0, %arg0, %arg0, %arg0,{{$}}
     // CHECK-NEXT: {{ +}}%arg0) grads(
     // CHECK:      : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>,{{$}}
     // CHECK-NEXT: {{ +}}tensor<2xf32>{{$}}
-    %n:5 = fsdp.sgd params(%a, %a, %a, %a, %a) grads(%6, %6, %6, %6, %6) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0
+    %n:5 = fsdp.update sgd params(%a, %a, %a, %a, %a) grads(%6, %6, %6, %6, %6) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0
         : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
     return
   }

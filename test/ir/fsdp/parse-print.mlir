@@ -100,37 +100,37 @@ module @syntax attributes {
 
   // CHECK-LABEL: func.func @stored
   func.func @stored(%w: tensor<35x150xbf16>, %c: tensor<35x150xui8>, %s: tensor<21xf32>, %own: tensor<42xf32>, %n: tensor<f32>) {
-    // CHECK: fsdp.adamw params(%[[W:.*]]) grads(%[[W]]) exp_avgs(%[[C:.*]]) exp_avg_sqs(%[[C]]) scales(%[[S:.*]], %[[S]]) maxima %[[M:.*]] step %{{.*}} lr %{{.*}} betas(9.000000e-01, 5.000000e-01) eps 1.000000e-08 weight_decay 1.000000e-01 rounding 3 : tensor<35x150xbf16> moments ui8 scales tensor<21xf32>, tensor<21xf32> maxima tensor<42xf32>
-    %a:5 = fsdp.adamw params(%w) grads(%w) exp_avgs(%c) exp_avg_sqs(%c) scales(%s, %s) maxima %own
+    // CHECK: fsdp.update adamw params(%[[W:.*]]) grads(%[[W]]) exp_avgs(%[[C:.*]]) exp_avg_sqs(%[[C]]) scales(%[[S:.*]], %[[S]]) maxima %[[M:.*]] step %{{.*}} lr %{{.*}} betas(9.000000e-01, 5.000000e-01) eps 1.000000e-08 weight_decay 1.000000e-01 rounding 3 : tensor<35x150xbf16> moments ui8 scales tensor<21xf32>, tensor<21xf32> maxima tensor<42xf32>
+    %a:5 = fsdp.update adamw params(%w) grads(%w) exp_avgs(%c) exp_avg_sqs(%c) scales(%s, %s) maxima %own
         step %n lr %n betas(0.9, 0.5) eps 1.0e-08 weight_decay 0.1 rounding 3
         : tensor<35x150xbf16> moments ui8 scales tensor<21xf32>, tensor<21xf32> maxima tensor<42xf32>
-    // CHECK: fsdp.sgd params(%{{.*}}) grads(%{{.*}}) momentum_buffers() step %{{.*}} lr %{{.*}} momentum 0.000000e+00 weight_decay 0.000000e+00 rounding 3 : tensor<35x150xbf16>{{$}}
-    %b = fsdp.sgd params(%w) grads(%w) momentum_buffers() step %n lr %n
+    // CHECK: fsdp.update sgd params(%{{.*}}) grads(%{{.*}}) momentum_buffers() step %{{.*}} lr %{{.*}} momentum 0.000000e+00 weight_decay 0.000000e+00 rounding 3 : tensor<35x150xbf16>{{$}}
+    %b = fsdp.update sgd params(%w) grads(%w) momentum_buffers() step %n lr %n
         momentum 0.0 weight_decay 0.0 rounding 3 : tensor<35x150xbf16>
-    // CHECK: fsdp.sgd params(%{{.*}}) {{.*}} scales(%{{.*}}) lr {{.*}} : tensor<35x150xbf16> moments ui8 scales tensor<21xf32>{{$}}
-    %d:3 = fsdp.sgd params(%w) grads(%w) momentum_buffers(%c) scales(%s) lr %n
+    // CHECK: fsdp.update sgd params(%{{.*}}) {{.*}} scales(%{{.*}}) lr {{.*}} : tensor<35x150xbf16> moments ui8 scales tensor<21xf32>{{$}}
+    %d:3 = fsdp.update sgd params(%w) grads(%w) momentum_buffers(%c) scales(%s) lr %n
         momentum 0.9 weight_decay 0.0 : tensor<35x150xbf16> moments ui8 scales tensor<21xf32>
-    // CHECK: fsdp.block_maxima sgd params(%{{.*}}) grads(%{{.*}}) moments(%{{.*}}) scales(%{{.*}}) betas(0.000000e+00, 0.000000e+00) momentum 5.000000e-01 weight_decay 0.000000e+00 :
-    %e = fsdp.block_maxima sgd params(%w) grads(%w) moments(%c) scales(%s)
-        betas(0.0, 0.0) momentum 0.5 weight_decay 0.0
+    // CHECK: fsdp.block_maxima sgd params(%{{.*}}) grads(%{{.*}}) momentum_buffers(%{{.*}}) scales(%{{.*}}) momentum 5.000000e-01 weight_decay 0.000000e+00 :
+    %e = fsdp.block_maxima sgd params(%w) grads(%w) momentum_buffers(%c) scales(%s)
+        momentum 0.5 weight_decay 0.0
         : (tensor<35x150xbf16>, tensor<35x150xbf16>, tensor<35x150xui8>, tensor<21xf32>) -> tensor<21xf32>
     return
   }
 
   // CHECK-LABEL: func.func @optimizers
   func.func @optimizers(%w: tensor<4x17xf32>, %b: tensor<4xf32>, %step: tensor<f32>, %lr: tensor<f32>) {
-    // CHECK: fsdp.adamw params(%[[W:.*]], %[[B:.*]]) grads(%[[W]], %[[B]]) exp_avgs(%[[W]], %[[B]]) exp_avg_sqs(%[[W]], %[[B]]) step %{{.*}} lr %[[LR:.*]] grad_scale %[[LR]] found_inf %[[LR]] betas(9.000000e-01, 5.000000e-01) eps 1.000000e-08 weight_decay 1.000000e-01 : tensor<4x17xf32>, tensor<4xf32>
-    %n:6 = fsdp.adamw params(%w, %b) grads(%w, %b) exp_avgs(%w, %b) exp_avg_sqs(%w, %b)
+    // CHECK: fsdp.update adamw params(%[[W:.*]], %[[B:.*]]) grads(%[[W]], %[[B]]) exp_avgs(%[[W]], %[[B]]) exp_avg_sqs(%[[W]], %[[B]]) step %{{.*}} lr %[[LR:.*]] grad_scale %[[LR]] found_inf %[[LR]] betas(9.000000e-01, 5.000000e-01) eps 1.000000e-08 weight_decay 1.000000e-01 : tensor<4x17xf32>, tensor<4xf32>
+    %n:6 = fsdp.update adamw params(%w, %b) grads(%w, %b) exp_avgs(%w, %b) exp_avg_sqs(%w, %b)
         step %step lr %lr grad_scale %lr found_inf %lr betas(9.0e-01, 0.5)
         eps 1.0e-08 weight_decay 0.1 : tensor<4x17xf32>, tensor<4xf32>
-    // CHECK: fsdp.adam params(%{{.*}}) grads(%{{.*}}) exp_avgs(%{{.*}}) exp_avg_sqs(%{{.*}}) step %{{.*}} lr %{{.*}} betas
-    %m:3 = fsdp.adam params(%w) grads(%w) exp_avgs(%w) exp_avg_sqs(%w)
+    // CHECK: fsdp.update adam params(%{{.*}}) grads(%{{.*}}) exp_avgs(%{{.*}}) exp_avg_sqs(%{{.*}}) step %{{.*}} lr %{{.*}} betas
+    %m:3 = fsdp.update adam params(%w) grads(%w) exp_avgs(%w) exp_avg_sqs(%w)
         step %step lr %lr betas(0.9, 0.999) eps 1.0e-08 weight_decay 0.0 : tensor<4x17xf32>
-    // CHECK: fsdp.sgd params(%{{.*}}) grads(%{{.*}}) momentum_buffers(%{{.*}}) lr %{{.*}} momentum 9.000000e-01 weight_decay 0.000000e+00 nesterov : tensor<4x17xf32>
-    %o:2 = fsdp.sgd params(%w) grads(%w) momentum_buffers(%w) lr %lr
+    // CHECK: fsdp.update sgd params(%{{.*}}) grads(%{{.*}}) momentum_buffers(%{{.*}}) lr %{{.*}} momentum 9.000000e-01 weight_decay 0.000000e+00 nesterov : tensor<4x17xf32>
+    %o:2 = fsdp.update sgd params(%w) grads(%w) momentum_buffers(%w) lr %lr
         momentum 0.9 weight_decay 0.0 nesterov : tensor<4x17xf32>
-    // CHECK: fsdp.sgd params(%{{.*}}) grads(%{{.*}}) momentum_buffers() lr %{{.*}} grad_scale %{{.*}} momentum 0.000000e+00 weight_decay 0.000000e+00 : tensor<4x17xf32>
-    %q = fsdp.sgd params(%w) grads(%w) momentum_buffers() lr %lr grad_scale %lr
+    // CHECK: fsdp.update sgd params(%{{.*}}) grads(%{{.*}}) momentum_buffers() lr %{{.*}} grad_scale %{{.*}} momentum 0.000000e+00 weight_decay 0.000000e+00 : tensor<4x17xf32>
+    %q = fsdp.update sgd params(%w) grads(%w) momentum_buffers() lr %lr grad_scale %lr
         momentum 0.0 weight_decay 0.0 : tensor<4x17xf32>
     return
   }

@@ -8,7 +8,7 @@
 // CHECK-SAME: fsdp.data = #fsdp.data<files = ["a.bin", "b*.bin"], format = llm_c, type = ui32, inputs = ["x"], targets = ["y"], shuffle = true, seed = 3, epochs = 2, drop_last = false, pad = [#fsdp.padding<input = "x", value = 3.000000e+00>, #fsdp.padding<input = "m">], length_pool = 128, length_group = 32, labels = "y", label_count = "n", shifts_labels = true>
 // CHECK-SAME: fsdp.loss_scale = #fsdp.loss_scale<interval = 100, backoff = 2.500000e-01>
 // CHECK-SAME: fsdp.on_nonfinite = #fsdp.on_nonfinite<ignore>
-// CHECK-SAME: fsdp.optimizer = #fsdp.optimizer<kind = sgd, lr = 3.333300e-04, nesterov = true, norm_order = 0x7FF0000000000000, groups = [#fsdp.param_group<params = ["*.bias"], weight_decay = 0.000000e+00, nesterov = false>]>
+// CHECK-SAME: fsdp.optimizer = #fsdp.optimizer<kind = sgd, lr = 3.333300e-04, numbers = {nesterov = 1.000000e+00}, norm_order = 0x7FF0000000000000, groups = [#fsdp.param_group<params = ["*.bias"], numbers = {nesterov = 0.000000e+00, weight_decay = 0.000000e+00}>]>
 // CHECK-SAME: fsdp.schedule = #fsdp.schedule<kind = cosine, warmup_ratio = 1.000000e-01, total_steps = 100>
 // CHECK-SAME: fsdp.seed = 7 : i64
 // CHECK-SAME: fsdp.shards = #fsdp.shards<world = 4, replicate = 2, dims = [#fsdp.dim_rule<params = ["*.weight"]>, #fsdp.dim_rule<params = ["b"], dim = 0>]>
@@ -26,8 +26,8 @@ module attributes {
   fsdp.on_nonfinite = #fsdp.on_nonfinite<ignore>,
   fsdp.schedule = #fsdp.schedule<kind = cosine, warmup_steps = 0, warmup_ratio = 0.1, total_steps = 100>,
   fsdp.seed = 7 : i64,
-  fsdp.optimizer = #fsdp.optimizer<kind = sgd, lr = 3.3333e-4, beta1 = 0.9, nesterov = true, norm_order = 0x7FF0000000000000,
-      groups = [#fsdp.param_group<params = ["*.bias"], weight_decay = 0.0, nesterov = false>]>,
+  fsdp.optimizer = #fsdp.optimizer<kind = sgd, lr = 3.3333e-4, numbers = {nesterov = 1.0}, norm_order = 0x7FF0000000000000,
+      groups = [#fsdp.param_group<params = ["*.bias"], numbers = {nesterov = 0.0, weight_decay = 0.0}>]>,
   fsdp.shards = #fsdp.shards<world = 4, replicate = 2,
       dims = [#fsdp.dim_rule<params = ["*.weight"]>, #fsdp.dim_rule<params = ["b"], dim = 0>]>,
   fsdp.step = #fsdp.step<micro_batches = 1, sync = all_reduce_last, divide_factor = 1.0>,

@@ -127,8 +127,8 @@ module attributes {fsdp.micro_batches = 1 : i64} {
 // OP-1
 func.func @f(%w: tensor<4xf32>, %s: tensor<f32>) {
   // expected-error @+1 {{expects one gradient for each of 1 parameters, found 0}}
-  %0:3 = "fsdp.adamw"(%w, %w, %w, %s, %s) <{beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0,
-      operandSegmentSizes = array<i32: 1, 0, 1, 1, 0, 0, 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 1, 1, 0>}>
+  %0:3 = "fsdp.update"(%w, %w, %w, %s, %s) <{kind = #fsdp<optimizer_kind adamw>, numbers = {beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0},
+      operandSegmentSizes = array<i32: 1, 0, 2, 0, 0, 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 2, 0>}>
       : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
   return
 }
@@ -138,18 +138,20 @@ func.func @f(%w: tensor<4xf32>, %s: tensor<f32>) {
 // OP-1
 func.func @f(%w: tensor<4xf32>, %g: tensor<5xf32>, %s: tensor<f32>) {
   // expected-error @+1 {{expects gradient 0 of the parameter's shape, found 'tensor<5xf32>' for 'tensor<4xf32>'}}
-  %0:3 = "fsdp.adam"(%w, %g, %w, %w, %s, %s) <{beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0,
-      operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 1, 1, 0>}>
+  %0:3 = "fsdp.update"(%w, %g, %w, %w, %s, %s) <{kind = #fsdp<optimizer_kind adam>, numbers = {beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0},
+      operandSegmentSizes = array<i32: 1, 1, 2, 0, 0, 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 2, 0>}>
       : (tensor<4xf32>, tensor<5xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
   return
 }
 
 // -----
 
-// OP-2
-func.func @f(%w: tensor<4xf32>, %lr: tensor<f32>) {
-  // expected-error @+1 {{expects no momentum buffers, since momentum is 0, found 1}}
-  %0:2 = fsdp.sgd params(%w) grads(%w) momentum_buffers(%w) lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
+// OP-1
+func.func @f(%w: tensor<4xf32>, %g: tensor<5xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{expects new exp_avg 0 of the parameter's shape, found 'tensor<5xf32>' for 'tensor<4xf32>'}}
+  %0:3 = "fsdp.update"(%w, %w, %w, %w, %s, %s) <{kind = #fsdp<optimizer_kind adam>, numbers = {beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0},
+      operandSegmentSizes = array<i32: 1, 1, 2, 0, 0, 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 2, 0>}>
+      : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<5xf32>, tensor<4xf32>)
   return
 }
 
@@ -157,8 +159,46 @@ func.func @f(%w: tensor<4xf32>, %lr: tensor<f32>) {
 
 // OP-2
 func.func @f(%w: tensor<4xf32>, %lr: tensor<f32>) {
-  // expected-error @+1 {{expects one momentum buffer for each of 1 parameters, found 0}}
-  %0 = fsdp.sgd params(%w) grads(%w) momentum_buffers() lr %lr momentum 0.9 weight_decay 0.0 : tensor<4xf32>
+  // expected-error @+1 {{expects the numbers of sgd, {momentum = 9.000000e-01 : f64, nesterov = 0.000000e+00 : f64, weight_decay = 0.000000e+00 : f64}, found {momentum = 9.000000e-01 : f64}}}
+  %0:2 = "fsdp.update"(%w, %w, %w, %lr) <{kind = #fsdp<optimizer_kind sgd>, numbers = {momentum = 0.9},
+      operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 1, 0>}>
+      : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+// OP-2
+func.func @f(%w: tensor<4xf32>, %lr: tensor<f32>) {
+  // expected-error @+1 {{expected "beta1" to be a number from 0 to less than 1, found 1.000000e+00 : f64}}
+  %0:3 = fsdp.update adamw params(%w) grads(%w) exp_avgs(%w) exp_avg_sqs(%w) step %lr lr %lr betas(1.0, 0.9) eps 1.0e-8 weight_decay 0.0 : tensor<4xf32>
+  return
+}
+
+// -----
+
+// OP-2
+func.func @f(%w: tensor<4xf32>, %lr: tensor<f32>) {
+  // expected-error @+1 {{expects a step, since its kind counts updates}}
+  %0:3 = fsdp.update adamw params(%w) grads(%w) exp_avgs(%w) exp_avg_sqs(%w) lr %lr betas(0.9, 0.9) eps 1.0e-8 weight_decay 0.0 : tensor<4xf32>
+  return
+}
+
+// -----
+
+// OP-1
+func.func @f(%w: tensor<4xf32>, %lr: tensor<f32>) {
+  // expected-error @+1 {{expects 0 moments for each of 1 parameters, found 1}}
+  %0:2 = fsdp.update sgd params(%w) grads(%w) momentum_buffers(%w) lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
+  return
+}
+
+// -----
+
+// OP-1
+func.func @f(%w: tensor<4xf32>, %lr: tensor<f32>) {
+  // expected-error @+1 {{expects 1 moments for each of 1 parameters, found 0}}
+  %0 = fsdp.update sgd params(%w) grads(%w) momentum_buffers() lr %lr momentum 0.9 weight_decay 0.0 : tensor<4xf32>
   return
 }
 
@@ -813,9 +853,9 @@ module attributes {fsdp.optimizer = #fsdp.optimizer<groups = ["*.bias"]>} {}
 
 // -----
 
-// expected-error @below {{expected 'weight_decay' to be a number from 0}}
+// expected-error @below {{expected "weight_decay" to be a number from 0, found -1.0}}
 // expected-error @below {{failed to parse Fsdp_Optimizer parameter 'groups'}}
-module attributes {fsdp.optimizer = #fsdp.optimizer<groups = [#fsdp.param_group<params = ["a"], weight_decay = -1.0>]>} {}
+module attributes {fsdp.optimizer = #fsdp.optimizer<groups = [#fsdp.param_group<params = ["a"], numbers = {weight_decay = -1.0}>]>} {}
 
 // -----
 
@@ -858,7 +898,7 @@ module attributes {fsdp.schedule = #fsdp.schedule<kind = linear, warmup_ratio = 
 
 func.func @codes_without_scales(%w: tensor<35x150xf32>, %c: tensor<35x150xui8>, %n: tensor<f32>) {
   // expected-error @+1 {{expects a scale for each moment, all of them ui8 or f8E4M3FN, or none, found 0 scales for 2 codes among 2 moments}}
-  %a:3 = fsdp.adamw params(%w) grads(%w) exp_avgs(%c) exp_avg_sqs(%c) step %n lr %n
+  %a:3 = fsdp.update adamw params(%w) grads(%w) exp_avgs(%c) exp_avg_sqs(%c) step %n lr %n
       betas(0.9, 0.5) eps 1.0e-08 weight_decay 0.1 : tensor<35x150xf32> moments ui8
   return
 }
@@ -867,7 +907,7 @@ func.func @codes_without_scales(%w: tensor<35x150xf32>, %c: tensor<35x150xui8>, 
 
 func.func @too_few_scales(%w: tensor<35x150xf32>, %c: tensor<35x150xui8>, %s: tensor<20xf32>, %n: tensor<f32>) {
   // expected-error @+1 {{expects scales of f32 for 21 blocks of 'tensor<35x150xui8>', found 'tensor<20xf32>'}}
-  %a:3 = fsdp.sgd params(%w) grads(%w) momentum_buffers(%c) scales(%s) lr %n
+  %a:3 = fsdp.update sgd params(%w) grads(%w) momentum_buffers(%c) scales(%s) lr %n
       momentum 0.9 weight_decay 0.1 : tensor<35x150xf32> moments ui8 scales tensor<20xf32>
   return
 }
@@ -876,8 +916,8 @@ func.func @too_few_scales(%w: tensor<35x150xf32>, %c: tensor<35x150xui8>, %s: te
 
 func.func @maxima_of_some(%w: tensor<35x150xf32>, %c: tensor<35x150xui8>, %s: tensor<21xf32>) {
   // expected-error @+1 {{expects maxima of tensor<21xf32>, found 'tensor<20xf32>'}}
-  %e = fsdp.block_maxima sgd params(%w) grads(%w) moments(%c) scales(%s)
-      betas(0.0, 0.0) momentum 0.5 weight_decay 0.0
+  %e = fsdp.block_maxima sgd params(%w) grads(%w) momentum_buffers(%c) scales(%s)
+      momentum 0.5 weight_decay 0.0
       : (tensor<35x150xf32>, tensor<35x150xf32>, tensor<35x150xui8>, tensor<21xf32>) -> tensor<20xf32>
   return
 }
@@ -886,8 +926,8 @@ func.func @maxima_of_some(%w: tensor<35x150xf32>, %c: tensor<35x150xui8>, %s: te
 
 func.func @maxima_of_numbers(%w: tensor<35x150xf32>) {
   // expected-error @+1 {{expects moments of ui8 or f8E4M3FN, found 'tensor<35x150xf32>'}}
-  %e = fsdp.block_maxima sgd params(%w) grads(%w) moments(%w) scales()
-      betas(0.0, 0.0) momentum 0.5 weight_decay 0.0
+  %e = fsdp.block_maxima sgd params(%w) grads(%w) momentum_buffers(%w) scales()
+      momentum 0.5 weight_decay 0.0
       : (tensor<35x150xf32>, tensor<35x150xf32>, tensor<35x150xf32>) -> tensor<0xf32>
   return
 }

@@ -74,7 +74,7 @@ module @mlp attributes {fsdp.mesh = #mesh, fsdp.model = #fsdp.model<"mlp.pt2", 5
     %49 = aten.div.Scalar(%48, other = 1.000000e+00) : (tensor<f32>) -> tensor<f32>
     %50 = aten.clamp_min(%49, min = 1.000000e+00) : (tensor<f32>) -> tensor<f32>
     %51 = aten.add.Scalar(%arg10, other = 1.000000e+00) : (tensor<f32>) -> tensor<f32>
-    %fc1.weight.new, %fc2.weight.new, %fc2.bias.new, %fc1.weight.exp_avg.new, %fc2.weight.exp_avg.new, %fc2.bias.exp_avg.new, %fc1.weight.exp_avg_sq.new, %fc2.weight.exp_avg_sq.new, %fc2.bias.exp_avg_sq.new = fsdp.adamw params(%arg0, %arg2, %arg3) grads(%39, %33, %34) exp_avgs(%arg4, %arg6, %arg8) exp_avg_sqs(%arg5, %arg7, %arg9) step %51 lr %arg11 grad_scale %50 betas(9.000000e-01, 0.94999999999999996) eps 1.000000e-08 weight_decay 1.000000e-01 : tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>
+    %fc1.weight.new, %fc2.weight.new, %fc2.bias.new, %fc1.weight.exp_avg.new, %fc2.weight.exp_avg.new, %fc2.bias.exp_avg.new, %fc1.weight.exp_avg_sq.new, %fc2.weight.exp_avg_sq.new, %fc2.bias.exp_avg_sq.new = fsdp.update adamw params(%arg0, %arg2, %arg3) grads(%39, %33, %34) exp_avgs(%arg4, %arg6, %arg8) exp_avg_sqs(%arg5, %arg7, %arg9) step %51 lr %arg11 grad_scale %50 betas(9.000000e-01, 0.94999999999999996) eps 1.000000e-08 weight_decay 1.000000e-01 : tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>
     return %44, %47, %fc1.weight.new, %fc2.weight.new, %fc2.bias.new, %fc1.weight.exp_avg.new, %fc2.weight.exp_avg.new, %fc2.bias.exp_avg.new, %fc1.weight.exp_avg_sq.new, %fc2.weight.exp_avg_sq.new, %fc2.bias.exp_avg_sq.new, %51 : tensor<f32>, tensor<f32>, tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>, tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>, tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>, tensor<f32>
   }
 }

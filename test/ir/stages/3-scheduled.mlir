@@ -7,7 +7,7 @@
 
 #mesh = #fsdp.mesh<shard = 2>
 #shard = #fsdp.group<"shard", 2>
-module @mlp attributes {fsdp.buckets = #fsdp.buckets<policy = classes, classes = ["Linear"], reshard = all>, fsdp.mesh = #mesh, fsdp.model = #fsdp.model<"mlp.pt2", 51234, "9f86d081884c7d65", torch "2.11.0">, fsdp.optimizer = #fsdp.optimizer<beta2 = 0.94999999999999996, weight_decay = 1.000000e-01, max_grad_norm = 1.000000e+00>, fsdp.shards = #fsdp.shards<world = 2>} {
+module @mlp attributes {fsdp.buckets = #fsdp.buckets<policy = classes, classes = ["Linear"], reshard = all>, fsdp.mesh = #mesh, fsdp.model = #fsdp.model<"mlp.pt2", 51234, "9f86d081884c7d65", torch "2.11.0">, fsdp.optimizer = #fsdp.optimizer<numbers = {beta2 = 0.94999999999999996, weight_decay = 1.000000e-01}, max_grad_norm = 1.000000e+00>, fsdp.shards = #fsdp.shards<world = 2>} {
   fsdp.module "fc1" class "Linear"
   fsdp.module "fc2" class "Linear"
   fsdp.state parameter @fc1.weight : tensor<13x17xf32> sharded <dim 0 over #shard> bucket "fc1" source <"data/weights/weight_0" at 1472 : 884 crc 6188>
@@ -74,7 +74,7 @@ module @mlp attributes {fsdp.buckets = #fsdp.buckets<policy = classes, classes =
     %33 = aten.div.Scalar(%32, other = 1.000000e+00) : (tensor<f32>) -> tensor<f32>
     %34 = aten.clamp_min(%33, min = 1.000000e+00) : (tensor<f32>) -> tensor<f32>
     %35 = aten.add.Scalar(%arg10, other = 1.000000e+00) : (tensor<f32>) -> tensor<f32>
-    %fc1.weight.new, %fc2.weight.new, %fc2.bias.new, %fc1.weight.exp_avg.new, %fc2.weight.exp_avg.new, %fc2.bias.exp_avg.new, %fc1.weight.exp_avg_sq.new, %fc2.weight.exp_avg_sq.new, %fc2.bias.exp_avg_sq.new = fsdp.adamw params(%arg0, %arg2, %arg3) grads(%fc1.weight.grad, %fc2.weight.grad, %fc2.bias.grad) exp_avgs(%arg4, %arg6, %arg8) exp_avg_sqs(%arg5, %arg7, %arg9) step %35 lr %arg11 grad_scale %34 betas(9.000000e-01, 0.94999999999999996) eps 1.000000e-08 weight_decay 1.000000e-01 : tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>
+    %fc1.weight.new, %fc2.weight.new, %fc2.bias.new, %fc1.weight.exp_avg.new, %fc2.weight.exp_avg.new, %fc2.bias.exp_avg.new, %fc1.weight.exp_avg_sq.new, %fc2.weight.exp_avg_sq.new, %fc2.bias.exp_avg_sq.new = fsdp.update adamw params(%arg0, %arg2, %arg3) grads(%fc1.weight.grad, %fc2.weight.grad, %fc2.bias.grad) exp_avgs(%arg4, %arg6, %arg8) exp_avg_sqs(%arg5, %arg7, %arg9) step %35 lr %arg11 grad_scale %34 betas(9.000000e-01, 0.94999999999999996) eps 1.000000e-08 weight_decay 1.000000e-01 : tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>
     return %metrics, %31, %fc1.weight.new, %fc2.weight.new, %fc2.bias.new, %fc1.weight.exp_avg.new, %fc2.weight.exp_avg.new, %fc2.bias.exp_avg.new, %fc1.weight.exp_avg_sq.new, %fc2.weight.exp_avg_sq.new, %fc2.bias.exp_avg_sq.new, %35 : tensor<f32>, tensor<f32>, tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>, tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>, tensor<7x17xf32>, tensor<3x13xf32>, tensor<3xf32>, tensor<f32>
   }
 }

@@ -56,7 +56,7 @@ int64_t bytesOf(Type type) {
 
 bool updatesInPlace(Operation *op) {
   auto start = dyn_cast<StartOpInterface>(op);
-  return isa<OptimizerOpInterface>(op) || (start && start.isInPlace());
+  return isa<UpdateOp>(op) || (start && start.isInPlace());
 }
 
 class Mutator {

@@ -16,4 +16,4 @@
 // AGAIN-NEXT:    fsdp.copy {{.*}} to device of @c.weight
 // AGAIN:         fsdp.copy {{.*}} to device of @b.weight
 // ONCE-NOT:      to device of
-// CHECK:         fsdp.adamw
+// CHECK:         fsdp.update adamw

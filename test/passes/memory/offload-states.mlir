@@ -31,7 +31,7 @@
 // CHECK:         %[[S:.+]] = aten.stack([%[[NA]], %[[NB]]]
 // CHECK:         %[[DIV:.+]] = aten.clamp_min
 // CHECK-NEXT:    %[[DIVH:.+]] = fsdp.copy %[[DIV]] to host :
-// CHECK:         %[[AN:[^ ,]+]], %[[BN:[^ ,]+]], %[[MAN:[^ ,]+]], %[[MBN:[^ ,]+]] = fsdp.sgd params(%[[A]], %[[B]]) grads(%[[GAH]], %[[GBH]]) {{.*}} grad_scale %[[DIVH]]
+// CHECK:         %[[AN:[^ ,]+]], %[[BN:[^ ,]+]], %[[MAN:[^ ,]+]], %[[MBN:[^ ,]+]] = fsdp.update sgd params(%[[A]], %[[B]]) grads(%[[GAH]], %[[GBH]]) {{.*}} grad_scale %[[DIVH]]
 // CHECK:         return {{.*}}, %[[AN]], %[[BN]], %[[MAN]], %[[MBN]]
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.offload = #fsdp.offload<params = true>} {
@@ -64,7 +64,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.offload = #fsdp.offlo
     %t = aten.sum(%s) : (tensor<2xf32>) -> tensor<f32>
     %norm = fsdp.all_reduce avg %t over #shard for metric : tensor<f32>
     %clip = aten.clamp_min(%norm, min = 1.0) : (tensor<f32>) -> tensor<f32>
-    %new:4 = fsdp.sgd params(%a, %b) grads(%ra, %rb) momentum_buffers(%ma, %mb) lr %lr grad_scale %clip momentum 9.0e-01 weight_decay 0.0
+    %new:4 = fsdp.update sgd params(%a, %b) grads(%ra, %rb) momentum_buffers(%ma, %mb) lr %lr grad_scale %clip momentum 9.0e-01 weight_decay 0.0
         : tensor<2xf32>, tensor<2xf32>
     return %loss, %norm, %new#0, %new#1, %new#2, %new#3 : tensor<f32>, tensor<f32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
   }

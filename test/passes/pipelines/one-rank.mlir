@@ -11,4 +11,4 @@
 // CHECK-NOT:  fsdp.free
 // CHECK-NOT:  fsdp.replay
 // CHECK:      aten.mse_loss(
-// CHECK:      fsdp.adamw params(%{{.+}}) {{.*}} : tensor<13x17xf32>, tensor<5x13xf32>, tensor<5xf32>
+// CHECK:      fsdp.update adamw params(%{{.+}}) {{.*}} : tensor<13x17xf32>, tensor<5x13xf32>, tensor<5xf32>

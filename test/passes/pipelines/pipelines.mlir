@@ -1,7 +1,7 @@
 // The pipelines turn the captured program of test/ir/stages into exactly the
 // sharded, the scheduled and the planned one; all stages at once give the same.
 //
-// DEFINE: %{shard} = {shards<world = 2>, buckets<policy = classes, classes = ["Linear"], reshard = all>, optimizer<lr = 0.001, beta2 = 0.95, weight_decay = 0.1, max_grad_norm = 1.0>}
+// DEFINE: %{shard} = {shards<world = 2>, buckets<policy = classes, classes = ["Linear"], reshard = all>, optimizer<lr = 0.001, numbers = {beta2 = 0.95, weight_decay = 0.1}, max_grad_norm = 1.0>}
 //
 // RUN: fsdp-opt %stages/1-captured.mlir --fsdp-annotate='with=%{shard}' --fsdp-shard-pipeline -o %t.beside
 // RUN: fsdp-opt %t.beside --fsdp-drop-reference | grep -v "^$" > %t.2

@@ -27,10 +27,10 @@
 // SHARD-NOT: fsdp.state {{optimizer|step|learning_rate}}
 // SHARD: func.func @"train/step[x.0=2]"
 // SHARD-SAME: {fsdp.state = @"w/exp_avg"}
-// SHARD: fsdp.adamw
+// SHARD: fsdp.update adamw
 // SHARD: func.func @"train/step[x.0=5]"
 // SHARD-SAME: {fsdp.state = @"w/exp_avg"}
-// SHARD: fsdp.adamw
+// SHARD: fsdp.update adamw
 // SHARD: func.func @"reference/train/step[x.0=2]"
 // SHARD: func.func @"reference/train/step[x.0=5]"
 

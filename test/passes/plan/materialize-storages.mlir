@@ -69,11 +69,11 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
       -> (tensor<4xf32> {fsdp.output = "before"}, tensor<4xf32> {fsdp.state = @w}) {
     // CHECK: %[[V:.*]] = aten.view(
     // CHECK-NEXT: %[[C:.*]] = aten.clone(%[[V]]
-    // CHECK: fsdp.sgd
+    // CHECK: fsdp.update sgd
     // CHECK-NEXT: return %[[C]],
     %v = aten.view(%w, size = [4]) : (tensor<4xf32>) -> tensor<4xf32>
     %g = aten.relu(%w) : (tensor<4xf32>) -> tensor<4xf32>
-    %n = fsdp.sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
+    %n = fsdp.update sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
     return %v, %n : tensor<4xf32>, tensor<4xf32>
   }
 }

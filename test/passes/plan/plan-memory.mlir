@@ -31,8 +31,8 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     fsdp.zero_padding %g dim 0 over #shard : tensor<3x32xf32>
     %h = fsdp.start reduce_scatter avg "w"(%g) dims [0] over #shard on reduce of [@w] : tensor<3x32xf32> -> !fsdp.future<tensor<2x32xf32>>
     %s = fsdp.wait %h : !fsdp.future<tensor<2x32xf32>> -> tensor<2x32xf32>
-    // CHECK: fsdp.sgd {{.*}} {fsdp.at = array<i64: 0>}
-    %n = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2x32xf32>
+    // CHECK: fsdp.update sgd {{.*}} {fsdp.at = array<i64: 0>}
+    %n = fsdp.update sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2x32xf32>
     return %n : tensor<2x32xf32>
   }
 }
@@ -96,7 +96,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %g = fsdp.pack(%w, %v, %o, %half, %t) at [0, 64, 96, 128, 192] of @f : tensor<64xf32>, tensor<32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<2x32xf32, #aten.strides<1, 2>> -> tensor<256xf32>
     %h = fsdp.start reduce_scatter avg "b"(%g) dims [0] over #shard on reduce of [@f] : tensor<256xf32> -> !fsdp.future<tensor<128xf32>>
     %s = fsdp.wait %h : !fsdp.future<tensor<128xf32>> -> tensor<128xf32>
-    %n = fsdp.sgd params(%f) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<128xf32>
+    %n = fsdp.update sgd params(%f) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<128xf32>
     return %o, %n : tensor<32xf32>, tensor<128xf32>
   }
 }

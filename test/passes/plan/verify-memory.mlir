@@ -13,7 +13,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
     %f = fsdp.start all_reduce avg "a"(%g) over #shard for metric on reduce {fsdp.at = array<i64: 384>} : tensor<4xf32> -> !fsdp.future<tensor<4xf32>>
     %r = fsdp.wait %f : !fsdp.future<tensor<4xf32>> -> tensor<4xf32>
     %s = fsdp.accumulate %x into %r {fsdp.at = array<i64: 384>} : tensor<4xf32>, tensor<4xf32>
-    %n = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 {fsdp.at = array<i64: 0>} : tensor<4xf32>
+    %n = fsdp.update sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 {fsdp.at = array<i64: 0>} : tensor<4xf32>
     return %n, %s : tensor<4xf32>, tensor<4xf32>
   }
 }
@@ -90,7 +90,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations
       -> (tensor<4xf32> {fsdp.state = @w}, tensor<4xf32> {fsdp.output = "y"}) {
     %g = aten.relu(%w) {fsdp.at = array<i64: 256>} : (tensor<4xf32>) -> tensor<4xf32>
     // expected-note @+1 {{overwritten here}}
-    %n = fsdp.sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 {fsdp.at = array<i64: 0>} : tensor<4xf32>
+    %n = fsdp.update sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 {fsdp.at = array<i64: 0>} : tensor<4xf32>
     // expected-error @+1 {{reads a value that was overwritten, at 0}}
     %y = aten.relu(%w) {fsdp.at = array<i64: 384>} : (tensor<4xf32>) -> tensor<4xf32>
     return %n, %y : tensor<4xf32>, tensor<4xf32>
@@ -106,7 +106,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations
   func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr}) -> (tensor<4xf32> {fsdp.state = @w}) {
     %g = aten.relu(%w) {fsdp.at = array<i64: 256>} : (tensor<4xf32>) -> tensor<4xf32>
     // expected-error @+1 {{updates an operand in place; its result lies at 384, and the operand at 0}}
-    %n = fsdp.sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 {fsdp.at = array<i64: 384>} : tensor<4xf32>
+    %n = fsdp.update sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 {fsdp.at = array<i64: 384>} : tensor<4xf32>
     return %n : tensor<4xf32>
   }
 }

@@ -126,7 +126,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations
       -> (tensor<4xf32> {fsdp.state = @w}, tensor<4xf32> {fsdp.output = "y"}) {
     %g = aten.relu(%w) {fsdp.at = array<i64: 256>} : (tensor<4xf32>) -> tensor<4xf32>
     // expected-note @+1 {{overwritten here}}
-    %n = fsdp.sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 {fsdp.at = array<i64: 0>} : tensor<4xf32>
+    %n = fsdp.update sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 {fsdp.at = array<i64: 0>} : tensor<4xf32>
     // expected-error @+1 {{reads a value that was overwritten}}
     %y = aten.relu(%w) {fsdp.at = array<i64: 384>} : (tensor<4xf32>) -> tensor<4xf32>
     return %n, %y : tensor<4xf32>, tensor<4xf32>
@@ -177,7 +177,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations
     // expected-note @+1 {{the transfer starts here}}
     %f = fsdp.start all_gather "w"(%w) dims [0] over #shard on gather {fsdp.at = array<i64: 384>} : tensor<4xf32> -> !fsdp.future<tensor<8xf32>>
     // expected-error @+1 {{writes memory at 0 that a transfer reads}}
-    %n = fsdp.sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 {fsdp.at = array<i64: 0>} : tensor<4xf32>
+    %n = fsdp.update sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 {fsdp.at = array<i64: 0>} : tensor<4xf32>
     %r = fsdp.wait %f : !fsdp.future<tensor<8xf32>> -> tensor<8xf32>
     return %n : tensor<4xf32>
   }

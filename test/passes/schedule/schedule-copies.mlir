@@ -43,7 +43,7 @@
 // CHECK-NEXT:  aten.neg
 // CHECK-NEXT:  %[[HA:.+]] = fsdp.wait %[[DA]] :
 // CHECK-NEXT:  %[[N:.+]] = fsdp.wait %[[DN]]
-// CHECK-NEXT:  fsdp.sgd params({{.*}}) grads(%[[HA]], %[[HB]]) {{.*}} grad_scale %[[N]]
+// CHECK-NEXT:  fsdp.update sgd params({{.*}}) grads(%[[HA]], %[[HB]]) {{.*}} grad_scale %[[N]]
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state parameter @a : tensor<4xf32> sharded <dim 0 over #shard> bucket "a" memory host
@@ -87,7 +87,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %dn = fsdp.copy.start (%norm) to host on download : tensor<f32> -> !fsdp.future<tensor<f32>>
     %n = fsdp.wait %dn : !fsdp.future<tensor<f32>> -> tensor<f32>
     %late = aten.neg(%z) : (tensor<4xf32>) -> tensor<4xf32>
-    %an, %bn = fsdp.sgd params(%a, %b) grads(%ha, %hb) momentum_buffers() lr %lr grad_scale %n momentum 0.0 weight_decay 0.0 : tensor<2xf32>, tensor<2xf32>
+    %an, %bn = fsdp.update sgd params(%a, %b) grads(%ha, %hb) momentum_buffers() lr %lr grad_scale %n momentum 0.0 weight_decay 0.0 : tensor<2xf32>, tensor<2xf32>
     return %loss, %late, %an, %bn : tensor<f32>, tensor<4xf32>, tensor<2xf32>, tensor<2xf32>
   }
 }
@@ -111,11 +111,11 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 // CHECK-NEXT:  %[[GC:.+]] = fsdp.copy.start "c"(%{{.+}}) to host
 // CHECK-NEXT:  %[[GCW:.+]] = fsdp.wait %[[GC]]
 // CHECK-NEXT:  %[[DCW:.+]] = fsdp.wait %[[DC]] :
-// CHECK-NEXT:  fsdp.sgd params(%[[DCW]]) grads(%[[GCW]])
+// CHECK-NEXT:  fsdp.update sgd params(%[[DCW]]) grads(%[[GCW]])
 // CHECK:       %[[DBW:.+]] = fsdp.wait %[[DB]] :
-// CHECK-NEXT:  fsdp.sgd params(%[[DBW]])
+// CHECK-NEXT:  fsdp.update sgd params(%[[DBW]])
 // CHECK:       %[[DAW:.+]] = fsdp.wait %[[DA]] :
-// CHECK-NEXT:  fsdp.sgd params(%[[DAW]])
+// CHECK-NEXT:  fsdp.update sgd params(%[[DAW]])
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
   fsdp.state parameter @a : tensor<64xf32> bucket "a"
   fsdp.state parameter @b : tensor<64xf32> bucket "b"
@@ -136,15 +136,15 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
     %gc = aten.ones_like(%2) : (tensor<64xf32>) -> tensor<64xf32>
     %dgc = fsdp.copy.start "c"(%gc) to host on download : tensor<64xf32> -> !fsdp.future<tensor<64xf32>>
     %gch = fsdp.wait %dgc : !fsdp.future<tensor<64xf32>> -> tensor<64xf32>
-    %cn = fsdp.sgd params(%ch) grads(%gch) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<64xf32>
+    %cn = fsdp.update sgd params(%ch) grads(%gch) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<64xf32>
     %gb = aten.mul.Tensor(%gc, %c) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
     %dgb = fsdp.copy.start "b"(%gb) to host on download : tensor<64xf32> -> !fsdp.future<tensor<64xf32>>
     %gbh = fsdp.wait %dgb : !fsdp.future<tensor<64xf32>> -> tensor<64xf32>
-    %bn = fsdp.sgd params(%bh) grads(%gbh) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<64xf32>
+    %bn = fsdp.update sgd params(%bh) grads(%gbh) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<64xf32>
     %ga = aten.mul.Tensor(%gb, %b) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
     %dga = fsdp.copy.start "a"(%ga) to host on download : tensor<64xf32> -> !fsdp.future<tensor<64xf32>>
     %gah = fsdp.wait %dga : !fsdp.future<tensor<64xf32>> -> tensor<64xf32>
-    %an = fsdp.sgd params(%ah) grads(%gah) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<64xf32>
+    %an = fsdp.update sgd params(%ah) grads(%gah) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<64xf32>
     return %loss, %an, %bn, %cn : tensor<f32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>
   }
 }

@@ -4,7 +4,7 @@
 // are in groups, too. Characters of patterns are no syntax.
 
 module attributes {fsdp.optimizer = #fsdp.optimizer<groups = [
-    #fsdp.param_group<params = ["*.bias", "norm.*"], weight_decay = 0.0>,
+    #fsdp.param_group<params = ["*.bias", "norm.*"], numbers = {weight_decay = 0.0}>,
     #fsdp.param_group<params = ["head.*"], lr = 0.125>,
     #fsdp.param_group<params = ["a|b:c=1;d", "none|*"], lr = 0.25>]>} {
   // CHECK: @embed.weight : tensor<4xf32>{{$}}

@@ -2,7 +2,7 @@
 // RUN: fsdp-opt %s --fsdp-annotate='with={buckets<layout = flat>}' --fsdp-flatten-buckets | FileCheck %s --check-prefix=FLAT
 // RUN: fsdp-opt %s --fsdp-annotate='with={buckets<layout = flat, rules = [#fsdp.rule<buckets = ["a"], layout = rows>]>}' --fsdp-flatten-buckets | FileCheck %s --check-prefix=ROWS
 // RUN: fsdp-opt %s --fsdp-flatten-buckets | FileCheck %s --check-prefix=ROWS
-// RUN: fsdp-opt %s --fsdp-annotate='with={buckets<layout = auto>, optimizer<groups = [#fsdp.param_group<params = ["v"], weight_decay = 0.0>]>}' --fsdp-assign-groups --fsdp-flatten-buckets | FileCheck %s --check-prefix=GROUPS
+// RUN: fsdp-opt %s --fsdp-annotate='with={buckets<layout = auto>, optimizer<groups = [#fsdp.param_group<params = ["v"], numbers = {weight_decay = 0.0}>]>}' --fsdp-assign-groups --fsdp-flatten-buckets | FileCheck %s --check-prefix=GROUPS
 
 #shard = #fsdp.group<"shard", 2>
 

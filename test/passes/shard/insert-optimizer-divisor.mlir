@@ -7,7 +7,7 @@
 // CHECK:      %[[N:.+]] = aten.sqrt
 // CHECK-NEXT: %[[NORM:.+]] = aten.div.Scalar(%[[N]], other = 2.000000e+00)
 // CHECK-NEXT: %[[BY:.+]] = fsdp.constant dense<2.000000e+00> : tensor<f32>
-// CHECK-NEXT: fsdp.sgd {{.*}} grad_scale %[[BY]]
+// CHECK-NEXT: fsdp.update sgd {{.*}} grad_scale %[[BY]]
 // CHECK:      return %{{.+}}, %[[NORM]]
 
 // CLIP:       %[[N:.+]] = aten.sqrt
@@ -15,7 +15,7 @@
 // CLIP-NEXT:  aten.add.Scalar(%[[NORM]], other = 9.9999999999999995E-7)
 // CLIP:       %[[CLIP:.+]] = aten.clamp_min
 // CLIP-NEXT:  %[[BY:.+]] = aten.mul.Scalar(%[[CLIP]], other = 2.000000e+00)
-// CLIP-NEXT:  fsdp.sgd {{.*}} grad_scale %[[BY]]
+// CLIP-NEXT:  fsdp.update sgd {{.*}} grad_scale %[[BY]]
 // CLIP:       return %{{.+}}, %[[NORM]]
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.optimizer_divisor = 2.0 : f64} {

@@ -1,7 +1,7 @@
 // RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = adamw>}' --fsdp-insert-optimizer | FileCheck %s
-// RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = sgd, groups = [#fsdp.param_group<params = ["*"], weight_decay = 0.5>]>}' --fsdp-assign-groups --fsdp-insert-optimizer | FileCheck %s --check-prefix=GROUP
-// RUN: not fsdp-opt %s --fsdp-annotate='with={optimizer<groups = [#fsdp.param_group<params = ["b"], weight_decay = 0.5>]>}' --fsdp-assign-groups --fsdp-insert-optimizer 2>&1 | FileCheck %s --check-prefix=APART
-// RUN: not fsdp-opt %s --fsdp-annotate='with={optimizer<groups = [#fsdp.param_group<params = ["f"], weight_decay = 0.5>]>}' --fsdp-assign-groups --fsdp-insert-optimizer 2>&1 | FileCheck %s --check-prefix=NAME
+// RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = sgd, groups = [#fsdp.param_group<params = ["*"], numbers = {weight_decay = 0.5}>]>}' --fsdp-assign-groups --fsdp-insert-optimizer | FileCheck %s --check-prefix=GROUP
+// RUN: not fsdp-opt %s --fsdp-annotate='with={optimizer<groups = [#fsdp.param_group<params = ["b"], numbers = {weight_decay = 0.5}>]>}' --fsdp-assign-groups --fsdp-insert-optimizer 2>&1 | FileCheck %s --check-prefix=APART
+// RUN: not fsdp-opt %s --fsdp-annotate='with={optimizer<groups = [#fsdp.param_group<params = ["f"], numbers = {weight_decay = 0.5}>]>}' --fsdp-assign-groups --fsdp-insert-optimizer 2>&1 | FileCheck %s --check-prefix=NAME
 
 // A flat state is updated as a whole, and counts as cut in the norm. Its members
 // have moments by name, which lie in the flat state's.
@@ -15,11 +15,11 @@
 // CHECK:      func.func @"train/step"(%[[F:.+]]: tensor<4xf32> {fsdp.state = @f}, %[[M:.+]]: tensor<4xf32> {fsdp.state = @"f/exp_avg"}, %[[V:.+]]: tensor<4xf32> {fsdp.state = @"f/exp_avg_sq"},
 // CHECK:      %[[G:.+]] = fsdp.reduce_scatter
 // CHECK:      aten._foreach_norm.Scalar([%[[G]]])
-// CHECK:      fsdp.adamw params(%[[F]]) grads(%[[G]]) exp_avgs(%[[M]]) exp_avg_sqs(%[[V]])
+// CHECK:      fsdp.update adamw params(%[[F]]) grads(%[[G]]) exp_avgs(%[[M]]) exp_avg_sqs(%[[V]])
 
 // Patterns are of the members' names.
 
-// GROUP:      fsdp.sgd params(%{{.+}}) {{.*}} weight_decay 5.000000e-01
+// GROUP:      fsdp.update sgd params(%{{.+}}) {{.*}} weight_decay 5.000000e-01
 // APART:      'fsdp.state' op is in another group of the optimizer than other members of 'f'; run fsdp-assign-groups before fsdp-flatten-buckets
 // NAME:       the pattern 'f' of the optimizer's groups matches no parameter
 #shard = #fsdp.group<"shard", 2>

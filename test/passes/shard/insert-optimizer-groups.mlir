@@ -1,5 +1,5 @@
-// RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = adamw, lr = 0.5, weight_decay = 0.25, groups = [#fsdp.param_group<params = ["*.bias", "norm.*"], weight_decay = 0.0>, #fsdp.param_group<params = ["head.*"], lr = 0.125, beta1 = 0.5>]>}' --fsdp-assign-groups --fsdp-insert-optimizer | FileCheck %s --check-prefixes=CHECK,ADAMW
-// RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = sgd, lr = 0.5, momentum = 0.5, groups = [#fsdp.param_group<params = ["*.bias"], momentum = 0.0>, #fsdp.param_group<params = ["head.*"], nesterov = true>]>}' --fsdp-assign-groups --fsdp-insert-optimizer | FileCheck %s --check-prefixes=CHECK,SGD
+// RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = adamw, lr = 0.5, numbers = {weight_decay = 0.25}, groups = [#fsdp.param_group<params = ["*.bias", "norm.*"], numbers = {weight_decay = 0.0}>, #fsdp.param_group<params = ["head.*"], lr = 0.125, numbers = {beta1 = 0.5}>]>}' --fsdp-assign-groups --fsdp-insert-optimizer | FileCheck %s --check-prefixes=CHECK,ADAMW
+// RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = sgd, lr = 0.5, numbers = {momentum = 0.5}, groups = [#fsdp.param_group<params = ["*.bias"], numbers = {momentum = 0.0}>, #fsdp.param_group<params = ["head.*"], numbers = {nesterov = 1.0}>]>}' --fsdp-assign-groups --fsdp-insert-optimizer | FileCheck %s --check-prefixes=CHECK,SGD
 // RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = sgd, lr = 0.5, groups = [#fsdp.param_group<params = ["*"], lr = 0.25>]>}' --fsdp-assign-groups --fsdp-insert-optimizer | FileCheck %s --check-prefix=ALL
 // RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = sgd, groups = [#fsdp.param_group<params = ["embed.*"], lr = 0.25>, #fsdp.param_group<params = ["out.*"], lr = 0.25>]>}' --fsdp-assign-groups --fsdp-insert-optimizer | FileCheck %s --check-prefix=EQUAL
 // RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = sgd, groups = [#fsdp.param_group<params = ["*"], lr = 0.25>, #fsdp.param_group<params = ["out.*"], lr = 0.75>]>}' --fsdp-assign-groups --fsdp-insert-optimizer | FileCheck %s --check-prefix=REFINED
@@ -40,11 +40,11 @@
 // CHECK-LABEL: func.func @"train/step"
 // CHECK-SAME:   %[[EMBED:[^:]+]]: tensor<4xf32> {fsdp.state = @embed.weight}, %[[HW:[^:]+]]: tensor<4xf32> {fsdp.state = @head.weight}, %[[HB:[^:]+]]: tensor<4xf32> {fsdp.state = @head.bias}, %[[NORM:[^:]+]]: tensor<4xf32> {fsdp.state = @norm.weight}
 // ADAMW-SAME:   %[[LR:[^:, ]+]]: tensor<f32> {fsdp.state = @"optimizer/lr"}, %[[LR2:[^:, ]+]]: tensor<f32> {fsdp.state = @"optimizer/lr/2"}
-// ADAMW:        fsdp.adamw params(%[[EMBED]]) {{.*}} lr %[[LR]] betas(9.000000e-01, {{.*}} weight_decay 2.500000e-01
-// ADAMW:        fsdp.adamw params(%[[HW]], %[[HB]]) {{.*}} lr %[[LR2]] betas(5.000000e-01, {{.*}} weight_decay 2.500000e-01
-// ADAMW:        fsdp.adamw params(%[[NORM]]) {{.*}} lr %[[LR]] betas(9.000000e-01, {{.*}} weight_decay 0.000000e+00
-// SGD:          fsdp.sgd params(%[[EMBED]], %[[NORM]]) {{.*}} momentum 5.000000e-01 weight_decay 0.000000e+00 :
-// SGD:          fsdp.sgd params(%[[HW]], %[[HB]]) {{.*}} momentum 5.000000e-01 weight_decay 0.000000e+00 nesterov
+// ADAMW:        fsdp.update adamw params(%[[EMBED]]) {{.*}} lr %[[LR]] betas(9.000000e-01, {{.*}} weight_decay 2.500000e-01
+// ADAMW:        fsdp.update adamw params(%[[HW]], %[[HB]]) {{.*}} lr %[[LR2]] betas(5.000000e-01, {{.*}} weight_decay 2.500000e-01
+// ADAMW:        fsdp.update adamw params(%[[NORM]]) {{.*}} lr %[[LR]] betas(9.000000e-01, {{.*}} weight_decay 0.000000e+00
+// SGD:          fsdp.update sgd params(%[[EMBED]], %[[NORM]]) {{.*}} momentum 5.000000e-01 weight_decay 0.000000e+00 :
+// SGD:          fsdp.update sgd params(%[[HW]], %[[HB]]) {{.*}} momentum 5.000000e-01 weight_decay 0.000000e+00 nesterov
 
 // The base's rate stays a state, which metrics report, but no argument.
 // ALL:      fsdp.state learning_rate @"optimizer/lr" : tensor<f32> init 5.000000e-01 : f32
@@ -54,15 +54,15 @@
 // ALL-SAME: {fsdp.state = @"optimizer/lr/1"}
 
 // Groups that agree may both match a tied parameter.
-// EQUAL: fsdp.sgd params(%{{[^,)]+}})
-// EQUAL: fsdp.sgd params(%{{[^,)]+}}, %{{[^,)]+}}, %{{[^,)]+}})
+// EQUAL: fsdp.update sgd params(%{{[^,)]+}})
+// EQUAL: fsdp.update sgd params(%{{[^,)]+}}, %{{[^,)]+}}, %{{[^,)]+}})
 
 // A general rule and one that refines it for one of two names do not contradict
 // each other.
 // REFINED: fsdp.state learning_rate @"optimizer/lr/2" : tensor<f32> init 7.500000e-01 : f32
 // REFINED: %[[E:[^:(]+]]: tensor<4xf32> {fsdp.state = @embed.weight}
 // REFINED-SAME: %[[LR2:[^:, ]+]]: tensor<f32> {fsdp.state = @"optimizer/lr/2"}
-// REFINED: fsdp.sgd params(%[[E]]) {{.*}} lr %[[LR2]]
+// REFINED: fsdp.update sgd params(%[[E]]) {{.*}} lr %[[LR2]]
 
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
   fsdp.state parameter @embed.weight : tensor<4xf32> names ["embed.weight", "out.weight"]

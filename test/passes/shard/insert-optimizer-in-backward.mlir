@@ -15,30 +15,30 @@
 // EARLY-NEXT:  fsdp.all_gather %[[R]]
 // EARLY-NEXT:  aten.mul.Tensor
 // EARLY-NEXT:  aten._foreach_norm.Scalar({{.*}}%[[C]]
-// EARLY:       fsdp.sgd params(%{{[^)]+}}) grads(%[[C]])
+// EARLY:       fsdp.update sgd params(%{{[^)]+}}) grads(%[[C]])
 // EARLY:       %[[A:.+]] = fsdp.reduce_scatter avg %{{.+}} of @a
 // EARLY-NEXT:  aten._foreach_norm.Scalar({{.*}}%[[B]]
-// EARLY:       fsdp.sgd params(%{{[^)]+}}) grads(%[[B]])
+// EARLY:       fsdp.update sgd params(%{{[^)]+}}) grads(%[[B]])
 // EARLY-NEXT:  aten._foreach_norm.Scalar({{.*}}%[[A]]
-// EARLY:       fsdp.sgd params(%{{[^)]+}}) grads(%[[A]])
+// EARLY:       fsdp.update sgd params(%{{[^)]+}}) grads(%[[A]])
 // EARLY:       aten.stack
 // EARLY:       fsdp.all_reduce avg
-// EARLY-NOT:   fsdp.sgd
+// EARLY-NOT:   fsdp.update sgd
 
 // LATE:        fsdp.reduce_scatter avg %{{.+}} of @a
 // LATE:        aten._foreach_norm.Scalar
 // LATE:        fsdp.all_reduce avg
-// LATE:        fsdp.sgd params(%{{[^,]+}}, %{{[^,]+}}, %{{[^)]+}})
-// LATE-NOT:    fsdp.sgd
+// LATE:        fsdp.update sgd params(%{{[^,]+}}, %{{[^,]+}}, %{{[^)]+}})
+// LATE-NOT:    fsdp.update sgd
 // CHECK:       return
 
 // The update waits for its own reduction alone, when the next one goes out.
 // SCHEDULED:       fsdp.start reduce_scatter avg "b"
 // SCHEDULED:       fsdp.start reduce_scatter avg "a"
 // SCHEDULED:       fsdp.wait
-// SCHEDULED:       fsdp.sgd
+// SCHEDULED:       fsdp.update sgd
 // SCHEDULED:       fsdp.wait
-// SCHEDULED:       fsdp.sgd
+// SCHEDULED:       fsdp.update sgd
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state parameter @a : tensor<4xf32> sharded <dim 0 over #shard> bucket "a"

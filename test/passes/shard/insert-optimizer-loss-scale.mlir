@@ -17,7 +17,7 @@
 // CHECK:      %[[N:.+]] = aten.sqrt
 // CHECK-NEXT: %[[NORM:.+]] = aten.div.Tensor(%[[N]], %[[S]])
 // CHECK:      %[[INF:.+]] = aten._to_copy
-// CHECK:      fsdp.sgd {{.*}} grad_scale %[[S]] found_inf %[[INF]]
+// CHECK:      fsdp.update sgd {{.*}} grad_scale %[[S]] found_inf %[[INF]]
 // CHECK-NEXT: %[[USED:.+]] = aten.clone(%[[S]]
 // CHECK-NEXT: %[[NEXT:.+]] = aten.add.Scalar(%[[C]], other = 1.000000e+00)
 // CHECK-NEXT: %[[FINITE:.+]] = aten.rsub.Scalar(%[[INF]], other = 1.000000e+00)
@@ -33,7 +33,7 @@
 // FIXED-NOT:  fsdp.metric
 // FIXED:      %[[CLIP:.+]] = aten.clamp_min
 // FIXED-NEXT: %[[BY:.+]] = aten.mul.Tensor(%[[CLIP]], %[[S]])
-// FIXED-NEXT: fsdp.sgd {{.*}} grad_scale %[[BY]]
+// FIXED-NEXT: fsdp.update sgd {{.*}} grad_scale %[[BY]]
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   fsdp.state parameter @w : tensor<4xf32> sharded <dim 0 over #shard> bucket "root"

@@ -14,10 +14,10 @@
 // CHECK-NEXT:   %[[FOUND:.+]] = aten._to_copy(%[[IS]], dtype = f32)
 // ADAMW-NEXT:   %[[NEXT:.+]] = aten.add.Scalar(%{{.+}}, other = 1.000000e+00)
 // ADAMW-NEXT:   %[[STEP:.+]] = aten.sub.Tensor(%[[NEXT]], %[[FOUND]])
-// ADAMW-NEXT:   fsdp.adamw {{.*}} step %[[STEP]] lr %{{[^ ]+}} found_inf %[[FOUND]] betas
+// ADAMW-NEXT:   fsdp.update adamw {{.*}} step %[[STEP]] lr %{{[^ ]+}} found_inf %[[FOUND]] betas
 // ADAMW:        return %[[L]], %[[N]], {{.*}}, %[[STEP]] :
 // SGD:          %[[BY:.+]] = aten.clamp_min
-// SGD-NEXT:     fsdp.sgd {{.*}} grad_scale %[[BY]] found_inf %[[FOUND]] momentum
+// SGD-NEXT:     fsdp.update sgd {{.*}} grad_scale %[[BY]] found_inf %[[FOUND]] momentum
 
 // ALWAYS-NOT:   found_inf
 // ALWAYS-NOT:   aten.ne.Tensor

@@ -1,5 +1,5 @@
 // RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = adamw, state_dtype = int8>}' --fsdp-insert-optimizer --verify-roundtrip | FileCheck %s --check-prefixes=CHECK,INT8
-// RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = sgd, momentum = 0.5, state_dtype = float8, stochastic_rounding = true>}' --fsdp-insert-optimizer --verify-roundtrip | FileCheck %s --check-prefix=SGD
+// RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = sgd, numbers = {momentum = 0.5}, state_dtype = float8, stochastic_rounding = true>}' --fsdp-insert-optimizer --verify-roundtrip | FileCheck %s --check-prefix=SGD
 // RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = adamw, state_dtype = bfloat16>}' --fsdp-insert-optimizer | FileCheck %s --check-prefix=BF16
 // RUN: not fsdp-opt %s --fsdp-annotate='with={optimizer<state_dtype = int4>}' --fsdp-insert-optimizer 2>&1 | FileCheck %s --check-prefix=NAME
 
@@ -25,16 +25,16 @@
 // BF16-NOT:  scale
 
 // CHECK-LABEL: func.func @"train/step"
-// INT8:        %[[OWN:.+]] = fsdp.block_maxima adamw params(%[[ODD:.+]]) grads({{.+}}) moments({{.+}}) scales(%[[S1:.+]], %[[S2:.+]]) betas(9.000000e-01, 0.99899999999999999) momentum 0.000000e+00 weight_decay 0.000000e+00 {{.*}} -> tensor<42xf32>
+// INT8:        %[[OWN:.+]] = fsdp.block_maxima adamw params(%[[ODD:.+]]) grads({{.+}}) exp_avgs({{.+}}) exp_avg_sqs({{.+}}) scales(%[[S1:.+]], %[[S2:.+]]) betas(9.000000e-01, 0.99899999999999999) eps 1.000000e-08 weight_decay 1.000000e-02 {{.*}} -> tensor<42xf32>
 // INT8-NEXT:   %[[ALL:.+]] = fsdp.all_reduce max %[[OWN]] over #[[SHARD]] for scale : tensor<42xf32>
-// INT8-NEXT:   fsdp.adamw params(%{{.+}}, %{{.+}}, %{{.+}}) {{.*}} scales(%{{.+}}) step {{.*}} : tensor<5x256xf32>, tensor<16x128xf32>, tensor<9x256xf32> moments ui8 scales tensor<5x1xf32>, tensor<8xf32>, tensor<9x1xf32>, tensor<5x1xf32>,
-// INT8:        fsdp.adamw params(%[[ODD]]) {{.*}} scales(%[[S1]], %[[S2]]) maxima %[[ALL]] {{.*}} moments ui8 scales tensor<21xf32>, tensor<21xf32> maxima tensor<42xf32>
-// INT8-NEXT:   fsdp.adamw {{.*}} : tensor<4x256xf32>{{$}}
-// INT8-NEXT:   fsdp.adamw {{.*}} : tensor<4x256xbf16> moments ui8
+// INT8-NEXT:   fsdp.update adamw params(%{{.+}}, %{{.+}}, %{{.+}}) {{.*}} scales(%{{.+}}) step {{.*}} : tensor<5x256xf32>, tensor<16x128xf32>, tensor<9x256xf32> moments ui8 scales tensor<5x1xf32>, tensor<8xf32>, tensor<9x1xf32>, tensor<5x1xf32>,
+// INT8:        fsdp.update adamw params(%[[ODD]]) {{.*}} scales(%[[S1]], %[[S2]]) maxima %[[ALL]] {{.*}} moments ui8 scales tensor<21xf32>, tensor<21xf32> maxima tensor<42xf32>
+// INT8-NEXT:   fsdp.update adamw {{.*}} : tensor<4x256xf32>{{$}}
+// INT8-NEXT:   fsdp.update adamw {{.*}} : tensor<4x256xbf16> moments ui8
 
 // SGD-LABEL:   func.func @"train/step"
 // SGD:         fsdp.block_maxima sgd {{.*}} momentum 5.000000e-01
-// SGD:         fsdp.sgd {{.*}} step %{{.+}} lr {{.*}} rounding 0 : tensor<4x256xbf16> moments f8E4M3FN scales
+// SGD:         fsdp.update sgd {{.*}} step %{{.+}} lr {{.*}} rounding 0 : tensor<4x256xbf16> moments f8E4M3FN scales
 #shard = #fsdp.group<"shard", 4>
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 4>} {
   fsdp.state parameter @rows : tensor<19x256xf32> sharded <dim 0 over #shard>

@@ -1,11 +1,11 @@
-// RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = adamw, lr = 0.5, weight_decay = 0.25>}' --fsdp-insert-optimizer | FileCheck %s --check-prefixes=CHECK,ADAMW
+// RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = adamw, lr = 0.5, numbers = {weight_decay = 0.25}>}' --fsdp-insert-optimizer | FileCheck %s --check-prefixes=CHECK,ADAMW
 // RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = adam, max_grad_norm = 2.0>}' --fsdp-insert-optimizer | FileCheck %s --check-prefixes=CHECK,CLIP
-// RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = sgd, momentum = 0.5>}' --fsdp-insert-optimizer | FileCheck %s --check-prefixes=CHECK,SGD
+// RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = sgd, numbers = {momentum = 0.5}>}' --fsdp-insert-optimizer | FileCheck %s --check-prefixes=CHECK,SGD
 // RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = sgd>}' --fsdp-insert-optimizer | FileCheck %s --check-prefixes=PLAIN
 // RUN: not fsdp-opt %s --fsdp-annotate='with={optimizer<kind = lion>}' --fsdp-insert-optimizer 2>&1 | FileCheck %s --check-prefix=NAME
 // RUN: not fsdp-opt %s --fsdp-annotate='with={optimizer<max_grad_norm = 0.0>}' --fsdp-insert-optimizer 2>&1 | FileCheck %s --check-prefix=NORM
 
-// NAME: expected one of [adamw, adam, sgd] for an optimizer, got: lion
+// NAME: expected one of adamw, adam, sgd, found 'lion'
 // NORM: expected a positive norm to clip to, found 0
 
 // The states stand between the states of the model and the inputs; a changed
@@ -49,16 +49,16 @@
 // CHECK-NEXT:   %[[N:.+]] = aten.sqrt(%[[A2]])
 
 // ADAMW-NEXT:   %[[STEP:.+]] = aten.add.Scalar(%{{.+}}, other = 1.000000e+00)
-// ADAMW-NEXT:   fsdp.adamw {{.*}}step %[[STEP]] lr %{{[^ ]+}} betas(9.000000e-01, 0.99899999999999999) eps 1.000000e-08 weight_decay 2.500000e-01 : tensor<3xf64>
-// ADAMW-NEXT:   fsdp.adamw {{.*}} : tensor<2xf32>
+// ADAMW-NEXT:   fsdp.update adamw {{.*}}step %[[STEP]] lr %{{[^ ]+}} betas(9.000000e-01, 0.99899999999999999) eps 1.000000e-08 weight_decay 2.500000e-01 : tensor<3xf64>
+// ADAMW-NEXT:   fsdp.update adamw {{.*}} : tensor<2xf32>
 
 // CLIP-NEXT:    %[[ABOVE:.+]] = aten.add.Scalar(%[[N]], other = 9.9999999999999995E-7)
 // CLIP-NEXT:    %[[RATIO:.+]] = aten.div.Scalar(%[[ABOVE]], other = 2.000000e+00)
 // CLIP-NEXT:    %[[BY:.+]] = aten.clamp_min(%[[RATIO]], min = 1.000000e+00)
-// CLIP:         fsdp.adam {{.*}} grad_scale %[[BY]]
+// CLIP:         fsdp.update adam {{.*}} grad_scale %[[BY]]
 
-// SGD-NEXT:     fsdp.sgd params(%{{.+}}) grads(%[[SV]]) momentum_buffers(%{{.+}}) lr %{{.+}} momentum 5.000000e-01 weight_decay 0.000000e+00 : tensor<3xf64>
-// PLAIN:        fsdp.sgd params(%{{.+}}) grads(%{{.+}}) momentum_buffers() lr
+// SGD-NEXT:     fsdp.update sgd params(%{{.+}}) grads(%[[SV]]) momentum_buffers(%{{.+}}) lr %{{.+}} momentum 5.000000e-01 weight_decay 0.000000e+00 : tensor<3xf64>
+// PLAIN:        fsdp.update sgd params(%{{.+}}) grads(%{{.+}}) momentum_buffers() lr
 
 // CHECK:        return %[[L]], %[[N]],
 #shard = #fsdp.group<"shard", 2>

@@ -35,7 +35,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
   func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr}, %g: tensor<4xf32> {fsdp.input = "g"})
       -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.state = @w}) {
     // expected-error @+1 {{updates parameters; run this pass before fsdp-insert-optimizer}}
-    %new = fsdp.sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
+    %new = fsdp.update sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
     return %lr, %new : tensor<f32>, tensor<4xf32>
   }
 }

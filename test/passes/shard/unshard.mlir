@@ -33,7 +33,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %s = fsdp.reduce_scatter avg %p dim 0 over #shard of @w : tensor<3x2xf32> -> tensor<2x2xf32>
     %n = aten.linalg_vector_norm(%s) : (tensor<2x2xf32>) -> tensor<f32>
     %m = fsdp.all_reduce avg %l over #shard for metric : tensor<f32>
-    %new = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2x2xf32>
+    %new = fsdp.update sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2x2xf32>
     return %m, %n, %new : tensor<f32>, tensor<f32>, tensor<2x2xf32>
   }
   func.func @"reference/step"(%x: tensor<f32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.program = #fsdp.program<reference = true>, fsdp.captured} {

@@ -70,7 +70,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
       -> (tensor<f32> {fsdp.output = "loss"}, tensor<4xf32> {fsdp.state = @w}) {
     %l = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
     // expected-error @+1 {{the gradient of 'w' differs from what was captured}}
-    %new = fsdp.sgd params(%w) grads(%w) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
+    %new = fsdp.update sgd params(%w) grads(%w) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
     return %l, %new : tensor<f32>, tensor<4xf32>
   }
 }

@@ -11,7 +11,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
     %a = fsdp.all_gather %c dim 0 over #shard : tensor<2xbf16> -> tensor<4xbf16>
     %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
     %n = aten.linalg_vector_norm(%s) : (tensor<2xf32>) -> tensor<f32>
-    %new = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
+    %new = fsdp.update sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
     return %new : tensor<2xf32>
   }
 }
@@ -145,7 +145,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
       -> (tensor<2xf32> {fsdp.state = @w}) {
     %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
     // expected-error @+1 {{updates 'w' with something else than its reduced gradient}}
-    %new = fsdp.sgd params(%w) grads(%w) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
+    %new = fsdp.update sgd params(%w) grads(%w) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
     return %new : tensor<2xf32>
   }
 }
@@ -160,7 +160,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
       -> (tensor<2xf32> {fsdp.state = @w}) {
     %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
     // expected-error @+1 {{computes a new 'w' that is not returned as its value}}
-    %new = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
+    %new = fsdp.update sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
     return %w : tensor<2xf32>
   }
 }
@@ -176,7 +176,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
   fsdp.state scalar @lr : tensor<f32>
   func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}, %v: tensor<4xf32> {fsdp.state = @v}, %lr: tensor<f32> {fsdp.state = @lr}, %g: tensor<4xf32> {fsdp.input = "g"})
       -> (tensor<4xf32> {fsdp.state = @w}) {
-    %new = fsdp.sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
+    %new = fsdp.update sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
     return %new : tensor<4xf32>
   }
 }
@@ -189,9 +189,9 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
   func.func @"train/step"(%w: tensor<4xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr}, %g: tensor<4xf32> {fsdp.input = "g"})
       -> (tensor<4xf32> {fsdp.state = @w}) {
     // expected-note @+1 {{first update here}}
-    %new = fsdp.sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
+    %new = fsdp.update sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
     // expected-error @+1 {{updates a parameter a second time}}
-    %again = fsdp.sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.5 : tensor<4xf32>
+    %again = fsdp.update sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.5 : tensor<4xf32>
     return %new : tensor<4xf32>
   }
 }
@@ -241,7 +241,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
   func.func @"infer/step"(%w: tensor<2xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr}, %s: tensor<2xf32> {fsdp.input = "s"})
       -> (tensor<2xf32> {fsdp.state = @w}) attributes {fsdp.program = #fsdp.program<kind = infer>} {
     // expected-error @+1 {{updates parameters in a program for inference}}
-    %new = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
+    %new = fsdp.update sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
     return %new : tensor<2xf32>
   }
 }
@@ -290,7 +290,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
       -> (tensor<2xf32> {fsdp.state = @w}) {
     %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<4xbf16> -> tensor<2xbf16>
     %c = aten._to_copy(%s, dtype = f32) : (tensor<2xbf16>) -> tensor<2xf32>
-    %new = fsdp.sgd params(%w) grads(%c) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
+    %new = fsdp.update sgd params(%w) grads(%c) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
     return %new : tensor<2xf32>
   }
 }
@@ -319,7 +319,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.micro_batches = 3 : i
       -> (tensor<2xf32> {fsdp.state = @w}) attributes {fsdp.program = #fsdp.program<part = last>} {
     %s = fsdp.reduce_scatter avg %g dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
     %n = fsdp.accumulate %s into %sum of @w divide 3 : tensor<2xf32>, tensor<2xf32>
-    %new = fsdp.sgd params(%w) grads(%n) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
+    %new = fsdp.update sgd params(%w) grads(%n) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
     return %new : tensor<2xf32>
   }
 }
@@ -429,7 +429,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.micro_batches = 2 : i
   func.func @"train/first"(%w: tensor<4xf32> {fsdp.state = @w}, %sum: tensor<4xf32> {fsdp.state = @"w/gradient"}, %lr: tensor<f32> {fsdp.state = @lr}, %g: tensor<4xf32> {fsdp.input = "g"})
       -> (tensor<4xf32> {fsdp.state = @"w/gradient"}, tensor<4xf32> {fsdp.state = @w}) attributes {fsdp.program = #fsdp.program<part = first>} {
     // expected-error @+1 {{updates parameters before the last micro-batch}}
-    %new = fsdp.sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
+    %new = fsdp.update sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
     return %g, %new : tensor<4xf32>, tensor<4xf32>
   }
 }
@@ -446,7 +446,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.optimizer_divisor = 2
       -> (tensor<2xf32> {fsdp.state = @w}) {
     %s = fsdp.reduce_scatter sum %g dim 0 over #shard of @w : tensor<4xf32> -> tensor<2xf32>
     // expected-error @+1 {{expects a grad_scale, since reductions leave a division by 2 to it}}
-    %new = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
+    %new = fsdp.update sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2xf32>
     return %new : tensor<2xf32>
   }
 }

@@ -47,11 +47,11 @@ TEST_F(Instructions, CallsReadTheirTensorsAndMakeTheirResults) {
 }
 
 TEST_F(Instructions, UpdatesReadAndChangeStatesAndMayChangeGradients) {
-  EXPECT_THAT(values(Body::Adam, reads),
+  EXPECT_THAT(values(Body::Update, reads),
               UnorderedElementsAre(0, 16, 1, 2, 3, 4, 12));
-  EXPECT_THAT(values(Body::Adam, writes), UnorderedElementsAre(0, 1, 2));
-  EXPECT_THAT(values(Body::Adam, changes), UnorderedElementsAre(0, 16, 1, 2));
-  EXPECT_THAT(values(Body::Adam, defines), IsEmpty());
+  EXPECT_THAT(values(Body::Update, writes), UnorderedElementsAre(0, 1, 2));
+  EXPECT_THAT(values(Body::Update, changes), UnorderedElementsAre(0, 16, 1, 2));
+  EXPECT_THAT(values(Body::Update, defines), IsEmpty());
 }
 
 TEST_F(Instructions, CopiesDoNotReadWhatTheyReplace) {

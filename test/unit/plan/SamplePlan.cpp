@@ -3,6 +3,9 @@
 
 #include "test/unit/plan/SamplePlan.h"
 
+#include "support/Optimizers.h"
+#include "support/Schedules.h"
+
 using namespace fsdp;
 using namespace fsdp::plan;
 
@@ -127,7 +130,7 @@ PlanT fsdp::test::samplePlan() {
   b.plan.states[lr]->init = {0, 0, 0x80, 0x3f};
   b.plan.training->rates = {lr};
   b.plan.training->schedule = std::make_unique<ScheduleT>();
-  b.plan.training->schedule->kind = ScheduleKind::cosine;
+  b.plan.training->schedule->kind = uint8_t(ScheduleKind::cosine);
   b.plan.training->schedule->warmup_steps = 2;
   b.plan.training->schedule->min_lr = 1e-4;
   uint32_t random = b.addState("random/state", Role::random, {2}, false);
@@ -249,24 +252,22 @@ PlanT fsdp::test::samplePlan() {
   accumulate.output = sum;
   accumulate.divisor = 2;
   b.add(std::move(accumulate));
-  AdamT adam;
+  UpdateT adam;
   adam.params = {w};
   adam.grads = {sum};
-  adam.exp_avgs = {m};
-  adam.exp_avg_sqs = {v};
-  adam.step = s;
+  adam.moments = {m, v};
+  adam.step = id(s);
   adam.lr = l;
   adam.grad_scale = id(mean);
-  adam.beta1 = 0.9;
-  adam.beta2 = 0.95;
-  adam.eps = 1e-8;
+  adam.numbers = {0.9, 0.95, 1e-8, 0};
   b.add(std::move(adam));
-  SgdT sgd;
+  UpdateT sgd;
+  sgd.kind = static_cast<uint8_t>(OptimizerKind::sgd);
   sgd.params = {w};
   sgd.grads = {reduced};
-  sgd.momentum_buffers = {m};
+  sgd.moments = {m};
   sgd.lr = l;
-  sgd.momentum = 0.9;
+  sgd.numbers = {0.9, 0, 0};
   b.add(std::move(sgd));
   CopyT copy;
   copy.from = mean;

@@ -4,6 +4,8 @@
 #include "plan/Verify.h"
 
 #include "support/Error.h"
+#include "support/Optimizers.h"
+#include "support/Schedules.h"
 #include "test/unit/plan/VerifyCase.h"
 
 #include <gmock/gmock.h>
@@ -78,7 +80,9 @@ void insertSum(PlanT &plan, size_t at, uint32_t value) {
 
 /// While the shard is in flight.
 void insertUpdate(PlanT &plan, uint32_t parameter, uint32_t gradient) {
-  SgdT sgd;
+  UpdateT sgd;
+  sgd.kind = static_cast<uint8_t>(OptimizerKind::sgd);
+  sgd.numbers = {0, 0, 0};
   sgd.params = {parameter};
   sgd.grads = {gradient};
   sgd.lr = 4;
@@ -95,7 +99,8 @@ void insertMaxima(PlanT &plan, std::vector<uint32_t> moments,
   found->offset = 1280;
   found->bytes = 4;
   BlockMaximaT maxima;
-  maxima.kind = OptimizerKind::sgd;
+  maxima.kind = static_cast<uint8_t>(OptimizerKind::sgd);
+  maxima.numbers = {0.9, 0, 0};
   maxima.params = maxima.grads = {0};
   maxima.moments = std::move(moments);
   maxima.scales = std::move(scales);
@@ -212,13 +217,13 @@ const Case kCases[] = {
     {"ScheduleKind",
      [](PlanT &p) {
        p.training->schedule = std::make_unique<ScheduleT>();
-       p.training->schedule->kind = ScheduleKind(9);
+       p.training->schedule->kind = 9;
      },
      "unknown kind"},
     {"ScheduleWarmup",
      [](PlanT &p) {
        p.training->schedule = std::make_unique<ScheduleT>();
-       p.training->schedule->kind = ScheduleKind::linear;
+       p.training->schedule->kind = uint8_t(ScheduleKind::linear);
        p.training->schedule->warmup_steps = 3;
        p.training->schedule->total_steps = 2;
      },
@@ -392,9 +397,9 @@ const Case kCases[] = {
     {"SumLiteral", [](PlanT &p) { insertSum(p, 7, kLiteral); },
      "(Accumulate) changes the literal %6"},
     {"UpdateInFlight", [](PlanT &p) { insertUpdate(p, kShard, kAverage); },
-     "(Sgd) changes %0, which a transfer still holds"},
+     "(Update) changes %0, which a transfer still holds"},
     {"SpentInFlight", [](PlanT &p) { insertUpdate(p, kAverage, kShard); },
-     "(Sgd) changes %0, which a transfer still holds"},
+     "(Update) changes %0, which a transfer still holds"},
     {"CopyInFlight",
      [](PlanT &p) {
        CopyT copy;
@@ -420,35 +425,35 @@ const Case kCases[] = {
        body<SelectRowsT>(p).output = 8;
      },
      "no slot"},
-    {"AdamArity", [](PlanT &p) { body<AdamT>(p).grads = {}; }, "two moments"},
-    {"AdamShape", [](PlanT &p) { body<AdamT>(p).grads = {10}; },
+    {"AdamArity", [](PlanT &p) { body<UpdateT>(p).grads = {}; }, "2 moments"},
+    {"AdamShape", [](PlanT &p) { body<UpdateT>(p).grads = {10}; },
      "expects the shape of %0"},
-    {"AdamKind", [](PlanT &p) { body<AdamT>(p).kind = AdamKind(3); },
+    {"AdamKind", [](PlanT &p) { body<UpdateT>(p).kind = 3; },
      "unknown enumerator"},
-    {"AdamNumber", [](PlanT &p) { body<AdamT>(p).eps = 1.0 / 0.0; },
+    {"AdamNumber", [](PlanT &p) { body<UpdateT>(p).numbers[2] = 1.0 / 0.0; },
      "not finite"},
-    {"AdamScales", [](PlanT &p) { body<AdamT>(p).scales = {4}; },
+    {"AdamScales", [](PlanT &p) { body<UpdateT>(p).scales = {4}; },
      "has 1 scales for 0 moments that are codes"},
-    {"AdamMaxima", [](PlanT &p) { body<AdamT>(p).maxima = 12; },
+    {"AdamMaxima", [](PlanT &p) { body<UpdateT>(p).maxima = 12; },
      "maxima of no scales"},
     {"AdamRoundingType",
      [](PlanT &p) {
-       body<AdamT>(p).rounding = true;
-       body<AdamT>(p).of = {0};
+       body<UpdateT>(p).rounding = true;
+       body<UpdateT>(p).of = {0};
      },
      "rounds parameters at random that are not bf16"},
-    {"AdamRoundingStates", [](PlanT &p) { body<AdamT>(p).rounding = true; },
+    {"AdamRoundingStates", [](PlanT &p) { body<UpdateT>(p).rounding = true; },
      "one state for each parameter"},
     {"AdamRoundingNoState",
      [](PlanT &p) {
-       body<AdamT>(p).rounding = true;
-       body<AdamT>(p).of = {99};
+       body<UpdateT>(p).rounding = true;
+       body<UpdateT>(p).of = {99};
      },
      "a state that is not there"},
     {"AdamRoundingOtherState",
      [](PlanT &p) {
-       body<AdamT>(p).rounding = true;
-       body<AdamT>(p).of = {3};
+       body<UpdateT>(p).rounding = true;
+       body<UpdateT>(p).of = {3};
      },
      "expects the elements of state 'optimizer/step' for %0"},
     {"MaximaArity", [](PlanT &p) { insertMaxima(p, {1}, {}); },
@@ -458,11 +463,21 @@ const Case kCases[] = {
     {"MaximaKind",
      [](PlanT &p) {
        insertMaxima(p, {1}, {2});
-       body<BlockMaximaT>(p).kind = OptimizerKind(9);
+       body<BlockMaximaT>(p).kind = 9;
      },
      "unknown enumerator"},
-    {"SgdArity", [](PlanT &p) { body<SgdT>(p).momentum = 0; },
-     "momentum buffer"},
+    {"SgdArity",
+     [](PlanT &p) {
+       body<UpdateT>(p).kind = static_cast<uint8_t>(OptimizerKind::sgd);
+       body<UpdateT>(p).numbers = {0, 0.1, 0};
+     },
+     "0 moments for each"},
+    {"UpdateNumbers", [](PlanT &p) { body<UpdateT>(p).numbers.pop_back(); },
+     "has 3 numbers, but adamw has 4"},
+    {"UpdateNumberRange", [](PlanT &p) { body<UpdateT>(p).numbers[0] = 1; },
+     "a beta1 out of range"},
+    {"UpdateStep", [](PlanT &p) { body<UpdateT>(p).step = -1; },
+     "needs a step"},
     {"CopyAcrossOneMemory",
      [](PlanT &p) { body<CopyAcrossT>(p).outputs = {18}; },
      "do not lie in two memories"},

@@ -105,8 +105,8 @@ TEST(Worlds, OnlyOneTrainingIsJoined) {
                       +[](plan::PlanT &plan) { plan.model->bytes++; },
                       +[](plan::PlanT &plan) {
                         for (auto &each : plan.programs[0]->instructions)
-                          if (plan::AdamT *adam = each->body.AsAdam())
-                            adam->eps *= 2;
+                          if (plan::UpdateT *update = each->body.AsUpdate())
+                            update->numbers.front() /= 2;
                       }}) {
     plan::PlanT other = sampleFor(4);
     change(other);

@@ -236,33 +236,25 @@ void Builder::call(const std::string &op, const std::string &overload,
 }
 
 void Builder::addOptimizer(int grad, int scale) {
-  if (model.optimizer == Optimizer::sgd) {
-    plan::SgdT op;
-    op.params = {static_cast<uint32_t>(weight)};
-    op.grads = {static_cast<uint32_t>(grad)};
-    op.momentum_buffers = {static_cast<uint32_t>(momentum1)};
-    op.lr = static_cast<uint32_t>(lr);
-    op.grad_scale = scale;
-    op.momentum = model.momentum;
-    op.weight_decay = model.weightDecay;
-    return add(std::move(op));
-  }
-  int next = overwrite(step);
-  call("add", "Scalar", next, tensor(step), integer(1), integer(1));
-  plan::AdamT op;
-  op.kind = model.optimizer == Optimizer::adamw ? plan::AdamKind::adamw
-                                                : plan::AdamKind::adam;
+  using enum OptimizerNumber;
+  plan::UpdateT op;
+  op.kind = static_cast<uint8_t>(model.optimizer);
   op.params = {static_cast<uint32_t>(weight)};
   op.grads = {static_cast<uint32_t>(grad)};
-  op.exp_avgs = {static_cast<uint32_t>(momentum1)};
-  op.exp_avg_sqs = {static_cast<uint32_t>(momentum2)};
-  op.step = static_cast<uint32_t>(next);
+  op.moments = {static_cast<uint32_t>(momentum1)};
   op.lr = static_cast<uint32_t>(lr);
   op.grad_scale = scale;
-  op.beta1 = model.beta1;
-  op.beta2 = model.beta2;
-  op.eps = model.eps;
-  op.weight_decay = model.weightDecay;
+  op.numbers = getFacts(model.optimizer)
+                   .toList({{beta1, model.beta1},
+                            {beta2, model.beta2},
+                            {eps, model.eps},
+                            {momentum, model.momentum},
+                            {weight_decay, model.weightDecay}});
+  if (getFacts(model.optimizer).countsUpdates) {
+    op.step = overwrite(step);
+    call("add", "Scalar", op.step, tensor(step), integer(1), integer(1));
+    op.moments.push_back(static_cast<uint32_t>(momentum2));
+  }
   add(std::move(op));
 }
 

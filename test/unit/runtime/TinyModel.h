@@ -6,13 +6,14 @@
 
 #include "plan/plan_generated.h"
 #include "runtime/launch/Launch.h"
+#include "support/Optimizers.h"
 
 #include <string>
 #include <vector>
 
 namespace fsdp::test {
 
-enum class Optimizer { adamw, adam, sgd };
+using Optimizer = OptimizerKind;
 
 /// loss = mse(x @ w.T, y) with a 5 x `in` weight, batches of 2, and the
 /// optimizer on shards. Five rows fit no world size above 1.

@@ -229,10 +229,10 @@ TEST(Work, countsTheTensorsOfLists) {
                                {calls.tensor({}), calls.tensor({})});
   EXPECT_EQ(work.kind, WorkKind::reduction);
   EXPECT_EQ(work.tensors, 2u);
-  AdamT adam;
-  adam.params = adam.grads = adam.exp_avgs =
-      adam.exp_avg_sqs = {uint32_t(a), uint32_t(b), uint32_t(a)};
-  adam.step = adam.lr = uint32_t(a);
+  UpdateT adam;
+  adam.params = adam.grads = {uint32_t(a), uint32_t(b), uint32_t(a)};
+  adam.step = a;
+  adam.lr = uint32_t(a);
   EXPECT_EQ(calls.estimate(std::move(adam)).tensors, 3u);
   EXPECT_EQ(calls.callOfList("cat", {a, b}, {a}).tensors, 1u);
 }

@@ -222,15 +222,22 @@ Attribute getOffload(MLIRContext *context, const Config &config) {
       getTextsAttr(context, config.offloadActivations), config.pinMemory);
 }
 
-Attribute getGroup(MLIRContext *context, const OptimizerGroup &group) {
-  auto number = [&](std::optional<double> value) {
-    return getNumber(context, value);
-  };
-  return ParamGroupAttr::get(
-      context, getTextsAttr(context, group.patterns), number(group.lr),
-      number(group.beta1), number(group.beta2), number(group.eps),
-      number(group.weightDecay), number(group.momentum),
-      group.nesterov ? BoolAttr::get(context, *group.nesterov) : BoolAttr());
+/// Those of `given` that the optimizer has; null: none.
+DictionaryAttr getGiven(MLIRContext *context, OptimizerKind kind,
+                        const std::map<OptimizerNumber, double> &given) {
+  SmallVector<NamedAttribute> all;
+  for (auto [number, value] : given)
+    if (getFacts(kind).has(number))
+      all.push_back({StringAttr::get(context, getFacts(number).name),
+                     getReal(context, value)});
+  return all.empty() ? DictionaryAttr() : DictionaryAttr::get(context, all);
+}
+
+Attribute getGroup(MLIRContext *context, OptimizerKind kind,
+                   const OptimizerGroup &group) {
+  return ParamGroupAttr::get(context, getTextsAttr(context, group.patterns),
+                             getNumber(context, group.lr),
+                             getGiven(context, kind, group.numbers));
 }
 
 StateDType getStateDType(std::optional<StateChoice> choice) {
@@ -249,24 +256,19 @@ StateDType getStateDType(std::optional<StateChoice> choice) {
 
 Attribute getOptimizer(MLIRContext *context, const Config &config) {
   const OptimizerConfig &optimizer = config.optimizer;
-  std::optional<OptimizerKind> kind = symbolizeOptimizerKind(optimizer.name);
-  if (!kind)
-    throw Error(ErrorId::ConfigNotSupported,
-                "the optimizer '" + optimizer.name + "' is not known");
   auto number = [&](double value) { return getReal(context, value); };
   FloatAttr clip;
   if (config.maxGradNorm && std::isfinite(*config.maxGradNorm))
     clip = number(*config.maxGradNorm);
   SmallVector<Attribute> groups;
   for (const OptimizerGroup &group : optimizer.groups)
-    groups.push_back(getGroup(context, group));
+    groups.push_back(getGroup(context, optimizer.kind, group));
   return OptimizerAttr::get(
-      context, *kind, number(optimizer.lr), number(optimizer.beta1),
-      number(optimizer.beta2), number(optimizer.eps),
-      number(optimizer.weightDecay), number(optimizer.momentum),
-      optimizer.nesterov, clip, number(config.gradNormType),
-      getArray(context, groups), config.optimizerInBackward,
-      getStateDType(optimizer.stateDType), optimizer.stochasticRounding);
+      context, optimizer.kind, number(optimizer.lr),
+      getGiven(context, optimizer.kind, optimizer.numbers), clip,
+      number(config.gradNormType), getArray(context, groups),
+      config.optimizerInBackward, getStateDType(optimizer.stateDType),
+      optimizer.stochasticRounding);
 }
 
 Attribute getLossScale(MLIRContext *context, const LossScaleConfig &scale) {

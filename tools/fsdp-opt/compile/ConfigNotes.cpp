@@ -64,13 +64,15 @@ void fsdp::compareStatedSizes(ModuleOp module, const LoadedConfig &loaded) {
 
 /// "exp_avg and exp_avg_sq"; empty for an optimizer that keeps nothing.
 static std::string describeMoments(const OptimizerConfig &optimizer) {
-  if (optimizer.name != "sgd")
-    return "exp_avg and exp_avg_sq";
-  bool keeps = optimizer.momentum != 0 ||
-               llvm::any_of(optimizer.groups, [](const OptimizerGroup &group) {
-                 return group.momentum.value_or(0) != 0;
-               });
-  return keeps ? "momentum_buffer" : "";
+  const OptimizerFacts &facts = getFacts(optimizer.kind);
+  auto keeps = [&](const OptimizerGroup *group) {
+    return !facts.getMoments(optimizer.getNumbers(group)).empty();
+  };
+  if (!keeps(nullptr) && llvm::none_of(optimizer.groups, [&](auto &group) {
+        return keeps(&group);
+      }))
+    return "";
+  return llvm::join(facts.moments, " and ");
 }
 
 void fsdp::noteHalfStates(ModuleOp module, const Config &config) {

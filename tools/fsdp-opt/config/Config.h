@@ -12,6 +12,7 @@
 #include "ir/capture/request/Precision.h"
 #include "ir/capture/request/Target.h"
 #include "plan/plan_generated.h"
+#include "support/Optimizers.h"
 #include "tools/fsdp-opt/config/InitRules.h"
 
 #include <cstdint>
@@ -50,8 +51,8 @@ struct NamedBucket {
 /// Settings of some parameters that differ from the others'.
 struct OptimizerGroup {
   std::vector<std::string> patterns; ///< see support/Pattern.h
-  std::optional<double> lr, beta1, beta2, eps, momentum, weightDecay;
-  std::optional<bool> nesterov;
+  std::optional<double> lr;
+  std::map<OptimizerNumber, double> numbers; ///< those that are given
 };
 
 /// When ranks exchange the gradients of a step's micro-batches.
@@ -87,15 +88,23 @@ struct QuantizeConfig {
 
 /// Defaults are those of torch.optim's class of that name.
 struct OptimizerConfig {
-  std::string name = "adamw"; ///< adamw, adam or sgd
+  OptimizerKind kind = OptimizerKind::adamw;
   double lr = 1e-3;
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8; ///< adamw, adam
-  double momentum = 0.0;                         ///< sgd
-  bool nesterov = false;                         ///< sgd
-  double weightDecay = 1e-2;
-  std::vector<OptimizerGroup> groups;    ///< the last that matches counts
-  std::optional<StateChoice> stateDType; ///< absent: the parameter's type
-  bool stochasticRounding = false;       ///< of parameters in bf16
+  std::map<OptimizerNumber, double> numbers; ///< those that are given
+  std::vector<OptimizerGroup> groups;        ///< the last that matches counts
+  std::optional<StateChoice> stateDType;     ///< absent: the parameter's type
+  bool stochasticRounding = false;           ///< of parameters in bf16
+
+  /// Of all parameters, or of those of a group.
+  OptimizerNumbers getNumbers(const OptimizerGroup *group = nullptr) const {
+    OptimizerNumbers all = getFacts(kind).getDefaults();
+    for (auto [number, value] : numbers)
+      all[number] = value;
+    if (group)
+      for (auto [number, value] : group->numbers)
+        all[number] = value;
+    return all;
+  }
 };
 
 /// From a name of the model to the name in the files.

@@ -16,29 +16,32 @@ using namespace fsdp::foreign;
 
 void fsdp::readOptimizerWord(const Value &value, OptimizerConfig &optimizer) {
   struct Word {
-    std::string_view word, name;
+    std::string_view word;
+    OptimizerKind kind;
     bool isInt8 = false;
     bool isPaged = false; ///< states move to the host where memory is short
   };
-  static constexpr Word words[] = {{"adamw_torch", "adamw"},
-                                   {"adamw_torch_fused", "adamw"},
-                                   {"adamw_torch_8bit", "adamw", true},
-                                   {"adamw_8bit", "adamw", true},
-                                   {"adamw_bnb_8bit", "adamw", true},
-                                   {"paged_adamw_8bit", "adamw", true, true},
-                                   {"paged_adamw_32bit", "adamw", false, true},
-                                   {"sgd", "sgd"}};
+  static constexpr Word words[] = {
+      {"adamw_torch", OptimizerKind::adamw},
+      {"adamw_torch_fused", OptimizerKind::adamw},
+      {"adamw_torch_8bit", OptimizerKind::adamw, true},
+      {"adamw_8bit", OptimizerKind::adamw, true},
+      {"adamw_bnb_8bit", OptimizerKind::adamw, true},
+      {"paged_adamw_8bit", OptimizerKind::adamw, true, true},
+      {"paged_adamw_32bit", OptimizerKind::adamw, false, true},
+      {"sgd", OptimizerKind::sgd}};
   for (const Word &each : words) {
     if (value.node.Scalar() != each.word)
       continue;
-    optimizer.name = each.name;
+    optimizer.kind = each.kind;
     if (each.isInt8)
       optimizer.stateDType = StateChoice::Int8;
     value.reading.addNote(
         value.node,
         "'" + value.key + ": " + std::string(each.word) +
-            "' is taken as optimizer: {name: " + std::string(each.name) +
-            ", weight_decay: 0" + (each.isInt8 ? ", state_dtype: int8" : "") +
+            "' is taken as optimizer: {name: " +
+            std::string(getFacts(each.kind).name) + ", weight_decay: 0" +
+            (each.isInt8 ? ", state_dtype: int8" : "") +
             "}, transformers' defaults" +
             (each.isPaged ? "; states do not move where memory is short, "
                             "fsdp_config: {offload_optimizer: true} keeps them "

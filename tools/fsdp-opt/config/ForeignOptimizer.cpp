@@ -25,15 +25,18 @@ void foreign::readDecay(const Value &value) {
             value.node.Scalar() +
             ", groups: [{params: [\"*bias\", \"*norm*\"], "
             "weight_decay: 0.0}]}");
-  value.reading.result.config.optimizer.weightDecay = 0;
+  value.reading.result.config.optimizer.numbers[OptimizerNumber::weight_decay] =
+      0;
 }
 
 void foreign::readBeta1(const Value &value) {
-  value.reading.result.config.optimizer.beta1 = kBeta.read(value);
+  value.reading.result.config.optimizer.numbers[OptimizerNumber::beta1] =
+      kBeta.read(value);
 }
 
 void foreign::readBeta2(const Value &value) {
-  value.reading.result.config.optimizer.beta2 = kBeta.read(value);
+  value.reading.result.config.optimizer.numbers[OptimizerNumber::beta2] =
+      kBeta.read(value);
 }
 
 //===----------------------------------------------------------------------===//

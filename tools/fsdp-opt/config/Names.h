@@ -128,10 +128,18 @@ inline std::vector<Named<plan::NonFinite>> getNames() {
 }
 
 template <>
-inline std::vector<Named<plan::ScheduleKind>> getNames() {
-  std::vector<Named<plan::ScheduleKind>> names;
-  for (std::string_view name : getScheduleNames())
-    names.push_back({name, getScheduleKind(name)});
+inline std::vector<Named<OptimizerKind>> getNames() {
+  std::vector<Named<OptimizerKind>> names;
+  for (const OptimizerFacts &each : getOptimizers())
+    names.push_back({each.name, each.kind});
+  return names;
+}
+
+template <>
+inline std::vector<Named<ScheduleKind>> getNames() {
+  std::vector<Named<ScheduleKind>> names;
+  for (const ScheduleName &each : getScheduleNames())
+    names.push_back({each.name, each.kind});
   return names;
 }
 

@@ -4,46 +4,122 @@
 #include "tools/fsdp-opt/config/Foreign.h"
 #include "tools/fsdp-opt/config/Tables.h"
 
+#include <algorithm>
+#include <deque>
+
 using namespace fsdp;
 
 //===----------------------------------------------------------------------===//
 // Optimizer
 //===----------------------------------------------------------------------===//
 
-template <typename Owner>
-static void readBetas(const Value &value, Owner &owner) {
-  const YAML::Node &node = value.node;
-  if (!node.IsSequence() || node.size() != 2)
-    value.failType("a list of two numbers such as [0.9, 0.999]");
-  auto read = [&](size_t i) {
-    std::string path = value.path + "[" + std::to_string(i) + "]";
-    value.reading.take(path, *value.reading.find(value.path));
-    return kBeta.read({value.reading, path, value.key, node[i]});
-  };
-  owner.beta1 = read(0);
-  owner.beta2 = read(1);
+/// What may be written for a number.
+static std::string describe(NumberRange range) {
+  switch (range) {
+  case NumberRange::fromZero:
+    return kFromZero.describe();
+  case NumberRange::belowOne:
+    return kBeta.describe();
+  case NumberRange::flag:
+    return getFormat<bool>().describe();
+  }
+  return "";
 }
 
-/// What the optimizer has for all parameters, and a group for its own.
+static double readNumber(NumberRange range, const Value &value) {
+  switch (range) {
+  case NumberRange::fromZero:
+    return kFromZero.read(value);
+  case NumberRange::belowOne:
+    return kBeta.read(value);
+  case NumberRange::flag:
+    return getFormat<bool>().read(value) ? 1 : 0;
+  }
+  return 0;
+}
+
+/// A number, or as many as the key has.
 template <typename Owner>
-static std::vector<Field<Owner>>
-getSettings(std::string_view betas, std::string_view decay, Extra extra = {}) {
-  return {
-      {"lr", &Owner::lr, kFromZero, "learning rate", extra},
-      {"betas", readBetas<Owner>, "two numbers from 0 to less than 1", betas,
-       "`adamw`, `adam`: decays of the averages of gradients and of their "
-       "squares"},
-      {"eps", &Owner::eps, kFromZero,
-       "`adamw`, `adam`: added to what an update is divided by", extra},
-      {"momentum", &Owner::momentum, kFromZero, "`sgd`", extra},
-      {"nesterov", &Owner::nesterov, "`sgd`: Nesterov's momentum", extra},
-      {"weight_decay",
-       &Owner::weightDecay,
-       kFromZero,
-       "of the parameters themselves with `adamw`; added to the gradients with "
-       "`adam` and `sgd`",
-       {.absent = decay}},
-  };
+static void readKey(const OptimizerKey &key, const Value &value, Owner &owner) {
+  NumberRange range = getFacts(key.numbers.front()).range;
+  if (key.numbers.size() == 1) {
+    owner.numbers[key.numbers[0]] = readNumber(range, value);
+    return;
+  }
+  const YAML::Node &node = value.node;
+  if (!node.IsSequence() || node.size() != key.numbers.size())
+    value.failType("a list of two numbers such as [0.9, 0.999]");
+  for (size_t i = 0; i < key.numbers.size(); ++i) {
+    std::string path = value.path + "[" + std::to_string(i) + "]";
+    value.reading.take(path, *value.reading.find(value.path));
+    owner.numbers[key.numbers[i]] =
+        readNumber(range, {value.reading, path, value.key, node[i]});
+  }
+}
+
+/// `0.01` for `adamw`, else `0`: the default of those that have the key.
+static std::string describeDefault(const OptimizerKey &key) {
+  std::vector<std::pair<std::string, std::string>> all; // default, whose
+  for (const OptimizerFacts &each : getOptimizers()) {
+    if (!each.has(key.numbers[0]))
+      continue;
+    OptimizerNumbers initial = each.getDefaults();
+    std::string text;
+    for (OptimizerNumber number : key.numbers)
+      text += (text.empty() ? "" : ", ") +
+              (getFacts(number).range != NumberRange::flag
+                   ? printNumber(initial[number])
+               : initial[number] != 0 ? "true"
+                                      : "false");
+    if (key.numbers.size() > 1)
+      text = "[" + text + "]";
+    auto known =
+        std::ranges::find(all, text, [](auto &one) { return one.first; });
+    if (known == all.end())
+      all.emplace_back(text, "`" + std::string(each.name) + "`");
+    else
+      known->second += ", `" + std::string(each.name) + "`";
+  }
+  std::string text;
+  for (size_t i = 0; i < all.size(); ++i)
+    text += (i == 0                ? "`"
+             : i + 1 == all.size() ? ", else `"
+                                   : ", `") +
+            all[i].first + "`" +
+            (i + 1 == all.size() ? "" : " for " + all[i].second);
+  return text;
+}
+
+/// The first word names who has the key, where not all do.
+static std::string describeKey(const OptimizerKey &key) {
+  std::string_view text = getFacts(key.numbers[0]).text;
+  std::string whose = listOptimizers("`", key.numbers[0]);
+  if (whose == listOptimizers("`"))
+    return std::string(text);
+  return text.empty() ? whose : whose + ": " + std::string(text);
+}
+
+/// What the optimizer has for all parameters, and a group for its own, which is
+/// the optimizer's where it is not given.
+template <typename Owner>
+static std::vector<Field<Owner>> getSettings(std::string_view absent = {}) {
+  std::vector<Field<Owner>> fields = {
+      {"lr", &Owner::lr, kFromZero, "learning rate", {.absent = absent}}};
+  static std::deque<std::string> texts; // which fields point to
+  for (const OptimizerKey &key : getOptimizerKeys()) {
+    const std::string &text = texts.emplace_back(describeKey(key));
+    std::string type = key.numbers.size() == 1
+                           ? describe(getFacts(key.numbers[0]).range)
+                           : "two numbers " + std::string(kBeta.range);
+    fields.emplace_back(
+        key.key,
+        [&key](const Value &value, Owner &owner) {
+          readKey(key, value, owner);
+        },
+        type, absent.empty() ? describeDefault(key) : std::string(absent),
+        text);
+  }
+  return fields;
 }
 
 static void readPatterns(const Value &value, OptimizerGroup &group) {
@@ -61,8 +137,7 @@ static const Table<OptimizerGroup> &getGroups() {
         "optimizer.groups",
         {{"params", readPatterns, "pattern, or list of patterns", "needed",
           "whom the group is for"}}};
-    for (const auto &each :
-         getSettings<OptimizerGroup>(absent, absent, {.absent = absent}))
+    for (const auto &each : getSettings<OptimizerGroup>(absent))
       table.fields.push_back(each);
     return table;
   }();
@@ -71,16 +146,11 @@ static const Table<OptimizerGroup> &getGroups() {
 
 static const Table<OptimizerConfig> &getOptimizer() {
   static const Table<OptimizerConfig> table = [] {
-    OptimizerConfig initial;
-    static const std::string betas = "`[" + printNumber(initial.beta1) + ", " +
-                                     printNumber(initial.beta2) + "]`",
-                             decay = "`" + printNumber(initial.weightDecay) +
-                                     "` for `adamw`, else `0`";
     Table<OptimizerConfig> table = {
         "optimizer",
-        {{"name", &OptimizerConfig::name, oneOf({"adamw", "adam", "sgd"}),
+        {{"name", &OptimizerConfig::kind,
           "the class of that name in `torch.optim`, with its defaults"}}};
-    for (const auto &each : getSettings<OptimizerConfig>(betas, decay))
+    for (const auto &each : getSettings<OptimizerConfig>())
       table.fields.push_back(each);
     table.fields.push_back(
         {"state_dtype",
@@ -114,15 +184,17 @@ Field<Config> fsdp::getOptimizerField() {
 // Schedule of the learning rate
 //===----------------------------------------------------------------------===//
 
+static void readShape(const Value &value, plan::ScheduleT &schedule) {
+  schedule.kind = uint8_t(getFormat<ScheduleKind>().read(value));
+}
+
 static const Table<plan::ScheduleT> &getScheduler() {
   using plan::ScheduleT;
   static const Table<ScheduleT> table = {
       "lr_scheduler",
       {
-          {"name",
-           &ScheduleT::kind,
-           "the shape of the rate over time",
-           {.absent = "needed"}},
+          {"name", readShape, getFormat<ScheduleKind>().describe(), "needed",
+           "the shape of the rate over time"},
           {"warmup_steps", &ScheduleT::warmup_steps, between(0, kMostSteps),
            "steps in which the rate grows from 0"},
           {"warmup_ratio", &ScheduleT::warmup_ratio,
@@ -134,7 +206,7 @@ static const Table<plan::ScheduleT> &getScheduler() {
            "steps until the rate is at its end",
            {.absent = "`fsdp-run`'s `--steps`", .mayBeEmpty = true}},
           {"min_lr", &ScheduleT::min_lr, kFromZero,
-           "`linear`, `cosine`, `cosine_with_min_lr`: the rate at the end"},
+           "the rate at the end, of a shape that goes down"},
       }};
   return table;
 }

@@ -18,8 +18,7 @@ static std::string atGroup(size_t i) {
 // Optimizer and schedule
 //===----------------------------------------------------------------------===//
 
-/// A weight decay that is not given is the optimizer's of that name; by
-/// transformers' names it is 0.
+/// A weight decay that is not given is 0 by transformers' names.
 static void completeOptimizer(Reading &reading) {
   Config &config = reading.result.config;
   const Given *key = reading.find("optimizer");
@@ -30,25 +29,22 @@ static void completeOptimizer(Reading &reading) {
                    "'" + key->name.Scalar() + ": " + key->value.Scalar() +
                        "' needs learning_rate: a number",
                    ErrorId::ConfigMissingKey);
-  // Among the defaults of torch.optim only this one differs by class.
-  if (!reading.find("optimizer.weight_decay") &&
-      (isWord || config.optimizer.name != "adamw"))
-    config.optimizer.weightDecay = 0;
+  if (isWord && !reading.find("optimizer.weight_decay"))
+    config.optimizer.numbers[OptimizerNumber::weight_decay] = 0;
 }
 
 /// Settings that the optimizer of that name does not have.
 static void checkSettings(Reading &reading) {
   const OptimizerConfig &optimizer = reading.result.config.optimizer;
-  bool sgd = optimizer.name == "sgd";
+  const OptimizerFacts &facts = getFacts(optimizer.kind);
   auto check = [&](const std::string &section) {
-    for (std::string_view key : {"betas", "eps", "momentum", "nesterov"}) {
+    for (const auto &[key, numbers] : getOptimizerKeys()) {
       std::string path = joinPath(section, key);
       const Given *given = reading.find(path);
-      bool isOfSgd = key == "momentum" || key == "nesterov";
-      if (given && !given->isForeign && sgd != isOfSgd)
+      if (given && !given->isForeign && !facts.has(numbers.front()))
         reading.refuse(path, reading.quote(path) +
                                  " has no meaning for the optimizer " +
-                                 optimizer.name);
+                                 std::string(facts.name));
     }
   };
   check("optimizer");
@@ -70,15 +66,15 @@ static void checkGroups(Reading &reading) {
 /// As torch.optim.SGD.
 static void checkNesterov(Reading &reading) {
   const OptimizerConfig &optimizer = reading.result.config.optimizer;
-  auto check = [&](bool nesterov, double momentum) {
-    if (nesterov && momentum == 0)
+  auto check = [&](const OptimizerNumbers &numbers) {
+    if (numbers[OptimizerNumber::nesterov] != 0 &&
+        numbers[OptimizerNumber::momentum] == 0)
       reading.refuse("optimizer", "'nesterov' needs a momentum above 0; give "
                                   "one, or leave nesterov out");
   };
-  check(optimizer.nesterov, optimizer.momentum);
+  check(optimizer.getNumbers());
   for (const OptimizerGroup &each : optimizer.groups)
-    check(each.nesterov.value_or(optimizer.nesterov),
-          each.momentum.value_or(optimizer.momentum));
+    check(optimizer.getNumbers(&each));
 }
 
 std::string fsdp::getScheduleName(const Reading &reading) {
@@ -234,13 +230,22 @@ static void checkEvalInputs(Reading &reading) {
                    ErrorId::ConfigMissingKey);
 }
 
+/// Where the numbers of optimizers are.
+static std::vector<std::string_view> getNumberPaths() {
+  static const std::vector<std::string> paths = [] {
+    std::vector<std::string> paths{"optimizer.name", "optimizer.groups"};
+    for (const OptimizerKey &each : getOptimizerKeys())
+      paths.push_back(joinPath("optimizer", each.key));
+    return paths;
+  }();
+  return {paths.begin(), paths.end()};
+}
+
 std::span<const Check> fsdp::getStepChecks() {
   static const Check all[] = {
       {{"optimizer.lr", "optimizer.name", "optimizer.weight_decay"},
        completeOptimizer},
-      {{"optimizer.name", "optimizer.betas", "optimizer.eps",
-        "optimizer.momentum", "optimizer.nesterov", "optimizer.groups"},
-       checkSettings},
+      {getNumberPaths(), checkSettings},
       {{"optimizer.groups"}, checkGroups},
       {{"optimizer.nesterov", "optimizer.momentum", "optimizer.name",
         "optimizer.groups"},

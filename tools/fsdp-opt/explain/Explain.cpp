@@ -209,7 +209,8 @@ void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
       if (isForInference(module))
         llvm::outs() << "for inference\n";
       else
-        llvm::outs() << "with " << config.optimizer.name
+        llvm::outs() << "with "
+                     << StringRef(getFacts(config.optimizer.kind).name)
                      << describeStates(config.optimizer) << " and "
                      << describeReshard(config) << '\n';
     }

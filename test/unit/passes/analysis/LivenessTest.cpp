@@ -83,7 +83,7 @@ constexpr const char *kStep = R"(
     %h = fsdp.start reduce_scatter avg "w"(%g) dims [0] over #shard on reduce of [@w] : tensor<3x32xf32> -> !fsdp.future<tensor<2x32xf32>>
     %more = aten.neg(%x) : (tensor<2x32xf32>) -> tensor<2x32xf32>
     %s = fsdp.wait %h : !fsdp.future<tensor<2x32xf32>> -> tensor<2x32xf32>
-    %n = fsdp.sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2x32xf32>
+    %n = fsdp.update sgd params(%w) grads(%s) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2x32xf32>
     return %n : tensor<2x32xf32>
   })";
 constexpr const char *kStates = R"(
@@ -176,7 +176,7 @@ TEST_F(LivenessTest, ReadsOfWhatWasOverwrittenAreFound) {
   func.func @"train/step"(%w: tensor<2x32xf32> {fsdp.state = @w}, %lr: tensor<f32> {fsdp.state = @lr},
                           %g: tensor<2x32xf32> {fsdp.input = "g"})
       -> (tensor<2x32xf32> {fsdp.state = @w}, tensor<2x32xf32> {fsdp.output = "y"}) {
-    %n = fsdp.sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2x32xf32>
+    %n = fsdp.update sgd params(%w) grads(%g) momentum_buffers() lr %lr momentum 0.0 weight_decay 0.0 : tensor<2x32xf32>
     %y = aten.neg(%w) : (tensor<2x32xf32>) -> tensor<2x32xf32>
     return %n, %y : tensor<2x32xf32>, tensor<2x32xf32>
   })");

@@ -61,7 +61,7 @@ TEST(Sharing, IsOfParametersThatAreGatheredAndReadBeforeTheyAreWritten) {
   auto call = static_cast<int64_t>(indexOf(program, Body::Call));
   ASSERT_EQ(reads.writes.size(), 1u);
   EXPECT_EQ(reads.writes[0].lastRead, call + 1);
-  EXPECT_EQ(reads.writes[0].index, indexOf(program, Body::Adam));
+  EXPECT_EQ(reads.writes[0].index, indexOf(program, Body::Update));
 }
 
 void expectNothingShared(const plan::PlanT &plan) {
@@ -80,7 +80,7 @@ TEST(Sharing, IsNotOfShardsThatEndWithinACacheLine) {
 TEST(Sharing, IsNotOfStatesThatAreWrittenBeforeTheLastRead) {
   plan::PlanT plan = makePlan();
   plan::ProgramT &program = *plan.programs[0];
-  std::rotate(find(program, Body::Wait), find(program, Body::Adam),
+  std::rotate(find(program, Body::Wait), find(program, Body::Update),
               program.instructions.end());
   expectNothingShared(plan);
 }
@@ -101,7 +101,7 @@ TEST(Sharing, IsOfParametersThatADrawReads) {
   auto place = static_cast<uint32_t>(program.values.size());
   program.values.push_back(std::make_unique<plan::ValueT>());
   draw.random = draw.output = place;
-  uint32_t at = indexOf(program, Body::Adam) - 1;
+  uint32_t at = indexOf(program, Body::Update) - 1;
   program.instructions[at]->body.Set(std::move(draw));
   Sharing sharing(plan);
   EXPECT_TRUE(sharing.states[0]);
@@ -113,7 +113,7 @@ TEST(Sharing, IsOfParametersThatADrawReads) {
 TEST(Sharing, EachWriteWaitsForTheReadsOfWhatItWrites) {
   plan::PlanT plan = makePlan();
   plan::ProgramT &program = *plan.programs[0];
-  uint32_t adam = indexOf(program, Body::Adam);
+  uint32_t adam = indexOf(program, Body::Update);
   program.instructions.resize(adam + 1);
   // A second parameter, which is gathered, read and written behind the update
   // of the first.
@@ -228,7 +228,7 @@ TEST(SharedStates, StayApartWhereRanksAreProcesses) {
   EXPECT_EQ(rank.states.addressOf(program, gatheredValue(*plan.programs[0])),
             nullptr);
   EXPECT_TRUE(rank.arena.contains(rank.arena.at(plan.states[0]->offset)));
-  EXPECT_EQ(rank.states.guard(program, indexOf(*plan.programs[0], Body::Adam),
+  EXPECT_EQ(rank.states.guard(program, indexOf(*plan.programs[0], Body::Update),
                               nullptr),
             nullptr);
 }

@@ -16,8 +16,12 @@ using namespace fsdp;
 namespace {
 
 /// A parameter and a momentum buffer that takes its gradient as it is.
-const UpdateRule kCopies{plan::OptimizerKind::sgd, 0, 0, 0, 0, 1};
-const UpdateRule kAdamW{plan::OptimizerKind::adamw, 0.9, 0.99, 1e-6, 0.1};
+const UpdateRule kCopies{OptimizerKind::sgd, {{OptimizerNumber::momentum, 1}}};
+const UpdateRule kAdamW{OptimizerKind::adamw,
+                        {{OptimizerNumber::beta1, 0.9},
+                         {OptimizerNumber::beta2, 0.99},
+                         {OptimizerNumber::eps, 1e-6},
+                         {OptimizerNumber::weight_decay, 0.1}}};
 
 UpdatedTensor makeTensor(at::Tensor grad, c10::ScalarType codes,
                          size_t moments) {
@@ -177,7 +181,7 @@ TEST(BlockUpdate, RoundsUpAsOftenAsTheRestSays) {
       at::full({kCount}, -0.25 / 128).to(at::kBFloat16), at::kBFloat16, 0);
   tensor.param = at::ones({kCount}).to(at::kBFloat16);
   tensor.runs = {{0, 0, kCount, 1}};
-  UpdateRule plain{plan::OptimizerKind::sgd};
+  UpdateRule plain{OptimizerKind::sgd, {}};
   update(plain, {1, 1}, tensor, 5);
   // The next number after 1 is 1 + 1/128.
   at::Tensor up = tensor.param.to(at::kFloat) == 1 + 1.0 / 128;
@@ -206,7 +210,7 @@ TEST(BlockUpdate, RoundingIsOfTheElementNotOfThePart) {
         at::full({count}, 0.3 / 128).to(at::kBFloat16), at::kBFloat16, 0);
     tensor.param = at::ones({count}).to(at::kBFloat16);
     tensor.runs = {{0, first, count, 1}};
-    update({plan::OptimizerKind::sgd}, {1, 4}, tensor, 9);
+    update({OptimizerKind::sgd, {}}, {1, 4}, tensor, 9);
     return tensor.param;
   };
   at::Tensor whole = make(0, kCount);

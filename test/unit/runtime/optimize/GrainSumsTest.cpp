@@ -102,7 +102,11 @@ TEST(GrainSums, AreTheSameOverRanks) {
 
 /// An element's new value does not depend on what stands beside it.
 TEST(GrainSums, UpdatesDoNotDependOnTheCut) {
-  const UpdateRule rule{plan::OptimizerKind::adamw, 0.9, 0.99, 1e-6, 0.1};
+  const UpdateRule rule{OptimizerKind::adamw,
+                        {{OptimizerNumber::beta1, 0.9},
+                         {OptimizerNumber::beta2, 0.99},
+                         {OptimizerNumber::eps, 1e-6},
+                         {OptimizerNumber::weight_decay, 0.1}}};
   const UpdateNumbers numbers{1e-2, 3, 1.7f};
   int64_t count = 1000;
   std::vector<at::Tensor> parts = makeGrains(4, count, at::kFloat);

@@ -1,6 +1,7 @@
 //===- ConfigForeignFilesTest.cpp - Files of other tools, as they are -----===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "plan/Schedule.h"
 #include "test/unit/tools/fsdp-opt/config/ConfigText.h"
 
 using namespace fsdp;
@@ -28,7 +29,7 @@ TEST(ForeignFiles, TakesAxolotlsQlora) {
   LoadedConfig loaded = parse(file, 2);
   ASSERT_TRUE(loaded.config.quantize);
   EXPECT_EQ(loaded.config.quantize->kind, QuantizeChoice::Nf4);
-  EXPECT_EQ(loaded.config.optimizer.name, "adamw");
+  EXPECT_EQ(loaded.config.optimizer.kind, OptimizerKind::adamw);
   EXPECT_EQ(loaded.config.optimizer.stateDType, StateChoice::Int8);
   EXPECT_THAT(loaded.warnings, IsEmpty());
   EXPECT_EQ(refusal(file + "  fsdp_offload_params: true\n", 2),
@@ -58,11 +59,13 @@ TEST(ForeignFiles, TakesTheNamesOfAdamw) {
                            {"paged_adamw_32bit", false}}) {
     LoadedConfig loaded =
         parse(std::string("learning_rate: 1\noptim: ") + each.name, 2);
-    EXPECT_EQ(loaded.config.optimizer.name, "adamw") << each.name;
+    EXPECT_EQ(loaded.config.optimizer.kind, OptimizerKind::adamw) << each.name;
     EXPECT_EQ(loaded.config.optimizer.stateDType == StateChoice::Int8,
               each.isInt8)
         << each.name;
-    EXPECT_EQ(loaded.config.optimizer.weightDecay, 0) << each.name;
+    EXPECT_EQ(
+        loaded.config.optimizer.getNumbers()[OptimizerNumber::weight_decay], 0)
+        << each.name;
     bool isPaged = std::string_view(each.name).starts_with("paged");
     EXPECT_EQ(loaded.notes[0].find("offload_optimizer") != std::string::npos,
               isPaged)
@@ -121,7 +124,7 @@ TEST(ForeignFiles, TakesTheLeastRateOfACosine) {
   LoadedConfig loaded =
       parse(begin + "lr_scheduler: cosine\ncosine_min_lr_ratio: 0.1\n", 2);
   EXPECT_DOUBLE_EQ(loaded.config.schedule->min_lr, 2e-6);
-  EXPECT_EQ(loaded.config.schedule->kind, plan::ScheduleKind::cosine);
+  EXPECT_EQ(kindOf(*loaded.config.schedule), ScheduleKind::cosine);
   LoadedConfig before =
       parse("cosine_min_lr_ratio: 0.1\nlr_scheduler: cosine\n" + begin, 2);
   EXPECT_DOUBLE_EQ(before.config.schedule->min_lr, 2e-6);

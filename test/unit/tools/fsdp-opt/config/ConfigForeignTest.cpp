@@ -1,6 +1,7 @@
 //===- ConfigForeignTest.cpp - Keys of other tools ------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "plan/Schedule.h"
 #include "test/unit/tools/fsdp-opt/config/ConfigText.h"
 
 using namespace fsdp;
@@ -24,13 +25,13 @@ TEST(Config, TakesKeysOfTransformers) {
                               "num_processes: 4\n");
   const Config &config = loaded.config;
   EXPECT_EQ(config.dpShard, 4);
-  EXPECT_EQ(config.optimizer.name, "adamw");
+  EXPECT_EQ(config.optimizer.kind, OptimizerKind::adamw);
   EXPECT_EQ(config.optimizer.lr, 2e-4);
-  EXPECT_EQ(config.optimizer.beta1, 0.9);
-  EXPECT_EQ(config.optimizer.beta2, 0.95);
-  EXPECT_EQ(config.optimizer.eps, 1e-6);
-  EXPECT_EQ(config.optimizer.weightDecay, 0);
-  EXPECT_EQ(config.schedule->kind, plan::ScheduleKind::cosine);
+  EXPECT_EQ(config.optimizer.getNumbers()[OptimizerNumber::beta1], 0.9);
+  EXPECT_EQ(config.optimizer.getNumbers()[OptimizerNumber::beta2], 0.95);
+  EXPECT_EQ(config.optimizer.getNumbers()[OptimizerNumber::eps], 1e-6);
+  EXPECT_EQ(config.optimizer.getNumbers()[OptimizerNumber::weight_decay], 0);
+  EXPECT_EQ(kindOf(*config.schedule), ScheduleKind::cosine);
   EXPECT_EQ(config.schedule->warmup_steps, 10u);
   EXPECT_EQ(config.schedule->total_steps, 100u);
   EXPECT_EQ(config.maxGradNorm, 1.0);

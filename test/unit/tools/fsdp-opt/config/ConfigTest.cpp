@@ -1,6 +1,7 @@
 //===- ConfigTest.cpp - Config files, right and wrong ---------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "plan/Schedule.h"
 #include "support/Nearest.h"
 #include "test/unit/tools/fsdp-opt/config/ConfigText.h"
 
@@ -8,6 +9,7 @@ using namespace fsdp;
 using namespace fsdp::test;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Pair;
 
 namespace {
 
@@ -66,12 +68,13 @@ tied: [[head.weight, embed.weight]]
             "cast_forward_inputs=false; *norm*,head: param_dtype=float16; *: ");
   EXPECT_EQ(config.gradientDivideFactor, 3);
   EXPECT_TRUE(config.forceSumReduction);
-  EXPECT_EQ(config.optimizer.name, "adam");
+  EXPECT_EQ(config.optimizer.kind, OptimizerKind::adam);
   EXPECT_DOUBLE_EQ(config.optimizer.lr, 3e-4);
-  EXPECT_DOUBLE_EQ(config.optimizer.beta1, 0.8);
-  EXPECT_DOUBLE_EQ(config.optimizer.beta2, 0.95);
-  EXPECT_DOUBLE_EQ(config.optimizer.eps, 1e-6);
-  EXPECT_DOUBLE_EQ(config.optimizer.weightDecay, 0.1);
+  EXPECT_DOUBLE_EQ(config.optimizer.getNumbers()[OptimizerNumber::beta1], 0.8);
+  EXPECT_DOUBLE_EQ(config.optimizer.getNumbers()[OptimizerNumber::beta2], 0.95);
+  EXPECT_DOUBLE_EQ(config.optimizer.getNumbers()[OptimizerNumber::eps], 1e-6);
+  EXPECT_DOUBLE_EQ(config.optimizer.getNumbers()[OptimizerNumber::weight_decay],
+                   0.1);
   EXPECT_EQ(config.maxGradNorm, 1.5);
   EXPECT_EQ(config.seed, 42);
   EXPECT_EQ(config.mode, Mode::Train);
@@ -101,15 +104,17 @@ TEST(Config, HasTorchsDefaults) {
   EXPECT_EQ(config.reshard, Reshard::AllButRoot);
   EXPECT_EQ(config.wrapPolicy, WrapPolicy::Blocks);
   EXPECT_EQ(config.maxGradNorm, std::nullopt);
-  EXPECT_EQ(config.optimizer.name, "adamw");
-  EXPECT_DOUBLE_EQ(config.optimizer.weightDecay, 0.01);
-  EXPECT_DOUBLE_EQ(parse("mesh: {dp_shard: 2}\noptimizer: {lr: 1, name: sgd}")
-                       .config.optimizer.weightDecay,
-                   0.0);
+  EXPECT_EQ(config.optimizer.kind, OptimizerKind::adamw);
+  EXPECT_DOUBLE_EQ(config.optimizer.getNumbers()[OptimizerNumber::weight_decay],
+                   0.01);
+  EXPECT_DOUBLE_EQ(
+      parse("mesh: {dp_shard: 2}\noptimizer: {lr: 1, name: sgd}")
+          .config.optimizer.getNumbers()[OptimizerNumber::weight_decay],
+      0.0);
   // A key before the name keeps its value.
   EXPECT_DOUBLE_EQ(
       parse("mesh: {dp_shard: 2}\noptimizer: {weight_decay: 0.5, name: adamw}")
-          .config.optimizer.weightDecay,
+          .config.optimizer.getNumbers()[OptimizerNumber::weight_decay],
       0.5);
 }
 
@@ -125,18 +130,19 @@ optimizer:
     - {params: head.*, lr: 1.0e-4, momentum: 0.5, nesterov: false}
 )")
                       .config;
-  EXPECT_TRUE(config.optimizer.nesterov);
+  EXPECT_EQ(config.optimizer.getNumbers()[OptimizerNumber::nesterov], 1);
   ASSERT_EQ(config.optimizer.groups.size(), 2u);
   const OptimizerGroup &first = config.optimizer.groups[0];
   EXPECT_THAT(first.patterns, ElementsAre("*.bias", "*norm*"));
-  EXPECT_EQ(first.weightDecay, 0.0);
+  EXPECT_THAT(first.numbers,
+              ElementsAre(Pair(OptimizerNumber::weight_decay, 0.0)));
   EXPECT_EQ(first.lr, std::nullopt);
   const OptimizerGroup &second = config.optimizer.groups[1];
   EXPECT_THAT(second.patterns, ElementsAre("head.*"));
   EXPECT_EQ(second.lr, 1e-4);
-  EXPECT_EQ(second.momentum, 0.5);
-  EXPECT_EQ(second.nesterov, false);
-  EXPECT_EQ(second.weightDecay, std::nullopt);
+  EXPECT_THAT(second.numbers,
+              ElementsAre(Pair(OptimizerNumber::momentum, 0.5),
+                          Pair(OptimizerNumber::nesterov, 0.0)));
   // The base's settings come behind the groups as well as before them.
   EXPECT_EQ(
       parse("mesh: {dp_shard: 2}\noptimizer: {groups: [{params: a, betas: "
@@ -155,11 +161,11 @@ TEST(Config, ReadsSchedulesOfTheLearningRate) {
     return *parse("mesh: {dp_shard: 2}\n" + text).config.schedule;
   };
   EXPECT_EQ(parse("mesh: {dp_shard: 2}").config.schedule, std::nullopt);
-  EXPECT_EQ(schedule("lr_scheduler: cosine").kind, plan::ScheduleKind::cosine);
+  EXPECT_EQ(kindOf(schedule("lr_scheduler: cosine")), ScheduleKind::cosine);
   plan::ScheduleT full =
       schedule("lr_scheduler: {name: cosine_with_min_lr, warmup_steps: 10, "
                "total_steps: 100, min_lr: 1.0e-5}");
-  EXPECT_EQ(full.kind, plan::ScheduleKind::cosine);
+  EXPECT_EQ(kindOf(full), ScheduleKind::cosine);
   EXPECT_EQ(full.warmup_steps, 10u);
   EXPECT_EQ(full.total_steps, 100u);
   EXPECT_EQ(full.min_lr, 1e-5);

@@ -70,8 +70,6 @@ TEST(ConfigReference, RenamedKeysHaveAnOwnOne) {
 TEST(ConfigReference, EveryChoiceOfThePlanHasAName) {
   for (plan::NonFinite value : plan::EnumValuesNonFinite())
     EXPECT_EQ(getName(value), plan::EnumNameNonFinite(value));
-  for (plan::ScheduleKind value : plan::EnumValuesScheduleKind())
-    EXPECT_EQ(getName(value), plan::EnumNameScheduleKind(value));
   for (plan::TokenFormat value : plan::EnumValuesTokenFormat())
     EXPECT_EQ(getName(value).empty(), value == plan::TokenFormat::recognized);
 }

@@ -1,0 +1,21 @@
+//===- GroupSettings.cpp - What groups of parameters go by ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/shard/GroupSettings.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+SmallVector<GroupSettings> fsdp::getGroupSettings(OptimizerAttr optimizer) {
+  GroupSettings base{optimizer.getLr().getValueAsDouble(),
+                     getFacts(optimizer.getKind()).getDefaults()};
+  readNumbers(optimizer.getNumbers(), base.numbers);
+  SmallVector<GroupSettings> all{base};
+  for (auto group : getList<ParamGroupAttr>(optimizer.getGroups())) {
+    GroupSettings &settings = all.emplace_back(base);
+    if (group.getLr())
+      settings.lr = group.getLr().getValueAsDouble();
+    readNumbers(group.getNumbers(), settings.numbers);
+  }
+  return all;
+}
