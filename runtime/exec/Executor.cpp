@@ -140,18 +140,15 @@ static std::vector<bool> findUsed(const plan::ProgramT &program) {
   return isUsed;
 }
 
-Executor::Executor(const plan::PlanT &plan, const plan::ProgramT &program,
-                   const Arenas &arenas, RankMemory &memory,
-                   const Transfers &transfers, SharedStates *shared, int rank,
-                   Device &device, Copies *copies)
-    : plan(plan), program(program), onDevice(&arenas.device()), memory(memory),
-      communicators(transfers), copies(copies),
-      programIndex(indexOf(plan, program)),
-      where(transfers.flights() ? transfers.flights()->where() : unseen) {
+Executor::Executor(const RankContext &context, const plan::ProgramT &program)
+    : plan(context.plan), program(program), onDevice(&context.arenas.device()),
+      memory(context.memory), communicators(context.transfers),
+      copies(context.copies), programIndex(indexOf(plan, program)),
+      where(communicators.flights() ? communicators.flights()->where()
+                                    : unseen) {
   c10::InferenceMode guard;
-  Preparation preparation{
-      plan, program, arenas, memory, transfers, copies,           shared,
-      rank, device,  {},     {},     {},        findUsed(program)};
+  Preparation preparation{context, program};
+  preparation.isUsed = findUsed(program);
   preparation.programIndex = programIndex;
   preparation.values.resize(program.values.size());
   for (uint32_t i = 0; i < program.values.size(); ++i)
@@ -166,14 +163,14 @@ Executor::Executor(const plan::PlanT &plan, const plan::ProgramT &program,
     explainErrors(instruction, [&] {
       auto prepared = prepareInstruction(preparation, instruction);
       const bool isBeside = computesBeside(preparation, instruction);
-      if (Witness *witness = device.witness())
+      if (Witness *witness = context.device.witness())
         prepared = witness->stand(preparation, instruction, isBeside,
                                   describe(instruction), std::move(prepared));
       if (prepared && isBeside)
         prepared =
             std::make_unique<BesideInstruction>(*copies, std::move(prepared));
-      if (shared)
-        prepared = shared->guard(program, index, std::move(prepared));
+      if (context.shared)
+        prepared = context.shared->guard(program, index, std::move(prepared));
       if (prepared)
         instructions.push_back({std::move(prepared), &instruction, index});
     });
@@ -231,15 +228,51 @@ void Executor::rehearse() {
     }
 }
 
-void Executor::run(uint64_t step) {
+template <typename Run, typename Stops>
+bool Executor::advance(Run run, Stops stops) {
   c10::InferenceMode guard;
-  RankMemory::Current current(memory);
-  state.step = step;
-  for (const Prepared &prepared : instructions) {
+  while (next < instructions.size()) {
+    const Prepared &prepared = instructions[next];
     enter(prepared);
-    explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
+    run(prepared);
+    ++next;
+    if (stops())
+      return true;
   }
   leave();
+  return false;
+}
+
+template <typename Run>
+void Executor::runAll(uint64_t step, Run run) {
+  begin(step);
+  advance(run, [] { return false; });
+}
+
+void Executor::run(uint64_t step) {
+  RankMemory::Current current(memory);
+  runAll(step, [&](const Prepared &prepared) { runPrepared(prepared); });
+}
+
+void Executor::run(uint64_t step, ProfileRecorder &recorder) {
+  RankMemory::Current current(memory);
+  runAll(step, [&](const Prepared &prepared) {
+    int64_t begin = ProfileRecorder::now();
+    runPrepared(prepared);
+    recorder.add(prepared.index, begin, ProfileRecorder::now());
+  });
+}
+
+void Executor::run(uint64_t step, NonFiniteTrace &trace) {
+  runAll(step, [&](const Prepared &prepared) {
+    trace.before(prepared.index);
+    {
+      // What the trace asks for is no tensor of the plan.
+      RankMemory::Current current(memory);
+      runPrepared(prepared);
+    }
+    trace.after(prepared.index);
+  });
 }
 
 void Executor::begin(uint64_t step, ProfileRecorder *recorder) {
@@ -251,33 +284,24 @@ void Executor::begin(uint64_t step, ProfileRecorder *recorder) {
 void Executor::runMarked(const Prepared &prepared) {
   ProfileRecorder::Marked marked(*recorder, prepared.index);
   int64_t begin = ProfileRecorder::now();
-  prepared.instruction->run(state);
+  runPrepared(prepared);
   if (prepared.instruction->needsHost() || flightOf(*prepared.source))
     recorder->add(prepared.index, begin, ProfileRecorder::now());
 }
 
 bool Executor::advance() {
-  c10::InferenceMode guard;
   RankMemory::Current current(memory);
   auto isWait = [&](size_t index) {
     return instructions[index].source->body.type == plan::Body::Wait;
   };
-  while (next < instructions.size()) {
-    const Prepared &prepared = instructions[next];
-    enter(prepared);
-    explainErrors(*prepared.source, [&] {
-      if (recorder)
-        runMarked(prepared);
-      else
-        prepared.instruction->run(state);
-    });
-    ++next;
-    // What one wait behind another waits for was started before both.
-    if (next < instructions.size() && isWait(next) && !isWait(next - 1))
-      return true;
-  }
-  leave();
-  return false;
+  return advance(
+      [&](const Prepared &prepared) {
+        recorder ? runMarked(prepared) : runPrepared(prepared);
+      },
+      // What one wait behind another waits for was started before both.
+      [&] {
+        return next < instructions.size() && isWait(next) && !isWait(next - 1);
+      });
 }
 
 void Executor::noteLaunch() {
@@ -295,35 +319,4 @@ std::string Executor::needsHost() const {
     if (prepared.instruction->needsHost())
       return "the host takes part in " + describe(*prepared.source);
   return "";
-}
-
-// A loop of its own, so that a run without a profile pays nothing for it.
-void Executor::run(uint64_t step, ProfileRecorder &recorder) {
-  c10::InferenceMode guard;
-  RankMemory::Current current(memory);
-  state.step = step;
-  for (const Prepared &prepared : instructions) {
-    int64_t begin = ProfileRecorder::now();
-    enter(prepared);
-    explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
-    recorder.add(prepared.index, begin, ProfileRecorder::now());
-  }
-  leave();
-}
-
-void Executor::run(uint64_t step, NonFiniteTrace &trace) {
-  c10::InferenceMode guard;
-  state.step = step;
-  for (const Prepared &prepared : instructions) {
-    enter(prepared);
-    trace.before(prepared.index);
-    {
-      // What the trace asks for is no tensor of the plan.
-      RankMemory::Current current(memory);
-      explainErrors(*prepared.source,
-                    [&] { prepared.instruction->run(state); });
-    }
-    trace.after(prepared.index);
-  }
-  leave();
 }

@@ -21,13 +21,10 @@ class ProfileRecorder;
 /// One program of a plan on one rank. Used by one thread.
 class Executor {
 public:
-  /// Makes all tensors and finds all operators. `shared` may be null, and
-  /// `copies` where the plan has one memory. Throws
-  /// fsdp::Error, naming the operator and where it stands in the model.
-  Executor(const plan::PlanT &plan, const plan::ProgramT &program,
-           const Arenas &arenas, RankMemory &memory, const Transfers &transfers,
-           SharedStates *shared, int rank, Device &device,
-           Copies *copies = nullptr);
+  /// Makes all tensors and finds all operators. What `context` refers to
+  /// outlives the executor. Throws fsdp::Error, naming the operator and where
+  /// it stands in the model.
+  Executor(const RankContext &context, const plan::ProgramT &program);
 
   /// Runs what computes, over memory whose contents nobody needs, so that the
   /// scratch it takes is known before the first step. Kernels that refuse such
@@ -102,7 +99,17 @@ private:
   std::vector<RankMemory::Bytes>
   findFree(const plan::InstructionT &instruction) const;
   std::string describe(const plan::InstructionT &instruction) const;
+  void runPrepared(const Prepared &prepared) {
+    explainErrors(*prepared.source, [&] { prepared.instruction->run(state); });
+  }
   void runMarked(const Prepared &prepared);
+  /// Goes on from `next` to in front of the first instruction that `stops` says
+  /// (false: it came to the end). `run` is one instruction's, with whatever
+  /// watches it; inlined, so that a run that nobody watches pays nothing.
+  template <typename Run, typename Stops>
+  bool advance(Run run, Stops stops);
+  template <typename Run>
+  void runAll(uint64_t step, Run run);
   template <typename Body>
   void explainErrors(const plan::InstructionT &instruction, Body body) const;
 
@@ -118,9 +125,8 @@ private:
   std::vector<at::Tensor> values;
   std::vector<Prepared> instructions;
   StepState state;
-  // Of a run in pieces:
-  size_t next = 0; ///< instruction
-  ProfileRecorder *recorder = nullptr;
+  size_t next = 0;                     ///< instruction
+  ProfileRecorder *recorder = nullptr; ///< of a run in pieces
 };
 
 } // namespace fsdp

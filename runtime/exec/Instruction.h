@@ -111,17 +111,21 @@ std::unique_ptr<Instruction> makeComputation(RankMemory &memory,
   return std::make_unique<Made>(memory, std::move(function));
 }
 
-/// What instructions are prepared from.
-struct Preparation {
+/// What all programs of a plan have in common on a rank.
+struct RankContext {
   const plan::PlanT &plan;
-  const plan::ProgramT &program;
   const Arenas &arenas;
   RankMemory &memory;
   const Transfers &transfers;
-  Copies *copies;             ///< null: the plan has none
-  const SharedStates *shared; ///< null: none
+  SharedStates *shared; ///< null: none
   int rank;
   Device &device;
+  Copies *copies = nullptr; ///< null: the plan has one memory
+};
+
+/// What instructions are prepared from.
+struct Preparation : RankContext {
+  const plan::ProgramT &program;
   /// By value. Views are undefined until the instruction that makes them has
   /// been prepared.
   std::vector<at::Tensor> values;

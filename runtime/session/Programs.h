@@ -35,6 +35,9 @@ struct StepPrograms {
   std::vector<std::vector<const plan::ProgramT *>> parts;
   uint64_t microBatches = 1;
 
+  bool isTraining() const {
+    return parts[0][0]->kind == plan::ProgramKind::train;
+  }
   size_t partOf(uint64_t microBatch) const {
     if (microBatch == 0)
       return 0;

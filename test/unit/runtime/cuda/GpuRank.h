@@ -30,8 +30,15 @@ public:
     arena = std::make_unique<Arena>(small.bytes(), device->memory());
     transfers = std::make_unique<Transfers>(plan, device->fabric());
     for (const auto &program : plan.programs)
-      executors.push_back(std::make_unique<Executor>(
-          plan, *program, *arena, memory, *transfers, nullptr, 0, *device));
+      executors.push_back(
+          std::make_unique<Executor>(RankContext{.plan = plan,
+                                                 .arenas = *arena,
+                                                 .memory = memory,
+                                                 .transfers = *transfers,
+                                                 .shared = nullptr,
+                                                 .rank = 0,
+                                                 .device = *device},
+                                     *program));
     for (const auto &executor : executors)
       device->rehearse(*executor);
     device->settle();

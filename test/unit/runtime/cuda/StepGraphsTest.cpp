@@ -128,9 +128,15 @@ protected:
     notes.arena = arena.get();
     transfers = std::make_unique<Transfers>(small.plan, *fabrics[0]);
     for (const auto &program : small.plan.programs)
-      executors.push_back(std::make_unique<Executor>(small.plan, *program,
-                                                     *arena, memory, *transfers,
-                                                     nullptr, 0, *device));
+      executors.push_back(
+          std::make_unique<Executor>(RankContext{.plan = small.plan,
+                                                 .arenas = *arena,
+                                                 .memory = memory,
+                                                 .transfers = *transfers,
+                                                 .shared = nullptr,
+                                                 .rank = 0,
+                                                 .device = *device},
+                                     *program));
   }
 
   std::unique_ptr<StepGraphs> make(CudaGraph mode) {

@@ -114,9 +114,14 @@ private:
     fabrics = findBackend("fake").connect({});
     transfers = std::make_unique<Transfers>(small.plan, *fabrics[0]);
     device = makeHostDevice(*fabrics[0]);
-    executor =
-        std::make_unique<Executor>(small.plan, *small.plan.programs[0], *arena,
-                                   memory, *transfers, nullptr, 0, *device);
+    executor = std::make_unique<Executor>(RankContext{.plan = small.plan,
+                                                      .arenas = *arena,
+                                                      .memory = memory,
+                                                      .transfers = *transfers,
+                                                      .shared = nullptr,
+                                                      .rank = 0,
+                                                      .device = *device},
+                                          *small.plan.programs[0]);
     RankMemory::Current current(memory);
     executor->rehearse();
     scratch = std::make_unique<Arena>(memory.scratchNeeded());
