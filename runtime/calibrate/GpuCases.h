@@ -4,8 +4,8 @@
 #ifndef FSDP_RUNTIME_CALIBRATE_GPUCASES_H
 #define FSDP_RUNTIME_CALIBRATE_GPUCASES_H
 
-#include "runtime/calibrate/Bench.h"
 #include "runtime/calibrate/Crew.h"
+#include "runtime/device/Bench.h"
 
 #include <functional>
 #include <string>

@@ -4,8 +4,8 @@
 #ifndef FSDP_RUNTIME_CUDA_BENCH_H
 #define FSDP_RUNTIME_CUDA_BENCH_H
 
-#include "runtime/calibrate/Bench.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/device/Bench.h"
 #include "runtime/device/Streams.h"
 
 #include <memory>

@@ -4,8 +4,8 @@
 #ifndef FSDP_RUNTIME_CUDA_DEVICE_H
 #define FSDP_RUNTIME_CUDA_DEVICE_H
 
-#include "runtime/device/Device.h"
 #include "runtime/device/DeviceOptions.h"
+#include "runtime/exec/Device.h"
 
 #include <memory>
 #include <string>

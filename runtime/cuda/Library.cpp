@@ -4,7 +4,7 @@
 #include "plan/Version.h"
 #include "runtime/cuda/Bench.h"
 #include "runtime/cuda/Device.h"
-#include "runtime/device/CudaLibrary.h"
+#include "runtime/session/CudaLibrary.h"
 
 using namespace fsdp;
 

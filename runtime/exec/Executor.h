@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_EXEC_EXECUTOR_H
 #define FSDP_RUNTIME_EXEC_EXECUTOR_H
 
-#include "runtime/comm/flights/FlightRing.h"
+#include "runtime/comm/FlightRing.h"
 #include "runtime/exec/Instruction.h"
 
 #include <atomic>

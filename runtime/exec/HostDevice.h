@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_EXEC_HOSTDEVICE_H
 #define FSDP_RUNTIME_EXEC_HOSTDEVICE_H
 
-#include "runtime/device/Device.h"
+#include "runtime/exec/Device.h"
 
 #include <memory>
 

@@ -12,8 +12,8 @@
 
 #include "plan/plan_generated.h"
 #include "runtime/device/Arenas.h"
-#include "runtime/device/Device.h"
 #include "runtime/device/PlannedAllocator.h"
+#include "runtime/exec/Device.h"
 #include "runtime/exec/SharedStates.h"
 #include "runtime/exec/Transfers.h"
 

@@ -10,7 +10,7 @@
 #define FSDP_RUNTIME_FLIGHTS_FLIGHTRECORD_H
 
 #include "plan/plan_generated.h"
-#include "runtime/comm/flights/FlightRing.h"
+#include "runtime/comm/FlightRing.h"
 
 #include <cstdint>
 #include <optional>

@@ -6,7 +6,7 @@
 
 #include "plan/Reader.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/comm/flights/FlightRing.h"
+#include "runtime/comm/FlightRing.h"
 #include "support/Error.h"
 
 #include <atomic>

@@ -7,7 +7,7 @@
 #include "plan/Worlds.h"
 #include "runtime/comm/backends/Backends.h"
 #include "runtime/comm/processes/Rendezvous.h"
-#include "runtime/device/Device.h"
+#include "runtime/exec/Device.h"
 #include "runtime/exec/Matmul.h"
 #include "runtime/flights/FlightRecorder.h"
 #include "runtime/launch/Termination.h"

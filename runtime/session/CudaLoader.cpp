@@ -4,7 +4,7 @@
 #include "runtime/session/CudaLoader.h"
 
 #include "plan/Version.h"
-#include "runtime/device/CudaLibrary.h"
+#include "runtime/session/CudaLibrary.h"
 #include "support/Error.h"
 
 #include <ATen/detail/CUDAHooksInterface.h>

@@ -4,8 +4,8 @@
 #include "runtime/session/Devices.h"
 
 #include "runtime/comm/Communicator.h"
-#include "runtime/device/CudaLibrary.h"
 #include "runtime/exec/HostDevice.h"
+#include "runtime/session/CudaLibrary.h"
 #include "runtime/session/CudaLoader.h"
 #include "support/Error.h"
 

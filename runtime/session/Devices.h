@@ -5,8 +5,8 @@
 #define FSDP_RUNTIME_SESSION_DEVICES_H
 
 #include "plan/Target.h"
-#include "runtime/device/Device.h"
 #include "runtime/device/DeviceOptions.h"
+#include "runtime/exec/Device.h"
 
 #include <memory>
 

@@ -8,7 +8,7 @@
 #include "runtime/data/Batches.h"
 #include "runtime/data/RunData.h"
 #include "runtime/device/Arena.h"
-#include "runtime/device/Device.h"
+#include "runtime/exec/Device.h"
 #include "runtime/session/IndexBounds.h"
 #include "runtime/session/Programs.h"
 #include "runtime/session/Session.h"

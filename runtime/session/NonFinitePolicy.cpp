@@ -8,7 +8,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/device/Arena.h"
 #include "runtime/device/DTypes.h"
-#include "runtime/device/Device.h"
+#include "runtime/exec/Device.h"
 #include "runtime/exec/Executor.h"
 #include "runtime/log/Log.h"
 #include "support/Error.h"

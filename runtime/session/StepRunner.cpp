@@ -6,7 +6,7 @@
 #include "plan/DType.h"
 #include "plan/Groups.h"
 #include "plan/Shape.h"
-#include "runtime/comm/flights/FlightRing.h"
+#include "runtime/comm/FlightRing.h"
 #include "runtime/profile/Recorder.h"
 
 using namespace fsdp;

@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_SESSION_VALIDATION_H
 #define FSDP_RUNTIME_SESSION_VALIDATION_H
 
-#include "runtime/device/Device.h"
+#include "runtime/exec/Device.h"
 #include "runtime/exec/Executor.h"
 #include "runtime/session/Inputs.h"
 #include "runtime/session/Session.h"

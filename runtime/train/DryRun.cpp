@@ -6,7 +6,7 @@
 #include "plan/Target.h"
 #include "plan/Worlds.h"
 #include "runtime/comm/Counted.h"
-#include "runtime/device/Device.h"
+#include "runtime/exec/Device.h"
 #include "runtime/session/Devices.h"
 #include "runtime/session/Inputs.h"
 #include "runtime/train/Progress.h"

@@ -11,8 +11,8 @@
 
 #include "runtime/comm/backends/Backends.h"
 #include "runtime/device/Arena.h"
-#include "runtime/device/Device.h"
 #include "runtime/device/PlannedAllocator.h"
+#include "runtime/exec/Device.h"
 #include "runtime/exec/Executor.h"
 #include "runtime/exec/HostDevice.h"
 

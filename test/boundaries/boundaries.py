@@ -93,6 +93,20 @@ def includes(text):
     return re.findall(r'^\s*#?\s*include\s*[<"]([^>"]+)[>"]', text, re.M)
 
 
+DEFINITION = re.compile(r"^(?:class|struct) (\w+)(?: final)?\s*(?::[^;{]*)?\{", re.M)
+DECLARATION = re.compile(r"^(?:class|struct) (\w+);", re.M)
+
+
+def definitions():
+    """Class: the folder that defines it, of classes that one folder of the rooms alone does."""
+    found = {}
+    for name in sources(CODE):
+        if name.split("/")[0] in BUILT_ON:
+            for defined in DEFINITION.findall((SOURCE / name).read_text()):
+                found.setdefault(defined, set()).add(str(pathlib.PurePosixPath(name).parent))
+    return {defined: folders.pop() for defined, folders in found.items() if len(folders) == 1}
+
+
 FILES = find_files()
 for name in sources(LICENSED):
     if "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception" not in (SOURCE / name).read_text():
@@ -134,14 +148,20 @@ def find_cycle(arrows):
     return None
 
 
-# Direction: no folder includes, in however many steps, one that includes it.
-arrows = {}
+# Direction: no folder includes, in however many steps, one that includes it. To declare a class of another folder is to
+# know that folder, too.
+arrows, defined_in = {}, definitions()
 for name in sources(INCLUDING):
     room = name.split("/")[0]
     if room not in BUILT_ON:
         continue
     folder = str(pathlib.PurePosixPath(name).parent)
-    for include in includes((SOURCE / name).read_text()):
+    text = (SOURCE / name).read_text()
+    for declared in DECLARATION.findall(text):
+        other = defined_in.get(declared, folder)
+        if other != folder and other.split("/")[0] in (room, *BUILT_ON[room]):
+            arrows.setdefault(folder, {}).setdefault(other, f"{name} declares {declared} of {other}")
+    for include in includes(text):
         other = str(pathlib.PurePosixPath(include).parent)
         if other.split("/")[0] not in BUILT_ON or other == folder:
             continue

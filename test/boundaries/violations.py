@@ -72,6 +72,13 @@ class Violations(unittest.TestCase):
         self.assertIn("support/a.h includes runtime/room3/a.h: support is not built on runtime", said)
         self.assertIn("folders include one another in a circle", said)
 
+    def test_declarations_of_what_stands_above(self):
+        self.write("runtime/room4/a.h", f'// {SPDX}\n#include "runtime/room3/a.h"\nclass Above {{}};\n')
+        self.assertEqual(self.check(), "")
+        self.write("runtime/room3/b.h", f"// {SPDX}\nclass Above;\n")
+        self.assertEqual(self.check(), "folders include one another in a circle: runtime/room3/b.h declares Above of runtime/room4; "
+                                       "runtime/room4/a.h includes runtime/room3/a.h\n")
+
     def test_directions_of_cuda(self):
         self.write("runtime/cuda/a.cu", f'// {SPDX}\n#include "passes/a.h"\n')
         self.assertIn("runtime is not built on passes", self.check())

@@ -9,7 +9,7 @@
 
 #include "runtime/comm/fake/Fake.h"
 #include "runtime/comm/nccl/Nccl.h"
-#include "runtime/device/Device.h"
+#include "runtime/exec/Device.h"
 #include "runtime/exec/HostDevice.h"
 #include "runtime/session/Session.h"
 #include "test/end_to_end/PlayRank.h"

@@ -11,7 +11,7 @@
 #include "plan/Instructions.h"
 #include "runtime/comm/Label.h"
 #include "runtime/comm/nccl/Nccl.h"
-#include "runtime/device/Device.h"
+#include "runtime/exec/Device.h"
 #include "runtime/exec/Executor.h"
 #include "runtime/exec/HostDevice.h"
 #include "runtime/session/Session.h"

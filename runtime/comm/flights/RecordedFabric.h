@@ -5,7 +5,7 @@
 #define FSDP_RUNTIME_COMM_FLIGHTS_RECORDEDFABRIC_H
 
 #include "runtime/comm/Communicator.h"
-#include "runtime/comm/flights/FlightRing.h"
+#include "runtime/comm/FlightRing.h"
 
 #include <memory>
 

@@ -4,11 +4,11 @@
 #define USE_C10D_GLOO 1
 
 #include "runtime/comm/gloo/Gloo.h"
+#include "runtime/comm/FlightRing.h"
 #include "runtime/comm/Label.h"
 #include "runtime/comm/Reduce.h"
 #include "runtime/comm/Staging.h"
 #include "runtime/comm/Unpinned.h"
-#include "runtime/comm/flights/FlightRing.h"
 #include "runtime/comm/gloo/LoopThreads.h"
 #include "runtime/comm/gloo/MeetingStore.h"
 #include "runtime/comm/gloo/Transfer.h"

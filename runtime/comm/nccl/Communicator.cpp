@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "runtime/comm/nccl/Communicator.h"
+#include "runtime/comm/FlightRing.h"
 #include "runtime/comm/Label.h"
-#include "runtime/comm/flights/FlightRing.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,8 +1,8 @@
 //===- Flights.cpp - What becomes of NCCL's transfers ---------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "runtime/comm/FlightRing.h"
 #include "runtime/comm/Label.h"
-#include "runtime/comm/flights/FlightRing.h"
 #include "runtime/comm/nccl/Communicator.h"
 
 #include <algorithm>

@@ -15,7 +15,7 @@
 #include "SimulatedStreams.h"
 #include "plan/Reader.h"
 #include "runtime/device/Copies.h"
-#include "runtime/device/Device.h"
+#include "runtime/exec/Device.h"
 #include "runtime/launch/Launch.h"
 #include "runtime/profile/DeviceActivities.h"
 #include "runtime/session/Session.h"

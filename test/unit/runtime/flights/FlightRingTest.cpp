@@ -1,7 +1,7 @@
 //===- FlightRingTest.cpp - A rank's last transfers -----------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "runtime/comm/flights/FlightRing.h"
+#include "runtime/comm/FlightRing.h"
 #include "runtime/comm/flights/RecordedFabric.h"
 #include "runtime/comm/local/Local.h"
 #include "support/Error.h"

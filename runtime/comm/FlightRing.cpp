@@ -1,7 +1,7 @@
 //===- FlightRing.cpp - A rank's last transfers ---------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "runtime/comm/flights/FlightRing.h"
+#include "runtime/comm/FlightRing.h"
 
 #include <algorithm>
 #include <bit>

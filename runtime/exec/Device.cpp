@@ -1,7 +1,7 @@
 //===- Device.cpp - What a rank computes on -------------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "runtime/device/Device.h"
+#include "runtime/exec/Device.h"
 
 #include <ATen/core/Tensor.h>
 

@@ -7,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_RUNTIME_CALIBRATE_BENCH_H
-#define FSDP_RUNTIME_CALIBRATE_BENCH_H
+#ifndef FSDP_RUNTIME_DEVICE_BENCH_H
+#define FSDP_RUNTIME_DEVICE_BENCH_H
 
 #include "plan/Traffic.h"
 
@@ -88,4 +88,4 @@ public:
 
 } // namespace fsdp
 
-#endif // FSDP_RUNTIME_CALIBRATE_BENCH_H
+#endif // FSDP_RUNTIME_DEVICE_BENCH_H

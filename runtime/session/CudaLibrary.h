@@ -7,11 +7,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_RUNTIME_DEVICE_CUDALIBRARY_H
-#define FSDP_RUNTIME_DEVICE_CUDALIBRARY_H
+#ifndef FSDP_RUNTIME_SESSION_CUDALIBRARY_H
+#define FSDP_RUNTIME_SESSION_CUDALIBRARY_H
 
-#include "runtime/device/Device.h"
 #include "runtime/device/DeviceOptions.h"
+#include "runtime/exec/Device.h"
 
 #include <memory>
 #include <string>
@@ -43,4 +43,4 @@ struct CudaLibrary {
 /// What the library is entered by. Never freed.
 extern "C" const fsdp::CudaLibrary *fsdpCudaLibrary();
 
-#endif // FSDP_RUNTIME_DEVICE_CUDALIBRARY_H
+#endif // FSDP_RUNTIME_SESSION_CUDALIBRARY_H

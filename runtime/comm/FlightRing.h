@@ -8,8 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_RUNTIME_COMM_FLIGHTS_FLIGHTRING_H
-#define FSDP_RUNTIME_COMM_FLIGHTS_FLIGHTRING_H
+#ifndef FSDP_RUNTIME_COMM_FLIGHTRING_H
+#define FSDP_RUNTIME_COMM_FLIGHTRING_H
 
 #include "plan/Traffic.h"
 
@@ -198,4 +198,4 @@ private:
 
 } // namespace fsdp
 
-#endif // FSDP_RUNTIME_COMM_FLIGHTS_FLIGHTRING_H
+#endif // FSDP_RUNTIME_COMM_FLIGHTRING_H

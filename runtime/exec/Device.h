@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_RUNTIME_DEVICE_DEVICE_H
-#define FSDP_RUNTIME_DEVICE_DEVICE_H
+#ifndef FSDP_RUNTIME_EXEC_DEVICE_H
+#define FSDP_RUNTIME_EXEC_DEVICE_H
 
 #include "plan/plan_generated.h"
 #include "runtime/device/AheadWriter.h"
@@ -96,4 +96,4 @@ public:
 
 } // namespace fsdp
 
-#endif // FSDP_RUNTIME_DEVICE_DEVICE_H
+#endif // FSDP_RUNTIME_EXEC_DEVICE_H
