@@ -217,15 +217,13 @@ void StepProgram::findGathers(const std::vector<std::string> &buckets) {
   }
 }
 
-Repetition StepProgram::recompute(int block, bool selective) const {
-  Repetition result;
+StepProgram::Makers StepProgram::findMakers(int block, bool selective) const {
+  Makers result;
+  auto &[makers, kept] = result;
   auto isExpensive = [&](uint32_t i) {
     return kinds[i] == WorkKind::matmul || kinds[i] == WorkKind::attention ||
            kinds[i] == WorkKind::convolution;
   };
-  // What the rest of forward reads is there anyway.
-  std::set<uint32_t> kept;
-  std::map<uint32_t, std::vector<uint32_t>> makers; // by storage
   for (uint32_t i = 0; i <= border && i < size; ++i) {
     bool isInside = blocks[i] == block && kinds[i] != WorkKind::none;
     const plan::InstructionT &instruction = *program.instructions[i];
@@ -246,6 +244,12 @@ Repetition StepProgram::recompute(int block, bool selective) const {
           kept.insert(index);
     }
   }
+  return result;
+}
+
+Repetition StepProgram::recompute(int block, bool selective) const {
+  Repetition result;
+  const auto [makers, kept] = findMakers(block, selective);
   std::vector<uint32_t> worklist;
   std::set<uint32_t> needed; // storages
   for (const auto &[index, by] : makers)

@@ -75,6 +75,13 @@ private:
   void findBlocks(const std::vector<std::string> &paths);
   void findStorages();
   void findGathers(const std::vector<std::string> &buckets);
+  /// Of a block's storages, which instructions write them in forward, and what
+  /// stays because the rest of forward reads it, or of `selective` policies.
+  struct Makers {
+    std::map<uint32_t, std::vector<uint32_t>> by;
+    std::set<uint32_t> kept;
+  };
+  Makers findMakers(int block, bool selective) const;
   Repetition recompute(int block, bool selective) const;
   /// How many in front of each gather it is ahead of: no kernel stands between
   /// their waits and its start.

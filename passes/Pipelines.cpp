@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Pipelines.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/Mesh.h"
 
 #include "mlir/Pass/PassRegistry.h"
 
@@ -13,7 +13,8 @@ using namespace fsdp;
 // --fsdp-shard-pipeline
 //===----------------------------------------------------------------------===//
 
-void fsdp::buildShardPipeline(OpPassManager &manager) {
+/// What changes the model, which is then compared with the rest.
+static void addModelPasses(OpPassManager &manager) {
   // Passes rely on it, and do not ask again.
   manager.addPass(createVerifyFeatures());
 
@@ -36,6 +37,10 @@ void fsdp::buildShardPipeline(OpPassManager &manager) {
   // to compare with.
   manager.addPass(createVerifyCaptured());
   manager.addPass(createSnapshotReference());
+}
+
+void fsdp::buildShardPipeline(OpPassManager &manager) {
+  addModelPasses(manager);
 
   // What each rank computes of a step; all that follows sees parts only.
   for (StringRef axis : {kTensorAxis, kContextAxis}) {

@@ -75,6 +75,8 @@ private:
     return text;
   }
   void printHeader();
+  void printTraining(const plan::TrainingT &training);
+  std::string describe(const plan::StateT &state) const;
   void printTables();
   void printProgram(const plan::ProgramT &program);
   void line(const std::string &text) { out += text + "\n"; }
@@ -101,7 +103,32 @@ void Printer::printHeader() {
   for (const auto &group : plan.groups)
     line("group " + group->name + ": " + std::to_string(group->size) +
          " ranks, stride " + std::to_string(group->stride));
-  const plan::TrainingT &training = *plan.training;
+  printTraining(*plan.training);
+  // Buffers and inputs lie on the device alone.
+  auto describe = [](const plan::MemoryT &use, bool isHost, bool isPinned) {
+    return std::to_string(use.peak) + " bytes" + (isPinned ? ", pinned" : "") +
+           ": states " + std::to_string(use.states) + " (params " +
+           std::to_string(use.params) + ", optimizer " +
+           std::to_string(use.optimizer) +
+           (isHost ? ")"
+                   : ", buffers " + std::to_string(use.buffers) + "), inputs " +
+                         std::to_string(use.inputs)) +
+           ", activations " + std::to_string(use.activations) + ", gathered " +
+           std::to_string(use.gathered) + ", grads " +
+           std::to_string(use.grads);
+  };
+  line("memory " +
+       describe(*plan.memory, /*isHost=*/false, /*isPinned=*/false) +
+       "; scratch " + describeScratch(plan, [](uint64_t bytes) {
+         return std::to_string(bytes);
+       }));
+  if (plan.host)
+    line("host memory " +
+         describe(*plan.host, /*isHost=*/true, plan.pins_host));
+  line("collectives " + toHex(plan.collectives_hash));
+}
+
+void Printer::printTraining(const plan::TrainingT &training) {
   line("training on " + training.device + ", lr " + formatNumber(training.lr) +
        ", seed " + std::to_string(training.seed) + ", accumulation " +
        std::to_string(training.gradient_accumulation_steps) +
@@ -135,74 +162,55 @@ void Printer::printHeader() {
          (plan.validation->batches
               ? ", " + std::to_string(plan.validation->batches) + " batches"
               : ""));
-  // Buffers and inputs lie on the device alone.
-  auto describe = [](const plan::MemoryT &use, bool isHost, bool isPinned) {
-    return std::to_string(use.peak) + " bytes" + (isPinned ? ", pinned" : "") +
-           ": states " + std::to_string(use.states) + " (params " +
-           std::to_string(use.params) + ", optimizer " +
-           std::to_string(use.optimizer) +
-           (isHost ? ")"
-                   : ", buffers " + std::to_string(use.buffers) + "), inputs " +
-                         std::to_string(use.inputs)) +
-           ", activations " + std::to_string(use.activations) + ", gathered " +
-           std::to_string(use.gathered) + ", grads " +
-           std::to_string(use.grads);
-  };
-  line("memory " +
-       describe(*plan.memory, /*isHost=*/false, /*isPinned=*/false) +
-       "; scratch " + describeScratch(plan, [](uint64_t bytes) {
-         return std::to_string(bytes);
-       }));
-  if (plan.host)
-    line("host memory " +
-         describe(*plan.host, /*isHost=*/true, plan.pins_host));
-  line("collectives " + toHex(plan.collectives_hash));
+}
+
+std::string Printer::describe(const plan::StateT &state) const {
+  std::string text = "  " + std::string(plan::EnumNameRole(state.role)) + " " +
+                     quote(state.name) + " : " +
+                     typeText(state.dtype, state.shape);
+  if (const plan::QuantizedT *model = state.quantized.get())
+    text += " of " + std::string(getName(toBlockKind(model->kind))) + " for " +
+            typeText(model->dtype, model->shape);
+  if (const plan::GroupT *split = splitOf(plan, state))
+    text += " split dim " + std::to_string(state.split_dim) +
+            (state.split_blocks == 1
+                 ? ""
+                 : " in " + std::to_string(state.split_blocks)) +
+            " over " + split->name;
+  if (state.shard_dim >= 0)
+    text += " dim " + std::to_string(state.shard_dim) + " over " +
+            plan.groups[state.group]->name;
+  if (state.flat < 0)
+    text += " @" + std::to_string(state.offset) + " " +
+            std::to_string(state.bytes) + " bytes";
+  else
+    text += " in " + quote(plan.states[state.flat]->name) + " at " +
+            std::to_string(state.flat_offset);
+  if (state.memory == plan::MemorySpace::host)
+    text += " host";
+  if (state.layout == plan::Layout::flat)
+    text += " flat";
+  if (!state.bucket.empty())
+    text += " bucket " + quote(state.bucket);
+  if (!state.aliases.empty())
+    text += " also " + join(state.aliases, quote);
+  if (state.of >= 0)
+    text += " of " + quote(plan.states[state.of]->name);
+  if (state.source)
+    text += " source " + record(*state.source);
+  if (state.weight)
+    text += " weight " + weight(*state.weight);
+  if (state.initializer)
+    text += " init " + describeInitializer(*state.initializer);
+  if (state.volatile_)
+    text += " volatile";
+  return text;
 }
 
 void Printer::printTables() {
   line("\nstates");
-  for (const auto &state : plan.states) {
-    std::string text = "  " + std::string(plan::EnumNameRole(state->role)) +
-                       " " + quote(state->name) + " : " +
-                       typeText(state->dtype, state->shape);
-    if (const plan::QuantizedT *model = state->quantized.get())
-      text += " of " + std::string(getName(toBlockKind(model->kind))) +
-              " for " + typeText(model->dtype, model->shape);
-    if (const plan::GroupT *split = splitOf(plan, *state))
-      text += " split dim " + std::to_string(state->split_dim) +
-              (state->split_blocks == 1
-                   ? ""
-                   : " in " + std::to_string(state->split_blocks)) +
-              " over " + split->name;
-    if (state->shard_dim >= 0)
-      text += " dim " + std::to_string(state->shard_dim) + " over " +
-              plan.groups[state->group]->name;
-    if (state->flat < 0)
-      text += " @" + std::to_string(state->offset) + " " +
-              std::to_string(state->bytes) + " bytes";
-    else
-      text += " in " + quote(plan.states[state->flat]->name) + " at " +
-              std::to_string(state->flat_offset);
-    if (state->memory == plan::MemorySpace::host)
-      text += " host";
-    if (state->layout == plan::Layout::flat)
-      text += " flat";
-    if (!state->bucket.empty())
-      text += " bucket " + quote(state->bucket);
-    if (!state->aliases.empty())
-      text += " also " + join(state->aliases, quote);
-    if (state->of >= 0)
-      text += " of " + quote(plan.states[state->of]->name);
-    if (state->source)
-      text += " source " + record(*state->source);
-    if (state->weight)
-      text += " weight " + weight(*state->weight);
-    if (state->initializer)
-      text += " init " + describeInitializer(*state->initializer);
-    if (state->volatile_)
-      text += " volatile";
-    line(text);
-  }
+  for (const auto &state : plan.states)
+    line(describe(*state));
   if (!plan.adapters.empty())
     line("\nadapters");
   for (const auto &adapter : plan.adapters) {

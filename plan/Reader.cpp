@@ -99,6 +99,23 @@ bool isAligned(const plan::Plan *plan) {
          });
 }
 
+void checkVersion(uint32_t version, const std::string &name) {
+  std::string range = std::to_string(kFormatVersion);
+  if (kOldestFormatVersion != kFormatVersion)
+    range = std::to_string(kOldestFormatVersion) + " to " + range;
+  if (version > kFormatVersion)
+    throw Error(ErrorId::ArtifactNewer,
+                "'" + name + "' has format version " + std::to_string(version) +
+                    "; this build reads " + range +
+                    "; use the runtime that came with the compiler that wrote "
+                    "it, or compile the model again");
+  if (version < kOldestFormatVersion)
+    throw Error(ErrorId::ArtifactOlder, "'" + name + "' has format version " +
+                                            std::to_string(version) +
+                                            "; this build reads " + range +
+                                            "; compile the model again");
+}
+
 } // namespace
 
 bool PlanFile::isArtifact(std::string_view bytes) {
@@ -131,21 +148,7 @@ PlanFile PlanFile::fromBytes(std::string_view bytes, const std::string &name,
     throw corrupted("its outer table does not hold together");
   const plan::Artifact *artifact = plan::GetArtifact(file.data.get());
 
-  uint32_t version = artifact->version();
-  std::string range = std::to_string(kFormatVersion);
-  if (kOldestFormatVersion != kFormatVersion)
-    range = std::to_string(kOldestFormatVersion) + " to " + range;
-  if (version > kFormatVersion)
-    throw Error(ErrorId::ArtifactNewer,
-                "'" + name + "' has format version " + std::to_string(version) +
-                    "; this build reads " + range +
-                    "; use the runtime that came with the compiler that wrote "
-                    "it, or compile the model again");
-  if (version < kOldestFormatVersion)
-    throw Error(ErrorId::ArtifactOlder, "'" + name + "' has format version " +
-                                            std::to_string(version) +
-                                            "; this build reads " + range +
-                                            "; compile the model again");
+  checkVersion(artifact->version(), name);
   if (!artifact->payload() || !artifact->payload_hash())
     throw corrupted("it holds no plan");
 
@@ -153,7 +156,7 @@ PlanFile PlanFile::fromBytes(std::string_view bytes, const std::string &name,
       reinterpret_cast<const char *>(artifact->payload()->data()),
       artifact->payload()->size()));
   PlanFile result;
-  result.version = version;
+  result.version = artifact->version();
   result.fingerprint = hash128(std::string_view(
       reinterpret_cast<const char *>(payload.data.get()), payload.size));
   if (artifact->payload_hash()->str() != result.fingerprint)

@@ -5,7 +5,6 @@
 
 #include "plan/DType.h"
 #include "plan/FirstValues.h"
-#include "plan/Grains.h"
 #include "plan/Programs.h"
 #include "plan/Quantized.h"
 #include "plan/Schedule.h"
@@ -13,6 +12,7 @@
 #include "plan/StateParts.h"
 #include "plan/Target.h"
 #include "plan/VerifyProgram.h"
+#include "plan/VerifySteps.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -350,57 +350,6 @@ void verifyAdapters(const PlanT &plan) {
   }
 }
 
-/// Inputs of a program by index.
-std::set<int32_t> inputsOf(const plan::ProgramT &program) {
-  std::set<int32_t> inputs;
-  for (const auto &binding : program.arguments)
-    if (binding->input >= 0)
-      inputs.insert(binding->input);
-  return inputs;
-}
-
-/// A step of several micro-batches has all its parts at the same shapes.
-void verifyParts(const PlanT &plan) {
-  std::map<Entry, std::map<std::string_view, std::set<int32_t>>>
-      parts; // by entry and shapes
-  for (const auto &program : plan.programs)
-    parts[getEntry(*program)][program->shapes] = inputsOf(*program);
-  uint64_t steps = plan.training->gradient_accumulation_steps;
-  for (Entry entry : kStepParts) {
-    bool isNeeded = steps > 2 || (steps == 2 && entry != kStepParts[1]);
-    if (isNeeded ? parts[entry].empty() || parts[entry] != parts[kStepParts[0]]
-                 : parts.count(entry) != 0)
-      refusePlan("entry '" + getEntryName(entry) + "'",
-                 "does not fit a step of " + std::to_string(steps) +
-                     " micro-batches");
-  }
-  if (steps > 1 && parts.count(kTrain))
-    refusePlan("entry '" + getEntryName(kTrain) + "'",
-               "does not fit a step of " + std::to_string(steps) +
-                   " micro-batches");
-}
-
-/// One node of the tree a rank, and as many micro-batches as the greatest has.
-void verifyGrains(const PlanT &plan) {
-  const plan::TrainingT &training = *plan.training;
-  if (training.grains == 0)
-    return;
-  uint64_t ranks = 1;
-  for (const auto &axis : plan.mesh)
-    ranks *= axis->size;
-  if (training.grains > kMaxGrains || plan.data_parallel != ranks ||
-      ranks > training.grains || !isForHost(plan))
-    refusePlan("the training table",
-               "has " + std::to_string(training.grains) +
-                   " grains, which its ranks or device cannot compute");
-  std::vector<GrainBlock> blocks = dealGrains(plan);
-  if (blocks.size() != ranks ||
-      getMostGrains(blocks) != training.gradient_accumulation_steps)
-    refusePlan("the training table", "does not divide its " +
-                                         std::to_string(training.grains) +
-                                         " grains among its ranks");
-}
-
 void verifyData(const PlanT &plan) {
   if (!plan.data)
     return;
@@ -432,33 +381,27 @@ void verifyData(const PlanT &plan) {
                    " rows in groups of " + std::to_string(data.length_group));
 }
 
-/// Validation reads what training reads, and changes nothing.
-void verifyValidation(const PlanT &plan) {
-  std::map<std::string_view, std::set<int32_t>> training; // by shapes
-  for (const auto &program : plan.programs)
-    if (program->kind == plan::ProgramKind::train)
-      training[program->shapes] = inputsOf(*program);
-  size_t count = 0;
+void verifyPrograms(const PlanT &plan) {
+  std::set<std::string> names;
+  std::set<std::pair<Entry, std::set<int32_t>>> signatures;
   for (const auto &program : plan.programs) {
-    if (program->kind != plan::ProgramKind::eval)
-      continue;
-    ++count;
-    std::string where = "program '" + program->name + "'";
-    auto trained = training.find(program->shapes);
-    if (trained == training.end() || trained->second != inputsOf(*program))
-      refusePlan(where, "has not the inputs of a program that trains");
-    bool hasLoss = false;
-    for (const auto &binding : program->results) {
-      hasLoss |= binding->metric == "loss";
-      if (binding->state >= 0)
-        refusePlan(where, "changes a state");
-    }
-    if (!hasLoss)
-      refusePlan(where, "has no loss");
+    if (program->name.empty() || !names.insert(program->name).second)
+      refusePlan("program '" + program->name + "'", "has no name of its own");
+    if (program->kind > plan::ProgramKind::MAX ||
+        program->part > plan::StepPart::MAX ||
+        (program->part != plan::StepPart::whole &&
+         program->kind != plan::ProgramKind::train))
+      refusePlan("program '" + program->name + "'",
+                 "is of no known kind, or part of no step");
+    if (!(std::isfinite(program->model_flops) && program->model_flops >= 0))
+      refusePlan("program '" + program->name + "'",
+                 "counts operations that are no number from 0");
+    verifyProgram(plan, *program);
+    // The inputs' shapes tell which one a step is for.
+    if (!signatures.insert({getEntry(*program), inputsOf(*program)}).second)
+      refusePlan("program '" + program->name + "'",
+                 "has the inputs of another program of its entry");
   }
-  if (plan.validation && count != training.size())
-    refusePlan("entry '" + getEntryName(kValidation) + "'",
-               "does not fit the programs that train");
 }
 
 } // namespace
@@ -492,26 +435,7 @@ void fsdp::verifyPlan(const PlanT &plan) {
   verifyGrains(plan);
   verifyRates(plan);
   verifyAdapters(plan);
-  std::set<std::string> names;
-  std::set<std::pair<Entry, std::set<int32_t>>> signatures;
-  for (const auto &program : plan.programs) {
-    if (program->name.empty() || !names.insert(program->name).second)
-      refusePlan("program '" + program->name + "'", "has no name of its own");
-    if (program->kind > plan::ProgramKind::MAX ||
-        program->part > plan::StepPart::MAX ||
-        (program->part != plan::StepPart::whole &&
-         program->kind != plan::ProgramKind::train))
-      refusePlan("program '" + program->name + "'",
-                 "is of no known kind, or part of no step");
-    if (!(std::isfinite(program->model_flops) && program->model_flops >= 0))
-      refusePlan("program '" + program->name + "'",
-                 "counts operations that are no number from 0");
-    verifyProgram(plan, *program);
-    // The inputs' shapes tell which one a step is for.
-    if (!signatures.insert({getEntry(*program), inputsOf(*program)}).second)
-      refusePlan("program '" + program->name + "'",
-                 "has the inputs of another program of its entry");
-  }
+  verifyPrograms(plan);
   verifyParts(plan);
   verifyData(plan);
   verifyValidation(plan);

@@ -79,108 +79,81 @@ std::vector<MatmulTile> readTiles(const YamlReader &reader,
 #define FSDP_NUMBER(section, name, required, least, most, place)               \
   number(section, name, required, least, most,                                 \
          [](Cluster &c) -> double & { return c.place; })
+/// `what` reads the node `n` with the reader `r`.
+#define FSDP_KEY(section, name, required, place, what)                         \
+  {section, name, required,                                                    \
+   [](Cluster &c, const YamlReader &r, const YAML::Node &n) {                  \
+     c.place = what;                                                           \
+   }}
 
-const std::vector<Key> &getKeys() {
-  static const std::vector<Key> keys = {
-      {"", "name", true,
-       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
-         c.name = r.readString(n, "name");
-       }},
-      {"", "ranks_per_node", true,
-       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
-         c.ranksPerNode = readCount(r, n, "ranks_per_node");
-       }},
-      {"device", "kind", true,
-       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
-         c.device.isHost = readKind(r, n, "cpu", "cuda");
-       }},
-      {"device", "name", false,
-       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
-         c.device.name = r.readString(n, "name");
-       }},
-      FSDP_NUMBER("device", "memory", true, 1, kAny, device.memory),
-      FSDP_NUMBER("device", "reserved", false, 0, kAny, device.reserved),
-      FSDP_NUMBER("device", "bandwidth", true, 1, kAny, device.bandwidth),
-      FSDP_NUMBER("device", "cache", false, 0, kAny, device.cache),
-      FSDP_NUMBER("device", "cache_bandwidth", false, 1, kAny,
-                  device.cacheBandwidth),
-      FSDP_NUMBER("device", "vector_rate", true, 1, kAny, device.vectorRate),
-      FSDP_NUMBER("device", "kernel", false, 0, 1, device.kernel),
-      FSDP_NUMBER("device", "issue", false, 0, 1, device.issue),
-      FSDP_NUMBER("device", "sustained", false, kSome, 1, device.sustained),
-      FSDP_NUMBER("device", "elementwise", false, kSome, kAny,
-                  device.elementwise),
-      FSDP_NUMBER("device", "attention_forward", false, kSome, 1,
-                  device.attentionForward),
-      FSDP_NUMBER("device", "attention_backward", false, kSome, 1,
-                  device.attentionBackward),
-      FSDP_NUMBER("device", "convolution", false, kSome, 1, device.convolution),
-      FSDP_NUMBER("device", "cores", false, 0, kAny, device.cores),
-      {"matmul", "rates", true,
-       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
-         c.device.matmul.rates = readRates(r, n);
-       }},
-      FSDP_NUMBER("matmul", "efficiency", false, kSome, 1,
-                  device.matmul.efficiency),
-      FSDP_NUMBER("matmul", "units", false, 1, kAny, device.matmul.units),
-      FSDP_NUMBER("matmul", "ramp", false, 0, kAny, device.matmul.ramp),
-      FSDP_NUMBER("matmul", "seconds", false, 0, 1, device.matmul.seconds),
-      {"matmul", "splits", false,
-       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
-         c.device.matmul.splits = r.readBool(n, "splits");
-       }},
-      {"matmul", "tiles", false,
-       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
-         c.device.matmul.tiles = readTiles(r, n);
-       }},
-      {"matmul", "measured", false,
-       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
-         c.device.matmul.measured = readMeasuredProducts(r, n);
-       }},
-      {"", "operators", false,
-       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
-         c.device.operators = readMeasuredOperators(r, n);
-       }},
-      // Read when all else is known.
-      {"", "crowded", false,
-       [](Cluster &, const YamlReader &r, const YAML::Node &n) {
-         if (!n.IsSequence())
-           r.failType(n, "crowded", "a list of devices for numbers of ranks");
-       }},
-      FSDP_NUMBER("host", "upload", false, 1, kAny, host.upload),
-      FSDP_NUMBER("host", "download", false, 1, kAny, host.download),
-      FSDP_NUMBER("host", "copy", false, 0, 1, host.copy),
-      FSDP_NUMBER("host", "bandwidth", false, 1, kAny, host.bandwidth),
-      {"network", "kind", true,
-       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
-         c.network.isNccl = readKind(r, n, "nccl", "linear");
-       }},
-      FSDP_NUMBER("network", "link", true, 1, kAny, network.link),
-      FSDP_NUMBER("network", "network", false, 1, kAny, network.network),
-      FSDP_NUMBER("network", "latency", false, 0, 1, network.latency),
-      FSDP_NUMBER("network", "launch", false, 0, 1, network.launch),
-      FSDP_NUMBER("network", "gather", false, kSome, 1, network.gather),
-      FSDP_NUMBER("network", "reduce", false, kSome, 1, network.reduce),
-      FSDP_NUMBER("network", "processor", false, 0, 1, network.processor),
-      FSDP_NUMBER("network", "traffic", false, 0, kAny, network.traffic),
-      FSDP_NUMBER("network", "communicator", false, 0, kAny,
-                  network.communicator),
-      {"network", "staging", false,
-       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
-         c.network.staging = r.readBool(n, "staging");
-       }},
-      {"network", "measured", false,
-       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
-         c.network.measured = readMeasuredCollectives(r, n);
-       }},
-      {"network", "skew", false,
-       [](Cluster &c, const YamlReader &r, const YAML::Node &n) {
-         c.network.skew = readSkew(r, n);
-       }},
-  };
-  return keys;
-}
+const Key kKeys[] = {
+    FSDP_KEY("", "name", true, name, r.readString(n, "name")),
+    FSDP_KEY("", "ranks_per_node", true, ranksPerNode,
+             readCount(r, n, "ranks_per_node")),
+    FSDP_KEY("device", "kind", true, device.isHost,
+             readKind(r, n, "cpu", "cuda")),
+    FSDP_KEY("device", "name", false, device.name, r.readString(n, "name")),
+    FSDP_NUMBER("device", "memory", true, 1, kAny, device.memory),
+    FSDP_NUMBER("device", "reserved", false, 0, kAny, device.reserved),
+    FSDP_NUMBER("device", "bandwidth", true, 1, kAny, device.bandwidth),
+    FSDP_NUMBER("device", "cache", false, 0, kAny, device.cache),
+    FSDP_NUMBER("device", "cache_bandwidth", false, 1, kAny,
+                device.cacheBandwidth),
+    FSDP_NUMBER("device", "vector_rate", true, 1, kAny, device.vectorRate),
+    FSDP_NUMBER("device", "kernel", false, 0, 1, device.kernel),
+    FSDP_NUMBER("device", "issue", false, 0, 1, device.issue),
+    FSDP_NUMBER("device", "sustained", false, kSome, 1, device.sustained),
+    FSDP_NUMBER("device", "elementwise", false, kSome, kAny,
+                device.elementwise),
+    FSDP_NUMBER("device", "attention_forward", false, kSome, 1,
+                device.attentionForward),
+    FSDP_NUMBER("device", "attention_backward", false, kSome, 1,
+                device.attentionBackward),
+    FSDP_NUMBER("device", "convolution", false, kSome, 1, device.convolution),
+    FSDP_NUMBER("device", "cores", false, 0, kAny, device.cores),
+    FSDP_KEY("matmul", "rates", true, device.matmul.rates, readRates(r, n)),
+    FSDP_NUMBER("matmul", "efficiency", false, kSome, 1,
+                device.matmul.efficiency),
+    FSDP_NUMBER("matmul", "units", false, 1, kAny, device.matmul.units),
+    FSDP_NUMBER("matmul", "ramp", false, 0, kAny, device.matmul.ramp),
+    FSDP_NUMBER("matmul", "seconds", false, 0, 1, device.matmul.seconds),
+    FSDP_KEY("matmul", "splits", false, device.matmul.splits,
+             r.readBool(n, "splits")),
+    FSDP_KEY("matmul", "tiles", false, device.matmul.tiles, readTiles(r, n)),
+    FSDP_KEY("matmul", "measured", false, device.matmul.measured,
+             readMeasuredProducts(r, n)),
+    FSDP_KEY("", "operators", false, device.operators,
+             readMeasuredOperators(r, n)),
+    // Read when all else is known.
+    {"", "crowded", false,
+     [](Cluster &, const YamlReader &r, const YAML::Node &n) {
+       if (!n.IsSequence())
+         r.failType(n, "crowded", "a list of devices for numbers of ranks");
+     }},
+    FSDP_NUMBER("host", "upload", false, 1, kAny, host.upload),
+    FSDP_NUMBER("host", "download", false, 1, kAny, host.download),
+    FSDP_NUMBER("host", "copy", false, 0, 1, host.copy),
+    FSDP_NUMBER("host", "bandwidth", false, 1, kAny, host.bandwidth),
+    FSDP_KEY("network", "kind", true, network.isNccl,
+             readKind(r, n, "nccl", "linear")),
+    FSDP_NUMBER("network", "link", true, 1, kAny, network.link),
+    FSDP_NUMBER("network", "network", false, 1, kAny, network.network),
+    FSDP_NUMBER("network", "latency", false, 0, 1, network.latency),
+    FSDP_NUMBER("network", "launch", false, 0, 1, network.launch),
+    FSDP_NUMBER("network", "gather", false, kSome, 1, network.gather),
+    FSDP_NUMBER("network", "reduce", false, kSome, 1, network.reduce),
+    FSDP_NUMBER("network", "processor", false, 0, 1, network.processor),
+    FSDP_NUMBER("network", "traffic", false, 0, kAny, network.traffic),
+    FSDP_NUMBER("network", "communicator", false, 0, kAny,
+                network.communicator),
+    FSDP_KEY("network", "staging", false, network.staging,
+             r.readBool(n, "staging")),
+    FSDP_KEY("network", "measured", false, network.measured,
+             readMeasuredCollectives(r, n)),
+    FSDP_KEY("network", "skew", false, network.skew, readSkew(r, n)),
+};
 
+#undef FSDP_KEY
 #undef FSDP_NUMBER
 
 std::string path(const Key &key) {
@@ -198,7 +171,7 @@ void readSection(const YamlReader &reader, const YAML::Node &map,
     std::string name = reader.readString(entry.first, section);
     std::vector<std::string_view> known;
     bool isSection = false, isRead = false;
-    for (const Key &key : getKeys()) {
+    for (const Key &key : kKeys) {
       if (section.empty() && !key.section.empty()) {
         isSection |= key.section == name;
         known.push_back(key.section);
@@ -302,7 +275,7 @@ Cluster Cluster::parse(const std::string &text, const std::string &file) {
   Cluster cluster;
   std::vector<std::string> found;
   readSection(reader, root, "", cluster, found);
-  for (const Key &key : getKeys())
+  for (const Key &key : kKeys)
     if (key.isRequired && std::ranges::find(found, path(key)) == found.end())
       reader.fail(ErrorId::ConfigMissingKey, findSection(root, key.section),
                   "a cluster needs '" + path(key) +

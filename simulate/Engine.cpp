@@ -21,6 +21,13 @@ struct Job {
   /// Of a transfer while kernels run: how fast it is, 0: by its share of the
   /// processor; and what part of their speed they lose.
   double besideSpeed = 0, takes = 0;
+
+  void spend(double seconds, double speed) {
+    left -= seconds * speed;
+    // What rounding leaves is nothing.
+    if (left <= 1e-9 * seconds)
+      left = 0;
+  }
 };
 
 class Engine {
@@ -53,6 +60,7 @@ private:
   double speedOf(const Job &job, const Shares &wanted, bool isKernel) const;
   /// To the next moment at which something ends.
   void elapse();
+  void spendKernel(double span, double speed);
 
   const std::vector<LaneStep> &steps;
   const EngineOptions options;
@@ -224,15 +232,17 @@ void Engine::elapse() {
   } else {
     now += span;
   }
-  // What rounding leaves is nothing.
-  auto spend = [&](Job &job, double speed) {
-    job.left -= span * speed;
-    if (job.left <= 1e-9 * span)
-      job.left = 0;
-  };
+  spendKernel(span, kernelSpeed);
+  for (size_t i = 0; i < kLanes; ++i)
+    if (Job *job = active(i))
+      job->spend(span, speeds[i]);
+}
+
+/// The kernel ran for `span`, or was waited for.
+void Engine::spendKernel(double span, double speed) {
   if (kernel) {
     (isHandling ? times.exposed : times.compute) += span;
-    spend(*kernel, kernelSpeed);
+    kernel->spend(span, speed);
     if (kernel->left == 0) {
       if (!isHandling)
         times.kernels.back().end = now;
@@ -242,9 +252,6 @@ void Engine::elapse() {
   } else if (waiting) {
     times.exposed += span;
   }
-  for (size_t i = 0; i < kLanes; ++i)
-    if (Job *job = active(i))
-      spend(*job, speeds[i]);
 }
 
 LaneTimes Engine::run() {

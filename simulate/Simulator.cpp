@@ -136,7 +136,9 @@ EngineOptions fsdp::getEngineOptions(const plan::PlanT &plan,
   return options;
 }
 
-Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
+/// What is known before anything runs.
+static Prediction describeHardware(const plan::PlanT &plan,
+                                   const Cluster &cluster) {
   bool isOnHost = isForHost(plan);
   if (isOnHost != cluster.device.isHost)
     throw Error(ErrorId::ConfigBadValue,
@@ -171,7 +173,24 @@ Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
   if (prediction.isHost)
     prediction.capacity /=
         uint64_t(std::min(prediction.ranks, cluster.ranksPerNode));
+  return prediction;
+}
 
+static void add(PredictedProgram run, Prediction &prediction) {
+  prediction.seconds += run.runs * run.seconds;
+  prediction.compute += run.runs * run.compute;
+  prediction.exposed += run.runs * run.exposed;
+  prediction.idle += run.runs * run.idle;
+  prediction.flops += run.runs * run.flops;
+  for (const PredictedTransfer &transfer : run.transfers)
+    if (transfer.stream != plan::Stream::upload &&
+        transfer.stream != plan::Stream::download)
+      prediction.wireBytes += run.runs * transfer.bytes;
+  prediction.programs.push_back(std::move(run));
+}
+
+Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
+  Prediction prediction = describeHardware(plan, cluster);
   EngineOptions options = getEngineOptions(plan, cluster);
   uint32_t microBatches =
       plan.training ? plan.training->gradient_accumulation_steps : 1;
@@ -191,16 +210,7 @@ Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
     run.runs = entry.part == plan::StepPart::middle
                    ? (microBatches > 2 ? microBatches - 2 : 0)
                    : 1;
-    prediction.seconds += run.runs * run.seconds;
-    prediction.compute += run.runs * run.compute;
-    prediction.exposed += run.runs * run.exposed;
-    prediction.idle += run.runs * run.idle;
-    prediction.flops += run.runs * run.flops;
-    for (const PredictedTransfer &transfer : run.transfers)
-      if (transfer.stream != plan::Stream::upload &&
-          transfer.stream != plan::Stream::download)
-        prediction.wireBytes += run.runs * transfer.bytes;
-    prediction.programs.push_back(std::move(run));
+    add(std::move(run), prediction);
   }
   return prediction;
 }

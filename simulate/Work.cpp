@@ -8,6 +8,7 @@
 #include "support/Optimizers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -43,6 +44,33 @@ enum class Family : uint8_t {
   Pack,
   Fill
 };
+
+/// What a family is where nothing else says, in the order of the families;
+/// products and attention say their kind themselves.
+struct FamilyCost {
+  WorkKind kind;
+  bool isFusible;
+  int kernels = 1;
+};
+constexpr FamilyCost kFamilyCosts[] = {
+    {WorkKind::elementwise, true},  // Elementwise
+    {WorkKind::none, false},        // View
+    {WorkKind::none, false},        // Matmul
+    {WorkKind::none, false},        // MatmulAdd
+    {WorkKind::none, false},        // Convolution
+    {WorkKind::none, false, 2},     // ConvolutionBackward
+    {WorkKind::none, false},        // Attention
+    {WorkKind::none, false, 3},     // AttentionBackward
+    {WorkKind::indexing, false},    // Gather
+    {WorkKind::indexing, false, 2}, // Scatter
+    {WorkKind::indexing, false},    // Pick
+    {WorkKind::sort, false},        // Sort
+    {WorkKind::reduction, true},    // Reduction
+    {WorkKind::copy, true},         // Copy
+    {WorkKind::copy, false},        // Pack
+    {WorkKind::elementwise, true},  // Fill
+};
+static_assert(std::size(kFamilyCosts) == size_t(Family::Fill) + 1);
 
 /// "aten::add_" -> "add_"
 std::string_view baseName(std::string_view name) {
@@ -212,6 +240,15 @@ private:
     return all;
   }
 
+  /// What a call names; bytes, but for the elements of the largest result and
+  /// of the largest tensor.
+  struct Named {
+    std::set<const plan::ValueT *> read;
+    double readBytes = 0, written = 0, results = 0, largest = 0;
+  };
+  Named measure(const plan::CallT &call) const;
+  void refine(const plan::CallT &call, Family family, const Named &named);
+  void scatter(const Named &named);
   void multiply(const plan::CallT &call, bool adds);
   void convolve(const plan::CallT &call, bool isBackward);
   void attend(const plan::CallT &call, bool isBackward);
@@ -308,6 +345,34 @@ void Estimate::attend(const plan::CallT &call, bool isBackward) {
     work.flops /= 2;
 }
 
+Estimate::Named Estimate::measure(const plan::CallT &call) const {
+  Named named;
+  for (const plan::ValueT *operand : tensors(call))
+    if (named.read.insert(operand).second) {
+      named.readBytes += bytesOf(*operand);
+      named.largest = std::max(named.largest, elementsOf(*operand));
+    }
+  for (int32_t index : call.results)
+    if (index != -1) {
+      named.written += bytesOf(value(index));
+      named.results = std::max(named.results, elementsOf(value(index)));
+    }
+  named.largest = std::max(named.largest, named.results);
+  return named;
+}
+
+void Estimate::scatter(const Named &named) {
+  // The largest operand that is not as large as the result.
+  double values = 0;
+  bool copies = false;
+  for (const plan::ValueT *operand : named.read)
+    if (double size = bytesOf(*operand); size < named.written)
+      values = std::max(values, size);
+    else
+      copies = true;
+  work.bytes = named.written + (copies ? named.written : 0) + 3 * values;
+}
+
 void Estimate::add(const plan::CallT &call) {
   std::string_view name = baseName(plan.operators[call.op]->name);
   // What works in place has the name of what does not.
@@ -320,98 +385,60 @@ void Estimate::add(const plan::CallT &call) {
   if (family == Family::View)
     return;
 
-  std::set<const plan::ValueT *> read;
-  double written = 0, results = 0;
-  double readBytes = 0;
-  for (const plan::ValueT *operand : tensors(call))
-    if (read.insert(operand).second)
-      readBytes += bytesOf(*operand);
-  for (int32_t index : call.results)
-    if (index != -1) {
-      written += bytesOf(value(index));
-      results = std::max(results, elementsOf(value(index)));
-    }
-  double largest = results;
-  for (const plan::ValueT *operand : read)
-    largest = std::max(largest, elementsOf(*operand));
-
-  work.kernels = 1;
+  Named named = measure(call);
+  const FamilyCost &cost = kFamilyCosts[size_t(family)];
+  work.kind = cost.kind;
+  work.isFusible = cost.isFusible;
+  work.kernels = cost.kernels;
   work.op = plain;
-  work.bytes = readBytes + written;
+  work.bytes = named.readBytes + named.written;
   if (name.starts_with("_foreach_") && !call.args.empty())
     work.tensors = std::max<size_t>(call.args[0]->values.size(), 1);
   if (!call.results.empty() && call.results[0] != -1)
     work.dtype = value(call.results[0]).dtype;
-  work.flops = findWeight(plain) * largest;
+  work.flops = findWeight(plain) * named.largest;
+  refine(call, family, named);
+}
+
+/// What of a call's work is otherwise in its family.
+void Estimate::refine(const plan::CallT &call, Family family,
+                      const Named &named) {
   switch (family) {
   case Family::View:
-    return;
   case Family::Elementwise:
-    work.kind = WorkKind::elementwise;
-    work.isFusible = true;
-    return;
   case Family::Reduction:
-    work.kind = WorkKind::reduction;
-    work.isFusible = true;
     return;
   case Family::Copy:
-    work.kind = WorkKind::copy;
-    work.flops = 0;
-    work.isFusible = true;
-    return;
   case Family::Pack:
-    work.kind = WorkKind::copy;
     work.flops = 0;
     return;
   case Family::Fill:
-    work.kind = WorkKind::elementwise;
     // What works in place writes its operand.
-    work.bytes = written != 0 ? written : readBytes;
-    work.isFusible = true;
+    work.bytes = named.written != 0 ? named.written : named.readBytes;
     return;
   case Family::Sort:
-    work.kind = WorkKind::sort;
     // Radix sort: a pass for each byte.
     work.bytes *= double(std::max<size_t>(dtypeBytes(work.dtype), 1));
-    work.flops = 8 * largest;
+    work.flops = 8 * named.largest;
     return;
   case Family::Gather:
-    work.kind = WorkKind::indexing;
-    work.bytes = 2 * written;
+    work.bytes = 2 * named.written;
     return;
   case Family::Pick:
-    work.kind = WorkKind::indexing;
-    work.bytes = 8 * written;
-    work.flops = results;
+    work.bytes = 8 * named.written;
+    work.flops = named.results;
     return;
-  case Family::Scatter: {
-    work.kind = WorkKind::indexing;
-    // The largest operand that is not as large as the result.
-    double values = 0;
-    bool copies = false;
-    for (const plan::ValueT *operand : read)
-      if (double size = bytesOf(*operand); size < written)
-        values = std::max(values, size);
-      else
-        copies = true;
-    work.bytes = written + (copies ? written : 0) + 3 * values;
-    work.kernels = 2;
-    return;
-  }
+  case Family::Scatter:
+    return scatter(named);
   case Family::Matmul:
-    return multiply(call, /*adds=*/false);
   case Family::MatmulAdd:
-    return multiply(call, /*adds=*/true);
+    return multiply(call, /*adds=*/family == Family::MatmulAdd);
   case Family::Convolution:
-    return convolve(call, /*isBackward=*/false);
   case Family::ConvolutionBackward:
-    work.kernels = 2;
-    return convolve(call, /*isBackward=*/true);
+    return convolve(call, family == Family::ConvolutionBackward);
   case Family::Attention:
-    return attend(call, /*isBackward=*/false);
   case Family::AttentionBackward:
-    work.kernels = 3;
-    return attend(call, /*isBackward=*/true);
+    return attend(call, family == Family::AttentionBackward);
   }
 }
 

@@ -17,6 +17,8 @@ std::string formatCount(int64_t count);
 /// row's starts with a digit to the right, others to the left.
 class Table {
 public:
+  Table() = default;
+  explicit Table(std::vector<std::string> head) : rows{std::move(head)} {}
   void add(std::vector<std::string> row) { rows.push_back(std::move(row)); }
   /// One line a row, each indented by two spaces.
   std::string print() const;

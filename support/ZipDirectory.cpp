@@ -212,6 +212,67 @@ static void checkOverlaps(const Archive &archive,
   }
 }
 
+/// Takes an entry off the central directory `rest`; where its local header
+/// begins, in the archive.
+static std::pair<ZipEntry, uint64_t> takeEntry(const Archive &archive,
+                                               std::string_view &rest) {
+  uint16_t flags = field<uint16_t>(rest, 8), method = field<uint16_t>(rest, 10);
+  uint64_t local = field<uint32_t>(rest, 42);
+  size_t nameBytes = field<uint16_t>(rest, 28);
+  size_t extraBytes = field<uint16_t>(rest, 30);
+  size_t commentBytes = field<uint16_t>(rest, 32);
+  ZipEntry entry;
+  entry.crc = field<uint32_t>(rest, 16);
+  entry.packed = field<uint32_t>(rest, 20);
+  entry.bytes = field<uint32_t>(rest, 24);
+  rest.remove_prefix(kCentralBytes);
+  if (rest.size() < nameBytes + extraBytes + commentBytes)
+    archive.damaged("its directory is cut off");
+  entry.name = rest.substr(0, nameBytes);
+  widen(archive, rest.substr(nameBytes, extraBytes), entry.bytes, entry.packed,
+        local);
+  rest.remove_prefix(nameBytes + extraBytes + commentBytes);
+  // Bit 0: encrypted.
+  entry.stored = method == 0 && !(flags & 1) && entry.packed == entry.bytes;
+  entry.deflated = method == 8 && !(flags & 1);
+  return {std::move(entry), local};
+}
+
+/// Where an entry's bytes begin, in an archive of so many.
+static uint64_t findData(const Archive &archive, uint64_t bytes,
+                         const ZipEntry &entry, uint64_t local) {
+  std::string header =
+      archive.bytes(local, kLocalBytes, "the header of an entry");
+  if (field<uint32_t>(header, 0) != kLocalSignature)
+    archive.damaged("entry '" + entry.name + "' has no header");
+  // The local extra field may differ from the central one: it aligns data.
+  uint64_t data = local + kLocalBytes + field<uint16_t>(header, 26) +
+                  field<uint16_t>(header, 28);
+  if (data > bytes || entry.packed > bytes - data)
+    archive.damaged("entry '" + entry.name +
+                    "' lies beyond the end of the file");
+  if (entry.deflated && entry.bytes / kMostInflation > entry.packed)
+    archive.damaged("entry '" + entry.name + "' states " +
+                    std::to_string(entry.bytes) + " bytes, and " +
+                    std::to_string(entry.packed) +
+                    " packed ones cannot hold them");
+  return data;
+}
+
+/// The folder that all entries are in; empty if there is none.
+static std::string findRoot(const std::vector<ZipEntry> &entries) {
+  if (entries.empty())
+    return "";
+  std::string_view first = entries.front().name;
+  std::string_view prefix = first.substr(0, first.find('/') + 1);
+  bool isRoot = !prefix.empty() &&
+                std::ranges::all_of(entries, [&](const ZipEntry &entry) {
+                  return entry.name.size() > prefix.size() &&
+                         entry.name.starts_with(prefix);
+                });
+  return std::string(isRoot ? prefix.substr(0, prefix.size() - 1) : "");
+}
+
 ZipDirectory ZipDirectory::read(const std::string &path, uint64_t offset,
                                 uint64_t bytes) {
   Archive archive(path, offset, bytes);
@@ -229,62 +290,17 @@ ZipDirectory ZipDirectory::read(const std::string &path, uint64_t offset,
         field<uint32_t>(rest, 0) != kCentralSignature)
       archive.damaged("its directory states " + std::to_string(end.entries) +
                       " entries and holds " + std::to_string(i));
-    uint16_t flags = field<uint16_t>(rest, 8),
-             method = field<uint16_t>(rest, 10);
-    uint64_t packed = field<uint32_t>(rest, 20);
-    uint64_t local = field<uint32_t>(rest, 42);
-    size_t nameBytes = field<uint16_t>(rest, 28);
-    size_t extraBytes = field<uint16_t>(rest, 30);
-    size_t commentBytes = field<uint16_t>(rest, 32);
-    ZipEntry entry;
-    entry.crc = field<uint32_t>(rest, 16);
-    entry.bytes = field<uint32_t>(rest, 24);
-    rest.remove_prefix(kCentralBytes);
-    if (rest.size() < nameBytes + extraBytes + commentBytes)
-      archive.damaged("its directory is cut off");
-    entry.name = rest.substr(0, nameBytes);
-    widen(archive, rest.substr(nameBytes, extraBytes), entry.bytes, packed,
-          local);
-    rest.remove_prefix(nameBytes + extraBytes + commentBytes);
-
-    entry.packed = packed;
-    // Bit 0: encrypted.
-    entry.stored = method == 0 && !(flags & 1) && packed == entry.bytes;
-    entry.deflated = method == 8 && !(flags & 1);
-    std::string header =
-        archive.bytes(local, kLocalBytes, "the header of an entry");
-    if (field<uint32_t>(header, 0) != kLocalSignature)
-      archive.damaged("entry '" + entry.name + "' has no header");
-    // The local extra field may differ from the central one: it aligns data.
-    uint64_t data = local + kLocalBytes + field<uint16_t>(header, 26) +
-                    field<uint16_t>(header, 28);
-    if (data > bytes || packed > bytes - data)
-      archive.damaged("entry '" + entry.name +
-                      "' lies beyond the end of the file");
-    if (entry.deflated && entry.bytes / kMostInflation > packed)
-      archive.damaged("entry '" + entry.name + "' states " +
-                      std::to_string(entry.bytes) + " bytes, and " +
-                      std::to_string(packed) + " packed ones cannot hold them");
-    entry.offset = offset + data;
+    auto [entry, local] = takeEntry(archive, rest);
+    entry.offset = offset + findData(archive, bytes, entry, local);
     begins.emplace_back(offset + local, directory.all.size());
     directory.all.push_back(std::move(entry));
   }
   checkOverlaps(archive, std::move(begins), directory.all);
 
-  if (!directory.all.empty()) {
-    std::string_view first = directory.all.front().name;
-    std::string_view prefix = first.substr(0, first.find('/') + 1);
-    if (std::all_of(directory.all.begin(), directory.all.end(),
-                    [&](const ZipEntry &entry) {
-                      return entry.name.size() > prefix.size() &&
-                             entry.name.starts_with(prefix);
-                    }) &&
-        !prefix.empty()) {
-      directory.root = prefix.substr(0, prefix.size() - 1);
-      for (ZipEntry &entry : directory.all)
-        entry.name.erase(0, directory.root.size() + 1);
-    }
-  }
+  directory.root = findRoot(directory.all);
+  if (!directory.root.empty())
+    for (ZipEntry &entry : directory.all)
+      entry.name.erase(0, directory.root.size() + 1);
   // Readers differ in which of two they take.
   for (size_t i = 0; i < directory.all.size(); ++i)
     if (!directory.byName.emplace(directory.all[i].name, i).second)

@@ -102,106 +102,100 @@ Relation needs(std::vector<Feature> features, ErrorId id, std::string text) {
   return {Relation::Kind::Requires, std::move(features), id, std::move(text)};
 }
 
-std::vector<Relation> makeRelations() {
-  using enum Feature;
-  const char *const ofMatrix = ", whose ranks have parts of a matrix";
-  const char *const together = "'tp' and 'cp' are";
-  const char *const ofGrain =
-      ": several ranks would have summands of one grain";
-  const char *const onHost =
-      "{0} is computed on the host alone, and not with {1}; leave it out, or "
-      "set fsdp_config.offload_optimizer";
-  return {
-      // What nobody has built, or shown.
-      without(Float8, TensorParallel),
-      without(Float8, ContextParallel),
-      without(Float8, OffloadActivations),
-      unsupported({Float8, NoFloat8Products},
-                  "{0} is not supported on GPUs, whose kernels want operands "
-                  "of other layouts; leave it out, or compile for device: cpu"),
-      unsupported({Float8Gathers, OffloadParams},
-                  "'float8' with {0} is not supported with {1}; leave one of "
-                  "them out"),
-      without(Quantize, TensorParallel, ofMatrix),
-      without(Quantize, ContextParallel, ofMatrix),
-      without(Quantize, ReadsNoCodes,
-              ", where nothing reads blocks of codes yet"),
-      without(Quantize, Float8, ", which casts the parameter itself"),
-      without(Quantize, Grains,
-              ": that the bits are those of any number of ranks is not shown"),
-      without(Quantize, OffloadParams,
-              ", which moves numbers between memories"),
-      unsupported({NarrowWire, SumsAsItTravels},
-                  "{0} is not supported with {1}, whose collectives sum in the "
-                  "type that travels; write mixed_precision: {reduce_dtype: "
-                  "bfloat16} for sums in it"),
-      without(LocalIgnored, ContextParallel,
-              ", whose ranks have summands of one gradient"),
-      needs({StateDType, UpdatesNoCodes, UpdateOnHost},
-            ErrorId::ConfigNotSupported, onHost),
-      needs({StochasticRounding, UpdatesNoCodes, UpdateOnHost},
-            ErrorId::ConfigNotSupported, onHost),
-      unsupported({SequenceParallel, ContextParallel},
-                  "sequence_parallel: expected false with {1}, which cuts the "
-                  "sequence already"),
+using enum Feature;
+constexpr const char *kOfMatrix = ", whose ranks have parts of a matrix";
+constexpr const char *kTogether = "'tp' and 'cp' are";
+constexpr const char *kOfGrain =
+    ": several ranks would have summands of one grain";
+constexpr const char *kOnHost =
+    "{0} is computed on the host alone, and not with {1}; leave it out, or "
+    "set fsdp_config.offload_optimizer";
 
-      // The same bits on any number of ranks.
-      notWithGrains(SumsInNoOrder,
-                    ": nothing says in which order its kernels sum",
-                    "'{0}' is"),
-      notWithGrains(TensorParallel, ofGrain, together),
-      notWithGrains(ContextParallel, ofGrain, together),
-      notWithGrains(DivideFactor, ", by whose number gradients are divided"),
-      notWithGrains(DivideInOptimizer, ", whose sum is divided once"),
-      notWithGrains(LocalIgnored,
-                    ": each rank would train parameters of its own"),
-      notWithGrains(OffloadParams),
-      notWithGrains(OffloadOptimizer),
-      notWithGrains(Float8, ": that its scales have the same bits on any "
-                            "number of ranks is not shown"),
-      notWithGrains(NormOfSums, ", found 1, expected 2 or inf, which have sums "
-                                "without rounding"),
-      notWithGrains(NarrowWire,
-                    ": one rank alone sends nothing, and rounds nothing"),
-      contradicts({MicroBatches, Grains},
-                  "{0} does not go with {1}, which says of how many batches a "
-                  "step consists, on all ranks together; leave it out"),
-      contradicts({SyncNotLast, Grains},
-                  "{0} can only be last with {1}: each rank sums its own "
-                  "grains first; leave it out"),
+const std::vector<Relation> kRelations = {
+    // What nobody has built, or shown.
+    without(Float8, TensorParallel),
+    without(Float8, ContextParallel),
+    without(Float8, OffloadActivations),
+    unsupported({Float8, NoFloat8Products},
+                "{0} is not supported on GPUs, whose kernels want operands "
+                "of other layouts; leave it out, or compile for device: cpu"),
+    unsupported({Float8Gathers, OffloadParams},
+                "'float8' with {0} is not supported with {1}; leave one of "
+                "them out"),
+    without(Quantize, TensorParallel, kOfMatrix),
+    without(Quantize, ContextParallel, kOfMatrix),
+    without(Quantize, ReadsNoCodes,
+            ", where nothing reads blocks of codes yet"),
+    without(Quantize, Float8, ", which casts the parameter itself"),
+    without(Quantize, Grains,
+            ": that the bits are those of any number of ranks is not shown"),
+    without(Quantize, OffloadParams, ", which moves numbers between memories"),
+    unsupported({NarrowWire, SumsAsItTravels},
+                "{0} is not supported with {1}, whose collectives sum in the "
+                "type that travels; write mixed_precision: {reduce_dtype: "
+                "bfloat16} for sums in it"),
+    without(LocalIgnored, ContextParallel,
+            ", whose ranks have summands of one gradient"),
+    needs({StateDType, UpdatesNoCodes, UpdateOnHost},
+          ErrorId::ConfigNotSupported, kOnHost),
+    needs({StochasticRounding, UpdatesNoCodes, UpdateOnHost},
+          ErrorId::ConfigNotSupported, kOnHost),
+    unsupported({SequenceParallel, ContextParallel},
+                "sequence_parallel: expected false with {1}, which cuts the "
+                "sequence already"),
 
-      // What contradicts itself.
-      needs({KeepGathered, GatheredForBackward}, ErrorId::ConfigBadValue,
-            "{0} keeps parameters gathered from micro-batch to micro-batch, "
-            "which needs {1}"),
-      contradicts({BucketReshards, KeepGathered},
-                  "{0} drops parameters after forward, and {1} keeps all of "
-                  "them; leave one of them out"),
-      contradicts({OtherShardDims, FlatLayout},
-                  "{0} is no dim 0, which {1} needs; write bucket_layout: auto "
-                  "or rows, or rows for its bucket in overrides"),
-      contradicts({DivideInOptimizer, ForceSum},
-                  "{0} and {1} both sum gradients, but divide them at "
-                  "different places; leave one of them out"),
-      contradicts({AllReduceLast, MicroBatches, OffloadParams},
-                  "{0} keeps running sums on the device until replicas add "
-                  "them up, and with {2} they lie on the host; write each or "
-                  "last"),
-      needs({Float8Gathers, Float8Tensorwise}, ErrorId::ConfigBadValue,
-            "{0} needs {1}; by rows, a weight's scales differ from product to "
-            "product"),
-      contradicts({StepsWithNan, DynamicLossScale},
-                  "{0} does not go with {1}, whose overflows leave out their "
-                  "update: write skip, or a number as loss_scale"),
-      contradicts({Prefetch, AheadByRule},
-                  "{1} decides what {0} says; leave one of them out"),
-      contradicts({NamedBuckets, BucketsByRule},
-                  "{1} decides what {0} says; leave one of them out"),
-  };
-}
+    // The same bits on any number of ranks.
+    notWithGrains(SumsInNoOrder,
+                  ": nothing says in which order its kernels sum", "'{0}' is"),
+    notWithGrains(TensorParallel, kOfGrain, kTogether),
+    notWithGrains(ContextParallel, kOfGrain, kTogether),
+    notWithGrains(DivideFactor, ", by whose number gradients are divided"),
+    notWithGrains(DivideInOptimizer, ", whose sum is divided once"),
+    notWithGrains(LocalIgnored,
+                  ": each rank would train parameters of its own"),
+    notWithGrains(OffloadParams),
+    notWithGrains(OffloadOptimizer),
+    notWithGrains(Float8, ": that its scales have the same bits on any "
+                          "number of ranks is not shown"),
+    notWithGrains(NormOfSums, ", found 1, expected 2 or inf, which have sums "
+                              "without rounding"),
+    notWithGrains(NarrowWire,
+                  ": one rank alone sends nothing, and rounds nothing"),
+    contradicts({MicroBatches, Grains},
+                "{0} does not go with {1}, which says of how many batches a "
+                "step consists, on all ranks kTogether; leave it out"),
+    contradicts({SyncNotLast, Grains},
+                "{0} can only be last with {1}: each rank sums its own "
+                "grains first; leave it out"),
+
+    // What contradicts itself.
+    needs({KeepGathered, GatheredForBackward}, ErrorId::ConfigBadValue,
+          "{0} keeps parameters gathered from micro-batch to micro-batch, "
+          "which needs {1}"),
+    contradicts({BucketReshards, KeepGathered},
+                "{0} drops parameters after forward, and {1} keeps all of "
+                "them; leave one of them out"),
+    contradicts({OtherShardDims, FlatLayout},
+                "{0} is no dim 0, which {1} needs; write bucket_layout: auto "
+                "or rows, or rows for its bucket in overrides"),
+    contradicts({DivideInOptimizer, ForceSum},
+                "{0} and {1} both sum gradients, but divide them at "
+                "different places; leave one of them out"),
+    contradicts({AllReduceLast, MicroBatches, OffloadParams},
+                "{0} keeps running sums on the device until replicas add "
+                "them up, and with {2} they lie on the host; write each or "
+                "last"),
+    needs({Float8Gathers, Float8Tensorwise}, ErrorId::ConfigBadValue,
+          "{0} needs {1}; by rows, a weight's scales differ from product to "
+          "product"),
+    contradicts({StepsWithNan, DynamicLossScale},
+                "{0} does not go with {1}, whose overflows leave out their "
+                "update: write skip, or a number as loss_scale"),
+    contradicts({Prefetch, AheadByRule},
+                "{1} decides what {0} says; leave one of them out"),
+    contradicts({NamedBuckets, BucketsByRule},
+                "{1} decides what {0} says; leave one of them out"),
+};
 } // namespace
 
-std::span<const Relation> fsdp::getRelations() {
-  static const std::vector<Relation> all = makeRelations();
-  return all;
-}
+std::span<const Relation> fsdp::getRelations() { return kRelations; }

@@ -4,9 +4,9 @@
 #include "passes/analysis/Decisions.h"
 
 #include "ir/aten/Aten.h"
+#include "ir/fsdp/Fsdp.h"
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/ModulePaths.h"
-#include "passes/analysis/Programs.h"
 #include "passes/analysis/SourcePlace.h"
 #include "passes/analysis/Views.h"
 

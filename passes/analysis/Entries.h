@@ -9,7 +9,9 @@
 #ifndef FSDP_PASSES_ANALYSIS_ENTRIES_H
 #define FSDP_PASSES_ANALYSIS_ENTRIES_H
 
-#include "passes/analysis/Programs.h"
+#include "ir/fsdp/Fsdp.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace fsdp {
 

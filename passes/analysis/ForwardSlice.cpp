@@ -4,7 +4,9 @@
 #include "passes/analysis/ForwardSlice.h"
 
 #include "ir/fsdp/Fsdp.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/Outputs.h"
+#include "passes/analysis/States.h"
+#include "passes/analysis/Transfers.h"
 
 using namespace mlir;
 using namespace fsdp;

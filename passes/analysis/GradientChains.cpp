@@ -5,6 +5,8 @@
 
 #include "ir/aten/Matchers.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;

@@ -4,7 +4,9 @@
 #ifndef FSDP_PASSES_ANALYSIS_GRADIENTCHAINS_H
 #define FSDP_PASSES_ANALYSIS_GRADIENTCHAINS_H
 
-#include "passes/analysis/Programs.h"
+#include "ir/fsdp/Fsdp.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace fsdp {
 

@@ -4,7 +4,7 @@
 #include "passes/analysis/Resharding.h"
 
 #include "passes/analysis/NamePatterns.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/Outputs.h"
 
 using namespace mlir;
 using namespace fsdp;

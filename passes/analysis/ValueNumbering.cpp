@@ -10,6 +10,8 @@
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/GradientChains.h"
 #include "passes/analysis/Marks.h"
+#include "passes/analysis/Outputs.h"
+#include "passes/analysis/Transfers.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -360,65 +362,103 @@ private:
 };
 } // namespace
 
+void ValueNumbering::numberArgument(BlockArgument argument) {
+  unsigned i = argument.getArgNumber();
+  Attribute name = current.getArgAttr(i, kStateAttr);
+  if (!name)
+    name = current.getArgAttr(i, kInputAttr);
+  auto known = kept.find(name);
+  if (name && known != kept.end()) {
+    numbers[argument] = known->second;
+    return;
+  }
+  StateOp state = states->lookup(current, i);
+  if (state && state.isFlat()) {
+    SmallVector<Number> parts;
+    for (StateOp member : states->getMembers(state)) {
+      auto ref = FlatSymbolRefAttr::get(member.getSymNameAttr());
+      uintptr_t part[] = {kArgument, uintptr_t(ref.getAsOpaquePointer())};
+      parts.push_back(intern(part, 1, nullptr));
+    }
+    numbers[argument] = internFlat(state, parts);
+    return;
+  }
+  uintptr_t key[] = {name ? kArgument : kAnonymousArgument,
+                     name ? uintptr_t(name.getAsOpaquePointer()) : i};
+  numbers[argument] = intern(key, 1, nullptr);
+}
+
+ValueNumbering::Observation &ValueNumbering::observe(StringRef what,
+                                                     StringRef name,
+                                                     Value value,
+                                                     Location loc) {
+  observed.push_back({llvm::formatv("{0} '{1}'", what, name).str(),
+                      numbers.lookup(value), loc});
+  return observed.back();
+}
+
+void ValueNumbering::observeGradient(Attribute of, Value value, Location loc) {
+  auto name = dyn_cast_or_null<FlatSymbolRefAttr>(of);
+  if (!name)
+    return;
+  StateOp state = states->lookup(name);
+  bool isBeforeCast = state && state.isReducedInOtherType() &&
+                      getElementTypeOrSelf(value.getType()) !=
+                          state.getGlobalType().getElementType();
+  if (!state || !state.isFlat()) {
+    observe("gradient of", name.getValue(), value, loc).isBeforeCast =
+        isBeforeCast;
+    return;
+  }
+  auto held = flats.find(numbers.lookup(value));
+  bool isWhole = held != flats.end() && held->second.flat == name;
+  for (auto [i, each] : llvm::enumerate(states->getMembers(state))) {
+    StateOp member = each;
+    Observation &seen = observe("gradient of", member.getSymName(), value, loc);
+    seen.isBeforeCast = isBeforeCast;
+    if (isWhole)
+      seen.number = held->second.parts[i];
+  }
+}
+
+void ValueNumbering::observeResult(unsigned i, Value value) {
+  Location loc = value.getLoc();
+  observeGradient(current.getResultAttr(i, kGradientAttr), value, loc);
+  if (auto name = current.getResultAttrOfType<StringAttr>(i, kOutputAttr)) {
+    if (name.getValue() != kGradNormOutput)
+      observe("output", name.getValue(), value, loc);
+    return;
+  }
+  if (auto name = current.getResultAttrOfType<StringAttr>(i, kMetricAttr)) {
+    if (name.getValue() != kLossScaleMetric)
+      observe("output", name.getValue(), value, loc).isMetric = true;
+    return;
+  }
+  auto bound = current.getResultAttrOfType<FlatSymbolRefAttr>(i, kStateAttr);
+  StateOp state = states->lookup(bound);
+  if (!state)
+    return;
+  Role role = state.getRole();
+  if (role == Role::Gradient)
+    observeGradient(state.getOfAttr(), value, loc);
+  if (role == Role::Gathered) {
+    auto [it, isNew] = kept.try_emplace(bound, numbers.lookup(value));
+    if (!isNew && it->second != numbers.lookup(value))
+      observe("gathered", state.getSymName(), value, loc);
+  }
+  if (role == Role::Buffer || role == Role::Random)
+    observe("new value of", state.getSymName(), value, loc).isRandom =
+        role == Role::Random;
+}
+
 SmallVector<ValueNumbering::Observation>
 ValueNumbering::run(func::FuncOp func) {
   numbers.clear();
   StateTable table(func->getParentOfType<ModuleOp>());
   current = func;
   states = &table;
-  for (BlockArgument argument : func.getArguments()) {
-    unsigned i = argument.getArgNumber();
-    Attribute name = func.getArgAttr(i, kStateAttr);
-    if (!name)
-      name = func.getArgAttr(i, kInputAttr);
-    uintptr_t key[] = {name ? kArgument : kAnonymousArgument,
-                       name ? uintptr_t(name.getAsOpaquePointer()) : i};
-    auto known = kept.find(name);
-    if (StateOp state = table.lookup(func, i);
-        state && state.isFlat() && known == kept.end()) {
-      SmallVector<Number> parts;
-      for (StateOp member : table.getMembers(state)) {
-        auto ref = FlatSymbolRefAttr::get(member.getSymNameAttr());
-        uintptr_t part[] = {kArgument, uintptr_t(ref.getAsOpaquePointer())};
-        parts.push_back(intern(part, 1, nullptr));
-      }
-      numbers[argument] = internFlat(state, parts);
-      continue;
-    }
-    numbers[argument] =
-        name && known != kept.end() ? known->second : intern(key, 1, nullptr);
-  }
-
-  SmallVector<Observation> observed;
-  auto observe = [&](StringRef what, StringRef name, Value value,
-                     Location loc) {
-    observed.push_back({llvm::formatv("{0} '{1}'", what, name).str(),
-                        numbers.lookup(value), loc});
-  };
-  auto observeGradient = [&](Attribute of, Value value, Location loc) {
-    auto name = dyn_cast_or_null<FlatSymbolRefAttr>(of);
-    if (!name)
-      return;
-    StateOp state = table.lookup(name);
-    bool isBeforeCast = state && state.isReducedInOtherType() &&
-                        getElementTypeOrSelf(value.getType()) !=
-                            state.getGlobalType().getElementType();
-    if (!state || !state.isFlat()) {
-      observe("gradient of", name.getValue(), value, loc);
-      observed.back().isBeforeCast = isBeforeCast;
-      return;
-    }
-    auto held = flats.find(numbers.lookup(value));
-    bool isWhole = held != flats.end() && held->second.flat == name;
-    for (auto [i, each] : llvm::enumerate(table.getMembers(state))) {
-      StateOp member = each;
-      observe("gradient of", member.getSymName(), value, loc);
-      observed.back().isBeforeCast = isBeforeCast;
-      if (isWhole)
-        observed.back().number = held->second.parts[i];
-    }
-  };
-
+  for (BlockArgument argument : func.getArguments())
+    numberArgument(argument);
   Block &body = func.getBody().front();
   GradientFollower chains(table);
   for (Operation &op : body.without_terminator()) {
@@ -431,41 +471,10 @@ ValueNumbering::run(func::FuncOp func) {
                           grad, op.getLoc());
     numberOp(op);
   }
-
   for (const GradientFollower::Chain &chain : chains.get())
     observeGradient(chain.of, chain.end, chain.loc);
-
-  Operation *terminator = body.getTerminator();
-  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
-    Location loc = value.getLoc();
-    observeGradient(func.getResultAttr(i, kGradientAttr), value, loc);
-    if (auto name = func.getResultAttrOfType<StringAttr>(i, kOutputAttr)) {
-      if (name.getValue() != kGradNormOutput)
-        observe("output", name.getValue(), value, loc);
-      continue;
-    }
-    if (auto name = func.getResultAttrOfType<StringAttr>(i, kMetricAttr)) {
-      if (name.getValue() == kLossScaleMetric)
-        continue;
-      observe("output", name.getValue(), value, loc);
-      observed.back().isMetric = true;
-      continue;
-    }
-    auto bound = func.getResultAttrOfType<FlatSymbolRefAttr>(i, kStateAttr);
-    StateOp state = table.lookup(bound);
-    if (state && state.getRole() == Role::Gradient)
-      observeGradient(state.getOfAttr(), value, loc);
-    if (state && state.getRole() == Role::Gathered) {
-      auto [it, isNew] = kept.try_emplace(bound, numbers.lookup(value));
-      if (!isNew && it->second != numbers.lookup(value))
-        observe("gathered", state.getSymName(), value, loc);
-    }
-    if (state &&
-        (state.getRole() == Role::Buffer || state.getRole() == Role::Random))
-      observe("new value of", state.getSymName(), value, loc);
-    if (state && state.getRole() == Role::Random)
-      observed.back().isRandom = true;
-  }
+  for (auto [i, value] : llvm::enumerate(body.getTerminator()->getOperands()))
+    observeResult(i, value);
   states = nullptr;
-  return observed;
+  return std::exchange(observed, {});
 }

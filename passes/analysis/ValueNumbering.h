@@ -4,7 +4,7 @@
 #ifndef FSDP_PASSES_ANALYSIS_VALUE_NUMBERING_H
 #define FSDP_PASSES_ANALYSIS_VALUE_NUMBERING_H
 
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 
 #include "llvm/Support/Allocator.h"
 
@@ -66,6 +66,7 @@ private:
   using Key = llvm::ArrayRef<uintptr_t>;
 
   Number intern(Key key, unsigned size, mlir::Operation *op);
+  void numberArgument(mlir::BlockArgument argument);
   void numberOp(mlir::Operation &op);
   /// Whether the op only moves what it is given; numbers its results if so.
   bool passThrough(mlir::Operation &op);
@@ -90,6 +91,13 @@ private:
   /// Whether the op, which brings dims into an order, takes back what brought
   /// its operand into another; numbers its result if so.
   bool undoesPermute(mlir::Operation &op, llvm::ArrayRef<int64_t> order);
+
+  Observation &observe(llvm::StringRef what, llvm::StringRef name,
+                       mlir::Value value, mlir::Location loc);
+  /// `of` is no gradient's name, or the state's that it is of.
+  void observeGradient(mlir::Attribute of, mlir::Value value,
+                       mlir::Location loc);
+  void observeResult(unsigned number, mlir::Value value);
 
   llvm::BumpPtrAllocator allocator;
   llvm::DenseMap<Key, Number> table;
@@ -121,6 +129,7 @@ private:
   mlir::func::FuncOp current;
   const StateTable *states = nullptr;
   llvm::DenseMap<mlir::Value, Number> numbers;
+  llvm::SmallVector<Observation> observed;
 };
 
 } // namespace fsdp

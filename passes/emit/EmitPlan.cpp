@@ -4,7 +4,9 @@
 #include "passes/emit/EmitPlan.h"
 
 #include "ir/aten/Aten.h"
+#include "passes/analysis/Mesh.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/emit/EmitProgram.h"
 #include "passes/emit/EmitRun.h"
 #include "passes/emit/PlanEnums.h"

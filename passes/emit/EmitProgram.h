@@ -5,7 +5,7 @@
 #define FSDP_PASSES_EMIT_EMITPROGRAM_H
 
 #include "ir/fsdp/Fsdp.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "plan/plan_generated.h"
 
 namespace fsdp {

@@ -4,6 +4,7 @@
 #include "passes/emit/EmitRun.h"
 
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/Programs.h"
 #include "passes/emit/PlanEnums.h"
 #include "passes/emit/RunSettings.h"
 

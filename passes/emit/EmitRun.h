@@ -4,7 +4,7 @@
 #ifndef FSDP_PASSES_EMIT_EMITRUN_H
 #define FSDP_PASSES_EMIT_EMITRUN_H
 
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/emit/EmitPlan.h"
 
 namespace fsdp {

@@ -9,7 +9,9 @@
 
 #include "ir/aten/Aten.h"
 #include "passes/analysis/ModulePaths.h"
+#include "passes/analysis/Outputs.h"
 #include "passes/analysis/SourcePlace.h"
+#include "passes/analysis/Transfers.h"
 #include "passes/emit/MemoryMapPage.h"
 #include "passes/emit/Types.h"
 #include "passes/plan/MemoryUse.h"

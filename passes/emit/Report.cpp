@@ -5,6 +5,7 @@
 
 #include "ir/aten/Aten.h"
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/Transfers.h"
 #include "passes/emit/MemoryReport.h"
 #include "passes/emit/PlanEnums.h"
 #include "passes/emit/ScheduleTable.h"

@@ -4,8 +4,10 @@
 #include "passes/emit/ScheduleTable.h"
 
 #include "ir/aten/Aten.h"
+#include "passes/analysis/Outputs.h"
 #include "passes/analysis/Phases.h"
 #include "passes/analysis/SourcePlace.h"
+#include "passes/analysis/Transfers.h"
 #include "passes/emit/PlanEnums.h"
 
 using namespace mlir;

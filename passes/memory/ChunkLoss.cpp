@@ -4,6 +4,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Decisions.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/memory/LossChunks.h"
 #include "support/Format.h"
 

@@ -4,7 +4,7 @@
 #ifndef FSDP_PASSES_MEMORY_LOSSCHUNKS_H
 #define FSDP_PASSES_MEMORY_LOSSCHUNKS_H
 
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/memory/LossRegion.h"
 
 namespace fsdp {

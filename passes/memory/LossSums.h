@@ -4,7 +4,7 @@
 #ifndef FSDP_PASSES_MEMORY_LOSSSUMS_H
 #define FSDP_PASSES_MEMORY_LOSSSUMS_H
 
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/analysis/TensorOps.h"
 
 namespace fsdp {

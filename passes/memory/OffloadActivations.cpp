@@ -12,6 +12,7 @@
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/SecondLife.h"
 #include "passes/analysis/SourcePlace.h"
+#include "passes/analysis/Transfers.h"
 #include "passes/analysis/Views.h"
 #include "support/Format.h"
 

@@ -7,8 +7,11 @@
 #include "passes/analysis/Decisions.h"
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/ForwardSlice.h"
+#include "passes/analysis/Programs.h"
 #include "passes/analysis/Resharding.h"
 #include "passes/analysis/SecondLife.h"
+#include "passes/analysis/States.h"
+#include "passes/analysis/Transfers.h"
 #include "support/Format.h"
 
 #include "mlir/IR/IRMapping.h"

@@ -7,6 +7,8 @@
 #include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/SourcePlace.h"
+#include "passes/analysis/States.h"
+#include "passes/analysis/Transfers.h"
 #include "passes/analysis/Views.h"
 #include "passes/memory/BlockRemarks.h"
 #include "passes/memory/CheckpointedModules.h"

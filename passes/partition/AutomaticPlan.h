@@ -4,7 +4,7 @@
 #ifndef FSDP_PASSES_PARTITION_AUTOMATICPLAN_H
 #define FSDP_PASSES_PARTITION_AUTOMATICPLAN_H
 
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/partition/Cuts.h"
 
 #include "llvm/ADT/MapVector.h"

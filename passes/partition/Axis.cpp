@@ -4,7 +4,7 @@
 #include "passes/partition/Axis.h"
 
 #include "passes/analysis/Marks.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/Mesh.h"
 #include "passes/partition/PlanParallel.h"
 
 using namespace mlir;

@@ -4,8 +4,10 @@
 #include "passes/partition/PlanParallel.h"
 
 #include "passes/analysis/Decisions.h"
+#include "passes/analysis/Mesh.h"
 #include "passes/analysis/ModulePaths.h"
 #include "passes/analysis/NamePatterns.h"
+#include "passes/analysis/Programs.h"
 #include "passes/partition/AutomaticPlan.h"
 
 #include "llvm/ADT/StringMap.h"

@@ -11,6 +11,7 @@
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/LossReduction.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/analysis/TensorOps.h"
 #include "passes/partition/Cuts.h"
 #include "passes/partition/PlanParallel.h"

@@ -3,7 +3,9 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Marks.h"
+#include "passes/analysis/Mesh.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/partition/Axis.h"
 #include "passes/partition/Localize.h"
 

@@ -11,7 +11,9 @@
 #include "ir/aten/Aten.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/analysis/TensorBuilders.h"
+#include "passes/analysis/Transfers.h"
 
 #include "llvm/ADT/Sequence.h"
 

@@ -5,6 +5,8 @@
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/TensorOps.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 #include <limits>
 
 using namespace mlir;

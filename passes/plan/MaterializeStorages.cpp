@@ -4,6 +4,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Liveness.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/analysis/TensorBuilders.h"
 
 using namespace mlir;

@@ -148,6 +148,26 @@ bool PackingSearch::descend(int64_t wanted) {
   return placeRest(0, -1);
 }
 
+std::vector<PackingSearch::Candidate>
+PackingSearch::listCandidates(int64_t lastOffset, int64_t lastRank) {
+  // Nothing can begin above where one that is left could already end: that one
+  // could be moved below.
+  auto tightest = std::max_element(rest.begin(), rest.end());
+  int64_t limit = goal - *tightest + 1;
+  for (const Pending &each : pending)
+    limit = std::min(limit, each.lowest + each.bytes);
+  std::vector<Candidate> candidates;
+  for (const Pending &each : pending)
+    if (each.lowest < limit &&
+        (each.lowest > lastOffset ||
+         (each.lowest == lastOffset && each.rank > lastRank)))
+      candidates.push_back({each.lowest, each.rank});
+  if (candidates.empty())
+    ++failures[tightest - rest.begin()];
+  std::sort(candidates.begin(), candidates.end());
+  return candidates;
+}
+
 /// Places what is pending at `lastOffset` or above: at it only what has a
 /// higher rank than the last one, so that no set of buffers is tried twice.
 bool PackingSearch::placeRest(int64_t lastOffset, int64_t lastRank) {
@@ -156,29 +176,7 @@ bool PackingSearch::placeRest(int64_t lastOffset, int64_t lastRank) {
   workDone += static_cast<int64_t>(pending.size()) + moments;
   if (--nodesLeft < 0 || workDone > workLimit)
     return false;
-  // Nothing can begin above where one that is left could already end: that one
-  // could be moved below.
-  auto tightest = std::max_element(rest.begin(), rest.end());
-  int64_t limit = goal - *tightest + 1;
-  for (const Pending &each : pending)
-    limit = std::min(limit, each.lowest + each.bytes);
-  struct Candidate {
-    int64_t offset;
-    unsigned rank;
-    auto operator<=>(const Candidate &) const = default;
-  };
-  std::vector<Candidate> candidates;
-  for (const Pending &each : pending)
-    if (each.lowest < limit &&
-        (each.lowest > lastOffset ||
-         (each.lowest == lastOffset && each.rank > lastRank)))
-      candidates.push_back({each.lowest, each.rank});
-  if (candidates.empty()) {
-    ++failures[tightest - rest.begin()];
-    return false;
-  }
-  std::sort(candidates.begin(), candidates.end());
-
+  std::vector<Candidate> candidates = listCandidates(lastOffset, lastRank);
   std::vector<std::pair<unsigned, int64_t>> raised; // of pending
   for (auto [offset, rank] : candidates) {
     auto at = std::ranges::lower_bound(pending, rank, {}, &Pending::rank);

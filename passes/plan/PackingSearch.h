@@ -62,6 +62,14 @@ private:
   void sort(int ranking);
   void learn(int ranking);
   bool descend(int64_t goal);
+  struct Candidate {
+    int64_t offset;
+    unsigned rank;
+    auto operator<=>(const Candidate &) const = default;
+  };
+  /// What `placeRest` may place first, in order; if there is nothing, counts
+  /// the moment that lacked room.
+  std::vector<Candidate> listCandidates(int64_t lastOffset, int64_t lastRank);
   bool placeRest(int64_t lastOffset, int64_t lastRank);
 
   static constexpr int kRankings = 5;

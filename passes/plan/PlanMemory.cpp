@@ -5,6 +5,7 @@
 #include "passes/analysis/Liveness.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/ScratchBound.h"
+#include "passes/analysis/States.h"
 #include "passes/plan/MemoryUse.h"
 #include "passes/plan/Packing.h"
 

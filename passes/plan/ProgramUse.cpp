@@ -3,6 +3,7 @@
 
 #include "passes/plan/ProgramUse.h"
 
+#include "passes/analysis/Programs.h"
 #include "passes/plan/MemoryUse.h"
 #include "passes/plan/Packing.h"
 

@@ -11,7 +11,7 @@
 
 #include "passes/analysis/LiveBytes.h"
 #include "passes/analysis/Phases.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 
 namespace fsdp {
 

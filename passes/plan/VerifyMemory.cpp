@@ -20,13 +20,10 @@
 #include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
-#include "passes/analysis/Memories.h"
 #include "passes/analysis/Programs.h"
-#include "passes/analysis/Views.h"
-#include "passes/plan/ByteMap.h"
+#include "passes/analysis/States.h"
 #include "passes/plan/MemoryUse.h"
-
-#include <limits>
+#include "passes/plan/PlannedContents.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -38,40 +35,18 @@ namespace fsdp {
 
 namespace {
 
-constexpr unsigned kNone = ByteMap::kNothing;
-constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
-
-int64_t bytesOf(Type type) {
-  return aten::getStorageBytes(cast<RankedTensorType>(type));
-}
-
-/// What was once written to a range of bytes, as one.
-struct Contents {
-  int64_t begin, bytes;
-  Location location;     ///< of what wrote them, or of the state or input
-  RankedTensorType type; ///< of the value that fills them; null: padding rows
-  int64_t lastRead = -1;
-
-  int64_t getEnd() const { return begin + bytes; }
-};
-
-/// One program. First all contents are made, in the order in which they are
-/// written, with their addresses and last reads; then the program runs.
-class Interpreter {
+/// One program: when all contents are made, it runs.
+class Interpreter : PlannedContents {
 public:
   Interpreter(func::FuncOp program, const StateTable &states,
               const MemoryUse &use, const DenseSet<Operation *> &spare)
-      : program(program), states(states), memories(program), use(use),
-        spare(spare) {}
+      : PlannedContents(program, states, spare), use(use) {}
 
   LogicalResult verify() {
-    if (failed(makeArguments()))
+    if (failed(prepare()))
       return failure();
-    for (Operation &op : program.getBody().front()) {
-      if (failed(isa<func::ReturnOp>(op) ? prepareReturn(op) : prepare(op)))
-        return failure();
-      ++now;
-    }
+    for (unsigned id : initial)
+      memory.write(contents[id].begin, contents[id].getEnd(), id);
     now = 0;
     for (Operation &op : program.getBody().front()) {
       if (failed(isa<func::ReturnOp>(op) ? runReturn(op) : run(op)))
@@ -82,301 +57,6 @@ public:
   }
 
 private:
-  /// Where an op writes what, and the operand in whose place it does so.
-  struct Write {
-    unsigned contents;
-    Value inPlaceOf;
-  };
-
-  //===--------------------------------------------------------------------===//
-  // Contents
-  //===--------------------------------------------------------------------===//
-
-  unsigned make(int64_t begin, int64_t bytes, Location location,
-                RankedTensorType type) {
-    contents.push_back({begin, bytes, location, type});
-    return contents.size() - 1;
-  }
-
-  /// kNone for constants and for what is no tensor.
-  unsigned getContents(Value value) const {
-    auto it = contentsOf.find(value);
-    return it == contentsOf.end() ? kNone : it->second;
-  }
-
-  void noteRead(Value value, int64_t time) {
-    if (unsigned id = getContents(value); id != kNone)
-      contents[id].lastRead = std::max(contents[id].lastRead, time);
-  }
-
-  /// Whether the elements of `value` are all of its contents, in their order.
-  bool isWhole(Value value) const {
-    unsigned id = getContents(value);
-    if (id == kNone || !contents[id].type)
-      return false;
-    auto type = cast<RankedTensorType>(value.getType());
-    RankedTensorType whole = contents[id].type;
-    return type == whole ||
-           (aten::isContiguous(type) && aten::isContiguous(whole) &&
-            type.getElementType() == whole.getElementType() &&
-            type.getNumElements() == whole.getNumElements());
-  }
-
-  LogicalResult makeArguments() {
-    for (StateOp state : states.getStates()) {
-      if (state.getPart())
-        continue; // lies in a flat one
-      if (!state.getAt())
-        return state.emitOpError("has no address");
-      RankedTensorType type = state.getLocalType();
-      unsigned id =
-          make(getCheckedAddress(*state.getAt(), state.isOnHost()
-                                                     ? MemorySpace::Host
-                                                     : MemorySpace::Device),
-               bytesOf(type), state.getLoc(), type);
-      held[state] = id;
-      start(id);
-    }
-    for (BlockArgument argument : program.getArguments()) {
-      unsigned number = argument.getArgNumber();
-      if (StateOp state = states.lookup(program, number)) {
-        contentsOf[argument] = held.at(state);
-        continue;
-      }
-      auto at = program.getArgAttrOfType<DenseI64ArrayAttr>(number, kAtAttr);
-      if (!at || at.size() != 1)
-        return program.emitError("argument ") << number << " has no address";
-      auto type = cast<RankedTensorType>(argument.getType());
-      unsigned id = make(at[0], bytesOf(type), argument.getLoc(), type);
-      // Callers need not set an input again for the next step.
-      contents[id].lastRead = kForever;
-      contentsOf[argument] = id;
-      start(id);
-    }
-    return success();
-  }
-
-  /// Contents that are there before the program begins.
-  void start(unsigned id) {
-    memory.write(contents[id].begin, contents[id].getEnd(), id);
-  }
-
-  //===--------------------------------------------------------------------===//
-  // What ops do to memory
-  //===--------------------------------------------------------------------===//
-
-  /// An op that only gives other names to its operands reads no element.
-  static bool isRead(Operation &op) {
-    return !isa<FreeOp>(op) &&
-           (op.getNumResults() == 0 ||
-            !llvm::all_of(op.getResults(), [](OpResult result) {
-              return getViewSource(result) != nullptr;
-            }));
-  }
-
-  LogicalResult prepare(Operation &op) {
-    if (isRead(op))
-      for (Value operand : op.getOperands())
-        noteRead(operand, now);
-    if (auto wait = dyn_cast<WaitOp>(op))
-      return prepareWait(wait);
-    if (isa<ConstantOp>(op))
-      return success();
-    if (auto padding = dyn_cast<ZeroPaddingOp>(op)) {
-      preparePadding(padding);
-      return success();
-    }
-    auto addresses =
-        dyn_cast_or_null<DenseI64ArrayAttr>(op.getDiscardableAttr(kAtAttr));
-    ArrayRef<int64_t> at =
-        addresses ? addresses.asArrayRef() : ArrayRef<int64_t>();
-    if (auto start = dyn_cast<StartOpInterface>(op))
-      return prepareStart(start, at);
-    size_t used = 0;
-    SmallVector<Write> &written = writes[&op];
-    for (OpResult result : op.getResults()) {
-      auto type = dyn_cast<RankedTensorType>(result.getType());
-      if (!type)
-        continue;
-      if (Value source = getViewSource(result)) {
-        // A view of a constant is one.
-        if (unsigned id = getContents(source); id != kNone)
-          contentsOf[result] = id;
-        continue;
-      }
-      if (used == at.size())
-        return op.emitOpError("has more tensors of its own than its ")
-               << at.size() << " addresses";
-      contentsOf[result] =
-          make(getCheckedAddress(at[used++], memories.get(result)),
-               bytesOf(type), result.getLoc(), type);
-      written.push_back({contentsOf[result], Value()});
-    }
-    if (used != at.size())
-      return op.emitOpError("has ")
-             << used << " tensors of its own and " << at.size() << " addresses";
-    return findUpdates(op, written);
-  }
-
-  /// The operands in whose places an op computes.
-  LogicalResult findUpdates(Operation &op, SmallVector<Write> &written) {
-    if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
-      // Where the sum or the summand lies.
-      Value into = accumulate.getInto();
-      unsigned id = getContents(into);
-      bool grows = id != kNone && contents[id].begin ==
-                                      contents[written.front().contents].begin;
-      return setUpdate(op, written.front(),
-                       grows ? into : accumulate.getGradient());
-    }
-    if (auto pack = dyn_cast<PackOp>(op)) {
-      // Its parts may be where they belong.
-      int64_t element =
-          aten::getElementBytes(pack.getResult().getType().getElementType());
-      const Contents &whole = contents[written.front().contents];
-      for (auto [input, offset] :
-           llvm::zip_equal(pack.getInputs(), pack.getOffsets()))
-        if (unsigned id = getContents(input);
-            id != kNone && isWhole(input) &&
-            aten::isContiguous(cast<RankedTensorType>(input.getType())) &&
-            contents[id].begin == whole.begin + offset * element)
-          parts[&op].insert(id);
-      return success();
-    }
-    auto optimizer = dyn_cast<UpdateOp>(op);
-    if (!optimizer)
-      return success();
-    Write *next = written.begin();
-    for (auto [what, olds, news] : optimizer.getUpdates())
-      for (Value old : olds)
-        if (failed(setUpdate(op, *next++, old)))
-          return failure();
-    return success();
-  }
-
-  LogicalResult setUpdate(Operation &op, Write &write, Value operand) {
-    unsigned id = getContents(operand);
-    const Contents &own = contents[write.contents];
-    // What comes of partial sums of grains may lie where the first of them did.
-    auto sum = dyn_cast<AccumulateOp>(op);
-    int64_t bytes = bytesOf(operand.getType());
-    bool fits =
-        bytes == own.bytes || (sum && sum.getTree() && bytes > own.bytes);
-    if (id == kNone || contents[id].begin != own.begin || !isWhole(operand) ||
-        !fits)
-      return op.emitOpError("updates an operand in place; its result lies at ")
-             << getPlainAddress(own.begin) << ", and the operand "
-             << (id == kNone
-                     ? "is a constant"
-                     : "at " +
-                           std::to_string(getPlainAddress(contents[id].begin)));
-    write.inPlaceOf = operand;
-    return success();
-  }
-
-  /// Contents that a transfer makes, with the padding rows behind them.
-  LogicalResult prepareStart(StartOpInterface op, ArrayRef<int64_t> at) {
-    ArrayRef<Type> types = op.getPromised();
-    if (at.size() != types.size())
-      return op->emitOpError("has ")
-             << types.size() << " tensors of its own and " << at.size()
-             << " addresses";
-    for (auto [number, type] : llvm::enumerate(types)) {
-      Value operand = op.getInputs()[number];
-      int64_t bytes = bytesOf(type);
-      if (isStart(op, Collective::AllGather))
-        bytes = bytesOf(operand.getType()) * op.getGroup().getSize();
-      auto copy = dyn_cast<CopyStartOp>(op.getOperation());
-      MemorySpace to = copy ? copy.getTo() : MemorySpace::Device;
-      unsigned id = make(getCheckedAddress(at[number], to), bytes, op->getLoc(),
-                         cast<RankedTensorType>(type));
-      writes[op].push_back({id, Value()});
-      if (op.isInPlace() &&
-          failed(setUpdate(*op.getOperation(), writes[op].back(), operand)))
-        return failure();
-    }
-    return success();
-  }
-
-  LogicalResult prepareWait(WaitOp wait) {
-    StartOpInterface start = wait.getStart();
-    for (Value operand : start.getInputs()) {
-      // An all-reduce has replaced them.
-      if (!start.isInPlace())
-        noteRead(operand, now);
-      if (auto it = paddings.find(getContents(operand)); it != paddings.end())
-        contents[it->second].lastRead = now;
-    }
-    for (auto [result, write] :
-         llvm::zip_equal(wait.getResults(), writes[start])) {
-      contentsOf[result] = write.contents;
-      noteRead(result, now);
-    }
-    return success();
-  }
-
-  /// Bytes of a reduced operand with its padding rows.
-  static int64_t getPaddedBytes(Type type, int64_t dim, GroupAttr group) {
-    auto tensor = cast<RankedTensorType>(type);
-    return bytesOf(getShardType(tensor, dim, group)) * group.getSize();
-  }
-
-  void preparePadding(ZeroPaddingOp op) {
-    Value tensor = op.getTensor();
-    unsigned of = getContents(tensor);
-    if (of == kNone)
-      return;
-    int64_t begin = contents[of].getEnd();
-    int64_t bytes =
-        getPaddedBytes(tensor.getType(), op.getDim(), op.getGroup()) -
-        contents[of].bytes;
-    unsigned id = make(begin, bytes, op.getLoc(), RankedTensorType());
-    paddings[of] = id;
-    writes[op].push_back({id, Value()});
-  }
-
-  /// Whether a state has memory, which holds its value when all is done.
-  bool isKept(StateOp state) const {
-    return held.contains(state) && !spare.contains(state);
-  }
-
-  /// The state whose new value a result of the program is, or null.
-  StateOp getResultState(unsigned number) {
-    return states.lookup(
-        program.getResultAttrOfType<FlatSymbolRefAttr>(number, kStateAttr));
-  }
-
-  LogicalResult prepareReturn(Operation &op) {
-    for (OpOperand &operand : op.getOpOperands()) {
-      unsigned number = operand.getOperandNumber();
-      StateOp state = getResultState(number);
-      unsigned id = getContents(operand.get());
-      if (!state) {
-        noteRead(operand.get(), kForever);
-        continue;
-      }
-      const Contents &old = contents[held.at(state)];
-      if (id != kNone && contents[id].begin == old.begin &&
-          contents[id].bytes == old.bytes && isWhole(operand.get())) {
-        held[state] = id; // it is there
-        continue;
-      }
-      noteRead(operand.get(), now + number);
-      copies.push_back({operand.get(), make(old.begin, old.bytes, op.getLoc(),
-                                            state.getLocalType())});
-      copies.back().time = now + number;
-      held[state] = copies.back().contents;
-    }
-    for (StateOp state : states.getStates())
-      if (isKept(state))
-        contents[held.at(state)].lastRead = kForever;
-    return success();
-  }
-
-  //===--------------------------------------------------------------------===//
-  // The run
-  //===--------------------------------------------------------------------===//
-
   LogicalResult read(Operation &op, unsigned id) {
     const Contents &own = contents[id];
     return success(memory.visit(
@@ -477,8 +157,9 @@ private:
   LogicalResult readPadding(StartOp op) {
     for (auto [input, dim] : llvm::zip_equal(op.getInputs(), *op.getDims())) {
       unsigned id = getContents(input);
-      int64_t bytes = getPaddedBytes(input.getType(), dim, op.getGroup()) -
-                      bytesOf(input.getType());
+      int64_t bytes =
+          getPaddedBytes(input.getType(), dim, op.getGroup()) -
+          aten::getStorageBytes(cast<RankedTensorType>(input.getType()));
       if (bytes == 0)
         continue;
       auto it = paddings.find(id);
@@ -524,26 +205,7 @@ private:
     return success();
   }
 
-  /// A new value of a state that was made elsewhere.
-  struct Copy {
-    Value from;
-    unsigned contents;
-    int64_t time = 0;
-  };
-
-  func::FuncOp program;
-  const StateTable &states;
-  Memories memories;
   const MemoryUse &use;
-  int64_t now = 0;
-  SmallVector<Contents, 0> contents;
-  DenseMap<Value, unsigned> contentsOf;
-  DenseMap<unsigned, unsigned> paddings; ///< behind other contents
-  DenseMap<Operation *, SmallVector<Write>> writes;
-  DenseMap<Operation *, DenseSet<unsigned>> parts; ///< made where packed
-  DenseMap<Operation *, unsigned> held; ///< by states when all is done
-  DenseSet<Operation *> spare;          ///< states that may hold anything then
-  SmallVector<Copy> copies;             ///< when all else is done
   ByteMap memory;
 };
 

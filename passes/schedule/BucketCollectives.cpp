@@ -3,7 +3,10 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Encodings.h"
+#include "passes/analysis/Outputs.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
+#include "passes/analysis/Transfers.h"
 
 using namespace mlir;
 using namespace fsdp;

@@ -3,6 +3,8 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
+#include "passes/analysis/Transfers.h"
 
 #include "llvm/ADT/MapVector.h"
 

@@ -6,6 +6,7 @@
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/Transfers.h"
 #include "passes/analysis/Views.h"
 #include "passes/schedule/Transfers.h"
 

@@ -4,7 +4,7 @@
 #include "passes/schedule/Transfers.h"
 
 #include "ir/aten/Matchers.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/Transfers.h"
 
 using namespace mlir;
 using namespace fsdp;

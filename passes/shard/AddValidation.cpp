@@ -3,6 +3,7 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/Programs.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 

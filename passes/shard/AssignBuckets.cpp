@@ -4,7 +4,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/ModulePaths.h"
 #include "passes/analysis/NamePatterns.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/Outputs.h"
 #include "passes/analysis/WrapPolicies.h"
 #include "support/Pattern.h"
 

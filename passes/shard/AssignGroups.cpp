@@ -3,7 +3,7 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/NamePatterns.h"
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/shard/GroupSettings.h"
 #include "support/Pattern.h"
 

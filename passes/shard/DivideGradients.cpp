@@ -3,6 +3,9 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/GradientChains.h"
+#include "passes/analysis/Mesh.h"
+#include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 
 #include "mlir/IR/TypeUtilities.h"
 

@@ -7,6 +7,7 @@
 #include "passes/analysis/Decisions.h"
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/analysis/TensorBuilders.h"
 #include "passes/shard/Float8Layers.h"
 
@@ -358,7 +359,9 @@ private:
     bool hasFrozen = false;
     for (Operation *op : products) {
       std::optional<Product> base = matchProduct(op);
-      if (!base || isTrained(*base) || !hasPlainFactor(op) ||
+      bool isScaled =
+          aten::isAddedProduct(op) && aten::getStaticNumber(op, "alpha") != 1;
+      if (!base || isTrained(*base) || isScaled ||
           getTensor(op->getResult(0)).getShape() !=
               getTensor(found.up.op->getResult(0)).getShape())
         continue;
@@ -381,10 +384,6 @@ private:
                               "whose product it is added to"
                             : "what it is added to is no product with a frozen "
                               "matrix, or is read elsewhere, too");
-  }
-
-  static bool hasPlainFactor(Operation *op) {
-    return !aten::isAddedProduct(op) || aten::getStaticNumber(op, "alpha") == 1;
   }
 
   /// The ops of forward that read the matrix otherwise than by copies and
@@ -410,28 +409,26 @@ private:
   /// Whether all products with its three matrices are those of one adapter.
   bool isMergeable(ArrayRef<Occurrence> group) {
     const Occurrence &first = group.front();
+    auto refuseAll = [&](const Twine &why) {
+      for (const Occurrence &each : group)
+        refuse(each.up, why);
+      return false;
+    };
     for (const Occurrence &each : group.drop_front())
-      if (!each.isLike(first)) {
-        for (const Occurrence &other : group)
-          refuse(other.up, "another one is added to '" +
-                               getMatrixName(first.base) + "', too");
-        return false;
-      }
-    auto isAll = [&](Product Occurrence::*product) {
+      if (!each.isLike(first))
+        return refuseAll("another one is added to '" +
+                         getMatrixName(first.base) + "', too");
+    for (auto product :
+         {&Occurrence::base, &Occurrence::down, &Occurrence::up}) {
       llvm::SmallPtrSet<Operation *, 2> readers =
           getReaders((first.*product).matrix);
-      for (const Occurrence &each : group)
-        if (!readers.erase((each.*product).op))
-          return false;
-      return readers.empty();
-    };
-    for (auto product : {&Occurrence::base, &Occurrence::down, &Occurrence::up})
-      if (!isAll(product)) {
-        for (const Occurrence &each : group)
-          refuse(each.up, "'" + getMatrixName(first.*product) +
-                              "' is read elsewhere, too");
-        return false;
-      }
+      bool isOwn = llvm::all_of(group, [&](const Occurrence &each) {
+        return readers.erase((each.*product).op);
+      });
+      if (!isOwn || !readers.empty())
+        return refuseAll("'" + getMatrixName(first.*product) +
+                         "' is read elsewhere, too");
+    }
     return true;
   }
 
@@ -459,9 +456,8 @@ struct FindAdapters final : fsdp::impl::FindAdaptersBase<FindAdapters> {
       if (!found)
         found = own;
       else
-        llvm::erase_if(*found, [&](Attribute adapter) {
-          return !llvm::is_contained(own, adapter);
-        });
+        llvm::erase_if(
+            *found, [&](Attribute a) { return !llvm::is_contained(own, a); });
     }
     if (found && !found->empty())
       module->setAttr(kAdaptersAttr, ArrayAttr::get(&getContext(), *found));

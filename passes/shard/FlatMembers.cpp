@@ -5,6 +5,7 @@
 
 #include "ir/aten/Aten.h"
 #include "ir/aten/Matchers.h"
+#include "passes/analysis/Transfers.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"

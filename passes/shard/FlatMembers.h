@@ -4,7 +4,7 @@
 #ifndef FSDP_PASSES_SHARD_FLATMEMBERS_H
 #define FSDP_PASSES_SHARD_FLATMEMBERS_H
 
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 
 #include <optional>
 #include <string>

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/Mesh.h"
+#include "passes/analysis/Programs.h"
 #include "passes/analysis/Targets.h"
 #include "passes/analysis/TensorBuilders.h"
 #include "passes/shard/FlatMembers.h"

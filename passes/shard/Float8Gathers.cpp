@@ -3,6 +3,7 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/Transfers.h"
 
 #include "llvm/ADT/SetVector.h"
 

@@ -6,6 +6,7 @@
 #include "ir/aten/Matchers.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/SourcePlace.h"
+#include "passes/analysis/States.h"
 #include "passes/analysis/TensorBuilders.h"
 
 #include "llvm/ADT/MapVector.h"

@@ -11,6 +11,7 @@
 #include "passes/analysis/ModulePaths.h"
 #include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/analysis/TensorOps.h"
 #include "passes/shard/Float8Layers.h"
 #include "passes/shard/LowPrecision.h"

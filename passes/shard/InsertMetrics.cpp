@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/Mesh.h"
 #include "passes/analysis/Programs.h"
 #include "passes/shard/Metrics.h"
 

@@ -3,6 +3,9 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/Mesh.h"
+#include "passes/analysis/Outputs.h"
+#include "passes/analysis/Programs.h"
 #include "passes/analysis/StateAppender.h"
 #include "passes/analysis/TensorBuilders.h"
 #include "passes/shard/GradientNorm.h"

@@ -3,8 +3,11 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/Programs.h"
 #include "passes/analysis/StateAppender.h"
+#include "passes/analysis/States.h"
 #include "passes/analysis/TensorBuilders.h"
+#include "passes/analysis/Transfers.h"
 
 #include "llvm/ADT/MapVector.h"
 

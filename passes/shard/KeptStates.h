@@ -4,8 +4,8 @@
 #ifndef FSDP_PASSES_SHARD_KEPTSTATES_H
 #define FSDP_PASSES_SHARD_KEPTSTATES_H
 
-#include "passes/analysis/Programs.h"
 #include "passes/analysis/StateAppender.h"
+#include "passes/analysis/States.h"
 #include "passes/shard/MomentStorage.h"
 
 namespace fsdp {

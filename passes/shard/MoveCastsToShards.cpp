@@ -4,6 +4,9 @@
 #include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
 #include "passes/analysis/GradientChains.h"
+#include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
+#include "passes/analysis/Transfers.h"
 
 #include "mlir/IR/IRMapping.h"
 

@@ -5,7 +5,9 @@
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/analysis/TensorOps.h"
+#include "passes/analysis/Transfers.h"
 #include "passes/shard/LowPrecision.h"
 
 #include "llvm/ADT/MapVector.h"

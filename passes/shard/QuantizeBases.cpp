@@ -7,6 +7,7 @@
 #include "passes/analysis/ModulePaths.h"
 #include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/shard/LowPrecision.h"
 #include "support/Pattern.h"
 

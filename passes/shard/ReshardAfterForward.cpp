@@ -4,10 +4,13 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Decisions.h"
 #include "passes/analysis/ForwardSlice.h"
+#include "passes/analysis/Mesh.h"
 #include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/Resharding.h"
 #include "passes/analysis/SecondLife.h"
+#include "passes/analysis/States.h"
+#include "passes/analysis/Transfers.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/Mesh.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "support/Pattern.h"
 
 #include "llvm/ADT/StringSet.h"

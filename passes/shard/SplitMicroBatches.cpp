@@ -4,7 +4,10 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/GradientChains.h"
+#include "passes/analysis/Programs.h"
 #include "passes/analysis/StateAppender.h"
+#include "passes/analysis/States.h"
+#include "passes/analysis/Transfers.h"
 #include "passes/shard/Metrics.h"
 #include "plan/Grains.h"
 

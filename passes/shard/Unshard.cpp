@@ -5,7 +5,11 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/Marks.h"
+#include "passes/analysis/Outputs.h"
+#include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/analysis/TensorBuilders.h"
+#include "passes/analysis/Transfers.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"

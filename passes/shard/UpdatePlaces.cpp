@@ -3,7 +3,7 @@
 
 #include "passes/shard/UpdatePlaces.h"
 
-#include "passes/analysis/Programs.h"
+#include "passes/analysis/Transfers.h"
 #include "passes/analysis/Views.h"
 
 #include "llvm/ADT/MapVector.h"

@@ -4,6 +4,7 @@
 #include "ir/aten/Aten.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 
 #include "llvm/ADT/StringSet.h"
 

@@ -3,6 +3,7 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/Programs.h"
 #include "passes/analysis/ValueNumbering.h"
 
 #include "mlir/Parser/Parser.h"

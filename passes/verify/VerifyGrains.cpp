@@ -3,7 +3,10 @@
 
 #include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
+#include "passes/analysis/Mesh.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
+#include "passes/analysis/Transfers.h"
 #include "plan/Grains.h"
 
 #include "mlir/IR/TypeUtilities.h"

@@ -4,6 +4,8 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Memories.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
+#include "passes/analysis/Transfers.h"
 #include "passes/analysis/Views.h"
 
 #include "llvm/ADT/MapVector.h"

@@ -7,6 +7,11 @@
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/GradientChains.h"
 #include "passes/analysis/Memories.h"
+#include "passes/analysis/Mesh.h"
+#include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
+#include "passes/analysis/Transfers.h"
+#include "passes/verify/ShardVerifier.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
@@ -33,14 +38,14 @@ public:
   ShardingVerifier(func::FuncOp func, const StateTable &states, MeshAttr mesh,
                    SumGroups &sumGroups)
       : func(func), states(states), mesh(mesh), part(getStepPart(func)),
-        sumGroups(sumGroups) {}
+        sumGroups(sumGroups), shards(func, states, mesh) {}
 
   LogicalResult verify() {
     if (failed(verifyMemories(func)))
       return failure();
     for (Operation &op : func.getBody().front())
-      if (failed(verifyStage(op)) || failed(verifyParallel(op)) ||
-          failed(collectReduction(op)) || failed(verifyPadding(op)))
+      if (failed(verifyStage(op)) || failed(shards.verifyParallel(op)) ||
+          failed(collectReduction(op)) || failed(shards.verifyPadding(op)))
         return failure();
     if (isInference(func))
       return verifyNoUpdates();
@@ -55,46 +60,6 @@ private:
       return op.emitOpError("belongs to a later stage; expected logical "
                             "collectives only");
     return success();
-  }
-
-  /// What ranks compute together is exchanged along the mesh's own axis, and is
-  /// no gradient's reduction.
-  LogicalResult verifyParallel(Operation &op) const {
-    GroupAttr found;
-    Purpose purpose = Purpose::Parameter;
-    if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
-      found = collective.getGroup();
-      purpose = collective.getPurpose();
-    } else if (auto shard = dyn_cast<ShardOp>(op)) {
-      found = shard.getGroup();
-      purpose = shard.getPurpose();
-    } else {
-      return success();
-    }
-    auto told = getSetting<ParallelAttr>(func->getParentOfType<ModuleOp>());
-    GroupAttr tensor = mesh.getGroup(kTensorAxis);
-    GroupAttr context = told ? getContextGroup(told) : GroupAttr();
-    if (purpose != Purpose::Step) {
-      // They may be all ranks there are, which have metrics in common.
-      bool isSharded =
-          purpose == Purpose::Parameter || purpose == Purpose::Gradient;
-      if (!isSharded || (found != tensor && found != context))
-        return success();
-      return op.emitOpError("expects what ranks along '")
-             << found.getName().getValue()
-             << "' exchange to be 'for step', since they compute it together";
-    }
-    if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
-      if (FlatSymbolRefAttr of = collective.getGradientOf(0))
-        return op.emitOpError("reduces the gradient of '")
-               << of.getValue() << "' over '" << found.getName().getValue()
-               << "', whose ranks have computed it together";
-    }
-    if (found == tensor || found == context)
-      return success();
-    return op.emitOpError("expects the ranks along '")
-           << found.getName().getValue() << "' of the mesh " << mesh
-           << ", found " << found;
   }
 
   /// The reductions that a parameter's gradient goes through.
@@ -140,15 +105,6 @@ private:
       chain.groups.push_back(op.getGroup());
     chain.scale *= op.getScale();
     return success();
-  }
-
-  /// The maximum over ranks that `encode` scales by; null if there is none.
-  static AllReduceOp getMaximum(EncodeOp encode) {
-    auto scale = encode.getScale().getDefiningOp<ScaleOp>();
-    auto maximum =
-        scale ? scale.getAmax().getDefiningOp<AllReduceOp>() : AllReduceOp();
-    return maximum && maximum.getReduction() == Reduction::Max ? maximum
-                                                               : AllReduceOp();
   }
 
   /// What travels in eight bits has one scale on all ranks that are summed, of
@@ -283,54 +239,6 @@ private:
                << func.getSymName() << "'";
     }
     return success();
-  }
-
-  /// Invariant P: rows beyond the end of a shard are zero.
-  LogicalResult verifyPadding(Operation &op) {
-    auto isOfShard = [&](Value value) {
-      if (auto argument = dyn_cast<BlockArgument>(value)) {
-        StateOp state = states.lookup(func, argument.getArgNumber());
-        return state && state.getSharding();
-      }
-      return shards.contains(value);
-    };
-    bool reads = llvm::any_of(op.getOperands(), isOfShard);
-    if (auto encode = dyn_cast<EncodeOp>(op);
-        encode && reads && failed(verifyShardScale(encode)))
-      return failure();
-    bool keeps = isShardSide(&op) ||
-                 isa<AllReduceOp, AccumulateOp, DecodeOp>(op) ||
-                 isa<UpdateOp>(op);
-    if (reads && !keeps &&
-        !isa<CollectiveOpInterface, func::ReturnOp, AmaxOp, BlockMaximaOp,
-             SquareSumOp>(op) &&
-        !aten::isNorm(&op))
-      return op.emitOpError("reads a shard, whose padding rows it may change; "
-                            "expected casts, collectives, norms and "
-                            "optimizers only");
-    // What ranks compute together has parts of one size, without padding.
-    if (isOfStep(&op))
-      return success();
-    if (isa<ReduceScatterOp, ShardOp>(op) || (reads && keeps))
-      for (Value result : op.getResults())
-        shards.insert(result);
-    return success();
-  }
-
-  /// The scale of a shard is that of the whole parameter: of the greatest value
-  /// of all of its shards.
-  LogicalResult verifyShardScale(EncodeOp encode) const {
-    BlockArgument argument = getShardSource(encode.getInput());
-    StateOp state =
-        argument ? states.lookup(func, argument.getArgNumber()) : StateOp();
-    AllReduceOp maximum = getMaximum(encode);
-    AmaxOp amax = maximum ? getAmax(maximum) : AmaxOp();
-    if (amax && !amax.getDim() && state && state.getSharding() &&
-        maximum.getGroup() == state.getSharding().getGroup() &&
-        getShardSource(amax.getInput()) == argument)
-      return success();
-    return encode.emitOpError("expects a scale of the greatest value of all "
-                              "shards of the parameter that it scales");
   }
 
   int64_t getGrains() const {
@@ -527,7 +435,7 @@ private:
   SumGroups &sumGroups;
   llvm::DenseMap<Operation *, Chain> chains;
   llvm::MapVector<Operation *, Value> params;
-  llvm::DenseSet<Value> shards;
+  ShardVerifier shards;
 };
 
 struct VerifySharded final : fsdp::impl::VerifyShardedBase<VerifySharded> {

@@ -6,7 +6,8 @@ import logging
 import os
 import pathlib
 import shutil
-from typing import Union
+from collections.abc import Mapping
+from typing import Any, Union
 
 from transformers.trainer_utils import get_last_checkpoint
 
@@ -68,3 +69,15 @@ class Folders:
         count = keep and max(keep - len(spared), 1)
         for folder in others[:len(others) - count]:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_model(folder: pathlib.Path, model: Any, states: Mapping[str, Any], tokenizer: Any) -> None:
+    """What `from_pretrained` reads, of a model and, if it is not None, of its tokenizer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if hasattr(model, "save_pretrained"):
+        model.save_pretrained(folder, state_dict={name: states[name] for name in model.state_dict() if name in states})
+    else:
+        from .tensor_file import write_tensors
+        write_tensors(str(folder / "model.safetensors"), states)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)

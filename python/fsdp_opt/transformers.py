@@ -2,10 +2,8 @@
 """Training a Hugging Face model with a compiled step, from the script that trains it with transformers.Trainer."""
 from __future__ import annotations
 
-import contextlib
 import inspect
 import json
-import logging
 import math
 import os
 import pathlib
@@ -17,29 +15,22 @@ import torch
 
 try:
     import transformers
-    from transformers.trainer_callback import (CallbackHandler, DefaultFlowCallback, ExportableState, PrinterCallback, ProgressCallback,
-                                               TrainerControl, TrainerState)
+    from transformers.trainer_callback import ExportableState, TrainerControl, TrainerState
     from transformers.trainer_utils import TrainOutput, speed_metrics
 except ImportError as error:
     raise ImportError("fsdp_opt.transformers needs transformers 5 and accelerate: pip install 'transformers[torch]'") from error
 
-from . import _hooks, _training_arguments, errors
+from . import _training_arguments, errors
 from ._peers import Peers
-from ._training_folders import STATES, Folders
+from ._training_export import export_step
+from ._training_folders import STATES, Folders, write_model
+from ._training_lengths import collate_rows, count_tokens
 from ._training_rows import Place, Rows, join
-from .compiler import Artifact, compile, part_tensors
+from ._training_state import check_callback, is_best, make_handler, start_state
+from .compiler import Artifact, compile
 from .session import Session
 
 Path = Union[str, "os.PathLike[str]"]
-
-_log = logging.getLogger("fsdp_opt")
-# A step is one call: nothing of it can be changed from outside.
-_INSIDE = ("on_pre_optimizer_step", "on_optimizer_step", "on_substep_end")
-
-
-def _is_row(value: Any) -> bool:
-    """Whether it has something for each token."""
-    return isinstance(value, (list, tuple)) or (hasattr(value, "ndim") and value.ndim > 0)
 
 
 class FsdpTrainer:
@@ -125,25 +116,7 @@ class FsdpTrainer:
             self.data_collator = self._collate_rows
 
     def _collate_rows(self, features: list[Any]) -> Mapping[str, Any]:
-        """Pads to the longest row what has a number for each of its tokens."""
-        def is_ragged(name: str) -> bool:
-            return all(_is_row(each[name]) and len(each[name]) == len(each["input_ids"]) for each in features)
-        ragged = [name for name in features[0] if is_ragged(name)] if "input_ids" in features[0] else []
-        batch: dict[str, Any] = transformers.default_data_collator([{name: value for name, value in each.items() if name not in ragged}
-                                                                     for each in features])
-        for name in ragged:
-            rows = [torch.as_tensor(each[name]) for each in features]
-            value = self._pad.get(name, {"labels": -100, "attention_mask": 0}.get(name))
-            if value is None:
-                if len({len(row) for row in rows}) > 1:
-                    raise errors.make("E087", f"pad: nothing says what is behind shorter rows of '{name}'; expected pad={{'{name}': VALUE}}, or a "
-                                              "tokenizer with a pad_token_id as processing_class")
-                value = 0
-            batch[name] = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=value)
-        if "attention_mask" in self._names and "attention_mask" not in batch and "input_ids" in ragged:
-            rows = [torch.ones(len(each["input_ids"]), dtype=torch.int64) for each in features]
-            batch["attention_mask"] = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        return batch
+        return collate_rows(features, self._pad, self._names)
 
     # What the run is.
 
@@ -186,25 +159,14 @@ class FsdpTrainer:
         lengths = None
         if _training_arguments.name_of(args.train_sampling_strategy) == "group_by_length":
             seed = args.data_seed if args.data_seed is not None else args.seed
-            lengths = self._lengths_of(dataset)
+            if self._row_lengths is None:
+                self._row_lengths = count_tokens(dataset, args.length_column_name, getattr(self.model, "main_input_name", "input_ids"))
+            lengths = self._row_lengths
         workers = {"num_workers": args.dataloader_num_workers, "in_order": args.dataloader_in_order,
                    **({"persistent_workers": args.dataloader_persistent_workers, "prefetch_factor": args.dataloader_prefetch_factor,
                        "multiprocessing_context": args.dataloader_multiprocessing_context} if args.dataloader_num_workers else {})}
         return Rows(dataset, self._collate, place, args.per_device_train_batch_size, args.gradient_accumulation_steps,
                     can_pad=self._counts_items, seed=seed, drop_last=args.dataloader_drop_last, workers=workers, lengths=lengths)
-
-    def _lengths_of(self, dataset: Any) -> list[int]:
-        """Tokens of each row: its column `length_column_name`, or counted once."""
-        if self._row_lengths is None:
-            if not hasattr(dataset, "__len__"):
-                raise _training_arguments.refuse("train_sampling_strategy", "'group_by_length' needs a train_dataset with a length")
-            column = self.args.length_column_name
-            if column in (getattr(dataset, "column_names", None) or ()):
-                self._row_lengths = list(dataset[column])
-            else:
-                main = getattr(self.model, "main_input_name", "input_ids")
-                self._row_lengths = [len(dataset[number][main]) for number in range(len(dataset))]
-        return self._row_lengths
 
     def _collate(self, features: list[Any]) -> Mapping[str, Any]:
         if self._columns is not None:
@@ -213,32 +175,17 @@ class FsdpTrainer:
         return self.data_collator(features)
 
     def _set_up_callbacks(self, callbacks: Iterable[Any] | None) -> None:
-        from transformers.integrations import get_reporting_integration_callbacks
-        own = [callback() if isinstance(callback, type) else callback for callback in callbacks or ()]
-        for callback in own:
-            self._check_callback(callback)
-        args = self.args
-        every = [DefaultFlowCallback(), *(kind() for kind in get_reporting_integration_callbacks(args.report_to)), *own]
-        self.callback_handler = CallbackHandler(every, self.model, self.processing_class, None, None)
-        self.callback_handler.add_callback(PrinterCallback if args.disable_tqdm else ProgressCallback)
+        self.callback_handler = make_handler(self.args, self.model, self.processing_class, callbacks)
         self.control = TrainerControl()
         self.state = TrainerState(is_local_process_zero=self.is_world_process_zero(), is_world_process_zero=self.is_world_process_zero())
         if self.is_world_process_zero():
-            os.makedirs(args.output_dir, exist_ok=True)
-        self.control = self.callback_handler.on_init_end(args, self.state, self.control)
-
-    @staticmethod
-    def _check_callback(callback: Any) -> None:
-        for event in _INSIDE:
-            own = getattr(type(callback), event, None)
-            if own is not None and own is not getattr(transformers.TrainerCallback, event):
-                raise _training_arguments.refuse("callbacks", f"{type(callback).__name__} has {event}, which lies inside of the compiled step; "
-                                                              "use on_step_begin or on_step_end")
+            os.makedirs(self.args.output_dir, exist_ok=True)
+        self.control = self.callback_handler.on_init_end(self.args, self.state, self.control)
 
     def add_callback(self, callback: Any) -> None:
         """A callback, or its class."""
         callback = callback() if isinstance(callback, type) else callback
-        self._check_callback(callback)
+        check_callback(callback)
         self.callback_handler.add_callback(callback)
 
     def remove_callback(self, callback: Any) -> None:
@@ -281,64 +228,14 @@ class FsdpTrainer:
         return self._peers.from_first(make)
 
     def _export(self) -> torch.export.ExportedProgram:
-        dataset = self.train_dataset if self.train_dataset is not None else self._first_eval_dataset()
+        evaluated = next(iter(self.eval_dataset.values())) if isinstance(self.eval_dataset, dict) else self.eval_dataset
+        dataset = self.train_dataset if self.train_dataset is not None else evaluated
         if dataset is None:
             raise _training_arguments.refuse("train_dataset", "expected rows, whose shapes the step is compiled for, found None")
         rows = Rows(dataset, self._collate, Place(0, 1, 1), self.args.per_device_train_batch_size, 1, can_pad=True)
         batch = dict(next(iter(rows.steps(0)))[0][0])
-        other = [name for name, value in batch.items() if not isinstance(value, torch.Tensor)]
-        if other:
-            raise _training_arguments.refuse("data_collator", f"expected tensors alone, found {type(batch[other[0]]).__name__} as '{other[0]}'")
-        if "labels" not in batch:
-            raise _training_arguments.refuse("train_dataset", f"expected 'labels', which the model's loss reads, found {', '.join(batch)}")
-        if self._counts_items:
-            batch["num_items_in_batch"] = torch.tensor(1.0)
-        was_training = self.model.training
-        self._ragged = self._find_ragged(batch)
-        shapes = {name: {1: torch.export.Dim.DYNAMIC} if name in self._ragged else None for name in batch}
-        with self._named_forward(batch) if self._lengths else contextlib.nullcontext():
-            program = _hooks.export(self.model.train(), (), part_tensors(batch), strict=False, dynamic_shapes=shapes if self._lengths else None)
-        self.model.train(was_training)
-        if self._counts_items:
-            placeholder = next(node for node in program.graph.nodes if node.op == "placeholder" and node.name == "num_items_in_batch")
-            if not placeholder.users:
-                raise _training_arguments.refuse("model", "its forward takes num_items_in_batch, and its loss does not divide by it; set "
-                                                          "model.accepts_loss_kwargs = False")
+        program, self._ragged = export_step(self.model, batch, self._counts_items, bool(self._lengths))
         return program
-
-    @contextlib.contextmanager
-    def _named_forward(self, batch: Mapping[str, torch.Tensor]) -> Iterator[None]:
-        """Gives the model a forward whose arguments are the batch's: of what is taken as **kwargs torch.export does not know dynamic shapes."""
-        own = self.model.forward
-
-        def call(**given: Any) -> Any:  # not "forward": the compiler takes a forward that no module has for a function's
-            return own(**given)
-        call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in batch])
-        before = self.model.__dict__.get("forward")
-        self.model.forward = call
-        try:
-            yield
-        finally:
-            if before is None:
-                del self.model.forward
-            else:
-                self.model.forward = before
-
-    def _find_ragged(self, batch: Mapping[str, torch.Tensor]) -> list[str]:
-        """Inputs with a number for each token: as long as the main one."""
-        if not self._lengths:
-            return []
-        main = batch.get(getattr(self.model, "main_input_name", "input_ids"))
-        if main is None or main.dim() < 2:
-            raise _training_arguments.refuse("lengths", f"expected rows of tokens as '{getattr(self.model, 'main_input_name', 'input_ids')}', found "
-                                                        f"{', '.join(batch)}")
-        if main.shape[1] < 2:
-            raise _training_arguments.refuse("train_dataset", "expected more than one token in the rows of the first batch, with which the model is exported")
-        return [name for name, value in batch.items() if value.dim() > 1 and value.shape[1] == main.shape[1]]
-
-    def _first_eval_dataset(self) -> Any:
-        return next(iter(self.eval_dataset.values())) if isinstance(self.eval_dataset, dict) else self.eval_dataset
 
     def _open(self, load: Path | None) -> Session:
         self.close()
@@ -368,7 +265,9 @@ class FsdpTrainer:
         folder = self._folders.find(resume_from_checkpoint)
         self._session = self._open(None if folder is None else folder / STATES)
         step = self._session
-        self._start_state(folder)
+        self.state = start_state(args, self._steps, [*self.callback_handler.callbacks, self.control], folder, step.steps_done)
+        self.state.max_steps, self.state.num_train_epochs = self._steps, min(self._epochs, 2**31)
+        self.state.is_local_process_zero = self.state.is_world_process_zero = self.is_world_process_zero()
         self._begun = self._saved = self.state.global_step
         if self.is_world_process_zero():
             self._folders.tell(self._begun, self._steps, _training_arguments.name_of(args.save_strategy) != "no", folder)
@@ -401,21 +300,6 @@ class FsdpTrainer:
             self._log_save_evaluate(*last, begin)
             epoch, skip = epoch + 1, 0
         return self._finish(begin)
-
-    def _start_state(self, folder: pathlib.Path | None) -> None:
-        args = self.args
-        stateful = [each for each in [*self.callback_handler.callbacks, self.control] if isinstance(each, ExportableState)]
-        self.state = TrainerState(stateful_callbacks=stateful)
-        self.state.train_batch_size = args.per_device_train_batch_size
-        self.state.compute_steps(args, self._steps)
-        if folder is not None:
-            self.state = TrainerState.load_from_json(str(folder / "trainer_state.json"))
-            self.state.compute_steps(args, self._steps)
-            if self.state.global_step != self.session.steps_done:
-                raise errors.make("E101", f"'{folder}' is of step {self.state.global_step} by trainer_state.json, and of step "
-                                          f"{self.session.steps_done} by its folder '{STATES}'; copy the checkpoint again")
-        self.state.max_steps, self.state.num_train_epochs = self._steps, min(self._epochs, 2**31)
-        self.state.is_local_process_zero = self.state.is_world_process_zero = self.is_world_process_zero()
 
     def _batch(self, parts: list[tuple[Mapping[str, Any], int]]) -> dict[str, torch.Tensor]:
         batch = join(parts, self._inputs, self.session.padding)
@@ -456,7 +340,7 @@ class FsdpTrainer:
             self._loss_sum, self._logged = 0.0, self.state.global_step
             self.log(logs, begin)
         if self.control.should_evaluate:
-            is_best = self._is_best(self.evaluate())
+            is_best = is_best(self.state, self.args, self.evaluate())
             if _training_arguments.name_of(self.args.save_strategy) == "best":
                 self.control.should_save = is_best
         if self.control.should_save:
@@ -566,19 +450,6 @@ class FsdpTrainer:
                 losses += step.evaluate([batch]).loss
             yield losses / (self._peers.sum(items) if self._counts_items else len(calls)), end - first
 
-    def _is_best(self, metrics: Mapping[str, float]) -> bool:
-        name = self.args.metric_for_best_model
-        if name is None:
-            return False
-        key = name if name.startswith("eval_") else f"eval_{name}"
-        if key not in metrics:
-            raise _training_arguments.refuse("metric_for_best_model", f"expected one of {', '.join(metrics)}, found '{key}'")
-        better = self.state.best_metric is None or (metrics[key] > self.state.best_metric if self.args.greater_is_better
-                                                    else metrics[key] < self.state.best_metric)
-        if better:
-            self.state.best_metric, self.state.best_global_step = metrics[key], self.state.global_step
-        return better
-
     # Folders.
 
     def save_model(self, output_dir: Path | None = None) -> None:
@@ -587,15 +458,8 @@ class FsdpTrainer:
         states = self.session.state_dict()
         if not self.is_world_process_zero():
             return
-        folder.mkdir(parents=True, exist_ok=True)
-        if hasattr(self.model, "save_pretrained"):
-            self.model.save_pretrained(folder, state_dict={name: states[name] for name in self.model.state_dict() if name in states})
-        else:
-            from .tensor_file import write_tensors
-            write_tensors(str(folder / "model.safetensors"), states)
         tokenizer = self.processing_class or getattr(self.data_collator, "tokenizer", None)
-        if tokenizer is not None:
-            tokenizer.save_pretrained(folder)
+        write_model(folder, self.model, states, tokenizer)
         torch.save(self.args, folder / "training_args.bin")
 
     def _save_checkpoint(self) -> None:

@@ -243,17 +243,7 @@ nb::dict listSchedules() {
   return all;
 }
 
-} // namespace
-
-NB_MODULE(_native, module) {
-  nb::register_exception_translator(
-      [](const std::exception_ptr &exception, void *) {
-        try {
-          std::rethrow_exception(exception);
-        } catch (const Error &error) {
-          raise(error);
-        }
-      });
+void defineFunctions(nb::module_ &module) {
   module.def("list_errors", listErrors);
   module.def("session_options", listSessionOptions);
   module.def("describe_artifact", describe, nb::arg("path"));
@@ -289,6 +279,9 @@ NB_MODULE(_native, module) {
             file.write(step, list);
           },
           nb::arg("step"), nb::arg("values"));
+}
+
+void defineDoor(nb::module_ &module) {
   nb::class_<Door>(module, "Door")
       .def(
           "__init__",
@@ -341,4 +334,19 @@ NB_MODULE(_native, module) {
            nb::call_guard<nb::gil_scoped_release>())
       .def("close", &Door::close, nb::arg("reason"),
            nb::call_guard<nb::gil_scoped_release>());
+}
+
+} // namespace
+
+NB_MODULE(_native, module) {
+  nb::register_exception_translator(
+      [](const std::exception_ptr &exception, void *) {
+        try {
+          std::rethrow_exception(exception);
+        } catch (const Error &error) {
+          raise(error);
+        }
+      });
+  defineFunctions(module);
+  defineDoor(module);
 }

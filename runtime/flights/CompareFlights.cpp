@@ -152,22 +152,26 @@ void Comparison::printBehind(int rank, const FlightKey &key) {
     add("    its last one of this group was " + describe(last, *found->second));
 }
 
-/// What ranks wait for that nobody else's wait explains.
-bool Comparison::reportWaits() {
-  std::vector<Wait> waits = runs.findWaits();
-  if (waits.empty())
-    return false;
+/// Ranks that others wait for, but for those that are held up themselves, which
+/// only pass it on.
+static std::set<int> findRoots(const std::vector<Wait> &waits) {
   std::set<int> blamed, held;
   for (const Wait &wait : waits)
     for (int rank : wait.blamed()) {
       blamed.insert(rank);
       held.insert(wait.rank);
     }
-  // Ranks that are held up themselves only pass it on.
   std::set<int> roots;
   std::ranges::set_difference(blamed, held, std::inserter(roots, roots.end()));
-  if (roots.empty())
-    roots = blamed;
+  return roots.empty() ? blamed : roots;
+}
+
+/// What ranks wait for that nobody else's wait explains.
+bool Comparison::reportWaits() {
+  std::vector<Wait> waits = runs.findWaits();
+  if (waits.empty())
+    return false;
+  std::set<int> roots = findRoots(waits);
   auto isRoot = [&](int rank) { return roots.contains(rank); };
   auto first = std::ranges::find_if(waits, [&](const Wait &wait) {
     return std::ranges::any_of(wait.blamed(), isRoot);

@@ -52,6 +52,29 @@ SafetensorsFile::SafetensorsFile(const std::string &path, ErrorId invalid)
   parse();
 }
 
+/// The header as JSON, whose names differ.
+static nlohmann::json
+parseHeader(std::string_view header,
+            const std::function<void(const std::string &)> &refuse) {
+  // The parser itself keeps the last of two equal keys.
+  std::set<std::string> seen;
+  std::optional<std::string> twice;
+  auto watchKeys = [&](int depth, nlohmann::json::parse_event_t event,
+                       nlohmann::json &parsed) {
+    if (event == nlohmann::json::parse_event_t::key && depth == 1)
+      if (auto name = parsed.get<std::string>(); !seen.insert(name).second)
+        twice = name;
+    return true;
+  };
+  nlohmann::json json = nlohmann::json::parse(header, watchKeys,
+                                              /*allow_exceptions=*/false);
+  if (!json.is_object())
+    refuse("its header is no JSON object");
+  if (twice)
+    refuse("its header has two tensors '" + *twice + "'");
+  return json;
+}
+
 void SafetensorsFile::parse() {
   if (bytes < kLengthBytes)
     refuse("it has " + std::to_string(bytes) + " bytes");
@@ -66,27 +89,10 @@ void SafetensorsFile::parse() {
            " bytes, and at most " + std::to_string(kMaxHeaderBytes) +
            " are allowed");
   head = kLengthBytes + length;
-  const char *header = mapping + kLengthBytes;
-  const char *data = header + length;
-  uint64_t dataBytes = bytes - kLengthBytes - length;
-  checkJsonDepth({header, length}, "the header of '" + path() + "'");
-  // The parser itself keeps the last of two equal keys.
-  std::set<std::string> seen;
-  std::optional<std::string> twice;
-  auto watchKeys = [&](int depth, nlohmann::json::parse_event_t event,
-                       nlohmann::json &parsed) {
-    if (event == nlohmann::json::parse_event_t::key && depth == 1)
-      if (auto name = parsed.get<std::string>(); !seen.insert(name).second)
-        twice = name;
-    return true;
-  };
+  std::string_view header(mapping + kLengthBytes, length);
+  checkJsonDepth(header, "the header of '" + path() + "'");
   nlohmann::json json =
-      nlohmann::json::parse(header, header + length, watchKeys,
-                            /*allow_exceptions=*/false);
-  if (!json.is_object())
-    refuse("its header is no JSON object");
-  if (twice)
-    refuse("its header has two tensors '" + *twice + "'");
+      parseHeader(header, [this](const std::string &what) { refuse(what); });
   for (const auto &[name, entry] : json.items()) {
     try {
       if (name == kMetadata) {
@@ -100,11 +106,11 @@ void SafetensorsFile::parse() {
       auto shape = readIntegers<int64_t>(entry.at("shape"));
       auto offsets = readIntegers<uint64_t>(entry.at("data_offsets"));
       auto extent = checkedExtent(shape, {}, dtypeBytes(*dtype));
-      if (!extent || offsets.size() != 2 || offsets[1] > dataBytes ||
+      if (!extent || offsets.size() != 2 || offsets[1] > bytes - head ||
           offsets[0] > offsets[1] || offsets[1] - offsets[0] != *extent)
         refuse("the bytes of tensor '" + name +
                "' do not fit its shape, or the file ends before them");
-      all[name] = {*dtype, std::move(shape), data + offsets[0],
+      all[name] = {*dtype, std::move(shape), mapping + head + offsets[0],
                    head + offsets[0], *extent};
     } catch (const nlohmann::json::exception &) {
       refuse("the header's entry '" + name +

@@ -129,8 +129,14 @@ void stepOfTinyKernels(benchmark::State &state, const Chain &chain) {
   Transfers transfers(plan, *fabrics[0]);
   installPlannedAllocator();
   auto device = makeHostDevice(*fabrics[0]);
-  Executor executor(plan, *plan.programs[0], arena, memory, transfers, nullptr,
-                    0, *device);
+  Executor executor({.plan = plan,
+                     .arenas = arena,
+                     .memory = memory,
+                     .transfers = transfers,
+                     .shared = nullptr,
+                     .rank = 0,
+                     .device = *device},
+                    *plan.programs[0]);
   executor.run(0);
   c10::InferenceMode guard;
   at::Tensor one = at::ones({4, 4});

@@ -15,6 +15,36 @@ static constexpr size_t kMostBytes = 64 << 20;
 
 namespace {
 
+/// Instructions that are followed by nothing of theirs.
+struct StackAction {
+  uint8_t code;
+  void (*act)(PickleStack &values);
+};
+constexpr StackAction kStackActions[] = {
+    {']', [](PickleStack &values) { values.pushList(); }},
+    {'}', [](PickleStack &values) { values.pushDict(); }},
+    {')', [](PickleStack &values) { values.pushTuple(0); }},
+    {0x85, [](PickleStack &values) { values.pushTuple(1); }},
+    {0x86, [](PickleStack &values) { values.pushTuple(2); }},
+    {0x87, [](PickleStack &values) { values.pushTuple(3); }},
+    {'(', [](PickleStack &values) { values.mark(); }},
+    {0x88, [](PickleStack &values) { values.pushAtom(); }}, // true
+    {0x89, [](PickleStack &values) { values.pushAtom(); }}, // false
+    {'N', [](PickleStack &values) { values.pushAtom(); }},
+    {'t', [](PickleStack &values) { values.pushTupleToMark(); }},
+    {'l', [](PickleStack &values) { values.pushListToMark(); }},
+    {'d', [](PickleStack &values) { values.pushDictToMark(); }},
+    {'e', [](PickleStack &values) { values.addToMark(/*arePairs=*/false); }},
+    {'u', [](PickleStack &values) { values.addToMark(/*arePairs=*/true); }},
+    {'a', [](PickleStack &values) { values.add(1); }},
+    {'s', [](PickleStack &values) { values.add(2); }},
+    // A new object: its class stays.
+    {0x81, [](PickleStack &values) { values.drop(); }},
+    {'b', [](PickleStack &values) { values.call(); }},
+    {'R', [](PickleStack &values) { values.call(); }},
+    {'Q', [](PickleStack &values) { values.pushStorage(); }},
+};
+
 class Scanner : PickleErrors {
 public:
   Scanner(std::string_view pickle, const PickleContext &context)
@@ -28,8 +58,8 @@ public:
     if (take<uint8_t>() != 0x80)
       damaged("does not begin as a pickle");
     take<uint8_t>();
-    while (step(take<uint8_t>())) {
-    }
+    for (uint8_t code; (code = take<uint8_t>()) != '.';)
+      step(code);
     return values.finish();
   }
 
@@ -70,110 +100,49 @@ private:
     values.pushGlobal(std::move(name));
   }
 
-  /// False at the end.
-  bool step(uint8_t code) {
+  /// A number of so many bytes.
+  int64_t takeNumber() {
+    std::string_view bytes = takeBytes(take<uint8_t>());
+    if (bytes.size() > 8)
+      damaged("holds a number of more than 8 bytes");
+    uint64_t value = !bytes.empty() && (bytes.back() & 0x80) ? ~0ull : 0;
+    std::memcpy(&value, bytes.data(), bytes.size());
+    return static_cast<int64_t>(value);
+  }
+
+  void step(uint8_t code) {
+    for (const StackAction &each : kStackActions)
+      if (each.code == code)
+        return each.act(values);
     switch (code) {
-    case '.':
-      return false;
-    case ']':
-      values.pushList();
-      break;
-    case '}':
-      values.pushDict();
-      break;
-    case ')':
-      values.pushTuple(0);
-      break;
-    case '(':
-      values.mark();
-      break;
-    case 0x88: // true
-    case 0x89: // false
-    case 'N':
-      values.pushAtom();
-      break;
     case 'K':
-      values.pushNumber(take<uint8_t>());
-      break;
+      return values.pushNumber(take<uint8_t>());
     case 'M':
-      values.pushNumber(take<uint16_t>());
-      break;
+      return values.pushNumber(take<uint16_t>());
     case 'J':
-      values.pushNumber(take<int32_t>());
-      break;
-    case 0x8a: { // a number of so many bytes
-      std::string_view bytes = takeBytes(take<uint8_t>());
-      if (bytes.size() > 8)
-        damaged("holds a number of more than 8 bytes");
-      uint64_t value = !bytes.empty() && (bytes.back() & 0x80) ? ~0ull : 0;
-      std::memcpy(&value, bytes.data(), bytes.size());
-      values.pushNumber(static_cast<int64_t>(value));
-      break;
-    }
+      return values.pushNumber(take<int32_t>());
+    case 0x8a:
+      return values.pushNumber(takeNumber());
     case 'G':
       take<uint64_t>();
-      values.pushAtom();
-      break;
+      return values.pushAtom();
     case 'X':
-      values.pushText(takeBytes(take<uint32_t>()));
-      break;
-    case 't':
-      values.pushTupleToMark();
-      break;
-    case 0x85:
-    case 0x86:
-    case 0x87:
-      values.pushTuple(code - 0x84);
-      break;
-    case 'l':
-      values.pushListToMark();
-      break;
-    case 'd':
-      values.pushDictToMark();
-      break;
-    case 'e':
-      values.addToMark(/*arePairs=*/false);
-      break;
-    case 'a':
-      values.add(1);
-      break;
-    case 'u':
-      values.addToMark(/*arePairs=*/true);
-      break;
-    case 's':
-      values.add(2);
-      break;
+      return values.pushText(takeBytes(take<uint32_t>()));
     case 'q':
-      values.memoize(take<uint8_t>());
-      break;
+      return values.memoize(take<uint8_t>());
     case 'r':
-      values.memoize(take<uint32_t>());
-      break;
+      return values.memoize(take<uint32_t>());
     case 'h':
-      values.recall(take<uint8_t>());
-      break;
+      return values.recall(take<uint8_t>());
     case 'j':
-      values.recall(take<uint32_t>());
-      break;
+      return values.recall(take<uint32_t>());
     case 'c':
-      pushGlobal();
-      break;
-    case 0x81: // a new object: its class stays
-      values.drop();
-      break;
-    case 'b':
-    case 'R':
-      values.call();
-      break;
-    case 'Q':
-      values.pushStorage();
-      break;
+      return pushGlobal();
     default:
       refuse(ErrorId::ModelNotSupported,
              "has the instruction " + std::to_string(code) +
                  ", which plain tensors and modules do not need");
     }
-    return true;
   }
 
   std::string_view pickle;

@@ -35,6 +35,22 @@ Tensor ConstantValues::getRows(ValueId value, const Tensor &rows) {
   return computeRows(*node, value, rows);
 }
 
+Tensor ConstantValues::sliceRows(const Node &node, ValueId source,
+                                 const Tensor &rows) {
+  const std::vector<int64_t> &from = graph.values[source].sizes;
+  std::optional<SliceBounds> part = readSlice(node, from);
+  if (!part)
+    return {};
+  auto [dim, start, end] = *part;
+  meta::Plainly plainly;
+  Tensor operand =
+      getRows(source, dim == -2 ? (rows + start).contiguous() : rows);
+  // Dims in front may stand for all with one.
+  bool isWhole = operand.defined() && dim != -2 &&
+                 operand.size(dim) == from[size_t(dim + from.size())];
+  return isWhole ? operand.narrow(dim, start, end - start) : operand;
+}
+
 Tensor ConstantValues::computeRows(const Node &node, ValueId value,
                                    const Tensor &rows) {
   const std::vector<int64_t> &sizes = graph.values[value].sizes;
@@ -72,19 +88,8 @@ Tensor ConstantValues::computeRows(const Node &node, ValueId value,
                                           : distance <= shift,
                      operand, at::zeros_like(operand));
   }
-  if (name == "aten::slice") {
-    std::optional<SliceBounds> part = readSlice(node, from);
-    if (!part)
-      return {};
-    auto [dim, start, end] = *part;
-    meta::Plainly plainly;
-    Tensor operand =
-        getRows(source, dim == -2 ? (rows + start).contiguous() : rows);
-    // Dims in front may stand for all with one.
-    bool isWhole = operand.defined() && dim != -2 &&
-                   operand.size(dim) == from[size_t(dim + from.size())];
-    return isWhole ? operand.narrow(dim, start, end - start) : operand;
-  }
+  if (name == "aten::slice")
+    return sliceRows(node, source, rows);
   if (!rowKeepers.contains(name))
     return {};
   Tensor operand = getRows(source, rows);

@@ -221,6 +221,24 @@ std::optional<Steps> ConstantValues::getSteps(ValueId value) {
   return steps[value] = found;
 }
 
+std::optional<Steps> ConstantValues::sliceSteps(const Node &node, ValueId value,
+                                                ValueId source) {
+  std::optional<SliceBounds> part = readSlice(node, graph.values[source].sizes);
+  std::optional<Steps> operand = part ? getSteps(source) : std::nullopt;
+  if (!operand)
+    return std::nullopt;
+  auto [dim, start, end] = *part;
+  meta::Plainly plainly;
+  if (dim == -1)
+    return sliceColumns(*operand, start, end);
+  operand->sizes = graph.values[value].sizes;
+  if (operand->ends.size(dim) != 1) {
+    operand->ends = operand->ends.narrow(dim, start, end - start);
+    operand->values = operand->values.narrow(dim, start, end - start);
+  }
+  return operand;
+}
+
 std::optional<Steps> ConstantValues::computeSteps(ValueId value) {
   const Node *node = producers.find(value);
   if (!node)
@@ -242,22 +260,8 @@ std::optional<Steps> ConstantValues::computeSteps(ValueId value) {
                                    name == "aten::triu")
                    : std::nullopt;
   }
-  if (name == "aten::slice") {
-    std::optional<SliceBounds> part = readSlice(*node, from);
-    std::optional<Steps> operand = part ? getSteps(source) : std::nullopt;
-    if (!operand)
-      return std::nullopt;
-    auto [dim, start, end] = *part;
-    meta::Plainly plainly;
-    if (dim == -1)
-      return sliceColumns(*operand, start, end);
-    operand->sizes = sizes;
-    if (operand->ends.size(dim) != 1) {
-      operand->ends = operand->ends.narrow(dim, start, end - start);
-      operand->values = operand->values.narrow(dim, start, end - start);
-    }
-    return operand;
-  }
+  if (name == "aten::slice")
+    return sliceSteps(*node, value, source);
   if (!rowKeepers.contains(name))
     return std::nullopt;
   // A row for all: given by the rows' own numbers.

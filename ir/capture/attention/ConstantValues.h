@@ -49,7 +49,17 @@ private:
   at::Tensor call(const Node &node, ValueId result,
                   const std::function<at::Tensor(ValueId)> &get);
   std::optional<Steps> computeSteps(ValueId value);
+  /// Of a slice of `source`.
+  std::optional<Steps> sliceSteps(const Node &node, ValueId value,
+                                  ValueId source);
   std::optional<Steps> computePointwise(const Node &node, ValueId value);
+  /// Of a value with a number: "lt", which is on the right.
+  struct Comparison {
+    std::string_view how;
+    ValueId value;
+    int64_t number;
+  };
+  std::optional<Comparison> readComparison(const Node &node);
   /// Of a comparison of `row - column`, `column - row` or the absolute of
   /// either, integers, with a number; nothing for others.
   std::optional<Steps> compareDifference(const Node &node,
@@ -57,6 +67,8 @@ private:
   /// Whether it has one number for each column, or one for each row.
   bool isColumn(ValueId value) const;
   bool isRow(ValueId value) const;
+  at::Tensor sliceRows(const Node &node, ValueId source,
+                       const at::Tensor &rows);
   at::Tensor computeRows(const Node &node, ValueId value,
                          const at::Tensor &rows);
 

@@ -60,9 +60,8 @@ findDifference(Producers &producers, const capture::JointGraph &graph,
   return found;
 }
 
-std::optional<Steps>
-ConstantValues::compareDifference(const Node &node,
-                                  const std::vector<int64_t> &sizes) {
+std::optional<ConstantValues::Comparison>
+ConstantValues::readComparison(const Node &node) {
   // compare(difference, number), as an argument or a tensor of one element.
   std::string_view compare = nameOf(node).substr(6); // behind "aten::"
   ValueId value = sourceOf(node);
@@ -91,6 +90,16 @@ ConstantValues::compareDifference(const Node &node,
   }
   if (!number || std::abs(*number) > kGreatest)
     return std::nullopt;
+  return Comparison{compare, value, *number};
+}
+
+std::optional<Steps>
+ConstantValues::compareDifference(const Node &node,
+                                  const std::vector<int64_t> &sizes) {
+  std::optional<Comparison> compared = readComparison(node);
+  if (!compared)
+    return std::nullopt;
+  auto [compare, value, number] = *compared;
   std::optional<Difference> found = findDifference(producers, graph, value);
   if (!found)
     return std::nullopt;
@@ -117,12 +126,12 @@ ConstantValues::compareDifference(const Node &node,
                : compareSorted(turnCompare(how), rows + n, columns, sizes);
   };
   if (!found->isDistance)
-    return against(compare, *number);
+    return against(compare, number);
   if (compare == "eq" || compare == "ne")
     return std::nullopt;
   bool isInside = compare == "lt" || compare == "le";
-  std::optional<Steps> above = against(compare, *number);
-  std::optional<Steps> below = against(turnCompare(compare), -*number);
+  std::optional<Steps> above = against(compare, number);
+  std::optional<Steps> below = against(turnCompare(compare), -number);
   if (!above || !below)
     return std::nullopt;
   const Steps *const both[] = {&*above, &*below};

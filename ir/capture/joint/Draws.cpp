@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/capture/joint/Draws.h"
+#include "ir/capture/joint/DrawCall.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_to_copy.h>
@@ -19,7 +19,6 @@
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/le.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/lt.h>
@@ -30,7 +29,6 @@
 #include <ATen/ops/sort.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/topk.h>
-#include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/where.h>
 #include <c10/core/DefaultDtype.h>
 
@@ -44,106 +42,8 @@ using Stack = torch::jit::Stack;
 
 namespace {
 
-//===----------------------------------------------------------------------===//
-// One call
-//===----------------------------------------------------------------------===//
-
-/// The dtype, sizes and strides of what an operator draws.
-struct DrawType {
-  c10::ScalarType dtype;
-  std::vector<int64_t> sizes, strides;
-};
-
-std::vector<int64_t> contiguousStrides(at::IntArrayRef sizes) {
-  std::vector<int64_t> strides(sizes.size());
-  int64_t stride = 1;
-  for (size_t dim = sizes.size(); dim-- > 0;) {
-    strides[dim] = stride;
-    stride *= std::max<int64_t>(sizes[dim], 1);
-  }
-  return strides;
-}
-
-class Call {
-public:
-  Call(const c10::OperatorHandle &op, const Stack &stack,
-       const DrawFunction &drawFunction)
-      : schema(op.schema()),
-        arguments(stack.end() - schema.arguments().size(), stack.end()),
-        drawFunction(drawFunction) {}
-
-  const c10::IValue &get(const char *name) const {
-    std::optional<int> index = schema.argumentIndexWithName(name);
-    TORCH_INTERNAL_ASSERT(index, schema.name(), " has no argument ", name);
-    return arguments[*index];
-  }
-  bool has(const char *name) const {
-    return schema.argumentIndexWithName(name).has_value();
-  }
-  Tensor tensor(const char *name) const { return get(name).toTensor(); }
-  double number(const char *name) const {
-    return get(name).toScalar().toDouble();
-  }
-
-  /// Of a factory.
-  DrawType sized(c10::ScalarType otherwise) const {
-    std::vector<int64_t> sizes = get("size").toIntVector();
-    return {dtype(otherwise), sizes, contiguousStrides(sizes)};
-  }
-  /// Of `self`, or what a factory makes of it.
-  DrawType likeSelf() const {
-    Tensor self = tensor("self");
-    return like(self, dtype(self.scalar_type()));
-  }
-  DrawType like(const Tensor &tensor, c10::ScalarType dtype) const {
-    std::optional<c10::MemoryFormat> format;
-    if (has("memory_format") && !get("memory_format").isNone())
-      format = get("memory_format").toMemoryFormat();
-    // Only its strides are of interest: no operator of the program.
-    c10::impl::ExcludeDispatchKeyGuard quiet{
-        c10::DispatchKeySet(c10::DispatchKey::Fake)};
-    Tensor empty = at::empty_like(
-        tensor, tensor.options().device(c10::kMeta).dtype(dtype), format);
-    return {dtype, empty.sizes().vec(), empty.strides().vec()};
-  }
-
-  Tensor draw(const char *distribution, const DrawType &type,
-              std::vector<double> numbers = {}, std::vector<int64_t> range = {},
-              std::vector<Tensor> given = {}) const {
-    return drawFunction({distribution, std::move(numbers), std::move(range),
-                         std::move(given), type.sizes, type.strides,
-                         type.dtype});
-  }
-
-  /// Draws that LibTorch makes for real and imaginary part apart.
-  Tensor drawParts(const char *distribution, DrawType type, double a,
-                   double b) const {
-    if (!c10::isComplexType(type.dtype)) {
-      TORCH_CHECK(c10::isFloatingType(type.dtype), schema.name(),
-                  " draws floating-point numbers, not ", type.dtype);
-      return draw(distribution, type, {a, b});
-    }
-    type.dtype = c10::toRealValueType(type.dtype);
-    for (int64_t &stride : type.strides)
-      stride *= 2;
-    type.sizes.push_back(2);
-    type.strides.push_back(1);
-    return at::view_as_complex(draw(distribution, type, {a, b}));
-  }
-
-private:
-  c10::ScalarType dtype(c10::ScalarType otherwise) const {
-    return has("dtype") && !get("dtype").isNone() ? get("dtype").toScalarType()
-                                                  : otherwise;
-  }
-
-  const c10::FunctionSchema &schema;
-  Stack arguments;
-  const DrawFunction &drawFunction;
-};
-
 using Results = std::vector<Tensor>;
-using Definition = Results (*)(const Call &);
+using Definition = Results (*)(const DrawCall &);
 
 c10::ScalarType defaultDtype() {
   return c10::get_default_dtype_as_scalartype();
@@ -170,19 +70,19 @@ c10::ScalarType wide(c10::ScalarType dtype) {
 // Uniform, normal and others that fill a tensor
 //===----------------------------------------------------------------------===//
 
-Results rand(const Call &call) {
+Results rand(const DrawCall &call) {
   return {call.drawParts("uniform", call.sized(defaultDtype()), 0, 1)};
 }
-Results randLike(const Call &call) {
+Results randLike(const DrawCall &call) {
   return {call.drawParts("uniform", call.likeSelf(), 0, 1)};
 }
-Results uniform(const Call &call) {
+Results uniform(const DrawCall &call) {
   return {call.drawParts("uniform", call.likeSelf(), call.number("from"),
                          call.number("to"))};
 }
 
 /// Real and imaginary part have half of the variance each.
-Tensor drawNormal(const Call &call, const DrawType &type, double mean,
+Tensor drawNormal(const DrawCall &call, const DrawType &type, double mean,
                   double deviation) {
   TORCH_CHECK(deviation >= 0, "normal expects std >= 0.0, but found std ",
               deviation);
@@ -192,20 +92,20 @@ Tensor drawNormal(const Call &call, const DrawType &type, double mean,
   return mean == 0 ? noise : at::add(noise, mean);
 }
 
-Results randn(const Call &call) {
+Results randn(const DrawCall &call) {
   return {drawNormal(call, call.sized(defaultDtype()), 0, 1)};
 }
-Results randnLike(const Call &call) {
+Results randnLike(const DrawCall &call) {
   return {drawNormal(call, call.likeSelf(), 0, 1)};
 }
-Results normalOfNumbers(const Call &call) {
+Results normalOfNumbers(const DrawCall &call) {
   return {drawNormal(
       call, call.has("size") ? call.sized(defaultDtype()) : call.likeSelf(),
       call.number("mean"), call.number("std"))};
 }
 
 /// Mean, deviation or both are tensors, which broadcast.
-Results normalOfTensors(const Call &call) {
+Results normalOfTensors(const DrawCall &call) {
   const c10::IValue &mean = call.get("mean"), &deviation = call.get("std");
   std::vector<int64_t> sizes =
       !mean.isTensor()        ? deviation.toTensor().sizes().vec()
@@ -223,18 +123,18 @@ Results normalOfTensors(const Call &call) {
                           : at::add(noise, mean.toScalar())};
 }
 
-Results exponential(const Call &call) {
+Results exponential(const DrawCall &call) {
   return {call.draw("exponential", call.likeSelf(), {call.number("lambd")})};
 }
-Results cauchy(const Call &call) {
+Results cauchy(const DrawCall &call) {
   return {call.draw("cauchy", call.likeSelf(),
                     {call.number("median"), call.number("sigma")})};
 }
-Results logNormal(const Call &call) {
+Results logNormal(const DrawCall &call) {
   return {call.draw("log_normal", call.likeSelf(),
                     {call.number("mean"), call.number("std")})};
 }
-Results geometric(const Call &call) {
+Results geometric(const DrawCall &call) {
   return {call.draw("geometric", call.likeSelf(), {call.number("p")})};
 }
 
@@ -243,7 +143,7 @@ Results geometric(const Call &call) {
 //===----------------------------------------------------------------------===//
 
 /// Integers from `low` up to, but not including, `high`.
-Tensor drawIntegers(const Call &call, const DrawType &type, int64_t low,
+Tensor drawIntegers(const DrawCall &call, const DrawType &type, int64_t low,
                     int64_t high) {
   TORCH_CHECK(low < high,
               "random_ expects 'from' to be less than 'to', but "
@@ -252,15 +152,15 @@ Tensor drawIntegers(const Call &call, const DrawType &type, int64_t low,
   return call.draw("integer", type, {}, {low, high - 1});
 }
 
-int64_t getLow(const Call &call) {
+int64_t getLow(const DrawCall &call) {
   return call.has("low") ? call.get("low").toInt() : 0;
 }
 
-Results randint(const Call &call) {
+Results randint(const DrawCall &call) {
   return {drawIntegers(call, call.sized(c10::ScalarType::Long), getLow(call),
                        call.get("high").toInt())};
 }
-Results randintLike(const Call &call) {
+Results randintLike(const DrawCall &call) {
   return {drawIntegers(call, call.likeSelf(), getLow(call),
                        call.get("high").toInt())};
 }
@@ -292,7 +192,7 @@ int64_t greatestRandom(c10::ScalarType dtype) {
   }
 }
 
-Results random(const Call &call) {
+Results random(const DrawCall &call) {
   DrawType type = call.likeSelf();
   int64_t low = call.has("from") ? call.get("from").toInt() : 0;
   if (call.has("to") && !call.get("to").isNone())
@@ -302,7 +202,7 @@ Results random(const Call &call) {
 }
 
 /// The order of 64 random bits: equal ones are as good as impossible.
-Results randperm(const Call &call) {
+Results randperm(const DrawCall &call) {
   int64_t count = call.get("n").toInt();
   TORCH_CHECK(count >= 0, "n must be non-negative, got ", count);
   Tensor bits = call.draw("integer", {c10::ScalarType::Long, {count}, {1}}, {},
@@ -324,7 +224,8 @@ void checkProbability(const char *name, double p) {
 }
 
 /// A probability for each element.
-Tensor bernoulliOf(const Call &call, const Tensor &p, const DrawType &type) {
+Tensor bernoulliOf(const DrawCall &call, const Tensor &p,
+                   const DrawType &type) {
   // As fine as p itself: the comparison must not round.
   DrawType uniform = type;
   uniform.dtype = wide(p.scalar_type());
@@ -332,7 +233,7 @@ Tensor bernoulliOf(const Call &call, const Tensor &p, const DrawType &type) {
   return castTo(at::lt(drawn, castTo(p, uniform.dtype)), type.dtype);
 }
 
-Results bernoulli(const Call &call) {
+Results bernoulli(const DrawCall &call) {
   if (!call.has("p"))
     return {bernoulliOf(call, call.tensor("self"), call.likeSelf())};
   const c10::IValue &p = call.get("p");
@@ -343,7 +244,7 @@ Results bernoulli(const Call &call) {
 }
 
 /// (input * mask / keep, mask), as the kernel computes it.
-Results dropout(const Call &call, const Tensor &input, double keep,
+Results dropout(const DrawCall &call, const Tensor &input, double keep,
                 c10::ScalarType maskType) {
   checkProbability("dropout", keep);
   Tensor mask = call.draw("bernoulli", call.like(input, maskType), {keep});
@@ -351,20 +252,20 @@ Results dropout(const Call &call, const Tensor &input, double keep,
   return {at::mul(kept, keep == 0 ? 0.0 : 1 / keep), mask};
 }
 
-Results nativeDropout(const Call &call) {
+Results nativeDropout(const DrawCall &call) {
   return dropout(call, call.tensor("input"), 1 - call.number("p"),
                  c10::ScalarType::Bool);
 }
 
 /// `p` is the probability to keep.
-Results fusedDropout(const Call &call) {
+Results fusedDropout(const DrawCall &call) {
   return dropout(call, call.tensor("self"), call.number("p"),
                  c10::ScalarType::Byte);
 }
 
 /// (self * noise, noise): negative elements get a random slope, and the mean
 /// one outside of training.
-Results rrelu(const Call &call) {
+Results rrelu(const DrawCall &call) {
   Tensor self = call.tensor("self");
   double lower = call.number("lower"), upper = call.number("upper");
   TORCH_CHECK(lower <= upper, "rrelu expects lower <= upper");
@@ -380,7 +281,7 @@ Results rrelu(const Call &call) {
 // Distributions with a parameter for each element
 //===----------------------------------------------------------------------===//
 
-Tensor drawGiven(const Call &call, const char *distribution,
+Tensor drawGiven(const DrawCall &call, const char *distribution,
                  std::vector<Tensor> parameters) {
   std::vector<int64_t> sizes = parameters.front().sizes().vec();
   for (const Tensor &parameter : parameters)
@@ -394,19 +295,19 @@ Tensor drawGiven(const Call &call, const char *distribution,
                    {}, std::move(parameters));
 }
 
-Results poisson(const Call &call) {
+Results poisson(const DrawCall &call) {
   return {drawGiven(call, "poisson", {call.tensor("self")})};
 }
-Results binomial(const Call &call) {
+Results binomial(const DrawCall &call) {
   return {
       drawGiven(call, "binomial", {call.tensor("count"), call.tensor("prob")})};
 }
-Results standardGamma(const Call &call) {
+Results standardGamma(const DrawCall &call) {
   return {drawGiven(call, "gamma", {call.tensor("self")})};
 }
 
 /// Gammas divided by their sum.
-Results dirichlet(const Call &call) {
+Results dirichlet(const DrawCall &call) {
   Tensor gammas = drawGiven(call, "gamma", {call.tensor("self")});
   Tensor parts =
       at::div(gammas, at::sum(gammas, at::IntArrayRef{-1}, /*keepdim=*/true));
@@ -421,7 +322,7 @@ Results dirichlet(const Call &call) {
 
 /// Without replacement the k greatest of weight / Exp(1); with replacement the
 /// inverse of the cumulated weights.
-Results multinomial(const Call &call) {
+Results multinomial(const DrawCall &call) {
   Tensor weights = call.tensor("self");
   int64_t count = call.get("num_samples").toInt();
   TORCH_CHECK(weights.dim() == 1 || weights.dim() == 2,
@@ -559,7 +460,7 @@ void fsdp::capture::callDrawDefinition(const c10::OperatorHandle &op,
                                        Stack &stack, const DrawFunction &draw) {
   Definition definition = findDefinition(op);
   TORCH_INTERNAL_ASSERT(definition, op.operator_name(), " has no definition");
-  Results results = definition(Call(op, stack, draw));
+  Results results = definition(DrawCall(op, stack, draw));
   torch::jit::drop(stack, op.schema().arguments().size());
   for (Tensor &result : results)
     stack.push_back(std::move(result));

@@ -318,12 +318,11 @@ void Recorder::call(const c10::OperatorHandle &op, Stack &stack) {
   }
 }
 
-void Recorder::record(const c10::OperatorHandle &op, Stack &stack) {
+bool Recorder::answer(const c10::OperatorHandle &op, Stack &stack) {
   const c10::FunctionSchema &schema = op.schema();
   size_t count = schema.arguments().size();
-  size_t base = stack.size() - count;
   bool anyMeta = false, anyReal = false;
-  for (size_t i = base; i < stack.size(); ++i)
+  for (size_t i = stack.size() - count; i < stack.size(); ++i)
     forEachTensor(stack[i], [&](const at::Tensor &tensor) {
       (tensor.is_meta() ? anyMeta : anyReal) = true;
     });
@@ -334,62 +333,56 @@ void Recorder::record(const c10::OperatorHandle &op, Stack &stack) {
                       " draws into a constant of the program, which would "
                       "hold the same numbers in every step; draw into a clone "
                       "of it");
-    if (!schema.is_mutable() && hasDrawDefinition(op))
-      return recordDefinition(op, [&] {
+    if (!schema.is_mutable() && hasDrawDefinition(op)) {
+      recordDefinition(op, [&] {
         callDrawDefinition(op, stack,
                            [&](const Draw &each) { return draw(each); });
       });
+      return true;
+    }
   }
   // Functionalization runs in-place operators once more on copies, to check
   // shapes. What has only real tensors is computed now.
   if (schema.is_mutable() || (anyReal && !anyMeta)) {
     op.callBoxed(stack);
-    return;
+    return true;
   }
-  if (meta::needsWholeProducts(op, stack))
-    return recordDefinition(op, [&] { meta::callWholeProducts(op, stack); });
+  if (meta::needsWholeProducts(op, stack)) {
+    recordDefinition(op, [&] { meta::callWholeProducts(op, stack); });
+    return true;
+  }
   if (isCheckOfGradient(op)) {
     torch::jit::drop(stack, count);
     stack.push_back(true);
-    return;
+    return true;
   }
-  Stack arguments(stack.begin() + base, stack.end());
-  checkAllowed(op, arguments);
+  return false;
+}
 
-  Node node{op, {}, {}, currentLocationId(), cast};
-  node.underNoGrad = !at::GradMode::is_enabled();
-  for (size_t i = 0; i < count; ++i) {
-    const c10::Argument &argument = schema.arguments()[i];
-    Argument recorded;
-    recorded.kind = getKind(argument);
-    if (recorded.kind == Argument::Kind::Static)
-      recorded.value = arguments[i];
-    else if (recorded.kind == Argument::Kind::Tensor)
-      recorded.tensors.push_back(
-          arguments[i].isTensor() ? lookup(arguments[i].toTensor()) : kNoValue);
-    else if (arguments[i].isTensorList())
-      for (const at::Tensor &tensor : arguments[i].toTensorVector())
-        recorded.tensors.push_back(lookup(tensor));
-    else if (arguments[i].isList())
-      for (const c10::IValue &element : arguments[i].toListRef())
-        recorded.tensors.push_back(
-            element.isTensor() ? lookup(element.toTensor()) : kNoValue);
-    node.arguments.push_back(std::move(recorded));
-    if (isDevice(argument))
-      stack[base + i] = c10::Device(c10::kMeta);
-    mapTensors(stack[base + i], toMeta);
-  }
+Argument Recorder::recordArgument(const c10::Argument &argument,
+                                  const c10::IValue &value) {
+  Argument recorded;
+  recorded.kind = getKind(argument);
+  auto add = [&](const c10::IValue &each) {
+    recorded.tensors.push_back(each.isTensor() ? lookup(each.toTensor())
+                                               : kNoValue);
+  };
+  if (recorded.kind == Argument::Kind::Static)
+    recorded.value = value;
+  else if (recorded.kind == Argument::Kind::Tensor)
+    add(value);
+  else if (value.isTensorList())
+    for (const at::Tensor &tensor : value.toTensorVector())
+      recorded.tensors.push_back(lookup(tensor));
+  else if (value.isList())
+    for (const c10::IValue &element : value.toListRef())
+      add(element);
+  return recorded;
+}
 
-  try {
-    op.callBoxed(stack);
-  } catch (const c10::Error &error) {
-    refuse(op, error);
-  }
-
-  size_t results = schema.returns().size();
+bool Recorder::defineResults(Node &node, at::ArrayRef<c10::IValue> results) {
   bool anyTensor = false;
-  for (size_t i = stack.size() - results; i < stack.size(); ++i) {
-    const c10::IValue &value = stack[i];
+  for (const c10::IValue &value : results) {
     if (value.isTensor()) {
       const at::Tensor &tensor = value.toTensor();
       node.results.push_back(tensor.defined() ? define(tensor) : kNoValue);
@@ -401,7 +394,33 @@ void Recorder::record(const c10::OperatorHandle &op, Stack &stack) {
       }
     }
   }
+  return anyTensor;
+}
+
+void Recorder::record(const c10::OperatorHandle &op, Stack &stack) {
+  if (answer(op, stack))
+    return;
+  const c10::FunctionSchema &schema = op.schema();
+  size_t base = stack.size() - schema.arguments().size();
+  Stack arguments(stack.begin() + base, stack.end());
+  checkAllowed(op, arguments);
+
+  Node node{op, {}, {}, currentLocationId(), cast};
+  node.underNoGrad = !at::GradMode::is_enabled();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::Argument &argument = schema.arguments()[i];
+    node.arguments.push_back(recordArgument(argument, arguments[i]));
+    if (isDevice(argument))
+      stack[base + i] = c10::Device(c10::kMeta);
+    mapTensors(stack[base + i], toMeta);
+  }
+  try {
+    op.callBoxed(stack);
+  } catch (const c10::Error &error) {
+    refuse(op, error);
+  }
   // Without tensors it was a question about shapes, which is answered.
-  if (anyTensor)
+  if (defineResults(node, at::ArrayRef(stack).slice(stack.size() -
+                                                    schema.returns().size())))
     graph.nodes.push_back(std::move(node));
 }

@@ -77,6 +77,13 @@ public:
 
 private:
   void record(const c10::OperatorHandle &op, std::vector<c10::IValue> &stack);
+  /// Whether a call is no node of its own: what it is defined by is recorded,
+  /// or it is computed now.
+  bool answer(const c10::OperatorHandle &op, std::vector<c10::IValue> &stack);
+  Argument recordArgument(const c10::Argument &argument,
+                          const c10::IValue &value);
+  /// Whether there is a tensor among them.
+  bool defineResults(Node &node, at::ArrayRef<c10::IValue> results);
   void checkAllowed(const c10::OperatorHandle &op,
                     const std::vector<c10::IValue> &arguments) const;
   [[noreturn]] void refuse(const c10::OperatorHandle &op,

@@ -316,14 +316,15 @@ static Tensor expandBatch(const Tensor &tensor, const Tensor &query) {
              : tensor.expand({query.size(0), -1, -1, -1});
 }
 
-void Pt2Interpreter::callFlexAttention(const Pt2Region &region,
-                                       const json::Object &node) {
-  auto fail = [] {
-    json::fail("lengths, blocks, a scale and buffers behind the functions of "
-               "flex_attention");
-  };
+[[noreturn]] static void failFlexAttention() {
+  json::fail("lengths, blocks, a scale and buffers behind the functions of "
+             "flex_attention");
+}
+
+Pt2FlexCall Pt2Interpreter::readFlexCall(const Pt2Region &region,
+                                         const json::Object &node) const {
   if (region.settings.size() != 3 || region.operands.size() < 4)
-    fail();
+    failFlexAttention();
   std::vector<c10::IValue> operands;
   for (const json::Value *operand : region.operands)
     operands.push_back(evaluate(*operand));
@@ -332,21 +333,14 @@ void Pt2Interpreter::callFlexAttention(const Pt2Region &region,
       !operands[2].isDouble() || !operands[3].isInt() ||
       operands[3].toInt() < 0 ||
       size_t(operands[3].toInt()) > operands.size() - 4)
-    fail();
+    failFlexAttention();
   Pt2FlexCall call{node,
                    Pt2PairGraph(node, *region.graphs[0], true),
                    Pt2PairGraph(node, *region.graphs[1], false),
                    evaluate(*region.settings[0]).toTensor(),
                    evaluate(*region.settings[1]).toTensor(),
                    evaluate(*region.settings[2]).toTensor(),
-                   operands[2].toDouble(),
-                   0,
-                   0,
-                   1,
-                   1,
-                   {},
-                   {},
-                   {}};
+                   operands[2].toDouble()};
   std::vector<int64_t> numbers = operands[0].toIntVector();
   call.queries = numbers[0];
   call.keys = numbers[1];
@@ -358,10 +352,15 @@ void Pt2Interpreter::callFlexAttention(const Pt2Region &region,
   auto middle = operands.begin() + 4 + operands[3].toInt();
   call.scoreBuffers.assign(operands.begin() + 4, middle);
   call.maskBuffers.assign(middle, operands.end());
+  return call;
+}
 
+void Pt2Interpreter::callFlexAttention(const Pt2Region &region,
+                                       const json::Object &node) {
+  Pt2FlexCall call = readFlexCall(region, node);
   for (const Tensor &each : {call.query, call.key, call.value})
     if (each.dim() != 4)
-      fail();
+      failFlexAttention();
   // A block of that size stands for a mask of any length.
   if (call.queryBlock < kAnyLength &&
       (call.queries != call.query.size(2) || call.keys != call.key.size(2)))

@@ -75,30 +75,9 @@ c10::IValue convertList(const c10::IValue &value, Element element) {
   return list;
 }
 
-/// `value` as the schema's type wants it: the archive keeps Python's looser
-/// types, int for float, number for tensor, one number for a list.
-c10::IValue convert(c10::IValue value, const c10::Type &type,
-                    std::optional<int32_t> length) {
-  if (const auto *optional = type.castRaw<c10::OptionalType>())
-    return value.isNone()
-               ? value
-               : convert(std::move(value), *optional->getElementType(), length);
-  switch (type.kind()) {
-  case c10::TypeKind::TensorType:
-    return value.isScalar() ? c10::IValue(wrapNumber(value.toScalar())) : value;
-  case c10::TypeKind::FloatType:
-    return value.isInt() ? c10::IValue(double(value.toInt())) : value;
-  case c10::TypeKind::IntType:
-  case c10::TypeKind::SymIntType:
-    return value.isBool() ? c10::IValue(int64_t(value.toBool())) : value;
-  case c10::TypeKind::BoolType:
-    return value.isInt() ? c10::IValue(value.toInt() != 0) : value;
-  case c10::TypeKind::ListType:
-    break;
-  default:
-    return value;
-  }
-  const c10::Type &element = *type.castRaw<c10::ListType>()->getElementType();
+/// One value that is no list stands for `length` of them.
+c10::IValue convertToList(c10::IValue value, const c10::Type &element,
+                          std::optional<int32_t> length) {
   if (element.kind() == c10::TypeKind::OptionalType) {
     if (!value.isTensorList() && !value.toListRef().empty())
       return value;
@@ -136,6 +115,33 @@ c10::IValue convert(c10::IValue value, const c10::Type &type,
   }
 }
 
+/// `value` as the schema's type wants it: the archive keeps Python's looser
+/// types, int for float, number for tensor, one number for a list.
+c10::IValue convert(c10::IValue value, const c10::Type &type,
+                    std::optional<int32_t> length) {
+  if (const auto *optional = type.castRaw<c10::OptionalType>())
+    return value.isNone()
+               ? value
+               : convert(std::move(value), *optional->getElementType(), length);
+  switch (type.kind()) {
+  case c10::TypeKind::TensorType:
+    return value.isScalar() ? c10::IValue(wrapNumber(value.toScalar())) : value;
+  case c10::TypeKind::FloatType:
+    return value.isInt() ? c10::IValue(double(value.toInt())) : value;
+  case c10::TypeKind::IntType:
+  case c10::TypeKind::SymIntType:
+    return value.isBool() ? c10::IValue(int64_t(value.toBool())) : value;
+  case c10::TypeKind::BoolType:
+    return value.isInt() ? c10::IValue(value.toInt() != 0) : value;
+  case c10::TypeKind::ListType:
+    return convertToList(std::move(value),
+                         *type.castRaw<c10::ListType>()->getElementType(),
+                         length);
+  default:
+    return value;
+  }
+}
+
 } // namespace
 
 const c10::IValue &Pt2Interpreter::get(const std::string &name) const {
@@ -156,13 +162,12 @@ Pt2Interpreter::evaluateSymbolic(const json::Value &argument) const {
   return tag == "as_name" ? get(json::asString(value)) : evaluate(argument);
 }
 
-c10::IValue Pt2Interpreter::evaluate(const json::Value &argument) const {
-  auto [tag, value] = json::getUnion(argument);
+std::optional<c10::IValue>
+Pt2Interpreter::evaluateList(llvm::StringRef tag,
+                             const json::Value &value) const {
   auto byName = [&](const json::Value &reference) {
     return read(json::getString(json::asObject(reference), "name"));
   };
-  if (tag == "as_tensor")
-    return byName(value);
   if (tag == "as_tensors")
     return readList<at::Tensor>(value, [&](const json::Value &element) {
       return byName(element).toTensor();
@@ -175,30 +180,14 @@ c10::IValue Pt2Interpreter::evaluate(const json::Value &argument) const {
             return std::nullopt;
           return byName(inner).toTensor();
         });
-  if (tag == "as_optional_tensor") {
-    auto [kind, inner] = json::getUnion(value);
-    return kind == "as_none" ? c10::IValue() : byName(inner);
-  }
-  if (tag == "as_none")
-    return {};
-  if (tag == "as_int")
-    return json::asInt(value);
   if (tag == "as_ints")
     return readList<int64_t>(value, json::asInt);
-  if (tag == "as_float")
-    return getFloat(value);
   if (tag == "as_floats")
     return readList<double>(value, getFloat);
-  if (tag == "as_bool")
-    return json::asBool(value);
   if (tag == "as_bools")
     return readList<bool>(value, json::asBool);
-  if (tag == "as_string")
-    return json::asString(value);
   if (tag == "as_strings")
     return readList<std::string>(value, json::asString);
-  if (tag == "as_sym_int" || tag == "as_sym_float" || tag == "as_sym_bool")
-    return evaluateSymbolic(value);
   if (tag == "as_sym_ints")
     return readList<int64_t>(value, [&](const json::Value &element) {
       return toIValue(toNumber(evaluateSymbolic(element))).toInt();
@@ -211,6 +200,34 @@ c10::IValue Pt2Interpreter::evaluate(const json::Value &argument) const {
     return readList<bool>(value, [&](const json::Value &element) {
       return isTrue(toNumber(evaluateSymbolic(element)));
     });
+  return std::nullopt;
+}
+
+c10::IValue Pt2Interpreter::evaluate(const json::Value &argument) const {
+  auto [tag, value] = json::getUnion(argument);
+  if (std::optional<c10::IValue> list = evaluateList(tag, value))
+    return *list;
+  auto byName = [&](const json::Value &reference) {
+    return read(json::getString(json::asObject(reference), "name"));
+  };
+  if (tag == "as_tensor")
+    return byName(value);
+  if (tag == "as_optional_tensor") {
+    auto [kind, inner] = json::getUnion(value);
+    return kind == "as_none" ? c10::IValue() : byName(inner);
+  }
+  if (tag == "as_none")
+    return {};
+  if (tag == "as_int")
+    return json::asInt(value);
+  if (tag == "as_float")
+    return getFloat(value);
+  if (tag == "as_bool")
+    return json::asBool(value);
+  if (tag == "as_string")
+    return json::asString(value);
+  if (tag == "as_sym_int" || tag == "as_sym_float" || tag == "as_sym_bool")
+    return evaluateSymbolic(value);
   if (tag == "as_scalar_type")
     return int64_t(getPt2ScalarType(json::asInt(value)));
   if (tag == "as_memory_format")

@@ -25,6 +25,8 @@
 
 namespace fsdp::capture {
 
+struct Pt2FlexCall;
+
 class Pt2Interpreter {
 public:
   /// Factories make their tensors on `device`. `recorder`, if there is one, is
@@ -69,6 +71,8 @@ private:
   bool castToAnothers(const json::Object &node);
   const c10::IValue &read(const std::string &name) const;
   void callRegion(const Pt2Region &region, const json::Object &node);
+  Pt2FlexCall readFlexCall(const Pt2Region &region,
+                           const json::Object &node) const;
   void callFlexAttention(const Pt2Region &region, const json::Object &node);
   bool isNeeded(const std::string &name);
   void callNumberFunction(const std::string &function,
@@ -78,6 +82,9 @@ private:
   const json::Object *findMeta(const json::Array &inputs) const;
   std::vector<at::Tensor> getTensors(const json::Object &node) const;
   c10::IValue evaluateSymbolic(const json::Value &argument) const;
+  /// Absent: `tag` is no list's.
+  std::optional<c10::IValue> evaluateList(llvm::StringRef tag,
+                                          const json::Value &value) const;
   void bindOutputs(const json::Object &node,
                    const std::vector<c10::IValue> &results);
 

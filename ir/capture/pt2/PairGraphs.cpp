@@ -141,13 +141,28 @@ Pt2PairGraph::Role Pt2PairGraph::classify(const json::Object &node,
   return Role::Whole;
 }
 
-std::vector<at::Tensor>
-Pt2PairGraph::compute(const std::vector<std::string> &names,
-                      const at::Tensor &scores,
-                      const meta::PairPositions &positions,
-                      const std::vector<c10::IValue> &buffers) const {
-  // What is recorded comes from the call.
-  Pt2Interpreter interpreter(positions.query.device());
+/// A number beside those of pairs counts as one of them in promotion.
+void Pt2PairGraph::alignNumbers(const json::Object &node,
+                                const Pt2Target &target,
+                                Pt2Interpreter &interpreter) const {
+  forEachTensor(node, [&](const std::string &name) {
+    const c10::IValue &operand = interpreter.get(name);
+    if (!operand.isTensor() || ofPair.contains(name))
+      return;
+    if (operand.toTensor().dim() == 0)
+      interpreter.bind(name, operand.toTensor().view({1, 1, 1, 1}));
+    else if (operand.toTensor().dim() != 4 || operand.toTensor().numel() != 1)
+      refusePt2Node(ErrorId::UnsupportedRegion, call,
+                    target.describe() + " in a function of flex_attention",
+                    "is given a whole buffer beside a number: expected the "
+                    "buffer to be read by indices, down to one number");
+  });
+}
+
+void Pt2PairGraph::bindInputs(const at::Tensor &scores,
+                              const meta::PairPositions &positions,
+                              const std::vector<c10::IValue> &buffers,
+                              Pt2Interpreter &interpreter) const {
   const json::Array &inputs = json::getArray(graph, "inputs");
   std::vector<c10::IValue> given;
   if (takesScore)
@@ -158,10 +173,21 @@ Pt2PairGraph::compute(const std::vector<std::string> &names,
   given.insert(given.end(), buffers.begin(), buffers.end());
   if (given.size() != inputs.size())
     json::fail("one argument for each input of a graph of flex_attention");
-  PairComparisons comparisons;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (std::string name = getPt2ValueName(inputs[i]); !name.empty())
       interpreter.bind(name, given[i]);
+}
+
+std::vector<at::Tensor>
+Pt2PairGraph::compute(const std::vector<std::string> &names,
+                      const at::Tensor &scores,
+                      const meta::PairPositions &positions,
+                      const std::vector<c10::IValue> &buffers) const {
+  // What is recorded comes from the call.
+  Pt2Interpreter interpreter(positions.query.device());
+  bindInputs(scores, positions, buffers, interpreter);
+  const json::Array &inputs = json::getArray(graph, "inputs");
+  PairComparisons comparisons;
   size_t first = takesScore ? 1 : 0;
   comparisons.addPositions(getPt2ValueName(inputs[first + 2]),
                            getPt2ValueName(inputs[first + 3]), positions);
@@ -184,20 +210,7 @@ Pt2PairGraph::compute(const std::vector<std::string> &names,
         });
         continue;
       }
-      // A number beside those of pairs counts as one of them in promotion.
-      forEachTensor(node, [&](const std::string &name) {
-        const c10::IValue &operand = interpreter.get(name);
-        if (!operand.isTensor() || ofPair.contains(name))
-          return;
-        if (operand.toTensor().dim() == 0)
-          interpreter.bind(name, operand.toTensor().view({1, 1, 1, 1}));
-        else if (operand.toTensor().dim() != 4 ||
-                 operand.toTensor().numel() != 1)
-          refusePt2Node(ErrorId::UnsupportedRegion, call,
-                        target.describe() + " in a function of flex_attention",
-                        "is given a whole buffer beside a number: expected the "
-                        "buffer to be read by indices, down to one number");
-      });
+      alignNumbers(node, target, interpreter);
     }
     interpreter.runNode(node, target, location);
     if (role == Role::Read)

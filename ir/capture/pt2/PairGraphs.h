@@ -55,6 +55,13 @@ private:
   const json::Object &call, &graph;
   bool takesScore;
   std::string result;
+  void bindInputs(const at::Tensor &scores,
+                  const meta::PairPositions &positions,
+                  const std::vector<c10::IValue> &buffers,
+                  Pt2Interpreter &interpreter) const;
+  void alignNumbers(const json::Object &node, const Pt2Target &target,
+                    Pt2Interpreter &interpreter) const;
+
   std::unordered_set<std::string> ofPair, ofScore;
   std::unordered_map<const json::Object *, std::pair<Pt2Target, Role>> roles;
 };

@@ -67,6 +67,25 @@ private:
   std::shared_ptr<const Node> root;
 };
 
+struct SymbolicExpr::Node {
+  enum class Kind {
+    Number,
+    String,
+    Symbol,
+    Source,
+    Call, ///< of the function `name`; "and", "or", "if" and "Piecewise" do not
+          ///< evaluate all operands
+    Pair, ///< ExprCondPair(value, condition) of a Piecewise
+  };
+  Kind kind = Kind::Number;
+  Number number = int64_t(0);
+  std::string name; ///< of a symbol or function; a string's content
+  bool isPositive = false;
+  SymbolicSource source;
+  size_t begin = 0, end = 0; ///< of a source in the text
+  std::vector<Node> operands;
+};
+
 } // namespace fsdp::capture
 
 #endif // FSDP_IR_CAPTURE_SYMBOLIC_EXPR_H

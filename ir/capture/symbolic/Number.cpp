@@ -5,6 +5,7 @@
 
 #include "support/Error.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <charconv>
@@ -322,72 +323,71 @@ constexpr unsigned kAny = std::numeric_limits<unsigned>::max();
 
 /// Names of Python's operator module, builtins and math; of torch (sym_…); and
 /// of the classes in torch.export's expressions.
+struct Named {
+  Function function;
+  llvm::StringRef names; ///< with blanks between them
+};
+constexpr Named kNamed[] = {
+    {{add, 1, kAny}, "add Add"},
+    {{sub, 2, 2}, "sub"},
+    {{mul, 1, kAny}, "mul Mul"},
+    {{neg, 1, 1}, "neg"},
+    {{pos, 1, 1}, "pos Identity"},
+    {{abs, 1, 1}, "abs Abs fabs"},
+    {{floordiv, 2, 2}, "floordiv FloorDiv CleanDiv"},
+    {{ceildiv, 2, 2}, "CeilDiv"},
+    {{mod, 2, 2}, "mod Mod PythonMod"},
+    {{truediv, 2, 2}, "truediv IntTrueDiv FloatTrueDiv Rational"},
+    {{pow, 2, 2}, "pow Pow PowByNatural"},
+    {{floatPow, 2, 2}, "FloatPow"},
+    {{modularIndexing, 3, 3}, "ModularIndexing"},
+    {{lshift, 2, 2}, "lshift LShift"},
+    {{rshift, 2, 2}, "rshift RShift"},
+    {{bitAnd, 2, 2}, "and_ BitwiseFn_bitwise_and"},
+    {{bitOr, 2, 2}, "or_ BitwiseFn_bitwise_or"},
+    {{bitXor, 2, 2}, "xor BitwiseFn_bitwise_xor"},
+    {{eq, 2, 2}, "eq Equality Eq"},
+    {{ne, 2, 2}, "ne Unequality Ne"},
+    {{lt, 2, 2}, "lt StrictLessThan"},
+    {{le, 2, 2}, "le LessThan"},
+    {{gt, 2, 2}, "gt StrictGreaterThan"},
+    {{ge, 2, 2}, "ge GreaterThan"},
+    {{logicalNot, 1, 1}, "not_ Not sym_not"},
+    {{logicalAnd, 1, kAny}, "And"},
+    {{logicalOr, 1, kAny}, "Or"},
+    {{choose, 3, 3}, "sym_ite Where"},
+    {{extreme<true>, 1, kAny}, "max Max sym_max"},
+    {{extreme<false>, 1, kAny}, "min Min sym_min"},
+    {{add, 1, kAny}, "sym_sum"},
+    {{toFloat, 1, 1}, "float sym_float ToFloat"},
+    {{roundWith<truncate>, 1, 1}, "int sym_int trunc TruncToInt"},
+    {{roundWith<roundDown>, 1, 1}, "floor FloorToInt"},
+    {{roundWith<roundUp>, 1, 1}, "ceil ceiling CeilToInt"},
+    {{truncToFloat, 1, 1}, "TruncToFloat"},
+    {{round, 1, 2}, "round RoundToInt RoundDecimal"},
+    {{squareRoot, 1, 1}, "sqrt sym_sqrt _sym_sqrt OpaqueUnaryFn_sqrt"},
+};
+
+/// Known as they are, and with two prefixes.
+constexpr std::pair<llvm::StringRef, Number (*)(Arguments)> kOpaque[] = {
+    {"cos", apply<std::cos>},   {"cosh", apply<std::cosh>},
+    {"sin", apply<std::sin>},   {"sinh", apply<std::sinh>},
+    {"tan", apply<std::tan>},   {"tanh", apply<std::tanh>},
+    {"asin", apply<std::asin>}, {"asinh", apply<std::asinh>},
+    {"acos", apply<std::acos>}, {"atan", apply<std::atan>},
+    {"exp", apply<std::exp>},   {"log", apply<std::log>},
+    {"log2", apply<std::log2>},
+};
+
 const llvm::StringMap<Function> &getFunctions() {
   static const llvm::StringMap<Function> functions = [] {
     llvm::StringMap<Function> table;
-    auto define = [&](Function function,
-                      std::initializer_list<const char *> names) {
-      for (const char *name : names)
-        table[name] = function;
-    };
-    define({add, 1, kAny}, {"add", "Add"});
-    define({sub, 2, 2}, {"sub"});
-    define({mul, 1, kAny}, {"mul", "Mul"});
-    define({neg, 1, 1}, {"neg"});
-    define({pos, 1, 1}, {"pos", "Identity"});
-    define({abs, 1, 1}, {"abs", "Abs", "fabs"});
-    define({floordiv, 2, 2}, {"floordiv", "FloorDiv", "CleanDiv"});
-    define({ceildiv, 2, 2}, {"CeilDiv"});
-    define({mod, 2, 2}, {"mod", "Mod", "PythonMod"});
-    define({truediv, 2, 2},
-           {"truediv", "IntTrueDiv", "FloatTrueDiv", "Rational"});
-    define({pow, 2, 2}, {"pow", "Pow", "PowByNatural"});
-    define({floatPow, 2, 2}, {"FloatPow"});
-    define({modularIndexing, 3, 3}, {"ModularIndexing"});
-    define({lshift, 2, 2}, {"lshift", "LShift"});
-    define({rshift, 2, 2}, {"rshift", "RShift"});
-    define({bitAnd, 2, 2}, {"and_", "BitwiseFn_bitwise_and"});
-    define({bitOr, 2, 2}, {"or_", "BitwiseFn_bitwise_or"});
-    define({bitXor, 2, 2}, {"xor", "BitwiseFn_bitwise_xor"});
-    define({eq, 2, 2}, {"eq", "Equality", "Eq"});
-    define({ne, 2, 2}, {"ne", "Unequality", "Ne"});
-    define({lt, 2, 2}, {"lt", "StrictLessThan"});
-    define({le, 2, 2}, {"le", "LessThan"});
-    define({gt, 2, 2}, {"gt", "StrictGreaterThan"});
-    define({ge, 2, 2}, {"ge", "GreaterThan"});
-    define({logicalNot, 1, 1}, {"not_", "Not", "sym_not"});
-    define({logicalAnd, 1, kAny}, {"And"});
-    define({logicalOr, 1, kAny}, {"Or"});
-    define({choose, 3, 3}, {"sym_ite", "Where"});
-    define({extreme<true>, 1, kAny}, {"max", "Max", "sym_max"});
-    define({extreme<false>, 1, kAny}, {"min", "Min", "sym_min"});
-    define({add, 1, kAny}, {"sym_sum"});
-    define({toFloat, 1, 1}, {"float", "sym_float", "ToFloat"});
-    define({roundWith<truncate>, 1, 1},
-           {"int", "sym_int", "trunc", "TruncToInt"});
-    define({roundWith<roundDown>, 1, 1}, {"floor", "FloorToInt"});
-    define({roundWith<roundUp>, 1, 1}, {"ceil", "ceiling", "CeilToInt"});
-    define({truncToFloat, 1, 1}, {"TruncToFloat"});
-    define({round, 1, 2}, {"round", "RoundToInt", "RoundDecimal"});
-    define({squareRoot, 1, 1},
-           {"sqrt", "sym_sqrt", "_sym_sqrt", "OpaqueUnaryFn_sqrt"});
-    auto defineOpaque = [&](Number (*run)(Arguments), const std::string &name) {
+    for (const Named &each : kNamed)
+      for (llvm::StringRef name : llvm::split(each.names, ' '))
+        table[name] = each.function;
+    for (auto [name, run] : kOpaque)
       for (const char *prefix : {"", "_sym_", "OpaqueUnaryFn_"})
-        table[prefix + name] = {run, 1, 1};
-    };
-    defineOpaque(apply<std::cos>, "cos");
-    defineOpaque(apply<std::cosh>, "cosh");
-    defineOpaque(apply<std::sin>, "sin");
-    defineOpaque(apply<std::sinh>, "sinh");
-    defineOpaque(apply<std::tan>, "tan");
-    defineOpaque(apply<std::tanh>, "tanh");
-    defineOpaque(apply<std::asin>, "asin");
-    defineOpaque(apply<std::asinh>, "asinh");
-    defineOpaque(apply<std::acos>, "acos");
-    defineOpaque(apply<std::atan>, "atan");
-    defineOpaque(apply<std::exp>, "exp");
-    defineOpaque(apply<std::log>, "log");
-    defineOpaque(apply<std::log2>, "log2");
+        table[(llvm::Twine(prefix) + name).str()] = {run, 1, 1};
     return table;
   }();
   return functions;

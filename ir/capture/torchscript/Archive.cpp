@@ -95,57 +95,66 @@ size_t skipString(std::string_view text, size_t at, StatementDepth &depth) {
   return at;
 }
 
-} // namespace
+/// Goes over a source, statement by statement.
+class CodeScan {
+public:
+  CodeScan(std::string_view text, const std::string &what)
+      : text(text), depth(what) {}
 
-void capture::checkCodeDepth(std::string_view text, const std::string &what) {
-  StatementDepth depth(what);
-  std::vector<size_t> indents = {0};
-  size_t branches = 0;
-  bool isLineBegin = true;
-  for (size_t at = 0; at < text.size();) {
-    char c = text[at];
-    if (isLineBegin && !depth.isInBrackets()) {
-      size_t begin = at;
-      at = std::min(text.find_first_not_of(" \t", at), text.size());
-      while (at - begin < indents.back())
-        indents.pop_back();
-      if (at - begin > indents.back() && at < text.size() && text[at] != '\n' &&
-          text[at] != '#')
-        indents.push_back(at - begin);
-      if (indents.size() > kDeepestBlock)
-        depth.fail(kDeepestBlock);
+  void run() {
+    while (at < text.size()) {
+      if (isLineBegin && !depth.isInBrackets()) {
+        takeIndent();
+        continue;
+      }
       isLineBegin = false;
-      continue;
+      char c = text[at];
+      if (c == '\'' || c == '"')
+        at = skipString(text, at, depth);
+      else if (c == '#')
+        at = std::min(text.find('\n', at), text.size());
+      else if (isWordPart(c))
+        takeWord();
+      else
+        takeSign();
     }
+  }
+
+private:
+  void takeIndent() {
     isLineBegin = false;
-    if (c == '\'' || c == '"') {
-      at = skipString(text, at, depth);
-      continue;
-    }
-    if (c == '#') {
-      at = std::min(text.find('\n', at), text.size());
-      continue;
-    }
-    if (isWordPart(c)) {
-      size_t end = at;
-      // Of a number too: its point is no operator.
-      while (
-          end < text.size() &&
-          (isWordPart(text[end]) ||
-           (text[end] == '.' && std::isdigit(static_cast<unsigned char>(c)))))
-        ++end;
-      std::string_view word = text.substr(at, end - at);
-      for (std::string_view one :
-           {"not", "and", "or", "if", "else", "lambda", "in", "is", "for"})
-        if (word == one)
-          depth.addOperator();
-      // Each is parsed within the one before.
-      branches += word == "elif";
-      if (branches > kDeepestStatement)
-        depth.fail(kDeepestStatement);
-      at = end;
-      continue;
-    }
+    size_t begin = at;
+    at = std::min(text.find_first_not_of(" \t", at), text.size());
+    while (at - begin < indents.back())
+      indents.pop_back();
+    if (at - begin > indents.back() && at < text.size() && text[at] != '\n' &&
+        text[at] != '#')
+      indents.push_back(at - begin);
+    if (indents.size() > kDeepestBlock)
+      depth.fail(kDeepestBlock);
+  }
+
+  void takeWord() {
+    // Of a number too: its point is no operator.
+    bool isNumber = std::isdigit(static_cast<unsigned char>(text[at]));
+    size_t end = at;
+    while (end < text.size() &&
+           (isWordPart(text[end]) || (text[end] == '.' && isNumber)))
+      ++end;
+    std::string_view word = text.substr(at, end - at);
+    for (std::string_view one :
+         {"not", "and", "or", "if", "else", "lambda", "in", "is", "for"})
+      if (word == one)
+        depth.addOperator();
+    // Each is parsed within the one before.
+    branches += word == "elif";
+    if (branches > kDeepestStatement)
+      depth.fail(kDeepestStatement);
+    at = end;
+  }
+
+  void takeSign() {
+    char c = text[at];
     if (c == '\n') {
       depth.newLine();
       isLineBegin = true;
@@ -163,6 +172,18 @@ void capture::checkCodeDepth(std::string_view text, const std::string &what) {
     }
     ++at;
   }
+
+  std::string_view text;
+  StatementDepth depth;
+  std::vector<size_t> indents = {0};
+  size_t at = 0, branches = 0;
+  bool isLineBegin = true;
+};
+
+} // namespace
+
+void capture::checkCodeDepth(std::string_view text, const std::string &what) {
+  CodeScan(text, what).run();
 }
 
 /// LibTorch's reader does not tell upper from lower case.

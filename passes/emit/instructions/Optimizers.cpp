@@ -1,6 +1,7 @@
 //===- Optimizers.cpp - Updates of parameters -----------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "passes/analysis/Transfers.h"
 #include "passes/emit/ProgramEmitter.h"
 
 using namespace mlir;

@@ -5,6 +5,7 @@
 
 #include "decide/StepModel.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "support/Format.h"
 #include "tools/fsdp-opt/auto/Budget.h"
 #include "tools/fsdp-opt/auto/Choices.h"

@@ -66,6 +66,32 @@ std::string bytesText(double bytes) {
   return formatBytes(static_cast<uint64_t>(bytes));
 }
 
+/// Numbers of a prediction; without a text, whether it is so.
+struct Row {
+  const char *name;
+  double (*number)(const Prediction &);
+  std::string (*text)(double);
+};
+constexpr Row kRows[] = {
+    {"step ms", [](const Prediction &p) { return p.seconds; },
+     formatMilliseconds},
+    {"kernels ms", [](const Prediction &p) { return p.compute; },
+     formatMilliseconds},
+    {"waiting for transfers ms", [](const Prediction &p) { return p.exposed; },
+     formatMilliseconds},
+    {"waiting for the host ms", [](const Prediction &p) { return p.idle; },
+     formatMilliseconds},
+    {"planned memory", [](const Prediction &p) { return double(p.planned); },
+     bytesText},
+    {"all that a rank holds",
+     [](const Prediction &p) { return double(p.held()); }, bytesText},
+    {"on the host", [](const Prediction &p) { return double(p.hostPlanned); },
+     bytesText},
+    {"fits", [](const Prediction &p) { return double(p.fits()); }, nullptr},
+    {"bytes in collectives",
+     [](const Prediction &p) { return double(p.wireBytes); }, bytesText},
+};
+
 } // namespace
 
 std::string fsdp::compareConfigs(MLIRContext &context,
@@ -104,33 +130,14 @@ std::string fsdp::compareConfigs(MLIRContext &context,
   };
   words("cluster", [](const Prediction &p) { return p.cluster; });
   words("ranks", [](const Prediction &p) { return std::to_string(p.ranks); });
-  add(
-      "step ms", [](const Prediction &p) { return p.seconds; },
-      formatMilliseconds);
-  add(
-      "kernels ms", [](const Prediction &p) { return p.compute; },
-      formatMilliseconds);
-  add(
-      "waiting for transfers ms", [](const Prediction &p) { return p.exposed; },
-      formatMilliseconds);
-  add(
-      "waiting for the host ms", [](const Prediction &p) { return p.idle; },
-      formatMilliseconds);
-  add(
-      "planned memory", [](const Prediction &p) { return double(p.planned); },
-      bytesText);
-  add(
-      "all that a rank holds",
-      [](const Prediction &p) { return double(p.held()); }, bytesText);
-  add(
-      "on the host", [](const Prediction &p) { return double(p.hostPlanned); },
-      bytesText);
-  words("fits", [](const Prediction &p) {
-    return std::string(p.fits() ? "yes" : "no");
-  });
-  add(
-      "bytes in collectives",
-      [](const Prediction &p) { return double(p.wireBytes); }, bytesText);
+  for (const Row &row : kRows) {
+    if (row.text)
+      add(row.name, row.number, row.text);
+    else
+      words(row.name, [&](const Prediction &p) {
+        return std::string(row.number(p) != 0 ? "yes" : "no");
+      });
+  }
   for (const char *kind : {"all_gather", "reduce_scatter", "all_reduce",
                            "rotate", "upload", "download"}) {
     auto count = [kind](const Prediction &p) {

@@ -5,7 +5,6 @@
 
 #include "ir/fsdp/Fsdp.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Programs.h"
 #include "passes/emit/EmitPlan.h"
 #include "passes/emit/MemoryMap.h"
 #include "passes/emit/Report.h"

@@ -4,6 +4,7 @@
 #include "tools/fsdp-opt/compile/Mode.h"
 
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "support/Error.h"
 #include "tools/fsdp-opt/input/Diagnostics.h"
 

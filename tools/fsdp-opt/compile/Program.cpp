@@ -5,7 +5,6 @@
 
 #include "ir/capture/request/PrecisionAttr.h"
 #include "ir/fsdp/Fsdp.h"
-#include "passes/analysis/Programs.h"
 #include "tools/fsdp-opt/compile/ConfigNotes.h"
 #include "tools/fsdp-opt/compile/DataInputs.h"
 #include "tools/fsdp-opt/compile/Mode.h"

@@ -4,8 +4,6 @@
 #include "tools/fsdp-opt/explain/Explain.h"
 
 #include "ir/capture/request/PrecisionAttr.h"
-#include "passes/emit/MemoryReport.h"
-#include "passes/emit/Report.h"
 #include "passes/plan/MemoryUse.h"
 #include "support/Format.h"
 #include "support/Table.h"
@@ -14,37 +12,23 @@
 #include "tools/fsdp-opt/compile/DataInputs.h"
 #include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/compile/Program.h"
-#include "tools/fsdp-opt/config/Names.h"
 #include "tools/fsdp-opt/explain/Fit.h"
 #include "tools/fsdp-opt/explain/Ranks.h"
-#include "tools/fsdp-opt/explain/Schedule.h"
-#include "tools/fsdp-opt/explain/Splits.h"
 #include "tools/fsdp-opt/explain/Summary.h"
-#include "tools/fsdp-opt/explain/Syncs.h"
+#include "tools/fsdp-opt/explain/Worlds.h"
 #include "tools/fsdp-opt/input/CaptureLoader.h"
 #include "tools/fsdp-opt/input/Files.h"
 #include "tools/fsdp-opt/predict/Predicted.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <algorithm>
 #include <map>
-#include <set>
-#include <utility>
 
 using namespace fsdp;
 using namespace mlir;
 
 namespace {
-constexpr int64_t kWorlds[] = {1, 2, 4, 8, 16, 32, 64};
-
-/// Where one number of ranks is shown, the greatest that was named.
-std::optional<int64_t> getShownWorld(const CommandLine &line) {
-  return line.planWorlds.empty() ? line.world : line.planWorlds.back();
-}
-
 /// The config, whose number of ranks is replaced later on.
 LoadedConfig readConfig(const CommandLine &line) {
   if (line.config.empty())
@@ -85,173 +69,6 @@ void printParameters(const StatesSummary &states) {
   if (!states.missing.empty())
     llvm::outs() << "  no data: " << listMissing(states.missing)
                  << "; --weights or init rules give them values\n";
-}
-
-/// Consecutive buckets that differ in their name alone share a row.
-void printBuckets(llvm::ArrayRef<BucketSummary> buckets) {
-  Table table;
-  table.add({"bucket", "class", "tensors", "elements", "size"});
-  for (size_t i = 0; i < buckets.size();) {
-    const BucketSummary &first = buckets[i];
-    size_t end = i + 1;
-    while (end < buckets.size() && buckets[end].className == first.className &&
-           buckets[end].sum.tensors == first.sum.tensors &&
-           buckets[end].sum.bytes == first.sum.bytes)
-      ++end;
-    std::string name = first.name;
-    if (end - i > 1)
-      name += " … " + buckets[end - 1].name + ", each of " +
-              std::to_string(end - i);
-    table.add({name, first.className, formatCount(first.sum.tensors),
-               formatCount(first.sum.elements), formatBytes(first.sum.bytes)});
-    i = end;
-  }
-  llvm::outs() << table.print();
-}
-
-struct Transfers {
-  int64_t count = 0, bytes = 0;
-
-  std::string describe() const {
-    return std::to_string(count) +
-           (count ? " (" + formatBytes(bytes) + ")" : "");
-  }
-};
-
-/// The collectives of a step that are of that kind in the report.
-Transfers sumTransfers(const llvm::json::Value &report, llvm::StringRef kind) {
-  Transfers sum;
-  for (const llvm::json::Value &row :
-       *report.getAsObject()->getArray("collectives")) {
-    const llvm::json::Object &transfer = *row.getAsObject();
-    if (transfer.getString("kind") == kind) {
-      int64_t count = *transfer.getInteger("count");
-      sum.count += count;
-      sum.bytes += count * *transfer.getInteger("bytes");
-    }
-  }
-  return sum;
-}
-
-std::string describeReshard(const Config &config) {
-  switch (config.reshard) {
-  case Reshard::All:
-    if (config.reshardRanks > 1)
-      return "reshard_after_forward: " + std::to_string(config.reshardRanks);
-    return "reshard_after_forward: true";
-  case Reshard::AllButRoot:
-    return "the default of reshard_after_forward (all but the root bucket)";
-  case Reshard::None:
-    return "reshard_after_forward: false";
-  }
-  llvm_unreachable("all modes are described");
-}
-
-/// What the optimizer's states are stored as, if that is said.
-std::string describeStates(const OptimizerConfig &optimizer) {
-  for (const auto &[name, choice] : getNames<StateChoice>())
-    if (optimizer.stateDType == choice)
-      return ", its states as " + std::string(name) + ",";
-  return "";
-}
-
-/// What is known of temporaries, in brackets.
-std::string describeScratch(const MemoryUse &use) {
-  if (!use.scratchBound)
-    return "(unknown until a run's warm-up)";
-  if (use.scratchUnknown.empty())
-    return "(--report bounds them)";
-  return "(" + formatBytes(static_cast<uint64_t>(*use.scratchBound)) +
-         ", and what is unknown until a run's warm-up of " +
-         llvm::join(use.scratchUnknown, ", ") + ")";
-}
-
-/// Compiles copies for several world sizes. Prints the buckets before the table
-/// of sizes, since they do not depend on the number of ranks.
-void printWorlds(ModuleOp module, Config config, const CommandLine &line) {
-  std::set<int64_t> worlds(std::begin(kWorlds), std::end(kWorlds));
-  if (!line.planWorlds.empty())
-    worlds = {line.planWorlds.begin(), line.planWorlds.end()};
-  else if (line.world)
-    worlds.insert(*line.world);
-  if (!line.config.empty())
-    worlds.insert(config.getWorldSize());
-
-  Table peaks;
-  peaks.add({"ranks", "above", "highest use"});
-  Table table;
-  table.add({"ranks", "peak", "parameters", "optimizer", "buffers", "gathered",
-             "gradients", "activations", "all-gathers", "reduce-scatters",
-             "all-reduces"});
-  Table host;
-  host.add(
-      {"ranks", "peak", "parameters", "optimizer", "gradients", "activations"});
-  bool first = true;
-  std::string schedule;
-  MemoryUse scratch; // as good as the same for all
-  // Where one transfer runs beside what does not depend on the number of ranks.
-  int64_t shown = getShownWorld(line).value_or(
-      line.config.empty() ? 8 : config.getWorldSize());
-  for (int64_t world : worlds) {
-    if (!config.setWorldSize(world))
-      continue;
-    OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
-    compileProgram(*copy, config, [](llvm::StringRef, ModuleOp) {});
-    if (std::exchange(first, false)) {
-      printBuckets(summarizeBuckets(*copy));
-      llvm::outs() << listSplits(*copy) << listSyncs(*copy);
-      if (auto adapters = (*copy)->getAttrOfType<ArrayAttr>(kAdaptersAttr))
-        llvm::outs() << "\n"
-                     << adapters.size()
-                     << (adapters.size() == 1 ? " adapter" : " adapters")
-                     << " that --export-merged merges\n";
-      llvm::outs() << "\nmemory of a rank and transfers of a step, ";
-      if (isForInference(module))
-        llvm::outs() << "for inference\n";
-      else
-        llvm::outs() << "with "
-                     << StringRef(getFacts(config.optimizer.kind).name)
-                     << describeStates(config.optimizer) << " and "
-                     << describeReshard(config) << '\n';
-    }
-    llvm::json::Value report = buildReport(*copy);
-    Transfers gathers = sumTransfers(report, "all_gather");
-    Transfers scatters = sumTransfers(report, "reduce_scatter");
-    Transfers reductions = sumTransfers(report, "all_reduce");
-    MemoryUse use = *MemoryUse::fromAttribute(*copy);
-    scratch = use;
-    table.add({std::to_string(world), formatBytes(use.peak),
-               formatBytes(use.params), formatBytes(use.optimizer),
-               formatBytes(use.buffers), formatBytes(use.transient.gathered),
-               formatBytes(use.transient.grads),
-               formatBytes(use.transient.activations + use.transient.inputs),
-               gathers.describe(), scatters.describe(), reductions.describe()});
-    if (use.host)
-      host.add({std::to_string(world), formatBytes(use.host->peak),
-                formatBytes(use.host->params), formatBytes(use.host->optimizer),
-                formatBytes(use.host->transient.grads),
-                formatBytes(use.host->transient.activations)});
-    if (world == shown)
-      schedule = printSchedule(*copy);
-    SmallVector<ProgramUse, 0> uses = getProgramUses(*copy);
-    const ProgramUse &largest = getLargest(uses);
-    peaks.add({std::to_string(world),
-               llvm::formatv("{0:P2}", largest.getRatio() - 1).str(),
-               printPoint(largest.peak)});
-  }
-  llvm::outs() << table.print()
-               << "  Parts of the transient memory are those at the moment of "
-                  "its highest use;\n  temporaries of operators come on top "
-               << describeScratch(scratch) << ".\n";
-  if (config.offloadParams || config.offloadOptimizer)
-    llvm::outs() << "\nbeside it, in the host's memory\n" << host.print();
-  llvm::outs()
-      << "\nwhere that is, and how far the "
-         "peak is above the bytes in use then\n"
-      << peaks.print()
-      << "  --memory-map=FILE.html draws it for one number of ranks.\n";
-  if (!schedule.empty())
-    llvm::outs() << "\nschedule with " << shown << " ranks\n" << schedule;
 }
 
 /// The dynamic dimensions, with what binds them.

@@ -3,6 +3,7 @@
 
 #include "tools/fsdp-opt/explain/Schedule.h"
 
+#include "passes/analysis/Programs.h"
 #include "passes/emit/ScheduleTable.h"
 #include "support/Format.h"
 #include "support/Table.h"

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/analysis/Decisions.h"
+#include "passes/analysis/Programs.h"
 #include "passes/emit/ScheduleTable.h"
 #include "support/Format.h"
 #include "tools/fsdp-opt/input/Diagnostics.h"

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/aten/Aten.h"
+#include "ir/fsdp/Fsdp.h"
 #include "passes/analysis/CudaScratch.h"
 #include "passes/analysis/CudaSyncs.h"
-#include "passes/analysis/Programs.h"
 #include "passes/analysis/ScratchBound.h"
 
 #include "mlir/Parser/Parser.h"

@@ -124,8 +124,14 @@ struct Case {
     auto fabrics = findBackend("fake").connect({});
     Transfers transfers(plan, *fabrics[0]);
     auto device = makeHostDevice(*fabrics[0]);
-    Executor executor(plan, *plan.programs[0], arena, memory, transfers,
-                      nullptr, 0, *device);
+    Executor executor({.plan = plan,
+                       .arenas = arena,
+                       .memory = memory,
+                       .transfers = transfers,
+                       .shared = nullptr,
+                       .rank = 0,
+                       .device = *device},
+                      *plan.programs[0]);
     std::vector<float> result(kElements);
     for (uint64_t step = 0; step < 2; ++step) {
       for (int i = 0; i < tensors; ++i)

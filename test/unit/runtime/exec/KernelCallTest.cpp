@@ -147,8 +147,14 @@ struct Rank {
       findBackend("fake").connect({});
   Transfers transfers{plan, *fabrics[0]};
   std::unique_ptr<Device> device = makeHostDevice(*fabrics[0]);
-  Executor executor{plan,      *plan.programs[0], arena, memory,
-                    transfers, nullptr,           0,     *device};
+  Executor executor{{.plan = plan,
+                     .arenas = arena,
+                     .memory = memory,
+                     .transfers = transfers,
+                     .shared = nullptr,
+                     .rank = 0,
+                     .device = *device},
+                    *plan.programs[0]};
 };
 
 TEST(KernelCall, NumbersAmongTheReturnsHaveNoPlace) {
@@ -197,14 +203,14 @@ TEST(KernelCall, CallsThatSyncNeedTheHostOfADevice) {
     Rank rank(std::move(plan));
     EXPECT_EQ(rank.executor.needsHost(), "");
     OtherDevice device(*rank.fabrics[0]);
-    Executor executor{rank.plan,
-                      *rank.plan.programs[0],
-                      rank.arena,
-                      rank.memory,
-                      rank.transfers,
-                      nullptr,
-                      0,
-                      device};
+    Executor executor({.plan = rank.plan,
+                       .arenas = rank.arena,
+                       .memory = rank.memory,
+                       .transfers = rank.transfers,
+                       .shared = nullptr,
+                       .rank = 0,
+                       .device = device},
+                      *rank.plan.programs[0]);
     EXPECT_EQ(executor.needsHost(),
               syncs ? "the host takes part in fsdp_test::with_length of "
                       "layers.3 (model.py:12)"

@@ -108,8 +108,14 @@ TEST(Rehearsal, BucketsArePackedBeforeTransfersRun) {
   auto fabrics = makeLocalFabrics(1, std::chrono::seconds(30));
   Transfers transfers(small.plan, *fabrics[0]);
   auto device = makeHostDevice(*fabrics[0]);
-  Executor executor(small.plan, *small.plan.programs[0], arena, memory,
-                    transfers, nullptr, 0, *device);
+  Executor executor({.plan = small.plan,
+                     .arenas = arena,
+                     .memory = memory,
+                     .transfers = transfers,
+                     .shared = nullptr,
+                     .rank = 0,
+                     .device = *device},
+                    *small.plan.programs[0]);
   executor.rehearse();
   std::array<unsigned char, 24> packed;
   arena.read(small.offsetOf(output), packed.data(), packed.size());
