@@ -6,18 +6,13 @@
 #include "passes/analysis/Mesh.h"
 #include "passes/analysis/Outputs.h"
 #include "passes/analysis/Programs.h"
-#include "passes/analysis/StateAppender.h"
 #include "passes/analysis/TensorBuilders.h"
 #include "passes/shard/GradientNorm.h"
-#include "passes/shard/GroupSettings.h"
-#include "passes/shard/KeptStates.h"
 #include "passes/shard/LossScale.h"
 #include "passes/shard/Metrics.h"
 #include "passes/shard/NonFinite.h"
-#include "passes/shard/UpdatePlaces.h"
+#include "passes/shard/Updates.h"
 #include "support/ExactSum.h"
-
-#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -35,86 +30,20 @@ struct BoundResult {
   DictionaryAttr attributes;
 };
 
-/// A trained parameter with its gradient and the states kept of it.
-struct Trained : UpdatedParameter {
-  KeptStates kept;
-};
-
 FlatSymbolRefAttr refTo(StateOp state) {
   return FlatSymbolRefAttr::get(state.getSymNameAttr());
 }
 
 /// What is done to the gradients, for all programs of a module.
 struct StepOptions {
-  OptimizerKind kind;
-  SmallVector<GroupSettings> groups; ///< first that of all without one
+  UpdateSettings updates;
   NormOrder normOrder;
   FloatAttr maxGradNorm; ///< null: not clipped
   bool skipsNonFinite;
   LossScaling scaling;
-  bool inBackward; ///< where nothing waits for all gradients
-  StateDType stateDType;
-  IntegerAttr rounding; ///< the seed; null: bf16 is rounded to nearest
-  int64_t grains = 0;   ///< above 0: no number depends on how ranks are cut
-
-  /// The number of the parameter's group.
-  static size_t getGroup(StateOp parameter) {
-    return parameter.getGroup().value_or(0);
-  }
+  bool inBackward;    ///< where nothing waits for all gradients
+  int64_t grains = 0; ///< above 0: no number depends on how ranks are cut
 };
-
-/// The optimizer's states, which all programs of a module share.
-struct OptimizerStates {
-  llvm::DenseMap<Operation *, KeptStates> kept; // by parameter
-  StateOp step;
-  SmallVector<StateOp> rates; // by group; those of the base's rate share it
-  StateOp growth;             // null: the loss scale stays
-};
-
-/// Declares them behind the module's other states, those of `params` in order.
-FailureOr<OptimizerStates> declareStates(ModuleOp module,
-                                         ArrayRef<StateOp> params,
-                                         const StepOptions &options) {
-  OptimizerStates states;
-  StateAppender appender(module);
-  ArrayRef<GroupSettings> groups = options.groups;
-  const OptimizerFacts &facts = getFacts(options.kind);
-  KeptStatesDeclarer declarer(module, appender);
-  for (StateOp param : params) {
-    auto moments =
-        facts.getMoments(groups[StepOptions::getGroup(param)].numbers);
-    FailureOr<KeptStates> kept = declarer.declare(
-        param, SmallVector<StringRef>(moments.begin(), moments.end()),
-        options.stateDType);
-    if (failed(kept))
-      return failure();
-    states.kept[param] = *kept;
-  }
-  Builder builder(module.getContext());
-  auto appendNumber = [&](StringRef name, Role role, float value) {
-    StateOp state =
-        appender.append(module.getLoc(), name, role,
-                        RankedTensorType::get({}, builder.getF32Type()));
-    state.setValueAttr(builder.getF32FloatAttr(value));
-    return state;
-  };
-  if (facts.countsUpdates || options.rounding)
-    states.step = appendNumber("optimizer/step", Role::Step, 0);
-  if (options.scaling.interval != 0)
-    states.growth = appendNumber("loss/growth", Role::LossGrowth, 0);
-  for (size_t i = 0; i < groups.size(); ++i) {
-    double lr = groups[i].lr;
-    if (i > 0 && lr == groups[0].lr) {
-      states.rates.push_back(states.rates.front());
-      continue;
-    }
-    std::string name = "optimizer/lr";
-    if (i > 0)
-      name += "/" + std::to_string(i);
-    states.rates.push_back(appendNumber(name, Role::LearningRate, lr));
-  }
-  return states;
-}
 
 /// Rewrites one program.
 class StepBuilder {
@@ -200,7 +129,7 @@ private:
     for (Trained &each : trained) {
       llvm::append_range(states, each.kept.moments);
       llvm::append_range(states, each.kept.scales);
-      used.insert(rates[StepOptions::getGroup(each.state)]);
+      used.insert(rates[getGroup(each.state)]);
     }
     if (step)
       states.push_back(step);
@@ -369,104 +298,14 @@ private:
       divisor = buildDivisor(builder, loc, divisor, left.getValueAsDouble());
   }
 
-  /// One op.
-  struct Update {
-    size_t group;
-    bool rounds; ///< its parameters are those that may be rounded at random
-    SmallVector<Value> params, grads, moments, scales;
-    SmallVector<StateOp> states; ///< of parameters, moments, scales
-    Value maxima;                ///< of blocks that ranks share; may be null
-  };
-
-  OptimizerKindAttr getKindAttr() {
-    return OptimizerKindAttr::get(builder.getContext(), options.kind);
-  }
-
-  /// What the members of one update have in common.
-  using UpdateKey = std::tuple<size_t, Type, Type, unsigned>;
-
-  /// Group, types of parameters and moments, whether ranks share blocks.
-  static UpdateKey getUpdateKey(Trained &each) {
-    const MomentStorage &storage = each.kept.storage;
-    return {StepOptions::getGroup(each.state),
-            each.state.getGlobalType().getElementType(), storage.element,
-            storage.isShared()};
-  }
-
-  DictionaryAttr getNumbersOf(size_t group) {
-    return getNumbers(builder.getContext(), options.kind,
-                      options.groups[group].numbers);
-  }
-
-  /// The greatest values of all blocks, of which other ranks have parts.
-  Value buildMaxima(const Update &update) {
-    int64_t blocks = 0;
-    for (Value scale : update.scales)
-      blocks += cast<RankedTensorType>(scale.getType()).getNumElements();
-    auto type = RankedTensorType::get({blocks}, builder.getF32Type());
-    Value own = BlockMaximaOp::create(
-        builder, loc, type, getKindAttr(), update.params, update.grads,
-        update.moments, update.scales, divisor, getNumbersOf(update.group));
-    // Replicas find the same, so that all ranks can be asked at once.
-    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
-    return AllReduceOp::create(builder, loc, type, own, Reduction::Max,
-                               mesh.getWorldGroup(), FlatSymbolRefAttr(),
-                               Purpose::Scale);
-  }
-
   void buildUpdates(ArrayRef<Trained *> updated) {
     if (step && !newStep)
       newStep = countUpdate(builder, loc, arguments.lookup(step), foundInf);
-    llvm::MapVector<UpdateKey, SmallVector<Trained *>> groups;
-    for (Trained *each : updated)
-      groups[getUpdateKey(*each)].push_back(each);
-    std::vector<Update> updates;
-    for (auto &[key, members] : groups)
-      updates.push_back(prepareUpdate(std::get<0>(key), members));
-    // In front of all updates, so that one exchange is enough.
-    for (auto [each, key] :
-         llvm::zip_equal(updates, llvm::make_first_range(groups)))
-      if (std::get<3>(key) && !each.scales.empty())
-        each.maxima = buildMaxima(each);
-    for (const Update &each : updates)
-      buildUpdate(each);
-  }
-
-  Update prepareUpdate(size_t group, ArrayRef<Trained *> members) {
-    Update update{.group = group, .rounds = false};
-    update.rounds =
-        members.front()->state.getGlobalType().getElementType().isBF16();
-    auto add = [&](StateOp state, SmallVector<Value> &operands) {
-      operands.push_back(arguments.lookup(state));
-      update.states.push_back(state);
-    };
-    for (Trained *each : members) {
-      update.params.push_back(each->param);
-      update.grads.push_back(each->grad);
-      update.states.push_back(each->state);
-    }
-    for (size_t i = 0; i < members.front()->kept.moments.size(); ++i)
-      for (Trained *each : members)
-        add(each->kept.moments[i], update.moments);
-    for (size_t i = 0; i < members.front()->kept.moments.size(); ++i)
-      for (Trained *each : members)
-        if (i < each->kept.scales.size())
-          add(each->kept.scales[i], update.scales);
-    return update;
-  }
-
-  void buildUpdate(const Update &update) {
-    bool needsStep = getFacts(options.kind).countsUpdates ||
-                     (update.rounds && options.rounding);
-    auto op = UpdateOp::create(
-        builder, loc, ValueRange(update.params).getTypes(),
-        ValueRange(update.moments).getTypes(),
-        ValueRange(update.scales).getTypes(), getKindAttr(), update.params,
-        update.grads, update.moments, update.scales, update.maxima,
-        needsStep ? newStep : Value(), arguments.lookup(rates[update.group]),
-        divisor, foundInf, getNumbersOf(update.group),
-        update.rounds ? options.rounding : IntegerAttr());
-    for (auto [value, state] : llvm::zip_equal(op->getResults(), update.states))
+    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    UpdateInputs inputs{arguments, rates,    newStep,
+                        divisor,   foundInf, mesh.getWorldGroup()};
+    for (auto [state, value] :
+         fsdp::buildUpdates(builder, loc, options.updates, updated, inputs))
       results.push_back({value, bind(kStateAttr, refTo(state))});
   }
 
@@ -550,7 +389,7 @@ private:
   static LogicalResult checkGroups(ModuleOp module, size_t count) {
     bool isAssigned = count == 1;
     for (StateOp state : module.getOps<StateOp>()) {
-      size_t group = StepOptions::getGroup(state);
+      size_t group = getGroup(state);
       isAssigned |= group != 0;
       if (group >= count)
         return state.emitOpError("is in group ")
@@ -572,20 +411,18 @@ private:
     if (failed(scaling))
       return failure();
     StepOptions options{
-        optimizer.getKind(),
-        getGroupSettings(optimizer),
+        {optimizer.getKind(), getGroupSettings(optimizer),
+         optimizer.getStateDtype(), IntegerAttr()},
         *getNormOrder(optimizer.getNormOrder().getValueAsDouble()),
         optimizer.getMaxGradNorm(),
         skipsNonFinite,
         *scaling,
         optimizer.getInBackward(),
-        optimizer.getStateDtype(),
-        {}};
-    options.grains = getSetting<StepAttr>(module).getGrains();
+        getSetting<StepAttr>(module).getGrains()};
+    IntegerAttr &rounding = options.updates.rounding;
     if (optimizer.getStochasticRounding())
-      options.rounding =
-          Builder(&getContext()).getI64IntegerAttr(getSeed(module));
-    if (failed(checkGroups(module, options.groups.size())))
+      rounding = Builder(&getContext()).getI64IntegerAttr(getSeed(module));
+    if (failed(checkGroups(module, options.updates.groups.size())))
       return failure();
     SmallVector<func::FuncOp> programs = getPrograms(module);
     if (!programs.empty() && llvm::all_of(programs, isInference))
@@ -604,14 +441,15 @@ private:
         return failure();
     }
     SmallVector<StateOp> trained = builders.front().getTrained();
-    if (options.rounding && llvm::none_of(trained, [](StateOp param) {
+    if (rounding && llvm::none_of(trained, [](StateOp param) {
           return param.getGlobalType().getElementType().isBF16();
         }))
       return module.emitError(
           "expected parameters in bf16 for optimizer.stochastic_rounding, "
           "found "
           "none to train; leave it out, or export the model in bfloat16");
-    FailureOr<OptimizerStates> states = declareStates(module, trained, options);
+    FailureOr<OptimizerStates> states = declareStates(
+        module, trained, options.updates, options.scaling.interval != 0);
     if (failed(states))
       return failure();
     for (StepBuilder &builder : builders)
