@@ -153,10 +153,9 @@ class FsdpTrainer:
 
     def _rows(self, dataset: Any, place: Place) -> Rows:
         args = self.args
-        seed = None
+        seed, lengths = None, None
         if _training_arguments.name_of(args.train_sampling_strategy) == "random":
             seed = args.data_seed if args.data_seed is not None else torch.random.initial_seed()
-        lengths = None
         if _training_arguments.name_of(args.train_sampling_strategy) == "group_by_length":
             seed = args.data_seed if args.data_seed is not None else args.seed
             if self._row_lengths is None:
@@ -340,9 +339,9 @@ class FsdpTrainer:
             self._loss_sum, self._logged = 0.0, self.state.global_step
             self.log(logs, begin)
         if self.control.should_evaluate:
-            is_best = is_best(self.state, self.args, self.evaluate())
+            best = is_best(self.state, self.args, self.evaluate())
             if _training_arguments.name_of(self.args.save_strategy) == "best":
-                self.control.should_save = is_best
+                self.control.should_save = best
         if self.control.should_save:
             self._save_checkpoint()
             self.control = self.callback_handler.on_save(self.args, self.state, self.control)

@@ -18,23 +18,18 @@
 #ifndef FSDP_RUNTIME_COMM_COMMUNICATOR_H
 #define FSDP_RUNTIME_COMM_COMMUNICATOR_H
 
-#include "plan/plan_generated.h"
+#include "runtime/comm/Meeting.h"
 #include "runtime/comm/Transfer.h"
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace fsdp {
 
-class FlightGroup;
 class FlightRing;
 class Streams;
 
@@ -84,24 +79,13 @@ public:
   virtual size_t stagingBytes() const { return 0; }
 };
 
-/// The ranks that a group consists of, seen from one of them.
-struct GroupRanks {
-  std::string name;       ///< of the group, and of the stream
-  std::vector<int> ranks; ///< global ranks, ascending
-  /// Which of the plan's streams it is for.
-  plan::Stream stream = plan::Stream::gather;
-  /// Where a back end says what it knows of the group's transfers, as long as
-  /// the fabric lives (comm/flights); null: nowhere.
-  FlightGroup *flights = nullptr;
-};
-
-/// Connects all ranks of one run. One object a rank.
+/// Connects all ranks of one run: a meeting, and who makes communicators. One
+/// object a rank.
 class Fabric {
 public:
+  explicit Fabric(std::shared_ptr<Meeting> meeting)
+      : ranks(std::move(meeting)) {}
   virtual ~Fabric() = default;
-
-  virtual int rank() const = 0;
-  virtual int worldSize() const = 0;
 
   /// Collective over the ranks of `group`; `group.ranks` contains rank().
   virtual std::unique_ptr<Communicator>
@@ -118,30 +102,6 @@ public:
   /// of that device's memory; null: theirs are of the host's memory, too.
   virtual std::shared_ptr<Streams> streams() const { return nullptr; }
 
-  /// Every rank gives `value` and gets all ranks' values, by rank. Collective
-  /// over the world; `key` is the same on all ranks and used once. Several
-  /// threads of a rank may each exchange values at a time, in any order.
-  virtual std::vector<std::string> exchange(const std::string &key,
-                                            const std::string &value) = 0;
-
-  /// One object for all ranks of `group` that are threads of this process, made
-  /// by the first to ask; null where every rank is a process of its own.
-  /// Collective over the group, in the same order on all of its ranks.
-  virtual std::shared_ptr<void>
-  share(const GroupRanks &, const std::function<std::shared_ptr<void>()> &) {
-    return nullptr;
-  }
-
-  // Ending early, together, for ranks that work in rounds (training steps) of
-  // which none ends on any rank before it began on all.
-
-  /// Called between two rounds, after `rounds` of them, by a rank that wants to
-  /// end: on return `stopAfter` has a value, which each rank sees before the
-  /// round in question ends. Throws fsdp::Error if a peer failed.
-  virtual void requestStop(uint64_t rounds) = 0;
-  /// The number of rounds after which all ranks end; empty: nobody wants to.
-  virtual std::optional<uint64_t> stopAfter() const noexcept = 0;
-
   /// Throws fsdp::Error if a transfer of this rank failed or is past its
   /// deadline. For a rank that waits for its device by other means than this
   /// interface: transfers that never end never let the device end. Any thread.
@@ -151,22 +111,33 @@ public:
   /// it down.
   virtual FlightRing *flights() const { return nullptr; }
 
-  /// `call` is called once, from a thread of the fabric's, when a rank that is
-  /// another process fails, or at once if one already did, unless what is
-  /// returned has ended by then. It may not call the fabric, and does not wait.
-  virtual std::shared_ptr<void> onFailure(std::function<void()>) {
-    return nullptr;
-  }
-
   /// Memory for an arena of `bytes` in which the back end's transfers go
   /// faster, because it was registered with all ranks; null where there is
   /// none, and any memory does. Collective over the world, before or after
   /// communicators are made, at most once; they end before it is given back.
   virtual std::shared_ptr<void> allocateArena(size_t) { return nullptr; }
 
-  /// Tells the peers that this rank fails, so that their calls throw at once
-  /// rather than at the deadline, and ends its transfers. Never throws.
-  virtual void abort(const std::string &reason) noexcept = 0;
+  // The meeting's, whose exchanges are written down where transfers are.
+  const std::shared_ptr<Meeting> &meeting() const { return ranks; }
+  int rank() const { return ranks->rank(); }
+  int worldSize() const { return ranks->worldSize(); }
+  std::vector<std::string> exchange(const std::string &key,
+                                    const std::string &value);
+  void requestStop(uint64_t rounds) { ranks->requestStop(rounds); }
+  std::optional<uint64_t> stopAfter() const noexcept {
+    return ranks->stopAfter();
+  }
+  /// And ends this rank's transfers.
+  void abort(const std::string &reason) noexcept {
+    ranks->abort(reason);
+    endTransfers(reason);
+  }
+
+  /// Part of `abort`: those that the meeting does not end.
+  virtual void endTransfers(const std::string &) noexcept {}
+
+private:
+  const std::shared_ptr<Meeting> ranks;
 };
 
 } // namespace fsdp

@@ -6,6 +6,7 @@
 
 #include "runtime/comm/Communicator.h"
 
+#include <chrono>
 #include <span>
 #include <string>
 

@@ -30,11 +30,11 @@ void Peers::requestStop(uint64_t rounds) {
          "agreeing on the step to stop after");
 }
 
-void Peers::publishFailure(const std::string &reason) noexcept {
+void Peers::abort(const std::string &reason) noexcept {
   publish("rank " + std::to_string(rank()) + " failed: " + reason);
 }
 
-std::shared_ptr<void> Peers::notify(std::function<void()> call) {
+std::shared_ptr<void> Peers::onFailure(std::function<void()> call) {
   int handle = add(std::move(call));
   return {nullptr, [this, handle](void *) { remove(handle); }};
 }

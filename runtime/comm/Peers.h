@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_COMM_PEERS_H
 #define FSDP_RUNTIME_COMM_PEERS_H
 
-#include "runtime/comm/Communicator.h"
+#include "runtime/comm/Meeting.h"
 #include "support/Error.h"
 
 #include <chrono>
@@ -17,15 +17,10 @@
 
 namespace fsdp {
 
-/// How a rank that is a process reaches the others before and beside transfers:
-/// values that ranks leave for each other, and the reason for which one failed.
-/// Calls may come from any thread, but for `nextKey`.
-class Peers {
+/// The meeting of ranks that are processes, in values that they leave for each
+/// other. Calls may come from any thread, but for `nextKey`.
+class Peers : public Meeting {
 public:
-  virtual ~Peers() = default;
-
-  virtual int rank() const = 0;
-  virtual int worldSize() const = 0;
   /// How long a call waits for a peer.
   virtual std::chrono::milliseconds deadline() const = 0;
 
@@ -58,18 +53,13 @@ public:
   /// Asks all ranks to stop after `rounds`, unless one did before. Each that
   /// has heard of it leaves a value below kStopHeard.
   virtual void publishStop(uint64_t rounds) = 0;
-  /// Fabric::stopAfter.
-  virtual std::optional<uint64_t> stopAfter() const noexcept = 0;
-  /// Fabric::requestStop.
-  void requestStop(uint64_t rounds);
+  void requestStop(uint64_t rounds) final;
 
-  /// Fabric::exchange.
   std::vector<std::string> exchange(const std::string &key,
-                                    const std::string &value);
-  /// Fabric::onFailure. Ends before this object does.
-  std::shared_ptr<void> notify(std::function<void()> call);
-  /// Fabric::abort.
-  void publishFailure(const std::string &reason) noexcept;
+                                    const std::string &value) final;
+  /// What is returned ends before this object does.
+  std::shared_ptr<void> onFailure(std::function<void()> call) final;
+  void abort(const std::string &reason) noexcept final;
   /// Keys of the next communicator of `group` begin with it: the same on all of
   /// the group's ranks.
   std::string nextKey(const GroupRanks &group);

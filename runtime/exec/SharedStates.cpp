@@ -167,7 +167,7 @@ SharedStates::SharedStates(const plan::PlanT &plan, Fabric &fabric,
   for (auto &[index, group] : found) {
     GroupRanks ranks{"shared " + plan.groups[index]->name,
                      groupRanks(*plan.groups[index], fabric.rank())};
-    group.memory = std::static_pointer_cast<Arena>(fabric.share(
+    group.memory = std::static_pointer_cast<Arena>(fabric.meeting()->share(
         ranks, [&] { return std::make_shared<Arena>(group.bytes); }));
     if (!group.memory)
       return;

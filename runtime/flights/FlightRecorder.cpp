@@ -73,7 +73,7 @@ FlightRecorder::watch(const std::vector<std::unique_ptr<Fabric>> &fabrics) {
   if (event < 0)
     return watches;
   for (const auto &fabric : fabrics)
-    watches.push_back(fabric->onFailure([this] {
+    watches.push_back(fabric->meeting()->onFailure([this] {
       peerFailed = true;
       uint64_t one = 1;
       if (::write(event, &one, sizeof(one)) < 0) {

@@ -4,6 +4,7 @@
 #include "runtime/comm/fake/Fake.h"
 #include "runtime/comm/Reduce.h"
 #include "runtime/comm/Staging.h"
+#include "runtime/comm/StopRound.h"
 #include "runtime/comm/gloo/Transfer.h"
 
 #include <algorithm>
@@ -78,14 +79,35 @@ private:
   std::unordered_map<Ticket, Blocks> inFlight;
 };
 
+/// The others say what this rank says.
+class FakeMeeting final : public Meeting {
+public:
+  FakeMeeting(int rank, int worldSize) : place(rank), world(worldSize) {}
+
+  int rank() const override { return place; }
+  int worldSize() const override { return world; }
+  std::vector<std::string> exchange(const std::string &,
+                                    const std::string &value) override {
+    return std::vector<std::string>(static_cast<size_t>(world), value);
+  }
+  void requestStop(uint64_t rounds) override { stop.set(rounds); }
+  std::optional<uint64_t> stopAfter() const noexcept override {
+    return stop.get();
+  }
+  void abort(const std::string &) noexcept override {}
+
+private:
+  const int place;
+  const int world;
+  StopRound stop;
+};
+
 } // namespace
+
+FakeFabric::FakeFabric(int rank, int worldSize)
+    : Fabric(std::make_shared<FakeMeeting>(rank, worldSize)) {}
 
 std::unique_ptr<Communicator>
 FakeFabric::createCommunicator(const GroupRanks &group) {
-  return std::make_unique<FakeCommunicator>(group, place);
-}
-
-std::vector<std::string> FakeFabric::exchange(const std::string &,
-                                              const std::string &value) {
-  return std::vector<std::string>(world, value);
+  return std::make_unique<FakeCommunicator>(group, rank());
 }

@@ -12,33 +12,17 @@
 #define FSDP_RUNTIME_COMM_FAKE_FAKE_H
 
 #include "runtime/comm/Communicator.h"
-#include "runtime/comm/StopRound.h"
 
 #include <memory>
-#include <string>
 
 namespace fsdp {
 
 class FakeFabric final : public Fabric {
 public:
-  FakeFabric(int rank, int worldSize) : place(rank), world(worldSize) {}
+  FakeFabric(int rank, int worldSize);
 
-  int rank() const override { return place; }
-  int worldSize() const override { return world; }
   std::unique_ptr<Communicator>
   createCommunicator(const GroupRanks &group) override;
-  std::vector<std::string> exchange(const std::string &key,
-                                    const std::string &value) override;
-  void requestStop(uint64_t rounds) override { stop.set(rounds); }
-  std::optional<uint64_t> stopAfter() const noexcept override {
-    return stop.get();
-  }
-  void abort(const std::string &reason) noexcept override {}
-
-private:
-  const int place;
-  const int world;
-  StopRound stop;
 };
 
 } // namespace fsdp

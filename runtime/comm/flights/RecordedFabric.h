@@ -24,36 +24,20 @@ class RecordedFabric final : public Fabric {
 public:
   /// `ring` outlives it.
   RecordedFabric(std::unique_ptr<Fabric> inner, FlightRing &ring)
-      : inner(std::move(inner)), ring(ring) {}
+      : Fabric(inner->meeting()), inner(std::move(inner)), ring(ring) {}
 
-  int rank() const override { return inner->rank(); }
-  int worldSize() const override { return inner->worldSize(); }
   std::unique_ptr<Communicator>
   createCommunicator(const GroupRanks &group) override;
   std::unique_ptr<Communicator>
   createHostCommunicator(const GroupRanks &group) override;
   std::shared_ptr<Streams> streams() const override { return inner->streams(); }
-  std::vector<std::string> exchange(const std::string &key,
-                                    const std::string &value) override;
-  std::shared_ptr<void>
-  share(const GroupRanks &group,
-        const std::function<std::shared_ptr<void>()> &make) override {
-    return inner->share(group, make);
-  }
-  void requestStop(uint64_t rounds) override { inner->requestStop(rounds); }
-  std::optional<uint64_t> stopAfter() const noexcept override {
-    return inner->stopAfter();
-  }
   void check() override { inner->check(); }
   FlightRing *flights() const override { return &ring; }
-  std::shared_ptr<void> onFailure(std::function<void()> call) override {
-    return inner->onFailure(std::move(call));
-  }
   std::shared_ptr<void> allocateArena(size_t bytes) override {
     return inner->allocateArena(bytes);
   }
-  void abort(const std::string &reason) noexcept override {
-    inner->abort(reason);
+  void endTransfers(const std::string &reason) noexcept override {
+    inner->endTransfers(reason);
   }
 
 private:

@@ -94,33 +94,12 @@ private:
 class GlooFabric final : public Fabric {
 public:
   explicit GlooFabric(std::shared_ptr<Processes> session)
-      : session(std::move(session)) {}
-
-  int rank() const override { return session->rank(); }
-  int worldSize() const override { return session->worldSize(); }
+      : Fabric(session), session(std::move(session)) {}
 
   std::unique_ptr<Communicator>
   createCommunicator(const GroupRanks &group) override {
     return std::make_unique<GlooCommunicator>(
         session, group, session->nextKey(group), processors);
-  }
-
-  std::vector<std::string> exchange(const std::string &key,
-                                    const std::string &value) override {
-    return session->exchange(key, value);
-  }
-
-  void requestStop(uint64_t rounds) override { session->requestStop(rounds); }
-  std::optional<uint64_t> stopAfter() const noexcept override {
-    return session->stopAfter();
-  }
-
-  std::shared_ptr<void> onFailure(std::function<void()> call) override {
-    return session->notify(std::move(call));
-  }
-
-  void abort(const std::string &reason) noexcept override {
-    session->publishFailure(reason);
   }
 
 private:

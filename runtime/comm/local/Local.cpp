@@ -104,8 +104,7 @@ private:
   };
 
   /// Blocks until `ready`, first spinning for a moment.
-  template <typename Ready>
-  void await(const Started &started, Ready ready);
+  template <typename Ready> void await(const Started &started, Ready ready);
   std::vector<int> global(std::vector<int> places) const {
     for (int &each : places)
       each = ranks[each];
@@ -121,24 +120,33 @@ private:
   std::unordered_map<Ticket, Started> inFlight;
 };
 
-class LocalFabric final : public Fabric {
+/// How often each group and stream was asked for. Keys are the same on all
+/// ranks of the group that call in the same order.
+class Counts {
 public:
-  LocalFabric(std::shared_ptr<Hub> hub, int rank)
+  std::string nextKey(const GroupRanks &group) {
+    std::string key = group.name;
+    for (int rank : group.ranks)
+      key += ',' + std::to_string(rank);
+    return key + '#' + std::to_string(counts[key]++);
+  }
+
+private:
+  std::map<std::string, int> counts;
+};
+
+class LocalMeeting final : public Meeting {
+public:
+  LocalMeeting(std::shared_ptr<Hub> hub, int rank)
       : hub(std::move(hub)), place(rank) {}
 
   int rank() const override { return place; }
   int worldSize() const override { return hub->worldSize; }
 
-  std::unique_ptr<Communicator>
-  createCommunicator(const GroupRanks &group) override {
-    return std::make_unique<LocalCommunicator>(hub, nextKey(group, created),
-                                               group, place);
-  }
-
   std::shared_ptr<void>
   share(const GroupRanks &group,
         const std::function<std::shared_ptr<void>()> &make) override {
-    std::string key = nextKey(group, shared);
+    std::string key = shared.nextKey(group);
     std::lock_guard lock(hub->mutex);
     std::weak_ptr<void> &object = hub->shared[key];
     std::shared_ptr<void> held = object.lock();
@@ -165,19 +173,26 @@ public:
   }
 
 private:
-  using Counts = std::map<std::string, int>;
-
-  /// The same on all ranks of the group that call in the same order.
-  static std::string nextKey(const GroupRanks &group, Counts &counts) {
-    std::string key = group.name;
-    for (int rank : group.ranks)
-      key += ',' + std::to_string(rank);
-    return key + '#' + std::to_string(counts[key]++);
-  }
-
   std::shared_ptr<Hub> hub;
   const int place;
-  Counts created, shared; ///< communicators, objects, by group and stream
+  Counts shared; ///< objects
+};
+
+class LocalFabric final : public Fabric {
+public:
+  LocalFabric(std::shared_ptr<Hub> hub, int rank)
+      : Fabric(std::make_shared<LocalMeeting>(hub, rank)), hub(std::move(hub)) {
+  }
+
+  std::unique_ptr<Communicator>
+  createCommunicator(const GroupRanks &group) override {
+    return std::make_unique<LocalCommunicator>(hub, created.nextKey(group),
+                                               group, rank());
+  }
+
+private:
+  std::shared_ptr<Hub> hub;
+  Counts created; ///< communicators
 };
 
 } // namespace
@@ -257,8 +272,8 @@ LocalCommunicator::~LocalCommunicator() {
     started.transfer->cancel();
 }
 
-std::vector<std::string> LocalFabric::exchange(const std::string &key,
-                                               const std::string &value) {
+std::vector<std::string> LocalMeeting::exchange(const std::string &key,
+                                                const std::string &value) {
   std::unique_lock lock(hub->mutex);
   Exchange &exchange = hub->exchanges[key];
   exchange.values[place] = value;

@@ -23,10 +23,8 @@ namespace {
 class NcclFabric final : public Fabric {
 public:
   NcclFabric(std::shared_ptr<NcclRank> rank, std::unique_ptr<Fabric> host)
-      : shared(std::move(rank)), host(std::move(host)) {}
-
-  int rank() const override { return shared->peers().rank(); }
-  int worldSize() const override { return shared->peers().worldSize(); }
+      : Fabric(rank->sharedPeers()), shared(std::move(rank)),
+        host(std::move(host)) {}
 
   std::unique_ptr<Communicator>
   createCommunicator(const GroupRanks &group) override;
@@ -35,11 +33,6 @@ public:
   createHostCommunicator(const GroupRanks &group) override {
     return host ? host->createCommunicator(group)
                 : Fabric::createHostCommunicator(group);
-  }
-
-  std::vector<std::string> exchange(const std::string &key,
-                                    const std::string &value) override {
-    return shared->peers().exchange(key, value);
   }
 
   std::shared_ptr<Streams> streams() const override {
@@ -52,19 +45,7 @@ public:
 
   std::shared_ptr<void> allocateArena(size_t bytes) override;
 
-  void requestStop(uint64_t rounds) override {
-    shared->peers().requestStop(rounds);
-  }
-  std::optional<uint64_t> stopAfter() const noexcept override {
-    return shared->peers().stopAfter();
-  }
-
-  std::shared_ptr<void> onFailure(std::function<void()> call) override {
-    return shared->peers().notify(std::move(call));
-  }
-
-  void abort(const std::string &reason) noexcept override {
-    shared->peers().publishFailure(reason);
+  void endTransfers(const std::string &) noexcept override {
     shared->interrupt();
   }
 

@@ -39,6 +39,7 @@ public:
   NcclRank &operator=(const NcclRank &) = delete;
 
   Peers &peers() const { return *others; }
+  const std::shared_ptr<Peers> &sharedPeers() const { return others; }
   Streams &streams() const { return *device; }
   std::shared_ptr<Streams> sharedStreams() const { return device; }
   /// That NCCL's threads may run on.
@@ -61,8 +62,7 @@ public:
   /// Throws that error if this rank failed, or if it learned that another did:
   /// then `describeSelf` says who asks. The caller holds no communicator's
   /// mutex.
-  template <typename Describe>
-  void check(Describe describeSelf) {
+  template <typename Describe> void check(Describe describeSelf) {
     if (hasFailed.load(std::memory_order_acquire))
       throwFailure(describeSelf());
   }

@@ -16,7 +16,7 @@ static std::shared_ptr<T> shareOne(Fabric &host, const GroupRanks &group,
                                    Make make) {
   if (group.ranks.size() == 1)
     return make();
-  auto shared = std::static_pointer_cast<T>(host.share(group, make));
+  auto shared = std::static_pointer_cast<T>(host.meeting()->share(group, make));
   if (!shared)
     throw Error(ErrorId::RuntimeUnsupported,
                 "the back end's ranks are processes and move the host's "
@@ -28,7 +28,8 @@ static std::shared_ptr<T> shareOne(Fabric &host, const GroupRanks &group,
 DeviceFabric::DeviceFabric(Fabric &host, std::shared_ptr<Streams> streams,
                            DeviceReduce reduce,
                            std::chrono::milliseconds deadline)
-    : host(host), own(std::move(streams)), reduce(std::move(reduce)) {
+    : Fabric(host.meeting()), host(host), own(std::move(streams)),
+      reduce(std::move(reduce)) {
   GroupRanks all{"device", std::vector<int>(host.worldSize())};
   std::iota(all.ranks.begin(), all.ranks.end(), 0);
   device = shareOne<SharedDevice>(host, all, [&] {
@@ -63,7 +64,7 @@ DeviceFabric::makeCopies(const GroupRanks &group) {
   return std::make_unique<DeviceCopies>(std::move(shared), own, rank());
 }
 
-void DeviceFabric::abort(const std::string &reason) noexcept {
-  host.abort(reason);
+void DeviceFabric::endTransfers(const std::string &reason) noexcept {
+  host.endTransfers(reason);
   device->fail("rank " + std::to_string(rank()) + " failed: " + reason);
 }

@@ -27,32 +27,14 @@ public:
 
   const std::shared_ptr<SharedDevice> &sharedDevice() const { return device; }
 
-  int rank() const override { return host.rank(); }
-  int worldSize() const override { return host.worldSize(); }
   std::unique_ptr<Communicator>
   createCommunicator(const GroupRanks &group) override;
   std::unique_ptr<Communicator>
   createHostCommunicator(const GroupRanks &group) override;
   std::shared_ptr<Streams> streams() const override { return own; }
-  std::vector<std::string> exchange(const std::string &key,
-                                    const std::string &value) override {
-    return host.exchange(key, value);
-  }
-  std::shared_ptr<void>
-  share(const GroupRanks &group,
-        const std::function<std::shared_ptr<void>()> &make) override {
-    return host.share(group, make);
-  }
-  void requestStop(uint64_t rounds) override { host.requestStop(rounds); }
-  std::optional<uint64_t> stopAfter() const noexcept override {
-    return host.stopAfter();
-  }
   void check() override { host.check(); }
   FlightRing *flights() const override { return host.flights(); }
-  std::shared_ptr<void> onFailure(std::function<void()> call) override {
-    return host.onFailure(std::move(call));
-  }
-  void abort(const std::string &reason) noexcept override;
+  void endTransfers(const std::string &reason) noexcept override;
 
 private:
   std::unique_ptr<Communicator> makeCopies(const GroupRanks &group);

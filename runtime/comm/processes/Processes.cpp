@@ -100,7 +100,7 @@ std::vector<std::string> Processes::gather(const std::string &key,
         if (std::optional<std::string> reason = watch->failure())
           throw Error(ErrorId::PeerFailed, self + ": " + *reason);
       if (!found && isCancelled && isCancelled()) {
-        publishFailure("it was ended by a signal while ranks started up");
+        abort("it was ended by a signal while ranks started up");
         throw Error(ErrorId::PeerFailed, self + ": ended by a signal");
       }
     } while (!found && Clock::now() < end);

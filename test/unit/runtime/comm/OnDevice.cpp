@@ -127,26 +127,17 @@ private:
 class HostFabric final : public Fabric {
 public:
   HostFabric(std::unique_ptr<Fabric> inner, std::shared_ptr<Streams> streams)
-      : inner(std::move(inner)), streams(std::move(streams)) {}
+      : Fabric(inner->meeting()), inner(std::move(inner)),
+        streams(std::move(streams)) {}
 
-  int rank() const override { return inner->rank(); }
-  int worldSize() const override { return inner->worldSize(); }
   std::unique_ptr<Communicator>
   createCommunicator(const GroupRanks &group) override {
     return std::make_unique<HostCommunicator>(inner->createCommunicator(group),
                                               *inner, streams);
   }
-  std::vector<std::string> exchange(const std::string &key,
-                                    const std::string &value) override {
-    return inner->exchange(key, value);
-  }
   void check() override { inner->check(); }
-  void requestStop(uint64_t rounds) override { inner->requestStop(rounds); }
-  std::optional<uint64_t> stopAfter() const noexcept override {
-    return inner->stopAfter();
-  }
-  void abort(const std::string &reason) noexcept override {
-    inner->abort(reason);
+  void endTransfers(const std::string &reason) noexcept override {
+    inner->endTransfers(reason);
   }
 
 private:

@@ -231,24 +231,14 @@ private:
 class FinishedFabric final : public Fabric {
 public:
   FinishedFabric(Fabric &inner, SimulatedStreams &streams)
-      : inner(inner), own(streams) {}
-  int rank() const override { return inner.rank(); }
-  int worldSize() const override { return inner.worldSize(); }
+      : Fabric(inner.meeting()), inner(inner), own(streams) {}
   std::unique_ptr<Communicator>
   createCommunicator(const GroupRanks &group) override {
     return std::make_unique<Finished>(inner.createCommunicator(group), own);
   }
   std::shared_ptr<Streams> streams() const override { return inner.streams(); }
-  std::vector<std::string> exchange(const std::string &key,
-                                    const std::string &value) override {
-    return inner.exchange(key, value);
-  }
-  void requestStop(uint64_t rounds) override { inner.requestStop(rounds); }
-  std::optional<uint64_t> stopAfter() const noexcept override {
-    return inner.stopAfter();
-  }
-  void abort(const std::string &reason) noexcept override {
-    inner.abort(reason);
+  void endTransfers(const std::string &reason) noexcept override {
+    inner.endTransfers(reason);
   }
 
 private:
