@@ -4,11 +4,12 @@
 #include "tools/fsdp-run/Options.h"
 
 #include "runtime/flights/CompareFlights.h"
+#include "support/EndProcess.h"
 #include "support/Exceptions.h"
 
 #include <iostream>
 
-int main(int argc, char **argv) {
+static int run(int argc, char **argv) {
   try {
     std::optional<fsdp::RunRequest> options = fsdp::parseOptions(argc, argv);
     if (!options)
@@ -29,3 +30,5 @@ int main(int argc, char **argv) {
     return error.exitStatus();
   }
 }
+
+int main(int argc, char **argv) { return fsdp::endProcess(run(argc, argv)); }
