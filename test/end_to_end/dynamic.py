@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from torch.export import Dim
 
 import zoo
-from harness import (OPTIMIZERS, batch_of, call, compare, export, make_config, make_data, must, parse_arguments, reference, run_cases,
+from harness import (OPTIMIZERS, batch_of, call, compare, export, flat, make_config, make_data, must, parse_arguments, reference, run_cases,
                      train)
 
 SGD = {"name": "sgd", "lr": 0.1, "momentum": 0.9}
@@ -155,11 +155,11 @@ def main():
         "batch of an mlp, one size": alone(bin, mlp, 4, 2),
         "sequence of a gpt, world=2": several(bin, gpt, [4, 7], 2, reshard_after_forward=True),
         "sequence of a gpt, world=3": several(bin, gpt, [8, 5], 3, optimizer=SGD),
-        "sequence of a llama, world=2": several(bin, llama, [8, 3], 2, reshard_after_forward=True, max_grad_norm=0.5),
+        "sequence of a llama, world=2": flat(several(bin, llama, [8, 3], 2, reshard_after_forward=True, max_grad_norm=0.5)),
         "rows do not tell the program": refused(bin, mlp, [5, 3], 5, "choose one with --program=NAME"),
         "no program takes the data": refused(bin, gpt, [4, 7], 6, "no program of the artifact takes these inputs: train/step[x.1=4]: "),
         "there is no such program": refused(bin, mlp, [5, 3], 5, "it has train/step[x.0=5], train/step[x.0=3]", ["--program=x.0=4"]),
-        "shapes that change from step to step": alternating(bin, gpt, [4, 7], 2, optimizer=SGD),
+        "shapes that change from step to step": flat(alternating(bin, gpt, [4, 7], 2, optimizer=SGD)),
         "ranks that disagree": disagreeing(bin, gpt, [4, 7]),
     }, arguments.only)
 

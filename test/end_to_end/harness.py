@@ -9,11 +9,12 @@ import argparse
 import copy
 import fnmatch
 import hashlib
+import importlib.util
 import json
 import math
 import os
 import pathlib
-import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
+import zoo
 from ranks import Ranks
 
 warnings.filterwarnings("ignore")
@@ -38,6 +40,10 @@ ADAMW = {"name": "adamw", "lr": 1e-2, "betas": [0.8, 0.9], "eps": 1e-3, "weight_
 
 # Of fsdp_config, in all configs.
 DEFAULTS = {}
+# Functions of a command that has succeeded and its folder.
+watchers = []
+# What the cases that run are marked with.
+marks = set()
 
 
 def parse_arguments(extend=lambda parser: None):
@@ -47,17 +53,32 @@ def parse_arguments(extend=lambda parser: None):
     parser.add_argument("--only", default="", help="cases whose name contains this, or one of several with | between them")
     parser.add_argument("--all", action="store_true", help="with cases that differ from others in numbers alone, as test/nightly has them")
     parser.add_argument("--layout", help="bucket_layout of all configs that say nothing of it")
+    parser.add_argument("--flat", action="store_true", help="with bucket_layout: auto, the cases alone that are marked as flat")
+    parser.add_argument("--through-ir", action="store_true", help="makes the first artifact of each config once more through planned IR")
     extend(parser)
     arguments = parser.parse_args()
-    DEFAULTS.update({"bucket_layout": arguments.layout} if arguments.layout else {})
+    if arguments.through_ir:
+        from through_ir import check_command
+        watchers.append(check_command)
+    if arguments.flat:
+        marks.add("flat")
+    if layout := "auto" if arguments.flat else arguments.layout:
+        DEFAULTS["bucket_layout"] = layout
     return arguments
+
+
+def flat(case, also_flat=True):
+    """Marks a case in which flat buckets change what is compiled or run, so that end-to-end/*-flat runs it as well."""
+    case.flat = also_flat
+    return case
 
 
 def run_cases(cases, only):
     """Calls each case (name -> function of a fresh folder); exit status 1 if one fails."""
     failed = []
     wanted = only.split("|")
-    chosen = {name: case for name, case in cases.items() if any(part in name for part in wanted)}
+    chosen = {name: case for name, case in cases.items()
+              if any(part in name for part in wanted) and all(getattr(case, mark, False) for mark in marks)}
     if idle := [part for part in wanted if not any(part in name for name in cases)]:
         print(f"FAIL  no case's name contains {', '.join(idle)}")
         sys.exit(1)
@@ -77,64 +98,12 @@ def run_cases(cases, only):
 def call(*command, cwd, env=None, timeout=240):
     """The finished process, whatever its exit status."""
     clean = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")}
-
-    def run(*command):
-        return subprocess.run([str(c) for c in command], cwd=cwd, env={**clean, "OMP_NUM_THREADS": "1", **(env or {})},
-                              capture_output=True, text=True, timeout=timeout)
-
-    done = run(*command)
+    done = subprocess.run([str(c) for c in command], cwd=cwd, env={**clean, "OMP_NUM_THREADS": "1", **(env or {})},
+                          capture_output=True, text=True, timeout=timeout)
     if done.returncode == 0:
-        check_through_ir([str(c) for c in command], pathlib.Path(cwd), run)
+        for watch in watchers:
+            watch(command, cwd)
     return done
-
-
-# Configs with the flags that go with them, of this process.
-through_ir = set()
-
-
-def mark_of(program, key):
-    """A file that is there once a test with this key has passed, of all that ran with this build of the program and its libraries."""
-    files = [program, *sorted((program.parent.parent / "lib").glob("libfsdp-*.so"))]
-    digest = hashlib.sha256(repr([key, *((str(file), file.stat().st_mtime_ns) for file in files)]).encode()).hexdigest()
-    folder = program.parent.parent / "test" / "through-ir"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / digest
-
-
-def check_through_ir(command, folder, run):
-    """The artifact of a config is the same, byte for byte, made from the planned program: as bytecode, and as text in one of
-    all tests that have the config. Of three configs one is checked; with --all each is."""
-    # A planned program is one plan.
-    if any(c.startswith("--world=") and "," in c for c in command):
-        return
-    configs = [c.split("=", 1)[1] for c in command if c.startswith("--config=")]
-    if pathlib.Path(command[0]).name != "fsdp-opt" or not configs or not command[-1].endswith(".fsdp"):
-        return
-    out = folder / command[-1]
-    config = folder / configs[-1]
-    if not config.exists() or not out.is_file() or (key := (config.read_bytes(), *command[2:-1])) in through_ir:
-        return
-    if "--all" not in sys.argv and hashlib.sha256(repr((out.name, key)).encode()).digest()[0] % 3:
-        return
-    through_ir.add(key)
-    # Beside the artifact: it names its files from its own folder.
-    code, text, again = (out.with_name(f"{out.stem}.through-ir{suffix}") for suffix in (".mlirbc", ".mlir", ".fsdp"))
-    compile = [c for c in command[:-2] if not re.match("--(report|memory-map|save-stages)=", c)]
-    steps, mark = [[*compile, "-o", code]], mark_of(pathlib.Path(command[0]), key)
-    if not mark.exists():
-        steps.append([command[0], code, "--mlir-print-debuginfo", "-o", text])
-    try:
-        for make in steps:
-            made = run(*make)
-            assert made.returncode == 0, f"planned IR cannot be made: {made.stderr.strip()[-500:]}"
-        for planned in (code, text)[:len(steps)]:
-            made = run(command[0], planned, "-o", again)
-            assert made.returncode == 0, f"{planned.name} cannot become an artifact: {made.stderr.strip()[-500:]}"
-            assert again.read_bytes() == out.read_bytes(), f"{planned.name} gives another artifact than {config.name} does directly"
-        mark.touch()
-    finally:
-        for file in (code, text, again):
-            file.unlink(missing_ok=True)
 
 
 def must(*command, **options):
@@ -144,6 +113,34 @@ def must(*command, **options):
 
 
 EXPORTS = ("exported", "strict", "decomposed", "core")
+
+
+def of_the_zoo(factory):
+    return getattr(zoo, factory.__name__, None) is factory
+
+
+def export_zoo(bin, factory, inputs, path, form="exported", dims=None):
+    """Saves what `export` makes of the model that `factory`, a function of the zoo, makes behind manual_seed(7), in training.
+
+    The first script that asks, of any run with these sources and packages, leaves it for all others. What PyTorch exports is
+    not what is tested here, and takes as long as the rest of a small case."""
+    said = (torch.__version__, torch.version.git_version, sys.version, str(dims), form, factory.__name__,
+            {name: str(getattr(value, "dtype", value)) for name, value in inputs.items()})
+    digest = hashlib.sha256(repr(said).encode())
+    for source in (zoo.__file__, __file__, torch.__file__):
+        digest.update(pathlib.Path(source).read_bytes())
+    if transformers := importlib.util.find_spec("transformers"):
+        digest.update(transformers.origin.encode())
+    kept = bin.parent / "test" / "exports" / f"{factory.__name__}-{digest.hexdigest()[:24]}.pt2"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as folder, torch.random.fork_rng(devices=[]):
+            torch.manual_seed(7)
+            model, inputs = factory()
+            made = pathlib.Path(folder) / kept.name
+            export(model.train(), inputs, made, form, dims)
+            made.replace(kept)
+    shutil.copyfile(kept, path)
 
 
 def export(model, inputs, path, form="exported", dims=None):
@@ -258,11 +255,15 @@ def reference(model, inputs, data, world, steps, config, record=lambda out: None
     return rows, {k: v.detach() for k, v in parameters.items()}, persistent
 
 
-def compile_step(bin, folder, model, inputs, config, form="exported", options=()):
-    """Compiles the model as a file of one of EXPORTS, or traced or scripted; the finished process."""
+def compile_step(bin, folder, model, inputs, config, form="exported", options=(), factory=None):
+    """Compiles the model as a file of one of EXPORTS, or traced or scripted; the finished process. With `factory` it is what
+    export_zoo says of it."""
     (folder / "fsdp.yaml").write_text(yaml.safe_dump(config))
     if form in EXPORTS:
-        export(model, inputs, folder / "model.pt2", form)
+        if factory and of_the_zoo(factory):
+            export_zoo(bin, factory, inputs, folder / "model.pt2", form)
+        else:
+            export(model, inputs, folder / "model.pt2", form)
         file, flags = "model.pt2", []
     else:
         script = torch.jit.trace(model, example_kwarg_inputs=inputs, check_trace=False) if form == "traced" else torch.jit.script(model)
@@ -351,7 +352,7 @@ def train_case(bin, factory, world, backend="local", steps=3, form="exported", r
         start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
         data = make_data(inputs, world * steps * settings.get("gradient_accumulation_steps", 1))
         save_file(data, folder / "data.safetensors")
-        compile_step(bin, folder, model, inputs, settings, form)
+        compile_step(bin, folder, model, inputs, settings, form, factory=factory)
         rows, final = train(bin, folder, world, steps, backend, options=run_options)
         compare(rows, final, *reference(model, inputs, data, world, steps, settings), start)
         for row in rows:

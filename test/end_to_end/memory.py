@@ -16,7 +16,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 import zoo
-from harness import parse_arguments, run_cases
+from harness import flat, parse_arguments, run_cases
 from report import make_report
 
 FLOAT, WORLD = 4, 2
@@ -63,14 +63,14 @@ def main():
     arguments = parse_arguments()
     cases = {}
     for count, width in ((3, 64), (8, 32)):
-        cases[f"{count} blocks of {width}, reshard=True"] = bound_case(arguments.bin, count, width, True, {
+        cases[f"{count} blocks of {width}, reshard=True"] = flat(bound_case(arguments.bin, count, width, True, {
             "forward": {"Psh": 1, "Pmax": 3 - COPY_OUT, "Root": 1},
             "backward": {"Psh": 2, "Pmax": 3, "Root": 1},
-            "optimizer": {"Psh": 4}})
-        cases[f"{count} blocks of {width}, reshard=False"] = bound_case(arguments.bin, count, width, False, {
+            "optimizer": {"Psh": 4}}))
+        cases[f"{count} blocks of {width}, reshard=False"] = flat(bound_case(arguments.bin, count, width, False, {
             "forward": {"Psh": 1, "Pun": 1, "Pmax": 1 - COPY_OUT},
             "backward": {"Psh": 1, "Pun": 1, "Pmax": 1.5},
-            "optimizer": {"Psh": 4}})
+            "optimizer": {"Psh": 4}}))
     run_cases(cases, arguments.only)
 
 

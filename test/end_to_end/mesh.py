@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 import zoo
-from harness import OPTIMIZERS, batch_of, compile_step, make_config, make_data, parse_arguments, run_cases, train, train_case
+from harness import OPTIMIZERS, batch_of, compile_step, flat, make_config, make_data, parse_arguments, run_cases, train, train_case
 
 SGD = {"name": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}
 
@@ -56,29 +56,29 @@ def main():
     arguments = parse_arguments()
     cases = {}
 
-    def add(factory, world, label, **config):
-        cases[f"{factory.__name__} world={world} {label}"] = train_case(arguments.bin, factory, world, run_options=["--poison"], **config)
+    def add(factory, world, label, also_flat=False, **config):
+        cases[f"{factory.__name__} world={world} {label}"] = flat(train_case(arguments.bin, factory, world, run_options=["--poison"], **config), also_flat)
 
-    for world in (2, 4):
-        add(zoo.mlp, world, "hsdp", replicate=2, reshard_after_forward=True)
-        add(zoo.mlp, world, "parts of 2", reshard_after_forward=2)
-    add(zoo.tiny, 4, "hsdp sgd", replicate=2, optimizer=SGD, reshard_after_forward=True)
+    for world in (2, 4) if arguments.all else (4,):
+        add(zoo.mlp, world, "hsdp", also_flat=True, replicate=2, reshard_after_forward=True)
+        add(zoo.mlp, world, "parts of 2", also_flat=True, reshard_after_forward=2)
+    add(zoo.tiny, 4, "hsdp sgd", also_flat=True, replicate=2, optimizer=SGD, reshard_after_forward=True)
     add(zoo.tiny, 4, "parts of 2, sgd", optimizer=SGD, reshard_after_forward=2)
-    add(zoo.gpt, 4, "hsdp, parts of 2, clip", replicate=2, reshard_after_forward=2, max_grad_norm=0.1)
-    add(zoo.gpt, 6, "3 replicas, zero2", replicate=3, reshard_after_forward=False, max_grad_norm=0.1)
+    add(zoo.gpt, 4, "hsdp, parts of 2, clip", also_flat=True, replicate=2, reshard_after_forward=2, max_grad_norm=0.1)
+    add(zoo.gpt, 6, "3 replicas, zero2", also_flat=True, replicate=3, reshard_after_forward=False, max_grad_norm=0.1)
     add(zoo.gpt, 3, "replicas alone", replicate=3, max_grad_norm=0.1)
-    add(zoo.convnet, 4, "hsdp sgd", replicate=2, optimizer=SGD)
-    add(zoo.lora, 4, "hsdp, parts of 2", replicate=2, optimizer=SGD, reshard_after_forward=2)
+    add(zoo.convnet, 4, "hsdp sgd", also_flat=True, replicate=2, optimizer=SGD)
+    add(zoo.lora, 4, "hsdp, parts of 2", also_flat=True, replicate=2, optimizer=SGD, reshard_after_forward=2)
     add(zoo.double, 4, "hsdp", replicate=2)
-    for world in (1, 2, 3):
-        add(zoo.scaled, world, "scalar, clip", max_grad_norm=0.1)
-    add(zoo.scaled, 4, "scalar, hsdp, clip", replicate=2, max_grad_norm=0.1)
-    add(zoo.scaled, 3, "ignored, clip", ignored_params=["*.bias", "first.*"], max_grad_norm=0.1)
+    for world in (1, 2, 3) if arguments.all else (3,):
+        add(zoo.scaled, world, "scalar, clip", also_flat=True, max_grad_norm=0.1)
+    add(zoo.scaled, 4, "scalar, hsdp, clip", also_flat=True, replicate=2, max_grad_norm=0.1)
+    add(zoo.scaled, 3, "ignored, clip", also_flat=True, ignored_params=["*.bias", "first.*"], max_grad_norm=0.1)
     add(zoo.gpt, 2, "ignored tied", ignored_params="*emb*", optimizer=SGD)
-    add(zoo.gpt, 4, "hsdp over gloo", backend="gloo", replicate=2, reshard_after_forward=2, max_grad_norm=0.1)
-    add(zoo.scaled, 2, "ignored over gloo", backend="gloo", ignored_params="first.*", max_grad_norm=0.1)
-    cases["scaled world=2 kept local"] = local_case(
-        arguments.bin, zoo.scaled, 2, ["norm.*", "temperature"], lambda n: n.startswith("norm.") or n == "temperature")
+    add(zoo.gpt, 4, "hsdp over gloo", also_flat=True, backend="gloo", replicate=2, reshard_after_forward=2, max_grad_norm=0.1)
+    add(zoo.scaled, 2, "ignored over gloo", also_flat=True, backend="gloo", ignored_params="first.*", max_grad_norm=0.1)
+    cases["scaled world=2 kept local"] = flat(local_case(
+        arguments.bin, zoo.scaled, 2, ["norm.*", "temperature"], lambda n: n.startswith("norm.") or n == "temperature"))
     run_cases(cases, arguments.only)
 
 

@@ -4,7 +4,7 @@ import torch
 from safetensors.torch import save_file
 
 import zoo
-from harness import ADAMW, compare, compile_step, make_config, make_data, parse_arguments, reference, run_cases, train
+from harness import ADAMW, compare, compile_step, flat, make_config, make_data, parse_arguments, reference, run_cases, train
 
 SGD = {"name": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}
 NO_DECAY = {"params": ["*.bias", "*norm*"], "weight_decay": 0.0}
@@ -52,8 +52,8 @@ def main():
     arguments = parse_arguments()
     cases = {}
 
-    def add(name, factory, world, **options):
-        cases[f"{name} {factory.__name__} world={world}"] = optimizer_case(arguments.bin, factory, world, **options)
+    def add(name, factory, world, also_flat=False, **options):
+        cases[f"{name} {factory.__name__} world={world}"] = flat(optimizer_case(arguments.bin, factory, world, **options), also_flat)
 
     groups = {
         "no decay": {**ADAMW, "groups": [MLP_NO_DECAY]},
@@ -69,18 +69,18 @@ def main():
 
         for name, optimizer in groups.items():
             if here(name):
-                add(name, zoo.mlp, world, optimizer=optimizer)
+                add(name, zoo.mlp, world, also_flat=world > 1 and name != "nesterov", optimizer=optimizer)
         # The group is that of either name.
         if here("tied"):
-            add("tied", zoo.gpt, world, optimizer={**ADAMW, "groups": [NO_DECAY, {"params": "*head.weight", "lr": 2e-2}]})
+            add("tied", zoo.gpt, world, also_flat=True, optimizer={**ADAMW, "groups": [NO_DECAY, {"params": "*head.weight", "lr": 2e-2}]})
         if here("all in groups"):
-            add("all in groups", zoo.tiny, world, optimizer={**SGD, "lr": 0.5, "groups": [{"params": "*", "lr": 0.05}]})
+            add("all in groups", zoo.tiny, world, also_flat=True, optimizer={**SGD, "lr": 0.5, "groups": [{"params": "*", "lr": 0.05}]})
         for row, order in enumerate((1, 2, "inf")):
             for column, factory in enumerate((zoo.mlp, zoo.tiny, mixed)):
                 if arguments.all or (row + column) % 3 + 1 == world:
-                    add(f"norm {order}", factory, world, optimizer=SGD, max_grad_norm=0.05, grad_norm_type=order)
-    add("norm inf, not clipped", zoo.llama, 2, grad_norm_type="inf")
-    add("norm 1, f64", zoo.double, 3, grad_norm_type=1, max_grad_norm=0.2)
+                    add(f"norm {order}", factory, world, also_flat=factory is not zoo.mlp and world > 1, optimizer=SGD, max_grad_norm=0.05, grad_norm_type=order)
+    add("norm inf, not clipped", zoo.llama, 2, also_flat=True, grad_norm_type="inf")
+    add("norm 1, f64", zoo.double, 3, also_flat=True, grad_norm_type=1, max_grad_norm=0.2)
 
     schedules = {
         "linear": {"name": "linear", "warmup_steps": 2, "total_steps": 6},
@@ -93,9 +93,9 @@ def main():
         if arguments.all or "cosine" in name:
             add(name, zoo.mlp, 2, steps=6, lr_scheduler=schedule)
         if arguments.all or name != "cosine":
-            add(name + ", groups", zoo.mlp, 3, steps=6, lr_scheduler=schedule, optimizer=groups["rates"])
+            add(name + ", groups", zoo.mlp, 3, also_flat=name == "linear", steps=6, lr_scheduler=schedule, optimizer=groups["rates"])
     add("by name alone", zoo.mlp, 2, lr_scheduler="cosine")
-    add("nothing compiled again: lr", zoo.mlp, 2, optimizer=groups["rates"], options=["--lr=2e-2"],
+    add("nothing compiled again: lr", zoo.mlp, 2, also_flat=True, optimizer=groups["rates"], options=["--lr=2e-2"],
         overrides={"optimizer": {**groups["rates"], "lr": 2e-2, "groups": [
             {k: 2 * v if k == "lr" else v for k, v in group.items()} for group in groups["rates"]["groups"]]}})
     add("nothing compiled again: schedule", zoo.mlp, 2, steps=6, lr_scheduler={"name": "linear", "total_steps": 3},

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 
 import zoo
-from harness import OPTIMIZERS, batch_of, compile_step, make_config, make_data, parse_arguments, run_cases, train
+from harness import OPTIMIZERS, batch_of, compile_step, flat, make_config, make_data, parse_arguments, run_cases, train
 
 SGD = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
 BF16 = {"param_dtype": "bfloat16", "reduce_dtype": "float32"}
@@ -298,33 +298,33 @@ def main():
     cases = {"statistics are refused": refused_statistics(arguments.bin), "expanded mask": expanded_mask(arguments.bin), "wires by bucket": wires_by_bucket(arguments.bin),
              "least number is told": least_is_told(arguments.bin)}
 
-    def add(factory, world, label, accuracy=1e-2, **options):
-        cases[f"{factory.__name__} world={world} {label}"] = precision_case(arguments.bin, factory, world, accuracy, **options)
+    def add(factory, world, label, accuracy=1e-2, also_flat=False, **options):
+        cases[f"{factory.__name__} world={world} {label}"] = flat(precision_case(arguments.bin, factory, world, accuracy, **options), also_flat)
 
     for world in (1, 2, 3, 4) if arguments.all else (1, 3):
-        add(zoo.mlp, world, "bf16", mixed_precision=BF16)
-    add(zoo.mlp, 3, "bf16 reduced", mixed_precision={**BF16, "reduce_dtype": "bfloat16"}, reshard_after_forward=True)
+        add(zoo.mlp, world, "bf16", also_flat=world > 1, mixed_precision=BF16)
+    add(zoo.mlp, 3, "bf16 reduced", also_flat=True, mixed_precision={**BF16, "reduce_dtype": "bfloat16"}, reshard_after_forward=True)
     add(zoo.mlp, 2, "default reduce_dtype", mixed_precision={"param_dtype": "bfloat16"})
     add(zoo.mlp, 2, "reduce_dtype alone", mixed_precision={"reduce_dtype": "bfloat16"})
     add(zoo.mlp, 2, "output_dtype", mixed_precision={**BF16, "output_dtype": "float32"})
-    for world in (2, 3, 4) if arguments.all else (2, 4):
-        add(zoo.mlp, world, "fp16", mixed_precision={"param_dtype": "float16", "reduce_dtype": "float16"})
+    for world in (2, 3, 4) if arguments.all else (4,):
+        add(zoo.mlp, world, "fp16", also_flat=True, mixed_precision={"param_dtype": "float16", "reduce_dtype": "float16"})
     add(zoo.mlp, 3, "divided by 2", mixed_precision=BF16, gradient_divide_factor=2)
     add(zoo.mlp, 3, "sums alone", mixed_precision=BF16, force_sum_reduction=True)
-    add(zoo.mlp, 2, "norm in float32", mixed_precision=BF16, overrides=[{"modules": "net.2", "mixed_precision": {"param_dtype": "float32"}}])
+    add(zoo.mlp, 2, "norm in float32", also_flat=True, mixed_precision=BF16, overrides=[{"modules": "net.2", "mixed_precision": {"param_dtype": "float32"}}])
     for dtype in ("float16", "bfloat16"):
-        add(zoo.mlp, 2, f"{dtype} on one submodule", overrides=[{"modules": "net.0", "mixed_precision": {"param_dtype": dtype}}])
-    add(low_model, 3, "bf16 model", mixed_precision={"reduce_dtype": "float32"}, lowers=False)
-    add(low_model, 2, "in float32", mixed_precision={"param_dtype": "float32"})
-    add(zoo.tiny, 4, "bf16", mixed_precision=BF16)
-    add(zoo.convnet, 2, "norms in float32", accuracy=5e-2, mixed_precision=BF16,
+        add(zoo.mlp, 2, f"{dtype} on one submodule", also_flat=True, overrides=[{"modules": "net.0", "mixed_precision": {"param_dtype": dtype}}])
+    add(low_model, 3, "bf16 model", also_flat=True, mixed_precision={"reduce_dtype": "float32"}, lowers=False)
+    add(low_model, 2, "in float32", also_flat=True, mixed_precision={"param_dtype": "float32"})
+    add(zoo.tiny, 4, "bf16", also_flat=True, mixed_precision=BF16)
+    add(zoo.convnet, 2, "norms in float32", also_flat=True, accuracy=5e-2, mixed_precision=BF16,
         overrides=[{"modules": "net.1", "mixed_precision": {}}, {"modules": ["net.5"], "mixed_precision": {"param_dtype": "float32"}}])
     add(zoo.tagger, 2, "bf16", accuracy=5e-2, mixed_precision=BF16)
-    for factory, world in ((zoo.gpt, 2), (zoo.gpt, 3), (zoo.lora, 2), (zoo.lora, 3), (zoo.lora_llama, 2)):
-        add(factory, world, "bf16", accuracy=0.1, mixed_precision=BF16, reshard_after_forward=True)
+    for factory, world in ((zoo.gpt, 3), (zoo.lora, 2), (zoo.lora_llama, 2), *(((zoo.gpt, 2), (zoo.lora, 3)) if arguments.all else ())):
+        add(factory, world, "bf16", also_flat=True, accuracy=0.1, mixed_precision=BF16, reshard_after_forward=True)
     for sync in ("each", "last"):
         add(zoo.mlp, 2, f"3 micro-batches, exchanged in {sync}", mixed_precision=BF16, gradient_sync=sync, micro_batches=3)
-        add(zoo.gpt, 3, f"2 micro-batches, bf16 sums, exchanged in {sync}", accuracy=0.1, gradient_sync=sync, micro_batches=2,
+        add(zoo.gpt, 3, f"2 micro-batches, bf16 sums, exchanged in {sync}", also_flat=True, accuracy=0.1, gradient_sync=sync, micro_batches=2,
             mixed_precision={"param_dtype": "bfloat16", "reduce_dtype": "bfloat16"})
     for dtype in ("bfloat16", "float16"):
         policy = {"param_dtype": dtype, "reduce_dtype": "float32"}

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import zoo
-from harness import call, export, make_config, make_data, must, parse_arguments, run_cases
+from harness import call, export, flat, make_config, make_data, must, parse_arguments, run_cases
 
 SGD = {"name": "sgd", "lr": 0.1, "momentum": 0.9}
 STEPS = 2
@@ -104,6 +104,7 @@ class Weights:
 
     # Weights files.
 
+    @flat
     def one_file(self, folder):
         model, expected = self.reference(folder, zoo.llama, 3)
         save_file({**hf_names(model), "other.weight": torch.ones(2)}, folder / "model.safetensors")
@@ -113,6 +114,7 @@ class Weights:
         (folder / "bare.pt2").unlink()                             # not needed any more
         self.same(self.run(folder), expected)
 
+    @flat
     def shards_with_index(self, folder):
         model, expected = self.reference(folder, zoo.llama, 2, reshard_after_forward=True)
         save_shards({**hf_names(model), **volatile(model)}, folder / "hf", 3)
@@ -120,6 +122,7 @@ class Weights:
             self.good(self.compile(folder, "bare.pt2", 2, f"--weights={path}", reshard_after_forward=True))
             self.same(self.run(folder), expected)
 
+    @flat
     def renamed_and_narrow(self, folder):
         """Other names, and bfloat16 in the file: the values are rounded, once."""
         def narrow(model):
@@ -135,6 +138,7 @@ class Weights:
         self.same(self.run(folder), expected)
         self.refused(self.compile(folder, "bare.pt2", 2, "--weights=model.safetensors"), "E009", "net.0.weight", "rename")
 
+    @flat
     def tied(self, folder):
         """The head is the embedding: neither archive nor file says so."""
         model, expected = self.reference(folder, zoo.gpt, 2)
@@ -147,6 +151,7 @@ class Weights:
         self.refused(self.compile(folder, "bare.pt2", 2, tied=[["net.embed.weight", "net.hed.weight"]]), "E044", "net.head.weight")
         self.refused(self.compile(folder, "bare.pt2", 2, tied=[["net.embed.weight", "net.position"]]), "E007", "differ in shape")
 
+    @flat
     def fake_exports(self, folder):
         """FakeTensorMode, on the CPU and on a CUDA device that is not there."""
         model, expected = self.reference(folder, zoo.mlp, 2)
@@ -174,6 +179,7 @@ class Weights:
         save_file(few, folder / "turned.safetensors")
         self.refused(call(*run, "--weights=turned.safetensors", cwd=folder), "E010", r"\[18, 54\].*\[54, 18\]")
 
+    @flat
     def files_that_changed(self, folder):
         model, expected = self.reference(folder, zoo.mlp, 2)
         (folder / "here").mkdir()
@@ -235,6 +241,7 @@ class Weights:
 
     # Initialisers.
 
+    @flat
     def from_scratch(self, folder):
         """All world sizes start from the same weights, and so from the same loss."""
         export(*on_meta(zoo.gpt), folder / "bare.pt2")

@@ -33,11 +33,15 @@ SANITIZERS = {
 }
 
 
-# End-to-end tests whose configs say nothing of the layout: all cases, with either. Of these a part runs with each change
-# (test/end_to_end/CMakeLists.txt, and --all in the scripts).
+# End-to-end tests whose configs say nothing of the layout: all cases, with either, and the artifact of each config through planned
+# IR. Of these a part runs with each change (--all and flat() in the scripts, and end-to-end/through-ir).
 LAYOUTS = {"rows": [], "flat": ["--layout=auto"]}
 TRAINING = ("train_local", "train_gloo", "accumulation", "determinism", "dynamic", "fsdp2_suite", "memory", "mesh", "optimizers", "outputs", "precision",
         "random_training", "regions", "weights")
+
+
+# Others that leave cases to the night.
+OTHERS = ("attention", "auto", "elastic", "float8", "lengths", "merged", "quantized", "same_bits", "split", "states", "worlds")
 
 
 class Row:
@@ -117,10 +121,9 @@ def sanitize(options, preset):
 
 
 def training(options):
-    for name, layout in [*itertools.product(TRAINING, LAYOUTS), ("worlds", "rows"), ("same_bits", "rows"), ("elastic", "rows"),
-                         ("attention", "rows")]:
+    for name, layout in [*itertools.product(TRAINING, LAYOUTS), *((name, "rows") for name in OTHERS)]:
         begin, log = time.monotonic(), options.logs / f"{name}-{layout}.log"
-        status = run([options.python, SOURCE / f"test/end_to_end/{name}.py", "--bin", options.build / "bin", "--all", *LAYOUTS[layout]], log)
+        status = run([options.python, SOURCE / f"test/end_to_end/{name}.py", "--bin", options.build / "bin", "--all", "--through-ir", *LAYOUTS[layout]], log)
         text = log.read_text(errors="replace")
         findings = [] if status == 0 else [line[:160] for line in re.findall(r"(?m)^FAIL +(.*)$", text)[:10]] or [f"status {status}"]
         yield Row(f"{name}, {layout}", last(r"(?m)^(\d+ of \d+ passed)$", text), findings, time.monotonic() - begin)
