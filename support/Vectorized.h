@@ -13,15 +13,17 @@
 #endif
 #endif
 
-/// In front of a function: compiled for wider vectors as well, and chosen when
-/// the program is loaded. All variants give the same bits where the function
-/// computes with integers, or nothing in it is contracted. What chooses runs
-/// before the sanitizers are ready for it.
+/// In front of a function, which it makes static: compiled for wider vectors as
+/// well, and chosen when the program is loaded. (Where it is exported, what
+/// chooses reads addresses that the loader may not have set yet, and calls end
+/// at 0.) All variants give the same bits where the function computes with
+/// integers, or nothing in it is contracted. What chooses runs before the
+/// sanitizers are ready for it.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(FSDP_SANITIZED)
 #define FSDP_VECTORIZED                                                        \
-  __attribute__((target_clones("avx512f", "avx2", "default")))
+  __attribute__((target_clones("avx512f", "avx2", "default"))) static
 #else
-#define FSDP_VECTORIZED
+#define FSDP_VECTORIZED static
 #endif
 
 #endif // FSDP_SUPPORT_VECTORIZED_H

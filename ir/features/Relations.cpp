@@ -163,7 +163,7 @@ const std::vector<Relation> kRelations = {
                   ": one rank alone sends nothing, and rounds nothing"),
     contradicts({MicroBatches, Grains},
                 "{0} does not go with {1}, which says of how many batches a "
-                "step consists, on all ranks kTogether; leave it out"),
+                "step consists, on all ranks together; leave it out"),
     contradicts({SyncNotLast, Grains},
                 "{0} can only be last with {1}: each rank sums its own "
                 "grains first; leave it out"),

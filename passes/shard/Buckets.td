@@ -61,7 +61,7 @@ def AssignGroups : Fsdp_ModulePass<"fsdp-assign-groups"> {
 
     ```mlir
     module attributes {fsdp.optimizer = #fsdp.optimizer<
-        groups = [#fsdp.param_group<params = ["*.bias"], weight_decay = 0.000000e+00>]>} {
+        groups = [#fsdp.param_group<params = ["*.bias"], numbers = {weight_decay = 0.000000e+00}>]>} {
       fsdp.state parameter @fc.weight : tensor<8x8xf32>
       fsdp.state parameter @fc.bias : tensor<8xf32>
     ```

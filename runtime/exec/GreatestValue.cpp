@@ -18,7 +18,7 @@ static constexpr int64_t kPiece = int64_t{1} << 16;
 
 /// Numbers without a sign are in the order of their bits, NaNs behind infinity.
 FSDP_VECTORIZED
-static int32_t findGreatestBits(const float *values, size_t count) {
+int32_t findGreatestBits(const float *values, size_t count) {
   int32_t greatest = 0;
   for (size_t i = 0; i < count; ++i) {
     int32_t bits = std::bit_cast<int32_t>(values[i]) & 0x7FFFFFFF;

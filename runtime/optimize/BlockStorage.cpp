@@ -39,9 +39,8 @@ int64_t fsdp::bytesOf(Form form) {
 
 // Bytes become numbers of 32 bits first: vector units read tables by these.
 FSDP_VECTORIZED
-static void readTable(const float *__restrict table,
-                      const uint8_t *__restrict from, int count, float scale,
-                      float *__restrict to) {
+void readTable(const float *__restrict table, const uint8_t *__restrict from,
+               int count, float scale, float *__restrict to) {
   alignas(64) int32_t codes[kMost];
   for (int i = 0; i < count; ++i)
     codes[i] = from[i];
@@ -50,7 +49,7 @@ static void readTable(const float *__restrict table,
 }
 
 FSDP_VECTORIZED
-static void readBf16(const uint16_t *from, int count, float *to) {
+void readBf16(const uint16_t *from, int count, float *to) {
   for (int i = 0; i < count; ++i)
     to[i] = std::bit_cast<float>(uint32_t(from[i]) << 16);
 }
@@ -79,7 +78,7 @@ void fsdp::readBlock(Form form, const char *from, int count, float scale,
 
 /// To nearest, ties to even; NaNs stay NaNs.
 FSDP_VECTORIZED
-static void writeBf16(const float *from, int count, uint16_t *to) {
+void writeBf16(const float *from, int count, uint16_t *to) {
   for (int i = 0; i < count; ++i) {
     auto bits = std::bit_cast<uint32_t>(from[i]);
     uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
@@ -89,8 +88,8 @@ static void writeBf16(const float *from, int count, uint16_t *to) {
 }
 
 FSDP_VECTORIZED
-void fsdp::writeBf16AtRandom(const float *from, const uint16_t *random,
-                             int count, uint16_t *to) {
+void writeRounded(const float *from, const uint16_t *random, int count,
+                  uint16_t *to) {
   for (int i = 0; i < count; ++i) {
     auto bits = std::bit_cast<uint32_t>(from[i]);
     uint32_t magnitude = bits & 0x7FFFFFFF;
@@ -103,8 +102,8 @@ void fsdp::writeBf16AtRandom(const float *from, const uint16_t *random,
 /// The nearest codes of numbers that are at most `scale`; of two that are
 /// equally near, the one nearer to zero.
 FSDP_VECTORIZED
-static void writeDynamic(const DynamicMap &map, const float *__restrict from,
-                         int count, float scale, uint8_t *__restrict to) {
+void writeDynamic(const DynamicMap &map, const float *__restrict from,
+                  int count, float scale, uint8_t *__restrict to) {
   const int32_t *__restrict cells = map.cells.data();
   const float *__restrict middles = map.middles.data();
   int32_t lastNegative = map.lastNegative;
@@ -130,8 +129,7 @@ static void writeDynamic(const DynamicMap &map, const float *__restrict from,
 
 /// To nearest, ties to even; NaN above 464.
 FSDP_VECTORIZED
-static void writeFloat8(const float *from, int count, float scale,
-                        uint8_t *to) {
+void writeFloat8(const float *from, int count, float scale, uint8_t *to) {
   for (int i = 0; i < count; ++i) {
     auto bits = std::bit_cast<uint32_t>(from[i] / scale);
     uint32_t magnitude = bits & 0x7FFFFFFF;
@@ -182,10 +180,19 @@ float fsdp::toScale(Form form, float greatest) {
 }
 
 FSDP_VECTORIZED
-uint32_t fsdp::findGreatest(const float *from, int count) {
+uint32_t findBits(const float *from, int count) {
   uint32_t greatest = 0;
   for (int i = 0; i < count; ++i)
     greatest =
         std::max(greatest, std::bit_cast<uint32_t>(from[i]) & 0x7FFFFFFF);
   return greatest;
+}
+
+void fsdp::writeBf16AtRandom(const float *from, const uint16_t *random,
+                             int count, uint16_t *to) {
+  writeRounded(from, random, count, to);
+}
+
+uint32_t fsdp::findGreatest(const float *from, int count) {
+  return findBits(from, count);
 }

@@ -39,7 +39,6 @@ public:
       readBlock(forms[i], from(tensor.moments[i], forms[i]), count,
                 isCode(forms[i]) ? scaleOf(i)[piece.block] : 1,
                 block.moments[i]);
-    scaleGradients(coefficients, count, block);
     arithmetic.moments(coefficients, count, block);
   }
 

@@ -14,8 +14,8 @@ static constexpr unsigned kLanes = 16;
 static constexpr int64_t kOfBlock = 8;
 
 FSDP_VECTORIZED
-static void generate(uint64_t first, uint32_t tensor, uint32_t step,
-                     philox::Key key, uint32_t (&words)[4][kLanes]) {
+void generate(uint64_t first, uint32_t tensor, uint32_t step, philox::Key key,
+              uint32_t (&words)[4][kLanes]) {
   for (unsigned i = 0; i < kLanes; ++i) {
     words[0][i] = uint32_t(first + i);
     words[1][i] = uint32_t((first + i) >> 32);

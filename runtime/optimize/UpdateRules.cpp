@@ -31,21 +31,21 @@ Coefficients::Coefficients(const UpdateRule &rule,
 }
 
 FSDP_VECTORIZED
-void fsdp::scaleGradients(const Coefficients &c, int count, Block &block) {
+void scaleGradients(const Coefficients &c, int count, Block &block) {
   if (c.gradScale != 1)
     for (int i = 0; i < count; ++i)
       block.grad[i] /= c.gradScale;
 }
 
 FSDP_VECTORIZED
-static void addDecay(const Coefficients &c, int count, Block &block) {
+void addDecay(const Coefficients &c, int count, Block &block) {
   if (c.decay != 0)
     for (int i = 0; i < count; ++i)
       block.grad[i] += c.decay * block.param[i];
 }
 
 FSDP_VECTORIZED
-static void updateAdamMoments(const Coefficients &c, int count, Block &block) {
+void updateAdamMoments(const Coefficients &c, int count, Block &block) {
   float *first = block.moments[0], *second = block.moments[1];
   const float *grad = block.grad;
   for (int i = 0; i < count; ++i) {
@@ -55,7 +55,7 @@ static void updateAdamMoments(const Coefficients &c, int count, Block &block) {
 }
 
 FSDP_VECTORIZED
-static void updateAdamParam(const Coefficients &c, int count, Block &block) {
+void updateAdamParam(const Coefficients &c, int count, Block &block) {
   const float *first = block.moments[0], *second = block.moments[1];
   float *param = block.param;
   for (int i = 0; i < count; ++i)
@@ -64,20 +64,20 @@ static void updateAdamParam(const Coefficients &c, int count, Block &block) {
 }
 
 FSDP_VECTORIZED
-static void decayParam(const Coefficients &c, int count, Block &block) {
+void decayParam(const Coefficients &c, int count, Block &block) {
   for (int i = 0; i < count; ++i)
     block.param[i] -= c.decay * block.param[i];
 }
 
 FSDP_VECTORIZED
-static void updateMomentum(const Coefficients &c, int count, Block &block) {
+void updateMomentum(const Coefficients &c, int count, Block &block) {
   float *buffer = block.moments[0];
   for (int i = 0; i < count; ++i)
     buffer[i] = c.momentum * buffer[i] + block.grad[i];
 }
 
 FSDP_VECTORIZED
-static void updateSgdParam(const Coefficients &c, int count, Block &block) {
+void updateSgdParam(const Coefficients &c, int count, Block &block) {
   if (c.hasMoments && c.nesterov)
     for (int i = 0; i < count; ++i)
       block.grad[i] += c.momentum * block.moments[0][i];
@@ -87,8 +87,15 @@ static void updateSgdParam(const Coefficients &c, int count, Block &block) {
     block.param[i] -= c.lr * way[i];
 }
 
+static void updateDecoupledAdamMoments(const Coefficients &c, int count,
+                                       Block &block) {
+  scaleGradients(c, count, block);
+  updateAdamMoments(c, count, block);
+}
+
 static void updateDecayingAdamMoments(const Coefficients &c, int count,
                                       Block &block) {
+  scaleGradients(c, count, block);
   addDecay(c, count, block);
   updateAdamMoments(c, count, block);
 }
@@ -100,13 +107,14 @@ static void updateDecoupledAdamParam(const Coefficients &c, int count,
 }
 
 static void updateSgdMoments(const Coefficients &c, int count, Block &block) {
+  scaleGradients(c, count, block);
   addDecay(c, count, block);
   if (c.hasMoments)
     updateMomentum(c, count, block);
 }
 
 const UpdateArithmetic &fsdp::getArithmetic(OptimizerKind kind) {
-  static constexpr UpdateArithmetic adamw{updateAdamMoments,
+  static constexpr UpdateArithmetic adamw{updateDecoupledAdamMoments,
                                           updateDecoupledAdamParam},
       adam{updateDecayingAdamMoments, updateAdamParam},
       sgd{updateSgdMoments, updateSgdParam};

@@ -32,18 +32,14 @@ struct Coefficients {
   Coefficients(const UpdateRule &rule, const UpdateNumbers &numbers);
 };
 
-/// The arithmetic of one kind, on `count` elements of a block, whose gradients
-/// `gradScale` has divided.
+/// The arithmetic of one kind, on `count` elements of a block.
 struct UpdateArithmetic {
-  /// Sets the new moments; the gradient may change.
+  /// Divides the gradients by `gradScale` and sets the new moments.
   void (*moments)(const Coefficients &, int count, Block &);
   /// Sets the new parameters, behind `moments`.
   void (*param)(const Coefficients &, int count, Block &);
 };
 const UpdateArithmetic &getArithmetic(OptimizerKind kind);
-
-/// Divides the gradients.
-void scaleGradients(const Coefficients &c, int count, Block &block);
 
 } // namespace fsdp
 

@@ -104,7 +104,8 @@ private:
   };
 
   /// Blocks until `ready`, first spinning for a moment.
-  template <typename Ready> void await(const Started &started, Ready ready);
+  template <typename Ready>
+  void await(const Started &started, Ready ready);
   std::vector<int> global(std::vector<int> places) const {
     for (int &each : places)
       each = ranks[each];

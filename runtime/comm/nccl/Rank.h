@@ -62,7 +62,8 @@ public:
   /// Throws that error if this rank failed, or if it learned that another did:
   /// then `describeSelf` says who asks. The caller holds no communicator's
   /// mutex.
-  template <typename Describe> void check(Describe describeSelf) {
+  template <typename Describe>
+  void check(Describe describeSelf) {
     if (hasFailed.load(std::memory_order_acquire))
       throwFailure(describeSelf());
   }
