@@ -76,23 +76,6 @@ std::vector<OptimizerKey> fsdp::getKeys(const OptimizerFacts &optimizer) {
   return keys;
 }
 
-const OptimizerFacts *fsdp::findOptimizer(std::string_view name) {
-  auto found = std::ranges::find(getOptimizers(), name, &OptimizerFacts::name);
-  return found == getOptimizers().end() ? nullptr : &*found;
-}
-
-std::string fsdp::listOptimizers(std::string_view mark,
-                                 std::optional<OptimizerNumber> number) {
-  std::string names;
-  for (const OptimizerFacts &each : getOptimizers())
-    if (!number || each.has(*number))
-      names.append(names.empty() ? "" : ", ")
-          .append(mark)
-          .append(each.name)
-          .append(mark);
-  return names;
-}
-
 bool OptimizerFacts::has(OptimizerNumber number) const {
   return std::ranges::find(numbers, number, &Number::number) != numbers.end();
 }

@@ -13,9 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -107,13 +105,6 @@ struct OptimizerKey {
 /// Those of all optimizers, or of one in its row's order.
 const std::vector<OptimizerKey> &getOptimizerKeys();
 std::vector<OptimizerKey> getKeys(const OptimizerFacts &optimizer);
-
-/// None: there is no such one.
-const OptimizerFacts *findOptimizer(std::string_view name);
-
-/// Names of those with the number, or of all: "`adamw`, `adam`" for a mark "`".
-std::string listOptimizers(std::string_view mark,
-                           std::optional<OptimizerNumber> number = {});
 
 } // namespace fsdp
 

@@ -269,11 +269,6 @@ def Fsdp_Numbers : OptionalParameter<"::mlir::DictionaryAttr"> {
   let printer = "::fsdp::printGiven($_printer, $_self)";
 }
 
-class Fsdp_DefaultRow<string enum, string default>
-    : DefaultValuedParameter<"::fsdp::" # enum, "::fsdp::" # enum # "::" # default> {
-  let parser = "::fsdp::parse" # enum # "($_parser)";
-  let printer = "$_printer << ::fsdp::getFacts($_self).name";
-}
 def Fsdp_OptimizerKind : Fsdp_DefaultRow<"OptimizerKind", "adamw">;
 
 def Fsdp_OptimizerKindAttr : AttrDef<Fsdp_Dialect, "OptimizerKind"> {

@@ -43,6 +43,9 @@ class Fsdp_Row<string enum> : AttrOrTypeParameter<"::fsdp::" # enum, ""> {
   let parser = "::fsdp::parse" # enum # "($_parser)";
   let printer = "$_printer << ::fsdp::getFacts($_self).name";
 }
+class Fsdp_DefaultRow<string enum, string default> : Fsdp_Row<enum> {
+  let defaultValue = "::fsdp::" # enum # "::" # default;
+}
 
 // Arrays whose elements are checked.
 def Fsdp_Texts : OptionalParameter<"::mlir::ArrayAttr">;

@@ -110,19 +110,14 @@ private:
     --depth;
     return value;
   }
-  Node parseOr() {
-    Node left = parseAnd();
-    while (consumeWord("or")) {
-      Node right = parseAnd();
-      left = call("or", {std::move(left), std::move(right)});
-    }
-    return left;
-  }
-  Node parseAnd() {
-    Node left = parseNot();
-    while (consumeWord("and")) {
-      Node right = parseNot();
-      left = call("and", {std::move(left), std::move(right)});
+  Node parseOr() { return parseChain("or", &Parser::parseAnd); }
+  Node parseAnd() { return parseChain("and", &Parser::parseNot); }
+  /// Parts of one kind with the word between them, from the left.
+  Node parseChain(llvm::StringRef word, Node (Parser::*parsePart)()) {
+    Node left = (this->*parsePart)();
+    while (consumeWord(word)) {
+      Node right = (this->*parsePart)();
+      left = call(word, {std::move(left), std::move(right)});
     }
     return left;
   }

@@ -204,9 +204,11 @@ std::optional<FusedKernel> findKernel(const Preparation &p,
 
 std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
                                            const plan::UpdateT &op) {
+  if (needsBlocks(p, op))
+    return prepareBlockUpdate(p, op);
   UpdateOperands operands(p, op.params);
   std::optional<FusedKernel> kernel = findKernel(p, op, operands);
-  if (!kernel || needsBlocks(p, op))
+  if (!kernel)
     return prepareBlockUpdate(p, op);
   if (OptimizerKind(op.kind) == OptimizerKind::sgd && !op.params.empty() &&
       p.deviceOf(op.params[0]).is_cpu() &&

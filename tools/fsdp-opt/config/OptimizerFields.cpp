@@ -90,11 +90,17 @@ static std::string describeDefault(const OptimizerKey &key) {
   return text;
 }
 
-/// The first word names who has the key, where not all do.
+/// The first words name who has the key, where not all do.
 static std::string describeKey(const OptimizerKey &key) {
   std::string_view text = getFacts(key.numbers[0]).text;
-  std::string whose = listOptimizers("`", key.numbers[0]);
-  if (whose == listOptimizers("`"))
+  std::string whose;
+  bool isOfAll = true;
+  for (const OptimizerFacts &each : getOptimizers())
+    if (each.has(key.numbers[0]))
+      whose += (whose.empty() ? "`" : ", `") + std::string(each.name) + "`";
+    else
+      isOfAll = false;
+  if (isOfAll)
     return std::string(text);
   return text.empty() ? whose : whose + ": " + std::string(text);
 }

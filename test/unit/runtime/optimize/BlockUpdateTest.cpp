@@ -175,6 +175,14 @@ TEST(BlockUpdate, PartsOfBlocksAreCodedAsWholeOnes) {
   }
 }
 
+/// A row of support/Optimizers.def has arithmetic, and a block has room for it.
+TEST(BlockUpdate, EveryOptimizerFitsABlock) {
+  for (const OptimizerFacts &each : getOptimizers()) {
+    EXPECT_LE(each.moments.size(), std::size(Block{}.moments)) << each.name;
+    EXPECT_NE(getArithmetic(each.kind).param, nullptr) << each.name;
+  }
+}
+
 TEST(BlockUpdate, RoundsUpAsOftenAsTheRestSays) {
   constexpr int64_t kCount = 1 << 16;
   UpdatedTensor tensor = makeTensor(
