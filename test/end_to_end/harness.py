@@ -116,7 +116,8 @@ EXPORTS = ("exported", "strict", "decomposed", "core")
 
 
 def of_the_zoo(factory):
-    return getattr(zoo, factory.__name__, None) is factory
+    # What a script binds to arguments has no name.
+    return getattr(zoo, getattr(factory, "__name__", ""), None) is factory
 
 
 def export_zoo(bin, factory, inputs, path, form="exported", dims=None):
