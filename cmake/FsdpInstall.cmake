@@ -3,7 +3,7 @@
 # and the headers and CMake package of the embeddable runtime.
 include(CMakePackageConfigHelpers)
 
-foreach(target fsdp-opt fsdp-capture fsdp-ir fsdp-mlir fsdp-run fsdp-cuda)
+foreach(target fsdp-opt fsdp-capture fsdp-ir fsdp-mlir fsdp-run fsdp-cuda fsdp-kernels)
   if(TARGET ${target})
     install(TARGETS ${target}
       RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}

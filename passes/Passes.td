@@ -4,6 +4,7 @@
 #ifndef FSDP_PASSES_TD
 #define FSDP_PASSES_TD
 
+include "passes/kernels/Passes.td"
 include "passes/memory/Passes.td"
 include "passes/partition/Passes.td"
 include "passes/plan/Passes.td"

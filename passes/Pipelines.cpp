@@ -131,6 +131,9 @@ void fsdp::buildPlanPipeline(OpPassManager &manager) {
   manager.addPass(createMaterializeStorages());
   manager.addPass(createInsertZeroPadding());
 
+  // Ops are in their final order, and no pass looks for operators any more.
+  manager.addPass(createFuseKernels());
+
   // Addresses, not ops, change from here on.
   manager.addPass(createPlanMemory());
   manager.addPass(createVerifyPlanned());

@@ -4,6 +4,7 @@
 #include "plan/Print.h"
 
 #include "plan/FirstValues.h"
+#include "plan/Kernels.h"
 #include "plan/ProgramText.h"
 #include "plan/Quantized.h"
 #include "plan/Schedule.h"
@@ -224,6 +225,8 @@ void Printer::printTables() {
     line("  " + quote(input->name) + " : " +
          typeText(input->dtype, input->shape) +
          (input->sample ? " sample " + record(*input->sample) : ""));
+  for (size_t i = 0; i < plan.kernels.size(); ++i)
+    line("\nkernel " + std::to_string(i) + "\n" + toText(*plan.kernels[i]));
 }
 
 void Printer::printProgram(const plan::ProgramT &program) {

@@ -5,6 +5,7 @@
 
 #include "plan/DType.h"
 #include "plan/FirstValues.h"
+#include "plan/Kernels.h"
 #include "plan/Programs.h"
 #include "plan/Quantized.h"
 #include "plan/Schedule.h"
@@ -381,6 +382,12 @@ void verifyData(const PlanT &plan) {
                    " rows in groups of " + std::to_string(data.length_group));
 }
 
+void verifyKernels(const PlanT &plan) {
+  for (size_t i = 0; i < plan.kernels.size(); ++i)
+    if (auto problem = checkKernel(*plan.kernels[i]))
+      refusePlan("kernel " + std::to_string(i), *problem);
+}
+
 void verifyPrograms(const PlanT &plan) {
   std::set<std::string> names;
   std::set<std::pair<Entry, std::set<int32_t>>> signatures;
@@ -435,6 +442,7 @@ void fsdp::verifyPlan(const PlanT &plan) {
   verifyGrains(plan);
   verifyRates(plan);
   verifyAdapters(plan);
+  verifyKernels(plan);
   verifyPrograms(plan);
   verifyParts(plan);
   verifyData(plan);

@@ -5,6 +5,7 @@
 
 #include "plan/DType.h"
 #include "plan/Instructions.h"
+#include "plan/Kernels.h"
 #include "support/Optimizers.h"
 
 #include <algorithm>
@@ -189,6 +190,20 @@ public:
     for (uint32_t input : op.inputs)
       moved += bytes(input);
     move(WorkKind::reduction, moved, op.output);
+  }
+  void add(const plan::KernelT &op) {
+    const plan::KernelProgramT &kernel = *plan.kernels[op.program];
+    double moved = 0;
+    for (uint32_t input : op.inputs)
+      moved += bytes(input);
+    for (uint32_t output : op.outputs)
+      moved += bytes(output);
+    move(WorkKind::elementwise, moved,
+         op.outputs.empty() ? op.inputs.front() : op.outputs.front());
+    work.op = "kernel";
+    double rows = double(rowsOf(kernel));
+    for (const KernelValue &value : valuesOf(kernel))
+      work.flops += rows * double(value.columns);
   }
   // These compute nothing; what moves between ranks and memories is a
   // transfer's time. A kind that is not named does not compile.

@@ -33,6 +33,8 @@ struct Device {
   /// Updates take moments, and round parameters, in other ways than
   /// torch.optim.
   bool updatesCodes = false;
+  /// Programs of kernels of our own run there.
+  bool runsKernels = false;
   /// Parts of a flat bucket that start at multiples of so many bytes move and
   /// compute much faster.
   int64_t alignment = 16;

@@ -134,6 +134,7 @@ const std::vector<Relation> kRelations = {
                 "{0} is not supported with {1}, whose collectives sum in the "
                 "type that travels; write mixed_precision: {reduce_dtype: "
                 "bfloat16} for sums in it"),
+    without(OwnKernels, RunsNoKernels, ", for which none are made yet"),
     without(LocalIgnored, ContextParallel,
             ", whose ranks have summands of one gradient"),
     needs({StateDType, UpdatesNoCodes, UpdateOnHost},
@@ -159,6 +160,8 @@ const std::vector<Relation> kRelations = {
                           "number of ranks is not shown"),
     notWithGrains(NormOfSums, ", found 1, expected 2 or inf, which have sums "
                               "without rounding"),
+    notWithGrains(OwnKernels, ": that the bits are those of any number of "
+                              "ranks is not shown"),
     notWithGrains(NarrowWire,
                   ": one rank alone sends nothing, and rounds nothing"),
     contradicts({MicroBatches, Grains},

@@ -11,5 +11,6 @@ include "OpsRandom.td"
 include "OpsOptimizer.td"
 include "OpsSchedule.td"
 include "OpsPlan.td"
+include "OpsKernel.td"
 
 #endif // FSDP_OPS_TD

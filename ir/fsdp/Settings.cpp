@@ -178,7 +178,7 @@ LogicalResult StepAttr::verify(EmitError emitError, int64_t microBatches,
                                GradientSync, bool, FloatAttr divideFactor, bool,
                                bool, int64_t prefetch, int64_t lossChunks,
                                int64_t reductionsInFlight,
-                               StringAttr reduceWire, int64_t grains) {
+                               StringAttr reduceWire, int64_t grains, bool) {
   if (grains < 0 || (grains != 0 && grains < microBatches))
     return emitError() << "expected at least as many grains as the "
                        << microBatches << " micro-batches of a rank, found "

@@ -176,7 +176,8 @@ def Fsdp_Step : Fsdp_Setting<"Step", "step"> {
     rows; 0 chooses a number. With `grains` a step is so many batches whatever the
     number of ranks, of which the rank with most computes `micro_batches`, and all that
     is summed over them is so in the order of one tree (plan/Grains.h). Gradients that are reduced in f32 travel in
-    `reduce_wire`, "bfloat16" or "float8", where they are scattered.
+    `reduce_wire`, "bfloat16" or "float8", where they are scattered. With `kernels`
+    operators that follow each other become kernels of our own (`fsdp-fuse-kernels`).
 
     Example: `#fsdp.step<micro_batches = 4, sync = last>`
   }];
@@ -190,7 +191,7 @@ def Fsdp_Step : Fsdp_Setting<"Step", "step"> {
                         Fsdp_Count<"1">:$loss_chunks,
                         Fsdp_Count<"1">:$reductions_in_flight,
                         OptionalParameter<"::mlir::StringAttr">:$reduce_wire,
-                        Fsdp_Count<"0">:$grains);
+                        Fsdp_Count<"0">:$grains, Fsdp_Flag<"false">:$kernels);
 }
 
 def Fsdp_Float8 : Fsdp_Setting<"Float8", "float8"> {

@@ -5,6 +5,7 @@
 
 #include "ir/aten/Aten.h"
 #include "ir/aten/Matchers.h"
+#include "passes/analysis/InPlace.h"
 #include "passes/analysis/Views.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -15,13 +16,6 @@ using namespace fsdp;
 
 static int64_t bytesOf(Type type) {
   return aten::getStorageBytes(cast<RankedTensorType>(type));
-}
-
-/// Whether each element of the results depends on the same element of the
-/// operands alone, so that a result may overwrite an operand of its type.
-static bool isPointwise(Operation *op) {
-  const aten::Schema *schema = aten::lookupSchema(op);
-  return schema && schema->is(aten::Flags::Pointwise);
 }
 
 //===----------------------------------------------------------------------===//
@@ -285,11 +279,13 @@ bool Liveness::canLieIn(OpResult result, unsigned storage,
   // What is packed is made there before it is packed.
   int64_t now = std::min(positions.lookup(op), storages[storage].first);
   // The op itself may read the old value if it does so element by element.
-  bool onlyAsItself = llvm::all_of(op->getOperands(), [&](Value value) {
-    return getStorage(value) != state ||
-           (isa<BlockArgument>(value) && value.getType() == result.getType());
+  bool onlyAsItself = llvm::all_of(op->getOpOperands(), [&](OpOperand &each) {
+    return getStorage(each.get()) != state ||
+           (isa<BlockArgument>(each.get()) &&
+            each.get().getType() == result.getType() && canBeInPlace(each));
   });
-  return lastRead < now || (lastRead == now && isPointwise(op) && onlyAsItself);
+  return lastRead < now ||
+         (lastRead == now && !aten::isAddedProduct(op) && onlyAsItself);
 }
 
 void Liveness::placeResults(func::FuncOp program) {
@@ -320,57 +316,67 @@ void Liveness::placeResults(func::FuncOp program) {
   }
 }
 
-void Liveness::reuseDeadOperands(func::FuncOp program) {
+/// Whether the result that is in `own` may be made in the place of `operand`,
+/// at `now`. `whole`: what fills a storage by then, its first value or what
+/// took that one's place.
+bool Liveness::canReuse(OpOperand &operand, OpResult result, int64_t now,
+                        ArrayRef<Value> whole) const {
   auto isTransient = [&](unsigned storage) {
     return storages[storage].kind == StorageKind::Activation ||
            storages[storage].kind == StorageKind::Gradient;
   };
-  // What fills a storage by now: its first value, or what took that one's
-  // place.
+  unsigned own = places.at(result).storage, place = getStorage(operand.get());
+  if (place == kNone || place == own || !isTransient(place) ||
+      partOf[place].whole != kNone || lastReads[place] != now ||
+      storages[place].memory != storages[own].memory ||
+      whole[place] != operand.get() ||
+      operand.get().getType() != result.getType())
+    return false;
+  // A sum may have room for the padding rows that its reduction needs.
+  if (storages[own].bytes > storages[place].bytes &&
+      !aten::isAddedProduct(result.getOwner()))
+    return false;
+  // Parts of it, in another order perhaps, are read meanwhile.
+  return llvm::none_of(result.getOwner()->getOperands(), [&](Value other) {
+    return other != operand.get() && getStorage(other) == place;
+  });
+}
+
+void Liveness::reuseFor(OpResult result, int64_t now,
+                        MutableArrayRef<Value> whole) {
+  auto it = places.find(result);
+  if (it == places.end() || getViewSource(result))
+    return;
+  unsigned own = it->second.storage;
+  if (isMerged(own) || storages[own].kind == StorageKind::State ||
+      storages[own].kind == StorageKind::Gathered)
+    return;
+  for (OpOperand &operand : result.getOwner()->getOpOperands()) {
+    if (!canBeInPlace(operand) || !canReuse(operand, result, now, whole))
+      continue;
+    unsigned place = getStorage(operand.get());
+    mergedInto[own] = place;
+    Storage &storage = storages[place];
+    storage.bytes = std::max(storage.bytes, storages[own].bytes);
+    whole[place] = result;
+    lastReads[place] = lastReads[own];
+    storage.last = std::max(storage.last, storages[own].last);
+    if (storages[own].kind == StorageKind::Gradient)
+      storage.kind = StorageKind::Gradient;
+    return;
+  }
+}
+
+void Liveness::reuseDeadOperands(func::FuncOp program) {
   SmallVector<Value, 0> whole;
   for (const Storage &storage : storages)
     whole.push_back(storage.value);
   int64_t now = -1;
   for (Operation &op : program.getBody().front()) {
     ++now;
-    // Only to its first operand.
-    bool isAdded = aten::isAddedProduct(&op);
-    if (op.getNumResults() != 1 || !(isPointwise(&op) || isAdded) ||
-        getViewSource(op.getResult(0)))
-      continue;
-    Value result = op.getResult(0);
-    auto it = places.find(result);
-    if (it == places.end())
-      continue;
-    unsigned own = it->second.storage;
-    if (isMerged(own) || !isTransient(own))
-      continue;
-    for (Value operand :
-         op.getOperands().take_front(isAdded ? 1 : op.getNumOperands())) {
-      unsigned place = getStorage(operand);
-      if ((isAdded && llvm::count(op.getOperands(), operand) != 1) ||
-          place == kNone || place == own || !isTransient(place) ||
-          partOf[place].whole != kNone || lastReads[place] != now ||
-          storages[place].memory != storages[own].memory ||
-          whole[place] != operand || operand.getType() != result.getType() ||
-          // A sum may have room for the padding rows that its reduction needs.
-          (storages[own].bytes > storages[place].bytes && !isAdded) ||
-          // Parts of it, in another order perhaps, are read meanwhile.
-          llvm::any_of(op.getOperands(), [&](Value other) {
-            return other != operand && getStorage(other) == place;
-          }))
-        continue;
-      mergedInto[own] = place;
-      storages[place].bytes =
-          std::max(storages[place].bytes, storages[own].bytes);
-      whole[place] = result;
-      lastReads[place] = lastReads[own];
-      Storage &storage = storages[place];
-      storage.last = std::max(storage.last, storages[own].last);
-      if (storages[own].kind == StorageKind::Gradient)
-        storage.kind = StorageKind::Gradient;
-      break;
-    }
+    if (op.getNumResults() == 1 || isa<KernelOp>(op))
+      for (OpResult result : op.getResults())
+        reuseFor(result, now, whole);
   }
 }
 

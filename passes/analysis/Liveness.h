@@ -19,9 +19,10 @@
 //   nothing else reads it;
 // * a result that is bound to a state may be computed in the state's place, if
 //   nobody reads the old value any more; else it is copied there at the end;
-// * in a program marked with `fsdp.reuse`, an elementwise op's result lies in
-//   the place of an operand of the same type that nobody reads afterwards, and
-//   a product that is added to a matrix in the place of that.
+// * in a program marked with `fsdp.reuse`, a result lies in the place of an
+//   operand of the same type that nobody reads afterwards, if its op lets it
+//   (InPlace.h): elementwise ones, kernels, and products that are added to a
+//   matrix.
 //
 //===----------------------------------------------------------------------===//
 
@@ -123,6 +124,10 @@ private:
   void visit(mlir::Operation &op, int64_t now);
   bool canLieIn(mlir::OpResult result, unsigned storage, unsigned state) const;
   void placeResults(mlir::func::FuncOp program);
+  bool canReuse(mlir::OpOperand &operand, mlir::OpResult result, int64_t now,
+                llvm::ArrayRef<mlir::Value> whole) const;
+  void reuseFor(mlir::OpResult result, int64_t now,
+                llvm::MutableArrayRef<mlir::Value> whole);
   void reuseDeadOperands(mlir::func::FuncOp program);
   unsigned resolve(unsigned storage) const;
 

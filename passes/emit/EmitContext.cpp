@@ -60,3 +60,15 @@ int32_t EmitContext::getInput(StringRef name, plan::DType dtype,
   plan.inputs.push_back(std::move(input));
   return static_cast<int32_t>(plan.inputs.size() - 1);
 }
+
+uint32_t EmitContext::getKernel(plan::KernelProgramT program) {
+  flatbuffers::FlatBufferBuilder bytes;
+  bytes.Finish(plan::KernelProgram::Pack(bytes, &program));
+  StringRef key(reinterpret_cast<const char *>(bytes.GetBufferPointer()),
+                bytes.GetSize());
+  auto [it, isNew] = kernels.try_emplace(key, plan.kernels.size());
+  if (isNew)
+    plan.kernels.push_back(
+        std::make_unique<plan::KernelProgramT>(std::move(program)));
+  return it->second;
+}

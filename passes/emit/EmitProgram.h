@@ -22,6 +22,8 @@ public:
   /// Inputs of one name have an entry for each type that programs give them.
   int32_t getInput(llvm::StringRef name, plan::DType dtype,
                    mlir::RankedTensorType type, RecordAttr sample);
+  /// Equal programs are one.
+  uint32_t getKernel(plan::KernelProgramT program);
 
   plan::PlanT &plan;
 
@@ -29,6 +31,7 @@ private:
   llvm::DenseMap<mlir::Attribute, uint32_t> groups;
   llvm::DenseMap<mlir::OperationName, uint32_t> operators;
   llvm::DenseMap<mlir::Location, int32_t> locations;
+  llvm::StringMap<uint32_t> kernels; ///< by their bytes
 };
 
 std::unique_ptr<plan::RecordT> emitRecord(RecordAttr record);

@@ -94,6 +94,7 @@ mlir::LogicalResult emit(UnpackOp op, ProgramEmitter &emitter);
 mlir::LogicalResult emit(DrawOp op, ProgramEmitter &emitter);
 mlir::LogicalResult emit(UpdateOp op, ProgramEmitter &emitter);
 mlir::LogicalResult emit(BlockMaximaOp op, ProgramEmitter &emitter);
+mlir::LogicalResult emit(KernelOp op, ProgramEmitter &emitter);
 
 } // namespace fsdp
 

@@ -91,11 +91,16 @@ private:
              llvm::none_of(op.getOperands().drop_front(), [&](Value factor) {
                return getContents(factor) == id;
              });
-    return schema && schema->is(aten::Flags::Pointwise) &&
-           contents[id].begin == own.begin &&
-           llvm::all_of(op.getOperands(), [&](Value operand) {
-             return getContents(operand) != id ||
-                    (operand.getType() == own.type && isWhole(operand));
+    auto kernel = dyn_cast<KernelOp>(op);
+    if (!kernel && !(schema && schema->is(aten::Flags::Pointwise)))
+      return false;
+    return contents[id].begin == own.begin &&
+           llvm::all_of(op.getOpOperands(), [&](OpOperand &operand) {
+             Value value = operand.get();
+             return getContents(value) != id ||
+                    (value.getType() == own.type && isWhole(value) &&
+                     (!kernel ||
+                      kernel.getInPlace()[operand.getOperandNumber()]));
            });
   }
 

@@ -21,6 +21,8 @@ MLIR, TORCH = r"(mlir|llvm|mlir-c)/", r"(torch|ATen|c10|caffe2)/"
 FORBIDDEN = {
     "support": f"{MLIR}|{TORCH}",
     "plan": f"{MLIR}|{TORCH}",
+    "kernels": f"{MLIR}|{TORCH}",
+    "kernels/emit": f"(mlir|mlir-c)/|{TORCH}",
     "simulate": f"{MLIR}|{TORCH}",
     "decide": f"{MLIR}|{TORCH}",
     "ir": TORCH,
@@ -38,13 +40,14 @@ FORBIDDEN = {
 BUILT_ON = {
     "support": (),
     "plan": ("support",),
+    "kernels": ("support", "plan"),
     "simulate": ("support", "plan"),
     "decide": ("support", "plan", "simulate"),
-    "runtime": ("support", "plan"),
+    "runtime": ("support", "plan", "kernels"),
     "ir": ("support",),
-    "passes": ("support", "plan", "ir"),
+    "passes": ("support", "plan", "kernels", "ir"),
     "python": ("support", "plan", "runtime"),
-    "tools": ("support", "plan", "simulate", "decide", "runtime", "ir", "passes"),
+    "tools": ("support", "plan", "kernels", "simulate", "decide", "runtime", "ir", "passes"),
 }
 # Folders side by side: none includes another.
 BESIDE = ("passes/partition", "passes/shard", "passes/memory", "passes/schedule", "passes/plan")

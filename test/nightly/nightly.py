@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is too long for every change: fuzzers, sanitizers, all cases of training, the operator sweep, plans for GPUs, an exact solver, a calibration, a soak, a browser.
 
-    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,training,sweep,plans,kernels,exact,calibrate,soak,pictures]
+    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,training,sweep,plans,kernels,emitter,exact,calibrate,soak,pictures]
                [--fuzz-seconds 600] [--sweep-every 1] [--soak-steps 10000] ...
 
 Each part goes on whatever the others find. The summary is a table, written to
@@ -20,7 +20,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
-PARTS = ("fuzz", "asan", "tsan", "training", "sweep", "plans", "kernels", "exact", "calibrate", "soak", "pictures")
+PARTS = ("fuzz", "asan", "tsan", "training", "sweep", "plans", "kernels", "emitter", "exact", "calibrate", "soak", "pictures")
 # Unit tests of what is ours from end to end: readers, the runtime, its threads.
 UNIT_TESTS = ("fsdp-support-test", "fsdp-plan-test", "fsdp-weights-test", "fsdp-data-test", "config-test",
               "checkpoint-test", "comm-test", "runtime-test")
@@ -161,6 +161,22 @@ def kernels(options):
               time.monotonic() - begin)
 
 
+def emitter(options):
+    """Code of random and of harmful kernels beside the interpreter; functions of each so many-th float."""
+    for part, program, variables in (
+            ("code of kernels", "fsdp-kernel-code-test",
+             {"FSDP_KERNEL_PROGRAMS": options.emitter_programs, "FSDP_KERNEL_MUTATIONS": 30 * options.emitter_programs}),
+            ("kernels' PTX", "fsdp-kernel-ptx-test", {"FSDP_KERNEL_PROGRAMS": options.emitter_programs}),
+            ("functions of kernels", "fsdp-kernel-test", {"FSDP_KERNEL_FLOATS": options.emitter_floats})):
+        begin, log = time.monotonic(), options.logs / f"{program}.log"
+        environment = os.environ | {name: str(value) for name, value in variables.items()}
+        status = run([options.build / "test/bin" / program], log, env=environment)
+        text = log.read_text(errors="replace")
+        findings = [] if status == 0 else re.findall(r"(?m)^\[  FAILED  \] (\S+) \(", text)[:10] or [f"status {status}"]
+        did = ", ".join(f"{name}={value}" for name, value in variables.items())
+        yield Row(part, did, findings, time.monotonic() - begin)
+
+
 def soak(options):
     begin, log = time.monotonic(), options.logs / "soak.log"
     status = run([options.python, HERE / "soak.py", "--bin", options.build / "bin", f"--steps={options.soak_steps}", f"--kills={options.soak_kills}",
@@ -217,6 +233,8 @@ def main():
     parser.add_argument("--sweep-world", type=int, default=2)
     parser.add_argument("--plans-models", nargs="*", default=[], help="Python files whose MODELS are planned for GPUs as well")
     parser.add_argument("--kernels-every", type=int, default=1, help="every K-th operator")
+    parser.add_argument("--emitter-programs", type=int, default=20000, help="random programs of kernels")
+    parser.add_argument("--emitter-floats", type=int, default=31, help="every K-th float")
     parser.add_argument("--soak-steps", type=int, default=10000)
     parser.add_argument("--soak-kills", type=int, default=100)
     options = parser.parse_args()
@@ -227,7 +245,7 @@ def main():
     if unknown := set(chosen) - set(PARTS):
         parser.error(f"--only: expected {', '.join(PARTS)}, found {', '.join(sorted(unknown))}")
     parts = {"fuzz": fuzz, "asan": lambda o: sanitize(o, "asan"), "tsan": lambda o: sanitize(o, "tsan"), "training": training,
-             "sweep": sweep, "plans": plans, "kernels": kernels, "exact": exact, "calibrate": calibrate, "soak": soak, "pictures": pictures}
+             "sweep": sweep, "plans": plans, "kernels": kernels, "emitter": emitter, "exact": exact, "calibrate": calibrate, "soak": soak, "pictures": pictures}
     rows, begin = [], time.monotonic()
     for name in chosen:
         before = len(rows)

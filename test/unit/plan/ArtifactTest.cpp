@@ -65,7 +65,7 @@ TEST(Artifact, PrintsEverything) {
       PlanFile::fromBytes(serializePlan(test::samplePlan()), "a"));
   for (
       const char *part :
-      {"format 14",
+      {"format 15",
        "norm of order 2",
        "learning rates \"optimizer/lr\": cosine, warm-up 2, total of the run, "
        "min_lr 1e-04",
@@ -108,8 +108,9 @@ TEST(Artifact, OtherVersionsAreRefused) {
             ErrorId::ArtifactNewer);
   EXPECT_THAT(message,
               HasSubstr("format version " + std::to_string(kFormatVersion + 1) +
-                        "; this build reads " + std::to_string(kFormatVersion) +
-                        "; "));
+                        "; this build reads " +
+                        std::to_string(kOldestFormatVersion) + " to " +
+                        std::to_string(kFormatVersion) + "; "));
   EXPECT_EQ(
       refusal(test::wrapPayload(payload, kOldestFormatVersion - 1), &message),
       ErrorId::ArtifactOlder);

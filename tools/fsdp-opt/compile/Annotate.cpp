@@ -168,7 +168,8 @@ Attribute getStep(MLIRContext *context, const Config &config, bool trains) {
       config.keepGathered, getNumber(context, config.gradientDivideFactor),
       config.forceSumReduction, dividesInOptimizer(config), config.prefetch,
       config.lossChunks, config.reductionsInFlight,
-      getWire(context, config.reduceWireDtype), trains ? config.grains : 0);
+      getWire(context, config.reduceWireDtype), trains ? config.grains : 0,
+      config.kernels);
 }
 
 /// Null if no layer does.

@@ -261,6 +261,8 @@ struct Config {
   /// Patterns of modules whose activations lie in the host's memory.
   std::vector<std::string> offloadActivations;
   int64_t lossChunks = 1; ///< 0: as many as make one small
+  /// Operators that follow each other become kernels of our own.
+  bool kernels = false;
   /// Buckets are updated in backward where nothing needs all gradients first.
   bool optimizerInBackward = true;
   bool offloadParams = false;    ///< to the host's memory

@@ -101,6 +101,11 @@ std::vector<Field<Config>> fsdp::getMemoryFields() {
        "a linear layer and the cross-entropy behind it are computed in so many "
        "parts of their rows, so that the logits never exist whole; `auto`: as "
        "many as make a part small"},
+      {"kernels", &Config::kernels,
+       Choice<bool>{{{"off", false}, {"on", true}}},
+       "`on`: operators that follow each other and compute element by element, "
+       "or sum over the last dim, become kernels of our own, which keep what "
+       "is between them out of memory; LibTorch has the rest"},
       {"optimizer_in_backward", &Config::optimizerInBackward,
        Choice<bool>{{{"auto", true}, {"never", false}}},
        "`auto`: a bucket is updated as soon as its gradients are reduced and "

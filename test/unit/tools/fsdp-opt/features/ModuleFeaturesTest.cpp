@@ -149,6 +149,9 @@ bool turnOn(Config &config, Feature feature) {
   case Feature::OffloadActivations:
     config.offloadActivations = {"*"};
     return true;
+  case Feature::OwnKernels:
+    config.kernels = true;
+    return true;
   case Feature::StateDType:
     config.optimizer.stateDType = StateChoice::Int8;
     return true;

@@ -1,0 +1,115 @@
+//===- Loader.cpp - Programs of kernels, ready to run ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "kernels/Loader.h"
+
+#include "kernels/CodeCache.h"
+#include "kernels/CodeImage.h"
+#include "kernels/CodeLibrary.h"
+#include "kernels/Interpreter.h"
+#include "kernels/Library.h"
+#include "plan/Kernels.h"
+#include "support/Error.h"
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+
+using namespace fsdp;
+
+namespace {
+
+class Interpreted final : public LoadedKernel {
+public:
+  explicit Interpreted(const plan::KernelProgramT &program)
+      : program(program) {}
+
+  void run(void *const *operands, int64_t begin, int64_t end) const override {
+    interpret(program, std::span(operands, program.operands.size()), begin,
+              end);
+  }
+  KernelFunction code() const override { return nullptr; }
+
+private:
+  plan::KernelProgramT program;
+};
+
+class Compiled final : public LoadedKernel {
+public:
+  explicit Compiled(CodeImage image) : image(std::move(image)) {}
+
+  void run(void *const *operands, int64_t begin, int64_t end) const override {
+    image.run(operands, begin, end);
+  }
+  KernelFunction code() const override { return image.function(); }
+
+private:
+  CodeImage image;
+};
+
+/// What is held of one request, and is made by one thread at a time.
+struct Place {
+  std::mutex mutex;
+  std::weak_ptr<const LoadedKernel> kernel;
+};
+
+} // namespace
+
+static std::shared_ptr<Place> placeOf(const std::string &request) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<Place>> places;
+  std::lock_guard lock(mutex);
+  std::shared_ptr<Place> &place = places[request];
+  if (!place)
+    place = std::make_shared<Place>();
+  return place;
+}
+
+static CodeImage findOrMake(const std::string &request,
+                            std::string_view program, std::string_view target) {
+  CodeCache cache;
+  if (std::optional<CodeImage> image = cache.find(request))
+    return std::move(*image);
+  std::string made = makeCode(program, target);
+  cache.keep(request, made);
+  // The file itself, where there is one: some systems let nobody execute what
+  // is in no file.
+  if (std::optional<CodeImage> image = cache.find(request))
+    return std::move(*image);
+  return CodeImage(made);
+}
+
+static bool wantsInterpreter() {
+  const char *wanted = std::getenv("FSDP_KERNELS");
+  if (!wanted || !*wanted)
+    return false;
+  if (std::string_view(wanted) != "interpret")
+    throw Error(ErrorId::KernelsUnusable,
+                "FSDP_KERNELS is '" + std::string(wanted) +
+                    "'; expected 'interpret', or nothing for code");
+  return true;
+}
+
+std::shared_ptr<const LoadedKernel>
+fsdp::loadKernel(const plan::KernelProgramT &program) {
+  if (std::optional<std::string> problem = checkKernel(program))
+    throw Error(ErrorId::KernelsUnusable, "a kernel's program " + *problem);
+  if (wantsInterpreter())
+    return std::make_shared<Interpreted>(program);
+  std::string serialized = serialize(program);
+  std::string_view target = targetOfProcessor();
+  static const std::string library = identifyLibrary();
+  std::string request = serialized + std::string(target) +
+                        std::to_string(kEmitterVersion) + library;
+  std::shared_ptr<Place> place = placeOf(request);
+  std::lock_guard lock(place->mutex);
+  std::shared_ptr<const LoadedKernel> kernel = place->kernel.lock();
+  if (!kernel) {
+    kernel =
+        std::make_shared<Compiled>(findOrMake(request, serialized, target));
+    place->kernel = kernel;
+  }
+  return kernel;
+}

@@ -1,0 +1,47 @@
+//===- Loader.h - Programs of kernels, ready to run -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Code is made on the machine that runs it, by libfsdp-kernels.so, and kept in
+// the user's cache folder; a file's code is never run.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_KERNELS_LOADER_H
+#define FSDP_KERNELS_LOADER_H
+
+#include "kernels/Kernel.h"
+#include "plan/plan_generated.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace fsdp {
+
+/// A program that can be run, by code or by the interpreter: the same bits.
+/// Never changes, so any number of threads may run it at once.
+class LoadedKernel {
+public:
+  virtual ~LoadedKernel() = default;
+
+  /// As KernelFunction (Kernel.h): one address for each operand of the
+  /// program, in its order.
+  virtual void run(void *const *operands, int64_t begin, int64_t end) const = 0;
+  /// The code, which lives as long as this; null: there is the interpreter
+  /// alone.
+  virtual KernelFunction code() const = 0;
+};
+
+/// A program, ready to run on this machine's processor. Equal programs of a
+/// process share what is still held of one, which is made once, by whoever asks
+/// first. FSDP_KERNELS=interpret in the environment asks for the interpreter.
+///
+/// Throws fsdp::Error (KernelsUnusable) if the program is not sound
+/// (plan/Kernels.h), or if code is wanted and libfsdp-kernels.so is not beside
+/// this library or program, or in ../lib, is of another version, or has no code
+/// for this processor or for so long a program. Any thread may call it.
+std::shared_ptr<const LoadedKernel>
+loadKernel(const plan::KernelProgramT &program);
+
+} // namespace fsdp
+
+#endif // FSDP_KERNELS_LOADER_H

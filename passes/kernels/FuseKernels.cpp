@@ -1,0 +1,166 @@
+//===- FuseKernels.cpp - Operators that follow each other as one ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "ir/aten/Aten.h"
+#include "passes/Passes.h"
+#include "passes/analysis/Alignment.h"
+#include "passes/analysis/Decisions.h"
+#include "passes/analysis/LiveBytes.h"
+#include "passes/analysis/Programs.h"
+#include "passes/kernels/MakeKernel.h"
+#include "passes/kernels/Program.h"
+#include "passes/kernels/PullProducers.h"
+#include "passes/kernels/SpellNorms.h"
+#include "support/Format.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace fsdp {
+#define GEN_PASS_DEF_FUSEKERNELS
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+using Groups = SmallVector<KernelGroup, 0>;
+
+/// Bytes of what operators of `group` make and nobody else reads.
+static int64_t countInner(const KernelGroup &group) {
+  int64_t bytes = 0;
+  for (Operation *op : group.ops)
+    for (Value result : op->getResults())
+      if (auto type = dyn_cast<RankedTensorType>(result.getType());
+          type && !llvm::is_contained(group.results, result))
+        bytes += aten::getStorageBytes(type);
+  return bytes;
+}
+
+static void tell(func::FuncOp program, const KernelGroup &group) {
+  std::string names = nameKernel(group.ops);
+  remark::passed(group.place->getLoc(),
+                 nameDecision("kernels", "Fused", program))
+      << (std::to_string(group.ops.size()) + " operators (" + names +
+          ") are one kernel: " +
+          formatBytes(static_cast<uint64_t>(countInner(group))) +
+          " between them are in no memory")
+      << remark::reason("{0}", "kernels: on");
+}
+
+//===----------------------------------------------------------------------===//
+// Peaks
+//===----------------------------------------------------------------------===//
+
+/// The highest point of a program, in bytes and as an op, if dead operands are
+/// reused where that is lower: what no addresses can stay below.
+static std::pair<int64_t, int64_t> getHighest(func::FuncOp program) {
+  std::pair<int64_t, int64_t> best;
+  bool wasReused = program->hasAttr(kReuseAttr);
+  for (bool isReused : {false, true}) {
+    program->removeAttr(kReuseAttr);
+    if (isReused)
+      program->setAttr(kReuseAttr, UnitAttr::get(program.getContext()));
+    LivePoint point = getPeak(getLiveCurve(Liveness(program), alignUp));
+    if (!isReused || point.use.total() < best.first)
+      best = {point.use.total(), point.time};
+  }
+  program->removeAttr(kReuseAttr);
+  if (wasReused)
+    program->setAttr(kReuseAttr, UnitAttr::get(program.getContext()));
+  return best;
+}
+
+/// The same groups of a copy of their program.
+static Groups mapGroups(const Groups &groups, IRMapping &mapping) {
+  Groups mapped;
+  for (const KernelGroup &group : groups) {
+    KernelGroup &copy = mapped.emplace_back();
+    for (Operation *op : group.ops)
+      copy.ops.push_back(mapping.lookup(op));
+    for (Operation *view : group.views)
+      copy.views.push_back(mapping.lookup(view));
+    for (Value result : group.results)
+      copy.results.push_back(mapping.lookup(result));
+    copy.place = mapping.lookup(group.place);
+  }
+  return mapped;
+}
+
+/// Of `kernels`, the number of the one that stands nearest to op number `time`.
+static size_t findNearest(func::FuncOp program, ArrayRef<KernelOp> kernels,
+                          int64_t time) {
+  DenseMap<Operation *, int64_t> positions;
+  for (Operation &op : program.getBody().front())
+    positions[&op] = static_cast<int64_t>(positions.size());
+  auto distance = [&](KernelOp kernel) {
+    return std::abs(positions.lookup(kernel) - time);
+  };
+  return llvm::min_element(kernels,
+                           [&](KernelOp a, KernelOp b) {
+                             return distance(a) < distance(b);
+                           }) -
+         kernels.begin();
+}
+
+namespace {
+struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
+  void runOnOperation() override {
+    if (getSetting<StepAttr>(getOperation()).getKernels())
+      for (func::FuncOp program : getPrograms(getOperation()))
+        fuse(program);
+  }
+
+  /// Makes groups kernels, but for those that leave the program a higher peak:
+  /// an operand may be reused by one operator of several, and by no kernel.
+  static void fuse(func::FuncOp program) {
+    int64_t limit = getHighest(program).first;
+    OwningOpRef<func::FuncOp> original = program.clone();
+    spellNorms(program);
+    pull(program);
+    Groups groups = KernelGroups(program).take();
+    constexpr size_t kMostTries = 8;
+    for (size_t i = 0; i < kMostTries && !groups.empty(); ++i) {
+      IRMapping mapping;
+      OwningOpRef<func::FuncOp> before =
+          cast<func::FuncOp>(program->clone(mapping));
+      Groups next = mapGroups(groups, mapping);
+      SmallVector<KernelOp> kernels;
+      for (const KernelGroup &group : groups)
+        kernels.push_back(makeKernel(group));
+      auto [peak, time] = getHighest(program);
+      if (peak <= limit) {
+        if (wantsRemarks(program))
+          for (const KernelGroup &group : next)
+            tell(program, group);
+        return;
+      }
+      next.erase(next.begin() + ptrdiff_t(findNearest(program, kernels, time)));
+      program.getBody().takeBody(before->getBody());
+      groups = std::move(next);
+    }
+    program.getBody().takeBody(original->getBody());
+  }
+
+  /// What is computed again and does not stay inside of a kernel was pulled in
+  /// vain.
+  static void pull(func::FuncOp program) {
+    SmallVector<PulledResult> all = pullProducers(program);
+    if (all.empty())
+      return;
+    SmallVector<KernelGroup, 0> groups = KernelGroups(program).take();
+    DenseSet<Operation *> inside;
+    for (const KernelGroup &group : groups)
+      for (Operation *op : group.ops)
+        if (llvm::none_of(op->getResults(), [&](Value result) {
+              return llvm::is_contained(group.results, result);
+            }))
+          inside.insert(op);
+    for (const PulledResult &pulled : all)
+      if (!llvm::all_of(pulled.ops, [&](Operation *op) {
+            return inside.contains(op) || isKernelView(op);
+          }))
+        pushBack(pulled);
+    dropUnread(program);
+  }
+};
+} // namespace

@@ -1,0 +1,358 @@
+//===- Groups.cpp - Operators that can run as one kernel ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/kernels/Groups.h"
+
+#include "ir/aten/Aten.h"
+#include "ir/aten/Matchers.h"
+#include "passes/analysis/LiveBytes.h"
+#include "passes/analysis/Views.h"
+#include "passes/kernels/Program.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+SmallVector<Operation *> KernelGroup::body() const {
+  SmallVector<Operation *> body(ops);
+  llvm::append_range(body, views);
+  llvm::sort(body,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return body;
+}
+
+/// Elements from which on it counts that a tensor is read once.
+static constexpr int64_t kWorthReading = 1024;
+/// Ops between those that are one kernel for what they read alone.
+static constexpr int64_t kNear = 32;
+
+//===----------------------------------------------------------------------===//
+// What is between operators, and around them
+//===----------------------------------------------------------------------===//
+
+/// The op that makes what `value` is a view of, and the views on the way, the
+/// nearest to `value` first; null for an argument.
+static Operation *findMaker(Value value, SmallVectorImpl<Operation *> &views) {
+  while (auto result = dyn_cast<OpResult>(value)) {
+    Value source = getViewSource(result);
+    if (!source)
+      return result.getOwner();
+    views.push_back(result.getOwner());
+    value = source;
+  }
+  return nullptr;
+}
+
+/// The views between the operators of `group`; fails if there is one that
+/// kernels do not see through.
+static LogicalResult findViews(KernelGroup &group) {
+  for (Operation *op : group.ops)
+    for (Value operand : op->getOperands()) {
+      SmallVector<Operation *> views;
+      Operation *maker = findMaker(operand, views);
+      if (!maker || !llvm::is_contained(group.ops, maker))
+        continue;
+      for (Operation *view : views) {
+        if (!isKernelView(view))
+          return failure();
+        if (!llvm::is_contained(group.views, view))
+          group.views.push_back(view);
+      }
+    }
+  return success();
+}
+
+namespace {
+enum class Readers { None, Later, Earlier };
+} // namespace
+
+/// Who reads `value`, or views of it, beside the operators of `group`.
+static Readers findReaders(Value value, const KernelGroup &group) {
+  Readers readers = Readers::None;
+  for (Operation *user : value.getUsers()) {
+    if (llvm::is_contained(group.ops, user))
+      continue;
+    Readers found = Readers::None;
+    if (user->getNumResults() == 1 && getViewSource(user->getResult(0)))
+      found = findReaders(user->getResult(0), group);
+    else
+      found = user->isBeforeInBlock(group.place) ? Readers::Earlier
+                                                 : Readers::Later;
+    readers = std::max(readers, found);
+  }
+  return readers;
+}
+
+/// What others read of `group`; fails if somebody does before it stands there.
+static LogicalResult findResults(KernelGroup &group) {
+  for (Operation *op : group.ops)
+    for (OpResult result : op->getResults()) {
+      if (!isa<RankedTensorType>(result.getType()))
+        continue;
+      Readers readers = findReaders(result, group);
+      if (readers == Readers::Earlier)
+        return failure();
+      if (readers == Readers::Later)
+        group.results.push_back(result);
+    }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+void KernelGroups::noteEvents(Operation &op) {
+  auto note = [&](ValueRange values) {
+    for (Value value : values)
+      if (unsigned storage = liveness.getStorage(value);
+          storage != Liveness::kNone)
+        events[storage].push_back(at(&op));
+  };
+  if (isa<FreeOp, AccumulateOp, UpdateOp>(op))
+    note(op.getOperands());
+  else if (auto start = dyn_cast<StartOpInterface>(op);
+           start && start.isInPlace())
+    note(start.getInputs());
+}
+
+/// Whether what the operators read is there where they are to stand, and as it
+/// is where they stand now.
+bool KernelGroups::isUndisturbed(const KernelGroup &group) const {
+  int64_t place = at(group.place);
+  for (Operation *op : group.ops)
+    for (Value operand : op->getOperands()) {
+      Operation *made = operand.getDefiningOp();
+      bool isInside = llvm::is_contained(group.ops, made) ||
+                      llvm::is_contained(group.views, made);
+      if (!isInside && made && at(made) > place)
+        return false;
+      unsigned storage = liveness.getStorage(operand);
+      if (storage == Liveness::kNone)
+        continue; // a constant
+      auto it = events.find(storage);
+      if (it != events.end() && llvm::any_of(it->second, [&](int64_t event) {
+            return event > at(op) && event < place;
+          }))
+        return false;
+    }
+  return true;
+}
+
+/// Of `value` and its views, by others than the group; -1: there is none.
+int64_t KernelGroups::lastReader(Value value, const KernelGroup &group) const {
+  int64_t last = -1;
+  for (Operation *user : value.getUsers()) {
+    if (llvm::is_contained(group.ops, user))
+      continue;
+    last = std::max(last, at(user));
+    if (user->getNumResults() == 1 && getViewSource(user->getResult(0)))
+      last = std::max(last, lastReader(user->getResult(0), group));
+  }
+  return last;
+}
+
+SmallVector<KernelGroups::Change>
+KernelGroups::getChanges(const KernelGroup &group) const {
+  SmallVector<Change> changes;
+  auto add = [&](int64_t begin, int64_t end, int64_t bytes) {
+    if (begin <= end)
+      changes.push_back({begin, end, bytes});
+  };
+  int64_t place = at(group.place);
+  DenseSet<unsigned> known;
+  auto find = [&](Value value) -> const Storage * {
+    unsigned index = liveness.getStorage(value);
+    if (index == Liveness::kNone || !known.insert(index).second)
+      return nullptr;
+    const Storage &storage = liveness.getStorages()[index];
+    bool isTransient = storage.kind != StorageKind::State &&
+                       storage.kind != StorageKind::Input &&
+                       storage.memory == MemorySpace::Device;
+    return isTransient && !liveness.isMerged(index) ? &storage : nullptr;
+  };
+  for (Operation *op : group.ops)
+    for (Value result : op->getResults())
+      if (const Storage *storage = find(result);
+          storage && storage->first == at(op)) {
+        bool isKept = llvm::is_contained(group.results, result);
+        add(at(op), isKept ? place - 1 : storage->last, -storage->bytes);
+        if (isKept)
+          add(place, at(op) - 1, storage->bytes);
+      }
+  for (Operation *op : group.ops)
+    for (Value operand : op->getOperands())
+      if (const Storage *storage = find(operand)) {
+        add(storage->last + 1, place, storage->bytes);
+        // What those alone read that stand earlier now.
+        int64_t others =
+            storage->value ? lastReader(storage->value, group) : storage->last;
+        add(std::max(others, place) + 1, storage->last, -storage->bytes);
+      }
+  return changes;
+}
+
+/// Whether no op has more alive than before, in `parts`, and than the program's
+/// highest point.
+bool KernelGroups::keepsPeak(const KernelGroup &group,
+                             ArrayRef<Group> parts) const {
+  int64_t begin = std::min(at(group.ops.front()), at(group.place));
+  int64_t end = std::max(at(group.ops.back()), at(group.place));
+  SmallVector<int64_t> difference(end - begin + 2, 0);
+  auto add = [&](const KernelGroup &each, int64_t sign) {
+    for (auto [from, to, bytes] : getChanges(each)) {
+      difference[std::clamp(from, begin, end + 1) - begin] += sign * bytes;
+      difference[std::clamp(to + 1, begin, end + 1) - begin] -= sign * bytes;
+    }
+  };
+  add(group, 1);
+  for (const Group &part : parts)
+    add(*part, -1);
+  int64_t change = 0;
+  for (int64_t i = begin; i <= end; ++i) {
+    change += difference[i - begin];
+    if (change > 0 && alive[i] + change > peak)
+      return false;
+  }
+  return true;
+}
+
+void KernelGroups::apply(const KernelGroup &group, int64_t sign) {
+  for (auto [begin, end, bytes] : getChanges(group))
+    for (int64_t i = begin; i <= end; ++i)
+      alive[i] += sign * bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+KernelGroups::KernelGroups(func::FuncOp program)
+    : program(program), liveness(program) {
+  for (Operation &op : program.getBody().front())
+    positions[&op] = static_cast<int64_t>(positions.size());
+  for (Operation &op : program.getBody().front())
+    noteEvents(op);
+  SmallVector<LivePoint> curve = getLiveCurve(liveness);
+  auto *next = curve.begin();
+  int64_t now = 0;
+  for (int64_t i = -1; i < static_cast<int64_t>(positions.size()); ++i) {
+    for (; next != curve.end() && next->time <= i; ++next)
+      now = next->use.total();
+    if (i >= 0)
+      alive.push_back(now);
+  }
+  peak = alive.empty() ? 0 : *llvm::max_element(alive);
+}
+
+/// The groups of those that make the operands of `op`, the latest first.
+SmallVector<KernelGroups::Group>
+KernelGroups::findProducers(Operation &op) const {
+  SmallVector<Group> groups;
+  for (Value operand : op.getOperands()) {
+    SmallVector<Operation *> views;
+    auto it = groupOf.find(findMaker(operand, views));
+    if (it != groupOf.end() && !llvm::is_contained(groups, it->second))
+      groups.push_back(it->second);
+  }
+  llvm::sort(groups, [](const Group &a, const Group &b) {
+    return b->place->isBeforeInBlock(a->place);
+  });
+  return groups;
+}
+
+/// The groups that read what `op` reads, element by element.
+SmallVector<KernelGroups::Group>
+KernelGroups::findSiblings(Operation &op) const {
+  SmallVector<Group> groups;
+  auto type = dyn_cast<RankedTensorType>(op.getResult(0).getType());
+  for (Value operand : op.getOperands()) {
+    auto own = cast<RankedTensorType>(operand.getType());
+    if (!type || own.getNumElements() != type.getNumElements() ||
+        own.getNumElements() < kWorthReading)
+      continue;
+    for (Operation *user : operand.getUsers())
+      if (auto it = groupOf.find(user);
+          it != groupOf.end() && !llvm::is_contained(groups, it->second) &&
+          at(&op) - at(it->second->place) < kNear)
+        groups.push_back(it->second);
+  }
+  return groups;
+}
+
+/// `parts` and `op`, if they can be one kernel in that place.
+std::optional<KernelGroup> KernelGroups::join(ArrayRef<Group> parts,
+                                              Operation &op,
+                                              Operation *place) const {
+  KernelGroup group;
+  group.place = place;
+  group.ops.push_back(&op);
+  for (const Group &part : parts)
+    llvm::append_range(group.ops, part->ops);
+  llvm::sort(group.ops,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  const Memories &memories = liveness.getMemories();
+  bool isOnHost = memories.isHostOp(&op);
+  if (llvm::any_of(group.ops, [&](Operation *each) {
+        return memories.isHostOp(each) != isOnHost;
+      }))
+    return std::nullopt;
+  if (failed(findViews(group)) || failed(findResults(group)) ||
+      !isUndisturbed(group) || !keepsPeak(group, parts) ||
+      !buildKernel(group.body(), group.results))
+    return std::nullopt;
+  return group;
+}
+
+bool KernelGroups::tryJoin(ArrayRef<Group> parts, Operation &op,
+                           Operation *place) {
+  std::optional<KernelGroup> group = join(parts, op, place);
+  if (!group)
+    return false;
+  for (const Group &part : parts)
+    apply(*part, -1);
+  apply(*group, 1);
+  auto shared = std::make_shared<KernelGroup>(std::move(*group));
+  for (Operation *member : shared->ops)
+    groupOf[member] = shared;
+  return true;
+}
+
+void KernelGroups::visit(Operation &op) {
+  if (!isKernelOp(&op))
+    return;
+  SmallVector<Group> producers = findProducers(op);
+  // All of them, behind or before what would come between.
+  if (producers.size() > 1) {
+    SmallVector<Operation *> places{&op};
+    for (const Group &producer : producers)
+      places.push_back(producer->place);
+    for (Operation *place : places)
+      if (tryJoin(producers, op, place))
+        return;
+  }
+  producers.append(findSiblings(op));
+  for (const Group &other : producers)
+    if (tryJoin(other, op, &op) || tryJoin(other, op, other->place))
+      return;
+  tryJoin({}, op, &op);
+}
+
+/// Casts of what is large: LibTorch's take half as long again.
+static bool isWorthAlone(Operation &op) {
+  constexpr int64_t kLarge = int64_t{1} << 16;
+  return aten::isPlainCast(&op) &&
+         cast<RankedTensorType>(op.getResult(0).getType()).getNumElements() >=
+             kLarge;
+}
+
+SmallVector<KernelGroup, 0> KernelGroups::take() {
+  for (Operation &op : program.getBody().front().without_terminator())
+    visit(op);
+  SmallVector<KernelGroup, 0> groups;
+  for (Operation &op : program.getBody().front())
+    if (auto it = groupOf.find(&op);
+        it != groupOf.end() && it->second->place == &op &&
+        (it->second->ops.size() > 1 || isWorthAlone(op)))
+      groups.push_back(*it->second);
+  return groups;
+}

@@ -1,0 +1,147 @@
+//===- MakeKernel.cpp - A group becomes an op -----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/kernels/MakeKernel.h"
+
+#include "passes/analysis/Views.h"
+#include "passes/kernels/Program.h"
+#include "plan/Kernels.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+
+/// Makes a group an op.
+class Maker {
+public:
+  explicit Maker(const KernelGroup &group) : group(group), body(group.body()) {}
+
+  KernelOp make();
+
+private:
+  void listInputs();
+  SmallVector<bool> listInPlace();
+  void fillBody(KernelOp kernel);
+  void moveViews(Value value, Operation *&place);
+
+  const KernelGroup &group;
+  SmallVector<Operation *> body;
+  SmallVector<Value> inputs;
+};
+
+} // namespace
+
+std::string fsdp::nameKernel(ArrayRef<Operation *> ops) {
+  constexpr size_t kMost = 5;
+  SmallVector<StringRef> names;
+  for (Operation *op : ops) {
+    StringRef name = op->getName().stripDialect().split('.').first;
+    if (isKernelOp(op) && !llvm::is_contained(names, name))
+      names.push_back(name);
+  }
+  std::string text = llvm::join(ArrayRef(names).take_front(kMost), "+");
+  return names.size() > kMost
+             ? text + "+" + std::to_string(names.size() - kMost)
+             : text;
+}
+
+static bool isSmallConstant(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  return constant && constant.getValue().isSplat();
+}
+
+void Maker::listInputs() {
+  for (Operation *op : body)
+    for (Value operand : op->getOperands())
+      if (!llvm::is_contained(body, operand.getDefiningOp()) &&
+          !isSmallConstant(operand) && !llvm::is_contained(inputs, operand))
+        inputs.push_back(operand);
+}
+
+/// Of each input, whether results of its type may lie where it does.
+SmallVector<bool> Maker::listInPlace() {
+  std::optional<KernelOfOps> kernel = buildKernel(body, group.results);
+  SmallVector<bool> inPlace(inputs.size(), true);
+  const plan::KernelProgramT &program = kernel->program;
+  SmallVector<size_t> written;
+  for (size_t i = 0; i < program.operands.size(); ++i)
+    if (program.operands[i]->written != -1)
+      written.push_back(i);
+  size_t number = 0;
+  for (size_t i = 0; i < program.operands.size(); ++i) {
+    if (program.operands[i]->written != -1)
+      continue;
+    Value input = kernel->inputs[number++];
+    for (auto [result, to] : llvm::zip_equal(group.results, written))
+      if (result.getType() == input.getType() && !mayOverwrite(program, to, i))
+        inPlace[llvm::find(inputs, input) - inputs.begin()] = false;
+  }
+  return inPlace;
+}
+
+void Maker::fillBody(KernelOp kernel) {
+  IRMapping mapping;
+  Block *block = new Block();
+  kernel.getBody().push_back(block);
+  for (Value input : inputs)
+    mapping.map(input, block->addArgument(input.getType(), input.getLoc()));
+  auto builder = OpBuilder::atBlockBegin(block);
+  for (Operation *op : body) {
+    for (Value operand : op->getOperands())
+      if (isSmallConstant(operand) && !mapping.contains(operand))
+        builder.clone(*operand.getDefiningOp(), mapping);
+    builder.clone(*op, mapping);
+  }
+  SmallVector<Value> yielded;
+  for (Value result : group.results)
+    yielded.push_back(mapping.lookup(result));
+  YieldOp::create(builder, kernel.getLoc(), yielded);
+}
+
+/// Views of `value` that stand in front of the kernel, to behind `place`.
+void Maker::moveViews(Value value, Operation *&place) {
+  SmallVector<Operation *> users(value.getUsers());
+  llvm::sort(users,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  for (Operation *user : users) {
+    if (user->getNumResults() != 1 || !getViewSource(user->getResult(0)))
+      continue;
+    if (user->isBeforeInBlock(place)) {
+      user->moveAfter(place);
+      place = user;
+    }
+    moveViews(user->getResult(0), place);
+  }
+}
+
+KernelOp Maker::make() {
+  listInputs();
+  OpBuilder builder(group.place);
+  SmallVector<Type> types;
+  for (Value result : group.results)
+    types.push_back(result.getType());
+  auto kernel = KernelOp::create(builder, group.place->getLoc(), types, inputs,
+                                 listInPlace());
+  fillBody(kernel);
+  Operation *place = kernel;
+  for (Value result : group.results)
+    moveViews(result, place);
+  for (auto [result, made] :
+       llvm::zip_equal(group.results, kernel.getResults()))
+    Value(result).replaceUsesWithIf(made, [&](OpOperand &use) {
+      return !llvm::is_contained(group.ops, use.getOwner());
+    });
+  // Views that others read as well stay.
+  for (Operation *op : llvm::reverse(body))
+    if (op->use_empty())
+      op->erase();
+  return kernel;
+}
+
+KernelOp fsdp::makeKernel(const KernelGroup &group) {
+  return Maker(group).make();
+}

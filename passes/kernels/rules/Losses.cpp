@@ -1,0 +1,73 @@
+//===- Losses.cpp - Gradients of losses -----------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/kernels/Rules.h"
+
+using namespace mlir;
+using namespace fsdp;
+using plan::DType;
+
+/// ATen's numbers.
+enum LossReduction { kNone = 0, kMean = 1 };
+
+static int64_t getReduction(Operation *op) {
+  return getInteger(op, "reduction").value_or(kMean);
+}
+
+static LogicalResult emitMseBackward(KernelCall &call) {
+  if (!isFloat(call.getCommonType()))
+    return failure();
+  // Of the mean, unless it is the sum or nothing.
+  double elements =
+      static_cast<double>(countElements(shapeOf(call.getValue("self"))));
+  double factor = getReduction(call.op) == kMean ? 2 / elements : 2;
+  // Each operation is rounded.
+  auto round = [&](Term term) {
+    return call.builder.round(term, call.getCommonType());
+  };
+  Term apart = round(call.get("self") - call.get("target"));
+  call.give(round(round(call.number(factor)) * apart) *
+            call.get("grad_output"));
+  return success();
+}
+
+/// `self` lends its shape alone; the target is one number a row.
+static FailureOr<KernelFrame> frameNllBackward(Operation *op) {
+  FailureOr<KernelFrame> frame = framePointwise(op);
+  if (failed(frame) || frame->shape.size() != 2 || op->getNumOperands() != 4)
+    return failure(); // with weights by class it looks these up
+  KernelShape rows{frame->shape.front()};
+  frame->columns = frame->shape.back();
+  frame->operands[2] = rows; // target
+  if (getReduction(op) == kNone)
+    frame->operands[0] = rows;
+  return frame;
+}
+
+/// The forward operator refused targets that are no class.
+static LogicalResult emitNllBackward(KernelCall &call) {
+  if (!isFloat(call.getResultType()) || call.hasTensor("weight"))
+    return failure();
+  Term gradient = call.getNumber("grad_output");
+  if (getReduction(call.op) == kMean)
+    gradient = gradient / call.getNumber("total_weight");
+  Term target = call.getStored("target");
+  if (call.builder.get(target).type != KernelType::i64)
+    return failure();
+  Term column = call.builder.append(KernelOpKind::column, {}, {call.columns});
+  Term ignored = apply(
+      KernelOpKind::equal_integers, target,
+      call.builder.integer(getInteger(call.op, "ignore_index").value_or(-100)));
+  Term isTarget =
+      apply(KernelOpKind::equal_integers, column, target) & !ignored;
+  call.give(select(isTarget, -gradient, call.number(0)));
+  return success();
+}
+
+ArrayRef<KernelRule> fsdp::getLossRules() {
+  static constexpr KernelRule rules[] = {
+      {"mse_loss_backward", framePointwise, emitMseBackward},
+      {"nll_loss_backward", frameNllBackward, emitNllBackward},
+  };
+  return rules;
+}

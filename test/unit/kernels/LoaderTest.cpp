@@ -1,0 +1,176 @@
+//===- LoaderTest.cpp - Programs become ready to run ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "kernels/Loader.h"
+#include "support/Error.h"
+#include "test/unit/kernels/Programs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace fsdp;
+namespace fs = std::filesystem;
+using plan::DType;
+using testing::HasSubstr;
+
+namespace {
+
+/// With a cache folder of its own.
+class KernelLoader : public testing::Test {
+protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "kernels-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder = name;
+    setenv("XDG_CACHE_HOME", name.c_str(), 1);
+    unsetenv("FSDP_KERNELS");
+  }
+  void TearDown() override {
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("FSDP_KERNELS");
+    fs::remove_all(folder);
+  }
+
+  fs::path cache() const { return folder / "fsdp-opt" / "kernels"; }
+  std::vector<fs::path> files() const {
+    std::vector<fs::path> files;
+    if (fs::exists(cache()))
+      for (const auto &entry : fs::directory_iterator(cache()))
+        files.push_back(entry.path());
+    return files;
+  }
+
+  fs::path folder;
+};
+
+} // namespace
+
+/// y = x + `number`, over eight columns.
+static plan::KernelProgramT adds(double number) {
+  ProgramBuilder builder({});
+  uint32_t x = builder.load(DType::f32, 8);
+  uint32_t c = builder.op(KernelOpKind::constant, {}, {}, number);
+  builder.store(DType::f32, builder.op(KernelOpKind::add, {x, c}));
+  return std::move(builder.program);
+}
+
+static float run(const LoadedKernel &kernel) {
+  std::vector<float> x(8, 1), y(8);
+  void *operands[] = {x.data(), y.data()};
+  kernel.run(operands, 0, 8);
+  EXPECT_EQ(y[0], y[7]);
+  return y[0];
+}
+
+TEST_F(KernelLoader, MakesCodeOnce) {
+  auto first = loadKernel(adds(1)), second = loadKernel(adds(1)),
+       other = loadKernel(adds(2));
+  EXPECT_EQ(first, second);
+  EXPECT_NE(first, other);
+  EXPECT_NE(first->code(), nullptr);
+  EXPECT_EQ(run(*first), 2);
+  EXPECT_EQ(run(*other), 3);
+  EXPECT_EQ(files().size(), 2u);
+}
+
+TEST_F(KernelLoader, FindsWhatWasMadeBefore) {
+  loadKernel(adds(3));
+  ASSERT_EQ(files().size(), 1u);
+  auto written = fs::last_write_time(files()[0]);
+  EXPECT_EQ(run(*loadKernel(adds(3))), 4);
+  EXPECT_EQ(fs::last_write_time(files()[0]), written);
+  EXPECT_EQ(files().size(), 1u);
+}
+
+TEST_F(KernelLoader, DoesNotRunAFileThatWasChanged) {
+  loadKernel(adds(4));
+  fs::path file = files().at(0);
+  // Whatever stands there, the code is made again.
+  for (const char *content : {"", "no code", "\xc3"}) {
+    std::ofstream(file, std::ios::trunc) << content;
+    EXPECT_EQ(run(*loadKernel(adds(4))), 5);
+  }
+  std::fstream changed(file, std::ios::in | std::ios::out | std::ios::binary);
+  changed.put('\xcc'); // a trap in place of the first instruction
+  changed.close();
+  EXPECT_EQ(run(*loadKernel(adds(4))), 5);
+}
+
+TEST_F(KernelLoader, DoesNotRunAnotherProgramsFile) {
+  loadKernel(adds(5));
+  fs::path of5 = files().at(0);
+  loadKernel(adds(6));
+  for (const fs::path &file : files())
+    if (file != of5)
+      fs::copy_file(of5, file, fs::copy_options::overwrite_existing);
+  EXPECT_EQ(run(*loadKernel(adds(6))), 7);
+}
+
+TEST_F(KernelLoader, DoesWithoutACacheThatOthersReach) {
+  fs::create_directories(cache());
+  ASSERT_EQ(chmod(cache().c_str(), 0770), 0);
+  EXPECT_EQ(run(*loadKernel(adds(7))), 8);
+  EXPECT_TRUE(files().empty());
+  ASSERT_EQ(chmod(cache().c_str(), 0700), 0);
+  EXPECT_EQ(run(*loadKernel(adds(7))), 8);
+  EXPECT_EQ(files().size(), 1u);
+  // A link is no folder.
+  fs::rename(cache(), folder / "elsewhere");
+  fs::create_directory_symlink(folder / "elsewhere", cache());
+  EXPECT_EQ(run(*loadKernel(adds(8))), 9);
+  EXPECT_EQ(files().size(), 1u);
+}
+
+TEST_F(KernelLoader, DoesWithoutACacheThatCannotBeMade) {
+  setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
+  EXPECT_EQ(run(*loadKernel(adds(9))), 10);
+}
+
+TEST_F(KernelLoader, InterpretsWhereItIsAskedTo) {
+  setenv("FSDP_KERNELS", "interpret", 1);
+  auto kernel = loadKernel(adds(10));
+  EXPECT_EQ(kernel->code(), nullptr);
+  EXPECT_EQ(run(*kernel), 11);
+  EXPECT_TRUE(files().empty());
+  setenv("FSDP_KERNELS", "intrepret", 1);
+  try {
+    loadKernel(adds(10));
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_EQ(error.id(), ErrorId::KernelsUnusable);
+    EXPECT_THAT(error.what(), HasSubstr("expected 'interpret'"));
+  }
+}
+
+TEST_F(KernelLoader, RefusesWhatIsNotSound) {
+  plan::KernelProgramT program = adds(1);
+  program.operands[0]->columns = 9;
+  try {
+    loadKernel(program);
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_EQ(error.id(), ErrorId::KernelsUnusable);
+    EXPECT_THAT(error.what(), HasSubstr("a kernel's program writes what is of "
+                                        "another type or size"));
+  }
+}
+
+TEST_F(KernelLoader, ManyThreadsShareWhatOneMakes) {
+  std::vector<std::shared_ptr<const LoadedKernel>> kernels(8);
+  std::vector<std::thread> threads;
+  for (auto &kernel : kernels)
+    threads.emplace_back([&kernel] { kernel = loadKernel(adds(11)); });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const auto &kernel : kernels)
+    EXPECT_EQ(kernel, kernels[0]);
+  EXPECT_EQ(run(*kernels[0]), 12);
+}
