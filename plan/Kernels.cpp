@@ -265,6 +265,15 @@ std::vector<KernelValue> fsdp::valuesOf(const KernelProgramT &program) {
   return std::move(check.values);
 }
 
+std::vector<size_t> fsdp::operandsOf(const KernelProgramT &program,
+                                     bool written) {
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < program.operands.size(); ++i)
+    if ((program.operands[i]->written != -1) == written)
+      numbers.push_back(i);
+  return numbers;
+}
+
 int64_t fsdp::rowsOf(const KernelProgramT &program) {
   int64_t rows = 1;
   for (int64_t size : program.rows)

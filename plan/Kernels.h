@@ -63,6 +63,9 @@ std::optional<std::string> checkKernel(const plan::KernelProgramT &program);
 
 /// One for each operation.
 std::vector<KernelValue> valuesOf(const plan::KernelProgramT &program);
+/// Numbers of the operands that are written, or of those that are read.
+std::vector<size_t> operandsOf(const plan::KernelProgramT &program,
+                               bool written);
 /// Number of rows.
 int64_t rowsOf(const plan::KernelProgramT &program);
 /// The most columns that an operand or operation has.

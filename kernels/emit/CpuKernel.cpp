@@ -174,12 +174,8 @@ void CpuKernel::emitRows() {
       reductions.try_emplace(op, code, kindOf(*nest.program.ops[op]), inMemory);
   code.loop(begin, end, 1, [&](llvm::Value *row) {
     values.beginRow(nest.rows.empty() ? nullptr : row);
-    auto loop = nest.loops.begin();
-    for (unsigned level = 0; level <= nest.lastLevel; ++level) {
-      values.computeUniform(level);
-      for (; loop != nest.loops.end() && loop->level == level; ++loop)
-        emitLoop(*loop);
-    }
+    nest.visitLoops([&](unsigned level) { values.computeUniform(level); },
+                    [&](const ColumnLoop &loop) { emitLoop(loop); });
     values.storeUniform(nest.stores);
   });
 }

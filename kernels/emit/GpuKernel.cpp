@@ -224,12 +224,8 @@ void GpuKernel::emitRow(llvm::Value *row, llvm::Value *isThere) {
   isRow = isThere;
   kept.clear();
   values.beginRow(nest.rows.empty() ? nullptr : row);
-  auto loop = nest.loops.begin();
-  for (unsigned level = 0; level <= nest.lastLevel; ++level) {
-    values.computeUniform(level);
-    for (; loop != nest.loops.end() && loop->level == level; ++loop)
-      emitLoop(*loop);
-  }
+  nest.visitLoops([&](unsigned level) { values.computeUniform(level); },
+                  [&](const ColumnLoop &loop) { emitLoop(loop); });
   std::vector<size_t> stores;
   for (size_t operand : nest.stores)
     if (takesRowSum(nest.program, operand)) {

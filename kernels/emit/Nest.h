@@ -49,6 +49,18 @@ struct Nest {
   std::vector<size_t> stores; ///< of one column, or of a line: operands
   unsigned lastLevel = 0;
 
+  /// A row's loops in their order: `beginLevel` in front of those of each
+  /// level.
+  template <typename BeginLevel, typename Emit>
+  void visitLoops(BeginLevel beginLevel, Emit emit) const {
+    auto loop = loops.begin();
+    for (unsigned level = 0; level <= lastLevel; ++level) {
+      beginLevel(level);
+      for (; loop != loops.end() && loop->level == level; ++loop)
+        emit(*loop);
+    }
+  }
+
   /// Where columns of `loop` begin to come from elsewhere, in order, with 0
   /// and their number. Throws EmitFailure if there are too many.
   std::vector<uint64_t> segmentsOf(const ColumnLoop &loop) const;

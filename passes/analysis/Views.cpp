@@ -15,6 +15,10 @@ Value fsdp::getViewSource(OpResult result) {
   return aten::getViewSource(result);
 }
 
+bool fsdp::isView(Operation *op) {
+  return op->getNumResults() == 1 && getViewSource(op->getResult(0));
+}
+
 Views::Views(Block &block) {
   for (Operation &op : block)
     for (OpResult result : op.getResults())

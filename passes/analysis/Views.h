@@ -14,6 +14,9 @@ namespace fsdp {
 /// aten::getViewSource); null if it has its own. A wait's results are none.
 mlir::Value getViewSource(mlir::OpResult result);
 
+/// Whether the op's one result is a view.
+bool isView(mlir::Operation *op);
+
 /// Roots of the values of one block: the value that owns a view's storage.
 /// Built in one walk, in linear time.
 class Views {

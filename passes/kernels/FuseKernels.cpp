@@ -54,20 +54,15 @@ static void tell(func::FuncOp program, const KernelGroup &group) {
 /// The highest point of a program, in bytes and as an op, if dead operands are
 /// reused where that is lower: what no addresses can stay below.
 static std::pair<int64_t, int64_t> getHighest(func::FuncOp program) {
-  std::pair<int64_t, int64_t> best;
-  bool wasReused = program->hasAttr(kReuseAttr);
-  for (bool isReused : {false, true}) {
-    program->removeAttr(kReuseAttr);
-    if (isReused)
-      program->setAttr(kReuseAttr, UnitAttr::get(program.getContext()));
+  auto measure = [&] {
     LivePoint point = getPeak(getLiveCurve(Liveness(program), alignUp));
-    if (!isReused || point.use.total() < best.first)
-      best = {point.use.total(), point.time};
-  }
+    return std::pair(point.use.total(), point.time);
+  };
+  auto apart = measure();
+  program->setAttr(kReuseAttr, UnitAttr::get(program.getContext()));
+  auto reused = measure();
   program->removeAttr(kReuseAttr);
-  if (wasReused)
-    program->setAttr(kReuseAttr, UnitAttr::get(program.getContext()));
-  return best;
+  return reused.first < apart.first ? reused : apart;
 }
 
 /// The same groups of a copy of their program.

@@ -72,7 +72,7 @@ static Readers findReaders(Value value, const KernelGroup &group) {
     if (llvm::is_contained(group.ops, user))
       continue;
     Readers found = Readers::None;
-    if (user->getNumResults() == 1 && getViewSource(user->getResult(0)))
+    if (isView(user))
       found = findReaders(user->getResult(0), group);
     else
       found = user->isBeforeInBlock(group.place) ? Readers::Earlier
@@ -145,7 +145,7 @@ int64_t KernelGroups::lastReader(Value value, const KernelGroup &group) const {
     if (llvm::is_contained(group.ops, user))
       continue;
     last = std::max(last, at(user));
-    if (user->getNumResults() == 1 && getViewSource(user->getResult(0)))
+    if (isView(user))
       last = std::max(last, lastReader(user->getResult(0), group));
   }
   return last;

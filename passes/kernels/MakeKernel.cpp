@@ -67,19 +67,13 @@ SmallVector<bool> Maker::listInPlace() {
   std::optional<KernelOfOps> kernel = buildKernel(body, group.results);
   SmallVector<bool> inPlace(inputs.size(), true);
   const plan::KernelProgramT &program = kernel->program;
-  SmallVector<size_t> written;
-  for (size_t i = 0; i < program.operands.size(); ++i)
-    if (program.operands[i]->written != -1)
-      written.push_back(i);
-  size_t number = 0;
-  for (size_t i = 0; i < program.operands.size(); ++i) {
-    if (program.operands[i]->written != -1)
-      continue;
-    Value input = kernel->inputs[number++];
-    for (auto [result, to] : llvm::zip_equal(group.results, written))
-      if (result.getType() == input.getType() && !mayOverwrite(program, to, i))
+  for (auto [input, from] :
+       llvm::zip_equal(kernel->inputs, operandsOf(program, /*written=*/false)))
+    for (auto [result, to] :
+         llvm::zip_equal(group.results, operandsOf(program, /*written=*/true)))
+      if (result.getType() == input.getType() &&
+          !mayOverwrite(program, to, from))
         inPlace[llvm::find(inputs, input) - inputs.begin()] = false;
-  }
   return inPlace;
 }
 
@@ -108,7 +102,7 @@ void Maker::moveViews(Value value, Operation *&place) {
   llvm::sort(users,
              [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   for (Operation *user : users) {
-    if (user->getNumResults() != 1 || !getViewSource(user->getResult(0)))
+    if (!isView(user))
       continue;
     if (user->isBeforeInBlock(place)) {
       user->moveAfter(place);

@@ -55,11 +55,9 @@ public:
 
 private:
   bool isPointwise(Operation *op);
-  void findReadings(Value value, SmallVector<Operation *> views,
-                    SmallVectorImpl<Reading> &readings) const;
   SmallVector<Reading> takeFar(Operation *op, int64_t &near) const;
   bool isThere(Value value, int64_t time) const;
-  bool extend(Chain &chain, Value value, int64_t time);
+  bool keep(Chain &chain, Value value) const;
   std::optional<Chain> findChain(Operation *op, int64_t time);
   void pull(OpResult result, ArrayRef<Reading> readings, const Chain &chain);
   int64_t at(Operation *op) const { return positions.lookup(op); }
@@ -90,16 +88,17 @@ bool Puller::isPointwise(Operation *op) {
   return pointwise[op] = is;
 }
 
-void Puller::findReadings(Value value, SmallVector<Operation *> views,
-                          SmallVectorImpl<Reading> &readings) const {
+/// All readers of `value`, which is a view, by `views`, of a result.
+static void findReadings(Value value, ArrayRef<Operation *> views,
+                         SmallVectorImpl<Reading> &readings) {
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
-    if (user->getNumResults() == 1 && getViewSource(user->getResult(0))) {
+    if (isView(user)) {
       SmallVector<Operation *> more{user};
       llvm::append_range(more, views);
       findReadings(user->getResult(0), more, readings);
     } else {
-      readings.push_back({&use, views});
+      readings.push_back({&use, SmallVector<Operation *>(views)});
     }
   }
 }
@@ -136,10 +135,8 @@ bool Puller::isThere(Value value, int64_t time) const {
          storage.kind == StorageKind::Input || last[index] >= time;
 }
 
-/// Has `value` at `time`: keeps it, or computes it again as well.
-bool Puller::extend(Chain &chain, Value value, int64_t time) {
-  if (isThere(value, time))
-    return true;
+/// Keeps `value`, which is not there, until the chain is computed again.
+bool Puller::keep(Chain &chain, Value value) const {
   unsigned index = liveness.getStorage(value);
   if (index == Liveness::kNone)
     return false;
@@ -174,7 +171,7 @@ std::optional<Chain> Puller::findChain(Operation *op, int64_t time) {
               cast<RankedTensorType>(op->getResult(0).getType()));
       if (maker && !isSmaller && (isPointwise(maker) || isKernelView(maker)))
         open.push_back(maker);
-      else if (!extend(chain, operand, time))
+      else if (!keep(chain, operand))
         return std::nullopt;
     }
   }

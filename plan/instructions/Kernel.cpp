@@ -6,8 +6,6 @@
 #include "plan/ProgramCheck.h"
 #include "plan/ProgramText.h"
 
-#include <algorithm>
-
 using namespace fsdp;
 using plan::KernelOperandT;
 using plan::KernelProgramT;
@@ -27,10 +25,7 @@ void fsdp::verify(const plan::KernelT &op, const ProgramCheck &check) {
   if (op.program >= check.plan.kernels.size())
     check.refuse("runs a kernel that does not exist");
   const KernelProgramT &program = *check.plan.kernels[op.program];
-  auto written = static_cast<size_t>(
-      std::ranges::count_if(program.operands, [](const auto &operand) {
-        return operand->written != -1;
-      }));
+  size_t written = operandsOf(program, /*written=*/true).size();
   if (op.outputs.size() != written ||
       op.inputs.size() != program.operands.size() - written)
     check.refuse("has not one value for each operand of its kernel");

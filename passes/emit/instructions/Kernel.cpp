@@ -18,14 +18,10 @@ static LogicalResult verifyPlaces(KernelOp op,
     return value.place == plan::Place::view ? *emitter.result.values[value.base]
                                             : value;
   };
-  SmallVector<std::pair<size_t, uint32_t>> read, written;
-  for (size_t i = 0; i < program.operands.size(); ++i)
-    if (program.operands[i]->written == -1)
-      read.push_back({i, body.inputs[read.size()]});
-    else
-      written.push_back({i, body.outputs[written.size()]});
-  for (auto [to, output] : written)
-    for (auto [from, input] : read) {
+  for (auto [to, output] :
+       llvm::zip_equal(operandsOf(program, /*written=*/true), body.outputs))
+    for (auto [from, input] :
+         llvm::zip_equal(operandsOf(program, /*written=*/false), body.inputs)) {
       const plan::ValueT &a = placeOf(output), &b = placeOf(input);
       bool isApart = b.place == plan::Place::literal || a.memory != b.memory ||
                      a.offset + a.bytes <= b.offset ||

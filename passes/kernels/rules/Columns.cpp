@@ -88,6 +88,22 @@ static int64_t getStart(Operation *op, int64_t size) {
   return std::clamp<int64_t>(start < 0 ? start + size : start, 0, size);
 }
 
+/// The part that a slice of `whole` has, of `cut`'s shape.
+static Part getSlice(Operation *op, ArrayRef<int64_t> whole,
+                     ArrayRef<int64_t> cut) {
+  int64_t dim = getDim(op, whole.size());
+  return getPart(whole, dim, getStart(op, whole[dim]), cut[dim]);
+}
+
+/// The part that `index` of `whole` has; fails if it is not static.
+static FailureOr<Part> getSelected(Operation *op, ArrayRef<int64_t> whole) {
+  int64_t dim = getDim(op, whole.size());
+  std::optional<int64_t> index = getInteger(op, "index");
+  if (!index)
+    return failure();
+  return getPart(whole, dim, fromFront(*index, whole[dim]), 1);
+}
+
 static FailureOr<KernelFrame> frameCut(Operation *op) {
   ArrayRef<int64_t> shape = shapeOf(op->getOperand(0));
   if (shape.empty() || getInteger(op, "step").value_or(1) != 1)
@@ -108,24 +124,19 @@ static void giveParts(KernelCall &call, ArrayRef<Part> parts) {
 }
 
 static LogicalResult emitSlice(KernelCall &call) {
-  ArrayRef<int64_t> shape = shapeOf(call.op->getOperand(0));
-  int64_t dim = getDim(call.op, shape.size());
-  giveParts(call, getPart(shape, dim, getStart(call.op, shape[dim]),
-                          shapeOf(call.op->getResult(0))[dim]));
+  giveParts(call, getSlice(call.op, shapeOf(call.op->getOperand(0)),
+                           shapeOf(call.op->getResult(0))));
   return success();
 }
 
 static LogicalResult emitSelect(KernelCall &call) {
-  ArrayRef<int64_t> shape = shapeOf(call.op->getOperand(0));
-  int64_t dim = getDim(call.op, shape.size());
-  std::optional<int64_t> index = getInteger(call.op, "index");
-  if (!index)
+  FailureOr<Part> part = getSelected(call.op, shapeOf(call.op->getOperand(0)));
+  if (failed(part))
     return failure();
-  giveParts(call, getPart(shape, dim, fromFront(*index, shape[dim]), 1));
+  giveParts(call, *part);
   return success();
 }
 
-/// In the order of results; a dim that is gone has size 1.
 static LogicalResult emitSplit(KernelCall &call) {
   ArrayRef<int64_t> shape = shapeOf(call.op->getOperand(0));
   int64_t dim = getDim(call.op, shape.size()), start = 0;
@@ -169,20 +180,13 @@ static LogicalResult givePadded(KernelCall &call, Part part) {
 }
 
 static LogicalResult emitSliceBackward(KernelCall &call) {
-  ArrayRef<int64_t> shape = shapeOf(call.op->getResult(0));
-  int64_t dim = getDim(call.op, shape.size());
-  return givePadded(call, getPart(shape, dim, getStart(call.op, shape[dim]),
-                                  shapeOf(call.op->getOperand(0))[dim]));
+  return givePadded(call, getSlice(call.op, shapeOf(call.op->getResult(0)),
+                                   shapeOf(call.op->getOperand(0))));
 }
 
 static LogicalResult emitSelectBackward(KernelCall &call) {
-  ArrayRef<int64_t> shape = shapeOf(call.op->getResult(0));
-  int64_t dim = getDim(call.op, shape.size());
-  std::optional<int64_t> index = getInteger(call.op, "index");
-  if (!index)
-    return failure();
-  return givePadded(call,
-                    getPart(shape, dim, fromFront(*index, shape[dim]), 1));
+  FailureOr<Part> part = getSelected(call.op, shapeOf(call.op->getResult(0)));
+  return failed(part) ? failure() : givePadded(call, *part);
 }
 
 ArrayRef<KernelRule> fsdp::getColumnRules() {

@@ -127,11 +127,10 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
     if (takesRowSum(program, i))
       sums.push_back({i, value});
   }
-  int64_t rows = rowsOf(program),
-          columns = static_cast<int64_t>(columnsOf(program));
-  call.count = isFlat(program) ? columns : rows;
-  call.grain =
-      isFlat(program) ? kPiece : std::max<int64_t>(1, kPiece / columns);
+  auto columns = static_cast<int64_t>(columnsOf(program));
+  bool takesColumns = isFlat(program);
+  call.count = takesColumns ? columns : rowsOf(program);
+  call.grain = takesColumns ? kPiece : std::max<int64_t>(1, kPiece / columns);
   if (call.count == 0 && sums.empty())
     return nullptr;
   if (sums.empty())
