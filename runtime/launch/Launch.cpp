@@ -258,9 +258,11 @@ void launchChecked(const LaunchOptions &options,
                    const std::function<void(Session &)> &body) {
   std::optional<LauncherInfo> launcher = readLauncher();
   PlanFile plan = choosePlan(options, launcher);
+  const Backend &backend = chooseBackend(options, plan.plan(), launcher);
+  if (backend.prepare)
+    backend.prepare();      // CUDA and LibTorch start threads
   checkDevice(plan.plan()); // loads CUDA before LibTorch is asked for it
   setMatmulLibrary(options.matmul);
-  const Backend &backend = chooseBackend(options, plan.plan(), launcher);
   FabricOptions fabricOptions =
       makeFabricOptions(options, backend, plan.plan(), launcher);
   bool isAlone = backend.name == "fake";

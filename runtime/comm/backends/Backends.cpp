@@ -37,11 +37,14 @@ static Fabrics connectFake(const FabricOptions &options) {
 
 const std::vector<Backend> &fsdp::backends() {
   static const std::vector<Backend> all = {
-      {"local", "ranks are threads of one process", true, connectLocal},
-      {"gloo", "ranks are processes, which talk over TCP", false, connectGloo},
-      {"nccl", "ranks are processes, each with a GPU", false, connectNccl},
+      {"local", "ranks are threads of one process", true, nullptr,
+       connectLocal},
+      {"gloo", "ranks are processes, which talk over TCP", false, nullptr,
+       connectGloo},
+      {"nccl", "ranks are processes, each with a GPU", false, prepareNccl,
+       connectNccl},
       {"fake", "one rank plays its part alone, without the others' data", false,
-       connectFake},
+       nullptr, connectFake},
   };
   return all;
 }

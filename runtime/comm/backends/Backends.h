@@ -18,6 +18,9 @@ struct Backend {
   std::string_view summary;
   /// Whether all ranks are threads of one process.
   bool inProcess;
+  /// What the process's environment must say, which others may read from then
+  /// on: called before there are other threads. Null: nothing.
+  void (*prepare)();
   /// Connects the ranks that live in this process and returns their fabrics:
   /// all of them for a back end that is `inProcess`, else one. Each fabric is
   /// used by one thread.

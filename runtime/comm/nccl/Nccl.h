@@ -12,6 +12,12 @@
 
 namespace fsdp {
 
+/// Tells NCCL by its variables in the process's environment, unless they are
+/// set, to keep the order of the calls and to register nothing in a capture.
+/// Where it was not called, transfers of different streams do not overlap.
+/// Not while other threads may read the environment.
+void prepareNccl();
+
 /// Meets the other ranks as gloo does, and moves tensors by NCCL, whose
 /// identifiers are exchanged there; gloo moves what lies in the host's memory.
 /// Needs `options.streams`. Throws fsdp::Error: what the meeting throws,

@@ -4,6 +4,7 @@
 #include "runtime/comm/nccl/Rank.h"
 #include "runtime/comm/Label.h"
 #include "runtime/comm/nccl/Communicator.h"
+#include "runtime/comm/nccl/Nccl.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -17,6 +18,20 @@ using std::chrono::milliseconds;
 bool fsdp::isAskedFor(const char *variable) {
   const char *asked = std::getenv(variable);
   return asked && *asked && std::strcmp(asked, "0") != 0;
+}
+
+/// Two kernels of NCCL that each wait for a peer's must not be started in
+/// another order there: on a full device, each would keep the other out. All
+/// ranks make their calls in one order, which NCCL keeps if it is told to.
+static constexpr const char *kLaunchOrder = "NCCL_LAUNCH_ORDER_IMPLICIT";
+
+void fsdp::prepareNccl() {
+  // In a capture NCCL would else register buffers with the network, where
+  // transfers of several sizes then share connections, and may hang for good;
+  // and with all ranks of a machine, where one of them that cannot capture
+  // would not take part.
+  setenv("NCCL_GRAPH_REGISTER", "0", /*overwrite=*/0);
+  setenv(kLaunchOrder, "1", 0);
 }
 
 NcclRank::NcclRank(std::shared_ptr<Peers> peers,
@@ -48,24 +63,12 @@ const NcclLibrary &NcclRank::library() {
   note("transfers are made by NCCL " + loaded->versionText());
   if (blocking)
     note("NCCL's calls block: FSDP_NCCL_BLOCKING is set");
-  // In a capture NCCL would else register buffers with the network, where
-  // transfers of several sizes then share connections, and may hang for good;
-  // and with all ranks of a machine, where one of them that cannot capture
-  // would not take part.
-  setenv("NCCL_GRAPH_REGISTER", "0", /*overwrite=*/0);
-  // Two kernels of NCCL that each wait for a peer's must not be started in
-  // another order there: on a full device, each would keep the other out. All
-  // ranks make their calls in one order, which NCCL keeps if it is told to.
-  constexpr const char *kVariable = "NCCL_LAUNCH_ORDER_IMPLICIT";
-  const char *asked = std::getenv(kVariable);
-  if (loaded->versionCode >= NcclLibrary::kLaunchOrder && !asked)
-    setenv(kVariable, "1", 0);
-  else if (loaded->versionCode < NcclLibrary::kLaunchOrder ||
-           std::strcmp(asked, "0") == 0) {
+  bool isOld = loaded->versionCode < NcclLibrary::kLaunchOrder;
+  if (isOld || !isAskedFor(kLaunchOrder)) {
     order = device->createEvent();
-    note(std::string("transfers of different streams do not overlap: ") +
-         (asked ? "NCCL_LAUNCH_ORDER_IMPLICIT is 0"
-                : "that needs NCCL 2.26 or newer"));
+    note("transfers of different streams do not overlap: " +
+         (isOld ? "that needs NCCL 2.26 or newer"
+                : std::string(kLaunchOrder) + " is not 1"));
   }
   return *loaded;
 }

@@ -3,6 +3,7 @@
 
 #include "NcclHarness.h"
 #include "plan/DType.h"
+#include "runtime/comm/backends/Backends.h"
 #include "runtime/comm/nccl/Reduction.h"
 
 #include <c10/util/BFloat16.h>
@@ -288,13 +289,26 @@ TEST_F(NcclTest, GathersAndReductionsHaveTheirOwnCommunicatorsAndStreams) {
   }
 }
 
+TEST_F(NcclTest, TheEnvironmentIsWrittenBeforeThereAreThreadsAndNotLater) {
+  unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  unsetenv("NCCL_GRAPH_REGISTER");
+  connect(0, 2);
+  EXPECT_EQ(std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT"), nullptr);
+  EXPECT_EQ(std::getenv("NCCL_GRAPH_REGISTER"), nullptr);
+  findBackend("nccl").prepare();
+  EXPECT_STREQ(std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT"), "1");
+  EXPECT_STREQ(std::getenv("NCCL_GRAPH_REGISTER"), "0");
+}
+
 TEST_F(NcclTest, OneStreamAfterAnotherWhereNcclKeepsNoOrder) {
-  for (bool isOld : {true, false}) {
+  for (const char *asked : {"old", "0", "unset"}) {
     SetUp();
-    if (isOld)
+    if (asked == std::string("old"))
       script->version = nccl::version(2, 21, 5);
-    else
+    else if (asked == std::string("0"))
       setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 1);
+    else
+      unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
     connect(0, 2);
     auto gathers = world("gather"), reductions = world("reduce");
     float shard[4] = {}, full[8] = {};

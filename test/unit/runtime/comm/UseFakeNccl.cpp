@@ -3,6 +3,8 @@
 
 #include "FakeNccl.h"
 
+#include "runtime/comm/nccl/Nccl.h"
+
 #include <cstdlib>
 #include <dlfcn.h>
 #include <stdexcept>
@@ -22,6 +24,7 @@ NcclScript &fsdp::test::useFakeNccl(const char *path) {
     throw std::runtime_error(std::string("the fake NCCL is missing: ") +
                              dlerror());
   setenv("FSDP_NCCL_LIBRARY", found.c_str(), 1);
+  prepareNccl(); // as a process that runs steps does, before it has threads
   auto get =
       reinterpret_cast<NcclScript *(*)()>(dlsym(handle, "fakeNcclScript"));
   NcclScript &script = *get();
