@@ -177,17 +177,17 @@ static void printMomentTypes(OpAsmPrinter &printer, TypeRange params,
     printer << " maxima " << maxima;
 }
 
-static ParseResult
-parseUpdateTypes(OpAsmParser &parser, SmallVectorImpl<Type> &params,
-                 SmallVectorImpl<Type> &grads, ArrayRef<Operand> moments,
-                 SmallVectorImpl<Type> &momentTypes, ArrayRef<Operand>,
-                 SmallVectorImpl<Type> &scales, std::optional<Operand>,
-                 Type &maxima, std::optional<Operand> step, Type &stepType,
-                 Type &lr, std::optional<Operand> gradScale,
-                 Type &gradScaleType, std::optional<Operand> foundInf,
-                 Type &foundInfType, SmallVectorImpl<Type> &newParams,
-                 SmallVectorImpl<Type> &newMoments,
-                 SmallVectorImpl<Type> &newScales) {
+static ParseResult parseUpdateTypes(
+    OpAsmParser &parser, SmallVectorImpl<Type> &params,
+    SmallVectorImpl<Type> &grads, ArrayRef<Operand> moments,
+    SmallVectorImpl<Type> &momentTypes, ArrayRef<Operand>,
+    SmallVectorImpl<Type> &scales, std::optional<Operand>, Type &maxima,
+    std::optional<Operand> step, Type &stepType, Type &lr,
+    std::optional<Operand> gradScale, Type &gradScaleType,
+    std::optional<Operand> foundInf, Type &foundInfType,
+    ArrayRef<Operand> rates, SmallVectorImpl<Type> &rateTypes,
+    SmallVectorImpl<Type> &newParams, SmallVectorImpl<Type> &newMoments,
+    SmallVectorImpl<Type> &newScales) {
   SmallVector<Type> each;
   if (parser.parseTypeList(params) ||
       parseMomentTypes(parser, params, each, scales, maxima))
@@ -205,6 +205,7 @@ parseUpdateTypes(OpAsmParser &parser, SmallVectorImpl<Type> &params,
     gradScaleType = lr;
   if (foundInf)
     foundInfType = lr;
+  rateTypes.assign(rates.size(), lr);
   return success();
 }
 
@@ -212,7 +213,8 @@ static void printUpdateTypes(OpAsmPrinter &printer, Operation *,
                              TypeRange params, TypeRange, OperandRange,
                              TypeRange moments, OperandRange, TypeRange scales,
                              Value, Type maxima, Value, Type, Type, Value, Type,
-                             Value, Type, TypeRange, TypeRange, TypeRange) {
+                             Value, Type, OperandRange, TypeRange, TypeRange,
+                             TypeRange, TypeRange) {
   printLines(printer, params);
   printMomentTypes(printer, params, moments, scales, maxima);
 }

@@ -19,6 +19,12 @@ static LogicalResult compare(KernelOp op, TypeRange inside, TypeRange outside,
          << what << " (" << outside << "), found (" << inside << ")";
 }
 
+static bool isKernelOperator(Operation &op) {
+  auto update = dyn_cast<UpdateOp>(op);
+  return update ? !update.getRates().empty()
+                : isa<ConstantOp>(op) || aten::lookupSchema(&op);
+}
+
 // K-1, K-2, K-3.
 LogicalResult KernelOp::verify() {
   if (getInPlace().size() != getInputs().size())
@@ -33,9 +39,10 @@ LogicalResult KernelOp::verify() {
           compare(*this, getYielded().getTypes(), getResultTypes(), "yields")))
     return failure();
   for (Operation &op : block.without_terminator())
-    if (!isa<ConstantOp>(op) && !aten::lookupSchema(&op)) {
+    if (!isKernelOperator(op)) {
       InFlightDiagnostic diagnostic =
-          emitOpError("expects operators of 'aten' in its body");
+          emitOpError("expects operators of 'aten' in its body, or updates "
+                      "with rates");
       diagnostic.attachNote(op.getLoc()) << "found this op";
       return diagnostic;
     }

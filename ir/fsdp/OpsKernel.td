@@ -27,8 +27,8 @@ def Fsdp_KernelOp : Fsdp_Op<"kernel", [IsolatedFromAbove, NoMemoryEffect]> {
 
     Constraints:
     * K-1: the body takes what the op takes, and yields what it gives, type by type.
-    * K-2: the body has operators of the aten dialect and `fsdp.constant` alone, and
-      yields what these make.
+    * K-2: the body has operators of the aten dialect, `fsdp.constant`, and
+      `fsdp.update` with rates alone, and yields what these make.
     * K-3: `in_place` has an entry for each input.
   }];
   let arguments = (ins Variadic<AnyRankedTensor>:$inputs,

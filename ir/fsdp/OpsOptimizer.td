@@ -30,6 +30,9 @@ def Fsdp_UpdateOp : Fsdp_Op<"update", [Pure, AttrSizedOperandSegments,
     behind the other, which `fsdp.block_maxima` and a reduction have found. `rounding`
     is the seed of the stochastic rounding of parameters in bf16.
 
+    `rates` are what `step` and `lr` come to, so that all the rest is done element by
+    element in f32: an operator of kernels (`fsdp.kernel`), of one parameter.
+
     Example:
 
     ```mlir
@@ -48,6 +51,9 @@ def Fsdp_UpdateOp : Fsdp_Op<"update", [Pure, AttrSizedOperandSegments,
 
     Constraint OP-3: moments of ui8 and f8E4M3FN have a scale each, and no others
     have; `maxima` has as many elements as all scales together.
+
+    Constraint OP-4: with `rates`, there is one parameter, which is of f32 as its
+    moments are, and rates are `tensor<f32>`.
   }];
   let arguments = (ins Fsdp_OptimizerKindAttr:$kind,
                        Variadic<AnyRankedTensor>:$params,
@@ -58,6 +64,7 @@ def Fsdp_UpdateOp : Fsdp_Op<"update", [Pure, AttrSizedOperandSegments,
                        Optional<AnyRankedTensor>:$step, AnyRankedTensor:$lr,
                        Optional<AnyRankedTensor>:$grad_scale,
                        Optional<AnyRankedTensor>:$found_inf,
+                       Variadic<AnyRankedTensor>:$rates,
                        DictionaryAttr:$numbers, OptionalAttr<I64Attr>:$rounding);
   let results = (outs Variadic<AnyRankedTensor>:$new_params,
                       Variadic<AnyRankedTensor>:$new_moments,
@@ -68,12 +75,14 @@ def Fsdp_UpdateOp : Fsdp_Op<"update", [Pure, AttrSizedOperandSegments,
     custom<Moments>(ref($kind), $moments)
     (`scales` `(` $scales^ `)`)? (`maxima` $maxima^)? (`step` $step^)? `lr` $lr
     (`grad_scale` $grad_scale^)? (`found_inf` $found_inf^)?
+    (`rates` `(` $rates^ `)`)?
     custom<Numbers>(ref($kind), $numbers) (`rounding` $rounding^)?
     attr-dict `:` custom<UpdateTypes>(type($params), type($grads),
         ref($moments), type($moments), ref($scales), type($scales),
         ref($maxima), type($maxima), ref($step), type($step), type($lr),
         ref($grad_scale), type($grad_scale), ref($found_inf), type($found_inf),
-        type($new_params), type($new_moments), type($new_scales))
+        ref($rates), type($rates), type($new_params), type($new_moments),
+        type($new_scales))
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{

@@ -285,7 +285,27 @@ SmallVector<StateUpdate> UpdateOp::getUpdates() {
   return all;
 }
 
+// OP-4.
+static LogicalResult verifyRates(UpdateOp op) {
+  if (op.getRates().empty())
+    return success();
+  auto isF32 = [](Value value) {
+    return getElementTypeOrSelf(value.getType()).isF32();
+  };
+  if (op.getParams().size() != 1 || !isF32(op.getParams().front()) ||
+      !llvm::all_of(op.getMoments(), isF32))
+    return op.emitOpError("with rates updates one parameter of f32, whose "
+                          "moments are f32");
+  for (Value rate : op.getRates())
+    if (!isF32(rate) || cast<RankedTensorType>(rate.getType()).getRank() != 0)
+      return op.emitOpError("expects rates of tensor<f32>, found ")
+             << rate.getType();
+  return success();
+}
+
 LogicalResult UpdateOp::verify() {
+  if (failed(verifyRates(*this)))
+    return failure();
   if (failed(verifyKind(*this)))
     return failure();
   if (!getStep() && (getFacts(getKind()).countsUpdates || getRounding()))

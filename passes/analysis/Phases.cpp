@@ -19,14 +19,28 @@ static bool isResultCopy(Operation *op) {
          });
 }
 
+static bool updates(Operation &op) {
+  if (auto kernel = dyn_cast<KernelOp>(op))
+    return !kernel.getBlock().getOps<UpdateOp>().empty();
+  return isa<UpdateOp>(op);
+}
+
 /// The ops that updates have their gradients from.
 static llvm::DenseSet<Operation *> getGradientSources(func::FuncOp program) {
   llvm::DenseSet<Operation *> sources;
+  auto add = [&](ValueRange gradients) {
+    for (Value gradient : gradients)
+      if (Operation *source = gradient.getDefiningOp())
+        sources.insert(source);
+  };
   for (Operation &op : program.getBody().front())
     if (auto update = dyn_cast<UpdateOp>(op))
-      for (Value gradient : update.getGrads())
-        if (Operation *source = gradient.getDefiningOp())
-          sources.insert(source);
+      add(update.getGrads());
+    else if (updates(op)) // scalars are made for all
+      add(llvm::to_vector(
+          llvm::make_filter_range(op.getOperands(), [](Value operand) {
+            return cast<RankedTensorType>(operand.getType()).getRank() != 0;
+          })));
   return sources;
 }
 
@@ -38,7 +52,7 @@ SmallVector<Phase, 3> fsdp::getPhases(func::FuncOp program) {
     // Updates in backward are part of it.
     if (gradients.contains(&op))
       optimizer = -1;
-    if (optimizer < 0 && isa<UpdateOp>(op))
+    if (optimizer < 0 && updates(op))
       optimizer = count;
     ++count;
     if (forward.contains(&op) && !isa<CollectiveOpInterface>(op) &&

@@ -35,7 +35,7 @@ private:
   /// Work of the model or the optimizer: no transfer, nothing that only changes
   /// how a tensor is looked at or moved.
   static bool isComputation(Operation *op) {
-    if (isa<UpdateOp, DrawOp>(op))
+    if (isa<UpdateOp, DrawOp, KernelOp>(op))
       return true;
     if (op->getName().getDialectNamespace() != "aten")
       return false;

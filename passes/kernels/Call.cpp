@@ -6,6 +6,7 @@
 #include "ir/aten/Aten.h"
 #include "ir/aten/Matchers.h"
 #include "passes/kernels/Promotion.h"
+#include "passes/kernels/Updates.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -37,7 +38,10 @@ KernelCall::KernelCall(Operation *op, KernelBuilder &builder,
                        ArrayRef<Term> operands, int64_t columns)
     : op(op), builder(builder), columns(columns), operands(operands) {
   unsigned next = 0;
-  if (aten::lookupSchema(op))
+  if (auto update = dyn_cast<UpdateOp>(op))
+    for (StringRef name : nameOperands(update))
+      names.emplace_back(name, next++);
+  else if (aten::lookupSchema(op))
     for (const aten::BoundTensors &bound : aten::getTensorArguments(op))
       for (Value tensor : bound.tensors)
         if (tensor)

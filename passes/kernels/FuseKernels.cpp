@@ -11,6 +11,8 @@
 #include "passes/kernels/Program.h"
 #include "passes/kernels/PullProducers.h"
 #include "passes/kernels/SpellNorms.h"
+#include "passes/kernels/SplitUpdates.h"
+#include "passes/plan/Placement.h"
 #include "support/Format.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -36,15 +38,25 @@ static int64_t countInner(const KernelGroup &group) {
   return bytes;
 }
 
-static void tell(func::FuncOp program, const KernelGroup &group) {
-  std::string names = nameKernel(group.ops);
-  remark::passed(group.place->getLoc(),
-                 nameDecision("kernels", "Fused", program))
-      << (std::to_string(group.ops.size()) + " operators (" + names +
-          ") are one kernel: " +
-          formatBytes(static_cast<uint64_t>(countInner(group))) +
-          " between them are in no memory")
-      << remark::reason("{0}", "kernels: on");
+namespace {
+/// What a remark says.
+struct MadeKernel {
+  Location loc;
+  std::string text;
+};
+} // namespace
+
+static MadeKernel describe(const KernelGroup &group) {
+  return {group.place->getLoc(),
+          std::to_string(group.ops.size()) + " operators (" +
+              nameKernel(group.ops) + ") are one kernel: " +
+              formatBytes(static_cast<uint64_t>(countInner(group))) +
+              " between them are in no memory"};
+}
+
+static void tell(func::FuncOp program, const MadeKernel &made) {
+  remark::passed(made.loc, nameDecision("kernels", "Fused", program))
+      << made.text << remark::reason("{0}", "kernels: on");
 }
 
 //===----------------------------------------------------------------------===//
@@ -64,6 +76,34 @@ static std::pair<int64_t, int64_t> getHighest(func::FuncOp program) {
   program->removeAttr(kReuseAttr);
   return reused.first < apart.first ? reused : apart;
 }
+
+namespace {
+/// What kernels may not raise.
+class PeakLimit {
+public:
+  explicit PeakLimit(func::FuncOp program)
+      : original(program.clone()), most(getHighest(program).first) {}
+
+  int64_t bytes() const { return most; }
+
+  /// Whether addresses go no higher than they did, as they may although less is
+  /// alive.
+  bool holds(func::FuncOp program) const {
+    if (getHighest(program).first < most - most / kClose)
+      return true;
+    OwningOpRef<func::FuncOp> now = program.clone();
+    return placeTransients(*now)[0].packing.bytes <=
+           placeTransients(*original)[0].packing.bytes;
+  }
+
+private:
+  /// Gaps between addresses are less than such a part.
+  static constexpr int64_t kClose = 32;
+
+  mutable OwningOpRef<func::FuncOp> original;
+  int64_t most;
+};
+} // namespace
 
 /// The same groups of a copy of their program.
 static Groups mapGroups(const Groups &groups, IRMapping &mapping) {
@@ -105,12 +145,33 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
         fuse(program);
   }
 
+  /// With updates among operators of kernels, or without: rates are tensors,
+  /// small ones, that are there all the time.
+  static void fuse(func::FuncOp program) {
+    PeakLimit limit(program);
+    OwningOpRef<func::FuncOp> original = program.clone();
+    for (bool splits : {true, false}) {
+      spellNorms(program);
+      if (splits && !splitUpdates(program))
+        splits = false;
+      if (auto made = makeKernels(program, limit.bytes());
+          made && limit.holds(program)) {
+        for (const MadeKernel &each : *made)
+          tell(program, each);
+        return;
+      }
+      OwningOpRef<func::FuncOp> copy = original->clone();
+      program.getBody().takeBody(copy->getBody());
+      if (!splits)
+        return;
+    }
+  }
+
   /// Makes groups kernels, but for those that leave the program a higher peak:
   /// an operand may be reused by one operator of several, and by no kernel.
-  static void fuse(func::FuncOp program) {
-    int64_t limit = getHighest(program).first;
-    OwningOpRef<func::FuncOp> original = program.clone();
-    spellNorms(program);
+  /// What there is to tell; nothing: there are no kernels.
+  static std::optional<std::vector<MadeKernel>>
+  makeKernels(func::FuncOp program, int64_t limit) {
     pull(program);
     Groups groups = KernelGroups(program).take();
     constexpr size_t kMostTries = 8;
@@ -122,18 +183,20 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
       SmallVector<KernelOp> kernels;
       for (const KernelGroup &group : groups)
         kernels.push_back(makeKernel(group));
+      joinUpdates(program);
       auto [peak, time] = getHighest(program);
       if (peak <= limit) {
+        std::vector<MadeKernel> made;
         if (wantsRemarks(program))
           for (const KernelGroup &group : next)
-            tell(program, group);
-        return;
+            made.push_back(describe(group));
+        return made;
       }
       next.erase(next.begin() + ptrdiff_t(findNearest(program, kernels, time)));
       program.getBody().takeBody(before->getBody());
       groups = std::move(next);
     }
-    program.getBody().takeBody(original->getBody());
+    return std::nullopt;
   }
 
   /// What is computed again and does not stay inside of a kernel was pulled in
@@ -150,10 +213,15 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
               return llvm::is_contained(group.results, result);
             }))
           inside.insert(op);
+    // What lives on for one reader may as well be read by all.
+    DenseSet<Value> kept;
     for (const PulledResult &pulled : all)
       if (!llvm::all_of(pulled.ops, [&](Operation *op) {
             return inside.contains(op) || isKernelView(op);
           }))
+        kept.insert(pulled.original);
+    for (const PulledResult &pulled : all)
+      if (kept.contains(pulled.original))
         pushBack(pulled);
     dropUnread(program);
   }

@@ -8,6 +8,7 @@
 #include "passes/analysis/LiveBytes.h"
 #include "passes/analysis/Views.h"
 #include "passes/kernels/Program.h"
+#include "passes/kernels/Updates.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -101,6 +102,15 @@ static LogicalResult findResults(KernelGroup &group) {
 // Memory
 //===----------------------------------------------------------------------===//
 
+/// What an update writes: gradients as well, where LibTorch divides them.
+static SmallVector<Value> listWritten(UpdateOp update) {
+  SmallVector<Value> written;
+  for (auto [what, before, after] : update.getUpdates())
+    llvm::append_range(written, before);
+  llvm::append_range(written, update.getGrads());
+  return written;
+}
+
 void KernelGroups::noteEvents(Operation &op) {
   auto note = [&](ValueRange values) {
     for (Value value : values)
@@ -108,8 +118,10 @@ void KernelGroups::noteEvents(Operation &op) {
           storage != Liveness::kNone)
         events[storage].push_back(at(&op));
   };
-  if (isa<FreeOp, AccumulateOp, UpdateOp>(op))
+  if (isa<FreeOp, AccumulateOp>(op))
     note(op.getOperands());
+  else if (auto update = dyn_cast<UpdateOp>(op))
+    note(listWritten(update));
   else if (auto start = dyn_cast<StartOpInterface>(op);
            start && start.isInPlace())
     note(start.getInputs());
@@ -119,7 +131,12 @@ void KernelGroups::noteEvents(Operation &op) {
 /// is where they stand now.
 bool KernelGroups::isUndisturbed(const KernelGroup &group) const {
   int64_t place = at(group.place);
-  for (Operation *op : group.ops)
+  for (Operation *op : group.ops) {
+    if (auto update = dyn_cast<UpdateOp>(op);
+        update && llvm::any_of(listWritten(update), [&](Value value) {
+          return isReadBefore(value, op, place);
+        }))
+      return false;
     for (Value operand : op->getOperands()) {
       Operation *made = operand.getDefiningOp();
       bool isInside = llvm::is_contained(group.ops, made) ||
@@ -135,7 +152,19 @@ bool KernelGroups::isUndisturbed(const KernelGroup &group) const {
           }))
         return false;
     }
+  }
   return true;
+}
+
+/// Whether `value`, which `op` writes at `place` instead, is read between the
+/// two.
+bool KernelGroups::isReadBefore(Value value, Operation *op,
+                                int64_t place) const {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (isView(user) && isReadBefore(user->getResult(0), op, place))
+      return true;
+    return user != op && at(user) > place && at(user) < at(op);
+  });
 }
 
 /// Of `value` and its views, by others than the group; -1: there is none.
@@ -248,7 +277,11 @@ KernelGroups::KernelGroups(func::FuncOp program)
 SmallVector<KernelGroups::Group>
 KernelGroups::findProducers(Operation &op) const {
   SmallVector<Group> groups;
-  for (Value operand : op.getOperands()) {
+  // What an update has from the step and the norm is made for all of them.
+  auto update = dyn_cast<UpdateOp>(op);
+  SmallVector<Value> operands =
+      update ? getOperandsOf(update, 0) : SmallVector<Value>(op.getOperands());
+  for (Value operand : operands) {
     SmallVector<Operation *> views;
     auto it = groupOf.find(findMaker(operand, views));
     if (it != groupOf.end() && !llvm::is_contained(groups, it->second))
@@ -258,6 +291,15 @@ KernelGroups::findProducers(Operation &op) const {
     return b->place->isBeforeInBlock(a->place);
   });
   return groups;
+}
+
+/// What reads `value`, or views of it that kernels see through.
+static void listReaders(Value value, SmallVectorImpl<Operation *> &readers) {
+  for (Operation *user : value.getUsers())
+    if (isKernelView(user))
+      listReaders(user->getResult(0), readers);
+    else
+      readers.push_back(user);
 }
 
 /// The groups that read what `op` reads, element by element.
@@ -270,10 +312,12 @@ KernelGroups::findSiblings(Operation &op) const {
     if (!type || own.getNumElements() != type.getNumElements() ||
         own.getNumElements() < kWorthReading)
       continue;
-    for (Operation *user : operand.getUsers())
-      if (auto it = groupOf.find(user);
+    SmallVector<Operation *> readers;
+    listReaders(operand, readers);
+    for (Operation *reader : readers)
+      if (auto it = groupOf.find(reader);
           it != groupOf.end() && !llvm::is_contained(groups, it->second) &&
-          at(&op) - at(it->second->place) < kNear)
+          (isa<UpdateOp>(op) || at(&op) - at(it->second->place) < kNear))
         groups.push_back(it->second);
   }
   return groups;
@@ -317,21 +361,29 @@ bool KernelGroups::tryJoin(ArrayRef<Group> parts, Operation &op,
   return true;
 }
 
+/// Several, behind or before what would come between.
+bool KernelGroups::tryJoinAll(ArrayRef<Group> parts, Operation &op) {
+  if (parts.size() < 2)
+    return false;
+  SmallVector<Operation *> places{&op};
+  for (const Group &part : parts)
+    places.push_back(part->place);
+  return llvm::any_of(
+      places, [&](Operation *place) { return tryJoin(parts, op, place); });
+}
+
 void KernelGroups::visit(Operation &op) {
   if (!isKernelOp(&op))
     return;
   SmallVector<Group> producers = findProducers(op);
-  // All of them, behind or before what would come between.
-  if (producers.size() > 1) {
-    SmallVector<Operation *> places{&op};
-    for (const Group &producer : producers)
-      places.push_back(producer->place);
-    for (Operation *place : places)
-      if (tryJoin(producers, op, place))
-        return;
-  }
-  producers.append(findSiblings(op));
-  for (const Group &other : producers)
+  SmallVector<Group> others(producers);
+  for (const Group &sibling : findSiblings(op))
+    if (!llvm::is_contained(others, sibling))
+      others.push_back(sibling);
+  if (tryJoinAll(others, op) ||
+      (producers.size() < others.size() && tryJoinAll(producers, op)))
+    return;
+  for (const Group &other : others)
     if (tryJoin(other, op, &op) || tryJoin(other, op, other->place))
       return;
   tryJoin({}, op, &op);

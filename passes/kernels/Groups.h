@@ -46,10 +46,13 @@ private:
   llvm::SmallVector<Group> findSiblings(mlir::Operation &op) const;
   bool tryJoin(llvm::ArrayRef<Group> parts, mlir::Operation &op,
                mlir::Operation *place);
+  bool tryJoinAll(llvm::ArrayRef<Group> parts, mlir::Operation &op);
   std::optional<KernelGroup> join(llvm::ArrayRef<Group> parts,
                                   mlir::Operation &op,
                                   mlir::Operation *place) const;
   bool isUndisturbed(const KernelGroup &group) const;
+  bool isReadBefore(mlir::Value value, mlir::Operation *op,
+                    int64_t place) const;
   int64_t lastReader(mlir::Value value, const KernelGroup &group) const;
   llvm::SmallVector<Change> getChanges(const KernelGroup &group) const;
   bool keepsPeak(const KernelGroup &group, llvm::ArrayRef<Group> parts) const;

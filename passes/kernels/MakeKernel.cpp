@@ -38,11 +38,16 @@ private:
 std::string fsdp::nameKernel(ArrayRef<Operation *> ops) {
   constexpr size_t kMost = 5;
   SmallVector<StringRef> names;
-  for (Operation *op : ops) {
-    StringRef name = op->getName().stripDialect().split('.').first;
-    if (isKernelOp(op) && !llvm::is_contained(names, name))
+  auto add = [&](StringRef name) {
+    if (!llvm::is_contained(names, name))
       names.push_back(name);
-  }
+  };
+  for (Operation *op : ops)
+    if (auto update = dyn_cast<UpdateOp>(op))
+      add(getFacts(update.getKind()).name);
+  for (Operation *op : ops)
+    if (!isa<UpdateOp>(op) && isKernelOp(op))
+      add(op->getName().stripDialect().split('.').first);
   std::string text = llvm::join(ArrayRef(names).take_front(kMost), "+");
   return names.size() > kMost
              ? text + "+" + std::to_string(names.size() - kMost)

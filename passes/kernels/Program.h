@@ -29,7 +29,8 @@ std::optional<KernelOfOps> buildKernel(llvm::ArrayRef<mlir::Operation *> ops,
 
 /// Whether kernels know the operator, by its name, types and arguments.
 bool isKernelOp(mlir::Operation *op);
-/// "silu+mul": operators of a group, each once, of many the first ones.
+/// "silu+mul": operators of a group, each once, of many the first ones; updates
+/// go before others.
 std::string nameKernel(llvm::ArrayRef<mlir::Operation *> ops);
 /// Whether it is a view that costs nothing inside of a kernel.
 bool isKernelView(mlir::Operation *op);

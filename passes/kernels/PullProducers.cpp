@@ -180,25 +180,27 @@ std::optional<Chain> Puller::findChain(Operation *op, int64_t time) {
   return chain;
 }
 
+/// In front of each reader on its own: in one kernel, equal operations are one.
 void Puller::pull(OpResult result, ArrayRef<Reading> readings,
                   const Chain &chain) {
   int64_t until = at(readings.back().reader());
   for (unsigned index : chain.kept)
     last[index] = std::max(last[index], until);
-  OpBuilder builder(readings.front().reader());
-  IRMapping mapping;
-  SmallVector<Operation *> copies;
-  for (Operation *op : llvm::reverse(chain.ops)) {
-    Operation *copy = builder.clone(*op, mapping);
-    positions[copy] = at(readings.front().reader());
-    copies.push_back(copy);
-  }
-  pulled.push_back({result, mapping.lookup(result), copies});
   for (const Reading &reading : readings) {
+    OpBuilder builder(reading.reader());
+    int64_t now = at(reading.reader());
+    IRMapping mapping;
+    SmallVector<Operation *> copies;
+    auto copy = [&](Operation *op) {
+      Operation *made = builder.clone(*op, mapping);
+      positions[made] = now;
+      return made;
+    };
+    for (Operation *op : llvm::reverse(chain.ops))
+      copies.push_back(copy(op));
     for (Operation *view : llvm::reverse(reading.views))
-      if (!mapping.contains(view->getResult(0)))
-        positions[builder.clone(*view, mapping)] =
-            at(readings.front().reader());
+      copy(view);
+    pulled.push_back({result, mapping.lookup(result), copies});
     reading.operand->set(mapping.lookup(reading.operand->get()));
   }
 }

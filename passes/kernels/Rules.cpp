@@ -4,6 +4,7 @@
 #include "passes/kernels/Rules.h"
 
 #include "ir/aten/Aten.h"
+#include "passes/kernels/Updates.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -11,6 +12,8 @@ using namespace mlir;
 using namespace fsdp;
 
 const KernelRule *fsdp::findKernelRule(Operation *op) {
+  if (auto update = dyn_cast<UpdateOp>(op))
+    return update.getRates().empty() ? nullptr : &getUpdateRule();
   const aten::Schema *schema = aten::lookupSchema(op);
   if (!schema || schema->writes())
     return nullptr;

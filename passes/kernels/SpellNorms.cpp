@@ -14,15 +14,29 @@ using namespace fsdp;
 /// and rows enough for all threads.
 static constexpr int64_t kMostColumns = 8192, kLeastColumns = 64;
 
-/// Columns that `count` elements are summed by; none if they have no such rows.
-static std::optional<int64_t> chooseColumns(int64_t count) {
-  for (int64_t columns = std::min(count, kMostColumns);
-       columns >= kLeastColumns; --columns)
-    if (count % columns == 0)
-      return columns;
-  if (count > 0 && count <= kMostColumns)
-    return count;
-  return std::nullopt;
+/// The greatest divisor of `count` that is at most `most`.
+static int64_t findDivisor(int64_t count, int64_t most) {
+  int64_t divisor = std::min(count, most);
+  while (count % divisor != 0)
+    --divisor;
+  return divisor;
+}
+
+/// Columns that `type` is summed by, which end where a row of a dim does: as
+/// those of who else reads it may; none if it has no such rows.
+static std::optional<int64_t> chooseColumns(RankedTensorType type) {
+  if (type.getNumElements() == 0)
+    return std::nullopt;
+  int64_t columns = 1;
+  for (int64_t size : llvm::reverse(type.getShape())) {
+    int64_t part = findDivisor(size, kMostColumns / columns);
+    columns *= part;
+    if (part != size)
+      break;
+  }
+  bool isOneRow = columns == type.getNumElements();
+  return columns >= kLeastColumns || isOneRow ? std::optional(columns)
+                                              : std::nullopt;
 }
 
 static bool canSpell(Value value, Type result) {
@@ -30,7 +44,7 @@ static bool canSpell(Value value, Type result) {
   Type element = type.getElementType();
   return (element.isF32() || element.isBF16() || element.isF16()) &&
          getElementTypeOrSelf(result).isF32() && aten::isContiguous(type) &&
-         chooseColumns(type.getNumElements()).has_value();
+         chooseColumns(type).has_value();
 }
 
 /// The sum over the last of two dims, which goes.
@@ -41,9 +55,9 @@ static Value sumColumns(TensorOps &ops, Value value, int64_t rows) {
 }
 
 static Value spell(TensorOps &ops, Value value) {
-  int64_t count = cast<RankedTensorType>(value.getType()).getNumElements();
-  int64_t columns = *chooseColumns(count);
-  int64_t rows = count / columns;
+  auto own = cast<RankedTensorType>(value.getType());
+  int64_t columns = *chooseColumns(own);
+  int64_t rows = own.getNumElements() / columns;
   Value wide =
       ops.view(ops.cast(value, ops.get().getF32Type()), {rows, columns});
   auto type = cast<RankedTensorType>(wide.getType());

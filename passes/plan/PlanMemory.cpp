@@ -7,7 +7,7 @@
 #include "passes/analysis/ScratchBound.h"
 #include "passes/analysis/States.h"
 #include "passes/plan/MemoryUse.h"
-#include "passes/plan/Packing.h"
+#include "passes/plan/Placement.h"
 
 #include <array>
 
@@ -36,8 +36,11 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
       space.peak = space.states = placeStates(module, memory);
     }
     SmallVector<int64_t, 2> highest(2, -1);
+    PackingLimits limits;
+    limits.greedyBuffers = sizeLimit;
+    limits.searchWork = searchWork;
     for (func::FuncOp program : getPrograms(module)) {
-      Plan plan = choose(program);
+      PlacedProgram plan = placeTransients(program, limits);
       Liveness liveness(program);
       place(program, liveness, plan, {use.states, use.host->states});
       usesHost |= liveness.getMemories().usesHost();
@@ -95,53 +98,10 @@ struct PlanMemory : fsdp::impl::PlanMemoryBase<PlanMemory> {
     return roundUp(end, kAlignment);
   }
 
-  /// The transient storages, by index, and where they lie to each other.
-  struct Placement {
-    SmallVector<unsigned> transients;
-    Packing packing;
-  };
-  /// One for each memory.
-  using Plan = std::array<Placement, 2>;
-
-  Placement getPlacement(const Liveness &liveness, MemorySpace memory) const {
-    Placement placement;
-    SmallVector<Interval> intervals;
-    for (auto [index, storage] : llvm::enumerate(liveness.getStorages()))
-      if (storage.kind != StorageKind::State && storage.memory == memory &&
-          !liveness.isMerged(index)) {
-        placement.transients.push_back(index);
-        intervals.push_back({storage.bytes, storage.first, storage.last});
-      }
-    PackingLimits limits;
-    limits.greedyBuffers = sizeLimit;
-    limits.searchWork = searchWork;
-    placement.packing = pack(intervals, limits);
-    return placement;
-  }
-
-  Plan getPlan(const Liveness &liveness) const {
-    return {getPlacement(liveness, MemorySpace::Device),
-            getPlacement(liveness, MemorySpace::Host)};
-  }
-
-  /// Reuse lowers what is alive at once, but what lives longer is harder to
-  /// pack. What is short is the device's memory.
-  Plan choose(func::FuncOp program) const {
-    program->removeAttr(kReuseAttr);
-    Plan apart = getPlan(Liveness(program));
-    program->setAttr(kReuseAttr, UnitAttr::get(program.getContext()));
-    Plan reused = getPlan(Liveness(program));
-    if (reused[0].transients.size() != apart[0].transients.size() &&
-        reused[0].packing.bytes <= apart[0].packing.bytes)
-      return reused;
-    program->removeAttr(kReuseAttr);
-    return apart;
-  }
-
   /// Addresses of one program's transient tensors, in each memory from `bases`
   /// on.
-  void place(func::FuncOp program, const Liveness &liveness, const Plan &plan,
-             std::array<int64_t, 2> bases) {
+  void place(func::FuncOp program, const Liveness &liveness,
+             const PlacedProgram &plan, std::array<int64_t, 2> bases) {
     ArrayRef<Storage> storages = liveness.getStorages();
     StateTable states(getOperation());
     SmallVector<int64_t> addresses(storages.size(), 0);

@@ -130,7 +130,8 @@ public:
         update.moments, update.scales, update.maxima,
         needsStep ? inputs.step : Value(),
         inputs.arguments.lookup(inputs.rates[update.group]), inputs.divisor,
-        inputs.foundInf, getNumbersOf(update), rounding);
+        inputs.foundInf, /*rates=*/ValueRange(), getNumbersOf(update),
+        rounding);
   }
 
 private:

@@ -4,6 +4,7 @@ peaks are no higher, and artifacts say what a kernel stands for."""
 import json
 
 import torch
+import torch.nn as nn
 from safetensors.torch import save_file
 
 import zoo
@@ -50,6 +51,60 @@ def no_higher(bin, factory, world, **config):
     return case
 
 
+class Layers(nn.Module):
+    """Parameters with updates of their own, and some that are too small for that; two are tied, one is frozen."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm = nn.Embedding(48, 33), nn.LayerNorm(33)
+        self.up, self.down, self.head = nn.Linear(33, 64), nn.Linear(64, 33), nn.Linear(33, 48, bias=False)
+        self.head.weight = self.embed.weight
+        self.up.bias.requires_grad = False
+
+    def forward(self, tokens, targets):
+        hidden = self.embed(tokens)
+        hidden = hidden + self.down(nn.functional.silu(self.up(self.norm(hidden))))
+        return nn.functional.cross_entropy(self.head(hidden).flatten(0, 1), targets.flatten())
+
+
+def layers():
+    tokens = torch.randint(0, 48, (4, 9))
+    return Layers(), {"tokens": tokens, "targets": tokens.clone()}
+
+
+def has_update(bin, folder, name="adamw"):
+    assert f"= kernel {name}" in must(bin / "fsdp-opt", "step.fsdp", "-o", "-", cwd=folder).stdout, "no update is in a kernel"
+
+
+def updated(bin, world, **config):
+    """Updates are in kernels, and models train as in PyTorch."""
+    train_as_ever = train_case(bin, layers, world, kernels="on", **config)
+
+    def case(folder):
+        train_as_ever(folder)
+        has_update(bin, folder, config.get("optimizer", {"name": "adamw"})["name"])
+    return case
+
+
+def as_without(bin, world, **config):
+    """In lower precision: steps go as far, and where they go without kernels."""
+    def case(folder):
+        config["optimizer"] = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
+        model, inputs = prepare(bin, folder, layers, world, **config)
+        start = {name: value.detach().clone() for name, value in model.named_parameters()}
+        moved, losses = {}, {}
+        for kernels in ("off", "on"):
+            compile_step(bin, folder, model, inputs, make_config(world, kernels=kernels, **config), factory=layers)
+            rows, final = train(bin, folder, world, 3)
+            losses[kernels] = torch.tensor([row["loss"] for row in rows])
+            moved[kernels] = torch.cat([(final[name].float() - value).flatten() for name, value in start.items() if name in final])
+        has_update(bin, folder, "sgd")
+        assert (losses["on"] / losses["off"] - 1).abs().max() < 0.01, losses
+        apart = (moved["on"] - moved["off"]).norm() / moved["off"].norm()
+        assert moved["off"].norm() > 0 and apart < 0.02, f"{apart:.1%} of the way apart"
+    return case
+
+
 def refused(bin):
     def case(folder):
         model, inputs = prepare(bin, folder, zoo.mlp, 1)
@@ -75,6 +130,18 @@ def main():
             (zoo.gpt, 2, "offloaded", {"offload_params": True}),
             (zoo.llama, 4, "replicas", {"replicate": 2})):
         cases[f"{factory.__name__} world={world} {label}".strip()] = train_case(bin, factory, world, kernels="on", **config)
+    half = {"param_dtype": "float16", "reduce_dtype": "float32"}
+    for world, label, config in (
+            (1, "", {}), (2, "", {}),
+            (1, "adam", {"optimizer": {"name": "adam", "lr": 0.01, "weight_decay": 0.1}}),
+            (2, "sgd", {"optimizer": {"name": "sgd", "lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}})):
+        cases[f"updates world={world} {label}".strip()] = updated(bin, world, **config)
+    for world, label, config in (
+            (1, "bf16", {"mixed_precision": BF16}), (1, "bf16, clip", {"mixed_precision": BF16, "max_grad_norm": 0.1}),
+            (2, "bf16 throughout", {"mixed_precision": {"param_dtype": "bfloat16", "reduce_dtype": "bfloat16"}}),
+            (1, "float16, loss scale", {"mixed_precision": half, "loss_scale": "dynamic"})):
+        cases[f"updates world={world} {label}"] = as_without(bin, world, **config)
+    cases["updates interpreted"] = interpreted(bin, layers, 1, mixed_precision=BF16, max_grad_norm=0.1)
     for factory in (zoo.llama, zoo.gpt2, zoo.vit):
         cases[f"{factory.__name__} interpreted"] = interpreted(bin, factory, 2)
         cases[f"{factory.__name__} interpreted bf16"] = interpreted(bin, factory, 1, mixed_precision=BF16)

@@ -34,6 +34,8 @@ static void setTensors(Body &body, Op op, ProgramEmitter &emitter) {
 }
 
 LogicalResult fsdp::emit(UpdateOp op, ProgramEmitter &emitter) {
+  if (!op.getRates().empty())
+    return op.emitOpError("with rates is an operator of kernels, and in none");
   plan::UpdateT update;
   setTensors(update, op, emitter);
   update.lr = emitter.idOf(op.getLr());

@@ -128,7 +128,7 @@ module attributes {fsdp.micro_batches = 1 : i64} {
 func.func @f(%w: tensor<4xf32>, %s: tensor<f32>) {
   // expected-error @+1 {{expects one gradient for each of 1 parameters, found 0}}
   %0:3 = "fsdp.update"(%w, %w, %w, %s, %s) <{kind = #fsdp<optimizer_kind adamw>, numbers = {beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0},
-      operandSegmentSizes = array<i32: 1, 0, 2, 0, 0, 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 2, 0>}>
+      operandSegmentSizes = array<i32: 1, 0, 2, 0, 0, 1, 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 2, 0>}>
       : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
   return
 }
@@ -139,7 +139,7 @@ func.func @f(%w: tensor<4xf32>, %s: tensor<f32>) {
 func.func @f(%w: tensor<4xf32>, %g: tensor<5xf32>, %s: tensor<f32>) {
   // expected-error @+1 {{expects gradient 0 of the parameter's shape, found 'tensor<5xf32>' for 'tensor<4xf32>'}}
   %0:3 = "fsdp.update"(%w, %g, %w, %w, %s, %s) <{kind = #fsdp<optimizer_kind adam>, numbers = {beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0},
-      operandSegmentSizes = array<i32: 1, 1, 2, 0, 0, 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 2, 0>}>
+      operandSegmentSizes = array<i32: 1, 1, 2, 0, 0, 1, 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 2, 0>}>
       : (tensor<4xf32>, tensor<5xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
   return
 }
@@ -150,7 +150,7 @@ func.func @f(%w: tensor<4xf32>, %g: tensor<5xf32>, %s: tensor<f32>) {
 func.func @f(%w: tensor<4xf32>, %g: tensor<5xf32>, %s: tensor<f32>) {
   // expected-error @+1 {{expects new exp_avg 0 of the parameter's shape, found 'tensor<5xf32>' for 'tensor<4xf32>'}}
   %0:3 = "fsdp.update"(%w, %w, %w, %w, %s, %s) <{kind = #fsdp<optimizer_kind adam>, numbers = {beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0},
-      operandSegmentSizes = array<i32: 1, 1, 2, 0, 0, 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 2, 0>}>
+      operandSegmentSizes = array<i32: 1, 1, 2, 0, 0, 1, 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 2, 0>}>
       : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<5xf32>, tensor<4xf32>)
   return
 }
@@ -161,7 +161,7 @@ func.func @f(%w: tensor<4xf32>, %g: tensor<5xf32>, %s: tensor<f32>) {
 func.func @f(%w: tensor<4xf32>, %lr: tensor<f32>) {
   // expected-error @+1 {{expects the numbers of sgd, {momentum = 9.000000e-01 : f64, nesterov = 0.000000e+00 : f64, weight_decay = 0.000000e+00 : f64}, found {momentum = 9.000000e-01 : f64}}}
   %0:2 = "fsdp.update"(%w, %w, %w, %lr) <{kind = #fsdp<optimizer_kind sgd>, numbers = {momentum = 0.9},
-      operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 1, 0>}>
+      operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 1, 0>}>
       : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
   return
 }
@@ -1053,5 +1053,37 @@ func.func @encode(%x: tensor<4x2xf32>, %s: tensor<f32>) {
 func.func @decode(%x: tensor<4xf32>, %s: tensor<1xf32>) {
   // expected-error @+1 {{expects one number for a scale, found 'tensor<1xf32>'}}
   %0 = fsdp.decode %x by %s : tensor<4xf32>, tensor<1xf32>
+  return
+}
+
+// -----
+
+// OP-4
+func.func @f(%w: tensor<4xf32>, %v: tensor<4xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{with rates updates one parameter of f32, whose moments are f32}}
+  %0:2 = fsdp.update sgd params(%w, %v) grads(%w, %v) momentum_buffers() lr %s rates(%s) momentum 0.0 weight_decay 0.0 : tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+// OP-4
+func.func @f(%w: tensor<4xbf16>, %s: tensor<f32>) {
+  // expected-error @+1 {{with rates updates one parameter of f32, whose moments are f32}}
+  %0 = fsdp.update sgd params(%w) grads(%w) momentum_buffers() lr %s rates(%s) momentum 0.0 weight_decay 0.0 : tensor<4xbf16>
+  return
+}
+
+// -----
+
+// K-2
+func.func @f(%w: tensor<4xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{expects operators of 'aten' in its body, or updates with rates}}
+  %0 = fsdp.kernel(%w, %s) in_place [true, false] : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>, %b: tensor<f32>):
+    // expected-note @+1 {{found this op}}
+    %1 = fsdp.update sgd params(%a) grads(%a) momentum_buffers() lr %b momentum 0.0 weight_decay 0.0 : tensor<4xf32>
+    fsdp.yield %1 : tensor<4xf32>
+  }
   return
 }

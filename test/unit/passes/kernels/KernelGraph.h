@@ -68,6 +68,19 @@ public:
   /// What the program computes, with the strides of results.
   std::vector<at::Tensor> run(const KernelOfOps &kernel,
                               const std::vector<Node> &results);
+  /// An operator that is none of LibTorch's, whose results are `made`.
+  template <typename Op, typename... Arguments>
+  std::vector<Node> add(const std::vector<at::Tensor> &made,
+                        Arguments &&...arguments) {
+    auto op = Op::create(builder, builder.getUnknownLoc(),
+                         std::forward<Arguments>(arguments)...);
+    ops.push_back(op);
+    std::vector<Node> nodes;
+    for (size_t i = 0; i < made.size(); ++i)
+      nodes.push_back({op->getResult(i), made[i]});
+    return nodes;
+  }
+
   /// The last operator.
   mlir::Operation *last() { return ops.back(); }
 
