@@ -7,6 +7,7 @@
 #include "ir/aten/Matchers.h"
 #include "passes/analysis/LiveBytes.h"
 #include "passes/analysis/Views.h"
+#include "passes/kernels/Disturbed.h"
 #include "passes/kernels/Program.h"
 #include "passes/kernels/Updates.h"
 
@@ -102,29 +103,11 @@ static LogicalResult findResults(KernelGroup &group) {
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// What an update writes: gradients as well, where LibTorch divides them.
-static SmallVector<Value> listWritten(UpdateOp update) {
-  SmallVector<Value> written;
-  for (auto [what, before, after] : update.getUpdates())
-    llvm::append_range(written, before);
-  llvm::append_range(written, update.getGrads());
-  return written;
-}
-
 void KernelGroups::noteEvents(Operation &op) {
-  auto note = [&](ValueRange values) {
-    for (Value value : values)
-      if (unsigned storage = liveness.getStorage(value);
-          storage != Liveness::kNone)
-        events[storage].push_back(at(&op));
-  };
-  if (isa<FreeOp, AccumulateOp>(op))
-    note(op.getOperands());
-  else if (auto update = dyn_cast<UpdateOp>(op))
-    note(listWritten(update));
-  else if (auto start = dyn_cast<StartOpInterface>(op);
-           start && start.isInPlace())
-    note(start.getInputs());
+  for (Value value : listDisturbed(&op))
+    if (unsigned storage = liveness.getStorage(value);
+        storage != Liveness::kNone)
+      events[storage].push_back(at(&op));
 }
 
 /// Whether what the operators read is there where they are to stand, and as it

@@ -12,6 +12,7 @@
 #include "ir/aten/Aten.h"
 #include "passes/analysis/Liveness.h"
 #include "passes/analysis/Views.h"
+#include "passes/kernels/Disturbed.h"
 #include "passes/kernels/Program.h"
 #include "plan/Kernels.h"
 
@@ -49,6 +50,11 @@ public:
       positions[&op] = static_cast<int64_t>(positions.size());
     for (const Storage &storage : liveness.getStorages())
       last.push_back(storage.last);
+    for (Operation &op : program.getBody().front())
+      for (Value value : listDisturbed(&op))
+        if (unsigned index = liveness.getStorage(value);
+            index != Liveness::kNone)
+          events[index].push_back(at(&op));
   }
 
   SmallVector<PulledResult> run();
@@ -56,6 +62,7 @@ public:
 private:
   bool isPointwise(Operation *op);
   SmallVector<Reading> takeFar(Operation *op, int64_t &near) const;
+  bool isDisturbed(Value value, Operation *reader, int64_t time) const;
   bool isThere(Value value, int64_t time) const;
   bool keep(Chain &chain, Value value) const;
   std::optional<Chain> findChain(Operation *op, int64_t time);
@@ -66,6 +73,8 @@ private:
   Liveness liveness;
   DenseMap<Operation *, int64_t> positions;
   SmallVector<int64_t, 0> last; ///< by storage: its last reader, as things are
+  /// By storage: where it is freed, or changed by what is no operator.
+  DenseMap<unsigned, SmallVector<int64_t, 2>> events;
   DenseMap<Operation *, bool> pointwise;
   SmallVector<PulledResult> pulled;
 };
@@ -125,6 +134,17 @@ SmallVector<Reading> Puller::takeFar(Operation *op, int64_t &near) const {
   return far;
 }
 
+/// Whether `value`, as `reader` reads it, is gone by `time`.
+bool Puller::isDisturbed(Value value, Operation *reader, int64_t time) const {
+  unsigned index = liveness.getStorage(value);
+  if (index == Liveness::kNone)
+    return false; // a constant
+  auto it = events.find(index);
+  return it != events.end() && llvm::any_of(it->second, [&](int64_t event) {
+           return event > at(reader) && event < time;
+         });
+}
+
 /// Whether what `value` lies in lives until `time` in any case.
 bool Puller::isThere(Value value, int64_t time) const {
   unsigned index = liveness.getStorage(value);
@@ -162,6 +182,8 @@ std::optional<Chain> Puller::findChain(Operation *op, int64_t time) {
     if (chain.ops.size() > kMostOps)
       return std::nullopt;
     for (Value operand : next->getOperands()) {
+      if (isDisturbed(operand, next, time))
+        return std::nullopt;
       if (isThere(operand, time))
         continue;
       Operation *maker = operand.getDefiningOp();

@@ -146,6 +146,8 @@ def main():
         cases[f"{factory.__name__} interpreted"] = interpreted(bin, factory, 2)
         cases[f"{factory.__name__} interpreted bf16"] = interpreted(bin, factory, 1, mixed_precision=BF16)
         cases[f"{factory.__name__} peak"] = no_higher(bin, factory, 2)
+    # Weights are copies there, and freed between their layer's forward and backward: nothing is computed from them again.
+    cases["llama peak, freed copies of weights"] = no_higher(bin, zoo.llama, 4, replicate=2, bucket_layout="fsdp2", mixed_precision=BF16)
     cases["refused"] = refused(bin)
     run_cases(cases, arguments.only)
 
