@@ -10,6 +10,7 @@
 #include "passes/kernels/MakeKernel.h"
 #include "passes/kernels/Program.h"
 #include "passes/kernels/PullProducers.h"
+#include "passes/kernels/SpellLosses.h"
 #include "passes/kernels/SpellNorms.h"
 #include "passes/kernels/SplitUpdates.h"
 #include "passes/plan/Placement.h"
@@ -152,12 +153,14 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
     OwningOpRef<func::FuncOp> original = program.clone();
     for (bool splits : {true, false}) {
       spellNorms(program);
+      spellLosses(program);
       if (splits && !splitUpdates(program))
         splits = false;
       if (auto made = makeKernels(program, limit.bytes());
           made && limit.holds(program)) {
         for (const MadeKernel &each : *made)
           tell(program, each);
+        program.walk([](Operation *op) { op->removeAttr(kAgainAttr); });
         return;
       }
       OwningOpRef<func::FuncOp> copy = original->clone();
@@ -172,8 +175,7 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
   /// What there is to tell; nothing: there are no kernels.
   static std::optional<std::vector<MadeKernel>>
   makeKernels(func::FuncOp program, int64_t limit) {
-    pull(program);
-    Groups groups = KernelGroups(program).take();
+    Groups groups = settle(program, pullProducers(program));
     constexpr size_t kMostTries = 8;
     for (size_t i = 0; i < kMostTries && !groups.empty(); ++i) {
       IRMapping mapping;
@@ -199,13 +201,12 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
     return std::nullopt;
   }
 
-  /// What is computed again and does not stay inside of a kernel was pulled in
-  /// vain.
-  static void pull(func::FuncOp program) {
-    SmallVector<PulledResult> all = pullProducers(program);
+  /// The groups that there are then. What is computed again and does not stay
+  /// inside of a kernel was pulled in vain.
+  static Groups settle(func::FuncOp program, ArrayRef<PulledResult> all) {
+    Groups groups = KernelGroups(program).take();
     if (all.empty())
-      return;
-    SmallVector<KernelGroup, 0> groups = KernelGroups(program).take();
+      return groups;
     DenseSet<Operation *> inside;
     for (const KernelGroup &group : groups)
       for (Operation *op : group.ops)
@@ -224,6 +225,7 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
       if (kept.contains(pulled.original))
         pushBack(pulled);
     dropUnread(program);
+    return KernelGroups(program).take();
   }
 };
 } // namespace

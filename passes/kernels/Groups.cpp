@@ -63,12 +63,15 @@ static LogicalResult findViews(KernelGroup &group) {
   return success();
 }
 
-namespace {
-enum class Readers { None, Later, Earlier };
-} // namespace
+int64_t KernelGroups::placeOf(Operation *op) const {
+  auto it = groupOf.find(op);
+  return at(it == groupOf.end() ? op : it->second->place);
+}
 
-/// Who reads `value`, or views of it, beside the operators of `group`.
-static Readers findReaders(Value value, const KernelGroup &group) {
+/// Who reads `value`, or views of it, beside the operators of `group`, as they
+/// stand by now.
+KernelGroups::Readers
+KernelGroups::findReaders(Value value, const KernelGroup &group) const {
   Readers readers = Readers::None;
   for (Operation *user : value.getUsers()) {
     if (llvm::is_contained(group.ops, user))
@@ -77,15 +80,15 @@ static Readers findReaders(Value value, const KernelGroup &group) {
     if (isView(user))
       found = findReaders(user->getResult(0), group);
     else
-      found = user->isBeforeInBlock(group.place) ? Readers::Earlier
-                                                 : Readers::Later;
+      found =
+          placeOf(user) < at(group.place) ? Readers::Earlier : Readers::Later;
     readers = std::max(readers, found);
   }
   return readers;
 }
 
 /// What others read of `group`; fails if somebody does before it stands there.
-static LogicalResult findResults(KernelGroup &group) {
+LogicalResult KernelGroups::findResults(KernelGroup &group) const {
   for (Operation *op : group.ops)
     for (OpResult result : op->getResults()) {
       if (!isa<RankedTensorType>(result.getType()))
@@ -124,7 +127,8 @@ bool KernelGroups::isUndisturbed(const KernelGroup &group) const {
       Operation *made = operand.getDefiningOp();
       bool isInside = llvm::is_contained(group.ops, made) ||
                       llvm::is_contained(group.views, made);
-      if (!isInside && made && at(made) > place)
+      if (!isInside && made &&
+          (at(made) > place || isMadeBehind(operand, place)))
         return false;
       unsigned storage = liveness.getStorage(operand);
       if (storage == Liveness::kNone)
@@ -139,6 +143,13 @@ bool KernelGroups::isUndisturbed(const KernelGroup &group) const {
   return true;
 }
 
+/// Whether `value`, or what it is a view of, is made behind `place`.
+bool KernelGroups::isMadeBehind(Value value, int64_t place) const {
+  SmallVector<Operation *> views;
+  Operation *maker = findMaker(value, views);
+  return maker && placeOf(maker) > place;
+}
+
 /// Whether `value`, which `op` writes at `place` instead, is read between the
 /// two.
 bool KernelGroups::isReadBefore(Value value, Operation *op,
@@ -146,7 +157,7 @@ bool KernelGroups::isReadBefore(Value value, Operation *op,
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     if (isView(user) && isReadBefore(user->getResult(0), op, place))
       return true;
-    return user != op && at(user) > place && at(user) < at(op);
+    return user != op && placeOf(user) > place && placeOf(user) < at(op);
   });
 }
 
@@ -156,7 +167,7 @@ int64_t KernelGroups::lastReader(Value value, const KernelGroup &group) const {
   for (Operation *user : value.getUsers()) {
     if (llvm::is_contained(group.ops, user))
       continue;
-    last = std::max(last, at(user));
+    last = std::max(last, placeOf(user));
     if (isView(user))
       last = std::max(last, lastReader(user->getResult(0), group));
   }
@@ -289,6 +300,8 @@ static void listReaders(Value value, SmallVectorImpl<Operation *> &readers) {
 SmallVector<KernelGroups::Group>
 KernelGroups::findSiblings(Operation &op) const {
   SmallVector<Group> groups;
+  if (op.hasAttr(kAgainAttr))
+    return groups;
   auto type = dyn_cast<RankedTensorType>(op.getResult(0).getType());
   for (Value operand : op.getOperands()) {
     auto own = cast<RankedTensorType>(operand.getType());

@@ -10,6 +10,10 @@
 
 namespace fsdp {
 
+/// On an operator that is there once more for who reads it: its kernel is that
+/// one's, and not one that reads the same.
+inline constexpr llvm::StringLiteral kAgainAttr = "fsdp.again";
+
 /// Operators in the order of the program, which are to stand where one of them
 /// does: those before it later than now, those behind it earlier.
 struct KernelGroup {
@@ -51,6 +55,12 @@ private:
                                   mlir::Operation &op,
                                   mlir::Operation *place) const;
   bool isUndisturbed(const KernelGroup &group) const;
+  /// Where an operator stands by now.
+  int64_t placeOf(mlir::Operation *op) const;
+  enum class Readers { None, Later, Earlier };
+  Readers findReaders(mlir::Value value, const KernelGroup &group) const;
+  mlir::LogicalResult findResults(KernelGroup &group) const;
+  bool isMadeBehind(mlir::Value value, int64_t place) const;
   bool isReadBefore(mlir::Value value, mlir::Operation *op,
                     int64_t place) const;
   int64_t lastReader(mlir::Value value, const KernelGroup &group) const;

@@ -13,6 +13,7 @@
 #include "passes/analysis/Liveness.h"
 #include "passes/analysis/Views.h"
 #include "passes/kernels/Disturbed.h"
+#include "passes/kernels/Groups.h"
 #include "passes/kernels/Program.h"
 #include "plan/Kernels.h"
 
@@ -61,6 +62,8 @@ public:
 
 private:
   bool isPointwise(Operation *op);
+  bool isNear(Operation *op, Operation *reader) const;
+  bool isWorth(OpResult result, const Chain &chain) const;
   SmallVector<Reading> takeFar(Operation *op, int64_t &near) const;
   bool isDisturbed(Value value, Operation *reader, int64_t time) const;
   bool isThere(Value value, int64_t time) const;
@@ -97,6 +100,26 @@ bool Puller::isPointwise(Operation *op) {
   return pointwise[op] = is;
 }
 
+/// What is large and made of what has half the bytes, by rows: computed again
+/// wherever its gradient is.
+static bool isSoftmax(Operation *op) {
+  StringRef name = op->getName().getStringRef();
+  return (name == "aten._log_softmax" || name == "aten._softmax") &&
+         isKernelOp(op);
+}
+
+bool Puller::isNear(Operation *op, Operation *reader) const {
+  return isSoftmax(op) ? !reader->getName().getStringRef().contains("_backward")
+                       : at(reader) - at(op) < kFar;
+}
+
+/// Whether less memory is held; where rows are read again, half of it.
+bool Puller::isWorth(OpResult result, const Chain &chain) const {
+  int64_t bytes = liveness.getStorages()[liveness.getStorage(result)].bytes;
+  return isSoftmax(result.getOwner()) ? 2 * chain.bytes <= bytes
+                                      : chain.bytes < bytes;
+}
+
 /// All readers of `value`, which is a view, by `views`, of a result.
 static void findReadings(Value value, ArrayRef<Operation *> views,
                          SmallVectorImpl<Reading> &readings) {
@@ -119,7 +142,7 @@ SmallVector<Reading> Puller::takeFar(Operation *op, int64_t &near) const {
   findReadings(op->getResult(0), {}, all);
   near = at(op);
   for (const Reading &reading : all) {
-    if (at(reading.reader()) - at(op) < kFar) {
+    if (isNear(op, reading.reader())) {
       near = std::max(near, at(reading.reader()));
       continue;
     }
@@ -218,8 +241,11 @@ void Puller::pull(OpResult result, ArrayRef<Reading> readings,
       positions[made] = now;
       return made;
     };
-    for (Operation *op : llvm::reverse(chain.ops))
+    for (Operation *op : llvm::reverse(chain.ops)) {
       copies.push_back(copy(op));
+      if (isSoftmax(result.getOwner()))
+        copies.back()->setAttr(kAgainAttr, builder.getUnitAttr());
+    }
     for (Operation *view : llvm::reverse(reading.views))
       copy(view);
     pulled.push_back({result, mapping.lookup(result), copies});
@@ -232,7 +258,7 @@ SmallVector<PulledResult> Puller::run() {
   for (Operation &op : program.getBody().front())
     ops.push_back(&op);
   for (Operation *op : ops) {
-    if (!isPointwise(op))
+    if (!isPointwise(op) && !isSoftmax(op))
       continue;
     OpResult result = op->getResult(0);
     unsigned index = liveness.getStorage(result);
@@ -244,7 +270,7 @@ SmallVector<PulledResult> Puller::run() {
     if (far.empty())
       continue;
     std::optional<Chain> chain = findChain(op, at(far.back().reader()));
-    if (!chain || chain->bytes >= liveness.getStorages()[index].bytes)
+    if (!chain || !isWorth(result, *chain))
       continue;
     pull(result, far, *chain);
     last[index] = near;

@@ -18,9 +18,10 @@ struct PulledResult {
 
 /// Where all that reads an operator's result are operators of kernels, far
 /// behind it, and its operands are there anyway, or take less memory than the
-/// result: computes it again in front of these, who would otherwise keep it.
-/// What nobody reads any more is left standing, for dropUnread. Bits stay the
-/// same.
+/// result: computes it again in front of these, who would otherwise keep it. A
+/// softmax of what takes half its memory is computed again for its gradient,
+/// however near. What nobody reads any more is left standing, for dropUnread.
+/// Bits stay the same.
 llvm::SmallVector<PulledResult> pullProducers(mlir::func::FuncOp program);
 
 /// Gives readers of a copy its original back.

@@ -5,7 +5,7 @@ import json
 
 import torch
 import torch.nn as nn
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import zoo
 from harness import call, compile_step, make_config, make_data, must, parse_arguments, run_cases, train, train_case
@@ -64,7 +64,7 @@ class Layers(nn.Module):
     def forward(self, tokens, targets):
         hidden = self.embed(tokens)
         hidden = hidden + self.down(nn.functional.silu(self.up(self.norm(hidden))))
-        return nn.functional.cross_entropy(self.head(hidden).flatten(0, 1), targets.flatten())
+        return nn.functional.cross_entropy(self.head(hidden).float().flatten(0, 1), targets.flatten())
 
 
 def layers():
@@ -102,6 +102,22 @@ def as_without(bin, world, **config):
         assert (losses["on"] / losses["off"] - 1).abs().max() < 0.01, losses
         apart = (moved["on"] - moved["off"]).norm() / moved["off"].norm()
         assert moved["off"].norm() > 0 and apart < 0.02, f"{apart:.1%} of the way apart"
+    return case
+
+
+def no_class(bin):
+    """A target that is no class is refused, although a kernel makes the loss."""
+    def case(folder):
+        model, inputs = prepare(bin, folder, layers, 1, mixed_precision=BF16)
+        inputs["targets"][1, 2] = 48
+        save_file(make_data(inputs, 1), folder / "data.safetensors")
+        data = load_file(folder / "data.safetensors")
+        data["targets"][1, 2] = 48
+        save_file(data, folder / "data.safetensors")
+        compile_step(bin, folder, model, inputs, make_config(1, kernels="on", mixed_precision=BF16), factory=layers)
+        assert "nll_loss_forward" in "".join(line for line in must(bin / "fsdp-opt", "step.fsdp", "-o", "-", cwd=folder).stdout.splitlines() if "= kernel" in line)
+        done = call(bin / "fsdp-run", "step.fsdp", "--data=data.safetensors", "--steps=1", cwd=folder)
+        assert done.returncode and "48" in done.stderr and "E072" in done.stderr, done.stderr
     return case
 
 
@@ -148,6 +164,7 @@ def main():
         cases[f"{factory.__name__} peak"] = no_higher(bin, factory, 2)
     # Weights are copies there, and freed between their layer's forward and backward: nothing is computed from them again.
     cases["llama peak, freed copies of weights"] = no_higher(bin, zoo.llama, 4, replicate=2, bucket_layout="fsdp2", mixed_precision=BF16)
+    cases["a target that is no class"] = no_class(bin)
     cases["refused"] = refused(bin)
     run_cases(cases, arguments.only)
 

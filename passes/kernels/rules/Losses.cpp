@@ -1,4 +1,4 @@
-//===- Losses.cpp - Gradients of losses -----------------------------------===//
+//===- Losses.cpp - Losses and their gradients ----------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/kernels/Rules.h"
@@ -44,6 +44,18 @@ static FailureOr<KernelFrame> frameNllBackward(Operation *op) {
   return frame;
 }
 
+/// Whether a column is a row's target, and not one to ignore.
+static std::optional<Term> findTarget(KernelCall &call) {
+  Term target = call.getStored("target");
+  if (call.builder.get(target).type != KernelType::i64)
+    return std::nullopt;
+  Term column = call.builder.append(KernelOpKind::column, {}, {call.columns});
+  Term ignored = apply(
+      KernelOpKind::equal_integers, target,
+      call.builder.integer(getInteger(call.op, "ignore_index").value_or(-100)));
+  return apply(KernelOpKind::equal_integers, column, target) & !ignored;
+}
+
 /// The forward operator refused targets that are no class.
 static LogicalResult emitNllBackward(KernelCall &call) {
   if (!isFloat(call.getResultType()) || call.hasTensor("weight"))
@@ -51,22 +63,44 @@ static LogicalResult emitNllBackward(KernelCall &call) {
   Term gradient = call.getNumber("grad_output");
   if (getReduction(call.op) == kMean)
     gradient = gradient / call.getNumber("total_weight");
-  Term target = call.getStored("target");
-  if (call.builder.get(target).type != KernelType::i64)
+  std::optional<Term> isTarget = findTarget(call);
+  if (!isTarget)
     return failure();
-  Term column = call.builder.append(KernelOpKind::column, {}, {call.columns});
-  Term ignored = apply(
-      KernelOpKind::equal_integers, target,
-      call.builder.integer(getInteger(call.op, "ignore_index").value_or(-100)));
-  Term isTarget =
-      apply(KernelOpKind::equal_integers, column, target) & !ignored;
-  call.give(select(isTarget, -gradient, call.number(0)));
+  call.give(select(*isTarget, -gradient, call.number(0)));
+  return success();
+}
+
+/// One number a row; the sum of all weights is none of a kernel, which could
+/// not say which targets are no class either (SpellLosses.cpp).
+static FailureOr<KernelFrame> frameNllForward(Operation *op) {
+  if (op->getNumOperands() != 2 || getReduction(op) != kNone ||
+      !isa<NoneType>(op->getResult(1).getType()))
+    return failure();
+  KernelFrame frame;
+  frame.shape = KernelShape(shapeOf(op->getOperand(0)));
+  if (frame.shape.size() != 2)
+    return failure();
+  frame.columns = frame.shape.back();
+  frame.operands = {frame.shape, {frame.shape.front()}};
+  frame.isRowSum.assign(2, false);
+  return frame;
+}
+
+static LogicalResult emitNllForward(KernelCall &call) {
+  std::optional<Term> isTarget = findTarget(call);
+  if (!isFloat(call.getResultType()) || !isTarget)
+    return failure();
+  Term picked = sumColumns(
+      call, select(*isTarget, call.getNumber("self"), call.number(0)));
+  call.give(-picked);
+  call.give(call.number(0)); // nobody asked for it
   return success();
 }
 
 ArrayRef<KernelRule> fsdp::getLossRules() {
   static constexpr KernelRule rules[] = {
       {"mse_loss_backward", framePointwise, emitMseBackward},
+      {"nll_loss_forward", frameNllForward, emitNllForward},
       {"nll_loss_backward", frameNllBackward, emitNllBackward},
   };
   return rules;

@@ -133,9 +133,10 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
   call.grain = takesColumns ? kPiece : std::max<int64_t>(1, kPiece / columns);
   if (call.count == 0 && sums.empty())
     return nullptr;
+  // Before the first step as well: operators behind it may look up by what it
+  // leaves.
   if (sums.empty())
-    return makeInstruction(
-        [call = std::move(call)](StepState &) { call.run(); });
+    return makeComputation(p.memory, [call = std::move(call)] { call.run(); });
   return makeComputation(
       p.memory,
       [kernel = SummingKernel(std::move(call), std::move(sums))]() mutable {

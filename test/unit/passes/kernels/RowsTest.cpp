@@ -294,6 +294,33 @@ TEST_P(RowsTest, SelectBackward) {
   expectSame(graph, {y});
 }
 
+TEST_P(RowsTest, LossesOfRows) {
+  KernelGraph graph;
+  at::Tensor x = sample({7, 11}, GetParam()), target = at::randint(0, 11, {7});
+  target[4] = 3; // to be ignored
+  KernelGraph byLibTorch;
+  at::Tensor want =
+      byLibTorch
+          .op("aten.nll_loss_forward",
+              {byLibTorch.input(x), byLibTorch.input(target), Node()},
+              {{"reduction", int64_t(0)}, {"ignore_index", int64_t(3)}})
+          .tensor;
+  Node y = graph.declare(
+      "aten.nll_loss_forward", {graph.input(x), graph.input(target)},
+      {{"reduction", int64_t(0)}, {"ignore_index", int64_t(3)}},
+      {want, at::Tensor()})[0];
+  ASSERT_TRUE(isKernelOp(graph.last()));
+  expectSame(graph, {y});
+  EXPECT_EQ(want[4].item<float>(), 0);
+  // Means are sums of rows that somebody divides (SpellLosses.cpp).
+  KernelGraph mean;
+  (void)mean.declare("aten.nll_loss_forward",
+                     {mean.input(x), mean.input(target)},
+                     {{"reduction", int64_t(1)}, {"ignore_index", int64_t(3)}},
+                     {want.sum(), at::Tensor()});
+  EXPECT_FALSE(isKernelOp(mean.last()));
+}
+
 TEST_P(RowsTest, LossGradients) {
   for (int64_t reduction : {0, 1, 2}) {
     SCOPED_TRACE(reduction);
