@@ -316,6 +316,14 @@ void Liveness::placeResults(func::FuncOp program) {
   }
 }
 
+/// Whether `operand` is all of what lies in a place, `whole`; where `inShapes`
+/// in another shape, too.
+static bool isAllOf(Value operand, Value whole, bool inShapes) {
+  while (inShapes && operand && operand != whole)
+    operand = getReshapedSource(operand);
+  return operand == whole;
+}
+
 /// Whether the result that is in `own` may be made in the place of `operand`,
 /// at `now`. `whole`: what fills a storage by then, its first value or what
 /// took that one's place.
@@ -326,15 +334,15 @@ bool Liveness::canReuse(OpOperand &operand, OpResult result, int64_t now,
            storages[storage].kind == StorageKind::Gradient;
   };
   unsigned own = places.at(result).storage, place = getStorage(operand.get());
+  bool isSum = aten::isAddedProduct(result.getOwner());
   if (place == kNone || place == own || !isTransient(place) ||
       partOf[place].whole != kNone || lastReads[place] != now ||
       storages[place].memory != storages[own].memory ||
-      whole[place] != operand.get() ||
+      !isAllOf(operand.get(), whole[place], isSum) ||
       operand.get().getType() != result.getType())
     return false;
   // A sum may have room for the padding rows that its reduction needs.
-  if (storages[own].bytes > storages[place].bytes &&
-      !aten::isAddedProduct(result.getOwner()))
+  if (storages[own].bytes > storages[place].bytes && !isSum)
     return false;
   // Parts of it, in another order perhaps, are read meanwhile.
   return llvm::none_of(result.getOwner()->getOperands(), [&](Value other) {
@@ -367,14 +375,15 @@ void Liveness::reuseFor(OpResult result, int64_t now,
   }
 }
 
-void Liveness::reuseDeadOperands(func::FuncOp program) {
+void Liveness::reuseDeadOperands(func::FuncOp program, bool onlySums) {
   SmallVector<Value, 0> whole;
   for (const Storage &storage : storages)
     whole.push_back(storage.value);
   int64_t now = -1;
   for (Operation &op : program.getBody().front()) {
     ++now;
-    if (op.getNumResults() == 1 || isa<KernelOp>(op))
+    if (onlySums ? aten::isAddedProduct(&op)
+                 : op.getNumResults() == 1 || isa<KernelOp>(op))
       for (OpResult result : op.getResults())
         reuseFor(result, now, whole);
   }
@@ -399,8 +408,8 @@ Liveness::Liveness(func::FuncOp program) : memories(program) {
   for (Operation &op : body)
     visit(op, now++);
   placeResults(program);
-  if (program->hasAttr(kReuseAttr))
-    reuseDeadOperands(program);
+  if (Attribute reuse = program->getAttr(kReuseAttr))
+    reuseDeadOperands(program, /*onlySums=*/isa<StringAttr>(reuse));
   for (auto &[start, outputs] : promised)
     for (unsigned &storage : outputs)
       storage = resolve(storage);

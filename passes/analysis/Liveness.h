@@ -22,7 +22,7 @@
 // * in a program marked with `fsdp.reuse`, a result lies in the place of an
 //   operand of the same type that nobody reads afterwards, if its op lets it
 //   (InPlace.h): elementwise ones, kernels, and products that are added to a
-//   matrix.
+//   matrix; the last alone where the mark says "sums".
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,8 +38,10 @@
 namespace fsdp {
 
 /// On a program in which dead operands are reused; the planner sets it where
-/// that makes the arena no larger.
+/// that makes the arena no larger. A string, "sums", stands for those to which
+/// products are added.
 inline constexpr llvm::StringLiteral kReuseAttr = "fsdp.reuse";
+inline constexpr llvm::StringLiteral kReuseSums = "sums";
 
 enum class StorageKind { State, Input, Activation, Gathered, Gradient };
 
@@ -128,7 +130,7 @@ private:
                 llvm::ArrayRef<mlir::Value> whole) const;
   void reuseFor(mlir::OpResult result, int64_t now,
                 llvm::MutableArrayRef<mlir::Value> whole);
-  void reuseDeadOperands(mlir::func::FuncOp program);
+  void reuseDeadOperands(mlir::func::FuncOp program, bool onlySums);
   unsigned resolve(unsigned storage) const;
 
   struct Place {

@@ -95,11 +95,17 @@ int64_t packedBytes(Operation *op, const aten::Schema *schema) {
   int64_t depth = first.getDimSize(first.getRank() - 1);
   if (rows * columns * depth < kLeastMultiplications)
     return 0;
+  // A sum that is to lie where the addend does is made elsewhere by oneDNN,
+  // whose first operand's rows lie one behind the other.
+  int64_t sum = 0;
+  if (hasAddend && op->getOperand(0).getType() == result &&
+      aten::isContiguous(first))
+    sum = bytesOf(op->getResultTypes());
   int64_t panel = std::min(std::max(rows, columns), kPanel);
   int64_t block = std::min(std::min(rows, columns), kBlock);
-  return kPlaces * (static_cast<int64_t>(sizeof(float)) *
-                        std::min(depth, kBlock) * (panel + block) +
-                    kRest);
+  return sum + kPlaces * (static_cast<int64_t>(sizeof(float)) *
+                              std::min(depth, kBlock) * (panel + block) +
+                          kRest);
 }
 
 int64_t boundOf(Operation *op, const aten::Schema *schema) {

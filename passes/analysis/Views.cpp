@@ -19,6 +19,19 @@ bool fsdp::isView(Operation *op) {
   return op->getNumResults() == 1 && getViewSource(op->getResult(0));
 }
 
+Value fsdp::getReshapedSource(Value value) {
+  auto result = dyn_cast<OpResult>(value);
+  Value source = result ? getViewSource(result) : Value();
+  if (!source || !isView(result.getOwner()))
+    return {};
+  auto from = cast<RankedTensorType>(source.getType());
+  auto to = cast<RankedTensorType>(value.getType());
+  bool isReshaped = aten::isContiguous(from) && aten::isContiguous(to) &&
+                    from.getElementType() == to.getElementType() &&
+                    from.getNumElements() == to.getNumElements();
+  return isReshaped ? source : Value();
+}
+
 Views::Views(Block &block) {
   for (Operation &op : block)
     for (OpResult result : op.getResults())

@@ -17,6 +17,10 @@ mlir::Value getViewSource(mlir::OpResult result);
 /// Whether the op's one result is a view.
 bool isView(mlir::Operation *op);
 
+/// What `value` is another shape of: both are contiguous, with the same
+/// elements in the same order. Null if it is no such view.
+mlir::Value getReshapedSource(mlir::Value value);
+
 /// Roots of the values of one block: the value that owns a view's storage.
 /// Built in one walk, in linear time.
 class Views {

@@ -7,6 +7,7 @@
 #include "passes/analysis/Decisions.h"
 #include "passes/analysis/LiveBytes.h"
 #include "passes/analysis/Programs.h"
+#include "passes/kernels/AddProducts.h"
 #include "passes/kernels/MakeKernel.h"
 #include "passes/kernels/Program.h"
 #include "passes/kernels/PullProducers.h"
@@ -58,6 +59,13 @@ static MadeKernel describe(const KernelGroup &group) {
 static void tell(func::FuncOp program, const MadeKernel &made) {
   remark::passed(made.loc, nameDecision("kernels", "Fused", program))
       << made.text << remark::reason("{0}", "kernels: on");
+}
+
+static void tellAdded(func::FuncOp program, Location product) {
+  remark::passed(product, nameDecision("kernels", "Added", program))
+      << "the product adds to the other summand while it is computed, in its "
+         "place"
+      << remark::reason("{0}", "kernels: on");
 }
 
 //===----------------------------------------------------------------------===//
@@ -146,18 +154,29 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
         fuse(program);
   }
 
-  /// With updates among operators of kernels, or without: rates are tensors,
-  /// small ones, that are there all the time.
+  /// What of a program's operators becomes others before they are kernels.
+  struct Spelling {
+    bool adds;   ///< products add: sums are no kernels' any more
+    bool splits; ///< updates are kernels': their rates are there all the time
+  };
+
+  /// The first way that leaves no higher peak; else as it was.
   static void fuse(func::FuncOp program) {
     PeakLimit limit(program);
     OwningOpRef<func::FuncOp> original = program.clone();
-    for (bool splits : {true, false}) {
+    for (Spelling way : {Spelling{true, true}, Spelling{false, true},
+                         Spelling{false, false}}) {
+      SmallVector<Location> products;
+      if (way.adds)
+        products = addProducts(program);
       spellNorms(program);
       spellLosses(program);
-      if (splits && !splitUpdates(program))
-        splits = false;
+      if (way.splits)
+        splitUpdates(program);
       if (auto made = makeKernels(program, limit.bytes());
           made && limit.holds(program)) {
+        for (Location product : products)
+          tellAdded(program, product);
         for (const MadeKernel &each : *made)
           tell(program, each);
         program.walk([](Operation *op) { op->removeAttr(kAgainAttr); });
@@ -165,8 +184,6 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
       }
       OwningOpRef<func::FuncOp> copy = original->clone();
       program.getBody().takeBody(copy->getBody());
-      if (!splits)
-        return;
     }
   }
 
@@ -177,7 +194,7 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
   makeKernels(func::FuncOp program, int64_t limit) {
     Groups groups = settle(program, pullProducers(program));
     constexpr size_t kMostTries = 8;
-    for (size_t i = 0; i < kMostTries && !groups.empty(); ++i) {
+    for (size_t i = 0; i < kMostTries; ++i) {
       IRMapping mapping;
       OwningOpRef<func::FuncOp> before =
           cast<func::FuncOp>(program->clone(mapping));
@@ -194,6 +211,8 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
             made.push_back(describe(group));
         return made;
       }
+      if (groups.empty())
+        break;
       next.erase(next.begin() + ptrdiff_t(findNearest(program, kernels, time)));
       program.getBody().takeBody(before->getBody());
       groups = std::move(next);

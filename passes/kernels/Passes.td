@@ -20,6 +20,10 @@ def FuseKernels : Fsdp_ModulePass<"fsdp-fuse-kernels"> {
       it stays below the program's highest point: no peak rises;
     * fewer bytes are read and written than apart.
 
+    Before that, a product that is added to what dies in the sum becomes `aten.addmm`,
+    which adds in its place (the gradients of one input of several layers), unless the
+    peak would be higher for it.
+
     Input:
 
     ```mlir

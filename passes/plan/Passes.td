@@ -334,7 +334,8 @@ def PlanMemory : Fsdp_ModulePass<"fsdp-plan-memory"> {
 
     Each program is packed twice: as it is, and with the results of elementwise
     ops in the places of operands that die there. Where the second needs no more,
-    it is taken and the program marked with `fsdp.reuse`.
+    it is taken and the program marked with `fsdp.reuse`. Between both, where there is
+    `addmm`, stands the one in which products alone are added in place: `fsdp.reuse = "sums"`.
 
     Tensors of 8 KiB and more begin at a multiple of 128 bytes, smaller ones at
     less, down to 16.

@@ -3,6 +3,8 @@
 
 #include "passes/plan/Placement.h"
 
+#include "ir/aten/Matchers.h"
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -29,13 +31,27 @@ static PlacedProgram placeAll(func::FuncOp program,
 
 PlacedProgram fsdp::placeTransients(func::FuncOp program,
                                     const PackingLimits &limits) {
+  MLIRContext *context = program.getContext();
   program->removeAttr(kReuseAttr);
-  PlacedProgram apart = placeAll(program, limits);
-  program->setAttr(kReuseAttr, UnitAttr::get(program.getContext()));
-  PlacedProgram reused = placeAll(program, limits);
-  if (reused[0].transients.size() != apart[0].transients.size() &&
-      reused[0].packing.bytes <= apart[0].packing.bytes)
-    return reused;
-  program->removeAttr(kReuseAttr);
-  return apart;
+  PlacedProgram chosen = placeAll(program, limits);
+  Attribute mark;
+  auto offer = [&](Attribute reuse) {
+    program->setAttr(kReuseAttr, reuse);
+    PlacedProgram placed = placeAll(program, limits);
+    if (placed[0].transients.size() == chosen[0].transients.size() ||
+        placed[0].packing.bytes > chosen[0].packing.bytes)
+      return;
+    chosen = std::move(placed);
+    mark = reuse;
+  };
+  // In place these save a copy each.
+  if (llvm::any_of(program.getBody().front(),
+                   [](Operation &op) { return aten::isAddedProduct(&op); }))
+    offer(StringAttr::get(context, kReuseSums));
+  offer(UnitAttr::get(context));
+  if (mark)
+    program->setAttr(kReuseAttr, mark);
+  else
+    program->removeAttr(kReuseAttr);
+  return chosen;
 }

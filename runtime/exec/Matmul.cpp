@@ -58,19 +58,26 @@ fsdp::replaceMatmul(std::string_view name, std::string_view overload,
       rows.numel() * columns.size(1) < kLeastMultiplications)
     return std::nullopt;
   c10::IValue bias;
+  bool isMatrix = false;
   if (hasBias) {
     const at::Tensor &added = arguments[0].toTensor();
+    isMatrix =
+        added.sizes() == at::IntArrayRef({rows.size(0), columns.size(1)});
     // addmm(bias, rows, columns, *, beta, alpha)
-    if (added.dim() != 1 || added.size(0) != columns.size(1) ||
+    if (!(isMatrix || (added.dim() == 1 && added.size(0) == columns.size(1))) ||
         !added.is_contiguous() || added.scalar_type() != c10::kFloat ||
         !arguments[3].toScalar().equal(1) || !arguments[4].toScalar().equal(1))
       return std::nullopt;
     bias = added;
   }
   auto op = c10::Dispatcher::singleton().findSchema(
-      {"mkldnn::_linear_pointwise", ""});
+      {"mkldnn::_linear_pointwise", isMatrix ? "binary" : ""});
   if (!op)
     return std::nullopt;
+  // X, other, W, B, attr
+  if (isMatrix)
+    return MatmulCall{
+        *op, {rows, std::move(bias), std::move(weight), c10::IValue(), "add"}};
   // X, W, B, attr, scalars, algorithm
   return MatmulCall{*op,
                     {rows, std::move(weight), std::move(bias), "none",

@@ -366,9 +366,6 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
     return nullptr;
   }
   std::vector<c10::IValue> arguments = makeArguments(p, call, op->schema());
-  if (auto inPlace = findInPlace(p, call, name))
-    return std::make_unique<KernelCall>(p, call, *inPlace,
-                                        std::move(arguments));
   if (auto greatest = prepareGreatest(p, call, name, arguments))
     return greatest;
   if (auto attention = prepareVisibleAttention(p, call, name, arguments))
@@ -376,5 +373,8 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
   if (auto other = replaceMatmul(name.name, name.overload, arguments))
     return std::make_unique<KernelCall>(p, call, other->op,
                                         std::move(other->arguments));
+  if (auto inPlace = findInPlace(p, call, name))
+    return std::make_unique<KernelCall>(p, call, *inPlace,
+                                        std::move(arguments));
   return std::make_unique<KernelCall>(p, call, *op, std::move(arguments));
 }

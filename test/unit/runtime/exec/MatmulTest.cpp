@@ -43,6 +43,11 @@ TEST_F(Matmul, LargeProductsAreTheSame) {
   expectClose(multiply("aten::mm", {rows, columns}), at::mm(rows, columns));
   expectClose(multiply("aten::addmm", {bias, rows, weight.t(), 1, 1}),
               at::addmm(bias, rows, weight.t()));
+  at::Tensor sum = at::randn({256, 384});
+  expectClose(multiply("aten::addmm", {sum, rows, weight.t(), 1, 1}),
+              at::addmm(sum, rows, weight.t()));
+  expectClose(multiply("aten::addmm", {sum, rows, columns, 1, 1}),
+              at::addmm(sum, rows, columns));
 }
 
 TEST_F(Matmul, OthersAreLeftAlone) {
@@ -55,8 +60,10 @@ TEST_F(Matmul, OthersAreLeftAlone) {
       multiply("aten::mm", {rows.to(at::kDouble), columns.to(at::kDouble)}));
   EXPECT_FALSE(multiply("aten::addmm", {bias, rows, columns, 2, 1}));
   EXPECT_FALSE(multiply("aten::addmm", {bias, rows, columns, 1, 2}));
+  EXPECT_FALSE(multiply("aten::addmm",
+                        {at::randn({384, 256}).t(), rows, columns, 1, 1}));
   EXPECT_FALSE(
-      multiply("aten::addmm", {at::randn({256, 384}), rows, columns, 1, 1}));
+      multiply("aten::addmm", {at::randn({256, 1}), rows, columns, 1, 1}));
   EXPECT_FALSE(multiply("aten::bmm", {rows, columns}));
 }
 
