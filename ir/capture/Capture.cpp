@@ -46,6 +46,15 @@ static void checkNoDims(const CaptureOptions &options) {
                     "the shapes of its inputs with --input=NAME:f32[4,64]");
 }
 
+static void checkNoNorms(const CaptureOptions &options) {
+  if (options.request.fusesNorms)
+    throw Error(ErrorId::ConfigNotSupported,
+                "'" + options.path +
+                    "' is TorchScript, in which norms that are written out are "
+                    "not looked for; leave norms: fused out, or export the "
+                    "model with torch.export");
+}
+
 /// Nothing if a mask was read from a state that the step writes, which is known
 /// only at its end.
 static std::optional<JointGraph> captureProgram(const ZipDirectory &archive,
@@ -59,6 +68,7 @@ static std::optional<JointGraph> captureProgram(const ZipDirectory &archive,
     capturePt2(archive, binding.dims, capture);
   } else if (isTorchScript(archive)) {
     checkNoDims(options);
+    checkNoNorms(options);
     CaptureOptions own = options;
     own.inputs = binding.inputs;
     captureTorchScript(archive, own, capture);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/fsdp/Fsdp.h"
+#include "ir/fsdp/NormRows.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSet.h"
@@ -439,7 +440,8 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op,
       !(isa<ModuleOp>(op) && isa<FloatAttr>(attr.getValue())))
     return op->emitError("'fsdp.optimizer_divisor' expects a module and a "
                          "number");
-  if (attr.getName() == kCastsAttr || attr.getName() == kAttentionAttr)
+  if (attr.getName() == kCastsAttr || attr.getName() == kAttentionAttr ||
+      attr.getName() == kNormsAttr)
     return verifyArray<DictionaryAttr>(op, attr, "dictionaries");
   if (attr.getName() == kAdaptersAttr)
     return verifyArray<AdapterAttr>(op, attr, "#fsdp.adapter");

@@ -37,7 +37,7 @@ CONFIGS = {
     "fsdp2's layout, by size": ("gpt", {"mesh": {"dp_shard": 3}, "fsdp_config": {
         "auto_wrap_policy": "SIZE_BASED_WRAP", "min_num_params": 100, "bucket_layout": "fsdp2", "prefetch": 2, "reductions_in_flight": 2}}),
     "buckets by name, other dims": ("llama", {"mesh": {"dp_shard": 3}, "fsdp_config": {
-        "buckets": {"norms": "*norm*"}, "shard_dims": {"*": "largest"}, "optimizer_in_backward": "never", "kernels": "on", "force_sum_reduction": True}}),
+        "buckets": {"norms": "*norm*"}, "shard_dims": {"*": "largest"}, "optimizer_in_backward": "never", "kernels": "on", "norms": "fused", "force_sum_reduction": True}}),
     "overrides": ("gpt", {"mesh": {"dp_shard": 2}, "fsdp_config": {
         "mixed_precision": BF16, "reduce_wire_dtype": "bfloat16",
         "overrides": [{"modules": "*norm*", "mixed_precision": {}},

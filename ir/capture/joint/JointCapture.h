@@ -77,6 +77,11 @@ public:
     graph.attention.push_back(std::move(call));
   }
 
+  /// What became of norms that the model writes out.
+  void setNorms(std::vector<NotedNorm> norms) {
+    graph.norms = std::move(norms);
+  }
+
   /// Runs `forward`, which returns the model's tensors, under the recorder,
   /// differentiates the loss among them by all trainable parameters, unless the
   /// program is for inference, and completes the graph: kept outputs, changed

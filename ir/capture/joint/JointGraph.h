@@ -188,6 +188,12 @@ struct NotedAttention {
   Location location;
 };
 
+/// An RMS norm that the model writes out, or what looks like one.
+struct NotedNorm {
+  Location location;
+  std::string why; ///< it was left as it is; empty: it is LibTorch's
+};
+
 struct JointGraph {
   ModelFile file;
   std::vector<ModuleInfo> modules;
@@ -208,6 +214,7 @@ struct JointGraph {
   std::vector<Cast> casts;           ///< of which no node may be left
   std::vector<NarrowedLimit> limits; ///< what mixed precision did to them
   std::vector<NotedAttention> attention;
+  std::optional<std::vector<NotedNorm>> norms; ///< absent: nobody looked
   /// Trainable parameters that the loss does not depend on: now frozen.
   std::vector<std::string> withoutGradient;
   /// What the export lost and the request accepts, in words.

@@ -5,8 +5,10 @@
 #include "ir/aten/Aten.h"
 #include "ir/capture/joint/Draws.h"
 #include "ir/capture/module/AttributeBuilder.h"
+#include "ir/capture/module/NormRows.h"
 #include "ir/capture/request/PrecisionAttr.h"
 #include "ir/fsdp/Fsdp.h"
+#include "ir/fsdp/NormRows.h"
 #include "support/Error.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -451,6 +453,8 @@ fsdp::capture::buildModule(MLIRContext &context,
   }
   if (!first.attention.empty())
     (*module)->setAttr(kAttentionAttr, describeAttention(builder, first));
+  if (first.norms)
+    (*module)->setAttr(kNormsAttr, describeNorms(builder, *first.norms));
   llvm::SetVector<Attribute> checkpoints;
   for (const std::string &path : first.checkpoints)
     if (!path.empty())

@@ -47,6 +47,9 @@ void fsdp::capture::capturePt2(const ZipDirectory &archive,
     interpreter.setParamDtype([&] { return capture.getParamDtype(); });
   Pt2Backwards backwards;
   interpreter.setBackwards(&backwards);
+  std::vector<NotedNorm> norms;
+  if (capture.getRequest().fusesNorms)
+    interpreter.setNorms(&norms);
   for (const Pt2StateInput &input : program.stateInputs)
     interpreter.bind(input.placeholder, states[input.state]);
   for (const Pt2UserInput &input : program.userInputs)
@@ -62,6 +65,8 @@ void fsdp::capture::capturePt2(const ZipDirectory &archive,
                 backwards.getLost().end());
     capture.setLostBackwards(std::move(lost));
     capture.setCheckpoints(backwards.getCheckpoints());
+    if (capture.getRequest().fusesNorms)
+      capture.setNorms(std::move(norms));
     for (const Pt2StateUpdate &update : program.updates)
       capture.setStateTensor(update.state,
                              interpreter.get(update.value).toTensor());

@@ -305,6 +305,30 @@ bool Pt2Interpreter::castToAnothers(const json::Object &node) {
   return true;
 }
 
+/// LibTorch's norm in the place of one that ends with the node that has run:
+/// what it was made of is then read by nobody.
+void Pt2Interpreter::fuseNorm(const json::Object &node,
+                              const Location &location) {
+  const json::Array &outputs = json::getArray(node, "outputs");
+  std::string name =
+      outputs.size() == 1 ? getPt2ValueName(outputs.front()) : "";
+  if (const std::string *why = norms.findUnlike(name))
+    notedNorms->push_back({location, *why});
+  const Pt2WrittenNorm *norm = norms.find(name);
+  if (!norm)
+    return;
+  std::optional<at::Tensor> weight;
+  if (!norm->weight.empty())
+    weight = read(norm->weight).toTensor();
+  std::string why;
+  at::Tensor fused = capture::fuseNorm(*norm, read(norm->source).toTensor(),
+                                       get(norm->root).toTensor(), weight,
+                                       get(name).toTensor(), why);
+  if (why.empty())
+    bind(name, std::move(fused));
+  notedNorms->push_back({location, std::move(why)});
+}
+
 void Pt2Interpreter::bindOutputs(const json::Object &node,
                                  const std::vector<c10::IValue> &results) {
   auto bindName = [&](const json::Value &reference, const c10::IValue &value) {
@@ -413,6 +437,8 @@ void Pt2Interpreter::run(const json::Object &graph) {
   tensors = json::findObject(graph, "tensor_values");
   if (paramDtype)
     casts = Pt2LostCasts(graph);
+  if (notedNorms)
+    norms = Pt2WrittenNorms(graph);
   for (const json::Value &value : json::getArray(graph, "nodes")) {
     const json::Object &node = json::asObject(value);
     Pt2Target target = resolvePt2Target(node);
@@ -426,6 +452,8 @@ void Pt2Interpreter::run(const json::Object &graph) {
       backwards->inspect(node, at::GradMode::is_enabled(),
                          [&] { return getTensors(node); });
     runNode(node, target, location);
+    if (notedNorms)
+      fuseNorm(node, location);
   }
 }
 

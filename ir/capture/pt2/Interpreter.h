@@ -17,6 +17,7 @@
 #include "ir/capture/pt2/Operators.h"
 #include "ir/capture/pt2/Program.h"
 #include "ir/capture/pt2/Regions.h"
+#include "ir/capture/pt2/WrittenNorms.h"
 #include "ir/capture/symbolic/Number.h"
 
 #include <functional>
@@ -40,6 +41,9 @@ public:
 
   /// Told of each node before it runs.
   void setBackwards(Pt2Backwards *told) { backwards = told; }
+
+  /// Makes norms that the model writes out LibTorch's, and tells of each.
+  void setNorms(std::vector<NotedNorm> *told) { notedNorms = told; }
 
   /// In which dtype the module that runs computes, if not in that of the
   /// export: then casts that do nothing in the file mean something.
@@ -68,6 +72,7 @@ public:
 
 private:
   void callOperator(const c10::OperatorHandle &op, const json::Object &node);
+  void fuseNorm(const json::Object &node, const Location &location);
   bool castToAnothers(const json::Object &node);
   const c10::IValue &read(const std::string &name) const;
   void callRegion(const Pt2Region &region, const json::Object &node);
@@ -93,7 +98,9 @@ private:
   Pt2Backwards *backwards = nullptr;
   c10::DeviceType exportDevice = c10::kMeta;
   ParamDtype paramDtype;
-  Pt2LostCasts casts;                    ///< of the graph that runs
+  Pt2LostCasts casts; ///< of the graph that runs
+  std::vector<NotedNorm> *notedNorms = nullptr;
+  Pt2WrittenNorms norms;                 ///< of the graph that runs
   std::string module;                    ///< of the node that runs
   const json::Object *running = nullptr; ///< the graph that runs
   const json::Object *tensors = nullptr; ///< of the graph that runs, by name

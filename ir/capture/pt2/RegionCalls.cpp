@@ -50,6 +50,7 @@ void Pt2Interpreter::callRegion(const Pt2Region &region,
   inner.setExportDevice(exportDevice);
   inner.setBackwards(backwards);
   inner.setParamDtype(paramDtype);
+  inner.setNorms(notedNorms);
   inner.masks = masks;
   for (size_t i = 0; i < parameters.size(); ++i)
     if (std::string name = getPt2ValueName(parameters[i]); !name.empty())

@@ -31,6 +31,8 @@ struct CaptureRequest {
   std::string loss;
   /// Whether gradients that the export lost are taken as they are.
   bool acceptLostGradients = false;
+  /// Whether RMS norms that the model writes out become LibTorch's.
+  bool fusesNorms = false;
   /// Whether ranks will have parts of sequences each: attention then stays one
   /// call.
   bool cutsSequences = false;

@@ -5,6 +5,7 @@
 
 #include "ir/capture/request/PrecisionAttr.h"
 #include "ir/fsdp/Fsdp.h"
+#include "ir/fsdp/NormRows.h"
 #include "tools/fsdp-opt/compile/ConfigNotes.h"
 #include "tools/fsdp-opt/compile/DataInputs.h"
 #include "tools/fsdp-opt/compile/Mode.h"
@@ -35,6 +36,7 @@ CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
   options.request.loss = line.loss;
   if (config) {
     options.request.acceptLostGradients = config->acceptLostGradients;
+    options.request.fusesNorms = config->fusesNorms;
     options.target = config->target;
     options.request.ties = config->ties;
     options.request.precision = config->precision;
@@ -100,6 +102,14 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
             "', which only capture applies; compile it from the model "
             "file");
   }
+  if (config && config->fusesNorms != (*module)->hasAttr(kNormsAttr))
+    throw Error(ErrorId::ConfigNotSupported,
+                "'" + name + "' was captured with norms: " +
+                    (config->fusesNorms ? "written" : "fused") +
+                    ", but the config asks for norms: " +
+                    (config->fusesNorms ? "fused" : "written") +
+                    ", which only capture applies; compile it from the model "
+                    "file");
   if (config && !isForInference(*module) &&
       getLossScale(*module) !=
           (config->lossScale ? config->lossScale->init : 1))

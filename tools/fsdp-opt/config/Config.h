@@ -263,6 +263,8 @@ struct Config {
   int64_t lossChunks = 1; ///< 0: as many as make one small
   /// Operators that follow each other become kernels of our own.
   bool kernels = false;
+  /// RMS norms that the model writes out become LibTorch's.
+  bool fusesNorms = false;
   /// Buckets are updated in backward where nothing needs all gradients first.
   bool optimizerInBackward = true;
   bool offloadParams = false;    ///< to the host's memory

@@ -106,6 +106,11 @@ std::vector<Field<Config>> fsdp::getMemoryFields() {
        "`on`: operators that follow each other and compute element by element, "
        "or sum over the last dim, become kernels of our own, which keep what "
        "is between them out of memory; LibTorch has the rest"},
+      {"norms", &Config::fusesNorms,
+       Choice<bool>{{{"written", false}, {"fused", true}}},
+       "`fused`: RMS norms that the model writes out, as transformers' do, "
+       "become LibTorch's norm, [see below](#norms-that-are-written-out): one "
+       "kernel on GPUs. It rounds once less"},
       {"optimizer_in_backward", &Config::optimizerInBackward,
        Choice<bool>{{{"auto", true}, {"never", false}}},
        "`auto`: a bucket is updated as soon as its gradients are reduced and "

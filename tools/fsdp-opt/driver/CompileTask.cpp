@@ -69,6 +69,7 @@ public:
     // Of what is kept, not of what was tried on the way.
     RemarkCollection remarks(context);
     remarkAttention(*module);
+    remarkNorms(*module, loaded.config.kernels);
     compile(std::move(decided));
     Progress::enter("making the artifact");
     make();

@@ -47,6 +47,10 @@ void remarkChoice(mlir::ModuleOp module,
 /// and what its mask became; missed are those that are decomposed.
 void remarkAttention(mlir::ModuleOp module);
 
+/// Of category `norms`, for each norm that the model writes out: whether it is
+/// LibTorch's, and what is gained; missed are those that stay, and why.
+void remarkNorms(mlir::ModuleOp module, bool hasKernels);
+
 /// Of category `schedule`, for each transfer of a scheduled program: behind
 /// which operator it starts and why there, in front of which it is waited for,
 /// and what computes beside it, at the line of the model that a gather is for,

@@ -449,6 +449,110 @@ def rms():
     return Rms(), {"x": torch.randn(2, 4, 6)}
 
 
+class Spelled(nn.Module):
+    """One norm in front of a layer, as `spell` writes it; its weight is called `weight`."""
+
+    def __init__(self, spell):
+        super().__init__()
+        self.weight, self.spell = nn.Parameter(torch.rand(8)), spell
+
+    def forward(self, x):
+        return self.spell(x, self.weight)
+
+
+def _root(wide, eps=1e-6):
+    return torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
+
+
+def _llama(x, w):
+    wide = x.to(torch.float32)
+    return w * (wide * _root(wide)).to(x.dtype)
+
+
+def _olmo(x, w):
+    wide = x.to(torch.float32)
+    return (w * (wide * _root(wide))).to(x.dtype)
+
+
+def _gemma(x, w):
+    wide = x.float()
+    return (wide * _root(wide) * (1.0 + w.float())).type_as(x)
+
+
+def _gemma3n(x, w):
+    wide = x.float()
+    return (wide * torch.pow(wide.pow(2).mean(-1, keepdim=True) + 1e-5, -0.5) * w.float()).type_as(x)
+
+
+def _llama4(x, w):
+    wide = x.float()
+    return (wide * _root(wide)).type_as(x) * w
+
+
+def _bare(x, w):
+    wide = x.float()
+    return (wide * _root(wide)).type_as(x)
+
+
+def _t5(x, w):
+    return w * (x * _root(x.to(torch.float32)))
+
+
+def _other_dim(x, w):
+    return w * (x * torch.rsqrt(x.pow(2).mean(1, keepdim=True) + 1e-6))
+
+
+def _eps_outside(x, w):
+    return w * (x / (x.pow(2).mean(-1, keepdim=True).sqrt() + 1e-6))
+
+
+def _no_mean(x, w):
+    return w * (x * torch.rsqrt(x.pow(2).sum(-1, keepdim=True) + 1e-6))
+
+
+def _cubes(x, w):
+    return w * (x * torch.rsqrt(x.pow(3).abs().mean(-1, keepdim=True) + 1e-6))
+
+
+def _another(x, w):
+    return w * (x.tanh() * _root(x))
+
+
+def _twice(x, w):
+    root = _root(x)
+    return w * (x * root) + root
+
+
+def _variance(x, w):
+    """No norm, but what would be one on the way."""
+    return x.pow(2).mean(-1, keepdim=True) * w + x
+
+
+class Spellings(nn.Module):
+    def __init__(self, spellings):
+        super().__init__()
+        self.norms = nn.ModuleDict({spell.__name__[1:]: Spelled(spell) for spell in spellings})
+        self.proj = nn.Linear(8, 8, bias=False)
+
+    def forward(self, x):
+        for norm in self.norms.values():
+            x = x + norm(self.proj(x))
+        return x.float().tanh().sum()
+
+
+def written_norms():
+    return Spellings([_llama, _olmo, _gemma, _gemma3n, _llama4, _bare, _t5]), {"x": torch.rand(2, 3, 8)}
+
+
+def half_norms():
+    model, inputs = written_norms()
+    return model.bfloat16(), {"x": inputs["x"].bfloat16()}
+
+
+def unlike_norms():
+    return Spellings([_other_dim, _eps_outside, _no_mean, _cubes, _another, _twice, _variance]), {"x": torch.rand(2, 3, 8)}
+
+
 def refused(loss, **options):
     return lambda: (Of(loss, **options), {"x": torch.randn(2, 4)})
 
