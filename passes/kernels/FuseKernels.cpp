@@ -173,8 +173,14 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
       spellLosses(program);
       if (way.splits)
         splitUpdates(program);
-      if (auto made = makeKernels(program, limit.bytes());
-          made && limit.holds(program)) {
+      auto made = makeKernels(program, limit.bytes());
+      // What is spelled is so for kernels.
+      if (made && program.getOps<KernelOp>().empty()) {
+        OwningOpRef<func::FuncOp> copy = original->clone();
+        program.getBody().takeBody(copy->getBody());
+        products = way.adds ? addProducts(program) : SmallVector<Location>();
+      }
+      if (made && limit.holds(program)) {
         for (Location product : products)
           tellAdded(program, product);
         for (const MadeKernel &each : *made)
