@@ -74,8 +74,20 @@ static uint64_t bytesOf(int descriptor) {
   return bytes > kEndBytes && bytes <= kMostBytes ? bytes : 0;
 }
 
-static std::optional<CodeImage> read(int descriptor, uint64_t bytes,
-                                     std::string_view request) {
+static std::optional<std::string> readText(int descriptor, uint64_t bytes,
+                                           std::string_view request) {
+  std::string file(bytes, '\0');
+  if (pread(descriptor, file.data(), bytes, 0) != ssize_t(bytes))
+    return std::nullopt;
+  std::optional<uint64_t> length = checkFile(file, request);
+  if (!length)
+    return std::nullopt;
+  file.resize(*length);
+  return file;
+}
+
+static std::optional<CodeImage> readImage(int descriptor, uint64_t bytes,
+                                          std::string_view request) {
   // Looked at where it is mapped: what is run is what was compared.
   if (std::optional<CodeImage> image = CodeImage::map(descriptor, bytes)) {
     if (checkFile(image->bytes(), request))
@@ -83,27 +95,38 @@ static std::optional<CodeImage> read(int descriptor, uint64_t bytes,
     return std::nullopt;
   }
   // A file system that lets nobody execute its files.
-  std::string file(bytes, '\0');
-  if (pread(descriptor, file.data(), bytes, 0) != ssize_t(bytes))
+  std::optional<std::string> file = readText(descriptor, bytes, request);
+  if (!file)
     return std::nullopt;
-  std::optional<uint64_t> length = checkFile(file, request);
-  if (!length)
-    return std::nullopt;
-  return CodeImage(std::string_view(file).substr(0, *length));
+  return CodeImage(*file);
+}
+
+/// What `read` makes of the request's file; none if there is no such file.
+template <typename Read>
+auto CodeCache::open(std::string_view request, Read read) const {
+  using Result = decltype(read(0, uint64_t(0), request));
+  struct File {
+    ~File() {
+      if (descriptor >= 0)
+        close(descriptor);
+    }
+    int descriptor = -1;
+  } file;
+  if (!folder.empty())
+    file.descriptor = ::open(pathOf(request).c_str(),
+                             O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (file.descriptor < 0)
+    return Result();
+  uint64_t bytes = bytesOf(file.descriptor);
+  return bytes ? read(file.descriptor, bytes, request) : Result();
 }
 
 std::optional<CodeImage> CodeCache::find(std::string_view request) const {
-  if (folder.empty())
-    return std::nullopt;
-  int descriptor = open(pathOf(request).c_str(),
-                        O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0)
-    return std::nullopt;
-  uint64_t bytes = bytesOf(descriptor);
-  std::optional<CodeImage> image =
-      bytes ? read(descriptor, bytes, request) : std::nullopt;
-  close(descriptor);
-  return image;
+  return open(request, readImage);
+}
+
+std::optional<std::string> CodeCache::findText(std::string_view request) const {
+  return open(request, readText);
 }
 
 void CodeCache::keep(std::string_view request, std::string_view image) const {

@@ -26,11 +26,15 @@ public:
   /// The code that was made for `request`, all of which is compared; none if
   /// there is none, or if its file is damaged.
   std::optional<CodeImage> find(std::string_view request) const;
+  /// The same of code that is text, and that nothing here executes.
+  std::optional<std::string> findText(std::string_view request) const;
   /// Keeps it for later; a disk that is full, or the like, is no error.
   void keep(std::string_view request, std::string_view image) const;
 
 private:
   std::string pathOf(std::string_view request) const;
+  template <typename Read>
+  auto open(std::string_view request, Read read) const;
 
   std::string folder; ///< empty: there is none
 };

@@ -47,7 +47,7 @@ static std::string findLibrary() {
 
 bool fsdp::hasKernelLibrary() { return !findLibrary().empty(); }
 
-std::string fsdp::identifyLibrary() {
+static std::string identifyLibrary() {
   std::string path = findLibrary();
   std::error_code error;
   auto time = std::filesystem::last_write_time(path, error);
@@ -55,6 +55,13 @@ std::string fsdp::identifyLibrary() {
   return error ? ""
                : std::to_string(bytes) + "@" +
                      std::to_string(time.time_since_epoch().count());
+}
+
+std::string fsdp::requestFor(std::string_view serialized,
+                             std::string_view target) {
+  static const std::string library = identifyLibrary();
+  return std::string(serialized) + std::string(target) +
+         std::to_string(kEmitterVersion) + library;
 }
 
 static const KernelLibrary *load() {

@@ -19,14 +19,15 @@ bool hasKernelLibrary();
 /// there is no code for it.
 std::string_view targetOfProcessor();
 
-/// What tells this build of the library from others: its file's size and time.
-/// Empty if there is none.
-std::string identifyLibrary();
-
 /// A program as the library takes it.
 std::string serialize(const plan::KernelProgramT &program);
 
-/// The image of a serialized program's code for `target`, by the library, which
+/// What code of a serialized program for `target` is found by: another build
+/// of the library, told by its file's size and time, asks for other code.
+std::string requestFor(std::string_view serialized, std::string_view target);
+
+/// The image of a serialized program's code for `target`, or a GPU's text, by
+/// the library, which
 /// the first call loads, and which stays. Throws fsdp::Error (KernelsUnusable).
 /// Any thread may call it.
 std::string makeCode(std::string_view serialized, std::string_view target);

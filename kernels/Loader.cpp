@@ -7,13 +7,11 @@
 #include "kernels/CodeImage.h"
 #include "kernels/CodeLibrary.h"
 #include "kernels/Interpreter.h"
-#include "kernels/Library.h"
+#include "kernels/Places.h"
 #include "plan/Kernels.h"
 #include "support/Error.h"
 
 #include <cstdlib>
-#include <map>
-#include <mutex>
 #include <span>
 #include <string>
 
@@ -49,23 +47,7 @@ private:
   CodeImage image;
 };
 
-/// What is held of one request, and is made by one thread at a time.
-struct Place {
-  std::mutex mutex;
-  std::weak_ptr<const LoadedKernel> kernel;
-};
-
 } // namespace
-
-static std::shared_ptr<Place> placeOf(const std::string &request) {
-  static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<Place>> places;
-  std::lock_guard lock(mutex);
-  std::shared_ptr<Place> &place = places[request];
-  if (!place)
-    place = std::make_shared<Place>();
-  return place;
-}
 
 static CodeImage findOrMake(const std::string &request,
                             std::string_view program, std::string_view target) {
@@ -81,7 +63,7 @@ static CodeImage findOrMake(const std::string &request,
   return CodeImage(made);
 }
 
-static bool wantsInterpreter() {
+bool fsdp::wantsInterpreter() {
   const char *wanted = std::getenv("FSDP_KERNELS");
   if (!wanted || !*wanted)
     return false;
@@ -100,16 +82,9 @@ fsdp::loadKernel(const plan::KernelProgramT &program) {
     return std::make_shared<Interpreted>(program);
   std::string serialized = serialize(program);
   std::string_view target = targetOfProcessor();
-  static const std::string library = identifyLibrary();
-  std::string request = serialized + std::string(target) +
-                        std::to_string(kEmitterVersion) + library;
-  std::shared_ptr<Place> place = placeOf(request);
-  std::lock_guard lock(place->mutex);
-  std::shared_ptr<const LoadedKernel> kernel = place->kernel.lock();
-  if (!kernel) {
-    kernel =
-        std::make_shared<Compiled>(findOrMake(request, serialized, target));
-    place->kernel = kernel;
-  }
-  return kernel;
+  std::string request = requestFor(serialized, target);
+  static SharedPlaces<LoadedKernel> places;
+  return places.find(request, [&] {
+    return std::make_shared<Compiled>(findOrMake(request, serialized, target));
+  });
 }

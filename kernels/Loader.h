@@ -31,6 +31,10 @@ public:
   virtual KernelFunction code() const = 0;
 };
 
+/// Whether FSDP_KERNELS in the environment asks for the interpreter. Throws
+/// fsdp::Error (KernelsUnusable) if it asks for something else.
+bool wantsInterpreter();
+
 /// A program, ready to run on this machine's processor. Equal programs of a
 /// process share what is still held of one, which is made once, by whoever asks
 /// first. FSDP_KERNELS=interpret in the environment asks for the interpreter.

@@ -10,8 +10,9 @@
 //
 // For an operand N that takes a sum over rows the first two are given memory of
 // `partialRows` rows of f32, one behind the other, which they fill, and which
-// sum_N adds up in order, behind them. Numbers of threads and blocks are the
-// code's and not the GPU's, so sums are the same on all.
+// sum_N adds up in order, behind them, and rounds to the operand's type.
+// Numbers of threads and blocks are the code's and not the GPU's, so sums are
+// the same on all.
 //
 //===----------------------------------------------------------------------===//
 

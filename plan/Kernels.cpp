@@ -361,6 +361,9 @@ uint64_t fsdp::extentOf(const KernelProgramT &program, size_t operand) {
   const KernelOperandT &of = *program.operands[operand];
   uint64_t extent =
       1 + (of.columns - 1) * static_cast<uint64_t>(of.column_stride);
+  // Of no rows the sum is there, too.
+  if (takesRowSum(program, operand))
+    return extent;
   for (size_t i = 0; i < program.rows.size(); ++i) {
     if (program.rows[i] == 0)
       return 0;

@@ -409,9 +409,10 @@ void GpuKernel::finishSums() {
   }
 }
 
-/// Adds up the partial rows of an operand, a thread a column.
+/// Adds up the partial rows of an operand, a thread a column, and rounds to its
+/// type.
 static void emitSum(llvm::Function &function, const EmitTarget &target,
-                    int64_t columns, int64_t rows) {
+                    DType dtype, int64_t columns, int64_t rows) {
   Code code(function, target);
   function.addFnAttr("nvvm.maxntid", std::to_string(kThreads));
   auto read = [&](llvm::Intrinsic::ID id) {
@@ -434,8 +435,9 @@ static void emitSum(llvm::Function &function, const EmitTarget &target,
           code.b.CreateStore(code.add(code.b.CreateLoad(type, sum), part), sum);
         });
     code.b.CreateStore(
-        code.b.CreateLoad(type, sum),
-        code.b.CreateInBoundsGEP(type, function.getArg(1), column));
+        narrow(code, dtype, code.b.CreateLoad(type, sum), /*isRounded=*/false),
+        code.b.CreateInBoundsGEP(memoryType(code, dtype), function.getArg(1),
+                                 column));
   });
   code.b.CreateRetVoid();
 }
@@ -460,9 +462,11 @@ std::vector<PtxLaunch> fsdp::emitGpuKernel(llvm::Module &module,
   for (size_t i = 0; i < operands; ++i) {
     if (!takesRowSum(nest.program, i))
       continue;
-    auto columns = int64_t(nest.program.operands[i]->columns);
+    const plan::KernelOperandT &operand = *nest.program.operands[i];
+    auto columns = int64_t(operand.columns);
     std::string name = "sum_" + std::to_string(i);
-    emitSum(*declare(module, name, 2), target, columns, shape.blocks);
+    emitSum(*declare(module, name, 2), target, operand.dtype, columns,
+            shape.blocks);
     launches.push_back(
         {name, kThreads, uint32_t((columns + kThreads - 1) / kThreads), 0});
   }

@@ -7,6 +7,7 @@
 #include "runtime/comm/one_device/DeviceFabric.h"
 #include "runtime/cuda/Cupti.h"
 #include "runtime/cuda/DeviceAllocator.h"
+#include "runtime/cuda/Driver.h"
 #include "runtime/cuda/Graphs.h"
 #include "runtime/cuda/Kernels.h"
 #include "runtime/cuda/Memory.h"
@@ -18,6 +19,7 @@
 #include "runtime/exec/CaptureAgreement.h"
 #include "runtime/exec/Executor.h"
 #include "runtime/exec/StepGraphs.h"
+#include "runtime/kernels/GpuKernels.h"
 #include "runtime/log/Log.h"
 #include "support/Error.h"
 #include "support/Format.h"
@@ -88,6 +90,8 @@ public:
 
   std::unique_ptr<Instruction> prepareDraw(Preparation &p,
                                            const plan::DrawT &op) override;
+  GpuKernels *kernels() override;
+  StreamHandle computeStream() override { return streams->compute(); }
   double readNumber(const at::Tensor &tensor) override {
     return numbers.read({&tensor, 1})[0];
   }
@@ -118,6 +122,7 @@ private:
   uint64_t workspaces = 0;
   size_t freeBefore = 0; ///< bytes of the device, when rehearsals began
   NumberReader numbers;
+  std::optional<GpuKernels> ownKernels; ///< once they were asked for
 };
 
 /// How long the host waits for all that it put on the device. Transfers among
@@ -254,9 +259,8 @@ std::optional<int> capabilityOf(std::string_view name) {
   return capability;
 }
 
-/// The kernels were chosen for the plan's device, and what it can do a newer
-/// one can.
-void checkCapability(const std::string &name, int device) {
+/// 90 of 9.0.
+int capabilityOfDevice(int device) {
   int major = 0, minor = 0;
   checkCuda(
       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
@@ -264,7 +268,20 @@ void checkCapability(const std::string &name, int device) {
   checkCuda(
       cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
       "cudaDeviceGetAttribute");
-  int found = 10 * major + minor;
+  return 10 * major + minor;
+}
+
+GpuKernels *CudaDevice::kernels() {
+  if (!ownKernels)
+    ownKernels.emplace(loadDriver(), streams->device(),
+                       capabilityOfDevice(streams->device()));
+  return &*ownKernels;
+}
+
+/// The kernels were chosen for the plan's device, and what it can do a newer
+/// one can.
+void checkCapability(const std::string &name, int device) {
+  int found = capabilityOfDevice(device);
   if (found < capabilityOf(name).value_or(0))
     throw Error(ErrorId::RuntimeUnsupported,
                 "the artifact is for device '" + name +

@@ -13,6 +13,7 @@
 #include "runtime/device/AheadWriter.h"
 #include "runtime/device/Copies.h"
 #include "runtime/device/Memory.h"
+#include "runtime/device/Streams.h"
 
 #include <c10/core/Device.h>
 
@@ -30,6 +31,7 @@ namespace fsdp {
 class DeviceActivities;
 class Executor;
 class Fabric;
+class GpuKernels;
 class Instruction;
 class ProfileRecorder;
 class Witness;
@@ -87,6 +89,12 @@ public:
   /// The device's own way to draw random numbers; null: it has none for these.
   virtual std::unique_ptr<Instruction> prepareDraw(Preparation &preparation,
                                                    const plan::DrawT &op) = 0;
+
+  /// What programs of kernels become there (fsdp_config.kernels), on its
+  /// compute stream; null: the host computes them.
+  virtual GpuKernels *kernels() { return nullptr; }
+  /// Where kernels run; null on the host.
+  virtual StreamHandle computeStream() { return nullptr; }
 
   /// The number in a tensor of one element, as soon as it is there.
   virtual double readNumber(const at::Tensor &tensor) = 0;

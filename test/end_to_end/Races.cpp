@@ -7,12 +7,11 @@
 // be, and at random. fsdp-races STEP.fsdp DATA STEPS nccl gives each
 // rank a device, and a library that stands for NCCL; `single` leaves graphs
 // out. Prints as JSON, for each
-// way, the accesses that nothing orders, and whether all numbers are those of
-// the host. Of several DATA, with commas between them, each is one step's
-// inputs in turn.
-// fsdp-races STEP.fsdp DATA STEPS faults trains many times, each time with one
-// wait less, or with a plan that lets go of memory too early, and counts what
-// is found.
+// way, the accesses that nothing orders, whether all numbers are those of the
+// host, and how often the driver launched kernels of our own. Of several DATA,
+// with commas between them, each is one step's inputs in turn. fsdp-races
+// STEP.fsdp DATA STEPS faults trains many times, each time with one wait less,
+// or with a plan that lets go of memory too early, and counts what is found.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,6 +21,7 @@
 #include "runtime/train/Checkpointer.h"
 #include "support/Error.h"
 #include "test/unit/runtime/TemporaryFolder.h"
+#include "test/unit/runtime/cuda/FakeDriver.h"
 #include "test/unit/runtime/cuda/FarDevice.h"
 
 #include <nlohmann/json.hpp>
@@ -116,12 +116,14 @@ std::vector<Way> listWays(bool isSingle) {
           way("graphs, at random", Kind::random, 2, true)};
 }
 
-json print(const char *name, const FarReport &report, bool isSame) {
+json print(const char *name, const FarReport &report, bool isSame,
+           uint64_t kernels) {
   return {{"way", name},
           {"error", report.error},
           {"races", report.races},
           {"compared", report.compared},
           {"launches", report.launches},
+          {"kernels", kernels},
           {"same", isSame}};
 }
 
@@ -136,12 +138,14 @@ json playAll(const LaunchOptions &launched, int steps,
     ways.pop_back(); // ranks' threads are seldom alike anyway
   for (const Way &way : ways) {
     Training training(steps, files);
+    const uint64_t before = FakeDriver::launchCount();
     FarReport report =
         isNccl ? launchFarNccl(launched, way.options, FSDP_FAKE_NCCL,
                                std::ref(training))
                : launchFar(launched, way.options, std::ref(training));
-    all.push_back(
-        print(way.name, report, training.outcome() == onHost.outcome()));
+    all.push_back(print(way.name, report,
+                        training.outcome() == onHost.outcome(),
+                        FakeDriver::launchCount() - before));
   }
   return all;
 }

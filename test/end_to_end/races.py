@@ -37,12 +37,14 @@ def prepare(bin, folder, factory, world, config, readers):
     compile_step(bin, folder, model, inputs, config)
 
 
-def check(found, graphs):
+def check(found, graphs, kernels=False):
     for each in found:
         way = each["way"]
         assert not each["error"], f"{way}: {each['error']}"
         assert not each["races"], f"{way}: {len(each['races'])} races: " + "\n".join(each["races"][:5])
         assert each["compared"] > 100, f"{way}: only {each['compared']} pairs of accesses were compared"
+        # Rehearsed, launched one by one, and then perhaps in a capture alone.
+        assert not kernels or each["kernels"] > 10, f"{way}: {each['kernels']} launches of kernels of our own"
         assert each["same"], f"{way}: other numbers than the host's"
         if way.startswith("graphs"):
             assert not graphs or each["launches"] > 0, f"{way}: {each['launches']} launches of graphs"
@@ -56,7 +58,7 @@ def case(bin, factory, world=2, graphs=True, mesh=None, readers=None, nccl=False
         settings["fsdp_config"]["cpu_offload_pin_memory"] = pinned
         prepare(bin, folder, factory, world, settings, readers or world)
         command = [bin.parent / "test" / "bin" / "fsdp-races", "step.fsdp", "data.safetensors", STEPS]
-        check(json.loads(must(*command, *(["nccl"] if nccl else []), *([] if graphs else ["single"]), cwd=folder).stdout), graphs)
+        check(json.loads(must(*command, *(["nccl"] if nccl else []), *([] if graphs else ["single"]), cwd=folder).stdout), graphs, settings["fsdp_config"].get("kernels") == "on")
     return run
 
 
@@ -142,6 +144,10 @@ def cases(bin):
     yield "tp, cp, offload_optimizer", case(bin, zoo.llama, 1, graphs=False, mesh={"tp": 2, "cp": 2}, tp_plan="auto", **offload)
     yield "validation", case(bin, blocks, eval={"data": "data.safetensors", "batches": 2})
     yield "validation, offload_optimizer", case(bin, blocks, eval={"data": "data.safetensors", "batches": 2}, **offload)
+    kernels = {"kernels": "on"}
+    yield "kernels", case(bin, zoo.llama, **kernels)
+    yield "kernels, bf16, clip, micro-batches", case(bin, zoo.llama, mixed_precision=BF16, max_grad_norm=0.1, gradient_accumulation_steps=2, **kernels)
+    yield "kernels, offload_optimizer", case(bin, zoo.gpt, graphs=False, **offload, **kernels)
     yield "draws", case(bin, dropout, graphs=False)
     apart = {"nccl": True}
     for world in (2, 8):
@@ -150,6 +156,7 @@ def cases(bin):
     yield "NCCL, kept in parts", case(bin, blocks, 4, reshard_after_forward=2, **apart)
     yield "NCCL, flat, float8, recompute", case(bin, wide, 3, bucket_layout="flat", float8=EIGHT, activation_checkpointing=True, **apart)
     yield "NCCL, tp, cp, validation", case(bin, zoo.llama, 1, mesh={"tp": 2, "cp": 2}, tp_plan="auto", eval={"data": "data.safetensors", "batches": 2}, **apart)
+    yield "NCCL, kernels", case(bin, zoo.llama, **kernels, **apart)
     yield "NCCL, offload_params, bf16", case(bin, zoo.gpt, graphs=False, offload_params=True, mixed_precision=BF16, **apart)
     yield "NCCL, shapes that change", changing(bin, nccl=True)
     yield "NCCL, micro-batches, activations", case(bin, wide, 4, activation_offloading=True, gradient_accumulation_steps=2, **apart)

@@ -4,6 +4,7 @@
 #include "kernels/Loader.h"
 #include "plan/Kernels.h"
 #include "runtime/exec/Instruction.h"
+#include "runtime/exec/instructions/KernelOnGpu.h"
 #include "support/Error.h"
 
 #include <ATen/Parallel.h>
@@ -109,24 +110,33 @@ private:
 std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
                                            const plan::KernelT &op) {
   const KernelProgramT &program = *p.plan.kernels[op.program];
-  KernelCall call{loadKernel(program), {}, 0, 1};
+  std::vector<void *> operands;
   std::vector<RowSum> sums;
+  size_t beside = 0;
   auto input = op.inputs.begin(), output = op.outputs.begin();
   for (size_t i = 0; i < program.operands.size(); ++i) {
     bool isWritten = program.operands[i]->written != -1;
     uint32_t index = isWritten ? *output++ : *input++;
     const at::Tensor &value = p.values[index];
-    if (!p.deviceOf(index).is_cpu())
-      throw Error(ErrorId::RuntimeUnsupported,
-                  "kernels of fsdp_config.kernels are made for processors "
-                  "alone, and the artifact has them on a GPU; compile it with "
-                  "kernels: off");
-    call.operands.push_back(isWritten
-                                ? value.mutable_data_ptr()
-                                : const_cast<void *>(value.const_data_ptr()));
+    operands.push_back(isWritten ? value.mutable_data_ptr()
+                                 : const_cast<void *>(value.const_data_ptr()));
     if (takesRowSum(program, i))
       sums.push_back({i, value});
+    beside += p.isBeside(index);
   }
+  if (!p.device.isHost() && beside == 0) {
+    if (GpuKernels *kernels = p.device.kernels())
+      return makeKernelOnGpu(p, *kernels, program, std::move(operands));
+    throw Error(ErrorId::RuntimeUnsupported,
+                "kernels of fsdp_config.kernels are made for no device of this "
+                "kind; compile the model with kernels: off");
+  }
+  if (!p.device.isHost() && beside != operands.size())
+    throw Error(ErrorId::RuntimeUnsupported,
+                "kernel '" + program.name +
+                    "' has operands on the device and others on the host; "
+                    "compile the model with kernels: off");
+  KernelCall call{loadKernel(program), std::move(operands), 0, 1};
   auto columns = static_cast<int64_t>(columnsOf(program));
   bool takesColumns = isFlat(program);
   call.count = takesColumns ? columns : rowsOf(program);

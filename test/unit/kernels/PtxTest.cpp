@@ -10,6 +10,7 @@
 #include "kernels/CodeLibrary.h"
 #include "kernels/Interpreter.h"
 #include "plan/DType.h"
+#include "test/unit/kernels/Nearly.h"
 #include "test/unit/kernels/Operands.h"
 #include "test/unit/kernels/Programs.h"
 #include "test/unit/kernels/PtxMachine.h"
@@ -151,61 +152,20 @@ TEST(KernelPtx, SumsStayWithinTheirOperands) {
   EXPECT_GT(tried, 20u);
 }
 
-/// Elements as numbers.
-static double numberAt(const plan::KernelOperandT &operand, const char *at) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, at, dtypeBytes(operand.dtype));
-  if (operand.dtype == DType::bf16)
-    bits <<= 16;
-  float number;
-  std::memcpy(&number, &bits, sizeof(number));
-  return number;
-}
-
 /// What models have, of numbers of a middling size: with other orders of sums
 /// and the GPU's approximations near by.
 static void compareNearly(const Sample &sample, const std::string &target) {
   const plan::KernelProgramT &program = sample.program;
   SCOPED_TRACE(sample.name + " for " + target);
   Device device(program, target);
-  std::mt19937_64 random(5);
-  std::vector<std::vector<char>> expected, found;
-  std::vector<void *> to, at;
-  for (size_t i = 0; i < program.operands.size(); ++i) {
-    const plan::KernelOperandT &operand = *program.operands[i];
-    size_t size = dtypeBytes(operand.dtype);
-    std::vector<char> bytes(extentOf(program, i) * size);
-    for (size_t c = 0; c < bytes.size() && operand.written == -1; c += size) {
-      float number = float(random() % 2000) / 1000 - (size == 8 ? 0 : 1) +
-                     (i == 2 || i == 4 ? 1.001f : 0);
-      if (size == 8)
-        bytes[c] = char(random() % 8);
-      else
-        std::memcpy(&bytes[c], reinterpret_cast<char *>(&number) + 4 - size,
-                    size);
-    }
-    expected.push_back(bytes);
-    found.push_back(bytes);
-  }
-  for (size_t i = 0; i < expected.size(); ++i) {
-    to.push_back(expected[i].data());
-    at.push_back(found[i].data());
-  }
-  interpret(program, to, 0,
-            isFlat(program) ? int64_t(columnsOf(program)) : rowsOf(program));
+  NearNumbers numbers(program);
+  std::vector<std::vector<char>> found = numbers.given();
+  std::vector<void *> at;
+  for (std::vector<char> &bytes : found)
+    at.push_back(bytes.data());
   ASSERT_NO_THROW(device.run(at));
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const plan::KernelOperandT &operand = *program.operands[i];
-    size_t size = dtypeBytes(operand.dtype);
-    // A digit of bf16 that was rounded otherwise, or some of f32.
-    double allowed = size == 2 ? 0x1p-6 : takesRowSum(program, i) ? 1e-2 : 2e-5;
-    for (size_t c = 0; c < expected[i].size() && operand.written != -1;
-         c += size)
-      ASSERT_NEAR(numberAt(operand, &found[i][c]),
-                  numberAt(operand, &expected[i][c]),
-                  allowed * (1 + std::abs(numberAt(operand, &expected[i][c]))))
-          << "operand " << i << ", element " << c / size;
-  }
+  for (size_t i = 0; i < found.size(); ++i)
+    ASSERT_EQ(numbers.compare(i, found[i]), std::nullopt);
 }
 
 TEST(KernelPtx, WhatModelsHave) {

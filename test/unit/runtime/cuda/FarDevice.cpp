@@ -3,6 +3,7 @@
 
 #include "FarDevice.h"
 
+#include "FakeDriver.h"
 #include "FarWitness.h"
 #include "SimulatedGraphs.h"
 #include "runtime/comm/one_device/DeviceFabric.h"
@@ -12,6 +13,7 @@
 #include "runtime/device/StreamMemory.h"
 #include "runtime/exec/CaptureAgreement.h"
 #include "runtime/exec/StepGraphs.h"
+#include "runtime/kernels/GpuKernels.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -99,6 +101,7 @@ public:
         far(device, streams, owner), pinned(device, owner, /*isPinned=*/true),
         pageable(device, owner, /*isPinned=*/false),
         numbers(streams, pinned, far), watcher(device),
+        launches(FakeDriver::functions(), streams->device(), kFarCapability),
         graphs(options.graphs ? CudaGraph::automatic : CudaGraph::off,
                std::make_unique<SimulatedRecorder>(device),
                {[this](const std::string &program, const std::string &reason) {
@@ -109,6 +112,7 @@ public:
     device->nameHost("the host" + owner);
     if (host.streams() && host.worldSize() > 1)
       device->keepToThisThread();
+    streams->use();
     SimulatedDevice::current() = streams->compute();
     if (!host.streams() || host.worldSize() == 1)
       own.emplace(host, streams, makeSimulatedReduce(device), kPatience);
@@ -158,6 +162,8 @@ public:
                                            const plan::DrawT &) override {
     return nullptr;
   }
+  GpuKernels *kernels() override { return &launches; }
+  StreamHandle computeStream() override { return streams->compute(); }
   double readNumber(const at::Tensor &tensor) override {
     return numbers.read({&tensor, 1})[0];
   }
@@ -198,6 +204,7 @@ private:
   BesideMemory pinned, pageable;
   NumberReader numbers;
   FarWitness watcher;
+  GpuKernels launches;
   std::optional<DeviceFabric> own; ///< where ranks share the device
   StepGraphs graphs;               ///< rank 0's, of all that share the device
 };

@@ -4,8 +4,10 @@
 // For tests of all that a GPU's runs do differently, except the GPU: memory
 // that the host is told to keep away from, copies and transfers on streams,
 // kernels that run when a stream comes to them, graphs, and one thread that
-// issues all ranks' programs. Kernels are the host's; what puts copies, inputs
-// and numbers on streams is what does so on GPUs (runtime/device/Stream*.h).
+// issues all ranks' programs. Kernels are the host's, but for those of our own,
+// which are loaded and launched as on GPUs (FakeDriver.h); what puts copies,
+// inputs and numbers on streams is what does so on GPUs
+// (runtime/device/Stream*.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,6 +28,9 @@
 #include <vector>
 
 namespace fsdp::test {
+
+/// Of the GPU that the host plays: 9.0.
+inline constexpr int kFarCapability = 90;
 
 struct FarOptions {
   Lateness lateness;

@@ -3,6 +3,7 @@
 
 #include "FarDevice.h"
 
+#include "FakeDriver.h"
 #include "runtime/comm/local/Local.h"
 #include "runtime/profile/Recorder.h"
 
@@ -75,6 +76,8 @@ fsdp::test::runFarRanks(const LaunchOptions &launch, const PlanFile &plan,
                         const std::function<void(const std::string &)> &fail) {
   if (!options.activities)
     options.activities = std::make_shared<FarActivities>();
+  for (const auto &program : plan.plan().kernels)
+    FakeDriver::teach(*program, kFarCapability);
   SessionOptions session;
   session.artifactFolder =
       std::filesystem::path(launch.artifact).parent_path().string();

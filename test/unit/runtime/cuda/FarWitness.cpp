@@ -3,6 +3,7 @@
 
 #include "FarWitness.h"
 
+#include "FakeDriver.h"
 #include "plan/Instructions.h"
 
 #include <c10/core/InferenceMode.h>
@@ -61,7 +62,27 @@ private:
   const std::unique_ptr<Instruction> inner;
 };
 
-/// What the host computes.
+/// What puts itself on its stream, by the driver.
+class ByDriver final : public Instruction {
+public:
+  explicit ByDriver(std::unique_ptr<Instruction> inner)
+      : inner(std::move(inner)) {}
+  void run(StepState &state) override {
+    FakeDriver::Launches launches;
+    inner->run(state);
+    launches.put();
+  }
+  void rehearse(StepState &state) override {
+    FakeDriver::Rehearsal rehearsal;
+    inner->rehearse(state);
+  }
+
+private:
+  const std::unique_ptr<Instruction> inner;
+};
+
+/// What the host computes. Its temporaries are no memory of the device's, where
+/// work that was put before may still have its own.
 class OnHost final : public Instruction {
 public:
   OnHost(SimulatedDevice &device, std::vector<ByteUse> uses,
@@ -70,13 +91,18 @@ public:
   void run(StepState &state) override {
     for (const ByteUse &use : uses)
       device.hostUses(use);
+    RankMemory::Current current(memory);
     inner->run(state);
   }
-  void rehearse(StepState &state) override { inner->rehearse(state); }
+  void rehearse(StepState &state) override {
+    RankMemory::Current current(memory);
+    inner->rehearse(state);
+  }
   bool needsHost() const override { return inner->needsHost(); }
 
 private:
   SimulatedDevice &device;
+  RankMemory memory;
   const std::vector<ByteUse> uses;
   const std::unique_ptr<Instruction> inner;
 };
@@ -136,8 +162,13 @@ FarWitness::stand(const Preparation &p, const plan::InstructionT &instruction,
     auto value = static_cast<uint32_t>(number);
     const plan::ValueT &root = *p.program.values[rootOf(p.program, value)];
     auto [begin, bytes] = extentOf(p.values[value]);
-    if (access == Access::end || root.place == plan::Place::literal || !bytes)
+    if (access == Access::end || !bytes)
       continue;
+    if (root.place == plan::Place::literal) {
+      // Nobody writes it; it lies beside all else.
+      issuer.values.push_back({begin, bytes, "a constant"});
+      continue;
+    }
     if (isBeside && !p.isBeside(value))
       throw std::logic_error(issuer.what + ": the host reaches for " +
                              nameOf(p, value) + " on the device");
@@ -160,6 +191,8 @@ FarWitness::stand(const Preparation &p, const plan::InstructionT &instruction,
   if (!issues && isBeside)
     prepared =
         std::make_unique<OnHost>(*device, std::move(uses), std::move(prepared));
+  else if (instruction.body.type == plan::Body::Kernel)
+    prepared = std::make_unique<ByDriver>(std::move(prepared));
   else if (!issues)
     prepared = std::make_unique<OnStream>(*device, p.memory, std::move(uses),
                                           issuer.what, std::move(prepared));

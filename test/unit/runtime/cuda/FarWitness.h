@@ -14,8 +14,10 @@ namespace fsdp::test {
 
 /// Puts what computes on the stream that the thread has entered, where it
 /// happens in its turn; what the host computes happens at once. Both say what
-/// they read and write, as the plan has it (plan/Instructions.h). Starts of
-/// transfers and copies and the waits for them stay as they are, and are named.
+/// they read and write, as the plan has it (plan/Instructions.h). Kernels of
+/// our own go through the driver, which knows that itself (FakeDriver.h).
+/// Starts of transfers and copies and the waits for them stay as they are, and
+/// are named.
 class FarWitness final : public Witness {
 public:
   explicit FarWitness(std::shared_ptr<SimulatedDevice> device)

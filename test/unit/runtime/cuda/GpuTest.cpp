@@ -19,7 +19,7 @@
 #include "support/Error.h"
 #include "test/unit/runtime/TemporaryFolder.h"
 #include "test/unit/runtime/TinyModel.h"
-#include "test/unit/runtime/cuda/KernelNumbers.h"
+#include "test/unit/runtime/cuda/ArenaKernels.h"
 #include "test/unit/runtime/cuda/NeedsGpu.h"
 
 #include <ATen/ops/empty.h>
@@ -147,48 +147,18 @@ TEST_F(Gpu, InputsComeOnTheirOwnStream) {
   }
 }
 
-/// What kernels work on: an arena's.
-class GpuKernels final : public KernelMemory {
-public:
-  GpuKernels(Memory &memory, StreamHandle stream)
-      : stream(stream), arena(1 << 20, memory) {}
-
-  StreamHandle onStream() const override { return stream; }
-  char *make(uint64_t bytes, uint64_t skew) override {
-    char *made = arena.at(used + skew);
-    used += (skew + bytes + 255) / 256 * 256;
-    return made;
-  }
-  void clear() override { used = 0; }
-  void write(char *to, const void *from, uint64_t bytes) override {
-    arena.write(offsetOf(to), from, bytes);
-  }
-  void read(void *to, const char *from, uint64_t bytes) override {
-    arena.read(offsetOf(from), to, bytes);
-  }
-
-private:
-  uint64_t offsetOf(const char *at) const {
-    return static_cast<uint64_t>(at - arena.at(0));
-  }
-
-  const StreamHandle stream;
-  Arena arena;
-  uint64_t used = 0;
-};
-
 TEST_F(Gpu, ReductionsHaveTheHostsBits) {
-  GpuKernels kernels(*memory, streams->compute());
+  ArenaKernels kernels(*memory, streams->compute());
   expectTheHostsReductions(kernels);
 }
 
 TEST_F(Gpu, DrawsHaveTheHostsNumbers) {
-  GpuKernels kernels(*memory, streams->compute());
+  ArenaKernels kernels(*memory, streams->compute());
   expectTheHostsDraws(kernels);
 }
 
 TEST_F(Gpu, CountsRiseByOne) {
-  GpuKernels kernels(*memory, streams->compute());
+  ArenaKernels kernels(*memory, streams->compute());
   expectCounts(kernels);
 }
 

@@ -401,6 +401,11 @@ bool SimulatedDevice::isCapturing(StreamHandle stream) const {
   return streams.at(stream).isCaptured;
 }
 
+bool SimulatedDevice::isCapturing() const {
+  std::lock_guard lock(mutex);
+  return capture != nullptr;
+}
+
 void SimulatedDevice::beginCapture(StreamHandle stream) {
   std::lock_guard lock(mutex);
   if (capture)

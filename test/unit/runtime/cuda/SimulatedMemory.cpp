@@ -36,6 +36,26 @@ bool SimulatedDevice::isPinned(const void *begin) const {
   return found->second.isPinned && at < found->first + found->second.bytes;
 }
 
+bool SimulatedDevice::reaches(const void *begin, size_t bytes) const {
+  std::lock_guard lock(mutex);
+  auto at = static_cast<const char *>(begin);
+  if (const Issuer *by = issuer())
+    for (const Issuer::Named &value : by->values)
+      if (at >= value.begin && at + bytes <= value.begin + value.bytes)
+        return true;
+  auto found = blocks.upper_bound(reinterpret_cast<uintptr_t>(begin));
+  if (found == blocks.begin())
+    return bytes == 0;
+  --found;
+  return reinterpret_cast<uintptr_t>(begin) + bytes <=
+         found->first + found->second.bytes;
+}
+
+SimulatedDevice *&SimulatedDevice::used() {
+  static thread_local SimulatedDevice *device = nullptr;
+  return device;
+}
+
 const Issuer *&SimulatedDevice::issuer() {
   static thread_local const Issuer *current = nullptr;
   return current;

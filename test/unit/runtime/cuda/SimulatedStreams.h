@@ -129,6 +129,11 @@ public:
 
   /// On whose behalf the calling thread puts work; null: nobody's.
   static const Issuer *&issuer();
+  /// The device that the calling thread is on, as CUDA's; null: none.
+  static SimulatedDevice *&used();
+  /// Whether all of that is in one memory that was added, or in something that
+  /// the issuer names.
+  bool reaches(const void *begin, size_t bytes) const;
   /// Where the calling thread's kernels go, as LibTorch's current stream.
   static StreamHandle &current();
   /// "all_gather of layers.0, of %4" for bytes that the issuer names, or else
@@ -149,6 +154,8 @@ public:
   uint64_t launchCount() const { return launches; }
   size_t sizeOf(const Graph &graph) const;
   bool isCapturing(StreamHandle stream) const;
+  /// Whether a capture has begun.
+  bool isCapturing() const;
 
   std::vector<std::string> races() const;
   uint64_t compared() const;
@@ -242,7 +249,7 @@ public:
 
   int device() const override { return 0; }
   std::string place() const override { return "simulated" + owner; }
-  void use() override {}
+  void use() override { SimulatedDevice::used() = simulated.get(); }
   size_t freeMemory() override { return 0; }
   StreamHandle compute() const override { return computeStream; }
   StreamHandle createStream(StreamPriority, std::string_view name) override {
