@@ -27,9 +27,6 @@
 
 namespace fsdp {
 
-/// Partial rows of a sum over rows at most.
-inline constexpr int64_t kMostPartialRows = 264;
-
 struct PtxLaunch {
   std::string entry;
   uint32_t threads = 0; ///< of a block, along x

@@ -53,6 +53,9 @@ struct KernelValue {
 inline constexpr uint64_t kKernelLanes = 64;
 inline constexpr int64_t kKernelParts = 16;
 
+/// Parts of one over rows on a GPU, at most: one for each block of threads.
+inline constexpr int64_t kMostPartialRows = 264;
+
 /// What programs may have at most.
 inline constexpr size_t kMaxKernelOps = 4096, kMaxKernelOperands = 256;
 

@@ -5,7 +5,8 @@
 
 #include "plan/DType.h"
 #include "plan/Instructions.h"
-#include "plan/Kernels.h"
+#include "plan/Target.h"
+#include "simulate/KernelWork.h"
 #include "support/Optimizers.h"
 
 #include <algorithm>
@@ -201,9 +202,7 @@ public:
     move(WorkKind::elementwise, moved,
          op.outputs.empty() ? op.inputs.front() : op.outputs.front());
     work.op = "kernel";
-    double rows = double(rowsOf(kernel));
-    for (const KernelValue &value : valuesOf(kernel))
-      work.flops += rows * double(value.columns);
+    addKernel(kernel, !isForHost(plan), work);
   }
   // These compute nothing; what moves between ranks and memories is a
   // transfer's time. A kind that is not named does not compile.

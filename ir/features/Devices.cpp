@@ -16,7 +16,6 @@ std::span<const Device> fsdp::getDevices() {
        .readsBlockCodes = true,
        .multipliesFloat8 = true,
        .updatesCodes = true,
-       .runsKernels = true,
        .alignment = 1},
       // NCCL sums while it moves; it and kernels move 16 bytes at a time.
       {.name = "cuda", .kernels = KernelTable::Cuda},

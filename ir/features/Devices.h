@@ -33,12 +33,14 @@ struct Device {
   /// Updates take moments, and round parameters, in other ways than
   /// torch.optim.
   bool updatesCodes = false;
-  /// Programs of kernels of our own run there.
-  bool runsKernels = false;
   /// Parts of a flat bucket that start at multiples of so many bytes move and
   /// compute much faster.
   int64_t alignment = 16;
 };
+
+/// GPUs of this compute capability, 10 * major + minor, and newer ones run
+/// programs of kernels of our own; so do all processors that artifacts are for.
+inline constexpr int kKernelCapability = 80;
 
 std::span<const Device> getDevices();
 /// By what a module or an artifact was made for: "cuda:sm_90".

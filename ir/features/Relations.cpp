@@ -134,7 +134,8 @@ const std::vector<Relation> kRelations = {
                 "{0} is not supported with {1}, whose collectives sum in the "
                 "type that travels; write mixed_precision: {reduce_dtype: "
                 "bfloat16} for sums in it"),
-    without(OwnKernels, RunsNoKernels, ", for which none are made yet"),
+    without(OwnKernels, GpuBeforeKernels,
+            ", for which no code of theirs is made"),
     without(LocalIgnored, ContextParallel,
             ", whose ranks have summands of one gradient"),
     needs({StateDType, UpdatesNoCodes, UpdateOnHost},

@@ -49,24 +49,29 @@ Code::F Code::fromIntegers(llvm::Value *x) {
   return b.CreateFPTrunc(b.CreateSIToFP(exact, doubles), floats);
 }
 
-/// Of instructions that take one number.
-Code::F Code::each(F x, llvm::Intrinsic::ID id) {
+/// Of instructions that take numbers one by one.
+Code::F Code::each(llvm::ArrayRef<F> operands, llvm::Intrinsic::ID id) {
   llvm::SmallVector<llvm::Type *, 1> types;
   if (llvm::Intrinsic::isOverloaded(id))
     types.push_back(b.getFloatTy());
-  unsigned width = widthOf(x);
+  unsigned width = widthOf(operands.front());
   if (width == 1)
-    return b.CreateIntrinsic(id, types, {x});
-  F all = llvm::PoisonValue::get(x->getType());
-  for (uint64_t i = 0; i < width; ++i)
-    all = b.CreateInsertElement(
-        all, b.CreateIntrinsic(id, types, {b.CreateExtractElement(x, i)}), i);
+    return b.CreateIntrinsic(id, types, operands);
+  F all = llvm::PoisonValue::get(operands.front()->getType());
+  for (uint64_t i = 0; i < width; ++i) {
+    llvm::SmallVector<F, 2> numbers;
+    for (F operand : operands)
+      numbers.push_back(b.CreateExtractElement(operand, i));
+    all = b.CreateInsertElement(all, b.CreateIntrinsic(id, types, numbers), i);
+  }
   return all;
 }
 
+/// A product by the GPU's reciprocal would be 0 where that is less than the
+/// least normal number, whatever x is.
 Code::F Code::div(F x, F y) {
   if (isApproximate())
-    return mul(x, each(y, llvm::Intrinsic::nvvm_rcp_approx_ftz_f));
+    return each({x, y}, llvm::Intrinsic::nvvm_div_full);
   return b.CreateFDiv(x, y);
 }
 
@@ -81,7 +86,7 @@ std::optional<Code::F> Code::ownExp(F x) {
   F shifted = fma(clamped, log2e, magic);
   F r = fma(clamped, log2e, sub(magic, shifted));
   r = fma(clamped, number(1.925963033500011e-8f, x), r);
-  F p = each(r, llvm::Intrinsic::nvvm_ex2_approx_ftz);
+  F p = each({r}, llvm::Intrinsic::nvvm_ex2_approx_ftz);
   I whole = asBits(shifted), half = shiftRight(whole, 1);
   F scaled = mul(p, asNumber(shiftLeft(half, 23)));
   return mul(scaled, asNumber(shiftLeft(subBits(whole, half), 23)));

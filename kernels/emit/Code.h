@@ -108,7 +108,7 @@ public:
 private:
   F unary(llvm::Intrinsic::ID id, F x) { return b.CreateUnaryIntrinsic(id, x); }
 
-  F each(F x, llvm::Intrinsic::ID id);
+  F each(llvm::ArrayRef<F> operands, llvm::Intrinsic::ID id);
 
   llvm::BasicBlock *entry;
 };

@@ -6,8 +6,10 @@
 #include "ir/aten/Aten.h"
 #include "passes/analysis/CudaScratch.h"
 #include "passes/analysis/CudaSyncs.h"
+#include "passes/analysis/KernelSums.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/Targets.h"
+#include "plan/Kernels.h"
 
 #include <set>
 
@@ -146,7 +148,9 @@ static ScratchBound boundOnCpu(ModuleOp module) {
   for (func::FuncOp program : getPrograms(module))
     for (Operation &op : program.getBody().front()) {
       const aten::Schema *schema = aten::lookupSchema(&op);
-      temporaries = std::max(temporaries, boundOf(&op, schema));
+      temporaries =
+          std::max(temporaries,
+                   boundOf(&op, schema) + getKernelScratch(&op, kKernelParts));
       packed = std::max(packed, packedBytes(&op, schema));
     }
   return {temporaries + packed, {}};
@@ -158,7 +162,8 @@ static ScratchBound boundOnCuda(ModuleOp module, const CudaUse &use) {
   for (func::FuncOp program : getPrograms(module))
     for (Operation &op : program.getBody().front()) {
       KernelScratch scratch = getCudaScratch(&op, use);
-      temporaries = std::max(temporaries, scratch.bytes);
+      temporaries = std::max(
+          temporaries, scratch.bytes + getKernelScratch(&op, kMostPartialRows));
       if (!scratch.isBounded)
         unknown.insert(op.getName().getStringRef().str());
     }

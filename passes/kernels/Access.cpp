@@ -24,7 +24,8 @@ static AccessDims collapse(ArrayRef<AccessDim> dims) {
 
 std::optional<Access> fsdp::findAccess(ArrayRef<AccessDim> dims,
                                        int64_t columns) {
-  AccessDims rows(dims), inner;
+  // A row may end within a dim that lies as one with others.
+  AccessDims rows = collapse(dims), inner;
   int64_t left = columns;
   while (left > 1) {
     if (rows.empty())

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/Passes.h"
+#include "passes/analysis/CudaSyncs.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/Targets.h"
 #include "passes/verify/Features.h"

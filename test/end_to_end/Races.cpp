@@ -6,7 +6,8 @@
 // host plays (FarDevice.h): as single launches and as graphs, as late as it may
 // be, and at random. fsdp-races STEP.fsdp DATA STEPS nccl gives each
 // rank a device, and a library that stands for NCCL; `single` leaves graphs
-// out. Prints as JSON, for each
+// out; an artifact for GPUs (`gpu`) is compared with that device at its
+// fastest, in place of the host. Prints as JSON, for each
 // way, the accesses that nothing orders, whether all numbers are those of the
 // host, and how often the driver launched kernels of our own. Of several DATA,
 // with commas between them, each is one step's inputs in turn. fsdp-races
@@ -128,10 +129,16 @@ json print(const char *name, const FarReport &report, bool isSame,
 }
 
 json playAll(const LaunchOptions &launched, int steps,
-             const std::vector<std::string> &files, bool isNccl,
-             bool isSingle) {
+             const std::vector<std::string> &files, bool isNccl, bool isSingle,
+             bool isForGpus) {
   Training onHost(steps, files);
-  launch(launched, std::ref(onHost));
+  // The host itself does not run what is for GPUs.
+  if (isForGpus)
+    if (FarReport report = launchFar(launched, {}, std::ref(onHost));
+        !report.error.empty())
+      throw Error(ErrorId::DeviceFailed, report.error);
+  if (!isForGpus)
+    launch(launched, std::ref(onHost));
   json all = json::array();
   std::vector<Way> ways = listWays(isSingle);
   if (isNccl && !isSingle)
@@ -296,7 +303,7 @@ int main(int argc, char **argv) {
   std::set<std::string_view> words(argv + std::min(argc, 4), argv + argc);
   if (argc < 4) {
     std::fprintf(stderr,
-                 "usage: fsdp-races STEP.fsdp DATA STEPS [nccl] [single] "
+                 "usage: fsdp-races STEP.fsdp DATA STEPS [nccl] [single] [gpu] "
                  "[faults]\n");
     return 2;
   }
@@ -320,7 +327,7 @@ int main(int argc, char **argv) {
     std::cout << (words.count("faults")
                       ? plantFaults(launched, steps)
                       : playAll(launched, steps, files, words.count("nccl"),
-                                words.count("single")))
+                                words.count("single"), words.count("gpu")))
               << "\n";
   } catch (const Error &error) {
     std::fprintf(stderr, "%s\n", error.format().c_str());

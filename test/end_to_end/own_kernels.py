@@ -123,17 +123,6 @@ def no_class(bin):
     return case
 
 
-def refused(bin):
-    def case(folder):
-        model, inputs = prepare(bin, folder, zoo.mlp, 1)
-        compile_step(bin, folder, model, inputs, make_config(1))
-        for words, config in (("is not supported with", {"kernels": "on", "device": "cuda"}),):
-            (folder / "fsdp.yaml").write_text(json.dumps(make_config(1, **config)))
-            done = call(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "other.fsdp", cwd=folder)
-            assert done.returncode and words in done.stderr, done.stderr
-    return case
-
-
 def main():
     arguments = parse_arguments()
     bin, cases = arguments.bin, {}
@@ -167,7 +156,6 @@ def main():
     # Weights are copies there, and freed between their layer's forward and backward: nothing is computed from them again.
     cases["llama peak, freed copies of weights"] = no_higher(bin, zoo.llama, 4, replicate=2, bucket_layout="fsdp2", mixed_precision=BF16)
     cases["a target that is no class"] = no_class(bin)
-    cases["refused"] = refused(bin)
     run_cases(cases, arguments.only)
 
 

@@ -58,7 +58,7 @@ def case(bin, factory, world=2, graphs=True, mesh=None, readers=None, nccl=False
         settings["fsdp_config"]["cpu_offload_pin_memory"] = pinned
         prepare(bin, folder, factory, world, settings, readers or world)
         command = [bin.parent / "test" / "bin" / "fsdp-races", "step.fsdp", "data.safetensors", STEPS]
-        check(json.loads(must(*command, *(["nccl"] if nccl else []), *([] if graphs else ["single"]), cwd=folder).stdout), graphs, settings["fsdp_config"].get("kernels") == "on")
+        check(json.loads(must(*command, *(["nccl"] if nccl else []), *(["gpu"] if config.get("device") == "cuda" else []), *([] if graphs else ["single"]), cwd=folder).stdout), graphs, settings["fsdp_config"].get("kernels") == "on")
     return run
 
 
@@ -156,6 +156,8 @@ def cases(bin):
     yield "NCCL, kept in parts", case(bin, blocks, 4, reshard_after_forward=2, **apart)
     yield "NCCL, flat, float8, recompute", case(bin, wide, 3, bucket_layout="flat", float8=EIGHT, activation_checkpointing=True, **apart)
     yield "NCCL, tp, cp, validation", case(bin, zoo.llama, 1, mesh={"tp": 2, "cp": 2}, tp_plan="auto", eval={"data": "data.safetensors", "batches": 2}, **apart)
+    # Of kernels that a processor has as well.
+    yield "kernels, for GPUs", case(bin, zoo.mlp, 3, device="cuda", max_grad_norm=0.1, **kernels)
     yield "NCCL, kernels", case(bin, zoo.llama, **kernels, **apart)
     yield "NCCL, offload_params, bf16", case(bin, zoo.gpt, graphs=False, offload_params=True, mixed_precision=BF16, **apart)
     yield "NCCL, shapes that change", changing(bin, nccl=True)

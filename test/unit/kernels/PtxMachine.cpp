@@ -236,8 +236,15 @@ bool PtxMachine::computeFloats(Thread &thread,
     in[i - 1] = get(thread, instruction.operands[i]);
   uint64_t result = 0;
   if (!isHalf) {
-    result = asBits(computeFloat(instruction, asFloat(in[0]), asFloat(in[1]),
-                                 asFloat(in[2])));
+    // Numbers below the least normal one are 0 to some instructions.
+    auto flush = [&](float x) {
+      return instruction.has("ftz") && std::fpclassify(x) == FP_SUBNORMAL
+                 ? std::copysign(0.0f, x)
+                 : x;
+    };
+    result = asBits(
+        flush(computeFloat(instruction, flush(asFloat(in[0])),
+                           flush(asFloat(in[1])), flush(asFloat(in[2])))));
   } else {
     bool isBf16 = type[0] == 'b';
     for (unsigned low = 0; low < (type.ends_with("x2") ? 32 : 16); low += 16)

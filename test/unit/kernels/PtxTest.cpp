@@ -179,6 +179,26 @@ TEST(KernelPtx, WhatModelsHave) {
         }
 }
 
+/// However large or small the numbers are.
+TEST(KernelPtx, QuotientsOfAllNumbers) {
+  const std::vector<float> numbers{1,      3e38f,  1e38f,   -0x1p127f,
+                                   0x1p-1, 1e-39f, -1e-44f, 0x1p-126f};
+  const uint64_t all = numbers.size() * numbers.size();
+  ProgramBuilder builder({});
+  uint32_t x = builder.load(DType::f32, all), y = builder.load(DType::f32, all);
+  builder.store(DType::f32, builder.op(KernelOpKind::div, {x, y}));
+  std::vector<float> left, right, found(all);
+  for (float each : numbers)
+    for (float other : numbers) {
+      left.push_back(each);
+      right.push_back(other);
+    }
+  Device(builder.program, "sm_80")
+      .run({left.data(), right.data(), found.data()});
+  for (uint64_t i = 0; i < all; ++i)
+    EXPECT_EQ(found[i], left[i] / right[i]) << left[i] << " / " << right[i];
+}
+
 /// Rows of many vectors a thread, whose sums over rows lie in memory.
 TEST(KernelPtx, LongRows) {
   for (const Sample &sample : makeSamples(DType::bf16, 2, 40'000))

@@ -3,6 +3,8 @@
 
 #include "simulate/Work.h"
 
+#include "plan/Kernels.h"
+
 #include <gtest/gtest.h>
 
 using namespace fsdp;
@@ -281,6 +283,57 @@ TEST(Work, exactNormsAreNotFree) {
   work = calls.estimate(root);
   EXPECT_EQ(work.kind, WorkKind::reduction);
   EXPECT_EQ(work.bytes, 8 * 22 + 4);
+}
+
+/// exp(x) and the sum of x over rows, of f32[1000, 64].
+TEST(Work, KernelsAreTheirOperandsAndOnGpusTheirPartialRows) {
+  PlanT plan;
+  plan.training = std::make_unique<TrainingT>();
+  plan.kernels.push_back(std::make_unique<KernelProgramT>());
+  KernelProgramT &kernel = *plan.kernels.back();
+  kernel.rows = {1000};
+  auto operand = [&](std::vector<int64_t> rowStrides, int32_t written) {
+    auto made = std::make_unique<KernelOperandT>();
+    made->dtype = DType::f32;
+    made->row_strides = std::move(rowStrides);
+    made->columns = 64;
+    made->column_stride = 1;
+    made->written = written;
+    kernel.operands.push_back(std::move(made));
+  };
+  operand({64}, -1);
+  operand({64}, 1);
+  operand({0}, 2);
+  auto op = [&](KernelOpKind kind, std::vector<uint32_t> args,
+                std::vector<int64_t> integers = {}) {
+    auto made = std::make_unique<KernelOpT>();
+    made->kind = uint16_t(kind);
+    made->args = std::move(args);
+    made->integers = std::move(integers);
+    kernel.ops.push_back(std::move(made));
+  };
+  op(KernelOpKind::load, {}, {0});
+  op(KernelOpKind::exp, {0});
+  op(KernelOpKind::sum_rows, {0});
+  ASSERT_EQ(checkKernel(kernel), std::nullopt);
+  Calls calls;
+  KernelT call;
+  call.inputs = {uint32_t(calls.tensor({1000, 64}, DType::f32))};
+  call.outputs = {uint32_t(calls.tensor({1000, 64}, DType::f32)),
+                  uint32_t(calls.tensor({64}, DType::f32))};
+  InstructionT instruction;
+  instruction.body.Set(std::move(call));
+  const double all = 1000 * 64, moved = 4 * (2 * all + 64);
+  plan.training->device = "cpu";
+  Work work = estimateWork(plan, calls.program, instruction);
+  EXPECT_EQ(work.bytes, moved);
+  EXPECT_EQ(work.flops, 3 * all);
+  EXPECT_EQ(work.kernels, 1);
+  plan.training->device = "cuda:sm_90";
+  work = estimateWork(plan, calls.program, instruction);
+  EXPECT_EQ(work.bytes, moved + 2 * 264 * 64 * 4);
+  EXPECT_EQ(work.flops, 12 * all);
+  EXPECT_EQ(work.kernels, 2);
 }
 
 } // namespace

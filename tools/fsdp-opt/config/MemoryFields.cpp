@@ -105,7 +105,8 @@ std::vector<Field<Config>> fsdp::getMemoryFields() {
        Choice<bool>{{{"off", false}, {"on", true}}},
        "`on`: operators that follow each other and compute element by element, "
        "or sum over the last dim, become kernels of our own, which keep what "
-       "is between them out of memory; LibTorch has the rest"},
+       "is between them out of memory; LibTorch has the rest. GPUs from "
+       "`cuda_arch: sm_80` on run them, too"},
       {"norms", &Config::fusesNorms,
        Choice<bool>{{{"written", false}, {"fused", true}}},
        "`fused`: RMS norms that the model writes out, as transformers' do, "

@@ -228,6 +228,23 @@ TEST_F(CudaProgram, WhatIsUnknownIsNamed) {
   EXPECT_THAT(bound->unknown, ElementsAre("aten.convolution"));
 }
 
+/// Kernels of our own have a row of sums for each block; nothing for what lies
+/// along rows.
+TEST_F(CudaProgram, SumsOverRowsTakePartialRows) {
+  auto bound = [&](const std::string &dims, const std::string &result) {
+    parse("%x: tensor<512x64xf32>",
+          "%0 = fsdp.kernel(%x) in_place [false] : (tensor<512x64xf32>) -> " +
+              result + " {\n^bb0(%a: tensor<512x64xf32>):\n" +
+              "%1 = aten.sum.dim_IntList(%a, dim = " + dims +
+              ", keepdim = false, dtype = none) : (tensor<512x64xf32>) -> " +
+              result + "\nfsdp.yield %1 : " + result + "\n}");
+    EXPECT_TRUE(module);
+    return module ? getScratchBound(*module)->bytes - kWorkspaces : -1;
+  };
+  EXPECT_EQ(bound("[0]", "tensor<64xf32>"), 264 * 64 * 4);
+  EXPECT_EQ(bound("[1]", "tensor<512xf32>"), 0);
+}
+
 TEST(CudaWorkspaces, DependOnTheGpuUnlessBitsHaveToRepeat) {
   EXPECT_EQ(getCudaWorkspaces({90, false}), kWorkspaces);
   EXPECT_EQ(getCudaWorkspaces({80, false}), 2 * (8 * kMiB + 128 * 1024));

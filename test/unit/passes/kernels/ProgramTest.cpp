@@ -46,6 +46,29 @@ TEST(KernelProgramTest, ContiguousElementsAreOneRow) {
   expectSame(graph, {result});
 }
 
+/// What is joined lies as one, whatever dims it has.
+TEST(KernelProgramTest, RowsEndWithinDims) {
+  KernelGraph graph;
+  Node x = graph.input(sample({32, 3, 5}, at::kBFloat16));
+  Node wide =
+      graph.op("aten._to_copy", {x}, {{"dtype", std::string("dtype:6")}});
+  Node rows =
+      graph.op("aten.view", {wide}, {{"size", std::vector<int64_t>{20, 24}}});
+  Node squares = graph.op("aten.mul.Tensor", {rows, rows});
+  Node sums = graph.op("aten.sum.dim_IntList", {squares},
+                       {{"dim", std::vector<int64_t>{1}}, {"keepdim", false}});
+  std::optional<KernelOfOps> kernel = graph.build({wide, sums});
+  ASSERT_TRUE(kernel) << graph.why;
+  EXPECT_EQ(linesOf(kernel->program),
+            "rows [20]\n"
+            "operand 0: bf16 strides [24], 24 columns\n"
+            "operand 1: f32 strides [24], 24 columns = %0\n"
+            "operand 2: f32 strides [1] = %2\n"
+            "%0 = load 0\n"
+            "%1 = mul %0, %0\n"
+            "%2 = sum_columns %1\n");
+}
+
 TEST(KernelProgramTest, RmsNorm) {
   KernelGraph graph;
   Node x = graph.input(sample({2, 8, 16}, at::kBFloat16));

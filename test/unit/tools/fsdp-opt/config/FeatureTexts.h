@@ -113,6 +113,8 @@ private:
       return {{"fsdp_config.offload_optimizer", "true"}};
     case Feature::OffloadActivations:
       return {{"fsdp_config.activation_offloading", "true"}};
+    case Feature::GpuBeforeKernels:
+      return {{"device", "cuda"}, {"cuda_arch", "sm_75"}};
     case Feature::OwnKernels:
       return {{"fsdp_config.kernels", "on"}};
     case Feature::StateDType:

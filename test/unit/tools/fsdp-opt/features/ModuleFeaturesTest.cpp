@@ -149,6 +149,11 @@ bool turnOn(Config &config, Feature feature) {
   case Feature::OffloadActivations:
     config.offloadActivations = {"*"};
     return true;
+  case Feature::GpuBeforeKernels:
+    config.target.device = Target::Device::Cuda;
+    config.target.capability = 75;
+    config.divideInOptimizer = config.divideInOptimizer.value_or(false);
+    return true;
   case Feature::OwnKernels:
     config.kernels = true;
     return true;
