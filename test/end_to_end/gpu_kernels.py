@@ -77,6 +77,9 @@ def main():
         for factory in (zoo.mlp, zoo.tiny, zoo.scaled, zoo.convnet, zoo.tagger, zoo.gpt, zoo.llama, zoo.looped, zoo.dpo, zoo.lora, zoo.lora_llama,
                         zoo.grouped, zoo.bert, zoo.gpt2, zoo.vit):
             for name, config in (("f32", {}), ("bf16 recomputed", {"mixed_precision": BF16, "activation_checkpointing": True})):
+                # Running statistics are refused in bfloat16; the other has nothing that follows.
+                if (factory, name) in ((zoo.convnet, "bf16 recomputed"), (zoo.dpo, "f32")):
+                    continue
                 cases[f"{factory.__name__} {name}, all"] = case(bin, factory, every, table, **config)
     run_cases(cases, arguments.only)
 

@@ -8,24 +8,24 @@ import tarfile
 
 import kit
 
-TARGETS = ("fsdp-run", "gpu-test", "cuda-streams-test", "fsdp-gaps", "fake-nccl")
+TARGETS = ("fsdp-run", "fsdp-kernels", "gpu-test", "cuda-streams-test", "fsdp-gaps", "fake-nccl")
 GAPS = "libfsdp-gaps.so"
 # Path in the build, whether no archive is made without it, and whether it is for GPUs alone.
-FILES = (("bin/fsdp-run", True, False), ("lib/libfsdp-runtime.so", True, False), ("lib/libfsdp-cuda.so", True, True), (f"lib/{GAPS}", False, True),
+FILES = (("bin/fsdp-run", True, False), ("lib/libfsdp-runtime.so", True, False), ("lib/libfsdp-kernels.so", True, False), ("lib/libfsdp-cuda.so", True, True), (f"lib/{GAPS}", False, True),
          ("lib/libfake-nccl.so", True, True), ("test/bin/gpu-test", True, True), ("test/bin/cuda-streams-test", True, True))
 # The scripts, by their paths in test/.
 SCRIPTS = ("gpu/*.py", "gpu/first.sh", "end_to_end/harness.py", "end_to_end/ranks.py", "end_to_end/zoo.py", "op_sweep/sweep.py")
 # What first.sh begins with: models and cases, on as few ranks as there are artifacts for.
-BEGIN = (("gpt", "bf16"), ("gpt", "zero3"))
+BEGIN = (("gpt", "bf16"), ("gpt", "zero3"), ("gpt", "kernels"))
 # A first archive: cases by model. One rank where a case stands in ALONE, and two.
 QUICK = {
-    "gpt": ("zero3", "bf16", "everything", "ckpt", "optoffload", "offload", "actoffload", "accumulate", "tp2", "tp2sp", "selective", "chunks", "flat"),
-    "llama": ("zero3", "bf16", "everything", "ckpt", "optoffload", "actoffload", "cp2", "tp2", "chunks", "flat"),
+    "gpt": ("zero3", "bf16", "kernels", "bf16kernels", "everything", "ckpt", "optoffload", "offload", "actoffload", "accumulate", "tp2", "tp2sp", "selective", "chunks", "flat"),
+    "llama": ("zero3", "bf16", "kernels", "everything", "ckpt", "optoffload", "actoffload", "cp2", "tp2", "chunks", "flat"),
     "convnet": ("zero3", "optoffload"),
     "t5": ("zero3", "bf16"),
     "transformer": ("zero3", "bf16"),
 }
-ALONE = ("zero3", "bf16")
+ALONE = ("zero3", "bf16", "kernels")
 
 
 def steps_of(name, given, options):

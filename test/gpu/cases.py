@@ -36,6 +36,8 @@ BF16 = {"param_dtype": "bfloat16", "reduce_dtype": "float32"}
 CASES = {
     "zero3": {"reshard_after_forward": True},
     "bf16": {"reshard_after_forward": True, "optimizer": SGD, "mixed_precision": BF16},
+    "kernels": {"reshard_after_forward": True, "kernels": "on"},
+    "bf16kernels": {"reshard_after_forward": True, "optimizer": SGD, "mixed_precision": BF16, "kernels": "on", "max_grad_norm": 0.05},
     "ckpt": {"activation_checkpointing": True},
     "everything": {"activation_checkpointing": True, "offload_params": True, "gradient_accumulation_steps": 2, "max_grad_norm": 0.05, "optimizer": SGD},
     "optoffload": {"offload_optimizer": True},
@@ -59,7 +61,7 @@ CASES = {
 HOST_WORK = ("everything", "optoffload", "offload", "actoffload")
 # The models of this project that a case is made for; the others have no such parts, or their sizes do not divide.
 ONLY = {"tp2": ("gpt", "llama", "forms"), "tp2sp": ("gpt", "llama"), "cp2": ("llama",), "chunks": ("gpt", "llama")}
-FAMILY_CASES = ("zero3", "bf16", "ckpt")
+FAMILY_CASES = ("zero3", "bf16", "kernels", "ckpt")
 # What one call of efficient attention asks for beside the plan when it is captured,
 # and then only: its seed and offset lie on the device in a graph, else on the host.
 EFFICIENT_ATTENTION = "_scaled_dot_product_efficient_attention"
@@ -108,7 +110,12 @@ def makes_sense(name, case, world, model, inputs):
         return False
     # Running statistics in float32 refuse a batch in bfloat16, which the meta device does not see.
     has_statistics = any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) for m in model.modules())
-    return case != "bf16" or not has_statistics and computes_lowered(model, inputs)
+    return not is_lowered(case) or not has_statistics and computes_lowered(model, inputs)
+
+
+def is_lowered(case):
+    """Whether weights are bfloat16 where they are computed with."""
+    return CASES[case].get("mixed_precision") == BF16
 
 
 def together(case):
@@ -237,7 +244,7 @@ class References:
 
     def get(self, folder, factory, case, world, config):
         batches = world // together(case)
-        key = str((folder, batches, case == "bf16", *(config.get(k) for k in ("gradient_accumulation_steps", "max_grad_norm", "optimizer"))))
+        key = str((folder, batches, is_lowered(case), *(config.get(k) for k in ("gradient_accumulation_steps", "max_grad_norm", "optimizer"))))
         if key not in self.made:
             self.made[key] = self.compute(folder, factory, case, batches, config)
         return self.made[key]
@@ -251,7 +258,7 @@ class References:
         inputs = {k: v.to(self.device) for k, v in begin["inputs"].items() if torch.is_tensor(v)}
         model.forward = functools.partial(model.forward, **{k: v for k, v in begin["inputs"].items() if not torch.is_tensor(v)})
         data = {k: v.to(self.device) for k, v in load_file(folder / "data.safetensors").items()}
-        made = lowered_reference(model, inputs, data, batches, STEPS, config) if case == "bf16" else harness.reference(model, inputs, data, batches, STEPS, config)
+        made = lowered_reference(model, inputs, data, batches, STEPS, config) if is_lowered(case) else harness.reference(model, inputs, data, batches, STEPS, config)
         return (made[0], *({k: v.cpu() for k, v in tensors.items()} for tensors in made[1:]), start)
 
 
@@ -273,7 +280,7 @@ def check(bin, folder, factory, case, world, calls, device, arch, references):
     assert all(each == seen[0] for each in seen), f"a graph gives other losses or norms than single launches: {seen}"
     for key, value in finals[0].items():
         assert torch.equal(value, finals[-1][key]), f"a graph gives another {key} than single launches"
-    (compare_lowered if case == "bf16" else harness.compare)(rows[0], finals[0], *want)
+    (compare_lowered if is_lowered(case) else harness.compare)(rows[0], finals[0], *want)
     # Last: numbers tell more.
     parts = min(3, config.get("gradient_accumulation_steps", 1))
     for graph, each in zip(graphs, rows):

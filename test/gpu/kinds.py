@@ -4,6 +4,7 @@ import re
 
 # The first that matches counts. Names are mangled, or those of cuBLAS, cuDNN and Triton.
 KINDS = (
+    ("elementwise", r"^kernel(_aligned)?$|^sum_\d+$"),  # of our own
     ("transfer", r"combineI|nccl|AllGather|ReduceScatter|AllReduce"),
     ("attention", r"sdpa|flash_|fmha|attention|_attn"),
     ("convolution", r"conv(?!ert)|wgrad|dgrad|implicit_|winograd|nchwToNhwc|nhwcToNchw"),

@@ -17,7 +17,8 @@ class Results:
     def __init__(self, folder):
         self.folder, self.lock, self.begin = folder, threading.RLock(), time.monotonic()
         self.facts, self.checks, self.rows, self.goals, self.notes = {}, {}, {}, [], []
-        self.predicted = {}  # of the table's first row: the cluster, and what predict.py took along for it
+        # Of the table's first row, and of that with kernels: the cluster, and what predict.py took along for it.
+        self.predicted, self.predicted_kernels = {}, {}
         folder.mkdir(parents=True, exist_ok=True)
         self.log = open(folder / "log.txt", "w", buffering=1)
 
@@ -58,7 +59,7 @@ class Results:
 
     def save(self):
         with self.lock:
-            everything = {"facts": self.facts, "notes": self.notes, "goals": self.goals, "table": self.rows, "predicted": self.predicted, "checks": self.checks}
+            everything = {"facts": self.facts, "notes": self.notes, "goals": self.goals, "table": self.rows, "predicted": self.predicted, "predicted_kernels": self.predicted_kernels, "checks": self.checks}
             self.write("results.json", json.dumps(everything, indent=1))
             self.write("report.md", self.markdown())
 
@@ -69,9 +70,9 @@ class Results:
 
     def markdown(self):
         from predict import markdown as compared
-        from table import OURS, markdown
+        from table import KERNELS, OURS, markdown
         lines = ["# One GPU", ""] + [f"- {k}: {v}" for k, v in self.facts.items()] + [f"- {note}" for note in self.notes] + [""]
-        lines += markdown(self.rows, self.goals) + compared(self.predicted, self.rows, OURS) + ["## Checks", "", "| stage | " + " | ".join(STATES) + " |", "|" + "---|" * (len(STATES) + 1)]
+        lines += markdown(self.rows, self.goals) + compared(self.predicted, self.rows, OURS) + compared(self.predicted_kernels, self.rows, KERNELS) + ["## Checks", "", "| stage | " + " | ".join(STATES) + " |", "|" + "---|" * (len(STATES) + 1)]
         for stage in dict.fromkeys(c["stage"] for c in self.checks.values()):
             own = [c["state"] for c in self.checks.values() if c["stage"] == stage]
             lines.append(f"| {stage} | " + " | ".join(str(own.count(s)) for s in STATES) + " |")

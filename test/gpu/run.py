@@ -89,7 +89,8 @@ def describe(results, manifest):
         results.facts["driver"] = driver.stdout.strip() if driver else "nvidia-smi is not there"
     results.facts["cores"] = os.cpu_count()
     cluster = predict.cluster_of(results.facts.get("GPU", ""), manifest["predicted"])
-    results.predicted = {"cluster": cluster, **manifest["predicted"][cluster]} if cluster else {}
+    if cluster:
+        results.predicted, results.predicted_kernels = ({"cluster": cluster, **manifest[what][cluster]} for what in ("predicted", "predicted_kernels"))
     if not cluster:
         results.note(f"nothing is predicted for this GPU: known are {', '.join(manifest['predicted']) or 'none'}")
     results.facts["decoder"] = f"size {manifest['size']}, attention by {manifest['attention']}, TF32 off"

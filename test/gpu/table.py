@@ -20,25 +20,27 @@ import predict
 WARMUP, STEPS = 5, 12  # fsdp-run captures its graph after three steps
 TRACED = 5
 LIMIT = 180  # seconds for a contender
-# Name: kind, ranks, --cuda-graph, whether cuBLAS may add parts of products up in bfloat16, what it computes. The most telling first.
+# Name: kind, ranks, --cuda-graph, what is otherwise, what it computes: "reduced", cuBLAS may add parts of products up in bfloat16; "kernels", kernels of
+# our own. The most telling first.
 ROWS = {
-    "fsdp-run, graph": ("fsdp-run", 1, "on", False, "mixed_precision bfloat16, reduced in float32"),
-    "FSDP2, eager": ("fsdp2", 1, None, False, "MixedPrecisionPolicy(bfloat16, reduced in float32), a unit for each block"),
-    "torch.compile": ("compile", 1, None, False, "bfloat16 copies of float32 weights, the whole model compiled"),
-    "FSDP2, torch.compile": ("fsdp2+compile", 1, None, False, "as FSDP2, blocks and the loss compiled"),
-    "eager": ("eager", 1, None, False, "bfloat16 copies of float32 weights"),
-    "fsdp-run, single launches": ("fsdp-run", 1, "off", False, "as with a graph"),
-    "fsdp-run, graph, reduced sums": ("fsdp-run", 1, "on", True, "reduced_precision_reduction: true"),
-    "FSDP2, eager, reduced sums": ("fsdp2", 1, None, True, "allow_bf16_reduced_precision_reduction, PyTorch's default"),
-    "fsdp-run, 2 ranks, graph": ("fsdp-run", 2, "on", False, "twice the batch; PyTorch has no counterpart: NCCL refuses two ranks on one GPU"),
-    "fsdp-run, 2 ranks, single launches": ("fsdp-run", 2, "off", False, "as with a graph"),
+    "fsdp-run, graph": ("fsdp-run", 1, "on", "", "mixed_precision bfloat16, reduced in float32"),
+    "FSDP2, eager": ("fsdp2", 1, None, "", "MixedPrecisionPolicy(bfloat16, reduced in float32), a unit for each block"),
+    "fsdp-run, graph, kernels": ("fsdp-run", 1, "on", "kernels", "fsdp_config.kernels: on"),
+    "torch.compile": ("compile", 1, None, "", "bfloat16 copies of float32 weights, the whole model compiled"),
+    "FSDP2, torch.compile": ("fsdp2+compile", 1, None, "", "as FSDP2, blocks and the loss compiled"),
+    "eager": ("eager", 1, None, "", "bfloat16 copies of float32 weights"),
+    "fsdp-run, single launches": ("fsdp-run", 1, "off", "", "as with a graph"),
+    "fsdp-run, graph, reduced sums": ("fsdp-run", 1, "on", "reduced", "reduced_precision_reduction: true"),
+    "FSDP2, eager, reduced sums": ("fsdp2", 1, None, "reduced", "allow_bf16_reduced_precision_reduction, PyTorch's default"),
+    "fsdp-run, 2 ranks, graph": ("fsdp-run", 2, "on", "", "twice the batch; PyTorch has no counterpart: NCCL refuses two ranks on one GPU"),
+    "fsdp-run, 2 ranks, single launches": ("fsdp-run", 2, "off", "", "as with a graph"),
 }
-OURS, FSDP2, COMPILE = "fsdp-run, graph", "FSDP2, eager", "torch.compile"
+OURS, KERNELS, FSDP2, COMPILE = "fsdp-run, graph", "fsdp-run, graph, kernels", "FSDP2, eager", "torch.compile"
 ATTENTION = {"cudnn": "CUDNN_ATTENTION", "flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
 
 
-def artifact_of(world, reduced):
-    return f"{world}{'-reduced' if reduced else ''}.fsdp"
+def artifact_of(world, variant):
+    return f"{world}{variant and '-' + variant}.fsdp"
 
 
 def prepare(out, bin, size, device, arch):
@@ -51,21 +53,22 @@ def prepare(out, bin, size, device, arch):
         model = models.decoder(size)
     inputs = {k: v.to("meta") for k, v in models.tokens(size).items()}
     torch.export.save(torch.export.export(model, (), inputs), folder / "model.pt2")
-    for world, reduced in sorted({(world, reduced) for _, world, _, reduced, _ in ROWS.values()}):
+    for world, variant in sorted({(world, variant) for _, world, _, variant, _ in ROWS.values()}):
         # The key is for GPUs alone.
-        own = {"cuda_arch": arch, **({"reduced_precision_reduction": True} if reduced else {})} if device == "cuda" else {}
+        own = {"cuda_arch": arch, **({"reduced_precision_reduction": True} if variant == "reduced" else {})} if device == "cuda" else {}
         config = {"fsdp_version": 2, "mesh": {"dp_shard": world}, "device": device, **own,
-                  "fsdp_config": {"mixed_precision": {"param_dtype": "bfloat16", "reduce_dtype": "float32"}},
+                  "fsdp_config": {"mixed_precision": {"param_dtype": "bfloat16", "reduce_dtype": "float32"}, "kernels": "on" if variant == "kernels" else "off"},
                   "optimizer": {"name": "adamw", "lr": 1e-4, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.01}}
         (folder / "fsdp.yaml").write_text(yaml.safe_dump(config))
-        kit.call([bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "--report=report.json", "-o", artifact_of(world, reduced)], folder, kit.environment(bin), 600)
+        kit.call([bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "--report=report.json", "-o", artifact_of(world, variant)], folder, kit.environment(bin), 600)
     names = json.loads((folder / "report.json").read_text())["ops"]
     (folder / "report.json").unlink()
     (folder / "fsdp.yaml").unlink()
     found = [backend for part, backend in ATTENTION.items() if any(f"scaled_dot_product_{part}_attention" in name for name in names)]
     if len(found) != 1:
         raise kit.Failure(f"expected one kernel of attention in the decoder's step, found {found or 'none'} among {sorted(names)}")
-    return {"attention": found[0], "predicted": predict.prepare(folder, bin, artifact_of(1, False), device, arch)}
+    return {"attention": found[0], **{what: predict.prepare(folder, bin, artifact_of(1, variant), device, arch)
+                                      for what, variant in (("predicted", ""), ("predicted_kernels", "kernels"))}}
 
 
 class NvmlMemory(ctypes.Structure):
@@ -127,18 +130,18 @@ class Table:
 
     def run(self, name, warmup, steps, timeout, env=None):
         """Seconds of each step, losses of all, bytes of tensors, and the process."""
-        kind, world, graph, reduced, _ = ROWS[name]
+        kind, world, graph, variant, _ = ROWS[name]
         if kind == "fsdp-run":
             options = [f"--steps={warmup + steps}", f"--data={self.data}", f"--weights={self.weights}"]
             options += [f"--cuda-graph={graph}"] if self.device == "cuda" else []
-            training = kit.Training(self.bin, self.out / "decoder", artifact_of(world, reduced), *options, env=env)
+            training = kit.Training(self.bin, self.out / "decoder", artifact_of(world, variant), *options, env=env)
             rows, _ = training.rows(timeout)
             return {"seconds": [r["step_time_s"] for r in rows[warmup:]], "losses": [r["loss"] for r in rows],
                     "tensor_bytes": world * rows[-1]["peak_memory_bytes"], "resident_bytes": rows[-1]["rank_peak_rss_bytes"][0], "pid": training.process.pid}
         self.number += 1
         backend = "inductor" if self.device == "cuda" else "aot_eager"
         process = self.contender(kind, "--store", self.scratch / f"store-{self.number}", "--attention", self.attention, "--backend", backend,
-                                 "--warmup", warmup, "--steps", steps, *(["--reduced-sums"] if reduced else []), env=env)
+                                 "--warmup", warmup, "--steps", steps, *(["--reduced-sums"] if variant == "reduced" else []), env=env)
         out, _ = kit.finish(process, timeout)
         return {**json.loads(out.strip().splitlines()[-1]), "pid": process.pid}
 
@@ -191,15 +194,17 @@ class Table:
 
 
 def goals(rows):
-    def ratio(key, other):
-        have, want = rows.get(OURS, {}).get(key), rows.get(other, {}).get(key)
+    def ratio(key, other, own=OURS):
+        have, want = rows.get(own, {}).get(key), rows.get(other, {}).get(key)
         return have / want if have and want else None
 
+    kernels = [{"goal": f"kernels: {what} at most 1 of {OURS}'s", "found": ratio(key, OURS, KERNELS), "reached": (ratio(key, OURS, KERNELS) or 2) <= 1}
+               for key, what in (("seconds", "time"), ("tensor_bytes", "memory of tensors"))]
     asked = [("seconds", FSDP2, 0.8, "time"), ("seconds", COMPILE, 1.0, "time")]
     asked += [(key, other, 0.85, what) for key, what in (("process_bytes", "memory of the process"), ("tensor_bytes", "memory of tensors"))
               for other in (FSDP2, COMPILE)]
     return [{"goal": f"{what}: at most {bound} of {other}'s", "found": ratio(key, other),
-             "reached": ratio(key, other) is not None and ratio(key, other) <= bound} for key, other, bound, what in asked]
+             "reached": ratio(key, other) is not None and ratio(key, other) <= bound} for key, other, bound, what in asked] + kernels
 
 
 def markdown(rows, goals):
