@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "kernels/Loader.h"
+#include "kernels/GpuCode.h"
 #include "support/Error.h"
 #include "test/unit/kernels/Programs.h"
 
@@ -160,6 +161,40 @@ TEST_F(KernelLoader, RefusesWhatIsNotSound) {
     EXPECT_EQ(error.id(), ErrorId::KernelsUnusable);
     EXPECT_THAT(error.what(), HasSubstr("a kernel's program writes what is of "
                                         "another type or size"));
+  }
+}
+
+/// A GPU's text is kept as a processor's code is, for each generation.
+TEST_F(KernelLoader, TextsOfGpusAreKept) {
+  std::string text = makeGpuCode(adds(8), 90)->ptx;
+  EXPECT_THAT(text, HasSubstr(".target sm_90"));
+  ASSERT_EQ(files().size(), 1u);
+  fs::path file = files()[0];
+  auto written = fs::last_write_time(file);
+  EXPECT_EQ(makeGpuCode(adds(8), 90)->ptx, text);
+  EXPECT_EQ(fs::last_write_time(file), written);
+  // Of a later GPU of the generation it is the same, of another one not.
+  auto first = makeGpuCode(adds(8), 90), second = makeGpuCode(adds(8), 91);
+  EXPECT_EQ(first, second);
+  EXPECT_THAT(makeGpuCode(adds(8), 86)->ptx, HasSubstr(".target sm_80"));
+  EXPECT_EQ(files().size(), 2u);
+  first = second = nullptr;
+  // What was changed is made again.
+  std::fstream changed(file, std::ios::in | std::ios::out | std::ios::binary);
+  changed.seekp(40);
+  changed.put('!');
+  changed.close();
+  EXPECT_EQ(makeGpuCode(adds(8), 90)->ptx, text);
+}
+
+TEST_F(KernelLoader, NoGpuInterprets) {
+  setenv("FSDP_KERNELS", "interpret", 1);
+  try {
+    makeGpuCode(adds(9), 90);
+    FAIL() << "was not refused";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.id(), ErrorId::KernelsUnusable);
+    EXPECT_THAT(error.what(), HasSubstr("the interpreter runs on no GPU"));
   }
 }
 
