@@ -4,6 +4,8 @@
 #include "ir/aten/Aten.h"
 #include "passes/kernels/Rules.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace fsdp;
 using plan::DType;
@@ -78,13 +80,15 @@ static LogicalResult emitLayerNormBackward(KernelCall &call) {
 
 /// x over the root of the mean of squares.
 static LogicalResult emitRmsNorm(KernelCall &call) {
-  // Without one, each device has another.
-  std::optional<double> least = call.getStatic("eps");
-  if (!isFloat(call.getResultType()) || !least)
+  if (!isFloat(call.getResultType()))
     return failure();
+  // The operator is a GPU's, which takes that of the type it sums in
+  // (layer_norm_kernel.cu: _fused_rms_norm_cuda).
+  double least = call.getStatic("eps").value_or(
+      double{std::numeric_limits<float>::epsilon()});
   Term x = call.getNumber("input");
   Term mean = sumColumns(call, x * x) / static_cast<double>(call.columns);
-  Term rstd = 1.0 / sqrt(mean + *least);
+  Term rstd = 1.0 / sqrt(mean + least);
   Term y = x * rstd;
   call.give(call.hasTensor("weight") ? y * call.getNumber("weight") : y);
   call.give(rstd);

@@ -9,6 +9,7 @@
 #include "KernelGraph.h"
 #include "Samples.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
 
@@ -363,6 +364,18 @@ TEST_P(RowsTest, FusedRmsNorm) {
                     {{"normalized_shape", Dims{size}}, {"eps", 1e-5}});
       expectSame(graph, made, {GetParam() == at::kFloat ? 8. : 2., 0});
     }
+}
+
+/// Of small numbers, so that what stands in for eps is seen.
+TEST_P(RowsTest, FusedRmsNormWithoutEps) {
+  KernelGraph graph;
+  at::Tensor numbers = at::arange(6 * 24).sin(),
+             small = (1e-4 * numbers).to(GetParam()).view({6, 24});
+  std::vector<Node> made = graph.all(
+      "aten._fused_rms_norm",
+      {graph.input(small), graph.input(numbers.slice(0, 0, 24).to(GetParam()))},
+      {{"normalized_shape", Dims{24}}});
+  expectSame(graph, made, {GetParam() == at::kFloat ? 8. : 2., 0});
 }
 
 /// What each element of `x` adds to the sum of gradient * norm(x, weight).
