@@ -15,7 +15,7 @@ namespace fsdp {
 
 /// Part of what cached code is found by: raised when the same program becomes
 /// other code.
-inline constexpr int kEmitterVersion = 3;
+inline constexpr int kEmitterVersion = 4;
 
 struct KernelLibrary {
   int version; ///< kEmitterVersion of its build

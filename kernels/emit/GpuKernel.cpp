@@ -154,9 +154,13 @@ Shape::Shape(const Nest &nest) : rows(rowsOf(nest.program)) {
     blocks = (rows + together - 1) / together;
     return;
   }
+  // A block has as many registers as it may; numbers of rows take one each.
+  constexpr size_t kManyOperands = 32;
+  uint64_t most = nest.program.operands.size() > kManyOperands ? 256
+                  : hasSums                                    ? 512
+                                                               : 1024;
   uint64_t wanted = std::bit_ceil((vectors + 1) / 2);
-  threads = rowThreads =
-      unsigned(std::clamp<uint64_t>(wanted, kWarp, hasSums ? 512 : 1024));
+  threads = rowThreads = unsigned(std::clamp<uint64_t>(wanted, kWarp, most));
   blocks = hasSums ? std::clamp<int64_t>(rows, 1, kMostPartialRows) : rows;
 }
 

@@ -214,13 +214,28 @@ static std::string findAssembler() {
   return "";
 }
 
+/// The root of a long row's sum, beside as many others as a step has norms.
+static Sample makeNorms() {
+  ProgramBuilder builder({1});
+  std::vector<uint32_t> norms{builder.op(
+      KernelOpKind::sqrt, {builder.op(KernelOpKind::sum_columns,
+                                      {builder.load(DType::f32, 7000)})})};
+  while (norms.size() < 150)
+    norms.push_back(builder.load(DType::f32, 1));
+  uint32_t all = builder.op(KernelOpKind::cat, norms);
+  builder.store(DType::f32, builder.op(KernelOpKind::mul, {all, all}));
+  return {"norms", std::move(builder.program)};
+}
+
 TEST(KernelPtx, AssemblerTakesItWithoutSpills) {
   std::string assembler = findAssembler();
   if (assembler.empty())
     GTEST_SKIP() << "needs ptxas";
   std::string name = testing::TempDir() + "kernel-" + std::to_string(getpid());
+  std::vector<Sample> samples = makeSamples(DType::bf16, 512, 4096);
+  samples.push_back(makeNorms());
   for (const char *target : {"sm_80", "sm_90", "sm_100"})
-    for (const Sample &sample : makeSamples(DType::bf16, 512, 4096)) {
+    for (const Sample &sample : samples) {
       if (target != std::string_view("sm_90") && sample.name != "RMSNorm")
         continue;
       SCOPED_TRACE(sample.name + " for " + target);
