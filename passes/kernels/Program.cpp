@@ -20,6 +20,8 @@ using plan::KernelProgramT;
 static constexpr uint64_t kLongRow = uint64_t{1} << 16;
 /// Rows of fewer columns than this are slower than long ones.
 static constexpr uint64_t kShortRow = 8;
+/// Numbers of a row, such as norms that are stacked, take a register each.
+static constexpr size_t kMostOperands = 64;
 
 static bool isKnownType(Type type, bool isResult) {
   if (isResult && isa<NoneType>(type))
@@ -189,6 +191,10 @@ std::optional<KernelOfOps> Search::run(std::string &why) {
     }
     std::optional<KernelOfOps> kernel =
         KernelGroupBuilder(members, results, count, order).build(why);
+    if (kernel && kernel->program.operands.size() > kMostOperands) {
+      why = "more operands than threads have registers for";
+      continue;
+    }
     if (!kernel || (spare && columnsOf(kernel->program) < kShortRow))
       continue;
     bool isLong = columnsOf(kernel->program) > kLongRow;

@@ -4,9 +4,11 @@ are read 16 bytes at a time. Without a GPU; without the toolkit's ptxas all that
 
 `--table` prints what each kernel takes.
 """
+import json
 import pathlib
 import re
 import shutil
+import sys
 
 import torch
 
@@ -33,12 +35,28 @@ def assemble(folder, text, target):
     return found
 
 
+def compile_decoder(bin, folder, config):
+    """The decoder of test/gpu, whose rows have the lengths of models that are trained."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "gpu"))
+    import models
+    with torch.device("meta"):
+        model = models.decoder("1b")
+    inputs = {name: value.to("meta") for name, value in models.tokens("1b").items()}
+    torch.export.save(torch.export.export(model, (), inputs), folder / "model.pt2")
+    (folder / "fsdp.yaml").write_text(json.dumps(config))
+    must(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "step.fsdp", cwd=folder)
+
+
 def case(bin, factory, targets, table, vectors=0, **config):
-    """`vectors`: so many kernels read 16 bytes at a time at least."""
+    """`factory`: of a model, or compiles one; `vectors`: so many kernels read 16 bytes at a time at least."""
     def run(folder):
         torch.manual_seed(7)
-        model, inputs = factory()
-        compile_step(bin, folder, model.train(), inputs, make_config(2, kernels="on", device="cuda", **config), factory=factory)
+        settings = make_config(2, kernels="on", device="cuda", **config)
+        if factory is compile_decoder:
+            compile_decoder(bin, folder, settings)
+        else:
+            model, inputs = factory()
+            compile_step(bin, folder, model.train(), inputs, settings, factory=factory)
         loads = 0
         for target in targets:
             names = must(bin.parent / "test" / "bin" / "fsdp-kernel-text", "step.fsdp", target, folder, cwd=folder).stdout.splitlines()
@@ -74,6 +92,7 @@ def main():
     cases = {"refused": refused(bin), "llama bf16": case(bin, zoo.llama, every, table, vectors=2, mixed_precision=BF16),
              "gpt clip": case(bin, zoo.gpt, every[1:2], table, max_grad_norm=0.1)}
     if arguments.all:
+        cases["decoder"] = case(bin, compile_decoder, every, table, vectors=20, mixed_precision=BF16, max_grad_norm=1.0)
         for factory in (zoo.mlp, zoo.tiny, zoo.scaled, zoo.convnet, zoo.tagger, zoo.gpt, zoo.llama, zoo.looped, zoo.dpo, zoo.lora, zoo.lora_llama,
                         zoo.grouped, zoo.bert, zoo.gpt2, zoo.vit):
             for name, config in (("f32", {}), ("bf16 recomputed", {"mixed_precision": BF16, "activation_checkpointing": True})):
