@@ -74,6 +74,11 @@ int64_t countElements(llvm::ArrayRef<int64_t> shape);
 std::optional<int64_t> getInteger(mlir::Operation *op, llvm::StringRef name);
 llvm::SmallVector<int64_t> getIntegers(mlir::Operation *op,
                                        llvm::StringRef name);
+/// How a loss of rows becomes its result, by ATen's numbers, and the target
+/// whose rows it leaves out.
+enum class LossReduction : int64_t { None = 0, Mean = 1, Sum = 2 };
+LossReduction getLossReduction(mlir::Operation *op);
+int64_t getIgnoredTarget(mlir::Operation *op);
 int64_t fromFront(int64_t dim, size_t rank);
 
 } // namespace fsdp

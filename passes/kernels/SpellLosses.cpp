@@ -5,17 +5,10 @@
 
 #include "ir/aten/Aten.h"
 #include "passes/analysis/TensorOps.h"
+#include "passes/kernels/Rules.h"
 
 using namespace mlir;
 using namespace fsdp;
-
-/// ATen's numbers.
-enum LossReduction { kNone = 0, kMean = 1, kSum = 2 };
-
-static int64_t getInteger(Operation *op, StringRef name, int64_t missing) {
-  auto value = dyn_cast_or_null<IntegerAttr>(aten::getStaticArgument(op, name));
-  return value ? value.getInt() : missing;
-}
 
 static bool isTensorOf(Value value, Type element, int64_t rank) {
   auto type = cast<RankedTensorType>(value.getType());
@@ -27,7 +20,7 @@ static bool isTensorOf(Value value, Type element, int64_t rank) {
 static bool canSpell(Operation *op) {
   Builder builder(op->getContext());
   if (op->getName().getStringRef() != "aten.nll_loss_forward" ||
-      op->getNumOperands() != 2 || getInteger(op, "reduction", kMean) == kNone)
+      op->getNumOperands() != 2 || getLossReduction(op) == LossReduction::None)
     return false;
   Value self = op->getOperand(0), target = op->getOperand(1);
   Operation *maker = self.getDefiningOp();
@@ -44,8 +37,7 @@ public:
       : op(op), ops(op), self(op->getOperand(0)), target(op->getOperand(1)),
         rows(cast<RankedTensorType>(self.getType()).getDimSize(0)),
         classes(cast<RankedTensorType>(self.getType()).getDimSize(1)),
-        ignored(ops.integer("ignore_index",
-                            getInteger(op, "ignore_index", -100))) {}
+        ignored(ops.integer("ignore_index", getIgnoredTarget(op))) {}
 
   void run();
 
@@ -71,7 +63,7 @@ Value Speller::makeLosses() {
   OpBuilder &builder = ops.get();
   return aten::buildAtenOp(
              builder, ops.getLoc(), "aten.nll_loss_forward", {self, target},
-             {ops.integer("reduction", kNone), ignored},
+             {ops.integer("reduction", int64_t(LossReduction::None)), ignored},
              {vector(builder.getF32Type()), builder.getNoneType()})
       ->getResult(0);
 }
@@ -106,7 +98,7 @@ void Speller::run() {
       vector(ops.get().getI1Type()));
   Value weight = sum(isCounted);
   Value loss = sum(lookUp(makeLosses(), isCounted));
-  if (getInteger(op, "reduction", kMean) == kMean)
+  if (getLossReduction(op) == LossReduction::Mean)
     loss = ops.divide(loss, weight);
   op->getResult(0).replaceAllUsesWith(loss);
   op->getResult(1).replaceAllUsesWith(weight);

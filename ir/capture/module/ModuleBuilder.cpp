@@ -15,7 +15,6 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/Path.h"
@@ -297,7 +296,7 @@ ProgramBuilder::ProgramBuilder(mlir::ModuleOp module, const JointGraph &graph)
 /// The casts of mixed precision that are left in `graph`, and the limits of
 /// dtypes that it narrowed, equal ones counted.
 ArrayAttr describeCasts(Builder &builder, const JointGraph &graph) {
-  llvm::MapVector<DictionaryAttr, int64_t> counts;
+  SmallVector<DictionaryAttr> rows;
   auto getString = [&](StringRef name, StringRef value) {
     return builder.getNamedAttr(name, builder.getStringAttr(value));
   };
@@ -308,7 +307,7 @@ ArrayAttr describeCasts(Builder &builder, const JointGraph &graph) {
   auto add = [&](SmallVector<NamedAttribute> row, LocationId location) {
     if (location != kNoLocation)
       row.push_back(getString("module", graph.locations[location].module));
-    ++counts[builder.getDictionaryAttr(row)];
+    rows.push_back(builder.getDictionaryAttr(row));
   };
   for (const capture::Node &node : graph.nodes) {
     if (node.cast == kNoCast)
@@ -324,13 +323,7 @@ ArrayAttr describeCasts(Builder &builder, const JointGraph &graph) {
     add({getString("cause", "limit"), getString("name", limit.op),
          getDtype("from", limit.from), getDtype("to", limit.to)},
         limit.location);
-  SmallVector<Attribute> rows;
-  for (auto [row, count] : counts) {
-    NamedAttrList entries(row);
-    entries.append("count", builder.getI64IntegerAttr(count));
-    rows.push_back(entries.getDictionary(builder.getContext()));
-  }
-  return builder.getArrayAttr(rows);
+  return countRows(builder, rows);
 }
 
 StringRef nameOf(meta::MaskForm form) {
@@ -355,7 +348,7 @@ StringRef nameOf(meta::MaskForm form) {
 
 /// What calls of attention became, those of one line counted.
 ArrayAttr describeAttention(Builder &builder, const JointGraph &graph) {
-  llvm::MapVector<DictionaryAttr, int64_t> counts;
+  SmallVector<DictionaryAttr> rows;
   for (const auto &[call, location] : graph.attention) {
     NamedAttrList row;
     auto add = [&](StringRef name, const Twine &text) {
@@ -370,15 +363,9 @@ ArrayAttr describeAttention(Builder &builder, const JointGraph &graph) {
     add("module", location.module);
     if (!location.file.empty())
       add("source", location.file + ":" + Twine(location.line));
-    ++counts[row.getDictionary(builder.getContext())];
+    rows.push_back(row.getDictionary(builder.getContext()));
   }
-  SmallVector<Attribute> rows;
-  for (auto [row, count] : counts) {
-    NamedAttrList entries(row);
-    entries.append("count", builder.getI64IntegerAttr(count));
-    rows.push_back(entries.getDictionary(builder.getContext()));
-  }
-  return builder.getArrayAttr(rows);
+  return countRows(builder, rows);
 }
 
 /// Programs of one module share the table of states.

@@ -8,9 +8,23 @@
 
 using namespace mlir;
 
+ArrayAttr fsdp::capture::countRows(Builder &builder,
+                                   ArrayRef<DictionaryAttr> rows) {
+  llvm::MapVector<DictionaryAttr, int64_t> counts;
+  for (DictionaryAttr row : rows)
+    ++counts[row];
+  SmallVector<Attribute> counted;
+  for (auto [row, count] : counts) {
+    NamedAttrList entries(row);
+    entries.append("count", builder.getI64IntegerAttr(count));
+    counted.push_back(entries.getDictionary(builder.getContext()));
+  }
+  return builder.getArrayAttr(counted);
+}
+
 ArrayAttr fsdp::capture::describeNorms(Builder &builder,
                                        const std::vector<NotedNorm> &norms) {
-  llvm::MapVector<DictionaryAttr, int64_t> counts;
+  SmallVector<DictionaryAttr> rows;
   for (const auto &[location, why] : norms) {
     NamedAttrList row;
     row.append("module", builder.getStringAttr(location.module));
@@ -19,13 +33,7 @@ ArrayAttr fsdp::capture::describeNorms(Builder &builder,
                                                  Twine(location.line)));
     if (!why.empty())
       row.append("why", builder.getStringAttr(why));
-    ++counts[row.getDictionary(builder.getContext())];
+    rows.push_back(row.getDictionary(builder.getContext()));
   }
-  SmallVector<Attribute> rows;
-  for (auto [row, count] : counts) {
-    NamedAttrList entries(row);
-    entries.append("count", builder.getI64IntegerAttr(count));
-    rows.push_back(entries.getDictionary(builder.getContext()));
-  }
-  return builder.getArrayAttr(rows);
+  return countRows(builder, rows);
 }

@@ -10,6 +10,10 @@
 
 namespace fsdp::capture {
 
+/// Equal rows once, in the order of their first, each with its `count`.
+mlir::ArrayAttr countRows(mlir::Builder &builder,
+                          llvm::ArrayRef<mlir::DictionaryAttr> rows);
+
 /// `fsdp.norms`, equal rows once.
 mlir::ArrayAttr describeNorms(mlir::Builder &builder,
                               const std::vector<NotedNorm> &norms);

@@ -7,11 +7,13 @@ using namespace mlir;
 using namespace fsdp;
 using plan::DType;
 
-/// ATen's numbers.
-enum LossReduction { kNone = 0, kMean = 1 };
+LossReduction fsdp::getLossReduction(Operation *op) {
+  return LossReduction(
+      getInteger(op, "reduction").value_or(int64_t(LossReduction::Mean)));
+}
 
-static int64_t getReduction(Operation *op) {
-  return getInteger(op, "reduction").value_or(kMean);
+int64_t fsdp::getIgnoredTarget(Operation *op) {
+  return getInteger(op, "ignore_index").value_or(-100);
 }
 
 static LogicalResult emitMseBackward(KernelCall &call) {
@@ -20,7 +22,8 @@ static LogicalResult emitMseBackward(KernelCall &call) {
   // Of the mean, unless it is the sum or nothing.
   double elements =
       static_cast<double>(countElements(shapeOf(call.getValue("self"))));
-  double factor = getReduction(call.op) == kMean ? 2 / elements : 2;
+  double factor =
+      getLossReduction(call.op) == LossReduction::Mean ? 2 / elements : 2;
   // Each operation is rounded.
   auto round = [&](Term term) {
     return call.builder.round(term, call.getCommonType());
@@ -39,7 +42,7 @@ static FailureOr<KernelFrame> frameNllBackward(Operation *op) {
   KernelShape rows{frame->shape.front()};
   frame->columns = frame->shape.back();
   frame->operands[2] = rows; // target
-  if (getReduction(op) == kNone)
+  if (getLossReduction(op) == LossReduction::None)
     frame->operands[0] = rows;
   return frame;
 }
@@ -50,9 +53,8 @@ static std::optional<Term> findTarget(KernelCall &call) {
   if (call.builder.get(target).type != KernelType::i64)
     return std::nullopt;
   Term column = call.builder.append(KernelOpKind::column, {}, {call.columns});
-  Term ignored = apply(
-      KernelOpKind::equal_integers, target,
-      call.builder.integer(getInteger(call.op, "ignore_index").value_or(-100)));
+  Term ignored = apply(KernelOpKind::equal_integers, target,
+                       call.builder.integer(getIgnoredTarget(call.op)));
   return apply(KernelOpKind::equal_integers, column, target) & !ignored;
 }
 
@@ -61,7 +63,7 @@ static LogicalResult emitNllBackward(KernelCall &call) {
   if (!isFloat(call.getResultType()) || call.hasTensor("weight"))
     return failure();
   Term gradient = call.getNumber("grad_output");
-  if (getReduction(call.op) == kMean)
+  if (getLossReduction(call.op) == LossReduction::Mean)
     gradient = gradient / call.getNumber("total_weight");
   std::optional<Term> isTarget = findTarget(call);
   if (!isTarget)
@@ -73,7 +75,8 @@ static LogicalResult emitNllBackward(KernelCall &call) {
 /// One number a row; the sum of all weights is none of a kernel, which could
 /// not say which targets are no class either (SpellLosses.cpp).
 static FailureOr<KernelFrame> frameNllForward(Operation *op) {
-  if (op->getNumOperands() != 2 || getReduction(op) != kNone ||
+  if (op->getNumOperands() != 2 ||
+      getLossReduction(op) != LossReduction::None ||
       !isa<NoneType>(op->getResult(1).getType()))
     return failure();
   KernelFrame frame;
