@@ -329,16 +329,23 @@ void verifyAdapters(const PlanT &plan) {
       bool isBase = index == adapter.base;
       if (!known.insert(index).second)
         refusePlan(where, "names the state '" + state.name + "' again");
-      if (state.role != (isBase ? plan::Role::frozen : plan::Role::parameter))
+      // Those that the compiler put in are there without training, too.
+      bool mayBeFrozen = isBase || plan.adapter_settings;
+      if (!(state.role == plan::Role::frozen && mayBeFrozen) &&
+          !(state.role == plan::Role::parameter && !isBase))
         refusePlan(where, "names the state '" + state.name +
                               "', which is not " +
                               (isBase ? "frozen" : "trained"));
-      if (!isFloat(modelDType(state)) || modelShape(plan, state).size() != 2)
+      if (!isFloat(modelDType(state)) || modelShape(plan, state).size() < 2)
         refusePlan(where, "names the state '" + state.name +
                               "', which is no matrix of numbers");
     }
     auto shapeOf = [&](uint32_t index) {
-      return modelShape(plan, *plan.states[index]);
+      std::vector<int64_t> shape = modelShape(plan, *plan.states[index]);
+      // All states have sizes whose product is known.
+      for (; shape.size() > 2; shape.pop_back())
+        shape[shape.size() - 2] *= shape.back();
+      return shape;
     };
     std::vector<int64_t> base = shapeOf(adapter.base),
                          down = shapeOf(adapter.down), up = shapeOf(adapter.up);
@@ -349,6 +356,14 @@ void verifyAdapters(const PlanT &plan) {
     if (!std::isfinite(adapter.scale))
       refusePlan(where, "has a scale that is no number");
   }
+  if (!plan.adapter_settings)
+    return;
+  const plan::AdapterSettingsT &settings = *plan.adapter_settings;
+  if (plan.adapters.empty() || settings.bias > plan::AdapterBias::MAX ||
+      !std::isfinite(settings.alpha) || !(settings.dropout >= 0) ||
+      !(settings.dropout < 1))
+    refusePlan("the adapters' settings", "are of no adapters, or are no such "
+                                         "settings");
 }
 
 void verifyData(const PlanT &plan) {

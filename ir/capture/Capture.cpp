@@ -13,6 +13,8 @@
 #include "ir/capture/torchscript/TorchScript.h"
 #include "ir/fsdp/Fsdp.h"
 
+#include "support/LossWeight.h"
+
 #include "mlir/IR/Builders.h"
 
 using namespace fsdp;
@@ -98,9 +100,10 @@ fsdp::captureModel(mlir::MLIRContext &context, const CaptureOptions &options,
   const JointGraph &first = programs.front().graph;
   if (outputs)
     for (const Output &output : first.outputs)
-      outputs->push_back(
-          summarize(context, output,
-                    !first.isInference && &output == &first.outputs.front()));
+      if (output.name != kLossWeight)
+        outputs->push_back(
+            summarize(context, output,
+                      !first.isInference && &output == &first.outputs.front()));
   std::vector<JointGraph *> graphs;
   for (CapturedProgram &program : programs)
     graphs.push_back(&program.graph);

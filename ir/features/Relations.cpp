@@ -146,6 +146,10 @@ const std::vector<Relation> kRelations = {
                 "sequence_parallel: expected false with {1}, which cuts the "
                 "sequence already"),
 
+    contradicts({LabelMeans, LabelCount},
+                "{0} counts the labels that {1} counts for the model, which "
+                "would divide twice; leave one of them out"),
+
     // The same bits on any number of ranks.
     notWithGrains(SumsInNoOrder,
                   ": nothing says in which order its kernels sum", "'{0}' is"),

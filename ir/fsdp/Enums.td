@@ -102,6 +102,13 @@ def Fsdp_MemorySpace : Fsdp_Enum<"MemorySpace", "where tensors lie", [
 def Fsdp_MemorySpaceAttr
     : EnumAttr<Fsdp_Dialect, Fsdp_MemorySpace, "memory_space">;
 
+def Fsdp_AdapterBias
+    : Fsdp_Enum<"AdapterBias", "which biases are trained beside adapters", [
+  I32EnumAttrCase<"None", 0, "none">,
+  I32EnumAttrCase<"All", 1, "all">,
+  I32EnumAttrCase<"LoraOnly", 2, "lora_only">
+]>;
+
 def Fsdp_InitKind : Fsdp_Enum<"InitKind", "how first values are computed", [
   I32EnumAttrCase<"Normal", 0, "normal">,           // mean, std
   I32EnumAttrCase<"TruncNormal", 1, "trunc_normal">, // mean, std, a, b

@@ -28,6 +28,23 @@ def Fsdp_Schedule_ : Fsdp_Setting<"Schedule", "schedule"> {
                         Fsdp_Number:$min_lr);
 }
 
+def Fsdp_AdapterSettings
+    : Fsdp_Setting<"AdapterSettings", "adapter_settings"> {
+  let summary = "adapters that capture put in";
+  let description = [{
+    As PEFT's LoraConfig would have put them in. Stands on the module as
+    `fsdp.adapter_settings`, beside `fsdp.adapters`, which then are those and no others;
+    absent: adapters, if there are any, are the exported model's. With
+    `rank_stabilized` what they compute is multiplied by `alpha / sqrt(rank)`, else by
+    `alpha / rank`.
+
+    Example: `#fsdp.adapter_settings<rank = 16, alpha = 32.0>`
+  }];
+  let parameters = (ins Fsdp_Count<"1">:$rank, Fsdp_Real<"1">:$alpha,
+                        Fsdp_Real<"0">:$dropout, Fsdp_Flag<"false">:$rank_stabilized,
+                        Fsdp_Choice<"AdapterBias", "None">:$bias);
+}
+
 def Fsdp_Padding : Fsdp_Struct<"Padding", "padding"> {
   let summary = "what an input has behind the tokens of a short row";
   let description = [{

@@ -303,6 +303,19 @@ LogicalResult ScheduleAttr::verify(EmitError emitError, ScheduleKind,
       succeeded(verifyNumber(emitError, "min_lr", minLr, 0)));
 }
 
+LogicalResult AdapterSettingsAttr::verify(EmitError emitError, int64_t rank,
+                                          FloatAttr alpha, FloatAttr dropout,
+                                          bool, AdapterBias) {
+  if (rank < 1 || rank > std::numeric_limits<uint32_t>::max())
+    return emitError() << "expected a rank of adapters from 1, found " << rank;
+  double share = dropout.getValueAsDouble();
+  if (!(share >= 0) || !(share < 1))
+    return emitError() << "expected a dropout of adapters from 0 and below 1, "
+                          "found "
+                       << dropout;
+  return verifyNumber(emitError, "alpha", alpha, 0);
+}
+
 LogicalResult PaddingAttr::verify(EmitError emitError, StringAttr input,
                                   FloatAttr value) {
   if (!input || input.getValue().empty())

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "passes/analysis/ValueNumbering.h"
+#include "support/LossWeight.h"
 
 #include "mlir/IR/TypeUtilities.h"
 
@@ -431,7 +432,8 @@ void ValueNumbering::observeResult(unsigned i, Value value) {
   }
   if (auto name = current.getResultAttrOfType<StringAttr>(i, kMetricAttr)) {
     if (name.getValue() != kLossScaleMetric)
-      observe("output", name.getValue(), value, loc).isMetric = true;
+      observe("output", name.getValue(), value, loc).isMetric =
+          name != kLossWeight;
     return;
   }
   auto bound = current.getResultAttrOfType<FlatSymbolRefAttr>(i, kStateAttr);

@@ -198,6 +198,16 @@ static LogicalResult emitAdapters(ModuleOp module, const StateTable &table,
     result->base_is_in_by_out = adapter.getBaseIsInByOut();
     plan.adapters.push_back(std::move(result));
   }
+  if (auto asked = module->getAttrOfType<AdapterSettingsAttr>(
+          AdapterSettingsAttr::name)) {
+    auto settings = std::make_unique<plan::AdapterSettingsT>();
+    settings->rank = static_cast<uint32_t>(asked.getRank());
+    settings->alpha = asked.getAlpha().getValueAsDouble();
+    settings->dropout = asked.getDropout().getValueAsDouble();
+    settings->rank_stabilized = asked.getRankStabilized();
+    settings->bias = toPlan(asked.getBias());
+    plan.adapter_settings = std::move(settings);
+  }
   return success();
 }
 

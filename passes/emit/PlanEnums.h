@@ -50,6 +50,18 @@ struct PlanEnum<Role> {
 static_assert(isNumbering(PlanEnum<Role>::table, getMaxEnumValForRole()));
 
 template <>
+struct PlanEnum<AdapterBias> {
+  using Plan = plan::AdapterBias;
+  static constexpr std::pair<AdapterBias, Plan> table[] = {
+      {AdapterBias::None, Plan::none},
+      {AdapterBias::All, Plan::all},
+      {AdapterBias::LoraOnly, Plan::lora_only},
+  };
+};
+static_assert(isNumbering(PlanEnum<AdapterBias>::table,
+                          getMaxEnumValForAdapterBias()));
+
+template <>
 struct PlanEnum<QuantizedKind> {
   using Plan = plan::QuantizedKind;
   static constexpr std::pair<QuantizedKind, Plan> table[] = {

@@ -7,9 +7,19 @@
 #include "passes/analysis/Views.h"
 #include "passes/memory/LossInputs.h"
 #include "passes/memory/LossSums.h"
+#include "support/LossWeight.h"
 
 using namespace mlir;
 using namespace fsdp;
+
+/// Whether the program's loss is multiplied by its share of labels.
+static bool weighsLoss(func::FuncOp program) {
+  for (unsigned i = 0; i < program.getNumResults(); ++i)
+    if (auto name = program.getResultAttrOfType<StringAttr>(i, kOutputAttr);
+        name && name == kLossWeight)
+      return true;
+  return false;
+}
 
 namespace {
 
@@ -270,6 +280,13 @@ private:
       Value counts = ops.make("aten.ne.Scalar", {labels}, ignored, flags);
       Value count =
           ops.make("aten.sum", {counts}, {}, scalar(ops.get().getI64Type()));
+      // Where labels weigh the loss, one of none is 0, and so are gradients,
+      // which chunks have before they are divided.
+      if (weighsLoss(forward->getParentOfType<func::FuncOp>()))
+        count = ops.make(
+            "aten.clamp_min", {count},
+            ops.get().getNamedAttr("min", ops.get().getI64IntegerAttr(1)),
+            scalar(ops.get().getI64Type()));
       return ops.cast(count, element);
     }
     Value isIgnored = ops.make("aten.eq.Scalar", {labels}, ignored, flags);

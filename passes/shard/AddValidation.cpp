@@ -4,6 +4,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
 #include "passes/analysis/Programs.h"
+#include "support/LossWeight.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -50,12 +51,20 @@ private:
   /// Neither gradients nor new values of buffers and random states.
   static void keepLoss(func::FuncOp func) {
     Operation *terminator = func.getBody().front().getTerminator();
-    DictionaryAttr loss = func.getResultAttrDict(0);
-    terminator->setOperands({terminator->getOperand(0)});
+    SmallVector<Value> values;
+    SmallVector<DictionaryAttr> attributes;
+    for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+      auto name = func.getResultAttrOfType<StringAttr>(i, kOutputAttr);
+      if (i != 0 && (!name || name != kLossWeight))
+        continue;
+      values.push_back(value);
+      attributes.push_back(func.getResultAttrDict(i));
+    }
+    terminator->setOperands(values);
     func.setFunctionType(FunctionType::get(func.getContext(),
                                            func.getArgumentTypes(),
                                            terminator->getOperandTypes()));
-    func.setAllResultAttrs(ArrayRef<DictionaryAttr>(loss));
+    func.setAllResultAttrs(attributes);
   }
 
   static void eraseDead(func::FuncOp func) {

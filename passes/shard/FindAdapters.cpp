@@ -442,6 +442,9 @@ private:
 struct FindAdapters final : fsdp::impl::FindAdaptersBase<FindAdapters> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    // Capture knows those that it put in.
+    if (module->hasAttr(AdapterSettingsAttr::name))
+      return;
     module->removeAttr(kAdaptersAttr);
     if (llvm::none_of(module.getOps<StateOp>(), [](StateOp state) {
           return state.getRole() == Role::Frozen;

@@ -5,6 +5,7 @@
 #include "passes/analysis/Mesh.h"
 #include "passes/analysis/Programs.h"
 #include "passes/shard/Metrics.h"
+#include "support/LossWeight.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -47,7 +48,14 @@ private:
       auto name = func.getResultAttrOfType<StringAttr>(i, kOutputAttr);
       if (!name || !isNumber(values[i].getType()))
         continue;
-      values.push_back(average(builder, values[i], mesh, grains));
+      Value mean = average(builder, values[i], mesh, grains);
+      if (name == kLossWeight) { // which nobody asked for but the loss
+        values[i] = mean;
+        attributes[i] =
+            builder.getDictionaryAttr(builder.getNamedAttr(kMetricAttr, name));
+        continue;
+      }
+      values.push_back(mean);
       attributes.push_back(
           builder.getDictionaryAttr(builder.getNamedAttr(kMetricAttr, name)));
     }

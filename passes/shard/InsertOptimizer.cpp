@@ -13,6 +13,7 @@
 #include "passes/shard/NonFinite.h"
 #include "passes/shard/Updates.h"
 #include "support/ExactSum.h"
+#include "support/LossWeight.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -68,6 +69,9 @@ public:
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
       auto of = func.getResultAttrOfType<FlatSymbolRefAttr>(i, kGradientAttr);
       if (!of) {
+        if (auto name = func.getResultAttrOfType<StringAttr>(i, kMetricAttr);
+            name && name == kLossWeight)
+          weight = value;
         results.push_back({value, func.getResultAttrDict(i)});
         continue;
       }
@@ -151,7 +155,7 @@ private:
   /// Whether no update needs a number that all gradients have a part in.
   bool isEarly() const {
     return options.inBackward && !options.maxGradNorm &&
-           !options.skipsNonFinite && !scale;
+           !options.skipsNonFinite && !scale && !weight;
   }
 
   /// Each bucket as soon as its gradients are there, whose norms are taken
@@ -280,8 +284,9 @@ private:
     auto left = module->getAttrOfType<FloatAttr>(kOptimizerDivisorAttr);
     if (left)
       norm = divideNorm(builder, loc, norm, left.getValueAsDouble());
-    if (scale)
-      norm = unscaleNorm(builder, loc, norm, scale);
+    for (Value factor : {Value(scale), weight})
+      if (factor)
+        norm = unscaleNorm(builder, loc, norm, factor);
     results.insert(
         std::next(results.begin()),
         {norm, bind(kOutputAttr, builder.getStringAttr(kGradNormOutput))});
@@ -292,8 +297,9 @@ private:
     if (options.maxGradNorm)
       divisor = buildClipDivisor(builder, loc, norm,
                                  options.maxGradNorm.getValueAsDouble());
-    if (scale)
-      divisor = joinScale(builder, loc, divisor, scale);
+    for (Value factor : {Value(scale), weight})
+      if (factor)
+        divisor = joinScale(builder, loc, divisor, factor);
     if (left)
       divisor = buildDivisor(builder, loc, divisor, left.getValueAsDouble());
   }
@@ -350,8 +356,9 @@ private:
   SmallVector<Trained> trained;
   SmallVector<BoundResult> results;
   StateOp step, growth, scaleState;
-  BlockArgument scale;                                  // null: not scaled
-  SmallVector<StateOp> rates;                           // by group
+  BlockArgument scale;        // null: not scaled
+  Value weight;               // null: the loss is no mean over labels
+  SmallVector<StateOp> rates; // by group
   llvm::DenseMap<Operation *, BlockArgument> arguments; // of the optimizer
   Value divisor, foundInf; // null: neither divided nor left out
   Value newStep;           // once there is an update

@@ -74,7 +74,8 @@ def FindAdapters : Fsdp_ModulePass<"fsdp-find-adapters"> {
     Each is an element of the module's `fsdp.adapters`, from which the artifact has what
     `fsdp-run --export-merged` adds up. A base that two adapters are added to, and matrices that
     forward also reads otherwise, are left out: after a merge the program without
-    adapters would compute something else.
+    adapters would compute something else. Where capture put adapters in
+    (`fsdp.adapter_settings`), it has said which there are, and they stay as they are.
 
     Input:
 

@@ -137,8 +137,11 @@ private:
   LogicalResult verifyPatterns(ModuleOp module,
                                const llvm::StringMap<std::string> &matched,
                                bool hasAny) const {
+    // A list for several models may name what this one does not have.
     auto refuse = [&](StringRef pattern, StringRef list) {
-      return module.emitError("the pattern '")
+      bool isLeft = hasAny && list == "modules";
+      return (isLeft ? module.emitWarning("the pattern '")
+                     : module.emitError("the pattern '"))
              << pattern << "' of quantize's " << list
              << " matches no parameter and no module with parameters"
              << suggestNames(pattern, getParameterNames(module));
@@ -148,8 +151,12 @@ private:
         return refuse(pattern, "skip_modules");
     for (StringRef pattern : getTexts(told.getModules())) {
       auto it = matched.find(pattern);
-      if (it == matched.end())
-        return refuse(pattern, "modules");
+      if (it == matched.end()) {
+        InFlightDiagnostic diagnostic = refuse(pattern, "modules");
+        if (!hasAny)
+          return diagnostic;
+        continue;
+      }
       if (StringRef(it->second) != kChosen)
         return module.emitError("the pattern '")
                << pattern

@@ -386,13 +386,15 @@ void Door::load(const std::string &path, bool isOwn) {
 }
 
 void Door::exportWeights(const std::string &path, uint64_t shardBytes,
-                         bool isMerged) {
+                         bool isMerged, bool isTrained) {
   // Here, where it does not end the run.
   if (isMerged)
     listMerged(session().plan());
   run.run([&](OpenRank &rank) {
     if (isMerged)
       rank.session.exportMerged(path, shardBytes);
+    else if (isTrained)
+      rank.session.exportTrained(path, shardBytes);
     else
       rank.session.exportWeights(path, shardBytes);
   });

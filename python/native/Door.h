@@ -101,7 +101,7 @@ public:
   std::string save(const std::string &folder, uint64_t keep, bool isWaiting);
   void load(const std::string &path, bool isOwn);
   void exportWeights(const std::string &path, uint64_t shardBytes,
-                     bool isMerged);
+                     bool isMerged, bool isTrained);
 
   /// The greatest of all processes' numbers.
   uint64_t findGreatest(uint64_t number);

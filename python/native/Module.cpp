@@ -331,6 +331,7 @@ void defineDoor(nb::module_ &module) {
            nb::call_guard<nb::gil_scoped_release>())
       .def("export_weights", &Door::exportWeights, nb::arg("path"),
            nb::arg("shard_bytes"), nb::arg("is_merged") = false,
+           nb::arg("is_trained") = false,
            nb::call_guard<nb::gil_scoped_release>())
       .def("close", &Door::close, nb::arg("reason"),
            nb::call_guard<nb::gil_scoped_release>());

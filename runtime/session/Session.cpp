@@ -17,6 +17,7 @@
 #include "runtime/session/Validation.h"
 #include "runtime/states/Export.h"
 #include "runtime/states/ModelFile.h"
+#include "runtime/states/ModelFolder.h"
 #include "runtime/states/RecordChecks.h"
 #include "runtime/states/States.h"
 #include "runtime/states/WeightReader.h"
@@ -29,6 +30,7 @@
 #include <torch/headeronly/version.h>
 
 #include <algorithm>
+#include <filesystem>
 
 using namespace fsdp;
 
@@ -80,6 +82,12 @@ struct Session::Impl {
     fsdp::exportWeights(plan, place.arenas, place.fabric,
                         "export/" + std::to_string(exports++), path, shardBytes,
                         what);
+    // With the model's own adapters in it, it is no longer what they say.
+    bool isModel = what == Exported::Merged ||
+                   (what == Exported::All &&
+                    (plan.adapters.empty() || plan.adapter_settings));
+    if (isModel && place.fabric.rank() == 0 && isExportFolder(path))
+      copyModelFiles(weightsPaths, path);
   }
 
   const plan::PlanT &plan;
@@ -94,6 +102,7 @@ struct Session::Impl {
   std::optional<StepRunner> runner;
   std::optional<Validation> validation;
   std::string loadedFrom;
+  std::vector<std::string> weightsPaths; ///< where first values are from
   uint64_t seed;
   uint64_t exports = 0, loads = 0;
 };
@@ -138,6 +147,12 @@ Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
                  : std::nullopt),
       seed(options.seed.value_or(plan.training->seed)) {
   installPlannedAllocator();
+  weightsPaths = options.weightsPaths;
+  if (weightsPaths.empty())
+    for (const auto &file : plan.weights)
+      weightsPaths.push_back(
+          (std::filesystem::path(options.artifactFolder) / file->path)
+              .string());
   if (needsModelFile(plan))
     model.emplace(*plan.model, options.artifactFolder, options.modelPath);
   InputSources sources{model ? &*model : nullptr,
@@ -471,4 +486,8 @@ void Session::exportWeights(const std::string &path, uint64_t shardBytes) {
 
 void Session::exportMerged(const std::string &path, uint64_t shardBytes) {
   impl->exportTo(path, shardBytes, Exported::Merged);
+}
+
+void Session::exportTrained(const std::string &path, uint64_t shardBytes) {
+  impl->exportTo(path, shardBytes, Exported::Trained);
 }

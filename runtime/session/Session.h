@@ -302,7 +302,8 @@ public:
   /// Collective: writes the unsharded parameters, under all their names, and
   /// persistent buffers to a safetensors file, wholly or not at all. If `path`
   /// ends with '/' or is a folder, to model.safetensors there, or to files of
-  /// `shardBytes` at most, or one tensor, and model.safetensors.index.json.
+  /// `shardBytes` at most, or one tensor, and model.safetensors.index.json;
+  /// beside them what the folder of first values has of config and tokenizer.
   void exportWeights(const std::string &path,
                      uint64_t shardBytes = kExportShardBytes);
 
@@ -311,6 +312,10 @@ public:
   /// (RuntimeUnsupported) where that is not all of the model.
   void exportMerged(const std::string &path,
                     uint64_t shardBytes = kExportShardBytes);
+  /// Collective: the same of what is trained alone. Of adapters that the config
+  /// asked for a folder is one of PEFT's.
+  void exportTrained(const std::string &path,
+                     uint64_t shardBytes = kExportShardBytes);
 
   // For those who write down what a session is made of.
 

@@ -8,6 +8,7 @@
 #include "plan/Shape.h"
 #include "runtime/comm/FlightRing.h"
 #include "runtime/profile/Recorder.h"
+#include "support/LossWeight.h"
 
 using namespace fsdp;
 
@@ -187,15 +188,20 @@ void StepRunner::finishStep(StepResult &result) {
   for (const auto &entry : last.metrics)
     tensors.push_back(last.executor->getResult(*entry.second));
   std::vector<double> numbers = place.device->readNumbers(tensors);
+  std::optional<double> weight;
   for (size_t i = 0; i < numbers.size(); ++i) {
     const std::string &name = last.metrics[i].first;
-    if (name == kLoss)
+    if (name == kLossWeight)
+      weight = numbers[i];
+    else if (name == kLoss)
       result.loss = numbers[i];
     else if (name == kGradNorm && programs.isTraining())
       result.gradNorm = numbers[i];
     else
       result.metrics.emplace_back(name, numbers[i]);
   }
+  if (weight && result.loss)
+    *result.loss /= *weight;
   if (place.device->isHost())
     result.exposedSeconds = place.transfers.secondsWaited();
   for (const auto &[key, traffic] : place.transfers.traffic())

@@ -5,16 +5,30 @@
 
 #include "runtime/log/Log.h"
 #include "support/Error.h"
+#include "support/LossWeight.h"
 
 #include <algorithm>
 
 using namespace fsdp;
 
-/// The mean over ranks.
-static const plan::BindingT &findLoss(const plan::ProgramT &program) {
+/// A mean over ranks; null if the program has no such.
+static const plan::BindingT *findMetric(const plan::ProgramT &program,
+                                        std::string_view name) {
+  auto found = std::ranges::find(program.results, name,
+                                 [](const auto &each) { return each->metric; });
+  return found == program.results.end() ? nullptr : found->get();
+}
+
+/// What a program has computed of a batch: the loss times its weight.
+Validation::Term Validation::readLoss(const LossProgram &program) const {
+  auto read = [&](const plan::BindingT &binding) {
+    return device.readNumber(program.executor->getResult(binding));
+  };
   // The plan was verified: there is one.
-  return **std::ranges::find(program.results, "loss",
-                             [](const auto &each) { return each->metric; });
+  Term term{read(*findMetric(*program.program, "loss")), 1};
+  if (const plan::BindingT *weight = findMetric(*program.program, kLossWeight))
+    term.weight = read(*weight);
+  return term;
 }
 
 std::vector<const plan::ProgramT *> Validation::listPrograms() const {
@@ -72,8 +86,8 @@ double Validation::runGiven(std::span<const GivenInput> given, uint64_t step,
   inputs.forget();
   inputs.load(/*firstRow=*/0, /*part=*/0);
   device.run(*program.executor, step);
-  return device.readNumber(
-      program.executor->getResult(findLoss(*program.program)));
+  Term term = readLoss(program);
+  return term.loss / term.weight;
 }
 
 EvalResult Validation::run(uint64_t step, ProgramAgreement *agreement) {
@@ -91,9 +105,9 @@ EvalResult Validation::run(uint64_t step, ProgramAgreement *agreement) {
     // Where labels are counted, each counts as much as any other.
     double weight =
         static_cast<double>(inputs.countLabels(result.rows).value_or(1));
-    result.loss += weight * device.readNumber(program.executor->getResult(
-                                findLoss(*program.program)));
-    weights += weight;
+    Term term = readLoss(program);
+    result.loss += weight * term.loss;
+    weights += weight * term.weight;
     result.rows += inputs.globalRows();
   }
   result.loss /= weights;

@@ -50,7 +50,13 @@ public:
   uint64_t memory() const { return inputs.memory(); }
 
 private:
+  struct Term {
+    double loss;   ///< times `weight`
+    double weight; ///< 1 for a mean over batches
+  };
+
   std::vector<const plan::ProgramT *> listPrograms() const;
+  Term readLoss(const LossProgram &program) const;
   /// What the inputs of the batch from that row on fit, the same on all ranks.
   const LossProgram &pick(uint64_t firstRow, uint64_t step,
                           ProgramAgreement *agreement);

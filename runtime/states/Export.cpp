@@ -8,10 +8,12 @@
 #include "plan/Shape.h"
 #include "plan/StateParts.h"
 #include "runtime/device/DTypes.h"
+#include "runtime/states/AdapterFolder.h"
 #include "runtime/states/MergedDelta.h"
 #include "runtime/states/MergedStates.h"
 #include "runtime/states/Parts.h"
 #include "runtime/weights/Safetensors.h"
+#include "support/AdapterNames.h"
 #include "support/AtomicFile.h"
 #include "support/Error.h"
 
@@ -46,7 +48,9 @@ bool fsdp::isExported(const plan::StateT &state) {
 
 static std::vector<ExportedState> listExported(const plan::PlanT &plan,
                                                Exported what) {
-  if (what == Exported::Merged)
+  // Adapters that the config asked for are no part of the user's model.
+  if (what == Exported::Merged ||
+      (what == Exported::All && plan.adapter_settings))
     return listMerged(plan);
   std::vector<ExportedState> all;
   for (size_t i = 0; i < plan.states.size(); ++i) {
@@ -67,6 +71,7 @@ public:
            const std::string &key, Exported what);
   void open(const std::string &path);
   void openFolder(const std::string &path, uint64_t shardBytes);
+  void addAdapterFolder(const std::string &path);
   void run();
 
 private:
@@ -126,6 +131,7 @@ private:
   const Arenas &arenas;
   Fabric &fabric;
   const std::string key;
+  const bool asPeft; ///< a folder is one of its
   // On rank 0:
   std::vector<std::unique_ptr<AtomicFile>> files;
   std::optional<AtomicFile> index;
@@ -140,7 +146,8 @@ private:
 
 Exporter::Exporter(const plan::PlanT &plan, const Arenas &arenas,
                    Fabric &fabric, const std::string &key, Exported what)
-    : plan(plan), arenas(arenas), fabric(fabric), key(key) {
+    : plan(plan), arenas(arenas), fabric(fabric), key(key),
+      asPeft(what == Exported::Trained && plan.adapter_settings) {
   for (const ExportedState &each : listExported(plan, what)) {
     entries.push_back(makeEntry(each));
     if (each.adapter)
@@ -197,6 +204,10 @@ void Exporter::openFolder(const std::string &path, uint64_t shardBytes) {
   if (code)
     throw Error(ErrorId::FileNotWritable,
                 "folder '" + path + "' cannot be made: " + code.message());
+  if (asPeft) {
+    addAdapterFolder(path);
+    return;
+  }
   std::string single = (fs::path(path) / "model.safetensors").string();
   std::string indexPath = single + ".index.json";
   std::vector<Contents> all = divide(shardBytes);
@@ -222,6 +233,19 @@ void Exporter::openFolder(const std::string &path, uint64_t shardBytes) {
                    .dump(2) +
                "\n");
   replaced = single;
+}
+
+/// What PeftModel.from_pretrained reads: one file, under the names that its
+/// modules have around those of the model.
+void Exporter::addAdapterFolder(const std::string &path) {
+  namespace fs = std::filesystem;
+  for (Entry &entry : entries)
+    for (std::string &name : entry.names)
+      name = std::string(kPeftPrefix) + name;
+  addFile((fs::path(path) / kAdapterWeights).string(),
+          std::move(divide(UINT64_MAX).front()));
+  index.emplace((fs::path(path) / kAdapterConfig).string());
+  index->write(writeAdapterConfig(plan));
 }
 
 /// In the order of the states; the members of a flat one are at its place.

@@ -12,10 +12,13 @@ using namespace fsdp;
 /// Elements that are computed at a time.
 static constexpr int64_t kChunkElements = 1 << 20;
 
-MergedDelta::MergedDelta(const plan::AdapterT &adapter, const at::Tensor &down,
-                         const at::Tensor &up)
+MergedDelta::MergedDelta(const plan::AdapterT &adapter, at::Tensor down,
+                         at::Tensor up)
     : scale(adapter.scale) {
   bool isTurned = adapter.base_is_in_by_out;
+  // Of convolutions.
+  down = down.flatten(1);
+  up = up.flatten(1);
   left = isTurned ? down.t() : up;
   right = isTurned ? up.t() : down;
 }

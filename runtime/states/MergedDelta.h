@@ -15,9 +15,9 @@ namespace fsdp {
 /// What an adapter adds to its base.
 class MergedDelta {
 public:
-  /// `down` [rank, in] and `up` [out, rank] in any floating-point types.
-  MergedDelta(const plan::AdapterT &adapter, const at::Tensor &down,
-              const at::Tensor &up);
+  /// `down` [rank, in] and `up` [out, rank] in any floating-point types, of
+  /// convolutions with more dims behind these.
+  MergedDelta(const plan::AdapterT &adapter, at::Tensor down, at::Tensor up);
 
   /// Adds to neighbouring elements of the base, of which the first is its
   /// `first` one in row-major order: in f32 (f64 to f64), rounded once. Beside

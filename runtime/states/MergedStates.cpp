@@ -4,6 +4,7 @@
 #include "runtime/states/MergedStates.h"
 
 #include "runtime/states/Export.h"
+#include "support/AdapterNames.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -92,12 +93,6 @@ private:
   std::set<std::string> models; ///< paths of PeftModels
   std::set<std::string> saved;  ///< of modules that are trained as copies
 };
-
-bool isOfAdapter(const std::string &name) {
-  return std::ranges::any_of(split(name), [](const std::string &part) {
-    return part.starts_with("lora_");
-  });
-}
 
 } // namespace
 

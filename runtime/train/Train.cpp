@@ -347,9 +347,7 @@ void TrainLoop::exportAll() {
   if (!options.exportPath.empty())
     session.exportWeights(options.exportPath, options.exportShardBytes);
   if (!options.exportTrainedPath.empty())
-    exportWeights(session.plan(), session.arenas(), session.fabric(),
-                  "export/trained", options.exportTrainedPath,
-                  options.exportShardBytes, Exported::Trained);
+    session.exportTrained(options.exportTrainedPath, options.exportShardBytes);
   if (!options.exportMergedPath.empty())
     session.exportMerged(options.exportMergedPath, options.exportShardBytes);
 }

@@ -82,6 +82,8 @@ thread_local std::vector<Setting> settings; // innermost last
 
 thread_local OperandCaster *caster = nullptr;
 
+thread_local CallExtender *extender = nullptr;
+
 /// Casts of parameters, made once until the outermost scope ends: two uses of a
 /// weight then add their gradients in the lower dtype, as in PyTorch.
 thread_local std::map<std::pair<const c10::TensorImpl *, at::ScalarType>,
@@ -231,6 +233,8 @@ void fallback(const c10::OperatorHandle &op, c10::DispatchKeySet keys,
   // Below functionalization the operator comes by once more.
   bool isBelow =
       c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Functionalize);
+  if (extender && !isBelow && extender->call(op, *stack))
+    return;
   const Setting *active = isBelow ? nullptr : getActive();
   CastPolicy policy =
       active ? getCastPolicy(op, active->device) : CastPolicy::None;
@@ -326,6 +330,12 @@ OperandCasterScope::OperandCasterScope(OperandCaster &own) : keys(getKeys()) {
 }
 
 OperandCasterScope::~OperandCasterScope() { caster = nullptr; }
+
+CallExtenderScope::CallExtenderScope(CallExtender &own) : keys(getKeys()) {
+  extender = &own;
+}
+
+CallExtenderScope::~CallExtenderScope() { extender = nullptr; }
 
 AutocastScope::AutocastScope(c10::DeviceType device, c10::ScalarType dtype,
                              bool enabled)

@@ -76,6 +76,27 @@ public:
                            const std::vector<c10::IValue> &stack) = 0;
 };
 
+/// Takes calls that a model makes, above autograd, autocast and casters.
+class CallExtender {
+public:
+  virtual ~CallExtender() = default;
+  /// True if the call was made, and its results are on the stack.
+  virtual bool call(const c10::OperatorHandle &op,
+                    std::vector<c10::IValue> &stack) = 0;
+};
+
+/// Makes an extender the thread's during the object's life. One at a time.
+class CallExtenderScope {
+public:
+  explicit CallExtenderScope(CallExtender &extender);
+  ~CallExtenderScope();
+  CallExtenderScope(const CallExtenderScope &) = delete;
+  CallExtenderScope &operator=(const CallExtenderScope &) = delete;
+
+private:
+  c10::impl::ForceDispatchKeyGuard keys;
+};
+
 /// Makes a caster the thread's during the object's life. One at a time.
 class OperandCasterScope {
 public:

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/joint/JointCapture.h"
+#include "ir/capture/joint/LabelShare.h"
 #include "ir/capture/joint/Limits.h"
 #include "ir/capture/joint/MaskedWrites.h"
 #include "ir/capture/joint/RecorderScope.h"
 #include "ir/capture/joint/Simplify.h"
 #include "support/Error.h"
+#include "support/LossWeight.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
@@ -87,9 +89,41 @@ void JointCapture::setStateTensor(size_t state, at::Tensor tensor) {
   stateTensors[state] = std::move(tensor);
 }
 
+/// Once the model's own states are known.
+void JointCapture::addAdapters() {
+  if (!request.adapter ||
+      (request.adapter->yieldsToOwn && hasOwnAdapters(graph)))
+    return;
+  graph.adapters.emplace(AdapterTable{*request.adapter, {}});
+  auto train = [this](size_t state) {
+    if (graph.isInference)
+      return;
+    graph.states[state].role = StateRole::Parameter;
+    stateTensors[state].requires_grad_(true);
+  };
+  adapters.emplace(*request.adapter,
+                   AdapterHost{graph, stateTensors,
+                               [this](State state) {
+                                 return declareWhileRunning(std::move(state));
+                               },
+                               train});
+}
+
+/// A parameter that the model as it was exported does not have.
+at::Tensor JointCapture::declareWhileRunning(State state) {
+  // No operators of the model.
+  c10::impl::ExcludeDispatchKeyGuard quiet{c10::DispatchKeySet(
+      {c10::DispatchKey::Fake, c10::DispatchKey::Functionalize, kAutocastKey})};
+  state.role = graph.isInference ? StateRole::Frozen : StateRole::Parameter;
+  at::Tensor tensor = addState(std::move(state));
+  if (!graph.isInference)
+    tensor.requires_grad_(true);
+  return tensor;
+}
+
 /// Roles of parameters are settled before the model runs on them.
 void JointCapture::chooseMode() {
-  bool isTrainable = false;
+  bool isTrainable = adapters.has_value();
   for (const State &state : graph.states)
     isTrainable |= state.role == StateRole::Parameter;
   graph.isInference = request.mode == CaptureMode::Inference ||
@@ -259,6 +293,16 @@ void JointCapture::addOutputs(const std::vector<ReturnedTensor> &returned) {
       addResult(Result::Kind::Output, i, returned[i].tensor);
 }
 
+/// Not one of those that the model returns.
+void JointCapture::addShare(const at::Tensor &share) {
+  Output output;
+  output.name = kLossWeight;
+  output.type = TensorType::of(share);
+  output.isKept = true;
+  addResult(Result::Kind::Output, graph.outputs.size(), share);
+  graph.outputs.push_back(std::move(output));
+}
+
 /// " (net.0 at model.py:12)", where the value is computed.
 std::string JointCapture::describeOrigin(ValueId value) const {
   for (const Node &node : graph.nodes)
@@ -348,6 +392,9 @@ void JointCapture::addGradients(const std::vector<at::Tensor> &gradients) {
 
 std::vector<ReturnedTensor> JointCapture::runForward(
     const std::function<std::vector<ReturnedTensor>()> &forward) {
+  std::optional<CallExtenderScope> extended;
+  if (adapters)
+    extended.emplace(*adapters);
   if (!precision) {
     std::vector<ReturnedTensor> returned = forward();
     chooseLoss(returned);
@@ -367,12 +414,15 @@ std::vector<ReturnedTensor> JointCapture::runForward(
 
 void JointCapture::run(
     const std::function<std::vector<ReturnedTensor>()> &forward) {
+  addAdapters();
   chooseMode();
   addLossScale();
   {
     Recorder::Scope scope(recorder);
     at::AutoGradMode mode(!graph.isInference);
     std::vector<ReturnedTensor> returned = runForward(forward);
+    if (adapters)
+      adapters->finish();
     if (returned.empty())
       throw Error(ErrorId::LossNotScalar,
                   "the model returns no tensor; let it return its loss first");
@@ -380,12 +430,19 @@ void JointCapture::run(
     at::Tensor loss = graph.isInference ? at::Tensor() : getLoss(returned);
     graph.outputs = nameOutputs(returned, graph.isInference);
     selectOutputs(request.outputs, graph.isInference, graph.outputs);
+    at::Tensor share;
+    if (request.weighsLoss && loss.defined()) {
+      share = computeLabelShare(graph, recorder, loss);
+      loss = weighLoss(loss, share);
+    }
     {
       // Before the gradients: a copy for a result is a part of forward.
       at::NoGradGuard none;
       if (loss.defined())
         addResult(Result::Kind::Loss, 0, loss);
       addOutputs(returned);
+      if (share.defined())
+        addShare(share);
       for (size_t i = 0; i < graph.states.size(); ++i)
         if (graph.states[i].role != StateRole::Parameter)
           addChangedState(i);

@@ -15,6 +15,7 @@
 #ifndef FSDP_IR_CAPTURE_JOINT_JOINTCAPTURE_H
 #define FSDP_IR_CAPTURE_JOINT_JOINTCAPTURE_H
 
+#include "ir/capture/joint/Adapters.h"
 #include "ir/capture/joint/JointGraph.h"
 #include "ir/capture/joint/LostGradients.h"
 #include "ir/capture/joint/MixedPrecision.h"
@@ -23,6 +24,7 @@
 #include "ir/capture/request/CaptureRequest.h"
 
 #include <functional>
+#include <optional>
 #include <unordered_set>
 
 namespace fsdp::capture {
@@ -107,6 +109,8 @@ private:
   runForward(const std::function<std::vector<ReturnedTensor>()> &forward);
   void chooseMode();
   void addLossScale();
+  void addAdapters();
+  at::Tensor declareWhileRunning(State state);
   void chooseLoss(std::vector<ReturnedTensor> &returned) const;
   at::Tensor getLoss(const std::vector<ReturnedTensor> &returned) const;
   void checkLostBackwards();
@@ -115,6 +119,7 @@ private:
   at::Tensor makeOwn(const at::Tensor &tensor);
   void addResult(Result::Kind kind, size_t index, const at::Tensor &tensor);
   void addOutputs(const std::vector<ReturnedTensor> &returned);
+  void addShare(const at::Tensor &share);
   void addRandomState();
   std::string describeOrigin(ValueId value) const;
   void addChangedState(size_t index);
@@ -124,6 +129,7 @@ private:
   JointGraph graph;
   Recorder recorder{graph};
   std::optional<MixedPrecision> precision;
+  std::optional<Adapters> adapters;
   std::vector<at::Tensor> stateTensors,
       inputTensors;                ///< as the model sees them
   std::vector<ValueId> seenValues; ///< of states: what their tensors start as

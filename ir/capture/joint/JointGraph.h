@@ -11,6 +11,7 @@
 #define FSDP_IR_CAPTURE_JOINT_JOINTGRAPH_H
 
 #include "ir/capture/meta/AttentionReader.h"
+#include "ir/capture/request/Adapter.h"
 #include "ir/capture/request/Precision.h"
 
 #include <ATen/core/Tensor.h>
@@ -70,13 +71,21 @@ inline constexpr const char *kRandomState = "random/state";
 /// Name of the state of role LossScale.
 inline constexpr const char *kLossScaleState = "loss/scale";
 
+/// A first value that is computed.
+struct FirstValue {
+  enum class Kind : uint8_t { Zero, Uniform, Normal };
+  Kind kind = Kind::Zero;
+  double a = 0, b = 0; ///< of Uniform the limits, of Normal mean and deviation
+};
+
 struct State {
   std::vector<std::string> names; ///< all names of a tied tensor, first first
   StateRole role = StateRole::Parameter;
   TensorType type; ///< contiguous
   std::optional<Record> source;
-  std::optional<double> init; ///< first value of a LossScale
-  bool isVolatile = false;    ///< a buffer outside the state dict
+  std::optional<double> init;      ///< first value of a LossScale
+  std::optional<FirstValue> first; ///< instead of source, unless files have it
+  bool isVolatile = false;         ///< a buffer outside the state dict
   ValueId value = kNoValue;
   std::string overlaps; ///< a state with some of the same bytes; may be empty
   /// In which its gradient is reduced, if not in its own.
@@ -194,6 +203,18 @@ struct NotedNorm {
   std::string why; ///< it was left as it is; empty: it is LibTorch's
 };
 
+/// An adapter that capture put in: names of states. `base` is [out, in, …], or
+/// [in, out] if it is turned.
+struct AdapterRow {
+  std::string base, down, up;
+  bool isTurned = false;
+};
+
+struct AdapterTable {
+  AdapterRequest request;
+  std::vector<AdapterRow> layers;
+};
+
 struct JointGraph {
   ModelFile file;
   std::vector<ModuleInfo> modules;
@@ -215,6 +236,7 @@ struct JointGraph {
   std::vector<NarrowedLimit> limits; ///< what mixed precision did to them
   std::vector<NotedAttention> attention;
   std::optional<std::vector<NotedNorm>> norms; ///< absent: nobody looked
+  std::optional<AdapterTable> adapters;        ///< absent: none is put in
   /// Trainable parameters that the loss does not depend on: now frozen.
   std::vector<std::string> withoutGradient;
   /// What the export lost and the request accepts, in words.

@@ -75,6 +75,18 @@ mlir::Location ProgramBuilder::getLocation(LocationId id) {
   return id == kNoLocation ? unknown : locations[id];
 }
 
+/// Where the state starts: as initializers of the config would say it.
+Attribute getFirst(Builder &builder, const State &state) {
+  const FirstValue &first = *state.first;
+  if (first.kind == FirstValue::Kind::Zero)
+    return builder.getFloatAttr(getElementType(builder, state.type.dtype), 0);
+  return InitAttr::get(builder.getContext(),
+                       first.kind == FirstValue::Kind::Normal
+                           ? InitKind::Normal
+                           : InitKind::Uniform,
+                       builder.getDenseF64ArrayAttr({first.a, first.b}));
+}
+
 void ProgramBuilder::buildState(const State &state) {
   static constexpr std::pair<StateRole, Role> roles[] = {
       {StateRole::Parameter, Role::Parameter},
@@ -98,6 +110,8 @@ void ProgramBuilder::buildState(const State &state) {
     op.setValueAttr(getRecord(*state.source));
   else if (state.init)
     op.setValueAttr(builder.getF32FloatAttr(float(*state.init)));
+  else if (state.first)
+    op.setValueAttr(getFirst(builder, state));
   op.setVolatile_(state.isVolatile && state.role == StateRole::Buffer);
   if (state.reduceDtype)
     op.setGradientAttr(
@@ -368,6 +382,33 @@ ArrayAttr describeAttention(Builder &builder, const JointGraph &graph) {
   return countRows(builder, rows);
 }
 
+/// Adapters that capture put in, and what it was told of them.
+void setAdapters(mlir::ModuleOp module, const AdapterTable &table) {
+  MLIRContext *context = module.getContext();
+  const AdapterRequest &asked = table.request;
+  auto name = [&](const std::string &state) {
+    return FlatSymbolRefAttr::get(context, state);
+  };
+  SmallVector<Attribute> rows;
+  for (const AdapterRow &row : table.layers)
+    rows.push_back(
+        AdapterAttr::get(context, name(row.base), name(row.down), name(row.up),
+                         getReal(context, asked.getScale()), row.isTurned));
+  module->setAttr(kAdaptersAttr, ArrayAttr::get(context, rows));
+  static constexpr std::pair<TrainedBias, AdapterBias> kBiases[] = {
+      {TrainedBias::None, AdapterBias::None},
+      {TrainedBias::All, AdapterBias::All},
+      {TrainedBias::LoraOnly, AdapterBias::LoraOnly}};
+  AdapterBias bias = llvm::find_if(kBiases, [&](const auto &row) {
+                       return row.first == asked.bias;
+                     })->second;
+  module->setAttr(AdapterSettingsAttr::name,
+                  AdapterSettingsAttr::get(context, asked.rank,
+                                           getReal(context, asked.alpha),
+                                           getReal(context, asked.dropout),
+                                           asked.rankStabilized, bias));
+}
+
 /// Programs of one module share the table of states.
 void verifySameStates(const CapturedProgram &first,
                       const CapturedProgram &other) {
@@ -440,6 +481,8 @@ fsdp::capture::buildModule(MLIRContext &context,
   }
   if (!first.attention.empty())
     (*module)->setAttr(kAttentionAttr, describeAttention(builder, first));
+  if (first.adapters)
+    setAdapters(*module, *first.adapters);
   if (first.norms)
     (*module)->setAttr(kNormsAttr, describeNorms(builder, *first.norms));
   llvm::SetVector<Attribute> checkpoints;

@@ -4,6 +4,7 @@
 #ifndef FSDP_IR_CAPTURE_REQUEST_CAPTUREREQUEST_H
 #define FSDP_IR_CAPTURE_REQUEST_CAPTUREREQUEST_H
 
+#include "ir/capture/request/Adapter.h"
 #include "ir/capture/request/Precision.h"
 
 #include <cstdint>
@@ -31,6 +32,8 @@ struct CaptureRequest {
   std::string loss;
   /// Whether gradients that the export lost are taken as they are.
   bool acceptLostGradients = false;
+  /// Low-rank matrices that linear layers get; absent: none.
+  std::optional<AdapterRequest> adapter;
   /// Whether RMS norms that the model writes out become LibTorch's.
   bool fusesNorms = false;
   /// Whether ranks will have parts of sequences each: attention then stays one
@@ -38,6 +41,9 @@ struct CaptureRequest {
   bool cutsSequences = false;
   /// Ranks that share out the heads of attention.
   int64_t headParts = 1;
+  /// The loss is multiplied by the share of labels that count, which is an
+  /// output beside it (support/LossWeight.h).
+  bool weighsLoss = false;
   /// First value of what the loss is multiplied by before it is differentiated;
   /// absent: by nothing.
   std::optional<double> lossScale;

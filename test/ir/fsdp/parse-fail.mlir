@@ -26,3 +26,13 @@ func.func @f(%w: tensor<7xf32>) {
 
 // expected-error @+1 {{expected a finite scale (f64) of an adapter}}
 module attributes {fsdp.adapters = [#fsdp.adapter<base = @w, down = @a, up = @b, scale = 0x7FF0000000000000>]} {}
+
+// -----
+
+// expected-error @+1 {{expected a rank of adapters from 1, found 0}}
+module attributes {fsdp.adapter_settings = #fsdp.adapter_settings<rank = 0>} {}
+
+// -----
+
+// expected-error @+1 {{expected a dropout of adapters from 0 and below 1}}
+module attributes {fsdp.adapter_settings = #fsdp.adapter_settings<rank = 1, dropout = 1.0>} {}

@@ -273,3 +273,20 @@ module attributes {fsdp.adapters = [#fsdp.adapter<base = @w, down = @w, up = @w>
     return %w : tensor<4x4xf32>
   }
 }
+
+// -----
+
+// Those that capture put in are known, and stay.
+
+// CHECK:      fsdp.adapter_settings = #fsdp.adapter_settings<rank = 2, alpha = 3.0
+// CHECK-SAME: fsdp.adapters = [#fsdp.adapter<base = @w, down = @a, up = @b, scale = 1.5
+module attributes {fsdp.adapter_settings = #fsdp.adapter_settings<rank = 2, alpha = 3.0>, fsdp.adapters = [#fsdp.adapter<base = @w, down = @a, up = @b, scale = 1.5>]} {
+  fsdp.state frozen @w : tensor<4x4xf32>
+  fsdp.state parameter @a : tensor<2x4xf32>
+  fsdp.state parameter @b : tensor<4x2xf32>
+  func.func @"train/step"(%w: tensor<4x4xf32> {fsdp.state = @w}, %a: tensor<2x4xf32> {fsdp.state = @a}, %b: tensor<4x2xf32> {fsdp.state = @b})
+      -> (tensor<f32> {fsdp.output = "loss"}) attributes {fsdp.captured} {
+    %loss = aten.sum(%w) : (tensor<4x4xf32>) -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+}

@@ -246,6 +246,32 @@ const Case kCases[] = {
        addAdapter(p).scale = std::numeric_limits<double>::quiet_NaN();
      },
      "a scale that is no number"},
+    {"AdapterDims4",
+     [](PlanT &p) {
+       AdapterT &adapter = addAdapter(p);
+       // As convolutions have them: dims behind the first are one.
+       p.states[adapter.down]->shape = {3, 5, 2};
+       p.states[adapter.up]->shape = {10, 3, 1, 1};
+       verifyPlan(p);
+       p.states[adapter.down]->shape = {2, 5, 3};
+     },
+     "matrices that do not fit each other"},
+    {"AdapterSettingsAlone",
+     [](PlanT &p) {
+       p.adapter_settings = std::make_unique<AdapterSettingsT>();
+     },
+     "the adapters' settings are of no adapters"},
+    {"AdapterSettingsDropout",
+     [](PlanT &p) {
+       AdapterT &adapter = addAdapter(p);
+       p.adapter_settings = std::make_unique<AdapterSettingsT>();
+       // Without training they are there all the same.
+       p.states[adapter.down]->role = Role::frozen;
+       p.states[adapter.up]->role = Role::frozen;
+       verifyPlan(p);
+       p.adapter_settings->dropout = 1;
+     },
+     "the adapters' settings are of no adapters"},
 };
 
 INSTANTIATE_TEST_SUITE_P(States, VerifyRule, testing::ValuesIn(kCases), nameOf);

@@ -262,6 +262,13 @@ Attribute getOptimizer(MLIRContext *context, const Config &config) {
   if (config.maxGradNorm && std::isfinite(*config.maxGradNorm))
     clip = number(*config.maxGradNorm);
   SmallVector<Attribute> groups;
+  if (config.adapter && config.adapter->ratio) {
+    // LoRA+; groups that the config names come behind it, and so count.
+    OptimizerGroup group;
+    group.patterns = {"*.lora_*B*"};
+    group.lr = optimizer.lr * *config.adapter->ratio;
+    groups.push_back(getGroup(context, optimizer.kind, group));
+  }
   for (const OptimizerGroup &group : optimizer.groups)
     groups.push_back(getGroup(context, optimizer.kind, group));
   return OptimizerAttr::get(

@@ -9,6 +9,7 @@
 #include "plan/DType.h"
 #include "runtime/weights/MissingValues.h"
 #include "runtime/weights/WeightFiles.h"
+#include "support/AdapterNames.h"
 #include "support/Nearest.h"
 #include "support/Pattern.h"
 
@@ -42,7 +43,8 @@ class Resolver {
 public:
   Resolver(ModuleOp module, const Config &config,
            const std::vector<std::string> &paths)
-      : module(module), config(config) {
+      : module(module), config(config),
+        addsAdapters(module->hasAttr(AdapterSettingsAttr::name)) {
     if (!paths.empty())
       files.emplace(paths);
     for (const RenameRule &rule : config.weights.rename)
@@ -63,9 +65,13 @@ private:
   std::string suggestTie(StateOp state);
   void addNotes();
   bool isIgnored(const std::string &name) const;
+  bool startsAsAdapter(StateOp state) const {
+    return addsAdapters && isOfAdapter(state.getSymName());
+  }
 
   ModuleOp module;
   const Config &config;
+  bool addsAdapters; ///< that capture put in
   std::optional<WeightFiles> files;
   std::vector<std::pair<std::regex, std::string>> renames;
   std::set<const InitRule *> used;
@@ -109,8 +115,18 @@ const InitRule *Resolver::getRule(StateOp state) {
   std::vector<std::string> names;
   for (StringRef name : state.getAllNames())
     names.push_back(name.str());
-  if (isParameter(state))
+  if (isParameter(state) && !startsAsAdapter(state))
     return findRule(config.init, names);
+  // Nor for adapters that begin as PEFT's do, unless it names them.
+  if (startsAsAdapter(state)) {
+    std::span<const InitRule> rules = config.init;
+    const InitRule *rule = findRule(rules, names);
+    while (rule && rule->pattern.find("lora_") == std::string::npos) {
+      rules = rules.first(rule - rules.data());
+      rule = findRule(rules, names);
+    }
+    return rule;
+  }
   // "*" is not meant for masks and frequencies.
   if (state.getValueAttr())
     return nullptr;
@@ -179,6 +195,10 @@ std::vector<std::string> Resolver::getFileNames(StateOp state) {
                                   std::regex_constants::format_first_only);
         break;
       }
+    // As PEFT's folders call what is trained, which has been there before.
+    std::string peft = std::string(kPeftPrefix) + name;
+    if (addsAdapters && !isIgnored(peft))
+      names.push_back(peft);
     if (!isIgnored(name) && !llvm::is_contained(names, name))
       names.push_back(name);
   }
@@ -190,7 +210,7 @@ bool Resolver::takesWeight(StateOp state, bool &isRequired) {
   bool has = bool(state.getValueAttr());
   isRequired = !has;
   if (isParameter(state)) {
-    isRequired |= config.weights.strict;
+    isRequired |= config.weights.strict && !startsAsAdapter(state);
     return true;
   }
   // As load_state_dict: what is not in a state dict is not replaced.

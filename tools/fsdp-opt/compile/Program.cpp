@@ -6,6 +6,8 @@
 #include "ir/capture/request/PrecisionAttr.h"
 #include "ir/fsdp/Fsdp.h"
 #include "ir/fsdp/NormRows.h"
+#include "passes/analysis/Programs.h"
+#include "support/LossWeight.h"
 #include "tools/fsdp-opt/compile/ConfigNotes.h"
 #include "tools/fsdp-opt/compile/DataInputs.h"
 #include "tools/fsdp-opt/compile/Mode.h"
@@ -37,6 +39,9 @@ CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
   if (config) {
     options.request.acceptLostGradients = config->acceptLostGradients;
     options.request.fusesNorms = config->fusesNorms;
+    options.request.weighsLoss = config->weighsLoss;
+    if (config->adapter)
+      options.request.adapter = config->adapter->request;
     options.target = config->target;
     options.request.ties = config->ties;
     options.request.precision = config->precision;
@@ -55,6 +60,17 @@ static double getLossScale(ModuleOp module) {
       if (auto init = dyn_cast_or_null<FloatAttr>(state.getValueAttr()))
         return init.getValueAsDouble();
   return 1;
+}
+
+/// Whether the captured loss is multiplied by the share of its labels.
+static bool weighsLoss(ModuleOp module) {
+  for (func::FuncOp program : getPrograms(module))
+    for (unsigned i = 0; i < program.getNumResults(); ++i)
+      for (StringRef attr : {StringRef(kOutputAttr), StringRef(kMetricAttr)})
+        if (auto name = program.getResultAttrOfType<StringAttr>(i, attr);
+            name && name == kLossWeight)
+          return true;
+  return false;
 }
 
 OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
@@ -109,6 +125,24 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
                     ", but the config asks for norms: " +
                     (config->fusesNorms ? "fused" : "written") +
                     ", which only capture applies; compile it from the model "
+                    "file");
+  if (config && !isForInference(*module) &&
+      config->weighsLoss != weighsLoss(*module))
+    throw Error(ErrorId::ConfigNotSupported,
+                "'" + name + "' was captured with another loss_normalization " +
+                    "than the config's, which only capture applies; compile "
+                    "it from the model file");
+  bool mayLackAdapters =
+      config && config->adapter && config->adapter->request.yieldsToOwn;
+  if (config && !mayLackAdapters &&
+      config->adapter.has_value() !=
+          (*module)->hasAttr(AdapterSettingsAttr::name))
+    throw Error(ErrorId::ConfigNotSupported,
+                "'" + name + "' was captured " +
+                    (config->adapter ? "without" : "with") +
+                    " adapters of a config, but this config asks for " +
+                    (config->adapter ? "some" : "none") +
+                    "; only capture puts them in: compile it from the model "
                     "file");
   if (config && !isForInference(*module) &&
       getLossScale(*module) !=

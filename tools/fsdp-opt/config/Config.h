@@ -9,6 +9,7 @@
 #ifndef FSDP_TOOLS_FSDPOPT_CONFIG_CONFIG_H
 #define FSDP_TOOLS_FSDPOPT_CONFIG_CONFIG_H
 
+#include "ir/capture/request/Adapter.h"
 #include "ir/capture/request/Precision.h"
 #include "ir/capture/request/Target.h"
 #include "plan/plan_generated.h"
@@ -84,6 +85,12 @@ struct QuantizeConfig {
   std::vector<std::string> modules = {"*"}; ///< patterns of their paths
   QuantizeChoice kind = QuantizeChoice::Nf4;
   std::vector<std::string> skip; ///< patterns of paths that stay as they are
+};
+
+/// Low-rank adapters that layers get.
+struct AdapterConfig {
+  AdapterRequest request;
+  std::optional<double> ratio; ///< of the second matrices' learning rate
 };
 
 /// Defaults are those of torch.optim's class of that name.
@@ -276,6 +283,7 @@ struct Config {
   Precision precision;         ///< with what overrides say of it
   std::optional<Float8Config> float8;     ///< absent: no layer
   std::optional<QuantizeConfig> quantize; ///< absent: nothing
+  std::optional<AdapterConfig> adapter;   ///< absent: none is put in
   int64_t microBatches = 1;               ///< of a step
   Sync sync = Sync::Each;
   /// Above 0: a step consists of so many batches, whatever the ranks, and
@@ -292,6 +300,7 @@ struct Config {
   std::optional<DataConfig> data;          ///< absent: the run says it all
   std::optional<plan::ValidationT> validation; ///< absent: none
   std::optional<LossScaleConfig> lossScale; ///< absent: the loss is not scaled
+  bool weighsLoss = false; ///< a step's loss is the mean over its labels
   bool acceptLostGradients = false; ///< of backwards that the export dropped
   double gradNormType = 2;          ///< 1, 2 or infinity
   plan::NonFinite onNonFinite = plan::NonFinite::stop;

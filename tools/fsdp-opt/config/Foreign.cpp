@@ -205,14 +205,6 @@ static constexpr Rename kRenames[] = {
      .text = "`quantize: {kind: int8}`, unless that is given",
      .sayNothingIfOff = true},
     {.section = "",
-     .name = "adapter",
-     .becomes = "",
-     .read = readAdapter,
-     .text = "`qlora`: `quantize: {kind: nf4}`, unless that is given; `lora` "
-             "with `load_in_4bit` or `load_in_8bit`: nothing. The adapters are "
-             "the exported model's",
-     .sayNothingIfOff = true},
-    {.section = "",
      .name = "activation_offloading",
      .becomes = "fsdp_config.activation_offloading",
      .sayNothingIfOff = true},

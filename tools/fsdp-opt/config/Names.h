@@ -76,6 +76,19 @@ inline std::vector<Named<StateChoice>> getNames() {
 }
 
 template <>
+inline std::vector<Named<AdapterInit>> getNames() {
+  return {{"default", AdapterInit::Default},
+          {"gaussian", AdapterInit::Gaussian}};
+}
+
+template <>
+inline std::vector<Named<TrainedBias>> getNames() {
+  return {{"none", TrainedBias::None},
+          {"all", TrainedBias::All},
+          {"lora_only", TrainedBias::LoraOnly}};
+}
+
+template <>
 inline std::vector<Named<Float8Choice>> getNames() {
   return {{"tensorwise", Float8Choice::Tensorwise},
           {"rowwise", Float8Choice::Rowwise}};

@@ -75,6 +75,7 @@ struct NormOrder {
 };
 
 std::vector<Field<Config>> fsdp::getStepFields() {
+  const Choice<bool> means = {{{"batches", false}, {"tokens", true}}};
   const Choice<bool> lost = {{{"error", false}, {"accept", true}}};
   return {
       {"mode",
@@ -85,6 +86,7 @@ std::vector<Field<Config>> fsdp::getStepFields() {
       getSchedulerField(),
       getFloat8Field(),
       getQuantizeField(),
+      getAdapterField(),
       // The artifact has 32 bits for it; each is a run of the whole program.
       {"gradient_accumulation_steps", &Config::microBatches,
        between(1, 1 << 20),
@@ -101,6 +103,10 @@ std::vector<Field<Config>> fsdp::getStepFields() {
       {"on_nonfinite", &Config::onNonFinite,
        "what happens where the loss or the norm of the gradients is NaN or "
        "infinite, [see below](#losses-that-are-nan)"},
+      {"loss_normalization", &Config::weighsLoss, means,
+       "of what a step's loss and gradients are the mean: `batches`, those of "
+       "ranks and micro-batches, each of which counts as much; `tokens`, "
+       "all labels that count in them, [see below](#means-over-labels)"},
       {"lost_gradients", &Config::acceptLostGradients, lost,
        "what happens where the gradients are not PyTorch's, since the export "
        "left something out, [see below](#lost-gradients)"},

@@ -25,6 +25,7 @@ std::vector<Field<Config>> getMemoryFields();
 Field<Config> getOptimizerField();
 Field<Config> getFloat8Field();
 Field<Config> getQuantizeField();
+Field<Config> getAdapterField();
 Field<Config> getSchedulerField();
 
 struct Chapter {

@@ -1,0 +1,54 @@
+//===- Adapter.h - Low-rank matrices beside a model's own -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_IR_CAPTURE_REQUEST_ADAPTER_H
+#define FSDP_IR_CAPTURE_REQUEST_ADAPTER_H
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+/// Where the first of an adapter's two matrices starts; the second is zero.
+enum class AdapterInit {
+  Default, ///< as PEFT: Kaiming's uniform distribution
+  Gaussian ///< normal(0, 1 / rank)
+};
+
+/// Which biases are trained beside adapters.
+enum class TrainedBias {
+  None,
+  All,     ///< those of the whole model
+  LoraOnly ///< those of the layers that have an adapter
+};
+
+/// Adapters (LoRA) that capture gives a model, as PEFT's LoraConfig says it:
+/// base(x) + getScale() * up(down(dropout(x))). All else is frozen.
+struct AdapterRequest {
+  int64_t rank = 8;
+  double alpha = 8;
+  double dropout = 0; ///< of what `down` reads
+  bool rankStabilized = false;
+  AdapterInit init = AdapterInit::Default;
+  TrainedBias bias = TrainedBias::None;
+  /// Which layers: patterns of their paths, or of modules around linear layers;
+  /// a name without dots is any module's own. Empty: all linear layers but
+  /// those that compute the model's output.
+  std::vector<std::string> modules;
+  std::vector<std::string> skip;      ///< the same, of layers that have none
+  std::vector<std::string> alsoTrain; ///< of modules or parameters
+  /// Whether a model that has adapters of its own keeps these and gets none; it
+  /// is refused otherwise.
+  bool yieldsToOwn = false;
+
+  double getScale() const {
+    auto width = static_cast<double>(rank);
+    return alpha / (rankStabilized ? std::sqrt(width) : width);
+  }
+};
+
+} // namespace fsdp
+
+#endif // FSDP_IR_CAPTURE_REQUEST_ADAPTER_H

@@ -1,0 +1,63 @@
+//===- AdapterFolder.cpp - Adapters as PEFT keeps them --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/states/AdapterFolder.h"
+
+#include "support/AdapterNames.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <set>
+
+using namespace fsdp;
+
+static std::string getPath(const std::string &name) {
+  size_t dot = name.rfind('.');
+  return dot == std::string::npos ? "" : name.substr(0, dot);
+}
+
+/// PEFT's own fields are whole where they can be.
+static nlohmann::ordered_json toJson(double number) {
+  if (number == std::trunc(number) && std::abs(number) < 0x1p53)
+    return static_cast<int64_t>(number);
+  return number;
+}
+
+static const char *nameOf(plan::AdapterBias bias) {
+  return plan::EnumNameAdapterBias(bias);
+}
+
+std::string fsdp::writeAdapterConfig(const plan::PlanT &plan) {
+  const plan::AdapterSettingsT &settings = *plan.adapter_settings;
+  std::set<std::string> targets, saved;
+  bool isTurned = false;
+  for (const auto &adapter : plan.adapters) {
+    targets.insert(getPath(plan.states[adapter->base]->name));
+    isTurned |= adapter->base_is_in_by_out &&
+                plan.states[adapter->down]->name.ends_with(".weight");
+  }
+  for (const auto &state : plan.states) {
+    bool isBias = state->name.ends_with(".bias") &&
+                  settings.bias != plan::AdapterBias::none;
+    if (state->role == plan::Role::parameter && !isOfAdapter(state->name) &&
+        !isBias)
+      saved.insert(getPath(state->name));
+  }
+  nlohmann::ordered_json json = {{"peft_type", "LORA"},
+                                 {"task_type", nullptr},
+                                 {"base_model_name_or_path", nullptr},
+                                 {"inference_mode", true},
+                                 {"r", settings.rank},
+                                 {"lora_alpha", toJson(settings.alpha)},
+                                 {"lora_dropout", settings.dropout},
+                                 {"use_rslora", settings.rank_stabilized},
+                                 {"bias", nameOf(settings.bias)},
+                                 {"fan_in_fan_out", isTurned},
+                                 {"init_lora_weights", true},
+                                 {"target_modules", targets},
+                                 {"modules_to_save", nullptr}};
+  if (!saved.empty())
+    json["modules_to_save"] = saved;
+  return json.dump(2) + "\n";
+}

@@ -1,0 +1,52 @@
+//===- ModelFolder.cpp - What libraries want beside weights ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/states/ModelFolder.h"
+
+#include "support/Error.h"
+
+#include <filesystem>
+
+using namespace fsdp;
+namespace fs = std::filesystem;
+
+static constexpr const char *kConfig = "config.json";
+static constexpr const char *kOthers[] = {"generation_config.json",
+                                          "tokenizer.json",
+                                          "tokenizer_config.json",
+                                          "special_tokens_map.json",
+                                          "tokenizer.model",
+                                          "vocab.json",
+                                          "merges.txt",
+                                          "added_tokens.json",
+                                          "chat_template.jinja",
+                                          "chat_template.json",
+                                          "preprocessor_config.json"};
+
+void fsdp::copyModelFiles(const std::vector<std::string> &weights,
+                          const std::string &target) {
+  for (const std::string &path : weights) {
+    std::error_code code;
+    fs::path folder = fs::is_directory(path, code)
+                          ? fs::path(path)
+                          : fs::path(path).parent_path();
+    if (!fs::is_regular_file(folder / kConfig, code) ||
+        fs::equivalent(folder, target, code))
+      continue;
+    auto copy = [&](const char *name) {
+      if (!fs::is_regular_file(folder / name, code))
+        return;
+      fs::copy_file(folder / name, fs::path(target) / name,
+                    fs::copy_options::skip_existing, code);
+      if (code)
+        throw Error(ErrorId::FileNotWritable,
+                    "'" + (fs::path(target) / name).string() +
+                        "' cannot be copied from '" + folder.string() +
+                        "': " + code.message());
+    };
+    copy(kConfig);
+    for (const char *name : kOthers)
+      copy(name);
+    return;
+  }
+}

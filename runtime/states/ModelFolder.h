@@ -1,0 +1,21 @@
+//===- ModelFolder.h - What libraries want beside weights -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_RUNTIME_STATES_MODELFOLDER_H
+#define FSDP_RUNTIME_STATES_MODELFOLDER_H
+
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+/// Copies the files that say what a Hugging Face model is and how text becomes
+/// its tokens (config.json, tokenizer.json, …) from the first of the `weights`,
+/// files or folders, beside which there are some, to the folder `target`, which
+/// keeps what it has. Throws fsdp::Error (FileNotWritable).
+void copyModelFiles(const std::vector<std::string> &weights,
+                    const std::string &target);
+
+} // namespace fsdp
+
+#endif // FSDP_RUNTIME_STATES_MODELFOLDER_H
