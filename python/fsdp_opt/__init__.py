@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from .event_file import EventFile
     from .explanation import Explanation
     from .sampler import LengthSampler
+    from .recipe import Trained, train
     from .session import Evaluation, Session, StepOutput
 
 __version__ = "0.1.0"
-__all__ = ["Artifact", "Error", "Evaluation", "EventFile", "Explanation", "LengthSampler", "Session", "StepOutput", "compile", "errors", "explain",
-           "export"]
+__all__ = ["Artifact", "Error", "Evaluation", "EventFile", "Explanation", "LengthSampler", "Session", "StepOutput", "Trained", "compile", "errors",
+           "explain", "export", "train"]
 
 _HOME = {"Artifact": "compiler", "compile": "compiler", "explain": "compiler", "export": "compiler", "EventFile": "event_file",
-         "Explanation": "explanation", "Evaluation": "session", "LengthSampler": "sampler", "Session": "session", "StepOutput": "session"}
+         "Explanation": "explanation", "Evaluation": "session", "LengthSampler": "sampler", "Session": "session", "StepOutput": "session",
+         "Trained": "recipe", "train": "recipe"}
 
 
 def __getattr__(name: str) -> object:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import array
 import errno
-import glob
 import hashlib
 import itertools
 import json
@@ -22,10 +21,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple, Union
 
-from . import errors
+from . import _samples, _sources, errors
 
 Path = Union[str, "os.PathLike[str]"]
-Source = Union[Path, Iterable[Any]]
+Source = _sources.Source
 Tokenizer = Union[Path, Callable[[str], Any], Any]
 
 _BATCH = 1000  # documents that are tokenized at once, and after which it can go on
@@ -43,6 +42,8 @@ class Written(NamedTuple):
     """Of `write_rows`; 0 of `write_tokens`, whose rows the model's shape decides."""
     seconds: float
     """Of this call."""
+    skipped: int = 0
+    """Documents that were left out: longer than a row, or without anything to train."""
 
 
 def write_tokens(source: Source, target: Path, *, tokenizer: Tokenizer, column: str = "text", split: str = "train", end: int | None = None,
@@ -75,7 +76,7 @@ def write_tokens(source: Source, target: Path, *, tokenizer: Tokenizer, column: 
 
 def write_rows(source: Source, target: Path, *, tokenizer: Tokenizer, length: int, column: str = "text", split: str = "train",
                end: int | None = None, position_ids: bool = False, document_ids: bool = False, limit: int | None = None,
-               progress: bool | None = None, pack: bool = True) -> Written:
+               progress: bool | None = None, pack: bool = True, form: str | None = None, train_on: Iterable[str] = ("assistant",)) -> Written:
     """Packs documents into rows of `length` tokens, as `data: {samples: target}` reads them: a safetensors file of int64 tensors.
 
     `input_ids` and `labels` are the tokens; labels of a document's first token are -100, which no token in front of it predicts.
@@ -87,8 +88,15 @@ def write_rows(source: Source, target: Path, *, tokenizer: Tokenizer, length: in
         position_ids: adds each token's place in its document.
         document_ids: adds the number of each token's document in its row, from 0 on, for masks that part documents.
         pack: whether rows are filled up, rather than a document each.
+        form: of documents that are trained in part: "chat", lists of messages (`messages` or `conversations`, or `column`) through the
+            tokenizer's own template; "alpaca" (`instruction`, `input`, `output`); "prompt_completion"; "completion", a text each; "rows",
+            ready `input_ids` and `labels`. Each stays whole in one row, whose end is padding that is not trained; what is longer than
+            `length`, or trains nothing, is left out, and counted in `skipped`.
+        train_on: roles of messages that are trained.
         Others as of `write_tokens`.
     """
+    if form is not None:
+        return _write_samples(source, target, tokenizer, length, column, split, position_ids, document_ids, limit, progress, pack, form, train_on)
     if length < 2:
         raise errors.make("E040", f"length: expected a number from 2, found {length}")
     if document_ids and not pack:
@@ -110,7 +118,7 @@ class _Writer:
         self.target, self.limit, self.length = target, limit, length
         self.encode, self.end, vocabulary = _tokenizer(tokenizer, end)
         self.dtype = dtype or ("uint16" if vocabulary is not None and vocabulary <= 1 << 16 else "uint32")
-        self.documents = _documents(source, column, split)
+        self.documents = self._read(source, column, split)
         self.part = target.with_name(target.name + ".part")
         self.journal = target.with_name(target.name + _JOURNAL)
         self.shows = sys.stderr.isatty() if progress is None else progress
@@ -121,6 +129,9 @@ class _Writer:
 
     def _kind(self) -> list[Any]:
         return ["tokens"]
+
+    def _read(self, source: Source, column: str, split: str) -> Iterator[Any]:
+        return _sources.read_texts(source, column, split)
 
     def run(self) -> Written:
         try:
@@ -159,7 +170,8 @@ class _Writer:
         os.replace(complete, self.target)
         self.journal.unlink(missing_ok=True)
         self.part.unlink(missing_ok=True)
-        return Written(self.target, self.state["documents"], self.state["tokens"], self.state.get("rows", 0), time.monotonic() - begin)
+        return Written(self.target, self.state["documents"], self.state["tokens"], self.state.get("rows", 0), time.monotonic() - begin,
+                       self.state.get("skipped", 0))
 
     def _is_full(self) -> bool:
         return self.limit is not None and self.state["tokens"] >= self.limit
@@ -260,6 +272,82 @@ class _RowWriter(_Writer):
         return ordered
 
 
+def _write_samples(source: Source, target: Path, tokenizer: Tokenizer, length: int, column: str, split: str, position_ids: bool, document_ids: bool,
+                   limit: int | None, progress: bool | None, pack: bool, form: str, train_on: Iterable[str]) -> Written:
+    if form not in _samples.FORMS:
+        raise errors.make("E040", f"form: expected one of {', '.join(_samples.FORMS)}, found '{form}'")
+    if isinstance(tokenizer, (str, os.PathLike)):
+        path = os.fspath(tokenizer)
+        transformers = _sources.need("transformers", f"the tokenizer '{path}'")
+        tokenizer = (transformers.PreTrainedTokenizerFast(tokenizer_file=path) if path.endswith(".json")
+                     else transformers.AutoTokenizer.from_pretrained(path))
+    if form != "rows" and not hasattr(tokenizer, "apply_chat_template"):
+        raise errors.make("E040", f"tokenizer: expected one of transformers, whose words form='{form}' is made of, found {type(tokenizer).__name__}")
+    return _SampleWriter(source, pathlib.Path(target), tokenizer, column if column != "text" else "", split, limit, progress, length, position_ids,
+                         document_ids, pack, form, tuple(train_on)).run()
+
+
+class _SampleWriter(_RowWriter):
+    """Samples, each whole in a row: the first of the open rows that has room takes it."""
+
+    _OPEN = 16
+
+    def __init__(self, source: Source, target: pathlib.Path, tokenizer: Any, column: str, split: str, limit: int | None, progress: bool | None,
+                 length: int, position_ids: bool, document_ids: bool, pack: bool, form: str, train_on: tuple[str, ...]) -> None:
+        self.form = _samples.FORMS[form](tokenizer, column, train_on)
+        self.how = [form, *train_on, pack]
+        self.packs = pack
+        pad = getattr(tokenizer, "pad_token_id", None)
+        end = getattr(tokenizer, "eos_token_id", None)
+        self.pad = int(pad if pad is not None else end if end is not None else 0)
+        super().__init__(source, target, lambda text: [], column, split, -1, limit, progress, length, position_ids, document_ids)
+        self.state.update({"rows": 0, "open": [], "skipped": 0})
+        self.encode = lambda batch: (self.form.encode(document, where) for where, document in batch)
+
+    def _kind(self) -> list[Any]:
+        return ["samples", *self.names, *self.how]
+
+    def _read(self, source: Source, column: str, split: str) -> Iterator[Any]:
+        return _sources.read_documents(source, split)
+
+    def _write(self, file: BinaryIO, sample: Any) -> int:
+        count = len(sample.ids)
+        labels = [_samples.IGNORED, *sample.labels[1:]]  # nothing predicts the first
+        if count > self.length or all(label == _samples.IGNORED for label in labels):
+            self.state["skipped"] += 1
+            return 0
+        rows: list[dict[str, list[int]]] = self.state["open"]
+        row = next((each for each in rows if len(each["input_ids"]) + count <= self.length), None) if self.packs else None
+        if row is None:
+            if len(rows) == (self._OPEN if self.packs else 1):
+                self._close(file, rows.pop(max(range(len(rows)), key=lambda at: len(rows[at]["input_ids"]))))
+            row = {name: [] for name in self.names}
+            rows.append(row)
+        document = row["document_ids"][-1] + 1 if row.get("document_ids") else 0
+        columns = {"input_ids": sample.ids, "labels": labels, "position_ids": range(count), "document_ids": [document] * count}
+        for name in self.names:
+            row[name] += columns[name]
+        return count
+
+    def _close(self, file: BinaryIO, row: dict[str, list[int]]) -> None:
+        missing = self.length - len(row["input_ids"])
+        # Padding is a document of its own.
+        document = row["document_ids"][-1] + 1 if row.get("document_ids") else 0
+        columns = {"input_ids": [self.pad] * missing, "labels": [_samples.IGNORED] * missing, "position_ids": range(missing),
+                   "document_ids": [document] * missing}
+        for name in self.names:
+            array.array("q", [*row[name], *columns[name]]).tofile(file)
+        self.state["rows"] += 1
+
+    def _finish(self, file: BinaryIO) -> pathlib.Path:
+        for row in self.state["open"]:
+            self._close(file, row)
+        self.state["open"] = []
+        if not self.state["rows"]:
+            raise errors.make("E080", f"source: expected samples of up to {self.length} tokens of which some are trained, found none among {self.state['skipped']}")
+        return super()._finish(file)
+
+
 class _DocumentWriter(_RowWriter):
     """Rows of lengths of their own. The part file has for each row its length and then the columns; the complete one a head and each
     column whole."""
@@ -308,97 +396,6 @@ class _DocumentWriter(_RowWriter):
         return ordered
 
 
-# Where documents come from.
-
-def _documents(source: Source, column: str, split: str) -> Iterator[str]:
-    if isinstance(source, str) and source.startswith("hf:"):
-        name, _, config = source.removeprefix("hf:").partition(":")
-        return _texts(_need("datasets", "a dataset of Hugging Face's").load_dataset(name, config or None, split=split, streaming=True), column, source)
-    if isinstance(source, (str, os.PathLike)):
-        files = _files(os.fspath(source))
-        return itertools.chain.from_iterable(_read(path, column) for path in files)
-    if isinstance(source, Mapping) and not hasattr(source, "column_names"):
-        raise errors.make("E040", f"source: expected one split of a dataset, found {', '.join(map(str, source))}; choose one")
-    return _texts(source, column, "source")
-
-
-def _files(source: str) -> list[str]:
-    if os.path.isdir(source):
-        found = sorted(str(path) for path in pathlib.Path(source).rglob("*") if path.is_file() and _suffix(str(path)))
-    else:
-        found = sorted(glob.glob(source)) or ([source] if os.path.exists(source) else [])
-    if not found:
-        raise errors.make("E080", f"source: '{source}' is no file of documents and matches none")
-    unknown = next((path for path in found if not _suffix(path)), None)
-    if unknown:
-        raise errors.make("E040", f"source: expected files that end with {', '.join(_READERS)}, found '{unknown}'")
-    return found
-
-
-def _suffix(path: str) -> str | None:
-    return next((suffix for suffix in _READERS if path.endswith(suffix)), None)
-
-
-def _read(path: str, column: str) -> Iterator[str]:
-    return _READERS[_suffix(path) or ""](path, column)
-
-
-def _read_lines(path: str, column: str) -> Iterator[str]:
-    import gzip
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path, encoding="utf-8")
-    with opened as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                document = json.loads(line)
-            except ValueError as error:
-                raise errors.make("E080", f"'{path}', line {number}: expected a JSON object, found {line.strip()[:40]!r}") from error
-            yield _text(document, column, f"'{path}', line {number}")
-
-
-def _read_parquet(path: str, column: str) -> Iterator[str]:
-    parquet = _need("pyarrow.parquet", "a Parquet file")
-    with parquet.ParquetFile(path) as file:
-        if column not in file.schema_arrow.names:
-            raise errors.make("E080", f"'{path}': expected a column '{column}', found {', '.join(file.schema_arrow.names)}")
-        for batch in file.iter_batches(batch_size=_BATCH, columns=[column]):
-            for value in batch.column(0).to_pylist():
-                yield _text(value, column, f"'{path}'")
-
-
-def _read_text(path: str, column: str) -> Iterator[str]:
-    lines: list[str] = []
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            if line.strip():
-                lines.append(line)
-            elif lines:
-                yield "".join(lines)
-                lines = []
-    if lines:
-        yield "".join(lines)
-
-
-_READERS: dict[str, Callable[[str, str], Iterator[str]]] = {".jsonl": _read_lines, ".jsonl.gz": _read_lines, ".json": _read_lines,
-                                                            ".parquet": _read_parquet, ".txt": _read_text}
-
-
-def _texts(documents: Iterable[Any], column: str, where: str) -> Iterator[str]:
-    for number, document in enumerate(documents):
-        yield _text(document, column, f"{where}, document {number}")
-
-
-def _text(document: Any, column: str, where: str) -> str:
-    if isinstance(document, Mapping):
-        if column not in document:
-            raise errors.make("E080", f"{where}: expected '{column}', found {', '.join(map(str, document))}; name another one as column=")
-        document = document[column]
-    if not isinstance(document, str):
-        raise errors.make("E082", f"{where}: expected a text, found {type(document).__name__}")
-    return document
-
-
 # What makes tokens of them.
 
 def _tokenizer(given: Tokenizer, end: int | None) -> tuple[Callable[[list[str]], Iterable[Iterable[int]]], int, int | None]:
@@ -406,9 +403,9 @@ def _tokenizer(given: Tokenizer, end: int | None) -> tuple[Callable[[list[str]],
     if isinstance(given, (str, os.PathLike)):
         path = os.fspath(given)
         if path.endswith(".json"):
-            given = _need("tokenizers", f"the tokenizer '{path}'").Tokenizer.from_file(path)
+            given = _sources.need("tokenizers", f"the tokenizer '{path}'").Tokenizer.from_file(path)
         else:
-            given = _need("transformers", f"the tokenizer '{path}'").AutoTokenizer.from_pretrained(path)
+            given = _sources.need("transformers", f"the tokenizer '{path}'").AutoTokenizer.from_pretrained(path)
     if hasattr(given, "encode_batch"):  # of tokenizers
         names = ("<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>", "[SEP]")
         found = next((id for id in map(given.token_to_id, names) if id is not None), None)
@@ -425,12 +422,3 @@ def _end(given: int | None, found: int | None) -> int:
     if given is None and found is None:
         raise errors.make("E040", "end: the tokenizer does not say what ends a document; expected an id, or -1 for none")
     return int(given if given is not None else found)  # type: ignore[arg-type]
-
-
-def _need(module: str, what: str) -> Any:
-    import importlib
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        package = module.partition(".")[0]
-        raise ModuleNotFoundError(f"{what} needs the package {package}: pip install {package}", name=package) from error

@@ -244,10 +244,75 @@ def refusals(folder):
     assert "out.bin: 5 documents  10 tokens" in shown.getvalue(), shown.getvalue()
 
 
+TEMPLATE = ("{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] + '<|endoftext|>' }}{% endfor %}"
+            "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}")
+
+
+def chats(folder):
+    """Of chats and their kin the answers are trained; each sample is whole in one row, and what is packed begins at position 0."""
+    from transformers import PreTrainedTokenizerFast
+
+    make_tokenizer(folder)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), eos_token="<|endoftext|>", chat_template=TEMPLATE)
+
+    def talk(number):
+        messages = [{"role": "user", "content": f"Document {number}?"}, {"role": "assistant", "content": "which ends here." * (1 + number % 3)}]
+        return messages * (1 + number % 2)
+    talks = [talk(number) for number in range(40)]
+    (folder / "chats.jsonl").write_text("".join(json.dumps({"messages": each}) + "\n" for each in talks))
+    old = [{"conversations": [{"from": {"user": "human", "assistant": "gpt"}[m["role"]], "value": m["content"]} for m in each]} for each in talks]
+    found = []
+    for source in (folder / "chats.jsonl", old):
+        written = data.write_rows(source, folder / "rows.safetensors", tokenizer=tokenizer, length=64, form="chat", position_ids=True)
+        assert written.documents == 40 and written.skipped > 0, written
+        found.append(load_file(folder / "rows.safetensors"))
+    rows = found[0]
+    assert all(torch.equal(rows[name], found[1][name]) for name in rows), "older files say the same"
+    seen = []
+    for ids, labels, places in zip(rows["input_ids"].tolist(), rows["labels"].tolist(), rows["position_ids"].tolist()):
+        begins = [at for at, place in enumerate(places) if place == 0]
+        assert begins[0] == 0 and len(ids) == 64
+        for begin, end in zip(begins, [*begins[1:], 64]):
+            kept = [id for id in labels[begin:end] if id != -100]
+            if kept:
+                seen.append((tokenizer.decode(ids[begin:end]), tokenizer.decode(kept)))
+            assert all(label in (-100, id) for id, label in zip(ids[begin:end], labels[begin:end]))
+    want = []
+    for each in talks:
+        text = "".join(f"<|{m['role']}|>{m['content']}<|endoftext|>" for m in each)
+        if len(tokenizer(text)["input_ids"]) <= 64:
+            want.append((text, "".join(m["content"] + "<|endoftext|>" for m in each if m["role"] == "assistant")))
+    assert sorted(seen) == sorted(want), (seen[:2], want[:2])
+    other = {"alpaca": {"instruction": "Say", "input": "", "output": "which ends here."}, "completion": {"text": "which ends here."},
+             "prompt_completion": {"prompt": "Document 1 of some, ", "completion": "which ends here."}, "rows": {"input_ids": [1, 2, 3], "labels": [-100, -100, 3]}}
+    for form, document in other.items():
+        written = data.write_rows([document], folder / "one.safetensors", tokenizer=tokenizer, length=512, form=form, pack=False)
+        row = load_file(folder / "one.safetensors")
+        kept = [id for id in row["labels"][0].tolist() if id != -100]
+        text = tokenizer.decode(kept)
+        assert kept == [3] if form == "rows" else "which ends here.<|endoftext|>".endswith(text) and "here." in text, (form, text)
+    for document, form, words in (({"text": "x"}, "chat", "expected 'messages'"), ({"messages": "x"}, "chat", "a list of messages"),
+                                  ({"input_ids": [1, 2], "labels": [1]}, "rows", "as many labels"), ({"text": "x"}, "other", "expected one of")):
+        try:
+            data.write_rows([document], folder / "no.safetensors", tokenizer=tokenizer, length=8, form=form)
+        except fsdp_opt.Error as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(f"{document} is no {form}")
+    turning = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), eos_token="<|endoftext|>",
+                                      chat_template="{% for m in messages %}{{ loop.length|string + m['content'] }}{% endfor %}")
+    try:
+        data.write_rows(folder / "chats.jsonl", folder / "no.safetensors", tokenizer=turning, length=64, form="chat")
+    except fsdp_opt.Error as error:
+        assert "otherwise when more follows" in str(error), error
+    else:
+        raise AssertionError("nobody knows which tokens are a message's own")
+
+
 def main():
     arguments = parse_arguments()
     torch.manual_seed(7)
-    run_cases({"sources": sources, "interrupted": interrupted, "rows": rows, "documents": documents, "a full disk": full, "trained": trained, "refusals": refusals}, arguments.only)
+    run_cases({"sources": sources, "interrupted": interrupted, "rows": rows, "documents": documents, "chats": chats, "a full disk": full, "trained": trained, "refusals": refusals}, arguments.only)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What fsdp-train itself reads of a file: the model, the data, where results go. All else is fsdp-opt's, from the same file."""
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _sources, errors
+
+_LOSSES = ("dpo", "ipo", "orpo", "simpo")
+
+# Keys that fsdp-train itself does what they say. The others are fsdp-opt's.
+_OWN = ("base_model", "model_name_or_path", "datasets", "test_datasets", "sample_packing", "packing", "val_set_size", "output_dir", "rl", "rl_beta", "dpo_beta", "beta",
+        "orpo_alpha", "simpo_gamma", "save_steps", "save_total_limit", "eval_steps", "merge_lora")
+
+# Axolotl's types of data sets, by the form that they have here.
+_TYPES = {"completion": "completion", "alpaca": "alpaca", "chat_template": "chat", "chat": "chat", "sharegpt": "chat", "rows": "rows",
+          "prompt_completion": "prompt_completion"}
+
+
+@dataclass
+class DataSet:
+    """One of `datasets`."""
+
+    path: str
+    form: str
+    column: str
+    split: str
+    train_on: tuple[str, ...]
+
+
+@dataclass
+class Recipe:
+    """A file, as far as fsdp-train reads it."""
+
+    path: pathlib.Path
+    text: str
+    keys: dict[str, Any]
+    base_model: str
+    output: pathlib.Path
+    length: int
+    rows: int  # of a rank's micro-batch
+    micro_batches: int
+    packs: bool
+    epochs: float
+    steps: int | None
+    seed: int
+    loss: str | None  # a preference loss
+    beta: float
+    gamma: float
+    save_every: int | None
+    keep: int | None
+    eval_every: int | None
+    validation: float  # a share, or a number from 1 on
+    half: bool  # the model is loaded in bfloat16
+    has_adapter: bool
+    merges: bool
+    datasets: list[DataSet] = field(default_factory=list)
+    test_datasets: list[DataSet] = field(default_factory=list)
+
+
+def _refuse(path: pathlib.Path, message: str, error: str = "E044") -> errors.Error:
+    return errors.make(error, f"{path}: {message}")
+
+
+class _Reader:
+    def __init__(self, path: pathlib.Path, keys: Mapping[str, Any]) -> None:
+        self.path, self.keys = path, keys
+
+    def first(self, *names: str) -> tuple[str, Any]:
+        return next(((name, self.keys[name]) for name in names if self.keys.get(name) is not None), (names[0], None))
+
+    def number(self, names: tuple[str, ...], default: float | None, least: float = 0) -> Any:
+        name, value = self.first(*names)
+        if value is None:
+            if default is None:
+                raise _refuse(self.path, f"fsdp-train needs '{name}', a number", "E046")
+            return default
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise _refuse(self.path, f"'{name}': expected a number, found {value!r}", "E043") from None
+        if number < least:
+            raise _refuse(self.path, f"'{name}': expected a number from {least:g}, found {value}")
+        return int(number) if number == int(number) else number
+
+    def whole(self, names: tuple[str, ...], default: float | None, least: int = 1) -> int:
+        number = self.number(names, default, least)
+        if number != int(number):
+            raise _refuse(self.path, f"'{names[0]}': expected a whole number, found {number}", "E043")
+        return int(number)
+
+    def maybe(self, *names: str) -> int | None:
+        _, value = self.first(*names)
+        return None if value is None or value in (0, -1) else self.whole(names, None)
+
+    def text(self, *names: str) -> str | None:
+        name, value = self.first(*names)
+        if value is not None and not isinstance(value, str):
+            raise _refuse(self.path, f"'{name}': expected a text, found {value!r}", "E043")
+        return value
+
+    def flag(self, *names: str) -> bool:
+        return str(self.first(*names)[1]).lower() in ("true", "yes", "on", "auto", "full", "1")
+
+    def datasets(self, name: str, loss: str | None) -> list[DataSet]:
+        given = self.keys.get(name) or []
+        if not isinstance(given, list):
+            raise _refuse(self.path, f"'{name}': expected a list such as [{{path: chats.jsonl, type: chat_template}}], found {type(given).__name__}", "E043")
+        return [self.dataset(each, name, loss) for each in given]
+
+    def dataset(self, given: Any, name: str, loss: str | None) -> DataSet:
+        if not isinstance(given, Mapping) or not isinstance(given.get("path"), str):
+            raise _refuse(self.path, f"'{name}': expected maps with 'path', found {given!r:.60}", "E043")
+        kind = given.get("type")
+        if loss:
+            form = "preference"
+        elif isinstance(kind, Mapping):
+            raise _refuse(self.path, f"'{name}': a 'type' of fields and formats is not supported; write rows with fsdp_opt.data.write_rows, and give "
+                                     "{path: rows.jsonl, type: rows}, or one of " + ", ".join(_TYPES), "E045")
+        else:
+            form = _TYPES.get(str(kind if kind is not None else "chat").partition(".")[0].partition(":")[0], "")
+            if not form:
+                raise _refuse(self.path, f"'{name}': expected a type out of {', '.join(_TYPES)}, found '{kind}'", "E045")
+        train_on = given.get("roles_to_train") or ["assistant"]
+        path = given["path"]
+        files = given.get("data_files")
+        if files:
+            path = files if isinstance(files, str) else files[0]
+            if not isinstance(files, str) and len(files) > 1:
+                raise _refuse(self.path, f"'{name}': expected one of data_files, or a pattern, found {len(files)}", "E045")
+        return DataSet(self.find(path, name), form, str(given.get("field_messages") or given.get("field") or ""), str(given.get("split") or "train"),
+                       tuple("assistant" if each in ("gpt", "model") else str(each) for each in train_on))
+
+    def find(self, path: str, name: str) -> str:
+        """A file beside the one that names it, or from here, or a dataset of the hub."""
+        beside = self.path.parent / path
+        for each in (beside, pathlib.Path(path)):
+            if each.exists():
+                return str(each)
+        if any(mark in path for mark in "*?["):
+            return str(beside)
+        if path.count("/") == 1 and not pathlib.Path(path).suffix:
+            return f"hf:{path}"
+        raise _refuse(self.path, f"'{name}': '{path}' is not there; expected a file, a folder or a pattern of files, beside this one or from here, or "
+                                 "OWNER/NAME of a dataset on the hub", "E080")
+
+
+def read(given: str | os.PathLike[str]) -> Recipe:
+    """Raises errors.Error: E041 to E046."""
+    yaml = _sources.need("yaml", "fsdp-train")
+    path = pathlib.Path(given)
+    try:
+        text = path.read_text()
+        keys = yaml.safe_load(text)
+    except OSError as error:
+        raise errors.make("E041", f"'{path}' cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise errors.make("E041", f"'{path}' is no valid YAML: {error}") from error
+    if not isinstance(keys, dict):
+        raise errors.make("E041", f"'{path}': expected a map of keys, found {type(keys).__name__}")
+    read = _Reader(path, keys)
+    base = read.text("base_model", "model_name_or_path")
+    if not base:
+        raise _refuse(path, "fsdp-train needs 'base_model', the folder or name of a Hugging Face model", "E046")
+    local = path.parent / base
+    loss = read.text("rl")
+    if loss and loss not in _LOSSES:
+        raise _refuse(path, f"'rl': expected one of {', '.join(_LOSSES)}, found '{loss}'", "E045")
+    adapter = keys.get("adapter")
+    output = read.text("output_dir") or "model-out"
+    recipe = Recipe(
+        path=path, text=text, keys=keys, base_model=str(local) if local.is_dir() else base, output=pathlib.Path(output),
+        length=read.whole(("sequence_len", "max_seq_length", "max_length", "cutoff_len"), None, 2),
+        rows=read.whole(("micro_batch_size", "per_device_train_batch_size"), 1), micro_batches=read.whole(("gradient_accumulation_steps",), 1),
+        packs=read.flag("sample_packing", "packing"), epochs=read.number(("num_epochs", "num_train_epochs"), 1),
+        steps=read.maybe("max_steps"), seed=read.whole(("seed",), 0, 0), loss=loss,
+        beta=read.number(("rl_beta", "dpo_beta", "beta", "orpo_alpha"), 0.1 if loss != "simpo" else 2.0), gamma=read.number(("simpo_gamma",), 0.5),
+        save_every=read.maybe("save_steps"), keep=read.maybe("save_total_limit"), eval_every=read.maybe("eval_steps"),
+        validation=read.number(("val_set_size",), 0), half=read.flag("bf16"), has_adapter=adapter not in (None, "", False),
+        merges=read.flag("merge_lora"))
+    if recipe.loss and recipe.packs:
+        raise _refuse(path, "'sample_packing' is not supported with 'rl', whose rows are pairs; leave one of them out", "E045")
+    recipe.datasets, recipe.test_datasets = read.datasets("datasets", loss), read.datasets("test_datasets", loss)
+    if not recipe.datasets:
+        raise _refuse(path, "fsdp-train needs 'datasets', such as [{path: chats.jsonl, type: chat_template}]", "E046")
+    return recipe
+
+
+def without_own(recipe: Recipe) -> str:
+    """The file's text without what is done here; its other lines stay where they are, for the places in errors."""
+    yaml = _sources.need("yaml", "fsdp-train")
+    root = yaml.compose(recipe.text)
+    if root.flow_style:
+        return str(yaml.safe_dump({key: value for key, value in recipe.keys.items() if key not in _OWN}))
+    lines = recipe.text.splitlines()
+    begins = [key.start_mark.line for key, _ in root.value] + [len(lines)]
+    for (key, _), begin, end in zip(root.value, begins, begins[1:]):
+        if key.value in _OWN:
+            lines[begin:end] = [f"# {line}" for line in lines[begin:end]]
+    return "\n".join(lines) + "\n"

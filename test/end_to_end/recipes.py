@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""fsdp-train: the examples of docs/Recipes.md from an empty folder, beside PyTorch on the same rows."""
+import copy
+import importlib.util
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import torch
+import yaml
+from safetensors.torch import load_file
+
+from harness import parse_arguments, run_cases
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "docs/examples/recipes"
+TRAIN = [sys.executable, "-c", "from fsdp_opt.recipe import main; main()"]
+
+
+def begin(folder):
+    """The folder that docs/Recipes.md makes."""
+    subprocess.run([sys.executable, EXAMPLES / "make_small.py", folder], check=True, capture_output=True)
+    for each in EXAMPLES.glob("*.yaml"):
+        shutil.copy(each, folder)
+
+
+def write(folder, name, base, **keys):
+    """An example with other keys; None leaves one out."""
+    told = {**yaml.safe_load((EXAMPLES / base).read_text()), **keys, "output_dir": name}
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump({key: value for key, value in told.items() if value is not None}))
+
+
+def run(folder, file, *options, expect=0):
+    done = subprocess.run([*TRAIN, file, *options], cwd=folder, capture_output=True, text=True, timeout=240)
+    assert done.returncode == expect, f"{file}: exit status {done.returncode}: {done.stdout[-500:]}{done.stderr[-1500:]}"
+    return done
+
+
+def losses(folder, name):
+    rows = [json.loads(line) for line in (folder / name / "metrics.jsonl").read_text().splitlines()]
+    return [row["loss"] for row in rows if "loss" in row]
+
+
+def load(folder):
+    import transformers
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+
+def examples(folder):
+    """Each file and one command; what is left loads, and has learnt."""
+    begin(folder)
+    run(folder, "lora.yaml")
+    found = losses(folder, "lora")
+    assert found[-1] < 0.5 * found[0], found
+    merged, base = load(folder / "lora/merged"), load(folder / "base")
+    assert any(not torch.equal(a, b) for a, b in zip(merged.state_dict().values(), base.state_dict().values()))
+    told = json.loads((folder / "lora/adapter/adapter_config.json").read_text())
+    assert told["r"] == 8 and (folder / "lora/adapter/tokenizer.json").exists() and not (folder / "lora/adapter/config.json").exists(), told
+    answer = ask(folder / "lora/merged", "what is the red cat?")
+    assert "red" in answer and "cat" in answer, answer
+    if importlib.util.find_spec("peft"):
+        from peft import PeftModel
+        adapted = PeftModel.from_pretrained(load(folder / "base"), folder / "lora/adapter").merge_and_unload()
+        for name, value in merged.state_dict().items():
+            assert torch.allclose(adapted.state_dict()[name], value, atol=1e-5), name
+    run(folder, "qlora.yaml")
+    found = losses(folder, "qlora")
+    assert found[-1] < 0.7 * found[0], found
+    run(folder, "dpo.yaml")
+    found = losses(folder, "dpo")
+    assert abs(found[0] - 0.6931) < 1e-3 and found[-1] < 0.3, found
+
+
+def ask(model, question):
+    import transformers
+    tokenizer, model = transformers.AutoTokenizer.from_pretrained(model), load(model)
+    ids = tokenizer.apply_chat_template([{"role": "user", "content": question}], add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    out = model.generate(**ids, max_new_tokens=24, do_sample=False)
+    return tokenizer.decode(out[0, ids["input_ids"].shape[1]:], skip_special_tokens=True)
+
+
+def as_pytorch(folder):
+    """The losses of a loop over the same rows: the mean over labels of a step, documents that do not see each other."""
+    begin(folder)
+    sgd = {"optimizer": {"name": "sgd", "lr": 0.1}, "learning_rate": None, "lr_scheduler": None, "warmup_steps": None, "val_set_size": None, "data": {"shuffle": False}}
+    write(folder, "plain", "full.yaml", max_steps=4, **sgd)
+    run(folder, "plain.yaml")
+    rows = load_file(next((folder / "plain/data").glob("train-*.safetensors")))
+    model = load(folder / "base")
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step, found in enumerate(losses(folder, "plain")):
+        at = slice(8 * step, 8 * step + 8)
+        batch = {name: value[at] for name, value in rows.items()}
+        places = batch["position_ids"]
+        document = (places == 0).cumsum(1)
+        mask = (document[:, :, None] == document[:, None, :]) & torch.ones(128, 128).tril().bool()
+        logits = model(batch["input_ids"], position_ids=places, attention_mask=torch.where(mask, 0.0, torch.finfo(torch.float32).min)[:, None]).logits
+        loss = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), batch["labels"][:, 1:].flatten())
+        assert abs(found - loss.item()) < 2e-5 * loss.item(), f"step {step}: {found} instead of {loss.item()}"
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    trained = load(folder / "plain/model")
+    for name, value in model.state_dict().items():
+        assert torch.allclose(trained.state_dict()[name], value, atol=1e-5), name
+
+
+def preferences(folder):
+    """Of each loss over pairs the first two steps, beside PyTorch's."""
+    begin(folder)
+    F = torch.nn.functional
+
+    def logps(model, ids, labels):
+        logits = model(ids).logits[:, :-1].log_softmax(-1)
+        counts = labels[:, 1:] != -100
+        each = logits.gather(-1, labels[:, 1:].clamp(min=0)[..., None])[..., 0] * counts
+        return each.sum(1), counts.sum(1)
+
+    def compute(kind, model, reference, batch):
+        (chosen, n), (rejected, m) = (logps(model, batch[f"{each}_ids"], batch[f"{each}_labels"]) for each in ("chosen", "rejected"))
+        with torch.no_grad():
+            (old_chosen, _), (old_rejected, _) = (logps(reference, batch[f"{each}_ids"], batch[f"{each}_labels"]) for each in ("chosen", "rejected"))
+        if kind == "dpo":
+            return -F.logsigmoid(0.1 * ((chosen - old_chosen) - (rejected - old_rejected))).mean()
+        if kind == "ipo":
+            return (((chosen - old_chosen) / n - (rejected - old_rejected) / m - 5) ** 2).mean()
+        chosen_mean, rejected_mean = chosen / n, rejected / m
+        if kind == "simpo":
+            return -F.logsigmoid(2.0 * (chosen_mean - rejected_mean) - 0.5).mean()
+        odds = (chosen_mean - rejected_mean) - (torch.log1p(-chosen_mean.exp()) - torch.log1p(-rejected_mean.exp()))
+        return -chosen.sum() / n.sum() - 0.1 * F.logsigmoid(odds).mean()
+    for kind in ("dpo", "ipo", "orpo", "simpo"):
+        write(folder, kind, "dpo.yaml", rl=kind, adapter=None, load_in_4bit=None, lora_r=None, lora_alpha=None, lora_target_linear=None, rl_beta=None, max_steps=2,
+              optimizer={"name": "sgd", "lr": 0.05}, learning_rate=None, lr_scheduler=None, data={"shuffle": False}, mesh={"dp_shard": 1}, micro_batch_size=4)
+        run(folder, f"{kind}.yaml")
+        rows = load_file(next(each for each in (folder / kind / "data").glob("train-*.safetensors") if "reference" not in each.name))
+        model = load(folder / "base")
+        reference = copy.deepcopy(model)
+        optimizer = torch.optim.SGD(model.parameters(), 0.05)
+        for step, found in enumerate(losses(folder, kind)):
+            loss = compute(kind, model, reference, {name: value[4 * step:4 * step + 4] for name, value in rows.items()})
+            assert abs(found - loss.item()) < 5e-5 * max(1, abs(loss.item())), f"{kind}, step {step}: {found} instead of {loss.item()}"
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+
+def killed(folder):
+    """The same command goes on, to the same bits."""
+    begin(folder)
+    for name in ("whole", "parted"):
+        write(folder, name, "full.yaml", max_steps=24, save_steps=4, val_set_size=None)
+    run(folder, "whole.yaml")
+    process = subprocess.Popen([*TRAIN, "parted.yaml"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not (folder / "parted/checkpoints/step_4").exists():
+        assert process.poll() is None and time.monotonic() < deadline, "it saves nothing"
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (folder / "parted/model/model.safetensors").exists(), "it was over before it was killed"
+    run(folder, "parted.yaml")
+    one, other = (load_file(folder / name / "model/model.safetensors") for name in ("whole", "parted"))
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+    assert losses(folder, "whole")[-4:] == losses(folder, "parted")[-4:]
+
+
+def refusals(folder):
+    begin(folder)
+    for keys, words in ((dict(base_model=None), "needs 'base_model'"), (dict(datasets=None), "needs 'datasets'"), (dict(sequence_len=None), "needs 'sequence_len'"),
+                        (dict(datasets=[{"path": "none.jsonl"}]), "is not there"), (dict(datasets=[{"path": "chats.jsonl", "type": "other"}]), "expected a type out of"),
+                        (dict(rl="kto"), "expected one of dpo"), (dict(base_model="nothing/here/at/all"), "cannot be read"),
+                        (dict(datasets=[{"path": "pairs.jsonl", "type": "chat_template"}]), "expected 'messages'"), (dict(sequence_len="long"), "expected a number"),
+                        (dict(learning_rat=1.0), "learning_rat")):
+        write(folder, "no", "full.yaml", **keys)
+        done = subprocess.run([*TRAIN, "no.yaml"], cwd=folder, capture_output=True, text=True, timeout=240, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+        assert done.returncode and words in done.stderr and "Traceback" not in done.stderr, f"{words}: {done.stderr[-800:]}"
+    write(folder, "dry", "full.yaml")
+    said = run(folder, "dry.yaml", "--dry-run").stdout
+    assert "+ fsdp-opt" in said and "+ fsdp-run" in said and not (folder / "dry/model/model.safetensors").exists(), said
+
+
+def main():
+    arguments = parse_arguments()
+    run_cases({"examples": examples, "as PyTorch": as_pytorch, "preferences": preferences, "killed": killed, "refusals": refusals}, arguments.only)
+
+
+if __name__ == "__main__":
+    main()
